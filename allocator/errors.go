@@ -1,0 +1,72 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Refusals. They are answers, not faults: asking again without a change gives
+// the same answer.
+var (
+	// ErrUnknownPool: the pool is not registered in the ledger.
+	ErrUnknownPool = errors.New("pool is not registered")
+	// ErrPoolDraining: the pool hands out nothing any more.
+	ErrPoolDraining = errors.New("pool is draining")
+	// ErrPoolInUse: the pool still holds blocks.
+	ErrPoolInUse = errors.New("pool is in use")
+	// ErrPoolMismatch: the pool is registered already, with another CIDR or space.
+	ErrPoolMismatch = errors.New("pool is registered differently")
+	// ErrOutOfRange: the exact prefix asked for does not lie in the pool.
+	ErrOutOfRange = errors.New("prefix is outside the pool")
+	// ErrInUse: the exact prefix asked for is taken, in part or whole.
+	ErrInUse = errors.New("prefix is in use")
+	// ErrChanged: the block is not as the caller last saw it.
+	ErrChanged = errors.New("block has changed")
+)
+
+// Faults. The caller may try again; nothing was given out that is not in the ledger.
+var (
+	// ErrBusy: the space's queue is full.
+	ErrBusy = errors.New("too many requests are queued")
+	// ErrUnavailable: the ledger cannot be reached or cannot be written.
+	ErrUnavailable = errors.New("ledger is unavailable")
+	// ErrClosed: the allocator was closed.
+	ErrClosed = errors.New("allocator is closed")
+)
+
+// ExhaustedError refuses a request because the pool has no free block of the
+// length asked for.
+type ExhaustedError struct {
+	Pool   PoolID
+	Length int
+	// Largest is the length of the largest free block; -1 if nothing is free.
+	Largest int
+}
+
+func (e *ExhaustedError) Error() string {
+	if e.Largest < 0 {
+		return fmt.Sprintf("no free /%d: the pool is full", e.Length)
+	}
+	return fmt.Sprintf("no free /%d: the largest free block is a /%d", e.Length, e.Largest)
+}
+
+// OverlapError refuses to register a root pool whose CIDR overlaps that of
+// another root pool of the same workspace.
+type OverlapError struct {
+	With Pool
+}
+
+func (e *OverlapError) Error() string {
+	return fmt.Sprintf("overlaps pool %s (%s)", e.With.Name, e.With.CIDR)
+}
+
+// VersionError reports a stored value that this program does not understand.
+type VersionError struct {
+	Key     string
+	Version int
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("key %s: value has version %d, which is unknown here", e.Key, e.Version)
+}
+

@@ -1,0 +1,146 @@
+package allocator
+
+import (
+	"log/slog"
+	"math/big"
+	"net/netip"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/kcp-ipam/ipam/allocator/index"
+)
+
+// PoolID identifies a pool for life: the UID of its IPPool.
+type PoolID string
+
+// ClaimID identifies who holds a block, and is the idempotency key of a bind:
+// the UID of an IPClaim, or of the child IPPool that was carved.
+type ClaimID string
+
+// SpaceID names a space: the unit in which no two blocks overlap, and the unit
+// of contention. A pool has a space of its own unless it joins an address domain.
+type SpaceID string
+
+// ClusterName is the ID of a logical cluster, never its path.
+type ClusterName string
+
+// Holder says which object a block was given to, well enough to find that
+// object again without any cache.
+type Holder struct {
+	Claim     ClaimID
+	Cluster   ClusterName
+	Namespace string // empty for a child pool, which is cluster-scoped
+	Name      string
+}
+
+// ReclaimPolicy says what becomes of a block when its claim is deleted.
+type ReclaimPolicy string
+
+// The reclaim policies, spelled as in the Kubernetes API.
+const (
+	Delete ReclaimPolicy = "Delete"
+	Retain ReclaimPolicy = "Retain"
+)
+
+// BlockState is the state of a block in the ledger.
+type BlockState string
+
+const (
+	// Bound blocks are held by a live claim or child pool.
+	Bound BlockState = "bound"
+	// Retained blocks have outlived their claim and live as long as their IPAllocation.
+	Retained BlockState = "retained"
+	// Disputed blocks are claimed by two published records and are never handed out.
+	Disputed BlockState = "disputed"
+)
+
+// Block is the ledger's record of a prefix that was given out.
+type Block struct {
+	Prefix   netip.Prefix
+	Pool     PoolID
+	Space    SpaceID
+	Holder   Holder
+	Class    string
+	Policy   ReclaimPolicy
+	State    BlockState
+	BoundAt  time.Time
+	Revision int64 // etcd revision of the block's last change; the precondition of ReleaseIf
+}
+
+// PoolState is the state of a pool in the ledger.
+type PoolState string
+
+const (
+	// Open pools hand out blocks.
+	Open PoolState = "open"
+	// Draining pools keep their blocks and their CIDR, and hand out nothing.
+	// The pool is retired when its last block is gone.
+	Draining PoolState = "draining"
+)
+
+// Pool is a window on a space, registered in the ledger.
+type Pool struct {
+	ID      PoolID
+	Cluster ClusterName
+	Name    string
+	// Space is the pool's space. Empty at registration: a space of its own.
+	Space SpaceID
+	CIDR  netip.Prefix
+	// Excluded lists the prefixes inside CIDR that are never handed out
+	// (reservations and exclusions alike). They count as allocated.
+	Excluded []netip.Prefix
+	// Parent is the pool this one was carved from; empty for a root pool.
+	Parent PoolID
+	State  PoolState
+}
+
+// Capacity counts a pool's addresses, exactly, whatever their number.
+// Allocated + Available = Total; exclusions count as allocated.
+type Capacity struct {
+	Total, Allocated, Available *big.Int
+	// Blocks is the number of blocks held in the pool, exclusions not counted.
+	Blocks int
+	// LargestFree is the prefix length of the largest free block; -1 if nothing is free.
+	LargestFree int
+}
+
+// Request asks for one block of one pool.
+type Request struct {
+	Pool   PoolID
+	Holder Holder
+	// Length is the prefix length wanted. Ignored when Exact is valid.
+	Length int
+	// Exact asks for this prefix and no other. The zero Prefix asks for any.
+	Exact    netip.Prefix
+	Strategy index.Strategy // zero value: FirstFit
+	Class    string
+	Policy   ReclaimPolicy // zero value: Delete
+	// Since is when the claim was made. It is the claim's place among those
+	// that wait for room: the oldest that fits is served first.
+	Since time.Time
+}
+
+// Options configure an Allocator. The zero value is ready to use.
+type Options struct {
+	// Prefix of all keys. Default "/ipam/v1".
+	Prefix string
+	// MaxTxnOps is the etcd server's --max-txn-ops, which bounds how many
+	// requests share one transaction. Default 128, which is etcd's own.
+	MaxTxnOps int
+	// QueueLimit bounds how many requests may be queued for one space;
+	// beyond it Bind and Release answer ErrBusy. Default 8192.
+	QueueLimit int
+	// HoldTime is how long freed room is held for the waiting claim that it
+	// was offered to. Default 10 s.
+	HoldTime time.Duration
+	// Wake is called when room was found for a claim that waits: it should
+	// Bind again soon. It must not block. Default: nobody is told.
+	Wake func(Holder)
+	// Changed is called when a pool's usage or state changed. It must not block.
+	Changed func(PoolID)
+	// Logger defaults to slog.Default().
+	Logger *slog.Logger
+	// Registerer receives the allocator's metrics. Default: none.
+	Registerer prometheus.Registerer
+}
