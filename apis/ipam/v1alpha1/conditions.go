@@ -1,0 +1,90 @@
+package v1alpha1
+
+// Condition types.
+const (
+	// ConditionAllocated is the answer, on pools, claims and allocations: True
+	// with ReasonAllocationSucceeded, else False with the reason.
+	ConditionAllocated = "Allocated"
+	// ConditionReady mirrors Allocated where there is one. On a class it says
+	// whether claims may use it.
+	ConditionReady = "Ready"
+	// ConditionReconciling exists, and is True, while somebody else can end the
+	// wait: room or a class is missing.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled exists, and is True, while the object can never be met as
+	// it is written.
+	ConditionStalled = "Stalled"
+	// ConditionInUse is True on a pool that holds allocations or child pools. Its
+	// message names the holders of the same workspace and counts the others.
+	ConditionInUse = "InUse"
+	// ConditionConsumerGone is True on a claim whose ownerRef names an object
+	// that is gone. Nothing is freed because of it.
+	ConditionConsumerGone = "ConsumerGone"
+)
+
+// Reason is the machine-readable cause in a condition. Reasons never change
+// their meaning; messages may.
+type Reason string
+
+// Reasons of the condition Allocated. The list is closed.
+const (
+	// ReasonAllocationSucceeded: a block is bound. Nothing to do.
+	ReasonAllocationSucceeded Reason = "AllocationSucceeded"
+	// ReasonPoolExhausted: no pool tried has a block of that size. Add a pool,
+	// release blocks, or claim a smaller one; the claim binds by itself.
+	ReasonPoolExhausted Reason = "PoolExhausted"
+	// ReasonClassNotFound: no class of that name may be used here. Create the
+	// class or correct the name.
+	ReasonClassNotFound Reason = "ClassNotFound"
+	// ReasonNoDefaultClass: the claim names no class and its family has no
+	// default. Name a class, or mark one as the default.
+	ReasonNoDefaultClass Reason = "NoDefaultClass"
+	// ReasonUnknownProvisioner: the class names a provisioner that is not served
+	// here. Correct spec.provisioner of the class.
+	ReasonUnknownProvisioner Reason = "UnknownProvisioner"
+	// ReasonDefaultConflict: an older class is already the default of the
+	// family. Take the annotation off one of the two.
+	ReasonDefaultConflict Reason = "DefaultConflict"
+	// ReasonQuotaExceeded: the workspace holds its maxPerConsumer. Release
+	// addresses of the same class or pool, or have the limit raised.
+	ReasonQuotaExceeded Reason = "QuotaExceeded"
+	// ReasonNoOfferingPool: the class exists, but no ready pool backs it for
+	// this workspace. Add the class to spec.classNames of a pool.
+	ReasonNoOfferingPool Reason = "NoOfferingPool"
+	// ReasonPoolNotFound: no pool of that name, or none that the selector
+	// matches, may be used here. Create the pool, correct the name, or have
+	// access granted.
+	ReasonPoolNotFound Reason = "PoolNotFound"
+	// ReasonPrefixLengthRejected: the length is outside the range of the class
+	// or pool, or none was given and there is no default. Claim a length in the
+	// range that the message states.
+	ReasonPrefixLengthRejected Reason = "PrefixLengthRejected"
+	// ReasonFamilyMismatch: the claim and its class or pool have different
+	// address families. Correct spec.ipFamily or name another class or pool.
+	ReasonFamilyMismatch Reason = "FamilyMismatch"
+	// ReasonAddressInUse: the requested address is taken. Wait for its release
+	// or request another.
+	ReasonAddressInUse Reason = "AddressInUse"
+	// ReasonAddressOutOfRange: the requested address is in no pool tried.
+	// Request one inside a pool.
+	ReasonAddressOutOfRange Reason = "AddressOutOfRange"
+	// ReasonAllocationRetained: an allocation of a former claim of this name was
+	// retained. Delete that IPAllocation or use another name.
+	ReasonAllocationRetained Reason = "AllocationRetained"
+	// ReasonOverlap: the CIDR of this root pool overlaps another root pool.
+	// Choose another CIDR, or put both pools in one addressDomain.
+	ReasonOverlap Reason = "Overlap"
+	// ReasonError: the controller failed at what the message says, and retries.
+	// Look at the controller if it persists.
+	ReasonError Reason = "Error"
+)
+
+// Reasons of other conditions.
+const (
+	// ReasonValidated: the class is sound and claims may use it. Nothing to do.
+	ReasonValidated Reason = "Validated"
+	// ReasonInUse: the pool holds blocks. Release them before deleting it.
+	ReasonInUse Reason = "InUse"
+	// ReasonUnused: the pool holds no block and may be deleted.
+	ReasonUnused Reason = "Unused"
+)

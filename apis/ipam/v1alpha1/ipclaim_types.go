@@ -1,0 +1,165 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ClaimPhase is the state of a claim in one word.
+// +kubebuilder:validation:Enum=Pending;Bound;Releasing;Error
+type ClaimPhase string
+
+const (
+	// ClaimPending claims have no block yet; the condition Allocated says why.
+	ClaimPending ClaimPhase = "Pending"
+	// ClaimBound claims hold the block in status.allocatedCIDR.
+	ClaimBound ClaimPhase = "Bound"
+	// ClaimReleasing claims are deleted, and held by somebody else's finalizer.
+	ClaimReleasing ClaimPhase = "Releasing"
+	// ClaimError claims met a failure of the controller, which retries.
+	ClaimError ClaimPhase = "Error"
+)
+
+// IPClaimSpec says what is asked for. Everything but reclaimPolicy is immutable.
+// +kubebuilder:validation:XValidation:rule="[has(self.className), has(self.poolRef), has(self.poolSelector)].filter(given, given).size() <= 1",message="spec.className, spec.poolRef and spec.poolSelector exclude each other: give one of them, or none for the default class"
+// +kubebuilder:validation:XValidation:rule="!has(self.prefixLength) || self.prefixLength <= 32 || !has(self.ipFamily) || self.ipFamily == 'IPv6'",fieldPath=".prefixLength",message="spec.prefixLength must be 1 to 32 for IPv4"
+// +kubebuilder:validation:XValidation:rule="!has(self.address) || !has(self.ipFamily) || (self.ipFamily == 'IPv6') == self.address.contains(':')",fieldPath=".ipFamily",message="address family of spec.ipFamily does not match spec.address: correct one of them, or leave spec.ipFamily out"
+// +kubebuilder:validation:XValidation:rule="!has(self.address) || !has(self.prefixLength) || (isCIDR(self.address) ? cidr(self.address).prefixLength() == self.prefixLength : self.prefixLength == (self.address.contains(':') ? 128 : 32))",fieldPath=".prefixLength",message="spec.prefixLength does not match spec.address: an address with a prefix has that length, a bare one is a /32 or /128; leave spec.prefixLength out, or write the length in spec.address"
+// +kubebuilder:validation:XValidation:rule="self.?className == oldSelf.?className",fieldPath=".className",message="spec.className is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="self.?poolRef == oldSelf.?poolRef",fieldPath=".poolRef",message="spec.poolRef is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="self.?poolSelector == oldSelf.?poolSelector",fieldPath=".poolSelector",message="spec.poolSelector is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="self.?ipFamily == oldSelf.?ipFamily",fieldPath=".ipFamily",message="spec.ipFamily is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="self.?prefixLength == oldSelf.?prefixLength",fieldPath=".prefixLength",message="spec.prefixLength is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="self.?address == oldSelf.?address",fieldPath=".address",message="spec.address is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="self.?ownerRef == oldSelf.?ownerRef",fieldPath=".ownerRef",message="spec.ownerRef is immutable: create another claim"
+type IPClaimSpec struct {
+	// className is the class to allocate by. Without className, poolRef and
+	// poolSelector the default class is used: that of ipFamily if given, else the
+	// only default there is, else the IPv4 one.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	ClassName string `json:"className,omitempty"`
+
+	// poolRef names the pool to allocate from. A pool of another workspace, given
+	// by projectRef, must be shared with this one.
+	// +optional
+	PoolRef *PoolRef `json:"poolRef,omitempty"`
+
+	// poolSelector selects the pools to allocate from by their labels.
+	// Deprecated: name a class by className.
+	// +optional
+	PoolSelector *PoolSelector `json:"poolSelector,omitempty"`
+
+	// ipFamily is the address family. It must agree with the class or pool, and
+	// is theirs when left out.
+	// +optional
+	IPFamily IPFamily `json:"ipFamily,omitempty"`
+
+	// prefixLength is the length of the block: 1 to 32 for IPv4, 1 to 128 for
+	// IPv6. May be left out when the class has a default length, or when the
+	// class or pool allows just one.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=128
+	// +optional
+	PrefixLength int32 `json:"prefixLength,omitempty"`
+
+	// address asks for exactly this address (192.0.2.7) or block (192.0.2.0/28),
+	// and for no other when it is taken.
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="isIP(self) ? ip.isCanonical(self) : isCIDR(self) && string(cidr(self).masked()) == self",message="invalid address: write an address such as 192.0.2.7 or a network such as 192.0.2.0/28",messageExpression="isIP(self) ? 'invalid address: write ' + string(ip(self)) : isCIDR(self) ? 'invalid CIDR: ' + self + ' is not in network form; write ' + string(cidr(self).masked()) : 'invalid address: write an address such as 192.0.2.7 or a network such as 192.0.2.0/28'"
+	// +optional
+	Address string `json:"address,omitempty"`
+
+	// reclaimPolicy overrides that of the class. It may be changed at any time; as
+	// it stands when the claim is deleted, it counts.
+	// +optional
+	ReclaimPolicy ReclaimPolicy `json:"reclaimPolicy,omitempty"`
+
+	// ownerRef names the object that uses the address.
+	// +optional
+	OwnerRef *OwnerRef `json:"ownerRef,omitempty"`
+}
+
+// IPClaimStatus is the answer to a claim.
+type IPClaimStatus struct {
+	// phase is the state in one word; the condition Allocated says why.
+	// +optional
+	Phase ClaimPhase `json:"phase,omitempty"`
+
+	// allocatedCIDR is the block that the claim holds, in canonical form.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	AllocatedCIDR string `json:"allocatedCIDR,omitempty"`
+
+	// address is the block as a bare address, when it is just one (a /32 or /128).
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Address string `json:"address,omitempty"`
+
+	// className is the class that was used, the default class included.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	ClassName string `json:"className,omitempty"`
+
+	// ipFamily is the address family of the block.
+	// +optional
+	IPFamily IPFamily `json:"ipFamily,omitempty"`
+
+	// poolRef names the pool that the block is from; projectRef is absent when the
+	// pool is in this workspace.
+	// +optional
+	PoolRef *PoolRef `json:"poolRef,omitempty"`
+
+	// boundAllocationRef names the IPAllocation that records the block.
+	// +optional
+	BoundAllocationRef *LocalRef `json:"boundAllocationRef,omitempty"`
+
+	// observedGeneration is the generation of the spec that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are Allocated, Ready, and Reconciling or Stalled while they hold.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// IPClaim is a request for a block of addresses. A claim that cannot be met
+// stays, says why in its condition Allocated, and binds by itself when the cause
+// is gone. Deleting it gives the block back, unless its reclaimPolicy is Retain.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=ipclaims,scope=Namespaced,shortName=ipclaim,categories=ipam
+// +kubebuilder:printcolumn:name="Class",type=string,JSONPath=`.status.className`
+// +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.status.poolRef.name`
+// +kubebuilder:printcolumn:name="Allocated",type=string,JSONPath=`.status.allocatedCIDR`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Allocated")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type IPClaim struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec says what is asked for. Everything but reclaimPolicy is immutable.
+	// +required
+	Spec IPClaimSpec `json:"spec"`
+
+	// status is the answer. Written by the system.
+	// +optional
+	Status IPClaimStatus `json:"status,omitzero"`
+}
+
+// IPClaimList is a list of claims.
+//
+// +kubebuilder:object:root=true
+type IPClaimList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	// items are the claims.
+	Items []IPClaim `json:"items"`
+}

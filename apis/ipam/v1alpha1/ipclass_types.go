@@ -1,0 +1,150 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ClassPhase is the state of a class in one word.
+// +kubebuilder:validation:Enum=Pending;Ready;Error
+type ClassPhase string
+
+// The phases of a class.
+const (
+	ClassPending ClassPhase = "Pending"
+	ClassReady   ClassPhase = "Ready"
+	ClassError   ClassPhase = "Error"
+)
+
+// IPClassSpec says what a class hands out and by which rules.
+// +kubebuilder:validation:XValidation:rule="self.ipFamily == oldSelf.ipFamily",fieldPath=".ipFamily",message="spec.ipFamily is immutable: create another class for the other family"
+// +kubebuilder:validation:XValidation:rule="self.ipFamily == 'IPv6' || !has(self.allowedPrefixLengths) || self.allowedPrefixLengths.max <= 32",fieldPath=".allowedPrefixLengths",message="spec.allowedPrefixLengths must be within 0 to 32 for IPv4"
+// +kubebuilder:validation:XValidation:rule="self.ipFamily == 'IPv6' || !has(self.defaultPrefixLength) || self.defaultPrefixLength <= 32",fieldPath=".defaultPrefixLength",message="spec.defaultPrefixLength must be 1 to 32 for IPv4"
+// +kubebuilder:validation:XValidation:rule="!has(self.defaultPrefixLength) || !has(self.allowedPrefixLengths) || (self.allowedPrefixLengths.min <= self.defaultPrefixLength && self.defaultPrefixLength <= self.allowedPrefixLengths.max)",fieldPath=".defaultPrefixLength",message="spec.defaultPrefixLength must be within spec.allowedPrefixLengths",messageExpression="'spec.defaultPrefixLength must be within spec.allowedPrefixLengths, ' + string(self.allowedPrefixLengths.min) + ' to ' + string(self.allowedPrefixLengths.max)"
+type IPClassSpec struct {
+	// provisioner names the service that fulfils claims of this class. Claims of
+	// a class with any other provisioner than ipam.miloapis.com/native wait.
+	// +kubebuilder:default="ipam.miloapis.com/native"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Provisioner string `json:"provisioner,omitempty"`
+
+	// ipFamily is the address family that this class hands out. Immutable.
+	// +required
+	IPFamily IPFamily `json:"ipFamily"`
+
+	// strategy says how a backing pool is chosen, and the block in it. FirstFit:
+	// pools by name, the lowest free block. BestFit: the smallest free block that
+	// still fits. LeastUtilized: the least used pool first.
+	// +kubebuilder:default=FirstFit
+	// +optional
+	Strategy Strategy `json:"strategy,omitempty"`
+
+	// allowedPrefixLengths bounds the length that a claim may ask for. Left out,
+	// every length of the family is allowed.
+	// +optional
+	AllowedPrefixLengths *PrefixLengthRange `json:"allowedPrefixLengths,omitempty"`
+
+	// defaultPrefixLength is the length of a claim that asks for none. It must be
+	// allowed. Left out, such claims are refused unless just one length is allowed.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=128
+	// +optional
+	DefaultPrefixLength int32 `json:"defaultPrefixLength,omitempty"`
+
+	// reclaimPolicy says what becomes of a block when its claim is deleted, unless
+	// the claim says otherwise. Delete gives it back, Retain keeps it taken.
+	// +kubebuilder:default=Delete
+	// +optional
+	ReclaimPolicy ReclaimPolicy `json:"reclaimPolicy,omitempty"`
+
+	// visibility says who may use the class. consumer: this workspace only.
+	// platform: every workspace, narrowed by consumers. shared: the workspaces
+	// that consumers lists.
+	// +kubebuilder:default=platform
+	// +optional
+	Visibility Visibility `json:"visibility,omitempty"`
+
+	// consumers lists the workspaces that may use a shared class, or narrows a
+	// platform one: exact paths (root:acme:web) or subtrees (root:acme:*, all
+	// below root:acme). Empty means nobody else on a shared class, and everybody
+	// on a platform one.
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=set
+	// +optional
+	Consumers []Consumer `json:"consumers,omitempty"`
+
+	// maxPerConsumer is the number of addresses that one workspace may hold by
+	// this class, in decimal. Left out, there is no limit.
+	// +optional
+	MaxPerConsumer AddressCount `json:"maxPerConsumer,omitempty"`
+
+	// parameters are handed to the provisioner as they are.
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(key, size(key) <= 256 && size(self[key]) <= 256)",message="keys and values of spec.parameters must not exceed 256 characters"
+	// +optional
+	Parameters map[string]string `json:"parameters,omitempty"`
+}
+
+// IPClassStatus says whether the class can be used.
+type IPClassStatus struct {
+	// phase is the state in one word; the conditions say why.
+	// +optional
+	Phase ClassPhase `json:"phase,omitempty"`
+
+	// offeringPools is the number of ready platform pools that back this class.
+	// +optional
+	OfferingPools int32 `json:"offeringPools"`
+
+	// observedGeneration is the generation of the spec that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are Ready, and Reconciling or Stalled while they hold.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// IPClass is a kind of address space, and the rules for handing it out, as a
+// StorageClass is for volumes. Classes live in the platform workspace; tenants
+// see those they may use, read-only.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=ipclasses,scope=Cluster,shortName=ipclass,categories=ipam
+// +kubebuilder:printcolumn:name="Family",type=string,JSONPath=`.spec.ipFamily`
+// +kubebuilder:printcolumn:name="Strategy",type=string,JSONPath=`.spec.strategy`
+// +kubebuilder:printcolumn:name="Lengths",type=string,JSONPath=`.spec.allowedPrefixLengths`
+// +kubebuilder:printcolumn:name="Default",type=integer,JSONPath=`.spec.defaultPrefixLength`
+// +kubebuilder:printcolumn:name="Pools",type=integer,JSONPath=`.status.offeringPools`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type IPClass struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard object metadata. The annotation
+	// ipam.miloapis.com/is-default-class: "true" makes this class the default of
+	// its family; the oldest such class counts.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec says what the class hands out and by which rules.
+	// +required
+	Spec IPClassSpec `json:"spec"`
+
+	// status says whether the class can be used. Written by the system.
+	// +optional
+	Status IPClassStatus `json:"status,omitzero"`
+}
+
+// IPClassList is a list of classes.
+//
+// +kubebuilder:object:root=true
+type IPClassList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	// items are the classes.
+	Items []IPClass `json:"items"`
+}

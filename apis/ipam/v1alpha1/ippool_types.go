@@ -1,0 +1,282 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// PoolPhase is the state of a pool in one word.
+// +kubebuilder:validation:Enum=Pending;Ready;Exhausted;Error
+type PoolPhase string
+
+const (
+	// PoolPending pools have no block yet; the condition Allocated says why.
+	PoolPending PoolPhase = "Pending"
+	// PoolReady pools hand out blocks.
+	PoolReady PoolPhase = "Ready"
+	// PoolExhausted pools have nothing available. They are still offered.
+	PoolExhausted PoolPhase = "Exhausted"
+	// PoolError pools can never hand out blocks as they are written.
+	PoolError PoolPhase = "Error"
+)
+
+// PoolAllocation bounds what claims may take from a pool.
+// +kubebuilder:validation:XValidation:rule="!has(self.minPrefixLength) || !has(self.maxPrefixLength) || self.minPrefixLength <= self.maxPrefixLength",message="minPrefixLength must not exceed maxPrefixLength"
+type PoolAllocation struct {
+	// minPrefixLength is the shortest prefix length, that is the largest block,
+	// that may be taken. Left out, there is no bound but the pool.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=128
+	// +optional
+	MinPrefixLength int32 `json:"minPrefixLength,omitempty"`
+
+	// maxPrefixLength is the longest prefix length, that is the smallest block,
+	// that may be taken. Left out, single addresses may be taken.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=128
+	// +optional
+	MaxPrefixLength int32 `json:"maxPrefixLength,omitempty"`
+
+	// strategy says how a block is chosen for claims that name this pool. FirstFit
+	// takes the lowest free block, BestFit the smallest that still fits. Claims by
+	// class use the strategy of the class.
+	// +kubebuilder:default=FirstFit
+	// +optional
+	Strategy Strategy `json:"strategy,omitempty"`
+}
+
+// PoolReservations keeps blocks at the two edges of a pool from being handed out.
+// +kubebuilder:validation:XValidation:rule="self.?leading.orValue(0) + self.?trailing.orValue(0) == 0 || has(self.unitPrefixLength)",message="unitPrefixLength is required: give the prefix length of one reserved block, such as 32 for a single IPv4 address"
+type PoolReservations struct {
+	// leading is the number of blocks reserved at the start of the pool.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Leading int32 `json:"leading,omitempty"`
+
+	// trailing is the number of blocks reserved at the end of the pool.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Trailing int32 `json:"trailing,omitempty"`
+
+	// unitPrefixLength is the prefix length of one reserved block.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=128
+	// +optional
+	UnitPrefixLength int32 `json:"unitPrefixLength,omitempty"`
+}
+
+// PoolSlices gives every admitted workspace one block of its own.
+type PoolSlices struct {
+	// prefixLength is the length of each slice. Immutable while the pool is in use.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=128
+	// +required
+	PrefixLength int32 `json:"prefixLength"`
+
+	// maxSlices is the number of slices given at most. Left out, as many as fit.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	MaxSlices int32 `json:"maxSlices,omitempty"`
+}
+
+// IPPoolSpec is the address space of a pool, and who may have what of it.
+// +kubebuilder:validation:XValidation:rule="has(self.cidr) || has(self.parentPoolRef)",fieldPath=".cidr",message="spec.cidr is required on a root pool: give spec.cidr, or spec.parentPoolRef and spec.prefixLength for a child pool"
+// +kubebuilder:validation:XValidation:rule="!has(self.parentPoolRef) || !has(self.cidr)",fieldPath=".cidr",message="spec.cidr is not allowed on a child pool, whose block is carved from the parent: remove it, or remove spec.parentPoolRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.parentPoolRef) || !has(self.ipFamily)",fieldPath=".ipFamily",message="spec.ipFamily is not allowed on a child pool, which has the family of the parent: remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.parentPoolRef) || !has(self.addressDomain)",fieldPath=".addressDomain",message="spec.addressDomain is not allowed on a child pool, which is in the domain of the parent: remove it"
+// +kubebuilder:validation:XValidation:rule="has(self.parentPoolRef) == has(self.prefixLength)",fieldPath=".prefixLength",message="spec.prefixLength and spec.parentPoolRef go together: give both on a child pool, and neither on a root pool"
+// +kubebuilder:validation:XValidation:rule="!has(self.cidr) || !has(self.ipFamily) || (self.ipFamily == 'IPv6') == self.cidr.contains(':')",fieldPath=".ipFamily",message="address family of spec.ipFamily does not match spec.cidr: correct one of them, or leave spec.ipFamily out"
+// +kubebuilder:validation:XValidation:rule="!has(self.cidr) || self.cidr.contains(':') || [self.?allocation.?minPrefixLength, self.?allocation.?maxPrefixLength, self.?slices.?prefixLength, self.?reservations.?unitPrefixLength].all(length, length.orValue(0) <= 32)",message="prefix lengths must be 1 to 32 in a pool of IPv4"
+// +kubebuilder:validation:XValidation:rule="!has(self.cidr) || !isCIDR(self.cidr) || [self.?allocation.?maxPrefixLength, self.?slices.?prefixLength, self.?reservations.?unitPrefixLength].all(length, length.orValue(128) >= cidr(self.cidr).prefixLength())",message="a prefix length is shorter than that of spec.cidr: no such block fits into this pool"
+// +kubebuilder:validation:XValidation:rule="!has(self.cidr) || !isCIDR(self.cidr) || !has(self.excludedCIDRs) || self.excludedCIDRs.all(excluded, !isCIDR(excluded) || cidr(self.cidr).containsCIDR(excluded))",fieldPath=".excludedCIDRs",message="spec.excludedCIDRs must be inside spec.cidr",messageExpression="'spec.excludedCIDRs must be inside spec.cidr: ' + self.excludedCIDRs.filter(excluded, isCIDR(excluded) && !cidr(self.cidr).containsCIDR(excluded))[0] + ' is not inside ' + self.cidr"
+// +kubebuilder:validation:XValidation:rule="self.?cidr == oldSelf.?cidr",fieldPath=".cidr",message="spec.cidr is immutable: create another pool"
+// +kubebuilder:validation:XValidation:rule="self.?ipFamily == oldSelf.?ipFamily",fieldPath=".ipFamily",message="spec.ipFamily is immutable: create another pool"
+// +kubebuilder:validation:XValidation:rule="self.?parentPoolRef == oldSelf.?parentPoolRef",fieldPath=".parentPoolRef",message="spec.parentPoolRef is immutable: create another pool"
+// +kubebuilder:validation:XValidation:rule="self.?prefixLength == oldSelf.?prefixLength",fieldPath=".prefixLength",message="spec.prefixLength is immutable: create another pool"
+type IPPoolSpec struct {
+	// cidr is the address space of a root pool, such as 10.0.0.0/8. Required on a
+	// root pool, not allowed on a child pool. Immutable.
+	// +optional
+	CIDR CIDR `json:"cidr,omitempty"`
+
+	// ipFamily is the address family of a root pool. It must agree with cidr, and
+	// need not be given. Immutable.
+	// +optional
+	IPFamily IPFamily `json:"ipFamily,omitempty"`
+
+	// parentPoolRef makes this a child pool: its block is carved from the parent,
+	// which is in this workspace, or in the one named by projectRef if it is
+	// shared with this one. Immutable.
+	// +optional
+	ParentPoolRef *PoolRef `json:"parentPoolRef,omitempty"`
+
+	// prefixLength is the length of the block to carve from the parent. Required on
+	// a child pool, not allowed on a root pool. Immutable.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=128
+	// +optional
+	PrefixLength int32 `json:"prefixLength,omitempty"`
+
+	// slices gives every admitted workspace one block of its own, as a child pool
+	// of this pool's name in that workspace. Platform workspace only.
+	// +optional
+	Slices *PoolSlices `json:"slices,omitempty"`
+
+	// addressDomain names a domain of root pools of this workspace that may
+	// overlap and still never give out overlapping blocks. It is joined or left
+	// only while the pool is not in use.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	AddressDomain string `json:"addressDomain,omitempty"`
+
+	// allocation bounds what claims and child pools may take.
+	// +kubebuilder:default={}
+	// +optional
+	Allocation PoolAllocation `json:"allocation,omitzero"`
+
+	// classNames are the classes that this pool backs.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	// +listType=set
+	// +optional
+	ClassNames []string `json:"classNames,omitempty"`
+
+	// maxPerConsumer is the number of addresses that one workspace may hold of
+	// this pool, in decimal. Left out, there is no limit.
+	// +optional
+	MaxPerConsumer AddressCount `json:"maxPerConsumer,omitempty"`
+
+	// visibility says who may use the pool. consumer: claims of this workspace.
+	// platform, in the platform workspace only: backs classes for every workspace,
+	// narrowed by consumers. shared: claims of the workspaces that consumers
+	// lists may name the pool by poolRef.projectRef.
+	// +kubebuilder:default=consumer
+	// +optional
+	Visibility Visibility `json:"visibility,omitempty"`
+
+	// consumers lists the workspaces that may use a shared pool, or narrows a
+	// platform one: exact paths (root:acme:web) or subtrees (root:acme:*, all
+	// below root:acme). Empty means nobody else on a shared pool, and everybody on
+	// a platform one.
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=set
+	// +optional
+	Consumers []Consumer `json:"consumers,omitempty"`
+
+	// reservations keeps blocks at the two edges from being handed out. They count
+	// as allocated.
+	// +optional
+	Reservations *PoolReservations `json:"reservations,omitempty"`
+
+	// excludedCIDRs are blocks inside the pool that are never handed out. They
+	// count as allocated.
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=set
+	// +optional
+	ExcludedCIDRs []CIDR `json:"excludedCIDRs,omitempty"`
+}
+
+// PoolCapacity counts addresses, exactly, as decimal strings: allocated and
+// available make up total.
+type PoolCapacity struct {
+	// total is the number of addresses of the pool, network and broadcast included.
+	// +kubebuilder:validation:MaxLength=39
+	// +required
+	Total string `json:"total"`
+
+	// allocated is the number of addresses held, reserved or excluded.
+	// +kubebuilder:validation:MaxLength=39
+	// +required
+	Allocated string `json:"allocated"`
+
+	// available is the number of addresses that can still be handed out.
+	// +kubebuilder:validation:MaxLength=39
+	// +required
+	Available string `json:"available"`
+}
+
+// IPPoolStatus is the block of a pool and how much of it is left.
+type IPPoolStatus struct {
+	// phase is the state in one word; the condition Allocated says why.
+	// +optional
+	Phase PoolPhase `json:"phase,omitempty"`
+
+	// allocatedCIDR is the block of the pool, in canonical form.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	AllocatedCIDR string `json:"allocatedCIDR,omitempty"`
+
+	// ipFamily is the address family of the pool.
+	// +optional
+	IPFamily IPFamily `json:"ipFamily,omitempty"`
+
+	// capacity counts the addresses of the pool.
+	// +optional
+	Capacity *PoolCapacity `json:"capacity,omitempty"`
+
+	// utilizationPercent is the allocated part of the total, 0 to 100, rounded to
+	// four decimals. Absent while the pool has no block.
+	// +optional
+	UtilizationPercent *float64 `json:"utilizationPercent,omitempty"`
+
+	// largestFreePrefix is the length of the largest block that could be handed
+	// out. Absent when there is none.
+	// +optional
+	LargestFreePrefix *int32 `json:"largestFreePrefix,omitempty"`
+
+	// observedGeneration is the generation of the spec that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are Allocated, Ready, InUse, and Reconciling or Stalled while they
+	// hold.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// IPPool is address space to allocate from: a root pool with a CIDR of its own,
+// or a child pool whose block is carved from a parent.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=ippools,scope=Cluster,shortName=ippool,categories=ipam
+// +kubebuilder:printcolumn:name="CIDR",type=string,JSONPath=`.status.allocatedCIDR`
+// +kubebuilder:printcolumn:name="Family",type=string,JSONPath=`.status.ipFamily`
+// +kubebuilder:printcolumn:name="Classes",type=string,JSONPath=`.spec.classNames`
+// +kubebuilder:printcolumn:name="Util",type=number,JSONPath=`.status.utilizationPercent`
+// +kubebuilder:printcolumn:name="Largest-Free",type=integer,JSONPath=`.status.largestFreePrefix`
+// +kubebuilder:printcolumn:name="Visibility",type=string,JSONPath=`.spec.visibility`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.parentPoolRef) || has(self.spec.parentPoolRef.projectRef) || self.spec.parentPoolRef.name != self.metadata.name",fieldPath=".spec.parentPoolRef",message="spec.parentPoolRef names this pool: a pool may not be its own parent"
+// +kubebuilder:validation:XValidation:rule="self.spec.?addressDomain == oldSelf.spec.?addressDomain || !oldSelf.?status.conditions.orValue([]).exists(c, c.type == 'InUse' && c.status == 'True')",fieldPath=".spec.addressDomain",message="spec.addressDomain is immutable while the pool is in use: release its blocks first"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.slices) || self.spec.?slices.prefixLength == oldSelf.spec.?slices.prefixLength || !oldSelf.?status.conditions.orValue([]).exists(c, c.type == 'InUse' && c.status == 'True')",fieldPath=".spec.slices",message="spec.slices.prefixLength is immutable while the pool is in use: release its slices first"
+type IPPool struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is the address space, and who may have what of it.
+	// +required
+	Spec IPPoolSpec `json:"spec"`
+
+	// status is the block of the pool and how much of it is left. Written by the
+	// system.
+	// +optional
+	Status IPPoolStatus `json:"status,omitzero"`
+}
+
+// IPPoolList is a list of pools.
+//
+// +kubebuilder:object:root=true
+type IPPoolList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	// items are the pools.
+	Items []IPPool `json:"items"`
+}

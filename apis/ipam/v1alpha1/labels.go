@@ -1,0 +1,30 @@
+package v1alpha1
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+const (
+	// NativeProvisioner is the provisioner served by this project, and the
+	// default of spec.provisioner of a class.
+	NativeProvisioner = GroupName + "/native"
+
+	// AnnotationDefaultClass, set to "true", makes a class the default of its
+	// family. The oldest such class counts.
+	AnnotationDefaultClass = GroupName + "/is-default-class"
+
+	// LabelPublished is "true" on classes that are listed in the workspaces of
+	// tenants. The class controller keeps it; nobody else needs to set it.
+	LabelPublished = GroupName + "/published"
+
+	// FinalizerPool holds a pool until the ledger has let go of its last block.
+	FinalizerPool = GroupName + "/pool"
+)
+
+// AllocationName is the name of the IPAllocation of a claim. It depends on
+// nothing else, so a claim's record is found without a lookup.
+func AllocationName(namespace, claimName string) string {
+	sum := sha256.Sum256([]byte(namespace + "/" + claimName))
+	return "alloc-" + hex.EncodeToString(sum[:8])
+}

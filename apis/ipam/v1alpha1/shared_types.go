@@ -1,0 +1,174 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// IPFamily is an address family.
+// +kubebuilder:validation:Enum=IPv4;IPv6
+type IPFamily string
+
+// The address families.
+const (
+	IPv4 IPFamily = "IPv4"
+	IPv6 IPFamily = "IPv6"
+)
+
+// Strategy says how a pool, or a block inside a pool, is chosen.
+// +kubebuilder:validation:Enum=FirstFit;BestFit;LeastUtilized
+type Strategy string
+
+const (
+	// FirstFit takes pools by name and the lowest free block.
+	FirstFit Strategy = "FirstFit"
+	// BestFit takes the smallest free block that still fits.
+	BestFit Strategy = "BestFit"
+	// LeastUtilized takes the least used pool first.
+	LeastUtilized Strategy = "LeastUtilized"
+)
+
+// ReclaimPolicy says what becomes of a block when its claim is deleted.
+// +kubebuilder:validation:Enum=Delete;Retain
+type ReclaimPolicy string
+
+const (
+	// ReclaimDelete gives the block back to its pool.
+	ReclaimDelete ReclaimPolicy = "Delete"
+	// ReclaimRetain keeps the block taken until its IPAllocation is deleted.
+	ReclaimRetain ReclaimPolicy = "Retain"
+)
+
+// Visibility says which workspaces may use a class or a pool.
+// +kubebuilder:validation:Enum=consumer;platform;shared
+type Visibility string
+
+const (
+	// VisibilityConsumer admits the workspace of the object and no other.
+	VisibilityConsumer Visibility = "consumer"
+	// VisibilityPlatform admits every workspace, unless consumers narrows it.
+	VisibilityPlatform Visibility = "platform"
+	// VisibilityShared admits the workspaces that consumers lists.
+	VisibilityShared Visibility = "shared"
+)
+
+// CIDR is a block of addresses in canonical network form, such as 10.0.0.0/8 or 2001:db8::/32.
+// +kubebuilder:validation:MaxLength=64
+// +kubebuilder:validation:XValidation:rule="isCIDR(self) && string(cidr(self).masked()) == self",message="invalid CIDR: write a network such as 10.0.0.0/8 or 2001:db8::/32",messageExpression="isCIDR(self) ? 'invalid CIDR: ' + self + ' is not in network form; write ' + string(cidr(self).masked()) : 'invalid CIDR: write a network such as 10.0.0.0/8 or 2001:db8::/32'"
+type CIDR string
+
+// Consumer names workspaces by path: root:acme:web is that workspace,
+// root:acme:* is every workspace below root:acme, but not root:acme itself.
+// +kubebuilder:validation:MaxLength=256
+// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(:[*])?$')",message="invalid workspace: write a path such as root:acme:web, or root:acme:* for all workspaces below root:acme"
+type Consumer string
+
+// AddressCount is a number of addresses above zero, in decimal. Empty means no limit.
+// +kubebuilder:validation:MaxLength=39
+// +kubebuilder:validation:XValidation:rule="self.matches('^([1-9][0-9]*)?$')",message="invalid count: write a whole number of addresses above 0, such as \"256\", or leave it out for no limit"
+type AddressCount string
+
+// ProjectRef names a workspace.
+type ProjectRef struct {
+	// name is the path of the workspace, such as root:acme:web.
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="invalid workspace: write a path such as root:acme:web"
+	// +required
+	Name string `json:"name"`
+}
+
+// PoolRef names an IPPool.
+type PoolRef struct {
+	// name of the IPPool.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +required
+	Name string `json:"name"`
+
+	// projectRef names the workspace of the pool. Left out, the pool is in the
+	// workspace of the object that refers to it.
+	// +optional
+	ProjectRef *ProjectRef `json:"projectRef,omitempty"`
+}
+
+// LocalRef names an object of the same workspace and namespace.
+type LocalRef struct {
+	// name of the object.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +required
+	Name string `json:"name"`
+}
+
+// OwnerRef names the object that uses an address. It is information: nothing
+// is freed on its word.
+type OwnerRef struct {
+	// apiGroup of the object. Empty for the core group.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	APIGroup string `json:"apiGroup,omitempty"`
+
+	// kind of the object.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +required
+	Kind string `json:"kind"`
+
+	// namespace of the object. Empty for a cluster-scoped object.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+
+	// name of the object.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +required
+	Name string `json:"name"`
+
+	// uid of the object. When given, an object of the same name with another
+	// UID is somebody else.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+}
+
+// PrefixLengthRange bounds a prefix length, both ends included.
+// +kubebuilder:validation:XValidation:rule="self.min <= self.max",message="min must not exceed max"
+type PrefixLengthRange struct {
+	// min is the shortest prefix length, that is the largest block.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=128
+	// +required
+	Min int32 `json:"min"`
+
+	// max is the longest prefix length, that is the smallest block.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=128
+	// +required
+	Max int32 `json:"max"`
+}
+
+// PoolSelector selects pools by their labels.
+type PoolSelector struct {
+	// matchLabels are labels that the pool must carry.
+	// +kubebuilder:validation:MaxProperties=64
+	// +optional
+	MatchLabels map[string]string `json:"matchLabels,omitempty"`
+
+	// matchExpressions are label requirements that the pool must meet, all of them.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	// +optional
+	MatchExpressions []metav1.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
+
+	// projectRef names the workspace of the pools. Left out, they are in the
+	// workspace of the claim.
+	// +optional
+	ProjectRef *ProjectRef `json:"projectRef,omitempty"`
+}
+
+// LabelSelector returns the selector without its workspace, sharing its maps and slices.
+func (s *PoolSelector) LabelSelector() *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: s.MatchLabels, MatchExpressions: s.MatchExpressions}
+}
