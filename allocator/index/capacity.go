@@ -1,0 +1,43 @@
+package index
+
+import "math/big"
+
+// Histogram counts free blocks by prefix length.
+type Histogram [129]int
+
+// Histogram counts the free blocks of each length. It is kept up to date by
+// every change and costs a copy.
+func (x *Index) Histogram() Histogram { return x.histogram }
+
+// Largest is the prefix length of the largest free block; ok is false when
+// nothing is free.
+func (x *Index) Largest() (length int, ok bool) {
+	if len(x.nodes) == 0 {
+		return 0, false
+	}
+	if x.vacant() {
+		return int(x.window.length), true
+	}
+	free := x.nodes[root].free
+	if free.isZero() {
+		return 0, false
+	}
+	return int(free.first()), true
+}
+
+// Available is the exact number of free addresses, whatever its size.
+func (x *Index) Available() *big.Int {
+	sum := new(big.Int)
+	for length, count := range x.histogram {
+		if count > 0 {
+			sum.Add(sum, x.addresses(uint8(length), count))
+		}
+	}
+	return sum
+}
+
+// addresses is the number of addresses in so many blocks of that length.
+func (x *Index) addresses(length uint8, blocks int) *big.Int {
+	n := big.NewInt(int64(blocks))
+	return n.Lsh(n, uint(x.width-length))
+}

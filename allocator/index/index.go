@@ -1,0 +1,231 @@
+// Package index finds free prefixes in the window of a pool.
+package index
+
+import (
+	"iter"
+	"math/big"
+	"net/netip"
+)
+
+// Index tracks the free space of one pool, whose CIDR is its window. Prefixes in
+// the window are held (by blocks) or excluded (by the pool's configuration); the
+// rest is free, and is seen as the fewest possible blocks: two free buddies are
+// one free block of twice the size.
+//
+// Held prefixes may nest and may be the same (disputed blocks): each Take is
+// undone by a Put of its own. Exclusions are a layer apart: they may lie over
+// held prefixes and under them, and when one is lifted what is held below still
+// is.
+//
+// A prefix may be larger than the window, since pools of one address domain may
+// overlap: one that covers the window takes all of it. One outside the window,
+// of the other family, or invalid is ignored. Host bits are ignored everywhere:
+// 10.0.0.7/24 is 10.0.0.0/24.
+//
+// The zero value has no window: nothing is free in it and nothing can be held.
+// Not safe for concurrent use; the pool's worker owns it.
+type Index struct {
+	window    prefix
+	width     uint8  // bits of an address of the family: 32 or 128
+	nodes     []node // the arena; nodes[root] is the window
+	spare     uint32 // first of the released nodes, linked by child[0]
+	histogram Histogram
+	blocks    int
+	covers    []cover // by length: marks that cover the window, the window's own included; nil until there is one
+}
+
+// cover holds the marks of one prefix that covers the window.
+type cover struct {
+	held     int
+	excluded bool
+}
+
+// New returns an index of a window that is free all over. An invalid window
+// gives the zero value.
+func New(window netip.Prefix) *Index {
+	if !window.IsValid() {
+		return &Index{}
+	}
+	w := prefixOf(window)
+	x := &Index{window: w, width: uint8(window.Addr().BitLen())}
+	x.nodes = []node{{addr: w.addr, length: w.length, free: bit(w.length)}}
+	x.histogram[w.length] = 1
+	return x
+}
+
+// Window is the prefix that New was given, without host bits.
+func (x *Index) Window() netip.Prefix {
+	if len(x.nodes) == 0 {
+		return netip.Prefix{}
+	}
+	return x.window.netip(x.width)
+}
+
+// Free reports whether the whole of p is free and inside the window.
+func (x *Index) Free(p netip.Prefix) bool {
+	q, ok := x.normal(p)
+	if !ok || q.length < x.window.length {
+		return false
+	}
+	if x.vacant() {
+		return true
+	}
+	var t trail
+	if x.descend(q, &t) {
+		return false // every stored node has something taken at or below it
+	}
+	n := &x.nodes[t.last()]
+	if t.covered || n.taken() {
+		return false
+	}
+	c := n.child[q.addr.side(n.length)]
+	return c == none || common(q.addr, x.nodes[c].addr) < q.length
+}
+
+// Take marks p as held.
+func (x *Index) Take(p netip.Prefix) {
+	q, ok := x.normal(p)
+	if !ok {
+		return
+	}
+	if q.length <= x.window.length {
+		x.cover(q.length).held++
+		q = x.window
+	}
+	x.blocks++
+	var t trail
+	x.reach(q, &t)
+	n := &x.nodes[t.last()]
+	n.held++
+	if n.held == 1 && n.excluded == 0 {
+		x.take(&t)
+	}
+}
+
+// Put undoes one Take of p. It reports whether p was held; if not, nothing
+// changes.
+func (x *Index) Put(p netip.Prefix) bool {
+	q, ok := x.normal(p)
+	if !ok {
+		return false
+	}
+	if q.length <= x.window.length {
+		c := x.cover(q.length)
+		if c.held == 0 {
+			return false
+		}
+		c.held--
+		q = x.window
+	}
+	var t trail
+	if !x.descend(q, &t) {
+		return false
+	}
+	n := &x.nodes[t.last()]
+	if n.held == 0 {
+		return false
+	}
+	n.held--
+	x.blocks--
+	if !n.taken() {
+		x.give(&t)
+	}
+	return true
+}
+
+// Exclude marks p as never to be handed out. Doing it again changes nothing.
+func (x *Index) Exclude(p netip.Prefix) {
+	q, ok := x.normal(p)
+	if !ok {
+		return
+	}
+	if q.length <= x.window.length {
+		c := x.cover(q.length)
+		if c.excluded {
+			return
+		}
+		c.excluded = true
+		q = x.window
+	}
+	var t trail
+	x.reach(q, &t)
+	n := &x.nodes[t.last()]
+	if n.excluded > 0 && n.length > x.window.length {
+		return
+	}
+	n.excluded++
+	if n.excluded == 1 && n.held == 0 {
+		x.take(&t)
+	}
+}
+
+// Include undoes Exclude of p. It reports whether p itself was excluded; if not,
+// nothing changes, even if p lies in a larger exclusion.
+func (x *Index) Include(p netip.Prefix) bool {
+	q, ok := x.normal(p)
+	if !ok {
+		return false
+	}
+	if q.length <= x.window.length {
+		c := x.cover(q.length)
+		if !c.excluded {
+			return false
+		}
+		c.excluded = false
+		q = x.window
+	}
+	var t trail
+	if !x.descend(q, &t) {
+		return false
+	}
+	n := &x.nodes[t.last()]
+	if n.excluded == 0 {
+		return false
+	}
+	n.excluded--
+	if !n.taken() {
+		x.give(&t)
+	}
+	return true
+}
+
+// normal converts p. ok is false if p has nothing in common with the window.
+func (x *Index) normal(p netip.Prefix) (q prefix, ok bool) {
+	if !p.IsValid() || p.Addr().BitLen() != int(x.width) {
+		return prefix{}, false
+	}
+	q = prefixOf(p)
+	return q, common(q.addr, x.window.addr) >= min(q.length, x.window.length)
+}
+
+// cover holds the marks of the prefix of that length which covers the window.
+func (x *Index) cover(length uint8) *cover {
+	if x.covers == nil {
+		x.covers = make([]cover, x.window.length+1)
+	}
+	return &x.covers[length]
+}
+
+// Blocks is the number of prefixes held: of Takes less their Puts. Exclusions
+// are not counted.
+func (x *Index) Blocks() int { return x.blocks }
+
+// Held yields every held prefix in address order, a covering one before those
+// in it, and one held twice twice. The index must not change meanwhile.
+func (x *Index) Held() iter.Seq[netip.Prefix] {
+	return x.held
+}
+
+// FreeBlocks yields the free blocks in address order. The index must not change
+// meanwhile.
+func (x *Index) FreeBlocks() iter.Seq[netip.Prefix] {
+	return x.freeBlocks
+}
+
+// Total is the number of addresses in the window.
+func (x *Index) Total() *big.Int {
+	if len(x.nodes) == 0 {
+		return new(big.Int)
+	}
+	return x.addresses(x.window.length, 1)
+}

@@ -1,0 +1,100 @@
+package index
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Strategy says which free block a new one is cut from. The zero value is
+// FirstFit.
+type Strategy uint8
+
+const (
+	// FirstFit takes the lowest address that fits.
+	FirstFit Strategy = iota
+	// BestFit cuts from the smallest free block that fits, the lowest of equals:
+	// large blocks stay whole.
+	BestFit
+	// LeastUtilized cuts from the largest free block, the lowest of equals:
+	// blocks stay apart and have room to grow.
+	LeastUtilized
+)
+
+var strategies = [...]string{"FirstFit", "BestFit", "LeastUtilized"}
+
+// String spells the strategy as the Kubernetes API does.
+func (s Strategy) String() string {
+	if int(s) < len(strategies) {
+		return strategies[s]
+	}
+	return fmt.Sprintf("Strategy(%d)", uint8(s))
+}
+
+// ParseStrategy is the inverse of String. The empty string is FirstFit.
+func ParseStrategy(name string) (Strategy, error) {
+	if name == "" {
+		return FirstFit, nil
+	}
+	for s, known := range strategies {
+		if name == known {
+			return Strategy(s), nil
+		}
+	}
+	return FirstFit, fmt.Errorf("unknown strategy %q: write FirstFit, BestFit or LeastUtilized", name)
+}
+
+// Find proposes a free prefix of the given length, cut by the strategy s (an
+// unknown one acts as FirstFit) and lying at the start of the free block it is
+// cut from. It takes nothing. ok is false when no free block is large enough or
+// the family has no such length.
+//
+// Find costs O(prefix length) however full the pool is, and allocates nothing.
+func (x *Index) Find(length int, s Strategy) (p netip.Prefix, ok bool) {
+	if length < int(x.window.length) || length > int(x.width) || len(x.nodes) == 0 {
+		return netip.Prefix{}, false
+	}
+	want := prefix{x.window.addr, uint8(length)}
+	if x.vacant() {
+		return want.netip(x.width), true
+	}
+	fits := x.nodes[root].free.and(ones(want.length))
+	if fits.isZero() {
+		return netip.Prefix{}, false
+	}
+	switch s {
+	case BestFit:
+		fits = bit(fits.last())
+	case LeastUtilized:
+		fits = bit(fits.first())
+	}
+	want.addr = x.lowest(fits)
+	return want.netip(x.width), true
+}
+
+// lowest is the address of the lowest free block whose length is in the set
+// lengths. The root's summary says that there is one.
+//
+// Below a node, the way to a child passes one free buddy per length skipped.
+// Buddies left of the way come first, from the top; then what is below the
+// child; then buddies right of the way, from the bottom.
+func (x *Index) lowest(lengths uint128) uint128 {
+	n := &x.nodes[root]
+	for {
+		side := 0
+		if x.branch(n, side).and(lengths).isZero() {
+			side = 1
+		}
+		if n.child[side] == none {
+			return n.half(side).addr
+		}
+		m := &x.nodes[n.child[side]]
+		buddies := skipped(n, m).and(lengths)
+		if left := buddies.and(m.addr); !left.isZero() {
+			return m.buddy(left.first()).addr
+		}
+		if m.free.and(lengths).isZero() {
+			return m.buddy(buddies.andNot(m.addr).last()).addr
+		}
+		n = m
+	}
+}
