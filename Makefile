@@ -1,0 +1,70 @@
+MAKEFLAGS += --warn-undefined-variables --no-builtin-rules
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := .cache/bin
+TOOL := go tool -modfile=tools/dev/go.mod
+
+# Every tracked or new file with its checksum: two of these tell what a command changed, in a dirty tree too.
+SNAPSHOT := { git ls-files -z --cached --others --exclude-standard | xargs -0 sha256sum 2>/dev/null || true; }
+
+# Arguments of the program behind `make run`: --once ends it when the claims are bound.
+RUN_ARGS ?=
+# What `make test` tests, and how: make test TEST=./allocator/... TEST_ARGS='-run Release'
+TEST ?= ./...
+TEST_ARGS ?=
+
+.PHONY: help
+help: ## Show this help
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+.PHONY: run
+run: kcp ## Start kcp, etcd and the controller, and have two tenants claim addresses (Ctrl-C stops it)
+	@mkdir -p $(BIN) && go build -o $(BIN)/ ./cmd/ipam-controller ./test/run && exec $(BIN)/run $(RUN_ARGS)
+
+.PHONY: test
+test: kcp ## Run every test: unit, model, and end to end on a real kcp
+	@$(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped -- \
+		-race -count=1 -p 2 -timeout 40m $(TEST_ARGS) $(TEST)
+
+.PHONY: e2e
+e2e: kcp ## Run the end-to-end tests alone
+	@$(TOOL) gotestsum --format testname -- -count=1 -timeout 40m $(TEST_ARGS) ./test/e2e/...
+
+.PHONY: lint
+lint: ## Run the linters
+	@$(TOOL) golangci-lint run ./...
+
+.PHONY: generate
+generate: ## Write the generated code and manifests again
+	@$(TOOL) controller-gen object paths=./apis/...
+	@$(TOOL) controller-gen crd paths=./apis/... output:crd:dir=config/crd
+
+.PHONY: verify
+verify: ## Fail if something generated, formatted or required has drifted, or a file is too long
+	@mkdir -p .cache && $(SNAPSHOT) >.cache/before && $(MAKE) --no-print-directory generate && $(SNAPSHOT) >.cache/after
+	@diff .cache/before .cache/after || { echo "generated files have drifted: run 'make generate' and commit what it writes" >&2; exit 1; }
+	@go mod tidy -diff || { echo "go.mod has drifted: run 'go mod tidy' and commit it" >&2; exit 1; }
+	@drifted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); [[ -z "$$drifted" ]] || { echo "run gofmt -w on: $$drifted" >&2; exit 1; }
+	@git ls-files -z '*.go' ':!*/zz_generated*' | xargs -0 wc -l | awk '$$2 != "total" && $$1 > 330 \
+		{ print $$2 ": " $$1 " lines; split it by nouns, 330 is the limit" > "/dev/stderr"; long = 1 } END { exit long }'
+
+.PHONY: clean
+clean: ## Remove what make run and the builds leave behind (not the kcp cached in the home directory)
+	rm -rf .run .cache
+
+.PHONY: kcp
+kcp: ## Build the kcp server of tools/kcp, once for each version of it
+	@key=$$({ cat tools/kcp/go.sum; go version; } | sha256sum | cut -c1-16); \
+	store="$${XDG_CACHE_HOME:-$$HOME/.cache}/kcp-ipam/$$key"; \
+	if [[ ! -x "$$store/kcp" ]]; then \
+		echo "building kcp into $$store: about 4 minutes, the first time only"; \
+		mkdir -p "$$store"; \
+		building=$$(mktemp -d "$$store/building.XXXXXX"); \
+		go -C tools/kcp build -trimpath -o "$$building/kcp" github.com/kcp-dev/kcp/cmd/kcp; \
+		mv -f "$$building/kcp" "$$store/kcp"; \
+		rmdir "$$building"; \
+	fi; \
+	mkdir -p $(BIN); \
+	ln -sfn "$$store/kcp" $(BIN)/kcp
