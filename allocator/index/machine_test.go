@@ -31,13 +31,13 @@ func newMachine(window string) *machine {
 // place is how a step picks a prefix: near something that is there already, so
 // that prefixes nest, touch and repeat even in ::/0.
 type place struct {
-	anchor byte // which mark to start from; 0 is the window
+	anchor byte // which prefix to start from; 0 is the window
 	length byte // of the prefix, modulo what the family has
 	flip   byte // which bit of the anchor's address to flip; 0 is none
 }
 
 func (m *machine) prefix(at place) netip.Prefix {
-	anchors := slices.Insert(slices.Collect(m.golden.Held()), 0, m.golden.Window())
+	anchors := slices.Concat([]netip.Prefix{m.golden.Window()}, slices.Collect(m.golden.Held()), m.except)
 	addr := anchors[int(at.anchor)%len(anchors)].Addr()
 	bytes := addr.AsSlice()
 	if n := int(at.flip) % (addr.BitLen() + 1); n > 0 {
@@ -71,19 +71,23 @@ func (m *machine) excluded(at place) netip.Prefix {
 	return m.except[int(at.anchor)%len(m.except)]
 }
 
-// steps are what a caller can do to an index.
-var steps = map[string]func(*machine, place) error{
-	"Bind":         func(m *machine, at place) error { return m.bind(at) },
-	"Take":         func(m *machine, at place) error { return m.take(m.inside(at)) },
-	"TakeAnywhere": func(m *machine, at place) error { return m.take(m.prefix(at)) },
-	"TakeAgain":    func(m *machine, at place) error { return m.take(m.again(at)) },
-	"Put":          func(m *machine, at place) error { return m.put(m.again(at)) },
-	"PutAnywhere":  func(m *machine, at place) error { return m.put(m.prefix(at)) },
-	"Exclude":      func(m *machine, at place) error { return m.exclude(m.inside(at)) },
-	"ExcludeHeld":  func(m *machine, at place) error { return m.exclude(m.again(at)) },
-	"ExcludeAny":   func(m *machine, at place) error { return m.exclude(m.prefix(at)) },
-	"Include":      func(m *machine, at place) error { return m.include(m.prefix(at)) },
-	"IncludeOne":   func(m *machine, at place) error { return m.include(m.excluded(at)) },
+// steps are what a caller can do to an index. The corpus of FuzzIndex names them
+// by their place: append only.
+var steps = []struct {
+	name string
+	do   func(*machine, place) error
+}{
+	{"Bind", (*machine).bind},
+	{"Take", func(m *machine, at place) error { return m.take(m.inside(at)) }},
+	{"TakeAnywhere", func(m *machine, at place) error { return m.take(m.prefix(at)) }},
+	{"TakeAgain", func(m *machine, at place) error { return m.take(m.again(at)) }},
+	{"Put", func(m *machine, at place) error { return m.put(m.again(at)) }},
+	{"PutAnywhere", func(m *machine, at place) error { return m.put(m.prefix(at)) }},
+	{"Exclude", func(m *machine, at place) error { return m.exclude(m.inside(at)) }},
+	{"ExcludeHeld", func(m *machine, at place) error { return m.exclude(m.again(at)) }},
+	{"ExcludeAnywhere", func(m *machine, at place) error { return m.exclude(m.prefix(at)) }},
+	{"Include", func(m *machine, at place) error { return m.include(m.excluded(at)) }},
+	{"IncludeAnywhere", func(m *machine, at place) error { return m.include(m.prefix(at)) }},
 }
 
 func (m *machine) bind(at place) error {

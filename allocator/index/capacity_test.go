@@ -1,0 +1,102 @@
+package index_test
+
+import (
+	"math/big"
+	"slices"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/index"
+)
+
+func TestAvailable(t *testing.T) {
+	power := func(n uint) *big.Int { return new(big.Int).Lsh(big.NewInt(1), n) }
+	for _, tt := range []struct {
+		window, held string
+		total, want  *big.Int
+	}{
+		{"::/0", "10.0.0.0/8", power(128), power(128)},
+		{"::/0", "::1/128", power(128), new(big.Int).Sub(power(128), big.NewInt(1))},
+		{"::/0", "::/1", power(128), power(127)},
+		{"::/0", "::/0", power(128), new(big.Int)},
+		{"2001:db8::/64", "2001:db8::/65", power(64), power(63)},
+		{"0.0.0.0/0", "::/0", power(32), power(32)},
+		{"10.0.0.0/24", "10.0.0.9/32", big.NewInt(256), big.NewInt(255)},
+		{"10.0.0.1/32", "10.0.0.0/8", big.NewInt(1), new(big.Int)},
+	} {
+		x := holding(tt.window, tt.held)
+		if got := x.Available(); got.Cmp(tt.want) != 0 {
+			t.Errorf("%s less %s: %v available, want %v", tt.window, tt.held, got, tt.want)
+		}
+		if got := x.Total(); got.Cmp(tt.total) != 0 {
+			t.Errorf("%s: total %v", tt.window, got)
+		}
+	}
+}
+
+func TestHistogram(t *testing.T) {
+	x := holding("10.0.0.0/24", "10.0.0.0/32", "10.0.0.128/26")
+	want := index.Histogram{26: 2, 27: 1, 28: 1, 29: 1, 30: 1, 31: 1, 32: 1}
+	if got := x.Histogram(); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if length, ok := x.Largest(); !ok || length != 26 {
+		t.Errorf("largest %d, %t", length, ok)
+	}
+}
+
+func TestSeq_Break(t *testing.T) {
+	x := holding("10.0.0.0/28", "10.0.0.4/32", "10.0.0.9/32", "10.0.0.0/8")
+	for range x.Held() {
+		break
+	}
+	x.Put(cidr("10.0.0.0/8"))
+	for n := range len(slices.Collect(x.FreeBlocks())) {
+		seen := 0
+		for range x.FreeBlocks() {
+			if seen++; seen > n {
+				break
+			}
+		}
+	}
+	for range x.Held() {
+		break
+	}
+}
+
+// The arena keeps its size when as much goes as comes.
+func TestTake_ReusesNodes(t *testing.T) {
+	x := index.New(cidr("2001:db8::/32"))
+	churn := func() {
+		for range 100 {
+			p, _ := x.Find(64, index.LeastUtilized)
+			x.Take(p)
+		}
+		for _, p := range slices.Collect(x.Held()) {
+			x.Put(p)
+		}
+	}
+	churn()
+	before := x.Nodes()
+	churn()
+	if got := x.Nodes(); got != before {
+		t.Errorf("%d nodes, before %d", got, before)
+	}
+	wantFree(t, x, "2001:db8::/32")
+}
+
+func TestStrategy(t *testing.T) {
+	for _, s := range all {
+		if got, err := index.ParseStrategy(s.String()); err != nil || got != s {
+			t.Errorf("%v became %v, %v", s, got, err)
+		}
+	}
+	if s, err := index.ParseStrategy(""); err != nil || s != index.FirstFit {
+		t.Errorf("no name: %v, %v", s, err)
+	}
+	if _, err := index.ParseStrategy("firstfit"); err == nil {
+		t.Error("an unknown name was understood")
+	}
+	if got := index.Strategy(9).String(); got != "Strategy(9)" {
+		t.Errorf("got %q", got)
+	}
+}
