@@ -36,9 +36,9 @@ type ClaimRef struct {
 // IPAllocationSpec says what was given, from where, and to whom.
 // +kubebuilder:validation:XValidation:rule="self.ipFamily == oldSelf.ipFamily",fieldPath=".ipFamily",message="spec.ipFamily is immutable: an allocation records what was given"
 // +kubebuilder:validation:XValidation:rule="self.poolRef == oldSelf.poolRef",fieldPath=".poolRef",message="spec.poolRef is immutable: an allocation records what was given"
-// +kubebuilder:validation:XValidation:rule="self.?className == oldSelf.?className",fieldPath=".className",message="spec.className is immutable: an allocation records what was given"
-// +kubebuilder:validation:XValidation:rule="self.?ownerRef == oldSelf.?ownerRef",fieldPath=".ownerRef",message="spec.ownerRef is immutable: an allocation records what was given"
-// +kubebuilder:validation:XValidation:rule="!has(self.claimRef) || self.?claimRef == oldSelf.?claimRef",fieldPath=".claimRef",message="spec.claimRef may only be removed: an allocation is never handed to another claim"
+// +kubebuilder:validation:XValidation:rule="has(self.className) ? has(oldSelf.className) && self.className == oldSelf.className : !has(oldSelf.className)",fieldPath=".className",message="spec.className is immutable: an allocation records what was given"
+// +kubebuilder:validation:XValidation:rule="has(self.ownerRef) ? has(oldSelf.ownerRef) && self.ownerRef == oldSelf.ownerRef : !has(oldSelf.ownerRef)",fieldPath=".ownerRef",message="spec.ownerRef is immutable: an allocation records what was given"
+// +kubebuilder:validation:XValidation:rule="!has(self.claimRef) || has(oldSelf.claimRef) && self.claimRef == oldSelf.claimRef",fieldPath=".claimRef",message="spec.claimRef may only be removed: an allocation is never handed to another claim"
 type IPAllocationSpec struct {
 	// ipFamily is the address family of the block.
 	// +required
@@ -70,7 +70,7 @@ type IPAllocationSpec struct {
 }
 
 // IPAllocationStatus is the block that was given.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.allocatedCIDR) || self.?allocatedCIDR == oldSelf.?allocatedCIDR",fieldPath=".allocatedCIDR",message="status.allocatedCIDR is immutable: an allocation records what was given"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.allocatedCIDR) || has(self.allocatedCIDR) && self.allocatedCIDR == oldSelf.allocatedCIDR",fieldPath=".allocatedCIDR",message="status.allocatedCIDR is immutable: an allocation records what was given"
 type IPAllocationStatus struct {
 	// phase is the state in one word; the conditions say why.
 	// +optional

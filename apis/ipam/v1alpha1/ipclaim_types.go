@@ -22,13 +22,13 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.prefixLength) || self.prefixLength <= 32 || !has(self.ipFamily) || self.ipFamily == 'IPv6'",fieldPath=".prefixLength",message="spec.prefixLength must be 1 to 32 for IPv4"
 // +kubebuilder:validation:XValidation:rule="!has(self.address) || !has(self.ipFamily) || (self.ipFamily == 'IPv6') == self.address.contains(':')",fieldPath=".ipFamily",message="address family of spec.ipFamily does not match spec.address: correct one of them, or leave spec.ipFamily out"
 // +kubebuilder:validation:XValidation:rule="!has(self.address) || !has(self.prefixLength) || (isCIDR(self.address) ? cidr(self.address).prefixLength() == self.prefixLength : self.prefixLength == (self.address.contains(':') ? 128 : 32))",fieldPath=".prefixLength",message="spec.prefixLength does not match spec.address: an address with a prefix has that length, a bare one is a /32 or /128; leave spec.prefixLength out, or write the length in spec.address"
-// +kubebuilder:validation:XValidation:rule="self.?className == oldSelf.?className",fieldPath=".className",message="spec.className is immutable: create another claim"
-// +kubebuilder:validation:XValidation:rule="self.?poolRef == oldSelf.?poolRef",fieldPath=".poolRef",message="spec.poolRef is immutable: create another claim"
-// +kubebuilder:validation:XValidation:rule="self.?poolSelector == oldSelf.?poolSelector",fieldPath=".poolSelector",message="spec.poolSelector is immutable: create another claim"
-// +kubebuilder:validation:XValidation:rule="self.?ipFamily == oldSelf.?ipFamily",fieldPath=".ipFamily",message="spec.ipFamily is immutable: create another claim"
-// +kubebuilder:validation:XValidation:rule="self.?prefixLength == oldSelf.?prefixLength",fieldPath=".prefixLength",message="spec.prefixLength is immutable: create another claim"
-// +kubebuilder:validation:XValidation:rule="self.?address == oldSelf.?address",fieldPath=".address",message="spec.address is immutable: create another claim"
-// +kubebuilder:validation:XValidation:rule="self.?ownerRef == oldSelf.?ownerRef",fieldPath=".ownerRef",message="spec.ownerRef is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="has(self.className) ? has(oldSelf.className) && self.className == oldSelf.className : !has(oldSelf.className)",fieldPath=".className",message="spec.className is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="has(self.poolRef) ? has(oldSelf.poolRef) && self.poolRef == oldSelf.poolRef : !has(oldSelf.poolRef)",fieldPath=".poolRef",message="spec.poolRef is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="has(self.poolSelector) ? has(oldSelf.poolSelector) && self.poolSelector == oldSelf.poolSelector : !has(oldSelf.poolSelector)",fieldPath=".poolSelector",message="spec.poolSelector is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="has(self.ipFamily) ? has(oldSelf.ipFamily) && self.ipFamily == oldSelf.ipFamily : !has(oldSelf.ipFamily)",fieldPath=".ipFamily",message="spec.ipFamily is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="has(self.prefixLength) ? has(oldSelf.prefixLength) && self.prefixLength == oldSelf.prefixLength : !has(oldSelf.prefixLength)",fieldPath=".prefixLength",message="spec.prefixLength is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="has(self.address) ? has(oldSelf.address) && self.address == oldSelf.address : !has(oldSelf.address)",fieldPath=".address",message="spec.address is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="has(self.ownerRef) ? has(oldSelf.ownerRef) && self.ownerRef == oldSelf.ownerRef : !has(oldSelf.ownerRef)",fieldPath=".ownerRef",message="spec.ownerRef is immutable: create another claim"
 type IPClaimSpec struct {
 	// className is the class to allocate by. Without className, poolRef and
 	// poolSelector the default class is used: that of ipFamily if given, else the
@@ -64,7 +64,7 @@ type IPClaimSpec struct {
 	// address asks for exactly this address (192.0.2.7) or block (192.0.2.0/28),
 	// and for no other when it is taken.
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="isIP(self) ? ip.isCanonical(self) : isCIDR(self) && string(cidr(self).masked()) == self",message="invalid address: write an address such as 192.0.2.7 or a network such as 192.0.2.0/28",messageExpression="isIP(self) ? 'invalid address: write ' + string(ip(self)) : isCIDR(self) ? 'invalid CIDR: ' + self + ' is not in network form; write ' + string(cidr(self).masked()) : 'invalid address: write an address such as 192.0.2.7 or a network such as 192.0.2.0/28'"
+	// +kubebuilder:validation:XValidation:rule="isIP(self) ? ip.isCanonical(self) : isCIDR(self) && string(cidr(self).masked()) == self",message="invalid address: write an address such as 192.0.2.7 or a network such as 192.0.2.0/28",messageExpression="isIP(self) ? 'invalid address: write %s'.format([string(ip(self))]) : isCIDR(self) ? 'invalid CIDR: %s is not in network form; write %s'.format([self, string(cidr(self).masked())]) : 'invalid address: write an address such as 192.0.2.7 or a network such as 192.0.2.0/28'"
 	// +optional
 	Address string `json:"address,omitempty"`
 

@@ -18,6 +18,10 @@ const (
 	// tenants. The class controller keeps it; nobody else needs to set it.
 	LabelPublished = GroupName + "/published"
 
+	// AnnotationRetainedFrom is, on a retained IPAllocation, the UID of the claim
+	// that its block was given to. The system writes it.
+	AnnotationRetainedFrom = GroupName + "/retained-from"
+
 	// FinalizerPool holds a pool until the ledger has let go of its last block.
 	FinalizerPool = GroupName + "/pool"
 )

@@ -54,7 +54,7 @@ const (
 
 // CIDR is a block of addresses in canonical network form, such as 10.0.0.0/8 or 2001:db8::/32.
 // +kubebuilder:validation:MaxLength=64
-// +kubebuilder:validation:XValidation:rule="isCIDR(self) && string(cidr(self).masked()) == self",message="invalid CIDR: write a network such as 10.0.0.0/8 or 2001:db8::/32",messageExpression="isCIDR(self) ? 'invalid CIDR: ' + self + ' is not in network form; write ' + string(cidr(self).masked()) : 'invalid CIDR: write a network such as 10.0.0.0/8 or 2001:db8::/32'"
+// +kubebuilder:validation:XValidation:rule="isCIDR(self) && string(cidr(self).masked()) == self",message="invalid CIDR: write a network such as 10.0.0.0/8 or 2001:db8::/32",messageExpression="isCIDR(self) ? 'invalid CIDR: %s is not in network form; write %s'.format([self, string(cidr(self).masked())]) : 'invalid CIDR: write a network such as 10.0.0.0/8 or 2001:db8::/32'"
 type CIDR string
 
 // Consumer names workspaces by path: root:acme:web is that workspace,

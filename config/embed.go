@@ -1,0 +1,71 @@
+// Package config holds the manifests: the API, what makes a workspace of kcp the
+// platform, and samples. They are plain YAML for kubectl; this package hands them
+// to Go.
+//
+// Two values are known only on a running kcp. In their place the manifests hold
+// PlatformCluster and ClassesIdentity, to be replaced as plain text before they
+// are applied.
+package config
+
+import (
+	"embed"
+	"io/fs"
+)
+
+const (
+	// PlatformCluster stands in the policies for the name of the platform's
+	// logical cluster.
+	PlatformCluster = "${PLATFORM_CLUSTER}"
+	// ClassesIdentity stands in the APIExport for status.identityHash of the
+	// CachedResource. A server without CachedResources is given the APIExport
+	// without the resource ipclasses.
+	ClassesIdentity = "${CLASSES_IDENTITY}"
+)
+
+//go:embed crd/*.yaml kcp samples
+var files embed.FS
+
+//go:embed kcp/apiexport.yaml
+var apiExport []byte
+
+//go:embed kcp/cachedresource.yaml
+var cachedResource []byte
+
+// CRDs are the four kinds, for the platform workspace or a plain Kubernetes.
+func CRDs() fs.FS { return sub("crd") }
+
+// Schemas are the APIResourceSchemas of the four kinds, for tenants.
+func Schemas() fs.FS { return sub("kcp/schemas") }
+
+// Policies are the ValidatingAdmissionPolicies and their bindings, for the
+// platform workspace. They hold PlatformCluster.
+func Policies() fs.FS { return sub("kcp/policies") }
+
+// PlatformRBAC is, for the platform workspace: the upper bound of what tenants
+// may do, the controller's identity and its rights, and roles for people.
+func PlatformRBAC() fs.FS { return sub("kcp/rbac/platform") }
+
+// TenantRBAC is the roles for the people of a tenant's workspace.
+func TenantRBAC() fs.FS { return sub("kcp/rbac/tenant") }
+
+// PlatformSamples are a class and a pool behind it, for the platform workspace.
+func PlatformSamples() fs.FS { return sub("samples/platform") }
+
+// TenantSamples is a claim, for a tenant's workspace.
+func TenantSamples() fs.FS { return sub("samples/tenant") }
+
+// APIExport is the manifest of the APIExport. It holds ClassesIdentity.
+func APIExport() []byte { return append([]byte(nil), apiExport...) }
+
+// CachedResource is the manifest of the CachedResource that shows classes to
+// tenants.
+func CachedResource() []byte { return append([]byte(nil), cachedResource...) }
+
+// sub panics on a path that is not embedded, which any test of the caller shows.
+func sub(dir string) fs.FS {
+	tree, err := fs.Sub(files, dir)
+	if err != nil {
+		panic(err)
+	}
+	return tree
+}
