@@ -1,7 +1,6 @@
 package index_test
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -14,28 +13,28 @@ import (
 // The pools that the benchmarks fill: hosts of an IPv4 /8, and /64s of an IPv6
 // /32.
 var pools = []struct {
+	name   string
 	window netip.Prefix
 	length int
 }{
-	{cidr("10.0.0.0/8"), 32},
-	{cidr("2001:db8::/32"), 64},
+	{"IPv4", cidr("10.0.0.0/8"), 32},
+	{"IPv6", cidr("2001:db8::/32"), 64},
 }
 
 var fills = []int{0, 10_000, 1_000_000}
 
-// scattered are n different prefixes of that length in a window with at least 24
-// bits of room, in an order that jumps about: the worst case for size and speed.
+// scattered are n different prefixes of that length, spread without order over
+// the first 24 bits below the window: the worst case for size and speed.
 func scattered(window netip.Prefix, length, n int) []netip.Prefix {
-	const room = 24
+	const mask = 1<<24 - 1
 	out := make([]netip.Prefix, n)
 	for i := range out {
-		place := uint32(i) * 0x9E3779 & (1<<room - 1) // odd, so each comes once
+		place := uint32(i) * 0x9E3779 & mask // this and the next line: each place once
+		place = (place ^ place>>13) * 0xC2B2AF & mask
+		place ^= place >> 11
 		b := window.Addr().AsSlice()
-		if len(b) == 4 {
-			binary.BigEndian.PutUint32(b, binary.BigEndian.Uint32(b)|place)
-		} else {
-			binary.BigEndian.PutUint32(b[4:], place<<8)
-		}
+		first := b[window.Bits()/8:]
+		first[0], first[1], first[2] = byte(place>>16), byte(place>>8), byte(place)
 		addr, _ := netip.AddrFromSlice(b)
 		out[i] = netip.PrefixFrom(addr, length)
 	}
@@ -44,16 +43,14 @@ func scattered(window netip.Prefix, length, n int) []netip.Prefix {
 
 func filled(window netip.Prefix, with []netip.Prefix) *index.Index {
 	x := index.New(window)
-	for _, p := range with {
-		x.Take(p)
-	}
+	takeAll(x, with)
 	return x
 }
 
 func forPools(b *testing.B, run func(b *testing.B, window netip.Prefix, length, fill int)) {
 	for _, pool := range pools {
 		for _, fill := range fills {
-			b.Run(fmt.Sprintf("window=%v/blocks=%d", pool.window, fill), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/blocks=%d", pool.name, fill), func(b *testing.B) {
 				run(b, pool.window, pool.length, fill)
 			})
 		}
@@ -98,54 +95,73 @@ func BenchmarkBind(b *testing.B) {
 
 func BenchmarkTake(b *testing.B) {
 	forPools(b, func(b *testing.B, window netip.Prefix, length, fill int) {
-		timeBatches(b, window, length, fill, func(x *index.Index, p netip.Prefix) { x.Take(p) }, nil)
+		x, more := filledBut(b, window, length, fill)
+		for done := 0; done < b.N; done += len(more) {
+			now := more[:min(len(more), b.N-done)]
+			b.StartTimer()
+			takeAll(x, now)
+			b.StopTimer()
+			putAll(x, now)
+		}
 	})
 }
 
 func BenchmarkPut(b *testing.B) {
 	forPools(b, func(b *testing.B, window netip.Prefix, length, fill int) {
-		timeBatches(b, window, length, fill, nil, func(x *index.Index, p netip.Prefix) { x.Put(p) })
+		x, more := filledBut(b, window, length, fill)
+		for done := 0; done < b.N; done += len(more) {
+			now := more[:min(len(more), b.N-done)]
+			takeAll(x, now)
+			b.StartTimer()
+			putAll(x, now)
+			b.StopTimer()
+		}
 	})
 }
 
-// timeBatches takes and puts blocks beside those that fill the index, and times
-// the one of take and put that is given.
-func timeBatches(b *testing.B, window netip.Prefix, length, fill int, take, put func(*index.Index, netip.Prefix)) {
+// filledBut is a filled index and a batch of prefixes that it does not hold. The
+// timer is stopped.
+func filledBut(b *testing.B, window netip.Prefix, length, fill int) (*index.Index, []netip.Prefix) {
 	const batch = 8192
+	b.StopTimer()
+	b.ReportAllocs()
 	prefixes := scattered(window, length, fill+batch)
 	x := filled(window, prefixes[:fill])
-	b.ReportAllocs()
-	for done := 0; done < b.N; done += batch {
-		now := prefixes[fill:][:min(batch, b.N-done)]
-		timed(b, x, now, take, (*index.Index).Take)
-		timed(b, x, now, put, func(x *index.Index, p netip.Prefix) { x.Put(p) })
-	}
+	takeAll(x, prefixes[fill:])
+	putAll(x, prefixes[fill:])
+	b.ResetTimer()
+	return x, prefixes[fill:]
 }
 
-func timed(b *testing.B, x *index.Index, prefixes []netip.Prefix, do, untimed func(*index.Index, netip.Prefix)) {
-	if do == nil {
-		b.StopTimer()
-		defer b.StartTimer()
-		do = untimed
-	}
+func takeAll(x *index.Index, prefixes []netip.Prefix) {
 	for _, p := range prefixes {
-		do(x, p)
+		x.Take(p)
 	}
 }
 
+func putAll(x *index.Index, prefixes []netip.Prefix) {
+	for _, p := range prefixes {
+		x.Put(p)
+	}
+}
+
+// BenchmarkOpen fills an index, as opening a ledger does, and weighs it.
 func BenchmarkOpen(b *testing.B) {
 	const blocks = 1_000_000
 	for _, pool := range pools {
-		b.Run(fmt.Sprintf("window=%v", pool.window), func(b *testing.B) {
+		b.Run(pool.name, func(b *testing.B) {
 			prefixes := scattered(pool.window, pool.length, blocks)
-			var x *index.Index
-			for b.Loop() {
-				before := heap()
-				x = filled(pool.window, prefixes)
-				b.ReportMetric(float64(heap()-before)/blocks, "B/block")
+			var before, after uint64
+			for range b.N {
+				b.StopTimer()
+				before = heap()
+				b.StartTimer()
+				x := filled(pool.window, prefixes)
+				b.StopTimer()
+				after = heap()
 				runtime.KeepAlive(x)
-				x = nil
 			}
+			b.ReportMetric(float64(after-before)/blocks, "B/block")
 		})
 	}
 }
