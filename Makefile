@@ -39,7 +39,8 @@ lint: ## Run the linters
 .PHONY: generate
 generate: ## Write the generated code and manifests again
 	@$(TOOL) controller-gen object paths=./apis/...
-	@$(TOOL) controller-gen crd paths=./apis/... output:crd:dir=config/crd
+	@$(TOOL) controller-gen crd:allowDangerousTypes=true paths=./apis/... output:crd:dir=config/crd
+	@go run ./tools/gen
 
 .PHONY: verify
 verify: ## Fail if something generated, formatted or required has drifted, or a file is too long

@@ -1,0 +1,84 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The identity of the controller in the platform workspace, and the secret that
+// holds its token.
+const (
+	ControllerNamespace   = "ipam-system"
+	ControllerAccount     = "ipam-controller"
+	ControllerTokenSecret = "ipam-controller-token"
+)
+
+// At returns a copy of cfg that speaks to a workspace, named by its path or by
+// its logical cluster. The workspace cfg spoke to before does not matter.
+func At(cfg *rest.Config, workspace string) *rest.Config {
+	at := rest.CopyConfig(cfg)
+	base, _, _ := strings.Cut(cfg.Host, "/clusters/")
+	at.Host = strings.TrimSuffix(base, "/") + "/clusters/" + workspace
+	return at
+}
+
+// ControllerConfig returns the access of the controller to a platform workspace
+// that was bootstrapped: the token of its service account, and nothing of cfg's
+// own identity. cfg needs to read secrets there.
+func ControllerConfig(ctx context.Context, cfg *rest.Config, workspace string) (*rest.Config, error) {
+	platform, err := newClient(At(cfg, workspace))
+	if err != nil {
+		return nil, err
+	}
+	var token []byte
+	err = await(ctx, fmt.Sprintf("the token of the controller's service account in %s", workspace), func(ctx context.Context) error {
+		secret := &corev1.Secret{}
+		key := client.ObjectKey{Namespace: ControllerNamespace, Name: ControllerTokenSecret}
+		if err := platform.Get(ctx, key, secret); err != nil {
+			return err
+		}
+		token = secret.Data[corev1.ServiceAccountTokenKey]
+		if len(token) == 0 {
+			return fmt.Errorf("secret %s holds no token yet", key)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	controller := rest.AnonymousClientConfig(At(cfg, workspace))
+	controller.BearerToken = string(token)
+	return controller, nil
+}
+
+// Kubeconfig returns cfg as the content of a kubeconfig file that needs no other
+// file, so cfg must identify itself by a token or by nothing.
+func Kubeconfig(cfg *rest.Config) ([]byte, error) {
+	if cfg.BearerToken == "" && (cfg.CertFile != "" || len(cfg.CertData) > 0 || cfg.Username != "" || cfg.ExecProvider != nil) {
+		return nil, errors.New("write kubeconfig: this identity is not a token; use the kubeconfig it came from")
+	}
+	cfg = rest.CopyConfig(cfg)
+	if err := rest.LoadTLSFiles(cfg); err != nil {
+		return nil, fmt.Errorf("write kubeconfig: %w", err)
+	}
+	const name = "ipam"
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters[name] = &clientcmdapi.Cluster{
+		Server:                   cfg.Host,
+		TLSServerName:            cfg.ServerName,
+		CertificateAuthorityData: cfg.CAData,
+		InsecureSkipTLSVerify:    cfg.Insecure,
+	}
+	kubeconfig.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: cfg.BearerToken}
+	kubeconfig.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	kubeconfig.CurrentContext = name
+	return clientcmd.Write(*kubeconfig)
+}

@@ -1,0 +1,175 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/config"
+)
+
+// BindingName is the name of the APIBinding that EnsureTenant makes.
+const BindingName = "ipam"
+
+// TenantOptions say what EnsureTenant makes.
+type TenantOptions struct {
+	// Workspace is the path of the tenant's workspace, like root:team-a. Required.
+	Workspace string
+	// Platform is the path of the platform workspace. Default: root:ipam.
+	Platform string
+}
+
+// EnsureTenant makes a tenant: its workspace, in it an APIBinding to the platform's
+// export that accepts every permission the export asks for, and the roles that its
+// people can be given. It returns the workspace's logical cluster when the API is
+// served there. cfg speaks to any workspace as somebody who may make these.
+func EnsureTenant(ctx context.Context, cfg *rest.Config, opts TenantOptions) (logicalcluster.Name, error) {
+	if opts.Platform == "" {
+		opts.Platform = DefaultWorkspace
+	}
+	roles, err := read(config.TenantRBAC(), strings.NewReplacer())
+	if err != nil {
+		return "", err
+	}
+	cluster, err := EnsureWorkspace(ctx, cfg, opts.Workspace)
+	if err != nil {
+		return "", fmt.Errorf("tenant %s: %w", opts.Workspace, err)
+	}
+	c, err := newClient(At(cfg, opts.Workspace))
+	if err != nil {
+		return "", fmt.Errorf("tenant %s: %w", opts.Workspace, err)
+	}
+	if err := errors.Join(apply(ctx, c, roles...), bind(ctx, c, opts.Platform)); err != nil {
+		return "", fmt.Errorf("tenant %s: %w", opts.Workspace, err)
+	}
+	return cluster, nil
+}
+
+// Unbind takes the APIBinding of EnsureTenant out of a workspace, and with it every
+// claim and pool there. It returns when they are gone, and does nothing where no
+// binding is.
+func Unbind(ctx context.Context, cfg *rest.Config, workspace string) error {
+	c, err := newClient(At(cfg, workspace))
+	if err != nil {
+		return err
+	}
+	binding := &apisv1alpha2.APIBinding{}
+	binding.Name = BindingName
+	if err := c.Delete(ctx, binding); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("unbind %s: %w", workspace, err)
+	}
+	return await(ctx, fmt.Sprintf("the APIBinding of %s to be gone", workspace), func(ctx context.Context) error {
+		err := c.Get(ctx, client.ObjectKeyFromObject(binding), binding)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("it is being deleted%s", unmet(binding.Status.Conditions))
+	})
+}
+
+// bind makes or updates the APIBinding and waits until its API and the namespace
+// "default" are served.
+func bind(ctx context.Context, c client.Client, platform string) error {
+	binding := &apisv1alpha2.APIBinding{}
+	binding.Name = BindingName
+	binding.Spec.Reference.Export = &apisv1alpha2.ExportBindingReference{Path: platform, Name: ExportName}
+
+	err := await(ctx, "the API to be bound", func(ctx context.Context) error {
+		err := c.Get(ctx, client.ObjectKeyFromObject(binding), binding)
+		if apierrors.IsNotFound(err) {
+			err = c.Create(ctx, binding)
+		}
+		if err != nil {
+			return err
+		}
+		if accept(binding) {
+			if err := c.Update(ctx, binding); err != nil {
+				return err
+			}
+		}
+		if err := bound(binding); err != nil {
+			return err
+		}
+		return c.List(ctx, &ipamv1alpha1.IPClaimList{}, client.Limit(1))
+	})
+	if err != nil {
+		return err
+	}
+	return await(ctx, "the namespace default", func(ctx context.Context) error {
+		namespace := &corev1.Namespace{}
+		namespace.Name = metav1.NamespaceDefault
+		return client.IgnoreAlreadyExists(c.Create(ctx, namespace))
+	})
+}
+
+// accept grants every permission the export asks for, and reports whether that
+// changed the binding. What somebody has rejected stays rejected.
+func accept(binding *apisv1alpha2.APIBinding) bool {
+	changed := false
+	for _, asked := range binding.Status.ExportPermissionClaims {
+		i := slices.IndexFunc(binding.Spec.PermissionClaims, func(known apisv1alpha2.AcceptablePermissionClaim) bool {
+			return known.EqualGRI(asked)
+		})
+		switch {
+		case i < 0:
+			binding.Spec.PermissionClaims = append(binding.Spec.PermissionClaims, accepted(asked))
+			changed = true
+		case !slices.Equal(binding.Spec.PermissionClaims[i].Verbs, asked.Verbs):
+			binding.Spec.PermissionClaims[i].Verbs = asked.Verbs
+			changed = true
+		}
+	}
+	return changed
+}
+
+func accepted(claim apisv1alpha2.PermissionClaim) apisv1alpha2.AcceptablePermissionClaim {
+	return apisv1alpha2.AcceptablePermissionClaim{
+		ScopedPermissionClaim: apisv1alpha2.ScopedPermissionClaim{
+			PermissionClaim: claim,
+			Selector:        apisv1alpha2.PermissionClaimSelector{MatchAll: true},
+		},
+		State: apisv1alpha2.ClaimAccepted,
+	}
+}
+
+// bound returns what a binding still lacks to be in use.
+func bound(binding *apisv1alpha2.APIBinding) error {
+	if binding.Status.Phase != apisv1alpha2.APIBindingPhaseBound {
+		return fmt.Errorf("its phase is %q%s", binding.Status.Phase, unmet(binding.Status.Conditions))
+	}
+	for _, needed := range []conditionsv1alpha1.ConditionType{
+		apisv1alpha2.BindingUpToDate, apisv1alpha2.PermissionClaimsApplied,
+	} {
+		if !conditions.IsTrue(binding, needed) {
+			return fmt.Errorf("%s is not true%s", needed, unmet(binding.Status.Conditions))
+		}
+	}
+	return nil
+}
+
+// unmet lists the conditions that are not true, to follow a sentence.
+func unmet(all conditionsv1alpha1.Conditions) string {
+	var list strings.Builder
+	for _, condition := range all {
+		if condition.Status != corev1.ConditionTrue {
+			fmt.Fprintf(&list, "; %s: %s (%s)", condition.Type, condition.Message, condition.Reason)
+		}
+	}
+	return list.String()
+}
