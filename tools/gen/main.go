@@ -122,7 +122,8 @@ func exportOf(schemas []*apisv1alpha1.APIResourceSchema) *apisv1alpha2.APIExport
 	export.Name = schemas[0].Spec.Group
 	export.Spec.MaximalPermissionPolicy = &apisv1alpha2.MaximalPermissionPolicy{Local: &apisv1alpha2.LocalAPIExportPolicy{}}
 	export.Spec.PermissionClaims = []apisv1alpha2.PermissionClaim{{
-		GroupResource: apisv1alpha2.GroupResource{Group: "events.k8s.io", Resource: "events"},
+		// Of the core group: kcp takes events.k8s.io for the same, but not the reverse.
+		GroupResource: apisv1alpha2.GroupResource{Resource: "events"},
 		Verbs:         []string{"create", "patch", "update"},
 	}}
 	for _, schema := range schemas {
