@@ -12,6 +12,7 @@ import (
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -118,24 +119,24 @@ func bind(ctx context.Context, c client.Client, platform string) error {
 	})
 }
 
-// accept grants every permission the export asks for, and reports whether that
+// accept grants exactly the permissions the export asks for, and reports whether that
 // changed the binding. What somebody has rejected stays rejected.
 func accept(binding *apisv1alpha2.APIBinding) bool {
-	changed := false
-	for _, asked := range binding.Status.ExportPermissionClaims {
-		i := slices.IndexFunc(binding.Spec.PermissionClaims, func(known apisv1alpha2.AcceptablePermissionClaim) bool {
-			return known.EqualGRI(asked)
-		})
-		switch {
-		case i < 0:
-			binding.Spec.PermissionClaims = append(binding.Spec.PermissionClaims, accepted(asked))
-			changed = true
-		case !slices.Equal(binding.Spec.PermissionClaims[i].Verbs, asked.Verbs):
-			binding.Spec.PermissionClaims[i].Verbs = asked.Verbs
-			changed = true
-		}
+	if binding.Status.Phase == "" {
+		return false // kcp has not recorded yet what the export asks for
 	}
-	return changed
+	before := binding.Spec.PermissionClaims
+	binding.Spec.PermissionClaims = nil
+	for _, asked := range binding.Status.ExportPermissionClaims {
+		claim := accepted(asked)
+		if i := slices.IndexFunc(before, func(known apisv1alpha2.AcceptablePermissionClaim) bool {
+			return known.EqualGRI(asked)
+		}); i >= 0 {
+			claim.Selector, claim.State = before[i].Selector, before[i].State
+		}
+		binding.Spec.PermissionClaims = append(binding.Spec.PermissionClaims, claim)
+	}
+	return !equality.Semantic.DeepEqual(before, binding.Spec.PermissionClaims)
 }
 
 func accepted(claim apisv1alpha2.PermissionClaim) apisv1alpha2.AcceptablePermissionClaim {
@@ -153,11 +154,17 @@ func bound(binding *apisv1alpha2.APIBinding) error {
 	if binding.Status.Phase != apisv1alpha2.APIBindingPhaseBound {
 		return fmt.Errorf("its phase is %q%s", binding.Status.Phase, unmet(binding.Status.Conditions))
 	}
-	for _, needed := range []conditionsv1alpha1.ConditionType{
-		apisv1alpha2.BindingUpToDate, apisv1alpha2.PermissionClaimsApplied,
-	} {
-		if !conditions.IsTrue(binding, needed) {
-			return fmt.Errorf("%s is not true%s", needed, unmet(binding.Status.Conditions))
+	if !conditions.IsTrue(binding, apisv1alpha2.BindingUpToDate) {
+		return fmt.Errorf("it is not up to date%s", unmet(binding.Status.Conditions))
+	}
+	for _, claim := range binding.Spec.PermissionClaims {
+		if claim.State != apisv1alpha2.ClaimAccepted {
+			continue
+		}
+		if !slices.ContainsFunc(binding.Status.AppliedPermissionClaims, func(applied apisv1alpha2.ScopedPermissionClaim) bool {
+			return applied.EqualGRI(claim.PermissionClaim)
+		}) {
+			return fmt.Errorf("the permission for %s is not applied%s", claim.PermissionClaim, unmet(binding.Status.Conditions))
 		}
 	}
 	return nil
