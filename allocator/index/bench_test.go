@@ -96,41 +96,43 @@ func BenchmarkBind(b *testing.B) {
 func BenchmarkTake(b *testing.B) {
 	forPools(b, func(b *testing.B, window netip.Prefix, length, fill int) {
 		x, more := filledBut(b, window, length, fill)
-		for done := 0; done < b.N; done += len(more) {
-			now := more[:min(len(more), b.N-done)]
-			b.StartTimer()
-			takeAll(x, now)
+		for b.Loop() {
+			takeAll(x, more)
 			b.StopTimer()
-			putAll(x, now)
+			putAll(x, more)
+			b.StartTimer()
 		}
+		reportEach(b, len(more))
 	})
 }
 
 func BenchmarkPut(b *testing.B) {
 	forPools(b, func(b *testing.B, window netip.Prefix, length, fill int) {
 		x, more := filledBut(b, window, length, fill)
-		for done := 0; done < b.N; done += len(more) {
-			now := more[:min(len(more), b.N-done)]
-			takeAll(x, now)
-			b.StartTimer()
-			putAll(x, now)
+		for b.Loop() {
 			b.StopTimer()
+			takeAll(x, more)
+			b.StartTimer()
+			putAll(x, more)
 		}
+		reportEach(b, len(more))
 	})
 }
 
-// filledBut is a filled index and a batch of prefixes that it does not hold. The
-// timer is stopped.
+// filledBut is a filled index and a batch of prefixes that it does not hold, but
+// held once, so that the arena has room for them.
 func filledBut(b *testing.B, window netip.Prefix, length, fill int) (*index.Index, []netip.Prefix) {
 	const batch = 8192
-	b.StopTimer()
 	b.ReportAllocs()
 	prefixes := scattered(window, length, fill+batch)
-	x := filled(window, prefixes[:fill])
-	takeAll(x, prefixes[fill:])
+	x := filled(window, prefixes)
 	putAll(x, prefixes[fill:])
-	b.ResetTimer()
 	return x, prefixes[fill:]
+}
+
+// reportEach reports the time of one of the batch that every loop is about.
+func reportEach(b *testing.B, batch int) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch), "ns/op")
 }
 
 func takeAll(x *index.Index, prefixes []netip.Prefix) {
@@ -142,6 +144,25 @@ func takeAll(x *index.Index, prefixes []netip.Prefix) {
 func putAll(x *index.Index, prefixes []netip.Prefix) {
 	for _, p := range prefixes {
 		x.Put(p)
+	}
+}
+
+// BenchmarkFill binds a million blocks, one after the other, in an empty pool.
+func BenchmarkFill(b *testing.B) {
+	const blocks = 1_000_000
+	for _, pool := range pools {
+		for _, s := range all {
+			b.Run(pool.name+"/"+s.String(), func(b *testing.B) {
+				for b.Loop() {
+					x := index.New(pool.window)
+					for range blocks {
+						p, _ := x.Find(pool.length, s)
+						x.Take(p)
+					}
+				}
+				reportEach(b, blocks)
+			})
+		}
 	}
 }
 

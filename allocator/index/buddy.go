@@ -19,14 +19,14 @@ package index
 // A marked node offers nothing, whatever is below it, but keeps its children:
 // they count again when the mark goes.
 
-// node is 48 bytes without pointers: the collector never looks inside the arena.
+// node is 48 bytes without pointers. What a descent reads lies together.
 type node struct {
 	addr     uint128
-	free     uint128   // lengths of the free blocks at and below this node; see summary
 	child    [2]uint32 // places in the arena, or none
 	held     uint32    // how often this very prefix is held; at the root, how often it is covered
 	length   uint8
-	excluded uint8 // whether this very prefix is excluded; at the root, how often it is covered
+	excluded uint8   // whether this very prefix is excluded; at the root, how often it is covered
+	free     uint128 // lengths of the free blocks at and below this node; see summary
 }
 
 const (
@@ -66,7 +66,7 @@ func (x *Index) branch(n *node, side int) uint128 {
 	if n.child[side] == none {
 		return bit(n.length + 1)
 	}
-	m := &x.nodes[n.child[side]]
+	m := x.nodes.at(n.child[side])
 	return m.free.or(skipped(n, m))
 }
 
@@ -85,7 +85,7 @@ func (x *Index) summary(n *node) uint128 {
 
 // vacant reports whether the whole window is one free block.
 func (x *Index) vacant() bool {
-	r := &x.nodes[root]
+	r := x.nodes.at(root)
 	return r.leaf() && !r.taken()
 }
 
@@ -102,16 +102,21 @@ func (t *trail) last() uint32  { return t.nodes[t.depth-1] }
 // descend follows the stored nodes that contain p, as far as they go, and
 // reports whether it ended at p itself.
 func (x *Index) descend(p prefix, t *trail) bool {
-	for i := uint32(root); ; {
+	i, n := uint32(root), x.nodes.at(root)
+	for {
 		t.push(i)
-		n := &x.nodes[i]
 		if n.length == p.length {
 			return true
 		}
 		i = n.child[p.addr.side(n.length)]
-		if i == none || x.nodes[i].length > p.length || common(p.addr, x.nodes[i].addr) < x.nodes[i].length {
+		if i == none {
+			return false
+		}
+		m := x.nodes.at(i)
+		if !m.prefix().contains(p) {
 			return false
 		}
 		t.covered = t.covered || n.taken()
+		n = m
 	}
 }

@@ -12,13 +12,13 @@ func (x *Index) Histogram() Histogram { return x.histogram }
 // Largest is the prefix length of the largest free block; ok is false when
 // nothing is free.
 func (x *Index) Largest() (length int, ok bool) {
-	if len(x.nodes) == 0 {
+	if x.width == 0 {
 		return 0, false
 	}
 	if x.vacant() {
 		return int(x.window.length), true
 	}
-	free := x.nodes[root].free
+	free := x.nodes.at(root).free
 	if free.isZero() {
 		return 0, false
 	}

@@ -2,6 +2,7 @@ package index_test
 
 import (
 	"math/big"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -82,6 +83,31 @@ func TestTake_ReusesNodes(t *testing.T) {
 		t.Errorf("%d nodes, before %d", got, before)
 	}
 	wantFree(t, x, "2001:db8::/32")
+}
+
+// Enough blocks for several chunks of the arena come, go in another order, and
+// leave nothing behind.
+func TestTake_Many(t *testing.T) {
+	const blocks = 20_000
+	x := index.New(cidr("10.0.0.0/8"))
+	held := scattered(x.Window(), 32, blocks)
+	takeAll(x, held)
+	if err := x.Check(); err != nil {
+		t.Error(err)
+	}
+	if got := x.Available().Int64(); got != 1<<24-blocks || x.Blocks() != blocks {
+		t.Errorf("%d blocks, %d available", x.Blocks(), got)
+	}
+	if got := len(slices.Collect(x.Held())); got != blocks {
+		t.Errorf("%d held", got)
+	}
+	slices.SortFunc(held, netip.Prefix.Compare)
+	for _, p := range held {
+		if x.Free(p) || !x.Put(p) || !x.Free(p) {
+			t.Fatalf("%v was not held, or is not free", p)
+		}
+	}
+	wantFree(t, x, "10.0.0.0/8")
 }
 
 func TestStrategy(t *testing.T) {

@@ -5,7 +5,7 @@ import "fmt"
 // Check reports what is wrong with the trie itself: a node that should have been
 // spliced out, a stale summary, a place lost from the arena.
 func (x *Index) Check() error {
-	if len(x.nodes) == 0 {
+	if x.width == 0 {
 		return nil
 	}
 	stored, err := x.check(root)
@@ -13,17 +13,17 @@ func (x *Index) Check() error {
 		return err
 	}
 	spare := 0
-	for i := x.spare; i != none; i = x.nodes[i].child[0] {
+	for i := x.nodes.spare; i != none; i = x.nodes.at(i).child[0] {
 		spare++
 	}
-	if stored+spare != len(x.nodes) {
-		return fmt.Errorf("%d nodes stored and %d spare of %d", stored, spare, len(x.nodes))
+	if stored+spare != x.nodes.size() {
+		return fmt.Errorf("%d nodes stored and %d spare of %d", stored, spare, x.nodes.size())
 	}
 	return nil
 }
 
 func (x *Index) check(i uint32) (stored int, err error) {
-	n := &x.nodes[i]
+	n := x.nodes.at(i)
 	forked := n.child[0] != none && n.child[1] != none
 	if i != root && !n.taken() && !forked {
 		return 0, fmt.Errorf("%v is stored without need", n.prefix().netip(x.width))
@@ -36,7 +36,7 @@ func (x *Index) check(i uint32) (stored int, err error) {
 		if c == none {
 			continue
 		}
-		m := &x.nodes[c]
+		m := x.nodes.at(c)
 		if m.length <= n.length || common(m.addr, n.half(side).addr) <= n.length || m.addr.andNot(ones(m.length)) != (uint128{}) {
 			return 0, fmt.Errorf("%v is stored below %v", m.prefix().netip(x.width), n.prefix().netip(x.width))
 		}
@@ -50,4 +50,4 @@ func (x *Index) check(i uint32) (stored int, err error) {
 }
 
 // Nodes is the number of places in the arena.
-func (x *Index) Nodes() int { return len(x.nodes) }
+func (x *Index) Nodes() int { return x.nodes.size() }

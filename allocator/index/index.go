@@ -26,9 +26,8 @@ import (
 // Not safe for concurrent use; the pool's worker owns it.
 type Index struct {
 	window    prefix
-	width     uint8  // bits of an address of the family: 32 or 128
-	nodes     []node // the arena; nodes[root] is the window
-	spare     uint32 // first of the released nodes, linked by child[0]
+	width     uint8 // bits of an address of the family: 32 or 128
+	nodes     arena // the first is the root: the window
 	histogram Histogram
 	blocks    int
 	covers    []cover // by length: marks that cover the window, the window's own included; nil until there is one
@@ -48,14 +47,14 @@ func New(window netip.Prefix) *Index {
 	}
 	w := prefixOf(window)
 	x := &Index{window: w, width: uint8(window.Addr().BitLen())}
-	x.nodes = []node{{addr: w.addr, length: w.length, free: bit(w.length)}}
+	x.nodes.alloc(node{addr: w.addr, length: w.length, free: bit(w.length)})
 	x.histogram[w.length] = 1
 	return x
 }
 
 // Window is the prefix that New was given, without host bits.
 func (x *Index) Window() netip.Prefix {
-	if len(x.nodes) == 0 {
+	if x.width == 0 {
 		return netip.Prefix{}
 	}
 	return x.window.netip(x.width)
@@ -74,12 +73,12 @@ func (x *Index) Free(p netip.Prefix) bool {
 	if x.descend(q, &t) {
 		return false // every stored node has something taken at or below it
 	}
-	n := &x.nodes[t.last()]
+	n := x.nodes.at(t.last())
 	if t.covered || n.taken() {
 		return false
 	}
 	c := n.child[q.addr.side(n.length)]
-	return c == none || common(q.addr, x.nodes[c].addr) < q.length
+	return c == none || common(q.addr, x.nodes.at(c).addr) < q.length
 }
 
 // Take marks p as held.
@@ -95,7 +94,7 @@ func (x *Index) Take(p netip.Prefix) {
 	x.blocks++
 	var t trail
 	x.reach(q, &t)
-	n := &x.nodes[t.last()]
+	n := x.nodes.at(t.last())
 	n.held++
 	if n.held == 1 && n.excluded == 0 {
 		x.take(&t)
@@ -121,7 +120,7 @@ func (x *Index) Put(p netip.Prefix) bool {
 	if !x.descend(q, &t) {
 		return false
 	}
-	n := &x.nodes[t.last()]
+	n := x.nodes.at(t.last())
 	if n.held == 0 {
 		return false
 	}
@@ -149,7 +148,7 @@ func (x *Index) Exclude(p netip.Prefix) {
 	}
 	var t trail
 	x.reach(q, &t)
-	n := &x.nodes[t.last()]
+	n := x.nodes.at(t.last())
 	if n.excluded > 0 && n.length > x.window.length {
 		return
 	}
@@ -178,7 +177,7 @@ func (x *Index) Include(p netip.Prefix) bool {
 	if !x.descend(q, &t) {
 		return false
 	}
-	n := &x.nodes[t.last()]
+	n := x.nodes.at(t.last())
 	if n.excluded == 0 {
 		return false
 	}
@@ -224,7 +223,7 @@ func (x *Index) FreeBlocks() iter.Seq[netip.Prefix] {
 
 // Total is the number of addresses in the window.
 func (x *Index) Total() *big.Int {
-	if len(x.nodes) == 0 {
+	if x.width == 0 {
 		return new(big.Int)
 	}
 	return x.addresses(x.window.length, 1)

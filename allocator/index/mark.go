@@ -7,7 +7,7 @@ func (x *Index) reach(p prefix, t *trail) {
 	x.descend(p, t)
 	for {
 		i := t.last()
-		n := &x.nodes[i]
+		n := x.nodes.at(i)
 		if n.length == p.length {
 			return
 		}
@@ -23,11 +23,11 @@ func (x *Index) reach(p prefix, t *trail) {
 
 // addLeaf hangs a node for p below i, where nothing is yet.
 func (x *Index) addLeaf(i uint32, p prefix, covered bool) uint32 {
-	c := x.alloc(node{addr: p.addr, length: p.length, free: bit(p.length)})
+	c := x.nodes.alloc(node{addr: p.addr, length: p.length, free: bit(p.length)})
 	if !covered {
 		x.count(i, -1)
 	}
-	n := &x.nodes[i]
+	n := x.nodes.at(i)
 	n.child[p.addr.side(n.length)] = c
 	if !covered {
 		x.count(i, +1)
@@ -39,19 +39,19 @@ func (x *Index) addLeaf(i uint32, p prefix, covered bool) uint32 {
 // addFork puts a node between i and its child on the side of p: where their ways
 // part, or at p itself if p contains the child.
 func (x *Index) addFork(i uint32, p prefix) uint32 {
-	side := p.addr.side(x.nodes[i].length)
-	c := x.nodes[i].child[side]
-	m := &x.nodes[c]
+	side := p.addr.side(x.nodes.at(i).length)
+	c := x.nodes.at(i).child[side]
+	m := x.nodes.at(c)
 	length := min(p.length, common(p.addr, m.addr))
 	fork := node{addr: p.addr.and(ones(length)), length: length}
 	fork.child[m.addr.side(length)] = c
 	fork.free = x.summary(&fork)
-	f := x.alloc(fork)
-	x.nodes[i].child[side] = f
+	f := x.nodes.alloc(fork)
+	x.nodes.at(i).child[side] = f
 	return f
 }
 
-// taken tells the index that the last node of the trail has got its first mark.
+// take tells the index that the last node of the trail has got its first mark.
 func (x *Index) take(t *trail) {
 	if !t.covered {
 		x.countAll(t.last(), -1)
@@ -74,7 +74,7 @@ func (x *Index) give(t *trail) {
 func (x *Index) prune(t *trail) {
 	for t.depth > 1 {
 		c := t.last()
-		n := &x.nodes[c]
+		n := x.nodes.at(c)
 		if n.taken() || n.child[0] != none && n.child[1] != none {
 			return
 		}
@@ -84,26 +84,26 @@ func (x *Index) prune(t *trail) {
 }
 
 // splice replaces c below its parent i by the only child of c, or by nothing:
-// then the block of c joins its buddies.
+// then c joins its free buddies. The free space is the same either way.
 func (x *Index) splice(i, c uint32, covered bool) {
-	n := &x.nodes[i]
-	joins := x.nodes[c].leaf() && !covered
+	n := x.nodes.at(i)
+	joins := x.nodes.at(c).leaf() && !covered
 	if joins {
 		x.count(i, -1)
 		x.count(c, -1)
 	}
-	n.child[x.nodes[c].addr.side(n.length)] = x.nodes[c].only()
+	n.child[x.nodes.at(c).addr.side(n.length)] = x.nodes.at(c).only()
 	if joins {
 		x.count(i, +1)
 	}
-	x.release(c)
+	x.nodes.release(c)
 }
 
 // refresh brings the summaries along the trail up to date, from its end until
 // one is found unchanged.
 func (x *Index) refresh(t *trail) {
 	for d := t.depth - 1; d >= 0; d-- {
-		n := &x.nodes[t.nodes[d]]
+		n := x.nodes.at(t.nodes[d])
 		free := x.summary(n)
 		if free == n.free {
 			return
@@ -115,7 +115,7 @@ func (x *Index) refresh(t *trail) {
 // count adds the free blocks that lie at node i, not below its children and as
 // if it were untaken, to the histogram, by times.
 func (x *Index) count(i uint32, by int) {
-	n := &x.nodes[i]
+	n := x.nodes.at(i)
 	if n.leaf() {
 		x.histogram[n.length] += by
 		return
@@ -125,7 +125,7 @@ func (x *Index) count(i uint32, by int) {
 			x.histogram[n.length+1] += by
 			continue
 		}
-		for d := n.length + 2; d <= x.nodes[c].length; d++ {
+		for d := n.length + 2; d <= x.nodes.at(c).length; d++ {
 			x.histogram[d] += by
 		}
 	}
@@ -135,27 +135,9 @@ func (x *Index) count(i uint32, by int) {
 // what is stored below i: nothing for a block that holds no others.
 func (x *Index) countAll(i uint32, by int) {
 	x.count(i, by)
-	for _, c := range x.nodes[i].child {
-		if c != none && !x.nodes[c].taken() {
+	for _, c := range x.nodes.at(i).child {
+		if c != none && !x.nodes.at(c).taken() {
 			x.countAll(c, by)
 		}
 	}
-}
-
-// alloc puts n into the arena, in the place of a released node if there is one.
-func (x *Index) alloc(n node) uint32 {
-	if x.spare == none {
-		x.nodes = append(x.nodes, n)
-		return uint32(len(x.nodes) - 1) // 2^32 nodes are 200 GB
-	}
-	i := x.spare
-	x.spare = x.nodes[i].child[0]
-	x.nodes[i] = n
-	return i
-}
-
-// release keeps the place of i for the next alloc.
-func (x *Index) release(i uint32) {
-	x.nodes[i] = node{child: [2]uint32{x.spare}}
-	x.spare = i
 }

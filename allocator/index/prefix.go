@@ -73,6 +73,10 @@ type prefix struct {
 	length uint8
 }
 
+func (p prefix) contains(q prefix) bool {
+	return p.length <= q.length && p.length <= common(p.addr, q.addr)
+}
+
 // prefixOf converts a valid p and clears its host bits.
 func prefixOf(p netip.Prefix) prefix {
 	length := uint8(p.Bits())

@@ -50,14 +50,14 @@ func ParseStrategy(name string) (Strategy, error) {
 //
 // Find costs O(prefix length) however full the pool is, and allocates nothing.
 func (x *Index) Find(length int, s Strategy) (p netip.Prefix, ok bool) {
-	if length < int(x.window.length) || length > int(x.width) || len(x.nodes) == 0 {
+	if length < int(x.window.length) || length > int(x.width) || x.width == 0 {
 		return netip.Prefix{}, false
 	}
 	want := prefix{x.window.addr, uint8(length)}
 	if x.vacant() {
 		return want.netip(x.width), true
 	}
-	fits := x.nodes[root].free.and(ones(want.length))
+	fits := x.nodes.at(root).free.and(ones(want.length))
 	if fits.isZero() {
 		return netip.Prefix{}, false
 	}
@@ -78,7 +78,7 @@ func (x *Index) Find(length int, s Strategy) (p netip.Prefix, ok bool) {
 // Buddies left of the way come first, from the top; then what is below the
 // child; then buddies right of the way, from the bottom.
 func (x *Index) lowest(lengths uint128) uint128 {
-	n := &x.nodes[root]
+	n := x.nodes.at(root)
 	for {
 		side := 0
 		if x.branch(n, side).and(lengths).isZero() {
@@ -87,7 +87,7 @@ func (x *Index) lowest(lengths uint128) uint128 {
 		if n.child[side] == none {
 			return n.half(side).addr
 		}
-		m := &x.nodes[n.child[side]]
+		m := x.nodes.at(n.child[side])
 		buddies := skipped(n, m).and(lengths)
 		if left := buddies.and(m.addr); !left.isZero() {
 			return m.buddy(left.first()).addr

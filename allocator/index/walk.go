@@ -10,8 +10,8 @@ func (x *Index) held(yield func(netip.Prefix) bool) {
 			return
 		}
 	}
-	if len(x.nodes) > 0 {
-		x.heldBelow(&x.nodes[root], yield)
+	if x.width > 0 {
+		x.heldBelow(x.nodes.at(root), yield)
 	}
 }
 
@@ -20,7 +20,7 @@ func (x *Index) heldBelow(n *node, yield func(netip.Prefix) bool) bool {
 		if c == none {
 			continue
 		}
-		m := &x.nodes[c]
+		m := x.nodes.at(c)
 		if !x.repeat(m.prefix(), int(m.held), yield) || !x.heldBelow(m, yield) {
 			return false
 		}
@@ -39,8 +39,8 @@ func (x *Index) repeat(p prefix, times int, yield func(netip.Prefix) bool) bool 
 
 // freeBlocks is the body of FreeBlocks.
 func (x *Index) freeBlocks(yield func(netip.Prefix) bool) {
-	if len(x.nodes) > 0 {
-		x.freeBelow(&x.nodes[root], yield)
+	if x.width > 0 {
+		x.freeBelow(x.nodes.at(root), yield)
 	}
 }
 
@@ -64,7 +64,7 @@ func (x *Index) freeHalf(n *node, side int, c uint32, yield func(netip.Prefix) b
 	if c == none {
 		return yield(n.half(side).netip(x.width))
 	}
-	m := &x.nodes[c]
+	m := x.nodes.at(c)
 	buddies := skipped(n, m)
 	for left := buddies.and(m.addr); !left.isZero(); left = left.andNot(bit(left.first())) {
 		if !yield(m.buddy(left.first()).netip(x.width)) {
