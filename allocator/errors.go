@@ -20,6 +20,8 @@ var (
 	ErrOutOfRange = errors.New("prefix is outside the pool")
 	// ErrInUse: the exact prefix asked for is taken, in part or whole.
 	ErrInUse = errors.New("prefix is in use")
+	// ErrInvalid: the request could not be met by any ledger; the message says why.
+	ErrInvalid = errors.New("request is not valid")
 	// ErrChanged: the block is not as the caller last saw it.
 	ErrChanged = errors.New("block has changed")
 )
@@ -69,4 +71,3 @@ type VersionError struct {
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("key %s: value has version %d, which is unknown here", e.Key, e.Version)
 }
-

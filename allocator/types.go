@@ -72,11 +72,11 @@ type Block struct {
 type PoolState string
 
 const (
-	// Open pools hand out blocks.
-	Open PoolState = "open"
-	// Draining pools keep their blocks and their CIDR, and hand out nothing.
-	// The pool is retired when its last block is gone.
-	Draining PoolState = "draining"
+	// PoolOpen: the pool hands out blocks.
+	PoolOpen PoolState = "open"
+	// PoolDraining: the pool keeps its blocks and its CIDR, and hands out
+	// nothing. It is retired when its last block is gone.
+	PoolDraining PoolState = "draining"
 )
 
 // Pool is a window on a space, registered in the ledger.

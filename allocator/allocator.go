@@ -1,0 +1,228 @@
+package allocator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	defaultPrefix     = "/ipam/v1"
+	defaultMaxTxnOps  = 128
+	defaultQueueLimit = 8192
+	defaultHoldTime   = 10 * time.Second
+
+	// requestTimeout bounds one request to etcd and one wait for the watch.
+	requestTimeout = 5 * time.Second
+)
+
+// Allocator hands out blocks of registered pools and records them in etcd. It
+// holds the free space of every pool in memory, kept current by one watch, and
+// no record of a block: those are read from the ledger.
+//
+// Any number of Allocators, in any number of processes, may use one ledger.
+// All methods are safe for concurrent use. Make one with Open, end it with Close.
+type Allocator struct {
+	client  *clientv3.Client
+	keys    keyspace
+	options Options
+	hooks   hooks
+	metrics *metrics
+	health  health
+	id      string // of the ledger
+
+	ctx        context.Context // ends when Close begins
+	cancel     context.CancelFunc
+	goroutines sync.WaitGroup
+	watched    *mark         // all that the ledger holds up to here is in memory
+	registrar  chan struct{} // holds the token of the one registration under way
+	limit      atomic.Int64  // operations in a transaction; shrinks when etcd allows fewer
+
+	// mu guards the tables. It is taken after a space's lock, never before,
+	// and held for memory work only.
+	mu     sync.RWMutex
+	closed bool
+	spaces map[SpaceID]*space
+	pools  map[PoolID]*pool
+	roots  map[ClusterName]*roots
+	waits  map[ClaimID][]PoolID // where a claim waits
+}
+
+// hooks are the seams for tests. The zero value is not usable; see realHooks.
+type hooks struct {
+	now   func() time.Time
+	after func(time.Duration, func()) (stop func() bool)
+	// beforeCommit and afterCommit stand around the transaction of a group.
+	// An error takes the place of the transaction's outcome.
+	beforeCommit, afterCommit func(SpaceID) error
+}
+
+func realHooks() hooks {
+	pass := func(SpaceID) error { return nil }
+	return hooks{
+		now:          time.Now,
+		after:        func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop },
+		beforeCommit: pass,
+		afterCommit:  pass,
+	}
+}
+
+// Open reads the ledger into memory and follows it from there. It returns when
+// everything that was committed before the call is known. The client stays the
+// caller's: close it after the Allocator.
+func Open(ctx context.Context, client *clientv3.Client, options Options) (*Allocator, error) {
+	return open(ctx, client, options, realHooks())
+}
+
+func open(ctx context.Context, client *clientv3.Client, options Options, hooks hooks) (*Allocator, error) {
+	options = options.withDefaults()
+	m, err := newMetrics(options.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	a := &Allocator{
+		client: client, keys: keyspace(strings.TrimSuffix(options.Prefix, "/")), options: options,
+		hooks: hooks, metrics: m, watched: newMark(), registrar: make(chan struct{}, 1),
+		spaces: map[SpaceID]*space{}, pools: map[PoolID]*pool{}, roots: map[ClusterName]*roots{},
+		waits: map[ClaimID][]PoolID{},
+	}
+	a.limit.Store(int64(options.MaxTxnOps))
+	if a.id, err = a.ledgerID(ctx); err != nil {
+		return nil, fmt.Errorf("open ledger %s: %w", a.keys, err)
+	}
+	a.ctx, a.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if err := a.load(ctx); err != nil {
+		a.cancel()
+		return nil, fmt.Errorf("open ledger %s: %w", a.keys, err)
+	}
+	a.spawn(a.follow)
+	return a, nil
+}
+
+func (o Options) withDefaults() Options {
+	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
+	o.MaxTxnOps = cmp.Or(o.MaxTxnOps, defaultMaxTxnOps)
+	o.QueueLimit = cmp.Or(o.QueueLimit, defaultQueueLimit)
+	o.HoldTime = cmp.Or(o.HoldTime, defaultHoldTime)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	if o.Wake == nil {
+		o.Wake = func(Holder) {}
+	}
+	if o.Changed == nil {
+		o.Changed = func(PoolID) {}
+	}
+	return o
+}
+
+// Close refuses what is queued with ErrClosed, waits for the transactions in
+// flight and for all goroutines, and always returns nil. A second call does nothing.
+func (a *Allocator) Close() error {
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
+	a.cancel()
+	a.goroutines.Wait()
+	a.metrics.unregister()
+	return nil
+}
+
+// LedgerID identifies the ledger: made once, at random, by whoever opened it
+// first. Another ID means another ledger, and that nothing known about blocks
+// holds any more.
+func (a *Allocator) LedgerID() string { return a.id }
+
+// Healthy returns nil when the ledger is being followed and the last
+// transaction went through, otherwise what is wrong.
+func (a *Allocator) Healthy() error {
+	if a.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return a.health.err()
+}
+
+// spawn runs f in a goroutine that Close waits for. It reports false, and does
+// nothing, once Close has begun.
+func (a *Allocator) spawn(f func()) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return false
+	}
+	a.goroutines.Go(f)
+	return true
+}
+
+// health remembers the last fault of the watch and of the transactions.
+type health struct {
+	mu            sync.Mutex
+	watch, commit error
+}
+
+func (h *health) setWatch(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.watch = err
+}
+
+func (h *health) setCommit(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.commit = err
+}
+
+func (h *health) err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return errors.Join(h.watch, h.commit)
+}
+
+// mark is a revision that only grows and can be waited for.
+type mark struct {
+	mu       sync.Mutex
+	revision int64
+	grown    chan struct{} // closed, and replaced, when revision grows
+}
+
+func newMark() *mark { return &mark{grown: make(chan struct{})} }
+
+func (m *mark) get() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.revision
+}
+
+func (m *mark) advance(revision int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if revision <= m.revision {
+		return
+	}
+	m.revision = revision
+	close(m.grown)
+	m.grown = make(chan struct{})
+}
+
+// wait returns when the mark has reached the revision.
+func (m *mark) wait(ctx context.Context, revision int64) error {
+	for {
+		m.mu.Lock()
+		reached, grown := m.revision >= revision, m.grown
+		m.mu.Unlock()
+		if reached {
+			return nil
+		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package allocator
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// maxGroupBytes keeps a group well below etcd's default limit of 1.5 MiB
+	// a request.
+	maxGroupBytes = 1 << 20
+	// shareOps is how many operations the share of a grouped op has at most.
+	shareOps = 2
+	// maxDelay bounds the pause after repeated conflicts with other writers.
+	maxDelay = 32 * time.Millisecond
+)
+
+// group is the calls of one transaction.
+type group struct {
+	calls  []*call
+	shares []share
+	claims map[ClaimID]struct{}
+	at     head // it was placed on the indexes of this head
+	ops    int
+	bytes  int
+	drops  bool // the space ends with it
+	writes bool
+}
+
+// admits reports whether a call may join.
+func (g *group) admits(c *call, maxOps int) bool {
+	if len(g.calls) == 0 {
+		return true
+	}
+	claim, ok := c.op.claim()
+	if _, twice := g.claims[claim]; !ok || twice || g.claims == nil {
+		return false
+	}
+	return g.ops+shareOps < maxOps && g.bytes < maxGroupBytes
+}
+
+func (g *group) add(c *call, sh share) {
+	if claim, ok := c.op.claim(); ok {
+		if len(g.calls) == 0 {
+			g.claims = map[ClaimID]struct{}{}
+		}
+		g.claims[claim] = struct{}{}
+	}
+	g.calls = append(g.calls, c)
+	g.shares = append(g.shares, sh)
+	g.ops += max(len(sh.ifs), len(sh.then), len(sh.els))
+	g.drops = g.drops || sh.drops
+	for _, op := range sh.then {
+		g.writes = g.writes || writes(op)
+		g.bytes += len(op.KeyBytes()) + len(op.ValueBytes())
+	}
+}
+
+// work commits group after group until nothing waits. One worker at a time runs
+// for a space.
+func (s *space) work() {
+	for conflicts := 0; ; {
+		if err := s.settle(); err != nil {
+			s.refuse(err)
+			return
+		}
+		g := s.gather()
+		if g == nil {
+			return
+		}
+		if !s.commit(g) {
+			conflicts = 0
+			continue
+		}
+		conflicts++
+		s.alloc.pause(conflicts)
+	}
+}
+
+// gather places what waits, in turn, until the transaction is full. nil: nothing
+// waits, and the worker's work is over.
+func (s *space) gather() *group {
+	s.lock()
+	defer s.unlock()
+	maxOps := int(s.alloc.limit.Load())
+	g := &group{at: s.head}
+	for c := s.queue.peek(); c != nil && g.admits(c, maxOps); c = s.queue.peek() {
+		s.dequeue()
+		if c.gone {
+			continue
+		}
+		if err := s.stopped(); err != nil {
+			c.finish(err)
+			continue
+		}
+		sh, err := c.op.place(s)
+		if err != nil {
+			c.finish(err)
+			continue
+		}
+		g.add(c, sh)
+	}
+	if len(g.calls) == 0 {
+		s.working = false
+		s.forsake()
+		return nil
+	}
+	return g
+}
+
+func (s *space) dequeue() {
+	s.queue.pop()
+	s.alloc.metrics.queued.Dec()
+}
+
+// stopped says why nothing can be placed in the space.
+func (s *space) stopped() error {
+	switch {
+	case s.alloc.ctx.Err() != nil:
+		return ErrClosed
+	case s.gone:
+		return errGone
+	}
+	return s.fault
+}
+
+// refuse answers all who wait with err, and ends the worker's work. The pending
+// transaction is left to the next worker.
+func (s *space) refuse(err error) {
+	s.lock()
+	defer s.unlock()
+	for _, c := range s.pending.group.calls {
+		c.finish(err)
+	}
+	for c := s.queue.peek(); c != nil; c = s.queue.peek() {
+		s.dequeue()
+		c.finish(err)
+	}
+	s.working = false
+}
+
+// pause waits a random while after a conflict, longer after each in a row, so
+// that writers of one space do not keep failing one another.
+func (a *Allocator) pause(conflicts int) {
+	delay := min(time.Millisecond<<min(conflicts, 10), maxDelay)
+	select {
+	case <-time.After(rand.N(delay)):
+	case <-a.ctx.Done():
+	}
+}
+
+// shrink makes do with smaller groups than the one that etcd found too large.
+func (a *Allocator) shrink(g *group) {
+	limit := max(g.ops/2, shareOps)
+	a.limit.Store(int64(limit))
+	a.options.Logger.Warn("etcd allows fewer operations in a transaction than configured", "operations", limit)
+}

@@ -1,0 +1,177 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// errBound: the claim has a block already. Which one, the ledger says.
+var errBound = errors.New("claim is bound")
+
+// Bind gives a claim one block of a pool and returns when the ledger has it.
+//
+// It is idempotent by claim: one that is bound already, in whatever pool, gets
+// the block it has, whatever else was asked. A refusal is one of
+// *ExhaustedError, ErrInUse, ErrOutOfRange, ErrPoolDraining, ErrUnknownPool,
+// ErrInvalid; it is as certain as a block: it held in the ledger at some moment
+// during the call.
+//
+// When ctx ends while the block is being written, the block stays. It belongs to
+// the claim: Bind finds it, Release frees it.
+func (a *Allocator) Bind(ctx context.Context, req Request) (Block, error) {
+	if err := req.check(); err != nil {
+		return Block{}, err
+	}
+	for {
+		b := &bind{request: req}
+		err := a.submit(ctx, req.Pool, b)
+		if err == nil {
+			a.Withdraw(req.Holder.Claim)
+			return b.block, nil
+		}
+		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
+			return Block{}, err
+		}
+		block, found, lookupErr := a.Lookup(ctx, req.Holder.Claim)
+		switch {
+		case lookupErr != nil:
+			return Block{}, lookupErr
+		case found:
+			a.Withdraw(req.Holder.Claim)
+			return block, nil
+		case !errors.Is(err, errBound):
+			return Block{}, err
+		}
+	}
+}
+
+// check refuses what no pool could meet.
+func (r Request) check() error {
+	if err := errors.Join(checkID("pool", r.Pool), checkID("claim", r.Holder.Claim), checkID("cluster", r.Holder.Cluster)); err != nil {
+		return err
+	}
+	if r.Length < 0 {
+		return fmt.Errorf("%w: prefix length %d is negative", ErrInvalid, r.Length)
+	}
+	if r.Exact.IsValid() && r.Exact != r.Exact.Masked() {
+		return fmt.Errorf("%w: %s has host bits; write %s", ErrInvalid, r.Exact, r.Exact.Masked())
+	}
+	return nil
+}
+
+// bind is the op of a Bind.
+type bind struct {
+	request Request
+	prefix  netip.Prefix // reserved for it
+	served  *waiter      // the place in the waiting list that it gave up
+	refusal error
+	block   Block
+}
+
+func (b *bind) cluster() ClusterName   { return b.request.Holder.Cluster }
+func (b *bind) claim() (ClaimID, bool) { return b.request.Holder.Claim, true }
+
+// place finds a free prefix and reserves it. A refusal goes into the
+// transaction, too: what is known here may be behind the ledger, and the claim
+// may be bound elsewhere.
+func (b *bind) place(s *space) (share, error) {
+	keys, claim := s.alloc.keys, b.request.Holder.Claim
+	p := s.pool(b.request.Pool)
+	if p == nil {
+		return share{}, errGone
+	}
+	b.prefix, b.refusal = b.find(p)
+	if b.refusal != nil {
+		return share{then: together(get(keys.claim(claim))), els: together(get(keys.claim(claim)))}, nil
+	}
+	s.reserve(b.prefix)
+	b.block = b.request.block(s.id, b.prefix, s.alloc.hooks.now())
+	return share{
+		ifs: every(absent(keys.claim(claim))),
+		then: together(
+			put(keys.block(s.id, b.prefix), encodeBlock(b.block)),
+			put(keys.claim(claim), encode(claimValue{V: valueVersion, Space: s.id, Prefix: b.prefix})),
+		),
+		els: together(get(keys.claim(claim))),
+	}, nil
+}
+
+func (b *bind) won(s *space, revision int64, got results) error {
+	if b.refusal != nil {
+		if got.found(0) != nil {
+			return errBound
+		}
+		return b.refusal
+	}
+	s.bound(b.request.Pool, b.prefix, revision)
+	b.block.Revision = revision
+	s.alloc.metrics.bound.Inc()
+	return nil
+}
+
+func (b *bind) lost(s *space, got results) error {
+	if b.served != nil {
+		s.rejoin(b.served)
+		b.served = nil
+	}
+	if b.refusal == nil {
+		s.unreserve(b.prefix)
+	}
+	if got.found(0) != nil {
+		return errBound
+	}
+	return errAgain
+}
+
+// block is what the request becomes at a prefix.
+func (r Request) block(s SpaceID, p netip.Prefix, now time.Time) Block {
+	policy := r.Policy
+	if policy == "" {
+		policy = Delete
+	}
+	return Block{
+		Prefix: p, Pool: r.Pool, Space: s, Holder: r.Holder, Class: r.Class,
+		Policy: policy, State: Bound, BoundAt: now.UTC().Truncate(time.Millisecond),
+	}
+}
+
+// find chooses a free prefix for a bind, or says why there is none.
+func (b *bind) find(p *pool) (netip.Prefix, error) {
+	r := b.request
+	if p.State != PoolOpen {
+		return netip.Prefix{}, ErrPoolDraining
+	}
+	b.served = p.space.serve(p, r)
+	if r.Exact.IsValid() {
+		return r.Exact, p.exact(r.Exact)
+	}
+	if b.served != nil {
+		return b.served.last, nil
+	}
+	prefix, ok := p.index.Find(r.Length, r.Strategy)
+	if ok {
+		return prefix, nil
+	}
+	if r.Length > p.CIDR.Addr().BitLen() {
+		return netip.Prefix{}, fmt.Errorf("%w: no block of %s can be a /%d", ErrInvalid, p.CIDR, r.Length)
+	}
+	largest, ok := p.index.Largest()
+	if !ok {
+		largest = -1
+	}
+	return netip.Prefix{}, &ExhaustedError{Pool: p.ID, Length: r.Length, Largest: largest}
+}
+
+// exact says why a prefix of the pool cannot be had.
+func (p *pool) exact(prefix netip.Prefix) error {
+	switch {
+	case !p.CIDR.Overlaps(prefix) || prefix.Bits() < p.CIDR.Bits():
+		return ErrOutOfRange
+	case !p.index.Free(prefix):
+		return ErrInUse
+	}
+	return nil
+}

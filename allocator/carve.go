@@ -1,0 +1,102 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Carve makes a child pool: its block is bound in the parent, which is
+// req.Pool, and the child is registered with that CIDR, in one transaction. The
+// child is the claim: req.Holder.Claim and child.ID are the same UID. The CIDR
+// of child is ignored and returned filled in. A child that is carved already is
+// returned as it is.
+//
+// Refusals are those of Bind, and ErrPoolMismatch if the UID has a block that
+// is no pool.
+func (a *Allocator) Carve(ctx context.Context, req Request, child Pool) (Pool, error) {
+	if err := errors.Join(req.check(), checkID("child pool", child.ID)); err != nil {
+		return Pool{}, err
+	}
+	if req.Holder.Claim != ClaimID(child.ID) {
+		return Pool{}, fmt.Errorf("%w: claim %s must be the child pool's own ID %s", ErrInvalid, req.Holder.Claim, child.ID)
+	}
+	child.Parent, child.State, child.Space, child.Excluded = req.Pool, PoolOpen, SpaceID(child.ID), nil
+	for {
+		c := &carve{bind: bind{request: req}, child: child}
+		err := a.submit(ctx, req.Pool, c)
+		if err == nil {
+			a.adopt(c.child, c.block.Revision)
+			a.Withdraw(req.Holder.Claim)
+			return c.child, nil
+		}
+		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
+			return Pool{}, err
+		}
+		pool, found, foundErr := a.carved(ctx, child.ID)
+		if foundErr != nil || found {
+			return pool, foundErr
+		}
+		if !errors.Is(err, errBound) {
+			return Pool{}, err
+		}
+	}
+}
+
+// carved finds a child that was carved before.
+func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
+	b, ok, err := a.Lookup(ctx, ClaimID(id))
+	if err != nil || !ok {
+		return Pool{}, false, err
+	}
+	p, err := a.known(ctx, id)
+	if errors.Is(err, ErrUnknownPool) || err == nil && p.CIDR != b.Prefix {
+		return Pool{}, false, fmt.Errorf("%w: %s is a block of pool %s", ErrPoolMismatch, b.Prefix, b.Pool)
+	}
+	if err != nil {
+		return Pool{}, false, err
+	}
+	a.Withdraw(ClaimID(id))
+	return p, true, nil
+}
+
+// adopt brings a pool that was carved at the revision into memory, if the watch
+// has not done so.
+func (a *Allocator) adopt(child Pool, revision int64) {
+	s := a.enter(child.Space)
+	defer s.unlock()
+	if revision > s.known {
+		s.known, s.head = revision, head{revision: revision, count: 1}
+		a.enlist(s.join(child))
+	}
+}
+
+// carve is the op of a Carve: a bind, and the registration of what it got.
+type carve struct {
+	bind
+	child Pool
+}
+
+func (c *carve) claim() (ClaimID, bool) { return "", false }
+
+func (c *carve) place(s *space) (share, error) {
+	sh, err := c.bind.place(s)
+	if err != nil || c.refusal != nil {
+		return sh, err
+	}
+	c.child.CIDR = c.prefix
+	poolKey, headKey := s.alloc.keys.pool(c.child.ID), s.alloc.keys.head(c.child.Space)
+	sh.ifs = append(sh.ifs, absent(poolKey), absent(headKey))
+	sh.then = append(sh.then, put(poolKey, encodePool(c.child)), put(headKey, encodeHead(1)))
+	sh.els = append(sh.els, get(poolKey))
+	return sh, nil
+}
+
+// lost answers, too, if the child's ID is that of another pool.
+func (c *carve) lost(s *space, got results) error {
+	err := c.bind.lost(s, got)
+	if errors.Is(err, errAgain) && got.found(1) != nil {
+		return fmt.Errorf("%w: as a pool that was not carved", ErrPoolMismatch)
+	}
+	return err
+}

@@ -1,0 +1,217 @@
+package allocator
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Wait puts a claim on its pool's waiting list: Wake is called when room has
+// been found for it, and that room is held for HoldTime. If there is room now,
+// that is at once. A claim waits once per pool, and asking again replaces the
+// request; it may wait at several pools. Waiting is in memory only, and ends
+// with a Bind that succeeds, with Release, with Withdraw, or with the pool.
+// Waiting for a pool that is unknown or draining does nothing.
+func (a *Allocator) Wait(req Request) {
+	p, ok := a.find(req.Pool)
+	if !ok || req.check() != nil {
+		return
+	}
+	p.space.lock()
+	defer p.space.unlock()
+	p.space.await(p, req)
+}
+
+// Withdraw takes a claim off all waiting lists. What was held for it is offered
+// to the next.
+func (a *Allocator) Withdraw(id ClaimID) {
+	a.mu.RLock()
+	_, waits := a.waits[id]
+	a.mu.RUnlock()
+	if !waits {
+		return
+	}
+	a.mu.Lock()
+	at := a.waits[id]
+	delete(a.waits, id)
+	a.mu.Unlock()
+	for _, pool := range at {
+		if p, ok := a.find(pool); ok {
+			p.space.lock()
+			p.space.withdraw(p, id)
+			p.space.unlock()
+		}
+	}
+}
+
+// Waiting is the number of claims that wait for room in a pool, those that room
+// is held for included.
+func (a *Allocator) Waiting(id PoolID) int {
+	p, ok := a.find(id)
+	if !ok {
+		return 0
+	}
+	p.space.lock()
+	defer p.space.unlock()
+	return len(p.waiting.claims)
+}
+
+// await adds a claim to the list of a pool, and holds room for it if there is
+// any: the invariant of the list is that none on it fits into what is free.
+func (s *space) await(p *pool, req Request) {
+	s.withdraw(p, req.Holder.Claim)
+	if p.State != PoolOpen || s.pool(p.ID) != p {
+		return
+	}
+	w := &waiter{request: req, since: req.Since}
+	if w.since.IsZero() {
+		w.since = s.alloc.hooks.now()
+	}
+	s.alloc.remember(w)
+	p.waiting.join(w)
+	s.alloc.metrics.waiting.Inc()
+	s.offer(p, p.CIDR)
+}
+
+// remember notes where a claim waits, for Withdraw.
+func (a *Allocator) remember(w *waiter) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	claim, pool := w.request.Holder.Claim, w.request.Pool
+	if !slices.Contains(a.waits[claim], pool) {
+		a.waits[claim] = append(a.waits[claim], pool)
+	}
+}
+
+// withdrawn reports whether the claim of a waiter has left all lists meanwhile.
+func (a *Allocator) withdrawn(w *waiter) bool {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return !slices.Contains(a.waits[w.request.Holder.Claim], w.request.Pool)
+}
+
+// withdraw takes a claim off the list of a pool.
+func (s *space) withdraw(p *pool, id ClaimID) {
+	w, ok := p.waiting.claims[id]
+	if !ok {
+		return
+	}
+	s.remove(p, w)
+	if w.held {
+		s.unreserve(w.last)
+	}
+}
+
+// remove takes a waiter off its list. What is held for it stays reserved.
+func (s *space) remove(p *pool, w *waiter) {
+	p.waiting.step(w)
+	delete(p.waiting.claims, w.request.Holder.Claim)
+	s.alloc.metrics.waiting.Dec()
+	if w.held {
+		w.stop()
+	}
+}
+
+// rejoin puts a waiter back on the list of its pool, at its old place.
+func (s *space) rejoin(w *waiter) {
+	p := s.pool(w.request.Pool)
+	if p == nil || p.State != PoolOpen || s.alloc.withdrawn(w) {
+		return
+	}
+	if _, again := p.waiting.claims[w.request.Holder.Claim]; again {
+		return
+	}
+	w.held = false
+	p.waiting.join(w)
+	s.alloc.metrics.waiting.Inc()
+}
+
+// dismiss empties the list of a pool that hands out nothing any more.
+func (s *space) dismiss(p *pool) {
+	for id := range p.waiting.claims {
+		s.withdraw(p, id)
+	}
+}
+
+// offer holds free room of a pool for those who wait, oldest first, until none
+// of them fits. Of those who wait for an exact prefix only the ones that touch
+// what became free are looked at.
+func (s *space) offer(p *pool, freed netip.Prefix) {
+	if len(p.waiting.claims) == 0 {
+		return
+	}
+	exact := p.waiting.touching(freed)
+	for {
+		w := s.first(p, &exact)
+		if w == nil {
+			return
+		}
+		s.hold(p, w)
+	}
+}
+
+// first is the oldest waiter that fits, of the lines and of the given exact ones.
+// An exact one that does not fit is dropped: in the course of an offer nothing
+// becomes free.
+func (s *space) first(p *pool, exact *[]*waiter) *waiter {
+	var w *waiter
+	if largest, ok := p.index.Largest(); ok {
+		w = p.waiting.oldest(largest)
+	}
+	for len(*exact) > 0 && !p.index.Free((*exact)[0].request.Exact) {
+		*exact = (*exact)[1:]
+	}
+	if len(*exact) == 0 || w != nil && older(w, (*exact)[0]) < 0 {
+		return w
+	}
+	w, *exact = (*exact)[0], (*exact)[1:]
+	return w
+}
+
+// hold reserves room for a waiter, and has it woken.
+func (s *space) hold(p *pool, w *waiter) {
+	prefix := w.request.Exact
+	if !prefix.IsValid() {
+		prefix, _ = p.index.Find(w.request.Length, w.request.Strategy)
+	}
+	p.waiting.step(w)
+	w.held, w.last = true, prefix
+	s.reserve(prefix)
+	s.woken = append(s.woken, w.request.Holder)
+	w.turn++
+	turn := w.turn
+	w.stop = s.alloc.hooks.after(s.alloc.options.HoldTime, func() { s.expire(w, turn) })
+}
+
+// expire passes on what was held for a claim that did not come. The claim waits
+// on, as the youngest.
+func (s *space) expire(w *waiter, turn int) {
+	s.lock()
+	defer s.unlock()
+	p := s.pool(w.request.Pool)
+	if s.alloc.ctx.Err() != nil || p == nil || p.waiting.claims[w.request.Holder.Claim] != w || w.turn != turn {
+		return
+	}
+	w.held = false
+	w.since = s.alloc.hooks.now()
+	p.waiting.line(w)
+	s.unreserve(w.last)
+}
+
+// serve hands a claim what is held for it in the pool, if the request is still
+// the one that waited: it is free when serve returns, and nobody else is asked
+// first. nil: nothing is held.
+func (s *space) serve(p *pool, req Request) *waiter {
+	w, ok := p.waiting.claims[req.Holder.Claim]
+	if !ok || !w.held {
+		return nil
+	}
+	s.remove(p, w)
+	delete(s.reserved, w.last)
+	s.give(w.last)
+	same := w.request.Exact == req.Exact && (req.Exact.IsValid() || w.request.Length == req.Length)
+	if same && p.index.Free(w.last) {
+		return w
+	}
+	s.offerAll(w.last)
+	return nil
+}

@@ -1,0 +1,134 @@
+package allocator
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// DomainSpace is the space shared by the pools of one address domain. The
+// domain's name is a tenant's own word, so the space is named by its cluster too.
+func DomainSpace(cluster ClusterName, domain string) SpaceID {
+	return SpaceID(string(cluster) + ":" + url.PathEscape(domain))
+}
+
+// keyspace makes and reads the keys of a ledger. It is the prefix of all keys.
+type keyspace string
+
+func (k keyspace) ledger() string             { return string(k) + "/ledger" }
+func (k keyspace) spaces() string             { return string(k) + "/spaces/" }
+func (k keyspace) head(s SpaceID) string      { return k.spaces() + string(s) + "/head" }
+func (k keyspace) blocks(s SpaceID) string    { return k.spaces() + string(s) + "/blocks/" }
+func (k keyspace) pools() string              { return string(k) + "/pools/" }
+func (k keyspace) pool(id PoolID) string      { return k.pools() + string(id) }
+func (k keyspace) claim(id ClaimID) string    { return string(k) + "/claims/" + string(id) }
+func (k keyspace) workspaces() string         { return string(k) + "/workspaces/" }
+func (k keyspace) roots(c ClusterName) string { return k.workspaces() + string(c) + "/roots" }
+func (k keyspace) block(s SpaceID, p netip.Prefix) string {
+	return k.blocks(s) + formatPrefix(p)
+}
+
+// kind says what a key is about.
+type kind int
+
+const (
+	otherKey kind = iota
+	headKey
+	blockKey
+	poolKey
+	rootsKey
+)
+
+// place is what a key says. Only the fields of its kind are set.
+type name struct {
+	kind    kind
+	space   SpaceID
+	prefix  netip.Prefix
+	pool    PoolID
+	cluster ClusterName
+}
+
+// parse reads a key that the watch or the snapshot met. Keys that do not
+// concern the tables in memory are otherKey.
+func (k keyspace) parse(key string) (name, error) {
+	if rest, ok := strings.CutPrefix(key, k.spaces()); ok {
+		return parseSpace(key, rest)
+	}
+	if rest, ok := strings.CutPrefix(key, k.pools()); ok {
+		return name{kind: poolKey, pool: PoolID(rest)}, nil
+	}
+	if rest, ok := strings.CutPrefix(key, k.workspaces()); ok {
+		if cluster, ok := strings.CutSuffix(rest, "/roots"); ok {
+			return name{kind: rootsKey, cluster: ClusterName(cluster)}, nil
+		}
+	}
+	return name{}, nil
+}
+
+func parseSpace(key, rest string) (name, error) {
+	space, rest, _ := strings.Cut(rest, "/")
+	if rest == "head" {
+		return name{kind: headKey, space: SpaceID(space)}, nil
+	}
+	written, ok := strings.CutPrefix(rest, "blocks/")
+	if !ok {
+		return name{}, nil
+	}
+	p, err := parsePrefix(written)
+	if err != nil {
+		return name{}, fmt.Errorf("key %s: %w", key, err)
+	}
+	return name{kind: blockKey, space: SpaceID(space), prefix: p}, nil
+}
+
+// formatPrefix writes a prefix so that keys sort by address, then by length,
+// and can be read by people: 010.000.000.000-08, or
+// 2001:0db8:0000:0000:0000:0000:0000:0000-032.
+func formatPrefix(p netip.Prefix) string {
+	if !p.Addr().Is4() {
+		return fmt.Sprintf("%s-%03d", p.Addr().StringExpanded(), p.Bits())
+	}
+	var b [len("255.255.255.255-32")]byte
+	for i, octet := range p.Addr().As4() {
+		b[4*i], b[4*i+1], b[4*i+2], b[4*i+3] = '0'+octet/100, '0'+octet/10%10, '0'+octet%10, '.'
+	}
+	b[15], b[16], b[17] = '-', '0'+byte(p.Bits()/10), '0'+byte(p.Bits()%10)
+	return string(b[:])
+}
+
+// parsePrefix is the inverse of formatPrefix and accepts nothing else.
+func parsePrefix(s string) (netip.Prefix, error) {
+	addr, length, _ := strings.Cut(s, "-")
+	bits := 0
+	for _, digit := range length {
+		bits = 10*bits + int(digit-'0')
+	}
+	p := netip.PrefixFrom(parseAddr(addr), bits)
+	if !p.IsValid() || p.Masked() != p || formatPrefix(p) != s {
+		return netip.Prefix{}, fmt.Errorf("%q is not a prefix as this ledger writes it", s)
+	}
+	return p, nil
+}
+
+func parseAddr(s string) netip.Addr {
+	if strings.Contains(s, ":") {
+		addr, _ := netip.ParseAddr(s)
+		return addr
+	}
+	var octets [4]byte
+	for i, octet := range strings.SplitN(s, ".", 4) {
+		for _, digit := range octet {
+			octets[i] = 10*octets[i] + byte(digit-'0')
+		}
+	}
+	return netip.AddrFrom4(octets)
+}
+
+// checkID refuses an ID that cannot be part of a key.
+func checkID[ID ~string](what string, id ID) error {
+	if id == "" || strings.ContainsAny(string(id), "/\x00") {
+		return fmt.Errorf("%w: %s %q must not be empty or contain a slash", ErrInvalid, what, id)
+	}
+	return nil
+}

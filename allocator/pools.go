@@ -1,0 +1,134 @@
+package allocator
+
+import (
+	"context"
+	"iter"
+)
+
+// Pool is the pool's record as known here.
+func (a *Allocator) Pool(id PoolID) (Pool, bool) {
+	p, ok := a.find(id)
+	if !ok {
+		return Pool{}, false
+	}
+	p.space.lock()
+	defer p.space.unlock()
+	return p.Pool, true
+}
+
+// Pools yields all pools known here, in no order. It is a snapshot: the caller
+// may do anything meanwhile.
+func (a *Allocator) Pools() iter.Seq[Pool] {
+	a.mu.RLock()
+	ids := make([]PoolID, 0, len(a.pools))
+	for id := range a.pools {
+		ids = append(ids, id)
+	}
+	a.mu.RUnlock()
+	return func(yield func(Pool) bool) {
+		for _, id := range ids {
+			if p, ok := a.Pool(id); ok && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// Capacity counts what a pool holds, as known here. Pools of one address domain
+// share what they have in common, so a block of one counts in the others too.
+func (a *Allocator) Capacity(id PoolID) (Capacity, bool) {
+	p, ok := a.find(id)
+	if !ok {
+		return Capacity{}, false
+	}
+	p.space.lock()
+	defer p.space.unlock()
+	return p.capacity(), true
+}
+
+// find looks a pool up in memory.
+func (a *Allocator) find(id PoolID) (*pool, bool) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	p, ok := a.pools[id]
+	return p, ok
+}
+
+// locate finds the space of a pool. One that is not in memory may have been
+// registered a moment ago by somebody else.
+func (a *Allocator) locate(ctx context.Context, id PoolID) (*space, error) {
+	for {
+		if p, ok := a.find(id); ok {
+			return p.space, nil
+		}
+		if err := a.confirm(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// confirm asks the ledger whether a pool is registered, and waits until what it
+// says is known here.
+func (a *Allocator) confirm(ctx context.Context, id PoolID) error {
+	kv, _, err := a.read(ctx, a.keys.pool(id))
+	if err != nil {
+		return err
+	}
+	if kv == nil {
+		return ErrUnknownPool
+	}
+	if _, err := decodePool(string(kv.Key), id, kv.Value); err != nil {
+		return err
+	}
+	return a.await(ctx, kv.ModRevision)
+}
+
+// await waits until what the ledger held at a revision is known here.
+func (a *Allocator) await(ctx context.Context, revision int64) error {
+	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if err := a.watched.wait(bounded, revision); err == nil || ctx.Err() != nil {
+		return err
+	}
+	return a.behind()
+}
+
+// roots are the root pools of one workspace, as of the fence's revision.
+type roots struct {
+	revision int64
+	pools    map[PoolID]Pool
+}
+
+// enlist adds a pool to the tables. Its space's lock is held.
+func (a *Allocator) enlist(p *pool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.pools[p.ID] = p
+	if p.Parent == "" {
+		a.rootsOf(p.Cluster).pools[p.ID] = p.Pool
+	}
+}
+
+// strike removes a pool from the tables, if it is the one that is there. Its
+// space's lock is held.
+func (a *Allocator) strike(p *pool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pools[p.ID] != p {
+		return
+	}
+	delete(a.pools, p.ID)
+	if p.Parent == "" {
+		delete(a.rootsOf(p.Cluster).pools, p.ID)
+	}
+}
+
+// rootsOf returns the roots of a cluster. The caller holds mu for writing.
+func (a *Allocator) rootsOf(c ClusterName) *roots {
+	r, ok := a.roots[c]
+	if !ok {
+		r = &roots{pools: map[PoolID]Pool{}}
+		a.roots[c] = r
+	}
+	return r
+}

@@ -1,0 +1,151 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// call is one request in the queue of a space.
+type call struct {
+	op   op
+	done chan struct{} // closed when err is final
+	err  error
+
+	// The space's lock guards these.
+	gone bool // the caller has stopped waiting, or has its answer
+}
+
+// finish gives the caller its answer. A caller that has one already keeps it.
+func (c *call) finish(err error) {
+	if c.gone {
+		return
+	}
+	c.gone = true
+	c.err = err
+	close(c.done)
+}
+
+// queue holds the calls of a space. Each workspace has a lane of its own, and
+// lanes take turns, so that a storm from one delays the others by one call each.
+// The zero value is empty. The space's lock guards it.
+type queue struct {
+	lanes map[ClusterName]*lane
+	turns []*lane // lanes that hold calls; the first is next
+	size  int
+}
+
+type lane struct {
+	cluster ClusterName
+	calls   []*call
+}
+
+func (q *queue) push(c *call) {
+	l := q.lane(c.op.cluster())
+	l.calls = append(l.calls, c)
+	q.size++
+}
+
+// unpop puts back calls that were popped, in the order they were, ahead of all
+// others in their lanes.
+func (q *queue) unpop(calls []*call) {
+	back := map[ClusterName][]*call{}
+	for _, c := range calls {
+		cluster := c.op.cluster()
+		back[cluster] = append(back[cluster], c)
+	}
+	for cluster, calls := range back {
+		l := q.lane(cluster)
+		l.calls = append(calls, l.calls...)
+	}
+	q.size += len(calls)
+}
+
+// lane returns the lane of a cluster, which the caller must put a call into.
+func (q *queue) lane(cluster ClusterName) *lane {
+	if l, ok := q.lanes[cluster]; ok {
+		return l
+	}
+	if q.lanes == nil {
+		q.lanes = map[ClusterName]*lane{}
+	}
+	l := &lane{cluster: cluster}
+	q.lanes[cluster] = l
+	q.turns = append(q.turns, l)
+	return l
+}
+
+// peek returns the call whose turn it is; nil if there is none.
+func (q *queue) peek() *call {
+	if q.size == 0 {
+		return nil
+	}
+	return q.turns[0].calls[0]
+}
+
+// pop removes the call that peek returned.
+func (q *queue) pop() {
+	l := q.turns[0]
+	l.calls = l.calls[1:]
+	q.turns = q.turns[1:]
+	q.size--
+	if len(l.calls) == 0 {
+		delete(q.lanes, l.cluster)
+		return
+	}
+	q.turns = append(q.turns, l)
+}
+
+// errGone: the space was retired while the call was on its way.
+var errGone = errors.New("space is gone")
+
+// submit hands an op to the worker of the pool's space and waits for the answer.
+// When ctx ends first, an op that is still queued is withdrawn, and one that is
+// in a transaction is completed without its caller.
+func (a *Allocator) submit(ctx context.Context, id PoolID, o op) error {
+	for {
+		s, err := a.locate(ctx, id)
+		if err != nil {
+			return err
+		}
+		if err := s.do(ctx, o); !errors.Is(err, errGone) {
+			return err
+		}
+		if err := a.confirm(ctx, id); err != nil {
+			return err
+		}
+	}
+}
+
+// do runs an op through the space's worker.
+func (s *space) do(ctx context.Context, o op) error {
+	c := &call{op: o, done: make(chan struct{})}
+	if err := s.enqueue(c); err != nil {
+		return err
+	}
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+	}
+	s.lock()
+	defer s.unlock()
+	c.finish(fmt.Errorf("waiting for the ledger: %w", context.Cause(ctx)))
+	return c.err
+}
+
+// enqueue puts a call into the queue, and sees to it that a worker is there.
+func (s *space) enqueue(c *call) error {
+	s.lock()
+	defer s.unlock()
+	if s.queue.size >= s.alloc.options.QueueLimit {
+		return ErrBusy
+	}
+	if !s.working && !s.alloc.spawn(s.work) {
+		return ErrClosed
+	}
+	s.working = true
+	s.queue.push(c)
+	s.alloc.metrics.queued.Inc()
+	return nil
+}

@@ -1,0 +1,234 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// Register makes a root pool known to the ledger and returns it as it is there.
+// The first of two overlapping root pools of a workspace wins, and the other is
+// refused with *OverlapError, unless both name the same Space. Registering a
+// pool again changes nothing and returns what is there; with another CIDR, space
+// or cluster it is refused with ErrPoolMismatch. Exclusions count at the first
+// registration only; see Exclude.
+func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
+	p, err := p.asRoot()
+	if err != nil {
+		return Pool{}, err
+	}
+	select {
+	case a.registrar <- struct{}{}: // one at a time: they contend for the fence anyway
+		defer func() { <-a.registrar }()
+	case <-ctx.Done():
+		return Pool{}, context.Cause(ctx)
+	}
+	for {
+		r := &register{wanted: p}
+		s := a.enter(p.Space)
+		s.unlock()
+		err := s.do(ctx, r)
+		if err == nil {
+			return r.pool, nil
+		}
+		if !errors.Is(err, errGone) {
+			return Pool{}, err
+		}
+	}
+}
+
+// asRoot checks a pool and fills in what may be left out.
+func (p Pool) asRoot() (Pool, error) {
+	if p.Space == "" {
+		p.Space = SpaceID(p.ID)
+	}
+	if err := errors.Join(checkID("pool", p.ID), checkID("cluster", p.Cluster), checkID("space", p.Space)); err != nil {
+		return Pool{}, err
+	}
+	if p.Parent != "" {
+		return Pool{}, fmt.Errorf("%w: pool %s has a parent; carve it", ErrInvalid, p.Name)
+	}
+	if !p.CIDR.IsValid() || p.CIDR != p.CIDR.Masked() {
+		return Pool{}, fmt.Errorf("%w: %s is not a CIDR without host bits", ErrInvalid, p.CIDR)
+	}
+	excluded, err := p.exclusions(p.Excluded)
+	p.Excluded, p.State = excluded, PoolOpen
+	return p, err
+}
+
+// exclusions brings a list of exclusions into its canonical form.
+func (p Pool) exclusions(list []netip.Prefix) ([]netip.Prefix, error) {
+	for _, x := range list {
+		if !x.IsValid() || x != x.Masked() || !p.CIDR.Overlaps(x) || x.Bits() < p.CIDR.Bits() {
+			return nil, fmt.Errorf("%w: exclusion %s is not a CIDR inside %s", ErrInvalid, x, p.CIDR)
+		}
+	}
+	list = slices.Clone(list)
+	slices.SortFunc(list, comparePrefixes)
+	return slices.Compact(list), nil
+}
+
+// register is the op of a Register.
+type register struct {
+	wanted Pool
+	pool   Pool // as it is then in the ledger
+	known  bool // it is decided by what is there already
+	answer error
+}
+
+func (r *register) cluster() ClusterName   { return r.wanted.Cluster }
+func (r *register) claim() (ClaimID, bool) { return "", false }
+
+// place decides by the root pools known here. The transaction confirms that no
+// other has come or gone meanwhile.
+func (r *register) place(s *space) (share, error) {
+	fenceKey, poolKey := s.alloc.keys.roots(r.wanted.Cluster), s.alloc.keys.pool(r.wanted.ID)
+	revision := r.decide(s)
+	sh := share{
+		ifs:   every(at(fenceKey, revision)),
+		then:  together(get(fenceKey)),
+		els:   together(get(fenceKey)),
+		fence: &fence{key: fenceKey, revision: revision, value: encodeRoots()},
+	}
+	if r.known {
+		return sh, nil
+	}
+	sh.ifs = append(sh.ifs, absent(poolKey))
+	sh.then = together(put(fenceKey, encodeRoots()), put(poolKey, encodePool(r.pool)))
+	sh.els = append(sh.els, get(poolKey))
+	return sh, nil
+}
+
+// decide looks for what stands against the pool, and returns the revision of
+// the fence under which that holds.
+func (r *register) decide(s *space) int64 {
+	a := s.alloc
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	r.pool, r.known, r.answer = r.wanted, false, nil
+	others, ok := a.roots[r.wanted.Cluster]
+	if !ok {
+		others = &roots{}
+	}
+	if known, ok := others.pools[r.wanted.ID]; ok {
+		r.pool, r.known, r.answer = known, true, r.mismatch(known)
+	} else if err := r.conflict(s, others); err != nil {
+		r.known, r.answer = true, err
+	}
+	if p := s.pool(r.wanted.ID); p != nil {
+		r.pool = p.Pool
+	}
+	return others.revision
+}
+
+// mismatch compares the pool with the one of that ID in the ledger.
+func (r *register) mismatch(known Pool) error {
+	if known.CIDR == r.wanted.CIDR && known.Space == r.wanted.Space && known.Cluster == r.wanted.Cluster && known.Parent == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: as %s in space %s of cluster %s", ErrPoolMismatch, known.CIDR, known.Space, known.Cluster)
+}
+
+// conflict looks for a pool that the new one may not live beside.
+func (r *register) conflict(s *space, others *roots) error {
+	for _, p := range others.pools {
+		if p.CIDR.Overlaps(r.wanted.CIDR) && p.Space != r.wanted.Space {
+			return &OverlapError{With: p}
+		}
+	}
+	for _, p := range s.pools {
+		if p.Cluster != r.wanted.Cluster {
+			return fmt.Errorf("%w: space %s is that of a pool in cluster %s", ErrPoolMismatch, s.id, p.Cluster)
+		}
+	}
+	return nil
+}
+
+func (r *register) won(s *space, revision int64, _ results) error {
+	if r.known {
+		return r.answer
+	}
+	if revision > s.known {
+		s.alloc.enlist(s.join(r.pool))
+	}
+	s.alloc.fenced(r.pool.Cluster, revision)
+	return nil
+}
+
+// lost has the pool placed again, unless its ID is taken by a pool that the
+// fence does not guard.
+func (r *register) lost(_ *space, got results) error {
+	kv := got.found(1)
+	if kv == nil {
+		return errAgain
+	}
+	known, err := decodePool(string(kv.Key), r.wanted.ID, kv.Value)
+	if err == nil {
+		err = r.mismatch(known)
+	}
+	if err != nil {
+		return err
+	}
+	return errAgain
+}
+
+// fenced notes that the fence of a cluster was put at the revision.
+func (a *Allocator) fenced(c ClusterName, revision int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.rootsOf(c)
+	r.revision = max(r.revision, revision)
+}
+
+// enter finds or makes a space, and returns it locked. One that is gone is
+// replaced by one that knows as much.
+func (a *Allocator) enter(id SpaceID) *space {
+	var gone *space
+	for {
+		a.mu.Lock()
+		s, ok := a.spaces[id]
+		if !ok || s == gone {
+			s = newSpace(a, id)
+			a.spaces[id] = s
+		}
+		a.mu.Unlock()
+		s.lock()
+		if gone != nil {
+			s.known = max(s.known, gone.known)
+		}
+		if !s.gone {
+			return s
+		}
+		gone = s
+		s.unlock()
+	}
+}
+
+// forsake drops the space if nothing was ever registered in it.
+func (s *space) forsake() {
+	if s.head.revision == 0 && len(s.pools) == 0 {
+		s.gone = true
+		s.alloc.drop(s)
+	}
+}
+
+// close ends the space, which was retired.
+func (s *space) close() {
+	s.gone = true
+	s.head = head{}
+	for _, p := range slices.Clone(s.pools) {
+		s.leave(p)
+		s.alloc.strike(p)
+	}
+}
+
+// drop removes a space from the table, if it is the one that is there.
+func (a *Allocator) drop(s *space) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.spaces[s.id] == s {
+		delete(a.spaces, s.id)
+	}
+}

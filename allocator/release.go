@@ -1,0 +1,157 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Release frees the block of a claim: block and claim leave the ledger in one
+// transaction. A claim without a block is released already.
+//
+// Nothing here asks whether the claim is really gone; the caller has made sure.
+func (a *Allocator) Release(ctx context.Context, id ClaimID) error {
+	var last Block
+	for {
+		b, ok, err := a.Lookup(ctx, id)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			a.Withdraw(id)
+			return nil
+		}
+		if err := a.ReleaseIf(ctx, b); !errors.Is(err, ErrChanged) || b == last {
+			return err
+		}
+		last = b
+	}
+}
+
+// ReleaseIf frees a block if it is still as given: same holder, same Revision.
+// Otherwise it returns ErrChanged, also if the block is gone.
+func (a *Allocator) ReleaseIf(ctx context.Context, b Block) error {
+	err := a.change(ctx, b, &free{block: b})
+	if err == nil {
+		a.Withdraw(b.Holder.Claim)
+	}
+	return err
+}
+
+// Retain turns the block of a claim from bound to retained, which it then stays
+// until it is released. ok is false if the claim has no block.
+func (a *Allocator) Retain(ctx context.Context, id ClaimID) (b Block, ok bool, err error) {
+	return a.amend(ctx, id, func(b *Block) { b.State = Retained })
+}
+
+// SetPolicy records what is to become of a claim's block when the claim is
+// deleted. It writes nothing if that is recorded already, or if the claim has no
+// block.
+func (a *Allocator) SetPolicy(ctx context.Context, id ClaimID, policy ReclaimPolicy) error {
+	_, _, err := a.amend(ctx, id, func(b *Block) { b.Policy = policy })
+	return err
+}
+
+// amend changes the record of a claim's block.
+func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*Block)) (Block, bool, error) {
+	var last Block
+	for {
+		b, ok, err := a.Lookup(ctx, id)
+		if err != nil || !ok {
+			return Block{}, false, err
+		}
+		next := b
+		edit(&next)
+		if next == b {
+			return b, true, nil
+		}
+		change := &amend{old: b, next: next}
+		err = a.change(ctx, b, change)
+		if err == nil {
+			return change.next, true, nil
+		}
+		if !errors.Is(err, ErrChanged) || b == last {
+			return Block{}, false, err
+		}
+		last = b
+	}
+}
+
+// change runs an op on a block through the worker of its space. A pool that is
+// gone was empty, so the block is not as it was.
+func (a *Allocator) change(ctx context.Context, b Block, o op) error {
+	err := a.submit(ctx, b.Pool, o)
+	if errors.Is(err, ErrUnknownPool) {
+		return fmt.Errorf("%w: %w", ErrChanged, err)
+	}
+	return err
+}
+
+// free is the op of a release.
+type free struct {
+	block     Block
+	uncertain bool // an earlier attempt may have gone through
+}
+
+func (f *free) cluster() ClusterName   { return f.block.Holder.Cluster }
+func (f *free) claim() (ClaimID, bool) { return f.block.Holder.Claim, true }
+
+func (f *free) place(s *space) (share, error) {
+	block, claim := s.alloc.keys.block(s.id, f.block.Prefix), s.alloc.keys.claim(f.block.Holder.Claim)
+	return share{
+		ifs:  every(at(block, f.block.Revision)),
+		then: together(remove(block), remove(claim)),
+		els:  together(get(block)),
+	}, nil
+}
+
+func (f *free) won(s *space, revision int64, _ results) error {
+	s.freed(f.block.Prefix, revision)
+	s.alloc.metrics.released.Inc()
+	return nil
+}
+
+func (f *free) lost(s *space, got results) error {
+	if got == nil {
+		f.uncertain = true
+		return errAgain
+	}
+	kv := got.found(0)
+	switch {
+	case kv != nil && kv.ModRevision == f.block.Revision:
+		return errAgain
+	case kv == nil && f.uncertain:
+		return nil
+	}
+	return ErrChanged
+}
+
+// amend is the op of a change to a block's record.
+type amend struct {
+	old, next Block
+}
+
+func (m *amend) cluster() ClusterName   { return m.old.Holder.Cluster }
+func (m *amend) claim() (ClaimID, bool) { return m.old.Holder.Claim, true }
+
+func (m *amend) place(s *space) (share, error) {
+	key := s.alloc.keys.block(s.id, m.old.Prefix)
+	return share{
+		ifs:  every(at(key, m.old.Revision)),
+		then: together(put(key, encodeBlock(m.next))),
+		els:  together(get(key)),
+	}, nil
+}
+
+func (m *amend) won(_ *space, revision int64, _ results) error {
+	m.next.Revision = revision
+	return nil
+}
+
+func (m *amend) lost(_ *space, got results) error {
+	kv := got.found(0)
+	if got == nil || kv != nil && kv.ModRevision == m.old.Revision {
+		return errAgain
+	}
+	return ErrChanged
+}

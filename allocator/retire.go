@@ -1,0 +1,229 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// retryRetire is the pause before a drained pool is tried again, after a fault.
+const retryRetire = time.Second
+
+// Exclude replaces the list of prefixes that a pool never hands out. Blocks that
+// lie in them already stay.
+func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix) error {
+	p, err := a.known(ctx, id)
+	if err != nil {
+		return err
+	}
+	if list, err = p.exclusions(list); err != nil {
+		return err
+	}
+	return a.submit(ctx, id, &edit{pool: p, change: func(p *Pool) { p.Excluded = list }})
+}
+
+// Drain closes a pool for good: its blocks and its CIDR stay, nothing more is
+// handed out, and it is retired by itself when its last block is gone. Draining
+// twice is draining once.
+func (a *Allocator) Drain(ctx context.Context, id PoolID) error {
+	p, err := a.known(ctx, id)
+	if err != nil {
+		return err
+	}
+	return a.submit(ctx, id, &edit{pool: p, change: func(p *Pool) { p.State = PoolDraining }})
+}
+
+// known returns the record of a pool, if need be after asking the ledger.
+func (a *Allocator) known(ctx context.Context, id PoolID) (Pool, error) {
+	if err := checkID("pool", id); err != nil {
+		return Pool{}, err
+	}
+	for {
+		if _, err := a.locate(ctx, id); err != nil {
+			return Pool{}, err
+		}
+		if p, ok := a.Pool(id); ok {
+			return p, nil
+		}
+	}
+}
+
+// edit is the op of a change to a pool's record.
+type edit struct {
+	pool   Pool
+	change func(*Pool)
+	next   Pool
+}
+
+func (e *edit) cluster() ClusterName   { return e.pool.Cluster }
+func (e *edit) claim() (ClaimID, bool) { return "", false }
+
+func (e *edit) place(s *space) (share, error) {
+	p := s.pool(e.pool.ID)
+	if p == nil {
+		return share{}, errGone
+	}
+	e.next = p.Pool
+	e.change(&e.next)
+	if e.next.State == p.State && slices.Equal(e.next.Excluded, p.Excluded) {
+		return share{}, nil // the transaction confirms that it is so
+	}
+	return share{then: together(put(s.alloc.keys.pool(p.ID), encodePool(e.next)))}, nil
+}
+
+func (e *edit) won(s *space, revision int64, _ results) error {
+	if p := s.pool(e.pool.ID); p != nil && revision > s.known {
+		s.update(p, e.next)
+	}
+	return nil
+}
+
+func (e *edit) lost(*space, results) error { return errAgain }
+
+// Retire removes an empty pool from the ledger. A child's block returns to its
+// parent in the same transaction. A pool that holds blocks is refused with
+// ErrPoolInUse; one that is not registered is retired already.
+func (a *Allocator) Retire(ctx context.Context, id PoolID) error {
+	p, err := a.known(ctx, id)
+	for err == nil {
+		if p.Parent == "" {
+			err = a.submit(ctx, id, &retire{pool: p})
+		} else {
+			err = a.retireChild(ctx, p)
+		}
+		if !errors.Is(err, errGone) {
+			break
+		}
+		err = a.confirm(ctx, id)
+	}
+	if errors.Is(err, ErrUnknownPool) {
+		return nil
+	}
+	return err
+}
+
+// retireDrained retires a pool whose last block is gone, and does not give up
+// unless it is in use again.
+func (a *Allocator) retireDrained(p *pool) {
+	for {
+		err := a.Retire(a.ctx, p.ID)
+		if err == nil || errors.Is(err, ErrPoolInUse) || a.ctx.Err() != nil {
+			break
+		}
+		a.options.Logger.Warn("cannot retire a drained pool yet", "pool", p.ID, "error", err)
+		select {
+		case <-time.After(retryRetire):
+		case <-a.ctx.Done():
+		}
+	}
+	p.space.lock()
+	defer p.space.unlock()
+	p.retiring = false
+}
+
+// retire is the op that removes a root pool.
+type retire struct {
+	pool  Pool
+	inUse bool
+}
+
+func (r *retire) cluster() ClusterName   { return r.pool.Cluster }
+func (r *retire) claim() (ClaimID, bool) { return "", false }
+
+func (r *retire) place(s *space) (share, error) {
+	p := s.pool(r.pool.ID)
+	if p == nil {
+		return share{}, errGone
+	}
+	if r.inUse = p.blocks() > 0; r.inUse {
+		return share{}, nil // the transaction confirms that it is so
+	}
+	keys := s.alloc.keys
+	return share{
+		then:  together(remove(keys.pool(p.ID)), put(keys.roots(p.Cluster), encodeRoots())),
+		drops: len(s.pools) == 1,
+	}, nil
+}
+
+func (r *retire) won(s *space, revision int64, _ results) error {
+	if r.inUse {
+		return ErrPoolInUse
+	}
+	s.alloc.fenced(r.pool.Cluster, revision)
+	if p := s.pool(r.pool.ID); p != nil && revision > s.known {
+		s.leave(p)
+		s.alloc.strike(p)
+	}
+	return nil
+}
+
+func (r *retire) lost(*space, results) error { return errAgain }
+
+// retireChild removes a child pool through the worker of its parent, provided
+// that the child's head stays as it was when the child was seen to be empty.
+func (a *Allocator) retireChild(ctx context.Context, child Pool) error {
+	p, ok := a.find(child.ID)
+	if !ok {
+		return errGone
+	}
+	s := p.space
+	s.lock()
+	empty, revision := p.blocks() == 0, s.head.revision
+	s.unlock()
+	o := &uncarve{child: child, head: revision, inUse: !empty}
+	if err := a.submit(ctx, child.Parent, o); err != nil {
+		return err
+	}
+	s.lock()
+	defer s.unlock()
+	if o.revision > s.known {
+		s.known = o.revision
+		s.close()
+	}
+	return nil
+}
+
+// uncarve is the op that removes a child pool.
+type uncarve struct {
+	child    Pool
+	head     int64
+	inUse    bool
+	revision int64
+}
+
+func (r *uncarve) cluster() ClusterName   { return r.child.Cluster }
+func (r *uncarve) claim() (ClaimID, bool) { return "", false }
+
+func (r *uncarve) place(s *space) (share, error) {
+	keys := s.alloc.keys
+	child := keys.head(r.child.Space)
+	sh := share{ifs: every(at(child, r.head)), els: together(get(child))}
+	if !r.inUse {
+		sh.then = together(
+			remove(keys.pool(r.child.ID)), remove(child),
+			remove(keys.block(s.id, r.child.CIDR)), remove(keys.claim(ClaimID(r.child.ID))),
+		)
+	}
+	return sh, nil
+}
+
+func (r *uncarve) won(s *space, revision int64, _ results) error {
+	if r.inUse {
+		return ErrPoolInUse
+	}
+	r.revision = revision
+	s.freed(r.child.CIDR, revision)
+	s.alloc.metrics.released.Inc()
+	return nil
+}
+
+// lost has the child looked at again if it has changed or gone.
+func (r *uncarve) lost(_ *space, got results) error {
+	kv := got.found(0)
+	if got == nil || kv != nil && kv.ModRevision == r.head {
+		return errAgain
+	}
+	return errGone
+}

@@ -1,0 +1,208 @@
+package allocator
+
+import (
+	"context"
+	"net/netip"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// pageSize is how many keys are read at once.
+const pageSize = 10_000
+
+// image is the ledger at one revision, as spaces that nobody else knows yet.
+type image struct {
+	revision int64
+	spaces   map[SpaceID]*space
+	fences   map[ClusterName]int64
+}
+
+// load reads the ledger and brings memory up to what it says.
+func (a *Allocator) load(ctx context.Context) error {
+	im, err := a.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	a.install(im)
+	return nil
+}
+
+// snapshot reads pools, then fences, then heads and blocks, all as of the
+// revision of the first read.
+func (a *Allocator) snapshot(ctx context.Context) (*image, error) {
+	im := &image{spaces: map[SpaceID]*space{}, fences: map[ClusterName]int64{}}
+	for _, part := range []string{a.keys.pools(), a.keys.workspaces(), a.keys.spaces()} {
+		revision, err := a.scan(ctx, part, im.revision, func(kv *mvccpb.KeyValue) error { return a.image(im, kv) })
+		if err != nil {
+			return nil, err
+		}
+		im.revision = revision
+	}
+	return im, nil
+}
+
+// scan calls visit for all keys below a prefix, in order, as of a revision; 0 is
+// now. It returns the revision.
+func (a *Allocator) scan(ctx context.Context, prefix string, revision int64, visit func(*mvccpb.KeyValue) error) (int64, error) {
+	from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
+	for {
+		page, err := a.page(ctx, from, end, revision, pageSize)
+		if err != nil {
+			return 0, err
+		}
+		revision = page.Header.Revision
+		for _, kv := range page.Kvs {
+			if err := visit(kv); err != nil {
+				return 0, err
+			}
+		}
+		if !page.More {
+			return revision, nil
+		}
+		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+	}
+}
+
+// page reads some keys of a range. Its header carries the revision they were
+// read at.
+func (a *Allocator) page(ctx context.Context, from, end string, revision, limit int64) (*clientv3.GetResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	resp, err := a.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithRev(revision), clientv3.WithLimit(limit))
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if revision > 0 {
+		resp.Header.Revision = revision
+	}
+	return resp, nil
+}
+
+// image adds one key to an image.
+func (a *Allocator) image(im *image, kv *mvccpb.KeyValue) error {
+	key := string(kv.Key)
+	n, err := a.keys.parse(key)
+	if err != nil {
+		return err
+	}
+	switch n.kind {
+	case poolKey:
+		record, err := decodePool(key, n.pool, kv.Value)
+		if err != nil {
+			return err
+		}
+		im.space(a, record.Space).join(record)
+	case rootsKey:
+		im.fences[n.cluster] = kv.ModRevision
+	case headKey:
+		s := im.space(a, n.space)
+		s.head.revision = kv.ModRevision
+		s.head.count, err = decodeHead(key, kv.Value)
+		return err
+	case blockKey:
+		s := im.space(a, n.space)
+		s.take(n.prefix)
+		s.note(n.prefix, kv)
+		return checkVersion(key, kv.Value)
+	case otherKey:
+	}
+	return nil
+}
+
+func (im *image) space(a *Allocator, id SpaceID) *space {
+	s, ok := im.spaces[id]
+	if !ok {
+		s = newSpace(a, id)
+		s.known = im.revision
+		im.spaces[id] = s
+	}
+	return s
+}
+
+// note keeps in mind whose a block is, where pools share their space.
+func (s *space) note(prefix netip.Prefix, kv *mvccpb.KeyValue) {
+	if s.owners == nil {
+		return
+	}
+	b, err := decodeBlock(string(kv.Key), s.id, prefix, kv.Value, kv.ModRevision)
+	if err != nil {
+		s.alloc.options.Logger.Warn("cannot read a block", "error", err)
+		return
+	}
+	s.owners[prefix] = b.Pool
+}
+
+// install brings memory up to an image. Spaces that have moved on are left as
+// they are: the watch goes on from the image's revision.
+func (a *Allocator) install(im *image) {
+	for id, fresh := range im.spaces {
+		fresh.known = im.revision
+		s := a.enter(id)
+		if s.known < max(fresh.head.revision, 1) {
+			s.absorb(fresh)
+		}
+		s.unlock()
+	}
+	for _, s := range a.others(im) {
+		s.lock()
+		if s.head.revision > 0 && s.known <= im.revision {
+			s.close()
+			a.drop(s)
+		}
+		s.unlock()
+	}
+	for c, revision := range im.fences {
+		a.fenced(c, revision)
+	}
+	a.watched.advance(im.revision)
+}
+
+// others returns the spaces that are not in an image.
+func (a *Allocator) others(im *image) []*space {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	var others []*space
+	for id, s := range a.spaces {
+		if im.spaces[id] == nil {
+			others = append(others, s)
+		}
+	}
+	return others
+}
+
+// absorb makes the space what a fresh reading says. What is reserved, and who
+// waits, stays.
+func (s *space) absorb(fresh *space) {
+	old := s.pools
+	s.known, s.head, s.owners, s.pools = fresh.known, fresh.head, fresh.owners, nil
+	for _, p := range fresh.pools {
+		p.space = s
+		for prefix := range s.reserved {
+			p.index.Take(prefix)
+		}
+		s.pools = append(s.pools, p)
+		s.touch(p.ID)
+	}
+	for _, was := range old {
+		s.succeed(was)
+	}
+	for _, p := range s.pools {
+		s.alloc.enlist(p)
+		s.offer(p, p.CIDR)
+	}
+}
+
+// succeed hands the waiting list of a pool that was read again to the new one,
+// or ends it.
+func (s *space) succeed(was *pool) {
+	p := s.pool(was.ID)
+	if p != nil && p.State == PoolOpen {
+		p.waiting, p.retiring = was.waiting, was.retiring
+		return
+	}
+	if p == nil {
+		s.alloc.strike(was)
+	}
+	s.dismiss(was)
+}

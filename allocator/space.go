@@ -1,0 +1,288 @@
+package allocator
+
+import (
+	"math/big"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/kcp-ipam/ipam/allocator/index"
+)
+
+// space is one space in memory: its pools with their free space, the requests
+// that wait for its worker, and the claims that wait for room.
+//
+// The indexes are those of the ledger at the known revision, plus what is
+// reserved. Only the holder of the lock touches them: the worker when it places
+// and when its transaction is through, the watch when another allocator wrote.
+// Nobody holds the lock while waiting for anything.
+type space struct {
+	alloc *Allocator
+	id    SpaceID
+
+	mu       sync.Mutex
+	known    int64 // revision up to which all changes to the space are known
+	head     head  // of the space, as of then
+	gone     bool  // retired; what is queued has to look for its pool again
+	fault    error // a value in the ledger that this program cannot read
+	pools    []*pool
+	reserved map[netip.Prefix]struct{} // taken in the indexes, not in the ledger
+	owners   map[netip.Prefix]PoolID   // whose each block is; nil until there are two pools
+	queue    queue
+	working  bool     // a worker is running
+	pending  *pending // the worker's own: the last transaction, while not settled
+
+	woken   []Holder // to be told, once the lock is free
+	touched []PoolID
+}
+
+// head is the head of a space. Revision 0: there is none.
+type head struct {
+	revision, count int64
+}
+
+// pool is a pool of a space in memory. Its space's lock guards it.
+type pool struct {
+	Pool
+	space    *space
+	index    *index.Index
+	waiting  waiting
+	retiring bool // drained, and about to be retired
+}
+
+func newSpace(a *Allocator, id SpaceID) *space {
+	return &space{alloc: a, id: id, reserved: map[netip.Prefix]struct{}{}}
+}
+
+func newPool(s *space, record Pool) *pool {
+	p := &pool{Pool: record, space: s, index: index.New(record.CIDR)}
+	for _, x := range record.Excluded {
+		p.index.Exclude(x)
+	}
+	return p
+}
+
+func (s *space) lock() { s.mu.Lock() }
+
+// unlock lets go of the space, then tells those who have to know.
+func (s *space) unlock() {
+	woken, touched, drained := s.woken, s.touched, s.drained()
+	s.woken, s.touched = nil, nil
+	s.mu.Unlock()
+	for _, id := range touched {
+		s.alloc.options.Changed(id)
+	}
+	for _, h := range woken {
+		s.alloc.options.Wake(h)
+	}
+	for _, p := range drained {
+		s.alloc.spawn(func() { s.alloc.retireDrained(p) })
+	}
+}
+
+// touch has Changed called for a pool when the lock is let go.
+func (s *space) touch(id PoolID) {
+	if !slices.Contains(s.touched, id) {
+		s.touched = append(s.touched, id)
+	}
+}
+
+func (s *space) pool(id PoolID) *pool {
+	for _, p := range s.pools {
+		if p.ID == id {
+			return p
+		}
+	}
+	return nil
+}
+
+// take marks a prefix as held in every pool that it touches.
+func (s *space) take(prefix netip.Prefix) {
+	for _, p := range s.pools {
+		if p.CIDR.Overlaps(prefix) {
+			p.index.Take(prefix)
+			s.touch(p.ID)
+		}
+	}
+}
+
+// put undoes one take, and offers the room to those who wait for it.
+func (s *space) put(prefix netip.Prefix) {
+	s.give(prefix)
+	s.offerAll(prefix)
+}
+
+// give undoes one take.
+func (s *space) give(prefix netip.Prefix) {
+	for _, p := range s.pools {
+		if p.CIDR.Overlaps(prefix) {
+			p.index.Put(prefix)
+			s.touch(p.ID)
+		}
+	}
+}
+
+// offerAll offers what may have become free to those who wait at any pool.
+func (s *space) offerAll(prefix netip.Prefix) {
+	for _, p := range s.pools {
+		if p.CIDR.Overlaps(prefix) {
+			s.offer(p, prefix)
+		}
+	}
+}
+
+// reserve takes a prefix that is free now, for a transaction or a waiting claim.
+func (s *space) reserve(prefix netip.Prefix) {
+	s.reserved[prefix] = struct{}{}
+	s.take(prefix)
+}
+
+// unreserve gives a reserved prefix back.
+func (s *space) unreserve(prefix netip.Prefix) {
+	delete(s.reserved, prefix)
+	s.put(prefix)
+}
+
+// bound turns a reservation into a block of the pool, committed at the revision.
+func (s *space) bound(id PoolID, prefix netip.Prefix, revision int64) {
+	if revision <= s.known { // the watch was faster, and has taken it too
+		s.unreserve(prefix)
+		return
+	}
+	delete(s.reserved, prefix)
+	s.own(id, prefix)
+}
+
+// own notes whose a block is, where that is not plain.
+func (s *space) own(id PoolID, prefix netip.Prefix) {
+	if s.owners != nil {
+		s.owners[prefix] = id
+	}
+}
+
+// freed returns the prefix of a block that was removed at the revision.
+func (s *space) freed(prefix netip.Prefix, revision int64) {
+	if revision > s.known {
+		delete(s.owners, prefix)
+		s.put(prefix)
+	}
+}
+
+// capacity counts what the ledger holds: a reservation is not an allocation.
+func (p *pool) capacity() Capacity {
+	c := Capacity{Total: p.index.Total(), Available: p.index.Available(), Blocks: p.blocks(), LargestFree: -1}
+	for prefix := range p.space.reserved {
+		if p.CIDR.Overlaps(prefix) {
+			c.Available.Add(c.Available, addresses(longer(p.CIDR, prefix)))
+		}
+	}
+	c.Allocated = new(big.Int).Sub(c.Total, c.Available)
+	if length, ok := p.index.Largest(); ok {
+		c.LargestFree = length
+	}
+	return c
+}
+
+// blocks is the number of the pool's blocks in the ledger.
+func (p *pool) blocks() int {
+	if p.space.owners == nil {
+		return p.index.Blocks() - len(p.space.reserved)
+	}
+	n := 0
+	for _, owner := range p.space.owners {
+		if owner == p.ID {
+			n++
+		}
+	}
+	return n
+}
+
+// addresses is the number of addresses in a prefix.
+func addresses(p netip.Prefix) *big.Int {
+	return new(big.Int).Lsh(big.NewInt(1), uint(p.Addr().BitLen()-p.Bits()))
+}
+
+// longer is the common part of two prefixes that overlap.
+func longer(a, b netip.Prefix) netip.Prefix {
+	if a.Bits() > b.Bits() {
+		return a
+	}
+	return b
+}
+
+// drained returns the touched pools that are to be retired now.
+func (s *space) drained() []*pool {
+	var drained []*pool
+	for _, id := range s.touched {
+		if p := s.pool(id); p != nil && p.State == PoolDraining && !p.retiring && p.blocks() == 0 {
+			p.retiring = true
+			drained = append(drained, p)
+		}
+	}
+	return drained
+}
+
+// join adds a pool to the space. What other pools of the space hold is held in
+// the new one too: every block of a space lies in one of its pools.
+func (s *space) join(record Pool) *pool {
+	p := newPool(s, record)
+	for prefix, times := range s.held() {
+		for range times {
+			p.index.Take(prefix)
+		}
+	}
+	if len(s.pools) == 1 && s.owners == nil {
+		s.divide(s.pools[0])
+	}
+	s.pools = append(s.pools, p)
+	s.touch(p.ID)
+	return p
+}
+
+// held counts how often each prefix is held in the space.
+func (s *space) held() map[netip.Prefix]int {
+	most := map[netip.Prefix]int{}
+	for _, p := range s.pools {
+		times := map[netip.Prefix]int{}
+		for prefix := range p.index.Held() {
+			times[prefix]++
+			most[prefix] = max(most[prefix], times[prefix])
+		}
+	}
+	return most
+}
+
+// divide begins to note whose each block is. So far all are the given pool's.
+func (s *space) divide(p *pool) {
+	s.owners = map[netip.Prefix]PoolID{}
+	for prefix, times := range s.held() {
+		if _, reserved := s.reserved[prefix]; !reserved || times > 1 {
+			s.owners[prefix] = p.ID
+		}
+	}
+}
+
+// leave removes a pool from the space, and those who waited for it.
+func (s *space) leave(p *pool) {
+	s.dismiss(p)
+	s.pools = slices.DeleteFunc(s.pools, func(q *pool) bool { return q == p })
+	s.touch(p.ID)
+}
+
+// update replaces a pool's record, and brings its exclusions in line with it.
+func (s *space) update(p *pool, record Pool) {
+	old := p.Excluded
+	p.Pool = record
+	s.touch(p.ID)
+	if record.State != PoolOpen {
+		s.dismiss(p)
+	}
+	for _, x := range record.Excluded {
+		p.index.Exclude(x)
+	}
+	for _, x := range old {
+		if !slices.Contains(record.Excluded, x) && p.index.Include(x) {
+			s.offer(p, x)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package allocator
+
+import (
+	"cmp"
+	"container/heap"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// waiting is the list of the claims that wait for room in one pool. Whenever
+// room appears it is held for the oldest that fits, so a newcomer finds only
+// what none of them could have had. The zero value is empty. The space's lock
+// guards it.
+type waiting struct {
+	claims map[ClaimID]*waiter
+	lines  map[int]*line // by prefix length, those without a hold
+	exact  []*waiter     // by prefix, then by age, those without a hold
+}
+
+// waiter is a claim that waits. It is in a line, in exact, or held for.
+type waiter struct {
+	request Request
+	since   time.Time
+	held    bool
+	last    netip.Prefix // what is or was held for it
+	stop    func() bool  // the clock of the hold
+	turn    int          // counts its holds
+	index   int          // in its line
+}
+
+func older(a, b *waiter) int {
+	return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.request.Holder.Claim, b.request.Holder.Claim))
+}
+
+// line is a heap, oldest first.
+type line []*waiter
+
+func (l line) Len() int           { return len(l) }
+func (l line) Less(i, j int) bool { return older(l[i], l[j]) < 0 }
+func (l line) Swap(i, j int) {
+	l[i], l[j] = l[j], l[i]
+	l[i].index, l[j].index = i, j
+}
+
+func (l *line) Push(x any) {
+	w := x.(*waiter)
+	w.index = len(*l)
+	*l = append(*l, w)
+}
+
+func (l *line) Pop() any {
+	last := len(*l) - 1
+	w := (*l)[last]
+	(*l)[last] = nil
+	*l = (*l)[:last]
+	return w
+}
+
+// join puts a waiter into its line.
+func (q *waiting) join(w *waiter) {
+	if q.claims == nil {
+		q.claims, q.lines = map[ClaimID]*waiter{}, map[int]*line{}
+	}
+	q.claims[w.request.Holder.Claim] = w
+	q.line(w)
+}
+
+func (q *waiting) line(w *waiter) {
+	if w.request.Exact.IsValid() {
+		i, _ := slices.BinarySearchFunc(q.exact, w, byPrefix)
+		q.exact = slices.Insert(q.exact, i, w)
+		return
+	}
+	l := q.lines[w.request.Length]
+	if l == nil {
+		l = &line{}
+		q.lines[w.request.Length] = l
+	}
+	heap.Push(l, w)
+}
+
+// step takes a waiter out of its line, to hold room for it or to let it go.
+func (q *waiting) step(w *waiter) {
+	if w.held {
+		return
+	}
+	if w.request.Exact.IsValid() {
+		i, _ := slices.BinarySearchFunc(q.exact, w, byPrefix)
+		q.exact = slices.Delete(q.exact, i, i+1)
+		return
+	}
+	l := q.lines[w.request.Length]
+	heap.Remove(l, w.index)
+	if l.Len() == 0 {
+		delete(q.lines, w.request.Length)
+	}
+}
+
+// oldest is the oldest that a free block of the given length would serve.
+func (q *waiting) oldest(largest int) *waiter {
+	var first *waiter
+	for length, l := range q.lines {
+		if w := (*l)[0]; length >= largest && (first == nil || older(w, first) < 0) {
+			first = w
+		}
+	}
+	return first
+}
+
+// touching returns those who wait for an exact prefix that overlaps p, oldest first.
+func (q *waiting) touching(p netip.Prefix) []*waiter {
+	var found []*waiter
+	for bits := range p.Bits() {
+		cover := netip.PrefixFrom(p.Addr(), bits).Masked()
+		for i := q.search(cover); i < len(q.exact) && q.exact[i].request.Exact == cover; i++ {
+			found = append(found, q.exact[i])
+		}
+	}
+	for i := q.search(p); i < len(q.exact) && p.Contains(q.exact[i].request.Exact.Addr()); i++ {
+		found = append(found, q.exact[i])
+	}
+	slices.SortFunc(found, older)
+	return found
+}
+
+func (q *waiting) search(p netip.Prefix) int {
+	i, _ := slices.BinarySearchFunc(q.exact, p, func(w *waiter, p netip.Prefix) int {
+		return comparePrefixes(w.request.Exact, p)
+	})
+	return i
+}
+
+func byPrefix(a, b *waiter) int {
+	return cmp.Or(comparePrefixes(a.request.Exact, b.request.Exact), older(a, b))
+}
+
+// comparePrefixes orders by address, and a prefix before those inside it.
+func comparePrefixes(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+}
