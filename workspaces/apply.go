@@ -42,10 +42,11 @@ func NewScheme() *runtime.Scheme {
 	return scheme
 }
 
-// newClient returns a client that reads live and leaves it to the server to slow it down.
+// newClient returns a client that reads live, and leaves it to the server to slow it
+// down. The manifests are ours, so nobody else could heed a warning about them.
 func newClient(cfg *rest.Config) (client.Client, error) {
 	cfg = rest.CopyConfig(cfg)
-	cfg.QPS = -1
+	cfg.QPS, cfg.WarningHandler = -1, rest.NoWarnings{}
 	return client.New(cfg, client.Options{Scheme: NewScheme()})
 }
 

@@ -1,0 +1,246 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	cachev1alpha1 "github.com/kcp-dev/sdk/apis/cache/v1alpha1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/config"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// What is there already stays as it is.
+func TestBootstrap_Twice(t *testing.T) {
+	t.Parallel()
+	platform := framework.NewPlatform(t)
+	admin := framework.Admin(t, platform.Path)
+	before := versions(t, admin)
+
+	var steps []string
+	err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{
+		Workspace: platform.Path,
+		Progress:  func(step string) { steps = append(steps, step) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(steps) == 0 || !strings.Contains(steps[0], platform.Path) {
+		t.Errorf("steps reported: %q; want the first to name %s", steps, platform.Path)
+	}
+	if after := versions(t, admin); !slices.Equal(before, after) {
+		t.Errorf("the second bootstrap has changed something:\nbefore %v\nafter  %v", before, after)
+	}
+}
+
+func TestBootstrap_RefusesRoot(t *testing.T) {
+	t.Parallel()
+	err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{Workspace: "ipam"})
+	if err == nil || !strings.Contains(err.Error(), "root:ipam") {
+		t.Errorf("Bootstrap in workspace ipam: %v; want a refusal that says what to write", err)
+	}
+}
+
+// The controller has the rights it needs and not those of an admin.
+func TestControllerConfig_LeastRights(t *testing.T) {
+	t.Parallel()
+	platform := framework.NewPlatform(t)
+	cfg, err := workspaces.ControllerConfig(t.Context(), framework.AdminConfig(t), platform.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	controller, err := client.New(cfg, client.Options{Scheme: workspaces.NewScheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	framework.Eventually(t, "the controller to read pools", func(ctx context.Context) error {
+		return controller.List(ctx, &ipamv1alpha1.IPPoolList{})
+	})
+	pool := &ipamv1alpha1.IPPool{}
+	pool.Name, pool.Spec.CIDR = "mine", "10.0.0.0/8"
+	if err := controller.Create(t.Context(), pool); !apierrors.IsForbidden(err) {
+		t.Errorf("the controller creates a pool: %v; want Forbidden", err)
+	}
+}
+
+// A tenant's people write claims in their workspace, and enter no other.
+func TestTenant_People(t *testing.T) {
+	t.Parallel()
+	platform := framework.NewPlatform(t)
+	ours, theirs := platform.Tenant(t), platform.TenantAt(t, "root:people:deep")
+	framework.Create(t, ours, claimNamed("web"))
+
+	claims := &ipamv1alpha1.IPClaimList{}
+	if err := theirs.List(t.Context(), claims); err != nil || len(claims.Items) != 0 {
+		t.Errorf("another tenant lists %d claims (%v); want none", len(claims.Items), err)
+	}
+	if err := ours.List(t.Context(), &ipamv1alpha1.IPClassList{}); err != nil {
+		t.Errorf("list classes: %v", err)
+	}
+	if err := ours.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "more"}}); err != nil {
+		t.Errorf("make a namespace: %v", err)
+	}
+	if err := ours.List(t.Context(), &apisv1alpha2.APIBindingList{}); !apierrors.IsForbidden(err) {
+		t.Errorf("list bindings: %v; want Forbidden", err)
+	}
+	if err := ours.Owner(t).List(t.Context(), &apisv1alpha2.APIBindingList{}); err != nil {
+		t.Errorf("list bindings as the owner: %v", err)
+	}
+}
+
+// Unbinding takes everything with it; binding again starts with nothing.
+func TestTenant_BindsAgain(t *testing.T) {
+	t.Parallel()
+	tenant := framework.NewPlatform(t).Tenant(t)
+	framework.Create(t, tenant, claimNamed("web"))
+	tenant.Unbind(t)
+	tenant.Unbind(t)
+	tenant.Bind(t)
+
+	claims := &ipamv1alpha1.IPClaimList{}
+	framework.Eventually(t, "the API to be served again", func(ctx context.Context) error {
+		return tenant.List(ctx, claims)
+	})
+	if len(claims.Items) != 0 {
+		t.Errorf("%d claims have outlived the binding", len(claims.Items))
+	}
+	framework.Create(t, tenant, claimNamed("web"))
+}
+
+// A changed schema reaches a workspace that was bound before, and keeps what is stored there.
+func TestBootstrap_UpgradesBoundTenant(t *testing.T) {
+	t.Parallel()
+	platform := framework.NewPlatform(t)
+	tenant := platform.Tenant(t)
+	old := claimNamed("old")
+	framework.Create(t, tenant, old)
+
+	schemas, export := withClaimField(t, "purpose")
+	err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{
+		Workspace: platform.Path,
+		Schemas:   schemas,
+		APIExport: export,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	framework.Eventually(t, "the new field to be stored", func(ctx context.Context) error {
+		claim := &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"generateName": "new-", "namespace": metav1.NamespaceDefault},
+			"spec":     map[string]any{"className": "none", "purpose": "web"},
+		}}
+		claim.SetGroupVersionKind(ipamv1alpha1.GroupVersion.WithKind("IPClaim"))
+		if err := tenant.Create(ctx, claim); err != nil {
+			return err
+		}
+		if purpose, _, _ := unstructured.NestedString(claim.Object, "spec", "purpose"); purpose != "web" {
+			return errors.New("the server has dropped it")
+		}
+		return nil
+	})
+	if err := tenant.Get(t.Context(), client.ObjectKeyFromObject(old), old); err != nil {
+		t.Errorf("the claim from before the upgrade: %v", err)
+	}
+}
+
+// withClaimField returns the schemas and the export with one more field of a claim's spec.
+func withClaimField(t *testing.T, field string) (fs.FS, []byte) {
+	t.Helper()
+	folder, export := fstest.MapFS{}, config.APIExport()
+	files, err := fs.Glob(config.Schemas(), "*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := fs.ReadFile(config.Schemas(), file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		schema := &apisv1alpha1.APIResourceSchema{}
+		if err := yaml.UnmarshalStrict(data, schema); err != nil {
+			t.Fatal(err)
+		}
+		if schema.Spec.Names.Plural == "ipclaims" {
+			former := schema.Name
+			schema.Name = "v0.ipclaims." + ipamv1alpha1.GroupName
+			addSpecField(t, &schema.Spec.Versions[0], field)
+			export = bytes.ReplaceAll(export, []byte(former), []byte(schema.Name))
+			if data, err = yaml.Marshal(schema); err != nil {
+				t.Fatal(err)
+			}
+		}
+		folder[file] = &fstest.MapFile{Data: data}
+	}
+	return folder, export
+}
+
+func addSpecField(t *testing.T, version *apisv1alpha1.APIResourceVersion, field string) {
+	t.Helper()
+	schema, err := version.GetSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := schema.Properties["spec"]
+	spec.Properties[field] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+	if err := version.SetSchema(schema); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// versions lists what a bootstrap applies with the version of each.
+func versions(t *testing.T, c client.Client) []string {
+	t.Helper()
+	var found []string
+	for _, list := range []client.ObjectList{
+		&apiextensionsv1.CustomResourceDefinitionList{},
+		&admissionregistrationv1.ValidatingAdmissionPolicyList{},
+		&admissionregistrationv1.ValidatingAdmissionPolicyBindingList{},
+		&apisv1alpha1.APIResourceSchemaList{},
+		&rbacv1.ClusterRoleList{},
+		&rbacv1.ClusterRoleBindingList{},
+		&cachev1alpha1.CachedResourceList{},
+		&apisv1alpha2.APIExportList{},
+	} {
+		if err := c.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			object := item.(client.Object)
+			found = append(found, fmt.Sprintf("%T %s %d %s", object, object.GetName(), object.GetGeneration(), object.GetUID()))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
+func claimNamed(name string) *ipamv1alpha1.IPClaim {
+	claim := &ipamv1alpha1.IPClaim{}
+	claim.Namespace, claim.Name = metav1.NamespaceDefault, name
+	claim.Spec.ClassName = "none"
+	return claim
+}

@@ -1,0 +1,125 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// ControllerOptions say how a controller runs.
+type ControllerOptions struct {
+	// Binary is the ipam-controller. Required.
+	Binary string
+	// Dir keeps the kubeconfig, the embedded etcd and the log. It is made if missing. Required.
+	Dir string
+	// Workspace is the path of the platform workspace. Required.
+	Workspace string
+	// Identity is the access of the controller to it. Required.
+	Identity *rest.Config
+	// Flags are further flags of the controller.
+	Flags []string
+}
+
+// Controller is an ipam-controller with its own etcd inside.
+type Controller struct {
+	process
+	health, metrics string
+}
+
+// NewController returns a controller over the data in its folder. It is not started yet.
+func NewController(ctx context.Context, opts ControllerOptions) (*Controller, error) {
+	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	ports, err := steadyPorts(ctx, filepath.Join(opts.Dir, "ports"), 2)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := workspaces.Kubeconfig(opts.Identity)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfigFile := filepath.Join(opts.Dir, "kubeconfig")
+	if err := os.WriteFile(kubeconfigFile, kubeconfig, 0o600); err != nil {
+		return nil, err
+	}
+	args := append([]string{
+		opts.Binary,
+		"--kubeconfig=" + kubeconfigFile,
+		"--workspace=" + opts.Workspace,
+		"--etcd-data-dir=" + filepath.Join(opts.Dir, "etcd"),
+		"--health-probe-bind-address=" + address(ports[0]),
+		"--metrics-bind-address=" + address(ports[1]),
+	}, opts.Flags...)
+	return &Controller{
+		health:  "http://" + address(ports[0]),
+		metrics: "http://" + address(ports[1]) + "/metrics",
+		process: process{
+			name: "ipam-controller",
+			log:  filepath.Join(opts.Dir, "controller.log"),
+			args: args,
+		},
+	}, nil
+}
+
+// Start starts the controller and returns when it is ready.
+func (c *Controller) Start(ctx context.Context) error {
+	if err := c.start(); err != nil {
+		return err
+	}
+	return c.await(ctx, "ready", func(ctx context.Context) error {
+		_, err := get(ctx, c.health+"/readyz")
+		return err
+	})
+}
+
+// Stop ends the controller in good order. A data race it has seen, if built to see
+// them, is an error, as is an end before it was asked to.
+func (c *Controller) Stop() error { return c.stop() }
+
+// Kill ends the controller as a crash would.
+func (c *Controller) Kill() error { return c.kill() }
+
+// Running reports whether the controller was started and has not ended.
+func (c *Controller) Running() bool { return c.running() }
+
+// Log is the path of the controller's log.
+func (c *Controller) Log() string { return c.log }
+
+// Probe returns an error if the controller answers a probe, like "/readyz", with anything but 200.
+func (c *Controller) Probe(ctx context.Context, path string) error {
+	_, err := get(ctx, c.health+path)
+	return err
+}
+
+// Metrics returns the controller's metrics in the text format of Prometheus.
+func (c *Controller) Metrics(ctx context.Context) (string, error) {
+	return get(ctx, c.metrics)
+}
+
+func get(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close() //nolint:errcheck // The body was read.
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return "", err
+	}
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s answers %s: %s", url, response.Status, body)
+	}
+	return string(body), nil
+}

@@ -1,0 +1,136 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// userCount is how many users a kcp has besides its own admin.
+const userCount = 200
+
+// KCP is a kcp server with everything in one process: an etcd, the API server and
+// the virtual workspaces.
+type KCP struct {
+	process
+	dir   string
+	ports []int
+	users []User
+	taken int // users given out
+}
+
+// NewKCP returns a kcp that keeps its data, its logs and its admin.kubeconfig in dir,
+// which is made if missing. Data of an earlier run is taken up. The server is not
+// started yet.
+func NewKCP(ctx context.Context, dir string) (*KCP, error) {
+	binary, err := kcpBinary()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	ports, err := steadyPorts(ctx, filepath.Join(dir, "ports"), 3)
+	if err != nil {
+		return nil, err
+	}
+	tokens := filepath.Join(dir, "tokens.csv")
+	known, err := users(tokens, userCount)
+	if err != nil {
+		return nil, err
+	}
+	return &KCP{
+		dir: dir, ports: ports, users: known,
+		process: process{
+			name: "kcp",
+			log:  filepath.Join(dir, "kcp.log"),
+			args: []string{
+				binary, "start",
+				"--root-directory=" + dir,
+				"--bind-address=127.0.0.1", "--external-hostname=127.0.0.1",
+				"--secure-port=" + strconv.Itoa(ports[0]),
+				"--embedded-etcd-client-port=" + strconv.Itoa(ports[1]),
+				"--embedded-etcd-peer-port=" + strconv.Itoa(ports[2]),
+				"--token-auth-file=" + tokens,
+				"--feature-gates=CacheAPIs=true",
+			},
+		},
+	}, nil
+}
+
+// Start starts the server and returns when it is ready.
+func (k *KCP) Start(ctx context.Context) error {
+	if err := k.start(); err != nil {
+		return err
+	}
+	return k.await(ctx, "ready", func(ctx context.Context) error {
+		admin, err := k.Admin()
+		if err != nil {
+			return err
+		}
+		c, err := kubernetes.NewForConfig(admin)
+		if err != nil {
+			return err
+		}
+		return c.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	})
+}
+
+// Stop ends the server in good order.
+func (k *KCP) Stop() error { return k.stop() }
+
+// Kill ends the server as a crash would.
+func (k *KCP) Kill() error { return k.kill() }
+
+// Log is the path of the server's log.
+func (k *KCP) Log() string { return k.log }
+
+// Kubeconfig is the path of the kubeconfig of kcp's own admin.
+func (k *KCP) Kubeconfig() string { return filepath.Join(k.dir, "admin.kubeconfig") }
+
+// Admin returns the access of kcp's own admin, to the workspace root.
+func (k *KCP) Admin() (*rest.Config, error) {
+	return clientcmd.BuildConfigFromFlags("", k.Kubeconfig())
+}
+
+// TakeUser gives out a user that nobody else has been given since NewKCP.
+func (k *KCP) TakeUser() (User, error) {
+	if k.taken == len(k.users) {
+		return User{}, fmt.Errorf("all %d users of this kcp are taken", k.taken)
+	}
+	k.taken++
+	return k.users[k.taken-1], nil
+}
+
+// As returns the access of a user to a workspace.
+func (k *KCP) As(user User, workspace string) (*rest.Config, error) {
+	admin, err := k.Admin()
+	if err != nil {
+		return nil, err
+	}
+	cfg := rest.AnonymousClientConfig(workspaces.At(admin, workspace))
+	cfg.BearerToken = user.Token
+	return cfg, nil
+}
+
+// kcpBinary returns the path of the server that the Makefile has built.
+func kcpBinary() (string, error) {
+	root, err := ModuleRoot()
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(root, ".cache", "bin", "kcp")
+	if _, err := os.Stat(binary); err != nil {
+		return "", errors.New("there is no kcp to start: run `make kcp` first")
+	}
+	return binary, nil
+}

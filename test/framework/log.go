@@ -1,0 +1,26 @@
+package framework
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+const lastLines = 60
+
+// logOnFailure has the end of the controller's log printed if the test fails.
+func (p *Platform) logOnFailure(t testing.TB) {
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		data, err := os.ReadFile(p.controller.Log())
+		if err != nil {
+			t.Logf("the controller has written no log: %v", err)
+			return
+		}
+		lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+		lines = lines[max(0, len(lines)-lastLines):]
+		t.Logf("end of the controller's log:\n%s", strings.Join(lines, "\n"))
+	})
+}

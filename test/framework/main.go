@@ -1,0 +1,132 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/test/framework/local"
+)
+
+// world is the kcp of this test program and what stands on it.
+type world struct {
+	dir string
+	kcp *local.KCP
+
+	// build compiles the controller, once.
+	build func() error
+	// shared returns the platform of SharedPlatform.
+	shared func() (*Platform, error)
+	// serial numbers workspaces, and names of tests that are not long enough.
+	serial atomic.Int64
+
+	mu          sync.Mutex
+	controllers []*local.Controller
+}
+
+// here is set by Main before the first test runs.
+var here *world
+
+func current(t testing.TB) *world {
+	t.Helper()
+	if here == nil {
+		t.Fatal("there is no kcp: write func TestMain(m *testing.M) { os.Exit(framework.Main(m)) }")
+	}
+	return here
+}
+
+// Main starts kcp, runs the tests of a package on it and stops everything. It
+// returns the exit code of the program.
+func Main(m *testing.M) int {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "framework:", err)
+		return 1
+	}
+	return code
+}
+
+func run(m *testing.M) (code int, err error) {
+	dir, err := folder()
+	if err != nil {
+		return 1, err
+	}
+	w := &world{dir: dir}
+	w.build = sync.OnceValue(w.buildController)
+	w.shared = sync.OnceValues(w.startShared)
+	defer func() {
+		err = errors.Join(err, w.stop())
+		if code == 0 && err == nil {
+			err = os.RemoveAll(dir)
+			return
+		}
+		fmt.Fprintf(os.Stderr, "framework: data and logs are kept in %s\n", dir)
+	}()
+
+	ctx := context.Background()
+	if w.kcp, err = local.NewKCP(ctx, filepath.Join(dir, "kcp")); err != nil {
+		return 1, err
+	}
+	start := time.Now()
+	// kcp mostly waits while it starts; the first test that wants the controller finds it built.
+	go w.build() //nolint:errcheck // Who starts the controller gets the error, and stop waits.
+	if err := w.kcp.Start(ctx); err != nil {
+		return 1, err
+	}
+	fmt.Fprintf(os.Stderr, "framework: kcp was ready after %s\n", time.Since(start).Round(time.Millisecond))
+	here = w
+	return m.Run(), nil
+}
+
+// folder makes the folder of this run.
+func folder() (string, error) {
+	root, err := local.ModuleRoot()
+	if err != nil {
+		return "", err
+	}
+	parent := filepath.Join(root, ".cache", "test")
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(parent, filepath.Base(strings.TrimSuffix(os.Args[0], ".test"))+"-")
+}
+
+func (w *world) binary() string { return filepath.Join(w.dir, "ipam-controller") }
+
+func (w *world) buildController() error {
+	return local.Build(context.Background(), "./cmd/ipam-controller", w.binary())
+}
+
+func (w *world) startController(ctx context.Context, c *local.Controller) error {
+	if err := w.build(); err != nil {
+		return err
+	}
+	return c.Start(ctx)
+}
+
+// keep has the controller stopped at the end.
+func (w *world) keep(c *local.Controller) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.controllers = append(w.controllers, c)
+}
+
+// stop ends the controllers, then kcp.
+func (w *world) stop() error {
+	var errs []error
+	for _, c := range w.controllers {
+		errs = append(errs, c.Stop())
+	}
+	if w.kcp != nil {
+		errs = append(errs, w.kcp.Stop())
+	}
+	_ = w.build() // A build that still runs would write into the folder.
+	return errors.Join(errs...)
+}

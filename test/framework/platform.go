@@ -1,0 +1,148 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// Platform is a platform workspace, and a client of it: a user with the roles of
+// the platform's people. Its methods are safe for concurrent use, but for those that
+// start and stop the controller.
+type Platform struct {
+	client.WithWatch
+
+	// Path and Cluster name the workspace.
+	Path    string
+	Cluster logicalcluster.Name
+
+	controller *local.Controller
+	space      atomic.Int64 // how many CIDRs were given out
+}
+
+// SharedPlatform returns the platform that the tests of this program share. Its
+// controller runs.
+func SharedPlatform(t testing.TB) *Platform {
+	t.Helper()
+	p, err := current(t).shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.logOnFailure(t)
+	return p
+}
+
+// NewPlatform returns a platform for this test alone. Its controller does not run yet.
+func NewPlatform(t testing.TB) *Platform {
+	t.Helper()
+	w := current(t)
+	p, err := w.newPlatform(t.Context(), fmt.Sprintf("root:platform-%d", w.serial.Add(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.logOnFailure(t)
+	return p
+}
+
+// CIDR returns address space that no other test on this platform uses: a /16.
+func (p *Platform) CIDR(t testing.TB) netip.Prefix {
+	t.Helper()
+	n := p.space.Add(1)
+	if n > 255 {
+		t.Fatal("the tests have used up 10.0.0.0/8")
+	}
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n), 0, 0}), 16)
+}
+
+// StartController starts the controller, over the data it had before if any, and
+// returns when it is ready.
+func (p *Platform) StartController(t testing.TB) {
+	t.Helper()
+	if err := current(t).startController(t.Context(), p.controller); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// StopController asks the controller to end, and waits.
+func (p *Platform) StopController(t testing.TB) {
+	t.Helper()
+	if err := p.controller.Stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// KillController ends the controller with SIGKILL.
+func (p *Platform) KillController(t testing.TB) {
+	t.Helper()
+	if err := p.controller.Kill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Probe returns an error if the controller answers a probe, like "/readyz", with
+// anything but 200.
+func (p *Platform) Probe(ctx context.Context, path string) error {
+	return p.controller.Probe(ctx, path)
+}
+
+// Metrics returns the controller's metrics in the text format of Prometheus.
+func (p *Platform) Metrics(t testing.TB) string {
+	t.Helper()
+	text, err := p.controller.Metrics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func (w *world) startShared() (*Platform, error) {
+	p, err := w.newPlatform(context.Background(), workspaces.DefaultWorkspace)
+	if err != nil {
+		return nil, err
+	}
+	return p, w.startController(context.Background(), p.controller)
+}
+
+// newPlatform makes a platform workspace, somebody to run it, and its controller,
+// which is not started.
+func (w *world) newPlatform(ctx context.Context, path string) (*Platform, error) {
+	admin, err := w.kcp.Admin()
+	if err != nil {
+		return nil, err
+	}
+	if err := workspaces.Bootstrap(ctx, admin, workspaces.Options{Workspace: path}); err != nil {
+		return nil, err
+	}
+	cluster, err := workspaces.EnsureWorkspace(ctx, admin, path)
+	if err != nil {
+		return nil, err
+	}
+	staff, err := w.newUser(ctx, path, "ipam-class-admin", "ipam-shared-pool-admin")
+	if err != nil {
+		return nil, err
+	}
+	identity, err := workspaces.ControllerConfig(ctx, admin, path)
+	if err != nil {
+		return nil, err
+	}
+	controller, err := local.NewController(ctx, local.ControllerOptions{
+		Binary:    w.binary(),
+		Dir:       filepath.Join(w.dir, logicalcluster.NewPath(path).Base()),
+		Workspace: path,
+		Identity:  identity,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.keep(controller)
+	return &Platform{WithWatch: staff, Path: path, Cluster: cluster, controller: controller}, nil
+}

@@ -1,0 +1,88 @@
+package framework
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// Tenant is a workspace that binds the API of a platform, and a client of it: a user
+// with the roles of a tenant's people.
+type Tenant struct {
+	client.WithWatch
+
+	// Path and Cluster name the workspace.
+	Path    string
+	Cluster logicalcluster.Name
+
+	platform string
+}
+
+// Tenant makes a tenant of the platform, in a workspace of its own below root.
+func (p *Platform) Tenant(t testing.TB) *Tenant {
+	t.Helper()
+	return p.TenantAt(t, fmt.Sprintf("root:team-%d", current(t).serial.Add(1)))
+}
+
+// TenantAt makes a tenant of the platform in the workspace of that path.
+func (p *Platform) TenantAt(t testing.TB, path string) *Tenant {
+	t.Helper()
+	tenant := &Tenant{Path: path, platform: p.Path}
+	tenant.Bind(t)
+	user, err := current(t).newUser(t.Context(), path, "ipam-pool-admin", "edit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant.WithWatch = user
+	return tenant
+}
+
+// Bind binds the API again after Unbind.
+func (tn *Tenant) Bind(t testing.TB) {
+	t.Helper()
+	cluster, err := workspaces.EnsureTenant(t.Context(), AdminConfig(t), workspaces.TenantOptions{
+		Workspace: tn.Path,
+		Platform:  tn.platform,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tn.Cluster = cluster
+}
+
+// Unbind takes the API out of the workspace and waits until it is gone with all of
+// its objects there.
+func (tn *Tenant) Unbind(t testing.TB) {
+	t.Helper()
+	if err := workspaces.Unbind(t.Context(), AdminConfig(t), tn.Path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// DeleteWorkspace deletes the workspace with all that is in it, and waits until it
+// is gone.
+func (tn *Tenant) DeleteWorkspace(t testing.TB) {
+	t.Helper()
+	parent, name := logicalcluster.NewPath(tn.Path).Split()
+	workspace := &tenancyv1alpha1.Workspace{}
+	workspace.Name = name
+	admin := Admin(t, parent.String())
+	Delete(t, admin, workspace)
+	WaitGone(t, admin, workspace)
+}
+
+// Owner returns another user, who may do anything in the tenant's workspace and
+// nothing elsewhere.
+func (tn *Tenant) Owner(t testing.TB) client.WithWatch {
+	t.Helper()
+	owner, err := current(t).newUser(t.Context(), tn.Path, "cluster-admin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return owner
+}

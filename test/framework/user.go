@@ -1,0 +1,59 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// newUser returns a client of a workspace as a user nobody else is, who may enter
+// it, make namespaces and has the cluster roles named, there and nowhere else.
+func (w *world) newUser(ctx context.Context, workspace string, roles ...string) (client.WithWatch, error) {
+	user, err := w.kcp.TakeUser()
+	if err != nil {
+		return nil, err
+	}
+	admin, err := w.kcp.Admin()
+	if err != nil {
+		return nil, err
+	}
+	c, err := newClient(workspaces.At(admin, workspace))
+	if err != nil {
+		return nil, err
+	}
+	enter := &rbacv1.ClusterRole{Rules: []rbacv1.PolicyRule{
+		{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}},
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"*"}},
+	}}
+	enter.Name = "enter-as-" + user.Name
+	if err := c.Create(ctx, enter); err != nil {
+		return nil, fmt.Errorf("make user %s in %s: %w", user.Name, workspace, err)
+	}
+	for _, role := range append(roles, enter.Name) {
+		binding := &rbacv1.ClusterRoleBinding{
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user.Name}},
+		}
+		binding.Name = user.Name + "-" + role
+		if err := c.Create(ctx, binding); err != nil {
+			return nil, fmt.Errorf("make user %s in %s: %w", user.Name, workspace, err)
+		}
+	}
+	cfg, err := w.kcp.As(user, workspace)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(cfg)
+}
+
+// newClient returns a client that reads live and does not slow itself down.
+func newClient(cfg *rest.Config) (client.WithWatch, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS, cfg.WarningHandler = -1, rest.NoWarnings{}
+	return client.NewWithWatch(cfg, client.Options{Scheme: workspaces.NewScheme()})
+}

@@ -1,0 +1,135 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Patience is how long a fact may take to come true before the test fails. Most take
+// milliseconds; a busy machine of two cores sets the limit.
+const Patience = time.Minute
+
+const interval = 50 * time.Millisecond
+
+// Eventually calls check until it returns nil. If it never does, the test fails with
+// what it returned last.
+func Eventually(t testing.TB, what string, check func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	var missing error
+	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (bool, error) {
+		// A call cut short by the end of the wait says less than the one before it.
+		if seen := check(ctx); ctx.Err() == nil || missing == nil {
+			missing = seen
+		}
+		return missing == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("waited %s for %s; last seen: %v", Patience, what, missing)
+	}
+}
+
+// WaitFor reads an object until check returns nil, and leaves it as last read. If
+// check never does, the test fails with the object.
+func WaitFor[T client.Object](t testing.TB, c client.Reader, object T, check func(T) error) {
+	t.Helper()
+	what := fmt.Sprintf("%T %s", object, client.ObjectKeyFromObject(object))
+	Eventually(t, what, func(ctx context.Context) error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		if err := check(object); err != nil {
+			return fmt.Errorf("%w, in\n%s", err, text(object))
+		}
+		return nil
+	})
+}
+
+// WaitBound waits until every claim is bound, and leaves them as last read.
+func WaitBound(t testing.TB, c client.Reader, claims ...*ipamv1alpha1.IPClaim) {
+	t.Helper()
+	for _, claim := range claims {
+		WaitFor(t, c, claim, func(claim *ipamv1alpha1.IPClaim) error {
+			if claim.Status.Phase != ipamv1alpha1.ClaimBound || claim.Status.AllocatedCIDR == "" {
+				return fmt.Errorf("it is not bound")
+			}
+			return nil
+		})
+	}
+}
+
+// WaitAllocated waits until the condition Allocated of a claim, pool or allocation
+// has a reason, and leaves the object as last read.
+func WaitAllocated(t testing.TB, c client.Reader, object client.Object, reason ipamv1alpha1.Reason) {
+	t.Helper()
+	WaitCondition(t, c, object, ipamv1alpha1.ConditionAllocated, reason)
+}
+
+// WaitCondition waits until a condition of an object of the API has a reason, and
+// leaves the object as last read.
+func WaitCondition(t testing.TB, c client.Reader, object client.Object, condition string, reason ipamv1alpha1.Reason) {
+	t.Helper()
+	WaitFor(t, c, object, func(object client.Object) error {
+		found := meta.FindStatusCondition(conditionsOf(t, object), condition)
+		if found == nil || found.Reason != string(reason) {
+			return fmt.Errorf("%s has not the reason %s", condition, reason)
+		}
+		return nil
+	})
+}
+
+// WaitGone waits until an object is gone.
+func WaitGone(t testing.TB, c client.Reader, object client.Object) {
+	t.Helper()
+	what := fmt.Sprintf("%T %s to be gone", object, client.ObjectKeyFromObject(object))
+	Eventually(t, what, func(ctx context.Context) error {
+		err := c.Get(ctx, client.ObjectKeyFromObject(object), object)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("it is there:\n%s", text(object))
+	})
+}
+
+func conditionsOf(t testing.TB, object client.Object) []metav1.Condition {
+	t.Helper()
+	switch object := object.(type) {
+	case *ipamv1alpha1.IPClass:
+		return object.Status.Conditions
+	case *ipamv1alpha1.IPPool:
+		return object.Status.Conditions
+	case *ipamv1alpha1.IPClaim:
+		return object.Status.Conditions
+	case *ipamv1alpha1.IPAllocation:
+		return object.Status.Conditions
+	default:
+		t.Fatalf("%T has no conditions of this API", object)
+		return nil
+	}
+}
+
+// text is an object as YAML, without what only servers look at.
+func text(object client.Object) string {
+	object = object.DeepCopyObject().(client.Object)
+	object.SetManagedFields(nil)
+	data, err := yaml.Marshal(object)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
