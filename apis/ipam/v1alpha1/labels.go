@@ -3,6 +3,9 @@ package v1alpha1
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -18,8 +21,8 @@ const (
 	// tenants. The class controller keeps it; nobody else needs to set it.
 	LabelPublished = GroupName + "/published"
 
-	// AnnotationRetainedFrom is, on a retained IPAllocation, the UID of the claim
-	// that its block was given to. The system writes it.
+	// AnnotationRetainedFrom is, on a retained IPAllocation, the claim that its
+	// block was given to, as name/UID. The system writes it.
 	AnnotationRetainedFrom = GroupName + "/retained-from"
 
 	// FinalizerPool holds a pool until the ledger has let go of its last block.
@@ -31,4 +34,14 @@ const (
 func AllocationName(namespace, claimName string) string {
 	sum := sha256.Sum256([]byte(namespace + "/" + claimName))
 	return "alloc-" + hex.EncodeToString(sum[:8])
+}
+
+// HeldBy is the name and UID of the claim that an allocation was made for,
+// also after it was retained.
+func (a *IPAllocation) HeldBy() (name string, uid types.UID) {
+	if ref := a.Spec.ClaimRef; ref != nil {
+		return ref.Name, ref.UID
+	}
+	name, id, _ := strings.Cut(a.Annotations[AnnotationRetainedFrom], "/")
+	return name, types.UID(id)
 }

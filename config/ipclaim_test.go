@@ -1,0 +1,91 @@
+package config
+
+import (
+	"fmt"
+	"testing"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+func TestIPClaim_Create(t *testing.T) {
+	d := tenantDoors(t)["IPClaim"]
+	const exclude = "spec.className, spec.poolRef and spec.poolSelector exclude each other"
+	for _, tt := range []struct{ spec, want string }{
+		{``, ""},
+		{`className: internal`, ""},
+		{`className: internal, prefixLength: 28, ipFamily: IPv4, reclaimPolicy: Retain`, ""},
+		{`poolRef: {name: p, projectRef: {name: "root:acme:net"}}, prefixLength: 64, ipFamily: IPv6`, ""},
+		{`address: 192.0.2.7`, ""},
+		{`address: 192.0.2.7, prefixLength: 32, ipFamily: IPv4`, ""},
+		{`address: "2001:db8::1", prefixLength: 128, ipFamily: IPv6`, ""},
+		{`address: 192.0.2.0/28, prefixLength: 28`, ""},
+		{`ownerRef: {apiGroup: apps, kind: Deployment, namespace: default, name: web, uid: u}`, ""},
+		// The older form of a claim.
+		{`poolRef: {name: p}, prefixLength: 24, ipFamily: IPv4`, ""},
+		{`poolSelector: {matchLabels: {tier: a}, matchExpressions: [{key: zone, operator: In, values: [b]}], ` +
+			`projectRef: {name: "root:net"}}, prefixLength: 24, ipFamily: IPv4`, ""},
+
+		{`className: c, poolRef: {name: p}`, exclude},
+		{`className: c, poolSelector: {}`, exclude},
+		{`poolRef: {name: p}, poolSelector: {}`, exclude},
+		{`className: ""`, "at least 1 chars long"},
+		{`poolRef: {}`, "Required value"},
+		{`poolRef: {name: p, projectRef: {name: "a b"}}`, "invalid workspace: write a path such as root:acme:web"},
+		{`prefixLength: 0`, "should be greater than or equal to 1"},
+		{`prefixLength: -1`, "should be greater than or equal to 1"},
+		{`prefixLength: 129`, "should be less than or equal to 128"},
+		{`prefixLength: 33, ipFamily: IPv4`, "spec.prefixLength must be 1 to 32 for IPv4"},
+		{`ipFamily: ipv4`, `supported values: "IPv4", "IPv6"`},
+		{`address: banana`, "invalid address: write an address such as 192.0.2.7"},
+		{`address: "2001:DB8::1"`, "write 2001:db8::1"},
+		{`address: 192.0.2.7/28`, "invalid CIDR: 192.0.2.7/28 is not in network form; write 192.0.2.0/28"},
+		{`address: 192.0.2.7, ipFamily: IPv6`, "address family of spec.ipFamily does not match spec.address"},
+		{`address: 192.0.2.0/28, prefixLength: 29`, "spec.prefixLength does not match spec.address"},
+		{`address: 192.0.2.0, prefixLength: 28`, "spec.prefixLength does not match spec.address"},
+		{`reclaimPolicy: Keep`, `supported values: "Delete", "Retain"`},
+		{`ownerRef: {name: web}`, "spec.ownerRef.kind: Required value"},
+	} {
+		t.Run(tt.spec, func(t *testing.T) {
+			manifest := object(t, fmt.Sprintf("{metadata: {name: c, namespace: default}, spec: {%s}}", tt.spec))
+			expect(t, d.refusals(manifest, nil), tt.want)
+		})
+	}
+}
+
+func TestIPClaim_Update(t *testing.T) {
+	d := tenantDoors(t)["IPClaim"]
+	owner := ipamv1alpha1.OwnerRef{Kind: "Pod", Name: "web"}
+	other := ipamv1alpha1.OwnerRef{Kind: "Pod", Name: "db"}
+	for _, tt := range []struct {
+		field     string
+		one, two  []gen.ClaimOption
+		immutable bool
+	}{
+		{"spec.reclaimPolicy", []gen.ClaimOption{gen.Reclaim("Delete")}, []gen.ClaimOption{gen.Reclaim("Retain")}, false},
+		{"spec.className", []gen.ClaimOption{gen.OfClass("a")}, []gen.ClaimOption{gen.OfClass("b")}, true},
+		{"spec.poolRef", []gen.ClaimOption{gen.FromPool("p")}, []gen.ClaimOption{gen.FromPoolIn("root:a", "p")}, true},
+		{"spec.poolSelector", []gen.ClaimOption{gen.Selecting("a", "b")}, []gen.ClaimOption{gen.Selecting("a", "c")}, true},
+		{"spec.ipFamily", []gen.ClaimOption{gen.Family("IPv4")}, []gen.ClaimOption{gen.Family("IPv6")}, true},
+		{"spec.prefixLength", []gen.ClaimOption{gen.Length(24)}, []gen.ClaimOption{gen.Length(25)}, true},
+		{"spec.address", []gen.ClaimOption{gen.Address("192.0.2.1")}, []gen.ClaimOption{gen.Address("192.0.2.2")}, true},
+		{"spec.ownerRef", []gen.ClaimOption{gen.OwnedBy(owner)}, []gen.ClaimOption{gen.OwnedBy(other)}, true},
+	} {
+		want := ""
+		if tt.immutable {
+			want = tt.field + " is immutable: create another claim"
+		}
+		one, two, none := gen.Claim("c", tt.one...), gen.Claim("c", tt.two...), gen.Claim("c")
+		for _, change := range []struct {
+			name     string
+			old, new *ipamv1alpha1.IPClaim
+		}{{"changed", one, two}, {"added", none, one}, {"removed", one, none}} {
+			t.Run(tt.field+" "+change.name, func(t *testing.T) {
+				expect(t, d.refusals(object(t, change.new), object(t, change.old)), want)
+			})
+		}
+		t.Run(tt.field+" kept", func(t *testing.T) {
+			expect(t, d.refusals(object(t, one), object(t, one)), "")
+		})
+	}
+}

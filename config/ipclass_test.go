@@ -1,0 +1,67 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+func TestIPClass_Create(t *testing.T) {
+	d := platformDoors(t)["IPClass"]
+	for _, tt := range []struct{ spec, want string }{
+		{`ipFamily: IPv4`, ""},
+		{`ipFamily: IPv4, allowedPrefixLengths: {min: 0, max: 32}, defaultPrefixLength: 32`, ""},
+		{`ipFamily: IPv6, allowedPrefixLengths: {min: 48, max: 64}, defaultPrefixLength: 56`, ""},
+		{`ipFamily: IPv4, provisioner: example.com/x, parameters: {a: b}, consumers: ["root:a:*"], maxPerConsumer: "64"`, ""},
+
+		{``, "spec.ipFamily: Required value"},
+		{`ipFamily: IPv4, allowedPrefixLengths: {min: 28, max: 24}`, "min must not exceed max"},
+		{`ipFamily: IPv4, allowedPrefixLengths: {min: 24, max: 33}`, "spec.allowedPrefixLengths must be within 0 to 32 for IPv4"},
+		{`ipFamily: IPv6, allowedPrefixLengths: {min: -1, max: 64}`, "should be greater than or equal to 0"},
+		{`ipFamily: IPv6, allowedPrefixLengths: {min: 64, max: 129}`, "should be less than or equal to 128"},
+		{`ipFamily: IPv4, defaultPrefixLength: 33`, "spec.defaultPrefixLength must be 1 to 32 for IPv4"},
+		{`ipFamily: IPv4, defaultPrefixLength: 0`, "should be greater than or equal to 1"},
+		{`ipFamily: IPv4, allowedPrefixLengths: {min: 24, max: 28}, defaultPrefixLength: 29`, "spec.defaultPrefixLength must be 24 to 28"},
+		{`ipFamily: IPv4, parameters: {a: ` + strings.Repeat("b", 257) + `}`, "must not exceed 256 characters"},
+		{`ipFamily: IPv4, consumers: ["root:*:a"]`, "invalid workspace"},
+		{`ipFamily: IPv4, maxPerConsumer: "-1"`, "invalid count"},
+	} {
+		t.Run(tt.spec, func(t *testing.T) {
+			manifest := object(t, fmt.Sprintf("{metadata: {name: c}, spec: {%s}}", tt.spec))
+			expect(t, d.refusals(manifest, nil), tt.want)
+		})
+	}
+}
+
+func TestIPClass_Update(t *testing.T) {
+	d := platformDoors(t)["IPClass"]
+	old := gen.Class("c")
+	expect(t, d.refusals(object(t, gen.Class("c", gen.Lengths{Min: 24, Max: 28})), object(t, old)), "")
+	expect(t, d.refusals(object(t, gen.Class("c", gen.Family(ipamv1alpha1.IPv6))), object(t, old)), "spec.ipFamily is immutable")
+}
+
+// The builders say what a server defaults, so that tests without a server see
+// the objects that controllers see.
+func TestBuilders_DefaultAsTheSchemaDoes(t *testing.T) {
+	doors := platformDoors(t)
+	for kind, pair := range map[string]struct {
+		built    any
+		manifest string
+	}{
+		"IPClass": {gen.Class("x"), "{spec: {ipFamily: IPv4}}"},
+		"IPPool":  {gen.Pool("x"), "{spec: {cidr: 10.0.0.0/16}}"},
+		"IPClaim": {gen.Claim("x"), "{spec: {}}"},
+	} {
+		defaulted := object(t, pair.manifest)
+		defaulting.Default(defaulted, doors[kind].structural)
+		want, got := fmt.Sprint(defaulted["spec"]), fmt.Sprint(object(t, pair.built)["spec"])
+		if got != want {
+			t.Errorf("%s: the builder gives %s, the schema %s", kind, got, want)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package config
+
+import (
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// inUse marks a pool as one that holds blocks.
+func inUse(pool *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
+	pool.Status.Conditions = []metav1.Condition{{
+		Type: ipamv1alpha1.ConditionInUse, Status: metav1.ConditionTrue, Reason: string(ipamv1alpha1.ReasonInUse),
+		Message: "held by IPClaim default/web", LastTransitionTime: metav1.Now(),
+	}}
+	return pool
+}
+
+func TestIPPool_Create(t *testing.T) {
+	platform, tenant := platformDoors(t)["IPPool"], tenantDoors(t)["IPPool"]
+	const parent = "parentPoolRef: {name: parent}"
+	for _, tt := range []struct{ spec, want string }{
+		{`cidr: 10.0.0.0/8`, ""},
+		{`cidr: "2001:db8::/32", ipFamily: IPv6`, ""},
+		{`cidr: 0.0.0.0/0`, ""},
+		{parent + `, prefixLength: 24`, ""},
+		{`parentPoolRef: {name: p, projectRef: {name: "root:ipam"}}, prefixLength: 24`, ""},
+		{`cidr: 10.0.0.0/8, addressDomain: d, classNames: [a, b], maxPerConsumer: "256", visibility: shared, ` +
+			`consumers: ["root:acme:web", "root:acme:*"], reservations: {leading: 1, trailing: 1, unitPrefixLength: 32}, ` +
+			`excludedCIDRs: [10.1.0.0/16], allocation: {minPrefixLength: 16, maxPrefixLength: 28, strategy: BestFit}`, ""},
+
+		{``, "spec.cidr is required on a root pool"},
+		{`cidr: banana`, "invalid CIDR: write a network such as 10.0.0.0/8"},
+		{`cidr: ""`, "invalid CIDR"},
+		{`cidr: 10.0.0.0`, "invalid CIDR"},
+		{`cidr: 10.0.0.0/33`, "invalid CIDR"},
+		{`cidr: 010.0.0.0/8`, "invalid CIDR"},
+		{`cidr: "::ffff:10.0.0.0/104"`, "invalid CIDR"},
+		{`cidr: "fe80::%eth0/64"`, "invalid CIDR"},
+		{`cidr: 10.0.0.1/8`, "invalid CIDR: 10.0.0.1/8 is not in network form; write 10.0.0.0/8"},
+		{`cidr: "2001:DB8::/32"`, "write 2001:db8::/32"},
+		{`cidr: "2001:db8:0:0::/32"`, "write 2001:db8::/32"},
+		{`cidr: 10.0.0.0/8, ipFamily: IPv6`, "address family of spec.ipFamily does not match spec.cidr"},
+		{`cidr: "2001:db8::/32", ipFamily: IPv4`, "address family of spec.ipFamily does not match spec.cidr"},
+		{`cidr: 10.0.0.0/8, ipFamily: IPv5`, `supported values: "IPv4", "IPv6"`},
+		{`cidr: 10.0.0.0/8, prefixLength: 24`, "spec.prefixLength and spec.parentPoolRef go together"},
+
+		{parent + `, cidr: 10.0.0.0/8, prefixLength: 24`, "spec.cidr is not allowed on a child pool"},
+		{parent + `, ipFamily: IPv4, prefixLength: 24`, "spec.ipFamily is not allowed on a child pool"},
+		{parent + `, addressDomain: d, prefixLength: 24`, "spec.addressDomain is not allowed on a child pool"},
+		{parent, "spec.prefixLength and spec.parentPoolRef go together"},
+		{parent + `, prefixLength: 0`, "should be greater than or equal to 1"},
+		{parent + `, prefixLength: 129`, "should be less than or equal to 128"},
+		{`parentPoolRef: {name: self}, prefixLength: 24`, "a pool may not be its own parent"},
+		{`parentPoolRef: {name: p, projectRef: {name: "root:acme:*"}}, prefixLength: 24`, "write a path such as root:acme:web"},
+
+		{`cidr: 10.0.0.0/8, allocation: {minPrefixLength: 28, maxPrefixLength: 24}`, "minPrefixLength must not exceed maxPrefixLength"},
+		{`cidr: 10.0.0.0/8, allocation: {minPrefixLength: 0}`, "should be greater than or equal to 1"},
+		{`cidr: 10.0.0.0/8, allocation: {maxPrefixLength: 64}`, "prefix lengths must be 1 to 32 in a pool of IPv4"},
+		{`cidr: 10.0.0.0/8, allocation: {maxPrefixLength: 4}`, "shorter than that of spec.cidr"},
+		{`cidr: 10.0.0.0/8, allocation: {strategy: Random}`, `supported values: "FirstFit", "BestFit", "LeastUtilized"`},
+		{`cidr: 10.0.0.0/8, reservations: {leading: 1}`, "unitPrefixLength is required"},
+		{`cidr: 10.0.0.0/8, reservations: {leading: 1, unitPrefixLength: 33}`, "prefix lengths must be 1 to 32"},
+		{`cidr: 10.0.0.0/8, excludedCIDRs: [10.0.0.0/16, 11.0.0.0/16]`, "11.0.0.0/16 is not inside 10.0.0.0/8"},
+		{`cidr: 10.0.0.0/8, excludedCIDRs: [10.0.0.1/16]`, "write 10.0.0.0/16"},
+		{`cidr: 10.0.0.0/8, excludedCIDRs: [10.0.0.0/16, 10.0.0.0/16]`, "Duplicate value"},
+		{`cidr: 10.0.0.0/8, classNames: [""]`, "at least 1 chars long"},
+		{`cidr: 10.0.0.0/8, visibility: everybody`, "Unsupported value"},
+		{`cidr: 10.0.0.0/8, consumers: ["root:acme:*:x"]`, "invalid workspace: write a path such as root:acme:web, or root:acme:*"},
+		{`cidr: 10.0.0.0/8, consumers: ["*"]`, "invalid workspace"},
+		{`cidr: 10.0.0.0/8, consumers: ["ROOT:acme"]`, "invalid workspace"},
+		{`cidr: 10.0.0.0/8, maxPerConsumer: "0"`, "invalid count"},
+		{`cidr: 10.0.0.0/8, maxPerConsumer: "1e3"`, "invalid count"},
+		{`cidr: 10.0.0.0/8, maxPerConsumer: 10`, "must be of type string"},
+	} {
+		t.Run(tt.spec, func(t *testing.T) {
+			manifest := object(t, fmt.Sprintf("{metadata: {name: self}, spec: {%s}}", tt.spec))
+			expect(t, platform.refusals(manifest, nil), tt.want)
+			expect(t, tenant.refusals(manifest, nil), tt.want)
+		})
+	}
+}
+
+func TestIPPool_WhatOnlyThePlatformMayWrite(t *testing.T) {
+	platform, tenant := platformDoors(t)["IPPool"], tenantDoors(t)["IPPool"]
+	for _, tt := range []struct {
+		option gen.PoolOption
+		want   string
+	}{
+		{gen.Visible(ipamv1alpha1.VisibilityPlatform), `supported values: "consumer", "shared"`},
+		{gen.Slices(24), "spec.slices is not allowed outside the platform workspace"},
+	} {
+		pool := object(t, gen.Pool("p", tt.option))
+		expect(t, platform.refusals(pool, nil), "")
+		expect(t, tenant.refusals(pool, nil), tt.want)
+	}
+}
+
+func TestIPPool_Update(t *testing.T) {
+	d := platformDoors(t)["IPPool"]
+	for _, tt := range []struct {
+		name     string
+		old, new *ipamv1alpha1.IPPool
+		want     string
+	}{
+		{"nothing", gen.Pool("p"), gen.Pool("p"), ""},
+		{"classNames", gen.Pool("p"), gen.Pool("p", gen.Backs("a")), ""},
+		{"consumers", gen.Pool("p"), gen.Pool("p", gen.Consumers{"root:a"}), ""},
+		{"cidr", gen.Pool("p"), gen.Pool("p", gen.CIDR("10.0.0.0/8")), "spec.cidr is immutable"},
+		{"cidr to a child", gen.Pool("p"), gen.Pool("p", gen.ChildOf("q", 24)), "spec.cidr is immutable"},
+		{"family added", gen.Pool("p"), gen.Pool("p", gen.Family("IPv4")), "spec.ipFamily is immutable"},
+		{"family removed", gen.Pool("p", gen.Family("IPv4")), gen.Pool("p"), "spec.ipFamily is immutable"},
+		{"parent", gen.Pool("p", gen.ChildOf("q", 24)), gen.Pool("p", gen.ChildOf("r", 24)), "spec.parentPoolRef is immutable"},
+		{"length", gen.Pool("p", gen.ChildOf("q", 24)), gen.Pool("p", gen.ChildOf("q", 25)), "spec.prefixLength is immutable"},
+		{"domain of an empty pool", gen.Pool("p", gen.Domain("a")), gen.Pool("p", gen.Domain("b")), ""},
+		{"domain joined in use", inUse(gen.Pool("p")), gen.Pool("p", gen.Domain("a")), "spec.addressDomain is immutable while the pool is in use"},
+		{"domain left in use", inUse(gen.Pool("p", gen.Domain("a"))), gen.Pool("p"), "spec.addressDomain is immutable while the pool is in use"},
+		{"slices of an empty pool", gen.Pool("p", gen.Slices(24)), gen.Pool("p", gen.Slices(25)), ""},
+		{"slices added in use", inUse(gen.Pool("p")), gen.Pool("p", gen.Slices(24)), ""},
+		{"slices in use", inUse(gen.Pool("p", gen.Slices(24))), gen.Pool("p", gen.Slices(25)), "spec.slices.prefixLength is immutable while the pool is in use"},
+		{"slices removed in use", inUse(gen.Pool("p", gen.Slices(24))), gen.Pool("p"), "spec.slices.prefixLength is immutable while the pool is in use"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			expect(t, d.refusals(object(t, tt.new), object(t, tt.old)), tt.want)
+		})
+	}
+}

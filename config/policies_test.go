@@ -1,0 +1,222 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/cel/environment"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// policy is a policy and its binding, compiled as a server does.
+type policy struct {
+	spec      admissionv1.ValidatingAdmissionPolicySpec
+	action    admissionv1.ValidationAction
+	validator validating.Validator
+}
+
+func policies(t *testing.T) map[string]policy {
+	t.Helper()
+	compiled := map[string]policy{}
+	for _, manifest := range loadAs[*admissionv1.ValidatingAdmissionPolicy](t, Policies()) {
+		compiled[manifest.Name] = policy{spec: manifest.Spec, validator: compile(t, manifest)}
+	}
+	for _, binding := range loadAs[*admissionv1.ValidatingAdmissionPolicyBinding](t, Policies()) {
+		bound, ok := compiled[binding.Spec.PolicyName]
+		if !ok || len(binding.Spec.ValidationActions) != 1 {
+			t.Fatalf("binding %s: no policy %s, or not just one action", binding.Name, binding.Spec.PolicyName)
+		}
+		bound.action = binding.Spec.ValidationActions[0]
+		compiled[binding.Spec.PolicyName] = bound
+	}
+	return compiled
+}
+
+// compile fails the test on any expression that does not compile.
+func compile(t *testing.T, manifest *admissionv1.ValidatingAdmissionPolicy) validating.Validator {
+	t.Helper()
+	compiler := cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	evaluator := func(expressions []cel.ExpressionAccessor, options cel.OptionalVariableDeclarations) cel.ConditionEvaluator {
+		compiled := compiler.CompileCondition(expressions, options, environment.StoredExpressions)
+		for _, err := range compiled.CompilationErrors() {
+			t.Errorf("%s: %v", manifest.Name, err)
+		}
+		return compiled
+	}
+	var conditions []cel.ExpressionAccessor
+	for i := range manifest.Spec.MatchConditions {
+		conditions = append(conditions, (*matchconditions.MatchCondition)(&manifest.Spec.MatchConditions[i]))
+	}
+	validations := make([]cel.ExpressionAccessor, len(manifest.Spec.Validations))
+	messages := make([]cel.ExpressionAccessor, len(manifest.Spec.Validations))
+	for i, validation := range manifest.Spec.Validations {
+		validations[i] = &validating.ValidationCondition{Expression: validation.Expression, Message: validation.Message}
+		if validation.MessageExpression != "" {
+			messages[i] = &validating.MessageExpressionCondition{MessageExpression: validation.MessageExpression}
+		}
+	}
+	authorized := cel.OptionalVariableDeclarations{HasAuthorizer: true}
+	failure := manifest.Spec.FailurePolicy
+	return validating.NewValidator(
+		evaluator(validations, authorized),
+		matchconditions.NewMatcher(evaluator(conditions, authorized), failure, "policy", "validate", manifest.Name),
+		evaluator(nil, authorized),
+		evaluator(messages, cel.OptionalVariableDeclarations{}),
+		failure, nil)
+}
+
+// request is what a policy is asked about.
+type request struct {
+	by        user.Info
+	operation admission.Operation
+	resource  string // with its subresource, if any: ippools/status
+	object    any    // the old one on deletion
+}
+
+// denied returns the messages of the policies that refuse or warn.
+func (r request) denied(t *testing.T, all map[string]policy) []string {
+	t.Helper()
+	var messages []string
+	for _, p := range all {
+		rule := p.spec.MatchConstraints.ResourceRules[0]
+		if !slices.Contains(rule.Resources, r.resource) || !slices.Contains(rule.Operations, admissionv1.OperationType(r.operation)) {
+			continue
+		}
+		attributes := r.attributes(t)
+		result := p.validator.Validate(t.Context(), attributes.GetResource(), attributes, nil, nil, celconfig.RuntimeCELCostBudget, nil)
+		for _, decision := range result.Decisions {
+			if decision.Evaluation == validating.EvalError {
+				t.Fatal(decision.Message)
+			}
+			if decision.Action == validating.ActionDeny {
+				messages = append(messages, string(p.action)+": "+decision.Message)
+			}
+		}
+	}
+	return messages
+}
+
+func (r request) attributes(t *testing.T) *admission.VersionedAttributes {
+	t.Helper()
+	content := &unstructured.Unstructured{Object: object(t, r.object)}
+	resource, subresource, _ := strings.Cut(r.resource, "/")
+	attributes := &admission.VersionedAttributes{VersionedKind: content.GroupVersionKind()}
+	switch r.operation {
+	case admission.Create:
+		attributes.VersionedObject = content
+	case admission.Delete:
+		attributes.VersionedOldObject = content
+	default:
+		attributes.VersionedObject, attributes.VersionedOldObject = content, content
+	}
+	attributes.Attributes = admission.NewAttributesRecord(attributes.VersionedObject, attributes.VersionedOldObject,
+		content.GroupVersionKind(), content.GetNamespace(), content.GetName(),
+		schema.GroupVersionResource{Group: ipamv1alpha1.GroupName, Version: ipamv1alpha1.GroupVersion.Version, Resource: resource},
+		subresource, r.operation, nil, false, r.by)
+	return attributes
+}
+
+// account is the controller's service account as seen from a logical cluster and
+// with the scopes given.
+func account(cluster string, scopes ...string) user.Info {
+	return &user.DefaultInfo{
+		Name:   "system:serviceaccount:ipam-system:ipam-controller",
+		Groups: []string{"system:serviceaccounts", "system:authenticated"},
+		Extra: map[string][]string{
+			"authentication.kcp.io/cluster-name": {cluster},
+			"authentication.kcp.io/scopes":       scopes,
+		},
+	}
+}
+
+const platformScope = "cluster:" + PlatformCluster
+
+var (
+	theController = account(PlatformCluster, platformScope)
+	kcp           = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters"}}
+	others        = map[string]user.Info{
+		"a tenant":                            &user.DefaultInfo{Name: "tenant", Groups: []string{"system:authenticated"}},
+		"the admin of kcp":                    &user.DefaultInfo{Name: "kcp-admin", Groups: []string{"system:kcp:admin", "system:authenticated"}},
+		"an account of the same name":         account("tenant", "cluster:tenant"),
+		"an impersonator":                     account(PlatformCluster, "cluster:tenant"),
+		"an impersonator of the scope":        account(PlatformCluster, platformScope, "cluster:tenant"),
+		"a user of the controller's name":     &user.DefaultInfo{Name: theController.GetName(), Groups: theController.GetGroups()},
+		"another account of the platform":     &user.DefaultInfo{Name: "system:serviceaccount:ipam-system:default", Extra: theController.GetExtra()},
+		"an account with the cluster's extra": account("tenant", platformScope),
+	}
+)
+
+func TestPolicies_Refuse(t *testing.T) {
+	all := policies(t)
+	allocation := gen.Allocation("web", "p", "10.0.0.0/28")
+	for _, tt := range []struct {
+		name string
+		request
+		want string
+	}{
+		{"create an allocation", request{nil, admission.Create, "ipallocations", allocation}, "IPAllocations are written by the system"},
+		{"change an allocation", request{nil, admission.Update, "ipallocations", allocation}, "IPAllocations are written by the system"},
+		{"delete a bound allocation", request{nil, admission.Delete, "ipallocations", allocation}, "this allocation is held by the IPClaim web: delete the claim"},
+		{"write the status of a class", request{nil, admission.Update, "ipclasses/status", gen.Class("c")}, "the status is written by the system"},
+		{"write the status of a pool", request{nil, admission.Update, "ippools/status", gen.Pool("p")}, "the status is written by the system"},
+		{"write the status of a claim", request{nil, admission.Update, "ipclaims/status", gen.Claim("c")}, "the status is written by the system"},
+		{"delete a pool in use", request{nil, admission.Delete, "ippools", inUse(gen.Pool("p"))}, "this pool is in use: release its claims and child pools first (held by IPClaim default/web)"},
+	} {
+		for name, somebody := range others {
+			t.Run(tt.name+" as "+name, func(t *testing.T) {
+				tt.by = somebody
+				expect(t, tt.denied(t, all), "Deny: "+tt.want)
+			})
+		}
+		for name, system := range map[string]user.Info{"the controller": theController, "kcp": kcp} {
+			t.Run(tt.name+" as "+name, func(t *testing.T) {
+				tt.by = system
+				expect(t, tt.denied(t, all), "")
+			})
+		}
+	}
+}
+
+func TestPolicies_Admit(t *testing.T) {
+	all := policies(t)
+	tenant := others["a tenant"]
+	for _, r := range []request{
+		{tenant, admission.Delete, "ipallocations", gen.Allocation("web", "p", "10.0.0.0/28", gen.Retained())},
+		{tenant, admission.Delete, "ippools", gen.Pool("p")},
+		{tenant, admission.Create, "ipclaims", gen.Claim("c", gen.OfClass("internal"))},
+		{tenant, admission.Create, "ippools", gen.Pool("p")},
+	} {
+		expect(t, r.denied(t, all), "")
+	}
+}
+
+func TestPolicies_Warn(t *testing.T) {
+	r := request{others["a tenant"], admission.Create, "ipclaims", gen.Claim("c", gen.Selecting("tier", "a"))}
+	expect(t, r.denied(t, policies(t)), "Warn: spec.poolSelector is deprecated: name a class by spec.className")
+}
+
+func TestPolicies_FailClosedAndTakeNoParameters(t *testing.T) {
+	for name, p := range policies(t) {
+		if p.spec.ParamKind != nil {
+			t.Errorf("%s has a paramKind, which crashes kcp", name)
+		}
+		if p.spec.FailurePolicy == nil || *p.spec.FailurePolicy != admissionv1.Fail {
+			t.Errorf("%s admits what it cannot judge", name)
+		}
+		if len(p.spec.MatchConstraints.ResourceRules) != 1 {
+			t.Errorf("%s has more than one rule, which these tests do not expect", name)
+		}
+	}
+}
