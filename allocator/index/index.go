@@ -22,6 +22,9 @@ import (
 // of the other family, or invalid is ignored. Host bits are ignored everywhere:
 // 10.0.0.7/24 is 10.0.0.0/24.
 //
+// A change costs O(prefix length), however full the pool is. Only a prefix that
+// covers others which are marked costs more, to count what is free among them.
+//
 // The zero value has no window: nothing is free in it and nothing can be held.
 // Not safe for concurrent use; the pool's worker owns it.
 type Index struct {
@@ -81,7 +84,8 @@ func (x *Index) Free(p netip.Prefix) bool {
 	return c == none || common(q.addr, x.nodes.at(c).addr) < q.length
 }
 
-// Take marks p as held.
+// Take marks p as held, once more if it is already. Nothing is checked: ask Free
+// before, if p must not overlap what is held or excluded.
 func (x *Index) Take(p netip.Prefix) {
 	q, ok := x.normal(p)
 	if !ok {
@@ -132,7 +136,7 @@ func (x *Index) Put(p netip.Prefix) bool {
 	return true
 }
 
-// Exclude marks p as never to be handed out. Doing it again changes nothing.
+// Exclude marks p as never to be handed out, held blocks or not. Doing it again changes nothing.
 func (x *Index) Exclude(p netip.Prefix) {
 	q, ok := x.normal(p)
 	if !ok {

@@ -125,7 +125,8 @@ func (x *Index) count(i uint32, by int) {
 			x.histogram[n.length+1] += by
 			continue
 		}
-		for d := n.length + 2; d <= x.nodes.at(c).length; d++ {
+		end := x.nodes.at(c).length
+		for d := n.length + 2; d <= end; d++ {
 			x.histogram[d] += by
 		}
 	}
