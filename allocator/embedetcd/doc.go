@@ -1,0 +1,11 @@
+// Package embedetcd runs an etcd server inside the process: a ledger without an
+// etcd cluster. The data lies in one directory on local disk and is written with
+// fsync, so what was answered survives a crash; there is one member, so it does
+// not survive the loss of the disk. It is the only importer of etcd's server.
+//
+// The server listens nowhere. It is reached through the client that Server gives
+// out, which calls it directly.
+//
+// History is compacted and the file defragmented without being asked; see
+// Options.QuotaBytes for how large it may get.
+package embedetcd

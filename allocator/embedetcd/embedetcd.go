@@ -1,0 +1,157 @@
+package embedetcd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"sync"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+)
+
+const (
+	defaultQuota     = 8 << 30
+	defaultMaxTxnOps = 2048
+	maxRequestBytes  = 4 << 20
+	name             = "ipam"
+	dirMode          = 0o700
+)
+
+// Options configure a Server.
+type Options struct {
+	// Dir is the data directory. It is made if missing, and must be on local
+	// disk. Required.
+	Dir string
+	// QuotaBytes bounds the database file. When it is full, and compacting and
+	// defragmenting do not help, writes fail and reads go on. Default 8 GiB,
+	// enough for about ten million blocks.
+	QuotaBytes int64
+	// MaxTxnOps is how many operations a transaction may have; an allocator that
+	// is told so can make its groups as large. Default 2048.
+	MaxTxnOps int
+	// NoFsync leaves writing to the operating system: a power cut then loses
+	// what was answered. For tests only.
+	NoFsync bool
+	// Logger receives etcd's warnings and errors. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// Server is a running etcd. Its methods are safe for concurrent use.
+type Server struct {
+	options Options
+	etcd    *embed.Etcd
+	client  *clientv3.Client
+	lock    *os.File
+	faults  *faults
+
+	stop       context.CancelFunc
+	goroutines sync.WaitGroup
+	closing    sync.Once
+}
+
+// Start runs a server on the data in Dir, and returns when it answers. A
+// directory that is in use by another process, cannot be written or holds
+// damaged data is an error that says so.
+func Start(ctx context.Context, options Options) (*Server, error) {
+	options.QuotaBytes = cmp.Or(options.QuotaBytes, defaultQuota)
+	options.MaxTxnOps = cmp.Or(options.MaxTxnOps, defaultMaxTxnOps)
+	options.Logger = cmp.Or(options.Logger, slog.Default())
+	if options.Dir == "" {
+		return nil, errors.New("start etcd: no data directory is given")
+	}
+	lock, err := lockDir(options.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("start etcd: %w", err)
+	}
+	s := &Server{options: options, lock: lock, faults: newFaults(options.Logger)}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("start etcd in %s: %w", options.Dir, err), lock.Close())
+	}
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = stop
+	s.goroutines.Go(func() { s.maintain(background) })
+	return s, nil
+}
+
+// start runs etcd. It is done in a goroutine of its own because etcd ends the
+// goroutine, where it would end the process, when it cannot go on.
+func (s *Server) start(ctx context.Context) error {
+	config := s.config()
+	var err error
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		s.etcd, err = embed.StartEtcd(config)
+	}()
+	select {
+	case <-started:
+	case <-s.faults.first:
+		return s.faults.err()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err != nil || s.etcd == nil {
+		return cmp.Or(s.faults.err(), err)
+	}
+	select {
+	case <-s.etcd.Server.ReadyNotify():
+	case <-s.faults.first:
+		return s.faults.err()
+	case <-ctx.Done():
+		s.etcd.Close()
+		return context.Cause(ctx)
+	}
+	s.client = v3client.New(s.etcd.Server)
+	return nil
+}
+
+func (s *Server) config() *embed.Config {
+	c := embed.NewConfig()
+	c.Name, c.Dir = name, s.options.Dir
+	// The one member needs an address in its records, and nobody to talk to.
+	nowhere := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+	c.AdvertisePeerUrls, c.AdvertiseClientUrls = []url.URL{nowhere}, []url.URL{nowhere}
+	c.ListenPeerUrls, c.ListenClientUrls = nil, nil
+	c.InitialCluster = c.InitialClusterFromName(name)
+	c.TickMs, c.ElectionMs = 10, 100 // a single member elects itself
+	c.QuotaBackendBytes = s.options.QuotaBytes
+	c.MaxTxnOps, c.MaxRequestBytes = uint(s.options.MaxTxnOps), maxRequestBytes
+	c.UnsafeNoFsync = s.options.NoFsync
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(s.faults.zap())
+	return c
+}
+
+// Client calls the server. It belongs to the Server and ends with it.
+func (s *Server) Client() *clientv3.Client { return s.client }
+
+// MaxTxnOps is how many operations a transaction may have.
+func (s *Server) MaxTxnOps() int { return s.options.MaxTxnOps }
+
+// Failed is closed when the server cannot go on: the disk is full or broken, or
+// the data damaged. Err then says what happened. Close it, and end the process.
+func (s *Server) Failed() <-chan struct{} { return s.faults.first }
+
+// Err is why the server failed; nil if it did not.
+func (s *Server) Err() error { return s.faults.err() }
+
+// Close stops the server when what is being written is written. The data
+// directory can be used again afterwards.
+func (s *Server) Close() error {
+	var err error
+	s.closing.Do(func() {
+		s.stop()
+		s.goroutines.Wait()
+		if err = s.client.Close(); errors.Is(err, context.Canceled) {
+			err = nil // that is how this client says that it is closed
+		}
+		s.etcd.Close()
+		err = errors.Join(err, s.lock.Close())
+	})
+	return err
+}

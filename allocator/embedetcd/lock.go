@@ -1,0 +1,44 @@
+package embedetcd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// lockDir makes the data directory and locks it for this process. etcd itself
+// would wait for another to let go of its files, without a word.
+func lockDir(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, dirMode); err != nil {
+		return nil, fmt.Errorf("make the data directory: %w", err)
+	}
+	lock, err := lockFile(filepath.Join(dir, "ipam.lock"), os.O_CREATE|os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	database, err := lockFile(filepath.Join(dir, "member", "snap", "db"), os.O_RDWR)
+	if errors.Is(err, os.ErrNotExist) {
+		return lock, nil
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, database.Close() // etcd takes it from here
+}
+
+func lockFile(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags, dirMode&0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the data directory: %w", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("data directory %s is in use by another process", filepath.Dir(path))
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}

@@ -1,0 +1,105 @@
+package embedetcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	// tendEvery is how often the store is looked after.
+	tendEvery = 10 * time.Second
+	// keepRounds is for how many rounds history is kept: a watch or a list that
+	// is one minute behind can go on.
+	keepRounds = 6
+	// defragFrom is the size below which a file is never defragmented.
+	defragFrom = 128 << 20
+)
+
+// maintain looks after the store until ctx ends.
+func (s *Server) maintain(ctx context.Context) {
+	ticker := time.NewTicker(tendEvery)
+	defer ticker.Stop()
+	var history []int64
+	for {
+		select {
+		case <-ticker.C:
+		case <-s.faults.first:
+			return
+		case <-ctx.Done():
+			return
+		}
+		revision, err := s.tend(ctx, history)
+		if err != nil && ctx.Err() == nil {
+			s.options.Logger.Warn("cannot look after the embedded etcd", "error", err)
+			continue
+		}
+		history = append(history, revision)
+		history = history[max(0, len(history)-keepRounds):]
+	}
+}
+
+// tend does one round: it drops history older than the oldest revision given, or
+// all of it when room is short, gives room in the file back, and ends a NOSPACE
+// alarm that is over. It returns the current revision.
+func (s *Server) tend(ctx context.Context, history []int64) (int64, error) {
+	revision := s.etcd.Server.KV().Rev()
+	alarmed, err := s.alarmed(ctx)
+	if err != nil {
+		return 0, err
+	}
+	backend := s.etcd.Server.Backend()
+	short := alarmed || backend.SizeInUse() > s.options.QuotaBytes/2
+	switch {
+	case short:
+		err = s.compact(ctx, revision)
+	case len(history) == keepRounds:
+		err = s.compact(ctx, history[0])
+	}
+	if err != nil {
+		return 0, err
+	}
+	if size := backend.Size(); alarmed || size > defragFrom && backend.SizeInUse() < size/3 {
+		if _, err := s.client.Defragment(ctx, name); err != nil {
+			return 0, fmt.Errorf("defragment: %w", err)
+		}
+	}
+	if alarmed && backend.Size() < s.options.QuotaBytes {
+		return revision, s.disarm(ctx)
+	}
+	return revision, nil
+}
+
+func (s *Server) compact(ctx context.Context, revision int64) error {
+	_, err := s.client.Compact(ctx, revision, clientv3.WithCompactPhysical())
+	if err != nil && !errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) {
+		return fmt.Errorf("compact: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) alarmed(ctx context.Context) (bool, error) {
+	resp, err := s.client.AlarmList(ctx)
+	if err != nil {
+		return false, fmt.Errorf("list alarms: %w", err)
+	}
+	for _, alarm := range resp.Alarms {
+		if alarm.Alarm == pb.AlarmType_NOSPACE {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (s *Server) disarm(ctx context.Context) error {
+	if _, err := s.client.AlarmDisarm(ctx, &clientv3.AlarmMember{}); err != nil {
+		return fmt.Errorf("disarm NOSPACE: %w", err)
+	}
+	s.options.Logger.Info("etcd has room again, and takes writes")
+	return nil
+}

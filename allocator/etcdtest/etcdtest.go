@@ -1,0 +1,67 @@
+// Package etcdtest gives a test a real etcd of its own.
+package etcdtest
+
+import (
+	"log/slog"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+)
+
+// Etcd is an etcd that lives as long as its test. Not safe for concurrent use.
+type Etcd struct {
+	t       testing.TB
+	options embedetcd.Options
+	server  *embedetcd.Server
+}
+
+// New starts an etcd on an empty directory. It does not call fsync.
+func New(t testing.TB) *Etcd {
+	t.Helper()
+	return NewWith(t, embedetcd.Options{})
+}
+
+// NewWith is New with options. The directory is the test's own unless one is given.
+func NewWith(t testing.TB, options embedetcd.Options) *Etcd {
+	t.Helper()
+	if options.Dir == "" {
+		options.Dir = t.TempDir()
+	}
+	options.NoFsync = true
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	}
+	e := &Etcd{t: t, options: options}
+	e.Start()
+	t.Cleanup(e.Stop)
+	return e
+}
+
+// Client calls the etcd that is running now. It ends with Stop.
+func (e *Etcd) Client() *clientv3.Client { return e.server.Client() }
+
+// MaxTxnOps is how many operations a transaction may have.
+func (e *Etcd) MaxTxnOps() int { return e.server.MaxTxnOps() }
+
+// Server is the etcd that is running now.
+func (e *Etcd) Server() *embedetcd.Server { return e.server }
+
+// Start runs an etcd on the data of the one before.
+func (e *Etcd) Start() {
+	e.t.Helper()
+	server, err := embedetcd.Start(e.t.Context(), e.options)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.server = server
+}
+
+// Stop ends the etcd. Its data stays.
+func (e *Etcd) Stop() {
+	e.t.Helper()
+	if err := e.server.Close(); err != nil {
+		e.t.Error(err)
+	}
+}
