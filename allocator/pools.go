@@ -46,6 +46,24 @@ func (a *Allocator) Capacity(id PoolID) (Capacity, bool) {
 	return p.capacity(), true
 }
 
+// Fit is the length of the smallest free block of a pool that can hold a prefix
+// of the given length, as known here; ok is false when there is none.
+func (a *Allocator) Fit(id PoolID, length int) (fit int, ok bool) {
+	p, ok := a.find(id)
+	if !ok {
+		return 0, false
+	}
+	p.space.lock()
+	defer p.space.unlock()
+	free := p.index.Histogram()
+	for fit = min(length, len(free)-1); fit >= 0; fit-- {
+		if free[fit] > 0 {
+			return fit, true
+		}
+	}
+	return 0, false
+}
+
 // find looks a pool up in memory.
 func (a *Allocator) find(id PoolID) (*pool, bool) {
 	a.mu.RLock()

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// options are the flags of the command.
+type options struct {
+	kubeconfig string
+	workspace  string
+	bootstrap  bool
+
+	etcdDataDir  string
+	etcdServers  []string
+	etcdCAFile   string
+	etcdCertFile string
+	etcdKeyFile  string
+	etcdPrefix   string
+	etcdTxnOps   int
+
+	leaderElect    bool
+	metricsAddress string
+	probeAddress   string
+	workers        int
+	verbosity      int
+}
+
+func defaults() *options {
+	return &options{
+		workspace:      "root:ipam",
+		etcdDataDir:    "ipam-ledger",
+		etcdPrefix:     "/ipam/v1",
+		etcdTxnOps:     128,
+		metricsAddress: ":8080",
+		probeAddress:   ":8081",
+		workers:        64,
+	}
+}
+
+func (o *options) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "how to reach kcp; empty: the usual places, or the pod's service account")
+	f.StringVar(&o.workspace, "workspace", o.workspace, "path of the platform workspace, which holds the APIExport")
+	f.BoolVar(&o.bootstrap, "bootstrap", o.bootstrap, "make the platform workspace ready first; the kubeconfig must be an admin's, the controller then runs as its service account")
+	f.StringVar(&o.etcdDataDir, "etcd-data-dir", o.etcdDataDir, "directory of the embedded etcd, unless --etcd-servers is given")
+	f.StringSliceVar(&o.etcdServers, "etcd-servers", o.etcdServers, "URLs of an external etcd, comma-separated")
+	f.StringVar(&o.etcdCAFile, "etcd-cafile", o.etcdCAFile, "CA that signed the certificates of the external etcd")
+	f.StringVar(&o.etcdCertFile, "etcd-certfile", o.etcdCertFile, "client certificate for the external etcd")
+	f.StringVar(&o.etcdKeyFile, "etcd-keyfile", o.etcdKeyFile, "key of the client certificate")
+	f.StringVar(&o.etcdPrefix, "etcd-prefix", o.etcdPrefix, "prefix of all keys in etcd")
+	f.IntVar(&o.etcdTxnOps, "etcd-max-txn-ops", o.etcdTxnOps, "the external etcd's own --max-txn-ops: more of them let more claims share a transaction")
+	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "let one of several replicas work at a time; needs --etcd-servers")
+	f.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "address of /metrics; 0 for none")
+	f.StringVar(&o.probeAddress, "health-probe-bind-address", o.probeAddress, "address of /healthz and /readyz; 0 for none")
+	f.IntVar(&o.workers, "workers", o.workers, "how many claims are looked at side by side")
+	f.IntVarP(&o.verbosity, "verbosity", "v", o.verbosity, "how much is logged: 0 decisions, 1 more, 4 everything")
+}
+
+func (o *options) validate() error {
+	var errs []error
+	if o.workers < 1 {
+		errs = append(errs, fmt.Errorf("--workers is %d; give it at least 1", o.workers))
+	}
+	if o.etcdTxnOps < 16 {
+		errs = append(errs, fmt.Errorf("--etcd-max-txn-ops is %d; give it at least 16", o.etcdTxnOps))
+	}
+	if !strings.HasPrefix(o.etcdPrefix, "/") || strings.HasSuffix(o.etcdPrefix, "/") {
+		errs = append(errs, fmt.Errorf("--etcd-prefix is %q; begin it with a slash and don't end it with one", o.etcdPrefix))
+	}
+	if len(o.etcdServers) == 0 && o.etcdDataDir == "" {
+		errs = append(errs, errors.New("name a --etcd-data-dir, or --etcd-servers"))
+	}
+	if len(o.etcdServers) == 0 && (o.etcdCAFile != "" || o.etcdCertFile != "" || o.etcdKeyFile != "") {
+		errs = append(errs, errors.New("--etcd-cafile, --etcd-certfile and --etcd-keyfile go with --etcd-servers"))
+	}
+	if (o.etcdCertFile == "") != (o.etcdKeyFile == "") {
+		errs = append(errs, errors.New("--etcd-certfile and --etcd-keyfile go together"))
+	}
+	if o.leaderElect && len(o.etcdServers) == 0 {
+		errs = append(errs, errors.New("--leader-elect needs --etcd-servers: an embedded etcd serves one replica"))
+	}
+	return errors.Join(errs...)
+}

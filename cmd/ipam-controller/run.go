@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/controllers"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/inbox"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// shutdownGrace is how long a claim in flight may take to finish at shutdown.
+const shutdownGrace = 20 * time.Second
+
+// run serves until the context ends.
+func run(ctx context.Context, opts *options) error {
+	logger := newLogger(opts.verbosity)
+	log.SetLogger(logger)
+	klog.SetLogger(logger.WithName("client"))
+	ctx = log.IntoContext(ctx, logger)
+
+	cfg, err := platformConfig(ctx, opts)
+	if err != nil {
+		return err
+	}
+	scheme, err := controllers.Scheme()
+	if err != nil {
+		return err
+	}
+	platform, err := controllers.Platform(ctx, cfg, scheme)
+	if err != nil {
+		return err
+	}
+	logger.Info("platform found", "workspace", platform.Path, "cluster", platform.Cluster)
+
+	store, err := openStore(ctx, opts)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-store.failed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	known := directory.New(platform)
+	news := inbox.New(known)
+	ledger, err := allocator.Open(ctx, store.client, allocator.Options{
+		Prefix:     opts.etcdPrefix,
+		MaxTxnOps:  store.txnOps,
+		Wake:       news.Wake,
+		Changed:    news.Changed,
+		Logger:     slog.New(logr.ToSlogHandler(logger.WithName("ledger"))),
+		Registerer: metrics.Registry,
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("open the ledger: %w", err), store.Close())
+	}
+	news.Serve(ledger)
+	err = serve(ctx, cfg, opts, controllers.Options{
+		Config: cfg, Scheme: scheme, Directory: known, Inbox: news, Ledger: ledger, Workers: opts.workers,
+	})
+	return errors.Join(err, store.err(), ledger.Close(), store.Close())
+}
+
+// serve runs the controllers until the context ends.
+func serve(ctx context.Context, cfg *rest.Config, opts *options, c controllers.Options) error {
+	grace := shutdownGrace
+	c.Manager = manager.Options{
+		LeaderElection:          opts.leaderElect,
+		LeaderElectionID:        "ipam-controller",
+		LeaderElectionNamespace: workspaces.ControllerNamespace,
+		Metrics:                 metricsserver.Options{BindAddress: opts.metricsAddress},
+		HealthProbeBindAddress:  opts.probeAddress,
+		GracefulShutdownTimeout: &grace,
+		BaseContext:             func() context.Context { return log.IntoContext(context.Background(), log.FromContext(ctx)) },
+	}
+	mgr, err := controllers.New(ctx, c)
+	if err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("serving", "server", cfg.Host, "workers", opts.workers)
+	return mgr.Start(ctx)
+}
+
+// platformConfig reaches the platform workspace, bootstrapped first if that is
+// wanted. Requests are not throttled on this side: kcp's priority and fairness
+// does that, and a limit here would be a limit on all tenants together.
+func platformConfig(ctx context.Context, opts *options) (*rest.Config, error) {
+	cfg, err := restConfig(opts.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	cfg.QPS, cfg.Burst = -1, -1
+	if !opts.bootstrap {
+		return workspaces.At(cfg, opts.workspace), nil
+	}
+	err = workspaces.Bootstrap(ctx, cfg, workspaces.Options{
+		Workspace: opts.workspace,
+		Progress:  func(step string) { log.FromContext(ctx).Info("bootstrap", "step", step) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("bootstrap %s: %w", opts.workspace, err)
+	}
+	cfg, err = workspaces.ControllerConfig(ctx, cfg, opts.workspace)
+	if err != nil {
+		return nil, err
+	}
+	cfg.QPS, cfg.Burst = -1, -1
+	return cfg, nil
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		return ctrl.GetConfig()
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	return cfg, nil
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+)
+
+// store is the etcd that the ledger is kept in.
+type store struct {
+	client *clientv3.Client
+	txnOps int
+	// failed is closed when the store cannot go on. An external one never
+	// does: it is waited for.
+	failed <-chan struct{}
+	err    func() error
+	io.Closer
+}
+
+// openStore starts the embedded etcd, or connects to the external one.
+func openStore(ctx context.Context, opts *options) (*store, error) {
+	if len(opts.etcdServers) == 0 {
+		return startEtcd(ctx, opts)
+	}
+	return dialEtcd(ctx, opts)
+}
+
+func startEtcd(ctx context.Context, opts *options) (*store, error) {
+	server, err := embedetcd.Start(ctx, embedetcd.Options{
+		Dir:    opts.etcdDataDir,
+		Logger: slog.New(logr.ToSlogHandler(log.FromContext(ctx).WithName("etcd"))),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--etcd-data-dir %s: %w", opts.etcdDataDir, err)
+	}
+	return &store{
+		client: server.Client(), txnOps: server.MaxTxnOps(),
+		failed: server.Failed(), err: server.Err, Closer: server,
+	}, nil
+}
+
+func dialEtcd(ctx context.Context, opts *options) (*store, error) {
+	cfg := clientv3.Config{
+		Endpoints:            opts.etcdServers,
+		DialTimeout:          5 * time.Second,
+		DialKeepAliveTime:    10 * time.Second,
+		DialKeepAliveTimeout: 5 * time.Second,
+		Logger:               zap.NewNop(), // what goes wrong comes back as an error
+		Context:              context.WithoutCancel(ctx),
+	}
+	if opts.etcdCAFile != "" || opts.etcdCertFile != "" {
+		info := transport.TLSInfo{TrustedCAFile: opts.etcdCAFile, CertFile: opts.etcdCertFile, KeyFile: opts.etcdKeyFile}
+		var err error
+		if cfg.TLS, err = info.ClientConfig(); err != nil {
+			return nil, fmt.Errorf("--etcd-cafile, --etcd-certfile, --etcd-keyfile: %w", err)
+		}
+	}
+	client, err := clientv3.New(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("--etcd-servers %v: %w", opts.etcdServers, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if _, err := client.Get(ctx, opts.etcdPrefix, clientv3.WithCountOnly()); err != nil {
+		return nil, errors.Join(fmt.Errorf("--etcd-servers %v: %w", opts.etcdServers, err), client.Close())
+	}
+	return &store{client: client, txnOps: opts.etcdTxnOps, err: func() error { return nil }, Closer: client}, nil
+}

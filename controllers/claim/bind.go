@@ -1,0 +1,109 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/resolve"
+)
+
+// place resolves the claim and binds it to the first candidate that has room.
+// A claim that finds none joins the waiting list of every candidate.
+func (p *pass) place(ctx context.Context) (allocator.Block, error) {
+	view := p.catalog.View(ctx)
+	query := resolve.Query{Claim: p.claim, From: p.from, Platform: p.directory.Platform()}
+	plan, err := query.Resolve(view)
+	if viewErr := view.Err(); viewErr != nil {
+		return allocator.Block{}, viewErr
+	}
+	if err != nil {
+		p.ledger.Withdraw(allocator.ClaimID(p.claim.UID))
+		return allocator.Block{}, err
+	}
+	if plan.ClassName != "" && p.claim.Spec.ClassName == "" {
+		// A default class was found: wait for its pools, too.
+		p.waiting.enter(p.request, append(classTopics(plan.ClassName, p.from, p.directory.Platform()), topic{kind: defaultTopic}))
+	}
+	p.claim.Status.ClassName = plan.ClassName
+	p.claim.Status.IPFamily = plan.Family
+	return p.try(ctx, plan)
+}
+
+// try asks the candidates in turn.
+func (p *pass) try(ctx context.Context, plan resolve.Plan) (allocator.Block, error) {
+	var tried []miss
+	for _, c := range plan.Candidates {
+		block, err := p.ledger.Bind(ctx, p.ask(plan, c))
+		switch {
+		case err == nil:
+			return block, nil
+		case errors.Is(err, allocator.ErrUnknownPool), errors.Is(err, allocator.ErrPoolDraining), errors.Is(err, allocator.ErrOutOfRange):
+			continue // the catalog lags behind the ledger
+		case refusedRoom(err):
+			tried = append(tried, miss{c, err})
+		default:
+			return allocator.Block{}, fmt.Errorf("bind in pool %s: %w", c.Pool.Name, err)
+		}
+	}
+	for _, m := range tried {
+		p.ledger.Wait(p.ask(plan, m.Candidate))
+	}
+	return allocator.Block{}, refusal(plan, tried)
+}
+
+// ask is what the claim asks of a candidate.
+func (p *pass) ask(plan resolve.Plan, c resolve.Candidate) allocator.Request {
+	return allocator.Request{
+		Pool:     allocator.PoolID(c.Pool.UID),
+		Holder:   p.holder(),
+		Length:   c.Length,
+		Exact:    plan.Exact,
+		Strategy: resolve.Strategy(c.Strategy),
+		Class:    plan.ClassName,
+		Policy:   allocator.ReclaimPolicy(plan.Policy),
+		Since:    p.claim.CreationTimestamp.Time,
+	}
+}
+
+// miss is a candidate that had no room, and why.
+type miss struct {
+	resolve.Candidate
+	err error
+}
+
+func refusedRoom(err error) bool {
+	var exhausted *allocator.ExhaustedError
+	return errors.As(err, &exhausted) || errors.Is(err, allocator.ErrInUse)
+}
+
+// refusal says why no candidate served the claim.
+func refusal(plan resolve.Plan, tried []miss) *outcome.Refusal {
+	if len(tried) == 0 {
+		return &outcome.Refusal{Reason: noPool(plan), Message: "the pool is being set up or taken down"}
+	}
+	if plan.Exact.IsValid() {
+		return &outcome.Refusal{
+			Reason:  ipamv1alpha1.ReasonAddressInUse,
+			Message: fmt.Sprintf("%s is in use, in part or whole", plan.Exact),
+		}
+	}
+	said := make([]string, len(tried))
+	for i, m := range tried {
+		said[i] = fmt.Sprintf("pool %q: %v", m.Pool.Name, m.err)
+	}
+	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: strings.Join(slices.Compact(said), "; ")}
+}
+
+// noPool is the reason when every candidate turned out not to be there.
+func noPool(plan resolve.Plan) ipamv1alpha1.Reason {
+	if plan.ClassName == "" {
+		return ipamv1alpha1.ReasonPoolNotFound
+	}
+	return ipamv1alpha1.ReasonNoOfferingPool
+}

@@ -1,0 +1,200 @@
+package claim
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	mcbuilder "sigs.k8s.io/multicluster-runtime/pkg/builder"
+	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/catalog"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/inbox"
+	"github.com/kcp-ipam/ipam/controllers/resolve"
+)
+
+// conflictDelay is how long a pass waits for its cache to catch up with a write
+// that it did not see.
+const conflictDelay = 50 * time.Millisecond
+
+// Options configure the controller. All fields but Workers are required.
+type Options struct {
+	Ledger    Ledger
+	Releases  Releases
+	Catalog   *catalog.Catalog
+	Directory *directory.Directory
+	// Queue is the controller's, which the ledger adds to.
+	Queue inbox.Queue
+	// Workers that look at claims side by side. Default 64.
+	Workers int
+}
+
+// Setup adds the claim controller to the manager.
+func Setup(mgr mcmanager.Manager, opts Options) error {
+	if opts.Workers == 0 {
+		opts.Workers = 64
+	}
+	r := &Reconciler{
+		clusters:  mgr,
+		ledger:    opts.Ledger,
+		releases:  opts.Releases,
+		catalog:   opts.Catalog,
+		directory: opts.Directory,
+		started:   time.Now(),
+	}
+	everywhere := []mcbuilder.WatchesOption{
+		mcbuilder.WithEngageWithLocalCluster(true), mcbuilder.WithEngageWithProviderClusters(true),
+	}
+	return mcbuilder.ControllerManagedBy(mgr).
+		Named("claim").
+		WithOptions(controller.TypedOptions[mcreconcile.Request]{
+			MaxConcurrentReconciles: opts.Workers,
+			NewQueue: func(string, workqueue.TypedRateLimiter[mcreconcile.Request]) inbox.Queue {
+				return opts.Queue
+			},
+		}).
+		Watches(&ipamv1alpha1.IPClaim{}, r.onClaim, everywhere...).
+		Watches(&ipamv1alpha1.IPAllocation{}, r.onRecord, everywhere...).
+		Watches(&ipamv1alpha1.IPPool{}, r.onPool, everywhere...).
+		Watches(&ipamv1alpha1.IPClass{}, r.onClass,
+			mcbuilder.WithEngageWithLocalCluster(true), mcbuilder.WithEngageWithProviderClusters(false)).
+		Complete(r)
+}
+
+type (
+	eventHandler = handler.TypedEventHandler[client.Object, mcreconcile.Request]
+	handlerFuncs = handler.TypedFuncs[client.Object, mcreconcile.Request]
+)
+
+// onClaim looks at a claim that came or changed, and hands one that went to
+// the releases, with its UID and policy as last seen.
+func (r *Reconciler) onClaim(name multicluster.ClusterName, _ cluster.Cluster) eventHandler {
+	return handlerFuncs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
+			q.Add(inbox.Request(name, client.ObjectKeyFromObject(e.Object)))
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q inbox.Queue) {
+			q.Add(inbox.Request(name, client.ObjectKeyFromObject(e.ObjectNew)))
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q inbox.Queue) {
+			claim := e.Object.(*ipamv1alpha1.IPClaim)
+			holder := allocator.Holder{
+				Claim:     allocator.ClaimID(claim.UID),
+				Cluster:   r.directory.Ledger(name),
+				Namespace: claim.Namespace,
+				Name:      claim.Name,
+			}
+			r.ledger.Withdraw(holder.Claim)
+			r.releases.Deleted(holder, claim.Spec.ReclaimPolicy)
+			q.Add(inbox.Request(name, client.ObjectKeyFromObject(claim)))
+		},
+	}
+}
+
+// onRecord looks after records. One whose claim is not there is a hint. Where
+// one goes, its claim is looked at again, to write it anew; and so is a claim
+// that it was in the way of.
+func (r *Reconciler) onRecord(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
+	return handlerFuncs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, _ inbox.Queue) {
+			record := e.Object.(*ipamv1alpha1.IPAllocation)
+			if record.CreationTimestamp.Time.Before(r.started) && !claimed(ctx, cl.GetCache(), record) {
+				r.suspect(name, record)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q inbox.Queue) {
+			record := e.Object.(*ipamv1alpha1.IPAllocation)
+			if record.Spec.ClaimRef == nil {
+				r.suspect(name, record)
+			} else {
+				q.Add(inbox.Request(name, client.ObjectKey{Namespace: record.Namespace, Name: record.Spec.ClaimRef.Name}))
+			}
+			for _, claim := range r.waiting.on(recordTopicOf(r.directory.Ledger(name), record.Namespace, record.Name)) {
+				q.Add(claim)
+			}
+		},
+	}
+}
+
+// claimed reports whether the cache shows the claim that a record names.
+func claimed(ctx context.Context, cache client.Reader, record *ipamv1alpha1.IPAllocation) bool {
+	ref := record.Spec.ClaimRef
+	if ref == nil {
+		return true // retained: it needs none
+	}
+	claim := &ipamv1alpha1.IPClaim{}
+	err := cache.Get(ctx, client.ObjectKey{Namespace: record.Namespace, Name: ref.Name}, claim)
+	return err == nil && claim.UID == ref.UID
+}
+
+// suspect hints that nobody may hold the block of a record any more.
+func (r *Reconciler) suspect(name multicluster.ClusterName, record *ipamv1alpha1.IPAllocation) {
+	claim, uid := record.HeldBy()
+	r.releases.Suspect(allocator.Holder{
+		Claim:     allocator.ClaimID(uid),
+		Cluster:   r.directory.Ledger(name),
+		Namespace: record.Namespace,
+		Name:      claim,
+	})
+}
+
+// onPool wakes the claims that a change of a pool may serve or refuse anew.
+func (r *Reconciler) onPool(name multicluster.ClusterName, _ cluster.Cluster) eventHandler {
+	wake := func(q inbox.Queue, pools ...*ipamv1alpha1.IPPool) {
+		for _, claim := range r.waiting.on(topicsOfPool(r.directory.Ledger(name), pools...)...) {
+			q.Add(claim)
+		}
+	}
+	return handlerFuncs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
+			wake(q, e.Object.(*ipamv1alpha1.IPPool))
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q inbox.Queue) {
+			before, after := e.ObjectOld.(*ipamv1alpha1.IPPool), e.ObjectNew.(*ipamv1alpha1.IPPool)
+			if poolMatters(before, after) {
+				wake(q, before, after)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q inbox.Queue) {
+			wake(q, e.Object.(*ipamv1alpha1.IPPool))
+		},
+	}
+}
+
+// poolMatters reports whether a change of a pool may change the answer to a
+// claim. Its use is not among that: room is offered by the ledger.
+func poolMatters(before, after *ipamv1alpha1.IPPool) bool {
+	return before.UID != after.UID || before.Generation != after.Generation ||
+		resolve.Ready(before) != resolve.Ready(after) ||
+		!maps.Equal(before.Labels, after.Labels)
+}
+
+// onClass wakes the claims that a change of a class may serve or refuse anew.
+func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) eventHandler {
+	wake := func(obj client.Object, q inbox.Queue) {
+		for _, claim := range r.waiting.on(topicsOfClass(obj.(*ipamv1alpha1.IPClass))...) {
+			q.Add(claim)
+		}
+	}
+	return handlerFuncs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) { wake(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q inbox.Queue) {
+			before, after := e.ObjectOld.(*ipamv1alpha1.IPClass), e.ObjectNew.(*ipamv1alpha1.IPClass)
+			if before.Generation != after.Generation || resolve.IsDefault(before) != resolve.IsDefault(after) {
+				wake(after, q)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q inbox.Queue) { wake(e.Object, q) },
+	}
+}

@@ -1,0 +1,105 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/resolve"
+)
+
+// publish writes the record of the block, and sets the claim's status to it.
+// existing is the claim's own record, when it has one already.
+func (p *pass) publish(ctx context.Context, block allocator.Block, existing *ipamv1alpha1.IPAllocation) error {
+	pool, ok := p.ledger.Pool(block.Pool)
+	if !ok {
+		return fmt.Errorf("pool %s of block %s is not in the ledger", block.Pool, block.Prefix)
+	}
+	poolRef, err := p.poolRef(pool)
+	if err != nil {
+		return err
+	}
+	if policy := p.policy(block); policy != block.Policy {
+		if err := p.ledger.SetPolicy(ctx, block.Holder.Claim, policy); err != nil {
+			return err
+		}
+		block.Policy = policy
+	}
+	if err := p.writeRecord(ctx, newRecord(p.claim, block, poolRef), existing); err != nil {
+		return err
+	}
+	succeeded(p.claim, block, poolRef)
+	log.FromContext(ctx).Info("bound", "pool", pool.Name, "prefix", block.Prefix)
+	return nil
+}
+
+// policy is what becomes of the block: the claim's word as it stands now, else
+// what the class said when the block was bound.
+func (p *pass) policy(block allocator.Block) allocator.ReclaimPolicy {
+	if own := p.claim.Spec.ReclaimPolicy; own != "" {
+		return allocator.ReclaimPolicy(own)
+	}
+	return block.Policy
+}
+
+// poolRef names a pool as the claim's workspace sees it: by name alone when it
+// is its own, else with its owner's path.
+func (p *pass) poolRef(pool allocator.Pool) (ipamv1alpha1.PoolRef, error) {
+	ref := ipamv1alpha1.PoolRef{Name: pool.Name}
+	if pool.Cluster == p.from.Cluster {
+		return ref, nil
+	}
+	owner := p.directory.Workspace(pool.Cluster)
+	if owner.Path == "" {
+		return ref, fmt.Errorf("the path of pool %s's workspace is not known yet", pool.Name)
+	}
+	ref.ProjectRef = &ipamv1alpha1.ProjectRef{Name: owner.Path}
+	return ref, nil
+}
+
+// writeRecord creates the record, or brings the existing one up to date.
+func (p *pass) writeRecord(ctx context.Context, want, existing *ipamv1alpha1.IPAllocation) error {
+	c := p.cluster.GetClient()
+	if existing == nil || existing.Spec.ClaimRef == nil || existing.Spec.ClaimRef.UID != p.claim.UID {
+		if err := c.Create(ctx, want); err != nil {
+			return fmt.Errorf("create IPAllocation %s: %w", want.Name, err)
+		}
+		return nil
+	}
+	updated := existing.DeepCopy()
+	updated.Spec, updated.Status = want.Spec, want.Status
+	updated.Status.Conditions = existing.Status.Conditions
+	if equality.Semantic.DeepEqual(existing, updated) {
+		return nil
+	}
+	if err := c.Patch(ctx, updated, client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("update IPAllocation %s: %w", want.Name, err)
+	}
+	return nil
+}
+
+// newRecord is the IPAllocation of a claim's block.
+func newRecord(claim *ipamv1alpha1.IPClaim, block allocator.Block, pool ipamv1alpha1.PoolRef) *ipamv1alpha1.IPAllocation {
+	return &ipamv1alpha1.IPAllocation{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: claim.Namespace,
+			Name:      ipamv1alpha1.AllocationName(claim.Namespace, claim.Name),
+		},
+		Spec: ipamv1alpha1.IPAllocationSpec{
+			IPFamily:      resolve.Family(block.Prefix),
+			PoolRef:       pool,
+			ClassName:     block.Class,
+			ClaimRef:      &ipamv1alpha1.ClaimRef{Name: claim.Name, UID: claim.UID},
+			ReclaimPolicy: ipamv1alpha1.ReclaimPolicy(block.Policy),
+			OwnerRef:      claim.Spec.OwnerRef,
+		},
+		Status: recordStatus(block),
+	}
+}

@@ -1,0 +1,199 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/catalog"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/patch"
+)
+
+// Ledger is what binding needs of the allocator.
+type Ledger interface {
+	Bind(ctx context.Context, r allocator.Request) (allocator.Block, error)
+	Release(ctx context.Context, claim allocator.ClaimID) error
+	Wait(r allocator.Request)
+	Withdraw(claim allocator.ClaimID)
+	SetPolicy(ctx context.Context, claim allocator.ClaimID, policy allocator.ReclaimPolicy) error
+	Pool(id allocator.PoolID) (allocator.Pool, bool)
+}
+
+// Releases settles what claims have left behind.
+type Releases interface {
+	Deleted(h allocator.Holder, policy ipamv1alpha1.ReclaimPolicy)
+	Suspect(h allocator.Holder)
+	Settle(ctx context.Context, h allocator.Holder) (bool, error)
+}
+
+// Reconciler binds claims. It is safe for concurrent use.
+type Reconciler struct {
+	clusters  catalog.Clusters
+	ledger    Ledger
+	releases  Releases
+	catalog   *catalog.Catalog
+	directory *directory.Directory
+	waiting   waiting
+	started   time.Time
+}
+
+// pass is one look at one claim.
+type pass struct {
+	*Reconciler
+	request mcreconcile.Request
+	cluster cluster.Cluster
+	from    directory.Workspace
+	claim   *ipamv1alpha1.IPClaim
+}
+
+// Reconcile looks at one claim.
+func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
+	cl, err := r.clusters.GetCluster(ctx, req.ClusterName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	claim := &ipamv1alpha1.IPClaim{}
+	if err := cl.GetClient().Get(ctx, req.NamespacedName, claim); err != nil {
+		r.waiting.leave(req)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	p := &pass{
+		Reconciler: r,
+		request:    req,
+		cluster:    cl,
+		from:       r.directory.Workspace(r.directory.Ledger(req.ClusterName)),
+		claim:      claim,
+	}
+	before, err := patch.Snapshot(claim)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	err = p.reconcile(ctx)
+	if patchErr := before.Patch(ctx, cl.GetClient(), claim); patchErr != nil {
+		err = errors.Join(err, patchErr)
+	}
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
+	}
+	return reconcile.Result{}, err
+}
+
+// reconcile brings the claim's status to what it should be. The caller writes it.
+func (p *pass) reconcile(ctx context.Context) error {
+	if !p.claim.DeletionTimestamp.IsZero() {
+		p.waiting.leave(p.request)
+		p.ledger.Withdraw(allocator.ClaimID(p.claim.UID))
+		p.claim.Status.Phase = ipamv1alpha1.ClaimReleasing
+		return nil
+	}
+	record, err := p.record(ctx)
+	if err != nil {
+		return err
+	}
+	if bound(p.claim, record) {
+		return nil
+	}
+	block, err := p.bind(ctx, record)
+	var refusal *outcome.Refusal
+	if errors.As(err, &refusal) {
+		p.refuse(ctx, refusal)
+		return nil
+	}
+	if err != nil {
+		p.fail(ctx, err)
+		return err
+	}
+	p.waiting.leave(p.request)
+	return p.publish(ctx, block, record)
+}
+
+// bind finds the claim its block.
+func (p *pass) bind(ctx context.Context, record *ipamv1alpha1.IPAllocation) (allocator.Block, error) {
+	if err := p.settleFormer(ctx, record); err != nil {
+		return allocator.Block{}, err
+	}
+	// Before the look at the catalog: a change after it will wake the claim.
+	p.waiting.enter(p.request, topicsOf(p.claim, p.from, p.directory.Platform(), p.directory.Find))
+	return p.place(ctx)
+}
+
+// settleFormer settles a record that another claim of this name has left.
+func (p *pass) settleFormer(ctx context.Context, record *ipamv1alpha1.IPAllocation) error {
+	if record == nil || record.Spec.ClaimRef != nil && record.Spec.ClaimRef.UID == p.claim.UID {
+		return nil
+	}
+	if record.Spec.ClaimRef == nil {
+		// A block that this claim was given before the record was seen was never
+		// published, and nobody is served by it.
+		if err := p.ledger.Release(ctx, allocator.ClaimID(p.claim.UID)); err != nil {
+			return err
+		}
+		p.waiting.enter(p.request, []topic{recordTopicOf(p.from.Cluster, record.Namespace, record.Name)})
+		return &outcome.Refusal{
+			Reason: ipamv1alpha1.ReasonAllocationRetained,
+			Message: fmt.Sprintf("IPAllocation %s keeps %s from a former claim of this name; delete it or use another name",
+				record.Name, record.Status.AllocatedCIDR),
+		}
+	}
+	former := p.holder()
+	former.Claim = allocator.ClaimID(record.Spec.ClaimRef.UID)
+	settled, err := p.releases.Settle(ctx, former)
+	if err != nil {
+		return err
+	}
+	if !settled {
+		return fmt.Errorf("the former claim of this name still holds %s", record.Status.AllocatedCIDR)
+	}
+	return nil
+}
+
+func (p *pass) holder() allocator.Holder {
+	return allocator.Holder{
+		Claim:     allocator.ClaimID(p.claim.UID),
+		Cluster:   p.from.Cluster,
+		Namespace: p.claim.Namespace,
+		Name:      p.claim.Name,
+	}
+}
+
+// record is the IPAllocation of the claim's name, if there is one.
+func (p *pass) record(ctx context.Context) (*ipamv1alpha1.IPAllocation, error) {
+	record := &ipamv1alpha1.IPAllocation{}
+	err := p.cluster.GetClient().Get(ctx, client.ObjectKey{
+		Namespace: p.claim.Namespace,
+		Name:      ipamv1alpha1.AllocationName(p.claim.Namespace, p.claim.Name),
+	}, record)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return record, err
+}
+
+// refuse records why the claim waits, with an event when that is news.
+func (p *pass) refuse(ctx context.Context, refusal *outcome.Refusal) {
+	if outcome.Changed(p.claim.Status.Conditions, refusal) {
+		p.warn(refusal)
+		log.FromContext(ctx).Info("refused", "reason", refusal.Reason, "message", refusal.Message)
+	}
+	refused(p.claim, refusal)
+}
+
+// fail records a fault that is being retried. A shutdown is none.
+func (p *pass) fail(ctx context.Context, err error) {
+	if ctx.Err() != nil || apierrors.IsConflict(err) {
+		return
+	}
+	refused(p.claim, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()})
+}

@@ -1,0 +1,70 @@
+package claim
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/resolve"
+)
+
+// bound reports whether the claim has its block and its record as it should
+// be, so that there is nothing to do.
+func bound(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) bool {
+	return claim.Status.Phase == ipamv1alpha1.ClaimBound &&
+		claim.Status.ObservedGeneration == claim.Generation &&
+		record != nil && record.Spec.ClaimRef != nil && record.Spec.ClaimRef.UID == claim.UID &&
+		record.Status.AllocatedCIDR == claim.Status.AllocatedCIDR
+}
+
+// succeeded sets the status of a claim that has its block.
+func succeeded(claim *ipamv1alpha1.IPClaim, block allocator.Block, pool ipamv1alpha1.PoolRef) {
+	status := &claim.Status
+	status.Phase = ipamv1alpha1.ClaimBound
+	status.AllocatedCIDR = block.Prefix.String()
+	status.Address = address(block)
+	status.ClassName = block.Class
+	status.IPFamily = resolve.Family(block.Prefix)
+	status.PoolRef = &pool
+	status.BoundAllocationRef = &ipamv1alpha1.LocalRef{Name: ipamv1alpha1.AllocationName(claim.Namespace, claim.Name)}
+	status.ObservedGeneration = claim.Generation
+	outcome.Succeed(&status.Conditions, claim.Generation, "bound to "+block.Prefix.String())
+}
+
+// refused sets the status of a claim that waits. What was allocated is never
+// taken back from a bound one.
+func refused(claim *ipamv1alpha1.IPClaim, refusal *outcome.Refusal) {
+	status := &claim.Status
+	if status.AllocatedCIDR != "" {
+		return
+	}
+	status.Phase = ipamv1alpha1.ClaimPending
+	if refusal.Reason == ipamv1alpha1.ReasonError {
+		status.Phase = ipamv1alpha1.ClaimError
+	}
+	status.ObservedGeneration = claim.Generation
+	outcome.Refuse(&status.Conditions, claim.Generation, refusal)
+}
+
+// recordStatus is the status of the record of a block.
+func recordStatus(block allocator.Block) ipamv1alpha1.IPAllocationStatus {
+	status := ipamv1alpha1.IPAllocationStatus{
+		Phase:         ipamv1alpha1.AllocationReady,
+		AllocatedCIDR: block.Prefix.String(),
+		Address:       address(block),
+	}
+	outcome.Succeed(&status.Conditions, 1, "holds "+block.Prefix.String())
+	for i := range status.Conditions {
+		status.Conditions[i].LastTransitionTime = metav1.NewTime(block.BoundAt.UTC())
+	}
+	return status
+}
+
+// address is the bare form of a block that is one address.
+func address(block allocator.Block) string {
+	if block.Prefix.IsSingleIP() {
+		return block.Prefix.Addr().String()
+	}
+	return ""
+}

@@ -1,0 +1,107 @@
+package class
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/catalog"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/patch"
+	"github.com/kcp-ipam/ipam/controllers/resolve"
+)
+
+// Reconciler checks classes. It is safe for concurrent use.
+type Reconciler struct {
+	client    client.Client
+	catalog   *catalog.Catalog
+	directory *directory.Directory
+}
+
+// Reconcile looks at one class.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	class := &ipamv1alpha1.IPClass{}
+	if err := r.client.Get(ctx, req.NamespacedName, class); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !class.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	before, err := patch.Snapshot(class)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	view := r.catalog.View(ctx)
+	refusal := check(class, view.DefaultClasses())
+	offering := offering(class, view.Backing(r.directory.Platform(), class.Name))
+	if err := view.Err(); err != nil {
+		return reconcile.Result{}, err
+	}
+	label(class)
+	report(class, offering, refusal)
+	err = before.Patch(ctx, r.client, class)
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
+	}
+	return reconcile.Result{}, err
+}
+
+// check says what is wrong with a class; nil when it may be used as it says.
+func check(class *ipamv1alpha1.IPClass, marked []*ipamv1alpha1.IPClass) *outcome.Refusal {
+	if p := class.Spec.Provisioner; p != "" && p != ipamv1alpha1.NativeProvisioner {
+		return &outcome.Refusal{
+			Reason:  ipamv1alpha1.ReasonUnknownProvisioner,
+			Message: fmt.Sprintf("provisioner %q is not served here; use %q", p, ipamv1alpha1.NativeProvisioner),
+		}
+	}
+	if !resolve.IsDefault(class) {
+		return nil
+	}
+	if first, ok := resolve.Default(marked, class.Spec.IPFamily); ok && first.UID != class.UID {
+		return &outcome.Refusal{
+			Reason:  ipamv1alpha1.ReasonDefaultConflict,
+			Message: fmt.Sprintf("class %q is the default for %s already; take the annotation off one of the two", first.Name, class.Spec.IPFamily),
+		}
+	}
+	return nil
+}
+
+// offering counts the pools that offer the class.
+func offering(class *ipamv1alpha1.IPClass, pools []*ipamv1alpha1.IPPool) int {
+	n := 0
+	for _, pool := range pools {
+		if resolve.Backs(pool, class) {
+			n++
+		}
+	}
+	return n
+}
+
+// label marks the classes that every workspace may see.
+func label(class *ipamv1alpha1.IPClass) {
+	if !resolve.Published(class) {
+		delete(class.Labels, ipamv1alpha1.LabelPublished)
+		return
+	}
+	if class.Labels == nil {
+		class.Labels = map[string]string{}
+	}
+	class.Labels[ipamv1alpha1.LabelPublished] = "true"
+}
+
+// report sets the status of a class.
+func report(class *ipamv1alpha1.IPClass, offering int, refusal *outcome.Refusal) {
+	status := &class.Status
+	status.OfferingPools = int32(offering) //nolint:gosec // pools of one workspace
+	status.ObservedGeneration = class.Generation
+	status.Phase = ipamv1alpha1.ClassReady
+	if refusal != nil {
+		status.Phase = ipamv1alpha1.ClassError
+	}
+	outcome.Ready(&status.Conditions, class.Generation, refusal)
+}

@@ -1,0 +1,137 @@
+// Package directory knows the workspaces: which path names which logical
+// cluster. It is fed by the APIBindings that the export's virtual workspace
+// shows, whose annotations carry both.
+package directory
+
+import (
+	"sync"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"github.com/kcp-dev/sdk/apis/core"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// Workspace names a logical cluster both ways. Path is empty while it is not
+// known: such a workspace is admitted by no list of consumers.
+type Workspace struct {
+	Cluster allocator.ClusterName
+	Path    string
+}
+
+// Directory maps workspace paths to logical clusters and back. It is safe for
+// concurrent use. It implements the provider's handlers.Handler.
+type Directory struct {
+	platform Workspace
+	observer Observer
+
+	mu       sync.RWMutex
+	paths    map[allocator.ClusterName]string
+	clusters map[string]allocator.ClusterName
+}
+
+// Observer is told who comes and goes. Its methods must not block.
+type Observer interface {
+	// Arrived: the workspace binds the export.
+	Arrived(cluster allocator.ClusterName)
+	// Departed: the workspace's last binding was seen to go.
+	Departed(cluster allocator.ClusterName)
+}
+
+// New makes a directory that knows the platform workspace.
+func New(platform Workspace) *Directory {
+	return &Directory{
+		platform: platform,
+		paths:    map[allocator.ClusterName]string{platform.Cluster: platform.Path},
+		clusters: map[string]allocator.ClusterName{platform.Path: platform.Cluster},
+	}
+}
+
+// Observe names who is told from now on. Call it before the provider starts.
+func (d *Directory) Observe(o Observer) { d.observer = o }
+
+// Platform is the workspace that holds the export.
+func (d *Directory) Platform() Workspace { return d.platform }
+
+// Engaged is the name that the manager knows a logical cluster by: "" for the
+// platform, which is its local cluster.
+func (d *Directory) Engaged(cluster allocator.ClusterName) multicluster.ClusterName {
+	if cluster == d.platform.Cluster {
+		return ""
+	}
+	return multicluster.ClusterName(cluster)
+}
+
+// Ledger is the name that the ledger knows a manager's cluster by.
+func (d *Directory) Ledger(engaged multicluster.ClusterName) allocator.ClusterName {
+	if engaged == "" {
+		return d.platform.Cluster
+	}
+	return allocator.ClusterName(engaged)
+}
+
+// Workspace describes a logical cluster, as far as it is known.
+func (d *Directory) Workspace(cluster allocator.ClusterName) Workspace {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return Workspace{Cluster: cluster, Path: d.paths[cluster]}
+}
+
+// Find gives the workspace of a path.
+func (d *Directory) Find(path string) (Workspace, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	cluster, ok := d.clusters[path]
+	return Workspace{Cluster: cluster, Path: path}, ok
+}
+
+// OnAdd learns a workspace from its binding.
+func (d *Directory) OnAdd(binding client.Object) {
+	d.learn(binding)
+	if d.observer != nil {
+		d.observer.Arrived(allocator.ClusterName(logicalcluster.From(binding)))
+	}
+}
+
+// OnUpdate learns a workspace's new path, when it was renamed or had none yet.
+func (d *Directory) OnUpdate(_, binding client.Object) {
+	d.learn(binding)
+}
+
+// OnDelete forgets a workspace whose binding is gone.
+func (d *Directory) OnDelete(binding client.Object) {
+	cluster := allocator.ClusterName(logicalcluster.From(binding))
+	d.mu.Lock()
+	if path, ok := d.paths[cluster]; ok {
+		delete(d.paths, cluster)
+		d.unname(path, cluster)
+	}
+	d.mu.Unlock()
+	if d.observer != nil {
+		d.observer.Departed(cluster)
+	}
+}
+
+func (d *Directory) learn(binding client.Object) {
+	path := binding.GetAnnotations()[core.LogicalClusterPathAnnotationKey]
+	if path == "" {
+		return
+	}
+	cluster := allocator.ClusterName(logicalcluster.From(binding))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if old, ok := d.paths[cluster]; ok && old != path {
+		d.unname(old, cluster)
+	}
+	d.paths[cluster] = path
+	d.clusters[path] = cluster
+}
+
+// unname takes the path from the cluster, unless another workspace has it by now.
+func (d *Directory) unname(path string, cluster allocator.ClusterName) {
+	if d.clusters[path] == cluster {
+		delete(d.clusters, path)
+	}
+}

@@ -1,0 +1,83 @@
+package directory_test
+
+import (
+	"testing"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+)
+
+func binding(cluster, path string) *apisv1alpha1.APIBinding {
+	annotations := map[string]string{"kcp.io/cluster": cluster}
+	if path != "" {
+		annotations["kcp.io/path"] = path
+	}
+	return &apisv1alpha1.APIBinding{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
+}
+
+type seen struct{ arrived, departed []allocator.ClusterName }
+
+func (s *seen) Arrived(c allocator.ClusterName)  { s.arrived = append(s.arrived, c) }
+func (s *seen) Departed(c allocator.ClusterName) { s.departed = append(s.departed, c) }
+
+func newDirectory() *directory.Directory {
+	return directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})
+}
+
+func TestDirectory_LearnsAndForgets(t *testing.T) {
+	d, who := newDirectory(), &seen{}
+	d.Observe(who)
+	d.OnAdd(binding("a", ""))
+	if got := d.Workspace("a"); got.Path != "" {
+		t.Errorf("a workspace without a path is at %q", got.Path)
+	}
+	d.OnUpdate(nil, binding("a", "root:a"))
+	if got, ok := d.Find("root:a"); !ok || got.Cluster != "a" {
+		t.Errorf("Find(root:a) = %v, %t", got, ok)
+	}
+	d.OnDelete(binding("a", "root:a"))
+	if got, ok := d.Find("root:a"); ok {
+		t.Errorf("Find(root:a) = %v after its binding went", got)
+	}
+	if len(who.arrived) != 1 || len(who.departed) != 1 {
+		t.Errorf("observer was told %+v", who)
+	}
+}
+
+func TestDirectory_Renamed(t *testing.T) {
+	d := newDirectory()
+	d.OnAdd(binding("a", "root:old"))
+	d.OnUpdate(nil, binding("a", "root:new"))
+	if _, ok := d.Find("root:old"); ok {
+		t.Error("the old path still leads somewhere")
+	}
+	if got := d.Workspace("a").Path; got != "root:new" {
+		t.Errorf("path = %q, want root:new", got)
+	}
+}
+
+func TestDirectory_PathTakenOver(t *testing.T) {
+	d := newDirectory()
+	d.OnAdd(binding("a", "root:x"))
+	d.OnAdd(binding("b", "root:x")) // a was deleted, b made in its place
+	d.OnDelete(binding("a", "root:x"))
+	if got, ok := d.Find("root:x"); !ok || got.Cluster != "b" {
+		t.Errorf("Find(root:x) = %v, %t, want b", got, ok)
+	}
+}
+
+func TestDirectory_PlatformHasTwoNames(t *testing.T) {
+	d := newDirectory()
+	if got := d.Engaged("p"); got != "" {
+		t.Errorf("the manager knows the platform as %q, want empty", got)
+	}
+	if got := d.Ledger(""); got != "p" {
+		t.Errorf("the ledger knows the local cluster as %q, want p", got)
+	}
+	if d.Engaged("a") != "a" || d.Ledger("a") != "a" {
+		t.Error("a tenant has one name")
+	}
+}

@@ -1,0 +1,13 @@
+// Package controllers puts the walks together: one manager whose local cluster
+// is the platform workspace, and whose provider shows the workspaces of all
+// tenants that bind the export.
+//
+//	claim    binds IPClaims              pool     brings IPPools into the ledger
+//	class    checks IPClasses            release  gives back what is gone, confirmed live
+//	sweep    finds what events missed
+//
+//	resolve  policy, pure                catalog    classes and pools, from the caches
+//	live     reads past every cache      directory  path ↔ logical cluster
+//	outcome  conditions                  patch      the fewest writes
+//	inbox    the ledger's news
+package controllers

@@ -1,0 +1,11 @@
+// Package live asks the API servers themselves, never a cache, whether the
+// holder of a block still exists. What it answers decides whether an address
+// may be given to somebody else, so every doubt is an answer of its own:
+//
+//	Alive    the object exists, with the UID that holds the block
+//	Gone     a server that serves this workspace says that the object is not there
+//	Unknown  nobody could say; ask again
+//
+// The cluster that the provider offers for a workspace has a GetAPIReader that
+// reads the cache, so the readers here are built on REST clients of their own.
+package live

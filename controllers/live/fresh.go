@@ -1,0 +1,64 @@
+package live
+
+import (
+	"context"
+	"sync"
+)
+
+// fresh shares reads between those who ask at the same time, and never answers
+// from a read that began before the caller asked. The zero value is not usable:
+// set read. Safe for concurrent use.
+//
+//	caller A  |--read 1--|
+//	caller B     |.......|--read 2--|     B may not use read 1, which began before it asked
+//	caller C        |....|--read 2--|     C shares B's
+type fresh[T any] struct {
+	read func(context.Context) (T, error)
+
+	mu      sync.Mutex
+	running *round[T] // begun; newcomers may not join it
+	next    *round[T] // begins when running ends; newcomers join it
+}
+
+type round[T any] struct {
+	done  chan struct{}
+	value T
+	err   error
+}
+
+// get returns a value that was read entirely after get was called.
+func (f *fresh[T]) get(ctx context.Context) (T, error) {
+	f.mu.Lock()
+	mine := f.next
+	if mine == nil {
+		mine = &round[T]{done: make(chan struct{})}
+		f.next = mine
+		if f.running == nil {
+			f.begin(context.WithoutCancel(ctx))
+		}
+	}
+	f.mu.Unlock()
+
+	select {
+	case <-mine.done:
+		return mine.value, mine.err
+	case <-ctx.Done():
+		var zero T
+		return zero, ctx.Err()
+	}
+}
+
+// begin runs the next round. The caller holds mu.
+func (f *fresh[T]) begin(ctx context.Context) {
+	f.running, f.next = f.next, nil
+	go func(this *round[T]) {
+		this.value, this.err = f.read(ctx)
+		close(this.done)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.running = nil
+		if f.next != nil {
+			f.begin(ctx)
+		}
+	}(f.running)
+}

@@ -1,0 +1,59 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// slowRead takes a second and answers when it began.
+func slowRead(context.Context) (time.Time, error) {
+	began := time.Now()
+	<-time.After(time.Second)
+	return began, nil
+}
+
+func TestFresh_NeverAnswersFromAReadBegunBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads := 0
+		f := &fresh[time.Time]{read: func(ctx context.Context) (time.Time, error) {
+			reads++
+			return slowRead(ctx)
+		}}
+		var callers sync.WaitGroup
+		for i := range 20 {
+			callers.Go(func() {
+				<-time.After(time.Duration(i) * 100 * time.Millisecond)
+				asked := time.Now()
+				began, err := f.get(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				if began.Before(asked) {
+					t.Errorf("caller %d asked at %v and was answered from a read begun at %v", i, asked, began)
+				}
+			})
+		}
+		callers.Wait()
+		// The first read serves the first caller, each later one all who asked
+		// during the one before it.
+		if reads != 3 {
+			t.Errorf("20 callers over 2 s cost %d reads of 1 s, want 3", reads)
+		}
+	})
+}
+
+func TestFresh_HonoursTheCallersContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fresh[time.Time]{read: slowRead}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := f.get(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("get = %v, want canceled", err)
+		}
+		<-time.After(2 * time.Second) // let the read end
+	})
+}

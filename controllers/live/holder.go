@@ -1,0 +1,129 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Verdict is what the servers say of the holder of a block.
+type Verdict int
+
+const (
+	// Unknown: no server that answered serves the holder's workspace, or one
+	// could not be asked. Nothing may be concluded.
+	Unknown Verdict = iota
+	// Alive: the object exists, with the UID that holds the block.
+	Alive
+	// Gone: a server that serves the workspace says that the object does not
+	// exist, or that another object has its name.
+	Gone
+	// Unbound: every endpoint listed its bindings, and the workspace is in none
+	// of them. Said twice, with time between, it means gone.
+	Unbound
+	// NoEndpoint: the export has no endpoint at all, as when the last tenant
+	// left. It means gone only for a workspace whose binding was seen to go.
+	NoEndpoint
+)
+
+// Answer is a verdict, and for Alive and Gone an uncached client of the
+// holder's workspace at the server that gave it.
+type Answer struct {
+	Verdict Verdict
+	Client  client.Client
+}
+
+// Holder asks whether the object that holds a block still exists. An error
+// comes with the verdict Unknown.
+func (r *Reader) Holder(ctx context.Context, h allocator.Holder) (Answer, error) {
+	if h.Cluster == r.platform {
+		return r.holderAt(ctx, r.cfg.Host, "", h)
+	}
+	endpoints, err := r.Endpoints(ctx)
+	if err != nil {
+		return Answer{}, err
+	}
+	if len(endpoints) == 0 {
+		return Answer{Verdict: NoEndpoint}, nil
+	}
+	for _, endpoint := range endpoints {
+		answer, err := r.holderAt(ctx, endpoint, string(h.Cluster), h)
+		if err != nil || answer.Verdict == Alive {
+			return answer, err
+		}
+		bound, err := r.bound(ctx, endpoint, string(h.Cluster))
+		if err != nil && !elsewhere(err) {
+			return Answer{}, err
+		}
+		if bound[h.Cluster] {
+			return answer, nil
+		}
+	}
+	return r.unbound(ctx, endpoints, h.Cluster)
+}
+
+// unbound confirms by complete lists that no endpoint serves the workspace.
+func (r *Reader) unbound(ctx context.Context, endpoints []string, cluster allocator.ClusterName) (Answer, error) {
+	for _, endpoint := range endpoints {
+		bound, err := r.bound(ctx, endpoint, "*")
+		if err != nil || bound[cluster] {
+			return Answer{}, err
+		}
+	}
+	return Answer{Verdict: Unbound}, nil
+}
+
+// holderAt reads the object at one server. A 404 counts as Gone only when it
+// names the object and its resource: an unbound workspace, or the wrong shard,
+// answers a 404 about nothing in particular.
+func (r *Reader) holderAt(ctx context.Context, host, cluster string, h allocator.Holder) (Answer, error) {
+	c, err := r.at(host, cluster)
+	if err != nil {
+		return Answer{}, err
+	}
+	obj, resource := holderObject(h)
+	err = c.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}, obj)
+	switch {
+	case err == nil && obj.GetUID() == types.UID(h.Claim):
+		return Answer{Verdict: Alive, Client: c}, nil
+	case err == nil, names(err, resource, h.Name):
+		return Answer{Verdict: Gone, Client: c}, nil
+	case elsewhere(err):
+		return Answer{}, nil
+	default:
+		return Answer{}, err
+	}
+}
+
+func holderObject(h allocator.Holder) (obj client.Object, resource string) {
+	if h.Namespace == "" {
+		return &ipamv1alpha1.IPPool{}, "ippools"
+	}
+	return &ipamv1alpha1.IPClaim{}, "ipclaims"
+}
+
+// elsewhere: the answer of a server that does not serve the workspace.
+func elsewhere(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
+}
+
+// names tells a NotFound about this very object from any other 404.
+func names(err error, resource, name string) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Name == name && details.Kind == resource &&
+		!slices.ContainsFunc(details.Causes, func(c metav1.StatusCause) bool {
+			return c.Type == metav1.CauseTypeUnexpectedServerResponse
+		})
+}

@@ -1,0 +1,125 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Reader reads uncached. It is safe for concurrent use.
+type Reader struct {
+	cfg      *rest.Config
+	slice    string
+	platform allocator.ClusterName
+	http     *http.Client
+	scheme   *runtime.Scheme
+	mapper   meta.RESTMapper
+
+	endpoints fresh[[]string]
+}
+
+// Options configure a Reader. All fields are required.
+type Options struct {
+	// Config reaches the platform workspace.
+	Config *rest.Config
+	// Slice is the name of the APIExportEndpointSlice there.
+	Slice string
+	// Platform is the platform's logical cluster.
+	Platform allocator.ClusterName
+	// Scheme knows our kinds and kcp's.
+	Scheme *runtime.Scheme
+}
+
+// NewReader makes a Reader. It sends nothing yet.
+func NewReader(opts Options) (*Reader, error) {
+	httpClient, err := rest.HTTPClientFor(opts.Config)
+	if err != nil {
+		return nil, fmt.Errorf("live reader: %w", err)
+	}
+	r := &Reader{
+		cfg:      opts.Config,
+		slice:    opts.Slice,
+		platform: opts.Platform,
+		http:     httpClient,
+		scheme:   opts.Scheme,
+		mapper:   mapper(),
+	}
+	r.endpoints.read = r.listEndpoints
+	return r, nil
+}
+
+// mapper knows the few kinds that are read here, which saves a discovery per workspace.
+func mapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	m.Add(ipamv1alpha1.GroupVersion.WithKind("IPClaim"), meta.RESTScopeNamespace)
+	m.Add(ipamv1alpha1.GroupVersion.WithKind("IPAllocation"), meta.RESTScopeNamespace)
+	m.Add(ipamv1alpha1.GroupVersion.WithKind("IPPool"), meta.RESTScopeRoot)
+	m.Add(apisv1alpha1.SchemeGroupVersion.WithKind("APIBinding"), meta.RESTScopeRoot)
+	m.Add(apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"), meta.RESTScopeRoot)
+	return m
+}
+
+// at is an uncached client of one server and one logical cluster there ("*" for all of them).
+func (r *Reader) at(host, cluster string) (client.Client, error) {
+	cfg := rest.CopyConfig(r.cfg)
+	cfg.Host = host
+	if cluster != "" {
+		cfg.Host += "/clusters/" + cluster
+	}
+	return client.New(cfg, client.Options{HTTPClient: r.http, Scheme: r.scheme, Mapper: r.mapper})
+}
+
+// listEndpoints lists the URLs of the export's virtual workspace, one per
+// shard that has a binding.
+func (r *Reader) listEndpoints(ctx context.Context) ([]string, error) {
+	c, err := r.at(r.cfg.Host, "")
+	if err != nil {
+		return nil, err
+	}
+	slice := &apisv1alpha1.APIExportEndpointSlice{}
+	if err := c.Get(ctx, client.ObjectKey{Name: r.slice}, slice); err != nil {
+		return nil, fmt.Errorf("read endpoint slice %s: %w", r.slice, err)
+	}
+	urls := make([]string, 0, len(slice.Status.APIExportEndpoints))
+	for _, endpoint := range slice.Status.APIExportEndpoints {
+		urls = append(urls, endpoint.URL)
+	}
+	return urls, nil
+}
+
+// Endpoints lists the URLs of the export's virtual workspace, read after the call.
+func (r *Reader) Endpoints(ctx context.Context) ([]string, error) {
+	return r.endpoints.get(ctx)
+}
+
+// bound lists, complete, the logical clusters that bind the export at an
+// endpoint. cluster "*" asks for all, any other for itself alone.
+func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (map[allocator.ClusterName]bool, error) {
+	c, err := r.at(endpoint, cluster)
+	if err != nil {
+		return nil, err
+	}
+	bound := map[allocator.ClusterName]bool{}
+	for next := ""; ; {
+		list := &apisv1alpha1.APIBindingList{}
+		if err := c.List(ctx, list, client.Limit(500), client.Continue(next)); err != nil {
+			return nil, fmt.Errorf("list bindings of %s at %s: %w", cluster, endpoint, err)
+		}
+		for i := range list.Items {
+			bound[allocator.ClusterName(logicalcluster.From(&list.Items[i]))] = true
+		}
+		if next = list.Continue; next == "" {
+			return bound, nil
+		}
+	}
+}

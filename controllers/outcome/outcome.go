@@ -1,0 +1,104 @@
+// Package outcome turns the answer to a claim or pool into its conditions:
+// Allocated, which is the answer, and the kstatus trio Ready, Reconciling and
+// Stalled, which tools read (https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus).
+package outcome
+
+import (
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// maxMessage bounds a condition's message, in bytes.
+const maxMessage = 1024
+
+// Refusal is why a claim or a pool did not get its block. It is an answer, not
+// a fault: it becomes a condition and is not retried by itself.
+type Refusal struct {
+	Reason  ipamv1alpha1.Reason
+	Message string
+}
+
+func (r *Refusal) Error() string {
+	return string(r.Reason) + ": " + r.Message
+}
+
+// Stalled reports whether nobody but the author of the object can end the
+// refusal. The others are waited out.
+func Stalled(reason ipamv1alpha1.Reason) bool {
+	switch reason {
+	case ipamv1alpha1.ReasonPrefixLengthRejected, ipamv1alpha1.ReasonFamilyMismatch,
+		ipamv1alpha1.ReasonAddressOutOfRange, ipamv1alpha1.ReasonOverlap:
+		return true
+	default:
+		return false
+	}
+}
+
+// Succeed sets the conditions of an object that has its block.
+func Succeed(conditions *[]metav1.Condition, generation int64, message string) {
+	set := setter(conditions, generation)
+	set(ipamv1alpha1.ConditionAllocated, metav1.ConditionTrue, ipamv1alpha1.ReasonAllocationSucceeded, message)
+	set(ipamv1alpha1.ConditionReady, metav1.ConditionTrue, ipamv1alpha1.ReasonAllocationSucceeded, message)
+	meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionReconciling)
+	meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionStalled)
+}
+
+// Refuse sets the conditions of an object that was refused.
+func Refuse(conditions *[]metav1.Condition, generation int64, r *Refusal) {
+	set := setter(conditions, generation)
+	set(ipamv1alpha1.ConditionAllocated, metav1.ConditionFalse, r.Reason, r.Message)
+	set(ipamv1alpha1.ConditionReady, metav1.ConditionFalse, r.Reason, r.Message)
+	is, isNot := ipamv1alpha1.ConditionReconciling, ipamv1alpha1.ConditionStalled
+	if Stalled(r.Reason) {
+		is, isNot = isNot, is
+	}
+	set(is, metav1.ConditionTrue, r.Reason, r.Message)
+	meta.RemoveStatusCondition(conditions, isNot)
+}
+
+// Ready sets the conditions of an object that gets no block: a class, which is
+// sound or was refused.
+func Ready(conditions *[]metav1.Condition, generation int64, r *Refusal) {
+	set := setter(conditions, generation)
+	if r == nil {
+		set(ipamv1alpha1.ConditionReady, metav1.ConditionTrue, ipamv1alpha1.ReasonValidated, "claims may use the class")
+		meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionStalled)
+		return
+	}
+	set(ipamv1alpha1.ConditionReady, metav1.ConditionFalse, r.Reason, r.Message)
+	set(ipamv1alpha1.ConditionStalled, metav1.ConditionTrue, r.Reason, r.Message)
+}
+
+// Changed reports whether the answer in the conditions differs from the refusal.
+func Changed(conditions []metav1.Condition, r *Refusal) bool {
+	allocated := meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionAllocated)
+	return allocated == nil || allocated.Status != metav1.ConditionFalse || allocated.Reason != string(r.Reason)
+}
+
+func setter(conditions *[]metav1.Condition, generation int64) func(string, metav1.ConditionStatus, ipamv1alpha1.Reason, string) {
+	return func(kind string, status metav1.ConditionStatus, reason ipamv1alpha1.Reason, message string) {
+		meta.SetStatusCondition(conditions, metav1.Condition{
+			Type:               kind,
+			Status:             status,
+			Reason:             string(reason),
+			Message:            truncate(message),
+			ObservedGeneration: generation,
+		})
+	}
+}
+
+func truncate(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	const ellipsis = "…"
+	cut := maxMessage - len(ellipsis)
+	for !utf8.RuneStart(message[cut]) {
+		cut--
+	}
+	return message[:cut] + ellipsis
+}

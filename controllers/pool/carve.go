@@ -1,0 +1,50 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/resolve"
+)
+
+// carve gives a child pool its block of the parent. A parent that is missing or
+// full is waited for.
+func (p *pass) carve(ctx context.Context) (allocator.Pool, error) {
+	view := p.catalog.View(ctx)
+	query := resolve.ParentQuery{Child: p.pool, From: p.owner}
+	parent, err := query.Resolve(view)
+	if viewErr := view.Err(); viewErr != nil {
+		return allocator.Pool{}, viewErr
+	}
+	if err != nil {
+		p.ledger.Withdraw(allocator.ClaimID(p.id))
+		return allocator.Pool{}, err
+	}
+	request := allocator.Request{
+		Pool:     allocator.PoolID(parent.Pool.UID),
+		Holder:   allocator.Holder{Claim: allocator.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.pool.Name},
+		Length:   parent.Length,
+		Strategy: resolve.Strategy(parent.Strategy),
+		Since:    p.pool.CreationTimestamp.Time,
+	}
+	child := p.entry(netip.Prefix{})
+	child.Parent = request.Pool
+	carved, err := p.ledger.Carve(ctx, request, child)
+	var exhausted *allocator.ExhaustedError
+	switch {
+	case errors.As(err, &exhausted):
+		p.ledger.Wait(request)
+		return allocator.Pool{}, &outcome.Refusal{
+			Reason:  ipamv1alpha1.ReasonPoolExhausted,
+			Message: fmt.Sprintf("pool %q: %v", parent.Pool.Name, exhausted),
+		}
+	case errors.Is(err, allocator.ErrUnknownPool), errors.Is(err, allocator.ErrPoolDraining):
+		return allocator.Pool{}, resolve.ParentNotReady(parent.Pool.Name)
+	}
+	return carved, err
+}

@@ -1,0 +1,102 @@
+package pool
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	mcbuilder "sigs.k8s.io/multicluster-runtime/pkg/builder"
+	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/catalog"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/inbox"
+	"github.com/kcp-ipam/ipam/controllers/resolve"
+)
+
+const (
+	// component is the reporter of the controller's events.
+	component = "ipam-controller"
+	// conflictDelay is how long a pass waits for its cache to catch up with a
+	// write that it did not see.
+	conflictDelay = 50 * time.Millisecond
+)
+
+// Options configure the controller. All fields are required.
+type Options struct {
+	Ledger    Ledger
+	Catalog   *catalog.Catalog
+	Directory *directory.Directory
+	// Queue is the controller's, which the ledger adds to.
+	Queue inbox.Queue
+}
+
+// Setup adds the pool controller to the manager.
+func Setup(mgr mcmanager.Manager, opts Options) error {
+	r := &Reconciler{
+		clusters:  mgr,
+		ledger:    opts.Ledger,
+		catalog:   opts.Catalog,
+		directory: opts.Directory,
+	}
+	return mcbuilder.ControllerManagedBy(mgr).
+		Named("pool").
+		WithOptions(controller.TypedOptions[mcreconcile.Request]{
+			MaxConcurrentReconciles: 16,
+			NewQueue: func(string, workqueue.TypedRateLimiter[mcreconcile.Request]) inbox.Queue {
+				return opts.Queue
+			},
+		}).
+		Watches(&ipamv1alpha1.IPPool{}, r.onPool,
+			mcbuilder.WithEngageWithLocalCluster(true), mcbuilder.WithEngageWithProviderClusters(true)).
+		Complete(r)
+}
+
+type (
+	eventHandler = handler.TypedEventHandler[client.Object, mcreconcile.Request]
+	handlerFuncs = handler.TypedFuncs[client.Object, mcreconcile.Request]
+)
+
+// onPool looks at a pool that came or changed, and then at those of its
+// workspace that may have waited for that.
+func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
+	add := func(q inbox.Queue, pool client.Object) { q.Add(inbox.Request(name, client.ObjectKeyFromObject(pool))) }
+	return handlerFuncs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) { add(q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q inbox.Queue) {
+			before, after := e.ObjectOld.(*ipamv1alpha1.IPPool), e.ObjectNew.(*ipamv1alpha1.IPPool)
+			if before.Generation != after.Generation || !after.DeletionTimestamp.IsZero() ||
+				len(before.Finalizers) != len(after.Finalizers) {
+				add(q, after)
+			}
+			if resolve.Ready(after) && !resolve.Ready(before) {
+				wakeUnready(ctx, name, cl, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, q inbox.Queue) { wakeUnready(ctx, name, cl, q) },
+	}
+}
+
+// wakeUnready looks again at the pools of a workspace that have no CIDR yet:
+// children whose parent has become ready, roots whose rival is gone.
+func wakeUnready(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster, q inbox.Queue) {
+	list := &ipamv1alpha1.IPPoolList{}
+	if err := cl.GetCache().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "list pools", "cluster", name)
+		return
+	}
+	for i := range list.Items {
+		if !resolve.Ready(&list.Items[i]) {
+			q.Add(inbox.Request(name, client.ObjectKeyFromObject(&list.Items[i])))
+		}
+	}
+}

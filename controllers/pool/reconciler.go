@@ -1,0 +1,194 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/catalog"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/patch"
+)
+
+// Ledger is what pools need of the allocator.
+type Ledger interface {
+	Register(ctx context.Context, pool allocator.Pool) (allocator.Pool, error)
+	Carve(ctx context.Context, r allocator.Request, child allocator.Pool) (allocator.Pool, error)
+	Exclude(ctx context.Context, id allocator.PoolID, excluded []netip.Prefix) error
+	Retire(ctx context.Context, id allocator.PoolID) error
+	Pool(id allocator.PoolID) (allocator.Pool, bool)
+	Capacity(id allocator.PoolID) (allocator.Capacity, bool)
+	List(ctx context.Context, opts allocator.ListOptions) (allocator.Page, error)
+	Wait(r allocator.Request)
+	Withdraw(claim allocator.ClaimID)
+}
+
+// Reconciler keeps pools and ledger in step. It is safe for concurrent use.
+type Reconciler struct {
+	clusters  catalog.Clusters
+	ledger    Ledger
+	catalog   *catalog.Catalog
+	directory *directory.Directory
+}
+
+// pass is one look at one pool.
+type pass struct {
+	*Reconciler
+	cluster cluster.Cluster
+	owner   directory.Workspace
+	pool    *ipamv1alpha1.IPPool
+	id      allocator.PoolID
+}
+
+// Reconcile looks at one pool.
+func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
+	cl, err := r.clusters.GetCluster(ctx, req.ClusterName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	pool := &ipamv1alpha1.IPPool{}
+	if err := cl.GetClient().Get(ctx, req.NamespacedName, pool); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	before, err := patch.Snapshot(pool)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	p := &pass{
+		Reconciler: r,
+		cluster:    cl,
+		owner:      r.directory.Workspace(r.directory.Ledger(req.ClusterName)),
+		pool:       pool,
+		id:         allocator.PoolID(pool.UID),
+	}
+	err = p.reconcile(ctx)
+	if patchErr := before.Patch(ctx, cl.GetClient(), pool); patchErr != nil {
+		err = errors.Join(err, patchErr)
+	}
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
+	}
+	return reconcile.Result{}, err
+}
+
+// reconcile brings the pool into the ledger, and its status up to date. The
+// caller writes it.
+func (p *pass) reconcile(ctx context.Context) error {
+	if !p.pool.DeletionTimestamp.IsZero() {
+		return p.retire(ctx)
+	}
+	// The finalizer is stored before the ledger knows the pool, or a pool
+	// deleted in between would stay registered.
+	if controllerutil.AddFinalizer(p.pool, ipamv1alpha1.FinalizerPool) {
+		return nil
+	}
+	err := p.enter(ctx)
+	var refusal *outcome.Refusal
+	if errors.As(err, &refusal) {
+		p.refuse(ctx, refusal)
+		return nil
+	}
+	if err != nil {
+		p.fail(ctx, err)
+		return err
+	}
+	return p.report(ctx)
+}
+
+// enter makes the ledger's pool what the spec says.
+func (p *pass) enter(ctx context.Context) error {
+	if p.pool.Spec.Slices != nil {
+		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "spec.slices is not served by this version; leave it out"}
+	}
+	entered, known := p.ledger.Pool(p.id)
+	if !known {
+		var err error
+		if entered, err = p.place(ctx); err != nil {
+			return err
+		}
+		log.FromContext(ctx).Info("pool entered", "prefix", entered.CIDR)
+	}
+	excluded, err := excluded(entered.CIDR, p.pool.Spec)
+	if err != nil {
+		return err
+	}
+	return p.ledger.Exclude(ctx, p.id, excluded)
+}
+
+// place gives a new pool its CIDR: its own, or one carved from its parent.
+func (p *pass) place(ctx context.Context) (allocator.Pool, error) {
+	if p.pool.Spec.ParentPoolRef != nil {
+		return p.carve(ctx)
+	}
+	cidr, err := netip.ParsePrefix(string(p.pool.Spec.CIDR))
+	if err != nil {
+		return allocator.Pool{}, fmt.Errorf("spec.cidr: %w", err)
+	}
+	entered, err := p.ledger.Register(ctx, p.entry(cidr))
+	var overlap *allocator.OverlapError
+	if errors.As(err, &overlap) {
+		return allocator.Pool{}, &outcome.Refusal{
+			Reason: ipamv1alpha1.ReasonOverlap,
+			Message: fmt.Sprintf("%s overlaps pool %q (%s); use a CIDR of its own, or one addressDomain for both pools",
+				cidr, overlap.With.Name, overlap.With.CIDR),
+		}
+	}
+	return entered, err
+}
+
+// entry is the pool as the ledger knows it.
+func (p *pass) entry(cidr netip.Prefix) allocator.Pool {
+	return allocator.Pool{
+		ID:      p.id,
+		Cluster: p.owner.Cluster,
+		Name:    p.pool.Name,
+		Space:   domainSpace(p.owner.Cluster, p.pool.Spec.AddressDomain),
+		CIDR:    cidr,
+	}
+}
+
+// retire takes a deleted pool out of the ledger. While it is in use it stays.
+func (p *pass) retire(ctx context.Context) error {
+	p.ledger.Withdraw(allocator.ClaimID(p.id))
+	if !controllerutil.ContainsFinalizer(p.pool, ipamv1alpha1.FinalizerPool) {
+		return nil
+	}
+	err := p.ledger.Retire(ctx, p.id)
+	if errors.Is(err, allocator.ErrPoolInUse) {
+		return p.reportUse(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("retire pool %s: %w", p.pool.Name, err)
+	}
+	controllerutil.RemoveFinalizer(p.pool, ipamv1alpha1.FinalizerPool)
+	log.FromContext(ctx).Info("pool retired", "prefix", p.pool.Status.AllocatedCIDR)
+	return nil
+}
+
+// refuse records why the pool has no CIDR, with an event when that is news.
+func (p *pass) refuse(ctx context.Context, refusal *outcome.Refusal) {
+	if outcome.Changed(p.pool.Status.Conditions, refusal) {
+		p.warn(refusal)
+		log.FromContext(ctx).Info("pool refused", "reason", refusal.Reason, "message", refusal.Message)
+	}
+	refused(p.pool, refusal)
+}
+
+// fail records a fault that is being retried. A shutdown is none.
+func (p *pass) fail(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		refused(p.pool, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()})
+	}
+}

@@ -1,0 +1,129 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/resolve"
+)
+
+// named bounds how many holders the condition InUse names.
+const named = 10
+
+// report sets the status of a pool that the ledger knows.
+func (p *pass) report(ctx context.Context) error {
+	entered, ok := p.ledger.Pool(p.id)
+	capacity, known := p.ledger.Capacity(p.id)
+	if !ok || !known {
+		return fmt.Errorf("pool %s is not in the ledger", p.pool.Name)
+	}
+	succeeded(p.pool, entered, capacity)
+	return p.reportUse(ctx)
+}
+
+// succeeded sets the figures of a pool.
+func succeeded(pool *ipamv1alpha1.IPPool, entered allocator.Pool, capacity allocator.Capacity) {
+	status := &pool.Status
+	status.Phase = ipamv1alpha1.PoolReady
+	if capacity.Available.Sign() == 0 {
+		status.Phase = ipamv1alpha1.PoolExhausted
+	}
+	status.AllocatedCIDR = entered.CIDR.String()
+	status.IPFamily = resolve.Family(entered.CIDR)
+	status.Capacity = &ipamv1alpha1.PoolCapacity{
+		Total:     capacity.Total.String(),
+		Allocated: capacity.Allocated.String(),
+		Available: capacity.Available.String(),
+	}
+	status.UtilizationPercent = ptr.To(percent(capacity))
+	status.LargestFreePrefix = nil
+	if capacity.LargestFree >= 0 {
+		status.LargestFreePrefix = ptr.To(int32(capacity.LargestFree)) //nolint:gosec // at most 128
+	}
+	status.ObservedGeneration = pool.Generation
+	outcome.Succeed(&status.Conditions, pool.Generation, "holds "+status.AllocatedCIDR)
+}
+
+// percent is the share of the addresses that is taken, with four decimals.
+func percent(c allocator.Capacity) float64 {
+	share, _ := new(big.Rat).SetFrac(c.Allocated, c.Total).Float64()
+	return math.Round(share*100*1e4) / 1e4
+}
+
+// refused sets the status of a pool that has no CIDR. One that has keeps it.
+func refused(pool *ipamv1alpha1.IPPool, refusal *outcome.Refusal) {
+	status := &pool.Status
+	if status.AllocatedCIDR != "" {
+		return
+	}
+	status.Phase = ipamv1alpha1.PoolPending
+	if outcome.Stalled(refusal.Reason) || refusal.Reason == ipamv1alpha1.ReasonError {
+		status.Phase = ipamv1alpha1.PoolError
+	}
+	status.ObservedGeneration = pool.Generation
+	outcome.Refuse(&status.Conditions, pool.Generation, refusal)
+}
+
+// reportUse sets the condition InUse, which admission reads to refuse a deletion.
+func (p *pass) reportUse(ctx context.Context) error {
+	condition := metav1.Condition{
+		Type:               ipamv1alpha1.ConditionInUse,
+		Status:             metav1.ConditionFalse,
+		Reason:             string(ipamv1alpha1.ReasonUnused),
+		Message:            "the pool holds no block",
+		ObservedGeneration: p.pool.Generation,
+	}
+	capacity, _ := p.ledger.Capacity(p.id)
+	if capacity.Blocks > 0 {
+		page, err := p.ledger.List(ctx, allocator.ListOptions{Pool: p.id, Limit: 8 * named})
+		if err != nil {
+			return fmt.Errorf("list the blocks of pool %s: %w", p.pool.Name, err)
+		}
+		condition.Status = metav1.ConditionTrue
+		condition.Reason = string(ipamv1alpha1.ReasonInUse)
+		condition.Message = use(page.Blocks, capacity.Blocks, p.owner.Cluster)
+	}
+	meta.SetStatusCondition(&p.pool.Status.Conditions, condition)
+	return nil
+}
+
+// use says who holds a pool: up to ten holders of its own workspace by name,
+// everybody else by number.
+func use(blocks []allocator.Block, total int, own allocator.ClusterName) string {
+	var names []string
+	for _, b := range blocks {
+		if b.Holder.Cluster == own && len(names) < named {
+			names = append(names, holderName(b.Holder))
+		}
+	}
+	slices.Sort(names)
+	if others := total - len(names); others > 0 {
+		names = append(names, fmt.Sprintf("%d more", others))
+	}
+	return fmt.Sprintf("the pool holds %d blocks: %s", total, strings.Join(names, ", "))
+}
+
+func holderName(h allocator.Holder) string {
+	if h.Namespace == "" {
+		return "pool " + h.Name
+	}
+	return "claim " + h.Namespace + "/" + h.Name
+}
+
+// warn emits the event of a refusal. Success has none: it is in the status.
+func (p *pass) warn(refusal *outcome.Refusal) {
+	p.cluster.GetEventRecorder(component).
+		Eventf(p.pool, nil, corev1.EventTypeWarning, string(refusal.Reason), "Allocate", "%s", refusal.Message)
+}

@@ -1,0 +1,151 @@
+package release
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/live"
+)
+
+// Ledger is what a release needs of the allocator.
+type Ledger interface {
+	Lookup(ctx context.Context, claim allocator.ClaimID) (allocator.Block, bool, error)
+	Retain(ctx context.Context, claim allocator.ClaimID) (allocator.Block, bool, error)
+	Release(ctx context.Context, claim allocator.ClaimID) error
+	Drain(ctx context.Context, pool allocator.PoolID) error
+}
+
+// Oracle answers whether the holder of a block still exists.
+type Oracle interface {
+	Holder(ctx context.Context, h allocator.Holder) (live.Answer, error)
+}
+
+// Controller settles hints. It is safe for concurrent use.
+type Controller struct {
+	ledger  Ledger
+	oracle  Oracle
+	clock   clock.PassiveClock
+	queue   workqueue.TypedRateLimitingInterface[allocator.Holder]
+	absence time.Duration
+
+	mu       sync.Mutex
+	policies map[allocator.ClaimID]ipamv1alpha1.ReclaimPolicy // of claims last seen deleted
+	absent   map[allocator.ClusterName]time.Time              // since when a workspace is seen unbound
+	departed map[allocator.ClusterName]bool                   // workspaces whose binding was seen to go
+}
+
+// Options configure a Controller.
+type Options struct {
+	Ledger Ledger
+	Oracle Oracle
+	// Workers that settle hints side by side. Default 32.
+	Workers int
+	// Absence is how far apart the two looks must be that find a workspace
+	// unbound. Default 2 s.
+	Absence time.Duration
+	// Clock defaults to the real one.
+	Clock clock.PassiveClock
+}
+
+// New makes a Controller and has mgr run it.
+func New(mgr manager.Manager, opts Options) (*Controller, error) {
+	if opts.Workers == 0 {
+		opts.Workers = 32
+	}
+	if opts.Absence == 0 {
+		opts.Absence = 2 * time.Second
+	}
+	if opts.Clock == nil {
+		opts.Clock = clock.RealClock{}
+	}
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[allocator.Holder](50*time.Millisecond, time.Minute)
+	c := &Controller{
+		ledger:   opts.Ledger,
+		oracle:   opts.Oracle,
+		clock:    opts.Clock,
+		absence:  opts.Absence,
+		queue:    workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[allocator.Holder]{Name: "release"}),
+		policies: map[allocator.ClaimID]ipamv1alpha1.ReclaimPolicy{},
+		absent:   map[allocator.ClusterName]time.Time{},
+		departed: map[allocator.ClusterName]bool{},
+	}
+	_, err := controller.NewTyped("release", mgr, controller.TypedOptions[allocator.Holder]{
+		Reconciler:              c,
+		MaxConcurrentReconciles: opts.Workers,
+		NewQueue: func(string, workqueue.TypedRateLimiter[allocator.Holder]) workqueue.TypedRateLimitingInterface[allocator.Holder] {
+			return c.queue // made before the manager starts, so that no hint is lost
+		},
+	})
+	return c, err
+}
+
+// Deleted hints that a claim was seen deleted, and with which policy.
+func (c *Controller) Deleted(h allocator.Holder, policy ipamv1alpha1.ReclaimPolicy) {
+	c.mu.Lock()
+	c.policies[h.Claim] = policy
+	c.mu.Unlock()
+	c.queue.Add(h)
+}
+
+// Suspect hints that the holder of a block may be gone.
+func (c *Controller) Suspect(h allocator.Holder) {
+	c.queue.Add(h)
+}
+
+// Departed notes that a workspace's binding was seen to go. Its blocks still
+// have to be hinted at, one by one.
+func (c *Controller) Departed(cluster allocator.ClusterName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.departed[cluster] = true
+}
+
+// Arrived notes that a workspace is bound (again).
+func (c *Controller) Arrived(cluster allocator.ClusterName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.departed, cluster)
+	delete(c.absent, cluster)
+}
+
+// unboundTwice says whether the workspace was found unbound before, long enough ago.
+func (c *Controller) unboundTwice(cluster allocator.ClusterName) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	since, ok := c.absent[cluster]
+	if !ok {
+		c.absent[cluster] = c.clock.Now()
+		return false
+	}
+	return c.clock.Since(since) >= c.absence
+}
+
+func (c *Controller) hasDeparted(cluster allocator.ClusterName) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.departed[cluster]
+}
+
+// policy is the reclaim policy that counts: that of the last object seen, else the recorded one.
+func (c *Controller) policy(block allocator.Block) ipamv1alpha1.ReclaimPolicy {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p, ok := c.policies[block.Holder.Claim]; ok && p != "" {
+		return p
+	}
+	return ipamv1alpha1.ReclaimPolicy(block.Policy)
+}
+
+func (c *Controller) forget(claim allocator.ClaimID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.policies, claim)
+}

@@ -1,0 +1,15 @@
+// Package release gives blocks back when the claims that held them are gone.
+//
+// Claims carry no finalizer: one could wedge a tenant's workspace, and costs a
+// write. So a deletion is learnt in many ways (an event, a workspace that left,
+// a sweep), all of them hints. A hint names the holder of a block and is put on
+// a queue of its own, which needs no engaged cluster and outlives the
+// workspace's engagement:
+//
+//	hint ──▶ ask live ──▶ alive: nothing
+//	                  ──▶ gone: delete or retain the record, then the block
+//	                  ──▶ unbound, twice: free the block (the record went with the binding)
+//	                  ──▶ unknown: ask again later
+//
+// Nothing is freed on a hint alone.
+package release

@@ -1,0 +1,110 @@
+package resolve_test
+
+import (
+	"slices"
+	"testing"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/resolve"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+func TestResolve_ByPool(t *testing.T) {
+	w := world{pools: map[directory.Workspace][]*ipamv1alpha1.IPPool{
+		web: {
+			ready(gen.Pool("own", gen.Lengths{Min: 20, Max: 28}, gen.Label("tier", "gold"))),
+			ready(gen.Pool("only26", gen.Lengths{Min: 26, Max: 26})),
+			ready(gen.Pool("six", gen.CIDR("2001:db8::/32"))),
+			gen.Pool("waiting"),
+		},
+		db: {
+			ready(gen.Pool("lent", isShared, gen.Consumers{"root:acme:*"}, gen.Label("tier", "gold"))),
+			ready(gen.Pool("kept", isShared, gen.Consumers{"root:other:*"}, gen.Label("tier", "gold"))),
+			ready(gen.Pool("private", gen.Label("tier", "gold"))),
+		},
+		platform: {ready(gen.Pool("platform", isPlatform))},
+	}}
+	selectIn := func(path string) *ipamv1alpha1.IPClaim {
+		claim := gen.Claim("x", gen.Selecting("tier", "gold"), gen.Length(24))
+		claim.Spec.PoolSelector.ProjectRef = &ipamv1alpha1.ProjectRef{Name: path}
+		return claim
+	}
+	for _, tt := range []struct {
+		name   string
+		claim  *ipamv1alpha1.IPClaim
+		want   []string
+		reason ipamv1alpha1.Reason
+	}{
+		{"of the own workspace", gen.Claim("x", gen.FromPool("own"), gen.Length(24)), []string{"own"}, ""},
+		{"of the own workspace by its path", gen.Claim("x", gen.FromPoolIn("root:acme:web", "own"), gen.Length(24)), []string{"own"}, ""},
+		{"the only length of the pool", gen.Claim("x", gen.FromPool("only26")), []string{"only26"}, ""},
+		{"no length", gen.Claim("x", gen.FromPool("own")), nil, ipamv1alpha1.ReasonPrefixLengthRejected},
+		{"out of bounds", gen.Claim("x", gen.FromPool("own"), gen.Length(29)), nil, ipamv1alpha1.ReasonPrefixLengthRejected},
+		{"larger than the pool", gen.Claim("x", gen.FromPool("six"), gen.Length(31)), nil, ipamv1alpha1.ReasonPrefixLengthRejected},
+		{"the wrong family", gen.Claim("x", gen.FromPool("own"), gen.Length(24), v6), nil, ipamv1alpha1.ReasonFamilyMismatch},
+		{"no such pool", gen.Claim("x", gen.FromPool("nope"), gen.Length(24)), nil, ipamv1alpha1.ReasonPoolNotFound},
+		{"not ready", gen.Claim("x", gen.FromPool("waiting"), gen.Length(24)), nil, ipamv1alpha1.ReasonPoolNotFound},
+		{"shared with it", gen.Claim("x", gen.FromPoolIn("root:acme:db", "lent"), gen.Length(24)), []string{"lent"}, ""},
+		{"shared with others", gen.Claim("x", gen.FromPoolIn("root:acme:db", "kept"), gen.Length(24)), nil, ipamv1alpha1.ReasonPoolNotFound},
+		{"private of another", gen.Claim("x", gen.FromPoolIn("root:acme:db", "private"), gen.Length(24)), nil, ipamv1alpha1.ReasonPoolNotFound},
+		{"a platform pool serves through classes only", gen.Claim("x", gen.FromPoolIn("root:ipam", "platform"), gen.Length(24)), nil, ipamv1alpha1.ReasonPoolNotFound},
+		{"no such workspace", gen.Claim("x", gen.FromPoolIn("root:nope", "own"), gen.Length(24)), nil, ipamv1alpha1.ReasonPoolNotFound},
+		{"by label", gen.Claim("x", gen.Selecting("tier", "gold"), gen.Length(24)), []string{"own"}, ""},
+		{"by a label that none has", gen.Claim("x", gen.Selecting("tier", "tin"), gen.Length(24)), nil, ipamv1alpha1.ReasonPoolNotFound},
+		{"by label elsewhere, what is lent", selectIn("root:acme:db"), []string{"lent"}, ""},
+		{"a host", gen.Claim("x", gen.FromPool("six"), gen.Address("2001:db8::1")), []string{"six"}, ""},
+		{"an address elsewhere", gen.Claim("x", gen.FromPool("six"), gen.Address("2001:db9::1")), nil, ipamv1alpha1.ReasonAddressOutOfRange},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			plan, err := query(web, tt.claim).Resolve(w)
+			checkReason(t, err, tt.reason)
+			if got := pools(plan); !slices.Equal(got, tt.want) {
+				t.Errorf("candidates = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// What may not be used must not be told from what does not exist.
+func TestResolve_RefusalsDoNotLeak(t *testing.T) {
+	w := world{
+		classes: []*ipamv1alpha1.IPClass{gen.Class("secret", isShared, gen.Consumers{"root:other"})},
+		pools: map[directory.Workspace][]*ipamv1alpha1.IPPool{
+			db:       {ready(gen.Pool("secret"))},
+			platform: {ready(gen.Pool("secret", isPlatform))},
+		},
+	}
+	for _, claim := range []*ipamv1alpha1.IPClaim{
+		gen.Claim("x", gen.OfClass("secret")),
+		gen.Claim("x", gen.FromPoolIn("root:acme:db", "secret"), gen.Length(24)),
+		gen.Claim("x", gen.FromPoolIn("root:ipam", "secret"), gen.Length(24)),
+	} {
+		_, forbidden := query(web, claim).Resolve(w)
+		_, missing := query(web, claim).Resolve(world{})
+		if forbidden == nil || missing == nil || forbidden.Error() != missing.Error() {
+			t.Errorf("forbidden: %v\nmissing:   %v", forbidden, missing)
+		}
+	}
+}
+
+func TestParentQuery(t *testing.T) {
+	w := world{pools: map[directory.Workspace][]*ipamv1alpha1.IPPool{
+		web: {ready(gen.Pool("parent", gen.Lengths{Min: 20, Max: 24})), gen.Pool("waiting")},
+	}}
+	for _, tt := range []struct {
+		name   string
+		child  *ipamv1alpha1.IPPool
+		reason ipamv1alpha1.Reason
+	}{
+		{"fits", gen.Pool("c", gen.ChildOf("parent", 24)), ""},
+		{"the parent's bounds apply", gen.Pool("c", gen.ChildOf("parent", 25)), ipamv1alpha1.ReasonPrefixLengthRejected},
+		{"no parent", gen.Pool("c", gen.ChildOf("nope", 24)), ipamv1alpha1.ReasonPoolNotFound},
+		{"a parent that waits itself", gen.Pool("c", gen.ChildOf("waiting", 24)), ipamv1alpha1.ReasonPoolNotFound},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := resolve.ParentQuery{Child: tt.child, From: web}.Resolve(w)
+			checkReason(t, err, tt.reason)
+		})
+	}
+}

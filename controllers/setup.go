@@ -1,0 +1,201 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/kcp-dev/multicluster-provider/apiexport"
+	"github.com/kcp-dev/multicluster-provider/pkg/handlers"
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	"github.com/kcp-dev/sdk/apis/core"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/catalog"
+	"github.com/kcp-ipam/ipam/controllers/claim"
+	"github.com/kcp-ipam/ipam/controllers/class"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/inbox"
+	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/pool"
+	"github.com/kcp-ipam/ipam/controllers/release"
+	"github.com/kcp-ipam/ipam/controllers/sweep"
+)
+
+// Scheme knows every kind that the controllers read or write.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, ipamv1alpha1.AddToScheme, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return scheme, nil
+}
+
+// Platform reads which workspace cfg points at, from the export that lives there.
+func Platform(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (directory.Workspace, error) {
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return directory.Workspace{}, err
+	}
+	export := &apisv1alpha2.APIExport{}
+	if err := c.Get(ctx, client.ObjectKey{Name: ipamv1alpha1.GroupName}, export); err != nil {
+		return directory.Workspace{}, fmt.Errorf("read APIExport %s (is this the platform workspace, and bootstrapped?): %w", ipamv1alpha1.GroupName, err)
+	}
+	return directory.Workspace{
+		Cluster: allocator.ClusterName(export.Annotations["kcp.io/cluster"]),
+		Path:    export.Annotations[core.LogicalClusterPathAnnotationKey],
+	}, nil
+}
+
+// Options configure the controllers. All fields but Workers and Manager are required.
+type Options struct {
+	// Config reaches the platform workspace.
+	Config *rest.Config
+	// Scheme is that of Scheme.
+	Scheme *runtime.Scheme
+	// Directory knows the platform.
+	Directory *directory.Directory
+	// Inbox is what the ledger reports to.
+	Inbox *inbox.Inbox
+	// Ledger is open.
+	Ledger *allocator.Allocator
+	// Workers that look at claims side by side. Default 64.
+	Workers int
+	// Manager options: metrics, probes, leader election.
+	Manager manager.Options
+}
+
+// New makes a manager that runs all controllers.
+func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
+	provider, err := apiexport.New(opts.Config, ipamv1alpha1.GroupName, apiexport.Options{
+		Scheme:   opts.Scheme,
+		Handlers: handlers.Handlers{opts.Directory},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("provider: %w", err)
+	}
+	opts.Manager.Scheme = opts.Scheme
+	mgr, err := mcmanager.New(opts.Config, provider, opts.Manager)
+	if err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
+	}
+	reader, err := live.NewReader(live.Options{
+		Config:   opts.Config,
+		Slice:    ipamv1alpha1.GroupName,
+		Platform: opts.Directory.Platform().Cluster,
+		Scheme:   opts.Scheme,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := index(ctx, mgr); err != nil {
+		return nil, err
+	}
+	if err := addControllers(mgr, reader, opts); err != nil {
+		return nil, err
+	}
+	return mgr, addChecks(mgr, reader, opts.Ledger)
+}
+
+// index adds the field indexes of the catalog to platform and tenants.
+func index(ctx context.Context, mgr mcmanager.Manager) error {
+	for _, indexer := range []client.FieldIndexer{mgr.GetFieldIndexer(), mgr.GetLocalManager().GetFieldIndexer()} {
+		if err := indexer.IndexField(ctx, &ipamv1alpha1.IPPool{}, catalog.ByClass, catalog.IndexPoolByClass); err != nil {
+			return fmt.Errorf("index pools by class: %w", err)
+		}
+	}
+	if err := mgr.GetLocalManager().GetFieldIndexer().
+		IndexField(ctx, &ipamv1alpha1.IPClass{}, catalog.ByDefault, catalog.IndexClassByDefault); err != nil {
+		return fmt.Errorf("index default classes: %w", err)
+	}
+	return nil
+}
+
+func addControllers(mgr mcmanager.Manager, reader *live.Reader, opts Options) error {
+	known := &catalog.Catalog{Clusters: mgr, Directory: opts.Directory, Rooms: opts.Ledger}
+	releases, err := release.New(mgr.GetLocalManager(), release.Options{Ledger: opts.Ledger, Oracle: reader})
+	if err != nil {
+		return fmt.Errorf("release controller: %w", err)
+	}
+	departures := &departures{Controller: releases, swept: make(chan allocator.ClusterName, 1024)}
+	opts.Directory.Observe(departures)
+	if err := claim.Setup(mgr, claim.Options{
+		Ledger: opts.Ledger, Releases: releases, Catalog: known, Directory: opts.Directory,
+		Queue: opts.Inbox.Claims, Workers: opts.Workers,
+	}); err != nil {
+		return fmt.Errorf("claim controller: %w", err)
+	}
+	if err := pool.Setup(mgr, pool.Options{
+		Ledger: opts.Ledger, Catalog: known, Directory: opts.Directory, Queue: opts.Inbox.Pools,
+	}); err != nil {
+		return fmt.Errorf("pool controller: %w", err)
+	}
+	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: known, Directory: opts.Directory}); err != nil {
+		return fmt.Errorf("class controller: %w", err)
+	}
+	return mgr.GetLocalManager().Add(&sweep.Sweeper{
+		Ledger: opts.Ledger, Releases: releases, Clusters: mgr, Directory: opts.Directory, Departed: departures.swept,
+	})
+}
+
+// departures tells the releases who comes and goes, and has the blocks of who
+// went swept.
+type departures struct {
+	*release.Controller
+	swept chan allocator.ClusterName
+}
+
+// Departed implements directory.Observer.
+func (d *departures) Departed(cluster allocator.ClusterName) {
+	d.Controller.Departed(cluster)
+	select {
+	case d.swept <- cluster:
+	default: // many leave at once; the next sweep finds their blocks
+	}
+}
+
+// addChecks makes the manager healthy while the ledger is, and ready when the
+// endpoints were read: there may be none, but that must be known.
+func addChecks(mgr mcmanager.Manager, reader *live.Reader, ledger *allocator.Allocator) error {
+	var known atomic.Bool
+	if err := mgr.GetLocalManager().Add(manager.RunnableFunc(func(ctx context.Context) error {
+		err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+			_, err := reader.Endpoints(ctx)
+			known.Store(err == nil)
+			return err == nil, nil
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	})); err != nil {
+		return err
+	}
+	if err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("ledger", func(*http.Request) error { return ledger.Healthy() }); err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("endpoints", func(*http.Request) error {
+		if !known.Load() {
+			return fmt.Errorf("the endpoints of APIExport %s were not read yet", ipamv1alpha1.GroupName)
+		}
+		return nil
+	})
+}
