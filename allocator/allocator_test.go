@@ -1,0 +1,173 @@
+package allocator
+
+import (
+	"math/big"
+	"net/netip"
+	"runtime"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// ledger is an etcd and an Allocator on it, for one test.
+type ledger struct {
+	*Allocator
+	t    *testing.T
+	etcd *etcdtest.Etcd
+}
+
+func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
+
+func newLedger(t *testing.T, options ...func(*Options)) *ledger {
+	t.Helper()
+	l := &ledger{t: t, etcd: etcdtest.New(t)}
+	l.Allocator = l.open(options...)
+	return l
+}
+
+// open opens another Allocator on the same ledger.
+func (l *ledger) open(options ...func(*Options)) *Allocator {
+	l.t.Helper()
+	o := Options{MaxTxnOps: l.etcd.MaxTxnOps()}
+	for _, set := range options {
+		set(&o)
+	}
+	a, err := Open(l.t.Context(), l.etcd.Client(), o)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			l.t.Error(err)
+		}
+	})
+	return a
+}
+
+// pool registers a root pool of the workspace "platform".
+func (l *ledger) pool(id PoolID, cidr string) Pool {
+	l.t.Helper()
+	p, err := l.Register(l.t.Context(), Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr)})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return p
+}
+
+// request asks for a block of a length for a claim.
+func request(pool PoolID, claim string, length int) Request {
+	return Request{Pool: pool, Length: length, Holder: Holder{
+		Claim: ClaimID(claim), Cluster: "tenant", Namespace: "default", Name: claim,
+	}}
+}
+
+// bind binds, and fails the test if that fails.
+func (l *ledger) bind(r Request) Block {
+	l.t.Helper()
+	b, err := l.Bind(l.t.Context(), r)
+	if err != nil {
+		l.t.Fatalf("bind %s: %v", r.Holder.Claim, err)
+	}
+	return b
+}
+
+// sameAsLedger fails the test unless memory holds what the ledger holds, no more and
+// no less, in every pool. Nothing may be under way.
+func (l *ledger) sameAsLedger(allocators ...*Allocator) []etcdtest.Record {
+	l.t.Helper()
+	blocks := etcdtest.CheckLedger(l.t, l.etcd.Client(), defaultPrefix)
+	for i, a := range append(allocators, l.Allocator) {
+		a.catchUp(l.t)
+		for p := range a.Pools() {
+			c, _ := a.Capacity(p.ID)
+			want := newTally(p, blocks)
+			if got := (tally{c.Blocks, c.Allocated.String()}); got != want {
+				l.t.Errorf("allocator %d, pool %s: has %v, want %v", i, p.ID, got, want)
+			}
+		}
+	}
+	return blocks
+}
+
+// tally is a pool's blocks and allocated addresses.
+type tally struct {
+	blocks    int
+	allocated string
+}
+
+// newTally counts in the slowest way: it fills an index with what there is.
+func newTally(p Pool, blocks []etcdtest.Record) tally {
+	x := index.New(p.CIDR)
+	for _, prefix := range p.Excluded {
+		x.Exclude(prefix)
+	}
+	own := 0
+	for _, b := range blocks {
+		if b.Space != string(p.Space) {
+			continue
+		}
+		x.Take(b.Prefix)
+		if b.Pool == string(p.ID) {
+			own++
+		}
+	}
+	return tally{own, new(big.Int).Sub(x.Total(), x.Available()).String()}
+}
+
+// catchUp waits until the allocator knows everything written so far.
+func (a *Allocator) catchUp(t *testing.T) {
+	t.Helper()
+	key := string(a.keys) + "/test"
+	resp, err := a.client.Put(t.Context(), key, "now")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.watched.wait(t.Context(), resp.Header.Revision); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.client.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// holdCommits has the next commit wait: inFlight yields when it is about to be
+// sent, and goOn lets it and all that follow through.
+func (l *ledger) holdCommits() (inFlight <-chan struct{}, goOn func()) {
+	reached, pass := make(chan struct{}, 1), make(chan struct{})
+	l.swap(func(h *hooks) {
+		h.beforeCommit = func(SpaceID) error {
+			select {
+			case reached <- struct{}{}:
+			default:
+			}
+			<-pass
+			return nil
+		}
+	})
+	return reached, func() { close(pass) }
+}
+
+// swap changes the hooks while no transaction is under way.
+func (l *ledger) swap(change func(*hooks)) {
+	change(&l.hooks)
+}
+
+// waitQueued waits until n requests are queued for a pool.
+func (l *ledger) waitQueued(id PoolID, n int) {
+	l.t.Helper()
+	p, _ := l.find(id)
+	for l.t.Context().Err() == nil {
+		p.space.lock()
+		size := p.space.queue.size
+		p.space.unlock()
+		if size >= n {
+			return
+		}
+		runtime.Gosched()
+	}
+}

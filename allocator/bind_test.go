@@ -1,0 +1,233 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kcp-ipam/ipam/allocator/index"
+)
+
+var comparePrefix = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+
+func TestBind(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	req := request("p", "c", 26)
+	req.Class, req.Policy = "gold", Retain
+
+	got := l.bind(req)
+
+	want := Block{
+		Prefix: prefix("10.0.0.0/26"), Pool: "p", Space: "p", Holder: req.Holder,
+		Class: "gold", Policy: Retain, State: Bound, BoundAt: got.BoundAt, Revision: got.Revision,
+	}
+	if diff := cmp.Diff(want, got, comparePrefix); diff != "" {
+		t.Error(diff)
+	}
+	read, ok, err := l.Lookup(t.Context(), "c")
+	if diff := cmp.Diff(got, read, comparePrefix); err != nil || !ok || diff != "" {
+		t.Error(ok, err, diff)
+	}
+	at, ok, err := l.BlockAt(t.Context(), "p", got.Prefix)
+	if diff := cmp.Diff(got, at, comparePrefix); err != nil || !ok || diff != "" {
+		t.Error(ok, err, diff)
+	}
+	l.sameAsLedger()
+}
+
+func TestBind_AgainReturnsTheSameBlock(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.pool("q", "10.1.0.0/24")
+	want := l.bind(request("p", "c", 26))
+	for i := range 3 {
+		l.bind(request("p", fmt.Sprint("other", i), 26))
+	}
+	draining := l.pool("d", "10.2.0.0/24")
+	l.bind(request("d", "last", 24))
+	if err := l.Drain(t.Context(), draining.ID); err != nil {
+		t.Fatal(err)
+	}
+	for name, req := range map[string]Request{
+		"same":                     request("p", "c", 26),
+		"another length":           request("p", "c", 27),
+		"another pool":             request("q", "c", 26),
+		"a pool that is full":      request("p", "c", 24),
+		"a pool that is draining":  request("d", "c", 26),
+		"a pool that is not there": request("gone", "c", 26),
+	} {
+		if got := l.bind(req); got != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+	l.sameAsLedger()
+}
+
+func TestBind_Refusals(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.pool("d", "10.2.0.0/24")
+	l.bind(request("p", "c", 25))
+	l.bind(request("d", "keeps it", 25))
+	if err := l.Drain(t.Context(), "d"); err != nil {
+		t.Fatal(err)
+	}
+	exact := func(p string) Request {
+		r := request("p", "x", 0)
+		r.Exact = prefix(p)
+		return r
+	}
+	for name, tc := range map[string]struct {
+		req  Request
+		want error
+	}{
+		"no pool":             {request("q", "x", 26), ErrUnknownPool},
+		"draining":            {request("d", "x", 26), ErrPoolDraining},
+		"exact, taken":        {exact("10.0.0.0/26"), ErrInUse},
+		"exact, part taken":   {exact("10.0.0.0/24"), ErrInUse},
+		"exact, outside":      {exact("10.0.1.0/26"), ErrOutOfRange},
+		"exact, larger":       {exact("10.0.0.0/16"), ErrOutOfRange},
+		"exact, other family": {exact("2001:db8::/64"), ErrOutOfRange},
+		"exact, host bits":    {exact("10.0.0.129/25"), ErrInvalid},
+		"no such length":      {request("p", "x", 33), ErrInvalid},
+		"negative length":     {request("p", "x", -1), ErrInvalid},
+		"no claim":            {request("p", "", 26), ErrInvalid},
+		"claim with a slash":  {request("p", "a/b", 26), ErrInvalid},
+	} {
+		if _, err := l.Bind(t.Context(), tc.req); !errors.Is(err, tc.want) {
+			t.Errorf("%s: got %v, want %v", name, err, tc.want)
+		}
+	}
+	l.sameAsLedger()
+}
+
+func TestBind_ExhaustedSaysWhatIsLeft(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.bind(request("p", "c", 25))
+	for _, tc := range []struct{ length, largest int }{{24, 25}, {16, 25}} {
+		_, err := l.Bind(t.Context(), request("p", "x", tc.length))
+		var exhausted *ExhaustedError
+		if !errors.As(err, &exhausted) || *exhausted != (ExhaustedError{Pool: "p", Length: tc.length, Largest: tc.largest}) {
+			t.Errorf("/%d: got %v", tc.length, err)
+		}
+	}
+	l.bind(request("p", "d", 25))
+	_, err := l.Bind(t.Context(), request("p", "x", 32))
+	if err == nil || err.Error() != "no free /32: the pool is full" {
+		t.Error(err)
+	}
+}
+
+func TestBind_ExactAndStrategies(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "2001:db8::/32")
+	exact := request("p", "exact", 0)
+	exact.Exact = prefix("2001:db8:0:1::/64")
+	least, best := request("p", "least", 64), request("p", "best", 64)
+	least.Strategy, best.Strategy = index.LeastUtilized, index.BestFit
+	for _, tc := range []struct {
+		req  Request
+		want string
+	}{
+		{exact, "2001:db8:0:1::/64"},
+		{least, "2001:db8:8000::/64"},
+		{request("p", "first", 64), "2001:db8::/64"},
+		{best, "2001:db8:8000:1::/64"},
+	} {
+		if got := l.bind(tc.req); got.Prefix != prefix(tc.want) {
+			t.Errorf("%s: got %s, want %s", tc.req.Holder.Claim, got.Prefix, tc.want)
+		}
+	}
+	l.sameAsLedger()
+}
+
+// A caller that gives up in the queue leaves nothing, and one that gives up
+// during the transaction finds its block again.
+func TestBind_Cancelled(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	inFlight, goOn := l.holdCommits()
+
+	sent, cancelSent := context.WithCancel(t.Context())
+	queued, cancelQueued := context.WithCancel(t.Context())
+	results := make(chan error, 2)
+	bind := func(ctx context.Context, claim string) {
+		_, err := l.Bind(ctx, request("p", claim, 26))
+		results <- err
+	}
+	go bind(sent, "sent")
+	<-inFlight
+	go bind(queued, "queued")
+	l.waitQueued("p", 1)
+	cancelSent()
+	cancelQueued()
+	for range 2 {
+		if err := <-results; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	goOn()
+
+	block := l.bind(request("p", "sent", 26))
+	if _, ok, err := l.Lookup(t.Context(), "queued"); ok || err != nil {
+		t.Error("a withdrawn request was bound", err)
+	}
+	blocks := l.sameAsLedger()
+	if len(blocks) != 1 || blocks[0].Prefix != block.Prefix {
+		t.Error(blocks)
+	}
+}
+
+func TestBind_FullQueueRefuses(t *testing.T) {
+	l := newLedger(t, func(o *Options) { o.QueueLimit = 1 })
+	l.pool("p", "10.0.0.0/24")
+	inFlight, goOn := l.holdCommits()
+	done := make(chan error, 2)
+	bind := func(claim string) {
+		_, err := l.Bind(t.Context(), request("p", claim, 26))
+		done <- err
+	}
+	go bind("sent")
+	<-inFlight
+	go bind("queued")
+	l.waitQueued("p", 1)
+	if _, err := l.Bind(t.Context(), request("p", "too many", 26)); !errors.Is(err, ErrBusy) {
+		t.Error(err)
+	}
+	goOn()
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestRestart_SameAnswers(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	want := l.bind(request("p", "c", 26))
+	id := l.LedgerID()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l.etcd.Stop()
+	l.etcd.Start()
+	l.Allocator = l.open()
+
+	if l.LedgerID() != id {
+		t.Error("another ledger")
+	}
+	if got := l.bind(request("p", "c", 26)); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := l.bind(request("p", "d", 26)); got.Prefix != prefix("10.0.0.64/26") {
+		t.Error(got.Prefix)
+	}
+	l.sameAsLedger()
+}

@@ -1,0 +1,134 @@
+package etcdtest
+
+import (
+	"context"
+	"encoding/json"
+	"net/netip"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Record is a block as it lies in the ledger.
+type Record struct {
+	Key    string
+	Space  string
+	Prefix netip.Prefix
+	Pool   string
+	Claim  string
+	State  string
+}
+
+// CheckLedger reads a ledger key by key, sharing no code with what wrote it, and
+// fails the test if one of these does not hold:
+//
+//	I1  no two blocks of a space overlap, unless both are disputed
+//	I2  there is a block for each claim, and a claim for each block
+//	I3  a claim has one block at most
+//	and a block lies in its pool, whose space has a head
+//
+// It returns the blocks in the order of their keys.
+func CheckLedger(t testing.TB, client *clientv3.Client, prefix string) []Record {
+	t.Helper()
+	resp, err := client.Get(context.Background(), prefix+"/", clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := rawLedger{t: t, values: map[string]map[string]any{}}
+	for _, kv := range resp.Kvs {
+		l.add(strings.TrimPrefix(string(kv.Key), prefix+"/"), kv.Value)
+	}
+	l.check()
+	return l.blocks
+}
+
+type rawLedger struct {
+	t      testing.TB
+	values map[string]map[string]any
+	blocks []Record
+}
+
+func (l *rawLedger) add(key string, value []byte) {
+	l.t.Helper()
+	var v map[string]any
+	if err := json.Unmarshal(value, &v); err != nil {
+		l.t.Fatalf("%s: %v", key, err)
+	}
+	l.values[key] = v
+	parts := strings.Split(key, "/")
+	if parts[0] != "spaces" || parts[2] != "blocks" {
+		return
+	}
+	l.blocks = append(l.blocks, Record{
+		Key: key, Space: parts[1], Prefix: readPrefix(l.t, parts[3]),
+		Pool: v["pool"].(string), Claim: v["claim"].(string), State: v["state"].(string),
+	})
+}
+
+// readPrefix reads 010.000.000.000-08 or 2001:0db8:…-032.
+func readPrefix(t testing.TB, s string) netip.Prefix {
+	t.Helper()
+	addr, length, _ := strings.Cut(s, "-")
+	if !strings.Contains(addr, ":") {
+		octets := strings.Split(addr, ".")
+		for i := range octets {
+			octets[i] = trimZeros(octets[i])
+		}
+		addr = strings.Join(octets, ".")
+	}
+	p, err := netip.ParsePrefix(addr + "/" + trimZeros(length))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func trimZeros(s string) string {
+	if s = strings.TrimLeft(s, "0"); s == "" {
+		return "0"
+	}
+	return s
+}
+
+func (l *rawLedger) check() {
+	l.t.Helper()
+	holder := map[string]string{}
+	for i, b := range l.blocks {
+		for _, other := range l.blocks[:i] {
+			if b.Space == other.Space && b.Prefix.Overlaps(other.Prefix) && (b.State != "disputed" || other.State != "disputed") {
+				l.t.Errorf("I1: %s (claim %s) overlaps %s (claim %s)", b.Key, b.Claim, other.Key, other.Claim)
+			}
+		}
+		claim := l.values["claims/"+b.Claim]
+		if claim == nil || claim["space"] != b.Space || claim["prefix"] != b.Prefix.String() {
+			l.t.Errorf("I2: %s is of claim %s, whose key says %v", b.Key, b.Claim, claim)
+		}
+		if other, twice := holder[b.Claim]; twice {
+			l.t.Errorf("I3: claim %s has %s and %s", b.Claim, other, b.Key)
+		}
+		holder[b.Claim] = b.Key
+		l.checkPool(b)
+	}
+	for key := range l.values {
+		if id, ok := strings.CutPrefix(key, "claims/"); ok && holder[id] == "" {
+			l.t.Errorf("I2: claim %s has no block", id)
+		}
+	}
+}
+
+func (l *rawLedger) checkPool(b Record) {
+	l.t.Helper()
+	pool := l.values["pools/"+b.Pool]
+	if pool == nil {
+		l.t.Errorf("%s is of pool %s, which is not registered", b.Key, b.Pool)
+		return
+	}
+	cidr := netip.MustParsePrefix(pool["cidr"].(string))
+	if pool["space"] != b.Space || !cidr.Contains(b.Prefix.Addr()) || b.Prefix.Bits() < cidr.Bits() {
+		l.t.Errorf("%s does not lie in its pool %s, %v", b.Key, b.Pool, pool)
+	}
+	if l.values["spaces/"+b.Space+"/head"] == nil {
+		l.t.Errorf("space %s has blocks and no head", b.Space)
+	}
+}

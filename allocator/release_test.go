@@ -1,0 +1,85 @@
+package allocator
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestRelease_Twice(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.bind(request("p", "c", 24))
+	for range 2 {
+		if err := l.Release(t.Context(), "c"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := l.bind(request("p", "d", 24)); got.Prefix != prefix("10.0.0.0/24") {
+		t.Error(got)
+	}
+	l.sameAsLedger()
+}
+
+func TestReleaseIf_OnlyAsGiven(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	old := l.bind(request("p", "c", 26))
+	kept, ok, err := l.Retain(t.Context(), "c")
+	if err != nil || !ok || kept.State != Retained || kept.Revision == old.Revision {
+		t.Fatal(kept, ok, err)
+	}
+	if err := l.ReleaseIf(t.Context(), old); !errors.Is(err, ErrChanged) {
+		t.Error("freed a block that had changed:", err)
+	}
+	if err := l.ReleaseIf(t.Context(), kept); err != nil {
+		t.Error(err)
+	}
+	if err := l.ReleaseIf(t.Context(), kept); !errors.Is(err, ErrChanged) {
+		t.Error("freed a block twice:", err)
+	}
+	l.bind(request("p", "d", 26))
+	if err := l.ReleaseIf(t.Context(), kept); !errors.Is(err, ErrChanged) {
+		t.Error("freed the block of another claim:", err)
+	}
+	if blocks := l.sameAsLedger(); len(blocks) != 1 {
+		t.Error(blocks)
+	}
+}
+
+func TestRetain(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.bind(request("p", "c", 26))
+	first, ok, err := l.Retain(t.Context(), "c")
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	second, _, err := l.Retain(t.Context(), "c")
+	if err != nil || second != first {
+		t.Error("retaining twice wrote twice:", first, second, err)
+	}
+	if got := l.bind(request("p", "c", 26)); got != first {
+		t.Error(got)
+	}
+	if _, ok, err := l.Retain(t.Context(), "nobody"); ok || err != nil {
+		t.Error(ok, err)
+	}
+}
+
+func TestSetPolicy(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	old := l.bind(request("p", "c", 26))
+	for _, policy := range []ReclaimPolicy{Delete, Retain, Retain} {
+		if err := l.SetPolicy(t.Context(), "c", policy); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, _, err := l.Lookup(t.Context(), "c")
+	if err != nil || got.Policy != Retain || got.Revision != old.Revision+1 {
+		t.Error("want one write, got", got, "from", old, err)
+	}
+	if err := l.SetPolicy(t.Context(), "nobody", Retain); err != nil {
+		t.Error(err)
+	}
+}
