@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// errMoved: the child is not as it was seen before.
+var errMoved = errors.New("child has changed")
+
 // retryRetire is the pause before a drained pool is tried again, after a fault.
 const retryRetire = time.Second
 
@@ -93,7 +96,7 @@ func (a *Allocator) Retire(ctx context.Context, id PoolID) error {
 		} else {
 			err = a.retireChild(ctx, p)
 		}
-		if !errors.Is(err, errGone) {
+		if !errors.Is(err, errMoved) {
 			break
 		}
 		err = a.confirm(ctx, id)
@@ -166,7 +169,7 @@ func (r *retire) lost(*space, results) error { return errAgain }
 func (a *Allocator) retireChild(ctx context.Context, child Pool) error {
 	p, ok := a.find(child.ID)
 	if !ok {
-		return errGone
+		return errMoved
 	}
 	s := p.space
 	s.lock()
@@ -225,5 +228,5 @@ func (r *uncarve) lost(_ *space, got results) error {
 	if got == nil || kv != nil && kv.ModRevision == r.head {
 		return errAgain
 	}
-	return errGone
+	return errMoved
 }

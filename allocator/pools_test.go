@@ -1,0 +1,365 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"testing"
+)
+
+func root(id PoolID, cidr string) Pool {
+	return Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr)}
+}
+
+func (l *ledger) carve(parent, child PoolID, length int) (Pool, error) {
+	req := request(parent, string(child), length)
+	req.Holder.Namespace = ""
+	return l.Carve(l.t.Context(), req, Pool{ID: child, Cluster: "tenant", Name: string(child)})
+}
+
+func TestRegister(t *testing.T) {
+	l := newLedger(t)
+	other := l.open()
+	p := root("p", "10.0.0.0/24")
+	p.Excluded = []netip.Prefix{prefix("10.0.0.128/25"), prefix("10.0.0.0/30"), prefix("10.0.0.0/30")}
+	first, err := l.Register(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Space != "p" || first.State != PoolOpen || fmt.Sprint(first.Excluded) != "[10.0.0.0/30 10.0.0.128/25]" {
+		t.Error(first)
+	}
+	for _, a := range []*Allocator{l.Allocator, other} {
+		again, err := a.Register(t.Context(), root("p", "10.0.0.0/24"))
+		if err != nil || fmt.Sprint(again) != fmt.Sprint(first) {
+			t.Error(again, err)
+		}
+	}
+	b, err := other.Bind(t.Context(), request("p", "c", 30))
+	if err != nil || b.Prefix != prefix("10.0.0.4/30") {
+		t.Error(b, err)
+	}
+	l.sameAsLedger(other)
+}
+
+func TestRegister_Refusals(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	elsewhere := root("p", "10.0.0.0/24")
+	elsewhere.Cluster = "tenant"
+	space := root("p", "10.0.0.0/24")
+	space.Space = "s"
+	stolen := root("q", "10.9.0.0/24")
+	stolen.Space, stolen.Cluster = "p", "tenant"
+	child := root("q", "10.9.0.0/24")
+	child.Parent = "p"
+	outside := root("q", "10.9.0.0/24")
+	outside.Excluded = []netip.Prefix{prefix("10.0.0.0/30")}
+	for name, tc := range map[string]struct {
+		pool Pool
+		want error
+	}{
+		"another CIDR":                {root("p", "10.0.0.0/25"), ErrPoolMismatch},
+		"another space":               {space, ErrPoolMismatch},
+		"another cluster":             {elsewhere, ErrPoolMismatch},
+		"the space of another tenant": {stolen, ErrPoolMismatch},
+		"host bits":                   {root("q", "10.9.0.1/24"), ErrInvalid},
+		"no CIDR":                     {Pool{ID: "q", Cluster: "platform"}, ErrInvalid},
+		"a child":                     {child, ErrInvalid},
+		"an exclusion outside":        {outside, ErrInvalid},
+		"a slash":                     {root("a/b", "10.9.0.0/24"), ErrInvalid},
+	} {
+		if _, err := l.Register(t.Context(), tc.pool); !errors.Is(err, tc.want) {
+			t.Errorf("%s: got %v, want %v", name, err, tc.want)
+		}
+	}
+	var overlap *OverlapError
+	if _, err := l.Register(t.Context(), root("q", "10.0.0.0/16")); !errors.As(err, &overlap) || overlap.With.ID != "p" {
+		t.Error(err)
+	}
+	tenant := root("q", "10.0.0.0/16")
+	tenant.Cluster = "tenant"
+	if _, err := l.Register(t.Context(), tenant); err != nil {
+		t.Error("another workspace may use the same addresses:", err)
+	}
+}
+
+// Of pools that overlap, registered at once by several allocators, one wins.
+func TestRegister_OverlapRace(t *testing.T) {
+	l := newLedger(t)
+	allocators := []*Allocator{l.Allocator, l.open(), l.open()}
+	for round := range 10 {
+		var wg sync.WaitGroup
+		errs := make([]error, 9)
+		for i := range errs {
+			wg.Go(func() {
+				id := PoolID(fmt.Sprintf("p%d-%d", round, i))
+				cidr := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(round), 0, 0}), 16+i)
+				_, errs[i] = allocators[i%3].Register(t.Context(), Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: cidr})
+			})
+		}
+		wg.Wait()
+		won := 0
+		for _, err := range errs {
+			var overlap *OverlapError
+			switch {
+			case err == nil:
+				won++
+			case !errors.As(err, &overlap):
+				t.Error(err)
+			}
+		}
+		if won != 1 {
+			t.Errorf("round %d: %d pools were registered at one CIDR", round, won)
+		}
+	}
+	l.sameAsLedger(allocators[1:]...)
+}
+
+func TestDomain_PoolsShareTheirBlocks(t *testing.T) {
+	l := newLedger(t)
+	other := l.open()
+	big, small := root("big", "10.0.0.0/16"), root("small", "10.0.0.0/24")
+	big.Space, small.Space = DomainSpace("platform", "a/b"), DomainSpace("platform", "a/b")
+	if _, err := l.Register(t.Context(), big); err != nil {
+		t.Fatal(err)
+	}
+	l.bind(request("big", "c0", 26))
+	if _, err := other.Register(t.Context(), small); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"10.0.0.64/26", "10.0.0.128/26", "10.0.0.192/26"} {
+		b, err := other.Bind(t.Context(), request("small", fmt.Sprint("s", i), 26))
+		if err != nil || b.Prefix != prefix(want) {
+			t.Error(b, err)
+		}
+	}
+	if got := l.bind(request("big", "c1", 26)); got.Prefix != prefix("10.0.1.0/26") {
+		t.Error(got)
+	}
+	l.sameAsLedger(other, l.open())
+	if c, _ := l.Capacity("small"); c.Blocks != 3 || c.Available.Sign() != 0 {
+		t.Error("a pool counts its own blocks, and lacks the room of all:", c)
+	}
+	for _, claim := range []ClaimID{"s0", "s1", "s2"} {
+		if err := l.Release(t.Context(), claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Retire(t.Context(), "small"); err != nil {
+		t.Error("the block of another pool in its CIDR does not hold a pool:", err)
+	}
+	if err := other.Retire(t.Context(), "big"); !errors.Is(err, ErrPoolInUse) {
+		t.Error(err)
+	}
+	l.sameAsLedger(other, l.open())
+}
+
+func TestExclude(t *testing.T) {
+	l := newLedger(t)
+	other := l.open()
+	l.pool("p", "10.0.0.0/24")
+	l.bind(request("p", "c", 26))
+	if err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/25")}); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.bind(request("p", "d", 26)); got.Prefix != prefix("10.0.0.128/26") {
+		t.Error(got)
+	}
+	if err := l.Release(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/26")}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := other.Bind(t.Context(), request("p", "e", 26))
+	if err != nil || b.Prefix != prefix("10.0.0.64/26") {
+		t.Error(b, err)
+	}
+	if err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.1.0.0/26")}); !errors.Is(err, ErrInvalid) {
+		t.Error(err)
+	}
+	if err := l.Exclude(t.Context(), "q", nil); !errors.Is(err, ErrUnknownPool) {
+		t.Error(err)
+	}
+	l.sameAsLedger(other)
+}
+
+func TestDrain_RetiresItselfWhenEmpty(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.bind(request("p", "c", 26))
+	for range 2 {
+		if err := l.Drain(t.Context(), "p"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.Register(t.Context(), root("q", "10.0.0.0/24")); err == nil {
+		t.Error("a draining pool has lost its CIDR")
+	}
+	other := l.open()
+	if err := other.Release(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	l.waitGone("p")
+	if _, err := l.Register(t.Context(), root("q", "10.0.0.0/24")); err != nil {
+		t.Error(err)
+	}
+	l.sameAsLedger(other)
+}
+
+// waitGone waits until a pool has left the ledger.
+func (l *ledger) waitGone(id PoolID) {
+	l.t.Helper()
+	watch := l.etcd.Client().Watch(l.t.Context(), l.keys.pool(id))
+	for {
+		resp, err := l.etcd.Client().Get(l.t.Context(), l.keys.pool(id))
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if len(resp.Kvs) == 0 {
+			return
+		}
+		<-watch
+	}
+}
+
+func TestRetire(t *testing.T) {
+	l := newLedger(t)
+	other := l.open()
+	l.pool("p", "10.0.0.0/24")
+	l.bind(request("p", "c", 26))
+	if err := other.Retire(t.Context(), "p"); !errors.Is(err, ErrPoolInUse) {
+		t.Error(err)
+	}
+	if err := l.Release(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := other.Retire(t.Context(), "p"); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := l.Bind(t.Context(), request("p", "d", 26)); !errors.Is(err, ErrUnknownPool) {
+		t.Error(err)
+	}
+	l.pool("p", "10.0.0.0/25")
+	if b, err := other.Bind(t.Context(), request("p", "d", 25)); err != nil || b.Prefix != prefix("10.0.0.0/25") {
+		t.Error(b, err)
+	}
+	l.sameAsLedger(other)
+}
+
+func TestCarve(t *testing.T) {
+	l := newLedger(t)
+	other := l.open()
+	l.pool("p", "10.0.0.0/24")
+	child, err := l.carve("p", "child", 25)
+	if err != nil || child.CIDR != prefix("10.0.0.0/25") || child.Parent != "p" {
+		t.Fatal(child, err)
+	}
+	again, err := (&ledger{Allocator: other, t: t}).carve("p", "child", 25)
+	if err != nil || fmt.Sprint(again) != fmt.Sprint(child) {
+		t.Error(again, err)
+	}
+	grandchild, err := l.carve("child", "grandchild", 26)
+	if err != nil || grandchild.CIDR != prefix("10.0.0.0/26") {
+		t.Fatal(grandchild, err)
+	}
+	b, err := other.Bind(t.Context(), request("grandchild", "c", 27))
+	if err != nil || b.Prefix != prefix("10.0.0.0/27") || b.Space != "grandchild" {
+		t.Error(b, err)
+	}
+	l.sameAsLedger(other, l.open())
+
+	if err := l.Retire(t.Context(), "child"); !errors.Is(err, ErrPoolInUse) {
+		t.Error(err)
+	}
+	if err := l.Release(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []PoolID{"grandchild", "child", "p"} {
+		if err := other.Retire(t.Context(), id); err != nil {
+			t.Error(id, err)
+		}
+	}
+	if blocks := l.sameAsLedger(other); len(blocks) != 0 {
+		t.Error(blocks)
+	}
+}
+
+func TestCarve_Refusals(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.pool("taken", "10.1.0.0/24")
+	l.bind(request("p", "claim", 25))
+	for name, tc := range map[string]struct {
+		parent, child PoolID
+		want          error
+	}{
+		"an ID that has a block": {"p", "claim", ErrPoolMismatch},
+		"an ID that is a pool":   {"p", "taken", ErrPoolMismatch},
+		"no parent":              {"q", "child", ErrUnknownPool},
+	} {
+		if _, err := l.carve(tc.parent, tc.child, 26); !errors.Is(err, tc.want) {
+			t.Errorf("%s: got %v, want %v", name, err, tc.want)
+		}
+	}
+	var exhausted *ExhaustedError
+	if _, err := l.carve("p", "child", 24); !errors.As(err, &exhausted) {
+		t.Error(err)
+	}
+	l.sameAsLedger()
+}
+
+// While a child is carved and retired by one allocator, others bind in it. No
+// block is ever in a child that is gone, and the parent gets its room back.
+func TestRetire_RacesWithBind(t *testing.T) {
+	l := newLedger(t)
+	allocators := []*Allocator{l.Allocator, l.open(), l.open()}
+	l.pool("p", "10.0.0.0/24")
+	for round := range 20 {
+		child := PoolID(fmt.Sprint("child", round))
+		if _, err := l.carve("p", child, 25); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for i, a := range allocators {
+			wg.Go(func() {
+				claim := fmt.Sprint("c", round, i)
+				_, err := a.Bind(t.Context(), request(child, claim, 28))
+				if err != nil && !errors.Is(err, ErrUnknownPool) {
+					t.Error(err)
+				}
+			})
+			wg.Go(func() {
+				if err := a.Retire(t.Context(), child); err != nil && !errors.Is(err, ErrPoolInUse) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		l.clear(child, allocators)
+	}
+	if blocks := l.sameAsLedger(allocators[1:]...); len(blocks) != 0 {
+		t.Error(blocks)
+	}
+}
+
+// clear checks the ledger, frees what a pool holds, and retires it.
+func (l *ledger) clear(id PoolID, allocators []*Allocator) {
+	l.t.Helper()
+	for _, b := range l.sameAsLedger(allocators[1:]...) {
+		if b.Pool != string(id) {
+			continue
+		}
+		if err := allocators[1].Release(context.Background(), ClaimID(b.Claim)); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	if err := allocators[2].Retire(context.Background(), id); err != nil {
+		l.t.Fatal(err)
+	}
+}
