@@ -21,7 +21,7 @@ help: ## Show this help
 
 .PHONY: run
 run: kcp ## Start kcp, etcd and the controller, and have two tenants claim addresses (Ctrl-C stops it)
-	@mkdir -p $(BIN) && go build -o $(BIN)/ ./cmd/ipam-controller ./test/run && exec $(BIN)/run $(RUN_ARGS)
+	@mkdir -p $(BIN) && go build -o $(BIN)/run ./test/run && exec $(BIN)/run $(RUN_ARGS)
 
 .PHONY: test
 test: kcp ## Run every test: unit, model, and end to end on a real kcp

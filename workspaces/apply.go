@@ -42,12 +42,28 @@ func NewScheme() *runtime.Scheme {
 	return scheme
 }
 
-// newClient returns a client that reads live, and leaves it to the server to slow it
-// down. The manifests are ours, so nobody else could heed a warning about them.
-func newClient(cfg *rest.Config) (client.Client, error) {
+// NewClient returns a client with the kinds of [NewScheme]. It reads live, leaves it
+// to the server to slow it down, and keeps the server's warnings to itself.
+func NewClient(cfg *rest.Config) (client.WithWatch, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.WarningHandler = -1, rest.NoWarnings{}
-	return client.New(cfg, client.Options{Scheme: NewScheme()})
+	return client.NewWithWatch(cfg, client.Options{Scheme: NewScheme()})
+}
+
+// Apply applies the manifests in a folder to a workspace, in order of their names.
+func Apply(ctx context.Context, cfg *rest.Config, workspace string, folder fs.FS) error {
+	objects, err := read(folder, strings.NewReplacer())
+	if err != nil {
+		return fmt.Errorf("apply to %s: %w", workspace, err)
+	}
+	c, err := NewClient(At(cfg, workspace))
+	if err != nil {
+		return fmt.Errorf("apply to %s: %w", workspace, err)
+	}
+	if err := apply(ctx, c, objects...); err != nil {
+		return fmt.Errorf("apply to %s: %w", workspace, err)
+	}
+	return nil
 }
 
 // apply writes objects by server-side apply, in their order. A kind that is not

@@ -60,7 +60,7 @@ func Bootstrap(ctx context.Context, cfg *rest.Config, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("bootstrap %s: %w", opts.Workspace, err)
 	}
-	c, err := newClient(At(cfg, opts.Workspace))
+	c, err := NewClient(At(cfg, opts.Workspace))
 	if err != nil {
 		return fmt.Errorf("bootstrap %s: %w", opts.Workspace, err)
 	}

@@ -34,7 +34,7 @@ func At(cfg *rest.Config, workspace string) *rest.Config {
 // that was bootstrapped: the token of its service account, and nothing of cfg's
 // own identity. cfg needs to read secrets there.
 func ControllerConfig(ctx context.Context, cfg *rest.Config, workspace string) (*rest.Config, error) {
-	platform, err := newClient(At(cfg, workspace))
+	platform, err := NewClient(At(cfg, workspace))
 	if err != nil {
 		return nil, err
 	}

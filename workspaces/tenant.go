@@ -49,7 +49,7 @@ func EnsureTenant(ctx context.Context, cfg *rest.Config, opts TenantOptions) (lo
 	if err != nil {
 		return "", fmt.Errorf("tenant %s: %w", opts.Workspace, err)
 	}
-	c, err := newClient(At(cfg, opts.Workspace))
+	c, err := NewClient(At(cfg, opts.Workspace))
 	if err != nil {
 		return "", fmt.Errorf("tenant %s: %w", opts.Workspace, err)
 	}
@@ -63,7 +63,7 @@ func EnsureTenant(ctx context.Context, cfg *rest.Config, opts TenantOptions) (lo
 // claim and pool there. It returns when they are gone, and does nothing where no
 // binding is.
 func Unbind(ctx context.Context, cfg *rest.Config, workspace string) error {
-	c, err := newClient(At(cfg, workspace))
+	c, err := NewClient(At(cfg, workspace))
 	if err != nil {
 		return err
 	}

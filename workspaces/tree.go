@@ -33,7 +33,7 @@ func EnsureWorkspace(ctx context.Context, cfg *rest.Config, path string) (logica
 
 // ensureChild makes one workspace below a parent that is ready.
 func ensureChild(ctx context.Context, cfg *rest.Config, parent logicalcluster.Path, name string) (logicalcluster.Name, error) {
-	c, err := newClient(At(cfg, parent.String()))
+	c, err := NewClient(At(cfg, parent.String()))
 	if err != nil {
 		return "", err
 	}

@@ -71,7 +71,7 @@ func TestControllerConfig_LeastRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	controller, err := client.New(cfg, client.Options{Scheme: workspaces.NewScheme()})
+	controller, err := workspaces.NewClient(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // Admin returns a client of a workspace as kcp's own admin.
 func Admin(t testing.TB, workspace string) client.WithWatch {
 	t.Helper()
-	c, err := newClient(workspaces.At(AdminConfig(t), workspace))
+	c, err := workspaces.NewClient(workspaces.At(AdminConfig(t), workspace))
 	if err != nil {
 		t.Fatal(err)
 	}

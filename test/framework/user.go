@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/workspaces"
@@ -22,7 +21,7 @@ func (w *world) newUser(ctx context.Context, workspace string, roles ...string) 
 	if err != nil {
 		return nil, err
 	}
-	c, err := newClient(workspaces.At(admin, workspace))
+	c, err := workspaces.NewClient(workspaces.At(admin, workspace))
 	if err != nil {
 		return nil, err
 	}
@@ -48,12 +47,5 @@ func (w *world) newUser(ctx context.Context, workspace string, roles ...string) 
 	if err != nil {
 		return nil, err
 	}
-	return newClient(cfg)
-}
-
-// newClient returns a client that reads live and does not slow itself down.
-func newClient(cfg *rest.Config) (client.WithWatch, error) {
-	cfg = rest.CopyConfig(cfg)
-	cfg.QPS, cfg.WarningHandler = -1, rest.NoWarnings{}
-	return client.NewWithWatch(cfg, client.Options{Scheme: workspaces.NewScheme()})
+	return workspaces.NewClient(cfg)
 }

@@ -38,7 +38,7 @@ func NewController(ctx context.Context, opts ControllerOptions) (*Controller, er
 	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
 		return nil, err
 	}
-	ports, err := steadyPorts(ctx, filepath.Join(opts.Dir, "ports"), 2)
+	ports, _, err := steadyPorts(ctx, filepath.Join(opts.Dir, "ports"), 2)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -23,7 +24,7 @@ const userCount = 200
 type KCP struct {
 	process
 	dir   string
-	ports []int
+	moved bool // the data knows the server by another port
 	users []User
 	taken int // users given out
 }
@@ -39,7 +40,7 @@ func NewKCP(ctx context.Context, dir string) (*KCP, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	ports, err := steadyPorts(ctx, filepath.Join(dir, "ports"), 3)
+	ports, moved, err := steadyPorts(ctx, filepath.Join(dir, "ports"), 3)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func NewKCP(ctx context.Context, dir string) (*KCP, error) {
 		return nil, err
 	}
 	return &KCP{
-		dir: dir, ports: ports, users: known,
+		dir: dir, moved: moved, users: known,
 		process: process{
 			name: "kcp",
 			log:  filepath.Join(dir, "kcp.log"),
@@ -69,20 +70,34 @@ func NewKCP(ctx context.Context, dir string) (*KCP, error) {
 
 // Start starts the server and returns when it is ready.
 func (k *KCP) Start(ctx context.Context) error {
+	if k.moved {
+		// kcp notes its new address, but has published the old one by then, in the
+		// endpoint slices of the APIExports. The next start puts that right.
+		k.moved = false
+		if err := k.Start(ctx); err != nil {
+			return err
+		}
+		if err := k.Stop(); err != nil {
+			return err
+		}
+	}
 	if err := k.start(); err != nil {
 		return err
 	}
-	return k.await(ctx, "ready", func(ctx context.Context) error {
-		admin, err := k.Admin()
-		if err != nil {
-			return err
-		}
-		c, err := kubernetes.NewForConfig(admin)
-		if err != nil {
-			return err
-		}
-		return c.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
-	})
+	return k.await(ctx, "ready", k.ready)
+}
+
+func (k *KCP) ready(ctx context.Context) error {
+	admin, err := k.Admin()
+	if err != nil {
+		return err
+	}
+	admin.Timeout = 5 * time.Second // whoever has an old port may not answer at all
+	c, err := kubernetes.NewForConfig(admin)
+	if err != nil {
+		return err
+	}
+	return c.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 }
 
 // Stop ends the server in good order.

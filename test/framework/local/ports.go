@@ -45,30 +45,30 @@ func free(ctx context.Context, port int) bool {
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// steadyPorts returns the n ports kept in a file, or free ones, then kept there, if
-// there are none or if somebody else has taken one.
-func steadyPorts(ctx context.Context, file string, n int) ([]int, error) {
-	var ports []int
+// steadyPorts returns the n ports kept in a file. If there are none, or if somebody
+// else has taken one, it returns free ones that are then kept there. moved reports
+// that there were others before.
+func steadyPorts(ctx context.Context, file string, n int) (ports []int, moved bool, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return nil, false, err
 	}
 	for field := range strings.FieldsSeq(string(data)) {
 		port, err := strconv.Atoi(field)
 		if err != nil {
-			return nil, fmt.Errorf("ports in %s: %w", file, err)
+			return nil, false, fmt.Errorf("ports in %s: %w", file, err)
 		}
 		if free(ctx, port) {
 			ports = append(ports, port)
 		}
 	}
 	if len(ports) == n {
-		return ports, nil
+		return ports, false, nil
 	}
 	ports, err = freePorts(ctx, n)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	text := strings.Trim(fmt.Sprint(ports), "[]")
-	return ports, os.WriteFile(file, []byte(text+"\n"), 0o644)
+	return ports, len(data) > 0, os.WriteFile(file, []byte(text+"\n"), 0o644)
 }

@@ -66,6 +66,9 @@ func (p *process) running() bool {
 	}
 }
 
+// Ended is closed when the process, which must have been started, has ended.
+func (p *process) Ended() <-chan struct{} { return p.exited }
+
 // stop asks the process to end and waits for it. A process that has ended by itself,
 // or that ends with an exit code, is an error.
 func (p *process) stop() error {

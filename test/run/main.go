@@ -1,0 +1,52 @@
+// Command run brings up everything on this machine, for people to look at and for
+// tests: a kcp, the platform workspace, two tenants, the controller, and a claim of
+// each tenant. What it makes is kept in .run/, and taken up by the next run.
+//
+//	run [--once]
+//
+// It stays up until Ctrl-C, and then stops what it has started. With --once it
+// stops as soon as the claims are bound.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/kcp-ipam/ipam/test/framework/local"
+)
+
+func main() {
+	once := flag.Bool("once", false, "stop as soon as the claims are bound")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// Whoever asks twice wants out at once: the second signal ends the program, and the
+	// end of the program ends what it has started.
+	context.AfterFunc(ctx, stop)
+
+	r := &run{out: os.Stdout, began: time.Now(), once: *once}
+	if err := r.run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "run:", err)
+		os.Exit(1)
+	}
+}
+
+// run is one run of the program.
+type run struct {
+	out   io.Writer
+	began time.Time
+	once  bool
+
+	kcp        *local.KCP        // nil until it is made
+	controller *local.Controller // nil until it is made
+}
+
+// say tells what is being done, and since when the program runs.
+func (r *run) say(format string, args ...any) {
+	fmt.Fprintf(r.out, "%6.1fs  %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kcp-ipam/ipam/config"
+	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+var tenants = []string{"root:team-a", "root:team-b"}
+
+// run brings everything up, stays up until ctx ends, and takes it down again.
+func (r *run) run(ctx context.Context) error {
+	root, err := local.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(root, ".run")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	unlock, err := lock(filepath.Join(dir, "lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	err = r.up(ctx, dir)
+	if err == nil && !r.once {
+		err = r.stay(ctx)
+	}
+	if ctx.Err() != nil {
+		err = nil // somebody has asked for the end
+	}
+	r.say("stopping")
+	return errors.Join(err, r.down())
+}
+
+// up starts everything and has the tenants claim.
+func (r *run) up(ctx context.Context, dir string) (err error) {
+	if r.kcp, err = local.NewKCP(ctx, filepath.Join(dir, "kcp")); err != nil {
+		return err
+	}
+	r.say("starting kcp: about 25 seconds, log in %s", r.kcp.Log())
+	if err := r.kcp.Start(ctx); err != nil {
+		return err
+	}
+	admin, err := r.kcp.Admin()
+	if err != nil {
+		return err
+	}
+	if r.controller, err = r.prepare(ctx, admin, dir); err != nil {
+		return err
+	}
+	r.say("starting the controller: log in %s", r.controller.Log())
+	if err := r.controller.Start(ctx); err != nil {
+		return err
+	}
+	return r.claim(ctx, admin, dir)
+}
+
+// stay returns when ctx ends, or something that should not.
+func (r *run) stay(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-r.kcp.Ended():
+		return errors.New("kcp has ended by itself")
+	case <-r.controller.Ended():
+		return errors.New("the controller has ended by itself")
+	}
+}
+
+// down stops what was started, in good order.
+func (r *run) down() error {
+	var errs []error
+	if r.controller != nil {
+		errs = append(errs, r.controller.Stop())
+	}
+	if r.kcp != nil {
+		errs = append(errs, r.kcp.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// prepare makes the platform and its tenants, and returns the controller for them.
+func (r *run) prepare(ctx context.Context, admin *rest.Config, dir string) (*local.Controller, error) {
+	if err := workspaces.Bootstrap(ctx, admin, workspaces.Options{
+		Progress: func(step string) { r.say("%s", step) },
+	}); err != nil {
+		return nil, err
+	}
+	for _, tenant := range tenants {
+		r.say("making the tenant %s", tenant)
+		if _, err := workspaces.EnsureTenant(ctx, admin, workspaces.TenantOptions{Workspace: tenant}); err != nil {
+			return nil, err
+		}
+	}
+	identity, err := workspaces.ControllerConfig(ctx, admin, workspaces.DefaultWorkspace)
+	if err != nil {
+		return nil, err
+	}
+	r.say("building the controller")
+	binary := filepath.Join(dir, "ipam-controller")
+	if err := local.Build(ctx, "./cmd/ipam-controller", binary); err != nil {
+		return nil, err
+	}
+	return local.NewController(ctx, local.ControllerOptions{
+		Binary:    binary,
+		Dir:       filepath.Join(dir, "controller"),
+		Workspace: workspaces.DefaultWorkspace,
+		Identity:  identity,
+	})
+}
+
+// claim applies the samples, waits until the claims in them are bound, and shows them.
+func (r *run) claim(ctx context.Context, admin *rest.Config, dir string) error {
+	r.say("applying the class and the pool of config/samples/platform")
+	if err := workspaces.Apply(ctx, admin, workspaces.DefaultWorkspace, config.PlatformSamples()); err != nil {
+		return err
+	}
+	for _, tenant := range tenants {
+		r.say("applying the claim of config/samples/tenant in %s", tenant)
+		if err := workspaces.Apply(ctx, admin, tenant, config.TenantSamples()); err != nil {
+			return err
+		}
+	}
+	r.say("waiting for the claims to be bound")
+	table, err := boundClaims(ctx, admin)
+	if err != nil {
+		return err
+	}
+	kubeconfig := filepath.Join(dir, "admin.kubeconfig")
+	if err := writeKubeconfig(kubeconfig, admin); err != nil {
+		return err
+	}
+	fmt.Fprintf(r.out, "\n%s\n%s", table, hints(kubeconfig))
+	return nil
+}
