@@ -1,0 +1,168 @@
+package test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/kcp-ipam/ipam/"
+
+// rules say what a package may not import. Names are import paths, those of this
+// module without the module; "name/..." is a package and all below it.
+var rules = []struct {
+	why    string
+	from   []string
+	except []string
+	never  []string
+	// allowed are exceptions to never.
+	allowed []string
+	// deep counts what the imports import, too.
+	deep bool
+}{
+	{
+		why:   "the allocator knows no Kubernetes and none of its words",
+		from:  []string{"allocator/..."},
+		never: []string{"k8s.io/...", "sigs.k8s.io/...", "apis/...", "controllers/...", "workspaces/...", "config/...", "cmd/..."},
+	},
+	{
+		why:   "who uses the allocator as a library gets no Kubernetes with it",
+		from:  []string{"allocator", "allocator/index/..."},
+		never: []string{"k8s.io/...", "sigs.k8s.io/...", "go.etcd.io/etcd/server/..."},
+		deep:  true,
+	},
+	{
+		why:    "the server of etcd has one importer",
+		from:   []string{"..."},
+		except: []string{"allocator/embedetcd"},
+		never:  []string{"go.etcd.io/etcd/server/..."},
+	},
+	{
+		why:   "the words and the manifests stand below everything",
+		from:  []string{"apis/...", "config/..."},
+		never: []string{module + "..."},
+	},
+	{
+		why:     "the ground knows no ledger and no walk",
+		from:    []string{"workspaces/..."},
+		never:   []string{module + "..."},
+		allowed: []string{"workspaces/...", "apis/...", "config/..."},
+	},
+	{
+		why:     "a walk knows no other walk: what they share has a package of its own",
+		from:    []string{"controllers/..."},
+		except:  []string{"controllers"},
+		never:   []string{"controllers/..."},
+		allowed: []string{"controllers/catalog", "controllers/directory", "controllers/inbox", "controllers/live", "controllers/outcome", "controllers/patch", "controllers/resolve"},
+	},
+	{
+		why:   "to resolve is to compute: no client, no ledger",
+		from:  []string{"controllers/resolve"},
+		never: []string{"allocator", "sigs.k8s.io/controller-runtime/...", "k8s.io/client-go/..."},
+	},
+	{
+		why:   "the command line speaks the Kubernetes API, never etcd",
+		from:  []string{"cmd/kubectl-ipam/..."},
+		never: []string{"allocator/...", "controllers/...", "go.etcd.io/..."},
+		deep:  true,
+	},
+	{
+		why:    "nothing needs the tests, or a program's insides",
+		from:   []string{"..."},
+		except: []string{"test/...", "cmd/..."},
+		never:  []string{"test/...", "cmd/..."},
+	},
+}
+
+type listed struct {
+	ImportPath    string
+	Imports, Deps []string
+}
+
+func TestLayering(t *testing.T) {
+	t.Parallel()
+	packages := list(t)
+	for _, rule := range rules {
+		for _, pkg := range packages {
+			if !within(pkg.ImportPath, rule.from) || within(pkg.ImportPath, rule.except) {
+				continue
+			}
+			imports := pkg.Imports
+			if rule.deep {
+				imports = pkg.Deps
+			}
+			for _, path := range imports {
+				if within(path, rule.never) && !within(path, rule.allowed) {
+					t.Errorf("%s imports %s: %s", pkg.ImportPath, path, rule.why)
+				}
+			}
+		}
+	}
+}
+
+// list returns the packages of this module.
+func list(t *testing.T) []listed {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,Deps", module+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var packages []listed
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var pkg listed
+		err := decoder.Decode(&pkg)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(pkg.ImportPath, module) {
+			packages = append(packages, pkg)
+		}
+	}
+	if len(packages) == 0 {
+		t.Fatal("go list has found no package of this module")
+	}
+	return packages
+}
+
+// within reports whether a package is one of those that the patterns name.
+func within(path string, patterns []string) bool {
+	local := strings.TrimPrefix(path, module)
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		above, all := strings.CutSuffix(pattern, "...")
+		if !all {
+			return local == pattern
+		}
+		return path == strings.TrimSuffix(above, "/") || strings.HasPrefix(path, above) ||
+			local == strings.TrimSuffix(above, "/") || strings.HasPrefix(local, above)
+	})
+}
+
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		path, pattern string
+		want          bool
+	}{
+		{module + "allocator", "allocator/...", true},
+		{module + "allocator/index", "allocator/...", true},
+		{module + "allocator/index", "allocator", false},
+		{module + "allocators", "allocator/...", false},
+		{"k8s.io/api/core/v1", "k8s.io/...", true},
+		{"sigs.k8s.io/yaml", "k8s.io/...", false},
+		{module + "config", module + "...", true},
+		{"fmt", module + "...", false},
+		{"fmt", "...", true},
+	} {
+		if got := within(test.path, []string{test.pattern}); got != test.want {
+			t.Errorf("within(%s, %s) = %t; want %t", test.path, test.pattern, got, test.want)
+		}
+	}
+}
