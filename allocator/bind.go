@@ -87,7 +87,7 @@ func (b *bind) place(s *space) (share, error) {
 	if b.refusal != nil {
 		return share{then: together(get(keys.claim(claim))), els: together(get(keys.claim(claim)))}, nil
 	}
-	s.reserve(b.prefix)
+	s.reserve(b.prefix, nil)
 	b.block = b.request.block(s.id, b.prefix, s.alloc.hooks.now())
 	return share{
 		ifs: every(absent(keys.claim(claim))),

@@ -175,7 +175,7 @@ func (s *space) hold(p *pool, w *waiter) {
 	}
 	p.waiting.step(w)
 	w.held, w.last = true, prefix
-	s.reserve(prefix)
+	s.reserve(prefix, w)
 	s.woken = append(s.woken, w.request.Holder)
 	w.turn++
 	turn := w.turn
@@ -191,10 +191,23 @@ func (s *space) expire(w *waiter, turn int) {
 	if s.alloc.ctx.Err() != nil || p == nil || p.waiting.claims[w.request.Holder.Claim] != w || w.turn != turn {
 		return
 	}
-	w.held = false
 	w.since = s.alloc.hooks.now()
+	s.release(p, w)
+}
+
+// release gives up what is held for a waiter, who waits on.
+func (s *space) release(p *pool, w *waiter) {
+	w.stop()
+	w.held = false
 	p.waiting.line(w)
 	s.unreserve(w.last)
+}
+
+// evict gives up a hold on exactly the prefix that another allocator has bound.
+func (s *space) evict(prefix netip.Prefix) {
+	if w := s.reserved[prefix]; w != nil {
+		s.release(s.pool(w.request.Pool), w)
+	}
 }
 
 // serve hands a claim what is held for it in the pool, if the request is still

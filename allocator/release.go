@@ -80,23 +80,57 @@ func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*Block)) (B
 // change runs an op on a block through the worker of its space. A pool that is
 // gone was empty, so the block is not as it was.
 func (a *Allocator) change(ctx context.Context, b Block, o op) error {
-	err := a.submit(ctx, b.Pool, o)
+	s, err := a.locate(ctx, b.Pool)
+	if err == nil && !s.knows(b.Revision) {
+		err = a.await(ctx, b.Revision)
+	}
+	if err == nil {
+		err = a.submit(ctx, b.Pool, o)
+	}
 	if errors.Is(err, ErrUnknownPool) {
 		return fmt.Errorf("%w: %w", ErrChanged, err)
 	}
 	return err
 }
 
+// knows reports whether the space is known as of a revision.
+func (s *space) knows(revision int64) bool {
+	s.lock()
+	defer s.unlock()
+	return s.known >= revision
+}
+
+// present finds the pool of a block that the ledger may still have.
+func (s *space) present(b Block) error {
+	p := s.pool(b.Pool)
+	if p == nil {
+		return errGone
+	}
+	if s.lacks(p, b.Prefix) {
+		return ErrChanged
+	}
+	return nil
+}
+
 // free is the op of a release.
 type free struct {
 	block     Block
 	uncertain bool // an earlier attempt may have gone through
+	gone      bool // and it did, as far as can be told
 }
 
 func (f *free) cluster() ClusterName   { return f.block.Holder.Cluster }
 func (f *free) claim() (ClaimID, bool) { return f.block.Holder.Claim, true }
 
 func (f *free) place(s *space) (share, error) {
+	err := s.present(f.block)
+	if f.uncertain && errors.Is(err, ErrChanged) {
+		f.gone = true
+		return share{}, nil // the transaction confirms that it is so
+	}
+	if err != nil {
+		return share{}, err
+	}
 	block, claim := s.alloc.keys.block(s.id, f.block.Prefix), s.alloc.keys.claim(f.block.Holder.Claim)
 	return share{
 		ifs:  every(at(block, f.block.Revision)),
@@ -106,6 +140,9 @@ func (f *free) place(s *space) (share, error) {
 }
 
 func (f *free) won(s *space, revision int64, _ results) error {
+	if f.gone {
+		return nil
+	}
 	s.freed(f.block.Prefix, revision)
 	s.alloc.metrics.released.Inc()
 	return nil
@@ -118,7 +155,8 @@ func (f *free) lost(s *space, got results) error {
 	}
 	kv := got.found(0)
 	switch {
-	case kv != nil && kv.ModRevision == f.block.Revision:
+	case f.gone, kv != nil && kv.ModRevision == f.block.Revision:
+		f.gone = false
 		return errAgain
 	case kv == nil && f.uncertain:
 		return nil
@@ -135,6 +173,9 @@ func (m *amend) cluster() ClusterName   { return m.old.Holder.Cluster }
 func (m *amend) claim() (ClaimID, bool) { return m.old.Holder.Claim, true }
 
 func (m *amend) place(s *space) (share, error) {
+	if err := s.present(m.old); err != nil {
+		return share{}, err
+	}
 	key := s.alloc.keys.block(s.id, m.old.Prefix)
 	return share{
 		ifs:  every(at(key, m.old.Revision)),

@@ -26,7 +26,7 @@ type space struct {
 	gone     bool  // retired; what is queued has to look for its pool again
 	fault    error // a value in the ledger that this program cannot read
 	pools    []*pool
-	reserved map[netip.Prefix]struct{} // taken in the indexes, not in the ledger
+	reserved map[netip.Prefix]*waiter // taken in the indexes, not in the ledger; for whom, if it is a hold
 	owners   map[netip.Prefix]PoolID   // whose each block is; nil until there are two pools
 	queue    queue
 	working  bool     // a worker is running
@@ -51,7 +51,7 @@ type pool struct {
 }
 
 func newSpace(a *Allocator, id SpaceID) *space {
-	return &space{alloc: a, id: id, reserved: map[netip.Prefix]struct{}{}}
+	return &space{alloc: a, id: id, reserved: map[netip.Prefix]*waiter{}}
 }
 
 func newPool(s *space, record Pool) *pool {
@@ -131,9 +131,10 @@ func (s *space) offerAll(prefix netip.Prefix) {
 	}
 }
 
-// reserve takes a prefix that is free now, for a transaction or a waiting claim.
-func (s *space) reserve(prefix netip.Prefix) {
-	s.reserved[prefix] = struct{}{}
+// reserve takes a prefix that is free now, for a waiting claim or, if w is nil,
+// for a transaction.
+func (s *space) reserve(prefix netip.Prefix, w *waiter) {
+	s.reserved[prefix] = w
 	s.take(prefix)
 }
 
@@ -158,6 +159,13 @@ func (s *space) own(id PoolID, prefix netip.Prefix) {
 	if s.owners != nil {
 		s.owners[prefix] = id
 	}
+}
+
+// lacks reports whether the ledger, as known here, has no block at exactly this
+// prefix of a pool. It may report false although there is none.
+func (s *space) lacks(p *pool, prefix netip.Prefix) bool {
+	_, reserved := s.reserved[prefix]
+	return reserved || p.index.Free(prefix)
 }
 
 // freed returns the prefix of a block that was removed at the revision.

@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
 )
 
 // The words that transactions are written in.
@@ -117,8 +118,19 @@ func is(err error, any ...error) bool {
 // NOSPACE is not among these: etcd answers so, too, for the last transaction
 // that still went in.
 func refused(err error) bool {
-	return is(err, rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrInvalidAuthToken,
-		rpctypes.ErrAuthOldRevision, rpctypes.ErrTooManyRequests)
+	if is(err, rpctypes.ErrTooManyRequests) {
+		return true
+	}
+	var answer rpctypes.EtcdError
+	if !errors.As(rpctypes.Error(err), &answer) {
+		return false
+	}
+	switch answer.Code() {
+	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated:
+		return true
+	default:
+		return false
+	}
 }
 
 // tooLarge reports whether etcd refused a transaction for its size.

@@ -202,6 +202,7 @@ func (s *space) apply(e entry, revision int64) {
 	switch {
 	case e.kind == blockKey && e.IsCreate():
 		s.take(e.prefix)
+		s.evict(e.prefix)
 		s.note(e.prefix, e.Kv)
 	case e.kind == blockKey && !e.put():
 		delete(s.owners, e.prefix)

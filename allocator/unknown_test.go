@@ -1,0 +1,191 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+)
+
+var errLost = errors.New("the connection was lost")
+
+// once has a failpoint fail at the first transaction only.
+func once(err error) func(SpaceID) error {
+	var done atomic.Bool
+	return func(SpaceID) error {
+		if done.Swap(true) {
+			return nil
+		}
+		return err
+	}
+}
+
+// The answer to a transaction is lost: before it was sent, or after it had
+// committed. Every operation ends as if nothing had happened.
+func TestUnknownOutcome(t *testing.T) {
+	for point, arm := range map[string]func(*hooks, func(SpaceID) error){
+		"not sent":    func(h *hooks, f func(SpaceID) error) { h.beforeCommit = f },
+		"answer lost": func(h *hooks, f func(SpaceID) error) { h.afterCommit = f },
+	} {
+		for name, op := range map[string]func(*ledger) error{
+			"bind": func(l *ledger) error {
+				b, err := l.Bind(l.t.Context(), request("p", "new", 26))
+				if err == nil && b.Prefix != prefix("10.0.0.64/26") {
+					err = fmt.Errorf("got %s", b.Prefix)
+				}
+				return err
+			},
+			"release":  func(l *ledger) error { return l.Release(l.t.Context(), "c") },
+			"retain":   func(l *ledger) error { _, _, err := l.Retain(l.t.Context(), "c"); return err },
+			"exclude":  func(l *ledger) error { return l.Exclude(l.t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")}) },
+			"drain":    func(l *ledger) error { return l.Drain(l.t.Context(), "p") },
+			"register": func(l *ledger) error { _, err := l.Register(l.t.Context(), root("q", "10.2.0.0/24")); return err },
+			"carve":    func(l *ledger) error { _, err := l.carve("p", "child", 26); return err },
+			"retire":   func(l *ledger) error { return l.Retire(l.t.Context(), "empty") },
+			"retire a child": func(l *ledger) error {
+				return l.Retire(l.t.Context(), "emptychild")
+			},
+		} {
+			t.Run(name+", "+point, func(t *testing.T) {
+				l := newLedger(t)
+				other := l.open()
+				l.pool("p", "10.0.0.0/24")
+				l.pool("empty", "10.1.0.0/24")
+				if _, err := l.carve("p", "emptychild", 25); err != nil {
+					t.Fatal(err)
+				}
+				if err := l.Retire(t.Context(), "emptychild"); err != nil {
+					t.Fatal(err)
+				}
+				l.bind(request("p", "c", 26))
+				if _, err := l.carve("p", "emptychild", 25); err != nil {
+					t.Fatal(err)
+				}
+				l.swap(func(h *hooks) { arm(h, once(errLost)) })
+				if err := op(l); err != nil {
+					t.Error(err)
+				}
+				if err := op(l); err != nil {
+					t.Error("again:", err)
+				}
+				l.sameAsLedger(other)
+			})
+		}
+	}
+}
+
+// lateKV sends the first transaction only after the allocator was told that its
+// outcome is unknown, and has put its fence: the moment that a read cannot see.
+type lateKV struct {
+	clientv3.KV
+	mu   sync.Mutex
+	late func()
+	seen int
+}
+
+func (kv *lateKV) Txn(ctx context.Context) clientv3.Txn { return &lateTxn{Txn: kv.KV.Txn(ctx), kv: kv} }
+
+type lateTxn struct {
+	clientv3.Txn
+	kv *lateKV
+}
+
+func (t *lateTxn) If(cs ...clientv3.Cmp) clientv3.Txn   { t.Txn = t.Txn.If(cs...); return t }
+func (t *lateTxn) Then(ops ...clientv3.Op) clientv3.Txn { t.Txn = t.Txn.Then(ops...); return t }
+func (t *lateTxn) Else(ops ...clientv3.Op) clientv3.Txn { t.Txn = t.Txn.Else(ops...); return t }
+
+func (t *lateTxn) Commit() (*clientv3.TxnResponse, error) {
+	t.kv.mu.Lock()
+	t.kv.seen++
+	seen, late := t.kv.seen, t.kv.late
+	if seen == 1 {
+		t.kv.late = func() {
+			if resp, err := t.Txn.Commit(); err == nil && resp.Succeeded {
+				panic("a transaction that was given up has succeeded")
+			}
+		}
+	}
+	t.kv.mu.Unlock()
+	if seen == 1 {
+		return nil, context.DeadlineExceeded
+	}
+	resp, err := t.Txn.Commit()
+	if seen == 2 {
+		late()
+	}
+	return resp, err
+}
+
+func TestUnknownOutcome_LandsLate(t *testing.T) {
+	e := etcdtest.New(t)
+	client := clientv3.NewCtxClient(context.Background())
+	kv := &lateKV{KV: e.Client().KV, seen: 100}
+	client.KV, client.Watcher = kv, e.Client().Watcher
+	a, err := Open(t.Context(), client, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &ledger{Allocator: a, t: t, etcd: e}
+	defer l.Close()
+	l.pool("p", "10.0.0.0/24")
+	kv.seen = 0
+
+	got := l.bind(request("p", "c", 26))
+
+	blocks := l.sameAsLedger()
+	if len(blocks) != 1 || blocks[0].Prefix != got.Prefix {
+		t.Error(got, blocks)
+	}
+}
+
+// While etcd is away callers are told so, and when it is back the blocks of the
+// transactions in between are where they are.
+func TestUnknownOutcome_CannotBeSettled(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	e := &failing{KV: l.client.KV}
+	l.client.KV = e
+	t.Cleanup(func() { l.client.KV = e.KV })
+	l.swap(func(h *hooks) { h.afterCommit = once(errLost) })
+	e.fail.Store(true)
+	for range 2 {
+		if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ErrUnavailable) {
+			t.Error(err)
+		}
+	}
+	if l.Healthy() == nil {
+		t.Error("healthy, though nothing can be written")
+	}
+	e.fail.Store(false)
+	if got := l.bind(request("p", "d", 26)); got.Prefix != prefix("10.0.0.64/26") && got.Prefix != prefix("10.0.0.0/26") {
+		t.Error(got)
+	}
+	l.bind(request("p", "c", 26))
+	if err := l.Healthy(); err != nil {
+		t.Error(err)
+	}
+	l.sameAsLedger()
+}
+
+// failing refuses transactions after the first, as a server that is away does.
+type failing struct {
+	clientv3.KV
+	fail atomic.Bool
+	sent atomic.Int32
+}
+
+func (f *failing) Txn(ctx context.Context) clientv3.Txn {
+	if f.fail.Load() && f.sent.Add(1) > 1 {
+		dead, cancel := context.WithCancel(ctx)
+		cancel()
+		return f.KV.Txn(dead)
+	}
+	return f.KV.Txn(ctx)
+}
