@@ -11,7 +11,7 @@ import (
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	cachev1alpha1 "github.com/kcp-dev/sdk/apis/cache/v1alpha1"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -28,7 +28,7 @@ var strict = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	builder := runtime.NewSchemeBuilder(
 		apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme, cachev1alpha1.AddToScheme,
-		admissionv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme,
+		admissionregistrationv1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme,
 		apiextensionsv1.AddToScheme, ipamv1alpha1.AddToScheme,
 	)
 	if err := builder.AddToScheme(scheme); err != nil {
@@ -145,6 +145,6 @@ func TestCachedResource_PublishesLabelledClasses(t *testing.T) {
 	cached := decode(t, CachedResource())[0].(*cachev1alpha1.CachedResource)
 	selected := cached.Spec.LabelSelector.MatchLabels
 	if len(selected) != 1 || selected[ipamv1alpha1.LabelPublished] != "true" {
-		t.Errorf("it publishes what is labelled %v", selected)
+		t.Errorf("it publishes the label %v", selected)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -22,18 +22,18 @@ import (
 
 // policy is a policy and its binding, compiled as a server does.
 type policy struct {
-	spec      admissionv1.ValidatingAdmissionPolicySpec
-	action    admissionv1.ValidationAction
+	spec      admissionregistrationv1.ValidatingAdmissionPolicySpec
+	action    admissionregistrationv1.ValidationAction
 	validator validating.Validator
 }
 
 func policies(t *testing.T) map[string]policy {
 	t.Helper()
 	compiled := map[string]policy{}
-	for _, manifest := range loadAs[*admissionv1.ValidatingAdmissionPolicy](t, Policies()) {
+	for _, manifest := range loadAs[*admissionregistrationv1.ValidatingAdmissionPolicy](t, Policies()) {
 		compiled[manifest.Name] = policy{spec: manifest.Spec, validator: compile(t, manifest)}
 	}
-	for _, binding := range loadAs[*admissionv1.ValidatingAdmissionPolicyBinding](t, Policies()) {
+	for _, binding := range loadAs[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, Policies()) {
 		bound, ok := compiled[binding.Spec.PolicyName]
 		if !ok || len(binding.Spec.ValidationActions) != 1 {
 			t.Fatalf("binding %s: no policy %s, or not just one action", binding.Name, binding.Spec.PolicyName)
@@ -45,7 +45,7 @@ func policies(t *testing.T) map[string]policy {
 }
 
 // compile fails the test on any expression that does not compile.
-func compile(t *testing.T, manifest *admissionv1.ValidatingAdmissionPolicy) validating.Validator {
+func compile(t *testing.T, manifest *admissionregistrationv1.ValidatingAdmissionPolicy) validating.Validator {
 	t.Helper()
 	compiler := cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	evaluator := func(expressions []cel.ExpressionAccessor, options cel.OptionalVariableDeclarations) cel.ConditionEvaluator {
@@ -55,9 +55,9 @@ func compile(t *testing.T, manifest *admissionv1.ValidatingAdmissionPolicy) vali
 		}
 		return compiled
 	}
-	var conditions []cel.ExpressionAccessor
+	conditions := make([]cel.ExpressionAccessor, len(manifest.Spec.MatchConditions))
 	for i := range manifest.Spec.MatchConditions {
-		conditions = append(conditions, (*matchconditions.MatchCondition)(&manifest.Spec.MatchConditions[i]))
+		conditions[i] = (*matchconditions.MatchCondition)(&manifest.Spec.MatchConditions[i])
 	}
 	validations := make([]cel.ExpressionAccessor, len(manifest.Spec.Validations))
 	messages := make([]cel.ExpressionAccessor, len(manifest.Spec.Validations))
@@ -91,7 +91,7 @@ func (r request) denied(t *testing.T, all map[string]policy) []string {
 	var messages []string
 	for _, p := range all {
 		rule := p.spec.MatchConstraints.ResourceRules[0]
-		if !slices.Contains(rule.Resources, r.resource) || !slices.Contains(rule.Operations, admissionv1.OperationType(r.operation)) {
+		if !slices.Contains(rule.Resources, r.resource) || !slices.Contains(rule.Operations, admissionregistrationv1.OperationType(r.operation)) {
 			continue
 		}
 		attributes := r.attributes(t)
@@ -212,7 +212,7 @@ func TestPolicies_FailClosedAndTakeNoParameters(t *testing.T) {
 		if p.spec.ParamKind != nil {
 			t.Errorf("%s has a paramKind, which crashes kcp", name)
 		}
-		if p.spec.FailurePolicy == nil || *p.spec.FailurePolicy != admissionv1.Fail {
+		if p.spec.FailurePolicy == nil || *p.spec.FailurePolicy != admissionregistrationv1.Fail {
 			t.Errorf("%s admits what it cannot judge", name)
 		}
 		if len(p.spec.MatchConstraints.ResourceRules) != 1 {

@@ -51,8 +51,9 @@ func tenantDoors(t *testing.T) map[string]door {
 // tenantCRDs returns the schemas as kcp serves them: as CRDs.
 func tenantCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	var crds []*apiextensionsv1.CustomResourceDefinition
-	for _, offered := range loadAs[*apisv1alpha1.APIResourceSchema](t, Schemas()) {
+	schemas := loadAs[*apisv1alpha1.APIResourceSchema](t, Schemas())
+	crds := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(schemas))
+	for _, offered := range schemas {
 		version := offered.Spec.Versions[0]
 		openAPI, err := version.GetSchema()
 		if err != nil {
@@ -109,7 +110,7 @@ func (d door) refusals(object, old map[string]any) []string {
 		before = old
 	}
 	ruled, _ := d.rules.Validate(context.Background(), nil, d.structural, admitted, before, celconfig.RuntimeCELCostBudget)
-	var messages []string
+	messages := make([]string, 0, len(errs)+len(ruled))
 	for _, err := range append(errs, ruled...) {
 		messages = append(messages, err.Error())
 	}

@@ -43,8 +43,8 @@ type IPClaimSpec struct {
 	// +optional
 	PoolRef *PoolRef `json:"poolRef,omitempty"`
 
-	// poolSelector selects the pools to allocate from by their labels.
-	// Deprecated: name a class by className.
+	// poolSelector selects the pools to allocate from by their labels. It is
+	// deprecated, and kubectl warns: name a class by className.
 	// +optional
 	PoolSelector *PoolSelector `json:"poolSelector,omitempty"`
 

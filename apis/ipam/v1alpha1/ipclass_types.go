@@ -19,7 +19,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.ipFamily == 'IPv6' || !has(self.defaultPrefixLength) || self.defaultPrefixLength <= 32",fieldPath=".defaultPrefixLength",message="spec.defaultPrefixLength must be 1 to 32 for IPv4"
 // +kubebuilder:validation:XValidation:rule="!has(self.defaultPrefixLength) || !has(self.allowedPrefixLengths) || (self.allowedPrefixLengths.min <= self.defaultPrefixLength && self.defaultPrefixLength <= self.allowedPrefixLengths.max)",fieldPath=".defaultPrefixLength",message="spec.defaultPrefixLength must be within spec.allowedPrefixLengths",messageExpression="'spec.defaultPrefixLength must be %d to %d, within spec.allowedPrefixLengths'.format([self.allowedPrefixLengths.min, self.allowedPrefixLengths.max])"
 type IPClassSpec struct {
-	// provisioner names the service that fulfils claims of this class. Claims of
+	// provisioner names the service that serves claims of this class. Claims of
 	// a class with any other provisioner than ipam.miloapis.com/native wait.
 	// +kubebuilder:default="ipam.miloapis.com/native"
 	// +kubebuilder:validation:MinLength=1

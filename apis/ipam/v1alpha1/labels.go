@@ -13,8 +13,8 @@ const (
 	// default of spec.provisioner of a class.
 	NativeProvisioner = GroupName + "/native"
 
-	// AnnotationDefaultClass, set to "true", makes a class the default of its
-	// family. The oldest such class counts.
+	// AnnotationDefaultClass makes a class the default of its family, when it is
+	// "true". The oldest such class counts.
 	AnnotationDefaultClass = GroupName + "/is-default-class"
 
 	// LabelPublished is "true" on classes that are listed in the workspaces of
