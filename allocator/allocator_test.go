@@ -160,12 +160,24 @@ func (l *ledger) swap(change func(*hooks)) {
 // waitQueued waits until n requests are queued for a pool.
 func (l *ledger) waitQueued(id PoolID, n int) {
 	l.t.Helper()
-	p, _ := l.find(id)
-	for l.t.Context().Err() == nil {
+	l.waitFor(id, func(s *space) bool { return s.queue.size >= n })
+}
+
+// waitIdle waits until the worker of a pool has nothing left to do, not even to
+// tell anybody.
+func (l *ledger) waitIdle(id PoolID) {
+	l.t.Helper()
+	l.waitFor(id, func(s *space) bool { return !s.working })
+}
+
+func (l *ledger) waitFor(id PoolID, ok func(*space) bool) {
+	l.t.Helper()
+	p, found := l.find(id)
+	for found && l.t.Context().Err() == nil {
 		p.space.lock()
-		size := p.space.queue.size
+		done := ok(p.space)
 		p.space.unlock()
-		if size >= n {
+		if done {
 			return
 		}
 		runtime.Gosched()

@@ -1,0 +1,268 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+)
+
+// room is a ledger with one pool, a clock, and a record of who was woken.
+type room struct {
+	*ledger
+	clock *clock
+
+	mu    sync.Mutex
+	woken []ClaimID
+}
+
+func newRoom(t *testing.T) *room {
+	t.Helper()
+	r := &room{ledger: &ledger{t: t, etcd: etcdtest.New(t)}, clock: newClock()}
+	h := realHooks()
+	h.now, h.after = r.clock.now, r.clock.after
+	a, err := open(t.Context(), r.etcd.Client(), Options{Wake: r.wake}, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Allocator = a
+	t.Cleanup(func() { _ = a.Close() })
+	r.pool("p", "10.0.0.0/24")
+	return r
+}
+
+func (r *room) wake(h Holder) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.woken = append(r.woken, h.Claim)
+}
+
+// wakes returns who was woken since it was asked last.
+func (r *room) wakes() []ClaimID {
+	r.waitIdle("p")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	woken := r.woken
+	r.woken = nil
+	return woken
+}
+
+func (r *room) wantWoken(want ...ClaimID) {
+	r.t.Helper()
+	if got := r.wakes(); !slices.Equal(got, want) {
+		r.t.Errorf("woken: %v, want %v", got, want)
+	}
+}
+
+// since is a request by a claim that was made at a second.
+func since(second int, req Request) Request {
+	req.Since = time.Unix(int64(second), 0)
+	return req
+}
+
+func exactly(req Request, p string) Request {
+	req.Exact = prefix(p)
+	return req
+}
+
+func (r *room) release(claims ...ClaimID) {
+	r.t.Helper()
+	for _, claim := range claims {
+		if err := r.Release(r.t.Context(), claim); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+func (r *room) refused(req Request) {
+	r.t.Helper()
+	var exhausted *ExhaustedError
+	if b, err := r.Bind(r.t.Context(), req); !errors.As(err, &exhausted) && !errors.Is(err, ErrInUse) {
+		r.t.Errorf("%s got %s, %v", req.Holder.Claim, b.Prefix, err)
+	}
+}
+
+func TestWaiting_OldestThatFits(t *testing.T) {
+	r := newRoom(t)
+	for i := range 4 {
+		r.bind(request("p", fmt.Sprint("c", i), 26))
+	}
+	r.Wait(since(3, request("p", "young", 26)))
+	r.Wait(since(2, request("p", "old", 26)))
+	r.Wait(since(1, request("p", "large", 25)))
+	r.Wait(since(2, request("p", "also old", 26)))
+	r.wantWoken()
+
+	r.release("c1")
+	r.wantWoken("also old") // the large one does not fit, and of equals the name decides
+	r.refused(request("p", "newcomer", 26))
+	r.refused(request("p", "newcomer", 32))
+	if got := r.bind(request("p", "also old", 26)); got.Prefix != prefix("10.0.0.64/26") {
+		t.Error(got.Prefix)
+	}
+	r.release("c2", "c3")
+	r.wantWoken("old", "young")
+	r.release("also old", "c0")
+	r.wantWoken("large")
+	if got := r.bind(request("p", "large", 25)); got.Prefix != prefix("10.0.0.0/25") {
+		t.Error(got.Prefix)
+	}
+	if n := r.Waiting("p"); n != 2 {
+		t.Error(n, "wait, want the two that have not come")
+	}
+	r.bind(request("p", "young", 26))
+	r.bind(request("p", "old", 26))
+	if n := r.Waiting("p"); n != 0 {
+		t.Error(n, "still wait")
+	}
+	r.sameAsLedger()
+}
+
+func TestWaiting_RoomNowWakesAtOnce(t *testing.T) {
+	r := newRoom(t)
+	r.Wait(request("p", "c", 25))
+	r.wantWoken("c")
+	r.refused(request("p", "newcomer", 24))
+	r.Wait(exactly(request("p", "d", 0), "10.0.0.128/25"))
+	r.wantWoken("d")
+	r.refused(request("p", "newcomer", 32))
+	if c, _ := r.Capacity("p"); c.Allocated.Sign() != 0 || c.Blocks != 0 {
+		t.Error("a hold is not an allocation:", c)
+	}
+	r.Withdraw("c")
+	r.bind(request("p", "newcomer", 25))
+	r.bind(exactly(request("p", "d", 0), "10.0.0.128/25"))
+	r.sameAsLedger()
+}
+
+func TestWaiting_OneFreedBlockWakesOne(t *testing.T) {
+	r := newRoom(t)
+	r.bind(request("p", "c", 24))
+	for i := range 10_000 {
+		r.Wait(since(i, request("p", fmt.Sprintf("w%05d", i), 24)))
+	}
+	r.release("c")
+	r.wantWoken("w00000")
+	r.Withdraw("w00000")
+	r.wantWoken("w00001")
+	r.bind(request("p", "w00001", 24))
+	r.release("w00001")
+	r.wantWoken("w00002")
+}
+
+func TestWaiting_HoldExpires(t *testing.T) {
+	r := newRoom(t)
+	r.bind(request("p", "c", 24))
+	r.Wait(since(1, request("p", "old", 24)))
+	r.Wait(since(2, request("p", "young", 24)))
+	r.release("c")
+	r.wantWoken("old")
+	r.clock.advance(defaultHoldTime)
+	r.wantWoken("young")
+	r.clock.advance(defaultHoldTime)
+	r.wantWoken("old") // it waits on, behind the others
+	r.clock.advance(defaultHoldTime / 2)
+	r.bind(request("p", "old", 24))
+	r.clock.advance(defaultHoldTime)
+	r.wantWoken()
+	r.sameAsLedger()
+}
+
+func TestWaiting_Exact(t *testing.T) {
+	r := newRoom(t)
+	for i := range 4 {
+		r.bind(request("p", fmt.Sprint("c", i), 26))
+	}
+	r.Wait(since(1, exactly(request("p", "elsewhere", 0), "10.0.0.0/26")))
+	r.Wait(since(4, exactly(request("p", "host", 0), "10.0.0.70/32")))
+	r.Wait(since(3, exactly(request("p", "half", 0), "10.0.0.0/25")))
+	r.Wait(since(2, exactly(request("p", "host2", 0), "10.0.0.71/32")))
+	r.Wait(since(5, request("p", "any", 27)))
+	r.release("c1")
+	r.wantWoken("host2", "host", "any")
+	if got := r.bind(request("p", "any", 27)); got.Prefix != prefix("10.0.0.96/27") {
+		t.Error(got.Prefix)
+	}
+	r.Withdraw("host")
+	r.bind(exactly(request("p", "host2", 0), "10.0.0.71/32"))
+	r.release("host2", "any")
+	r.wantWoken()
+	r.release("c0")
+	r.wantWoken("elsewhere")
+	r.Withdraw("elsewhere")
+	r.wantWoken("half")
+	r.sameAsLedger()
+}
+
+func TestWaiting_RoomFromElsewhere(t *testing.T) {
+	r := newRoom(t)
+	other := r.open()
+	r.bind(request("p", "c", 24))
+	r.Wait(request("p", "w", 25))
+	if err := other.Release(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	r.catchUp(t)
+	r.wantWoken("w")
+	// Another allocator knows nothing of the hold, and takes what was held.
+	if b, err := other.Bind(t.Context(), request("p", "thief", 25)); err != nil || b.Prefix != prefix("10.0.0.0/25") {
+		t.Error(b, err)
+	}
+	r.catchUp(t)
+	r.wantWoken("w")
+	if got := r.bind(request("p", "w", 25)); got.Prefix != prefix("10.0.0.128/25") {
+		t.Error(got.Prefix)
+	}
+	r.sameAsLedger(other)
+}
+
+func TestWaiting_ExclusionLifted(t *testing.T) {
+	r := newRoom(t)
+	if err := r.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/24")}); err != nil {
+		t.Fatal(err)
+	}
+	r.Wait(request("p", "w", 26))
+	r.wantWoken()
+	if err := r.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/25")}); err != nil {
+		t.Fatal(err)
+	}
+	r.wantWoken("w")
+	if got := r.bind(request("p", "w", 26)); got.Prefix != prefix("10.0.0.128/26") {
+		t.Error(got.Prefix)
+	}
+}
+
+func TestWaiting_EndsWithThePool(t *testing.T) {
+	r := newRoom(t)
+	r.bind(request("p", "c", 24))
+	r.Wait(request("p", "w", 26))
+	if err := r.Drain(t.Context(), "p"); err != nil {
+		t.Fatal(err)
+	}
+	r.Wait(request("p", "late", 26))
+	r.Wait(request("q", "nowhere", 26))
+	if n := r.Waiting("p") + r.Waiting("q"); n != 0 {
+		t.Error(n, "wait for a pool that hands out nothing")
+	}
+}
+
+// A claim keeps its place when its transaction fails.
+func TestWaiting_PlaceIsKeptOverAFault(t *testing.T) {
+	r := newRoom(t)
+	r.bind(request("p", "c", 24))
+	r.Wait(since(1, request("p", "old", 24)))
+	r.Wait(since(2, request("p", "young", 24)))
+	r.release("c")
+	r.wantWoken("old")
+	r.swap(func(h *hooks) { h.beforeCommit = once(errLost) })
+	r.bind(request("p", "old", 24))
+	if woken := r.wakes(); slices.Contains(woken, "young") {
+		t.Error(woken)
+	}
+	r.sameAsLedger()
+}
