@@ -10,10 +10,10 @@
 //	func TestClaim_ByClass(t *testing.T) {
 //		platform := framework.SharedPlatform(t)
 //		name, cidr := framework.Name(t), platform.CIDR(t)
-//		framework.Create(t, platform, gen.Class(name), gen.Pool(name, gen.CIDR(cidr), …))
+//		framework.Create(t, platform, gen.Class(name), gen.Pool(name, gen.CIDR(cidr), gen.Backs(name)))
 //
 //		tenant := platform.Tenant(t)
-//		claim := gen.Claim("web", gen.InClass(name))
+//		claim := gen.Claim("web", gen.OfClass(name), gen.Length(28))
 //		framework.Create(t, tenant, claim)
 //		framework.WaitBound(t, tenant, claim)
 //	}

@@ -3,7 +3,6 @@ package framework
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework/local"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -54,13 +54,13 @@ func NewPlatform(t testing.TB) *Platform {
 }
 
 // CIDR returns address space that no other test on this platform uses: a /16.
-func (p *Platform) CIDR(t testing.TB) netip.Prefix {
+func (p *Platform) CIDR(t testing.TB) ipamv1alpha1.CIDR {
 	t.Helper()
 	n := p.space.Add(1)
 	if n > 255 {
 		t.Fatal("the tests have used up 10.0.0.0/8")
 	}
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n), 0, 0}), 16)
+	return ipamv1alpha1.CIDR(fmt.Sprintf("10.%d.0.0/16", n))
 }
 
 // StartController starts the controller, over the data it had before if any, and
