@@ -58,8 +58,9 @@ type Allocator struct {
 
 // hooks are the seams for tests. The zero value is not usable; see realHooks.
 type hooks struct {
-	now   func() time.Time
-	after func(time.Duration, func()) (stop func() bool)
+	timeout time.Duration // of one request to etcd, and of one wait for the watch
+	now     func() time.Time
+	after   func(time.Duration, func()) (stop func() bool)
 	// beforeCommit and afterCommit stand around the transaction of a group.
 	// An error takes the place of the transaction's outcome.
 	beforeCommit, afterCommit func(SpaceID) error
@@ -68,6 +69,7 @@ type hooks struct {
 func realHooks() hooks {
 	pass := func(SpaceID) error { return nil }
 	return hooks{
+		timeout:      requestTimeout,
 		now:          time.Now,
 		after:        func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop },
 		beforeCommit: pass,

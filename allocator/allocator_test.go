@@ -8,8 +8,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/kcp-ipam/ipam/allocator/index"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/index"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -160,20 +160,20 @@ func (l *ledger) swap(change func(*hooks)) {
 // waitQueued waits until n requests are queued for a pool.
 func (l *ledger) waitQueued(id PoolID, n int) {
 	l.t.Helper()
-	l.waitFor(id, func(s *space) bool { return s.queue.size >= n })
+	l.waitFor(l.t, id, func(s *space) bool { return s.queue.size >= n })
 }
 
 // waitIdle waits until the worker of a pool has nothing left to do, not even to
 // tell anybody.
-func (l *ledger) waitIdle(id PoolID) {
-	l.t.Helper()
-	l.waitFor(id, func(s *space) bool { return !s.working })
+func (a *Allocator) waitIdle(t *testing.T, id PoolID) {
+	t.Helper()
+	a.waitFor(t, id, func(s *space) bool { return !s.working })
 }
 
-func (l *ledger) waitFor(id PoolID, ok func(*space) bool) {
-	l.t.Helper()
-	p, found := l.find(id)
-	for found && l.t.Context().Err() == nil {
+func (a *Allocator) waitFor(t *testing.T, id PoolID, ok func(*space) bool) {
+	t.Helper()
+	p, found := a.find(id)
+	for found && t.Context().Err() == nil {
 		p.space.lock()
 		done := ok(p.space)
 		p.space.unlock()

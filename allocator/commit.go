@@ -107,7 +107,7 @@ func (s *space) send(g *group) (*clientv3.TxnResponse, error) {
 	if err := a.hooks.beforeCommit(s.id); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), requestTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.hooks.timeout)
 	defer cancel()
 	started := a.hooks.now()
 	resp, err := s.request(ctx, g).Commit()
@@ -203,7 +203,7 @@ func (s *space) settle() error {
 // not do: the transaction may still be on its way. What etcd has answered for
 // certain, if not with an outcome, needs no more than a read.
 func (s *space) raise(p *pending) error {
-	ctx, cancel := context.WithTimeout(s.alloc.ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(s.alloc.ctx, s.alloc.hooks.timeout)
 	defer cancel()
 	f := p.fence
 	txn := s.alloc.client.Txn(ctx).If(at(f.key, f.revision)).Then(put(f.key, f.value)).Else(get(f.key))

@@ -103,7 +103,7 @@ func (a *Allocator) confirm(ctx context.Context, id PoolID) error {
 
 // await waits until what the ledger held at a revision is known here.
 func (a *Allocator) await(ctx context.Context, revision int64) error {
-	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
+	bounded, cancel := context.WithTimeout(ctx, a.hooks.timeout)
 	defer cancel()
 	if err := a.watched.wait(bounded, revision); err == nil || ctx.Err() != nil {
 		return err

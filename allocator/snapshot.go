@@ -67,7 +67,7 @@ func (a *Allocator) scan(ctx context.Context, prefix string, revision int64, vis
 // page reads some keys of a range. Its header carries the revision they were
 // read at.
 func (a *Allocator) page(ctx context.Context, from, end string, revision, limit int64) (*clientv3.GetResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.hooks.timeout)
 	defer cancel()
 	resp, err := a.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithRev(revision), clientv3.WithLimit(limit))
 	if err != nil {

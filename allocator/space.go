@@ -27,7 +27,7 @@ type space struct {
 	fault    error // a value in the ledger that this program cannot read
 	pools    []*pool
 	reserved map[netip.Prefix]*waiter // taken in the indexes, not in the ledger; for whom, if it is a hold
-	owners   map[netip.Prefix]PoolID   // whose each block is; nil until there are two pools
+	owners   map[netip.Prefix]PoolID  // whose each block is; nil until there are two pools
 	queue    queue
 	working  bool     // a worker is running
 	pending  *pending // the worker's own: the last transaction, while not settled

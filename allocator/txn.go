@@ -44,7 +44,7 @@ func (r results) found(i int) *mvccpb.KeyValue {
 
 // ledgerID reads the ledger's ID, and makes one if the ledger is new.
 func (a *Allocator) ledgerID(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.hooks.timeout)
 	defer cancel()
 	key, id := a.keys.ledger(), rand.Text()
 	resp, err := a.client.Txn(ctx).
@@ -65,7 +65,7 @@ func (a *Allocator) ledgerID(ctx context.Context) (string, error) {
 
 // read gets one key as of now, or as of a revision.
 func (a *Allocator) read(ctx context.Context, key string, opts ...clientv3.OpOption) (*mvccpb.KeyValue, int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.hooks.timeout)
 	defer cancel()
 	resp, err := a.client.Get(ctx, key, opts...)
 	if err != nil {

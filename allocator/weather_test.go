@@ -1,0 +1,316 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+)
+
+// cutter is a watch that can be cut off and let on again.
+type cutter struct {
+	clientv3.Watcher
+	mu     sync.Mutex
+	off    bool
+	cancel context.CancelFunc
+}
+
+func (c *cutter) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ctx, c.cancel = context.WithCancel(ctx)
+	if c.off {
+		c.cancel()
+	}
+	return c.Watcher.Watch(ctx, key, opts...)
+}
+
+func (c *cutter) set(off bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.off = off
+	if off && c.cancel != nil {
+		c.cancel()
+	}
+}
+
+// through opens an Allocator that sees etcd through the given parts.
+func (l *ledger) through(kv clientv3.KV, watcher clientv3.Watcher) *Allocator {
+	l.t.Helper()
+	client := clientv3.NewCtxClient(context.Background())
+	client.KV, client.Watcher = kv, watcher
+	a, err := Open(l.t.Context(), client, Options{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = a.Close() })
+	return a
+}
+
+// What happened while the watch was cut off, and is compacted since, is read
+// again as a whole.
+func TestWatch_Compacted(t *testing.T) {
+	l := newLedger(t)
+	for _, id := range []PoolID{"p", "q", "r"} {
+		l.pool(id, fmt.Sprintf("10.%d.0.0/24", id[0]))
+	}
+	l.bind(request("p", "goes", 26))
+	l.bind(request("p", "stays", 26))
+	l.bind(request("q", "last", 24))
+	watch := &cutter{Watcher: l.etcd.Client().Watcher}
+	behind := l.through(l.etcd.Client().KV, watch)
+	behind.Wait(request("q", "waiter", 24))
+	if _, err := behind.Bind(t.Context(), request("r", "own", 26)); err != nil {
+		t.Fatal(err)
+	}
+
+	watch.set(true)
+	if _, err := behind.Bind(t.Context(), request("r", "own, unseen", 26)); err != nil {
+		t.Fatal(err)
+	}
+	for _, claim := range []ClaimID{"goes", "last"} {
+		if err := l.Release(t.Context(), claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 3 {
+		l.bind(request("p", fmt.Sprint("came", i), 26))
+	}
+	if err := l.Retire(t.Context(), "q"); err != nil {
+		t.Fatal(err)
+	}
+	l.pool("s", "10.9.0.0/24")
+	b := l.bind(request("s", "new", 26))
+	if _, err := l.etcd.Client().Compact(t.Context(), b.Revision); err != nil {
+		t.Fatal(err)
+	}
+	watch.set(false)
+
+	blocks := l.sameAsLedger(behind)
+	if len(blocks) != 7 {
+		t.Error(blocks)
+	}
+	if n := behind.Waiting("q"); n != 0 {
+		t.Error(n, "wait for a pool that is gone")
+	}
+	if err := behind.Healthy(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A waiting claim gets the room that appeared while the watch was cut off.
+func TestWatch_CompactedWakes(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	full := l.bind(request("p", "full", 24))
+	watch := &cutter{Watcher: l.etcd.Client().Watcher}
+	woken := make(chan ClaimID, 1)
+	client := clientv3.NewCtxClient(context.Background())
+	client.KV, client.Watcher = l.etcd.Client().KV, watch
+	behind, err := Open(t.Context(), client, Options{Wake: func(h Holder) { woken <- h.Claim }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer behind.Close()
+	behind.Wait(request("p", "w", 25))
+	watch.set(true)
+	if err := l.ReleaseIf(t.Context(), full); err != nil {
+		t.Fatal(err)
+	}
+	kept := l.bind(request("p", "kept", 25))
+	if _, err := l.etcd.Client().Compact(t.Context(), kept.Revision); err != nil {
+		t.Fatal(err)
+	}
+	watch.set(false)
+	if claim := <-woken; claim != "w" {
+		t.Error(claim)
+	}
+	if b, err := behind.Bind(t.Context(), request("p", "w", 25)); err != nil || b.Prefix != prefix("10.0.0.128/25") {
+		t.Error(b, err)
+	}
+	l.sameAsLedger(behind)
+}
+
+// An allocator whose watch is cut off refuses nothing and gives nothing twice:
+// it says that it cannot tell.
+func TestWatch_CutOffIsNoWrongAnswer(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	watch := &cutter{Watcher: l.etcd.Client().Watcher}
+	behind := l.through(l.etcd.Client().KV, watch)
+	l.bind(request("p", "c", 24))
+	behind.catchUp(t)
+	behind.hooks.timeout = 100 * time.Millisecond
+	watch.set(true)
+	if err := l.Release(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := behind.Bind(t.Context(), request("p", "d", 24))
+		done <- err
+	}()
+	if err := <-done; !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "watch is behind") {
+		t.Error(err)
+	}
+	if behind.Healthy() == nil {
+		t.Error("healthy with a watch that is cut off")
+	}
+	behind.waitIdle(t, "p")
+	behind.hooks.timeout = requestTimeout
+	watch.set(false)
+	if _, err := behind.Bind(t.Context(), request("p", "d", 24)); err != nil {
+		t.Error(err)
+	}
+	l.sameAsLedger(behind)
+}
+
+// etcd takes fewer operations in a transaction than the allocator was told.
+func TestGroups_ShrinkToWhatEtcdTakes(t *testing.T) {
+	e := etcdtest.NewWith(t, embedetcd.Options{MaxTxnOps: 8})
+	a, err := Open(t.Context(), e.Client(), Options{MaxTxnOps: 128})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &ledger{Allocator: a, t: t, etcd: e}
+	defer l.Close()
+	l.pool("p", "10.0.0.0/16")
+	inFlight, goOn := l.holdCommits()
+	var wg sync.WaitGroup
+	bind := func(i int) {
+		if _, err := l.Bind(t.Context(), request("p", fmt.Sprint("c", i), 32)); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Go(func() { bind(0) })
+	<-inFlight
+	for i := range 60 {
+		wg.Go(func() { bind(i + 1) })
+	}
+	l.waitQueued("p", 60)
+	goOn()
+	wg.Wait()
+	if limit := l.limit.Load(); limit > 8 {
+		t.Error("groups are still of", limit, "operations")
+	}
+	if blocks := l.sameAsLedger(); len(blocks) != 61 {
+		t.Error(len(blocks))
+	}
+}
+
+// A full etcd refuses writes in plain words, and keeps answering reads.
+func TestNoSpace(t *testing.T) {
+	e := etcdtest.NewWith(t, embedetcd.Options{QuotaBytes: 1 << 20})
+	a, err := Open(t.Context(), e.Client(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &ledger{Allocator: a, t: t, etcd: e}
+	defer l.Close()
+	l.pool("p", "10.0.0.0/8")
+	long := strings.Repeat("x", 30_000)
+	bound := 0
+	for ; err == nil && bound < 200; bound++ {
+		req := request("p", fmt.Sprint("c", bound), 32)
+		req.Class = long
+		_, err = l.Bind(t.Context(), req)
+	}
+	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "database is full") {
+		t.Fatal(err)
+	}
+	if _, ok, err := l.Lookup(t.Context(), "c0"); !ok || err != nil {
+		t.Error(ok, err)
+	}
+	if l.Healthy() == nil {
+		t.Error("healthy, though nothing can be written")
+	}
+	etcdtest.CheckLedger(t, e.Client(), defaultPrefix)
+}
+
+func TestUnknownVersion(t *testing.T) {
+	for name, tc := range map[string]struct{ key, value string }{
+		"block":  {"spaces/p/blocks/010.000.000.000-26", `{"v":2,"somebody":"else"}`},
+		"head":   {"spaces/p/head", `{"v":2}`},
+		"pool":   {"pools/p", `{"v":2}`},
+		"ledger": {"ledger", `{"v":2}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger(t)
+			l.pool("p", "10.0.0.0/24")
+			l.bind(request("p", "c", 26))
+			key := defaultPrefix + "/" + tc.key
+			if _, err := l.etcd.Client().Put(t.Context(), key, tc.value); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Open(t.Context(), l.etcd.Client(), Options{})
+			var version *VersionError
+			if !errors.As(err, &version) || version.Key != key || version.Version != 2 {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestUnknownVersion_AtWork(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	b := l.bind(request("p", "c", 26))
+	key := l.keys.block("p", b.Prefix)
+	if _, err := l.etcd.Client().Put(t.Context(), key, `{"v":2}`); err != nil {
+		t.Fatal(err)
+	}
+	var version *VersionError
+	if _, _, err := l.Lookup(t.Context(), "c"); !errors.As(err, &version) || version.Key != key {
+		t.Error(err)
+	}
+	if err := l.Release(t.Context(), "c"); !errors.As(err, &version) {
+		t.Error("freed a block that it cannot read:", err)
+	}
+	if _, err := l.List(t.Context(), ListOptions{}); !errors.As(err, &version) {
+		t.Error(err)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	inFlight, goOn := l.holdCommits()
+	sent, queued := make(chan error, 1), make(chan error, 1)
+	bind := func(claim string, done chan<- error) {
+		_, err := l.Bind(t.Context(), request("p", claim, 26))
+		done <- err
+	}
+	go bind("sent", sent)
+	<-inFlight
+	go bind("queued", queued)
+	l.waitQueued("p", 1)
+	closed := make(chan error, 1)
+	go func() { closed <- l.Close() }()
+	<-l.ctx.Done()
+	goOn()
+	if err := <-sent; err != nil {
+		t.Error("what was in flight is finished:", err)
+	}
+	if err := <-queued; !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	for _, err := range []error{l.Healthy(), l.Drain(t.Context(), "p"), l.Close()} {
+		if err != nil && !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+	}
+	if blocks := etcdtest.CheckLedger(t, l.etcd.Client(), defaultPrefix); len(blocks) != 1 {
+		t.Error(blocks)
+	}
+}
