@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/kcp-dev/multicluster-provider/apiexport"
 	"github.com/kcp-dev/multicluster-provider/pkg/handlers"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
@@ -76,6 +78,8 @@ type Options struct {
 	Ledger *allocator.Allocator
 	// Workers that look at claims side by side. Default 64.
 	Workers int
+	// Logger for what the controllers decide.
+	Logger logr.Logger
 	// Manager options: metrics, probes, leader election.
 	Manager manager.Options
 }
@@ -84,12 +88,13 @@ type Options struct {
 func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	provider, err := apiexport.New(opts.Config, ipamv1alpha1.GroupName, apiexport.Options{
 		Scheme:   opts.Scheme,
+		Log:      ptr.To(opts.Logger.WithName("provider").V(1)), // it logs whole objects
 		Handlers: handlers.Handlers{opts.Directory},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("provider: %w", err)
 	}
-	opts.Manager.Scheme = opts.Scheme
+	opts.Manager.Scheme, opts.Manager.Logger = opts.Scheme, opts.Logger
 	mgr, err := mcmanager.New(opts.Config, provider, opts.Manager)
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
@@ -132,14 +137,15 @@ func addControllers(mgr mcmanager.Manager, reader *live.Reader, opts Options) er
 	if err != nil {
 		return fmt.Errorf("release controller: %w", err)
 	}
-	departures := &departures{Controller: releases, swept: make(chan allocator.ClusterName, 1024)}
-	opts.Directory.Observe(departures)
-	if err := claim.Setup(mgr, claim.Options{
+	claims, err := claim.New(mgr, claim.Options{
 		Ledger: opts.Ledger, Releases: releases, Catalog: known, Directory: opts.Directory,
 		Queue: opts.Inbox.Claims, Workers: opts.Workers,
-	}); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)
 	}
+	watcher := &watcher{releases: releases, claims: claims, swept: make(chan allocator.ClusterName, 1024)}
+	opts.Directory.Observe(watcher)
 	if err := pool.Setup(mgr, pool.Options{
 		Ledger: opts.Ledger, Catalog: known, Directory: opts.Directory, Queue: opts.Inbox.Pools,
 	}); err != nil {
@@ -149,22 +155,28 @@ func addControllers(mgr mcmanager.Manager, reader *live.Reader, opts Options) er
 		return fmt.Errorf("class controller: %w", err)
 	}
 	return mgr.GetLocalManager().Add(&sweep.Sweeper{
-		Ledger: opts.Ledger, Releases: releases, Clusters: mgr, Directory: opts.Directory, Departed: departures.swept,
+		Ledger: opts.Ledger, Releases: releases, Clusters: mgr, Directory: opts.Directory, Departed: watcher.swept,
 	})
 }
 
-// departures tells the releases who comes and goes, and has the blocks of who
-// went swept.
-type departures struct {
-	*release.Controller
-	swept chan allocator.ClusterName
+// watcher passes on who comes and goes.
+type watcher struct {
+	releases *release.Controller
+	claims   *claim.Reconciler
+	swept    chan allocator.ClusterName // workspaces to be swept at once
 }
 
+// Arrived implements directory.Observer.
+func (w *watcher) Arrived(cluster allocator.ClusterName) { w.releases.Arrived(cluster) }
+
+// Named implements directory.Observer.
+func (w *watcher) Named(workspace directory.Workspace) { w.claims.Named(workspace) }
+
 // Departed implements directory.Observer.
-func (d *departures) Departed(cluster allocator.ClusterName) {
-	d.Controller.Departed(cluster)
+func (w *watcher) Departed(cluster allocator.ClusterName) {
+	w.releases.Departed(cluster)
 	select {
-	case d.swept <- cluster:
+	case w.swept <- cluster:
 	default: // many leave at once; the next sweep finds their blocks
 	}
 }

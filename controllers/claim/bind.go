@@ -16,23 +16,30 @@ import (
 // place resolves the claim and binds it to the first candidate that has room.
 // A claim that finds none joins the waiting list of every candidate.
 func (p *pass) place(ctx context.Context) (allocator.Block, error) {
-	view := p.catalog.View(ctx)
-	query := resolve.Query{Claim: p.claim, From: p.from, Platform: p.directory.Platform()}
-	plan, err := query.Resolve(view)
-	if viewErr := view.Err(); viewErr != nil {
-		return allocator.Block{}, viewErr
+	plan, err := p.resolve(ctx, topicsOf(p.claim, p.from, p.directory.Platform(), p.directory.Find))
+	if plan.ClassName != "" && p.claim.Spec.ClassName == "" {
+		// It is the default class: look once more, now waiting for its pools, too.
+		plan, err = p.resolve(ctx, topicsOfDefault(plan.ClassName, p.from, p.directory.Platform()))
 	}
 	if err != nil {
 		p.ledger.Withdraw(allocator.ClaimID(p.claim.UID))
 		return allocator.Block{}, err
 	}
-	if plan.ClassName != "" && p.claim.Spec.ClassName == "" {
-		// A default class was found: wait for its pools, too.
-		p.waiting.enter(p.request, append(classTopics(plan.ClassName, p.from, p.directory.Platform()), topic{kind: defaultTopic}))
-	}
 	p.claim.Status.ClassName = plan.ClassName
 	p.claim.Status.IPFamily = plan.Family
 	return p.try(ctx, plan)
+}
+
+// resolve looks at the catalog. The claim waits for the topics from before the
+// look, so that a change after it wakes the claim.
+func (p *pass) resolve(ctx context.Context, topics []topic) (resolve.Plan, error) {
+	p.waiting.enter(p.request, p.claim.CreationTimestamp.Time, topics)
+	view := p.catalog.View(ctx)
+	plan, err := resolve.Query{Claim: p.claim, From: p.from, Platform: p.directory.Platform()}.Resolve(view)
+	if viewErr := view.Err(); viewErr != nil {
+		return resolve.Plan{}, viewErr
+	}
+	return plan, err
 }
 
 // try asks the candidates in turn.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -28,6 +29,9 @@ import (
 // that it did not see.
 const conflictDelay = 50 * time.Millisecond
 
+// cacheLag is how long the cache may take to show what was written.
+const cacheLag = 10 * time.Second
+
 // Options configure the controller. All fields but Workers are required.
 type Options struct {
 	Ledger    Ledger
@@ -40,8 +44,8 @@ type Options struct {
 	Workers int
 }
 
-// Setup adds the claim controller to the manager.
-func Setup(mgr mcmanager.Manager, opts Options) error {
+// New makes the claim controller and has mgr run it.
+func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 	if opts.Workers == 0 {
 		opts.Workers = 64
 	}
@@ -51,13 +55,15 @@ func Setup(mgr mcmanager.Manager, opts Options) error {
 		releases:  opts.Releases,
 		catalog:   opts.Catalog,
 		directory: opts.Directory,
+		queue:     opts.Queue,
 		started:   time.Now(),
 	}
 	everywhere := []mcbuilder.WatchesOption{
 		mcbuilder.WithEngageWithLocalCluster(true), mcbuilder.WithEngageWithProviderClusters(true),
 	}
-	return mcbuilder.ControllerManagedBy(mgr).
+	return r, mcbuilder.ControllerManagedBy(mgr).
 		Named("claim").
+		WithLogConstructor(r.logger(mgr.GetLogger())).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			MaxConcurrentReconciles: opts.Workers,
 			NewQueue: func(string, workqueue.TypedRateLimiter[mcreconcile.Request]) inbox.Queue {
@@ -70,6 +76,23 @@ func Setup(mgr mcmanager.Manager, opts Options) error {
 		Watches(&ipamv1alpha1.IPClass{}, r.onClass,
 			mcbuilder.WithEngageWithLocalCluster(true), mcbuilder.WithEngageWithProviderClusters(false)).
 		Complete(r)
+}
+
+// logger names the workspace and the claim in every line.
+func (r *Reconciler) logger(base logr.Logger) func(*mcreconcile.Request) logr.Logger {
+	return func(req *mcreconcile.Request) logr.Logger {
+		if req == nil {
+			return base
+		}
+		return base.WithValues("cluster", r.directory.Ledger(req.ClusterName), "claim", req.NamespacedName.String())
+	}
+}
+
+// Named looks again at the claims that a workspace's path may serve or refuse anew.
+func (r *Reconciler) Named(workspace directory.Workspace) {
+	for _, claim := range r.waiting.on(topicsOfWorkspace(workspace)...) {
+		r.queue.Add(claim)
+	}
 }
 
 type (
@@ -96,6 +119,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, _ cluster.Cluster) e
 				Name:      claim.Name,
 			}
 			r.ledger.Withdraw(holder.Claim)
+			r.published.Delete(claim.UID)
 			r.releases.Deleted(holder, claim.Spec.ReclaimPolicy)
 			q.Add(inbox.Request(name, client.ObjectKeyFromObject(claim)))
 		},

@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,6 +72,7 @@ func (p *pass) writeRecord(ctx context.Context, want, existing *ipamv1alpha1.IPA
 		if err := c.Create(ctx, want); err != nil {
 			return fmt.Errorf("create IPAllocation %s: %w", want.Name, err)
 		}
+		p.published.Store(p.claim.UID, time.Now())
 		return nil
 	}
 	updated := existing.DeepCopy()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/inbox"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/controllers/patch"
 )
@@ -24,6 +26,7 @@ import (
 // Ledger is what binding needs of the allocator.
 type Ledger interface {
 	Bind(ctx context.Context, r allocator.Request) (allocator.Block, error)
+	Lookup(ctx context.Context, claim allocator.ClaimID) (allocator.Block, bool, error)
 	Release(ctx context.Context, claim allocator.ClaimID) error
 	Wait(r allocator.Request)
 	Withdraw(claim allocator.ClaimID)
@@ -45,8 +48,10 @@ type Reconciler struct {
 	releases  Releases
 	catalog   *catalog.Catalog
 	directory *directory.Directory
+	queue     inbox.Queue
 	waiting   waiting
 	started   time.Time
+	published sync.Map // UID → time, of records that the cache may not show yet
 }
 
 // pass is one look at one claim.
@@ -84,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	if patchErr := before.Patch(ctx, cl.GetClient(), claim); patchErr != nil {
 		err = errors.Join(err, patchErr)
 	}
-	if apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) || errors.Is(err, errUnseen) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
 	}
 	return reconcile.Result{}, err
@@ -103,7 +108,11 @@ func (p *pass) reconcile(ctx context.Context) error {
 		return err
 	}
 	if bound(p.claim, record) {
+		p.published.Delete(p.claim.UID)
 		return nil
+	}
+	if p.unseen(record) {
+		return errUnseen
 	}
 	block, err := p.bind(ctx, record)
 	var refusal *outcome.Refusal
@@ -119,14 +128,38 @@ func (p *pass) reconcile(ctx context.Context) error {
 	return p.publish(ctx, block, record)
 }
 
-// bind finds the claim its block.
+// errUnseen: the record was written a moment ago and the cache does not show it yet.
+var errUnseen = errors.New("the cache does not show the IPAllocation yet")
+
+// unseen reports whether the record was just written, so that its absence from
+// the cache says nothing.
+func (p *pass) unseen(record *ipamv1alpha1.IPAllocation) bool {
+	at, ok := p.published.Load(p.claim.UID)
+	return record == nil && ok && time.Since(at.(time.Time)) < cacheLag
+}
+
+// bind finds the claim its block: the one it has, as long as it has one.
 func (p *pass) bind(ctx context.Context, record *ipamv1alpha1.IPAllocation) (allocator.Block, error) {
+	if p.claim.Status.AllocatedCIDR != "" {
+		return p.held(ctx)
+	}
 	if err := p.settleFormer(ctx, record); err != nil {
 		return allocator.Block{}, err
 	}
-	// Before the look at the catalog: a change after it will wake the claim.
-	p.waiting.enter(p.request, topicsOf(p.claim, p.from, p.directory.Platform(), p.directory.Find))
 	return p.place(ctx)
+}
+
+// held is the block of a claim that was bound before. It is never exchanged for
+// another: whoever uses the address would not be told.
+func (p *pass) held(ctx context.Context) (allocator.Block, error) {
+	block, ok, err := p.ledger.Lookup(ctx, allocator.ClaimID(p.claim.UID))
+	if err != nil {
+		return allocator.Block{}, err
+	}
+	if !ok {
+		return allocator.Block{}, fmt.Errorf("the ledger has no block of this claim, which was bound to %s", p.claim.Status.AllocatedCIDR)
+	}
+	return block, nil
 }
 
 // settleFormer settles a record that another claim of this name has left.
@@ -140,7 +173,8 @@ func (p *pass) settleFormer(ctx context.Context, record *ipamv1alpha1.IPAllocati
 		if err := p.ledger.Release(ctx, allocator.ClaimID(p.claim.UID)); err != nil {
 			return err
 		}
-		p.waiting.enter(p.request, []topic{recordTopicOf(p.from.Cluster, record.Namespace, record.Name)})
+		p.waiting.enter(p.request, p.claim.CreationTimestamp.Time,
+			[]topic{recordTopicOf(p.from.Cluster, record.Namespace, record.Name)})
 		return &outcome.Refusal{
 			Reason: ipamv1alpha1.ReasonAllocationRetained,
 			Message: fmt.Sprintf("IPAllocation %s keeps %s from a former claim of this name; delete it or use another name",
@@ -192,7 +226,7 @@ func (p *pass) refuse(ctx context.Context, refusal *outcome.Refusal) {
 
 // fail records a fault that is being retried. A shutdown is none.
 func (p *pass) fail(ctx context.Context, err error) {
-	if ctx.Err() != nil || apierrors.IsConflict(err) {
+	if ctx.Err() != nil || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return
 	}
 	refused(p.claim, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()})

@@ -1,8 +1,11 @@
 package claim
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
@@ -27,6 +30,8 @@ const (
 	backingTopic                  // the pools of a workspace that name this class
 	labelTopic                    // the pools of a workspace, whatever their name
 	recordTopic                   // the IPAllocation of this namespace/name
+	pathTopic                     // which workspace has this path
+	nameTopic                     // which path the workspace has
 )
 
 // waiting knows which claims wait for what. A claim enters before it looks at
@@ -34,23 +39,29 @@ const (
 // value is ready; safe for concurrent use.
 type waiting struct {
 	mu     sync.Mutex
-	claims map[mcreconcile.Request][]topic
+	claims map[mcreconcile.Request]wait
 	topics map[topic]map[mcreconcile.Request]struct{}
 }
 
-// enter has the claim wait for these topics and no others.
-func (w *waiting) enter(claim mcreconcile.Request, topics []topic) {
+// wait is the wait of one claim.
+type wait struct {
+	since  time.Time // when the claim was made
+	topics []topic
+}
+
+// enter has a claim, made at that time, wait for these topics and no others.
+func (w *waiting) enter(claim mcreconcile.Request, since time.Time, topics []topic) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if slices.Equal(w.claims[claim], topics) {
+	if slices.Equal(w.claims[claim].topics, topics) {
 		return
 	}
 	w.drop(claim)
 	if w.claims == nil {
-		w.claims = map[mcreconcile.Request][]topic{}
+		w.claims = map[mcreconcile.Request]wait{}
 		w.topics = map[topic]map[mcreconcile.Request]struct{}{}
 	}
-	w.claims[claim] = topics
+	w.claims[claim] = wait{since, topics}
 	for _, t := range topics {
 		if w.topics[t] == nil {
 			w.topics[t] = map[mcreconcile.Request]struct{}{}
@@ -67,7 +78,7 @@ func (w *waiting) leave(claim mcreconcile.Request) {
 }
 
 func (w *waiting) drop(claim mcreconcile.Request) {
-	for _, t := range w.claims[claim] {
+	for _, t := range w.claims[claim].topics {
 		delete(w.topics[t], claim)
 		if len(w.topics[t]) == 0 {
 			delete(w.topics, t)
@@ -76,39 +87,47 @@ func (w *waiting) drop(claim mcreconcile.Request) {
 	delete(w.claims, claim)
 }
 
-// on lists the claims that wait for any of the topics.
+// on lists the claims that wait for any of the topics, oldest first.
 func (w *waiting) on(topics ...topic) []mcreconcile.Request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var claims []mcreconcile.Request
+	found := map[mcreconcile.Request]struct{}{}
 	for _, t := range topics {
-		for claim := range w.topics[t] {
-			claims = append(claims, claim)
-		}
+		maps.Copy(found, w.topics[t])
 	}
-	return claims
+	return slices.SortedFunc(maps.Keys(found), func(a, b mcreconcile.Request) int {
+		return cmp.Or(w.claims[a].since.Compare(w.claims[b].since), cmp.Compare(a.String(), b.String()))
+	})
 }
 
 // topicsOf lists what may change the answer to a claim.
 func topicsOf(claim *ipamv1alpha1.IPClaim, from, platform directory.Workspace, find func(string) (directory.Workspace, bool)) []topic {
 	spec := claim.Spec
+	topics := []topic{{kind: nameTopic, cluster: from.Cluster}}
 	in := func(ref *ipamv1alpha1.ProjectRef) allocator.ClusterName {
 		if ref == nil {
 			return from.Cluster
 		}
+		topics = append(topics, topic{kind: pathTopic, name: ref.Name})
 		workspace, _ := find(ref.Name)
 		return workspace.Cluster
 	}
 	switch {
 	case spec.PoolRef != nil:
-		return []topic{{poolTopic, in(spec.PoolRef.ProjectRef), spec.PoolRef.Name}}
+		return append(topics, topic{poolTopic, in(spec.PoolRef.ProjectRef), spec.PoolRef.Name})
 	case spec.PoolSelector != nil:
-		return []topic{{kind: labelTopic, cluster: in(spec.PoolSelector.ProjectRef)}}
+		return append(topics, topic{kind: labelTopic, cluster: in(spec.PoolSelector.ProjectRef)})
 	case spec.ClassName != "":
-		return append(classTopics(spec.ClassName, from, platform), topic{kind: classTopic, name: spec.ClassName})
+		return append(append(topics, classTopics(spec.ClassName, from, platform)...), topic{kind: classTopic, name: spec.ClassName})
 	default:
-		return []topic{{kind: defaultTopic}, {kind: labelTopic, cluster: from.Cluster}, {kind: labelTopic, cluster: platform.Cluster}}
+		return append(topics, topic{kind: defaultTopic})
 	}
+}
+
+// topicsOfDefault lists what may change the answer to a claim that gets the default class.
+func topicsOfDefault(class string, from, platform directory.Workspace) []topic {
+	return append(classTopics(class, from, platform),
+		topic{kind: defaultTopic}, topic{kind: classTopic, name: class}, topic{kind: nameTopic, cluster: from.Cluster})
 }
 
 func classTopics(class string, from, platform directory.Workspace) []topic {
@@ -133,6 +152,11 @@ func topicsOfPool(cluster allocator.ClusterName, pools ...*ipamv1alpha1.IPPool) 
 		}
 	}
 	return topics
+}
+
+// topicsOfWorkspace lists the topics that a workspace's name touches.
+func topicsOfWorkspace(w directory.Workspace) []topic {
+	return []topic{{kind: pathTopic, name: w.Path}, {kind: nameTopic, cluster: w.Cluster}}
 }
 
 // topicsOfClass lists the topics that a change of a class touches.

@@ -36,6 +36,8 @@ type Directory struct {
 type Observer interface {
 	// Arrived: the workspace binds the export.
 	Arrived(cluster allocator.ClusterName)
+	// Named: the workspace's path is known now, or has changed.
+	Named(workspace Workspace)
 	// Departed: the workspace's last binding was seen to go.
 	Departed(cluster allocator.ClusterName)
 }
@@ -120,13 +122,25 @@ func (d *Directory) learn(binding client.Object) {
 		return
 	}
 	cluster := allocator.ClusterName(logicalcluster.From(binding))
+	if d.name(cluster, path) && d.observer != nil {
+		d.observer.Named(Workspace{Cluster: cluster, Path: path})
+	}
+}
+
+// name gives the cluster its path, and reports whether that is news.
+func (d *Directory) name(cluster allocator.ClusterName, path string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if old, ok := d.paths[cluster]; ok && old != path {
+	old, ok := d.paths[cluster]
+	if ok && old == path && d.clusters[path] == cluster {
+		return false
+	}
+	if ok {
 		d.unname(old, cluster)
 	}
 	d.paths[cluster] = path
 	d.clusters[path] = cluster
+	return true
 }
 
 // unname takes the path from the cluster, unless another workspace has it by now.

@@ -18,10 +18,14 @@ func binding(cluster, path string) *apisv1alpha1.APIBinding {
 	return &apisv1alpha1.APIBinding{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
 }
 
-type seen struct{ arrived, departed []allocator.ClusterName }
+type seen struct {
+	arrived, departed []allocator.ClusterName
+	named             []directory.Workspace
+}
 
 func (s *seen) Arrived(c allocator.ClusterName)  { s.arrived = append(s.arrived, c) }
 func (s *seen) Departed(c allocator.ClusterName) { s.departed = append(s.departed, c) }
+func (s *seen) Named(w directory.Workspace)      { s.named = append(s.named, w) }
 
 func newDirectory() *directory.Directory {
 	return directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})
@@ -35,6 +39,7 @@ func TestDirectory_LearnsAndForgets(t *testing.T) {
 		t.Errorf("a workspace without a path is at %q", got.Path)
 	}
 	d.OnUpdate(nil, binding("a", "root:a"))
+	d.OnUpdate(nil, binding("a", "root:a"))
 	if got, ok := d.Find("root:a"); !ok || got.Cluster != "a" {
 		t.Errorf("Find(root:a) = %v, %t", got, ok)
 	}
@@ -42,7 +47,7 @@ func TestDirectory_LearnsAndForgets(t *testing.T) {
 	if got, ok := d.Find("root:a"); ok {
 		t.Errorf("Find(root:a) = %v after its binding went", got)
 	}
-	if len(who.arrived) != 1 || len(who.departed) != 1 {
+	if len(who.arrived) != 1 || len(who.named) != 1 || len(who.departed) != 1 {
 		t.Errorf("observer was told %+v", who)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -50,6 +51,12 @@ func Setup(mgr mcmanager.Manager, opts Options) error {
 	}
 	return mcbuilder.ControllerManagedBy(mgr).
 		Named("pool").
+		WithLogConstructor(func(req *mcreconcile.Request) logr.Logger {
+			if req == nil {
+				return mgr.GetLogger()
+			}
+			return mgr.GetLogger().WithValues("cluster", r.directory.Ledger(req.ClusterName), "pool", req.Name)
+		}).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			MaxConcurrentReconciles: 16,
 			NewQueue: func(string, workqueue.TypedRateLimiter[mcreconcile.Request]) inbox.Queue {

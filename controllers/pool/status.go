@@ -109,10 +109,14 @@ func use(blocks []allocator.Block, total int, own allocator.ClusterName) string 
 		}
 	}
 	slices.Sort(names)
-	if others := total - len(names); others > 0 {
-		names = append(names, fmt.Sprintf("%d more", others))
+	said := fmt.Sprintf("the pool holds %d blocks", total)
+	if len(names) > 0 {
+		said += ", of " + strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("the pool holds %d blocks: %s", total, strings.Join(names, ", "))
+	if others := total - len(names); others > 0 && len(names) > 0 {
+		said += fmt.Sprintf(" and %d others", others)
+	}
+	return said
 }
 
 func holderName(h allocator.Holder) string {

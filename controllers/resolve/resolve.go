@@ -61,7 +61,8 @@ type Plan struct {
 }
 
 // Resolve decides where the claim may be served. A claim that may be served
-// nowhere gets an *outcome.Refusal as error.
+// nowhere gets an *outcome.Refusal as error, and a plan that names the class if
+// one was found.
 func (q Query) Resolve(catalog Catalog) (Plan, error) {
 	spec := q.Claim.Spec
 	if spec.PoolRef != nil {
@@ -80,7 +81,7 @@ func (q Query) byClass(catalog Catalog) (Plan, error) {
 	}
 	length, err := q.classLength(class)
 	if err != nil {
-		return Plan{}, err
+		return Plan{ClassName: class.Name}, err
 	}
 	plan := Plan{ClassName: class.Name, Family: class.Spec.IPFamily, Policy: q.policy(class.Spec.ReclaimPolicy)}
 	f := filter{query: q, family: class.Spec.IPFamily, length: length}
@@ -98,7 +99,7 @@ func (q Query) byClass(catalog Catalog) (Plan, error) {
 	if len(plan.Candidates) > 0 {
 		return plan, nil
 	}
-	return Plan{}, f.refusal(refuse(ipamv1alpha1.ReasonNoOfferingPool,
+	return Plan{ClassName: class.Name}, f.refusal(refuse(ipamv1alpha1.ReasonNoOfferingPool,
 		"class %q exists, but no ready pool here or on the platform offers it", class.Name))
 }
 
