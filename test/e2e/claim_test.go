@@ -1,0 +1,219 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// recordOfWeb is the documented name of the IPAllocation of the claim default/web:
+// "alloc-" and the first 16 digits of what `printf default/web | sha256sum` prints.
+const recordOfWeb = "alloc-82b3ade9d00cd164"
+
+// Two tenants claim by one class, and get different addresses of the platform's pool.
+func TestClaim_OfTwoTenants(t *testing.T) {
+	t.Parallel()
+	platform := framework.SharedPlatform(t)
+	name, cidr := framework.Name(t), platform.CIDR(t)
+	offer(t, platform, name, cidr, gen.DefaultLength(28))
+
+	blocks := map[netip.Prefix]string{}
+	for _, tenant := range []*framework.Tenant{platform.Tenant(t), platform.Tenant(t)} {
+		claim := gen.Claim("web", gen.OfClass(name))
+		framework.Create(t, tenant, claim)
+		framework.WaitBound(t, tenant, claim)
+		block := blockOf(t, claim)
+		disjointIn(t, cidr, block)
+		blocks[block] = tenant.Path
+
+		from := ipamv1alpha1.PoolRef{Name: name, ProjectRef: &ipamv1alpha1.ProjectRef{Name: platform.Path}}
+		showsBound(t, claim, ipamv1alpha1.IPClaimStatus{
+			Phase:              ipamv1alpha1.ClaimBound,
+			AllocatedCIDR:      block.String(),
+			ClassName:          name,
+			IPFamily:           ipamv1alpha1.IPv4,
+			PoolRef:            &from,
+			BoundAllocationRef: &ipamv1alpha1.LocalRef{Name: recordOfWeb},
+			ObservedGeneration: 1,
+		})
+		showsRecord(t, tenant, recordOfWeb, ipamv1alpha1.IPAllocationSpec{
+			IPFamily:      ipamv1alpha1.IPv4,
+			PoolRef:       from,
+			ClassName:     name,
+			ClaimRef:      &ipamv1alpha1.ClaimRef{Name: "web", UID: claim.UID},
+			ReclaimPolicy: ipamv1alpha1.ReclaimDelete,
+		}, ipamv1alpha1.IPAllocationStatus{Phase: ipamv1alpha1.AllocationReady, AllocatedCIDR: block.String()})
+	}
+	if len(blocks) != 2 {
+		t.Errorf("both tenants got %v", blocks)
+	}
+}
+
+// A single address of IPv6, by the claim's own policy, for somebody: all of it is recorded.
+func TestClaim_ForOneAddress(t *testing.T) {
+	t.Parallel()
+	platform := framework.SharedPlatform(t)
+	name := framework.Name(t)
+	offer(t, platform, name, "2001:db8:1::/64", gen.Family(ipamv1alpha1.IPv6))
+
+	tenant := platform.Tenant(t)
+	owner := ipamv1alpha1.OwnerRef{APIGroup: "apps", Kind: "Deployment", Namespace: "default", Name: "web", UID: "1"}
+	claim := gen.Claim("web", gen.OfClass(name), gen.Length(128), gen.Reclaim(ipamv1alpha1.ReclaimRetain), gen.OwnedBy(owner))
+	framework.Create(t, tenant, claim)
+	framework.WaitBound(t, tenant, claim)
+
+	if claim.Status.AllocatedCIDR != "2001:db8:1::/128" || claim.Status.Address != "2001:db8:1::" {
+		t.Errorf("allocatedCIDR %s, address %s; want 2001:db8:1::/128 and 2001:db8:1::", claim.Status.AllocatedCIDR, claim.Status.Address)
+	}
+	showsRecord(t, tenant, recordOfWeb, ipamv1alpha1.IPAllocationSpec{
+		IPFamily:      ipamv1alpha1.IPv6,
+		PoolRef:       ipamv1alpha1.PoolRef{Name: name, ProjectRef: &ipamv1alpha1.ProjectRef{Name: platform.Path}},
+		ClassName:     name,
+		ClaimRef:      &ipamv1alpha1.ClaimRef{Name: "web", UID: claim.UID},
+		ReclaimPolicy: ipamv1alpha1.ReclaimRetain,
+		OwnerRef:      &owner,
+	}, ipamv1alpha1.IPAllocationStatus{
+		Phase: ipamv1alpha1.AllocationReady, AllocatedCIDR: "2001:db8:1::/128", Address: "2001:db8:1::",
+	})
+}
+
+// A pool of the tenant's own is named without its workspace, and comes before the platform's.
+func TestClaim_FromOwnPool(t *testing.T) {
+	t.Parallel()
+	platform := framework.SharedPlatform(t)
+	name := framework.Name(t)
+	offer(t, platform, name, platform.CIDR(t))
+	tenant := platform.Tenant(t)
+	own := gen.Pool("own", gen.CIDR("192.168.0.0/24"), gen.Backs(name))
+	framework.Create(t, tenant, own)
+	framework.WaitAllocated(t, tenant, own, ipamv1alpha1.ReasonAllocationSucceeded)
+
+	byClass := gen.Claim("by-class", gen.OfClass(name), gen.Length(26))
+	byPool := gen.Claim("by-pool", gen.FromPool("own"), gen.Length(26))
+	selecting := gen.Claim("selecting", gen.Selecting("kubernetes.io/no", "such"), gen.Length(26))
+	framework.Create(t, tenant, byClass, byPool, selecting)
+	framework.WaitBound(t, tenant, byClass, byPool)
+	disjointIn(t, "192.168.0.0/24", blockOf(t, byClass), blockOf(t, byPool))
+	for _, claim := range []*ipamv1alpha1.IPClaim{byClass, byPool} {
+		if diff := cmp.Diff(&ipamv1alpha1.PoolRef{Name: "own"}, claim.Status.PoolRef); diff != "" {
+			t.Errorf("poolRef of claim %s (-want +got):\n%s", claim.Name, diff)
+		}
+	}
+	framework.WaitAllocated(t, tenant, selecting, ipamv1alpha1.ReasonPoolNotFound)
+	waitHeld(t, tenant, own, size(blockOf(t, byClass), blockOf(t, byPool)))
+}
+
+// The platform's own workspace claims like any other.
+func TestClaim_OnPlatform(t *testing.T) {
+	t.Parallel()
+	platform := framework.SharedPlatform(t)
+	name, cidr := framework.Name(t), platform.CIDR(t)
+	pool := offer(t, platform, name, cidr)
+	admin := framework.Admin(t, platform.Path)
+
+	claim := gen.Claim(name, gen.OfClass(name), gen.Length(24))
+	framework.Create(t, admin, claim)
+	framework.WaitBound(t, admin, claim)
+	disjointIn(t, cidr, blockOf(t, claim))
+	waitHeld(t, platform, pool, size(blockOf(t, claim)))
+	framework.Delete(t, admin, claim)
+	waitHeld(t, platform, pool, size())
+}
+
+// Tenants read the classes that are for everybody in their own workspace, and no others;
+// who owns the workspace cannot change them either.
+func TestClasses_ReadOnlyForTenants(t *testing.T) {
+	t.Parallel()
+	platform := framework.SharedPlatform(t)
+	name := framework.Name(t)
+	shown := gen.Class(name, gen.Lengths{Min: 24, Max: 28}, gen.DefaultLength(28))
+	hidden := gen.Class(name+"-hidden", gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:nobody"})
+	framework.Create(t, platform, hidden, shown)
+
+	tenant := platform.Tenant(t)
+	owner := tenant.Owner(t)
+	seen := &ipamv1alpha1.IPClass{}
+	framework.Eventually(t, "the class to be listed", func(ctx context.Context) error {
+		classes := &ipamv1alpha1.IPClassList{}
+		if err := tenant.List(ctx, classes); err != nil {
+			return err
+		}
+		for _, class := range classes.Items {
+			if class.Name == hidden.Name {
+				t.Errorf("class %s is listed, which is for root:nobody alone", hidden.Name)
+			}
+			if class.Name == shown.Name {
+				seen = &class
+				return nil
+			}
+		}
+		return errors.New("it is not")
+	})
+	if diff := cmp.Diff(shown.Spec, seen.Spec); diff != "" {
+		t.Errorf("the class in the tenant's workspace (-want +got):\n%s", diff)
+	}
+	changed := seen.DeepCopy()
+	changed.Spec.DefaultPrefixLength = 24
+	for what, err := range map[string]error{
+		"create": owner.Create(t.Context(), gen.Class("mine")),
+		"change": owner.Patch(t.Context(), changed, client.MergeFrom(seen)),
+		"delete": owner.Delete(t.Context(), seen),
+	} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("%s a class in the tenant's workspace: %v; want Forbidden", what, err)
+		}
+	}
+}
+
+// showsBound fails the test unless a claim shows this status, and the conditions of success.
+func showsBound(t *testing.T, claim *ipamv1alpha1.IPClaim, want ipamv1alpha1.IPClaimStatus) {
+	t.Helper()
+	got := *claim.Status.DeepCopy()
+	showsSuccess(t, got.Conditions)
+	got.Conditions = nil
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("status of claim %s (-want +got):\n%s", claim.Name, diff)
+	}
+}
+
+// showsRecord fails the test unless there is an IPAllocation of that content.
+func showsRecord(t *testing.T, c client.Reader, name string, spec ipamv1alpha1.IPAllocationSpec, status ipamv1alpha1.IPAllocationStatus) {
+	t.Helper()
+	record := &ipamv1alpha1.IPAllocation{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: name}, record); err != nil {
+		t.Error(err)
+		return
+	}
+	showsSuccess(t, record.Status.Conditions)
+	record.Status.Conditions = nil
+	if diff := cmp.Diff(spec, record.Spec); diff != "" {
+		t.Errorf("spec of %s (-want +got):\n%s", name, diff)
+	}
+	if diff := cmp.Diff(status, record.Status); diff != "" {
+		t.Errorf("status of %s (-want +got):\n%s", name, diff)
+	}
+}
+
+// showsSuccess fails the test unless Allocated and Ready are true, and nothing else is said.
+func showsSuccess(t *testing.T, conditions []metav1.Condition) {
+	t.Helper()
+	for _, condition := range []string{ipamv1alpha1.ConditionAllocated, ipamv1alpha1.ConditionReady} {
+		if !meta.IsStatusConditionTrue(conditions, condition) {
+			t.Errorf("condition %s is not true in %+v", condition, conditions)
+		}
+	}
+	if len(conditions) != 2 {
+		t.Errorf("conditions %+v; want Allocated and Ready alone", conditions)
+	}
+}
