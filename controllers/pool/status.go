@@ -109,7 +109,10 @@ func use(blocks []allocator.Block, total int, own allocator.ClusterName) string 
 		}
 	}
 	slices.Sort(names)
-	said := fmt.Sprintf("the pool holds %d blocks", total)
+	said := "the pool holds 1 block"
+	if total > 1 {
+		said = fmt.Sprintf("the pool holds %d blocks", total)
+	}
 	if len(names) > 0 {
 		said += ", of " + strings.Join(names, ", ")
 	}

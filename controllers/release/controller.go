@@ -1,10 +1,13 @@
 package release
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -14,6 +17,9 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/live"
 )
+
+// forgetAbsence is when a workspace that was seen unbound is forgotten.
+const forgetAbsence = time.Hour
 
 // Ledger is what a release needs of the allocator.
 type Ledger interface {
@@ -57,34 +63,39 @@ type Options struct {
 
 // New makes a Controller and has mgr run it.
 func New(mgr manager.Manager, opts Options) (*Controller, error) {
-	if opts.Workers == 0 {
-		opts.Workers = 32
-	}
-	if opts.Absence == 0 {
-		opts.Absence = 2 * time.Second
-	}
-	if opts.Clock == nil {
-		opts.Clock = clock.RealClock{}
-	}
+	c := newController(opts)
+	_, err := controller.NewTyped("release", mgr, controller.TypedOptions[allocator.Holder]{
+		Reconciler:              c,
+		MaxConcurrentReconciles: cmp.Or(opts.Workers, 32),
+		NewQueue: func(string, workqueue.TypedRateLimiter[allocator.Holder]) workqueue.TypedRateLimitingInterface[allocator.Holder] {
+			return c.queue // made before the manager starts, so that no hint is lost
+		},
+		LogConstructor: func(h *allocator.Holder) logr.Logger {
+			if h == nil {
+				return mgr.GetLogger()
+			}
+			return mgr.GetLogger().WithValues("cluster", h.Cluster, "claim", h.Namespace+"/"+h.Name)
+		},
+	})
+	return c, err
+}
+
+func newController(opts Options) *Controller {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[allocator.Holder](50*time.Millisecond, time.Minute)
 	c := &Controller{
 		ledger:   opts.Ledger,
 		oracle:   opts.Oracle,
 		clock:    opts.Clock,
-		absence:  opts.Absence,
+		absence:  cmp.Or(opts.Absence, 2*time.Second),
 		queue:    workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[allocator.Holder]{Name: "release"}),
 		policies: map[allocator.ClaimID]ipamv1alpha1.ReclaimPolicy{},
 		absent:   map[allocator.ClusterName]time.Time{},
 		departed: map[allocator.ClusterName]bool{},
 	}
-	_, err := controller.NewTyped("release", mgr, controller.TypedOptions[allocator.Holder]{
-		Reconciler:              c,
-		MaxConcurrentReconciles: opts.Workers,
-		NewQueue: func(string, workqueue.TypedRateLimiter[allocator.Holder]) workqueue.TypedRateLimitingInterface[allocator.Holder] {
-			return c.queue // made before the manager starts, so that no hint is lost
-		},
-	})
-	return c, err
+	if c.clock == nil {
+		c.clock = clock.RealClock{}
+	}
+	return c
 }
 
 // Deleted hints that a claim was seen deleted, and with which policy.
@@ -122,6 +133,9 @@ func (c *Controller) unboundTwice(cluster allocator.ClusterName) bool {
 	defer c.mu.Unlock()
 	since, ok := c.absent[cluster]
 	if !ok {
+		maps.DeleteFunc(c.absent, func(_ allocator.ClusterName, since time.Time) bool {
+			return c.clock.Since(since) > forgetAbsence
+		})
 		c.absent[cluster] = c.clock.Now()
 		return false
 	}

@@ -19,7 +19,6 @@ import (
 // Reconcile settles one hint. A holder that nobody can speak for is looked at
 // again, with backoff, for as long as it takes.
 func (c *Controller) Reconcile(ctx context.Context, h allocator.Holder) (reconcile.Result, error) {
-	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("cluster", h.Cluster, "claim", h.Namespace+"/"+h.Name))
 	settled, err := c.settle(ctx, h)
 	if err != nil {
 		return reconcile.Result{}, err

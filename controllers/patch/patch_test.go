@@ -1,0 +1,159 @@
+package patch_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/patch"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// server counts the writes that it gets, and can refuse those of the main object.
+type server struct {
+	client.Client
+	main, status int
+	refuse       error
+}
+
+func newServer(t *testing.T, objects ...client.Object) *server {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	s := &server{}
+	s.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&ipamv1alpha1.IPClaim{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
+				s.main++
+				if s.refuse != nil {
+					return s.refuse
+				}
+				return c.Patch(ctx, obj, p, opts...)
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+				s.status++
+				return c.SubResource(sub).Patch(ctx, obj, p, opts...)
+			},
+		}).Build()
+	return s
+}
+
+// change reads the claim, changes it and patches it.
+func (s *server) change(t *testing.T, change func(*ipamv1alpha1.IPClaim)) error {
+	t.Helper()
+	claim := gen.Claim("c")
+	if err := s.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+		t.Fatal(err)
+	}
+	before, err := patch.Snapshot(claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(claim)
+	return before.Patch(t.Context(), s, claim)
+}
+
+func TestPatch_WritesWhatChangedAndNothingElse(t *testing.T) {
+	label := func(c *ipamv1alpha1.IPClaim) { metav1.SetMetaDataLabel(&c.ObjectMeta, "a", "b") }
+	phase := func(c *ipamv1alpha1.IPClaim) { c.Status.Phase = ipamv1alpha1.ClaimBound }
+	for _, tt := range []struct {
+		name         string
+		change       func(*ipamv1alpha1.IPClaim)
+		main, status int
+	}{
+		{"nothing", func(*ipamv1alpha1.IPClaim) {}, 0, 0},
+		{"metadata", label, 1, 0},
+		{"status", phase, 0, 1},
+		{"both", func(c *ipamv1alpha1.IPClaim) { label(c); phase(c) }, 1, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newServer(t, gen.Claim("c"))
+			for pass, want := range []struct{ main, status int }{{tt.main, tt.status}, {0, 0}} {
+				s.main, s.status = 0, 0
+				if err := s.change(t, tt.change); err != nil {
+					t.Fatal(err)
+				}
+				if s.main != want.main || s.status != want.status {
+					t.Errorf("pass %d: %d writes of the object and %d of its status, want %d and %d",
+						pass+1, s.main, s.status, want.main, want.status)
+				}
+			}
+		})
+	}
+}
+
+func TestPatch_StoresBoth(t *testing.T) {
+	s := newServer(t, gen.Claim("c"))
+	if err := s.change(t, func(c *ipamv1alpha1.IPClaim) {
+		c.Labels = map[string]string{"a": "b"}
+		c.Status.AllocatedCIDR = "10.0.0.0/28"
+	}); err != nil {
+		t.Fatal(err)
+	}
+	got := gen.Claim("c")
+	if err := s.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Labels["a"] != "b" || got.Status.AllocatedCIDR != "10.0.0.0/28" {
+		t.Errorf("stored labels %v and status %+v", got.Labels, got.Status)
+	}
+}
+
+func TestPatch_NoStatusAfterAFailure(t *testing.T) {
+	s := newServer(t, gen.Claim("c"))
+	s.refuse = errors.New("no")
+	err := s.change(t, func(c *ipamv1alpha1.IPClaim) {
+		c.Labels = map[string]string{"a": "b"}
+		c.Status.Phase = ipamv1alpha1.ClaimBound
+	})
+	if !errors.Is(err, s.refuse) || s.status != 0 {
+		t.Errorf("err = %v after %d writes of the status, want none", err, s.status)
+	}
+}
+
+func TestPatch_NeverOverwritesAnothersChange(t *testing.T) {
+	s := newServer(t, gen.Claim("c"))
+	err := s.change(t, func(c *ipamv1alpha1.IPClaim) {
+		other := c.DeepCopy()
+		other.Labels = map[string]string{"by": "other"}
+		if err := s.Update(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		c.Status.Phase = ipamv1alpha1.ClaimBound
+	})
+	if !apierrors.IsConflict(err) {
+		t.Errorf("err = %v, want a conflict", err)
+	}
+}
+
+func TestPatch_OfWhatIsGone(t *testing.T) {
+	now := metav1.Now()
+	for _, tt := range []struct {
+		name     string
+		deleting *metav1.Time
+		wantErr  bool
+	}{{"while it was being deleted", &now, false}, {"by surprise", nil, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, claim := newServer(t), gen.Claim("c")
+			claim.DeletionTimestamp = tt.deleting
+			before, err := patch.Snapshot(claim)
+			if err != nil {
+				t.Fatal(err)
+			}
+			claim.Status.Phase = ipamv1alpha1.ClaimReleasing
+			if err := before.Patch(t.Context(), s, claim); (err != nil) != tt.wantErr {
+				t.Errorf("err = %v, want one: %t", err, tt.wantErr)
+			}
+		})
+	}
+}

@@ -1,0 +1,58 @@
+package pool
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+func TestExcluded(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		cidr    string
+		options []gen.PoolOption
+		want    []string
+	}{
+		{"nothing", "10.0.0.0/24", nil, nil},
+		{"network and broadcast", "10.0.0.0/24", []gen.PoolOption{gen.Reserves(1, 1, 0)}, []string{"10.0.0.0/32", "10.0.0.255/32"}},
+		{"whole blocks", "10.0.0.0/16", []gen.PoolOption{gen.Reserves(2, 1, 24)}, []string{"10.0.0.0/23", "10.0.255.0/24"}},
+		{"an odd number of blocks", "10.0.0.0/16", []gen.PoolOption{gen.Reserves(3, 0, 24)}, []string{"10.0.0.0/23", "10.0.2.0/24"}},
+		{"more than there is", "10.0.0.0/30", []gen.PoolOption{gen.Reserves(9, 9, 0)}, []string{"10.0.0.0/30"}},
+		{"more than an integer holds", "2001:db8::/32", []gen.PoolOption{gen.Reserves(1<<31-1, 0, 33)}, []string{"2001:db8::/32"}},
+		{"half of all IPv6", "::/0", []gen.PoolOption{gen.Reserves(0, 1, 1)}, []string{"8000::/1"}},
+		{"a CIDR inside", "10.0.0.0/24", []gen.PoolOption{gen.Excludes("10.0.0.64/26")}, []string{"10.0.0.64/26"}},
+		{"a CIDR that reaches out", "10.0.0.0/24", []gen.PoolOption{gen.Excludes("10.0.0.0/8")}, []string{"10.0.0.0/24"}},
+		{"a CIDR elsewhere", "10.0.0.0/24", []gen.PoolOption{gen.Excludes("192.0.2.0/24")}, nil},
+		{"overlapping ones count once", "10.0.0.0/24", []gen.PoolOption{gen.Reserves(2, 0, 0), gen.Excludes("10.0.0.0/30", "10.0.0.4/30")},
+			[]string{"10.0.0.0/29"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := excluded(netip.MustParsePrefix(tt.cidr), gen.Pool("p", tt.options...).Spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, p := range got {
+				names = append(names, p.String())
+			}
+			if diff := cmp.Diff(tt.want, names); diff != "" {
+				t.Errorf("excluded (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDomainSpace(t *testing.T) {
+	if got := domainSpace("a", ""); got != "" {
+		t.Errorf("a pool without a domain is in the space %q", got)
+	}
+	if domainSpace("a", "x") == domainSpace("b", "x") {
+		t.Error("domains of two workspaces share a space")
+	}
+	if domainSpace("a", "x") == domainSpace("a", "y") {
+		t.Error("two domains share a space")
+	}
+}

@@ -1,0 +1,230 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// ledger has one block, of the claim default/c of the workspace w.
+type ledger struct {
+	block    allocator.Block
+	released bool
+	drained  bool
+}
+
+func (l *ledger) Lookup(_ context.Context, claim allocator.ClaimID) (allocator.Block, bool, error) {
+	return l.block, claim == l.block.Holder.Claim && !l.released, nil
+}
+
+func (l *ledger) Retain(context.Context, allocator.ClaimID) (allocator.Block, bool, error) {
+	l.block.State = allocator.Retained
+	return l.block, true, nil
+}
+
+func (l *ledger) Release(_ context.Context, claim allocator.ClaimID) error {
+	l.released = l.released || claim == l.block.Holder.Claim
+	return nil
+}
+
+func (l *ledger) Drain(context.Context, allocator.PoolID) error {
+	l.drained = true
+	return nil
+}
+
+// oracle says what a test wants it to.
+type oracle struct {
+	answer live.Answer
+	err    error
+}
+
+func (o *oracle) Holder(context.Context, allocator.Holder) (live.Answer, error) {
+	return o.answer, o.err
+}
+
+// scene is a controller with its world.
+type scene struct {
+	*Controller
+	ledger    *ledger
+	oracle    *oracle
+	clock     *clocktesting.FakePassiveClock
+	workspace client.Client
+	holder    allocator.Holder
+}
+
+func newScene(t *testing.T, objects ...client.Object) *scene {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	holder := allocator.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}
+	s := &scene{
+		ledger:    &ledger{block: allocator.Block{Holder: holder, State: allocator.Bound, Policy: allocator.Delete}},
+		oracle:    &oracle{},
+		clock:     clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
+		workspace: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
+		holder:    holder,
+	}
+	s.Controller = newController(Options{Ledger: s.ledger, Oracle: s.oracle, Clock: s.clock, Absence: time.Second})
+	t.Cleanup(s.queue.ShutDown)
+	return s
+}
+
+// settle settles the scene's hint with that answer.
+func (s *scene) settle(t *testing.T, verdict live.Verdict) bool {
+	t.Helper()
+	s.oracle.answer = live.Answer{Verdict: verdict, Client: s.workspace}
+	settled, err := s.Settle(t.Context(), s.holder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return settled
+}
+
+// record reads the scene's IPAllocation; nil when there is none.
+func (s *scene) record(t *testing.T) *ipamv1alpha1.IPAllocation {
+	t.Helper()
+	record := gen.Allocation("c", "p", "10.0.0.0/28")
+	err := s.workspace.Get(t.Context(), client.ObjectKeyFromObject(record), record)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return record
+}
+
+func TestSettle_FreesNothingInDoubt(t *testing.T) {
+	for name, verdict := range map[string]live.Verdict{
+		"alive": live.Alive, "unknown": live.Unknown, "unbound once": live.Unbound, "no endpoint, not seen to go": live.NoEndpoint,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
+			if settled := s.settle(t, verdict); settled != (verdict == live.Alive) {
+				t.Errorf("settled = %t", settled)
+			}
+			if s.ledger.released || s.record(t) == nil {
+				t.Error("something was taken away")
+			}
+		})
+	}
+}
+
+func TestSettle_AFaultIsAnError(t *testing.T) {
+	s := newScene(t)
+	s.oracle.err = errors.New("connection refused")
+	if _, err := s.Settle(t.Context(), s.holder); !errors.Is(err, s.oracle.err) || s.ledger.released {
+		t.Errorf("err = %v, released = %t", err, s.ledger.released)
+	}
+}
+
+func TestSettle_GoneTakesRecordAndBlock(t *testing.T) {
+	s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
+	if !s.settle(t, live.Gone) || !s.ledger.released || s.record(t) != nil {
+		t.Errorf("released = %t, record = %v", s.ledger.released, s.record(t))
+	}
+}
+
+func TestSettle_LeavesTheRecordOfAnotherClaim(t *testing.T) {
+	other := gen.Allocation("c", "p", "10.0.0.16/28")
+	other.Spec.ClaimRef.UID = "uid-of-its-successor"
+	s := newScene(t, other)
+	if !s.settle(t, live.Gone) || !s.ledger.released || s.record(t) == nil {
+		t.Errorf("released = %t, record = %v", s.ledger.released, s.record(t))
+	}
+}
+
+func TestSettle_UnboundTwiceFrees(t *testing.T) {
+	s := newScene(t)
+	s.settle(t, live.Unbound)
+	if s.settle(t, live.Unbound) || s.ledger.released {
+		t.Error("freed though the two looks were not apart")
+	}
+	s.clock.SetTime(s.clock.Now().Add(time.Second))
+	if !s.settle(t, live.Unbound) || !s.ledger.released {
+		t.Error("not freed at the second look")
+	}
+}
+
+func TestSettle_ABindingInBetweenStartsOver(t *testing.T) {
+	s := newScene(t)
+	s.settle(t, live.Unbound)
+	s.Arrived("w")
+	s.clock.SetTime(s.clock.Now().Add(time.Minute))
+	if s.settle(t, live.Unbound) || s.ledger.released {
+		t.Error("freed at the first look after the workspace was bound again")
+	}
+}
+
+func TestSettle_TheLastTenantOfAShard(t *testing.T) {
+	s := newScene(t)
+	s.Departed("w")
+	s.settle(t, live.NoEndpoint)
+	s.clock.SetTime(s.clock.Now().Add(time.Second))
+	if !s.settle(t, live.NoEndpoint) || !s.ledger.released {
+		t.Error("not freed though its binding was seen to go")
+	}
+}
+
+func TestSettle_Retain(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		recorded allocator.ReclaimPolicy
+		lastSeen ipamv1alpha1.ReclaimPolicy
+		retained bool
+	}{
+		{"as recorded", allocator.Retain, "", true},
+		{"as last seen", allocator.Delete, ipamv1alpha1.ReclaimRetain, true},
+		{"no more, as last seen", allocator.Retain, ipamv1alpha1.ReclaimDelete, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
+			s.ledger.block.Policy = tt.recorded
+			s.Deleted(s.holder, tt.lastSeen)
+			s.settle(t, live.Gone)
+			record := s.record(t)
+			if s.ledger.released == tt.retained || (record != nil) != tt.retained {
+				t.Fatalf("released = %t, record = %v", s.ledger.released, record)
+			}
+			if !tt.retained {
+				return
+			}
+			if name, uid := record.HeldBy(); record.Spec.ClaimRef != nil || name != "c" || uid != "uid-of-c" {
+				t.Errorf("the retained record is %+v, held by %s/%s", record.Spec, name, uid)
+			}
+			if s.settle(t, live.Gone); s.ledger.released {
+				t.Error("a retained block was freed while its record lives")
+			}
+			if err := s.workspace.Delete(t.Context(), record); err != nil {
+				t.Fatal(err)
+			}
+			if s.settle(t, live.Gone); !s.ledger.released {
+				t.Error("the block outlived its retained record")
+			}
+		})
+	}
+}
+
+func TestSettle_AChildPoolDrains(t *testing.T) {
+	s := newScene(t)
+	s.holder = allocator.Holder{Claim: "uid-of-pool", Cluster: "w", Name: "pool"}
+	if !s.settle(t, live.Gone) || !s.drained() {
+		t.Error("the pool is not drained")
+	}
+}
+
+func (s *scene) drained() bool { return s.ledger.drained && !s.ledger.released }
