@@ -6,7 +6,10 @@ import (
 	"testing"
 )
 
-const lastLines = 60
+const (
+	lastLines = 60
+	lineWidth = 500
+)
 
 // logOnFailure has the end of the controller's log printed if the test fails.
 func (p *Platform) logOnFailure(t testing.TB) {
@@ -21,6 +24,9 @@ func (p *Platform) logOnFailure(t testing.TB) {
 		}
 		lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 		lines = lines[max(0, len(lines)-lastLines):]
+		for i, line := range lines {
+			lines[i] = line[:min(len(line), lineWidth)]
+		}
 		t.Logf("end of the controller's log:\n%s", strings.Join(lines, "\n"))
 	})
 }

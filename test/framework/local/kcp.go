@@ -63,6 +63,8 @@ func NewKCP(ctx context.Context, dir string) (*KCP, error) {
 				"--embedded-etcd-peer-port=" + strconv.Itoa(ports[2]),
 				"--token-auth-file=" + tokens,
 				"--feature-gates=CacheAPIs=true",
+				// Without it, a stop waits for a minute for watches that nobody ends.
+				"--shutdown-watch-termination-grace-period=1s",
 			},
 		},
 	}, nil
