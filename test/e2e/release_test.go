@@ -1,0 +1,114 @@
+package e2e
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// Deleting a claim frees its block and no other, and the next claim can have it.
+func TestRelease_FreesExactlyTheBlock(t *testing.T) {
+	t.Parallel()
+	platform := framework.SharedPlatform(t)
+	name, cidr := framework.Name(t), platform.CIDR(t)
+	pool := offer(t, platform, name, cidr)
+	tenant, other := platform.Tenant(t), platform.Tenant(t)
+
+	before := gen.Claim("before", gen.OfClass(name), gen.Length(26))
+	between := gen.Claim("between", gen.OfClass(name), gen.Length(26))
+	after := gen.Claim("after", gen.OfClass(name), gen.Length(26))
+	for _, claim := range []*ipamv1alpha1.IPClaim{before, between, after} {
+		framework.Create(t, tenant, claim)
+		framework.WaitBound(t, tenant, claim)
+	}
+	freed := blockOf(t, between)
+	framework.Delete(t, tenant, between)
+	waitUnrecorded(t, tenant, "between")
+	waitHeld(t, platform, pool, size(blockOf(t, before), blockOf(t, after)))
+
+	next := gen.Claim("next", gen.OfClass(name), gen.Length(26))
+	framework.Create(t, other, next)
+	framework.WaitBound(t, other, next)
+	if block := blockOf(t, next); block != freed {
+		t.Errorf("the next claim got %s; want %s, the lowest that is free", block, freed)
+	}
+	waitHeld(t, platform, pool, size(blockOf(t, before), blockOf(t, after), freed))
+}
+
+// A claim made anew under the same name, however quickly, is another claim: nothing of
+// the former ones stays taken.
+func TestRelease_SameNameOverAndOver(t *testing.T) {
+	t.Parallel()
+	platform := framework.SharedPlatform(t)
+	name, cidr := framework.Name(t), platform.CIDR(t)
+	pool := offer(t, platform, name, cidr)
+	tenant := platform.Tenant(t)
+
+	for range 50 {
+		claim := gen.Claim("web", gen.OfClass(name), gen.Length(26))
+		framework.Create(t, tenant, claim)
+		framework.Delete(t, tenant, claim)
+	}
+	last := gen.Claim("web", gen.OfClass(name), gen.Length(26))
+	framework.Create(t, tenant, last)
+	framework.WaitBound(t, tenant, last)
+	waitHeld(t, platform, pool, size(blockOf(t, last)))
+
+	framework.Delete(t, tenant, last)
+	waitHeld(t, platform, pool, size())
+	waitUnrecorded(t, tenant, "web")
+}
+
+// The same with claims that are bound each time.
+func TestRelease_BoundOverAndOver(t *testing.T) {
+	t.Parallel()
+	platform := framework.SharedPlatform(t)
+	name, cidr := framework.Name(t), platform.CIDR(t)
+	pool := offer(t, platform, name, cidr)
+	tenant := platform.Tenant(t)
+
+	for range 50 {
+		claim := gen.Claim("web", gen.OfClass(name), gen.Length(26))
+		framework.Create(t, tenant, claim)
+		framework.WaitBound(t, tenant, claim)
+		framework.Delete(t, tenant, claim)
+	}
+	waitHeld(t, platform, pool, size())
+	waitUnrecorded(t, tenant, "web")
+}
+
+// A namespace takes its claims with it, and their blocks are free.
+func TestRelease_WithNamespace(t *testing.T) {
+	t.Parallel()
+	platform := framework.SharedPlatform(t)
+	name, cidr := framework.Name(t), platform.CIDR(t)
+	pool := offer(t, platform, name, cidr)
+	tenant := platform.Tenant(t)
+
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "short-lived"}}
+	framework.Create(t, tenant, namespace)
+	stays := gen.Claim("web", gen.OfClass(name), gen.Length(28))
+	goes := gen.Claim("web", gen.OfClass(name), gen.Length(28), gen.Namespace(namespace.Name))
+	framework.Create(t, tenant, stays, goes)
+	framework.WaitBound(t, tenant, stays, goes)
+	waitHeld(t, platform, pool, size(blockOf(t, stays), blockOf(t, goes)))
+
+	framework.Delete(t, tenant, namespace)
+	framework.WaitGone(t, tenant, namespace)
+	waitHeld(t, platform, pool, size(blockOf(t, stays)))
+}
+
+// waitUnrecorded waits until there is no IPAllocation of a claim of the namespace default.
+func waitUnrecorded(t *testing.T, c client.Reader, claim string) {
+	t.Helper()
+	record := &ipamv1alpha1.IPAllocation{}
+	record.Namespace = metav1.NamespaceDefault
+	record.Name = ipamv1alpha1.AllocationName(record.Namespace, claim)
+	framework.WaitGone(t, c, record)
+}
