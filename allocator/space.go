@@ -188,6 +188,9 @@ func (p *pool) capacity() Capacity {
 	if length, ok := p.index.Largest(); ok {
 		c.LargestFree = length
 	}
+	for _, x := range p.Excluded {
+		c.Stranded += p.index.Overlapping(x)
+	}
 	return c
 }
 

@@ -101,6 +101,9 @@ type Capacity struct {
 	Total, Allocated, Available *big.Int
 	// Blocks is the number of blocks held in the pool, exclusions not counted.
 	Blocks int
+	// Stranded is the number of those that lie in an exclusion, in part or whole:
+	// they were given out before it was made.
+	Stranded int
 	// LargestFree is the prefix length of the largest free block; -1 if nothing is free.
 	LargestFree int
 }

@@ -130,6 +130,17 @@ func (x *Index) Total() *big.Int { return size(x.window) }
 // Blocks is the number of prefixes held.
 func (x *Index) Blocks() int { return len(x.held) }
 
+// Overlapping counts the held blocks that p overlaps.
+func (x *Index) Overlapping(p netip.Prefix) int {
+	count := 0
+	for _, held := range x.held {
+		if x.window.Overlaps(p) && held.Overlaps(p) {
+			count++
+		}
+	}
+	return count
+}
+
 // Held yields every held prefix in address order.
 func (x *Index) Held() iter.Seq[netip.Prefix] { return slices.Values(x.held) }
 

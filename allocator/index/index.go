@@ -225,6 +225,19 @@ func (x *Index) FreeBlocks() iter.Seq[netip.Prefix] {
 	return x.freeBlocks
 }
 
+// Overlapping counts the held blocks that p overlaps: those inside it, and
+// those that contain it. It costs a step for each block inside.
+func (x *Index) Overlapping(p netip.Prefix) int {
+	q, ok := x.normal(p)
+	if !ok {
+		return 0
+	}
+	if q.length < x.window.length {
+		q = x.window
+	}
+	return x.overlapping(q)
+}
+
 // Total is the number of addresses in the window.
 func (x *Index) Total() *big.Int {
 	if x.width == 0 {

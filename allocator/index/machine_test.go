@@ -172,6 +172,9 @@ func (m *machine) compareBlocks(p netip.Prefix) error {
 		if got, want := m.index.Free(p), m.golden.Free(p); got != want {
 			return fmt.Errorf("Free(%v) = %t, want %t", p, got, want)
 		}
+		if got, want := m.index.Overlapping(p), m.golden.Overlapping(p); got != want {
+			return fmt.Errorf("Overlapping(%v) = %d, want %d", p, got, want)
+		}
 	}
 	return nil
 }

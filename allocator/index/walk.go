@@ -81,3 +81,33 @@ func (x *Index) freeHalf(n *node, side int, c uint32, yield func(netip.Prefix) b
 	}
 	return true
 }
+
+// overlapping is the body of Overlapping: what is held around p, at it and below.
+func (x *Index) overlapping(p prefix) int {
+	var t trail
+	reached := x.descend(p, &t)
+	count := 0
+	for _, i := range t.nodes[:t.depth] {
+		count += int(x.nodes.at(i).held)
+	}
+	n := x.nodes.at(t.last())
+	if reached {
+		return count + x.countBelow(n)
+	}
+	c := n.child[p.addr.side(n.length)]
+	if c == none || !p.contains(x.nodes.at(c).prefix()) {
+		return count
+	}
+	return count + int(x.nodes.at(c).held) + x.countBelow(x.nodes.at(c))
+}
+
+func (x *Index) countBelow(n *node) int {
+	count := 0
+	for _, c := range n.child {
+		if c != none {
+			m := x.nodes.at(c)
+			count += int(m.held) + x.countBelow(m)
+		}
+	}
+	return count
+}

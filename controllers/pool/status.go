@@ -53,7 +53,18 @@ func succeeded(pool *ipamv1alpha1.IPPool, entered allocator.Pool, capacity alloc
 		status.LargestFreePrefix = ptr.To(int32(capacity.LargestFree)) //nolint:gosec // at most 128
 	}
 	status.ObservedGeneration = pool.Generation
-	outcome.Succeed(&status.Conditions, pool.Generation, "holds "+status.AllocatedCIDR)
+	outcome.Succeed(&status.Conditions, pool.Generation, holding(entered, capacity))
+}
+
+// holding says what the pool holds, and what was given out of it before it was
+// excluded.
+func holding(entered allocator.Pool, capacity allocator.Capacity) string {
+	said := "holds " + entered.CIDR.String()
+	if capacity.Stranded > 0 {
+		said += fmt.Sprintf("; blocks in spec.reservations or spec.excludedCIDRs that were given out before and stay until they are released: %d",
+			capacity.Stranded)
+	}
+	return said
 }
 
 // percent is the share of the addresses that is taken, with four decimals.
