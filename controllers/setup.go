@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
@@ -88,7 +87,7 @@ type Options struct {
 func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	provider, err := apiexport.New(opts.Config, ipamv1alpha1.GroupName, apiexport.Options{
 		Scheme:   opts.Scheme,
-		Log:      ptr.To(opts.Logger.WithName("provider").V(1)), // it logs whole objects
+		Log:      new(opts.Logger.WithName("provider").V(1)), // it logs whole objects
 		Handlers: handlers.Handlers{opts.Directory},
 	})
 	if err != nil {
@@ -186,15 +185,14 @@ func (w *watcher) Departed(cluster allocator.ClusterName) {
 func addChecks(mgr mcmanager.Manager, reader *live.Reader, ledger *allocator.Allocator) error {
 	var known atomic.Bool
 	if err := mgr.GetLocalManager().Add(manager.RunnableFunc(func(ctx context.Context) error {
-		err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			if known.Load() {
+				return
+			}
 			_, err := reader.Endpoints(ctx)
 			known.Store(err == nil)
-			return err == nil, nil
-		})
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
+		}, time.Second)
+		return nil
 	})); err != nil {
 		return err
 	}

@@ -115,8 +115,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 		return errUnseen
 	}
 	block, err := p.bind(ctx, record)
-	var refusal *outcome.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*outcome.Refusal](err); ok {
 		p.refuse(ctx, refusal)
 		return nil
 	}

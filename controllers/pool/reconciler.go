@@ -95,8 +95,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 		return nil
 	}
 	err := p.enter(ctx)
-	var refusal *outcome.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*outcome.Refusal](err); ok {
 		p.refuse(ctx, refusal)
 		return nil
 	}
@@ -137,8 +136,7 @@ func (p *pass) place(ctx context.Context) (allocator.Pool, error) {
 		return allocator.Pool{}, fmt.Errorf("spec.cidr: %w", err)
 	}
 	entered, err := p.ledger.Register(ctx, p.entry(cidr))
-	var overlap *allocator.OverlapError
-	if errors.As(err, &overlap) {
+	if overlap, ok := errors.AsType[*allocator.OverlapError](err); ok {
 		return allocator.Pool{}, &outcome.Refusal{
 			Reason: ipamv1alpha1.ReasonOverlap,
 			Message: fmt.Sprintf("%s overlaps pool %q (%s); use a CIDR of its own, or one addressDomain for both pools",

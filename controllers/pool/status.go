@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -47,10 +46,10 @@ func succeeded(pool *ipamv1alpha1.IPPool, entered allocator.Pool, capacity alloc
 		Allocated: capacity.Allocated.String(),
 		Available: capacity.Available.String(),
 	}
-	status.UtilizationPercent = ptr.To(percent(capacity))
+	status.UtilizationPercent = new(percent(capacity))
 	status.LargestFreePrefix = nil
 	if capacity.LargestFree >= 0 {
-		status.LargestFreePrefix = ptr.To(int32(capacity.LargestFree)) //nolint:gosec // at most 128
+		status.LargestFreePrefix = new(int32(capacity.LargestFree)) //nolint:gosec // at most 128
 	}
 	status.ObservedGeneration = pool.Generation
 	outcome.Succeed(&status.Conditions, pool.Generation, holding(entered, capacity))

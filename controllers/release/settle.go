@@ -6,7 +6,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -150,8 +149,8 @@ func (c *Controller) free(ctx context.Context, h allocator.Holder, why string) e
 // deleteRecord deletes exactly the record that was read.
 func deleteRecord(ctx context.Context, record *ipamv1alpha1.IPAllocation, workspace client.Client) error {
 	err := workspace.Delete(ctx, record, client.Preconditions{
-		UID:             ptr.To(record.UID),
-		ResourceVersion: ptr.To(record.ResourceVersion),
+		UID:             new(record.UID),
+		ResourceVersion: new(record.ResourceVersion),
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete IPAllocation %s: %w", record.Name, err)

@@ -127,6 +127,7 @@ func order(candidates []Candidate, strategy ipamv1alpha1.Strategy, catalog Catal
 			byRoom = cmp.Compare(rooms[b.Pool].Fit, rooms[a.Pool].Fit)
 		case ipamv1alpha1.LeastUtilized:
 			byRoom = cmp.Compare(rooms[a.Pool].Utilization, rooms[b.Pool].Utilization)
+		case ipamv1alpha1.FirstFit: // by name alone
 		}
 		return cmp.Or(byRoom, cmp.Compare(a.Pool.Name, b.Pool.Name))
 	})

@@ -83,7 +83,7 @@ func query(from directory.Workspace, claim *ipamv1alpha1.IPClaim) resolve.Query 
 
 // pools are the names of the plan's candidates, in order.
 func pools(plan resolve.Plan) []string {
-	var names []string
+	names := make([]string, 0, len(plan.Candidates))
 	for _, c := range plan.Candidates {
 		names = append(names, c.Pool.Name)
 	}
