@@ -1,0 +1,99 @@
+package workspaces
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestAccept(t *testing.T) {
+	t.Parallel()
+	events := claimOf("events", "create")
+	moreEvents := claimOf("events", "create", "patch")
+	secrets := claimOf("secrets", "get")
+	rejectedEvents := accepted(events)
+	rejectedEvents.State = apisv1alpha2.ClaimRejected
+	rejectedMoreEvents := accepted(moreEvents)
+	rejectedMoreEvents.State = apisv1alpha2.ClaimRejected
+
+	for name, test := range map[string]struct {
+		asked   []apisv1alpha2.PermissionClaim
+		before  []apisv1alpha2.AcceptablePermissionClaim
+		after   []apisv1alpha2.AcceptablePermissionClaim
+		changed bool
+	}{
+		"nothing asked":       {},
+		"asked":               {asked: ask(events), after: grant(accepted(events)), changed: true},
+		"granted already":     {asked: ask(events), before: grant(accepted(events)), after: grant(accepted(events))},
+		"asked for more":      {asked: ask(moreEvents), before: grant(accepted(events)), after: grant(accepted(moreEvents)), changed: true},
+		"no longer asked":     {asked: ask(events), before: grant(accepted(secrets), accepted(events)), after: grant(accepted(events)), changed: true},
+		"rejected":            {asked: ask(events), before: grant(rejectedEvents), after: grant(rejectedEvents)},
+		"rejected, then more": {asked: ask(moreEvents), before: grant(rejectedEvents), after: grant(rejectedMoreEvents), changed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			binding := &apisv1alpha2.APIBinding{}
+			binding.Status.Phase = apisv1alpha2.APIBindingPhaseBound
+			binding.Status.ExportPermissionClaims = test.asked
+			binding.Spec.PermissionClaims = test.before
+			if changed := accept(binding); changed != test.changed {
+				t.Errorf("accept reports %t; want %t", changed, test.changed)
+			}
+			if !slices.EqualFunc(binding.Spec.PermissionClaims, test.after, same) {
+				t.Errorf("permissions %+v; want %+v", binding.Spec.PermissionClaims, test.after)
+			}
+		})
+	}
+}
+
+// Before kcp has recorded what the export asks for, what was granted stays.
+func TestAccept_NotRecordedYet(t *testing.T) {
+	t.Parallel()
+	binding := &apisv1alpha2.APIBinding{}
+	binding.Spec.PermissionClaims = grant(accepted(claimOf("events", "create")))
+	if accept(binding) || len(binding.Spec.PermissionClaims) != 1 {
+		t.Errorf("permissions %+v; want what was granted before", binding.Spec.PermissionClaims)
+	}
+}
+
+func TestBound_SaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	binding := &apisv1alpha2.APIBinding{}
+	binding.Status.Phase = apisv1alpha2.APIBindingPhaseBinding
+	binding.Status.Conditions = conditionsv1alpha1.Conditions{{
+		Type: apisv1alpha2.APIExportValid, Status: corev1.ConditionFalse, Reason: "APIExportNotFound", Message: "no export there",
+	}}
+	if err := bound(binding); err == nil || !strings.Contains(err.Error(), "no export there") {
+		t.Errorf("bound() = %v; want an error with the message of the condition", err)
+	}
+
+	binding.Status.Phase = apisv1alpha2.APIBindingPhaseBound
+	binding.Status.Conditions = conditionsv1alpha1.Conditions{{Type: apisv1alpha2.BindingUpToDate, Status: corev1.ConditionTrue}}
+	granted := accepted(claimOf("events", "create"))
+	binding.Spec.PermissionClaims = grant(granted)
+	if err := bound(binding); err == nil || !strings.Contains(err.Error(), "events") {
+		t.Errorf("bound() = %v; want an error that names the permission not applied", err)
+	}
+	binding.Status.AppliedPermissionClaims = []apisv1alpha2.ScopedPermissionClaim{granted.ScopedPermissionClaim}
+	if err := bound(binding); err != nil {
+		t.Errorf("bound() = %v; want nil", err)
+	}
+}
+
+func claimOf(resource string, verbs ...string) apisv1alpha2.PermissionClaim {
+	return apisv1alpha2.PermissionClaim{GroupResource: apisv1alpha2.GroupResource{Resource: resource}, Verbs: verbs}
+}
+
+func ask(claims ...apisv1alpha2.PermissionClaim) []apisv1alpha2.PermissionClaim { return claims }
+
+func grant(claims ...apisv1alpha2.AcceptablePermissionClaim) []apisv1alpha2.AcceptablePermissionClaim {
+	return claims
+}
+
+func same(a, b apisv1alpha2.AcceptablePermissionClaim) bool {
+	return a.EqualGRI(b.PermissionClaim) && a.State == b.State && slices.Equal(a.Verbs, b.Verbs)
+}
