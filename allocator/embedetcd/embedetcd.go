@@ -38,7 +38,7 @@ type Options struct {
 	// NoFsync leaves writing to the operating system: a power cut then loses
 	// what was answered. For tests only.
 	NoFsync bool
-	// Logger receives etcd's warnings and errors. Default slog.Default().
+	// Logger receives etcd's errors. Default slog.Default().
 	Logger *slog.Logger
 }
 
@@ -96,8 +96,8 @@ func (s *Server) start(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if err != nil || s.etcd == nil {
-		return cmp.Or(s.faults.err(), err)
+	if s.etcd == nil {
+		return cmp.Or(s.faults.err(), plain("open the data", err))
 	}
 	select {
 	case <-s.etcd.Server.ReadyNotify():
@@ -141,7 +141,8 @@ func (s *Server) Failed() <-chan struct{} { return s.faults.first }
 func (s *Server) Err() error { return s.faults.err() }
 
 // Close stops the server when what is being written is written. The data
-// directory can be used again afterwards.
+// directory can be used again afterwards; if the server has failed, only by
+// another process, since etcd cannot be stopped then.
 func (s *Server) Close() error {
 	var err error
 	s.closing.Do(func() {
@@ -150,7 +151,9 @@ func (s *Server) Close() error {
 		if err = s.client.Close(); errors.Is(err, context.Canceled) {
 			err = nil // that is how this client says that it is closed
 		}
-		s.etcd.Close()
+		if s.Err() == nil {
+			s.etcd.Close()
+		}
 		err = errors.Join(err, s.lock.Close())
 	})
 	return err

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -57,30 +57,29 @@ func plain(message string, err error) error {
 	if err == nil {
 		return errors.New(message)
 	}
+	err = fmt.Errorf("%s: %w", message, err)
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
-		return fmt.Errorf("the disk is full; make room and start again: %s: %w", message, err)
+		return fmt.Errorf("the disk is full; make room and start again: %w", err)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("the data directory cannot be read and written by this user: %s: %w", message, err)
-	case damaged(message, err):
-		return fmt.Errorf("the data is damaged; restore the directory from a backup: %s: %w", message, err)
+		return fmt.Errorf("the data directory cannot be read and written by this user: %w", err)
+	case damaged(err):
+		return fmt.Errorf("the data is damaged; restore the directory from a backup: %w", err)
 	}
-	return fmt.Errorf("%s: %w", message, err)
+	return err
 }
 
-// damaged recognises what etcd and bbolt say about files they cannot read. They
-// have no error values for all of these.
-func damaged(message string, err error) bool {
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return true
-	}
-	text := message + " " + err.Error()
-	for _, sign := range []string{"crc mismatch", "CRC mismatch", "invalid database", "checksum error", "version mismatch", "corrupt", "wrong type", "unexpected EOF", "file not found", "WAL"} {
-		if strings.Contains(text, sign) {
-			return true
-		}
-	}
-	return false
+// signsOfDamage are what etcd and bbolt say about files they cannot read. They
+// have no error values for these.
+var signsOfDamage = []string{
+	"crc mismatch", "CRC mismatch", "checksum error", "invalid database", "version mismatch",
+	"file size too small", "corrupt", "unexpected EOF", "missing",
+}
+
+func damaged(err error) bool {
+	return slices.ContainsFunc(signsOfDamage, func(sign string) bool {
+		return strings.Contains(err.Error(), sign)
+	})
 }
 
 func errorIn(fields []zapcore.Field) error {
@@ -96,13 +95,14 @@ func errorIn(fields []zapcore.Field) error {
 // new data directory.
 const untrueError = "failed to update storage version"
 
-// core hands etcd's lines to slog, from warnings up.
+// core hands etcd's errors to slog. Its warnings are about clusters that this is
+// not, or are followed by an error.
 type core struct {
 	faults *faults
 	fields []zapcore.Field
 }
 
-func (c core) Enabled(level zapcore.Level) bool { return level >= zapcore.WarnLevel }
+func (c core) Enabled(level zapcore.Level) bool { return level >= zapcore.ErrorLevel }
 
 func (c core) With(fields []zapcore.Field) zapcore.Core {
 	return core{faults: c.faults, fields: append(c.fields[:len(c.fields):len(c.fields)], fields...)}
@@ -116,10 +116,6 @@ func (c core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore
 }
 
 func (c core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
-	level := slog.LevelWarn
-	if entry.Level > zapcore.WarnLevel {
-		level = slog.LevelError
-	}
 	values := zapcore.NewMapObjectEncoder()
 	for _, field := range append(c.fields[:len(c.fields):len(c.fields)], fields...) {
 		field.AddTo(values)
@@ -128,7 +124,7 @@ func (c core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	for key, value := range values.Fields {
 		attrs = append(attrs, slog.Any(key, value))
 	}
-	c.faults.logger.LogAttrs(context.Background(), level, "etcd: "+entry.Message, attrs...)
+	c.faults.logger.LogAttrs(context.Background(), slog.LevelError, "etcd: "+entry.Message, attrs...)
 	return nil
 }
 

@@ -9,7 +9,8 @@ import (
 )
 
 // lockDir makes the data directory and locks it for this process. etcd itself
-// would wait for another to let go of its files, without a word.
+// would wait for another to let go of its files, without a word. So it would for
+// entries of a log that is not there.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
@@ -25,7 +26,14 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	return lock, database.Close() // etcd takes it from here
+	err = database.Close() // etcd takes it from here
+	if logs, _ := filepath.Glob(filepath.Join(dir, "member", "wal", "*.wal")); len(logs) == 0 {
+		err = plain("the write-ahead log is missing", os.ErrNotExist)
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
 }
 
 func lockFile(path string, flags int) (*os.File, error) {

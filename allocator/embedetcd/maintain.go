@@ -65,7 +65,7 @@ func (s *Server) tend(ctx context.Context, history []int64) (int64, error) {
 		return 0, err
 	}
 	if size := backend.Size(); alarmed || size > defragFrom && backend.SizeInUse() < size/3 {
-		if _, err := s.client.Defragment(ctx, name); err != nil {
+		if err := backend.Defrag(); err != nil {
 			return 0, fmt.Errorf("defragment: %w", err)
 		}
 	}

@@ -1,0 +1,264 @@
+package embedetcd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func start(t *testing.T, dir string) (*Server, error) {
+	t.Helper()
+	return Start(t.Context(), Options{Dir: dir, NoFsync: true, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+}
+
+func mustStart(t *testing.T, dir string) *Server {
+	t.Helper()
+	s, err := start(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func put(t *testing.T, s *Server, key, value string) {
+	t.Helper()
+	if _, err := s.Client().Put(t.Context(), key, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStart_KeepsItsData(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "as", "needed")
+	first := mustStart(t, dir)
+	put(t, first, "k", "v")
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := mustStart(t, dir)
+	resp, err := second.Client().Get(t.Context(), "k")
+	if err != nil || len(resp.Kvs) != 1 || string(resp.Kvs[0].Value) != "v" {
+		t.Error(resp, err)
+	}
+}
+
+func TestStart_TwoOnOneMachine(t *testing.T) {
+	one, two := mustStart(t, t.TempDir()), mustStart(t, t.TempDir())
+	put(t, one, "k", "v")
+	resp, err := two.Client().Get(t.Context(), "k")
+	if err != nil || len(resp.Kvs) != 0 {
+		t.Error(resp, err)
+	}
+}
+
+// wantWords fails the test unless the error says all of this.
+func wantWords(t *testing.T, err error, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if err == nil || !strings.Contains(err.Error(), w) {
+			t.Errorf("error does not say %q: %v", w, err)
+		}
+	}
+}
+
+func TestStart_DirectoryInUse(t *testing.T) {
+	dir := t.TempDir()
+	mustStart(t, dir)
+	_, err := start(t, dir)
+	wantWords(t, err, dir, "in use by another process")
+}
+
+func TestStart_DirectoryInUseByAnotherProgram(t *testing.T) {
+	dir := t.TempDir()
+	if err := mustStart(t, dir).Close(); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := lockFile(filepath.Join(dir, "member", "snap", "db"), os.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	_, err = start(t, dir)
+	wantWords(t, err, dir, "in use by another process")
+}
+
+func TestStart_NoDirectory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := start(t, filepath.Join(file, "dir"))
+	wantWords(t, err, file, "make the data directory")
+	_, err = start(t, "")
+	wantWords(t, err, "no data directory is given")
+}
+
+func TestStart_Damaged(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, dir string){
+		"database overwritten": func(t *testing.T, dir string) { overwrite(t, filepath.Join(dir, "member", "snap", "db"), 0, 1<<20) },
+		"database cut off": func(t *testing.T, dir string) {
+			if err := os.Truncate(filepath.Join(dir, "member", "snap", "db"), 5000); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"log overwritten": func(t *testing.T, dir string) { overwrite(t, log(t, dir), 300, 200) },
+		"log gone": func(t *testing.T, dir string) {
+			if err := os.Remove(log(t, dir)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := mustStart(t, dir)
+			for i := range 50 {
+				put(t, s, fmt.Sprint("k", i), strings.Repeat("v", 100))
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			damage(t, dir)
+			_, err := start(t, dir)
+			wantWords(t, err, "the data is damaged; restore the directory from a backup")
+		})
+	}
+}
+
+func log(t *testing.T, dir string) string {
+	t.Helper()
+	logs, err := filepath.Glob(filepath.Join(dir, "member", "wal", "*.wal"))
+	if err != nil || len(logs) == 0 {
+		t.Fatal(logs, err)
+	}
+	return logs[0]
+}
+
+func overwrite(t *testing.T, path string, from int64, size int) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(bytes.Repeat([]byte{0xa5}, size), from); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Without being looked after, this churn would be 200 MB of history.
+func TestTend_SizeStaysBounded(t *testing.T) {
+	s := mustStart(t, t.TempDir())
+	var history []int64
+	var sizes []int64
+	value := strings.Repeat("v", 10_000)
+	for range 20 {
+		for i := range 1000 {
+			put(t, s, fmt.Sprint("k", i%100), value)
+		}
+		revision, err := s.tend(t.Context(), history)
+		if err != nil {
+			t.Fatal(err)
+		}
+		history = append(history, revision)
+		history = history[max(0, len(history)-keepRounds):]
+		sizes = append(sizes, s.etcd.Server.Backend().Size()>>20)
+	}
+	t.Log(sizes)
+	if last := sizes[len(sizes)-1]; last > 120 {
+		t.Error("the file has grown to", last, "MiB")
+	}
+}
+
+func TestTend_EndsNoSpace(t *testing.T) {
+	s, err := Start(t.Context(), Options{Dir: t.TempDir(), NoFsync: true, QuotaBytes: 4 << 20, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i := 0; err == nil && i < 1000; i++ {
+		_, err = s.Client().Put(t.Context(), "k", strings.Repeat("v", 100_000))
+	}
+	wantWords(t, err, "database space exceeded")
+	if _, err := s.tend(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "k", "v")
+}
+
+// A limit on the size of files stands for a disk that is full: the same call
+// fails at the same place.
+func TestDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	s := mustStart(t, dir)
+	put(t, s, "before", strings.Repeat("v", 1<<20))
+	restore := limitFiles(t, 1<<20)
+	defer restore()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := s.Client().Put(ctx, "after", strings.Repeat("v", 1<<20))
+		answered <- err
+	}()
+	<-s.Failed()
+	cancel()
+	if err := <-answered; err == nil {
+		t.Error("a write that failed was answered")
+	}
+	wantWords(t, s.Err(), "the disk is full; make room and start again")
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	restore()
+	rescued := t.TempDir()
+	if err := os.CopyFS(rescued, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	again := mustStart(t, rescued)
+	resp, err := again.Client().Get(t.Context(), "before")
+	if err != nil || len(resp.Kvs) != 1 {
+		t.Error(resp, err)
+	}
+}
+
+// limitFiles has writes beyond a size fail, in the whole process.
+func limitFiles(t *testing.T, size uint64) (restore func()) {
+	t.Helper()
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestClose_Twice(t *testing.T) {
+	s := mustStart(t, t.TempDir())
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Client().Get(ctx, "k"); err == nil {
+		t.Error("a closed server answers")
+	}
+}
