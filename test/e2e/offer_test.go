@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"math/big"
+	"net/netip"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,4 +45,9 @@ func waitHeld(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool, addresse
 		}
 		return nil
 	})
+}
+
+// part is the first block of that length in a CIDR.
+func part(cidr ipamv1alpha1.CIDR, length int) ipamv1alpha1.CIDR {
+	return ipamv1alpha1.CIDR(netip.PrefixFrom(prefix(cidr).Addr(), length).String())
 }

@@ -1,0 +1,114 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// scene is where a claim is refused: a tenant, and a class and a pool of the
+// platform to be named name.
+type scene struct {
+	*testing.T
+	platform *framework.Platform
+	tenant   *framework.Tenant
+	name     string
+	cidr     ipamv1alpha1.CIDR
+}
+
+// class makes the class of the scene.
+func (s scene) class(options ...gen.ClassOption) *ipamv1alpha1.IPClass {
+	class := gen.Class(s.name, options...)
+	framework.Create(s, s.platform, class)
+	return class
+}
+
+// pool makes a pool of the platform that backs the class of the scene.
+func (s scene) pool(cidr ipamv1alpha1.CIDR) *ipamv1alpha1.IPPool {
+	pool := platformPool(s.name, cidr, s.name)
+	framework.Create(s, s.platform, pool)
+	framework.WaitAllocated(s, s.platform, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+	return pool
+}
+
+// ownPool makes a pool of the tenant that is ready.
+func (s scene) ownPool(options ...gen.PoolOption) *ipamv1alpha1.IPPool {
+	pool := gen.Pool("own", options...)
+	framework.Create(s, s.tenant, pool)
+	framework.WaitAllocated(s, s.tenant, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+	return pool
+}
+
+// holds makes a claim of the tenant, by the class of the scene, that is bound.
+func (s scene) holds(name string, options ...gen.ClaimOption) *ipamv1alpha1.IPClaim {
+	claim := gen.Claim(name, append(options, gen.OfClass(s.name))...)
+	framework.Create(s, s.tenant, claim)
+	framework.WaitBound(s, s.tenant, claim)
+	return claim
+}
+
+// changeClass changes the class of the scene.
+func (s scene) changeClass(change func(*ipamv1alpha1.IPClassSpec)) {
+	class := gen.Class(s.name)
+	framework.Eventually(s, "the class to be changed", func(ctx context.Context) error {
+		if err := s.platform.Get(ctx, client.ObjectKeyFromObject(class), class); err != nil {
+			return err
+		}
+		change(&class.Spec)
+		return s.platform.Update(ctx, class)
+	})
+}
+
+// changePool changes the platform's pool of the scene.
+func (s scene) changePool(change func(*ipamv1alpha1.IPPoolSpec)) {
+	pool := gen.Pool(s.name)
+	framework.Eventually(s, "the pool to be changed", func(ctx context.Context) error {
+		if err := s.platform.Get(ctx, client.ObjectKeyFromObject(pool), pool); err != nil {
+			return err
+		}
+		change(&pool.Spec)
+		return s.platform.Update(ctx, pool)
+	})
+}
+
+// showsRefusal fails the test unless a claim that waits says why, to people and to tools.
+func showsRefusal(t *testing.T, claim *ipamv1alpha1.IPClaim, says string, stalled bool) {
+	t.Helper()
+	status := claim.Status
+	if status.Phase != ipamv1alpha1.ClaimPending || status.AllocatedCIDR != "" || status.BoundAllocationRef != nil {
+		t.Errorf("the status of a claim that waits is %+v", status)
+	}
+	allocated := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionAllocated)
+	if !strings.Contains(allocated.Message, says) {
+		t.Errorf("the message is %q; want it to say %q", allocated.Message, says)
+	}
+	for kind, want := range map[string]metav1.ConditionStatus{
+		ipamv1alpha1.ConditionReady:       metav1.ConditionFalse,
+		ipamv1alpha1.ConditionReconciling: present(!stalled),
+		ipamv1alpha1.ConditionStalled:     present(stalled),
+	} {
+		condition := meta.FindStatusCondition(status.Conditions, kind)
+		if condition == nil && want == "" {
+			continue
+		}
+		if condition == nil || condition.Status != want || condition.Reason != allocated.Reason {
+			t.Errorf("condition %s is %+v; want status %q and the reason of Allocated", kind, condition, want)
+		}
+	}
+}
+
+// present is the status of a condition that exists only while it is true.
+func present(is bool) metav1.ConditionStatus {
+	if is {
+		return metav1.ConditionTrue
+	}
+	return ""
+}
