@@ -77,6 +77,8 @@ type Options struct {
 	Ledger *allocator.Allocator
 	// Workers that look at claims side by side. Default 64.
 	Workers int
+	// Sweep sets how orphans are looked for; the zero value is safe.
+	Sweep sweep.Options
 	// Logger for what the controllers decide.
 	Logger logr.Logger
 	// Manager options: metrics, probes, leader election.
@@ -153,9 +155,10 @@ func addControllers(mgr mcmanager.Manager, reader *live.Reader, opts Options) er
 	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: known, Directory: opts.Directory}); err != nil {
 		return fmt.Errorf("class controller: %w", err)
 	}
-	return mgr.GetLocalManager().Add(&sweep.Sweeper{
-		Ledger: opts.Ledger, Releases: releases, Clusters: mgr, Directory: opts.Directory, Departed: watcher.swept,
-	})
+	opts.Sweep.Ledger, opts.Sweep.Releases, opts.Sweep.Departed = opts.Ledger, releases, watcher.swept
+	opts.Sweep.World = sweep.Caches{Clusters: mgr, Directory: opts.Directory}
+	opts.Sweep.Wake = opts.Inbox.Wake
+	return mgr.GetLocalManager().Add(sweep.New(opts.Sweep))
 }
 
 // watcher passes on who comes and goes.

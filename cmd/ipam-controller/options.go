@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/kcp-ipam/ipam/controllers/sweep"
 )
 
 // options are the flags of the command.
@@ -26,6 +28,7 @@ type options struct {
 	metricsAddress string
 	probeAddress   string
 	workers        int
+	sweep          sweep.Options
 	verbosity      int
 }
 
@@ -38,6 +41,7 @@ func defaults() *options {
 		metricsAddress: ":8080",
 		probeAddress:   ":8081",
 		workers:        64,
+		sweep:          sweep.Defaults(),
 	}
 }
 
@@ -56,6 +60,10 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "address of /metrics; 0 for none")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", o.probeAddress, "address of /healthz and /readyz; 0 for none")
 	f.IntVar(&o.workers, "workers", o.workers, "how many claims are looked at side by side")
+	f.DurationVar(&o.sweep.Interval, "sweep-interval", o.sweep.Interval, "how often the ledger is searched for orphans: blocks whose claim is gone")
+	f.DurationVar(&o.sweep.MinAge, "orphan-min-age", o.sweep.MinAge, "how old a block must be to be an orphan")
+	f.IntVar(&o.sweep.MaxFrees, "sweep-max-frees", o.sweep.MaxFrees, "the most orphans of one pool that a sweep frees; with more it waits for an operator")
+	f.Float64Var(&o.sweep.MaxShare, "sweep-max-share", o.sweep.MaxShare, "the same, as a share of the pool's blocks")
 	f.IntVarP(&o.verbosity, "verbosity", "v", o.verbosity, "how much is logged: 0 decisions, 1 more, 4 everything")
 }
 
@@ -66,6 +74,9 @@ func (o *options) validate() error {
 	}
 	if o.etcdTxnOps < 16 {
 		errs = append(errs, fmt.Errorf("--etcd-max-txn-ops is %d; give it at least 16", o.etcdTxnOps))
+	}
+	if o.sweep.MaxShare < 0 || o.sweep.MaxShare > 1 {
+		errs = append(errs, fmt.Errorf("--sweep-max-share is %v; give it a share from 0 to 1", o.sweep.MaxShare))
 	}
 	if !strings.HasPrefix(o.etcdPrefix, "/") || strings.HasSuffix(o.etcdPrefix, "/") {
 		errs = append(errs, fmt.Errorf("--etcd-prefix is %q; begin it with a slash and don't end it with one", o.etcdPrefix))

@@ -1,24 +1,17 @@
-// Package sweep finds what missed events have left behind: blocks in the ledger
-// whose claim the caches do not show. What it finds are hints for package
-// release, which asks live before it frees anything.
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kcp-ipam/ipam/allocator"
-	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/catalog"
-	"github.com/kcp-ipam/ipam/controllers/directory"
 )
 
 // page is how many blocks are read from the ledger at a time.
@@ -27,25 +20,62 @@ const page = 1000
 // Ledger is what a sweep reads.
 type Ledger interface {
 	List(ctx context.Context, opts allocator.ListOptions) (allocator.Page, error)
+	Pool(id allocator.PoolID) (allocator.Pool, bool)
 }
 
-// Releases takes the hints.
+// Releases takes the hints at blocks that nobody seems to hold.
 type Releases interface {
 	Suspect(h allocator.Holder)
 }
 
-// Sweeper looks over the ledger from time to time. Run it in a manager; only
-// the leader does.
-type Sweeper struct {
-	Ledger    Ledger
-	Releases  Releases
-	Clusters  catalog.Clusters
-	Directory *directory.Directory
+// Options configure a Sweeper. Ledger, Releases and World are required.
+type Options struct {
+	Ledger   Ledger
+	Releases Releases
+	World    World
+	// Wake has a claim looked at that has lost its record.
+	Wake func(allocator.Holder)
 	// Departed carries the workspaces whose binding was seen to go: their
 	// blocks are looked at without waiting for the interval.
 	Departed <-chan allocator.ClusterName
-	// Interval between two sweeps, jittered by a fifth. Default 30 s.
+	// Interval between two passes, jittered by a fifth. Default 30 s.
 	Interval time.Duration
+	// MinAge is how old a block must be to be an orphan. Default 60 s.
+	MinAge time.Duration
+	// MaxFrees bounds the orphans of one pool that a pass takes up. Default 100.
+	MaxFrees int
+	// MaxShare bounds them as a share of the pool's blocks, where that is more
+	// than a few. Default 0.1.
+	MaxShare float64
+	// Clock defaults to the real one.
+	Clock clock.WithTicker
+}
+
+// Sweeper looks over the ledger from time to time. A manager runs it; only the
+// leader sweeps.
+type Sweeper struct {
+	Options
+	// sightings are the orphans of the pass before, at the revision they had.
+	sightings map[allocator.ClaimID]int64
+	braked    map[allocator.PoolID]bool
+}
+
+// Defaults are what New takes for what is zero.
+func Defaults() Options {
+	return Options{Interval: 30 * time.Second, MinAge: time.Minute, MaxFrees: 100, MaxShare: 0.1}
+}
+
+// New makes a Sweeper.
+func New(opts Options) *Sweeper {
+	usual := Defaults()
+	opts.Interval = cmp.Or(opts.Interval, usual.Interval)
+	opts.MinAge = cmp.Or(opts.MinAge, usual.MinAge)
+	opts.MaxFrees = cmp.Or(opts.MaxFrees, usual.MaxFrees)
+	opts.MaxShare = cmp.Or(opts.MaxShare, usual.MaxShare)
+	if opts.Clock == nil {
+		opts.Clock = clock.RealClock{}
+	}
+	return &Sweeper{Options: opts, sightings: map[allocator.ClaimID]int64{}, braked: map[allocator.PoolID]bool{}}
 }
 
 var _ manager.LeaderElectionRunnable = (*Sweeper)(nil)
@@ -55,31 +85,87 @@ func (s *Sweeper) NeedLeaderElection() bool { return true }
 
 // Start sweeps until the context ends.
 func (s *Sweeper) Start(ctx context.Context) error {
-	interval := s.Interval
-	if interval == 0 {
-		interval = 30 * time.Second
-	}
 	for {
-		timer := time.NewTimer(wait.Jitter(interval, 0.2))
-		var only func(allocator.Block) bool
+		timer := s.Clock.NewTimer(wait.Jitter(s.Interval, 0.2))
+		pass := s.pass
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
-		case <-timer.C:
-			only = func(b allocator.Block) bool { return !s.held(ctx, b) }
+		case <-timer.C():
 		case cluster := <-s.Departed:
 			timer.Stop()
-			only = func(b allocator.Block) bool { return b.Holder.Cluster == cluster }
+			pass = func(ctx context.Context) error { return s.suspectAll(ctx, cluster) }
 		}
-		if err := s.sweep(ctx, only); err != nil && ctx.Err() == nil {
+		if err := pass(ctx); err != nil && ctx.Err() == nil {
+			failures.Inc()
 			log.FromContext(ctx).Error(err, "sweep")
 		}
 	}
 }
 
-// sweep hints at every block that is suspicious.
-func (s *Sweeper) sweep(ctx context.Context, suspicious func(allocator.Block) bool) error {
+// suspectAll hints at every block of a workspace.
+func (s *Sweeper) suspectAll(ctx context.Context, cluster allocator.ClusterName) error {
+	return s.each(ctx, func(b allocator.Block) {
+		if b.Holder.Cluster == cluster {
+			s.Releases.Suspect(b.Holder)
+		}
+	})
+}
+
+// pass looks at every block once.
+func (s *Sweeper) pass(ctx context.Context) error {
+	found := survey{sightings: map[allocator.ClaimID]int64{}, pools: map[allocator.PoolID]*census{}}
+	if err := s.each(ctx, func(b allocator.Block) { s.look(ctx, b, &found) }); err != nil {
+		return err
+	}
+	for id, pool := range found.pools {
+		s.settle(ctx, id, pool)
+	}
+	s.sightings = found.sightings
+	lastPass.SetToCurrentTime()
+	return nil
+}
+
+// survey is what one pass has found.
+type survey struct {
+	sightings map[allocator.ClaimID]int64
+	pools     map[allocator.PoolID]*census
+}
+
+// census counts the blocks of one pool.
+type census struct {
+	blocks  int
+	orphans []allocator.Holder // found twice
+}
+
+// look judges one block.
+func (s *Sweeper) look(ctx context.Context, b allocator.Block, found *survey) {
+	pool := found.pools[b.Pool]
+	if pool == nil {
+		pool = &census{}
+		found.pools[b.Pool] = pool
+	}
+	pool.blocks++
+	if s.Clock.Since(b.BoundAt) < s.MinAge {
+		return
+	}
+	switch s.World.State(ctx, b) {
+	case Held:
+	case Unrecorded:
+		s.Wake(b.Holder)
+	case Away:
+		s.Releases.Suspect(b.Holder)
+	case Orphaned:
+		if s.sightings[b.Holder.Claim] == b.Revision {
+			pool.orphans = append(pool.orphans, b.Holder)
+		}
+		found.sightings[b.Holder.Claim] = b.Revision
+	}
+}
+
+// each calls look for every block of the ledger, as of one revision.
+func (s *Sweeper) each(ctx context.Context, look func(allocator.Block)) error {
 	opts := allocator.ListOptions{Limit: page}
 	for {
 		blocks, err := s.Ledger.List(ctx, opts)
@@ -87,39 +173,10 @@ func (s *Sweeper) sweep(ctx context.Context, suspicious func(allocator.Block) bo
 			return fmt.Errorf("list blocks: %w", err)
 		}
 		for _, b := range blocks.Blocks {
-			if suspicious(b) {
-				s.Releases.Suspect(b.Holder)
-			}
+			look(b)
 		}
 		if opts.Continue = blocks.Continue; opts.Continue == "" {
 			return nil
 		}
 	}
-}
-
-// held reports whether the cache shows the holder of a block: its claim or
-// child pool, or for a retained block its record. Doubt counts as not held: the
-// hint is confirmed live.
-func (s *Sweeper) held(ctx context.Context, b allocator.Block) bool {
-	cl, err := s.Clusters.GetCluster(ctx, s.Directory.Engaged(b.Holder.Cluster))
-	if err != nil {
-		return false
-	}
-	obj, key := holder(b)
-	if err := cl.GetCache().Get(ctx, key, obj); err != nil {
-		return !apierrors.IsNotFound(err)
-	}
-	return b.State == allocator.Retained || obj.GetUID() == types.UID(b.Holder.Claim)
-}
-
-func holder(b allocator.Block) (client.Object, client.ObjectKey) {
-	key := client.ObjectKey{Namespace: b.Holder.Namespace, Name: b.Holder.Name}
-	if b.Holder.Namespace == "" {
-		return &ipamv1alpha1.IPPool{}, key
-	}
-	if b.State == allocator.Retained {
-		key.Name = ipamv1alpha1.AllocationName(key.Namespace, key.Name)
-		return &ipamv1alpha1.IPAllocation{}, key
-	}
-	return &ipamv1alpha1.IPClaim{}, key
 }

@@ -1,0 +1,51 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// few is how many orphans a pass takes up in a pool of any size.
+const few = 10
+
+// settle takes up the orphans of a pool, or puts the brake on.
+func (s *Sweeper) settle(ctx context.Context, id allocator.PoolID, found *census) {
+	pool, ok := s.Ledger.Pool(id)
+	if !ok {
+		return // retired meanwhile
+	}
+	orphans.WithLabelValues(string(pool.Cluster), pool.Name).Set(float64(len(found.orphans)))
+	if len(found.orphans) > s.limit(found.blocks) && !s.World.Allowed(ctx, pool, s.Clock.Now()) {
+		s.brake(ctx, pool, len(found.orphans), found.blocks)
+		return
+	}
+	if s.braked[id] {
+		delete(s.braked, id)
+		braked.DeleteLabelValues(string(pool.Cluster), pool.Name)
+	}
+	for _, h := range found.orphans {
+		s.Releases.Suspect(h)
+	}
+}
+
+// limit is how many orphans of a pool with so many blocks a pass takes up.
+func (s *Sweeper) limit(blocks int) int {
+	return min(s.MaxFrees, max(few, int(s.MaxShare*float64(blocks))))
+}
+
+// brake leaves the orphans of a pool alone, and says so once.
+func (s *Sweeper) brake(ctx context.Context, pool allocator.Pool, count, blocks int) {
+	braked.WithLabelValues(string(pool.Cluster), pool.Name).Set(1)
+	if s.braked[pool.ID] {
+		return
+	}
+	s.braked[pool.ID] = true
+	message := fmt.Sprintf("%d of %d blocks seem to have lost their claims, more than a sweep frees by itself; "+
+		"if that is right, annotate the pool with %s and a time until which it may", count, blocks, AnnotationAllow)
+	log.FromContext(ctx).Info("sweep braked", "cluster", pool.Cluster, "pool", pool.Name, "orphans", count, "blocks", blocks)
+	s.World.Warn(ctx, pool, message)
+}

@@ -1,0 +1,14 @@
+// Package sweep finds what missed events have left behind: blocks in the ledger
+// whose holder the caches do not show, and records that a bound claim has lost.
+//
+// A block becomes a hint for package release, which asks live before it frees
+// anything, only if it is old enough, was found orphaned by two passes in a row
+// without a change in between, and is one of few. Where a pool has many orphans
+// at once something else is wrong, such as a kcp restored from an old backup
+// that knows nothing of newer claims. Then the brake holds: nothing of that pool
+// is swept, which a metric, the log and an event on the pool say, until an
+// operator allows it by the pool's annotation, or the orphans have become few.
+//
+// The blocks of a workspace that no longer binds the export are not braked: the
+// live confirmation has to find it unbound, at every endpoint, twice.
+package sweep

@@ -1,0 +1,177 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// scene is a sweeper over blocks that a test lists, all of pool p.
+type scene struct {
+	*Sweeper
+	blocks    []allocator.Block
+	states    map[allocator.ClaimID]State
+	allowed   bool
+	suspected []allocator.ClaimID
+	woken     []allocator.ClaimID
+	warnings  int
+	clock     *clocktesting.FakeClock
+}
+
+func newScene(t *testing.T, blocks int) *scene {
+	t.Helper()
+	s := &scene{states: map[allocator.ClaimID]State{}}
+	s.clock = clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	for i := range blocks {
+		s.blocks = append(s.blocks, allocator.Block{
+			Prefix:   netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32),
+			Pool:     "p",
+			Holder:   allocator.Holder{Claim: allocator.ClaimID(fmt.Sprint(i)), Cluster: "w", Namespace: "n", Name: fmt.Sprint(i)},
+			BoundAt:  s.clock.Now().Add(-time.Hour),
+			Revision: 1,
+		})
+	}
+	s.Sweeper = New(Options{Ledger: s, Releases: s, World: s, Clock: s.clock,
+		Wake: func(h allocator.Holder) { s.woken = append(s.woken, h.Claim) }})
+	return s
+}
+
+func (s *scene) List(_ context.Context, o allocator.ListOptions) (allocator.Page, error) {
+	return allocator.Page{Blocks: s.blocks}, nil
+}
+
+func (s *scene) Pool(id allocator.PoolID) (allocator.Pool, bool) {
+	return allocator.Pool{ID: id, Cluster: "platform", Name: string(id)}, true
+}
+func (s *scene) Suspect(h allocator.Holder) { s.suspected = append(s.suspected, h.Claim) }
+func (s *scene) State(_ context.Context, b allocator.Block) State {
+	return s.states[b.Holder.Claim]
+}
+func (s *scene) Allowed(context.Context, allocator.Pool, time.Time) bool { return s.allowed }
+func (s *scene) Warn(context.Context, allocator.Pool, string)            { s.warnings++ }
+
+// orphan takes the holders of the first n blocks away.
+func (s *scene) orphan(n int) {
+	for _, b := range s.blocks[:n] {
+		s.states[b.Holder.Claim] = Orphaned
+	}
+}
+
+// sweep makes one pass and returns whom it suspects.
+func (s *scene) sweep(t *testing.T) []allocator.ClaimID {
+	t.Helper()
+	s.suspected = nil
+	if err := s.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s.suspected
+}
+
+func TestSweep_SuspectsAnOrphanAtTheSecondLook(t *testing.T) {
+	s := newScene(t, 3)
+	s.orphan(1)
+	if got := s.sweep(t); len(got) != 0 {
+		t.Errorf("the first pass suspects %v", got)
+	}
+	if got := s.sweep(t); !slices.Equal(got, []allocator.ClaimID{"0"}) {
+		t.Errorf("the second pass suspects %v, want 0", got)
+	}
+}
+
+func TestSweep_AChangeInBetweenStartsOver(t *testing.T) {
+	s := newScene(t, 1)
+	s.orphan(1)
+	s.sweep(t)
+	s.blocks[0].Revision++
+	if got := s.sweep(t); len(got) != 0 {
+		t.Errorf("a block that has changed is suspected: %v", got)
+	}
+	s.states["0"] = Held
+	s.sweep(t)
+	s.states["0"] = Orphaned
+	if got := s.sweep(t); len(got) != 0 {
+		t.Errorf("a block that was held in between is suspected: %v", got)
+	}
+}
+
+func TestSweep_LeavesTheYoungAlone(t *testing.T) {
+	s := newScene(t, 1)
+	s.orphan(1)
+	s.blocks[0].BoundAt = s.clock.Now().Add(-59 * time.Second)
+	s.sweep(t)
+	if got := s.sweep(t); len(got) != 0 {
+		t.Errorf("a block of 59 s is suspected: %v", got)
+	}
+	s.clock.Step(time.Second)
+	s.sweep(t)
+	if got := s.sweep(t); len(got) != 1 {
+		t.Error("a block of 60 s is not suspected")
+	}
+}
+
+func TestSweep_Brake(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		blocks, orphans int
+		allowed         bool
+		want            int
+	}{
+		{"few of few", 10, 10, false, 10},
+		{"more than few of few", 20, 11, false, 0},
+		{"a tenth of many", 500, 50, false, 50},
+		{"more than a tenth", 500, 51, false, 0},
+		{"a hundred of very many", 5000, 100, false, 100},
+		{"more than a hundred", 5000, 101, false, 0},
+		{"allowed by an operator", 500, 400, true, 400},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScene(t, tt.blocks)
+			s.orphan(tt.orphans)
+			s.allowed = tt.allowed
+			s.sweep(t)
+			if got := s.sweep(t); len(got) != tt.want {
+				t.Errorf("%d suspected, want %d", len(got), tt.want)
+			}
+			s.sweep(t)
+			if held := tt.want == 0; (s.warnings == 1) != held {
+				t.Errorf("%d warnings, want one and no more only if the brake holds", s.warnings)
+			}
+		})
+	}
+}
+
+func TestSweep_WorkspacesThatAreAwayAreNotBraked(t *testing.T) {
+	s := newScene(t, 50)
+	for _, b := range s.blocks {
+		s.states[b.Holder.Claim] = Away
+	}
+	if got := s.sweep(t); len(got) != 50 {
+		t.Errorf("%d suspected, want all 50", len(got))
+	}
+}
+
+func TestSweep_WakesTheClaimThatLostItsRecord(t *testing.T) {
+	s := newScene(t, 2)
+	s.states["1"] = Unrecorded
+	if got := s.sweep(t); len(got) != 0 || !slices.Equal(s.woken, []allocator.ClaimID{"1"}) {
+		t.Errorf("suspected %v, woken %v", got, s.woken)
+	}
+}
+
+func TestSweep_ADepartedWorkspaceIsSweptAtOnce(t *testing.T) {
+	s := newScene(t, 30)
+	s.blocks[7].Holder.Cluster = "gone"
+	if err := s.suspectAll(t.Context(), "gone"); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(s.suspected, []allocator.ClaimID{"7"}) {
+		t.Errorf("suspected %v, want 7", s.suspected)
+	}
+}

@@ -1,0 +1,121 @@
+package sweep
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/catalog"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+)
+
+// AnnotationAllow, on a pool, lets sweeps free any number of its orphans until
+// the time that it gives, in the form of RFC 3339.
+const AnnotationAllow = ipamv1alpha1.GroupName + "/allow-sweep-until"
+
+// reasonBraked is the reason of the event on a pool whose brake is on.
+const reasonBraked = "SweepBraked"
+
+// State is what the caches show of the holder of a block.
+type State int
+
+const (
+	// Held: the holder is there, with its record.
+	Held State = iota
+	// Unrecorded: the claim is bound, and its record is not there.
+	Unrecorded
+	// Orphaned: the holder is not there.
+	Orphaned
+	// Away: the holder's workspace is not engaged.
+	Away
+)
+
+// World is what a sweep sees of Kubernetes.
+type World interface {
+	// State says what the caches show of the holder of a block.
+	State(ctx context.Context, b allocator.Block) State
+	// Allowed reports whether an operator has lifted the brake of a pool.
+	Allowed(ctx context.Context, pool allocator.Pool, now time.Time) bool
+	// Warn emits an event on a pool.
+	Warn(ctx context.Context, pool allocator.Pool, message string)
+}
+
+// Caches are the World as the manager's caches show it.
+type Caches struct {
+	Clusters  catalog.Clusters
+	Directory *directory.Directory
+}
+
+// State implements World. Doubt counts as held, and a pass later is as good.
+func (c Caches) State(ctx context.Context, b allocator.Block) State {
+	cl, err := c.Clusters.GetCluster(ctx, c.Directory.Engaged(b.Holder.Cluster))
+	if err != nil {
+		return Away
+	}
+	reader := cl.GetCache()
+	record := client.ObjectKey{
+		Namespace: b.Holder.Namespace,
+		Name:      ipamv1alpha1.AllocationName(b.Holder.Namespace, b.Holder.Name),
+	}
+	switch {
+	case b.Holder.Namespace == "":
+		return present(ctx, reader, &ipamv1alpha1.IPPool{}, client.ObjectKey{Name: b.Holder.Name}, b.Holder.Claim)
+	case b.State == allocator.Retained:
+		return present(ctx, reader, &ipamv1alpha1.IPAllocation{}, record, "")
+	}
+	claim := &ipamv1alpha1.IPClaim{}
+	key := client.ObjectKey{Namespace: b.Holder.Namespace, Name: b.Holder.Name}
+	if state := present(ctx, reader, claim, key, b.Holder.Claim); state != Held || claim.Status.Phase != ipamv1alpha1.ClaimBound {
+		return state
+	}
+	if present(ctx, reader, &ipamv1alpha1.IPAllocation{}, record, "") == Orphaned {
+		return Unrecorded
+	}
+	return Held
+}
+
+// present reads an object that must have the UID, if one is given.
+func present(ctx context.Context, reader client.Reader, obj client.Object, key client.ObjectKey, uid allocator.ClaimID) State {
+	err := reader.Get(ctx, key, obj)
+	if apierrors.IsNotFound(err) || err == nil && uid != "" && obj.GetUID() != types.UID(uid) {
+		return Orphaned
+	}
+	return Held
+}
+
+// Allowed implements World.
+func (c Caches) Allowed(ctx context.Context, pool allocator.Pool, now time.Time) bool {
+	obj, _, ok := c.pool(ctx, pool)
+	if !ok {
+		return false
+	}
+	until, err := time.Parse(time.RFC3339, obj.Annotations[AnnotationAllow])
+	return err == nil && now.Before(until)
+}
+
+// Warn implements World.
+func (c Caches) Warn(ctx context.Context, pool allocator.Pool, message string) {
+	if obj, recorder, ok := c.pool(ctx, pool); ok {
+		recorder(obj, message)
+	}
+}
+
+func (c Caches) pool(ctx context.Context, pool allocator.Pool) (*ipamv1alpha1.IPPool, func(*ipamv1alpha1.IPPool, string), bool) {
+	cl, err := c.Clusters.GetCluster(ctx, c.Directory.Engaged(pool.Cluster))
+	if err != nil {
+		return nil, nil, false
+	}
+	obj := &ipamv1alpha1.IPPool{}
+	if err := cl.GetCache().Get(ctx, client.ObjectKey{Name: pool.Name}, obj); err != nil {
+		return nil, nil, false
+	}
+	return obj, func(obj *ipamv1alpha1.IPPool, message string) {
+		cl.GetEventRecorder("ipam-controller").Eventf(obj, nil, corev1.EventTypeWarning, reasonBraked, "Sweep", "%s", message)
+	}, true
+}
