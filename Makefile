@@ -25,7 +25,7 @@ run: kcp ## Start kcp, etcd and the controller, and have two tenants claim addre
 
 .PHONY: test
 test: kcp ## Run every test: unit, model, and end to end on a real kcp
-	@$(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped -- \
+	@$(TOOL) gotestsum --format pkgname --hide-summary=skipped -- \
 		-race -count=1 -p 2 -timeout 40m $(TEST_ARGS) $(TEST)
 
 .PHONY: e2e

@@ -4,5 +4,5 @@
 // over the same data.
 //
 // A process dies with the program that started it, however that one ends (on Linux).
-// The methods of a value are not safe for concurrent use.
+// What starts, stops and kills one must not run side by side.
 package local

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -26,7 +27,7 @@ type KCP struct {
 	dir   string
 	moved bool // the data knows the server by another port
 	users []User
-	taken int // users given out
+	taken atomic.Int64 // users given out
 }
 
 // NewKCP returns a kcp that keeps its data, its logs and its admin.kubeconfig in dir,
@@ -119,13 +120,14 @@ func (k *KCP) Admin() (*rest.Config, error) {
 	return clientcmd.BuildConfigFromFlags("", k.Kubeconfig())
 }
 
-// TakeUser gives out a user that nobody else has been given since NewKCP.
+// TakeUser gives out a user that nobody else has been given since NewKCP. It is safe
+// for concurrent use.
 func (k *KCP) TakeUser() (User, error) {
-	if k.taken == len(k.users) {
-		return User{}, fmt.Errorf("all %d users of this kcp are taken", k.taken)
+	n := int(k.taken.Add(1))
+	if n > len(k.users) {
+		return User{}, fmt.Errorf("all %d users of this kcp are taken", len(k.users))
 	}
-	k.taken++
-	return k.users[k.taken-1], nil
+	return k.users[n-1], nil
 }
 
 // As returns the access of a user to a workspace.
