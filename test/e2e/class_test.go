@@ -1,0 +1,81 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// A claim that names no class gets the default: that of its family, else the only one
+// there is, else that of IPv4. The platform is the test's own, as a default is everybody's.
+func TestDefaultClass(t *testing.T) {
+	t.Parallel()
+	platform := framework.NewPlatform(t)
+	platform.StartController(t)
+	tenant := platform.Tenant(t)
+	claims := func(name, class string, options ...gen.ClaimOption) {
+		t.Helper()
+		claim := gen.Claim(name, options...)
+		framework.Create(t, tenant, claim)
+		framework.WaitBound(t, tenant, claim)
+		if claim.Status.ClassName != class {
+			t.Errorf("claim %s was met by class %s; want %s", name, claim.Status.ClassName, class)
+		}
+	}
+
+	waits := gen.Claim("waits")
+	waitsForIPv4 := gen.Claim("waits-for-ipv4", gen.Family(ipamv1alpha1.IPv4))
+	framework.Create(t, tenant, waits, waitsForIPv4)
+	framework.WaitAllocated(t, tenant, waits, ipamv1alpha1.ReasonNoDefaultClass)
+	showsRefusal(t, waits, "no default class", false)
+	framework.WaitAllocated(t, tenant, waitsForIPv4, ipamv1alpha1.ReasonNoDefaultClass)
+	showsRefusal(t, waitsForIPv4, "no default IPv4 class", false)
+
+	offer(t, platform, "six", "2001:db8::/64", gen.Family(ipamv1alpha1.IPv6), gen.DefaultLength(80), gen.Default())
+	framework.WaitBound(t, tenant, waits)
+	if waits.Status.ClassName != "six" {
+		t.Errorf("the claim was met by class %s; want six, the only default", waits.Status.ClassName)
+	}
+	framework.WaitAllocated(t, tenant, waitsForIPv4, ipamv1alpha1.ReasonNoDefaultClass)
+
+	offer(t, platform, "four", "10.4.0.0/16", gen.DefaultLength(28), gen.Default())
+	framework.WaitBound(t, tenant, waitsForIPv4)
+	claims("of-no-family", "four")
+	claims("of-ipv6", "six", gen.Family(ipamv1alpha1.IPv6))
+
+	offer(t, platform, "also-four", "10.5.0.0/16", gen.DefaultLength(28), gen.Default())
+	later, first := gen.Class("also-four"), gen.Class("four")
+	framework.WaitCondition(t, platform, later, ipamv1alpha1.ConditionReady, ipamv1alpha1.ReasonDefaultConflict)
+	framework.WaitCondition(t, platform, first, ipamv1alpha1.ConditionReady, ipamv1alpha1.ReasonValidated)
+	claims("with-two-defaults", "four")
+
+	framework.Delete(t, platform, first)
+	framework.WaitCondition(t, platform, later, ipamv1alpha1.ConditionReady, ipamv1alpha1.ReasonValidated)
+	claims("with-the-later-default", "also-four")
+}
+
+// A class counts the platform's pools that offer it.
+func TestClass_CountsOfferingPools(t *testing.T) {
+	t.Parallel()
+	platform := framework.SharedPlatform(t)
+	name := framework.Name(t)
+	pool := offer(t, platform, name, platform.CIDR(t))
+	framework.Create(t, platform, platformPool(name+"-more", platform.CIDR(t), name))
+	waitOffering(t, platform, name, 2)
+
+	framework.Delete(t, platform, pool)
+	waitOffering(t, platform, name, 1)
+}
+
+func waitOffering(t *testing.T, platform *framework.Platform, class string, pools int32) {
+	t.Helper()
+	framework.WaitFor(t, platform, gen.Class(class), func(class *ipamv1alpha1.IPClass) error {
+		if class.Status.OfferingPools != pools {
+			return fmt.Errorf("it counts %d pools, not %d", class.Status.OfferingPools, pools)
+		}
+		return nil
+	})
+}
