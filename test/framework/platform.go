@@ -126,7 +126,7 @@ func (w *world) newPlatform(ctx context.Context, path string) (*Platform, error)
 	if err != nil {
 		return nil, err
 	}
-	staff, err := w.newUser(ctx, path, "ipam-class-admin", "ipam-shared-pool-admin")
+	staff, err := w.newClient(ctx, path, "ipam-class-admin", "ipam-shared-pool-admin")
 	if err != nil {
 		return nil, err
 	}

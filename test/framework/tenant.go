@@ -6,6 +6,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/workspaces"
@@ -21,6 +22,7 @@ type Tenant struct {
 	Cluster logicalcluster.Name
 
 	platform string
+	access   *rest.Config
 }
 
 // Tenant makes a tenant of the platform, in a workspace of its own below root.
@@ -34,12 +36,23 @@ func (p *Platform) TenantAt(t testing.TB, path string) *Tenant {
 	t.Helper()
 	tenant := &Tenant{Path: path, platform: p.Path}
 	tenant.Bind(t)
-	user, err := current(t).newUser(t.Context(), path, "ipam-pool-admin", "edit")
+	access, err := current(t).newUser(t.Context(), path, "ipam-pool-admin", "edit")
 	if err != nil {
 		t.Fatal(err)
 	}
-	tenant.WithWatch = user
+	tenant.access = access
+	tenant.WithWatch = tenant.In(t, path)
 	return tenant
+}
+
+// In returns a client of another workspace as the same user, who has no rights there.
+func (tn *Tenant) In(t testing.TB, workspace string) client.WithWatch {
+	t.Helper()
+	c, err := workspaces.NewClient(workspaces.At(tn.access, workspace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // Bind binds the API again after Unbind.
@@ -80,7 +93,7 @@ func (tn *Tenant) DeleteWorkspace(t testing.TB) {
 // nothing elsewhere.
 func (tn *Tenant) Owner(t testing.TB) client.WithWatch {
 	t.Helper()
-	owner, err := current(t).newUser(t.Context(), tn.Path, "cluster-admin")
+	owner, err := current(t).newClient(t.Context(), tn.Path, "cluster-admin")
 	if err != nil {
 		t.Fatal(err)
 	}

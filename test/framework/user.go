@@ -5,14 +5,15 @@ import (
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// newUser returns a client of a workspace as a user nobody else is, who may enter
+// newUser returns the access to a workspace of a user nobody else is, who may enter
 // it, make namespaces and has the cluster roles named, there and nowhere else.
-func (w *world) newUser(ctx context.Context, workspace string, roles ...string) (client.WithWatch, error) {
+func (w *world) newUser(ctx context.Context, workspace string, roles ...string) (*rest.Config, error) {
 	user, err := w.kcp.TakeUser()
 	if err != nil {
 		return nil, err
@@ -43,7 +44,12 @@ func (w *world) newUser(ctx context.Context, workspace string, roles ...string) 
 			return nil, fmt.Errorf("make user %s in %s: %w", user.Name, workspace, err)
 		}
 	}
-	cfg, err := w.kcp.As(user, workspace)
+	return w.kcp.As(user, workspace)
+}
+
+// newClient returns a client of a workspace as somebody of newUser.
+func (w *world) newClient(ctx context.Context, workspace string, roles ...string) (client.WithWatch, error) {
+	cfg, err := w.newUser(ctx, workspace, roles...)
 	if err != nil {
 		return nil, err
 	}
