@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ func (a *Allocator) Bind(ctx context.Context, req Request) (Block, error) {
 		return Block{}, err
 	}
 	for {
-		b := &bind{request: req}
+		b := newBind(req, a.hooks.now())
 		err := a.submit(ctx, req.Pool, b)
 		if err == nil {
 			a.Withdraw(req.Holder.Claim)
@@ -65,10 +66,20 @@ func (r Request) check() error {
 // bind is the op of a Bind.
 type bind struct {
 	request Request
+	block   Block        // complete once it is won
+	value   string       // of the block; the caller encodes it, not the worker
 	prefix  netip.Prefix // reserved for it
 	served  *waiter      // the place in the waiting list that it gave up
 	refusal error
-	block   Block
+}
+
+func newBind(req Request, now time.Time) *bind {
+	b := &bind{request: req, block: Block{
+		Pool: req.Pool, Holder: req.Holder, Class: req.Class, Policy: cmp.Or(req.Policy, Delete),
+		State: Bound, BoundAt: now.UTC().Truncate(time.Millisecond),
+	}}
+	b.value = encodeBlock(b.block)
+	return b
 }
 
 func (b *bind) cluster() ClusterName   { return b.request.Holder.Cluster }
@@ -88,11 +99,11 @@ func (b *bind) place(s *space) (share, error) {
 		return share{then: together(get(keys.claim(claim))), els: together(get(keys.claim(claim)))}, nil
 	}
 	s.reserve(b.prefix, nil)
-	b.block = b.request.block(s.id, b.prefix, s.alloc.hooks.now())
+	b.block.Space, b.block.Prefix = s.id, b.prefix
 	return share{
 		ifs: every(absent(keys.claim(claim))),
 		then: together(
-			put(keys.block(s.id, b.prefix), encodeBlock(b.block)),
+			put(keys.block(s.id, b.prefix), b.value),
 			put(keys.claim(claim), encode(claimValue{V: valueVersion, Space: s.id, Prefix: b.prefix})),
 		),
 		els: together(get(keys.claim(claim))),
@@ -124,18 +135,6 @@ func (b *bind) lost(s *space, got results) error {
 		return errBound
 	}
 	return errAgain
-}
-
-// block is what the request becomes at a prefix.
-func (r Request) block(s SpaceID, p netip.Prefix, now time.Time) Block {
-	policy := r.Policy
-	if policy == "" {
-		policy = Delete
-	}
-	return Block{
-		Prefix: p, Pool: r.Pool, Space: s, Holder: r.Holder, Class: r.Class,
-		Policy: policy, State: Bound, BoundAt: now.UTC().Truncate(time.Millisecond),
-	}
 }
 
 // find chooses a free prefix for a bind, or says why there is none.

@@ -23,7 +23,7 @@ func (a *Allocator) Carve(ctx context.Context, req Request, child Pool) (Pool, e
 	}
 	child.Parent, child.State, child.Space, child.Excluded = req.Pool, PoolOpen, SpaceID(child.ID), nil
 	for {
-		c := &carve{bind: bind{request: req}, child: child}
+		c := &carve{bind: newBind(req, a.hooks.now()), child: child}
 		err := a.submit(ctx, req.Pool, c)
 		if err == nil {
 			a.adopt(c.child, c.block.Revision)
@@ -73,7 +73,7 @@ func (a *Allocator) adopt(child Pool, revision int64) {
 
 // carve is the op of a Carve: a bind, and the registration of what it got.
 type carve struct {
-	bind
+	*bind
 	child Pool
 }
 

@@ -62,7 +62,8 @@ type pending struct {
 // request writes the transaction of a group.
 func (s *space) request(ctx context.Context, g *group) clientv3.Txn {
 	key := s.alloc.keys.head(s.id)
-	ifs, then, els := every(at(key, g.at.revision)), together(), together(get(key))
+	ifs, then, els := make([]clientv3.Cmp, 0, g.ops+1), make([]clientv3.Op, 0, g.ops+1), make([]clientv3.Op, 0, g.ops+1)
+	ifs, els = append(ifs, at(key, g.at.revision)), append(els, get(key))
 	for _, sh := range g.shares {
 		ifs = append(ifs, sh.ifs...)
 		then = append(then, sh.then...)
