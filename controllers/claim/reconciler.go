@@ -21,6 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/inbox"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/controllers/patch"
+	"github.com/kcp-ipam/ipam/controllers/release"
 )
 
 // Ledger is what binding needs of the allocator.
@@ -36,7 +37,7 @@ type Ledger interface {
 
 // Releases settles what claims have left behind.
 type Releases interface {
-	Deleted(h allocator.Holder, policy ipamv1alpha1.ReclaimPolicy)
+	Deleted(h allocator.Holder, d release.Deletion)
 	Suspect(h allocator.Holder)
 	Settle(ctx context.Context, h allocator.Holder) (bool, error)
 }

@@ -39,13 +39,17 @@ const (
 type Answer struct {
 	Verdict Verdict
 	Client  client.Client
+	// Revision is the server's resourceVersion, of a moment after the object was
+	// found gone. One before that of the object itself means that the server was
+	// restored from a backup, and knows nothing of the object.
+	Revision string
 }
 
 // Holder asks whether the object that holds a block still exists. An error
 // comes with the verdict Unknown.
 func (r *Reader) Holder(ctx context.Context, h allocator.Holder) (Answer, error) {
 	if h.Cluster == r.platform {
-		return r.holderAt(ctx, r.cfg.Host, "", h)
+		return r.holderOnPlatform(ctx, h)
 	}
 	endpoints, err := r.Endpoints(ctx)
 	if err != nil {
@@ -59,22 +63,36 @@ func (r *Reader) Holder(ctx context.Context, h allocator.Holder) (Answer, error)
 		if err != nil || answer.Verdict == Alive {
 			return answer, err
 		}
-		bound, err := r.bound(ctx, endpoint, string(h.Cluster))
+		here, err := r.bound(ctx, endpoint, string(h.Cluster))
 		if err != nil && !elsewhere(err) {
 			return Answer{}, err
 		}
-		if bound[h.Cluster] {
+		if here.clusters[h.Cluster] {
+			answer.Revision = here.revision
 			return answer, nil
 		}
 	}
 	return r.unbound(ctx, endpoints, h.Cluster)
 }
 
+func (r *Reader) holderOnPlatform(ctx context.Context, h allocator.Holder) (Answer, error) {
+	answer, err := r.holderAt(ctx, r.cfg.Host, "", h)
+	if err != nil || answer.Verdict != Gone {
+		return answer, err
+	}
+	pools := &ipamv1alpha1.IPPoolList{} // any list tells the revision
+	if err := answer.Client.List(ctx, pools, client.Limit(1)); err != nil {
+		return Answer{}, err
+	}
+	answer.Revision = pools.ResourceVersion
+	return answer, nil
+}
+
 // unbound confirms by complete lists that no endpoint serves the workspace.
 func (r *Reader) unbound(ctx context.Context, endpoints []string, cluster allocator.ClusterName) (Answer, error) {
 	for _, endpoint := range endpoints {
-		bound, err := r.bound(ctx, endpoint, "*")
-		if err != nil || bound[cluster] {
+		here, err := r.bound(ctx, endpoint, "*")
+		if err != nil || here.clusters[cluster] {
 			return Answer{}, err
 		}
 	}

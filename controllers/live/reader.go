@@ -102,24 +102,32 @@ func (r *Reader) Endpoints(ctx context.Context) ([]string, error) {
 	return r.endpoints.get(ctx)
 }
 
-// bound lists, complete, the logical clusters that bind the export at an
-// endpoint. cluster "*" asks for all, any other for itself alone.
-func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (map[allocator.ClusterName]bool, error) {
+// bindings are the logical clusters that bind the export at an endpoint, and
+// the server's revision when it listed them.
+type bindings struct {
+	clusters map[allocator.ClusterName]bool
+	revision string
+}
+
+// bound lists, complete, who binds the export at an endpoint. cluster "*" asks
+// for all, any other for itself alone.
+func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (bindings, error) {
 	c, err := r.at(endpoint, cluster)
 	if err != nil {
-		return nil, err
+		return bindings{}, err
 	}
-	bound := map[allocator.ClusterName]bool{}
+	found := bindings{clusters: map[allocator.ClusterName]bool{}}
 	for next := ""; ; {
 		list := &apisv1alpha1.APIBindingList{}
 		if err := c.List(ctx, list, client.Limit(500), client.Continue(next)); err != nil {
-			return nil, fmt.Errorf("list bindings of %s at %s: %w", cluster, endpoint, err)
+			return bindings{}, fmt.Errorf("list bindings of %s at %s: %w", cluster, endpoint, err)
 		}
 		for i := range list.Items {
-			bound[allocator.ClusterName(logicalcluster.From(&list.Items[i]))] = true
+			found.clusters[allocator.ClusterName(logicalcluster.From(&list.Items[i]))] = true
 		}
+		found.revision = list.ResourceVersion
 		if next = list.Continue; next == "" {
-			return bound, nil
+			return found, nil
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -43,9 +44,9 @@ type Controller struct {
 	absence time.Duration
 
 	mu       sync.Mutex
-	policies map[allocator.ClaimID]ipamv1alpha1.ReclaimPolicy // of claims last seen deleted
-	absent   map[allocator.ClusterName]time.Time              // since when a workspace is seen unbound
-	departed map[allocator.ClusterName]bool                   // workspaces whose binding was seen to go
+	deleted  map[allocator.ClaimID]Deletion      // claims that were seen deleted
+	absent   map[allocator.ClusterName]time.Time // since when a workspace is seen unbound
+	departed map[allocator.ClusterName]bool      // workspaces whose binding was seen to go
 }
 
 // Options configure a Controller.
@@ -88,7 +89,7 @@ func newController(opts Options) *Controller {
 		clock:    opts.Clock,
 		absence:  cmp.Or(opts.Absence, 2*time.Second),
 		queue:    workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[allocator.Holder]{Name: "release"}),
-		policies: map[allocator.ClaimID]ipamv1alpha1.ReclaimPolicy{},
+		deleted:  map[allocator.ClaimID]Deletion{},
 		absent:   map[allocator.ClusterName]time.Time{},
 		departed: map[allocator.ClusterName]bool{},
 	}
@@ -98,10 +99,18 @@ func newController(opts Options) *Controller {
 	return c
 }
 
-// Deleted hints that a claim was seen deleted, and with which policy.
-func (c *Controller) Deleted(h allocator.Holder, policy ipamv1alpha1.ReclaimPolicy) {
+// Deletion is what was last seen of a claim that is deleted.
+type Deletion struct {
+	// Policy is the claim's own; empty when it left that to its class.
+	Policy ipamv1alpha1.ReclaimPolicy
+	// Revision is the claim's resourceVersion.
+	Revision string
+}
+
+// Deleted hints that a claim was seen deleted.
+func (c *Controller) Deleted(h allocator.Holder, d Deletion) {
 	c.mu.Lock()
-	c.policies[h.Claim] = policy
+	c.deleted[h.Claim] = d
 	c.mu.Unlock()
 	c.queue.Add(h)
 }
@@ -152,14 +161,27 @@ func (c *Controller) hasDeparted(cluster allocator.ClusterName) bool {
 func (c *Controller) policy(block allocator.Block) ipamv1alpha1.ReclaimPolicy {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p, ok := c.policies[block.Holder.Claim]; ok && p != "" {
+	if p := c.deleted[block.Holder.Claim].Policy; p != "" {
 		return p
 	}
 	return ipamv1alpha1.ReclaimPolicy(block.Policy)
 }
 
+// outdated reports whether a server that found the claim gone is older than the
+// claim: it was restored from a backup.
+func (c *Controller) outdated(claim allocator.ClaimID, server string) bool {
+	c.mu.Lock()
+	seen := c.deleted[claim].Revision
+	c.mu.Unlock()
+	if seen == "" || server == "" {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(server, seen)
+	return err != nil || order < 0
+}
+
 func (c *Controller) forget(claim allocator.ClaimID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.policies, claim)
+	delete(c.deleted, claim)
 }

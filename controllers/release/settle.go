@@ -44,6 +44,11 @@ func (c *Controller) settle(ctx context.Context, h allocator.Holder) (bool, erro
 	case live.Alive:
 		return true, nil
 	case live.Gone:
+		if c.outdated(h.Claim, answer.Revision) {
+			log.FromContext(ctx).Info("the server is older than the claim that it does not know; was it restored from a backup?",
+				"server", answer.Revision)
+			return false, nil
+		}
 		return true, c.reclaim(ctx, h, answer.Client)
 	case live.Unbound:
 		return c.abandon(ctx, h)

@@ -180,6 +180,19 @@ func TestSettle_TheLastTenantOfAShard(t *testing.T) {
 	}
 }
 
+// A kcp restored from a backup makes every newer claim look deleted.
+func TestSettle_AServerOlderThanTheClaimIsNotBelieved(t *testing.T) {
+	for server, want := range map[string]bool{"99": false, "100": true, "101": true} {
+		s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
+		s.Deleted(s.holder, Deletion{Revision: "100"})
+		s.oracle.answer = live.Answer{Verdict: live.Gone, Client: s.workspace, Revision: server}
+		settled, err := s.Settle(t.Context(), s.holder)
+		if err != nil || settled != want || s.ledger.released != want {
+			t.Errorf("server at %s: settled = %t, released = %t, %v; want %t", server, settled, s.ledger.released, err, want)
+		}
+	}
+}
+
 func TestSettle_Retain(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -194,7 +207,7 @@ func TestSettle_Retain(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
 			s.ledger.block.Policy = tt.recorded
-			s.Deleted(s.holder, tt.lastSeen)
+			s.Deleted(s.holder, Deletion{Policy: tt.lastSeen})
 			s.settle(t, live.Gone)
 			record := s.record(t)
 			if s.ledger.released == tt.retained || (record != nil) != tt.retained {
