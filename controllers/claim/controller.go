@@ -22,7 +22,6 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/directory"
 	"github.com/kcp-ipam/ipam/controllers/inbox"
-	"github.com/kcp-ipam/ipam/controllers/release"
 	"github.com/kcp-ipam/ipam/controllers/resolve"
 )
 
@@ -121,7 +120,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, _ cluster.Cluster) e
 			}
 			r.ledger.Withdraw(holder.Claim)
 			r.published.Delete(claim.UID)
-			r.releases.Deleted(holder, release.Deletion{Policy: claim.Spec.ReclaimPolicy, Revision: claim.ResourceVersion})
+			r.releases.Deleted(holder, claim)
 			q.Add(inbox.Request(name, client.ObjectKeyFromObject(claim)))
 		},
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/inbox"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/controllers/patch"
-	"github.com/kcp-ipam/ipam/controllers/release"
 )
 
 // Ledger is what binding needs of the allocator.
@@ -37,7 +36,7 @@ type Ledger interface {
 
 // Releases settles what claims have left behind.
 type Releases interface {
-	Deleted(h allocator.Holder, d release.Deletion)
+	Deleted(h allocator.Holder, last *ipamv1alpha1.IPClaim)
 	Suspect(h allocator.Holder)
 	Settle(ctx context.Context, h allocator.Holder) (bool, error)
 }

@@ -44,7 +44,7 @@ type Controller struct {
 	absence time.Duration
 
 	mu       sync.Mutex
-	deleted  map[allocator.ClaimID]Deletion      // claims that were seen deleted
+	deleted  map[allocator.ClaimID]deletion      // claims that were seen deleted
 	absent   map[allocator.ClusterName]time.Time // since when a workspace is seen unbound
 	departed map[allocator.ClusterName]bool      // workspaces whose binding was seen to go
 }
@@ -89,7 +89,7 @@ func newController(opts Options) *Controller {
 		clock:    opts.Clock,
 		absence:  cmp.Or(opts.Absence, 2*time.Second),
 		queue:    workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[allocator.Holder]{Name: "release"}),
-		deleted:  map[allocator.ClaimID]Deletion{},
+		deleted:  map[allocator.ClaimID]deletion{},
 		absent:   map[allocator.ClusterName]time.Time{},
 		departed: map[allocator.ClusterName]bool{},
 	}
@@ -99,18 +99,16 @@ func newController(opts Options) *Controller {
 	return c
 }
 
-// Deletion is what was last seen of a claim that is deleted.
-type Deletion struct {
-	// Policy is the claim's own; empty when it left that to its class.
-	Policy ipamv1alpha1.ReclaimPolicy
-	// Revision is the claim's resourceVersion.
-	Revision string
+// deletion is what was last seen of a claim that is deleted.
+type deletion struct {
+	policy   ipamv1alpha1.ReclaimPolicy // the claim's own; empty when it left that to its class
+	revision string
 }
 
-// Deleted hints that a claim was seen deleted.
-func (c *Controller) Deleted(h allocator.Holder, d Deletion) {
+// Deleted hints that a claim was seen deleted, and how it was last seen.
+func (c *Controller) Deleted(h allocator.Holder, last *ipamv1alpha1.IPClaim) {
 	c.mu.Lock()
-	c.deleted[h.Claim] = d
+	c.deleted[h.Claim] = deletion{policy: last.Spec.ReclaimPolicy, revision: last.ResourceVersion}
 	c.mu.Unlock()
 	c.queue.Add(h)
 }
@@ -161,7 +159,7 @@ func (c *Controller) hasDeparted(cluster allocator.ClusterName) bool {
 func (c *Controller) policy(block allocator.Block) ipamv1alpha1.ReclaimPolicy {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p := c.deleted[block.Holder.Claim].Policy; p != "" {
+	if p := c.deleted[block.Holder.Claim].policy; p != "" {
 		return p
 	}
 	return ipamv1alpha1.ReclaimPolicy(block.Policy)
@@ -171,7 +169,7 @@ func (c *Controller) policy(block allocator.Block) ipamv1alpha1.ReclaimPolicy {
 // claim: it was restored from a backup.
 func (c *Controller) outdated(claim allocator.ClaimID, server string) bool {
 	c.mu.Lock()
-	seen := c.deleted[claim].Revision
+	seen := c.deleted[claim].revision
 	c.mu.Unlock()
 	if seen == "" || server == "" {
 		return false

@@ -184,7 +184,9 @@ func TestSettle_TheLastTenantOfAShard(t *testing.T) {
 func TestSettle_AServerOlderThanTheClaimIsNotBelieved(t *testing.T) {
 	for server, want := range map[string]bool{"99": false, "100": true, "101": true} {
 		s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
-		s.Deleted(s.holder, Deletion{Revision: "100"})
+		last := gen.Claim("c")
+		last.ResourceVersion = "100"
+		s.Deleted(s.holder, last)
 		s.oracle.answer = live.Answer{Verdict: live.Gone, Client: s.workspace, Revision: server}
 		settled, err := s.Settle(t.Context(), s.holder)
 		if err != nil || settled != want || s.ledger.released != want {
@@ -207,7 +209,7 @@ func TestSettle_Retain(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
 			s.ledger.block.Policy = tt.recorded
-			s.Deleted(s.holder, Deletion{Policy: tt.lastSeen})
+			s.Deleted(s.holder, gen.Claim("c", gen.Reclaim(tt.lastSeen)))
 			s.settle(t, live.Gone)
 			record := s.record(t)
 			if s.ledger.released == tt.retained || (record != nil) != tt.retained {
