@@ -14,7 +14,7 @@ import (
 )
 
 // defaultPage is how many blocks List returns at once, unless told.
-const defaultPage = 500
+const defaultPage = 10_000
 
 // ErrExpired: the revision that a list began at is compacted. Start it again.
 var ErrExpired = errors.New("list has expired; start it again")
@@ -23,7 +23,8 @@ var ErrExpired = errors.New("list has expired; start it again")
 type ListOptions struct {
 	// Pool limits the list to the blocks of one pool.
 	Pool PoolID
-	// Limit is how many blocks a page has at most. Default 500.
+	// Limit is how many blocks a page has at most. Default 10,000. Few large pages are cheaper
+	// than many small ones: etcd counts to the end of the range for each.
 	Limit int
 	// Continue is Page.Continue of the page before; empty for the first.
 	Continue string

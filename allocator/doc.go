@@ -1,0 +1,81 @@
+// Package allocator hands out blocks of address space and records them in etcd.
+// It knows prefixes and etcd, and nothing of Kubernetes.
+//
+// # Model
+//
+// A pool is a CIDR to hand out from. A block is a prefix of a pool that was
+// given to a holder, whose ClaimID is the key of all that is done: a claim has
+// one block at most, and whoever asks again for the same claim gets the same
+// block. Blocks live in spaces. A space is the unit in which no two blocks
+// overlap, and the unit of contention; a pool has a space of its own unless it
+// joins others of its address domain in one. A child pool is a block of its
+// parent, held by the child's own ID, with a space of its own.
+//
+// The ledger, in etcd, is the truth. Memory holds only the free space of each
+// pool (package index), as of a known revision of the space; one watch keeps it
+// current. What is decided in memory is real when a transaction has confirmed
+// that the space was still at that revision. Refusals are confirmed in the same
+// way, so they are as true as blocks.
+//
+// Requests for a space queue up while a transaction is in flight and then share
+// the next one (batch.go, commit.go). Whoever finds nothing free may wait for
+// room, and is served in the order of age (waiting.go, holds.go).
+//
+// # Keys
+//
+// Below Options.Prefix, /ipam/v1 by default:
+//
+//	ledger                         the ledger's ID, made once at random
+//	spaces/<space>/head            put by every change to the space; carries a counter
+//	spaces/<space>/blocks/<prefix> a block
+//	claims/<claim>                 where the claim's block is
+//	pools/<pool>                   a pool
+//	workspaces/<cluster>/roots     put when a root pool of the workspace comes or goes
+//
+// IDs contain no slash. A prefix is written in full, 010.000.000.000-08 or
+// 2001:0db8:0000:0000:0000:0000:0000:0000-032, so that keys sort by address, a
+// covering prefix before those inside it, and there is one way to write each.
+//
+// # Values
+//
+// Compact JSON that begins with its version, "v":1. A value of a version that
+// this program does not know is a *VersionError that names the key; nothing is
+// guessed, and nothing of that space is changed.
+//
+//	ledger  {"v":1,"id":"…"}
+//	head    {"v":1,"n":17}
+//	roots   {"v":1}
+//	claim   {"v":1,"space":"…","prefix":"10.0.0.0/26"}
+//	pool    {"v":1,"space":"…","cidr":"10.0.0.0/8","excluded":["…"],"parent":"…","state":"open|draining","cluster":"…","name":"…"}
+//	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained|disputed","at":"2026-01-02T03:04:05.678Z"}
+//
+// # Invariants
+//
+//	I1  No two blocks of a space overlap.
+//	I2  A block exists if and only if its claim's key does.
+//	I3  A claim has one block at most.
+//	I4  What was published for a claim is its block in the ledger. (The callers' part.)
+//	I5  Nothing is freed without a live confirmation. (The callers' part.)
+//
+// I1 holds because every transaction on a space compares and puts its head: what
+// was free at that revision is free when the transaction commits. I2 and I3 hold
+// because block and claim are written together, the claim only where there is
+// none. A pool is gone only when it was empty at the head that the transaction
+// compared, and no bind makes a head, so no block is in a pool that is gone.
+//
+// # Crashes
+//
+// What a stop of the process at each point leaves behind, and what repairs it:
+//
+//	before the transaction is sent       nothing; the caller asks again
+//	after it is sent, before it commits  all of it or nothing; Bind and Release of the same claim find out
+//	after it commits, before the answer  all of it; Bind returns the block, Release finds none
+//	while a prefix is held for a waiting claim  nothing: holds are in memory; the claim asks again
+//	after the last block of a draining pool is freed  an empty draining pool, retired at the next Open
+//	while the ledger is first opened     an ID without pools, or nothing
+//
+// A transaction whose answer is lost while the process lives on may still be on
+// its way, and reading does not settle that. So the head is put once more: the
+// comparison of the lost transaction can then no longer succeed, and what is
+// read afterwards is final.
+package allocator

@@ -1,0 +1,95 @@
+package allocator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/netip"
+	"os"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+)
+
+// A ledger in a directory, a pool, and a claim that gets a block of it. With an
+// etcd cluster, pass its client to Open instead.
+func Example() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// 10.0.0.0/26
+	// again: 10.0.0.0/26
+	// no free /25: the largest free block is a /26
+	// free: 256
+}
+
+func run(ctx context.Context) (err error) {
+	dir, err := os.MkdirTemp("", "ledger")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	etcd, err := embedetcd.Start(ctx, embedetcd.Options{Dir: dir})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, etcd.Close()) }()
+
+	ledger, err := allocator.Open(ctx, etcd.Client(), allocator.Options{MaxTxnOps: etcd.MaxTxnOps()})
+	if err != nil {
+		return err
+	}
+	defer ledger.Close()
+
+	pool, err := ledger.Register(ctx, allocator.Pool{
+		ID: "7d1c", Cluster: "root", Name: "office", CIDR: netip.MustParsePrefix("10.0.0.0/24"),
+	})
+	if err != nil {
+		return err
+	}
+	request := allocator.Request{
+		Pool: pool.ID, Length: 26,
+		Holder: allocator.Holder{Claim: "claim-1", Cluster: "root", Namespace: "default", Name: "printers"},
+	}
+	block, err := ledger.Bind(ctx, request)
+	if err != nil {
+		return err
+	}
+	fmt.Println(block.Prefix)
+
+	// The claim is the idempotency key: asking again gives the same block.
+	if block, err = ledger.Bind(ctx, request); err != nil {
+		return err
+	}
+	fmt.Println("again:", block.Prefix)
+
+	// A refusal is an answer with a type.
+	cameras := request
+	cameras.Holder.Claim, cameras.Holder.Name = "claim-2", "cameras"
+	other := cameras
+	other.Holder.Claim, other.Length = "claim-3", 26
+	if _, err := ledger.Bind(ctx, withExact(other, "10.0.0.128/26")); err != nil {
+		return err
+	}
+	cameras.Length = 25
+	var exhausted *allocator.ExhaustedError
+	if _, err := ledger.Bind(ctx, cameras); errors.As(err, &exhausted) {
+		fmt.Println(err)
+	}
+
+	for _, claim := range []allocator.ClaimID{"claim-1", "claim-3"} {
+		if err := ledger.Release(ctx, claim); err != nil {
+			return err
+		}
+	}
+	capacity, _ := ledger.Capacity(pool.ID)
+	fmt.Println("free:", capacity.Available)
+	return nil
+}
+
+func withExact(r allocator.Request, prefix string) allocator.Request {
+	r.Exact = netip.MustParsePrefix(prefix)
+	return r
+}

@@ -1,0 +1,65 @@
+package allocator
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// fill writes blocks of consecutive addresses straight into the ledger, as
+// binds would have.
+func (b *bench) fill(tb testing.TB, pool PoolID, from, to int) {
+	tb.Helper()
+	for from < to {
+		var puts []clientv3.Op
+		for ; from < to && len(puts) < b.maxOps-2; from++ {
+			puts = append(puts, b.block(pool, from)...)
+		}
+		if _, err := b.client.Txn(context.Background()).Then(puts...).Commit(); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+func (b *bench) block(pool PoolID, i int) []clientv3.Op {
+	req := request(pool, fmt.Sprintf("0f0a1f6e-4d4b-4c7c-9d51-%012d", i), 32)
+	addr := prefix("10.0.0.0/8").Addr().As4()
+	addr[1], addr[2], addr[3] = byte(i>>16), byte(i>>8), byte(i)
+	p := netip.PrefixFrom(netip.AddrFrom4(addr), 32)
+	return together(
+		put(b.keys.block(SpaceID(pool), p), newBind(req, b.hooks.now()).value),
+		put(b.keys.claim(req.Holder.Claim), encode(claimValue{V: valueVersion, Space: SpaceID(pool), Prefix: p})),
+	)
+}
+
+// BenchmarkOpen reads a ledger of a million blocks in one pool.
+func BenchmarkOpen(b *testing.B) {
+	const blocks = 1_000_000
+	l := newBench(b, 2048)
+	l.fill(b, "p", 0, blocks)
+	b.ResetTimer()
+	for b.Loop() {
+		before := heapSize()
+		started := time.Now()
+		a, err := Open(b.Context(), l.client, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(time.Since(started).Seconds(), "s")
+		b.ReportMetric(float64(heapSize()-before)/blocks, "B/block")
+		_ = a.Close()
+	}
+}
+
+func heapSize() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
