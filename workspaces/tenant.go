@@ -2,7 +2,6 @@ package workspaces
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,19 +40,14 @@ func EnsureTenant(ctx context.Context, cfg *rest.Config, opts TenantOptions) (lo
 	if opts.Platform == "" {
 		opts.Platform = DefaultWorkspace
 	}
-	roles, err := read(config.TenantRBAC(), strings.NewReplacer())
-	if err != nil {
-		return "", err
-	}
 	cluster, err := EnsureWorkspace(ctx, cfg, opts.Workspace)
 	if err != nil {
 		return "", fmt.Errorf("tenant %s: %w", opts.Workspace, err)
 	}
-	c, err := NewClient(At(cfg, opts.Workspace))
-	if err != nil {
+	if err := Apply(ctx, cfg, opts.Workspace, config.TenantRBAC()); err != nil {
 		return "", fmt.Errorf("tenant %s: %w", opts.Workspace, err)
 	}
-	if err := errors.Join(apply(ctx, c, roles...), bind(ctx, c, opts.Platform)); err != nil {
+	if err := bind(ctx, cfg, opts); err != nil {
 		return "", fmt.Errorf("tenant %s: %w", opts.Workspace, err)
 	}
 	return cluster, nil
@@ -86,12 +80,16 @@ func Unbind(ctx context.Context, cfg *rest.Config, workspace string) error {
 
 // bind makes or updates the APIBinding and waits until its API and the namespace
 // "default" are served.
-func bind(ctx context.Context, c client.Client, platform string) error {
+func bind(ctx context.Context, cfg *rest.Config, opts TenantOptions) error {
+	c, err := NewClient(At(cfg, opts.Workspace))
+	if err != nil {
+		return err
+	}
 	binding := &apisv1alpha2.APIBinding{}
 	binding.Name = BindingName
-	binding.Spec.Reference.Export = &apisv1alpha2.ExportBindingReference{Path: platform, Name: ExportName}
+	binding.Spec.Reference.Export = &apisv1alpha2.ExportBindingReference{Path: opts.Platform, Name: ExportName}
 
-	err := await(ctx, "the API to be bound", func(ctx context.Context) error {
+	err = await(ctx, "the API to be bound", func(ctx context.Context) error {
 		err := c.Get(ctx, client.ObjectKeyFromObject(binding), binding)
 		if apierrors.IsNotFound(err) {
 			err = c.Create(ctx, binding)
