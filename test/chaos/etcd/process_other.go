@@ -1,0 +1,7 @@
+//go:build !linux
+
+package etcd
+
+import "syscall"
+
+func childAttributes() *syscall.SysProcAttr { return nil }

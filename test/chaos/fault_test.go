@@ -1,0 +1,206 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// fault is something that happens, lasts a while, and is made good.
+type fault struct {
+	name string
+	// begin makes it happen. It draws what it happens to, and returns that, and
+	// how to make it good.
+	begin func(*site, *rand.Rand) (to string, end func() error, err error)
+}
+
+// faults are all there are. The names are those of the table in README.md.
+var faults = []fault{
+	{"kill member", func(s *site, random *rand.Rand) (string, func() error, error) {
+		m := s.cluster.Members[s.member(random)]
+		return m.Name, func() error { _, err := m.Start(); return err }, m.Kill()
+	}},
+	{"pause member", func(s *site, random *rand.Rand) (string, func() error, error) {
+		m := s.cluster.Members[s.member(random)]
+		return m.Name, m.Resume, m.Pause()
+	}},
+	{"kill allocator", func(s *site, random *rand.Rand) (string, func() error, error) {
+		i := random.IntN(len(s.hosts))
+		return allocatorName(i), s.hosts[i].start, s.hosts[i].kill()
+	}},
+	{"pause allocator", func(s *site, random *rand.Rand) (string, func() error, error) {
+		i := random.IntN(len(s.hosts))
+		return allocatorName(i), s.hosts[i].process.Resume, s.hosts[i].process.Pause()
+	}},
+	{"drop a connection", func(s *site, random *rand.Rand) (string, func() error, error) {
+		i, j := random.IntN(len(s.hosts)), s.member(random)
+		return fmt.Sprintf("%s to m%d", allocatorName(i), j), cut(s.hosts[i].links[j]), nil
+	}},
+	{"drop connections", func(s *site, random *rand.Rand) (string, func() error, error) {
+		i := random.IntN(len(s.hosts))
+		return allocatorName(i), cut(s.hosts[i].links...), nil
+	}},
+	{"blink", func(s *site, _ *rand.Rand) (string, func() error, error) {
+		var all []*link
+		for _, h := range s.hosts {
+			all = append(all, h.links...)
+		}
+		return "all allocators", func() error { return nil }, cut(all...)()
+	}},
+	{"delay connections", func(s *site, random *rand.Rand) (string, func() error, error) {
+		i, d := random.IntN(len(s.hosts)), time.Duration(20+random.IntN(200))*time.Millisecond
+		return fmt.Sprint(allocatorName(i), " by ", d), slow(d, s.hosts[i].links...), nil
+	}},
+	{"drop peers", func(s *site, random *rand.Rand) (string, func() error, error) {
+		j := s.member(random)
+		return fmt.Sprint("m", j), cut(s.peers[j]), nil
+	}},
+	{"delay peers", func(s *site, random *rand.Rand) (string, func() error, error) {
+		j, d := s.member(random), time.Duration(20+random.IntN(200))*time.Millisecond
+		return fmt.Sprintf("m%d by %s", j, d), slow(d, s.peers[j]), nil
+	}},
+	{"compact", func(s *site, _ *rand.Rand) (string, func() error, error) {
+		return "ledger", func() error { return nil }, s.compact()
+	}},
+	{"cut off and compact", func(s *site, random *rand.Rand) (string, func() error, error) {
+		i := random.IntN(len(s.hosts))
+		heal := cut(s.hosts[i].links...)
+		return allocatorName(i), func() error { return errors.Join(s.compact(), heal()) }, nil
+	}},
+	{"pause, cut off and compact", func(s *site, random *rand.Rand) (string, func() error, error) {
+		i := random.IntN(len(s.hosts))
+		h := s.hosts[i]
+		heal := cut(h.links...)
+		return allocatorName(i), func() error { return errors.Join(s.compact(), heal(), h.process.Resume()) }, h.process.Pause()
+	}},
+	{"defragment", func(s *site, random *rand.Rand) (string, func() error, error) {
+		m := s.cluster.Members[random.IntN(len(s.cluster.Members))]
+		return m.Name, func() error { return nil }, s.ask(func(ctx context.Context) error {
+			_, err := s.client.Defragment(ctx, m.Addr)
+			return err
+		})
+	}},
+}
+
+func allocatorName(i int) string { return fmt.Sprint("allocator ", i) }
+
+// cut cuts links and returns what restores them.
+func cut(links ...*link) func() error {
+	for _, l := range links {
+		l.set(true)
+	}
+	return func() error {
+		for _, l := range links {
+			l.set(false)
+		}
+		return nil
+	}
+}
+
+// slow slows links down and returns what restores them.
+func slow(d time.Duration, links ...*link) func() error {
+	for _, l := range links {
+		l.slow(d)
+	}
+	return func() error {
+		for _, l := range links {
+			l.slow(0)
+		}
+		return nil
+	}
+}
+
+// member draws a member, every second time the one that leads.
+func (s *site) member(random *rand.Rand) int {
+	i, leads := random.IntN(len(s.cluster.Members)), random.IntN(2) == 0
+	if !leads {
+		return i
+	}
+	for j, m := range s.cluster.Members {
+		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+		status, err := s.client.Status(ctx, m.Addr)
+		cancel()
+		if err == nil && status.Leader == status.Header.MemberId {
+			return j
+		}
+	}
+	return i
+}
+
+// compact forgets all revisions up to the last that the history has.
+func (s *site) compact() error {
+	revision := s.history.revision()
+	return s.ask(func(ctx context.Context) error {
+		_, err := s.client.Compact(ctx, revision)
+		return err
+	})
+}
+
+// ask makes a request that may fail while a member is away.
+func (s *site) ask(request func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := request(ctx)
+	var known rpctypes.EtcdError
+	if errors.As(rpctypes.Error(err), &known) || errors.Is(err, context.DeadlineExceeded) || clientv3.IsConnCanceled(err) {
+		s.note("  (%v)", err)
+		return nil
+	}
+	return err
+}
+
+// disturb lets faults happen, by ones and twos, until the context ends. All are
+// made good then.
+func (s *site) disturb(ctx context.Context, random *rand.Rand) error {
+	order := random.Perm(len(faults))
+	for i := 0; ctx.Err() == nil; i++ {
+		chosen := []fault{faults[order[i%len(order)]]}
+		if other := faults[random.IntN(len(faults))]; random.IntN(3) == 0 && other.compatible(chosen[0]) {
+			chosen = append(chosen, other)
+		}
+		if err := s.strike(ctx, random, chosen); err != nil {
+			return err
+		}
+		pause(ctx, time.Duration(100+random.IntN(400))*time.Millisecond)
+	}
+	return nil
+}
+
+// compatible reports whether two faults may last at the same time: not if they
+// could stop or start the same process twice.
+func (f fault) compatible(other fault) bool {
+	group := func(f fault) int {
+		return slices.IndexFunc([][]string{
+			{"kill member", "pause member", "defragment"},
+			{"kill allocator", "pause allocator", "pause, cut off and compact"},
+			{"drop a connection", "drop connections", "cut off and compact", "delay connections", "blink"},
+			{"drop peers", "delay peers"},
+			{"compact"},
+		}, func(names []string) bool { return slices.Contains(names, f.name) })
+	}
+	return group(f) != group(other)
+}
+
+// strike has faults happen, last, and end.
+func (s *site) strike(ctx context.Context, random *rand.Rand, chosen []fault) error {
+	var errs []error
+	var ends []func() error
+	for _, f := range chosen {
+		to, end, err := f.begin(s, random)
+		s.note("%s: %s", f.name, to)
+		s.struck[f.name]++
+		errs, ends = append(errs, err), append(ends, end)
+	}
+	pause(ctx, time.Duration(50+random.IntN(1450))*time.Millisecond)
+	for _, end := range ends {
+		errs = append(errs, end())
+	}
+	s.note("made good")
+	return errors.Join(errs...)
+}

@@ -1,0 +1,171 @@
+package chaos
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/golden"
+)
+
+// States of a claim beside the prefix of its block.
+const (
+	unbound   = "unbound"
+	somewhere = "bound somewhere" // by a request whose answer was lost
+)
+
+// claimModel is a claim, seen from outside: it has one block or none. To bind it
+// twice gives the same block, and a refusal says that it has none. A request
+// with an unknown outcome may have happened, at any time since, or not.
+var claimModel = porcupine.NondeterministicModel{
+	Init: func() []any { return []any{unbound} },
+	Step: func(state, input, _ any) []any {
+		op, has := input.(operation), state.(string)
+		return op.next(has)
+	},
+	DescribeOperation: func(input, _ any) string { return input.(operation).String() },
+}
+
+// next are the states that an operation may leave a claim in; none if it could
+// not be answered so.
+func (op operation) next(has string) []any {
+	got := unbound
+	if op.Prefix.IsValid() {
+		got = op.Prefix.String()
+	}
+	switch {
+	case op.Do == "release" && op.Unknown != "":
+		return []any{has, unbound}
+	case op.Do == "release":
+		return []any{unbound}
+	case op.Unknown != "" && has == unbound:
+		return []any{unbound, somewhere}
+	case op.Unknown != "":
+		return []any{has}
+	case op.Do == "bind" && has == unbound, has == somewhere && got != unbound, has == got:
+		return []any{got}
+	}
+	return nil
+}
+
+func (op operation) String() string {
+	return fmt.Sprintf("%s %s in %s /%d %s by %d: %s %d %s%s",
+		op.Do, op.Claim, op.Pool, op.Length, op.Exact, op.Allocator, op.Prefix, op.Revision, op.Refusal, op.Unknown)
+}
+
+// claimHistories are the operations of each claim. Those that change nothing
+// when their outcome is unknown, or that were turned away, say nothing.
+func claimHistories(operations []operation) map[string][]porcupine.Operation {
+	histories := map[string][]porcupine.Operation{}
+	for _, op := range operations {
+		changes := op.Do == "bind" || op.Do == "release"
+		if op.Claim == "" || op.Refusal == busy || op.Unknown != "" && !changes {
+			continue
+		}
+		end := op.Return
+		if op.Unknown != "" {
+			end = math.MaxInt64
+		}
+		histories["claim "+string(op.Claim)] = append(histories["claim "+string(op.Claim)],
+			porcupine.Operation{ClientId: op.Allocator, Input: op, Call: op.Call, Return: end})
+	}
+	return histories
+}
+
+// room is a space as its steps made it: the state of its model is how many of
+// them have happened.
+type room struct {
+	held     [][]netip.Prefix           // after so many steps
+	largest  map[allocator.PoolID][]int // likewise: the length of the largest free block, -1 if nothing is free
+	excluded map[allocator.PoolID][]netip.Prefix
+}
+
+// newRoom goes through the steps of a space, in the slow and obvious way.
+func newRoom(id allocator.SpaceID, steps []step) *room {
+	r := &room{held: [][]netip.Prefix{nil}, largest: map[allocator.PoolID][]int{}, excluded: map[allocator.PoolID][]netip.Prefix{}}
+	for _, s := range steps {
+		held := slices.Clone(r.held[len(r.held)-1])
+		if s.bound {
+			held = append(held, s.prefix)
+		} else if i := slices.Index(held, s.prefix); i >= 0 {
+			held = slices.Delete(held, i, i+1)
+		}
+		r.held = append(r.held, held)
+	}
+	for _, w := range windows {
+		if w.Space != id {
+			continue
+		}
+		r.excluded[w.ID] = w.Excluded
+		for _, held := range r.held {
+			r.largest[w.ID] = append(r.largest[w.ID], largest(w, held))
+		}
+	}
+	return r
+}
+
+func largest(w allocator.Pool, held []netip.Prefix) int {
+	x := golden.New(w.CIDR)
+	for _, p := range w.Excluded {
+		x.Exclude(p)
+	}
+	for _, p := range held {
+		x.Take(p)
+	}
+	best := -1
+	for p := range x.FreeBlocks() {
+		if best < 0 || p.Bits() < best {
+			best = p.Bits()
+		}
+	}
+	return best
+}
+
+// refuses reports whether a refusal is true after so many steps.
+func (r *room) refuses(op operation, steps int) bool {
+	if op.Refusal == exhausted {
+		found := r.largest[op.Pool][steps]
+		return found == op.Largest && (found < 0 || found > op.Length)
+	}
+	return slices.ContainsFunc(r.held[steps], op.Exact.Overlaps) || slices.ContainsFunc(r.excluded[op.Pool], op.Exact.Overlaps)
+}
+
+// model has the steps happen in their order, and a refusal when it is true: a
+// pool that is exhausted really was, at some moment during the call.
+func (r *room) model() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return 0 },
+		Step: func(state, input, _ any) (bool, any) {
+			steps := state.(int)
+			if op, ok := input.(operation); ok {
+				return r.refuses(op, steps), steps
+			}
+			return input.(int) == steps, steps + 1
+		},
+		DescribeOperation: func(input, _ any) string {
+			if op, ok := input.(operation); ok {
+				return op.String()
+			}
+			return fmt.Sprint("step ", input)
+		},
+	}
+}
+
+// roomHistory is what happened in a space, and who was refused there.
+func roomHistory(id allocator.SpaceID, steps []step, operations []operation) []porcupine.Operation {
+	var history []porcupine.Operation
+	for i, s := range steps {
+		history = append(history, porcupine.Operation{ClientId: len(windows), Input: i, Call: s.after, Return: s.until})
+	}
+	for _, op := range operations {
+		if op.Refusal != exhausted && op.Refusal != inUse || findWindow(op.Pool).Space != id {
+			continue
+		}
+		history = append(history, porcupine.Operation{ClientId: op.Allocator, Input: op, Call: op.Call, Return: op.Return})
+	}
+	return history
+}

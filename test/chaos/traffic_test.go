@@ -1,0 +1,139 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/index"
+)
+
+// windows are the pools that all ask for: two that overlap in one space, one
+// with an exclusion, one of IPv6. They are small, so that they fill up.
+var windows = []allocator.Pool{
+	{ID: "a", Cluster: "platform", Name: "a", Space: "domain", CIDR: netip.MustParsePrefix("10.1.0.0/25")},
+	{ID: "b", Cluster: "platform", Name: "b", Space: "domain", CIDR: netip.MustParsePrefix("10.1.0.64/26")},
+	{
+		ID: "c", Cluster: "platform", Name: "c", Space: "c", CIDR: netip.MustParsePrefix("10.2.0.0/26"),
+		Excluded: []netip.Prefix{netip.MustParsePrefix("10.2.0.0/30")},
+	},
+	{ID: "six", Cluster: "platform", Name: "six", Space: "six", CIDR: netip.MustParsePrefix("2001:db8::/122")},
+}
+
+func findWindow(id allocator.PoolID) *allocator.Pool {
+	for i := range windows {
+		if windows[i].ID == id {
+			return &windows[i]
+		}
+	}
+	return nil
+}
+
+const (
+	callersEach  = 6 // of one allocator
+	claimsAtOnce = 40
+	// claims are replaced by new ones from time to time, so that no claim has
+	// more unknown outcomes than can be checked.
+	generation = 4 * time.Second
+)
+
+// operation is a request, and what is known about it.
+type operation struct {
+	request
+	outcome
+	Allocator    int
+	Call, Return int64 // nanoseconds since the start of the run
+}
+
+// traffic is what the callers ask, and what they were answered.
+type traffic struct {
+	seed    uint64
+	hosts   []*host
+	started time.Time
+
+	mu         sync.Mutex
+	operations []operation
+	last       int
+}
+
+func (t *traffic) now() int64 { return time.Since(t.started).Nanoseconds() }
+
+// run has the callers ask until the context ends. What they have asked they
+// wait for.
+func (t *traffic) run(ctx context.Context) {
+	var callers sync.WaitGroup
+	for i := range t.hosts {
+		for j := range callersEach {
+			random := rand.New(rand.NewPCG(t.seed, uint64(i*callersEach+j)))
+			callers.Go(func() {
+				for ctx.Err() == nil {
+					t.do(ctx, i, t.choose(random))
+					pause(ctx, time.Duration(random.IntN(4000))*time.Microsecond)
+				}
+			})
+		}
+	}
+	callers.Wait()
+}
+
+// choose draws a request.
+func (t *traffic) choose(random *rand.Rand) request {
+	w := windows[random.IntN(len(windows))]
+	epoch := t.now() / generation.Nanoseconds()
+	r := request{
+		Pool: w.ID, Claim: allocator.ClaimID(fmt.Sprintf("claim-%d-%d", epoch, random.IntN(claimsAtOnce))),
+		Length:   min(w.CIDR.Addr().BitLen(), w.CIDR.Bits()+2+random.IntN(4)),
+		Strategy: index.Strategy(random.IntN(3)), Timeout: 10 * time.Second,
+	}
+	if random.IntN(20) == 0 {
+		r.Timeout = time.Duration(random.IntN(5000)) * time.Microsecond
+	}
+	switch n := random.IntN(20); {
+	case n < 9:
+		r.Do = "bind"
+	case n < 11:
+		r.Do, r.Exact = "bind", within(w.CIDR, r.Length, random)
+	case n < 16:
+		r.Do = "release"
+	case n < 18:
+		r.Do = "lookup"
+	default:
+		r.Do = "retain"
+	}
+	if r.Do == "release" && random.IntN(3) == 0 && epoch > 0 { // what former generations have left behind
+		r.Claim = allocator.ClaimID(fmt.Sprintf("claim-%d-%d", random.Int64N(epoch), random.IntN(claimsAtOnce)))
+	}
+	return r
+}
+
+// within draws a prefix of a window.
+func within(window netip.Prefix, length int, random *rand.Rand) netip.Prefix {
+	bytes := window.Addr().AsSlice()
+	free := window.Addr().BitLen() - window.Bits()
+	bytes[len(bytes)-1] |= byte(random.IntN(1 << free))
+	addr, _ := netip.AddrFromSlice(bytes)
+	return netip.PrefixFrom(addr, length).Masked()
+}
+
+// do asks an allocator and notes the answer.
+func (t *traffic) do(ctx context.Context, to int, r request) outcome {
+	l := t.hosts[to].alive(ctx)
+	if l == nil {
+		return outcome{Unknown: "the run is over"}
+	}
+	t.mu.Lock()
+	t.last++
+	r.ID = t.last
+	t.mu.Unlock()
+	op := operation{request: r, Allocator: to, Call: t.now()}
+	op.outcome = l.do(r)
+	op.Return = t.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.operations = append(t.operations, op)
+	return op.outcome
+}

@@ -1,0 +1,251 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/netip"
+	"strings"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// step is one block that was bound or freed. The steps of a revision are
+// ordered: what was bound, as it stands in the transaction, then what was freed.
+// Nothing freed by a transaction is handed out by it again, so each of its
+// requests finds the ledger as it is between two of these steps.
+type step struct {
+	revision     int64
+	seen         int64
+	space        allocator.SpaceID
+	claim        allocator.ClaimID
+	prefix       netip.Prefix
+	bound        bool
+	after, until int64 // it happened between these, in nanoseconds since the start of the run
+}
+
+// block is a block key's content, as far as it may not change.
+type block struct {
+	space  string
+	prefix netip.Prefix
+	claim  string
+	pool   string // not in the claim's key
+}
+
+// replay runs through the history of the ledger and checks each revision. It
+// shares no code with the allocator.
+type replay struct {
+	blocks   map[string]block // by key
+	claims   map[string]block // by claim
+	heads    map[string]int64 // by space
+	steps    []step
+	puts     map[string]bool // "revision claim prefix" of each block that was put
+	problems []string
+}
+
+func newReplay(changes []change) *replay {
+	r := &replay{blocks: map[string]block{}, claims: map[string]block{}, heads: map[string]int64{}, puts: map[string]bool{}}
+	for _, c := range changes {
+		r.apply(c)
+	}
+	return r
+}
+
+func (r *replay) complain(format string, args ...any) {
+	r.problems = append(r.problems, fmt.Sprintf(format, args...))
+}
+
+// apply brings one revision in and checks that the ledger is sound after it.
+func (r *replay) apply(c change) {
+	var bound, freed []step
+	changed, headed := map[string]bool{}, map[string]bool{}
+	for _, e := range c.events {
+		kind, rest, _ := strings.Cut(e.key, "/")
+		space, what, _ := strings.Cut(rest, "/")
+		written, isBlock := strings.CutPrefix(what, "blocks/")
+		switch {
+		case kind == "claims":
+			r.claim(rest, e)
+		case kind == "spaces" && what == "head":
+			headed[space] = true
+			r.head(c.revision, space, e)
+		case kind == "spaces" && isBlock && e.value == nil:
+			b := r.blocks[e.key]
+			delete(r.blocks, e.key)
+			changed[space] = true
+			freed = append(freed, b.step(c, false))
+		case kind == "spaces" && isBlock:
+			b := readBlock(space, written, e.value)
+			r.puts[put(c.revision, b)] = true
+			if e.created {
+				changed[space] = true
+				bound = append(bound, b.step(c, true))
+			}
+			r.block(c.revision, e, b)
+		}
+	}
+	for space := range changed {
+		if !headed[space] {
+			r.complain("revision %d changes blocks of space %s and not its head", c.revision, space)
+		}
+	}
+	r.steps = append(r.steps, append(bound, freed...)...)
+	for _, s := range append(bound, freed...) {
+		r.pair(c.revision, string(s.claim))
+	}
+}
+
+func (b block) step(c change, bound bool) step {
+	return step{
+		revision: c.revision, seen: c.seen, bound: bound,
+		space: allocator.SpaceID(b.space), claim: allocator.ClaimID(b.claim), prefix: b.prefix,
+	}
+}
+
+func put(revision int64, b block) string { return fmt.Sprint(revision, b.claim, b.prefix) }
+
+// head checks that a head counts the changes of its space, one by one: who has
+// written it knew the one before.
+func (r *replay) head(revision int64, space string, e event) {
+	var v struct{ N int64 }
+	if e.value == nil {
+		delete(r.heads, space)
+		return
+	}
+	if err := json.Unmarshal(e.value, &v); err != nil || v.N != r.heads[space]+1 {
+		r.complain("revision %d: the head of space %s is %s after %d", revision, space, e.value, r.heads[space])
+	}
+	r.heads[space] = v.N
+}
+
+func (r *replay) claim(id string, e event) {
+	var v struct {
+		Space  string
+		Prefix netip.Prefix
+	}
+	if e.value == nil {
+		delete(r.claims, id)
+		return
+	}
+	if err := json.Unmarshal(e.value, &v); err != nil {
+		r.complain("claim %s: %v", id, err)
+	}
+	r.claims[id] = block{space: v.Space, prefix: v.Prefix, claim: id}
+}
+
+// block checks invariant I1 for a block that was put.
+func (r *replay) block(revision int64, e event, b block) {
+	if old, ok := r.blocks[e.key]; ok && old != b {
+		r.complain("revision %d: %s was of claim %s and is of claim %s", revision, e.key, old.claim, b.claim)
+	}
+	for key, other := range r.blocks {
+		if key != e.key && other.space == b.space && other.prefix.Overlaps(b.prefix) {
+			r.complain("I1: revision %d: %s of claim %s overlaps %s of claim %s", revision, b.prefix, b.claim, other.prefix, other.claim)
+		}
+	}
+	r.blocks[e.key] = b
+}
+
+// pair checks invariants I2 and I3 for a claim: its key and its one block.
+func (r *replay) pair(revision int64, claim string) {
+	var own []block
+	for _, b := range r.blocks {
+		if b.claim == claim {
+			own = append(own, b)
+		}
+	}
+	says, ok := r.claims[claim]
+	if len(own) == 1 {
+		says.pool = own[0].pool
+	}
+	if len(own) > 1 {
+		r.complain("I3: revision %d: claim %s has %v", revision, claim, own)
+	}
+	if ok != (len(own) == 1) || ok && says != own[0] {
+		r.complain("I2: revision %d: claim %s says %v and has %v", revision, claim, says, own)
+	}
+}
+
+// readBlock reads a block's key and value.
+func readBlock(space, written string, value []byte) block {
+	var v struct{ Claim, Pool string }
+	if err := json.Unmarshal(value, &v); err != nil {
+		panic(fmt.Sprintf("block %s: %v", written, err))
+	}
+	return block{space: space, prefix: readPrefix(written), claim: v.Claim, pool: v.Pool}
+}
+
+// readPrefix reads 010.000.000.000-08 or 2001:0db8:…-032.
+func readPrefix(s string) netip.Prefix {
+	var octets [4]byte
+	var length int
+	n, _ := fmt.Sscanf(s, "%d.%d.%d.%d-%d", &octets[0], &octets[1], &octets[2], &octets[3], &length)
+	if n == 5 {
+		return netip.PrefixFrom(netip.AddrFrom4(octets), length)
+	}
+	addr, bits, _ := strings.Cut(s, "-")
+	_, _ = fmt.Sscanf(bits, "%d", &length)
+	return netip.PrefixFrom(netip.MustParseAddr(addr), length)
+}
+
+// explain finds out between which moments each step happened: after somebody had
+// asked for it, in the order of revisions, and before anybody knew of it. A step
+// that nobody has asked for is a problem, and so is an answer that names a block
+// which was never put.
+func (r *replay) explain(operations []operation) {
+	asked := map[string][]operation{}
+	for _, op := range operations {
+		asked[op.Do+string(op.Claim)] = append(asked[op.Do+string(op.Claim)], op)
+		named := op.Prefix.IsValid() && op.Refusal == "" && op.Unknown == ""
+		if named && !r.puts[put(op.Revision, block{prefix: op.Prefix, claim: string(op.Claim)})] {
+			r.complain("%v was answered %s at revision %d, and that was never put", op.request, op.Prefix, op.Revision)
+		}
+	}
+	var after int64
+	boundAfter := map[allocator.ClaimID]int64{}
+	for i := range r.steps {
+		s := &r.steps[i]
+		s.until = s.seen
+		if s.bound {
+			s.since(asked["bind"+string(s.claim)], math.MinInt64)
+			boundAfter[s.claim] = s.after
+		} else {
+			s.since(asked["release"+string(s.claim)], boundAfter[s.claim])
+		}
+		if s.after == math.MaxInt64 {
+			r.complain("revision %d: nobody has asked for %+v", s.revision, *s)
+		}
+		after = max(after, s.after)
+		s.after = after
+	}
+	r.order()
+}
+
+// since narrows the time of a step down by those who may have caused it. None
+// of them leaves after at its maximum.
+func (s *step) since(candidates []operation, from int64) {
+	s.after = math.MaxInt64
+	for _, op := range candidates {
+		own := s.bound && op.Revision == s.revision
+		if own {
+			s.until = min(s.until, op.Return)
+		}
+		caused := own || op.Unknown != "" || !s.bound && op.Refusal == "" && op.Return >= from
+		if caused && op.Call <= s.seen {
+			s.after = min(s.after, op.Call)
+		}
+	}
+}
+
+// order has no step end after one that came later.
+func (r *replay) order() {
+	until := int64(math.MaxInt64)
+	for i := len(r.steps) - 1; i >= 0; i-- {
+		s := &r.steps[i]
+		until = min(until, s.until)
+		s.until = until
+		if s.after > s.until {
+			r.complain("revision %d: %+v was known before it was asked for", s.revision, *s)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/test/chaos/etcd"
+)
+
+// workerEnv has the test binary be a worker, on etcd at the addresses it lists.
+const workerEnv = "CHAOS_WORKER"
+
+// request is a line that a worker reads.
+type request struct {
+	ID       int
+	Do       string // a key of deeds
+	Pool     allocator.PoolID
+	Claim    allocator.ClaimID
+	Length   int
+	Exact    netip.Prefix
+	Strategy index.Strategy
+	Timeout  time.Duration
+}
+
+// answer is a line that a worker writes.
+type answer struct {
+	ID int
+	outcome
+}
+
+// outcome is what became of a request. It is one of: done, with or without a
+// block; refused; unknown.
+type outcome struct {
+	Prefix   netip.Prefix // of the claim's block; invalid if it has none
+	Revision int64
+	Refusal  string // one of the refusals below
+	Largest  int    // of an exhausted pool
+	Unknown  string // what went wrong
+	Blocks   int    // of a pool
+	Free     string // addresses of a pool
+}
+
+const (
+	exhausted = "exhausted"
+	inUse     = "in use"
+	busy      = "busy"
+	broken    = "broken" // an answer that no ledger may give
+)
+
+// work answers requests until standard input ends.
+func work(addrs string) error {
+	client, err := etcd.Dial(strings.Split(addrs, ",")...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	w := &worker{out: json.NewEncoder(os.Stdout)}
+	requests := bufio.NewReader(os.Stdin)
+	opened, opening := context.WithCancel(context.Background())
+	defer opening()
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	for w.Allocator == nil && opened.Err() == nil {
+		w.Allocator, err = allocator.Open(opened, client, allocator.Options{Logger: logger})
+		if err != nil && !errors.Is(err, allocator.ErrUnavailable) {
+			return err
+		}
+	}
+	defer w.Close()
+	return w.serve(requests)
+}
+
+type worker struct {
+	*allocator.Allocator
+	mu  sync.Mutex
+	out *json.Encoder
+}
+
+func (w *worker) serve(in io.Reader) error {
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	for lines := json.NewDecoder(in); ; {
+		var r request
+		err := lines.Decode(&r)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		calls.Go(func() { w.answer(r) })
+	}
+}
+
+func (w *worker) answer(r request) {
+	ctx, cancel := context.WithTimeout(context.Background(), r.Timeout)
+	defer cancel()
+	o, err := deeds[r.Do](ctx, w.Allocator, r)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.out.Encode(answer{r.ID, o.with(err)}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+// with sorts an error into the refusals, which are certain, and the rest.
+func (o outcome) with(err error) outcome {
+	var full *allocator.ExhaustedError
+	switch {
+	case err == nil:
+	case errors.As(err, &full):
+		o.Refusal, o.Largest = exhausted, full.Largest
+	case errors.Is(err, allocator.ErrInUse):
+		o.Refusal = inUse
+	case errors.Is(err, allocator.ErrBusy):
+		o.Refusal = busy
+	case errors.Is(err, allocator.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		o.Unknown = err.Error()
+	default:
+		o.Refusal, o.Unknown = broken, err.Error()
+	}
+	return o
+}
+
+// deeds are what can be asked of a worker.
+var deeds = map[string]func(context.Context, *allocator.Allocator, request) (outcome, error){
+	"register": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+		_, err := a.Register(ctx, *findWindow(r.Pool))
+		return outcome{}, err
+	},
+	"bind": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+		b, err := a.Bind(ctx, allocator.Request{
+			Pool: r.Pool, Length: r.Length, Exact: r.Exact, Strategy: r.Strategy,
+			Holder: allocator.Holder{Claim: r.Claim, Cluster: "tenant", Namespace: "default", Name: string(r.Claim)},
+		})
+		return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
+	},
+	"release": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+		return outcome{}, a.Release(ctx, r.Claim)
+	},
+	"retain": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+		b, _, err := a.Retain(ctx, r.Claim)
+		return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
+	},
+	"lookup": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+		b, _, err := a.Lookup(ctx, r.Claim)
+		return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
+	},
+	"capacity": func(_ context.Context, a *allocator.Allocator, r request) (outcome, error) {
+		c, ok := a.Capacity(r.Pool)
+		if !ok {
+			return outcome{}, allocator.ErrUnknownPool
+		}
+		return outcome{Blocks: c.Blocks, Free: c.Available.String()}, a.Healthy()
+	},
+}
