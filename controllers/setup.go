@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/kcp-dev/multicluster-provider/apiexport"
 	"github.com/kcp-dev/multicluster-provider/pkg/handlers"
+	"github.com/kcp-dev/multicluster-provider/pkg/provider"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"github.com/kcp-dev/sdk/apis/core"
@@ -87,8 +88,10 @@ type Options struct {
 
 // New makes a manager that runs all controllers.
 func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
-	provider, err := apiexport.New(opts.Config, ipamv1alpha1.GroupName, apiexport.Options{
-		Scheme:   opts.Scheme,
+	tenants, err := apiexport.New(opts.Config, ipamv1alpha1.GroupName, apiexport.Options{
+		Scheme:        opts.Scheme,
+		ObjectToWatch: &apisv1alpha1.APIBinding{},
+		AddFilter:     served, UpdateFilter: served,
 		Log:      new(opts.Logger.WithName("provider").V(1)), // it logs whole objects
 		Handlers: handlers.Handlers{opts.Directory},
 	})
@@ -96,7 +99,7 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 		return nil, fmt.Errorf("provider: %w", err)
 	}
 	opts.Manager.Scheme, opts.Manager.Logger = opts.Scheme, opts.Logger
-	mgr, err := mcmanager.New(opts.Config, provider, opts.Manager)
+	mgr, err := mcmanager.New(opts.Config, tenants, opts.Manager)
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
@@ -116,6 +119,15 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 		return nil, err
 	}
 	return mgr, addChecks(mgr, reader, opts.Ledger)
+}
+
+// served reports whether a binding's workspace is to be served: it is ready, or
+// it goes. One that goes has pools to be let go, or it would wait for ever.
+func served(binding client.Object) (bool, error) {
+	if !binding.GetDeletionTimestamp().IsZero() {
+		return true, nil
+	}
+	return provider.ConditionReadyFunc("Ready")(binding)
 }
 
 // index adds the field indexes of the catalog to platform and tenants.
@@ -145,13 +157,14 @@ func addControllers(mgr mcmanager.Manager, reader *live.Reader, opts Options) er
 	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)
 	}
-	watcher := &watcher{releases: releases, claims: claims, swept: make(chan allocator.ClusterName, 1024)}
-	opts.Directory.Observe(watcher)
-	if err := pool.Setup(mgr, pool.Options{
+	pools, err := pool.New(mgr, pool.Options{
 		Ledger: opts.Ledger, Catalog: known, Directory: opts.Directory, Queue: opts.Inbox.Pools,
-	}); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)
 	}
+	watcher := &watcher{releases: releases, claims: claims, pools: pools, swept: make(chan allocator.ClusterName, 1024)}
+	opts.Directory.Observe(watcher)
 	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: known, Directory: opts.Directory}); err != nil {
 		return fmt.Errorf("class controller: %w", err)
 	}
@@ -165,6 +178,7 @@ func addControllers(mgr mcmanager.Manager, reader *live.Reader, opts Options) er
 type watcher struct {
 	releases *release.Controller
 	claims   *claim.Reconciler
+	pools    *pool.Reconciler
 	swept    chan allocator.ClusterName // workspaces to be swept at once
 }
 
@@ -173,6 +187,9 @@ func (w *watcher) Arrived(cluster allocator.ClusterName) { w.releases.Arrived(cl
 
 // Named implements directory.Observer.
 func (w *watcher) Named(workspace directory.Workspace) { w.claims.Named(workspace) }
+
+// Leaving implements directory.Observer.
+func (w *watcher) Leaving(cluster allocator.ClusterName) { w.pools.Leaving(cluster) }
 
 // Departed implements directory.Observer.
 func (w *watcher) Departed(cluster allocator.ClusterName) {

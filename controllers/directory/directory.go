@@ -28,6 +28,7 @@ type Directory struct {
 	observer Observer
 
 	mu       sync.RWMutex
+	leaving  map[allocator.ClusterName]bool
 	paths    map[allocator.ClusterName]string
 	clusters map[string]allocator.ClusterName
 }
@@ -38,6 +39,9 @@ type Observer interface {
 	Arrived(cluster allocator.ClusterName)
 	// Named: the workspace's path is known now, or has changed.
 	Named(workspace Workspace)
+	// Leaving: the workspace's binding is being deleted, and with it all that
+	// the export has put there.
+	Leaving(cluster allocator.ClusterName)
 	// Departed: the workspace's last binding was seen to go.
 	Departed(cluster allocator.ClusterName)
 }
@@ -46,6 +50,7 @@ type Observer interface {
 func New(platform Workspace) *Directory {
 	return &Directory{
 		platform: platform,
+		leaving:  map[allocator.ClusterName]bool{},
 		paths:    map[allocator.ClusterName]string{platform.Cluster: platform.Path},
 		clusters: map[string]allocator.ClusterName{platform.Path: platform.Cluster},
 	}
@@ -106,6 +111,7 @@ func (d *Directory) OnUpdate(_, binding client.Object) {
 func (d *Directory) OnDelete(binding client.Object) {
 	cluster := allocator.ClusterName(logicalcluster.From(binding))
 	d.mu.Lock()
+	delete(d.leaving, cluster)
 	if path, ok := d.paths[cluster]; ok {
 		delete(d.paths, cluster)
 		d.unname(path, cluster)
@@ -116,15 +122,32 @@ func (d *Directory) OnDelete(binding client.Object) {
 	}
 }
 
+// Leaves reports whether the workspace is giving up the export.
+func (d *Directory) Leaves(cluster allocator.ClusterName) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.leaving[cluster]
+}
+
 func (d *Directory) learn(binding client.Object) {
-	path := binding.GetAnnotations()[core.LogicalClusterPathAnnotationKey]
-	if path == "" {
-		return
-	}
 	cluster := allocator.ClusterName(logicalcluster.From(binding))
-	if d.name(cluster, path) && d.observer != nil {
+	if d.leave(cluster, !binding.GetDeletionTimestamp().IsZero()) && d.observer != nil {
+		d.observer.Leaving(cluster)
+	}
+	path := binding.GetAnnotations()[core.LogicalClusterPathAnnotationKey]
+	if path != "" && d.name(cluster, path) && d.observer != nil {
 		d.observer.Named(Workspace{Cluster: cluster, Path: path})
 	}
+}
+
+// leave notes whether the cluster is leaving, and reports whether it is now and
+// was not before.
+func (d *Directory) leave(cluster allocator.ClusterName, leaving bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.leaving[cluster]
+	d.leaving[cluster] = leaving
+	return leaving && !before
 }
 
 // name gives the cluster its path, and reports whether that is news.

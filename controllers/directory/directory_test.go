@@ -19,11 +19,13 @@ func binding(cluster, path string) *apisv1alpha1.APIBinding {
 }
 
 type seen struct {
-	arrived, departed []allocator.ClusterName
-	named             []directory.Workspace
+	arrived, leaving, departed []allocator.ClusterName
+
+	named []directory.Workspace
 }
 
 func (s *seen) Arrived(c allocator.ClusterName)  { s.arrived = append(s.arrived, c) }
+func (s *seen) Leaving(c allocator.ClusterName)  { s.leaving = append(s.leaving, c) }
 func (s *seen) Departed(c allocator.ClusterName) { s.departed = append(s.departed, c) }
 func (s *seen) Named(w directory.Workspace)      { s.named = append(s.named, w) }
 
@@ -49,6 +51,27 @@ func TestDirectory_LearnsAndForgets(t *testing.T) {
 	}
 	if len(who.arrived) != 1 || len(who.named) != 1 || len(who.departed) != 1 {
 		t.Errorf("observer was told %+v", who)
+	}
+}
+
+func TestDirectory_Leaving(t *testing.T) {
+	d, who := newDirectory(), &seen{}
+	d.Observe(who)
+	going := binding("a", "root:a")
+	d.OnAdd(going)
+	if d.Leaves("a") {
+		t.Error("a workspace that is bound leaves")
+	}
+	now := metav1.Now()
+	going.DeletionTimestamp = &now
+	d.OnUpdate(nil, going)
+	d.OnUpdate(nil, going)
+	if !d.Leaves("a") || len(who.leaving) != 1 {
+		t.Errorf("leaves = %t, told %d times, want once", d.Leaves("a"), len(who.leaving))
+	}
+	d.OnDelete(going)
+	if d.Leaves("a") {
+		t.Error("a workspace that has left still leaves")
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
+	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/directory"
@@ -41,15 +42,16 @@ type Options struct {
 	Queue inbox.Queue
 }
 
-// Setup adds the pool controller to the manager.
-func Setup(mgr mcmanager.Manager, opts Options) error {
+// New makes the pool controller and has mgr run it.
+func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 	r := &Reconciler{
 		clusters:  mgr,
 		ledger:    opts.Ledger,
 		catalog:   opts.Catalog,
 		directory: opts.Directory,
+		queue:     opts.Queue,
 	}
-	return mcbuilder.ControllerManagedBy(mgr).
+	return r, mcbuilder.ControllerManagedBy(mgr).
 		Named("pool").
 		WithLogConstructor(func(req *mcreconcile.Request) logr.Logger {
 			if req == nil {
@@ -90,6 +92,15 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 			}
 		},
 		DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, q inbox.Queue) { wakeUnready(ctx, name, cl, q) },
+	}
+}
+
+// Leaving looks again at the pools of a workspace that gives up the export: they
+// are let go now, whoever holds a block of them.
+func (r *Reconciler) Leaving(cluster allocator.ClusterName) {
+	ctx, name := context.Background(), r.directory.Engaged(cluster)
+	if cl, err := r.clusters.GetCluster(ctx, name); err == nil {
+		wakeUnready(ctx, name, cl, r.queue)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/inbox"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/controllers/patch"
 )
@@ -28,6 +29,7 @@ type Ledger interface {
 	Carve(ctx context.Context, r allocator.Request, child allocator.Pool) (allocator.Pool, error)
 	Exclude(ctx context.Context, id allocator.PoolID, excluded []netip.Prefix) error
 	Retire(ctx context.Context, id allocator.PoolID) error
+	Drain(ctx context.Context, id allocator.PoolID) error
 	Pool(id allocator.PoolID) (allocator.Pool, bool)
 	Capacity(id allocator.PoolID) (allocator.Capacity, bool)
 	List(ctx context.Context, opts allocator.ListOptions) (allocator.Page, error)
@@ -41,6 +43,7 @@ type Reconciler struct {
 	ledger    Ledger
 	catalog   *catalog.Catalog
 	directory *directory.Directory
+	queue     inbox.Queue
 }
 
 // pass is one look at one pool.
@@ -165,7 +168,12 @@ func (p *pass) retire(ctx context.Context) error {
 	}
 	err := p.ledger.Retire(ctx, p.id)
 	if errors.Is(err, allocator.ErrPoolInUse) {
-		return p.reportUse(ctx)
+		if !p.directory.Leaves(p.owner.Cluster) {
+			return p.reportUse(ctx)
+		}
+		// The workspace is not kept from going by what others hold of its pool.
+		// The ledger keeps the addresses until the last of them is given back.
+		err = p.ledger.Drain(ctx, p.id)
 	}
 	if err != nil {
 		return fmt.Errorf("retire pool %s: %w", p.pool.Name, err)
