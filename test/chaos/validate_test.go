@@ -214,6 +214,7 @@ func (r *replay) explain(operations []operation) {
 		}
 		if s.after == math.MaxInt64 {
 			r.complain("revision %d: nobody has asked for %+v", s.revision, *s)
+			s.after = after
 		}
 		after = max(after, s.after)
 		s.after = after
@@ -226,7 +227,7 @@ func (r *replay) explain(operations []operation) {
 func (s *step) since(candidates []operation, from int64) {
 	s.after = math.MaxInt64
 	for _, op := range candidates {
-		own := s.bound && op.Revision == s.revision
+		own := s.bound && op.Revision >= s.revision // more, if the block was changed before the answer was found
 		if own {
 			s.until = min(s.until, op.Return)
 		}
