@@ -1,12 +1,10 @@
 package allocator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
-	"time"
 )
 
 // errBound: the claim has a block already. Which one, the ledger says.
@@ -27,7 +25,7 @@ func (a *Allocator) Bind(ctx context.Context, req Request) (Block, error) {
 		return Block{}, err
 	}
 	for {
-		b := newBind(req, a.hooks.now())
+		b := newBind(req, req.holding(a.hooks.now()))
 		err := a.submit(ctx, req.Pool, b)
 		if err == nil {
 			a.Withdraw(req.Holder.Claim)
@@ -66,20 +64,16 @@ func (r Request) check() error {
 // bind is the op of a Bind.
 type bind struct {
 	request Request
-	block   Block        // complete once it is won
+	holding holding
 	value   string       // of the block; the caller encodes it, not the worker
 	prefix  netip.Prefix // reserved for it
 	served  *waiter      // the place in the waiting list that it gave up
 	refusal error
+	block   Block // what was bound
 }
 
-func newBind(req Request, now time.Time) *bind {
-	b := &bind{request: req, block: Block{
-		Pool: req.Pool, Holder: req.Holder, Class: req.Class, Policy: cmp.Or(req.Policy, Delete),
-		State: Bound, BoundAt: now.UTC().Truncate(time.Millisecond),
-	}}
-	b.value = encodeBlock(b.block)
-	return b
+func newBind(req Request, h holding) *bind {
+	return &bind{request: req, holding: h, value: record{holdings: []holding{h}}.encode()}
 }
 
 func (b *bind) cluster() ClusterName   { return b.request.Holder.Cluster }
@@ -94,12 +88,10 @@ func (b *bind) place(s *space) (share, error) {
 	if p == nil {
 		return share{}, errGone
 	}
-	b.prefix, b.refusal = b.find(p)
-	if b.refusal != nil {
+	if b.prefix, b.refusal = b.find(p); !b.prefix.IsValid() {
 		return share{then: together(get(keys.claim(claim))), els: together(get(keys.claim(claim)))}, nil
 	}
 	s.reserve(b.prefix, nil)
-	b.block.Space, b.block.Prefix = s.id, b.prefix
 	return share{
 		ifs: every(absent(keys.claim(claim))),
 		then: together(
@@ -118,7 +110,7 @@ func (b *bind) won(s *space, revision int64, got results) error {
 		return b.refusal
 	}
 	s.bound(b.request.Pool, b.prefix, revision)
-	b.block.Revision = revision
+	b.block = record{space: s.id, prefix: b.prefix, revision: revision}.block(b.holding)
 	s.alloc.metrics.bound.Inc()
 	return nil
 }
@@ -137,7 +129,7 @@ func (b *bind) lost(s *space, got results) error {
 	return errAgain
 }
 
-// find chooses a free prefix for a bind, or says why there is none.
+// find chooses a free prefix, or says why there is none.
 func (b *bind) find(p *pool) (netip.Prefix, error) {
 	r := b.request
 	if p.State != PoolOpen {
@@ -145,7 +137,7 @@ func (b *bind) find(p *pool) (netip.Prefix, error) {
 	}
 	b.served = p.space.serve(p, r)
 	if r.Exact.IsValid() {
-		return r.Exact, p.exact(r.Exact)
+		return p.exact(r.Exact)
 	}
 	if b.served != nil {
 		return b.served.last, nil
@@ -164,13 +156,18 @@ func (b *bind) find(p *pool) (netip.Prefix, error) {
 	return netip.Prefix{}, &ExhaustedError{Pool: p.ID, Length: r.Length, Largest: largest}
 }
 
-// exact says why a prefix of the pool cannot be had.
-func (p *pool) exact(prefix netip.Prefix) error {
+// exact returns a prefix of the pool, or says why it cannot be had.
+func (p *pool) exact(prefix netip.Prefix) (netip.Prefix, error) {
 	switch {
-	case !p.CIDR.Overlaps(prefix) || prefix.Bits() < p.CIDR.Bits():
-		return ErrOutOfRange
+	case !p.contains(prefix):
+		return netip.Prefix{}, ErrOutOfRange
 	case !p.index.Free(prefix):
-		return ErrInUse
+		return netip.Prefix{}, ErrInUse
 	}
-	return nil
+	return prefix, nil
+}
+
+// contains reports whether a prefix lies in the pool.
+func (p Pool) contains(prefix netip.Prefix) bool {
+	return p.CIDR.Overlaps(prefix) && p.CIDR.Bits() <= prefix.Bits()
 }

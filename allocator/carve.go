@@ -23,10 +23,10 @@ func (a *Allocator) Carve(ctx context.Context, req Request, child Pool) (Pool, e
 	}
 	child.Parent, child.State, child.Space, child.Excluded = req.Pool, PoolOpen, SpaceID(child.ID), nil
 	for {
-		c := &carve{bind: newBind(req, a.hooks.now()), child: child}
+		c := &carve{bind: newBind(req, req.holding(a.hooks.now())), child: child}
 		err := a.submit(ctx, req.Pool, c)
 		if err == nil {
-			a.adopt(c.child, c.block.Revision)
+			a.learn(c.child, c.block.Revision)
 			a.Withdraw(req.Holder.Claim)
 			return c.child, nil
 		}
@@ -60,9 +60,9 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 	return p, true, nil
 }
 
-// adopt brings a pool that was carved at the revision into memory, if the watch
+// learn brings a pool that was carved at the revision into memory, if the watch
 // has not done so.
-func (a *Allocator) adopt(child Pool, revision int64) {
+func (a *Allocator) learn(child Pool, revision int64) {
 	s := a.enter(child.Space)
 	defer s.unlock()
 	if revision > s.known {

@@ -2,10 +2,14 @@ package allocator
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
 // valueVersion is the version of all values written. A change that an older
@@ -46,7 +50,13 @@ type (
 		Name     string         `json:"name"`
 	}
 	blockValue struct {
-		V         int           `json:"v"`
+		V int `json:"v"`
+		holding
+		Disputed bool      `json:"disputed,omitempty"`
+		Rivals   []holding `json:"rivals,omitempty"`
+	}
+	// holding is what a block is to one holder. Only a disputed block has several.
+	holding struct {
 		Pool      PoolID        `json:"pool"`
 		Claim     ClaimID       `json:"claim"`
 		Cluster   ClusterName   `json:"cluster"`
@@ -127,23 +137,53 @@ func decodePool(key string, id PoolID, value []byte) (Pool, error) {
 	}, nil
 }
 
-func encodeBlock(b Block) string {
-	return encode(blockValue{
-		V: valueVersion, Pool: b.Pool, Claim: b.Holder.Claim, Cluster: b.Holder.Cluster,
-		Namespace: b.Holder.Namespace, Name: b.Holder.Name, Class: b.Class, Policy: b.Policy,
-		State: b.State, BoundAt: b.BoundAt,
-	})
+// record is a block key of the ledger.
+type record struct {
+	space    SpaceID
+	prefix   netip.Prefix
+	revision int64
+	disputed bool
+	holdings []holding // the first is the oldest
 }
 
-// decodeBlock reads the block at a prefix of a space, last changed at revision.
-func decodeBlock(key string, s SpaceID, p netip.Prefix, value []byte, revision int64) (Block, error) {
+func (r record) encode() string {
+	return encode(blockValue{V: valueVersion, holding: r.holdings[0], Disputed: r.disputed, Rivals: r.holdings[1:]})
+}
+
+// decodeRecord reads the block at a prefix of a space.
+func decodeRecord(s SpaceID, p netip.Prefix, kv *mvccpb.KeyValue) (record, error) {
 	var v blockValue
-	if err := decode(key, value, &v); err != nil {
-		return Block{}, err
+	if err := decode(string(kv.Key), kv.Value, &v); err != nil {
+		return record{}, err
 	}
-	return Block{
-		Prefix: p, Pool: v.Pool, Space: s,
-		Holder: Holder{Claim: v.Claim, Cluster: v.Cluster, Namespace: v.Namespace, Name: v.Name},
-		Class:  v.Class, Policy: v.Policy, State: v.State, BoundAt: v.BoundAt, Revision: revision,
+	return record{
+		space: s, prefix: p, revision: kv.ModRevision, disputed: v.Disputed,
+		holdings: append([]holding{v.holding}, v.Rivals...),
 	}, nil
+}
+
+// of finds what the block is to a claim; -1 if nothing.
+func (r record) of(id ClaimID) int {
+	return slices.IndexFunc(r.holdings, func(h holding) bool { return h.Claim == id })
+}
+
+// block is the block as one holder has it.
+func (r record) block(h holding) Block {
+	b := Block{
+		Prefix: r.prefix, Pool: h.Pool, Space: r.space,
+		Holder: Holder{Claim: h.Claim, Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name},
+		Class:  h.Class, Policy: h.Policy, State: h.State, BoundAt: h.BoundAt, Revision: r.revision,
+	}
+	if r.disputed {
+		b.State = Disputed
+	}
+	return b
+}
+
+// holding is what a request becomes when it is granted.
+func (r Request) holding(now time.Time) holding {
+	return holding{
+		Pool: r.Pool, Claim: r.Holder.Claim, Cluster: r.Holder.Cluster, Namespace: r.Holder.Namespace, Name: r.Holder.Name,
+		Class: r.Class, Policy: cmp.Or(r.Policy, Delete), State: Bound, BoundAt: now.UTC().Truncate(time.Millisecond),
+	}
 }

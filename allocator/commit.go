@@ -28,8 +28,12 @@ type op interface {
 	lost(s *space, got results) error
 }
 
-// errAgain: nothing speaks against another attempt.
-var errAgain = errors.New("place again")
+var (
+	// errAgain: nothing speaks against another attempt.
+	errAgain = errors.New("place again")
+	// errMoved: what the op was made from is no longer so. It has to be made anew.
+	errMoved = errors.New("ledger has moved on")
+)
 
 // share is what one op asks of the transaction of its group.
 type share struct {

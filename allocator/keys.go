@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"go4.org/netipx"
 )
 
 // DomainSpace is the space shared by the pools of one address domain. The
@@ -29,6 +31,12 @@ func (k keyspace) block(s SpaceID, p netip.Prefix) string {
 	return k.blocks(s) + formatPrefix(p)
 }
 
+// within is the range of the blocks that lie in a prefix, itself included.
+func (k keyspace) within(s SpaceID, p netip.Prefix) (from, end string) {
+	last := netipx.PrefixLastIP(p)
+	return k.block(s, p), k.block(s, netip.PrefixFrom(last, last.BitLen())) + "\x00"
+}
+
 // kind says what a key is about.
 type kind int
 
@@ -40,7 +48,7 @@ const (
 	rootsKey
 )
 
-// place is what a key says. Only the fields of its kind are set.
+// name is what a key says. Only the fields of its kind are set.
 type name struct {
 	kind    kind
 	space   SpaceID

@@ -23,40 +23,53 @@ func (a *Allocator) Lookup(ctx context.Context, id ClaimID) (b Block, ok bool, e
 	}
 }
 
-// lookup reads the claim, then its block as of the same revision.
+// lookup reads the claim's block.
 func (a *Allocator) lookup(ctx context.Context, id ClaimID) (b Block, ok bool, err error) {
+	r, ok, err := a.recordOf(ctx, id)
+	if err != nil || !ok {
+		return Block{}, false, err
+	}
+	return r.block(r.holdings[r.of(id)]), true, nil
+}
+
+// recordOf reads the claim, then its block as of the same revision.
+func (a *Allocator) recordOf(ctx context.Context, id ClaimID) (r record, ok bool, err error) {
 	key := a.keys.claim(id)
 	kv, revision, err := a.read(ctx, key)
 	if err != nil || kv == nil {
-		return Block{}, false, err
+		return record{}, false, err
 	}
 	var v claimValue
-	if err := decode(key, kv.Value, &v); err != nil {
-		return Block{}, false, err
+	if err = decode(key, kv.Value, &v); err != nil {
+		return record{}, false, err
 	}
-	b, ok, err = a.block(ctx, v.Space, v.Prefix, clientv3.WithRev(revision))
-	if err == nil && !ok {
-		return Block{}, false, fmt.Errorf("key %s: there is no block %s in space %s", key, v.Prefix, v.Space)
+	r, ok, err = a.recordAt(ctx, v.Space, v.Prefix, clientv3.WithRev(revision))
+	if err == nil && (!ok || r.of(id) < 0) {
+		return record{}, false, fmt.Errorf("key %s: the claim has no block %s in space %s", key, v.Prefix, v.Space)
 	}
-	return b, ok, err
+	return r, ok, err
 }
 
 // BlockAt reads the block at exactly this prefix of a pool's space from the
-// ledger, as of now. ok is false if there is none, or the pool is unknown.
+// ledger, as of now. ok is false if there is none, or the pool is unknown. Of a
+// disputed block the oldest holder is returned.
 func (a *Allocator) BlockAt(ctx context.Context, id PoolID, p netip.Prefix) (b Block, ok bool, err error) {
 	pool, ok := a.Pool(id)
 	if !ok || !p.IsValid() {
 		return Block{}, false, nil
 	}
-	return a.block(ctx, pool.Space, p.Masked())
-}
-
-func (a *Allocator) block(ctx context.Context, s SpaceID, p netip.Prefix, opts ...clientv3.OpOption) (Block, bool, error) {
-	key := a.keys.block(s, p)
-	kv, _, err := a.read(ctx, key, opts...)
-	if err != nil || kv == nil {
+	r, ok, err := a.recordAt(ctx, pool.Space, p.Masked())
+	if err != nil || !ok {
 		return Block{}, false, err
 	}
-	b, err := decodeBlock(key, s, p, kv.Value, kv.ModRevision)
-	return b, err == nil, err
+	return r.block(r.holdings[0]), true, nil
+}
+
+func (a *Allocator) recordAt(ctx context.Context, s SpaceID, p netip.Prefix, opts ...clientv3.OpOption) (record, bool, error) {
+	kv, _, err := a.read(ctx, a.keys.block(s, p), opts...)
+	if err != nil || kv == nil {
+		return record{}, false, err
+	}
+	r, err := decodeRecord(s, p, kv)
+	return r, err == nil, err
 }

@@ -32,7 +32,7 @@ func (b *bench) block(pool PoolID, i int) []clientv3.Op {
 	addr[1], addr[2], addr[3] = byte(i>>16), byte(i>>8), byte(i)
 	p := netip.PrefixFrom(netip.AddrFrom4(addr), 32)
 	return together(
-		put(b.keys.block(SpaceID(pool), p), newBind(req, b.hooks.now()).value),
+		put(b.keys.block(SpaceID(pool), p), newBind(req, req.holding(b.hooks.now())).value),
 		put(b.keys.claim(req.Holder.Claim), encode(claimValue{V: valueVersion, Space: SpaceID(pool), Prefix: p})),
 	)
 }

@@ -355,7 +355,7 @@ func (l *ledger) clear(id PoolID, allocators []*Allocator) {
 		if b.Pool != string(id) {
 			continue
 		}
-		if err := allocators[1].Release(context.Background(), ClaimID(b.Claim)); err != nil {
+		if err := allocators[1].Release(context.Background(), ClaimID(b.Claims[0])); err != nil {
 			l.t.Fatal(err)
 		}
 	}

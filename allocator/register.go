@@ -61,7 +61,7 @@ func (p Pool) asRoot() (Pool, error) {
 // exclusions brings a list of exclusions into its canonical form.
 func (p Pool) exclusions(list []netip.Prefix) ([]netip.Prefix, error) {
 	for _, x := range list {
-		if !x.IsValid() || x != x.Masked() || !p.CIDR.Overlaps(x) || x.Bits() < p.CIDR.Bits() {
+		if !x.IsValid() || x != x.Masked() || !p.contains(x) {
 			return nil, fmt.Errorf("%w: exclusion %s is not a CIDR inside %s", ErrInvalid, x, p.CIDR)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
 // Release frees the block of a claim: block and claim leave the ledger in one
@@ -31,7 +33,12 @@ func (a *Allocator) Release(ctx context.Context, id ClaimID) error {
 // ReleaseIf frees a block if it is still as given: same holder, same Revision.
 // Otherwise it returns ErrChanged, also if the block is gone.
 func (a *Allocator) ReleaseIf(ctx context.Context, b Block) error {
-	err := a.change(ctx, b, &free{block: b})
+	var err error
+	if b.State == Disputed {
+		err = a.concede(ctx, b)
+	} else {
+		err = a.change(ctx, b, &free{block: b})
+	}
 	if err == nil {
 		a.Withdraw(b.Holder.Claim)
 	}
@@ -41,39 +48,45 @@ func (a *Allocator) ReleaseIf(ctx context.Context, b Block) error {
 // Retain turns the block of a claim from bound to retained, which it then stays
 // until it is released. ok is false if the claim has no block.
 func (a *Allocator) Retain(ctx context.Context, id ClaimID) (b Block, ok bool, err error) {
-	return a.amend(ctx, id, func(b *Block) { b.State = Retained })
+	return a.amend(ctx, id, func(h *holding) { h.State = Retained })
 }
 
 // SetPolicy records what is to become of a claim's block when the claim is
 // deleted. It writes nothing if that is recorded already, or if the claim has no
 // block.
 func (a *Allocator) SetPolicy(ctx context.Context, id ClaimID, policy ReclaimPolicy) error {
-	_, _, err := a.amend(ctx, id, func(b *Block) { b.Policy = policy })
+	_, _, err := a.amend(ctx, id, func(h *holding) { h.Policy = policy })
 	return err
 }
 
-// amend changes the record of a claim's block.
-func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*Block)) (Block, bool, error) {
-	var last Block
+// amend changes what a block is to its claim.
+func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*holding)) (Block, bool, error) {
+	var last int64
 	for {
-		b, ok, err := a.Lookup(ctx, id)
+		r, ok, err := a.recordOf(ctx, id)
+		if is(err, rpctypes.ErrCompacted) {
+			continue
+		}
 		if err != nil || !ok {
 			return Block{}, false, err
 		}
-		next := b
-		edit(&next)
-		if next == b {
-			return b, true, nil
+		mine := r.of(id)
+		h := r.holdings[mine]
+		edit(&h)
+		if h == r.holdings[mine] {
+			return r.block(h), true, nil
 		}
-		change := &amend{old: b, next: next}
-		err = a.change(ctx, b, change)
+		old := r.block(r.holdings[mine])
+		r.holdings[mine] = h
+		m := &amend{old: old, next: r}
+		err = a.change(ctx, old, m)
 		if err == nil {
-			return change.next, true, nil
+			return m.next.block(h), true, nil
 		}
-		if !errors.Is(err, ErrChanged) || b == last {
+		if !errors.Is(err, ErrChanged) || last == old.Revision {
 			return Block{}, false, err
 		}
-		last = b
+		last = old.Revision
 	}
 }
 
@@ -166,7 +179,8 @@ func (f *free) lost(s *space, got results) error {
 
 // amend is the op of a change to a block's record.
 type amend struct {
-	old, next Block
+	old  Block
+	next record
 }
 
 func (m *amend) cluster() ClusterName   { return m.old.Holder.Cluster }
@@ -179,13 +193,13 @@ func (m *amend) place(s *space) (share, error) {
 	key := s.alloc.keys.block(s.id, m.old.Prefix)
 	return share{
 		ifs:  every(at(key, m.old.Revision)),
-		then: together(put(key, encodeBlock(m.next))),
+		then: together(put(key, m.next.encode())),
 		els:  together(get(key)),
 	}, nil
 }
 
 func (m *amend) won(_ *space, revision int64, _ results) error {
-	m.next.Revision = revision
+	m.next.revision = revision
 	return nil
 }
 

@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// errMoved: the child is not as it was seen before.
-var errMoved = errors.New("child has changed")
-
 // retryRetire is the pause before a drained pool is tried again, after a fault.
 const retryRetire = time.Second
 

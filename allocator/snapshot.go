@@ -34,7 +34,7 @@ func (a *Allocator) load(ctx context.Context) error {
 func (a *Allocator) snapshot(ctx context.Context) (*image, error) {
 	im := &image{spaces: map[SpaceID]*space{}, fences: map[ClusterName]int64{}}
 	for _, part := range []string{a.keys.pools(), a.keys.workspaces(), a.keys.spaces()} {
-		revision, err := a.scan(ctx, part, im.revision, func(kv *mvccpb.KeyValue) error { return a.image(im, kv) })
+		revision, err := a.scan(ctx, part, clientv3.GetPrefixRangeEnd(part), im.revision, func(kv *mvccpb.KeyValue) error { return a.image(im, kv) })
 		if err != nil {
 			return nil, err
 		}
@@ -43,10 +43,9 @@ func (a *Allocator) snapshot(ctx context.Context) (*image, error) {
 	return im, nil
 }
 
-// scan calls visit for all keys below a prefix, in order, as of a revision; 0 is
-// now. It returns the revision.
-func (a *Allocator) scan(ctx context.Context, prefix string, revision int64, visit func(*mvccpb.KeyValue) error) (int64, error) {
-	from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
+// scan calls visit for all keys of a range, in order, as of a revision; 0 is now.
+// It returns the revision.
+func (a *Allocator) scan(ctx context.Context, from, end string, revision int64, visit func(*mvccpb.KeyValue) error) (int64, error) {
 	for {
 		page, err := a.page(ctx, from, end, revision, pageSize)
 		if err != nil {
@@ -126,12 +125,12 @@ func (s *space) note(prefix netip.Prefix, kv *mvccpb.KeyValue) {
 	if s.owners == nil {
 		return
 	}
-	b, err := decodeBlock(string(kv.Key), s.id, prefix, kv.Value, kv.ModRevision)
+	r, err := decodeRecord(s.id, prefix, kv)
 	if err != nil {
 		s.alloc.options.Logger.Warn("cannot read a block", "error", err)
 		return
 	}
-	s.owners[prefix] = b.Pool
+	s.owners[prefix] = r.holdings[0].Pool
 }
 
 // install brings memory up to an image. Spaces that have moved on are left as

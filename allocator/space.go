@@ -178,7 +178,7 @@ func (s *space) freed(prefix netip.Prefix, revision int64) {
 
 // capacity counts what the ledger holds: a reservation is not an allocation.
 func (p *pool) capacity() Capacity {
-	c := Capacity{Total: p.index.Total(), Available: p.index.Available(), Blocks: p.blocks(), LargestFree: -1}
+	c := Capacity{Total: p.index.Total(), Available: p.index.Available(), Blocks: p.blocks(), Changes: p.space.head.count, LargestFree: -1}
 	for prefix := range p.space.reserved {
 		if p.CIDR.Overlaps(prefix) {
 			c.Available.Add(c.Available, addresses(longer(p.CIDR, prefix)))

@@ -98,20 +98,21 @@ func (a *Allocator) listed(ctx context.Context, id PoolID) (from, end string, er
 func (a *Allocator) listedBlocks(kvs []*mvccpb.KeyValue, id PoolID) ([]Block, error) {
 	var blocks []Block
 	for _, kv := range kvs {
-		key := string(kv.Key)
-		n, err := a.keys.parse(key)
+		n, err := a.keys.parse(string(kv.Key))
 		if err != nil {
 			return nil, err
 		}
 		if n.kind != blockKey {
 			continue
 		}
-		b, err := decodeBlock(key, n.space, n.prefix, kv.Value, kv.ModRevision)
+		r, err := decodeRecord(n.space, n.prefix, kv)
 		if err != nil {
 			return nil, err
 		}
-		if id == "" || b.Pool == id {
-			blocks = append(blocks, b)
+		for _, h := range r.holdings {
+			if id == "" || h.Pool == id {
+				blocks = append(blocks, r.block(h))
+			}
 		}
 	}
 	return blocks, nil

@@ -51,7 +51,8 @@ const (
 	Bound BlockState = "bound"
 	// Retained blocks have outlived their claim and live as long as their IPAllocation.
 	Retained BlockState = "retained"
-	// Disputed blocks are claimed by two published records and are never handed out.
+	// Disputed blocks are claimed by two published records and are never handed
+	// out; see Adopt.
 	Disputed BlockState = "disputed"
 )
 
@@ -104,6 +105,9 @@ type Capacity struct {
 	// Stranded is the number of those that lie in an exclusion, in part or whole:
 	// they were given out before it was made.
 	Stranded int
+	// Changes counts all changes that were ever made to the pool's space. A
+	// ledger that shows fewer than were seen before has lost some.
+	Changes int64
 	// LargestFree is the prefix length of the largest free block; -1 if nothing is free.
 	LargestFree int
 }

@@ -16,8 +16,8 @@ type Record struct {
 	Space  string
 	Prefix netip.Prefix
 	Pool   string
-	Claim  string
-	State  string
+	Claims []string // one, or several that dispute it
+	State  string   // bound, retained or disputed
 }
 
 // CheckLedger reads a ledger key by key, sharing no code with what wrote it, and
@@ -60,10 +60,18 @@ func (l *rawLedger) add(key string, value []byte) {
 	if parts[0] != "spaces" || parts[2] != "blocks" {
 		return
 	}
-	l.blocks = append(l.blocks, Record{
+	b := Record{
 		Key: key, Space: parts[1], Prefix: readPrefix(l.t, parts[3]),
-		Pool: v["pool"].(string), Claim: v["claim"].(string), State: v["state"].(string),
-	})
+		Pool: v["pool"].(string), Claims: []string{v["claim"].(string)}, State: v["state"].(string),
+	}
+	if v["disputed"] == true {
+		b.State = "disputed"
+	}
+	rivals, _ := v["rivals"].([]any)
+	for _, rival := range rivals {
+		b.Claims = append(b.Claims, rival.(map[string]any)["claim"].(string))
+	}
+	l.blocks = append(l.blocks, b)
 }
 
 // readPrefix reads 010.000.000.000-08 or 2001:0db8:…-032.
@@ -93,28 +101,43 @@ func trimZeros(s string) string {
 
 func (l *rawLedger) check() {
 	l.t.Helper()
-	holder := map[string]string{}
+	holds := map[string]string{}
 	for i, b := range l.blocks {
-		for _, other := range l.blocks[:i] {
-			if b.Space == other.Space && b.Prefix.Overlaps(other.Prefix) && (b.State != "disputed" || other.State != "disputed") {
-				l.t.Errorf("I1: %s (claim %s) overlaps %s (claim %s)", b.Key, b.Claim, other.Key, other.Claim)
+		disputed := len(b.Claims) > 1
+		for j, other := range l.blocks {
+			if i == j || b.Space != other.Space || !b.Prefix.Overlaps(other.Prefix) {
+				continue
+			}
+			disputed = true
+			if b.State != "disputed" || other.State != "disputed" {
+				l.t.Errorf("I1: %s (%s) overlaps %s (%s)", b.Key, b.Claims, other.Key, other.Claims)
 			}
 		}
-		claim := l.values["claims/"+b.Claim]
-		if claim == nil || claim["space"] != b.Space || claim["prefix"] != b.Prefix.String() {
-			l.t.Errorf("I2: %s is of claim %s, whose key says %v", b.Key, b.Claim, claim)
+		if disputed != (b.State == "disputed") {
+			l.t.Errorf("%s of %s is %s", b.Key, b.Claims, b.State)
 		}
-		if other, twice := holder[b.Claim]; twice {
-			l.t.Errorf("I3: claim %s has %s and %s", b.Claim, other, b.Key)
+		for _, claim := range b.Claims {
+			l.checkClaim(b, claim, holds)
 		}
-		holder[b.Claim] = b.Key
 		l.checkPool(b)
 	}
 	for key := range l.values {
-		if id, ok := strings.CutPrefix(key, "claims/"); ok && holder[id] == "" {
+		if id, ok := strings.CutPrefix(key, "claims/"); ok && holds[id] == "" {
 			l.t.Errorf("I2: claim %s has no block", id)
 		}
 	}
+}
+
+func (l *rawLedger) checkClaim(b Record, id string, holds map[string]string) {
+	l.t.Helper()
+	claim := l.values["claims/"+id]
+	if claim == nil || claim["space"] != b.Space || claim["prefix"] != b.Prefix.String() {
+		l.t.Errorf("I2: %s is of claim %s, whose key says %v", b.Key, id, claim)
+	}
+	if other, twice := holds[id]; twice {
+		l.t.Errorf("I3: claim %s has %s and %s", id, other, b.Key)
+	}
+	holds[id] = b.Key
 }
 
 func (l *rawLedger) checkPool(b Record) {

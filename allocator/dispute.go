@@ -1,0 +1,261 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Adopt records that a claim has exactly the prefix req.Exact, because a
+// published record says so. It is how a ledger that was lost is made again, and
+// asks for no permission: the pool may be draining and the prefix excluded. If
+// others have blocks there, neither is right or wrong: all of them are Disputed,
+// until all but one are released. A claim that has a block keeps that one.
+//
+// state is Bound or Retained. The prefix has to lie in the pool.
+func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (Block, error) {
+	if err := req.check(); err != nil {
+		return Block{}, err
+	}
+	if !req.Exact.IsValid() || state != Bound && state != Retained {
+		return Block{}, fmt.Errorf("%w: adopt an exact prefix, as bound or retained", ErrInvalid)
+	}
+	h := req.holding(a.hooks.now())
+	h.State = state
+	for {
+		b, err := a.adopt(ctx, req, h)
+		if !errors.Is(err, errBound) {
+			return b, err
+		}
+		if b, found, err := a.Lookup(ctx, req.Holder.Claim); err != nil || found {
+			return b, err
+		}
+	}
+}
+
+// adopt binds the prefix as any other, and if that is refused, all the same.
+func (a *Allocator) adopt(ctx context.Context, req Request, h holding) (Block, error) {
+	b := newBind(req, h)
+	err := a.submit(ctx, req.Pool, b)
+	if err == nil {
+		return b.block, nil
+	}
+	for errors.Is(err, ErrInUse) || errors.Is(err, ErrPoolDraining) || errors.Is(err, errMoved) {
+		var o *adopt
+		if o, err = a.newAdopt(ctx, req, h); err != nil {
+			break
+		}
+		if err = a.submit(ctx, req.Pool, o); err == nil {
+			return o.block, nil
+		}
+	}
+	return Block{}, err
+}
+
+// adopt is the op of an Adopt.
+type adopt struct {
+	request Request
+	record  record   // of the prefix, with the new holder
+	others  []record // that overlap it
+	head    int64    // as of which that is so
+	shared  bool     // the prefix itself has another holder
+	block   Block
+}
+
+func (a *Allocator) newAdopt(ctx context.Context, req Request, h holding) (*adopt, error) {
+	p, err := a.known(ctx, req.Pool)
+	if err != nil {
+		return nil, err
+	}
+	if !p.contains(req.Exact) {
+		return nil, ErrOutOfRange
+	}
+	near, head, err := a.overlapping(ctx, p.Space, req.Exact)
+	if err != nil {
+		return nil, err
+	}
+	o := &adopt{request: req, head: head, record: record{space: p.Space, prefix: req.Exact}}
+	for _, r := range near {
+		if r.prefix == req.Exact {
+			o.record, o.shared = r, true
+			continue
+		}
+		r.disputed = true
+		o.others = append(o.others, r)
+	}
+	o.record.holdings = append(o.record.holdings, h)
+	o.record.disputed = len(near) > 0
+	return o, nil
+}
+
+func (o *adopt) cluster() ClusterName   { return o.request.Holder.Cluster }
+func (o *adopt) claim() (ClaimID, bool) { return "", false }
+
+func (o *adopt) place(s *space) (share, error) {
+	if s.pool(o.request.Pool) == nil {
+		return share{}, errGone
+	}
+	if s.head.revision != o.head {
+		return share{}, errMoved
+	}
+	keys, claim := s.alloc.keys, o.request.Holder.Claim
+	sh := share{
+		ifs: every(absent(keys.claim(claim))),
+		then: together(
+			put(keys.block(s.id, o.record.prefix), o.record.encode()),
+			put(keys.claim(claim), encode(claimValue{V: valueVersion, Space: s.id, Prefix: o.record.prefix})),
+		),
+		els: together(get(keys.claim(claim))),
+	}
+	for _, r := range o.others {
+		sh.then = append(sh.then, put(keys.block(s.id, r.prefix), r.encode()))
+	}
+	return sh, nil
+}
+
+func (o *adopt) won(s *space, revision int64, _ results) error {
+	if !o.shared && revision > s.known {
+		s.take(o.record.prefix)
+		s.own(o.request.Pool, o.record.prefix)
+	}
+	o.record.revision = revision
+	o.block = o.record.block(o.record.holdings[len(o.record.holdings)-1])
+	return nil
+}
+
+func (o *adopt) lost(_ *space, got results) error {
+	if got.found(0) != nil {
+		return errBound
+	}
+	return errAgain
+}
+
+// concede takes one holder from a disputed block. Where one holder is left, the
+// dispute is over.
+func (a *Allocator) concede(ctx context.Context, b Block) error {
+	uncertain := false
+	for {
+		r, ok, err := a.recordAt(ctx, b.Space, b.Prefix)
+		switch {
+		case err != nil:
+			return err
+		case uncertain && (!ok || r.of(b.Holder.Claim) < 0):
+			return nil
+		case !ok || r.revision != b.Revision || r.of(b.Holder.Claim) < 0:
+			return ErrChanged
+		}
+		o := &concession{block: b}
+		if err := o.weigh(ctx, a, r); err != nil {
+			return err
+		}
+		if err := a.change(ctx, b, o); !errors.Is(err, errMoved) {
+			return err
+		}
+		uncertain = o.uncertain
+	}
+}
+
+// concession is the op of a concede.
+type concession struct {
+	block     Block
+	seen      []record // as they have to be still
+	next      []record // as they then are
+	frees     bool     // no holder is left
+	uncertain bool
+}
+
+// weigh finds out what is no longer in dispute without the holder.
+func (o *concession) weigh(ctx context.Context, a *Allocator, r record) error {
+	near, _, err := a.overlapping(ctx, r.space, r.prefix)
+	if err != nil {
+		return err
+	}
+	near = slices.DeleteFunc(near, func(n record) bool { return n.prefix == r.prefix })
+	rest := r
+	rest.holdings = slices.Delete(slices.Clone(r.holdings), r.of(o.block.Holder.Claim), r.of(o.block.Holder.Claim)+1)
+	o.frees = len(rest.holdings) == 0
+	o.seen = append(near, r)
+	if !o.frees {
+		rest.disputed = len(rest.holdings) > 1 || len(near) > 0
+		o.next = append(o.next, rest)
+		return nil
+	}
+	for _, n := range near {
+		others, _, err := a.overlapping(ctx, n.space, n.prefix)
+		if err != nil {
+			return err
+		}
+		n.disputed = len(n.holdings) > 1 || len(others) > 2 // itself, and the one that goes
+		o.next = append(o.next, n)
+	}
+	return nil
+}
+
+func (o *concession) cluster() ClusterName   { return o.block.Holder.Cluster }
+func (o *concession) claim() (ClaimID, bool) { return "", false }
+
+func (o *concession) place(s *space) (share, error) {
+	keys := s.alloc.keys
+	sh := share{then: together(remove(keys.claim(o.block.Holder.Claim)))}
+	for _, r := range o.seen {
+		sh.ifs = append(sh.ifs, at(keys.block(s.id, r.prefix), r.revision))
+	}
+	for _, r := range o.next {
+		sh.then = append(sh.then, put(keys.block(s.id, r.prefix), r.encode()))
+	}
+	if o.frees {
+		sh.then = append(sh.then, remove(keys.block(s.id, o.block.Prefix)))
+	}
+	return sh, nil
+}
+
+func (o *concession) won(s *space, revision int64, _ results) error {
+	if o.frees {
+		s.freed(o.block.Prefix, revision)
+	}
+	return nil
+}
+
+func (o *concession) lost(_ *space, got results) error {
+	o.uncertain = got == nil
+	return errMoved
+}
+
+// overlapping reads the blocks of a space that have addresses in common with a
+// prefix, and the revision of the head as of which that is so.
+func (a *Allocator) overlapping(ctx context.Context, s SpaceID, p netip.Prefix) ([]record, int64, error) {
+	head, revision, err := a.read(ctx, a.keys.head(s))
+	if err != nil || head == nil {
+		return nil, 0, err
+	}
+	var records []record
+	add := func(kv *mvccpb.KeyValue) error {
+		n, err := a.keys.parse(string(kv.Key))
+		if err != nil {
+			return err
+		}
+		r, err := decodeRecord(s, n.prefix, kv)
+		records = append(records, r)
+		return err
+	}
+	for bits := range p.Bits() {
+		cover := netip.PrefixFrom(p.Addr(), bits).Masked()
+		kv, _, err := a.read(ctx, a.keys.block(s, cover), clientv3.WithRev(revision))
+		if err == nil && kv != nil {
+			err = add(kv)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	from, end := a.keys.within(s, p)
+	if _, err := a.scan(ctx, from, end, revision, add); err != nil {
+		return nil, 0, err
+	}
+	return records, head.ModRevision, nil
+}

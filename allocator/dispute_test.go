@@ -1,0 +1,126 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+)
+
+// states are the blocks of a ledger, as "prefix claims state".
+func (l *ledger) wantBlocks(want ...string) {
+	l.t.Helper()
+	got := []string{}
+	for _, b := range l.sameAsLedger() {
+		got = append(got, fmt.Sprint(b.Prefix, " ", b.Claims, " ", b.State))
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		l.t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func (l *ledger) adopt(claim, p string, state BlockState) Block {
+	l.t.Helper()
+	b, err := l.Adopt(l.t.Context(), exactly(request("p", claim, 0), p), state)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return b
+}
+
+func (l *ledger) free(claim ClaimID) {
+	l.t.Helper()
+	if err := l.Release(l.t.Context(), claim); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func TestAdopt_FreePrefix(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	if err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.64/26")}); err != nil {
+		t.Fatal(err)
+	}
+	first := l.adopt("a", "10.0.0.0/26", Retained)
+	l.adopt("excluded", "10.0.0.80/28", Bound)
+	if err := l.Drain(t.Context(), "p"); err != nil {
+		t.Fatal(err)
+	}
+	l.adopt("draining", "10.0.0.128/28", Bound)
+	if again := l.adopt("a", "10.0.0.192/26", Bound); again != first {
+		t.Error(again)
+	}
+	l.wantBlocks("10.0.0.0/26 [a] retained", "10.0.0.80/28 [excluded] bound", "10.0.0.128/28 [draining] bound")
+	if _, err := l.Adopt(t.Context(), exactly(request("p", "x", 0), "10.0.1.0/26"), Bound); !errors.Is(err, ErrOutOfRange) {
+		t.Error(err)
+	}
+	if _, err := l.Adopt(t.Context(), request("p", "x", 26), Bound); !errors.Is(err, ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+func TestDispute_SamePrefix(t *testing.T) {
+	l := newLedger(t)
+	other := l.open()
+	l.pool("p", "10.0.0.0/24")
+	l.bind(request("p", "a", 26))
+	b := l.adopt("b", "10.0.0.0/26", Retained)
+	if b.State != Disputed || b.Holder.Claim != "b" {
+		t.Error(b)
+	}
+	l.adopt("c", "10.0.0.0/26", Bound)
+	l.wantBlocks("10.0.0.0/26 [a b c] disputed")
+	for _, claim := range []ClaimID{"a", "b", "c"} {
+		got, ok, err := other.Lookup(t.Context(), claim)
+		if err != nil || !ok || got.State != Disputed || got.Holder.Claim != claim {
+			t.Error(got, ok, err)
+		}
+	}
+	page, err := other.List(t.Context(), ListOptions{Pool: "p"})
+	if err != nil || len(page.Blocks) != 3 {
+		t.Error(page, err)
+	}
+	if err := l.SetPolicy(t.Context(), "b", Retain); err != nil {
+		t.Error(err)
+	}
+	if err := l.ReleaseIf(t.Context(), b); !errors.Is(err, ErrChanged) {
+		t.Error(err)
+	}
+	l.free("a")
+	l.wantBlocks("10.0.0.0/26 [b c] disputed")
+	if got := l.bind(request("p", "d", 25)); got.Prefix != prefix("10.0.0.128/25") {
+		t.Error("a disputed block was handed out:", got)
+	}
+	l.free("d")
+	l.free("c")
+	l.wantBlocks("10.0.0.0/26 [b] retained")
+	if got, _, _ := l.Lookup(t.Context(), "b"); got.Policy != Retain {
+		t.Error(got)
+	}
+	l.free("b")
+	l.sameAsLedger(other)
+	l.bind(request("p", "d", 24))
+}
+
+func TestDispute_Nested(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.bind(exactly(request("p", "a", 0), "10.0.0.0/26"))
+	l.bind(exactly(request("p", "b", 0), "10.0.0.128/26"))
+	l.adopt("half", "10.0.0.0/25", Bound)
+	l.wantBlocks("10.0.0.0/25 [half] disputed", "10.0.0.0/26 [a] disputed", "10.0.0.128/26 [b] bound")
+	l.adopt("all", "10.0.0.0/24", Bound)
+	l.adopt("host", "10.0.0.1/32", Bound)
+	l.wantBlocks("10.0.0.0/24 [all] disputed", "10.0.0.0/25 [half] disputed", "10.0.0.0/26 [a] disputed",
+		"10.0.0.1/32 [host] disputed", "10.0.0.128/26 [b] disputed")
+	l.sameAsLedger(l.open())
+	l.free("all")
+	l.wantBlocks("10.0.0.0/25 [half] disputed", "10.0.0.0/26 [a] disputed",
+		"10.0.0.1/32 [host] disputed", "10.0.0.128/26 [b] bound")
+	l.free("half")
+	l.free("a")
+	l.wantBlocks("10.0.0.1/32 [host] bound", "10.0.0.128/26 [b] bound")
+	if got := l.bind(request("p", "c", 26)); got.Prefix != prefix("10.0.0.64/26") {
+		t.Error(got)
+	}
+}
