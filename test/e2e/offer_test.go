@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"net/netip"
@@ -33,13 +34,17 @@ func platformPool(name string, cidr ipamv1alpha1.CIDR, classes ...string) *ipamv
 // all others available.
 func waitHeld(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool, addresses *big.Int) {
 	t.Helper()
-	total := size(prefix(pool.Spec.CIDR))
-	want := ipamv1alpha1.PoolCapacity{
-		Total:     total.String(),
-		Allocated: addresses.String(),
-		Available: new(big.Int).Sub(total, addresses).String(),
-	}
 	framework.WaitFor(t, c, pool, func(pool *ipamv1alpha1.IPPool) error {
+		block, err := netip.ParsePrefix(cmp.Or(string(pool.Spec.CIDR), pool.Status.AllocatedCIDR))
+		if err != nil {
+			return err
+		}
+		total := size(block)
+		want := ipamv1alpha1.PoolCapacity{
+			Total:     total.String(),
+			Allocated: addresses.String(),
+			Available: new(big.Int).Sub(total, addresses).String(),
+		}
 		if pool.Status.Capacity == nil || *pool.Status.Capacity != want {
 			return fmt.Errorf("its capacity is not %+v", want)
 		}

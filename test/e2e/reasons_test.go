@@ -227,8 +227,7 @@ func TestReasons(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			platform := framework.SharedPlatform(t)
-			s := scene{T: t, platform: platform, tenant: platform.Tenant(t), name: framework.Name(t), cidr: platform.CIDR(t)}
+			s := newScene(t)
 			claim, mend := row.arrange(s)
 			framework.Create(t, s.tenant, claim)
 			framework.WaitAllocated(t, s.tenant, claim, row.reason)

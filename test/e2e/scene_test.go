@@ -24,6 +24,13 @@ type scene struct {
 	cidr     ipamv1alpha1.CIDR
 }
 
+// newScene is a scene on the shared platform, with a tenant of its own.
+func newScene(t *testing.T) scene {
+	t.Helper()
+	platform := framework.SharedPlatform(t)
+	return scene{T: t, platform: platform, tenant: platform.Tenant(t), name: framework.Name(t), cidr: platform.CIDR(t)}
+}
+
 // class makes the class of the scene.
 func (s scene) class(options ...gen.ClassOption) *ipamv1alpha1.IPClass {
 	class := gen.Class(s.name, options...)

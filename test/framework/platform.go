@@ -53,6 +53,13 @@ func NewPlatform(t testing.TB) *Platform {
 	return p
 }
 
+// User returns another user, who has these cluster roles in the platform workspace
+// and no right elsewhere.
+func (p *Platform) User(t testing.TB, roles ...string) client.WithWatch {
+	t.Helper()
+	return user(t, p.Path, roles...)
+}
+
 // CIDR returns address space that no other test on this platform uses: a /16.
 func (p *Platform) CIDR(t testing.TB) ipamv1alpha1.CIDR {
 	t.Helper()

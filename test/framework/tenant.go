@@ -93,9 +93,15 @@ func (tn *Tenant) DeleteWorkspace(t testing.TB) {
 // nothing elsewhere.
 func (tn *Tenant) Owner(t testing.TB) client.WithWatch {
 	t.Helper()
-	owner, err := current(t).newClient(t.Context(), tn.Path, "cluster-admin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return owner
+	return tn.User(t, "cluster-admin")
 }
+
+// User returns another user, who has these cluster roles in the tenant's workspace
+// and no right elsewhere.
+func (tn *Tenant) User(t testing.TB, roles ...string) client.WithWatch {
+	t.Helper()
+	return user(t, tn.Path, roles...)
+}
+
+// Config returns the access of the tenant's user to the workspace.
+func (tn *Tenant) Config() *rest.Config { return workspaces.At(tn.access, tn.Path) }

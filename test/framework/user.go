@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/rest"
@@ -54,4 +55,14 @@ func (w *world) newClient(ctx context.Context, workspace string, roles ...string
 		return nil, err
 	}
 	return workspaces.NewClient(cfg)
+}
+
+// user returns a client of newClient.
+func user(t testing.TB, workspace string, roles ...string) client.WithWatch {
+	t.Helper()
+	c, err := current(t).newClient(t.Context(), workspace, roles...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
