@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +19,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 )
+
+// What a child does that is no op.
+const crashOpen, crashHold = "open", "hold"
 
 // crashEnv tells the child of TestCrash what to do: directory, op and point.
 const crashEnv = "ALLOCATOR_CRASH"
@@ -31,9 +35,12 @@ var crashOps = map[string]func(context.Context, *Allocator) error{
 		}
 		return err
 	},
-	"release":  func(ctx context.Context, a *Allocator) error { return a.Release(ctx, "c") },
-	"retain":   func(ctx context.Context, a *Allocator) error { _, _, err := a.Retain(ctx, "c"); return err },
-	"register": func(ctx context.Context, a *Allocator) error { _, err := a.Register(ctx, root("q", "10.2.0.0/24")); return err },
+	"release": func(ctx context.Context, a *Allocator) error { return a.Release(ctx, "c") },
+	"retain":  func(ctx context.Context, a *Allocator) error { _, _, err := a.Retain(ctx, "c"); return err },
+	"register": func(ctx context.Context, a *Allocator) error {
+		_, err := a.Register(ctx, root("q", "10.2.0.0/24"))
+		return err
+	},
 	"exclude": func(ctx context.Context, a *Allocator) error {
 		return a.Exclude(ctx, "p", []netip.Prefix{prefix("10.0.0.192/26")})
 	},
@@ -46,23 +53,23 @@ var crashOps = map[string]func(context.Context, *Allocator) error{
 		}
 		return err
 	},
-	"retire a child": func(ctx context.Context, a *Allocator) error { return a.Retire(ctx, "child") },
+	"retire a child":                      func(ctx context.Context, a *Allocator) error { return a.Retire(ctx, "child") },
 	"release the last of a draining pool": func(ctx context.Context, a *Allocator) error { return a.Release(ctx, "last") },
 }
 
 // crashPoints are where the process ends. Of those during the transaction nobody
 // can say how far it came.
 var crashPoints = map[string]struct {
-	arm             func(*hooks)
-	done, uncertain bool
+	arm         func(*hooks)
+	least, most int // how many transactions are in the ledger afterwards
 }{
 	"before": {arm: func(h *hooks) {
 		h.beforeCommit = func(SpaceID) error { os.Exit(crashed); return nil }
 	}},
-	"during, at once":        {arm: killIn(0), uncertain: true},
-	"during, after 300 µs":   {arm: killIn(300 * time.Microsecond), uncertain: true},
-	"during, after 1,500 µs": {arm: killIn(1500 * time.Microsecond), uncertain: true},
-	"after": {done: true, arm: func(h *hooks) {
+	"during, at once":        {arm: killIn(0), most: 1},
+	"during, after 300 µs":   {arm: killIn(300 * time.Microsecond), most: 1},
+	"during, after 1,500 µs": {arm: killIn(1500 * time.Microsecond), most: 1},
+	"after": {least: 1, most: 1, arm: func(h *hooks) {
 		h.afterCommit = func(SpaceID) error { os.Exit(crashed); return nil }
 	}},
 }
@@ -75,11 +82,15 @@ const crashed = 42
 func killIn(d time.Duration) func(*hooks) {
 	return func(h *hooks) {
 		h.beforeCommit = func(SpaceID) error {
-			time.AfterFunc(d, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+			killSelf(d)
 			return nil
 		}
 		h.afterCommit = func(SpaceID) error { select {} }
 	}
+}
+
+func killSelf(d time.Duration) {
+	time.AfterFunc(d, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
 }
 
 // The process ends before, during or after a transaction, and its etcd with it.
@@ -88,7 +99,7 @@ func killIn(d time.Duration) func(*hooks) {
 func TestCrash(t *testing.T) {
 	for name, op := range crashOps {
 		t.Run(name, func(t *testing.T) {
-			before, after := whole(t, op)
+			states := whole(t, op)
 			for point, at := range crashPoints {
 				t.Run(point, func(t *testing.T) {
 					t.Parallel()
@@ -97,18 +108,15 @@ func TestCrash(t *testing.T) {
 					crash(t, dir, name, point)
 
 					e := etcdtest.NewWith(t, embedetcd.Options{Dir: dir})
-					found := contents(t, e.Client())
-					if !maps.Equal(found, after) && (at.done || !maps.Equal(found, before)) {
-						t.Error("the ledger holds", found)
-					}
-					if !at.done && !at.uncertain && !maps.Equal(found, before) {
-						t.Error("the ledger holds more than before", found)
+					found := slices.IndexFunc(states, func(state contents) bool { return maps.Equal(state, read(t, e.Client(), 0)) })
+					if found < at.least || found > at.most {
+						t.Errorf("the ledger is in state %d: %v", found, read(t, e.Client(), 0))
 					}
 					l := reopen(t, e)
 					if err := op(t.Context(), l.Allocator); err != nil {
 						t.Error("again:", err)
 					}
-					l.holds(settledContents(after))
+					l.becomes(states[len(states)-1])
 					l.sameAsLedger()
 				})
 			}
@@ -116,22 +124,34 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestCrash_Child is what TestCrash runs in a process of its own.
+// TestCrash_Child is what the tests of crashes run in a process of its own.
 func TestCrash_Child(t *testing.T) {
 	told := strings.Split(os.Getenv(crashEnv), "\n")
 	if len(told) != 3 {
 		return
 	}
-	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: told[0]})
+	dir, op, point := told[0], told[1], told[2]
+	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if op == crashOpen {
+		d, _ := time.ParseDuration(point)
+		killSelf(d)
 	}
 	a, err := Open(t.Context(), server.Client(), Options{MaxTxnOps: server.MaxTxnOps()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	crashPoints[told[2]].arm(&a.hooks)
-	t.Fatalf("still there, after %v", crashOps[told[1]](t.Context(), a))
+	switch op {
+	case crashOpen:
+		select {}
+	case crashHold:
+		a.Wait(request("p", "waiter", 26))
+		os.Exit(crashed)
+	}
+	crashPoints[point].arm(&a.hooks)
+	t.Fatalf("still there, after %v", crashOps[op](t.Context(), a))
 }
 
 // crash has a child end at a point of an op.
@@ -174,32 +194,98 @@ func reopen(t *testing.T, e *etcdtest.Etcd) *ledger {
 	return l
 }
 
-// whole is what a ledger holds before an op and after it, if nothing happens.
-func whole(t *testing.T, op func(context.Context, *Allocator) error) (before, after map[string]string) {
+// contents are the keys of a ledger with their values.
+type contents map[string]string
+
+// whole are the states that a ledger goes through in an op, if nothing happens:
+// the first is how it was before.
+func whole(t *testing.T, op func(context.Context, *Allocator) error) []contents {
 	t.Helper()
-	l := prepare(t, t.TempDir())
-	before = contents(t, l.etcd.Client())
-	l.Allocator = l.open()
+	l := reopen(t, prepare(t, t.TempDir()).etcd)
+	before := l.watched.get()
 	if err := op(t.Context(), l.Allocator); err != nil {
 		t.Fatal(err)
 	}
-	return before, contents(t, l.etcd.Client())
+	for _, id := range l.drainedPools() {
+		l.waitFor(t, id, func(s *space) bool { return s.gone })
+	}
+	l.catchUp(t)
+	states := []contents{read(t, l.etcd.Client(), before)}
+	for revision := before + 1; revision <= l.watched.get(); revision++ {
+		if state := read(t, l.etcd.Client(), revision); !maps.Equal(state, states[len(states)-1]) {
+			states = append(states, state)
+		}
+	}
+	return states
+}
+
+// drainedPools are the pools that are draining and empty: they are about to go.
+func (l *ledger) drainedPools() []PoolID {
+	var drained []PoolID
+	for p := range l.Pools() {
+		if c, ok := l.Capacity(p.ID); ok && p.State == PoolDraining && c.Blocks == 0 {
+			drained = append(drained, p.ID)
+		}
+	}
+	return drained
+}
+
+// becomes waits until the ledger is in a state, for what is done by itself.
+func (l *ledger) becomes(want contents) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), 10*time.Second)
+	defer cancel()
+	var got contents
+	for got = read(l.t, l.etcd.Client(), 0); !maps.Equal(got, want) && ctx.Err() == nil; {
+		got = read(l.t, l.etcd.Client(), 0)
+	}
+	if !maps.Equal(got, want) {
+		l.t.Errorf("the ledger holds %v\nwant %v", got, want)
+	}
 }
 
 // volatile is what differs from one ledger to the next: times and counts.
 var volatile = regexp.MustCompile(`"at":"[^"]*"|"n":\d+`)
 
-// contents are the keys of a ledger with their values.
-func contents(t *testing.T, client *clientv3.Client) map[string]string {
+// read reads a ledger as of a revision; 0 is now.
+func read(t *testing.T, client *clientv3.Client, revision int64) contents {
 	t.Helper()
-	resp, err := client.Get(t.Context(), defaultPrefix+"/", clientv3.WithPrefix())
+	resp, err := client.Get(t.Context(), defaultPrefix+"/", clientv3.WithPrefix(), clientv3.WithRev(revision))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]string{}
+	all := contents{}
 	for _, kv := range resp.Kvs {
 		all[strings.TrimPrefix(string(kv.Key), defaultPrefix)] = volatile.ReplaceAllString(string(kv.Value), "")
 	}
 	delete(all, "/ledger")
+	delete(all, "/test") // of catchUp
 	return all
+}
+
+// The process ends while it makes a ledger: what is there is empty, and opens.
+func TestCrash_FirstOpen(t *testing.T) {
+	for _, d := range []time.Duration{0, 300 * time.Microsecond, 1500 * time.Microsecond} {
+		dir := t.TempDir()
+		crash(t, dir, crashOpen, d.String())
+		l := reopen(t, etcdtest.NewWith(t, embedetcd.Options{Dir: dir}))
+		if got := read(t, l.etcd.Client(), 0); len(got) > 0 {
+			t.Error("a new ledger holds", got)
+		}
+		l.pool("p", "10.0.0.0/24")
+		l.sameAsLedger()
+	}
+}
+
+// What is held for a claim that waits is gone with the process, and nothing of
+// it is in the ledger.
+func TestCrash_Hold(t *testing.T) {
+	dir := t.TempDir()
+	prepare(t, dir).etcd.Stop()
+	crash(t, dir, crashHold, "")
+	l := reopen(t, etcdtest.NewWith(t, embedetcd.Options{Dir: dir}))
+	l.sameAsLedger()
+	if got := l.bind(request("p", "other", 26)); got.Prefix != prefix("10.0.0.64/26") {
+		t.Error("the room that was held is not free:", got.Prefix)
+	}
 }
