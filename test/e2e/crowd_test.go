@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -39,7 +41,8 @@ func TestCrowd_OnOnePool(t *testing.T) {
 }
 
 // crowdOf has every tenant make its share of claims by a class, several at a time. The
-// group returned has ended when all of them are made.
+// group returned ends when all of them are made. A claim that cannot be made while a
+// server is away is made when it is back.
 func crowdOf(t *testing.T, class string, tenants ...*framework.Tenant) *errgroup.Group {
 	t.Helper()
 	group := &errgroup.Group{}
@@ -49,15 +52,26 @@ func crowdOf(t *testing.T, class string, tenants ...*framework.Tenant) *errgroup
 			share.SetLimit(8)
 			for i := range crowd / len(tenants) {
 				length := lengths[i%len(lengths)]
-				share.Go(func() error {
-					name := fmt.Sprintf("claim-%03d-of-%d", i, length)
-					return tenant.Create(t.Context(), gen.Claim(name, gen.OfClass(class), gen.Length(length)))
-				})
+				claim := gen.Claim(fmt.Sprintf("claim-%03d-of-%d", i, length), gen.OfClass(class), gen.Length(length))
+				share.Go(func() error { return insist(t.Context(), tenant, claim) })
 			}
 			return share.Wait()
 		})
 	}
 	return group
+}
+
+// insist creates an object, again and again until it is there.
+func insist(ctx context.Context, c client.Client, object client.Object) error {
+	var missing error
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, framework.Patience, true, func(ctx context.Context) (bool, error) {
+		missing = client.IgnoreAlreadyExists(c.Create(ctx, object))
+		return missing == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("create %s: %w; last seen: %w", object.GetName(), err, missing)
+	}
+	return nil
 }
 
 // boundBlocks waits until each tenant has so many claims and all of them are bound, and

@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// A controller that is killed in the middle of a crowd of claims and started again binds
+// every one of them, and none twice.
+func TestRestart_KilledInCrowd(t *testing.T) {
+	t.Parallel()
+	platform := framework.NewPlatform(t)
+	platform.StartController(t)
+	name, cidr := framework.Name(t), platform.CIDR(t)
+	pool := offer(t, platform, name, cidr)
+	tenants := []*framework.Tenant{platform.Tenant(t), platform.Tenant(t)}
+
+	come := crowdOf(t, name, tenants...)
+	waitSomeBound(t, crowd/10, tenants...)
+	platform.KillController(t)
+	platform.StartController(t)
+	if err := come.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	blocks := boundBlocks(t, crowd/2, tenants...)
+	disjointIn(t, cidr, blocks...)
+	waitHeld(t, platform, pool, size(blocks...))
+}
+
+// What is done while the controller is away is settled when it comes: before its first
+// start, after it was stopped in good order, and after it was killed.
+func TestRestart_SettlesWhatItMissed(t *testing.T) {
+	t.Parallel()
+	platform := framework.NewPlatform(t)
+	name, cidr := framework.Name(t), platform.CIDR(t)
+	pool := platformPool(name, cidr, name)
+	tenant := platform.Tenant(t)
+	claim := func(name string) *ipamv1alpha1.IPClaim {
+		claim := gen.Claim(name, gen.OfClass(pool.Name), gen.Length(28))
+		framework.Create(t, tenant, claim)
+		return claim
+	}
+	stays, goes := claim("stays"), claim("goes-0")
+	framework.Create(t, platform, gen.Class(name), pool)
+
+	for round, end := range []func(testing.TB){platform.StopController, platform.KillController, platform.StopController} {
+		platform.StartController(t)
+		framework.WaitBound(t, tenant, stays, goes)
+		waitHeld(t, platform, pool, size(blockOf(t, stays), blockOf(t, goes)))
+		disjointIn(t, cidr, boundBlocks(t, 2, tenant)...)
+
+		end(t)
+		framework.Delete(t, tenant, stays, goes, claim("unseen"))
+		stays, goes = claim("stays"), claim(fmt.Sprintf("goes-%d", round+1))
+	}
+}
+
+// kcp is restarted in the middle of a crowd of claims: the controller finds it again, and
+// nothing of what was done just before is lost. All other tests wait for this one.
+func TestRestart_OfKCP(t *testing.T) {
+	platform := framework.SharedPlatform(t)
+	name, cidr := framework.Name(t), platform.CIDR(t)
+	pool := offer(t, platform, name, cidr)
+	tenants := []*framework.Tenant{platform.Tenant(t), platform.Tenant(t)}
+	goes := claimAnew(t, tenants[0], name)
+
+	come := crowdOf(t, name, tenants...)
+	waitSomeBound(t, crowd/10, tenants...)
+	framework.Delete(t, tenants[0], goes)
+	framework.RestartKCP(t)
+	if err := come.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	waitUnrecorded(t, tenants[0], goes.Name)
+	blocks := boundBlocks(t, crowd/2, tenants...)
+	waitHeld(t, platform, pool, size(blocks...))
+	blocks = append(blocks, blockOf(t, claimAnew(t, tenants[1], name)))
+	disjointIn(t, cidr, blocks...)
+	waitHeld(t, platform, pool, size(blocks...))
+}
+
+// waitSomeBound waits until the tenants together have so many bound claims, with others
+// of the crowd still to come.
+func waitSomeBound(t *testing.T, want int, tenants ...*framework.Tenant) {
+	t.Helper()
+	bound := 0
+	framework.Eventually(t, fmt.Sprintf("%d bound claims", want), func(ctx context.Context) error {
+		bound = 0
+		for _, tenant := range tenants {
+			claims := &ipamv1alpha1.IPClaimList{}
+			if err := tenant.List(ctx, claims); err != nil {
+				return err
+			}
+			bound += countBound(claims)
+		}
+		if bound < want {
+			return fmt.Errorf("there are %d", bound)
+		}
+		return nil
+	})
+	if bound == crowd {
+		t.Errorf("all %d claims are bound: the crowd is over", bound)
+	}
+}
