@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// kind is a kind of claim, and how its answer looks.
+type kind struct {
+	options  []gen.ClaimOption
+	answered func(*ipamv1alpha1.IPClaim) bool
+}
+
+// Names of what furnish makes.
+const (
+	sharedClass = "shared" // backed by the platform's pool of that name
+	ownClass    = "own"    // backed by the pool of that name in each tenant
+	fullPool    = "full"   // in each tenant, with no room but the holder's
+	singlePool  = "single" // in each tenant, with room for one claim
+)
+
+var (
+	bySharedClass = kind{[]gen.ClaimOption{gen.OfClass(sharedClass), gen.Length(28)}, bound}
+	byOwnClass    = kind{[]gen.ClaimOption{gen.OfClass(ownClass), gen.Length(28)}, bound}
+	byOwnPool     = kind{[]gen.ClaimOption{gen.FromPool(ownClass), gen.Length(28)}, bound}
+	ofFullPool    = kind{[]gen.ClaimOption{gen.FromPool(fullPool), gen.Length(28)}, refused}
+	singleHeld    = kind{[]gen.ClaimOption{gen.FromPool(singlePool), gen.Length(28)}, bound}
+	singleWaiting = kind{singleHeld.options, refused}
+)
+
+func bound(claim *ipamv1alpha1.IPClaim) bool { return claim.Status.AllocatedCIDR != "" }
+
+func refused(claim *ipamv1alpha1.IPClaim) bool {
+	answer := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	return answer != nil && answer.Reason == string(ipamv1alpha1.ReasonPoolExhausted)
+}
+
+// furnish makes the classes and the pools of ipam's side. The bare one needs none.
+func (s *stage) furnish(ctx context.Context) error {
+	platform, err := workspaces.NewClient(workspaces.At(s.admin, "root:"+s.ipam.name))
+	if err != nil {
+		return err
+	}
+	for _, class := range []string{sharedClass, ownClass} {
+		if err := platform.Create(ctx, gen.Class(class)); err != nil {
+			return fmt.Errorf("create class %s: %w", class, err)
+		}
+	}
+	shared := gen.Pool(sharedClass, gen.CIDR("10.0.0.0/8"), gen.Backs(sharedClass), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+	if err := s.ipam.addPool(ctx, platform, shared, "0"); err != nil {
+		return err
+	}
+	for _, tenant := range s.ipam.tenants {
+		if err := s.furnishTenant(ctx, tenant); err != nil {
+			return fmt.Errorf("tenant %s: %w", tenant.path, err)
+		}
+	}
+	s.ipam.kept = 1
+	return eventually(ctx, "the pools to be ready", s.ipam.idle)
+}
+
+func (s *stage) furnishTenant(ctx context.Context, tenant *tenant) error {
+	for _, pool := range []struct {
+		*ipamv1alpha1.IPPool
+		allocated string
+	}{
+		{gen.Pool(ownClass, gen.CIDR("172.16.0.0/12"), gen.Backs(ownClass)), "0"},
+		{gen.Pool(fullPool, gen.CIDR("192.168.0.0/28")), "16"},
+		{gen.Pool(singlePool, gen.CIDR("192.168.1.0/28")), "0"},
+	} {
+		if err := s.ipam.addPool(ctx, tenant, pool.IPPool, pool.allocated); err != nil {
+			return err
+		}
+	}
+	_, err := tenant.claim(ctx, kind{ofFullPool.options, bound}, holder)
+	return err
+}
+
+func (s *side) addPool(ctx context.Context, c client.Client, pool *ipamv1alpha1.IPPool, allocated string) error {
+	if err := c.Create(ctx, pool); err != nil {
+		return fmt.Errorf("create pool %s: %w", pool.Name, err)
+	}
+	s.pools = append(s.pools, furnished{c, pool.Name, allocated})
+	return nil
+}

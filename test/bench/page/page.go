@@ -1,0 +1,60 @@
+// Package page writes what was measured into the page of measurements, whose prose
+// is written by hand around it.
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// Write puts text between the marks of a section of a Markdown file, in place of what
+// is there. The marks stay: <!-- name:begin --> and <!-- name:end -->, each on a line
+// of its own.
+func Write(file, section, text string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	begin, end := mark(section, "begin"), mark(section, "end")
+	head, rest, opened := bytes.Cut(data, begin)
+	_, tail, closed := bytes.Cut(rest, end)
+	if !opened || !closed {
+		return fmt.Errorf("write to %s: put the marks %q and %q where the tables shall stand", file, begin, end)
+	}
+	body := []byte("\n" + strings.TrimSpace(text) + "\n\n")
+	return os.WriteFile(file, bytes.Join([][]byte{head, begin, body, end, tail}, nil), 0o644)
+}
+
+func mark(section, side string) []byte {
+	return fmt.Appendf(nil, "<!-- %s:%s -->\n", section, side)
+}
+
+// Machine describes where the program runs: cores, memory (on Linux) and Go.
+func Machine() string {
+	parts := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
+	if memory, ok := memory(); ok {
+		parts = append(parts, fmt.Sprintf("%.0f GiB of memory", memory))
+	}
+	return strings.Join(append(parts, runtime.GOOS+"/"+runtime.GOARCH, runtime.Version()), ", ")
+}
+
+// memory is the size of the machine's memory in GiB, if the system tells.
+func memory() (float64, bool) {
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(data)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] != "MemTotal:" {
+			continue
+		}
+		kib, err := strconv.ParseFloat(fields[1], 64)
+		return kib / (1 << 20), err == nil
+	}
+	return 0, false
+}

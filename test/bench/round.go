@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// serial numbers the claims, so that no name is used twice.
+var serial atomic.Int64
+
+func newName() string { return fmt.Sprintf("claim-%d", serial.Add(1)) }
+
+// round is what one round has shown: how many answers there were, in a second too, how
+// many milliseconds they took, and how many of processor time each.
+type round struct {
+	answers, rate   float64
+	p50, p95, p99   float64
+	controller, kcp float64
+}
+
+// newRound sums up a round. It must have had an answer.
+func newRound(took []time.Duration, lasted time.Duration) (round, error) {
+	if len(took) == 0 {
+		return round{}, errors.New("a round has seen no answer: give it more --round-seconds")
+	}
+	slices.Sort(took)
+	at := func(q float64) float64 {
+		return float64(took[int(q*float64(len(took)-1)+0.5)]) / float64(time.Millisecond)
+	}
+	return round{
+		answers: float64(len(took)),
+		rate:    float64(len(took)) / lasted.Seconds(),
+		p50:     at(0.50), p95: at(0.95), p99: at(0.99),
+	}, nil
+}
+
+// spend notes what the answers of the round have cost.
+func (r *round) spend(before, after usage) {
+	each := func(before, after time.Duration) float64 {
+		return float64(after-before) / float64(time.Millisecond) / r.answers
+	}
+	r.controller = each(before.controller, after.controller)
+	r.kcp = each(before.kcp, after.kcp)
+}
+
+// crowd has clients claim side by side until the time is up, each its next claim when
+// the last is answered.
+func (s *side) crowd(ctx context.Context, k kind, clients int, during time.Duration) (round, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, during+patience, fmt.Errorf("not within %s", patience))
+	defer cancel()
+	took := make([][]time.Duration, clients)
+	began := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range clients {
+		group.Go(func() error {
+			for time.Since(began) < during {
+				one, err := s.tenants[i%len(s.tenants)].claim(ctx, k, newName())
+				if err != nil {
+					return err
+				}
+				took[i] = append(took[i], one)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return round{}, err
+	}
+	return newRound(slices.Concat(took...), time.Since(began))
+}
+
+// handover measures how long after the deletion of a claim the one that waits for its
+// block is bound.
+func (s *side) handover(ctx context.Context, during time.Duration) (round, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, during+patience, fmt.Errorf("not within %s", patience))
+	defer cancel()
+	t := s.tenants[0]
+	holding := newName()
+	if _, err := t.claim(ctx, singleHeld, holding); err != nil {
+		return round{}, err
+	}
+	var took []time.Duration
+	var lasted time.Duration
+	for began := time.Now(); time.Since(began) < during; {
+		next := newName()
+		if _, err := t.claim(ctx, singleWaiting, next); err != nil {
+			return round{}, err
+		}
+		one, err := t.hand(ctx, holding, next)
+		if err != nil {
+			return round{}, err
+		}
+		took = append(took, one)
+		lasted += one
+		holding = next
+	}
+	return newRound(took, lasted)
+}

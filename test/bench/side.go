@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework/local"
+)
+
+// patience is how long anything may take before the program gives up.
+const patience = 2 * time.Minute
+
+// holder is the claim that keeps a tenant's pool full for the whole run.
+const holder = "holder"
+
+// side is one of the controllers compared, and its tenants.
+type side struct {
+	name       string
+	program    string
+	flags      []string
+	controller *local.Controller
+	tenants    []*tenant
+	pools      []furnished
+	kept       int // records of a tenant that stay for the whole run
+}
+
+// furnished is a pool, and how much of it is allocated while no round is on.
+type furnished struct {
+	client.Reader
+	name      string
+	allocated string
+}
+
+// clean deletes the claims of a round, and waits until nothing of them is left, so
+// that no round pays for another.
+func (s *side) clean(ctx context.Context) error {
+	for _, tenant := range s.tenants {
+		if err := tenant.deleteClaims(ctx); err != nil {
+			return fmt.Errorf("clean %s: %w", tenant.path, err)
+		}
+	}
+	return eventually(ctx, "everything of the round to be gone", s.idle)
+}
+
+// idle returns an error while something is left of a round.
+func (s *side) idle(ctx context.Context) error {
+	for _, tenant := range s.tenants {
+		records := &ipamv1alpha1.IPAllocationList{}
+		if err := tenant.List(ctx, records); err != nil {
+			return err
+		}
+		if len(records.Items) != s.kept {
+			return fmt.Errorf("%s has %d IPAllocations; %d stay", tenant.path, len(records.Items), s.kept)
+		}
+	}
+	for _, pool := range s.pools {
+		if err := pool.idle(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f furnished) idle(ctx context.Context) error {
+	pool := &ipamv1alpha1.IPPool{}
+	if err := f.Get(ctx, client.ObjectKey{Name: f.name}, pool); err != nil {
+		return err
+	}
+	if pool.Status.Capacity == nil || pool.Status.Capacity.Allocated != f.allocated {
+		return fmt.Errorf("of pool %s not just %s addresses are allocated: %+v", f.name, f.allocated, pool.Status.Capacity)
+	}
+	return nil
+}
+
+// deleteClaims deletes all claims but the holder.
+func (t *tenant) deleteClaims(ctx context.Context) error {
+	claims := &ipamv1alpha1.IPClaimList{}
+	if err := t.List(ctx, claims); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for _, claim := range claims.Items {
+		if claim.Name != holder {
+			group.Go(func() error { return t.Delete(ctx, &claim) })
+		}
+	}
+	return group.Wait()
+}
+
+// eventually calls check until it returns nil.
+func eventually(ctx context.Context, what string, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var missing error
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		missing = check(ctx)
+		return missing == nil, nil
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("wait for %s: %w", what, err), missing)
+	}
+	return nil
+}
