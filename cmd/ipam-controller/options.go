@@ -26,6 +26,7 @@ type options struct {
 
 	leaderElect    bool
 	metricsAddress string
+	pprofAddress   string
 	probeAddress   string
 	workers        int
 	sweep          sweep.Options
@@ -58,6 +59,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.etcdTxnOps, "etcd-max-txn-ops", o.etcdTxnOps, "the external etcd's own --max-txn-ops: more of them let more claims share a transaction")
 	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "let one of several replicas work at a time; needs --etcd-servers")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "address of /metrics; 0 for none")
+	f.StringVar(&o.pprofAddress, "pprof-bind-address", o.pprofAddress, "address of /debug/pprof, which tells a lot about the process: a local one, while you look; empty for none")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", o.probeAddress, "address of /healthz and /readyz; 0 for none")
 	f.IntVar(&o.workers, "workers", o.workers, "how many claims are looked at side by side")
 	f.DurationVar(&o.sweep.Interval, "sweep-interval", o.sweep.Interval, "how often the ledger is searched for orphans: blocks whose claim is gone")

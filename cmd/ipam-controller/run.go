@@ -91,6 +91,7 @@ func serve(ctx context.Context, cfg *rest.Config, opts *options, c controllers.O
 		LeaderElectionNamespace: workspaces.ControllerNamespace,
 		Metrics:                 metricsserver.Options{BindAddress: opts.metricsAddress},
 		HealthProbeBindAddress:  opts.probeAddress,
+		PprofBindAddress:        opts.pprofAddress,
 		GracefulShutdownTimeout: &grace,
 		BaseContext:             func() context.Context { return log.IntoContext(context.Background(), log.FromContext(ctx)) },
 	}
