@@ -32,6 +32,13 @@ test: kcp ## Run every test: unit, model, and end to end on a real kcp
 e2e: kcp ## Run the end-to-end tests alone
 	@$(TOOL) gotestsum --format testname -- -count=1 -timeout 40m $(TEST_ARGS) ./test/e2e/...
 
+# Arguments of the benchmark: make bench BENCH_ARGS='--rounds 1'
+BENCH_ARGS ?= --out docs/benchmarks.md
+
+.PHONY: bench
+bench: kcp ## Measure claims through kcp beside a bare controller, into docs/benchmarks.md (12 minutes)
+	@go run ./test/bench $(BENCH_ARGS)
+
 .PHONY: lint
 lint: ## Run the linters
 	@$(TOOL) golangci-lint run ./...
