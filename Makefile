@@ -70,9 +70,9 @@ kcp: ## Build the kcp server of tools/kcp, once for each version of it
 		echo "building kcp into $$store: about 4 minutes, the first time only"; \
 		mkdir -p "$$store"; \
 		building=$$(mktemp -d "$$store/building.XXXXXX"); \
+		trap 'rm -rf "$$building"' EXIT; \
 		go -C tools/kcp build -trimpath -o "$$building/kcp" github.com/kcp-dev/kcp/cmd/kcp; \
 		mv -f "$$building/kcp" "$$store/kcp"; \
-		rmdir "$$building"; \
 	fi; \
 	mkdir -p $(BIN); \
 	ln -sfn "$$store/kcp" $(BIN)/kcp
