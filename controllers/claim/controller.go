@@ -63,9 +63,9 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 	}
 	return r, mcbuilder.ControllerManagedBy(mgr).
 		Named("claim").
-		WithLogConstructor(r.logger(mgr.GetLogger())).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			MaxConcurrentReconciles: opts.Workers,
+			LogConstructor:          r.logger(mgr.GetLogger()),
 			NewQueue: func(string, workqueue.TypedRateLimiter[mcreconcile.Request]) inbox.Queue {
 				return opts.Queue
 			},

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -89,6 +90,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	if patchErr := before.Patch(ctx, cl.GetClient(), claim); patchErr != nil {
 		err = errors.Join(err, patchErr)
 	}
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return reconcile.Result{}, nil // the claim goes with its namespace
+	}
 	if apierrors.IsConflict(err) || errors.Is(err, errUnseen) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
 	}
@@ -102,6 +106,9 @@ func (p *pass) reconcile(ctx context.Context) error {
 		p.ledger.Withdraw(allocator.ClaimID(p.claim.UID))
 		p.claim.Status.Phase = ipamv1alpha1.ClaimReleasing
 		return nil
+	}
+	if p.directory.Leaves(p.from.Cluster) {
+		return nil // the claim is about to be deleted, and nothing can be made beside it
 	}
 	record, err := p.record(ctx)
 	if err != nil {

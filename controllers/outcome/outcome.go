@@ -60,6 +60,14 @@ func Refuse(conditions *[]metav1.Condition, generation int64, r *Refusal) {
 	meta.RemoveStatusCondition(conditions, isNot)
 }
 
+// Retry sets the conditions of an object that has its block and keeps it, but of
+// which something else could not be done.
+func Retry(conditions *[]metav1.Condition, generation int64, r *Refusal) {
+	set := setter(conditions, generation)
+	set(ipamv1alpha1.ConditionReady, metav1.ConditionFalse, r.Reason, r.Message)
+	set(ipamv1alpha1.ConditionReconciling, metav1.ConditionTrue, r.Reason, r.Message)
+}
+
 // Ready sets the conditions of an object that gets no block: a class, which is
 // sound or was refused.
 func Ready(conditions *[]metav1.Condition, generation int64, r *Refusal) {

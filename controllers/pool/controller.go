@@ -53,14 +53,14 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 	}
 	return r, mcbuilder.ControllerManagedBy(mgr).
 		Named("pool").
-		WithLogConstructor(func(req *mcreconcile.Request) logr.Logger {
-			if req == nil {
-				return mgr.GetLogger()
-			}
-			return mgr.GetLogger().WithValues("cluster", r.directory.Ledger(req.ClusterName), "pool", req.Name)
-		}).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			MaxConcurrentReconciles: 16,
+			LogConstructor: func(req *mcreconcile.Request) logr.Logger {
+				if req == nil {
+					return mgr.GetLogger()
+				}
+				return mgr.GetLogger().WithValues("cluster", r.directory.Ledger(req.ClusterName), "pool", req.Name)
+			},
 			NewQueue: func(string, workqueue.TypedRateLimiter[mcreconcile.Request]) inbox.Queue {
 				return opts.Queue
 			},

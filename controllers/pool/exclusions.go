@@ -1,15 +1,12 @@
 package pool
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"math/big"
 	"net/netip"
 
 	"go4.org/netipx"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
@@ -84,14 +81,4 @@ func larger(a, b *big.Int) *big.Int {
 		return a
 	}
 	return b
-}
-
-// domainSpace is the space that pools of one address domain of one workspace
-// share; none without a domain.
-func domainSpace(cluster allocator.ClusterName, domain string) allocator.SpaceID {
-	if domain == "" {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(string(cluster) + "/" + domain))
-	return allocator.SpaceID("domain-" + hex.EncodeToString(sum[:16]))
 }

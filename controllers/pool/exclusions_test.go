@@ -45,15 +45,3 @@ func TestExcluded(t *testing.T) {
 		})
 	}
 }
-
-func TestDomainSpace(t *testing.T) {
-	if got := domainSpace("a", ""); got != "" {
-		t.Errorf("a pool without a domain is in the space %q", got)
-	}
-	if domainSpace("a", "x") == domainSpace("b", "x") {
-		t.Error("domains of two workspaces share a space")
-	}
-	if domainSpace("a", "x") == domainSpace("a", "y") {
-		t.Error("two domains share a space")
-	}
-}

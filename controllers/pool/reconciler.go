@@ -111,8 +111,8 @@ func (p *pass) reconcile(ctx context.Context) error {
 
 // enter makes the ledger's pool what the spec says.
 func (p *pass) enter(ctx context.Context) error {
-	if p.pool.Spec.Slices != nil {
-		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "spec.slices is not served by this version; leave it out"}
+	if field := unserved(p.pool.Spec); field != "" {
+		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: field + " is not served by this version; leave it out"}
 	}
 	entered, known := p.ledger.Pool(p.id)
 	if !known {
@@ -127,6 +127,18 @@ func (p *pass) enter(ctx context.Context) error {
 		return err
 	}
 	return p.ledger.Exclude(ctx, p.id, excluded)
+}
+
+// unserved names a field that would be a promise not kept; empty if there is none.
+func unserved(spec ipamv1alpha1.IPPoolSpec) string {
+	switch {
+	case spec.Slices != nil:
+		return "spec.slices"
+	case spec.MaxPerConsumer != "":
+		return "spec.maxPerConsumer"
+	default:
+		return ""
+	}
 }
 
 // place gives a new pool its CIDR: its own, or one carved from its parent.
@@ -151,13 +163,11 @@ func (p *pass) place(ctx context.Context) (allocator.Pool, error) {
 
 // entry is the pool as the ledger knows it.
 func (p *pass) entry(cidr netip.Prefix) allocator.Pool {
-	return allocator.Pool{
-		ID:      p.id,
-		Cluster: p.owner.Cluster,
-		Name:    p.pool.Name,
-		Space:   domainSpace(p.owner.Cluster, p.pool.Spec.AddressDomain),
-		CIDR:    cidr,
+	entry := allocator.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.pool.Name, CIDR: cidr}
+	if domain := p.pool.Spec.AddressDomain; domain != "" {
+		entry.Space = allocator.DomainSpace(p.owner.Cluster, domain)
 	}
+	return entry
 }
 
 // retire takes a deleted pool out of the ledger. While it is in use it stays.

@@ -76,6 +76,7 @@ func percent(c allocator.Capacity) float64 {
 func refused(pool *ipamv1alpha1.IPPool, refusal *outcome.Refusal) {
 	status := &pool.Status
 	if status.AllocatedCIDR != "" {
+		outcome.Retry(&status.Conditions, pool.Generation, refusal)
 		return
 	}
 	status.Phase = ipamv1alpha1.PoolPending

@@ -5,9 +5,12 @@ import (
 	"net/netip"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/resolve"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -53,8 +56,11 @@ func TestRefused_KeepsTheCIDROfAPoolThatHasOne(t *testing.T) {
 	pool := gen.Pool("p")
 	succeeded(pool, allocator.Pool{CIDR: netip.MustParsePrefix("10.0.0.0/24")}, capacity("256", "0", 24))
 	refused(pool, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "etcd is away"})
-	if pool.Status.Phase != ipamv1alpha1.PoolReady || pool.Status.AllocatedCIDR != "10.0.0.0/24" {
+	if pool.Status.Phase != ipamv1alpha1.PoolReady || pool.Status.AllocatedCIDR != "10.0.0.0/24" || !resolve.Ready(pool) {
 		t.Errorf("status = %+v", pool.Status)
+	}
+	if meta.IsStatusConditionTrue(pool.Status.Conditions, ipamv1alpha1.ConditionReady) {
+		t.Error("the failure does not show")
 	}
 }
 

@@ -41,6 +41,7 @@ type Controller struct {
 	oracle  Oracle
 	clock   clock.PassiveClock
 	queue   workqueue.TypedRateLimitingInterface[allocator.Holder]
+	backoff workqueue.TypedRateLimiter[allocator.Holder] // of hints that nobody can speak for
 	absence time.Duration
 
 	mu       sync.Mutex
@@ -82,12 +83,14 @@ func New(mgr manager.Manager, opts Options) (*Controller, error) {
 }
 
 func newController(opts Options) *Controller {
+	absence := cmp.Or(opts.Absence, 2*time.Second)
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[allocator.Holder](50*time.Millisecond, time.Minute)
 	c := &Controller{
 		ledger:   opts.Ledger,
 		oracle:   opts.Oracle,
 		clock:    opts.Clock,
-		absence:  cmp.Or(opts.Absence, 2*time.Second),
+		backoff:  workqueue.NewTypedItemExponentialFailureRateLimiter[allocator.Holder](absence, time.Minute),
+		absence:  absence,
 		queue:    workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[allocator.Holder]{Name: "release"}),
 		deleted:  map[allocator.ClaimID]deletion{},
 		absent:   map[allocator.ClusterName]time.Time{},

@@ -23,8 +23,9 @@ func (c *Controller) Reconcile(ctx context.Context, h allocator.Holder) (reconci
 		return reconcile.Result{}, err
 	}
 	if !settled {
-		return reconcile.Result{RequeueAfter: c.absence}, nil
+		return reconcile.Result{RequeueAfter: c.backoff.When(h)}, nil
 	}
+	c.backoff.Forget(h)
 	c.forget(h.Claim)
 	return reconcile.Result{}, nil
 }

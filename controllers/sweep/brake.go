@@ -12,20 +12,20 @@ import (
 // few is how many orphans a pass takes up in a pool of any size.
 const few = 10
 
-// settle takes up the orphans of a pool, or puts the brake on.
-func (s *Sweeper) settle(ctx context.Context, id allocator.PoolID, found *census) {
+// settle takes up the orphans of a pool, or puts the brake on, if it was not on already.
+func (s *Sweeper) settle(ctx context.Context, id allocator.PoolID, found *census, already bool) {
 	pool, ok := s.Ledger.Pool(id)
 	if !ok {
 		return // retired meanwhile
 	}
 	orphans.WithLabelValues(string(pool.Cluster), pool.Name).Set(float64(len(found.orphans)))
 	if len(found.orphans) > s.limit(found.blocks) && !s.World.Allowed(ctx, pool, s.Clock.Now()) {
-		s.brake(ctx, pool, len(found.orphans), found.blocks)
+		s.braked[id] = true
+		braked.WithLabelValues(string(pool.Cluster), pool.Name).Set(1)
+		if !already {
+			s.warn(ctx, pool, len(found.orphans), found.blocks)
+		}
 		return
-	}
-	if s.braked[id] {
-		delete(s.braked, id)
-		braked.DeleteLabelValues(string(pool.Cluster), pool.Name)
 	}
 	for _, h := range found.orphans {
 		s.Releases.Suspect(h)
@@ -37,13 +37,8 @@ func (s *Sweeper) limit(blocks int) int {
 	return min(s.MaxFrees, max(few, int(s.MaxShare*float64(blocks))))
 }
 
-// brake leaves the orphans of a pool alone, and says so once.
-func (s *Sweeper) brake(ctx context.Context, pool allocator.Pool, count, blocks int) {
-	braked.WithLabelValues(string(pool.Cluster), pool.Name).Set(1)
-	if s.braked[pool.ID] {
-		return
-	}
-	s.braked[pool.ID] = true
+// warn says that the orphans of a pool are left alone, and what to do.
+func (s *Sweeper) warn(ctx context.Context, pool allocator.Pool, count, blocks int) {
 	message := fmt.Sprintf("%d of %d blocks seem to have lost their claims, more than a sweep frees by itself; "+
 		"if that is right, annotate the pool with %s and a time until which it may", count, blocks, AnnotationAllow)
 	log.FromContext(ctx).Info("sweep braked", "cluster", pool.Cluster, "pool", pool.Name, "orphans", count, "blocks", blocks)

@@ -119,8 +119,12 @@ func (s *Sweeper) pass(ctx context.Context) error {
 	if err := s.each(ctx, func(b allocator.Block) { s.look(ctx, b, &found) }); err != nil {
 		return err
 	}
+	orphans.Reset()
+	braked.Reset()
+	before := s.braked
+	s.braked = map[allocator.PoolID]bool{}
 	for id, pool := range found.pools {
-		s.settle(ctx, id, pool)
+		s.settle(ctx, id, pool, before[id])
 	}
 	s.sightings = found.sightings
 	lastPass.SetToCurrentTime()
