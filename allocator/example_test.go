@@ -30,7 +30,7 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	etcd, err := embedetcd.Start(ctx, embedetcd.Options{Dir: dir})
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer ledger.Close()
+	defer func() { err = errors.Join(err, ledger.Close()) }()
 
 	pool, err := ledger.Register(ctx, allocator.Pool{
 		ID: "7d1c", Cluster: "root", Name: "office", CIDR: netip.MustParsePrefix("10.0.0.0/24"),

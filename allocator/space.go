@@ -87,6 +87,15 @@ func (s *space) touch(id PoolID) {
 	}
 }
 
+// touchAll touches the pools that a prefix overlaps.
+func (s *space) touchAll(prefix netip.Prefix) {
+	for _, p := range s.pools {
+		if p.CIDR.Overlaps(prefix) {
+			s.touch(p.ID)
+		}
+	}
+}
+
 func (s *space) pool(id PoolID) *pool {
 	for _, p := range s.pools {
 		if p.ID == id {
@@ -96,13 +105,10 @@ func (s *space) pool(id PoolID) *pool {
 	return nil
 }
 
-// take marks a prefix as held in every pool that it touches.
+// take marks a prefix as held in every pool that it overlaps.
 func (s *space) take(prefix netip.Prefix) {
 	for _, p := range s.pools {
-		if p.CIDR.Overlaps(prefix) {
-			p.index.Take(prefix)
-			s.touch(p.ID)
-		}
+		p.index.Take(prefix)
 	}
 }
 
@@ -115,10 +121,7 @@ func (s *space) put(prefix netip.Prefix) {
 // give undoes one take.
 func (s *space) give(prefix netip.Prefix) {
 	for _, p := range s.pools {
-		if p.CIDR.Overlaps(prefix) {
-			p.index.Put(prefix)
-			s.touch(p.ID)
-		}
+		p.index.Put(prefix)
 	}
 }
 
@@ -154,8 +157,9 @@ func (s *space) bound(id PoolID, prefix netip.Prefix, revision int64) {
 	s.own(id, prefix)
 }
 
-// own notes whose a block is, where that is not plain.
+// own notes a new block, and whose it is where that is not plain.
 func (s *space) own(id PoolID, prefix netip.Prefix) {
+	s.touchAll(prefix)
 	if s.owners != nil {
 		s.owners[prefix] = id
 	}
@@ -171,9 +175,15 @@ func (s *space) lacks(p *pool, prefix netip.Prefix) bool {
 // freed returns the prefix of a block that was removed at the revision.
 func (s *space) freed(prefix netip.Prefix, revision int64) {
 	if revision > s.known {
-		delete(s.owners, prefix)
-		s.put(prefix)
+		s.disown(prefix)
 	}
+}
+
+// disown returns the prefix of a block that is gone.
+func (s *space) disown(prefix netip.Prefix) {
+	delete(s.owners, prefix)
+	s.touchAll(prefix)
+	s.put(prefix)
 }
 
 // capacity counts what the ledger holds: a reservation is not an allocation.

@@ -205,8 +205,7 @@ func (s *space) apply(e entry, revision int64) {
 		s.evict(e.prefix)
 		s.note(e.prefix, e.Kv)
 	case e.kind == blockKey && !e.put():
-		delete(s.owners, e.prefix)
-		s.put(e.prefix)
+		s.disown(e.prefix)
 	case e.kind == headKey && e.put():
 		s.head = head{revision: revision, count: e.count}
 	case e.kind == headKey:

@@ -105,7 +105,7 @@ type core struct {
 func (c core) Enabled(level zapcore.Level) bool { return level >= zapcore.ErrorLevel }
 
 func (c core) With(fields []zapcore.Field) zapcore.Core {
-	return core{faults: c.faults, fields: append(c.fields[:len(c.fields):len(c.fields)], fields...)}
+	return core{faults: c.faults, fields: append(slices.Clip(c.fields), fields...)}
 }
 
 func (c core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
@@ -117,7 +117,7 @@ func (c core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore
 
 func (c core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	values := zapcore.NewMapObjectEncoder()
-	for _, field := range append(c.fields[:len(c.fields):len(c.fields)], fields...) {
+	for _, field := range append(slices.Clip(c.fields), fields...) {
 		field.AddTo(values)
 	}
 	attrs := make([]slog.Attr, 0, len(values.Fields))
