@@ -2,10 +2,10 @@
 // tests: a kcp, the platform workspace, two tenants, the controller, and a claim of
 // each tenant. What it makes is kept in .run/, and taken up by the next run.
 //
-//	run [--once]
+//	run [--once] [--dir folder]
 //
 // It stays up until Ctrl-C, and then stops what it has started. With --once it
-// stops as soon as the claims are bound.
+// stops as soon as the claims are bound. With --dir it keeps what it makes there.
 package main
 
 import (
@@ -23,13 +23,14 @@ import (
 
 func main() {
 	once := flag.Bool("once", false, "stop as soon as the claims are bound")
+	dir := flag.String("dir", "", "folder to keep everything in (default .run of the repository)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// Whoever asks twice wants out at once: the second signal ends the program, and the
 	// end of the program ends what it has started.
 	context.AfterFunc(ctx, stop)
 
-	r := &run{out: os.Stdout, began: time.Now(), once: *once}
+	r := &run{out: os.Stdout, began: time.Now(), once: *once, dir: *dir}
 	if err := r.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
 		os.Exit(1)
@@ -41,6 +42,7 @@ type run struct {
 	out   io.Writer
 	began time.Time
 	once  bool
+	dir   string // empty: .run of the repository
 
 	kcp        *local.KCP        // nil until it is made
 	controller *local.Controller // nil until it is made

@@ -18,11 +18,10 @@ var tenants = []string{"root:team-a", "root:team-b"}
 
 // run brings everything up, stays up until ctx ends, and takes it down again.
 func (r *run) run(ctx context.Context) error {
-	root, err := local.ModuleRoot()
+	dir, err := r.folder()
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(root, ".run")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -41,6 +40,15 @@ func (r *run) run(ctx context.Context) error {
 	}
 	r.say("stopping")
 	return errors.Join(err, r.down())
+}
+
+// folder is where everything is kept.
+func (r *run) folder() (string, error) {
+	if r.dir != "" {
+		return filepath.Abs(r.dir)
+	}
+	root, err := local.ModuleRoot()
+	return filepath.Join(root, ".run"), err
 }
 
 // up starts everything and has the tenants claim.
