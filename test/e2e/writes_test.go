@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// A claim costs two writes, one that creates its IPAllocation and one that patches its
+// status, made in one pass; the pass that its own change brings about writes nothing, and
+// neither does a controller that starts over it. The status of the pool is written
+// besides, fewer times than there are claims.
+func TestWrites_TwoPerClaim(t *testing.T) {
+	t.Parallel()
+	const claims = 40
+	platform := framework.NewPlatform(t)
+	platform.StartController(t)
+	name := framework.Name(t)
+	pool := offer(t, platform, name, platform.CIDR(t))
+	waitOffering(t, platform, name, 1)
+	tenant := platform.Tenant(t)
+	waitIdle(t, platform, 0)
+	waitHeld(t, platform, pool, size())
+	before := readMeters(t, platform)
+	writesOfPool := watchPool(t, platform, pool)
+
+	for i := range claims {
+		framework.Create(t, tenant, gen.Claim(fmt.Sprintf("claim-%d", i), gen.OfClass(name), gen.Length(28)))
+	}
+	blocks := boundBlocks(t, claims, tenant)
+	waitHeld(t, platform, pool, size(blocks...))
+	waitIdle(t, platform, claims)
+	ofPool := writesOfPool(pool.ResourceVersion)
+
+	spent := readMeters(t, platform).since(before)
+	if got := spent.writes; got[http.MethodPost+" 201"] != claims || got[http.MethodPatch+" 200"] != claims+ofPool {
+		t.Errorf("writes for %d claims: %v, %d of them the pool's", claims, got, ofPool)
+	}
+	// A conflict of a claim shows among the passes.
+	delete(spent.writes, http.MethodPatch+" 409")
+	if len(spent.writes) != 2 {
+		t.Errorf("writes for %d claims: %v; want creations and patches that succeed", claims, spent.writes)
+	}
+	if got := spent.passes["success"]; len(spent.passes) != 1 || got > 2*claims {
+		t.Errorf("passes for %d claims: %v; want two for each that succeed", claims, spent.passes)
+	}
+	if ofPool == 0 || ofPool >= claims {
+		t.Errorf("the pool was written %d times for %d claims", ofPool, claims)
+	}
+
+	platform.StopController(t)
+	platform.StartController(t)
+	waitIdle(t, platform, claims)
+	if again := readMeters(t, platform); len(again.writes) != 0 {
+		t.Errorf("a controller that starts and finds all done writes %v", again.writes)
+	}
+}
+
+// meters are figures that the controller gives of itself, those above zero.
+type meters struct {
+	writes map[string]int // requests that change something, by method and answer
+	passes map[string]int // of the claim controller, by result
+	busy   int            // what waits or is being worked on, in all controllers
+}
+
+func readMeters(t *testing.T, platform *framework.Platform) meters {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(platform.Metrics(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := meters{writes: map[string]int{}, passes: map[string]int{}}
+	for name, family := range families {
+		for _, metric := range family.Metric {
+			labels := map[string]string{}
+			for _, label := range metric.Label {
+				labels[label.GetName()] = label.GetValue()
+			}
+			value := int(metric.GetCounter().GetValue() + metric.GetGauge().GetValue())
+			switch {
+			case value == 0:
+			case name == "rest_client_requests_total" && labels["method"] != http.MethodGet:
+				m.writes[labels["method"]+" "+labels["code"]] += value
+			case name == "controller_runtime_reconcile_total" && labels["controller"] == "claim":
+				m.passes[labels["result"]] += value
+			case name == "workqueue_depth", name == "controller_runtime_active_workers":
+				m.busy += value
+			}
+		}
+	}
+	return m
+}
+
+// since returns what came on top of earlier meters.
+func (m meters) since(before meters) meters {
+	return meters{writes: minus(m.writes, before.writes), passes: minus(m.passes, before.passes), busy: m.busy}
+}
+
+func minus(now, before map[string]int) map[string]int {
+	rest := map[string]int{}
+	for key, value := range now {
+		if value != before[key] {
+			rest[key] = value - before[key]
+		}
+	}
+	return rest
+}
+
+// waitIdle waits until the controller has made so many passes over claims, and has
+// nothing left to do.
+func waitIdle(t *testing.T, platform *framework.Platform, passes int) {
+	t.Helper()
+	framework.Eventually(t, "the controller to be idle", func(context.Context) error {
+		if m := readMeters(t, platform); m.busy != 0 || m.passes["success"] < passes {
+			return fmt.Errorf("it is at %+v", m)
+		}
+		return nil
+	})
+}
+
+// watchPool watches a pool from now on. The function returned tells how often it was
+// written until it had a resource version.
+func watchPool(t *testing.T, platform *framework.Platform, pool *ipamv1alpha1.IPPool) func(resourceVersion string) int {
+	t.Helper()
+	watcher, err := platform.Watch(t.Context(), &ipamv1alpha1.IPPoolList{}, &client.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", pool.Name),
+		Raw:           &metav1.ListOptions{ResourceVersion: pool.ResourceVersion},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(watcher.Stop)
+	return func(resourceVersion string) int {
+		writes := 0
+		for event := range watcher.ResultChan() {
+			if event.Type != watch.Modified {
+				t.Fatalf("pool %s: %s", pool.Name, event.Type)
+			}
+			writes++
+			if event.Object.(*ipamv1alpha1.IPPool).ResourceVersion == resourceVersion {
+				return writes
+			}
+		}
+		t.Fatalf("the watch on pool %s has ended", pool.Name)
+		return 0
+	}
+}
