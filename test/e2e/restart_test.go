@@ -45,18 +45,22 @@ func TestRestart_SettlesWhatItMissed(t *testing.T) {
 		framework.Create(t, tenant, claim)
 		return claim
 	}
-	stays, goes := claim("stays"), claim("goes-0")
+	stays, goes := claim("stays"), claim("goes")
 	framework.Create(t, platform, gen.Class(name), pool)
-
-	for round, end := range []func(testing.TB){platform.StopController, platform.KillController, platform.StopController} {
+	settles := func() {
+		t.Helper()
 		platform.StartController(t)
 		framework.WaitBound(t, tenant, stays, goes)
 		waitHeld(t, platform, pool, size(blockOf(t, stays), blockOf(t, goes)))
 		disjointIn(t, cidr, boundBlocks(t, 2, tenant)...)
+	}
 
+	settles()
+	for round, end := range []func(testing.TB){platform.StopController, platform.KillController} {
 		end(t)
 		framework.Delete(t, tenant, stays, goes, claim("unseen"))
-		stays, goes = claim("stays"), claim(fmt.Sprintf("goes-%d", round+1))
+		stays, goes = claim("stays"), claim(fmt.Sprintf("comes-%d", round))
+		settles()
 	}
 }
 
