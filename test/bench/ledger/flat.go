@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"runtime"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// flat is a pool that fills up, and then a ledger that is opened with all that.
+func flat(ctx context.Context, opts *options, out io.Writer) error {
+	filling := newTable("blocks held", "callers", "µs a block", "raw µs a block", "÷ raw", "÷ raw, over that of the empty pool")
+	opening := newTable("blocks in the ledger", "open, s", "raw read of the same keys, s", "÷ raw", "bytes a block")
+	for _, f := range families {
+		if err := flatFamily(ctx, opts, f, filling, opening); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "### A pool that fills up\n\n%s\nRaw is measured at the same fill of the same etcd, whose own cost grows with its size.\n\n", filling)
+	fmt.Fprintf(out, "### Opening\n\n%s\nOf a ledger in an etcd that is up. The bytes are the live heap that the allocator adds.\n\n", opening)
+	return nil
+}
+
+func flatFamily(ctx context.Context, opts *options, f family, filling, opening *table) (err error) {
+	s, err := newStage(ctx, f)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	fills := slices.DeleteFunc([]int{0, 10_000, 100_000}, func(n int) bool { return n >= opts.blocks })
+	empty := map[int]float64{}
+	for _, fill := range append(fills, opts.blocks) {
+		if err := s.fill(ctx, fill); err != nil {
+			return err
+		}
+		for _, callers := range []int{1, 64} {
+			r, err := s.newRaw(ctx, fmt.Sprint("flat", fill, "-", callers))
+			if err != nil {
+				return err
+			}
+			c, err := s.play(ctx, opts, r, callers)
+			if err != nil {
+				return err
+			}
+			ratio := c.raw.over(c.bind)
+			if fill == 0 {
+				empty[callers] = ratio.quantile(0.5)
+			}
+			relative := ratio.each(func(x float64) float64 { return x / empty[callers] })
+			filling.row(count(fill)+" "+f.name, count(callers), c.bind.each(microseconds).write("%.1f"), c.raw.each(microseconds).write("%.1f"),
+				ratio.write("%.2f"), relative.write("%.2f"))
+		}
+	}
+	return s.reopen(ctx, opts, opening)
+}
+
+// reopen measures an allocator that opens, beside a plain read of what it reads.
+func (s *stage) reopen(ctx context.Context, opts *options, t *table) error {
+	held, _ := s.Capacity("pool")
+	var opened, read, bytes figures
+	for range min(opts.rounds, 3) {
+		if err := s.Close(); err != nil {
+			return err
+		}
+		s.Allocator = nil
+		before := heap()
+		began := time.Now()
+		if err := s.open(ctx); err != nil {
+			return err
+		}
+		opened = append(opened, time.Since(began).Seconds())
+		bytes = append(bytes, float64(heap()-before)/float64(held.Blocks))
+		began = time.Now()
+		if err := s.readAll(ctx); err != nil {
+			return err
+		}
+		read = append(read, time.Since(began).Seconds())
+	}
+	t.row(count(held.Blocks)+" "+s.family.name, opened.write("%.2f"), read.write("%.2f"), opened.over(read).write("%.2f"), bytes.write("%.0f"))
+	return nil
+}
+
+// readAll reads the keys that opening reads, in pages of the same size.
+func (s *stage) readAll(ctx context.Context) error {
+	from, end := "/ipam/v1/spaces/", clientv3.GetPrefixRangeEnd("/ipam/v1/spaces/")
+	for {
+		resp, err := s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(10_000))
+		if err != nil || !resp.More {
+			return err
+		}
+		from = string(resp.Kvs[len(resp.Kvs)-1].Key) + "\x00"
+	}
+}
+
+// heap is the number of bytes in live objects.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // what the first one's finalizers let go
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// manyPools is one caller who asks many pools in turn.
+func manyPools(ctx context.Context, opts *options, out io.Writer) (err error) {
+	s, err := newStage(ctx, families[0])
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	r, err := s.newRaw(ctx, "pools")
+	if err != nil {
+		return err
+	}
+	t := newTable("pools", "µs a block", "raw µs a block", "÷ raw", "÷ raw, over that of one pool")
+	registered, one := 0, 0.0
+	for _, pools := range []int{1, 100, 10_000} {
+		for ; registered < pools; registered++ {
+			window := netip.PrefixFrom(netip.AddrFrom4([4]byte{11 + byte(registered>>12), byte(registered >> 4), byte(registered << 4), 0}), 20)
+			if err := s.register(ctx, poolID(registered), window); err != nil {
+				return err
+			}
+		}
+		bound, raws, err := s.inTurn(ctx, opts, r, pools)
+		if err != nil {
+			return err
+		}
+		ratio := raws.over(bound)
+		if pools == 1 {
+			one = ratio.quantile(0.5)
+		}
+		t.row(count(pools), bound.each(microseconds).write("%.0f"), raws.each(microseconds).write("%.0f"), ratio.write("%.2f"),
+			ratio.each(func(x float64) float64 { return x / one }).write("%.2f"))
+	}
+	fmt.Fprintf(out, "### Many pools\n\n%s\nOne caller who asks all pools in turn; raw is one transaction of one block.\n\n", t)
+	return nil
+}
+
+func poolID(n int) allocator.PoolID { return allocator.PoolID(fmt.Sprintf("pool-%05d", n)) }
+
+// inTurn measures binds of pools in turn, and raw transactions.
+func (s *stage) inTurn(ctx context.Context, opts *options, r *raw, pools int) (bound, raws figures, err error) {
+	next := 0
+	for range opts.rounds {
+		b, err := during(opts.round(), 1, func() error {
+			next++
+			return s.bind(ctx, poolID(next%pools))
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		w, err := during(opts.round(), 1, func() error { return r.commit(ctx, 1) })
+		if err != nil {
+			return nil, nil, err
+		}
+		bound, raws = append(bound, b), append(raws, w)
+	}
+	return bound, raws, nil
+}

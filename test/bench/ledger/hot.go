@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// contest is the allocator and raw transactions in turn.
+type contest struct {
+	bind, raw figures // blocks a second
+	group     figures // binds a transaction
+}
+
+// play measures binds of one pool by some callers, and then raw transactions of
+// the grouping that came of it, one after the other as the pool's worker sends
+// them.
+func (s *stage) play(ctx context.Context, opts *options, r *raw, callers int) (contest, error) {
+	var c contest
+	for range opts.rounds {
+		before, _, err := s.groups()
+		if err != nil {
+			return c, err
+		}
+		bound, err := during(opts.round(), callers, func() error { return s.bind(ctx, "pool") })
+		if err != nil {
+			return c, err
+		}
+		after, _, err := s.groups()
+		if err != nil {
+			return c, err
+		}
+		size := max(1, math.Round(bound*opts.roundSeconds/(after-before)))
+		groups, err := during(opts.round(), 1, func() error { return r.commit(ctx, int(size)) })
+		if err != nil {
+			return c, err
+		}
+		c.bind, c.raw, c.group = append(c.bind, bound), append(c.raw, groups*size), append(c.group, size)
+	}
+	return c, nil
+}
+
+// hot is one pool that everybody asks, from empty.
+func hot(ctx context.Context, opts *options, out io.Writer) (err error) {
+	s, err := newStage(ctx, families[0])
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	t := newTable("callers", "blocks/s", "raw blocks/s", "blocks a transaction", "rate ÷ raw", "µs a block ÷ raw")
+	for _, callers := range []int{1, 8, 64, 256} {
+		r, err := s.newRaw(ctx, fmt.Sprint("hot", callers))
+		if err != nil {
+			return err
+		}
+		c, err := s.play(ctx, opts, r, callers)
+		if err != nil {
+			return err
+		}
+		t.row(count(callers), c.bind.write("%.0f"), c.raw.write("%.0f"), c.group.write("%.0f"),
+			c.bind.over(c.raw).write("%.2f"), c.raw.over(c.bind).write("%.2f"))
+	}
+	fmt.Fprintf(out, "### One hot pool\n\n%s\nRaw is etcd transactions of the same keys, values and comparisons, as many blocks in each as the allocator had in the round before, one in flight.\n\n", t)
+	return nil
+}

@@ -1,0 +1,114 @@
+// Command ledger measures the allocator alone: what it costs beside raw etcd
+// transactions of the same content and grouping, beside another library on the
+// same etcd, when pools are full and many, when it opens, in a storm, and what
+// the index costs by itself. Everything is measured in short rounds that take
+// turns with their baseline, so that what the machine does besides falls on both.
+//
+//	ledger [--rounds 7] [--round-seconds 0.5] [--blocks 1000000] [--only hot,peer] [--out docs/benchmarks.md]
+//
+// Progress goes to stderr, the tables to the page, or to stdout without --out.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kcp-ipam/ipam/test/bench/page"
+)
+
+// section is the part of the page that this program writes.
+const section = "ledger"
+
+// options are the flags of the program.
+type options struct {
+	rounds       int
+	roundSeconds float64
+	blocks       int
+	only         []string
+	out          string
+	date         string
+}
+
+func (o *options) round() time.Duration {
+	return time.Duration(o.roundSeconds * float64(time.Second))
+}
+
+// chapters are the parts of the report, in their order.
+var chapters = []struct {
+	name  string
+	write func(context.Context, *options, io.Writer) error
+}{
+	{"hot", hot},
+	{"peer", peer},
+	{"flat", flat},
+	{"pools", manyPools},
+	{"fair", fair},
+	{"index", indexAlone},
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "ledger:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out, progress io.Writer) error {
+	opts, err := parse(args)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "`go run ./test/bench/ledger %s`", strings.Join(args, " "))
+	if opts.date != "" {
+		fmt.Fprintf(&text, ", %s", opts.date)
+	}
+	fmt.Fprintf(&text, "\n\n%s; etcd with fsync, 2,048 operations a transaction. Medians of %d rounds of %g s, quartiles in brackets; ratios are of neighbouring rounds.\n\n",
+		page.Machine(), opts.rounds, opts.roundSeconds)
+	began := time.Now()
+	for _, c := range chapters {
+		if len(opts.only) > 0 && !slices.Contains(opts.only, c.name) {
+			continue
+		}
+		fmt.Fprintf(progress, "%6.1fs  %s\n", time.Since(began).Seconds(), c.name)
+		if err := c.write(ctx, opts, &text); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	fmt.Fprintf(progress, "%6.1fs  done\n", time.Since(began).Seconds())
+	if opts.out == "" {
+		_, err := io.WriteString(out, text.String())
+		return err
+	}
+	return page.Write(opts.out, section, text.String())
+}
+
+func parse(args []string) (*options, error) {
+	opts := &options{}
+	f := pflag.NewFlagSet("ledger", pflag.ContinueOnError)
+	f.IntVar(&opts.rounds, "rounds", 7, "how many times everything is measured")
+	f.Float64Var(&opts.roundSeconds, "round-seconds", 0.5, "how long each measurement lasts")
+	f.IntVar(&opts.blocks, "blocks", 1_000_000, "how many blocks the fullest pool holds")
+	f.StringSliceVar(&opts.only, "only", nil, "the chapters to measure; empty: all")
+	f.StringVar(&opts.out, "out", "", "the page to write the tables to; empty: stdout")
+	f.StringVar(&opts.date, "date", "", "a date to be written beside the tables")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if opts.rounds < 1 || opts.roundSeconds <= 0 || opts.blocks < 1 {
+		return nil, errors.New("give --rounds and --blocks at least 1, and --round-seconds more than 0")
+	}
+	return opts, nil
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// raw writes transactions of the same operations and sizes as those of the
+// allocator, below a prefix that the allocator does not watch. One at a time
+// uses it.
+type raw struct {
+	*stage
+	name     string
+	pattern  pattern
+	revision int64 // of the head
+	blocks   uint64
+}
+
+// pattern is what the allocator has written for a block.
+type pattern struct {
+	claim               string
+	block, claims, head string // values
+}
+
+// newRaw learns from a block that it has the allocator bind.
+func (s *stage) newRaw(ctx context.Context, name string) (*raw, error) {
+	req := s.request("pool")
+	b, err := s.Bind(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	p := pattern{claim: string(req.Holder.Claim)}
+	for key, value := range map[string]*string{
+		"/ipam/v1/spaces/pool/blocks/" + written(b.Prefix): &p.block,
+		"/ipam/v1/claims/" + p.claim:                       &p.claims,
+		"/ipam/v1/spaces/pool/head":                        &p.head,
+	} {
+		resp, err := s.client.Get(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if len(resp.Kvs) != 1 {
+			return nil, fmt.Errorf("the ledger has no key %s: follow the allocator in how keys are written", key)
+		}
+		*value = string(resp.Kvs[0].Value)
+	}
+	return &raw{stage: s, name: "/raw/v1/spaces/" + name, pattern: p}, s.Release(ctx, allocator.ClaimID(p.claim))
+}
+
+// commit binds a group in one transaction.
+func (r *raw) commit(ctx context.Context, group int) error {
+	head := r.name + "/head"
+	ifs := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(head), "=", r.revision)}
+	els := []clientv3.Op{clientv3.OpGet(head)}
+	var then []clientv3.Op
+	for range group {
+		claim := uid(1<<62 + r.claims.Add(1))
+		key := "/raw/v1/claims/" + claim
+		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(key), "=", 0))
+		els = append(els, clientv3.OpGet(key))
+		then = append(then,
+			clientv3.OpPut(r.name+"/blocks/"+r.next(), strings.Replace(r.pattern.block, r.pattern.claim, claim, 1)),
+			clientv3.OpPut(key, r.pattern.claims))
+	}
+	then = append(then, clientv3.OpPut(head, r.pattern.head))
+	resp, err := r.client.Txn(ctx).If(ifs...).Then(then...).Else(els...).Commit()
+	if err == nil && !resp.Succeeded {
+		err = errors.New("a raw transaction has failed its comparisons")
+	}
+	if err == nil {
+		r.revision = resp.Header.Revision
+	}
+	return err
+}
+
+// next is the next block's part of the key.
+func (r *raw) next() string {
+	r.blocks++
+	f := r.family
+	addr := f.window.Addr().AsSlice()
+	wide := make([]byte, 8)
+	binary.BigEndian.PutUint64(wide, r.blocks)
+	if f.length == 32 {
+		copy(addr[1:], wide[5:])
+	} else {
+		copy(addr[4:8], wide[4:])
+	}
+	a, _ := netip.AddrFromSlice(bytes.Clone(addr))
+	return written(netip.PrefixFrom(a, f.length))
+}
+
+// written is a prefix as it is in keys.
+func written(p netip.Prefix) string {
+	if !p.Addr().Is4() {
+		return fmt.Sprintf("%s-%03d", p.Addr().StringExpanded(), p.Bits())
+	}
+	o := p.Addr().As4()
+	return fmt.Sprintf("%03d.%03d.%03d.%03d-%02d", o[0], o[1], o[2], o[3], p.Bits())
+}

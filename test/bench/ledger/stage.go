@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+)
+
+const maxTxnOps = 2048
+
+// stage is an etcd, an allocator on it, and a pool to begin with.
+type stage struct {
+	*allocator.Allocator
+	client   *clientv3.Client
+	registry *prometheus.Registry
+	claims   atomic.Uint64
+	family   family
+	close    func() error
+}
+
+// family is a pool to fill, and the length of the blocks to fill it with.
+type family struct {
+	name   string
+	window netip.Prefix
+	length int
+}
+
+var families = []family{
+	{"hosts of a /8", netip.MustParsePrefix("10.0.0.0/8"), 32},
+	{"/64s of a /32", netip.MustParsePrefix("2001:db8::/32"), 64},
+}
+
+// newStage starts an etcd in this process, as the controller does by default.
+func newStage(ctx context.Context, f family) (*stage, error) {
+	dir, err := os.MkdirTemp("", "ledger-bench-")
+	if err != nil {
+		return nil, err
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	server, err := embedetcd.Start(ctx, embedetcd.Options{Dir: dir, MaxTxnOps: maxTxnOps, Logger: quiet})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	s, err := newStageOn(ctx, server.Client(), f)
+	if err != nil {
+		return nil, errors.Join(err, server.Close(), os.RemoveAll(dir))
+	}
+	s.close = func() error { return errors.Join(s.Close(), server.Close(), os.RemoveAll(dir)) }
+	return s, nil
+}
+
+// newStageOn uses an etcd that is there.
+func newStageOn(ctx context.Context, client *clientv3.Client, f family) (*stage, error) {
+	s := &stage{client: client, family: f}
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	s.close = s.Close
+	return s, s.register(ctx, "pool", f.window)
+}
+
+// open opens an allocator, the first or another.
+func (s *stage) open(ctx context.Context) (err error) {
+	s.registry = prometheus.NewRegistry()
+	s.Allocator, err = allocator.Open(ctx, s.client, allocator.Options{MaxTxnOps: maxTxnOps, Registerer: s.registry})
+	return err
+}
+
+func (s *stage) register(ctx context.Context, id allocator.PoolID, window netip.Prefix) error {
+	_, err := s.Register(ctx, allocator.Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: window})
+	return err
+}
+
+// request is one of a new claim, whose ID is a UID like those of Kubernetes.
+func (s *stage) request(pool allocator.PoolID) allocator.Request {
+	uid := uid(s.claims.Add(1))
+	return allocator.Request{Pool: pool, Length: s.family.length, Class: "standard", Holder: allocator.Holder{
+		Claim: allocator.ClaimID(uid), Cluster: "2x7tq0fqzmdbp3kl", Namespace: "default", Name: uid[:8],
+	}}
+}
+
+// uid spreads numbers over all UIDs, as chance would.
+func uid(n uint64) string {
+	n = (n ^ n>>31) * 0x9E3779B97F4A7C15
+	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", n>>32, n>>16&0xffff, n>>4&0xfff, n&0xfff, n*0xC2B2AE3D27D4EB4F>>16)
+}
+
+func (s *stage) bind(ctx context.Context, pool allocator.PoolID) error {
+	_, err := s.Bind(ctx, s.request(pool))
+	return err
+}
+
+// fill binds until the pool holds so many blocks.
+func (s *stage) fill(ctx context.Context, blocks int) error {
+	held, _ := s.Capacity("pool")
+	_, err := spread(blocks-held.Blocks, maxTxnOps, func() error { return s.bind(ctx, "pool") })
+	return err
+}
+
+// groups counts the transactions that the allocator has made.
+func (s *stage) groups() (transactions, seconds float64, err error) {
+	families, err := s.registry.Gather()
+	for _, f := range families {
+		if f.GetName() == "ipam_ledger_transaction_seconds" {
+			h := f.GetMetric()[0].GetHistogram()
+			return float64(h.GetSampleCount()), h.GetSampleSum(), err
+		}
+	}
+	return 0, 0, errors.Join(err, errors.New("the allocator does not count its transactions"))
+}
+
+// spread runs f n times from some callers and returns how often a second.
+func spread(n, callers int, f func() error) (rate float64, err error) {
+	var left atomic.Int64
+	left.Store(int64(n))
+	return measure(callers, func() (bool, error) {
+		if left.Add(-1) < 0 {
+			return false, nil
+		}
+		return true, f()
+	})
+}
+
+// during runs f from some callers for a while and returns how often a second.
+func during(d time.Duration, callers int, f func() error) (rate float64, err error) {
+	end := time.Now().Add(d)
+	return measure(callers, func() (bool, error) {
+		return time.Now().Before(end), f()
+	})
+}
+
+// measure has callers take steps until they are told to end.
+func measure(callers int, step func() (more bool, err error)) (rate float64, err error) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var steps atomic.Int64
+	began := time.Now()
+	for range callers {
+		wg.Go(func() {
+			for {
+				more, failed := step()
+				if failed != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					err = errors.Join(err, failed)
+					return
+				}
+				if !more {
+					return
+				}
+				steps.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	return float64(steps.Load()) / time.Since(began).Seconds(), err
+}
