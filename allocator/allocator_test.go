@@ -157,10 +157,10 @@ func (l *ledger) swap(change func(*hooks)) {
 	change(&l.hooks)
 }
 
-// waitQueued waits until n requests are queued for a pool.
-func (l *ledger) waitQueued(id PoolID, n int) {
+// waitQueued waits until n requests are queued for pool p.
+func (l *ledger) waitQueued(n int) {
 	l.t.Helper()
-	l.waitFor(l.t, id, func(s *space) bool { return s.queue.size >= n })
+	l.waitFor(l.t, "p", func(s *space) bool { return s.queue.size >= n })
 }
 
 // waitIdle waits until the worker of a pool has nothing left to do, not even to

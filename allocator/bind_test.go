@@ -164,7 +164,7 @@ func TestBind_Cancelled(t *testing.T) {
 	go bind(sent, "sent")
 	<-inFlight
 	go bind(queued, "queued")
-	l.waitQueued("p", 1)
+	l.waitQueued(1)
 	cancelSent()
 	cancelQueued()
 	for range 2 {
@@ -196,7 +196,7 @@ func TestBind_FullQueueRefuses(t *testing.T) {
 	go bind("sent")
 	<-inFlight
 	go bind("queued")
-	l.waitQueued("p", 1)
+	l.waitQueued(1)
 	if _, err := l.Bind(t.Context(), request("p", "too many", 26)); !errors.Is(err, ErrBusy) {
 		t.Error(err)
 	}

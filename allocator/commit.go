@@ -97,9 +97,9 @@ func (s *space) commit(g *group) (conflict bool) {
 		s.alloc.shrink(g)
 		s.pending = &pending{group: g}
 	case refused(err) || tooLarge(err):
-		s.pending = &pending{group: g, answer: unavailable(err)}
+		s.pending = &pending{group: g, answer: s.alloc.unavailable(err)}
 	case is(err, rpctypes.ErrNoSpace):
-		s.pending = &pending{group: g, fence: s.fence(g), answer: unavailable(err)}
+		s.pending = &pending{group: g, fence: s.fence(g), answer: s.alloc.unavailable(err)}
 	default:
 		s.alloc.options.Logger.Warn("outcome of a transaction is unknown", "space", s.id, "error", err)
 		s.pending = &pending{group: g, fence: s.fence(g)}
@@ -217,7 +217,7 @@ func (s *space) raise(p *pending) error {
 	}
 	resp, err := txn.Commit()
 	if err != nil {
-		return unavailable(err)
+		return s.alloc.unavailable(err)
 	}
 	current := results(resp.Responses).found(0)
 	switch {

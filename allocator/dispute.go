@@ -179,7 +179,7 @@ func (o *concession) weigh(ctx context.Context, a *Allocator, r record) error {
 	rest := r
 	rest.holdings = slices.Delete(slices.Clone(r.holdings), r.of(o.block.Holder.Claim), r.of(o.block.Holder.Claim)+1)
 	o.frees = len(rest.holdings) == 0
-	o.seen = append(near, r)
+	o.seen = append(slices.Clone(near), r)
 	if !o.frees {
 		rest.disputed = len(rest.holdings) > 1 || len(near) > 0
 		o.next = append(o.next, rest)

@@ -71,7 +71,7 @@ func (a *Allocator) page(ctx context.Context, from, end string, revision, limit 
 	defer cancel()
 	resp, err := a.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithRev(revision), clientv3.WithLimit(limit))
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, a.unavailable(err)
 	}
 	if revision > 0 {
 		resp.Header.Revision = revision

@@ -21,7 +21,7 @@ func (a *Allocator) follow() {
 		if a.ctx.Err() != nil {
 			return
 		}
-		a.health.setWatch(fmt.Errorf("watch the ledger: %w", unavailable(err)))
+		a.health.setWatch(fmt.Errorf("watch the ledger: %w", a.unavailable(err)))
 		a.options.Logger.Warn("the watch on the ledger was cut off", "error", err)
 		select {
 		case <-time.After(retryWatch):

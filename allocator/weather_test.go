@@ -195,7 +195,7 @@ func TestGroups_ShrinkToWhatEtcdTakes(t *testing.T) {
 	for i := range 60 {
 		wg.Go(func() { bind(i + 1) })
 	}
-	l.waitQueued("p", 60)
+	l.waitQueued(60)
 	goOn()
 	wg.Wait()
 	if limit := l.limit.Load(); limit > 8 {
@@ -291,7 +291,7 @@ func TestClosed(t *testing.T) {
 	go bind("sent", sent)
 	<-inFlight
 	go bind("queued", queued)
-	l.waitQueued("p", 1)
+	l.waitQueued(1)
 	closed := make(chan error, 1)
 	go func() { closed <- l.Close() }()
 	<-l.ctx.Done()

@@ -1,0 +1,86 @@
+package allocator
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+func wantUnavailable(t *testing.T, err error, words string) {
+	t.Helper()
+	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), words) {
+		t.Errorf("error does not say %q: %v", words, err)
+	}
+}
+
+// What etcd's client reports as a deadline is said to be what it is.
+func TestOpen_NoConnection(t *testing.T) {
+	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	go func() {
+		for conn, err := silent.Accept(); err == nil; conn, err = silent.Accept() {
+			_, _ = conn.Write([]byte("this is no etcd\n"))
+			_ = conn.Close()
+		}
+	}()
+	gone, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = gone.Close()
+	for words, config := range map[string]clientv3.Config{
+		"TLS with etcd fails":         {Endpoints: []string{silent.Addr().String()}, TLS: &tls.Config{}},
+		"etcd cannot be reached":      {Endpoints: []string{gone.Addr().String()}},
+		"ledger is unavailable: etcd": {Endpoints: []string{gone.Addr().String(), "127.0.0.1:1"}},
+	} {
+		config.Logger = zap.NewNop()
+		client, err := clientv3.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := realHooks()
+		h.timeout = 300 * time.Millisecond
+		_, err = open(t.Context(), client, Options{}, h)
+		wantUnavailable(t, err, words)
+		_ = client.Close()
+	}
+}
+
+func TestCredentialsRefused(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.bind(request("p", "c", 26))
+	auth := l.etcd.Client().Auth
+	if _, err := auth.UserAdd(t.Context(), "root", "secret"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auth.UserGrantRole(t.Context(), "root", "root"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auth.AuthEnable(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const words = "etcd refused the credentials"
+	_, err := l.Bind(t.Context(), request("p", "d", 26))
+	wantUnavailable(t, err, words)
+	wantUnavailable(t, l.Release(t.Context(), "c"), words)
+	_, _, err = l.Lookup(t.Context(), "c")
+	wantUnavailable(t, err, words)
+	_, err = Open(t.Context(), l.etcd.Client(), Options{})
+	wantUnavailable(t, err, words)
+	if l.Healthy() == nil {
+		t.Error("healthy without credentials")
+	}
+	if c, _ := l.Capacity("p"); c.Blocks != 1 {
+		t.Error("a refused bind has left something in memory:", c)
+	}
+}
