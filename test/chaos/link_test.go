@@ -24,7 +24,8 @@ type link struct {
 
 // newLink listens at an address of its own and passes everything on to another.
 func newLink(to string) (*link, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listen := net.ListenConfig{}
+	listener, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ type site struct {
 // newSite starts everything. Its directory stays if the test fails.
 func newSite(t *testing.T, seed uint64) *site {
 	t.Helper()
-	dir, err := os.MkdirTemp("", fmt.Sprintf("chaos-seed-%d-", seed))
+	dir, err := os.MkdirTemp("", fmt.Sprintf("chaos-seed-%d-", seed)) //nolint:usetesting // It stays if the test fails.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func (s *site) startHost(i int) {
 // run has traffic and faults meet for a while, and then brings everything back.
 func (s *site) run(seed uint64, duration time.Duration) {
 	for _, w := range windows {
-		if o := s.traffic.do(s.t.Context(), 0, request{Do: "register", Pool: w.ID, Timeout: patience}); o != (outcome{}) {
+		if o := s.traffic.do(s.t.Context(), 0, request{Do: "register", Pool: w.ID, Timeout: patience}); o != (outcome{Prefix: w.CIDR}) {
 			s.t.Fatalf("register %s: %+v", w.ID, o)
 		}
 	}

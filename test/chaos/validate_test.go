@@ -196,7 +196,7 @@ func (r *replay) explain(operations []operation) {
 	asked := map[string][]operation{}
 	for _, op := range operations {
 		asked[op.Do+string(op.Claim)] = append(asked[op.Do+string(op.Claim)], op)
-		named := op.Prefix.IsValid() && op.Refusal == "" && op.Unknown == ""
+		named := op.Claim != "" && op.Prefix.IsValid() && op.Refusal == "" && op.Unknown == ""
 		if named && !r.puts[put(op.Revision, block{prefix: op.Prefix, claim: string(op.Claim)})] {
 			r.complain("%v was answered %s at revision %d, and that was never put", op.request, op.Prefix, op.Revision)
 		}

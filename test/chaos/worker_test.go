@@ -136,8 +136,8 @@ func (o outcome) with(err error) outcome {
 // deeds are what can be asked of a worker.
 var deeds = map[string]func(context.Context, *allocator.Allocator, request) (outcome, error){
 	"register": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
-		_, err := a.Register(ctx, *findWindow(r.Pool))
-		return outcome{}, err
+		p, err := a.Register(ctx, *findWindow(r.Pool))
+		return outcome{Prefix: p.CIDR}, err
 	},
 	"bind": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
 		b, err := a.Bind(ctx, allocator.Request{
@@ -146,7 +146,7 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 		})
 		return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
 	},
-	"release": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+	"release": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) { //nolint:unparam // All deeds have one shape.
 		return outcome{}, a.Release(ctx, r.Claim)
 	},
 	"retain": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {

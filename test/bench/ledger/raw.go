@@ -59,9 +59,9 @@ func (s *stage) newRaw(ctx context.Context, name string) (*raw, error) {
 // commit binds a group in one transaction.
 func (r *raw) commit(ctx context.Context, group int) error {
 	head := r.name + "/head"
-	ifs := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(head), "=", r.revision)}
-	els := []clientv3.Op{clientv3.OpGet(head)}
-	var then []clientv3.Op
+	ifs := append(make([]clientv3.Cmp, 0, group+1), clientv3.Compare(clientv3.ModRevision(head), "=", r.revision))
+	els := append(make([]clientv3.Op, 0, group+1), clientv3.OpGet(head))
+	then := make([]clientv3.Op, 0, 2*group+1)
 	for range group {
 		claim := uid(1<<62 + r.claims.Add(1))
 		key := "/raw/v1/claims/" + claim

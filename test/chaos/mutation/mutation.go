@@ -1,0 +1,112 @@
+// Package mutation breaks the allocator on purpose, a line at a time, to show
+// that its tests notice.
+package mutation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Mutant is the allocator with a fragment of one file replaced.
+type Mutant struct {
+	// Name says what is broken.
+	Name string
+	// File is the file, from the root of the module.
+	File string
+	// Old is the fragment, which must be in the file once; New replaces it.
+	Old, New string
+}
+
+// Mutants are the ones that must not survive.
+var Mutants = []Mutant{
+	{
+		Name: "the compare of the head is broken",
+		File: "allocator/commit.go",
+		Old:  "append(ifs, at(key, g.at.revision))",
+		New:  "append(ifs, clientv3.Compare(clientv3.ModRevision(key), \">\", g.at.revision-1))",
+	},
+	{
+		Name: "the compare of the claim's key is skipped",
+		File: "allocator/bind.go",
+		Old:  "ifs: every(absent(keys.claim(claim))),",
+		New:  "ifs: every(),",
+	},
+	{
+		Name: "a block that another writer has bound is not taken in the index",
+		File: "allocator/watch.go",
+		Old:  "case e.kind == blockKey && e.IsCreate():\n\t\ts.take(e.prefix)\n",
+		New:  "case e.kind == blockKey && e.IsCreate():\n",
+	},
+	{
+		Name: "a block that another writer has freed is not put back into the index",
+		File: "allocator/watch.go",
+		Old:  "case e.kind == blockKey && !e.put():\n\t\ts.disown(e.prefix)\n",
+		New:  "case e.kind == blockKey && !e.put():\n",
+	},
+	{
+		Name: "an unknown outcome is settled by a read, without putting the head",
+		File: "allocator/commit.go",
+		Old:  "If(at(f.key, f.revision)).Then(put(f.key, f.value)).Else(get(f.key))",
+		New:  "If(at(f.key, f.revision)).Then(get(f.key)).Else(get(f.key))",
+	},
+	{
+		Name: "a refusal is not confirmed by a transaction",
+		File: "allocator/bind.go",
+		Old:  "return share{then: together(get(keys.claim(claim))), els: together(get(keys.claim(claim)))}, nil",
+		New:  "return share{}, b.refusal",
+	},
+}
+
+// Suite are the tests that are to notice.
+type Suite struct {
+	Package string
+	Args    []string // of the test binary
+}
+
+// Make writes the mutant's file into dir and returns the overlay that has the Go
+// command use it. It is an error if the fragment is not there once: then the code
+// has changed, and the mutant has to follow.
+func (m Mutant) Make(root, dir string) (overlay string, err error) {
+	path := filepath.Join(root, m.File)
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(string(source), m.Old); n != 1 {
+		return "", fmt.Errorf("%q: %s holds this %d times and must hold it once: %q", m.Name, m.File, n, m.Old)
+	}
+	broken := filepath.Join(dir, filepath.Base(m.File))
+	if err := os.WriteFile(broken, bytes.Replace(source, []byte(m.Old), []byte(m.New), 1), 0o600); err != nil {
+		return "", err
+	}
+	config, err := json.Marshal(map[string]any{"Replace": map[string]string{path: broken}})
+	if err != nil {
+		return "", err
+	}
+	overlay = filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, config, 0o600)
+}
+
+// Survives runs a suite on the mutant made in dir and reports whether it passes.
+// A mutant that does not compile is an error.
+func (m Mutant) Survives(ctx context.Context, root, dir string, s Suite) (alive bool, output []byte, err error) {
+	overlay, err := m.Make(root, dir)
+	if err != nil {
+		return false, nil, err
+	}
+	build := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-c", "-o", filepath.Join(dir, "suite.test"), s.Package)
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return false, out, fmt.Errorf("%q does not compile: %w", m.Name, err)
+	}
+	test := exec.CommandContext(ctx, filepath.Join(dir, "suite.test"), s.Args...)
+	test.Dir = filepath.Join(root, s.Package)
+	output, err = test.CombinedOutput()
+	return err == nil, output, nil
+}

@@ -1,0 +1,80 @@
+package mutation
+
+import (
+	"flag"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var kill = flag.Bool("kill", false, "run the suites on each mutant, which takes minutes")
+
+// suites are those that have to notice, one of them at least.
+var suites = []Suite{
+	{Package: "./allocator", Args: []string{"-test.failfast", "-test.timeout=3m"}},
+	{Package: "./test/chaos", Args: []string{"-test.run=TestChaos", "-test.timeout=5m", "-test.v", "-seeds=1,2", "-duration=12s"}},
+}
+
+// Each mutant can be made of the code as it is today.
+func TestMutants_FollowTheCode(t *testing.T) {
+	for _, m := range Mutants {
+		if _, err := m.Make(moduleRoot(t), t.TempDir()); err != nil {
+			t.Errorf("%v: follow the code with the fragment, in test/chaos/mutation", err)
+		}
+	}
+}
+
+// A fragment that is not there is an error that says which.
+func TestMutant_Lost(t *testing.T) {
+	m := Mutant{Name: "lost", File: "allocator/doc.go", Old: "nobody has ever written this", New: ""}
+	if _, err := m.Make(moduleRoot(t), t.TempDir()); err == nil {
+		t.Error("a mutant was made of nothing")
+	}
+}
+
+// No mutant survives all suites, and the suites pass without one.
+func TestMutants_AreKilled(t *testing.T) {
+	if !*kill {
+		return
+	}
+	root := moduleRoot(t)
+	for _, m := range Mutants {
+		t.Run(m.Name, func(t *testing.T) {
+			killed := false
+			for _, s := range suites {
+				alive, output, err := m.Survives(t.Context(), root, t.TempDir(), s)
+				if err != nil {
+					t.Fatalf("%v\n%s", err, output)
+				}
+				t.Logf("%s: alive %t %s", s.Package, alive, firstFailures(output))
+				killed = killed || !alive
+			}
+			if !killed {
+				t.Error("no test has noticed")
+			}
+		})
+	}
+}
+
+var failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^(panic: .*)`)
+
+// firstFailures names the tests that failed.
+func firstFailures(output []byte) string {
+	var names []string
+	for _, match := range failure.FindAllSubmatch(output, -1) {
+		names = append(names, string(match[1])+string(match[2]))
+	}
+	return strings.Join(names, ", ")
+}
+
+// moduleRoot is the directory of go.mod.
+func moduleRoot(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "env", "GOMOD").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out)))
+}

@@ -1,0 +1,146 @@
+package chaos
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// did is an operation that took from one time to another.
+func did(do string, call, end int64, o outcome) operation {
+	return operation{request: request{Do: do, Claim: "c", Pool: "c", Length: 28}, outcome: o, Call: call, Return: end}
+}
+
+func at(prefix string) outcome { return outcome{Prefix: netip.MustParsePrefix(prefix), Revision: 2} }
+
+// The model of a claim knows right from wrong.
+func TestClaimModel(t *testing.T) {
+	lost, full := outcome{Unknown: "lost"}, outcome{Refusal: exhausted, Largest: -1}
+	here, there := at("10.2.0.16/28"), at("10.2.0.32/28")
+	for name, test := range map[string]struct {
+		history []operation
+		want    bool
+	}{
+		"bound twice, one block":            {[]operation{did("bind", 1, 2, here), did("bind", 3, 4, here)}, true},
+		"bound twice, two blocks":           {[]operation{did("bind", 1, 2, here), did("bind", 3, 4, there)}, false},
+		"bound anew after a release":        {[]operation{did("bind", 1, 2, here), did("release", 3, 4, outcome{}), did("bind", 5, 6, there)}, true},
+		"released and still there":          {[]operation{did("bind", 1, 2, here), did("release", 3, 4, outcome{}), did("lookup", 5, 6, here)}, false},
+		"lost, and bound":                   {[]operation{did("bind", 1, 2, lost), did("lookup", 5, 6, here), did("lookup", 7, 8, here)}, true},
+		"lost, and bound much later":        {[]operation{did("bind", 1, 2, lost), did("lookup", 5, 6, outcome{}), did("lookup", 7, 8, here)}, true},
+		"lost, and bound in two places":     {[]operation{did("bind", 1, 2, lost), did("lookup", 5, 6, here), did("lookup", 7, 8, there)}, false},
+		"lost release":                      {[]operation{did("bind", 1, 2, here), did("release", 3, 4, lost), did("lookup", 5, 6, outcome{})}, true},
+		"gone without a release":            {[]operation{did("bind", 1, 2, here), did("lookup", 5, 6, outcome{})}, false},
+		"there without a bind":              {[]operation{did("lookup", 5, 6, here)}, false},
+		"refused though it has a block":     {[]operation{did("bind", 1, 2, here), did("bind", 3, 4, full)}, false},
+		"refused while another bind is on":  {[]operation{did("bind", 1, 5, here), did("bind", 2, 4, full)}, true},
+		"lost lookups and refusals of work": {[]operation{did("lookup", 1, 2, lost), did("bind", 3, 4, outcome{Refusal: busy}), did("lookup", 5, 6, outcome{})}, true},
+	} {
+		history := claimHistories(test.history)["claim c"]
+		if got := porcupine.CheckOperations(claimModel.ToModel(), history); got != test.want {
+			t.Errorf("%s: linearizable %t; want %t", name, got, test.want)
+		}
+	}
+}
+
+// The model of a space knows true refusals from untrue ones.
+func TestRoomModel(t *testing.T) {
+	whole := netip.MustParsePrefix("10.2.0.32/27")
+	steps := []step{
+		{space: "c", prefix: whole, bound: true, after: 10, until: 20},
+		{space: "c", prefix: netip.MustParsePrefix("10.2.0.16/28"), bound: true, after: 30, until: 40},
+		{space: "c", prefix: whole, after: 50, until: 60},
+	}
+	r := newRoom("c", steps)
+	taken := did("bind", 0, 0, outcome{Refusal: inUse})
+	taken.Exact = netip.MustParsePrefix("10.2.0.40/29")
+	excluded := taken
+	excluded.Exact = netip.MustParsePrefix("10.2.0.0/30")
+	for name, test := range map[string]struct {
+		op         operation
+		call, last int64
+		want       bool
+	}{
+		"full, before":             {did("bind", 0, 0, outcome{Refusal: exhausted, Largest: 29}), 1, 9, false},
+		"full, while it was":       {did("bind", 0, 0, outcome{Refusal: exhausted, Largest: 29}), 41, 45, true},
+		"full, during":             {did("bind", 0, 0, outcome{Refusal: exhausted, Largest: 29}), 1, 35, true},
+		"full, afterwards":         {did("bind", 0, 0, outcome{Refusal: exhausted, Largest: 29}), 61, 62, false},
+		"full, with another large": {did("bind", 0, 0, outcome{Refusal: exhausted, Largest: 30}), 41, 45, false},
+		"in use, while it was":     {taken, 21, 22, true},
+		"in use, afterwards":       {taken, 61, 62, false},
+		"in use, as an exclusion":  {excluded, 1, 2, true},
+	} {
+		test.op.Call, test.op.Return = test.call, test.last
+		history := roomHistory("c", steps, []operation{test.op})
+		if got := porcupine.CheckOperations(r.model(), history); got != test.want {
+			t.Errorf("%s: linearizable %t; want %t", name, got, test.want)
+		}
+	}
+}
+
+// The replay of a ledger's history finds what may not be in it.
+func TestReplay(t *testing.T) {
+	for name, test := range map[string]struct {
+		changes []change
+		want    string
+	}{
+		"sound":             {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "two", "10.2.0.32/28", 2)}, ""},
+		"overlap":           {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "two", "10.2.0.16/29", 2)}, "I1"},
+		"two blocks":        {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "one", "10.2.0.32/28", 2)}, "I3"},
+		"no claim":          {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "claims")}, "I2"},
+		"head not put":      {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "spaces/c/head")}, "not its head"},
+		"head put unawares": {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "two", "10.2.0.32/28", 1)}, "after 1"},
+	} {
+		r := newReplay(test.changes)
+		got := strings.Join(r.problems, "\n")
+		if (test.want == "") != (got == "") || !strings.Contains(got, test.want) {
+			t.Errorf("%s: problems %q; want %q", name, got, test.want)
+		}
+	}
+}
+
+// An answer that was never put, and a block that nobody asked for, are found.
+func TestReplay_Explain(t *testing.T) {
+	r := newReplay([]change{bound(2, "c", "10.2.0.16/28", 1)})
+	r.explain([]operation{did("bind", 1, math.MaxInt64, at("10.2.0.16/28"))})
+	if len(r.problems) > 0 {
+		t.Error(r.problems)
+	}
+	for name, ops := range map[string][]operation{
+		"nobody has asked": {did("release", 1, 2, outcome{})},
+		"never put":        {did("bind", 1, 2, at("10.2.0.32/28")), did("bind", 1, 200, at("10.2.0.16/28"))},
+		"before it was":    {did("bind", 500, 600, at("10.2.0.16/28")), did("bind", 500, 600, outcome{Unknown: "lost"})},
+	} {
+		r := newReplay([]change{bound(2, "c", "10.2.0.16/28", 1)})
+		if r.explain(ops); len(r.problems) == 0 {
+			t.Error(name, "is not found")
+		}
+	}
+}
+
+// bound is a revision in which a claim gets a block.
+func bound(revision int64, claim, prefix string, head int) change {
+	p := netip.MustParsePrefix(prefix)
+	o := p.Addr().As4()
+	return change{revision: revision, seen: 100 * revision, events: []event{
+		{key: fmt.Sprintf("spaces/c/blocks/%03d.%03d.%03d.%03d-%02d", o[0], o[1], o[2], o[3], p.Bits()), created: true,
+			value: fmt.Appendf(nil, `{"v":1,"pool":"c","claim":%q}`, claim)},
+		{key: "claims/" + claim, value: fmt.Appendf(nil, `{"v":1,"space":"c","prefix":%q}`, prefix)},
+		{key: "spaces/c/head", value: fmt.Appendf(nil, `{"v":1,"n":%d}`, head)},
+	}}
+}
+
+// without is a revision that lacks an event.
+func without(c change, prefix string) change {
+	var events []event
+	for _, e := range c.events {
+		if !strings.HasPrefix(e.key, prefix) {
+			events = append(events, e)
+		}
+	}
+	c.events = events
+	return c
+}
