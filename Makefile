@@ -35,9 +35,22 @@ e2e: kcp ## Run the end-to-end tests alone
 # Arguments of the benchmark: make bench BENCH_ARGS='--rounds 1'
 BENCH_ARGS ?= --out docs/benchmarks.md
 
+# Arguments of the ledger's benchmark, and of the long runs of chaos: make chaos CHAOS_ARGS='-seeds 7 -duration 60s'
+LEDGER_ARGS ?= --out docs/benchmarks.md
+CHAOS_ARGS ?= -rounds 10 -duration 60s
+
 .PHONY: bench
-bench: kcp ## Measure claims through kcp beside a bare controller, into docs/benchmarks.md (12 minutes)
+bench: kcp bench-ledger ## Measure claims through kcp beside a bare controller, into docs/benchmarks.md (12 minutes)
 	@go run ./test/bench $(BENCH_ARGS)
+
+.PHONY: bench-ledger
+bench-ledger: ## Measure the ledger alone beside raw etcd and go-ipam, into docs/benchmarks.md (6 minutes)
+	@go run ./test/bench/ledger $(LEDGER_ARGS)
+
+.PHONY: chaos
+chaos: ## Kill, stop and cut off etcd and allocators at length, and break the allocator on purpose (30 minutes)
+	@go test -race -count=1 -v -timeout 3h -run TestChaos ./test/chaos $(CHAOS_ARGS)
+	@go test -count=1 -v -timeout 3h ./test/chaos/mutation -kill
 
 .PHONY: lint
 lint: ## Run the linters
