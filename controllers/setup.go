@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -15,10 +16,10 @@ import (
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"github.com/kcp-dev/sdk/apis/core"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 
@@ -186,7 +187,10 @@ type watcher struct {
 func (w *watcher) Arrived(cluster allocator.ClusterName) { w.releases.Arrived(cluster) }
 
 // Named implements directory.Observer.
-func (w *watcher) Named(workspace directory.Workspace) { w.claims.Named(workspace) }
+func (w *watcher) Named(workspace directory.Workspace) {
+	w.claims.Named(workspace)
+	w.pools.Named(workspace)
+}
 
 // Leaving implements directory.Observer.
 func (w *watcher) Leaving(cluster allocator.ClusterName) { w.pools.Leaving(cluster) }
@@ -200,32 +204,48 @@ func (w *watcher) Departed(cluster allocator.ClusterName) {
 	}
 }
 
-// addChecks makes the manager healthy while the ledger is, and ready when the
-// endpoints were read: there may be none, but that must be known.
+// addChecks makes the manager healthy while it lives, and ready while the ledger
+// is and once the endpoints were read: there may be none, but that must be known.
 func addChecks(mgr mcmanager.Manager, reader *live.Reader, ledger *allocator.Allocator) error {
-	var known atomic.Bool
-	if err := mgr.GetLocalManager().Add(manager.RunnableFunc(func(ctx context.Context) error {
-		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			if known.Load() {
-				return
-			}
-			_, err := reader.Endpoints(ctx)
-			known.Store(err == nil)
-		}, time.Second)
-		return nil
-	})); err != nil {
-		return err
-	}
-	if err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }); err != nil {
-		return err
-	}
-	if err := mgr.AddReadyzCheck("ledger", func(*http.Request) error { return ledger.Healthy() }); err != nil {
-		return err
-	}
-	return mgr.AddReadyzCheck("endpoints", func(*http.Request) error {
-		if !known.Load() {
-			return fmt.Errorf("the endpoints of APIExport %s were not read yet", ipamv1alpha1.GroupName)
+	endpoints := &endpointsCheck{reader: reader}
+	return errors.Join(
+		mgr.GetLocalManager().Add(endpoints),
+		mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddReadyzCheck("ledger", func(*http.Request) error { return ledger.Healthy() }),
+		mgr.AddReadyzCheck("endpoints", endpoints.check),
+	)
+}
+
+// endpointsCheck reads the endpoints until it has succeeded once. A replica that
+// waits for its turn does so, too.
+type endpointsCheck struct {
+	reader *live.Reader
+	known  atomic.Bool
+}
+
+// NeedLeaderElection says that every replica checks.
+func (c *endpointsCheck) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable.
+func (c *endpointsCheck) Start(ctx context.Context) error {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		if _, err := c.reader.Endpoints(ctx); err == nil {
+			c.known.Store(true)
+			return nil
 		}
-		return nil
-	})
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func (c *endpointsCheck) check(*http.Request) error {
+	if !c.known.Load() {
+		return fmt.Errorf("the endpoints of APIExport %s were not read yet", ipamv1alpha1.GroupName)
+	}
+	return nil
 }

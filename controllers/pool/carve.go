@@ -15,6 +15,7 @@ import (
 // carve gives a child pool its block of the parent. A parent that is missing or
 // full is waited for.
 func (p *pass) carve(ctx context.Context) (allocator.Pool, error) {
+	p.waiting.enter(p.request, waitOf(p.pool, p.owner.Cluster))
 	view := p.catalog.View(ctx)
 	query := resolve.ParentQuery{Child: p.pool, From: p.owner}
 	parent, err := query.Resolve(view)
@@ -45,6 +46,8 @@ func (p *pass) carve(ctx context.Context) (allocator.Pool, error) {
 		}
 	case errors.Is(err, allocator.ErrUnknownPool), errors.Is(err, allocator.ErrPoolDraining):
 		return allocator.Pool{}, resolve.ParentNotReady(parent.Pool.Name)
+	case err == nil:
+		p.waiting.leave(p.request)
 	}
 	return carved, err
 }

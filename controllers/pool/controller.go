@@ -75,23 +75,41 @@ type (
 	handlerFuncs = handler.TypedFuncs[client.Object, mcreconcile.Request]
 )
 
-// onPool looks at a pool that came or changed, and then at those of its
-// workspace that may have waited for that.
+// onPool looks at a pool that came or changed, and then at those that may have
+// waited for that.
 func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
 	add := func(q inbox.Queue, pool client.Object) { q.Add(inbox.Request(name, client.ObjectKeyFromObject(pool))) }
+	wakeChildren := func(q inbox.Queue, parent client.Object) {
+		for _, child := range r.waiting.on(r.directory.Workspace(r.directory.Ledger(name)), parent.GetName()) {
+			q.Add(child)
+		}
+	}
 	return handlerFuncs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) { add(q, e.Object) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q inbox.Queue) {
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
+			add(q, e.Object)
+			wakeChildren(q, e.Object)
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q inbox.Queue) {
 			before, after := e.ObjectOld.(*ipamv1alpha1.IPPool), e.ObjectNew.(*ipamv1alpha1.IPPool)
 			if before.Generation != after.Generation || !after.DeletionTimestamp.IsZero() ||
 				len(before.Finalizers) != len(after.Finalizers) {
 				add(q, after)
 			}
-			if resolve.Ready(after) && !resolve.Ready(before) {
-				wakeUnready(ctx, name, cl, q)
+			if before.Generation != after.Generation || resolve.Ready(before) != resolve.Ready(after) {
+				wakeChildren(q, after)
 			}
 		},
-		DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, q inbox.Queue) { wakeUnready(ctx, name, cl, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
+			wakeChildren(q, e.Object)
+			wakeUnready(ctx, name, cl, q)
+		},
+	}
+}
+
+// Named looks again at the children that a workspace's path may serve or refuse anew.
+func (r *Reconciler) Named(workspace directory.Workspace) {
+	for _, child := range r.waiting.named(workspace) {
+		r.queue.Add(child)
 	}
 }
 
@@ -104,8 +122,8 @@ func (r *Reconciler) Leaving(cluster allocator.ClusterName) {
 	}
 }
 
-// wakeUnready looks again at the pools of a workspace that have no CIDR yet:
-// children whose parent has become ready, roots whose rival is gone.
+// wakeUnready looks again at the pools of a workspace that have no CIDR yet, or are
+// not to have one any longer: roots whose rival is gone, pools that are let go.
 func wakeUnready(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster, q inbox.Queue) {
 	list := &ipamv1alpha1.IPPoolList{}
 	if err := cl.GetCache().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {

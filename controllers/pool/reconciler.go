@@ -44,11 +44,13 @@ type Reconciler struct {
 	catalog   *catalog.Catalog
 	directory *directory.Directory
 	queue     inbox.Queue
+	waiting   waiting
 }
 
 // pass is one look at one pool.
 type pass struct {
 	*Reconciler
+	request mcreconcile.Request
 	cluster cluster.Cluster
 	owner   directory.Workspace
 	pool    *ipamv1alpha1.IPPool
@@ -63,6 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	}
 	pool := &ipamv1alpha1.IPPool{}
 	if err := cl.GetClient().Get(ctx, req.NamespacedName, pool); err != nil {
+		r.waiting.leave(req)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	before, err := patch.Snapshot(pool)
@@ -71,6 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	}
 	p := &pass{
 		Reconciler: r,
+		request:    req,
 		cluster:    cl,
 		owner:      r.directory.Workspace(r.directory.Ledger(req.ClusterName)),
 		pool:       pool,
@@ -172,6 +176,7 @@ func (p *pass) entry(cidr netip.Prefix) allocator.Pool {
 
 // retire takes a deleted pool out of the ledger. While it is in use it stays.
 func (p *pass) retire(ctx context.Context) error {
+	p.waiting.leave(p.request)
 	p.ledger.Withdraw(allocator.ClaimID(p.id))
 	if !controllerutil.ContainsFinalizer(p.pool, ipamv1alpha1.FinalizerPool) {
 		return nil

@@ -18,8 +18,12 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/resolve"
 )
 
-// named bounds how many holders the condition InUse names.
-const named = 10
+// The condition InUse names so many holders at most, and looks for them among so
+// many blocks: the status of a pool that others use is written often.
+const (
+	named  = 10
+	looked = 1000
+)
 
 // report sets the status of a pool that the ledger knows.
 func (p *pass) report(ctx context.Context) error {
@@ -98,26 +102,45 @@ func (p *pass) reportUse(ctx context.Context) error {
 	}
 	capacity, _ := p.ledger.Capacity(p.id)
 	if capacity.Blocks > 0 {
-		page, err := p.ledger.List(ctx, allocator.ListOptions{Pool: p.id, Limit: 8 * named})
+		holders, err := p.holders(ctx)
 		if err != nil {
 			return fmt.Errorf("list the blocks of pool %s: %w", p.pool.Name, err)
 		}
 		condition.Status = metav1.ConditionTrue
 		condition.Reason = string(ipamv1alpha1.ReasonInUse)
-		condition.Message = use(page.Blocks, capacity.Blocks, p.owner.Cluster)
+		condition.Message = use(holders, capacity.Blocks)
 	}
 	meta.SetStatusCondition(&p.pool.Status.Conditions, condition)
 	return nil
 }
 
-// use says who holds a pool: up to ten holders of its own workspace by name,
-// everybody else by number.
-func use(blocks []allocator.Block, total int, own allocator.ClusterName) string {
-	var names []string
-	for _, b := range blocks {
-		if b.Holder.Cluster == own && len(names) < named {
-			names = append(names, holderName(b.Holder))
+// holders lists holders of the pool's own workspace.
+func (p *pass) holders(ctx context.Context) ([]allocator.Holder, error) {
+	var own []allocator.Holder
+	// The first page is enough where the pool is used by its own workspace.
+	for options, seen := (allocator.ListOptions{Pool: p.id, Limit: 2 * named}), 0; ; options.Limit = looked - seen {
+		page, err := p.ledger.List(ctx, options)
+		if err != nil {
+			return nil, err
 		}
+		for _, b := range page.Blocks {
+			if b.Holder.Cluster == p.owner.Cluster {
+				own = append(own, b.Holder)
+			}
+		}
+		seen += options.Limit
+		if options.Continue = page.Continue; page.Continue == "" || len(own) >= named || seen >= looked {
+			return own[:min(len(own), named)], nil
+		}
+	}
+}
+
+// use says who holds a pool: those of its own workspace by name, everybody else by
+// number.
+func use(own []allocator.Holder, total int) string {
+	names := make([]string, len(own))
+	for i, h := range own {
+		names[i] = holderName(h)
 	}
 	slices.Sort(names)
 	said := "the pool holds 1 block"

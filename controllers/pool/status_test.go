@@ -64,22 +64,17 @@ func TestRefused_KeepsTheCIDROfAPoolThatHasOne(t *testing.T) {
 	}
 }
 
-func TestUse_NamesOnlyTheOwnWorkspace(t *testing.T) {
-	block := func(cluster allocator.ClusterName, namespace, name string) allocator.Block {
-		return allocator.Block{Holder: allocator.Holder{Cluster: cluster, Namespace: namespace, Name: name}}
-	}
+func TestUse(t *testing.T) {
 	for _, tt := range []struct {
-		blocks []allocator.Block
-		total  int
-		want   string
+		own   []allocator.Holder
+		total int
+		want  string
 	}{
-		{[]allocator.Block{block("other", "secret", "claim")}, 1, "the pool holds 1 block"},
-		{[]allocator.Block{block("own", "a", "b"), block("own", "", "child")}, 2,
-			"the pool holds 2 blocks, of claim a/b, pool child"},
-		{[]allocator.Block{block("own", "a", "b"), block("other", "secret", "claim")}, 7,
-			"the pool holds 7 blocks, of claim a/b and 6 others"},
+		{nil, 1, "the pool holds 1 block"},
+		{[]allocator.Holder{{Namespace: "a", Name: "b"}, {Name: "child"}}, 2, "the pool holds 2 blocks, of claim a/b, pool child"},
+		{[]allocator.Holder{{Namespace: "a", Name: "b"}}, 7, "the pool holds 7 blocks, of claim a/b and 6 others"},
 	} {
-		if got := use(tt.blocks, tt.total, "own"); got != tt.want {
+		if got := use(tt.own, tt.total); got != tt.want {
 			t.Errorf("use = %q, want %q", got, tt.want)
 		}
 	}

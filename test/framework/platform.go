@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -26,6 +27,7 @@ type Platform struct {
 	Cluster logicalcluster.Name
 
 	controller *local.Controller
+	identity   *rest.Config
 	space      atomic.Int64 // how many CIDRs were given out
 }
 
@@ -85,6 +87,27 @@ func (p *Platform) StopController(t testing.TB) {
 	if err := p.controller.Stop(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Replica returns the same platform with another controller, which is not started
+// and gets these flags. Replicas need a common etcd.
+func (p *Platform) Replica(t testing.TB, name string, flags ...string) *Platform {
+	t.Helper()
+	w := current(t)
+	controller, err := local.NewController(t.Context(), local.ControllerOptions{
+		Binary:    w.binary(),
+		Dir:       filepath.Join(w.dir, logicalcluster.NewPath(p.Path).Base()+"-"+name),
+		Workspace: p.Path,
+		Identity:  p.identity,
+		Flags:     flags,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.keep(controller)
+	replica := &Platform{WithWatch: p.WithWatch, Path: p.Path, Cluster: p.Cluster, controller: controller, identity: p.identity}
+	replica.logOnFailure(t)
+	return replica
 }
 
 // KillController ends the controller with SIGKILL.
@@ -151,5 +174,5 @@ func (w *world) newPlatform(ctx context.Context, path string) (*Platform, error)
 		return nil, err
 	}
 	w.keep(controller)
-	return &Platform{WithWatch: staff, Path: path, Cluster: cluster, controller: controller}, nil
+	return &Platform{WithWatch: staff, Path: path, Cluster: cluster, controller: controller, identity: identity}, nil
 }

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -27,6 +29,9 @@ type Options struct {
 	// Fsync has the members wait for the disk. Without it a power cut could lose
 	// what was answered, but not the end of a process.
 	Fsync bool
+	// TLS are the certificates by which members and clients know each other.
+	// Default: none, clients are not encrypted.
+	TLS *transport.TLSInfo
 	// Peer is called with the address at which a member listens to the others
 	// and returns the one at which they reach it. Default: the same.
 	Peer func(member int, listens string) (reached string, err error)
@@ -35,6 +40,7 @@ type Options struct {
 // Cluster is the members of an etcd, as processes.
 type Cluster struct {
 	Members []*Member
+	tls     *transport.TLSInfo
 }
 
 // Member is one process of a Cluster.
@@ -53,7 +59,7 @@ func New(ctx context.Context, options Options) (*Cluster, error) {
 	if options.MaxTxnOps == 0 {
 		options.MaxTxnOps = 128
 	}
-	c := &Cluster{}
+	c := &Cluster{tls: options.TLS}
 	binary, err := build(ctx, options.Dir)
 	if err != nil {
 		return c, err
@@ -103,10 +109,15 @@ func (c *Cluster) make(options Options, binary string) error {
 			return err
 		}
 		file := filepath.Join(options.Dir, m.Name+".json")
+		client, security := "http://"+m.Addr, map[string]any{}
+		if t := options.TLS; t != nil {
+			client = "https://" + m.Addr
+			security = map[string]any{"client-cert-auth": true, "cert-file": t.CertFile, "key-file": t.KeyFile, "trusted-ca-file": t.TrustedCAFile}
+		}
 		config, err := json.Marshal(map[string]any{
 			"name": m.Name, "data-dir": filepath.Join(options.Dir, m.Name),
 			"listen-peer-urls": "http://" + listens[i], "initial-advertise-peer-urls": "http://" + reached[i],
-			"listen-client-urls": "http://" + m.Addr, "advertise-client-urls": "http://" + m.Addr,
+			"listen-client-urls": client, "advertise-client-urls": client, "client-transport-security": security,
 			"initial-cluster": strings.Join(initial, ","), "initial-cluster-state": "new",
 			"heartbeat-interval": 50, "election-timeout": 500,
 			"max-txn-ops": options.MaxTxnOps, "max-request-bytes": 4 << 20, "quota-backend-bytes": 8 << 30,
@@ -129,37 +140,36 @@ func (c *Cluster) make(options Options, binary string) error {
 
 // freeAddr is an address that nobody listens at.
 func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	listen := net.ListenConfig{}
+	l, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return l.Addr().String(), l.Close()
 }
 
 // Ready returns when the cluster answers.
 func (c *Cluster) Ready(ctx context.Context) error {
-	client, err := Dial(c.Addrs()...)
+	client, err := c.dial()
 	if err != nil {
 		return err
 	}
-	defer client.Close()
 	for {
 		once, cancel := context.WithTimeout(ctx, time.Second)
-		_, err := client.Get(once, "ready")
+		_, err = client.Get(once, "ready")
 		cancel()
 		if err == nil {
-			return nil
+			return client.Close()
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("the cluster does not answer: %w", err)
+			return errors.Join(fmt.Errorf("the cluster does not answer: %w", err), client.Close())
 		}
 	}
 }
 
 // Addrs are where the members listen to clients.
 func (c *Cluster) Addrs() []string {
-	var addrs []string
+	addrs := make([]string, 0, len(c.Members))
 	for _, m := range c.Members {
 		addrs = append(addrs, m.Addr)
 	}
@@ -167,9 +177,23 @@ func (c *Cluster) Addrs() []string {
 }
 
 // Dial returns a client of some addresses.
-func Dial(addrs ...string) (*clientv3.Client, error) {
+func Dial(addrs ...string) (*clientv3.Client, error) { return dial(addrs, nil) }
+
+// dial returns a client of the cluster.
+func (c *Cluster) dial() (*clientv3.Client, error) {
+	if c.tls == nil {
+		return dial(c.Addrs(), nil)
+	}
+	secure, err := c.tls.ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	return dial(c.Addrs(), secure)
+}
+
+func dial(addrs []string, secure *tls.Config) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
-		Endpoints: addrs, DialTimeout: 2 * time.Second,
+		Endpoints: addrs, TLS: secure, DialTimeout: 2 * time.Second,
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 2 * time.Second,
 		Logger: zap.NewNop(), MaxCallSendMsgSize: 8 << 20,
 	})

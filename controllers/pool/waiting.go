@@ -1,0 +1,87 @@
+package pool
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+)
+
+// waiting knows the child pools that have no block, and which parent each waits
+// for. A child enters before it looks for its parent, so that no change slips
+// between its look and its wait. The zero value is ready; safe for concurrent use.
+type waiting struct {
+	mu       sync.Mutex
+	children map[mcreconcile.Request]wait
+}
+
+// wait is the wait of one child.
+type wait struct {
+	since  time.Time             // when the child was made
+	in     allocator.ClusterName // its workspace
+	path   string                // the parent's workspace; empty: the child's own
+	parent string
+}
+
+func waitOf(child *ipamv1alpha1.IPPool, in allocator.ClusterName) wait {
+	ref := child.Spec.ParentPoolRef
+	w := wait{since: child.CreationTimestamp.Time, in: in, parent: ref.Name}
+	if ref.ProjectRef != nil {
+		w.path = ref.ProjectRef.Name
+	}
+	return w
+}
+
+// enter has a child wait for its parent.
+func (w *waiting) enter(child mcreconcile.Request, parent wait) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.children == nil {
+		w.children = map[mcreconcile.Request]wait{}
+	}
+	w.children[child] = parent
+}
+
+// leave ends the child's wait.
+func (w *waiting) leave(child mcreconcile.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.children, child)
+}
+
+// on lists the children that wait for a pool of a workspace.
+func (w *waiting) on(in directory.Workspace, pool string) []mcreconcile.Request {
+	return w.those(func(c wait) bool {
+		return c.parent == pool && (c.path == "" && c.in == in.Cluster || c.path != "" && c.path == in.Path)
+	})
+}
+
+// named lists the children whose wait the path of a workspace may end: that of
+// the parent, or their own, by which the parent admits them.
+func (w *waiting) named(workspace directory.Workspace) []mcreconcile.Request {
+	return w.those(func(c wait) bool {
+		return c.path != "" && (c.path == workspace.Path || c.in == workspace.Cluster)
+	})
+}
+
+// those lists the children wanted, oldest first.
+func (w *waiting) those(wanted func(wait) bool) []mcreconcile.Request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var found []mcreconcile.Request
+	for child, c := range w.children {
+		if wanted(c) {
+			found = append(found, child)
+		}
+	}
+	slices.SortFunc(found, func(a, b mcreconcile.Request) int {
+		return cmp.Or(w.children[a].since.Compare(w.children[b].since), cmp.Compare(a.String(), b.String()))
+	})
+	return found
+}

@@ -1,0 +1,55 @@
+package pool
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/inbox"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// Children wait for a parent by its workspace and name, wherever they are themselves.
+func TestWaiting(t *testing.T) {
+	var (
+		w    waiting
+		a, b = directory.Workspace{Cluster: "a", Path: "root:a"}, directory.Workspace{Cluster: "b", Path: "root:b"}
+		wait = func(in allocator.ClusterName, name, parentIn, parent string, made time.Time) mcreconcile.Request {
+			child := gen.Pool(name, gen.ChildOf(parent, 24), gen.Created(made))
+			if parentIn != "" {
+				child.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: parentIn}
+			}
+			request := inbox.Request(multicluster.ClusterName(in), client.ObjectKeyFromObject(child))
+			w.enter(request, waitOf(child, in))
+			return request
+		}
+		expect = func(what string, got []mcreconcile.Request, want ...mcreconcile.Request) {
+			t.Helper()
+			if !slices.Equal(got, want) {
+				t.Errorf("%s wakes %v, want %v", what, got, want)
+			}
+		}
+	)
+	now := time.Now()
+	young := wait("a", "young", "", "p", now)
+	old := wait("a", "old", "", "p", now.Add(-time.Second))
+	foreign := wait("b", "foreign", "root:a", "p", now.Add(time.Second))
+	elsewhere := wait("b", "elsewhere", "", "p", now)
+
+	expect("a's pool p", w.on(a, "p"), old, young, foreign)
+	expect("b's pool p", w.on(b, "p"), elsewhere)
+	expect("a's pool q", w.on(a, "q"))
+	expect("a workspace whose path is not known", w.on(directory.Workspace{Cluster: "c"}, "p"))
+	expect("the name of a", w.named(a), foreign)
+	expect("the name of b", w.named(b), foreign)
+	w.leave(old)
+	w.leave(foreign)
+	expect("a's pool p, which two have left,", w.on(a, "p"), young)
+}
