@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,7 +47,29 @@ func (w *world) newUser(ctx context.Context, workspace string, roles ...string) 
 			return nil, fmt.Errorf("make user %s in %s: %w", user.Name, workspace, err)
 		}
 	}
-	return w.kcp.As(user, workspace)
+	cfg, err := w.kcp.As(user, workspace)
+	if err != nil {
+		return nil, err
+	}
+	return cfg, entered(ctx, cfg)
+}
+
+// entered waits until the server knows that the user may enter: it learns of a new
+// binding a moment after it has stored it, and of an older one no later.
+func entered(ctx context.Context, cfg *rest.Config) error {
+	c, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	var refused error
+	err = wait.PollUntilContextTimeout(ctx, interval, Patience, true, func(ctx context.Context) (bool, error) {
+		refused = c.RESTClient().Get().AbsPath("/api").Do(ctx).Error()
+		return refused == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for a new user to be let in at %s: %w; last seen: %w", cfg.Host, err, refused)
+	}
+	return nil
 }
 
 // newClient returns a client of a workspace as somebody of newUser.
