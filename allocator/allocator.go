@@ -86,27 +86,32 @@ func Open(ctx context.Context, client *clientv3.Client, options Options) (*Alloc
 
 func open(ctx context.Context, client *clientv3.Client, options Options, hooks hooks) (*Allocator, error) {
 	options = options.withDefaults()
-	m, err := newMetrics(options.Registerer)
-	if err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
-	}
 	a := &Allocator{
 		client: client, keys: keyspace(strings.TrimSuffix(options.Prefix, "/")), options: options,
-		hooks: hooks, metrics: m, watched: newMark(), registrar: make(chan struct{}, 1),
+		hooks: hooks, metrics: newMetrics(), watched: newMark(), registrar: make(chan struct{}, 1),
 		spaces: map[SpaceID]*space{}, pools: map[PoolID]*pool{}, roots: map[ClusterName]*roots{},
 		waits: map[ClaimID][]PoolID{},
 	}
 	a.limit.Store(int64(options.MaxTxnOps))
-	if a.id, err = a.ledgerID(ctx); err != nil {
-		return nil, fmt.Errorf("open ledger %s: %w", a.keys, err)
-	}
 	a.ctx, a.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if err := a.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", a.keys, err), a.Close())
+	}
+	return a, nil
+}
+
+func (a *Allocator) start(ctx context.Context) (err error) {
+	if a.id, err = a.ledgerID(ctx); err != nil {
+		return err
+	}
 	if err := a.load(ctx); err != nil {
-		a.cancel()
-		return nil, fmt.Errorf("open ledger %s: %w", a.keys, err)
+		return err
+	}
+	if err := a.metrics.register(a.options.Registerer); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
 	}
 	a.spawn(a.follow)
-	return a, nil
+	return nil
 }
 
 func (o Options) withDefaults() Options {

@@ -43,15 +43,32 @@ func (a *Allocator) Carve(ctx context.Context, req Request, child Pool) (Pool, e
 	}
 }
 
-// carved finds a child that was carved before.
+// carved finds a child that was carved before. Its claim and its pool are read at
+// once: between two reads it might be retired, and carved elsewhere.
 func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
-	b, ok, err := a.Lookup(ctx, ClaimID(id))
-	if err != nil || !ok {
+	bounded, cancel := context.WithTimeout(ctx, a.hooks.timeout)
+	defer cancel()
+	resp, err := a.client.Txn(bounded).Then(get(a.keys.claim(ClaimID(id))), get(a.keys.pool(id))).Commit()
+	if err != nil {
+		return Pool{}, false, a.unavailable(err)
+	}
+	claim, pool := results(resp.Responses).found(0), results(resp.Responses).found(1)
+	if claim == nil {
+		return Pool{}, false, nil
+	}
+	var v claimValue
+	if err := decode(string(claim.Key), claim.Value, &v); err != nil {
 		return Pool{}, false, err
 	}
-	p, err := a.known(ctx, id)
-	if errors.Is(err, ErrUnknownPool) || err == nil && p.CIDR != b.Prefix {
-		return Pool{}, false, fmt.Errorf("%w: %s is a block of pool %s", ErrPoolMismatch, b.Prefix, b.Pool)
+	if pool == nil {
+		return Pool{}, false, fmt.Errorf("%w: %s is a block of space %s, and no pool", ErrPoolMismatch, v.Prefix, v.Space)
+	}
+	p, err := decodePool(string(pool.Key), id, pool.Value)
+	if err == nil && p.CIDR != v.Prefix {
+		err = fmt.Errorf("%w: %s is a block of space %s, and the pool is %s", ErrPoolMismatch, v.Prefix, v.Space, p.CIDR)
+	}
+	if err == nil {
+		err = a.await(ctx, pool.ModRevision)
 	}
 	if err != nil {
 		return Pool{}, false, err

@@ -200,7 +200,9 @@ func (s *space) settle() error {
 	s.lock()
 	defer s.unlock()
 	s.pending = nil
-	s.queue.unpop(s.undo(p))
+	again := s.undo(p)
+	s.queue.unpop(again)
+	s.alloc.metrics.queued.Add(float64(len(again)))
 	return nil
 }
 

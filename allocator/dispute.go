@@ -121,6 +121,7 @@ func (o *adopt) place(s *space) (share, error) {
 func (o *adopt) won(s *space, revision int64, _ results) error {
 	if !o.shared && revision > s.known {
 		s.take(o.record.prefix)
+		s.evict(o.record.prefix)
 		s.own(o.request.Pool, o.record.prefix)
 	}
 	o.record.revision = revision

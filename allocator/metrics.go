@@ -13,12 +13,12 @@ type metrics struct {
 	bound        prometheus.Counter
 	released     prometheus.Counter
 
-	registerer prometheus.Registerer
+	unregister func() // takes back what was registered
 }
 
-func newMetrics(r prometheus.Registerer) (*metrics, error) {
-	m := &metrics{
-		registerer: r,
+func newMetrics() *metrics {
+	return &metrics{
+		unregister: func() {},
 		transactions: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "ipam_ledger_transaction_seconds", Help: "Time etcd took for the transaction of a group.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
@@ -43,30 +43,29 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "ipam_ledger_blocks_released_total", Help: "Blocks freed by this process.",
 		}),
 	}
-	return m, m.register()
 }
 
 func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{m.transactions, m.groups, m.queued, m.waiting, m.conflicts, m.bound, m.released}
 }
 
-func (m *metrics) register() error {
-	if m.registerer == nil {
+// register hands the metrics to a registry, until they are unregistered. A nil
+// registry takes none.
+func (m *metrics) register(r prometheus.Registerer) error {
+	if r == nil {
 		return nil
 	}
-	for _, c := range m.all() {
-		if err := m.registerer.Register(c); err != nil {
-			return err
+	var registered []prometheus.Collector
+	m.unregister = func() {
+		for _, c := range registered {
+			r.Unregister(c)
 		}
 	}
-	return nil
-}
-
-func (m *metrics) unregister() {
-	if m.registerer == nil {
-		return
-	}
 	for _, c := range m.all() {
-		m.registerer.Unregister(c)
+		if err := r.Register(c); err != nil {
+			return err
+		}
+		registered = append(registered, c)
 	}
+	return nil
 }

@@ -3,6 +3,7 @@ package allocator
 import (
 	"context"
 	"iter"
+	"slices"
 )
 
 // Pool is the pool's record as known here.
@@ -13,7 +14,9 @@ func (a *Allocator) Pool(id PoolID) (Pool, bool) {
 	}
 	p.space.lock()
 	defer p.space.unlock()
-	return p.Pool, true
+	record := p.Pool
+	record.Excluded = slices.Clone(record.Excluded)
+	return record, true
 }
 
 // Pools yields all pools known here, in no order. It is a snapshot: the caller
@@ -111,7 +114,8 @@ func (a *Allocator) await(ctx context.Context, revision int64) error {
 	return a.behind()
 }
 
-// roots are the root pools of one workspace, as of the fence's revision.
+// roots are the root pools of one workspace, as of the fence's revision or later:
+// a pool comes or goes first, then the revision moves.
 type roots struct {
 	revision int64
 	pools    map[PoolID]Pool

@@ -31,6 +31,7 @@ func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
 		s.unlock()
 		err := s.do(ctx, r)
 		if err == nil {
+			r.pool.Excluded = slices.Clone(r.pool.Excluded)
 			return r.pool, nil
 		}
 		if !errors.Is(err, errGone) {

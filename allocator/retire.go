@@ -151,11 +151,11 @@ func (r *retire) won(s *space, revision int64, _ results) error {
 	if r.inUse {
 		return ErrPoolInUse
 	}
-	s.alloc.fenced(r.pool.Cluster, revision)
 	if p := s.pool(r.pool.ID); p != nil && revision > s.known {
 		s.leave(p)
 		s.alloc.strike(p)
 	}
+	s.alloc.fenced(r.pool.Cluster, revision)
 	return nil
 }
 

@@ -157,6 +157,9 @@ func (a *Allocator) applySpace(id SpaceID, revision int64, entries []entry) {
 	for _, e := range entries {
 		s.apply(e, revision)
 	}
+	if s.gone {
+		a.drop(s)
+	}
 }
 
 // visit returns the space that a revision has changed, locked; nil if there is
@@ -208,7 +211,7 @@ func (s *space) apply(e entry, revision int64) {
 		s.disown(e.prefix)
 	case e.kind == headKey && e.put():
 		s.head = head{revision: revision, count: e.count}
-	case e.kind == headKey:
+	case e.kind == headKey && s.head.revision > 0:
 		s.close()
 	case e.kind == poolKey && !e.put():
 		if p := s.pool(e.pool); p != nil {
