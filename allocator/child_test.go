@@ -1,0 +1,127 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+)
+
+func (l *ledger) carve(parent, child PoolID, length int) (Pool, error) {
+	req := request(parent, string(child), length)
+	req.Holder.Namespace = ""
+	return l.Carve(l.t.Context(), req, Pool{ID: child, Cluster: "tenant", Name: string(child)})
+}
+
+func TestCarve(t *testing.T) {
+	l := newLedger(t)
+	other := l.open()
+	l.pool("p", "10.0.0.0/24")
+	child, err := l.carve("p", "child", 25)
+	if err != nil || child.CIDR != prefix("10.0.0.0/25") || child.Parent != "p" {
+		t.Fatal(child, err)
+	}
+	again, err := (&ledger{Allocator: other, t: t}).carve("p", "child", 25)
+	if err != nil || fmt.Sprint(again) != fmt.Sprint(child) {
+		t.Error(again, err)
+	}
+	grandchild, err := l.carve("child", "grandchild", 26)
+	if err != nil || grandchild.CIDR != prefix("10.0.0.0/26") {
+		t.Fatal(grandchild, err)
+	}
+	b, err := other.Bind(t.Context(), request("grandchild", "c", 27))
+	if err != nil || b.Prefix != prefix("10.0.0.0/27") || b.Space != "grandchild" {
+		t.Error(b, err)
+	}
+	l.sameAsLedger(other, l.open())
+
+	if err := l.Retire(t.Context(), "child"); !errors.Is(err, ErrPoolInUse) {
+		t.Error(err)
+	}
+	if err := l.Release(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []PoolID{"grandchild", "child", "p"} {
+		if err := other.Retire(t.Context(), id); err != nil {
+			t.Error(id, err)
+		}
+	}
+	if blocks := l.sameAsLedger(other); len(blocks) != 0 {
+		t.Error(blocks)
+	}
+}
+
+func TestCarve_Refusals(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.pool("taken", "10.1.0.0/24")
+	l.bind(request("p", "claim", 25))
+	for name, tc := range map[string]struct {
+		parent, child PoolID
+		want          error
+	}{
+		"an ID that has a block": {"p", "claim", ErrPoolMismatch},
+		"an ID that is a pool":   {"p", "taken", ErrPoolMismatch},
+		"no parent":              {"q", "child", ErrUnknownPool},
+	} {
+		if _, err := l.carve(tc.parent, tc.child, 26); !errors.Is(err, tc.want) {
+			t.Errorf("%s: got %v, want %v", name, err, tc.want)
+		}
+	}
+	var exhausted *ExhaustedError
+	if _, err := l.carve("p", "child", 24); !errors.As(err, &exhausted) {
+		t.Error(err)
+	}
+	l.sameAsLedger()
+}
+
+// While a child is carved and retired by one allocator, others bind in it. No
+// block is ever in a child that is gone, and the parent gets its room back.
+func TestRetire_RacesWithBind(t *testing.T) {
+	l := newLedger(t)
+	allocators := []*Allocator{l.Allocator, l.open(), l.open()}
+	l.pool("p", "10.0.0.0/24")
+	for round := range 20 {
+		child := PoolID(fmt.Sprint("child", round))
+		if _, err := l.carve("p", child, 25); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for i, a := range allocators {
+			wg.Go(func() {
+				claim := fmt.Sprint("c", round, i)
+				_, err := a.Bind(t.Context(), request(child, claim, 28))
+				if err != nil && !errors.Is(err, ErrUnknownPool) {
+					t.Error(err)
+				}
+			})
+			wg.Go(func() {
+				if err := a.Retire(t.Context(), child); err != nil && !errors.Is(err, ErrPoolInUse) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		l.clear(child, allocators)
+	}
+	if blocks := l.sameAsLedger(allocators[1:]...); len(blocks) != 0 {
+		t.Error(blocks)
+	}
+}
+
+// clear checks the ledger, frees what a pool holds, and retires it.
+func (l *ledger) clear(id PoolID, allocators []*Allocator) {
+	l.t.Helper()
+	for _, b := range l.sameAsLedger(allocators[1:]...) {
+		if b.Pool != string(id) {
+			continue
+		}
+		if err := allocators[1].Release(context.Background(), ClaimID(b.Claims[0])); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	if err := allocators[2].Retire(context.Background(), id); err != nil {
+		l.t.Fatal(err)
+	}
+}
