@@ -54,7 +54,7 @@ chaos: ## Kill, stop and cut off etcd and allocators at length, and break the al
 
 .PHONY: lint
 lint: ## Run the linters
-	@$(TOOL) golangci-lint run ./...
+	@$(TOOL) golangci-lint run --allow-parallel-runners ./...
 
 .PHONY: generate
 generate: ## Write the generated code and manifests again

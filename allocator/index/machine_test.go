@@ -168,12 +168,12 @@ func (m *machine) compareBlocks(p netip.Prefix) error {
 		return fmt.Errorf("after %v: free %v, want %v", p, got, want)
 	}
 	for bits := range p.Addr().BitLen() + 1 {
-		p := netip.PrefixFrom(p.Addr(), bits)
-		if got, want := m.index.Free(p), m.golden.Free(p); got != want {
-			return fmt.Errorf("Free(%v) = %t, want %t", p, got, want)
+		q := netip.PrefixFrom(p.Addr(), bits)
+		if got, want := m.index.Free(q), m.golden.Free(q); got != want {
+			return fmt.Errorf("Free(%v) = %t, want %t", q, got, want)
 		}
-		if got, want := m.index.Overlapping(p), m.golden.Overlapping(p); got != want {
-			return fmt.Errorf("Overlapping(%v) = %d, want %d", p, got, want)
+		if got, want := m.index.Overlapping(q), m.golden.Overlapping(q); got != want {
+			return fmt.Errorf("Overlapping(%v) = %d, want %d", q, got, want)
 		}
 	}
 	return nil

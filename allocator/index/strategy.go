@@ -66,6 +66,7 @@ func (x *Index) Find(length int, s Strategy) (p netip.Prefix, ok bool) {
 		fits = bit(fits.last())
 	case LeastUtilized:
 		fits = bit(fits.first())
+	case FirstFit: // the lowest of all that fit
 	}
 	want.addr = x.lowest(fits)
 	return want.netip(x.width), true

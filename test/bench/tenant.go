@@ -96,12 +96,12 @@ func (t *tenant) watch(ctx context.Context) error {
 func (t *tenant) seen(claim *ipamv1alpha1.IPClaim, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	waiter, ok := t.waiting[claim.Name]
-	if !ok || !waiter.answered(claim) {
+	w, ok := t.waiting[claim.Name]
+	if !ok || !w.answered(claim) {
 		return
 	}
 	delete(t.waiting, claim.Name)
-	waiter.at <- now
+	w.at <- now
 }
 
 func (t *tenant) lose(err error) {
