@@ -203,6 +203,16 @@ func Selecting(key, value string) ClaimOption {
 	})
 }
 
+// SelectingIn has a claim allocate from a pool of another workspace, named by its path,
+// that carries that label.
+func SelectingIn(workspace, key, value string) ClaimOption {
+	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) {
+		spec.PoolSelector = &ipamv1alpha1.PoolSelector{
+			MatchLabels: map[string]string{key: value}, ProjectRef: &ipamv1alpha1.ProjectRef{Name: workspace},
+		}
+	})
+}
+
 // Length is the prefix length that a claim asks for.
 func Length(length int32) ClaimOption {
 	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) { spec.PrefixLength = length })
