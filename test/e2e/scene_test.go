@@ -93,7 +93,13 @@ func showsRefusal(t *testing.T, claim *ipamv1alpha1.IPClaim, says string, stalle
 	if status.Phase != ipamv1alpha1.ClaimPending || status.AllocatedCIDR != "" || status.BoundAllocationRef != nil {
 		t.Errorf("the status of a claim that waits is %+v", status)
 	}
-	allocated := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionAllocated)
+	saysWhy(t, status.Conditions, says, stalled)
+}
+
+// saysWhy fails the test unless the conditions are those of a refusal with this message.
+func saysWhy(t *testing.T, conditions []metav1.Condition, says string, stalled bool) {
+	t.Helper()
+	allocated := meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionAllocated)
 	if !strings.Contains(allocated.Message, says) {
 		t.Errorf("the message is %q; want it to say %q", allocated.Message, says)
 	}
@@ -102,7 +108,7 @@ func showsRefusal(t *testing.T, claim *ipamv1alpha1.IPClaim, says string, stalle
 		ipamv1alpha1.ConditionReconciling: present(!stalled),
 		ipamv1alpha1.ConditionStalled:     present(stalled),
 	} {
-		condition := meta.FindStatusCondition(status.Conditions, kind)
+		condition := meta.FindStatusCondition(conditions, kind)
 		if condition == nil && want == "" {
 			continue
 		}

@@ -1,0 +1,223 @@
+package e2e
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// Three levels, made from the bottom up: each waits for its parent, then is carved from
+// it. Each is counted in its parent to the last address, and none can be deleted before
+// those below it.
+func TestHierarchy_ThreeLevels(t *testing.T) {
+	t.Parallel()
+	tenant := framework.SharedPlatform(t).Tenant(t)
+	root := gen.Pool("root", gen.CIDR("10.0.0.0/16"))
+	middle := gen.Pool("middle", gen.ChildOf("root", 20))
+	leaf := gen.Pool("leaf", gen.ChildOf("middle", 24))
+	claim := gen.Claim("web", gen.FromPool("leaf"), gen.Length(28))
+	framework.Create(t, tenant, claim)
+	framework.WaitAllocated(t, tenant, claim, ipamv1alpha1.ReasonPoolNotFound)
+	for _, pool := range []*ipamv1alpha1.IPPool{leaf, middle} {
+		framework.Create(t, tenant, pool)
+		framework.WaitAllocated(t, tenant, pool, ipamv1alpha1.ReasonPoolNotFound)
+		poolWaits(t, pool, fmt.Sprintf("pool %q", pool.Spec.ParentPoolRef.Name), false)
+	}
+
+	framework.Create(t, tenant, root)
+	framework.WaitBound(t, tenant, claim)
+	for _, pool := range []*ipamv1alpha1.IPPool{root, middle, leaf} {
+		framework.WaitAllocated(t, tenant, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+		if pool.Status.IPFamily != ipamv1alpha1.IPv4 {
+			t.Errorf("the family of pool %s is %q; want that of the root", pool.Name, pool.Status.IPFamily)
+		}
+	}
+	inside(t, root, middle)
+	inside(t, middle, leaf)
+	disjointIn(t, ipamv1alpha1.CIDR(leaf.Status.AllocatedCIDR), blockOf(t, claim))
+	waitHeld(t, tenant, leaf, size(blockOf(t, claim)))
+	waitHeld(t, tenant, middle, size(spaceOf(t, leaf)))
+	waitHeld(t, tenant, root, size(spaceOf(t, middle)))
+
+	for pool, holder := range map[*ipamv1alpha1.IPPool]string{root: "pool middle", middle: "pool leaf", leaf: "claim default/web"} {
+		framework.WaitCondition(t, tenant, pool, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonInUse)
+		isRefused(t, tenant.Delete(t.Context(), pool), "(the pool holds 1 block, of "+holder+")", "delete pool %s", pool.Name)
+	}
+	framework.Delete(t, tenant, claim)
+	for _, step := range []struct{ goes, parent *ipamv1alpha1.IPPool }{{leaf, middle}, {middle, root}} {
+		deleteUnused(t, tenant, step.goes)
+		waitHeld(t, tenant, step.parent, size())
+	}
+	deleteUnused(t, tenant, root)
+}
+
+// A child whose parent is full waits and says so, and is carved when room appears,
+// whoever has left it: a sibling or a claim.
+func TestHierarchy_ParentFull(t *testing.T) {
+	t.Parallel()
+	tenant := framework.SharedPlatform(t).Tenant(t)
+	parent := gen.Pool("parent", gen.CIDR("10.0.0.0/24"))
+	sibling := gen.Pool("sibling", gen.ChildOf("parent", 25))
+	claim := gen.Claim("web", gen.FromPool("parent"), gen.Length(25))
+	framework.Create(t, tenant, parent, sibling)
+	framework.WaitAllocated(t, tenant, parent, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.WaitAllocated(t, tenant, sibling, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Create(t, tenant, claim)
+	framework.WaitBound(t, tenant, claim)
+
+	first := gen.Pool("first", gen.ChildOf("parent", 25))
+	framework.Create(t, tenant, first)
+	framework.WaitAllocated(t, tenant, first, ipamv1alpha1.ReasonPoolExhausted)
+	poolWaits(t, first, `pool "parent"`, false)
+	deleteUnused(t, tenant, sibling)
+	framework.WaitAllocated(t, tenant, first, ipamv1alpha1.ReasonAllocationSucceeded)
+	if got := spaceOf(t, first); got != spaceOf(t, sibling) {
+		t.Errorf("the child got %s; want %s, which its sibling had", got, spaceOf(t, sibling))
+	}
+
+	second := gen.Pool("second", gen.ChildOf("parent", 25))
+	framework.Create(t, tenant, second)
+	framework.WaitAllocated(t, tenant, second, ipamv1alpha1.ReasonPoolExhausted)
+	framework.Delete(t, tenant, claim)
+	framework.WaitAllocated(t, tenant, second, ipamv1alpha1.ReasonAllocationSucceeded)
+	waitHeld(t, tenant, parent, size(spaceOf(t, parent)))
+	if parent.Status.Phase != ipamv1alpha1.PoolExhausted {
+		t.Errorf("the phase of a pool with nothing available is %s", parent.Status.Phase)
+	}
+}
+
+// A child that its parent's bounds do not allow is stalled, until they are changed.
+func TestHierarchy_ParentBounds(t *testing.T) {
+	t.Parallel()
+	tenant := framework.SharedPlatform(t).Tenant(t)
+	parent := gen.Pool("parent", gen.CIDR("10.0.0.0/16"), gen.Lengths{Min: 20, Max: 24})
+	child := gen.Pool("child", gen.ChildOf("parent", 26))
+	framework.Create(t, tenant, parent, child)
+	framework.WaitAllocated(t, tenant, child, ipamv1alpha1.ReasonPrefixLengthRejected)
+	poolWaits(t, child, "/20 to /24", true)
+
+	framework.WaitAllocated(t, tenant, parent, ipamv1alpha1.ReasonAllocationSucceeded)
+	if err := tenant.Patch(t.Context(), parent, merge(`{"spec": {"allocation": {"maxPrefixLength": 26}}}`)); err != nil {
+		t.Fatal(err)
+	}
+	framework.WaitAllocated(t, tenant, child, ipamv1alpha1.ReasonAllocationSucceeded)
+}
+
+// A parent may be another workspace's, once that has it shared. Its owner learns that a
+// block is held, and not by whom.
+func TestHierarchy_ParentElsewhere(t *testing.T) {
+	t.Parallel()
+	platform := framework.SharedPlatform(t)
+	owner, guest := platform.Tenant(t), platform.Tenant(t)
+	child := gen.Pool("child", gen.ChildOf("lent", 24))
+	child.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: owner.Path}
+	framework.Create(t, guest, child)
+	framework.WaitAllocated(t, guest, child, ipamv1alpha1.ReasonPoolNotFound)
+	poolWaits(t, child, `no pool "lent"`, false)
+	before := child.DeepCopy()
+
+	parent := gen.Pool("lent", gen.CIDR("10.0.0.0/16"), gen.Visible(ipamv1alpha1.VisibilityShared))
+	framework.Create(t, owner, parent)
+	framework.WaitAllocated(t, owner, parent, ipamv1alpha1.ReasonAllocationSucceeded)
+	if framework.WaitAllocated(t, guest, child, ipamv1alpha1.ReasonPoolNotFound); child.ResourceVersion != before.ResourceVersion {
+		t.Errorf("the child shows that there is a pool which it may not use:\nbefore %+v\nafter  %+v", before.Status, child.Status)
+	}
+	framework.Update(t, owner, parent, func(pool *ipamv1alpha1.IPPool) {
+		pool.Spec.Consumers = []ipamv1alpha1.Consumer{ipamv1alpha1.Consumer(guest.Path)}
+	})
+	framework.WaitAllocated(t, guest, child, ipamv1alpha1.ReasonAllocationSucceeded)
+	inside(t, parent, child)
+
+	framework.WaitCondition(t, owner, parent, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonInUse)
+	isRefused(t, owner.Delete(t.Context(), parent), "(the pool holds 1 block)", "delete a pool that others hold")
+	deleteUnused(t, guest, child)
+	waitHeld(t, owner, parent, size())
+	deleteUnused(t, owner, parent)
+}
+
+// A pool names ten at most of those of its own workspace that hold its blocks, and of
+// the others none.
+func TestHierarchy_InUseNamesItsOwn(t *testing.T) {
+	t.Parallel()
+	platform := framework.SharedPlatform(t)
+	owner, guest := platform.Tenant(t), platform.Tenant(t)
+	pool := gen.Pool("lent", gen.CIDR("10.0.0.0/16"), gen.Visible(ipamv1alpha1.VisibilityShared),
+		gen.Consumers{ipamv1alpha1.Consumer(guest.Path)})
+	framework.Create(t, owner, pool)
+	var foreign, own []*ipamv1alpha1.IPClaim
+	// More foreign ones than are looked at together, and at lower addresses.
+	for i := range 90 {
+		foreign = append(foreign, gen.Claim(fmt.Sprintf("foreign-%d", i), gen.FromPoolIn(owner.Path, "lent"), gen.Length(32)))
+		framework.Create(t, guest, foreign[i])
+	}
+	framework.WaitBound(t, guest, foreign...)
+	for i := range 12 {
+		own = append(own, gen.Claim(fmt.Sprintf("own-%d", i), gen.FromPool("lent"), gen.Length(32)))
+		framework.Create(t, owner, own[i])
+	}
+	framework.WaitBound(t, owner, own...)
+
+	framework.WaitFor(t, owner, pool, func(pool *ipamv1alpha1.IPPool) error {
+		condition := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionInUse)
+		if condition == nil || !strings.HasPrefix(condition.Message, "the pool holds 102 blocks") {
+			return fmt.Errorf("InUse does not count 102 blocks")
+		}
+		if named := strings.Count(condition.Message, "claim default/own-"); named != 10 {
+			return fmt.Errorf("InUse names %d of its own holders, not 10", named)
+		}
+		if strings.Contains(condition.Message, "foreign") || strings.Contains(condition.Message, guest.Path) {
+			return fmt.Errorf("InUse names foreign holders")
+		}
+		return nil
+	})
+}
+
+// poolWaits fails the test unless a pool without a block says why, to people and to tools.
+func poolWaits(t *testing.T, pool *ipamv1alpha1.IPPool, says string, stalled bool) {
+	t.Helper()
+	phase := ipamv1alpha1.PoolPending
+	if stalled {
+		phase = ipamv1alpha1.PoolError
+	}
+	if pool.Status.Phase != phase || pool.Status.AllocatedCIDR != "" || pool.Status.Capacity != nil {
+		t.Errorf("the status of pool %s is %+v; want phase %s, and no block", pool.Name, pool.Status, phase)
+	}
+	saysWhy(t, pool.Status.Conditions, says, stalled)
+}
+
+// inside fails the test unless the block of a child is one of its parent's.
+func inside(t *testing.T, parent, child *ipamv1alpha1.IPPool) {
+	t.Helper()
+	block := spaceOf(t, child)
+	disjointIn(t, ipamv1alpha1.CIDR(parent.Status.AllocatedCIDR), block)
+	if block.Bits() != int(child.Spec.PrefixLength) {
+		t.Errorf("the block of pool %s is %s; want a /%d", child.Name, block, child.Spec.PrefixLength)
+	}
+}
+
+// spaceOf is the block that a pool shows.
+func spaceOf(t *testing.T, pool *ipamv1alpha1.IPPool) netip.Prefix {
+	t.Helper()
+	block, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
+	if err != nil {
+		t.Fatalf("allocatedCIDR of pool %s: %v", pool.Name, err)
+	}
+	return block
+}
+
+// deleteUnused deletes a pool when it shows that nobody holds it, and waits until it is gone.
+func deleteUnused(t *testing.T, c client.Client, pool *ipamv1alpha1.IPPool) {
+	t.Helper()
+	framework.WaitCondition(t, c, pool, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonUnused)
+	gone := pool.DeepCopy()
+	framework.Delete(t, c, gone)
+	framework.WaitGone(t, c, gone)
+}
