@@ -89,11 +89,7 @@ func (s *space) gather() *group {
 		if c.gone {
 			continue
 		}
-		if err := s.stopped(); err != nil {
-			c.finish(err)
-			continue
-		}
-		sh, err := c.op.place(s)
+		sh, err := s.place(c.op)
 		if err != nil {
 			c.finish(err)
 			continue
@@ -113,15 +109,15 @@ func (s *space) dequeue() {
 	s.alloc.metrics.queued.Dec()
 }
 
-// stopped says why nothing can be placed in the space.
-func (s *space) stopped() error {
+// place places an op, unless there is nothing to place it in.
+func (s *space) place(o op) (share, error) {
 	switch {
 	case s.alloc.ctx.Err() != nil:
-		return ErrClosed
+		return share{}, ErrClosed
 	case s.gone:
-		return errGone
+		return share{}, errGone
 	}
-	return s.fault
+	return o.place(s)
 }
 
 // refuse answers all who wait with err, and ends the worker's work. The pending

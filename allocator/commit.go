@@ -61,6 +61,13 @@ type pending struct {
 	fence  *fence  // still to be put, if the outcome is unknown
 	answer error   // for the callers; nil has them placed again
 	need   int64   // revision that the watch has to reach
+	moved  bool    // the fence was too late: the transaction may have gone through
+}
+
+// doubter is an op that must not be done twice. It is told when an attempt may
+// have gone through, and been undone by others since.
+type doubter interface {
+	doubt()
 }
 
 // request writes the transaction of a group.
@@ -86,25 +93,37 @@ func (s *space) request(ctx context.Context, g *group) clientv3.Txn {
 // succeed. It reports whether another writer was in between.
 func (s *space) commit(g *group) (conflict bool) {
 	resp, err := s.send(g)
-	s.alloc.health.setCommit(err)
-	switch {
-	case err == nil && resp.Succeeded:
-		s.won(g, resp)
-		return false
-	case err == nil:
+	if err == nil {
+		s.alloc.health.setCommit(nil)
+		if resp.Succeeded {
+			s.won(g, resp)
+			return false
+		}
 		return s.overtaken(g, resp.Responses)
-	case tooLarge(err) && len(g.calls) > 1:
+	}
+	if tooLarge(err) && len(g.calls) > 1 {
 		s.alloc.shrink(g)
 		s.pending = &pending{group: g}
-	case refused(err) || tooLarge(err):
-		s.pending = &pending{group: g, answer: s.alloc.unavailable(err)}
-	case is(err, rpctypes.ErrNoSpace):
-		s.pending = &pending{group: g, fence: s.fence(g), answer: s.alloc.unavailable(err)}
-	default:
-		s.alloc.options.Logger.Warn("outcome of a transaction is unknown", "space", s.id, "error", err)
-		s.pending = &pending{group: g, fence: s.fence(g)}
+		return false
 	}
+	s.failed(g, err)
 	return false
+}
+
+// failed handles a group that etcd did not carry out, or may not have.
+func (s *space) failed(g *group, err error) {
+	words := s.alloc.unavailable(err)
+	s.alloc.health.setCommit(words)
+	s.pending = &pending{group: g}
+	switch {
+	case refused(err) || tooLarge(err):
+		s.pending.answer = words
+	case is(err, rpctypes.ErrNoSpace):
+		s.pending.answer, s.pending.fence = words, s.fence(g)
+	default:
+		s.alloc.options.Logger.Warn("outcome of a transaction is unknown", "space", s.id, "error", words)
+		s.pending.fence = s.fence(g)
+	}
 }
 
 func (s *space) send(g *group) (*clientv3.TxnResponse, error) {
@@ -222,6 +241,7 @@ func (s *space) raise(p *pending) error {
 		return s.alloc.unavailable(err)
 	}
 	current := results(resp.Responses).found(0)
+	p.moved = !resp.Succeeded
 	switch {
 	case resp.Succeeded && p.answer == nil:
 		p.need = resp.Header.Revision
@@ -247,6 +267,9 @@ func (s *space) undo(p *pending) []*call {
 		if got != nil {
 			n := len(p.group.shares[i].els)
 			mine, got = got[:n:n], got[n:]
+		}
+		if d, ok := c.op.(doubter); ok && p.moved {
+			d.doubt()
 		}
 		err := c.op.lost(s, mine)
 		switch {

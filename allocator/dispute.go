@@ -76,6 +76,9 @@ func (a *Allocator) newAdopt(ctx context.Context, req Request, h holding) (*adop
 		return nil, ErrOutOfRange
 	}
 	near, head, err := a.overlapping(ctx, p.Space, req.Exact)
+	if err == nil {
+		err = a.await(ctx, head)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +127,7 @@ func (o *adopt) won(s *space, revision int64, _ results) error {
 		s.evict(o.record.prefix)
 		s.own(o.request.Pool, o.record.prefix)
 	}
+	s.alloc.metrics.bound.Inc()
 	o.record.revision = revision
 	o.block = o.record.block(o.record.holdings[len(o.record.holdings)-1])
 	return nil
@@ -216,6 +220,7 @@ func (o *concession) place(s *space) (share, error) {
 }
 
 func (o *concession) won(s *space, revision int64, _ results) error {
+	s.alloc.metrics.released.Inc()
 	if o.frees {
 		s.freed(o.block.Prefix, revision)
 	}

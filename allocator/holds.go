@@ -10,7 +10,8 @@ import (
 // that is at once. A claim waits once per pool, and asking again replaces the
 // request; it may wait at several pools. Waiting is in memory only, and ends
 // with a Bind that succeeds, with Release, with Withdraw, or with the pool.
-// Waiting for a pool that is unknown or draining does nothing.
+// Waiting for a pool that is unknown or draining, or has no such length, does
+// nothing.
 func (a *Allocator) Wait(req Request) {
 	p, ok := a.find(req.Pool)
 	if !ok || req.check() != nil {
@@ -18,7 +19,7 @@ func (a *Allocator) Wait(req Request) {
 	}
 	p.space.lock()
 	defer p.space.unlock()
-	p.space.await(p, req)
+	p.space.wait(p, req)
 }
 
 // Withdraw takes a claim off all waiting lists. What was held for it is offered
@@ -55,11 +56,11 @@ func (a *Allocator) Waiting(id PoolID) int {
 	return len(p.waiting.claims)
 }
 
-// await adds a claim to the list of a pool, and holds room for it if there is
+// wait adds a claim to the list of a pool, and holds room for it if there is
 // any: the invariant of the list is that none on it fits into what is free.
-func (s *space) await(p *pool, req Request) {
+func (s *space) wait(p *pool, req Request) {
 	s.withdraw(p, req.Holder.Claim)
-	if p.State != PoolOpen || s.pool(p.ID) != p {
+	if p.State != PoolOpen || s.pool(p.ID) != p || req.Length > p.CIDR.Addr().BitLen() {
 		return
 	}
 	w := &waiter{request: req, since: req.Since}
@@ -69,7 +70,18 @@ func (s *space) await(p *pool, req Request) {
 	s.alloc.remember(w)
 	p.waiting.join(w)
 	s.alloc.metrics.waiting.Inc()
-	s.offer(p, p.CIDR)
+	if p.fits(w) {
+		s.hold(p, w)
+	}
+}
+
+// fits reports whether there is room for a waiter.
+func (p *pool) fits(w *waiter) bool {
+	if w.request.Exact.IsValid() {
+		return p.index.Free(w.request.Exact)
+	}
+	largest, ok := p.index.Largest()
+	return ok && w.request.Length >= largest
 }
 
 // remember notes where a claim waits, for Withdraw.
@@ -127,8 +139,14 @@ func (s *space) rejoin(w *waiter) {
 
 // dismiss empties the list of a pool that hands out nothing any more.
 func (s *space) dismiss(p *pool) {
-	for id := range p.waiting.claims {
-		s.withdraw(p, id)
+	claims := p.waiting.claims
+	p.waiting = waiting{}
+	s.alloc.metrics.waiting.Sub(float64(len(claims)))
+	for _, w := range claims {
+		if w.held {
+			w.stop()
+			s.unreserve(w.last)
+		}
 	}
 }
 
@@ -207,6 +225,15 @@ func (s *space) release(p *pool, w *waiter) {
 func (s *space) evict(prefix netip.Prefix) {
 	if w := s.reserved[prefix]; w != nil {
 		s.release(s.pool(w.request.Pool), w)
+	}
+}
+
+// vacate gives up the holds of a pool that touch a prefix, which was excluded.
+func (s *space) vacate(p *pool, excluded netip.Prefix) {
+	for prefix, w := range s.reserved {
+		if w != nil && w.request.Pool == p.ID && prefix.Overlaps(excluded) {
+			s.release(p, w)
+		}
 	}
 }
 

@@ -1,12 +1,9 @@
 package allocator
 
 import (
-	"math/big"
 	"net/netip"
 	"slices"
 	"sync"
-
-	"github.com/kcp-ipam/ipam/allocator/index"
 )
 
 // space is one space in memory: its pools with their free space, the requests
@@ -24,7 +21,6 @@ type space struct {
 	known    int64 // revision up to which all changes to the space are known
 	head     head  // of the space, as of then
 	gone     bool  // retired; what is queued has to look for its pool again
-	fault    error // a value in the ledger that this program cannot read
 	pools    []*pool
 	reserved map[netip.Prefix]*waiter // taken in the indexes, not in the ledger; for whom, if it is a hold
 	owners   map[netip.Prefix]PoolID  // whose each block is; nil until there are two pools
@@ -41,25 +37,8 @@ type head struct {
 	revision, count int64
 }
 
-// pool is a pool of a space in memory. Its space's lock guards it.
-type pool struct {
-	Pool
-	space    *space
-	index    *index.Index
-	waiting  waiting
-	retiring bool // drained, and about to be retired
-}
-
 func newSpace(a *Allocator, id SpaceID) *space {
 	return &space{alloc: a, id: id, reserved: map[netip.Prefix]*waiter{}}
-}
-
-func newPool(s *space, record Pool) *pool {
-	p := &pool{Pool: record, space: s, index: index.New(record.CIDR)}
-	for _, x := range record.Excluded {
-		p.index.Exclude(x)
-	}
-	return p
 }
 
 func (s *space) lock() { s.mu.Lock() }
@@ -186,51 +165,6 @@ func (s *space) disown(prefix netip.Prefix) {
 	s.put(prefix)
 }
 
-// capacity counts what the ledger holds: a reservation is not an allocation.
-func (p *pool) capacity() Capacity {
-	c := Capacity{Total: p.index.Total(), Available: p.index.Available(), Blocks: p.blocks(), Changes: p.space.head.count, LargestFree: -1}
-	for prefix := range p.space.reserved {
-		if p.CIDR.Overlaps(prefix) {
-			c.Available.Add(c.Available, addresses(longer(p.CIDR, prefix)))
-		}
-	}
-	c.Allocated = new(big.Int).Sub(c.Total, c.Available)
-	if length, ok := p.index.Largest(); ok {
-		c.LargestFree = length
-	}
-	for _, x := range p.Excluded {
-		c.Stranded += p.index.Overlapping(x)
-	}
-	return c
-}
-
-// blocks is the number of the pool's blocks in the ledger.
-func (p *pool) blocks() int {
-	if p.space.owners == nil {
-		return p.index.Blocks() - len(p.space.reserved)
-	}
-	n := 0
-	for _, owner := range p.space.owners {
-		if owner == p.ID {
-			n++
-		}
-	}
-	return n
-}
-
-// addresses is the number of addresses in a prefix.
-func addresses(p netip.Prefix) *big.Int {
-	return new(big.Int).Lsh(big.NewInt(1), uint(p.Addr().BitLen()-p.Bits()))
-}
-
-// longer is the common part of two prefixes that overlap.
-func longer(a, b netip.Prefix) netip.Prefix {
-	if a.Bits() > b.Bits() {
-		return a
-	}
-	return b
-}
-
 // drained returns the touched pools that are to be retired now.
 func (s *space) drained() []*pool {
 	var drained []*pool
@@ -300,6 +234,7 @@ func (s *space) update(p *pool, record Pool) {
 	}
 	for _, x := range record.Excluded {
 		p.index.Exclude(x)
+		s.vacate(p, x)
 	}
 	for _, x := range old {
 		if !slices.Contains(record.Excluded, x) && p.index.Include(x) {

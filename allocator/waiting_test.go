@@ -237,6 +237,21 @@ func TestWaiting_ExclusionLifted(t *testing.T) {
 	}
 }
 
+// What is held is given up when it is excluded, and the claim waits on.
+func TestWaiting_HoldIsExcluded(t *testing.T) {
+	r := newRoom(t)
+	r.Wait(request("p", "w", 25))
+	r.wantWoken("w")
+	if err := r.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/26")}); err != nil {
+		t.Fatal(err)
+	}
+	r.wantWoken("w")
+	r.sameAsLedger()
+	if got := r.bind(request("p", "w", 25)); got.Prefix != prefix("10.0.0.128/25") {
+		t.Error(got.Prefix)
+	}
+}
+
 func TestWaiting_EndsWithThePool(t *testing.T) {
 	r := newRoom(t)
 	r.bind(request("p", "c", 24))
@@ -246,6 +261,7 @@ func TestWaiting_EndsWithThePool(t *testing.T) {
 	}
 	r.Wait(request("p", "late", 26))
 	r.Wait(request("q", "nowhere", 26))
+	r.Wait(request("p", "of another family", 64))
 	if n := r.Waiting("p") + r.Waiting("q"); n != 0 {
 		t.Error(n, "wait for a pool that hands out nothing")
 	}

@@ -1,0 +1,70 @@
+package allocator
+
+import (
+	"math/big"
+	"net/netip"
+
+	"github.com/kcp-ipam/ipam/allocator/index"
+)
+
+// pool is a pool of a space in memory. Its space's lock guards it.
+type pool struct {
+	Pool
+	space    *space
+	index    *index.Index
+	waiting  waiting
+	retiring bool // drained, and about to be retired
+}
+
+func newPool(s *space, record Pool) *pool {
+	p := &pool{Pool: record, space: s, index: index.New(record.CIDR)}
+	for _, x := range record.Excluded {
+		p.index.Exclude(x)
+	}
+	return p
+}
+
+// capacity counts what the ledger holds: a reservation is not an allocation.
+func (p *pool) capacity() Capacity {
+	c := Capacity{Total: p.index.Total(), Available: p.index.Available(), Blocks: p.blocks(), Changes: p.space.head.count, LargestFree: -1}
+	for prefix := range p.space.reserved {
+		if p.CIDR.Overlaps(prefix) {
+			c.Available.Add(c.Available, addresses(longer(p.CIDR, prefix)))
+		}
+	}
+	c.Allocated = new(big.Int).Sub(c.Total, c.Available)
+	if length, ok := p.index.Largest(); ok {
+		c.LargestFree = length
+	}
+	for _, x := range p.Excluded {
+		c.Stranded += p.index.Overlapping(x)
+	}
+	return c
+}
+
+// blocks is the number of the pool's blocks in the ledger.
+func (p *pool) blocks() int {
+	if p.space.owners == nil {
+		return p.index.Blocks() - len(p.space.reserved)
+	}
+	n := 0
+	for _, owner := range p.space.owners {
+		if owner == p.ID {
+			n++
+		}
+	}
+	return n
+}
+
+// addresses is the number of addresses in a prefix.
+func addresses(p netip.Prefix) *big.Int {
+	return new(big.Int).Lsh(big.NewInt(1), uint(p.Addr().BitLen()-p.Bits()))
+}
+
+// longer is the common part of two prefixes that overlap.
+func longer(a, b netip.Prefix) netip.Prefix {
+	if a.Bits() > b.Bits() {
+		return a
+	}
+	return b
+}

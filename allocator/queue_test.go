@@ -1,0 +1,70 @@
+package allocator
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func callOf(cluster ClusterName, claim string) *call {
+	req := request("p", claim, 32)
+	req.Holder.Cluster = cluster
+	return &call{op: newBind(req, req.holding(newClock().now())), done: make(chan struct{})}
+}
+
+// order pops n calls and names their claims.
+func (q *queue) order(n int) (popped []*call, names string) {
+	for range n {
+		c := q.peek()
+		q.pop()
+		popped = append(popped, c)
+		id, _ := c.op.claim()
+		names += " " + string(id)
+	}
+	return popped, strings.TrimSpace(names)
+}
+
+// A storm from one workspace does not delay the call of another.
+func TestQueue_WorkspacesTakeTurns(t *testing.T) {
+	var q queue
+	for i := range 4 {
+		q.push(callOf("storm", fmt.Sprint("s", i)))
+	}
+	q.push(callOf("quiet", "q0"))
+	q.push(callOf("other", "o0"))
+	q.push(callOf("quiet", "q1"))
+
+	if _, got := q.order(7); got != "s0 q0 o0 s1 q1 s2 s3" {
+		t.Error(got)
+	}
+	if q.peek() != nil || q.size != 0 || len(q.lanes) != 0 {
+		t.Error("the queue is not empty", q)
+	}
+}
+
+// Calls that are put back keep their order, before those that came meanwhile.
+func TestQueue_Unpop(t *testing.T) {
+	var q queue
+	for i := range 3 {
+		q.push(callOf("a", fmt.Sprint("a", i)))
+		q.push(callOf("b", fmt.Sprint("b", i)))
+	}
+	popped, _ := q.order(4)
+	q.push(callOf("a", "a3"))
+	q.unpop(popped)
+	if q.size != 7 {
+		t.Error(q.size)
+	}
+	_, got := q.order(7)
+	var a, b []string
+	for _, name := range strings.Fields(got) {
+		if strings.HasPrefix(name, "a") {
+			a = append(a, name)
+			continue
+		}
+		b = append(b, name)
+	}
+	if fmt.Sprint(a, b) != "[a0 a1 a2 a3] [b0 b1 b2]" {
+		t.Error(got)
+	}
+}
