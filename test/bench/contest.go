@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -71,6 +72,11 @@ func (s *stage) claims(name string, side *side, k kind, clients int) *contestant
 func (s *stage) play(ctx context.Context, opts *options) ([]contest, error) {
 	contests := s.contests(opts)
 	for n := range opts.rounds + 1 {
+		if n == 1 {
+			if err := errors.Join(s.rest(ctx, s.bare), s.rest(ctx, s.ipam)); err != nil {
+				return nil, err
+			}
+		}
 		for _, c := range contests {
 			order := slices.Clone(c.contestants)
 			if n%2 == 1 {
@@ -104,7 +110,7 @@ func (s *stage) measure(ctx context.Context, opts *options, c contest, who *cont
 	if err != nil {
 		return err
 	}
-	shown.spend(before, after)
+	shown.spend(before, after, who.side.resting)
 	if n > 0 {
 		who.rounds = append(who.rounds, shown)
 		s.say("round %d of %d, %s, %s: %.0f/s, p50 %.1f ms, p95 %.1f ms, processor time %.1f + %.1f ms", n, opts.rounds, c.title, who.name,

@@ -10,9 +10,38 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
+// resting is how long the processes are watched doing nothing.
+const resting = 3 * time.Second
+
 // usage is the processor time that processes have taken since they began.
 type usage struct {
+	at              time.Time
 	controller, kcp time.Duration
+}
+
+// idle is the processor time that processes take doing nothing, as a share of time.
+type idle struct {
+	controller, kcp float64
+}
+
+// rest finds out what a side's controller and kcp take doing nothing.
+func (s *stage) rest(ctx context.Context, side *side) error {
+	before, err := s.usage(ctx, side)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-time.After(resting):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	after, err := s.usage(ctx, side)
+	passed := float64(after.at.Sub(before.at))
+	side.resting = idle{
+		controller: float64(after.controller-before.controller) / passed,
+		kcp:        float64(after.kcp-before.kcp) / passed,
+	}
+	return err
 }
 
 var cpuSeconds = regexp.MustCompile(`(?m)^process_cpu_seconds_total (\S+)$`)
@@ -36,7 +65,7 @@ func (s *stage) usage(ctx context.Context, side *side) (usage, error) {
 		return usage{}, err
 	}
 	kcp, err := cpuTime(string(data))
-	return usage{controller, kcp}, err
+	return usage{time.Now(), controller, kcp}, err
 }
 
 func cpuTime(metrics string) (time.Duration, error) {

@@ -63,7 +63,7 @@ func (s *stage) furnish(ctx context.Context) error {
 		}
 	}
 	s.ipam.kept = 1
-	return eventually(ctx, "the pools to be ready", s.ipam.idle)
+	return eventually(ctx, "the pools to be ready", s.ipam.cleaned)
 }
 
 func (s *stage) furnishTenant(ctx context.Context, tenant *tenant) error {

@@ -40,13 +40,15 @@ func newRound(took []time.Duration, lasted time.Duration) (round, error) {
 	}, nil
 }
 
-// spend notes what the answers of the round have cost.
-func (r *round) spend(before, after usage) {
-	each := func(before, after time.Duration) float64 {
-		return float64(after-before) / float64(time.Millisecond) / r.answers
+// spend notes what the answers of the round have cost, beyond what the processes take
+// doing nothing.
+func (r *round) spend(before, after usage, resting idle) {
+	passed := float64(after.at.Sub(before.at))
+	each := func(before, after time.Duration, share float64) float64 {
+		return (float64(after-before) - share*passed) / float64(time.Millisecond) / r.answers
 	}
-	r.controller = each(before.controller, after.controller)
-	r.kcp = each(before.kcp, after.kcp)
+	r.controller = each(before.controller, after.controller, resting.controller)
+	r.kcp = each(before.kcp, after.kcp, resting.kcp)
 }
 
 // crowd has clients claim side by side until the time is up, each its next claim when

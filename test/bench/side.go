@@ -28,7 +28,8 @@ type side struct {
 	controller *local.Controller
 	tenants    []*tenant
 	pools      []furnished
-	kept       int // records of a tenant that stay for the whole run
+	kept       int  // records of a tenant that stay for the whole run
+	resting    idle // what it takes doing nothing
 }
 
 // furnished is a pool, and how much of it is allocated while no round is on.
@@ -46,11 +47,11 @@ func (s *side) clean(ctx context.Context) error {
 			return fmt.Errorf("clean %s: %w", tenant.path, err)
 		}
 	}
-	return eventually(ctx, "everything of the round to be gone", s.idle)
+	return eventually(ctx, "everything of the round to be gone", s.cleaned)
 }
 
-// idle returns an error while something is left of a round.
-func (s *side) idle(ctx context.Context) error {
+// cleaned returns an error while something is left of a round.
+func (s *side) cleaned(ctx context.Context) error {
 	for _, tenant := range s.tenants {
 		records := &ipamv1alpha1.IPAllocationList{}
 		if err := tenant.List(ctx, records); err != nil {
@@ -61,14 +62,14 @@ func (s *side) idle(ctx context.Context) error {
 		}
 	}
 	for _, pool := range s.pools {
-		if err := pool.idle(ctx); err != nil {
+		if err := pool.cleaned(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f furnished) idle(ctx context.Context) error {
+func (f furnished) cleaned(ctx context.Context) error {
 	pool := &ipamv1alpha1.IPPool{}
 	if err := f.Get(ctx, client.ObjectKey{Name: f.name}, pool); err != nil {
 		return err
