@@ -10,6 +10,10 @@ import (
 // errBound: the claim has a block already. Which one, the ledger says.
 var errBound = errors.New("claim is bound")
 
+// errDoubt: etcd did not answer, and by now there is no telling whether the claim
+// was bound and released again. To bind it once more could be once too often.
+var errDoubt = fmt.Errorf("%w: the outcome is unknown, and others have written since; ask again", ErrUnavailable)
+
 // Bind gives a claim one block of a pool and returns when the ledger has it.
 //
 // It is idempotent by claim: one that is bound already, in whatever pool, gets
@@ -41,6 +45,8 @@ func (a *Allocator) Bind(ctx context.Context, req Request) (Block, error) {
 		case found:
 			a.Withdraw(req.Holder.Claim)
 			return block, nil
+		case b.doubted:
+			return Block{}, errDoubt
 		case !errors.Is(err, errBound):
 			return Block{}, err
 		}
@@ -70,6 +76,7 @@ type bind struct {
 	served  *waiter      // the place in the waiting list that it gave up
 	refusal error
 	block   Block // what was bound
+	doubted bool  // an attempt may have gone through, and been undone by others since
 }
 
 func newBind(req Request, h holding) *bind {
@@ -78,6 +85,7 @@ func newBind(req Request, h holding) *bind {
 
 func (b *bind) cluster() ClusterName   { return b.request.Holder.Cluster }
 func (b *bind) claim() (ClaimID, bool) { return b.request.Holder.Claim, true }
+func (b *bind) doubt()                 { b.doubted = true }
 
 // place finds a free prefix and reserves it. A refusal goes into the
 // transaction, too: what is known here may be behind the ledger, and the claim
@@ -132,6 +140,9 @@ func (b *bind) lost(s *space, got results) error {
 // find chooses a free prefix, or says why there is none.
 func (b *bind) find(p *pool) (netip.Prefix, error) {
 	r := b.request
+	if b.doubted {
+		return netip.Prefix{}, errDoubt
+	}
 	if p.State != PoolOpen {
 		return netip.Prefix{}, ErrPoolDraining
 	}

@@ -37,6 +37,9 @@ func (a *Allocator) Carve(ctx context.Context, req Request, child Pool) (Pool, e
 		if foundErr != nil || found {
 			return pool, foundErr
 		}
+		if c.doubted {
+			return Pool{}, errDoubt
+		}
 		if !errors.Is(err, errBound) {
 			return Pool{}, err
 		}

@@ -1,0 +1,54 @@
+package allocator
+
+import (
+	"errors"
+	"testing"
+)
+
+// The answer to a bind is lost, and somebody releases the claim before that is
+// settled. The claim stays released: to bind it again would be to bind it twice
+// in one call.
+func TestBind_ReleasedBeforeItIsSettled(t *testing.T) {
+	for name, op := range map[string]func(*ledger) error{
+		"bind":  func(l *ledger) error { _, err := l.Bind(l.t.Context(), request("p", "c", 26)); return err },
+		"carve": func(l *ledger) error { _, err := l.carve("p", "c", 26); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger(t)
+			other := l.open()
+			l.pool("p", "10.0.0.0/24")
+			lost := once(errLost)
+			l.swap(func(h *hooks) {
+				h.afterCommit = func(id SpaceID) error {
+					err := lost(id)
+					if err == nil {
+						return nil
+					}
+					if undone := undo(t, other, "c"); undone != nil {
+						t.Error(undone)
+					}
+					return err
+				}
+			})
+
+			if err := op(l); !errors.Is(err, ErrUnavailable) {
+				t.Error("the claim was bound twice:", err)
+			}
+			if blocks := l.sameAsLedger(other); len(blocks) != 0 {
+				t.Error("the claim was released, and has", blocks)
+			}
+			if err := op(l); err != nil {
+				t.Error("asked again:", err)
+			}
+		})
+	}
+}
+
+// undo releases a claim, or retires it if it is a pool.
+func undo(t *testing.T, a *Allocator, id ClaimID) error {
+	a.catchUp(t)
+	if _, ok := a.Pool(PoolID(id)); ok {
+		return a.Retire(t.Context(), PoolID(id))
+	}
+	return a.Release(t.Context(), id)
+}
