@@ -20,7 +20,8 @@ const (
 
 // claimModel is a claim, seen from outside: it has one block or none. To bind it
 // twice gives the same block, and a refusal says that it has none. A request
-// with an unknown outcome may have happened, at any time since, or not.
+// with an unknown outcome may have happened, at any time since, or not. A child
+// pool is a claim, too, bound as it is carved and released as it is retired.
 var claimModel = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{unbound} },
 	Step: func(state, input, _ any) []any {
@@ -37,16 +38,22 @@ func (op operation) next(has string) []any {
 	if op.Prefix.IsValid() {
 		got = op.Prefix.String()
 	}
+	frees := op.Do == "release" || op.Do == "retire"
+	binds := op.Do == "bind" || op.Do == "carve"
 	switch {
-	case op.Do == "release" && op.Unknown != "":
+	case frees && op.Unknown != "":
 		return []any{has, unbound}
-	case op.Do == "release":
+	case op.Refusal == poolInUse && has == unbound:
+		return nil
+	case op.Refusal == poolInUse:
+		return []any{has}
+	case frees:
 		return []any{unbound}
 	case op.Unknown != "" && has == unbound:
 		return []any{unbound, somewhere}
 	case op.Unknown != "":
 		return []any{has}
-	case op.Do == "bind" && has == unbound, has == somewhere && got != unbound, has == got:
+	case binds && has == unbound, has == somewhere && got != unbound, has == got:
 		return []any{got}
 	}
 	return nil
@@ -62,7 +69,14 @@ func (op operation) String() string {
 func claimHistories(operations []operation) map[string][]porcupine.Operation {
 	histories := map[string][]porcupine.Operation{}
 	for _, op := range operations {
-		changes := op.Do == "bind" || op.Do == "release"
+		if op.Refusal == noPool { // it says, too, that the child is not there
+			child := op
+			child.Do, child.Claim = "lookup", allocator.ClaimID(op.Pool)
+			operations = append(operations, child)
+		}
+	}
+	for _, op := range operations {
+		changes := op.Do != "lookup" && op.Do != "retain"
 		if op.Claim == "" || op.Refusal == busy || op.Unknown != "" && !changes {
 			continue
 		}
@@ -162,7 +176,7 @@ func roomHistory(id allocator.SpaceID, steps []step, operations []operation) []p
 		history = append(history, porcupine.Operation{ClientId: len(windows), Input: i, Call: s.after, Return: s.until})
 	}
 	for _, op := range operations {
-		if op.Refusal != exhausted && op.Refusal != inUse || findWindow(op.Pool).Space != id {
+		if op.Refusal != exhausted && op.Refusal != inUse || spaceOf(op.Pool) != id {
 			continue
 		}
 		history = append(history, porcupine.Operation{ClientId: op.Allocator, Input: op, Call: op.Call, Return: op.Return})

@@ -33,9 +33,18 @@ func findWindow(id allocator.PoolID) *allocator.Pool {
 	return nil
 }
 
+// spaceOf is the space of a pool: a child has its own.
+func spaceOf(id allocator.PoolID) allocator.SpaceID {
+	if w := findWindow(id); w != nil {
+		return w.Space
+	}
+	return allocator.SpaceID(id)
+}
+
 const (
-	callersEach  = 6 // of one allocator
-	claimsAtOnce = 40
+	callersEach    = 6 // of one allocator
+	claimsAtOnce   = 40
+	childrenAtOnce = 4
 	// claims are replaced by new ones from time to time, so that no claim has
 	// more unknown outcomes than can be checked.
 	generation = 4 * time.Second
@@ -92,17 +101,24 @@ func (t *traffic) choose(random *rand.Rand) request {
 	if random.IntN(20) == 0 {
 		r.Timeout = time.Duration(random.IntN(5000)) * time.Microsecond
 	}
-	switch n := random.IntN(20); {
-	case n < 9:
+	child := fmt.Sprintf("child-%d-%d", epoch, random.IntN(childrenAtOnce))
+	switch n := random.IntN(24); {
+	case n < 8:
 		r.Do = "bind"
+	case n < 9:
+		r.Do, r.Pool, r.Length = "bind", allocator.PoolID(child), 31+random.IntN(2)
 	case n < 11:
 		r.Do, r.Exact = "bind", within(w.CIDR, r.Length, random)
 	case n < 16:
 		r.Do = "release"
 	case n < 18:
 		r.Do = "lookup"
-	default:
+	case n < 20:
 		r.Do = "retain"
+	case n < 22:
+		r.Do, r.Pool, r.Length, r.Claim = "carve", "a", 28+random.IntN(3), allocator.ClaimID(child)
+	default:
+		r.Do, r.Claim = "retire", allocator.ClaimID(child)
 	}
 	if r.Do == "release" && random.IntN(3) == 0 && epoch > 0 { // what former generations have left behind
 		r.Claim = allocator.ClaimID(fmt.Sprintf("claim-%d-%d", random.Int64N(epoch), random.IntN(claimsAtOnce)))

@@ -38,13 +38,14 @@ type replay struct {
 	blocks   map[string]block // by key
 	claims   map[string]block // by claim
 	heads    map[string]int64 // by space
+	pools    map[string]bool  // that are registered
 	steps    []step
 	puts     map[string]bool // "revision claim prefix" of each block that was put
 	problems []string
 }
 
 func newReplay(changes []change) *replay {
-	r := &replay{blocks: map[string]block{}, claims: map[string]block{}, heads: map[string]int64{}, puts: map[string]bool{}}
+	r := &replay{blocks: map[string]block{}, claims: map[string]block{}, heads: map[string]int64{}, pools: map[string]bool{}, puts: map[string]bool{}}
 	for _, c := range changes {
 		r.apply(c)
 	}
@@ -66,6 +67,8 @@ func (r *replay) apply(c change) {
 		switch {
 		case kind == "claims":
 			r.claim(rest, e)
+		case kind == "pools":
+			r.pools[rest] = e.value != nil
 		case kind == "spaces" && what == "head":
 			headed[space] = true
 			r.head(c.revision, space, e)
@@ -92,6 +95,11 @@ func (r *replay) apply(c change) {
 	r.steps = append(r.steps, append(bound, freed...)...)
 	for _, s := range append(bound, freed...) {
 		r.pair(c.revision, string(s.claim))
+	}
+	for key, b := range r.blocks {
+		if !r.pools[b.pool] {
+			r.complain("revision %d: %s is of pool %s, which is not there", c.revision, key, b.pool)
+		}
 	}
 }
 
@@ -196,7 +204,7 @@ func (r *replay) explain(operations []operation) {
 	asked := map[string][]operation{}
 	for _, op := range operations {
 		asked[op.Do+string(op.Claim)] = append(asked[op.Do+string(op.Claim)], op)
-		named := op.Claim != "" && op.Prefix.IsValid() && op.Refusal == "" && op.Unknown == ""
+		named := op.Revision > 0 && op.Refusal == "" && op.Unknown == ""
 		if named && !r.puts[put(op.Revision, block{prefix: op.Prefix, claim: string(op.Claim)})] {
 			r.complain("%v was answered %s at revision %d, and that was never put", op.request, op.Prefix, op.Revision)
 		}
@@ -207,10 +215,10 @@ func (r *replay) explain(operations []operation) {
 		s := &r.steps[i]
 		s.until = s.seen
 		if s.bound {
-			s.since(asked["bind"+string(s.claim)], math.MinInt64)
+			s.since(append(asked["bind"+string(s.claim)], asked["carve"+string(s.claim)]...), math.MinInt64)
 			boundAfter[s.claim] = s.after
 		} else {
-			s.since(asked["release"+string(s.claim)], boundAfter[s.claim])
+			s.since(append(asked["release"+string(s.claim)], asked["retire"+string(s.claim)]...), boundAfter[s.claim])
 		}
 		if s.after == math.MaxInt64 {
 			r.complain("revision %d: nobody has asked for %+v", s.revision, *s)
@@ -231,7 +239,8 @@ func (s *step) since(candidates []operation, from int64) {
 		if own {
 			s.until = min(s.until, op.Return)
 		}
-		caused := own || op.Unknown != "" || !s.bound && op.Refusal == "" && op.Return >= from
+		silent := op.Revision == 0 && op.Refusal == "" && op.Return >= from // it does not say which one it was
+		caused := own || silent || op.Unknown != ""
 		if caused && op.Call <= s.seen {
 			s.after = min(s.after, op.Call)
 		}

@@ -91,10 +91,11 @@ func TestReplay(t *testing.T) {
 		"overlap":           {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "two", "10.2.0.16/29", 2)}, "I1"},
 		"two blocks":        {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "one", "10.2.0.32/28", 2)}, "I3"},
 		"no claim":          {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "claims")}, "I2"},
+		"no pool":           {[]change{bound(2, "one", "10.2.0.16/28", 1), {revision: 3, events: []event{{key: "pools/c"}}}}, "is not there"},
 		"head not put":      {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "spaces/c/head")}, "not its head"},
 		"head put unawares": {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "two", "10.2.0.32/28", 1)}, "after 1"},
 	} {
-		r := newReplay(test.changes)
+		r := newReplay(append([]change{registered}, test.changes...))
 		got := strings.Join(r.problems, "\n")
 		if (test.want == "") != (got == "") || !strings.Contains(got, test.want) {
 			t.Errorf("%s: problems %q; want %q", name, got, test.want)
@@ -104,7 +105,7 @@ func TestReplay(t *testing.T) {
 
 // An answer that was never put, and a block that nobody asked for, are found.
 func TestReplay_Explain(t *testing.T) {
-	r := newReplay([]change{bound(2, "c", "10.2.0.16/28", 1)})
+	r := newReplay([]change{registered, bound(2, "c", "10.2.0.16/28", 1)})
 	r.explain([]operation{did("bind", 1, math.MaxInt64, at("10.2.0.16/28"))})
 	if len(r.problems) > 0 {
 		t.Error(r.problems)
@@ -114,12 +115,14 @@ func TestReplay_Explain(t *testing.T) {
 		"never put":        {did("bind", 1, 2, at("10.2.0.32/28")), did("bind", 1, 200, at("10.2.0.16/28"))},
 		"before it was":    {did("bind", 500, 600, at("10.2.0.16/28")), did("bind", 500, 600, outcome{Unknown: "lost"})},
 	} {
-		r := newReplay([]change{bound(2, "c", "10.2.0.16/28", 1)})
+		r := newReplay([]change{registered, bound(2, "c", "10.2.0.16/28", 1)})
 		if r.explain(ops); len(r.problems) == 0 {
 			t.Error(name, "is not found")
 		}
 	}
 }
+
+var registered = change{revision: 1, events: []event{{key: "pools/c", value: []byte("{}"), created: true}}}
 
 // bound is a revision in which a claim gets a block.
 func bound(revision int64, claim, prefix string, head int) change {

@@ -56,6 +56,8 @@ const (
 	exhausted = "exhausted"
 	inUse     = "in use"
 	busy      = "busy"
+	poolInUse = "pool in use"
+	noPool    = "no such pool"
 	broken    = "broken" // an answer that no ledger may give
 )
 
@@ -123,6 +125,10 @@ func (o outcome) with(err error) outcome {
 		o.Refusal, o.Largest = exhausted, full.Largest
 	case errors.Is(err, allocator.ErrInUse):
 		o.Refusal = inUse
+	case errors.Is(err, allocator.ErrPoolInUse):
+		o.Refusal = poolInUse
+	case errors.Is(err, allocator.ErrUnknownPool):
+		o.Refusal = noPool
 	case errors.Is(err, allocator.ErrBusy):
 		o.Refusal = busy
 	case errors.Is(err, allocator.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
@@ -133,6 +139,13 @@ func (o outcome) with(err error) outcome {
 	return o
 }
 
+func (r request) allocation() allocator.Request {
+	return allocator.Request{
+		Pool: r.Pool, Length: r.Length, Exact: r.Exact, Strategy: r.Strategy,
+		Holder: allocator.Holder{Claim: r.Claim, Cluster: "tenant", Namespace: "default", Name: string(r.Claim)},
+	}
+}
+
 // deeds are what can be asked of a worker.
 var deeds = map[string]func(context.Context, *allocator.Allocator, request) (outcome, error){
 	"register": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
@@ -140,14 +153,18 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 		return outcome{Prefix: p.CIDR}, err
 	},
 	"bind": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
-		b, err := a.Bind(ctx, allocator.Request{
-			Pool: r.Pool, Length: r.Length, Exact: r.Exact, Strategy: r.Strategy,
-			Holder: allocator.Holder{Claim: r.Claim, Cluster: "tenant", Namespace: "default", Name: string(r.Claim)},
-		})
+		b, err := a.Bind(ctx, r.allocation())
 		return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
 	},
 	"release": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) { //nolint:unparam // All deeds have one shape.
 		return outcome{}, a.Release(ctx, r.Claim)
+	},
+	"carve": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+		p, err := a.Carve(ctx, r.allocation(), allocator.Pool{ID: allocator.PoolID(r.Claim), Cluster: "tenant", Name: string(r.Claim)})
+		return outcome{Prefix: p.CIDR}, err
+	},
+	"retire": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) { //nolint:unparam // All deeds have one shape.
+		return outcome{}, a.Retire(ctx, allocator.PoolID(r.Claim))
 	},
 	"retain": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
 		b, _, err := a.Retain(ctx, r.Claim)
