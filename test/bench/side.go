@@ -102,7 +102,10 @@ func eventually(ctx context.Context, what string, check func(context.Context) er
 	defer cancel()
 	var missing error
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		missing = check(ctx)
+		// A call cut short by the end of the wait says less than the one before it.
+		if seen := check(ctx); ctx.Err() == nil || missing == nil {
+			missing = seen
+		}
 		return missing == nil, nil
 	})
 	if err != nil {
