@@ -46,15 +46,16 @@ func TestDefaultClass(t *testing.T) {
 	claims("of-no-family", "four")
 	claims("of-ipv6", "six", gen.Family(ipamv1alpha1.IPv6))
 
-	offer(t, platform, "also-four", "10.5.0.0/16", gen.DefaultLength(28), gen.Default())
-	later, first := gen.Class("also-four"), gen.Class("four")
+	// Made in the same second, the second of them is the later one by its name.
+	offer(t, platform, "four-later", "10.5.0.0/16", gen.DefaultLength(28), gen.Default())
+	later, first := gen.Class("four-later"), gen.Class("four")
 	framework.WaitCondition(t, platform, later, ipamv1alpha1.ConditionReady, ipamv1alpha1.ReasonDefaultConflict)
 	framework.WaitCondition(t, platform, first, ipamv1alpha1.ConditionReady, ipamv1alpha1.ReasonValidated)
 	claims("with-two-defaults", "four")
 
 	framework.Delete(t, platform, first)
 	framework.WaitCondition(t, platform, later, ipamv1alpha1.ConditionReady, ipamv1alpha1.ReasonValidated)
-	claims("with-the-later-default", "also-four")
+	claims("with-the-later-default", "four-later")
 }
 
 // A class counts the platform's pools that offer it.
