@@ -47,11 +47,15 @@
 //	roots   {"v":1}
 //	claim   {"v":1,"space":"…","prefix":"10.0.0.0/26"}
 //	pool    {"v":1,"space":"…","cidr":"10.0.0.0/8","excluded":["…"],"parent":"…","state":"open|draining","cluster":"…","name":"…"}
-//	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained|disputed","at":"2026-01-02T03:04:05.678Z"}
+//	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","at":"2026-01-02T03:04:05.678Z"}
+//
+// A disputed block has "disputed":true beside its state, and, if others hold the
+// very same prefix, "rivals":[{…}], each as the block itself. The claims of all of
+// them lead to the one key.
 //
 // # Invariants
 //
-//	I1  No two blocks of a space overlap.
+//	I1  No two blocks of a space overlap, but for disputed ones (see Adopt).
 //	I2  A block exists if and only if its claim's key does.
 //	I3  A claim has one block at most.
 //	I4  What was published for a claim is its block in the ledger. (The callers' part.)

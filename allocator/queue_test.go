@@ -57,7 +57,7 @@ func TestQueue_Unpop(t *testing.T) {
 	}
 	_, got := q.order(7)
 	var a, b []string
-	for _, name := range strings.Fields(got) {
+	for name := range strings.FieldsSeq(got) {
 		if strings.HasPrefix(name, "a") {
 			a = append(a, name)
 			continue

@@ -27,7 +27,7 @@ func (b *bench) fill(tb testing.TB, pool PoolID, from, to int) {
 }
 
 func (b *bench) block(pool PoolID, i int) []clientv3.Op {
-	req := request(pool, fmt.Sprintf("0f0a1f6e-4d4b-4c7c-9d51-%012d", i), 32)
+	req := request(pool, fmt.Sprintf("11111111-4d4b-4c7c-9d51-%012d", i), 32)
 	addr := prefix("10.0.0.0/8").Addr().As4()
 	addr[1], addr[2], addr[3] = byte(i>>16), byte(i>>8), byte(i)
 	p := netip.PrefixFrom(netip.AddrFrom4(addr), 32)
@@ -35,6 +35,29 @@ func (b *bench) block(pool PoolID, i int) []clientv3.Op {
 		put(b.keys.block(SpaceID(pool), p), newBind(req, req.holding(b.hooks.now())).value),
 		put(b.keys.claim(req.Holder.Claim), encode(claimValue{V: valueVersion, Space: SpaceID(pool), Prefix: p})),
 	)
+}
+
+// BenchmarkBind_Filled measures one bind after the other in pools that hold more
+// and more, each followed by a raw transaction of the same content.
+func BenchmarkBind_Filled(b *testing.B) {
+	for _, held := range []int{0, 10_000, 100_000} {
+		b.Run(fmt.Sprint(held), func(b *testing.B) {
+			l := newBench(b, 2048)
+			l.fill(b, "p", 0, held)
+			var bind, raw time.Duration
+			for b.Loop() {
+				started := time.Now()
+				if _, err := l.Bind(b.Context(), l.next()); err != nil {
+					b.Fatal(err)
+				}
+				bound := time.Now()
+				l.raw(b, 1)
+				bind, raw = bind+bound.Sub(started), raw+time.Since(bound)
+			}
+			b.ReportMetric(bind.Seconds()/raw.Seconds(), "bind/raw")
+			b.ReportMetric(float64(bind.Microseconds())/float64(b.N), "µs/bind")
+		})
+	}
 }
 
 // BenchmarkOpen reads a ledger of a million blocks in one pool.
