@@ -91,7 +91,7 @@ func (a *Allocator) Retire(ctx context.Context, id PoolID) error {
 		if p.Parent == "" {
 			err = a.submit(ctx, id, &retire{pool: p})
 		} else {
-			err = a.retireChild(ctx, p)
+			err = a.retireChild(ctx, id)
 		}
 		if !errors.Is(err, errMoved) {
 			break
@@ -163,19 +163,19 @@ func (r *retire) lost(*space, results) error { return errAgain }
 
 // retireChild removes a child pool through the worker of its parent, provided
 // that the child's head stays as it was when the child was seen to be empty.
-func (a *Allocator) retireChild(ctx context.Context, child Pool) error {
-	p, ok := a.find(child.ID)
+func (a *Allocator) retireChild(ctx context.Context, id PoolID) error {
+	p, ok := a.find(id)
 	if !ok {
 		return errMoved
 	}
-	s := p.space
-	s.lock()
-	empty, revision := p.blocks() == 0, s.head.revision
-	s.unlock()
-	o := &uncarve{child: child, head: revision, inUse: !empty}
-	if err := a.submit(ctx, child.Parent, o); err != nil {
+	o, err := p.uncarve()
+	if err != nil {
 		return err
 	}
+	if err := a.submit(ctx, o.child.Parent, o); err != nil {
+		return err
+	}
+	s := p.space
 	s.lock()
 	defer s.unlock()
 	if o.revision > s.known {
@@ -183,6 +183,19 @@ func (a *Allocator) retireChild(ctx context.Context, child Pool) error {
 		s.close()
 	}
 	return nil
+}
+
+// uncarve makes the op that removes a child as it is now. Its record and its head
+// belong together: with the head of another life, or with none, the transaction
+// would free what has been handed out anew at the child's old place.
+func (p *pool) uncarve() (*uncarve, error) {
+	s := p.space
+	s.lock()
+	defer s.unlock()
+	if s.gone || s.pool(p.ID) != p || s.head.revision == 0 {
+		return nil, errMoved
+	}
+	return &uncarve{child: p.Pool, head: s.head.revision, inUse: p.blocks() > 0}, nil
 }
 
 // uncarve is the op that removes a child pool.

@@ -1,0 +1,66 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// A child that was retired and carved elsewhere is retired where it is. What
+// others hold at its old place stays.
+func TestRetire_CarvedElsewhereMeanwhile(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	if _, err := l.carve("p", "child", 26); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := l.find("child")
+	if err := l.Retire(t.Context(), "child"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := before.uncarve(); !errors.Is(err, errMoved) {
+		t.Error("a child that is gone could be retired once more:", err)
+	}
+	l.bind(request("p", "in its place", 26))
+	if _, err := l.carve("p", "child", 26); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := before.uncarve(); !errors.Is(err, errMoved) {
+		t.Error("a child could be retired at its old place:", err)
+	}
+
+	if err := l.Retire(t.Context(), "child"); err != nil {
+		t.Error(err)
+	}
+	if blocks := l.sameAsLedger(); len(blocks) != 1 || blocks[0].Prefix != prefix("10.0.0.0/26") {
+		t.Error(blocks)
+	}
+}
+
+// Three allocators carve and retire the same children, and bind and release what
+// is left: nobody's block is freed with a child.
+func TestRetire_Storm(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/28")
+	allocators := []*Allocator{l.Allocator, l.open(), l.open()}
+	spread(1500, 24, func() {
+		a, n := allocators[rand.IntN(len(allocators))], fmt.Sprint(rand.IntN(3))
+		var err error
+		switch rand.IntN(4) {
+		case 0:
+			_, err = a.Carve(t.Context(), request("p", "child"+n, 30), Pool{ID: PoolID("child" + n), Cluster: "tenant", Name: n})
+		case 1:
+			err = a.Retire(t.Context(), PoolID("child"+n))
+		case 2:
+			_, err = a.Bind(t.Context(), request("p", "claim"+n, 30))
+		case 3:
+			err = a.Release(t.Context(), ClaimID("claim"+n))
+		}
+		var full *ExhaustedError
+		if err != nil && !errors.As(err, &full) {
+			t.Error(err)
+		}
+	})
+	l.sameAsLedger(allocators[1:]...)
+}
