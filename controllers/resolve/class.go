@@ -19,7 +19,7 @@ func (q Query) class(catalog Catalog) (*ipamv1alpha1.IPClass, error) {
 		return nil, refuse(ipamv1alpha1.ReasonUnknownProvisioner,
 			"class %q is provisioned by %q, which is not served here", class.Name, p)
 	}
-	if f := q.Claim.Spec.IPFamily; f != "" && f != class.Spec.IPFamily {
+	if f := q.family(); f != "" && f != class.Spec.IPFamily {
 		return nil, refuse(ipamv1alpha1.ReasonFamilyMismatch,
 			"address family %s does not match class %q, which is %s", f, class.Name, class.Spec.IPFamily)
 	}

@@ -58,6 +58,8 @@ func TestResolve_ByClass(t *testing.T) {
 			reason: ipamv1alpha1.ReasonUnknownProvisioner},
 		{name: "the wrong family", from: web, claim: gen.Claim("x", gen.OfClass("c"), v6),
 			reason: ipamv1alpha1.ReasonFamilyMismatch},
+		{name: "an address of the wrong family", from: web, claim: gen.Claim("x", gen.OfClass("c"), gen.Address("2001:db8::1")),
+			reason: ipamv1alpha1.ReasonFamilyMismatch},
 		{name: "too long", from: web, claim: gen.Claim("x", gen.OfClass("c"), gen.Length(29)),
 			reason: ipamv1alpha1.ReasonPrefixLengthRejected},
 		{name: "too short", from: web, claim: gen.Claim("x", gen.OfClass("c"), gen.Length(23)),

@@ -36,7 +36,7 @@ func (f *filter) check(pool *ipamv1alpha1.IPPool) *outcome.Refusal {
 	if family != f.family {
 		return &outcome.Refusal{}
 	}
-	if asked := f.query.Claim.Spec.IPFamily; asked != "" && asked != family {
+	if asked := f.query.family(); asked != "" && asked != family {
 		return refuse(ipamv1alpha1.ReasonFamilyMismatch,
 			"address family %s does not match pool %q, which is %s", asked, pool.Name, family)
 	}
@@ -115,6 +115,16 @@ func (q Query) length() (int, error) {
 		return exact.Bits(), nil
 	}
 	return int(q.Claim.Spec.PrefixLength), nil
+}
+
+// family is the family that the claim asks for, by name or by address; empty when it
+// takes any.
+func (q Query) family() ipamv1alpha1.IPFamily {
+	exact, err := q.exact()
+	if asked := q.Claim.Spec.IPFamily; asked != "" || err != nil || !exact.IsValid() {
+		return asked
+	}
+	return Family(exact)
 }
 
 // exact is the prefix that the claim asks for by address: a CIDR as it stands,

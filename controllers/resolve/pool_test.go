@@ -54,6 +54,7 @@ func TestResolve_ByPool(t *testing.T) {
 		{"by a label that none has", gen.Claim("x", gen.Selecting("tier", "tin"), gen.Length(24)), nil, ipamv1alpha1.ReasonPoolNotFound},
 		{"by label elsewhere, what is lent", selectIn("root:acme:db"), []string{"lent"}, ""},
 		{"a host", gen.Claim("x", gen.FromPool("six"), gen.Address("2001:db8::1")), []string{"six"}, ""},
+		{"an address of the wrong family", gen.Claim("x", gen.FromPool("six"), gen.Address("10.0.0.1")), nil, ipamv1alpha1.ReasonFamilyMismatch},
 		{"an address elsewhere", gen.Claim("x", gen.FromPool("six"), gen.Address("2001:db9::1")), nil, ipamv1alpha1.ReasonAddressOutOfRange},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
