@@ -82,10 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		from:       r.directory.Workspace(r.directory.Ledger(req.ClusterName)),
 		claim:      claim,
 	}
-	before, err := patch.Snapshot(claim)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
+	before := patch.Snapshot(claim)
 	err = p.reconcile(ctx)
 	if patchErr := before.Patch(ctx, cl.GetClient(), claim); patchErr != nil {
 		err = errors.Join(err, patchErr)

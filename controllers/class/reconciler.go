@@ -32,10 +32,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !class.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
-	before, err := patch.Snapshot(class)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
+	before := patch.Snapshot(class)
 	view := r.catalog.View(ctx)
 	refusal := check(class, view.DefaultClasses())
 	offering := offering(class, view.Backing(r.directory.Platform(), class.Name))
@@ -44,7 +41,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	label(class)
 	report(class, offering, refusal)
-	err = before.Patch(ctx, r.client, class)
+	err := before.Patch(ctx, r.client, class)
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
 	}

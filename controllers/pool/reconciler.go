@@ -68,10 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		r.waiting.leave(req)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	before, err := patch.Snapshot(pool)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
+	before := patch.Snapshot(pool)
 	p := &pass{
 		Reconciler: r,
 		request:    req,
