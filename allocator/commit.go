@@ -240,6 +240,9 @@ func (s *space) raise(p *pending) error {
 	if err != nil {
 		return s.alloc.unavailable(err)
 	}
+	if p.answer == nil { // it has written, or could have
+		s.alloc.health.setCommit(nil)
+	}
 	current := results(resp.Responses).found(0)
 	p.moved = !resp.Succeeded
 	switch {

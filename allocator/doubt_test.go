@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"context"
 	"errors"
 	"testing"
 )
@@ -51,4 +52,31 @@ func undo(t *testing.T, a *Allocator, id ClaimID) error {
 		return a.Retire(t.Context(), PoolID(id))
 	}
 	return a.Release(t.Context(), id)
+}
+
+// Nobody is left to ask for another transaction after one whose answer was lost,
+// and yet the allocator is healthy as soon as that one is settled.
+func TestHealthy_WhenNobodyAsksAgain(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := make(chan struct{})
+	l.swap(func(h *hooks) {
+		h.afterCommit = func(SpaceID) error {
+			cancel()
+			<-asked
+			return errLost
+		}
+	})
+
+	_, err := l.Bind(ctx, request("p", "c", 26))
+	close(asked)
+	l.waitIdle(t, "p")
+
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if err := l.Healthy(); err != nil {
+		t.Error("the ledger answers, and the allocator says:", err)
+	}
 }
