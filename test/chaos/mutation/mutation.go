@@ -56,6 +56,12 @@ var Mutants = []Mutant{
 		New:  "If(at(f.key, f.revision)).Then(get(f.key)).Else(get(f.key))",
 	},
 	{
+		Name: "a bind whose outcome is in doubt is tried again",
+		File: "allocator/bind.go",
+		Old:  "b.doubted = true",
+		New:  "_ = b.doubted",
+	},
+	{
 		Name: "a refusal is not confirmed by a transaction",
 		File: "allocator/bind.go",
 		Old:  "return share{then: together(get(keys.claim(claim))), els: together(get(keys.claim(claim)))}, nil",
