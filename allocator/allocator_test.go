@@ -163,11 +163,11 @@ func (l *ledger) waitQueued(n int) {
 	l.waitFor(l.t, "p", func(s *space) bool { return s.queue.size >= n })
 }
 
-// waitIdle waits until the worker of a pool has nothing left to do, not even to
+// waitIdle waits until the worker of pool p has nothing left to do, not even to
 // tell anybody.
-func (a *Allocator) waitIdle(t *testing.T, id PoolID) {
+func (a *Allocator) waitIdle(t *testing.T) {
 	t.Helper()
-	a.waitFor(t, id, func(s *space) bool { return !s.working })
+	a.waitFor(t, "p", func(s *space) bool { return !s.working })
 }
 
 func (a *Allocator) waitFor(t *testing.T, id PoolID, ok func(*space) bool) {

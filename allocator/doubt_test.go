@@ -71,7 +71,7 @@ func TestHealthy_WhenNobodyAsksAgain(t *testing.T) {
 
 	_, err := l.Bind(ctx, request("p", "c", 26))
 	close(asked)
-	l.waitIdle(t, "p")
+	l.waitIdle(t)
 
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)

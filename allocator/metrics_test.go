@@ -28,7 +28,7 @@ func TestMetrics(t *testing.T) {
 	l.bind(request("p", "d", 26))
 	l.free("c")
 	l.Wait(request("p", "w", 24))
-	l.waitIdle(t, "p")
+	l.waitIdle(t)
 	got := gathered(t, r)
 	for name, want := range map[string]float64{
 		"ipam_ledger_transaction_seconds":   4,

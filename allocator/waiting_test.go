@@ -44,7 +44,7 @@ func (r *room) wake(h Holder) {
 
 // wakes returns who was woken since it was asked last.
 func (r *room) wakes() []ClaimID {
-	r.waitIdle(r.t, "p")
+	r.waitIdle(r.t)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	woken := r.woken

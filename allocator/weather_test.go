@@ -165,7 +165,7 @@ func TestWatch_CutOffIsNoWrongAnswer(t *testing.T) {
 	if behind.Healthy() == nil {
 		t.Error("healthy with a watch that is cut off")
 	}
-	behind.waitIdle(t, "p")
+	behind.waitIdle(t)
 	behind.hooks.timeout = requestTimeout
 	watch.set(false)
 	if _, err := behind.Bind(t.Context(), request("p", "d", 24)); err != nil {
