@@ -181,7 +181,7 @@ func (p *pass) retire(ctx context.Context) error {
 	err := p.ledger.Retire(ctx, p.id)
 	if errors.Is(err, allocator.ErrPoolInUse) {
 		if !p.directory.Leaves(p.owner.Cluster) {
-			return p.reportUse(ctx)
+			return p.report(ctx)
 		}
 		// The workspace is not kept from going by what others hold of its pool.
 		// The ledger keeps the addresses until the last of them is given back.

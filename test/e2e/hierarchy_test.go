@@ -180,6 +180,31 @@ func TestHierarchy_InUseNamesItsOwn(t *testing.T) {
 	})
 }
 
+// Beneath what admission refuses, a pool that is deleted all the same, by kcp itself, stays
+// until nobody holds a block of it. It hands out nothing meanwhile, and takes nothing back.
+func TestHierarchy_DeletionIsHeld(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class()
+	pool := s.ownPool(gen.CIDR("10.0.0.0/24"), gen.Backs(s.name))
+	claim, child := s.holds("web", gen.Length(28)), gen.Pool("child", gen.ChildOf("own", 26))
+	framework.Create(t, s.tenant, child)
+	framework.WaitAllocated(t, s.tenant, child, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Delete(t, framework.System(t, s.tenant.Path), gen.Pool("own", gen.UID(pool.UID)))
+
+	late, byClass := gen.Claim("late", gen.FromPool("own"), gen.Length(28)), gen.Claim("by-class", gen.OfClass(s.name), gen.Length(28))
+	framework.Create(t, s.tenant, late, byClass)
+	framework.WaitAllocated(t, s.tenant, late, ipamv1alpha1.ReasonPoolNotFound)
+	framework.WaitAllocated(t, s.tenant, byClass, ipamv1alpha1.ReasonNoOfferingPool)
+	framework.Delete(t, s.tenant, claim)
+	waitHeld(t, s.tenant, pool, size(spaceOf(t, child)))
+	if pool.DeletionTimestamp.IsZero() {
+		t.Error("the pool is not being deleted")
+	}
+	deleteUnused(t, s.tenant, child)
+	framework.WaitGone(t, s.tenant, pool)
+}
+
 // poolWaits fails the test unless a pool without a block says why, to people and to tools.
 func poolWaits(t *testing.T, pool *ipamv1alpha1.IPPool, says string, stalled bool) {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -32,6 +33,23 @@ func AdminConfig(t testing.TB) *rest.Config {
 		t.Fatal(err)
 	}
 	return cfg
+}
+
+// System returns a client of a workspace as kcp itself, whom no role and no policy
+// refuses anything.
+func System(t testing.TB, workspace string) client.WithWatch {
+	t.Helper()
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: current(t).kcp.Kubeconfig()},
+		&clientcmd.ConfigOverrides{CurrentContext: "shard-base"}).ClientConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := workspaces.NewClient(workspaces.At(cfg, workspace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // RestartKCP stops kcp and starts it again over its data. Clients and controllers
