@@ -3,9 +3,11 @@ package framework
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +16,10 @@ import (
 
 	"github.com/kcp-ipam/ipam/test/framework/local"
 )
+
+// sideBySide is how many tests run at once. They mostly wait, for kcp and the controller,
+// so that cores are not what limits them.
+const sideBySide = 6
 
 // world is the kcp of this test program and what stands on it.
 type world struct {
@@ -54,6 +60,9 @@ func Main(m *testing.M) int {
 }
 
 func run(m *testing.M) (code int, err error) {
+	if err := allowParallel(); err != nil {
+		return 1, err
+	}
 	dir, err := folder()
 	if err != nil {
 		return 1, err
@@ -83,6 +92,17 @@ func run(m *testing.M) (code int, err error) {
 	fmt.Fprintf(os.Stderr, "framework: kcp was ready after %s\n", time.Since(start).Round(time.Millisecond))
 	here = w
 	return m.Run(), nil
+}
+
+// allowParallel has sideBySide tests run at once, if the command line says nothing else.
+func allowParallel() error {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if said {
+		return nil
+	}
+	return flag.Set("test.parallel", strconv.Itoa(sideBySide))
 }
 
 // folder makes the folder of this run.
