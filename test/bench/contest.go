@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -41,9 +40,13 @@ func (s *stage) contests(opts *options) []contest {
 			title = "1 client"
 		}
 		list = append(list, contest{
-			title:       title,
-			contestants: []*contestant{s.claims("bare controller", s.bare, bySharedClass, n), s.claims("ipam-controller", s.ipam, bySharedClass, n)},
-			ratios:      []ratio{{"ipam-controller / bare", 1, 0}},
+			title: title,
+			contestants: []*contestant{
+				s.claims("bare controller", s.bare, bySharedClass, n),
+				s.claims("bare, all fields", s.whole, bySharedClass, n),
+				s.claims("ipam-controller", s.ipam, bySharedClass, n),
+			},
+			ratios: []ratio{{"ipam-controller / bare", 2, 0}, {"ipam-controller / all fields", 2, 1}},
 		})
 	}
 	list = append(list, contest{
@@ -73,7 +76,7 @@ func (s *stage) play(ctx context.Context, opts *options) ([]contest, error) {
 	contests := s.contests(opts)
 	for n := range opts.rounds + 1 {
 		if n == 1 {
-			if err := errors.Join(s.rest(ctx, s.bare), s.rest(ctx, s.ipam)); err != nil {
+			if err := s.rest(ctx); err != nil {
 				return nil, err
 			}
 		}

@@ -24,24 +24,33 @@ type idle struct {
 	controller, kcp float64
 }
 
-// rest finds out what a side's controller and kcp take doing nothing.
-func (s *stage) rest(ctx context.Context, side *side) error {
-	before, err := s.usage(ctx, side)
-	if err != nil {
-		return err
+// rest finds out what each side's controller, and kcp, take doing nothing.
+func (s *stage) rest(ctx context.Context) error {
+	var before []usage
+	for _, side := range s.sides() {
+		now, err := s.usage(ctx, side)
+		if err != nil {
+			return err
+		}
+		before = append(before, now)
 	}
 	select {
 	case <-time.After(resting):
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	after, err := s.usage(ctx, side)
-	passed := float64(after.at.Sub(before.at))
-	side.resting = idle{
-		controller: float64(after.controller-before.controller) / passed,
-		kcp:        float64(after.kcp-before.kcp) / passed,
+	for i, side := range s.sides() {
+		now, err := s.usage(ctx, side)
+		if err != nil {
+			return err
+		}
+		passed := float64(now.at.Sub(before[i].at))
+		side.resting = idle{
+			controller: float64(now.controller-before[i].controller) / passed,
+			kcp:        float64(now.kcp-before[i].kcp) / passed,
+		}
 	}
-	return err
+	return nil
 }
 
 var cpuSeconds = regexp.MustCompile(`(?m)^process_cpu_seconds_total (\S+)$`)

@@ -1,10 +1,10 @@
 // Command bench measures through a real kcp how long a claim takes to have its CIDR,
 // and how many are answered in a second. Beside ipam-controller runs a bare controller
 // (./bare) on the same kcp, with tenants of its own, that only makes the same two
-// writes. They take turns in short rounds, one working while the other idles, so that
-// what the machine does besides falls on both.
+// writes: once with the fewest fields, once with all. They take turns in short rounds,
+// one working while the others idle, so that what the machine does besides falls on all.
 //
-//	bench [--rounds 10] [--round-seconds 3] [--clients 1,8,32] [--out docs/benchmarks.md]
+//	bench [--rounds 10] [--round-seconds 2] [--clients 1,8,32] [--out docs/benchmarks.md]
 //
 // It starts everything itself, below .cache/, and takes it down again. Progress goes to
 // stderr, the table to the page, or to stdout without --out.
@@ -81,7 +81,7 @@ func parse(args []string) (*options, error) {
 	opts := &options{}
 	f := pflag.NewFlagSet("bench", pflag.ContinueOnError)
 	f.IntVar(&opts.rounds, "rounds", 10, "how many times everything is measured; with 1 it says only that it works")
-	f.Float64Var(&opts.roundSeconds, "round-seconds", 3, "how long each measurement lasts")
+	f.Float64Var(&opts.roundSeconds, "round-seconds", 2, "how long each measurement lasts")
 	f.IntSliceVar(&opts.clients, "clients", []int{1, 8, 32}, "how many clients claim side by side, each its next claim when the last is answered")
 	f.StringVar(&opts.out, "out", "", "the page to write the table to; empty: stdout")
 	f.StringVar(&opts.date, "date", "", "a date to be written beside the table")

@@ -13,13 +13,13 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// stage is a kcp with the two sides on it.
+// stage is a kcp with the sides on it.
 type stage struct {
-	dir        string
-	kcp        *local.KCP
-	admin      *rest.Config
-	ipam, bare *side
-	say        func(format string, args ...any)
+	dir               string
+	kcp               *local.KCP
+	admin             *rest.Config
+	bare, whole, ipam *side
+	say               func(format string, args ...any)
 }
 
 // newStage makes everything ready. What it has made is taken down if it fails.
@@ -33,16 +33,19 @@ func newStage(ctx context.Context, opts *options, say func(string, ...any)) (*st
 		return nil, err
 	}
 	s := &stage{
-		dir:  dir,
-		say:  say,
-		ipam: &side{name: "ipam", program: "./cmd/ipam-controller", flags: opts.controllerFlags},
-		bare: &side{name: "bare", program: "./test/bench/bare"},
+		dir:   dir,
+		say:   say,
+		bare:  &side{name: "bare", program: "./test/bench/bare"},
+		whole: &side{name: "whole", program: "./test/bench/bare", flags: []string{"--whole"}},
+		ipam:  &side{name: "ipam", program: "./cmd/ipam-controller", flags: opts.controllerFlags},
 	}
 	if err := s.up(ctx); err != nil {
 		return nil, errors.Join(err, s.close(err))
 	}
 	return s, nil
 }
+
+func (s *stage) sides() []*side { return []*side{s.bare, s.whole, s.ipam} }
 
 func (s *stage) up(ctx context.Context) (err error) {
 	if s.kcp, err = local.NewKCP(ctx, filepath.Join(s.dir, "kcp")); err != nil {
@@ -55,7 +58,7 @@ func (s *stage) up(ctx context.Context) (err error) {
 	if s.admin, err = s.kcp.Admin(); err != nil {
 		return err
 	}
-	for _, side := range []*side{s.bare, s.ipam} {
+	for _, side := range s.sides() {
 		if err := s.prepare(ctx, side); err != nil {
 			return fmt.Errorf("side %s: %w", side.name, err)
 		}
@@ -104,7 +107,7 @@ func (s *stage) prepare(ctx context.Context, side *side) error {
 // close stops what runs. The data and the logs of a run that failed are kept.
 func (s *stage) close(failure error) error {
 	var errs []error
-	for _, side := range []*side{s.ipam, s.bare} {
+	for _, side := range s.sides() {
 		for _, tenant := range side.tenants {
 			tenant.stop()
 		}

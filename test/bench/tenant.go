@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -71,26 +70,59 @@ func (s *stage) newTenant(ctx context.Context, platform, path string) (*tenant, 
 	return t, t.watch(ctx)
 }
 
-// watch tells those who wait, until stop.
+// watch tells those who wait, until stop. A server that is too busy may break a watch
+// off; the next one begins with what there is, so that nobody waits in vain.
 func (t *tenant) watch(ctx context.Context) error {
+	events, err := t.open(ctx)
+	if err != nil {
+		return err
+	}
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	t.stop = func() {
+		stop()
+		<-ended
+	}
+	go func() {
+		defer close(ended)
+		for err == nil {
+			t.follow(watching, events)
+			events, err = t.open(watching)
+		}
+		t.lose(err)
+	}()
+	return nil
+}
+
+// open begins a watch of the claims.
+func (t *tenant) open(ctx context.Context) (watch.Interface, error) {
 	var events watch.Interface
-	err := eventually(ctx, "the user to be let in", func(ctx context.Context) (err error) {
-		events, err = t.Watch(context.WithoutCancel(ctx), &ipamv1alpha1.IPClaimList{})
+	err := eventually(ctx, "a watch of the claims", func(context.Context) (err error) {
+		events, err = t.Watch(ctx, &ipamv1alpha1.IPClaimList{}) // outlives the wait
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("watch the claims of %s: %w", t.path, err)
+		return nil, fmt.Errorf("watch the claims of %s: %w", t.path, err)
 	}
-	t.stop = events.Stop
-	go func() {
-		for event := range events.ResultChan() {
+	return events, nil
+}
+
+// follow tells those who wait until the watch or ctx ends.
+func (t *tenant) follow(ctx context.Context, events watch.Interface) {
+	defer events.Stop()
+	for {
+		select {
+		case event, ok := <-events.ResultChan():
+			if !ok {
+				return
+			}
 			if claim, ok := event.Object.(*ipamv1alpha1.IPClaim); ok {
 				t.seen(claim, time.Now())
 			}
+		case <-ctx.Done():
+			return
 		}
-		t.lose(errors.New("the watch of the claims has ended"))
-	}()
-	return nil
+	}
 }
 
 func (t *tenant) seen(claim *ipamv1alpha1.IPClaim, now time.Time) {

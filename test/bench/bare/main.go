@@ -35,6 +35,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -56,6 +57,7 @@ func run(ctx context.Context) error {
 	workers := flags.Int("workers", 64, "how many claims are looked at side by side")
 	flags.StringVar(&opts.HealthProbeBindAddress, "health-probe-bind-address", "0", "address of /readyz")
 	flags.StringVar(&opts.Metrics.BindAddress, "metrics-bind-address", "0", "address of /metrics")
+	whole := flags.Bool("whole", false, "write every field that ipam-controller writes, not just the CIDR")
 	flags.String("workspace", "", "ignored: the kubeconfig names it")
 	flags.String("etcd-data-dir", "", "ignored: nothing is stored")
 	if err := flags.Parse(os.Args[1:]); err != nil {
@@ -78,7 +80,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := &counter{clusters: mgr}
+	c := &counter{clusters: mgr, whole: *whole}
 	err = mcbuilder.ControllerManagedBy(mgr).
 		Named("bare").
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{MaxConcurrentReconciles: *workers}).
@@ -109,6 +111,7 @@ func newManager(cfg *rest.Config, opts manager.Options) (mcmanager.Manager, erro
 // counter answers every claim with the next block.
 type counter struct {
 	clusters mcmanager.Manager
+	whole    bool
 	given    atomic.Uint32
 }
 
@@ -146,12 +149,28 @@ func (c *counter) answer(ctx context.Context, cl client.Client, req mcreconcile.
 		},
 		Status: ipamv1alpha1.IPAllocationStatus{Phase: ipamv1alpha1.AllocationReady, AllocatedCIDR: cidr},
 	}
+	before := claim.DeepCopy()
+	claim.Status.Phase, claim.Status.AllocatedCIDR = ipamv1alpha1.ClaimBound, cidr
+	if c.whole {
+		complete(claim, record)
+	}
 	if err := cl.Create(ctx, record); err != nil {
 		return err
 	}
-	before := claim.DeepCopy()
-	claim.Status.Phase, claim.Status.AllocatedCIDR = ipamv1alpha1.ClaimBound, cidr
 	return cl.Status().Patch(ctx, claim, client.MergeFrom(before))
+}
+
+// complete adds what ipam-controller says beside the CIDR.
+func complete(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) {
+	record.Spec.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:bare"}
+	record.Spec.ClassName = claim.Spec.ClassName
+	outcome.Succeed(&record.Status.Conditions, 1, "holds "+record.Status.AllocatedCIDR)
+	claim.Status.ClassName = claim.Spec.ClassName
+	claim.Status.IPFamily = ipamv1alpha1.IPv4
+	claim.Status.PoolRef = &record.Spec.PoolRef
+	claim.Status.BoundAllocationRef = &ipamv1alpha1.LocalRef{Name: record.Name}
+	claim.Status.ObservedGeneration = claim.Generation
+	outcome.Succeed(&claim.Status.Conditions, claim.Generation, "bound to "+claim.Status.AllocatedCIDR)
 }
 
 // next is a /28 that was not given before, until 10.0.0.0/8 is used up.
