@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,16 +47,17 @@ func TestWrites_TwoPerClaim(t *testing.T) {
 	ofPool := writesOfPool(pool.ResourceVersion)
 
 	spent := readMeters(t, platform).since(before)
-	if got := spent.writes; got[http.MethodPost+" 201"] != claims || got[http.MethodPatch+" 200"] != claims+ofPool {
-		t.Errorf("writes for %d claims: %v, %d of them the pool's", claims, got, ofPool)
+	want := map[string]int{"POST 201": claims, "PATCH 200": claims + ofPool}
+	if conflicts := spent.passes["pool requeue_after"]; conflicts != 0 {
+		want["PATCH 409"] = conflicts
 	}
-	// A conflict of a claim shows among the passes.
-	delete(spent.writes, http.MethodPatch+" 409")
-	if len(spent.writes) != 2 {
-		t.Errorf("writes for %d claims: %v; want creations and patches that succeed", claims, spent.writes)
+	if diff := cmp.Diff(want, spent.writes); diff != "" {
+		t.Errorf("writes for %d claims, %d of them the pool's (-want +got):\n%s", claims, ofPool, diff)
 	}
-	if got := spent.passes["success"]; len(spent.passes) != 1 || got > 2*claims {
-		t.Errorf("passes for %d claims: %v; want two for each that succeed", claims, spent.passes)
+	// One pass binds, and one sees what the first has written. A few come for other
+	// reasons, when a cache lags, but were a claim bound in two there would be three each.
+	if got := spent.passes; got["claim success"] >= 3*claims || got["claim error"] != 0 {
+		t.Errorf("passes for %d claims: %v; want two for each that succeed", claims, got)
 	}
 	if ofPool == 0 || ofPool >= claims {
 		t.Errorf("the pool was written %d times for %d claims", ofPool, claims)
@@ -72,7 +74,7 @@ func TestWrites_TwoPerClaim(t *testing.T) {
 // meters are figures that the controller gives of itself, those above zero.
 type meters struct {
 	writes map[string]int // requests that change something, by method and answer
-	passes map[string]int // of the claim controller, by result
+	passes map[string]int // by controller and result
 	busy   int            // what waits or is being worked on, in all controllers
 }
 
@@ -95,8 +97,8 @@ func readMeters(t *testing.T, platform *framework.Platform) meters {
 			case value == 0:
 			case name == "rest_client_requests_total" && labels["method"] != http.MethodGet:
 				m.writes[labels["method"]+" "+labels["code"]] += value
-			case name == "controller_runtime_reconcile_total" && labels["controller"] == "claim":
-				m.passes[labels["result"]] += value
+			case name == "controller_runtime_reconcile_total":
+				m.passes[labels["controller"]+" "+labels["result"]] += value
 			case name == "workqueue_depth", name == "controller_runtime_active_workers":
 				m.busy += value
 			}
@@ -125,7 +127,7 @@ func minus(now, before map[string]int) map[string]int {
 func waitIdle(t *testing.T, platform *framework.Platform, passes int) {
 	t.Helper()
 	framework.Eventually(t, "the controller to be idle", func(context.Context) error {
-		if m := readMeters(t, platform); m.busy != 0 || m.passes["success"] < passes {
+		if m := readMeters(t, platform); m.busy != 0 || m.passes["claim success"] < passes {
 			return fmt.Errorf("it is at %+v", m)
 		}
 		return nil
