@@ -29,6 +29,9 @@ import (
 // that it did not see.
 const conflictDelay = 50 * time.Millisecond
 
+// goneDelay is how long a pass waits for its cache to show a deletion.
+const goneDelay = time.Second
+
 // cacheLag is how long the cache may take to show what was written.
 const cacheLag = 10 * time.Second
 
@@ -120,6 +123,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, _ cluster.Cluster) e
 			}
 			r.ledger.Withdraw(holder.Claim)
 			r.published.Delete(claim.UID)
+			r.written.Delete(claim.UID)
 			r.releases.Deleted(holder, claim)
 			q.Add(inbox.Request(name, client.ObjectKeyFromObject(claim)))
 		},

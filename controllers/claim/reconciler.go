@@ -52,6 +52,7 @@ type Reconciler struct {
 	queue     inbox.Queue
 	waiting   waiting
 	started   time.Time
+	written   sync.Map // UID → the resourceVersion that our last write was made on
 	published sync.Map // UID → time, of records that the cache may not show yet
 }
 
@@ -75,6 +76,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		r.waiting.leave(req)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	read := claim.ResourceVersion
+	if r.stale(claim) {
+		return reconcile.Result{}, nil // the event of our own write is on its way
+	}
 	p := &pass{
 		Reconciler: r,
 		request:    req,
@@ -86,6 +91,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	err = p.reconcile(ctx)
 	if patchErr := before.Patch(ctx, cl.GetClient(), claim); patchErr != nil {
 		err = errors.Join(err, patchErr)
+	} else if claim.ResourceVersion != read {
+		r.written.Store(claim.UID, read)
+	}
+	if apierrors.IsNotFound(err) {
+		return reconcile.Result{RequeueAfter: goneDelay}, nil // deleted meanwhile; the cache will say so
 	}
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return reconcile.Result{}, nil // the claim goes with its namespace
@@ -94,6 +104,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
 	}
 	return reconcile.Result{}, err
+}
+
+// stale reports whether the cache still shows the claim as it was before our last
+// write. A pass over that would only write again what is written.
+func (r *Reconciler) stale(claim *ipamv1alpha1.IPClaim) bool {
+	read, ok := r.written.Load(claim.UID)
+	if ok && read == claim.ResourceVersion {
+		return true
+	}
+	r.written.Delete(claim.UID)
+	return false
 }
 
 // reconcile brings the claim's status to what it should be. The caller writes it.
