@@ -13,6 +13,9 @@ const (
 	shareOps = 2
 	// maxDelay bounds the pause after repeated conflicts with other writers.
 	maxDelay = 32 * time.Millisecond
+	// retrySettle is the pause before a transaction that could not be settled is
+	// looked at again.
+	retrySettle = 250 * time.Millisecond
 )
 
 // group is the calls of one transaction.
@@ -56,13 +59,16 @@ func (g *group) add(c *call, sh share) {
 	}
 }
 
-// work commits group after group until nothing waits. One worker at a time runs
-// for a space.
+// work commits group after group until nothing waits and the outcome of all that
+// was sent is known. One worker at a time runs for a space.
 func (s *space) work() {
 	for conflicts := 0; ; {
 		if err := s.settle(); err != nil {
-			s.refuse(err)
-			return
+			if !s.refuse(err) {
+				return
+			}
+			s.alloc.rest(retrySettle)
+			continue
 		}
 		g := s.gather()
 		if g == nil {
@@ -120,9 +126,11 @@ func (s *space) place(o op) (share, error) {
 	return o.place(s)
 }
 
-// refuse answers all who wait with err, and ends the worker's work. The pending
-// transaction is left to the next worker.
-func (s *space) refuse(err error) {
+// refuse answers all who wait with err. The worker stays with the pending
+// transaction, even if nobody asks for more: until it is settled, memory may not
+// be what the ledger holds. It reports false when the allocator is closed, which
+// ends the worker's work.
+func (s *space) refuse(err error) bool {
 	s.lock()
 	defer s.unlock()
 	for _, c := range s.pending.group.calls {
@@ -132,15 +140,20 @@ func (s *space) refuse(err error) {
 		s.dequeue()
 		c.finish(err)
 	}
-	s.working = false
+	s.working = s.alloc.ctx.Err() == nil
+	return s.working
 }
 
 // pause waits a random while after a conflict, longer after each in a row, so
 // that writers of one space do not keep failing one another.
 func (a *Allocator) pause(conflicts int) {
-	delay := min(time.Millisecond<<min(conflicts, 10), maxDelay)
+	a.rest(rand.N(min(time.Millisecond<<min(conflicts, 10), maxDelay)))
+}
+
+// rest waits, or until the allocator is closed.
+func (a *Allocator) rest(d time.Duration) {
 	select {
-	case <-time.After(rand.N(delay)):
+	case <-time.After(d):
 	case <-a.ctx.Done():
 	}
 }

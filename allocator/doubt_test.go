@@ -80,3 +80,28 @@ func TestHealthy_WhenNobodyAsksAgain(t *testing.T) {
 		t.Error("the ledger answers, and the allocator says:", err)
 	}
 }
+
+// A transaction that could not be settled while etcd was away is settled when it
+// is back, though nobody asks for anything.
+func TestUnknownOutcome_SettledWhenNobodyAsks(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	e := &failing{KV: l.client.KV}
+	l.client.KV = e
+	t.Cleanup(func() { l.client.KV = e.KV })
+	l.swap(func(h *hooks) { h.afterCommit = once(errLost) })
+	e.fail.Store(true)
+	if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ErrUnavailable) {
+		t.Error(err)
+	}
+
+	e.fail.Store(false)
+	l.waitIdle(t)
+
+	if blocks := l.sameAsLedger(); len(blocks) != 1 {
+		t.Error(blocks)
+	}
+	if err := l.Healthy(); err != nil {
+		t.Error(err)
+	}
+}
