@@ -77,9 +77,15 @@ func (l *ledger) bind(r Request) Block {
 }
 
 // sameAsLedger fails the test unless memory holds what the ledger holds, no more and
-// no less, in every pool. Nothing may be under way.
+// no less, in every pool. Nobody may be asking for anything; what callers have given
+// up on is waited for.
 func (l *ledger) sameAsLedger(allocators ...*Allocator) []etcdtest.Record {
 	l.t.Helper()
+	for _, a := range append(allocators, l.Allocator) {
+		for p := range a.Pools() {
+			a.waitFor(l.t, p.ID, func(s *space) bool { return !s.working })
+		}
+	}
 	blocks := etcdtest.CheckLedger(l.t, l.etcd.Client(), defaultPrefix)
 	for i, a := range append(allocators, l.Allocator) {
 		a.catchUp(l.t)
