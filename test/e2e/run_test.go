@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net/netip"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -30,7 +31,8 @@ func TestRun_Twice(t *testing.T) {
 		run.Dir = root
 		out, err := run.CombinedOutput()
 		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
+			log, _ := os.ReadFile(filepath.Join(dir, "controller.log")) // gone with the folder otherwise
+			t.Fatalf("%v\n%s\nthe controller's log:\n%s", err, out, log)
 		}
 		return shownClaim.FindAllString(string(out), -1)
 	}
