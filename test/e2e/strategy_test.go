@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -22,9 +23,10 @@ func TestStrategy_InsidePool(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
 			s.class(gen.Strategy(strategy))
-			s.ownPool(gen.CIDR("10.0.0.0/23"), gen.Strategy(strategy), gen.Backs(s.name))
+			pool := s.ownPool(gen.CIDR("10.0.0.0/23"), gen.Strategy(strategy), gen.Backs(s.name))
+			var holders []netip.Prefix
 			for i, block := range []string{"10.0.0.0/26", "10.0.1.0/27", "10.0.1.64/26", "10.0.1.128/25"} {
-				s.holds(fmt.Sprintf("holder-%d", i), gen.Address(block))
+				holders = append(holders, blockOf(t, s.holds(fmt.Sprintf("holder-%d", i), gen.Address(block))))
 			}
 			byPool, byClass := gen.Claim("by-pool", gen.FromPool("own"), gen.Length(28)), gen.Claim("by-class", gen.OfClass(s.name), gen.Length(28))
 			for _, claim := range []*ipamv1alpha1.IPClaim{byPool, byClass} {
@@ -33,8 +35,9 @@ func TestStrategy_InsidePool(t *testing.T) {
 				if got := claim.Status.AllocatedCIDR; got != want {
 					t.Errorf("claim %s got %s; want %s", claim.Name, got, want)
 				}
+				waitHeld(t, s.tenant, pool, size(append(holders, blockOf(t, claim))...))
 				framework.Delete(t, s.tenant, claim)
-				waitUnrecorded(t, s.tenant, claim.Name)
+				waitHeld(t, s.tenant, pool, size(holders...))
 			}
 		})
 	}

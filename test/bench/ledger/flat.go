@@ -124,7 +124,7 @@ func manyPools(ctx context.Context, opts *options, out io.Writer) (err error) {
 	registered, one := 0, 0.0
 	for _, pools := range []int{1, 100, 10_000} {
 		for ; registered < pools; registered++ {
-			window := netip.PrefixFrom(netip.AddrFrom4([4]byte{11 + byte(registered>>12), byte(registered >> 4), byte(registered << 4), 0}), 20)
+			window := netip.PrefixFrom(netip.AddrFrom4([4]byte{16 + byte(registered>>10), byte(registered >> 2), byte(registered << 6), 0}), 18)
 			if err := s.register(ctx, poolID(registered), window); err != nil {
 				return err
 			}
