@@ -48,16 +48,19 @@ func fair(ctx context.Context, opts *options, out io.Writer) (err error) {
 	}{{"with raw transactions", w.raw}, {"another pool", w.other}, {"the pool of the storm", w.same}} {
 		t.row(row.name, row.figures.each(milliseconds).write("%.1f"), row.figures.over(w.raw).write("%.2f"), row.figures.over(w.group).write("%.2f"))
 	}
-	fmt.Fprintf(out, "### In a storm\n\n%s\nOne request every %s while %d callers ask one pool as fast as they can. One group is the mean time of a transaction of the storm, %s ms.\n\n",
-		t, quietEvery, stormCallers, w.group.each(milliseconds).write("%.1f"))
+	fmt.Fprintf(out, "### In a storm\n\n%s\nOne request every %s while %d callers ask one pool as fast as they can; one that comes late counts from when it was due. "+
+		"One group is the mean time of a transaction of the storm, %s ms. In the pool of the storm a request saw %.0f transactions end until it had "+
+		"its answer, its own included, 95 of 100 times, and %.0f at most: the one that was under way, and the next, which is its own.\n\n",
+		t, quietEvery, stormCallers, w.group.each(milliseconds).write("%.1f"), w.ended.quantile(0.95), w.ended.quantile(1))
 	return nil
 }
 
 func milliseconds(seconds float64) float64 { return seconds * 1e3 }
 
 // weather is how long a quiet caller waited, 95 of 100 times, and the storm's
-// transactions took; in seconds.
-type weather struct{ raw, other, same, group figures }
+// transactions took; in seconds. Ended is how many transactions ended during each
+// request in the pool of the storm.
+type weather struct{ raw, other, same, group, ended figures }
 
 func (s *stage) weather(ctx context.Context, opts *options, r *raw) (w weather, err error) {
 	for range opts.rounds {
@@ -71,7 +74,7 @@ func (s *stage) weather(ctx context.Context, opts *options, r *raw) (w weather, 
 		}{
 			{func() error { return r.commit(ctx, 1) }, &w.raw},
 			{func() error { return s.quiet(ctx, "other") }, &w.other},
-			{func() error { return s.quiet(ctx, "pool") }, &w.same},
+			{func() error { return s.counted(&w.ended, func() error { return s.quiet(ctx, "pool") }) }, &w.same},
 		} {
 			waited, err := nowAndThen(2*opts.round(), quiet.ask)
 			if err != nil {
@@ -86,6 +89,20 @@ func (s *stage) weather(ctx context.Context, opts *options, r *raw) (w weather, 
 		w.group = append(w.group, (tookAfter-took)/(nAfter-n))
 	}
 	return w, nil
+}
+
+// counted notes how many transactions end while f runs.
+func (s *stage) counted(ended *figures, f func() error) error {
+	before, _, err := s.groups()
+	if err != nil {
+		return err
+	}
+	if err := f(); err != nil {
+		return err
+	}
+	after, _, err := s.groups()
+	*ended = append(*ended, after-before)
+	return err
 }
 
 // quiet asks from a workspace other than the storm's.
