@@ -95,7 +95,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		r.written.Store(claim.UID, read)
 	}
 	if apierrors.IsNotFound(err) {
-		return reconcile.Result{RequeueAfter: goneDelay}, nil // deleted meanwhile; the cache will say so
+		// Deleted meanwhile, as the cache will say. Its block may have been bound after
+		// the deletion was looked into.
+		r.releases.Suspect(p.holder())
+		return reconcile.Result{RequeueAfter: goneDelay}, nil
 	}
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return reconcile.Result{}, nil // the claim goes with its namespace

@@ -106,12 +106,17 @@ func newController(opts Options) *Controller {
 type deletion struct {
 	policy   ipamv1alpha1.ReclaimPolicy // the claim's own; empty when it left that to its class
 	revision string
+	bound    bool // it showed a block
 }
 
 // Deleted hints that a claim was seen deleted, and how it was last seen.
 func (c *Controller) Deleted(h allocator.Holder, last *ipamv1alpha1.IPClaim) {
 	c.mu.Lock()
-	c.deleted[h.Claim] = deletion{policy: last.Spec.ReclaimPolicy, revision: last.ResourceVersion}
+	c.deleted[h.Claim] = deletion{
+		policy:   last.Spec.ReclaimPolicy,
+		revision: last.ResourceVersion,
+		bound:    last.Status.AllocatedCIDR != "",
+	}
 	c.mu.Unlock()
 	c.queue.Add(h)
 }
@@ -179,6 +184,14 @@ func (c *Controller) outdated(claim allocator.ClaimID, server string) bool {
 	}
 	order, err := resourceversion.CompareResourceVersion(server, seen)
 	return err != nil || order < 0
+}
+
+// neverBound reports whether a claim was seen deleted, and not seen bound before.
+func (c *Controller) neverBound(claim allocator.ClaimID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen, ok := c.deleted[claim]
+	return ok && !seen.bound
 }
 
 func (c *Controller) forget(claim allocator.ClaimID) {

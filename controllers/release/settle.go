@@ -37,6 +37,12 @@ func (c *Controller) Settle(ctx context.Context, h allocator.Holder) (bool, erro
 }
 
 func (c *Controller) settle(ctx context.Context, h allocator.Holder) (bool, error) {
+	if c.neverBound(h.Claim) {
+		// A bind under way that commits after this look finds its claim gone, and says so.
+		if _, ok, err := c.ledger.Lookup(ctx, h.Claim); err != nil || !ok {
+			return err == nil, err
+		}
+	}
 	answer, err := c.oracle.Holder(ctx, h)
 	if err != nil {
 		return false, fmt.Errorf("confirm that %s/%s is gone: %w", h.Namespace, h.Name, err)

@@ -180,6 +180,23 @@ func TestSettle_TheLastTenantOfAShard(t *testing.T) {
 	}
 }
 
+// A storm of claims that are refused and deleted again costs the servers nothing.
+func TestSettle_AClaimThatWasNeverBoundAsksNobody(t *testing.T) {
+	s := newScene(t)
+	s.oracle.err = errors.New("asked")
+	never := s.holder
+	never.Claim = "uid-of-another"
+	s.Deleted(never, gen.Claim("c"))
+	if settled, err := s.Settle(t.Context(), never); err != nil || !settled {
+		t.Errorf("settled = %t, %v; nothing is left of it", settled, err)
+	}
+	// One whose block was bound, and not shown before it went, has something to settle.
+	s.Deleted(s.holder, gen.Claim("c"))
+	if _, err := s.Settle(t.Context(), s.holder); !errors.Is(err, s.oracle.err) {
+		t.Errorf("err = %v; its block is freed unasked, or forgotten", err)
+	}
+}
+
 // A kcp restored from a backup makes every newer claim look deleted.
 func TestSettle_AServerOlderThanTheClaimIsNotBelieved(t *testing.T) {
 	for server, want := range map[string]bool{"99": false, "100": true, "101": true} {
