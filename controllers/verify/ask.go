@@ -1,0 +1,80 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// ErrNobody: no controller listens at the socket.
+var ErrNobody = errors.New("no controller listens")
+
+// Ask has the controller that listens at a socket verify. ErrNobody: there is none.
+func Ask(ctx context.Context, socket string) (Report, error) {
+	answer, err := post(ctx, socket, "verify", nil)
+	if err != nil {
+		return Report{}, err
+	}
+	var report Report
+	if err := json.Unmarshal(answer, &report); err != nil {
+		return Report{}, fmt.Errorf("read the controller's answer: %w", err)
+	}
+	return report, nil
+}
+
+// AskRepair has the controller that made a report do what it says can be done. It
+// does not wait for the outcome: ask again.
+func AskRepair(ctx context.Context, socket string, shown Report) error {
+	body, err := json.Marshal(shown)
+	if err != nil {
+		return err
+	}
+	_, err = post(ctx, socket, "repair", body)
+	return err
+}
+
+func post(ctx context.Context, socket, path string, body []byte) ([]byte, error) {
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
+	}
+	defer transport.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://ipam-controller/"+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close() //nolint:errcheck // It was read.
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read the controller's answer: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the controller says: %s", strings.TrimSpace(string(answer)))
+	}
+	return answer, nil
+}
+
+func dial(ctx context.Context, socket string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	for _, nobody := range []error{
+		os.ErrNotExist,
+		syscall.ECONNREFUSED, // who listened was killed
+		syscall.EINVAL,       // the path is too long for a socket
+	} {
+		if errors.Is(err, nobody) {
+			return nil, fmt.Errorf("%w at %s: %w", ErrNobody, socket, err)
+		}
+	}
+	return conn, err
+}

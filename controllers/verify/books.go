@@ -1,0 +1,221 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"net/netip"
+	"slices"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// Ledger is read as a whole. *allocator.Reader is one.
+type Ledger interface {
+	Walk(ctx context.Context, visitor allocator.Visitor) (revision int64, err error)
+}
+
+// books are the ledger at one revision, with what differs in it.
+type books struct {
+	revision int64
+	pools    map[allocator.PoolID]*pool
+	spaces   map[allocator.SpaceID]*space
+	blocks   map[allocator.ClaimID]*block
+	findings []Finding
+}
+
+// pool is a pool of the ledger.
+type pool struct {
+	allocator.Pool
+	taken *big.Int // addresses that are in a block or excluded
+	seen  bool     // its IPPool exists
+}
+
+// space is a space of the ledger while its blocks pass by.
+type space struct {
+	pools []*pool
+	last  allocator.Block // the one that reaches furthest; its successors begin no earlier
+	used  bool
+	head  bool
+}
+
+// block is a block of the ledger, as one holder has it.
+type block struct {
+	allocator.Block
+	keyed    bool // the claim's key leads to it
+	held     bool // its holder exists
+	leaving  bool // its holder is being deleted
+	recorded bool // its IPAllocation exists
+}
+
+// audit reads the ledger.
+func audit(ctx context.Context, ledger Ledger) (*books, error) {
+	b := &books{
+		pools:  map[allocator.PoolID]*pool{},
+		spaces: map[allocator.SpaceID]*space{},
+		blocks: map[allocator.ClaimID]*block{},
+	}
+	var err error
+	b.revision, err = ledger.Walk(ctx, allocator.Visitor{
+		Pool:  b.addPool,
+		Block: b.addBlock,
+		Head:  func(id allocator.SpaceID) { b.space(id).head = true },
+		Claim: b.addClaim,
+		Damaged: func(key string, err error) {
+			b.find(Finding{Kind: Unreadable, Name: key, Message: err.Error()})
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the ledger: %w", err)
+	}
+	b.close()
+	return b, nil
+}
+
+func (b *books) find(f Finding) { b.findings = append(b.findings, f) }
+
+func (b *books) space(id allocator.SpaceID) *space {
+	s := b.spaces[id]
+	if s == nil {
+		s = &space{}
+		b.spaces[id] = s
+	}
+	return s
+}
+
+func (b *books) addPool(p allocator.Pool) {
+	added := &pool{Pool: p, taken: new(big.Int)}
+	for _, x := range p.Excluded {
+		added.taken.Add(added.taken, size(x))
+	}
+	b.pools[p.ID] = added
+	s := b.space(p.Space)
+	s.pools, s.used = append(s.pools, added), true
+}
+
+func (b *books) addBlock(added allocator.Block) {
+	s := b.space(added.Space)
+	s.used = true
+	b.place(s, added)
+	if p := b.pools[added.Pool]; p == nil {
+		b.find(about(BlockOutsidePool, added, "pool %s is not registered", added.Pool))
+	} else if p.Space != added.Space || !contains(p.CIDR, added.Prefix) {
+		b.find(about(BlockOutsidePool, added, "the block is in space %s, and its pool %s is %s of space %s", added.Space, p.Name, p.CIDR, p.Space))
+	}
+	if added.State == allocator.Disputed {
+		b.find(about(Disputed, added, "others hold addresses of this block, too; release all but one of them"))
+	}
+	if other := b.blocks[added.Holder.Claim]; other != nil {
+		b.find(about(SeveralBlocks, added, "the claim has %s as well", other.Prefix))
+		return
+	}
+	b.blocks[added.Holder.Claim] = &block{Block: added}
+}
+
+// place counts a block in the pools it lies in, and compares it with the one
+// before that reaches furthest: prefixes overlap only if one contains the other,
+// and keys sort by address, the covering prefix first.
+func (b *books) place(s *space, added allocator.Block) {
+	if !s.last.Prefix.IsValid() || !contains(s.last.Prefix, added.Prefix) {
+		s.last = added
+		for _, p := range s.pools {
+			p.take(added.Prefix)
+		}
+		return
+	}
+	if added.State != allocator.Disputed || s.last.State != allocator.Disputed {
+		b.find(about(OverlappingBlocks, added, "%s of claim %s overlaps it", s.last.Prefix, s.last.Holder.Claim))
+	}
+}
+
+// take counts a block that overlaps none before it.
+func (p *pool) take(prefix netip.Prefix) {
+	if !p.CIDR.Overlaps(prefix) {
+		return
+	}
+	prefix = narrower(p.CIDR, prefix)
+	taken := size(prefix)
+	for _, x := range p.Excluded {
+		if x.Overlaps(prefix) {
+			taken.Sub(taken, size(narrower(x, prefix)))
+		}
+	}
+	p.taken.Add(p.taken, taken)
+}
+
+func (b *books) addClaim(id allocator.ClaimID, in allocator.SpaceID, prefix netip.Prefix) {
+	held := b.blocks[id]
+	if held == nil || held.Space != in || held.Prefix != prefix {
+		b.find(Finding{
+			Kind: ClaimKeyMismatch, UID: string(id), Prefix: prefix.String(),
+			Message: fmt.Sprintf("the claim's key leads to space %s, where it has no such block", in),
+		})
+		return
+	}
+	held.keyed = true
+}
+
+// close finds what shows only at the end.
+func (b *books) close() {
+	for id, s := range b.spaces {
+		if s.used && !s.head {
+			b.find(Finding{Kind: SpaceWithoutHead, Name: string(id), Message: "the space has no head, so that nothing can be changed in it"})
+		}
+	}
+	for _, held := range b.blocks {
+		if !held.keyed {
+			b.find(about(ClaimKeyMismatch, held.Block, "no key of the claim leads to the block"))
+		}
+	}
+	roots := map[allocator.ClusterName][]*pool{}
+	for _, p := range b.pools {
+		if p.Parent == "" {
+			roots[p.Cluster] = append(roots[p.Cluster], p)
+			continue
+		}
+		if held := b.blocks[allocator.ClaimID(p.ID)]; held == nil || held.Pool != p.Parent || held.Prefix != p.CIDR {
+			b.find(aboutPool(ChildWithoutBlock, p.Pool, "its parent %s has no block of that prefix for it", p.Parent))
+		}
+	}
+	for _, pools := range roots {
+		b.compareRoots(pools)
+	}
+}
+
+// compareRoots finds root pools of one workspace that overlap across spaces.
+func (b *books) compareRoots(pools []*pool) {
+	slices.SortFunc(pools, func(a, b *pool) int { return a.CIDR.Compare(b.CIDR) })
+	for i, p := range pools {
+		for _, other := range pools[i+1:] {
+			if !contains(p.CIDR, other.CIDR) {
+				break
+			}
+			if p.Space != other.Space {
+				b.find(aboutPool(OverlappingPools, other.Pool, "pool %s, %s, overlaps it", p.Name, p.CIDR))
+			}
+		}
+	}
+}
+
+// capacity is what the figures of a pool ought to be.
+func (p *pool) capacity() (total, allocated, available string) {
+	all := size(p.CIDR)
+	return all.String(), p.taken.String(), new(big.Int).Sub(all, p.taken).String()
+}
+
+// size is the number of addresses of a prefix.
+func size(p netip.Prefix) *big.Int {
+	return new(big.Int).Lsh(big.NewInt(1), uint(p.Addr().BitLen()-p.Bits()))
+}
+
+func contains(outer, inner netip.Prefix) bool {
+	return outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
+}
+
+// narrower is the common part of two prefixes that overlap.
+func narrower(a, b netip.Prefix) netip.Prefix {
+	if a.Bits() > b.Bits() {
+		return a
+	}
+	return b
+}

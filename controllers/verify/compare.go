@@ -1,0 +1,162 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// World is every workspace, read live. *live.Reader is one.
+type World interface {
+	// Each calls visit for every object of the kind of list. It fails if it
+	// cannot tell all of them.
+	Each(ctx context.Context, list client.ObjectList, visit func(allocator.ClusterName, client.Object)) error
+}
+
+// compare finds what differs between the books and the objects. The ledger was
+// read first: what is bound from then on has objects without a block, which the
+// next look settles. Claims come before records: a record that is written in
+// between is not missed.
+func (b *books) compare(ctx context.Context, world World) error {
+	for _, part := range []struct {
+		list  client.ObjectList
+		visit func(allocator.ClusterName, client.Object)
+	}{
+		{&ipamv1alpha1.IPPoolList{}, func(c allocator.ClusterName, o client.Object) { b.seePool(c, o.(*ipamv1alpha1.IPPool)) }},
+		{&ipamv1alpha1.IPClaimList{}, func(c allocator.ClusterName, o client.Object) { b.seeClaim(c, o.(*ipamv1alpha1.IPClaim)) }},
+		{&ipamv1alpha1.IPAllocationList{}, func(c allocator.ClusterName, o client.Object) { b.seeRecord(c, o.(*ipamv1alpha1.IPAllocation)) }},
+	} {
+		if err := world.Each(ctx, part.list, part.visit); err != nil {
+			return fmt.Errorf("read what is published: %w", err)
+		}
+	}
+	for _, held := range b.blocks {
+		b.judge(held)
+	}
+	for _, p := range b.pools {
+		if !p.seen && p.State == allocator.PoolOpen {
+			b.find(aboutPool(PoolWithoutObject, p.Pool, "its IPPool does not exist").by(ConfirmRelease))
+		}
+	}
+	return nil
+}
+
+func (b *books) seePool(cluster allocator.ClusterName, obj *ipamv1alpha1.IPPool) {
+	p := b.pools[allocator.PoolID(obj.UID)]
+	shown := obj.Status.AllocatedCIDR
+	if p == nil {
+		if shown != "" && obj.DeletionTimestamp.IsZero() {
+			b.find(Finding{
+				Kind: PoolNotRegistered, Cluster: cluster, Name: obj.Name, UID: string(obj.UID), Prefix: shown,
+				Message: "the IPPool shows this CIDR, and the ledger does not know the pool",
+			})
+		}
+		return
+	}
+	p.seen = true
+	if held := b.blocks[allocator.ClaimID(obj.UID)]; held != nil {
+		held.held = true
+	}
+	if p.Cluster != cluster || p.Name != obj.Name || shown != "" && shown != p.CIDR.String() {
+		b.find(aboutPool(PoolMismatch, p.Pool, "the IPPool is %s of workspace %s and shows %s", obj.Name, cluster, shown))
+	}
+	b.compareFigures(p, obj)
+}
+
+func (b *books) compareFigures(p *pool, obj *ipamv1alpha1.IPPool) {
+	figures := obj.Status.Capacity
+	if figures == nil || !obj.DeletionTimestamp.IsZero() {
+		return
+	}
+	total, allocated, available := p.capacity()
+	if figures.Total == total && figures.Allocated == allocated && figures.Available == available {
+		return
+	}
+	b.find(aboutPool(CapacityMismatch, p.Pool, "status.capacity says %s total, %s allocated, %s available; the ledger %s, %s, %s",
+		figures.Total, figures.Allocated, figures.Available, total, allocated, available).by(LookAtPool))
+}
+
+func (b *books) seeClaim(cluster allocator.ClusterName, claim *ipamv1alpha1.IPClaim) {
+	shown := claim.Status.AllocatedCIDR
+	held := b.blocks[allocator.ClaimID(claim.UID)]
+	if held == nil {
+		if shown != "" {
+			b.find(Finding{
+				Kind: ClaimWithoutBlock, Cluster: cluster, Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID),
+				Prefix: shown, Message: "the claim shows this address, and the ledger has no block of it",
+			})
+		}
+		return
+	}
+	held.held, held.leaving = true, !claim.DeletionTimestamp.IsZero()
+	h := held.Holder
+	switch {
+	case h.Cluster != cluster || h.Namespace != claim.Namespace || h.Name != claim.Name:
+		b.find(about(ClaimMismatch, held.Block, "the claim of this UID is %s/%s of workspace %s", claim.Namespace, claim.Name, cluster))
+	case held.State == allocator.Retained:
+		b.find(about(ClaimMismatch, held.Block, "the block is retained, and its claim still exists"))
+	case shown == "" && !held.leaving:
+		b.find(about(ClaimMismatch, held.Block, "the claim shows no address; it is %s", claim.Status.Phase).by(LookAtClaim))
+	case shown != "" && shown != held.Prefix.String():
+		b.find(about(ClaimMismatch, held.Block, "the claim shows %s", shown))
+	}
+}
+
+func (b *books) seeRecord(cluster allocator.ClusterName, record *ipamv1alpha1.IPAllocation) {
+	name, uid := record.HeldBy()
+	held := b.blocks[allocator.ClaimID(uid)]
+	if held == nil {
+		f := Finding{
+			Kind: RecordWithoutBlock, Cluster: cluster, Namespace: record.Namespace, Name: name, UID: string(uid),
+			Prefix: record.Status.AllocatedCIDR, Message: fmt.Sprintf("IPAllocation %s records this block, and the ledger does not have it", record.Name),
+		}
+		if record.Spec.ClaimRef != nil {
+			f = f.by(ConfirmRelease) // a retained one is all that is left to say who has the address
+		}
+		b.find(f)
+		return
+	}
+	if held.recorded {
+		b.find(about(RecordMismatch, held.Block, "IPAllocation %s is a second record of the block", record.Name))
+	}
+	held.recorded = true
+	b.compareRecord(cluster, record, held)
+}
+
+func (b *books) compareRecord(cluster allocator.ClusterName, record *ipamv1alpha1.IPAllocation, held *block) {
+	h, retained := held.Holder, record.Spec.ClaimRef == nil
+	switch {
+	case h.Cluster != cluster || h.Namespace != record.Namespace || record.Name != ipamv1alpha1.AllocationName(h.Namespace, h.Name):
+		b.find(about(RecordMismatch, held.Block, "its record is IPAllocation %s/%s of workspace %s", record.Namespace, record.Name, cluster))
+	case record.Status.AllocatedCIDR != held.Prefix.String():
+		b.find(about(RecordMismatch, held.Block, "IPAllocation %s records %s", record.Name, record.Status.AllocatedCIDR))
+	case held.State != allocator.Disputed && retained != (held.State == allocator.Retained):
+		b.find(about(RecordMismatch, held.Block, "the block is %s, and IPAllocation %s does not say so", held.State, record.Name).by(ConfirmRelease))
+	case held.State == allocator.Bound && record.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimPolicy(held.Policy):
+		b.find(about(RecordMismatch, held.Block, "IPAllocation %s says %s when the claim is deleted, the ledger %s",
+			record.Name, record.Spec.ReclaimPolicy, held.Policy))
+	}
+}
+
+// judge says what a block lacks.
+func (b *books) judge(held *block) {
+	if held.Holder.Namespace == "" {
+		child := b.pools[allocator.PoolID(held.Holder.Claim)]
+		if !held.held && (child == nil || child.State == allocator.PoolOpen) {
+			b.find(about(BlockWithoutClaim, held.Block, "the child pool that holds the block does not exist").by(ConfirmRelease))
+		}
+		return
+	}
+	switch {
+	case held.State == allocator.Retained && !held.recorded:
+		b.find(about(BlockWithoutRecord, held.Block, "the block is retained, and the IPAllocation it lives by does not exist").by(ConfirmRelease))
+	case !held.held && (held.State == allocator.Bound || held.State == allocator.Disputed && !held.recorded):
+		b.find(about(BlockWithoutClaim, held.Block, "the claim that holds the block does not exist").by(ConfirmRelease))
+	case held.held && !held.leaving && !held.recorded:
+		b.find(about(BlockWithoutRecord, held.Block, "the claim has no IPAllocation").by(LookAtClaim))
+	}
+}

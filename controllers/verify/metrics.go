@@ -1,0 +1,40 @@
+package verify
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+var (
+	found = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "ipam_verify_findings",
+		Help: "Differences between the ledger and what is published, by kind, as of the last verification.",
+	}, []string{"kind"})
+	revision = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "ipam_verify_revision",
+		Help: "The revision of the ledger that was verified last.",
+	})
+	lastSuccess = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "ipam_verify_last_success_timestamp_seconds",
+		Help: "When everything was last verified, in seconds since 1970.",
+	})
+	failures = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "ipam_verify_failures_total",
+		Help: "Verifications that could not look at everything.",
+	})
+)
+
+func init() { metrics.Registry.MustRegister(found, revision, lastSuccess, failures) }
+
+// export shows the report as metrics.
+func (r Report) export() {
+	counts := map[Kind]int{}
+	for _, f := range r.Findings {
+		counts[f.Kind]++
+	}
+	for _, kind := range Kinds() {
+		found.WithLabelValues(string(kind)).Set(float64(counts[kind]))
+	}
+	revision.Set(float64(r.Revision))
+	lastSuccess.Set(float64(r.Time.Unix()))
+}

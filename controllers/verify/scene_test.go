@@ -1,0 +1,183 @@
+package verify
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// scene is a real ledger, and the objects of workspace w that are published of it:
+//
+//	pool root         10.0.0.0/16, without 10.0.255.0/24
+//	  claim a         10.0.0.0/28
+//	  retained of r   10.0.0.16/28
+//	  pool child      10.0.1.0/24
+//
+// All is in order until a test changes it.
+type scene struct {
+	*testing.T
+	*Verifier
+	etcd    *clientv3.Client
+	ledger  *allocator.Allocator
+	pools   map[string]*ipamv1alpha1.IPPool
+	claims  map[string]*ipamv1alpha1.IPClaim
+	records map[string]*ipamv1alpha1.IPAllocation // by the name of their claim
+	looks   int
+	between func() // called before the second look
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	etcd := etcdtest.New(t).Client()
+	ledger, err := allocator.Open(t.Context(), etcd, allocator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ledger.Close() })
+	s := &scene{
+		T: t, etcd: etcd, ledger: ledger, between: func() {},
+		pools: map[string]*ipamv1alpha1.IPPool{}, claims: map[string]*ipamv1alpha1.IPClaim{}, records: map[string]*ipamv1alpha1.IPAllocation{},
+	}
+	s.Verifier = New(Options{Ledger: s, World: s, Pause: time.Millisecond})
+
+	_, err = ledger.Register(t.Context(), allocator.Pool{
+		ID: "uid-of-root", Cluster: "w", Name: "root", CIDR: netip.MustParsePrefix("10.0.0.0/16"),
+		Excluded: []netip.Prefix{netip.MustParsePrefix("10.0.255.0/24")},
+	})
+	s.must(err)
+	s.hold("a", "10.0.0.0/28")
+	s.hold("r", "10.0.0.16/28")
+	_, _, err = ledger.Retain(t.Context(), "uid-of-r")
+	s.must(err)
+	delete(s.claims, "r")
+	s.records["r"].Spec.ClaimRef = nil
+	s.records["r"].Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "r/uid-of-r"}
+	_, err = ledger.Carve(t.Context(), allocator.Request{
+		Pool: "uid-of-root", Exact: netip.MustParsePrefix("10.0.1.0/24"),
+		Holder: allocator.Holder{Claim: "uid-of-child", Cluster: "w", Name: "child"},
+	}, allocator.Pool{ID: "uid-of-child", Cluster: "w", Name: "child", Parent: "uid-of-root"})
+	s.must(err)
+	s.show("root", "10.0.0.0/16", "65536", "544", "64992")
+	s.show("child", "10.0.1.0/24", "256", "0", "256")
+	return s
+}
+
+func (s *scene) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// hold binds a block of the pool root, and publishes it.
+func (s *scene) hold(name, prefix string) {
+	s.Helper()
+	_, err := s.ledger.Bind(s.Context(), request(name, prefix))
+	s.must(err)
+	s.publish(name, prefix)
+}
+
+// dispute adopts a block of the pool root, whoever holds it, and publishes it.
+func (s *scene) dispute(name, prefix string) {
+	s.Helper()
+	_, err := s.ledger.Adopt(s.Context(), request(name, prefix), allocator.Bound)
+	s.must(err)
+	s.publish(name, prefix)
+}
+
+func request(name, prefix string) allocator.Request {
+	return allocator.Request{
+		Pool: "uid-of-root", Exact: netip.MustParsePrefix(prefix),
+		Holder: allocator.Holder{Claim: allocator.ClaimID("uid-of-" + name), Cluster: "w", Namespace: "default", Name: name},
+	}
+}
+
+func (s *scene) publish(name, prefix string) {
+	s.claims[name] = gen.Claim(name)
+	s.claims[name].Status = ipamv1alpha1.IPClaimStatus{Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: prefix}
+	s.records[name] = gen.Allocation(name, "root", prefix)
+}
+
+// show publishes a pool.
+func (s *scene) show(name, cidr, total, allocated, available string) {
+	pool := gen.Pool(name)
+	pool.Status.AllocatedCIDR = cidr
+	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: total, Allocated: allocated, Available: available}
+	s.pools[name] = pool
+}
+
+// Walk implements Ledger.
+func (s *scene) Walk(ctx context.Context, visitor allocator.Visitor) (int64, error) {
+	if s.looks++; s.looks == 2 {
+		s.between()
+	}
+	return allocator.Reader{Client: s.etcd}.Walk(ctx, visitor)
+}
+
+// Each implements World.
+func (s *scene) Each(_ context.Context, list client.ObjectList, visit func(allocator.ClusterName, client.Object)) error {
+	switch list.(type) {
+	case *ipamv1alpha1.IPPoolList:
+		all(s.pools, visit)
+	case *ipamv1alpha1.IPClaimList:
+		all(s.claims, visit)
+	case *ipamv1alpha1.IPAllocationList:
+		all(s.records, visit)
+	}
+	return nil
+}
+
+func all[T client.Object](objects map[string]T, visit func(allocator.ClusterName, client.Object)) {
+	for _, name := range slices.Sorted(maps.Keys(objects)) {
+		visit("w", objects[name])
+	}
+}
+
+// put writes a key of the ledger, past the allocator.
+func (s *scene) put(key, value string) {
+	s.Helper()
+	_, err := s.etcd.Put(s.Context(), "/ipam/v1/"+key, value)
+	s.must(err)
+}
+
+// valueOfA is the block of the claim a, as it is written in the ledger.
+func (s *scene) valueOfA() string {
+	s.Helper()
+	value := s.remove(blockOfA)
+	s.put(blockOfA, value)
+	return value
+}
+
+// remove takes a key out of the ledger, past the allocator, and returns its value.
+func (s *scene) remove(key string) string {
+	s.Helper()
+	was, err := s.etcd.Delete(s.Context(), "/ipam/v1/"+key, clientv3.WithPrevKV())
+	s.must(err)
+	if len(was.PrevKvs) != 1 {
+		s.Fatalf("the ledger has no key %s", key)
+	}
+	return string(was.PrevKvs[0].Value)
+}
+
+// verify returns the kinds of what is found, each once, and the findings.
+func (s *scene) verify() ([]Kind, []Finding) {
+	s.Helper()
+	report, err := s.Verify(s.Context())
+	s.must(err)
+	var kinds []Kind
+	for _, f := range report.Findings {
+		kinds = append(kinds, f.Kind)
+	}
+	return slices.Compact(kinds), report.Findings
+}

@@ -1,0 +1,141 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// Hints are how repairs are asked for. None may block.
+type Hints struct {
+	// Claim has a claim looked at again.
+	Claim func(allocator.Holder)
+	// Pool has a pool looked at again.
+	Pool func(allocator.PoolID)
+	// Release has it looked into whether a holder is gone.
+	Release func(allocator.Holder)
+}
+
+// Server answers who asks at a socket of this machine, which is its owner's alone.
+// A manager runs it, on every replica.
+type Server struct {
+	// Path of the socket.
+	Path     string
+	Verifier *Verifier
+	Hints    Hints
+	// Leading is closed when this replica leads: the controllers that hints go to
+	// run there only.
+	Leading <-chan struct{}
+}
+
+var _ manager.LeaderElectionRunnable = (*Server)(nil)
+
+// NeedLeaderElection says that every replica answers.
+func (s *Server) NeedLeaderElection() bool { return false }
+
+// Start serves until the context ends. A socket that cannot be made is logged and
+// done without: it is for looking at the controller, not for its work.
+func (s *Server) Start(ctx context.Context) error {
+	logger := log.FromContext(ctx).WithValues("socket", s.Path)
+	listener, err := s.listen(ctx)
+	if err != nil {
+		logger.Error(err, "nobody can ask this controller to verify")
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /verify", s.verify)
+	mux.HandleFunc("POST /repair", s.repair)
+	server := &http.Server{
+		Handler: mux, ReadHeaderTimeout: 10 * time.Second,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // who asks is told by the broken connection
+	if err := server.Serve(listener); ctx.Err() == nil {
+		logger.Error(err, "nobody can ask this controller to verify any longer")
+	}
+	return nil
+}
+
+// listen makes the socket, in place of one that a killed controller has left.
+func (s *Server) listen(ctx context.Context) (net.Listener, error) {
+	if conn, err := dial(ctx, s.Path); err == nil {
+		return nil, errors.Join(fmt.Errorf("another process listens at %s", s.Path), conn.Close())
+	}
+	if err := os.Remove(s.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", s.Path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(s.Path, 0o600); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, nil
+}
+
+func (s *Server) verify(w http.ResponseWriter, r *http.Request) {
+	report, err := s.Verifier.Verify(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(report); err != nil {
+		log.FromContext(r.Context()).Error(err, "answer")
+	}
+}
+
+// repair does what the report says that was shown, if no other was made since.
+func (s *Server) repair(w http.ResponseWriter, r *http.Request) {
+	var shown Report
+	if err := json.NewDecoder(r.Body).Decode(&shown); err != nil {
+		http.Error(w, "send the report to repair: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	select {
+	case <-s.Leading:
+	default:
+		http.Error(w, "this replica does not lead; ask the one that does", http.StatusConflict)
+		return
+	}
+	last := s.Verifier.lastReport()
+	if !last.Time.Equal(shown.Time) || last.Revision != shown.Revision {
+		http.Error(w, "something else was verified meanwhile; verify again", http.StatusConflict)
+		return
+	}
+	for _, f := range last.Findings {
+		s.Hints.repair(f)
+		if f.Repair != "" {
+			log.FromContext(r.Context()).Info("repair", "repair", f.Repair, "kind", f.Kind, "cluster", f.Cluster,
+				"namespace", f.Namespace, "name", f.Name, "prefix", f.Prefix)
+		}
+	}
+}
+
+func (h Hints) repair(f Finding) {
+	switch f.Repair {
+	case LookAtClaim:
+		h.Claim(f.holder())
+	case LookAtPool:
+		h.Pool(allocator.PoolID(f.UID))
+	case ConfirmRelease:
+		h.Release(f.holder())
+	}
+}
+
+func (v *Verifier) lastReport() Report {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.last
+}

@@ -1,0 +1,145 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// Options configure a Verifier. Ledger and World are required.
+type Options struct {
+	Ledger Ledger
+	World  World
+	// Interval between two verifications that nobody has asked for, jittered by a
+	// fifth. Default 10 minutes.
+	Interval time.Duration
+	// Pause between two looks: what is merely in flight is over by then. Default 5 s.
+	Pause time.Duration
+	// Clock defaults to the real one.
+	Clock clock.WithTicker
+}
+
+// Defaults are what New takes for what is zero.
+func Defaults() Options {
+	return Options{Interval: 10 * time.Minute, Pause: 5 * time.Second}
+}
+
+// Verifier compares ledger and objects when asked, and from time to time when a
+// manager runs it; of several replicas the leader does. It is safe for concurrent use.
+type Verifier struct {
+	Options
+
+	mu   sync.Mutex
+	last Report
+}
+
+var _ manager.LeaderElectionRunnable = (*Verifier)(nil)
+
+// New makes a Verifier.
+func New(opts Options) *Verifier {
+	usual := Defaults()
+	opts.Interval = cmp.Or(opts.Interval, usual.Interval)
+	opts.Pause = cmp.Or(opts.Pause, usual.Pause)
+	if opts.Clock == nil {
+		opts.Clock = clock.RealClock{}
+	}
+	return &Verifier{Options: opts}
+}
+
+// NeedLeaderElection says that one replica verifies by itself.
+func (v *Verifier) NeedLeaderElection() bool { return true }
+
+// Start verifies from time to time until the context ends.
+func (v *Verifier) Start(ctx context.Context) error {
+	for v.sleep(ctx, wait.Jitter(v.Interval, 0.2)) == nil {
+		report, err := v.Verify(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				log.FromContext(ctx).Error(err, "verify")
+			}
+			continue
+		}
+		for _, f := range report.Findings {
+			log.FromContext(ctx).Info("finding", "kind", f.Kind, "cluster", f.Cluster, "namespace", f.Namespace, "name", f.Name,
+				"prefix", f.Prefix, "message", f.Message, "repair", f.Repair)
+		}
+	}
+	return nil
+}
+
+// Verify looks, and where something differs looks again after the pause. What
+// differs in the same way both times is a finding. An error means that not
+// everything could be read, and says nothing about what was.
+func (v *Verifier) Verify(ctx context.Context) (Report, error) {
+	report, err := v.verify(ctx)
+	if err != nil {
+		failures.Inc()
+		return Report{}, err
+	}
+	v.mu.Lock()
+	v.last = report
+	v.mu.Unlock()
+	report.export()
+	return report, nil
+}
+
+func (v *Verifier) verify(ctx context.Context) (Report, error) {
+	first, err := v.look(ctx)
+	if err != nil || len(first.findings) == 0 {
+		return v.report(first), err
+	}
+	differed := make(map[Finding]bool, len(first.findings))
+	for _, f := range first.findings {
+		differed[f] = true
+	}
+	first = nil // before the second look takes as much memory
+	if err := v.sleep(ctx, v.Pause); err != nil {
+		return Report{}, err
+	}
+	second, err := v.look(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	report := v.report(second)
+	for _, f := range second.findings {
+		if differed[f] {
+			report.Findings = append(report.Findings, f)
+		}
+	}
+	sorted(report.Findings)
+	return report, nil
+}
+
+// look compares once.
+func (v *Verifier) look(ctx context.Context) (*books, error) {
+	b, err := audit(ctx, v.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	return b, b.compare(ctx, v.World)
+}
+
+// report is what a look says but for its findings.
+func (v *Verifier) report(b *books) Report {
+	if b == nil {
+		return Report{}
+	}
+	return Report{Revision: b.revision, Time: v.Clock.Now(), Pools: len(b.pools), Blocks: len(b.blocks), Findings: []Finding{}}
+}
+
+func (v *Verifier) sleep(ctx context.Context, d time.Duration) error {
+	timer := v.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,208 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+const blockOfA = "spaces/uid-of-root/blocks/010.000.000.000-28"
+
+// Each kind of finding, by the damage that makes it. The first is the one that names
+// the damage, others follow from it; repairs are those of the first.
+func TestVerify_Findings(t *testing.T) {
+	tested := map[Kind]bool{}
+	for _, tt := range []struct {
+		name   string
+		damage func(s *scene)
+		want   Kind
+		also   []Kind
+		about  string
+		repair Repair
+	}{
+		{"a block within another", func(s *scene) {
+			s.put("spaces/uid-of-root/blocks/010.000.000.008-32", strings.ReplaceAll(s.valueOfA(), "uid-of-a", "uid-of-b"))
+		}, OverlappingBlocks, []Kind{BlockWithoutClaim, ClaimKeyMismatch}, "a", ""},
+		{"overlapping roots", func(s *scene) {
+			s.put("pools/uid-of-x", `{"v":1,"space":"uid-of-x","cidr":"10.0.128.0/17","state":"draining","cluster":"w","name":"x"}`)
+			s.put("spaces/uid-of-x/head", `{"v":1,"n":1}`)
+		}, OverlappingPools, nil, "x", ""},
+		{"a block without the claim's key", func(s *scene) { s.remove("claims/uid-of-a") }, ClaimKeyMismatch, nil, "a", ""},
+		{"a claim's key without the block", func(s *scene) {
+			s.put("claims/uid-of-b", `{"v":1,"space":"uid-of-root","prefix":"10.0.7.0/24"}`)
+		}, ClaimKeyMismatch, nil, "", ""},
+		{"two blocks of a claim", func(s *scene) {
+			s.put("spaces/uid-of-root/blocks/010.000.008.000-28", s.valueOfA())
+			s.show("root", "10.0.0.0/16", "65536", "560", "64976")
+		}, SeveralBlocks, nil, "a", ""},
+		{"a block outside its pool", func(s *scene) {
+			s.put("spaces/uid-of-root/blocks/010.001.000.000-28", strings.ReplaceAll(s.valueOfA(), "uid-of-a", "uid-of-b"))
+			s.put("claims/uid-of-b", `{"v":1,"space":"uid-of-root","prefix":"10.1.0.0/28"}`)
+		}, BlockOutsidePool, []Kind{BlockWithoutClaim}, "a", ""},
+		{"a block of no pool", func(s *scene) {
+			s.put(blockOfA, strings.ReplaceAll(s.valueOfA(), "uid-of-root", "uid-of-none"))
+		}, BlockOutsidePool, nil, "a", ""},
+		{"a child without its block", func(s *scene) {
+			s.remove("spaces/uid-of-root/blocks/010.000.001.000-24")
+			s.remove("claims/uid-of-child")
+		}, ChildWithoutBlock, []Kind{CapacityMismatch}, "child", ""},
+		{"a space without head", func(s *scene) { s.remove("spaces/uid-of-root/head") }, SpaceWithoutHead, nil, "uid-of-root", ""},
+		{"a dispute", func(s *scene) { s.dispute("b", "10.0.0.0/28") }, Disputed, nil, "a", ""},
+		{"a damaged key", func(s *scene) { s.put("pools/uid-of-x", "{") }, Unreadable, nil, "/ipam/v1/pools/uid-of-x", ""},
+		{"a value of the future", func(s *scene) { s.put("pools/uid-of-x", `{"v":2}`) }, Unreadable, nil, "/ipam/v1/pools/uid-of-x", ""},
+
+		{"a claim that is gone", func(s *scene) { delete(s.claims, "a") }, BlockWithoutClaim, nil, "a", ConfirmRelease},
+		{"a child pool that is gone", func(s *scene) { delete(s.pools, "child") },
+			BlockWithoutClaim, []Kind{PoolWithoutObject}, "child", ConfirmRelease},
+		{"an address that was not given", func(s *scene) { s.must(s.ledger.Release(s.Context(), "uid-of-a")) },
+			ClaimWithoutBlock, []Kind{CapacityMismatch, RecordWithoutBlock}, "a", ""},
+		{"another address", func(s *scene) { s.claims["a"].Status.AllocatedCIDR = "10.0.0.32/28" }, ClaimMismatch, nil, "a", ""},
+		{"an address that is not shown", func(s *scene) { s.claims["a"].Status = ipamv1alpha1.IPClaimStatus{} }, ClaimMismatch, nil, "a", LookAtClaim},
+		{"a claim of another name", func(s *scene) { s.claims["a"].Name = "b" }, ClaimMismatch, nil, "a", ""},
+		{"a retained block of a claim that lives", func(s *scene) {
+			_, _, err := s.ledger.Retain(s.Context(), "uid-of-a")
+			s.must(err)
+		}, ClaimMismatch, []Kind{RecordMismatch}, "a", ""},
+		{"a record that is gone", func(s *scene) { delete(s.records, "a") }, BlockWithoutRecord, nil, "a", LookAtClaim},
+		{"a retained record that is gone", func(s *scene) { delete(s.records, "r") }, BlockWithoutRecord, nil, "r", ConfirmRelease},
+		{"a record of no block", func(s *scene) {
+			s.must(s.ledger.Release(s.Context(), "uid-of-a"))
+			delete(s.claims, "a")
+		}, RecordWithoutBlock, []Kind{CapacityMismatch}, "a", ConfirmRelease},
+		{"a retained record of no block", func(s *scene) { s.must(s.ledger.Release(s.Context(), "uid-of-r")) },
+			RecordWithoutBlock, []Kind{CapacityMismatch}, "r", ""},
+		{"a record of another block", func(s *scene) { s.records["a"].Status.AllocatedCIDR = "10.0.0.32/28" }, RecordMismatch, nil, "a", ""},
+		{"a record of another policy", func(s *scene) { s.records["a"].Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain }, RecordMismatch, nil, "a", ""},
+		{"a record without claim", func(s *scene) {
+			s.records["a"].Spec.ClaimRef = nil
+			s.records["a"].Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "a/uid-of-a"}
+		}, RecordMismatch, nil, "a", ConfirmRelease},
+		{"a record under another name", func(s *scene) { s.records["a"].Name = "alloc-x" }, RecordMismatch, nil, "a", ""},
+		{"a pool that is gone", func(s *scene) { delete(s.pools, "root") }, PoolWithoutObject, nil, "root", ConfirmRelease},
+		{"a pool that was never entered", func(s *scene) { s.show("x", "10.9.0.0/16", "65536", "0", "65536") }, PoolNotRegistered, nil, "x", ""},
+		{"a pool of another CIDR", func(s *scene) { s.pools["child"].Status.AllocatedCIDR = "10.0.2.0/24" }, PoolMismatch, nil, "child", ""},
+		{"wrong figures", func(s *scene) { s.show("root", "10.0.0.0/16", "65536", "543", "64993") }, CapacityMismatch, nil, "root", LookAtPool},
+	} {
+		tested[tt.want] = true
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScene(t)
+			tt.damage(s)
+			kinds, findings := s.verify()
+			want := append(slices.Clone(tt.also), tt.want)
+			if slices.Sort(want); !slices.Equal(kinds, want) {
+				t.Fatalf("found %+v, want %v", findings, want)
+			}
+			main := findings[slices.IndexFunc(findings, func(f Finding) bool { return f.Kind == tt.want })]
+			if main.Name != tt.about || main.Repair != tt.repair || main.Message == "" {
+				t.Errorf("found %+v, want it about %q and repaired by %q", main, tt.about, tt.repair)
+			}
+		})
+	}
+	for _, kind := range Kinds() {
+		if !tested[kind] {
+			t.Errorf("nothing makes a finding %s", kind)
+		}
+	}
+}
+
+func TestKinds_AreExplained(t *testing.T) {
+	docs, err := os.ReadFile("../../docs/verify.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range Kinds() {
+		if !strings.Contains(string(docs), "| `"+string(kind)+"` |") {
+			t.Errorf("docs/verify.md has no line on %s", kind)
+		}
+	}
+}
+
+func TestVerify_NothingIsFoundInOrder(t *testing.T) {
+	s := newScene(t)
+	s.hold("leaves", "10.0.0.32/28")
+	s.claims["leaves"].DeletionTimestamp = new(metav1.Now())
+	delete(s.records, "leaves") // as when its namespace goes
+	s.claims["waits"] = s.claims["a"].DeepCopy()
+	s.claims["waits"].UID, s.claims["waits"].Status = "uid-of-waits", ipamv1alpha1.IPClaimStatus{Phase: ipamv1alpha1.ClaimPending}
+	s.must(s.ledger.Drain(s.Context(), "uid-of-child")) // empty: it retires
+	delete(s.pools, "child")
+	s.show("root", "10.0.0.0/16", "65536", "304", "65232")
+	if _, findings := s.verify(); len(findings) > 0 || s.looks != 1 {
+		t.Errorf("found %+v in %d looks, want nothing in one", findings, s.looks)
+	}
+}
+
+func TestVerify_CountsOverlapsOnce(t *testing.T) {
+	s := newScene(t)
+	s.hold("b", "10.0.254.0/24")
+	s.must(s.ledger.Exclude(s.Context(), "uid-of-root", []netip.Prefix{netip.MustParsePrefix("10.0.254.0/25"), netip.MustParsePrefix("10.0.255.0/24")}))
+	s.show("root", "10.0.0.0/16", "65536", "800", "64736")
+	if _, findings := s.verify(); len(findings) > 0 {
+		t.Errorf("found %+v", findings)
+	}
+}
+
+// What is in flight at the first look, and settled or other at the second, is none.
+func TestVerify_WhatIsInFlightIsNoFinding(t *testing.T) {
+	for name, tt := range map[string]struct{ before, between func(s *scene) }{
+		"a record that is written": {
+			func(s *scene) { delete(s.records, "a") },
+			func(s *scene) { s.hold("a", "10.0.0.0/28") },
+		},
+		"a block that is freed": {
+			func(s *scene) { delete(s.claims, "a"); delete(s.records, "a") },
+			func(s *scene) {
+				s.must(s.ledger.Release(s.Context(), "uid-of-a"))
+				s.show("root", "10.0.0.0/16", "65536", "528", "65008")
+			},
+		},
+		"figures that follow": {
+			func(s *scene) { s.show("root", "10.0.0.0/16", "65536", "1", "65535") },
+			func(s *scene) { s.show("root", "10.0.0.0/16", "65536", "2", "65534") },
+		},
+		"a block that was given anew": {
+			func(s *scene) { delete(s.records, "a") },
+			func(s *scene) {
+				s.must(s.ledger.Release(s.Context(), "uid-of-a"))
+				s.hold("a", "10.0.0.0/28")
+				delete(s.records, "a")
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			tt.before(s)
+			s.between = func() { tt.between(s) }
+			if _, findings := s.verify(); len(findings) > 0 || s.looks != 2 {
+				t.Errorf("found %+v in %d looks", findings, s.looks)
+			}
+		})
+	}
+}
+
+// A comparison of a part says nothing: it would show missing what was not read.
+func TestVerify_AFaultIsNoReport(t *testing.T) {
+	s := newScene(t)
+	away := errors.New("a shard is away")
+	s.World = world(func() error { return away })
+	if report, err := s.Verify(t.Context()); !errors.Is(err, away) || report.Findings != nil {
+		t.Errorf("verify = %+v, %v", report, err)
+	}
+}
+
+// world is a World that cannot be read.
+type world func() error
+
+func (w world) Each(context.Context, client.ObjectList, func(allocator.ClusterName, client.Object)) error {
+	return w()
+}
