@@ -34,6 +34,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/pool"
 	"github.com/kcp-ipam/ipam/controllers/release"
 	"github.com/kcp-ipam/ipam/controllers/sweep"
+	"github.com/kcp-ipam/ipam/controllers/verify"
 )
 
 // Scheme knows every kind that the controllers read or write.
@@ -81,6 +82,10 @@ type Options struct {
 	Workers int
 	// Sweep sets how orphans are looked for; the zero value is safe.
 	Sweep sweep.Options
+	// Verify sets how ledger and objects are compared; its Ledger is required.
+	Verify verify.Options
+	// VerifySocket is where this controller can be asked to; empty for nowhere.
+	VerifySocket string
 	// Logger for what the controllers decide.
 	Logger logr.Logger
 	// Manager options: metrics, probes, leader election.
@@ -172,7 +177,22 @@ func addControllers(mgr mcmanager.Manager, reader *live.Reader, opts Options) er
 	opts.Sweep.Ledger, opts.Sweep.Releases, opts.Sweep.Departed = opts.Ledger, releases, watcher.swept
 	opts.Sweep.World = sweep.Caches{Clusters: mgr, Directory: opts.Directory}
 	opts.Sweep.Wake = opts.Inbox.Wake
+	if err := addVerifier(mgr, reader, releases, opts); err != nil {
+		return err
+	}
 	return mgr.GetLocalManager().Add(sweep.New(opts.Sweep))
+}
+
+func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.Controller, opts Options) error {
+	opts.Verify.World = reader
+	verifier := verify.New(opts.Verify)
+	if err := mgr.GetLocalManager().Add(verifier); err != nil || opts.VerifySocket == "" {
+		return err
+	}
+	return mgr.GetLocalManager().Add(&verify.Server{
+		Path: opts.VerifySocket, Verifier: verifier, Leading: mgr.Elected(),
+		Hints: verify.Hints{Claim: opts.Inbox.Wake, Pool: opts.Inbox.Changed, Release: releases.Suspect},
+	})
 }
 
 // watcher passes on who comes and goes.

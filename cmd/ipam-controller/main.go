@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -17,9 +18,25 @@ func main() {
 	defer stop()
 	if err := newCommand().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "ipam-controller:", err)
-		os.Exit(1) //nolint:gocritic // the signal handler dies with the process
+		os.Exit(exitCode(err)) //nolint:gocritic // the signal handler dies with the process
 	}
 }
+
+// exitCode is that of a command that ends with an error: 1, unless it says another.
+func exitCode(err error) int {
+	if coded, ok := errors.AsType[*exitError](err); ok {
+		return coded.code
+	}
+	return 1
+}
+
+// exitError is an error with an exit code of its own.
+type exitError struct {
+	error
+	code int
+}
+
+func (e *exitError) Unwrap() error { return e.error }
 
 func newCommand() *cobra.Command {
 	opts := defaults()
@@ -48,5 +65,6 @@ replica; or an external cluster, --etcd-servers, for any number of them.`,
 		},
 	}
 	opts.addFlags(cmd.Flags())
+	cmd.AddCommand(newVerifyCommand())
 	return cmd
 }

@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/kcp-ipam/ipam/controllers/sweep"
+	"github.com/kcp-ipam/ipam/controllers/verify"
 )
 
 // options are the flags of the command.
@@ -30,6 +32,8 @@ type options struct {
 	probeAddress   string
 	workers        int
 	sweep          sweep.Options
+	verify         verify.Options
+	verifySocket   string
 	verbosity      int
 }
 
@@ -43,19 +47,13 @@ func defaults() *options {
 		probeAddress:   ":8081",
 		workers:        64,
 		sweep:          sweep.Defaults(),
+		verify:         verify.Defaults(),
 	}
 }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "how to reach kcp; empty: the usual places, or the pod's service account")
-	f.StringVar(&o.workspace, "workspace", o.workspace, "path of the platform workspace, which holds the APIExport")
+	o.addPlaceFlags(f)
 	f.BoolVar(&o.bootstrap, "bootstrap", o.bootstrap, "make the platform workspace ready first; the kubeconfig must be an admin's, the controller then runs as its service account")
-	f.StringVar(&o.etcdDataDir, "etcd-data-dir", o.etcdDataDir, "directory of the embedded etcd, unless --etcd-servers is given")
-	f.StringSliceVar(&o.etcdServers, "etcd-servers", o.etcdServers, "URLs of an external etcd, comma-separated")
-	f.StringVar(&o.etcdCAFile, "etcd-cafile", o.etcdCAFile, "CA that signed the certificates of the external etcd")
-	f.StringVar(&o.etcdCertFile, "etcd-certfile", o.etcdCertFile, "client certificate for the external etcd")
-	f.StringVar(&o.etcdKeyFile, "etcd-keyfile", o.etcdKeyFile, "key of the client certificate")
-	f.StringVar(&o.etcdPrefix, "etcd-prefix", o.etcdPrefix, "prefix of all keys in etcd")
 	f.IntVar(&o.etcdTxnOps, "etcd-max-txn-ops", o.etcdTxnOps, "the external etcd's own --max-txn-ops: more of them let more claims share a transaction")
 	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "let one of several replicas work at a time; needs --etcd-servers")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "address of /metrics; 0 for none")
@@ -66,7 +64,29 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.sweep.MinAge, "orphan-min-age", o.sweep.MinAge, "how old a block must be to be an orphan")
 	f.IntVar(&o.sweep.MaxFrees, "sweep-max-frees", o.sweep.MaxFrees, "the most orphans of one pool that a sweep frees; with more it waits for an operator")
 	f.Float64Var(&o.sweep.MaxShare, "sweep-max-share", o.sweep.MaxShare, "the same, as a share of the pool's blocks")
+	f.DurationVar(&o.verify.Interval, "verify-interval", o.verify.Interval, "how often ledger, allocations and claims are compared")
 	f.IntVarP(&o.verbosity, "verbosity", "v", o.verbosity, "how much is logged: 0 decisions, 1 more, 4 everything")
+}
+
+// addPlaceFlags adds the flags that say where kcp and the ledger are.
+func (o *options) addPlaceFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "how to reach kcp; empty: the usual places, or the pod's service account")
+	f.StringVar(&o.workspace, "workspace", o.workspace, "path of the platform workspace, which holds the APIExport")
+	f.StringVar(&o.etcdDataDir, "etcd-data-dir", o.etcdDataDir, "directory of the embedded etcd, unless --etcd-servers is given")
+	f.StringSliceVar(&o.etcdServers, "etcd-servers", o.etcdServers, "URLs of an external etcd, comma-separated")
+	f.StringVar(&o.etcdCAFile, "etcd-cafile", o.etcdCAFile, "CA that signed the certificates of the external etcd")
+	f.StringVar(&o.etcdCertFile, "etcd-certfile", o.etcdCertFile, "client certificate for the external etcd")
+	f.StringVar(&o.etcdKeyFile, "etcd-keyfile", o.etcdKeyFile, "key of the client certificate")
+	f.StringVar(&o.etcdPrefix, "etcd-prefix", o.etcdPrefix, "prefix of all keys in etcd")
+	f.StringVar(&o.verifySocket, "verify-socket", o.verifySocket, "where a running controller can be asked to verify; empty: verify.sock in --etcd-data-dir, or with --etcd-servers nowhere")
+}
+
+// socket is where a running controller can be asked; empty for nowhere.
+func (o *options) socket() string {
+	if o.verifySocket == "" && len(o.etcdServers) == 0 {
+		return filepath.Join(o.etcdDataDir, "verify.sock")
+	}
+	return o.verifySocket
 }
 
 func (o *options) validate() error {
@@ -76,6 +96,9 @@ func (o *options) validate() error {
 	}
 	if o.etcdTxnOps < 16 {
 		errs = append(errs, fmt.Errorf("--etcd-max-txn-ops is %d; give it at least 16", o.etcdTxnOps))
+	}
+	if o.verify.Interval <= 0 {
+		errs = append(errs, fmt.Errorf("--verify-interval is %s; give it more than 0", o.verify.Interval))
 	}
 	if o.sweep.MaxShare < 0 || o.sweep.MaxShare > 1 {
 		errs = append(errs, fmt.Errorf("--sweep-max-share is %v; give it a share from 0 to 1", o.sweep.MaxShare))

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/kcp-ipam/ipam/controllers/verify"
+)
+
+// outputs are the forms of a report.
+var outputs = []string{"table", "json", "yaml"}
+
+// print writes a report in the form that is wanted.
+func (v *verification) print(w io.Writer, report verify.Report) error {
+	switch v.output {
+	case "json":
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(report)
+	case "yaml":
+		text, err := yaml.Marshal(report)
+		if err == nil {
+			_, err = w.Write(text)
+		}
+		return err
+	}
+	if err := writeTable(w, report); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%d findings in %d pools and %d blocks, at revision %d, %s\n",
+		len(report.Findings), report.Pools, report.Blocks, report.Revision, report.Time.Format(time.RFC3339))
+	return err
+}
+
+// writeTable writes the findings of a report for people.
+func writeTable(w io.Writer, report verify.Report) error {
+	if len(report.Findings) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(table, "KIND\tWORKSPACE\tOBJECT\tPREFIX\tREPAIR\tMESSAGE")
+	for _, f := range report.Findings {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", f.Kind, dash(string(f.Cluster)), dash(object(f)), dash(f.Prefix), dash(string(f.Repair)), f.Message)
+	}
+	return table.Flush()
+}
+
+// object names what a finding is about: namespace/name for a claim, else the name.
+func object(f verify.Finding) string {
+	if f.Namespace != "" {
+		return f.Namespace + "/" + f.Name
+	}
+	return f.Name
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers"
+	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// The exit codes of verify, beside 0.
+const (
+	exitFindings = 1
+	exitUsage    = 2
+	exitFault    = 3
+)
+
+// verification is one run of the command verify.
+type verification struct {
+	*options
+	output string
+	repair bool
+	out    io.Writer // the report
+	says   io.Writer // everything else
+}
+
+func newVerifyCommand() *cobra.Command {
+	v := &verification{options: defaults()}
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Compare the ledger with IPAllocations, claims and pools",
+		Long: `verify compares the ledger, the IPAllocations that record it, and what claims and
+pools show, over all workspaces, and prints what differs. It asks the controller that
+runs on this machine, or reads by itself when none does.
+
+It exits with 0 when nothing is found, 1 when something is, 2 for a wrong command
+line, and 3 when it could not look at everything.`,
+		Example: `  # ask the controller with this data directory
+  ipam-controller verify --etcd-data-dir ./ledger
+
+  # no controller runs here: read an external etcd and kcp
+  ipam-controller verify --kubeconfig controller.kubeconfig --etcd-servers https://etcd-0:2379 \
+    --etcd-cafile ca.crt --etcd-certfile tls.crt --etcd-keyfile tls.key -o json`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			return usage(cobra.NoArgs(cmd, args))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v.out, v.says = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if err := v.validate(); err != nil {
+				return usage(err)
+			}
+			return v.run(cmd.Context())
+		},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	v.addPlaceFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&v.output, "output", "o", "table", "how the report is printed: "+strings.Join(outputs, ", "))
+	cmd.Flags().BoolVar(&v.repair, "repair", v.repair, "have the running controller do what is safe, after it is shown, and verify again")
+	return cmd
+}
+
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{error: err, code: exitUsage}
+}
+
+func (v *verification) validate() error {
+	err := v.options.validate()
+	if !slices.Contains(outputs, v.output) {
+		err = errors.Join(err, fmt.Errorf("--output is %q; give it one of %s", v.output, strings.Join(outputs, ", ")))
+	}
+	return err
+}
+
+// run verifies, repairs if that is wanted, and prints what is found.
+func (v *verification) run(ctx context.Context) error {
+	report, err := v.find(ctx)
+	if err == nil && v.repair && report.Repairs() > 0 {
+		report, err = v.mend(ctx, report)
+	}
+	if err == nil {
+		err = v.print(v.out, report)
+	}
+	if err != nil {
+		return &exitError{error: err, code: exitFault}
+	}
+	if n := len(report.Findings); n > 0 {
+		return &exitError{error: fmt.Errorf("findings: %d", n), code: exitFindings}
+	}
+	return nil
+}
+
+// find asks the running controller, or reads where there is none.
+func (v *verification) find(ctx context.Context) (verify.Report, error) {
+	if v.socket() != "" {
+		report, err := verify.Ask(ctx, v.socket())
+		if !errors.Is(err, verify.ErrNobody) {
+			return report, err
+		}
+	}
+	return v.read(ctx)
+}
+
+// mend shows what there is to repair, has it done, and looks what is left.
+func (v *verification) mend(ctx context.Context, report verify.Report) (verify.Report, error) {
+	fmt.Fprintln(v.says, "to be repaired:")
+	if err := writeTable(v.says, repairable(report)); err != nil {
+		return report, err
+	}
+	if v.socket() == "" {
+		return report, errors.New("--repair needs a running controller; name its --verify-socket")
+	}
+	if err := verify.AskRepair(ctx, v.socket(), report); err != nil {
+		return report, fmt.Errorf("--repair needs the running controller: %w", err)
+	}
+	fmt.Fprintln(v.says, "repairs are under way; verifying again")
+	return v.find(ctx)
+}
+
+// repairable is the part of a report that can be repaired.
+func repairable(report verify.Report) verify.Report {
+	report.Findings = slices.DeleteFunc(slices.Clone(report.Findings), func(f verify.Finding) bool { return f.Repair == "" })
+	return report
+}
+
+// read compares by itself, with neither a manager nor an allocator.
+func (v *verification) read(ctx context.Context) (report verify.Report, err error) {
+	ctx = log.IntoContext(ctx, newLogger(v.verbosity))
+	cfg, err := restConfig(v.kubeconfig)
+	if err != nil {
+		return report, err
+	}
+	cfg = workspaces.At(cfg, v.workspace)
+	cfg.QPS, cfg.Burst = -1, -1
+	scheme, err := controllers.Scheme()
+	if err != nil {
+		return report, err
+	}
+	platform, err := controllers.Platform(ctx, cfg, scheme)
+	if err != nil {
+		return report, err
+	}
+	reader, err := live.NewReader(live.Options{Config: cfg, Slice: ipamv1alpha1.GroupName, Platform: platform.Cluster, Scheme: scheme})
+	if err != nil {
+		return report, err
+	}
+	if _, missing := os.Stat(v.etcdDataDir); len(v.etcdServers) == 0 && missing != nil {
+		return report, fmt.Errorf("--etcd-data-dir: there is no ledger: %w", missing)
+	}
+	store, err := openStore(ctx, v.options)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	opts := v.verifying(store)
+	opts.World = reader
+	return verify.New(opts).Verify(ctx)
+}
+
+// verifying are the options of a verifier of a store.
+func (o *options) verifying(store *store) verify.Options {
+	opts := o.verify
+	opts.Ledger = allocator.Reader{Client: store.client, Prefix: o.etcdPrefix}
+	return opts
+}
