@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -63,6 +64,34 @@ func RestartKCP(t testing.TB) {
 	if err := kcp.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// KillKCP ends kcp with SIGKILL, until StartKCP. No other test may run meanwhile.
+func KillKCP(t testing.TB) {
+	t.Helper()
+	if err := current(t).kcp.Kill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// StartKCP starts kcp again over its data, and returns when it is ready.
+func StartKCP(t testing.TB) {
+	t.Helper()
+	if err := current(t).kcp.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Store returns a client of the etcd in which kcp keeps its objects. It outlives kcp's
+// restarts, so that what it watches has no gap.
+func Store(t testing.TB) *clientv3.Client {
+	t.Helper()
+	c, err := current(t).kcp.Store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }
 
 // Writes counts the requests answered by kcp that write a resource of the API, like

@@ -6,7 +6,9 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/client-go/rest"
 
@@ -30,6 +32,7 @@ type ControllerOptions struct {
 // Controller is an ipam-controller with its own etcd inside.
 type Controller struct {
 	process
+	place           []string // the flags that say where kcp and the ledger are
 	health, metrics string
 }
 
@@ -50,15 +53,17 @@ func NewController(ctx context.Context, opts ControllerOptions) (*Controller, er
 	if err := os.WriteFile(kubeconfigFile, kubeconfig, 0o600); err != nil {
 		return nil, err
 	}
-	args := append([]string{
-		opts.Binary,
+	place := []string{
 		"--kubeconfig=" + kubeconfigFile,
 		"--workspace=" + opts.Workspace,
 		"--etcd-data-dir=" + filepath.Join(opts.Dir, "etcd"),
+	}
+	args := slices.Concat([]string{opts.Binary}, place, []string{
 		"--health-probe-bind-address=" + address(ports[0]),
 		"--metrics-bind-address=" + address(ports[1]),
-	}, opts.Flags...)
+	}, opts.Flags)
 	return &Controller{
+		place:   place,
 		health:  "http://" + address(ports[0]),
 		metrics: "http://" + address(ports[1]) + "/metrics",
 		process: process{
@@ -92,6 +97,12 @@ func (c *Controller) Running() bool { return c.running() }
 
 // Log is the path of the controller's log.
 func (c *Controller) Log() string { return c.log }
+
+// Command is another command of the controller's program, on the same workspace and
+// the same data directory.
+func (c *Controller) Command(ctx context.Context, name string, flags ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, c.args[0], slices.Concat([]string{name}, c.place, flags)...)
+}
 
 // Probe returns an error if the controller answers a probe, like "/readyz", with anything but 200.
 func (c *Controller) Probe(ctx context.Context, path string) error {

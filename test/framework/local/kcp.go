@@ -10,6 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -25,7 +28,8 @@ const userCount = 200
 type KCP struct {
 	process
 	dir   string
-	moved bool // the data knows the server by another port
+	store string // where its etcd listens
+	moved bool   // the data knows the server by another port
 	users []User
 	taken atomic.Int64 // users given out
 }
@@ -51,7 +55,7 @@ func NewKCP(ctx context.Context, dir string) (*KCP, error) {
 		return nil, err
 	}
 	return &KCP{
-		dir: dir, moved: moved, users: known,
+		dir: dir, store: "https://" + address(ports[1]), moved: moved, users: known,
 		process: process{
 			name: "kcp",
 			log:  filepath.Join(dir, "kcp.log"),
@@ -114,6 +118,24 @@ func (k *KCP) Log() string { return k.log }
 
 // Kubeconfig is the path of the kubeconfig of kcp's own admin.
 func (k *KCP) Kubeconfig() string { return filepath.Join(k.dir, "admin.kubeconfig") }
+
+// Store returns a client of the etcd in which the server keeps its objects, which waits
+// while that is away. Close it.
+func (k *KCP) Store() (*clientv3.Client, error) {
+	secrets := filepath.Join(k.dir, "etcd-server", "secrets")
+	secure, err := transport.TLSInfo{
+		CertFile:      filepath.Join(secrets, "client", "cert.pem"),
+		KeyFile:       filepath.Join(secrets, "client", "key.pem"),
+		TrustedCAFile: filepath.Join(secrets, "ca", "cert.pem"),
+	}.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("the etcd of kcp: %w", err)
+	}
+	return clientv3.New(clientv3.Config{
+		Endpoints: []string{k.store}, TLS: secure, Logger: zap.NewNop(),
+		DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 2 * time.Second,
+	})
+}
 
 // Admin returns the access of kcp's own admin, to the workspace root.
 func (k *KCP) Admin() (*rest.Config, error) {

@@ -1,0 +1,175 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/test/chaos/etcd"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// The verifier finds nothing where all is in order. What somebody has changed by force
+// is named, by the running controller and without it, and mended where that is safe.
+func TestVerify(t *testing.T) {
+	t.Parallel()
+	platform := framework.NewPlatform(t)
+	platform.StartController(t)
+	name := framework.Name(t)
+	pool := offer(t, platform, name, platform.CIDR(t))
+	tenant := platform.Tenant(t)
+	stays := gen.Claim("stays", gen.OfClass(name), gen.Length(28))
+	goes := gen.Claim("goes", gen.OfClass(name), gen.Length(28), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
+	own := gen.Pool("own", gen.CIDR("192.168.0.0/16"))
+	child := gen.Pool("child", gen.ChildOf("own", 24))
+	framework.Create(t, tenant, stays, goes, own, child)
+	framework.WaitBound(t, tenant, stays, goes)
+	framework.WaitAllocated(t, tenant, child, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Delete(t, tenant, goes)
+	platform.WaitVerified(t)
+	if metrics := platform.Metrics(t); !strings.Contains(metrics, `ipam_verify_findings{kind="BlockWithoutClaim"} 0`) ||
+		strings.Contains(metrics, "ipam_verify_revision 0") {
+		t.Error("the metrics do not show that all was verified")
+	}
+
+	t.Log("a forged status is seen, and written anew on demand")
+	system := framework.System(t, platform.Path)
+	framework.WaitFor(t, system, pool, func(*ipamv1alpha1.IPPool) error { return nil })
+	pool.Status.Capacity.Allocated = "1"
+	if err := system.Status().Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	finds(t, platform, verify.CapacityMismatch, pool.Name)
+	if report, exit := platform.Verify(t, "--repair"); exit != 0 {
+		t.Errorf("after the repair verify exits with %d and finds %+v", exit, report.Findings)
+	}
+
+	t.Log("a record that is lost while the controller is away is seen without it")
+	platform.KillController(t)
+	record := gen.Allocation(stays.Name, pool.Name, stays.Status.AllocatedCIDR)
+	framework.Delete(t, framework.System(t, tenant.Path), record)
+	finds(t, platform, verify.BlockWithoutRecord, stays.Name)
+	if _, exit := platform.Verify(t, "--repair"); exit != 3 {
+		t.Errorf("a repair without a controller exits with %d, want 3", exit)
+	}
+	platform.StartController(t)
+	platform.WaitVerified(t)
+	for _, flags := range [][]string{{"-o", "xml"}, {"--no-such-flag"}, {"argument"}} {
+		if _, exit := platform.Verify(t, flags...); exit != 2 {
+			t.Errorf("verify %q exits with %d, want 2", flags, exit)
+		}
+	}
+}
+
+// Whoever writes to etcd past the controller is found out: a block that nobody claims
+// is freed on demand, and one that is taken from a claim is not given back by guessing.
+func TestVerify_DamagedLedger(t *testing.T) {
+	t.Parallel()
+	store, err := etcd.New(t.Context(), etcd.Options{Dir: t.TempDir()})
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger, err := etcd.Dial(store.Addrs()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ledger.Close() })
+	platform := framework.NewPlatform(t)
+	servers, socket := "--etcd-servers=http://"+store.Members[0].Addr, "--verify-socket="+filepath.Join(t.TempDir(), "verify.sock")
+	replica := platform.Replica(t, "external", servers, socket)
+	replica.StartController(t)
+	name, cidr := framework.Name(t), platform.CIDR(t)
+	pool := offer(t, platform, name, cidr)
+	tenant := platform.Tenant(t)
+	claim := gen.Claim("robbed", gen.OfClass(name), gen.Length(28))
+	framework.Create(t, tenant, claim)
+	framework.WaitBound(t, tenant, claim)
+	replica.WaitVerified(t, servers) // without a socket it reads both itself
+
+	block := netip.MustParsePrefix(claim.Status.AllocatedCIDR)
+	value, err := ledger.Get(t.Context(), blockKey(pool, block))
+	if err != nil || len(value.Kvs) != 1 {
+		t.Fatalf("the ledger has no block of the claim: %v", err)
+	}
+	ghost := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, block.Addr().As4()[1], 7, 0}), 28)
+	write(t, ledger,
+		clientv3.OpPut(blockKey(pool, ghost), strings.NewReplacer(string(claim.UID), "ghost-uid", claim.Name, "ghost").Replace(string(value.Kvs[0].Value))),
+		clientv3.OpPut("/ipam/v1/claims/ghost-uid", fmt.Sprintf(`{"v":1,"space":%q,"prefix":%q}`, pool.UID, ghost)),
+		clientv3.OpPut(headKey(pool), headOf(t, ledger, pool)),
+	)
+	finds(t, replica, verify.BlockWithoutClaim, "ghost", socket, servers)
+	if report, exit := replica.Verify(t, "--repair", socket, servers); exit != 0 {
+		t.Errorf("after the repair verify exits with %d and finds %+v", exit, report.Findings)
+	}
+	waitHeld(t, platform, pool, size(block))
+
+	write(t, ledger,
+		clientv3.OpDelete(blockKey(pool, block)),
+		clientv3.OpDelete("/ipam/v1/claims/"+string(claim.UID)),
+		clientv3.OpPut(headKey(pool), headOf(t, ledger, pool)),
+	)
+	finds(t, replica, verify.ClaimWithoutBlock, claim.Name, "--repair", socket, servers)
+	if _, exit := replica.Verify(t, "--etcd-servers=http://127.0.0.1:1"); exit != 3 {
+		t.Errorf("verify without a ledger exits with %d, want 3", exit)
+	}
+}
+
+// finds fails the test unless verify, with these flags, finds this.
+func finds(t *testing.T, platform *framework.Platform, kind verify.Kind, name string, flags ...string) {
+	t.Helper()
+	report, got := platform.Verify(t, flags...)
+	named := func(f verify.Finding) bool { return f.Kind == kind && f.Name == name }
+	if got != 1 || !slices.ContainsFunc(report.Findings, named) {
+		t.Errorf("verify exits with %d and finds %+v; want 1 and %s of %s", got, report.Findings, kind, name)
+	}
+}
+
+func headKey(pool client.Object) string {
+	return "/ipam/v1/spaces/" + string(pool.GetUID()) + "/head"
+}
+
+// blockKey is the key of a block of IPv4.
+func blockKey(pool client.Object, block netip.Prefix) string {
+	a := block.Addr().As4()
+	return fmt.Sprintf("/ipam/v1/spaces/%s/blocks/%03d.%03d.%03d.%03d-%02d", pool.GetUID(), a[0], a[1], a[2], a[3], block.Bits())
+}
+
+// headOf is the next value of a pool's head.
+func headOf(t *testing.T, ledger *clientv3.Client, pool client.Object) string {
+	t.Helper()
+	got, err := ledger.Get(t.Context(), headKey(pool))
+	if err != nil || len(got.Kvs) != 1 {
+		t.Fatalf("the pool has no head: %v", err)
+	}
+	var head struct {
+		V int   `json:"v"`
+		N int64 `json:"n"`
+	}
+	if err := json.Unmarshal(got.Kvs[0].Value, &head); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf(`{"v":%d,"n":%d}`, head.V, head.N+1)
+}
+
+// write changes the ledger in one transaction, past the controller.
+func write(t *testing.T, ledger *clientv3.Client, ops ...clientv3.Op) {
+	t.Helper()
+	if _, err := ledger.Txn(t.Context()).Then(ops...).Commit(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,53 @@
+package framework
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/controllers/verify"
+)
+
+// Verify runs the command verify on the controller, or on its data if it does not run,
+// with these flags beside. It returns the report, if one was made, and the exit code.
+func (p *Platform) Verify(t testing.TB, flags ...string) (verify.Report, int) {
+	t.Helper()
+	if err := current(t).build(); err != nil {
+		t.Fatal(err)
+	}
+	var out, says bytes.Buffer
+	cmd := p.controller.Command(t.Context(), "verify", append([]string{"-o", "json"}, flags...)...)
+	cmd.Stdout, cmd.Stderr = &out, &says
+	err := cmd.Run()
+	exit, ended := errors.AsType[*exec.ExitError](err)
+	if err != nil && !ended {
+		t.Fatal(err)
+	}
+	t.Logf("verify %q: %v\n%s", flags, err, says.String())
+	var report verify.Report
+	if out.Len() > 0 {
+		if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+			t.Fatalf("the report is no JSON: %v\n%s", err, out.String())
+		}
+	}
+	if exit == nil {
+		return report, 0
+	}
+	return report, exit.ExitCode()
+}
+
+// WaitVerified waits until the verifier finds nothing.
+func (p *Platform) WaitVerified(t testing.TB, flags ...string) {
+	t.Helper()
+	Eventually(t, "the verifier to find nothing", func(context.Context) error {
+		report, exit := p.Verify(t, flags...)
+		if exit != 0 {
+			return fmt.Errorf("it exits with %d and finds %+v", exit, report.Findings)
+		}
+		return nil
+	})
+}
