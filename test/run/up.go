@@ -149,6 +149,9 @@ func (r *run) claim(ctx context.Context, admin *rest.Config, dir string) error {
 	if err := writeKubeconfig(kubeconfig, admin); err != nil {
 		return err
 	}
-	fmt.Fprintf(r.out, "\n%s\n%s", table, hints(kubeconfig))
+	fmt.Fprintf(r.out, "\n%s\n", table)
+	if !r.once {
+		fmt.Fprint(r.out, hints(kubeconfig))
+	}
 	return nil
 }
