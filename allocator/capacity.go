@@ -12,6 +12,7 @@ type pool struct {
 	Pool
 	space    *space
 	index    *index.Index
+	owned    int // blocks in the ledger, where the space notes whose each is
 	waiting  waiting
 	retiring bool // drained, and about to be retired
 }
@@ -47,13 +48,7 @@ func (p *pool) blocks() int {
 	if p.space.owners == nil {
 		return p.index.Blocks() - len(p.space.reserved)
 	}
-	n := 0
-	for _, owner := range p.space.owners {
-		if owner == p.ID {
-			n++
-		}
-	}
-	return n
+	return p.owned
 }
 
 // addresses is the number of addresses in a prefix.

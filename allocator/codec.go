@@ -167,6 +167,17 @@ func (r record) of(id ClaimID) int {
 	return slices.IndexFunc(r.holdings, func(h holding) bool { return h.Claim == id })
 }
 
+// pools lists the pools of the holders, each once.
+func (r record) pools() []PoolID {
+	pools := make([]PoolID, 0, len(r.holdings))
+	for _, h := range r.holdings {
+		if !slices.Contains(pools, h.Pool) {
+			pools = append(pools, h.Pool)
+		}
+	}
+	return pools
+}
+
 // block is the block as one holder has it.
 func (r record) block(h holding) Block {
 	b := Block{

@@ -122,10 +122,12 @@ func (o *adopt) place(s *space) (share, error) {
 }
 
 func (o *adopt) won(s *space, revision int64, _ results) error {
-	if !o.shared && revision > s.known {
-		s.take(o.record.prefix)
-		s.evict(o.record.prefix)
-		s.own(o.request.Pool, o.record.prefix)
+	if revision > s.known {
+		if !o.shared {
+			s.take(o.record.prefix)
+			s.evict(o.record.prefix)
+		}
+		s.own(o.record.prefix, o.record.pools()...)
 	}
 	s.alloc.metrics.bound.Inc()
 	o.record.revision = revision
@@ -170,6 +172,7 @@ type concession struct {
 	block     Block
 	seen      []record // as they have to be still
 	next      []record // as they then are
+	rest      record   // the block without the holder
 	frees     bool     // no holder is left
 	uncertain bool
 }
@@ -181,13 +184,13 @@ func (o *concession) weigh(ctx context.Context, a *Allocator, r record) error {
 		return err
 	}
 	near = slices.DeleteFunc(near, func(n record) bool { return n.prefix == r.prefix })
-	rest := r
-	rest.holdings = slices.Delete(slices.Clone(r.holdings), r.of(o.block.Holder.Claim), r.of(o.block.Holder.Claim)+1)
-	o.frees = len(rest.holdings) == 0
+	o.rest = r
+	o.rest.holdings = slices.Delete(slices.Clone(r.holdings), r.of(o.block.Holder.Claim), r.of(o.block.Holder.Claim)+1)
+	o.frees = len(o.rest.holdings) == 0
 	o.seen = append(slices.Clone(near), r)
 	if !o.frees {
-		rest.disputed = len(rest.holdings) > 1 || len(near) > 0
-		o.next = append(o.next, rest)
+		o.rest.disputed = len(o.rest.holdings) > 1 || len(near) > 0
+		o.next = append(o.next, o.rest)
 		return nil
 	}
 	for _, n := range near {
@@ -221,8 +224,11 @@ func (o *concession) place(s *space) (share, error) {
 
 func (o *concession) won(s *space, revision int64, _ results) error {
 	s.alloc.metrics.released.Inc()
-	if o.frees {
+	switch {
+	case o.frees:
 		s.freed(o.block.Prefix, revision)
+	case revision > s.known:
+		s.own(o.block.Prefix, o.rest.pools()...)
 	}
 	return nil
 }

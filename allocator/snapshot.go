@@ -120,18 +120,18 @@ func (im *image) space(a *Allocator, id SpaceID) *space {
 	return s
 }
 
-// note reads whose a new block is, where pools share their space.
+// note reads whose a block is, where pools share their space.
 func (s *space) note(prefix netip.Prefix, kv *mvccpb.KeyValue) {
-	var owner PoolID
+	var owners []PoolID
 	if s.owners != nil {
 		r, err := decodeRecord(s.id, prefix, kv)
 		if err != nil {
 			s.alloc.options.Logger.Warn("cannot read a block", "error", err)
 			return
 		}
-		owner = r.holdings[0].Pool
+		owners = r.pools()
 	}
-	s.own(owner, prefix)
+	s.own(prefix, owners...)
 }
 
 // install brings memory up to an image. Spaces that have moved on are left as

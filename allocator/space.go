@@ -22,8 +22,8 @@ type space struct {
 	head     head  // of the space, as of then
 	gone     bool  // retired; what is queued has to look for its pool again
 	pools    []*pool
-	reserved map[netip.Prefix]*waiter // taken in the indexes, not in the ledger; for whom, if it is a hold
-	owners   map[netip.Prefix]PoolID  // whose each block is; nil until there are two pools
+	reserved map[netip.Prefix]*waiter  // taken in the indexes, not in the ledger; for whom, if it is a hold
+	owners   map[netip.Prefix][]PoolID // whose each block is; nil until there are two pools
 	queue    queue
 	working  bool     // a worker is running
 	pending  *pending // the worker's own: the last transaction, while not settled
@@ -133,14 +133,27 @@ func (s *space) bound(id PoolID, prefix netip.Prefix, revision int64) {
 		return
 	}
 	delete(s.reserved, prefix)
-	s.own(id, prefix)
+	s.own(prefix, id)
 }
 
-// own notes a new block, and whose it is where that is not plain.
-func (s *space) own(id PoolID, prefix netip.Prefix) {
+// own notes a block that is new or has other holders, and whose it is where that
+// is not plain.
+func (s *space) own(prefix netip.Prefix, owners ...PoolID) {
 	s.touchAll(prefix)
-	if s.owners != nil {
-		s.owners[prefix] = id
+	if s.owners == nil {
+		return
+	}
+	s.count(prefix, -1)
+	s.owners[prefix] = owners
+	s.count(prefix, 1)
+}
+
+// count adds to the number of blocks of those whose a block is.
+func (s *space) count(prefix netip.Prefix, n int) {
+	for _, id := range s.owners[prefix] {
+		if p := s.pool(id); p != nil {
+			p.owned += n
+		}
 	}
 }
 
@@ -160,6 +173,7 @@ func (s *space) freed(prefix netip.Prefix, revision int64) {
 
 // disown returns the prefix of a block that is gone.
 func (s *space) disown(prefix netip.Prefix) {
+	s.count(prefix, -1)
 	delete(s.owners, prefix)
 	s.touchAll(prefix)
 	s.put(prefix)
@@ -209,12 +223,13 @@ func (s *space) held() map[netip.Prefix]int {
 
 // divide begins to note whose each block is. So far all are the given pool's.
 func (s *space) divide(p *pool) {
-	s.owners = map[netip.Prefix]PoolID{}
+	s.owners = map[netip.Prefix][]PoolID{}
 	for prefix, times := range s.held() {
 		if _, reserved := s.reserved[prefix]; !reserved || times > 1 {
-			s.owners[prefix] = p.ID
+			s.owners[prefix] = []PoolID{p.ID}
 		}
 	}
+	p.owned = len(s.owners)
 }
 
 // leave removes a pool from the space, and those who waited for it.

@@ -90,8 +90,8 @@ func (a *Allocator) listed(ctx context.Context, id PoolID) (from, end string, er
 	if err != nil {
 		return "", "", err
 	}
-	blocks := a.keys.blocks(p.Space)
-	return blocks, clientv3.GetPrefixRangeEnd(blocks), nil
+	from, end = a.keys.within(p.Space, p.CIDR)
+	return from, end, nil
 }
 
 // listedBlocks reads the blocks among some keys, all or those of one pool.

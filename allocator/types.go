@@ -100,7 +100,8 @@ type Pool struct {
 // Allocated + Available = Total; exclusions count as allocated.
 type Capacity struct {
 	Total, Allocated, Available *big.Int
-	// Blocks is the number of blocks held in the pool, exclusions not counted.
+	// Blocks is the number of blocks held of the pool, exclusions and the blocks
+	// of other pools of its domain not counted.
 	Blocks int
 	// Stranded is the number of those that lie in an exclusion, in part or whole:
 	// they were given out before it was made.

@@ -207,6 +207,8 @@ func (s *space) apply(e entry, revision int64) {
 		s.take(e.prefix)
 		s.evict(e.prefix)
 		s.note(e.prefix, e.Kv)
+	case e.kind == blockKey && e.put() && s.owners != nil:
+		s.note(e.prefix, e.Kv)
 	case e.kind == blockKey && !e.put():
 		s.disown(e.prefix)
 	case e.kind == headKey && e.put():

@@ -201,9 +201,11 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, _ cluster.Cluster) ev
 }
 
 // poolMatters reports whether a change of a pool may change the answer to a
-// claim. Its use is not among that: room is offered by the ledger.
+// claim: of its spec, or that the ledger has followed its spec. Its use is not
+// among that: room is offered by the ledger.
 func poolMatters(before, after *ipamv1alpha1.IPPool) bool {
 	return before.UID != after.UID || before.Generation != after.Generation ||
+		before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
 		resolve.Ready(before) != resolve.Ready(after) ||
 		!maps.Equal(before.Labels, after.Labels)
 }

@@ -116,6 +116,12 @@ func (p *pass) enter(ctx context.Context) error {
 		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: field + " is not served by this version; leave it out"}
 	}
 	entered, known := p.ledger.Pool(p.id)
+	if known && p.moves(entered) {
+		var err error
+		if known, err = p.leave(ctx); err != nil {
+			return err
+		}
+	}
 	if !known {
 		var err error
 		if entered, err = p.place(ctx); err != nil {
@@ -164,11 +170,10 @@ func (p *pass) place(ctx context.Context) (allocator.Pool, error) {
 
 // entry is the pool as the ledger knows it.
 func (p *pass) entry(cidr netip.Prefix) allocator.Pool {
-	entry := allocator.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.pool.Name, CIDR: cidr}
-	if domain := p.pool.Spec.AddressDomain; domain != "" {
-		entry.Space = allocator.DomainSpace(p.owner.Cluster, domain)
+	return allocator.Pool{
+		ID: p.id, Cluster: p.owner.Cluster, Name: p.pool.Name, CIDR: cidr,
+		Space: spaceOf(p.pool, p.owner.Cluster),
 	}
-	return entry
 }
 
 // retire takes a deleted pool out of the ledger. While it is in use it stays.

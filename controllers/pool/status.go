@@ -56,13 +56,16 @@ func succeeded(pool *ipamv1alpha1.IPPool, entered allocator.Pool, capacity alloc
 		status.LargestFreePrefix = new(int32(capacity.LargestFree)) //nolint:gosec // at most 128
 	}
 	status.ObservedGeneration = pool.Generation
-	outcome.Succeed(&status.Conditions, pool.Generation, holding(entered, capacity))
+	outcome.Succeed(&status.Conditions, pool.Generation, holding(pool, entered, capacity))
 }
 
-// holding says what the pool holds, and what was given out of it before it was
-// excluded.
-func holding(entered allocator.Pool, capacity allocator.Capacity) string {
+// holding says what the pool holds, and what of the spec has to wait for blocks
+// that were given out before.
+func holding(pool *ipamv1alpha1.IPPool, entered allocator.Pool, capacity allocator.Capacity) string {
 	said := "holds " + entered.CIDR.String()
+	if entered.Space != spaceOf(pool, entered.Cluster) {
+		said += "; spec.addressDomain was changed while the pool was in use, and takes effect when its blocks are released"
+	}
 	if capacity.Stranded > 0 {
 		said += fmt.Sprintf("; blocks in spec.reservations or spec.excludedCIDRs that were given out before and stay until they are released: %d",
 			capacity.Stranded)

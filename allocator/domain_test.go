@@ -1,0 +1,71 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+// domain registers a /16 and a /24 inside it, in one domain.
+func (l *ledger) domain() {
+	l.t.Helper()
+	for id, cidr := range map[PoolID]string{"big": "10.0.0.0/16", "small": "10.0.0.0/24"} {
+		p := root(id, cidr)
+		p.Space = DomainSpace("platform", "d")
+		if _, err := l.Register(l.t.Context(), p); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+}
+
+// wantCounts checks the blocks of each of the two pools, here and in what others know.
+func (l *ledger) wantCounts(big, small int, others ...*Allocator) {
+	l.t.Helper()
+	for i, a := range append(others, l.Allocator) {
+		a.catchUp(l.t)
+		for id, want := range map[PoolID]int{"big": big, "small": small} {
+			if c, _ := a.Capacity(id); c.Blocks != want {
+				l.t.Errorf("allocator %d: pool %s has %d blocks, want %d", i, id, c.Blocks, want)
+			}
+		}
+	}
+}
+
+// A block that both pools of a domain have given away is a block of both, until one
+// of its holders lets go.
+func TestDomain_DisputeBetweenPools(t *testing.T) {
+	l := newLedger(t)
+	other := l.open()
+	l.domain()
+	l.bind(exactly(request("big", "one", 0), "10.0.0.64/26"))
+	if _, err := l.Adopt(t.Context(), exactly(request("small", "two", 0), "10.0.0.64/26"), Bound); err != nil {
+		t.Fatal(err)
+	}
+	l.wantCounts(1, 1, other, l.open())
+	if err := l.Retire(t.Context(), "small"); !errors.Is(err, ErrPoolInUse) {
+		t.Error("a pool is gone of which a disputed block is held:", err)
+	}
+	l.free("one")
+	l.wantCounts(0, 1, other, l.open())
+	l.wantBlocks("10.0.0.64/26 [two] bound")
+	l.free("two")
+	l.wantCounts(0, 0, other)
+	l.sameAsLedger(other, l.open())
+}
+
+// The list of a pool has its own blocks, of all that are in its CIDR.
+func TestDomain_List(t *testing.T) {
+	l := newLedger(t)
+	l.domain()
+	for i := range 3 {
+		l.bind(exactly(request("big", fmt.Sprint("below-", i), 0), fmt.Sprintf("10.0.%d.0/26", i)))
+	}
+	l.bind(request("small", "own", 26))
+	page, err := l.List(t.Context(), ListOptions{Pool: "small", Limit: 2})
+	if err != nil || len(page.Blocks) != 1 || page.Blocks[0].Holder.Claim != "own" || page.Continue != "" {
+		t.Errorf("the list is %+v, %v", page, err)
+	}
+	if page, err = l.List(t.Context(), ListOptions{Pool: "big"}); err != nil || len(page.Blocks) != 3 {
+		t.Errorf("the list is %+v, %v", page, err)
+	}
+}

@@ -1,0 +1,43 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// spaceOf is the space that a pool is to be in: that of its address domain, or its own.
+func spaceOf(pool *ipamv1alpha1.IPPool, cluster allocator.ClusterName) allocator.SpaceID {
+	if domain := pool.Spec.AddressDomain; domain != "" {
+		return allocator.DomainSpace(cluster, domain)
+	}
+	return allocator.SpaceID(pool.UID)
+}
+
+// moves reports whether the spec puts a pool in another domain than the ledger has it in.
+func (p *pass) moves(entered allocator.Pool) bool {
+	return entered.Space != spaceOf(p.pool, entered.Cluster)
+}
+
+// leave takes a pool out of its domain, so that it can be entered anew in another.
+// It is known still if it is in use: admission has seen it a moment too late, and
+// the pool stays where its blocks are until the last of them is gone.
+func (p *pass) leave(ctx context.Context) (known bool, err error) {
+	err = p.ledger.Retire(ctx, p.id)
+	if errors.Is(err, allocator.ErrPoolInUse) {
+		return true, nil
+	}
+	if err != nil {
+		return true, fmt.Errorf("take pool %s out of its address domain: %w", p.pool.Name, err)
+	}
+	// What the status says is no longer so, and the other domain may refuse the pool.
+	p.pool.Status = ipamv1alpha1.IPPoolStatus{Conditions: p.pool.Status.Conditions}
+	wakeUnready(ctx, p.request.ClusterName, p.cluster, p.queue) // it was in the way of some, perhaps
+	log.FromContext(ctx).Info("pool left its address domain")
+	return false, nil
+}
