@@ -7,6 +7,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -90,11 +91,21 @@ func (r *Reader) listEndpoints(ctx context.Context) ([]string, error) {
 	if err := c.Get(ctx, client.ObjectKey{Name: r.slice}, slice); err != nil {
 		return nil, fmt.Errorf("read endpoint slice %s: %w", r.slice, err)
 	}
+	if !settled(slice) {
+		return nil, fmt.Errorf("endpoint slice %s does not say that its APIExport and partition are valid, so it may lack endpoints: see its conditions", r.slice)
+	}
 	urls := make([]string, 0, len(slice.Status.APIExportEndpoints))
 	for _, endpoint := range slice.Status.APIExportEndpoints {
 		urls = append(urls, endpoint.URL)
 	}
 	return urls, nil
+}
+
+// settled reports whether the endpoints of a slice are all there are. Where kcp
+// does not find the APIExport or the partition, it takes out all endpoints; and a
+// new slice has none before kcp has looked at it.
+func settled(slice *apisv1alpha1.APIExportEndpointSlice) bool {
+	return conditions.IsTrue(slice, apisv1alpha1.APIExportValid) && conditions.IsTrue(slice, apisv1alpha1.PartitionValid)
 }
 
 // Endpoints lists the URLs of the export's virtual workspace, read after the call.

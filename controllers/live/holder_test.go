@@ -1,0 +1,133 @@
+package live
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// A claim is gone only by the word of a server that serves its workspace.
+func TestHolder_Verdicts(t *testing.T) {
+	forbidden := notFound("ipclaims", "c")
+	forbidden.Code, forbidden.Reason = http.StatusForbidden, metav1.StatusReasonForbidden
+	for name, tt := range map[string]struct {
+		answers func(*site)
+		want    Verdict
+	}{
+		"there":                        {func(s *site) { s.bind("9", "w"); s.holds("uid-of-c") }, Alive},
+		"not there":                    {func(s *site) { s.bind("9", "w"); s.lacks() }, Gone},
+		"another of its name":          {func(s *site) { s.bind("9", "w"); s.holds("uid-of-its-successor") }, Gone},
+		"a 404 about nothing":          {func(s *site) { s.bind("9", "w") }, Unknown},
+		"a 404 about something else":   {func(s *site) { s.bind("9", "w"); s.serve(claimPath, notFound("namespaces", "default")) }, Unknown},
+		"no right to look":             {func(s *site) { s.bind("9", "w"); s.serve(claimPath, forbidden) }, Unknown},
+		"not there, nor bound there":   {func(s *site) { s.bind("9", "v"); s.lacks() }, Unbound},
+		"not bound there":              {func(s *site) { s.bind("9", "v") }, Unbound},
+		"bound, by the full list only": {func(s *site) { s.serve(bindingsPath("*"), bindingList("9", "v", "w")) }, Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			endpoint := newSite(t)
+			tt.answers(endpoint)
+			_, reader := newWorld(t, endpoint)
+			asks(t, reader, tt.want)
+		})
+	}
+}
+
+// Every answer is read anew, from the server, with the revision it then had.
+func TestHolder_IsReadEachTime(t *testing.T) {
+	endpoint := newSite(t)
+	_, reader := newWorld(t, endpoint)
+	endpoint.bind("9", "w")
+	endpoint.holds("uid-of-c")
+	asks(t, reader, Alive)
+	endpoint.lacks()
+	if got := asks(t, reader, Gone).Revision; got != "9" {
+		t.Errorf("the server was at %q, want 9", got)
+	}
+	endpoint.bind("12", "v")
+	asks(t, reader, Unbound)
+	endpoint.bind("15", "w")
+	endpoint.holds("uid-of-c")
+	asks(t, reader, Alive)
+}
+
+// The workspace is on one shard. What the other one says of the claim is worth nothing.
+func TestHolder_AskedAtItsShard(t *testing.T) {
+	wrong, right := newSite(t), newSite(t)
+	wrong.bind("5", "v")
+	wrong.lacks()
+	right.bind("9", "w")
+	right.holds("uid-of-c")
+	_, reader := newWorld(t, wrong, right)
+	asks(t, reader, Alive)
+	right.lacks()
+	if got := asks(t, reader, Gone).Revision; got != "9" {
+		t.Errorf("gone by the word of a server at %q, want 9: that of its shard", got)
+	}
+}
+
+// While a shard is away, or cannot list its bindings, nobody knows what it has.
+func TestHolder_AShardAway(t *testing.T) {
+	here, away, ailing := newSite(t), newSite(t), newSite(t)
+	here.bind("9", "v")
+	away.Close()
+	failure := apierrors.NewInternalError(errors.New("etcd is away")).ErrStatus
+	ailing.serve(bindingsPath("*"), &failure)
+	for _, other := range []*site{away, ailing} {
+		_, reader := newWorld(t, here, other)
+		if answer, err := reader.Holder(t.Context(), theClaim); err == nil || answer.Verdict != Unknown {
+			t.Errorf("verdict = %d, %v; want Unknown and an error", answer.Verdict, err)
+		}
+	}
+	here.bind("9", "v", "w")
+	here.lacks()
+	_, reader := newWorld(t, here, away)
+	asks(t, reader, Gone)
+}
+
+// The lists that find a workspace unbound are complete.
+func TestHolder_OnTheLastPage(t *testing.T) {
+	endpoint := newSite(t)
+	first := bindingList("9", "v")
+	first.Continue = "page-2"
+	endpoint.serve(bindingsPath("*"), first)
+	endpoint.serve(bindingsPath("*")+"?page-2", bindingList("9", "w"))
+	_, reader := newWorld(t, endpoint)
+	asks(t, reader, Unknown)
+}
+
+// With the last tenant goes the endpoint. That there is none counts only where the
+// slice is in order.
+func TestHolder_NoEndpoint(t *testing.T) {
+	platform, reader := newWorld(t)
+	asks(t, reader, NoEndpoint)
+	for _, status := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionUnknown, ""} {
+		platform.serve(slicePath, slice(status))
+		if answer, err := reader.Holder(t.Context(), theClaim); err == nil || answer.Verdict != Unknown {
+			t.Errorf("APIExportValid is %q: verdict = %d, %v; want Unknown and an error", status, answer.Verdict, err)
+		}
+	}
+}
+
+// A claim of the platform's own workspace is asked for there.
+func TestHolder_OnThePlatform(t *testing.T) {
+	platform, reader := newWorld(t)
+	holder := allocator.Holder{Claim: "uid-of-p", Cluster: "platform", Name: "p"}
+	if answer, err := reader.Holder(t.Context(), holder); err != nil || answer.Verdict != Unknown {
+		t.Errorf("a 404 about nothing: verdict = %d, %v; want Unknown", answer.Verdict, err)
+	}
+	pools := "/apis/ipam.miloapis.com/v1alpha1/ippools"
+	platform.serve(pools+"/p", notFound("ippools", "p"))
+	platform.serve(pools, map[string]any{"apiVersion": "ipam.miloapis.com/v1alpha1", "kind": "IPPoolList",
+		"metadata": map[string]any{"resourceVersion": "7"}, "items": []any{}})
+	answer, err := reader.Holder(t.Context(), holder)
+	if err != nil || answer.Verdict != Gone || answer.Revision != "7" {
+		t.Errorf("verdict = %d at %q, %v; want Gone at 7", answer.Verdict, answer.Revision, err)
+	}
+}

@@ -1,0 +1,179 @@
+package live
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// site is a server: the platform's, or an endpoint of the export. It answers a path
+// with the object that is there. Where there is none, it answers a 404 that says no
+// more, as a server does that does not serve a workspace.
+type site struct {
+	*httptest.Server
+	mu      sync.Mutex
+	objects map[string]any
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{objects: map[string]any{}}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("watch") == "true" {
+		stall(w, r)
+		return
+	}
+	path := r.URL.Path
+	if page := r.URL.Query().Get("continue"); page != "" {
+		path += "?" + page
+	}
+	s.mu.Lock()
+	object := s.objects[path]
+	s.mu.Unlock()
+	if object == nil {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if status, ok := object.(*metav1.Status); ok {
+		w.WriteHeader(int(status.Code))
+	}
+	_ = json.NewEncoder(w).Encode(object) // who has gone away needs no answer
+}
+
+// stall answers a watch and then brings nothing. A watch that is to begin with a list
+// is refused, so that the list is asked for by itself.
+func stall(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("sendInitialEvents") == "true" {
+		http.Error(w, "list first", http.StatusUnprocessableEntity)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
+// serve has the site answer a path with an object from now on.
+func (s *site) serve(path string, object any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects[path] = object
+}
+
+// The paths at which the claim default/c of the workspace w, and bindings, are read.
+const (
+	claimPath = "/clusters/w/apis/ipam.miloapis.com/v1alpha1/namespaces/default/ipclaims/c"
+	slicePath = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/ipam.miloapis.com"
+)
+
+func bindingsPath(cluster string) string {
+	return "/clusters/" + cluster + "/apis/apis.kcp.io/v1alpha1/apibindings"
+}
+
+// bind has the site serve these workspaces and no others, at a revision.
+func (s *site) bind(revision string, clusters ...string) {
+	s.mu.Lock()
+	maps.DeleteFunc(s.objects, func(path string, _ any) bool { return path != claimPath })
+	s.mu.Unlock()
+	s.serve(bindingsPath("*"), bindingList(revision, clusters...))
+	for _, cluster := range clusters {
+		s.serve(bindingsPath(cluster), bindingList(revision, cluster))
+	}
+}
+
+func bindingList(revision string, clusters ...string) *apisv1alpha1.APIBindingList {
+	list := &apisv1alpha1.APIBindingList{
+		TypeMeta: metav1.TypeMeta{APIVersion: "apis.kcp.io/v1alpha1", Kind: "APIBindingList"},
+		ListMeta: metav1.ListMeta{ResourceVersion: revision},
+	}
+	for _, cluster := range clusters {
+		list.Items = append(list.Items, apisv1alpha1.APIBinding{ObjectMeta: metav1.ObjectMeta{
+			Name: "ipam", Annotations: map[string]string{"kcp.io/cluster": cluster},
+		}})
+	}
+	return list
+}
+
+// holds has the site answer that a claim of that name is there, with this UID.
+func (s *site) holds(uid types.UID) {
+	claim := gen.Claim("c")
+	claim.UID = uid
+	s.serve(claimPath, claim)
+}
+
+// lacks has the site answer that it serves the workspace, and the claim is not there.
+func (s *site) lacks() { s.serve(claimPath, notFound("ipclaims", "c")) }
+
+func notFound(resource, name string) *metav1.Status {
+	status := apierrors.NewNotFound(ipamv1alpha1.GroupVersion.WithResource(resource).GroupResource(), name).ErrStatus
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	return &status
+}
+
+// newWorld is a platform whose export has these endpoints, and a reader of it.
+func newWorld(t *testing.T, endpoints ...*site) (*site, *Reader) {
+	t.Helper()
+	platform := newSite(t)
+	platform.serve(slicePath, slice(corev1.ConditionTrue, endpoints...))
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, apisv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reader, err := NewReader(Options{
+		Config: &rest.Config{Host: platform.URL}, Slice: ipamv1alpha1.GroupName, Platform: "platform", Scheme: scheme,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return platform, reader
+}
+
+func slice(valid corev1.ConditionStatus, endpoints ...*site) *apisv1alpha1.APIExportEndpointSlice {
+	s := &apisv1alpha1.APIExportEndpointSlice{
+		TypeMeta: metav1.TypeMeta{APIVersion: "apis.kcp.io/v1alpha1", Kind: "APIExportEndpointSlice"},
+	}
+	s.Status.Conditions = conditionsv1alpha1.Conditions{
+		{Type: apisv1alpha1.APIExportValid, Status: valid},
+		{Type: apisv1alpha1.PartitionValid, Status: corev1.ConditionTrue},
+	}
+	for _, endpoint := range endpoints {
+		s.Status.APIExportEndpoints = append(s.Status.APIExportEndpoints, apisv1alpha1.APIExportEndpoint{URL: endpoint.URL})
+	}
+	return s
+}
+
+// theClaim holds the block in question.
+var theClaim = allocator.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}
+
+// asks asks the reader about the claim, and fails the test if the verdict is another.
+func asks(t *testing.T, reader *Reader, want Verdict) Answer {
+	t.Helper()
+	answer, err := reader.Holder(t.Context(), theClaim)
+	if err != nil || answer.Verdict != want {
+		t.Errorf("verdict = %d, %v; want %d", answer.Verdict, err, want)
+	}
+	return answer
+}
