@@ -106,11 +106,17 @@ type (
 // onClaim looks at a claim that came or changed, and hands one that went to
 // the releases, with its UID and policy as last seen.
 func (r *Reconciler) onClaim(name multicluster.ClusterName, _ cluster.Cluster) eventHandler {
+	seen := &sightings{}
 	return handlerFuncs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
+			seen.saw(e.Object)
 			q.Add(inbox.Request(name, client.ObjectKeyFromObject(e.Object)))
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q inbox.Queue) {
+			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
+				seen.forget(e.ObjectOld.GetUID())
+			}
+			seen.saw(e.ObjectNew)
 			q.Add(inbox.Request(name, client.ObjectKeyFromObject(e.ObjectNew)))
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q inbox.Queue) {
@@ -124,29 +130,43 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, _ cluster.Cluster) e
 			r.ledger.Withdraw(holder.Claim)
 			r.published.Delete(claim.UID)
 			r.written.Delete(claim.UID)
-			r.releases.Deleted(holder, claim)
+			if seen.deleted(claim) {
+				r.releases.Deleted(holder, claim)
+			} else {
+				r.releases.Missed(holder, claim)
+			}
 			q.Add(inbox.Request(name, client.ObjectKeyFromObject(claim)))
 		},
 	}
 }
 
-// onRecord looks after records. One whose claim is not there is a hint. Where
-// one goes, its claim is looked at again, to write it anew; and so is a claim
-// that it was in the way of.
+// onRecord looks after records. One whose claim is not there is a hint, and so is
+// a retained one that was seen being deleted. Where one goes, its claim is looked
+// at again, to write it anew; and so is a claim that it was in the way of.
 func (r *Reconciler) onRecord(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
+	seen := &sightings{}
 	return handlerFuncs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, _ inbox.Queue) {
 			record := e.Object.(*ipamv1alpha1.IPAllocation)
+			if record.Spec.ClaimRef == nil {
+				seen.saw(record)
+			}
 			if record.CreationTimestamp.Time.Before(r.started) && !claimed(ctx, cl.GetCache(), record) {
 				r.suspect(name, record)
 			}
 		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ inbox.Queue) {
+			if e.ObjectNew.(*ipamv1alpha1.IPAllocation).Spec.ClaimRef == nil {
+				seen.saw(e.ObjectNew)
+			}
+		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q inbox.Queue) {
 			record := e.Object.(*ipamv1alpha1.IPAllocation)
-			if record.Spec.ClaimRef == nil {
-				r.suspect(name, record)
-			} else {
+			switch {
+			case record.Spec.ClaimRef != nil:
 				q.Add(inbox.Request(name, client.ObjectKey{Namespace: record.Namespace, Name: record.Spec.ClaimRef.Name}))
+			case seen.deleted(record):
+				r.suspect(name, record)
 			}
 			for _, claim := range r.waiting.on(recordTopicOf(r.directory.Ledger(name), record.Namespace, record.Name)) {
 				q.Add(claim)

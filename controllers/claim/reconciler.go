@@ -38,6 +38,7 @@ type Ledger interface {
 // Releases settles what claims have left behind.
 type Releases interface {
 	Deleted(h allocator.Holder, last *ipamv1alpha1.IPClaim)
+	Missed(h allocator.Holder, last *ipamv1alpha1.IPClaim)
 	Suspect(h allocator.Holder)
 	Settle(ctx context.Context, h allocator.Holder) (bool, error)
 }

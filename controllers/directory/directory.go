@@ -42,7 +42,8 @@ type Observer interface {
 	// Leaving: the workspace's binding is being deleted, and with it all that
 	// the export has put there.
 	Leaving(cluster allocator.ClusterName)
-	// Departed: the workspace's last binding was seen to go.
+	// Departed: the workspace's last binding was seen to go, from the beginning of
+	// its deletion to the end. That it is missing from a list says no such thing.
 	Departed(cluster allocator.ClusterName)
 }
 
@@ -111,13 +112,14 @@ func (d *Directory) OnUpdate(_, binding client.Object) {
 func (d *Directory) OnDelete(binding client.Object) {
 	cluster := allocator.ClusterName(logicalcluster.From(binding))
 	d.mu.Lock()
+	left := d.leaving[cluster]
 	delete(d.leaving, cluster)
 	if path, ok := d.paths[cluster]; ok {
 		delete(d.paths, cluster)
 		d.unname(path, cluster)
 	}
 	d.mu.Unlock()
-	if d.observer != nil {
+	if left && d.observer != nil {
 		d.observer.Departed(cluster)
 	}
 }

@@ -49,7 +49,7 @@ func TestDirectory_LearnsAndForgets(t *testing.T) {
 	if got, ok := d.Find("root:a"); ok {
 		t.Errorf("Find(root:a) = %v after its binding went", got)
 	}
-	if len(who.arrived) != 1 || len(who.named) != 1 || len(who.departed) != 1 {
+	if len(who.arrived) != 1 || len(who.named) != 1 {
 		t.Errorf("observer was told %+v", who)
 	}
 }
@@ -70,8 +70,19 @@ func TestDirectory_Leaving(t *testing.T) {
 		t.Errorf("leaves = %t, told %d times, want once", d.Leaves("a"), len(who.leaving))
 	}
 	d.OnDelete(going)
-	if d.Leaves("a") {
-		t.Error("a workspace that has left still leaves")
+	if d.Leaves("a") || len(who.departed) != 1 {
+		t.Errorf("leaves = %t after it has left, told %d times, want once", d.Leaves("a"), len(who.departed))
+	}
+}
+
+// A short list leaves out bindings that are not being deleted.
+func TestDirectory_AMissingBindingHasNotDeparted(t *testing.T) {
+	d, who := newDirectory(), &seen{}
+	d.Observe(who)
+	d.OnAdd(binding("a", "root:a"))
+	d.OnDelete(binding("a", "root:a"))
+	if len(who.departed) != 0 {
+		t.Error("a workspace has departed whose binding nobody saw being deleted")
 	}
 }
 

@@ -26,7 +26,8 @@ const forgetAbsence = time.Hour
 type Ledger interface {
 	Lookup(ctx context.Context, claim allocator.ClaimID) (allocator.Block, bool, error)
 	Retain(ctx context.Context, claim allocator.ClaimID) (allocator.Block, bool, error)
-	Release(ctx context.Context, claim allocator.ClaimID) error
+	ReleaseIf(ctx context.Context, b allocator.Block) error
+	Withdraw(claim allocator.ClaimID)
 	Drain(ctx context.Context, pool allocator.PoolID) error
 }
 
@@ -45,7 +46,7 @@ type Controller struct {
 	absence time.Duration
 
 	mu       sync.Mutex
-	deleted  map[allocator.ClaimID]deletion      // claims that were seen deleted
+	deleted  map[allocator.ClaimID]deletion      // claims that were seen deleted, or are missed
 	absent   map[allocator.ClusterName]time.Time // since when a workspace is seen unbound
 	departed map[allocator.ClusterName]bool      // workspaces whose binding was seen to go
 }
@@ -107,18 +108,44 @@ type deletion struct {
 	policy   ipamv1alpha1.ReclaimPolicy // the claim's own; empty when it left that to its class
 	revision string
 	bound    bool // it showed a block
+	missed   bool // its deletion was not seen
 }
 
-// Deleted hints that a claim was seen deleted, and how it was last seen.
+// Deleted hints that a claim was seen being deleted, and how it was last seen.
 func (c *Controller) Deleted(h allocator.Holder, last *ipamv1alpha1.IPClaim) {
-	c.mu.Lock()
-	c.deleted[h.Claim] = deletion{
-		policy:   last.Spec.ReclaimPolicy,
-		revision: last.ResourceVersion,
-		bound:    last.Status.AllocatedCIDR != "",
+	c.hint(h, lastSeen(last))
+}
+
+// Missed hints that a list left out a claim, whose deletion nobody saw. Of a kcp
+// that was restored from a backup this is said of every newer claim. So its block
+// is freed only if the server still has the claim's record, and has thus known the
+// claim. Where it has none, the block is left to the sweep, which has a brake.
+func (c *Controller) Missed(h allocator.Holder, last *ipamv1alpha1.IPClaim) {
+	seen := lastSeen(last)
+	seen.missed = true
+	c.hint(h, seen)
+}
+
+func lastSeen(claim *ipamv1alpha1.IPClaim) deletion {
+	return deletion{
+		policy:   claim.Spec.ReclaimPolicy,
+		revision: claim.ResourceVersion,
+		bound:    claim.Status.AllocatedCIDR != "",
 	}
+}
+
+func (c *Controller) hint(h allocator.Holder, last deletion) {
+	c.mu.Lock()
+	c.deleted[h.Claim] = last
 	c.mu.Unlock()
 	c.queue.Add(h)
+}
+
+// missed reports whether nobody saw the claim being deleted that is said to be gone.
+func (c *Controller) missed(claim allocator.ClaimID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.deleted[claim].missed
 }
 
 // Suspect hints that the holder of a block may be gone.
@@ -157,7 +184,8 @@ func (c *Controller) unboundTwice(cluster allocator.ClusterName) bool {
 	return c.clock.Since(since) >= c.absence
 }
 
-func (c *Controller) hasDeparted(cluster allocator.ClusterName) bool {
+// HasDeparted reports whether a workspace's binding was seen to go, and none came since.
+func (c *Controller) HasDeparted(cluster allocator.ClusterName) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.departed[cluster]

@@ -11,5 +11,7 @@
 //	                  ──▶ unbound, twice: free the block (the record went with the binding)
 //	                  ──▶ unknown: ask again later
 //
-// Nothing is freed on a hint alone.
+// Nothing is freed on a hint alone. And a claim whose deletion nobody saw needs its
+// record as a witness: a kcp restored from a backup lacks both of every newer claim.
+// What has no witness is left to the sweep and its brake.
 package release

@@ -2,6 +2,7 @@ package release
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,13 +37,17 @@ func (c *Controller) Settle(ctx context.Context, h allocator.Holder) (bool, erro
 	return c.settle(ctx, h)
 }
 
+// settle reads the block first, then asks for its holder, and then frees the block
+// only as it was read.
 func (c *Controller) settle(ctx context.Context, h allocator.Holder) (bool, error) {
-	if c.neverBound(h.Claim) {
-		// A bind under way that commits after this look finds its claim gone, and says so.
-		if _, ok, err := c.ledger.Lookup(ctx, h.Claim); err != nil || !ok {
-			return err == nil, err
-		}
+	block, held, err := c.ledger.Lookup(ctx, h.Claim)
+	if err != nil {
+		return false, fmt.Errorf("look up the block of %s/%s: %w", h.Namespace, h.Name, err)
 	}
+	if !held && c.neverBound(h.Claim) {
+		return true, nil // a bind under way that commits after this look finds its claim gone, and says so
+	}
+	suspect := orphan{Holder: h, block: block, held: held}
 	answer, err := c.oracle.Holder(ctx, h)
 	if err != nil {
 		return false, fmt.Errorf("confirm that %s/%s is gone: %w", h.Namespace, h.Name, err)
@@ -56,51 +61,57 @@ func (c *Controller) settle(ctx context.Context, h allocator.Holder) (bool, erro
 				"server", answer.Revision)
 			return false, nil
 		}
-		return true, c.reclaim(ctx, h, answer.Client)
+		return c.reclaim(ctx, suspect, answer.Client)
 	case live.Unbound:
-		return c.abandon(ctx, h)
+		return c.abandon(ctx, suspect)
 	case live.NoEndpoint:
-		if !c.hasDeparted(h.Cluster) {
+		if !c.HasDeparted(h.Cluster) {
 			return false, nil
 		}
-		return c.abandon(ctx, h)
+		return c.abandon(ctx, suspect)
 	default:
 		return false, nil
 	}
 }
 
+// orphan is a holder that is asked for, and its block as it was before.
+type orphan struct {
+	allocator.Holder
+	block allocator.Block
+	held  bool // there is a block
+}
+
 // abandon frees a block whose whole workspace is seen unbound for the second
 // time. Its record went with the binding.
-func (c *Controller) abandon(ctx context.Context, h allocator.Holder) (bool, error) {
-	if !c.unboundTwice(h.Cluster) {
+func (c *Controller) abandon(ctx context.Context, o orphan) (bool, error) {
+	if !c.unboundTwice(o.Cluster) {
 		return false, nil
 	}
-	return true, c.free(ctx, h, "workspace is unbound")
+	return c.free(ctx, o, "workspace is unbound")
 }
 
 // reclaim does as the policy says with the block and the record of a claim that is gone.
-func (c *Controller) reclaim(ctx context.Context, h allocator.Holder, workspace client.Client) error {
-	block, ok, err := c.ledger.Lookup(ctx, h.Claim)
+func (c *Controller) reclaim(ctx context.Context, o orphan, workspace client.Client) (bool, error) {
+	if o.Namespace == "" {
+		return c.free(ctx, o, "pool is gone")
+	}
+	record, err := c.record(ctx, o.Holder, workspace)
 	if err != nil {
-		return fmt.Errorf("look up the block of %s/%s: %w", h.Namespace, h.Name, err)
+		return false, err
 	}
-	if h.Namespace == "" {
-		return c.free(ctx, h, "pool is gone")
+	if record == nil && c.missed(o.Claim) {
+		return true, nil // nothing shows that this server ever knew the claim: left to the sweep
 	}
-	record, err := c.record(ctx, h, workspace)
-	if err != nil {
-		return err
-	}
-	if ok && record != nil && (block.State == allocator.Retained || c.policy(block) == ipamv1alpha1.ReclaimRetain) {
-		return c.retain(ctx, h, record, workspace)
+	if o.held && record != nil && (o.block.State == allocator.Retained || c.policy(o.block) == ipamv1alpha1.ReclaimRetain) {
+		return true, c.retain(ctx, o.Holder, record, workspace)
 	}
 	// The record goes first: what is published as taken is never free already.
 	if record != nil {
 		if err := deleteRecord(ctx, record, workspace); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return c.free(ctx, h, "claim is gone")
+	return c.free(ctx, o, "claim is gone")
 }
 
 // record reads the holder's IPAllocation: the one that names the claim by UID,
@@ -142,20 +153,28 @@ func (c *Controller) retain(ctx context.Context, h allocator.Holder, record *ipa
 	return nil
 }
 
-// free gives the block back. What was carved for a child pool that is gone
-// drains first, while others still hold blocks of it.
-func (c *Controller) free(ctx context.Context, h allocator.Holder, why string) error {
+// free gives the block back, if it has not changed since it was read: else it
+// reports false. What was carved for a child pool that is gone drains first, while
+// others still hold blocks of it.
+func (c *Controller) free(ctx context.Context, o orphan, why string) (bool, error) {
 	var err error
-	if h.Namespace == "" {
-		err = c.ledger.Drain(ctx, allocator.PoolID(h.Claim))
-	} else {
-		err = c.ledger.Release(ctx, h.Claim)
+	switch {
+	case o.Namespace == "":
+		err = c.ledger.Drain(ctx, allocator.PoolID(o.Claim))
+	case o.held:
+		err = c.ledger.ReleaseIf(ctx, o.block)
+	default:
+		c.ledger.Withdraw(o.Claim)
+		return true, nil
+	}
+	if errors.Is(err, allocator.ErrChanged) {
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("release the block of %s/%s: %w", h.Namespace, h.Name, err)
+		return false, fmt.Errorf("release the block of %s/%s: %w", o.Namespace, o.Name, err)
 	}
-	log.FromContext(ctx).Info("released", "why", why)
-	return nil
+	log.FromContext(ctx).Info("released", "prefix", o.block.Prefix, "why", why)
+	return true, nil
 }
 
 // deleteRecord deletes exactly the record that was read.

@@ -11,6 +11,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -23,6 +24,7 @@ type ledger struct {
 	block    allocator.Block
 	released bool
 	drained  bool
+	done     chan struct{} // closed when the block is released
 }
 
 func (l *ledger) Lookup(_ context.Context, claim allocator.ClaimID) (allocator.Block, bool, error) {
@@ -34,10 +36,16 @@ func (l *ledger) Retain(context.Context, allocator.ClaimID) (allocator.Block, bo
 	return l.block, true, nil
 }
 
-func (l *ledger) Release(_ context.Context, claim allocator.ClaimID) error {
-	l.released = l.released || claim == l.block.Holder.Claim
+func (l *ledger) ReleaseIf(_ context.Context, b allocator.Block) error {
+	if b != l.block || l.released {
+		return allocator.ErrChanged
+	}
+	l.released = true
+	close(l.done)
 	return nil
 }
+
+func (l *ledger) Withdraw(allocator.ClaimID) {}
 
 func (l *ledger) Drain(context.Context, allocator.PoolID) error {
 	l.drained = true
@@ -48,9 +56,13 @@ func (l *ledger) Drain(context.Context, allocator.PoolID) error {
 type oracle struct {
 	answer live.Answer
 	err    error
+	asked  func() // what happens while it is asked
 }
 
 func (o *oracle) Holder(context.Context, allocator.Holder) (live.Answer, error) {
+	if o.asked != nil {
+		o.asked()
+	}
 	return o.answer, o.err
 }
 
@@ -66,16 +78,25 @@ type scene struct {
 
 func newScene(t *testing.T, objects ...client.Object) *scene {
 	t.Helper()
+	return newSceneWith(t, interceptor.Funcs{}, objects...)
+}
+
+// newSceneWith is newScene with a workspace that does something else when asked.
+func newSceneWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *scene {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	holder := allocator.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}
 	s := &scene{
-		ledger:    &ledger{block: allocator.Block{Holder: holder, State: allocator.Bound, Policy: allocator.Delete}},
+		ledger: &ledger{
+			block: allocator.Block{Holder: holder, State: allocator.Bound, Policy: allocator.Delete, Revision: 1},
+			done:  make(chan struct{}),
+		},
 		oracle:    &oracle{},
 		clock:     clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
-		workspace: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
+		workspace: fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(objects...).Build(),
 		holder:    holder,
 	}
 	s.Controller = newController(Options{Ledger: s.ledger, Oracle: s.oracle, Clock: s.clock, Absence: time.Second})
@@ -197,6 +218,17 @@ func TestSettle_AClaimThatWasNeverBoundAsksNobody(t *testing.T) {
 	}
 }
 
+// That there is no endpoint says nothing of a workspace that nobody saw leave.
+func TestSettle_NoEndpointAndNobodySeenToLeave(t *testing.T) {
+	s := newScene(t)
+	for range 3 {
+		if s.settle(t, live.NoEndpoint) || s.ledger.released {
+			t.Fatal("freed, as if its binding had been seen to go")
+		}
+		s.clock.SetTime(s.clock.Now().Add(time.Minute))
+	}
+}
+
 // A kcp restored from a backup makes every newer claim look deleted.
 func TestSettle_AServerOlderThanTheClaimIsNotBelieved(t *testing.T) {
 	for server, want := range map[string]bool{"99": false, "100": true, "101": true} {
@@ -209,45 +241,6 @@ func TestSettle_AServerOlderThanTheClaimIsNotBelieved(t *testing.T) {
 		if err != nil || settled != want || s.ledger.released != want {
 			t.Errorf("server at %s: settled = %t, released = %t, %v; want %t", server, settled, s.ledger.released, err, want)
 		}
-	}
-}
-
-func TestSettle_Retain(t *testing.T) {
-	for _, tt := range []struct {
-		name     string
-		recorded allocator.ReclaimPolicy
-		lastSeen ipamv1alpha1.ReclaimPolicy
-		retained bool
-	}{
-		{"as recorded", allocator.Retain, "", true},
-		{"as last seen", allocator.Delete, ipamv1alpha1.ReclaimRetain, true},
-		{"no more, as last seen", allocator.Retain, ipamv1alpha1.ReclaimDelete, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
-			s.ledger.block.Policy = tt.recorded
-			s.Deleted(s.holder, gen.Claim("c", gen.Reclaim(tt.lastSeen)))
-			s.settle(t, live.Gone)
-			record := s.record(t)
-			if s.ledger.released == tt.retained || (record != nil) != tt.retained {
-				t.Fatalf("released = %t, record = %v", s.ledger.released, record)
-			}
-			if !tt.retained {
-				return
-			}
-			if name, uid := record.HeldBy(); record.Spec.ClaimRef != nil || name != "c" || uid != "uid-of-c" {
-				t.Errorf("the retained record is %+v, held by %s/%s", record.Spec, name, uid)
-			}
-			if s.settle(t, live.Gone); s.ledger.released {
-				t.Error("a retained block was freed while its record lives")
-			}
-			if err := s.workspace.Delete(t.Context(), record); err != nil {
-				t.Fatal(err)
-			}
-			if s.settle(t, live.Gone); !s.ledger.released {
-				t.Error("the block outlived its retained record")
-			}
-		})
 	}
 }
 

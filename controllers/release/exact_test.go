@@ -1,0 +1,99 @@
+package release
+
+import (
+	"context"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// A block is freed as it was when its holder was asked for, or not at all.
+func TestSettle_ABlockThatChangesMeanwhileStays(t *testing.T) {
+	s := newScene(t)
+	s.oracle.asked = func() { s.ledger.block.Revision++ }
+	if s.settle(t, live.Gone) || s.ledger.released {
+		t.Errorf("released = %t, want another look", s.ledger.released)
+	}
+	s.oracle.asked = nil
+	if !s.settle(t, live.Gone) || !s.ledger.released {
+		t.Error("not freed at the next look")
+	}
+}
+
+// A record that the ledger has no block for goes with its claim.
+func TestSettle_ARecordWithoutABlock(t *testing.T) {
+	s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
+	s.ledger.block.Holder.Claim = "uid-of-another"
+	if !s.settle(t, live.Gone) || s.record(t) != nil || s.ledger.released {
+		t.Errorf("released = %t, record = %v", s.ledger.released, s.record(t))
+	}
+}
+
+// Records are deleted and changed exactly as they were read. One that somebody has
+// changed since stays, and so does its block.
+func TestSettle_ARecordThatChangesMeanwhileStays(t *testing.T) {
+	for _, policy := range []allocator.ReclaimPolicy{allocator.Delete, allocator.Retain} {
+		t.Run(string(policy), func(t *testing.T) {
+			exact := false
+			s := newSceneWith(t, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+					if err := c.Get(ctx, key, obj, opts...); err != nil {
+						return err
+					}
+					changed := obj.DeepCopyObject().(client.Object)
+					changed.SetLabels(map[string]string{"changed": "meanwhile"})
+					return c.Update(ctx, changed)
+				},
+				Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+					given := (&client.DeleteOptions{}).ApplyOptions(opts).Preconditions
+					exact = given != nil && given.UID != nil && *given.UID == obj.GetUID() &&
+						given.ResourceVersion != nil && *given.ResourceVersion == obj.GetResourceVersion()
+					if !exact {
+						return c.Delete(ctx, obj)
+					}
+					return apierrors.NewConflict(ipamv1alpha1.GroupVersion.WithResource("ipallocations").GroupResource(), obj.GetName(), nil)
+				},
+			}, gen.Allocation("c", "p", "10.0.0.0/28"))
+			s.ledger.block.Policy = policy
+			s.oracle.answer = live.Answer{Verdict: live.Gone, Client: s.workspace}
+			if _, err := s.Settle(t.Context(), s.holder); !apierrors.IsConflict(err) {
+				t.Errorf("settle = %v, want a conflict", err)
+			}
+			record := s.record(t)
+			if s.ledger.released || record == nil || record.Spec.ClaimRef == nil {
+				t.Errorf("released = %t, record = %v", s.ledger.released, record)
+			}
+			if policy == allocator.Delete && !exact {
+				t.Error("the record was not deleted with its UID and resourceVersion as preconditions")
+			}
+		})
+	}
+}
+
+// That a list left out a claim frees its block only where the record shows that the
+// server has known it.
+func TestSettle_AMissedClaim(t *testing.T) {
+	recorded := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
+	recorded.Missed(recorded.holder, gen.Claim("c"))
+	if !recorded.settle(t, live.Gone) || !recorded.ledger.released || recorded.record(t) != nil {
+		t.Errorf("with a record: released = %t", recorded.ledger.released)
+	}
+
+	unknown := newScene(t)
+	unknown.Missed(unknown.holder, gen.Claim("c"))
+	unknown.oracle.answer = live.Answer{Verdict: live.Gone, Client: unknown.workspace}
+	if _, err := unknown.Reconcile(t.Context(), unknown.holder); err != nil || unknown.ledger.released {
+		t.Errorf("without: released = %t, %v; want it left to the sweep", unknown.ledger.released, err)
+	}
+	unknown.Suspect(unknown.holder) // by the sweep
+	if _, err := unknown.Reconcile(t.Context(), unknown.holder); err != nil || !unknown.ledger.released {
+		t.Errorf("suspected by the sweep: released = %t, %v", unknown.ledger.released, err)
+	}
+}

@@ -1,0 +1,51 @@
+package release
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// Hints need no engaged workspace: the manager here has none, nor a server. One that
+// comes before the manager runs is kept, and is settled within a second of its start.
+func TestHints_NeedNoWorkspace(t *testing.T) {
+	mgr, err := manager.New(&rest.Config{Host: "http://127.0.0.1:0"}, manager.Options{
+		Scheme:         runtime.NewScheme(),
+		Metrics:        metricsserver.Options{BindAddress: "0"},
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return meta.NewDefaultRESTMapper(nil), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
+	s.oracle.answer = live.Answer{Verdict: live.Gone, Client: s.workspace}
+	c, err := New(mgr, Options{Ledger: s.ledger, Oracle: s.oracle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Deleted(s.holder, gen.Claim("c"))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- mgr.Start(ctx) }()
+	<-mgr.Elected()
+	select {
+	case <-s.ledger.done:
+	case <-time.After(time.Second):
+		t.Error("the block is not freed after a second")
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

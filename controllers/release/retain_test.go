@@ -1,0 +1,62 @@
+package release
+
+import (
+	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+func TestSettle_Retain(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		recorded allocator.ReclaimPolicy
+		lastSeen ipamv1alpha1.ReclaimPolicy
+		retained bool
+	}{
+		{"as recorded", allocator.Retain, "", true},
+		{"as last seen", allocator.Delete, ipamv1alpha1.ReclaimRetain, true},
+		{"no more, as last seen", allocator.Retain, ipamv1alpha1.ReclaimDelete, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
+			s.ledger.block.Policy = tt.recorded
+			s.Deleted(s.holder, gen.Claim("c", gen.Reclaim(tt.lastSeen)))
+			s.settle(t, live.Gone)
+			record := s.record(t)
+			if s.ledger.released == tt.retained || (record != nil) != tt.retained {
+				t.Fatalf("released = %t, record = %v", s.ledger.released, record)
+			}
+			if !tt.retained {
+				return
+			}
+			if name, uid := record.HeldBy(); record.Spec.ClaimRef != nil || name != "c" || uid != "uid-of-c" {
+				t.Errorf("the retained record is %+v, held by %s/%s", record.Spec, name, uid)
+			}
+			if s.settle(t, live.Gone); s.ledger.released {
+				t.Error("a retained block was freed while its record lives")
+			}
+			if err := s.workspace.Delete(t.Context(), record); err != nil {
+				t.Fatal(err)
+			}
+			if s.settle(t, live.Gone); !s.ledger.released {
+				t.Error("the block outlived its retained record")
+			}
+		})
+	}
+}
+
+// The state of the block counts, whatever policy is recorded: the controller that had
+// seen the last one may have been another.
+func TestSettle_ARetainedBlockStaysWithItsRecord(t *testing.T) {
+	record := gen.Allocation("c", "p", "10.0.0.0/28")
+	record.Spec.ClaimRef = nil
+	record.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "c/uid-of-c"}
+	s := newScene(t, record)
+	s.ledger.block.State = allocator.Retained
+	if s.settle(t, live.Gone); s.ledger.released || s.record(t) == nil {
+		t.Errorf("released = %t, record = %v", s.ledger.released, s.record(t))
+	}
+}
