@@ -9,6 +9,8 @@
 // is swept, which a metric, the log and an event on the pool say, until an
 // operator allows it by the pool's annotation, or the orphans have become few.
 //
-// The blocks of a workspace that no longer binds the export are not braked: the
-// live confirmation has to find it unbound, at every endpoint, twice.
+// The blocks of a workspace that was seen to unbind are not braked: the live
+// confirmation has to find it unbound, at every endpoint, twice. Those of one that
+// has unbound unseen, while no controller ran, are: in a restored kcp every newer
+// workspace looks like that.
 package sweep

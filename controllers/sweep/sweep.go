@@ -26,6 +26,8 @@ type Ledger interface {
 // Releases takes the hints at blocks that nobody seems to hold.
 type Releases interface {
 	Suspect(h allocator.Holder)
+	// HasDeparted reports whether a workspace's binding was seen to go.
+	HasDeparted(cluster allocator.ClusterName) bool
 }
 
 // Options configure a Sweeper. Ledger, Releases and World are required.
@@ -83,24 +85,32 @@ var _ manager.LeaderElectionRunnable = (*Sweeper)(nil)
 // NeedLeaderElection says that one replica sweeps.
 func (s *Sweeper) NeedLeaderElection() bool { return true }
 
-// Start sweeps until the context ends.
+// Start sweeps until the context ends: at once, for what was missed while nobody
+// did, and from then on at intervals.
 func (s *Sweeper) Start(ctx context.Context) error {
+	s.sweep(ctx, s.pass)
+	timer := s.Clock.NewTimer(s.pause())
+	defer timer.Stop()
 	for {
-		timer := s.Clock.NewTimer(wait.Jitter(s.Interval, 0.2))
-		pass := s.pass
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
 		case <-timer.C():
+			s.sweep(ctx, s.pass)
+			timer.Reset(s.pause())
 		case cluster := <-s.Departed:
-			timer.Stop()
-			pass = func(ctx context.Context) error { return s.suspectAll(ctx, cluster) }
+			s.sweep(ctx, func(ctx context.Context) error { return s.suspectAll(ctx, cluster) })
 		}
-		if err := pass(ctx); err != nil && ctx.Err() == nil {
-			failures.Inc()
-			log.FromContext(ctx).Error(err, "sweep")
-		}
+	}
+}
+
+// pause is how long to wait for the next pass.
+func (s *Sweeper) pause() time.Duration { return wait.Jitter(s.Interval, 0.2) }
+
+func (s *Sweeper) sweep(ctx context.Context, pass func(context.Context) error) {
+	if err := pass(ctx); err != nil && ctx.Err() == nil {
+		failures.Inc()
+		log.FromContext(ctx).Error(err, "sweep")
 	}
 }
 
@@ -154,13 +164,13 @@ func (s *Sweeper) look(ctx context.Context, b allocator.Block, found *survey) {
 	if s.Clock.Since(b.BoundAt) < s.MinAge {
 		return
 	}
-	switch s.World.State(ctx, b) {
-	case Held:
-	case Unrecorded:
+	switch state := s.World.State(ctx, b); {
+	case state == Held:
+	case state == Unrecorded:
 		s.Wake(b.Holder)
-	case Away:
+	case state == Away && s.Releases.HasDeparted(b.Holder.Cluster):
 		s.Releases.Suspect(b.Holder)
-	case Orphaned:
+	default:
 		if s.sightings[b.Holder.Claim] == b.Revision {
 			pool.orphans = append(pool.orphans, b.Holder)
 		}

@@ -18,6 +18,7 @@ type scene struct {
 	*Sweeper
 	blocks    []allocator.Block
 	states    map[allocator.ClaimID]State
+	departed  bool
 	allowed   bool
 	suspected []allocator.ClaimID
 	woken     []allocator.ClaimID
@@ -54,6 +55,7 @@ func (s *scene) Suspect(h allocator.Holder) { s.suspected = append(s.suspected, 
 func (s *scene) State(_ context.Context, b allocator.Block) State {
 	return s.states[b.Holder.Claim]
 }
+func (s *scene) HasDeparted(allocator.ClusterName) bool                  { return s.departed }
 func (s *scene) Allowed(context.Context, allocator.Pool, time.Time) bool { return s.allowed }
 func (s *scene) Warn(context.Context, allocator.Pool, string)            { s.warnings++ }
 
@@ -147,13 +149,18 @@ func TestSweep_Brake(t *testing.T) {
 	}
 }
 
-func TestSweep_WorkspacesThatAreAwayAreNotBraked(t *testing.T) {
+func TestSweep_WorkspacesThatAreAway(t *testing.T) {
 	s := newScene(t, 50)
 	for _, b := range s.blocks {
 		s.states[b.Holder.Claim] = Away
 	}
+	s.sweep(t)
+	if got := s.sweep(t); len(got) != 0 || s.warnings != 1 {
+		t.Errorf("%d suspected, %d warnings, though nobody saw the workspace leave; want the brake to hold", len(got), s.warnings)
+	}
+	s.departed = true
 	if got := s.sweep(t); len(got) != 50 {
-		t.Errorf("%d suspected, want all 50", len(got))
+		t.Errorf("%d suspected of a workspace that was seen to leave, want all 50", len(got))
 	}
 }
 

@@ -1,0 +1,123 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// engaged is a manager that has engaged the workspace w alone.
+type engaged struct {
+	cluster.Cluster
+	cache objects
+}
+
+// objects are what a cache shows.
+type objects struct {
+	cache.Cache
+	client.Reader
+}
+
+func (o objects) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return o.Reader.Get(ctx, key, obj, opts...)
+}
+
+func (o objects) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return o.Reader.List(ctx, list, opts...)
+}
+
+func newCaches(t *testing.T, funcs interceptor.Funcs, shown ...client.Object) Caches {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	reader := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(shown...).Build()
+	return Caches{Clusters: &engaged{cache: objects{Reader: reader}}, Directory: directory.New(directory.Workspace{Cluster: "platform"})}
+}
+
+func (e *engaged) GetCluster(_ context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
+	if name != "w" {
+		return nil, multicluster.ErrClusterNotFound
+	}
+	return e, nil
+}
+
+func (e *engaged) GetCache() cache.Cache { return e.cache }
+
+func TestCaches_State(t *testing.T) {
+	bound := gen.Claim("c")
+	bound.UID, bound.Status.Phase = "uid-of-c", ipamv1alpha1.ClaimBound
+	waiting := bound.DeepCopy()
+	waiting.Status.Phase = ipamv1alpha1.ClaimPending
+	successor := bound.DeepCopy()
+	successor.UID = "uid-of-its-successor"
+	child := gen.Pool("p")
+	child.UID = "uid-of-p"
+	record := gen.Allocation("c", "p", "10.0.0.0/28")
+	claimed := allocator.Block{Holder: allocator.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}}
+	retained, carved, foreign := claimed, claimed, claimed
+	retained.State = allocator.Retained
+	carved.Holder = allocator.Holder{Claim: "uid-of-p", Cluster: "w", Name: "p"}
+	foreign.Holder.Cluster = "v"
+	for name, tt := range map[string]struct {
+		block   allocator.Block
+		objects []client.Object
+		want    State
+	}{
+		"a claim with its record":    {claimed, []client.Object{bound, record}, Held},
+		"a claim about to be bound":  {claimed, []client.Object{waiting}, Held},
+		"a bound claim, no record":   {claimed, []client.Object{bound}, Unrecorded},
+		"no claim":                   {claimed, []client.Object{record}, Orphaned},
+		"another claim of its name":  {claimed, []client.Object{successor, record}, Orphaned},
+		"retained, with its record":  {retained, []client.Object{record}, Held},
+		"retained, without a record": {retained, nil, Orphaned},
+		"a child pool":               {carved, []client.Object{child}, Held},
+		"no child pool":              {carved, nil, Orphaned},
+		"a workspace not engaged":    {foreign, []client.Object{bound, record}, Away},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := newCaches(t, interceptor.Funcs{}, tt.objects...).State(t.Context(), tt.block); got != tt.want {
+				t.Errorf("state = %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestCaches_DoubtCountsAsHeld(t *testing.T) {
+	faulty := interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+		return errors.New("the cache is not synced")
+	}}
+	block := allocator.Block{Holder: allocator.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}}
+	if got := newCaches(t, faulty).State(t.Context(), block); got != Held {
+		t.Errorf("state = %d, want %d", got, Held)
+	}
+}
+
+func TestCaches_Allowed(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for until, want := range map[string]bool{
+		"": false, "yes": false, "2026-01-01T11:59:59Z": false, "2026-01-01T12:00:01Z": true,
+	} {
+		pool := gen.Pool("p")
+		pool.Annotations = map[string]string{AnnotationAllow: until}
+		got := newCaches(t, interceptor.Funcs{}, pool).Allowed(t.Context(), allocator.Pool{Cluster: "w", Name: "p"}, now)
+		if got != want {
+			t.Errorf("until %q: allowed = %t, want %t", until, got, want)
+		}
+	}
+}
