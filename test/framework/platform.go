@@ -93,19 +93,24 @@ func (p *Platform) StopController(t testing.TB) {
 // and gets these flags. Replicas need a common etcd.
 func (p *Platform) Replica(t testing.TB, name string, flags ...string) *Platform {
 	t.Helper()
+	return p.replica(t, name, p.identity, flags...)
+}
+
+func (p *Platform) replica(t testing.TB, name string, identity *rest.Config, flags ...string) *Platform {
+	t.Helper()
 	w := current(t)
 	controller, err := local.NewController(t.Context(), local.ControllerOptions{
 		Binary:    w.binary(),
 		Dir:       filepath.Join(w.dir, logicalcluster.NewPath(p.Path).Base()+"-"+name),
 		Workspace: p.Path,
-		Identity:  p.identity,
+		Identity:  identity,
 		Flags:     flags,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.keep(controller)
-	replica := &Platform{WithWatch: p.WithWatch, Path: p.Path, Cluster: p.Cluster, controller: controller, identity: p.identity}
+	replica := &Platform{WithWatch: p.WithWatch, Path: p.Path, Cluster: p.Cluster, controller: controller, identity: identity}
 	replica.logOnFailure(t)
 	return replica
 }
@@ -117,6 +122,10 @@ func (p *Platform) KillController(t testing.TB) {
 		t.Fatal(err)
 	}
 }
+
+// LedgerDir is the folder of the etcd inside the controller. Nobody else may open it
+// while the controller runs.
+func (p *Platform) LedgerDir() string { return p.controller.LedgerDir() }
 
 // Probe returns an error if the controller answers a probe, like "/readyz", with
 // anything but 200.

@@ -1,7 +1,9 @@
 package framework
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"strconv"
 	"testing"
@@ -92,6 +94,33 @@ func Store(t testing.TB) *clientv3.Client {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// BackupKCP stops kcp, copies what it stores and starts it again. The function that it
+// returns puts the copy in the place of what is stored then, as if kcp had been restored
+// from a backup. No other test may run meanwhile.
+func BackupKCP(t testing.TB) (restore func()) {
+	t.Helper()
+	kcp, backup := current(t).kcp, t.TempDir()
+	exchange := func(change func() error) {
+		t.Helper()
+		if err := kcp.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(change(), kcp.Start(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exchange(func() error { return os.CopyFS(backup, os.DirFS(kcp.StoreDir())) })
+	return func() {
+		t.Helper()
+		exchange(func() error {
+			if err := os.RemoveAll(kcp.StoreDir()); err != nil {
+				return err
+			}
+			return os.CopyFS(kcp.StoreDir(), os.DirFS(backup))
+		})
+	}
 }
 
 // Writes counts the requests answered by kcp that write a resource of the API, like

@@ -15,6 +15,9 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
+// ledger is the folder of the embedded etcd.
+const ledger = "etcd"
+
 // ControllerOptions say how a controller runs.
 type ControllerOptions struct {
 	// Binary is the ipam-controller. Required.
@@ -33,6 +36,7 @@ type ControllerOptions struct {
 type Controller struct {
 	process
 	place           []string // the flags that say where kcp and the ledger are
+	dir             string
 	health, metrics string
 }
 
@@ -56,7 +60,7 @@ func NewController(ctx context.Context, opts ControllerOptions) (*Controller, er
 	place := []string{
 		"--kubeconfig=" + kubeconfigFile,
 		"--workspace=" + opts.Workspace,
-		"--etcd-data-dir=" + filepath.Join(opts.Dir, "etcd"),
+		"--etcd-data-dir=" + filepath.Join(opts.Dir, ledger),
 	}
 	args := slices.Concat([]string{opts.Binary}, place, []string{
 		"--health-probe-bind-address=" + address(ports[0]),
@@ -64,6 +68,7 @@ func NewController(ctx context.Context, opts ControllerOptions) (*Controller, er
 	}, opts.Flags)
 	return &Controller{
 		place:   place,
+		dir:     opts.Dir,
 		health:  "http://" + address(ports[0]),
 		metrics: "http://" + address(ports[1]) + "/metrics",
 		process: process{
@@ -91,6 +96,9 @@ func (c *Controller) Stop() error { return c.stop() }
 
 // Kill ends the controller as a crash would.
 func (c *Controller) Kill() error { return c.kill() }
+
+// LedgerDir is the folder of the etcd inside.
+func (c *Controller) LedgerDir() string { return filepath.Join(c.dir, ledger) }
 
 // Running reports whether the controller was started and has not ended.
 func (c *Controller) Running() bool { return c.running() }

@@ -122,7 +122,7 @@ func (k *KCP) Kubeconfig() string { return filepath.Join(k.dir, "admin.kubeconfi
 // Store returns a client of the etcd in which the server keeps its objects, which waits
 // while that is away. Close it.
 func (k *KCP) Store() (*clientv3.Client, error) {
-	secrets := filepath.Join(k.dir, "etcd-server", "secrets")
+	secrets := filepath.Join(k.StoreDir(), "secrets")
 	secure, err := transport.TLSInfo{
 		CertFile:      filepath.Join(secrets, "client", "cert.pem"),
 		KeyFile:       filepath.Join(secrets, "client", "key.pem"),
@@ -136,6 +136,10 @@ func (k *KCP) Store() (*clientv3.Client, error) {
 		DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 2 * time.Second,
 	})
 }
+
+// StoreDir is the folder of the etcd inside. It may be exchanged while the server does
+// not run.
+func (k *KCP) StoreDir() string { return filepath.Join(k.dir, "etcd-server") }
 
 // Admin returns the access of kcp's own admin, to the workspace root.
 func (k *KCP) Admin() (*rest.Config, error) {

@@ -1,0 +1,221 @@
+package framework
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// endpoints is where kcp serves the virtual workspaces of exports.
+const endpoints = "/services/apiexport/"
+
+// Link is what a controller reaches kcp through, where a test can disturb it: cut the
+// export's endpoints off, or have kcp answer as if it had lost what it stores. Its
+// methods are safe for concurrent use.
+type Link struct {
+	server *httptest.Server
+	kcp    *url.URL
+
+	mu    sync.Mutex
+	away  bool          // endpoints do not answer
+	short string        // lists of this resource are empty
+	news  chan struct{} // closed when something above changes: then watches end
+	turns int           // requests to watch the resource that were turned down
+}
+
+// Link puts a link between kcp and another controller of the platform, which is not
+// started and gets these flags.
+func (p *Platform) Link(t testing.TB, name string, flags ...string) (*Link, *Platform) {
+	t.Helper()
+	kcp, err := url.Parse(p.identity.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tlsConfig, err := rest.TLSConfigFor(p.identity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Link{kcp: kcp, news: make(chan struct{})}
+	l.server = httptest.NewTLSServer(l.proxy(tlsConfig))
+	t.Cleanup(l.server.Close)
+
+	identity := rest.CopyConfig(p.identity)
+	identity.Host = l.server.URL + kcp.Path
+	identity.CAFile = ""
+	identity.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.server.Certificate().Raw})
+	linked := p.replica(t, name, identity, flags...)
+	t.Cleanup(func() { linked.StopController(t) }) // before the link goes
+	return l, linked
+}
+
+// Cut has the endpoints of exports not answer until Restore.
+func (l *Link) Cut() { l.change(func() { l.away = true }) }
+
+// Shorten has lists of a resource, like "ipclaims", come back empty from endpoints until
+// Restore, and nobody watch it, so that it is listed. It returns when the controller has
+// taken such a list in.
+func (l *Link) Shorten(t testing.TB, resource string) {
+	t.Helper()
+	l.change(func() { l.short, l.turns = resource, 0 })
+	Eventually(t, "a short list to be taken in", func(context.Context) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		// It asks to watch from where it was, then from the start, and lists; when it asks
+		// once more, it has the list.
+		if l.turns < 3 {
+			return fmt.Errorf("it was turned down %d times", l.turns)
+		}
+		return nil
+	})
+}
+
+// Restore ends what disturbs the link.
+func (l *Link) Restore() { l.change(func() { l.away, l.short = false, "" }) }
+
+func (l *Link) change(what func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	what()
+	close(l.news)
+	l.news = make(chan struct{})
+}
+
+func (l *Link) proxy(tlsConfig *tls.Config) http.Handler {
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: l.kcp.Scheme, Host: l.kcp.Host})
+			r.Out.Header.Del("Accept-Encoding")
+		},
+		Transport:      &http.Transport{TLSClientConfig: tlsConfig, DisableCompression: true},
+		FlushInterval:  -1,
+		ModifyResponse: l.modify,
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
+			w.WriteHeader(http.StatusBadGateway)
+		},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l.mu.Lock()
+		away, short, news := l.away, l.short, l.news
+		l.mu.Unlock()
+		if away && strings.HasPrefix(r.URL.Path, endpoints) {
+			panic(http.ErrAbortHandler) // the connection ends without an answer
+		}
+		if r.URL.Query().Get("watch") == "true" {
+			l.watch(w, r, proxy, news, short)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	})
+}
+
+// watch answers a watch until the link changes. One of a resource whose lists are
+// short is refused, so that it is listed.
+func (l *Link) watch(w http.ResponseWriter, r *http.Request, proxy http.Handler, news <-chan struct{}, short string) {
+	if shortened(r, short) {
+		l.mu.Lock()
+		l.turns++
+		l.mu.Unlock()
+		refuse(w, r)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-news:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	proxy.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// shortened reports whether a request asks an endpoint for all objects of a resource.
+func shortened(r *http.Request, resource string) bool {
+	return resource != "" && r.Method == http.MethodGet &&
+		strings.HasPrefix(r.URL.Path, endpoints) && strings.HasSuffix(r.URL.Path, "/"+resource)
+}
+
+// refuse says that the version to watch from is too old, or that the list is to be
+// asked for by itself.
+func refuse(w http.ResponseWriter, r *http.Request) {
+	code, reason := http.StatusGone, "Expired"
+	if r.URL.Query().Get("sendInitialEvents") == "true" {
+		code, reason = http.StatusUnprocessableEntity, "Invalid"
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d}`, reason, code)
+}
+
+// modify leads to the link what kcp says of its endpoints, and empties short lists.
+func (l *Link) modify(r *http.Response) error {
+	path := r.Request.URL.Path
+	l.mu.Lock()
+	short := l.short
+	l.mu.Unlock()
+	switch {
+	case strings.Contains(path, "/apiexportendpointslices"):
+		r.Body = l.led(r.Body)
+	case shortened(r.Request, short):
+		return empty(r)
+	default:
+		return nil
+	}
+	r.Header.Del("Content-Length")
+	r.ContentLength = -1
+	return nil
+}
+
+// led replaces, line by line, kcp's address before an endpoint by the link's.
+func (l *Link) led(body io.ReadCloser) io.ReadCloser {
+	from, to := []byte(l.kcp.Scheme+"://"+l.kcp.Host+endpoints), []byte(l.server.URL+endpoints)
+	reader, writer := io.Pipe()
+	go func() {
+		defer body.Close() //nolint:errcheck // It was read to its end, or to where that is known.
+		lines := bufio.NewReader(body)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if _, failed := writer.Write(bytes.ReplaceAll(line, from, to)); failed != nil {
+				return
+			}
+			if err != nil {
+				writer.CloseWithError(err)
+				return
+			}
+		}
+	}()
+	return reader
+}
+
+// empty takes the items out of a list.
+func empty(r *http.Response) error {
+	list := map[string]any{}
+	err := json.NewDecoder(r.Body).Decode(&list)
+	if err != nil {
+		return err
+	}
+	list["items"] = []any{}
+	body, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.ContentLength = int64(len(body))
+	r.Header.Set("Content-Length", fmt.Sprint(len(body)))
+	return nil
+}
