@@ -1,0 +1,43 @@
+package v1alpha1
+
+// outcomes say of each reason with which code a program ends that waited for the
+// answer, and what to do about it in one line. Codes never change their meaning.
+var outcomes = map[Reason]struct {
+	exit   int
+	remedy string
+}{
+	ReasonAllocationSucceeded:  {exit: 0},
+	ReasonPoolExhausted:        {7, "claim a smaller block, release some, or have a pool added; it binds by itself when room appears"},
+	ReasonClassNotFound:        {4, "name a class that is listed, or have the class created or opened to this workspace"},
+	ReasonNoDefaultClass:       {4, "name a class, or have one marked as the default of the family"},
+	ReasonUnknownProvisioner:   {8, "use another class, or have spec.provisioner of this one corrected"},
+	ReasonDefaultConflict:      {5, "take the default annotation off one of the two classes"},
+	ReasonQuotaExceeded:        {7, "release addresses of the same class or pool, or have the limit raised"},
+	ReasonNoOfferingPool:       {8, "have the class added to spec.classNames of a pool that serves this workspace"},
+	ReasonPoolNotFound:         {4, "correct the name, create the pool, or have it shared with this workspace"},
+	ReasonPrefixLengthRejected: {6, "ask for a length in the range that the message states"},
+	ReasonFamilyMismatch:       {6, "correct or drop the address family, or name another class or pool"},
+	ReasonAddressInUse:         {5, "wait for its release, or ask for another address"},
+	ReasonAddressOutOfRange:    {6, "ask for an address inside a pool that may serve this claim"},
+	ReasonAllocationRetained:   {5, "use another name, or delete the retained IPAllocation, which frees its block"},
+	ReasonOverlap:              {5, "choose another CIDR, or put both pools in one addressDomain"},
+	ReasonError:                {1, "it is tried again by itself; look at the controller if it persists"},
+
+	ReasonValidated: {exit: 0},
+	ReasonInUse:     {5, "release what the pool holds first"},
+	ReasonUnused:    {exit: 0},
+}
+
+// ExitCode is the code with which a program ends that waited for an answer and
+// got this reason: 0 for success, 1 for a reason that this version does not know.
+func (r Reason) ExitCode() int {
+	outcome, ok := outcomes[r]
+	if !ok {
+		return 1
+	}
+	return outcome.exit
+}
+
+// Remedy says what to do about this reason, in one line; empty when there is
+// nothing to do.
+func (r Reason) Remedy() string { return outcomes[r].remedy }
