@@ -70,7 +70,8 @@ func TestRoles_OfPlatform(t *testing.T) {
 	for role, may := range map[string]rights{
 		"ipam-class-admin":       {reads: []string{classes, pools}, writes: []string{classes}},
 		"ipam-shared-pool-admin": {reads: []string{classes, pools, allocations}, writes: []string{pools}},
-		"admin":                  {reads: []string{classes, pools, allocations}, writes: []string{classes, pools}},
+		"ipam-tenant-viewer":     {reads: kinds},
+		"admin":                  {reads: kinds, writes: []string{classes, pools}},
 	} {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
