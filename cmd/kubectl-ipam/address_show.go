@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/spf13/cobra"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+func newAddressShow(s *session) *cobra.Command {
+	out := &output{}
+	cmd := &cobra.Command{
+		Use:   "show IP",
+		Short: "Show who holds an address",
+		Long: `Show who holds an address, or a block: the claim, its pool and class, and since when.
+Holders in other workspaces are shown to who runs the platform.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return s.addressShow(cmd.Context(), args[0], out) },
+	}
+	out.addFlags(cmd)
+	return cmd
+}
+
+func (s *session) addressShow(ctx context.Context, text string, out *output) error {
+	if err := out.validate(); err != nil {
+		return err
+	}
+	block, err := parseBlock(text)
+	if err != nil {
+		return err
+	}
+	r, err := s.reach(ctx)
+	if err != nil {
+		return err
+	}
+	allocations, err := r.allocations(ctx)
+	if err != nil {
+		return err
+	}
+	held := overlapping(allocations, block)
+	if len(held) == 0 {
+		return s.unheld(ctx, r, block)
+	}
+	if out.given() {
+		return out.print(s.Out, &ipamv1alpha1.IPAllocationList{Items: held}, s.now)
+	}
+	for i := range held {
+		describeAllocation(s, r, &held[i])
+	}
+	return nil
+}
+
+// parseBlock reads an address or a CIDR.
+func parseBlock(text string) (netip.Prefix, error) {
+	if block, err := netip.ParsePrefix(text); err == nil {
+		return block.Masked(), nil
+	}
+	ip, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Prefix{}, usagef("%q is no address; write one such as 192.0.2.7, or a block such as 192.0.2.0/28", text)
+	}
+	return netip.PrefixFrom(ip, ip.BitLen()), nil
+}
+
+// overlapping are the allocations that hold some of a block.
+func overlapping(allocations []ipamv1alpha1.IPAllocation, block netip.Prefix) []ipamv1alpha1.IPAllocation {
+	var held []ipamv1alpha1.IPAllocation
+	for i := range allocations {
+		given, err := netip.ParsePrefix(allocations[i].Status.AllocatedCIDR)
+		if err == nil && given.Overlaps(block) {
+			held = append(held, allocations[i])
+		}
+	}
+	return held
+}
+
+// unheld says of a block that nobody is seen to hold in which pools it is.
+func (s *session) unheld(ctx context.Context, r *reach, block netip.Prefix) error {
+	pools, err := r.pools(ctx)
+	if ignoreUnseen(err) != nil {
+		return err
+	}
+	for i := range pools {
+		cidr, err := netip.ParsePrefix(pools[i].Status.AllocatedCIDR)
+		if err == nil && cidr.Overlaps(block) {
+			s.say("%s is in pool %s (%s)", block, inWorkspace(pools[i].Name, r.workspace(&pools[i])), cidr)
+		}
+	}
+	return fail(exitNotFound, "", "nobody that you may see holds %s", block)
+}
+
+func describeAllocation(s *session, r *reach, a *ipamv1alpha1.IPAllocation) {
+	page := sheet{w: s.Out, paint: s.out}
+	page.line("Block", a.Status.AllocatedCIDR)
+	page.line("Holder", holderOf(a))
+	page.line("Workspace", orElse(r.workspace(a), r.path))
+	page.line("Pool", inWorkspace(a.Spec.PoolRef.Name, r.owner(a, a.Spec.PoolRef)))
+	page.line("Class", a.Spec.ClassName)
+	page.line("Reclaim", string(a.Spec.ReclaimPolicy))
+	page.line("Owner", owner(a.Spec.OwnerRef))
+	page.line("Since", a.CreationTimestamp.UTC().Format("2006-01-02 15:04:05 MST"))
+}

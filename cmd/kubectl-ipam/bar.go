@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// bar draws how much of a pool is taken: ████░░░░  50.0%.
+func (p paint) bar(pool *ipamv1alpha1.IPPool) string {
+	const width = 16
+	if pool.Status.UtilizationPercent == nil {
+		return strings.Repeat(" ", width) + "       -"
+	}
+	percent := *pool.Status.UtilizationPercent
+	full := int(math.Round(percent / 100 * width))
+	if full == 0 && percent > 0 {
+		full = 1
+	}
+	drawn := strings.Repeat("█", full) + strings.Repeat("░", width-full)
+	switch {
+	case percent >= 90:
+		drawn = p.red(drawn)
+	case percent >= 75:
+		drawn = p.yellow(drawn)
+	default:
+		drawn = p.green(drawn)
+	}
+	return drawn + fmt.Sprintf("  %5.1f%%", percent)
+}
+
+// largestFree is the largest block that a pool could still give.
+func largestFree(pool *ipamv1alpha1.IPPool) string {
+	if pool.Status.LargestFreePrefix == nil {
+		return ""
+	}
+	return fmt.Sprintf("/%d", *pool.Status.LargestFreePrefix)
+}
+
+// utilisation is how much of a pool is taken, in percent.
+func utilisation(pool *ipamv1alpha1.IPPool) string {
+	if pool.Status.UtilizationPercent == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.1f%%", *pool.Status.UtilizationPercent)
+}
+
+// lengthsOf are the lengths that a range allows, in words.
+func lengthsOf(least, most int32) string {
+	switch {
+	case least == 0 && most == 0:
+		return ""
+	case least == most:
+		return fmt.Sprintf("/%d only", least)
+	case most == 0:
+		return fmt.Sprintf("/%d and longer", least)
+	case least == 0:
+		return fmt.Sprintf("up to /%d", most)
+	default:
+		return fmt.Sprintf("/%d to /%d", least, most)
+	}
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// claimCreate is kubectl ipam claim create.
+type claimCreate struct {
+	request
+	name                         string
+	class, pool, selector        string
+	workspace                    string
+	length                       prefixLength
+	address, family, reclaimWord string
+}
+
+func newClaimCreate(s *session, verb string) *cobra.Command {
+	o := &claimCreate{request: request{session: s}}
+	cmd := &cobra.Command{
+		Use:   verb + " [NAME]",
+		Short: "Claim a block, wait for it and print its CIDR",
+		Long: `Claim a block of addresses by a class, from a pool, or from pools with certain labels;
+with none of these, by the default class. It waits for the block and prints its CIDR.
+
+With a name, the same request again gets the same answer, and a different one is a
+conflict. Without one, each request is a new claim.
+
+A claim that gets no block in time stays, and is bound when the cause is gone:
+the exit code says why it waits.`,
+		Example: `  # a block of the default length, by the class "internal"
+  kubectl ipam claim create web --class internal
+
+  # in a script
+  cidr=$(kubectl ipam claim create web --class internal --length 28 --quiet)
+
+  # exactly this address, from a pool that the workspace root:net shares
+  kubectl ipam claim create vip --pool edge --workspace root:net --address 192.0.2.7`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.name, "name", "", "Name of the claim, as well as by the argument")
+	flags.StringVar(&o.class, "class", "", "Class to claim by")
+	flags.StringVar(&o.pool, "pool", "", "Pool to claim from")
+	flags.StringVarP(&o.selector, "selector", "l", "", "Labels of the pools to claim from, such as site=fra (deprecated: claim by class)")
+	flags.StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net, if it is another one's")
+	flags.Var(&o.length, "length", "Prefix length of the block, such as 28")
+	flags.StringVar(&o.address, "address", "", "Exactly this address or CIDR, or nothing")
+	flags.StringVar(&o.family, "family", "", "Address family: IPv4 or IPv6")
+	flags.StringVar(&o.reclaimWord, "reclaim-policy", "", "What becomes of the block when the claim is deleted: Delete or Retain")
+	o.addFlags(cmd)
+	cmd.MarkFlagsMutuallyExclusive("class", "pool", "selector")
+	cmd.MarkFlagsMutuallyExclusive("class", "workspace")
+	completeWith(cmd, "family", string(ipamv1alpha1.IPv4), string(ipamv1alpha1.IPv6))
+	completeWith(cmd, "reclaim-policy", string(ipamv1alpha1.ReclaimDelete), string(ipamv1alpha1.ReclaimRetain))
+	completeNames(s, cmd, "class", classNames)
+	completeNames(s, cmd, "pool", poolNames)
+	return cmd
+}
+
+func (o *claimCreate) run(ctx context.Context, args []string) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	claim, err := o.claim(args)
+	if err != nil {
+		return err
+	}
+	return o.send(ctx, claim)
+}
+
+// claim is what is asked for.
+func (o *claimCreate) claim(args []string) (*ipamv1alpha1.IPClaim, error) {
+	namespace, err := o.namespace()
+	if err != nil {
+		return nil, err
+	}
+	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
+	if claim.Name, err = named(args, o.name); err != nil {
+		return nil, err
+	}
+	if claim.Name == "" {
+		claim.GenerateName = "claim-"
+	}
+	spec := &claim.Spec
+	spec.ClassName, spec.Address, spec.PrefixLength = o.class, o.address, int32(o.length)
+	if spec.IPFamily, err = oneOf("family", o.family, ipamv1alpha1.IPv4, ipamv1alpha1.IPv6); err != nil {
+		return nil, err
+	}
+	spec.ReclaimPolicy, err = oneOf("reclaim-policy", o.reclaimWord, ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain)
+	if err != nil {
+		return nil, err
+	}
+	return claim, o.source(spec)
+}
+
+// source says where the block is to come from.
+func (o *claimCreate) source(spec *ipamv1alpha1.IPClaimSpec) error {
+	var in *ipamv1alpha1.ProjectRef
+	if o.workspace != "" {
+		in = &ipamv1alpha1.ProjectRef{Name: o.workspace}
+	}
+	switch {
+	case o.pool != "":
+		spec.PoolRef = &ipamv1alpha1.PoolRef{Name: o.pool, ProjectRef: in}
+	case o.selector != "":
+		labels, err := metav1.ParseToLabelSelector(o.selector)
+		if err != nil {
+			return usagef("--selector is %q; write labels such as site=fra: %w", o.selector, err)
+		}
+		spec.PoolSelector = &ipamv1alpha1.PoolSelector{
+			MatchLabels: labels.MatchLabels, MatchExpressions: labels.MatchExpressions, ProjectRef: in,
+		}
+	case in != nil:
+		return usagef("--workspace is the workspace of a pool; give --pool or --selector with it")
+	}
+	return nil
+}
+
+// prefixLength is a flag that takes 28 as well as /28. Zero when it is not given.
+type prefixLength int32
+
+func (l *prefixLength) String() string {
+	if *l == 0 {
+		return ""
+	}
+	return fmt.Sprint(int32(*l))
+}
+
+// Set implements pflag.Value.
+func (l *prefixLength) Set(text string) error {
+	length, err := strconv.ParseUint(strings.TrimPrefix(text, "/"), 10, 8)
+	if err != nil || length < 1 || length > 128 {
+		return fmt.Errorf("write a prefix length, 1 to 32 for IPv4 and 1 to 128 for IPv6")
+	}
+	*l = prefixLength(length)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (l *prefixLength) Type() string { return "length" }

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// claimRelease is kubectl ipam claim release.
+type claimRelease struct {
+	*session
+	retained, missing bool
+}
+
+func newClaimRelease(s *session) *cobra.Command {
+	o := &claimRelease{session: s}
+	cmd := &cobra.Command{
+		Use:   "release NAME...",
+		Short: "Give blocks back: delete claims",
+		Long: `Delete claims, which gives their blocks back. A block of a claim with the reclaim policy
+Retain stays taken, until release --retained gives it back as well.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+	}
+	cmd.Flags().BoolVar(&o.retained, "retained", false, "Give back the blocks that were retained for claims of these names")
+	cmd.Flags().BoolVar(&o.missing, "ignore-not-found", false, "Take what is not there for released")
+	completeArgs(s, cmd, claimNames)
+	return cmd
+}
+
+func (o *claimRelease) run(ctx context.Context, names []string) error {
+	namespace, err := o.namespace()
+	if err != nil {
+		return err
+	}
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	release := o.claim
+	if o.retained {
+		release = o.record
+	}
+	var errs []error
+	for _, name := range names {
+		err := release(ctx, c, client.ObjectKey{Namespace: namespace, Name: name})
+		if o.missing && apierrors.IsNotFound(err) && !unserved(err) {
+			err = nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// claim deletes one claim.
+func (o *claimRelease) claim(ctx context.Context, c client.Client, key client.ObjectKey) error {
+	claim := &ipamv1alpha1.IPClaim{}
+	if err := c.Get(ctx, key, claim); err != nil {
+		return err
+	}
+	if err := c.Delete(ctx, claim, client.Preconditions{UID: &claim.UID}); err != nil {
+		return err
+	}
+	if claim.Status.AllocatedCIDR == "" {
+		o.say("claim %s is released; it held nothing", key)
+		return nil
+	}
+	o.say("claim %s is released: %s", key, claim.Status.AllocatedCIDR)
+	return o.kept(ctx, c, claim)
+}
+
+// kept tells of a block that stays taken.
+func (o *claimRelease) kept(ctx context.Context, c client.Client, claim *ipamv1alpha1.IPClaim) error {
+	record := &ipamv1alpha1.IPAllocation{}
+	err := c.Get(ctx, recordOf(client.ObjectKeyFromObject(claim)), record)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil
+	}
+	if err == nil && record.Spec.ReclaimPolicy == ipamv1alpha1.ReclaimRetain {
+		o.say("its block is retained; kubectl ipam claim release %s --retained gives it back", claim.Name)
+	}
+	return err
+}
+
+// record deletes the allocation that has outlived a claim.
+func (o *claimRelease) record(ctx context.Context, c client.Client, key client.ObjectKey) error {
+	record := &ipamv1alpha1.IPAllocation{}
+	if err := c.Get(ctx, recordOf(key), record); err != nil {
+		return err
+	}
+	if record.Spec.ClaimRef != nil {
+		return fail(exitConflict, fmt.Sprintf("kubectl ipam claim release %s gives it back", key.Name),
+			"the block %s is held by the claim %s", record.Status.AllocatedCIDR, key)
+	}
+	if err := c.Delete(ctx, record, client.Preconditions{UID: &record.UID}); err != nil {
+		return err
+	}
+	o.say("the block retained for %s is released: %s", key, record.Status.AllocatedCIDR)
+	return nil
+}
+
+func recordOf(claim client.ObjectKey) client.ObjectKey {
+	return client.ObjectKey{Namespace: claim.Namespace, Name: ipamv1alpha1.AllocationName(claim.Namespace, claim.Name)}
+}

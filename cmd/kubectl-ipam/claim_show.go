@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+func newClaimShow(s *session) *cobra.Command {
+	out := &output{}
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a claim: what it holds, or why it waits",
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(cmd *cobra.Command, args []string) error { return s.claimShow(cmd.Context(), args[0], out) },
+	}
+	out.addFlags(cmd)
+	completeArgs(s, cmd, claimNames)
+	return cmd
+}
+
+func (s *session) claimShow(ctx context.Context, name string, out *output) error {
+	if err := out.validate(); err != nil {
+		return err
+	}
+	claim, err := s.claim(ctx, name)
+	if err != nil {
+		return err
+	}
+	if out.given() {
+		return out.print(s.Out, claim, s.now)
+	}
+	describeClaim(s, claim)
+	return nil
+}
+
+// claim reads a claim of the current namespace.
+func (s *session) claim(ctx context.Context, name string) (*ipamv1alpha1.IPClaim, error) {
+	namespace, err := s.namespace()
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.client()
+	if err != nil {
+		return nil, err
+	}
+	claim := &ipamv1alpha1.IPClaim{}
+	return claim, c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, claim)
+}
+
+func describeClaim(s *session, claim *ipamv1alpha1.IPClaim) {
+	page := sheet{w: s.Out, paint: s.out}
+	ref, status := poolOf(claim), claim.Status
+	page.line("Claim", nameOf(claim))
+	page.line("Phase", page.phase(string(status.Phase)))
+	page.line("Allocated", status.AllocatedCIDR)
+	page.line("Asked for", asked(claim.Spec))
+	page.line("Class", className(claim))
+	page.line("Pool", inWorkspace(ref.Name, workspaceOfRef(ref)))
+	page.line("Family", string(status.IPFamily))
+	page.line("Reclaim", string(claim.Spec.ReclaimPolicy))
+	page.line("Owner", owner(claim.Spec.OwnerRef))
+	if status.BoundAllocationRef != nil {
+		page.line("Allocation", status.BoundAllocationRef.Name)
+	}
+	page.line("Age", age(claim.CreationTimestamp, s.now()))
+	page.answer(answerOf(claim))
+}
+
+// answer says why there is no block, and what to do.
+func (p *sheet) answer(a answer) {
+	if a.allocated == nil || a.allocated.Status == metav1.ConditionTrue {
+		return
+	}
+	reason := ipamv1alpha1.Reason(a.allocated.Reason)
+	p.line("Reason", p.paint.yellow(string(reason)))
+	p.line("", a.allocated.Message)
+	p.line("To do", reason.Remedy())
+}

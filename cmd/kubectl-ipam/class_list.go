@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+func newClassList(s *session) *cobra.Command {
+	o := &listing{session: s}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the classes that this workspace is shown",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.classes(cmd.Context()) },
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func (o *listing) classes(ctx context.Context) error {
+	options, err := o.options("")
+	if err != nil {
+		return err
+	}
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	list := &ipamv1alpha1.IPClassList{}
+	if err := c.List(ctx, list, options); err != nil {
+		return err
+	}
+	return o.show(list, len(list.Items), "there are no classes for everybody; the platform may have others, to be claimed by name")
+}
+
+func classTable(classes []ipamv1alpha1.IPClass, now time.Time) *metav1.Table {
+	t := table("NAME", "FAMILY", "LENGTHS", "LENGTH", "STRATEGY", "RECLAIM", "POOLS", "PHASE", "AGE", "provisioner", "limit")
+	for i := range classes {
+		c := &classes[i]
+		name := c.Name
+		if isDefault(c) {
+			name += " (default)"
+		}
+		t.Rows = append(t.Rows, row(c, name, string(c.Spec.IPFamily), classLengths(c), slash(c.Spec.DefaultPrefixLength),
+			string(c.Spec.Strategy), string(c.Spec.ReclaimPolicy), fmt.Sprint(c.Status.OfferingPools), string(c.Status.Phase),
+			age(c.CreationTimestamp, now), c.Spec.Provisioner, string(c.Spec.MaxPerConsumer)))
+	}
+	return t
+}
+
+func isDefault(c *ipamv1alpha1.IPClass) bool {
+	return c.Annotations[ipamv1alpha1.AnnotationDefaultClass] == "true"
+}
+
+// classLengths are the lengths that a class allows.
+func classLengths(c *ipamv1alpha1.IPClass) string {
+	if c.Spec.AllowedPrefixLengths == nil {
+		return "any length"
+	}
+	return lengthsOf(c.Spec.AllowedPrefixLengths.Min, c.Spec.AllowedPrefixLengths.Max)
+}
+
+// slash writes a prefix length; empty for none.
+func slash(length int32) string {
+	if length == 0 {
+		return ""
+	}
+	return fmt.Sprintf("/%d", length)
+}

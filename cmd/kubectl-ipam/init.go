@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kcp-ipam/ipam/config"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+func newInit(s *session) *cobra.Command {
+	dryRun := false
+	cmd := &cobra.Command{
+		Use:   "init [WORKSPACE]",
+		Short: "Make a workspace the platform, or bring it up to date",
+		Long: `Make a workspace the platform, or bring it up to date: the definitions of the API, its
+policies, its schemas for tenants, roles, the published classes and the APIExport. It may
+be run again at any time. Without an argument the workspace is ` + workspaces.DefaultWorkspace + `.`,
+		Example: `  # look first
+  kubectl ipam init --dry-run | less
+
+  kubectl ipam init root:ipam`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			workspace := workspaces.DefaultWorkspace
+			if len(args) > 0 {
+				workspace = args[0]
+			}
+			if dryRun {
+				return printManifests(s.Out, workspace)
+			}
+			return s.initialise(cmd.Context(), workspace)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "Print the manifests and do nothing")
+	return cmd
+}
+
+func (s *session) initialise(ctx context.Context, workspace string) error {
+	if err := validWorkspace(workspace); err != nil {
+		return err
+	}
+	cfg, err := s.config()
+	if err != nil {
+		return err
+	}
+	err = workspaces.Bootstrap(ctx, cfg, workspaces.Options{
+		Workspace: workspace,
+		Progress:  func(step string) { s.say("%s", step) },
+	})
+	if err != nil {
+		return err
+	}
+	s.say("%s is the platform; next: start ipam-controller --workspace %s, and kubectl ipam tenant bind", workspace, workspace)
+	return nil
+}
+
+// validWorkspace refuses what is no workspace that could be made.
+func validWorkspace(path string) error {
+	if !strings.HasPrefix(path, "root:") || strings.HasSuffix(path, ":") {
+		return usagef("%q is no workspace to make; write a path below root, such as root:acme:web", path)
+	}
+	return nil
+}
+
+// printManifests writes what init applies, in that order.
+func printManifests(w io.Writer, workspace string) error {
+	fmt.Fprintf(w, `# What kubectl ipam init applies to %s, in this order.
+# Known only on a running kcp, and filled in there: %s, the logical cluster of
+# that workspace, and %s, status.identityHash of the CachedResource.
+`, workspace, config.PlatformCluster, config.ClassesIdentity)
+	for _, folder := range []fs.FS{config.CRDs(), config.Policies(), config.Schemas(), config.PlatformRBAC()} {
+		files, err := fs.Glob(folder, "*.yaml")
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			manifest, err := fs.ReadFile(folder, file)
+			if err != nil {
+				return err
+			}
+			printManifest(w, manifest)
+		}
+	}
+	printManifest(w, config.CachedResource())
+	printManifest(w, config.APIExport())
+	return nil
+}
+
+func printManifest(w io.Writer, manifest []byte) {
+	fmt.Fprintf(w, "---\n%s\n", strings.TrimSpace(strings.TrimPrefix(string(manifest), "---\n")))
+}

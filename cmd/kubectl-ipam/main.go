@@ -1,0 +1,30 @@
+// Command kubectl-ipam claims address space and looks after it, as the kubectl
+// plugin "kubectl ipam". It speaks the Kubernetes API of the current workspace
+// and nothing else.
+//
+// A file is a noun and a verb: claim_create.go is kubectl ipam claim create. Data
+// goes to stdout and words go to stderr; the exit code comes from the reason of the
+// answer, never from its message.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	klog.SetLogger(logr.Discard()) // what fails is in the error
+	log.SetLogger(logr.Discard())
+	s := newSession(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+	code := s.execute(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+func newPoolList(s *session) *cobra.Command {
+	o := &listing{session: s}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the pools of this workspace",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.pools(cmd.Context()) },
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func (o *listing) pools(ctx context.Context) error {
+	options, err := o.options("")
+	if err != nil {
+		return err
+	}
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	list := &ipamv1alpha1.IPPoolList{}
+	if err := c.List(ctx, list, options); err != nil {
+		return err
+	}
+	return o.show(list, len(list.Items), "there are no pools in this workspace; claims by class use those of the platform")
+}
+
+func poolTable(pools []ipamv1alpha1.IPPool, now time.Time) *metav1.Table {
+	t := table("NAME", "CIDR", "PARENT", "CLASSES", "UTIL", "LARGEST FREE", "VISIBILITY", "PHASE", "AGE",
+		"available", "domain", "consumers", "reason", "message")
+	for i := range pools {
+		p := &pools[i]
+		available := ""
+		if p.Status.Capacity != nil {
+			available = p.Status.Capacity.Available
+		}
+		consumers := make([]string, len(p.Spec.Consumers))
+		for i, consumer := range p.Spec.Consumers {
+			consumers[i] = string(consumer)
+		}
+		t.Rows = append(t.Rows, row(p, p.Name, cidrOf(p), parentOf(p), strings.Join(p.Spec.ClassNames, ","), utilisation(p),
+			largestFree(p), string(p.Spec.Visibility), string(p.Status.Phase), age(p.CreationTimestamp, now),
+			available, p.Spec.AddressDomain, strings.Join(consumers, ","), reasonOf(p.Status.Conditions), messageOf(p.Status.Conditions)))
+	}
+	return t
+}
+
+// cidrOf is the block of a pool: that which it has, else that which it asks for.
+func cidrOf(p *ipamv1alpha1.IPPool) string {
+	if p.Status.AllocatedCIDR != "" {
+		return p.Status.AllocatedCIDR
+	}
+	return string(p.Spec.CIDR)
+}
+
+// parentOf names the parent of a child pool.
+func parentOf(p *ipamv1alpha1.IPPool) string {
+	if p.Spec.ParentPoolRef == nil {
+		return ""
+	}
+	return inWorkspace(p.Spec.ParentPoolRef.Name, workspaceOfRef(*p.Spec.ParentPoolRef))
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// poolRelease is kubectl ipam pool release.
+type poolRelease struct {
+	*session
+	cascade, yes bool
+	wait         time.Duration
+}
+
+func newPoolRelease(s *session) *cobra.Command {
+	o := &poolRelease{session: s}
+	cmd := &cobra.Command{
+		Use:   "release NAME",
+		Short: "Give up a pool: delete it, and with --cascade what it holds in this workspace",
+		Long: `Delete a pool, which gives its block back to its parent. A pool that holds blocks stays,
+unless --cascade releases its claims, its retained blocks and the pools carved from it
+first, as far as they are of this workspace. It asks for the name of the pool to be typed.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+	}
+	cmd.Flags().BoolVar(&o.cascade, "cascade", false, "Release what the pool holds in this workspace first")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask")
+	cmd.Flags().DurationVar(&o.wait, "wait", 30*time.Second, "How long to wait until the pool is gone")
+	completeArgs(s, cmd, poolNames)
+	return cmd
+}
+
+func (o *poolRelease) run(ctx context.Context, name string) error {
+	if o.wait <= 0 {
+		return usagef("--wait is %s; write a duration such as 30s", o.wait)
+	}
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	pool := &ipamv1alpha1.IPPool{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
+		return err
+	}
+	doomed := &estate{pools: []*ipamv1alpha1.IPPool{pool}}
+	if o.cascade {
+		if doomed, err = estateOf(ctx, c, pool); err != nil {
+			return err
+		}
+	} else if err := inUse(pool); err != nil {
+		return err
+	}
+	if err := o.confirm(ctx, doomed, name); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.wait, fmt.Errorf("pool %s is not gone after %s", name, o.wait))
+	defer cancel()
+	return o.release(ctx, c, doomed)
+}
+
+// inUse says that a pool holds something; nil if it does not.
+func inUse(pool *ipamv1alpha1.IPPool) error {
+	condition := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionInUse)
+	if condition == nil || condition.Reason != string(ipamv1alpha1.ReasonInUse) {
+		return nil
+	}
+	return fail(ipamv1alpha1.ReasonInUse.ExitCode(), "--cascade releases what it holds in this workspace",
+		"pool %s is in use: %s", pool.Name, condition.Message)
+}
+
+// confirm has somebody type the name of the pool.
+func (o *poolRelease) confirm(ctx context.Context, doomed *estate, name string) error {
+	if o.yes {
+		return nil
+	}
+	if !o.asks {
+		return fail(exitAborted, "--yes releases it without a question", "nobody is there to be asked whether %s may go", doomed)
+	}
+	fmt.Fprintf(o.ErrOut, "This releases %s.\nType the name of the pool to go on: ", o.err.bold(doomed.String()))
+	typed := make(chan string, 1)
+	go func() { // it ends with the program if nobody types
+		line, _ := bufio.NewReader(o.In).ReadString('\n')
+		typed <- strings.TrimSpace(line)
+	}()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case line := <-typed:
+		if line != name {
+			return fail(exitAborted, "", "nothing was released: %q is not %q", line, name)
+		}
+		return nil
+	}
+}
+
+// release deletes claims and retained blocks, then pools from the leaves to the root.
+func (o *poolRelease) release(ctx context.Context, c client.WithWatch, doomed *estate) error {
+	for _, object := range doomed.blocks {
+		if err := c.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	spinner := o.spin("releasing " + doomed.String())
+	defer spinner.stop()
+	for _, pool := range doomed.pools {
+		spinner.say("waiting for pool " + pool.Name + " to be empty and gone")
+		if err := deletePool(ctx, c, pool); err != nil {
+			return err
+		}
+	}
+	o.say("%s released", doomed)
+	return nil
+}
+
+// deletePool waits until a pool is empty, deletes it, and waits until it is gone.
+func deletePool(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool) error {
+	err := watched(ctx, c, pool, func() bool { return inUse(pool) == nil })
+	if errors.Is(err, errGone) {
+		return nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return inUse(pool)
+	}
+	if err != nil {
+		return err
+	}
+	err = c.Delete(ctx, pool)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if apierrors.IsInvalid(err) { // the one thing that admission refuses of a deletion
+		return fail(exitConflict, "try again", "pool %s has come into use: %w", pool.Name, err)
+	}
+	if err != nil {
+		return err
+	}
+	err = watched(ctx, c, pool, func() bool { return false })
+	if errors.Is(err, errGone) {
+		return nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fail(exitUnavailable, "it goes by itself; if it does not, have the controller looked at", "%w", context.Cause(ctx))
+	}
+	return err
+}
+
+// estate is what goes with a pool.
+type estate struct {
+	// blocks are its claims and retained allocations.
+	blocks []client.Object
+	// pools are those carved from it, from the leaves on, and itself at the end.
+	pools []*ipamv1alpha1.IPPool
+}
+
+func (e *estate) String() string {
+	root := e.pools[len(e.pools)-1]
+	said := "pool " + root.Name
+	if root.Status.AllocatedCIDR != "" {
+		said += " (" + root.Status.AllocatedCIDR + ")"
+	}
+	if below := len(e.pools) - 1; below > 0 {
+		said += fmt.Sprintf(", %d carved from it", below)
+	}
+	if blocks := len(e.blocks); blocks > 0 {
+		said += fmt.Sprintf(" and %d held from there", blocks)
+	}
+	return said
+}
+
+// estateOf finds what a pool holds in its own workspace.
+func estateOf(ctx context.Context, c client.Client, root *ipamv1alpha1.IPPool) (*estate, error) {
+	pools, claims, records := &ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{}
+	for _, list := range []client.ObjectList{pools, claims, records} {
+		if err := c.List(ctx, list); err != nil {
+			return nil, err
+		}
+	}
+	e := &estate{}
+	e.addPools(root, pools.Items)
+	ours := map[string]bool{}
+	for _, pool := range e.pools {
+		ours[pool.Name] = true
+	}
+	holds := func(ref *ipamv1alpha1.PoolRef) bool { return ref != nil && ref.ProjectRef == nil && ours[ref.Name] }
+	for i := range claims.Items {
+		if claim := &claims.Items[i]; holds(claim.Status.PoolRef) || holds(claim.Spec.PoolRef) {
+			e.blocks = append(e.blocks, claim)
+		}
+	}
+	for i := range records.Items {
+		if record := &records.Items[i]; record.Spec.ClaimRef == nil && holds(&record.Spec.PoolRef) {
+			e.blocks = append(e.blocks, record)
+		}
+	}
+	return e, nil
+}
+
+// addPools adds all pools below root, then root.
+func (e *estate) addPools(root *ipamv1alpha1.IPPool, all []ipamv1alpha1.IPPool) {
+	for i := range all {
+		if ref := all[i].Spec.ParentPoolRef; ref != nil && ref.ProjectRef == nil && ref.Name == root.Name {
+			e.addPools(&all[i], all)
+		}
+	}
+	e.pools = append(e.pools, root)
+}

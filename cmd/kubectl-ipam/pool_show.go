@@ -1,0 +1,204 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/big"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// poolShow is kubectl ipam pool show.
+type poolShow struct {
+	*session
+	output    output
+	workspace string
+}
+
+func newPoolShow(s *session) *cobra.Command {
+	o := &poolShow{session: s}
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a pool: how full it is, a map of its space, and who holds what",
+		Long: `Show a pool: how full it is, a map of its space, and who holds what. Blocks of other
+workspaces are counted only, but shown to who runs the platform. Of a pool of another
+workspace you are shown the blocks that you hold.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+	}
+	o.output.addFlags(cmd)
+	cmd.Flags().StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net, if it is another one's")
+	completeArgs(s, cmd, poolNames)
+	return cmd
+}
+
+func (o *poolShow) run(ctx context.Context, name string) error {
+	if err := o.output.validate(); err != nil {
+		return err
+	}
+	r, err := o.reach(ctx)
+	if err != nil {
+		return err
+	}
+	in := o.workspace
+	if in == r.path {
+		in = ""
+	}
+	pools, err := r.pools(ctx)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(pools, func(p ipamv1alpha1.IPPool) bool { return p.Name == name && r.workspace(&p) == in })
+	if at < 0 && in == "" {
+		return notFound("ippools", name)
+	}
+	if at >= 0 && o.output.given() {
+		return o.output.print(o.Out, &pools[at], o.now)
+	}
+	allocations, err := r.allocations(ctx)
+	if err != nil {
+		return err
+	}
+	held := r.holdings(in, name, pools, allocations)
+	if at < 0 {
+		return o.guest(name, held)
+	}
+	return describePool(o.session, &pools[at], held)
+}
+
+// guest shows what the caller holds of a pool that he may not read.
+func (o *poolShow) guest(name string, held []holding) error {
+	if len(held) == 0 {
+		return fail(exitNotFound, "a pool is shown to its own workspace, and to who runs the platform",
+			"you hold nothing of a pool %s of %s", name, o.workspace)
+	}
+	page := sheet{w: o.Out, paint: o.out}
+	page.line("Pool", inWorkspace(name, o.workspace))
+	fmt.Fprintln(o.Out)
+	if err := o.listHoldings(held); err != nil {
+		return err
+	}
+	fmt.Fprintln(o.Out, "\nwhat others hold of it is not shown to you")
+	return nil
+}
+
+// holding is a block of a pool that the caller may see.
+type holding struct {
+	block  netip.Prefix
+	holder string
+	class  string
+	since  metav1.Time
+}
+
+// holdings are the blocks of a pool that the caller may see, by address.
+func (r *reach) holdings(in, name string, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) []holding {
+	var found []holding
+	add := func(h holding, from client.Object, ref ipamv1alpha1.PoolRef, cidr string) {
+		block, err := netip.ParsePrefix(cidr)
+		if err != nil || ref.Name != name || r.owner(from, ref) != in {
+			return
+		}
+		h.block, h.since = block, from.GetCreationTimestamp()
+		h.holder = inWorkspace(h.holder, r.workspace(from))
+		found = append(found, h)
+	}
+	for i := range allocations {
+		a := &allocations[i]
+		add(holding{holder: holderOf(a), class: a.Spec.ClassName}, a, a.Spec.PoolRef, a.Status.AllocatedCIDR)
+	}
+	for i := range pools {
+		if p := &pools[i]; p.Spec.ParentPoolRef != nil {
+			add(holding{holder: "pool " + p.Name}, p, *p.Spec.ParentPoolRef, p.Status.AllocatedCIDR)
+		}
+	}
+	slices.SortFunc(found, func(a, b holding) int {
+		return cmp.Or(a.block.Compare(b.block), cmp.Compare(a.holder, b.holder))
+	})
+	return found
+}
+
+// holderOf names the claim that holds an allocation, or held it.
+func holderOf(a *ipamv1alpha1.IPAllocation) string {
+	claim, _ := a.HeldBy()
+	if a.Spec.ClaimRef == nil {
+		return "retained for " + a.Namespace + "/" + claim
+	}
+	return "claim " + a.Namespace + "/" + claim
+}
+
+func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []holding) error {
+	page := sheet{w: s.Out, paint: s.out}
+	spec, status := pool.Spec, pool.Status
+	page.line("Pool", pool.Name)
+	page.line("Phase", page.phase(string(status.Phase)))
+	page.line("CIDR", cidrOf(pool))
+	page.line("Parent", parentOf(pool))
+	page.line("Domain", spec.AddressDomain)
+	page.line("Classes", strings.Join(spec.ClassNames, ", "))
+	page.line("Visibility", visible(spec))
+	page.line("Lengths", lengthsOf(spec.Allocation.MinPrefixLength, spec.Allocation.MaxPrefixLength))
+	page.line("Age", age(pool.CreationTimestamp, s.now()))
+	page.answer(answerOf(pool))
+	if status.Capacity == nil {
+		return nil // it has no block yet
+	}
+	block, err := netip.ParsePrefix(status.AllocatedCIDR)
+	if err != nil {
+		return err
+	}
+	page.line("Addresses", fmt.Sprintf("%s in all, %s taken, %s free", status.Capacity.Total, status.Capacity.Allocated, status.Capacity.Available))
+	page.line("Largest free", largestFree(pool))
+	page.line("Taken", s.out.bar(pool))
+
+	shown := space{pool: block, kept: keptBack(block, spec)}
+	for _, h := range holdings {
+		shown.taken = append(shown.taken, h.block)
+	}
+	fmt.Fprintln(s.Out)
+	shown.draw(s.Out)
+	return s.holders(shown, holdings, status.Capacity)
+}
+
+// holders lists who holds what, and counts the rest.
+func (s *session) holders(shown space, holdings []holding, capacity *ipamv1alpha1.PoolCapacity) error {
+	if len(holdings) > 0 {
+		fmt.Fprintln(s.Out)
+		if err := s.listHoldings(holdings); err != nil {
+			return err
+		}
+	}
+	taken, ok := new(big.Int).SetString(capacity.Allocated, 10)
+	if rest := new(big.Int); ok && rest.Sub(taken, shown.known()).Sign() > 0 {
+		fmt.Fprintf(s.Out, "\nothers hold %s addresses, which are not shown to you\n", rest)
+	}
+	return nil
+}
+
+func (s *session) listHoldings(holdings []holding) error {
+	t := table("BLOCK", "HOLDER", "CLASS", "AGE")
+	for _, h := range holdings {
+		t.Rows = append(t.Rows, row(nil, h.block.String(), h.holder, h.class, age(h.since, s.now())))
+	}
+	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(t, s.Out)
+}
+
+// visible says who may use a pool.
+func visible(spec ipamv1alpha1.IPPoolSpec) string {
+	if len(spec.Consumers) == 0 {
+		return string(spec.Visibility)
+	}
+	consumers := make([]string, len(spec.Consumers))
+	for i, consumer := range spec.Consumers {
+		consumers[i] = string(consumer)
+	}
+	return fmt.Sprintf("%s, for %s", spec.Visibility, strings.Join(consumers, ", "))
+}

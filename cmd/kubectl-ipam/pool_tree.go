@@ -1,0 +1,170 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+func newPoolTree(s *session) *cobra.Command {
+	out := &output{}
+	cmd := &cobra.Command{
+		Use:   "tree [NAME]",
+		Short: "Draw the pools and those carved from them, and how full they are",
+		Long: `Draw the pools of this workspace as a tree, and how full each is. Who runs the platform
+also sees the pools of all tenants.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return s.poolTree(cmd.Context(), args, out) },
+	}
+	out.addFlags(cmd)
+	completeArgs(s, cmd, poolNames)
+	return cmd
+}
+
+func (s *session) poolTree(ctx context.Context, args []string, out *output) error {
+	if err := out.validate(); err != nil {
+		return err
+	}
+	r, err := s.reach(ctx)
+	if err != nil {
+		return err
+	}
+	pools, err := r.pools(ctx)
+	if err != nil {
+		return err
+	}
+	if out.given() {
+		return out.print(s.Out, &ipamv1alpha1.IPPoolList{Items: pools}, s.now)
+	}
+	roots := plant(r, pools)
+	if len(args) > 0 {
+		if roots = find(roots, args[0]); len(roots) == 0 {
+			return notFound("ippools", args[0])
+		}
+	}
+	if len(roots) == 0 {
+		s.say("there are no pools in this workspace; claims by class use those of the platform")
+	}
+	drawTree(s.Out, s.out, roots)
+	return nil
+}
+
+// node is a pool, with those carved from it.
+type node struct {
+	pool      *ipamv1alpha1.IPPool
+	workspace string // empty for the current one
+	children  []*node
+}
+
+// plant puts pools below their parents, and those whose parent is not seen beside
+// the root pools; all by address.
+func plant(r *reach, pools []ipamv1alpha1.IPPool) []*node {
+	type key struct{ workspace, name string }
+	known := map[key]*node{}
+	for i := range pools {
+		n := &node{pool: &pools[i], workspace: r.workspace(&pools[i])}
+		known[key{n.workspace, n.pool.Name}] = n
+	}
+	var roots []*node
+	for i := range pools {
+		n := known[key{r.workspace(&pools[i]), pools[i].Name}]
+		if ref := n.pool.Spec.ParentPoolRef; ref != nil {
+			if parent, ok := known[key{r.owner(n.pool, *ref), ref.Name}]; ok {
+				parent.children = append(parent.children, n)
+				continue
+			}
+		}
+		roots = append(roots, n)
+	}
+	for _, n := range known {
+		slices.SortFunc(n.children, byAddress)
+	}
+	slices.SortFunc(roots, byAddress)
+	return roots
+}
+
+func byAddress(a, b *node) int {
+	// A pool without a block has the zero Prefix, and comes first.
+	left, _ := netip.ParsePrefix(cidrOf(a.pool))
+	right, _ := netip.ParsePrefix(cidrOf(b.pool))
+	return cmp.Or(left.Compare(right), cmp.Compare(a.workspace, b.workspace), cmp.Compare(a.pool.Name, b.pool.Name))
+}
+
+// find returns the nodes of that name in the current workspace.
+func find(roots []*node, name string) []*node {
+	var found []*node
+	for _, n := range roots {
+		if n.pool.Name == name && n.workspace == "" {
+			found = append(found, n)
+		}
+		found = append(found, find(n.children, name)...)
+	}
+	return found
+}
+
+// branch is a line of the tree.
+type branch struct {
+	lead string
+	*node
+}
+
+func (b branch) label() string { return b.lead + inWorkspace(b.pool.Name, b.workspace) }
+
+// drawTree writes a line for each pool.
+func drawTree(w io.Writer, p paint, roots []*node) {
+	lines := make([]branch, 0, len(roots))
+	for _, root := range roots {
+		lines = append(lines, branches(root, "", "")...)
+	}
+	nameWidth, cidrWidth := 0, 0
+	for _, line := range lines {
+		nameWidth = max(nameWidth, utf8.RuneCountInString(line.label()))
+		cidrWidth = max(cidrWidth, len(cidrOf(line.pool)))
+	}
+	for _, line := range lines {
+		said := line.label() + strings.Repeat(" ", nameWidth-utf8.RuneCountInString(line.label()))
+		text := fmt.Sprintf("%s  %-*s  %s  %s", said, cidrWidth, cidrOf(line.pool), p.bar(line.pool), p.dim(remark(line)))
+		fmt.Fprintln(w, strings.TrimRight(text, " "))
+	}
+}
+
+// branches are the lines of a node and of all below it. lead stands before its own
+// line, below before those of its children.
+func branches(n *node, lead, below string) []branch {
+	lines := []branch{{lead, n}}
+	for i, child := range n.children {
+		if i == len(n.children)-1 {
+			lines = append(lines, branches(child, below+"└─ ", below+"   ")...)
+			continue
+		}
+		lines = append(lines, branches(child, below+"├─ ", below+"│  ")...)
+	}
+	return lines
+}
+
+// remark is what there is to say of a pool beside its figures.
+func remark(b branch) string {
+	var remarks []string
+	if free := largestFree(b.pool); free != "" {
+		remarks = append(remarks, "largest free "+free)
+	}
+	if reason := reasonOf(b.pool.Status.Conditions); reason != string(ipamv1alpha1.ReasonAllocationSucceeded) && reason != "" {
+		remarks = append(remarks, reason)
+	}
+	if b.lead == "" && b.pool.Spec.ParentPoolRef != nil {
+		remarks = append(remarks, "carved from "+parentOf(b.pool))
+	}
+	if len(b.pool.Spec.ClassNames) > 0 {
+		remarks = append(remarks, "backs "+strings.Join(b.pool.Spec.ClassNames, ", "))
+	}
+	return strings.Join(remarks, "; ")
+}

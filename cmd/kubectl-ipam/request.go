@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// request creates a claim or a pool and waits for the answer.
+type request struct {
+	*session
+	output output
+	wait   time.Duration
+	dryRun string
+	quiet  bool
+}
+
+const (
+	dryRunNone   = "none"
+	dryRunClient = "client"
+	dryRunServer = "server"
+)
+
+func (r *request) addFlags(cmd *cobra.Command) {
+	r.output.addFlags(cmd)
+	cmd.Flags().DurationVar(&r.wait, "wait", 30*time.Second, "How long to wait for the block; 0 does not wait")
+	cmd.Flags().StringVar(&r.dryRun, "dry-run", dryRunNone,
+		"client: print the manifest and send nothing. server: have it checked, and store nothing")
+	cmd.Flags().Lookup("dry-run").NoOptDefVal = dryRunClient
+	cmd.Flags().BoolVarP(&r.quiet, "quiet", "q", false, "Print the CIDR and nothing else")
+	completeWith(cmd, "dry-run", dryRunNone, dryRunClient, dryRunServer)
+}
+
+func (r *request) validate() error {
+	switch r.dryRun {
+	case dryRunNone, dryRunClient, dryRunServer:
+	default:
+		return usagef("--dry-run is %q; write client or server", r.dryRun)
+	}
+	if r.wait < 0 {
+		return usagef("--wait is %s; write a duration such as 30s, or 0", r.wait)
+	}
+	return r.output.validate()
+}
+
+// send creates the object and waits for its block.
+func (r *request) send(ctx context.Context, object client.Object) error {
+	if r.dryRun == dryRunClient {
+		return r.output.printManifest(r.Out, object)
+	}
+	c, err := r.client()
+	if err != nil {
+		return err
+	}
+	if err := r.ensure(ctx, c, object); err != nil {
+		return err
+	}
+	if r.dryRun == dryRunServer {
+		return r.output.printManifest(r.Out, object)
+	}
+	if err := r.await(ctx, c, object); err != nil {
+		return err
+	}
+	return r.show(object)
+}
+
+// ensure creates the object, or finds the same there. What is there by the same
+// name and asks for something else is a conflict.
+func (r *request) ensure(ctx context.Context, c client.Client, object client.Object) error {
+	var options []client.CreateOption
+	if r.dryRun == dryRunServer {
+		options = append(options, client.DryRunAll)
+	}
+	asked := specOf(object)
+	err := c.Create(ctx, object, options...)
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+		return err
+	}
+	if !object.GetDeletionTimestamp().IsZero() {
+		return fail(exitConflict, "try again when it is gone", "%s %s is being deleted", kindOf(object), nameOf(object))
+	}
+	if !equality.Semantic.DeepEqual(asked, specOf(object)) {
+		return fail(exitConflict, fmt.Sprintf("kubectl ipam %s show %s shows it; use another name", kindOf(object), object.GetName()),
+			"there is a %s %s already, and it asks for something else", kindOf(object), nameOf(object))
+	}
+	return nil
+}
+
+// await waits until the object has its block or can never get it, and no longer
+// than was said.
+func (r *request) await(ctx context.Context, c client.WithWatch, object client.Object) error {
+	if r.wait == 0 {
+		return nil
+	}
+	what := kindOf(object) + " " + nameOf(object)
+	spinner := r.spin("waiting for " + what)
+	defer spinner.stop()
+	limited, cancel := context.WithTimeout(ctx, r.wait)
+	defer cancel()
+	err := watched(limited, c, object, func() bool {
+		now := answerOf(object)
+		if now.allocated != nil {
+			spinner.say(what + " waits: " + now.reason())
+		}
+		return now.given() || now.stalled
+	})
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil // the answer is what there is by now
+	}
+	if errors.Is(err, errGone) {
+		return fail(exitAborted, "", "%s: %w", what, err)
+	}
+	return err
+}
+
+// show prints the block, or the object if that was asked for.
+func (r *request) show(object client.Object) error {
+	now := answerOf(object)
+	if r.output.given() {
+		if err := r.output.print(r.Out, object, r.now); err != nil {
+			return err
+		}
+	}
+	if r.wait == 0 && !now.given() {
+		if !r.quiet {
+			r.say("%s %s is created; kubectl ipam %s show %s shows the answer", kindOf(object), nameOf(object), kindOf(object), object.GetName())
+		}
+		return nil
+	}
+	if err := now.err(object); err != nil {
+		return err
+	}
+	if !r.quiet {
+		r.say("%s %s %s", kindOf(object), r.err.bold(nameOf(object)), gotFrom(object))
+	}
+	if !r.output.given() {
+		fmt.Fprintln(r.Out, now.cidr)
+	}
+	return nil
+}
+
+// gotFrom says where a block is from.
+func gotFrom(object client.Object) string {
+	switch object := object.(type) {
+	case *ipamv1alpha1.IPClaim:
+		from := "is bound"
+		if object.Status.PoolRef != nil {
+			from += " from pool " + object.Status.PoolRef.Name
+		}
+		if object.Status.ClassName != "" {
+			from += " by class " + object.Status.ClassName
+		}
+		return from
+	case *ipamv1alpha1.IPPool:
+		if parent := object.Spec.ParentPoolRef; parent != nil {
+			return "is carved from pool " + parent.Name
+		}
+	}
+	return "is ready"
+}
+
+func specOf(object client.Object) any {
+	switch object := object.(type) {
+	case *ipamv1alpha1.IPClaim:
+		return *object.Spec.DeepCopy()
+	case *ipamv1alpha1.IPPool:
+		return *object.Spec.DeepCopy()
+	default:
+		return nil
+	}
+}
+
+// named is the one name that was given, as an argument or by --name.
+func named(args []string, flag string) (string, error) {
+	if len(args) == 0 {
+		return flag, nil
+	}
+	if flag != "" && flag != args[0] {
+		return "", usagef("the names %q and %q were given; give one", args[0], flag)
+	}
+	return args[0], nil
+}
+
+// oneOf finds a word among those that may be written, whatever its case.
+func oneOf[T ~string](flag, word string, words ...T) (T, error) {
+	if word == "" {
+		return "", nil
+	}
+	known := make([]string, len(words))
+	for i, w := range words {
+		if strings.EqualFold(word, string(w)) {
+			return w, nil
+		}
+		known[i] = string(w)
+	}
+	return "", usagef("--%s is %q; write %s", flag, word, strings.Join(known, " or "))
+}

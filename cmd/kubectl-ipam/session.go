@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// session is one run of the program: who talks, to whom, and where to.
+type session struct {
+	genericiooptions.IOStreams
+	flags *genericclioptions.ConfigFlags
+	// now is the clock of ages.
+	now func() time.Time
+	// out and err colour what goes to stdout and to stderr.
+	out, err paint
+	// asks is whether somebody is there to answer a question.
+	asks bool
+	// started is set once a command does its work: what fails before is wrong usage.
+	started bool
+}
+
+func newSession(streams genericiooptions.IOStreams) *session {
+	s := &session{
+		IOStreams: streams,
+		flags:     genericclioptions.NewConfigFlags(true),
+		now:       time.Now,
+		out:       paintFor(streams.Out, os.Getenv),
+		err:       paintFor(streams.ErrOut, os.Getenv),
+		asks:      isTerminal(streams.In),
+	}
+	s.flags.WrapConfigFn = func(cfg *rest.Config) *rest.Config {
+		cfg.QPS = -1 // the server says when to slow down
+		cfg.WarningHandler = rest.NewWarningWriter(s.ErrOut, rest.WarningWriterOptions{Deduplicate: true, Color: bool(s.err)})
+		return cfg
+	}
+	return s
+}
+
+// execute runs one command line and returns the exit code.
+func (s *session) execute(ctx context.Context, args []string) int {
+	root := newRoot(s)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if !s.started {
+		err = &failure{code: exitUsage, err: err, hint: fmt.Sprintf("%s --help shows how it is used", cmd.CommandPath())}
+	}
+	s.report(err)
+	return exitCode(err)
+}
+
+// say writes words to stderr.
+func (s *session) say(format string, args ...any) {
+	fmt.Fprintf(s.ErrOut, format+"\n", args...)
+}
+
+// report writes an error to stderr, and what to do about it.
+func (s *session) report(err error) {
+	fmt.Fprintf(s.ErrOut, "%s %s\n", s.err.red("error:"), explain(err))
+	if hint := hintOf(err); hint != "" {
+		fmt.Fprintf(s.ErrOut, "%s %s\n", s.err.dim("hint:"), hint)
+	}
+}
+
+// config is the access that kubeconfig and flags describe.
+func (s *session) config() (*rest.Config, error) { return s.flags.ToRESTConfig() }
+
+// namespace is the current one, or that of --namespace.
+func (s *session) namespace() (string, error) {
+	namespace, _, err := s.flags.ToRawKubeConfigLoader().Namespace()
+	return namespace, err
+}
+
+// client speaks to the current workspace. It reads live.
+func (s *session) client() (client.WithWatch, error) {
+	cfg, err := s.config()
+	if err != nil {
+		return nil, err
+	}
+	return newClient(cfg)
+}
+
+// newClient knows where the kinds it speaks of are served, and asks nobody.
+func newClient(cfg *rest.Config) (client.WithWatch, error) {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, kind := range []string{"IPClass", "IPPool"} {
+		mapper.Add(ipamv1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeRoot)
+	}
+	for _, kind := range []string{"IPClaim", "IPAllocation"} {
+		mapper.Add(ipamv1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	for _, kind := range []schema.GroupVersionKind{
+		apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"),
+		apisv1alpha1.SchemeGroupVersion.WithKind("APIBinding"),
+	} {
+		mapper.Add(kind, meta.RESTScopeRoot)
+	}
+	return client.NewWithWatch(cfg, client.Options{Scheme: workspaces.NewScheme(), Mapper: mapper})
+}
+
+// workspace is the current one as the server's URL names it: by path, or by its
+// logical cluster. Empty on a server that has none.
+func workspaceOf(cfg *rest.Config) string {
+	_, workspace, _ := strings.Cut(cfg.Host, "/clusters/")
+	workspace, _, _ = strings.Cut(workspace, "/")
+	return workspace
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// table is a table of which every row is an object. Columns named in lower case are
+// for -o wide.
+func table(columns ...string) *metav1.Table {
+	t := &metav1.Table{}
+	for _, name := range columns {
+		column := metav1.TableColumnDefinition{Name: strings.ToUpper(name), Type: "string"}
+		if name != column.Name {
+			column.Priority = 1
+		}
+		t.ColumnDefinitions = append(t.ColumnDefinitions, column)
+	}
+	return t
+}
+
+func row(object runtime.Object, cells ...any) metav1.TableRow {
+	for i, cell := range cells {
+		if cell == "" {
+			cells[i] = "-"
+		}
+	}
+	return metav1.TableRow{Cells: cells, Object: runtime.RawExtension{Object: object}}
+}
+
+// tableOf is an object or a list of them as a table.
+func tableOf(object runtime.Object, now time.Time) (*metav1.Table, error) {
+	switch object := object.(type) {
+	case *ipamv1alpha1.IPClaim:
+		return claimTable([]ipamv1alpha1.IPClaim{*object}, now), nil
+	case *ipamv1alpha1.IPClaimList:
+		return claimTable(object.Items, now), nil
+	case *ipamv1alpha1.IPPool:
+		return poolTable([]ipamv1alpha1.IPPool{*object}, now), nil
+	case *ipamv1alpha1.IPPoolList:
+		return poolTable(object.Items, now), nil
+	case *ipamv1alpha1.IPClass:
+		return classTable([]ipamv1alpha1.IPClass{*object}, now), nil
+	case *ipamv1alpha1.IPClassList:
+		return classTable(object.Items, now), nil
+	case *ipamv1alpha1.IPAllocationList:
+		return allocationTable(object.Items, now), nil
+	default:
+		return nil, fmt.Errorf("%T has no table", object)
+	}
+}
+
+func claimTable(claims []ipamv1alpha1.IPClaim, now time.Time) *metav1.Table {
+	t := table("NAME", "CLASS", "POOL", "ALLOCATED", "PHASE", "REASON", "AGE", "workspace", "asked", "reclaim", "owner", "message")
+	for i := range claims {
+		c := &claims[i]
+		ref := poolOf(c)
+		t.Rows = append(t.Rows, row(c, c.Name, className(c), ref.Name, c.Status.AllocatedCIDR, string(c.Status.Phase),
+			reasonOf(c.Status.Conditions), age(c.CreationTimestamp, now), workspaceOfRef(ref), asked(c.Spec),
+			string(c.Spec.ReclaimPolicy), owner(c.Spec.OwnerRef), messageOf(c.Status.Conditions)))
+	}
+	return t
+}
+
+func allocationTable(allocations []ipamv1alpha1.IPAllocation, now time.Time) *metav1.Table {
+	t := table("BLOCK", "HOLDER", "POOL", "CLASS", "RECLAIM", "AGE", "name", "owner")
+	for i := range allocations {
+		a := &allocations[i]
+		t.Rows = append(t.Rows, row(a, a.Status.AllocatedCIDR, holderOf(a), a.Spec.PoolRef.Name, a.Spec.ClassName,
+			string(a.Spec.ReclaimPolicy), age(a.CreationTimestamp, now), a.Name, owner(a.Spec.OwnerRef)))
+	}
+	return t
+}
+
+// className is the class of a claim: the one used, else the one asked for.
+func className(c *ipamv1alpha1.IPClaim) string {
+	if c.Status.ClassName != "" {
+		return c.Status.ClassName
+	}
+	return c.Spec.ClassName
+}
+
+// poolOf is the pool of a claim: the one used, else the one asked for.
+func poolOf(c *ipamv1alpha1.IPClaim) ipamv1alpha1.PoolRef {
+	if c.Status.PoolRef != nil {
+		return *c.Status.PoolRef
+	}
+	if c.Spec.PoolRef != nil {
+		return *c.Spec.PoolRef
+	}
+	return ipamv1alpha1.PoolRef{}
+}
+
+func workspaceOfRef(ref ipamv1alpha1.PoolRef) string {
+	if ref.ProjectRef == nil {
+		return ""
+	}
+	return ref.ProjectRef.Name
+}
+
+// asked is the block that a claim asks for.
+func asked(spec ipamv1alpha1.IPClaimSpec) string {
+	switch {
+	case spec.Address != "":
+		return spec.Address
+	case spec.PrefixLength != 0:
+		return fmt.Sprintf("/%d", spec.PrefixLength)
+	default:
+		return ""
+	}
+}
+
+func owner(ref *ipamv1alpha1.OwnerRef) string {
+	if ref == nil {
+		return ""
+	}
+	if ref.Namespace == "" {
+		return ref.Kind + "/" + ref.Name
+	}
+	return ref.Kind + "/" + ref.Namespace + "/" + ref.Name
+}
+
+func reasonOf(conditions []metav1.Condition) string {
+	if found := meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionAllocated); found != nil {
+		return found.Reason
+	}
+	return ""
+}
+
+func messageOf(conditions []metav1.Condition) string {
+	if found := meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionAllocated); found != nil {
+		return found.Message
+	}
+	return ""
+}
+
+func age(since metav1.Time, now time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return duration.HumanDuration(now.Sub(since.Time))
+}

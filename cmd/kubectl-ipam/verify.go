@@ -1,0 +1,175 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+func newVerify(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify",
+		Short: "Check claims against their records",
+		Long: `Check that every bound claim has its IPAllocation, that every IPAllocation has its claim
+or was retained, that both say the same, and that no two of a pool overlap. It looks at
+what you may see: this workspace, and for who runs the platform those of all tenants.
+
+It ends with 1 if something is wrong. The ledger is verified by the controller.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.verify(cmd.Context()) },
+	}
+}
+
+// looks is how often verify looks at what seems wrong: what changes meanwhile seems so.
+const looks = 3
+
+func (s *session) verify(ctx context.Context) error {
+	r, err := s.reach(ctx)
+	if err != nil {
+		return err
+	}
+	var books books
+	var wrong []finding
+	for look := range looks {
+		if books, err = r.books(ctx); err != nil {
+			return err
+		}
+		now := books.check()
+		if look == 0 {
+			wrong = now
+		}
+		wrong = slices.DeleteFunc(wrong, func(f finding) bool { return !slices.Contains(now, f) })
+		if len(wrong) == 0 {
+			s.say("%d claims and %d allocations agree", len(books.claims), len(books.records))
+			return nil
+		}
+	}
+	t := table("WORKSPACE", "NAMESPACE", "NAME", "WRONG")
+	for _, f := range wrong {
+		t.Rows = append(t.Rows, row(nil, orElse(f.workspace, r.path), f.namespace, f.name, f.wrong))
+	}
+	if err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(t, s.Out); err != nil {
+		return err
+	}
+	return fail(exitError, "ipam-controller repairs what it finds; if this stays, look at its log", "%d things are wrong", len(wrong))
+}
+
+// books are the claims and their records, as far as they are seen.
+type books struct {
+	*reach
+	claims  []ipamv1alpha1.IPClaim
+	records []ipamv1alpha1.IPAllocation
+}
+
+func (r *reach) books(ctx context.Context) (books, error) {
+	records, err := r.allocations(ctx)
+	if err != nil {
+		return books{}, err
+	}
+	claims, err := r.claims(ctx)
+	return books{r, claims, records}, err
+}
+
+// finding is something that is wrong with an object.
+type finding struct{ workspace, namespace, name, wrong string }
+
+func (b books) about(object client.Object, format string, args ...any) finding {
+	return finding{b.workspace(object), object.GetNamespace(), kindOf(object) + "/" + object.GetName(), fmt.Sprintf(format, args...)}
+}
+
+// place is where an object is.
+type place struct {
+	cluster logicalcluster.Name
+	types.NamespacedName
+}
+
+func placeOf(object client.Object) place {
+	return place{logicalcluster.From(object), client.ObjectKeyFromObject(object)}
+}
+
+// check lists what is wrong.
+func (b books) check() []finding {
+	records := map[place]*ipamv1alpha1.IPAllocation{}
+	for i := range b.records {
+		records[placeOf(&b.records[i])] = &b.records[i]
+	}
+	var wrong []finding
+	living := map[types.UID]bool{}
+	for i := range b.claims {
+		claim := &b.claims[i]
+		living[claim.UID] = true
+		at := placeOf(claim)
+		at.Name = ipamv1alpha1.AllocationName(claim.Namespace, claim.Name)
+		if f, ok := b.checkClaim(claim, records[at]); !ok {
+			wrong = append(wrong, f)
+		}
+	}
+	for i := range b.records {
+		if ref := b.records[i].Spec.ClaimRef; ref != nil && !living[ref.UID] {
+			wrong = append(wrong, b.about(&b.records[i], "its claim %s is gone", ref.Name))
+		}
+	}
+	return append(wrong, b.checkOverlaps()...)
+}
+
+// checkClaim compares a claim with its record.
+func (b books) checkClaim(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) (finding, bool) {
+	switch {
+	case claim.Status.AllocatedCIDR == "" || !claim.DeletionTimestamp.IsZero():
+		return finding{}, true
+	case record == nil:
+		return b.about(claim, "holds %s and has no record", claim.Status.AllocatedCIDR), false
+	case record.Spec.ClaimRef == nil || record.Spec.ClaimRef.UID != claim.UID:
+		return b.about(claim, "holds %s, and its record is another claim's", claim.Status.AllocatedCIDR), false
+	case record.Status.AllocatedCIDR != claim.Status.AllocatedCIDR:
+		return b.about(claim, "holds %s, and its record says %s", claim.Status.AllocatedCIDR, record.Status.AllocatedCIDR), false
+	default:
+		return finding{}, true
+	}
+}
+
+// checkOverlaps finds blocks of one pool that overlap. In the order of their addresses,
+// a block overlaps an earlier one only if it overlaps the one that reaches furthest.
+func (b books) checkOverlaps() []finding {
+	type block struct {
+		netip.Prefix
+		record *ipamv1alpha1.IPAllocation
+	}
+	pools := map[[2]string][]block{}
+	for i := range b.records {
+		record := &b.records[i]
+		prefix, err := netip.ParsePrefix(record.Status.AllocatedCIDR)
+		if err != nil {
+			continue // not written yet
+		}
+		pool := [2]string{b.owner(record, record.Spec.PoolRef), record.Spec.PoolRef.Name}
+		pools[pool] = append(pools[pool], block{prefix, record})
+	}
+	var wrong []finding
+	for _, held := range pools {
+		slices.SortFunc(held, func(a, b block) int { return a.Compare(b.Prefix) })
+		furthest := 0
+		for i := 1; i < len(held); i++ {
+			if held[i].Overlaps(held[furthest].Prefix) {
+				wrong = append(wrong, b.about(held[i].record, "%s overlaps %s of %s", held[i].Prefix,
+					held[furthest].Prefix, nameOf(held[furthest].record)))
+				continue
+			}
+			furthest = i
+		}
+	}
+	slices.SortFunc(wrong, func(a, b finding) int {
+		return cmp.Or(cmp.Compare(a.workspace, b.workspace), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+	})
+	return wrong
+}

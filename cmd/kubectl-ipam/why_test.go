@@ -1,0 +1,68 @@
+package main
+
+import (
+	"net/netip"
+	"testing"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+func prefix(t *testing.T, text string) netip.Prefix {
+	t.Helper()
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Every pool in question is named with what it has to say.
+func TestWhy(t *testing.T) {
+	class := gen.Class("internal", gen.DefaultLength(28))
+	class.Status.OfferingPools = 1
+	claim := waiting(gen.Claim("web", gen.OfClass("internal"), gen.Length(24)), ipamv1alpha1.ReasonPoolExhausted,
+		`pool "full": no free /24; pool "small": no free /24: the largest free block is a /26`)
+	backs := gen.Backs("internal")
+	q := question{claim: claim, class: class, pools: []ipamv1alpha1.IPPool{
+		*ready(gen.Pool("full", backs), "10.0.0.0/24", ipamv1alpha1.IPv4, 100, 0),
+		*ready(gen.Pool("small", backs), "10.0.1.0/24", ipamv1alpha1.IPv4, 50, 26),
+		*ready(gen.Pool("narrow", backs, gen.Lengths{Min: 26, Max: 28}), "10.0.2.0/24", ipamv1alpha1.IPv4, 0, 26),
+		*ready(gen.Pool("other", backs), "2001:db8::/64", ipamv1alpha1.IPv6, 0, 64),
+		*ready(gen.Pool("roomy", backs), "10.1.0.0/16", ipamv1alpha1.IPv4, 60, 20),
+		*gen.Pool("new", backs, gen.CIDR("10.2.0.0/16")),
+	}}
+	s := newStage(t)
+	if err := q.explain(s.session); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "why", s.out.String())
+
+	s = newStage(t)
+	alone := question{claim: waiting(gen.Claim("db", gen.OfClass("nobodys")), ipamv1alpha1.ReasonClassNotFound,
+		`there is no class "nobodys"; name one that exists, or have it created`)}
+	if err := alone.explain(s.session); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "why_no_class", s.out.String())
+}
+
+func TestWhy_Verdicts(t *testing.T) {
+	pool := ready(gen.Pool("own"), "10.0.0.0/24", ipamv1alpha1.IPv4, 50, 25)
+	for _, test := range []struct {
+		claim *ipamv1alpha1.IPClaim
+		want  string
+	}{
+		{gen.Claim("a", gen.Address("10.1.0.0")), "does not contain 10.1.0.0"},
+		{gen.Claim("a", gen.Address("10.0.0.0/23")), "does not contain 10.0.0.0/23"},
+		{gen.Claim("a", gen.Address("10.0.0.1")), "10.0.0.1 is taken, or the claim is about to be served"},
+		{gen.Claim("a", gen.Length(23)), "gives /24 to /32; the claim is a /23"},
+		{gen.Claim("a", gen.Length(24)), "has no free /24"},
+		{gen.Claim("a"), "the claim gives no length"},
+		{gen.Claim("a", gen.Length(26), gen.Family(ipamv1alpha1.IPv6)), "is IPv4; the claim is IPv6"},
+	} {
+		if got := (question{claim: test.claim}).verdict(pool); got != test.want {
+			t.Errorf("a claim of %+v: %q; want %q", test.claim.Spec, got, test.want)
+		}
+	}
+}
