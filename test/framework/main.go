@@ -28,6 +28,8 @@ type world struct {
 
 	// build compiles the controller, once.
 	build func() error
+	// cli compiles the command line, once, and returns where it is.
+	cli func() (string, error)
 	// shared returns the platform of SharedPlatform.
 	shared func() (*Platform, error)
 	// serial numbers workspaces, and names of tests that are not long enough.
@@ -69,6 +71,7 @@ func run(m *testing.M) (code int, err error) {
 	}
 	w := &world{dir: dir}
 	w.build = sync.OnceValue(w.buildController)
+	w.cli = sync.OnceValues(w.buildCLI)
 	w.shared = sync.OnceValues(w.startShared)
 	defer func() {
 		err = errors.Join(err, w.stop())

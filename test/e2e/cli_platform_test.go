@@ -1,0 +1,106 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// Who runs the platform sees what every tenant holds; a tenant sees his own.
+func TestCLI_PlatformSeesAll(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class(gen.DefaultLength(28))
+	admin := cli{s.platform.CLI(t, "ipam-class-admin", "ipam-shared-pool-admin", "ipam-tenant-viewer"), t}
+	plain := cli{s.platform.CLI(t, "ipam-shared-pool-admin"), t}
+	tenant := cli{s.tenant.CLI(t), t}
+	admin.run("pool", "create", s.name, "--cidr", string(s.cidr), "--class", s.name, "--visibility", "platform").ends(0)
+	block := strings.TrimSpace(tenant.ok("claim", "create", "web", "--class", s.name, "--quiet"))
+	address := netip.MustParsePrefix(block).Addr().String()
+
+	framework.Eventually(t, "the figures of the pool to follow", func(context.Context) error {
+		if !strings.Contains(admin.ok("pool", "show", s.name), "16 taken") {
+			return errors.New("they do not yet")
+		}
+		return nil
+	})
+	shows(t, admin.ok("pool", "show", s.name), block, "claim default/web of "+s.tenant.Path)
+	shows(t, admin.ok("address", "show", address), block, "claim default/web", s.tenant.Path, s.name)
+	shows(t, admin.ok("address", "show", address, "-o", "jsonpath={.items[0].metadata.namespace}"), "default")
+	shows(t, plain.ok("pool", "show", s.name), "others hold 16 addresses")
+	plain.run("address", "show", address).ends(4).says("is in pool " + s.name)
+	shows(t, tenant.ok("address", "show", address), "claim default/web", s.name+" of "+s.platform.Path, s.tenant.Path)
+	shows(t, admin.ok("pool", "tree", s.name), s.name, string(s.cidr))
+	shows(t, admin.ok("class", "show", s.name), "addresses free, in blocks of up to /17", s.name)
+	tenant.run("pool", "show", s.name).ends(4)
+	tenant.run("verify").ends(0).says("1 claims and 1 allocations agree")
+	if verified := admin.run("verify"); verified.Code > 1 { // others change the same platform
+		t.Errorf("verify ended with %d: %s", verified.Code, verified.Err)
+	}
+}
+
+// Classes are shown with what they offer here; why says what a claim lacks.
+func TestCLI_ClassAndWhy(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class(gen.Lengths{Min: 24, Max: 28}, gen.DefaultLength(28))
+	s.pool(s.cidr)
+	s.ownPool(gen.CIDR("192.0.2.0/25"), gen.Backs(s.name))
+	c := cli{s.tenant.CLI(t), t}
+	framework.Eventually(t, "the class to be seen", func(context.Context) error {
+		if !strings.Contains(c.ok("class", "list"), s.name) {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	shows(t, c.ok("class", "show", s.name), "/24 to /28", "ready pools that back it: ", "128 addresses free, in blocks of up to /25")
+	shows(t, c.ok("class", "show", s.name, "-o", "yaml"), "kind: IPClass")
+	c.run("class", "show", "nobodys").ends(4).says(`"nobodys" not found`)
+
+	c.run("claim", "create", "large", "--pool", "own", "--length", "26").ends(0)
+	c.run("claim", "create", "larger", "--pool", "own", "--length", "25", "--wait=1s").ends(7)
+	why := c.ok("why", "larger")
+	shows(t, why, "is not bound: PoolExhausted", "own", "192.0.2.0/25", "has no free /25", "to do: ", "is a /26")
+	shows(t, c.ok("why", "large"), "is bound: it holds 192.0.2.0/26")
+	c.run("why", "nobodys").ends(4)
+}
+
+// The ground is made by two commands, and once more by the same two.
+func TestCLI_InitAndBind(t *testing.T) {
+	t.Parallel()
+	framework.SharedPlatform(t)
+	admin := cli{framework.AdminCLI(t, "root"), t}
+	for range 2 {
+		admin.run("init", "root:cli-platform").ends(0).says("is the platform")
+		admin.run("tenant", "bind", "root:cli-team", "--platform", "root:cli-platform").ends(0).says("is a tenant of root:cli-platform")
+	}
+	tenant := cli{framework.AdminCLI(t, "root:cli-team"), t}
+	tenant.run("claim", "create", "web", "--class", "none", "--wait=1s").ends(8).says("there is no answer yet")
+	platform := cli{framework.AdminCLI(t, "root:cli-platform"), t}
+	platform.run("verify").ends(0).says("1 claims and 0 allocations agree")
+	shows(t, platform.ok("version"), "Program", "Server", "root:cli-platform")
+	shows(t, admin.ok("init", "--dry-run"), "kind: APIExport")
+}
+
+// kubectl finds the program as a plugin, and completes by it.
+func TestCLI_Plugin(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	c := cli{s.tenant.CLI(t), t}
+	kubectl := framework.Kubectl(t)
+	if got := c.RunIn(t, kubectl, "ipam", "pool", "create", "lab", "--cidr", "192.0.2.0/24", "-q"); got.Code != 0 || got.Out != "192.0.2.0/24\n" {
+		t.Errorf("kubectl ipam ended with %d, %q and %q", got.Code, got.Out, got.Err)
+	}
+	if got := c.RunIn(t, kubectl, "ipam", "claim", "show", "nobodys"); got.Code != 4 {
+		t.Errorf("kubectl ipam ended with %d: %s", got.Code, got.Err)
+	}
+	if got := c.RunIn(t, kubectl, "__complete", "ipam", "pool", "show", ""); !strings.Contains(got.Out, "lab\n") {
+		t.Errorf("kubectl completes %q and says %q", got.Out, got.Err)
+	}
+	shows(t, c.ok("pool", "list", "-o", "jsonpath={.items[*].metadata.name}"), "lab")
+}

@@ -1,0 +1,135 @@
+package framework
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// CLI is the command line, logged in as somebody in a workspace.
+type CLI struct {
+	// Binary is the program, kubectl-ipam, and Kubeconfig its access.
+	Binary, Kubeconfig string
+}
+
+// Ran is what a program has written, and the code with which it has ended.
+type Ran struct {
+	Out, Err string
+	Code     int
+}
+
+// CLI returns the command line of the tenant's user; with roles, of another user who
+// has these cluster roles in the tenant's workspace and no right elsewhere.
+func (tn *Tenant) CLI(t testing.TB, roles ...string) CLI {
+	t.Helper()
+	if len(roles) == 0 {
+		return newCLI(t, tn.Config())
+	}
+	return userCLI(t, tn.Path, roles...)
+}
+
+// CLI returns the command line of another user, who has these cluster roles in the
+// platform workspace and no right elsewhere.
+func (p *Platform) CLI(t testing.TB, roles ...string) CLI {
+	t.Helper()
+	return userCLI(t, p.Path, roles...)
+}
+
+func userCLI(t testing.TB, workspace string, roles ...string) CLI {
+	t.Helper()
+	cfg, err := current(t).newUser(t.Context(), workspace, roles...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newCLI(t, cfg)
+}
+
+// AdminCLI returns the command line of kcp's own admin in a workspace.
+func AdminCLI(t testing.TB, workspace string) CLI {
+	t.Helper()
+	return newCLI(t, workspaces.At(AdminConfig(t), workspace))
+}
+
+func newCLI(t testing.TB, cfg *rest.Config) CLI {
+	t.Helper()
+	binary, err := current(t).cli()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := workspaces.Kubeconfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return CLI{Binary: binary, Kubeconfig: file}
+}
+
+// buildCLI compiles the command line, into a folder with what completes it for kubectl.
+func (w *world) buildCLI() (string, error) {
+	dir := filepath.Join(w.dir, "cli")
+	root, err := local.ModuleRoot()
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	const completion = "kubectl_complete-ipam"
+	if err := os.Symlink(filepath.Join(root, "cmd", "kubectl-ipam", completion), filepath.Join(dir, completion)); err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "kubectl-ipam")
+	return binary, local.Build(context.Background(), "./cmd/kubectl-ipam", binary)
+}
+
+// Run runs one command line to its end.
+func (c CLI) Run(t testing.TB, args ...string) Ran {
+	t.Helper()
+	return c.RunIn(t, c.Binary, args...)
+}
+
+// RunIn runs another program with the same access, and the command line on its PATH.
+func (c CLI) RunIn(t testing.TB, program string, args ...string) Ran {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig,
+		"PATH="+filepath.Dir(c.Binary)+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatalf("run %s: %v", program, err)
+	}
+	return Ran{Out: out.String(), Err: errs.String(), Code: cmd.ProcessState.ExitCode()}
+}
+
+// Kubectl returns a kubectl: the one on the PATH, else one built from tools/kubectl.
+func Kubectl(t testing.TB) string {
+	t.Helper()
+	if found, err := exec.LookPath("kubectl"); err == nil {
+		return found
+	}
+	root, err := local.ModuleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(t.TempDir(), "kubectl")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "k8s.io/kubernetes/cmd/kubectl")
+	build.Dir = filepath.Join(root, "tools", "kubectl")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build kubectl: %v\n%s", err, out)
+	}
+	return binary
+}
