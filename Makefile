@@ -71,9 +71,27 @@ verify: ## Fail if something generated, formatted or required has drifted, or a 
 	@git ls-files -z '*.go' ':!*/zz_generated*' | xargs -0 wc -l | awk '$$2 != "total" && $$1 > 330 \
 		{ print $$2 ": " $$1 " lines; split it by nouns, 330 is the limit" > "/dev/stderr"; long = 1 } END { exit long }'
 
+# What make release calls the version, and for which systems it builds.
+VERSION ?= $(shell git describe --tags --always --dirty)
+PLATFORMS := linux_amd64 linux_arm64 darwin_amd64 darwin_arm64
+
+.PHONY: release
+release: ## Build the kubectl plugin for Linux and macOS into dist/, with checksums and a krew manifest
+	@rm -rf dist && mkdir -p dist && cp .krew.yaml dist/ipam.yaml && sed -i.old 's|$${VERSION}|$(VERSION)|' dist/ipam.yaml
+	@for platform in $(PLATFORMS); do \
+		echo "building kubectl-ipam for $$platform"; \
+		archive="kubectl-ipam_$$platform.tar.gz"; \
+		CGO_ENABLED=0 GOOS="$${platform%_*}" GOARCH="$${platform#*_}" \
+			go build -trimpath -ldflags '-s -w' -o dist/kubectl-ipam ./cmd/kubectl-ipam; \
+		tar -czf "dist/$$archive" -C dist kubectl-ipam -C ../cmd/kubectl-ipam kubectl_complete-ipam -C ../.. LICENSE; \
+		sum=$$(cd dist && sha256sum "$$archive" | tee -a checksums.txt | cut -d' ' -f1); \
+		sed -i.old "s|\$${SHA256_$$platform}|$$sum|" dist/ipam.yaml; \
+	done; \
+	rm -f dist/kubectl-ipam dist/ipam.yaml.old
+
 .PHONY: clean
 clean: ## Remove what make run and the builds leave behind (not the kcp cached in the home directory)
-	rm -rf .run .cache
+	rm -rf .run .cache dist
 
 .PHONY: kcp
 kcp: ## Build the kcp server of tools/kcp, once for each version of it
