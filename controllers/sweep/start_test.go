@@ -27,7 +27,7 @@ func (s *timed) List(ctx context.Context, opts allocator.ListOptions) (allocator
 // start runs the sweeper of a scene until the test says stop.
 func start(t *testing.T, s *timed, departed <-chan allocator.ClusterName) (stop func()) {
 	t.Helper()
-	s.Ledger, s.Options.Departed, s.Clock = s, departed, clock.RealClock{}
+	s.Ledger, s.Departed, s.Clock = s, departed, clock.RealClock{}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Start(ctx) }()
