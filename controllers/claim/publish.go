@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/patch"
 	"github.com/kcp-ipam/ipam/controllers/resolve"
 )
 
@@ -78,10 +77,7 @@ func (p *pass) writeRecord(ctx context.Context, want, existing *ipamv1alpha1.IPA
 	updated := existing.DeepCopy()
 	updated.Spec, updated.Status = want.Spec, want.Status
 	updated.Status.Conditions = existing.Status.Conditions
-	if equality.Semantic.DeepEqual(existing, updated) {
-		return nil
-	}
-	if err := c.Patch(ctx, updated, client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})); err != nil && !apierrors.IsNotFound(err) {
+	if err := patch.Snapshot(existing).PatchWhole(ctx, c, updated); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("update IPAllocation %s: %w", want.Name, err)
 	}
 	return nil

@@ -7,8 +7,9 @@
 //	err := before.Patch(ctx, client, obj)
 //
 // Both writes carry the resourceVersion that was read, so they never overwrite
-// what somebody else wrote meanwhile: they fail with a conflict, and the
-// reconcile that is retried decides again from what is there.
+// what somebody else wrote meanwhile. Metadata and spec then fail with a conflict,
+// and the reconcile that is retried decides again from what is there. A status is
+// sent once more, if what it was decided on still stands: see sendStatus.
 package patch
 
 import (
@@ -41,38 +42,59 @@ func (h *Helper) Patch(ctx context.Context, c client.Client, obj client.Object) 
 	if equality.Semantic.DeepEqual(h.before, obj) {
 		return nil // as most passes find it; what follows costs far more
 	}
-	oldMain, oldStatus, err := split(h.before)
+	before, err := split(h.before)
 	if err != nil {
 		return fmt.Errorf("patch %s: %w", obj.GetName(), err)
 	}
-	main, status, err := split(obj)
+	after, err := split(obj)
 	if err != nil {
 		return fmt.Errorf("patch %s: %w", obj.GetName(), err)
 	}
-	if changes := diff(oldMain, main); len(changes) > 0 {
-		patch, err := merge(obj, changes)
-		if err != nil {
-			return err
-		}
-		if err := c.Patch(ctx, obj, patch); err != nil {
+	if changes := diff(before.main, after.main); len(changes) > 0 {
+		if err := send(ctx, c, obj, changes); err != nil {
 			return ignoreGone(obj, fmt.Errorf("patch metadata and spec: %w", err))
 		}
-		if err := setStatus(obj, status); err != nil {
+		if err := setStatus(obj, after.status); err != nil {
 			return err
 		}
 	}
-	changes := diff(oldStatus, status)
-	if len(changes) == 0 {
+	if len(diff(before.status, after.status)) == 0 {
 		return nil
 	}
-	patch, err := merge(obj, map[string]any{"status": changes})
-	if err != nil {
-		return err
-	}
-	if err := c.Status().Patch(ctx, obj, patch); err != nil {
+	if err := sendStatus(ctx, c.Status(), obj, before.status, after.status); err != nil {
 		return ignoreGone(obj, fmt.Errorf("patch status: %w", err))
 	}
 	return nil
+}
+
+// PatchWhole sends what differs from the snapshot of an object that has no status
+// subresource, in one call at most. All else is as in Patch.
+func (h *Helper) PatchWhole(ctx context.Context, c client.Client, obj client.Object) error {
+	before, err := split(h.before)
+	if err != nil {
+		return fmt.Errorf("patch %s: %w", obj.GetName(), err)
+	}
+	after, err := split(obj)
+	if err != nil {
+		return fmt.Errorf("patch %s: %w", obj.GetName(), err)
+	}
+	changes := diff(before.main, after.main)
+	if status := diff(before.status, after.status); len(status) > 0 {
+		changes["status"] = status
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	return ignoreGone(obj, send(ctx, c, obj, changes))
+}
+
+// send patches the object itself.
+func send(ctx context.Context, c client.Client, obj client.Object, changes map[string]any) error {
+	patch, err := merge(obj, changes)
+	if err != nil {
+		return err
+	}
+	return c.Patch(ctx, obj, patch)
 }
 
 // merge is a JSON merge patch (RFC 7396) that makes the changes, if obj is still as
@@ -86,43 +108,6 @@ func merge(obj client.Object, changes map[string]any) (client.Patch, error) {
 	metadata["resourceVersion"] = obj.GetResourceVersion()
 	data, err := json.Marshal(changes)
 	return client.RawPatch(types.MergePatchType, data), err
-}
-
-// split gives the object's JSON without its status, and the status. What the
-// server keeps of who set which field is left out: it is large, and not ours.
-func split(obj client.Object) (main, status map[string]any, err error) {
-	obj = copyOf(obj)
-	obj.SetManagedFields(nil)
-	main, err = runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		return nil, nil, err
-	}
-	status, _ = main["status"].(map[string]any)
-	delete(main, "status")
-	return main, status, nil
-}
-
-// diff is what a JSON merge patch has to say to make before like after: nothing
-// when they are alike.
-func diff(before, after map[string]any) map[string]any {
-	changes := map[string]any{}
-	for key := range before {
-		if _, stays := after[key]; !stays {
-			changes[key] = nil
-		}
-	}
-	for key, wanted := range after {
-		if equality.Semantic.DeepEqual(before[key], wanted) {
-			continue
-		}
-		oldFields, isObject := before[key].(map[string]any)
-		fields, staysObject := wanted.(map[string]any)
-		if isObject && staysObject {
-			wanted = diff(oldFields, fields)
-		}
-		changes[key] = wanted
-	}
-	return changes
 }
 
 func copyOf(obj client.Object) client.Object {

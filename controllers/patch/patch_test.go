@@ -3,9 +3,9 @@ package patch_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +22,7 @@ type server struct {
 	client.Client
 	main, status int
 	refuse       error
+	shown        func(client.Object) // changes what an empty patch is answered with
 }
 
 func newServer(t *testing.T, objects ...client.Object) *server {
@@ -42,7 +43,11 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 			},
 			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 				s.status++
-				return c.SubResource(sub).Patch(ctx, obj, p, opts...)
+				err := c.SubResource(sub).Patch(ctx, obj, p, opts...)
+				if data, _ := p.Data(obj); string(data) == "{}" && s.shown != nil {
+					s.shown(obj)
+				}
+				return err
 			},
 		}).Build()
 	return s
@@ -118,18 +123,40 @@ func TestPatch_NoStatusAfterAFailure(t *testing.T) {
 	}
 }
 
-func TestPatch_NeverOverwritesAnothersChange(t *testing.T) {
-	s := newServer(t, gen.Claim("c"))
-	err := s.change(t, func(c *ipamv1alpha1.IPClaim) {
-		other := c.DeepCopy()
-		other.Labels = map[string]string{"by": "other"}
-		if err := s.Update(t.Context(), other); err != nil {
+// A list whose order means nothing is not written because of its order.
+func TestPatch_SortsBeforeItCompares(t *testing.T) {
+	stored := gen.Claim("c")
+	stored.Finalizers = []string{"b.example/x", "a.example/x"}
+	stored.Status.Conditions = []metav1.Condition{condition("Stalled", "r"), condition("Allocated", "r")}
+	s := newServer(t, stored)
+	if err := s.change(t, func(c *ipamv1alpha1.IPClaim) {
+		slices.Reverse(c.Finalizers)
+		slices.Reverse(c.Status.Conditions)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if s.main != 0 || s.status != 0 {
+		t.Errorf("%d writes of the object and %d of its status, want none", s.main, s.status)
+	}
+}
+
+func TestPatchWhole_OneWriteAtMost(t *testing.T) {
+	s := newServer(t, gen.Allocation("c", "p", "10.0.0.0/28"))
+	for pass, want := range []int{1, 0} {
+		s.main = 0
+		record := gen.Allocation("c", "p", "10.0.0.0/28")
+		if err := s.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil {
 			t.Fatal(err)
 		}
-		c.Status.Phase = ipamv1alpha1.ClaimBound
-	})
-	if !apierrors.IsConflict(err) {
-		t.Errorf("err = %v, want a conflict", err)
+		before := patch.Snapshot(record)
+		record.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
+		record.Status.Address = "10.0.0.0"
+		if err := before.PatchWhole(t.Context(), s, record); err != nil {
+			t.Fatal(err)
+		}
+		if s.main != want || s.status != 0 {
+			t.Errorf("pass %d: %d writes of the object and %d of its status, want %d and 0", pass+1, s.main, s.status, want)
+		}
 	}
 }
 

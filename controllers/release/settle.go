@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/patch"
 )
 
 // Reconcile settles one hint. A holder that nobody can speak for is looked at
@@ -139,14 +140,14 @@ func (c *Controller) retain(ctx context.Context, h allocator.Holder, record *ipa
 	if record.Spec.ClaimRef == nil {
 		return nil
 	}
-	before := record.DeepCopy()
+	before := patch.Snapshot(record)
 	record.Spec.ClaimRef = nil
 	record.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
 	if record.Annotations == nil {
 		record.Annotations = map[string]string{}
 	}
 	record.Annotations[ipamv1alpha1.AnnotationRetainedFrom] = h.Name + "/" + string(h.Claim)
-	if err := workspace.Patch(ctx, record, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := before.PatchWhole(ctx, workspace, record); err != nil {
 		return fmt.Errorf("retain IPAllocation %s: %w", record.Name, err)
 	}
 	log.FromContext(ctx).Info("retained", "prefix", record.Status.AllocatedCIDR)

@@ -1,0 +1,128 @@
+package patch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// attempts is how often a status is sent before a conflict is given up on.
+const attempts = 3
+
+// conditionsField is the one list of a status that several writers share, each
+// with types of its own.
+const conditionsField = "conditions"
+
+// sendStatus patches the status. Where somebody else has written the object
+// meanwhile, it is sent again on top of what they wrote, as long as their change
+// and ours have nothing to do with each other.
+func sendStatus(ctx context.Context, c client.StatusWriter, obj client.Object, before, after map[string]any) error {
+	wanted := diff(before, after)
+	for attempt := 1; ; attempt++ {
+		patch, err := merge(obj, map[string]any{"status": wanted})
+		if err != nil {
+			return err
+		}
+		conflict := c.Patch(ctx, obj, patch)
+		if !apierrors.IsConflict(conflict) || attempt == attempts {
+			return conflict
+		}
+		current, err := reread(ctx, c, obj)
+		if err != nil {
+			return errors.Join(conflict, err)
+		}
+		theirs, err := split(current)
+		if err != nil {
+			return errors.Join(conflict, err)
+		}
+		if !stands(obj, current) || !combine(wanted, before, theirs.status) {
+			return conflict
+		}
+		obj.SetResourceVersion(current.GetResourceVersion())
+	}
+}
+
+// reread asks the server for the object as it is now. The client at hand reads
+// from a cache, and a cache that lags is how the conflict came about. An empty
+// patch is answered with the object, and writes nothing.
+func reread(ctx context.Context, c client.StatusWriter, obj client.Object) (client.Object, error) {
+	current := copyOf(obj)
+	if err := c.Patch(ctx, current, client.RawPatch(types.MergePatchType, []byte("{}"))); err != nil {
+		return nil, fmt.Errorf("read %s again: %w", obj.GetName(), err)
+	}
+	return current, nil
+}
+
+// stands reports whether what a status was decided on is still so.
+func stands(decidedOn, current client.Object) bool {
+	return decidedOn.GetUID() == current.GetUID() &&
+		decidedOn.GetGeneration() == current.GetGeneration() &&
+		decidedOn.GetDeletionTimestamp().IsZero() == current.GetDeletionTimestamp().IsZero()
+}
+
+// combine brings the changes wanted in line with what others have made of the
+// status. It reports false where they have changed the same.
+func combine(wanted, before, theirs map[string]any) bool {
+	for field := range wanted {
+		if field != conditionsField && !equality.Semantic.DeepEqual(before[field], theirs[field]) {
+			return false
+		}
+	}
+	ours, ok := wanted[conditionsField]
+	if !ok {
+		return true
+	}
+	merged, ok := mergeConditions(list(before[conditionsField]), list(ours), list(theirs[conditionsField]))
+	wanted[conditionsField] = merged
+	return ok
+}
+
+// mergeConditions takes each condition from who has changed it: from us those that
+// are not as they were before, all others from them. Both is a conflict.
+func mergeConditions(before, ours, theirs []any) (merged []any, ok bool) {
+	was, wanted := byType(before), byType(ours)
+	for _, condition := range theirs {
+		kind := typeOf(condition)
+		if equality.Semantic.DeepEqual(was[kind], wanted[kind]) {
+			merged = append(merged, condition)
+		} else if !equality.Semantic.DeepEqual(was[kind], condition) {
+			return ours, false
+		}
+	}
+	there := byType(theirs)
+	for _, condition := range ours {
+		kind := typeOf(condition)
+		if equality.Semantic.DeepEqual(was[kind], condition) {
+			continue
+		}
+		if there[kind] == nil && was[kind] != nil {
+			return ours, false // they have removed what we have changed
+		}
+		merged = append(merged, condition)
+	}
+	return merged, true
+}
+
+func list(value any) []any {
+	items, _ := value.([]any)
+	return items
+}
+
+func byType(conditions []any) map[string]any {
+	found := map[string]any{}
+	for _, condition := range conditions {
+		found[typeOf(condition)] = condition
+	}
+	return found
+}
+
+func typeOf(condition any) string {
+	fields, _ := condition.(map[string]any)
+	kind, _ := fields["type"].(string)
+	return kind
+}
