@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/controllers/patch"
 	"github.com/kcp-ipam/ipam/controllers/resolve"
 )
@@ -34,6 +37,9 @@ func (p *pass) publish(ctx context.Context, block allocator.Block, existing *ipa
 	}
 	if err := p.writeRecord(ctx, newRecord(p.claim, block, poolRef), existing); err != nil {
 		return err
+	}
+	if outcome.Failing(p.claim.Status.Conditions) {
+		p.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonReconciled, "bound to "+block.Prefix.String())
 	}
 	succeeded(p.claim, block, poolRef)
 	log.FromContext(ctx).Info("bound", "pool", pool.Name, "prefix", block.Prefix)
@@ -76,7 +82,10 @@ func (p *pass) writeRecord(ctx context.Context, want, existing *ipamv1alpha1.IPA
 	}
 	updated := existing.DeepCopy()
 	updated.Spec, updated.Status = want.Spec, want.Status
-	updated.Status.Conditions = existing.Status.Conditions
+	updated.Status.Conditions = existing.DeepCopy().Status.Conditions
+	if !equality.Semantic.DeepEqual(existing, updated) {
+		outcome.Observe(updated.Status.Conditions, existing.Generation+1)
+	}
 	if err := patch.Snapshot(existing).PatchWhole(ctx, c, updated); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("update IPAllocation %s: %w", want.Name, err)
 	}

@@ -252,10 +252,15 @@ func (p *pass) refuse(ctx context.Context, refusal *outcome.Refusal) {
 	refused(p.claim, refusal)
 }
 
-// fail records a fault that is being retried. A shutdown is none.
+// fail records a fault that is being retried, with an event when it is the first. A
+// shutdown is none.
 func (p *pass) fail(ctx context.Context, err error) {
 	if ctx.Err() != nil || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return
 	}
-	refused(p.claim, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()})
+	refusal := &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()}
+	if !outcome.Failing(p.claim.Status.Conditions) {
+		p.warn(refusal)
+	}
+	refused(p.claim, refusal)
 }

@@ -13,7 +13,7 @@ import (
 // be, so that there is nothing to do.
 func bound(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) bool {
 	return claim.Status.Phase == ipamv1alpha1.ClaimBound &&
-		claim.Status.ObservedGeneration == claim.Generation &&
+		claim.Status.ObservedGeneration == claim.Generation && !outcome.Failing(claim.Status.Conditions) &&
 		record != nil && record.Spec.ClaimRef != nil && record.Spec.ClaimRef.UID == claim.UID &&
 		record.Status.AllocatedCIDR == claim.Status.AllocatedCIDR
 }
@@ -33,10 +33,11 @@ func succeeded(claim *ipamv1alpha1.IPClaim, block allocator.Block, pool ipamv1al
 }
 
 // refused sets the status of a claim that waits. What was allocated is never
-// taken back from a bound one.
+// taken back from a bound one: that only says that something else is being retried.
 func refused(claim *ipamv1alpha1.IPClaim, refusal *outcome.Refusal) {
 	status := &claim.Status
 	if status.AllocatedCIDR != "" {
+		outcome.Retry(&status.Conditions, claim.Generation, refusal)
 		return
 	}
 	status.Phase = ipamv1alpha1.ClaimPending

@@ -2,6 +2,7 @@ package class
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,19 +34,31 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	before := patch.Snapshot(class)
-	view := r.catalog.View(ctx)
-	refusal := check(class, view.DefaultClasses())
-	offering := offering(class, view.Backing(r.directory.Platform(), class.Name))
-	if err := view.Err(); err != nil {
-		return reconcile.Result{}, err
+	err := r.reconcile(ctx, class)
+	if patchErr := before.Patch(ctx, r.client, class); patchErr != nil {
+		err = errors.Join(err, patchErr)
 	}
-	label(class)
-	report(class, offering, refusal)
-	err := before.Patch(ctx, r.client, class)
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
 	}
 	return reconcile.Result{}, err
+}
+
+// reconcile brings the class's status and label to what they should be. The caller
+// writes them.
+func (r *Reconciler) reconcile(ctx context.Context, class *ipamv1alpha1.IPClass) error {
+	view := r.catalog.View(ctx)
+	refusal := check(class, view.DefaultClasses())
+	offering := offering(class, view.Backing(r.directory.Platform(), class.Name))
+	if err := view.Err(); err != nil {
+		if ctx.Err() == nil {
+			fail(class, err)
+		}
+		return err
+	}
+	label(class)
+	report(class, offering, refusal)
+	return nil
 }
 
 // check says what is wrong with a class; nil when it may be used as it says.
@@ -102,9 +115,27 @@ func report(class *ipamv1alpha1.IPClass, offering int, refusal *outcome.Refusal)
 	status := &class.Status
 	status.OfferingPools = int32(offering) //nolint:gosec // pools of one workspace
 	status.ObservedGeneration = class.Generation
-	status.Phase = ipamv1alpha1.ClassReady
-	if refusal != nil {
-		status.Phase = ipamv1alpha1.ClassError
-	}
+	status.Phase = phase(refusal)
 	outcome.Ready(&status.Conditions, class.Generation, refusal)
+}
+
+func phase(refusal *outcome.Refusal) ipamv1alpha1.ClassPhase {
+	switch {
+	case refusal == nil:
+		return ipamv1alpha1.ClassReady
+	case outcome.Pending(refusal):
+		return ipamv1alpha1.ClassPending
+	default:
+		return ipamv1alpha1.ClassError
+	}
+}
+
+// fail records a fault that is being retried. What was said of the class before holds
+// as far as is known; of one that was not looked at yet nothing is.
+func fail(class *ipamv1alpha1.IPClass, err error) {
+	if class.Status.Phase == "" {
+		class.Status.Phase = ipamv1alpha1.ClassPending
+	}
+	outcome.Retry(&class.Status.Conditions, class.Generation,
+		&outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()})
 }

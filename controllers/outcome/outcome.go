@@ -74,17 +74,53 @@ func Ready(conditions *[]metav1.Condition, generation int64, r *Refusal) {
 	set := setter(conditions, generation)
 	if r == nil {
 		set(ipamv1alpha1.ConditionReady, metav1.ConditionTrue, ipamv1alpha1.ReasonValidated, "claims may use the class")
+		meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionReconciling)
 		meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionStalled)
 		return
 	}
 	set(ipamv1alpha1.ConditionReady, metav1.ConditionFalse, r.Reason, r.Message)
-	set(ipamv1alpha1.ConditionStalled, metav1.ConditionTrue, r.Reason, r.Message)
+	is, isNot := ipamv1alpha1.ConditionStalled, ipamv1alpha1.ConditionReconciling
+	if Pending(r) {
+		is, isNot = isNot, is
+	}
+	set(is, metav1.ConditionTrue, r.Reason, r.Message)
+	meta.RemoveStatusCondition(conditions, isNot)
+}
+
+// Pending reports whether a refused class waits for another class to change, and not
+// for its own author.
+func Pending(r *Refusal) bool {
+	return r != nil && r.Reason == ipamv1alpha1.ReasonDefaultConflict
+}
+
+// Observe says of all conditions that they speak of this generation. It is for records,
+// which nobody but the system writes: what is written makes the generation.
+func Observe(conditions []metav1.Condition, generation int64) {
+	for i := range conditions {
+		conditions[i].ObservedGeneration = generation
+	}
+}
+
+// Failing reports whether the conditions say that the controller has failed, and
+// retries.
+func Failing(conditions []metav1.Condition) bool {
+	ready := meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionReady)
+	return ready != nil && ready.Reason == string(ipamv1alpha1.ReasonError)
+}
+
+// Report sets a condition that exists only while it is true. Nil takes it away.
+func Report(conditions *[]metav1.Condition, generation int64, kind string, r *Refusal) {
+	if r == nil {
+		meta.RemoveStatusCondition(conditions, kind)
+		return
+	}
+	setter(conditions, generation)(kind, metav1.ConditionTrue, r.Reason, r.Message)
 }
 
 // Changed reports whether the answer in the conditions differs from the refusal.
 func Changed(conditions []metav1.Condition, r *Refusal) bool {
-	allocated := meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionAllocated)
-	return allocated == nil || allocated.Status != metav1.ConditionFalse || allocated.Reason != string(r.Reason)
+	ready := meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionReady)
+	return ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != string(r.Reason)
 }
 
 func setter(conditions *[]metav1.Condition, generation int64) func(string, metav1.ConditionStatus, ipamv1alpha1.Reason, string) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -128,6 +129,9 @@ func (p *pass) enter(ctx context.Context) error {
 			return err
 		}
 		log.FromContext(ctx).Info("pool entered", "prefix", entered.CIDR)
+		if p.pool.Status.AllocatedCIDR == "" {
+			p.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonPoolCreated, "holds "+entered.CIDR.String())
+		}
 	}
 	excluded, err := excluded(entered.CIDR, p.pool.Spec)
 	if err != nil {
@@ -209,9 +213,15 @@ func (p *pass) refuse(ctx context.Context, refusal *outcome.Refusal) {
 	refused(p.pool, refusal)
 }
 
-// fail records a fault that is being retried. A shutdown is none.
+// fail records a fault that is being retried, with an event when it is the first. A
+// shutdown is none.
 func (p *pass) fail(ctx context.Context, err error) {
-	if ctx.Err() == nil {
-		refused(p.pool, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()})
+	if ctx.Err() != nil {
+		return
 	}
+	refusal := &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()}
+	if !outcome.Failing(p.pool.Status.Conditions) {
+		p.warn(refusal)
+	}
+	refused(p.pool, refusal)
 }

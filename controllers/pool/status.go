@@ -32,8 +32,21 @@ func (p *pass) report(ctx context.Context) error {
 	if !ok || !known {
 		return fmt.Errorf("pool %s is not in the ledger", p.pool.Name)
 	}
+	p.tellProgress(entered)
 	succeeded(p.pool, entered, capacity)
 	return p.reportUse(ctx)
+}
+
+// tellProgress emits the event of a change that came into force, or of a failure that
+// is over, before the status says so.
+func (p *pass) tellProgress(entered allocator.Pool) {
+	status := &p.pool.Status
+	switch {
+	case outcome.Failing(status.Conditions):
+		p.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonReconciled, "holds "+entered.CIDR.String())
+	case status.AllocatedCIDR != "" && status.ObservedGeneration != p.pool.Generation:
+		p.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonPoolUpdated, "the change of the spec is in force")
+	}
 }
 
 // succeeded sets the figures of a pool.
@@ -166,8 +179,12 @@ func holderName(h allocator.Holder) string {
 	return "claim " + h.Namespace + "/" + h.Name
 }
 
-// warn emits the event of a refusal. Success has none: it is in the status.
+// warn emits the event of a refusal.
 func (p *pass) warn(refusal *outcome.Refusal) {
-	p.cluster.GetEventRecorder(component).
-		Eventf(p.pool, nil, corev1.EventTypeWarning, string(refusal.Reason), "Allocate", "%s", refusal.Message)
+	p.tell(corev1.EventTypeWarning, refusal.Reason, refusal.Message)
+}
+
+// tell emits an event on the pool.
+func (p *pass) tell(kind string, reason ipamv1alpha1.Reason, message string) {
+	p.cluster.GetEventRecorder(component).Eventf(p.pool, nil, kind, string(reason), "Allocate", "%s", message)
 }

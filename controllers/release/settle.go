@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/controllers/patch"
 )
 
@@ -147,6 +148,7 @@ func (c *Controller) retain(ctx context.Context, h allocator.Holder, record *ipa
 		record.Annotations = map[string]string{}
 	}
 	record.Annotations[ipamv1alpha1.AnnotationRetainedFrom] = h.Name + "/" + string(h.Claim)
+	outcome.Observe(record.Status.Conditions, record.Generation+1)
 	if err := before.PatchWhole(ctx, workspace, record); err != nil {
 		return fmt.Errorf("retain IPAllocation %s: %w", record.Name, err)
 	}

@@ -79,7 +79,7 @@ const (
 	ReasonError Reason = "Error"
 )
 
-// Reasons of other conditions.
+// Reasons of other conditions, and of events.
 const (
 	// ReasonValidated: the class is sound and claims may use it. Nothing to do.
 	ReasonValidated Reason = "Validated"
@@ -87,4 +87,29 @@ const (
 	ReasonInUse Reason = "InUse"
 	// ReasonUnused: the pool holds no block and may be deleted.
 	ReasonUnused Reason = "Unused"
+	// ReasonReconciled: what failed with ReasonError has succeeded. Nothing to do.
+	ReasonReconciled Reason = "Reconciled"
+	// ReasonPoolCreated: the pool has got its CIDR. Nothing to do.
+	ReasonPoolCreated Reason = "PoolCreated"
+	// ReasonPoolUpdated: a change of the pool's spec is in force. Nothing to do.
+	ReasonPoolUpdated Reason = "PoolUpdated"
+)
+
+// Reasons of the condition ConsumerGone: the rules by which a consumer is gone. Delete
+// the claim, if nobody uses its address any more.
+const (
+	// ReasonConsumerNotFound: there is no object of that kind and name.
+	ReasonConsumerNotFound Reason = "ConsumerNotFound"
+	// ReasonConsumerReplaced: the object of that name has another UID.
+	ReasonConsumerReplaced Reason = "ConsumerReplaced"
+	// ReasonConsumerTerminating: the object is being deleted.
+	ReasonConsumerTerminating Reason = "ConsumerTerminating"
+	// ReasonConsumerLost: a condition of the object says that it is lost.
+	ReasonConsumerLost Reason = "ConsumerLost"
+	// ReasonConsumerDisrupted: a condition of the object says that it was disrupted.
+	ReasonConsumerDisrupted Reason = "ConsumerDisrupted"
+	// ReasonConsumerAddressMismatch: the object reports addresses, and none of the claim's.
+	ReasonConsumerAddressMismatch Reason = "ConsumerAddressMismatch"
+	// ReasonClaimAbandoned, of an event: the claim was deleted, as its consumer is gone.
+	ReasonClaimAbandoned Reason = "ClaimAbandoned"
 )

@@ -1,0 +1,66 @@
+package class
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// reasons are those of Ready, Reconciling and Stalled; empty where there is none.
+func reasons(class *ipamv1alpha1.IPClass) [3]string {
+	var found [3]string
+	for i, kind := range []string{ipamv1alpha1.ConditionReady, ipamv1alpha1.ConditionReconciling, ipamv1alpha1.ConditionStalled} {
+		if c := meta.FindStatusCondition(class.Status.Conditions, kind); c != nil {
+			found[i] = string(c.Status) + " " + c.Reason
+		}
+	}
+	return found
+}
+
+func TestReport(t *testing.T) {
+	older := gen.Class("older", gen.Default(), gen.Created(time.Unix(1, 0)))
+	for _, tt := range []struct {
+		name  string
+		class *ipamv1alpha1.IPClass
+		phase ipamv1alpha1.ClassPhase
+		want  [3]string
+	}{
+		{"sound", gen.Class("c"), ipamv1alpha1.ClassReady, [3]string{"True Validated", "", ""}},
+		{
+			"of another service", gen.Class("c", gen.Provisioner("example.com/other")), ipamv1alpha1.ClassError,
+			[3]string{"False UnknownProvisioner", "", "True UnknownProvisioner"},
+		},
+		{
+			"a second default", gen.Class("c", gen.Default(), gen.Created(time.Unix(2, 0))), ipamv1alpha1.ClassPending,
+			[3]string{"False DefaultConflict", "True DefaultConflict", ""},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			class := tt.class
+			fail(class, errors.New("the cache is away"))
+			if class.Status.Phase != ipamv1alpha1.ClassPending || reasons(class) != [3]string{"False Error", "True Error", ""} {
+				t.Errorf("a class not looked at yet is %s with %q", class.Status.Phase, reasons(class))
+			}
+			refusal := check(class, []*ipamv1alpha1.IPClass{older, class})
+			report(class, 1, refusal)
+			if class.Status.Phase != tt.phase || reasons(class) != tt.want {
+				t.Errorf("phase %s with %q, want %s with %q", class.Status.Phase, reasons(class), tt.phase, tt.want)
+			}
+			again := class.DeepCopy()
+			report(again, 1, refusal)
+			if !equality.Semantic.DeepEqual(class, again) {
+				t.Error("a second look changes the status")
+			}
+			fail(again, errors.New("the cache is away"))
+			if again.Status.Phase != tt.phase {
+				t.Errorf("a fault makes the phase %s", again.Status.Phase)
+			}
+		})
+	}
+}
