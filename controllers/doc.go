@@ -5,6 +5,7 @@
 //	claim    binds IPClaims              pool     brings IPPools into the ledger
 //	class    checks IPClasses            release  gives back what is gone, confirmed live
 //	sweep    finds what events missed    verify   ledger = records = claims?
+//	consumer tells claims whose consumer is gone
 //
 //	resolve  policy, pure                catalog    classes and pools, from the caches
 //	live     reads past every cache      directory  path ↔ logical cluster

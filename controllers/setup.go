@@ -28,6 +28,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/claim"
 	"github.com/kcp-ipam/ipam/controllers/class"
+	"github.com/kcp-ipam/ipam/controllers/consumer"
 	"github.com/kcp-ipam/ipam/controllers/directory"
 	"github.com/kcp-ipam/ipam/controllers/inbox"
 	"github.com/kcp-ipam/ipam/controllers/live"
@@ -86,6 +87,8 @@ type Options struct {
 	Verify verify.Options
 	// VerifySocket is where this controller can be asked to; empty for nowhere.
 	VerifySocket string
+	// Consumer sets how the consumers of claims are looked after; the zero value is safe.
+	Consumer consumer.Options
 	// Logger for what the controllers decide.
 	Logger logr.Logger
 	// Manager options: metrics, probes, leader election.
@@ -142,6 +145,9 @@ func index(ctx context.Context, mgr mcmanager.Manager) error {
 		if err := indexer.IndexField(ctx, &ipamv1alpha1.IPPool{}, catalog.ByClass, catalog.IndexPoolByClass); err != nil {
 			return fmt.Errorf("index pools by class: %w", err)
 		}
+		if err := indexer.IndexField(ctx, &ipamv1alpha1.IPClaim{}, consumer.ByConsumer, consumer.IndexClaimByConsumer); err != nil {
+			return fmt.Errorf("index claims by consumer: %w", err)
+		}
 	}
 	if err := mgr.GetLocalManager().GetFieldIndexer().
 		IndexField(ctx, &ipamv1alpha1.IPClass{}, catalog.ByDefault, catalog.IndexClassByDefault); err != nil {
@@ -173,6 +179,10 @@ func addControllers(mgr mcmanager.Manager, reader *live.Reader, opts Options) er
 	opts.Directory.Observe(watcher)
 	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: known, Directory: opts.Directory}); err != nil {
 		return fmt.Errorf("class controller: %w", err)
+	}
+	opts.Consumer.Clusters, opts.Consumer.Directory, opts.Consumer.World = mgr, opts.Directory, reader
+	if err := consumer.New(mgr, opts.Consumer); err != nil {
+		return fmt.Errorf("consumer controller: %w", err)
 	}
 	opts.Sweep.Ledger, opts.Sweep.Releases, opts.Sweep.Departed = opts.Ledger, releases, watcher.swept
 	opts.Sweep.World = sweep.Caches{Clusters: mgr, Directory: opts.Directory}

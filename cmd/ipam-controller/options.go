@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/kcp-ipam/ipam/controllers/consumer"
 	"github.com/kcp-ipam/ipam/controllers/sweep"
 	"github.com/kcp-ipam/ipam/controllers/verify"
 )
@@ -34,6 +35,7 @@ type options struct {
 	sweep          sweep.Options
 	verify         verify.Options
 	verifySocket   string
+	consumer       consumer.Options
 	verbosity      int
 }
 
@@ -48,6 +50,7 @@ func defaults() *options {
 		workers:        64,
 		sweep:          sweep.Defaults(),
 		verify:         verify.Defaults(),
+		consumer:       consumer.Defaults(),
 	}
 }
 
@@ -65,6 +68,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.sweep.MaxFrees, "sweep-max-frees", o.sweep.MaxFrees, "the most orphans of one pool that a sweep frees; with more it waits for an operator")
 	f.Float64Var(&o.sweep.MaxShare, "sweep-max-share", o.sweep.MaxShare, "the same, as a share of the pool's blocks")
 	f.DurationVar(&o.verify.Interval, "verify-interval", o.verify.Interval, "how often ledger, allocations and claims are compared")
+	o.addConsumerFlags(f)
 	f.IntVarP(&o.verbosity, "verbosity", "v", o.verbosity, "how much is logged: 0 decisions, 1 more, 4 everything")
 }
 
@@ -91,6 +95,9 @@ func (o *options) socket() string {
 
 func (o *options) validate() error {
 	var errs []error
+	if err := o.consumers().Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("--verify-reported, --sweep-interval: %w", err))
+	}
 	if o.workers < 1 {
 		errs = append(errs, fmt.Errorf("--workers is %d; give it at least 1", o.workers))
 	}

@@ -78,6 +78,7 @@ func run(ctx context.Context, opts *options) error {
 	err = serve(ctx, cfg, opts, controllers.Options{
 		Config: cfg, Scheme: scheme, Directory: known, Inbox: news, Ledger: ledger, Workers: opts.workers, Logger: logger,
 		Sweep: opts.sweep, Verify: opts.verifying(store), VerifySocket: opts.socket(),
+		Consumer: opts.consumers(),
 	})
 	return errors.Join(err, store.err(), ledger.Close(), store.Close())
 }

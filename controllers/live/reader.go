@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,6 +29,7 @@ type Reader struct {
 	mapper   meta.RESTMapper
 
 	endpoints fresh[[]string]
+	kinds     sync.Map // group → offer; what servers offer, which changes seldom
 }
 
 // Options configure a Reader. All fields are required.
@@ -66,18 +69,24 @@ func mapper() meta.RESTMapper {
 	m.Add(ipamv1alpha1.GroupVersion.WithKind("IPAllocation"), meta.RESTScopeNamespace)
 	m.Add(ipamv1alpha1.GroupVersion.WithKind("IPPool"), meta.RESTScopeRoot)
 	m.Add(apisv1alpha1.SchemeGroupVersion.WithKind("APIBinding"), meta.RESTScopeRoot)
+	m.Add(apisv1alpha2.SchemeGroupVersion.WithKind("APIBinding"), meta.RESTScopeRoot)
 	m.Add(apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"), meta.RESTScopeRoot)
 	return m
 }
 
 // at is an uncached client of one server and one logical cluster there ("*" for all of them).
 func (r *Reader) at(host, cluster string) (client.Client, error) {
+	return client.New(r.config(host, cluster), client.Options{HTTPClient: r.http, Scheme: r.scheme, Mapper: r.mapper})
+}
+
+// config reaches one server and one logical cluster there.
+func (r *Reader) config(host, cluster string) *rest.Config {
 	cfg := rest.CopyConfig(r.cfg)
 	cfg.Host = host
 	if cluster != "" {
 		cfg.Host += "/clusters/" + cluster
 	}
-	return client.New(cfg, client.Options{HTTPClient: r.http, Scheme: r.scheme, Mapper: r.mapper})
+	return cfg
 }
 
 // listEndpoints lists the URLs of the export's virtual workspace, one per

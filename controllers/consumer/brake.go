@@ -1,0 +1,60 @@
+package consumer
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// few is how many claims of a workspace of any size may be deleted.
+const few = 10
+
+// window is how long a claim counts that was found abandoned, also when it is deleted
+// by then.
+const window = 10 * time.Minute
+
+// brake counts the claims of each workspace that seem abandoned. Many at once mean
+// that something else is wrong, such as a kcp that no longer shows their consumers.
+// The zero value is ready; one goroutine uses it.
+type brake struct {
+	abandoned map[allocator.ClusterName]map[types.UID]time.Time
+}
+
+// note counts a claim that was found abandoned now, or counts it no more.
+func (b *brake) note(cluster allocator.ClusterName, claim types.UID, gone bool, now time.Time) {
+	if !gone {
+		delete(b.abandoned[cluster], claim)
+		return
+	}
+	if b.abandoned == nil {
+		b.abandoned = map[allocator.ClusterName]map[types.UID]time.Time{}
+	}
+	if b.abandoned[cluster] == nil {
+		b.abandoned[cluster] = map[types.UID]time.Time{}
+	}
+	b.abandoned[cluster][claim] = now
+}
+
+// free reports whether no more than so many claims of a workspace seem abandoned.
+func (b *brake) free(cluster allocator.ClusterName, limit int, now time.Time) bool {
+	for claim, at := range b.abandoned[cluster] {
+		if now.Sub(at) > window {
+			delete(b.abandoned[cluster], claim)
+		}
+	}
+	return len(b.abandoned[cluster]) <= limit
+}
+
+// limit is how many claims of the workspace may seem abandoned, of those that were
+// looked at.
+func (p *pass) limit() int {
+	looked := 0
+	for request := range p.looks {
+		if request.ClusterName == p.request.ClusterName {
+			looked++
+		}
+	}
+	return min(p.MaxDeletes, max(few, int(p.MaxShare*float64(looked))))
+}

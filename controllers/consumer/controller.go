@@ -1,0 +1,108 @@
+package consumer
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+
+	"k8s.io/client-go/util/flowcontrol"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	mcbuilder "sigs.k8s.io/multicluster-runtime/pkg/builder"
+	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/inbox"
+)
+
+// looksPerSecond bounds what all claims together cost the servers. With more of them
+// than it allows for, each is looked at less often than the interval says.
+const looksPerSecond = 50
+
+// ByConsumer is the name of the field index that finds claims by their consumer.
+const ByConsumer = "spec.ownerRef"
+
+// IndexClaimByConsumer is the indexer of that index.
+var IndexClaimByConsumer client.IndexerFunc = func(obj client.Object) []string {
+	ref := obj.(*ipamv1alpha1.IPClaim).Spec.OwnerRef
+	if ref == nil {
+		return nil
+	}
+	return []string{indexKey(ref.APIGroup, ref.Kind, ref.Namespace, ref.Name)}
+}
+
+func indexKey(parts ...string) string { return strings.Join(parts, "/") }
+
+// New makes the consumer controller and has mgr run it, on the leader only.
+func New(mgr mcmanager.Manager, opts Options) error {
+	if err := opts.Validate(); err != nil {
+		return err
+	}
+	r := newReconciler(opts, flowcontrol.NewTokenBucketRateLimiter(looksPerSecond, looksPerSecond))
+	everywhere := []mcbuilder.WatchesOption{
+		mcbuilder.WithEngageWithLocalCluster(true), mcbuilder.WithEngageWithProviderClusters(true),
+	}
+	return mcbuilder.ControllerManagedBy(mgr).
+		Named("consumer").
+		WithOptions(controller.TypedOptions[mcreconcile.Request]{MaxConcurrentReconciles: 1}). // it owns the looks
+		Watches(&ipamv1alpha1.IPClaim{}, r.onClaim, everywhere...).
+		Watches(&ipamv1alpha1.IPPool{}, r.onPool, everywhere...).
+		Complete(r)
+}
+
+func newReconciler(opts Options, turns limiter) *Reconciler {
+	return &Reconciler{Options: opts.completed(), limiter: turns, looks: map[mcreconcile.Request]look{}}
+}
+
+type (
+	eventHandler = handler.TypedEventHandler[client.Object, mcreconcile.Request]
+	handlerFuncs = handler.TypedFuncs[client.Object, mcreconcile.Request]
+)
+
+// onClaim has a claim looked at that came, at a moment of its own, so that not all are
+// looked at together; and those whose consumer it was, once it goes. Which consumer a
+// claim has never changes, so that its updates are no matter.
+func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
+	return handlerFuncs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
+			if claim := e.Object.(*ipamv1alpha1.IPClaim); claim.Spec.OwnerRef != nil {
+				young := max(0, r.MinAge-r.Clock.Since(claim.CreationTimestamp.Time))
+				q.AddAfter(inbox.Request(name, client.ObjectKeyFromObject(claim)), young+rand.N(r.Interval))
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
+			if e.Object.(*ipamv1alpha1.IPClaim).Spec.OwnerRef != nil {
+				q.Add(inbox.Request(name, client.ObjectKeyFromObject(e.Object)))
+			}
+			wake(ctx, name, cl, q, "IPClaim", e.Object)
+		},
+	}
+}
+
+// onPool has the claims looked at whose consumer a pool was.
+func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
+	return handlerFuncs{
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
+			wake(ctx, name, cl, q, "IPPool", e.Object)
+		},
+	}
+}
+
+// wake has the claims looked at whose consumer has just gone.
+func wake(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster, q inbox.Queue, kind string, gone client.Object) {
+	list := &ipamv1alpha1.IPClaimList{}
+	key := indexKey(ipamv1alpha1.GroupName, kind, gone.GetNamespace(), gone.GetName())
+	if err := cl.GetCache().List(ctx, list, client.MatchingFields{ByConsumer: key}, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "list the claims of a consumer", "cluster", name)
+		return
+	}
+	for i := range list.Items {
+		q.Add(inbox.Request(name, client.ObjectKeyFromObject(&list.Items[i])))
+	}
+}

@@ -1,0 +1,211 @@
+package consumer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/patch"
+)
+
+// component is the reporter of the controller's events.
+const component = "ipam-controller"
+
+// patience is how long a server may take to answer a look, as others wait for it.
+const patience = 10 * time.Second
+
+// Looks in a row that must have found the same: to report it, and to act on it.
+const (
+	looksToReport = 2
+	looksToDelete = 3
+)
+
+// Reconciler looks at claims that name a consumer. One worker runs it.
+type Reconciler struct {
+	Options
+	limiter limiter
+	looks   map[mcreconcile.Request]look
+	brake   brake
+}
+
+// limiter has looks wait for their turn.
+type limiter interface {
+	Wait(ctx context.Context) error
+}
+
+// look is what the last looks at a claim have found.
+type look struct {
+	claim allocator.ClaimID
+	rule  ipamv1alpha1.Reason
+	times int // in a row
+	at    time.Time
+}
+
+// pass is one look at one claim.
+type pass struct {
+	*Reconciler
+	request mcreconcile.Request
+	from    allocator.ClusterName
+	cluster cluster.Cluster
+	claim   *ipamv1alpha1.IPClaim
+}
+
+// Reconcile looks at one claim.
+func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
+	cl, err := r.Clusters.GetCluster(ctx, req.ClusterName)
+	if err != nil {
+		r.forget(req)
+		return reconcile.Result{}, err
+	}
+	claim := &ipamv1alpha1.IPClaim{}
+	if err := cl.GetClient().Get(ctx, req.NamespacedName, claim); err != nil {
+		r.forget(req)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if claim.Spec.OwnerRef == nil || !claim.DeletionTimestamp.IsZero() {
+		r.forget(req)
+		return reconcile.Result{}, nil
+	}
+	if young := r.MinAge - r.Clock.Since(claim.CreationTimestamp.Time); young > 0 {
+		return reconcile.Result{RequeueAfter: young}, nil
+	}
+	p := &pass{Reconciler: r, request: req, from: r.Directory.Ledger(req.ClusterName), cluster: cl, claim: claim}
+	if err := p.look(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: wait.Jitter(r.Interval, 0.2)}, nil
+}
+
+// look looks for the claim's consumer, and does what follows from that.
+func (p *pass) look(ctx context.Context) error {
+	found, err := p.find(ctx)
+	if err != nil {
+		checks.WithLabelValues("Failed").Inc()
+		return fmt.Errorf("look for the consumer of %s: %w", p.request.NamespacedName, err)
+	}
+	checks.WithLabelValues(found.result()).Inc()
+	if found.sight == live.Unknown {
+		return nil
+	}
+	if found.sight == live.Hidden {
+		p.forget(p.request)
+		return p.report(ctx, found) // what was said before cannot be upheld
+	}
+	times := p.count(found.rule)
+	if found.rule != "" && times < looksToReport {
+		return nil
+	}
+	p.brake.note(p.from, p.claim.UID, found.rule != "", p.Clock.Now())
+	if err := p.report(ctx, found); err != nil {
+		return err
+	}
+	if found.rule == "" || times < looksToDelete || !found.proven || !p.DeleteAbandoned {
+		return nil
+	}
+	return p.abandon(ctx, found)
+}
+
+// find asks the servers for the consumer. One that is in another namespace is not
+// looked for, so that nobody learns from a claim what he may not read himself.
+func (p *pass) find(ctx context.Context) (finding, error) {
+	ref := p.claim.Spec.OwnerRef
+	if ref.Namespace != "" && ref.Namespace != p.claim.Namespace {
+		return finding{sight: live.Hidden}, nil
+	}
+	if err := p.limiter.Wait(ctx); err != nil {
+		return finding{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	sight, err := p.World.Object(ctx, p.from, live.Ref{Kind: kindOf(ref), Namespace: ref.Namespace, Name: ref.Name})
+	if err != nil {
+		return finding{}, err
+	}
+	return p.judge(p.claim, sight), nil
+}
+
+// count notes what a look has found, and tells how often that was in a row. A look
+// that comes soon after the one before it, as a hint may cause, counts no more.
+func (p *pass) count(rule ipamv1alpha1.Reason) int {
+	now, uid := p.Clock.Now(), allocator.ClaimID(p.claim.UID)
+	last := p.looks[p.request]
+	if last.claim != uid || last.rule != rule {
+		last = look{claim: uid, rule: rule}
+	}
+	if now.Sub(last.at) >= p.Interval/2 {
+		last.times, last.at = min(last.times+1, looksToDelete), now
+	}
+	p.looks[p.request] = last
+	return last.times
+}
+
+// report sets or takes away the condition, with an event when that is news.
+func (p *pass) report(ctx context.Context, found finding) error {
+	before := patch.Snapshot(p.claim)
+	status := &p.claim.Status
+	said := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionConsumerGone)
+	news := found.rule != "" && (said == nil || said.Reason != string(found.rule))
+	outcome.Report(&status.Conditions, p.claim.Generation, ipamv1alpha1.ConditionConsumerGone, found.refusal(p.consumer()))
+	if err := before.Patch(ctx, p.cluster.GetClient(), p.claim); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if news {
+		log.FromContext(ctx).Info("consumer gone", "rule", found.rule, "consumer", p.consumer())
+		p.warn(found.rule, p.consumer()+" "+found.what)
+	}
+	return nil
+}
+
+// abandon deletes the claim, unless the brake holds: by its UID, at the server that
+// has just shown it. Its block follows by the rules of release.
+func (p *pass) abandon(ctx context.Context, found finding) error {
+	if !p.brake.free(p.from, p.limit(), p.Clock.Now()) {
+		braked.WithLabelValues(string(p.from)).Set(1)
+		log.FromContext(ctx).Info("claim kept, as too many of its workspace seem abandoned", "rule", found.rule)
+		return nil
+	}
+	braked.DeleteLabelValues(string(p.from))
+	answer, err := p.World.Holder(ctx, allocator.Holder{
+		Claim: allocator.ClaimID(p.claim.UID), Cluster: p.from, Namespace: p.claim.Namespace, Name: p.claim.Name,
+	})
+	if err != nil || answer.Verdict != live.Alive {
+		return err
+	}
+	err = answer.Client.Delete(ctx, p.claim, client.Preconditions{UID: new(p.claim.UID)})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete the abandoned claim: %w", err)
+	}
+	deleted.Inc()
+	log.FromContext(ctx).Info("abandoned claim deleted", "rule", found.rule, "consumer", p.consumer(), "prefix", p.claim.Status.AllocatedCIDR)
+	p.warn(ipamv1alpha1.ReasonClaimAbandoned, "deleted, as "+p.consumer()+" "+found.what)
+	return nil
+}
+
+// consumer names the consumer in a message.
+func (p *pass) consumer() string {
+	ref := p.claim.Spec.OwnerRef
+	return fmt.Sprintf("the consumer %s %q", kindOf(ref), ref.Name)
+}
+
+func (p *pass) warn(reason ipamv1alpha1.Reason, message string) {
+	p.cluster.GetEventRecorder(component).
+		Eventf(p.claim, nil, corev1.EventTypeWarning, string(reason), "CheckConsumer", "%s", message)
+}
+
+func (r *Reconciler) forget(req mcreconcile.Request) {
+	delete(r.looks, req)
+}

@@ -1,0 +1,113 @@
+package consumer
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// pod is the consumer of the claims here, as a server shows it.
+func pod(change func(map[string]any)) live.Sight {
+	obj := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{"name": "web", "namespace": "default", "uid": "its-uid"},
+		"status":   map[string]any{},
+	}}
+	if change != nil {
+		change(obj.Object)
+	}
+	return live.Sight{Verdict: live.Alive, Object: obj}
+}
+
+func withStatus(field string, value any) live.Sight {
+	return pod(func(obj map[string]any) { obj["status"] = map[string]any{field: value} })
+}
+
+func withCondition(kind, status, reason string) live.Sight {
+	return withStatus("conditions", []any{"hostile", map[string]any{"type": kind, "status": status, "reason": reason}})
+}
+
+func claimOf(uid string) *ipamv1alpha1.IPClaim {
+	claim := gen.Claim("web", gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: "Pod", Namespace: "default", Name: "web"}))
+	claim.Spec.OwnerRef.UID = types.UID(uid)
+	claim.Status.AllocatedCIDR = "10.0.0.16/28"
+	return claim
+}
+
+func TestJudge(t *testing.T) {
+	ending := pod(func(obj map[string]any) {
+		obj["metadata"].(map[string]any)["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+	})
+	reports := func(addresses ...any) live.Sight {
+		var list []any
+		for _, address := range addresses {
+			list = append(list, map[string]any{"ip": address})
+		}
+		return withStatus("podIPs", list)
+	}
+	all := Options{Terminating: true, Disrupted: true, Reported: map[string]string{"Pod": "status.podIPs.ip"}}
+	usual := Defaults()
+	for _, tt := range []struct {
+		name  string
+		sight live.Sight
+		uid   string
+		opts  Options
+		want  ipamv1alpha1.Reason
+	}{
+		{"it is well", pod(nil), "", all, ""},
+		{"it is well, by its UID", pod(nil), "its-uid", all, ""},
+		{"it is gone", live.Sight{Verdict: live.Gone}, "", Options{}, ipamv1alpha1.ReasonConsumerNotFound},
+		{"nobody can say", live.Sight{}, "", all, ""},
+		{"nobody may say", live.Sight{Verdict: live.Hidden}, "", all, ""},
+		{"it is another one", pod(nil), "another", Options{}, ipamv1alpha1.ReasonConsumerReplaced},
+		{"it terminates", ending, "", all, ipamv1alpha1.ReasonConsumerTerminating},
+		{"it terminates, which is no rule", ending, "", usual, ""},
+		{"it is lost", withCondition("Lost", "True", ""), "", usual, ipamv1alpha1.ReasonConsumerLost},
+		{"its node is gone", withCondition("DisruptionTarget", "True", "DeletionByPodGC"), "", usual, ipamv1alpha1.ReasonConsumerLost},
+		{"its node ends it", withCondition("DisruptionTarget", "True", "DeletionByTaintManager"), "", usual, ipamv1alpha1.ReasonConsumerDisrupted},
+		{"it is disrupted, which is no rule", withCondition("DisruptionTarget", "True", "DeletionByTaintManager"), "", Options{}, ""},
+		{"it is being evicted, and runs", withCondition("DisruptionTarget", "True", "EvictionByEvictionAPI"), "", usual, ""},
+		{"it is not lost", withCondition("Lost", "False", ""), "", usual, ""},
+		{"its conditions are none", withStatus("conditions", "hostile"), "", usual, ""},
+		{"its status is none", pod(func(obj map[string]any) { obj["status"] = int64(7) }), "", all, ""},
+		{"it reports another address", reports("10.0.0.32"), "", all, ipamv1alpha1.ReasonConsumerAddressMismatch},
+		{"it reports another address, which is no rule", reports("10.0.0.32"), "", usual, ""},
+		{"it reports an address of the claim", reports("10.0.0.17"), "", all, ""},
+		{"it reports the claim's among others", reports("2001:db8::1", "10.0.0.31/28"), "", all, ""},
+		{"it reports it in the form of IPv6", reports("::ffff:10.0.0.17"), "", all, ""},
+		{"it reports none yet", reports(), "", all, ""},
+		{"it reports what is no address", reports("soon", int64(5), map[string]any{}), "", all, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.opts.judge(claimOf(tt.uid), tt.sight); got.rule != tt.want {
+				t.Errorf("rule %q (%s), want %q", got.rule, got.what, tt.want)
+			}
+		})
+	}
+}
+
+// A claim without a block cannot be reported wrongly.
+func TestJudge_UnboundClaimHasNoAddressToCompare(t *testing.T) {
+	claim := claimOf("")
+	claim.Status.AllocatedCIDR = ""
+	opts := Options{Reported: map[string]string{"Pod": "status.podIP"}}
+	if got := opts.judge(claim, withStatus("podIP", "10.9.9.9")); got.rule != "" {
+		t.Errorf("rule %q, want none", got.rule)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for path, ok := range map[string]bool{"status.ip": true, "": false} {
+		if err := (Options{Reported: map[string]string{"Pod": path}}).Validate(); (err == nil) != ok {
+			t.Errorf("a path %q: %v", path, err)
+		}
+	}
+	if err := (Options{Interval: -1}).Validate(); err == nil {
+		t.Error("an interval below 0 is accepted")
+	}
+}

@@ -1,0 +1,129 @@
+package consumer
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/inbox"
+	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// scene is a controller with a world of one workspace, in which a test says what is
+// seen of consumers.
+type scene struct {
+	cluster.Cluster // what the controller does not use
+	*Reconciler
+	*testing.T
+	workspace client.Client
+	recorder  *events.FakeRecorder
+	clock     *clocktesting.FakePassiveClock
+	sight     live.Sight
+	refs      []live.Ref // that were asked for
+	holder    live.Verdict
+	writes    int
+}
+
+func newScene(t *testing.T, opts Options, objects ...client.Object) *scene {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	s := &scene{
+		T:        t,
+		recorder: events.NewFakeRecorder(100),
+		clock:    clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
+		holder:   live.Alive,
+	}
+	s.workspace = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&ipamv1alpha1.IPClaim{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+				s.writes++
+				return c.SubResource(sub).Patch(ctx, obj, p, opts...)
+			},
+		}).Build()
+	opts.Clusters, opts.World, opts.Clock = s, s, s.clock
+	opts.Directory = directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})
+	s.Reconciler = newReconciler(opts, s)
+	return s
+}
+
+func (s *scene) GetCluster(context.Context, multicluster.ClusterName) (cluster.Cluster, error) {
+	return s, nil
+}
+func (s *scene) GetClient() client.Client                     { return s.workspace }
+func (s *scene) GetEventRecorder(string) events.EventRecorder { return s.recorder }
+func (s *scene) Wait(context.Context) error                   { return nil }
+func (s *scene) Object(_ context.Context, _ allocator.ClusterName, ref live.Ref) (live.Sight, error) {
+	s.refs = append(s.refs, ref)
+	return s.sight, nil
+}
+
+func (s *scene) Holder(context.Context, allocator.Holder) (live.Answer, error) {
+	return live.Answer{Verdict: s.holder, Client: s.workspace}, nil
+}
+
+// look has a claim looked at after the interval.
+func (s *scene) look(claims ...string) {
+	s.Helper()
+	s.clock.SetTime(s.clock.Now().Add(s.Interval))
+	s.lookAtOnce(claims...)
+}
+
+func (s *scene) lookAtOnce(claims ...string) {
+	s.Helper()
+	for _, claim := range claims {
+		result, err := s.Reconcile(s.Context(), request(claim))
+		if err != nil {
+			s.Fatal(err)
+		}
+		if s.has(claim) && result.RequeueAfter == 0 {
+			s.Errorf("claim %s is not looked at again", claim)
+		}
+	}
+}
+
+func request(claim string) mcreconcile.Request {
+	return inbox.Request("w", types.NamespacedName{Namespace: "default", Name: claim})
+}
+
+func (s *scene) has(claim string) bool {
+	return s.workspace.Get(s.Context(), types.NamespacedName{Namespace: "default", Name: claim}, &ipamv1alpha1.IPClaim{}) == nil
+}
+
+// said is the reason that the condition of the claim web gives; empty without one.
+func (s *scene) said() ipamv1alpha1.Reason {
+	s.Helper()
+	obj := gen.Claim("web")
+	if err := s.workspace.Get(s.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+		s.Fatal(err)
+	}
+	condition := meta.FindStatusCondition(obj.Status.Conditions, ipamv1alpha1.ConditionConsumerGone)
+	if condition == nil {
+		return ""
+	}
+	return ipamv1alpha1.Reason(condition.Reason)
+}
+
+// owned is a claim that a pod has.
+func owned(name string) *ipamv1alpha1.IPClaim {
+	return gen.Claim(name, gen.Created(time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)),
+		gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: "Pod", Namespace: "default", Name: name}))
+}
