@@ -4,7 +4,11 @@
 //
 //	Alive    the object exists, with the UID that holds the block
 //	Gone     a server that serves this workspace says that the object is not there
+//	Unbound  every endpoint lists its workspaces, and this one is in none of the lists
 //	Unknown  nobody could say; ask again
+//
+// With the last tenant the endpoints go, too. Then the answer is NoEndpoint, if the
+// slice that lists them is in order.
 //
 // The cluster that the provider offers for a workspace has a GetAPIReader that
 // reads the cache, so the readers here are built on REST clients of their own.
