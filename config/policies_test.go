@@ -172,6 +172,7 @@ func TestPolicies_Refuse(t *testing.T) {
 		{"write the status of a class", request{nil, admission.Update, "ipclasses/status", gen.Class("c")}, "the status is written by the system"},
 		{"write the status of a pool", request{nil, admission.Update, "ippools/status", gen.Pool("p")}, "the status is written by the system"},
 		{"write the status of a claim", request{nil, admission.Update, "ipclaims/status", gen.Claim("c")}, "the status is written by the system"},
+		{"make a slice", request{nil, admission.Create, "ippools", gen.Pool("p", gen.Label(ipamv1alpha1.LabelSlice, "uid"))}, "the label ipam.miloapis.com/slice-of is given by the system"},
 		{"delete a pool in use", request{nil, admission.Delete, "ippools", inUse(gen.Pool("p"))}, "this pool is in use: release its claims and child pools first (held by IPClaim default/web)"},
 	} {
 		for name, somebody := range others {
@@ -197,8 +198,26 @@ func TestPolicies_Admit(t *testing.T) {
 		{tenant, admission.Delete, "ippools", gen.Pool("p")},
 		{tenant, admission.Create, "ipclaims", gen.Claim("c", gen.OfClass("internal"))},
 		{tenant, admission.Create, "ippools", gen.Pool("p")},
+		{tenant, admission.Create, "ippools", gen.Pool("p", gen.Label("tier", "a"))},
+		{tenant, admission.Update, "ippools", gen.Pool("p", gen.Label(ipamv1alpha1.LabelSlice, "uid"))},
 	} {
 		expect(t, r.denied(t, all), "")
+	}
+}
+
+// A pool can become a slice by no change, nor another's slice.
+func TestPolicies_SlicesStayWhatTheyAre(t *testing.T) {
+	p := policies(t)["ipam-slices"]
+	plain, slice := gen.Pool("p"), gen.Pool("p", gen.Label(ipamv1alpha1.LabelSlice, "uid"))
+	for _, change := range [][2]*ipamv1alpha1.IPPool{
+		{plain, slice}, {slice, plain}, {slice, gen.Pool("p", gen.Label(ipamv1alpha1.LabelSlice, "other"))},
+	} {
+		attributes := request{others["a tenant"], admission.Update, "ippools", change[1]}.attributes(t)
+		attributes.VersionedOldObject = &unstructured.Unstructured{Object: object(t, change[0])}
+		result := p.validator.Validate(t.Context(), attributes.GetResource(), attributes, nil, nil, celconfig.RuntimeCELCostBudget, nil)
+		if len(result.Decisions) != 1 || result.Decisions[0].Action != validating.ActionDeny || result.Decisions[0].Evaluation == validating.EvalError {
+			t.Errorf("labels %v may become %v: %+v", change[0].Labels, change[1].Labels, result.Decisions)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ type ParentQuery struct {
 func (q ParentQuery) Resolve(catalog Catalog) (Candidate, error) {
 	ref := q.Child.Spec.ParentPoolRef
 	claim := Query{
+		slice: q.Child,
 		Claim: &ipamv1alpha1.IPClaim{Spec: ipamv1alpha1.IPClaimSpec{
 			PoolRef:      ref,
 			PrefixLength: q.Child.Spec.PrefixLength,
@@ -29,6 +30,19 @@ func (q ParentQuery) Resolve(catalog Catalog) (Candidate, error) {
 		return Candidate{}, err
 	}
 	return plan.Candidates[0], nil
+}
+
+// IsSlice reports whether a pool is a slice of the parent, and is as slices of it
+// are now. Its label alone says that it is one: admission sees to it that none but
+// the system gives that.
+func IsSlice(child, parent *ipamv1alpha1.IPPool) bool {
+	return child.Labels[ipamv1alpha1.LabelSlice] == string(parent.UID) && child.Name == parent.Name &&
+		parent.Spec.Slices != nil && child.Spec.PrefixLength == parent.Spec.Slices.PrefixLength
+}
+
+// AdmitsToSlices reports whether a workspace is to have a slice of the platform's pool.
+func AdmitsToSlices(pool *ipamv1alpha1.IPPool, platform, who directory.Workspace) bool {
+	return who.Cluster != platform.Cluster && sharing{platform, pool.Spec.Visibility, pool.Spec.Consumers}.admits(who)
 }
 
 // ParentNotReady refuses a child whose parent is there, but has no CIDR.

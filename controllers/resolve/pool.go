@@ -65,9 +65,10 @@ func (q Query) workspace(catalog Catalog, ref *ipamv1alpha1.ProjectRef) (directo
 }
 
 // mayName reports whether a claim may name the pool. A platform pool of
-// another workspace serves through classes only.
+// another workspace serves through classes, and by its slices.
 func (q Query) mayName(pool *ipamv1alpha1.IPPool, owner directory.Workspace) bool {
-	if owner.Cluster != q.From.Cluster && pool.Spec.Visibility != ipamv1alpha1.VisibilityShared {
+	if owner.Cluster != q.From.Cluster && pool.Spec.Visibility != ipamv1alpha1.VisibilityShared &&
+		(q.slice == nil || !IsSlice(q.slice, pool)) {
 		return false
 	}
 	return sharing{owner, pool.Spec.Visibility, pool.Spec.Consumers}.admits(q.From)

@@ -109,3 +109,59 @@ func TestParentQuery(t *testing.T) {
 		})
 	}
 }
+
+// A slice is carved from a platform's pool that its workspace may not name. What only
+// looks like one is not.
+func TestParentQuery_Slices(t *testing.T) {
+	parent := ready(gen.Pool("p", gen.Slices(24), gen.Visible(ipamv1alpha1.VisibilityPlatform), gen.Consumers{"root:acme:*"}))
+	for _, tt := range []struct {
+		name   string
+		child  *ipamv1alpha1.IPPool
+		from   directory.Workspace
+		reason ipamv1alpha1.Reason
+	}{
+		{"a slice", slice("p", 24, string(parent.UID)), web, ""},
+		{"not by the system", slice("p", 24, ""), web, ipamv1alpha1.ReasonPoolNotFound},
+		{"of another pool", slice("p", 24, "other"), web, ipamv1alpha1.ReasonPoolNotFound},
+		{"of another name", slice("q", 24, string(parent.UID)), web, ipamv1alpha1.ReasonPoolNotFound},
+		{"of another length", slice("p", 23, string(parent.UID)), web, ipamv1alpha1.ReasonPoolNotFound},
+		{"of who is not admitted", slice("p", 24, string(parent.UID)), directory.Workspace{Cluster: "x", Path: "root:other"}, ipamv1alpha1.ReasonPoolNotFound},
+		{"of who is not known yet", slice("p", 24, string(parent.UID)), directory.Workspace{Cluster: "x"}, ipamv1alpha1.ReasonPoolNotFound},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := world{pools: map[directory.Workspace][]*ipamv1alpha1.IPPool{platform: {parent}}}
+			_, err := resolve.ParentQuery{Child: tt.child, From: tt.from}.Resolve(w)
+			checkReason(t, err, tt.reason)
+		})
+	}
+}
+
+// slice is a child of the platform's pool p. An empty label is none.
+func slice(name string, length int32, of string) *ipamv1alpha1.IPPool {
+	child := gen.Pool(name, gen.ChildOf("p", length))
+	child.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: platform.Path}
+	if of != "" {
+		gen.Label(ipamv1alpha1.LabelSlice, of)(&child.ObjectMeta)
+	}
+	return child
+}
+
+// The platform itself is no member, and a pool for nobody but its own workspace has none.
+func TestAdmitsToSlices(t *testing.T) {
+	for _, tt := range []struct {
+		pool *ipamv1alpha1.IPPool
+		who  directory.Workspace
+		want bool
+	}{
+		{gen.Pool("p", gen.Visible(ipamv1alpha1.VisibilityPlatform)), web, true},
+		{gen.Pool("p", gen.Visible(ipamv1alpha1.VisibilityPlatform)), platform, false},
+		{gen.Pool("p", gen.Visible(ipamv1alpha1.VisibilityPlatform), gen.Consumers{"root:acme:db"}), web, false},
+		{gen.Pool("p", gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:acme:*"}), web, true},
+		{gen.Pool("p", gen.Visible(ipamv1alpha1.VisibilityShared)), web, false},
+		{gen.Pool("p"), web, false},
+	} {
+		if got := resolve.AdmitsToSlices(tt.pool, platform, tt.who); got != tt.want {
+			t.Errorf("visibility %s, consumers %v: %s is admitted: %v", tt.pool.Spec.Visibility, tt.pool.Spec.Consumers, tt.who.Path, got)
+		}
+	}
+}

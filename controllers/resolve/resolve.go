@@ -39,6 +39,8 @@ type Query struct {
 	Claim    *ipamv1alpha1.IPClaim
 	From     directory.Workspace
 	Platform directory.Workspace
+
+	slice *ipamv1alpha1.IPPool // the child pool that asks, which may be a slice
 }
 
 // Candidate is a pool that may serve the claim.

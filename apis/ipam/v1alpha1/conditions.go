@@ -17,6 +17,13 @@ const (
 	// ConditionInUse is True on a pool that holds allocations or child pools. Its
 	// message names the holders of the same workspace and counts the others.
 	ConditionInUse = "InUse"
+	// ConditionDraining exists, and is True, on a pool that is being deleted while
+	// it is in use, and on a pool whose slices are still in use though their
+	// workspaces have given them up.
+	ConditionDraining = "Draining"
+	// ConditionSliced says, on a pool with spec.slices, whether every admitted
+	// workspace has its slice.
+	ConditionSliced = "Sliced"
 	// ConditionConsumerGone is True on a claim whose ownerRef names an object
 	// that is gone. Nothing is freed because of it.
 	ConditionConsumerGone = "ConsumerGone"
@@ -87,6 +94,18 @@ const (
 	ReasonInUse Reason = "InUse"
 	// ReasonUnused: the pool holds no block and may be deleted.
 	ReasonUnused Reason = "Unused"
+	// ReasonBlockInUse: the block returns when the last claim or child pool in it is
+	// released. Nothing to do but to release them.
+	ReasonBlockInUse Reason = "BlockInUse"
+	// ReasonSlicesGiven: every admitted workspace has its slice, or has given it up.
+	// Nothing to do.
+	ReasonSlicesGiven Reason = "SlicesGiven"
+	// ReasonPoolFull: a workspace waits for its slice. Raise spec.slices.maxSlices, or
+	// have space released; those who wait are served by themselves, the oldest first.
+	ReasonPoolFull Reason = "PoolFull"
+	// ReasonNameTaken: a workspace has a pool of its own by the name that its slice
+	// is to have. It gets its slice when that pool is deleted.
+	ReasonNameTaken Reason = "NameTaken"
 	// ReasonReconciled: what failed with ReasonError has succeeded. Nothing to do.
 	ReasonReconciled Reason = "Reconciled"
 	// ReasonPoolCreated: the pool has got its CIDR. Nothing to do.

@@ -25,6 +25,12 @@ const (
 	// block was given to, as name/UID. The system writes it.
 	AnnotationRetainedFrom = GroupName + "/retained-from"
 
+	// LabelSlice is, on a pool that is the slice of a workspace, the UID of the
+	// platform's pool that it is a slice of. The system gives it, and admission
+	// keeps everybody else from it: a slice is carved from a pool that tenants may
+	// not name.
+	LabelSlice = GroupName + "/slice-of"
+
 	// FinalizerPool holds a pool until the ledger has let go of its last block.
 	FinalizerPool = GroupName + "/pool"
 )
