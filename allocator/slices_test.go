@@ -1,0 +1,88 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
+)
+
+func given(cluster ClusterName) Slice {
+	return Slice{Pool: "p", Cluster: cluster, Binding: "b", State: SliceGiven, Since: time.Unix(1, 0).UTC()}
+}
+
+func (l *ledger) putSlice(s Slice, limit int, want error) {
+	l.t.Helper()
+	if err := l.PutSlice(l.t.Context(), s, limit); !errors.Is(err, want) {
+		l.t.Fatalf("slice of %s, at most %d: %v; want %v", s.Cluster, limit, err, want)
+	}
+}
+
+func TestSlices(t *testing.T) {
+	l := newLedger(t)
+	first, second := given("a"), given("b")
+	l.putSlice(first, 1, nil)
+	l.putSlice(second, 1, ErrSlicesGiven)
+	second.State = SliceWaiting
+	l.putSlice(second, 1, nil)
+
+	first.Child = "child"
+	l.putSlice(first, 1, nil) // it has one already
+	got, ok, err := l.Slice(t.Context(), "p", "a")
+	if diff := cmp.Diff(first, got); err != nil || !ok || diff != "" {
+		t.Error(ok, err, diff)
+	}
+	first.State, second.State = SliceDeclined, SliceGiven
+	l.putSlice(second, 1, ErrSlicesGiven)
+	l.putSlice(first, 1, nil)
+	l.putSlice(second, 1, nil)
+	list, err := l.Slices(t.Context(), "p")
+	if diff := cmp.Diff([]Slice{first, second}, list); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+
+	// What is given stays where the limit falls below it, and more is not given.
+	l.putSlice(given("c"), 0, nil)
+	second.Child = "child"
+	l.putSlice(second, 1, nil)
+	if err := errors.Join(l.DropSlice(t.Context(), "p", "c"), l.DropSlice(t.Context(), "p", "none")); err != nil {
+		t.Error(err)
+	}
+	l.putSlice(given("c"), 1, ErrSlicesGiven)
+	l.putSlice(given("c"), 2, nil)
+	if err := l.DropSlices(t.Context(), "p"); err != nil {
+		t.Error(err)
+	}
+	l.putSlice(given("d"), 1, nil)
+	l.putSlice(Slice{Pool: "p", Cluster: "a/b"}, 0, ErrInvalid)
+}
+
+// However many allocators give at once, no more is given than may be.
+func TestSlices_Limit(t *testing.T) {
+	l := newLedger(t)
+	other := l.open()
+	var group errgroup.Group
+	refused := make([]bool, 12)
+	for i := range refused {
+		a := []*Allocator{l.Allocator, other}[i%2]
+		group.Go(func() error {
+			err := a.PutSlice(t.Context(), given(ClusterName(fmt.Sprint("w", i))), 5)
+			refused[i] = errors.Is(err, ErrSlicesGiven)
+			if refused[i] {
+				return nil
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	list, err := l.Slices(t.Context(), "p")
+	if n := len(slices.DeleteFunc(refused, func(r bool) bool { return r })); err != nil || len(list) != 5 || n != 5 {
+		t.Errorf("%d were given a slice, of which %d are in the ledger; want 5 (%v)", n, len(list), err)
+	}
+}
