@@ -6,6 +6,7 @@
 //	class    checks IPClasses            release  gives back what is gone, confirmed live
 //	sweep    finds what events missed    verify   ledger = records = claims?
 //	consumer tells claims whose consumer is gone
+//	slice    gives every workspace its block of a pool
 //
 //	resolve  policy, pure                catalog    classes and pools, from the caches
 //	live     reads past every cache      directory  path ↔ logical cluster

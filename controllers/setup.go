@@ -34,6 +34,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/live"
 	"github.com/kcp-ipam/ipam/controllers/pool"
 	"github.com/kcp-ipam/ipam/controllers/release"
+	"github.com/kcp-ipam/ipam/controllers/slice"
 	"github.com/kcp-ipam/ipam/controllers/sweep"
 	"github.com/kcp-ipam/ipam/controllers/verify"
 )
@@ -169,13 +170,19 @@ func addControllers(mgr mcmanager.Manager, reader *live.Reader, opts Options) er
 	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)
 	}
+	slices, err := slice.New(mgr.GetLocalManager(), slice.Options{
+		Catalog: known, Directory: opts.Directory, Ledger: opts.Ledger, Oracle: reader,
+	})
+	if err != nil {
+		return fmt.Errorf("slice controller: %w", err)
+	}
 	pools, err := pool.New(mgr, pool.Options{
-		Ledger: opts.Ledger, Catalog: known, Directory: opts.Directory, Queue: opts.Inbox.Pools,
+		Ledger: opts.Ledger, Catalog: known, Directory: opts.Directory, Queue: opts.Inbox.Pools, Seen: slices.Seen,
 	})
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)
 	}
-	watcher := &watcher{releases: releases, claims: claims, pools: pools, swept: make(chan allocator.ClusterName, 1024)}
+	watcher := &watcher{releases: releases, claims: claims, pools: pools, slices: slices, swept: make(chan allocator.ClusterName, 1024)}
 	opts.Directory.Observe(watcher)
 	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: known, Directory: opts.Directory}); err != nil {
 		return fmt.Errorf("class controller: %w", err)
@@ -210,16 +217,21 @@ type watcher struct {
 	releases *release.Controller
 	claims   *claim.Reconciler
 	pools    *pool.Reconciler
+	slices   *slice.Controller
 	swept    chan allocator.ClusterName // workspaces to be swept at once
 }
 
 // Arrived implements directory.Observer.
-func (w *watcher) Arrived(cluster allocator.ClusterName) { w.releases.Arrived(cluster) }
+func (w *watcher) Arrived(cluster allocator.ClusterName) {
+	w.releases.Arrived(cluster)
+	w.slices.Arrived(cluster)
+}
 
 // Named implements directory.Observer.
 func (w *watcher) Named(workspace directory.Workspace) {
 	w.claims.Named(workspace)
 	w.pools.Named(workspace)
+	w.slices.Named(workspace)
 }
 
 // Leaving implements directory.Observer.
@@ -228,6 +240,7 @@ func (w *watcher) Leaving(cluster allocator.ClusterName) { w.pools.Leaving(clust
 // Departed implements directory.Observer.
 func (w *watcher) Departed(cluster allocator.ClusterName) {
 	w.releases.Departed(cluster)
+	w.slices.Departed(cluster)
 	select {
 	case w.swept <- cluster:
 	default: // many leave at once; the next sweep finds their blocks

@@ -95,6 +95,20 @@ func (d *Directory) Find(path string) (Workspace, bool) {
 	return Workspace{Cluster: cluster, Path: path}, ok
 }
 
+// Workspaces lists the workspaces whose path is known, in no order, without the
+// platform.
+func (d *Directory) Workspaces() []Workspace {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	list := make([]Workspace, 0, len(d.paths))
+	for cluster, path := range d.paths {
+		if cluster != d.platform.Cluster {
+			list = append(list, Workspace{Cluster: cluster, Path: path})
+		}
+	}
+	return list
+}
+
 // OnAdd learns a workspace from its binding.
 func (d *Directory) OnAdd(binding client.Object) {
 	d.learn(binding)

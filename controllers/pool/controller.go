@@ -40,6 +40,9 @@ type Options struct {
 	Directory *directory.Directory
 	// Queue is the controller's, which the ledger adds to.
 	Queue inbox.Queue
+	// Seen is told of every pool that came (before is nil), changed, or went (after
+	// is nil). It must not block.
+	Seen func(in allocator.ClusterName, before, after *ipamv1alpha1.IPPool)
 }
 
 // New makes the pool controller and has mgr run it.
@@ -50,6 +53,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		catalog:   opts.Catalog,
 		directory: opts.Directory,
 		queue:     opts.Queue,
+		seen:      opts.Seen,
 	}
 	return r, mcbuilder.ControllerManagedBy(mgr).
 		Named("pool").
@@ -88,6 +92,7 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
 			add(q, e.Object)
 			wakeChildren(q, e.Object)
+			r.seen(r.directory.Ledger(name), nil, e.Object.(*ipamv1alpha1.IPPool))
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q inbox.Queue) {
 			before, after := e.ObjectOld.(*ipamv1alpha1.IPPool), e.ObjectNew.(*ipamv1alpha1.IPPool)
@@ -98,10 +103,12 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 			if before.Generation != after.Generation || resolve.Ready(before) != resolve.Ready(after) {
 				wakeChildren(q, after)
 			}
+			r.seen(r.directory.Ledger(name), before, after)
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
 			wakeChildren(q, e.Object)
 			wakeUnready(ctx, name, cl, q)
+			r.seen(r.directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool), nil)
 		},
 	}
 }

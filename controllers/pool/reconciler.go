@@ -45,6 +45,7 @@ type Reconciler struct {
 	catalog   *catalog.Catalog
 	directory *directory.Directory
 	queue     inbox.Queue
+	seen      func(in allocator.ClusterName, before, after *ipamv1alpha1.IPPool)
 	waiting   waiting
 }
 
@@ -142,14 +143,10 @@ func (p *pass) enter(ctx context.Context) error {
 
 // unserved names a field that would be a promise not kept; empty if there is none.
 func unserved(spec ipamv1alpha1.IPPoolSpec) string {
-	switch {
-	case spec.Slices != nil:
-		return "spec.slices"
-	case spec.MaxPerConsumer != "":
+	if spec.MaxPerConsumer != "" {
 		return "spec.maxPerConsumer"
-	default:
-		return ""
 	}
+	return ""
 }
 
 // place gives a new pool its CIDR: its own, or one carved from its parent.
@@ -190,6 +187,7 @@ func (p *pass) retire(ctx context.Context) error {
 	err := p.ledger.Retire(ctx, p.id)
 	if errors.Is(err, allocator.ErrPoolInUse) {
 		if !p.directory.Leaves(p.owner.Cluster) {
+			drains(p.pool)
 			return p.report(ctx)
 		}
 		// The workspace is not kept from going by what others hold of its pool.

@@ -130,6 +130,18 @@ func (p *pass) reportUse(ctx context.Context) error {
 	return nil
 }
 
+// drains sets the condition of a pool that is deleted while it is in use. It hands
+// out nothing more.
+func drains(pool *ipamv1alpha1.IPPool) {
+	meta.SetStatusCondition(&pool.Status.Conditions, metav1.Condition{
+		Type:               ipamv1alpha1.ConditionDraining,
+		Status:             metav1.ConditionTrue,
+		Reason:             string(ipamv1alpha1.ReasonBlockInUse),
+		Message:            "the pool is deleted, and goes when the last block of it is released",
+		ObservedGeneration: pool.Generation,
+	})
+}
+
 // holders lists holders of the pool's own workspace.
 func (p *pass) holders(ctx context.Context) ([]allocator.Holder, error) {
 	var own []allocator.Holder

@@ -167,6 +167,11 @@ func Slices(length int32) PoolOption {
 	})
 }
 
+// MaxSlices bounds how many slices a pool gives. It comes after Slices.
+func MaxSlices(most int32) PoolOption {
+	return poolOption(func(spec *ipamv1alpha1.IPPoolSpec) { spec.Slices.MaxSlices = most })
+}
+
 // Excludes are blocks that a pool never hands out.
 func Excludes(cidrs ...ipamv1alpha1.CIDR) PoolOption {
 	return poolOption(func(spec *ipamv1alpha1.IPPoolSpec) { spec.ExcludedCIDRs = cidrs })

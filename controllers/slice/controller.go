@@ -1,0 +1,178 @@
+package slice
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/catalog"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/live"
+)
+
+const (
+	// component is the reporter of the controller's events.
+	component = "ipam-controller"
+	// conflictDelay is how long a pass waits for its cache to catch up with a
+	// write that it did not see.
+	conflictDelay = 50 * time.Millisecond
+)
+
+// Ledger is what slices need of the allocator.
+type Ledger interface {
+	Slice(ctx context.Context, pool allocator.PoolID, cluster allocator.ClusterName) (allocator.Slice, bool, error)
+	Slices(ctx context.Context, pool allocator.PoolID) ([]allocator.Slice, error)
+	PutSlice(ctx context.Context, s allocator.Slice, limit int) error
+	DropSlice(ctx context.Context, pool allocator.PoolID, cluster allocator.ClusterName) error
+	DropSlices(ctx context.Context, pool allocator.PoolID) error
+	Lookup(ctx context.Context, claim allocator.ClaimID) (allocator.Block, bool, error)
+}
+
+// Oracle answers whether the pool of a slice still exists.
+type Oracle interface {
+	Holder(ctx context.Context, h allocator.Holder) (live.Answer, error)
+}
+
+// Options configure a Controller. All fields are required.
+type Options struct {
+	Catalog   *catalog.Catalog
+	Directory *directory.Directory
+	Ledger    Ledger
+	Oracle    Oracle
+}
+
+// request asks for a look at what a workspace has of a pool or, without a cluster,
+// at the pool.
+type request struct {
+	pool    string
+	cluster allocator.ClusterName
+}
+
+// Controller gives slices. It is safe for concurrent use.
+type Controller struct {
+	catalog   *catalog.Catalog
+	directory *directory.Directory
+	ledger    Ledger
+	oracle    Oracle
+	queue     workqueue.TypedRateLimitingInterface[request]
+	doubt     workqueue.TypedRateLimiter[request] // of workspaces that nobody can speak for
+	rolls     rolls
+
+	mu   sync.Mutex
+	left map[allocator.ClusterName]bool // workspaces whose binding was seen to go
+}
+
+// New makes the controller and has mgr run it.
+func New(mgr manager.Manager, opts Options) (*Controller, error) {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[request](50*time.Millisecond, time.Minute)
+	c := &Controller{
+		catalog:   opts.Catalog,
+		directory: opts.Directory,
+		ledger:    opts.Ledger,
+		oracle:    opts.Oracle,
+		queue:     workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[request]{Name: "slice"}),
+		left:      map[allocator.ClusterName]bool{},
+		doubt:     workqueue.NewTypedItemExponentialFailureRateLimiter[request](2*time.Second, time.Minute),
+	}
+	_, err := controller.NewTyped("slice", mgr, controller.TypedOptions[request]{
+		Reconciler:              c,
+		MaxConcurrentReconciles: 8,
+		NewQueue: func(string, workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request] {
+			return c.queue // made before the manager starts, so that nobody who arrives is missed
+		},
+		LogConstructor: func(req *request) logr.Logger {
+			if req == nil {
+				return mgr.GetLogger()
+			}
+			return mgr.GetLogger().WithValues("cluster", req.cluster, "pool", req.pool)
+		},
+	})
+	return c, err
+}
+
+// Reconcile looks at one pool, or at what one workspace has of it.
+func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Result, error) {
+	if req.cluster == "" {
+		return c.report(ctx, req.pool)
+	}
+	return c.member(ctx, req)
+}
+
+// Seen is told of a pool of some workspace that came (before is nil), changed, or went
+// (after is nil). It does not block.
+func (c *Controller) Seen(in allocator.ClusterName, before, after *ipamv1alpha1.IPPool) {
+	pool := after
+	if pool == nil {
+		pool = before
+	}
+	if in == c.directory.Platform().Cluster {
+		c.seenOnPlatform(pool.Name, before, after)
+		return
+	}
+	switch {
+	case pool.Labels[ipamv1alpha1.LabelSlice] == "" && (after != nil || !c.rolls.known(pool.Name)):
+	case before == nil, after == nil, stageOf(before) != stageOf(after):
+		c.queue.Add(request{pool: pool.Name, cluster: in})
+	}
+}
+
+// seenOnPlatform looks at a pool that has slices, or had. Where its room has changed,
+// blocks that drained may have returned.
+func (c *Controller) seenOnPlatform(name string, before, after *ipamv1alpha1.IPPool) {
+	sliced := func(p *ipamv1alpha1.IPPool) bool {
+		return p != nil && (p.Spec.Slices != nil || meta.FindStatusCondition(p.Status.Conditions, ipamv1alpha1.ConditionSliced) != nil)
+	}
+	if !sliced(before) && !sliced(after) && !c.rolls.known(name) {
+		return
+	}
+	if before == nil || after == nil || before.Generation != after.Generation || stageOf(before) != stageOf(after) {
+		c.queue.Add(request{pool: name})
+		return
+	}
+	if !equality.Semantic.DeepEqual(before.Status.Capacity, after.Status.Capacity) {
+		for _, cluster := range c.rolls.those(name, draining) {
+			c.queue.Add(request{pool: name, cluster: cluster})
+		}
+	}
+}
+
+// Arrived looks at every slice of a workspace that binds the export.
+func (c *Controller) Arrived(cluster allocator.ClusterName) {
+	c.mu.Lock()
+	delete(c.left, cluster)
+	c.mu.Unlock()
+	c.each(cluster)
+}
+
+// Named looks again at a workspace that is admitted by the path it has now.
+func (c *Controller) Named(workspace directory.Workspace) { c.each(workspace.Cluster) }
+
+// Departed looks at what becomes of the slices of a workspace whose binding has gone.
+func (c *Controller) Departed(cluster allocator.ClusterName) {
+	c.mu.Lock()
+	c.left[cluster] = true
+	c.mu.Unlock()
+	c.each(cluster)
+}
+
+func (c *Controller) departed(cluster allocator.ClusterName) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.left[cluster]
+}
+
+func (c *Controller) each(cluster allocator.ClusterName) {
+	for _, pool := range c.rolls.pools() {
+		c.queue.Add(request{pool: pool, cluster: cluster})
+	}
+}

@@ -1,0 +1,212 @@
+package slice
+
+import (
+	"context"
+	"errors"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/resolve"
+)
+
+// pass is one look at what one workspace has of one pool.
+type pass struct {
+	*Controller
+	request request
+	parent  *ipamv1alpha1.IPPool
+	member  directory.Workspace
+	cluster cluster.Cluster          // nil: the workspace is not engaged
+	binding *apisv1alpha1.APIBinding // what entitles it; nil: nothing yet
+	child   *ipamv1alpha1.IPPool     // the pool of that name there, whosever it is; nil: none
+}
+
+// What ends a pass before it has come to an answer of its own.
+var (
+	// errDoubt: nobody could say what became of the child.
+	errDoubt = errors.New("the workspace cannot be asked")
+	// errLags: the cache does not show what is there.
+	errLags = errors.New("the cache lags behind")
+	// errUnseen: the child is there, or its workspace is, though not in the cache. An
+	// event is on its way.
+	errUnseen = errors.New("the workspace is not seen yet")
+	// errInUse: the child is gone, and others hold blocks of what it had.
+	errInUse = errors.New("the block is in use")
+)
+
+// member looks at what a workspace has of a pool.
+func (c *Controller) member(ctx context.Context, req request) (reconcile.Result, error) {
+	p, ok, err := c.begin(ctx, req)
+	if err != nil || !ok {
+		return reconcile.Result{}, err
+	}
+	now, err := p.look(ctx)
+	switch {
+	case errors.Is(err, errDoubt):
+		p.stand(ctx, unseen)
+		return reconcile.Result{RequeueAfter: c.doubt.When(req)}, nil
+	case errors.Is(err, errLags):
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	case errors.Is(err, errUnseen):
+		return reconcile.Result{}, nil
+	case errors.Is(err, errInUse):
+		now = draining
+	case err != nil:
+		return reconcile.Result{}, err
+	}
+	c.doubt.Forget(req)
+	p.stand(ctx, now)
+	return reconcile.Result{}, nil
+}
+
+// begin gathers what a pass looks at, from the caches. ok is false where the pool is
+// gone: then its children wait for it, or went before.
+func (c *Controller) begin(ctx context.Context, req request) (p *pass, ok bool, err error) {
+	view := c.catalog.View(ctx)
+	p = &pass{Controller: c, request: req, member: c.directory.Workspace(req.cluster)}
+	if p.parent, ok = view.Pool(c.directory.Platform(), req.pool); !ok {
+		return nil, false, view.Err()
+	}
+	p.cluster, err = c.catalog.Clusters.GetCluster(ctx, c.directory.Engaged(req.cluster))
+	if errors.Is(err, multicluster.ErrClusterNotFound) {
+		p.cluster = nil
+		return p, true, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if child, there := view.Pool(p.member, req.pool); there {
+		p.child = child
+	}
+	bindings := &apisv1alpha1.APIBindingList{}
+	if err := errors.Join(view.Err(), p.cluster.GetCache().List(ctx, bindings)); err != nil {
+		return nil, false, err
+	}
+	for i := range bindings.Items {
+		if bindings.Items[i].DeletionTimestamp.IsZero() {
+			p.binding = &bindings.Items[i]
+		}
+	}
+	return p, true, nil
+}
+
+// look says how the workspace stands, and gives it its slice if it is to have one.
+func (p *pass) look(ctx context.Context) (standing, error) {
+	mine := p.child != nil && p.child.Labels[ipamv1alpha1.LabelSlice] == string(p.parent.UID)
+	switch {
+	case !mine:
+		return p.without(ctx)
+	case p.child.DeletionTimestamp.IsZero():
+		return p.with(ctx)
+	case meta.IsStatusConditionTrue(p.child.Status.Conditions, ipamv1alpha1.ConditionInUse):
+		return draining, nil
+	default:
+		return settled, nil
+	}
+}
+
+// with looks at a slice that is there.
+func (p *pass) with(ctx context.Context) (standing, error) {
+	id := allocator.PoolID(p.child.UID)
+	if p.entitlement() == denied || !resolve.IsSlice(p.child, p.parent) {
+		// What was given stays, as with all that is no longer shared.
+		_, holds, err := p.ledger.Lookup(ctx, allocator.ClaimID(id))
+		if err != nil {
+			return settled, err
+		}
+		if !holds {
+			return settled, p.recall(ctx)
+		}
+	}
+	if p.binding != nil && !p.rolls.carries(p.request, id) {
+		if err := p.put(ctx, allocator.SliceGiven, id, 0); err != nil {
+			return settled, err
+		}
+	}
+	if stageOf(p.child) == full {
+		return unplaced, nil
+	}
+	return settled, nil
+}
+
+// without looks at a workspace that has no slice, to give it one.
+func (p *pass) without(ctx context.Context) (standing, error) {
+	record, err := p.settle(ctx)
+	if err != nil {
+		return settled, err
+	}
+	switch p.entitlement() {
+	case undecided:
+		return settled, nil
+	case denied:
+		return settled, p.forfeit(ctx, record)
+	case entitled:
+	}
+	switch {
+	case record.State == allocator.SliceDeclined && record.Binding == string(p.binding.UID):
+		return settled, nil
+	case p.child != nil:
+		return nameTaken, p.forfeit(ctx, record)
+	default:
+		return p.give(ctx)
+	}
+}
+
+// entitlement is whether a workspace is to have a slice.
+type entitlement int
+
+const (
+	undecided entitlement = iota // it cannot be said yet
+	denied
+	entitled
+)
+
+func (p *pass) entitlement() entitlement {
+	switch {
+	case p.parent.Spec.Slices == nil, !p.parent.DeletionTimestamp.IsZero():
+		return denied
+	case p.binding == nil, p.member.Path == "":
+		return undecided
+	case !resolve.AdmitsToSlices(p.parent, p.directory.Platform(), p.member):
+		return denied
+	case !resolve.Ready(p.parent):
+		return undecided
+	default:
+		return entitled
+	}
+}
+
+// stand notes how the workspace stands, and tells those whom it concerns when that has
+// changed.
+func (p *pass) stand(ctx context.Context, now standing) {
+	at := place{standing: now}
+	if p.binding != nil {
+		at.since = p.binding.CreationTimestamp.Time
+	}
+	before := p.rolls.stand(p.request, at)
+	if before == now {
+		return
+	}
+	p.queue.Add(request{pool: p.request.pool})
+	if before == waiting {
+		p.wake(p.request.pool)
+	}
+	if refusal := p.refusal(now); refusal != nil && p.binding != nil {
+		p.warn(refusal)
+		log.FromContext(ctx).Info("slice refused", "reason", refusal.Reason, "message", refusal.Message)
+	}
+}
+
+// wake has the workspace looked at that has waited longest.
+func (c *Controller) wake(pool string) {
+	if first, _, ok := c.rolls.first(pool); ok {
+		c.queue.Add(request{pool: pool, cluster: first})
+	}
+}

@@ -1,0 +1,170 @@
+package slice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/live"
+)
+
+// settle reads the record of a workspace in which the cache shows no slice, and brings
+// it in line with what became of the one it names. Without a record it is zero.
+func (p *pass) settle(ctx context.Context) (allocator.Slice, error) {
+	record, ok, err := p.ledger.Slice(ctx, allocator.PoolID(p.parent.UID), p.request.cluster)
+	if err != nil || !ok {
+		return allocator.Slice{}, err
+	}
+	carried := record.State == allocator.SliceGiven && record.Child != ""
+	if p.cluster != nil && !carried {
+		return record, nil
+	}
+	if err := p.confirm(ctx, record, carried); err != nil {
+		return allocator.Slice{}, err
+	}
+	p.rolls.carry(p.request, "")
+	if p.binding == nil || record.Binding != string(p.binding.UID) {
+		return allocator.Slice{}, p.forfeit(ctx, record)
+	}
+	// The slice was deleted while its workspace is bound: it was given up.
+	log.FromContext(ctx).Info("slice given up")
+	record.State = allocator.SliceDeclined
+	err = p.ledger.PutSlice(ctx, record, 0)
+	p.wake(p.request.pool)
+	return record, err
+}
+
+// confirm makes sure, with the server and in the ledger, that the child of a record is
+// gone and its block returned, or that its workspace is bound no longer.
+func (p *pass) confirm(ctx context.Context, record allocator.Slice, carried bool) error {
+	answer, err := p.oracle.Holder(ctx, allocator.Holder{
+		Claim: allocator.ClaimID(record.Child), Cluster: record.Cluster, Name: p.request.pool,
+	})
+	if err != nil {
+		return fmt.Errorf("confirm that the slice of %s is gone: %w", record.Cluster, err)
+	}
+	switch answer.Verdict {
+	case live.Alive:
+		return errUnseen
+	case live.Gone:
+		if p.cluster == nil {
+			return errUnseen // bound, and about to be engaged
+		}
+	case live.Unbound:
+	case live.NoEndpoint:
+		if !p.departed(record.Cluster) {
+			return errDoubt
+		}
+	case live.Unknown:
+		return errDoubt
+	}
+	if !carried {
+		return nil
+	}
+	_, holds, err := p.ledger.Lookup(ctx, allocator.ClaimID(record.Child))
+	if err != nil {
+		return err
+	}
+	if holds {
+		return errInUse
+	}
+	return nil
+}
+
+// forfeit drops a record, and with it what it counts for. What was given up stays on
+// record as long as its workspace is bound.
+func (p *pass) forfeit(ctx context.Context, record allocator.Slice) error {
+	if record.State == "" || record.State == allocator.SliceDeclined && p.binding != nil {
+		return nil
+	}
+	err := p.ledger.DropSlice(ctx, record.Pool, record.Cluster)
+	p.wake(p.request.pool)
+	return err
+}
+
+// put writes the record of the workspace.
+func (p *pass) put(ctx context.Context, state allocator.SliceState, child allocator.PoolID, limit int) error {
+	err := p.ledger.PutSlice(ctx, allocator.Slice{
+		Pool: allocator.PoolID(p.parent.UID), Cluster: p.request.cluster, Binding: string(p.binding.UID),
+		Child: child, State: state, Since: p.binding.CreationTimestamp.Time,
+	}, limit)
+	if err == nil {
+		p.rolls.carry(p.request, child)
+	}
+	return err
+}
+
+// give makes the slice of a workspace, unless all are given, or somebody else has
+// waited longer.
+func (p *pass) give(ctx context.Context) (standing, error) {
+	limit := int(p.parent.Spec.Slices.MaxSlices)
+	err := allocator.ErrSlicesGiven
+	if p.next() {
+		err = p.put(ctx, allocator.SliceGiven, "", limit)
+	}
+	if errors.Is(err, allocator.ErrSlicesGiven) {
+		return waiting, p.put(ctx, allocator.SliceWaiting, "", 0)
+	}
+	if err != nil {
+		return settled, err
+	}
+	// It counts from here on, and nobody needs to wait for the rest.
+	p.stand(ctx, unseen)
+	child := p.carved()
+	err = p.cluster.GetClient().Create(ctx, child)
+	if apierrors.IsAlreadyExists(err) {
+		return settled, errLags
+	}
+	if err != nil {
+		return settled, fmt.Errorf("make the slice: %w", err)
+	}
+	log.FromContext(ctx).Info("slice given")
+	return settled, p.put(ctx, allocator.SliceGiven, allocator.PoolID(child.UID), 0)
+}
+
+// next reports whether it is the workspace's turn. If not, he is looked at whose it is.
+func (p *pass) next() bool {
+	first, since, ok := p.rolls.first(p.request.pool)
+	if !ok || first == p.request.cluster || older(p.request.cluster, p.binding.CreationTimestamp.Time, first, since) {
+		return true
+	}
+	p.wake(p.request.pool)
+	return false
+}
+
+// carved is the child pool that is to be the slice.
+func (p *pass) carved() *ipamv1alpha1.IPPool {
+	return &ipamv1alpha1.IPPool{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   p.request.pool,
+			Labels: map[string]string{ipamv1alpha1.LabelSlice: string(p.parent.UID)},
+		},
+		Spec: ipamv1alpha1.IPPoolSpec{
+			ParentPoolRef: &ipamv1alpha1.PoolRef{
+				Name:       p.parent.Name,
+				ProjectRef: &ipamv1alpha1.ProjectRef{Name: p.directory.Platform().Path},
+			},
+			PrefixLength: p.parent.Spec.Slices.PrefixLength,
+			Visibility:   ipamv1alpha1.VisibilityConsumer,
+		},
+	}
+}
+
+// recall takes back a slice that has no block and is to have none as it is.
+func (p *pass) recall(ctx context.Context) error {
+	if p.binding != nil {
+		// With its child on record, it would count as given up by the workspace.
+		if err := p.put(ctx, allocator.SliceGiven, "", 0); err != nil {
+			return err
+		}
+	}
+	err := p.cluster.GetClient().Delete(ctx, p.child, client.Preconditions{UID: &p.child.UID})
+	return client.IgnoreNotFound(err)
+}

@@ -1,0 +1,179 @@
+package slice
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/patch"
+	"github.com/kcp-ipam/ipam/controllers/resolve"
+)
+
+// absence is how long a workspace with a record may be missing from the directory, which
+// fills when the controller starts, before a server is asked about it.
+const absence = 15 * time.Second
+
+// stage is how far a pool has come, as far as slices are concerned.
+type stage int
+
+const (
+	pending stage = iota
+	full          // its parent has no room for it
+	ready
+	leaving
+)
+
+func stageOf(pool *ipamv1alpha1.IPPool) stage {
+	allocated := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	switch {
+	case !pool.DeletionTimestamp.IsZero():
+		return leaving
+	case resolve.Ready(pool):
+		return ready
+	case allocated != nil && allocated.Reason == string(ipamv1alpha1.ReasonPoolExhausted):
+		return full
+	default:
+		return pending
+	}
+}
+
+// report looks at a pool with slices: at every workspace, when the pool has changed,
+// and then at how they stand, which is said in its status.
+func (c *Controller) report(ctx context.Context, name string) (reconcile.Result, error) {
+	platform, err := c.catalog.Clusters.GetCluster(ctx, c.directory.Engaged(c.directory.Platform().Cluster))
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	pool := &ipamv1alpha1.IPPool{}
+	err = platform.GetClient().Get(ctx, client.ObjectKey{Name: name}, pool)
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, err
+	}
+	if owner, ok := c.rolls.owner(name); ok && owner != allocator.PoolID(pool.UID) {
+		if err := c.ledger.DropSlices(ctx, owner); err != nil {
+			return reconcile.Result{}, fmt.Errorf("forget the slices of pool %s: %w", name, err)
+		}
+		c.rolls.close(name)
+	}
+	if err != nil {
+		return reconcile.Result{}, nil
+	}
+	if err := c.enlist(ctx, pool); err != nil {
+		return reconcile.Result{}, fmt.Errorf("look at the slices of pool %s: %w", name, err)
+	}
+	before := patch.Snapshot(pool)
+	say(pool, c.rolls.census(name))
+	err = before.Patch(ctx, platform.GetClient(), pool)
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
+	}
+	return reconcile.Result{}, err
+}
+
+// enlist looks at all workspaces, those included that have a record and are bound no
+// longer, once for each state of the pool.
+func (c *Controller) enlist(ctx context.Context, pool *ipamv1alpha1.IPPool) error {
+	now := edition{pool: allocator.PoolID(pool.UID), generation: pool.Generation, stage: stageOf(pool)}
+	if c.rolls.current(pool.Name, now) {
+		return nil
+	}
+	c.rolls.open(pool.Name, now.pool)
+	records, err := c.ledger.Slices(ctx, now.pool)
+	if err != nil {
+		return err
+	}
+	for _, record := range records {
+		at := request{pool: pool.Name, cluster: record.Cluster}
+		if record.State == allocator.SliceWaiting {
+			c.rolls.stand(at, place{standing: waiting, since: record.Since})
+		}
+		c.rolls.expect(at)
+		if c.directory.Workspace(record.Cluster).Path == "" {
+			c.queue.AddAfter(at, absence)
+		}
+	}
+	for _, workspace := range c.directory.Workspaces() {
+		at := request{pool: pool.Name, cluster: workspace.Cluster}
+		c.rolls.expect(at)
+		c.queue.Add(at)
+	}
+	c.rolls.publish(pool.Name, now)
+	return nil
+}
+
+// say sets what the status of a pool says of its slices. While somebody was not looked
+// at yet, nothing is taken back.
+func say(pool *ipamv1alpha1.IPPool, now census) {
+	conditions := &pool.Status.Conditions
+	set := func(kind string, status metav1.ConditionStatus, reason ipamv1alpha1.Reason, message string) {
+		meta.SetStatusCondition(conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: string(reason), Message: message, ObservedGeneration: pool.Generation,
+		})
+	}
+	said := meta.FindStatusCondition(*conditions, ipamv1alpha1.ConditionSliced)
+	switch {
+	case pool.Spec.Slices == nil:
+		meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionSliced)
+	case now[waiting] > 0:
+		set(ipamv1alpha1.ConditionSliced, metav1.ConditionFalse, ipamv1alpha1.ReasonPoolFull,
+			fmt.Sprintf("all slices are given, at most %d; workspaces that wait for one: %d; raise spec.slices.maxSlices",
+				pool.Spec.Slices.MaxSlices, now[waiting]+now[unplaced]))
+	case now[unplaced] > 0:
+		set(ipamv1alpha1.ConditionSliced, metav1.ConditionFalse, ipamv1alpha1.ReasonPoolFull,
+			fmt.Sprintf("there is no room for another /%d; workspaces that wait for one: %d", pool.Spec.Slices.PrefixLength, now[unplaced]))
+	case now[nameTaken] > 0:
+		set(ipamv1alpha1.ConditionSliced, metav1.ConditionFalse, ipamv1alpha1.ReasonNameTaken,
+			fmt.Sprintf("workspaces that have a pool of this name themselves, and get no slice while they have: %d", now[nameTaken]))
+	case now[unseen] == 0 || said == nil:
+		set(ipamv1alpha1.ConditionSliced, metav1.ConditionTrue, ipamv1alpha1.ReasonSlicesGiven,
+			"every admitted workspace has its slice, or has given it up")
+	}
+	switch {
+	case !pool.DeletionTimestamp.IsZero(): // then the pool itself drains
+	case now[draining] > 0:
+		set(ipamv1alpha1.ConditionDraining, metav1.ConditionTrue, ipamv1alpha1.ReasonBlockInUse,
+			fmt.Sprintf("slices that were given up, and return when the last block in them is released: %d", now[draining]))
+	case now[unseen] == 0:
+		meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionDraining)
+	}
+}
+
+// refusal is what a workspace is told about its standing; nil: nothing.
+func (p *pass) refusal(now standing) *outcome.Refusal {
+	switch now {
+	case waiting:
+		return &outcome.Refusal{
+			Reason:  ipamv1alpha1.ReasonPoolFull,
+			Message: fmt.Sprintf("all slices of the platform's pool %q are given; yours is made when it is your turn", p.request.pool),
+		}
+	case unplaced:
+		return &outcome.Refusal{
+			Reason:  ipamv1alpha1.ReasonPoolFull,
+			Message: fmt.Sprintf("the platform's pool %q has no room for another slice; pool %q here waits for it", p.request.pool, p.request.pool),
+		}
+	case nameTaken:
+		return &outcome.Refusal{
+			Reason: ipamv1alpha1.ReasonNameTaken,
+			Message: fmt.Sprintf("a slice of the platform's pool %q is yours, but pool %q here is not made by the system; delete that to get it",
+				p.request.pool, p.request.pool),
+		}
+	default:
+		return nil
+	}
+}
+
+// warn emits an event on what entitles the workspace: there may be nothing else.
+func (p *pass) warn(refusal *outcome.Refusal) {
+	p.cluster.GetEventRecorder(component).
+		Eventf(p.binding, nil, corev1.EventTypeWarning, string(refusal.Reason), "Slice", "%s", refusal.Message)
+}
