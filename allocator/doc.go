@@ -31,6 +31,8 @@
 //	claims/<claim>                 where the claim's block is
 //	pools/<pool>                   a pool
 //	workspaces/<cluster>/roots     put when a root pool of the workspace comes or goes
+//	slices/<pool>/head             put when a record of the pool's slices changes; counts those given
+//	slices/<pool>/members/<cluster> what a workspace has of them
 //
 // IDs contain no slash. A prefix is written in full, 010.000.000.000-08 or
 // 2001:0db8:0000:0000:0000:0000:0000:0000-032, so that keys sort by address, a
@@ -48,6 +50,9 @@
 //	claim   {"v":1,"space":"…","prefix":"10.0.0.0/26"}
 //	pool    {"v":1,"space":"…","cidr":"10.0.0.0/8","excluded":["…"],"parent":"…","state":"open|draining","cluster":"…","name":"…"}
 //	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","at":"2026-01-02T03:04:05.678Z"}
+//
+//	slices  {"v":1,"given":17}
+//	slice   {"v":1,"binding":"…","child":"…","state":"waiting|given|declined","since":"…"}
 //
 // A disputed block has "disputed":true beside its state, and, if others hold the
 // very same prefix, "rivals":[{…}], each as the block itself. The claims of all of

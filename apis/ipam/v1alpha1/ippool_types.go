@@ -227,8 +227,8 @@ type IPPoolStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Allocated, Ready, InUse, and Reconciling or Stalled while they
-	// hold.
+	// conditions are Allocated, Ready, InUse, with slices Sliced, and Reconciling,
+	// Stalled or Draining while they hold.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=type
