@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kcp-ipam/ipam/allocator"
@@ -54,9 +53,9 @@ func (c *Controller) report(ctx context.Context, name string) (reconcile.Result,
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	pool := &ipamv1alpha1.IPPool{}
-	err = platform.GetClient().Get(ctx, client.ObjectKey{Name: name}, pool)
-	if client.IgnoreNotFound(err) != nil {
+	view := c.catalog.View(ctx)
+	pool, exists := view.Pool(c.directory.Platform(), name)
+	if err := view.Err(); err != nil {
 		return reconcile.Result{}, err
 	}
 	if owner, ok := c.rolls.owner(name); ok && owner != allocator.PoolID(pool.UID) {
@@ -65,7 +64,7 @@ func (c *Controller) report(ctx context.Context, name string) (reconcile.Result,
 		}
 		c.rolls.close(name)
 	}
-	if err != nil {
+	if !exists {
 		return reconcile.Result{}, nil
 	}
 	if err := c.enlist(ctx, pool); err != nil {
