@@ -170,6 +170,9 @@ func (c *Controller) free(ctx context.Context, o orphan, why string) (bool, erro
 		c.ledger.Withdraw(o.Claim)
 		return true, nil
 	}
+	if errors.Is(err, allocator.ErrUnknownPool) {
+		return true, nil // a child that was retired meanwhile, and its block with it
+	}
 	if errors.Is(err, allocator.ErrChanged) {
 		return false, nil
 	}
