@@ -3,6 +3,7 @@ package slice
 import (
 	"context"
 	"errors"
+	"slices"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -50,7 +51,7 @@ func (c *Controller) member(ctx context.Context, req request) (reconcile.Result,
 	now, err := p.look(ctx)
 	switch {
 	case errors.Is(err, errDoubt):
-		p.stand(ctx, unseen)
+		p.stand(unseen)
 		return reconcile.Result{RequeueAfter: c.doubt.When(req)}, nil
 	case errors.Is(err, errLags):
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
@@ -61,8 +62,11 @@ func (c *Controller) member(ctx context.Context, req request) (reconcile.Result,
 	case err != nil:
 		return reconcile.Result{}, err
 	}
+	p.stand(now)
+	if !p.tell(ctx, now) {
+		return reconcile.Result{RequeueAfter: c.doubt.When(req)}, nil
+	}
 	c.doubt.Forget(req)
-	p.stand(ctx, now)
 	return reconcile.Result{}, nil
 }
 
@@ -183,9 +187,9 @@ func (p *pass) entitlement() entitlement {
 	}
 }
 
-// stand notes how the workspace stands, and tells those whom it concerns when that has
-// changed.
-func (p *pass) stand(ctx context.Context, now standing) {
+// stand notes how the workspace stands. When that has changed, the pool says so, and
+// whoever waits next may have its turn.
+func (p *pass) stand(now standing) {
 	at := place{standing: now}
 	if p.binding != nil {
 		at.since = p.binding.CreationTimestamp.Time
@@ -198,10 +202,31 @@ func (p *pass) stand(ctx context.Context, now standing) {
 	if before == waiting {
 		p.wake(p.request.pool)
 	}
-	if refusal := p.refusal(now); refusal != nil && p.binding != nil {
+}
+
+// tell has the workspace know why it has no slice, once. It reports false while it
+// cannot: its binding has not accepted our events yet.
+func (p *pass) tell(ctx context.Context, now standing) bool {
+	refusal := p.refusal(now)
+	if refusal == nil || p.binding == nil {
+		return true
+	}
+	if !acceptsEvents(p.binding) {
+		return false
+	}
+	if p.rolls.tell(p.request, now) {
 		p.warn(refusal)
 		log.FromContext(ctx).Info("slice refused", "reason", refusal.Reason, "message", refusal.Message)
 	}
+	return true
+}
+
+// acceptsEvents reports whether a binding lets us write events beside it. It may be
+// accepted a moment after the workspace is bound.
+func acceptsEvents(binding *apisv1alpha1.APIBinding) bool {
+	return slices.ContainsFunc(binding.Spec.PermissionClaims, func(c apisv1alpha1.AcceptablePermissionClaim) bool {
+		return c.Group == "" && c.Resource == "events" && c.State == apisv1alpha1.ClaimAccepted
+	})
 }
 
 // wake has the workspace looked at that has waited longest.

@@ -116,7 +116,7 @@ func (p *pass) give(ctx context.Context) (standing, error) {
 		return settled, err
 	}
 	// It counts from here on, and nobody needs to wait for the rest.
-	p.stand(ctx, unseen)
+	p.stand(unseen)
 	child := p.carved()
 	err = p.cluster.GetClient().Create(ctx, child)
 	if apierrors.IsAlreadyExists(err) {

@@ -94,7 +94,9 @@ func (c *Controller) enlist(ctx context.Context, pool *ipamv1alpha1.IPPool) erro
 	for _, record := range records {
 		at := request{pool: pool.Name, cluster: record.Cluster}
 		if record.State == allocator.SliceWaiting {
-			c.rolls.stand(at, place{standing: waiting, since: record.Since})
+			if c.rolls.stand(at, place{standing: waiting, since: record.Since}) != waiting {
+				c.rolls.tell(at, waiting) // it was told when it began to wait
+			}
 		}
 		c.rolls.expect(at)
 		if c.directory.Workspace(record.Cluster).Path == "" {

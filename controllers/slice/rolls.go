@@ -30,6 +30,7 @@ type roll struct {
 	members map[allocator.ClusterName]place
 	census  census
 	carried map[allocator.ClusterName]allocator.PoolID // children known to be on record
+	told    map[allocator.ClusterName]standing         // who was told how it stands
 }
 
 // edition is the state of a pool for which all workspaces were looked at.
@@ -83,6 +84,7 @@ func (r *rolls) open(pool string, id allocator.PoolID) {
 		edition: edition{pool: id},
 		members: map[allocator.ClusterName]place{},
 		carried: map[allocator.ClusterName]allocator.PoolID{},
+		told:    map[allocator.ClusterName]standing{},
 	}
 }
 
@@ -145,12 +147,27 @@ func (r *rolls) stand(at request, now place) (before standing) {
 	before = l.members[at.cluster].standing
 	l.census[before]-- // of those who are settled it is of no account
 	l.census[now.standing]++
+	if before != now.standing {
+		delete(l.told, at.cluster)
+	}
 	if now.standing == settled {
 		delete(l.members, at.cluster)
 	} else {
 		l.members[at.cluster] = now
 	}
 	return before
+}
+
+// tell notes that a workspace is told how it stands, and reports whether that is news.
+func (r *rolls) tell(at request, now standing) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.byName[at.pool]
+	if l == nil || l.told[at.cluster] == now {
+		return false
+	}
+	l.told[at.cluster] = now
+	return true
 }
 
 // census counts who stands how with a pool.
