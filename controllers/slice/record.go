@@ -62,7 +62,7 @@ func (p *pass) confirm(ctx context.Context, record allocator.Slice, carried bool
 		if !p.departed(record.Cluster) {
 			return errDoubt
 		}
-	case live.Unknown:
+	case live.Hidden, live.Unknown:
 		return errDoubt
 	}
 	if !carried {
