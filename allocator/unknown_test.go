@@ -90,7 +90,9 @@ type lateKV struct {
 	seen int
 }
 
-func (kv *lateKV) Txn(ctx context.Context) clientv3.Txn { return &lateTxn{Txn: kv.KV.Txn(ctx), kv: kv} }
+func (kv *lateKV) Txn(ctx context.Context) clientv3.Txn {
+	return &lateTxn{Txn: kv.KV.Txn(context.WithoutCancel(ctx)), kv: kv} // the late one outlives its caller
+}
 
 type lateTxn struct {
 	clientv3.Txn
@@ -107,8 +109,8 @@ func (t *lateTxn) Commit() (*clientv3.TxnResponse, error) {
 	seen, late := t.kv.seen, t.kv.late
 	if seen == 1 {
 		t.kv.late = func() {
-			if resp, err := t.Txn.Commit(); err == nil && resp.Succeeded {
-				panic("a transaction that was given up has succeeded")
+			if resp, err := t.Txn.Commit(); err != nil || resp.Succeeded {
+				panic(fmt.Sprintf("a transaction that was given up has not failed: %v, %v", resp, err))
 			}
 		}
 	}
