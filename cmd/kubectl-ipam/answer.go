@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -86,8 +87,12 @@ func watched(ctx context.Context, c client.WithWatch, object client.Object, chec
 		})
 	}}
 	_, err = watchtools.Until(ctx, object.GetResourceVersion(), lists, func(event watch.Event) (bool, error) {
-		if event.Type == watch.Deleted {
+		switch event.Type {
+		case watch.Deleted:
 			return false, errGone
+		case watch.Error:
+			return false, apierrors.FromObject(event.Object)
+		default:
 		}
 		if seen, ok := event.Object.(client.Object); ok {
 			become(object, seen)

@@ -129,10 +129,14 @@ func (r *reach) holdings(in, name string, pools []ipamv1alpha1.IPPool, allocatio
 // holderOf names the claim that holds an allocation, or held it.
 func holderOf(a *ipamv1alpha1.IPAllocation) string {
 	claim, _ := a.HeldBy()
-	if a.Spec.ClaimRef == nil {
+	switch {
+	case a.Spec.ClaimRef != nil:
+		return "claim " + a.Namespace + "/" + claim
+	case claim == "":
+		return "retained in " + a.Namespace
+	default:
 		return "retained for " + a.Namespace + "/" + claim
 	}
-	return "claim " + a.Namespace + "/" + claim
 }
 
 func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []holding) error {

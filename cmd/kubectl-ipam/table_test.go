@@ -1,0 +1,46 @@
+package main
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// Every kind has a table of its own, and a wide one.
+func TestTables(t *testing.T) {
+	lab := ready(gen.Pool("lab", gen.CIDR("10.8.0.0/16"), gen.Backs("internal", "edge"), gen.Domain("old"),
+		gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:acme:*"}, hourAgo), "10.8.0.0/16", ipamv1alpha1.IPv4, 37.5, 18)
+	lab.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "65536", Allocated: "24576", Available: "40960"}
+	overlaps := gen.Pool("other", gen.CIDR("10.8.0.0/24"))
+	overlaps.Status.Phase = ipamv1alpha1.PoolError
+	overlaps.Status.Conditions = allocated(ipamv1alpha1.ReasonOverlap, `10.8.0.0/24 overlaps pool "lab"`)
+	internal := gen.Class("internal", gen.Lengths{Min: 24, Max: 28}, gen.DefaultLength(28), gen.Default(), gen.MaxPerConsumer("256"), hourAgo)
+	internal.Status.Phase, internal.Status.OfferingPools = ipamv1alpha1.ClassReady, 2
+
+	for name, list := range map[string]runtime.Object{
+		"pool_list": &ipamv1alpha1.IPPoolList{Items: []ipamv1alpha1.IPPool{
+			*lab, *ready(gen.Pool("east", gen.ChildOf("lab", 20), hourAgo), "10.8.0.0/20", ipamv1alpha1.IPv4, 100, 0), *overlaps,
+		}},
+		"class_list": &ipamv1alpha1.IPClassList{Items: []ipamv1alpha1.IPClass{
+			*internal, *gen.Class("any", gen.Family(ipamv1alpha1.IPv6), gen.Provisioner("example.com/other")),
+		}},
+		"allocation_list": &ipamv1alpha1.IPAllocationList{Items: []ipamv1alpha1.IPAllocation{
+			*gen.Allocation("web", "lab", "10.8.0.0/28", gen.ByClass("internal"), hourAgo),
+			*gen.Allocation("old", "lab", "10.8.0.16/28", gen.Retained(), hourAgo),
+		}},
+	} {
+		for _, format := range []string{outputTable, outputWide} {
+			s := newStage(t)
+			out := output{}
+			out.addFlags(newVersion(s.session))
+			out.format = format
+			if err := out.print(s.Out, list, s.now); err != nil {
+				t.Fatalf("%s as %s: %v", name, format, err)
+			}
+			golden(t, name+"_"+format, s.out.String())
+		}
+	}
+}
