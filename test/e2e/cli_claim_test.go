@@ -66,6 +66,7 @@ func TestCLI_ClaimRefused(t *testing.T) {
 	create("--class", s.name, "--wait=1s").ends(7).says("PoolExhausted", "own")
 	create("--class", "nobodys", "--wait=1s").ends(4).says("ClassNotFound", "nobodys")
 	create("--pool", "nobodys", "--length", "28", "--wait=1s").ends(4).says("PoolNotFound")
+	create("--selector", "site=nowhere", "--length", "28", "--wait=1s").ends(4).says("PoolNotFound", "deprecated")
 	create("--class", s.name, "--length", "16").ends(6).says("PrefixLengthRejected", "/25 to /28")
 	create("--class", s.name, "--family", "ipv6").ends(6).says("FamilyMismatch")
 	create("--pool", "own", "--address", "192.0.2.7", "--wait=1s").ends(5).says("AddressInUse")
