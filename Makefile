@@ -82,7 +82,7 @@ release: ## Build the kubectl plugin for Linux and macOS into dist/, with checks
 		echo "building kubectl-ipam for $$platform"; \
 		archive="kubectl-ipam_$$platform.tar.gz"; \
 		CGO_ENABLED=0 GOOS="$${platform%_*}" GOARCH="$${platform#*_}" \
-			go build -trimpath -ldflags '-s -w' -o dist/kubectl-ipam ./cmd/kubectl-ipam; \
+			go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o dist/kubectl-ipam ./cmd/kubectl-ipam; \
 		tar -czf "dist/$$archive" -C dist kubectl-ipam -C ../cmd/kubectl-ipam kubectl_complete-ipam -C ../.. LICENSE; \
 		sum=$$(cd dist && sha256sum "$$archive" | tee -a checksums.txt | cut -d' ' -f1); \
 		sed -i.old "s|\$${SHA256_$$platform}|$$sum|" dist/ipam.yaml; \

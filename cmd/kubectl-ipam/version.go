@@ -46,11 +46,14 @@ func (s *session) version(client bool) error {
 	return nil
 }
 
+// version is set by make release; otherwise it is that of the module.
+var version string
+
 // built is the version that this program was built from.
 func built() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unknown"
+		return orElse(version, "unknown")
 	}
-	return fmt.Sprintf("%s, %s", info.Main.Version, info.GoVersion)
+	return fmt.Sprintf("%s, %s", orElse(version, info.Main.Version), info.GoVersion)
 }
