@@ -8,13 +8,16 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 )
 
-// Every reason has an outcome, and no outcome is of anything else.
+// Every reason of the condition Allocated has an outcome; so have some of other
+// conditions, on which a program may end.
 func TestOutcomes_Complete(t *testing.T) {
 	t.Parallel()
-	reasons := declaredReasons(t)
+	others := map[Reason]bool{ReasonValidated: true, ReasonInUse: true, ReasonUnused: true}
+	reasons := closedReasons(t)
 	for _, reason := range reasons {
 		outcome, ok := outcomes[reason]
 		if !ok {
@@ -24,8 +27,8 @@ func TestOutcomes_Complete(t *testing.T) {
 			t.Errorf("reason %s ends with %d and the remedy %q", reason, outcome.exit, outcome.remedy)
 		}
 	}
-	if len(outcomes) != len(reasons) {
-		t.Errorf("there are %d outcomes for %d reasons", len(outcomes), len(reasons))
+	if want := len(reasons) + len(others); len(outcomes) != want {
+		t.Errorf("there are %d outcomes; want %d", len(outcomes), want)
 	}
 	if got := Reason("Unheard").ExitCode(); got != 1 {
 		t.Errorf("an unknown reason ends with %d; want 1", got)
@@ -54,15 +57,19 @@ func TestOutcomes_Documented(t *testing.T) {
 	}
 }
 
-// declaredReasons reads the constants of type Reason from the source.
-func declaredReasons(t *testing.T) []Reason {
+// closedReasons reads the closed list of reasons, those of the condition Allocated,
+// from the source.
+func closedReasons(t *testing.T) []Reason {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "conditions.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "conditions.go", nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var found []Reason
 	ast.Inspect(file, func(node ast.Node) bool {
+		if list, ok := node.(*ast.GenDecl); ok && !strings.HasPrefix(list.Doc.Text(), "Reasons of the condition Allocated") {
+			return false
+		}
 		spec, ok := node.(*ast.ValueSpec)
 		if !ok || len(spec.Values) != 1 {
 			return true
@@ -77,5 +84,8 @@ func declaredReasons(t *testing.T) []Reason {
 		found = append(found, Reason(value))
 		return true
 	})
+	if len(found) == 0 {
+		t.Fatal("conditions.go has no list of the reasons of the condition Allocated")
+	}
 	return found
 }
