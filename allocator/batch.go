@@ -30,6 +30,15 @@ type group struct {
 	writes bool
 }
 
+// count is that of the space's changes once the group is committed.
+func (g *group) count() int64 {
+	count := g.at.count + 1
+	for _, sh := range g.shares {
+		count = max(count, sh.count)
+	}
+	return count
+}
+
 // admits reports whether a call may join.
 func (g *group) admits(c *call, maxOps int) bool {
 	if len(g.calls) == 0 {

@@ -18,8 +18,8 @@ var errDoubt = fmt.Errorf("%w: the outcome is unknown, and others have written s
 //
 // It is idempotent by claim: one that is bound already, in whatever pool, gets
 // the block it has, whatever else was asked. A refusal is one of
-// *ExhaustedError, ErrInUse, ErrOutOfRange, ErrPoolDraining, ErrUnknownPool,
-// ErrInvalid; it is as certain as a block: it held in the ledger at some moment
+// *ExhaustedError, *FrozenError, ErrInUse, ErrOutOfRange, ErrPoolDraining,
+// ErrUnknownPool, ErrInvalid; it is as certain as a block: it held in the ledger at some moment
 // during the call.
 //
 // When ctx ends while the block is being written, the block stays. It belongs to
@@ -146,6 +146,12 @@ func (b *bind) find(p *pool) (netip.Prefix, error) {
 	if p.State != PoolOpen {
 		return netip.Prefix{}, ErrPoolDraining
 	}
+	if r.adopts {
+		return p.vacant(r.Exact)
+	}
+	if frost := p.space.frozen(); frost != thawed {
+		return netip.Prefix{}, &FrozenError{Pool: p.ID, Lost: frost == lost}
+	}
 	b.served = p.space.serve(p, r)
 	if r.Exact.IsValid() {
 		return p.exact(r.Exact)
@@ -165,6 +171,17 @@ func (b *bind) find(p *pool) (netip.Prefix, error) {
 		largest = -1
 	}
 	return netip.Prefix{}, &ExhaustedError{Pool: p.ID, Length: r.Length, Largest: largest}
+}
+
+// vacant returns a prefix of the pool in which nobody has a block, excluded or not.
+func (p *pool) vacant(prefix netip.Prefix) (netip.Prefix, error) {
+	switch {
+	case !p.contains(prefix):
+		return netip.Prefix{}, ErrOutOfRange
+	case p.index.Overlapping(prefix) > 0:
+		return netip.Prefix{}, ErrInUse
+	}
+	return prefix, nil
 }
 
 // exact returns a prefix of the pool, or says why it cannot be had.

@@ -15,10 +15,14 @@ type pool struct {
 	owned    int // blocks in the ledger, where the space notes whose each is
 	waiting  waiting
 	retiring bool // drained, and about to be retired
+	frost    frost
 }
 
 func newPool(s *space, record Pool) *pool {
 	p := &pool{Pool: record, space: s, index: index.New(record.CIDR)}
+	if s.alloc.options.Frozen {
+		p.frost = unseen
+	}
 	for _, x := range record.Excluded {
 		p.index.Exclude(x)
 	}

@@ -46,6 +46,17 @@ func (a *Allocator) Carve(ctx context.Context, req Request, child Pool) (Pool, e
 	}
 }
 
+// Readopt carves a child pool at exactly req.Exact, because its published status
+// says so. Like Adopt it asks for no permission, but where others hold something
+// it is refused with ErrInUse: a pool is never in dispute.
+func (a *Allocator) Readopt(ctx context.Context, req Request, child Pool) (Pool, error) {
+	if !req.Exact.IsValid() {
+		return Pool{}, fmt.Errorf("%w: adopt an exact prefix", ErrInvalid)
+	}
+	req.adopts = true
+	return a.Carve(ctx, req, child)
+}
+
 // carved finds a child that was carved before. Its claim and its pool are read at
 // once: between two reads it might be retired, and carved elsewhere.
 func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {

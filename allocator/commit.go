@@ -41,6 +41,8 @@ type share struct {
 	then, els []clientv3.Op
 	// drops ends the space: its head is deleted.
 	drops bool
+	// count is what the count of the space's changes becomes, at the least.
+	count int64
 	// fence settles an unknown outcome where the space has no head yet.
 	fence *fence
 }
@@ -84,7 +86,7 @@ func (s *space) request(ctx context.Context, g *group) clientv3.Txn {
 	case g.drops:
 		then = append(then, remove(key))
 	case g.writes:
-		then = append(then, put(key, encodeHead(g.at.count+1)))
+		then = append(then, put(key, encodeHead(g.count())))
 	}
 	return s.alloc.client.Txn(ctx).If(ifs...).Then(then...).Else(els...)
 }
@@ -153,11 +155,14 @@ func (s *space) won(g *group, resp *clientv3.TxnResponse) {
 		c.finish(c.op.won(s, revision, got[:n]))
 		got = got[n:]
 	}
+	if g.writes && s.frozen() != thawed {
+		s.strides += g.count() - g.at.count
+	}
 	if !g.writes || revision <= s.known {
 		return
 	}
 	s.known = revision
-	s.head = head{revision: revision, count: g.at.count + 1}
+	s.head = head{revision: revision, count: g.count()}
 	if g.drops {
 		s.close()
 	}

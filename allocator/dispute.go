@@ -13,7 +13,7 @@ import (
 
 // Adopt records that a claim has exactly the prefix req.Exact, because a
 // published record says so. It is how a ledger that was lost is made again, and
-// asks for no permission: the pool may be draining and the prefix excluded. If
+// asks for no permission: the pool may be draining or frozen, the prefix excluded. If
 // others have blocks there, neither is right or wrong: all of them are Disputed,
 // until all but one are released. A claim that has a block keeps that one.
 //
@@ -40,6 +40,7 @@ func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (B
 
 // adopt binds the prefix as any other, and if that is refused, all the same.
 func (a *Allocator) adopt(ctx context.Context, req Request, h holding) (Block, error) {
+	req.adopts = true
 	b := newBind(req, h)
 	err := a.submit(ctx, req.Pool, b)
 	if err == nil {

@@ -70,7 +70,7 @@ func (s *space) wait(p *pool, req Request) {
 	s.alloc.remember(w)
 	p.waiting.join(w)
 	s.alloc.metrics.waiting.Inc()
-	if p.fits(w) {
+	if p.fits(w) && s.frozen() == thawed {
 		s.hold(p, w)
 	}
 }
@@ -154,7 +154,7 @@ func (s *space) dismiss(p *pool) {
 // of them fits. Of those who wait for an exact prefix only the ones that touch
 // what became free are looked at.
 func (s *space) offer(p *pool, freed netip.Prefix) {
-	if len(p.waiting.claims) == 0 {
+	if len(p.waiting.claims) == 0 || s.frozen() != thawed {
 		return
 	}
 	exact := p.waiting.touching(freed)

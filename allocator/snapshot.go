@@ -198,6 +198,9 @@ func (s *space) absorb(fresh *space) {
 // or ends it.
 func (s *space) succeed(was *pool) {
 	p := s.pool(was.ID)
+	if p != nil {
+		p.frost = was.frost
+	}
 	if p != nil && p.State == PoolOpen {
 		p.waiting, p.retiring = was.waiting, was.retiring
 		return

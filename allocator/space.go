@@ -20,6 +20,7 @@ type space struct {
 	mu       sync.Mutex
 	known    int64 // revision up to which all changes to the space are known
 	head     head  // of the space, as of then
+	strides  int64 // changes made here while the space was frozen
 	gone     bool  // retired; what is queued has to look for its pool again
 	pools    []*pool
 	reserved map[netip.Prefix]*waiter  // taken in the indexes, not in the ledger; for whom, if it is a hold

@@ -127,6 +127,8 @@ type Request struct {
 	// Since is when the claim was made. It is the claim's place among those
 	// that wait for room: the oldest that fits is served first.
 	Since time.Time
+
+	adopts bool // a published record says so: exclusions and frost do not count
 }
 
 // Options configure an Allocator. The zero value is ready to use.
@@ -142,6 +144,11 @@ type Options struct {
 	// HoldTime is how long freed room is held for the waiting claim that it
 	// was offered to. Default 10 s.
 	HoldTime time.Duration
+	// Frozen has every pool begin frozen: nothing is given out of its space before
+	// Thaw. It is for those who publish what they are given, and so can tell a
+	// ledger that was lost or restored from one that is whole. Blocks that are held
+	// are found, changed, adopted and released all the same.
+	Frozen bool
 	// Wake is called when room was found for a claim that waits: it should
 	// Bind again soon. It must not block. Default: nobody is told.
 	Wake func(Holder)
