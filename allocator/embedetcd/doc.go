@@ -3,8 +3,8 @@
 // fsync, so what was answered survives a crash; there is one member, so it does
 // not survive the loss of the disk. It is the only importer of etcd's server.
 //
-// The server listens nowhere. It is reached through the client that Server gives
-// out, which calls it directly.
+// The server listens nowhere, unless Options.Listen says so. It is reached through
+// the client that Server gives out, which calls it directly.
 //
 // History is compacted and the file defragmented without being asked; see
 // Options.QuotaBytes for how large it may get.

@@ -35,6 +35,10 @@ type Options struct {
 	// MaxTxnOps is how many operations a transaction may have; an allocator that
 	// is told so can make its groups as large. Default 2048.
 	MaxTxnOps int
+	// Listen is a URL for etcd's own tools, to take snapshots: unix:///path of a
+	// socket, or http:// with an address of this machine. Whoever reaches it may read
+	// and write everything. Default: none.
+	Listen string
 	// NoFsync leaves writing to the operating system: a power cut then loses
 	// what was answered. For tests only.
 	NoFsync bool
@@ -82,8 +86,10 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 // start runs etcd. It is done in a goroutine of its own because etcd ends the
 // goroutine, where it would end the process, when it cannot go on.
 func (s *Server) start(ctx context.Context) error {
-	config := s.config()
-	var err error
+	config, err := s.config()
+	if err != nil {
+		return err
+	}
 	started := make(chan struct{})
 	go func() {
 		defer close(started)
@@ -111,20 +117,27 @@ func (s *Server) start(ctx context.Context) error {
 	return nil
 }
 
-func (s *Server) config() *embed.Config {
+func (s *Server) config() (*embed.Config, error) {
 	c := embed.NewConfig()
 	c.Name, c.Dir = name, s.options.Dir
 	// The one member needs an address in its records, and nobody to talk to.
 	nowhere := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
 	c.AdvertisePeerUrls, c.AdvertiseClientUrls = []url.URL{nowhere}, []url.URL{nowhere}
 	c.ListenPeerUrls, c.ListenClientUrls = nil, nil
+	if s.options.Listen != "" {
+		listen, err := url.Parse(s.options.Listen)
+		if err != nil {
+			return nil, fmt.Errorf("listen for etcd's tools: %w", err)
+		}
+		c.ListenClientUrls = []url.URL{*listen}
+	}
 	c.InitialCluster = c.InitialClusterFromName(name)
 	c.TickMs, c.ElectionMs = 10, 100 // a single member elects itself
 	c.QuotaBackendBytes = s.options.QuotaBytes
 	c.MaxTxnOps, c.MaxRequestBytes = uint(s.options.MaxTxnOps), maxRequestBytes
 	c.UnsafeNoFsync = s.options.NoFsync
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(s.faults.zap())
-	return c
+	return c, nil
 }
 
 // Client calls the server. It belongs to the Server and ends with it.

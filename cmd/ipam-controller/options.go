@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"path/filepath"
 	"strings"
 
@@ -20,6 +22,7 @@ type options struct {
 	bootstrap  bool
 
 	etcdDataDir  string
+	etcdListen   string
 	etcdServers  []string
 	etcdCAFile   string
 	etcdCertFile string
@@ -57,6 +60,7 @@ func defaults() *options {
 func (o *options) addFlags(f *pflag.FlagSet) {
 	o.addPlaceFlags(f)
 	f.BoolVar(&o.bootstrap, "bootstrap", o.bootstrap, "make the platform workspace ready first; the kubeconfig must be an admin's, the controller then runs as its service account")
+	f.StringVar(&o.etcdListen, "etcd-listen-client-url", o.etcdListen, "where the embedded etcd answers etcdctl, to take snapshots: unix:///path, or an http:// address of this machine; who reaches it may read and write everything; empty for nowhere")
 	f.IntVar(&o.etcdTxnOps, "etcd-max-txn-ops", o.etcdTxnOps, "the external etcd's own --max-txn-ops: more of them let more claims share a transaction")
 	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "let one of several replicas work at a time; needs --etcd-servers")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "address of /metrics; 0 for none")
@@ -119,6 +123,12 @@ func (o *options) validate() error {
 	if len(o.etcdServers) == 0 && (o.etcdCAFile != "" || o.etcdCertFile != "" || o.etcdKeyFile != "") {
 		errs = append(errs, errors.New("--etcd-cafile, --etcd-certfile and --etcd-keyfile go with --etcd-servers"))
 	}
+	if o.etcdListen != "" && !localURL(o.etcdListen) {
+		errs = append(errs, fmt.Errorf("--etcd-listen-client-url is %q; give it a socket, unix:///path, or a loopback address, such as http://127.0.0.1:2379", o.etcdListen))
+	}
+	if len(o.etcdServers) > 0 && o.etcdListen != "" {
+		errs = append(errs, errors.New("--etcd-listen-client-url is for the embedded etcd; leave it out with --etcd-servers"))
+	}
 	if (o.etcdCertFile == "") != (o.etcdKeyFile == "") {
 		errs = append(errs, errors.New("--etcd-certfile and --etcd-keyfile go together"))
 	}
@@ -126,4 +136,17 @@ func (o *options) validate() error {
 		errs = append(errs, errors.New("--leader-elect needs --etcd-servers: an embedded etcd serves one replica"))
 	}
 	return errors.Join(errs...)
+}
+
+// localURL reports whether a URL is a socket or a loopback address of this machine.
+func localURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return false
+	}
+	if u.Scheme == "unix" {
+		return u.Path != ""
+	}
+	at, err := netip.ParseAddrPort(u.Host)
+	return err == nil && u.Scheme == "http" && at.Addr().IsLoopback()
 }

@@ -39,6 +39,7 @@ func openStore(ctx context.Context, opts *options) (*store, error) {
 func startEtcd(ctx context.Context, opts *options) (*store, error) {
 	server, err := embedetcd.Start(ctx, embedetcd.Options{
 		Dir:    opts.etcdDataDir,
+		Listen: opts.etcdListen,
 		Logger: slog.New(logr.ToSlogHandler(log.FromContext(ctx).WithName("etcd"))),
 	})
 	if err != nil {
