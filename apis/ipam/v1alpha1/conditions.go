@@ -24,6 +24,9 @@ const (
 	// ConditionSliced says, on a pool with spec.slices, whether every admitted
 	// workspace has its slice.
 	ConditionSliced = "Sliced"
+	// ConditionDisputed exists, and is True, on a claim and its allocation while
+	// another published record has addresses of the same block.
+	ConditionDisputed = "Disputed"
 	// ConditionConsumerGone is True on a claim whose ownerRef names an object
 	// that is gone. Nothing is freed because of it.
 	ConditionConsumerGone = "ConsumerGone"
@@ -92,6 +95,9 @@ const (
 	ReasonValidated Reason = "Validated"
 	// ReasonInUse: the pool holds blocks. Release them before deleting it.
 	ReasonInUse Reason = "InUse"
+	// ReasonDisputed: two published records have the same addresses. Find out who
+	// uses them, and delete the other claim.
+	ReasonDisputed Reason = "Disputed"
 	// ReasonUnused: the pool holds no block and may be deleted.
 	ReasonUnused Reason = "Unused"
 	// ReasonBlockInUse: the block returns when the last claim or child pool in it is

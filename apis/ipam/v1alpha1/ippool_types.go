@@ -194,6 +194,21 @@ type PoolCapacity struct {
 	Available string `json:"available"`
 }
 
+// PoolLedger says of which ledger a status speaks, and how far that had come. By it
+// a ledger that was lost or restored is told from one that has all it ever had.
+type PoolLedger struct {
+	// id is the ledger's own, made at random with it.
+	// +kubebuilder:validation:MaxLength=64
+	// +required
+	ID string `json:"id"`
+
+	// changes counts the changes that were ever made to the pool's address space,
+	// as of this status.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Changes int64 `json:"changes"`
+}
+
 // IPPoolStatus is the block of a pool and how much of it is left.
 type IPPoolStatus struct {
 	// phase is the state in one word; the condition Allocated says why.
@@ -222,6 +237,10 @@ type IPPoolStatus struct {
 	// out. Absent when there is none.
 	// +optional
 	LargestFreePrefix *int32 `json:"largestFreePrefix,omitempty"`
+
+	// ledger says which ledger has the pool's blocks, and how far it had come.
+	// +optional
+	Ledger *PoolLedger `json:"ledger,omitempty"`
 
 	// observedGeneration is the generation of the spec that this status speaks of.
 	// +optional
