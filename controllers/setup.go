@@ -25,6 +25,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/adopt"
 	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/claim"
 	"github.com/kcp-ipam/ipam/controllers/class"
@@ -176,8 +177,12 @@ func addControllers(mgr mcmanager.Manager, reader *live.Reader, opts Options) er
 	if err != nil {
 		return fmt.Errorf("slice controller: %w", err)
 	}
+	adopter := adopt.New(adopt.Options{
+		Ledger: opts.Ledger, Record: reader, Directory: opts.Directory, Suspect: releases.Suspect, Doubt: claims.Doubt,
+	})
 	pools, err := pool.New(mgr, pool.Options{
-		Ledger: opts.Ledger, Catalog: known, Directory: opts.Directory, Queue: opts.Inbox.Pools, Seen: slices.Seen,
+		Ledger: opts.Ledger, Catalog: known, Directory: opts.Directory, Queue: opts.Inbox.Pools,
+		Adoption: adopter, Seen: slices.Seen,
 	})
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)
@@ -194,10 +199,11 @@ func addControllers(mgr mcmanager.Manager, reader *live.Reader, opts Options) er
 	opts.Sweep.Ledger, opts.Sweep.Releases, opts.Sweep.Departed = opts.Ledger, releases, watcher.swept
 	opts.Sweep.World = sweep.Caches{Clusters: mgr, Directory: opts.Directory}
 	opts.Sweep.Wake = opts.Inbox.Wake
+	opts.Sweep.Doubt = claims.Doubt
 	if err := addVerifier(mgr, reader, releases, opts); err != nil {
 		return err
 	}
-	return mgr.GetLocalManager().Add(sweep.New(opts.Sweep))
+	return errors.Join(mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweep.New(opts.Sweep)))
 }
 
 func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.Controller, opts Options) error {

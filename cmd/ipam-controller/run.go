@@ -66,6 +66,7 @@ func run(ctx context.Context, opts *options) error {
 	ledger, err := allocator.Open(ctx, store.client, allocator.Options{
 		Prefix:     opts.etcdPrefix,
 		MaxTxnOps:  store.txnOps,
+		Frozen:     true,
 		Wake:       news.Wake,
 		Changed:    news.Changed,
 		Logger:     slog.New(logr.ToSlogHandler(logger.WithName("ledger"))),

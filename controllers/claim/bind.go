@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -47,7 +48,11 @@ func (p *pass) try(ctx context.Context, plan resolve.Plan) (allocator.Block, err
 	var tried []miss
 	for _, c := range plan.Candidates {
 		block, err := p.ledger.Bind(ctx, p.ask(plan, c))
+		frozen, isFrozen := errors.AsType[*allocator.FrozenError](err)
 		switch {
+		case isFrozen && !frozen.Lost && time.Since(p.started) < checking:
+			p.ledger.Wait(p.ask(plan, c))
+			return allocator.Block{}, errUnchecked
 		case err == nil:
 			return block, nil
 		case errors.Is(err, allocator.ErrUnknownPool), errors.Is(err, allocator.ErrPoolDraining), errors.Is(err, allocator.ErrOutOfRange):
@@ -86,13 +91,19 @@ type miss struct {
 
 func refusedRoom(err error) bool {
 	var exhausted *allocator.ExhaustedError
-	return errors.As(err, &exhausted) || errors.Is(err, allocator.ErrInUse)
+	var frozen *allocator.FrozenError
+	return errors.As(err, &exhausted) || errors.As(err, &frozen) || errors.Is(err, allocator.ErrInUse)
 }
 
 // refusal says why no candidate served the claim.
 func refusal(plan resolve.Plan, tried []miss) *outcome.Refusal {
 	if len(tried) == 0 {
 		return &outcome.Refusal{Reason: noPool(plan), Message: "the pool is being set up or taken down"}
+	}
+	for _, m := range tried {
+		if frozen, ok := errors.AsType[*allocator.FrozenError](m.err); ok {
+			return &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: fmt.Sprintf("pool %q is frozen: %v", m.Pool.Name, frozen)}
+		}
 	}
 	if plan.Exact.IsValid() {
 		return &outcome.Refusal{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -31,6 +32,10 @@ const conflictDelay = 50 * time.Millisecond
 
 // goneDelay is how long a pass waits for its cache to show a deletion.
 const goneDelay = time.Second
+
+// checking is how long after the start claims say nothing of a pool that was not
+// compared with the ledger yet.
+const checking = 10 * time.Second
 
 // cacheLag is how long the cache may take to show what was written.
 const cacheLag = 10 * time.Second
@@ -129,6 +134,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, _ cluster.Cluster) e
 			}
 			r.ledger.Withdraw(holder.Claim)
 			r.published.Delete(claim.UID)
+			r.doubted.Delete(claim.UID)
 			r.written.Delete(claim.UID)
 			if seen.deleted(claim) {
 				r.releases.Deleted(holder, claim)
@@ -226,8 +232,14 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, _ cluster.Cluster) ev
 func poolMatters(before, after *ipamv1alpha1.IPPool) bool {
 	return before.UID != after.UID || before.Generation != after.Generation ||
 		before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
-		resolve.Ready(before) != resolve.Ready(after) ||
+		resolve.Ready(before) != resolve.Ready(after) || sound(before) != sound(after) ||
 		!maps.Equal(before.Labels, after.Labels)
+}
+
+// sound reports whether nothing is the matter with a pool. One that has its CIDR may
+// be frozen, and not known to the ledger, until the ledger is whole.
+func sound(pool *ipamv1alpha1.IPPool) bool {
+	return meta.IsStatusConditionTrue(pool.Status.Conditions, ipamv1alpha1.ConditionReady)
 }
 
 // onClass wakes the claims that a change of a class may serve or refuse anew.

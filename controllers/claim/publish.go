@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -35,13 +36,17 @@ func (p *pass) publish(ctx context.Context, block allocator.Block, existing *ipa
 		}
 		block.Policy = policy
 	}
-	if err := p.writeRecord(ctx, newRecord(p.claim, block, poolRef), existing); err != nil {
+	if err := p.writeRecord(ctx, newRecord(p.claim, block, poolRef), existing, block); err != nil {
 		return err
 	}
 	if outcome.Failing(p.claim.Status.Conditions) {
 		p.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonReconciled, "bound to "+block.Prefix.String())
 	}
+	disputed := meta.IsStatusConditionTrue(p.claim.Status.Conditions, ipamv1alpha1.ConditionDisputed)
 	succeeded(p.claim, block, poolRef)
+	if block.State == allocator.Disputed && !disputed {
+		p.warn(&outcome.Refusal{Reason: ipamv1alpha1.ReasonDisputed, Message: disputeOver(block)})
+	}
 	log.FromContext(ctx).Info("bound", "pool", pool.Name, "prefix", block.Prefix)
 	return nil
 }
@@ -71,7 +76,7 @@ func (p *pass) poolRef(pool allocator.Pool) (ipamv1alpha1.PoolRef, error) {
 }
 
 // writeRecord creates the record, or brings the existing one up to date.
-func (p *pass) writeRecord(ctx context.Context, want, existing *ipamv1alpha1.IPAllocation) error {
+func (p *pass) writeRecord(ctx context.Context, want, existing *ipamv1alpha1.IPAllocation, block allocator.Block) error {
 	c := p.cluster.GetClient()
 	if existing == nil || existing.Spec.ClaimRef == nil || existing.Spec.ClaimRef.UID != p.claim.UID {
 		if err := c.Create(ctx, want); err != nil {
@@ -83,6 +88,7 @@ func (p *pass) writeRecord(ctx context.Context, want, existing *ipamv1alpha1.IPA
 	updated := existing.DeepCopy()
 	updated.Spec, updated.Status = want.Spec, want.Status
 	updated.Status.Conditions = existing.DeepCopy().Status.Conditions
+	dispute(&updated.Status.Conditions, existing.Generation, block)
 	if !equality.Semantic.DeepEqual(existing, updated) {
 		outcome.Observe(updated.Status.Conditions, existing.Generation+1)
 	}

@@ -53,6 +53,7 @@ type Reconciler struct {
 	queue     inbox.Queue
 	waiting   waiting
 	started   time.Time
+	doubted   sync.Map // UID → nothing, of claims to be compared with the ledger
 	written   sync.Map // UID → the resourceVersion that our last write was made on
 	published sync.Map // UID → time, of records that the cache may not show yet
 }
@@ -104,6 +105,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return reconcile.Result{}, nil // the claim goes with its namespace
 	}
+	if errors.Is(err, errUnchecked) {
+		return reconcile.Result{RequeueAfter: goneDelay}, nil // the ledger wakes the claim, sooner as a rule
+	}
 	if apierrors.IsConflict(err) || errors.Is(err, errUnseen) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
 	}
@@ -136,7 +140,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if bound(p.claim, record) {
+	if bound(p.claim, record) && !p.doubts() {
 		p.published.Delete(p.claim.UID)
 		return nil
 	}
@@ -155,6 +159,9 @@ func (p *pass) reconcile(ctx context.Context) error {
 	p.waiting.leave(p.request)
 	return p.publish(ctx, block, record)
 }
+
+// errUnchecked: nobody has made sure yet that the ledger has lost nothing of the pool.
+var errUnchecked = errors.New("the pool was not compared with the published records yet")
 
 // errUnseen: the record was written a moment ago and the cache does not show it yet.
 var errUnseen = errors.New("the cache does not show the IPAllocation yet")
@@ -255,7 +262,7 @@ func (p *pass) refuse(ctx context.Context, refusal *outcome.Refusal) {
 // fail records a fault that is being retried, with an event when it is the first. A
 // shutdown is none.
 func (p *pass) fail(ctx context.Context, err error) {
-	if ctx.Err() != nil || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+	if ctx.Err() != nil || errors.Is(err, errUnchecked) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return
 	}
 	refusal := &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()}

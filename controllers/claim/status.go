@@ -30,6 +30,7 @@ func succeeded(claim *ipamv1alpha1.IPClaim, block allocator.Block, pool ipamv1al
 	status.BoundAllocationRef = &ipamv1alpha1.LocalRef{Name: ipamv1alpha1.AllocationName(claim.Namespace, claim.Name)}
 	status.ObservedGeneration = claim.Generation
 	outcome.Succeed(&status.Conditions, claim.Generation, "bound to "+block.Prefix.String())
+	dispute(&status.Conditions, claim.Generation, block)
 }
 
 // refused sets the status of a claim that waits. What was allocated is never

@@ -16,8 +16,8 @@ import (
 const page = 500
 
 // Each calls visit for every object of a kind: those of the platform, and those
-// of every workspace that binds the export. list says of which kind; it is read
-// into, page by page, so keep no object beyond visit. An endpoint that cannot be
+// of every workspace that binds the export. list says of which kind, and stays as it
+// is; a page at a time is in memory. An endpoint that cannot be
 // read is an error: what was told until then is not all.
 func (r *Reader) Each(ctx context.Context, list client.ObjectList, visit func(allocator.ClusterName, client.Object)) error {
 	err := r.each(ctx, r.cfg.Host, "", list, func(object client.Object) { visit(r.platform, object) })
@@ -46,17 +46,20 @@ func (r *Reader) each(ctx context.Context, host, cluster string, list client.Obj
 		return err
 	}
 	for next := ""; ; {
-		if err := c.List(ctx, list, client.Limit(page), client.Continue(next)); err != nil {
+		// Read into again, a list keeps what the next page leaves out: a field of the
+		// object that was at this place before, or the end of the last page but one.
+		read := list.DeepCopyObject().(client.ObjectList)
+		if err := c.List(ctx, read, client.Limit(page), client.Continue(next)); err != nil {
 			return fmt.Errorf("list %T at %s: %w", list, host, err)
 		}
-		err := meta.EachListItem(list, func(object runtime.Object) error {
+		err := meta.EachListItem(read, func(object runtime.Object) error {
 			visit(object.(client.Object))
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		if next = list.GetContinue(); next == "" {
+		if next = read.GetContinue(); next == "" {
 			return nil
 		}
 	}

@@ -37,7 +37,11 @@ func (p *pass) carve(ctx context.Context) (allocator.Pool, error) {
 	child.Parent = request.Pool
 	carved, err := p.ledger.Carve(ctx, request, child)
 	var exhausted *allocator.ExhaustedError
+	var frozen *allocator.FrozenError
 	switch {
+	case errors.As(err, &frozen):
+		p.ledger.Wait(request)
+		return allocator.Pool{}, resolve.ParentNotReady(parent.Pool.Name)
 	case errors.As(err, &exhausted):
 		p.ledger.Wait(request)
 		return allocator.Pool{}, &outcome.Refusal{

@@ -31,6 +31,8 @@ const (
 	// conflictDelay is how long a pass waits for its cache to catch up with a
 	// write that it did not see.
 	conflictDelay = 50 * time.Millisecond
+	// lostDelay is how long a pass waits for the ledger to be whole again.
+	lostDelay = 2 * time.Second
 )
 
 // Options configure the controller. All fields are required.
@@ -38,6 +40,7 @@ type Options struct {
 	Ledger    Ledger
 	Catalog   *catalog.Catalog
 	Directory *directory.Directory
+	Adoption  Adoption
 	// Queue is the controller's, which the ledger adds to.
 	Queue inbox.Queue
 	// Seen is told of every pool that came (before is nil), changed, or went (after
@@ -52,6 +55,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		ledger:    opts.Ledger,
 		catalog:   opts.Catalog,
 		directory: opts.Directory,
+		adoption:  opts.Adoption,
 		queue:     opts.Queue,
 		seen:      opts.Seen,
 	}

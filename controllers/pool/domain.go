@@ -9,19 +9,12 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/catalog"
 )
-
-// spaceOf is the space that a pool is to be in: that of its address domain, or its own.
-func spaceOf(pool *ipamv1alpha1.IPPool, cluster allocator.ClusterName) allocator.SpaceID {
-	if domain := pool.Spec.AddressDomain; domain != "" {
-		return allocator.DomainSpace(cluster, domain)
-	}
-	return allocator.SpaceID(pool.UID)
-}
 
 // moves reports whether the spec puts a pool in another domain than the ledger has it in.
 func (p *pass) moves(entered allocator.Pool) bool {
-	return entered.Space != spaceOf(p.pool, entered.Cluster)
+	return entered.Space != catalog.Space(p.pool, entered.Cluster)
 }
 
 // leave takes a pool out of its domain, so that it can be entered anew in another.

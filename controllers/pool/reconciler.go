@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,9 @@ type Ledger interface {
 	List(ctx context.Context, opts allocator.ListOptions) (allocator.Page, error)
 	Wait(r allocator.Request)
 	Withdraw(claim allocator.ClaimID)
+	LedgerID() string
+	Frozen(id allocator.PoolID) bool
+	Thaw(ctx context.Context, id allocator.PoolID, changes int64) error
 }
 
 // Reconciler keeps pools and ledger in step. It is safe for concurrent use.
@@ -44,6 +48,7 @@ type Reconciler struct {
 	ledger    Ledger
 	catalog   *catalog.Catalog
 	directory *directory.Directory
+	adoption  Adoption
 	queue     inbox.Queue
 	seen      func(in allocator.ClusterName, before, after *ipamv1alpha1.IPPool)
 	waiting   waiting
@@ -83,6 +88,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	if patchErr := before.Patch(ctx, cl.GetClient(), pool); patchErr != nil {
 		err = errors.Join(err, patchErr)
 	}
+	if errors.Is(err, errLost) {
+		return reconcile.Result{RequeueAfter: lostDelay}, nil
+	}
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
 	}
@@ -101,6 +109,10 @@ func (p *pass) reconcile(ctx context.Context) error {
 		return nil
 	}
 	err := p.enter(ctx)
+	if errors.Is(err, errLost) {
+		p.freeze(ctx, err)
+		return err
+	}
 	if refusal, ok := errors.AsType[*outcome.Refusal](err); ok {
 		p.refuse(ctx, refusal)
 		return nil
@@ -116,6 +128,9 @@ func (p *pass) reconcile(ctx context.Context) error {
 func (p *pass) enter(ctx context.Context) error {
 	if field := unserved(p.pool.Spec); field != "" {
 		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: field + " is not served by this version; leave it out"}
+	}
+	if err := p.whole(ctx); err != nil {
+		return err
 	}
 	entered, known := p.ledger.Pool(p.id)
 	if known && p.moves(entered) {
@@ -138,7 +153,10 @@ func (p *pass) enter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.ledger.Exclude(ctx, p.id, excluded)
+	if err := p.ledger.Exclude(ctx, p.id, excluded); err != nil {
+		return err
+	}
+	return p.thaw(ctx)
 }
 
 // unserved names a field that would be a promise not kept; empty if there is none.
@@ -173,7 +191,7 @@ func (p *pass) place(ctx context.Context) (allocator.Pool, error) {
 func (p *pass) entry(cidr netip.Prefix) allocator.Pool {
 	return allocator.Pool{
 		ID: p.id, Cluster: p.owner.Cluster, Name: p.pool.Name, CIDR: cidr,
-		Space: spaceOf(p.pool, p.owner.Cluster),
+		Space: catalog.Space(p.pool, p.owner.Cluster),
 	}
 }
 
@@ -183,6 +201,13 @@ func (p *pass) retire(ctx context.Context) error {
 	p.ledger.Withdraw(allocator.ClaimID(p.id))
 	if !controllerutil.ContainsFinalizer(p.pool, ipamv1alpha1.FinalizerPool) {
 		return nil
+	}
+	if whole, err := p.adoption.Whole(ctx, p.pool); err != nil || !whole {
+		p.freeze(ctx, cmp.Or(err, errLost))
+		return cmp.Or(err, errLost)
+	}
+	if err := p.thaw(ctx); err != nil {
+		return err // others of its domain wait for it
 	}
 	err := p.ledger.Retire(ctx, p.id)
 	if errors.Is(err, allocator.ErrPoolInUse) {

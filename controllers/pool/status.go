@@ -14,6 +14,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/controllers/resolve"
 )
@@ -34,6 +35,7 @@ func (p *pass) report(ctx context.Context) error {
 	}
 	p.tellProgress(entered)
 	succeeded(p.pool, entered, capacity)
+	p.pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: p.ledger.LedgerID(), Changes: capacity.Changes}
 	return p.reportUse(ctx)
 }
 
@@ -76,7 +78,7 @@ func succeeded(pool *ipamv1alpha1.IPPool, entered allocator.Pool, capacity alloc
 // that were given out before.
 func holding(pool *ipamv1alpha1.IPPool, entered allocator.Pool, capacity allocator.Capacity) string {
 	said := "holds " + entered.CIDR.String()
-	if entered.Space != spaceOf(pool, entered.Cluster) {
+	if entered.Space != catalog.Space(pool, entered.Cluster) {
 		said += "; spec.addressDomain was changed while the pool was in use, and takes effect when its blocks are released"
 	}
 	if capacity.Stranded > 0 {

@@ -37,6 +37,8 @@ type Options struct {
 	World    World
 	// Wake has a claim looked at that has lost its record.
 	Wake func(allocator.Holder)
+	// Doubt has a claim compared with the ledger whose block is in dispute, or was.
+	Doubt func(allocator.Holder)
 	// Departed carries the workspaces whose binding was seen to go: their
 	// blocks are looked at without waiting for the interval.
 	Departed <-chan allocator.ClusterName
@@ -60,6 +62,7 @@ type Sweeper struct {
 	// sightings are the orphans of the pass before, at the revision they had.
 	sightings map[allocator.ClaimID]int64
 	braked    map[allocator.PoolID]bool
+	disputed  map[allocator.Holder]bool // as of the pass before
 }
 
 // Defaults are what New takes for what is zero.
@@ -125,7 +128,9 @@ func (s *Sweeper) suspectAll(ctx context.Context, cluster allocator.ClusterName)
 
 // pass looks at every block once.
 func (s *Sweeper) pass(ctx context.Context) error {
-	found := survey{sightings: map[allocator.ClaimID]int64{}, pools: map[allocator.PoolID]*census{}}
+	found := survey{
+		sightings: map[allocator.ClaimID]int64{}, pools: map[allocator.PoolID]*census{}, disputed: map[allocator.Holder]bool{},
+	}
 	if err := s.each(ctx, func(b allocator.Block) { s.look(ctx, b, &found) }); err != nil {
 		return err
 	}
@@ -137,6 +142,7 @@ func (s *Sweeper) pass(ctx context.Context) error {
 		s.settle(ctx, id, pool, before[id])
 	}
 	s.sightings = found.sightings
+	s.arbitrate(found.disputed)
 	lastPass.SetToCurrentTime()
 	return nil
 }
@@ -145,6 +151,7 @@ func (s *Sweeper) pass(ctx context.Context) error {
 type survey struct {
 	sightings map[allocator.ClaimID]int64
 	pools     map[allocator.PoolID]*census
+	disputed  map[allocator.Holder]bool
 }
 
 // census counts the blocks of one pool.
@@ -161,6 +168,9 @@ func (s *Sweeper) look(ctx context.Context, b allocator.Block, found *survey) {
 		found.pools[b.Pool] = pool
 	}
 	pool.blocks++
+	if b.State == allocator.Disputed {
+		found.disputed[b.Holder] = true
+	}
 	if s.Clock.Since(b.BoundAt) < s.MinAge {
 		return
 	}
@@ -176,6 +186,21 @@ func (s *Sweeper) look(ctx context.Context, b allocator.Block, found *survey) {
 		}
 		found.sightings[b.Holder.Claim] = b.Revision
 	}
+}
+
+// arbitrate has the claims say which of their blocks are in dispute, and which are so
+// no longer. Who is right is not for a program to tell.
+func (s *Sweeper) arbitrate(disputed map[allocator.Holder]bool) {
+	for holder := range disputed {
+		s.Doubt(holder)
+	}
+	for holder := range s.disputed {
+		if !disputed[holder] {
+			s.Doubt(holder)
+		}
+	}
+	s.disputed = disputed
+	disputes.Set(float64(len(disputed)))
 }
 
 // each calls look for every block of the ledger, as of one revision.

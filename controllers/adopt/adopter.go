@@ -1,0 +1,180 @@
+package adopt
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/live"
+)
+
+const (
+	// retry is the pause after a pass that could not do everything.
+	retry = 2 * time.Second
+	// leap is how far the count of changes goes on after a loss. It is more than
+	// what can be given out between two writes of a status, so that copies from
+	// before the loss stay behind whatever is counted after it.
+	leap = 1 << 20
+)
+
+// Ledger is what is made whole again.
+type Ledger interface {
+	LedgerID() string
+	Frozen(id allocator.PoolID) bool
+	Behind(ctx context.Context, id allocator.PoolID, changes int64) (bool, error)
+	Freeze(id allocator.PoolID)
+	Thaw(ctx context.Context, id allocator.PoolID, changes int64) error
+	Pool(id allocator.PoolID) (allocator.Pool, bool)
+	Register(ctx context.Context, pool allocator.Pool) (allocator.Pool, error)
+	Readopt(ctx context.Context, r allocator.Request, child allocator.Pool) (allocator.Pool, error)
+	Retire(ctx context.Context, id allocator.PoolID) error
+	Drain(ctx context.Context, id allocator.PoolID) error
+	Adopt(ctx context.Context, r allocator.Request, state allocator.BlockState) (allocator.Block, error)
+	Overlapping(ctx context.Context, id allocator.PoolID, prefix netip.Prefix) ([]allocator.Block, error)
+}
+
+// Record is the published record, read past every cache.
+type Record interface {
+	Each(ctx context.Context, list client.ObjectList, visit func(allocator.ClusterName, client.Object)) error
+	Holder(ctx context.Context, h allocator.Holder) (live.Answer, error)
+}
+
+// Options configure an Adopter. All fields are required.
+type Options struct {
+	Ledger    Ledger
+	Record    Record
+	Directory *directory.Directory
+	// Suspect has the holder of a block released if it is gone.
+	Suspect func(allocator.Holder)
+	// Doubt has a claim compared with the ledger, which disputes its block.
+	Doubt func(allocator.Holder)
+}
+
+// Adopter takes what the ledger has lost from the published record. A manager runs
+// it, on the leader alone. Safe for concurrent use.
+type Adopter struct {
+	Options
+	hint chan struct{}
+
+	mu   sync.Mutex
+	lost map[allocator.PoolID]bool // until they are thawed
+}
+
+// New makes an Adopter.
+func New(opts Options) *Adopter {
+	return &Adopter{Options: opts, hint: make(chan struct{}, 1), lost: map[allocator.PoolID]bool{}}
+}
+
+var _ manager.LeaderElectionRunnable = (*Adopter)(nil)
+
+// NeedLeaderElection says that one replica adopts.
+func (a *Adopter) NeedLeaderElection() bool { return true }
+
+// Whole reports whether the ledger has all that it had when a pool's status was
+// written. If not, the pool is frozen, and thawed when all is adopted again.
+func (a *Adopter) Whole(ctx context.Context, pool *ipamv1alpha1.IPPool) (bool, error) {
+	misses, err := a.misses(ctx, allocator.PoolID(pool.UID), pool.Status)
+	if err != nil || !misses {
+		return err == nil, err
+	}
+	select {
+	case a.hint <- struct{}{}:
+	default: // a pass is about to begin
+	}
+	return false, nil
+}
+
+// misses compares the ledger with what a pool's status says of it. A pool that was
+// found lost stays so until it is thawed, whatever of it is in the ledger by then.
+func (a *Adopter) misses(ctx context.Context, id allocator.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
+	if a.isLost(id) || status.AllocatedCIDR == "" {
+		return a.isLost(id), nil
+	}
+	if _, known := a.Ledger.Pool(id); known && !a.Ledger.Frozen(id) {
+		return false, nil
+	}
+	had := status.Ledger
+	if had == nil { // written by a version that did not count
+		had = &ipamv1alpha1.PoolLedger{ID: a.Ledger.LedgerID()}
+	}
+	behind, err := a.Ledger.Behind(ctx, id, had.Changes)
+	if err != nil || !behind && had.ID == a.Ledger.LedgerID() {
+		return false, err
+	}
+	a.lose(id)
+	a.Ledger.Freeze(id)
+	return true, nil
+}
+
+func (a *Adopter) isLost(id allocator.PoolID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lost[id]
+}
+
+// lose remembers that a pool is lost.
+func (a *Adopter) lose(id allocator.PoolID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lost[id] = true
+	frozen.Set(float64(len(a.lost)))
+}
+
+// forget forgets that a pool was lost.
+func (a *Adopter) forget(id allocator.PoolID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.lost, id)
+	frozen.Set(float64(len(a.lost)))
+}
+
+// Start adopts whenever something is found to be lost, until the context ends.
+func (a *Adopter) Start(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.hint:
+		}
+		for err := a.pass(ctx); err != nil && ctx.Err() == nil; err = a.pass(ctx) {
+			failures.Inc()
+			log.FromContext(ctx).Error(err, "the ledger is not whole yet, and its pools stay frozen")
+			select {
+			case <-ctx.Done():
+			case <-time.After(retry):
+			}
+		}
+	}
+}
+
+// pass takes from the record all that the ledger misses, and thaws what then is whole.
+func (a *Adopter) pass(ctx context.Context) error {
+	world, err := a.survey(ctx)
+	if err != nil || len(world.lost) == 0 {
+		return err
+	}
+	log.FromContext(ctx).Info("the ledger misses what was published: adopting it", "pools", len(world.lost))
+	if err := a.enter(ctx, world); err != nil {
+		return err
+	}
+	adopted, err := a.adopt(ctx, world)
+	if err != nil {
+		return err
+	}
+	for _, p := range world.lost {
+		if err := a.Ledger.Thaw(ctx, p.id, p.beyond(a.Ledger.LedgerID())); err != nil {
+			return err
+		}
+		a.forget(p.id)
+	}
+	log.FromContext(ctx).Info("the ledger is whole again", "pools", len(world.lost), "records", adopted)
+	return nil
+}

@@ -1,0 +1,195 @@
+package adopt
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// published is the record, all of it of the platform. While away is set, a shard is.
+type published struct {
+	pools   []*ipamv1alpha1.IPPool
+	records []*ipamv1alpha1.IPAllocation
+	claims  []*ipamv1alpha1.IPClaim
+	away    error
+}
+
+func (p *published) Each(_ context.Context, list client.ObjectList, visit func(allocator.ClusterName, client.Object)) error {
+	switch list.(type) {
+	case *ipamv1alpha1.IPPoolList:
+		return each(p.pools, p.away, visit)
+	case *ipamv1alpha1.IPAllocationList:
+		return each(p.records, p.away, visit)
+	default:
+		return each(p.claims, p.away, visit)
+	}
+}
+
+// each visits what one shard has, before the other does not answer.
+func each[T client.Object](objects []T, away error, visit func(allocator.ClusterName, client.Object)) error {
+	for _, object := range objects {
+		visit("platform", object)
+	}
+	return away
+}
+
+func (p *published) Holder(context.Context, allocator.Holder) (live.Answer, error) {
+	return live.Answer{Verdict: live.Gone}, nil
+}
+
+// loss is a ledger, and what was published of another one or of its later days.
+type loss struct {
+	*Adopter
+	t         *testing.T
+	ledger    *allocator.Allocator
+	record    *published
+	suspected []allocator.ClaimID
+}
+
+// newLoss has an empty ledger that is frozen.
+func newLoss(t *testing.T) *loss {
+	t.Helper()
+	ledger, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{Frozen: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := ledger.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	l := &loss{t: t, ledger: ledger, record: &published{}}
+	l.Adopter = New(Options{
+		Ledger: ledger, Record: l.record,
+		Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"}),
+		Suspect:   func(h allocator.Holder) { l.suspected = append(l.suspected, h.Claim) },
+		Doubt:     func(allocator.Holder) {},
+	})
+	return l
+}
+
+// had publishes a pool of a ledger that had seen so many changes.
+func (l *loss) had(pool *ipamv1alpha1.IPPool, cidr, ledger string, changes int64) *ipamv1alpha1.IPPool {
+	pool.Status.AllocatedCIDR = cidr
+	pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: ledger, Changes: changes}
+	l.record.pools = append(l.record.pools, pool)
+	return pool
+}
+
+func (l *loss) whole(pool *ipamv1alpha1.IPPool) bool {
+	l.t.Helper()
+	whole, err := l.Whole(l.t.Context(), pool)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return whole
+}
+
+// blocks are what the ledger has, by claim.
+func (l *loss) blocks() map[allocator.ClaimID]string {
+	l.t.Helper()
+	page, err := l.ledger.List(l.t.Context(), allocator.ListOptions{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	blocks := map[allocator.ClaimID]string{}
+	for _, b := range page.Blocks {
+		blocks[b.Holder.Claim] = b.Prefix.String() + " " + string(b.State)
+	}
+	return blocks
+}
+
+func (l *loss) wantBlocks(want map[*ipamv1alpha1.IPAllocation]string) {
+	l.t.Helper()
+	got := l.blocks()
+	for record, text := range want {
+		if _, uid := record.HeldBy(); got[allocator.ClaimID(uid)] != text {
+			l.t.Errorf("the block of %s is %q; want %q", uid, got[allocator.ClaimID(uid)], text)
+		}
+	}
+}
+
+func TestPass_AnotherLedger(t *testing.T) {
+	l := newLoss(t)
+	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
+	child := l.had(gen.Pool("k", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)
+	bound, below := gen.Allocation("a", "p", "10.0.4.0/28"), gen.Allocation("b", "k", "10.0.9.16/28")
+	retained := gen.Allocation("r", "p", "10.0.5.0/28", gen.Retained())
+	retained.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "r/uid-of-r"}
+	l.record.records = []*ipamv1alpha1.IPAllocation{below, bound, retained}
+	if l.whole(parent) || l.whole(child) {
+		t.Fatal("a ledger that does not know the pools passes for whole")
+	}
+
+	l.record.away = errors.New("a shard is away")
+	if err := l.pass(t.Context()); !errors.Is(err, l.record.away) {
+		t.Errorf("pass = %v", err)
+	}
+	if l.whole(parent) || l.whole(child) {
+		t.Error("what one of two shards has passes for all")
+	}
+	l.record.away = nil
+	if err := l.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !l.whole(parent) || !l.whole(child) || l.ledger.Frozen("uid-p") {
+		t.Error("the ledger is not whole")
+	}
+	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{
+		bound: "10.0.4.0/28 bound", below: "10.0.9.16/28 bound", retained: "10.0.5.0/28 retained",
+	})
+	if p, ok := l.ledger.Pool(allocator.PoolID(child.UID)); !ok || p.CIDR != netip.MustParsePrefix("10.0.9.0/24") || p.Parent != allocator.PoolID(parent.UID) {
+		t.Errorf("the child is %+v, %t", p, ok)
+	}
+}
+
+// A ledger that is behind, and the records of a claim that it knows and one that it
+// does not, at the same place.
+func TestPass_OlderLedger(t *testing.T) {
+	l := newLoss(t)
+	pool := gen.Pool("p")
+	id := allocator.PoolID(pool.UID)
+	if _, err := l.ledger.Register(t.Context(), allocator.Pool{ID: id, Cluster: "platform", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")}); err != nil {
+		t.Fatal(err)
+	}
+	old := allocator.Request{Pool: id, Holder: allocator.Holder{Claim: "old", Cluster: "platform", Namespace: "default", Name: "old"}, Exact: netip.MustParsePrefix("10.0.0.0/28")}
+	if _, err := l.ledger.Adopt(t.Context(), old, allocator.Bound); err != nil {
+		t.Fatal(err)
+	}
+	heir := gen.Allocation("heir", "p", "10.0.0.0/28")
+	l.record.records = []*ipamv1alpha1.IPAllocation{heir}
+	l.had(pool, "10.0.0.0/16", l.ledger.LedgerID(), 9)
+	if l.whole(pool) {
+		t.Fatal("a ledger that is behind passes for whole")
+	}
+	if err := l.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{heir: "10.0.0.0/28 disputed"})
+	if len(l.suspected) != 1 || l.suspected[0] != "old" {
+		t.Errorf("suspected are %v; want the other holder", l.suspected)
+	}
+	if c, _ := l.ledger.Capacity(id); c.Changes <= 9+leap-1 {
+		t.Errorf("the count goes on from %d, where another copy may be", c.Changes)
+	}
+}
+
+func TestWhole(t *testing.T) {
+	l := newLoss(t)
+	if !l.whole(gen.Pool("new")) {
+		t.Error("a pool that never had a CIDR was lost")
+	}
+	if before := l.had(gen.Pool("before"), "10.0.0.0/16", "", 0); l.whole(before) {
+		t.Error("a pool that has a CIDR, and is not in the ledger, was not lost")
+	}
+}

@@ -1,0 +1,16 @@
+// Package adopt makes a ledger whole again that was lost, or restored from a copy
+// that is older than what was published since.
+//
+// Every status of a pool says which ledger it speaks of and how many changes that
+// had seen of the pool's space. The ledger begins frozen; a pool is thawed when the
+// ledger that was found has all that. If it has not, nothing is given out of the
+// pool's space until the published record was read, all of it, past every cache:
+//
+//	pools, roots first      registered and carved as their status says
+//	allocations             adopted where they are, with their claim and policy
+//	claims                  likewise, where the allocation is missing
+//
+// One server that does not answer, or one thing that cannot be done, keeps all of
+// them frozen, and everything is tried again. What two records have is disputed:
+// both keep it, nobody else gets it, and whose holder is gone is released as ever.
+package adopt

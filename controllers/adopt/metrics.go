@@ -1,0 +1,27 @@
+package adopt
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+var (
+	frozen = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "ipam_adopt_frozen_pools",
+		Help: "Pools that give nothing out because the ledger has lost changes to their space.",
+	})
+	records = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "ipam_adopt_records_total",
+		Help: "Published records that were compared with a ledger that had lost changes, and adopted where it lacked them.",
+	})
+	disputed = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "ipam_adopt_disputed_total",
+		Help: "Adopted records whose addresses others hold, too.",
+	})
+	failures = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "ipam_adopt_failures_total",
+		Help: "Attempts to make the ledger whole again that could not do everything.",
+	})
+)
+
+func init() { metrics.Registry.MustRegister(frozen, records, disputed, failures) }

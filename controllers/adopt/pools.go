@@ -1,0 +1,111 @@
+package adopt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/controllers/live"
+)
+
+// enter brings the lost pools into the ledger: all roots, then children whose parent
+// is there, until no more can be. A pool that is there is as it was.
+func (a *Adopter) enter(ctx context.Context, w *world) error {
+	var children []*pool
+	for _, p := range w.lost {
+		if p.parent != nil {
+			children = append(children, p)
+			continue
+		}
+		if err := a.register(ctx, w, p); err != nil {
+			return fmt.Errorf("pool %s of %s: %w", p.name, p.owner.Path, err)
+		}
+	}
+	for len(children) > 0 {
+		var orphans []*pool
+		for _, p := range children {
+			parent := w.find(p.owner.Cluster, *p.parent)
+			if parent == nil || !a.knows(parent) {
+				orphans = append(orphans, p)
+				continue
+			}
+			if err := a.readopt(ctx, p, parent); err != nil {
+				return fmt.Errorf("pool %s of %s: %w", p.name, p.owner.Path, err)
+			}
+		}
+		if len(orphans) == len(children) {
+			return fmt.Errorf("pool %s of %s has no parent any more", orphans[0].name, orphans[0].owner.Path)
+		}
+		children = orphans
+	}
+	return nil
+}
+
+func (a *Adopter) knows(p *pool) bool {
+	_, known := a.Ledger.Pool(p.id)
+	return known
+}
+
+// register enters a root pool where its status says it was.
+func (a *Adopter) register(ctx context.Context, w *world, p *pool) error {
+	if known, ok := a.Ledger.Pool(p.id); ok && known.Space != p.space {
+		// It has changed its domain since, when it was empty.
+		if err := a.Ledger.Retire(ctx, p.id); err != nil {
+			return fmt.Errorf("move it to its address domain: %w", err)
+		}
+	}
+	_, err := a.Ledger.Register(ctx, allocator.Pool{
+		ID: p.id, Cluster: p.owner.Cluster, Name: p.name, CIDR: p.cidr, Space: p.space,
+	})
+	if overlap, ok := errors.AsType[*allocator.OverlapError](err); ok && !w.ids[overlap.With.ID] {
+		return errors.Join(err, a.displace(ctx, overlap.With))
+	}
+	if err != nil {
+		return err
+	}
+	a.Ledger.Freeze(p.id)
+	return nil
+}
+
+// displace takes a pool out of the ledger that was deleted since, if that is so.
+func (a *Adopter) displace(ctx context.Context, old allocator.Pool) error {
+	answer, err := a.Record.Holder(ctx, allocator.Holder{Claim: allocator.ClaimID(old.ID), Cluster: old.Cluster, Name: old.Name})
+	if err != nil || answer.Verdict != live.Gone {
+		return err
+	}
+	if err = a.Ledger.Retire(ctx, old.ID); errors.Is(err, allocator.ErrPoolInUse) {
+		return a.Ledger.Drain(ctx, old.ID)
+	}
+	return err
+}
+
+// readopt carves a child where its status says it was.
+func (a *Adopter) readopt(ctx context.Context, p, parent *pool) error {
+	if a.knows(p) {
+		return nil
+	}
+	request := allocator.Request{Pool: parent.id, Holder: p.holder(), Exact: p.cidr, Since: p.made}
+	child := allocator.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.name}
+	_, err := a.Ledger.Readopt(ctx, request, child)
+	if errors.Is(err, allocator.ErrInUse) {
+		return errors.Join(fmt.Errorf("%s of %s: %w", p.cidr, parent.name, err), a.suspect(ctx, parent.id, request))
+	}
+	if err == nil {
+		a.Ledger.Freeze(p.id)
+	}
+	return err
+}
+
+// suspect hints at all others who hold something of what a request asks for: in a
+// copy from before they may have been there still.
+func (a *Adopter) suspect(ctx context.Context, id allocator.PoolID, r allocator.Request) error {
+	blocks, err := a.Ledger.Overlapping(ctx, id, r.Exact)
+	for _, b := range blocks {
+		if b.Holder.Claim != r.Holder.Claim {
+			a.Suspect(b.Holder)
+		}
+		a.Doubt(b.Holder)
+	}
+	return err
+}

@@ -1,0 +1,102 @@
+package adopt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// workers adopt side by side, and then share transactions.
+const workers = 32
+
+// adopt records every block of the lost pools that was published, and returns how many
+// records there were. Allocations come first: they have the policy that counts.
+func (a *Adopter) adopt(ctx context.Context, w *world) (int, error) {
+	lost := make(map[allocator.PoolID]bool, len(w.lost))
+	for _, p := range w.lost {
+		lost[p.id] = true
+	}
+	adopted := 0
+	for _, list := range []client.ObjectList{&ipamv1alpha1.IPAllocationList{}, &ipamv1alpha1.IPClaimList{}} {
+		group, each := errgroup.WithContext(ctx)
+		group.SetLimit(workers) // and with it what is in memory
+		err := a.Record.Each(each, list, func(cluster allocator.ClusterName, object client.Object) {
+			r, ok := readRecord(cluster, object)
+			p := w.find(cluster, r.pool)
+			if !ok || p == nil || !lost[p.id] {
+				return
+			}
+			r.request.Pool = p.id
+			group.Go(func() error { return a.take(each, r) })
+			adopted++
+		})
+		if err = errors.Join(group.Wait(), err); err != nil {
+			return 0, err
+		}
+	}
+	records.Add(float64(adopted))
+	return adopted, nil
+}
+
+// record is a block as it was published.
+type record struct {
+	pool    ipamv1alpha1.PoolRef
+	request allocator.Request
+	state   allocator.BlockState
+	text    string // of the prefix
+}
+
+// readRecord takes from an allocation or a claim what the ledger has to know; ok is
+// false if no block was published in it.
+func readRecord(cluster allocator.ClusterName, object client.Object) (r record, ok bool) {
+	r.state = allocator.Bound
+	name, uid := object.GetName(), object.GetUID()
+	switch o := object.(type) {
+	case *ipamv1alpha1.IPAllocation:
+		name, uid = o.HeldBy()
+		r.pool, r.text = o.Spec.PoolRef, o.Status.AllocatedCIDR
+		r.request.Class, r.request.Policy = o.Spec.ClassName, allocator.ReclaimPolicy(o.Spec.ReclaimPolicy)
+		if o.Spec.ClaimRef == nil {
+			r.state = allocator.Retained
+		}
+	case *ipamv1alpha1.IPClaim:
+		if o.Status.PoolRef == nil {
+			return r, false
+		}
+		r.pool, r.text = *o.Status.PoolRef, o.Status.AllocatedCIDR
+		r.request.Class, r.request.Policy = o.Status.ClassName, allocator.ReclaimPolicy(o.Spec.ReclaimPolicy)
+	}
+	r.request.Holder = allocator.Holder{Claim: allocator.ClaimID(uid), Cluster: cluster, Namespace: object.GetNamespace(), Name: name}
+	r.request.Since = object.GetCreationTimestamp().Time
+	return r, r.text != "" && uid != types.UID("")
+}
+
+// take adopts one block. What can never be adopted keeps nothing frozen: it is said.
+func (a *Adopter) take(ctx context.Context, r record) error {
+	var err error
+	if r.request.Exact, err = netip.ParsePrefix(r.text); err != nil {
+		return fmt.Errorf("the record of claim %s/%s: %w", r.request.Holder.Namespace, r.request.Holder.Name, err)
+	}
+	block, err := a.Ledger.Adopt(ctx, r.request, r.state)
+	switch {
+	case errors.Is(err, allocator.ErrOutOfRange):
+		log.FromContext(ctx).Error(err, "a record is outside of its pool", "cluster", r.request.Holder.Cluster,
+			"claim", r.request.Holder.Namespace+"/"+r.request.Holder.Name, "prefix", r.request.Exact)
+		return nil
+	case err != nil:
+		return fmt.Errorf("adopt %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
+	case block.State == allocator.Disputed:
+		disputed.Inc()
+		return a.suspect(ctx, r.request.Pool, r.request)
+	}
+	return nil
+}

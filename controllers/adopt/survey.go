@@ -1,0 +1,125 @@
+package adopt
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/catalog"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+)
+
+// pool is what the record says of a pool.
+type pool struct {
+	id     allocator.PoolID
+	owner  directory.Workspace
+	name   string
+	cidr   netip.Prefix // invalid: it never had one
+	space  allocator.SpaceID
+	parent *ipamv1alpha1.PoolRef // nil for a root
+	made   time.Time
+	had    *ipamv1alpha1.PoolLedger
+}
+
+// beyond is the count of changes that a pool's space goes on from: none in a ledger
+// that is another one.
+func (p *pool) beyond(ledger string) int64 {
+	if p.had == nil || p.had.ID != ledger {
+		return 0
+	}
+	return p.had.Changes + leap
+}
+
+func (p *pool) holder() allocator.Holder {
+	return allocator.Holder{Claim: allocator.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.name}
+}
+
+// place names a pool as its owner's workspace has it.
+type place struct {
+	cluster allocator.ClusterName
+	name    string
+}
+
+// world is the pools of all workspaces.
+type world struct {
+	pools    map[place]*pool
+	ids      map[allocator.PoolID]bool
+	clusters map[string]allocator.ClusterName // of paths
+	lost     []*pool                          // oldest first
+}
+
+// survey reads all pools, and finds those that the ledger misses something of.
+func (a *Adopter) survey(ctx context.Context) (*world, error) {
+	w := &world{pools: map[place]*pool{}, ids: map[allocator.PoolID]bool{}, clusters: map[string]allocator.ClusterName{}}
+	var failed error
+	err := a.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(cluster allocator.ClusterName, object client.Object) {
+		if failed == nil {
+			failed = a.look(ctx, w, cluster, object.(*ipamv1alpha1.IPPool))
+		}
+	})
+	slices.SortFunc(w.lost, func(p, q *pool) int {
+		return cmp.Or(p.made.Compare(q.made), cmp.Compare(p.id, q.id))
+	})
+	return w, errors.Join(failed, err)
+}
+
+// look adds a pool to the world, and to what is lost if it is.
+func (a *Adopter) look(ctx context.Context, w *world, cluster allocator.ClusterName, found *ipamv1alpha1.IPPool) error {
+	p, err := read(found, a.Directory.Workspace(cluster))
+	if err != nil {
+		return err
+	}
+	w.add(p)
+	if misses, err := a.misses(ctx, p.id, found.Status); err != nil || !misses {
+		return err
+	}
+	if p.owner.Path == "" {
+		return fmt.Errorf("the path of pool %s's workspace %s is not known yet", p.name, cluster)
+	}
+	w.lost = append(w.lost, p)
+	return nil
+}
+
+func (w *world) add(p *pool) {
+	w.pools[place{p.owner.Cluster, p.name}] = p
+	w.ids[p.id] = true
+	if p.owner.Path != "" {
+		w.clusters[p.owner.Path] = p.owner.Cluster
+	}
+}
+
+// find follows a reference from a workspace.
+func (w *world) find(from allocator.ClusterName, ref ipamv1alpha1.PoolRef) *pool {
+	if ref.ProjectRef == nil {
+		return w.pools[place{from, ref.Name}]
+	}
+	return w.pools[place{w.clusters[ref.ProjectRef.Name], ref.Name}]
+}
+
+// read takes from an IPPool what a ledger has to know.
+func read(object *ipamv1alpha1.IPPool, owner directory.Workspace) (*pool, error) {
+	p := &pool{
+		id: allocator.PoolID(object.UID), owner: owner, name: object.Name,
+		space:  catalog.Space(object, owner.Cluster),
+		parent: object.Spec.ParentPoolRef,
+		made:   object.CreationTimestamp.Time,
+		had:    object.Status.Ledger,
+	}
+	text := cmp.Or(object.Status.AllocatedCIDR, string(object.Spec.CIDR))
+	if text == "" {
+		return p, nil
+	}
+	var err error
+	if p.cidr, err = netip.ParsePrefix(text); err != nil {
+		return nil, fmt.Errorf("pool %s of %s: %w", p.name, owner.Cluster, err)
+	}
+	return p, nil
+}

@@ -1,0 +1,48 @@
+package claim
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/inbox"
+)
+
+// Doubt has a claim compared with the ledger although it seems to be bound: its block
+// is in dispute, or no longer. It does not block.
+func (r *Reconciler) Doubt(h allocator.Holder) {
+	if h.Namespace == "" {
+		return // a pool, which is never in dispute itself
+	}
+	r.doubted.Store(types.UID(h.Claim), nil)
+	r.queue.Add(inbox.Request(r.directory.Engaged(h.Cluster), client.ObjectKey{Namespace: h.Namespace, Name: h.Name}))
+}
+
+// doubts reports whether the ledger has to be asked about a claim that seems to be bound.
+func (p *pass) doubts() bool {
+	_, doubted := p.doubted.LoadAndDelete(p.claim.UID)
+	return doubted || meta.IsStatusConditionTrue(p.claim.Status.Conditions, ipamv1alpha1.ConditionDisputed)
+}
+
+// dispute says of a block, in the conditions of its claim or record, whether others
+// have been given its addresses, too. Who they are is nobody's business.
+func dispute(conditions *[]metav1.Condition, generation int64, block allocator.Block) {
+	if block.State != allocator.Disputed {
+		meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionDisputed)
+		return
+	}
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type:               ipamv1alpha1.ConditionDisputed,
+		Status:             metav1.ConditionTrue,
+		Reason:             string(ipamv1alpha1.ReasonDisputed),
+		Message:            disputeOver(block),
+		ObservedGeneration: generation,
+	})
+}
+
+func disputeOver(block allocator.Block) string {
+	return "another record has addresses of " + block.Prefix.String() + ", too; find out who uses them, and delete the other claim"
+}

@@ -1,0 +1,66 @@
+package pool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
+)
+
+// Adoption knows what the ledger has lost, and takes it from the published record.
+type Adoption interface {
+	// Whole reports whether the ledger has all that it had when a pool's status
+	// was written. If not, the pool stays frozen until it has.
+	Whole(ctx context.Context, pool *ipamv1alpha1.IPPool) (bool, error)
+}
+
+// errLost: what was published of the pool is not in the ledger. Whatever were
+// decided by that ledger could give an address a second owner.
+var errLost = errors.New("frozen: the ledger was lost or restored from an older copy, and takes the blocks from the published records first")
+
+// whole makes sure that the ledger has lost nothing of the pool. Before a root pool
+// is registered, nothing may be lost of those either that it might overlap.
+func (p *pass) whole(ctx context.Context) error {
+	if whole, err := p.adoption.Whole(ctx, p.pool); err != nil || !whole {
+		return cmp.Or(err, errLost)
+	}
+	if _, known := p.ledger.Pool(p.id); known || p.pool.Spec.ParentPoolRef != nil {
+		return nil
+	}
+	others := &ipamv1alpha1.IPPoolList{}
+	if err := p.cluster.GetCache().List(ctx, others, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the pools of the workspace: %w", err)
+	}
+	for i := range others.Items {
+		if whole, err := p.adoption.Whole(ctx, &others.Items[i]); err != nil || !whole {
+			return fmt.Errorf("pool %s is %w", others.Items[i].Name, cmp.Or(err, errLost))
+		}
+	}
+	return nil
+}
+
+// thaw lets a pool give out blocks of which the ledger has lost nothing.
+func (p *pass) thaw(ctx context.Context) error {
+	if !p.ledger.Frozen(p.id) {
+		return nil
+	}
+	return p.ledger.Thaw(ctx, p.id, 0)
+}
+
+// freeze says that the pool gives nothing out for now, with an event when that is
+// news. Its figures, and what they say of the ledger, stay as they were published.
+func (p *pass) freeze(ctx context.Context, err error) {
+	refusal := &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()}
+	if ready := meta.FindStatusCondition(p.pool.Status.Conditions, ipamv1alpha1.ConditionReady); ready == nil || ready.Message != refusal.Message {
+		p.warn(refusal)
+		log.FromContext(ctx).Info("pool frozen", "prefix", p.pool.Status.AllocatedCIDR)
+	}
+	refused(p.pool, refusal)
+}
