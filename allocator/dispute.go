@@ -225,6 +225,9 @@ func (o *concession) place(s *space) (share, error) {
 
 func (o *concession) won(s *space, revision int64, _ results) error {
 	s.alloc.metrics.released.Inc()
+	for _, r := range o.next {
+		s.reconcile(r)
+	}
 	switch {
 	case o.frees:
 		s.freed(o.block.Prefix, revision)
@@ -232,6 +235,13 @@ func (o *concession) won(s *space, revision int64, _ results) error {
 		s.own(o.block.Prefix, o.rest.pools()...)
 	}
 	return nil
+}
+
+// reconcile has the holder woken whose block is in dispute no longer.
+func (s *space) reconcile(r record) {
+	if !r.disputed {
+		s.woken = append(s.woken, r.block(r.holdings[0]).Holder)
+	}
 }
 
 func (o *concession) lost(_ *space, got results) error {

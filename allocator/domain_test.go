@@ -34,7 +34,8 @@ func (l *ledger) wantCounts(big, small int, others ...*Allocator) {
 // A block that both pools of a domain have given away is a block of both, until one
 // of its holders lets go.
 func TestDomain_DisputeBetweenPools(t *testing.T) {
-	l := newLedger(t)
+	woken := make(chan ClaimID, 1)
+	l := newLedger(t, func(o *Options) { o.Wake = func(h Holder) { woken <- h.Claim } })
 	other := l.open()
 	l.domain()
 	l.bind(exactly(request("big", "one", 0), "10.0.0.64/26"))
@@ -46,6 +47,9 @@ func TestDomain_DisputeBetweenPools(t *testing.T) {
 		t.Error("a pool is gone of which a disputed block is held:", err)
 	}
 	l.free("one")
+	if got := <-woken; got != "two" {
+		t.Errorf("%s was told that the dispute is over", got)
+	}
 	l.wantCounts(0, 1, other, l.open())
 	l.wantBlocks("10.0.0.64/26 [two] bound")
 	l.free("two")

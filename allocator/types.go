@@ -150,7 +150,8 @@ type Options struct {
 	// are found, changed, adopted and released all the same.
 	Frozen bool
 	// Wake is called when room was found for a claim that waits: it should
-	// Bind again soon. It must not block. Default: nobody is told.
+	// Bind again soon. And when the block of a claim is in dispute no longer. It
+	// must not block. Default: nobody is told.
 	Wake func(Holder)
 	// Changed is called when a pool's usage or state changed. It must not block.
 	Changed func(PoolID)
