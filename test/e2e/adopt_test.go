@@ -198,6 +198,10 @@ func TestAdopt_TwoRecords(t *testing.T) {
 	disjointIn(t, l.cidr, l.blocks(one, late)...)
 	l.published(one, late)
 	l.kept(two)
+
+	framework.Delete(t, l.tenant, two)
+	l.disputed(false, one)
+	l.published(one, late)
 }
 
 // forge publishes that a claim has the block of another.
