@@ -1,6 +1,7 @@
-// Command gen writes the kcp side of the API from the CRDs in config/crd: an
-// APIResourceSchema for each kind, and the APIExport that offers them to tenants.
-// It runs from the root of the repository, after controller-gen.
+// Command gen writes what follows from the CRDs in config/crd: the kcp side of the API,
+// which is an APIResourceSchema for each kind and the APIExport that offers them to
+// tenants, and the reference of the API for people, docs/api.md. It runs from the root of
+// the repository, after controller-gen.
 //
 // A schema is named after its content, so a changed schema is a new object, and
 // the APIExport that names it moves the bound workspaces to it.
@@ -26,6 +27,7 @@ const (
 	crds      = "config/crd/*.yaml"
 	schemaDir = "config/kcp/schemas"
 	export    = "config/kcp/apiexport.yaml"
+	reference = "docs/api.md"
 )
 
 func main() {
@@ -49,9 +51,17 @@ func run() error {
 	if err := os.MkdirAll(schemaDir, 0o755); err != nil {
 		return err
 	}
-	var schemas []*apisv1alpha1.APIResourceSchema
+	var (
+		kinds   []*apiextensionsv1.CustomResourceDefinition
+		schemas []*apisv1alpha1.APIResourceSchema
+	)
 	for _, file := range files {
-		schema, err := schemaOf(file)
+		crd, err := read(file)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		kinds = append(kinds, crd)
+		schema, err := schemaOf(crd.DeepCopy())
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
@@ -60,19 +70,23 @@ func run() error {
 		}
 		schemas = append(schemas, schema)
 	}
+	if err := writeReference(reference, kinds); err != nil {
+		return err
+	}
 	return write(export, exportOf(schemas))
 }
 
-// schemaOf reads a CRD and returns what tenants are offered of it.
-func schemaOf(file string) (*apisv1alpha1.APIResourceSchema, error) {
+func read(file string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.UnmarshalStrict(data, crd); err != nil {
-		return nil, err
-	}
+	return crd, yaml.UnmarshalStrict(data, crd)
+}
+
+// schemaOf returns what tenants are offered of a CRD, which it changes.
+func schemaOf(crd *apiextensionsv1.CustomResourceDefinition) (*apisv1alpha1.APIResourceSchema, error) {
 	if crd.Spec.Names.Plural == "ippools" {
 		withoutPlatform(crd)
 	}
