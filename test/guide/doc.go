@@ -1,0 +1,12 @@
+// Package guide types what the pages for beginners say, on a fresh kcp, and expects
+// what they show.
+//
+// The language of a fenced block decides what becomes of it:
+//
+//	sh             is typed, in the page's order, into one shell; no command may fail
+//	sh background  is typed into a shell of its own, where it goes on until the test ends
+//	none           shows what the commands above print: they must print its first line
+//
+// Every other block is for reading. Commands run at the root of a copy of the
+// repository, so that nobody's .run is touched.
+package guide

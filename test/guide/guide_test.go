@@ -1,0 +1,88 @@
+package guide
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/framework/local"
+)
+
+// From nothing: make run, what getting-started does with it, and what the pages do that
+// say that they run against it.
+func TestFromNothing(t *testing.T) {
+	p := newPlace(t)
+	p.follow(t, "docs/getting-started.md", "Install")
+	p.follow(t, "docs/getting-started.md", "From nothing")
+	p.follow(t, "README.md", "A taste of the API")
+	p.follow(t, "docs/tenant.md", "")
+	p.follow(t, "docs/platform-admin.md", "")
+}
+
+// On a kcp that somebody else has started.
+func TestOnAKCP(t *testing.T) {
+	kcp, err := local.NewKCP(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kcp.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := kcp.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	p := newPlace(t, "KUBECONFIG="+kcp.Kubeconfig())
+	p.follow(t, "docs/getting-started.md", "Install")
+	p.follow(t, "docs/getting-started.md", "On a kcp you have")
+}
+
+// newPlace returns a clone of the repository, what is not committed yet included, and an
+// environment in which go installs programs for it alone.
+func newPlace(t *testing.T, env ...string) place {
+	t.Helper()
+	root, err := local.ModuleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	list.Dir = root
+	files, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, programs := t.TempDir(), t.TempDir()
+	for file := range strings.SplitSeq(strings.Trim(string(files), "\x00"), "\x00") {
+		if err := copied(filepath.Join(root, file), filepath.Join(dir, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := []string{programs, filepath.Dir(framework.Kubectl(t)), os.Getenv("PATH")}
+	return place{dir: dir, env: append(os.Environ(), append(env,
+		"GOBIN="+programs, "PATH="+strings.Join(path, string(filepath.ListSeparator)))...)}
+}
+
+// copied copies a file, with its mode. One that git lists and nobody has any more is left out.
+func copied(from, to string) error {
+	info, err := os.Stat(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, info.Mode())
+}

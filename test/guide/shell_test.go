@@ -1,0 +1,161 @@
+package guide
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a block may take, on a busy machine that compiles in it.
+const patience = 5 * time.Minute
+
+// lastLines is how much is told of a shell when the test has failed.
+const lastLines = 40
+
+// place is where commands are typed.
+type place struct {
+	dir string
+	env []string
+}
+
+// shell is a bash that stops at the first command that fails.
+type shell struct {
+	in   io.WriteCloser
+	out  *bufio.Scanner
+	cmd  *exec.Cmd
+	rest []string      // what was printed since nobody looks for a line
+	left chan struct{} // closed when the rest is complete; nil while somebody looks
+}
+
+// open starts a shell. It ends with the test, and before if its input or a command does.
+func (p place) open(t *testing.T) *shell {
+	t.Helper()
+	cmd := exec.Command("bash", "-e") //nolint:noctx // It ends by its input, and by interrupt.
+	cmd.Dir, cmd.Env = p.dir, p.env
+	// A process group of its own is what Ctrl-C would reach.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = write, write
+	err = errors.Join(cmd.Start(), write.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shell{in: in, out: bufio.NewScanner(read), cmd: cmd}
+	t.Cleanup(func() {
+		s.end(t)
+		_ = read.Close()
+	})
+	return s
+}
+
+// typed has the commands run, and a last line printed after them. The commands have no
+// input: what is typed is not for them to read.
+func (s *shell) typed(t *testing.T, b block, last string) {
+	t.Helper()
+	script := filepath.Join(t.TempDir(), "block.sh")
+	if err := os.WriteFile(script, []byte(b.commands), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(s.in, ". %s </dev/null\nprintf '\\n%s\\n'\n", script, last); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until reads what is printed, up to the line that is looked for. There is none if the
+// shell ends before, or does not get there in time.
+func (s *shell) until(t *testing.T, isLast func(string) bool) (lines []string, found bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { s.signal(syscall.SIGKILL) })()
+	for s.out.Scan() {
+		if isLast(s.out.Text()) {
+			return lines, true
+		}
+		lines = append(lines, s.out.Text())
+	}
+	return lines, false
+}
+
+// leave reads what else is printed, so that nothing has to wait for a reader.
+func (s *shell) leave() {
+	s.left = make(chan struct{})
+	go func() {
+		defer close(s.left)
+		for s.out.Scan() {
+			s.rest = append(s.rest, s.out.Text())
+		}
+	}()
+}
+
+// end does as Ctrl-C, and waits until all that the shell has started is gone.
+func (s *shell) end(t *testing.T) {
+	t.Helper()
+	s.signal(syscall.SIGINT)
+	_ = s.in.Close()
+	kill := time.AfterFunc(patience, func() { s.signal(syscall.SIGKILL) })
+	defer kill.Stop()
+	if s.left == nil {
+		s.leave()
+	}
+	<-s.left
+	_ = s.cmd.Wait() // Being interrupted is no success.
+	if t.Failed() {
+		t.Logf("a shell printed at last:\n%s", strings.Join(s.rest[max(0, len(s.rest)-lastLines):], "\n"))
+	}
+}
+
+// signal reaches all that the shell has started, as long as it is there.
+func (s *shell) signal(signal syscall.Signal) { _ = syscall.Kill(-s.cmd.Process.Pid, signal) }
+
+// goesOn runs a block that is not to end, and returns when it has printed what the page
+// shows, if the page shows anything.
+func (s *shell) goesOn(t *testing.T, b block) {
+	t.Helper()
+	s.typed(t, b, "")
+	defer s.leave()
+	if b.prints == "" {
+		return
+	}
+	if lines, ok := s.until(t, b.isLine); !ok {
+		t.Fatalf("line %d: %q was never printed:\n%s", b.line, b.prints, strings.Join(lines, "\n"))
+	}
+}
+
+// follow does what a chapter of a page says; with no heading, the whole page.
+func (p place) follow(t *testing.T, page, heading string) {
+	t.Helper()
+	main := p.open(t)
+	const done = "-- the block is done --"
+	for _, b := range blocksOf(t, filepath.Join(p.dir, page), heading) {
+		if b.background {
+			p.open(t).goesOn(t, b)
+			continue
+		}
+		main.typed(t, b, done)
+		lines, ok := main.until(t, func(line string) bool { return line == done })
+		if !ok {
+			t.Fatalf("%s:%d: a command failed:\n%s\n%s", page, b.line, b.commands, strings.Join(lines, "\n"))
+		}
+		if b.prints != "" && !slices.ContainsFunc(lines, b.isLine) {
+			t.Errorf("%s:%d shows the line %q, and prints:\n%s", page, b.line, b.prints, strings.Join(lines, "\n"))
+		}
+	}
+}
