@@ -246,6 +246,7 @@ func (w *watcher) Leaving(cluster allocator.ClusterName) { w.pools.Leaving(clust
 // Departed implements directory.Observer.
 func (w *watcher) Departed(cluster allocator.ClusterName) {
 	w.releases.Departed(cluster)
+	w.claims.Departed(cluster)
 	w.slices.Departed(cluster)
 	select {
 	case w.swept <- cluster:

@@ -96,6 +96,11 @@ func (r *Reconciler) logger(base logr.Logger) func(*mcreconcile.Request) logr.Lo
 	}
 }
 
+// Departed forgets the waits of a workspace that is bound no more, as the metrics show them.
+func (r *Reconciler) Departed(cluster allocator.ClusterName) {
+	unmet.leave(r.directory.Engaged(cluster))
+}
+
 // Named looks again at the claims that a workspace's path may serve or refuse anew.
 func (r *Reconciler) Named(workspace directory.Workspace) {
 	for _, claim := range r.waiting.on(topicsOfWorkspace(workspace)...) {

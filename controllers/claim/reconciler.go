@@ -65,17 +65,22 @@ type pass struct {
 	cluster cluster.Cluster
 	from    directory.Workspace
 	claim   *ipamv1alpha1.IPClaim
+	bound   bool                // the block was published
+	reason  ipamv1alpha1.Reason // why it was not
 }
 
 // Reconcile looks at one claim.
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
+	begun := time.Now()
 	cl, err := r.clusters.GetCluster(ctx, req.ClusterName)
 	if err != nil {
+		unmet.settle(req)
 		return reconcile.Result{}, err
 	}
 	claim := &ipamv1alpha1.IPClaim{}
 	if err := cl.GetClient().Get(ctx, req.NamespacedName, claim); err != nil {
 		r.waiting.leave(req)
+		unmet.settle(req)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	read := claim.ResourceVersion
@@ -96,6 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	} else if claim.ResourceVersion != read {
 		r.written.Store(claim.UID, read)
 	}
+	p.measure(begun, err)
 	if apierrors.IsNotFound(err) {
 		// Deleted meanwhile, as the cache will say. Its block may have been bound after
 		// the deletion was looked into.
@@ -157,6 +163,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 		return err
 	}
 	p.waiting.leave(p.request)
+	p.bound = true
 	return p.publish(ctx, block, record)
 }
 
@@ -252,7 +259,9 @@ func (p *pass) record(ctx context.Context) (*ipamv1alpha1.IPAllocation, error) {
 
 // refuse records why the claim waits, with an event when that is news.
 func (p *pass) refuse(ctx context.Context, refusal *outcome.Refusal) {
+	p.reason = refusal.Reason
 	if outcome.Changed(p.claim.Status.Conditions, refusal) {
+		refusals.WithLabelValues(string(refusal.Reason)).Inc()
 		p.warn(refusal)
 		log.FromContext(ctx).Info("refused", "reason", refusal.Reason, "message", refusal.Message)
 	}
@@ -266,7 +275,9 @@ func (p *pass) fail(ctx context.Context, err error) {
 		return
 	}
 	refusal := &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()}
+	p.reason = refusal.Reason
 	if !outcome.Failing(p.claim.Status.Conditions) {
+		refusals.WithLabelValues(string(refusal.Reason)).Inc()
 		p.warn(refusal)
 	}
 	refused(p.claim, refusal)

@@ -73,6 +73,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	pool := &ipamv1alpha1.IPPool{}
 	if err := cl.GetClient().Get(ctx, req.NamespacedName, pool); err != nil {
 		r.waiting.leave(req)
+		if r.directory.Ledger(req.ClusterName) == r.directory.Platform().Cluster {
+			hide(req.Name)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	before := patch.Snapshot(pool)

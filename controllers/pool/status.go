@@ -35,6 +35,9 @@ func (p *pass) report(ctx context.Context) error {
 	}
 	p.tellProgress(entered)
 	succeeded(p.pool, entered, capacity)
+	if p.owner.Cluster == p.directory.Platform().Cluster {
+		show(p.pool.Name, capacity)
+	}
 	p.pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: p.ledger.LedgerID(), Changes: capacity.Changes}
 	return p.reportUse(ctx)
 }

@@ -1,0 +1,146 @@
+package claim
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// The label reason takes the closed list of reasons, and result the three below.
+var (
+	durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "ipam_allocation_duration_seconds",
+		Help:    "Time of a look at a claim that ended with its block (bound), with a reason (refused) or with a fault (failed), writes included.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+	}, []string{"result"})
+	refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "ipam_claim_refusals_total",
+		Help: "Refusals and faults that were news to their claim, by reason.",
+	}, []string{"reason"})
+	unmet = &lacks{}
+)
+
+const (
+	resultBound   = "bound"
+	resultRefused = "refused"
+	resultFailed  = "failed"
+)
+
+func init() { metrics.Registry.MustRegister(durations, refusals, unmet) }
+
+var (
+	unmetClaims = prometheus.NewDesc("ipam_unmet_claims",
+		"Claims that were refused, or failed, when they were last looked at, by reason.", []string{"reason"}, nil)
+	unmetOldest = prometheus.NewDesc("ipam_unmet_claims_oldest_timestamp_seconds",
+		"When the oldest of them was made, or began to fail, in seconds since 1970.", []string{"reason"}, nil)
+)
+
+// lacks knows which claims have no block, or cannot be brought up to date, why, and
+// since when. It is a prometheus.Collector that counts them by reason. The zero
+// value is empty; safe for concurrent use.
+type lacks struct {
+	mu     sync.Mutex
+	claims map[mcreconcile.Request]lack
+}
+
+// lack is the state of one claim.
+type lack struct {
+	reason ipamv1alpha1.Reason
+	since  time.Time
+}
+
+// note has the claim counted. Who is counted keeps the time at which that began.
+func (l *lacks) note(claim mcreconcile.Request, reason ipamv1alpha1.Reason, since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known, ok := l.claims[claim]; ok {
+		since = known.since
+	}
+	if l.claims == nil {
+		l.claims = map[mcreconcile.Request]lack{}
+	}
+	l.claims[claim] = lack{reason, since}
+}
+
+// settle has the claim counted no more.
+func (l *lacks) settle(claim mcreconcile.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.claims, claim)
+}
+
+// leave has no claim of the workspace counted any more.
+func (l *lacks) leave(cluster multicluster.ClusterName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for claim := range l.claims {
+		if claim.ClusterName == cluster {
+			delete(l.claims, claim)
+		}
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (l *lacks) Describe(ch chan<- *prometheus.Desc) { ch <- unmetClaims; ch <- unmetOldest }
+
+// Collect implements prometheus.Collector.
+func (l *lacks) Collect(ch chan<- prometheus.Metric) {
+	counts, oldest := l.sum()
+	for reason, count := range counts {
+		ch <- prometheus.MustNewConstMetric(unmetClaims, prometheus.GaugeValue, float64(count), string(reason))
+		ch <- prometheus.MustNewConstMetric(unmetOldest, prometheus.GaugeValue, float64(oldest[reason].Unix()), string(reason))
+	}
+}
+
+// sum counts by reason, and finds the oldest of each.
+func (l *lacks) sum() (counts map[ipamv1alpha1.Reason]int, oldest map[ipamv1alpha1.Reason]time.Time) {
+	counts, oldest = map[ipamv1alpha1.Reason]int{}, map[ipamv1alpha1.Reason]time.Time{}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, claim := range l.claims {
+		if first, ok := oldest[claim.reason]; !ok || claim.since.Before(first) {
+			oldest[claim.reason] = claim.since
+		}
+		counts[claim.reason]++
+	}
+	return counts, oldest
+}
+
+// measure shows in the metrics how the pass has ended. One that found nothing to
+// do is not timed, and one that will look again has not ended.
+func (p *pass) measure(begun time.Time, err error) {
+	switch {
+	case p.reason != "":
+		since := p.claim.CreationTimestamp.Time
+		if p.claim.Status.AllocatedCIDR != "" {
+			since = begun // it has had its block for long
+		}
+		unmet.note(p.request, p.reason, since)
+	case err == nil:
+		unmet.settle(p.request)
+	}
+	if result := p.result(err); result != "" {
+		durations.WithLabelValues(result).Observe(time.Since(begun).Seconds())
+	}
+}
+
+// result is how the pass has ended; empty if that says nothing.
+func (p *pass) result(err error) string {
+	switch {
+	case p.reason == ipamv1alpha1.ReasonError:
+		return resultFailed
+	case err != nil:
+		return ""
+	case p.reason != "":
+		return resultRefused
+	case p.bound:
+		return resultBound
+	}
+	return ""
+}
