@@ -38,6 +38,8 @@ BENCH_ARGS ?= --out docs/benchmarks.md
 # Arguments of the ledger's benchmark, and of the long runs of chaos: make chaos CHAOS_ARGS='-seeds 7 -duration 60s'
 LEDGER_ARGS ?= --out docs/benchmarks.md
 CHAOS_ARGS ?= -rounds 10 -duration 60s
+# Arguments of the long runs of chaos through the whole stack: make chaos STACK_ARGS='-seeds 7 -faults 40'
+STACK_ARGS ?= -rounds 3 -faults 15
 
 .PHONY: bench
 bench: kcp bench-ledger ## Measure claims through kcp beside a bare controller, into docs/benchmarks.md (12 minutes)
@@ -48,8 +50,9 @@ bench-ledger: ## Measure the ledger alone beside raw etcd and go-ipam, into docs
 	@go run ./test/bench/ledger $(LEDGER_ARGS)
 
 .PHONY: chaos
-chaos: ## Kill, stop and cut off etcd and allocators at length, and break the allocator on purpose (30 minutes)
+chaos: kcp ## Kill, stop and cut off etcd, allocators, kcp and controller at length, and break the allocator on purpose (45 minutes)
 	@go test -race -count=1 -v -timeout 3h -run TestChaos ./test/chaos $(CHAOS_ARGS)
+	@go test -race -count=1 -v -timeout 3h -run TestStack ./test/chaos/stack $(STACK_ARGS)
 	@go test -count=1 -v -timeout 3h ./test/chaos/mutation -kill
 
 .PHONY: lint

@@ -55,7 +55,7 @@ func NewKCP(ctx context.Context, dir string) (*KCP, error) {
 		return nil, err
 	}
 	return &KCP{
-		dir: dir, store: "https://" + address(ports[1]), moved: moved, users: known,
+		dir: dir, store: "https://localhost:" + strconv.Itoa(ports[1]), moved: moved, users: known,
 		process: process{
 			name: "kcp",
 			log:  filepath.Join(dir, "kcp.log"),

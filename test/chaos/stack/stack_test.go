@@ -1,0 +1,172 @@
+package stack
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/chaos/etcd"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+var (
+	seeds  = flag.String("seeds", "1", "comma-separated seeds, one run for each")
+	rounds = flag.Int("rounds", 0, "run this many seeds of the day instead")
+	faults = flag.Int("faults", 3, "how many times something is killed in a run")
+)
+
+func TestMain(m *testing.M) { os.Exit(framework.Main(m)) }
+
+// wanted are the seeds to run.
+func wanted(t *testing.T) []uint64 {
+	t.Helper()
+	var list []uint64
+	for i := range *rounds {
+		list = append(list, uint64(time.Now().Unix())+uint64(i))
+	}
+	if len(list) > 0 {
+		return list
+	}
+	for s := range strings.SplitSeq(*seeds, ",") {
+		seed, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatalf("-seeds: %v", err)
+		}
+		list = append(list, seed)
+	}
+	return list
+}
+
+// Whatever is killed, no address is ever held twice, and afterwards all is in order.
+func TestStack(t *testing.T) {
+	for _, seed := range wanted(t) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			t.Logf("to repeat: go test ./test/chaos/stack -seeds %d -faults %d", seed, *faults)
+			s := newSite(t, seed)
+			s.run(seed)
+			last := s.settles()
+			s.history.upTo(t, last)
+			for _, problem := range s.history.problems {
+				t.Error(problem)
+			}
+			t.Logf("%d claims were bound, %d of them to addresses of former ones", s.history.bound, s.history.reused)
+			if s.history.reused == 0 {
+				t.Error("no address was given twice in a row: the run has proven little")
+			}
+		})
+	}
+}
+
+// site is a platform with an etcd of its own, and its tenants.
+type site struct {
+	*testing.T
+	store     *etcd.Cluster
+	platform  *framework.Platform // of the controller that uses it
+	verify    []string            // flags by which that controller is asked to verify
+	pool      *ipamv1alpha1.IPPool
+	customers []*customer
+	history   *history
+}
+
+// customers is how many tenants there are.
+const customers = 3
+
+func newSite(t *testing.T, seed uint64) *site {
+	t.Helper()
+	s := &site{T: t}
+	var err error
+	s.store, err = etcd.New(t.Context(), etcd.Options{Dir: t.TempDir()})
+	t.Cleanup(func() {
+		if err := s.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.verify = []string{
+		"--etcd-servers=http://" + s.store.Members[0].Addr,
+		"--verify-socket=" + filepath.Join(t.TempDir(), "verify.sock"),
+	}
+	s.platform = framework.NewPlatform(t).Replica(t, "chaos", s.verify...)
+	s.platform.StartController(t)
+	// Room for all claims at once, however scattered, and soon given out again.
+	s.pool = gen.Pool("chaos", gen.CIDR("10.0.0.0/24"), gen.Backs("chaos"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+	framework.Create(t, s.platform, gen.Class("chaos"), s.pool)
+	s.history = newHistory(t)
+	for i := range customers {
+		c := &customer{
+			tenant: s.platform.Tenant(t), platform: s.platform.Path, admin: framework.AdminConfig(t),
+			random: rand.New(rand.NewPCG(seed, uint64(i))), //nolint:gosec // it has to be repeatable
+			leaves: i == 0, has: map[string]bool{},
+		}
+		s.customers = append(s.customers, c)
+		s.history.include(c.tenant.Cluster.String())
+	}
+	return s
+}
+
+// run has the tenants at work while the faults come and go.
+func (s *site) run(seed uint64) {
+	working, done := context.WithCancel(s.Context())
+	defer done()
+	var group errgroup.Group
+	for _, c := range s.customers {
+		group.Go(func() error { return c.run(working, s.Context()) })
+	}
+	s.strike(rand.New(rand.NewPCG(seed, customers))) //nolint:gosec // it has to be repeatable
+	done()
+	if err := group.Wait(); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// settles waits until every claim is bound, the pool's figures are exact and the
+// verifier finds nothing. It returns a claim that was bound after all others.
+func (s *site) settles() *ipamv1alpha1.IPClaim {
+	s.Helper()
+	sum := new(big.Int)
+	for _, c := range s.customers {
+		claims := &ipamv1alpha1.IPClaimList{}
+		if err := c.tenant.List(s.Context(), claims); err != nil {
+			s.Fatal(err)
+		}
+		if len(claims.Items) != len(c.has) {
+			s.Errorf("tenant %s has %d claims, and has made %d", c.tenant.Path, len(claims.Items), len(c.has))
+		}
+		for i := range claims.Items {
+			framework.WaitBound(s, c.tenant, &claims.Items[i])
+			sum.Add(sum, size(&claims.Items[i]))
+		}
+	}
+	last := gen.Claim("last", gen.OfClass("chaos"), gen.Length(30))
+	framework.Create(s, s.customers[0].tenant, last)
+	framework.WaitBound(s, s.customers[0].tenant, last)
+	sum.Add(sum, size(last))
+	framework.WaitFor(s, s.platform, s.pool, func(pool *ipamv1alpha1.IPPool) error {
+		want := ipamv1alpha1.PoolCapacity{Total: "256", Allocated: sum.String(), Available: new(big.Int).Sub(big.NewInt(256), sum).String()}
+		if pool.Status.Capacity == nil || *pool.Status.Capacity != want {
+			return fmt.Errorf("its capacity is not %+v", want)
+		}
+		return nil
+	})
+	s.platform.WaitVerified(s, s.verify...)
+	return last
+}
+
+// size is how many addresses a claim has.
+func size(claim *ipamv1alpha1.IPClaim) *big.Int {
+	return new(big.Int).Lsh(big.NewInt(1), uint(32-claim.Spec.PrefixLength)) //nolint:gosec // at most 32
+}

@@ -1,0 +1,107 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+const (
+	// names is how many names a tenant has for its claims, which come and go.
+	names = 5
+	// patience is how long one thing may take to be done. kcp takes 25 s to start.
+	patience = 3 * time.Minute
+)
+
+// customer is a tenant at work.
+type customer struct {
+	tenant   *framework.Tenant
+	platform string
+	admin    *rest.Config
+	random   *rand.Rand
+	leaves   bool // it unbinds now and then, and binds again
+	has      map[string]bool
+}
+
+// run does one thing after the other while ctx lasts, and ends what it has begun.
+func (c *customer) run(ctx, whole context.Context) error {
+	for ctx.Err() == nil {
+		if err := c.act(whole); err != nil {
+			return fmt.Errorf("tenant %s: %w", c.tenant.Path, err)
+		}
+		pause(ctx, between(c.random, 20, 200))
+	}
+	return nil
+}
+
+// act does the next thing: make the claim of some name, or delete it, or delete it and
+// make it again at once, or leave and come back.
+func (c *customer) act(ctx context.Context) error {
+	if c.leaves && c.random.IntN(40) == 0 {
+		return c.rebind(ctx)
+	}
+	name, length := fmt.Sprint("c", c.random.IntN(names)), int32(29+c.random.IntN(3))
+	again := c.random.IntN(3) == 0
+	if c.has[name] {
+		if err := c.remove(ctx, name); err != nil || !again {
+			return err
+		}
+	}
+	return c.add(ctx, name, length)
+}
+
+func (c *customer) add(ctx context.Context, name string, length int32) error {
+	c.has[name] = true
+	return retry(ctx, "create "+name, func(ctx context.Context) error {
+		claim := gen.Claim(name, gen.OfClass("chaos"), gen.Length(length))
+		return client.IgnoreAlreadyExists(c.tenant.Create(ctx, claim)) // the answer to the first try was lost
+	})
+}
+
+func (c *customer) remove(ctx context.Context, name string) error {
+	delete(c.has, name)
+	return retry(ctx, "delete "+name, func(ctx context.Context) error {
+		return client.IgnoreNotFound(c.tenant.Delete(ctx, gen.Claim(name)))
+	})
+}
+
+// rebind gives the API up, with all claims, and binds it again.
+func (c *customer) rebind(ctx context.Context) error {
+	clear(c.has)
+	err := retry(ctx, "unbind", func(ctx context.Context) error {
+		return workspaces.Unbind(ctx, c.admin, c.tenant.Path)
+	})
+	if err != nil {
+		return err
+	}
+	return retry(ctx, "bind", func(ctx context.Context) error {
+		_, err := workspaces.EnsureTenant(ctx, c.admin, workspaces.TenantOptions{Workspace: c.tenant.Path, Platform: c.platform})
+		return err
+	})
+}
+
+// retry tries until it is done: whoever does it may be away.
+func retry(ctx context.Context, what string, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		once, cancelOnce := context.WithTimeout(ctx, 20*time.Second)
+		err := do(once)
+		cancelOnce()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: not in %s: %w", what, patience, err)
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+}
