@@ -31,12 +31,17 @@ func Admin(t testing.TB, workspace string) client.WithWatch {
 // AdminConfig returns the access of kcp's own admin, to the workspace root.
 func AdminConfig(t testing.TB) *rest.Config {
 	t.Helper()
-	cfg, err := current(t).kcp.Admin()
+	current(t)
+	cfg, err := ReadAdminConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return cfg
 }
+
+// ReadAdminConfig is AdminConfig for who is not the test itself. kcp makes a new
+// token whenever it starts, so what was read before is of no use then.
+func ReadAdminConfig() (*rest.Config, error) { return here.kcp.Admin() }
 
 // System returns a client of a workspace as kcp itself, whom no role and no policy
 // refuses anything.

@@ -112,7 +112,7 @@ func newSite(t *testing.T, seed uint64) *site {
 	s.history = newHistory(t)
 	for i := range customers {
 		c := &customer{
-			tenant: s.platform.Tenant(t), platform: s.platform.Path, admin: framework.AdminConfig(t),
+			tenant: s.platform.Tenant(t), platform: s.platform.Path,
 			random: rand.New(rand.NewPCG(seed, uint64(i))), //nolint:gosec // it has to be repeatable
 			leaves: i == 0, has: map[string]bool{},
 		}

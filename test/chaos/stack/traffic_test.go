@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/test/framework"
@@ -25,7 +24,6 @@ const (
 type customer struct {
 	tenant   *framework.Tenant
 	platform string
-	admin    *rest.Config
 	random   *rand.Rand
 	leaves   bool // it unbinds now and then, and binds again
 	has      map[string]bool
@@ -77,13 +75,21 @@ func (c *customer) remove(ctx context.Context, name string) error {
 func (c *customer) rebind(ctx context.Context) error {
 	clear(c.has)
 	err := retry(ctx, "unbind", func(ctx context.Context) error {
-		return workspaces.Unbind(ctx, c.admin, c.tenant.Path)
+		admin, err := framework.ReadAdminConfig()
+		if err != nil {
+			return err
+		}
+		return workspaces.Unbind(ctx, admin, c.tenant.Path)
 	})
 	if err != nil {
 		return err
 	}
 	return retry(ctx, "bind", func(ctx context.Context) error {
-		_, err := workspaces.EnsureTenant(ctx, c.admin, workspaces.TenantOptions{Workspace: c.tenant.Path, Platform: c.platform})
+		admin, err := framework.ReadAdminConfig()
+		if err != nil {
+			return err
+		}
+		_, err = workspaces.EnsureTenant(ctx, admin, workspaces.TenantOptions{Workspace: c.tenant.Path, Platform: c.platform})
 		return err
 	})
 }
