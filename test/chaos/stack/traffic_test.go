@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -98,6 +99,7 @@ func (c *customer) rebind(ctx context.Context) error {
 func retry(ctx context.Context, what string, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	var seen error // by the last try that was not cut short by the end of all
 	for {
 		once, cancelOnce := context.WithTimeout(ctx, 20*time.Second)
 		err := do(once)
@@ -106,8 +108,9 @@ func retry(ctx context.Context, what string, do func(context.Context) error) err
 			return nil
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("%s: not in %s: %w", what, patience, err)
+			return fmt.Errorf("%s: not in %s: %w", what, patience, cmp.Or(seen, err))
 		}
+		seen = err
 		pause(ctx, 100*time.Millisecond)
 	}
 }
