@@ -2,6 +2,7 @@ package workspaces
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,18 +64,31 @@ func Unbind(ctx context.Context, cfg *rest.Config, workspace string) error {
 	}
 	binding := &apisv1alpha2.APIBinding{}
 	binding.Name = BindingName
-	if err := c.Delete(ctx, binding); client.IgnoreNotFound(err) != nil {
+	if err := c.Delete(ctx, binding); err != nil && !Absent(err, BindingName) {
 		return fmt.Errorf("unbind %s: %w", workspace, err)
 	}
 	return await(ctx, fmt.Sprintf("the APIBinding of %s to be gone", workspace), func(ctx context.Context) error {
 		err := c.Get(ctx, client.ObjectKeyFromObject(binding), binding)
-		if apierrors.IsNotFound(err) {
+		if Absent(err, BindingName) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 		return fmt.Errorf("it is being deleted%s", unmet(binding.Status.Conditions))
+	})
+}
+
+// Absent reports whether a server says that there is no object of this name. One that
+// starts answers 404 about every kind that it does not serve yet.
+func Absent(err error, name string) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	details := status.Status().Details
+	return details.Name == name && !slices.ContainsFunc(details.Causes, func(cause metav1.StatusCause) bool {
+		return cause.Type == metav1.CauseTypeUnexpectedServerResponse
 	})
 }
 
@@ -85,24 +99,8 @@ func bind(ctx context.Context, cfg *rest.Config, opts TenantOptions) error {
 	if err != nil {
 		return err
 	}
-	binding := &apisv1alpha2.APIBinding{}
-	binding.Name = BindingName
-	binding.Spec.Reference.Export = &apisv1alpha2.ExportBindingReference{Path: opts.Platform, Name: ExportName}
-
 	err = await(ctx, "the API to be bound", func(ctx context.Context) error {
-		err := c.Get(ctx, client.ObjectKeyFromObject(binding), binding)
-		if apierrors.IsNotFound(err) {
-			err = c.Create(ctx, binding)
-		}
-		if err != nil {
-			return err
-		}
-		if accept(binding) {
-			if err := c.Update(ctx, binding); err != nil {
-				return err
-			}
-		}
-		if err := bound(binding); err != nil {
+		if err := advance(ctx, c, opts.Platform); err != nil {
 			return err
 		}
 		return c.List(ctx, &ipamv1alpha1.IPClaimList{}, client.Limit(1))
@@ -115,6 +113,27 @@ func bind(ctx context.Context, cfg *rest.Config, opts TenantOptions) error {
 		namespace.Name = metav1.NamespaceDefault
 		return client.IgnoreAlreadyExists(c.Create(ctx, namespace))
 	})
+}
+
+// advance does the next thing for the binding, and says what it still lacks. One that
+// is being deleted is waited out, and made anew.
+func advance(ctx context.Context, c client.Client, platform string) error {
+	binding := &apisv1alpha2.APIBinding{}
+	binding.Name = BindingName
+	binding.Spec.Reference.Export = &apisv1alpha2.ExportBindingReference{Path: platform, Name: ExportName}
+	err := c.Get(ctx, client.ObjectKeyFromObject(binding), binding)
+	if apierrors.IsNotFound(err) {
+		err = c.Create(ctx, binding)
+	}
+	if err != nil {
+		return err
+	}
+	if accept(binding) {
+		if err := c.Update(ctx, binding); err != nil {
+			return err
+		}
+	}
+	return bound(binding)
 }
 
 // accept grants exactly the permissions the export asks for, and reports whether that
@@ -149,6 +168,9 @@ func accepted(claim apisv1alpha2.PermissionClaim) apisv1alpha2.AcceptablePermiss
 
 // bound returns what a binding still lacks to be in use.
 func bound(binding *apisv1alpha2.APIBinding) error {
+	if !binding.DeletionTimestamp.IsZero() {
+		return fmt.Errorf("it is being deleted%s", unmet(binding.Status.Conditions))
+	}
 	if binding.Status.Phase != apisv1alpha2.APIBindingPhaseBound {
 		return fmt.Errorf("its phase is %q%s", binding.Status.Phase, unmet(binding.Status.Conditions))
 	}
