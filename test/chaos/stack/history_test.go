@@ -146,6 +146,20 @@ func (h *history) complain(format string, args ...any) {
 	h.problems = append(h.problems, fmt.Sprintf(format, args...))
 }
 
+// report has every problem fail the test, and says how much was seen.
+func (h *history) report(t *testing.T) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, problem := range h.problems {
+		t.Error(problem)
+	}
+	t.Logf("%d claims were bound, %d of them to addresses of former ones", h.bound, h.reused)
+	if h.reused == 0 {
+		t.Error("no address was given twice in a row: the run has proven little")
+	}
+}
+
 // upTo waits until the history knows that a claim was bound.
 func (h *history) upTo(t *testing.T, claim *ipamv1alpha1.IPClaim) {
 	t.Helper()
