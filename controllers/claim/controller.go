@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -37,9 +38,6 @@ const goneDelay = time.Second
 // compared with the ledger yet.
 const checking = 10 * time.Second
 
-// cacheLag is how long the cache may take to show what was written.
-const cacheLag = 10 * time.Second
-
 // Options configure the controller. All fields but Workers are required.
 type Options struct {
 	Ledger    Ledger
@@ -65,6 +63,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		directory: opts.Directory,
 		queue:     opts.Queue,
 		started:   time.Now(),
+		records:   lag{clock: clock.RealClock{}},
 	}
 	everywhere := []mcbuilder.WatchesOption{
 		mcbuilder.WithEngageWithLocalCluster(true), mcbuilder.WithEngageWithProviderClusters(true),
@@ -138,7 +137,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, _ cluster.Cluster) e
 				Name:      claim.Name,
 			}
 			r.ledger.Withdraw(holder.Claim)
-			r.published.Delete(claim.UID)
+			r.records.forget(claim.UID)
 			r.doubted.Delete(claim.UID)
 			r.written.Delete(claim.UID)
 			if seen.deleted(claim) {

@@ -3,7 +3,6 @@ package claim
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -77,13 +76,8 @@ func (p *pass) poolRef(pool allocator.Pool) (ipamv1alpha1.PoolRef, error) {
 
 // writeRecord creates the record, or brings the existing one up to date.
 func (p *pass) writeRecord(ctx context.Context, want, existing *ipamv1alpha1.IPAllocation, block allocator.Block) error {
-	c := p.cluster.GetClient()
 	if existing == nil || existing.Spec.ClaimRef == nil || existing.Spec.ClaimRef.UID != p.claim.UID {
-		if err := c.Create(ctx, want); err != nil {
-			return fmt.Errorf("create IPAllocation %s: %w", want.Name, err)
-		}
-		p.published.Store(p.claim.UID, time.Now())
-		return nil
+		return p.createRecord(ctx, want, existing)
 	}
 	updated := existing.DeepCopy()
 	updated.Spec, updated.Status = want.Spec, want.Status
@@ -92,9 +86,22 @@ func (p *pass) writeRecord(ctx context.Context, want, existing *ipamv1alpha1.IPA
 	if !equality.Semantic.DeepEqual(existing, updated) {
 		outcome.Observe(updated.Status.Conditions, existing.Generation+1)
 	}
-	if err := patch.Snapshot(existing).PatchWhole(ctx, c, updated); err != nil && !apierrors.IsNotFound(err) {
+	if err := patch.Snapshot(existing).PatchWhole(ctx, p.cluster.GetClient(), updated); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("update IPAllocation %s: %w", want.Name, err)
 	}
+	return nil
+}
+
+// createRecord creates the record, where the cache shows none of this claim.
+func (p *pass) createRecord(ctx context.Context, want, shown *ipamv1alpha1.IPAllocation) error {
+	err := p.cluster.GetClient().Create(ctx, want)
+	if apierrors.IsAlreadyExists(err) && p.records.met(p.claim.UID, shown) {
+		return errUnseen
+	}
+	if err != nil {
+		return fmt.Errorf("create IPAllocation %s: %w", want.Name, err)
+	}
+	p.records.wrote(p.claim.UID, shown)
 	return nil
 }
 

@@ -55,7 +55,7 @@ type Reconciler struct {
 	started   time.Time
 	doubted   sync.Map // UID → nothing, of claims to be compared with the ledger
 	written   sync.Map // UID → the resourceVersion that our last write was made on
-	published sync.Map // UID → time, of records that the cache may not show yet
+	records   lag      // of the cache, behind the records of claims
 }
 
 // pass is one look at one claim.
@@ -147,10 +147,10 @@ func (p *pass) reconcile(ctx context.Context) error {
 		return err
 	}
 	if bound(p.claim, record) && !p.doubts() {
-		p.published.Delete(p.claim.UID)
+		p.records.forget(p.claim.UID)
 		return nil
 	}
-	if p.unseen(record) {
+	if p.records.hides(p.claim.UID, record) {
 		return errUnseen
 	}
 	block, err := p.bind(ctx, record)
@@ -164,21 +164,18 @@ func (p *pass) reconcile(ctx context.Context) error {
 	}
 	p.waiting.leave(p.request)
 	p.bound = true
-	return p.publish(ctx, block, record)
+	err = p.publish(ctx, block, record)
+	if apierrors.IsAlreadyExists(err) {
+		p.fail(ctx, err)
+	}
+	return err
 }
 
 // errUnchecked: nobody has made sure yet that the ledger has lost nothing of the pool.
 var errUnchecked = errors.New("the pool was not compared with the published records yet")
 
-// errUnseen: the record was written a moment ago and the cache does not show it yet.
+// errUnseen: the server has a record that the cache does not show yet.
 var errUnseen = errors.New("the cache does not show the IPAllocation yet")
-
-// unseen reports whether the record was just written, so that its absence from
-// the cache says nothing.
-func (p *pass) unseen(record *ipamv1alpha1.IPAllocation) bool {
-	at, ok := p.published.Load(p.claim.UID)
-	return record == nil && ok && time.Since(at.(time.Time)) < cacheLag
-}
 
 // bind finds the claim its block: the one it has, as long as it has one.
 func (p *pass) bind(ctx context.Context, record *ipamv1alpha1.IPAllocation) (allocator.Block, error) {
@@ -271,7 +268,7 @@ func (p *pass) refuse(ctx context.Context, refusal *outcome.Refusal) {
 // fail records a fault that is being retried, with an event when it is the first. A
 // shutdown is none.
 func (p *pass) fail(ctx context.Context, err error) {
-	if ctx.Err() != nil || errors.Is(err, errUnchecked) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+	if ctx.Err() != nil || errors.Is(err, errUnchecked) || apierrors.IsConflict(err) {
 		return
 	}
 	refusal := &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()}
