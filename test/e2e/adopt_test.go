@@ -24,23 +24,33 @@ import (
 // lossy is a platform whose controller loses its ledger.
 type lossy struct {
 	scene
-	dir, socket, snapshot string
-	offered               *ipamv1alpha1.IPPool
+	dir, url     string // of the etcd: its data, and where it listens
+	member, peer string // its name, and where it listens to others like it
+	snapshot     string
+	offered      *ipamv1alpha1.IPPool
 }
 
-// newLossy has a controller that runs, a pool that backs a class, and a tenant.
+// newLossy has a controller that runs with the etcd in itself, a pool that backs a class,
+// and a tenant.
 func newLossy(t *testing.T) *lossy {
 	t.Helper()
 	home := t.TempDir()
-	l := &lossy{dir: filepath.Join(home, "ledger"), socket: "unix://" + home + "/etcd", snapshot: filepath.Join(home, "snapshot")}
+	l := &lossy{dir: filepath.Join(home, "ledger"), url: "unix://" + home + "/etcd", member: "default", peer: "http://localhost:2380"}
+	l.start(t, "--etcd-data-dir="+l.dir, "--etcd-listen-client-url="+l.url)
+	return l
+}
+
+// start starts a controller with these flags, on a platform of its own.
+func (l *lossy) start(t *testing.T, flags ...string) {
+	t.Helper()
+	l.snapshot = filepath.Join(t.TempDir(), "snapshot")
 	platform := framework.NewPlatform(t)
-	replica := platform.Replica(t, "lossy", "--etcd-data-dir="+l.dir, "--etcd-listen-client-url="+l.socket)
+	replica := platform.Replica(t, "lossy", flags...)
 	replica.StartController(t)
 	t.Cleanup(func() { replica.StopController(t) }) // before its data goes
 	l.scene = scene{T: t, platform: replica, name: framework.Name(t), cidr: platform.CIDR(t)}
 	l.offered = offer(t, replica, l.name, l.cidr)
 	l.tenant = replica.Tenant(t)
-	return l
 }
 
 // published waits until the status of the pool that backs the class says what it holds
@@ -71,7 +81,7 @@ func (l *lossy) wipe() {
 // save takes a snapshot of the ledger as `etcdctl snapshot save` does.
 func (l *lossy) save() {
 	l.Helper()
-	config := clientv3.Config{Endpoints: []string{l.socket}}
+	config := clientv3.Config{Endpoints: []string{l.url}}
 	if _, err := etcdsnapshot.SaveWithVersion(l.Context(), zap.NewNop(), config, l.snapshot); err != nil {
 		l.Fatal(err)
 	}
@@ -81,8 +91,8 @@ func (l *lossy) save() {
 func (l *lossy) restore() {
 	l.Helper()
 	config := snapshot.RestoreConfig{
-		SnapshotPath: l.snapshot, OutputDataDir: l.dir, Name: "default", PeerURLs: []string{"http://localhost:2380"},
-		InitialCluster: "default=http://localhost:2380", InitialClusterToken: "etcd-cluster",
+		SnapshotPath: l.snapshot, OutputDataDir: l.dir, Name: l.member, PeerURLs: []string{l.peer},
+		InitialCluster: l.member + "=" + l.peer, InitialClusterToken: "etcd-cluster",
 	}
 	if err := snapshot.NewV3(zap.NewNop()).Restore(config); err != nil {
 		l.Fatal(err)

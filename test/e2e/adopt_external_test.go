@@ -1,0 +1,80 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/test/chaos/etcd"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// A cluster of etcd is restored from a snapshot while no controller runs: what was given
+// out since is not given out again.
+func TestAdopt_RestoredCluster(t *testing.T) {
+	t.Parallel()
+	l, store := newLossyCluster(t)
+	before := l.holds("before", gen.Length(28))
+	l.published(before)
+	l.save()
+	since := l.holds("since", gen.Length(28))
+	l.published(before, since)
+
+	l.platform.StopController(t)
+	if err := store.Members[0].Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(l.dir); err != nil {
+		t.Fatal(err)
+	}
+	l.restore()
+	if _, err := store.Members[0].Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	late := gen.Claim("late", gen.OfClass(l.name), gen.Length(28))
+	framework.Create(t, l.tenant, late)
+	l.platform.StartController(t)
+
+	framework.WaitBound(t, l.tenant, late)
+	disjointIn(t, l.cidr, l.blocks(before, since, late)...)
+	l.kept(before, since)
+	l.published(before, since, late)
+}
+
+// newLossyCluster has a controller that runs with an etcd beside it.
+func newLossyCluster(t *testing.T) (*lossy, *etcd.Cluster) {
+	t.Helper()
+	home := t.TempDir()
+	store, err := etcd.New(t.Context(), etcd.Options{Dir: home})
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	member := store.Members[0]
+	l := &lossy{dir: filepath.Join(home, member.Name), url: "http://" + member.Addr, member: member.Name, peer: peerOf(t, home, member)}
+	l.start(t, "--etcd-servers="+l.url)
+	return l, store
+}
+
+// peerOf is where a member listens to others, as its configuration says.
+func peerOf(t *testing.T, home string, member *etcd.Member) string {
+	t.Helper()
+	file, err := os.ReadFile(filepath.Join(home, member.Name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := map[string]any{}
+	if err := json.Unmarshal(file, &config); err != nil {
+		t.Fatal(err)
+	}
+	return config["listen-peer-urls"].(string)
+}
