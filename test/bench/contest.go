@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -70,10 +71,11 @@ func (s *stage) claims(name string, side *side, k kind, clients int) *contestant
 	}}
 }
 
-// play measures everything, once to warm up and then for as many rounds as wanted.
-// Who begins changes with every round.
+// play measures everything, once to warm up and then for as many rounds as wanted. Who
+// follows whom changes with every round, in each run alike.
 func (s *stage) play(ctx context.Context, opts *options) ([]contest, error) {
 	contests := s.contests(opts)
+	dice := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // an order needs no secret
 	for n := range opts.rounds + 1 {
 		if n == 1 {
 			if err := s.rest(ctx); err != nil {
@@ -82,9 +84,7 @@ func (s *stage) play(ctx context.Context, opts *options) ([]contest, error) {
 		}
 		for _, c := range contests {
 			order := slices.Clone(c.contestants)
-			if n%2 == 1 {
-				slices.Reverse(order)
-			}
+			dice.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 			for _, contestant := range order {
 				if err := s.measure(ctx, opts, c, contestant, n); err != nil {
 					return nil, fmt.Errorf("round %d, %s, %s: %w", n, c.title, contestant.name, err)
