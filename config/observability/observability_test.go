@@ -1,0 +1,253 @@
+// Package observability tests that the dashboard and the alerts speak of metrics
+// that the controller exports, and that each alert leads somewhere.
+package observability
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/promql/parser"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	_ "github.com/kcp-ipam/ipam/controllers" // registers the metrics of all walks
+)
+
+// runbooks is where a runbook_url leads, in this repository.
+const runbooks = "https://github.com/kcp-ipam/ipam/blob/main/"
+
+type rule struct {
+	Alert       string            `json:"alert"`
+	Expr        string            `json:"expr"`
+	For         string            `json:"for"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+func alerts(t *testing.T) []rule {
+	t.Helper()
+	text, err := os.ReadFile("alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Name  string `json:"name"`
+			Rules []rule `json:"rules"`
+		} `json:"groups"`
+	}
+	if err := yaml.UnmarshalStrict(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	var rules []rule
+	for _, group := range file.Groups {
+		rules = append(rules, group.Rules...)
+	}
+	if len(rules) == 0 {
+		t.Fatal("there are no alerts")
+	}
+	return rules
+}
+
+// panel is as much of a panel of Grafana as matters here.
+type panel struct {
+	ID      int    `json:"id"`
+	Type    string `json:"type"`
+	Title   string `json:"title"`
+	GridPos struct{ H, W, X, Y int }
+	Targets []struct {
+		Expr string `json:"expr"`
+	} `json:"targets"`
+}
+
+func panels(t *testing.T) []panel {
+	t.Helper()
+	text, err := os.ReadFile("dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []panel `json:"panels"`
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	return dashboard.Panels
+}
+
+// labelsAdded are put on every series by the scraper, or by the kind of metric.
+var labelsAdded = []string{model.MetricNameLabel, model.InstanceLabel, model.JobLabel, model.BucketLabel}
+
+var desc = regexp.MustCompile(`^Desc\{fqName: "([^"]+)".*variableLabels: \{([^}]*)\}\}$`)
+
+// exported returns the labels of each metric that the controller has.
+func exported(t *testing.T) map[string][]string {
+	t.Helper()
+	ledger, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{Registerer: metrics.Registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ledger.Close() })
+	descs := make(chan *prometheus.Desc)
+	go func() {
+		defer close(descs)
+		metrics.Registry.(prometheus.Collector).Describe(descs)
+	}()
+	labels := map[string][]string{}
+	for d := range descs {
+		match := desc.FindStringSubmatch(d.String())
+		if match == nil {
+			t.Fatalf("%s is not read", d)
+		}
+		labels[match[1]] = strings.Split(match[2], ",")
+	}
+	// What describes itself only by what it collects.
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if _, ok := labels[family.GetName()]; !ok {
+			labels[family.GetName()] = nil
+		}
+	}
+	return labels
+}
+
+// check parses an expression, and looks for its metrics and their labels.
+func check(t *testing.T, expr string, known map[string][]string) {
+	t.Helper()
+	parsed, err := parser.ParseExpr(strings.ReplaceAll(expr, "$__rate_interval", "5m"))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	var labels []string
+	parser.Inspect(parsed, func(node parser.Node, _ []parser.Node) error {
+		selector, ok := node.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		own, ok := find(selector.Name, known)
+		if !ok {
+			t.Errorf("no metric is called %s", selector.Name)
+		}
+		labels = append(append(labels, own...), labelsAdded...)
+		for _, matcher := range selector.LabelMatchers {
+			if !slices.Contains(append(own, labelsAdded...), matcher.Name) {
+				t.Errorf("%s has no label %s", selector.Name, matcher.Name)
+			}
+		}
+		return nil
+	})
+	parser.Inspect(parsed, func(node parser.Node, _ []parser.Node) error {
+		if sum, ok := node.(*parser.AggregateExpr); ok {
+			for _, label := range sum.Grouping {
+				if !slices.Contains(labels, label) {
+					t.Errorf("no metric in %q has the label %s", expr, label)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// find returns the labels of a metric, which may be a series of a histogram.
+func find(name string, known map[string][]string) ([]string, bool) {
+	if labels, ok := known[name]; ok {
+		return labels, true
+	}
+	for _, series := range []string{"_bucket", "_sum", "_count"} {
+		if labels, ok := known[strings.TrimSuffix(name, series)]; ok {
+			return labels, true
+		}
+	}
+	return nil, false
+}
+
+func TestExpressions(t *testing.T) {
+	known := exported(t)
+	for _, rule := range alerts(t) {
+		t.Run(rule.Alert, func(t *testing.T) { check(t, rule.Expr, known) })
+	}
+	for _, panel := range panels(t) {
+		t.Run(panel.Title, func(t *testing.T) {
+			for _, target := range panel.Targets {
+				check(t, target.Expr, known)
+			}
+		})
+	}
+}
+
+// The check itself finds what is wrong.
+func TestFind(t *testing.T) {
+	known := map[string][]string{"ipam_seconds": {"result"}}
+	for name, want := range map[string]bool{"ipam_seconds": true, "ipam_seconds_count": true, "ipam_second": false, "ipam_count": false} {
+		if _, ok := find(name, known); ok != want {
+			t.Errorf("find %s: %t", name, ok)
+		}
+	}
+}
+
+func TestAlerts(t *testing.T) {
+	seen := map[string]bool{}
+	for _, rule := range alerts(t) {
+		t.Run(rule.Alert, func(t *testing.T) {
+			if seen[rule.Alert] {
+				t.Error("there are two of this name")
+			}
+			seen[rule.Alert] = true
+			if _, err := model.ParseDuration(rule.For); rule.For != "" && err != nil {
+				t.Error(err)
+			}
+			if !slices.Contains([]string{"critical", "warning", "info"}, rule.Labels["severity"]) {
+				t.Errorf("its severity is %q", rule.Labels["severity"])
+			}
+			for _, name := range []string{"summary", "description"} {
+				if rule.Annotations[name] == "" {
+					t.Errorf("it has no %s", name)
+				}
+			}
+			if want := runbooks + "docs/runbooks/" + rule.Alert + ".md"; rule.Annotations["runbook_url"] != want {
+				t.Errorf("its runbook_url is %q, want %q", rule.Annotations["runbook_url"], want)
+			}
+			if _, err := os.Stat(page(rule.Alert + ".md")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	files, err := filepath.Glob(page("IPAM*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if name := strings.TrimSuffix(filepath.Base(file), ".md"); !seen[name] {
+			t.Errorf("%s is for no alert; there are %v", file, slices.Sorted(maps.Keys(seen)))
+		}
+	}
+}
+
+func page(name string) string { return filepath.Join("..", "..", "docs", "runbooks", name) }
+
+func TestDashboard_PanelsHaveIdentity(t *testing.T) {
+	ids := map[int]string{}
+	for _, panel := range panels(t) {
+		if other, taken := ids[panel.ID]; taken {
+			t.Errorf("%q and %q have one ID", other, panel.Title)
+		}
+		ids[panel.ID] = panel.Title
+		if panel.Type != "row" && (len(panel.Targets) == 0 || panel.GridPos.H*panel.GridPos.W == 0) {
+			t.Errorf("%q shows nothing", panel.Title)
+		}
+	}
+}
