@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+const deployDir = "../../config/deploy"
+
+// build returns the objects of an overlay, as kustomize makes them.
+func build(t *testing.T, overlay string) []runtime.Object {
+	t.Helper()
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
+		Run(filesys.MakeFsOnDisk(), filepath.Join(deployDir, "overlays", overlay))
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := built.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict := serializer.NewCodecFactory(clientgoscheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+	var objects []runtime.Object
+	for documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifest))); ; {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		object, _, err := strict.Decode(document, nil, nil)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, document)
+		}
+		objects = append(objects, object)
+	}
+}
+
+// one returns the object of a type.
+func one[T runtime.Object](t *testing.T, objects []runtime.Object) T {
+	t.Helper()
+	var found []T
+	for _, object := range objects {
+		if of, ok := object.(T); ok {
+			found = append(found, of)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("there are %d of %T", len(found), *new(T))
+	}
+	return found[0]
+}
+
+// workload is what the overlays differ in.
+type workload struct {
+	replicas int32
+	selector *metav1.LabelSelector
+	pod      corev1.PodTemplateSpec
+	claims   []corev1.PersistentVolumeClaim
+}
+
+func dev(t *testing.T) workload {
+	set := one[*appsv1.StatefulSet](t, build(t, "dev"))
+	return workload{*set.Spec.Replicas, set.Spec.Selector, set.Spec.Template, set.Spec.VolumeClaimTemplates}
+}
+
+func ha(t *testing.T) workload {
+	deployment := one[*appsv1.Deployment](t, build(t, "ha"))
+	return workload{*deployment.Spec.Replicas, deployment.Spec.Selector, deployment.Spec.Template, nil}
+}
+
+var overlays = map[string]func(*testing.T) workload{"dev": dev, "ha": ha}
+
+// parsed are the options that a pod is started with.
+func parsed(t *testing.T, w workload) *options {
+	t.Helper()
+	opts, flags := defaults(), pflag.NewFlagSet("", pflag.ContinueOnError)
+	opts.addFlags(flags)
+	if err := flags.Parse(w.pod.Spec.Containers[0].Args); err != nil {
+		t.Fatal(err)
+	}
+	if err := opts.validate(); err != nil || flags.NArg() > 0 {
+		t.Fatal(err, flags.Args())
+	}
+	return opts
+}
+
+func TestDeploy_FlagsAreThoseOfTheCommand(t *testing.T) {
+	opts := parsed(t, dev(t))
+	if len(opts.etcdServers) > 0 || opts.leaderElect {
+		t.Errorf("dev: etcd is %v, leader election %t", opts.etcdServers, opts.leaderElect)
+	}
+	opts = parsed(t, ha(t))
+	if len(opts.etcdServers) != 3 || opts.etcdCAFile == "" || opts.etcdCertFile == "" || !opts.leaderElect {
+		t.Errorf("ha: etcd is %v, CA %q, certificate %q, leader election %t",
+			opts.etcdServers, opts.etcdCAFile, opts.etcdCertFile, opts.leaderElect)
+	}
+	for _, server := range opts.etcdServers {
+		if !strings.HasPrefix(server, "https://") {
+			t.Errorf("ha: %s has no TLS", server)
+		}
+	}
+}
+
+// Files that the flags name are on volumes that are there, since the root is read-only.
+func TestDeploy_FilesAreMounted(t *testing.T) {
+	for name, overlay := range overlays {
+		t.Run(name, func(t *testing.T) {
+			w := overlay(t)
+			var volumes []string
+			for _, v := range w.pod.Spec.Volumes {
+				volumes = append(volumes, v.Name)
+			}
+			for _, c := range w.claims {
+				volumes = append(volumes, c.Name)
+			}
+			container := w.pod.Spec.Containers[0]
+			for _, m := range container.VolumeMounts {
+				if !slices.Contains(volumes, m.Name) {
+					t.Errorf("there is no volume %s", m.Name)
+				}
+			}
+			opts := parsed(t, w)
+			files := []string{opts.kubeconfig, opts.etcdCAFile, opts.etcdCertFile, opts.etcdKeyFile, strings.TrimPrefix(opts.etcdListen, "unix://")}
+			if len(opts.etcdServers) == 0 {
+				files = append(files, opts.etcdDataDir)
+			}
+			for _, file := range files {
+				mounted := slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool {
+					return strings.HasPrefix(file, m.MountPath+"/")
+				})
+				if file != "" && !mounted {
+					t.Errorf("%s is on no volume", file)
+				}
+			}
+		})
+	}
+}
+
+func TestDeploy_PodsAreRestricted(t *testing.T) {
+	for name, overlay := range overlays {
+		t.Run(name, func(t *testing.T) {
+			spec := overlay(t).pod.Spec
+			if c := spec.SecurityContext; !*c.RunAsNonRoot || c.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+				t.Errorf("the pod has %v", c)
+			}
+			if *spec.AutomountServiceAccountToken {
+				t.Error("the pod has a token of the cluster")
+			}
+			container := spec.Containers[0]
+			c := container.SecurityContext
+			if !*c.ReadOnlyRootFilesystem || *c.AllowPrivilegeEscalation || !slices.Equal(c.Capabilities.Drop, []corev1.Capability{"ALL"}) {
+				t.Errorf("the container has %v", c)
+			}
+			if container.LivenessProbe == nil || container.ReadinessProbe == nil || container.StartupProbe == nil {
+				t.Error("a probe is missing")
+			}
+			if container.Resources.Requests.Cpu().IsZero() || container.Resources.Limits.Memory().IsZero() {
+				t.Errorf("its resources are %v", container.Resources)
+			}
+		})
+	}
+}
+
+func TestDeploy_SelectorsMatchThePods(t *testing.T) {
+	for name, overlay := range overlays {
+		t.Run(name, func(t *testing.T) {
+			objects, w := build(t, name), overlay(t)
+			selectors := []*metav1.LabelSelector{
+				w.selector,
+				&one[*networkingv1.NetworkPolicy](t, objects).Spec.PodSelector,
+				{MatchLabels: one[*corev1.Service](t, objects).Spec.Selector},
+			}
+			if name == "ha" {
+				budget := one[*policyv1.PodDisruptionBudget](t, objects)
+				if selectors = append(selectors, budget.Spec.Selector); budget.Spec.MaxUnavailable.IntValue() >= int(w.replicas) {
+					t.Errorf("all %d replicas may be away", w.replicas)
+				}
+				for _, spread := range w.pod.Spec.TopologySpreadConstraints {
+					selectors = append(selectors, spread.LabelSelector)
+				}
+			}
+			for i, s := range selectors {
+				selector, err := metav1.LabelSelectorAsSelector(s)
+				if err != nil || selector.Empty() || !selector.Matches(labels.Set(w.pod.Labels)) {
+					t.Errorf("selector %d, %v, does not match %v: %v", i, s, w.pod.Labels, err)
+				}
+			}
+		})
+	}
+}
+
+func TestDeploy_Replicas(t *testing.T) {
+	if w := dev(t); w.replicas != 1 || len(w.claims) != 1 {
+		t.Errorf("an embedded etcd has %d replicas and %d volumes", w.replicas, len(w.claims))
+	}
+	if w := ha(t); w.replicas != 3 || len(w.pod.Spec.TopologySpreadConstraints) == 0 {
+		t.Errorf("there are %d replicas, spread by %v", w.replicas, w.pod.Spec.TopologySpreadConstraints)
+	}
+}
+
+// What the Dockerfile copies and builds is there, and runs as the pods do.
+func TestDeploy_Dockerfile(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(deployDir, "Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, input := range []string{"go.mod", "go.sum", "cmd/ipam-controller"} {
+		if _, err := os.Stat(filepath.Join("..", "..", input)); err != nil || !bytes.Contains(text, []byte(input)) {
+			t.Errorf("%s is not built: %v", input, err)
+		}
+	}
+	user := regexp.MustCompile(`(?m)^USER 65532:65532$`)
+	if security := dev(t).pod.Spec.SecurityContext; !user.Match(text) || *security.RunAsUser != 65532 {
+		t.Errorf("the image and the pods (%d) run as different users", *security.RunAsUser)
+	}
+}
