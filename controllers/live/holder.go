@@ -115,7 +115,7 @@ func (r *Reader) holderAt(ctx context.Context, host, cluster string, h allocator
 	switch {
 	case err == nil && obj.GetUID() == types.UID(h.Claim):
 		return Answer{Verdict: Alive, Client: c}, nil
-	case err == nil, names(err, resource, h.Name):
+	case err == nil, Absent(err, resource, h.Name):
 		return Answer{Verdict: Gone, Client: c}, nil
 	case elsewhere(err):
 		return Answer{}, nil
@@ -136,8 +136,10 @@ func elsewhere(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
 }
 
-// names tells a NotFound about this very object from any other 404.
-func names(err error, resource, name string) bool {
+// Absent reports whether a server says that it has no object of this resource and name.
+// Any other 404, as of a server that starts and does not serve the resource yet, is no
+// word on the object.
+func Absent(err error, resource, name string) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
 		return false

@@ -88,7 +88,7 @@ func (r *Reader) objectAt(ctx context.Context, host, cluster string, ref Ref) (S
 	switch {
 	case err == nil:
 		return Sight{Verdict: Alive, Object: obj}, kind, nil
-	case names(err, kind.plural, ref.Name):
+	case Absent(err, kind.plural, ref.Name):
 		return Sight{Verdict: Gone}, kind, nil
 	case elsewhere(err), apierrors.IsMethodNotSupported(err):
 		return Sight{Verdict: Hidden}, kind, nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -17,6 +16,9 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/controllers/patch"
 )
+
+// records is the resource of the records.
+const records = "ipallocations"
 
 // Reconcile settles one hint. A holder that nobody can speak for is looked at
 // again, with backoff, for as long as it takes.
@@ -122,7 +124,7 @@ func (c *Controller) record(ctx context.Context, h allocator.Holder, workspace c
 	record := &ipamv1alpha1.IPAllocation{}
 	key := client.ObjectKey{Namespace: h.Namespace, Name: ipamv1alpha1.AllocationName(h.Namespace, h.Name)}
 	if err := workspace.Get(ctx, key, record); err != nil {
-		if apierrors.IsNotFound(err) {
+		if live.Absent(err, records, key.Name) {
 			return nil, nil
 		}
 		return nil, fmt.Errorf("read IPAllocation %s: %w", key, err)
@@ -189,7 +191,7 @@ func deleteRecord(ctx context.Context, record *ipamv1alpha1.IPAllocation, worksp
 		UID:             new(record.UID),
 		ResourceVersion: new(record.ResourceVersion),
 	})
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil && !live.Absent(err, records, record.Name) {
 		return fmt.Errorf("delete IPAllocation %s: %w", record.Name, err)
 	}
 	return nil
