@@ -95,8 +95,8 @@ func newSite(t *testing.T, seed uint64) *site {
 		"--etcd-servers=http://" + s.store.Members[0].Addr,
 		"--verify-socket=" + filepath.Join(t.TempDir(), "verify.sock"),
 	}
-	// A claim that is deleted while the controller is killed between its record and its
-	// block is left to the sweep, which is not waited for as long as usual.
+	// A block whose record was not made, as kcp was killed, and whose claim is deleted
+	// before anybody watches again, is left to the sweep: not for a minute, here.
 	sweep := []string{"--orphan-min-age=5s", "--sweep-interval=3s"}
 	s.platform = framework.NewPlatform(t).Replica(t, "chaos", slices.Concat(s.verify, sweep)...)
 	s.platform.StartController(t)
