@@ -64,13 +64,17 @@ type Adopter struct {
 	Options
 	hint chan struct{}
 
-	mu   sync.Mutex
-	lost map[allocator.PoolID]bool // until they are thawed
+	mu      sync.Mutex
+	lost    map[allocator.PoolID]bool // until they are thawed
+	retired map[allocator.PoolID]bool // for good: a cache may show a pool long after it is gone
 }
 
 // New makes an Adopter.
 func New(opts Options) *Adopter {
-	return &Adopter{Options: opts, hint: make(chan struct{}, 1), lost: map[allocator.PoolID]bool{}}
+	return &Adopter{
+		Options: opts, hint: make(chan struct{}, 1),
+		lost: map[allocator.PoolID]bool{}, retired: map[allocator.PoolID]bool{},
+	}
 }
 
 var _ manager.LeaderElectionRunnable = (*Adopter)(nil)
@@ -92,13 +96,28 @@ func (a *Adopter) Whole(ctx context.Context, pool *ipamv1alpha1.IPPool) (bool, e
 	return false, nil
 }
 
+// Retires notes that a pool is about to be taken out of the ledger: that the ledger
+// does not know it from then on is no loss, though the record still shows the pool.
+func (a *Adopter) Retires(id allocator.PoolID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.retired[id] = true
+}
+
+func (a *Adopter) isRetired(id allocator.PoolID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.retired[id]
+}
+
 // misses compares the ledger with what a pool's status says of it. A pool that was
 // found lost stays so until it is thawed, whatever of it is in the ledger by then.
 func (a *Adopter) misses(ctx context.Context, id allocator.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
 	if a.isLost(id) || status.AllocatedCIDR == "" {
 		return a.isLost(id), nil
 	}
-	if _, known := a.Ledger.Pool(id); known && !a.Ledger.Frozen(id) {
+	_, known := a.Ledger.Pool(id)
+	if known && !a.Ledger.Frozen(id) || !known && a.isRetired(id) {
 		return false, nil
 	}
 	had := status.Ledger

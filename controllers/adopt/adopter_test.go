@@ -193,3 +193,14 @@ func TestWhole(t *testing.T) {
 		t.Error("a pool that has a CIDR, and is not in the ledger, was not lost")
 	}
 }
+
+// A pool that retires is in the record until its finalizer is off, and in caches longer.
+// Were it taken for lost, its block would be carved again, for nobody.
+func TestWhole_WhileAPoolRetires(t *testing.T) {
+	l := newLoss(t)
+	retiring := l.had(gen.Pool("retiring"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
+	l.Retires(allocator.PoolID(retiring.UID))
+	if !l.whole(retiring) {
+		t.Error("a pool that was retired is taken for lost")
+	}
+}

@@ -134,7 +134,7 @@ func TestVerify_NothingIsFoundInOrder(t *testing.T) {
 	delete(s.records, "leaves") // as when its namespace goes
 	s.claims["waits"] = s.claims["a"].DeepCopy()
 	s.claims["waits"].UID, s.claims["waits"].Status = "uid-of-waits", ipamv1alpha1.IPClaimStatus{Phase: ipamv1alpha1.ClaimPending}
-	s.must(s.ledger.Drain(s.Context(), "uid-of-child")) // empty: it retires
+	s.must(s.ledger.Retire(s.Context(), "uid-of-child"))
 	delete(s.pools, "child")
 	s.show("root", "10.0.0.0/16", "65536", "304", "65232")
 	if _, findings := s.verify(); len(findings) > 0 || s.looks != 1 {

@@ -21,7 +21,7 @@ import (
 )
 
 // userCount is how many users a kcp has besides its own admin.
-const userCount = 200
+const userCount = 1000
 
 // KCP is a kcp server with everything in one process: an etcd, the API server and
 // the virtual workspaces.
