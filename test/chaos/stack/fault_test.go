@@ -54,6 +54,7 @@ func (s *site) strike(random *rand.Rand) {
 		s.fault(struck, between(random, 500, 4000), between(random, 0, 2000))
 	}
 	pause(s.Context(), 2*time.Second)
+	s.history.upToReuse(s.T)
 }
 
 // fault kills some after a while, and starts them again after another.

@@ -163,20 +163,35 @@ func (h *history) report(t *testing.T) {
 // upTo waits until the history knows that a claim was bound.
 func (h *history) upTo(t *testing.T, claim *ipamv1alpha1.IPClaim) {
 	t.Helper()
+	h.await(t, "claim "+claim.Name, func() bool {
+		_, known := h.given[claim.UID]
+		return known
+	})
+}
+
+// upToReuse waits until an address was given again after it was free: on a busy machine
+// that takes longer than the faults do.
+func (h *history) upToReuse(t *testing.T) {
+	t.Helper()
+	h.await(t, "an address is given twice in a row", func() bool { return h.reused > 0 })
+}
+
+// await waits until the history has come so far.
+func (h *history) await(t *testing.T, what string, come func() bool) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		h.mu.Lock()
-		_, known := h.given[claim.UID]
-		changed := h.changed
+		done, changed := come(), h.changed
 		h.mu.Unlock()
-		if known {
+		if done {
 			return
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			t.Fatalf("the history ends before claim %s", claim.Name)
+			t.Fatalf("the history ends before %s", what)
 		}
 	}
 }
