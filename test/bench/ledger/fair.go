@@ -50,7 +50,7 @@ func fair(ctx context.Context, opts *options, out io.Writer) (err error) {
 	}
 	fmt.Fprintf(out, "### In a storm\n\n%s\nOne request every %s while %d callers ask one pool as fast as they can; one that comes late counts from when it was due. "+
 		"One group is the mean time of a transaction of the storm, %s ms. In the pool of the storm a request saw %.0f transactions end until it had "+
-		"its answer, its own included, 95 of 100 times, and %.0f at most: the one that was under way, and the next, which is its own.\n\n",
+		"its answer, its own included, 95 of 100 times, and %.0f at most. Two are the one that was under way and the next, which is its own.\n\n",
 		t, quietEvery, stormCallers, w.group.each(milliseconds).write("%.1f"), w.ended.quantile(0.95), w.ended.quantile(1))
 	return nil
 }
