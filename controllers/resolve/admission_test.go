@@ -40,6 +40,7 @@ func TestAdmits(t *testing.T) {
 		{"a subtree is no prefix of names", ipamv1alpha1.VisibilityShared, consumers{"root:ac:*"}, web, false},
 		{"a path is no subtree", ipamv1alpha1.VisibilityShared, consumers{"root:acme"}, web, false},
 		{"shared, nameless", ipamv1alpha1.VisibilityShared, consumers{"root:*"}, nameless, false},
+		{"no entry is for the nameless", ipamv1alpha1.VisibilityShared, consumers{"", "*"}, nameless, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := sharing{owner, tt.visibility, tt.consumers}.admits(tt.who)
