@@ -38,14 +38,16 @@ func excluded(cidr netip.Prefix, spec ipamv1alpha1.IPPoolSpec) ([]netip.Prefix, 
 	return merged.Prefixes(), nil
 }
 
-// reserve adds the blocks at the edges. The unit is one address unless it is given.
+// reserve adds the blocks at the edges. The unit is one address unless it is given;
+// that of a child may be longer than its family has, which is not known when the
+// child is written, and means an address, too.
 func reserve(set *netipx.IPSetBuilder, cidr netip.Prefix, r ipamv1alpha1.PoolReservations) {
 	bits := cidr.Addr().BitLen()
 	unit := bits
-	if r.UnitPrefixLength != 0 {
-		unit = int(r.UnitPrefixLength)
+	if r.UnitPrefixLength > 0 {
+		unit = min(bits, int(r.UnitPrefixLength))
 	}
-	size := new(big.Int).Lsh(big.NewInt(1), uint(bits-unit)) //nolint:gosec // admission bounds the unit
+	size := new(big.Int).Lsh(big.NewInt(1), uint(bits-unit)) //nolint:gosec // it is not negative
 	edges := netipx.RangeOfPrefix(cidr)
 	first, last := number(edges.From()), number(edges.To())
 	if r.Leading > 0 {
