@@ -141,7 +141,7 @@ func truncate(message string) string {
 	}
 	const ellipsis = "…"
 	cut := maxMessage - len(ellipsis)
-	for !utf8.RuneStart(message[cut]) {
+	for cut > 0 && !utf8.RuneStart(message[cut]) {
 		cut--
 	}
 	return message[:cut] + ellipsis

@@ -94,3 +94,25 @@ func TestStalled(t *testing.T) {
 		}
 	}
 }
+
+// A message is cut where it is too long and is otherwise as it was, however it is made.
+func FuzzRefuse_Message(f *testing.F) {
+	f.Add("short")
+	f.Add(strings.Repeat("x", 1025))
+	f.Add(strings.Repeat("\U0010ffff", 300))
+	f.Add(strings.Repeat("\x80", 2000))
+	f.Add("x\n\x00\u202e{\"level\":\"error\"}")
+	f.Fuzz(func(t *testing.T, message string) {
+		var conditions []metav1.Condition
+		outcome.Refuse(&conditions, 1, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: message})
+		for _, c := range conditions {
+			kept, cut := strings.CutSuffix(c.Message, "…")
+			if c.Message != message && (len(message) <= 1024 || !cut || !strings.HasPrefix(message, kept)) {
+				t.Errorf("%q became %q", message, c.Message)
+			}
+			if len(c.Message) > 1024 || utf8.ValidString(message) && !utf8.ValidString(c.Message) {
+				t.Errorf("%d bytes, valid %t", len(c.Message), utf8.ValidString(c.Message))
+			}
+		}
+	})
+}
