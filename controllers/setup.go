@@ -187,7 +187,10 @@ func addControllers(mgr mcmanager.Manager, reader *live.Reader, opts Options) er
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)
 	}
-	watcher := &watcher{releases: releases, claims: claims, pools: pools, slices: slices, swept: make(chan allocator.ClusterName, 1024)}
+	watcher := &watcher{
+		releases: releases, claims: claims, pools: pools, slices: slices,
+		swept: make(chan allocator.ClusterName, 1024), logger: opts.Logger.WithName("directory"),
+	}
 	opts.Directory.Observe(watcher)
 	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: known, Directory: opts.Directory}); err != nil {
 		return fmt.Errorf("class controller: %w", err)
@@ -225,6 +228,7 @@ type watcher struct {
 	pools    *pool.Reconciler
 	slices   *slice.Controller
 	swept    chan allocator.ClusterName // workspaces to be swept at once
+	logger   logr.Logger
 }
 
 // Arrived implements directory.Observer.
@@ -238,6 +242,12 @@ func (w *watcher) Named(workspace directory.Workspace) {
 	w.claims.Named(workspace)
 	w.pools.Named(workspace)
 	w.slices.Named(workspace)
+}
+
+// Contested implements directory.Observer. Somebody forges a path, or a workspace was
+// made anew and the former one is not gone yet.
+func (w *watcher) Contested(path string, clusters []allocator.ClusterName) {
+	w.logger.Info("a path names nobody: several workspaces show it", "path", path, "clusters", clusters)
 }
 
 // Leaving implements directory.Observer.

@@ -1,9 +1,14 @@
 // Package directory knows the workspaces: which path names which logical
 // cluster. It is fed by the APIBindings that the export's virtual workspace
 // shows, whose annotations carry both.
+//
+// The cluster is kcp's word. The path is, too, but who may change the
+// LogicalCluster of a workspace can change it there. So a path that two
+// workspaces show names neither, and that of the platform is the platform's.
 package directory
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -27,10 +32,10 @@ type Directory struct {
 	platform Workspace
 	observer Observer
 
-	mu       sync.RWMutex
-	leaving  map[allocator.ClusterName]bool
-	paths    map[allocator.ClusterName]string
-	clusters map[string]allocator.ClusterName
+	mu      sync.RWMutex
+	leaving map[allocator.ClusterName]bool
+	paths   map[allocator.ClusterName]string   // that each shows
+	shown   map[string][]allocator.ClusterName // by whom, paths that are shown
 }
 
 // Observer is told who comes and goes. Its methods must not block.
@@ -39,6 +44,8 @@ type Observer interface {
 	Arrived(cluster allocator.ClusterName)
 	// Named: the workspace's path is known now, or has changed.
 	Named(workspace Workspace)
+	// Contested: these workspaces show the same path, and are known by none.
+	Contested(path string, clusters []allocator.ClusterName)
 	// Leaving: the workspace's binding is being deleted, and with it all that
 	// the export has put there.
 	Leaving(cluster allocator.ClusterName)
@@ -53,7 +60,7 @@ func New(platform Workspace) *Directory {
 		platform: platform,
 		leaving:  map[allocator.ClusterName]bool{},
 		paths:    map[allocator.ClusterName]string{platform.Cluster: platform.Path},
-		clusters: map[string]allocator.ClusterName{platform.Path: platform.Cluster},
+		shown:    map[string][]allocator.ClusterName{platform.Path: {platform.Cluster}},
 	}
 }
 
@@ -84,14 +91,18 @@ func (d *Directory) Ledger(engaged multicluster.ClusterName) allocator.ClusterNa
 func (d *Directory) Workspace(cluster allocator.ClusterName) Workspace {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return Workspace{Cluster: cluster, Path: d.paths[cluster]}
+	path := d.paths[cluster]
+	if owner, ok := d.owner(path); !ok || owner != cluster {
+		path = ""
+	}
+	return Workspace{Cluster: cluster, Path: path}
 }
 
 // Find gives the workspace of a path.
 func (d *Directory) Find(path string) (Workspace, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	cluster, ok := d.clusters[path]
+	cluster, ok := d.owner(path)
 	return Workspace{Cluster: cluster, Path: path}, ok
 }
 
@@ -102,7 +113,7 @@ func (d *Directory) Workspaces() []Workspace {
 	defer d.mu.RUnlock()
 	list := make([]Workspace, 0, len(d.paths))
 	for cluster, path := range d.paths {
-		if cluster != d.platform.Cluster {
+		if owner, ok := d.owner(path); ok && owner == cluster && cluster != d.platform.Cluster {
 			list = append(list, Workspace{Cluster: cluster, Path: path})
 		}
 	}
@@ -128,11 +139,8 @@ func (d *Directory) OnDelete(binding client.Object) {
 	d.mu.Lock()
 	left := d.leaving[cluster]
 	delete(d.leaving, cluster)
-	if path, ok := d.paths[cluster]; ok {
-		delete(d.paths, cluster)
-		d.unname(path, cluster)
-	}
 	d.mu.Unlock()
+	d.show(cluster, "")
 	if left && d.observer != nil {
 		d.observer.Departed(cluster)
 	}
@@ -150,9 +158,8 @@ func (d *Directory) learn(binding client.Object) {
 	if d.leave(cluster, !binding.GetDeletionTimestamp().IsZero()) && d.observer != nil {
 		d.observer.Leaving(cluster)
 	}
-	path := binding.GetAnnotations()[core.LogicalClusterPathAnnotationKey]
-	if path != "" && d.name(cluster, path) && d.observer != nil {
-		d.observer.Named(Workspace{Cluster: cluster, Path: path})
+	if path := binding.GetAnnotations()[core.LogicalClusterPathAnnotationKey]; path != "" {
+		d.show(cluster, path)
 	}
 }
 
@@ -166,25 +173,56 @@ func (d *Directory) leave(cluster allocator.ClusterName, leaving bool) bool {
 	return leaving && !before
 }
 
-// name gives the cluster its path, and reports whether that is news.
-func (d *Directory) name(cluster allocator.ClusterName, path string) bool {
+// show notes the path that a workspace shows, none if it is empty, and tells the
+// observer what follows from it.
+func (d *Directory) show(cluster allocator.ClusterName, path string) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	old, ok := d.paths[cluster]
-	if ok && old == path && d.clusters[path] == cluster {
-		return false
+	before := d.paths[cluster]
+	changed := before != path && cluster != d.platform.Cluster
+	if changed {
+		d.move(cluster, before, path)
 	}
-	if ok {
-		d.unname(old, cluster)
+	d.mu.Unlock()
+	if !changed || d.observer == nil {
+		return
 	}
-	d.paths[cluster] = path
-	d.clusters[path] = cluster
-	return true
+	d.tell(before)
+	d.tell(path)
 }
 
-// unname takes the path from the cluster, unless another workspace has it by now.
-func (d *Directory) unname(path string, cluster allocator.ClusterName) {
-	if d.clusters[path] == cluster {
-		delete(d.clusters, path)
+func (d *Directory) move(cluster allocator.ClusterName, from, to string) {
+	d.shown[from] = slices.DeleteFunc(d.shown[from], func(c allocator.ClusterName) bool { return c == cluster })
+	if len(d.shown[from]) == 0 {
+		delete(d.shown, from)
 	}
+	delete(d.paths, cluster)
+	if to != "" {
+		d.paths[cluster] = to
+		d.shown[to] = append(d.shown[to], cluster)
+	}
+}
+
+// tell says who has a path now, or that several show it.
+func (d *Directory) tell(path string) {
+	d.mu.RLock()
+	shown := slices.Clone(d.shown[path])
+	d.mu.RUnlock()
+	switch len(shown) {
+	case 0:
+	case 1:
+		d.observer.Named(Workspace{Cluster: shown[0], Path: path})
+	default:
+		d.observer.Contested(path, shown)
+	}
+}
+
+// owner is the workspace that a path names: the only one that shows it.
+func (d *Directory) owner(path string) (cluster allocator.ClusterName, ok bool) {
+	if path == d.platform.Path {
+		return d.platform.Cluster, true
+	}
+	if shown := d.shown[path]; len(shown) == 1 {
+		return shown[0], true
+	}
+	return "", false
 }

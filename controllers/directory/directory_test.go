@@ -1,6 +1,7 @@
 package directory_test
 
 import (
+	"slices"
 	"testing"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
@@ -21,13 +22,18 @@ func binding(cluster, path string) *apisv1alpha1.APIBinding {
 type seen struct {
 	arrived, leaving, departed []allocator.ClusterName
 
-	named []directory.Workspace
+	named     []directory.Workspace
+	contested []string
 }
 
 func (s *seen) Arrived(c allocator.ClusterName)  { s.arrived = append(s.arrived, c) }
 func (s *seen) Leaving(c allocator.ClusterName)  { s.leaving = append(s.leaving, c) }
 func (s *seen) Departed(c allocator.ClusterName) { s.departed = append(s.departed, c) }
 func (s *seen) Named(w directory.Workspace)      { s.named = append(s.named, w) }
+
+func (s *seen) Contested(path string, _ []allocator.ClusterName) {
+	s.contested = append(s.contested, path)
+}
 
 func newDirectory() *directory.Directory {
 	return directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})
@@ -99,12 +105,53 @@ func TestDirectory_Renamed(t *testing.T) {
 }
 
 func TestDirectory_PathTakenOver(t *testing.T) {
-	d := newDirectory()
+	d, who := newDirectory(), &seen{}
+	d.Observe(who)
 	d.OnAdd(binding("a", "root:x"))
 	d.OnAdd(binding("b", "root:x")) // a was deleted, b made in its place
 	d.OnDelete(binding("a", "root:x"))
 	if got, ok := d.Find("root:x"); !ok || got.Cluster != "b" {
 		t.Errorf("Find(root:x) = %v, %t, want b", got, ok)
+	}
+	if last := who.named[len(who.named)-1]; last.Cluster != "b" {
+		t.Errorf("told last of %v, want b", last)
+	}
+}
+
+// A workspace's owner can have it show any path. That makes it nobody else.
+func TestDirectory_PathForged(t *testing.T) {
+	d, who := newDirectory(), &seen{}
+	d.Observe(who)
+	d.OnAdd(binding("victim", "root:x"))
+	d.OnAdd(binding("forger", "root:y"))
+	d.OnUpdate(nil, binding("forger", "root:x"))
+	if got, ok := d.Find("root:x"); ok {
+		t.Errorf("Find(root:x) = %v, of two that show it", got)
+	}
+	for _, cluster := range []allocator.ClusterName{"victim", "forger"} {
+		if got := d.Workspace(cluster); got.Path != "" {
+			t.Errorf("%s is known by %s", cluster, got.Path)
+		}
+	}
+	if got := d.Workspaces(); len(got) != 0 {
+		t.Errorf("the workspaces with a path are %v", got)
+	}
+	if !slices.Equal(who.contested, []string{"root:x"}) {
+		t.Errorf("told of %v, want root:x", who.contested)
+	}
+
+	d.OnUpdate(nil, binding("forger", "root:ipam"))
+	if got, ok := d.Find("root:ipam"); !ok || got.Cluster != "p" {
+		t.Errorf("Find(root:ipam) = %v, %t, want the platform", got, ok)
+	}
+	if got := d.Workspace("forger"); got.Path != "" {
+		t.Errorf("the forger is known by %s", got.Path)
+	}
+	if got := d.Workspace("p"); got.Path != "root:ipam" {
+		t.Errorf("the platform is known by %q", got.Path)
+	}
+	if got, ok := d.Find("root:x"); !ok || got.Cluster != "victim" {
+		t.Errorf("Find(root:x) = %v, %t, want the victim again", got, ok)
 	}
 }
 

@@ -21,30 +21,34 @@ type sharing struct {
 //	platform     yes             yes; with consumers only those listed
 //	shared       yes             only those listed in consumers
 //
-// A workspace whose path is not known yet is in no list.
+// A workspace whose path is not known yet is in no list by its path.
 func (s sharing) admits(who directory.Workspace) bool {
 	if who.Cluster == s.owner.Cluster {
 		return true
 	}
 	switch s.visibility {
 	case ipamv1alpha1.VisibilityPlatform:
-		return len(s.consumers) == 0 || listed(s.consumers, who.Path)
+		return len(s.consumers) == 0 || listed(s.consumers, who)
 	case ipamv1alpha1.VisibilityShared:
-		return listed(s.consumers, who.Path)
+		return listed(s.consumers, who)
 	default:
 		return false
 	}
 }
 
-// listed reports whether a workspace path is in a list of consumers: exactly,
-// or below the subtree that an entry ending in ":*" names.
-func listed(consumers []ipamv1alpha1.Consumer, path string) bool {
-	if path == "" {
-		return false
-	}
+// listed reports whether a workspace is in a list of consumers: by its path exactly,
+// by a subtree that it is below of, or by the ID of its logical cluster. An ID has no
+// colon, and is never taken for a path, which a workspace's owner can forge.
+func listed(consumers []ipamv1alpha1.Consumer, who directory.Workspace) bool {
 	for _, c := range consumers {
-		subtree, ok := strings.CutSuffix(string(c), "*")
-		if string(c) == path || ok && strings.HasPrefix(path, subtree) {
+		entry := string(c)
+		above, subtree := strings.CutSuffix(entry, ":*")
+		switch {
+		case !strings.Contains(entry, ":"):
+			if entry != "" && entry == string(who.Cluster) {
+				return true
+			}
+		case subtree && strings.HasPrefix(who.Path, above+":"), entry == who.Path:
 			return true
 		}
 	}

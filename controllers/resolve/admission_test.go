@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"strings"
 	"testing"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -40,6 +41,9 @@ func TestAdmits(t *testing.T) {
 		{"a subtree is no prefix of names", ipamv1alpha1.VisibilityShared, consumers{"root:ac:*"}, web, false},
 		{"a path is no subtree", ipamv1alpha1.VisibilityShared, consumers{"root:acme"}, web, false},
 		{"shared, nameless", ipamv1alpha1.VisibilityShared, consumers{"root:*"}, nameless, false},
+		{"shared with its logical cluster", ipamv1alpha1.VisibilityShared, consumers{"web"}, web, true},
+		{"shared with the nameless one's", ipamv1alpha1.VisibilityShared, consumers{"new"}, nameless, true},
+		{"an ID is no path", ipamv1alpha1.VisibilityShared, consumers{"web"}, directory.Workspace{Cluster: "evil", Path: "web"}, false},
 		{"no entry is for the nameless", ipamv1alpha1.VisibilityShared, consumers{"", "*"}, nameless, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,4 +53,26 @@ func TestAdmits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An entry admits the workspace that it names, or all below it, and nobody else.
+func FuzzListed(f *testing.F) {
+	for _, row := range [][2]string{
+		{"root:acme:web", "root:acme:web"}, {"root:acme:*", "root:acme:web"}, {"root:acme:*", "root:acme"}, {"root:acme*", "root:acme-evil"},
+		{"root:acme:*", "root:acmes:web"}, {"*", "root"}, {":*", ":"}, {"", ""}, {"root:acme:*", "root:acme:"}, {"root:**", "root:*"},
+		{"id", "id"}, {"other", "other"},
+	} {
+		f.Add(row[0], row[1])
+	}
+	f.Fuzz(func(t *testing.T, entry, path string) {
+		want := entry == "id" || strings.Contains(entry, ":") && entry == path
+		above, subtree := strings.CutSuffix(entry, ":*")
+		for i := range path {
+			want = want || subtree && path[i] == ':' && path[:i] == above
+		}
+		who := directory.Workspace{Cluster: "id", Path: path}
+		if got := listed([]ipamv1alpha1.Consumer{ipamv1alpha1.Consumer(entry)}, who); got != want {
+			t.Errorf("%q admits %q: %t, want %t", entry, path, got, want)
+		}
+	})
 }

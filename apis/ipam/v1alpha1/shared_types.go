@@ -59,6 +59,7 @@ type CIDR string
 
 // Consumer names workspaces by path: root:acme:web is that workspace,
 // root:acme:* is every workspace below root:acme, but not root:acme itself.
+// Without a colon it is the ID of a logical cluster, which nobody can forge.
 // +kubebuilder:validation:MaxLength=256
 // +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(:[*])?$')",message="invalid workspace: write a path such as root:acme:web, or root:acme:* for all workspaces below root:acme"
 type Consumer string
