@@ -55,6 +55,18 @@ chaos: kcp ## Kill, stop and cut off etcd, allocators, kcp and controller at len
 	@go test -race -count=1 -v -timeout 3h -run TestStack ./test/chaos/stack $(STACK_ARGS)
 	@go test -count=1 -v -timeout 3h ./test/chaos/mutation -kill
 
+# How long make fuzz searches with each target: make fuzz FUZZ=FuzzResolve FUZZTIME=10m
+FUZZTIME ?= 60s
+# The targets that make fuzz searches with: those whose name begins so.
+FUZZ ?= Fuzz
+
+.PHONY: fuzz
+fuzz: ## Fuzz everything that reads what tenants write (a minute for each target)
+	@grep -roE '^func $(FUZZ)\w*' --include='*_test.go' . | sort | while IFS= read -r line; do \
+		echo "$${line#*func } in $$(dirname "$${line%%:*}")"; \
+		go test -p 1 -run '^$$' -fuzz "^$${line#*func }\$$" -fuzztime $(FUZZTIME) "$$(dirname "$${line%%:*}")"; \
+	done
+
 .PHONY: lint
 lint: ## Run the linters
 	@$(TOOL) golangci-lint run --allow-parallel-runners ./...

@@ -1,6 +1,8 @@
 package consumer
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -110,4 +112,27 @@ func TestValidate(t *testing.T) {
 	if err := (Options{Interval: -1}).Validate(); err == nil {
 		t.Error("an interval below 0 is accepted")
 	}
+}
+
+// Whatever a consumer reports, what is read of it are addresses, and none is made up.
+func FuzzReported(f *testing.F) {
+	f.Add(`{"status": {"podIPs": [{"ip": "10.0.0.7"}, {"ip": "2001:db8::7"}]}}`, "status.podIPs.ip", "10.0.0.0/28")
+	f.Add(`{"status": {"address": "10.0.0.7/24"}}`, "status.address", "10.0.0.7/32")
+	f.Add(`{"a": [[["::ffff:10.0.0.1", 7, null, {"a": "fe80::1%eth0"}]]]}`, "a", "x")
+	f.Add(`{"": {"": "1.2.3.4/"}}`, ".", "0.0.0.0/0")
+	f.Fuzz(func(t *testing.T, object, path, allocated string) {
+		var status map[string]any
+		if json.Unmarshal([]byte(object), &status) != nil {
+			return
+		}
+		addresses := reported(status, strings.Split(path, "."))
+		for _, address := range addresses {
+			if !address.IsValid() || address.Is4In6() || address.Zone() != "" {
+				t.Errorf("%q at %q is read as %s", object, path, address)
+			}
+		}
+		if found := mismatch(allocated, addresses); found.rule != "" && (len(addresses) == 0 || found.refusal("Pod web").Message == "") {
+			t.Errorf("%q at %q mismatches %q: %+v", object, path, allocated, found)
+		}
+	})
 }

@@ -1,0 +1,152 @@
+package allocator
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+)
+
+// A value that can be read says the same when it is written again, whoever wrote it.
+func FuzzDecodeRecord(f *testing.F) {
+	for _, value := range []string{
+		`{"v":1,"pool":"p","claim":"c","cluster":"k","ns":"n","name":"web","policy":"Delete","state":"bound","at":"2026-01-02T03:04:05Z"}`,
+		`{"v":1,"pool":"p","claim":"c","cluster":"k","name":"web","policy":"Retain","state":"retained","at":"2026-01-02T03:04:05Z","disputed":true,"rivals":[{"claim":"d"}]}`,
+		`{"v":1,"claim":"\ud800","at":"0001-01-01T00:00:00Z"}`, `{"v":2}`, `{"v":1}`, `{"v":1,"at":"9999-12-31T23:59:59.999999999-23:59"}`, `{`, `[]`, ``,
+	} {
+		f.Add([]byte(value))
+	}
+	p := prefix("10.0.0.0/28")
+	read := func(value []byte) (record, error) {
+		return decodeRecord("s", p, &mvccpb.KeyValue{Key: []byte("k"), Value: value, ModRevision: 7})
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		r, err := read(value)
+		if err != nil {
+			return
+		}
+		again, err := read([]byte(r.encode()))
+		if err != nil {
+			t.Fatalf("%q is written as %q: %v", value, r.encode(), err)
+		}
+		if diff := cmp.Diff(r, again, readAs...); diff != "" {
+			t.Errorf("%q (-read +read again):\n%s", value, diff)
+		}
+	})
+}
+
+func FuzzDecodePool(f *testing.F) {
+	for _, value := range []string{
+		`{"v":1,"space":"s","cidr":"10.0.0.0/8","excluded":["10.0.0.0/32"],"state":"open","cluster":"k","name":"p"}`,
+		`{"v":1,"cidr":"2001:db8::/32","parent":"q","state":"draining"}`, `{"v":1,"cidr":""}`, `{"v":1,"cidr":"10.0.0.1/8"}`,
+		`{"v":1,"cidr":"::ffff:10.0.0.0/104"}`, `{"v":1,"cidr":"fe80::%eth0/64"}`, `{"v":3}`, `null`,
+	} {
+		f.Add([]byte(value))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		p, err := decodePool("k", "id", value)
+		if err != nil {
+			return
+		}
+		again, err := decodePool("k", "id", []byte(encodePool(p)))
+		if err != nil {
+			t.Fatalf("%q is written as %q: %v", value, encodePool(p), err)
+		}
+		if diff := cmp.Diff(p, again, readAs...); diff != "" {
+			t.Errorf("%q (-read +read again):\n%s", value, diff)
+		}
+	})
+}
+
+// readAs compares what was read, where no list is an empty one.
+var readAs = []cmp.Option{
+	cmpopts.EquateEmpty(), cmp.AllowUnexported(record{}, holding{}), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+}
+
+// The names of tenants' domains make keys of their own, which are no part of others.
+func FuzzDomainSpace(f *testing.F) {
+	f.Add("k", "a/head", "a")
+	f.Add("k", "a:b", "a%3Ab")
+	f.Add("k", "..", "../blocks/010.000.000.000-08")
+	f.Add("k", "ä\x00\n", "%C3%A4")
+	keys := keyspace("/ipam/v1")
+	f.Fuzz(func(t *testing.T, cluster, domain, other string) {
+		if strings.Contains(cluster, ":") || checkID("cluster", cluster) != nil {
+			return // the name of a logical cluster is kcp's to choose: letters and digits
+		}
+		space := DomainSpace(ClusterName(cluster), domain)
+		if domain != other && space == DomainSpace(ClusterName(cluster), other) {
+			t.Errorf("%q and %q are one domain, %q", domain, other, space)
+		}
+		if err := checkID("space", space); err != nil {
+			t.Fatal(err)
+		}
+		want := name{kind: headKey, space: space}
+		if got, err := keys.parse(keys.head(space)); err != nil || got != want {
+			t.Errorf("the head of %q is read as %+v, %v", domain, got, err)
+		}
+	})
+}
+
+// Whatever is read from etcd's keys is written in the same way.
+func FuzzParseKey(f *testing.F) {
+	keys := keyspace("/ipam/v1")
+	for _, key := range []string{
+		keys.head("s"), keys.block("s", prefix("10.0.0.0/8")), keys.pool("p"), keys.roots("c"), keys.claim("c"), keys.ledger(),
+		"/ipam/v1/spaces/", "/ipam/v1/spaces//head", "/ipam/v1/spaces/s/blocks/10.0.0.0-8", "/ipam/v1/workspaces//roots", "",
+	} {
+		f.Add(key)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		is, err := keys.parse(key)
+		if err != nil {
+			return
+		}
+		written := map[kind]string{
+			otherKey: key, headKey: keys.head(is.space), poolKey: keys.pool(is.pool), rootsKey: keys.roots(is.cluster),
+		}
+		if is.kind == blockKey {
+			written[blockKey] = keys.block(is.space, is.prefix)
+		}
+		if written[is.kind] != key {
+			t.Errorf("%q is read as %+v, which is %q", key, is, written[is.kind])
+		}
+	})
+}
+
+// What a tenant writes into a claim does not make its record in the ledger large: the
+// longest names that admission lets through make a few kilobytes, and labels,
+// annotations and the rest of the claim are no part of it.
+func TestBounds_OfABlock(t *testing.T) {
+	longest := strings.Repeat("x", 253)
+	widest := strings.Repeat("\U0010ffff", 256) // a class is named in characters, not in bytes
+	request := Request{
+		Pool: PoolID(strings.Repeat("u", 36)), Class: widest, Policy: Retain,
+		Holder: Holder{
+			Claim: ClaimID(strings.Repeat("u", 36)), Cluster: ClusterName(strings.Repeat("c", 16)),
+			Namespace: strings.Repeat("n", 63), Name: longest,
+		},
+	}
+	value := record{holdings: []holding{request.holding(time.Now())}}.encode()
+	if len(value) > 2048 {
+		t.Errorf("a block takes %d bytes", len(value))
+	}
+	space := DomainSpace(request.Holder.Cluster, widest)
+	key := keyspace("/ipam/v1").block(space, prefix("2001:db8::/128"))
+	if len(key) > 4096 || !utf8.ValidString(key) {
+		t.Errorf("its key takes %d bytes", len(key))
+	}
+}
+
+func TestDecodeRecord_OfANewerVersion(t *testing.T) {
+	_, err := decodeRecord("s", prefix("10.0.0.0/28"), &mvccpb.KeyValue{Key: []byte("k"), Value: []byte(`{"v":2,"state":"new"}`)})
+	if version, ok := errors.AsType[*VersionError](err); !ok || version.Version != 2 {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"net/netip"
+	"net/url"
+	"testing"
+)
+
+// The embedded etcd, which asks nobody who he is, listens to this machine alone.
+func FuzzLocalURL(f *testing.F) {
+	for _, text := range []string{
+		"unix:///run/ipam/etcd.sock", "unix://", "http://127.0.0.1:2379", "http://[::1]:2379", "http://0.0.0.0:2379", "https://127.0.0.1:2379",
+		"http://localhost:2379", "http://127.0.0.1.evil:2379", "http://user@10.0.0.1:2379", "http://[::ffff:10.0.0.1]:2379", "//127.0.0.1:1",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		u, err := url.Parse(text)
+		if !localURL(text) {
+			return
+		}
+		if err != nil || u.Scheme != "unix" && u.Scheme != "http" {
+			t.Fatalf("%q is no URL of this machine", text)
+		}
+		if u.Scheme == "unix" {
+			return
+		}
+		if at, err := netip.ParseAddrPort(u.Host); err != nil || !at.Addr().IsLoopback() {
+			t.Errorf("%q reaches beyond this machine", text)
+		}
+	})
+}
