@@ -67,6 +67,10 @@ fuzz: ## Fuzz everything that reads what tenants write (a minute for each target
 		go test -p 1 -run '^$$' -fuzz "^$${line#*func }\$$" -fuzztime $(FUZZTIME) "$$(dirname "$${line%%:*}")"; \
 	done
 
+.PHONY: vuln
+vuln: ## Fail if a known vulnerability can be reached (asks the database of Go, or the copy of it that GOVULNDB names)
+	@$(TOOL) govulncheck ./...
+
 .PHONY: lint
 lint: ## Run the linters
 	@$(TOOL) golangci-lint run --allow-parallel-runners ./...

@@ -118,6 +118,9 @@ func TestDeploy_FlagsAreThoseOfTheCommand(t *testing.T) {
 		t.Errorf("ha: etcd is %v, CA %q, certificate %q, leader election %t",
 			opts.etcdServers, opts.etcdCAFile, opts.etcdCertFile, opts.leaderElect)
 	}
+	if opts.metricsClientCAFile == "" {
+		t.Error("ha: anybody may read the metrics")
+	}
 	for _, server := range opts.etcdServers {
 		if !strings.HasPrefix(server, "https://") {
 			t.Errorf("ha: %s has no TLS", server)
@@ -144,7 +147,10 @@ func TestDeploy_FilesAreMounted(t *testing.T) {
 				}
 			}
 			opts := parsed(t, w)
-			files := []string{opts.kubeconfig, opts.etcdCAFile, opts.etcdCertFile, opts.etcdKeyFile, strings.TrimPrefix(opts.etcdListen, "unix://")}
+			files := []string{
+				opts.kubeconfig, opts.etcdCAFile, opts.etcdCertFile, opts.etcdKeyFile, strings.TrimPrefix(opts.etcdListen, "unix://"),
+				opts.metricsCertFile, opts.metricsKeyFile, opts.metricsClientCAFile,
+			}
 			if len(opts.etcdServers) == 0 {
 				files = append(files, opts.etcdDataDir)
 			}

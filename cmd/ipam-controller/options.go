@@ -32,14 +32,19 @@ type options struct {
 
 	leaderElect    bool
 	metricsAddress string
-	pprofAddress   string
-	probeAddress   string
-	workers        int
-	sweep          sweep.Options
-	verify         verify.Options
-	verifySocket   string
-	consumer       consumer.Options
-	verbosity      int
+
+	metricsCertFile     string
+	metricsKeyFile      string
+	metricsClientCAFile string
+
+	pprofAddress string
+	probeAddress string
+	workers      int
+	sweep        sweep.Options
+	verify       verify.Options
+	verifySocket string
+	consumer     consumer.Options
+	verbosity    int
 }
 
 func defaults() *options {
@@ -64,6 +69,9 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.etcdTxnOps, "etcd-max-txn-ops", o.etcdTxnOps, "the external etcd's own --max-txn-ops: more of them let more claims share a transaction")
 	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "let one of several replicas work at a time; needs --etcd-servers")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "address of /metrics; 0 for none")
+	f.StringVar(&o.metricsCertFile, "metrics-certfile", o.metricsCertFile, "certificate of /metrics, which is then served by TLS; read again when it is replaced")
+	f.StringVar(&o.metricsKeyFile, "metrics-keyfile", o.metricsKeyFile, "key of that certificate")
+	f.StringVar(&o.metricsClientCAFile, "metrics-client-cafile", o.metricsClientCAFile, "CA that signed the certificates of those who may read /metrics; empty: anybody may")
 	f.StringVar(&o.pprofAddress, "pprof-bind-address", o.pprofAddress, "address of /debug/pprof, which tells a lot about the process: a local one, while you look; empty for none")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", o.probeAddress, "address of /healthz and /readyz; 0 for none")
 	f.IntVar(&o.workers, "workers", o.workers, "how many claims are looked at side by side")
@@ -114,6 +122,11 @@ func (o *options) validate() error {
 	if o.sweep.MaxShare < 0 || o.sweep.MaxShare > 1 {
 		errs = append(errs, fmt.Errorf("--sweep-max-share is %v; give it a share from 0 to 1", o.sweep.MaxShare))
 	}
+	return errors.Join(append(errs, o.validateEtcd(), o.validateMetrics())...)
+}
+
+func (o *options) validateEtcd() error {
+	var errs []error
 	if !strings.HasPrefix(o.etcdPrefix, "/") || strings.HasSuffix(o.etcdPrefix, "/") {
 		errs = append(errs, fmt.Errorf("--etcd-prefix is %q; begin it with a slash and don't end it with one", o.etcdPrefix))
 	}
@@ -136,6 +149,16 @@ func (o *options) validate() error {
 		errs = append(errs, errors.New("--leader-elect needs --etcd-servers: an embedded etcd serves one replica"))
 	}
 	return errors.Join(errs...)
+}
+
+func (o *options) validateMetrics() error {
+	if (o.metricsCertFile == "") != (o.metricsKeyFile == "") {
+		return errors.New("--metrics-certfile and --metrics-keyfile go together")
+	}
+	if o.metricsClientCAFile != "" && o.metricsCertFile == "" {
+		return errors.New("--metrics-client-cafile needs --metrics-certfile: who reads shows a certificate by TLS alone")
+	}
+	return nil
 }
 
 // localURL reports whether a URL is a socket or a loopback address of this machine.

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/controllers"
@@ -87,11 +86,15 @@ func run(ctx context.Context, opts *options) error {
 // serve runs the controllers until the context ends.
 func serve(ctx context.Context, cfg *rest.Config, opts *options, c controllers.Options) error {
 	grace := shutdownGrace
+	metrics, err := opts.metrics()
+	if err != nil {
+		return fmt.Errorf("--metrics-certfile, --metrics-keyfile, --metrics-client-cafile: %w", err)
+	}
 	c.Manager = manager.Options{
 		LeaderElection:          opts.leaderElect,
 		LeaderElectionID:        "ipam-controller",
 		LeaderElectionNamespace: workspaces.ControllerNamespace,
-		Metrics:                 metricsserver.Options{BindAddress: opts.metricsAddress},
+		Metrics:                 metrics,
 		HealthProbeBindAddress:  opts.probeAddress,
 		PprofBindAddress:        opts.pprofAddress,
 		GracefulShutdownTimeout: &grace,

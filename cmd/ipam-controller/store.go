@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
@@ -60,12 +60,11 @@ func dialEtcd(ctx context.Context, opts *options) (*store, error) {
 		Logger:               zap.NewNop(), // what goes wrong comes back as an error
 		Context:              context.WithoutCancel(ctx),
 	}
-	if opts.etcdCAFile != "" || opts.etcdCertFile != "" {
-		info := transport.TLSInfo{TrustedCAFile: opts.etcdCAFile, CertFile: opts.etcdCertFile, KeyFile: opts.etcdKeyFile}
-		var err error
-		if cfg.TLS, err = info.ClientConfig(); err != nil {
+	if files, ok := opts.etcdFiles(); ok {
+		if err := files.check(); err != nil {
 			return nil, fmt.Errorf("--etcd-cafile, --etcd-certfile, --etcd-keyfile: %w", err)
 		}
+		cfg.DialOptions = []grpc.DialOption{grpc.WithTransportCredentials(files)}
 	}
 	client, err := clientv3.New(cfg)
 	if err != nil {

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/test/chaos/etcd"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// An etcd gets certificates of another CA, and trusts the former no longer. The ledger
+// goes on without a restart when its files are replaced, too, and not before.
+func TestEtcdCertificates_AreReplaced(t *testing.T) {
+	files, servers := certificates(t, t.TempDir()), certificates(t, t.TempDir())
+	replace(t, files, servers)
+	server, err := etcd.New(t.Context(), etcd.Options{Dir: t.TempDir(), TLS: servers})
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := defaults()
+	opts.etcdServers = []string{"https://" + server.Members[0].Addr}
+	opts.etcdCAFile, opts.etcdCertFile, opts.etcdKeyFile = files.TrustedCAFile, files.CertFile, files.KeyFile
+	store, err := openStore(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	ledger, err := allocator.Open(t.Context(), store.client, allocator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ledger.Close()
+	if _, err := ledger.Register(t.Context(), allocator.Pool{ID: "p", Cluster: "c", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
+		t.Fatal(err)
+	}
+	bind := func(within time.Duration, claim allocator.ClaimID) error {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		return wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			_, err := ledger.Bind(ctx, allocator.Request{Pool: "p", Length: 28, Holder: allocator.Holder{Claim: claim, Cluster: "c", Namespace: "n", Name: "n"}})
+			return err == nil, nil
+		})
+	}
+	if err := bind(10*time.Second, "before"); err != nil {
+		t.Fatal(err)
+	}
+
+	former := certificates(t, t.TempDir())
+	replace(t, former, servers)
+	certificates(t, filepath.Dir(servers.CertFile))
+	if err := server.Members[0].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Members[0].Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if bind(time.Second, "untrusted") == nil {
+		t.Error("etcd still trusts the former CA")
+	}
+	replace(t, files, servers)
+	if err := bind(time.Minute, "after"); err != nil {
+		t.Errorf("with the new files: %v", err)
+	}
+	opts.etcdCAFile, opts.etcdCertFile, opts.etcdKeyFile = former.TrustedCAFile, former.CertFile, former.KeyFile
+	if again, err := openStore(t.Context(), opts); err == nil {
+		t.Error("the former certificate still opens the ledger", again.Close())
+	}
+}
+
+// Who reads the metrics shows a certificate. New files count from the next connection on,
+// on either side.
+func TestMetricsCertificates_AreReplaced(t *testing.T) {
+	files := certificates(t, t.TempDir())
+	opts := defaults()
+	opts.metricsAddress = "127.0.0.1:0"
+	opts.metricsCertFile, opts.metricsKeyFile, opts.metricsClientCAFile = files.CertFile, files.KeyFile, files.TrustedCAFile
+	address := serveMetrics(t, opts)
+
+	former := certificates(t, t.TempDir())
+	replace(t, former, files)
+	if err := scrape(t, address, former); err != nil {
+		t.Errorf("with a certificate: %v", err)
+	}
+	if scrape(t, address, &transport.TLSInfo{TrustedCAFile: files.TrustedCAFile}) == nil {
+		t.Error("without a certificate: no error")
+	}
+	if scrape(t, address, certificates(t, t.TempDir())) == nil {
+		t.Error("with a certificate of another CA: no error")
+	}
+	certificates(t, filepath.Dir(files.CertFile))
+	if err := scrape(t, address, files); err != nil {
+		t.Errorf("with the new certificate: %v", err)
+	}
+	if scrape(t, address, former) == nil {
+		t.Error("with the former certificate: no error")
+	}
+}
+
+func TestMetrics_NeedTheirFiles(t *testing.T) {
+	opts := defaults()
+	opts.metricsCertFile, opts.metricsKeyFile = "no.crt", "no.key"
+	if _, err := opts.metrics(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without the files: %v", err)
+	}
+	for _, wrong := range []func(*options){
+		func(o *options) { o.metricsKeyFile = "" },
+		func(o *options) { o.metricsCertFile = "" },
+		func(o *options) { o.metricsCertFile, o.metricsKeyFile, o.metricsClientCAFile = "", "", "ca.crt" },
+	} {
+		half := *opts
+		if wrong(&half); half.validate() == nil {
+			t.Errorf("%q, %q, %q are accepted", half.metricsCertFile, half.metricsKeyFile, half.metricsClientCAFile)
+		}
+	}
+}
+
+// A token that is in a file is read again as soon as the server refuses it.
+func TestKubeconfig_TokenFileIsReplaced(t *testing.T) {
+	var valid atomic.Value
+	valid.Store("Bearer first")
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != valid.Load() {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, `{"major": "1", "minor": "35"}`)
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	token, kubeconfig := filepath.Join(dir, "token"), filepath.Join(dir, "kubeconfig")
+	write(t, token, "first")
+	write(t, kubeconfig, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+		"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+		"clusters": [{"name": "c", "cluster": {"server": %q, "insecure-skip-tls-verify": true}}], "users": [{"name": "u", "user": {"tokenFile": %q}}]}`, server.URL, token))
+	cfg, err := restConfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := kubernetes.NewForConfigOrDie(workspaces.At(cfg, "root:ipam")).Discovery()
+	if _, err := c.ServerVersion(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, token, "second")
+	valid.Store("Bearer second")
+	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		_, err := c.ServerVersion()
+		return err == nil, nil
+	})
+	if err != nil {
+		t.Errorf("with the second token: %v", err)
+	}
+}
+
+// certificates makes a CA and a certificate of it, in place of those in the folder.
+func certificates(t *testing.T, dir string) *transport.TLSInfo {
+	t.Helper()
+	files, err := etcd.Certificates(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// replace puts the content of one set of files into another.
+func replace(t *testing.T, files, by *transport.TLSInfo) {
+	t.Helper()
+	for to, from := range map[string]string{files.TrustedCAFile: by.TrustedCAFile, files.CertFile: by.CertFile, files.KeyFile: by.KeyFile} {
+		content, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, to, string(content))
+	}
+}
+
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serveMetrics serves the metrics until the test ends, and returns where.
+func serveMetrics(t *testing.T, opts *options) string {
+	t.Helper()
+	served, err := opts.metrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var address string
+	server, err := metricsserver.NewServer(served, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { done <- server.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		address = server.(interface{ GetBindAddr() string }).GetBindAddr()
+		return address != "", nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+// scrape reads the metrics over a connection of its own.
+func scrape(t *testing.T, address string, files *transport.TLSInfo) error {
+	t.Helper()
+	secure, err := files.ClientConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return errors.New(response.Status)
+	}
+	return nil
+}
