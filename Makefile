@@ -24,7 +24,7 @@ run: kcp ## Start kcp, etcd and the controller, and have two tenants claim addre
 	@mkdir -p $(BIN) && go build -o $(BIN)/run ./test/run && exec $(BIN)/run $(RUN_ARGS)
 
 .PHONY: test
-test: kcp ## Run every test: unit, model, and end to end on a real kcp
+test: kcp-shards ## Run every test: unit, model, and end to end on a real kcp
 	@$(TOOL) gotestsum --format pkgname --hide-summary=skipped -- \
 		-race -count=1 -p 2 -timeout 40m $(TEST_ARGS) $(TEST)
 
@@ -114,15 +114,25 @@ clean: ## Remove what make run and the builds leave behind (not the kcp cached i
 
 .PHONY: kcp
 kcp: ## Build the kcp server of tools/kcp, once for each version of it
-	@key=$$({ cat tools/kcp/go.sum; go version; } | sha256sum | cut -c1-16); \
+	@$(call build-kcp,kcp,about 4 minutes)
+
+.PHONY: kcp-shards
+kcp-shards: kcp ## Build what a kcp of several shards needs beside
+	@$(call build-kcp,cache-server kcp-front-proxy,about half a minute beside the kcp server)
+
+# Builds programs of tools/kcp into a store in the home directory, unless they are there, and links them.
+define build-kcp
+	key=$$({ cat tools/kcp/go.sum; go version; } | sha256sum | cut -c1-16); \
 	store="$${XDG_CACHE_HOME:-$$HOME/.cache}/kcp-ipam/$$key"; \
-	if [[ ! -x "$$store/kcp" ]]; then \
-		echo "building kcp into $$store: about 4 minutes, the first time only"; \
+	missing=(); for program in $(1); do [[ -x "$$store/$$program" ]] || missing+=("github.com/kcp-dev/kcp/cmd/$$program"); done; \
+	if (( $${#missing[@]} )); then \
+		echo "building $(1) into $$store: $(2), the first time only"; \
 		mkdir -p "$$store"; \
 		building=$$(mktemp -d "$$store/building.XXXXXX"); \
 		trap 'rm -rf "$$building"' EXIT; \
-		go -C tools/kcp build -trimpath -o "$$building/kcp" github.com/kcp-dev/kcp/cmd/kcp; \
-		mv -f "$$building/kcp" "$$store/kcp"; \
+		go -C tools/kcp build -trimpath -o "$$building/" "$${missing[@]}"; \
+		mv -f "$$building"/* "$$store/"; \
 	fi; \
 	mkdir -p $(BIN); \
-	ln -sfn "$$store/kcp" $(BIN)/kcp
+	for program in $(1); do ln -sfn "$$store/$$program" "$(BIN)/$$program"; done
+endef
