@@ -43,7 +43,7 @@ func TestDown_SettlesWhatWent(t *testing.T) {
 	platform.KillController(t)
 	stayer.Unbind(t)
 	platform.StartController(t)
-	waitSwept(t, platform, 4)
+	platform.WaitSwept(t, 4)
 	waitHeld(t, platform, pool, size(blocksOf(t, stays...)...))
 	unbinder.Bind(t)
 	waitHeld(t, platform, pool, size())

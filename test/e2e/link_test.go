@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -29,7 +27,7 @@ func TestLink_AShortList(t *testing.T) {
 	claims := bindSome(t, tenant, name, "before", 5)
 
 	link.Shorten(t, "ipclaims")
-	waitSwept(t, platform, 4)
+	platform.WaitSwept(t, 4)
 	link.Restore()
 
 	claims = append(claims, bindSome(t, tenant, name, "after", 1)...)
@@ -58,7 +56,7 @@ func TestLink_AShardAway(t *testing.T) {
 		framework.Delete(t, tenant, claim)
 	}
 	leaver.Unbind(t)
-	waitSwept(t, platform, 8)
+	platform.WaitSwept(t, 8)
 	waitHeld(t, platform, pool, size(all...))
 
 	link.Restore()
@@ -85,30 +83,4 @@ func blocksOf(t *testing.T, claims ...*ipamv1alpha1.IPClaim) []netip.Prefix {
 		blocks[i] = blockOf(t, claim)
 	}
 	return blocks
-}
-
-// waitSwept waits until the controller has swept that often since.
-func waitSwept(t *testing.T, platform *framework.Platform, passes int) {
-	t.Helper()
-	seen := ""
-	for range passes {
-		framework.Eventually(t, "another sweep", func(context.Context) error {
-			now := metric(platform.Metrics(t), "ipam_sweep_last_success_timestamp_seconds ")
-			if now == "" || now == seen {
-				return fmt.Errorf("the last one was at %q", seen)
-			}
-			seen = now
-			return nil
-		})
-	}
-}
-
-// metric is the value in the line of a metric that begins so; empty if there is none.
-func metric(text, begin string) string {
-	for line := range strings.SplitSeq(text, "\n") {
-		if value, ok := strings.CutPrefix(line, begin); ok {
-			return value
-		}
-	}
-	return ""
 }

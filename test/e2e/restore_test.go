@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func TestRestore_OfAnOlderKCP(t *testing.T) {
 	published := blocksOf(t, slices.Concat(known, newer)...)
 	restore()
 
-	waitSwept(t, platform, 6)
+	platform.WaitSwept(t, 6)
 	platform.StopController(t)
 	showsInLedger(t, platform, published...)
 	platform.StartController(t)
@@ -79,4 +80,14 @@ func waitBraked(t *testing.T, platform *framework.Platform, pool string, orphans
 		}
 		return nil
 	})
+}
+
+// metric is the value in the line of a metric that begins so; empty if there is none.
+func metric(text, begin string) string {
+	for line := range strings.SplitSeq(text, "\n") {
+		if value, ok := strings.CutPrefix(line, begin); ok {
+			return value
+		}
+	}
+	return ""
 }

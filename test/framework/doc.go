@@ -30,6 +30,9 @@
 // account; its etcd stays when it is killed. A test that calls [RestartKCP] must not be
 // parallel, as everybody else is on it.
 //
+// A package whose tests are about shards has a kcp of two, from [MainOnShards]: they say
+// where their tenants are with [Platform.TenantOn], and end a shard with [KillShard].
+//
 // A wait ends when its fact is there. If it does not come, the test fails with what
 // was seen last, and with the end of the controller's log. What was stored and logged
 // is kept, in the folder that is printed, if a test has failed.

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/kcp-ipam/ipam/test/framework/local"
 )
 
@@ -21,10 +23,19 @@ import (
 // so that cores are not what limits them.
 const sideBySide = 6
 
+// ground is a kcp, of one server or of several.
+type ground interface {
+	Start(ctx context.Context) error
+	Stop() error
+	Admin() (*rest.Config, error)
+	TakeUser() (local.User, error)
+	As(user local.User, workspace string) (*rest.Config, error)
+}
+
 // world is the kcp of this test program and what stands on it.
 type world struct {
 	dir string
-	kcp *local.KCP
+	kcp ground
 
 	// build compiles the controller, once.
 	build func() error
@@ -53,7 +64,12 @@ func current(t testing.TB) *world {
 // Main starts kcp, runs the tests of a package on it and stops everything. It
 // returns the exit code of the program.
 func Main(m *testing.M) int {
-	code, err := run(m)
+	return mainOn(m, func(ctx context.Context, dir string) (ground, error) { return local.NewKCP(ctx, dir) })
+}
+
+// mainOn is Main on a kcp that make makes in a folder.
+func mainOn(m *testing.M, make func(ctx context.Context, dir string) (ground, error)) int {
+	code, err := run(m, make)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "framework:", err)
 		return 1
@@ -61,7 +77,7 @@ func Main(m *testing.M) int {
 	return code
 }
 
-func run(m *testing.M) (code int, err error) {
+func run(m *testing.M, make func(ctx context.Context, dir string) (ground, error)) (code int, err error) {
 	if err := allowParallel(); err != nil {
 		return 1, err
 	}
@@ -83,9 +99,11 @@ func run(m *testing.M) (code int, err error) {
 	}()
 
 	ctx := context.Background()
-	if w.kcp, err = local.NewKCP(ctx, filepath.Join(dir, "kcp")); err != nil {
+	kcp, err := make(ctx, filepath.Join(dir, "kcp"))
+	if err != nil {
 		return 1, err
 	}
+	w.kcp = kcp
 	start := time.Now()
 	// kcp mostly waits while it starts; the first test that wants the controller finds it built.
 	go w.build() //nolint:errcheck // Who starts the controller gets the error, and stop waits.

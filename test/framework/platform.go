@@ -158,6 +158,9 @@ func (w *world) newPlatform(ctx context.Context, path string) (*Platform, error)
 	if err != nil {
 		return nil, err
 	}
+	if err := w.place(ctx, path, RootShard); err != nil {
+		return nil, err
+	}
 	if err := workspaces.Bootstrap(ctx, admin, workspaces.Options{Workspace: path}); err != nil {
 		return nil, err
 	}

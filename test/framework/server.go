@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework/local"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -48,7 +49,7 @@ func ReadAdminConfig() (*rest.Config, error) { return here.kcp.Admin() }
 func System(t testing.TB, workspace string) client.WithWatch {
 	t.Helper()
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
-		&clientcmd.ClientConfigLoadingRules{ExplicitPath: current(t).kcp.Kubeconfig()},
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: server(t).Kubeconfig()},
 		&clientcmd.ConfigOverrides{CurrentContext: "shard-base"}).ClientConfig()
 	if err != nil {
 		t.Fatal(err)
@@ -60,11 +61,21 @@ func System(t testing.TB, workspace string) client.WithWatch {
 	return c
 }
 
+// server is the one server of kcp, in a package that has it from Main.
+func server(t testing.TB) *local.KCP {
+	t.Helper()
+	kcp, ok := current(t).kcp.(*local.KCP)
+	if !ok {
+		t.Fatal("this kcp has shards: see KillShard and StartShard")
+	}
+	return kcp
+}
+
 // RestartKCP stops kcp and starts it again over its data. Clients and controllers
 // that were connected find it at the same address. No other test may run meanwhile.
 func RestartKCP(t testing.TB) {
 	t.Helper()
-	kcp := current(t).kcp
+	kcp := server(t)
 	if err := kcp.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +87,7 @@ func RestartKCP(t testing.TB) {
 // KillKCP ends kcp with SIGKILL, until StartKCP. No other test may run meanwhile.
 func KillKCP(t testing.TB) {
 	t.Helper()
-	if err := current(t).kcp.Kill(); err != nil {
+	if err := server(t).Kill(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -84,7 +95,7 @@ func KillKCP(t testing.TB) {
 // StartKCP starts kcp again over its data, and returns when it is ready.
 func StartKCP(t testing.TB) {
 	t.Helper()
-	if err := current(t).kcp.Start(t.Context()); err != nil {
+	if err := server(t).Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -93,7 +104,7 @@ func StartKCP(t testing.TB) {
 // restarts, so that what it watches has no gap.
 func Store(t testing.TB) *clientv3.Client {
 	t.Helper()
-	c, err := current(t).kcp.Store()
+	c, err := server(t).Store()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +117,7 @@ func Store(t testing.TB) *clientv3.Client {
 // from a backup. No other test may run meanwhile.
 func BackupKCP(t testing.TB) (restore func()) {
 	t.Helper()
-	kcp, backup := current(t).kcp, t.TempDir()
+	kcp, backup := server(t), t.TempDir()
 	exchange := func(change func() error) {
 		t.Helper()
 		if err := kcp.Stop(); err != nil {

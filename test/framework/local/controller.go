@@ -84,7 +84,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	if err := c.start(); err != nil {
 		return err
 	}
-	return c.await(ctx, "ready", func(ctx context.Context) error {
+	return c.await(ctx, func(ctx context.Context) error {
 		_, err := get(ctx, c.health+"/readyz")
 		return err
 	})

@@ -2,12 +2,10 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
@@ -16,8 +14,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // userCount is how many users a kcp has besides its own admin.
@@ -27,18 +23,17 @@ const userCount = 1000
 // the virtual workspaces.
 type KCP struct {
 	process
+	people
 	dir   string
 	store string // where its etcd listens
 	moved bool   // the data knows the server by another port
-	users []User
-	taken atomic.Int64 // users given out
 }
 
 // NewKCP returns a kcp that keeps its data, its logs and its admin.kubeconfig in dir,
 // which is made if missing. Data of an earlier run is taken up. The server is not
 // started yet.
 func NewKCP(ctx context.Context, dir string) (*KCP, error) {
-	binary, err := kcpBinary()
+	binary, err := built("kcp", "make kcp")
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +50,7 @@ func NewKCP(ctx context.Context, dir string) (*KCP, error) {
 		return nil, err
 	}
 	return &KCP{
-		dir: dir, store: "https://localhost:" + strconv.Itoa(ports[1]), moved: moved, users: known,
+		dir: dir, store: "https://localhost:" + strconv.Itoa(ports[1]), moved: moved, people: people{known: known},
 		process: process{
 			name: "kcp",
 			log:  filepath.Join(dir, "kcp.log"),
@@ -91,7 +86,7 @@ func (k *KCP) Start(ctx context.Context) error {
 	if err := k.start(); err != nil {
 		return err
 	}
-	return k.await(ctx, "ready", k.ready)
+	return k.await(ctx, k.ready)
 }
 
 func (k *KCP) ready(ctx context.Context) error {
@@ -146,36 +141,24 @@ func (k *KCP) Admin() (*rest.Config, error) {
 	return clientcmd.BuildConfigFromFlags("", k.Kubeconfig())
 }
 
-// TakeUser gives out a user that nobody else has been given since NewKCP. It is safe
-// for concurrent use.
-func (k *KCP) TakeUser() (User, error) {
-	n := int(k.taken.Add(1))
-	if n > len(k.users) {
-		return User{}, fmt.Errorf("all %d users of this kcp are taken", len(k.users))
-	}
-	return k.users[n-1], nil
-}
-
 // As returns the access of a user to a workspace.
 func (k *KCP) As(user User, workspace string) (*rest.Config, error) {
 	admin, err := k.Admin()
 	if err != nil {
 		return nil, err
 	}
-	cfg := rest.AnonymousClientConfig(workspaces.At(admin, workspace))
-	cfg.BearerToken = user.Token
-	return cfg, nil
+	return user.at(admin, workspace), nil
 }
 
-// kcpBinary returns the path of the server that the Makefile has built.
-func kcpBinary() (string, error) {
+// built returns the path of a program of kcp that a target of the Makefile has built.
+func built(program, target string) (string, error) {
 	root, err := ModuleRoot()
 	if err != nil {
 		return "", err
 	}
-	binary := filepath.Join(root, ".cache", "bin", "kcp")
+	binary := filepath.Join(root, ".cache", "bin", program)
 	if _, err := os.Stat(binary); err != nil {
-		return "", errors.New("there is no kcp to start: run `make kcp` first")
+		return "", fmt.Errorf("there is no %s to start: run `%s` first", program, target)
 	}
 	return binary, nil
 }

@@ -116,8 +116,9 @@ func (p *process) end() error {
 	return p.err
 }
 
-// await calls check until it returns nil or the process has ended.
-func (p *process) await(ctx context.Context, what string, check func(context.Context) error) error {
+// await calls check, which says whether the process is ready, until it returns nil or the
+// process has ended.
+func (p *process) await(ctx context.Context, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not so after %s", patience))
 	defer cancel()
 	var missing error
@@ -134,8 +135,8 @@ func (p *process) await(ctx context.Context, what string, check func(context.Con
 	case err == nil:
 		return nil
 	case ctx.Err() == nil:
-		return fmt.Errorf("wait for %s to be %s: %w, see %s", p.name, what, err, p.log)
+		return fmt.Errorf("wait for %s to be ready: %w, see %s", p.name, err, p.log)
 	default:
-		return fmt.Errorf("wait for %s to be %s: %w; last seen: %w, see %s", p.name, what, context.Cause(ctx), missing, p.log)
+		return fmt.Errorf("wait for %s to be ready: %w; last seen: %w, see %s", p.name, context.Cause(ctx), missing, p.log)
 	}
 }

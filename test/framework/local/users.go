@@ -8,6 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync/atomic"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // User is somebody who can log in to a kcp with a token, and has no rights there
@@ -15,6 +20,28 @@ import (
 type User struct {
 	Name  string
 	Token string
+}
+
+// at is the access of a user to a workspace of the kcp that admin speaks to.
+func (u User) at(admin *rest.Config, workspace string) *rest.Config {
+	cfg := rest.AnonymousClientConfig(workspaces.At(admin, workspace))
+	cfg.BearerToken = u.Token
+	return cfg
+}
+
+// people are the users of a kcp.
+type people struct {
+	known []User
+	taken atomic.Int64 // how many were given out
+}
+
+// TakeUser gives out a user that nobody else has been given. It is safe for concurrent use.
+func (p *people) TakeUser() (User, error) {
+	n := int(p.taken.Add(1))
+	if n > len(p.known) {
+		return User{}, fmt.Errorf("all %d users of this kcp are taken", len(p.known))
+	}
+	return p.known[n-1], nil
 }
 
 // users reads the users in a token file of kcp, which is made, with n users, if it

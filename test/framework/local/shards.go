@@ -1,0 +1,146 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// The shards of a Shards, by the names that kcp has for them.
+const (
+	RootShard  = "root"
+	OtherShard = "other"
+)
+
+// Shards is a kcp of two shards, RootShard and OtherShard, as the four processes of a
+// production set-up:
+//
+//	users ──▶ front proxy ──▶ shard root ──▶ cache server
+//	                    └───▶ shard other ─────┘
+//
+// Each shard has an etcd and the virtual workspaces inside. It starts over an empty
+// folder; the shards can be killed and started again over their data.
+type Shards struct {
+	people
+	cache, proxy *server
+	shards       map[string]*server
+	admin        string
+}
+
+// server is one of the processes, and the access to it as somebody who may do everything.
+type server struct {
+	process
+	access string
+}
+
+// NewShards returns a kcp of two shards that keeps all it has in dir, which is made. It
+// is not started yet.
+func NewShards(ctx context.Context, dir string) (*Shards, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(ctx, 10)
+	if err != nil {
+		return nil, err
+	}
+	tokens := filepath.Join(dir, "tokens.csv")
+	known, err := users(tokens, userCount)
+	if err != nil {
+		return nil, err
+	}
+	f := &folder{dir: dir, tokens: tokens, proxy: ports[0]}
+	if err := f.certify(); err != nil {
+		return nil, err
+	}
+	s := &Shards{people: people{known: known}, admin: f.file("admin.kubeconfig")}
+	if s.cache, err = f.cacheServer(ports[1:4]); err != nil {
+		return nil, err
+	}
+	root, err := f.shard(RootShard, ports[4:7])
+	if err != nil {
+		return nil, err
+	}
+	other, err := f.shard(OtherShard, ports[7:10])
+	if err != nil {
+		return nil, err
+	}
+	s.shards = map[string]*server{RootShard: root, OtherShard: other}
+	s.proxy, err = f.frontProxy()
+	return s, err
+}
+
+// Start starts all, and returns when all are ready.
+func (s *Shards) Start(ctx context.Context) error {
+	if err := s.cache.boot(ctx); err != nil {
+		return err
+	}
+	for _, shard := range s.shards {
+		if err := shard.start(); err != nil {
+			return err
+		}
+	}
+	for _, shard := range s.shards {
+		if err := shard.await(ctx, shard.ready); err != nil {
+			return err
+		}
+	}
+	return s.proxy.boot(ctx)
+}
+
+// Stop ends all at once: what they store is of no further use.
+func (s *Shards) Stop() error {
+	return errors.Join(s.proxy.kill(), s.shards[OtherShard].kill(), s.shards[RootShard].kill(), s.cache.kill())
+}
+
+// KillShard ends a shard as a crash would.
+func (s *Shards) KillShard(name string) error { return s.shards[name].kill() }
+
+// StartShard starts a shard that was killed, and returns when it is ready.
+func (s *Shards) StartShard(ctx context.Context, name string) error { return s.shards[name].boot(ctx) }
+
+// Admin returns the access of kcp's own admin, to the workspace root.
+func (s *Shards) Admin() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", s.admin) }
+
+// As returns the access of a user to a workspace.
+func (s *Shards) As(user User, workspace string) (*rest.Config, error) {
+	admin, err := s.Admin()
+	if err != nil {
+		return nil, err
+	}
+	return user.at(admin, workspace), nil
+}
+
+// boot starts the process and returns when it is ready.
+func (s *server) boot(ctx context.Context) error {
+	if err := s.start(); err != nil {
+		return err
+	}
+	return s.await(ctx, s.ready)
+}
+
+func (s *server) ready(ctx context.Context) error {
+	cfg, err := clientcmd.BuildConfigFromFlags("", s.access)
+	if err != nil {
+		return err
+	}
+	cfg.Timeout = 5 * time.Second
+	c, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	return c.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+}
+
+// url is where a server listens.
+func url(port int) string { return "https://127.0.0.1:" + strconv.Itoa(port) }
+
+// flag writes a flag of a program.
+func flag(name string, value any) string { return fmt.Sprintf("--%s=%v", name, value) }

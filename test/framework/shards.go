@@ -1,0 +1,83 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// The shards of a kcp from MainOnShards. The platforms are on RootShard.
+const (
+	RootShard  = local.RootShard
+	OtherShard = local.OtherShard
+)
+
+// MainOnShards is Main on a kcp of two shards, with a cache server and a front proxy.
+func MainOnShards(m *testing.M) int {
+	return mainOn(m, func(ctx context.Context, dir string) (ground, error) { return local.NewShards(ctx, dir) })
+}
+
+// TenantOn makes a tenant of the platform, in a workspace below root that is on a shard.
+func (p *Platform) TenantOn(t testing.TB, shard string) *Tenant {
+	t.Helper()
+	path := fmt.Sprintf("root:team-%d", current(t).serial.Add(1))
+	if err := current(t).place(t.Context(), path, shard); err != nil {
+		t.Fatal(err)
+	}
+	return p.TenantAt(t, path)
+}
+
+// KillShard ends a shard with SIGKILL, until StartShard. What is on the other one goes on.
+func KillShard(t testing.TB, name string) {
+	t.Helper()
+	if err := shards(t).KillShard(name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// StartShard starts a shard again over its data, and returns when it is ready.
+func StartShard(t testing.TB, name string) {
+	t.Helper()
+	if err := shards(t).StartShard(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func shards(t testing.TB) *local.Shards {
+	t.Helper()
+	kcp, ok := current(t).kcp.(*local.Shards)
+	if !ok {
+		t.Fatal("this kcp is one server: write os.Exit(framework.MainOnShards(m)) in TestMain")
+	}
+	return kcp
+}
+
+// place makes a workspace on a shard. Where there are none, it does nothing.
+func (w *world) place(ctx context.Context, path, shard string) error {
+	if _, ok := w.kcp.(*local.Shards); !ok {
+		return nil
+	}
+	admin, err := w.kcp.Admin()
+	if err != nil {
+		return err
+	}
+	parent, name := logicalcluster.NewPath(path).Split()
+	c, err := workspaces.NewClient(workspaces.At(admin, parent.String()))
+	if err != nil {
+		return err
+	}
+	workspace := &tenancyv1alpha1.Workspace{}
+	workspace.Name = name
+	workspace.Spec.Location = &tenancyv1alpha1.WorkspaceLocation{
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": shard}},
+	}
+	return client.IgnoreAlreadyExists(c.Create(ctx, workspace))
+}
