@@ -99,7 +99,7 @@ type Options struct {
 
 // New makes a manager that runs all controllers.
 func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
-	tenants, err := apiexport.New(opts.Config, ipamv1alpha1.GroupName, apiexport.Options{
+	tenants, err := apiexport.New(discovered(opts.Config), ipamv1alpha1.GroupName, apiexport.Options{
 		Scheme:        opts.Scheme,
 		ObjectToWatch: &apisv1alpha1.APIBinding{},
 		AddFilter:     served, UpdateFilter: served,
