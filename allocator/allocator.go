@@ -88,7 +88,7 @@ func open(ctx context.Context, client *clientv3.Client, options Options, hooks h
 	options = options.withDefaults()
 	a := &Allocator{
 		client: client, keys: keyspace(strings.TrimSuffix(options.Prefix, "/")), options: options,
-		hooks: hooks, metrics: newMetrics(), watched: newMark(), registrar: make(chan struct{}, 1),
+		hooks: hooks, metrics: newMetrics(client), watched: newMark(), registrar: make(chan struct{}, 1),
 		spaces: map[SpaceID]*space{}, pools: map[PoolID]*pool{}, roots: map[ClusterName]*roots{},
 		waits: map[ClaimID][]PoolID{},
 	}

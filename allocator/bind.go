@@ -76,6 +76,7 @@ type bind struct {
 	served  *waiter      // the place in the waiting list that it gave up
 	refusal error
 	block   Block // what was bound
+	losses  int   // attempts that came to nothing
 	doubted bool  // an attempt may have gone through, and been undone by others since
 }
 
@@ -120,10 +121,12 @@ func (b *bind) won(s *space, revision int64, got results) error {
 	s.bound(b.request.Pool, b.prefix, revision)
 	b.block = record{space: s.id, prefix: b.prefix, revision: revision}.block(b.holding)
 	s.alloc.metrics.bound.Inc()
+	s.alloc.metrics.attempts.Observe(float64(b.losses + 1))
 	return nil
 }
 
 func (b *bind) lost(s *space, got results) error {
+	b.losses++
 	if b.served != nil {
 		s.rejoin(b.served)
 		b.served = nil

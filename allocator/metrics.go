@@ -1,24 +1,30 @@
 package allocator
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
 
-// metrics of one Allocator. None has labels, so their number does not grow with
-// pools or workspaces.
+// metrics of one Allocator. None has labels but for the members of etcd, so their
+// number does not grow with pools or workspaces.
 type metrics struct {
 	transactions prometheus.Histogram
 	groups       prometheus.Histogram
+	attempts     prometheus.Histogram
 	queued       prometheus.Gauge
 	waiting      prometheus.Gauge
 	conflicts    prometheus.Counter
 	bound        prometheus.Counter
 	released     prometheus.Counter
+	members      members
 
 	unregister func() // takes back what was registered
 }
 
-func newMetrics() *metrics {
+func newMetrics(client *clientv3.Client) *metrics {
 	return &metrics{
 		unregister: func() {},
+		members:    members{client},
 		transactions: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "ipam_ledger_transaction_seconds", Help: "Time etcd took for the transaction of a group.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
@@ -26,6 +32,10 @@ func newMetrics() *metrics {
 		groups: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "ipam_ledger_group_requests", Help: "Number of requests that shared one transaction.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 11),
+		}),
+		attempts: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "ipam_ledger_bind_attempts", Help: "Number of transactions that a bind was part of until it had its block.",
+			Buckets: []float64{1, 2, 3, 5, 8, 13, 21},
 		}),
 		queued: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "ipam_ledger_queued_requests", Help: "Requests that wait for a transaction, over all spaces.",
@@ -46,7 +56,9 @@ func newMetrics() *metrics {
 }
 
 func (m *metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.transactions, m.groups, m.queued, m.waiting, m.conflicts, m.bound, m.released}
+	return []prometheus.Collector{
+		m.transactions, m.groups, m.attempts, m.queued, m.waiting, m.conflicts, m.bound, m.released, m.members,
+	}
 }
 
 // register hands the metrics to a registry, until they are unregistered. A nil

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 func gathered(t *testing.T, r *prometheus.Registry) map[string]float64 {
@@ -33,11 +34,14 @@ func TestMetrics(t *testing.T) {
 	for name, want := range map[string]float64{
 		"ipam_ledger_transaction_seconds":   4,
 		"ipam_ledger_group_requests":        4,
+		"ipam_ledger_bind_attempts":         2,
 		"ipam_ledger_queued_requests":       0,
 		"ipam_ledger_waiting_claims":        1,
 		"ipam_ledger_conflicts_total":       0,
 		"ipam_ledger_blocks_bound_total":    2,
 		"ipam_ledger_blocks_released_total": 1,
+		"ipam_etcd_up":                      1,
+		"ipam_etcd_errors":                  0,
 	} {
 		if value, ok := got[name]; !ok || value != want {
 			t.Errorf("%s is %v, want %v", name, value, want)
@@ -51,5 +55,33 @@ func TestMetrics(t *testing.T) {
 	}
 	if err := l.Close(); err != nil || len(gathered(t, r)) != 0 {
 		t.Error("metrics are left behind", err)
+	}
+}
+
+// A bind that another writer comes before is tried again, and says so.
+func TestMetrics_AttemptsOfABind(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	other := l.open()
+	inFlight, goOn := l.holdCommits()
+	bound := make(chan error)
+	go func() {
+		_, err := l.Bind(t.Context(), request("p", "c", 26))
+		bound <- err
+	}()
+	<-inFlight
+	if _, err := other.Bind(t.Context(), request("p", "d", 26)); err != nil {
+		t.Fatal(err)
+	}
+	goOn()
+	if err := <-bound; err != nil {
+		t.Fatal(err)
+	}
+	var got dto.Metric
+	if err := l.metrics.attempts.Write(&got); err != nil {
+		t.Fatal(err)
+	}
+	if h := got.GetHistogram(); h.GetSampleCount() != 1 || h.GetSampleSum() != 2 {
+		t.Errorf("%d binds took part in %v transactions, want 1 in 2", h.GetSampleCount(), h.GetSampleSum())
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 	"slices"
+
+	"github.com/kcp-ipam/ipam/allocator/index"
 )
 
 // Pool is the pool's record as known here.
@@ -65,6 +67,19 @@ func (a *Allocator) Fit(id PoolID, length int) (fit int, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// FreeBlocks counts the free blocks of a pool by prefix length, as known here: the
+// fewest that its free space can be seen as. What is reserved for a transaction or
+// held for a claim that waits is not free.
+func (a *Allocator) FreeBlocks(id PoolID) (index.Histogram, bool) {
+	p, ok := a.find(id)
+	if !ok {
+		return index.Histogram{}, false
+	}
+	p.space.lock()
+	defer p.space.unlock()
+	return p.index.Histogram(), true
 }
 
 // find looks a pool up in memory.

@@ -96,7 +96,14 @@ func TestCapacity(t *testing.T) {
 	if want := "79228162514264337593543950336 18446744073709551617 79228162495817593519834398719 1 33 true"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+	free, ok := l.FreeBlocks("p") // all that lies beside a /64 and a /128
+	if !ok || free[33] != 1 || free[64] != 0 || free[65] != 1 || free[128] != 1 {
+		t.Error("free blocks by length:", free)
+	}
 	if _, ok := l.Capacity("q"); ok {
+		t.Error("there is no such pool")
+	}
+	if _, ok := l.FreeBlocks("q"); ok {
 		t.Error("there is no such pool")
 	}
 }
