@@ -110,6 +110,7 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 			r.seen(r.directory.Ledger(name), before, after)
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
+			add(q, e.Object) // it is forgotten
 			wakeChildren(q, e.Object)
 			wakeUnready(ctx, name, cl, q)
 			r.seen(r.directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool), nil)

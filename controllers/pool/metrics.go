@@ -2,52 +2,92 @@ package pool
 
 import (
 	"math/big"
+	"strconv"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/index"
 )
 
 // Only the platform's own pools are shown: how many pools tenants have is for
 // them to choose. Addresses are counted in floating point, exact to 16 digits.
 var (
-	addresses = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "ipam_pool_addresses",
-		Help: "Addresses of a pool of the platform.",
-	}, []string{"pool"})
-	allocated = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "ipam_pool_allocated_addresses",
-		Help: "Addresses of a pool of the platform that are allocated, reserved or excluded.",
-	}, []string{"pool"})
-	blocks = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "ipam_pool_blocks",
-		Help: "Blocks that claims and child pools hold of a pool of the platform.",
-	}, []string{"pool"})
-	largestFree = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "ipam_pool_largest_free_prefix_length",
-		Help: "Prefix length of the largest free block of a pool of the platform; absent when it is full.",
-	}, []string{"pool"})
+	addresses = prometheus.NewDesc("ipam_pool_addresses",
+		"Addresses of a pool of the platform.", []string{"pool"}, nil)
+	allocated = prometheus.NewDesc("ipam_pool_allocated_addresses",
+		"Addresses of a pool of the platform that are allocated, reserved or excluded.", []string{"pool"}, nil)
+	blocks = prometheus.NewDesc("ipam_pool_blocks",
+		"Blocks that claims and child pools hold of a pool of the platform.", []string{"pool"}, nil)
+	freeBlocks = prometheus.NewDesc("ipam_pool_free_blocks",
+		"Free blocks of a pool of the platform, by prefix length, as the fewest that its free space can be seen as; lengths of which there is none are absent.",
+		[]string{"pool", "prefix_length"}, nil)
+	largestFree = prometheus.NewDesc("ipam_pool_largest_free_prefix_length",
+		"Prefix length of the largest free block of a pool of the platform; absent when it is full.", []string{"pool"}, nil)
+
+	shown = &figures{}
 )
 
-func init() { metrics.Registry.MustRegister(addresses, allocated, blocks, largestFree) }
+func init() { metrics.Registry.MustRegister(shown) }
+
+// figures are what pools hold, by name, as last reported. It is a
+// prometheus.Collector. The zero value is empty; safe for concurrent use.
+type figures struct {
+	mu    sync.Mutex
+	pools map[string]figure
+}
+
+// figure is what one pool holds, and what is free of it.
+type figure struct {
+	allocator.Capacity
+	free index.Histogram
+}
 
 // show has the metrics say what a pool holds.
-func show(pool string, c allocator.Capacity) {
-	addresses.WithLabelValues(pool).Set(float(c.Total))
-	allocated.WithLabelValues(pool).Set(float(c.Allocated))
-	blocks.WithLabelValues(pool).Set(float64(c.Blocks))
-	if c.LargestFree < 0 {
-		largestFree.DeleteLabelValues(pool)
-		return
+func (f *figures) show(pool string, holds figure) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.pools == nil {
+		f.pools = map[string]figure{}
 	}
-	largestFree.WithLabelValues(pool).Set(float64(c.LargestFree))
+	f.pools[pool] = holds
 }
 
 // hide takes a pool that is gone out of the metrics.
-func hide(pool string) {
-	for _, m := range []*prometheus.GaugeVec{addresses, allocated, blocks, largestFree} {
-		m.DeleteLabelValues(pool)
+func (f *figures) hide(pool string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.pools, pool)
+}
+
+// Describe implements prometheus.Collector.
+func (f *figures) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{addresses, allocated, blocks, freeBlocks, largestFree} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (f *figures) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for pool, holds := range f.pools {
+		gauge(addresses, float(holds.Total), pool)
+		gauge(allocated, float(holds.Allocated), pool)
+		gauge(blocks, float64(holds.Blocks), pool)
+		if holds.LargestFree >= 0 {
+			gauge(largestFree, float64(holds.LargestFree), pool)
+		}
+		for length, count := range holds.free {
+			if count > 0 {
+				gauge(freeBlocks, float64(count), pool, strconv.Itoa(length))
+			}
+		}
 	}
 }
 

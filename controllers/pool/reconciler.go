@@ -17,6 +17,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/index"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/directory"
@@ -34,6 +35,7 @@ type Ledger interface {
 	Drain(ctx context.Context, id allocator.PoolID) error
 	Pool(id allocator.PoolID) (allocator.Pool, bool)
 	Capacity(id allocator.PoolID) (allocator.Capacity, bool)
+	FreeBlocks(id allocator.PoolID) (index.Histogram, bool)
 	List(ctx context.Context, opts allocator.ListOptions) (allocator.Page, error)
 	Wait(r allocator.Request)
 	Withdraw(claim allocator.ClaimID)
@@ -74,7 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	if err := cl.GetClient().Get(ctx, req.NamespacedName, pool); err != nil {
 		r.waiting.leave(req)
 		if r.directory.Ledger(req.ClusterName) == r.directory.Platform().Cluster {
-			hide(req.Name)
+			shown.hide(req.Name)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}

@@ -36,7 +36,8 @@ func (p *pass) report(ctx context.Context) error {
 	p.tellProgress(entered)
 	succeeded(p.pool, entered, capacity)
 	if p.owner.Cluster == p.directory.Platform().Cluster {
-		show(p.pool.Name, capacity)
+		free, _ := p.ledger.FreeBlocks(p.id)
+		shown.show(p.pool.Name, figure{capacity, free})
 	}
 	p.pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: p.ledger.LedgerID(), Changes: capacity.Changes}
 	return p.reportUse(ctx)
