@@ -174,11 +174,11 @@ func (p *pass) report(ctx context.Context, found finding) error {
 // has just shown it. Its block follows by the rules of release.
 func (p *pass) abandon(ctx context.Context, found finding) error {
 	if !p.brake.free(p.from, p.limit(), p.Clock.Now()) {
-		braked.WithLabelValues(string(p.from)).Set(1)
+		braked.hold(p.from)
 		log.FromContext(ctx).Info("claim kept, as too many of its workspace seem abandoned", "rule", found.rule)
 		return nil
 	}
-	braked.DeleteLabelValues(string(p.from))
+	braked.let(p.from)
 	answer, err := p.World.Holder(ctx, allocator.Holder{
 		Claim: allocator.ClaimID(p.claim.UID), Cluster: p.from, Namespace: p.claim.Namespace, Name: p.claim.Name,
 	})

@@ -18,10 +18,14 @@ func (s *Sweeper) settle(ctx context.Context, id allocator.PoolID, found *census
 	if !ok {
 		return // retired meanwhile
 	}
-	orphans.WithLabelValues(string(pool.Cluster), pool.Name).Set(float64(len(found.orphans)))
+	if len(found.orphans) == 0 {
+		return
+	}
+	labels := s.labels(pool)
+	orphans.WithLabelValues(labels...).Add(float64(len(found.orphans)))
 	if len(found.orphans) > s.limit(found.blocks) && !s.World.Allowed(ctx, pool, s.Clock.Now()) {
 		s.braked[id] = true
-		braked.WithLabelValues(string(pool.Cluster), pool.Name).Set(1)
+		braked.WithLabelValues(labels...).Set(1)
 		if !already {
 			s.warn(ctx, pool, len(found.orphans), found.blocks)
 		}
@@ -30,6 +34,15 @@ func (s *Sweeper) settle(ctx context.Context, id allocator.PoolID, found *census
 	for _, h := range found.orphans {
 		s.Releases.Suspect(h)
 	}
+}
+
+// labels name a pool in the metrics of this pass, as long as there is room for names.
+func (s *Sweeper) labels(pool allocator.Pool) []string {
+	if s.named == maxNamed {
+		return []string{"", ""}
+	}
+	s.named++
+	return []string{string(pool.Cluster), pool.Name}
 }
 
 // limit is how many orphans of a pool with so many blocks a pass takes up.

@@ -63,6 +63,7 @@ type Sweeper struct {
 	sightings map[allocator.ClaimID]int64
 	braked    map[allocator.PoolID]bool
 	disputed  map[allocator.Holder]bool // as of the pass before
+	named     int                       // pools that the metrics of this pass name
 }
 
 // Defaults are what New takes for what is zero.
@@ -128,6 +129,7 @@ func (s *Sweeper) suspectAll(ctx context.Context, cluster allocator.ClusterName)
 
 // pass looks at every block once.
 func (s *Sweeper) pass(ctx context.Context) error {
+	begun := s.Clock.Now()
 	found := survey{
 		sightings: map[allocator.ClaimID]int64{}, pools: map[allocator.PoolID]*census{}, disputed: map[allocator.Holder]bool{},
 	}
@@ -136,6 +138,7 @@ func (s *Sweeper) pass(ctx context.Context) error {
 	}
 	orphans.Reset()
 	braked.Reset()
+	s.named = 0
 	before := s.braked
 	s.braked = map[allocator.PoolID]bool{}
 	for id, pool := range found.pools {
@@ -144,6 +147,7 @@ func (s *Sweeper) pass(ctx context.Context) error {
 	s.sightings = found.sightings
 	s.arbitrate(found.disputed)
 	lastPass.SetToCurrentTime()
+	durations.Observe(s.Clock.Since(begun).Seconds())
 	return nil
 }
 

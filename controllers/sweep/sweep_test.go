@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -180,5 +181,17 @@ func TestSweep_ADepartedWorkspaceIsSweptAtOnce(t *testing.T) {
 	}
 	if !slices.Equal(s.suspected, []allocator.ClaimID{"7"}) {
 		t.Errorf("suspected %v, want 7", s.suspected)
+	}
+}
+
+// Tenants cannot make the metrics grow by making pools.
+func TestLabels_AreBounded(t *testing.T) {
+	s := &Sweeper{}
+	names := map[string]bool{}
+	for i := range 3 * maxNamed {
+		names[s.labels(allocator.Pool{Name: strconv.Itoa(i)})[1]] = true
+	}
+	if len(names) != maxNamed+1 || !names[""] {
+		t.Errorf("%d names, want %d and the empty one", len(names), maxNamed)
 	}
 }

@@ -18,13 +18,18 @@ var (
 		Name: "ipam_verify_last_success_timestamp_seconds",
 		Help: "When everything was last verified, in seconds since 1970.",
 	})
+	durations = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "ipam_verify_duration_seconds",
+		Help:    "Time of a verification that looked at everything, the pause before a second look included.",
+		Buckets: prometheus.ExponentialBuckets(0.1, 4, 10),
+	})
 	failures = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "ipam_verify_failures_total",
 		Help: "Verifications that could not look at everything.",
 	})
 )
 
-func init() { metrics.Registry.MustRegister(found, revision, lastSuccess, failures) }
+func init() { metrics.Registry.MustRegister(found, revision, lastSuccess, durations, failures) }
 
 // export shows the report as metrics.
 func (r Report) export() {

@@ -77,6 +77,7 @@ func (v *Verifier) Start(ctx context.Context) error {
 // differs in the same way both times is a finding. An error means that not
 // everything could be read, and says nothing about what was.
 func (v *Verifier) Verify(ctx context.Context) (Report, error) {
+	begun := v.Clock.Now()
 	report, err := v.verify(ctx)
 	if err != nil {
 		failures.Inc()
@@ -86,6 +87,7 @@ func (v *Verifier) Verify(ctx context.Context) (Report, error) {
 	v.last = report
 	v.mu.Unlock()
 	report.export()
+	durations.Observe(v.Clock.Since(begun).Seconds())
 	return report, nil
 }
 
