@@ -12,15 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/yaml"
-
-	"github.com/kcp-ipam/ipam/allocator"
-	"github.com/kcp-ipam/ipam/allocator/etcdtest"
-	_ "github.com/kcp-ipam/ipam/controllers" // registers the metrics of all walks
 )
 
 // runbooks is where a runbook_url leads, in this repository.
@@ -88,44 +82,8 @@ func panels(t *testing.T) []panel {
 // labelsAdded are put on every series by the scraper, or by the kind of metric.
 var labelsAdded = []string{model.MetricNameLabel, model.InstanceLabel, model.JobLabel, model.BucketLabel}
 
-var desc = regexp.MustCompile(`^Desc\{fqName: "([^"]+)".*variableLabels: \{([^}]*)\}\}$`)
-
-// exported returns the labels of each metric that the controller has.
-func exported(t *testing.T) map[string][]string {
-	t.Helper()
-	ledger, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{Registerer: metrics.Registry})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ledger.Close() })
-	descs := make(chan *prometheus.Desc)
-	go func() {
-		defer close(descs)
-		metrics.Registry.(prometheus.Collector).Describe(descs)
-	}()
-	labels := map[string][]string{}
-	for d := range descs {
-		match := desc.FindStringSubmatch(d.String())
-		if match == nil {
-			t.Fatalf("%s is not read", d)
-		}
-		labels[match[1]] = strings.Split(match[2], ",")
-	}
-	// What describes itself only by what it collects.
-	families, err := metrics.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if _, ok := labels[family.GetName()]; !ok {
-			labels[family.GetName()] = nil
-		}
-	}
-	return labels
-}
-
 // check parses an expression, and looks for its metrics and their labels.
-func check(t *testing.T, expr string, known map[string][]string) {
+func check(t *testing.T, expr string, known map[string]metric) {
 	t.Helper()
 	parsed, err := parser.ParseExpr(strings.ReplaceAll(expr, "$__rate_interval", "5m"))
 	if err != nil {
@@ -163,13 +121,13 @@ func check(t *testing.T, expr string, known map[string][]string) {
 }
 
 // find returns the labels of a metric, which may be a series of a histogram.
-func find(name string, known map[string][]string) ([]string, bool) {
-	if labels, ok := known[name]; ok {
-		return labels, true
+func find(name string, known map[string]metric) ([]string, bool) {
+	if m, ok := known[name]; ok {
+		return m.labels, true
 	}
 	for _, series := range []string{"_bucket", "_sum", "_count"} {
-		if labels, ok := known[strings.TrimSuffix(name, series)]; ok {
-			return labels, true
+		if m, ok := known[strings.TrimSuffix(name, series)]; ok {
+			return m.labels, true
 		}
 	}
 	return nil, false
@@ -191,7 +149,7 @@ func TestExpressions(t *testing.T) {
 
 // The check itself finds what is wrong.
 func TestFind(t *testing.T) {
-	known := map[string][]string{"ipam_seconds": {"result"}}
+	known := map[string]metric{"ipam_seconds": {labels: []string{"result"}}}
 	for name, want := range map[string]bool{"ipam_seconds": true, "ipam_seconds_count": true, "ipam_second": false, "ipam_count": false} {
 		if _, ok := find(name, known); ok != want {
 			t.Errorf("find %s: %t", name, ok)

@@ -1,0 +1,135 @@
+package observability
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	_ "github.com/kcp-ipam/ipam/controllers" // registers the metrics of all walks
+)
+
+var update = flag.Bool("update", false, "write the table of docs/metrics.md again")
+
+// metric is what a metric says of itself. What comes from elsewhere says nothing
+// before it has values.
+type metric struct {
+	help   string
+	labels []string
+}
+
+var desc = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: ("(?:[^"\\]|\\.)*"), .*variableLabels: \{([^}]*)\}\}$`)
+
+// exported returns the metrics that the controller has.
+func exported(t *testing.T) map[string]metric {
+	t.Helper()
+	ledger, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{Registerer: metrics.Registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ledger.Close() })
+	descs := make(chan *prometheus.Desc)
+	go func() {
+		defer close(descs)
+		metrics.Registry.(prometheus.Collector).Describe(descs)
+	}()
+	known := map[string]metric{}
+	for d := range descs {
+		match := desc.FindStringSubmatch(d.String())
+		if match == nil {
+			t.Fatalf("%s is not read", d)
+		}
+		help, err := strconv.Unquote(match[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		known[match[1]] = metric{help, strings.FieldsFunc(match[3], func(r rune) bool { return r == ',' })}
+	}
+	etcd := prometheus.NewRegistry()
+	etcd.MustRegister(embedetcd.Metrics())
+	families, err := prometheus.Gatherers{metrics.Registry, etcd}.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if _, ok := known[family.GetName()]; !ok {
+			known[family.GetName()] = metric{help: family.GetHelp()}
+		}
+	}
+	return known
+}
+
+const (
+	tableBegins = "<!-- metrics -->\n"
+	tableEnds   = "<!-- /metrics -->\n"
+)
+
+// The table of docs/metrics.md is what the controller says of its own metrics.
+func TestDocs_ListTheMetrics(t *testing.T) {
+	known := exported(t)
+	table := "\n| Metric | Labels | |\n|---|---|---|\n"
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if m := known[name]; strings.HasPrefix(name, "ipam_") {
+			table += fmt.Sprintf("| `%s` | %s | %s |\n", name, strings.Join(m.labels, ", "), m.help)
+		}
+	}
+	table += "\n"
+	file := filepath.Join("..", "..", "docs", "metrics.md")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	above, rest, begins := strings.Cut(string(text), tableBegins)
+	was, below, ends := strings.Cut(rest, tableEnds)
+	if !begins || !ends {
+		t.Fatalf("%s has no table between %q and %q", file, tableBegins, tableEnds)
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(above+tableBegins+table+tableEnds+below), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		was = table
+	}
+	if diff := cmp.Diff(table, was); diff != "" {
+		t.Errorf("the table of %s differs (-want +got); -update writes it again:\n%s", file, diff)
+	}
+}
+
+var named = regexp.MustCompile(`\b(ipam|etcd|workqueue|rest_client|controller_runtime|leader_election)_[a-z][a-z_]*`)
+
+// What the pages speak of exists.
+func TestDocs_NameMetricsThatExist(t *testing.T) {
+	known := exported(t)
+	pages, err := filepath.Glob(page("*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatal(pages, err)
+	}
+	above, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(pages, above...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range named.FindAllString(string(text), -1) {
+			if _, ok := find(name, known); !ok {
+				t.Errorf("%s: no metric is called %s", filepath.Base(file), name)
+			}
+		}
+	}
+}
