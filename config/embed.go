@@ -1,6 +1,6 @@
 // Package config holds the manifests: the API, what makes a workspace of kcp the
-// platform, and samples. They are plain YAML for kubectl; this package hands them
-// to Go.
+// platform, what a cluster without kcp needs instead, and samples. They are plain YAML
+// for kubectl; this package hands them to Go.
 //
 // Two values are known only on a running kcp. In their place the manifests hold
 // PlatformCluster and ClassesIdentity, to be replaced as plain text before they
@@ -22,11 +22,14 @@ const (
 	ClassesIdentity = "${CLASSES_IDENTITY}"
 )
 
-//go:embed crd/*.yaml kcp samples
+//go:embed crd/ipam.*.yaml kcp standalone/policies standalone/rbac samples
 var files embed.FS
 
 //go:embed kcp/apiexport.yaml
 var apiExport []byte
+
+//go:embed standalone/account.yaml
+var standaloneAccount []byte
 
 //go:embed kcp/cachedresource.yaml
 var cachedResource []byte
@@ -47,6 +50,18 @@ func PlatformRBAC() fs.FS { return sub("kcp/rbac/platform") }
 
 // TenantRBAC is the roles for the people of a tenant's workspace.
 func TenantRBAC() fs.FS { return sub("kcp/rbac/tenant") }
+
+// StandalonePolicies are the ValidatingAdmissionPolicies and their bindings, for a
+// cluster without kcp.
+func StandalonePolicies() fs.FS { return sub("standalone/policies") }
+
+// StandaloneAccount is the manifest of the controller's identity, with a token for
+// who runs it outside of such a cluster.
+func StandaloneAccount() []byte { return append([]byte(nil), standaloneAccount...) }
+
+// StandaloneRBAC is, for a cluster without kcp: the controller's rights, and roles for
+// people.
+func StandaloneRBAC() fs.FS { return sub("standalone/rbac") }
 
 // PlatformSamples are a class and a pool behind it, for the platform workspace.
 func PlatformSamples() fs.FS { return sub("samples/platform") }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -27,13 +28,19 @@ type policy struct {
 	validator validating.Validator
 }
 
+// policies are those of kcp.
 func policies(t *testing.T) map[string]policy {
 	t.Helper()
+	return policiesOf(t, Policies())
+}
+
+func policiesOf(t *testing.T, tree fs.FS) map[string]policy {
+	t.Helper()
 	compiled := map[string]policy{}
-	for _, manifest := range loadAs[*admissionregistrationv1.ValidatingAdmissionPolicy](t, Policies()) {
+	for _, manifest := range loadAs[*admissionregistrationv1.ValidatingAdmissionPolicy](t, tree) {
 		compiled[manifest.Name] = policy{spec: manifest.Spec, validator: compile(t, manifest)}
 	}
-	for _, binding := range loadAs[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, Policies()) {
+	for _, binding := range loadAs[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, tree) {
 		bound, ok := compiled[binding.Spec.PolicyName]
 		if !ok || len(binding.Spec.ValidationActions) != 1 {
 			t.Fatalf("binding %s: no policy %s, or not just one action", binding.Name, binding.Spec.PolicyName)

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	crds      = "config/crd/*.yaml"
+	crds      = "config/crd/ipam.*.yaml"
 	schemaDir = "config/kcp/schemas"
 	export    = "config/kcp/apiexport.yaml"
 	reference = "docs/api.md"
