@@ -65,21 +65,16 @@ func Bootstrap(ctx context.Context, cfg *rest.Config, opts Options) error {
 		return fmt.Errorf("bootstrap %s: %w", opts.Workspace, err)
 	}
 	p := &platform{Client: c, cluster: cluster, Options: opts}
-	for _, step := range []struct {
-		name string
-		take func(context.Context) error
-	}{
-		{"applying the resource definitions", p.applyDefinitions},
-		{"applying the admission policies", p.applyPolicies},
-		{"applying the schemas for tenants", p.applySchemas},
-		{"granting access to tenants and to the controller", p.applyAccess},
-		{"publishing the classes", p.publishClasses},
-		{"applying the API export", p.applyExport},
-	} {
-		p.Progress(step.name)
-		if err := step.take(ctx); err != nil {
-			return fmt.Errorf("bootstrap %s: %s: %w", opts.Workspace, step.name, err)
-		}
+	err = p.take(ctx,
+		step{"applying the resource definitions", p.applyDefinitions},
+		step{"applying the admission policies", p.applyPolicies},
+		step{"applying the schemas for tenants", p.applySchemas},
+		step{"granting access to tenants and to the controller", p.applyAccess},
+		step{"publishing the classes", p.publishClasses},
+		step{"applying the API export", p.applyExport},
+	)
+	if err != nil {
+		return fmt.Errorf("bootstrap %s: %w", opts.Workspace, err)
 	}
 	return nil
 }
@@ -92,6 +87,23 @@ type platform struct {
 
 	// classesIdentity is empty where the server can't publish classes.
 	classesIdentity string
+}
+
+// step is one of those by which a platform is made.
+type step struct {
+	name string
+	do   func(context.Context) error
+}
+
+// take takes steps in their order, and tells of each before.
+func (p *platform) take(ctx context.Context, steps ...step) error {
+	for _, s := range steps {
+		p.Progress(s.name)
+		if err := s.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
 }
 
 func (p *platform) applyFolder(ctx context.Context, folder fs.FS) ([]*unstructured.Unstructured, error) {

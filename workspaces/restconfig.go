@@ -34,12 +34,17 @@ func At(cfg *rest.Config, workspace string) *rest.Config {
 // that was bootstrapped: the token of its service account, and nothing of cfg's
 // own identity. cfg needs to read secrets there.
 func ControllerConfig(ctx context.Context, cfg *rest.Config, workspace string) (*rest.Config, error) {
-	platform, err := NewClient(At(cfg, workspace))
+	return StandaloneConfig(ctx, At(cfg, workspace))
+}
+
+// StandaloneConfig is ControllerConfig of the cluster that cfg reaches.
+func StandaloneConfig(ctx context.Context, cfg *rest.Config) (*rest.Config, error) {
+	platform, err := NewClient(cfg)
 	if err != nil {
 		return nil, err
 	}
 	var token []byte
-	err = await(ctx, fmt.Sprintf("the token of the controller's service account in %s", workspace), func(ctx context.Context) error {
+	err = await(ctx, "the token of the controller's service account at "+cfg.Host, func(ctx context.Context) error {
 		secret := &corev1.Secret{}
 		key := client.ObjectKey{Namespace: ControllerNamespace, Name: ControllerTokenSecret}
 		if err := platform.Get(ctx, key, secret); err != nil {
@@ -54,7 +59,7 @@ func ControllerConfig(ctx context.Context, cfg *rest.Config, workspace string) (
 	if err != nil {
 		return nil, err
 	}
-	controller := rest.AnonymousClientConfig(At(cfg, workspace))
+	controller := rest.AnonymousClientConfig(cfg)
 	controller.BearerToken = string(token)
 	return controller, nil
 }
