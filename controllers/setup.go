@@ -14,7 +14,6 @@ import (
 	"github.com/kcp-dev/multicluster-provider/pkg/provider"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
-	"github.com/kcp-dev/sdk/apis/core"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -22,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	nop "sigs.k8s.io/multicluster-runtime/providers/nop"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -53,26 +54,14 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Platform reads which workspace cfg points at, from the export that lives there.
-func Platform(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (directory.Workspace, error) {
-	c, err := client.New(cfg, client.Options{Scheme: scheme})
-	if err != nil {
-		return directory.Workspace{}, err
-	}
-	export := &apisv1alpha2.APIExport{}
-	if err := c.Get(ctx, client.ObjectKey{Name: ipamv1alpha1.GroupName}, export); err != nil {
-		return directory.Workspace{}, fmt.Errorf("read APIExport %s (is this the platform workspace, and bootstrapped?): %w", ipamv1alpha1.GroupName, err)
-	}
-	return directory.Workspace{
-		Cluster: allocator.ClusterName(export.Annotations["kcp.io/cluster"]),
-		Path:    export.Annotations[core.LogicalClusterPathAnnotationKey],
-	}, nil
-}
-
-// Options configure the controllers. All fields but Workers and Manager are required.
+// Options configure the controllers. All fields but Export, Workers and
+// Manager are required.
 type Options struct {
 	// Config reaches the platform workspace.
 	Config *rest.Config
+	// Export is the APIExport there that tenants bind. Empty on a cluster without kcp,
+	// where there are none.
+	Export string
 	// Scheme is that of Scheme.
 	Scheme *runtime.Scheme
 	// Directory knows the platform.
@@ -99,24 +88,18 @@ type Options struct {
 
 // New makes a manager that runs all controllers.
 func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
-	tenants, err := apiexport.New(discovered(opts.Config), ipamv1alpha1.GroupName, apiexport.Options{
-		Scheme:        opts.Scheme,
-		ObjectToWatch: &apisv1alpha1.APIBinding{},
-		AddFilter:     served, UpdateFilter: served,
-		Log:      new(opts.Logger.WithName("provider").V(1)), // it logs whole objects
-		Handlers: handlers.Handlers{opts.Directory},
-	})
+	workspaces, err := tenants(opts)
 	if err != nil {
 		return nil, fmt.Errorf("provider: %w", err)
 	}
 	opts.Manager.Scheme, opts.Manager.Logger = opts.Scheme, opts.Logger
-	mgr, err := mcmanager.New(opts.Config, tenants, opts.Manager)
+	mgr, err := mcmanager.New(opts.Config, workspaces, opts.Manager)
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
 	reader, err := live.NewReader(live.Options{
 		Config:   opts.Config,
-		Slice:    ipamv1alpha1.GroupName,
+		Slice:    opts.Export,
 		Platform: opts.Directory.Platform().Cluster,
 		Scheme:   opts.Scheme,
 	})
@@ -130,6 +113,20 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 		return nil, err
 	}
 	return mgr, addChecks(mgr, reader, opts.Ledger)
+}
+
+// tenants provides the workspaces that bind the export.
+func tenants(opts Options) (multicluster.Provider, error) {
+	if opts.Export == "" {
+		return nop.New(), nil
+	}
+	return apiexport.New(discovered(opts.Config), opts.Export, apiexport.Options{
+		Scheme:        opts.Scheme,
+		ObjectToWatch: &apisv1alpha1.APIBinding{},
+		AddFilter:     served, UpdateFilter: served,
+		Log:      new(opts.Logger.WithName("provider").V(1)), // it logs whole objects
+		Handlers: handlers.Handlers{opts.Directory},
+	})
 }
 
 // served reports whether a binding's workspace is to be served: it is ready, or

@@ -54,6 +54,9 @@ func (r *Reader) Holder(ctx context.Context, h allocator.Holder) (Answer, error)
 	if h.Cluster == r.platform {
 		return r.holderOnPlatform(ctx, h)
 	}
+	if r.slice == "" {
+		return Answer{}, nil // of another cluster, whose blocks are in the same ledger
+	}
 	endpoints, err := r.Endpoints(ctx)
 	if err != nil {
 		return Answer{}, err

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/kcp-ipam/ipam/allocator"
 )
@@ -129,5 +130,20 @@ func TestHolder_OnThePlatform(t *testing.T) {
 	answer, err := reader.Holder(t.Context(), holder)
 	if err != nil || answer.Verdict != Gone || answer.Revision != "7" {
 		t.Errorf("verdict = %d at %q, %v; want Gone at 7", answer.Verdict, answer.Revision, err)
+	}
+}
+
+// A cluster without kcp speaks for itself. Whose blocks are in the same ledger beside its
+// own is alive, as far as it knows.
+func TestHolder_Standalone(t *testing.T) {
+	platform, _ := newWorld(t)
+	reader, err := NewReader(Options{Config: &rest.Config{Host: platform.URL}, Platform: "platform", Scheme: scheme(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks(t, reader, Unknown)
+	endpoints, err := reader.Endpoints(t.Context())
+	if err != nil || len(endpoints) != 0 {
+		t.Errorf("endpoints: %v, %v; want none", endpoints, err)
 	}
 }

@@ -32,11 +32,12 @@ type Reader struct {
 	kinds     sync.Map // group → offer; what servers offer, which changes seldom
 }
 
-// Options configure a Reader. All fields are required.
+// Options configure a Reader. All fields but Slice are required.
 type Options struct {
 	// Config reaches the platform workspace.
 	Config *rest.Config
-	// Slice is the name of the APIExportEndpointSlice there.
+	// Slice is the name of the APIExportEndpointSlice there. Empty on a cluster without
+	// kcp: then there are no endpoints, and nobody speaks for other workspaces.
 	Slice string
 	// Platform is the platform's logical cluster.
 	Platform allocator.ClusterName
@@ -92,6 +93,9 @@ func (r *Reader) config(host, cluster string) *rest.Config {
 // listEndpoints lists the URLs of the export's virtual workspace, one per
 // shard that has a binding.
 func (r *Reader) listEndpoints(ctx context.Context) ([]string, error) {
+	if r.slice == "" {
+		return nil, nil
+	}
 	c, err := r.at(r.cfg.Host, "")
 	if err != nil {
 		return nil, err

@@ -136,19 +136,24 @@ func newWorld(t *testing.T, endpoints ...*site) (*site, *Reader) {
 	t.Helper()
 	platform := newSite(t)
 	platform.serve(slicePath, slice(corev1.ConditionTrue, endpoints...))
+	reader, err := NewReader(Options{
+		Config: &rest.Config{Host: platform.URL}, Slice: ipamv1alpha1.GroupName, Platform: "platform", Scheme: scheme(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return platform, reader
+}
+
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, apisv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	reader, err := NewReader(Options{
-		Config: &rest.Config{Host: platform.URL}, Slice: ipamv1alpha1.GroupName, Platform: "platform", Scheme: scheme,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return platform, reader
+	return scheme
 }
 
 func slice(valid corev1.ConditionStatus, endpoints ...*site) *apisv1alpha1.APIExportEndpointSlice {
