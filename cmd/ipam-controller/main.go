@@ -44,7 +44,8 @@ func newCommand() *cobra.Command {
 		Use:   "ipam-controller",
 		Short: "Serve IP address management to the workspaces of a kcp",
 		Long: `ipam-controller allocates address space to the IPClaims of every kcp workspace
-that binds the APIExport ipam.miloapis.com, and of the platform workspace itself.
+that binds the APIExport ipam.miloapis.com, and of the platform workspace itself; or,
+with --standalone, to those of one cluster without kcp.
 
 What it has given out is kept in etcd: embedded, in --etcd-data-dir, for one
 replica; or an external cluster, --etcd-servers, for any number of them.`,
@@ -65,6 +66,7 @@ replica; or an external cluster, --etcd-servers, for any number of them.`,
 		},
 	}
 	opts.addFlags(cmd.Flags())
+	cmd.MarkFlagsMutuallyExclusive("standalone", "workspace")
 	cmd.AddCommand(newVerifyCommand())
 	return cmd
 }

@@ -19,6 +19,7 @@ import (
 type options struct {
 	kubeconfig string
 	workspace  string
+	standalone bool
 	bootstrap  bool
 
 	etcdDataDir  string
@@ -64,7 +65,7 @@ func defaults() *options {
 
 func (o *options) addFlags(f *pflag.FlagSet) {
 	o.addPlaceFlags(f)
-	f.BoolVar(&o.bootstrap, "bootstrap", o.bootstrap, "make the platform workspace ready first; the kubeconfig must be an admin's, the controller then runs as its service account")
+	f.BoolVar(&o.bootstrap, "bootstrap", o.bootstrap, "make the platform workspace, or with --standalone the cluster, ready first; the kubeconfig must be an admin's, the controller then runs as its service account")
 	f.StringVar(&o.etcdListen, "etcd-listen-client-url", o.etcdListen, "where the embedded etcd answers etcdctl, to take snapshots: unix:///path, or an http:// address of this machine; who reaches it may read and write everything; empty for nowhere")
 	f.IntVar(&o.etcdTxnOps, "etcd-max-txn-ops", o.etcdTxnOps, "the external etcd's own --max-txn-ops: more of them let more claims share a transaction")
 	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "let one of several replicas work at a time; needs --etcd-servers")
@@ -86,8 +87,9 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 
 // addPlaceFlags adds the flags that say where kcp and the ledger are.
 func (o *options) addPlaceFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "how to reach kcp; empty: the usual places, or the pod's service account")
+	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "how to reach kcp, or the cluster; empty: the usual places, or the pod's service account")
 	f.StringVar(&o.workspace, "workspace", o.workspace, "path of the platform workspace, which holds the APIExport")
+	f.BoolVar(&o.standalone, "standalone", o.standalone, "serve a cluster without kcp, as the only workspace there is; leave out --workspace")
 	f.StringVar(&o.etcdDataDir, "etcd-data-dir", o.etcdDataDir, "directory of the embedded etcd, unless --etcd-servers is given")
 	f.StringSliceVar(&o.etcdServers, "etcd-servers", o.etcdServers, "URLs of an external etcd, comma-separated")
 	f.StringVar(&o.etcdCAFile, "etcd-cafile", o.etcdCAFile, "CA that signed the certificates of the external etcd")

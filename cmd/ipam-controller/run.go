@@ -8,10 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -33,19 +30,15 @@ func run(ctx context.Context, opts *options) error {
 	klog.SetLogger(logger.WithName("client"))
 	ctx = log.IntoContext(ctx, logger)
 
-	cfg, err := platformConfig(ctx, opts)
-	if err != nil {
-		return err
-	}
 	scheme, err := controllers.Scheme()
 	if err != nil {
 		return err
 	}
-	platform, err := controllers.Platform(ctx, cfg, scheme)
+	ground, err := findGround(ctx, opts, scheme)
 	if err != nil {
 		return err
 	}
-	logger.Info("platform found", "workspace", platform.Path, "cluster", platform.Cluster)
+	logger.Info("platform found", "workspace", ground.platform.Path, "cluster", ground.platform.Cluster)
 
 	store, err := openStore(ctx, opts)
 	if err != nil {
@@ -60,7 +53,7 @@ func run(ctx context.Context, opts *options) error {
 		case <-ctx.Done():
 		}
 	}()
-	known := directory.New(platform)
+	known := directory.New(ground.platform)
 	news := inbox.New(known)
 	ledger, err := allocator.Open(ctx, store.client, allocator.Options{
 		Prefix:     opts.etcdPrefix,
@@ -75,8 +68,8 @@ func run(ctx context.Context, opts *options) error {
 		return errors.Join(fmt.Errorf("open the ledger: %w", err), store.Close())
 	}
 	news.Serve(ledger)
-	err = serve(ctx, cfg, opts, controllers.Options{
-		Config: cfg, Scheme: scheme, Directory: known, Inbox: news, Ledger: ledger, Workers: opts.workers, Logger: logger,
+	err = serve(ctx, opts, controllers.Options{
+		Config: ground.config, Export: ground.export, Scheme: scheme, Directory: known, Inbox: news, Ledger: ledger, Workers: opts.workers, Logger: logger,
 		Sweep: opts.sweep, Verify: opts.verifying(store), VerifySocket: opts.socket(),
 		Consumer: opts.consumers(),
 	})
@@ -84,7 +77,7 @@ func run(ctx context.Context, opts *options) error {
 }
 
 // serve runs the controllers until the context ends.
-func serve(ctx context.Context, cfg *rest.Config, opts *options, c controllers.Options) error {
+func serve(ctx context.Context, opts *options, c controllers.Options) error {
 	grace := shutdownGrace
 	metrics, err := opts.metrics()
 	if err != nil {
@@ -104,44 +97,6 @@ func serve(ctx context.Context, cfg *rest.Config, opts *options, c controllers.O
 	if err != nil {
 		return err
 	}
-	log.FromContext(ctx).Info("serving", "server", cfg.Host, "workers", opts.workers)
+	log.FromContext(ctx).Info("serving", "server", c.Config.Host, "workers", opts.workers)
 	return mgr.Start(ctx)
-}
-
-// platformConfig reaches the platform workspace, bootstrapped first if that is
-// wanted. Requests are not throttled on this side: kcp's priority and fairness
-// does that, and a limit here would be a limit on all tenants together.
-func platformConfig(ctx context.Context, opts *options) (*rest.Config, error) {
-	cfg, err := restConfig(opts.kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	cfg.QPS, cfg.Burst = -1, -1
-	if !opts.bootstrap {
-		return workspaces.At(cfg, opts.workspace), nil
-	}
-	err = workspaces.Bootstrap(ctx, cfg, workspaces.Options{
-		Workspace: opts.workspace,
-		Progress:  func(step string) { log.FromContext(ctx).Info("bootstrap", "step", step) },
-	})
-	if err != nil {
-		return nil, fmt.Errorf("bootstrap %s: %w", opts.workspace, err)
-	}
-	cfg, err = workspaces.ControllerConfig(ctx, cfg, opts.workspace)
-	if err != nil {
-		return nil, err
-	}
-	cfg.QPS, cfg.Burst = -1, -1
-	return cfg, nil
-}
-
-func restConfig(kubeconfig string) (*rest.Config, error) {
-	if kubeconfig == "" {
-		return ctrl.GetConfig()
-	}
-	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w", err)
-	}
-	return cfg, nil
 }

@@ -13,11 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator"
-	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers"
 	"github.com/kcp-ipam/ipam/controllers/live"
 	"github.com/kcp-ipam/ipam/controllers/verify"
-	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // The exit codes of verify, beside 0.
@@ -68,6 +66,7 @@ line, and 3 when it could not look at everything.`,
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	v.addPlaceFlags(cmd.Flags())
+	cmd.MarkFlagsMutuallyExclusive("standalone", "workspace")
 	cmd.Flags().StringVarP(&v.output, "output", "o", "table", "how the report is printed: "+strings.Join(outputs, ", "))
 	cmd.Flags().BoolVar(&v.repair, "repair", v.repair, "have the running controller do what is safe, after it is shown, and verify again")
 	return cmd
@@ -142,21 +141,15 @@ func repairable(report verify.Report) verify.Report {
 // read compares by itself, with neither a manager nor an allocator.
 func (v *verification) read(ctx context.Context) (report verify.Report, err error) {
 	ctx = log.IntoContext(ctx, newLogger(v.verbosity))
-	cfg, err := restConfig(v.kubeconfig)
-	if err != nil {
-		return report, err
-	}
-	cfg = workspaces.At(cfg, v.workspace)
-	cfg.QPS, cfg.Burst = -1, -1
 	scheme, err := controllers.Scheme()
 	if err != nil {
 		return report, err
 	}
-	platform, err := controllers.Platform(ctx, cfg, scheme)
+	ground, err := findGround(ctx, v.options, scheme)
 	if err != nil {
 		return report, err
 	}
-	reader, err := live.NewReader(live.Options{Config: cfg, Slice: ipamv1alpha1.GroupName, Platform: platform.Cluster, Scheme: scheme})
+	reader, err := live.NewReader(live.Options{Config: ground.config, Slice: ground.export, Platform: ground.platform.Cluster, Scheme: scheme})
 	if err != nil {
 		return report, err
 	}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/controllers"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// ground is what the controller stands on: the platform workspace of a kcp, or a
+// cluster without kcp.
+type ground struct {
+	config   *rest.Config // reaches the platform
+	platform directory.Workspace
+	export   string // that tenants bind; empty without kcp
+}
+
+// findGround reaches the platform, made ready first if that is wanted. Requests are
+// not throttled on this side: the server's priority and fairness does that, and a
+// limit here would be a limit on all tenants together.
+func findGround(ctx context.Context, opts *options, scheme *runtime.Scheme) (g ground, err error) {
+	reach, identify := workspaceConfig, controllers.Platform
+	if opts.standalone {
+		reach, identify = clusterConfig, controllers.Standalone
+	} else {
+		g.export = workspaces.ExportName
+	}
+	given, err := restConfig(opts.kubeconfig)
+	if err != nil {
+		return g, err
+	}
+	if g.config, err = reach(ctx, given, opts); err != nil {
+		return g, err
+	}
+	g.config.QPS, g.config.Burst = -1, -1
+	g.platform, err = identify(ctx, g.config, scheme)
+	return g, err
+}
+
+// workspaceConfig reaches the platform workspace of a kcp.
+func workspaceConfig(ctx context.Context, cfg *rest.Config, opts *options) (*rest.Config, error) {
+	if !opts.bootstrap {
+		return workspaces.At(cfg, opts.workspace), nil
+	}
+	err := workspaces.Bootstrap(ctx, cfg, workspaces.Options{Workspace: opts.workspace, Progress: steps(ctx)})
+	if err != nil {
+		return nil, err
+	}
+	return workspaces.ControllerConfig(ctx, cfg, opts.workspace)
+}
+
+// clusterConfig reaches a cluster without kcp.
+func clusterConfig(ctx context.Context, cfg *rest.Config, opts *options) (*rest.Config, error) {
+	if !opts.bootstrap {
+		return cfg, nil
+	}
+	if err := workspaces.BootstrapStandalone(ctx, cfg, steps(ctx)); err != nil {
+		return nil, err
+	}
+	return workspaces.StandaloneConfig(ctx, cfg)
+}
+
+// steps logs the steps of a bootstrap.
+func steps(ctx context.Context) func(string) {
+	return func(step string) { log.FromContext(ctx).Info("bootstrap", "step", step) }
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		return ctrl.GetConfig()
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	return cfg, nil
+}
