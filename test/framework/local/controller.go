@@ -24,7 +24,8 @@ type ControllerOptions struct {
 	Binary string
 	// Dir keeps the kubeconfig, the embedded etcd and the log. It is made if missing. Required.
 	Dir string
-	// Workspace is the path of the platform workspace. Required.
+	// Workspace is the path of the platform workspace. Default: none, as Identity
+	// reaches a cluster without kcp.
 	Workspace string
 	// Identity is the access of the controller to it. Required.
 	Identity *rest.Config
@@ -57,11 +58,11 @@ func NewController(ctx context.Context, opts ControllerOptions) (*Controller, er
 	if err := os.WriteFile(kubeconfigFile, kubeconfig, 0o600); err != nil {
 		return nil, err
 	}
-	place := []string{
-		"--kubeconfig=" + kubeconfigFile,
-		"--workspace=" + opts.Workspace,
-		"--etcd-data-dir=" + filepath.Join(opts.Dir, ledger),
+	where := "--workspace=" + opts.Workspace
+	if opts.Workspace == "" {
+		where = "--standalone"
 	}
+	place := []string{"--kubeconfig=" + kubeconfigFile, where, "--etcd-data-dir=" + filepath.Join(opts.Dir, ledger)}
 	args := slices.Concat([]string{opts.Binary}, place, []string{
 		"--health-probe-bind-address=" + address(ports[0]),
 		"--metrics-bind-address=" + address(ports[1]),
