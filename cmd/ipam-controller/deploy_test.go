@@ -17,6 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,7 +43,11 @@ func build(t *testing.T, overlay string) []runtime.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	strict := serializer.NewCodecFactory(clientgoscheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	strict := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	var objects []runtime.Object
 	for documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifest))); ; {
 		document, err := documents.Read()
@@ -82,8 +88,13 @@ type workload struct {
 	claims   []corev1.PersistentVolumeClaim
 }
 
-func dev(t *testing.T) workload {
-	set := one[*appsv1.StatefulSet](t, build(t, "dev"))
+func dev(t *testing.T) workload { return single(t, "dev") }
+
+func standalone(t *testing.T) workload { return single(t, "standalone") }
+
+func single(t *testing.T, overlay string) workload {
+	t.Helper()
+	set := one[*appsv1.StatefulSet](t, build(t, overlay))
 	return workload{*set.Spec.Replicas, set.Spec.Selector, set.Spec.Template, set.Spec.VolumeClaimTemplates}
 }
 
@@ -92,7 +103,7 @@ func ha(t *testing.T) workload {
 	return workload{*deployment.Spec.Replicas, deployment.Spec.Selector, deployment.Spec.Template, nil}
 }
 
-var overlays = map[string]func(*testing.T) workload{"dev": dev, "ha": ha}
+var overlays = map[string]func(*testing.T) workload{"dev": dev, "ha": ha, "standalone": standalone}
 
 // parsed are the options that a pod is started with.
 func parsed(t *testing.T, w workload) *options {
@@ -173,8 +184,8 @@ func TestDeploy_PodsAreRestricted(t *testing.T) {
 			if c := spec.SecurityContext; !*c.RunAsNonRoot || c.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 				t.Errorf("the pod has %v", c)
 			}
-			if *spec.AutomountServiceAccountToken {
-				t.Error("the pod has a token of the cluster")
+			if needed := parsed(t, overlay(t)).standalone; *spec.AutomountServiceAccountToken != needed {
+				t.Errorf("the pod has a token of the cluster: %t; it needs one: %t", *spec.AutomountServiceAccountToken, needed)
 			}
 			container := spec.Containers[0]
 			c := container.SecurityContext
@@ -220,11 +231,32 @@ func TestDeploy_SelectorsMatchThePods(t *testing.T) {
 }
 
 func TestDeploy_Replicas(t *testing.T) {
-	if w := dev(t); w.replicas != 1 || len(w.claims) != 1 {
-		t.Errorf("an embedded etcd has %d replicas and %d volumes", w.replicas, len(w.claims))
+	for _, w := range []workload{dev(t), standalone(t)} {
+		if w.replicas != 1 || len(w.claims) != 1 {
+			t.Errorf("an embedded etcd has %d replicas and %d volumes", w.replicas, len(w.claims))
+		}
 	}
 	if w := ha(t); w.replicas != 3 || len(w.pod.Spec.TopologySpreadConstraints) == 0 {
 		t.Errorf("there are %d replicas, spread by %v", w.replicas, w.pod.Spec.TopologySpreadConstraints)
+	}
+}
+
+// A cluster without kcp gets the kinds, and grants to the account that the pod has.
+func TestDeploy_StandaloneBringsTheAPI(t *testing.T) {
+	objects, pod := build(t, "standalone"), standalone(t).pod.Spec
+	account, kinds, granted := one[*corev1.ServiceAccount](t, objects), 0, 0
+	for _, object := range objects {
+		switch object := object.(type) {
+		case *apiextensionsv1.CustomResourceDefinition:
+			kinds++
+		case *rbacv1.ClusterRoleBinding:
+			if s := object.Subjects; len(s) == 1 && s[0].Name == account.Name && s[0].Namespace == account.Namespace {
+				granted++
+			}
+		}
+	}
+	if kinds != 4 || granted != 1 || pod.ServiceAccountName != account.Name {
+		t.Errorf("there are %d kinds and %d grants to %s/%s; the pod is %s", kinds, granted, account.Namespace, account.Name, pod.ServiceAccountName)
 	}
 }
 
