@@ -46,8 +46,16 @@ func SharedPlatform(t testing.TB) *Platform {
 // NewPlatform returns a platform for this test alone. Its controller does not run yet.
 func NewPlatform(t testing.TB) *Platform {
 	t.Helper()
+	return NewPlatformOf(t, workspaces.Options{})
+}
+
+// NewPlatformOf is NewPlatform with a workspace that is made of other manifests. Its
+// path is not for the options to say.
+func NewPlatformOf(t testing.TB, opts workspaces.Options) *Platform {
+	t.Helper()
 	w := current(t)
-	p, err := w.newPlatform(t.Context(), fmt.Sprintf("root:platform-%d", w.serial.Add(1)))
+	opts.Workspace = fmt.Sprintf("root:platform-%d", w.serial.Add(1))
+	p, err := w.newPlatform(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +152,7 @@ func (p *Platform) Metrics(t testing.TB) string {
 }
 
 func (w *world) startShared() (*Platform, error) {
-	p, err := w.newPlatform(context.Background(), workspaces.DefaultWorkspace)
+	p, err := w.newPlatform(context.Background(), workspaces.Options{Workspace: workspaces.DefaultWorkspace})
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +161,8 @@ func (w *world) startShared() (*Platform, error) {
 
 // newPlatform makes a platform workspace, somebody to run it, and its controller,
 // which is not started.
-func (w *world) newPlatform(ctx context.Context, path string) (*Platform, error) {
+func (w *world) newPlatform(ctx context.Context, opts workspaces.Options) (*Platform, error) {
+	path := opts.Workspace
 	admin, err := w.kcp.Admin()
 	if err != nil {
 		return nil, err
@@ -161,7 +170,7 @@ func (w *world) newPlatform(ctx context.Context, path string) (*Platform, error)
 	if err := w.place(ctx, path, RootShard); err != nil {
 		return nil, err
 	}
-	if err := workspaces.Bootstrap(ctx, admin, workspaces.Options{Workspace: path}); err != nil {
+	if err := workspaces.Bootstrap(ctx, admin, opts); err != nil {
 		return nil, err
 	}
 	cluster, err := workspaces.EnsureWorkspace(ctx, admin, path)

@@ -1,0 +1,70 @@
+package allocator
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+)
+
+// firstLedger is a ledger as the first program wrote it, key and value, below the usual
+// prefix: a pool with an exclusion, a child carved from it, a pool that drains; a block
+// of each, and one that is retained.
+const firstLedger = `
+ledger {"v":1,"id":"8d7e5ca2a1b34f0f9c1f3a5f1f6f2c11"}
+workspaces/platform/roots {"v":1}
+workspaces/tenant/roots {"v":1}
+pools/pool {"v":1,"space":"pool","cidr":"10.0.0.0/24","excluded":["10.0.0.0/28"],"state":"open","cluster":"platform","name":"internal"}
+pools/child {"v":1,"space":"child","cidr":"10.0.0.64/26","parent":"pool","state":"open","cluster":"platform","name":"child"}
+pools/drained {"v":1,"space":"drained","cidr":"2001:db8::/64","state":"draining","cluster":"tenant","name":"drained"}
+spaces/pool/head {"v":1,"n":7}
+spaces/pool/blocks/010.000.000.016-28 {"v":1,"pool":"pool","claim":"web","cluster":"tenant","ns":"default","name":"web","class":"internal","policy":"Delete","state":"bound","at":"2026-01-02T03:04:05.006Z"}
+spaces/pool/blocks/010.000.000.032-30 {"v":1,"pool":"pool","claim":"kept","cluster":"tenant","ns":"default","name":"kept","class":"internal","policy":"Retain","state":"retained","at":"2026-01-02T03:04:06Z"}
+spaces/pool/blocks/010.000.000.064-26 {"v":1,"pool":"pool","claim":"child","cluster":"platform","name":"child","policy":"Delete","state":"bound","at":"2026-01-02T03:04:07Z"}
+spaces/child/head {"v":1,"n":2}
+spaces/child/blocks/010.000.000.064-28 {"v":1,"pool":"child","claim":"db","cluster":"tenant","ns":"default","name":"db","policy":"Delete","state":"bound","at":"2026-01-02T03:04:08Z"}
+spaces/drained/head {"v":1,"n":3}
+spaces/drained/blocks/2001:0db8:0000:0000:0000:0000:0000:0000-080 {"v":1,"pool":"drained","claim":"late","cluster":"tenant","ns":"default","name":"late","policy":"Delete","state":"bound","at":"2026-01-02T03:04:09Z"}
+claims/web {"v":1,"space":"pool","prefix":"10.0.0.16/28"}
+claims/kept {"v":1,"space":"pool","prefix":"10.0.0.32/30"}
+claims/child {"v":1,"space":"pool","prefix":"10.0.0.64/26"}
+claims/db {"v":1,"space":"child","prefix":"10.0.0.64/28"}
+claims/late {"v":1,"space":"drained","prefix":"2001:db8::/80"}
+`
+
+// What the first program wrote is opened, given out around, released and kept.
+func TestFirstLedger(t *testing.T) {
+	l := &ledger{t: t, etcd: etcdtest.New(t)}
+	for line := range strings.Lines(strings.TrimSpace(firstLedger)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if _, err := l.etcd.Client().Put(t.Context(), defaultPrefix+"/"+key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Allocator = l.open()
+	if id := l.LedgerID(); id != "8d7e5ca2a1b34f0f9c1f3a5f1f6f2c11" {
+		t.Errorf("the ledger is %s now", id)
+	}
+	l.sameAsLedger()
+	if kept, ok, err := l.Lookup(t.Context(), "kept"); err != nil || !ok || kept.State != Retained || kept.Policy != Retain {
+		t.Errorf("the retained block is %+v, %t, %v", kept, ok, err)
+	}
+	if p, ok := l.Pool("drained"); !ok || p.State != PoolDraining {
+		t.Errorf("the pool that drains is %+v, %t", p, ok)
+	}
+
+	if again := l.bind(request("pool", "web", 28)); again.Prefix != prefix("10.0.0.16/28") {
+		t.Errorf("the claim that had 10.0.0.16/28 gets %s", again.Prefix)
+	}
+	if b := l.bind(request("pool", "next", 28)); b.Prefix != prefix("10.0.0.48/28") {
+		t.Errorf("the next claim gets %s; want the first that is free", b.Prefix)
+	}
+	if b := l.bind(request("child", "beside", 28)); b.Prefix != prefix("10.0.0.80/28") {
+		t.Errorf("the next claim of the child gets %s", b.Prefix)
+	}
+	for _, claim := range []ClaimID{"web", "db", "late"} {
+		l.free(claim)
+	}
+	l.waitGone("drained")
+	l.sameAsLedger()
+}

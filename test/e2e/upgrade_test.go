@@ -1,0 +1,163 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"testing"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/config"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// A platform of the first schemas that there were is brought to those of today, with
+// tenants on it. What they hold stays as it is, written by nobody; then the controller is
+// restarted, and all goes on.
+func TestUpgrade_FromTheFirstSchemas(t *testing.T) {
+	t.Parallel()
+	platform := firstPlatform(t)
+	platform.StartController(t)
+	name, cidr := framework.Name(t), platform.CIDR(t)
+	pool := offer(t, platform, name, cidr, gen.DefaultLength(28))
+	tenant := platform.Tenant(t)
+	own, child := gen.Pool("own", gen.CIDR("192.0.2.0/24")), gen.Pool("child", gen.ChildOf("own", 26))
+	stays, goes := gen.Claim("stays", gen.OfClass(name)), gen.Claim("goes", gen.OfClass(name))
+	inChild := gen.Claim("in-child", gen.FromPool("child"), gen.Length(28))
+	kept := gen.Claim("kept", gen.OfClass(name), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
+	framework.Create(t, tenant, own, child, stays, goes, inChild, kept)
+	framework.WaitBound(t, tenant, stays, goes, inChild, kept)
+	framework.Delete(t, tenant, kept)
+	framework.WaitFor(t, tenant, recordOf(t, tenant, kept), func(record *ipamv1alpha1.IPAllocation) error {
+		if record.Spec.ClaimRef != nil {
+			return errors.New("it is not retained yet")
+		}
+		return nil
+	})
+	waitHeld(t, tenant, own, size(prefix("192.0.2.0/26")))
+	if own.Status.Ledger != nil {
+		t.Fatalf("the first schemas keep status.ledger, %+v, which came later", own.Status.Ledger)
+	}
+	before := stored(t, tenant)
+
+	if err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{Workspace: platform.Path}); err != nil {
+		t.Fatal(err)
+	}
+	waitFollows(t, tenant)
+	platform.StopController(t)
+	platform.StartController(t)
+	next := gen.Claim("next", gen.FromPool("child"), gen.Length(28))
+	more := gen.Claim("more", gen.OfClass(name))
+	framework.Create(t, tenant, next, more)
+	framework.WaitBound(t, tenant, next, more)
+	framework.WaitFor(t, tenant, child, func(child *ipamv1alpha1.IPPool) error {
+		if child.Status.Ledger == nil {
+			return errors.New("its status does not speak of the ledger yet")
+		}
+		return nil
+	})
+	after := stored(t, tenant)
+	for object, version := range before {
+		if after[object] != version {
+			t.Errorf("%s was written: it is at %q; want %q", object, after[object], version)
+		}
+	}
+
+	framework.Delete(t, tenant, goes)
+	waitUnrecorded(t, tenant, "goes")
+	waitHeld(t, platform, pool, size(blocksOf(t, stays, kept, more)...))
+	platform.WaitVerified(t)
+}
+
+// firstPlatform is a platform of the manifests in testdata/upgrade: the first schemas and
+// the first APIExport, and of the first CRDs the one that has changed since.
+func firstPlatform(t *testing.T) *framework.Platform {
+	t.Helper()
+	first := os.DirFS("testdata/upgrade")
+	export, err := fs.ReadFile(first, "apiexport.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := func(name string) fs.FS {
+		sub, err := fs.Sub(first, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sub
+	}
+	platform := framework.NewPlatformOf(t, workspaces.Options{Schemas: folder("schemas"), APIExport: export})
+	if err := workspaces.Apply(t.Context(), framework.AdminConfig(t), platform.Path, folder("crd")); err != nil {
+		t.Fatal(err)
+	}
+	return platform
+}
+
+// stored are the claims and the records of a tenant, each with its UID and version.
+func stored(t *testing.T, tenant *framework.Tenant) map[string]string {
+	t.Helper()
+	claims, records := &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{}
+	if err := errors.Join(tenant.List(t.Context(), claims), tenant.List(t.Context(), records)); err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	note := func(object client.Object) {
+		versions[fmt.Sprintf("%T %s", object, object.GetName())] = string(object.GetUID()) + " " + object.GetResourceVersion()
+	}
+	for i := range claims.Items {
+		note(&claims.Items[i])
+	}
+	for i := range records.Items {
+		note(&records.Items[i])
+	}
+	return versions
+}
+
+// waitFollows waits until a tenant's binding has all schemas of today.
+func waitFollows(t *testing.T, tenant *framework.Tenant) {
+	t.Helper()
+	var want []string
+	files, err := fs.Glob(config.Schemas(), "*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := fs.ReadFile(config.Schemas(), file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		schema := &apisv1alpha1.APIResourceSchema{}
+		if err := yaml.Unmarshal(data, schema); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, schema.Name)
+	}
+	owner := tenant.Owner(t)
+	framework.Eventually(t, "the binding to follow the export", func(ctx context.Context) error {
+		bindings := &apisv1alpha2.APIBindingList{}
+		if err := owner.List(ctx, bindings); err != nil {
+			return err
+		}
+		var has []string
+		for _, binding := range bindings.Items {
+			for _, bound := range binding.Status.BoundResources {
+				has = append(has, bound.Schema.Name)
+			}
+		}
+		for _, schema := range want {
+			if !slices.Contains(has, schema) {
+				return fmt.Errorf("it has %q, and not %s", has, schema)
+			}
+		}
+		return nil
+	})
+}
