@@ -80,6 +80,9 @@ func (p *Platform) CIDR(t testing.TB) ipamv1alpha1.CIDR {
 	return ipamv1alpha1.CIDR(fmt.Sprintf("10.%d.0.0/16", n))
 }
 
+// Identity returns the access of the controller, to the platform workspace.
+func (p *Platform) Identity() *rest.Config { return rest.CopyConfig(p.identity) }
+
 // StartController starts the controller, over the data it had before if any, and
 // returns when it is ready.
 func (p *Platform) StartController(t testing.TB) {

@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"testing"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// An export that was lost is made anew. Without the secret of its identity it is another,
+// which no binding means; with it all goes on.
+func TestExport_MadeAnewFromItsIdentity(t *testing.T) {
+	t.Parallel()
+	platform := framework.NewPlatform(t)
+	platform.StartController(t)
+	name := framework.Name(t)
+	pool := offer(t, platform, name, platform.CIDR(t))
+	tenant := platform.Tenant(t)
+	claim := gen.Claim("before", gen.OfClass(name), gen.Length(28))
+	framework.Create(t, tenant, claim)
+	framework.WaitBound(t, tenant, claim)
+	platform.StopController(t)
+
+	admin := framework.Admin(t, platform.Path)
+	identity := &corev1.Secret{}
+	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "kcp-system", Name: workspaces.ExportName}, identity); err != nil {
+		t.Fatal(err)
+	}
+	binding := &apisv1alpha1.APIBinding{}
+	if err := framework.Admin(t, tenant.Path).Get(t.Context(), client.ObjectKey{Name: workspaces.BindingName}, binding); err != nil {
+		t.Fatal(err)
+	}
+	bound := binding.Status.BoundResources[0].Schema.IdentityHash
+
+	loseExport(t, admin)
+	if other := bootstrapped(t, platform, admin); other == bound {
+		t.Errorf("without its secret the export has the identity %s again", other)
+	}
+	loseExport(t, admin)
+	identity.ObjectMeta = metav1.ObjectMeta{Namespace: identity.Namespace, Name: identity.Name}
+	framework.Create(t, admin, identity)
+	if same := bootstrapped(t, platform, admin); same != bound {
+		t.Fatalf("with its secret the export has the identity %s, want %s", same, bound)
+	}
+
+	platform.StartController(t)
+	after := gen.Claim("after", gen.OfClass(name), gen.Length(28))
+	framework.Create(t, tenant, after)
+	framework.WaitBound(t, tenant, claim, after)
+	waitHeld(t, platform, pool, size(blockOf(t, claim), blockOf(t, after)))
+}
+
+// loseExport deletes the export and its identity.
+func loseExport(t *testing.T, admin client.Client) {
+	t.Helper()
+	export, secret := &apisv1alpha2.APIExport{}, &corev1.Secret{}
+	export.Name, secret.Namespace, secret.Name = workspaces.ExportName, "kcp-system", workspaces.ExportName
+	for _, object := range []client.Object{export, secret} {
+		framework.Delete(t, admin, object)
+		framework.WaitGone(t, admin, object)
+	}
+}
+
+// bootstrapped makes the platform ready again, and returns the identity of its export.
+func bootstrapped(t *testing.T, platform *framework.Platform, admin client.Client) string {
+	t.Helper()
+	if err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{Workspace: platform.Path}); err != nil {
+		t.Fatal(err)
+	}
+	export := &apisv1alpha2.APIExport{}
+	if err := admin.Get(t.Context(), client.ObjectKey{Name: workspaces.ExportName}, export); err != nil {
+		t.Fatal(err)
+	}
+	return export.Status.IdentityHash
+}

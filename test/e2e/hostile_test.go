@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// The owner of a workspace has its binding show another's path. He is admitted to nothing
+// by that, and when he shows his own again, the other is served as before. Who is
+// admitted by the ID of his logical cluster notices nothing.
+func TestHostile_ForgedPath(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	victim, owner := s.platform.Tenant(t), s.tenant.Owner(t)
+	s.class()
+	pool := platformPool(s.name, s.cidr, s.name)
+	pool.Spec.Consumers = []ipamv1alpha1.Consumer{ipamv1alpha1.Consumer(victim.Path)}
+	framework.Create(t, s.platform, pool)
+	framework.WaitAllocated(t, s.platform, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+
+	showPath(t, owner, victim.Path)
+	var probe *ipamv1alpha1.IPClaim
+	probes := 0
+	framework.Eventually(t, "the path to name nobody", func(ctx context.Context) error {
+		probes++
+		probe = gen.Claim(fmt.Sprint("probe-", probes), gen.OfClass(s.name), gen.Length(28))
+		framework.Create(t, victim, probe)
+		framework.WaitFor(t, victim, probe, func(c *ipamv1alpha1.IPClaim) error {
+			if meta.FindStatusCondition(c.Status.Conditions, ipamv1alpha1.ConditionAllocated) == nil {
+				return fmt.Errorf("there is no answer")
+			}
+			return nil
+		})
+		if probe.Status.AllocatedCIDR != "" {
+			return fmt.Errorf("it names the victim still")
+		}
+		return nil
+	})
+	forger := gen.Claim("forger", gen.OfClass(s.name), gen.Length(28))
+	framework.Create(t, s.tenant, forger)
+	framework.WaitAllocated(t, s.tenant, forger, ipamv1alpha1.ReasonNoOfferingPool)
+
+	showPath(t, owner, s.platform.Path)
+	framework.WaitBound(t, victim, probe)
+	framework.Create(t, s.tenant, gen.Claim("platform", gen.FromPool(s.name), gen.Length(28)))
+	framework.WaitAllocated(t, s.tenant, gen.Claim("platform"), ipamv1alpha1.ReasonPoolNotFound)
+	unchanged(t, s.tenant, forger)
+
+	s.changePool(func(spec *ipamv1alpha1.IPPoolSpec) {
+		spec.Consumers = []ipamv1alpha1.Consumer{ipamv1alpha1.Consumer(s.tenant.Cluster)}
+	})
+	framework.WaitBound(t, s.tenant, forger)
+}
+
+// showPath has a workspace's binding show a path.
+func showPath(t *testing.T, owner client.Client, path string) {
+	t.Helper()
+	annotate := merge(fmt.Sprintf(`{"metadata": {"annotations": {"kcp.io/path": %q}}}`, path))
+	cluster, binding := &corev1alpha1.LogicalCluster{}, &apisv1alpha1.APIBinding{}
+	cluster.Name, binding.Name = "cluster", workspaces.BindingName
+	if err := owner.Patch(t.Context(), cluster, annotate); err != nil {
+		t.Fatal(err)
+	}
+	framework.Eventually(t, "the binding to show "+path, func(ctx context.Context) error {
+		if err := owner.Patch(ctx, binding, annotate); err != nil {
+			return err
+		}
+		if shown := binding.Annotations["kcp.io/path"]; shown != path {
+			return fmt.Errorf("it shows %s", shown)
+		}
+		return nil
+	})
+}
+
+// Objects that are made to break something get the answers that others get.
+func TestHostile_Objects(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class()
+	s.pool(s.cidr)
+	giant := gen.Claim(strings.Repeat("x", 253), gen.OfClass(s.name), gen.Length(28))
+	giant.Annotations = map[string]string{"giant": strings.Repeat("\u202e", 60_000)}
+	giant.Labels = map[string]string{}
+	for i := range 64 {
+		giant.Labels[fmt.Sprintf("%s-%d", strings.Repeat("k", 60), i)] = strings.Repeat("v", 63)
+	}
+	giant.Status = ipamv1alpha1.IPClaimStatus{Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: "192.0.2.0/24"}
+	loud := gen.Claim("loud", gen.OfClass("\x1b[31m\n{\"level\":\"error\"}"+strings.Repeat("\U0010ffff", 230)), gen.Length(28))
+	framework.Create(t, s.tenant, giant, loud)
+	framework.WaitBound(t, s.tenant, giant)
+	disjointIn(t, s.cidr, blockOf(t, giant))
+	if record := recordOf(t, s.tenant, giant); len(fmt.Sprint(record)) > 4096 {
+		t.Errorf("the record of a giant takes %d bytes", len(fmt.Sprint(record)))
+	}
+	framework.WaitAllocated(t, s.tenant, loud, ipamv1alpha1.ReasonClassNotFound)
+	message := meta.FindStatusCondition(loud.Status.Conditions, ipamv1alpha1.ConditionAllocated).Message
+	if len(message) > 1024 || strings.ContainsFunc(message, unicode.IsControl) {
+		t.Errorf("the message is %q", message)
+	}
+
+	same := gen.Pool(s.name, gen.CIDR(s.cidr), gen.Backs("other"))
+	below := gen.Pool("below", gen.ChildOf(s.name, 24), gen.Reserves(1, 1, 64)) // no such length in IPv4
+	stolen := gen.Pool("stolen", gen.ChildOf(s.name, 24))
+	stolen.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: s.platform.Path}
+	framework.Create(t, s.tenant, same, below, stolen)
+	framework.WaitAllocated(t, s.tenant, same, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.WaitAllocated(t, s.tenant, below, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.WaitAllocated(t, s.tenant, stolen, ipamv1alpha1.ReasonPoolNotFound)
+
+	for i, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
+		claim := s.holds(fmt.Sprint("held-", i), gen.Length(28))
+		if err := s.tenant.Delete(t.Context(), claim, client.PropagationPolicy(policy)); err != nil {
+			t.Fatal(err)
+		}
+		framework.WaitGone(t, s.tenant, claim)
+	}
+	waitHeld(t, s.platform, gen.Pool(s.name), size(blockOf(t, giant)))
+}
+
+// The platform bounds how many claims a tenant makes by a quota of kcp's own.
+func TestHostile_Quota(t *testing.T) {
+	t.Parallel()
+	tenant := framework.SharedPlatform(t).Tenant(t)
+	admin := framework.Admin(t, tenant.Path)
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "ipam"}}
+	quota.Spec.Hard = corev1.ResourceList{"count/ipclaims.ipam.miloapis.com": resource.MustParse("2")}
+	framework.Create(t, admin, quota)
+	framework.WaitFor(t, admin, quota, func(q *corev1.ResourceQuota) error {
+		if len(q.Status.Hard) == 0 {
+			return fmt.Errorf("nothing is counted yet")
+		}
+		return nil
+	})
+	framework.Create(t, tenant, gen.Claim("a"), gen.Claim("b"))
+	if err := tenant.Create(t.Context(), gen.Claim("c")); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
+		t.Errorf("one claim too many: %v; want Forbidden", err)
+	}
+	if err := tenant.Delete(t.Context(), quota); !apierrors.IsForbidden(err) {
+		t.Errorf("a user deletes the quota: %v; want Forbidden", err)
+	}
+}
