@@ -104,7 +104,9 @@ func (s *space) gather() *group {
 		if c.gone {
 			continue
 		}
+		placing := c.traced.placing()
 		sh, err := s.place(c.op)
+		endSpan(placing, err)
 		if err != nil {
 			c.finish(err)
 			continue

@@ -25,6 +25,13 @@ var errDoubt = fmt.Errorf("%w: the outcome is unknown, and others have written s
 // When ctx ends while the block is being written, the block stays. It belongs to
 // the claim: Bind finds it, Release frees it.
 func (a *Allocator) Bind(ctx context.Context, req Request) (Block, error) {
+	ctx, span := startSpan(ctx, "allocate")
+	block, err := a.bind(ctx, req)
+	endSpan(span, err)
+	return block, err
+}
+
+func (a *Allocator) bind(ctx context.Context, req Request) (Block, error) {
 	if err := req.check(); err != nil {
 		return Block{}, err
 	}

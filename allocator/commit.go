@@ -135,8 +135,9 @@ func (s *space) send(g *group) (*clientv3.TxnResponse, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.hooks.timeout)
 	defer cancel()
-	started := a.hooks.now()
+	spans, started := g.trace(), a.hooks.now()
 	resp, err := s.request(ctx, g).Commit()
+	endSpans(spans, err == nil && resp.Succeeded, err)
 	a.metrics.transactions.Observe(a.hooks.now().Sub(started).Seconds())
 	a.metrics.groups.Observe(float64(len(g.calls)))
 	if lost := a.hooks.afterCommit(s.id); lost != nil {
@@ -286,6 +287,7 @@ func (s *space) undo(p *pending) []*call {
 		case p.answer != nil:
 			c.finish(p.answer)
 		case !c.gone:
+			c.traced.requeued()
 			again = append(again, c)
 		}
 	}

@@ -8,9 +8,10 @@ import (
 
 // call is one request in the queue of a space.
 type call struct {
-	op   op
-	done chan struct{} // closed when err is final
-	err  error
+	op     op
+	done   chan struct{} // closed when err is final
+	err    error
+	traced *traced
 
 	// The space's lock guards these.
 	gone bool // the caller has stopped waiting, or has its answer
@@ -119,7 +120,7 @@ func (a *Allocator) submit(ctx context.Context, id PoolID, o op) error {
 
 // do runs an op through the space's worker.
 func (s *space) do(ctx context.Context, o op) error {
-	c := &call{op: o, done: make(chan struct{})}
+	c := &call{op: o, done: make(chan struct{}), traced: newTraced(ctx)}
 	if err := s.enqueue(c); err != nil {
 		return err
 	}
