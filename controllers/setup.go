@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-dev/multicluster-provider/pkg/provider"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -54,7 +55,7 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Options configure the controllers. All fields but Export, Workers and
+// Options configure the controllers. All fields but Export, Workers, Tracer and
 // Manager are required.
 type Options struct {
 	// Config reaches the platform workspace.
@@ -80,6 +81,8 @@ type Options struct {
 	VerifySocket string
 	// Consumer sets how the consumers of claims are looked after; the zero value is safe.
 	Consumer consumer.Options
+	// Tracer makes a span of each look at a claim. Default: none.
+	Tracer trace.Tracer
 	// Logger for what the controllers decide.
 	Logger logr.Logger
 	// Manager options: metrics, probes, leader election.
@@ -163,7 +166,7 @@ func addControllers(mgr mcmanager.Manager, reader *live.Reader, opts Options) er
 	}
 	claims, err := claim.New(mgr, claim.Options{
 		Ledger: opts.Ledger, Releases: releases, Catalog: known, Directory: opts.Directory,
-		Queue: opts.Inbox.Claims, Workers: opts.Workers,
+		Queue: opts.Inbox.Claims, Workers: opts.Workers, Tracer: opts.Tracer,
 	})
 	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)

@@ -45,6 +45,7 @@ type options struct {
 	verify       verify.Options
 	verifySocket string
 	consumer     consumer.Options
+	traces       traceOptions
 	verbosity    int
 }
 
@@ -60,6 +61,7 @@ func defaults() *options {
 		sweep:          sweep.Defaults(),
 		verify:         verify.Defaults(),
 		consumer:       consumer.Defaults(),
+		traces:         traceOptions{ratio: 0.01, service: "ipam-controller"},
 	}
 }
 
@@ -82,6 +84,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&o.sweep.MaxShare, "sweep-max-share", o.sweep.MaxShare, "the same, as a share of the pool's blocks")
 	f.DurationVar(&o.verify.Interval, "verify-interval", o.verify.Interval, "how often ledger, allocations and claims are compared")
 	o.addConsumerFlags(f)
+	o.traces.addFlags(f)
 	f.IntVarP(&o.verbosity, "verbosity", "v", o.verbosity, "how much is logged: 0 decisions, 1 more, 4 everything")
 }
 
@@ -124,7 +127,7 @@ func (o *options) validate() error {
 	if o.sweep.MaxShare < 0 || o.sweep.MaxShare > 1 {
 		errs = append(errs, fmt.Errorf("--sweep-max-share is %v; give it a share from 0 to 1", o.sweep.MaxShare))
 	}
-	return errors.Join(append(errs, o.validateEtcd(), o.validateMetrics())...)
+	return errors.Join(append(errs, o.validateEtcd(), o.validateMetrics(), o.traces.validate())...)
 }
 
 func (o *options) validateEtcd() error {

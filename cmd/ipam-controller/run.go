@@ -40,6 +40,11 @@ func run(ctx context.Context, opts *options) error {
 	}
 	logger.Info("platform found", "workspace", ground.platform.Path, "cluster", ground.platform.Cluster)
 
+	tracer, flush, err := startTraces(ctx, opts.traces)
+	if err != nil {
+		return err
+	}
+	defer flush()
 	store, err := openStore(ctx, opts)
 	if err != nil {
 		return err
@@ -69,7 +74,8 @@ func run(ctx context.Context, opts *options) error {
 	}
 	news.Serve(ledger)
 	err = serve(ctx, opts, controllers.Options{
-		Config: ground.config, Export: ground.export, Scheme: scheme, Directory: known, Inbox: news, Ledger: ledger, Workers: opts.workers, Logger: logger,
+		Config: ground.config, Export: ground.export, Scheme: scheme, Directory: known, Inbox: news, Ledger: ledger, Workers: opts.workers,
+		Tracer: tracer, Logger: logger,
 		Sweep: opts.sweep, Verify: opts.verifying(store), VerifySocket: opts.socket(),
 		Consumer: opts.consumers(),
 	})

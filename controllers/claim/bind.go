@@ -35,6 +35,8 @@ func (p *pass) place(ctx context.Context) (allocator.Block, error) {
 // look, so that a change after it wakes the claim.
 func (p *pass) resolve(ctx context.Context, topics []topic) (resolve.Plan, error) {
 	p.waiting.enter(p.request, p.claim.CreationTimestamp.Time, topics)
+	ctx, end := step(ctx, "resolve")
+	defer end(nil) // a refusal is an answer
 	view := p.catalog.View(ctx)
 	plan, err := resolve.Query{Claim: p.claim, From: p.from, Platform: p.directory.Platform()}.Resolve(view)
 	if viewErr := view.Err(); viewErr != nil {

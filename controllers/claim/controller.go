@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -38,7 +39,10 @@ const goneDelay = time.Second
 // compared with the ledger yet.
 const checking = 10 * time.Second
 
-// Options configure the controller. All fields but Workers are required.
+// settling is how long a new claim says nothing of a former one of its name.
+const settling = 10 * time.Second
+
+// Options configure the controller. All fields but Workers and Tracer are required.
 type Options struct {
 	Ledger    Ledger
 	Releases  Releases
@@ -48,6 +52,8 @@ type Options struct {
 	Queue inbox.Queue
 	// Workers that look at claims side by side. Default 64.
 	Workers int
+	// Tracer makes a span of each look at a claim. Default: none.
+	Tracer trace.Tracer
 }
 
 // New makes the claim controller and has mgr run it.
@@ -82,7 +88,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		Watches(&ipamv1alpha1.IPPool{}, r.onPool, everywhere...).
 		Watches(&ipamv1alpha1.IPClass{}, r.onClass,
 			mcbuilder.WithEngageWithLocalCluster(true), mcbuilder.WithEngageWithProviderClusters(false)).
-		Complete(r)
+		Complete(r.traced(opts.Tracer))
 }
 
 // logger names the workspace and the claim in every line.

@@ -94,7 +94,9 @@ func (p *pass) writeRecord(ctx context.Context, want, existing *ipamv1alpha1.IPA
 
 // createRecord creates the record, where the cache shows none of this claim.
 func (p *pass) createRecord(ctx context.Context, want, shown *ipamv1alpha1.IPAllocation) error {
+	ctx, end := step(ctx, "create record")
 	err := p.cluster.GetClient().Create(ctx, want)
+	end(err)
 	if apierrors.IsAlreadyExists(err) && p.records.met(p.claim.UID, shown) {
 		return errUnseen
 	}

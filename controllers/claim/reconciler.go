@@ -96,12 +96,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	}
 	before := patch.Snapshot(claim)
 	err = p.reconcile(ctx)
-	if patchErr := before.Patch(ctx, cl.GetClient(), claim); patchErr != nil {
+	if patchErr := p.write(ctx, before); patchErr != nil {
 		err = errors.Join(err, patchErr)
 	} else if claim.ResourceVersion != read {
 		r.written.Store(claim.UID, read)
 	}
 	p.measure(begun, err)
+	p.tellSpan(ctx, err)
 	if apierrors.IsNotFound(err) {
 		// Deleted meanwhile, as the cache will say. Its block may have been bound after
 		// the deletion was looked into.
@@ -111,13 +112,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return reconcile.Result{}, nil // the claim goes with its namespace
 	}
-	if errors.Is(err, errUnchecked) {
-		return reconcile.Result{RequeueAfter: goneDelay}, nil // the ledger wakes the claim, sooner as a rule
+	if errors.Is(err, errUnchecked) || errors.Is(err, errFormer) {
+		return reconcile.Result{RequeueAfter: goneDelay}, nil // what it waits for wakes the claim, sooner as a rule
 	}
 	if apierrors.IsConflict(err) || errors.Is(err, errUnseen) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
 	}
 	return reconcile.Result{}, err
+}
+
+// write writes what the pass has changed about the claim.
+func (p *pass) write(ctx context.Context, before *patch.Helper) error {
+	ctx, end := step(ctx, "patch status")
+	err := before.Patch(ctx, p.cluster.GetClient(), p.claim)
+	end(err)
+	return err
 }
 
 // stale reports whether the cache still shows the claim as it was before our last
@@ -158,6 +167,9 @@ func (p *pass) reconcile(ctx context.Context) error {
 		p.refuse(ctx, refusal)
 		return nil
 	}
+	if errors.Is(err, errFormer) && time.Since(p.claim.CreationTimestamp.Time) < settling {
+		return err
+	}
 	if err != nil {
 		p.fail(ctx, err)
 		return err
@@ -173,6 +185,9 @@ func (p *pass) reconcile(ctx context.Context) error {
 
 // errUnchecked: nobody has made sure yet that the ledger has lost nothing of the pool.
 var errUnchecked = errors.New("the pool was not compared with the published records yet")
+
+// errFormer: nobody could tell yet that the former claim is gone.
+var errFormer = errors.New("the former claim of this name still holds")
 
 // errUnseen: the server has a record that the cache does not show yet.
 var errUnseen = errors.New("the cache does not show the IPAllocation yet")
@@ -227,7 +242,7 @@ func (p *pass) settleFormer(ctx context.Context, record *ipamv1alpha1.IPAllocati
 		return err
 	}
 	if !settled {
-		return fmt.Errorf("the former claim of this name still holds %s", record.Status.AllocatedCIDR)
+		return fmt.Errorf("%w %s", errFormer, record.Status.AllocatedCIDR)
 	}
 	return nil
 }

@@ -11,6 +11,16 @@ const (
 	lineWidth = 500
 )
 
+// Log returns the lines that the controller has logged.
+func (p *Platform) Log(t testing.TB) []string {
+	t.Helper()
+	data, err := os.ReadFile(p.controller.Log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(data)), "\n")
+}
+
 // logOnFailure has the end of the controller's log printed if the test fails.
 func (p *Platform) logOnFailure(t testing.TB) {
 	t.Cleanup(func() {

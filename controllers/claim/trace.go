@@ -1,0 +1,80 @@
+package claim
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+)
+
+// tracing looks at each claim within a span, "reconcile", and has what is logged
+// meanwhile name the trace.
+type tracing struct {
+	*Reconciler
+	tracer trace.Tracer
+}
+
+// traced is the reconciler with a span around each look; itself without a tracer.
+func (r *Reconciler) traced(tracer trace.Tracer) reconcile.TypedReconciler[mcreconcile.Request] {
+	if tracer == nil {
+		return r
+	}
+	return tracing{r, tracer}
+}
+
+// Reconcile looks at one claim.
+func (t tracing) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
+	ctx, span := t.tracer.Start(ctx, "reconcile")
+	defer span.End()
+	if !span.IsRecording() {
+		return t.Reconciler.Reconcile(ctx, req)
+	}
+	span.SetAttributes(
+		attribute.String("ipam.cluster", string(t.directory.Ledger(req.ClusterName))),
+		attribute.String("ipam.claim", req.NamespacedName.String()),
+		attribute.String("ipam.reconcile_id", string(controller.ReconcileIDFromContext(ctx))), // also in the log of controller-runtime
+	)
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("trace_id", span.SpanContext().TraceID().String()))
+	result, err := t.Reconciler.Reconcile(ctx, req)
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+	}
+	return result, err
+}
+
+// tellSpan has the span say how the pass has ended. A pass that found nothing to do has
+// no result.
+func (p *pass) tellSpan(ctx context.Context, err error) {
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(
+		attribute.String("ipam.result", p.result(err)),
+		attribute.String("ipam.reason", string(p.reason)),
+		attribute.String("ipam.prefix", p.claim.Status.AllocatedCIDR),
+	)
+}
+
+// step starts a span for a part of a look that is traced; end takes its error. Where
+// nothing is traced it does nothing.
+func step(ctx context.Context, name string) (_ context.Context, end func(error)) {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		return ctx, endless
+	}
+	ctx, span := parent.TracerProvider().Tracer("github.com/kcp-ipam/ipam/controllers/claim").Start(ctx, name)
+	return ctx, func(err error) {
+		if err != nil {
+			span.SetStatus(codes.Error, err.Error())
+		}
+		span.End()
+	}
+}
+
+func endless(error) {}
