@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -50,7 +51,15 @@ func New(mgr mcmanager.Manager, opts Options) error {
 	}
 	return mcbuilder.ControllerManagedBy(mgr).
 		Named("consumer").
-		WithOptions(controller.TypedOptions[mcreconcile.Request]{MaxConcurrentReconciles: 1}). // it owns the looks
+		WithOptions(controller.TypedOptions[mcreconcile.Request]{
+			MaxConcurrentReconciles: 1, // it owns the looks
+			LogConstructor: func(req *mcreconcile.Request) logr.Logger {
+				if req == nil {
+					return mgr.GetLogger()
+				}
+				return mgr.GetLogger().WithValues("cluster", r.Directory.Ledger(req.ClusterName), "claim", req.NamespacedName.String())
+			},
+		}).
 		Watches(&ipamv1alpha1.IPClaim{}, r.onClaim, everywhere...).
 		Watches(&ipamv1alpha1.IPPool{}, r.onPool, everywhere...).
 		Complete(r)
@@ -80,7 +89,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 			if e.Object.(*ipamv1alpha1.IPClaim).Spec.OwnerRef != nil {
 				q.Add(inbox.Request(name, client.ObjectKeyFromObject(e.Object)))
 			}
-			wake(ctx, name, cl, q, "IPClaim", e.Object)
+			r.wake(ctx, name, cl, q, "IPClaim", e.Object)
 		},
 	}
 }
@@ -89,17 +98,17 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
 	return handlerFuncs{
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
-			wake(ctx, name, cl, q, "IPPool", e.Object)
+			r.wake(ctx, name, cl, q, "IPPool", e.Object)
 		},
 	}
 }
 
 // wake has the claims looked at whose consumer has just gone.
-func wake(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster, q inbox.Queue, kind string, gone client.Object) {
+func (r *Reconciler) wake(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster, q inbox.Queue, kind string, gone client.Object) {
 	list := &ipamv1alpha1.IPClaimList{}
 	key := indexKey(ipamv1alpha1.GroupName, kind, gone.GetNamespace(), gone.GetName())
 	if err := cl.GetCache().List(ctx, list, client.MatchingFields{ByConsumer: key}, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "list the claims of a consumer", "cluster", name)
+		log.FromContext(ctx).Error(err, "list the claims of a consumer", "cluster", r.Directory.Ledger(name))
 		return
 	}
 	for i := range list.Items {

@@ -112,7 +112,7 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
 			add(q, e.Object) // it is forgotten
 			wakeChildren(q, e.Object)
-			wakeUnready(ctx, name, cl, q)
+			r.wakeUnready(ctx, name, cl, q)
 			r.seen(r.directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool), nil)
 		},
 	}
@@ -130,16 +130,16 @@ func (r *Reconciler) Named(workspace directory.Workspace) {
 func (r *Reconciler) Leaving(cluster allocator.ClusterName) {
 	ctx, name := context.Background(), r.directory.Engaged(cluster)
 	if cl, err := r.clusters.GetCluster(ctx, name); err == nil {
-		wakeUnready(ctx, name, cl, r.queue)
+		r.wakeUnready(ctx, name, cl, r.queue)
 	}
 }
 
 // wakeUnready looks again at the pools of a workspace that have no CIDR yet, or are
 // not to have one any longer: roots whose rival is gone, pools that are let go.
-func wakeUnready(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster, q inbox.Queue) {
+func (r *Reconciler) wakeUnready(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster, q inbox.Queue) {
 	list := &ipamv1alpha1.IPPoolList{}
 	if err := cl.GetCache().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "list pools", "cluster", name)
+		log.FromContext(ctx).Error(err, "list pools", "cluster", r.directory.Ledger(name))
 		return
 	}
 	for i := range list.Items {

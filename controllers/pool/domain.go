@@ -31,7 +31,7 @@ func (p *pass) leave(ctx context.Context) (known bool, err error) {
 	}
 	// What the status says is no longer so, and the other domain may refuse the pool.
 	p.pool.Status = ipamv1alpha1.IPPoolStatus{Conditions: p.pool.Status.Conditions}
-	wakeUnready(ctx, p.request.ClusterName, p.cluster, p.queue) // it was in the way of some, perhaps
+	p.wakeUnready(ctx, p.request.ClusterName, p.cluster, p.queue) // it was in the way of some, perhaps
 	log.FromContext(ctx).Info("pool left its address domain")
 	return false, nil
 }

@@ -1,0 +1,43 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// A pool of the platform is in the metrics, with what is free of it, until it is gone.
+func TestMetrics_OfAPool(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class()
+	pool := s.pool(s.cidr)
+	claim := s.holds("c", gen.Length(18))
+	series := `{pool="` + pool.Name + `"`
+	framework.Eventually(t, "the pool to be in the metrics", func(context.Context) error {
+		text := s.platform.Metrics(t)
+		for _, length := range []string{"17", "18"} {
+			if metric(text, "ipam_pool_free_blocks"+series+`,prefix_length="`+length+`"} `) != "1" {
+				return errors.New("what is left of a /16 beside a /18 is not shown")
+			}
+		}
+		return nil
+	})
+	if text := s.platform.Metrics(t); !strings.Contains(text, "\netcd_disk_wal_fsync_duration_seconds_count ") || metric(text, `ipam_etcd_up{endpoint="embedded"} `) != "1" {
+		t.Error("the embedded etcd is not in the metrics")
+	}
+	framework.Delete(t, s.tenant, claim)
+	framework.WaitGone(t, s.tenant, claim)
+	framework.Eventually(t, "the pool to be deleted", func(ctx context.Context) error { return s.platform.Delete(ctx, gen.Pool(pool.Name)) })
+	framework.WaitGone(t, s.platform, pool)
+	framework.Eventually(t, "the pool to be out of the metrics", func(context.Context) error {
+		if strings.Contains(s.platform.Metrics(t), series) {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+}
