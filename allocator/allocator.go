@@ -44,7 +44,8 @@ type Allocator struct {
 	goroutines sync.WaitGroup
 	watched    *mark         // all that the ledger holds up to here is in memory
 	registrar  chan struct{} // holds the token of the one registration under way
-	limit      atomic.Int64  // operations in a transaction; shrinks when etcd allows fewer
+	quotas     quotas
+	limit      atomic.Int64 // operations in a transaction; shrinks when etcd allows fewer
 
 	// mu guards the tables. It is taken after a space's lock, never before,
 	// and held for memory work only.

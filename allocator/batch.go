@@ -9,8 +9,9 @@ const (
 	// maxGroupBytes keeps a group well below etcd's default limit of 1.5 MiB
 	// a request.
 	maxGroupBytes = 1 << 20
-	// shareOps is how many operations the share of a grouped op has at most.
-	shareOps = 2
+	// shareOps is how many operations the share of a grouped op has at most, the
+	// fence of its quota included.
+	shareOps = 3
 	// maxDelay bounds the pause after repeated conflicts with other writers.
 	maxDelay = 32 * time.Millisecond
 	// retrySettle is the pause before a transaction that could not be settled is
@@ -24,10 +25,13 @@ type group struct {
 	shares []share
 	claims map[ClaimID]struct{}
 	at     head // it was placed on the indexes of this head
-	ops    int
-	bytes  int
-	drops  bool // the space ends with it
-	writes bool
+	// stamps are the fences of quotas that the group puts: true if it compares them, too.
+	stamps  map[account]bool
+	pledges pledges
+	ops     int
+	bytes   int
+	drops   bool // the space ends with it
+	writes  bool
 }
 
 // count is that of the space's changes once the group is committed.
@@ -62,8 +66,12 @@ func (g *group) add(c *call, sh share) {
 	g.shares = append(g.shares, sh)
 	g.ops += max(len(sh.ifs), len(sh.then), len(sh.els))
 	g.drops = g.drops || sh.drops
+	g.stamp(sh.stamp)
+	g.writes = g.writes || sh.writes()
+	if sh.writes() {
+		g.pledges.add(c)
+	}
 	for _, op := range sh.then {
-		g.writes = g.writes || writes(op)
 		g.bytes += len(op.KeyBytes()) + len(op.ValueBytes())
 	}
 }
@@ -99,6 +107,8 @@ func (s *space) gather() *group {
 	defer s.unlock()
 	maxOps := int(s.alloc.limit.Load())
 	g := &group{at: s.head}
+	s.placing = g
+	defer func() { s.placing = nil }()
 	for c := s.queue.peek(); c != nil && g.admits(c, maxOps); c = s.queue.peek() {
 		s.dequeue()
 		if c.gone {

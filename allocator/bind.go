@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"net/netip"
 )
 
@@ -18,9 +19,10 @@ var errDoubt = fmt.Errorf("%w: the outcome is unknown, and others have written s
 //
 // It is idempotent by claim: one that is bound already, in whatever pool, gets
 // the block it has, whatever else was asked. A refusal is one of
-// *ExhaustedError, *FrozenError, ErrInUse, ErrOutOfRange, ErrPoolDraining,
+// *ExhaustedError, *QuotaError, *FrozenError, ErrInUse, ErrOutOfRange, ErrPoolDraining,
 // ErrUnknownPool, ErrInvalid; it is as certain as a block: it held in the ledger at some moment
-// during the call.
+// during the call. Of what a workspace holds by a class, as far as it lies in other
+// spaces, some may have been freed unseen: then Wait has the claim woken when it is seen.
 //
 // When ctx ends while the block is being written, the block stays. It belongs to
 // the claim: Bind finds it, Release frees it.
@@ -34,6 +36,11 @@ func (a *Allocator) Bind(ctx context.Context, req Request) (Block, error) {
 func (a *Allocator) bind(ctx context.Context, req Request) (Block, error) {
 	if err := req.check(); err != nil {
 		return Block{}, err
+	}
+	if req.limited() {
+		if err := a.secure(ctx, req.classAccount()); err != nil {
+			return Block{}, err
+		}
 	}
 	for {
 		b := newBind(req, req.holding(a.hooks.now()))
@@ -80,6 +87,7 @@ type bind struct {
 	holding holding
 	value   string       // of the block; the caller encodes it, not the worker
 	prefix  netip.Prefix // reserved for it
+	fence   int64        // revision of its quota's fence, if it has a quota that was looked at
 	served  *waiter      // the place in the waiting list that it gave up
 	refusal error
 	block   Block // what was bound
@@ -95,6 +103,9 @@ func (b *bind) cluster() ClusterName   { return b.request.Holder.Cluster }
 func (b *bind) claim() (ClaimID, bool) { return b.request.Holder.Claim, true }
 func (b *bind) doubt()                 { b.doubted = true }
 
+// takes is whose account a placed bind is on, and how many addresses it takes.
+func (b *bind) takes() (by owner, n *big.Int) { return b.holding.owner(), addresses(b.prefix) }
+
 // place finds a free prefix and reserves it. A refusal goes into the
 // transaction, too: what is known here may be behind the ledger, and the claim
 // may be bound elsewhere.
@@ -104,18 +115,25 @@ func (b *bind) place(s *space) (share, error) {
 	if p == nil {
 		return share{}, errGone
 	}
-	if b.prefix, b.refusal = b.find(p); !b.prefix.IsValid() {
-		return share{then: together(get(keys.claim(claim))), els: together(get(keys.claim(claim)))}, nil
+	b.fence = 0
+	b.prefix, b.refusal = b.find(p)
+	sh := share{els: together(get(keys.claim(claim)))}
+	if b.fence > 0 {
+		quota := keys.quota(b.request.classAccount())
+		sh.ifs, sh.els = append(sh.ifs, at(quota, b.fence)), append(sh.els, get(quota))
+	}
+	if b.refusal != nil {
+		sh.then = together(get(keys.claim(claim)))
+		return sh, nil
 	}
 	s.reserve(b.prefix, nil)
-	return share{
-		ifs: every(absent(keys.claim(claim))),
-		then: together(
-			put(keys.block(s.id, b.prefix), b.value),
-			put(keys.claim(claim), encode(claimValue{V: valueVersion, Space: s.id, Prefix: b.prefix})),
-		),
-		els: together(get(keys.claim(claim))),
-	}, nil
+	sh.ifs = append(sh.ifs, absent(keys.claim(claim)))
+	sh.then = together(
+		put(keys.block(s.id, b.prefix), b.value),
+		put(keys.claim(claim), encode(claimValue{V: valueVersion, Space: s.id, Prefix: b.prefix})),
+	)
+	sh.stamp = s.alloc.stamp(b.request, b.fence > 0)
+	return sh, nil
 }
 
 func (b *bind) won(s *space, revision int64, got results) error {
@@ -123,9 +141,10 @@ func (b *bind) won(s *space, revision int64, got results) error {
 		if got.found(0) != nil {
 			return errBound
 		}
+		s.passOver(b.request, b.refusal)
 		return b.refusal
 	}
-	s.bound(b.request.Pool, b.prefix, revision)
+	s.bound(record{holdings: []holding{b.holding}}.owners(), b.prefix, revision)
 	b.block = record{space: s.id, prefix: b.prefix, revision: revision}.block(b.holding)
 	s.alloc.metrics.bound.Inc()
 	s.alloc.metrics.attempts.Observe(float64(b.losses + 1))
@@ -162,6 +181,13 @@ func (b *bind) find(p *pool) (netip.Prefix, error) {
 	if frost := p.space.frozen(); frost != thawed {
 		return netip.Prefix{}, &FrozenError{Pool: p.ID, Lost: frost == lost}
 	}
+	if err := p.suits(r); err != nil {
+		return netip.Prefix{}, err
+	}
+	fence, broken := p.over(r, p.space.placing.pledged(r))
+	if b.fence = fence; broken != nil {
+		return netip.Prefix{}, broken
+	}
 	b.served = p.space.serve(p, r)
 	if r.Exact.IsValid() {
 		return p.exact(r.Exact)
@@ -173,14 +199,22 @@ func (b *bind) find(p *pool) (netip.Prefix, error) {
 	if ok {
 		return prefix, nil
 	}
-	if r.Length > p.CIDR.Addr().BitLen() {
-		return netip.Prefix{}, fmt.Errorf("%w: no block of %s can be a /%d", ErrInvalid, p.CIDR, r.Length)
-	}
 	largest, ok := p.index.Largest()
 	if !ok {
 		largest = -1
 	}
 	return netip.Prefix{}, &ExhaustedError{Pool: p.ID, Length: r.Length, Largest: largest}
+}
+
+// suits refuses what the pool could never give.
+func (p *pool) suits(r Request) error {
+	switch {
+	case r.Exact.IsValid() && !p.contains(r.Exact):
+		return ErrOutOfRange
+	case !r.Exact.IsValid() && r.Length > p.CIDR.Addr().BitLen():
+		return fmt.Errorf("%w: no block of %s can be a /%d", ErrInvalid, p.CIDR, r.Length)
+	}
+	return nil
 }
 
 // vacant returns a prefix of the pool in which nobody has a block, excluded or not.
@@ -196,10 +230,7 @@ func (p *pool) vacant(prefix netip.Prefix) (netip.Prefix, error) {
 
 // exact returns a prefix of the pool, or says why it cannot be had.
 func (p *pool) exact(prefix netip.Prefix) (netip.Prefix, error) {
-	switch {
-	case !p.contains(prefix):
-		return netip.Prefix{}, ErrOutOfRange
-	case !p.index.Free(prefix):
+	if !p.index.Free(prefix) {
 		return netip.Prefix{}, ErrInUse
 	}
 	return prefix, nil

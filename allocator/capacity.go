@@ -12,7 +12,7 @@ type pool struct {
 	Pool
 	space    *space
 	index    *index.Index
-	owned    int // blocks in the ledger, where the space notes whose each is
+	owned    int // blocks in the ledger, as far as the space notes whose each is
 	waiting  waiting
 	retiring bool // drained, and about to be retired
 	frost    frost
@@ -49,7 +49,7 @@ func (p *pool) capacity() Capacity {
 
 // blocks is the number of the pool's blocks in the ledger.
 func (p *pool) blocks() int {
-	if p.space.owners == nil {
+	if len(p.space.pools) == 1 {
 		return p.index.Blocks() - len(p.space.reserved)
 	}
 	return p.owned

@@ -31,7 +31,7 @@ type (
 		V     int   `json:"v"`
 		Count int64 `json:"n"`
 	}
-	rootsValue struct {
+	fenceValue struct {
 		V int `json:"v"`
 	}
 	claimValue struct {
@@ -65,6 +65,7 @@ type (
 		Class     string        `json:"class,omitempty"`
 		Policy    ReclaimPolicy `json:"policy"`
 		State     BlockState    `json:"state"`
+		Slice     bool          `json:"slice,omitempty"`
 		BoundAt   time.Time     `json:"at"`
 	}
 )
@@ -115,8 +116,9 @@ func decodeHead(key string, value []byte) (count int64, err error) {
 	return v.Count, err
 }
 
-func encodeRoots() string {
-	return encode(rootsValue{V: valueVersion})
+// encodeFence writes the value of a key of which only the revision matters.
+func encodeFence() string {
+	return encode(fenceValue{V: valueVersion})
 }
 
 func encodePool(p Pool) string {
@@ -167,17 +169,6 @@ func (r record) of(id ClaimID) int {
 	return slices.IndexFunc(r.holdings, func(h holding) bool { return h.Claim == id })
 }
 
-// pools lists the pools of the holders, each once.
-func (r record) pools() []PoolID {
-	pools := make([]PoolID, 0, len(r.holdings))
-	for _, h := range r.holdings {
-		if !slices.Contains(pools, h.Pool) {
-			pools = append(pools, h.Pool)
-		}
-	}
-	return pools
-}
-
 // block is the block as one holder has it.
 func (r record) block(h holding) Block {
 	b := Block{
@@ -195,6 +186,6 @@ func (r record) block(h holding) Block {
 func (r Request) holding(now time.Time) holding {
 	return holding{
 		Pool: r.Pool, Claim: r.Holder.Claim, Cluster: r.Holder.Cluster, Namespace: r.Holder.Namespace, Name: r.Holder.Name,
-		Class: r.Class, Policy: cmp.Or(r.Policy, Delete), State: Bound, BoundAt: now.UTC().Truncate(time.Millisecond),
+		Class: r.Class, Policy: cmp.Or(r.Policy, Delete), State: Bound, Slice: r.Slice, BoundAt: now.UTC().Truncate(time.Millisecond),
 	}
 }

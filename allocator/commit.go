@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -43,9 +44,13 @@ type share struct {
 	drops bool
 	// count is what the count of the space's changes becomes, at the least.
 	count int64
+	// stamp is the fence of a quota that the transaction puts, once for all shares.
+	stamp *stamp
 	// fence settles an unknown outcome where the space has no head yet.
 	fence *fence
 }
+
+func (sh share) writes() bool { return slices.ContainsFunc(sh.then, writes) }
 
 // fence is a key that a transaction compares. Once it is put again, that
 // transaction can no longer succeed.
@@ -87,6 +92,9 @@ func (s *space) request(ctx context.Context, g *group) clientv3.Txn {
 		then = append(then, remove(key))
 	case g.writes:
 		then = append(then, put(key, encodeHead(g.count())))
+	}
+	for to := range g.stamps {
+		then = append(then, put(s.alloc.keys.quota(to), encodeFence()))
 	}
 	return s.alloc.client.Txn(ctx).If(ifs...).Then(then...).Else(els...)
 }
@@ -155,6 +163,11 @@ func (s *space) won(g *group, resp *clientv3.TxnResponse) {
 		n := len(g.shares[i].then)
 		c.finish(c.op.won(s, revision, got[:n]))
 		got = got[n:]
+	}
+	for to, compared := range g.stamps {
+		if compared { // else others may have put it since it was last seen
+			s.alloc.quotas.fenced(to, revision)
+		}
 	}
 	if g.writes && s.frozen() != thawed {
 		s.strides += g.count() - g.at.count

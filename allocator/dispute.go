@@ -116,6 +116,7 @@ func (o *adopt) place(s *space) (share, error) {
 		),
 		els: together(get(keys.claim(claim))),
 	}
+	sh.stamp = s.alloc.stamp(o.request, false)
 	for _, r := range o.others {
 		sh.then = append(sh.then, put(keys.block(s.id, r.prefix), r.encode()))
 	}
@@ -128,7 +129,7 @@ func (o *adopt) won(s *space, revision int64, _ results) error {
 			s.take(o.record.prefix)
 			s.evict(o.record.prefix)
 		}
-		s.own(o.record.prefix, o.record.pools()...)
+		s.own(o.record.prefix, o.record.owners())
 	}
 	s.alloc.metrics.bound.Inc()
 	o.record.revision = revision
@@ -232,7 +233,7 @@ func (o *concession) won(s *space, revision int64, _ results) error {
 	case o.frees:
 		s.freed(o.block.Prefix, revision)
 	case revision > s.known:
-		s.own(o.block.Prefix, o.rest.pools()...)
+		s.own(o.block.Prefix, o.rest.owners())
 	}
 	return nil
 }

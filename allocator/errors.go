@@ -3,6 +3,7 @@ package allocator
 import (
 	"errors"
 	"fmt"
+	"math/big"
 )
 
 // Refusals. They are answers, not faults: asking again without a change gives
@@ -50,6 +51,20 @@ func (e *ExhaustedError) Error() string {
 		return fmt.Sprintf("no free /%d: the pool is full", e.Length)
 	}
 	return fmt.Sprintf("no free /%d: the largest free block is a /%d", e.Length, e.Largest)
+}
+
+// QuotaError refuses a request because its workspace would then hold more than it may,
+// of the pool or by the class; see Limits. Wait has the claim woken when the workspace
+// holds less.
+type QuotaError struct {
+	Pool  PoolID // whose limit it is; empty if it is the class's
+	Class string // whose limit it is; empty if it is the pool's
+	// Limit, Held and Wanted count addresses. Held is what the workspace has already.
+	Limit, Held, Wanted *big.Int
+}
+
+func (e *QuotaError) Error() string {
+	return fmt.Sprintf("the limit of a workspace is %s addresses; this one holds %s, and the claim wants %s more", e.Limit, e.Held, e.Wanted)
 }
 
 // OverlapError refuses to register a root pool whose CIDR overlaps that of

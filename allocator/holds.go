@@ -12,6 +12,9 @@ import (
 // with a Bind that succeeds, with Release, with Withdraw, or with the pool.
 // Waiting for a pool that is unknown or draining, or has no such length, does
 // nothing.
+//
+// A claim whose workspace has what it may have, by the limits of the request, robs
+// nobody: it is passed over until the workspace holds less, and woken then.
 func (a *Allocator) Wait(req Request) {
 	p, ok := a.find(req.Pool)
 	if !ok || req.check() != nil {
@@ -68,8 +71,13 @@ func (s *space) wait(p *pool, req Request) {
 		w.since = s.alloc.hooks.now()
 	}
 	s.alloc.remember(w)
-	p.waiting.join(w)
+	p.waiting.enter(w)
 	s.alloc.metrics.waiting.Inc()
+	if broken := p.broken(w, nil); broken != nil {
+		p.waiting.park(w, broken.account(req.Holder.Cluster))
+		return
+	}
+	p.waiting.line(w)
 	if p.fits(w) && s.frozen() == thawed {
 		s.hold(p, w)
 	}
@@ -133,7 +141,8 @@ func (s *space) rejoin(w *waiter) {
 		return
 	}
 	w.held = false
-	p.waiting.join(w)
+	p.waiting.enter(w)
+	p.waiting.line(w)
 	s.alloc.metrics.waiting.Inc()
 }
 
@@ -163,7 +172,9 @@ func (s *space) offer(p *pool, freed netip.Prefix) {
 		if w == nil {
 			return
 		}
-		s.hold(p, w)
+		if !s.parks(p, w) {
+			s.hold(p, w)
+		}
 	}
 }
 

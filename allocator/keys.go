@@ -27,6 +27,10 @@ func (k keyspace) pool(id PoolID) string      { return k.pools() + string(id) }
 func (k keyspace) claim(id ClaimID) string    { return string(k) + "/claims/" + string(id) }
 func (k keyspace) workspaces() string         { return string(k) + "/workspaces/" }
 func (k keyspace) roots(c ClusterName) string { return k.workspaces() + string(c) + "/roots" }
+func (k keyspace) quotas() string             { return string(k) + "/quotas/" }
+func (k keyspace) quota(a account) string {
+	return k.quotas() + url.PathEscape(a.class) + "/" + string(a.cluster)
+}
 func (k keyspace) block(s SpaceID, p netip.Prefix) string {
 	return k.blocks(s) + formatPrefix(p)
 }
@@ -46,6 +50,7 @@ const (
 	blockKey
 	poolKey
 	rootsKey
+	quotaKey
 )
 
 // name is what a key says. Only the fields of its kind are set.
@@ -55,7 +60,10 @@ type name struct {
 	prefix  netip.Prefix
 	pool    PoolID
 	cluster ClusterName
+	class   string
 }
+
+func (n name) account() account { return account{class: n.class, cluster: n.cluster} }
 
 // parse reads a key that the watch or the snapshot met. Keys that do not
 // concern the tables in memory are otherKey.
@@ -71,7 +79,19 @@ func (k keyspace) parse(key string) (name, error) {
 			return name{kind: rootsKey, cluster: ClusterName(cluster)}, nil
 		}
 	}
+	if rest, ok := strings.CutPrefix(key, k.quotas()); ok {
+		return parseQuota(key, rest)
+	}
 	return name{}, nil
+}
+
+func parseQuota(key, rest string) (name, error) {
+	class, cluster, _ := strings.Cut(rest, "/")
+	class, err := url.PathUnescape(class)
+	if err != nil {
+		return name{}, fmt.Errorf("key %s: %w", key, err)
+	}
+	return name{kind: quotaKey, class: class, cluster: ClusterName(cluster)}, nil
 }
 
 func parseSpace(key, rest string) (name, error) {

@@ -91,13 +91,13 @@ func (r *register) place(s *space) (share, error) {
 		ifs:   every(at(fenceKey, revision)),
 		then:  together(get(fenceKey)),
 		els:   together(get(fenceKey)),
-		fence: &fence{key: fenceKey, revision: revision, value: encodeRoots()},
+		fence: &fence{key: fenceKey, revision: revision, value: encodeFence()},
 	}
 	if r.known {
 		return sh, nil
 	}
 	sh.ifs = append(sh.ifs, absent(poolKey))
-	sh.then = together(put(fenceKey, encodeRoots()), put(poolKey, encodePool(r.pool)))
+	sh.then = together(put(fenceKey, encodeFence()), put(poolKey, encodePool(r.pool)))
 	sh.els = append(sh.els, get(poolKey))
 	return sh, nil
 }
@@ -219,6 +219,7 @@ func (s *space) forsake() {
 func (s *space) close() {
 	s.gone = true
 	s.head = head{}
+	s.balance(newSpace(s.alloc, s.id))
 	for _, p := range slices.Clone(s.pools) {
 		s.leave(p)
 		s.alloc.strike(p)

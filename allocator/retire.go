@@ -142,7 +142,7 @@ func (r *retire) place(s *space) (share, error) {
 	}
 	keys := s.alloc.keys
 	return share{
-		then:  together(remove(keys.pool(p.ID)), put(keys.roots(p.Cluster), encodeRoots())),
+		then:  together(remove(keys.pool(p.ID)), put(keys.roots(p.Cluster), encodeFence())),
 		drops: len(s.pools) == 1,
 	}, nil
 }

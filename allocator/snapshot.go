@@ -2,7 +2,6 @@ package allocator
 
 import (
 	"context"
-	"net/netip"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -17,6 +16,7 @@ type image struct {
 	revision int64
 	spaces   map[SpaceID]*space
 	fences   map[ClusterName]int64
+	quotas   map[account]int64
 }
 
 // load reads the ledger and brings memory up to what it says.
@@ -32,8 +32,8 @@ func (a *Allocator) load(ctx context.Context) error {
 // snapshot reads pools, then fences, then heads and blocks, all as of the
 // revision of the first read.
 func (a *Allocator) snapshot(ctx context.Context) (*image, error) {
-	im := &image{spaces: map[SpaceID]*space{}, fences: map[ClusterName]int64{}}
-	for _, part := range []string{a.keys.pools(), a.keys.workspaces(), a.keys.spaces()} {
+	im := &image{spaces: map[SpaceID]*space{}, fences: map[ClusterName]int64{}, quotas: map[account]int64{}}
+	for _, part := range []string{a.keys.pools(), a.keys.workspaces(), a.keys.quotas(), a.keys.spaces()} {
 		revision, err := a.scan(ctx, part, clientv3.GetPrefixRangeEnd(part), im.revision, func(kv *mvccpb.KeyValue) error { return a.image(im, kv) })
 		if err != nil {
 			return nil, err
@@ -95,6 +95,8 @@ func (a *Allocator) image(im *image, kv *mvccpb.KeyValue) error {
 		im.space(a, record.Space).join(record)
 	case rootsKey:
 		im.fences[n.cluster] = kv.ModRevision
+	case quotaKey:
+		im.quotas[n.account()] = kv.ModRevision
 	case headKey:
 		s := im.space(a, n.space)
 		s.head.revision = kv.ModRevision
@@ -114,24 +116,10 @@ func (im *image) space(a *Allocator, id SpaceID) *space {
 	s, ok := im.spaces[id]
 	if !ok {
 		s = newSpace(a, id)
-		s.known = im.revision
+		s.known, s.draft = im.revision, true
 		im.spaces[id] = s
 	}
 	return s
-}
-
-// note reads whose a block is, where pools share their space.
-func (s *space) note(prefix netip.Prefix, kv *mvccpb.KeyValue) {
-	var owners []PoolID
-	if s.owners != nil {
-		r, err := decodeRecord(s.id, prefix, kv)
-		if err != nil {
-			s.alloc.options.Logger.Warn("cannot read a block", "error", err)
-			return
-		}
-		owners = r.pools()
-	}
-	s.own(prefix, owners...)
 }
 
 // install brings memory up to an image. Spaces that have moved on are left as
@@ -156,6 +144,9 @@ func (a *Allocator) install(im *image) {
 	for c, revision := range im.fences {
 		a.fenced(c, revision)
 	}
+	for to, revision := range im.quotas {
+		a.quotas.fenced(to, revision)
+	}
 	a.watched.advance(im.revision)
 }
 
@@ -176,7 +167,8 @@ func (a *Allocator) others(im *image) []*space {
 // waits, stays.
 func (s *space) absorb(fresh *space) {
 	old := s.pools
-	s.known, s.head, s.owners, s.pools = fresh.known, fresh.head, fresh.owners, nil
+	s.known, s.head, s.pools = fresh.known, fresh.head, nil
+	s.balance(fresh)
 	for _, p := range fresh.pools {
 		p.space = s
 		for prefix := range s.reserved {

@@ -1,9 +1,11 @@
 package allocator
 
 import (
+	"math/big"
 	"net/netip"
 	"slices"
 	"sync"
+	"unique"
 )
 
 // space is one space in memory: its pools with their free space, the requests
@@ -23,14 +25,19 @@ type space struct {
 	strides  int64 // changes made here while the space was frozen
 	gone     bool  // retired; what is queued has to look for its pool again
 	pools    []*pool
-	reserved map[netip.Prefix]*waiter  // taken in the indexes, not in the ledger; for whom, if it is a hold
-	owners   map[netip.Prefix][]PoolID // whose each block is; nil until there are two pools
+	reserved map[netip.Prefix]*waiter              // taken in the indexes, not in the ledger; for whom, if it is a hold
+	owners   map[netip.Prefix]unique.Handle[owner] // whose each block is
+	rivals   map[netip.Prefix][]owner              // who disputes it
+	sums     map[account]*big.Int                  // what the owners hold of this space
+	draft    bool                                  // being read; its sums are not published
 	queue    queue
 	working  bool     // a worker is running
+	placing  *group   // what the worker is gathering
 	pending  *pending // the worker's own: the last transaction, while not settled
 
-	woken   []Holder // to be told, once the lock is free
-	touched []PoolID
+	woken    []Holder // to be told, once the lock is free
+	touched  []PoolID
+	relieved []account // on which less is held
 }
 
 // head is the head of a space. Revision 0: there is none.
@@ -39,15 +46,18 @@ type head struct {
 }
 
 func newSpace(a *Allocator, id SpaceID) *space {
-	return &space{alloc: a, id: id, reserved: map[netip.Prefix]*waiter{}}
+	return &space{
+		alloc: a, id: id, reserved: map[netip.Prefix]*waiter{},
+		owners: map[netip.Prefix]unique.Handle[owner]{}, rivals: map[netip.Prefix][]owner{}, sums: map[account]*big.Int{},
+	}
 }
 
 func (s *space) lock() { s.mu.Lock() }
 
 // unlock lets go of the space, then tells those who have to know.
 func (s *space) unlock() {
-	woken, touched, drained := s.woken, s.touched, s.drained()
-	s.woken, s.touched = nil, nil
+	woken, touched, drained, relieved := s.woken, s.touched, s.drained(), s.relieved
+	s.woken, s.touched, s.relieved = nil, nil, nil
 	s.mu.Unlock()
 	for _, id := range touched {
 		s.alloc.options.Changed(id)
@@ -55,6 +65,7 @@ func (s *space) unlock() {
 	for _, h := range woken {
 		s.alloc.options.Wake(h)
 	}
+	s.alloc.relieve(relieved)
 	for _, p := range drained {
 		s.alloc.spawn(func() { s.alloc.retireDrained(p) })
 	}
@@ -127,35 +138,14 @@ func (s *space) unreserve(prefix netip.Prefix) {
 	s.put(prefix)
 }
 
-// bound turns a reservation into a block of the pool, committed at the revision.
-func (s *space) bound(id PoolID, prefix netip.Prefix, revision int64) {
+// bound turns a reservation into a block, committed at the revision.
+func (s *space) bound(by owners, prefix netip.Prefix, revision int64) {
 	if revision <= s.known { // the watch was faster, and has taken it too
 		s.unreserve(prefix)
 		return
 	}
 	delete(s.reserved, prefix)
-	s.own(prefix, id)
-}
-
-// own notes a block that is new or has other holders, and whose it is where that
-// is not plain.
-func (s *space) own(prefix netip.Prefix, owners ...PoolID) {
-	s.touchAll(prefix)
-	if s.owners == nil {
-		return
-	}
-	s.count(prefix, -1)
-	s.owners[prefix] = owners
-	s.count(prefix, 1)
-}
-
-// count adds to the number of blocks of those whose a block is.
-func (s *space) count(prefix netip.Prefix, n int) {
-	for _, id := range s.owners[prefix] {
-		if p := s.pool(id); p != nil {
-			p.owned += n
-		}
-	}
+	s.own(prefix, by)
 }
 
 // lacks reports whether the ledger, as known here, has no block at exactly this
@@ -170,14 +160,6 @@ func (s *space) freed(prefix netip.Prefix, revision int64) {
 	if revision > s.known {
 		s.disown(prefix)
 	}
-}
-
-// disown returns the prefix of a block that is gone.
-func (s *space) disown(prefix netip.Prefix) {
-	s.count(prefix, -1)
-	delete(s.owners, prefix)
-	s.touchAll(prefix)
-	s.put(prefix)
 }
 
 // drained returns the touched pools that are to be retired now.
@@ -201,9 +183,6 @@ func (s *space) join(record Pool) *pool {
 			p.index.Take(prefix)
 		}
 	}
-	if len(s.pools) == 1 && s.owners == nil {
-		s.divide(s.pools[0])
-	}
 	s.pools = append(s.pools, p)
 	s.touch(p.ID)
 	return p
@@ -220,17 +199,6 @@ func (s *space) held() map[netip.Prefix]int {
 		}
 	}
 	return most
-}
-
-// divide begins to note whose each block is. So far all are the given pool's.
-func (s *space) divide(p *pool) {
-	s.owners = map[netip.Prefix][]PoolID{}
-	for prefix, times := range s.held() {
-		if _, reserved := s.reserved[prefix]; !reserved || times > 1 {
-			s.owners[prefix] = []PoolID{p.ID}
-		}
-	}
-	p.owned = len(s.owners)
 }
 
 // leave removes a pool from the space, and those who waited for it.

@@ -128,6 +128,13 @@ type Request struct {
 	// that wait for room: the oldest that fits is served first.
 	Since time.Time
 
+	// Limits bound what the holder's workspace may have with this block. The zero
+	// value sets none.
+	Limits Limits
+	// Slice marks a block that the system gives to a workspace unasked: no limit
+	// counts it.
+	Slice bool
+
 	adopts bool // a published record says so: exclusions and frost do not count
 }
 

@@ -14,15 +14,18 @@ import (
 // guards it.
 type waiting struct {
 	claims map[ClaimID]*waiter
-	lines  map[int]*line // by prefix length, those without a hold
-	exact  []*waiter     // by prefix, then by age, those without a hold
+	lines  map[int]*line         // by prefix length, those without a hold
+	exact  []*waiter             // by prefix, then by age, those without a hold
+	parked map[account][]*waiter // oldest first; they are in no line
 }
 
-// waiter is a claim that waits. It is in a line, in exact, or held for.
+// waiter is a claim that waits. It is in a line, in exact, held for, or parked: its
+// workspace has to hold less before it may take room from others.
 type waiter struct {
 	request Request
 	since   time.Time
 	held    bool
+	parked  account      // for less to be held on it; the zero account: it is not parked
 	last    netip.Prefix // what is or was held for it
 	stop    func() bool  // the clock of the hold
 	turn    int          // counts its holds
@@ -57,13 +60,32 @@ func (l *line) Pop() any {
 	return w
 }
 
-// join puts a waiter into its line.
-func (q *waiting) join(w *waiter) {
+// enter puts a waiter on the list. The caller puts it into its line, or parks it.
+func (q *waiting) enter(w *waiter) {
 	if q.claims == nil {
 		q.claims, q.lines = map[ClaimID]*waiter{}, map[int]*line{}
 	}
 	q.claims[w.request.Holder.Claim] = w
-	q.line(w)
+}
+
+// park has a waiter wait for less to be held on an account.
+func (q *waiting) park(w *waiter, on account) {
+	if q.parked == nil {
+		q.parked = map[account][]*waiter{}
+	}
+	w.parked = on
+	i, _ := slices.BinarySearchFunc(q.parked[on], w, older)
+	q.parked[on] = slices.Insert(q.parked[on], i, w)
+}
+
+// unpark ends that. The caller puts the waiter into its line, or lets it go.
+func (q *waiting) unpark(w *waiter) {
+	i, _ := slices.BinarySearchFunc(q.parked[w.parked], w, older)
+	q.parked[w.parked] = slices.Delete(q.parked[w.parked], i, i+1)
+	if len(q.parked[w.parked]) == 0 {
+		delete(q.parked, w.parked)
+	}
+	w.parked = account{}
 }
 
 func (q *waiting) line(w *waiter) {
@@ -83,6 +105,10 @@ func (q *waiting) line(w *waiter) {
 // step takes a waiter out of its line, to hold room for it or to let it go.
 func (q *waiting) step(w *waiter) {
 	if w.held {
+		return
+	}
+	if w.parked != (account{}) {
+		q.unpark(w)
 		return
 	}
 	if w.request.Exact.IsValid() {

@@ -88,6 +88,7 @@ func (e entry) put() bool { return e.Type == clientv3.EventTypePut }
 // apply brings one revision into memory, space by space.
 func (a *Allocator) apply(revision int64, events []*clientv3.Event) error {
 	var fences []ClusterName
+	var quotas []account
 	spaces := map[SpaceID][]entry{}
 	for _, ev := range events {
 		e, err := a.entry(ev)
@@ -98,6 +99,8 @@ func (a *Allocator) apply(revision int64, events []*clientv3.Event) error {
 		case otherKey:
 		case rootsKey:
 			fences = append(fences, e.cluster)
+		case quotaKey:
+			quotas = append(quotas, e.account())
 		default:
 			spaces[e.space] = append(spaces[e.space], e)
 		}
@@ -107,6 +110,9 @@ func (a *Allocator) apply(revision int64, events []*clientv3.Event) error {
 	}
 	for _, c := range fences {
 		a.fenced(c, revision)
+	}
+	for _, to := range quotas {
+		a.quotas.fenced(to, revision)
 	}
 	return nil
 }
@@ -207,7 +213,7 @@ func (s *space) apply(e entry, revision int64) {
 		s.take(e.prefix)
 		s.evict(e.prefix)
 		s.note(e.prefix, e.Kv)
-	case e.kind == blockKey && e.put() && s.owners != nil:
+	case e.kind == blockKey && e.put():
 		s.note(e.prefix, e.Kv)
 	case e.kind == blockKey && !e.put():
 		s.disown(e.prefix)

@@ -1,0 +1,281 @@
+package allocator
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"math/big"
+	"sync"
+)
+
+// Limits bound how many addresses the workspace of a request may hold, all of its
+// blocks taken together. Nil is no limit.
+type Limits struct {
+	// Pool bounds what it holds of the request's pool, whatever the class.
+	Pool *big.Int
+	// Class bounds what it holds by the request's class, of whatever pools.
+	Class *big.Int
+}
+
+// account is what a limit bounds: what a workspace holds of a pool, or by a class.
+type account struct {
+	pool    PoolID // empty: by the class, of whatever pools
+	class   string
+	cluster ClusterName
+}
+
+func (r Request) poolAccount() account {
+	return account{pool: r.Pool, cluster: r.Holder.Cluster}
+}
+
+func (r Request) classAccount() account {
+	return account{class: r.Class, cluster: r.Holder.Cluster}
+}
+
+// limited reports whether the request's class has a limit.
+func (r Request) limited() bool { return r.Limits.Class != nil && r.Class != "" }
+
+// wanted is how many addresses a request of the pool asks for.
+func (p *pool) wanted(r Request) *big.Int {
+	if r.Exact.IsValid() {
+		return addresses(r.Exact)
+	}
+	return new(big.Int).Lsh(big.NewInt(1), uint(max(0, p.CIDR.Addr().BitLen()-r.Length)))
+}
+
+// over says which limit a request would break, that of the class first, and at which
+// revision of the fence that is so. pledged is what is to be counted beside what is
+// held.
+func (p *pool) over(r Request, pledged pledges) (fence int64, broken *QuotaError) {
+	wanted := p.wanted(r)
+	if r.limited() {
+		var held *big.Int
+		held, fence = p.space.alloc.quotas.read(r.classAccount())
+		held.Add(held, pledged.of(r.classAccount()))
+		if exceeds(held, wanted, r.Limits.Class) {
+			return fence, &QuotaError{Class: r.Class, Limit: r.Limits.Class, Held: held, Wanted: wanted}
+		}
+	}
+	if r.Limits.Pool == nil {
+		return fence, nil
+	}
+	held := new(big.Int).Set(pledged.of(r.poolAccount()))
+	if sum := p.space.sums[r.poolAccount()]; sum != nil {
+		held.Add(held, sum)
+	}
+	if exceeds(held, wanted, r.Limits.Pool) {
+		return fence, &QuotaError{Pool: r.Pool, Limit: r.Limits.Pool, Held: held, Wanted: wanted}
+	}
+	return fence, nil
+}
+
+func exceeds(held, wanted, limit *big.Int) bool {
+	return new(big.Int).Add(held, wanted).Cmp(limit) > 0
+}
+
+// account is the account of the limit that was met.
+func (e *QuotaError) account(c ClusterName) account {
+	return account{pool: e.Pool, class: e.Class, cluster: c}
+}
+
+// pledges count addresses that are about to be taken, and not in the ledger yet.
+type pledges map[account]*big.Int
+
+func (p pledges) of(a account) *big.Int {
+	if n, ok := p[a]; ok {
+		return n
+	}
+	return new(big.Int)
+}
+
+// add counts what a call is about to take, on the accounts that are counted.
+func (p pledges) add(c *call) {
+	taker, ok := c.op.(interface{ takes() (owner, *big.Int) })
+	if !ok || len(p) == 0 {
+		return
+	}
+	by, n := taker.takes()
+	for a := range by.accounts() {
+		if sum, ok := p[a]; ok {
+			sum.Add(sum, n)
+		}
+	}
+}
+
+// pledged is what the calls of a group are about to take on the accounts of a request.
+// An account is counted from when a request with a limit asks for it.
+func (g *group) pledged(r Request) pledges {
+	if g == nil || r.Limits == (Limits{}) {
+		return nil
+	}
+	for _, a := range []account{r.poolAccount(), r.classAccount()} {
+		if _, counted := g.pledges[a]; counted {
+			continue
+		}
+		sofar := pledges{a: new(big.Int)}
+		for i, c := range g.calls {
+			if g.shares[i].writes() {
+				sofar.add(c)
+			}
+		}
+		if g.pledges == nil {
+			g.pledges = pledges{}
+		}
+		maps.Copy(g.pledges, sofar)
+	}
+	return g.pledges
+}
+
+// stamp is the fence of an account that a transaction puts.
+type stamp struct {
+	account  account
+	compared bool // it compares it, too
+}
+
+// stamp is what tells others of a bind by a class; nil where nobody has to know.
+func (a *Allocator) stamp(r Request, compared bool) *stamp {
+	if r.Class == "" || r.Slice || !compared && a.quotas.fence(r.classAccount()) == 0 {
+		return nil
+	}
+	return &stamp{account: r.classAccount(), compared: compared}
+}
+
+// stamp adds a fence to those that the group puts.
+func (g *group) stamp(st *stamp) {
+	if st == nil {
+		return
+	}
+	if g.stamps == nil {
+		g.stamps = map[account]bool{}
+	}
+	if _, twice := g.stamps[st.account]; !twice {
+		g.ops++
+	}
+	g.stamps[st.account] = g.stamps[st.account] || st.compared
+}
+
+// quotas are the accounts of classes, whose blocks lie in many spaces, and who waits
+// for which account. Its lock is taken last. The zero value is empty; safe for
+// concurrent use.
+type quotas struct {
+	mu       sync.Mutex
+	accounts map[account]*standing
+	watchers map[account]map[*space]struct{}
+}
+
+// standing is what is known of the account of a class.
+type standing struct {
+	held  big.Int
+	fence int64 // revision of its fence; all that was bound under it up to there is counted in held
+}
+
+// read returns what is held, and the revision of the fence as of which that is so.
+func (q *quotas) read(a account) (held *big.Int, fence int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	st, ok := q.accounts[a]
+	if !ok {
+		return new(big.Int), 0
+	}
+	return new(big.Int).Set(&st.held), st.fence
+}
+
+// fence is the revision of the fence; 0 if there is none.
+func (q *quotas) fence(a account) int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if st, ok := q.accounts[a]; ok {
+		return st.fence
+	}
+	return 0
+}
+
+// post adds to what is held.
+func (q *quotas) post(a account, n *big.Int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	st := q.standing(a)
+	st.held.Add(&st.held, n)
+	if st.held.Sign() == 0 && st.fence == 0 {
+		delete(q.accounts, a)
+	}
+}
+
+// fenced notes that the fence was put at the revision. All that was bound under it up
+// to there has been posted.
+func (q *quotas) fenced(a account, revision int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	st := q.standing(a)
+	st.fence = max(st.fence, revision)
+}
+
+func (q *quotas) standing(a account) *standing {
+	if q.accounts == nil {
+		q.accounts = map[account]*standing{}
+	}
+	if q.accounts[a] == nil {
+		q.accounts[a] = &standing{}
+	}
+	return q.accounts[a]
+}
+
+// watch has a space told, once, when less is held on an account.
+func (q *quotas) watch(a account, s *space) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.watchers == nil {
+		q.watchers = map[account]map[*space]struct{}{}
+	}
+	if q.watchers[a] == nil {
+		q.watchers[a] = map[*space]struct{}{}
+	}
+	q.watchers[a][s] = struct{}{}
+}
+
+// watched reports whether a space is to be told of an account.
+func (q *quotas) watched(a account) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.watchers[a]) > 0
+}
+
+// take returns the spaces to be told of an account.
+func (q *quotas) take(a account) iter.Seq[*space] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	watchers := q.watchers[a]
+	delete(q.watchers, a)
+	return maps.Keys(watchers)
+}
+
+// secure sees to it that the fence of a class's account exists, and that all that was
+// bound before it did is known here. From then on every bind by the class puts it.
+func (a *Allocator) secure(ctx context.Context, to account) error {
+	if a.quotas.fence(to) > 0 {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, a.hooks.timeout)
+	defer cancel()
+	key := a.keys.quota(to)
+	resp, err := a.client.Txn(bounded).If(absent(key)).Then(put(key, encodeFence())).Else(get(key)).Commit()
+	if err != nil {
+		return a.unavailable(err)
+	}
+	revision := resp.Header.Revision
+	if kv := results(resp.Responses).found(0); !resp.Succeeded && kv != nil {
+		revision = kv.ModRevision
+	}
+	return a.await(ctx, revision)
+}
+
+// relieve has those look again who wait for less to be held on some accounts.
+func (a *Allocator) relieve(accounts []account) {
+	for _, to := range accounts {
+		for s := range a.quotas.take(to) {
+			s.lock()
+			s.relieve(to)
+			s.unlock()
+		}
+	}
+}

@@ -1,0 +1,282 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"net/netip"
+	"sync"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// limited sets what the workspace of a request may hold; 0 is no limit.
+func limited(ofPool, byClass int64, req Request) Request {
+	if ofPool > 0 {
+		req.Limits.Pool = big.NewInt(ofPool)
+	}
+	if byClass > 0 {
+		req.Class, req.Limits.Class = "c", big.NewInt(byClass)
+	}
+	return req
+}
+
+// of is a request from another workspace.
+func of(c ClusterName, req Request) Request {
+	req.Holder.Cluster = c
+	return req
+}
+
+// wantOver checks that a request is refused for its quota, and with what figures.
+func wantOver(t *testing.T, err error, pool PoolID, class, figures string) {
+	t.Helper()
+	over, ok := errors.AsType[*QuotaError](err)
+	if !ok {
+		t.Errorf("got %v, want a quota to be exceeded", err)
+		return
+	}
+	if got := fmt.Sprint(over.Limit, over.Held, over.Wanted); over.Pool != pool || over.Class != class || got != figures {
+		t.Errorf("pool %q, class %q: limit, held, wanted: %s; want %q, %q: %s", over.Pool, over.Class, got, pool, class, figures)
+	}
+}
+
+func (r *room) over(req Request, pool PoolID, class, figures string) {
+	r.t.Helper()
+	_, err := r.Bind(r.t.Context(), req)
+	wantOver(r.t, err, pool, class, figures)
+}
+
+func TestQuota_OfAPool(t *testing.T) {
+	r := newRoom(t)
+	r.pool("q", "10.1.0.0/24")
+	r.bind(request("p", "before the limit", 27))
+	r.bind(limited(64, 0, request("p", "a", 28)))
+	r.over(limited(64, 0, request("p", "b", 27)), "p", "", "64 48 32")
+	r.bind(limited(64, 0, request("p", "b", 28)))
+	r.over(limited(64, 0, request("p", "c", 32)), "p", "", "64 64 1")
+	r.bind(limited(64, 0, request("q", "c", 26)))
+	r.bind(of("other", limited(64, 0, request("p", "d", 26))))
+	if b := r.bind(limited(1, 0, request("p", "a", 28))); b.Holder.Claim != "a" {
+		t.Error("who has a block gets it, whatever the limit:", b)
+	}
+	if _, ok, err := r.Retain(t.Context(), "a"); !ok || err != nil {
+		t.Fatal(err)
+	}
+	r.over(limited(64, 0, request("p", "e", 32)), "p", "", "64 64 1")
+	r.release("a")
+	r.bind(limited(64, 0, request("p", "e", 28)))
+	r.over(limited(32, 0, request("p", "f", 32)), "p", "", "32 64 1") // lowered: nothing is taken away
+	r.bind(request("p", "unlimited", 26))
+	if n := r.quotaKeys(); n != 0 {
+		t.Error(n, "fences where no class has a limit")
+	}
+	r.sameAsLedger()
+}
+
+// quotaKeys is the number of fences in the ledger.
+func (l *ledger) quotaKeys() int64 {
+	l.t.Helper()
+	resp, err := l.etcd.Client().Get(l.t.Context(), l.keys.quotas(), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return resp.Count
+}
+
+// A class's limit counts all pools, those of another family too, and what was bound
+// before there was a limit, also by others.
+func TestQuota_OfAClass(t *testing.T) {
+	r := newRoom(t)
+	r.pool("q", "10.1.0.0/24")
+	r.pool("six", "2001:db8::/32")
+	other := r.open()
+	for pool, claim := range map[PoolID]string{"p": "a", "q": "b"} {
+		req := request(pool, claim, 28)
+		req.Class = "c"
+		if _, err := other.Bind(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.over(limited(0, 32, request("p", "x", 32)), "", "c", "32 32 1")
+	r.bind(limited(0, 48, request("q", "x", 28)))
+	_, err := other.Bind(t.Context(), limited(0, 48, request("p", "y", 32)))
+	wantOver(t, err, "", "c", "48 48 1")
+	r.bind(of("other", limited(0, 48, request("p", "z", 27))))
+	r.release("a")
+	r.catchUp(t)
+	r.bind(limited(0, 48, request("p", "y", 28)))
+	if n := r.quotaKeys(); n != 2 {
+		t.Error(n, "fences, want one for each workspace")
+	}
+
+	wide := request("six", "wide", 48)
+	wide.Class, wide.Limits.Class = "six", new(big.Int).Lsh(big.NewInt(3), 79)
+	r.bind(wide)
+	wide.Holder.Claim = "wide2"
+	r.over(wide, "", "six", "1813388729421943762059264 1208925819614629174706176 1208925819614629174706176")
+	fresh := r.open()
+	if _, err := fresh.Bind(t.Context(), wide); err == nil {
+		t.Error("a restart has forgotten what is held")
+	}
+	r.sameAsLedger(other, fresh)
+}
+
+// Child pools count for who carves them, slices for nobody.
+func TestQuota_Children(t *testing.T) {
+	r := newRoom(t)
+	carve := func(id string, slice bool) error {
+		req := limited(64, 0, request("p", id, 26))
+		req.Slice = slice
+		if slice {
+			req.Limits = Limits{}
+		}
+		_, err := r.Carve(t.Context(), req, Pool{ID: PoolID(id), Cluster: "tenant", Name: id})
+		return err
+	}
+	for _, slice := range []string{"s1", "s2"} {
+		if err := carve(slice, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := carve("child", false); err != nil {
+		t.Fatal(err)
+	}
+	wantOver(t, carve("child2", false), "p", "", "64 64 64")
+	r.Wait(limited(64, 0, request("p", "child2", 26)))
+	if _, ok, err := r.Retain(t.Context(), "s1"); !ok || err != nil {
+		t.Fatal(err)
+	}
+	r.over(limited(64, 0, request("p", "claim", 32)), "p", "", "64 64 1")
+	if err := r.Retire(t.Context(), "child"); err != nil {
+		t.Fatal(err)
+	}
+	r.wantWoken("child2")
+	r.sameAsLedger(r.open())
+}
+
+// What is adopted is never refused, and counts, whoever disputes it.
+func TestQuota_Adoption(t *testing.T) {
+	r := newRoom(t)
+	for _, c := range []struct{ claim, prefix string }{{"a", "10.0.0.0/26"}, {"b", "10.0.0.64/26"}, {"rival", "10.0.0.0/26"}} {
+		if _, err := r.Adopt(t.Context(), limited(64, 64, exactly(request("p", c.claim, 0), c.prefix)), Bound); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.over(limited(128, 0, request("p", "x", 32)), "p", "", "128 128 1")
+	r.over(limited(0, 128, request("p", "x", 32)), "", "c", "128 128 1")
+	r.release("a")
+	r.over(limited(128, 0, request("p", "x", 32)), "p", "", "128 128 1")
+	r.release("rival")
+	r.bind(limited(128, 128, request("p", "x", 26)))
+	r.sameAsLedger(r.open())
+}
+
+// Those who share a transaction count one another.
+func TestQuota_InOneTransaction(t *testing.T) {
+	for _, limits := range [][2]int64{{64, 0}, {0, 64}} {
+		l := newLedger(t)
+		l.pool("p", "10.0.0.0/16")
+		inFlight, goOn := l.holdCommits()
+		var wg sync.WaitGroup
+		bound := make(chan netip.Prefix, 11)
+		ask := func(i int, class string) {
+			req := limited(limits[0], limits[1], request("p", fmt.Sprint("c", i), 28))
+			if i == 0 {
+				req.Limits = Limits{}
+			}
+			if b, err := l.Bind(t.Context(), req); err == nil {
+				bound <- b.Prefix
+			} else if _, over := errors.AsType[*QuotaError](err); !over {
+				t.Error(class, err)
+			}
+		}
+		wg.Go(func() { ask(0, "") })
+		<-inFlight
+		for i := range 10 {
+			wg.Go(func() { ask(i+1, "") })
+		}
+		l.waitQueued(10)
+		goOn()
+		wg.Wait()
+		if n := len(bound); n != 4 {
+			t.Errorf("limits %v: %d blocks of 16, want 4", limits, n)
+		}
+	}
+}
+
+func TestQuota_WaitsForTheOwnRelease(t *testing.T) {
+	for _, limits := range [][2]int64{{64, 0}, {0, 64}} {
+		r := newRoom(t)
+		r.pool("q", "10.1.0.0/24")
+		r.bind(limited(limits[0], limits[1], request("p", "mine", 27)))
+		r.bind(limited(limits[0], limits[1], request("p", "mine too", 27)))
+		r.bind(of("other", request("p", "theirs", 27)))
+		r.Wait(since(3, limited(limits[0], limits[1], request("p", "young", 28))))
+		r.Wait(since(1, limited(limits[0], limits[1], request("p", "large", 26))))
+		r.Wait(since(2, limited(limits[0], limits[1], request("p", "old", 28))))
+		r.Wait(since(4, limited(limits[0], limits[1], request("p", "too young", 28))))
+		r.wantWoken()
+		r.release("theirs")
+		r.wantWoken()
+		r.bind(of("other", request("p", "newcomer", 25))) // robs nobody who could have had it
+		r.release("mine")
+		r.wantWoken("old", "young") // as many as the limit lets have it
+		r.bind(limited(limits[0], limits[1], request("p", "old", 28)))
+		r.bind(limited(limits[0], limits[1], request("p", "young", 28)))
+		r.over(limited(limits[0], limits[1], request("p", "too young", 28)), or(PoolID("p"), limits[0]), or("c", limits[1]), "64 64 16")
+		if n := r.Waiting("p"); n != 1 {
+			t.Error(n, "wait, want the large one")
+		}
+		r.release("old", "young", "mine too")
+		r.wantWoken("large")
+		r.sameAsLedger()
+	}
+}
+
+// or is a name where there is a limit.
+func or[T ~string](name T, limit int64) T {
+	if limit == 0 {
+		return ""
+	}
+	return name
+}
+
+// A claim that waits for room, and whose workspace has what it may have when there is
+// some, is passed over: the next gets it.
+func TestQuota_IsPassedOver(t *testing.T) {
+	r := newRoom(t)
+	r.bind(of("other", request("p", "full", 24)))
+	r.Wait(since(1, limited(64, 0, request("p", "first", 26))))
+	r.Wait(since(2, limited(64, 0, request("p", "second", 26))))
+	r.Wait(since(3, of("other", request("p", "third", 25))))
+	r.release("full")
+	r.wantWoken("first", "second", "third") // nobody has more than he may yet
+	r.bind(limited(64, 0, request("p", "first", 26)))
+	r.over(limited(64, 0, request("p", "second", 26)), "p", "", "64 64 64")
+	r.Wait(since(2, limited(64, 0, request("p", "second", 26))))
+	r.bind(of("other", request("p", "fourth", 26))) // what was held for the second is free
+	r.bind(of("other", request("p", "third", 25)))
+	r.Wait(since(4, of("other", request("p", "fifth", 26))))
+	r.wantWoken()
+	r.release("first")
+	r.wantWoken("fifth", "second") // the fifth has the room, the second learns that it has none
+	r.sameAsLedger()
+}
+
+// What another allocator has released, or the ledger shows after a gap, wakes, too.
+func TestQuota_ReleaseFromElsewhere(t *testing.T) {
+	r := newRoom(t)
+	r.pool("q", "10.1.0.0/24")
+	other := r.open()
+	r.bind(limited(0, 64, request("q", "held", 26)))
+	r.Wait(limited(0, 64, request("p", "w", 26)))
+	r.wantWoken()
+	if err := other.Release(t.Context(), "held"); err != nil {
+		t.Fatal(err)
+	}
+	r.catchUp(t)
+	r.wantWoken("w")
+	r.bind(limited(0, 64, request("p", "w", 26)))
+	r.sameAsLedger(other)
+}
