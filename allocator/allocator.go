@@ -25,8 +25,8 @@ const (
 )
 
 // Allocator hands out blocks of registered pools and records them in etcd. It
-// holds the free space of every pool in memory, kept current by one watch, and
-// no record of a block: those are read from the ledger.
+// holds the free space of every pool in memory, and whose each block is, kept current
+// by one watch. The records of blocks are read from the ledger.
 //
 // Any number of Allocators, in any number of processes, may use one ledger.
 // All methods are safe for concurrent use. Make one with Open, end it with Close.

@@ -144,7 +144,7 @@ func (b *bind) won(s *space, revision int64, got results) error {
 		s.passOver(b.request, b.refusal)
 		return b.refusal
 	}
-	s.bound(record{holdings: []holding{b.holding}}.owners(), b.prefix, revision)
+	s.bound(b.holding.owner(), b.prefix, revision)
 	b.block = record{space: s.id, prefix: b.prefix, revision: revision}.block(b.holding)
 	s.alloc.metrics.bound.Inc()
 	s.alloc.metrics.attempts.Observe(float64(b.losses + 1))

@@ -21,6 +21,14 @@
 // the next one (batch.go, commit.go). Whoever finds nothing free may wait for
 // room, and is served in the order of age (waiting.go, holds.go).
 //
+// A request may come with limits on what its workspace holds of the pool, and by the
+// class, of whatever pools (quota.go). What is held are sums in memory, of the blocks
+// that each space notes (owners.go). The head of the space fences the first. For the
+// second there is a fence of its own, for each class and workspace, which every bind
+// under a limit compares and puts; once it exists, binds without a limit put it, too.
+// A limit holds for those who know of it. What the ledger holds already always counts,
+// and nothing that it holds is taken away.
+//
 // # Keys
 //
 // Below Options.Prefix, /ipam/v1 by default:
@@ -31,6 +39,7 @@
 //	claims/<claim>                 where the claim's block is
 //	pools/<pool>                   a pool
 //	workspaces/<cluster>/roots     put when a root pool of the workspace comes or goes
+//	quotas/<class>/<cluster>       put by every bind by a class that has had a limit there
 //	slices/<pool>/head             put when a record of the pool's slices changes; counts those given
 //	slices/<pool>/members/<cluster> what a workspace has of them
 //
@@ -46,10 +55,10 @@
 //
 //	ledger  {"v":1,"id":"…"}
 //	head    {"v":1,"n":17}
-//	roots   {"v":1}
+//	roots   {"v":1}, as quotas
 //	claim   {"v":1,"space":"…","prefix":"10.0.0.0/26"}
 //	pool    {"v":1,"space":"…","cidr":"10.0.0.0/8","excluded":["…"],"parent":"…","state":"open|draining","cluster":"…","name":"…"}
-//	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","at":"2026-01-02T03:04:05.678Z"}
+//	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","slice":true,"at":"2026-01-02T03:04:05.678Z"}
 //
 //	slices  {"v":1,"given":17}
 //	slice   {"v":1,"binding":"…","child":"…","state":"waiting|given|declined","since":"…"}

@@ -64,7 +64,7 @@ type QuotaError struct {
 }
 
 func (e *QuotaError) Error() string {
-	return fmt.Sprintf("the limit of a workspace is %s addresses; this one holds %s, and the claim wants %s more", e.Limit, e.Held, e.Wanted)
+	return fmt.Sprintf("the limit of a workspace is %s addresses; this one holds %s, and asks for %s more", e.Limit, e.Held, e.Wanted)
 }
 
 // OverlapError refuses to register a root pool whose CIDR overlaps that of

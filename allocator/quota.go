@@ -9,7 +9,8 @@ import (
 )
 
 // Limits bound how many addresses the workspace of a request may hold, all of its
-// blocks taken together. Nil is no limit.
+// blocks taken together. Nil is no limit. The numbers are not to be changed once the
+// request was made.
 type Limits struct {
 	// Pool bounds what it holds of the request's pool, whatever the class.
 	Pool *big.Int

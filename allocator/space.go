@@ -139,13 +139,13 @@ func (s *space) unreserve(prefix netip.Prefix) {
 }
 
 // bound turns a reservation into a block, committed at the revision.
-func (s *space) bound(by owners, prefix netip.Prefix, revision int64) {
+func (s *space) bound(by owner, prefix netip.Prefix, revision int64) {
 	if revision <= s.known { // the watch was faster, and has taken it too
 		s.unreserve(prefix)
 		return
 	}
 	delete(s.reserved, prefix)
-	s.own(prefix, by)
+	s.own(prefix, owners{first: unique.Make(by)})
 }
 
 // lacks reports whether the ledger, as known here, has no block at exactly this

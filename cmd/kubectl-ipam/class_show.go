@@ -83,7 +83,7 @@ func describeClass(s *session, class *ipamv1alpha1.IPClass, pools []ipamv1alpha1
 	page.line("Length", orElse(slash(spec.DefaultPrefixLength), "to be given in the claim"))
 	page.line("Strategy", string(spec.Strategy))
 	page.line("Reclaim", string(spec.ReclaimPolicy))
-	page.line("Limit", string(spec.MaxPerConsumer))
+	page.line("Limit", limitOf(spec.MaxPerConsumer))
 	page.line("Platform", fmt.Sprintf("ready pools that back it: %d", class.Status.OfferingPools))
 	if ready := meta.FindStatusCondition(class.Status.Conditions, ipamv1alpha1.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {
 		page.line("Reason", s.out.yellow(ready.Reason))
@@ -117,6 +117,14 @@ func headRoom(pools []ipamv1alpha1.IPPool) string {
 		}
 	}
 	return fmt.Sprintf("%s addresses free%s", free, largest)
+}
+
+// limitOf says how much a workspace may hold; empty if there is no limit.
+func limitOf(count ipamv1alpha1.AddressCount) string {
+	if count == "" {
+		return ""
+	}
+	return string(count) + " addresses for each workspace"
 }
 
 func orElse(text, otherwise string) string {

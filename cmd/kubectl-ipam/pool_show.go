@@ -150,6 +150,7 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []holding) err
 	page.line("Classes", strings.Join(spec.ClassNames, ", "))
 	page.line("Visibility", visible(spec))
 	page.line("Lengths", lengthsOf(spec.Allocation.MinPrefixLength, spec.Allocation.MaxPrefixLength))
+	page.line("Limit", limitOf(spec.MaxPerConsumer))
 	page.line("Age", age(pool.CreationTimestamp, s.now()))
 	page.answer(answerOf(pool))
 	if status.Capacity == nil {

@@ -85,7 +85,7 @@ func (a *Adopter) readopt(ctx context.Context, p, parent *pool) error {
 	if a.knows(p) {
 		return nil
 	}
-	request := allocator.Request{Pool: parent.id, Holder: p.holder(), Exact: p.cidr, Since: p.made}
+	request := allocator.Request{Pool: parent.id, Holder: p.holder(), Exact: p.cidr, Since: p.made, Slice: p.slice == parent.id}
 	child := allocator.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.name}
 	_, err := a.Ledger.Readopt(ctx, request, child)
 	if errors.Is(err, allocator.ErrInUse) {

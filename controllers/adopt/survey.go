@@ -25,6 +25,7 @@ type pool struct {
 	cidr   netip.Prefix // invalid: it never had one
 	space  allocator.SpaceID
 	parent *ipamv1alpha1.PoolRef // nil for a root
+	slice  allocator.PoolID      // of which pool it is a slice; empty if it is none
 	made   time.Time
 	had    *ipamv1alpha1.PoolLedger
 }
@@ -110,6 +111,7 @@ func read(object *ipamv1alpha1.IPPool, owner directory.Workspace) (*pool, error)
 		id: allocator.PoolID(object.UID), owner: owner, name: object.Name,
 		space:  catalog.Space(object, owner.Cluster),
 		parent: object.Spec.ParentPoolRef,
+		slice:  allocator.PoolID(object.Labels[ipamv1alpha1.LabelSlice]),
 		made:   object.CreationTimestamp.Time,
 		had:    object.Status.Ledger,
 	}

@@ -61,14 +61,21 @@ func (p *pass) try(ctx context.Context, plan resolve.Plan) (allocator.Block, err
 			continue // the catalog lags behind the ledger
 		case refusedRoom(err):
 			tried = append(tried, miss{c, err})
+		case overClass(err):
+			return allocator.Block{}, p.wait(plan, append(tried, miss{c, err}))
 		default:
 			return allocator.Block{}, fmt.Errorf("bind in pool %s: %w", c.Pool.Name, err)
 		}
 	}
+	return allocator.Block{}, p.wait(plan, tried)
+}
+
+// wait has the claim wait at every candidate that was tried, and says why it does.
+func (p *pass) wait(plan resolve.Plan, tried []miss) *outcome.Refusal {
 	for _, m := range tried {
 		p.ledger.Wait(p.ask(plan, m.Candidate))
 	}
-	return allocator.Block{}, refusal(plan, tried)
+	return refusal(plan, tried)
 }
 
 // ask is what the claim asks of a candidate.
@@ -82,6 +89,7 @@ func (p *pass) ask(plan resolve.Plan, c resolve.Candidate) allocator.Request {
 		Class:    plan.ClassName,
 		Policy:   allocator.ReclaimPolicy(plan.Policy),
 		Since:    p.claim.CreationTimestamp.Time,
+		Limits:   allocator.Limits{Pool: c.Pool.Spec.MaxPerConsumer.Int(), Class: plan.Limit},
 	}
 }
 
@@ -91,10 +99,26 @@ type miss struct {
 	err error
 }
 
+// over reports whether it was for a quota that the candidate refused.
+func (m miss) over() bool {
+	_, over := errors.AsType[*allocator.QuotaError](m.err)
+	return over
+}
+
+// refusedRoom reports whether another pool may still have what this one refused.
 func refusedRoom(err error) bool {
 	var exhausted *allocator.ExhaustedError
 	var frozen *allocator.FrozenError
-	return errors.As(err, &exhausted) || errors.As(err, &frozen) || errors.Is(err, allocator.ErrInUse)
+	var over *allocator.QuotaError
+	return errors.As(err, &exhausted) || errors.As(err, &frozen) || errors.Is(err, allocator.ErrInUse) ||
+		errors.As(err, &over) && over.Class == ""
+}
+
+// overClass reports whether the workspace has what it may have by the class, whatever
+// the pool.
+func overClass(err error) bool {
+	over, ok := errors.AsType[*allocator.QuotaError](err)
+	return ok && over.Class != ""
 }
 
 // refusal says why no candidate served the claim.
@@ -107,17 +131,28 @@ func refusal(plan resolve.Plan, tried []miss) *outcome.Refusal {
 			return &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: fmt.Sprintf("pool %q is frozen: %v", m.Pool.Name, frozen)}
 		}
 	}
+	if slices.ContainsFunc(tried, miss.over) {
+		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonQuotaExceeded, Message: say(tried)}
+	}
 	if plan.Exact.IsValid() {
 		return &outcome.Refusal{
 			Reason:  ipamv1alpha1.ReasonAddressInUse,
 			Message: fmt.Sprintf("%s is in use, in part or whole", plan.Exact),
 		}
 	}
+	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: say(tried)}
+}
+
+// say lists why each pool refused, or the class, whose word is the last.
+func say(tried []miss) string {
 	said := make([]string, len(tried))
 	for i, m := range tried {
 		said[i] = fmt.Sprintf("pool %q: %v", m.Pool.Name, m.err)
+		if over, ok := errors.AsType[*allocator.QuotaError](m.err); ok && over.Class != "" {
+			return fmt.Sprintf("class %q: %v", over.Class, over)
+		}
 	}
-	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: strings.Join(slices.Compact(said), "; ")}
+	return strings.Join(slices.Compact(said), "; ")
 }
 
 // noPool is the reason when every candidate turned out not to be there.

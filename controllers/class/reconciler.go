@@ -69,12 +69,6 @@ func check(class *ipamv1alpha1.IPClass, marked []*ipamv1alpha1.IPClass) *outcome
 			Message: fmt.Sprintf("provisioner %q is not served here; use %q", p, ipamv1alpha1.NativeProvisioner),
 		}
 	}
-	if class.Spec.MaxPerConsumer != "" {
-		return &outcome.Refusal{
-			Reason:  ipamv1alpha1.ReasonError,
-			Message: "spec.maxPerConsumer is not served by this version, and does not limit anybody; leave it out",
-		}
-	}
 	if !resolve.IsDefault(class) {
 		return nil
 	}

@@ -32,11 +32,16 @@ func (p *pass) carve(ctx context.Context) (allocator.Pool, error) {
 		Length:   parent.Length,
 		Strategy: resolve.Strategy(parent.Strategy),
 		Since:    p.pool.CreationTimestamp.Time,
+		Limits:   allocator.Limits{Pool: parent.Pool.Spec.MaxPerConsumer.Int()},
+	}
+	if resolve.IsSlice(p.pool, parent.Pool) {
+		request.Slice, request.Limits = true, allocator.Limits{} // nobody there has asked for it
 	}
 	child := p.entry(netip.Prefix{})
 	child.Parent = request.Pool
 	carved, err := p.ledger.Carve(ctx, request, child)
 	var exhausted *allocator.ExhaustedError
+	var over *allocator.QuotaError
 	var frozen *allocator.FrozenError
 	switch {
 	case errors.As(err, &frozen):
@@ -47,6 +52,12 @@ func (p *pass) carve(ctx context.Context) (allocator.Pool, error) {
 		return allocator.Pool{}, &outcome.Refusal{
 			Reason:  ipamv1alpha1.ReasonPoolExhausted,
 			Message: fmt.Sprintf("pool %q: %v", parent.Pool.Name, exhausted),
+		}
+	case errors.As(err, &over):
+		p.ledger.Wait(request)
+		return allocator.Pool{}, &outcome.Refusal{
+			Reason:  ipamv1alpha1.ReasonQuotaExceeded,
+			Message: fmt.Sprintf("pool %q: %v", parent.Pool.Name, over),
 		}
 	case errors.Is(err, allocator.ErrUnknownPool), errors.Is(err, allocator.ErrPoolDraining):
 		return allocator.Pool{}, resolve.ParentNotReady(parent.Pool.Name)

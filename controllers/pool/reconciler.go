@@ -131,9 +131,6 @@ func (p *pass) reconcile(ctx context.Context) error {
 
 // enter makes the ledger's pool what the spec says.
 func (p *pass) enter(ctx context.Context) error {
-	if field := unserved(p.pool.Spec); field != "" {
-		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: field + " is not served by this version; leave it out"}
-	}
 	if err := p.whole(ctx); err != nil {
 		return err
 	}
@@ -162,14 +159,6 @@ func (p *pass) enter(ctx context.Context) error {
 		return err
 	}
 	return p.thaw(ctx)
-}
-
-// unserved names a field that would be a promise not kept; empty if there is none.
-func unserved(spec ipamv1alpha1.IPPoolSpec) string {
-	if spec.MaxPerConsumer != "" {
-		return "spec.maxPerConsumer"
-	}
-	return ""
 }
 
 // place gives a new pool its CIDR: its own, or one carved from its parent.

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"math/big"
 	"net/netip"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -59,6 +60,7 @@ type Plan struct {
 	Family     ipamv1alpha1.IPFamily
 	Exact      netip.Prefix // the address asked for; the zero Prefix when none is
 	Policy     ipamv1alpha1.ReclaimPolicy
+	Limit      *big.Int // of the class, on what a workspace holds by it; nil for none
 	Candidates []Candidate
 }
 
@@ -85,7 +87,7 @@ func (q Query) byClass(catalog Catalog) (Plan, error) {
 	if err != nil {
 		return Plan{ClassName: class.Name}, err
 	}
-	plan := Plan{ClassName: class.Name, Family: class.Spec.IPFamily, Policy: q.policy(class.Spec.ReclaimPolicy)}
+	plan := Plan{ClassName: class.Name, Family: class.Spec.IPFamily, Policy: q.policy(class.Spec.ReclaimPolicy), Limit: class.Spec.MaxPerConsumer.Int()}
 	f := filter{query: q, family: class.Spec.IPFamily, length: length}
 	for _, owner := range q.tiers() {
 		var tier []Candidate

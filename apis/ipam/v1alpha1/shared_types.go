@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"math/big"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -68,6 +70,19 @@ type Consumer string
 // +kubebuilder:validation:MaxLength=39
 // +kubebuilder:validation:XValidation:rule="self.matches('^([1-9][0-9]*)?$')",message="invalid count: write a whole number of addresses above 0, such as \"256\", or leave it out for no limit"
 type AddressCount string
+
+// Int is the count as a number; nil if it is empty. What is no count, and so never
+// admitted, is 0.
+func (c AddressCount) Int() *big.Int {
+	if c == "" {
+		return nil
+	}
+	n, ok := new(big.Int).SetString(string(c), 10)
+	if !ok {
+		return new(big.Int)
+	}
+	return n
+}
 
 // ProjectRef names a workspace.
 type ProjectRef struct {
