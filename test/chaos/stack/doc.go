@@ -4,5 +4,5 @@
 //
 //	traffic   what the tenants do
 //	fault     what is killed, and for how long
-//	history   what claims have shown, at each revision of kcp's own etcd
+//	history   what claims have shown, by ../history
 package stack

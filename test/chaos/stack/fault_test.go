@@ -54,7 +54,7 @@ func (s *site) strike(random *rand.Rand) {
 		s.fault(struck, between(random, 500, 4000), between(random, 0, 2000))
 	}
 	pause(s.Context(), 2*time.Second)
-	s.history.upToReuse(s.T)
+	s.upToReuse()
 }
 
 // fault kills some after a while, and starts them again after another.

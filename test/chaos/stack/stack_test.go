@@ -18,6 +18,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
+	"github.com/kcp-ipam/ipam/test/chaos/history"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -58,8 +59,8 @@ func TestStack(t *testing.T) {
 			s := newSite(t, seed)
 			s.run(seed)
 			last := s.settles()
-			s.history.upTo(t, last)
-			s.history.report(t)
+			s.upTo(last)
+			s.report()
 		})
 	}
 }
@@ -72,7 +73,7 @@ type site struct {
 	verify    []string            // flags by which that controller is asked to verify
 	pool      *ipamv1alpha1.IPPool
 	customers []*customer
-	history   *history
+	history   *history.History
 }
 
 // customers is how many tenants there are.
@@ -103,7 +104,7 @@ func newSite(t *testing.T, seed uint64) *site {
 	// Room for all claims at once, however scattered, and soon given out again.
 	s.pool = gen.Pool("chaos", gen.CIDR("10.0.0.0/24"), gen.Backs("chaos"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
 	framework.Create(t, s.platform, gen.Class("chaos"), s.pool)
-	s.history = newHistory(t)
+	s.history = follow(t)
 	for i := range customers {
 		c := &customer{
 			tenant: s.platform.Tenant(t), platform: s.platform.Path,
@@ -111,7 +112,7 @@ func newSite(t *testing.T, seed uint64) *site {
 			leaves: i == 0, has: map[string]bool{},
 		}
 		s.customers = append(s.customers, c)
-		s.history.include(c.tenant.Cluster.String())
+		s.history.Include(c.tenant.Cluster.String())
 	}
 	return s
 }
