@@ -35,6 +35,10 @@ const conflictDelay = 50 * time.Millisecond
 // goneDelay is how long a pass waits for its cache to show a deletion.
 const goneDelay = time.Second
 
+// missedDelay is how long it takes until a claim that is gone for certain, and that the
+// cache shows nevertheless, is looked at again.
+const missedDelay = 10 * time.Second
+
 // checking is how long after the start claims say nothing of a pool that was not
 // compared with the ledger yet.
 const checking = 10 * time.Second
@@ -145,6 +149,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, _ cluster.Cluster) e
 			r.ledger.Withdraw(holder.Claim)
 			r.records.forget(claim.UID)
 			r.doubted.Delete(claim.UID)
+			r.denied.Delete(claim.UID)
 			r.written.Delete(claim.UID)
 			if seen.deleted(claim) {
 				r.releases.Deleted(holder, claim)

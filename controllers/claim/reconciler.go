@@ -41,6 +41,7 @@ type Releases interface {
 	Missed(h allocator.Holder, last *ipamv1alpha1.IPClaim)
 	Suspect(h allocator.Holder)
 	Settle(ctx context.Context, h allocator.Holder) (bool, error)
+	Gone(ctx context.Context, h allocator.Holder) (bool, error)
 }
 
 // Reconciler binds claims. It is safe for concurrent use.
@@ -55,6 +56,7 @@ type Reconciler struct {
 	started   time.Time
 	doubted   sync.Map // UID → nothing, of claims to be compared with the ledger
 	written   sync.Map // UID → the resourceVersion that our last write was made on
+	denied    sync.Map // UID → nothing, of claims that the server did not know when they were written
 	records   lag      // of the cache, behind the records of claims
 }
 
@@ -106,8 +108,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	if apierrors.IsNotFound(err) {
 		// Deleted meanwhile, as the cache will say. Its block may have been bound after
 		// the deletion was looked into.
+		r.denied.Store(claim.UID, struct{}{})
 		r.releases.Suspect(p.holder())
 		return reconcile.Result{RequeueAfter: goneDelay}, nil
+	}
+	if errors.Is(err, errGone) {
+		return reconcile.Result{RequeueAfter: missedDelay}, nil
 	}
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return reconcile.Result{}, nil // the claim goes with its namespace
@@ -161,6 +167,9 @@ func (p *pass) reconcile(ctx context.Context) error {
 	}
 	if p.records.hides(p.claim.UID, record) {
 		return errUnseen
+	}
+	if err := p.confirm(ctx); err != nil {
+		return err
 	}
 	block, err := p.bind(ctx, record)
 	if refusal, ok := errors.AsType[*outcome.Refusal](err); ok {

@@ -41,6 +41,16 @@ func (c *Controller) Settle(ctx context.Context, h allocator.Holder) (bool, erro
 	return c.settle(ctx, h)
 }
 
+// Gone reports whether the servers say, now, that the holder does not exist. It
+// reports false while that cannot be known.
+func (c *Controller) Gone(ctx context.Context, h allocator.Holder) (bool, error) {
+	answer, err := c.oracle.Holder(ctx, h)
+	if err != nil {
+		return false, fmt.Errorf("confirm that %s/%s is gone: %w", h.Namespace, h.Name, err)
+	}
+	return answer.Verdict == live.Gone && !c.outdated(h.Claim, answer.Revision), nil
+}
+
 // settle reads the block first, then asks for its holder, and then frees the block
 // only as it was read.
 func (c *Controller) settle(ctx context.Context, h allocator.Holder) (bool, error) {

@@ -64,6 +64,36 @@ func TestLink_AShardAway(t *testing.T) {
 	framework.WaitBound(t, tenant, stays...)
 }
 
+// A claim whose deletion the cache has missed is shown for ever. It is bound once, at
+// most, and then it is known to be gone.
+func TestLink_AMissedDeletion(t *testing.T) {
+	t.Parallel()
+	link, platform := framework.NewPlatform(t).Link(t, "linked", sweeping...)
+	platform.StartController(t)
+	name := framework.Name(t)
+	tenant := platform.Tenant(t)
+	framework.Create(t, platform, gen.Class(name))
+	missed := gen.Claim("missed", gen.OfClass(name), gen.Length(28))
+	framework.Create(t, tenant, missed)
+	framework.WaitAllocated(t, tenant, missed, ipamv1alpha1.ReasonNoOfferingPool)
+
+	link.Deafen("ipclaims")
+	framework.Delete(t, tenant, missed)
+	pool := gen.Pool(name, gen.CIDR(platform.CIDR(t)), gen.Backs(name), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+	framework.Create(t, platform, pool)
+	claims := bindSome(t, tenant, name, "after", 2)
+	waitHeld(t, platform, pool, size(blocksOf(t, claims...)...))
+	const bound = "ipam_ledger_blocks_bound_total "
+	before := metric(platform.Metrics(t), bound)
+	waitSwept(t, platform, 6) // three seconds, in each of which it would be bound again
+	if after := metric(platform.Metrics(t), bound); after != before {
+		t.Errorf("%s blocks were bound, and then %s", before, after)
+	}
+
+	link.Restore()
+	waitHeld(t, platform, pool, size(blocksOf(t, claims...)...))
+}
+
 // bindSome makes so many claims of a class, and waits until they are bound.
 func bindSome(t *testing.T, tenant *framework.Tenant, class, name string, count int, options ...gen.ClaimOption) []*ipamv1alpha1.IPClaim {
 	t.Helper()

@@ -33,6 +33,7 @@ type Link struct {
 	mu    sync.Mutex
 	away  bool          // endpoints do not answer
 	short string        // lists of this resource are empty
+	deaf  string        // watches of this resource don't tell of deletions
 	news  chan struct{} // closed when something above changes: then watches end
 	turns int           // requests to watch the resource that were turned down
 }
@@ -83,8 +84,12 @@ func (l *Link) Shorten(t testing.TB, resource string) {
 	})
 }
 
+// Deafen has watches of a resource, like "ipclaims", leave out deletions at endpoints
+// until Restore.
+func (l *Link) Deafen(resource string) { l.change(func() { l.deaf = resource }) }
+
 // Restore ends what disturbs the link.
-func (l *Link) Restore() { l.change(func() { l.away, l.short = false, "" }) }
+func (l *Link) Restore() { l.change(func() { l.away, l.short, l.deaf = false, "", "" }) }
 
 func (l *Link) change(what func()) {
 	l.mu.Lock()
@@ -125,7 +130,7 @@ func (l *Link) proxy(tlsConfig *tls.Config) http.Handler {
 // watch answers a watch until the link changes. One of a resource whose lists are
 // short is refused, so that it is listed.
 func (l *Link) watch(w http.ResponseWriter, r *http.Request, proxy http.Handler, news <-chan struct{}, short string) {
-	if shortened(r, short) {
+	if ofAll(r, short) {
 		l.mu.Lock()
 		l.turns++
 		l.mu.Unlock()
@@ -144,8 +149,8 @@ func (l *Link) watch(w http.ResponseWriter, r *http.Request, proxy http.Handler,
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// shortened reports whether a request asks an endpoint for all objects of a resource.
-func shortened(r *http.Request, resource string) bool {
+// ofAll reports whether a request asks an endpoint for all objects of a resource.
+func ofAll(r *http.Request, resource string) bool {
 	return resource != "" && r.Method == http.MethodGet &&
 		strings.HasPrefix(r.URL.Path, endpoints) && strings.HasSuffix(r.URL.Path, "/"+resource)
 }
@@ -166,12 +171,14 @@ func refuse(w http.ResponseWriter, r *http.Request) {
 func (l *Link) modify(r *http.Response) error {
 	path := r.Request.URL.Path
 	l.mu.Lock()
-	short := l.short
+	short, deaf := l.short, l.deaf
 	l.mu.Unlock()
 	switch {
 	case strings.Contains(path, "/apiexportendpointslices"):
-		r.Body = l.led(r.Body)
-	case shortened(r.Request, short):
+		r.Body = edited(r.Body, l.led)
+	case ofAll(r.Request, deaf):
+		r.Body = edited(r.Body, undeleted)
+	case ofAll(r.Request, short):
 		return empty(r)
 	default:
 		return nil
@@ -181,16 +188,28 @@ func (l *Link) modify(r *http.Response) error {
 	return nil
 }
 
-// led replaces, line by line, kcp's address before an endpoint by the link's.
-func (l *Link) led(body io.ReadCloser) io.ReadCloser {
-	from, to := []byte(l.kcp.Scheme+"://"+l.kcp.Host+endpoints), []byte(l.server.URL+endpoints)
+// led replaces kcp's address before an endpoint by the link's.
+func (l *Link) led(line []byte) []byte {
+	return bytes.ReplaceAll(line, []byte(l.kcp.Scheme+"://"+l.kcp.Host+endpoints), []byte(l.server.URL+endpoints))
+}
+
+// undeleted leaves out a line of a watch that tells of a deletion.
+func undeleted(line []byte) []byte {
+	if bytes.HasPrefix(line, []byte(`{"type":"DELETED"`)) {
+		return nil
+	}
+	return line
+}
+
+// edited changes a body line by line.
+func edited(body io.ReadCloser, edit func([]byte) []byte) io.ReadCloser {
 	reader, writer := io.Pipe()
 	go func() {
 		defer body.Close() //nolint:errcheck // It was read to its end, or to where that is known.
 		lines := bufio.NewReader(body)
 		for {
 			line, err := lines.ReadBytes('\n')
-			if _, failed := writer.Write(bytes.ReplaceAll(line, from, to)); failed != nil {
+			if _, failed := writer.Write(edit(line)); failed != nil {
 				return
 			}
 			if err != nil {
