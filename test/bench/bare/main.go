@@ -57,6 +57,7 @@ func run(ctx context.Context) error {
 	workers := flags.Int("workers", 64, "how many claims are looked at side by side")
 	flags.StringVar(&opts.HealthProbeBindAddress, "health-probe-bind-address", "0", "address of /readyz")
 	flags.StringVar(&opts.Metrics.BindAddress, "metrics-bind-address", "0", "address of /metrics")
+	flags.StringVar(&opts.PprofBindAddress, "pprof-bind-address", "", "address of /debug/pprof")
 	whole := flags.Bool("whole", false, "write every field that ipam-controller writes, not just the CIDR")
 	flags.String("workspace", "", "ignored: the kubeconfig names it")
 	flags.String("etcd-data-dir", "", "ignored: nothing is stored")

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"k8s.io/client-go/rest"
+
+	"github.com/kcp-ipam/ipam/test/framework/local"
+)
+
+// program is a controller, and where its profiles are.
+type program struct {
+	*local.Controller
+	name  string // of the controller that looks at claims, in the metrics
+	pprof string
+}
+
+func (s *stage) newProgram(ctx context.Context, pkg string, identity *rest.Config, flags ...string) (*program, error) {
+	dir := filepath.Join(s.dir, filepath.Base(pkg))
+	binary := filepath.Join(dir, "controller")
+	if err := local.Build(ctx, pkg, binary); err != nil {
+		return nil, err
+	}
+	pprof, err := freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := local.NewController(ctx, local.ControllerOptions{
+		Binary: binary, Dir: dir, Workspace: platform, Identity: identity,
+		Flags: append([]string{"--pprof-bind-address=" + pprof}, flags...),
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &program{Controller: c, name: "claim", pprof: "http://" + pprof + "/debug/pprof"}
+	if strings.HasSuffix(pkg, "/bare") {
+		p.name = "bare"
+	}
+	return p, nil
+}
+
+// freeAddress is one that nobody listens at.
+func freeAddress(ctx context.Context) (string, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// metrics are the sums of metrics by their names.
+type metrics map[string]*dto.MetricFamily
+
+func parseMetrics(text io.Reader) (metrics, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(text)
+}
+
+// sum adds up the series of a metric that have all labels, given as name and value.
+func (m metrics) sum(name string, labels ...string) float64 {
+	var total float64
+	for _, metric := range m[name].GetMetric() {
+		if !has(metric, labels) {
+			continue
+		}
+		total += metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+	}
+	return total
+}
+
+func has(metric *dto.Metric, labels []string) bool {
+	values := map[string]string{}
+	for _, label := range metric.GetLabel() {
+		values[label.GetName()] = label.GetValue()
+	}
+	for i := 0; i < len(labels); i += 2 {
+		if values[labels[i]] != labels[i+1] {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *program) metrics(ctx context.Context) (metrics, error) {
+	text, err := p.Metrics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return parseMetrics(strings.NewReader(text))
+}
+
+// answered is how many claims were bound since it was started.
+func (p *program) answered(ctx context.Context) (float64, error) {
+	m, err := p.metrics(ctx)
+	return m.sum("ipam_allocation_duration_seconds", "result", "bound"), err
+}
+
+// size is what a program takes of the machine.
+type size struct {
+	resident, live, goroutines float64 // bytes, bytes of the heap that are in use, a number
+}
+
+// size measures after a collection of garbage.
+func (p *program) size(ctx context.Context) (size, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.pprof+"/heap?gc=1", nil)
+	if err != nil {
+		return size{}, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return size{}, err
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	_ = response.Body.Close()
+	if err != nil {
+		return size{}, err
+	}
+	m, err := p.metrics(ctx)
+	return size{m.sum("process_resident_memory_bytes"), m.sum("go_memstats_heap_alloc_bytes"), m.sum("go_goroutines")}, err
+}
+
+// begin is how a program has started.
+type begin struct {
+	ready, settled time.Duration
+	writes         float64 // that it has made of the API's objects
+}
+
+// begin starts a program, and waits until it has looked at every claim.
+func (s *stage) begin(ctx context.Context, p *program) (begin, error) {
+	before, err := s.writes(ctx)
+	if err != nil {
+		return begin{}, err
+	}
+	began := time.Now()
+	if err := p.Start(ctx); err != nil {
+		return begin{}, err
+	}
+	b := begin{ready: time.Since(began)}
+	err = eventually(ctx, "every claim to be looked at", func(ctx context.Context) error {
+		m, err := p.metrics(ctx)
+		if err != nil {
+			return err
+		}
+		looks, queued := m.sum("controller_runtime_reconcile_total", "controller", p.name), m.sum("workqueue_depth")
+		if looks < float64(s.filled) || queued > 0 {
+			return fmt.Errorf("%.0f of %d were, and %.0f are queued", looks, s.filled, queued)
+		}
+		return nil
+	})
+	b.settled = time.Since(began)
+	if err != nil {
+		return b, err
+	}
+	after, err := s.writes(ctx)
+	b.writes = after - before
+	return b, err
+}
