@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/kcp-dev/multicluster-provider/apiexport"
 	"github.com/kcp-dev/multicluster-provider/pkg/handlers"
 	"github.com/kcp-dev/multicluster-provider/pkg/provider"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
@@ -33,6 +32,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/class"
 	"github.com/kcp-ipam/ipam/controllers/consumer"
 	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/feed"
 	"github.com/kcp-ipam/ipam/controllers/inbox"
 	"github.com/kcp-ipam/ipam/controllers/live"
 	"github.com/kcp-ipam/ipam/controllers/pool"
@@ -89,14 +89,19 @@ type Options struct {
 	Manager manager.Options
 }
 
+// listing is how long an endpoint may take to list all that its workspaces hold. The
+// provider gives up a workspace for good that waits longer.
+const listing = time.Hour
+
 // New makes a manager that runs all controllers.
 func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
-	workspaces, err := tenants(opts)
+	workspaces := &feed.Feed{}
+	tenants, err := tenants(opts, workspaces)
 	if err != nil {
 		return nil, fmt.Errorf("provider: %w", err)
 	}
 	opts.Manager.Scheme, opts.Manager.Logger = opts.Scheme, opts.Logger
-	mgr, err := mcmanager.New(opts.Config, workspaces, opts.Manager)
+	mgr, err := mcmanager.New(opts.Config, tenants, opts.Manager)
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
@@ -112,24 +117,30 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	if err := index(ctx, mgr); err != nil {
 		return nil, err
 	}
-	if err := addControllers(mgr, reader, opts); err != nil {
+	if err := errors.Join(addControllers(mgr, workspaces, reader, opts), mgr.Add(workspaces)); err != nil {
 		return nil, err
 	}
 	return mgr, addChecks(mgr, reader, opts.Ledger)
 }
 
 // tenants provides the workspaces that bind the export.
-func tenants(opts Options) (multicluster.Provider, error) {
+func tenants(opts Options, workspaces *feed.Feed) (multicluster.Provider, error) {
 	if opts.Export == "" {
 		return nop.New(), nil
 	}
-	return apiexport.New(discovered(opts.Config), opts.Export, apiexport.Options{
+	tenants, err := provider.NewProvider(discovered(opts.Config), opts.Export, provider.Options{
 		Scheme:        opts.Scheme,
 		ObjectToWatch: &apisv1alpha1.APIBinding{},
 		AddFilter:     served, UpdateFilter: served,
-		Log:      new(opts.Logger.WithName("provider").V(1)), // it logs whole objects
-		Handlers: handlers.Handlers{opts.Directory},
+		Log:        new(opts.Logger.WithName("provider").V(1)), // it logs whole objects
+		NewCluster: workspaces.NewCluster,
+		Handlers:   handlers.Handlers{opts.Directory},
 	})
+	if err != nil {
+		return nil, err
+	}
+	tenants.Clusters.WaitCacheTimeout = listing
+	return tenants, nil
 }
 
 // served reports whether a binding's workspace is to be served: it is ready, or
@@ -158,7 +169,7 @@ func index(ctx context.Context, mgr mcmanager.Manager) error {
 	return nil
 }
 
-func addControllers(mgr mcmanager.Manager, reader *live.Reader, opts Options) error {
+func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.Reader, opts Options) error {
 	known := &catalog.Catalog{Clusters: mgr, Directory: opts.Directory, Rooms: opts.Ledger}
 	releases, err := release.New(mgr.GetLocalManager(), release.Options{Ledger: opts.Ledger, Oracle: reader})
 	if err != nil {
@@ -166,7 +177,7 @@ func addControllers(mgr mcmanager.Manager, reader *live.Reader, opts Options) er
 	}
 	claims, err := claim.New(mgr, claim.Options{
 		Ledger: opts.Ledger, Releases: releases, Catalog: known, Directory: opts.Directory,
-		Queue: opts.Inbox.Claims, Workers: opts.Workers, Tracer: opts.Tracer,
+		Feed: workspaces, Queue: opts.Inbox.Claims, Workers: opts.Workers, Tracer: opts.Tracer,
 	})
 	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)
@@ -181,7 +192,7 @@ func addControllers(mgr mcmanager.Manager, reader *live.Reader, opts Options) er
 		Ledger: opts.Ledger, Record: reader, Directory: opts.Directory, Suspect: releases.Suspect, Doubt: claims.Doubt,
 	})
 	pools, err := pool.New(mgr, pool.Options{
-		Ledger: opts.Ledger, Catalog: known, Directory: opts.Directory, Queue: opts.Inbox.Pools,
+		Ledger: opts.Ledger, Catalog: known, Directory: opts.Directory, Feed: workspaces, Queue: opts.Inbox.Pools,
 		Adoption: adopter, Seen: slices.Seen,
 	})
 	if err != nil {
@@ -196,7 +207,7 @@ func addControllers(mgr mcmanager.Manager, reader *live.Reader, opts Options) er
 		return fmt.Errorf("class controller: %w", err)
 	}
 	opts.Consumer.Clusters, opts.Consumer.Directory, opts.Consumer.World = mgr, opts.Directory, reader
-	if err := consumer.New(mgr, opts.Consumer); err != nil {
+	if err := consumer.New(mgr, workspaces, opts.Consumer); err != nil {
 		return fmt.Errorf("consumer controller: %w", err)
 	}
 	opts.Sweep.Ledger, opts.Sweep.Releases, opts.Sweep.Departed = opts.Ledger, releases, watcher.swept

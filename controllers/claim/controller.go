@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	mcbuilder "sigs.k8s.io/multicluster-runtime/pkg/builder"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
@@ -24,6 +24,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/feed"
 	"github.com/kcp-ipam/ipam/controllers/inbox"
 	"github.com/kcp-ipam/ipam/controllers/resolve"
 )
@@ -52,6 +53,8 @@ type Options struct {
 	Releases  Releases
 	Catalog   *catalog.Catalog
 	Directory *directory.Directory
+	// Feed tells what happens in the workspaces.
+	Feed *feed.Feed
 	// Queue is the controller's, which the ledger adds to.
 	Queue inbox.Queue
 	// Workers that look at claims side by side. Default 64.
@@ -75,10 +78,8 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		started:   time.Now(),
 		records:   lag{clock: clock.RealClock{}},
 	}
-	everywhere := []mcbuilder.WatchesOption{
-		mcbuilder.WithEngageWithLocalCluster(true), mcbuilder.WithEngageWithProviderClusters(true),
-	}
-	return r, mcbuilder.ControllerManagedBy(mgr).
+	local := mgr.GetLocalManager()
+	return r, builder.TypedControllerManagedBy[mcreconcile.Request](local).
 		Named("claim").
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			MaxConcurrentReconciles: opts.Workers,
@@ -87,12 +88,14 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 				return opts.Queue
 			},
 		}).
-		Watches(&ipamv1alpha1.IPClaim{}, r.onClaim, everywhere...).
-		Watches(&ipamv1alpha1.IPAllocation{}, r.onRecord, everywhere...).
-		Watches(&ipamv1alpha1.IPPool{}, r.onPool, everywhere...).
-		Watches(&ipamv1alpha1.IPClass{}, r.onClass,
-			mcbuilder.WithEngageWithLocalCluster(true), mcbuilder.WithEngageWithProviderClusters(false)).
-		Complete(r.traced(opts.Tracer))
+		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPClaim{}, r.onClaim)).
+		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPAllocation{}, r.onRecord)).
+		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPPool{}, r.onPool)).
+		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPClass{}, r.onClass)).
+		WatchesRawSource(opts.Feed.Tenants(&ipamv1alpha1.IPClaim{}, r.onClaim)).
+		WatchesRawSource(opts.Feed.Tenants(&ipamv1alpha1.IPAllocation{}, r.onRecord)).
+		WatchesRawSource(opts.Feed.Tenants(&ipamv1alpha1.IPPool{}, r.onPool)).
+		Complete(mcreconcile.NewClusterNotFoundWrapper(r.traced(opts.Tracer)))
 }
 
 // logger names the workspace and the claim in every line.

@@ -7,18 +7,19 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/util/flowcontrol"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	mcbuilder "sigs.k8s.io/multicluster-runtime/pkg/builder"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/feed"
 	"github.com/kcp-ipam/ipam/controllers/inbox"
 )
 
@@ -40,16 +41,15 @@ var IndexClaimByConsumer client.IndexerFunc = func(obj client.Object) []string {
 
 func indexKey(parts ...string) string { return strings.Join(parts, "/") }
 
-// New makes the consumer controller and has mgr run it, on the leader only.
-func New(mgr mcmanager.Manager, opts Options) error {
+// New makes the consumer controller and has mgr run it, on the leader only. The feed
+// tells it what happens in the workspaces.
+func New(mgr mcmanager.Manager, workspaces *feed.Feed, opts Options) error {
 	if err := opts.Validate(); err != nil {
 		return err
 	}
 	r := newReconciler(opts, flowcontrol.NewTokenBucketRateLimiter(looksPerSecond, looksPerSecond))
-	everywhere := []mcbuilder.WatchesOption{
-		mcbuilder.WithEngageWithLocalCluster(true), mcbuilder.WithEngageWithProviderClusters(true),
-	}
-	return mcbuilder.ControllerManagedBy(mgr).
+	local := mgr.GetLocalManager()
+	return builder.TypedControllerManagedBy[mcreconcile.Request](local).
 		Named("consumer").
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			MaxConcurrentReconciles: 1, // it owns the looks
@@ -57,12 +57,14 @@ func New(mgr mcmanager.Manager, opts Options) error {
 				if req == nil {
 					return mgr.GetLogger()
 				}
-				return mgr.GetLogger().WithValues("cluster", r.Directory.Ledger(req.ClusterName), "claim", req.NamespacedName.String())
+				return mgr.GetLogger().WithValues("cluster", opts.Directory.Ledger(req.ClusterName), "claim", req.NamespacedName.String())
 			},
 		}).
-		Watches(&ipamv1alpha1.IPClaim{}, r.onClaim, everywhere...).
-		Watches(&ipamv1alpha1.IPPool{}, r.onPool, everywhere...).
-		Complete(r)
+		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPClaim{}, r.onClaim)).
+		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPPool{}, r.onPool)).
+		WatchesRawSource(workspaces.Tenants(&ipamv1alpha1.IPClaim{}, r.onClaim)).
+		WatchesRawSource(workspaces.Tenants(&ipamv1alpha1.IPPool{}, r.onPool)).
+		Complete(mcreconcile.NewClusterNotFoundWrapper(r))
 }
 
 func newReconciler(opts Options, turns limiter) *Reconciler {

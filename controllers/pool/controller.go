@@ -6,13 +6,13 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	mcbuilder "sigs.k8s.io/multicluster-runtime/pkg/builder"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
@@ -21,6 +21,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/feed"
 	"github.com/kcp-ipam/ipam/controllers/inbox"
 	"github.com/kcp-ipam/ipam/controllers/resolve"
 )
@@ -41,6 +42,8 @@ type Options struct {
 	Catalog   *catalog.Catalog
 	Directory *directory.Directory
 	Adoption  Adoption
+	// Feed tells what happens in the workspaces.
+	Feed *feed.Feed
 	// Queue is the controller's, which the ledger adds to.
 	Queue inbox.Queue
 	// Seen is told of every pool that came (before is nil), changed, or went (after
@@ -59,7 +62,8 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		queue:     opts.Queue,
 		seen:      opts.Seen,
 	}
-	return r, mcbuilder.ControllerManagedBy(mgr).
+	local := mgr.GetLocalManager()
+	return r, builder.TypedControllerManagedBy[mcreconcile.Request](local).
 		Named("pool").
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			MaxConcurrentReconciles: 16,
@@ -73,9 +77,9 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 				return opts.Queue
 			},
 		}).
-		Watches(&ipamv1alpha1.IPPool{}, r.onPool,
-			mcbuilder.WithEngageWithLocalCluster(true), mcbuilder.WithEngageWithProviderClusters(true)).
-		Complete(r)
+		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPPool{}, r.onPool)).
+		WatchesRawSource(opts.Feed.Tenants(&ipamv1alpha1.IPPool{}, r.onPool)).
+		Complete(mcreconcile.NewClusterNotFoundWrapper(r))
 }
 
 type (

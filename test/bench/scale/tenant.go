@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -43,7 +42,8 @@ func (s *stage) newTenant(ctx context.Context, name string) (client.WithWatch, e
 	return c, s.bind(ctx, c, name)
 }
 
-// bind waits until claims can be made. What kcp has just made it may not find at first.
+// bind waits until claims can be made. What kcp has just made it may not find at first,
+// and it refuses claims until it has read the policies.
 func (s *stage) bind(ctx context.Context, c client.Client, name string) error {
 	binding := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{Name: workspaces.BindingName}}
 	binding.Spec.Reference.Export = &apisv1alpha2.ExportBindingReference{Path: platform, Name: workspaces.ExportName}
@@ -59,7 +59,8 @@ func (s *stage) bind(ctx context.Context, c client.Client, name string) error {
 		if err := client.IgnoreAlreadyExists(c.Create(ctx, namespace)); err != nil {
 			return err
 		}
-		return c.List(ctx, &ipamv1alpha1.IPClaimList{}, client.Limit(1))
+		_, err := s.claim(ctx, client.NewDryRunClient(c))
+		return err
 	})
 }
 

@@ -1,0 +1,208 @@
+package feed
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	kcpindex "github.com/kcp-dev/apimachinery/v2/pkg/cache"
+	"github.com/kcp-dev/apimachinery/v2/third_party/informers"
+	"github.com/kcp-dev/logicalcluster/v3"
+	kcpcache "github.com/kcp-dev/multicluster-provider/pkg/cache"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// soon is how long anything may take to be seen. It covers a second look at a list.
+const soon = 20 * time.Second
+
+// scene is a feed with one watch, and an endpoint whose informer is real and whose server
+// is in memory.
+type scene struct {
+	t      *testing.T
+	feed   *Feed
+	source *fcache.FakeControllerSource
+	cache  *wildcard
+	first  *listener
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{t: t, feed: &Feed{}}
+	s.reopen()
+	s.first = s.watch()
+	return s
+}
+
+// reopen replaces the endpoint's cache and what it holds.
+func (s *scene) reopen() {
+	s.source = fcache.NewFakeControllerSource()
+	s.t.Cleanup(s.source.Shutdown)
+	s.cache = &wildcard{SharedIndexInformer: informers.NewSharedIndexInformer(s.source, &ipamv1alpha1.IPClaim{}, 0,
+		toolscache.Indexers{kcpindex.ClusterIndexName: kcpcache.ClusterIndexFunc})}
+	go s.cache.RunWithContext(s.t.Context())
+}
+
+// synced returns when the cache has listed what there is.
+func (s *scene) synced() {
+	s.t.Helper()
+	if !toolscache.WaitForCacheSync(s.t.Context().Done(), s.cache.HasSynced) {
+		s.t.Fatal("the cache has listed nothing")
+	}
+}
+
+// watch begins a further watch.
+func (s *scene) watch() *listener {
+	s.t.Helper()
+	l := &listener{t: s.t, seen: map[multicluster.ClusterName]*seen{}}
+	if err := s.feed.Tenants(&ipamv1alpha1.IPClaim{}, l.handle).Start(s.t.Context(), nil); err != nil {
+		s.t.Fatal(err)
+	}
+	return l
+}
+
+// engage engages a workspace as the provider does, and returns what the first watch sees.
+func (s *scene) engage(name string) *seen {
+	s.t.Helper()
+	ctx, leave := context.WithCancel(s.t.Context())
+	cl := s.cluster(name, &rest.Config{Host: "https://endpoint"}, s.feed)
+	if err := s.feed.Engage(ctx, multicluster.ClusterName(name), cl); err != nil {
+		s.t.Fatal(err)
+	}
+	w := s.first.of(name)
+	w.leave = leave
+	return w
+}
+
+// cluster is a workspace's cluster at an endpoint. The feed, if any, learns of the cache.
+func (s *scene) cluster(name string, cfg *rest.Config, f *Feed) cluster.Cluster {
+	s.t.Helper()
+	if f == nil {
+		f = &Feed{}
+	}
+	cl, err := f.NewCluster(cfg, logicalcluster.Name(name), s.cache, runtime.NewScheme(), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return cl
+}
+
+// wildcard is a cache that has just claims, and counts its handlers.
+type wildcard struct {
+	kcpcache.WildcardCache
+	toolscache.SharedIndexInformer
+	handlers atomic.Int32
+}
+
+func (w *wildcard) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return counted{w.SharedIndexInformer, &w.handlers}, nil
+}
+
+// counted counts the handlers of an informer.
+type counted struct {
+	toolscache.SharedIndexInformer
+	handlers *atomic.Int32
+}
+
+func (c counted) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	c.handlers.Add(1)
+	return c.SharedIndexInformer.AddEventHandler(h)
+}
+
+// listener is what a watch calls.
+type listener struct {
+	t    *testing.T
+	mu   sync.Mutex
+	seen map[multicluster.ClusterName]*seen
+}
+
+func (l *listener) of(name string) *seen {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seen[multicluster.ClusterName(name)]
+}
+
+func (l *listener) handle(name multicluster.ClusterName, _ cluster.Cluster) handler.TypedEventHandler[client.Object, mcreconcile.Request] {
+	w := &seen{t: l.t, events: make(chan seeing, 10000)}
+	l.mu.Lock()
+	l.seen[name] = w
+	l.mu.Unlock()
+	return handler.TypedFuncs[client.Object, mcreconcile.Request]{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, _ queue) { w.events <- seeing{"+", e.Object} },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ queue) { w.events <- seeing{"~", e.ObjectNew} },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) { w.events <- seeing{"-", e.Object} },
+	}
+}
+
+// seen is what a watch has seen of a workspace since it was engaged.
+type seen struct {
+	t      *testing.T
+	leave  context.CancelFunc
+	events chan seeing
+	last   client.Object
+}
+
+type seeing struct {
+	what string // +, ~ or -
+	obj  client.Object
+}
+
+// next is the next event, like "+x".
+func (s *seen) next() string {
+	s.t.Helper()
+	select {
+	case e := <-s.events:
+		s.last = e.obj
+		return e.what + e.obj.GetName()
+	case <-time.After(soon):
+		s.t.Fatal("nothing more is seen")
+		return ""
+	}
+}
+
+// sees expects these events, and no other to be there by then.
+func (s *seen) sees(want ...string) {
+	s.t.Helper()
+	for _, w := range want {
+		if got := s.next(); got != w {
+			s.t.Fatalf("seen is %s, want %s of %v", got, w, want)
+		}
+	}
+	if n := len(s.events); n > 0 {
+		s.t.Fatalf("beyond %v there is %s", want, s.next())
+	}
+}
+
+// seesAll expects this many objects to come, some of them twice.
+func (s *seen) seesAll(want int) {
+	s.t.Helper()
+	for names := map[string]bool{}; len(names) < want; {
+		names[s.next()] = true
+	}
+}
+
+func claim(workspace, name string) *ipamv1alpha1.IPClaim {
+	c := gen.Claim(name, gen.UID(types.UID(workspace+"/"+name)))
+	c.Annotations = map[string]string{logicalcluster.AnnotationKey: workspace}
+	return c
+}
+
+func labelled(c *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
+	c.Labels = map[string]string{"seen": "last"}
+	return c
+}

@@ -1,0 +1,71 @@
+package feed
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+	mchandler "sigs.k8s.io/multicluster-runtime/pkg/handler"
+	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+)
+
+type (
+	// Handler makes the handler of a workspace.
+	Handler = mchandler.TypedEventHandlerFunc[client.Object, mcreconcile.Request]
+	queue   = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
+)
+
+// Platform is a source of what happens to the objects of a kind on the platform.
+func Platform(local cluster.Cluster, obj client.Object, handle Handler) source.TypedSource[mcreconcile.Request] {
+	return source.TypedKind(local.GetCache(), obj, handle(mcmanager.LocalCluster, local))
+}
+
+// Tenants is a source of what happens to the objects of a kind in the engaged workspaces.
+func (f *Feed) Tenants(obj client.Object, handle Handler) source.TypedSource[mcreconcile.Request] {
+	return source.TypedFunc[mcreconcile.Request](func(_ context.Context, q queue) error {
+		w := &watch{obj: obj, handle: handle, queue: q, taps: map[string]*tap{}}
+		for _, workspace := range f.add(w) {
+			if err := w.open(workspace); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// watch is a controller's interest in a kind. Safe for concurrent use.
+type watch struct {
+	obj    client.Object
+	handle Handler
+	queue  queue
+
+	mu   sync.Mutex
+	taps map[string]*tap // by the endpoint's URL
+}
+
+// open has a workspace's handler called from now on. An endpoint that went and came back
+// has a new cache: the tap on the old one brings nothing more.
+func (w *watch) open(of *workspace) error {
+	w.mu.Lock()
+	t := w.taps[of.endpoint]
+	if t == nil || t.cache != of.cache {
+		t = &tap{watch: w, cache: of.cache}
+		w.taps[of.endpoint] = t
+	}
+	w.mu.Unlock()
+	return t.add(of)
+}
+
+// close has it called no more.
+func (w *watch) close(of *workspace) {
+	w.mu.Lock()
+	t := w.taps[of.endpoint]
+	w.mu.Unlock()
+	if t != nil {
+		t.remove(of)
+	}
+}
