@@ -37,6 +37,8 @@ BENCH_ARGS ?= --out docs/benchmarks.md
 
 # Arguments of the ledger's benchmark, and of the long runs of chaos: make chaos CHAOS_ARGS='-seeds 7 -duration 60s'
 LEDGER_ARGS ?= --out docs/benchmarks.md
+# Arguments of the benchmark of many workspaces: make bench-scale SCALE_ARGS='--workspaces 10,100 --claims 5000'
+SCALE_ARGS ?= --out docs/benchmarks.md
 CHAOS_ARGS ?= -rounds 10 -duration 60s
 # Arguments of the long runs of chaos through the whole stack: make chaos STACK_ARGS='-seeds 7 -faults 40'
 STACK_ARGS ?= -rounds 3 -faults 15
@@ -48,6 +50,10 @@ bench: kcp bench-ledger ## Measure claims through kcp beside a bare controller, 
 .PHONY: bench-ledger
 bench-ledger: ## Measure the ledger alone beside raw etcd and go-ipam, into docs/benchmarks.md (6 minutes)
 	@go run ./test/bench/ledger $(LEDGER_ARGS)
+
+.PHONY: bench-scale
+bench-scale: kcp ## Measure what more workspaces and claims cost, into docs/benchmarks.md (20 minutes)
+	@go run ./test/bench/scale $(SCALE_ARGS)
 
 .PHONY: chaos
 chaos: kcp ## Kill, stop and cut off etcd, allocators, kcp and controller at length, and break the allocator on purpose (45 minutes)
