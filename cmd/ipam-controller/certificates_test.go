@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -134,43 +133,6 @@ func TestMetrics_NeedTheirFiles(t *testing.T) {
 		if wrong(&half); half.validate() == nil {
 			t.Errorf("%q, %q, %q are accepted", half.metricsCertFile, half.metricsKeyFile, half.metricsClientCAFile)
 		}
-	}
-}
-
-// A token that is in a file is read again as soon as the server refuses it.
-func TestKubeconfig_TokenFileIsReplaced(t *testing.T) {
-	var valid atomic.Value
-	valid.Store("Bearer first")
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != valid.Load() {
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		fmt.Fprint(w, `{"major": "1", "minor": "35"}`)
-	}))
-	defer server.Close()
-	dir := t.TempDir()
-	token, kubeconfig := filepath.Join(dir, "token"), filepath.Join(dir, "kubeconfig")
-	write(t, token, "first")
-	write(t, kubeconfig, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
-		"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-		"clusters": [{"name": "c", "cluster": {"server": %q, "insecure-skip-tls-verify": true}}], "users": [{"name": "u", "user": {"tokenFile": %q}}]}`, server.URL, token))
-	cfg, err := restConfig(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := kubernetes.NewForConfigOrDie(workspaces.At(cfg, "root:ipam")).Discovery()
-	if _, err := c.ServerVersion(); err != nil {
-		t.Fatal(err)
-	}
-	write(t, token, "second")
-	valid.Store("Bearer second")
-	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		_, err := c.ServerVersion()
-		return err == nil, nil
-	})
-	if err != nil {
-		t.Errorf("with the second token: %v", err)
 	}
 }
 
