@@ -124,7 +124,7 @@ func (b *bind) place(s *space) (share, error) {
 	}
 	if b.refusal != nil {
 		sh.then = together(get(keys.claim(claim)))
-		return sh, nil
+		return sh, nil //nolint:nilerr // the refusal is the answer once the transaction confirms it
 	}
 	s.reserve(b.prefix, nil)
 	sh.ifs = append(sh.ifs, absent(keys.claim(claim)))

@@ -68,12 +68,12 @@ func (s *stage) climbTo(ctx context.Context, st *step) (err error) {
 		return err
 	}
 	for _, n := range s.opts.clients {
-		sample, err := s.sample(ctx, n, st.idle)
+		one, err := s.sample(ctx, n, st.idle)
 		if err != nil {
 			return err
 		}
-		s.say("%d clients: p50 %.1f ms, p95 %.1f ms, processor time %.1f + %.1f ms", n, sample.p50, sample.p95, sample.controller, sample.kcp)
-		st.samples = append(st.samples, sample)
+		s.say("%d clients: p50 %.1f ms, p95 %.1f ms, processor time %.1f + %.1f ms", n, one.p50, one.p95, one.controller, one.kcp)
+		st.samples = append(st.samples, one)
 	}
 	return s.restart(ctx, st)
 }
