@@ -34,8 +34,8 @@ var Mutants = []Mutant{
 	{
 		Name: "the compare of the claim's key is skipped",
 		File: "allocator/bind.go",
-		Old:  "ifs: every(absent(keys.claim(claim))),",
-		New:  "ifs: every(),",
+		Old:  "sh.ifs = append(sh.ifs, absent(keys.claim(claim)))\n",
+		New:  "\n",
 	},
 	{
 		Name: "a block that another writer has bound is not taken in the index",
@@ -64,7 +64,7 @@ var Mutants = []Mutant{
 	{
 		Name: "a refusal is not confirmed by a transaction",
 		File: "allocator/bind.go",
-		Old:  "return share{then: together(get(keys.claim(claim))), els: together(get(keys.claim(claim)))}, nil",
+		Old:  "return sh, nil //nolint:nilerr // the refusal is the answer once the transaction confirms it",
 		New:  "return share{}, b.refusal",
 	},
 }
