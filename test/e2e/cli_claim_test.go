@@ -59,17 +59,17 @@ func TestCLI_ClaimRefused(t *testing.T) {
 		t.Helper()
 		return c.run(append([]string{"claim", "create"}, args...)...)
 	}
-	create("early", "--class", s.name, "--wait=1s").ends(8).says("NoOfferingPool", "hint:")
+	create("early", "--class", s.name, "--wait=5s").ends(8).says("NoOfferingPool", "hint:")
 	c.run("claim", "release", "early").ends(0).says("held nothing")
 	s.ownPool(gen.CIDR("192.0.2.0/25"), gen.Backs(s.name))
 	create("all", "--pool", "own", "--length", "25").ends(0)
-	create("--class", s.name, "--wait=1s").ends(7).says("PoolExhausted", "own")
-	create("--class", "nobodys", "--wait=1s").ends(4).says("ClassNotFound", "nobodys")
-	create("--pool", "nobodys", "--length", "28", "--wait=1s").ends(4).says("PoolNotFound")
-	create("--selector", "site=nowhere", "--length", "28", "--wait=1s").ends(4).says("PoolNotFound", "deprecated")
+	create("--class", s.name, "--wait=5s").ends(7).says("PoolExhausted", "own")
+	create("--class", "nobodys", "--wait=5s").ends(4).says("ClassNotFound", "nobodys")
+	create("--pool", "nobodys", "--length", "28", "--wait=5s").ends(4).says("PoolNotFound")
+	create("--selector", "site=nowhere", "--length", "28", "--wait=5s").ends(4).says("PoolNotFound", "deprecated")
 	create("--class", s.name, "--length", "16").ends(6).says("PrefixLengthRejected", "/25 to /28")
 	create("--class", s.name, "--family", "ipv6").ends(6).says("FamilyMismatch")
-	create("--pool", "own", "--address", "192.0.2.7", "--wait=1s").ends(5).says("AddressInUse")
+	create("--pool", "own", "--address", "192.0.2.7", "--wait=5s").ends(5).says("AddressInUse")
 	create("--pool", "own", "--address", "198.51.100.1").ends(6).says("AddressOutOfRange")
 	create("--address", "192.0.2.300").ends(6).says("write an address such as")
 
@@ -88,7 +88,7 @@ func TestCLI_ClaimRetained(t *testing.T) {
 	s := newScene(t)
 	s.ownPool(gen.CIDR("192.0.2.0/24"))
 	c := cli{s.tenant.CLI(t), t}
-	create := []string{"claim", "create", "kept", "--pool", "own", "--length", "28", "--quiet", "--wait=1s"}
+	create := []string{"claim", "create", "kept", "--pool", "own", "--length", "28", "--quiet", "--wait=5s"}
 	c.run(append(create, "--reclaim-policy", "retain")...).ends(0)
 	c.run("claim", "release", "kept", "--retained").ends(5).says("held by the claim default/kept")
 	c.run("claim", "release", "kept").ends(0).says("--retained gives it back")
