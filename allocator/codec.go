@@ -68,6 +68,18 @@ type (
 		Slice     bool          `json:"slice,omitempty"`
 		BoundAt   time.Time     `json:"at"`
 	}
+	// ownersValue is the part of a blockValue that says whose the block is. To open a
+	// ledger is to decode it of every block, and the whole would take twice as long.
+	ownersValue struct {
+		ownerValue
+		Rivals []ownerValue `json:"rivals"`
+	}
+	ownerValue struct {
+		Pool    PoolID      `json:"pool"`
+		Cluster ClusterName `json:"cluster"`
+		Class   string      `json:"class"`
+		Slice   bool        `json:"slice"`
+	}
 )
 
 // encode writes a value. It cannot fail: the values hold nothing that JSON lacks.

@@ -48,6 +48,18 @@ func (r record) owners() owners {
 	return o
 }
 
+func (v ownersValue) owners() owners {
+	o := owners{first: unique.Make(v.owner())}
+	for _, rival := range v.Rivals {
+		o.rivals = append(o.rivals, rival.owner())
+	}
+	return o
+}
+
+func (v ownerValue) owner() owner {
+	return owner{pool: v.Pool, cluster: v.Cluster, class: v.Class, slice: v.Slice}
+}
+
 // all yields the owners of a block, the oldest first.
 func (o owners) all() iter.Seq[owner] {
 	return func(yield func(owner) bool) {
@@ -64,12 +76,12 @@ func (o owners) all() iter.Seq[owner] {
 
 // note reads whose a block is.
 func (s *space) note(prefix netip.Prefix, kv *mvccpb.KeyValue) {
-	r, err := decodeRecord(s.id, prefix, kv)
-	if err != nil {
+	var v ownersValue
+	if err := decode(string(kv.Key), kv.Value, &v); err != nil {
 		s.alloc.options.Logger.Warn("cannot read a block", "error", err)
 		return
 	}
-	s.own(prefix, r.owners())
+	s.own(prefix, v.owners())
 }
 
 // own notes a block that is new or has other owners. They are counted before the old
