@@ -56,7 +56,7 @@ func describeClaim(s *session, claim *ipamv1alpha1.IPClaim) {
 	page := sheet{w: s.Out, paint: s.out}
 	ref, status := poolOf(claim), claim.Status
 	page.line("Claim", nameOf(claim))
-	page.line("Phase", page.phase(string(status.Phase)))
+	page.painted("Phase", page.phase(string(status.Phase)))
 	page.line("Allocated", status.AllocatedCIDR)
 	page.line("Asked for", asked(claim.Spec))
 	page.line("Class", className(claim))
@@ -77,7 +77,7 @@ func (p *sheet) answer(a answer) {
 		return
 	}
 	reason := ipamv1alpha1.Reason(a.allocated.Reason)
-	p.line("Reason", p.paint.yellow(string(reason)))
+	p.painted("Reason", p.paint.yellow(string(reason)))
 	p.line("", a.allocated.Message)
 	p.line("To do", reason.Remedy())
 }

@@ -77,7 +77,7 @@ func describeClass(s *session, class *ipamv1alpha1.IPClass, pools []ipamv1alpha1
 	if isDefault(class) {
 		page.line("Default", "of its family")
 	}
-	page.line("Phase", page.phase(string(class.Status.Phase)))
+	page.painted("Phase", page.phase(string(class.Status.Phase)))
 	page.line("Family", string(spec.IPFamily))
 	page.line("Lengths", classLengths(class))
 	page.line("Length", orElse(slash(spec.DefaultPrefixLength), "to be given in the claim"))
@@ -86,7 +86,7 @@ func describeClass(s *session, class *ipamv1alpha1.IPClass, pools []ipamv1alpha1
 	page.line("Limit", limitOf(spec.MaxPerConsumer))
 	page.line("Platform", fmt.Sprintf("ready pools that back it: %d", class.Status.OfferingPools))
 	if ready := meta.FindStatusCondition(class.Status.Conditions, ipamv1alpha1.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {
-		page.line("Reason", s.out.yellow(ready.Reason))
+		page.painted("Reason", s.out.yellow(ready.Reason))
 		page.line("", ready.Message)
 		page.line("To do", ipamv1alpha1.Reason(ready.Reason).Remedy())
 	}

@@ -143,7 +143,7 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []holding) err
 	page := sheet{w: s.Out, paint: s.out}
 	spec, status := pool.Spec, pool.Status
 	page.line("Pool", pool.Name)
-	page.line("Phase", page.phase(string(status.Phase)))
+	page.painted("Phase", page.phase(string(status.Phase)))
 	page.line("CIDR", cidrOf(pool))
 	page.line("Parent", parentOf(pool))
 	page.line("Domain", spec.AddressDomain)
@@ -162,7 +162,7 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []holding) err
 	}
 	page.line("Addresses", fmt.Sprintf("%s in all, %s taken, %s free", status.Capacity.Total, status.Capacity.Allocated, status.Capacity.Available))
 	page.line("Largest free", largestFree(pool))
-	page.line("Taken", s.out.bar(pool))
+	page.painted("Taken", s.out.bar(pool))
 
 	shown := space{pool: block, kept: keptBack(block, spec)}
 	for _, h := range holdings {

@@ -117,7 +117,7 @@ type branch struct {
 	*node
 }
 
-func (b branch) label() string { return b.lead + inWorkspace(b.pool.Name, b.workspace) }
+func (b branch) label() string { return b.lead + plain(inWorkspace(b.pool.Name, b.workspace)) }
 
 // drawTree writes a line for each pool.
 func drawTree(w io.Writer, p paint, roots []*node) {
@@ -166,5 +166,5 @@ func remark(b branch) string {
 	if len(b.pool.Spec.ClassNames) > 0 {
 		remarks = append(remarks, "backs "+strings.Join(b.pool.Spec.ClassNames, ", "))
 	}
-	return strings.Join(remarks, "; ")
+	return plain(strings.Join(remarks, "; "))
 }

@@ -143,7 +143,7 @@ func (r *request) show(object client.Object) error {
 		return err
 	}
 	if !r.quiet {
-		r.say("%s %s %s", kindOf(object), r.err.bold(nameOf(object)), gotFrom(object))
+		fmt.Fprintf(r.ErrOut, "%s %s %s\n", kindOf(object), r.err.bold(nameOf(object)), plain(gotFrom(object)))
 	}
 	if !r.output.given() {
 		fmt.Fprintln(r.Out, now.cidr)

@@ -67,14 +67,14 @@ func (s *session) execute(ctx context.Context, args []string) int {
 
 // say writes words to stderr.
 func (s *session) say(format string, args ...any) {
-	fmt.Fprintf(s.ErrOut, format+"\n", args...)
+	fmt.Fprintln(s.ErrOut, plainLines(fmt.Sprintf(format, args...)))
 }
 
 // report writes an error to stderr, and what to do about it.
 func (s *session) report(err error) {
-	fmt.Fprintf(s.ErrOut, "%s %s\n", s.err.red("error:"), explain(err))
+	fmt.Fprintf(s.ErrOut, "%s %s\n", s.err.red("error:"), plainLines(explain(err)))
 	if hint := hintOf(err); hint != "" {
-		fmt.Fprintf(s.ErrOut, "%s %s\n", s.err.dim("hint:"), hint)
+		fmt.Fprintf(s.ErrOut, "%s %s\n", s.err.dim("hint:"), plain(hint))
 	}
 }
 

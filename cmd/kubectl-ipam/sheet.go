@@ -15,7 +15,10 @@ type sheet struct {
 }
 
 // line writes a property that has a value. Without a name it goes on with the line above.
-func (p *sheet) line(name, value string) {
+func (p *sheet) line(name, value string) { p.painted(name, plain(value)) }
+
+// painted is line for a value that has its colour already.
+func (p *sheet) painted(name, value string) {
 	const width = 14
 	if value == "" {
 		return

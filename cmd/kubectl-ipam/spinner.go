@@ -45,7 +45,7 @@ func turn(w io.Writer, shown string, ticks <-chan time.Time, words <-chan string
 			}
 			return
 		case <-ticks:
-			fmt.Fprintf(w, "%s%c %s", wipe, frames[drawn%len(frames)], shown)
+			fmt.Fprintf(w, "%s%c %s", wipe, frames[drawn%len(frames)], plain(shown))
 			drawn++
 		}
 	}

@@ -27,13 +27,13 @@ func table(columns ...string) *metav1.Table {
 	return t
 }
 
-func row(object runtime.Object, cells ...any) metav1.TableRow {
+// row is a line of a table. An empty cell is a dash.
+func row(object runtime.Object, cells ...string) metav1.TableRow {
+	shown := make([]any, len(cells))
 	for i, cell := range cells {
-		if cell == "" {
-			cells[i] = "-"
-		}
+		shown[i] = orElse(plain(cell), "-")
 	}
-	return metav1.TableRow{Cells: cells, Object: runtime.RawExtension{Object: object}}
+	return metav1.TableRow{Cells: shown, Object: runtime.RawExtension{Object: object}}
 }
 
 // tableOf is an object or a list of them as a table.

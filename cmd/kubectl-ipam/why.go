@@ -98,7 +98,7 @@ func (q question) explain(s *session) error {
 	fmt.Fprintf(s.Out, "claim %s is not bound: %s\n", s.out.bold(nameOf(q.claim)), s.out.yellow(reasonOrNone(now)))
 	if now.allocated != nil {
 		for said := range strings.SplitSeq(now.allocated.Message, "; ") {
-			fmt.Fprintf(s.Out, "  %s\n", said)
+			fmt.Fprintf(s.Out, "  %s\n", plain(said))
 		}
 	}
 	if q.class != nil {
