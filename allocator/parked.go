@@ -47,19 +47,21 @@ func (s *space) passOver(r Request, refusal error) {
 func (s *space) relieve(on account) {
 	for _, p := range s.pools {
 		pledged := pledges{on: new(big.Int)}
-		var least *big.Int // that was too much
+		var least *big.Int // that was too much for this account
 		for _, w := range slices.Clone(p.waiting.parked[on]) {
 			wanted := p.wanted(w.request)
 			if least != nil && wanted.Cmp(least) >= 0 {
 				continue
 			}
-			if broken := p.broken(w, pledged); broken != nil {
+			switch broken := p.broken(w, pledged); {
+			case broken == nil:
+				pledged[on].Add(pledged[on], wanted)
+				s.unpark(p, w)
+			case broken.account(w.request.Holder.Cluster) == on:
 				least = wanted
+			default:
 				s.repark(p, w, broken)
-				continue
 			}
-			pledged[on].Add(pledged[on], wanted)
-			s.unpark(p, w)
 		}
 	}
 }
@@ -76,13 +78,9 @@ func (s *space) unpark(p *pool, w *waiter) {
 	s.woken = append(s.woken, w.request.Holder)
 }
 
-// repark has a waiter wait for the account that it is over now.
+// repark has a waiter wait for another account: that which it is over now.
 func (s *space) repark(p *pool, w *waiter, broken *QuotaError) {
-	on := broken.account(w.request.Holder.Cluster)
-	if on == w.parked {
-		return
-	}
 	p.waiting.unpark(w)
-	p.waiting.park(w, on)
+	p.waiting.park(w, broken.account(w.request.Holder.Cluster))
 	s.woken = append(s.woken, w.request.Holder)
 }

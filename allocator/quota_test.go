@@ -234,6 +234,22 @@ func TestQuota_WaitsForTheOwnRelease(t *testing.T) {
 	}
 }
 
+// Where the class has room again and the pool has none, all wait for the pool from then
+// on, and not the oldest alone.
+func TestQuota_WaitsForTheOtherLimit(t *testing.T) {
+	r := newRoom(t)
+	r.pool("q", "10.1.0.0/24")
+	r.bind(limited(0, 64, request("q", "of the class", 26)))
+	r.bind(request("p", "of the pool", 27))
+	r.Wait(since(1, limited(32, 64, request("p", "old", 28))))
+	r.Wait(since(2, limited(32, 64, request("p", "young", 28))))
+	r.release("of the class")
+	r.wantWoken("old", "young")
+	r.release("of the pool")
+	r.wantWoken("old", "young")
+	r.sameAsLedger()
+}
+
 // or is a name where there is a limit.
 func or[T ~string](name T, limit int64) T {
 	if limit == 0 {
