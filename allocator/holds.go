@@ -123,11 +123,15 @@ func (s *space) withdraw(p *pool, id ClaimID) {
 
 // remove takes a waiter off its list. What is held for it stays reserved.
 func (s *space) remove(p *pool, w *waiter) {
+	on := w.parked
 	p.waiting.step(w)
 	delete(p.waiting.claims, w.request.Holder.Claim)
 	s.alloc.metrics.waiting.Dec()
 	if w.held {
 		w.stop()
+	}
+	if on != (account{}) {
+		s.unwatch(on)
 	}
 }
 
@@ -148,8 +152,11 @@ func (s *space) rejoin(w *waiter) {
 
 // dismiss empties the list of a pool that hands out nothing any more.
 func (s *space) dismiss(p *pool) {
-	claims := p.waiting.claims
+	claims, parked := p.waiting.claims, p.waiting.parked
 	p.waiting = waiting{}
+	for on := range parked {
+		s.unwatch(on)
+	}
 	s.alloc.metrics.waiting.Sub(float64(len(claims)))
 	for _, w := range claims {
 		if w.held {

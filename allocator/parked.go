@@ -7,16 +7,26 @@ import (
 )
 
 // broken says which limit a waiter would break if it were served. The space is told
-// when less is held: it asks for that before it looks, so that no change slips between.
+// when less is held on its account: it asks for that, then looks again, so that no change
+// slips between.
 func (p *pool) broken(w *waiter, pledged pledges) *QuotaError {
-	if w.request.limited() {
-		p.space.alloc.quotas.watch(w.request.classAccount(), p.space)
+	var watched account
+	for {
+		_, broken := p.over(w.request, pledged)
+		if broken == nil || broken.account(w.request.Holder.Cluster) == watched {
+			return broken
+		}
+		watched = broken.account(w.request.Holder.Cluster)
+		p.space.alloc.quotas.watch(watched, p.space)
 	}
-	if w.request.Limits.Pool != nil {
-		p.space.alloc.quotas.watch(w.request.poolAccount(), p.space)
+}
+
+// unwatch has the space not told of an account on which nobody is parked any more. Else
+// accounts of workspaces and pools that are gone would be watched for ever.
+func (s *space) unwatch(on account) {
+	if !slices.ContainsFunc(s.pools, func(p *pool) bool { return len(p.waiting.parked[on]) > 0 }) {
+		s.alloc.quotas.unwatch(on, s)
 	}
-	_, broken := p.over(w.request, pledged)
-	return broken
 }
 
 // parks parks a waiter whose turn it is, if its workspace has what it may have. It is

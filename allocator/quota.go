@@ -234,6 +234,16 @@ func (q *quotas) watch(a account, s *space) {
 	q.watchers[a][s] = struct{}{}
 }
 
+// unwatch has a space told of an account no more.
+func (q *quotas) unwatch(a account, s *space) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.watchers[a], s)
+	if len(q.watchers[a]) == 0 {
+		delete(q.watchers, a)
+	}
+}
+
 // watched reports whether a space is to be told of an account.
 func (q *quotas) watched(a account) bool {
 	q.mu.Lock()

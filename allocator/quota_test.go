@@ -280,6 +280,29 @@ func TestQuota_IsPassedOver(t *testing.T) {
 	r.sameAsLedger()
 }
 
+// Of whoever waits no longer nothing is left, though nothing was ever released.
+func TestQuota_ForgetsWhoWaitsNoMore(t *testing.T) {
+	for _, limits := range [][2]int64{{16, 0}, {0, 16}} {
+		r := newRoom(t)
+		r.pool("q", "10.1.0.0/24")
+		r.bind(of("other", request("p", "full", 24)))
+		r.Wait(limited(limits[0], limits[1], request("p", "for room", 28)))
+		r.Wait(limited(limits[0], limits[1], request("p", "withdrawn", 27)))
+		r.Wait(limited(limits[0], limits[1], request("q", "for a pool that goes", 27)))
+		r.Withdraw("for room")
+		r.Withdraw("withdrawn")
+		if err := r.Retire(t.Context(), "q"); err != nil {
+			t.Fatal(err)
+		}
+		r.catchUp(t)
+		r.quotas.mu.Lock()
+		if n := len(r.quotas.watchers); n > 0 {
+			t.Errorf("limits %v: %d accounts are watched for nobody", limits, n)
+		}
+		r.quotas.mu.Unlock()
+	}
+}
+
 // What another allocator has released, or the ledger shows after a gap, wakes, too.
 func TestQuota_ReleaseFromElsewhere(t *testing.T) {
 	r := newRoom(t)
