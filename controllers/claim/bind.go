@@ -34,7 +34,7 @@ func (p *pass) place(ctx context.Context) (allocator.Block, error) {
 // resolve looks at the catalog. The claim waits for the topics from before the
 // look, so that a change after it wakes the claim.
 func (p *pass) resolve(ctx context.Context, topics []topic) (resolve.Plan, error) {
-	p.waiting.enter(p.request, p.claim.CreationTimestamp.Time, topics)
+	p.waiting.enter(p.request, p.claim, topics)
 	ctx, end := step(ctx, "resolve")
 	defer end(nil) // a refusal is an answer
 	view := p.catalog.View(ctx)

@@ -108,9 +108,13 @@ func (r *Reconciler) logger(base logr.Logger) func(*mcreconcile.Request) logr.Lo
 	}
 }
 
-// Departed forgets the waits of a workspace that is bound no more, as the metrics show them.
+// Departed ends the waits of a workspace that is bound no more.
 func (r *Reconciler) Departed(cluster allocator.ClusterName) {
-	unmet.leave(r.directory.Engaged(cluster))
+	engaged := r.directory.Engaged(cluster)
+	unmet.leave(engaged)
+	for _, claim := range r.waiting.of(engaged) {
+		r.abandon(claim)
+	}
 }
 
 // Named looks again at the claims that a workspace's path may serve or refuse anew.

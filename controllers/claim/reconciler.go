@@ -76,13 +76,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	begun := time.Now()
 	cl, err := r.clusters.GetCluster(ctx, req.ClusterName)
 	if err != nil {
-		unmet.settle(req)
+		r.abandon(req)
 		return reconcile.Result{}, err
 	}
 	claim := &ipamv1alpha1.IPClaim{}
 	if err := cl.GetClient().Get(ctx, req.NamespacedName, claim); err != nil {
-		r.waiting.leave(req)
-		unmet.settle(req)
+		r.abandon(req)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	read := claim.ResourceVersion
@@ -125,6 +124,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
 	}
 	return reconcile.Result{}, err
+}
+
+// abandon has a claim wait for nothing that is not there to be looked at: it is gone, or
+// its workspace is not engaged any more, and nobody may have seen it being deleted.
+// Whoever is engaged again is shown all its claims.
+func (r *Reconciler) abandon(req mcreconcile.Request) {
+	unmet.settle(req)
+	if uid, waited := r.waiting.leave(req); waited {
+		r.ledger.Withdraw(allocator.ClaimID(uid))
+	}
 }
 
 // write writes what the pass has changed about the claim.
@@ -236,7 +245,7 @@ func (p *pass) settleFormer(ctx context.Context, record *ipamv1alpha1.IPAllocati
 		if err := p.ledger.Release(ctx, allocator.ClaimID(p.claim.UID)); err != nil {
 			return err
 		}
-		p.waiting.enter(p.request, p.claim.CreationTimestamp.Time,
+		p.waiting.enter(p.request, p.claim,
 			[]topic{recordTopicOf(p.from.Cluster, record.Namespace, record.Name)})
 		return &outcome.Refusal{
 			Reason: ipamv1alpha1.ReasonAllocationRetained,

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/kcp-ipam/ipam/allocator"
@@ -45,15 +47,16 @@ type waiting struct {
 
 // wait is the wait of one claim.
 type wait struct {
+	uid    types.UID
 	since  time.Time // when the claim was made
 	topics []topic
 }
 
-// enter has a claim, made at that time, wait for these topics and no others.
-func (w *waiting) enter(claim mcreconcile.Request, since time.Time, topics []topic) {
+// enter has a claim wait for these topics and no others.
+func (w *waiting) enter(claim mcreconcile.Request, as *ipamv1alpha1.IPClaim, topics []topic) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if slices.Equal(w.claims[claim].topics, topics) {
+	if known := w.claims[claim]; known.uid == as.UID && slices.Equal(known.topics, topics) {
 		return
 	}
 	w.drop(claim)
@@ -61,7 +64,7 @@ func (w *waiting) enter(claim mcreconcile.Request, since time.Time, topics []top
 		w.claims = map[mcreconcile.Request]wait{}
 		w.topics = map[topic]map[mcreconcile.Request]struct{}{}
 	}
-	w.claims[claim] = wait{since, topics}
+	w.claims[claim] = wait{as.UID, as.CreationTimestamp.Time, topics}
 	for _, t := range topics {
 		if w.topics[t] == nil {
 			w.topics[t] = map[mcreconcile.Request]struct{}{}
@@ -70,11 +73,26 @@ func (w *waiting) enter(claim mcreconcile.Request, since time.Time, topics []top
 	}
 }
 
-// leave ends the claim's wait.
-func (w *waiting) leave(claim mcreconcile.Request) {
+// leave ends the claim's wait, and says whose it was. ok is false if it did not wait.
+func (w *waiting) leave(claim mcreconcile.Request) (uid types.UID, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	left, ok := w.claims[claim]
 	w.drop(claim)
+	return left.uid, ok
+}
+
+// of lists the claims of a workspace that wait for anything.
+func (w *waiting) of(cluster multicluster.ClusterName) []mcreconcile.Request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var found []mcreconcile.Request
+	for claim := range w.claims {
+		if claim.ClusterName == cluster {
+			found = append(found, claim)
+		}
+	}
+	return found
 }
 
 func (w *waiting) drop(claim mcreconcile.Request) {
