@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -20,10 +21,12 @@ const window = 10 * time.Minute
 // The zero value is ready; one goroutine uses it.
 type brake struct {
 	abandoned map[allocator.ClusterName]map[types.UID]time.Time
+	pruned    time.Time // when what counts no more was forgotten last
 }
 
 // note counts a claim that was found abandoned now, or counts it no more.
 func (b *brake) note(cluster allocator.ClusterName, claim types.UID, gone bool, now time.Time) {
+	b.prune(now)
 	if !gone {
 		delete(b.abandoned[cluster], claim)
 		return
@@ -35,6 +38,21 @@ func (b *brake) note(cluster allocator.ClusterName, claim types.UID, gone bool, 
 		b.abandoned[cluster] = map[types.UID]time.Time{}
 	}
 	b.abandoned[cluster][claim] = now
+}
+
+// prune forgets, once in a window, what counts no more, of workspaces that are gone too:
+// no claim is noted to be gone itself.
+func (b *brake) prune(now time.Time) {
+	if now.Sub(b.pruned) <= window {
+		return
+	}
+	b.pruned = now
+	for cluster, claims := range b.abandoned {
+		maps.DeleteFunc(claims, func(_ types.UID, at time.Time) bool { return now.Sub(at) > window })
+		if len(claims) == 0 {
+			delete(b.abandoned, cluster)
+		}
+	}
 }
 
 // free reports whether no more than so many claims of a workspace seem abandoned.
