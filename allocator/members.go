@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,7 +46,7 @@ func (m members) Describe(ch chan<- *prometheus.Desc) {
 func (m members) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(m.client.Ctx(), statusTimeout)
 	defer cancel()
-	endpoints := m.client.Endpoints()
+	endpoints := slices.Compact(slices.Sorted(slices.Values(m.client.Endpoints()))) // two of one name would fail all metrics
 	if len(endpoints) == 0 {
 		m.collect(ctx, "", embedded, ch)
 		return

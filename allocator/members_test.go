@@ -25,7 +25,7 @@ func TestMembers(t *testing.T) {
 
 // A member that is away is down, whatever else it was.
 func TestMembers_Away(t *testing.T) {
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1", "127.0.0.1:2"}, Logger: zap.NewNop()})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:1"}, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
