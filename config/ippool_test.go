@@ -99,6 +99,22 @@ func TestIPPool_WhatOnlyThePlatformMayWrite(t *testing.T) {
 	}
 }
 
+// Slices are children of the pool, and its bounds are theirs.
+func TestIPPool_SlicesWithinBounds(t *testing.T) {
+	const outside = "spec.slices.prefixLength must be within spec.allocation.minPrefixLength and maxPrefixLength"
+	for bounds, want := range map[string]string{
+		``:                    "",
+		`minPrefixLength: 24`: "",
+		`maxPrefixLength: 24`: "",
+		`minPrefixLength: 25`: outside,
+		`maxPrefixLength: 23`: outside,
+		`minPrefixLength: 25, maxPrefixLength: 28`: outside,
+	} {
+		pool := object(t, fmt.Sprintf("{metadata: {name: p}, spec: {cidr: 10.0.0.0/8, allocation: {%s}, slices: {prefixLength: 24}}}", bounds))
+		expect(t, platformDoors(t)["IPPool"].refusals(pool, nil), want)
+	}
+}
+
 func TestIPPool_Update(t *testing.T) {
 	d := platformDoors(t)["IPPool"]
 	for _, tt := range []struct {
