@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/bench/tenant"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -15,7 +16,7 @@ import (
 // kind is a kind of claim, and how its answer looks.
 type kind struct {
 	options  []gen.ClaimOption
-	answered func(*ipamv1alpha1.IPClaim) bool
+	answered tenant.Answered
 }
 
 // Names of what furnish makes.
@@ -27,15 +28,13 @@ const (
 )
 
 var (
-	bySharedClass = kind{[]gen.ClaimOption{gen.OfClass(sharedClass), gen.Length(28)}, bound}
-	byOwnClass    = kind{[]gen.ClaimOption{gen.OfClass(ownClass), gen.Length(28)}, bound}
-	byOwnPool     = kind{[]gen.ClaimOption{gen.FromPool(ownClass), gen.Length(28)}, bound}
+	bySharedClass = kind{[]gen.ClaimOption{gen.OfClass(sharedClass), gen.Length(28)}, tenant.Bound}
+	byOwnClass    = kind{[]gen.ClaimOption{gen.OfClass(ownClass), gen.Length(28)}, tenant.Bound}
+	byOwnPool     = kind{[]gen.ClaimOption{gen.FromPool(ownClass), gen.Length(28)}, tenant.Bound}
 	ofFullPool    = kind{[]gen.ClaimOption{gen.FromPool(fullPool), gen.Length(28)}, refused}
-	singleHeld    = kind{[]gen.ClaimOption{gen.FromPool(singlePool), gen.Length(28)}, bound}
+	singleHeld    = kind{[]gen.ClaimOption{gen.FromPool(singlePool), gen.Length(28)}, tenant.Bound}
 	singleWaiting = kind{singleHeld.options, refused}
 )
-
-func bound(claim *ipamv1alpha1.IPClaim) bool { return claim.Status.AllocatedCIDR != "" }
 
 func refused(claim *ipamv1alpha1.IPClaim) bool {
 	answer := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated)
@@ -57,16 +56,16 @@ func (s *stage) furnish(ctx context.Context) error {
 	if err := s.ipam.addPool(ctx, platform, shared, "0"); err != nil {
 		return err
 	}
-	for _, tenant := range s.ipam.tenants {
-		if err := s.furnishTenant(ctx, tenant); err != nil {
-			return fmt.Errorf("tenant %s: %w", tenant.path, err)
+	for _, one := range s.ipam.tenants {
+		if err := s.furnishTenant(ctx, one); err != nil {
+			return fmt.Errorf("tenant %s: %w", one.Path, err)
 		}
 	}
 	s.ipam.kept = 1
-	return eventually(ctx, "the pools to be ready", s.ipam.cleaned)
+	return tenant.Eventually(ctx, "the pools to be ready", s.ipam.cleaned)
 }
 
-func (s *stage) furnishTenant(ctx context.Context, tenant *tenant) error {
+func (s *stage) furnishTenant(ctx context.Context, one *tenant.Tenant) error {
 	for _, pool := range []struct {
 		*ipamv1alpha1.IPPool
 		allocated string
@@ -75,11 +74,11 @@ func (s *stage) furnishTenant(ctx context.Context, tenant *tenant) error {
 		{gen.Pool(fullPool, gen.CIDR("192.168.0.0/28")), "16"},
 		{gen.Pool(singlePool, gen.CIDR("192.168.1.0/28")), "0"},
 	} {
-		if err := s.ipam.addPool(ctx, tenant, pool.IPPool, pool.allocated); err != nil {
+		if err := s.ipam.addPool(ctx, one, pool.IPPool, pool.allocated); err != nil {
 			return err
 		}
 	}
-	_, err := tenant.claim(ctx, kind{ofFullPool.options, bound}, holder)
+	_, err := one.Claim(ctx, holder, tenant.Bound, ofFullPool.options...)
 	return err
 }
 

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"debug/buildinfo"
 	"fmt"
-	"math"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/kcp-ipam/ipam/test/bench/page"
@@ -33,7 +29,7 @@ func report(opts *options, contests []contest) string {
 	if opts.date != "" {
 		fmt.Fprintf(&b, ", %s", opts.date)
 	}
-	fmt.Fprintf(&b, "\n\n%s; kcp %s with its etcd on the same machine. ", page.Machine(), kcpVersion())
+	fmt.Fprintf(&b, "\n\n%s; kcp %s with its etcd on the same machine. ", page.Machine(), local.KCPVersion())
 	fmt.Fprintf(&b, "Medians of %d rounds of %g s, quartiles in brackets; ratios are of neighbouring rounds.\n\n", opts.rounds, opts.roundSeconds)
 	b.WriteString("| clients | create → |")
 	for _, figure := range figures {
@@ -55,7 +51,7 @@ func (c contest) write(b *strings.Builder) {
 			for i, round := range who.rounds {
 				values[i] = figure.of(round)
 			}
-			fmt.Fprintf(b, " %s |", spread(figure.format, values))
+			fmt.Fprintf(b, " %s |", page.Spread(figure.format, values))
 		}
 		b.WriteString("\n")
 	}
@@ -67,43 +63,14 @@ func (c contest) write(b *strings.Builder) {
 			for i := range of {
 				values[i] = figure.of(of[i]) / figure.of(to[i])
 			}
-			fmt.Fprintf(b, " %s |", spread("%.2f", values))
+			fmt.Fprintf(b, " %s |", page.Spread("%.2f", values))
 		}
 		b.WriteString("\n")
 	}
-}
-
-// spread writes the median of values and, in brackets, their quartiles.
-func spread(format string, values []float64) string {
-	return fmt.Sprintf("**"+format+"** ("+format+"–"+format+")",
-		quantile(values, 0.5), quantile(values, 0.25), quantile(values, 0.75))
-}
-
-// quantile is between the two values next to it when it falls between them.
-func quantile(values []float64, q float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	below, part := math.Modf(q * float64(len(sorted)-1))
-	low := sorted[int(below)]
-	high := sorted[min(int(below)+1, len(sorted)-1)]
-	return low + part*(high-low)
 }
 
 // command is what gives this table again.
 func command(opts *options) string {
 	clients := strings.Trim(strings.ReplaceAll(fmt.Sprint(opts.clients), " ", ","), "[]")
 	return fmt.Sprintf("go run ./test/bench --rounds %d --round-seconds %g --clients %s", opts.rounds, opts.roundSeconds, clients)
-}
-
-// kcpVersion is the version that the server was built from.
-func kcpVersion() string {
-	const unknown = "of unknown version"
-	root, err := local.ModuleRoot()
-	if err != nil {
-		return unknown
-	}
-	info, err := buildinfo.ReadFile(filepath.Join(root, ".cache", "bin", "kcp"))
-	if err != nil {
-		return unknown
-	}
-	return info.Main.Version
 }

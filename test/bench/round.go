@@ -62,7 +62,7 @@ func (s *side) crowd(ctx context.Context, k kind, clients int, during time.Durat
 	for i := range clients {
 		group.Go(func() error {
 			for time.Since(began) < during {
-				one, err := s.tenants[i%len(s.tenants)].claim(ctx, k, newName())
+				one, err := s.tenants[i%len(s.tenants)].Claim(ctx, newName(), k.answered, k.options...)
 				if err != nil {
 					return err
 				}
@@ -84,17 +84,17 @@ func (s *side) handover(ctx context.Context, during time.Duration) (round, error
 	defer cancel()
 	t := s.tenants[0]
 	holding := newName()
-	if _, err := t.claim(ctx, singleHeld, holding); err != nil {
+	if _, err := t.Claim(ctx, holding, singleHeld.answered, singleHeld.options...); err != nil {
 		return round{}, err
 	}
 	var took []time.Duration
 	var lasted time.Duration
 	for began := time.Now(); time.Since(began) < during; {
 		next := newName()
-		if _, err := t.claim(ctx, singleWaiting, next); err != nil {
+		if _, err := t.Claim(ctx, next, singleWaiting.answered, singleWaiting.options...); err != nil {
 			return round{}, err
 		}
-		one, err := t.hand(ctx, holding, next)
+		one, err := t.Hand(ctx, holding, next)
 		if err != nil {
 			return round{}, err
 		}

@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/bench/tenant"
 	"github.com/kcp-ipam/ipam/test/framework/local"
 )
 
@@ -26,7 +24,7 @@ type side struct {
 	program    string
 	flags      []string
 	controller *local.Controller
-	tenants    []*tenant
+	tenants    []*tenant.Tenant
 	pools      []furnished
 	kept       int  // records of a tenant that stay for the whole run
 	resting    idle // what it takes doing nothing
@@ -43,11 +41,11 @@ type furnished struct {
 // that no round pays for another.
 func (s *side) clean(ctx context.Context) error {
 	for _, tenant := range s.tenants {
-		if err := tenant.deleteClaims(ctx); err != nil {
-			return fmt.Errorf("clean %s: %w", tenant.path, err)
+		if err := tenant.DeleteClaims(ctx, holder); err != nil {
+			return fmt.Errorf("clean %s: %w", tenant.Path, err)
 		}
 	}
-	return eventually(ctx, "everything of the round to be gone", s.cleaned)
+	return tenant.Eventually(ctx, "everything of the round to be gone", s.cleaned)
 }
 
 // cleaned returns an error while something is left of a round.
@@ -58,7 +56,7 @@ func (s *side) cleaned(ctx context.Context) error {
 			return err
 		}
 		if len(records.Items) != s.kept {
-			return fmt.Errorf("%s has %d IPAllocations; %d stay", tenant.path, len(records.Items), s.kept)
+			return fmt.Errorf("%s has %d IPAllocations; %d stay", tenant.Path, len(records.Items), s.kept)
 		}
 	}
 	for _, pool := range s.pools {
@@ -76,40 +74,6 @@ func (f furnished) cleaned(ctx context.Context) error {
 	}
 	if pool.Status.Capacity == nil || pool.Status.Capacity.Allocated != f.allocated {
 		return fmt.Errorf("of pool %s not just %s addresses are allocated: %+v", f.name, f.allocated, pool.Status.Capacity)
-	}
-	return nil
-}
-
-// deleteClaims deletes all claims but the holder.
-func (t *tenant) deleteClaims(ctx context.Context) error {
-	claims := &ipamv1alpha1.IPClaimList{}
-	if err := t.List(ctx, claims); err != nil {
-		return err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(16)
-	for _, claim := range claims.Items {
-		if claim.Name != holder {
-			group.Go(func() error { return t.Delete(ctx, &claim) })
-		}
-	}
-	return group.Wait()
-}
-
-// eventually calls check until it returns nil.
-func eventually(ctx context.Context, what string, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var missing error
-	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		// A call cut short by the end of the wait says less than the one before it.
-		if seen := check(ctx); ctx.Err() == nil || missing == nil {
-			missing = seen
-		}
-		return missing == nil, nil
-	})
-	if err != nil {
-		return errors.Join(fmt.Errorf("wait for %s: %w", what, err), missing)
 	}
 	return nil
 }

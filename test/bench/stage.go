@@ -9,9 +9,13 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/kcp-ipam/ipam/test/bench/tenant"
 	"github.com/kcp-ipam/ipam/test/framework/local"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
+
+// tenantCount is how many tenants a side has. The clients are spread over them.
+const tenantCount = 4
 
 // stage is a kcp with the sides on it.
 type stage struct {
@@ -75,11 +79,13 @@ func (s *stage) prepare(ctx context.Context, side *side) error {
 		return err
 	}
 	for i := range tenantCount {
-		tenant, err := s.newTenant(ctx, platform, fmt.Sprintf("%s-team-%d", platform, i+1))
+		one, err := tenant.New(ctx, tenant.Options{
+			KCP: s.kcp, Admin: s.admin, Platform: platform, Path: fmt.Sprintf("%s-team-%d", platform, i+1),
+		})
 		if err != nil {
 			return err
 		}
-		side.tenants = append(side.tenants, tenant)
+		side.tenants = append(side.tenants, one)
 	}
 	identity, err := workspaces.ControllerConfig(ctx, s.admin, platform)
 	if err != nil {
@@ -109,7 +115,7 @@ func (s *stage) close(failure error) error {
 	var errs []error
 	for _, side := range s.sides() {
 		for _, tenant := range side.tenants {
-			tenant.stop()
+			tenant.Stop()
 		}
 		if side.controller != nil {
 			errs = append(errs, side.controller.Stop())

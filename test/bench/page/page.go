@@ -5,8 +5,10 @@ package page
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -31,6 +33,22 @@ func Write(file, section, text string) error {
 
 func mark(section, side string) []byte {
 	return fmt.Appendf(nil, "<!-- %s:%s -->\n", section, side)
+}
+
+// Spread writes the median of values and, in brackets, their quartiles.
+func Spread(format string, values []float64) string {
+	return fmt.Sprintf("**"+format+"** ("+format+"–"+format+")",
+		Quantile(values, 0.5), Quantile(values, 0.25), Quantile(values, 0.75))
+}
+
+// Quantile is between the two values next to it when it falls between them. There must
+// be a value.
+func Quantile(values []float64, q float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	below, part := math.Modf(q * float64(len(sorted)-1))
+	low := sorted[int(below)]
+	high := sorted[min(int(below)+1, len(sorted)-1)]
+	return low + part*(high-low)
 }
 
 // Machine describes where the program runs: cores, memory (on Linux) and Go.

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"debug/buildinfo"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -161,4 +162,18 @@ func built(program, target string) (string, error) {
 		return "", fmt.Errorf("there is no %s to start: run `%s` first", program, target)
 	}
 	return binary, nil
+}
+
+// KCPVersion is the version that the server was built from.
+func KCPVersion() string {
+	const unknown = "of unknown version"
+	binary, err := built("kcp", "make kcp")
+	if err != nil {
+		return unknown
+	}
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		return unknown
+	}
+	return info.Main.Version
 }
