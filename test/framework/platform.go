@@ -134,6 +134,33 @@ func (p *Platform) KillController(t testing.TB) {
 	}
 }
 
+// PauseController stops the controller where it is, with SIGSTOP, as if its machine stood
+// still. It must go on, or be killed, before it can be stopped.
+func (p *Platform) PauseController(t testing.TB) {
+	t.Helper()
+	if err := p.controller.Pause(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ResumeController lets a paused controller go on.
+func (p *Platform) ResumeController(t testing.TB) {
+	t.Helper()
+	if err := p.controller.Resume(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// WaitControllerEnded waits until the controller has ended by itself.
+func (p *Platform) WaitControllerEnded(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	if err := p.controller.AwaitEnd(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // LedgerDir is the folder of the etcd inside the controller. Nobody else may open it
 // while the controller runs.
 func (p *Platform) LedgerDir() string { return p.controller.LedgerDir() }

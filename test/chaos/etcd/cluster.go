@@ -49,6 +49,7 @@ type Member struct {
 	Name string
 	// Addr is where the member listens to clients, as host:port.
 	Addr string
+	url  string // of the same
 	log  *os.File
 }
 
@@ -126,6 +127,7 @@ func (c *Cluster) make(options Options, binary string) error {
 		if err != nil {
 			return err
 		}
+		m.url = client
 		if err := os.WriteFile(file, config, 0o600); err != nil {
 			return err
 		}
@@ -174,6 +176,19 @@ func (c *Cluster) Addrs() []string {
 		addrs = append(addrs, m.Addr)
 	}
 	return addrs
+}
+
+// Flags have an ipam-controller keep its ledger in the cluster.
+func (c *Cluster) Flags() []string {
+	urls := make([]string, 0, len(c.Members))
+	for _, m := range c.Members {
+		urls = append(urls, m.url)
+	}
+	servers := "--etcd-servers=" + strings.Join(urls, ",")
+	if c.tls == nil {
+		return []string{servers}
+	}
+	return []string{servers, "--etcd-cafile=" + c.tls.TrustedCAFile, "--etcd-certfile=" + c.tls.CertFile, "--etcd-keyfile=" + c.tls.KeyFile}
 }
 
 // Dial returns a client of some addresses.

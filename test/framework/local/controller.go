@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	"k8s.io/client-go/rest"
@@ -97,6 +98,25 @@ func (c *Controller) Stop() error { return c.stop() }
 
 // Kill ends the controller as a crash would.
 func (c *Controller) Kill() error { return c.kill() }
+
+// Pause stops the controller where it is, with SIGSTOP, until Resume. Kill ends it then, Stop does not.
+func (c *Controller) Pause() error { return c.pause() }
+
+// Resume lets a paused controller go on.
+func (c *Controller) Resume() error { return c.resume() }
+
+// AwaitEnd waits until the controller has ended by itself, however it did. It may then be started again.
+func (c *Controller) AwaitEnd(ctx context.Context) error { return c.awaitEnd(ctx) }
+
+// Leads reports whether the controller holds the lease of its replicas. One that stands still does not answer:
+// bound ctx.
+func (c *Controller) Leads(ctx context.Context) (bool, error) {
+	text, err := c.Metrics(ctx)
+	return leads.MatchString(text), err
+}
+
+// leads is the metric of who holds the lease.
+var leads = regexp.MustCompile(`(?m)^leader_election_master_status\{.*\} 1$`)
 
 // LedgerDir is the folder of the etcd inside.
 func (c *Controller) LedgerDir() string { return filepath.Join(c.dir, ledger) }

@@ -108,6 +108,33 @@ func (p *process) kill() error {
 	return nil
 }
 
+// pause stops the process where it is, as if its machine stood still.
+func (p *process) pause() error { return p.signal(syscall.SIGSTOP) }
+
+// resume lets a paused process go on.
+func (p *process) resume() error { return p.signal(syscall.SIGCONT) }
+
+func (p *process) signal(s syscall.Signal) error {
+	if !p.running() {
+		return fmt.Errorf("send %s to %s: it does not run, see %s", s, p.name, p.log)
+	}
+	return p.cmd.Process.Signal(s)
+}
+
+// awaitEnd waits until the process has ended by itself.
+func (p *process) awaitEnd(ctx context.Context) error {
+	if p.exited == nil {
+		return fmt.Errorf("wait for %s to end: it was not started", p.name)
+	}
+	select {
+	case <-p.exited:
+		p.exited = nil
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for %s to end: %w, see %s", p.name, context.Cause(ctx), p.log)
+	}
+}
+
 // end returns how the process ended. It must have.
 func (p *process) end() error {
 	if p.err == nil {

@@ -1,0 +1,86 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/test/chaos/etcd"
+)
+
+// NewEtcd starts an etcd for the ledger of replicas: three members, each a process, that wait for the disk
+// and know clients by certificates. Its Flags are those of the controllers that use it.
+func NewEtcd(t testing.TB) *etcd.Cluster {
+	t.Helper()
+	dir := t.TempDir()
+	secure, err := etcd.Certificates(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := etcd.New(t.Context(), etcd.Options{Dir: dir, Members: 3, Fsync: true, TLS: secure})
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// Replicas are controllers of one platform, of which one leads.
+type Replicas []*Platform
+
+// Replicas returns the same platform with n other controllers that elect a leader. They are not started and
+// get these flags, among which those of an etcd must be.
+func (p *Platform) Replicas(t testing.TB, n int, flags ...string) Replicas {
+	t.Helper()
+	flags = append([]string{"--leader-elect"}, flags...)
+	replicas := make(Replicas, n)
+	for i := range replicas {
+		replicas[i] = p.Replica(t, fmt.Sprint("replica-", i), flags...)
+	}
+	return replicas
+}
+
+// Start starts all of them. The first to be ready leads.
+func (r Replicas) Start(t testing.TB) {
+	t.Helper()
+	for _, replica := range r {
+		replica.StartController(t)
+	}
+}
+
+// Leader waits until one leads, those left out not counted, and returns it.
+func (r Replicas) Leader(t testing.TB, except ...*Platform) *Platform {
+	t.Helper()
+	var leader *Platform
+	Eventually(t, "a replica to lead", func(ctx context.Context) error {
+		for _, replica := range r.without(except) {
+			once, cancel := context.WithTimeout(ctx, time.Second)
+			leads, err := replica.controller.Leads(once)
+			cancel()
+			if err == nil && leads {
+				leader = replica
+				return nil
+			}
+		}
+		return errors.New("none does")
+	})
+	return leader
+}
+
+// without leaves some out.
+func (r Replicas) without(except []*Platform) Replicas {
+	var rest Replicas
+	for _, replica := range r {
+		if !slices.Contains(except, replica) {
+			rest = append(rest, replica)
+		}
+	}
+	return rest
+}
