@@ -121,13 +121,13 @@ func parsed(t *testing.T, w workload) *options {
 
 func TestDeploy_FlagsAreThoseOfTheCommand(t *testing.T) {
 	opts := parsed(t, dev(t))
-	if len(opts.etcdServers) > 0 || opts.leaderElect {
-		t.Errorf("dev: etcd is %v, leader election %t", opts.etcdServers, opts.leaderElect)
+	if len(opts.etcdServers) > 0 || opts.election.on {
+		t.Errorf("dev: etcd is %v, leader election %t", opts.etcdServers, opts.election.on)
 	}
 	opts = parsed(t, ha(t))
-	if len(opts.etcdServers) != 3 || opts.etcdCAFile == "" || opts.etcdCertFile == "" || !opts.leaderElect {
+	if len(opts.etcdServers) != 3 || opts.etcdCAFile == "" || opts.etcdCertFile == "" || !opts.election.on {
 		t.Errorf("ha: etcd is %v, CA %q, certificate %q, leader election %t",
-			opts.etcdServers, opts.etcdCAFile, opts.etcdCertFile, opts.leaderElect)
+			opts.etcdServers, opts.etcdCAFile, opts.etcdCertFile, opts.election.on)
 	}
 	if opts.metricsClientCAFile == "" {
 		t.Error("ha: anybody may read the metrics")

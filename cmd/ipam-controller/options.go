@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -31,7 +32,7 @@ type options struct {
 	etcdPrefix   string
 	etcdTxnOps   int
 
-	leaderElect    bool
+	election       election
 	metricsAddress string
 
 	metricsCertFile     string
@@ -58,6 +59,7 @@ func defaults() *options {
 		metricsAddress: ":8080",
 		probeAddress:   ":8081",
 		workers:        64,
+		election:       election{lease: 8 * time.Second, renew: 5 * time.Second, retry: time.Second},
 		sweep:          sweep.Defaults(),
 		verify:         verify.Defaults(),
 		consumer:       consumer.Defaults(),
@@ -70,7 +72,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.bootstrap, "bootstrap", o.bootstrap, "make the platform workspace, or with --standalone the cluster, ready first; the kubeconfig must be an admin's, the controller then runs as its service account")
 	f.StringVar(&o.etcdListen, "etcd-listen-client-url", o.etcdListen, "where the embedded etcd answers etcdctl, to take snapshots: unix:///path, or an http:// address of this machine; who reaches it may read and write everything; empty for nowhere")
 	f.IntVar(&o.etcdTxnOps, "etcd-max-txn-ops", o.etcdTxnOps, "the external etcd's own --max-txn-ops: more of them let more claims share a transaction")
-	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "let one of several replicas work at a time; needs --etcd-servers")
+	o.election.addFlags(f)
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "address of /metrics; 0 for none")
 	f.StringVar(&o.metricsCertFile, "metrics-certfile", o.metricsCertFile, "certificate of /metrics, which is then served by TLS; read again when it is replaced")
 	f.StringVar(&o.metricsKeyFile, "metrics-keyfile", o.metricsKeyFile, "key of that certificate")
@@ -150,9 +152,10 @@ func (o *options) validateEtcd() error {
 	if (o.etcdCertFile == "") != (o.etcdKeyFile == "") {
 		errs = append(errs, errors.New("--etcd-certfile and --etcd-keyfile go together"))
 	}
-	if o.leaderElect && len(o.etcdServers) == 0 {
+	if o.election.on && len(o.etcdServers) == 0 {
 		errs = append(errs, errors.New("--leader-elect needs --etcd-servers: an embedded etcd serves one replica"))
 	}
+	errs = append(errs, o.election.validate())
 	return errors.Join(errs...)
 }
 

@@ -90,15 +90,13 @@ func serve(ctx context.Context, opts *options, c controllers.Options) error {
 		return fmt.Errorf("--metrics-certfile, --metrics-keyfile, --metrics-client-cafile: %w", err)
 	}
 	c.Manager = manager.Options{
-		LeaderElection:          opts.leaderElect,
-		LeaderElectionID:        "ipam-controller",
-		LeaderElectionNamespace: workspaces.ControllerNamespace,
 		Metrics:                 metrics,
 		HealthProbeBindAddress:  opts.probeAddress,
 		PprofBindAddress:        opts.pprofAddress,
 		GracefulShutdownTimeout: &grace,
 		BaseContext:             func() context.Context { return log.IntoContext(context.Background(), log.FromContext(ctx)) },
 	}
+	opts.election.configure(&c.Manager)
 	mgr, err := controllers.New(ctx, c)
 	if err != nil {
 		return err

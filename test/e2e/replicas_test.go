@@ -1,57 +1,167 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// Two replicas share an etcd of its own, over TLS. One works; when it is killed,
-// the other goes on where it was.
+// ha is a platform with three replicas on an etcd of three members, and a tenant of it.
+type ha struct {
+	*testing.T
+	store    *etcd.Cluster
+	replicas framework.Replicas
+	tenant   *framework.Tenant
+	class    string
+}
+
+// newHA starts it all, with leases that are short, so that the tests are.
+func newHA(t *testing.T) ha {
+	t.Helper()
+	store, platform := framework.NewEtcd(t), framework.NewPlatform(t)
+	h := ha{T: t, store: store, class: framework.Name(t)}
+	h.replicas = platform.Replicas(t, 3, append(store.Flags(), "--leader-elect-lease-duration=3s",
+		"--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms")...)
+	h.replicas.Start(t)
+	offer(t, platform, h.class, platform.CIDR(t))
+	h.tenant = platform.Tenant(t)
+	return h
+}
+
+// claim makes claims, and does not wait until they are bound.
+func (h ha) claim(names ...string) []*ipamv1alpha1.IPClaim {
+	h.Helper()
+	var claims []*ipamv1alpha1.IPClaim
+	for _, name := range names {
+		claim := gen.Claim(name, gen.OfClass(h.class), gen.Length(28))
+		framework.Create(h, h.tenant, claim)
+		claims = append(claims, claim)
+	}
+	return claims
+}
+
+// holds makes claims that are bound.
+func (h ha) holds(names ...string) {
+	h.Helper()
+	framework.WaitBound(h, h.tenant, h.claim(names...)...)
+}
+
+// inOrder fails the test unless every claim is bound, to a CIDR of its own, and the
+// verifier finds nothing. It returns the claims.
+func (h ha) inOrder() map[string]ipamv1alpha1.IPClaim {
+	h.Helper()
+	list := &ipamv1alpha1.IPClaimList{}
+	if err := h.tenant.List(h.Context(), list); err != nil {
+		h.Fatal(err)
+	}
+	claims, holders := map[string]ipamv1alpha1.IPClaim{}, map[string]string{}
+	for _, claim := range list.Items {
+		framework.WaitBound(h, h.tenant, &claim)
+		if other, twice := holders[claim.Status.AllocatedCIDR]; twice {
+			h.Errorf("%s was given to %s and to %s", claim.Status.AllocatedCIDR, other, claim.Name)
+		}
+		holders[claim.Status.AllocatedCIDR], claims[claim.Name] = claim.Name, claim
+	}
+	h.replicas[0].WaitVerified(h, h.store.Flags()...)
+	return claims
+}
+
+// names are n names that begin alike.
+func names(prefix string, n int) []string {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprint(prefix, i))
+	}
+	return list
+}
+
+// Whoever leads may stop, or be killed, and so may a member of etcd: the work goes on
+// where it was.
 func TestReplicas_TakeOver(t *testing.T) {
 	t.Parallel()
-	secure, err := etcd.Certificates(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := etcd.New(t.Context(), etcd.Options{Dir: t.TempDir(), TLS: secure})
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	platform := framework.NewPlatform(t)
-	flags := []string{
-		"--etcd-servers=https://" + store.Members[0].Addr,
-		"--etcd-cafile=" + secure.TrustedCAFile, "--etcd-certfile=" + secure.CertFile, "--etcd-keyfile=" + secure.KeyFile,
-		"--leader-elect",
-	}
-	first, second := platform.Replica(t, "first", flags...), platform.Replica(t, "second", flags...)
-	first.StartController(t)
-	name := framework.Name(t)
-	offer(t, platform, name, platform.CIDR(t))
-	tenant := platform.Tenant(t)
+	h := newHA(t)
+	first := h.replicas.Leader(t)
+	h.holds("before")
 
-	held := map[string]string{}
-	for i := range 4 {
-		switch i {
-		case 2:
-			second.StartController(t) // ready, and waits
-		case 3:
-			first.KillController(t)
-		}
-		claim := gen.Claim(fmt.Sprint("c", i), gen.OfClass(name), gen.Length(28))
-		framework.Create(t, tenant, claim)
-		framework.WaitBound(t, tenant, claim)
-		if other, twice := held[claim.Status.AllocatedCIDR]; twice {
-			t.Errorf("%s was given to %s and to %s", claim.Status.AllocatedCIDR, other, claim.Name)
-		}
-		held[claim.Status.AllocatedCIDR] = claim.Name
+	first.StopController(t)
+	h.holds("after-a-stop")
+	second := h.replicas.Leader(t, first)
+
+	waiting := h.claim(names("meanwhile-", 8)...)
+	if err := h.store.Members[0].Kill(); err != nil {
+		t.Fatal(err)
 	}
+	framework.WaitBound(t, h.tenant, waiting...)
+	h.holds("on-two-members")
+	if _, err := h.store.Members[0].Start(); err != nil {
+		t.Fatal(err)
+	}
+
+	waiting = h.claim(names("in-flight-", 8)...)
+	second.KillController(t)
+	framework.WaitBound(t, h.tenant, waiting...)
+	h.replicas.Leader(t, first, second)
+	if claims := h.inOrder(); len(claims) != 19 {
+		t.Errorf("there are %d claims, want 19", len(claims))
+	}
+}
+
+// A leader that stands still for longer than its lease does no harm when it wakes up with
+// what it knew then, and with work half done: it ends, and nothing is written over.
+func TestReplicas_APausedLeader(t *testing.T) {
+	t.Parallel()
+	h := newHA(t)
+	first := h.replicas.Leader(t)
+	h.holds(slices.Concat(names("stays-", 4), names("goes-", 4), names("again-", 4))...)
+
+	half := h.claim(names("half-", 8)...)
+	first.PauseController(t)
+	for _, name := range slices.Concat(names("goes-", 4), names("again-", 4)) {
+		framework.Delete(t, h.tenant, gen.Claim(name))
+	}
+	h.replicas.Leader(t, first)
+	framework.WaitBound(t, h.tenant, half...)
+	h.holds(slices.Concat(names("new-", 4), names("again-", 4))...)
+	h.hasReleased(names("goes-", 4))
+	before := h.inOrder()
+
+	first.ResumeController(t)
+	first.WaitControllerEnded(t)
+	h.holds("last")
+	after := h.inOrder()
+	if len(after) != len(before)+1 {
+		t.Errorf("there are %d claims, want %d", len(after), len(before)+1)
+	}
+	for name, claim := range before {
+		if now := after[name]; now.UID != claim.UID || now.ResourceVersion != claim.ResourceVersion {
+			t.Errorf("claim %s was written by the leader that woke up: it was\n%+v\nand is\n%+v", name, claim.Status, now.Status)
+		}
+	}
+	first.StartController(t) // stands by
+	h.holds("with-three-again")
+}
+
+// hasReleased waits until the records of claims are gone.
+func (h ha) hasReleased(names []string) {
+	h.Helper()
+	framework.Eventually(h, "the records to be gone", func(ctx context.Context) error {
+		records := &ipamv1alpha1.IPAllocationList{}
+		if err := h.tenant.List(ctx, records, client.InNamespace(gen.Claim("").Namespace)); err != nil {
+			return err
+		}
+		for _, record := range records.Items {
+			if ref := record.Spec.ClaimRef; ref != nil && slices.Contains(names, ref.Name) {
+				return fmt.Errorf("that of %s is there", ref.Name)
+			}
+		}
+		return nil
+	})
 }

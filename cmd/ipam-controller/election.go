@@ -1,0 +1,52 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// election is how replicas agree on who works: by a lease in the platform workspace.
+// What is given out is safe without it; see docs/decisions/0012.
+type election struct {
+	on bool
+	// lease is how long the others wait for a leader that is silent.
+	lease time.Duration
+	// renew is how long a leader tries to renew before it gives up, which ends it.
+	renew time.Duration
+	// retry is how often a leader renews, and the others look.
+	retry time.Duration
+}
+
+func (e *election) addFlags(f *pflag.FlagSet) {
+	f.BoolVar(&e.on, "leader-elect", e.on, "let one of several replicas work at a time; needs --etcd-servers")
+	f.DurationVar(&e.lease, "leader-elect-lease-duration", e.lease, "how long the other replicas wait for a leader that is silent: claims wait as long when it was killed; in whole seconds")
+	f.DurationVar(&e.renew, "leader-elect-renew-deadline", e.renew, "how long a leader that cannot renew its lease goes on; shorter than the lease")
+	f.DurationVar(&e.retry, "leader-elect-retry-period", e.retry, "how often the leader renews, and the others look whether the lease is free")
+}
+
+func (e *election) validate() error {
+	if e.lease < time.Second || e.lease%time.Second != 0 {
+		return fmt.Errorf("--leader-elect-lease-duration is %s; give it whole seconds", e.lease)
+	}
+	// What client-go asks for: a look may come a fifth late, as it is jittered.
+	if e.retry <= 0 || e.renew <= e.retry*6/5 || e.renew >= e.lease {
+		return errors.New("give --leader-elect-lease-duration more than --leader-elect-renew-deadline, and that more than 1.2 times --leader-elect-retry-period")
+	}
+	return nil
+}
+
+// configure has a manager take part. One that stops in good order gives the lease
+// away, once its last pass is through: the process must end then, and does.
+func (e *election) configure(o *manager.Options) {
+	o.LeaderElection = e.on
+	o.LeaderElectionID = "ipam-controller"
+	o.LeaderElectionNamespace = workspaces.ControllerNamespace
+	o.LeaderElectionReleaseOnCancel = true
+	o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = &e.lease, &e.renew, &e.retry
+}
