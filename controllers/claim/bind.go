@@ -52,7 +52,7 @@ func (p *pass) try(ctx context.Context, plan resolve.Plan) (allocator.Block, err
 		block, err := p.ledger.Bind(ctx, p.ask(plan, c))
 		frozen, isFrozen := errors.AsType[*allocator.FrozenError](err)
 		switch {
-		case isFrozen && !frozen.Lost && time.Since(p.started) < checking:
+		case isFrozen && !frozen.Lost && time.Since(p.started()) < checking:
 			p.ledger.Wait(p.ask(plan, c))
 			return allocator.Block{}, errUnchecked
 		case err == nil:

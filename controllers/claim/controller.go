@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -75,7 +76,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		catalog:   opts.Catalog,
 		directory: opts.Directory,
 		queue:     opts.Queue,
-		started:   time.Now(),
+		started:   sync.OnceValue(time.Now),
 		records:   lag{clock: clock.RealClock{}},
 	}
 	local := mgr.GetLocalManager()
@@ -179,7 +180,7 @@ func (r *Reconciler) onRecord(name multicluster.ClusterName, cl cluster.Cluster)
 			if record.Spec.ClaimRef == nil {
 				seen.saw(record)
 			}
-			if record.CreationTimestamp.Time.Before(r.started) && !claimed(ctx, cl.GetCache(), record) {
+			if record.CreationTimestamp.Time.Before(r.started()) && !claimed(ctx, cl.GetCache(), record) {
 				r.suspect(name, record)
 			}
 		},

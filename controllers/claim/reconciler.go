@@ -53,11 +53,11 @@ type Reconciler struct {
 	directory *directory.Directory
 	queue     inbox.Queue
 	waiting   waiting
-	started   time.Time
-	doubted   sync.Map // UID → nothing, of claims to be compared with the ledger
-	written   sync.Map // UID → the resourceVersion that our last write was made on
-	denied    sync.Map // UID → nothing, of claims that the server did not know when they were written
-	records   lag      // of the cache, behind the records of claims
+	started   func() time.Time // when the first was looked at: a replica may stand by for long
+	doubted   sync.Map         // UID → nothing, of claims to be compared with the ledger
+	written   sync.Map         // UID → the resourceVersion that our last write was made on
+	denied    sync.Map         // UID → nothing, of claims that the server did not know when they were written
+	records   lag              // of the cache, behind the records of claims
 }
 
 // pass is one look at one claim.
