@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/kcp-dev/multicluster-provider/pkg/handlers"
-	"github.com/kcp-dev/multicluster-provider/pkg/provider"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"go.opentelemetry.io/otel/trace"
@@ -22,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
-	nop "sigs.k8s.io/multicluster-runtime/providers/nop"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -89,10 +86,6 @@ type Options struct {
 	Manager manager.Options
 }
 
-// listing is how long an endpoint may take to list all that its workspaces hold. The
-// provider gives up a workspace for good that waits longer.
-const listing = time.Hour
-
 // New makes a manager that runs all controllers.
 func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	workspaces := &feed.Feed{}
@@ -101,9 +94,14 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 		return nil, fmt.Errorf("provider: %w", err)
 	}
 	opts.Manager.Scheme, opts.Manager.Logger = opts.Scheme, opts.Logger
-	mgr, err := mcmanager.New(opts.Config, tenants, opts.Manager)
+	// Hidden is that the provider can be run: the manager would do so on the leader alone.
+	hidden := struct{ multicluster.Provider }{tenants}
+	mgr, err := mcmanager.New(opts.Config, hidden, opts.Manager, mcmanager.WithCoordinator(newStandby()))
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
+	}
+	if err := mgr.GetLocalManager().Add(&follower{provider: tenants, mgr: mgr}); err != nil {
+		return nil, fmt.Errorf("provider: %w", err)
 	}
 	reader, err := live.NewReader(live.Options{
 		Config:   opts.Config,
@@ -121,35 +119,6 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 		return nil, err
 	}
 	return mgr, addChecks(mgr, reader, opts.Ledger)
-}
-
-// tenants provides the workspaces that bind the export.
-func tenants(opts Options, workspaces *feed.Feed) (multicluster.Provider, error) {
-	if opts.Export == "" {
-		return nop.New(), nil
-	}
-	tenants, err := provider.NewProvider(discovered(opts.Config), opts.Export, provider.Options{
-		Scheme:        opts.Scheme,
-		ObjectToWatch: &apisv1alpha1.APIBinding{},
-		AddFilter:     served, UpdateFilter: served,
-		Log:        new(opts.Logger.WithName("provider").V(1)), // it logs whole objects
-		NewCluster: workspaces.NewCluster,
-		Handlers:   handlers.Handlers{opts.Directory},
-	})
-	if err != nil {
-		return nil, err
-	}
-	tenants.Clusters.WaitCacheTimeout = listing
-	return tenants, nil
-}
-
-// served reports whether a binding's workspace is to be served: it is ready, or
-// it goes. One that goes has pools to be let go, or it would wait for ever.
-func served(binding client.Object) (bool, error) {
-	if !binding.GetDeletionTimestamp().IsZero() {
-		return true, nil
-	}
-	return provider.ConditionReadyFunc("Ready")(binding)
 }
 
 // index adds the field indexes of the catalog to platform and tenants.

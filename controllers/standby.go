@@ -1,0 +1,103 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+	"sigs.k8s.io/multicluster-runtime/pkg/manager/coordinator/basic"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// standby keeps the workspaces from the controllers until this replica leads. Their
+// caches are filled meanwhile, so that to take over costs no list of everything; but no
+// handler runs, whose hints would pile up where nobody works them off. It is safe for
+// concurrent use.
+type standby struct {
+	*basic.Coordinator
+
+	mu    sync.Mutex
+	leads bool
+	held  map[multicluster.ClusterName]engagement
+}
+
+// engagement is a workspace that the controllers are to have while its context lasts.
+type engagement struct {
+	context.Context
+	cluster.Cluster
+}
+
+func newStandby() *standby {
+	return &standby{Coordinator: basic.New(), held: map[multicluster.ClusterName]engagement{}}
+}
+
+// Engage implements mcmanager.Coordinator.
+func (s *standby) Engage(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster) error {
+	if !s.hold(name, engagement{ctx, cl}) {
+		return s.Coordinator.Engage(ctx, name, cl)
+	}
+	// The indexes have the caches of pools and claims filled.
+	if _, err := cl.GetCache().GetInformer(ctx, &ipamv1alpha1.IPAllocation{}, cache.BlockUntilSynced(false)); err != nil {
+		return fmt.Errorf("fill the cache of IPAllocations: %w", err)
+	}
+	return nil
+}
+
+// hold keeps a workspace for later, unless this replica leads.
+func (s *standby) hold(name multicluster.ClusterName, e engagement) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leads {
+		return false
+	}
+	s.held[name] = e
+	context.AfterFunc(e.Context, func() { s.drop(name, e) })
+	return true
+}
+
+// drop forgets a workspace that has gone, if it was not engaged anew.
+func (s *standby) drop(name multicluster.ClusterName, e engagement) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[name] == e {
+		delete(s.held, name)
+	}
+}
+
+// Runnable implements mcmanager.Coordinator. A manager runs it on the leader.
+func (s *standby) Runnable() manager.Runnable { return manager.RunnableFunc(s.lead) }
+
+// lead gives the controllers what was held, and from then on what comes.
+func (s *standby) lead(ctx context.Context) error {
+	s.mu.Lock()
+	s.leads = true
+	held := s.held
+	s.held = map[multicluster.ClusterName]engagement{}
+	s.mu.Unlock()
+	for name, e := range held {
+		if err := s.Coordinator.Engage(e.Context, name, e.Cluster); err != nil && e.Err() == nil {
+			return fmt.Errorf("engage workspace %s: %w", name, err)
+		}
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// follower has the provider follow the tenants on every replica, not on the leader
+// alone as a manager would run it.
+type follower struct {
+	provider multicluster.ProviderRunnable
+	mgr      mcmanager.Manager
+}
+
+// NeedLeaderElection says that every replica follows.
+func (f *follower) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable.
+func (f *follower) Start(ctx context.Context) error { return f.provider.Start(ctx, f.mgr) }
