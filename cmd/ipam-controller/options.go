@@ -59,7 +59,7 @@ func defaults() *options {
 		metricsAddress: ":8080",
 		probeAddress:   ":8081",
 		workers:        64,
-		election:       election{lease: 8 * time.Second, renew: 5 * time.Second, retry: time.Second},
+		election:       election{lease: 10 * time.Second, renew: 8 * time.Second, retry: time.Second},
 		sweep:          sweep.Defaults(),
 		verify:         verify.Defaults(),
 		consumer:       consumer.Defaults(),

@@ -14,7 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// ha is a platform with three replicas on an etcd of three members, and a tenant of it.
+// ha is a platform with two replicas on an etcd of three members, and a tenant of it.
 type ha struct {
 	*testing.T
 	store    *etcd.Cluster
@@ -23,13 +23,10 @@ type ha struct {
 	class    string
 }
 
-// newHA starts it all, with leases that are short, so that the tests are.
 func newHA(t *testing.T) ha {
 	t.Helper()
 	store, platform := framework.NewEtcd(t), framework.NewPlatform(t)
-	h := ha{T: t, store: store, class: framework.Name(t)}
-	h.replicas = platform.Replicas(t, 3, append(store.Flags(), "--leader-elect-lease-duration=3s",
-		"--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms")...)
+	h := ha{T: t, store: store, class: framework.Name(t), replicas: platform.Replicas(t, 2, store.Flags()...)}
 	h.replicas.Start(t)
 	offer(t, platform, h.class, platform.CIDR(t))
 	h.tenant = platform.Tenant(t)
@@ -83,70 +80,60 @@ func names(prefix string, n int) []string {
 	return list
 }
 
-// Whoever leads may stop, or be killed, and so may a member of etcd: the work goes on
-// where it was.
-func TestReplicas_TakeOver(t *testing.T) {
+// Of two replicas one works. When it stands still for longer than its lease, is asked to
+// stop, or is killed, the other goes on where it was, and so it does without a member of
+// etcd. A leader that wakes up with what it knew then, and with work half done, does no
+// harm: it ends, and nothing is written over.
+func TestReplicas(t *testing.T) {
 	t.Parallel()
 	h := newHA(t)
 	first := h.replicas.Leader(t)
-	h.holds("before")
+	h.holds(slices.Concat(names("goes-", 4), names("again-", 4))...)
 
-	first.StopController(t)
-	h.holds("after-a-stop")
-	second := h.replicas.Leader(t, first)
-
-	waiting := h.claim(names("meanwhile-", 8)...)
-	if err := h.store.Members[0].Kill(); err != nil {
-		t.Fatal(err)
-	}
-	framework.WaitBound(t, h.tenant, waiting...)
-	h.holds("on-two-members")
-	if _, err := h.store.Members[0].Start(); err != nil {
-		t.Fatal(err)
-	}
-
-	waiting = h.claim(names("in-flight-", 8)...)
-	second.KillController(t)
-	framework.WaitBound(t, h.tenant, waiting...)
-	h.replicas.Leader(t, first, second)
-	if claims := h.inOrder(); len(claims) != 19 {
-		t.Errorf("there are %d claims, want 19", len(claims))
-	}
-}
-
-// A leader that stands still for longer than its lease does no harm when it wakes up with
-// what it knew then, and with work half done: it ends, and nothing is written over.
-func TestReplicas_APausedLeader(t *testing.T) {
-	t.Parallel()
-	h := newHA(t)
-	first := h.replicas.Leader(t)
-	h.holds(slices.Concat(names("stays-", 4), names("goes-", 4), names("again-", 4))...)
-
+	t.Log("the leader is paused")
 	half := h.claim(names("half-", 8)...)
 	first.PauseController(t)
 	for _, name := range slices.Concat(names("goes-", 4), names("again-", 4)) {
 		framework.Delete(t, h.tenant, gen.Claim(name))
 	}
-	h.replicas.Leader(t, first)
+	second := h.replicas.Leader(t, first)
 	framework.WaitBound(t, h.tenant, half...)
-	h.holds(slices.Concat(names("new-", 4), names("again-", 4))...)
 	h.hasReleased(names("goes-", 4))
+	h.holds(slices.Concat(names("new-", 4), names("again-", 4))...)
 	before := h.inOrder()
 
+	t.Log("it wakes up")
 	first.ResumeController(t)
 	first.WaitControllerEnded(t)
-	h.holds("last")
+	h.holds("since-it-woke")
 	after := h.inOrder()
-	if len(after) != len(before)+1 {
-		t.Errorf("there are %d claims, want %d", len(after), len(before)+1)
-	}
 	for name, claim := range before {
 		if now := after[name]; now.UID != claim.UID || now.ResourceVersion != claim.ResourceVersion {
 			t.Errorf("claim %s was written by the leader that woke up: it was\n%+v\nand is\n%+v", name, claim.Status, now.Status)
 		}
 	}
-	first.StartController(t) // stands by
-	h.holds("with-three-again")
+
+	t.Log("a member of etcd is killed, then the leader is stopped")
+	first.StartController(t)
+	waiting := h.claim(names("without-a-member-", 8)...)
+	if err := h.store.Members[0].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	framework.WaitBound(t, h.tenant, waiting...)
+	second.StopController(t)
+	h.holds("after-a-stop")
+
+	t.Log("the leader is killed")
+	if _, err := h.store.Members[0].Start(); err != nil {
+		t.Fatal(err)
+	}
+	second.StartController(t)
+	waiting = h.claim(names("killed-", 8)...)
+	first.KillController(t)
+	framework.WaitBound(t, h.tenant, waiting...)
+	if claims := h.inOrder(); len(claims) != len(before)+1+8+1+8 {
+		t.Errorf("there are %d claims, want %d", len(claims), len(before)+18)
+	}
 }
 
 // hasReleased waits until the records of claims are gone.
