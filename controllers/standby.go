@@ -81,6 +81,9 @@ func (s *standby) lead(ctx context.Context) error {
 	s.held = map[multicluster.ClusterName]engagement{}
 	s.mu.Unlock()
 	for name, e := range held {
+		if e.Err() != nil {
+			continue
+		}
 		if err := s.Coordinator.Engage(e.Context, name, e.Cluster); err != nil && e.Err() == nil {
 			return fmt.Errorf("engage workspace %s: %w", name, err)
 		}
