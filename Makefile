@@ -17,7 +17,7 @@ TEST_ARGS ?=
 
 .PHONY: help
 help: ## Show this help
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 .PHONY: run
 run: kcp ## Start kcp, etcd and the controller, and have two tenants claim addresses (Ctrl-C stops it)
@@ -54,6 +54,13 @@ bench-ledger: ## Measure the ledger alone beside raw etcd and go-ipam, into docs
 .PHONY: bench-scale
 bench-scale: kcp ## Measure what more workspaces and claims cost, into docs/benchmarks.md (20 minutes)
 	@go run ./test/bench/scale $(SCALE_ARGS)
+
+# Arguments of the replicas' benchmark: make bench-replicas REPLICAS_ARGS='--rounds 1 --failovers 1'
+REPLICAS_ARGS ?= --out docs/benchmarks.md
+
+.PHONY: bench-replicas
+bench-replicas: kcp ## Measure replicas, and how long nobody works when the leader is lost, into docs/benchmarks.md (15 minutes)
+	@go run ./test/bench/replicas $(REPLICAS_ARGS)
 
 .PHONY: chaos
 chaos: kcp ## Kill, stop and cut off etcd, allocators, kcp and controller at length, and break the allocator on purpose (45 minutes)
