@@ -12,7 +12,7 @@ import (
 )
 
 // election is how replicas agree on who works: by a lease in the platform workspace.
-// What is given out is safe without it; see docs/decisions/0012.
+// What is given out is safe without it; see docs/decisions/0016.
 type election struct {
 	on bool
 	// lease is how long the others wait for a leader that is silent.
