@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"time"
 )
 
-// crowdOfKinds is how many clients the kinds of claims are compared with.
-const crowdOfKinds = 8
+const (
+	crowdOfKinds   = 8  // clients that the kinds of claims are compared with
+	crowdOfTenants = 32 // clients that draw on one pool, of all tenants
+	storm          = 64 // clients of the tenant that storms
+)
 
 // contest is one thing that is measured of several contestants, in the same rounds.
 type contest struct {
@@ -22,6 +26,7 @@ type contest struct {
 type contestant struct {
 	name   string
 	side   *side
+	ready  func(context.Context) error // makes what the round needs; may be nil
 	play   func(context.Context, time.Duration) (round, error)
 	rounds []round
 }
@@ -40,16 +45,21 @@ func (s *stage) contests(opts *options) []contest {
 		if n == 1 {
 			title = "1 client"
 		}
-		list = append(list, contest{
-			title: title,
-			contestants: []*contestant{
-				s.claims("bare controller", s.bare, bySharedClass, n),
-				s.claims("bare, all fields", s.whole, bySharedClass, n),
-				s.claims("ipam-controller", s.ipam, bySharedClass, n),
-			},
-			ratios: []ratio{{"ipam-controller / bare", 2, 0}, {"ipam-controller / all fields", 2, 1}},
-		})
+		list = append(list, s.besideBare(title, func(side *side) *contestant {
+			return s.claims("", side, bySharedClass, n)
+		}))
 	}
+	list = append(list,
+		s.besideBare(fmt.Sprintf("%d clients of %d tenants, one shared pool", crowdOfTenants, tenantCount), func(side *side) *contestant {
+			return s.claims("", side, bySharedPool, crowdOfTenants)
+		}),
+		s.besideBare(fmt.Sprintf("1 client, while another tenant storms with %d", storm), func(side *side) *contestant {
+			return &contestant{side: side, play: side.besideStorm}
+		}),
+		s.besideBare(fmt.Sprintf("%d clients, delete → the record is gone", crowdOfKinds), func(side *side) *contestant {
+			return &contestant{side: side, ready: side.stock, play: side.deletions}
+		}),
+	)
 	list = append(list, contest{
 		title: fmt.Sprintf("%d clients, pool of their own", crowdOfKinds),
 		contestants: []*contestant{
@@ -65,16 +75,41 @@ func (s *stage) contests(opts *options) []contest {
 	})
 }
 
+// besideBare compares ipam-controller with the bare controller, and with that which
+// writes all fields.
+func (s *stage) besideBare(title string, of func(*side) *contestant) contest {
+	c := contest{title: title, ratios: []ratio{{"ipam-controller / bare", 2, 0}, {"ipam-controller / all fields", 2, 1}}}
+	names := []string{"bare controller", "bare, all fields", "ipam-controller"}
+	for i, side := range s.sides() {
+		who := of(side)
+		who.name = names[i]
+		c.contestants = append(c.contestants, who)
+	}
+	return c
+}
+
 func (s *stage) claims(name string, side *side, k kind, clients int) *contestant {
 	return &contestant{name: name, side: side, play: func(ctx context.Context, during time.Duration) (round, error) {
 		return side.crowd(ctx, k, clients, during)
 	}}
 }
 
+// chosen are the contests whose title the options ask for.
+func chosen(contests []contest, only *regexp.Regexp) ([]contest, error) {
+	contests = slices.DeleteFunc(contests, func(c contest) bool { return !only.MatchString(c.title) })
+	if len(contests) == 0 {
+		return nil, fmt.Errorf("--only %q leaves nothing to measure", only)
+	}
+	return contests, nil
+}
+
 // play measures everything, once to warm up and then for as many rounds as wanted. Who
 // follows whom changes with every round, in each run alike.
 func (s *stage) play(ctx context.Context, opts *options) ([]contest, error) {
-	contests := s.contests(opts)
+	contests, err := chosen(s.contests(opts), opts.only)
+	if err != nil {
+		return nil, err
+	}
 	dice := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // an order needs no secret
 	for n := range opts.rounds + 1 {
 		if n == 1 {
@@ -100,6 +135,11 @@ func (s *stage) measure(ctx context.Context, opts *options, c contest, who *cont
 	during := opts.round()
 	if n == 0 {
 		during = min(during, time.Second)
+	}
+	if who.ready != nil {
+		if err := who.ready(ctx); err != nil {
+			return err
+		}
 	}
 	before, err := s.usage(ctx, who.side)
 	if err != nil {

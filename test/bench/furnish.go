@@ -22,6 +22,7 @@ type kind struct {
 // Names of what furnish makes.
 const (
 	sharedClass = "shared" // backed by the platform's pool of that name
+	sharedPool  = "common" // on the platform, for every tenant to name
 	ownClass    = "own"    // backed by the pool of that name in each tenant
 	fullPool    = "full"   // in each tenant, with no room but the holder's
 	singlePool  = "single" // in each tenant, with room for one claim
@@ -29,6 +30,7 @@ const (
 
 var (
 	bySharedClass = kind{[]gen.ClaimOption{gen.OfClass(sharedClass), gen.Length(28)}, tenant.Bound}
+	bySharedPool  = kind{[]gen.ClaimOption{gen.FromPoolIn("root:ipam", sharedPool), gen.Length(28)}, tenant.Bound}
 	byOwnClass    = kind{[]gen.ClaimOption{gen.OfClass(ownClass), gen.Length(28)}, tenant.Bound}
 	byOwnPool     = kind{[]gen.ClaimOption{gen.FromPool(ownClass), gen.Length(28)}, tenant.Bound}
 	ofFullPool    = kind{[]gen.ClaimOption{gen.FromPool(fullPool), gen.Length(28)}, refused}
@@ -53,8 +55,11 @@ func (s *stage) furnish(ctx context.Context) error {
 		}
 	}
 	shared := gen.Pool(sharedClass, gen.CIDR("10.0.0.0/8"), gen.Backs(sharedClass), gen.Visible(ipamv1alpha1.VisibilityPlatform))
-	if err := s.ipam.addPool(ctx, platform, shared, "0"); err != nil {
-		return err
+	common := gen.Pool(sharedPool, gen.CIDR("11.0.0.0/8"), gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:*"})
+	for _, pool := range []*ipamv1alpha1.IPPool{shared, common} {
+		if err := s.ipam.addPool(ctx, platform, pool, "0"); err != nil {
+			return err
+		}
 	}
 	for _, one := range s.ipam.tenants {
 		if err := s.furnishTenant(ctx, one); err != nil {

@@ -4,7 +4,7 @@
 // writes: once with the fewest fields, once with all. They take turns in short rounds,
 // one working while the others idle, so that what the machine does besides falls on all.
 //
-//	bench [--rounds 10] [--round-seconds 2] [--clients 1,8,32] [--out docs/benchmarks.md]
+//	bench [--rounds 10] [--round-seconds 2] [--clients 1,8,32,128] [--out docs/benchmarks.md]
 //
 // It starts everything itself, below .cache/, and takes it down again. Progress goes to
 // stderr, the table to the page, or to stdout without --out.
@@ -17,6 +17,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"syscall"
 	"time"
 
@@ -36,6 +37,7 @@ type options struct {
 	rounds          int
 	roundSeconds    float64
 	clients         []int
+	only            *regexp.Regexp
 	out             string
 	date            string
 	controllerFlags []string
@@ -82,12 +84,17 @@ func parse(args []string) (*options, error) {
 	f := pflag.NewFlagSet("bench", pflag.ContinueOnError)
 	f.IntVar(&opts.rounds, "rounds", 10, "how many times everything is measured; with 1 it says only that it works")
 	f.Float64Var(&opts.roundSeconds, "round-seconds", 2, "how long each measurement lasts")
-	f.IntSliceVar(&opts.clients, "clients", []int{1, 8, 32}, "how many clients claim side by side, each its next claim when the last is answered")
+	f.IntSliceVar(&opts.clients, "clients", []int{1, 8, 32, 128}, "how many clients claim side by side, each its next claim when the last is answered")
 	f.StringVar(&opts.out, "out", "", "the page to write the table to; empty: stdout")
 	f.StringVar(&opts.date, "date", "", "a date to be written beside the table")
 	f.StringArrayVar(&opts.controllerFlags, "controller-flag", nil, "a further flag of ipam-controller, like --pprof-bind-address=127.0.0.1:6060")
-	if err := f.Parse(args); err != nil {
+	only := f.String("only", "", "measure just the contests whose title, as in the table's first column, matches this expression")
+	err := f.Parse(args)
+	if err != nil {
 		return nil, err
+	}
+	if opts.only, err = regexp.Compile(*only); err != nil {
+		return nil, fmt.Errorf("--only: %w", err)
 	}
 	if opts.rounds < 1 || opts.roundSeconds <= 0 {
 		return nil, errors.New("give --rounds at least 1, and --round-seconds more than 0")

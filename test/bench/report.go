@@ -72,5 +72,9 @@ func (c contest) write(b *strings.Builder) {
 // command is what gives this table again.
 func command(opts *options) string {
 	clients := strings.Trim(strings.ReplaceAll(fmt.Sprint(opts.clients), " ", ","), "[]")
-	return fmt.Sprintf("go run ./test/bench --rounds %d --round-seconds %g --clients %s", opts.rounds, opts.roundSeconds, clients)
+	line := fmt.Sprintf("go run ./test/bench --rounds %d --round-seconds %g --clients %s", opts.rounds, opts.roundSeconds, clients)
+	if only := opts.only.String(); only != "" {
+		line += fmt.Sprintf(" --only '%s'", only)
+	}
+	return line
 }

@@ -26,8 +26,9 @@ type side struct {
 	controller *local.Controller
 	tenants    []*tenant.Tenant
 	pools      []furnished
-	kept       int  // records of a tenant that stay for the whole run
-	resting    idle // what it takes doing nothing
+	stocked    [][]string // claims to be deleted, by client
+	kept       int        // records of a tenant that stay for the whole run
+	resting    idle       // what it takes doing nothing
 }
 
 // furnished is a pool, and how much of it is allocated while no round is on.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
 	"github.com/kcp-ipam/ipam/test/bench/tenant"
@@ -14,8 +15,10 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// tenantCount is how many tenants a side has. The clients are spread over them.
-const tenantCount = 4
+const (
+	tenantCount   = 10 // tenants of a side; the clients are spread over them
+	tenantsAtOnce = 4  // tenants that are made side by side
+)
 
 // stage is a kcp with the sides on it.
 type stage struct {
@@ -78,14 +81,19 @@ func (s *stage) prepare(ctx context.Context, side *side) error {
 	if err := workspaces.Bootstrap(ctx, s.admin, workspaces.Options{Workspace: platform}); err != nil {
 		return err
 	}
-	for i := range tenantCount {
-		one, err := tenant.New(ctx, tenant.Options{
-			KCP: s.kcp, Admin: s.admin, Platform: platform, Path: fmt.Sprintf("%s-team-%d", platform, i+1),
-		})
-		if err != nil {
+	side.tenants = make([]*tenant.Tenant, tenantCount)
+	group, making := errgroup.WithContext(ctx)
+	group.SetLimit(tenantsAtOnce)
+	for i := range side.tenants {
+		group.Go(func() (err error) {
+			side.tenants[i], err = tenant.New(making, tenant.Options{
+				KCP: s.kcp, Admin: s.admin, Platform: platform, Path: fmt.Sprintf("%s-team-%d", platform, i+1),
+			})
 			return err
-		}
-		side.tenants = append(side.tenants, one)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
 	}
 	identity, err := workspaces.ControllerConfig(ctx, s.admin, platform)
 	if err != nil {
@@ -115,7 +123,9 @@ func (s *stage) close(failure error) error {
 	var errs []error
 	for _, side := range s.sides() {
 		for _, tenant := range side.tenants {
-			tenant.Stop()
+			if tenant != nil {
+				tenant.Stop()
+			}
 		}
 		if side.controller != nil {
 			errs = append(errs, side.controller.Stop())
