@@ -35,6 +35,9 @@ e2e: kcp ## Run the end-to-end tests alone
 # Arguments of the benchmark: make bench BENCH_ARGS='--rounds 1'
 BENCH_ARGS ?= --out docs/benchmarks.md
 
+# Arguments of the soak: make soak SOAK_ARGS='--duration 3m --rounds 3'
+SOAK_ARGS ?= --out docs/benchmarks.md
+
 # Arguments of the ledger's benchmark, and of the long runs of chaos: make chaos CHAOS_ARGS='-seeds 7 -duration 60s'
 LEDGER_ARGS ?= --out docs/benchmarks.md
 # Arguments of the benchmark of many workspaces: make bench-scale SCALE_ARGS='--workspaces 10,100 --claims 5000'
@@ -61,6 +64,10 @@ REPLICAS_ARGS ?= --out docs/benchmarks.md
 .PHONY: bench-replicas
 bench-replicas: kcp ## Measure replicas, and how long nobody works when the leader is lost, into docs/benchmarks.md (15 minutes)
 	@go run ./test/bench/replicas $(REPLICAS_ARGS)
+
+.PHONY: soak
+soak: kcp ## Churn claims while replicas, etcd and kcp are struck, and see that nothing grows, into docs/benchmarks.md (20 minutes)
+	@mkdir -p $(BIN) && go build -o $(BIN)/soak ./test/soak && exec $(BIN)/soak $(SOAK_ARGS)
 
 .PHONY: chaos
 chaos: kcp ## Kill, stop and cut off etcd, allocators, kcp and controller at length, and break the allocator on purpose (45 minutes)

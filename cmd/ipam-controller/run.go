@@ -17,7 +17,6 @@ import (
 	"github.com/kcp-ipam/ipam/controllers"
 	"github.com/kcp-ipam/ipam/controllers/directory"
 	"github.com/kcp-ipam/ipam/controllers/inbox"
-	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // shutdownGrace is how long a claim in flight may take to finish at shutdown.

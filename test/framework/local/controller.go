@@ -32,6 +32,8 @@ type ControllerOptions struct {
 	Identity *rest.Config
 	// Flags are further flags of the controller.
 	Flags []string
+	// Profiles has the controller serve profiles. Default: it serves none.
+	Profiles bool
 }
 
 // Controller is an ipam-controller with its own etcd inside.
@@ -40,6 +42,7 @@ type Controller struct {
 	place           []string // the flags that say where kcp and the ledger are
 	dir             string
 	health, metrics string
+	profiles        string
 }
 
 // NewController returns a controller over the data in its folder. It is not started yet.
@@ -47,7 +50,7 @@ func NewController(ctx context.Context, opts ControllerOptions) (*Controller, er
 	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
 		return nil, err
 	}
-	ports, _, err := steadyPorts(ctx, filepath.Join(opts.Dir, "ports"), 2)
+	ports, _, err := steadyPorts(ctx, filepath.Join(opts.Dir, "ports"), 3)
 	if err != nil {
 		return nil, err
 	}
@@ -68,11 +71,15 @@ func NewController(ctx context.Context, opts ControllerOptions) (*Controller, er
 		"--health-probe-bind-address=" + address(ports[0]),
 		"--metrics-bind-address=" + address(ports[1]),
 	}, opts.Flags)
+	if opts.Profiles {
+		args = append(args, "--pprof-bind-address="+address(ports[2]))
+	}
 	return &Controller{
-		place:   place,
-		dir:     opts.Dir,
-		health:  "http://" + address(ports[0]),
-		metrics: "http://" + address(ports[1]) + "/metrics",
+		place:    place,
+		dir:      opts.Dir,
+		health:   "http://" + address(ports[0]),
+		metrics:  "http://" + address(ports[1]) + "/metrics",
+		profiles: "http://" + address(ports[2]) + "/debug/pprof/",
 		process: process{
 			name: "ipam-controller",
 			log:  filepath.Join(opts.Dir, "controller.log"),
@@ -142,6 +149,12 @@ func (c *Controller) Probe(ctx context.Context, path string) error {
 // Metrics returns the controller's metrics in the text format of Prometheus.
 func (c *Controller) Metrics(ctx context.Context) (string, error) {
 	return get(ctx, c.metrics)
+}
+
+// Profile returns a profile of the controller, which must serve them, like
+// "heap?gc=1&debug=1".
+func (c *Controller) Profile(ctx context.Context, name string) (string, error) {
+	return get(ctx, c.profiles+name)
 }
 
 func get(ctx context.Context, url string) (string, error) {

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+
+	"github.com/kcp-ipam/ipam/test/chaos/etcd"
+	"github.com/kcp-ipam/ipam/test/chaos/history"
+	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+const (
+	platform = "root:ipam"
+	members  = 3
+	prefix   = "/ipam/v1" // of the ledger
+)
+
+// stage is all that runs.
+type stage struct {
+	*options
+	dir     string
+	say     func(format string, args ...any)
+	kcp     *local.KCP
+	objects *clientv3.Client // of kcp's own etcd
+	ledger  *etcd.Cluster
+	// hands must be held to start, stop and kill.
+	hands    sync.Mutex
+	replicas []*local.Controller
+	tenants  []*tenant
+	history  *history.History
+	record   *record
+}
+
+// newStage makes everything ready. What it has made is taken down if it fails.
+func newStage(ctx context.Context, opts *options, say func(string, ...any)) (*stage, error) {
+	root, err := local.ModuleRoot()
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{options: opts, dir: filepath.Join(root, ".cache", "soak"), say: say, record: &record{}}
+	if err := errors.Join(os.RemoveAll(s.dir), os.MkdirAll(s.dir, 0o755)); err != nil {
+		return nil, err
+	}
+	if err := s.up(ctx); err != nil {
+		return nil, errors.Join(err, s.close(err))
+	}
+	return s, nil
+}
+
+func (s *stage) up(ctx context.Context) error {
+	if err := s.upKCP(ctx); err != nil {
+		return err
+	}
+	admin, err := s.kcp.Admin()
+	if err != nil {
+		return err
+	}
+	if err := workspaces.Bootstrap(ctx, admin, workspaces.Options{Workspace: platform}); err != nil {
+		return err
+	}
+	s.say("building and starting %d members of etcd and %d replicas", members, s.options.replicas)
+	if err := s.upLedger(ctx); err != nil {
+		return err
+	}
+	if err := s.upReplicas(ctx, admin); err != nil {
+		return err
+	}
+	s.say("making %d tenants", s.workspaces)
+	if err := s.furnish(ctx, admin); err != nil {
+		return err
+	}
+	return s.upTenants(ctx, admin)
+}
+
+func (s *stage) upKCP(ctx context.Context) (err error) {
+	if s.kcp, err = local.NewKCP(ctx, filepath.Join(s.dir, "kcp")); err != nil {
+		return err
+	}
+	s.say("starting kcp: about 25 seconds")
+	if err := s.kcp.Start(ctx); err != nil {
+		return err
+	}
+	if s.objects, err = s.kcp.Store(); err != nil {
+		return err
+	}
+	asked, answered := context.WithTimeout(ctx, patience)
+	defer answered()
+	s.history, err = history.Follow(asked, s.objects)
+	return err
+}
+
+func (s *stage) upLedger(ctx context.Context) (err error) {
+	dir := filepath.Join(s.dir, "etcd")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	s.ledger, err = etcd.New(ctx, etcd.Options{Dir: dir, Members: members, Fsync: true, Keep: s.keep})
+	return err
+}
+
+func (s *stage) upReplicas(ctx context.Context, admin *rest.Config) error {
+	identity, err := workspaces.ControllerConfig(ctx, admin, platform)
+	if err != nil {
+		return err
+	}
+	binary := filepath.Join(s.dir, "ipam-controller")
+	if err := local.Build(ctx, "./cmd/ipam-controller", binary); err != nil {
+		return err
+	}
+	for i := range s.options.replicas {
+		dir := filepath.Join(s.dir, replicaName(i))
+		replica, err := local.NewController(ctx, local.ControllerOptions{
+			Binary: binary, Dir: dir, Workspace: platform, Identity: identity,
+			Profiles: true,
+			Flags: append([]string{
+				s.servers(), socket(dir),
+				"--sweep-interval=5s", "--orphan-min-age=10s", // what a kill leaves is found within a calm
+			}, s.controllerFlags...),
+		})
+		if err != nil {
+			return err
+		}
+		if err := replica.Start(ctx); err != nil {
+			return err
+		}
+		s.replicas = append(s.replicas, replica)
+	}
+	return nil
+}
+
+// servers is the flag that says where the ledger is.
+func (s *stage) servers() string {
+	return "--etcd-servers=http://" + strings.Join(s.ledger.Addrs(), ",http://")
+}
+
+// socket is the flag that says where the replica in a folder can be asked to verify.
+func socket(dir string) string { return "--verify-socket=" + filepath.Join(dir, "verify.sock") }
+
+func (s *stage) upTenants(ctx context.Context, admin *rest.Config) error {
+	s.tenants = make([]*tenant, s.workspaces)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(4)
+	for i := range s.tenants {
+		group.Go(func() (err error) {
+			s.tenants[i], err = s.newTenant(ctx, admin, i)
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// close stops what runs. The data and the logs of a run that failed are kept.
+func (s *stage) close(failure error) error {
+	var errs []error
+	for _, replica := range s.replicas {
+		errs = append(errs, replica.Stop())
+	}
+	if s.history != nil {
+		s.history.Close()
+	}
+	if s.objects != nil {
+		errs = append(errs, s.objects.Close())
+	}
+	if s.ledger != nil {
+		errs = append(errs, s.ledger.Close())
+	}
+	if s.kcp != nil {
+		errs = append(errs, s.kcp.Stop())
+	}
+	err := errors.Join(errs...)
+	if failure != nil || err != nil {
+		s.say("data and logs are kept in %s", s.dir)
+		return err
+	}
+	return os.RemoveAll(s.dir)
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// figure is something of a process that must not grow.
+type figure struct {
+	name   string
+	metric string
+	unit   float64 // one of the figure, in units of the metric
+	format string
+	// It may grow by this share, and by so much more.
+	share, slack float64
+}
+
+const mib = 1 << 20
+
+// figures are what is judged, by role. What they may grow by is what they are seen to
+// vary by between calms, of processes of which some are old and some were just started.
+var figures = map[string][]figure{
+	kindReplica: {
+		{"heap after GC, MiB", heap, mib, "%.1f", 0.10, 4},
+		{"resident memory, MiB", resident, mib, "%.0f", 0.25, 16},
+		{"goroutines", goroutines, 1, "%.0f", 0.05, 30},
+		{"open files", files, 1, "%.0f", 0.10, 10},
+		{"metric series", series, 1, "%.0f", 0.10, 50},
+	},
+	kindMember: {
+		{"heap after GC, MiB", heap, mib, "%.1f", 0.10, 8},
+		{"resident memory, MiB", resident, mib, "%.0f", 0.25, 32},
+		{"goroutines", goroutines, 1, "%.0f", 0.10, 40},
+		{"open files", files, 1, "%.0f", 0.10, 10},
+		{"database file, MiB", dbSize, mib, "%.2f", 0.25, 4},
+		{"database in use, MiB", dbInUse, mib, "%.2f", 0.10, 0.5},
+	},
+}
+
+// change is what a figure of a process was in the first calms, and in the last.
+type change struct {
+	process     string
+	figure      figure
+	first, last float64 // medians
+}
+
+// grown reports whether it is more than it may be.
+func (c change) grown() bool { return c.last > c.first*(1+c.figure.share)+c.figure.slack }
+
+func (c change) String() string {
+	return fmt.Sprintf("%s: %s from "+c.figure.format+" to "+c.figure.format, c.process, c.figure.name, c.first, c.last)
+}
+
+// changes compares the calms of the first third with those of the last.
+func changes(calms []calm, role string, processes []string) []change {
+	var list []change
+	third := len(calms) / 3
+	for _, f := range figures[role] {
+		for _, p := range processes {
+			list = append(list, change{p, f, f.level(calms[:third], p), f.level(calms[len(calms)-third:], p)})
+		}
+	}
+	return list
+}
+
+// level is the median of a figure of a process.
+func (f figure) level(calms []calm, process string) float64 {
+	var values []float64
+	for _, c := range calms {
+		for _, r := range c.readings[process] {
+			values = append(values, r.values[f.metric]/f.unit)
+		}
+	}
+	return quantile(values, 0.5)
+}
+
+// quantile is the nearest of values; 0 of none.
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[int(q*float64(len(sorted)-1)+0.5)]
+}
+
+// findings are all that the soak has found.
+type findings struct {
+	*options
+	*record
+	wrong         []string // by the history of the claims
+	given, reused int      // claims that were bound, and of them to the block of a former one
+}
+
+// verdict is nil if nothing was wrong and nothing has grown.
+func (f *findings) verdict() error {
+	problems := f.problems()
+	if len(problems) == 0 {
+		return nil
+	}
+	return errors.New("broken:\n  " + strings.Join(problems, "\n  "))
+}
+
+func (f *findings) problems() []string {
+	problems := slices.Clone(f.wrong)
+	for _, role := range []string{kindReplica, kindMember} {
+		for _, c := range changes(f.calms, role, f.named(role)) {
+			if c.grown() {
+				problems = append(problems, c.String())
+			}
+		}
+	}
+	for replica, n := range f.endings {
+		if !slices.Contains(f.controllerFlags, leaderElect) { // who loses the lease ends
+			problems = append(problems, fmt.Sprintf("%s has ended by itself, %d times", replica, n))
+		}
+	}
+	return problems
+}
+
+// leaderElect is the flag by which one replica works at a time.
+const leaderElect = "--leader-elect"
+
+// named are the processes of a role.
+func (f *findings) named(role string) []string {
+	n, name := f.replicas, replicaName
+	if role == kindMember {
+		n, name = members, memberName
+	}
+	var names []string
+	for i := range n {
+		names = append(names, name(i))
+	}
+	return names
+}
