@@ -13,7 +13,7 @@ const (
 	// patience is how long a fact may take to come true. kcp answers most in seconds;
 	// a machine busy with other things may take a minute.
 	patience = 3 * time.Minute
-	interval = 150 * time.Millisecond
+	interval = 250 * time.Millisecond
 
 	// settling is how long kcp may refuse what it is about to allow: it caches
 	// decisions for some seconds, and replicates grants between shards.

@@ -41,13 +41,11 @@ type world struct {
 	build func() error
 	// cli compiles the command line, once, and returns where it is.
 	cli func() (string, error)
-	// shared returns the platform of SharedPlatform.
-	shared func() (*Platform, error)
+	// shared returns the platform of SharedPlatform, and stopShared ends its controller.
+	shared     func() (*Platform, error)
+	stopShared func() error
 	// serial numbers workspaces, and names of tests that are not long enough.
 	serial atomic.Int64
-
-	mu          sync.Mutex
-	controllers []*local.Controller
 }
 
 // here is set by Main before the first test runs.
@@ -88,7 +86,7 @@ func run(m *testing.M, make func(ctx context.Context, dir string) (ground, error
 	w := &world{dir: dir}
 	w.build = sync.OnceValue(w.buildController)
 	w.cli = sync.OnceValues(w.buildCLI)
-	w.shared = sync.OnceValues(w.startShared)
+	w.shared, w.stopShared = sync.OnceValues(w.startShared), func() error { return nil }
 	defer func() {
 		err = errors.Join(err, w.stop())
 		if code == 0 && err == nil {
@@ -152,19 +150,9 @@ func (w *world) startController(ctx context.Context, c *local.Controller) error 
 	return c.Start(ctx)
 }
 
-// keep has the controller stopped at the end.
-func (w *world) keep(c *local.Controller) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.controllers = append(w.controllers, c)
-}
-
-// stop ends the controllers, then kcp.
+// stop ends the controller that tests share, then kcp.
 func (w *world) stop() error {
-	var errs []error
-	for _, c := range w.controllers {
-		errs = append(errs, c.Stop())
-	}
+	errs := []error{w.stopShared()}
 	if w.kcp != nil {
 		errs = append(errs, w.kcp.Stop())
 	}

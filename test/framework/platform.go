@@ -59,7 +59,7 @@ func NewPlatformOf(t testing.TB, opts workspaces.Options) *Platform {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.logOnFailure(t)
+	p.endWith(t)
 	return p
 }
 
@@ -120,9 +120,8 @@ func (p *Platform) replica(t testing.TB, name string, identity *rest.Config, fla
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.keep(controller)
 	replica := &Platform{WithWatch: p.WithWatch, Path: p.Path, Cluster: p.Cluster, controller: controller, identity: identity}
-	replica.logOnFailure(t)
+	replica.endWith(t)
 	return replica
 }
 
@@ -186,7 +185,23 @@ func (w *world) startShared() (*Platform, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.stopShared = p.controller.Stop
 	return p, w.startController(context.Background(), p.controller)
+}
+
+// endWith has the controller end with the test: kcp serves it as long as it runs, and a
+// suite has many. What it has logged is shown if the test has failed.
+func (p *Platform) endWith(t testing.TB) {
+	p.logOnFailure(t)
+	t.Cleanup(func() {
+		end := p.controller.Stop
+		if t.Failed() {
+			end = p.controller.Kill // it may stand still
+		}
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // newPlatform makes a platform workspace, somebody to run it, and its controller,
@@ -224,6 +239,5 @@ func (w *world) newPlatform(ctx context.Context, opts workspaces.Options) (*Plat
 	if err != nil {
 		return nil, err
 	}
-	w.keep(controller)
 	return &Platform{WithWatch: staff, Path: path, Cluster: cluster, controller: controller, identity: identity}, nil
 }

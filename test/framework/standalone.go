@@ -27,7 +27,7 @@ func NewStandalone(t testing.TB, flags ...string) *Platform {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.logOnFailure(t)
+	p.endWith(t)
 	return p
 }
 
@@ -57,7 +57,6 @@ func (w *world) newStandalone(ctx context.Context, path string, flags []string) 
 	if err != nil {
 		return nil, err
 	}
-	w.keep(controller)
 	return &Platform{WithWatch: people, Path: path, Cluster: cluster, controller: controller, identity: identity}, nil
 }
 
