@@ -57,7 +57,7 @@ func before(points []plot.Point, end time.Duration) []plot.Point {
 
 // course is a metric of processes, each a line that is broken while it was away.
 func (f *findings) course(metric string, unit float64, suffix string, processes ...string) []plot.Line {
-	var lines []plot.Line
+	lines := make([]plot.Line, 0, len(processes))
 	for _, name := range processes {
 		line := plot.Line{Name: name + suffix, Gap: 2*f.sample + time.Second, Dashed: suffix == " file" || len(lines) >= f.replicas}
 		if known := f.courses[name]; known != nil {

@@ -106,7 +106,7 @@ func (f *findings) writeStrikes(b *strings.Builder) {
 	b.WriteString("| struck | SIGKILL | SIGTERM | ready again after, s |\n|---|--:|--:|--:|\n")
 	for _, kind := range []string{kindKCP, kindMember, kindReplica} {
 		var killed, stopped int
-		var took []float64
+		took := make([]float64, 0, len(f.strikes))
 		for _, s := range f.strikes {
 			switch {
 			case s.victim.kind != kind:

@@ -55,7 +55,7 @@ func (c change) String() string {
 
 // changes compares the calms of the first third with those of the last.
 func changes(calms []calm, role string, processes []string) []change {
-	var list []change
+	list := make([]change, 0, len(figures[role])*len(processes))
 	third := len(calms) / 3
 	for _, f := range figures[role] {
 		for _, p := range processes {
@@ -128,7 +128,7 @@ func (f *findings) named(role string) []string {
 	if role == kindMember {
 		n, name = members, memberName
 	}
-	var names []string
+	names := make([]string, 0, n)
 	for i := range n {
 		names = append(names, name(i))
 	}

@@ -43,7 +43,7 @@ type work struct {
 // play has the teams work in turns, in rounds, in an order that changes. The first
 // round warms up and counts for nothing.
 func (s *stage) play(ctx context.Context) ([]*work, error) {
-	var all []*work
+	all := make([]*work, 0, len(s.clients)*len(s.teams))
 	for _, clients := range s.clients {
 		for _, t := range s.teams {
 			all = append(all, &work{clients: clients, team: t})

@@ -16,7 +16,7 @@ func (d *drawing) marks() {
 
 // kinds are those of the marks, in order.
 func (d *drawing) kinds() []string {
-	var kinds []string
+	kinds := make([]string, 0, len(d.Marks))
 	for _, mark := range d.Marks {
 		kinds = append(kinds, mark.Kind)
 	}
