@@ -15,7 +15,7 @@ RUN_ARGS ?=
 TEST ?= ./...
 TEST_ARGS ?=
 # kcp takes most of the time, and a seventh of that to collect garbage: it may use more memory instead.
-TEST_GOGC ?= 300
+TEST_GOGC ?= 200
 
 .PHONY: help
 help: ## Show this help
