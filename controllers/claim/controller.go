@@ -180,7 +180,9 @@ func (r *Reconciler) onRecord(name multicluster.ClusterName, cl cluster.Cluster)
 			if record.Spec.ClaimRef == nil {
 				seen.saw(record)
 			}
-			if record.CreationTimestamp.Time.Before(r.started()) && !claimed(ctx, cl.GetCache(), record) {
+			// It may be new: who wrote it may have seen the claim in a cache that lagged behind, when
+			// what is done about the claim's deletion was done already.
+			if !claimed(ctx, cl.GetCache(), record) {
 				r.suspect(name, record)
 			}
 		},
