@@ -156,7 +156,7 @@ func (s *stage) measure(ctx context.Context, opts *options, c contest, who *cont
 	shown.spend(before, after, who.side.resting)
 	if n > 0 {
 		who.rounds = append(who.rounds, shown)
-		s.say("round %d of %d, %s, %s: %.0f/s, p50 %.1f ms, p95 %.1f ms, processor time %.1f + %.1f ms", n, opts.rounds, c.title, who.name,
+		s.Say("round %d of %d, %s, %s: %.0f/s, p50 %.1f ms, p95 %.1f ms, processor time %.1f + %.1f ms", n, opts.rounds, c.title, who.name,
 			shown.rate, shown.p50, shown.p95, shown.controller, shown.kcp)
 	}
 	return who.side.clean(ctx)

@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"strconv"
 	"time"
-
-	"k8s.io/client-go/kubernetes"
 )
 
 // resting is how long the processes are watched doing nothing.
@@ -65,15 +63,10 @@ func (s *stage) usage(ctx context.Context, side *side) (usage, error) {
 	if err != nil {
 		return usage{}, err
 	}
-	c, err := kubernetes.NewForConfig(s.admin)
-	if err != nil {
+	if text, err = s.Metrics(ctx); err != nil {
 		return usage{}, err
 	}
-	data, err := c.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-	if err != nil {
-		return usage{}, err
-	}
-	kcp, err := cpuTime(string(data))
+	kcp, err := cpuTime(text)
 	return usage{time.Now(), controller, kcp}, err
 }
 

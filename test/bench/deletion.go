@@ -27,7 +27,7 @@ func (s *side) stock(ctx context.Context) error {
 	for i := range s.stocked {
 		group.Go(func() error {
 			for range stocked {
-				name := newName()
+				name := tenant.NewName()
 				if _, err := s.tenants[i].Claim(ctx, name, bySharedClass.answered, bySharedClass.options...); err != nil {
 					return err
 				}

@@ -45,7 +45,7 @@ func refused(claim *ipamv1alpha1.IPClaim) bool {
 
 // furnish makes the classes and the pools of ipam's side. The bare one needs none.
 func (s *stage) furnish(ctx context.Context) error {
-	platform, err := workspaces.NewClient(workspaces.At(s.admin, "root:"+s.ipam.name))
+	platform, err := workspaces.NewClient(workspaces.At(s.Admin, "root:"+s.ipam.name))
 	if err != nil {
 		return err
 	}
@@ -66,8 +66,8 @@ func (s *stage) furnish(ctx context.Context) error {
 			return fmt.Errorf("tenant %s: %w", one.Path, err)
 		}
 	}
-	s.ipam.kept = 1
-	return tenant.Eventually(ctx, "the pools to be ready", s.ipam.cleaned)
+	s.ipam.stay = []string{holder}
+	return s.ipam.settled(ctx)
 }
 
 func (s *stage) furnishTenant(ctx context.Context, one *tenant.Tenant) error {

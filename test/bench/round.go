@@ -5,16 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/kcp-ipam/ipam/test/bench/tenant"
 )
-
-// serial numbers the claims, so that no name is used twice.
-var serial atomic.Int64
-
-func newName() string { return fmt.Sprintf("claim-%d", serial.Add(1)) }
 
 // round is what one round has shown: how many answers there were, in a second too, how
 // many milliseconds they took, and how many of processor time each.
@@ -54,27 +48,11 @@ func (r *round) spend(before, after usage, resting idle) {
 // crowd has clients claim side by side until the time is up, each its next claim when
 // the last is answered.
 func (s *side) crowd(ctx context.Context, k kind, clients int, during time.Duration) (round, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, during+patience, fmt.Errorf("not within %s", patience))
-	defer cancel()
-	took := make([][]time.Duration, clients)
-	began := time.Now()
-	group, ctx := errgroup.WithContext(ctx)
-	for i := range clients {
-		group.Go(func() error {
-			for time.Since(began) < during {
-				one, err := s.tenants[i%len(s.tenants)].Claim(ctx, newName(), k.answered, k.options...)
-				if err != nil {
-					return err
-				}
-				took[i] = append(took[i], one)
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
+	took, lasted, err := tenant.Crowd{Tenants: s.tenants, Clients: clients, Answered: k.answered, Options: k.options}.Claim(ctx, during)
+	if err != nil {
 		return round{}, err
 	}
-	return newRound(slices.Concat(took...), time.Since(began))
+	return newRound(took, lasted)
 }
 
 // handover measures how long after the deletion of a claim the one that waits for its
@@ -83,14 +61,14 @@ func (s *side) handover(ctx context.Context, during time.Duration) (round, error
 	ctx, cancel := context.WithTimeoutCause(ctx, during+patience, fmt.Errorf("not within %s", patience))
 	defer cancel()
 	t := s.tenants[0]
-	holding := newName()
+	holding := tenant.NewName()
 	if _, err := t.Claim(ctx, holding, singleHeld.answered, singleHeld.options...); err != nil {
 		return round{}, err
 	}
 	var took []time.Duration
 	var lasted time.Duration
 	for began := time.Now(); time.Since(began) < during; {
-		next := newName()
+		next := tenant.NewName()
 		if _, err := t.Claim(ctx, next, singleWaiting.answered, singleWaiting.options...); err != nil {
 			return round{}, err
 		}

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/bench/tenant"
 	"github.com/kcp-ipam/ipam/test/framework/local"
 )
@@ -27,7 +28,7 @@ type side struct {
 	tenants    []*tenant.Tenant
 	pools      []furnished
 	stocked    [][]string // claims to be deleted, by client
-	kept       int        // records of a tenant that stay for the whole run
+	stay       []string   // claims of each tenant that stay for the whole run
 	resting    idle       // what it takes doing nothing
 }
 
@@ -41,25 +42,19 @@ type furnished struct {
 // clean deletes the claims of a round, and waits until nothing of them is left, so
 // that no round pays for another.
 func (s *side) clean(ctx context.Context) error {
-	for _, tenant := range s.tenants {
-		if err := tenant.DeleteClaims(ctx, holder); err != nil {
-			return fmt.Errorf("clean %s: %w", tenant.Path, err)
-		}
+	if err := tenant.Clean(ctx, s.tenants, s.stay...); err != nil {
+		return err
 	}
-	return tenant.Eventually(ctx, "everything of the round to be gone", s.cleaned)
+	return s.settled(ctx)
 }
 
-// cleaned returns an error while something is left of a round.
+// settled waits until nothing is allocated of the pools but what stays.
+func (s *side) settled(ctx context.Context) error {
+	return harness.Eventually(ctx, patience, "the pools to be as they were", s.cleaned)
+}
+
+// cleaned returns an error while something of the pools is allocated that does not stay.
 func (s *side) cleaned(ctx context.Context) error {
-	for _, tenant := range s.tenants {
-		records := &ipamv1alpha1.IPAllocationList{}
-		if err := tenant.List(ctx, records); err != nil {
-			return err
-		}
-		if len(records.Items) != s.kept {
-			return fmt.Errorf("%s has %d IPAllocations; %d stay", tenant.Path, len(records.Items), s.kept)
-		}
-	}
 	for _, pool := range s.pools {
 		if err := pool.cleaned(ctx); err != nil {
 			return err

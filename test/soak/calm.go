@@ -28,7 +28,7 @@ type calm struct {
 func (s *stage) play(ctx context.Context) (*findings, error) {
 	ctx, done := context.WithCancel(ctx)
 	defer done()
-	s.say("every tenant makes its %d claims", s.hold)
+	s.Say("every tenant makes its %d claims", s.hold)
 	s.record.began = time.Now()
 	if err := s.levels(ctx, s.hold); err != nil {
 		return nil, err
@@ -123,6 +123,6 @@ func (s *stage) calm(ctx context.Context, until time.Time) error {
 	c.to = time.Now()
 	s.record.calm(c)
 	given, reused, live := s.history.Counts()
-	s.say("calm with %d claims held, all verified; %d were bound so far, %d of them to the blocks of former ones", live, given, reused)
+	s.Say("calm with %d claims held, all verified; %d were bound so far, %d of them to the blocks of former ones", live, given, reused)
 	return nil
 }

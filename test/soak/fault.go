@@ -35,7 +35,7 @@ type strike struct {
 
 // victims are all there are but the first replica, which lives through everything.
 func (s *stage) victims() []victim {
-	list := []victim{{kindKCP, "kcp", s.kcp.Kill, s.kcp.Stop, s.kcp.Start}}
+	list := []victim{{kindKCP, "kcp", s.KCP.Kill, s.KCP.Stop, s.KCP.Start}}
 	for i, member := range s.ledger.Members {
 		list = append(list, victim{kindMember, memberName(i), member.Kill, member.Stop, func(ctx context.Context) error {
 			return restart(ctx, member)
@@ -112,7 +112,7 @@ func (f *fate) strike(ctx context.Context, v victim, kill bool, away time.Durati
 	}
 	took := time.Since(began)
 	f.record.struck(strike{began, v, kill, took})
-	f.say("%s of %s: ready again after %.1f s", how, v.name, took.Seconds())
+	f.Say("%s of %s: ready again after %.1f s", how, v.name, took.Seconds())
 	return nil
 }
 
@@ -136,6 +136,6 @@ func (s *stage) look(ctx context.Context, name string, replica *local.Controller
 		return nil
 	}
 	s.record.ended(name)
-	s.say("%s has ended by itself, see %s", name, replica.Log())
+	s.Say("%s has ended by itself, see %s", name, replica.Log())
 	return replica.Start(ctx)
 }

@@ -30,16 +30,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
-	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/test/bench/harness"
 )
 
 // options are the flags of the program.
@@ -57,25 +52,12 @@ type options struct {
 	controllerFlags []string
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the second signal ends the program at once
-	log.SetLogger(logr.Discard())
-	klog.SetLogger(logr.Discard())
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "soak:", err)
-		os.Exit(1)
-	}
-}
+func main() { harness.Main("soak", run) }
 
-func run(ctx context.Context, args []string, out, progress io.Writer) error {
+func run(ctx context.Context, args []string, say harness.Say) error {
 	opts, err := parse(args)
 	if err != nil {
 		return err
-	}
-	began := time.Now()
-	say := func(format string, args ...any) {
-		fmt.Fprintf(progress, "%6.1fs  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}
 	s, err := newStage(ctx, opts, say)
 	if err != nil {
@@ -83,12 +65,12 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	}
 	found, err := s.play(ctx)
 	if err == nil {
-		err = found.publish(opts, out)
+		err = found.publish(opts.out)
 	}
 	if err == nil {
 		err = found.verdict()
 	}
-	return errors.Join(err, s.close(err))
+	return s.close(err)
 }
 
 func parse(args []string) (*options, error) {

@@ -45,7 +45,7 @@ func (t *tenant) tidy(ctx context.Context) error {
 
 // verify has the first replica compare the ledger with everything.
 func (s *stage) verify(ctx context.Context) error {
-	dir := filepath.Join(s.dir, replicaName(0))
+	dir := filepath.Join(s.Dir, replicaName(0))
 	out, err := s.replicas[0].Command(ctx, "verify", "-o", "json", s.servers(), socket(dir)).CombinedOutput()
 	if exit, ended := errors.AsType[*exec.ExitError](err); ended {
 		return fmt.Errorf("verify: %w: %s", exit, out)
@@ -84,7 +84,7 @@ func (s *stage) compacted(ctx context.Context) error {
 
 // clear deletes all claims and pools, and waits until nothing of them is left.
 func (s *stage) clear(ctx context.Context) error {
-	s.say("deleting everything")
+	s.Say("deleting everything")
 	if err := s.levels(ctx, 0); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (s *stage) clearPools(ctx context.Context) error {
 			return err
 		}
 	}
-	admin, err := s.kcp.Admin()
+	admin, err := s.KCP.Admin()
 	if err != nil {
 		return err
 	}

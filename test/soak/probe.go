@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/kubernetes"
 )
 
 // process is one that is looked at.
@@ -62,20 +61,7 @@ func (s *stage) processes() []process {
 			return fetch(ctx, "http://"+member.Addr+"/metrics")
 		}})
 	}
-	return append(list, process{"kcp", kindKCP, s.kcpMetrics})
-}
-
-func (s *stage) kcpMetrics(ctx context.Context) (string, error) {
-	admin, err := s.kcp.Admin() // whose token is another after each start
-	if err != nil {
-		return "", err
-	}
-	c, err := kubernetes.NewForConfig(admin)
-	if err != nil {
-		return "", err
-	}
-	text, err := c.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-	return string(text), err
+	return append(list, process{"kcp", kindKCP, s.Metrics})
 }
 
 func fetch(ctx context.Context, url string) (string, error) {

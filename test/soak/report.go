@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/bench/page"
 )
 
@@ -22,19 +22,18 @@ const (
 )
 
 // publish writes tables and pictures.
-func (f *findings) publish(opts *options, out io.Writer) error {
+func (f *findings) publish(file string) error {
 	text := f.report()
-	if opts.out == "" {
-		_, err := io.WriteString(out, text)
-		return err
+	if file == "" {
+		return harness.Publish(file, section, text)
 	}
-	dir := filepath.Join(filepath.Dir(opts.out), folder)
+	dir := filepath.Join(filepath.Dir(file), folder)
 	errs := []error{os.MkdirAll(dir, 0o755)}
 	for _, picture := range f.pictures() {
 		errs = append(errs, os.WriteFile(filepath.Join(dir, picture.file), picture.SVG(), 0o644))
 		text += fmt.Sprintf("![%s](%s/%s)\n\n", picture.Title, folder, picture.file)
 	}
-	return cmp.Or(errors.Join(errs...), page.Write(opts.out, section, text))
+	return cmp.Or(errors.Join(errs...), harness.Publish(file, section, text))
 }
 
 // report is the section of the page, without the pictures.

@@ -55,7 +55,7 @@ func TestPublish(t *testing.T) {
 	if err := os.WriteFile(f.out, []byte("before\n<!-- soak:begin -->\nold\n<!-- soak:end -->\nafter\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.publish(f.options, nil); err != nil {
+	if err := f.publish(f.out); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(f.out)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,8 +9,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/rest"
 
+	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
 	"github.com/kcp-ipam/ipam/test/chaos/history"
 	"github.com/kcp-ipam/ipam/test/framework/local"
@@ -26,10 +25,8 @@ const (
 
 // stage is all that runs.
 type stage struct {
+	*harness.Ground
 	*options
-	dir     string
-	say     func(format string, args ...any)
-	kcp     *local.KCP
 	objects *clientv3.Client // of kcp's own etcd
 	ledger  *etcd.Cluster
 	// hands must be held to start, stop and kill.
@@ -41,55 +38,42 @@ type stage struct {
 }
 
 // newStage makes everything ready. What it has made is taken down if it fails.
-func newStage(ctx context.Context, opts *options, say func(string, ...any)) (*stage, error) {
-	root, err := local.ModuleRoot()
+func newStage(ctx context.Context, opts *options, say harness.Say) (*stage, error) {
+	ground, err := harness.NewGround(ctx, "soak", say)
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{options: opts, dir: filepath.Join(root, ".cache", "soak"), say: say, record: &record{}}
-	if err := errors.Join(os.RemoveAll(s.dir), os.MkdirAll(s.dir, 0o755)); err != nil {
-		return nil, err
-	}
+	s := &stage{Ground: ground, options: opts, record: &record{}}
 	if err := s.up(ctx); err != nil {
-		return nil, errors.Join(err, s.close(err))
+		return nil, s.close(err)
 	}
 	return s, nil
 }
 
 func (s *stage) up(ctx context.Context) error {
-	if err := s.upKCP(ctx); err != nil {
+	if err := s.follow(ctx); err != nil {
 		return err
 	}
-	admin, err := s.kcp.Admin()
-	if err != nil {
+	if err := workspaces.Bootstrap(ctx, s.Admin, workspaces.Options{Workspace: platform}); err != nil {
 		return err
 	}
-	if err := workspaces.Bootstrap(ctx, admin, workspaces.Options{Workspace: platform}); err != nil {
-		return err
-	}
-	s.say("building and starting %d members of etcd and %d replicas", members, s.options.replicas)
+	s.Say("building and starting %d members of etcd and %d replicas", members, s.options.replicas)
 	if err := s.upLedger(ctx); err != nil {
 		return err
 	}
-	if err := s.upReplicas(ctx, admin); err != nil {
+	if err := s.upReplicas(ctx); err != nil {
 		return err
 	}
-	s.say("making %d tenants", s.workspaces)
-	if err := s.furnish(ctx, admin); err != nil {
+	s.Say("making %d tenants", s.workspaces)
+	if err := s.furnish(ctx); err != nil {
 		return err
 	}
-	return s.upTenants(ctx, admin)
+	return s.upTenants(ctx)
 }
 
-func (s *stage) upKCP(ctx context.Context) (err error) {
-	if s.kcp, err = local.NewKCP(ctx, filepath.Join(s.dir, "kcp")); err != nil {
-		return err
-	}
-	s.say("starting kcp: about 25 seconds")
-	if err := s.kcp.Start(ctx); err != nil {
-		return err
-	}
-	if s.objects, err = s.kcp.Store(); err != nil {
+// follow begins to check the history of kcp.
+func (s *stage) follow(ctx context.Context) (err error) {
+	if s.objects, err = s.KCP.Store(); err != nil {
 		return err
 	}
 	asked, answered := context.WithTimeout(ctx, patience)
@@ -99,7 +83,7 @@ func (s *stage) upKCP(ctx context.Context) (err error) {
 }
 
 func (s *stage) upLedger(ctx context.Context) (err error) {
-	dir := filepath.Join(s.dir, "etcd")
+	dir := filepath.Join(s.Dir, "etcd")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -107,17 +91,17 @@ func (s *stage) upLedger(ctx context.Context) (err error) {
 	return err
 }
 
-func (s *stage) upReplicas(ctx context.Context, admin *rest.Config) error {
-	identity, err := workspaces.ControllerConfig(ctx, admin, platform)
+func (s *stage) upReplicas(ctx context.Context) error {
+	identity, err := workspaces.ControllerConfig(ctx, s.Admin, platform)
 	if err != nil {
 		return err
 	}
-	binary := filepath.Join(s.dir, "ipam-controller")
+	binary := filepath.Join(s.Dir, "ipam-controller")
 	if err := local.Build(ctx, "./cmd/ipam-controller", binary); err != nil {
 		return err
 	}
 	for i := range s.options.replicas {
-		dir := filepath.Join(s.dir, replicaName(i))
+		dir := filepath.Join(s.Dir, replicaName(i))
 		replica, err := local.NewController(ctx, local.ControllerOptions{
 			Binary: binary, Dir: dir, Workspace: platform, Identity: identity,
 			Profiles: true,
@@ -145,22 +129,22 @@ func (s *stage) servers() string {
 // socket is the flag that says where the replica in a folder can be asked to verify.
 func socket(dir string) string { return "--verify-socket=" + filepath.Join(dir, "verify.sock") }
 
-func (s *stage) upTenants(ctx context.Context, admin *rest.Config) error {
+func (s *stage) upTenants(ctx context.Context) error {
 	s.tenants = make([]*tenant, s.workspaces)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(4)
 	for i := range s.tenants {
 		group.Go(func() (err error) {
-			s.tenants[i], err = s.newTenant(ctx, admin, i)
+			s.tenants[i], err = s.newTenant(ctx, i)
 			return err
 		})
 	}
 	return group.Wait()
 }
 
-// close stops what runs. The data and the logs of a run that failed are kept.
+// close stops what runs, and returns the failure if there was one.
 func (s *stage) close(failure error) error {
-	var errs []error
+	errs := []error{failure}
 	for _, replica := range s.replicas {
 		errs = append(errs, replica.Stop())
 	}
@@ -173,13 +157,5 @@ func (s *stage) close(failure error) error {
 	if s.ledger != nil {
 		errs = append(errs, s.ledger.Close())
 	}
-	if s.kcp != nil {
-		errs = append(errs, s.kcp.Stop())
-	}
-	err := errors.Join(errs...)
-	if failure != nil || err != nil {
-		s.say("data and logs are kept in %s", s.dir)
-		return err
-	}
-	return os.RemoveAll(s.dir)
+	return s.Close(errs...)
 }

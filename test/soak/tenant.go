@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 
-	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -32,8 +30,8 @@ const (
 const scarceRoom = 8
 
 // furnish makes the classes and the pools of the platform.
-func (s *stage) furnish(ctx context.Context, admin *rest.Config) error {
-	c, err := workspaces.NewClient(workspaces.At(admin, platform))
+func (s *stage) furnish(ctx context.Context) error {
+	c, err := workspaces.NewClient(workspaces.At(s.Admin, platform))
 	if err != nil {
 		return err
 	}
@@ -70,50 +68,24 @@ type tenant struct {
 }
 
 // newTenant makes a tenant, its user, and its own pool.
-func (s *stage) newTenant(ctx context.Context, admin *rest.Config, i int) (*tenant, error) {
+func (s *stage) newTenant(ctx context.Context, i int) (*tenant, error) {
 	t := &tenant{
 		stage: s, path: fmt.Sprintf("root:tenant-%d", i+1),
 		random: rand.New(rand.NewPCG(s.seed, uint64(i))), //nolint:gosec // it has to be repeatable
 		own:    netip.PrefixFrom(netip.AddrFrom4([4]byte{172, byte(16 + i/16), byte(i % 16 * 16), 0}), 20),
 	}
-	cluster, err := workspaces.EnsureTenant(ctx, admin, workspaces.TenantOptions{Workspace: t.path, Platform: platform})
+	cluster, err := workspaces.EnsureTenant(ctx, s.Admin, workspaces.TenantOptions{Workspace: t.path, Platform: platform})
 	if err != nil {
 		return nil, err
 	}
 	s.history.Include(cluster.String())
-	if t.Client, err = s.newUser(ctx, admin, t.path); err != nil {
-		return nil, fmt.Errorf("make a user of %s: %w", t.path, err)
+	if t.Client, err = s.NewUser(ctx, t.path); err != nil {
+		return nil, err
 	}
 	pool := gen.Pool(own, gen.CIDR(ipamv1alpha1.CIDR(t.own.String())))
 	return t, retry(ctx, "make a pool in "+t.path, func(ctx context.Context) error {
 		return client.IgnoreAlreadyExists(t.Create(ctx, pool)) // until kcp knows that the user may
 	})
-}
-
-func (s *stage) newUser(ctx context.Context, admin *rest.Config, path string) (client.Client, error) {
-	user, err := s.kcp.TakeUser()
-	if err != nil {
-		return nil, err
-	}
-	c, err := workspaces.NewClient(workspaces.At(admin, path))
-	if err != nil {
-		return nil, err
-	}
-	for _, role := range []string{"system:kcp:workspace:access", "ipam-pool-admin"} {
-		binding := &rbacv1.ClusterRoleBinding{
-			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user.Name}},
-		}
-		binding.Name = "soak:" + role
-		if err := c.Create(ctx, binding); err != nil {
-			return nil, err
-		}
-	}
-	cfg, err := s.kcp.As(user, path)
-	if err != nil {
-		return nil, err
-	}
-	return workspaces.NewClient(cfg)
 }
 
 // held is a claim that is bound.

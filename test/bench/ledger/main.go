@@ -14,15 +14,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/bench/page"
 )
 
@@ -56,16 +54,9 @@ var chapters = []struct {
 	{"index", indexAlone},
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the second signal ends the program at once
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "ledger:", err)
-		os.Exit(1)
-	}
-}
+func main() { harness.Main("ledger", run) }
 
-func run(ctx context.Context, args []string, out, progress io.Writer) error {
+func run(ctx context.Context, args []string, say harness.Say) error {
 	opts, err := parse(args)
 	if err != nil {
 		return err
@@ -77,22 +68,17 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	}
 	fmt.Fprintf(&text, "\n\n%s; etcd with fsync, 2,048 operations a transaction. Medians of %d rounds of %g s, quartiles in brackets; ratios are of neighbouring rounds.\n\n",
 		page.Machine(), opts.rounds, opts.roundSeconds)
-	began := time.Now()
 	for _, c := range chapters {
 		if len(opts.only) > 0 && !slices.Contains(opts.only, c.name) {
 			continue
 		}
-		fmt.Fprintf(progress, "%6.1fs  %s\n", time.Since(began).Seconds(), c.name)
+		say("%s", c.name)
 		if err := c.write(ctx, opts, &text); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
-	fmt.Fprintf(progress, "%6.1fs  done\n", time.Since(began).Seconds())
-	if opts.out == "" {
-		_, err := io.WriteString(out, text.String())
-		return err
-	}
-	return page.Write(opts.out, section, text.String())
+	say("done")
+	return harness.Publish(opts.out, section, text.String())
 }
 
 func parse(args []string) (*options, error) {

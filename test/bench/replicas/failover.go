@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/bench/tenant"
 	"github.com/kcp-ipam/ipam/test/framework/local"
 )
@@ -58,7 +59,7 @@ func nothing(context.Context, *local.Controller) error { return nil }
 // fail has every way to lose the leader happen in turns, while claims are held.
 func (s *stage) fail(ctx context.Context) ([]*loss, error) {
 	for _, t := range s.teams {
-		s.say("%s: making %d claims to be held", t.name, s.held)
+		s.Say("%s: making %d claims to be held", t.name, s.held)
 		if err := t.hold(ctx, s.held); err != nil {
 			return nil, err
 		}
@@ -71,7 +72,7 @@ func (s *stage) fail(ctx context.Context) ([]*loss, error) {
 				return nil, fmt.Errorf("%s: %w", l.name, err)
 			}
 			l.gaps = append(l.gaps, gap.Seconds())
-			s.say("loss %d of %d, %s: %.2f s without service", n+1, s.failovers, l.name, gap.Seconds())
+			s.Say("loss %d of %d, %s: %.2f s without service", n+1, s.failovers, l.name, gap.Seconds())
 		}
 	}
 	return all, nil
@@ -83,7 +84,7 @@ func (t *team) hold(ctx context.Context, n int) error {
 	group.SetLimit(32)
 	for i := range n {
 		group.Go(func() error {
-			_, err := t.tenants[i%len(t.tenants)].Claim(ctx, newName(), tenant.Bound, wanted()...)
+			_, err := t.tenants[i%len(t.tenants)].Claim(ctx, tenant.NewName(), tenant.Bound, wanted()...)
 			return err
 		})
 	}
@@ -131,7 +132,7 @@ func (t *team) leader(ctx context.Context) (*local.Controller, error) {
 		return t.replicas[0], nil
 	}
 	var leader *local.Controller
-	err := tenant.Eventually(ctx, "a replica to lead", func(ctx context.Context) error {
+	err := harness.Eventually(ctx, patience, "a replica to lead", func(ctx context.Context) error {
 		for _, replica := range t.replicas {
 			leads, err := replica.Leads(ctx)
 			if err != nil {
@@ -157,7 +158,7 @@ type probe struct {
 // run claims until enough is answered after the leader was lost.
 func (p *probe) run(ctx context.Context, lost <-chan struct{}) error {
 	for after := 0; after < answersBeside; {
-		if _, err := p.tenant.Claim(ctx, newName(), tenant.Bound, wanted()...); err != nil {
+		if _, err := p.tenant.Claim(ctx, tenant.NewName(), tenant.Bound, wanted()...); err != nil {
 			return err
 		}
 		p.answers = append(p.answers, time.Now())

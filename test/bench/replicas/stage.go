@@ -8,9 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"k8s.io/client-go/rest"
-
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/bench/tenant"
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
 	"github.com/kcp-ipam/ipam/test/framework/local"
@@ -25,16 +24,16 @@ const tenantCount = 4
 // class is the class of all claims, and the name of the pool that backs it.
 const class = "shared"
 
+// first is the claim of each tenant that stays for the whole run.
+const first = "first"
+
 // stage is a kcp, an etcd of three members, and the teams on them.
 type stage struct {
+	*harness.Ground
 	*options
-	dir    string
 	binary string
-	kcp    *local.KCP
-	admin  *rest.Config
 	store  *etcd.Cluster
 	teams  []*team
-	say    func(format string, args ...any)
 }
 
 // team is some controllers that do the work of one platform.
@@ -51,45 +50,35 @@ type team struct {
 func (t *team) path() string { return "root:" + t.name }
 
 // newStage makes everything ready. What it has made is taken down if it fails.
-func newStage(ctx context.Context, opts *options, say func(string, ...any)) (*stage, error) {
-	root, err := local.ModuleRoot()
+func newStage(ctx context.Context, opts *options, say harness.Say) (*stage, error) {
+	ground, err := harness.NewGround(ctx, "bench-replicas", say)
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(root, ".cache", "bench-replicas")
-	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(filepath.Join(dir, "etcd"), 0o755)); err != nil {
-		return nil, err
-	}
 	s := &stage{
-		options: opts, dir: dir, say: say, binary: filepath.Join(dir, "ipam-controller"),
+		Ground: ground, options: opts, binary: filepath.Join(ground.Dir, "ipam-controller"),
 		teams: []*team{
 			{name: "one", size: 1},
 			{name: "elected", size: 3, flags: []string{"--leader-elect"}},
 		},
 	}
 	if err := s.up(ctx); err != nil {
-		return nil, errors.Join(err, s.close(err))
+		return nil, s.close(err)
 	}
 	return s, nil
 }
 
 func (s *stage) up(ctx context.Context) (err error) {
-	if s.kcp, err = local.NewKCP(ctx, filepath.Join(s.dir, "kcp")); err != nil {
+	s.Say("starting three members of etcd, and building the controller")
+	dir := filepath.Join(s.Dir, "etcd")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	s.say("starting kcp: about 25 seconds")
-	if err := s.kcp.Start(ctx); err != nil {
-		return err
-	}
-	if s.admin, err = s.kcp.Admin(); err != nil {
-		return err
-	}
-	s.say("starting three members of etcd, and building the controller")
-	secure, err := etcd.Certificates(filepath.Join(s.dir, "etcd"))
+	secure, err := etcd.Certificates(dir)
 	if err != nil {
 		return err
 	}
-	s.store, err = etcd.New(ctx, etcd.Options{Dir: filepath.Join(s.dir, "etcd"), Members: 3, Fsync: true, TLS: secure})
+	s.store, err = etcd.New(ctx, etcd.Options{Dir: dir, Members: 3, Fsync: true, TLS: secure})
 	if err != nil {
 		return err
 	}
@@ -106,17 +95,17 @@ func (s *stage) up(ctx context.Context) (err error) {
 
 // prepare makes a team's platform, its controllers and its tenants.
 func (s *stage) prepare(ctx context.Context, t *team) error {
-	s.say("%s: making the platform workspace %s, %d controllers and %d tenants", t.name, t.path(), t.size, tenantCount)
-	if err := workspaces.Bootstrap(ctx, s.admin, workspaces.Options{Workspace: t.path()}); err != nil {
+	s.Say("%s: making the platform workspace %s, %d controllers and %d tenants", t.name, t.path(), t.size, tenantCount)
+	if err := workspaces.Bootstrap(ctx, s.Admin, workspaces.Options{Workspace: t.path()}); err != nil {
 		return err
 	}
-	identity, err := workspaces.ControllerConfig(ctx, s.admin, t.path())
+	identity, err := workspaces.ControllerConfig(ctx, s.Admin, t.path())
 	if err != nil {
 		return err
 	}
 	for i := range t.size {
 		controller, err := local.NewController(ctx, local.ControllerOptions{
-			Binary: s.binary, Dir: filepath.Join(s.dir, fmt.Sprint(t.name, "-", i)), Workspace: t.path(), Identity: identity,
+			Binary: s.binary, Dir: filepath.Join(s.Dir, fmt.Sprint(t.name, "-", i)), Workspace: t.path(), Identity: identity,
 			Flags: slices.Concat(s.store.Flags(), []string{"--etcd-prefix=/" + t.name}, t.flags),
 		})
 		if err != nil {
@@ -127,7 +116,7 @@ func (s *stage) prepare(ctx context.Context, t *team) error {
 			return err
 		}
 	}
-	platform, err := workspaces.NewClient(workspaces.At(s.admin, t.path()))
+	platform, err := workspaces.NewClient(workspaces.At(s.Admin, t.path()))
 	if err != nil {
 		return err
 	}
@@ -137,13 +126,13 @@ func (s *stage) prepare(ctx context.Context, t *team) error {
 	}
 	for i := range tenantCount {
 		one, err := tenant.New(ctx, tenant.Options{
-			KCP: s.kcp, Admin: s.admin, Platform: t.path(), Path: fmt.Sprintf("%s-team-%d", t.path(), i+1),
+			Ground: s.Ground, Platform: t.path(), Path: fmt.Sprintf("%s-team-%d", t.path(), i+1),
 		})
 		if err != nil {
 			return err
 		}
 		t.tenants = append(t.tenants, one)
-		if _, err := one.Claim(ctx, "first", tenant.Bound, wanted()...); err != nil {
+		if _, err := one.Claim(ctx, first, tenant.Bound, wanted()...); err != nil {
 			return err
 		}
 	}
@@ -153,9 +142,9 @@ func (s *stage) prepare(ctx context.Context, t *team) error {
 // wanted is what every claim asks for.
 func wanted() []gen.ClaimOption { return []gen.ClaimOption{gen.OfClass(class), gen.Length(28)} }
 
-// close stops what runs. The data and the logs of a run that failed are kept.
+// close stops what runs, and returns the failure if there was one.
 func (s *stage) close(failure error) error {
-	var errs []error
+	errs := []error{failure}
 	for _, t := range s.teams {
 		for _, one := range t.tenants {
 			one.Stop()
@@ -167,13 +156,5 @@ func (s *stage) close(failure error) error {
 	if s.store != nil {
 		errs = append(errs, s.store.Close())
 	}
-	if s.kcp != nil {
-		errs = append(errs, s.kcp.Stop())
-	}
-	err := errors.Join(errs...)
-	if failure != nil || err != nil {
-		s.say("data and logs are kept in %s", s.dir)
-		return err
-	}
-	return os.RemoveAll(s.dir)
+	return s.Close(errs...)
 }

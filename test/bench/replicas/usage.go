@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"strconv"
 	"time"
-
-	"k8s.io/client-go/kubernetes"
 )
 
 // resting is how long the processes are watched doing nothing.
@@ -47,7 +45,7 @@ func (s *stage) rest(ctx context.Context) error {
 		}
 		passed := now.at - before[i].at
 		t.resting = idle{controllers: (now.controllers - before[i].controllers) / passed, kcp: (now.kcp - before[i].kcp) / passed}
-		s.say("%s takes %.1f%% of a processor doing nothing", t.name, t.resting.controllers*100)
+		s.Say("%s takes %.1f%% of a processor doing nothing", t.name, t.resting.controllers*100)
 	}
 	return nil
 }
@@ -70,15 +68,11 @@ func (s *stage) usage(ctx context.Context, t *team) (usage, error) {
 			*sum += value
 		}
 	}
-	c, err := kubernetes.NewForConfig(s.admin)
+	text, err := s.Metrics(ctx)
 	if err != nil {
 		return u, err
 	}
-	data, err := c.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-	if err != nil {
-		return u, err
-	}
-	u.kcp, err = read(string(data), "process_cpu_seconds_total")
+	u.kcp, err = read(text, "process_cpu_seconds_total")
 	return u, err
 }
 

@@ -6,23 +6,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/bench/page"
 	"github.com/kcp-ipam/ipam/test/bench/tenant"
 )
 
-// patience is how long the answers of a round may take beyond it.
+// patience is how long anything may take before the program gives up.
 const patience = 2 * time.Minute
-
-// serial numbers the claims, so that no name is used twice.
-var serial atomic.Int64
-
-func newName() string { return fmt.Sprintf("claim-%d", serial.Add(1)) }
 
 // round is what one round of a team has shown. What a claim has cost is beyond what the
 // processes take doing nothing, and counts all replicas of the team.
@@ -67,7 +58,7 @@ func (s *stage) play(ctx context.Context) ([]*work, error) {
 				continue
 			}
 			w.rounds = append(w.rounds, shown)
-			s.say("round %d of %d, %s, %d clients: %.0f/s, p50 %.1f ms, p95 %.1f ms, processor time %.1f + %.1f ms, %.0f MiB, %.1f conflicts",
+			s.Say("round %d of %d, %s, %d clients: %.0f/s, p50 %.1f ms, p95 %.1f ms, processor time %.1f + %.1f ms, %.0f MiB, %.1f conflicts",
 				n, s.rounds, w.team.name, w.clients, shown.rate, shown.p50, shown.p95, shown.controllers, shown.kcp, shown.memory, shown.conflicts)
 		}
 	}
@@ -80,7 +71,7 @@ func (s *stage) once(ctx context.Context, w *work) (round, error) {
 	if err != nil {
 		return round{}, err
 	}
-	took, lasted, err := w.team.crowd(ctx, w.clients, s.round())
+	claimed, lasted, err := tenant.Crowd{Tenants: w.team.tenants, Clients: w.clients, Answered: tenant.Bound, Options: wanted()}.Claim(ctx, s.round())
 	if err != nil {
 		return round{}, err
 	}
@@ -88,8 +79,12 @@ func (s *stage) once(ctx context.Context, w *work) (round, error) {
 	if err != nil {
 		return round{}, err
 	}
-	if len(took) == 0 {
+	if len(claimed) == 0 {
 		return round{}, errors.New("it has seen no answer: give it more --round-seconds")
+	}
+	took := make([]float64, len(claimed)) // milliseconds
+	for i, one := range claimed {
+		took[i] = one.Seconds() * 1000
 	}
 	answers := float64(len(took))
 	passed := after.at - before.at
@@ -100,51 +95,5 @@ func (s *stage) once(ctx context.Context, w *work) (round, error) {
 		kcp:         each(before.kcp, after.kcp, w.team.resting.kcp),
 		memory:      after.memory / (1 << 20),
 		conflicts:   (after.conflicts - before.conflicts) * 1000 / answers,
-	}, w.team.clean(ctx, "first")
-}
-
-// crowd has clients claim side by side until the time is up, each its next claim when
-// the last is answered. It returns how many milliseconds each took.
-func (t *team) crowd(ctx context.Context, clients int, during time.Duration) ([]float64, time.Duration, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, during+patience, fmt.Errorf("not within %s", patience))
-	defer cancel()
-	took := make([][]float64, clients)
-	began := time.Now()
-	group, ctx := errgroup.WithContext(ctx)
-	for i := range clients {
-		group.Go(func() error {
-			for time.Since(began) < during {
-				one, err := t.tenants[i%len(t.tenants)].Claim(ctx, newName(), tenant.Bound, wanted()...)
-				if err != nil {
-					return err
-				}
-				took[i] = append(took[i], one.Seconds()*1000)
-			}
-			return nil
-		})
-	}
-	err := group.Wait()
-	return slices.Concat(took...), time.Since(began), err
-}
-
-// clean deletes all claims but those of a name that stay, and waits until nothing is
-// left of them.
-func (t *team) clean(ctx context.Context, stay ...string) error {
-	for _, one := range t.tenants {
-		if err := one.DeleteClaims(ctx, stay...); err != nil {
-			return fmt.Errorf("clean %s: %w", one.Path, err)
-		}
-	}
-	return tenant.Eventually(ctx, "everything of the round to be gone", func(ctx context.Context) error {
-		for _, one := range t.tenants {
-			records := &ipamv1alpha1.IPAllocationList{}
-			if err := one.List(ctx, records); err != nil {
-				return err
-			}
-			if len(records.Items) != len(stay) {
-				return fmt.Errorf("%s has %d IPAllocations; %d stay", one.Path, len(records.Items), len(stay))
-			}
-		}
-		return nil
-	})
+	}, tenant.Clean(ctx, w.team.tenants, first)
 }

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"time"
-
-	"k8s.io/client-go/kubernetes"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
@@ -48,7 +45,7 @@ func (s *stage) climb(ctx context.Context) ([]*step, error) {
 }
 
 func (s *stage) climbTo(ctx context.Context, st *step) (err error) {
-	s.say("%d workspaces, %d claims", st.workspaces, st.claims)
+	s.Say("%d workspaces, %d claims", st.workspaces, st.claims)
 	if st.before, err = s.ipam.size(ctx); err != nil {
 		return err
 	}
@@ -72,7 +69,7 @@ func (s *stage) climbTo(ctx context.Context, st *step) (err error) {
 		if err != nil {
 			return err
 		}
-		s.say("%d clients: p50 %.1f ms, p95 %.1f ms, processor time %.1f + %.1f ms", n, one.p50, one.p95, one.controller, one.kcp)
+		s.Say("%d clients: p50 %.1f ms, p95 %.1f ms, processor time %.1f + %.1f ms", n, one.p50, one.p95, one.controller, one.kcp)
 		st.samples = append(st.samples, one)
 	}
 	return s.restart(ctx, st)
@@ -105,7 +102,7 @@ func (s *stage) restart(ctx context.Context, st *step) (err error) {
 		return err
 	}
 	if s.opts.bare {
-		s.say("starting the bare controller")
+		s.Say("starting the bare controller")
 		st.bare = &baseline{}
 		if st.bare.begin, err = s.begin(ctx, s.bare); err != nil {
 			return err
@@ -120,22 +117,18 @@ func (s *stage) restart(ctx context.Context, st *step) (err error) {
 	if st.begin, err = s.begin(ctx, s.ipam); err != nil {
 		return err
 	}
-	s.say("started anew: ready in %.1f s, settled in %.1f s, %.0f writes", st.begin.ready.Seconds(), st.begin.settled.Seconds(), st.begin.writes)
+	s.Say("started anew: ready in %.1f s, settled in %.1f s, %.0f writes", st.begin.ready.Seconds(), st.begin.settled.Seconds(), st.begin.writes)
 	st.restarted, err = s.ipam.size(ctx)
 	return err
 }
 
 // server reads kcp's metrics.
 func (s *stage) server(ctx context.Context) (metrics, error) {
-	c, err := kubernetes.NewForConfig(s.admin)
+	text, err := s.Metrics(ctx)
 	if err != nil {
 		return nil, err
 	}
-	data, err := c.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return parseMetrics(bytes.NewReader(data))
+	return parseMetrics(text)
 }
 
 // writes counts the requests that kcp has answered which write an object of the API.

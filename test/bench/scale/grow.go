@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kcp-ipam/ipam/test/bench/harness"
+	"github.com/kcp-ipam/ipam/test/bench/tenant"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -26,7 +28,7 @@ func (s *stage) grow(ctx context.Context, workspaceCount int) error {
 	from := len(s.tenants)
 	s.tenants = append(s.tenants, make([]client.WithWatch, workspaceCount-from)...)
 	return s.side(ctx, "workspaces", builders, workspaceCount-from, func(ctx context.Context, i int) (err error) {
-		s.tenants[from+i], err = s.newTenant(ctx, fmt.Sprintf("scale-team-%d", from+i))
+		s.tenants[from+i], err = s.newTenant(ctx, tenantName(from+i))
 		return err
 	})
 }
@@ -39,13 +41,12 @@ func (s *stage) fill(ctx context.Context, claims int) error {
 	}
 	s.filled += claims
 	err = s.side(ctx, "claims", fillers, claims, func(ctx context.Context, i int) error {
-		_, err := s.claim(ctx, s.tenants[i%len(s.tenants)])
-		return err
+		return claim(ctx, s.tenants[i%len(s.tenants)])
 	})
 	if err != nil {
 		return err
 	}
-	return eventually(ctx, "the claims to be bound", func(ctx context.Context) error {
+	return harness.Eventually(ctx, patience, "the claims to be bound", func(ctx context.Context) error {
 		now, err := s.ipam.answered(ctx)
 		if err == nil && now-before < float64(claims) {
 			err = fmt.Errorf("%.0f of %d are", now-before, claims)
@@ -54,14 +55,13 @@ func (s *stage) fill(ctx context.Context, claims int) error {
 	})
 }
 
-// claim makes the next claim, in a workspace, and returns its name.
-func (s *stage) claim(ctx context.Context, in client.Client) (string, error) {
-	name := fmt.Sprintf("claim-%d", serial.Add(1))
-	return name, in.Create(ctx, gen.Claim(name, gen.OfClass(className), gen.Length(28)))
-}
+// wanted is what every claim asks for.
+func wanted() []gen.ClaimOption { return []gen.ClaimOption{gen.OfClass(className), gen.Length(28)} }
 
-// serial numbers the claims, so that no name is used twice.
-var serial atomic.Int64
+// claim makes a claim in a workspace.
+func claim(ctx context.Context, in client.Client) error {
+	return in.Create(ctx, gen.Claim(tenant.NewName(), wanted()...))
+}
 
 // side calls do for every i below n, several side by side, and tells how far it has come.
 func (s *stage) side(ctx context.Context, what string, limit, n int, do func(ctx context.Context, i int) error) error {
@@ -80,7 +80,7 @@ func (s *stage) side(ctx context.Context, what string, limit, n int, do func(ctx
 			case <-ticker.C:
 				rate := float64(done.Load()) / time.Since(began).Seconds()
 				left := time.Duration(float64(n-int(done.Load())) / max(rate, 0.01) * float64(time.Second))
-				s.say("%d of %d %s, %.1f/s, about %s left", done.Load(), n, what, rate, left.Round(time.Second))
+				s.Say("%d of %d %s, %.1f/s, about %s left", done.Load(), n, what, rate, left.Round(time.Second))
 			}
 		}
 	}()
@@ -95,6 +95,6 @@ func (s *stage) side(ctx context.Context, what string, limit, n int, do func(ctx
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	s.say("%d %s in %s, %.1f/s", n, what, time.Since(began).Round(time.Second), float64(n)/time.Since(began).Seconds())
+	s.Say("%d %s in %s, %.1f/s", n, what, time.Since(began).Round(time.Second), float64(n)/time.Since(began).Seconds())
 	return nil
 }

@@ -13,20 +13,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
-	"os/signal"
 	"slices"
-	"syscall"
-	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
-	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/kcp-ipam/ipam/test/bench/page"
+	"github.com/kcp-ipam/ipam/test/bench/harness"
 )
 
 // section is the part of the page that this program writes.
@@ -43,40 +34,22 @@ type options struct {
 	controllerFlags []string
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the second signal ends the program at once
-	log.SetLogger(logr.Discard())
-	klog.SetLogger(logr.Discard())
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "scale:", err)
-		os.Exit(1)
-	}
-}
+func main() { harness.Main("scale", run) }
 
-func run(ctx context.Context, args []string, out, progress io.Writer) error {
+func run(ctx context.Context, args []string, say harness.Say) error {
 	opts, err := parse(args)
 	if err != nil {
 		return err
-	}
-	began := time.Now()
-	say := func(format string, args ...any) {
-		fmt.Fprintf(progress, "%6.1fs  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}
 	s, err := newStage(ctx, opts, say)
 	if err != nil {
 		return err
 	}
 	steps, err := s.climb(ctx)
-	if err := errors.Join(err, s.close(err)); err != nil {
+	if err := s.close(err); err != nil {
 		return err
 	}
-	text := report(opts, steps)
-	if opts.out == "" {
-		_, err := io.WriteString(out, text)
-		return err
-	}
-	return page.Write(opts.out, section, text)
+	return harness.Publish(opts.out, section, report(opts, steps))
 }
 
 func parse(args []string) (*options, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 	"k8s.io/client-go/rest"
 
+	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/framework/local"
 )
 
@@ -26,7 +27,7 @@ type program struct {
 }
 
 func (s *stage) newProgram(ctx context.Context, pkg string, identity *rest.Config, flags ...string) (*program, error) {
-	dir := filepath.Join(s.dir, filepath.Base(pkg))
+	dir := filepath.Join(s.Dir, filepath.Base(pkg))
 	binary := filepath.Join(dir, "controller")
 	if err := local.Build(ctx, pkg, binary); err != nil {
 		return nil, err
@@ -61,9 +62,9 @@ func freeAddress(ctx context.Context) (string, error) {
 // metrics are the sums of metrics by their names.
 type metrics map[string]*dto.MetricFamily
 
-func parseMetrics(text io.Reader) (metrics, error) {
+func parseMetrics(text string) (metrics, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	return parser.TextToMetricFamilies(text)
+	return parser.TextToMetricFamilies(strings.NewReader(text))
 }
 
 // sum adds up the series of a metric that have all labels, given as name and value.
@@ -96,7 +97,7 @@ func (p *program) metrics(ctx context.Context) (metrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseMetrics(strings.NewReader(text))
+	return parseMetrics(text)
 }
 
 // answered is how many claims were bound since it was started.
@@ -146,7 +147,7 @@ func (s *stage) begin(ctx context.Context, p *program) (begin, error) {
 		return begin{}, err
 	}
 	b := begin{ready: time.Since(began)}
-	err = eventually(ctx, "every claim to be looked at", func(ctx context.Context) error {
+	err = harness.Eventually(ctx, patience, "every claim to be looked at", func(ctx context.Context) error {
 		m, err := p.metrics(ctx)
 		if err != nil {
 			return err

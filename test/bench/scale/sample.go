@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/bench/tenant"
 )
 
 // sample is what claims that were timed have shown: milliseconds, and milliseconds of
@@ -35,7 +32,7 @@ func (s *stage) sample(ctx context.Context, clients int, idle float64) (sample, 
 	group, timed := errgroup.WithContext(ctx)
 	for i := range clients {
 		group.Go(func() (err error) {
-			took[i], err = s.time(timed, s.tenants[i*len(s.tenants)/clients], s.opts.samples/clients)
+			took[i], err = s.time(timed, i*len(s.tenants)/clients, s.opts.samples/clients)
 			return err
 		})
 	}
@@ -60,35 +57,18 @@ func (s *stage) sample(ctx context.Context, clients int, idle float64) (sample, 
 	}, nil
 }
 
-// time makes claims one after the other, and tells how long each took to be bound.
-func (s *stage) time(ctx context.Context, in client.WithWatch, n int) ([]time.Duration, error) {
-	claims := &ipamv1alpha1.IPClaimList{}
-	if err := in.List(ctx, claims); err != nil {
-		return nil, err
-	}
-	events, err := in.Watch(ctx, &ipamv1alpha1.IPClaimList{}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: claims.ResourceVersion}})
+// time makes claims of a tenant one after the other, and tells how long each took to be bound.
+func (s *stage) time(ctx context.Context, who, n int) ([]time.Duration, error) {
+	t, err := tenant.Of(ctx, s.tenants[who], tenantName(who))
 	if err != nil {
 		return nil, err
 	}
-	defer events.Stop()
-	took := make([]time.Duration, 0, n)
-	for range n {
-		began := time.Now()
-		name, err := s.claim(ctx, in)
-		if err != nil {
+	defer t.Stop()
+	took := make([]time.Duration, n)
+	for i := range took {
+		if took[i], err = t.Claim(ctx, tenant.NewName(), tenant.Bound, wanted()...); err != nil {
 			return nil, err
 		}
-		for {
-			event, ok := <-events.ResultChan()
-			if !ok {
-				return nil, fmt.Errorf("the watch of claim %s has ended: %w", name, context.Cause(ctx))
-			}
-			claim, ok := event.Object.(*ipamv1alpha1.IPClaim)
-			if ok && claim.Name == name && claim.Status.AllocatedCIDR != "" {
-				break
-			}
-		}
-		took = append(took, time.Since(began))
 	}
 	return took, nil
 }

@@ -11,8 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
+
+func tenantName(i int) string { return fmt.Sprint("scale-team-", i) }
 
 // newTenant makes a workspace that binds the export. It has nothing else that a tenant
 // would have, like roles for its people: the controller does not see those.
@@ -25,7 +28,7 @@ func (s *stage) newTenant(ctx context.Context, name string) (client.WithWatch, e
 	if err := root.Create(ctx, ws); err != nil {
 		return nil, fmt.Errorf("create workspace %s: %w", name, err)
 	}
-	err = eventually(ctx, "workspace "+name, func(ctx context.Context) error {
+	err = harness.Eventually(ctx, patience, "workspace "+name, func(ctx context.Context) error {
 		err := root.Get(ctx, client.ObjectKeyFromObject(ws), ws)
 		if err == nil && ws.Status.Phase != corev1alpha1.LogicalClusterPhaseReady {
 			err = fmt.Errorf("its phase is %q", ws.Status.Phase)
@@ -48,25 +51,24 @@ func (s *stage) bind(ctx context.Context, c client.Client, name string) error {
 	binding := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{Name: workspaces.BindingName}}
 	binding.Spec.Reference.Export = &apisv1alpha2.ExportBindingReference{Path: platform, Name: workspaces.ExportName}
 	binding.Spec.PermissionClaims = s.permissions
-	err := eventually(ctx, "the binding of "+name, func(ctx context.Context) error {
+	err := harness.Eventually(ctx, patience, "the binding of "+name, func(ctx context.Context) error {
 		return client.IgnoreAlreadyExists(c.Create(ctx, binding))
 	})
 	if err != nil {
 		return err
 	}
-	return eventually(ctx, "the API in "+name, func(ctx context.Context) error {
+	return harness.Eventually(ctx, patience, "the API in "+name, func(ctx context.Context) error {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceDefault}}
 		if err := client.IgnoreAlreadyExists(c.Create(ctx, namespace)); err != nil {
 			return err
 		}
-		_, err := s.claim(ctx, client.NewDryRunClient(c))
-		return err
+		return claim(ctx, client.NewDryRunClient(c))
 	})
 }
 
 // client speaks to a workspace, named by its path or its logical cluster.
 func (s *stage) client(workspace string) (client.WithWatch, error) {
-	return client.NewWithWatch(workspaces.At(s.admin, workspace),
+	return client.NewWithWatch(workspaces.At(s.Admin, workspace),
 		client.Options{Scheme: s.scheme, HTTPClient: s.http, Mapper: s.mapper})
 }
 

@@ -4,21 +4,15 @@ package tenant
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -41,9 +35,7 @@ type Tenant struct {
 
 // Options say which tenant. All fields are required.
 type Options struct {
-	KCP *local.KCP
-	// Admin is the access of kcp's admin.
-	Admin *rest.Config
+	Ground *harness.Ground
 	// Platform is the path of the platform workspace, Path that of the tenant's.
 	Platform, Path string
 }
@@ -62,36 +54,19 @@ type waiter struct {
 
 // New makes a tenant of a platform and starts the watch.
 func New(ctx context.Context, opts Options) (*Tenant, error) {
-	if _, err := workspaces.EnsureTenant(ctx, opts.Admin, workspaces.TenantOptions{Workspace: opts.Path, Platform: opts.Platform}); err != nil {
+	if _, err := workspaces.EnsureTenant(ctx, opts.Ground.Admin, workspaces.TenantOptions{Workspace: opts.Path, Platform: opts.Platform}); err != nil {
 		return nil, err
 	}
-	user, err := opts.KCP.TakeUser()
+	user, err := opts.Ground.NewUser(ctx, opts.Path)
 	if err != nil {
 		return nil, err
 	}
-	admin, err := workspaces.NewClient(workspaces.At(opts.Admin, opts.Path))
-	if err != nil {
-		return nil, err
-	}
-	for _, role := range []string{"system:kcp:workspace:access", "ipam-pool-admin"} {
-		binding := &rbacv1.ClusterRoleBinding{
-			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user.Name}},
-		}
-		binding.Name = "bench:" + role
-		if err := admin.Create(ctx, binding); err != nil {
-			return nil, fmt.Errorf("make a user of %s: %w", opts.Path, err)
-		}
-	}
-	cfg, err := opts.KCP.As(user, opts.Path)
-	if err != nil {
-		return nil, err
-	}
-	c, err := workspaces.NewClient(cfg)
-	if err != nil {
-		return nil, err
-	}
-	t := &Tenant{WithWatch: c, Path: opts.Path, waiting: map[string]waiter{}}
+	return Of(ctx, user, opts.Path)
+}
+
+// Of makes a tenant of a client of its workspace, and starts the watch.
+func Of(ctx context.Context, c client.WithWatch, path string) (*Tenant, error) {
+	t := &Tenant{WithWatch: c, Path: path, waiting: map[string]waiter{}}
 	return t, t.watch(ctx)
 }
 
@@ -125,7 +100,7 @@ func (t *Tenant) watch(ctx context.Context) error {
 // open begins a watch of the claims.
 func (t *Tenant) open(ctx context.Context) (watch.Interface, error) {
 	var events watch.Interface
-	err := Eventually(ctx, "a watch of the claims", func(context.Context) (err error) {
+	err := harness.Eventually(ctx, patience, "a watch of the claims", func(context.Context) (err error) {
 		events, err = t.Watch(ctx, &ipamv1alpha1.IPClaimList{}) // outlives the wait
 		return err
 	})
@@ -221,38 +196,4 @@ func (t *Tenant) Hand(ctx context.Context, holding, next string) (time.Duration,
 	}
 	when, err := t.Await(ctx, next, at)
 	return when.Sub(began), err
-}
-
-// DeleteClaims deletes all claims but those of a name that stay.
-func (t *Tenant) DeleteClaims(ctx context.Context, stay ...string) error {
-	claims := &ipamv1alpha1.IPClaimList{}
-	if err := t.List(ctx, claims); err != nil {
-		return err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(16)
-	for _, claim := range claims.Items {
-		if !slices.Contains(stay, claim.Name) {
-			group.Go(func() error { return t.Delete(ctx, &claim) })
-		}
-	}
-	return group.Wait()
-}
-
-// Eventually calls check until it returns nil.
-func Eventually(ctx context.Context, what string, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var missing error
-	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		// A call cut short by the end of the wait says less than the one before it.
-		if seen := check(ctx); ctx.Err() == nil || missing == nil {
-			missing = seen
-		}
-		return missing == nil, nil
-	})
-	if err != nil {
-		return errors.Join(fmt.Errorf("wait for %s: %w", what, err), missing)
-	}
-	return nil
 }

@@ -1,0 +1,130 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// Ground is what a program measures on. Close it.
+type Ground struct {
+	// Dir is the folder of all that the program starts.
+	Dir string
+	KCP *local.KCP
+	// Admin is the access of kcp's admin. It ends when kcp is started again.
+	Admin *rest.Config
+	Say   Say
+}
+
+// NewGround starts a kcp in an empty folder of that name below .cache/.
+func NewGround(ctx context.Context, name string, say Say) (*Ground, error) {
+	root, err := local.ModuleRoot()
+	if err != nil {
+		return nil, err
+	}
+	g := &Ground{Dir: filepath.Join(root, ".cache", name), Say: say}
+	if err := errors.Join(os.RemoveAll(g.Dir), os.MkdirAll(g.Dir, 0o755)); err != nil {
+		return nil, err
+	}
+	if err := g.start(ctx); err != nil {
+		return nil, g.Close(err)
+	}
+	return g, nil
+}
+
+func (g *Ground) start(ctx context.Context) (err error) {
+	if g.KCP, err = local.NewKCP(ctx, filepath.Join(g.Dir, "kcp")); err != nil {
+		return err
+	}
+	g.Say("starting kcp: about 25 seconds")
+	if err := g.KCP.Start(ctx); err != nil {
+		return err
+	}
+	g.Admin, err = g.KCP.Admin()
+	return err
+}
+
+// Close stops kcp, and returns what went wrong before, if anything did, and with that
+// what goes wrong now. The data and the logs of a run that failed are kept.
+func (g *Ground) Close(failures ...error) error {
+	if g.KCP != nil {
+		failures = append(failures, g.KCP.Stop())
+	}
+	if err := errors.Join(failures...); err != nil {
+		g.Say("data and logs are kept in %s", g.Dir)
+		return err
+	}
+	return os.RemoveAll(g.Dir)
+}
+
+// NewUser returns a client of a workspace as a user who is no admin of kcp, and has
+// there the roles to claim and to make pools.
+func (g *Ground) NewUser(ctx context.Context, workspace string) (client.WithWatch, error) {
+	user, err := g.KCP.TakeUser()
+	if err != nil {
+		return nil, err
+	}
+	admin, err := workspaces.NewClient(workspaces.At(g.Admin, workspace))
+	if err != nil {
+		return nil, err
+	}
+	for _, role := range []string{"system:kcp:workspace:access", "ipam-pool-admin"} {
+		binding := &rbacv1.ClusterRoleBinding{
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user.Name}},
+		}
+		binding.Name = "bench:" + role
+		if err := admin.Create(ctx, binding); err != nil {
+			return nil, fmt.Errorf("make a user of %s: %w", workspace, err)
+		}
+	}
+	cfg, err := g.KCP.As(user, workspace)
+	if err != nil {
+		return nil, err
+	}
+	return workspaces.NewClient(cfg)
+}
+
+// Metrics are those of kcp, in the text format of Prometheus.
+func (g *Ground) Metrics(ctx context.Context) (string, error) {
+	admin, err := g.KCP.Admin() // whose token is another after each start
+	if err != nil {
+		return "", err
+	}
+	c, err := kubernetes.NewForConfig(admin)
+	if err != nil {
+		return "", err
+	}
+	text, err := c.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	return string(text), err
+}
+
+// Eventually calls check until it returns nil, for as long as patience lasts.
+func Eventually(ctx context.Context, patience time.Duration, what string, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var missing error
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		// A call cut short by the end of the wait says less than the one before it.
+		if seen := check(ctx); ctx.Err() == nil || missing == nil {
+			missing = seen
+		}
+		return missing == nil, nil
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("wait for %s: %w", what, err), missing)
+	}
+	return nil
+}
