@@ -65,9 +65,9 @@ func Main(m *testing.M) int {
 	return mainOn(m, func(ctx context.Context, dir string) (ground, error) { return local.NewKCP(ctx, dir) })
 }
 
-// mainOn is Main on a kcp that make makes in a folder.
-func mainOn(m *testing.M, make func(ctx context.Context, dir string) (ground, error)) int {
-	code, err := run(m, make)
+// mainOn is Main on a kcp that newGround makes in a folder.
+func mainOn(m *testing.M, newGround func(ctx context.Context, dir string) (ground, error)) int {
+	code, err := run(m, newGround)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "framework:", err)
 		return 1
@@ -75,7 +75,7 @@ func mainOn(m *testing.M, make func(ctx context.Context, dir string) (ground, er
 	return code
 }
 
-func run(m *testing.M, make func(ctx context.Context, dir string) (ground, error)) (code int, err error) {
+func run(m *testing.M, newGround func(ctx context.Context, dir string) (ground, error)) (code int, err error) {
 	if err := allowParallel(); err != nil {
 		return 1, err
 	}
@@ -97,7 +97,7 @@ func run(m *testing.M, make func(ctx context.Context, dir string) (ground, error
 	}()
 
 	ctx := context.Background()
-	kcp, err := make(ctx, filepath.Join(dir, "kcp"))
+	kcp, err := newGround(ctx, filepath.Join(dir, "kcp"))
 	if err != nil {
 		return 1, err
 	}
