@@ -134,6 +134,65 @@ func TestHostile_Objects(t *testing.T) {
 	waitHeld(t, s.platform, gen.Pool(s.name), size(blockOf(t, giant)))
 }
 
+// A tenant has claims say that they are owned by another tenant's, and by the platform's
+// objects. They are claims as any other, of its own block each; and what happens to them,
+// or to those owners, is nothing to the other.
+func TestHostile_ForgedOwner(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class()
+	pool := s.pool(s.cidr)
+	victim := s.platform.Tenant(t)
+	theirs := gen.Claim("web", gen.OfClass(s.name), gen.Length(28))
+	framework.Create(t, victim, theirs)
+	framework.WaitBound(t, victim, theirs)
+	record := recordOf(t, victim, theirs)
+
+	group := ipamv1alpha1.GroupName
+	garbage := gen.Claim("garbage", gen.OfClass(s.name), gen.Length(28))
+	forged := map[string]*ipamv1alpha1.IPClaim{}
+	for name, owner := range map[string]ipamv1alpha1.OwnerRef{
+		theirs.Name: {APIGroup: group, Kind: "IPClaim", Namespace: theirs.Namespace, Name: theirs.Name, UID: theirs.UID},
+		"record":    {APIGroup: group, Kind: "IPAllocation", Namespace: record.Namespace, Name: record.Name, UID: record.UID},
+		"pool":      {APIGroup: group, Kind: "IPPool", Name: pool.Name, UID: pool.UID},
+	} {
+		claim := s.holds(name, gen.Length(28), gen.OwnedBy(owner))
+		own := recordOf(t, s.tenant, claim)
+		if ref := own.Spec.ClaimRef; ref == nil || ref.UID != claim.UID || own.Spec.OwnerRef == nil || *own.Spec.OwnerRef != owner {
+			t.Errorf("the record of claim %s is of claim %+v, owned by %+v", name, ref, own.Spec.OwnerRef)
+		}
+		forged[name] = claim
+		garbage.OwnerReferences = append(garbage.OwnerReferences, metav1.OwnerReference{
+			APIVersion: ipamv1alpha1.GroupVersion.String(), Kind: owner.Kind, Name: owner.Name, UID: owner.UID, BlockOwnerDeletion: new(true),
+		})
+	}
+	framework.Create(t, s.tenant, garbage)
+	disjointIn(t, s.cidr, blockOf(t, theirs), blockOf(t, forged["web"]), blockOf(t, forged["record"]), blockOf(t, forged["pool"]))
+
+	// Kubernetes' own collector may have been faster.
+	if err := s.tenant.Delete(t.Context(), garbage); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	framework.Delete(t, s.tenant, forged["web"])
+	for _, claim := range []*ipamv1alpha1.IPClaim{garbage, forged["web"]} {
+		framework.WaitGone(t, s.tenant, claim)
+	}
+	waitHeld(t, s.platform, pool, size(blockOf(t, theirs), blockOf(t, forged["record"]), blockOf(t, forged["pool"])))
+	unchanged(t, victim, theirs)
+	if now := recordOf(t, victim, theirs); now.ResourceVersion != record.ResourceVersion {
+		t.Errorf("the other's record was written:\nbefore %+v\nafter  %+v", record, now)
+	}
+
+	if err := victim.Delete(t.Context(), theirs, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+		t.Fatal(err)
+	}
+	framework.WaitGone(t, victim, theirs)
+	waitHeld(t, s.platform, pool, size(blockOf(t, forged["record"]), blockOf(t, forged["pool"])))
+	for _, name := range []string{"record", "pool"} {
+		unchanged(t, s.tenant, forged[name])
+	}
+}
+
 // The platform bounds how many claims a tenant makes by a quota of kcp's own.
 func TestHostile_Quota(t *testing.T) {
 	t.Parallel()
