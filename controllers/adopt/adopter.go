@@ -2,6 +2,8 @@ package adopt
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
 	"sync"
 	"time"
@@ -175,6 +177,8 @@ func (a *Adopter) Start(ctx context.Context) error {
 }
 
 // pass takes from the record all that the ledger misses, and thaws what then is whole.
+// A pool that is stuck stays frozen, and is an error, but keeps no other from being
+// thawed: how it came to that is for tenants to bring about.
 func (a *Adopter) pass(ctx context.Context) error {
 	world, err := a.survey(ctx)
 	if err != nil || len(world.lost) == 0 {
@@ -188,12 +192,24 @@ func (a *Adopter) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	thawed, err := a.thaw(ctx, world)
+	log.FromContext(ctx).Info("adopted what was published", "pools", len(world.lost), "thawed", thawed, "records", adopted)
+	return err
+}
+
+// thaw lets the lost pools that are whole again give out blocks, and says how many they
+// are, and why others are not.
+func (a *Adopter) thaw(ctx context.Context, world *world) (thawed int, stuck error) {
 	for _, p := range world.lost {
+		if p.stuck != nil {
+			stuck = errors.Join(stuck, fmt.Errorf("pool %s of %s: %w", p.name, p.owner.Cluster, p.stuck))
+			continue
+		}
 		if err := a.Ledger.Thaw(ctx, p.id, p.beyond(a.Ledger.LedgerID())); err != nil {
-			return err
+			return thawed, err
 		}
 		a.forget(p.id)
+		thawed++
 	}
-	log.FromContext(ctx).Info("the ledger is whole again", "pools", len(world.lost), "records", adopted)
-	return nil
+	return thawed, stuck
 }

@@ -1,11 +1,14 @@
 package adopt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
 	"testing"
 
+	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
@@ -16,7 +19,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// published is the record, all of it of the platform. While away is set, a shard is.
+// published is the record, all of it of the platform but what is annotated with another
+// cluster. While away is set, a shard is.
 type published struct {
 	pools   []*ipamv1alpha1.IPPool
 	records []*ipamv1alpha1.IPAllocation
@@ -38,7 +42,7 @@ func (p *published) Each(_ context.Context, list client.ObjectList, visit func(a
 // each visits what one shard has, before the other does not answer.
 func each[T client.Object](objects []T, away error, visit func(allocator.ClusterName, client.Object)) error {
 	for _, object := range objects {
-		visit("platform", object)
+		visit(allocator.ClusterName(cmp.Or(logicalcluster.From(object), "platform")), object)
 	}
 	return away
 }
@@ -142,7 +146,7 @@ func TestPass_AnotherLedger(t *testing.T) {
 	if err := l.pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !l.whole(parent) || !l.whole(child) || l.ledger.Frozen("uid-p") {
+	if !l.whole(parent) || !l.whole(child) || l.ledger.Frozen("uid-of-p") {
 		t.Error("the ledger is not whole")
 	}
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{
@@ -181,6 +185,57 @@ func TestPass_OlderLedger(t *testing.T) {
 	}
 	if c, _ := l.ledger.Capacity(id); c.Changes <= 9+leap-1 {
 		t.Errorf("the count goes on from %d, where another copy may be", c.Changes)
+	}
+}
+
+// A pool whose records cannot be told from another's stays frozen until they can, and
+// everybody else goes on.
+func TestPass_AContestedPath(t *testing.T) {
+	l := newLoss(t)
+	binding := func(cluster string) *apisv1alpha1.APIBinding {
+		b := &apisv1alpha1.APIBinding{}
+		b.Annotations = map[string]string{"kcp.io/cluster": cluster, "kcp.io/path": "root:victim"}
+		return b
+	}
+	platform := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
+	pool := l.had(gen.Pool("v"), "10.1.0.0/16", "lost", 7)
+	bound, contested := gen.Allocation("a", "p", "10.0.4.0/28"), gen.Allocation("b", "v", "10.1.4.0/28")
+	pool.Annotations = map[string]string{"kcp.io/cluster": "victim"}
+	contested.Annotations = pool.Annotations
+	l.record.records = []*ipamv1alpha1.IPAllocation{bound, contested}
+	if err := l.pass(t.Context()); err == nil || l.whole(platform) {
+		t.Fatal("records are adopted while the path of a workspace is not known")
+	}
+
+	l.Directory.OnAdd(binding("victim"))
+	l.Directory.OnAdd(binding("forger"))
+	if err := l.pass(t.Context()); err == nil || !l.whole(platform) || l.whole(pool) || l.ledger.Frozen("uid-of-p") || !l.ledger.Frozen("uid-of-v") {
+		t.Errorf("with two workspaces of one path: %v; want the platform's pool whole, and the other frozen", err)
+	}
+	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{bound: "10.0.4.0/28 bound", contested: ""})
+	l.Directory.OnDelete(binding("forger"))
+	if err := l.pass(t.Context()); err != nil || !l.whole(pool) || l.ledger.Frozen("uid-of-v") {
+		t.Errorf("with one workspace of that path: %v; want its pool whole", err)
+	}
+	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{contested: "10.1.4.0/28 bound"})
+}
+
+// A child outlives its parent where the parent's workspace has left, and may find another
+// of its name there. It is nobody else's loss.
+func TestPass_AChildWithoutItsParent(t *testing.T) {
+	l := newLoss(t)
+	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
+	child := l.had(gen.Pool("k", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)
+	for name, of := range map[string]string{"orphan": "gone", "grandchild": "orphan", "stray": "p"} {
+		lost := l.had(gen.Pool(name, gen.ChildOf(of, 24)), "10.9.9.0/24", "lost", 3)
+		defer func() {
+			if l.whole(lost) {
+				t.Errorf("%s is whole, without its parent's block", lost.Name)
+			}
+		}()
+	}
+	if err := l.pass(t.Context()); err == nil || !l.whole(parent) || !l.whole(child) || l.ledger.Frozen("uid-of-p") || l.ledger.Frozen("uid-of-k") {
+		t.Errorf("pass = %v; want it to name the children without a parent, and the others whole", err)
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 )
 
 // enter brings the lost pools into the ledger: all roots, then children whose parent
-// is there, until no more can be. A pool that is there is as it was.
+// is there, until no more can be. A pool that is there is as it was. A child whose parent
+// went with its workspace is stuck, and takes nothing from any pool that is there.
 func (a *Adopter) enter(ctx context.Context, w *world) error {
 	var children []*pool
 	for _, p := range w.lost {
@@ -35,7 +36,10 @@ func (a *Adopter) enter(ctx context.Context, w *world) error {
 			}
 		}
 		if len(orphans) == len(children) {
-			return fmt.Errorf("pool %s of %s has no parent any more", orphans[0].name, orphans[0].owner.Path)
+			for _, p := range orphans {
+				p.stuck = errors.New("its parent is gone, or is stuck itself")
+			}
+			return nil
 		}
 		children = orphans
 	}
@@ -88,6 +92,10 @@ func (a *Adopter) readopt(ctx context.Context, p, parent *pool) error {
 	request := allocator.Request{Pool: parent.id, Holder: p.holder(), Exact: p.cidr, Since: p.made, Slice: p.slice == parent.id}
 	child := allocator.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.name}
 	_, err := a.Ledger.Readopt(ctx, request, child)
+	if errors.Is(err, allocator.ErrOutOfRange) {
+		p.stuck = fmt.Errorf("its parent is another one by now: %s is not in %s", p.cidr, parent.name)
+		return nil
+	}
 	if errors.Is(err, allocator.ErrInUse) {
 		return errors.Join(fmt.Errorf("%s of %s: %w", p.cidr, parent.name, err), a.suspect(ctx, parent.id, request))
 	}

@@ -23,7 +23,7 @@ const workers = 32
 func (a *Adopter) adopt(ctx context.Context, w *world) (int, error) {
 	lost := make(map[allocator.PoolID]bool, len(w.lost))
 	for _, p := range w.lost {
-		lost[p.id] = true
+		lost[p.id] = p.stuck == nil
 	}
 	adopted := 0
 	for _, list := range []client.ObjectList{&ipamv1alpha1.IPAllocationList{}, &ipamv1alpha1.IPClaimList{}} {

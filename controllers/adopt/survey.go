@@ -28,6 +28,7 @@ type pool struct {
 	slice  allocator.PoolID      // of which pool it is a slice; empty if it is none
 	made   time.Time
 	had    *ipamv1alpha1.PoolLedger
+	stuck  error // why it cannot be made whole, for as long as that is so; nil if it can
 }
 
 // beyond is the count of changes that a pool's space goes on from: none in a ledger
@@ -82,8 +83,11 @@ func (a *Adopter) look(ctx context.Context, w *world, cluster allocator.ClusterN
 	if misses, err := a.misses(ctx, p.id, found.Status); err != nil || !misses {
 		return err
 	}
-	if p.owner.Path == "" {
+	if p.owner.Path == "" && !a.Directory.Contests(cluster) {
 		return fmt.Errorf("the path of pool %s's workspace %s is not known yet", p.name, cluster)
+	}
+	if p.owner.Path == "" {
+		p.stuck = errors.New("another workspace shows the same path, by which its records name it")
 	}
 	w.lost = append(w.lost, p)
 	return nil

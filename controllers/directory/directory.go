@@ -98,6 +98,16 @@ func (d *Directory) Workspace(cluster allocator.ClusterName) Workspace {
 	return Workspace{Cluster: cluster, Path: path}
 }
 
+// Contests reports whether a workspace shows a path that another shows, too, so that its
+// own path is not known.
+func (d *Directory) Contests(cluster allocator.ClusterName) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	path, shows := d.paths[cluster]
+	owner, _ := d.owner(path)
+	return shows && owner != cluster
+}
+
 // Find gives the workspace of a path.
 func (d *Directory) Find(path string) (Workspace, bool) {
 	d.mu.RLock()

@@ -129,9 +129,12 @@ func TestDirectory_PathForged(t *testing.T) {
 		t.Errorf("Find(root:x) = %v, of two that show it", got)
 	}
 	for _, cluster := range []allocator.ClusterName{"victim", "forger"} {
-		if got := d.Workspace(cluster); got.Path != "" {
-			t.Errorf("%s is known by %s", cluster, got.Path)
+		if got := d.Workspace(cluster); got.Path != "" || !d.Contests(cluster) {
+			t.Errorf("%s is known by %q, contested: %t", cluster, got.Path, d.Contests(cluster))
 		}
+	}
+	if d.Contests("p") || d.Contests("unknown") {
+		t.Error("who shows a path of his own, or none, contests one")
 	}
 	if got := d.Workspaces(); len(got) != 0 {
 		t.Errorf("the workspaces with a path are %v", got)
@@ -144,8 +147,8 @@ func TestDirectory_PathForged(t *testing.T) {
 	if got, ok := d.Find("root:ipam"); !ok || got.Cluster != "p" {
 		t.Errorf("Find(root:ipam) = %v, %t, want the platform", got, ok)
 	}
-	if got := d.Workspace("forger"); got.Path != "" {
-		t.Errorf("the forger is known by %s", got.Path)
+	if got := d.Workspace("forger"); got.Path != "" || !d.Contests("forger") || d.Contests("victim") {
+		t.Errorf("the forger is known by %q", got.Path)
 	}
 	if got := d.Workspace("p"); got.Path != "root:ipam" {
 		t.Errorf("the platform is known by %q", got.Path)
