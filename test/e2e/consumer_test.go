@@ -86,7 +86,8 @@ func saysNothing(claim *ipamv1alpha1.IPClaim) error {
 }
 
 // Where it is wanted, a claim is deleted once its consumer is gone, and its block comes
-// back: the consumer here is of a kind that the export is permitted to see.
+// back: the consumer here is of a kind that the export is permitted to see. Who names
+// another tenant's object has named none, and it is nothing to the other.
 func TestConsumer_AbandonedClaimIsDeleted(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t).Replica(t, "tidy", append(quick, "--delete-abandoned-claims")...)
@@ -123,8 +124,19 @@ func TestConsumer_AbandonedClaimIsDeleted(t *testing.T) {
 	gone.Namespace, gone.Name = "default", "goes"
 	framework.Delete(t, owner, gone)
 
+	neighbour := platform.Tenant(t)
+	theirs := gen.Claim("theirs", gen.OfClass(name), gen.Length(28))
+	framework.Create(t, neighbour, theirs)
+	framework.WaitBound(t, neighbour, theirs)
+	forged := gen.Claim("forged", gen.OfClass(name), gen.Length(28), gen.OwnedBy(ipamv1alpha1.OwnerRef{
+		APIGroup: ipamv1alpha1.GroupName, Kind: "IPClaim", Namespace: "default", Name: theirs.Name, UID: theirs.UID,
+	}))
+	framework.Create(t, tenant, forged)
+
 	framework.WaitGone(t, tenant, claims["goes"])
-	waitHeld(t, platform, pool, size(blockOf(t, claims["stays"])))
+	framework.WaitGone(t, tenant, forged)
+	waitHeld(t, platform, pool, size(blockOf(t, claims["stays"]), blockOf(t, theirs)))
+	unchanged(t, neighbour, theirs)
 	framework.WaitBound(t, tenant, claims["stays"])
 	if err := saysNothing(claims["stays"]); err != nil {
 		t.Error(err)
