@@ -34,11 +34,27 @@ func (a *Allocator) Withdraw(id ClaimID) {
 	if !waits {
 		return
 	}
+	a.WaitOnly(id)
+}
+
+// WaitOnly takes a claim off the waiting lists of all pools but these: of the others, it
+// would take none of what is held for it.
+func (a *Allocator) WaitOnly(id ClaimID, at ...PoolID) {
+	var left, stay []PoolID
 	a.mu.Lock()
-	at := a.waits[id]
-	delete(a.waits, id)
+	for _, pool := range a.waits[id] {
+		if slices.Contains(at, pool) {
+			stay = append(stay, pool)
+		} else {
+			left = append(left, pool)
+		}
+	}
+	a.waits[id] = stay
+	if len(stay) == 0 {
+		delete(a.waits, id)
+	}
 	a.mu.Unlock()
-	for _, pool := range at {
+	for _, pool := range left {
 		if p, ok := a.find(pool); ok {
 			p.space.lock()
 			p.space.withdraw(p, id)

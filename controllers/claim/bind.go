@@ -70,11 +70,15 @@ func (p *pass) try(ctx context.Context, plan resolve.Plan) (allocator.Block, err
 	return allocator.Block{}, p.wait(plan, tried)
 }
 
-// wait has the claim wait at every candidate that was tried, and says why it does.
+// wait has the claim wait at every candidate that was tried, and nowhere else any more,
+// and says why it does.
 func (p *pass) wait(plan resolve.Plan, tried []miss) *outcome.Refusal {
-	for _, m := range tried {
+	pools := make([]allocator.PoolID, len(tried))
+	for i, m := range tried {
+		pools[i] = allocator.PoolID(m.Pool.UID)
 		p.ledger.Wait(p.ask(plan, m.Candidate))
 	}
+	p.ledger.WaitOnly(allocator.ClaimID(p.claim.UID), pools...)
 	return refusal(plan, tried)
 }
 

@@ -30,6 +30,7 @@ type Ledger interface {
 	Lookup(ctx context.Context, claim allocator.ClaimID) (allocator.Block, bool, error)
 	Release(ctx context.Context, claim allocator.ClaimID) error
 	Wait(r allocator.Request)
+	WaitOnly(claim allocator.ClaimID, at ...allocator.PoolID)
 	Withdraw(claim allocator.ClaimID)
 	SetPolicy(ctx context.Context, claim allocator.ClaimID, policy allocator.ReclaimPolicy) error
 	Pool(id allocator.PoolID) (allocator.Pool, bool)
