@@ -109,7 +109,7 @@ verify: ## Fail if something generated, formatted or required has drifted, or a 
 	@diff .cache/before .cache/after || { echo "generated files have drifted: run 'make generate' and commit what it writes" >&2; exit 1; }
 	@go mod tidy -diff || { echo "go.mod has drifted: run 'go mod tidy' and commit it" >&2; exit 1; }
 	@drifted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); [[ -z "$$drifted" ]] || { echo "run gofmt -w on: $$drifted" >&2; exit 1; }
-	@git ls-files -z '*.go' ':!*/zz_generated*' | xargs -0 wc -l | awk '$$2 != "total" && $$1 > 330 \
+	@git ls-files -z '*.go' ':!*/zz_generated*' ':!third_party/*' | xargs -0 wc -l | awk '$$2 != "total" && $$1 > 330 \
 		{ print $$2 ": " $$1 " lines; split it by nouns, 330 is the limit" > "/dev/stderr"; long = 1 } END { exit long }'
 
 # What make release calls the version, and for which systems it builds.

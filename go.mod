@@ -166,3 +166,5 @@ require (
 )
 
 exclude github.com/kcp-dev/multicluster-provider/client v0.0.0-00010101000000-000000000000
+
+replace github.com/kcp-dev/apimachinery/v2 => ./third_party/kcp-apimachinery

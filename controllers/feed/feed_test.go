@@ -47,6 +47,24 @@ func TestEngage_ADeletionHandsTheLastObject(t *testing.T) {
 	b.sees()
 }
 
+// What a list leaves out after the watch has broken was deleted meanwhile. The informer
+// of kcp that is not patched shows it for ever.
+func TestEngage_ADeletionThatNobodyWatched(t *testing.T) {
+	s := newScene(t)
+	s.source.Add(claim("w", "stays"))
+	s.source.Add(claim("w", "goes"))
+	s.synced()
+	w := s.engage("w")
+	w.seesAll(2)
+	s.source.DeleteDropWatch(claim("w", "goes"))
+	s.source.ResetWatch()
+	for w.next() != "-goes" { // what is still there is shown again, or not
+	}
+	if keys := s.cache.GetIndexer().ListKeys(); len(keys) != 1 {
+		t.Errorf("the cache shows %v", keys)
+	}
+}
+
 func TestEngage_EndsWithItsContext(t *testing.T) {
 	s := newScene(t)
 	a, b := s.engage("a"), s.engage("b")

@@ -33,6 +33,7 @@ type Link struct {
 	mu    sync.Mutex
 	away  bool          // endpoints do not answer
 	short string        // lists of this resource are empty
+	old   string        // nobody may watch this resource from where it was
 	deaf  string        // watches of this resource don't tell of deletions
 	news  chan struct{} // closed when something above changes: then watches end
 	turns int           // requests to watch the resource that were turned down
@@ -71,8 +72,22 @@ func (l *Link) Cut() { l.change(func() { l.away = true }) }
 // taken such a list in.
 func (l *Link) Shorten(t testing.TB, resource string) {
 	t.Helper()
-	l.change(func() { l.short, l.turns = resource, 0 })
-	Eventually(t, "a short list to be taken in", func(context.Context) error {
+	l.change(func() { l.short, l.old, l.turns = resource, resource, 0 })
+	l.waitListed(t)
+}
+
+// Relist has a resource, like "ipclaims", listed anew from endpoints, as after a restart of
+// kcp. It returns when the controller has taken the list in.
+func (l *Link) Relist(t testing.TB, resource string) {
+	t.Helper()
+	l.change(func() { l.old, l.turns = resource, 0 })
+	l.waitListed(t)
+	l.change(func() { l.old = "" })
+}
+
+func (l *Link) waitListed(t testing.TB) {
+	t.Helper()
+	Eventually(t, "a list to be taken in", func(context.Context) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		// It asks to watch from where it was, then from the start, and lists; when it asks
@@ -89,7 +104,7 @@ func (l *Link) Shorten(t testing.TB, resource string) {
 func (l *Link) Deafen(resource string) { l.change(func() { l.deaf = resource }) }
 
 // Restore ends what disturbs the link.
-func (l *Link) Restore() { l.change(func() { l.away, l.short, l.deaf = false, "", "" }) }
+func (l *Link) Restore() { l.change(func() { l.away, l.short, l.old, l.deaf = false, "", "", "" }) }
 
 func (l *Link) change(what func()) {
 	l.mu.Lock()
@@ -114,23 +129,23 @@ func (l *Link) proxy(tlsConfig *tls.Config) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.mu.Lock()
-		away, short, news := l.away, l.short, l.news
+		away, old, news := l.away, l.old, l.news
 		l.mu.Unlock()
 		if away && strings.HasPrefix(r.URL.Path, endpoints) {
 			panic(http.ErrAbortHandler) // the connection ends without an answer
 		}
 		if r.URL.Query().Get("watch") == "true" {
-			l.watch(w, r, proxy, news, short)
+			l.watch(w, r, proxy, news, old)
 			return
 		}
 		proxy.ServeHTTP(w, r)
 	})
 }
 
-// watch answers a watch until the link changes. One of a resource whose lists are
-// short is refused, so that it is listed.
-func (l *Link) watch(w http.ResponseWriter, r *http.Request, proxy http.Handler, news <-chan struct{}, short string) {
-	if ofAll(r, short) {
+// watch answers a watch until the link changes. One of a resource that is to be listed is
+// refused.
+func (l *Link) watch(w http.ResponseWriter, r *http.Request, proxy http.Handler, news <-chan struct{}, old string) {
+	if ofAll(r, old) {
 		l.mu.Lock()
 		l.turns++
 		l.mu.Unlock()

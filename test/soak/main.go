@@ -3,7 +3,7 @@
 // and stopped, one after another by a seeded schedule. It exits with 1 if anything was
 // wrong, or has grown by more than it may.
 //
-//	soak [--duration 15m] [--seed 1] [--workspaces 50] [--rate 20] [--out docs/benchmarks.md]
+//	soak [--duration 15m] [--seed 1] [--workspaces 50] [--rate 6] [--out docs/benchmarks.md]
 //
 // The time is cut into rounds: first the tenants are at work and things are struck down,
 // then there is calm. In each calm every tenant holds the same number of claims, ledger,
@@ -79,7 +79,7 @@ func parse(args []string) (*options, error) {
 	f.DurationVar(&opts.duration, "duration", 15*time.Minute, "how long it lasts, without what it takes to begin and to end")
 	f.Uint64Var(&opts.seed, "seed", 1, "fixes what is struck down when, and what each tenant claims")
 	f.IntVar(&opts.workspaces, "workspaces", 50, "how many tenants there are")
-	f.Float64Var(&opts.rate, "rate", 20, "how many claims all tenants together make in a second, and delete")
+	f.Float64Var(&opts.rate, "rate", 6, "how many claims all tenants together make in a second, and delete")
 	f.IntVar(&opts.hold, "hold", 8, "how many claims each tenant holds")
 	f.IntVar(&opts.rounds, "rounds", 6, "into how many rounds of work and calm the time is cut")
 	f.IntVar(&opts.replicas, "replicas", 3, "how many replicas of ipam-controller there are; the first is never struck")
