@@ -70,11 +70,12 @@ type pass struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
 	cl, err := r.clusters.GetCluster(ctx, req.ClusterName)
 	if err != nil {
+		r.abandon(req)
 		return reconcile.Result{}, err
 	}
 	pool := &ipamv1alpha1.IPPool{}
 	if err := cl.GetClient().Get(ctx, req.NamespacedName, pool); err != nil {
-		r.waiting.leave(req)
+		r.abandon(req)
 		if r.directory.Ledger(req.ClusterName) == r.directory.Platform().Cluster {
 			shown.hide(req.Name)
 		}
@@ -100,6 +101,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
 	}
 	return reconcile.Result{}, err
+}
+
+// abandon has a child wait for nothing that is not there to be looked at, or whose
+// workspace is not engaged any more.
+func (r *Reconciler) abandon(req mcreconcile.Request) {
+	if id, waited := r.waiting.leave(req); waited {
+		r.ledger.Withdraw(id)
+	}
 }
 
 // reconcile brings the pool into the ledger, and its status up to date. The

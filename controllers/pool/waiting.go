@@ -23,6 +23,7 @@ type waiting struct {
 
 // wait is the wait of one child.
 type wait struct {
+	id     allocator.ClaimID
 	since  time.Time             // when the child was made
 	in     allocator.ClusterName // its workspace
 	path   string                // the parent's workspace; empty: the child's own
@@ -31,7 +32,7 @@ type wait struct {
 
 func waitOf(child *ipamv1alpha1.IPPool, in allocator.ClusterName) wait {
 	ref := child.Spec.ParentPoolRef
-	w := wait{since: child.CreationTimestamp.Time, in: in, parent: ref.Name}
+	w := wait{id: allocator.ClaimID(child.UID), since: child.CreationTimestamp.Time, in: in, parent: ref.Name}
 	if ref.ProjectRef != nil {
 		w.path = ref.ProjectRef.Name
 	}
@@ -48,11 +49,13 @@ func (w *waiting) enter(child mcreconcile.Request, parent wait) {
 	w.children[child] = parent
 }
 
-// leave ends the child's wait.
-func (w *waiting) leave(child mcreconcile.Request) {
+// leave ends the child's wait, and says whose it was. ok is false if it did not wait.
+func (w *waiting) leave(child mcreconcile.Request) (id allocator.ClaimID, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	left, ok := w.children[child]
 	delete(w.children, child)
+	return left.id, ok
 }
 
 // on lists the children that wait for a pool of a workspace.

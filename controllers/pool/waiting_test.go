@@ -1,11 +1,14 @@
 package pool
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
@@ -52,4 +55,37 @@ func TestWaiting(t *testing.T) {
 	w.leave(old)
 	w.leave(foreign)
 	expect("a's pool p, which two have left,", w.on(a, "p"), young)
+}
+
+// nowhere is a manager by which no workspace is engaged.
+type nowhere struct{}
+
+func (nowhere) GetCluster(context.Context, multicluster.ClusterName) (cluster.Cluster, error) {
+	return nil, multicluster.ErrClusterNotFound
+}
+
+// withdrawals is a ledger that notes who waits no more.
+type withdrawals struct {
+	Ledger
+	who []allocator.ClaimID
+}
+
+func (w *withdrawals) Withdraw(id allocator.ClaimID) { w.who = append(w.who, id) }
+
+// The wait of a child whose workspace went with its endpoint ends when it is woken, in the
+// ledger, too: else room would be held for it again and again.
+func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
+	ledger := &withdrawals{}
+	r := &Reconciler{ledger: ledger, clusters: nowhere{}}
+	child := gen.Pool("k", gen.ChildOf("p", 24))
+	request := inbox.Request("a", client.ObjectKeyFromObject(child))
+	r.waiting.enter(request, waitOf(child, "a"))
+	for range 2 {
+		if _, err := r.Reconcile(t.Context(), request); !errors.Is(err, multicluster.ErrClusterNotFound) {
+			t.Errorf("a pool of a workspace that is not there: %v", err)
+		}
+	}
+	if left := r.waiting.on(directory.Workspace{Cluster: "a"}, "p"); len(left) > 0 || !slices.Equal(ledger.who, []allocator.ClaimID{"uid-of-k"}) {
+		t.Errorf("%v wait, and %v were withdrawn; want nobody, and the child once", left, ledger.who)
+	}
 }
