@@ -19,8 +19,8 @@ type figure struct {
 
 const mib = 1 << 20
 
-// figures are what is judged, by role. What they may grow by is what they are seen to
-// vary by between calms, of processes of which some are old and some were just started.
+// figures are what is judged, by role. What they may grow by leaves room for what varies
+// between calms, of processes of which some are old and some were just started.
 var figures = map[string][]figure{
 	kindReplica: {
 		{"heap after GC, MiB", heap, mib, "%.1f", 0.10, 4},
