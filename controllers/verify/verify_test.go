@@ -34,8 +34,9 @@ func TestVerify_Findings(t *testing.T) {
 			s.put("spaces/uid-of-root/blocks/010.000.000.008-32", strings.ReplaceAll(s.valueOfA(), "uid-of-a", "uid-of-b"))
 		}, OverlappingBlocks, []Kind{BlockWithoutClaim, ClaimKeyMismatch}, "a", ""},
 		{"overlapping roots", func(s *scene) {
-			s.put("pools/uid-of-x", `{"v":1,"space":"uid-of-x","cidr":"10.0.128.0/17","state":"draining","cluster":"w","name":"x"}`)
+			s.put("pools/uid-of-x", `{"v":1,"space":"uid-of-x","cidr":"10.0.128.0/17","state":"active","cluster":"w","name":"x"}`)
 			s.put("spaces/uid-of-x/head", `{"v":1,"n":1}`)
+			s.show("x", "10.0.128.0/17", "32768", "0", "32768")
 		}, OverlappingPools, nil, "x", ""},
 		{"a block without the claim's key", func(s *scene) { s.remove("claims/uid-of-a") }, ClaimKeyMismatch, nil, "a", ""},
 		{"a claim's key without the block", func(s *scene) {
