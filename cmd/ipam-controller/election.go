@@ -42,7 +42,7 @@ func (e *election) validate() error {
 }
 
 // configure has a manager take part. One that stops in good order gives the lease
-// away, once its last pass is through: the process must end then, and does.
+// away, once its passes have ended: the process must end then, and does.
 func (e *election) configure(o *manager.Options) {
 	o.LeaderElection = e.on
 	o.LeaderElectionID = "ipam-controller"

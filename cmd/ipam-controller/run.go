@@ -19,7 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/inbox"
 )
 
-// shutdownGrace is how long a claim in flight may take to finish at shutdown.
+// shutdownGrace is how long what is under way may take to end at shutdown.
 const shutdownGrace = 20 * time.Second
 
 // run serves until the context ends.

@@ -25,7 +25,6 @@ func TestTraces_OfAClaim(t *testing.T) {
 	claim := gen.Claim("web", gen.OfClass(name), gen.Length(28))
 	framework.Create(t, tenant, claim)
 	framework.WaitBound(t, tenant, claim)
-	platform.StopController(t) // what was not sent yet is now
 
 	spans := receiver.Wait(t, func(trace []otlp.Span) bool {
 		return slices.ContainsFunc(trace, func(s otlp.Span) bool {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -79,10 +80,15 @@ func (r *Receiver) look() ([]Span, <-chan struct{}) {
 	return append([]Span(nil), r.spans...), r.grown
 }
 
+// patience is how long a trace may take to come. A batch is sent every five seconds.
+const patience = time.Minute
+
 // Wait returns the spans of the first trace that pick takes, which is given all spans
-// of one trace at a time.
+// of one trace at a time. It fails the test if none comes in a minute.
 func (r *Receiver) Wait(t testing.TB, pick func(trace []Span) bool) []Span {
 	t.Helper()
+	late := time.NewTimer(patience)
+	defer late.Stop()
 	for {
 		spans, grown := r.look()
 		traces := map[string][]Span{}
@@ -97,8 +103,8 @@ func (r *Receiver) Wait(t testing.TB, pick func(trace []Span) bool) []Span {
 		}
 		select {
 		case <-grown:
-		case <-t.Context().Done():
-			t.Fatalf("no such trace was received, among %d", len(traces))
+		case <-late.C:
+			t.Fatalf("no such trace was received within %s, among %d", patience, len(traces))
 		}
 	}
 }
