@@ -59,9 +59,7 @@ func (p *Platform) Link(t testing.TB, name string, flags ...string) (*Link, *Pla
 	identity.Host = l.server.URL + kcp.Path
 	identity.CAFile = ""
 	identity.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.server.Certificate().Raw})
-	linked := p.replica(t, name, identity, flags...)
-	t.Cleanup(func() { linked.StopController(t) }) // before the link goes
-	return l, linked
+	return l, p.replica(t, name, identity, flags...) // which ends before the link goes
 }
 
 // Cut has the endpoints of exports not answer until Restore.

@@ -3,7 +3,7 @@
 // workspaces of a real kcp to the export, fills them with claims, and measures at every
 // step the same, ipam-controller and then a bare controller (../bare) at its place.
 //
-//	scale [--workspaces 10,100,300] [--claims 15000] [--clients 1,8] [--out docs/benchmarks.md]
+//	scale [--workspaces 10,100] [--claims 5000] [--clients 1,8] [--out docs/benchmarks.md]
 //
 // The claims are those of the last step; each one before has its share by workspace.
 // It starts everything itself, below .cache/, and takes it down again. Progress goes to
@@ -55,8 +55,8 @@ func run(ctx context.Context, args []string, say harness.Say) error {
 func parse(args []string) (*options, error) {
 	opts := &options{}
 	f := pflag.NewFlagSet("scale", pflag.ContinueOnError)
-	f.IntSliceVar(&opts.workspaces, "workspaces", []int{10, 100, 300}, "how many workspaces are bound, step by step")
-	f.IntVar(&opts.claims, "claims", 15000, "how many claims there are at the last step")
+	f.IntSliceVar(&opts.workspaces, "workspaces", []int{10, 100}, "how many workspaces are bound, step by step")
+	f.IntVar(&opts.claims, "claims", 5000, "how many claims there are at the last step")
 	f.IntSliceVar(&opts.clients, "clients", []int{1, 8}, "how many clients claim side by side, each its next claim when the last is bound")
 	f.IntVar(&opts.samples, "samples", 200, "how many claims are timed, for each number of clients at each step")
 	f.BoolVar(&opts.bare, "bare", true, "measure the bare controller, too")
@@ -66,7 +66,7 @@ func parse(args []string) (*options, error) {
 		return nil, err
 	}
 	if len(opts.workspaces) == 0 || opts.workspaces[0] < 1 || !slices.IsSorted(opts.workspaces) {
-		return nil, errors.New("give --workspaces numbers that grow, like 10,100,1000")
+		return nil, errors.New("give --workspaces numbers that grow, like 10,100")
 	}
 	if len(opts.clients) == 0 || slices.Min(opts.clients) < 1 || opts.samples < slices.Max(opts.clients) {
 		return nil, errors.New("give --clients numbers from 1 on, and --samples as many at least")
