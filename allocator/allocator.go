@@ -55,6 +55,8 @@ type Allocator struct {
 	pools  map[PoolID]*pool
 	roots  map[ClusterName]*roots
 	waits  map[ClaimID][]PoolID // where a claim waits
+	// retired are pools that were seen to leave the ledger in good order.
+	retired retirees
 }
 
 // hooks are the seams for tests. The zero value is not usable; see realHooks.

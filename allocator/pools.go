@@ -141,6 +141,7 @@ func (a *Allocator) enlist(p *pool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.pools[p.ID] = p
+	a.retired.forget(p.ID)
 	if p.Parent == "" {
 		a.rootsOf(p.Cluster).pools[p.ID] = p.Pool
 	}

@@ -55,6 +55,9 @@ func (a *Allocator) stream(ctx context.Context) error {
 		if err := a.follows(resp.Events); err != nil {
 			return err
 		}
+		if resp.IsProgressNotify() {
+			a.watched.advance(resp.Header.Revision)
+		}
 	}
 	return errors.New("the watch was closed")
 }
@@ -89,11 +92,18 @@ func (e entry) put() bool { return e.Type == clientv3.EventTypePut }
 func (a *Allocator) apply(revision int64, events []*clientv3.Event) error {
 	var fences []ClusterName
 	var quotas []account
+	var left []PoolID
+	wrote := false
 	spaces := map[SpaceID][]entry{}
 	for _, ev := range events {
 		e, err := a.entry(ev)
 		if err != nil {
 			return err
+		}
+		if e.put() {
+			wrote = true
+		} else if e.pool != "" {
+			left = append(left, e.pool)
 		}
 		switch e.kind {
 		case otherKey:
@@ -104,6 +114,9 @@ func (a *Allocator) apply(revision int64, events []*clientv3.Event) error {
 		default:
 			spaces[e.space] = append(spaces[e.space], e)
 		}
+	}
+	if wrote { // who removes without writing does not retire: the ledger is being wiped
+		a.retires(left...)
 	}
 	for id, entries := range spaces {
 		a.applySpace(id, revision, entries)

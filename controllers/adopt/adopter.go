@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ const (
 type Ledger interface {
 	LedgerID() string
 	Frozen(id allocator.PoolID) bool
+	Retired(ctx context.Context, id allocator.PoolID) (bool, error)
 	Behind(ctx context.Context, id allocator.PoolID, changes int64) (bool, error)
 	Freeze(id allocator.PoolID)
 	Thaw(ctx context.Context, id allocator.PoolID, changes int64) error
@@ -66,17 +68,13 @@ type Adopter struct {
 	Options
 	hint chan struct{}
 
-	mu      sync.Mutex
-	lost    map[allocator.PoolID]bool // until they are thawed
-	retired map[allocator.PoolID]bool // for good: a cache may show a pool long after it is gone
+	mu   sync.Mutex
+	lost map[allocator.PoolID]bool // until they are thawed
 }
 
 // New makes an Adopter.
 func New(opts Options) *Adopter {
-	return &Adopter{
-		Options: opts, hint: make(chan struct{}, 1),
-		lost: map[allocator.PoolID]bool{}, retired: map[allocator.PoolID]bool{},
-	}
+	return &Adopter{Options: opts, hint: make(chan struct{}, 1), lost: map[allocator.PoolID]bool{}}
 }
 
 var _ manager.LeaderElectionRunnable = (*Adopter)(nil)
@@ -98,20 +96,6 @@ func (a *Adopter) Whole(ctx context.Context, pool *ipamv1alpha1.IPPool) (bool, e
 	return false, nil
 }
 
-// Retires notes that a pool is about to be taken out of the ledger: that the ledger
-// does not know it from then on is no loss, though the record still shows the pool.
-func (a *Adopter) Retires(id allocator.PoolID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.retired[id] = true
-}
-
-func (a *Adopter) isRetired(id allocator.PoolID) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.retired[id]
-}
-
 // misses compares the ledger with what a pool's status says of it. A pool that was
 // found lost stays so until it is thawed, whatever of it is in the ledger by then.
 func (a *Adopter) misses(ctx context.Context, id allocator.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
@@ -119,8 +103,13 @@ func (a *Adopter) misses(ctx context.Context, id allocator.PoolID, status ipamv1
 		return a.isLost(id), nil
 	}
 	_, known := a.Ledger.Pool(id)
-	if known && !a.Ledger.Frozen(id) || !known && a.isRetired(id) {
+	if known && !a.Ledger.Frozen(id) {
 		return false, nil
+	}
+	if !known { // the record shows a pool until its finalizer is off, and caches show it longer
+		if retired, err := a.Ledger.Retired(ctx, id); err != nil || retired {
+			return false, err
+		}
 	}
 	had := status.Ledger
 	if had == nil { // written by a version that did not count
@@ -149,11 +138,11 @@ func (a *Adopter) lose(id allocator.PoolID) {
 	frozen.Set(float64(len(a.lost)))
 }
 
-// forget forgets that a pool was lost.
-func (a *Adopter) forget(id allocator.PoolID) {
+// forget forgets that some of the pools were lost.
+func (a *Adopter) forget(some func(id allocator.PoolID) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.lost, id)
+	maps.DeleteFunc(a.lost, func(id allocator.PoolID, _ bool) bool { return some(id) })
 	frozen.Set(float64(len(a.lost)))
 }
 
@@ -181,8 +170,12 @@ func (a *Adopter) Start(ctx context.Context) error {
 // thawed: how it came to that is for tenants to bring about.
 func (a *Adopter) pass(ctx context.Context) error {
 	world, err := a.survey(ctx)
-	if err != nil || len(world.lost) == 0 {
+	if err != nil {
 		return err
+	}
+	a.forget(func(id allocator.PoolID) bool { return !world.ids[id] }) // deleted since
+	if len(world.lost) == 0 {
+		return nil
 	}
 	log.FromContext(ctx).Info("the ledger misses what was published: adopting it", "pools", len(world.lost))
 	if err := a.enter(ctx, world); err != nil {
@@ -208,7 +201,7 @@ func (a *Adopter) thaw(ctx context.Context, world *world) (thawed int, stuck err
 		if err := a.Ledger.Thaw(ctx, p.id, p.beyond(a.Ledger.LedgerID())); err != nil {
 			return thawed, err
 		}
-		a.forget(p.id)
+		a.forget(func(id allocator.PoolID) bool { return id == p.id })
 		thawed++
 	}
 	return thawed, stuck

@@ -55,6 +55,7 @@ func (p *published) Holder(context.Context, allocator.Holder) (live.Answer, erro
 type loss struct {
 	*Adopter
 	t         *testing.T
+	etcd      *etcdtest.Etcd
 	ledger    *allocator.Allocator
 	record    *published
 	suspected []allocator.ClaimID
@@ -63,7 +64,8 @@ type loss struct {
 // newLoss has an empty ledger that is frozen.
 func newLoss(t *testing.T) *loss {
 	t.Helper()
-	ledger, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{Frozen: true})
+	etcd := etcdtest.New(t)
+	ledger, err := allocator.Open(t.Context(), etcd.Client(), allocator.Options{Frozen: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,7 @@ func newLoss(t *testing.T) *loss {
 			t.Error(err)
 		}
 	})
-	l := &loss{t: t, ledger: ledger, record: &published{}}
+	l := &loss{t: t, etcd: etcd, ledger: ledger, record: &published{}}
 	l.Adopter = New(Options{
 		Ledger: ledger, Record: l.record,
 		Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"}),
@@ -254,8 +256,39 @@ func TestWhole(t *testing.T) {
 func TestWhole_WhileAPoolRetires(t *testing.T) {
 	l := newLoss(t)
 	retiring := l.had(gen.Pool("retiring"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
-	l.Retires(allocator.PoolID(retiring.UID))
+	other, err := allocator.Open(t.Context(), l.etcd.Client(), allocator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	id := allocator.PoolID(retiring.UID)
+	if _, err := other.Register(t.Context(), allocator.Pool{ID: id, Cluster: "platform", Name: "retiring", CIDR: netip.MustParsePrefix("10.0.0.0/16")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Retire(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
 	if !l.whole(retiring) {
-		t.Error("a pool that was retired is taken for lost")
+		t.Error("a pool that another replica has retired is taken for lost")
+	}
+}
+
+// A pool is taken for lost, and deleted before the pass that adopts.
+func TestPass_ALostPoolThatIsGone(t *testing.T) {
+	l := newLoss(t)
+	pool := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 1)
+	if l.whole(pool) {
+		t.Fatal("a ledger that does not know the pool passes for whole")
+	}
+	l.record.pools = nil
+	if err := l.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if l.isLost(allocator.PoolID(pool.UID)) {
+		t.Error("a pool that is gone counts as lost for ever")
 	}
 }

@@ -21,7 +21,6 @@ func (p *pass) moves(entered allocator.Pool) bool {
 // It is known still if it is in use: admission has seen it a moment too late, and
 // the pool stays where its blocks are until the last of them is gone.
 func (p *pass) leave(ctx context.Context) (known bool, err error) {
-	p.adoption.Retires(p.id) // for the moment until it is entered anew
 	err = p.ledger.Retire(ctx, p.id)
 	if errors.Is(err, allocator.ErrPoolInUse) {
 		return true, nil

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
 )
@@ -20,8 +19,6 @@ type Adoption interface {
 	// Whole reports whether the ledger has all that it had when a pool's status
 	// was written. If not, the pool stays frozen until it has.
 	Whole(ctx context.Context, pool *ipamv1alpha1.IPPool) (bool, error)
-	// Retires says that a pool is about to leave the ledger on purpose.
-	Retires(pool allocator.PoolID)
 }
 
 // errLost: what was published of the pool is not in the ledger. Whatever were

@@ -212,7 +212,6 @@ func (p *pass) retire(ctx context.Context) error {
 	if err := p.thaw(ctx); err != nil {
 		return err // others of its domain wait for it
 	}
-	p.adoption.Retires(p.id)
 	err := p.ledger.Retire(ctx, p.id)
 	if errors.Is(err, allocator.ErrPoolInUse) {
 		if !p.directory.Leaves(p.owner.Cluster) {

@@ -1,0 +1,99 @@
+package allocator
+
+import (
+	"context"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	// retireesKept is how many retired pools are remembered at least, and half of how
+	// many at most. It has to outlast what caches still show, not more.
+	retireesKept = 8192
+	// progressEvery is the pause between two questions how far the watch is: etcd
+	// leaves them unanswered while the watch has something to catch up with.
+	progressEvery = 50 * time.Millisecond
+)
+
+// retirees are pools that left the ledger in good order: retired by an allocator, here
+// or elsewhere. What merely is not there when the ledger is read may have been lost.
+type retirees struct {
+	recent, former map[PoolID]struct{}
+}
+
+func (r *retirees) has(id PoolID) bool {
+	_, recent := r.recent[id]
+	_, former := r.former[id]
+	return recent || former
+}
+
+func (r *retirees) add(id PoolID) {
+	if r.recent == nil || len(r.recent) >= retireesKept {
+		r.recent, r.former = map[PoolID]struct{}{}, r.recent
+	}
+	r.recent[id] = struct{}{}
+}
+
+func (r *retirees) forget(id PoolID) {
+	delete(r.recent, id)
+	delete(r.former, id)
+}
+
+// retires notes that pools were retired, before they are struck from the tables: who
+// finds them gone then knows why.
+func (a *Allocator) retires(ids ...PoolID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, id := range ids {
+		a.retired.add(id)
+	}
+}
+
+// Retired reports whether a pool that the ledger does not know left it in good order
+// since the Allocator was opened, here or elsewhere: then nothing of it was lost.
+func (a *Allocator) Retired(ctx context.Context, id PoolID) (bool, error) {
+	if err := checkID("pool", id); err != nil {
+		return false, err
+	}
+	if a.remembers(id) {
+		return true, nil
+	}
+	kv, revision, err := a.read(ctx, a.keys.pool(id))
+	if err != nil || kv != nil {
+		return false, err
+	}
+	if err := a.awaitAll(ctx, revision); err != nil {
+		return false, err
+	}
+	return a.remembers(id), nil
+}
+
+func (a *Allocator) remembers(id PoolID) bool {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.retired.has(id)
+}
+
+// awaitAll waits until all is known here that the ledger held at a revision, also if
+// that revision was of another part of etcd.
+func (a *Allocator) awaitAll(ctx context.Context, revision int64) error {
+	bounded, cancel := context.WithTimeout(ctx, a.hooks.timeout)
+	defer cancel()
+	for a.watched.get() < revision {
+		// The watch is found by the metadata of the context it was started with.
+		if err := a.client.RequestProgress(clientv3.WithRequireLeader(bounded)); err != nil {
+			return a.unavailable(err)
+		}
+		short, cancel := context.WithTimeout(bounded, progressEvery)
+		err := a.watched.wait(short, revision)
+		cancel()
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil && bounded.Err() != nil {
+			return a.behind()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package allocator
+
+import (
+	"fmt"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// A pool that another allocator has retired is told from one that was lost, as soon as
+// the ledger does not know it.
+func TestRetired(t *testing.T) {
+	l := newLedger(t)
+	other := l.open()
+	want := func(a *Allocator, id PoolID, want bool) {
+		t.Helper()
+		if retired, err := a.Retired(t.Context(), id); err != nil || retired != want {
+			t.Errorf("Retired(%s) = %t, %v; want %t", id, retired, err, want)
+		}
+	}
+	retire := func(id PoolID) {
+		t.Helper()
+		if err := l.Retire(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		want(l.Allocator, id, true)
+		want(other, id, true)
+	}
+
+	l.pool("p", "10.0.0.0/24")
+	if _, err := l.carve("p", "child", 26); err != nil {
+		t.Fatal(err)
+	}
+	want(other, "child", false)
+	retire("child")
+	retire("p")
+	if _, err := l.etcd.Client().Put(t.Context(), "/elsewhere", ""); err != nil { // no watch shows it
+		t.Fatal(err)
+	}
+	want(other, "never", false)
+	want(l.open(), "p", false) // gone before it was opened: nobody saw how
+
+	l.pool("p", "10.0.0.0/24")
+	l.pool("q", "10.1.0.0/24")
+	want(other, "p", false)
+	if _, err := l.etcd.Client().Delete(t.Context(), string(l.keys)+"/", clientv3.WithPrefix()); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []*Allocator{l.Allocator, other} {
+		want(a, "p", false)
+		want(a, "q", false)
+	}
+}
+
+func TestRetirees_AreBounded(t *testing.T) {
+	var r retirees
+	for i := range 3 * retireesKept {
+		r.add(PoolID(fmt.Sprint(i)))
+	}
+	if n := len(r.recent) + len(r.former); n > 2*retireesKept {
+		t.Errorf("%d pools are remembered", n)
+	}
+	if !r.has(PoolID(fmt.Sprint(2 * retireesKept))) {
+		t.Errorf("fewer than the last %d are remembered", retireesKept)
+	}
+}
