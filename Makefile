@@ -5,6 +5,8 @@ SHELL := bash
 
 BIN := .cache/bin
 TOOL := go tool -modfile=tools/dev/go.mod
+# The linter remembers findings by absolute path: each clone has its own cache, or one reports another's.
+LINT_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kcp-ipam/lint$(CURDIR)
 
 # Every tracked or new file with its checksum: two of these tell what a command changed, in a dirty tree too.
 SNAPSHOT := { git ls-files -z --cached --others --exclude-standard | xargs -0 sha256sum 2>/dev/null || true; }
@@ -95,7 +97,7 @@ vuln: ## Fail if a known vulnerability can be reached (asks the database of Go, 
 
 .PHONY: lint
 lint: ## Run the linters
-	@$(TOOL) golangci-lint run --allow-parallel-runners ./...
+	@GOLANGCI_LINT_CACHE=$(LINT_CACHE) $(TOOL) golangci-lint run --allow-parallel-runners ./...
 
 .PHONY: generate
 generate: ## Write the generated code and manifests again

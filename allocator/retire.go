@@ -152,7 +152,7 @@ func (r *retire) won(s *space, revision int64, _ results) error {
 		return ErrPoolInUse
 	}
 	if p := s.pool(r.pool.ID); p != nil && revision > s.known {
-		s.alloc.retires(p.ID)
+		s.alloc.noteRetired([]PoolID{p.ID}, true)
 		s.leave(p)
 		s.alloc.strike(p)
 	}
@@ -181,7 +181,7 @@ func (a *Allocator) retireChild(ctx context.Context, id PoolID) error {
 	defer s.unlock()
 	if o.revision > s.known {
 		s.known = o.revision
-		a.retires(id)
+		a.noteRetired([]PoolID{id}, true)
 		s.close()
 	}
 	return nil

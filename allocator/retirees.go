@@ -40,13 +40,20 @@ func (r *retirees) forget(id PoolID) {
 	delete(r.former, id)
 }
 
-// retires notes that pools were retired, before they are struck from the tables: who
-// finds them gone then knows why.
-func (a *Allocator) retires(ids ...PoolID) {
+// noteRetired notes that pools were retired, or came back. It is done before they are struck
+// from the tables: who finds them gone then knows why.
+func (a *Allocator) noteRetired(ids []PoolID, retired bool) {
+	if len(ids) == 0 {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, id := range ids {
-		a.retired.add(id)
+		if retired {
+			a.retired.add(id)
+		} else {
+			a.retired.forget(id)
+		}
 	}
 }
 
@@ -56,9 +63,6 @@ func (a *Allocator) Retired(ctx context.Context, id PoolID) (bool, error) {
 	if err := checkID("pool", id); err != nil {
 		return false, err
 	}
-	if a.remembers(id) {
-		return true, nil
-	}
 	kv, revision, err := a.read(ctx, a.keys.pool(id))
 	if err != nil || kv != nil {
 		return false, err
@@ -66,13 +70,9 @@ func (a *Allocator) Retired(ctx context.Context, id PoolID) (bool, error) {
 	if err := a.awaitAll(ctx, revision); err != nil {
 		return false, err
 	}
-	return a.remembers(id), nil
-}
-
-func (a *Allocator) remembers(id PoolID) bool {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	return a.retired.has(id)
+	return a.retired.has(id), nil
 }
 
 // awaitAll waits until all is known here that the ledger held at a revision, also if

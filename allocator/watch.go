@@ -92,7 +92,7 @@ func (e entry) put() bool { return e.Type == clientv3.EventTypePut }
 func (a *Allocator) apply(revision int64, events []*clientv3.Event) error {
 	var fences []ClusterName
 	var quotas []account
-	var left []PoolID
+	var came, left []PoolID
 	wrote := false
 	spaces := map[SpaceID][]entry{}
 	for _, ev := range events {
@@ -100,9 +100,12 @@ func (a *Allocator) apply(revision int64, events []*clientv3.Event) error {
 		if err != nil {
 			return err
 		}
-		if e.put() {
-			wrote = true
-		} else if e.pool != "" {
+		wrote = wrote || e.put()
+		switch {
+		case e.pool == "":
+		case e.put():
+			came = append(came, e.pool)
+		default:
 			left = append(left, e.pool)
 		}
 		switch e.kind {
@@ -115,8 +118,9 @@ func (a *Allocator) apply(revision int64, events []*clientv3.Event) error {
 			spaces[e.space] = append(spaces[e.space], e)
 		}
 	}
+	a.noteRetired(came, false)
 	if wrote { // who removes without writing does not retire: the ledger is being wiped
-		a.retires(left...)
+		a.noteRetired(left, true)
 	}
 	for id, entries := range spaces {
 		a.applySpace(id, revision, entries)

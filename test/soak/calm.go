@@ -24,7 +24,8 @@ type calm struct {
 	readings map[string][]reading // by process
 }
 
-// play goes through all rounds, and deletes everything.
+// play goes through all rounds, and deletes everything. Once all rounds are done, that not
+// everything goes is a finding like others.
 func (s *stage) play(ctx context.Context) (*findings, error) {
 	ctx, done := context.WithCancel(ctx)
 	defer done()
@@ -41,11 +42,16 @@ func (s *stage) play(ctx context.Context) (*findings, error) {
 		defer stop()
 		return s.through(ctx)
 	})
-	if err := group.Wait(); err != nil {
+	err := group.Wait()
+	if err != nil && len(s.record.calms) < s.rounds {
 		return nil, err
 	}
+	wrong := s.history.Problems()
+	if err != nil {
+		wrong = append(wrong, err.Error())
+	}
 	given, reused, _ := s.history.Counts()
-	return &findings{options: s.options, record: s.record, wrong: s.history.Problems(), given: given, reused: reused}, nil
+	return &findings{options: s.options, record: s.record, wrong: wrong, given: given, reused: reused}, nil
 }
 
 // through is every round, and the end.
@@ -60,7 +66,10 @@ func (s *stage) through(ctx context.Context) error {
 			return fmt.Errorf("calm %d: %w", i+1, err)
 		}
 	}
-	return s.clear(ctx)
+	if err := s.clear(ctx); err != nil {
+		return fmt.Errorf("when all was deleted: %w", err)
+	}
+	return nil
 }
 
 // calmFor is how long a calm is to be: the etcd has to compact the history of what was before.

@@ -89,7 +89,7 @@ func quantile(values []float64, q float64) float64 {
 type findings struct {
 	*options
 	*record
-	wrong         []string // by the history of the claims
+	wrong         []string // with the history of the claims, or left at the end
 	given, reused int      // claims that were bound, and of them to the block of a former one
 }
 
