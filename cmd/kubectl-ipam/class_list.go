@@ -12,32 +12,10 @@ import (
 )
 
 func newClassList(s *session) *cobra.Command {
-	o := &listing{session: s}
-	cmd := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List the classes that this workspace is shown",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.classes(cmd.Context()) },
-	}
-	o.addFlags(cmd)
-	return cmd
-}
-
-func (o *listing) classes(ctx context.Context) error {
-	options, err := o.options("")
-	if err != nil {
-		return err
-	}
-	c, err := o.client()
-	if err != nil {
-		return err
-	}
-	list := &ipamv1alpha1.IPClassList{}
-	if err := c.List(ctx, list, options); err != nil {
-		return err
-	}
-	return o.show(list, len(list.Items), "there are no classes for everybody; the platform may have others, to be claimed by name")
+	return newList(s, "List the classes that this workspace is shown", func(ctx context.Context, o *listing) error {
+		return o.list(ctx, &ipamv1alpha1.IPClassList{}, "",
+			"there are no classes for everybody; the platform may have others, to be claimed by name")
+	})
 }
 
 func classTable(classes []ipamv1alpha1.IPClass, now time.Time) *metav1.Table {

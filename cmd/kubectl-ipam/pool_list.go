@@ -12,32 +12,10 @@ import (
 )
 
 func newPoolList(s *session) *cobra.Command {
-	o := &listing{session: s}
-	cmd := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List the pools of this workspace",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.pools(cmd.Context()) },
-	}
-	o.addFlags(cmd)
-	return cmd
-}
-
-func (o *listing) pools(ctx context.Context) error {
-	options, err := o.options("")
-	if err != nil {
-		return err
-	}
-	c, err := o.client()
-	if err != nil {
-		return err
-	}
-	list := &ipamv1alpha1.IPPoolList{}
-	if err := c.List(ctx, list, options); err != nil {
-		return err
-	}
-	return o.show(list, len(list.Items), "there are no pools in this workspace; claims by class use those of the platform")
+	return newList(s, "List the pools of this workspace", func(ctx context.Context, o *listing) error {
+		return o.list(ctx, &ipamv1alpha1.IPPoolList{}, "",
+			"there are no pools in this workspace; claims by class use those of the platform")
+	})
 }
 
 func poolTable(pools []ipamv1alpha1.IPPool, now time.Time) *metav1.Table {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
 var (
@@ -161,7 +162,7 @@ func (s *site) memory(r *replay) {
 					s.t.Errorf("%s holds %+v of pool %s; the ledger %+v", allocatorName(i), s.knows(i, w.ID), w.ID, want)
 					break
 				}
-				pause(s.t.Context(), 50*time.Millisecond)
+				retry.Pause(s.t.Context(), 50*time.Millisecond)
 			}
 		}
 	}

@@ -10,6 +10,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
 // fault is something that happens, lasts a while, and is made good.
@@ -167,7 +169,7 @@ func (s *site) disturb(ctx context.Context, random *rand.Rand) error {
 		if err := s.strike(ctx, random, chosen); err != nil {
 			return err
 		}
-		pause(ctx, time.Duration(100+random.IntN(400))*time.Millisecond)
+		retry.Pause(ctx, time.Duration(100+random.IntN(400))*time.Millisecond)
 	}
 	return nil
 }
@@ -197,7 +199,7 @@ func (s *site) strike(ctx context.Context, random *rand.Rand, chosen []fault) er
 		s.struck[f.name]++
 		errs, ends = append(errs, err), append(ends, end)
 	}
-	pause(ctx, time.Duration(50+random.IntN(1450))*time.Millisecond)
+	retry.Pause(ctx, time.Duration(50+random.IntN(1450))*time.Millisecond)
 	for _, end := range ends {
 		errs = append(errs, end())
 	}

@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
 // link is a connection between two processes that can be cut and slowed.
@@ -110,7 +112,7 @@ func (l *link) wait() {
 	delay := l.delay
 	l.mu.Unlock()
 	if delay > 0 {
-		pause(l.ctx, delay)
+		retry.Pause(l.ctx, delay)
 	}
 }
 
@@ -139,14 +141,4 @@ func (l *link) close() {
 	_ = l.listener.Close()
 	l.set(true)
 	l.goroutines.Wait()
-}
-
-// pause lets time pass: chaos is about time.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
 // windows are the pools that all ask for: two that overlap in one space, one
@@ -81,7 +82,7 @@ func (t *traffic) run(ctx context.Context) {
 			callers.Go(func() {
 				for ctx.Err() == nil {
 					t.do(ctx, i, t.choose(random))
-					pause(ctx, time.Duration(random.IntN(4000))*time.Microsecond)
+					retry.Pause(ctx, time.Duration(random.IntN(4000))*time.Microsecond)
 				}
 			})
 		}

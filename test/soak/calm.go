@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
 const (
@@ -113,10 +115,10 @@ func (s *stage) calm(ctx context.Context, until time.Time) error {
 	if err := s.compacted(ctx); err != nil {
 		return err
 	}
-	pause(ctx, time.Until(until.Add(-looks*lookEvery)))
+	retry.Pause(ctx, time.Until(until.Add(-looks*lookEvery)))
 	for range looks {
 		for _, p := range s.processes() {
-			err := retry(ctx, "look at "+p.name, func(ctx context.Context) error {
+			err := retry.Do(ctx, patience, "look at "+p.name, func(ctx context.Context) error {
 				now, err := p.look(ctx)
 				if err == nil {
 					c.readings[p.name] = append(c.readings[p.name], now)
@@ -127,7 +129,7 @@ func (s *stage) calm(ctx context.Context, until time.Time) error {
 				return err
 			}
 		}
-		pause(ctx, lookEvery)
+		retry.Pause(ctx, lookEvery)
 	}
 	c.to = time.Now()
 	s.record.calm(c)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
 // Kinds of what is struck down.
@@ -62,7 +63,7 @@ func restart(ctx context.Context, member *etcd.Member) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
-	return retry(ctx, "an answer of "+member.Name, func(ctx context.Context) error {
+	return retry.Do(ctx, patience, "an answer of "+member.Name, func(ctx context.Context) error {
 		_, err := client.Get(ctx, "ready")
 		return err
 	})
@@ -82,7 +83,7 @@ func newFate(s *stage) *fate {
 
 // run strikes while ctx lasts. What it has struck down it starts again.
 func (f *fate) run(ctx, whole context.Context) error {
-	for pause(ctx, drawn(f.random, 3*time.Second, 10*time.Second)) {
+	for retry.Pause(ctx, drawn(f.random, 3*time.Second, 10*time.Second)) {
 		if len(f.turn) == 0 {
 			f.turn = f.random.Perm(len(f.victims))
 		}
@@ -106,7 +107,7 @@ func (f *fate) strike(ctx context.Context, v victim, kill bool, away time.Durati
 	if err := end(); err != nil {
 		return err
 	}
-	pause(ctx, away)
+	retry.Pause(ctx, away)
 	if err := v.start(ctx); err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func (f *fate) strike(ctx context.Context, v victim, kill bool, away time.Durati
 // revive starts replicas again that have ended by themselves, while ctx lasts. One that
 // leads does so when it loses its lease; whatever runs it is to start it again.
 func (s *stage) revive(ctx context.Context) error {
-	for pause(ctx, time.Second) {
+	for retry.Pause(ctx, time.Second) {
 		for i, replica := range s.replicas {
 			if err := s.look(ctx, replicaName(i), replica); err != nil && ctx.Err() == nil {
 				return err

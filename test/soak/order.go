@@ -11,6 +11,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -18,11 +19,11 @@ import (
 // settled waits until there is nothing but what the tenants hold, and the verifier finds nothing.
 func (s *stage) settled(ctx context.Context) error {
 	for _, t := range s.tenants {
-		if err := retry(ctx, "order in "+t.path, t.tidy); err != nil {
+		if err := retry.Do(ctx, patience, "order in "+t.path, t.tidy); err != nil {
 			return err
 		}
 	}
-	return retry(ctx, "a clean verification", s.verify)
+	return retry.Do(ctx, patience, "a clean verification", s.verify)
 }
 
 // tidy returns an error while the tenant has claims and allocations other than those it
@@ -68,7 +69,7 @@ func (s *stage) compacted(ctx context.Context) error {
 		if p.role != kindMember {
 			continue
 		}
-		err := retry(ctx, p.name+" to compact", func(ctx context.Context) error {
+		err := retry.Do(ctx, patience, p.name+" to compact", func(ctx context.Context) error {
 			seen, err := p.look(ctx)
 			if at := seen.values["etcd_debugging_mvcc_compact_revision"]; err == nil && at < float64(now.Header.Revision) {
 				err = fmt.Errorf("it keeps history from revision %.0f on, and %d is long over", at, now.Header.Revision)
@@ -94,14 +95,14 @@ func (s *stage) clear(ctx context.Context) error {
 	if err := s.clearPools(ctx); err != nil {
 		return err
 	}
-	return retry(ctx, "an empty ledger", s.empty)
+	return retry.Do(ctx, patience, "an empty ledger", s.empty)
 }
 
 // clearPools deletes what a tenant, or the platform, may delete: a pool that is still
 // shown to be in use is tried again.
 func (s *stage) clearPools(ctx context.Context) error {
 	for _, t := range s.tenants {
-		err := retry(ctx, "delete the pool of "+t.path, func(ctx context.Context) error {
+		err := retry.Do(ctx, patience, "delete the pool of "+t.path, func(ctx context.Context) error {
 			return gone(t.Delete(ctx, gen.Pool(own)), own)
 		})
 		if err != nil {
@@ -116,7 +117,7 @@ func (s *stage) clearPools(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return retry(ctx, "delete the pools of the platform", func(ctx context.Context) error {
+	return retry.Do(ctx, patience, "delete the pools of the platform", func(ctx context.Context) error {
 		return errors.Join(c.DeleteAllOf(ctx, &ipamv1alpha1.IPPool{}), c.DeleteAllOf(ctx, &ipamv1alpha1.IPClass{}))
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
 // process is one that is looked at.
@@ -112,7 +114,7 @@ func parseMetrics(text string) map[string]float64 {
 // watch looks at all processes now and then, while ctx lasts. Who is away says nothing.
 func (s *stage) watch(ctx context.Context) error {
 	all := s.processes()
-	for pause(ctx, s.sample) {
+	for retry.Pause(ctx, s.sample) {
 		s.record.count(time.Now())
 		var group errgroup.Group
 		for _, p := range all {

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -83,7 +84,7 @@ func (s *stage) newTenant(ctx context.Context, i int) (*tenant, error) {
 		return nil, err
 	}
 	pool := gen.Pool(own, gen.CIDR(ipamv1alpha1.CIDR(t.own.String())))
-	return t, retry(ctx, "make a pool in "+t.path, func(ctx context.Context) error {
+	return t, retry.Do(ctx, patience, "make a pool in "+t.path, func(ctx context.Context) error {
 		return client.IgnoreAlreadyExists(t.Create(ctx, pool)) // until kcp knows that the user may
 	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -25,7 +25,7 @@ const patience = 4 * time.Minute
 func (t *tenant) work(ctx, whole context.Context) error {
 	each := time.Duration(float64(t.workspaces) / t.rate * float64(time.Second))
 	next := time.Now().Add(drawn(t.random, 0, each))
-	for pause(ctx, time.Until(next)) {
+	for retry.Pause(ctx, time.Until(next)) {
 		if err := t.turn(whole); err != nil {
 			return fmt.Errorf("tenant %s: %w", t.path, err)
 		}
@@ -74,7 +74,7 @@ func (t *tenant) add(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
 
 func (t *tenant) bind(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
 	defer t.record.waits()()
-	err := retry(ctx, "create "+claim.Name, func(ctx context.Context) error {
+	err := retry.Do(ctx, patience, "create "+claim.Name, func(ctx context.Context) error {
 		err := t.Create(ctx, claim.DeepCopy())
 		if client.IgnoreAlreadyExists(err) != nil { // the answer to the first try was lost
 			return err
@@ -101,7 +101,7 @@ func (t *tenant) remove(ctx context.Context, i int) error {
 		return err
 	}
 	name := ipamv1alpha1.AllocationName(metav1.NamespaceDefault, claim.name)
-	return retry(ctx, "delete what "+claim.name+" has retained", func(ctx context.Context) error {
+	return retry.Do(ctx, patience, "delete what "+claim.name+" has retained", func(ctx context.Context) error {
 		allocation := &ipamv1alpha1.IPAllocation{}
 		allocation.Namespace, allocation.Name = metav1.NamespaceDefault, name
 		return gone(t.Delete(ctx, allocation), name) // refused until the claim is out of it
@@ -109,7 +109,7 @@ func (t *tenant) remove(ctx context.Context, i int) error {
 }
 
 func (t *tenant) unbind(ctx context.Context, name string) error {
-	err := retry(ctx, "delete "+name, func(ctx context.Context) error {
+	err := retry.Do(ctx, patience, "delete "+name, func(ctx context.Context) error {
 		return gone(t.Delete(ctx, gen.Claim(name)), name)
 	})
 	if err == nil {
@@ -134,7 +134,7 @@ func (t *tenant) queue(ctx, whole context.Context, random *rand.Rand) error {
 		if err := t.bind(whole, claim); err != nil {
 			return fmt.Errorf("tenant %s: %w", t.path, err)
 		}
-		pause(ctx, drawn(random, time.Second, 3*time.Second))
+		retry.Pause(ctx, drawn(random, time.Second, 3*time.Second))
 		if err := t.unbind(whole, claim.Name); err != nil {
 			return fmt.Errorf("tenant %s: %w", t.path, err)
 		}
@@ -142,39 +142,7 @@ func (t *tenant) queue(ctx, whole context.Context, random *rand.Rand) error {
 	return nil
 }
 
-// retry tries until it is done: whoever does it may be away.
-func retry(ctx context.Context, what string, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var seen error // by the last try that was not cut short by the end of all
-	for {
-		once, cancelOnce := context.WithTimeout(ctx, 20*time.Second)
-		err := do(once)
-		cancelOnce()
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("%s: not in %s: %w", what, patience, cmp.Or(seen, err))
-		}
-		seen = err
-		pause(ctx, 100*time.Millisecond)
-	}
-}
-
 // drawn draws a time.
 func drawn(random *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(random.Int64N(int64(most-least)))
-}
-
-// pause lets time pass, and reports whether ctx lasts.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -1,12 +1,12 @@
 package stack
 
 import (
-	"context"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
 // victim is something that is killed, and started again on what it has stored.
@@ -53,13 +53,13 @@ func (s *site) strike(random *rand.Rand) {
 		}
 		s.fault(struck, between(random, 500, 4000), between(random, 0, 2000))
 	}
-	pause(s.Context(), 2*time.Second)
+	retry.Pause(s.Context(), 2*time.Second)
 	s.upToReuse()
 }
 
 // fault kills some after a while, and starts them again after another.
 func (s *site) fault(struck map[int]bool, after, away time.Duration) {
-	pause(s.Context(), after)
+	retry.Pause(s.Context(), after)
 	var names []string
 	for i, v := range slices.Backward(victims) { // the controller first, which must be well until then
 		if struck[i] {
@@ -67,7 +67,7 @@ func (s *site) fault(struck map[int]bool, after, away time.Duration) {
 			v.kill(s)
 		}
 	}
-	pause(s.Context(), away)
+	retry.Pause(s.Context(), away)
 	for i, v := range victims {
 		if struck[i] {
 			v.start(s)
@@ -86,14 +86,4 @@ func (s *site) must(err error) {
 // between draws a time of so many milliseconds.
 func between(random *rand.Rand, least, most int) time.Duration {
 	return time.Duration(least+random.IntN(most-least)) * time.Millisecond
-}
-
-// pause lets time pass: what happens meanwhile is up to others.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

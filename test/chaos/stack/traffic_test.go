@@ -1,7 +1,6 @@
 package stack
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -36,7 +36,7 @@ func (c *customer) run(ctx, whole context.Context) error {
 		if err := c.act(whole); err != nil {
 			return fmt.Errorf("tenant %s: %w", c.tenant.Path, err)
 		}
-		pause(ctx, between(c.random, 20, 200))
+		retry.Pause(ctx, between(c.random, 20, 200))
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func (c *customer) act(ctx context.Context) error {
 
 func (c *customer) add(ctx context.Context, name string, length int32) error {
 	c.has[name] = true
-	return retry(ctx, "create "+name, func(ctx context.Context) error {
+	return retry.Do(ctx, patience, "create "+name, func(ctx context.Context) error {
 		claim := gen.Claim(name, gen.OfClass("chaos"), gen.Length(length))
 		return client.IgnoreAlreadyExists(c.tenant.Create(ctx, claim)) // the answer to the first try was lost
 	})
@@ -67,7 +67,7 @@ func (c *customer) add(ctx context.Context, name string, length int32) error {
 
 func (c *customer) remove(ctx context.Context, name string) error {
 	delete(c.has, name)
-	return retry(ctx, "delete "+name, func(ctx context.Context) error {
+	return retry.Do(ctx, patience, "delete "+name, func(ctx context.Context) error {
 		err := c.tenant.Delete(ctx, gen.Claim(name))
 		if workspaces.Absent(err, name) {
 			return nil // the answer to the try before was lost
@@ -79,7 +79,7 @@ func (c *customer) remove(ctx context.Context, name string) error {
 // rebind gives the API up, with all claims, and binds it again.
 func (c *customer) rebind(ctx context.Context) error {
 	clear(c.has)
-	err := retry(ctx, "unbind", func(ctx context.Context) error {
+	err := retry.Do(ctx, patience, "unbind", func(ctx context.Context) error {
 		admin, err := framework.ReadAdminConfig()
 		if err != nil {
 			return err
@@ -89,7 +89,7 @@ func (c *customer) rebind(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return retry(ctx, "bind", func(ctx context.Context) error {
+	return retry.Do(ctx, patience, "bind", func(ctx context.Context) error {
 		admin, err := framework.ReadAdminConfig()
 		if err != nil {
 			return err
@@ -97,24 +97,4 @@ func (c *customer) rebind(ctx context.Context) error {
 		_, err = workspaces.EnsureTenant(ctx, admin, workspaces.TenantOptions{Workspace: c.tenant.Path, Platform: c.platform})
 		return err
 	})
-}
-
-// retry tries until it is done: whoever does it may be away.
-func retry(ctx context.Context, what string, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var seen error // by the last try that was not cut short by the end of all
-	for {
-		once, cancelOnce := context.WithTimeout(ctx, 20*time.Second)
-		err := do(once)
-		cancelOnce()
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("%s: not in %s: %w", what, patience, cmp.Or(seen, err))
-		}
-		seen = err
-		pause(ctx, 100*time.Millisecond)
-	}
 }

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// listing is what every list is asked for with.
+type listing struct {
+	*session
+	output   output
+	selector string
+}
+
+// newList makes the command that lists the objects of one kind.
+func newList(s *session, short string, run func(context.Context, *listing) error) *cobra.Command {
+	o := &listing{session: s}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   short,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
+	}
+	o.output.addFlags(cmd)
+	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "Only those with these labels, such as site=fra")
+	return cmd
+}
+
+// list prints what a namespace has, or all of them; if there is nothing it says so, and
+// draws no table.
+func (o *listing) list(ctx context.Context, list client.ObjectList, namespace, nothing string) error {
+	selector, err := parseSelector(o.selector)
+	if err != nil {
+		return err
+	}
+	if err := o.output.validate(); err != nil {
+		return err
+	}
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	if err := c.List(ctx, list, &client.ListOptions{Namespace: namespace, LabelSelector: selector}); err != nil {
+		return err
+	}
+	if meta.LenList(list) == 0 && o.output.tabular() {
+		o.say("%s", nothing)
+		return nil
+	}
+	return o.output.print(o.Out, list, o.now)
+}
