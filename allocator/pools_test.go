@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -178,6 +179,37 @@ func TestExclude(t *testing.T) {
 		t.Error(err)
 	}
 	l.sameAsLedger(other)
+}
+
+// What changes nothing is no news: whoever gets it looks at the pool, and would do the
+// same once more.
+func TestChanged_NotWithoutChange(t *testing.T) {
+	var news atomic.Int64
+	l := newLedger(t, func(o *Options) {
+		o.Changed = func(id PoolID) {
+			if id == "p" {
+				news.Add(1)
+			}
+		}
+	})
+	l.pool("p", "10.0.0.0/24")
+	l.bind(request("p", "c", 26))
+	edit := func() {
+		t.Helper()
+		err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")})
+		if err := errors.Join(err, l.Drain(t.Context(), "p")); err != nil {
+			t.Fatal(err)
+		}
+		l.catchUp(t)
+	}
+	edit()
+	l.pool("elsewhere", "10.1.0.0/24") // the ledger moves on
+	l.catchUp(t)
+	before := news.Load()
+	edit()
+	if after := news.Load(); after != before {
+		t.Errorf("pool p was said to have changed, %d times", after-before)
+	}
 }
 
 func TestDrain_RetiresItselfWhenEmpty(t *testing.T) {

@@ -12,13 +12,13 @@ import (
 const retryRetire = time.Second
 
 // Exclude replaces the list of prefixes that a pool never hands out. Blocks that
-// lie in them already stay.
+// lie in them already stay. The list that is known here costs nothing.
 func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix) error {
 	p, err := a.known(ctx, id)
 	if err != nil {
 		return err
 	}
-	if list, err = p.exclusions(list); err != nil {
+	if list, err = p.exclusions(list); err != nil || slices.Equal(list, p.Excluded) {
 		return err
 	}
 	return a.submit(ctx, id, &edit{pool: p, change: func(p *Pool) { p.Excluded = list }})
@@ -55,6 +55,7 @@ type edit struct {
 	pool   Pool
 	change func(*Pool)
 	next   Pool
+	same   bool // there is nothing to change
 }
 
 func (e *edit) cluster() ClusterName   { return e.pool.Cluster }
@@ -67,14 +68,14 @@ func (e *edit) place(s *space) (share, error) {
 	}
 	e.next = p.Pool
 	e.change(&e.next)
-	if e.next.State == p.State && slices.Equal(e.next.Excluded, p.Excluded) {
+	if e.same = e.next.State == p.State && slices.Equal(e.next.Excluded, p.Excluded); e.same {
 		return share{}, nil // the transaction confirms that it is so
 	}
 	return share{then: together(put(s.alloc.keys.pool(p.ID), encodePool(e.next)))}, nil
 }
 
 func (e *edit) won(s *space, revision int64, _ results) error {
-	if p := s.pool(e.pool.ID); p != nil && revision > s.known {
+	if p := s.pool(e.pool.ID); p != nil && !e.same && revision > s.known {
 		s.update(p, e.next)
 	}
 	return nil
