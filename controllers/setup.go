@@ -162,7 +162,7 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 	})
 	pools, err := pool.New(mgr, pool.Options{
 		Ledger: opts.Ledger, Catalog: known, Directory: opts.Directory, Feed: workspaces, Queue: opts.Inbox.Pools,
-		Adoption: adopter, Seen: slices.Seen,
+		Adoption: adopter, Oracle: reader, Seen: slices.Seen,
 	})
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)

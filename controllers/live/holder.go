@@ -41,6 +41,8 @@ const (
 // holder's workspace at the server that gave it.
 type Answer struct {
 	Verdict Verdict
+	// Leaving, of Alive: the object is being deleted.
+	Leaving bool
 	Client  client.Client
 	// Revision is the server's resourceVersion, of a moment after the object was
 	// found gone. One before that of the object itself means that the server was
@@ -117,7 +119,7 @@ func (r *Reader) holderAt(ctx context.Context, host, cluster string, h allocator
 	err = c.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}, obj)
 	switch {
 	case err == nil && obj.GetUID() == types.UID(h.Claim):
-		return Answer{Verdict: Alive, Client: c}, nil
+		return Answer{Verdict: Alive, Leaving: !obj.GetDeletionTimestamp().IsZero(), Client: c}, nil
 	case err == nil, Absent(err, resource, h.Name):
 		return Answer{Verdict: Gone, Client: c}, nil
 	case elsewhere(err):

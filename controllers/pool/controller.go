@@ -42,6 +42,7 @@ type Options struct {
 	Catalog   *catalog.Catalog
 	Directory *directory.Directory
 	Adoption  Adoption
+	Oracle    Oracle
 	// Feed tells what happens in the workspaces.
 	Feed *feed.Feed
 	// Queue is the controller's, which the ledger adds to.
@@ -59,6 +60,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		catalog:   opts.Catalog,
 		directory: opts.Directory,
 		adoption:  opts.Adoption,
+		oracle:    opts.Oracle,
 		queue:     opts.Queue,
 		seen:      opts.Seen,
 	}

@@ -22,9 +22,13 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/directory"
 	"github.com/kcp-ipam/ipam/controllers/inbox"
+	"github.com/kcp-ipam/ipam/controllers/live"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/controllers/patch"
 )
+
+// errStale: the cache shows a pool that is deleted.
+var errStale = errors.New("the pool is deleted, and the cache has missed it")
 
 // Ledger is what pools need of the allocator.
 type Ledger interface {
@@ -44,6 +48,11 @@ type Ledger interface {
 	Thaw(ctx context.Context, id allocator.PoolID, changes int64) error
 }
 
+// Oracle answers whether a pool still exists, past every cache.
+type Oracle interface {
+	Holder(ctx context.Context, h allocator.Holder) (live.Answer, error)
+}
+
 // Reconciler keeps pools and ledger in step. It is safe for concurrent use.
 type Reconciler struct {
 	clusters  catalog.Clusters
@@ -51,6 +60,7 @@ type Reconciler struct {
 	catalog   *catalog.Catalog
 	directory *directory.Directory
 	adoption  Adoption
+	oracle    Oracle
 	queue     inbox.Queue
 	seen      func(in allocator.ClusterName, before, after *ipamv1alpha1.IPPool)
 	waiting   waiting
@@ -97,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	if errors.Is(err, errLost) {
 		return reconcile.Result{RequeueAfter: lostDelay}, nil
 	}
-	if apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) || errors.Is(err, errStale) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
 	}
 	return reconcile.Result{}, err
@@ -127,6 +137,9 @@ func (p *pass) reconcile(ctx context.Context) error {
 		p.freeze(ctx, err)
 		return err
 	}
+	if errors.Is(err, errStale) {
+		return err
+	}
 	if refusal, ok := errors.AsType[*outcome.Refusal](err); ok {
 		p.refuse(ctx, refusal)
 		return nil
@@ -151,7 +164,10 @@ func (p *pass) enter(ctx context.Context) error {
 		}
 	}
 	if !known {
-		var err error
+		err := p.exists(ctx)
+		if err != nil {
+			return err
+		}
 		if entered, err = p.place(ctx); err != nil {
 			return err
 		}
@@ -168,6 +184,21 @@ func (p *pass) enter(ctx context.Context) error {
 		return err
 	}
 	return p.thaw(ctx)
+}
+
+// exists makes sure that the pool is not deleted. One that another replica has retired
+// meanwhile would be entered again, for nobody.
+func (p *pass) exists(ctx context.Context) error {
+	answer, err := p.oracle.Holder(ctx, allocator.Holder{Claim: allocator.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.pool.Name})
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask whether the pool exists: %w", err)
+	case answer.Verdict == live.Gone, answer.Leaving:
+		return errStale
+	case answer.Verdict != live.Alive:
+		return errors.New("no server can be asked whether the pool exists")
+	}
+	return nil
 }
 
 // place gives a new pool its CIDR: its own, or one carved from its parent.

@@ -48,12 +48,12 @@ func (s *stage) play(ctx context.Context) (*findings, error) {
 	if err != nil && len(s.record.calms) < s.rounds {
 		return nil, err
 	}
-	wrong := s.history.Problems()
-	if err != nil {
-		wrong = append(wrong, err.Error())
-	}
 	given, reused, _ := s.history.Counts()
-	return &findings{options: s.options, record: s.record, wrong: wrong, given: given, reused: reused}, nil
+	found := &findings{options: s.options, record: s.record, wrong: s.history.Problems(), given: given, reused: reused}
+	if err != nil {
+		found.left = err.Error()
+	}
+	return found, nil
 }
 
 // through is every round, and the end.
@@ -68,10 +68,7 @@ func (s *stage) through(ctx context.Context) error {
 			return fmt.Errorf("calm %d: %w", i+1, err)
 		}
 	}
-	if err := s.clear(ctx); err != nil {
-		return fmt.Errorf("when all was deleted: %w", err)
-	}
-	return nil
+	return s.clear(ctx)
 }
 
 // calmFor is how long a calm is to be: the etcd has to compact the history of what was before.

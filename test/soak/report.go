@@ -73,7 +73,7 @@ func (f *findings) writeTraffic(b *strings.Builder) {
 	quiet, struck := f.latencies()
 	fmt.Fprintf(b, "| create → bound while all is up | %s |\n", spread(quiet))
 	fmt.Fprintf(b, "| create → bound while something is away | %s |\n", spread(struck))
-	b.WriteString("| in the end, when all is deleted | the ledger is empty |\n\n")
+	fmt.Fprintf(b, "| in the end, when all is deleted | %s |\n\n", cmp.Or(f.left, "the ledger is empty"))
 }
 
 // spread sums up how long claims took.
@@ -141,7 +141,8 @@ func (f *findings) writeChanges(b *strings.Builder, role, note string) {
 		}
 		fmt.Fprintf(b, " %.0f %% + %g |\n", figure.share*100, figure.slack)
 	}
-	fmt.Fprintf(b, "\n%sMedians over the calms; a process may have been struck in between.\n\n", note)
+	fmt.Fprintf(b, "\n%sMedians over the calms. What each may grow by is beyond the highest of its row in the first third: who was "+
+		"struck begins anew, with less.\n\n", note)
 }
 
 // since is the time in the soak.

@@ -87,6 +87,7 @@ func TestVerdict_Wrong(t *testing.T) {
 	}{
 		"nothing":          {func(*findings) {}, ""},
 		"an address twice": {func(f *findings) { f.wrong = []string{"a has 10.0.0.1/32 while b has"} }, "while b has"},
+		"a pool stays":     {func(f *findings) { f.left = "the ledger has 2 keys of pools still" }, "2 keys of pools"},
 		"a replica ends":   {func(f *findings) { f.ended("replica-2") }, "replica-2 has ended by itself"},
 		"the leader ends":  {func(f *findings) { f.ended("replica-2"); f.controllerFlags = []string{leaderElect} }, ""},
 	} {

@@ -44,10 +44,13 @@ type change struct {
 	process     string
 	figure      figure
 	first, last float64 // medians
+	// usual is the highest first of all processes of the role, which do the same work: one
+	// that was struck begins with less, and comes up to what others have who were not.
+	usual float64
 }
 
 // grown reports whether it is more than it may be.
-func (c change) grown() bool { return c.last > c.first*(1+c.figure.share)+c.figure.slack }
+func (c change) grown() bool { return c.last > c.usual*(1+c.figure.share)+c.figure.slack }
 
 func (c change) String() string {
 	return fmt.Sprintf("%s: %s from "+c.figure.format+" to "+c.figure.format, c.process, c.figure.name, c.first, c.last)
@@ -58,9 +61,16 @@ func changes(calms []calm, role string, processes []string) []change {
 	list := make([]change, 0, len(figures[role])*len(processes))
 	third := len(calms) / 3
 	for _, f := range figures[role] {
-		for _, p := range processes {
-			list = append(list, change{p, f, f.level(calms[:third], p), f.level(calms[len(calms)-third:], p)})
+		row := make([]change, len(processes))
+		usual := 0.0
+		for i, p := range processes {
+			row[i] = change{process: p, figure: f, first: f.level(calms[:third], p), last: f.level(calms[len(calms)-third:], p)}
+			usual = max(usual, row[i].first)
 		}
+		for i := range row {
+			row[i].usual = usual
+		}
+		list = append(list, row...)
 	}
 	return list
 }
@@ -89,7 +99,8 @@ func quantile(values []float64, q float64) float64 {
 type findings struct {
 	*options
 	*record
-	wrong         []string // with the history of the claims, or left at the end
+	wrong         []string // with the history of the claims
+	left          string   // what was there when all was deleted; empty: nothing
 	given, reused int      // claims that were bound, and of them to the block of a former one
 }
 
@@ -104,6 +115,9 @@ func (f *findings) verdict() error {
 
 func (f *findings) problems() []string {
 	problems := slices.Clone(f.wrong)
+	if f.left != "" {
+		problems = append(problems, f.left)
+	}
 	for _, role := range []string{kindReplica, kindMember} {
 		for _, c := range changes(f.calms, role, f.named(role)) {
 			if c.grown() {

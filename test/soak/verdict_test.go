@@ -117,6 +117,22 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// A process that was struck comes up to what others have, and no further.
+func TestChanges_Struck(t *testing.T) {
+	t.Parallel()
+	at := func(steady, struck float64) calm {
+		one := func(v float64) []reading { return []reading{{values: map[string]float64{goroutines: v}}} }
+		return calm{readings: map[string][]reading{"replica-1": one(steady), "replica-2": one(struck)}}
+	}
+	for last, want := range map[float64]bool{640: false, 700: true} {
+		list := changes([]calm{at(630, 530), at(630, 530), at(630, last)}, kindReplica, []string{"replica-1", "replica-2"})
+		i := slices.IndexFunc(list, func(c change) bool { return c.figure.metric == goroutines && c.process == "replica-2" })
+		if list[i].grown() != want {
+			t.Errorf("%v goroutines count as grown: %t", last, !want)
+		}
+	}
+}
+
 func TestParseMetrics(t *testing.T) {
 	t.Parallel()
 	got := parseMetrics("# HELP go_goroutines n\n# TYPE go_goroutines gauge\ngo_goroutines 12\nipam_x{reason=\"A b\"} 1\nbig 1.5e+07\n")
