@@ -23,7 +23,7 @@ import (
 // many blocks: the status of a pool that others use is written often.
 const (
 	named  = 10
-	looked = 1000
+	looked = 200
 )
 
 // report sets the status of a pool that the ledger knows.

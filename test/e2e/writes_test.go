@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/expfmt"
@@ -55,6 +56,29 @@ func TestWrites_TwoPerClaimHoweverOftenItIsWoken(t *testing.T) {
 	bind(t, 40, platform, tenant, pool, func(i int) {
 		// A pool that might have served them wakes those that are being bound.
 		framework.Update(t, tenant, waker, func(pool *ipamv1alpha1.IPPool) { pool.Labels = map[string]string{"turn": strconv.Itoa(i)} })
+	})
+}
+
+// Where nothing happens, nothing is looked at, however many pools there are.
+func TestWrites_NoPassWithoutNews(t *testing.T) {
+	t.Parallel()
+	platform, tenant, pool := alone(t)
+	own := gen.Pool("own", gen.CIDR("2001:db8::/64"))
+	framework.Create(t, tenant, own)
+	framework.WaitAllocated(t, tenant, own, ipamv1alpha1.ReasonAllocationSucceeded)
+	bindSome(t, tenant, pool.Name, "claim", 3)
+
+	framework.Eventually(t, "the controller to rest", func(ctx context.Context) error {
+		before := readMeters(t, platform)
+		select {
+		case <-time.After(2 * time.Second): // a pool is looked at three times a second while it changes
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if passes := readMeters(t, platform).since(before).passes; len(passes) > 0 {
+			return fmt.Errorf("in two seconds in which nothing happened it made these passes: %v", passes)
+		}
+		return nil
 	})
 }
 
