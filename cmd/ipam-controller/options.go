@@ -58,7 +58,7 @@ func defaults() *options {
 		etcdTxnOps:     128,
 		metricsAddress: ":8080",
 		probeAddress:   ":8081",
-		workers:        64,
+		workers:        16,
 		election:       election{lease: 10 * time.Second, renew: 8 * time.Second, retry: time.Second},
 		sweep:          sweep.Defaults(),
 		verify:         verify.Defaults(),
@@ -79,7 +79,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.metricsClientCAFile, "metrics-client-cafile", o.metricsClientCAFile, "CA that signed the certificates of those who may read /metrics; empty: anybody may")
 	f.StringVar(&o.pprofAddress, "pprof-bind-address", o.pprofAddress, "address of /debug/pprof, which tells a lot about the process: a local one, while you look; empty for none")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", o.probeAddress, "address of /healthz and /readyz; 0 for none")
-	f.IntVar(&o.workers, "workers", o.workers, "how many claims are looked at side by side")
+	f.IntVar(&o.workers, "workers", o.workers, "how many claims are looked at side by side; the workspaces of those that wait take turns, and the more there are at once, the longer each takes kcp")
 	f.DurationVar(&o.sweep.Interval, "sweep-interval", o.sweep.Interval, "how often the ledger is searched for orphans: blocks whose claim is gone")
 	f.DurationVar(&o.sweep.MinAge, "orphan-min-age", o.sweep.MinAge, "how old a block must be to be an orphan")
 	f.IntVar(&o.sweep.MaxFrees, "sweep-max-frees", o.sweep.MaxFrees, "the most orphans of one pool that a sweep frees; with more it waits for an operator")

@@ -58,7 +58,7 @@ type Options struct {
 	Feed *feed.Feed
 	// Queue is the controller's, which the ledger adds to.
 	Queue inbox.Queue
-	// Workers that look at claims side by side. Default 64.
+	// Workers that look at claims side by side. Default 16.
 	Workers int
 	// Tracer makes a span of each look at a claim. Default: none.
 	Tracer trace.Tracer
@@ -67,7 +67,7 @@ type Options struct {
 // New makes the claim controller and has mgr run it.
 func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 	if opts.Workers == 0 {
-		opts.Workers = 64
+		opts.Workers = 16
 	}
 	r := &Reconciler{
 		clusters:  mgr,

@@ -76,5 +76,11 @@ func Request(cluster multicluster.ClusterName, key client.ObjectKey) mcreconcile
 
 func newQueue(name string) Queue {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[mcreconcile.Request](10*time.Millisecond, 30*time.Second)
-	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[mcreconcile.Request]{Name: name})
+	items := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[mcreconcile.Request]{
+		Name: name, Queue: &turns{lanes: map[multicluster.ClusterName][]mcreconcile.Request{}},
+	})
+	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[mcreconcile.Request]{Name: name, Queue: items})
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[mcreconcile.Request]{
+		Name: name, DelayingQueue: delaying,
+	})
 }

@@ -54,7 +54,7 @@ func run(ctx context.Context) error {
 	var opts manager.Options
 	flags := pflag.NewFlagSet("bare", pflag.ContinueOnError)
 	kubeconfig := flags.String("kubeconfig", "", "how to reach the workspace of the APIExport")
-	workers := flags.Int("workers", 64, "how many claims are looked at side by side")
+	workers := flags.Int("workers", 16, "how many claims are looked at side by side")
 	flags.StringVar(&opts.HealthProbeBindAddress, "health-probe-bind-address", "0", "address of /readyz")
 	flags.StringVar(&opts.Metrics.BindAddress, "metrics-bind-address", "0", "address of /metrics")
 	flags.StringVar(&opts.PprofBindAddress, "pprof-bind-address", "", "address of /debug/pprof")
