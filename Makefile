@@ -6,6 +6,7 @@ SHELL := bash
 BIN := .cache/bin
 TOOL := go tool -modfile=tools/dev/go.mod
 # The linter remembers findings by absolute path: each clone has its own cache, or one reports another's.
+XDG_CACHE_HOME ?=
 LINT_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kcp-ipam/lint$(CURDIR)
 
 # Every tracked or new file with its checksum: two of these tell what a command changed, in a dirty tree too.
