@@ -20,6 +20,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/bench/harness"
 )
 
+// section is the part of the page that this program writes.
+const section = "scale"
+
 // options are the flags of the program.
 type options struct {
 	workspaces      []int
@@ -27,7 +30,7 @@ type options struct {
 	clients         []int
 	samples         int
 	bare            bool
-	out, section    string
+	out             string
 	controllerFlags []string
 }
 
@@ -46,7 +49,7 @@ func run(ctx context.Context, args []string, say harness.Say) error {
 	if err := s.close(err); err != nil {
 		return err
 	}
-	return harness.Publish(opts.out, opts.section, report(opts, steps))
+	return harness.Publish(opts.out, section, report(opts, steps))
 }
 
 func parse(args []string) (*options, error) {
@@ -58,7 +61,6 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&opts.samples, "samples", 200, "how many claims are timed, for each number of clients at each step")
 	f.BoolVar(&opts.bare, "bare", true, "measure the bare controller, too")
 	f.StringVar(&opts.out, "out", "", "the page to write the tables to; empty: stdout")
-	f.StringVar(&opts.section, "section", "scale", "between which marks of the page, <!-- NAME:begin --> and <!-- NAME:end -->")
 	f.StringArrayVar(&opts.controllerFlags, "controller-flag", nil, "a further flag of ipam-controller")
 	if err := f.Parse(args); err != nil {
 		return nil, err
