@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -45,7 +46,7 @@ func (s *stage) play(ctx context.Context) (*findings, error) {
 		return s.through(ctx)
 	})
 	err := group.Wait()
-	if err != nil && len(s.record.calms) < s.rounds {
+	if errors.Is(err, context.Canceled) || err != nil && len(s.record.calms) < s.rounds {
 		return nil, err
 	}
 	given, reused, _ := s.history.Counts()
