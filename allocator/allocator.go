@@ -3,6 +3,7 @@ package allocator
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,6 +39,7 @@ type Allocator struct {
 	metrics *metrics
 	health  health
 	id      string // of the ledger
+	writer  string // names this Allocator to others that write the same spaces
 
 	ctx        context.Context // ends when Close begins
 	cancel     context.CancelFunc
@@ -55,6 +57,7 @@ type Allocator struct {
 	pools  map[PoolID]*pool
 	roots  map[ClusterName]*roots
 	waits  map[ClaimID][]PoolID // where a claim waits
+	damage damage               // of the records of pools that are not known
 	// retired are pools that were seen to leave the ledger in good order.
 	retired retirees
 }
@@ -62,6 +65,7 @@ type Allocator struct {
 // hooks are the seams for tests. The zero value is not usable; see realHooks.
 type hooks struct {
 	timeout time.Duration // of one request to etcd, and of one wait for the watch
+	probe   time.Duration // pause between two looks whether the ledger is the same
 	now     func() time.Time
 	after   func(time.Duration, func()) (stop func() bool)
 	// beforeCommit and afterCommit stand around the transaction of a group.
@@ -73,6 +77,7 @@ func realHooks() hooks {
 	pass := func(SpaceID) error { return nil }
 	return hooks{
 		timeout:      requestTimeout,
+		probe:        probeEvery,
 		now:          time.Now,
 		after:        func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop },
 		beforeCommit: pass,
@@ -91,10 +96,11 @@ func open(ctx context.Context, client *clientv3.Client, options Options, hooks h
 	options = options.withDefaults()
 	a := &Allocator{
 		client: client, keys: keyspace(strings.TrimSuffix(options.Prefix, "/")), options: options,
-		hooks: hooks, metrics: newMetrics(client), watched: newMark(), registrar: make(chan struct{}, 1),
+		hooks: hooks, watched: newMark(), registrar: make(chan struct{}, 1),
 		spaces: map[SpaceID]*space{}, pools: map[PoolID]*pool{}, roots: map[ClusterName]*roots{},
-		waits: map[ClaimID][]PoolID{},
+		waits: map[ClaimID][]PoolID{}, damage: damage{}, writer: rand.Text(), health: health{failed: make(chan struct{})},
 	}
+	a.metrics = newMetrics(client, a.unreadable)
 	a.limit.Store(int64(options.MaxTxnOps))
 	a.ctx, a.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := a.start(ctx); err != nil {
@@ -114,6 +120,7 @@ func (a *Allocator) start(ctx context.Context) (err error) {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	a.spawn(a.follow)
+	a.spawn(a.guard)
 	return nil
 }
 
@@ -170,10 +177,25 @@ func (a *Allocator) spawn(f func()) bool {
 	return true
 }
 
-// health remembers the last fault of the watch and of the transactions.
+// health remembers the last fault of the watch and of the transactions, and one that
+// is for good.
 type health struct {
-	mu            sync.Mutex
-	watch, commit error
+	failed chan struct{} // closed when there is a fatal one
+
+	mu                   sync.Mutex
+	watch, commit, fatal error
+}
+
+// fail notes a fault that is for good. It reports false if there was one before.
+func (h *health) fail(err error) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fatal != nil {
+		return false
+	}
+	h.fatal = err
+	close(h.failed)
+	return true
 }
 
 func (h *health) setWatch(err error) {
@@ -191,7 +213,7 @@ func (h *health) setCommit(err error) {
 func (h *health) err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return errors.Join(h.watch, h.commit)
+	return errors.Join(h.fatal, h.watch, h.commit)
 }
 
 // mark is a revision that only grows and can be waited for.

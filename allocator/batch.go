@@ -9,11 +9,12 @@ const (
 	// maxGroupBytes keeps a group well below etcd's default limit of 1.5 MiB
 	// a request.
 	maxGroupBytes = 1 << 20
-	// shareOps is how many operations the share of a grouped op has at most, the
-	// fence of its quota included.
-	shareOps = 3
-	// maxDelay bounds the pause after repeated conflicts with other writers.
-	maxDelay = 32 * time.Millisecond
+	// shareOps is how many operations one more call takes: one and its fence, and what
+	// it nests.
+	shareOps = 5
+	// maxDelay bounds the random pause after a first conflict with another writer, so
+	// that the two do not meet again at once.
+	maxDelay = 2 * time.Millisecond
 	// retrySettle is the pause before a transaction that could not be settled is
 	// looked at again.
 	retrySettle = 250 * time.Millisecond
@@ -24,11 +25,12 @@ type group struct {
 	calls  []*call
 	shares []share
 	claims map[ClaimID]struct{}
-	at     head // it was placed on the indexes of this head
-	// stamps are the fences of quotas that the group puts: true if it compares them, too.
-	stamps  map[account]bool
+	at     head  // it was placed on the indexes of this head
+	known  int64 // all changes of the space up to this revision were known then
+	stride int64 // how far it moves the count of changes: not at all while the space is frozen
+	// stamps are the fences of quotas that the group puts.
+	stamps  map[account]struct{}
 	pledges pledges
-	ops     int
 	bytes   int
 	drops   bool // the space ends with it
 	writes  bool
@@ -36,7 +38,7 @@ type group struct {
 
 // count is that of the space's changes once the group is committed.
 func (g *group) count() int64 {
-	count := g.at.count + 1
+	count := g.at.count + g.stride
 	for _, sh := range g.shares {
 		count = max(count, sh.count)
 	}
@@ -52,8 +54,13 @@ func (g *group) admits(c *call, maxOps int) bool {
 	if _, twice := g.claims[claim]; !ok || twice || g.claims == nil {
 		return false
 	}
-	return g.ops+shareOps < maxOps && g.bytes < maxGroupBytes
+	return g.ops()+shareOps < maxOps && g.bytes < maxGroupBytes
 }
+
+// ops is how many operations the transaction has, without what each share nests: one for
+// each call and fence, and the head. etcd counts what is nested on top, for one share at
+// a time.
+func (g *group) ops() int { return len(g.calls) + len(g.stamps) + 1 }
 
 func (g *group) add(c *call, sh share) {
 	if claim, ok := c.op.claim(); ok {
@@ -64,7 +71,6 @@ func (g *group) add(c *call, sh share) {
 	}
 	g.calls = append(g.calls, c)
 	g.shares = append(g.shares, sh)
-	g.ops += max(len(sh.ifs), len(sh.then), len(sh.els))
 	g.drops = g.drops || sh.drops
 	g.stamp(sh.stamp)
 	g.writes = g.writes || sh.writes()
@@ -79,7 +85,7 @@ func (g *group) add(c *call, sh share) {
 // work commits group after group until nothing waits and the outcome of all that
 // was sent is known. One worker at a time runs for a space.
 func (s *space) work() {
-	for conflicts := 0; ; {
+	for {
 		if err := s.settle(); err != nil {
 			if !s.refuse(err) {
 				return
@@ -87,16 +93,18 @@ func (s *space) work() {
 			s.alloc.rest(retrySettle)
 			continue
 		}
+		s.giveWay()
 		g := s.gather()
 		if g == nil {
 			return
 		}
 		if !s.commit(g) {
-			conflicts = 0
+			s.losses /= 2
 			continue
 		}
-		conflicts++
-		s.alloc.pause(conflicts)
+		if s.losses++; !s.asks() {
+			s.alloc.rest(rand.N(maxDelay))
+		}
 	}
 }
 
@@ -106,7 +114,10 @@ func (s *space) gather() *group {
 	s.lock()
 	defer s.unlock()
 	maxOps := int(s.alloc.limit.Load())
-	g := &group{at: s.head}
+	g := &group{at: s.head, known: s.known}
+	if s.frozen() == thawed {
+		g.stride = 1
+	}
 	s.placing = g
 	defer func() { s.placing = nil }()
 	for c := s.queue.peek(); c != nil && g.admits(c, maxOps); c = s.queue.peek() {
@@ -138,11 +149,17 @@ func (s *space) dequeue() {
 
 // place places an op, unless there is nothing to place it in.
 func (s *space) place(o op) (share, error) {
-	switch {
-	case s.alloc.ctx.Err() != nil:
+	if s.alloc.ctx.Err() != nil {
 		return share{}, ErrClosed
-	case s.gone:
+	}
+	if err := s.alloc.Err(); err != nil {
+		return share{}, err
+	}
+	if s.gone {
 		return share{}, errGone
+	}
+	if err := s.damage.err(); err != nil {
+		return share{}, err
 	}
 	return o.place(s)
 }
@@ -154,8 +171,8 @@ func (s *space) place(o op) (share, error) {
 func (s *space) refuse(err error) bool {
 	s.lock()
 	defer s.unlock()
-	for _, c := range s.pending.group.calls {
-		c.finish(err)
+	for _, l := range s.pending.losers {
+		l.finish(err)
 	}
 	for c := s.queue.peek(); c != nil; c = s.queue.peek() {
 		s.dequeue()
@@ -163,12 +180,6 @@ func (s *space) refuse(err error) bool {
 	}
 	s.working = s.alloc.ctx.Err() == nil
 	return s.working
-}
-
-// pause waits a random while after a conflict, longer after each in a row, so
-// that writers of one space do not keep failing one another.
-func (a *Allocator) pause(conflicts int) {
-	a.rest(rand.N(min(time.Millisecond<<min(conflicts, 10), maxDelay)))
 }
 
 // rest waits, or until the allocator is closed.
@@ -181,7 +192,7 @@ func (a *Allocator) rest(d time.Duration) {
 
 // shrink makes do with smaller groups than the one that etcd found too large.
 func (a *Allocator) shrink(g *group) {
-	limit := max(g.ops/2, shareOps)
+	limit := max(g.ops(), len(g.shares[0].then)) / 2
 	a.limit.Store(int64(limit))
 	a.options.Logger.Warn("etcd allows fewer operations in a transaction than configured", "operations", limit)
 }

@@ -37,17 +37,18 @@ func (a *Allocator) bind(ctx context.Context, req Request) (Block, error) {
 	if err := req.check(); err != nil {
 		return Block{}, err
 	}
-	if req.limited() {
-		if err := a.secure(ctx, req.classAccount()); err != nil {
+	for {
+		if err := a.secure(ctx, req); err != nil {
 			return Block{}, err
 		}
-	}
-	for {
 		b := newBind(req, req.holding(a.hooks.now()))
 		err := a.submit(ctx, req.Pool, b)
 		if err == nil {
 			a.Withdraw(req.Holder.Claim)
 			return b.block, nil
+		}
+		if errors.Is(err, errUnsecured) {
+			continue
 		}
 		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
 			return Block{}, err
@@ -102,6 +103,7 @@ func newBind(req Request, h holding) *bind {
 func (b *bind) cluster() ClusterName   { return b.request.Holder.Cluster }
 func (b *bind) claim() (ClaimID, bool) { return b.request.Holder.Claim, true }
 func (b *bind) doubt()                 { b.doubted = true }
+func (b *bind) refuses() bool          { return b.refusal != nil }
 
 // takes is whose account a placed bind is on, and how many addresses it takes.
 func (b *bind) takes() (by owner, n *big.Int) { return b.holding.owner(), addresses(b.prefix) }
@@ -116,7 +118,9 @@ func (b *bind) place(s *space) (share, error) {
 		return share{}, errGone
 	}
 	b.fence = 0
-	b.prefix, b.refusal = b.find(p)
+	if b.prefix, b.refusal = b.find(p); errors.Is(b.refusal, errUnsecured) {
+		return share{}, errUnsecured
+	}
 	sh := share{els: together(get(keys.claim(claim)))}
 	if b.fence > 0 {
 		quota := keys.quota(b.request.classAccount())
@@ -151,7 +155,7 @@ func (b *bind) won(s *space, revision int64, got results) error {
 	return nil
 }
 
-func (b *bind) lost(s *space, got results) error {
+func (b *bind) lost(s *space, why loss) error {
 	b.losses++
 	if b.served != nil {
 		s.rejoin(b.served)
@@ -160,8 +164,11 @@ func (b *bind) lost(s *space, got results) error {
 	if b.refusal == nil {
 		s.unreserve(b.prefix)
 	}
-	if got.found(0) != nil {
+	if why.got.found(0) != nil {
 		return errBound
+	}
+	if why.kind == refuted && b.fence > 0 && why.got.found(1) == nil {
+		s.alloc.quotas.lifted(b.request.classAccount(), b.fence)
 	}
 	return errAgain
 }
@@ -185,7 +192,10 @@ func (b *bind) find(p *pool) (netip.Prefix, error) {
 		return netip.Prefix{}, err
 	}
 	fence, broken := p.over(r, p.space.placing.pledged(r))
-	if b.fence = fence; broken != nil {
+	if b.fence = fence; r.limited() && fence == 0 {
+		return netip.Prefix{}, errUnsecured
+	}
+	if broken != nil {
 		return netip.Prefix{}, broken
 	}
 	b.served = p.space.serve(p, r)

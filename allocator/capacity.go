@@ -15,14 +15,11 @@ type pool struct {
 	owned    int // blocks in the ledger, as far as the space notes whose each is
 	waiting  waiting
 	retiring bool // drained, and about to be retired
-	frost    frost
+	unseen   bool // begins frozen, and was not trusted yet
 }
 
 func newPool(s *space, record Pool) *pool {
-	p := &pool{Pool: record, space: s, index: index.New(record.CIDR)}
-	if s.alloc.options.Frozen {
-		p.frost = unseen
-	}
+	p := &pool{Pool: record, space: s, index: index.New(record.CIDR), unseen: s.alloc.options.Frozen}
 	for _, x := range record.Excluded {
 		p.index.Exclude(x)
 	}

@@ -21,14 +21,25 @@ func (a *Allocator) Carve(ctx context.Context, req Request, child Pool) (Pool, e
 	if req.Holder.Claim != ClaimID(child.ID) {
 		return Pool{}, fmt.Errorf("%w: claim %s must be the child pool's own ID %s", ErrInvalid, req.Holder.Claim, child.ID)
 	}
+	child.Frozen = false
+	return a.carve(ctx, req, child)
+}
+
+func (a *Allocator) carve(ctx context.Context, req Request, child Pool) (Pool, error) {
 	child.Parent, child.State, child.Space, child.Excluded = req.Pool, PoolOpen, SpaceID(child.ID), nil
 	for {
+		if err := a.secure(ctx, req); err != nil {
+			return Pool{}, err
+		}
 		c := &carve{bind: newBind(req, req.holding(a.hooks.now())), child: child}
 		err := a.submit(ctx, req.Pool, c)
 		if err == nil {
 			a.learn(c.child, c.block.Revision)
 			a.Withdraw(req.Holder.Claim)
 			return c.child, nil
+		}
+		if errors.Is(err, errUnsecured) {
+			continue
 		}
 		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
 			return Pool{}, err
@@ -47,14 +58,16 @@ func (a *Allocator) Carve(ctx context.Context, req Request, child Pool) (Pool, e
 }
 
 // Readopt carves a child pool at exactly req.Exact, because its published status
-// says so. Like Adopt it asks for no permission, but where others hold something
-// it is refused with ErrInUse: a pool is never in dispute.
+// says so, and freezes it: its own blocks are missing still. Like Adopt it asks for no
+// permission, but where others hold something it is refused with ErrInUse: a pool is
+// never in dispute.
 func (a *Allocator) Readopt(ctx context.Context, req Request, child Pool) (Pool, error) {
 	if !req.Exact.IsValid() {
 		return Pool{}, fmt.Errorf("%w: adopt an exact prefix", ErrInvalid)
 	}
 	req.adopts = true
-	return a.Carve(ctx, req, child)
+	child.Frozen = true
+	return a.carve(ctx, req, child)
 }
 
 // carved finds a child that was carved before. Its claim and its pool are read at
@@ -92,12 +105,16 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 }
 
 // learn brings a pool that was carved at the revision into memory, if the watch
-// has not done so.
+// has not done so. If it has, the pool may be gone by now.
 func (a *Allocator) learn(child Pool, revision int64) {
 	s := a.enter(child.Space)
 	defer s.unlock()
+	if a.watched.get() >= revision {
+		s.forsake()
+		return
+	}
 	if revision > s.known {
-		s.known, s.head = revision, head{revision: revision, count: 1}
+		s.known, s.head = revision, head{}.next(revision, 1)
 		a.enlist(s.join(child))
 	}
 }
@@ -105,7 +122,8 @@ func (a *Allocator) learn(child Pool, revision int64) {
 // carve is the op of a Carve: a bind, and the registration of what it got.
 type carve struct {
 	*bind
-	child Pool
+	child  Pool
+	poolAt int // where the answers tell of a pool of the child's ID
 }
 
 func (c *carve) claim() (ClaimID, bool) { return "", false }
@@ -119,14 +137,14 @@ func (c *carve) place(s *space) (share, error) {
 	poolKey, headKey := s.alloc.keys.pool(c.child.ID), s.alloc.keys.head(c.child.Space)
 	sh.ifs = append(sh.ifs, absent(poolKey), absent(headKey))
 	sh.then = append(sh.then, put(poolKey, encodePool(c.child)), put(headKey, encodeHead(1)))
-	sh.els = append(sh.els, get(poolKey))
+	c.poolAt, sh.els = len(sh.els), append(sh.els, get(poolKey))
 	return sh, nil
 }
 
 // lost answers, too, if the child's ID is that of another pool.
-func (c *carve) lost(s *space, got results) error {
-	err := c.bind.lost(s, got)
-	if errors.Is(err, errAgain) && got.found(1) != nil {
+func (c *carve) lost(s *space, why loss) error {
+	err := c.bind.lost(s, why)
+	if errors.Is(err, errAgain) && why.got.found(c.poolAt) != nil {
 		return fmt.Errorf("%w: as a pool that was not carved", ErrPoolMismatch)
 	}
 	return err

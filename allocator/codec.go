@@ -12,9 +12,14 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// valueVersion is the version of all values written. A change that an older
-// program would misread raises it.
-const valueVersion = 1
+const (
+	// valueVersion is the version of the values written. A change that an older program
+	// would misread raises it.
+	valueVersion = 1
+	// frozenVersion is that of a frozen pool: a program that did not know what that means
+	// would allocate from it.
+	frozenVersion = 2
+)
 
 // current is how every value written here begins; checking it spares most
 // values a second look.
@@ -48,6 +53,7 @@ type (
 		State    PoolState      `json:"state"`
 		Cluster  ClusterName    `json:"cluster"`
 		Name     string         `json:"name"`
+		Frozen   bool           `json:"frozen,omitempty"`
 	}
 	blockValue struct {
 		V int `json:"v"`
@@ -93,16 +99,21 @@ func encode(v any) string {
 
 // decode reads the value of a key, or says what is wrong with it.
 func decode(key string, value []byte, into any) error {
-	if err := checkVersion(key, value); err != nil {
+	return decodeUpTo(valueVersion, key, value, into)
+}
+
+// decodeUpTo is decode of a value that may have any version up to that.
+func decodeUpTo(version int, key string, value []byte, into any) error {
+	if err := checkVersion(version, key, value); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(value, into); err != nil {
-		return fmt.Errorf("key %s: value is damaged: %w", key, err)
+		return &DamageError{Key: key, Err: err}
 	}
 	return nil
 }
 
-func checkVersion(key string, value []byte) error {
+func checkVersion(latest int, key string, value []byte) error {
 	if bytes.HasPrefix(value, current) {
 		return nil
 	}
@@ -110,9 +121,9 @@ func checkVersion(key string, value []byte) error {
 		V int `json:"v"`
 	}
 	if err := json.Unmarshal(value, &v); err != nil {
-		return fmt.Errorf("key %s: value is damaged: %w", key, err)
+		return &DamageError{Key: key, Err: err}
 	}
-	if v.V != valueVersion {
+	if v.V < valueVersion || v.V > latest {
 		return &VersionError{Key: key, Version: v.V}
 	}
 	return nil
@@ -134,20 +145,24 @@ func encodeFence() string {
 }
 
 func encodePool(p Pool) string {
-	return encode(poolValue{
+	v := poolValue{
 		V: valueVersion, Space: p.Space, CIDR: p.CIDR, Excluded: p.Excluded, Parent: p.Parent,
-		State: p.State, Cluster: p.Cluster, Name: p.Name,
-	})
+		State: p.State, Cluster: p.Cluster, Name: p.Name, Frozen: p.Frozen,
+	}
+	if v.Frozen {
+		v.V = frozenVersion
+	}
+	return encode(v)
 }
 
 func decodePool(key string, id PoolID, value []byte) (Pool, error) {
 	var v poolValue
-	if err := decode(key, value, &v); err != nil {
+	if err := decodeUpTo(frozenVersion, key, value, &v); err != nil {
 		return Pool{}, err
 	}
 	return Pool{
 		ID: id, Cluster: v.Cluster, Name: v.Name, Space: v.Space, CIDR: v.CIDR,
-		Excluded: v.Excluded, Parent: v.Parent, State: v.State,
+		Excluded: v.Excluded, Parent: v.Parent, State: v.State, Frozen: v.Frozen,
 	}, nil
 }
 

@@ -24,10 +24,34 @@ type op interface {
 	// won takes the answers to share.then, committed at the revision, and gives
 	// the caller's answer.
 	won(s *space, revision int64, got results) error
-	// lost takes the answers to share.els, or nil if the transaction was not
-	// answered, and undoes what place did. errAgain has the op placed again.
-	lost(s *space, got results) error
+	// lost takes back what place did. errAgain has the op placed again.
+	lost(s *space, why loss) error
 }
+
+// refuser is an op that may ask the transaction for nothing but to confirm a refusal.
+type refuser interface {
+	// refuses reports whether it does. It was decided with all that the calls before it in
+	// the group are to have.
+	refuses() bool
+}
+
+// loss says why the share of an op did not go through.
+type loss struct {
+	kind lossKind
+	got  results // of a refuted one: the answers to share.els
+}
+
+type lossKind int
+
+const (
+	// unanswered: whether the transaction has happened is not known, but it cannot
+	// happen any more.
+	unanswered lossKind = iota
+	// overtaken: another writer has changed the space. Nothing was compared but its head.
+	overtaken
+	// refuted: a comparison of the share's own has failed.
+	refuted
+)
 
 var (
 	// errAgain: nothing speaks against another attempt.
@@ -52,81 +76,101 @@ type share struct {
 
 func (sh share) writes() bool { return slices.ContainsFunc(sh.then, writes) }
 
-// fence is a key that a transaction compares. Once it is put again, that
-// transaction can no longer succeed.
-type fence struct {
-	key      string
-	revision int64
-	value    string
-}
-
-// pending is a transaction that did not succeed, or may have. The worker goes
-// on when that is certain, and the indexes are up to date with it.
-type pending struct {
-	group  *group
-	got    results // of the else branch
-	fence  *fence  // still to be put, if the outcome is unknown
-	answer error   // for the callers; nil has them placed again
-	need   int64   // revision that the watch has to reach
-	moved  bool    // the fence was too late: the transaction may have gone through
-}
-
-// doubter is an op that must not be done twice. It is told when an attempt may
-// have gone through, and been undone by others since.
-type doubter interface {
-	doubt()
-}
-
-// request writes the transaction of a group.
+// request writes the transaction of a group. The share of each call is a transaction of
+// its own inside it, so that one that is refuted fails by itself. A call that is alone has
+// none: refuted, it writes nothing at all.
 func (s *space) request(ctx context.Context, g *group) clientv3.Txn {
 	key := s.alloc.keys.head(s.id)
-	ifs, then, els := make([]clientv3.Cmp, 0, g.ops+1), make([]clientv3.Op, 0, g.ops+1), make([]clientv3.Op, 0, g.ops+1)
-	ifs, els = append(ifs, at(key, g.at.revision)), append(els, get(key))
-	for _, sh := range g.shares {
-		ifs = append(ifs, sh.ifs...)
-		then = append(then, sh.then...)
-		els = append(els, sh.els...)
+	ifs, els := g.at.same(key), together(get(key))
+	then := make([]clientv3.Op, 0, g.ops())
+	if g.alone() {
+		sh := g.shares[0]
+		ifs, then, els = append(ifs, sh.ifs...), append(then, sh.then...), append(els, sh.els...)
+	} else {
+		for _, sh := range g.shares {
+			then = append(then, clientv3.OpTxn(sh.ifs, sh.then, sh.els))
+		}
 	}
 	switch {
 	case g.drops:
-		then = append(then, remove(key))
+		then = append(then, remove(key), remove(s.alloc.keys.turn(s.id)))
 	case g.writes:
 		then = append(then, put(key, encodeHead(g.count())))
 	}
 	for to := range g.stamps {
 		then = append(then, put(s.alloc.keys.quota(to), encodeFence()))
 	}
+	if s.asks() {
+		els = append(els, s.ask())
+	}
 	return s.alloc.client.Txn(ctx).If(ifs...).Then(then...).Else(els...)
+}
+
+// same compares the head with the one in the ledger. The revision is enough, unless the
+// ledger was restored from an older copy: then one revision is given twice, but not with
+// the same count, which goes on from beyond what was published (see Resume).
+func (h head) same(key string) []clientv3.Cmp {
+	if h.revision == 0 {
+		return every(absent(key))
+	}
+	return every(at(key, h.revision), clientv3.Compare(clientv3.Value(key), "=", h.value))
+}
+
+func (g *group) alone() bool { return len(g.calls) == 1 }
+
+// outcome reads what a committed transaction says of the i-th share.
+func (g *group) outcome(i int, resp *clientv3.TxnResponse) (succeeded bool, got results) {
+	if g.alone() {
+		return true, results(resp.Responses)
+	}
+	nested := resp.Responses[i].GetResponseTxn()
+	return nested.Succeeded, results(nested.Responses)
 }
 
 // commit makes one transaction of a group, and leaves it pending if it did not
 // succeed. It reports whether another writer was in between.
 func (s *space) commit(g *group) (conflict bool) {
+	begun, seen := s.alloc.hooks.now(), s.alloc.watched.get()
 	resp, err := s.send(g)
+	s.took = s.alloc.hooks.now().Sub(begun)
 	if err == nil {
+		s.alloc.compareRevision(seen, resp.Header.Revision)
 		s.alloc.health.setCommit(nil)
 		if resp.Succeeded {
 			s.won(g, resp)
 			return false
 		}
-		return s.overtaken(g, resp.Responses)
+		return s.lost(g, resp.Responses)
 	}
-	if tooLarge(err) && len(g.calls) > 1 {
-		s.alloc.shrink(g)
-		s.pending = &pending{group: g}
+	if tooLarge(err) {
+		s.tooLarge(g, err)
 		return false
 	}
 	s.failed(g, err)
 	return false
 }
 
+// tooLarge handles a group that etcd takes in smaller parts only. One call of a few
+// operations that is too large is at fault itself, and nothing else is.
+func (s *space) tooLarge(g *group, err error) {
+	s.pending = g.lose(loss{kind: overtaken})
+	if g.alone() && len(g.shares[0].then) <= shareOps {
+		s.pending.answer = fmt.Errorf("%w: %w", ErrInvalid, err)
+		return
+	}
+	s.alloc.shrink(g)
+	if g.alone() {
+		s.pending.answer = errMoved // to be made of smaller parts
+	}
+}
+
 // failed handles a group that etcd did not carry out, or may not have.
 func (s *space) failed(g *group, err error) {
 	words := s.alloc.unavailable(err)
 	s.alloc.health.setCommit(words)
-	s.pending = &pending{group: g}
+	s.pending = g.lose(loss{kind: unanswered})
 	switch {
-	case refused(err) || tooLarge(err):
+	case refused(err):
 		s.pending.answer = words
 	case is(err, rpctypes.ErrNoSpace):
 		s.pending.answer, s.pending.fence = words, s.fence(g)
@@ -154,162 +198,62 @@ func (s *space) send(g *group) (*clientv3.TxnResponse, error) {
 	return resp, err
 }
 
-// won applies a group that was committed.
+// won applies a group that was committed, without the shares that were refuted.
 func (s *space) won(g *group, resp *clientv3.TxnResponse) {
-	revision, got := resp.Header.Revision, results(resp.Responses)
+	revision, rest := resp.Header.Revision, &pending{}
 	s.lock()
 	defer s.unlock()
 	for i, c := range g.calls {
-		n := len(g.shares[i].then)
-		c.finish(c.op.won(s, revision, got[:n]))
-		got = got[n:]
-	}
-	for to, compared := range g.stamps {
-		if compared { // else others may have put it since it was last seen
-			s.alloc.quotas.fenced(to, revision)
+		succeeded, got := g.outcome(i, resp)
+		if !succeeded {
+			rest.losers = append(rest.losers, loser{c, loss{refuted, got}})
+			rest.learn(got)
+			continue
+		}
+		if r, ok := c.op.(refuser); ok && r.refuses() && len(rest.losers) > 0 {
+			// It made room for one before it, that has come to nothing.
+			rest.losers = append(rest.losers, loser{c, loss{kind: overtaken}})
+			continue
+		}
+		c.finish(c.op.won(s, revision, got))
+		if st := g.shares[i].stamp; st != nil && st.compared { // else others may have put it since it was last seen
+			s.alloc.quotas.fenced(st.account, revision)
 		}
 	}
-	if g.writes && s.frozen() != thawed {
-		s.strides += g.count() - g.at.count
+	if len(rest.losers) > 0 {
+		s.pending = rest
 	}
 	if !g.writes || revision <= s.known {
 		return
 	}
 	s.known = revision
-	s.head = head{revision: revision, count: g.count()}
+	s.head = g.at.next(revision, g.count())
 	if g.drops {
 		s.close()
 	}
 }
 
-// overtaken handles a group whose comparisons failed: another writer has moved
-// the head, or something that an op compares is not so.
-func (s *space) overtaken(g *group, got results) (conflict bool) {
-	p := &pending{group: g, got: got}
-	s.pending = p
-	current := got.found(0)
-	for i := range got {
-		if kv := got.found(i); kv != nil {
-			p.need = max(p.need, kv.ModRevision) // what was seen there has to be known here
-		}
+// lost handles a group whose comparisons failed: another writer has moved the head,
+// or what the one call of the group compares is not so.
+func (s *space) lost(g *group, got results) (conflict bool) {
+	head, why := got.found(0), loss{kind: overtaken}
+	switch {
+	case head == nil && g.at.revision == 0:
+		why = loss{refuted, got[1:]}
+	case head != nil && head.ModRevision == g.at.revision && string(head.Value) == g.at.value:
+		why = loss{refuted, got[1:]}
+	case head != nil && head.ModRevision <= g.known:
+		// No change up to there was unknown.
+		s.alloc.replaced(fmt.Sprintf("the head of space %s was put at revision %d, which is not what was seen there", s.id, head.ModRevision))
 	}
-	if current == nil {
+	s.pending = g.lose(why)
+	s.pending.learn(got)
+	if head == nil {
 		s.end(g.at.revision)
 		return false
 	}
-	if conflict = current.ModRevision != g.at.revision; conflict {
+	if conflict = why.kind == overtaken; conflict {
 		s.alloc.metrics.conflicts.Inc()
 	}
 	return conflict
-}
-
-// end marks the space as retired, if it had a head and still seems to have it.
-func (s *space) end(revision int64) {
-	s.lock()
-	defer s.unlock()
-	if revision > 0 && s.head.revision == revision {
-		s.close()
-	}
-}
-
-// fence chooses what has to be put for a group's transaction to be over.
-func (s *space) fence(g *group) *fence {
-	if g.at.revision == 0 {
-		return g.shares[0].fence
-	}
-	return &fence{key: s.alloc.keys.head(s.id), revision: g.at.revision, value: encodeHead(g.at.count + 1)}
-}
-
-// settle waits until the outcome of the pending transaction is certain and the
-// indexes know of it. Its calls are then answered or queued again.
-func (s *space) settle() error {
-	p := s.pending
-	if p == nil {
-		return nil
-	}
-	if p.fence != nil {
-		if err := s.raise(p); err != nil {
-			return err
-		}
-	}
-	if err := s.alloc.await(s.alloc.ctx, p.need); err != nil {
-		return err
-	}
-	s.lock()
-	defer s.unlock()
-	s.pending = nil
-	again := s.undo(p)
-	s.queue.unpop(again)
-	s.alloc.metrics.queued.Add(float64(len(again)))
-	return nil
-}
-
-// raise puts the fence of a transaction whose outcome is unknown. A read would
-// not do: the transaction may still be on its way. What etcd has answered for
-// certain, if not with an outcome, needs no more than a read.
-func (s *space) raise(p *pending) error {
-	ctx, cancel := context.WithTimeout(s.alloc.ctx, s.alloc.hooks.timeout)
-	defer cancel()
-	f := p.fence
-	txn := s.alloc.client.Txn(ctx).If(at(f.key, f.revision)).Then(put(f.key, f.value)).Else(get(f.key))
-	if p.answer != nil {
-		txn = s.alloc.client.Txn(ctx).Then(get(f.key))
-	}
-	resp, err := txn.Commit()
-	if err != nil {
-		return s.alloc.unavailable(err)
-	}
-	if p.answer == nil { // it has written, or could have
-		s.alloc.health.setCommit(nil)
-	}
-	current := results(resp.Responses).found(0)
-	p.moved = !resp.Succeeded
-	switch {
-	case resp.Succeeded && p.answer == nil:
-		p.need = resp.Header.Revision
-	case current != nil:
-		p.need = current.ModRevision
-	default:
-		s.end(f.revision)
-	}
-	p.fence = nil
-	return nil
-}
-
-// undo takes back what the ops of a failed transaction had placed, answers
-// those that are decided, and returns the others.
-func (s *space) undo(p *pending) []*call {
-	var again []*call
-	got := p.got
-	if got != nil {
-		got = got[1:] // the head's
-	}
-	for i, c := range p.group.calls {
-		var mine results
-		if got != nil {
-			n := len(p.group.shares[i].els)
-			mine, got = got[:n:n], got[n:]
-		}
-		if d, ok := c.op.(doubter); ok && p.moved {
-			d.doubt()
-		}
-		err := c.op.lost(s, mine)
-		switch {
-		case !errors.Is(err, errAgain):
-			c.finish(err)
-		case p.answer != nil:
-			c.finish(p.answer)
-		case !c.gone:
-			c.traced.requeued()
-			again = append(again, c)
-		}
-	}
-	return again
-}
-
-// behind says that the watch could not be waited for.
-func (a *Allocator) behind() error {
-	err := fmt.Errorf("%w: the watch is behind", ErrUnavailable)
-	a.health.setWatch(err)
-	return err
 }

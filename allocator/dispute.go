@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -51,6 +50,9 @@ func (a *Allocator) adopt(ctx context.Context, req Request, h holding) (Block, e
 		if o, err = a.newAdopt(ctx, req, h); err != nil {
 			break
 		}
+		if o.head, o.others, err = a.flagInParts(ctx, req.Pool, o.head, o.others); err != nil {
+			continue
+		}
 		if err = a.submit(ctx, req.Pool, o); err == nil {
 			return o.block, nil
 		}
@@ -62,7 +64,7 @@ func (a *Allocator) adopt(ctx context.Context, req Request, h holding) (Block, e
 type adopt struct {
 	request Request
 	record  record   // of the prefix, with the new holder
-	others  []record // that overlap it
+	others  []record // that overlap it, and are in dispute from now on
 	head    int64    // as of which that is so
 	shared  bool     // the prefix itself has another holder
 	block   Block
@@ -89,8 +91,10 @@ func (a *Allocator) newAdopt(ctx context.Context, req Request, h holding) (*adop
 			o.record, o.shared = r, true
 			continue
 		}
-		r.disputed = true
-		o.others = append(o.others, r)
+		if !r.disputed {
+			r.disputed = true
+			o.others = append(o.others, r)
+		}
 	}
 	o.record.holdings = append(o.record.holdings, h)
 	o.record.disputed = len(near) > 0
@@ -137,117 +141,11 @@ func (o *adopt) won(s *space, revision int64, _ results) error {
 	return nil
 }
 
-func (o *adopt) lost(_ *space, got results) error {
-	if got.found(0) != nil {
+func (o *adopt) lost(_ *space, why loss) error {
+	if why.got.found(0) != nil {
 		return errBound
 	}
 	return errAgain
-}
-
-// concede takes one holder from a disputed block. Where one holder is left, the
-// dispute is over.
-func (a *Allocator) concede(ctx context.Context, b Block) error {
-	uncertain := false
-	for {
-		r, ok, err := a.recordAt(ctx, b.Space, b.Prefix)
-		switch {
-		case err != nil:
-			return err
-		case uncertain && (!ok || r.of(b.Holder.Claim) < 0):
-			return nil
-		case !ok || r.revision != b.Revision || r.of(b.Holder.Claim) < 0:
-			return ErrChanged
-		}
-		o := &concession{block: b}
-		if err := o.weigh(ctx, a, r); err != nil {
-			return err
-		}
-		if err := a.change(ctx, b, o); !errors.Is(err, errMoved) {
-			return err
-		}
-		uncertain = o.uncertain
-	}
-}
-
-// concession is the op of a concede.
-type concession struct {
-	block     Block
-	seen      []record // as they have to be still
-	next      []record // as they then are
-	rest      record   // the block without the holder
-	frees     bool     // no holder is left
-	uncertain bool
-}
-
-// weigh finds out what is no longer in dispute without the holder.
-func (o *concession) weigh(ctx context.Context, a *Allocator, r record) error {
-	near, _, err := a.overlapping(ctx, r.space, r.prefix)
-	if err != nil {
-		return err
-	}
-	near = slices.DeleteFunc(near, func(n record) bool { return n.prefix == r.prefix })
-	o.rest = r
-	o.rest.holdings = slices.Delete(slices.Clone(r.holdings), r.of(o.block.Holder.Claim), r.of(o.block.Holder.Claim)+1)
-	o.frees = len(o.rest.holdings) == 0
-	o.seen = append(slices.Clone(near), r)
-	if !o.frees {
-		o.rest.disputed = len(o.rest.holdings) > 1 || len(near) > 0
-		o.next = append(o.next, o.rest)
-		return nil
-	}
-	for _, n := range near {
-		others, _, err := a.overlapping(ctx, n.space, n.prefix)
-		if err != nil {
-			return err
-		}
-		n.disputed = len(n.holdings) > 1 || len(others) > 2 // itself, and the one that goes
-		o.next = append(o.next, n)
-	}
-	return nil
-}
-
-func (o *concession) cluster() ClusterName   { return o.block.Holder.Cluster }
-func (o *concession) claim() (ClaimID, bool) { return "", false }
-
-func (o *concession) place(s *space) (share, error) {
-	keys := s.alloc.keys
-	sh := share{then: together(remove(keys.claim(o.block.Holder.Claim)))}
-	for _, r := range o.seen {
-		sh.ifs = append(sh.ifs, at(keys.block(s.id, r.prefix), r.revision))
-	}
-	for _, r := range o.next {
-		sh.then = append(sh.then, put(keys.block(s.id, r.prefix), r.encode()))
-	}
-	if o.frees {
-		sh.then = append(sh.then, remove(keys.block(s.id, o.block.Prefix)))
-	}
-	return sh, nil
-}
-
-func (o *concession) won(s *space, revision int64, _ results) error {
-	s.alloc.metrics.released.Inc()
-	for _, r := range o.next {
-		s.reconcile(r)
-	}
-	switch {
-	case o.frees:
-		s.freed(o.block.Prefix, revision)
-	case revision > s.known:
-		s.own(o.block.Prefix, o.rest.owners())
-	}
-	return nil
-}
-
-// reconcile has the holder woken whose block is in dispute no longer.
-func (s *space) reconcile(r record) {
-	if !r.disputed {
-		s.woken = append(s.woken, r.block(r.holdings[0]).Holder)
-	}
-}
-
-func (o *concession) lost(_ *space, got results) error {
-	o.uncertain = got == nil
-	return errMoved
 }
 
 // overlapping reads the blocks of a space that have addresses in common with a

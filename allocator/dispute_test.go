@@ -4,7 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 )
 
 // states are the blocks of a ledger, as "prefix claims state".
@@ -123,4 +127,60 @@ func TestDispute_Nested(t *testing.T) {
 	if got := l.bind(request("p", "c", 26)); got.Prefix != prefix("10.0.0.64/26") {
 		t.Error(got)
 	}
+}
+
+// A prefix is adopted over more blocks than a transaction carries: in several. When its
+// holder goes, none of them is in dispute any longer.
+func TestDispute_OverManyBlocks(t *testing.T) {
+	for name, limits := range map[string]struct{ etcd, configured int }{"as configured": {16, 16}, "fewer than configured": {16, 2048}} {
+		t.Run(name, func(t *testing.T) {
+			const many = 60
+			e := etcdtest.NewWith(t, embedetcd.Options{MaxTxnOps: limits.etcd})
+			l := &ledger{t: t, etcd: e}
+			l.Allocator = l.open(func(o *Options) { o.MaxTxnOps = limits.configured })
+			l.pool("p", "10.0.0.0/24")
+			for i := range many {
+				l.bind(request("p", fmt.Sprint("small", i), 32))
+			}
+			l.bind(exactly(request("p", "beside", 0), "10.0.0.128/32"))
+			states := func(want BlockState) {
+				t.Helper()
+				for i := range many {
+					b, ok, err := l.Lookup(t.Context(), ClaimID(fmt.Sprint("small", i)))
+					if err != nil || !ok || b.State != want {
+						t.Fatalf("block %d is %v, %t, %v; want it %s", i, b, ok, err, want)
+					}
+				}
+			}
+			if b := l.adopt("large", "10.0.0.0/25", Bound); b.State != Disputed {
+				t.Errorf("the adopted block is %s; want it disputed", b.State)
+			}
+			states(Disputed)
+			if err := l.Healthy(); err != nil {
+				t.Errorf("Healthy() = %v; want nil", err)
+			}
+			l.sameAsLedger()
+			l.free("large")
+			states(Bound)
+			if b, _, err := l.Lookup(t.Context(), "beside"); err != nil || b.State != Bound {
+				t.Errorf("the block beside is %v, %v; want it bound", b, err)
+			}
+			l.sameAsLedger()
+		})
+	}
+}
+
+// A request that no etcd takes is invalid, and no sign that the ledger is ill.
+func TestBind_TooLargeForEtcd(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	r := request("p", "large", 28)
+	r.Class = strings.Repeat("x", 8<<20)
+	if _, err := l.Bind(t.Context(), r); !errors.Is(err, ErrInvalid) {
+		t.Errorf("Bind() = %v; want ErrInvalid", err)
+	}
+	if err := l.Healthy(); err != nil {
+		t.Errorf("Healthy() = %v; want nil", err)
+	}
+	l.bind(request("p", "c", 28))
 }

@@ -40,6 +40,7 @@
 //	pools/<pool>                   a pool
 //	workspaces/<cluster>/roots     put when a root pool of the workspace comes or goes
 //	quotas/<class>/<cluster>       put by every bind by a class that has had a limit there
+//	turns/<space>                  put by a writer that keeps losing to others, to be let go first
 //	slices/<pool>/head             put when a record of the pool's slices changes; counts those given
 //	slices/<pool>/members/<cluster> what a workspace has of them
 //
@@ -50,14 +51,17 @@
 // # Values
 //
 // Compact JSON that begins with its version, "v":1. A value of a version that
-// this program does not know is a *VersionError that names the key; nothing is
-// guessed, and nothing of that space is changed.
+// this program does not know is a *VersionError that names the key, and one that
+// is no such value a *DamageError; nothing is guessed, and nothing of that space
+// is changed until the key can be read or is gone. All other spaces go on.
 //
 //	ledger  {"v":1,"id":"…"}
 //	head    {"v":1,"n":17}
 //	roots   {"v":1}, as quotas
+//	turn    {"v":1,"w":"…","took":1500000}
 //	claim   {"v":1,"space":"…","prefix":"10.0.0.0/26"}
 //	pool    {"v":1,"space":"…","cidr":"10.0.0.0/8","excluded":["…"],"parent":"…","state":"open|draining","cluster":"…","name":"…"}
+//	        version 2 with "frozen":true, which is absent otherwise
 //	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","slice":true,"at":"2026-01-02T03:04:05.678Z"}
 //
 //	slices  {"v":1,"given":17}

@@ -73,3 +73,29 @@ func TestDomain_List(t *testing.T) {
 		t.Errorf("the list is %+v, %v", page, err)
 	}
 }
+
+// So many pools share a space, and no more, unless one that was there is adopted again.
+func TestDomain_IsBounded(t *testing.T) {
+	l := newLedger(t)
+	register := func(i int, frozen bool) error {
+		p := root(PoolID(fmt.Sprint("p", i)), fmt.Sprintf("10.%d.0.0/16", i))
+		p.Space, p.Frozen = DomainSpace("platform", "d"), frozen
+		_, err := l.Register(t.Context(), p)
+		return err
+	}
+	for i := range MaxSpacePools {
+		if err := register(i, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var crowded *CrowdedError
+	if err := register(MaxSpacePools, false); !errors.As(err, &crowded) {
+		t.Errorf("Register of one too many: %v; want a CrowdedError", err)
+	}
+	if err := register(0, false); err != nil {
+		t.Errorf("Register of one that is there: %v; want nil", err)
+	}
+	if err := register(MaxSpacePools, true); err != nil {
+		t.Errorf("Register of one that was lost: %v; want nil", err)
+	}
+}

@@ -77,6 +77,31 @@ func (e *OverlapError) Error() string {
 	return fmt.Sprintf("overlaps pool %s (%s)", e.With.Name, e.With.CIDR)
 }
 
+// MaxSpacePools is how many pools may share a space. A block counts in each of them that it
+// overlaps, so that with more of them one bind changes the figures of more.
+const MaxSpacePools = 64
+
+// CrowdedError refuses to register a root pool in a space that has as many as it may have.
+type CrowdedError struct {
+	Space SpaceID
+}
+
+func (e *CrowdedError) Error() string {
+	return fmt.Sprintf("space %s has %d pools, which is as many as may share one", e.Space, MaxSpacePools)
+}
+
+// DamageError reports a stored value that is no value of the ledger.
+type DamageError struct {
+	Key string
+	Err error
+}
+
+func (e *DamageError) Error() string {
+	return fmt.Sprintf("key %s: value is damaged: %v", e.Key, e.Err)
+}
+
+func (e *DamageError) Unwrap() error { return e.Err }
+
 // VersionError reports a stored value that this program does not understand.
 type VersionError struct {
 	Key     string

@@ -13,7 +13,7 @@ import (
 type FrozenError struct {
 	Pool PoolID
 	// Lost: the space is known to lack changes that were made to it. Otherwise
-	// it was not looked at yet.
+	// it was not compared yet.
 	Lost bool
 }
 
@@ -24,28 +24,43 @@ func (e *FrozenError) Error() string {
 	return "the pool's space was not compared with the published records yet"
 }
 
-// frost is whether a pool keeps its space frozen.
+// frost is why a pool keeps its space frozen.
 type frost int
 
 const (
 	thawed frost = iota
-	unseen       // nobody has said yet that nothing is lost
-	lost
+	unseen       // this Allocator was not told yet that nothing is lost
+	lost         // the ledger says that changes are lost
 )
 
-// frozen is the worst of what the pools of the space say. One that drains hands out
+func (p *pool) frost() frost {
+	switch {
+	case p.Frozen:
+		return lost
+	case p.unseen:
+		return unseen
+	}
+	return thawed
+}
+
+// frozen is the worst of what the pools of the space say. One that drains allocates
 // nothing, and nobody may be left to speak for it.
+//
+// The changes of a frozen space are not counted in its head: the head keeps saying how
+// much of what was published the ledger had when it was found. So however often the
+// process ends before the space is whole again, the next one finds the same.
 func (s *space) frozen() frost {
 	worst := thawed
 	for _, p := range s.pools {
 		if p.State == PoolOpen {
-			worst = max(worst, p.frost)
+			worst = max(worst, p.frost())
 		}
 	}
 	return worst
 }
 
-// Frozen reports whether a pool is yet to be thawed.
+// Frozen reports whether nothing is allocated from a pool's space because of this pool:
+// Trust was not called yet, or the ledger says that the pool is frozen.
 func (a *Allocator) Frozen(id PoolID) bool {
 	p, ok := a.find(id)
 	if !ok {
@@ -53,12 +68,11 @@ func (a *Allocator) Frozen(id PoolID) bool {
 	}
 	p.space.lock()
 	defer p.space.unlock()
-	return p.frost != thawed
+	return p.frost() != thawed
 }
 
-// Behind reports whether the ledger, as it was found, has fewer changes of a pool's
-// space than that, or does not know the pool. What was done here since, while
-// the space was frozen, does not count.
+// Behind reports whether the ledger has fewer changes of a pool's space than that, or
+// does not know the pool. Changes that were made while the space was frozen do not count.
 func (a *Allocator) Behind(ctx context.Context, id PoolID, changes int64) (bool, error) {
 	p, err := a.known(ctx, id)
 	if errors.Is(err, ErrUnknownPool) {
@@ -83,76 +97,97 @@ func (a *Allocator) short(id PoolID, changes int64) bool {
 	}
 	p.space.lock()
 	defer p.space.unlock()
-	return p.space.head.count-p.space.strides < changes
+	return p.space.head.count < changes
 }
 
-// Freeze notes that the ledger lacks changes of a pool's space: nothing is given
-// out of it until Thaw. A pool that is not known is as good as frozen.
-func (a *Allocator) Freeze(id PoolID) {
-	p, ok := a.find(id)
-	if !ok {
-		return
-	}
-	p.space.lock()
-	defer p.space.unlock()
-	p.frost = lost
-}
-
-// Thaw notes that the ledger has all that was given out of a pool. When that is so
-// of all pools of the space, those who wait are served. The count of the space's
-// changes goes on from the given one, if it is behind: copies of the ledger from
-// before a loss then stay behind what was counted after it.
-func (a *Allocator) Thaw(ctx context.Context, id PoolID, changes int64) error {
+// Freeze records in the ledger that it lacks changes of a pool's space: no Allocator
+// allocates from that space until Resume, whichever process runs by then. A pool that is
+// not registered is as good as frozen; register it as a frozen one.
+func (a *Allocator) Freeze(ctx context.Context, id PoolID) error {
 	p, err := a.known(ctx, id)
-	if err == nil && a.short(id, changes) {
-		err = a.submit(ctx, id, &leap{pool: p, to: changes})
+	if err == nil && !p.Frozen {
+		err = a.submit(ctx, id, &edit{pool: p, change: func(p *Pool) { p.Frozen = true }})
 	}
-	if err != nil {
-		return fmt.Errorf("thaw pool %s: %w", id, err)
-	}
-	if p, ok := a.find(id); ok {
-		p.space.thaw(p)
+	if err != nil && !errors.Is(err, ErrUnknownPool) {
+		return fmt.Errorf("freeze pool %s: %w", id, err)
 	}
 	return nil
 }
 
-func (s *space) thaw(p *pool) {
+// Trust notes, in this Allocator alone, that the ledger has all that was given out of a
+// pool. When that is so of all pools of the space, waiters are served. A pool that is
+// frozen in the ledger stays so: Resume ends that.
+func (a *Allocator) Trust(id PoolID) {
+	p, ok := a.find(id)
+	if !ok {
+		return
+	}
+	s := p.space
 	s.lock()
 	defer s.unlock()
-	if p.frost == thawed {
+	if p.unseen {
+		s.thaw(func() { p.unseen = false })
+		s.touch(p.ID)
+	}
+}
+
+// Resume records in the ledger that a frozen pool has all that was ever given out of it,
+// and trusts it. The count of the space's changes goes on from the given one, if it is
+// behind: copies of the ledger from before the loss then stay behind what is counted
+// after it.
+func (a *Allocator) Resume(ctx context.Context, id PoolID, changes int64) error {
+	p, err := a.known(ctx, id)
+	if err == nil && (p.Frozen || a.short(id, changes)) {
+		err = a.submit(ctx, id, &resume{pool: p, to: changes})
+	}
+	if err != nil {
+		return fmt.Errorf("resume pool %s: %w", id, err)
+	}
+	a.Trust(id)
+	return nil
+}
+
+// thaw makes a change that may end the space's frost, and serves waiters if it does.
+func (s *space) thaw(change func()) {
+	before := s.frozen()
+	change()
+	if before == thawed || s.frozen() != thawed {
 		return
 	}
-	p.frost = thawed
-	s.touch(p.ID)
-	if s.frozen() != thawed {
-		return
-	}
-	s.strides = 0
 	for _, p := range s.pools {
 		s.offer(p, p.CIDR)
 	}
 }
 
-// leap is the op that moves the count of a space's changes on.
-type leap struct {
+// resume is the op that ends a pool's frost in the ledger, and moves the count of the
+// space's changes on.
+type resume struct {
 	pool Pool
 	to   int64
+	next Pool
 }
 
-func (l *leap) cluster() ClusterName   { return l.pool.Cluster }
-func (l *leap) claim() (ClaimID, bool) { return "", false }
+func (r *resume) cluster() ClusterName   { return r.pool.Cluster }
+func (r *resume) claim() (ClaimID, bool) { return "", false }
 
-func (l *leap) place(s *space) (share, error) {
-	p := s.pool(l.pool.ID)
+func (r *resume) place(s *space) (share, error) {
+	p := s.pool(r.pool.ID)
 	if p == nil {
 		return share{}, errGone
 	}
-	// A transaction that writes puts the head, too: the record is put as it is.
-	return share{then: together(put(s.alloc.keys.pool(p.ID), encodePool(p.Pool))), count: l.to}, nil
+	r.next = p.Pool
+	r.next.Frozen = false
+	return share{then: together(put(s.alloc.keys.pool(p.ID), encodePool(r.next))), count: r.to}, nil
 }
 
-func (l *leap) won(*space, int64, results) error { return nil }
-func (l *leap) lost(*space, results) error       { return errAgain }
+func (r *resume) won(s *space, revision int64, _ results) error {
+	if p := s.pool(r.pool.ID); p != nil && revision > s.known {
+		s.update(p, r.next)
+	}
+	return nil
+}
+
+func (r *resume) lost(*space, loss) error { return errAgain }
 
 // Overlapping lists the blocks of a pool's space that have addresses in common with
 // a prefix, those of every holder, whatever pool they are of.

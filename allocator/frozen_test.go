@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -17,9 +18,18 @@ func (l *ledger) wantFrozen(pool PoolID, isLost bool) {
 	}
 }
 
-func (l *ledger) thaw(pool PoolID, changes int64) {
+// freeze freezes the pool "p".
+func (l *ledger) freeze(a *Allocator) {
 	l.t.Helper()
-	if err := l.Thaw(l.t.Context(), pool, changes); err != nil {
+	if err := a.Freeze(l.t.Context(), "p"); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// resume ends the freeze of the pool "p".
+func (l *ledger) resume(a *Allocator, changes int64) {
+	l.t.Helper()
+	if err := a.Resume(l.t.Context(), "p", changes); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -36,7 +46,9 @@ func TestFrozen(t *testing.T) {
 	if again := l.bind(request("p", "held", 26)); again != held {
 		t.Errorf("the block of a bound claim became %v", again)
 	}
-	l.Freeze("p")
+	l.freeze(l.Allocator)
+	l.wantFrozen("p", true)
+	l.Trust("p") // says nothing of what the ledger has lost
 	l.wantFrozen("p", true)
 	l.adopt("adopted", "10.0.0.128/26", Bound)
 	l.free("held")
@@ -44,7 +56,7 @@ func TestFrozen(t *testing.T) {
 	if len(woken) > 0 {
 		t.Error("a claim was woken for room of a frozen pool")
 	}
-	l.thaw("p", 0)
+	l.resume(l.Allocator, 0)
 	if got := <-woken; got != "waits" {
 		t.Errorf("%s was woken", got)
 	}
@@ -58,10 +70,10 @@ func TestFrozen(t *testing.T) {
 func TestFrozen_Domain(t *testing.T) {
 	l := newLedger(t, frozenLedger)
 	l.domain()
-	l.thaw("small", 0)
+	l.Trust("small")
 	l.wantFrozen("small", false)
 	l.wantFrozen("big", false)
-	l.thaw("big", 0)
+	l.Trust("big")
 	l.bind(request("small", "c", 26))
 }
 
@@ -90,9 +102,7 @@ func TestBehind(t *testing.T) {
 	if !behind("p", c.Changes+1) {
 		t.Error("what was done since counts for what was lost")
 	}
-	if err := restored.Thaw(t.Context(), "p", c.Changes+1000); err != nil {
-		t.Fatal(err)
-	}
+	l.resume(restored, c.Changes+1000)
 	l.catchUp(t)
 	if now, _ := l.Capacity("p"); now.Changes != c.Changes+1000 {
 		t.Errorf("the count goes on from %d; want %d", now.Changes, c.Changes+1000)
@@ -127,4 +137,105 @@ func TestReadopt(t *testing.T) {
 		t.Error(blocks, err)
 	}
 	l.sameAsLedger()
+}
+
+// A snapshot was restored, and what it lacks is not adopted yet, as a shard is away. While
+// that lasts blocks are released and adopted, the process is restarted, and others take
+// over. All of them find that changes are lost, and allocate nothing.
+func TestFrozen_SurvivesRestarts(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	for _, claim := range []string{"a", "b", "c"} {
+		l.bind(request("p", claim, 28))
+	}
+	c, _ := l.Capacity("p")
+	published := c.Changes + 2 // two more blocks were published since
+	standby := l.open(frozenLedger)
+	found := &ledger{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
+	behind := func(a *Allocator) bool {
+		t.Helper()
+		is, err := a.Behind(t.Context(), "p", published)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+
+	found.free("a") // before anybody has compared
+	if !behind(found.Allocator) {
+		t.Fatal("Behind() = false in a ledger that lacks two changes; want true")
+	}
+	l.freeze(found.Allocator)
+	for round := range 3 {
+		found.adopt(fmt.Sprint("adopted", round), fmt.Sprintf("10.0.0.%d/28", 128+16*round), Bound)
+		found.free("b")
+		found.adopt("b", "10.0.0.16/28", Bound)
+		found = &ledger{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
+		for name, a := range map[string]*Allocator{"a new process": found.Allocator, "a standby": standby} {
+			if !behind(a) || !a.Frozen("p") {
+				t.Errorf("round %d: %s finds Behind() = %t, Frozen() = %t; want true and true", round, name, behind(a), a.Frozen("p"))
+			}
+			a.Trust("p")
+			b, err := a.Bind(t.Context(), request("p", "new", 28))
+			if frozen, ok := errors.AsType[*FrozenError](err); !ok || !frozen.Lost {
+				t.Errorf("round %d: %s answers Bind with %v, %v; want it frozen, with changes lost", round, name, b.Prefix, err)
+			}
+		}
+	}
+
+	l.resume(found.Allocator, published+1000)
+	for name, a := range map[string]*Allocator{"the process that has resumed it": found.Allocator, "a standby": standby} {
+		a.catchUp(t)
+		a.Trust("p")
+		if behind(a) || a.Frozen("p") {
+			t.Errorf("after Resume %s finds Behind() = %t, Frozen() = %t; want false and false", name, behind(a), a.Frozen("p"))
+		}
+	}
+	found.bind(request("p", "new", 28))
+	l.sameAsLedger(standby)
+}
+
+// The blocks of a pool that drains are released while a lost pool of its domain is away.
+// The lost one is registered again as a frozen pool, and is so after a restart, although
+// the head has more changes by then than were published of it.
+func TestFrozen_BesideADrainingPool(t *testing.T) {
+	l := newLedger(t)
+	l.domain()
+	l.bind(request("big", "a", 26))
+	l.bind(request("big", "b", 26))
+	c, _ := l.Capacity("big")
+	if err := l.Retire(t.Context(), "small"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Drain(t.Context(), "big"); err != nil {
+		t.Fatal(err)
+	}
+	found := &ledger{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
+	found.free("a")
+	small := root("small", "10.0.0.0/24")
+	small.Space, small.Frozen = DomainSpace("platform", "d"), true
+	if _, err := found.Register(t.Context(), small); err != nil {
+		t.Fatal(err)
+	}
+	found = &ledger{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
+	if behind, err := found.Behind(t.Context(), "small", c.Changes); err != nil || behind {
+		t.Fatalf("Behind(%d) = %t, %v; want the count to be of no help here", c.Changes, behind, err)
+	}
+	found.Trust("small")
+	found.wantFrozen("small", true)
+}
+
+// A program that does not know what a frozen pool is must not read one.
+func TestFrozen_HasAVersionOfItsOwn(t *testing.T) {
+	p := Pool{ID: "p", Space: "p", CIDR: prefix("10.0.0.0/24"), State: PoolOpen, Cluster: "c", Name: "p"}
+	if err := checkVersion(valueVersion, "p", []byte(encodePool(p))); err != nil {
+		t.Errorf("a pool is written as %v; want version %d", err, valueVersion)
+	}
+	p.Frozen = true
+	if err := checkVersion(valueVersion, "p", []byte(encodePool(p))); err == nil {
+		t.Errorf("a frozen pool is written with version %d", valueVersion)
+	}
+	if again, err := decodePool("p", "p", []byte(encodePool(p))); err != nil || !again.Frozen {
+		t.Errorf("a frozen pool is read as %+v, %v", again, err)
+	}
 }

@@ -141,7 +141,7 @@ func (s *space) withdraw(p *pool, id ClaimID) {
 func (s *space) remove(p *pool, w *waiter) {
 	on := w.parked
 	p.waiting.step(w)
-	delete(p.waiting.claims, w.request.Holder.Claim)
+	p.waiting.remove(w)
 	s.alloc.metrics.waiting.Dec()
 	if w.held {
 		w.stop()
@@ -182,40 +182,42 @@ func (s *space) dismiss(p *pool) {
 	}
 }
 
-// offer holds free room of a pool for those who wait, oldest first, until none
-// of them fits. Of those who wait for an exact prefix only the ones that touch
-// what became free are looked at.
+// offer holds free room of a pool for the waiters in their turn, until none of them
+// fits. Of those for an exact prefix only the ones that touch what became free are
+// looked at.
 func (s *space) offer(p *pool, freed netip.Prefix) {
 	if len(p.waiting.claims) == 0 || s.frozen() != thawed {
 		return
 	}
 	exact := p.waiting.touching(freed)
 	for {
-		w := s.first(p, &exact)
+		w := p.first(exact)
 		if w == nil {
 			return
 		}
 		if !s.parks(p, w) {
 			s.hold(p, w)
+			exact.fix(w.cluster())
 		}
 	}
 }
 
-// first is the oldest waiter that fits, of the lines and of the given exact ones.
-// An exact one that does not fit is dropped: in the course of an offer nothing
-// becomes free.
-func (s *space) first(p *pool, exact *[]*waiter) *waiter {
+// first is the waiter whose turn it is of those that fit, in the lines of the pool and in
+// the given one of exact waiters, which it leaves. An exact one that does not fit leaves
+// it, too: in the course of an offer nothing becomes free.
+func (p *pool) first(exact *line) *waiter {
 	var w *waiter
 	if largest, ok := p.index.Largest(); ok {
-		w = p.waiting.oldest(largest)
+		w = p.waiting.next(largest)
 	}
-	for len(*exact) > 0 && !p.index.Free((*exact)[0].request.Exact) {
-		*exact = (*exact)[1:]
+	for len(exact.lanes) > 0 && !p.index.Free(exact.first().request.Exact) {
+		exact.remove(exact.first())
 	}
-	if len(*exact) == 0 || w != nil && older(w, (*exact)[0]) < 0 {
+	if len(exact.lanes) == 0 || w != nil && p.waiting.before(w, exact.first()) < 0 {
 		return w
 	}
-	w, *exact = (*exact)[0], (*exact)[1:]
+	w = exact.first()
+	exact.remove(w)
 	return w
 }
 
@@ -226,6 +228,7 @@ func (s *space) hold(p *pool, w *waiter) {
 		prefix, _ = p.index.Find(w.request.Length, w.request.Strategy)
 	}
 	p.waiting.step(w)
+	p.waiting.serve(w)
 	w.held, w.last = true, prefix
 	s.reserve(prefix, w)
 	s.woken = append(s.woken, w.request.Holder)

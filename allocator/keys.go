@@ -26,6 +26,8 @@ func (k keyspace) pools() string              { return string(k) + "/pools/" }
 func (k keyspace) pool(id PoolID) string      { return k.pools() + string(id) }
 func (k keyspace) claim(id ClaimID) string    { return string(k) + "/claims/" + string(id) }
 func (k keyspace) workspaces() string         { return string(k) + "/workspaces/" }
+func (k keyspace) turns() string              { return string(k) + "/turns/" }
+func (k keyspace) turn(s SpaceID) string      { return k.turns() + string(s) }
 func (k keyspace) roots(c ClusterName) string { return k.workspaces() + string(c) + "/roots" }
 func (k keyspace) quotas() string             { return string(k) + "/quotas/" }
 func (k keyspace) quota(a account) string {
@@ -51,6 +53,7 @@ const (
 	poolKey
 	rootsKey
 	quotaKey
+	turnKey
 )
 
 // name is what a key says. Only the fields of its kind are set.
@@ -66,7 +69,8 @@ type name struct {
 func (n name) account() account { return account{class: n.class, cluster: n.cluster} }
 
 // parse reads a key that the watch or the snapshot met. Keys that do not
-// concern the tables in memory are otherKey.
+// concern the tables in memory are otherKey. A block whose prefix cannot be read has none,
+// and comes with a *DamageError.
 func (k keyspace) parse(key string) (name, error) {
 	if rest, ok := strings.CutPrefix(key, k.spaces()); ok {
 		return parseSpace(key, rest)
@@ -81,6 +85,9 @@ func (k keyspace) parse(key string) (name, error) {
 	}
 	if rest, ok := strings.CutPrefix(key, k.quotas()); ok {
 		return parseQuota(key, rest)
+	}
+	if rest, ok := strings.CutPrefix(key, k.turns()); ok {
+		return name{kind: turnKey, space: SpaceID(rest)}, nil
 	}
 	return name{}, nil
 }
@@ -105,9 +112,9 @@ func parseSpace(key, rest string) (name, error) {
 	}
 	p, err := parsePrefix(written)
 	if err != nil {
-		return name{}, fmt.Errorf("key %s: %w", key, err)
+		err = &DamageError{Key: key, Err: err}
 	}
-	return name{kind: blockKey, space: SpaceID(space), prefix: p}, nil
+	return name{kind: blockKey, space: SpaceID(space), prefix: p}, err
 }
 
 // formatPrefix writes a prefix so that keys sort by address, then by length,

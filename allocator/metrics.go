@@ -16,13 +16,17 @@ type metrics struct {
 	conflicts    prometheus.Counter
 	bound        prometheus.Counter
 	released     prometheus.Counter
+	unreadable   prometheus.GaugeFunc
 	members      members
 
 	unregister func() // takes back what was registered
 }
 
-func newMetrics(client *clientv3.Client) *metrics {
+func newMetrics(client *clientv3.Client, unreadable func() int) *metrics {
 	return &metrics{
+		unreadable: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "ipam_ledger_unreadable_keys", Help: "Keys of the ledger that cannot be read, each of which stops its space.",
+		}, func() float64 { return float64(unreadable()) }),
 		unregister: func() {},
 		members:    members{client},
 		transactions: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -57,7 +61,7 @@ func newMetrics(client *clientv3.Client) *metrics {
 
 func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.transactions, m.groups, m.attempts, m.queued, m.waiting, m.conflicts, m.bound, m.released, m.members,
+		m.transactions, m.groups, m.attempts, m.queued, m.waiting, m.conflicts, m.bound, m.released, m.unreadable, m.members,
 	}
 }
 

@@ -74,14 +74,13 @@ func (o owners) all() iter.Seq[owner] {
 	}
 }
 
-// note reads whose a block is.
-func (s *space) note(prefix netip.Prefix, kv *mvccpb.KeyValue) {
+// readOwners reads whose a block is.
+func readOwners(kv *mvccpb.KeyValue) (owners, error) {
 	var v ownersValue
 	if err := decode(string(kv.Key), kv.Value, &v); err != nil {
-		s.alloc.options.Logger.Warn("cannot read a block", "error", err)
-		return
+		return owners{}, err
 	}
-	s.own(prefix, v.owners())
+	return v.owners(), nil
 }
 
 // own notes a block that is new or has other owners. They are counted before the old

@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -82,6 +83,10 @@ func (a *Allocator) FreeBlocks(id PoolID) (index.Histogram, bool) {
 	return p.index.Histogram(), true
 }
 
+// locateAttempts is how often a pool is looked for in memory that the ledger has. It may
+// come and go meanwhile, but not for ever: then memory is of another ledger.
+const locateAttempts = 10
+
 // find looks a pool up in memory.
 func (a *Allocator) find(id PoolID) (*pool, bool) {
 	a.mu.RLock()
@@ -93,14 +98,18 @@ func (a *Allocator) find(id PoolID) (*pool, bool) {
 // locate finds the space of a pool. One that is not in memory may have been
 // registered a moment ago by somebody else.
 func (a *Allocator) locate(ctx context.Context, id PoolID) (*space, error) {
-	for {
+	for range locateAttempts {
 		if p, ok := a.find(id); ok {
 			return p.space, nil
+		}
+		if err := a.Err(); err != nil {
+			return nil, err
 		}
 		if err := a.confirm(ctx, id); err != nil {
 			return nil, err
 		}
 	}
+	return nil, fmt.Errorf("%w: pool %s is registered, and memory does not know it", ErrUnavailable, id)
 }
 
 // confirm asks the ledger whether a pool is registered, and waits until what it
@@ -130,7 +139,8 @@ func (a *Allocator) await(ctx context.Context, revision int64) error {
 }
 
 // roots are the root pools of one workspace, as of the fence's revision or later:
-// a pool comes or goes first, then the revision moves.
+// a pool comes or goes first, then the revision moves. Revision 0: there is no fence, as
+// there is no pool.
 type roots struct {
 	revision int64
 	pools    map[PoolID]Pool
@@ -156,8 +166,8 @@ func (a *Allocator) strike(p *pool) {
 		return
 	}
 	delete(a.pools, p.ID)
-	if p.Parent == "" {
-		delete(a.rootsOf(p.Cluster).pools, p.ID)
+	if r := a.roots[p.Cluster]; r != nil && p.Parent == "" {
+		delete(r.pools, p.ID)
 	}
 }
 

@@ -267,7 +267,7 @@ func TestQuota_IsPassedOver(t *testing.T) {
 	r.Wait(since(2, limited(64, 0, request("p", "second", 26))))
 	r.Wait(since(3, of("other", request("p", "third", 25))))
 	r.release("full")
-	r.wantWoken("first", "second", "third") // nobody has more than he may yet
+	r.wantWoken("first", "third", "second") // workspaces take turns, and none is over its limit yet
 	r.bind(limited(64, 0, request("p", "first", 26)))
 	r.over(limited(64, 0, request("p", "second", 26)), "p", "", "64 64 64")
 	r.Wait(since(2, limited(64, 0, request("p", "second", 26))))

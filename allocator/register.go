@@ -10,7 +10,8 @@ import (
 
 // Register makes a root pool known to the ledger and returns it as it is there.
 // The first of two overlapping root pools of a workspace wins, and the other is
-// refused with *OverlapError, unless both name the same Space. Registering a
+// refused with *OverlapError, unless both name the same Space; one too many in a space is
+// refused with *CrowdedError. Registering a
 // pool again changes nothing and returns what is there; with another CIDR, space
 // or cluster it is refused with ErrPoolMismatch. Exclusions count at the first
 // registration only; see Exclude.
@@ -85,13 +86,16 @@ func (r *register) claim() (ClaimID, bool) { return "", false }
 // place decides by the root pools known here. The transaction confirms that no
 // other has come or gone meanwhile.
 func (r *register) place(s *space) (share, error) {
+	if err := s.alloc.damageOfPools(); err != nil {
+		return share{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
+	}
 	fenceKey, poolKey := s.alloc.keys.roots(r.wanted.Cluster), s.alloc.keys.pool(r.wanted.ID)
 	revision := r.decide(s)
 	sh := share{
 		ifs:   every(at(fenceKey, revision)),
 		then:  together(get(fenceKey)),
 		els:   together(get(fenceKey)),
-		fence: &fence{key: fenceKey, revision: revision, value: encodeFence()},
+		fence: &fence{key: fenceKey, revision: revision, same: every(at(fenceKey, revision)), value: encodeFence()},
 	}
 	if r.known {
 		return sh, nil
@@ -144,6 +148,9 @@ func (r *register) conflict(s *space, others *roots) error {
 			return fmt.Errorf("%w: space %s is that of a pool in cluster %s", ErrPoolMismatch, s.id, p.Cluster)
 		}
 	}
+	if len(s.pools) >= MaxSpacePools && !r.wanted.Frozen { // a frozen one was there before
+		return &CrowdedError{Space: s.id}
+	}
 	return nil
 }
 
@@ -160,8 +167,8 @@ func (r *register) won(s *space, revision int64, _ results) error {
 
 // lost has the pool placed again, unless its ID is taken by a pool that the
 // fence does not guard.
-func (r *register) lost(_ *space, got results) error {
-	kv := got.found(1)
+func (r *register) lost(_ *space, why loss) error {
+	kv := why.got.found(1)
 	if kv == nil {
 		return errAgain
 	}
@@ -181,6 +188,20 @@ func (a *Allocator) fenced(c ClusterName, revision int64) {
 	defer a.mu.Unlock()
 	r := a.rootsOf(c)
 	r.revision = max(r.revision, revision)
+}
+
+// unfenced notes that the fence of a cluster without root pools was deleted, if it was
+// not put after the revision.
+func (a *Allocator) unfenced(c ClusterName, revision int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r, ok := a.roots[c]
+	if !ok || r.revision > revision {
+		return
+	}
+	if r.revision = 0; len(r.pools) == 0 {
+		delete(a.roots, c)
+	}
 }
 
 // enter finds or makes a space, and returns it locked. One that is gone is

@@ -161,17 +161,15 @@ func (f *free) won(s *space, revision int64, _ results) error {
 	return nil
 }
 
-func (f *free) lost(s *space, got results) error {
-	if got == nil {
+func (f *free) lost(_ *space, why loss) error {
+	f.gone = false
+	switch {
+	case why.kind == unanswered:
 		f.uncertain = true
 		return errAgain
-	}
-	kv := got.found(0)
-	switch {
-	case f.gone, kv != nil && kv.ModRevision == f.block.Revision:
-		f.gone = false
+	case why.kind == overtaken:
 		return errAgain
-	case kv == nil && f.uncertain:
+	case f.uncertain && why.got.found(0) == nil:
 		return nil
 	}
 	return ErrChanged
@@ -203,10 +201,9 @@ func (m *amend) won(_ *space, revision int64, _ results) error {
 	return nil
 }
 
-func (m *amend) lost(_ *space, got results) error {
-	kv := got.found(0)
-	if got == nil || kv != nil && kv.ModRevision == m.old.Revision {
-		return errAgain
+func (m *amend) lost(_ *space, why loss) error {
+	if why.kind == refuted {
+		return ErrChanged
 	}
-	return ErrChanged
+	return errAgain
 }

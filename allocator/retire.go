@@ -68,7 +68,7 @@ func (e *edit) place(s *space) (share, error) {
 	}
 	e.next = p.Pool
 	e.change(&e.next)
-	if e.same = e.next.State == p.State && slices.Equal(e.next.Excluded, p.Excluded); e.same {
+	if e.same = e.next.State == p.State && e.next.Frozen == p.Frozen && slices.Equal(e.next.Excluded, p.Excluded); e.same {
 		return share{}, nil // the transaction confirms that it is so
 	}
 	return share{then: together(put(s.alloc.keys.pool(p.ID), encodePool(e.next)))}, nil
@@ -81,7 +81,7 @@ func (e *edit) won(s *space, revision int64, _ results) error {
 	return nil
 }
 
-func (e *edit) lost(*space, results) error { return errAgain }
+func (e *edit) lost(*space, loss) error { return errAgain }
 
 // Retire removes an empty pool from the ledger. A child's block returns to its
 // parent in the same transaction. A pool that holds blocks is refused with
@@ -122,6 +122,7 @@ func (a *Allocator) retireDrained(p *pool) {
 	p.space.lock()
 	defer p.space.unlock()
 	p.retiring = false
+	p.space.touch(p.ID) // its last block may have gone meanwhile
 }
 
 // retire is the op that removes a root pool.
@@ -161,7 +162,7 @@ func (r *retire) won(s *space, revision int64, _ results) error {
 	return nil
 }
 
-func (r *retire) lost(*space, results) error { return errAgain }
+func (r *retire) lost(*space, loss) error { return errAgain }
 
 // retireChild removes a child pool through the worker of its parent, provided
 // that the child's head stays as it was when the child was seen to be empty.
@@ -218,7 +219,7 @@ func (r *uncarve) place(s *space) (share, error) {
 	sh := share{ifs: every(at(child, r.head)), els: together(get(child))}
 	if !r.inUse {
 		sh.then = together(
-			remove(keys.pool(r.child.ID)), remove(child),
+			remove(keys.pool(r.child.ID)), remove(child), remove(keys.turn(r.child.Space)),
 			remove(keys.block(s.id, r.child.CIDR)), remove(keys.claim(ClaimID(r.child.ID))),
 		)
 	}
@@ -236,10 +237,9 @@ func (r *uncarve) won(s *space, revision int64, _ results) error {
 }
 
 // lost has the child looked at again if it has changed or gone.
-func (r *uncarve) lost(_ *space, got results) error {
-	kv := got.found(0)
-	if got == nil || kv != nil && kv.ModRevision == r.head {
-		return errAgain
+func (r *uncarve) lost(_ *space, why loss) error {
+	if why.kind == refuted {
+		return errMoved
 	}
-	return errMoved
+	return errAgain
 }

@@ -101,6 +101,9 @@ func (a *Allocator) DropSlice(ctx context.Context, id PoolID, c ClusterName) err
 
 // DropSlices forgets a pool's slices altogether.
 func (a *Allocator) DropSlices(ctx context.Context, id PoolID) error {
+	if err := a.Err(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, a.hooks.timeout)
 	defer cancel()
 	if _, err := a.client.Delete(ctx, a.keys.slices(id), clientv3.WithPrefix()); err != nil {
@@ -113,6 +116,9 @@ func (a *Allocator) DropSlices(ctx context.Context, id PoolID) error {
 // The head is the fence: between the count and the write nobody else has written.
 func (a *Allocator) changeSlice(ctx context.Context, id PoolID, c ClusterName, next *sliceValue, limit int) error {
 	for {
+		if err := a.Err(); err != nil {
+			return err
+		}
 		before, err := a.slicesAt(ctx, id, c)
 		if err != nil || next == nil && before.record == nil || next != nil && before.is(*next) {
 			return err

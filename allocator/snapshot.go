@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"context"
+	"fmt"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -17,6 +18,7 @@ type image struct {
 	spaces   map[SpaceID]*space
 	fences   map[ClusterName]int64
 	quotas   map[account]int64
+	damage   damage // of the records of pools
 }
 
 // load reads the ledger and brings memory up to what it says.
@@ -32,9 +34,12 @@ func (a *Allocator) load(ctx context.Context) error {
 // snapshot reads pools, then fences, then heads and blocks, all as of the
 // revision of the first read.
 func (a *Allocator) snapshot(ctx context.Context) (*image, error) {
-	im := &image{spaces: map[SpaceID]*space{}, fences: map[ClusterName]int64{}, quotas: map[account]int64{}}
+	im := &image{spaces: map[SpaceID]*space{}, fences: map[ClusterName]int64{}, quotas: map[account]int64{}, damage: damage{}}
 	for _, part := range []string{a.keys.pools(), a.keys.workspaces(), a.keys.quotas(), a.keys.spaces()} {
-		revision, err := a.scan(ctx, part, clientv3.GetPrefixRangeEnd(part), im.revision, func(kv *mvccpb.KeyValue) error { return a.image(im, kv) })
+		revision, err := a.scan(ctx, part, clientv3.GetPrefixRangeEnd(part), im.revision, func(kv *mvccpb.KeyValue) error {
+			a.image(im, kv)
+			return nil
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -80,36 +85,32 @@ func (a *Allocator) page(ctx context.Context, from, end string, revision, limit 
 }
 
 // image adds one key to an image.
-func (a *Allocator) image(im *image, kv *mvccpb.KeyValue) error {
-	key := string(kv.Key)
-	n, err := a.keys.parse(key)
-	if err != nil {
-		return err
-	}
-	switch n.kind {
+func (a *Allocator) image(im *image, kv *mvccpb.KeyValue) {
+	e := a.entry(&clientv3.Event{Type: clientv3.EventTypePut, Kv: kv})
+	switch e.kind {
 	case poolKey:
-		record, err := decodePool(key, n.pool, kv.Value)
-		if err != nil {
-			return err
+		if e.damage != nil {
+			im.damage[string(kv.Key)] = e.damage
+			return
 		}
-		im.space(a, record.Space).join(record)
+		im.space(a, e.record.Space).join(e.record)
 	case rootsKey:
-		im.fences[n.cluster] = kv.ModRevision
+		im.fences[e.cluster] = kv.ModRevision
 	case quotaKey:
-		im.quotas[n.account()] = kv.ModRevision
+		im.quotas[e.account()] = kv.ModRevision
 	case headKey:
-		s := im.space(a, n.space)
-		s.head.revision = kv.ModRevision
-		s.head.count, err = decodeHead(key, kv.Value)
-		return err
+		s := im.space(a, e.space)
+		s.head = e.head
+		s.inspect(e)
 	case blockKey:
-		s := im.space(a, n.space)
-		s.take(n.prefix)
-		s.note(n.prefix, kv)
-		return checkVersion(key, kv.Value)
-	case otherKey:
+		s := im.space(a, e.space)
+		if e.prefix.IsValid() {
+			s.take(e.prefix)
+			s.note(e)
+		}
+		s.inspect(e)
+	case otherKey, turnKey:
 	}
-	return nil
 }
 
 func (im *image) space(a *Allocator, id SpaceID) *space {
@@ -125,10 +126,14 @@ func (im *image) space(a *Allocator, id SpaceID) *space {
 // install brings memory up to an image. Spaces that have moved on are left as
 // they are: the watch goes on from the image's revision.
 func (a *Allocator) install(im *image) {
+	a.compareRevision(a.watched.get(), im.revision)
 	for id, fresh := range im.spaces {
 		fresh.known = im.revision
 		s := a.enter(id)
-		if s.known < max(fresh.head.revision, 1) {
+		if fresh.head.precedes(s.head) {
+			a.replaced(fmt.Sprintf("space %s has seen %d changes, and the ledger has %d", id, s.head.count, fresh.head.count))
+		}
+		if s.stale || s.known < max(fresh.head.revision, 1) {
 			s.absorb(fresh)
 		}
 		s.unlock()
@@ -147,6 +152,9 @@ func (a *Allocator) install(im *image) {
 	for to, revision := range im.quotas {
 		a.quotas.fenced(to, revision)
 	}
+	a.mu.Lock()
+	a.damage = im.damage
+	a.mu.Unlock()
 	a.watched.advance(im.revision)
 }
 
@@ -167,7 +175,7 @@ func (a *Allocator) others(im *image) []*space {
 // waits, stays.
 func (s *space) absorb(fresh *space) {
 	old := s.pools
-	s.known, s.head, s.pools = fresh.known, fresh.head, nil
+	s.known, s.head, s.pools, s.damage, s.stale = fresh.known, fresh.head, nil, fresh.damage, false
 	s.balance(fresh)
 	for _, p := range fresh.pools {
 		p.space = s
@@ -191,7 +199,7 @@ func (s *space) absorb(fresh *space) {
 func (s *space) succeed(was *pool) {
 	p := s.pool(was.ID)
 	if p != nil {
-		p.frost = was.frost
+		p.unseen = was.unseen
 	}
 	if p != nil && p.State == PoolOpen {
 		p.waiting, p.retiring = was.waiting, was.retiring

@@ -1,11 +1,15 @@
 package allocator
 
 import (
+	"cmp"
 	"math/big"
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 	"unique"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
 // space is one space in memory: its pools with their free space, the requests
@@ -22,7 +26,6 @@ type space struct {
 	mu       sync.Mutex
 	known    int64 // revision up to which all changes to the space are known
 	head     head  // of the space, as of then
-	strides  int64 // changes made here while the space was frozen
 	gone     bool  // retired; what is queued has to look for its pool again
 	pools    []*pool
 	reserved map[netip.Prefix]*waiter              // taken in the indexes, not in the ledger; for whom, if it is a hold
@@ -30,10 +33,16 @@ type space struct {
 	rivals   map[netip.Prefix][]owner              // who disputes it
 	sums     map[account]*big.Int                  // what the owners hold of this space
 	draft    bool                                  // being read; its sums are not published
+	damage   damage                                // nothing is done in the space while there is any
+	stale    bool                                  // events were passed over; it is about to be read again
 	queue    queue
 	working  bool     // a worker is running
 	placing  *group   // what the worker is gathering
-	pending  *pending // the worker's own: the last transaction, while not settled
+	pending  *pending // the worker's own: the calls of the last transaction that are not settled
+
+	losses int           // the worker's own: conflicts with other writers, lately
+	took   time.Duration // the worker's own: by the last transaction
+	turn   *turn         // that another writer asks for
 
 	woken    []Holder // to be told, once the lock is free
 	touched  []PoolID
@@ -43,6 +52,20 @@ type space struct {
 // head is the head of a space. Revision 0: there is none.
 type head struct {
 	revision, count int64
+	created         int64 // revision at which it was first put
+	version         int64 // how often it was put since
+	value           string
+}
+
+// next is the head that is put after this one.
+func (h head) next(revision, count int64) head {
+	return head{revision: revision, count: count, created: cmp.Or(h.created, revision), version: h.version + 1, value: encodeHead(count)}
+}
+
+// readHead is the head as a key holds it.
+func readHead(kv *mvccpb.KeyValue) (head, error) {
+	count, err := decodeHead(string(kv.Key), kv.Value)
+	return head{revision: kv.ModRevision, count: count, created: kv.CreateRevision, version: kv.Version, value: string(kv.Value)}, err
 }
 
 func newSpace(a *Allocator, id SpaceID) *space {
@@ -211,7 +234,7 @@ func (s *space) leave(p *pool) {
 // update replaces a pool's record, and brings its exclusions in line with it.
 func (s *space) update(p *pool, record Pool) {
 	old := p.Excluded
-	p.Pool = record
+	s.thaw(func() { p.Pool = record })
 	s.touch(p.ID)
 	if record.State != PoolOpen {
 		s.dismiss(p)

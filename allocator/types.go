@@ -94,6 +94,9 @@ type Pool struct {
 	// Parent is the pool this one was carved from; empty for a root pool.
 	Parent PoolID
 	State  PoolState
+	// Frozen: the ledger lacks changes of the pool's space, and nothing is allocated
+	// from that until Resume. It is in the ledger, for every Allocator.
+	Frozen bool
 }
 
 // Capacity counts a pool's addresses, exactly, whatever their number.
@@ -151,10 +154,10 @@ type Options struct {
 	// HoldTime is how long freed room is held for the waiting claim that it
 	// was offered to. Default 10 s.
 	HoldTime time.Duration
-	// Frozen has every pool begin frozen: nothing is given out of its space before
-	// Thaw. It is for those who publish what they are given, and so can tell a
-	// ledger that was lost or restored from one that is whole. Blocks that are held
-	// are found, changed, adopted and released all the same.
+	// Frozen has every pool begin frozen in this Allocator: nothing is allocated from its
+	// space before Trust. It is for callers that publish what they are given, and so can
+	// tell a ledger that was lost or restored from one that is whole. Blocks that are
+	// held are found, changed, adopted and released all the same.
 	Frozen bool
 	// Wake is called when room was found for a claim that waits: it should
 	// Bind again soon. And when the block of a claim is in dispute no longer. It

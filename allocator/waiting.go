@@ -2,18 +2,18 @@ package allocator
 
 import (
 	"cmp"
-	"container/heap"
 	"net/netip"
 	"slices"
 	"time"
 )
 
-// waiting is the list of the claims that wait for room in one pool. Whenever
-// room appears it is held for the oldest that fits, so a newcomer finds only
-// what none of them could have had. The zero value is empty. The space's lock
-// guards it.
+// waiting is the list of the claims that wait for room in one pool. Whenever room appears
+// it is held for the one whose turn it is among those that fit, so a newcomer finds only
+// what none of them could have had. Workspaces take turns, and within one the oldest claim
+// is first; see turns. The zero value is empty. The space's lock guards it.
 type waiting struct {
 	claims map[ClaimID]*waiter
+	turns  *turns
 	lines  map[int]*line         // by prefix length, those without a hold
 	exact  []*waiter             // by prefix, then by age, those without a hold
 	parked map[account][]*waiter // oldest first; they are in no line
@@ -29,43 +29,41 @@ type waiter struct {
 	last    netip.Prefix // what is or was held for it
 	stop    func() bool  // the clock of the hold
 	turn    int          // counts its holds
-	index   int          // in its line
+	index   int          // in its lane
 }
+
+func (w *waiter) cluster() ClusterName { return w.request.Holder.Cluster }
 
 func older(a, b *waiter) int {
 	return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.request.Holder.Claim, b.request.Holder.Claim))
 }
 
-// line is a heap, oldest first.
-type line []*waiter
-
-func (l line) Len() int           { return len(l) }
-func (l line) Less(i, j int) bool { return older(l[i], l[j]) < 0 }
-func (l line) Swap(i, j int) {
-	l[i], l[j] = l[j], l[i]
-	l[i].index, l[j].index = i, j
-}
-
-func (l *line) Push(x any) {
-	w := x.(*waiter)
-	w.index = len(*l)
-	*l = append(*l, w)
-}
-
-func (l *line) Pop() any {
-	last := len(*l) - 1
-	w := (*l)[last]
-	(*l)[last] = nil
-	*l = (*l)[:last]
-	return w
-}
-
 // enter puts a waiter on the list. The caller puts it into its line, or parks it.
 func (q *waiting) enter(w *waiter) {
 	if q.claims == nil {
-		q.claims, q.lines = map[ClaimID]*waiter{}, map[int]*line{}
+		q.claims, q.lines, q.turns = map[ClaimID]*waiter{}, map[int]*line{}, &turns{}
 	}
 	q.claims[w.request.Holder.Claim] = w
+	q.turns.enter(w.cluster())
+}
+
+// remove takes a waiter off the list that is in no line, or has a hold.
+func (q *waiting) remove(w *waiter) {
+	delete(q.claims, w.request.Holder.Claim)
+	q.turns.leave(w.cluster())
+}
+
+// serve notes that room is held for a waiter: its workspace has had its turn.
+func (q *waiting) serve(w *waiter) {
+	q.turns.serve(w.cluster())
+	for _, l := range q.lines {
+		l.fix(w.cluster())
+	}
+}
+
+// before orders waiters as they are served.
+func (q *waiting) before(a, b *waiter) int {
+	return cmp.Or(q.turns.before(a.cluster(), b.cluster()), older(a, b))
 }
 
 // park has a waiter wait for less to be held on an account.
@@ -96,10 +94,10 @@ func (q *waiting) line(w *waiter) {
 	}
 	l := q.lines[w.request.Length]
 	if l == nil {
-		l = &line{}
+		l = newLine(q.turns)
 		q.lines[w.request.Length] = l
 	}
-	heap.Push(l, w)
+	l.push(w)
 }
 
 // step takes a waiter out of its line, to hold room for it or to let it go.
@@ -117,36 +115,38 @@ func (q *waiting) step(w *waiter) {
 		return
 	}
 	l := q.lines[w.request.Length]
-	heap.Remove(l, w.index)
-	if l.Len() == 0 {
+	if l.remove(w); len(l.lanes) == 0 {
 		delete(q.lines, w.request.Length)
 	}
 }
 
-// oldest is the oldest that a free block of the given length would serve.
-func (q *waiting) oldest(largest int) *waiter {
+// next is the waiter whose turn it is among those that a free block of the given length
+// would serve.
+func (q *waiting) next(largest int) *waiter {
 	var first *waiter
 	for length, l := range q.lines {
-		if w := (*l)[0]; length >= largest && (first == nil || older(w, first) < 0) {
+		if length < largest {
+			continue
+		}
+		if w := l.first(); first == nil || q.before(w, first) < 0 {
 			first = w
 		}
 	}
 	return first
 }
 
-// touching returns those who wait for an exact prefix that overlaps p, oldest first.
-func (q *waiting) touching(p netip.Prefix) []*waiter {
-	var found []*waiter
+// touching returns the waiters for an exact prefix that overlaps p, in a line of their own.
+func (q *waiting) touching(p netip.Prefix) *line {
+	found := newLine(q.turns)
 	for bits := range p.Bits() {
 		cover := netip.PrefixFrom(p.Addr(), bits).Masked()
 		for i := q.search(cover); i < len(q.exact) && q.exact[i].request.Exact == cover; i++ {
-			found = append(found, q.exact[i])
+			found.push(q.exact[i])
 		}
 	}
 	for i := q.search(p); i < len(q.exact) && p.Contains(q.exact[i].request.Exact.Addr()); i++ {
-		found = append(found, q.exact[i])
+		found.push(q.exact[i])
 	}
-	slices.SortFunc(found, older)
 	return found
 }
 

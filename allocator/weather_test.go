@@ -234,50 +234,6 @@ func TestNoSpace(t *testing.T) {
 	etcdtest.CheckLedger(t, e.Client(), defaultPrefix)
 }
 
-func TestUnknownVersion(t *testing.T) {
-	for name, tc := range map[string]struct{ key, value string }{
-		"block":  {"spaces/p/blocks/010.000.000.000-26", `{"v":2,"somebody":"else"}`},
-		"head":   {"spaces/p/head", `{"v":2}`},
-		"pool":   {"pools/p", `{"v":2}`},
-		"ledger": {"ledger", `{"v":2}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := newLedger(t)
-			l.pool("p", "10.0.0.0/24")
-			l.bind(request("p", "c", 26))
-			key := defaultPrefix + "/" + tc.key
-			if _, err := l.etcd.Client().Put(t.Context(), key, tc.value); err != nil {
-				t.Fatal(err)
-			}
-			_, err := Open(t.Context(), l.etcd.Client(), Options{})
-			var version *VersionError
-			if !errors.As(err, &version) || version.Key != key || version.Version != 2 {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-func TestUnknownVersion_AtWork(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
-	b := l.bind(request("p", "c", 26))
-	key := l.keys.block("p", b.Prefix)
-	if _, err := l.etcd.Client().Put(t.Context(), key, `{"v":2}`); err != nil {
-		t.Fatal(err)
-	}
-	var version *VersionError
-	if _, _, err := l.Lookup(t.Context(), "c"); !errors.As(err, &version) || version.Key != key {
-		t.Error(err)
-	}
-	if err := l.Release(t.Context(), "c"); !errors.As(err, &version) {
-		t.Error("freed a block that it cannot read:", err)
-	}
-	if _, err := l.List(t.Context(), ListOptions{}); !errors.As(err, &version) {
-		t.Error(err)
-	}
-}
-
 func TestClosed(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")

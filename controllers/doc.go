@@ -11,6 +11,7 @@
 //
 //	resolve  policy, pure                catalog    classes and pools, from the caches
 //	live     reads past every cache      directory  path ↔ logical cluster
+//	tenants  what is bound is engaged    feed       what happens in the workspaces
 //	outcome  conditions                  patch      the fewest writes
-//	inbox    the ledger's news
+//	inbox    the ledger's news           record     the IPAllocation of a claim
 package controllers

@@ -82,21 +82,29 @@ type Options struct {
 	Tracer trace.Tracer
 	// Logger for what the controllers decide.
 	Logger logr.Logger
-	// Manager options: metrics, probes, leader election.
+	// Probes receive the health and readiness checks.
+	Probes Probes
+	// Manager options: leader election, and how long a shutdown may take.
 	Manager manager.Options
+}
+
+// Probes receive the health and readiness checks.
+type Probes interface {
+	AddHealthzCheck(name string, check healthz.Checker) error
+	AddReadyzCheck(name string, check healthz.Checker) error
 }
 
 // New makes a manager that runs all controllers.
 func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
-	workspaces := &feed.Feed{}
-	tenants, err := tenants(opts, workspaces)
+	tenants, err := newProvider(opts)
 	if err != nil {
 		return nil, fmt.Errorf("provider: %w", err)
 	}
+	workspaces := &feed.Feed{Reengage: tenants.Reengage}
 	opts.Manager.Scheme, opts.Manager.Logger = opts.Scheme, opts.Logger
 	// Hidden is that the provider can be run: the manager would do so on the leader alone.
 	hidden := struct{ multicluster.Provider }{tenants}
-	mgr, err := mcmanager.New(opts.Config, hidden, opts.Manager, mcmanager.WithCoordinator(newStandby()))
+	mgr, err := mcmanager.New(opts.Config, hidden, opts.Manager, mcmanager.WithCoordinator(newStandby(tenants.Reengage)))
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
@@ -107,6 +115,7 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 		Config:   opts.Config,
 		Slice:    opts.Export,
 		Platform: opts.Directory.Platform().Cluster,
+		Path:     opts.Directory.Platform().Path,
 		Scheme:   opts.Scheme,
 	})
 	if err != nil {
@@ -118,7 +127,7 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	if err := errors.Join(addControllers(mgr, workspaces, reader, opts), mgr.Add(workspaces)); err != nil {
 		return nil, err
 	}
-	return mgr, addChecks(mgr, reader, opts.Ledger)
+	return mgr, errors.Join(addChecks(mgr, reader, opts), opts.Probes.AddReadyzCheck("workspaces", tenants.Ready))
 }
 
 // index adds the field indexes of the catalog to platform and tenants.
@@ -152,7 +161,7 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 		return fmt.Errorf("claim controller: %w", err)
 	}
 	slices, err := slice.New(mgr.GetLocalManager(), slice.Options{
-		Catalog: known, Directory: opts.Directory, Ledger: opts.Ledger, Oracle: reader,
+		Catalog: known, Directory: opts.Directory, Ledger: opts.Ledger, Oracle: reader, Departed: releases.HasDeparted,
 	})
 	if err != nil {
 		return fmt.Errorf("slice controller: %w", err)
@@ -172,6 +181,11 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 		swept: make(chan allocator.ClusterName, 1024), logger: opts.Logger.WithName("directory"),
 	}
 	opts.Directory.Observe(watcher)
+	// What a workspace has of the platform's slices depends on whether it can be looked at.
+	engaged := onEngage(func(name multicluster.ClusterName) { slices.Engaged(opts.Directory.Ledger(name)) })
+	if err := mgr.Add(engaged); err != nil {
+		return fmt.Errorf("slice controller: %w", err)
+	}
 	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: known, Directory: opts.Directory}); err != nil {
 		return fmt.Errorf("class controller: %w", err)
 	}
@@ -214,6 +228,8 @@ type watcher struct {
 // Arrived implements directory.Observer.
 func (w *watcher) Arrived(cluster allocator.ClusterName) {
 	w.releases.Arrived(cluster)
+	w.claims.Arrived(cluster)
+	w.pools.Arrived(cluster)
 	w.slices.Arrived(cluster)
 }
 
@@ -244,15 +260,15 @@ func (w *watcher) Departed(cluster allocator.ClusterName) {
 	}
 }
 
-// addChecks makes the manager healthy while it lives, and ready while the ledger
+// addChecks makes the controller healthy while it lives, and ready while the ledger
 // is and once the endpoints were read: there may be none, but that must be known.
-func addChecks(mgr mcmanager.Manager, reader *live.Reader, ledger *allocator.Allocator) error {
+func addChecks(mgr mcmanager.Manager, reader *live.Reader, opts Options) error {
 	endpoints := &endpointsCheck{reader: reader}
 	return errors.Join(
 		mgr.GetLocalManager().Add(endpoints),
-		mgr.AddHealthzCheck("ping", healthz.Ping),
-		mgr.AddReadyzCheck("ledger", func(*http.Request) error { return ledger.Healthy() }),
-		mgr.AddReadyzCheck("endpoints", endpoints.check),
+		opts.Probes.AddHealthzCheck("ping", healthz.Ping),
+		opts.Probes.AddReadyzCheck("ledger", func(*http.Request) error { return opts.Ledger.Healthy() }),
+		opts.Probes.AddReadyzCheck("endpoints", endpoints.check),
 	)
 }
 
@@ -271,7 +287,7 @@ func (c *endpointsCheck) Start(ctx context.Context) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
-		if _, err := c.reader.Endpoints(ctx); err == nil {
+		if err := c.reader.Valid(ctx); err == nil {
 			c.known.Store(true)
 			return nil
 		}

@@ -2,17 +2,14 @@ package controllers
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	"sigs.k8s.io/multicluster-runtime/pkg/manager/coordinator/basic"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
-
-	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
 // standby keeps the workspaces from the controllers until this replica leads. Their
@@ -21,6 +18,8 @@ import (
 // concurrent use.
 type standby struct {
 	*basic.Coordinator
+	// reengage disengages a workspace, and engages it again.
+	reengage func(multicluster.ClusterName)
 
 	mu    sync.Mutex
 	leads bool
@@ -33,20 +32,16 @@ type engagement struct {
 	cluster.Cluster
 }
 
-func newStandby() *standby {
-	return &standby{Coordinator: basic.New(), held: map[multicluster.ClusterName]engagement{}}
+func newStandby(reengage func(multicluster.ClusterName)) *standby {
+	return &standby{Coordinator: basic.New(), reengage: reengage, held: map[multicluster.ClusterName]engagement{}}
 }
 
 // Engage implements mcmanager.Coordinator.
 func (s *standby) Engage(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster) error {
-	if !s.hold(name, engagement{ctx, cl}) {
-		return s.Coordinator.Engage(ctx, name, cl)
+	if s.hold(name, engagement{ctx, cl}) {
+		return nil
 	}
-	// The indexes have the caches of pools and claims filled.
-	if _, err := cl.GetCache().GetInformer(ctx, &ipamv1alpha1.IPAllocation{}, cache.BlockUntilSynced(false)); err != nil {
-		return fmt.Errorf("fill the cache of IPAllocations: %w", err)
-	}
-	return nil
+	return s.Coordinator.Engage(ctx, name, cl)
 }
 
 // hold keeps a workspace for later, unless this replica leads.
@@ -73,7 +68,8 @@ func (s *standby) drop(name multicluster.ClusterName, e engagement) {
 // Runnable implements mcmanager.Coordinator. A manager runs it on the leader.
 func (s *standby) Runnable() manager.Runnable { return manager.RunnableFunc(s.lead) }
 
-// lead gives the controllers what was held, and from then on what comes.
+// lead gives the controllers what was held, and from then on what comes. A workspace that they
+// do not take up is engaged again, as one that comes: it does not keep the others waiting.
 func (s *standby) lead(ctx context.Context) error {
 	s.mu.Lock()
 	s.leads = true
@@ -85,7 +81,8 @@ func (s *standby) lead(ctx context.Context) error {
 			continue
 		}
 		if err := s.Coordinator.Engage(e.Context, name, e.Cluster); err != nil && e.Err() == nil {
-			return fmt.Errorf("engage workspace %s: %w", name, err)
+			log.FromContext(ctx).Error(err, "the workspace is engaged again", "cluster", name)
+			s.reengage(name)
 		}
 	}
 	<-ctx.Done()

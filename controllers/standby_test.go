@@ -2,46 +2,32 @@ package controllers
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
 
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
 
-// workspace is a cluster of which only the cache is looked at.
-type workspace struct {
-	cluster.Cluster
-	cache filled
-}
-
-func (w *workspace) GetCache() cache.Cache { return &w.cache }
-
-// filled is a cache that notes the kinds it is asked to hold.
-type filled struct {
-	cache.Cache
-	kinds []string
-}
-
-func (f *filled) GetInformer(_ context.Context, kind client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
-	f.kinds = append(f.kinds, fmt.Sprintf("%T", kind))
-	return nil, nil
-}
+// workspace is a cluster that nobody looks into.
+type workspace struct{ cluster.Cluster }
 
 // engaged notes which workspaces controllers were given.
 type engaged struct {
-	mu    sync.Mutex
-	names []string
-	news  chan struct{} // one for each
+	mu      sync.Mutex
+	names   []string
+	news    chan struct{} // one for each
+	refused multicluster.ClusterName
 }
 
 func (e *engaged) Engage(_ context.Context, name multicluster.ClusterName, _ cluster.Cluster) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if name == e.refused {
+		return errors.New("no")
+	}
 	e.names = append(e.names, name.String())
 	e.news <- struct{}{}
 	return nil
@@ -53,11 +39,11 @@ func (e *engaged) sorted() []string {
 	return slices.Sorted(slices.Values(e.names))
 }
 
-// A replica that stands by fills its caches and keeps the workspaces to itself. When it
+// A replica that stands by keeps the workspaces to itself. When it
 // leads, the controllers get those that are still there, and then every one that comes.
 func TestStandby(t *testing.T) {
 	t.Parallel()
-	s, controllers := newStandby(), &engaged{news: make(chan struct{}, 8)}
+	s, controllers := newStandby(nil), &engaged{news: make(chan struct{}, 8)}
 	s.AddAware(controllers)
 	stays, goes, returns := &workspace{}, &workspace{}, &workspace{}
 	left, leave := context.WithCancel(t.Context())
@@ -75,9 +61,6 @@ func TestStandby(t *testing.T) {
 	if got := controllers.sorted(); len(got) != 0 {
 		t.Errorf("while it stands by the controllers are given %v", got)
 	}
-	if want := []string{"*v1alpha1.IPAllocation"}; !slices.Equal(stays.cache.kinds, want) {
-		t.Errorf("while it stands by it fills the caches of %v, want %v", stays.cache.kinds, want)
-	}
 
 	leads, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -91,5 +74,34 @@ func TestStandby(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// A workspace that the controllers do not take up when a replica begins to lead is engaged
+// again. The replica leads on, and the others are served.
+func TestStandby_OneFails(t *testing.T) {
+	t.Parallel()
+	again := make(chan multicluster.ClusterName, 8)
+	s, controllers := newStandby(func(name multicluster.ClusterName) { again <- name }), &engaged{news: make(chan struct{}, 8), refused: "broken"}
+	s.AddAware(controllers)
+	for _, name := range []multicluster.ClusterName{"a", "broken", "b"} {
+		if err := s.Engage(t.Context(), name, &workspace{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leads, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.lead(leads) }()
+	<-controllers.news
+	<-controllers.news
+	if name := <-again; name != "broken" {
+		t.Errorf("engaged again is %s, want broken", name)
+	}
+	if got, want := controllers.sorted(), []string{"a", "b"}; !slices.Equal(got, want) {
+		t.Errorf("the controllers are given %v, want %v", got, want)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("lead = %v", err)
 	}
 }

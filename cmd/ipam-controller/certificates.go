@@ -8,7 +8,6 @@ import (
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"google.golang.org/grpc/credentials"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
 // etcdFiles are what a client of the external etcd shows and trusts; false without TLS.
@@ -52,21 +51,19 @@ func (f clientFiles) Clone() credentials.TransportCredentials { return f }
 // the address.
 func (f clientFiles) OverrideServerName(string) error { return nil }
 
-// metrics is how /metrics is served: in the clear, or by TLS to those whose certificate
-// is of the CA. The files are read anew for each connection.
-func (o *options) metrics() (metricsserver.Options, error) {
-	served := metricsserver.Options{BindAddress: o.metricsAddress}
+// metricsTLS is the TLS configuration of /metrics; nil without TLS. With a client CA it requires
+// a client certificate of that CA. The files are read again for each connection.
+func (o *options) metricsTLS() (*tls.Config, error) {
 	if o.metricsCertFile == "" {
-		return served, nil
+		return nil, nil
 	}
 	info := transport.TLSInfo{CertFile: o.metricsCertFile, KeyFile: o.metricsKeyFile, TrustedCAFile: o.metricsClientCAFile}
 	if _, err := info.ServerConfig(); err != nil {
-		return served, err
+		return nil, err
 	}
-	served.SecureServing = true
-	served.TLSOpts = []func(*tls.Config){func(cfg *tls.Config) {
-		cfg.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return info.ServerConfig() }
-		cfg.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errors.New("no certificate") }
-	}}
-	return served, nil
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		NextProtos:         []string{"h2"},
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return info.ServerConfig() },
+	}, nil
 }

@@ -12,7 +12,6 @@ import (
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"k8s.io/apimachinery/pkg/util/wait"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
@@ -90,7 +89,6 @@ func TestEtcdCertificates_AreReplaced(t *testing.T) {
 func TestMetricsCertificates_AreReplaced(t *testing.T) {
 	files := certificates(t, t.TempDir())
 	opts := defaults()
-	opts.metricsAddress = "127.0.0.1:0"
 	opts.metricsCertFile, opts.metricsKeyFile, opts.metricsClientCAFile = files.CertFile, files.KeyFile, files.TrustedCAFile
 	address := serveMetrics(t, opts)
 
@@ -117,7 +115,7 @@ func TestMetricsCertificates_AreReplaced(t *testing.T) {
 func TestMetrics_NeedTheirFiles(t *testing.T) {
 	opts := defaults()
 	opts.metricsCertFile, opts.metricsKeyFile = "no.crt", "no.key"
-	if _, err := opts.metrics(); !errors.Is(err, os.ErrNotExist) {
+	if _, err := opts.metricsTLS(); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without the files: %v", err)
 	}
 	for _, wrong := range []func(*options){
@@ -161,35 +159,15 @@ func write(t *testing.T, file, content string) {
 	}
 }
 
-// serveMetrics serves the metrics until the test ends, and returns where.
+// serveMetrics serves the metrics until the test ends, and returns the address.
 func serveMetrics(t *testing.T, opts *options) string {
 	t.Helper()
-	served, err := opts.metrics()
+	opts.metricsAddress, opts.probeAddress = "127.0.0.1:0", nowhere
+	servers, err := opts.servers(t.Context(), &probes{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var address string
-	server, err := metricsserver.NewServer(served, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { done <- server.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		address = server.(interface{ GetBindAddr() string }).GetBindAddr()
-		return address != "", nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return address
+	return runServer(t, servers[0])
 }
 
 // scrape reads the metrics over a connection of its own.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/controllers"
@@ -50,13 +51,7 @@ func run(ctx context.Context, opts *options) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() {
-		select {
-		case <-store.failed:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	go endWith(ctx, store.failed, cancel)
 	known := directory.New(ground.platform)
 	news := inbox.New(known)
 	ledger, err := allocator.Open(ctx, store.client, allocator.Options{
@@ -71,6 +66,7 @@ func run(ctx context.Context, opts *options) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("open the ledger: %w", err), store.Close())
 	}
+	go endWith(ctx, ledger.Failed(), cancel)
 	news.Serve(ledger)
 	err = serve(ctx, opts, controllers.Options{
 		Config: ground.config, Export: ground.export, Scheme: scheme, Directory: known, Inbox: news, Ledger: ledger, Workers: opts.workers,
@@ -78,19 +74,30 @@ func run(ctx context.Context, opts *options) error {
 		Sweep: opts.sweep, Verify: opts.verifying(store), VerifySocket: opts.socket(),
 		Consumer: opts.consumers(),
 	})
-	return errors.Join(err, store.err(), ledger.Close(), store.Close())
+	return errors.Join(err, store.err(), ledger.Err(), ledger.Close(), store.Close())
+}
+
+// endWith ends the process when a part of it cannot go on. Started again, it reads
+// everything again.
+func endWith(ctx context.Context, failed <-chan struct{}, end context.CancelFunc) {
+	select {
+	case <-failed:
+		end()
+	case <-ctx.Done():
+	}
 }
 
 // serve runs the controllers until the context ends.
 func serve(ctx context.Context, opts *options, c controllers.Options) error {
 	grace := shutdownGrace
-	metrics, err := opts.metrics()
+	checked := &probes{}
+	servers, err := opts.servers(ctx, checked)
 	if err != nil {
-		return fmt.Errorf("--metrics-certfile, --metrics-keyfile, --metrics-client-cafile: %w", err)
+		return err
 	}
+	c.Probes = checked
 	c.Manager = manager.Options{
-		Metrics:                 metrics,
-		HealthProbeBindAddress:  opts.probeAddress,
+		Metrics:                 metricsserver.Options{BindAddress: nowhere}, // served by servers
 		PprofBindAddress:        opts.pprofAddress,
 		GracefulShutdownTimeout: &grace,
 		BaseContext:             func() context.Context { return log.IntoContext(context.Background(), log.FromContext(ctx)) },
@@ -99,6 +106,11 @@ func serve(ctx context.Context, opts *options, c controllers.Options) error {
 	mgr, err := controllers.New(ctx, c)
 	if err != nil {
 		return err
+	}
+	for _, server := range servers {
+		if err := mgr.GetLocalManager().Add(server); err != nil {
+			return err
+		}
 	}
 	log.FromContext(ctx).Info("serving", "server", c.Config.Host, "workers", opts.workers)
 	return mgr.Start(ctx)

@@ -149,7 +149,9 @@ func (v *verification) read(ctx context.Context) (report verify.Report, err erro
 	if err != nil {
 		return report, err
 	}
-	reader, err := live.NewReader(live.Options{Config: ground.config, Slice: ground.export, Platform: ground.platform.Cluster, Scheme: scheme})
+	reader, err := live.NewReader(live.Options{
+		Config: ground.config, Slice: ground.export, Platform: ground.platform.Cluster, Path: ground.platform.Path, Scheme: scheme,
+	})
 	if err != nil {
 		return report, err
 	}

@@ -9,26 +9,29 @@ import (
 )
 
 // bar draws how much of a pool is taken: ████░░░░  50.0%.
-func (p paint) bar(pool *ipamv1alpha1.IPPool) string {
+func (p paint) bar(pool *ipamv1alpha1.IPPool) tinted {
 	const width = 16
 	if pool.Status.UtilizationPercent == nil {
-		return strings.Repeat(" ", width) + "       -"
+		return tinted(strings.Repeat(" ", width) + "       -")
 	}
 	percent := *pool.Status.UtilizationPercent
 	full := int(math.Round(percent / 100 * width))
 	if full == 0 && percent > 0 {
 		full = 1
 	}
-	drawn := strings.Repeat("█", full) + strings.Repeat("░", width-full)
+	return p.level(percent, strings.Repeat("█", full)+strings.Repeat("░", width-full)) + tinted(fmt.Sprintf("  %5.1f%%", percent))
+}
+
+// level colours a bar by how full it is.
+func (p paint) level(percent float64, drawn string) tinted {
 	switch {
 	case percent >= 90:
-		drawn = p.red(drawn)
+		return p.red(drawn)
 	case percent >= 75:
-		drawn = p.yellow(drawn)
+		return p.yellow(drawn)
 	default:
-		drawn = p.green(drawn)
+		return p.green(drawn)
 	}
-	return drawn + fmt.Sprintf("  %5.1f%%", percent)
 }
 
 // largestFree is the largest block that a pool could still give.

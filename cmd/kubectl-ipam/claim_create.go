@@ -116,8 +116,9 @@ func (o *claimCreate) source(spec *ipamv1alpha1.IPClaimSpec) error {
 		if err != nil {
 			return usagef("--selector is %q; write labels such as site=fra: %w", o.selector, err)
 		}
-		spec.PoolSelector = &ipamv1alpha1.PoolSelector{
-			MatchLabels: labels.MatchLabels, MatchExpressions: labels.MatchExpressions, ProjectRef: in,
+		spec.PoolSelector = &ipamv1alpha1.PoolSelector{MatchLabels: labels.MatchLabels, ProjectRef: in}
+		for _, r := range labels.MatchExpressions {
+			spec.PoolSelector.MatchExpressions = append(spec.PoolSelector.MatchExpressions, ipamv1alpha1.LabelRequirement(r))
 		}
 	case in != nil:
 		return usagef("--workspace is the workspace of a pool; give --pool or --selector with it")

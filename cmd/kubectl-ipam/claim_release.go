@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,8 +78,7 @@ func (o *claimRelease) claim(ctx context.Context, c client.Client, key client.Ob
 
 // kept tells of a block that stays taken.
 func (o *claimRelease) kept(ctx context.Context, c client.Client, claim *ipamv1alpha1.IPClaim) error {
-	record := &ipamv1alpha1.IPAllocation{}
-	err := c.Get(ctx, recordOf(client.ObjectKeyFromObject(claim)), record)
+	record, err := recordOf(ctx, c, client.ObjectKeyFromObject(claim))
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil
 	}
@@ -90,8 +90,8 @@ func (o *claimRelease) kept(ctx context.Context, c client.Client, claim *ipamv1a
 
 // record deletes the allocation that has outlived a claim.
 func (o *claimRelease) record(ctx context.Context, c client.Client, key client.ObjectKey) error {
-	record := &ipamv1alpha1.IPAllocation{}
-	if err := c.Get(ctx, recordOf(key), record); err != nil {
+	record, err := recordOf(ctx, c, key)
+	if err != nil {
 		return err
 	}
 	if record.Spec.ClaimRef != nil {
@@ -105,6 +105,20 @@ func (o *claimRelease) record(ctx context.Context, c client.Client, key client.O
 	return nil
 }
 
-func recordOf(claim client.ObjectKey) client.ObjectKey {
-	return client.ObjectKey{Namespace: claim.Namespace, Name: ipamv1alpha1.AllocationName(claim.Namespace, claim.Name)}
+// recordOf reads the allocation of a claim name. One of a usual name that belongs to
+// another claim has the long one.
+func recordOf(ctx context.Context, c client.Client, claim client.ObjectKey) (*ipamv1alpha1.IPAllocation, error) {
+	var missing error
+	for _, name := range ipamv1alpha1.AllocationNames(claim.Namespace, claim.Name) {
+		record := &ipamv1alpha1.IPAllocation{}
+		err := c.Get(ctx, client.ObjectKey{Namespace: claim.Namespace, Name: name}, record)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+		if holder, _ := record.HeldBy(); err == nil && holder == claim.Name {
+			return record, nil
+		}
+		missing = cmp.Or(missing, err)
+	}
+	return nil, cmp.Or(missing, error(apierrors.NewNotFound(ipamv1alpha1.GroupVersion.WithResource("ipallocations").GroupResource(), claim.Name)))
 }

@@ -95,7 +95,7 @@ func describeClass(s *session, class *ipamv1alpha1.IPClass, pools []ipamv1alpha1
 		return nil
 	}
 	page.line("Here", headRoom(pools))
-	fmt.Fprintln(s.Out)
+	printLine(s.Out, "")
 	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(poolTable(pools, s.now()), s.Out)
 }
 

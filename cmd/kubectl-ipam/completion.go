@@ -46,14 +46,15 @@ func completeWith(cmd *cobra.Command, flag string, words ...string) {
 	}
 }
 
-// complete lists the names that begin so. What goes wrong completes nothing.
+// complete lists the names with this beginning. After an error it lists none. It leaves out
+// names with unprintable characters: no object can have such a name.
 func (s *session) complete(ctx context.Context, names namesOf, taken []string, begun string) ([]string, cobra.ShellCompDirective) {
 	found, err := s.list(ctx, names)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return slices.DeleteFunc(found, func(name string) bool {
-		return !strings.HasPrefix(name, begun) || slices.Contains(taken, name)
+		return !strings.HasPrefix(name, begun) || slices.Contains(taken, name) || name != plain(name)
 	}), cobra.ShellCompDirectiveNoFileComp
 }
 

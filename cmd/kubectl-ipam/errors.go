@@ -86,6 +86,15 @@ func exitCode(err error) int {
 	return exitError
 }
 
+// joined returns the errors that errors.Join made one error of, or the error itself.
+func joined(err error) []error {
+	many, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	return many.Unwrap()
+}
+
 // explain is an error in words.
 func explain(err error) string {
 	switch {

@@ -3,9 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -83,9 +86,12 @@ func (o *output) print(w io.Writer, object runtime.Object, now func() time.Time)
 	if err != nil {
 		return err
 	}
-	return printers.NewTablePrinter(printers.PrintOptions{
-		Wide: o.format == outputWide, WithNamespace: o.namespaces, NoHeaders: o.noHeaders,
-	}).PrintObj(table, w)
+	if o.namespaces {
+		if err := addNamespaces(table); err != nil {
+			return err
+		}
+	}
+	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.format == outputWide, NoHeaders: o.noHeaders}).PrintObj(table, w)
 }
 
 // printManifest prints what is not stored: as YAML, unless another form is asked for.
@@ -97,20 +103,94 @@ func (o *output) printManifest(w io.Writer, object runtime.Object) error {
 }
 
 func (o *output) printAs(w io.Writer, object runtime.Object) error {
-	printer, err := o.flags.ToPrinter()
+	if meta.IsListType(object) {
+		if err := meta.EachListItem(object, setKind); err != nil {
+			return err
+		}
+	}
+	switch {
+	case o.format == "name" && meta.IsListType(object):
+		return meta.EachListItem(object, func(item runtime.Object) error { return o.printName(w, item) })
+	case o.format == "name":
+		return o.printName(w, object)
+	case o.format == "json", strings.HasPrefix(o.format, "jsonpath-as-json"):
+		return o.printJSON(w, object)
+	case o.format == "yaml":
+		return o.printYAML(w, object)
+	}
+	text, err := o.encode(o.format, object)
 	if err != nil {
 		return err
 	}
-	if !meta.IsListType(object) {
-		return printer.PrintObj(object, w)
+	return printData(w, text)
+}
+
+// encode prints an object in a format.
+func (o *output) encode(format string, object runtime.Object) (string, error) {
+	flags := *o.flags
+	flags.OutputFormat = &format
+	printer, err := flags.ToPrinter()
+	if err != nil {
+		return "", err
 	}
-	if err := meta.EachListItem(object, setKind); err != nil {
+	var text strings.Builder
+	err = printer.PrintObj(object, &text)
+	return text.String(), err
+}
+
+// printName prints kind and name of an object on one line.
+func (o *output) printName(w io.Writer, object runtime.Object) error {
+	name, err := o.encode("name", object)
+	if err == nil {
+		printLine(w, "%s", strings.TrimSuffix(name, "\n"))
+	}
+	return err
+}
+
+// printJSON escapes the unprintable characters that the encoder does not escape: DEL, C1
+// controls and format characters.
+func (o *output) printJSON(w io.Writer, object runtime.Object) error {
+	text, err := o.encode(o.format, object)
+	if err != nil {
 		return err
 	}
-	if o.format == "name" {
-		return meta.EachListItem(object, func(item runtime.Object) error { return printer.PrintObj(item, w) })
+	_, err = io.WriteString(w, numbered(text, func(r rune) string {
+		high, low := utf16.EncodeRune(r)
+		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
+	}))
+	return err
+}
+
+// printYAML prints JSON, which is YAML, if the YAML encoder fails on an unprintable character or
+// does not escape it.
+func (o *output) printYAML(w io.Writer, object runtime.Object) error {
+	text, err := o.encode("yaml", object)
+	if err == nil && text == escape(text, "\n\t") {
+		_, err = io.WriteString(w, text)
+		return err
 	}
-	return printer.PrintObj(object, w)
+	if text, err = o.encode("json", object); err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, numbered(text, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) }))
+	return err
+}
+
+// numbered is JSON whose unprintable characters, which are in its strings, are escaped as \uXXXX.
+// Characters beyond 16 bits are escaped by beyond, as JSON and YAML differ there.
+func numbered(text string, beyond func(rune) string) string {
+	var shown strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n', unicode.IsGraphic(r):
+			shown.WriteRune(r)
+		case r > math.MaxUint16:
+			shown.WriteString(beyond(r))
+		default:
+			fmt.Fprintf(&shown, `\u%04x`, r)
+		}
+	}
+	return shown.String()
 }
 
 // setKind has an object of a list say what it is.

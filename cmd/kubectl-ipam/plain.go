@@ -1,32 +1,98 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
-// plain is text in which nothing can command a terminal or pass for another line.
-// What people may write in objects is shown to others, who trust what they read: the
-// owner of an address, names, the path of a workspace. What is no visible sign or space
-// is spelled out, such as \x1b, and so is what turns the direction of writing.
-func plain(text string) string {
-	var shown strings.Builder
-	for _, r := range text {
-		if unicode.IsGraphic(r) {
-			shown.WriteRune(r)
-			continue
+// screen is stdout or stderr. All output goes through it. It escapes unprintable characters, so
+// that no text of a server or of an object can control a terminal. It lets line ends and tabs
+// pass, and the program's colours if paint is on. The output of a template bypasses it if a
+// program reads it.
+type screen struct {
+	io.Writer
+	paint    *paint
+	terminal bool // Writer is one
+}
+
+// Write implements io.Writer. Each call must have whole characters and colours.
+func (s screen) Write(text []byte) (int, error) {
+	shown, rest := "", string(text)
+	for at := []int{}; *s.paint && at != nil; {
+		if at = colour.FindStringIndex(rest); at != nil {
+			shown += escape(rest[:at[0]], "\n\t") + rest[at[0]:at[1]]
+			rest = rest[at[1]:]
 		}
-		shown.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+	}
+	if _, err := io.WriteString(s.Writer, shown+escape(rest, "\n\t")); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// printData writes the output of a template: escaped to a terminal, and as it is to a program.
+func printData(w io.Writer, text string) error {
+	shown := escape(text, "\n\t")
+	if s, ok := w.(screen); ok && !s.terminal {
+		w, shown = s.Writer, text
+	}
+	_, err := io.WriteString(w, shown)
+	return err
+}
+
+// printLine writes one line. It escapes all unprintable characters in the arguments, so that a
+// value cannot begin another line. Only tinted arguments keep their colours.
+func printLine(w io.Writer, format string, args ...any) {
+	for i, arg := range args {
+		args[i] = harmless(arg)
+	}
+	fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
+}
+
+// harmless makes an argument plain if it is text.
+func harmless(value any) any {
+	switch value := value.(type) {
+	case tinted:
+		return value
+	case fmt.Stringer:
+		return plain(value.String())
+	case error:
+		return plain(value.Error())
+	}
+	if v := reflect.ValueOf(value); v.Kind() == reflect.String {
+		return plain(v.String())
+	}
+	return value
+}
+
+// plain escapes all unprintable characters of a text, such as \x1b, bidirectional controls, line
+// ends and tabs. Users write the texts of objects, such as owners, names and workspace paths,
+// and other users trust what they read.
+func plain(text string) string { return escape(text, "") }
+
+// escape escapes unprintable characters, except those in keep.
+func escape(text, keep string) string {
+	var shown strings.Builder
+	for rest := text; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&shown, `\x%02x`, rest[0])
+		case unicode.IsGraphic(r), strings.ContainsRune(keep, r):
+			shown.WriteRune(r)
+		default:
+			shown.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+		rest = rest[size:]
 	}
 	return shown.String()
 }
 
-// plainLines is plain but for the ends of lines: those are of the program or its server.
-func plainLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = plain(lines[i])
-	}
-	return strings.Join(lines, "\n")
-}
+// colour matches the sequences of paint, and those of client-go for "Warning:".
+var colour = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33|33;1)m`)

@@ -87,7 +87,8 @@ func (o *poolRelease) confirm(ctx context.Context, doomed *estate, name string) 
 	if !o.asks {
 		return fail(exitAborted, "--yes releases it without a question", "nobody is there to be asked whether %s may go", doomed)
 	}
-	fmt.Fprintf(o.ErrOut, "This releases %s.\nType the name of the pool to go on: ", o.err.bold(doomed.String()))
+	printLine(o.ErrOut, "This releases %s.", o.err.bold(doomed.String()))
+	fmt.Fprint(o.ErrOut, "Type the name of the pool to go on: ")
 	typed := make(chan string, 1)
 	go func() { // it ends with the program if nobody types
 		line, _ := bufio.NewReader(o.In).ReadString('\n')

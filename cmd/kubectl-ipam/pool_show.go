@@ -83,11 +83,12 @@ func (o *poolShow) guest(name string, held []holding) error {
 	}
 	page := sheet{w: o.Out, paint: o.out}
 	page.line("Pool", inWorkspace(name, o.workspace))
-	fmt.Fprintln(o.Out)
+	printLine(o.Out, "")
 	if err := o.listHoldings(held); err != nil {
 		return err
 	}
-	fmt.Fprintln(o.Out, "\nwhat others hold of it is not shown to you")
+	printLine(o.Out, "")
+	printLine(o.Out, "what others hold of it is not shown to you")
 	return nil
 }
 
@@ -168,7 +169,7 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []holding) err
 	for _, h := range holdings {
 		shown.taken = append(shown.taken, h.block)
 	}
-	fmt.Fprintln(s.Out)
+	printLine(s.Out, "")
 	shown.draw(s.Out)
 	return s.holders(shown, holdings, status.Capacity)
 }
@@ -176,14 +177,15 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []holding) err
 // holders lists who holds what, and counts the rest.
 func (s *session) holders(shown space, holdings []holding, capacity *ipamv1alpha1.PoolCapacity) error {
 	if len(holdings) > 0 {
-		fmt.Fprintln(s.Out)
+		printLine(s.Out, "")
 		if err := s.listHoldings(holdings); err != nil {
 			return err
 		}
 	}
 	taken, ok := new(big.Int).SetString(capacity.Allocated, 10)
 	if rest := new(big.Int); ok && rest.Sub(taken, shown.known()).Sign() > 0 {
-		fmt.Fprintf(s.Out, "\nothers hold %s addresses, which are not shown to you\n", rest)
+		printLine(s.Out, "")
+		printLine(s.Out, "others hold %s addresses, which are not shown to you", rest)
 	}
 	return nil
 }

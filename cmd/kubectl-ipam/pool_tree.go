@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"net/netip"
 	"slices"
@@ -132,8 +131,7 @@ func drawTree(w io.Writer, p paint, roots []*node) {
 	}
 	for _, line := range lines {
 		said := line.label() + strings.Repeat(" ", nameWidth-utf8.RuneCountInString(line.label()))
-		text := fmt.Sprintf("%s  %-*s  %s  %s", said, cidrWidth, cidrOf(line.pool), p.bar(line.pool), p.dim(remark(line)))
-		fmt.Fprintln(w, strings.TrimRight(text, " "))
+		printLine(w, "%s  %-*s  %s  %s", said, cidrWidth, cidrOf(line.pool), p.bar(line.pool), p.dim(remark(line)))
 	}
 }
 
@@ -166,5 +164,5 @@ func remark(b branch) string {
 	if len(b.pool.Spec.ClassNames) > 0 {
 		remarks = append(remarks, "backs "+strings.Join(b.pool.Spec.ClassNames, ", "))
 	}
-	return plain(strings.Join(remarks, "; "))
+	return strings.Join(remarks, "; ")
 }

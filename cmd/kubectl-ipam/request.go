@@ -143,10 +143,10 @@ func (r *request) show(object client.Object) error {
 		return err
 	}
 	if !r.quiet {
-		fmt.Fprintf(r.ErrOut, "%s %s %s\n", kindOf(object), r.err.bold(nameOf(object)), plain(gotFrom(object)))
+		printLine(r.ErrOut, "%s %s %s", kindOf(object), r.err.bold(nameOf(object)), gotFrom(object))
 	}
 	if !r.output.given() {
-		fmt.Fprintln(r.Out, now.cidr)
+		printLine(r.Out, "%s", now.cidr)
 	}
 	return nil
 }

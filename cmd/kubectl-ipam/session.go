@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -27,6 +28,8 @@ type session struct {
 	now func() time.Time
 	// out and err colour what goes to stdout and to stderr.
 	out, err paint
+	// terminal is stderr if it is a terminal, for the spinner; nil otherwise.
+	terminal io.Writer
 	// asks is whether somebody is there to answer a question.
 	asks bool
 	// started is set once a command does its work: what fails before is wrong usage.
@@ -35,12 +38,17 @@ type session struct {
 
 func newSession(streams genericiooptions.IOStreams) *session {
 	s := &session{
-		IOStreams: streams,
-		flags:     genericclioptions.NewConfigFlags(true),
-		now:       time.Now,
-		out:       paintFor(streams.Out, os.Getenv),
-		err:       paintFor(streams.ErrOut, os.Getenv),
-		asks:      isTerminal(streams.In),
+		flags: genericclioptions.NewConfigFlags(true),
+		now:   time.Now,
+		out:   paintFor(streams.Out, os.Getenv),
+		err:   paintFor(streams.ErrOut, os.Getenv),
+		asks:  isTerminal(streams.In),
+	}
+	s.IOStreams = genericiooptions.IOStreams{
+		In: streams.In, Out: screen{streams.Out, &s.out, isTerminal(streams.Out)}, ErrOut: screen{streams.ErrOut, &s.err, isTerminal(streams.ErrOut)},
+	}
+	if isTerminal(streams.ErrOut) {
+		s.terminal = streams.ErrOut
 	}
 	s.flags.WrapConfigFn = func(cfg *rest.Config) *rest.Config {
 		cfg.QPS = -1 // the server says when to slow down
@@ -65,16 +73,18 @@ func (s *session) execute(ctx context.Context, args []string) int {
 	return exitCode(err)
 }
 
-// say writes words to stderr.
+// say writes a line to stderr.
 func (s *session) say(format string, args ...any) {
-	fmt.Fprintln(s.ErrOut, plainLines(fmt.Sprintf(format, args...)))
+	printLine(s.ErrOut, format, args...)
 }
 
 // report writes an error to stderr, and what to do about it.
 func (s *session) report(err error) {
-	fmt.Fprintf(s.ErrOut, "%s %s\n", s.err.red("error:"), plainLines(explain(err)))
+	for _, one := range joined(err) {
+		printLine(s.ErrOut, "%s %s", s.err.red("error:"), explain(one))
+	}
 	if hint := hintOf(err); hint != "" {
-		fmt.Fprintf(s.ErrOut, "%s %s\n", s.err.dim("hint:"), plain(hint))
+		printLine(s.ErrOut, "%s %s", s.err.dim("hint:"), hint)
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"unicode/utf8"
 
@@ -15,10 +14,10 @@ type sheet struct {
 }
 
 // line writes a property that has a value. Without a name it goes on with the line above.
-func (p *sheet) line(name, value string) { p.painted(name, plain(value)) }
+func (p *sheet) line(name, value string) { p.painted(name, tinted(plain(value))) }
 
 // painted is line for a value that has its colour already.
-func (p *sheet) painted(name, value string) {
+func (p *sheet) painted(name string, value tinted) {
 	const width = 14
 	if value == "" {
 		return
@@ -26,11 +25,11 @@ func (p *sheet) painted(name, value string) {
 	if name != "" {
 		name += ":"
 	}
-	fmt.Fprintf(p.w, "%s%*s%s\n", p.paint.bold(name), width-utf8.RuneCountInString(name), "", value)
+	printLine(p.w, "%s%*s%s", p.paint.bold(name), width-utf8.RuneCountInString(name), "", value)
 }
 
 // phase colours a phase: all is well, or it is not.
-func (p *sheet) phase(phase string) string {
+func (p *sheet) phase(phase string) tinted {
 	switch phase {
 	case string(ipamv1alpha1.ClaimBound), string(ipamv1alpha1.PoolReady):
 		return p.paint.green(phase)

@@ -104,7 +104,8 @@ func TestPoolTree(t *testing.T) {
 	golden(t, "pool_tree", s.out.String())
 
 	s = newStage(t)
-	drawTree(s.Out, paint(true), find(roots, "lab-east"))
+	s.session.out = true
+	drawTree(s.Out, s.session.out, find(roots, "lab-east"))
 	golden(t, "pool_tree_colour", s.out.String())
 }
 

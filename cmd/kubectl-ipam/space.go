@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"math"
 	"math/big"
@@ -83,7 +82,7 @@ func (s space) spread(block netip.Prefix, add func(cell int, share float64)) {
 // draw writes the map: a line for each row, led by its first address.
 func (s space) draw(w io.Writer) {
 	cells, bits := s.cells(), s.cellBits()
-	fmt.Fprintf(w, "each sign is a /%d: █ taken, ▓ ░ in part, × kept back, · free or not shown to you\n", bits)
+	printLine(w, "each sign is a /%d: █ taken, ▓ ░ in part, × kept back, · free or not shown to you", bits)
 	heads := make([]string, 0, mapRows)
 	for at := 0; at < len(cells); at += mapColumns {
 		heads = append(heads, s.address(at).String())
@@ -94,7 +93,7 @@ func (s space) draw(w io.Writer) {
 		for _, c := range cells[i*mapColumns : min((i+1)*mapColumns, len(cells))] {
 			line.WriteString(c.String())
 		}
-		fmt.Fprintf(w, "  %-*s  %s\n", width, head, line.String())
+		printLine(w, "  %-*s  %s", width, head, line.String())
 	}
 }
 

@@ -17,13 +17,13 @@ type spinner struct {
 func (s *session) spin(words string) *spinner {
 	sp := &spinner{words: make(chan string), done: make(chan struct{})}
 	frames := time.NewTicker(120 * time.Millisecond)
-	if !isTerminal(s.ErrOut) {
+	if s.terminal == nil {
 		frames.Stop()
 	}
 	go func() {
 		defer close(sp.done)
 		defer frames.Stop()
-		turn(s.ErrOut, words, frames.C, sp.words)
+		turn(s.terminal, words, frames.C, sp.words)
 	}()
 	return sp
 }

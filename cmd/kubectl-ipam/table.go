@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,19 @@ func row(object runtime.Object, cells ...string) metav1.TableRow {
 		shown[i] = orElse(plain(cell), "-")
 	}
 	return metav1.TableRow{Cells: shown, Object: runtime.RawExtension{Object: object}}
+}
+
+// addNamespaces adds a column with the namespace of each row's object.
+func addNamespaces(t *metav1.Table) error {
+	t.ColumnDefinitions = slices.Insert(t.ColumnDefinitions, 0, table("NAMESPACE").ColumnDefinitions...)
+	for i := range t.Rows {
+		object, err := meta.Accessor(t.Rows[i].Object.Object)
+		if err != nil {
+			return err
+		}
+		t.Rows[i].Cells = slices.Insert(t.Rows[i].Cells, 0, row(nil, object.GetNamespace()).Cells...)
+	}
+	return nil
 }
 
 // tableOf is an object or a list of them as a table.

@@ -148,7 +148,7 @@ func TestTurn(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		turn(s.ErrOut, "first", ticks, words)
+		turn(s.errs, "first", ticks, words)
 	}()
 	ticks <- noon
 	words <- "second"

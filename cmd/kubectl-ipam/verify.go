@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -87,30 +86,20 @@ func (b books) about(object client.Object, format string, args ...any) finding {
 	return finding{b.workspace(object), object.GetNamespace(), kindOf(object) + "/" + object.GetName(), fmt.Sprintf(format, args...)}
 }
 
-// place is where an object is.
-type place struct {
-	cluster logicalcluster.Name
-	types.NamespacedName
-}
-
-func placeOf(object client.Object) place {
-	return place{logicalcluster.From(object), client.ObjectKeyFromObject(object)}
-}
-
 // check lists what is wrong.
 func (b books) check() []finding {
-	records := map[place]*ipamv1alpha1.IPAllocation{}
+	records := map[types.UID]*ipamv1alpha1.IPAllocation{} // by the claim that holds them
 	for i := range b.records {
-		records[placeOf(&b.records[i])] = &b.records[i]
+		if ref := b.records[i].Spec.ClaimRef; ref != nil {
+			records[ref.UID] = &b.records[i]
+		}
 	}
 	var wrong []finding
 	living := map[types.UID]bool{}
 	for i := range b.claims {
 		claim := &b.claims[i]
 		living[claim.UID] = true
-		at := placeOf(claim)
-		at.Name = ipamv1alpha1.AllocationName(claim.Namespace, claim.Name)
-		if f, ok := b.checkClaim(claim, records[at]); !ok {
+		if f, ok := b.checkClaim(claim, records[claim.UID]); !ok {
 			wrong = append(wrong, f)
 		}
 	}
@@ -129,8 +118,6 @@ func (b books) checkClaim(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAl
 		return finding{}, true
 	case record == nil:
 		return b.about(claim, "holds %s and has no record", claim.Status.AllocatedCIDR), false
-	case record.Spec.ClaimRef == nil || record.Spec.ClaimRef.UID != claim.UID:
-		return b.about(claim, "holds %s, and its record is another claim's", claim.Status.AllocatedCIDR), false
 	case record.Status.AllocatedCIDR != claim.Status.AllocatedCIDR:
 		return b.about(claim, "holds %s, and its record says %s", claim.Status.AllocatedCIDR, record.Status.AllocatedCIDR), false
 	default:

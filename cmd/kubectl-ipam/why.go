@@ -38,7 +38,7 @@ func (s *session) why(ctx context.Context, name string) error {
 		return err
 	}
 	if now := answerOf(claim); now.given() {
-		fmt.Fprintf(s.Out, "claim %s is bound: it holds %s\n", nameOf(claim), now.cidr)
+		printLine(s.Out, "claim %s is bound: it holds %s", nameOf(claim), now.cidr)
 		return nil
 	}
 	q, err := s.question(ctx, claim)
@@ -95,25 +95,26 @@ func (q question) concerns(pool *ipamv1alpha1.IPPool) bool {
 // explain writes the answer, the pools and what to do.
 func (q question) explain(s *session) error {
 	now := answerOf(q.claim)
-	fmt.Fprintf(s.Out, "claim %s is not bound: %s\n", s.out.bold(nameOf(q.claim)), s.out.yellow(reasonOrNone(now)))
+	printLine(s.Out, "claim %s is not bound: %s", s.out.bold(nameOf(q.claim)), s.out.yellow(reasonOrNone(now)))
 	if now.allocated != nil {
 		for said := range strings.SplitSeq(now.allocated.Message, "; ") {
-			fmt.Fprintf(s.Out, "  %s\n", plain(said))
+			printLine(s.Out, "  %s", said)
 		}
 	}
 	if q.class != nil {
-		fmt.Fprintf(s.Out, "\nclass %s: %s, %s, ready pools on the platform: %d\n", q.class.Name, q.class.Spec.IPFamily,
+		printLine(s.Out, "")
+		printLine(s.Out, "class %s: %s, %s, ready pools on the platform: %d", q.class.Name, q.class.Spec.IPFamily,
 			classLengths(q.class), q.class.Status.OfferingPools)
 	}
 	if err := q.drawPools(s); err != nil {
 		return err
 	}
-	fmt.Fprintln(s.Out)
+	printLine(s.Out, "")
 	if now.allocated != nil {
-		fmt.Fprintf(s.Out, "to do: %s\n", ipamv1alpha1.Reason(now.allocated.Reason).Remedy())
+		printLine(s.Out, "to do: %s", ipamv1alpha1.Reason(now.allocated.Reason).Remedy())
 	}
 	if best := q.largest(); best != 0 {
-		fmt.Fprintf(s.Out, "the largest block that these pools could give is a /%d\n", best)
+		printLine(s.Out, "the largest block that these pools could give is a /%d", best)
 	}
 	return nil
 }
@@ -128,7 +129,8 @@ func reasonOrNone(a answer) string {
 // drawPools lists the pools of this workspace with what keeps each from serving the claim.
 func (q question) drawPools(s *session) error {
 	if len(q.pools) == 0 {
-		fmt.Fprintln(s.Out, "\nno pool of this workspace comes into question")
+		printLine(s.Out, "")
+		printLine(s.Out, "no pool of this workspace comes into question")
 		return nil
 	}
 	t := table("POOL", "CIDR", "UTIL", "LARGEST FREE", "VERDICT")
@@ -136,7 +138,7 @@ func (q question) drawPools(s *session) error {
 		p := &q.pools[i]
 		t.Rows = append(t.Rows, row(p, p.Name, cidrOf(p), utilisation(p), largestFree(p), q.verdict(p)))
 	}
-	fmt.Fprintln(s.Out)
+	printLine(s.Out, "")
 	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(t, s.Out)
 }
 

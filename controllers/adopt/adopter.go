@@ -34,8 +34,8 @@ type Ledger interface {
 	Frozen(id allocator.PoolID) bool
 	Retired(ctx context.Context, id allocator.PoolID) (bool, error)
 	Behind(ctx context.Context, id allocator.PoolID, changes int64) (bool, error)
-	Freeze(id allocator.PoolID)
-	Thaw(ctx context.Context, id allocator.PoolID, changes int64) error
+	Freeze(ctx context.Context, id allocator.PoolID) error
+	Resume(ctx context.Context, id allocator.PoolID, changes int64) error
 	Pool(id allocator.PoolID) (allocator.Pool, bool)
 	Register(ctx context.Context, pool allocator.Pool) (allocator.Pool, error)
 	Readopt(ctx context.Context, r allocator.Request, child allocator.Pool) (allocator.Pool, error)
@@ -69,7 +69,7 @@ type Adopter struct {
 	hint chan struct{}
 
 	mu   sync.Mutex
-	lost map[allocator.PoolID]bool // until they are thawed
+	lost map[allocator.PoolID]bool // until they are whole again
 }
 
 // New makes an Adopter.
@@ -83,7 +83,7 @@ var _ manager.LeaderElectionRunnable = (*Adopter)(nil)
 func (a *Adopter) NeedLeaderElection() bool { return true }
 
 // Whole reports whether the ledger has all that it had when a pool's status was
-// written. If not, the pool is frozen, and thawed when all is adopted again.
+// written. If not, the pool is frozen in the ledger until all is adopted again.
 func (a *Adopter) Whole(ctx context.Context, pool *ipamv1alpha1.IPPool) (bool, error) {
 	misses, err := a.misses(ctx, allocator.PoolID(pool.UID), pool.Status)
 	if err != nil || !misses {
@@ -97,12 +97,16 @@ func (a *Adopter) Whole(ctx context.Context, pool *ipamv1alpha1.IPPool) (bool, e
 }
 
 // misses compares the ledger with what a pool's status says of it. A pool that was
-// found lost stays so until it is thawed, whatever of it is in the ledger by then.
+// found lost stays so until it is whole again, whatever of it is in the ledger by then.
+// That is written in the ledger: another process, or another replica, goes on from there.
 func (a *Adopter) misses(ctx context.Context, id allocator.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
+	pool, known := a.Ledger.Pool(id)
+	if known && pool.Frozen {
+		a.lose(id)
+	}
 	if a.isLost(id) || status.AllocatedCIDR == "" {
 		return a.isLost(id), nil
 	}
-	_, known := a.Ledger.Pool(id)
 	if known && !a.Ledger.Frozen(id) {
 		return false, nil
 	}
@@ -120,8 +124,7 @@ func (a *Adopter) misses(ctx context.Context, id allocator.PoolID, status ipamv1
 		return false, err
 	}
 	a.lose(id)
-	a.Ledger.Freeze(id)
-	return true, nil
+	return true, a.Ledger.Freeze(ctx, id)
 }
 
 func (a *Adopter) isLost(id allocator.PoolID) bool {
@@ -165,9 +168,9 @@ func (a *Adopter) Start(ctx context.Context) error {
 	}
 }
 
-// pass takes from the record all that the ledger misses, and thaws what then is whole.
-// A pool that is stuck stays frozen, and is an error, but keeps no other from being
-// thawed: how it came to that is for tenants to bring about.
+// pass takes from the record all that the ledger misses, and resumes what then is whole.
+// A pool that is stuck stays frozen, and is an error, but keeps no other frozen: tenants
+// can bring that about.
 func (a *Adopter) pass(ctx context.Context) error {
 	world, err := a.survey(ctx)
 	if err != nil {
@@ -185,24 +188,24 @@ func (a *Adopter) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	thawed, err := a.thaw(ctx, world)
-	log.FromContext(ctx).Info("adopted what was published", "pools", len(world.lost), "thawed", thawed, "records", adopted)
+	resumed, err := a.resume(ctx, world)
+	log.FromContext(ctx).Info("adopted what was published", "pools", len(world.lost), "resumed", resumed, "records", adopted)
 	return err
 }
 
-// thaw lets the lost pools that are whole again give out blocks, and says how many they
+// resume lets the lost pools that are whole again allocate blocks, and says how many they
 // are, and why others are not.
-func (a *Adopter) thaw(ctx context.Context, world *world) (thawed int, stuck error) {
+func (a *Adopter) resume(ctx context.Context, world *world) (resumed int, stuck error) {
 	for _, p := range world.lost {
 		if p.stuck != nil {
 			stuck = errors.Join(stuck, fmt.Errorf("pool %s of %s: %w", p.name, p.owner.Cluster, p.stuck))
 			continue
 		}
-		if err := a.Ledger.Thaw(ctx, p.id, p.beyond(a.Ledger.LedgerID())); err != nil {
-			return thawed, err
+		if err := a.Ledger.Resume(ctx, p.id, p.beyond(a.Ledger.LedgerID())); err != nil {
+			return resumed, err
 		}
 		a.forget(func(id allocator.PoolID) bool { return id == p.id })
-		thawed++
+		resumed++
 	}
-	return thawed, stuck
+	return resumed, stuck
 }

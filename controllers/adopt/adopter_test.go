@@ -9,6 +9,9 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
@@ -64,24 +67,30 @@ type loss struct {
 // newLoss has an empty ledger that is frozen.
 func newLoss(t *testing.T) *loss {
 	t.Helper()
-	etcd := etcdtest.New(t)
-	ledger, err := allocator.Open(t.Context(), etcd.Client(), allocator.Options{Frozen: true})
+	l := &loss{t: t, etcd: etcdtest.New(t), record: &published{}}
+	l.restart()
+	return l
+}
+
+// restart has another process go on with what is in etcd.
+func (l *loss) restart() {
+	l.t.Helper()
+	ledger, err := allocator.Open(l.t.Context(), l.etcd.Client(), allocator.Options{Frozen: true})
 	if err != nil {
-		t.Fatal(err)
+		l.t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	l.t.Cleanup(func() {
 		if err := ledger.Close(); err != nil {
-			t.Error(err)
+			l.t.Error(err)
 		}
 	})
-	l := &loss{t: t, etcd: etcd, ledger: ledger, record: &published{}}
+	l.ledger = ledger
 	l.Adopter = New(Options{
 		Ledger: ledger, Record: l.record,
 		Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"}),
 		Suspect:   func(h allocator.Holder) { l.suspected = append(l.suspected, h.Claim) },
 		Doubt:     func(allocator.Holder) {},
 	})
-	return l
 }
 
 // had publishes a pool of a ledger that had seen so many changes.
@@ -196,6 +205,8 @@ func TestPass_AContestedPath(t *testing.T) {
 	l := newLoss(t)
 	binding := func(cluster string) *apisv1alpha1.APIBinding {
 		b := &apisv1alpha1.APIBinding{}
+		b.UID = types.UID(cluster)
+		conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)
 		b.Annotations = map[string]string{"kcp.io/cluster": cluster, "kcp.io/path": "root:victim"}
 		return b
 	}
@@ -209,13 +220,13 @@ func TestPass_AContestedPath(t *testing.T) {
 		t.Fatal("records are adopted while the path of a workspace is not known")
 	}
 
-	l.Directory.OnAdd(binding("victim"))
-	l.Directory.OnAdd(binding("forger"))
+	l.Directory.Seen("https://endpoint", binding("victim"))
+	l.Directory.Seen("https://endpoint", binding("forger"))
 	if err := l.pass(t.Context()); err == nil || !l.whole(platform) || l.whole(pool) || l.ledger.Frozen("uid-of-p") || !l.ledger.Frozen("uid-of-v") {
 		t.Errorf("with two workspaces of one path: %v; want the platform's pool whole, and the other frozen", err)
 	}
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{bound: "10.0.4.0/28 bound", contested: ""})
-	l.Directory.OnDelete(binding("forger"))
+	l.Directory.Gone(binding("forger"))
 	if err := l.pass(t.Context()); err != nil || !l.whole(pool) || l.ledger.Frozen("uid-of-v") {
 		t.Errorf("with one workspace of that path: %v; want its pool whole", err)
 	}

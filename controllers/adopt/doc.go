@@ -2,7 +2,7 @@
 // that is older than what was published since.
 //
 // Every status of a pool says which ledger it speaks of and how many changes that
-// had seen of the pool's space. The ledger begins frozen; a pool is thawed when the
+// had seen of the pool's space. The ledger begins frozen; a pool is trusted when the
 // ledger that was found has all that. If it has not, nothing is given out of the
 // pool's space until the published record was read, all of it, past every cache:
 //

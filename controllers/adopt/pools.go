@@ -60,7 +60,7 @@ func (a *Adopter) register(ctx context.Context, w *world, p *pool) error {
 		}
 	}
 	_, err := a.Ledger.Register(ctx, allocator.Pool{
-		ID: p.id, Cluster: p.owner.Cluster, Name: p.name, CIDR: p.cidr, Space: p.space,
+		ID: p.id, Cluster: p.owner.Cluster, Name: p.name, CIDR: p.cidr, Space: p.space, Frozen: true,
 	})
 	if overlap, ok := errors.AsType[*allocator.OverlapError](err); ok && !w.ids[overlap.With.ID] {
 		return errors.Join(err, a.displace(ctx, overlap.With))
@@ -68,8 +68,7 @@ func (a *Adopter) register(ctx context.Context, w *world, p *pool) error {
 	if err != nil {
 		return err
 	}
-	a.Ledger.Freeze(p.id)
-	return nil
+	return a.Ledger.Freeze(ctx, p.id) // it may have been there, as it is in the copy that was restored
 }
 
 // displace takes a pool out of the ledger that was deleted since, if that is so.
@@ -98,9 +97,6 @@ func (a *Adopter) readopt(ctx context.Context, p, parent *pool) error {
 	}
 	if errors.Is(err, allocator.ErrInUse) {
 		return errors.Join(fmt.Errorf("%s of %s: %w", p.cidr, parent.name, err), a.suspect(ctx, parent.id, request))
-	}
-	if err == nil {
-		a.Ledger.Freeze(p.id)
 	}
 	return err
 }

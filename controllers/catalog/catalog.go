@@ -120,14 +120,14 @@ func (v *View) Room(pool *ipamv1alpha1.IPPool, length int) resolve.Room {
 	id := allocator.PoolID(pool.UID)
 	capacity, ok := v.Rooms.Capacity(id)
 	if !ok || capacity.Total.Sign() == 0 {
-		return resolve.Room{Utilization: 1, Fit: -1}
+		return resolve.Room{Utilization: 1, Fit: -1, Largest: -1}
 	}
 	used, _ := new(big.Rat).SetFrac(capacity.Allocated, capacity.Total).Float64()
 	fit, ok := v.Rooms.Fit(id, length)
 	if !ok {
 		fit = -1
 	}
-	return resolve.Room{Utilization: used, Fit: fit}
+	return resolve.Room{Utilization: used, Fit: fit, Largest: capacity.LargestFree}
 }
 
 func (v *View) platform() directory.Workspace { return v.Directory.Platform() }

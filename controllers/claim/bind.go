@@ -138,13 +138,17 @@ func refusal(plan resolve.Plan, tried []miss) *outcome.Refusal {
 	if slices.ContainsFunc(tried, miss.over) {
 		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonQuotaExceeded, Message: say(tried)}
 	}
-	if plan.Exact.IsValid() {
+	if plan.Exact.IsValid() && len(plan.Unfit) == 0 {
 		return &outcome.Refusal{
 			Reason:  ipamv1alpha1.ReasonAddressInUse,
 			Message: fmt.Sprintf("%s is in use, in part or whole", plan.Exact),
 		}
 	}
-	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: say(tried)}
+	message := say(tried)
+	if len(plan.Unfit) > 0 {
+		message += "; " + resolve.Messages(plan.Unfit)
+	}
+	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: message}
 }
 
 // say lists why each pool refused, or the class, whose word is the last.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/directory"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/controllers/resolve"
@@ -49,5 +50,36 @@ func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
 				t.Errorf("with %d candidates %d wait at pool %s, want %d", len(candidates), n, c.Pool.Name, want)
 			}
 		}
+	}
+}
+
+// A claim is told of every pool that it was not served by: of those that have no room for
+// it, and of those that do not hand out its length.
+func TestRefusal_NamesEveryPool(t *testing.T) {
+	full := miss{resolve.Candidate{Pool: gen.Pool("full")}, &allocator.ExhaustedError{Length: 24, Largest: 26}}
+	taken := miss{resolve.Candidate{Pool: gen.Pool("taken")}, allocator.ErrInUse}
+	unfit := []*outcome.Refusal{
+		{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: `pool "a" is too small`},
+		{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: `pool "b" is too small`},
+	}
+	exact := netip.MustParsePrefix("10.0.0.0/24")
+	for _, tt := range []struct {
+		name  string
+		plan  resolve.Plan
+		tried miss
+		want  string
+	}{
+		{"full", resolve.Plan{}, full, `PoolExhausted: pool "full": no free /24: the largest free block is a /26`},
+		{"full and too small", resolve.Plan{Unfit: unfit}, full,
+			`PoolExhausted: pool "full": no free /24: the largest free block is a /26; pool "a" is too small; pool "b" is too small`},
+		{"taken", resolve.Plan{Exact: exact}, taken, `AddressInUse: 10.0.0.0/24 is in use, in part or whole`},
+		{"taken and too small", resolve.Plan{Exact: exact, Unfit: unfit[:1]}, taken,
+			`PoolExhausted: pool "taken": prefix is in use; pool "a" is too small`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := refusal(tt.plan, []miss{tt.tried}).Error(); got != tt.want {
+				t.Errorf("refusal = %s\nwant %s", got, tt.want)
+			}
+		})
 	}
 }

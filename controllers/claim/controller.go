@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
@@ -106,6 +107,24 @@ func (r *Reconciler) logger(base logr.Logger) func(*mcreconcile.Request) logr.Lo
 			return base
 		}
 		return base.WithValues("cluster", r.directory.Ledger(req.ClusterName), "claim", req.NamespacedName.String())
+	}
+}
+
+// Arrived requeues the claims of a workspace that is served again. They were passed over
+// while it was giving up the export. One that is not engaged yet is shown all of them then.
+func (r *Reconciler) Arrived(cluster allocator.ClusterName) {
+	ctx, name := context.Background(), r.directory.Engaged(cluster)
+	cl, err := r.clusters.GetCluster(ctx, name)
+	if err != nil {
+		return
+	}
+	list := &ipamv1alpha1.IPClaimList{}
+	if err := cl.GetCache().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "list claims", "cluster", cluster)
+		return
+	}
+	for i := range list.Items {
+		r.queue.Add(inbox.Request(name, client.ObjectKeyFromObject(&list.Items[i])))
 	}
 }
 

@@ -7,22 +7,23 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/record"
 )
 
 func TestLag_RecordJustMade(t *testing.T) {
 	l, clock := newLag()
-	if l.hides("uid", nil) {
+	if l.hides("uid", slot("")) {
 		t.Error("the cache is not believed, and nothing was written")
 	}
-	l.wrote("uid", nil)
-	if !l.hides("uid", nil) {
+	l.wrote("uid", slot(""))
+	if !l.hides("uid", slot("")) {
 		t.Error("the cache is believed that does not show yet what was written")
 	}
-	if l.hides("uid", record("2")) {
+	if l.hides("uid", slot("2")) {
 		t.Error("the cache is not believed when it shows another record than before")
 	}
 	clock.SetTime(clock.Now().Add(cacheLag))
-	if l.hides("uid", nil) {
+	if l.hides("uid", slot("")) {
 		t.Error("the cache is never believed again")
 	}
 }
@@ -30,12 +31,12 @@ func TestLag_RecordJustMade(t *testing.T) {
 // The record of a former claim, deleted, may be shown when that of the new one is made.
 func TestLag_FormerRecordStillShown(t *testing.T) {
 	l, _ := newLag()
-	l.wrote("uid", record("1"))
-	if !l.hides("uid", record("1")) {
+	l.wrote("uid", slot("1"))
+	if !l.hides("uid", slot("1")) {
 		t.Error("the cache is believed that shows what was deleted")
 	}
 	l.forget("uid")
-	if l.hides("uid", record("1")) {
+	if l.hides("uid", slot("1")) {
 		t.Error("the cache is not believed after the record was seen")
 	}
 }
@@ -43,16 +44,16 @@ func TestLag_FormerRecordStillShown(t *testing.T) {
 // A record that is in the way and never shows is an error in the end.
 func TestLag_RecordInTheWay(t *testing.T) {
 	l, clock := newLag()
-	l.wrote("uid", nil)
+	l.wrote("uid", slot(""))
 	clock.SetTime(clock.Now().Add(time.Hour)) // the server was away
-	if !l.met("uid", nil) || !l.hides("uid", nil) {
+	if !l.met("uid", slot("")) || !l.hides("uid", slot("")) {
 		t.Error("the cache gets no time to show what is in the way")
 	}
 	clock.SetTime(clock.Now().Add(cacheLag))
-	if l.met("uid", nil) || l.hides("uid", nil) {
+	if l.met("uid", slot("")) || l.hides("uid", slot("")) {
 		t.Error("what the cache does not show for so long is no lag")
 	}
-	if !l.met("uid", record("1")) {
+	if !l.met("uid", slot("1")) {
 		t.Error("the cache that shows something new gets no time to show more")
 	}
 }
@@ -62,8 +63,22 @@ func newLag() (*lag, *testclock.FakePassiveClock) {
 	return &lag{clock: clock}, clock
 }
 
-func record(version string) *ipamv1alpha1.IPAllocation {
+// slot is one whose record has that version; without one there is no record.
+func slot(version string) record.Slot {
+	if version == "" {
+		return record.Slot{Name: "alloc-1"}
+	}
 	r := &ipamv1alpha1.IPAllocation{}
 	r.ResourceVersion = version
-	return r
+	return record.Slot{Name: "alloc-1", Record: r}
+}
+
+// The record of another claim name was in the way: the claim's own is to have another
+// name, and the cache shows all there is to know of it.
+func TestLag_AnotherName(t *testing.T) {
+	l, _ := newLag()
+	l.met("uid", slot(""))
+	if l.hides("uid", record.Slot{Name: "alloc-2"}) {
+		t.Error("hides(alloc-2) = true after alloc-1 was in the way; want false")
+	}
 }

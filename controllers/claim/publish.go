@@ -19,8 +19,7 @@ import (
 )
 
 // publish writes the record of the block, and sets the claim's status to it.
-// existing is the claim's own record, when it has one already.
-func (p *pass) publish(ctx context.Context, block allocator.Block, existing *ipamv1alpha1.IPAllocation) error {
+func (p *pass) publish(ctx context.Context, block allocator.Block) error {
 	pool, ok := p.ledger.Pool(block.Pool)
 	if !ok {
 		return fmt.Errorf("pool %s of block %s is not in the ledger", block.Pool, block.Prefix)
@@ -35,14 +34,14 @@ func (p *pass) publish(ctx context.Context, block allocator.Block, existing *ipa
 		}
 		block.Policy = policy
 	}
-	if err := p.writeRecord(ctx, newRecord(p.claim, block, poolRef), existing, block); err != nil {
+	if err := p.writeRecord(ctx, newRecord(p.claim, block, poolRef, p.slot.Name), block); err != nil {
 		return err
 	}
 	if outcome.Failing(p.claim.Status.Conditions) {
 		p.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonReconciled, "bound to "+block.Prefix.String())
 	}
 	disputed := meta.IsStatusConditionTrue(p.claim.Status.Conditions, ipamv1alpha1.ConditionDisputed)
-	succeeded(p.claim, block, poolRef)
+	succeeded(p.claim, block, poolRef, p.slot.Name)
 	if block.State == allocator.Disputed && !disputed {
 		p.warn(&outcome.Refusal{Reason: ipamv1alpha1.ReasonDisputed, Message: disputeOver(block)})
 	}
@@ -75,9 +74,10 @@ func (p *pass) poolRef(pool allocator.Pool) (ipamv1alpha1.PoolRef, error) {
 }
 
 // writeRecord creates the record, or brings the existing one up to date.
-func (p *pass) writeRecord(ctx context.Context, want, existing *ipamv1alpha1.IPAllocation, block allocator.Block) error {
+func (p *pass) writeRecord(ctx context.Context, want *ipamv1alpha1.IPAllocation, block allocator.Block) error {
+	existing := p.slot.Record
 	if existing == nil || existing.Spec.ClaimRef == nil || existing.Spec.ClaimRef.UID != p.claim.UID {
-		return p.createRecord(ctx, want, existing)
+		return p.createRecord(ctx, want)
 	}
 	updated := existing.DeepCopy()
 	updated.Spec, updated.Status = want.Spec, want.Status
@@ -93,26 +93,26 @@ func (p *pass) writeRecord(ctx context.Context, want, existing *ipamv1alpha1.IPA
 }
 
 // createRecord creates the record, where the cache shows none of this claim.
-func (p *pass) createRecord(ctx context.Context, want, shown *ipamv1alpha1.IPAllocation) error {
+func (p *pass) createRecord(ctx context.Context, want *ipamv1alpha1.IPAllocation) error {
 	ctx, end := step(ctx, "create record")
 	err := p.cluster.GetClient().Create(ctx, want)
 	end(err)
-	if apierrors.IsAlreadyExists(err) && p.records.met(p.claim.UID, shown) {
+	if apierrors.IsAlreadyExists(err) && p.records.met(p.claim.UID, p.slot) {
 		return errUnseen
 	}
 	if err != nil {
 		return fmt.Errorf("create IPAllocation %s: %w", want.Name, err)
 	}
-	p.records.wrote(p.claim.UID, shown)
+	p.records.wrote(p.claim.UID, p.slot)
 	return nil
 }
 
-// newRecord is the IPAllocation of a claim's block.
-func newRecord(claim *ipamv1alpha1.IPClaim, block allocator.Block, pool ipamv1alpha1.PoolRef) *ipamv1alpha1.IPAllocation {
+// newRecord is the IPAllocation of a claim's block, under that name.
+func newRecord(claim *ipamv1alpha1.IPClaim, block allocator.Block, pool ipamv1alpha1.PoolRef, name string) *ipamv1alpha1.IPAllocation {
 	return &ipamv1alpha1.IPAllocation{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: claim.Namespace,
-			Name:      ipamv1alpha1.AllocationName(claim.Namespace, claim.Name),
+			Name:      name,
 		},
 		Spec: ipamv1alpha1.IPAllocationSpec{
 			IPFamily:      resolve.Family(block.Prefix),

@@ -22,6 +22,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/inbox"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/controllers/patch"
+	"github.com/kcp-ipam/ipam/controllers/record"
 )
 
 // Ledger is what binding needs of the allocator.
@@ -68,6 +69,7 @@ type pass struct {
 	cluster cluster.Cluster
 	from    directory.Workspace
 	claim   *ipamv1alpha1.IPClaim
+	slot    record.Slot         // of the claim's IPAllocation
 	bound   bool                // the block was published
 	reason  ipamv1alpha1.Reason // why it was not
 }
@@ -167,21 +169,21 @@ func (p *pass) reconcile(ctx context.Context) error {
 	if p.directory.Leaves(p.from.Cluster) {
 		return nil // the claim is about to be deleted, and nothing can be made beside it
 	}
-	record, err := p.record(ctx)
-	if err != nil {
+	var err error
+	if p.slot, err = record.Find(ctx, p.cluster.GetClient(), client.ObjectKeyFromObject(p.claim)); err != nil {
 		return err
 	}
-	if bound(p.claim, record) && !p.doubts() {
+	if bound(p.claim, p.slot.Record) && !p.doubts() {
 		p.records.forget(p.claim.UID)
 		return nil
 	}
-	if p.records.hides(p.claim.UID, record) {
+	if p.records.hides(p.claim.UID, p.slot) {
 		return errUnseen
 	}
 	if err := p.confirm(ctx); err != nil {
 		return err
 	}
-	block, err := p.bind(ctx, record)
+	block, err := p.bind(ctx)
 	if refusal, ok := errors.AsType[*outcome.Refusal](err); ok {
 		p.refuse(ctx, refusal)
 		return nil
@@ -195,7 +197,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 	}
 	p.waiting.leave(p.request)
 	p.bound = true
-	err = p.publish(ctx, block, record)
+	err = p.publish(ctx, block)
 	if apierrors.IsAlreadyExists(err) {
 		p.fail(ctx, err)
 	}
@@ -212,11 +214,11 @@ var errFormer = errors.New("the former claim of this name still holds")
 var errUnseen = errors.New("the cache does not show the IPAllocation yet")
 
 // bind finds the claim its block: the one it has, as long as it has one.
-func (p *pass) bind(ctx context.Context, record *ipamv1alpha1.IPAllocation) (allocator.Block, error) {
+func (p *pass) bind(ctx context.Context) (allocator.Block, error) {
 	if p.claim.Status.AllocatedCIDR != "" {
 		return p.held(ctx)
 	}
-	if err := p.settleFormer(ctx, record); err != nil {
+	if err := p.settleFormer(ctx); err != nil {
 		return allocator.Block{}, err
 	}
 	return p.place(ctx)
@@ -236,7 +238,8 @@ func (p *pass) held(ctx context.Context) (allocator.Block, error) {
 }
 
 // settleFormer settles a record that another claim of this name has left.
-func (p *pass) settleFormer(ctx context.Context, record *ipamv1alpha1.IPAllocation) error {
+func (p *pass) settleFormer(ctx context.Context) error {
+	record := p.slot.Record
 	if record == nil || record.Spec.ClaimRef != nil && record.Spec.ClaimRef.UID == p.claim.UID {
 		return nil
 	}
@@ -254,7 +257,7 @@ func (p *pass) settleFormer(ctx context.Context, record *ipamv1alpha1.IPAllocati
 				record.Name, record.Status.AllocatedCIDR),
 		}
 	}
-	former := p.holder()
+	former := p.holder() // of the same name: the record says so
 	former.Claim = allocator.ClaimID(record.Spec.ClaimRef.UID)
 	settled, err := p.releases.Settle(ctx, former)
 	if err != nil {
@@ -273,19 +276,6 @@ func (p *pass) holder() allocator.Holder {
 		Namespace: p.claim.Namespace,
 		Name:      p.claim.Name,
 	}
-}
-
-// record is the IPAllocation of the claim's name, if there is one.
-func (p *pass) record(ctx context.Context) (*ipamv1alpha1.IPAllocation, error) {
-	record := &ipamv1alpha1.IPAllocation{}
-	err := p.cluster.GetClient().Get(ctx, client.ObjectKey{
-		Namespace: p.claim.Namespace,
-		Name:      ipamv1alpha1.AllocationName(p.claim.Namespace, p.claim.Name),
-	}, record)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return record, err
 }
 
 // refuse records why the claim waits, with an event when that is news.

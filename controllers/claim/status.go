@@ -15,11 +15,12 @@ func bound(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) bool 
 	return claim.Status.Phase == ipamv1alpha1.ClaimBound &&
 		claim.Status.ObservedGeneration == claim.Generation && !outcome.Failing(claim.Status.Conditions) &&
 		record != nil && record.Spec.ClaimRef != nil && record.Spec.ClaimRef.UID == claim.UID &&
-		record.Status.AllocatedCIDR == claim.Status.AllocatedCIDR
+		record.Status.AllocatedCIDR == claim.Status.AllocatedCIDR &&
+		claim.Status.BoundAllocationRef != nil && claim.Status.BoundAllocationRef.Name == record.Name
 }
 
-// succeeded sets the status of a claim that has its block.
-func succeeded(claim *ipamv1alpha1.IPClaim, block allocator.Block, pool ipamv1alpha1.PoolRef) {
+// succeeded sets the status of a claim that has its block, recorded under that name.
+func succeeded(claim *ipamv1alpha1.IPClaim, block allocator.Block, pool ipamv1alpha1.PoolRef, record string) {
 	status := &claim.Status
 	status.Phase = ipamv1alpha1.ClaimBound
 	status.AllocatedCIDR = block.Prefix.String()
@@ -27,7 +28,7 @@ func succeeded(claim *ipamv1alpha1.IPClaim, block allocator.Block, pool ipamv1al
 	status.ClassName = block.Class
 	status.IPFamily = resolve.Family(block.Prefix)
 	status.PoolRef = &pool
-	status.BoundAllocationRef = &ipamv1alpha1.LocalRef{Name: ipamv1alpha1.AllocationName(claim.Namespace, claim.Name)}
+	status.BoundAllocationRef = &ipamv1alpha1.LocalRef{Name: record}
 	status.ObservedGeneration = claim.Generation
 	outcome.Succeed(&status.Conditions, claim.Generation, "bound to "+block.Prefix.String())
 	dispute(&status.Conditions, claim.Generation, block)

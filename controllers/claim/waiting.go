@@ -1,8 +1,6 @@
 package claim
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/inbox"
 )
 
 // topic is something whose change may end a claim's wait.
@@ -42,13 +41,12 @@ const (
 type waiting struct {
 	mu     sync.Mutex
 	claims map[mcreconcile.Request]wait
-	topics map[topic]map[mcreconcile.Request]struct{}
+	topics map[topic]map[mcreconcile.Request]time.Time // when each claim was made
 }
 
 // wait is the wait of one claim.
 type wait struct {
 	uid    types.UID
-	since  time.Time // when the claim was made
 	topics []topic
 }
 
@@ -62,14 +60,14 @@ func (w *waiting) enter(claim mcreconcile.Request, as *ipamv1alpha1.IPClaim, top
 	w.drop(claim)
 	if w.claims == nil {
 		w.claims = map[mcreconcile.Request]wait{}
-		w.topics = map[topic]map[mcreconcile.Request]struct{}{}
+		w.topics = map[topic]map[mcreconcile.Request]time.Time{}
 	}
-	w.claims[claim] = wait{as.UID, as.CreationTimestamp.Time, topics}
+	w.claims[claim] = wait{as.UID, topics}
 	for _, t := range topics {
 		if w.topics[t] == nil {
-			w.topics[t] = map[mcreconcile.Request]struct{}{}
+			w.topics[t] = map[mcreconcile.Request]time.Time{}
 		}
-		w.topics[t][claim] = struct{}{}
+		w.topics[t][claim] = as.CreationTimestamp.Time
 	}
 }
 
@@ -107,15 +105,22 @@ func (w *waiting) drop(claim mcreconcile.Request) {
 
 // on lists the claims that wait for any of the topics, oldest first.
 func (w *waiting) on(topics ...topic) []mcreconcile.Request {
+	return inbox.OldestFirst(w.since(topics))
+}
+
+// since lists the claims that wait for any of the topics, and when each was made. One
+// that waits for several is listed for each.
+func (w *waiting) since(topics []topic) []inbox.Waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	found := map[mcreconcile.Request]struct{}{}
+	var found []inbox.Waiter
 	for _, t := range topics {
-		maps.Copy(found, w.topics[t])
+		found = slices.Grow(found, len(w.topics[t]))
+		for claim, since := range w.topics[t] {
+			found = append(found, inbox.Waiter{Request: claim, Since: since})
+		}
 	}
-	return slices.SortedFunc(maps.Keys(found), func(a, b mcreconcile.Request) int {
-		return cmp.Or(w.claims[a].since.Compare(w.claims[b].since), cmp.Compare(a.String(), b.String()))
-	})
+	return found
 }
 
 // topicsOf lists what may change the answer to a claim.

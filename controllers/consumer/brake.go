@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"maps"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -18,14 +19,17 @@ const window = 10 * time.Minute
 
 // brake counts the claims of each workspace that seem abandoned. Many at once mean
 // that something else is wrong, such as a kcp that no longer shows their consumers.
-// The zero value is ready; one goroutine uses it.
+// The zero value is ready; safe for concurrent use.
 type brake struct {
+	mu        sync.Mutex
 	abandoned map[allocator.ClusterName]map[types.UID]time.Time
 	pruned    time.Time // when what counts no more was forgotten last
 }
 
 // note counts a claim that was found abandoned now, or counts it no more.
 func (b *brake) note(cluster allocator.ClusterName, claim types.UID, gone bool, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.prune(now)
 	if !gone {
 		delete(b.abandoned[cluster], claim)
@@ -41,7 +45,7 @@ func (b *brake) note(cluster allocator.ClusterName, claim types.UID, gone bool, 
 }
 
 // prune forgets, once in a window, what counts no more, of workspaces that are gone too:
-// no claim is noted to be gone itself.
+// no claim is noted to be gone itself. The caller holds mu.
 func (b *brake) prune(now time.Time) {
 	if now.Sub(b.pruned) <= window {
 		return
@@ -57,6 +61,8 @@ func (b *brake) prune(now time.Time) {
 
 // free reports whether no more than so many claims of a workspace seem abandoned.
 func (b *brake) free(cluster allocator.ClusterName, limit int, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for claim, at := range b.abandoned[cluster] {
 		if now.Sub(at) > window {
 			delete(b.abandoned[cluster], claim)
@@ -68,11 +74,5 @@ func (b *brake) free(cluster allocator.ClusterName, limit int, now time.Time) bo
 // limit is how many claims of the workspace may seem abandoned, of those that were
 // looked at.
 func (p *pass) limit() int {
-	looked := 0
-	for request := range p.looks {
-		if request.ClusterName == p.request.ClusterName {
-			looked++
-		}
-	}
-	return min(p.MaxDeletes, max(few, int(p.MaxShare*float64(looked))))
+	return min(p.MaxDeletes, max(few, int(p.MaxShare*float64(p.looks.of(p.request.ClusterName)))))
 }

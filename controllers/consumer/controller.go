@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -23,9 +24,13 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/inbox"
 )
 
-// looksPerSecond bounds what all claims together cost the servers. With more of them
-// than it allows for, each is looked at less often than the interval says.
+// looksPerSecond limits the load on the servers. With more claims than it allows for,
+// workspaces take turns, and a workspace with many claims has each of them checked less
+// often than the interval says.
 const looksPerSecond = 50
+
+// workers check claims at the same time. Eight endpoints that do not answer occupy all of them.
+const workers = 8 * looksPerEndpoint
 
 // ByConsumer is the name of the field index that finds claims by their consumer.
 const ByConsumer = "spec.ownerRef"
@@ -49,17 +54,16 @@ func New(mgr mcmanager.Manager, workspaces *feed.Feed, opts Options) error {
 	}
 	r := newReconciler(opts, flowcontrol.NewTokenBucketRateLimiter(looksPerSecond, looksPerSecond))
 	local := mgr.GetLocalManager()
+	options := r.running()
+	options.LogConstructor = func(req *mcreconcile.Request) logr.Logger {
+		if req == nil {
+			return mgr.GetLogger()
+		}
+		return mgr.GetLogger().WithValues("cluster", opts.Directory.Ledger(req.ClusterName), "claim", req.NamespacedName.String())
+	}
 	return builder.TypedControllerManagedBy[mcreconcile.Request](local).
 		Named("consumer").
-		WithOptions(controller.TypedOptions[mcreconcile.Request]{
-			MaxConcurrentReconciles: 1, // it owns the looks
-			LogConstructor: func(req *mcreconcile.Request) logr.Logger {
-				if req == nil {
-					return mgr.GetLogger()
-				}
-				return mgr.GetLogger().WithValues("cluster", opts.Directory.Ledger(req.ClusterName), "claim", req.NamespacedName.String())
-			},
-		}).
+		WithOptions(options).
 		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPClaim{}, r.onClaim)).
 		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPPool{}, r.onPool)).
 		WatchesRawSource(workspaces.Tenants(&ipamv1alpha1.IPClaim{}, r.onClaim)).
@@ -68,7 +72,17 @@ func New(mgr mcmanager.Manager, workspaces *feed.Feed, opts Options) error {
 }
 
 func newReconciler(opts Options, turns limiter) *Reconciler {
-	return &Reconciler{Options: opts.completed(), limiter: turns, looks: map[mcreconcile.Request]look{}}
+	return &Reconciler{Options: opts.completed(), limiter: turns, queue: inbox.NewQueue("consumer")}
+}
+
+// running is how the controller is to be run.
+func (r *Reconciler) running() controller.TypedOptions[mcreconcile.Request] {
+	return controller.TypedOptions[mcreconcile.Request]{
+		MaxConcurrentReconciles: workers,
+		NewQueue: func(string, workqueue.TypedRateLimiter[mcreconcile.Request]) inbox.Queue {
+			return r.queue
+		},
+	}
 }
 
 type (

@@ -16,6 +16,10 @@
 // Every look asks the servers and no cache, and of what may not be read there nothing
 // is said, least of all that it is gone.
 //
+// The number of looks per second is limited. Workspaces take turns: a workspace with very
+// many claims delays each other workspace by one look. An endpoint that does not answer
+// occupies a few of the workers, and the others go on.
+//
 // An ownerRef reaches as far as an owner reference of Kubernetes: to objects of the
 // claim's own namespace, and to those that have none. Any further, and a claim would
 // tell its author what there is in other people's namespaces.

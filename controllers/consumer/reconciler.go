@@ -17,6 +17,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/inbox"
 	"github.com/kcp-ipam/ipam/controllers/live"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/controllers/patch"
@@ -25,7 +26,8 @@ import (
 // component is the reporter of the controller's events.
 const component = "ipam-controller"
 
-// patience is how long a server may take to answer a look, as others wait for it.
+// patience limits how long a check waits for the servers, and how long the writes after it
+// wait. The worker is not free during that time.
 const patience = 10 * time.Second
 
 // Looks in a row that must have found the same: to report it, and to act on it.
@@ -34,25 +36,19 @@ const (
 	looksToDelete = 3
 )
 
-// Reconciler looks at claims that name a consumer. One worker runs it.
+// Reconciler checks the consumers of claims. It is safe for concurrent use.
 type Reconciler struct {
 	Options
 	limiter limiter
-	looks   map[mcreconcile.Request]look
+	queue   inbox.Queue
+	gates   gates
+	looks   looks
 	brake   brake
 }
 
 // limiter has looks wait for their turn.
 type limiter interface {
 	Wait(ctx context.Context) error
-}
-
-// look is what the last looks at a claim have found.
-type look struct {
-	claim allocator.ClaimID
-	rule  ipamv1alpha1.Reason
-	times int // in a row
-	at    time.Time
 }
 
 // pass is one look at one claim.
@@ -64,13 +60,34 @@ type pass struct {
 	claim   *ipamv1alpha1.IPClaim
 }
 
-// Reconcile looks at one claim.
+// Reconcile checks one claim. If its endpoint has its share of the workers already, the
+// request is kept until a check of that endpoint ends.
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
 	cl, err := r.Clusters.GetCluster(ctx, req.ClusterName)
 	if err != nil {
 		r.forget(req)
+		r.admit() // next may have returned this request, and another one can begin in its place
 		return reconcile.Result{}, err
 	}
+	endpoint := endpointOf(cl)
+	if !r.gates.enter(endpoint, req) {
+		return reconcile.Result{}, nil
+	}
+	defer func() {
+		r.gates.leave(endpoint)
+		r.admit()
+	}()
+	return r.reconcile(ctx, req, cl)
+}
+
+// admit requeues the kept claims that may begin.
+func (r *Reconciler) admit() {
+	for _, req := range r.gates.next() {
+		r.queue.Add(req)
+	}
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, req mcreconcile.Request, cl cluster.Cluster) (reconcile.Result, error) {
 	claim := &ipamv1alpha1.IPClaim{}
 	if err := cl.GetClient().Get(ctx, req.NamespacedName, claim); err != nil {
 		r.forget(req)
@@ -101,6 +118,8 @@ func (p *pass) look(ctx context.Context) error {
 	if found.sight == live.Unknown {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	if found.sight == live.Hidden {
 		p.forget(p.request)
 		return p.report(ctx, found) // what was said before cannot be upheld
@@ -138,19 +157,9 @@ func (p *pass) find(ctx context.Context) (finding, error) {
 	return p.judge(p.claim, sight), nil
 }
 
-// count notes what a look has found, and tells how often that was in a row. A look
-// that comes soon after the one before it, as a hint may cause, counts no more.
+// count records the result of a check, and returns how many in a row had it.
 func (p *pass) count(rule ipamv1alpha1.Reason) int {
-	now, uid := p.Clock.Now(), allocator.ClaimID(p.claim.UID)
-	last := p.looks[p.request]
-	if last.claim != uid || last.rule != rule {
-		last = look{claim: uid, rule: rule}
-	}
-	if now.Sub(last.at) >= p.Interval/2 {
-		last.times, last.at = min(last.times+1, looksToDelete), now
-	}
-	p.looks[p.request] = last
-	return last.times
+	return p.looks.note(p.request, look{claim: allocator.ClaimID(p.claim.UID), rule: rule, at: p.Clock.Now()}, p.Interval)
 }
 
 // report sets or takes away the condition, with an event when that is news.
@@ -206,6 +215,4 @@ func (p *pass) warn(reason ipamv1alpha1.Reason, message string) {
 		Eventf(p.claim, nil, corev1.EventTypeWarning, string(reason), "CheckConsumer", "%s", message)
 }
 
-func (r *Reconciler) forget(req mcreconcile.Request) {
-	delete(r.looks, req)
-}
+func (r *Reconciler) forget(req mcreconcile.Request) { r.looks.forget(req) }

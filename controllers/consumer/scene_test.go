@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,6 +63,7 @@ func newScene(t *testing.T, opts Options, objects ...client.Object) *scene {
 	opts.Clusters, opts.World, opts.Clock = s, s, s.clock
 	opts.Directory = directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})
 	s.Reconciler = newReconciler(opts, s)
+	t.Cleanup(s.queue.ShutDown)
 	return s
 }
 
@@ -69,6 +71,7 @@ func (s *scene) GetCluster(context.Context, multicluster.ClusterName) (cluster.C
 	return s, nil
 }
 func (s *scene) GetClient() client.Client                     { return s.workspace }
+func (s *scene) GetConfig() *rest.Config                      { return &rest.Config{Host: "https://kcp/clusters/w"} }
 func (s *scene) GetEventRecorder(string) events.EventRecorder { return s.recorder }
 func (s *scene) Wait(context.Context) error                   { return nil }
 func (s *scene) Object(_ context.Context, _ allocator.ClusterName, ref live.Ref) (live.Sight, error) {

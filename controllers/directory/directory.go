@@ -1,6 +1,7 @@
 // Package directory knows the workspaces: which path names which logical
-// cluster. It is fed by the APIBindings that the export's virtual workspace
-// shows, whose annotations carry both.
+// cluster, and which of them the export serves. It is fed by the APIBindings
+// that the export's virtual workspace shows, whose annotations carry path and
+// cluster.
 //
 // The cluster is kcp's word. The path is, too, but who may change the
 // LogicalCluster of a workspace can change it there. So a path that two
@@ -11,9 +12,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/kcp-dev/logicalcluster/v3"
-	"github.com/kcp-dev/sdk/apis/core"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/allocator"
@@ -26,31 +24,33 @@ type Workspace struct {
 	Path    string
 }
 
-// Directory maps workspace paths to logical clusters and back. It is safe for
-// concurrent use. It implements the provider's handlers.Handler.
+// Directory maps workspace paths to logical clusters and back, and tracks the
+// APIBindings of each. It is safe for concurrent use.
 type Directory struct {
 	platform Workspace
 	observer Observer
 
-	mu      sync.RWMutex
-	leaving map[allocator.ClusterName]bool
-	paths   map[allocator.ClusterName]string   // that each shows
-	shown   map[string][]allocator.ClusterName // by whom, paths that are shown
+	mu    sync.RWMutex
+	bound map[allocator.ClusterName]*bindings
+	paths map[allocator.ClusterName]string   // that each shows
+	shown map[string][]allocator.ClusterName // by whom, paths that are shown
 }
 
-// Observer is told who comes and goes. Its methods must not block.
+// Observer is told which workspaces come and go. Its methods must not block.
 type Observer interface {
-	// Arrived: the workspace binds the export.
+	// Arrived: a binding serves the workspace from now on, and is not being deleted.
+	// What was skipped while there was none has to be done now.
 	Arrived(cluster allocator.ClusterName)
 	// Named: the workspace's path is known now, or has changed.
 	Named(workspace Workspace)
 	// Contested: these workspaces show the same path, and are known by none.
 	Contested(path string, clusters []allocator.ClusterName)
-	// Leaving: the workspace's binding is being deleted, and with it all that
-	// the export has put there.
+	// Leaving: the binding that serves the workspace is being deleted, and with it
+	// all that the export has put there.
 	Leaving(cluster allocator.ClusterName)
-	// Departed: the workspace's last binding was seen to go, from the beginning of
-	// its deletion to the end. That it is missing from a list says no such thing.
+	// Departed: the binding that served the workspace was seen to go, from the
+	// beginning of its deletion to the end, and there is no other. That one is
+	// missing from a list says no such thing.
 	Departed(cluster allocator.ClusterName)
 }
 
@@ -58,7 +58,7 @@ type Observer interface {
 func New(platform Workspace) *Directory {
 	return &Directory{
 		platform: platform,
-		leaving:  map[allocator.ClusterName]bool{},
+		bound:    map[allocator.ClusterName]*bindings{},
 		paths:    map[allocator.ClusterName]string{platform.Cluster: platform.Path},
 		shown:    map[string][]allocator.ClusterName{platform.Path: {platform.Cluster}},
 	}
@@ -130,61 +130,8 @@ func (d *Directory) Workspaces() []Workspace {
 	return list
 }
 
-// OnAdd learns a workspace from its binding.
-func (d *Directory) OnAdd(binding client.Object) {
-	d.learn(binding)
-	if d.observer != nil {
-		d.observer.Arrived(allocator.ClusterName(logicalcluster.From(binding)))
-	}
-}
-
-// OnUpdate learns a workspace's new path, when it was renamed or had none yet.
-func (d *Directory) OnUpdate(_, binding client.Object) {
-	d.learn(binding)
-}
-
-// OnDelete forgets a workspace whose binding is gone.
-func (d *Directory) OnDelete(binding client.Object) {
-	cluster := allocator.ClusterName(logicalcluster.From(binding))
-	d.mu.Lock()
-	left := d.leaving[cluster]
-	delete(d.leaving, cluster)
-	d.mu.Unlock()
-	d.show(cluster, "")
-	if left && d.observer != nil {
-		d.observer.Departed(cluster)
-	}
-}
-
-// Leaves reports whether the workspace is giving up the export.
-func (d *Directory) Leaves(cluster allocator.ClusterName) bool {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.leaving[cluster]
-}
-
-func (d *Directory) learn(binding client.Object) {
-	cluster := allocator.ClusterName(logicalcluster.From(binding))
-	if d.leave(cluster, !binding.GetDeletionTimestamp().IsZero()) && d.observer != nil {
-		d.observer.Leaving(cluster)
-	}
-	if path := binding.GetAnnotations()[core.LogicalClusterPathAnnotationKey]; path != "" {
-		d.show(cluster, path)
-	}
-}
-
-// leave notes whether the cluster is leaving, and reports whether it is now and
-// was not before.
-func (d *Directory) leave(cluster allocator.ClusterName, leaving bool) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	before := d.leaving[cluster]
-	d.leaving[cluster] = leaving
-	return leaving && !before
-}
-
 // show notes the path that a workspace shows, none if it is empty, and tells the
-// observer what follows from it.
+// observer what follows.
 func (d *Directory) show(cluster allocator.ClusterName, path string) {
 	d.mu.Lock()
 	before := d.paths[cluster]

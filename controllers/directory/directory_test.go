@@ -5,18 +5,27 @@ import (
 	"testing"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/controllers/directory"
 )
 
+// endpoint shows the bindings of these tests.
+const endpoint = "https://endpoint"
+
+// binding is one that serves its workspace.
 func binding(cluster, path string) *apisv1alpha1.APIBinding {
 	annotations := map[string]string{"kcp.io/cluster": cluster}
 	if path != "" {
 		annotations["kcp.io/path"] = path
 	}
-	return &apisv1alpha1.APIBinding{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
+	b := &apisv1alpha1.APIBinding{ObjectMeta: metav1.ObjectMeta{UID: types.UID(cluster), Annotations: annotations}}
+	conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)
+	return b
 }
 
 type seen struct {
@@ -42,16 +51,16 @@ func newDirectory() *directory.Directory {
 func TestDirectory_LearnsAndForgets(t *testing.T) {
 	d, who := newDirectory(), &seen{}
 	d.Observe(who)
-	d.OnAdd(binding("a", ""))
+	d.Seen(endpoint, binding("a", ""))
 	if got := d.Workspace("a"); got.Path != "" {
 		t.Errorf("a workspace without a path is at %q", got.Path)
 	}
-	d.OnUpdate(nil, binding("a", "root:a"))
-	d.OnUpdate(nil, binding("a", "root:a"))
+	d.Seen(endpoint, binding("a", "root:a"))
+	d.Seen(endpoint, binding("a", "root:a"))
 	if got, ok := d.Find("root:a"); !ok || got.Cluster != "a" {
 		t.Errorf("Find(root:a) = %v, %t", got, ok)
 	}
-	d.OnDelete(binding("a", "root:a"))
+	d.Gone(binding("a", "root:a"))
 	if got, ok := d.Find("root:a"); ok {
 		t.Errorf("Find(root:a) = %v after its binding went", got)
 	}
@@ -60,42 +69,10 @@ func TestDirectory_LearnsAndForgets(t *testing.T) {
 	}
 }
 
-func TestDirectory_Leaving(t *testing.T) {
-	d, who := newDirectory(), &seen{}
-	d.Observe(who)
-	going := binding("a", "root:a")
-	d.OnAdd(going)
-	if d.Leaves("a") {
-		t.Error("a workspace that is bound leaves")
-	}
-	now := metav1.Now()
-	going.DeletionTimestamp = &now
-	d.OnUpdate(nil, going)
-	d.OnUpdate(nil, going)
-	if !d.Leaves("a") || len(who.leaving) != 1 {
-		t.Errorf("leaves = %t, told %d times, want once", d.Leaves("a"), len(who.leaving))
-	}
-	d.OnDelete(going)
-	if d.Leaves("a") || len(who.departed) != 1 {
-		t.Errorf("leaves = %t after it has left, told %d times, want once", d.Leaves("a"), len(who.departed))
-	}
-}
-
-// A short list leaves out bindings that are not being deleted.
-func TestDirectory_AMissingBindingHasNotDeparted(t *testing.T) {
-	d, who := newDirectory(), &seen{}
-	d.Observe(who)
-	d.OnAdd(binding("a", "root:a"))
-	d.OnDelete(binding("a", "root:a"))
-	if len(who.departed) != 0 {
-		t.Error("a workspace has departed whose binding nobody saw being deleted")
-	}
-}
-
 func TestDirectory_Renamed(t *testing.T) {
 	d := newDirectory()
-	d.OnAdd(binding("a", "root:old"))
-	d.OnUpdate(nil, binding("a", "root:new"))
+	d.Seen(endpoint, binding("a", "root:old"))
+	d.Seen(endpoint, binding("a", "root:new"))
 	if _, ok := d.Find("root:old"); ok {
 		t.Error("the old path still leads somewhere")
 	}
@@ -107,9 +84,9 @@ func TestDirectory_Renamed(t *testing.T) {
 func TestDirectory_PathTakenOver(t *testing.T) {
 	d, who := newDirectory(), &seen{}
 	d.Observe(who)
-	d.OnAdd(binding("a", "root:x"))
-	d.OnAdd(binding("b", "root:x")) // a was deleted, b made in its place
-	d.OnDelete(binding("a", "root:x"))
+	d.Seen(endpoint, binding("a", "root:x"))
+	d.Seen(endpoint, binding("b", "root:x")) // a was deleted, b made in its place
+	d.Gone(binding("a", "root:x"))
 	if got, ok := d.Find("root:x"); !ok || got.Cluster != "b" {
 		t.Errorf("Find(root:x) = %v, %t, want b", got, ok)
 	}
@@ -122,9 +99,9 @@ func TestDirectory_PathTakenOver(t *testing.T) {
 func TestDirectory_PathForged(t *testing.T) {
 	d, who := newDirectory(), &seen{}
 	d.Observe(who)
-	d.OnAdd(binding("victim", "root:x"))
-	d.OnAdd(binding("forger", "root:y"))
-	d.OnUpdate(nil, binding("forger", "root:x"))
+	d.Seen(endpoint, binding("victim", "root:x"))
+	d.Seen(endpoint, binding("forger", "root:y"))
+	d.Seen(endpoint, binding("forger", "root:x"))
 	if got, ok := d.Find("root:x"); ok {
 		t.Errorf("Find(root:x) = %v, of two that show it", got)
 	}
@@ -143,7 +120,7 @@ func TestDirectory_PathForged(t *testing.T) {
 		t.Errorf("told of %v, want root:x", who.contested)
 	}
 
-	d.OnUpdate(nil, binding("forger", "root:ipam"))
+	d.Seen(endpoint, binding("forger", "root:ipam"))
 	if got, ok := d.Find("root:ipam"); !ok || got.Cluster != "p" {
 		t.Errorf("Find(root:ipam) = %v, %t, want the platform", got, ok)
 	}

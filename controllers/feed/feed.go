@@ -5,24 +5,21 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
-	"github.com/kcp-dev/logicalcluster/v3"
 	kcpcache "github.com/kcp-dev/multicluster-provider/pkg/cache"
-	"github.com/kcp-dev/multicluster-provider/pkg/events/recorder"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
 
 // Feed knows the engaged workspaces and the watches. It is to be given to the manager as
-// a runnable, and NewCluster to the provider. The zero value is empty; safe for concurrent
-// use.
+// a runnable. Safe for concurrent use.
 type Feed struct {
+	// Reengage disengages a workspace that a new watch could not be opened on, and engages it
+	// again. Required.
+	Reengage func(multicluster.ClusterName)
+
 	mu         sync.Mutex
-	caches     map[string]kcpcache.WildcardCache // by the endpoint's URL
 	workspaces map[multicluster.ClusterName]*workspace
 	watches    []*watch
 }
@@ -36,35 +33,23 @@ type workspace struct {
 	cache    kcpcache.WildcardCache
 }
 
-// NewCluster makes a workspace's cluster as the provider does by itself, and notes the
-// cache of its endpoint, which the cluster does not let out.
-func (f *Feed) NewCluster(
-	cfg *rest.Config, name logicalcluster.Name, cache kcpcache.WildcardCache,
-	scheme *runtime.Scheme, events recorder.EventRecorderGetter,
-) (*kcpcache.ScopedCluster, error) {
-	f.mu.Lock()
-	if f.caches == nil {
-		f.caches = map[string]kcpcache.WildcardCache{}
-	}
-	f.caches[endpoint(cfg)] = cache
-	f.mu.Unlock()
-	return kcpcache.NewScopedCluster(cfg, name, cache, scheme, events)
-}
-
-// endpoint is the URL that the workspaces of an endpoint have in common.
-func endpoint(cfg *rest.Config) string {
-	url, _, _ := strings.Cut(cfg.Host, "/clusters/")
-	return strings.TrimSuffix(url, "/")
+// Shown is a workspace's cluster that tells which endpoint shows it, and gives the cache that
+// all workspaces of the endpoint share. Those that are engaged have it.
+type Shown interface {
+	cluster.Cluster
+	Endpoint() (url string, shared kcpcache.WildcardCache)
 }
 
 // Engage has the workspace watched until ctx ends. One that is engaged anew, with a new
 // context, is shown all that is there anew.
 func (f *Feed) Engage(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster) error {
-	w := &workspace{ctx: ctx, name: name, cluster: cl, endpoint: endpoint(cl.GetConfig())}
-	watches, err := f.enter(w)
-	if err != nil {
-		return err
+	shown, ok := cl.(Shown)
+	if !ok {
+		return fmt.Errorf("the cluster of workspace %s is a %T, which does not tell its endpoint", name, cl)
 	}
+	w := &workspace{ctx: ctx, name: name, cluster: cl}
+	w.endpoint, w.cache = shown.Endpoint()
+	watches := f.enter(w)
 	context.AfterFunc(ctx, func() { f.leave(w) })
 	for _, watch := range watches {
 		if err := watch.open(w); err != nil {
@@ -76,18 +61,14 @@ func (f *Feed) Engage(ctx context.Context, name multicluster.ClusterName, cl clu
 
 // enter notes a workspace, and returns the watches that there are. Those that come later
 // find it noted.
-func (f *Feed) enter(w *workspace) ([]*watch, error) {
+func (f *Feed) enter(w *workspace) []*watch {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var ok bool
-	if w.cache, ok = f.caches[w.endpoint]; !ok {
-		return nil, fmt.Errorf("workspace %s is of an endpoint that has no cache: %s", w.name, w.endpoint)
-	}
 	if f.workspaces == nil {
 		f.workspaces = map[multicluster.ClusterName]*workspace{}
 	}
 	f.workspaces[w.name] = w
-	return slices.Clone(f.watches), nil
+	return slices.Clone(f.watches)
 }
 
 func (f *Feed) leave(w *workspace) {

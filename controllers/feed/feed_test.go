@@ -1,11 +1,14 @@
 package feed
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
 
 func TestEngage_ShowsWhatIsThereThenWhatHappens(t *testing.T) {
@@ -78,24 +81,42 @@ func TestEngage_EndsWithItsContext(t *testing.T) {
 	a.sees()
 }
 
-// An endpoint that goes, with its last tenant, comes back with another cache.
-func TestEngage_AtAnEndpointThatCameBack(t *testing.T) {
+// Only the provider's clusters tell the endpoint.
+func TestEngage_AForeignCluster(t *testing.T) {
 	s := newScene(t)
-	a := s.engage("a")
-	s.source.Add(claim("a", "x"))
-	a.sees("+x")
-	a.leave()
-	s.reopen()
-	s.source.Add(claim("a", "y"))
-	again := s.engage("a")
-	again.sees("+y")
-	a.sees()
+	if err := s.feed.Engage(t.Context(), "a", struct{ cluster.Cluster }{}); err == nil {
+		t.Error("Engage = nil for a cluster that tells no endpoint")
+	}
 }
 
-func TestEngage_AtAnUnknownEndpoint(t *testing.T) {
+// A watch that cannot be opened fails the engagement, which leaves nothing behind. The next
+// one shows everything.
+func TestEngage_Fails(t *testing.T) {
 	s := newScene(t)
-	if err := s.feed.Engage(t.Context(), "a", s.cluster("a", &rest.Config{Host: "https://other"}, nil)); err == nil {
-		t.Error("a workspace is engaged whose cache nobody knows")
+	s.source.Add(claim("a", "x"))
+	s.synced()
+	ctx, leave := context.WithCancel(t.Context())
+	s.cache.broken.Store(true)
+	if err := s.feed.Engage(ctx, "a", &shown{cache: s.cache}); err == nil {
+		t.Fatal("Engage = nil although no watch can be opened")
+	}
+	leave()
+	s.cache.broken.Store(false)
+	s.engage("a").sees("+x")
+}
+
+// A controller that cannot be shown one workspace when it begins is shown the others, and
+// that one is engaged again.
+func TestTenants_OneFails(t *testing.T) {
+	s := newScene(t)
+	s.source.Add(claim("a", "x"))
+	s.engage("a").sees("+x")
+	var again []multicluster.ClusterName
+	s.feed.Reengage = func(name multicluster.ClusterName) { again = append(again, name) }
+	s.cache.broken.Store(true)
+	s.watch()
+	if want := []multicluster.ClusterName{"a"}; !slices.Equal(again, want) {
+		t.Errorf("engaged again are %v, want %v", again, want)
 	}
 }
 

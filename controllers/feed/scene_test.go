@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,9 +12,7 @@ import (
 	"github.com/kcp-dev/apimachinery/v2/third_party/informers"
 	"github.com/kcp-dev/logicalcluster/v3"
 	kcpcache "github.com/kcp-dev/multicluster-provider/pkg/cache"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	fcache "k8s.io/client-go/tools/cache/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -43,7 +42,7 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{t: t, feed: &Feed{}}
+	s := &scene{t: t, feed: &Feed{Reengage: func(name multicluster.ClusterName) { t.Errorf("workspace %s is engaged again", name) }}}
 	s.reopen()
 	s.first = s.watch()
 	return s
@@ -80,8 +79,7 @@ func (s *scene) watch() *listener {
 func (s *scene) engage(name string) *seen {
 	s.t.Helper()
 	ctx, leave := context.WithCancel(s.t.Context())
-	cl := s.cluster(name, &rest.Config{Host: "https://endpoint"}, s.feed)
-	if err := s.feed.Engage(ctx, multicluster.ClusterName(name), cl); err != nil {
+	if err := s.feed.Engage(ctx, multicluster.ClusterName(name), &shown{cache: s.cache}); err != nil {
 		s.t.Fatal(err)
 	}
 	w := s.first.of(name)
@@ -89,17 +87,14 @@ func (s *scene) engage(name string) *seen {
 	return w
 }
 
-// cluster is a workspace's cluster at an endpoint. The feed, if any, learns of the cache.
-func (s *scene) cluster(name string, cfg *rest.Config, f *Feed) cluster.Cluster {
-	s.t.Helper()
-	if f == nil {
-		f = &Feed{}
-	}
-	cl, err := f.NewCluster(cfg, logicalcluster.Name(name), s.cache, runtime.NewScheme(), nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return cl
+// shown is a workspace's cluster at the endpoint.
+type shown struct {
+	cluster.Cluster
+	cache *wildcard
+}
+
+func (s *shown) Endpoint() (url string, shared kcpcache.WildcardCache) {
+	return "https://endpoint", s.cache
 }
 
 // wildcard is a cache that has just claims, and counts its handlers.
@@ -107,9 +102,13 @@ type wildcard struct {
 	kcpcache.WildcardCache
 	toolscache.SharedIndexInformer
 	handlers atomic.Int32
+	broken   atomic.Bool // no further informer is given out
 }
 
 func (w *wildcard) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	if w.broken.Load() {
+		return nil, errors.New("the cache is broken")
+	}
 	return counted{w.SharedIndexInformer, &w.handlers}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	mchandler "sigs.k8s.io/multicluster-runtime/pkg/handler"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
@@ -26,11 +27,13 @@ func Platform(local cluster.Cluster, obj client.Object, handle Handler) source.T
 
 // Tenants is a source of what happens to the objects of a kind in the engaged workspaces.
 func (f *Feed) Tenants(obj client.Object, handle Handler) source.TypedSource[mcreconcile.Request] {
-	return source.TypedFunc[mcreconcile.Request](func(_ context.Context, q queue) error {
+	return source.TypedFunc[mcreconcile.Request](func(ctx context.Context, q queue) error {
 		w := &watch{obj: obj, handle: handle, queue: q, taps: map[string]*tap{}}
 		for _, workspace := range f.add(w) {
 			if err := w.open(workspace); err != nil {
-				return err
+				// It must not stop the controller, which serves all others.
+				log.FromContext(ctx).Error(err, "the workspace is engaged again", "cluster", workspace.name)
+				f.Reengage(workspace.name)
 			}
 		}
 		return nil

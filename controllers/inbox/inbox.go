@@ -42,7 +42,7 @@ type PoolTable interface {
 
 // New makes the queues.
 func New(d *directory.Directory) *Inbox {
-	return &Inbox{Claims: newQueue("claim"), Pools: newQueue("pool"), directory: d}
+	return &Inbox{Claims: NewQueue("claim"), Pools: NewQueue("pool"), directory: d}
 }
 
 // Wake has the object looked at that the ledger has found room for.
@@ -74,10 +74,11 @@ func Request(cluster multicluster.ClusterName, key client.ObjectKey) mcreconcile
 	return mcreconcile.Request{ClusterName: cluster, Request: reconcile.Request{NamespacedName: key}}
 }
 
-func newQueue(name string) Queue {
+// NewQueue makes a queue in which workspaces take turns. Its metrics have the name.
+func NewQueue(name string) Queue {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[mcreconcile.Request](10*time.Millisecond, 30*time.Second)
 	items := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[mcreconcile.Request]{
-		Name: name, Queue: &turns{lanes: map[multicluster.ClusterName][]mcreconcile.Request{}},
+		Name: name, Queue: NewTurns(),
 	})
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[mcreconcile.Request]{Name: name, Queue: items})
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[mcreconcile.Request]{

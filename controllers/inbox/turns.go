@@ -16,7 +16,10 @@ type turns struct {
 	size  int
 }
 
-var _ workqueue.Queue[mcreconcile.Request] = (*turns)(nil)
+// NewTurns makes the storage of a workqueue in which workspaces take turns.
+func NewTurns() workqueue.Queue[mcreconcile.Request] {
+	return &turns{lanes: map[multicluster.ClusterName][]mcreconcile.Request{}}
+}
 
 // Touch leaves an item that is added again in its place.
 func (*turns) Touch(mcreconcile.Request) {}

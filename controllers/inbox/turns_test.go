@@ -12,7 +12,7 @@ import (
 // A workspace that has much waiting delays the others by one each.
 func TestQueue_WorkspacesTakeTurns(t *testing.T) {
 	t.Parallel()
-	queue := newQueue("test")
+	queue := NewQueue("test")
 	defer queue.ShutDown()
 	add := func(cluster multicluster.ClusterName, n int) {
 		for i := range n {

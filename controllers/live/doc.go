@@ -7,6 +7,10 @@
 //	Unbound  every endpoint lists its workspaces, and this one is in none of the lists
 //	Unknown  nobody could say; ask again
 //
+// The first definite answer of any endpoint counts, whatever the others say. That an
+// object's workspace is nowhere is no answer of the endpoints if the slice that lists them
+// may lack some.
+//
 // With the last tenant the endpoints go, too. Then the answer is NoEndpoint, if the
 // slice that lists them is in order.
 //

@@ -3,10 +3,16 @@ package live
 import (
 	"context"
 	"sync"
+	"time"
 )
 
+// readTimeout limits a shared read. The read does not end with the context of a caller, so
+// without a timeout a server that never answers would block all callers, and all later ones.
+const readTimeout = 10 * time.Second
+
 // fresh shares reads between those who ask at the same time, and never answers
-// from a read that began before the caller asked. The zero value is not usable:
+// from a read that began before the caller asked. A caller waits for at most two reads,
+// each of which ends within readTimeout. The zero value is not usable:
 // set read. Safe for concurrent use.
 //
 //	caller A  |--read 1--|
@@ -52,7 +58,9 @@ func (f *fresh[T]) get(ctx context.Context) (T, error) {
 func (f *fresh[T]) begin(ctx context.Context) {
 	f.running, f.next = f.next, nil
 	go func(this *round[T]) {
-		this.value, this.err = f.read(ctx)
+		limited, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
+		this.value, this.err = f.read(limited)
 		close(this.done)
 		f.mu.Lock()
 		defer f.mu.Unlock()

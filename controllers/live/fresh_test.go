@@ -57,3 +57,32 @@ func TestFresh_HonoursTheCallersContext(t *testing.T) {
 		<-time.After(2 * time.Second) // let the read end
 	})
 }
+
+// A server that never answers blocks no caller: the callers that share the read get an error,
+// and so do the callers that wait for the next read, which then begins.
+func TestFresh_AReadThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads := 0
+		f := &fresh[int]{read: func(ctx context.Context) (int, error) {
+			reads++
+			if reads <= 2 {
+				<-ctx.Done()
+				return 0, ctx.Err()
+			}
+			return reads, nil
+		}}
+		var callers sync.WaitGroup
+		for i := range 3 {
+			callers.Go(func() {
+				<-time.After(time.Duration(i) * time.Second)
+				if _, err := f.get(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("caller %d: get = %v, want %v", i, err, context.DeadlineExceeded)
+				}
+			})
+		}
+		callers.Wait()
+		if got, err := f.get(t.Context()); got != 3 || err != nil {
+			t.Errorf("get = %d, %v once the server answers, want the third read's 3", got, err)
+		}
+	})
+}

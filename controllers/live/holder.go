@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,10 @@ type Answer struct {
 	// found gone. One before that of the object itself means that the server was
 	// restored from a backup, and knows nothing of the object.
 	Revision string
+	// Since, of Unbound: when the endpoint slice was made that lists the endpoints. A shard that
+	// is away has not entered its endpoint in a slice that was made meanwhile. So a block that is
+	// older may be held on a shard that the slice never listed.
+	Since time.Time
 }
 
 // Holder asks whether the object that holds a block still exists. An error
@@ -59,28 +64,43 @@ func (r *Reader) Holder(ctx context.Context, h allocator.Holder) (Answer, error)
 	if r.slice == "" {
 		return Answer{}, nil // of another cluster, whose blocks are in the same ledger
 	}
-	endpoints, err := r.Endpoints(ctx)
+	seen, err := r.endpoints.get(ctx)
 	if err != nil {
 		return Answer{}, err
 	}
-	if len(endpoints) == 0 {
+	answer, ok, err := first(ctx, seen.urls, func(ctx context.Context, endpoint string) (Answer, bool, error) {
+		return r.holderBound(ctx, endpoint, h)
+	})
+	switch {
+	case ok || err != nil:
+		return answer, err
+	case seen.gap != "":
+		return Answer{}, nil // it may be on a shard that is not listed
+	case len(seen.urls) == 0:
 		return Answer{Verdict: NoEndpoint}, nil
+	default:
+		answer, err = r.unbound(ctx, seen.urls, h.Cluster)
+		answer.Since = seen.made
+		return answer, err
 	}
-	for _, endpoint := range endpoints {
-		answer, err := r.holderAt(ctx, endpoint, string(h.Cluster), h)
-		if err != nil || answer.Verdict == Alive {
-			return answer, err
-		}
-		here, err := r.bound(ctx, endpoint, string(h.Cluster))
-		if err != nil && !elsewhere(err) {
-			return Answer{}, err
-		}
-		if here.clusters[h.Cluster] {
-			answer.Revision = here.revision
-			return answer, nil
-		}
+}
+
+// holderBound reads the object at one endpoint. ok reports whether the answer is definite:
+// the object is there, or it is not and its workspace is bound there.
+func (r *Reader) holderBound(ctx context.Context, endpoint string, h allocator.Holder) (answer Answer, ok bool, err error) {
+	answer, err = r.holderAt(ctx, endpoint, string(h.Cluster), h)
+	if err != nil || answer.Verdict == Alive {
+		return answer, err == nil, err
 	}
-	return r.unbound(ctx, endpoints, h.Cluster)
+	here, err := r.bound(ctx, endpoint, string(h.Cluster))
+	if elsewhere(err) {
+		return Answer{}, false, nil
+	}
+	if err != nil {
+		return Answer{}, false, err
+	}
+	answer.Revision = here.revision
+	return answer, answer.Verdict == Gone && here.clusters[h.Cluster], nil
 }
 
 func (r *Reader) holderOnPlatform(ctx context.Context, h allocator.Holder) (Answer, error) {

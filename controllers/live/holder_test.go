@@ -86,10 +86,23 @@ func TestHolder_AShardAway(t *testing.T) {
 			t.Errorf("verdict = %d, %v; want Unknown and an error", answer.Verdict, err)
 		}
 	}
+}
+
+// A shard that is away, or never answers, does not delay the answers about workspaces of another.
+func TestHolder_OnAnotherShard(t *testing.T) {
+	here, away, silent := newSite(t), newSite(t), newSite(t)
+	away.Close()
+	silent.Config.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	here.bind("9", "v", "w")
-	here.lacks()
-	_, reader := newWorld(t, here, away)
-	asks(t, reader, Gone)
+	for _, sites := range [][]*site{{here, away}, {away, here}, {here, silent}, {silent, here}} {
+		_, reader := newWorld(t, sites...)
+		here.holds("uid-of-c")
+		asks(t, reader, Alive)
+		here.lacks()
+		if got := asks(t, reader, Gone).Revision; got != "9" {
+			t.Errorf("the server was at %q, want 9", got)
+		}
+	}
 }
 
 // The lists that find a workspace unbound are complete.
@@ -110,9 +123,7 @@ func TestHolder_NoEndpoint(t *testing.T) {
 	asks(t, reader, NoEndpoint)
 	for _, status := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionUnknown, ""} {
 		platform.serve(slicePath, slice(status))
-		if answer, err := reader.Holder(t.Context(), theClaim); err == nil || answer.Verdict != Unknown {
-			t.Errorf("APIExportValid is %q: verdict = %d, %v; want Unknown and an error", status, answer.Verdict, err)
-		}
+		asks(t, reader, Unknown)
 	}
 }
 

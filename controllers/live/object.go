@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
@@ -47,25 +48,40 @@ func (r *Reader) Object(ctx context.Context, cluster allocator.ClusterName, ref 
 		sight.Proven = true
 		return sight, err
 	}
-	endpoints, err := r.Endpoints(ctx)
+	seen, err := r.endpoints.get(ctx)
 	if err != nil {
 		return Sight{}, err
 	}
-	for _, endpoint := range endpoints {
-		sight, kind, err := r.objectAt(ctx, endpoint, string(cluster), ref)
-		if err != nil || sight.Verdict == Alive || kind.plural == "" {
-			return sight, err // of a kind that is not offered, no endpoint says more
+	var hidden atomic.Bool
+	sight, ok, err := first(ctx, seen.urls, func(ctx context.Context, endpoint string) (Sight, bool, error) {
+		sight, ok, err := r.objectBound(ctx, endpoint, cluster, ref)
+		if sight.Verdict == Hidden && !ok {
+			hidden.Store(true)
 		}
-		here, err := r.grants(ctx, endpoint, cluster)
-		if elsewhere(err) || err == nil && !here.bound {
-			continue
-		}
-		if err != nil || sight.Verdict != Gone {
-			return sight, err
-		}
-		return r.prove(ctx, endpoint, cluster, kind, here)
+		return sight, ok, err
+	})
+	if !ok && err == nil && hidden.Load() {
+		return Sight{Verdict: Hidden}, nil
 	}
-	return Sight{}, nil
+	return sight, err
+}
+
+// objectBound reads the object at one endpoint. ok reports whether the answer is definite.
+// That a kind is not offered is not: another endpoint may offer it.
+func (r *Reader) objectBound(ctx context.Context, endpoint string, cluster allocator.ClusterName, ref Ref) (sight Sight, ok bool, err error) {
+	sight, kind, err := r.objectAt(ctx, endpoint, string(cluster), ref)
+	if err != nil || sight.Verdict == Alive || kind.plural == "" {
+		return sight, sight.Verdict == Alive, err
+	}
+	here, err := r.grants(ctx, endpoint, cluster)
+	if elsewhere(err) || err == nil && !here.bound {
+		return Sight{}, false, nil
+	}
+	if err != nil || sight.Verdict != Gone {
+		return sight, err == nil, err
+	}
+	sight, err = r.prove(ctx, endpoint, cluster, kind, here)
+	return sight, err == nil, err
 }
 
 // objectAt reads the object at one server. As for a holder, only a 404 that names it

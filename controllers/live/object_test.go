@@ -161,21 +161,55 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// readerOf is a reader whose export has one endpoint.
-func readerOf(t *testing.T, handler http.Handler) *Reader {
+// readerOf is a reader whose export has these endpoints.
+func readerOf(t *testing.T, handlers ...http.Handler) *Reader {
 	t.Helper()
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
+	var urls []string
+	for _, handler := range handlers {
+		server := httptest.NewServer(handler)
+		t.Cleanup(server.Close)
+		urls = append(urls, server.URL)
+	}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	reader, err := NewReader(Options{Config: &rest.Config{Host: server.URL}, Slice: "s", Platform: "platform", Scheme: scheme})
+	reader, err := NewReader(Options{Config: &rest.Config{Host: urls[0]}, Slice: "s", Platform: "platform", Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader.endpoints.read = func(context.Context) ([]string, error) { return []string{server.URL}, nil }
+	reader.endpoints.read = func(context.Context) (view, error) { return view{urls: urls}, nil }
 	return reader
+}
+
+// A server in trouble says nothing of an object whose workspace is on another one.
+func TestObject_AShardInTrouble(t *testing.T) {
+	pool := Ref{Kind: schema.GroupKind{Group: ipamv1alpha1.GroupName, Kind: "IPPool"}, Name: "p"}
+	trouble := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusBadRequest) })
+	elsewhere := endpoint()
+	elsewhere[boundInW] = http.StatusNotFound
+	for _, tt := range []struct {
+		name    string
+		healthy paths
+		pool    any
+		want    Verdict
+		fails   bool
+	}{
+		{name: "there", healthy: endpoint(), pool: named("IPPool", "p"), want: Alive},
+		{name: "gone", healthy: endpoint(), pool: no("ippools", "p"), want: Gone},
+		{name: "hidden", healthy: endpoint(), pool: http.StatusForbidden, want: Hidden},
+		{name: "on none that answers", healthy: elsewhere, pool: no("ippools", "p"), fails: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.healthy[poolInW] = tt.pool
+			for _, reader := range []*Reader{readerOf(t, trouble, tt.healthy), readerOf(t, tt.healthy, trouble)} {
+				sight, err := reader.Object(t.Context(), "w", pool)
+				if (err != nil) != tt.fails || sight.Verdict != tt.want {
+					t.Errorf("verdict %d, %v; want %d, an error: %t", sight.Verdict, err, tt.want, tt.fails)
+				}
+			}
+		})
+	}
 }

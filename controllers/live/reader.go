@@ -9,7 +9,6 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
-	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -24,15 +23,16 @@ type Reader struct {
 	cfg      *rest.Config
 	slice    string
 	platform allocator.ClusterName
+	path     string
 	http     *http.Client
 	scheme   *runtime.Scheme
 	mapper   meta.RESTMapper
 
-	endpoints fresh[[]string]
+	endpoints fresh[view]
 	kinds     sync.Map // group → offer; what servers offer, which changes seldom
 }
 
-// Options configure a Reader. All fields but Slice are required.
+// Options configure a Reader. All fields but Slice and Path are required.
 type Options struct {
 	// Config reaches the platform workspace.
 	Config *rest.Config
@@ -41,6 +41,8 @@ type Options struct {
 	Slice string
 	// Platform is the platform's logical cluster.
 	Platform allocator.ClusterName
+	// Path is the path of the platform's workspace.
+	Path string
 	// Scheme knows our kinds and kcp's.
 	Scheme *runtime.Scheme
 }
@@ -55,16 +57,18 @@ func NewReader(opts Options) (*Reader, error) {
 		cfg:      opts.Config,
 		slice:    opts.Slice,
 		platform: opts.Platform,
+		path:     opts.Path,
 		http:     httpClient,
 		scheme:   opts.Scheme,
-		mapper:   mapper(),
+		mapper:   Mapper(),
 	}
-	r.endpoints.read = r.listEndpoints
+	r.endpoints.read = r.readSlice
 	return r, nil
 }
 
-// mapper knows the few kinds that are read here, which saves a discovery per workspace.
-func mapper() meta.RESTMapper {
+// Mapper knows the few kinds that are read of workspaces. It asks no server, so that none can
+// fail to tell it, and a workspace needs no discovery of its own.
+func Mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	m.Add(ipamv1alpha1.GroupVersion.WithKind("IPClaim"), meta.RESTScopeNamespace)
 	m.Add(ipamv1alpha1.GroupVersion.WithKind("IPAllocation"), meta.RESTScopeNamespace)
@@ -88,42 +92,6 @@ func (r *Reader) config(host, cluster string) *rest.Config {
 		cfg.Host += "/clusters/" + cluster
 	}
 	return cfg
-}
-
-// listEndpoints lists the URLs of the export's virtual workspace, one per
-// shard that has a binding.
-func (r *Reader) listEndpoints(ctx context.Context) ([]string, error) {
-	if r.slice == "" {
-		return nil, nil
-	}
-	c, err := r.at(r.cfg.Host, "")
-	if err != nil {
-		return nil, err
-	}
-	slice := &apisv1alpha1.APIExportEndpointSlice{}
-	if err := c.Get(ctx, client.ObjectKey{Name: r.slice}, slice); err != nil {
-		return nil, fmt.Errorf("read endpoint slice %s: %w", r.slice, err)
-	}
-	if !settled(slice) {
-		return nil, fmt.Errorf("endpoint slice %s does not say that its APIExport and partition are valid, so it may lack endpoints: see its conditions", r.slice)
-	}
-	urls := make([]string, 0, len(slice.Status.APIExportEndpoints))
-	for _, endpoint := range slice.Status.APIExportEndpoints {
-		urls = append(urls, endpoint.URL)
-	}
-	return urls, nil
-}
-
-// settled reports whether the endpoints of a slice are all there are. Where kcp
-// does not find the APIExport or the partition, it takes out all endpoints; and a
-// new slice has none before kcp has looked at it.
-func settled(slice *apisv1alpha1.APIExportEndpointSlice) bool {
-	return conditions.IsTrue(slice, apisv1alpha1.APIExportValid) && conditions.IsTrue(slice, apisv1alpha1.PartitionValid)
-}
-
-// Endpoints lists the URLs of the export's virtual workspace, read after the call.
-func (r *Reader) Endpoints(ctx context.Context) ([]string, error) {
-	return r.endpoints.get(ctx)
 }
 
 // bindings are the logical clusters that bind the export at an endpoint, and

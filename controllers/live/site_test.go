@@ -137,7 +137,7 @@ func newWorld(t *testing.T, endpoints ...*site) (*site, *Reader) {
 	platform := newSite(t)
 	platform.serve(slicePath, slice(corev1.ConditionTrue, endpoints...))
 	reader, err := NewReader(Options{
-		Config: &rest.Config{Host: platform.URL}, Slice: ipamv1alpha1.GroupName, Platform: "platform", Scheme: scheme(t),
+		Config: &rest.Config{Host: platform.URL}, Slice: ipamv1alpha1.GroupName, Platform: "platform", Path: "root:ipam", Scheme: scheme(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -160,6 +160,8 @@ func slice(valid corev1.ConditionStatus, endpoints ...*site) *apisv1alpha1.APIEx
 	s := &apisv1alpha1.APIExportEndpointSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apis.kcp.io/v1alpha1", Kind: "APIExportEndpointSlice"},
 	}
+	s.Name = ipamv1alpha1.GroupName
+	s.Spec.APIExport.Name = ipamv1alpha1.GroupName
 	s.Status.Conditions = conditionsv1alpha1.Conditions{
 		{Type: apisv1alpha1.APIExportValid, Status: valid},
 		{Type: apisv1alpha1.PartitionValid, Status: corev1.ConditionTrue},

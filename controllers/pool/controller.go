@@ -133,7 +133,13 @@ func (r *Reconciler) Named(workspace directory.Workspace) {
 
 // Leaving looks again at the pools of a workspace that gives up the export: they
 // are let go now, whoever holds a block of them.
-func (r *Reconciler) Leaving(cluster allocator.ClusterName) {
+func (r *Reconciler) Leaving(cluster allocator.ClusterName) { r.wake(cluster) }
+
+// Arrived requeues the pools of a workspace that is served again: those that are in use
+// are held again.
+func (r *Reconciler) Arrived(cluster allocator.ClusterName) { r.wake(cluster) }
+
+func (r *Reconciler) wake(cluster allocator.ClusterName) {
 	ctx, name := context.Background(), r.directory.Engaged(cluster)
 	if cl, err := r.clusters.GetCluster(ctx, name); err == nil {
 		r.wakeUnready(ctx, name, cl, r.queue)

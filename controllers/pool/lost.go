@@ -46,14 +46,6 @@ func (p *pass) whole(ctx context.Context) error {
 	return nil
 }
 
-// thaw lets a pool give out blocks of which the ledger has lost nothing.
-func (p *pass) thaw(ctx context.Context) error {
-	if !p.ledger.Frozen(p.id) {
-		return nil
-	}
-	return p.ledger.Thaw(ctx, p.id, 0)
-}
-
 // freeze says that the pool gives nothing out for now, with an event when that is
 // news. Its figures, and what they say of the ledger, stay as they were published.
 func (p *pass) freeze(ctx context.Context, err error) {

@@ -44,8 +44,7 @@ type Ledger interface {
 	Wait(r allocator.Request)
 	Withdraw(claim allocator.ClaimID)
 	LedgerID() string
-	Frozen(id allocator.PoolID) bool
-	Thaw(ctx context.Context, id allocator.PoolID, changes int64) error
+	Trust(id allocator.PoolID)
 }
 
 // Oracle answers whether a pool still exists, past every cache.
@@ -183,7 +182,8 @@ func (p *pass) enter(ctx context.Context) error {
 	if err := p.ledger.Exclude(ctx, p.id, excluded); err != nil {
 		return err
 	}
-	return p.thaw(ctx)
+	p.ledger.Trust(p.id)
+	return nil
 }
 
 // exists makes sure that the pool is not deleted. One that another replica has retired
@@ -218,6 +218,13 @@ func (p *pass) place(ctx context.Context) (allocator.Pool, error) {
 				cidr, overlap.With.Name, overlap.With.CIDR),
 		}
 	}
+	if _, crowded := errors.AsType[*allocator.CrowdedError](err); crowded {
+		return allocator.Pool{}, &outcome.Refusal{
+			Reason: ipamv1alpha1.ReasonOverlap,
+			Message: fmt.Sprintf("address domain %q has %d pools, as many as one may have; use another addressDomain, or a CIDR that overlaps no other pool",
+				p.pool.Spec.AddressDomain, allocator.MaxSpacePools),
+		}
+	}
 	return entered, err
 }
 
@@ -240,9 +247,7 @@ func (p *pass) retire(ctx context.Context) error {
 		p.freeze(ctx, cmp.Or(err, errLost))
 		return cmp.Or(err, errLost)
 	}
-	if err := p.thaw(ctx); err != nil {
-		return err // others of its domain wait for it
-	}
+	p.ledger.Trust(p.id) // others of its domain wait for it
 	err := p.ledger.Retire(ctx, p.id)
 	if errors.Is(err, allocator.ErrPoolInUse) {
 		if !p.directory.Leaves(p.owner.Cluster) {

@@ -1,8 +1,6 @@
 package pool
 
 import (
-	"cmp"
-	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +9,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/inbox"
 )
 
 // waiting knows the child pools that have no block, and which parent each waits
@@ -75,16 +74,18 @@ func (w *waiting) named(workspace directory.Workspace) []mcreconcile.Request {
 
 // those lists the children wanted, oldest first.
 func (w *waiting) those(wanted func(wait) bool) []mcreconcile.Request {
+	return inbox.OldestFirst(w.since(wanted))
+}
+
+// since lists the children wanted, and when each was made.
+func (w *waiting) since(wanted func(wait) bool) []inbox.Waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var found []mcreconcile.Request
+	var found []inbox.Waiter
 	for child, c := range w.children {
 		if wanted(c) {
-			found = append(found, child)
+			found = append(found, inbox.Waiter{Request: child, Since: c.since})
 		}
 	}
-	slices.SortFunc(found, func(a, b mcreconcile.Request) int {
-		return cmp.Or(w.children[a].since.Compare(w.children[b].since), cmp.Compare(a.String(), b.String()))
-	})
 	return found
 }

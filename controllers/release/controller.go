@@ -48,7 +48,8 @@ type Controller struct {
 	mu       sync.Mutex
 	deleted  map[allocator.ClaimID]deletion      // claims that were seen deleted, or are missed
 	absent   map[allocator.ClusterName]time.Time // since when a workspace is seen unbound
-	departed map[allocator.ClusterName]bool      // workspaces whose binding was seen to go
+	departed map[allocator.ClusterName]time.Time // workspaces whose binding was seen to go, and the last call of HasDeparted
+	pruned   time.Time                           // when departed was last pruned
 }
 
 // Options configure a Controller.
@@ -95,7 +96,7 @@ func newController(opts Options) *Controller {
 		queue:    workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[allocator.Holder]{Name: "release"}),
 		deleted:  map[allocator.ClaimID]deletion{},
 		absent:   map[allocator.ClusterName]time.Time{},
-		departed: map[allocator.ClusterName]bool{},
+		departed: map[allocator.ClusterName]time.Time{},
 	}
 	if c.clock == nil {
 		c.clock = clock.RealClock{}
@@ -153,22 +154,6 @@ func (c *Controller) Suspect(h allocator.Holder) {
 	c.queue.Add(h)
 }
 
-// Departed notes that a workspace's binding was seen to go. Its blocks still
-// have to be hinted at, one by one.
-func (c *Controller) Departed(cluster allocator.ClusterName) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.departed[cluster] = true
-}
-
-// Arrived notes that a workspace is bound (again).
-func (c *Controller) Arrived(cluster allocator.ClusterName) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.departed, cluster)
-	delete(c.absent, cluster)
-}
-
 // unboundTwice says whether the workspace was found unbound before, long enough ago.
 func (c *Controller) unboundTwice(cluster allocator.ClusterName) bool {
 	c.mu.Lock()
@@ -182,13 +167,6 @@ func (c *Controller) unboundTwice(cluster allocator.ClusterName) bool {
 		return false
 	}
 	return c.clock.Since(since) >= c.absence
-}
-
-// HasDeparted reports whether a workspace's binding was seen to go, and none came since.
-func (c *Controller) HasDeparted(cluster allocator.ClusterName) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.departed[cluster]
 }
 
 // policy is the reclaim policy that counts: that of the last object seen, else the recorded one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,6 +59,11 @@ func (c *Controller) settle(ctx context.Context, h allocator.Holder) (bool, erro
 	if err != nil {
 		return false, fmt.Errorf("look up the block of %s/%s: %w", h.Namespace, h.Name, err)
 	}
+	if held {
+		// The ledger says which object holds the block. Asked for by the name of a hint, which
+		// may be that of another claim, a live holder would seem to be gone.
+		h = block.Holder
+	}
 	if !held && c.neverBound(h.Claim) {
 		return true, nil // a bind under way that commits after this look finds its claim gone, and says so
 	}
@@ -77,6 +83,9 @@ func (c *Controller) settle(ctx context.Context, h allocator.Holder) (bool, erro
 		}
 		return c.reclaim(ctx, suspect, answer.Client)
 	case live.Unbound:
+		if suspect.predates(answer.Since) && !c.HasDeparted(h.Cluster) {
+			return false, nil
+		}
 		return c.abandon(ctx, suspect)
 	case live.NoEndpoint:
 		if !c.HasDeparted(h.Cluster) {
@@ -93,6 +102,12 @@ type orphan struct {
 	allocator.Holder
 	block allocator.Block
 	held  bool // there is a block
+}
+
+// predates reports whether the block may be older than something that was made at a time of
+// kcp's clock, which counts seconds.
+func (o orphan) predates(made time.Time) bool {
+	return o.held && !made.IsZero() && !o.block.BoundAt.After(made.Add(time.Second))
 }
 
 // abandon frees a block whose whole workspace is seen unbound for the second
@@ -131,18 +146,17 @@ func (c *Controller) reclaim(ctx context.Context, o orphan, workspace client.Cli
 // record reads the holder's IPAllocation: the one that names the claim by UID,
 // as its holder or as what it was retained from.
 func (c *Controller) record(ctx context.Context, h allocator.Holder, workspace client.Client) (*ipamv1alpha1.IPAllocation, error) {
-	record := &ipamv1alpha1.IPAllocation{}
-	key := client.ObjectKey{Namespace: h.Namespace, Name: ipamv1alpha1.AllocationName(h.Namespace, h.Name)}
-	if err := workspace.Get(ctx, key, record); err != nil {
-		if live.Absent(err, records, key.Name) {
-			return nil, nil
+	for _, name := range ipamv1alpha1.AllocationNames(h.Namespace, h.Name) {
+		record := &ipamv1alpha1.IPAllocation{}
+		err := workspace.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: name}, record)
+		if err != nil && !live.Absent(err, records, name) {
+			return nil, fmt.Errorf("read IPAllocation %s/%s: %w", h.Namespace, name, err)
 		}
-		return nil, fmt.Errorf("read IPAllocation %s: %w", key, err)
+		if _, uid := record.HeldBy(); err == nil && uid == types.UID(h.Claim) {
+			return record, nil
+		}
 	}
-	if _, uid := record.HeldBy(); uid != types.UID(h.Claim) {
-		return nil, nil
-	}
-	return record, nil
+	return nil, nil
 }
 
 // retain keeps the block, and takes the claim out of its record.

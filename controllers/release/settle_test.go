@@ -56,10 +56,12 @@ func (l *ledger) Drain(context.Context, allocator.PoolID) error {
 type oracle struct {
 	answer live.Answer
 	err    error
-	asked  func() // what happens while it is asked
+	asked  func()           // what happens while it is asked
+	holder allocator.Holder // asked for last
 }
 
-func (o *oracle) Holder(context.Context, allocator.Holder) (live.Answer, error) {
+func (o *oracle) Holder(_ context.Context, h allocator.Holder) (live.Answer, error) {
+	o.holder = h
 	if o.asked != nil {
 		o.asked()
 	}
@@ -142,6 +144,57 @@ func TestSettle_FreesNothingInDoubt(t *testing.T) {
 				t.Error("something was taken away")
 			}
 		})
+	}
+}
+
+// A hint may name another object than the block's holder: then a server that is asked by
+// that name says that no such object has the UID. The ledger's word is what is asked for.
+func TestSettle_AsksForTheHolderInTheLedger(t *testing.T) {
+	s := newScene(t)
+	for _, wrong := range []allocator.Holder{
+		{Claim: s.holder.Claim, Cluster: s.holder.Cluster, Namespace: s.holder.Namespace, Name: "another"},
+		{Claim: s.holder.Claim, Cluster: s.holder.Cluster, Namespace: "elsewhere", Name: s.holder.Name},
+		{Claim: s.holder.Claim, Cluster: s.holder.Cluster, Name: s.holder.Name},
+		{Claim: s.holder.Claim, Cluster: "v", Namespace: s.holder.Namespace, Name: s.holder.Name},
+	} {
+		s.oracle.answer = live.Answer{Verdict: live.Alive, Client: s.workspace}
+		if _, err := s.Settle(t.Context(), wrong); err != nil {
+			t.Fatalf("Settle(%+v): %v", wrong, err)
+		}
+		if s.oracle.holder != s.holder {
+			t.Errorf("Settle(%+v) asks for %+v; want %+v, the holder in the ledger", wrong, s.oracle.holder, s.holder)
+		}
+	}
+}
+
+// Where the usual name of the record belongs to another claim, the holder's record has
+// the long one. The other's stays as it is.
+func TestSettle_ARecordOfTheLongName(t *testing.T) {
+	names := ipamv1alpha1.AllocationNames("default", "c")
+	for _, policy := range []allocator.ReclaimPolicy{allocator.Delete, allocator.Retain} {
+		other, own := gen.Allocation("c", "p", "10.0.0.16/28"), gen.Allocation("c", "p", "10.0.0.0/28")
+		other.Spec.ClaimRef = &ipamv1alpha1.ClaimRef{Name: "other", UID: "uid-of-other"}
+		own.Name, own.Spec.ClaimRef = names[1], &ipamv1alpha1.ClaimRef{Name: "c", UID: "uid-of-c"}
+		s := newScene(t, other, own)
+		s.ledger.block.Policy = policy
+		if !s.settle(t, live.Gone) {
+			t.Fatalf("%s: settled = false, want true", policy)
+		}
+		now := &ipamv1alpha1.IPAllocation{}
+		if err := s.workspace.Get(t.Context(), client.ObjectKeyFromObject(other), now); err != nil || now.Spec.ClaimRef == nil {
+			t.Errorf("%s: the other claim's record is %+v, %v; want it as it was", policy, now.Spec, err)
+		}
+		err := s.workspace.Get(t.Context(), client.ObjectKeyFromObject(own), now)
+		switch policy {
+		case allocator.Retain:
+			if _, uid := now.HeldBy(); err != nil || now.Spec.ClaimRef != nil || uid != "uid-of-c" || s.ledger.released {
+				t.Errorf("Retain: the record is %+v of %s, %v, released %t; want it without a claim, and the block kept", now.Spec, uid, err, s.ledger.released)
+			}
+		default:
+			if !apierrors.IsNotFound(err) || !s.ledger.released {
+				t.Errorf("Delete: the record is %v, released %t; want neither record nor block", err, s.ledger.released)
+			}
+		}
 	}
 }
 
@@ -253,3 +306,37 @@ func TestSettle_AChildPoolDrains(t *testing.T) {
 }
 
 func (s *scene) drained() bool { return s.ledger.drained && !s.ledger.released }
+
+// A shard that is away has not entered itself in an endpoint slice that was made meanwhile. A
+// block that is older than the slice is freed only if its workspace was seen to leave.
+func TestSettle_ABlockOlderThanTheEndpointSlice(t *testing.T) {
+	for name, tt := range map[string]struct {
+		older, departed, want bool
+	}{
+		"younger":             {want: true},
+		"older":               {older: true},
+		"older, seen leaving": {older: true, departed: true, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			made := s.clock.Now()
+			s.ledger.block.BoundAt = made.Add(time.Minute)
+			if tt.older {
+				s.ledger.block.BoundAt = made
+			}
+			if tt.departed {
+				s.Departed("w")
+			}
+			s.oracle.answer = live.Answer{Verdict: live.Unbound, Since: made}
+			for range 3 {
+				if _, err := s.Settle(t.Context(), s.holder); err != nil {
+					t.Fatal(err)
+				}
+				s.clock.SetTime(s.clock.Now().Add(time.Hour))
+			}
+			if s.ledger.released != tt.want {
+				t.Errorf("released = %t, want %t", s.ledger.released, tt.want)
+			}
+		})
+	}
+}

@@ -2,7 +2,6 @@ package resolve
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -121,8 +120,4 @@ func (q Query) classLength(class *ipamv1alpha1.IPClass) (int, error) {
 			"class %q hands out %s; /%d is outside this range", class.Name, lengths, asked)
 	}
 	return asked, nil
-}
-
-func refuse(reason ipamv1alpha1.Reason, format string, args ...any) *outcome.Refusal {
-	return &outcome.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }

@@ -92,7 +92,31 @@ func TestResolve_ByClass(t *testing.T) {
 					p.Spec.Allocation.MaxPrefixLength = 25
 				}
 			},
-			reason: ipamv1alpha1.ReasonPrefixLengthRejected},
+			reason: ipamv1alpha1.ReasonPoolExhausted},
+		{name: "the class's default is outside every pool's bounds", from: db, claim: gen.Claim("x", gen.OfClass("c")),
+			change: func(w *world) {
+				for _, p := range w.pools[platform] {
+					p.Spec.Allocation.MaxPrefixLength = 25
+				}
+			},
+			reason: ipamv1alpha1.ReasonPoolExhausted},
+		{name: "every pool is smaller than the block", from: db, claim: gen.Claim("x", gen.OfClass("c"), gen.Length(24)),
+			change: func(w *world) {
+				for _, p := range w.pools[platform] {
+					p.Status.AllocatedCIDR = "10.0.0.0/25"
+				}
+			},
+			reason: ipamv1alpha1.ReasonPoolExhausted},
+		{name: "an address outside the pool that could serve its length, inside one that could not", from: db,
+			claim: gen.Claim("x", gen.OfClass("c"), gen.Address("10.1.0.0/28")),
+			change: func(w *world) {
+				w.pools[platform][0].Status.AllocatedCIDR = "10.1.0.0/16"
+				w.pools[platform][0].Spec.Allocation.MaxPrefixLength = 26
+			},
+			reason: ipamv1alpha1.ReasonPoolExhausted},
+		{name: "an address in no pool, whatever their bounds", from: db, claim: gen.Claim("x", gen.OfClass("c"), gen.Address("192.0.2.0/28")),
+			change: func(w *world) { w.pools[platform][0].Spec.Allocation.MaxPrefixLength = 26 },
+			reason: ipamv1alpha1.ReasonAddressOutOfRange},
 		{name: "an exact address picks the pool that holds it", from: db, claim: gen.Claim("x", gen.OfClass("c"), gen.Address("10.1.0.16/28")),
 			change: func(w *world) { w.pools[platform][0].Status.AllocatedCIDR = "10.1.0.0/16" },
 			want:   []string{"b"}},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
@@ -14,6 +13,7 @@ import (
 // could not.
 type filter struct {
 	query    Query
+	catalog  Catalog
 	family   ipamv1alpha1.IPFamily
 	length   int
 	refusals []*outcome.Refusal
@@ -21,6 +21,9 @@ type filter struct {
 
 // pass reports whether the pool can serve the claim, room apart.
 func (f *filter) pass(pool *ipamv1alpha1.IPPool) bool {
+	if !Ready(pool) || pool.Status.IPFamily != f.family {
+		return false
+	}
 	refusal := f.check(pool)
 	if refusal != nil {
 		f.refusals = append(f.refusals, refusal)
@@ -29,34 +32,42 @@ func (f *filter) pass(pool *ipamv1alpha1.IPPool) bool {
 }
 
 func (f *filter) check(pool *ipamv1alpha1.IPPool) *outcome.Refusal {
-	if !Ready(pool) {
-		return &outcome.Refusal{}
-	}
-	family := pool.Status.IPFamily
-	if family != f.family {
-		return &outcome.Refusal{}
-	}
-	if asked := f.query.family(); asked != "" && asked != family {
+	if asked := f.query.family(); asked != "" && asked != f.family {
 		return refuse(ipamv1alpha1.ReasonFamilyMismatch,
-			"address family %s does not match pool %q, which is %s", asked, pool.Name, family)
+			"address family %s does not match pool %q, which is %s", asked, pool.Name, f.family)
 	}
-	if refusal := f.checkLength(pool); refusal != nil {
+	if refusal := f.checkExact(pool); refusal != nil {
 		return refusal
 	}
-	return f.checkExact(pool)
+	return f.checkLength(pool)
 }
 
+// checkLength refuses a length that the pool does not hand out. A claim that names the
+// pool has asked for the wrong length. Any other claim can still get another pool.
 func (f *filter) checkLength(pool *ipamv1alpha1.IPPool) *outcome.Refusal {
 	lengths := poolBounds(pool)
 	if f.length == 0 {
 		return refuse(ipamv1alpha1.ReasonPrefixLengthRejected,
-			"the claim gives no prefix length; pool %q hands out %s", pool.Name, lengths)
+			"pool %q hands out %s, and the claim gives no prefix length", pool.Name, lengths)
 	}
-	if !lengths.contain(f.length) {
+	if lengths.contain(f.length) {
+		return nil
+	}
+	if f.query.Claim.Spec.PoolRef != nil {
 		return refuse(ipamv1alpha1.ReasonPrefixLengthRejected,
 			"pool %q hands out %s; /%d is outside this range", pool.Name, lengths, f.length)
 	}
-	return nil
+	return refuse(ipamv1alpha1.ReasonPoolExhausted,
+		"pool %q hands out %s, not /%d: %s", pool.Name, lengths, f.length, f.largest(pool, lengths))
+}
+
+// largest says which is the largest block that the pool can give now.
+func (f *filter) largest(pool *ipamv1alpha1.IPPool, lengths bounds) string {
+	free := f.catalog.Room(pool, f.length).Largest
+	if free < 0 || free > lengths.max {
+		return "it has no block to give"
+	}
+	return fmt.Sprintf("the largest block it can give is a /%d", max(free, lengths.min))
 }
 
 func (f *filter) checkExact(pool *ipamv1alpha1.IPPool) *outcome.Refusal {
@@ -75,34 +86,6 @@ func (f *filter) checkExact(pool *ipamv1alpha1.IPPool) *outcome.Refusal {
 func (f *filter) exact() netip.Prefix {
 	exact, _ := f.query.exact()
 	return exact
-}
-
-// refusal is the one to report when no pool passed: the most hopeful of those
-// met, else the given one, which says that there was none to ask.
-func (f *filter) refusal(none *outcome.Refusal) *outcome.Refusal {
-	met := slices.DeleteFunc(slices.Clone(f.refusals), func(r *outcome.Refusal) bool { return r.Reason == "" })
-	return first(met, none)
-}
-
-// first picks what to report of several refusals: one that waits before one
-// that is stalled, then the length before the family.
-func first(refusals []*outcome.Refusal, none *outcome.Refusal) *outcome.Refusal {
-	if len(refusals) == 0 {
-		return none
-	}
-	rank := func(r *outcome.Refusal) int {
-		switch r.Reason {
-		case ipamv1alpha1.ReasonAddressOutOfRange:
-			return 1
-		case ipamv1alpha1.ReasonPrefixLengthRejected:
-			return 2
-		case ipamv1alpha1.ReasonFamilyMismatch:
-			return 3
-		default:
-			return 0
-		}
-	}
-	return slices.MinFunc(refusals, func(a, b *outcome.Refusal) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
 // length is the prefix length that the claim itself gives; 0 without one.

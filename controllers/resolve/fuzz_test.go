@@ -71,7 +71,7 @@ func FuzzResolve_BySelector(f *testing.F) {
 		claim := gen.Claim("c", gen.Length(28))
 		claim.Spec.PoolSelector = &ipamv1alpha1.PoolSelector{
 			ProjectRef:       &ipamv1alpha1.ProjectRef{Name: workspace},
-			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOperator(operator), Values: []string{value}}},
+			MatchExpressions: []ipamv1alpha1.LabelRequirement{{Key: key, Operator: metav1.LabelSelectorOperator(operator), Values: []string{value}}},
 		}
 		plan, err := query(web, claim).Resolve(world{pools: others})
 		if err != nil {

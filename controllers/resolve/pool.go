@@ -32,7 +32,8 @@ func (q Query) byPool(catalog Catalog) (Plan, error) {
 	if !ok || !q.mayName(pool, owner) {
 		return Plan{}, missing
 	}
-	return q.plan([]*ipamv1alpha1.IPPool{pool}, owner, refuse(ipamv1alpha1.ReasonPoolNotFound,
+	f := filter{query: q, catalog: catalog}
+	return f.plan([]*ipamv1alpha1.IPPool{pool}, owner, refuse(ipamv1alpha1.ReasonPoolNotFound,
 		"pool %q is not ready", ref.Name))
 }
 
@@ -53,7 +54,8 @@ func (q Query) bySelector(catalog Catalog) (Plan, error) {
 			pools = append(pools, pool)
 		}
 	}
-	return q.plan(pools, owner, missing)
+	f := filter{query: q, catalog: catalog}
+	return f.plan(pools, owner, missing)
 }
 
 // workspace is where a reference points: the claim's own unless it says else.
@@ -76,31 +78,30 @@ func (q Query) mayName(pool *ipamv1alpha1.IPPool, owner directory.Workspace) boo
 
 // plan keeps the pools that can serve the claim, by name. notReady is the
 // refusal when none of them is ready.
-func (q Query) plan(pools []*ipamv1alpha1.IPPool, owner directory.Workspace, notReady *outcome.Refusal) (Plan, error) {
-	plan := Plan{Policy: q.policy("")}
-	asked, err := q.length()
+func (f *filter) plan(pools []*ipamv1alpha1.IPPool, owner directory.Workspace, notReady *outcome.Refusal) (Plan, error) {
+	plan := Plan{Policy: f.query.policy(""), Exact: f.exact()}
+	asked, err := f.query.length()
 	if err != nil {
 		return Plan{}, err
 	}
-	var last filter
-	var refusals []*outcome.Refusal
-	for _, pool := range pools {
-		f := filter{query: q, family: pool.Status.IPFamily, length: cmp.Or(asked, onlyLength(pool))}
-		if !f.pass(pool) {
-			refusals = append(refusals, f.refusal(notReady))
+	for _, pool := range byName(pools) {
+		if !Ready(pool) {
+			f.refusals = append(f.refusals, notReady)
 			continue
 		}
-		last = f
-		plan.Family = pool.Status.IPFamily
+		f.family, f.length = pool.Status.IPFamily, cmp.Or(asked, onlyLength(pool))
+		if !f.pass(pool) {
+			continue
+		}
+		plan.Family = f.family
 		plan.Candidates = append(plan.Candidates, Candidate{
 			Pool: pool, Owner: owner, Strategy: pool.Spec.Allocation.Strategy, Length: f.length,
 		})
 	}
 	if len(plan.Candidates) == 0 {
-		return Plan{}, first(refusals, notReady)
+		return Plan{}, first(f.refusals, notReady)
 	}
-	order(plan.Candidates, ipamv1alpha1.FirstFit, nil)
-	plan.Exact = last.exact()
+	plan.Unfit = because(f.refusals, ipamv1alpha1.ReasonPoolExhausted)
 	return plan, nil
 }
 

@@ -52,6 +52,8 @@ func TestResolve_ByPool(t *testing.T) {
 		{"no such workspace", gen.Claim("x", gen.FromPoolIn("root:nope", "own"), gen.Length(24)), nil, ipamv1alpha1.ReasonPoolNotFound},
 		{"by label", gen.Claim("x", gen.Selecting("tier", "gold"), gen.Length(24)), []string{"own"}, ""},
 		{"by a label that none has", gen.Claim("x", gen.Selecting("tier", "tin"), gen.Length(24)), nil, ipamv1alpha1.ReasonPoolNotFound},
+		{"by label, longer than a pool found hands out", gen.Claim("x", gen.Selecting("tier", "gold"), gen.Length(29)), nil, ipamv1alpha1.ReasonPoolExhausted},
+		{"by label, without a length", gen.Claim("x", gen.Selecting("tier", "gold")), nil, ipamv1alpha1.ReasonPrefixLengthRejected},
 		{"by label elsewhere, what is lent", selectIn("root:acme:db"), []string{"lent"}, ""},
 		{"a host", gen.Claim("x", gen.FromPool("six"), gen.Address("2001:db8::1")), []string{"six"}, ""},
 		{"an address of the wrong family", gen.Claim("x", gen.FromPool("six"), gen.Address("10.0.0.1")), nil, ipamv1alpha1.ReasonFamilyMismatch},

@@ -1,11 +1,14 @@
 package resolve
 
 import (
+	"cmp"
 	"math/big"
 	"net/netip"
+	"slices"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
 )
 
 // Catalog shows the classes and pools there are. What it returns belongs to it
@@ -33,6 +36,8 @@ type Room struct {
 	Utilization float64
 	// Fit is the length of the smallest free block that would serve the claim; -1 without one.
 	Fit int
+	// Largest is the length of the largest free block; -1 if nothing is free.
+	Largest int
 }
 
 // Query is what a claim asks, and from where.
@@ -62,6 +67,9 @@ type Plan struct {
 	Policy     ipamv1alpha1.ReclaimPolicy
 	Limit      *big.Int // of the class, on what a workspace holds by it; nil for none
 	Candidates []Candidate
+	// Unfit are the refusals of pools that could serve the claim if they handed out its
+	// length.
+	Unfit []*outcome.Refusal
 }
 
 // Resolve decides where the claim may be served. A claim that may be served
@@ -88,10 +96,10 @@ func (q Query) byClass(catalog Catalog) (Plan, error) {
 		return Plan{ClassName: class.Name}, err
 	}
 	plan := Plan{ClassName: class.Name, Family: class.Spec.IPFamily, Policy: q.policy(class.Spec.ReclaimPolicy), Limit: class.Spec.MaxPerConsumer.Int()}
-	f := filter{query: q, family: class.Spec.IPFamily, length: length}
+	f := filter{query: q, catalog: catalog, family: class.Spec.IPFamily, length: length}
 	for _, owner := range q.tiers() {
 		var tier []Candidate
-		for _, pool := range catalog.Backing(owner, class.Name) {
+		for _, pool := range byName(catalog.Backing(owner, class.Name)) {
 			if q.mayDraw(pool, owner) && f.pass(pool) {
 				tier = append(tier, Candidate{Pool: pool, Owner: owner, Strategy: class.Spec.Strategy, Length: length})
 			}
@@ -100,11 +108,18 @@ func (q Query) byClass(catalog Catalog) (Plan, error) {
 		plan.Candidates = append(plan.Candidates, tier...)
 	}
 	plan.Exact = f.exact()
+	plan.Unfit = because(f.refusals, ipamv1alpha1.ReasonPoolExhausted)
 	if len(plan.Candidates) > 0 {
 		return plan, nil
 	}
-	return Plan{ClassName: class.Name}, f.refusal(refuse(ipamv1alpha1.ReasonNoOfferingPool,
+	return Plan{ClassName: class.Name}, first(f.refusals, refuse(ipamv1alpha1.ReasonNoOfferingPool,
 		"class %q exists, but no ready pool here or on the platform offers it", class.Name))
+}
+
+// byName sorts pools by name, so that what is said of them does not change with the
+// order in which a cache lists them.
+func byName(pools []*ipamv1alpha1.IPPool) []*ipamv1alpha1.IPPool {
+	return slices.SortedFunc(slices.Values(pools), func(a, b *ipamv1alpha1.IPPool) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // tiers are the workspaces whose pools back a class, in order.

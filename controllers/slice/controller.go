@@ -2,7 +2,6 @@ package slice
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -49,6 +48,8 @@ type Options struct {
 	Directory *directory.Directory
 	Ledger    Ledger
 	Oracle    Oracle
+	// Departed reports whether a workspace's binding was seen to go, and none came since.
+	Departed func(allocator.ClusterName) bool
 }
 
 // request asks for a look at what a workspace has of a pool or, without a cluster,
@@ -67,9 +68,7 @@ type Controller struct {
 	queue     workqueue.TypedRateLimitingInterface[request]
 	doubt     workqueue.TypedRateLimiter[request] // of workspaces that nobody can speak for
 	rolls     rolls
-
-	mu   sync.Mutex
-	left map[allocator.ClusterName]bool // workspaces whose binding was seen to go
+	departed  func(allocator.ClusterName) bool
 }
 
 // New makes the controller and has mgr run it.
@@ -81,7 +80,7 @@ func New(mgr manager.Manager, opts Options) (*Controller, error) {
 		ledger:    opts.Ledger,
 		oracle:    opts.Oracle,
 		queue:     workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[request]{Name: "slice"}),
-		left:      map[allocator.ClusterName]bool{},
+		departed:  opts.Departed,
 		doubt:     workqueue.NewTypedItemExponentialFailureRateLimiter[request](2*time.Second, time.Minute),
 	}
 	_, err := controller.NewTyped("slice", mgr, controller.TypedOptions[request]{
@@ -147,29 +146,16 @@ func (c *Controller) seenOnPlatform(name string, before, after *ipamv1alpha1.IPP
 }
 
 // Arrived looks at every slice of a workspace that binds the export.
-func (c *Controller) Arrived(cluster allocator.ClusterName) {
-	c.mu.Lock()
-	delete(c.left, cluster)
-	c.mu.Unlock()
-	c.each(cluster)
-}
+func (c *Controller) Arrived(cluster allocator.ClusterName) { c.each(cluster) }
+
+// Engaged looks at every slice of a workspace that can be looked at from now on, or no more.
+func (c *Controller) Engaged(cluster allocator.ClusterName) { c.each(cluster) }
 
 // Named looks again at a workspace that is admitted by the path it has now.
 func (c *Controller) Named(workspace directory.Workspace) { c.each(workspace.Cluster) }
 
 // Departed looks at what becomes of the slices of a workspace whose binding has gone.
-func (c *Controller) Departed(cluster allocator.ClusterName) {
-	c.mu.Lock()
-	c.left[cluster] = true
-	c.mu.Unlock()
-	c.each(cluster)
-}
-
-func (c *Controller) departed(cluster allocator.ClusterName) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.left[cluster]
-}
+func (c *Controller) Departed(cluster allocator.ClusterName) { c.each(cluster) }
 
 func (c *Controller) each(cluster allocator.ClusterName) {
 	for _, pool := range c.rolls.pools() {

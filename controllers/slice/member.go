@@ -94,8 +94,8 @@ func (c *Controller) begin(ctx context.Context, req request) (p *pass, ok bool, 
 		return nil, false, err
 	}
 	for i := range bindings.Items {
-		if bindings.Items[i].DeletionTimestamp.IsZero() {
-			p.binding = &bindings.Items[i]
+		if b := &bindings.Items[i]; directory.Serves(b) && b.DeletionTimestamp.IsZero() {
+			p.binding = b
 		}
 	}
 	return p, true, nil

@@ -13,6 +13,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/record"
 )
 
 // AnnotationAllow, on a pool, lets sweeps free any number of its orphans until
@@ -58,33 +59,33 @@ func (c Caches) State(ctx context.Context, b allocator.Block) State {
 	if err != nil {
 		return Away
 	}
-	reader := cl.GetCache()
-	record := client.ObjectKey{
-		Namespace: b.Holder.Namespace,
-		Name:      ipamv1alpha1.AllocationName(b.Holder.Namespace, b.Holder.Name),
-	}
+	reader, holder := cl.GetCache(), client.ObjectKey{Namespace: b.Holder.Namespace, Name: b.Holder.Name}
 	switch {
 	case b.Holder.Namespace == "":
-		return present(ctx, reader, &ipamv1alpha1.IPPool{}, client.ObjectKey{Name: b.Holder.Name}, b.Holder.Claim)
+		return present(ctx, reader, &ipamv1alpha1.IPPool{}, holder, b.Holder.Claim)
 	case b.State == allocator.Retained:
-		return present(ctx, reader, &ipamv1alpha1.IPAllocation{}, record, "")
+		return recorded(ctx, reader, holder, b.Holder.Claim, Orphaned)
 	}
 	claim := &ipamv1alpha1.IPClaim{}
-	key := client.ObjectKey{Namespace: b.Holder.Namespace, Name: b.Holder.Name}
-	if state := present(ctx, reader, claim, key, b.Holder.Claim); state != Held || claim.Status.Phase != ipamv1alpha1.ClaimBound {
+	if state := present(ctx, reader, claim, holder, b.Holder.Claim); state != Held || claim.Status.Phase != ipamv1alpha1.ClaimBound {
 		return state
 	}
-	if present(ctx, reader, &ipamv1alpha1.IPAllocation{}, record, "") == Orphaned {
-		return Unrecorded
+	return recorded(ctx, reader, holder, b.Holder.Claim, Unrecorded)
+}
+
+// present reads an object that must have the UID.
+func present(ctx context.Context, reader client.Reader, obj client.Object, key client.ObjectKey, uid allocator.ClaimID) State {
+	err := reader.Get(ctx, key, obj)
+	if apierrors.IsNotFound(err) || err == nil && obj.GetUID() != types.UID(uid) {
+		return Orphaned
 	}
 	return Held
 }
 
-// present reads an object that must have the UID, if one is given.
-func present(ctx context.Context, reader client.Reader, obj client.Object, key client.ObjectKey, uid allocator.ClaimID) State {
-	err := reader.Get(ctx, key, obj)
-	if apierrors.IsNotFound(err) || err == nil && uid != "" && obj.GetUID() != types.UID(uid) {
-		return Orphaned
+// recorded looks for the record of a claim, live or gone; without one the state is missing.
+func recorded(ctx context.Context, reader client.Reader, claim client.ObjectKey, uid allocator.ClaimID, missing State) State {
+	if exists, err := record.Exists(ctx, reader, claim, types.UID(uid)); err == nil && !exists {
+		return missing
 	}
 	return Held
 }

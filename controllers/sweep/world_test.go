@@ -69,6 +69,15 @@ func TestCaches_State(t *testing.T) {
 	child := gen.Pool("p")
 	child.UID = "uid-of-p"
 	record := gen.Allocation("c", "p", "10.0.0.0/28")
+	record.Spec.ClaimRef = &ipamv1alpha1.ClaimRef{Name: "c", UID: "uid-of-c"}
+	kept := record.DeepCopy()
+	kept.Spec.ClaimRef, kept.Annotations = nil, map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "c/uid-of-c"}
+	other, long, keptLong := record.DeepCopy(), record.DeepCopy(), kept.DeepCopy()
+	other.Spec.ClaimRef = &ipamv1alpha1.ClaimRef{Name: "other", UID: "uid-of-other"} // the same usual name
+	long.Name = ipamv1alpha1.AllocationNames("default", "c")[1]
+	keptLong.Name = long.Name
+	next := record.DeepCopy()
+	next.Spec.ClaimRef.UID = successor.UID
 	claimed := allocator.Block{Holder: allocator.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}}
 	retained, carved, foreign := claimed, claimed, claimed
 	retained.State = allocator.Retained
@@ -84,11 +93,17 @@ func TestCaches_State(t *testing.T) {
 		"a bound claim, no record":   {claimed, []client.Object{bound}, Unrecorded},
 		"no claim":                   {claimed, []client.Object{record}, Orphaned},
 		"another claim of its name":  {claimed, []client.Object{successor, record}, Orphaned},
-		"retained, with its record":  {retained, []client.Object{record}, Held},
+		"retained, with its record":  {retained, []client.Object{kept}, Held},
 		"retained, without a record": {retained, nil, Orphaned},
-		"a child pool":               {carved, []client.Object{child}, Held},
-		"no child pool":              {carved, nil, Orphaned},
-		"a workspace not engaged":    {foreign, []client.Object{bound, record}, Away},
+
+		"a claim, its record's usual name is another's":       {claimed, []client.Object{bound, other, long}, Held},
+		"a claim whose record's name is another's, no record": {claimed, []client.Object{bound, other}, Unrecorded},
+		"retained, its record's usual name is another's":      {retained, []client.Object{other, keptLong}, Held},
+		"retained, only another's record of its usual name":   {retained, []client.Object{other}, Orphaned},
+		"retained, only its successor's record":               {retained, []client.Object{successor, next}, Orphaned},
+		"a child pool":                                        {carved, []client.Object{child}, Held},
+		"no child pool":                                       {carved, nil, Orphaned},
+		"a workspace not engaged":                             {foreign, []client.Object{bound, record}, Away},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := newCaches(t, interceptor.Funcs{}, tt.objects...).State(t.Context(), tt.block); got != tt.want {

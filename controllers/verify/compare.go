@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -129,8 +130,9 @@ func (b *books) seeRecord(cluster allocator.ClusterName, record *ipamv1alpha1.IP
 
 func (b *books) compareRecord(cluster allocator.ClusterName, record *ipamv1alpha1.IPAllocation, held *block) {
 	h, retained := held.Holder, record.Spec.ClaimRef == nil
+	names := ipamv1alpha1.AllocationNames(h.Namespace, h.Name)
 	switch {
-	case h.Cluster != cluster || h.Namespace != record.Namespace || record.Name != ipamv1alpha1.AllocationName(h.Namespace, h.Name):
+	case h.Cluster != cluster || h.Namespace != record.Namespace || !slices.Contains(names[:], record.Name):
 		b.find(about(RecordMismatch, held.Block, "its record is IPAllocation %s/%s of workspace %s", record.Namespace, record.Name, cluster))
 	case record.Status.AllocatedCIDR != held.Prefix.String():
 		b.find(about(RecordMismatch, held.Block, "IPAllocation %s records %s", record.Name, record.Status.AllocatedCIDR))

@@ -52,6 +52,7 @@ func (s *Server) Start(ctx context.Context) error {
 		logger.Error(err, "nobody can ask this controller to verify")
 		return nil
 	}
+	defer func() { _ = os.Remove(s.Path) }()
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /verify", s.verify)
 	mux.HandleFunc("POST /repair", s.repair)
@@ -71,14 +72,21 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	if conn, err := dial(ctx, s.Path); err == nil {
 		return nil, errors.Join(fmt.Errorf("another process listens at %s", s.Path), conn.Close())
 	}
-	if err := os.Remove(s.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	unready := s.Path + "~"
+	if err := os.Remove(unready); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", s.Path)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", unready)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(s.Path, 0o600); err != nil {
+	listener.(*net.UnixListener).SetUnlinkOnClose(false) // Start removes it, by its final name
+	// A client never finds the socket at its path with the mode that it is made with.
+	err = os.Chmod(unready, 0o600)
+	if err == nil {
+		err = os.Rename(unready, s.Path)
+	}
+	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return listener, nil

@@ -78,3 +78,35 @@ func peerOf(t *testing.T, home string, member *etcd.Member) string {
 	}
 	return config["listen-peer-urls"].(string)
 }
+
+// A cluster of etcd is restored from a snapshot under a controller that runs. The controller
+// notices, binds nothing by what it remembers, and ends. The next one adopts what was
+// published since the snapshot.
+func TestAdopt_RestoredUnderTheController(t *testing.T) {
+	t.Parallel()
+	l, store := newLossyCluster(t)
+	before := l.holds("before", gen.Length(28))
+	l.published(before)
+	l.save()
+	since := l.holds("since", gen.Length(28))
+	l.published(before, since)
+
+	if err := store.Members[0].Stop(); err != nil {
+		t.Fatal(err)
+	}
+	late := gen.Claim("late", gen.OfClass(l.name), gen.Length(28))
+	framework.Create(t, l.tenant, late)
+	if err := os.RemoveAll(l.dir); err != nil {
+		t.Fatal(err)
+	}
+	l.restore()
+	if _, err := store.Members[0].Start(); err != nil {
+		t.Fatal(err)
+	}
+	l.platform.WaitControllerEnded(t)
+	l.platform.StartController(t)
+	framework.WaitBound(t, l.tenant, late)
+	disjointIn(t, l.cidr, l.blocks(before, since, late)...)
+	l.kept(before, since)
+	l.published(before, since, late)
+}

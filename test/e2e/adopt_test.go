@@ -26,6 +26,7 @@ type lossy struct {
 	scene
 	dir, url     string // of the etcd: its data, and where it listens
 	member, peer string // its name, and where it listens to others like it
+	link         *framework.Link
 	snapshot     string
 	offered      *ipamv1alpha1.IPPool
 }
@@ -45,10 +46,10 @@ func (l *lossy) start(t *testing.T, flags ...string) {
 	t.Helper()
 	l.snapshot = filepath.Join(t.TempDir(), "snapshot")
 	platform := framework.NewPlatform(t)
-	replica := platform.Replica(t, "lossy", flags...)
+	link, replica := platform.Link(t, "lossy", flags...)
 	replica.StartController(t)
 	t.Cleanup(func() { replica.StopController(t) }) // before its data goes
-	l.scene = scene{T: t, platform: replica, name: framework.Name(t), cidr: platform.CIDR(t)}
+	l.link, l.scene = link, scene{T: t, platform: replica, name: framework.Name(t), cidr: platform.CIDR(t)}
 	l.offered = offer(t, replica, l.name, l.cidr)
 	l.tenant = replica.Tenant(t)
 }

@@ -39,6 +39,38 @@ func TestExhaustion_OldestFirst(t *testing.T) {
 	}
 }
 
+// Workspaces take turns in waiting: many older claims of one do not keep another's waiting.
+func TestExhaustion_WorkspacesTakeTurns(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class()
+	s.pool(part(s.cidr, 27))
+	held := []*ipamv1alpha1.IPClaim{s.holds("held-0", gen.Length(28)), s.holds("held-1", gen.Length(28))}
+	var many []*ipamv1alpha1.IPClaim
+	for i := range 5 {
+		claim := gen.Claim(fmt.Sprint("many-", i), gen.OfClass(s.name), gen.Length(28))
+		framework.Create(t, s.tenant, claim)
+		framework.WaitAllocated(t, s.tenant, claim, ipamv1alpha1.ReasonPoolExhausted)
+		many = append(many, claim)
+	}
+	s.later(many[4])
+	quiet, single := s.platform.Tenant(t), gen.Claim("single", gen.OfClass(s.name), gen.Length(28))
+	framework.Create(t, quiet, single)
+	framework.WaitAllocated(t, quiet, single, ipamv1alpha1.ReasonPoolExhausted)
+
+	framework.Delete(t, s.tenant, held[0])
+	framework.Eventually(t, "one of the older claims to be bound", func(ctx context.Context) error {
+		for _, claim := range many {
+			if err := s.tenant.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil || claim.Status.AllocatedCIDR != "" {
+				return err
+			}
+		}
+		return errors.New("none is")
+	})
+	framework.Delete(t, s.tenant, held[1])
+	framework.WaitBound(t, quiet, single)
+}
+
 // A small claim may pass a large one that cannot be served yet, and takes nothing that
 // the large one could have had.
 func TestExhaustion_SmallMayPassLarge(t *testing.T) {

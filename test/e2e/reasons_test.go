@@ -107,8 +107,8 @@ func TestReasons(t *testing.T) {
 				}
 			},
 		},
-		"length out of the pool's range": {
-			reason: ipamv1alpha1.ReasonPrefixLengthRejected, says: "/28", stalled: true,
+		"length that the class allows and no pool hands out": {
+			reason: ipamv1alpha1.ReasonPoolExhausted, says: `to /26, not /28`,
 			arrange: func(s scene) (*ipamv1alpha1.IPClaim, func()) {
 				s.class()
 				pool := platformPool(s.name, s.cidr, s.name)
@@ -117,6 +117,27 @@ func TestReasons(t *testing.T) {
 				framework.WaitAllocated(s, s.platform, pool, ipamv1alpha1.ReasonAllocationSucceeded)
 				return gen.Claim("web", gen.OfClass(s.name), gen.Length(28)), func() {
 					s.changePool(func(spec *ipamv1alpha1.IPPoolSpec) { spec.Allocation.MaxPrefixLength = 30 })
+				}
+			},
+		},
+		"block larger than every pool": {
+			reason: ipamv1alpha1.ReasonPoolExhausted, says: "the largest block it can give is a /24",
+			arrange: func(s scene) (*ipamv1alpha1.IPClaim, func()) {
+				s.class()
+				s.pool(part(s.cidr, 24))
+				return gen.Claim("web", gen.OfClass(s.name), gen.Length(23)), func() {
+					framework.Create(s, s.platform, platformPool(s.name+"-larger", s.platform.CIDR(s), s.name))
+				}
+			},
+		},
+		"length out of the range of the pool that the claim names": {
+			reason: ipamv1alpha1.ReasonPrefixLengthRejected, says: "/28", stalled: true,
+			arrange: func(s scene) (*ipamv1alpha1.IPClaim, func()) {
+				pool := s.ownPool(gen.CIDR("10.0.0.0/24"), gen.Lengths{Min: 24, Max: 26})
+				return gen.Claim("web", gen.FromPool("own"), gen.Length(28)), func() {
+					if err := s.tenant.Patch(s.Context(), pool, merge(`{"spec": {"allocation": {"maxPrefixLength": 30}}}`)); err != nil {
+						s.Fatal(err)
+					}
 				}
 			},
 		},

@@ -31,7 +31,7 @@ func TestRun_Twice(t *testing.T) {
 		run.Dir = root
 		out, err := run.CombinedOutput()
 		if err != nil {
-			log, _ := os.ReadFile(filepath.Join(dir, "controller.log")) // gone with the folder otherwise
+			log, _ := os.ReadFile(filepath.Join(dir, "controller", "controller.log")) // gone with the folder otherwise
 			t.Fatalf("%v\n%s\nthe controller's log:\n%s", err, out, log)
 		}
 		return shownClaim.FindAllString(string(out), -1)

@@ -32,10 +32,10 @@ func TestSelector(t *testing.T) {
 		framework.Create(t, tenant, pool)
 		framework.WaitAllocated(t, tenant, pool, ipamv1alpha1.ReasonAllocationSucceeded)
 	}
-	north := ipamv1alpha1.PoolSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+	north := ipamv1alpha1.PoolSelector{MatchExpressions: []ipamv1alpha1.LabelRequirement{
 		{Key: "zone", Operator: metav1.LabelSelectorOpIn, Values: []string{"north", "south"}},
 	}}
-	noTier := ipamv1alpha1.PoolSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+	noTier := ipamv1alpha1.PoolSelector{MatchExpressions: []ipamv1alpha1.LabelRequirement{
 		{Key: "tier", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"web"}},
 	}}
 	for _, row := range []struct {

@@ -11,6 +11,7 @@ import (
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -35,8 +36,10 @@ func TestUpgrade_FromTheFirstSchemas(t *testing.T) {
 	stays, goes := gen.Claim("stays", gen.OfClass(name)), gen.Claim("goes", gen.OfClass(name))
 	inChild := gen.Claim("in-child", gen.FromPool("child"), gen.Length(28))
 	kept := gen.Claim("kept", gen.OfClass(name), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
-	framework.Create(t, tenant, own, child, stays, goes, inChild, kept)
+	wide := selectsMore(t)
+	framework.Create(t, tenant, own, child, stays, goes, inChild, kept, wide)
 	framework.WaitBound(t, tenant, stays, goes, inChild, kept)
+	framework.WaitAllocated(t, tenant, wide, ipamv1alpha1.ReasonPoolNotFound)
 	framework.Delete(t, tenant, kept)
 	framework.WaitFor(t, tenant, recordOf(t, tenant, kept), func(record *ipamv1alpha1.IPAllocation) error {
 		if record.Spec.ClaimRef != nil {
@@ -49,6 +52,7 @@ func TestUpgrade_FromTheFirstSchemas(t *testing.T) {
 		t.Fatalf("the first schemas keep status.ledger, %+v, which came later", own.Status.Ledger)
 	}
 	before := stored(t, tenant)
+	delete(before, fmt.Sprintf("%T %s", wide, wide.Name)) // it is bound later
 
 	if err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{Workspace: platform.Path}); err != nil {
 		t.Fatal(err)
@@ -58,8 +62,8 @@ func TestUpgrade_FromTheFirstSchemas(t *testing.T) {
 	platform.StartController(t)
 	next := gen.Claim("next", gen.FromPool("child"), gen.Length(28))
 	more := gen.Claim("more", gen.OfClass(name))
-	framework.Create(t, tenant, next, more)
-	framework.WaitBound(t, tenant, next, more)
+	framework.Create(t, tenant, next, more, gen.Pool("labelled", gen.CIDR("198.51.100.0/24"), gen.Label("tier", "0")))
+	framework.WaitBound(t, tenant, next, more, wide)
 	framework.WaitFor(t, tenant, child, func(child *ipamv1alpha1.IPPool) error {
 		if child.Status.Ledger == nil {
 			return errors.New("its status does not speak of the ledger yet")
@@ -77,6 +81,17 @@ func TestUpgrade_FromTheFirstSchemas(t *testing.T) {
 	waitUnrecorded(t, tenant, "goes")
 	waitHeld(t, platform, pool, size(blocksOf(t, stays, kept, more)...))
 	platform.WaitVerified(t)
+}
+
+// selectsMore is a claim with more values in its selector than today's schemas admit. It stays
+// valid as long as the selector does not change.
+func selectsMore(t *testing.T) *ipamv1alpha1.IPClaim {
+	t.Helper()
+	tiers := ipamv1alpha1.LabelRequirement{Key: "tier", Operator: metav1.LabelSelectorOpIn}
+	for i := range 65 {
+		tiers.Values = append(tiers.Values, fmt.Sprint(i))
+	}
+	return selecting("wide", ipamv1alpha1.PoolSelector{MatchExpressions: []ipamv1alpha1.LabelRequirement{tiers}})
 }
 
 // firstPlatform is a platform of the manifests in testdata/upgrade: the first schemas and

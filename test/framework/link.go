@@ -30,13 +30,15 @@ type Link struct {
 	server *httptest.Server
 	kcp    *url.URL
 
-	mu    sync.Mutex
-	away  bool          // endpoints do not answer
-	short string        // lists of this resource are empty
-	old   string        // nobody may watch this resource from where it was
-	deaf  string        // watches of this resource don't tell of deletions
-	news  chan struct{} // closed when something above changes: then watches end
-	turns int           // requests to watch the resource that were turned down
+	mu     sync.Mutex
+	away   bool   // endpoints do not answer
+	short  string // lists of this resource are empty
+	old    string // nobody may watch this resource from where it was
+	deaf   string // watches of this resource don't tell of deletions
+	fails  func(*http.Request) bool
+	failed int           // requests that were answered 503
+	news   chan struct{} // closed when something above changes: then watches end
+	turns  int           // requests to watch the resource that were turned down
 }
 
 // Link puts a link between kcp and another controller of the platform, which is not
@@ -97,12 +99,45 @@ func (l *Link) waitListed(t testing.TB) {
 	})
 }
 
+// Fail answers 503 to all requests that match, until Restore. Watches end, and are asked for
+// again.
+func (l *Link) Fail(match func(*http.Request) bool) {
+	l.change(func() { l.fails, l.failed = match, 0 })
+}
+
+// WaitFailed waits until so many requests were answered 503 since Fail.
+func (l *Link) WaitFailed(t testing.TB, count int) {
+	t.Helper()
+	Eventually(t, "requests to fail", func(context.Context) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.failed < count {
+			return fmt.Errorf("%d have failed, want %d", l.failed, count)
+		}
+		return nil
+	})
+}
+
+// unavailable answers 503 to a request that is to fail, and reports whether it was one.
+func (l *Link) unavailable(w http.ResponseWriter, r *http.Request) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fails == nil || !l.fails(r) {
+		return false
+	}
+	l.failed++
+	w.WriteHeader(http.StatusServiceUnavailable)
+	return true
+}
+
 // Deafen has watches of a resource, like "ipclaims", leave out deletions at endpoints
 // until Restore.
 func (l *Link) Deafen(resource string) { l.change(func() { l.deaf = resource }) }
 
 // Restore ends what disturbs the link.
-func (l *Link) Restore() { l.change(func() { l.away, l.short, l.old, l.deaf = false, "", "", "" }) }
+func (l *Link) Restore() {
+	l.change(func() { l.away, l.short, l.old, l.deaf, l.fails = false, "", "", "", nil })
+}
 
 func (l *Link) change(what func()) {
 	l.mu.Lock()
@@ -131,6 +166,9 @@ func (l *Link) proxy(tlsConfig *tls.Config) http.Handler {
 		l.mu.Unlock()
 		if away && strings.HasPrefix(r.URL.Path, endpoints) {
 			panic(http.ErrAbortHandler) // the connection ends without an answer
+		}
+		if l.unavailable(w, r) {
+			return
 		}
 		if r.URL.Query().Get("watch") == "true" {
 			l.watch(w, r, proxy, news, old)

@@ -65,9 +65,9 @@ const (
 	// matches, may be used here. Create the pool, correct the name, or have
 	// access granted.
 	ReasonPoolNotFound Reason = "PoolNotFound"
-	// ReasonPrefixLengthRejected: the length is outside the range of the class
-	// or pool, or none was given and there is no default. Claim a length in the
-	// range that the message states.
+	// ReasonPrefixLengthRejected: the length is outside the range of the class, or
+	// of the pool that the claim names, or none was given and there is no default.
+	// Claim a length in the range that the message states.
 	ReasonPrefixLengthRejected Reason = "PrefixLengthRejected"
 	// ReasonFamilyMismatch: the claim and its class or pool have different
 	// address families. Correct spec.ipFamily or name another class or pool.

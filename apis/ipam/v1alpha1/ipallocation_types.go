@@ -110,7 +110,8 @@ type IPAllocation struct {
 	metav1.TypeMeta `json:",inline"`
 
 	// metadata is the standard object metadata. The name is alloc- and the first
-	// 16 hexadecimal digits of SHA-256 of <namespace>/<claim name>.
+	// 16 hexadecimal digits of SHA-256 of <namespace>/<claim name>; all 64 digits
+	// if that name belongs to the allocation of another claim name.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 

@@ -35,11 +35,23 @@ const (
 	FinalizerPool = GroupName + "/pool"
 )
 
-// AllocationName is the name of the IPAllocation of a claim. It depends on
-// nothing else, so a claim's record is found without a lookup.
+// AllocationName is the usual name of the IPAllocation of a claim: alloc- and the first
+// 16 hexadecimal digits of SHA-256 of <namespace>/<claim name>.
+//
+// Two claim names whose hashes agree in these digits can be found on purpose. So a record
+// of this name belongs to the claim only if it names the claim; see AllocationNames.
 func AllocationName(namespace, claimName string) string {
+	return AllocationNames(namespace, claimName)[0]
+}
+
+// AllocationNames are the names that the IPAllocation of a claim may have, the usual one
+// first. The other has all 64 digits of the hash, and is used while the usual name belongs
+// to a record of another claim name. Conclude nothing about a claim from a record that
+// names another one: status.boundAllocationRef of the claim says which is its own.
+func AllocationNames(namespace, claimName string) [2]string {
 	sum := sha256.Sum256([]byte(namespace + "/" + claimName))
-	return "alloc-" + hex.EncodeToString(sum[:8])
+	digits := hex.EncodeToString(sum[:])
+	return [2]string{"alloc-" + digits[:16], "alloc-" + digits}
 }
 
 // HeldBy is the name and UID of the claim that an allocation was made for,

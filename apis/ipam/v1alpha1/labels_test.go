@@ -16,23 +16,37 @@ func TestAllocationName(t *testing.T) {
 	}
 }
 
-// The name of a record is an object's name, however long that of the claim is, and
-// another claim's record has another: no name holds a slash.
-func FuzzAllocationName(f *testing.F) {
+// Two claim names whose usual record names agree have different long ones.
+func TestAllocationNames_Collision(t *testing.T) {
+	a, b := AllocationNames("default", "2a7c25e5b575ed5f"), AllocationNames("default", "2cd5d5eac5890ce7")
+	if a[0] != b[0] || a[0] != "alloc-590c366b6edf2181" {
+		t.Errorf("the usual names are %s and %s; want alloc-590c366b6edf2181 for both", a[0], b[0])
+	}
+	if a[1] == b[1] {
+		t.Errorf("both long names are %s; want two", a[1])
+	}
+}
+
+// The names of a record are object names, however long that of the claim is, and the
+// long name is of this claim alone: no claim name or namespace holds a slash.
+func FuzzAllocationNames(f *testing.F) {
 	f.Add("default", "web", "default", "db")
 	f.Add("a", "b", "a-b", "")
 	f.Add("n", strings.Repeat("x", 253), "n", strings.Repeat("x", 252))
 	f.Add("n", "alloc-82b3ade9d00cd164", "default", "web")
+	f.Add("default", "2a7c25e5b575ed5f", "default", "2cd5d5eac5890ce7")
 	f.Fuzz(func(t *testing.T, namespace, claim, otherNamespace, other string) {
-		name := AllocationName(namespace, claim)
-		if len(name) != len("alloc-82b3ade9d00cd164") || len(validation.IsDNS1123Subdomain(name)) > 0 {
-			t.Errorf("claim %q/%q has the record %q", namespace, claim, name)
+		names := AllocationNames(namespace, claim)
+		for i, digits := range []int{16, 64} {
+			if len(names[i]) != len("alloc-")+digits || len(validation.IsDNS1123Subdomain(names[i])) > 0 || !strings.HasPrefix(names[i], names[0]) {
+				t.Errorf("AllocationNames(%q, %q)[%d] = %q; want alloc- and %d digits of one hash", namespace, claim, i, names[i], digits)
+			}
 		}
 		if strings.Contains(namespace+otherNamespace, "/") || namespace == otherNamespace && claim == other {
 			return
 		}
-		if name == AllocationName(otherNamespace, other) {
-			t.Errorf("claims %q/%q and %q/%q share the record %s", namespace, claim, otherNamespace, other, name)
+		if names[1] == AllocationNames(otherNamespace, other)[1] {
+			t.Errorf("claims %q/%q and %q/%q share the record %s", namespace, claim, otherNamespace, other, names[1])
 		}
 	})
 }

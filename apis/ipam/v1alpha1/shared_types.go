@@ -169,6 +169,7 @@ type PrefixLengthRange struct {
 type PoolSelector struct {
 	// matchLabels are labels that the pool must carry.
 	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(key, size(key) <= 317 && size(self[key]) <= 63)",message="keys of matchLabels must not exceed 317 characters, and values 63"
 	// +optional
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
 
@@ -176,7 +177,7 @@ type PoolSelector struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
-	MatchExpressions []metav1.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
+	MatchExpressions []LabelRequirement `json:"matchExpressions,omitempty"`
 
 	// projectRef names the workspace of the pools. Left out, they are in the
 	// workspace of the claim.
@@ -184,7 +185,33 @@ type PoolSelector struct {
 	ProjectRef *ProjectRef `json:"projectRef,omitempty"`
 }
 
+// LabelRequirement is a requirement on one label, as in a metav1.LabelSelector, with the
+// bounds that labels have.
+type LabelRequirement struct {
+	// key of the label.
+	// +kubebuilder:validation:MaxLength=317
+	// +required
+	Key string `json:"key"`
+
+	// operator says how the label relates to values: In and NotIn compare it with
+	// them, Exists and DoesNotExist have none.
+	// +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist
+	// +required
+	Operator metav1.LabelSelectorOperator `json:"operator"`
+
+	// values of the label, with the operators In and NotIn.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=63
+	// +listType=atomic
+	// +optional
+	Values []string `json:"values,omitempty"`
+}
+
 // LabelSelector returns the selector without its workspace, sharing its maps and slices.
 func (s *PoolSelector) LabelSelector() *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchLabels: s.MatchLabels, MatchExpressions: s.MatchExpressions}
+	selector := &metav1.LabelSelector{MatchLabels: s.MatchLabels}
+	for _, r := range s.MatchExpressions {
+		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement(r))
+	}
+	return selector
 }

@@ -1,5 +1,5 @@
-// Package mutation breaks the allocator on purpose, a line at a time, to show
-// that its tests notice.
+// Package mutation breaks the allocator and the controllers on purpose, a line at a
+// time, to show that their tests notice.
 package mutation
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Mutant is the allocator with a fragment of one file replaced.
+// Mutant is the code with a fragment of one file replaced.
 type Mutant struct {
 	// Name says what is broken.
 	Name string
@@ -21,6 +21,8 @@ type Mutant struct {
 	File string
 	// Old is the fragment, which must be in the file once; New replaces it.
 	Old, New string
+	// Suite has to notice. Default: one of those of the allocator.
+	Suite Suite
 }
 
 // Mutants are the ones that must not survive.
@@ -28,8 +30,8 @@ var Mutants = []Mutant{
 	{
 		Name: "the compare of the head is broken",
 		File: "allocator/commit.go",
-		Old:  "append(ifs, at(key, g.at.revision))",
-		New:  "append(ifs, clientv3.Compare(clientv3.ModRevision(key), \">\", g.at.revision-1))",
+		Old:  "every(at(key, h.revision), clientv3.Compare(clientv3.Value(key), \"=\", h.value))",
+		New:  "every(clientv3.Compare(clientv3.ModRevision(key), \">\", h.revision-1))",
 	},
 	{
 		Name: "the compare of the claim's key is skipped",
@@ -39,21 +41,21 @@ var Mutants = []Mutant{
 	},
 	{
 		Name: "a block that another writer has bound is not taken in the index",
-		File: "allocator/watch.go",
+		File: "allocator/events.go",
 		Old:  "case e.kind == blockKey && e.IsCreate():\n\t\ts.take(e.prefix)\n",
 		New:  "case e.kind == blockKey && e.IsCreate():\n",
 	},
 	{
 		Name: "a block that another writer has freed is not put back into the index",
-		File: "allocator/watch.go",
+		File: "allocator/events.go",
 		Old:  "case e.kind == blockKey && !e.put():\n\t\ts.disown(e.prefix)\n",
 		New:  "case e.kind == blockKey && !e.put():\n",
 	},
 	{
 		Name: "an unknown outcome is settled by a read, without putting the head",
-		File: "allocator/commit.go",
-		Old:  "If(at(f.key, f.revision)).Then(put(f.key, f.value)).Else(get(f.key))",
-		New:  "If(at(f.key, f.revision)).Then(get(f.key)).Else(get(f.key))",
+		File: "allocator/settle.go",
+		Old:  "If(f.same...).Then(put(f.key, f.value)).Else(get(f.key))",
+		New:  "If(f.same...).Then(get(f.key)).Else(get(f.key))",
 	},
 	{
 		Name: "a bind whose outcome is in doubt is tried again",
@@ -66,6 +68,38 @@ var Mutants = []Mutant{
 		File: "allocator/bind.go",
 		Old:  "return sh, nil //nolint:nilerr // the refusal is the answer once the transaction confirms it",
 		New:  "return share{}, b.refusal",
+	},
+	{
+		Name: "changes of a frozen space are counted",
+		File: "allocator/batch.go",
+		Old:  "if s.frozen() == thawed {\n\t\tg.stride = 1\n",
+		New:  "if s.frozen() >= thawed {\n\t\tg.stride = 1\n",
+	},
+	{
+		Name: "a frozen pool is forgotten when the ledger is read again",
+		File: "allocator/codec.go",
+		Old:  "State: v.State, Frozen: v.Frozen,",
+		New:  "State: v.State,",
+	},
+	{
+		Name: "a head that the watch has skipped is not missed",
+		File: "allocator/timeline.go",
+		Old:  "next.version != s.head.version+1",
+		New:  "next.version == 0",
+	},
+	{
+		Name:  "the holder of a block is looked up by the name in a hint",
+		File:  "controllers/release/settle.go",
+		Old:   "h = block.Holder\n",
+		New:   "_ = block.Holder\n",
+		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
+		Name:  "a record counts for a claim that it does not name",
+		File:  "controllers/record/record.go",
+		Old:   "holder == claim.Name",
+		New:   "holder != \"\"",
+		Suite: Suite{Package: "./controllers/record"},
 	},
 }
 

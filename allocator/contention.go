@@ -1,0 +1,91 @@
+package allocator
+
+import (
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Writers of one space are several Allocators. Without more, the one that is nearer to
+// etcd wins every time: it learns of its own transaction first, and the others place
+// theirs on a head that is no longer. So a writer that has lost asks for a turn, in the
+// else branch of the transaction that it loses next. The others see that by their watch
+// and wait, until somebody else has written or the time is over that a transaction of
+// the loser takes. It costs nothing where there is one writer.
+
+// maxTurn bounds how long a writer waits for another.
+const maxTurn = 100 * time.Millisecond
+
+// turn is another writer's wish to be next.
+type turn struct {
+	wait  time.Duration
+	taken chan struct{} // closed when another writer has changed the space
+}
+
+// turnValue is the value of the key by which a writer asks.
+type turnValue struct {
+	V      int           `json:"v"`
+	Writer string        `json:"w"`
+	Took   time.Duration `json:"took"` // by the writer's last transaction, in nanoseconds
+}
+
+// asks reports whether the worker has lost to other writers, and asks for a turn.
+func (s *space) asks() bool { return s.losses > 0 }
+
+// ask is what the else branch of a transaction writes to ask for a turn.
+func (s *space) ask() clientv3.Op {
+	return put(s.alloc.keys.turn(s.id), encode(turnValue{V: valueVersion, Writer: s.alloc.writer, Took: s.took}))
+}
+
+// asked notes that a writer asks for a turn in a space. What cannot be read asks for
+// nothing.
+func (a *Allocator) asked(e entry) {
+	var v turnValue
+	if !e.put() || decode(string(e.Kv.Key), e.Kv.Value, &v) != nil {
+		return
+	}
+	a.mu.RLock()
+	s := a.spaces[e.space]
+	a.mu.RUnlock()
+	if s != nil {
+		s.lock()
+		defer s.unlock()
+		s.asked(v)
+	}
+}
+
+// asked notes that a writer asks for a turn. The space's lock is held.
+func (s *space) asked(v turnValue) {
+	if v.Writer == s.alloc.writer || !s.working || s.turn != nil {
+		return
+	}
+	s.turn = &turn{wait: min(2*v.Took, maxTurn), taken: make(chan struct{})}
+}
+
+// taken notes that another writer has changed the space. The space's lock is held.
+func (s *space) taken() {
+	if s.turn != nil {
+		close(s.turn.taken)
+		s.turn = nil
+	}
+}
+
+// giveWay waits for a writer that asks for a turn.
+func (s *space) giveWay() {
+	s.lock()
+	t := s.turn
+	s.unlock()
+	if t == nil {
+		return
+	}
+	select {
+	case <-t.taken:
+	case <-time.After(t.wait):
+	case <-s.alloc.ctx.Done():
+	}
+	s.lock()
+	defer s.unlock()
+	if s.turn == t {
+		s.turn = nil
+	}
+}

@@ -1,0 +1,110 @@
+package allocator
+
+import (
+	"errors"
+	"maps"
+	"slices"
+)
+
+// A value that cannot be read stops the space that it belongs to, and nothing else: no
+// call of that space is answered but with the name of the key, until the key is readable
+// again or gone. A rolling upgrade that writes newer values is then no outage of the
+// replicas that are older. Of a pool that is not known, only the key of its record is:
+// until that can be read no root pool is registered anywhere, as it might overlap.
+
+// errReread: memory cannot be brought up to date by the watch alone.
+var errReread = errors.New("the ledger has to be read again")
+
+// Unreadable reports whether an error says that a key of the ledger cannot be read.
+func Unreadable(err error) bool {
+	var version *VersionError
+	var damage *DamageError
+	return errors.As(err, &version) || errors.As(err, &damage)
+}
+
+// damage is the keys that cannot be read, and why. The zero value is empty.
+type damage map[string]error
+
+// err is about the first key; nil if there is none.
+func (d damage) err() error {
+	if len(d) == 0 {
+		return nil
+	}
+	return d[slices.Min(slices.Collect(maps.Keys(d)))]
+}
+
+// inspect notes whether the key of an event can be read. The space's lock is held.
+func (s *space) inspect(e entry) {
+	key := string(e.Kv.Key)
+	if e.put() && e.damage != nil {
+		if s.damage == nil {
+			s.damage = damage{}
+		}
+		s.damage[key] = e.damage
+		s.alloc.options.Logger.Error("a key of the ledger cannot be read, and its space stops", "space", s.id, "error", e.damage)
+		return
+	}
+	if _, was := s.damage[key]; !was {
+		return
+	}
+	delete(s.damage, key)
+	if len(s.damage) == 0 {
+		s.alloc.options.Logger.Info("all keys of the space can be read again", "space", s.id)
+		for _, p := range s.pools {
+			s.offer(p, p.CIDR)
+		}
+	}
+}
+
+// note notes whose a block is, if that can be read.
+func (s *space) note(e entry) {
+	if e.damage == nil {
+		s.own(e.prefix, e.owners)
+	}
+}
+
+// inspectPool notes whether the record of a pool that is not known can be read. It
+// reports true where it can be again: what has happened in its space was passed over.
+func (a *Allocator) inspectPool(e entry) (healed bool) {
+	if _, known := a.find(e.pool); known {
+		return false // its space notes that
+	}
+	key := string(e.Kv.Key)
+	a.mu.Lock()
+	_, was := a.damage[key]
+	delete(a.damage, key)
+	if e.put() && e.damage != nil {
+		a.damage[key] = e.damage
+	}
+	a.mu.Unlock()
+	if e.put() && e.damage != nil {
+		a.options.Logger.Error("a pool of the ledger cannot be read, and no root pool is registered", "pool", e.pool, "error", e.damage)
+		return false
+	}
+	if healed = was && e.put(); healed {
+		s := a.enter(e.record.Space)
+		s.stale = true
+		s.unlock()
+	}
+	return healed
+}
+
+// damageOfPools is about the first pool that is not known, as its record cannot be read.
+func (a *Allocator) damageOfPools() error {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.damage.err()
+}
+
+// unreadable counts the keys that cannot be read.
+func (a *Allocator) unreadable() int {
+	a.mu.RLock()
+	count, spaces := len(a.damage), slices.Collect(maps.Values(a.spaces))
+	a.mu.RUnlock()
+	for _, s := range spaces {
+		s.lock()
+		count += len(s.damage)
+		s.mu.Unlock()
+	}
+	return count
+}

@@ -1,0 +1,132 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+// unreadable are values that a newer program may write, or nobody does.
+var unreadable = map[string]string{"newer": `{"v":9,"somebody":"else"}`, "damaged": `{"v":1,"pool":`}
+
+// put puts a key below the ledger's prefix.
+func (l *ledger) put(key, value string) {
+	l.t.Helper()
+	if _, err := l.etcd.Client().Put(l.t.Context(), defaultPrefix+"/"+key, value); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// wantUnreadable fails the test unless an error names the key.
+func wantUnreadable(t *testing.T, what string, err error, key string) {
+	t.Helper()
+	var version *VersionError
+	var damage *DamageError
+	named := ""
+	switch {
+	case errors.As(err, &version):
+		named = version.Key
+	case errors.As(err, &damage):
+		named = damage.Key
+	}
+	if named != defaultPrefix+"/"+key || !Unreadable(err) {
+		t.Errorf("%s: %v; want it to name the key %s", what, err, key)
+	}
+}
+
+// A value that cannot be read stops its own space and names the key, for an Allocator that
+// is at work and for one that opens the ledger. All others go on. When the key can be
+// read again, or is gone, so does its space.
+func TestUnreadable(t *testing.T) {
+	for kind, value := range unreadable {
+		for _, key := range []string{"spaces/p/blocks/010.000.000.000-26", "spaces/p/blocks/010.000.000.128-26", "spaces/p/blocks/nonsense", "spaces/p/head", "pools/p"} {
+			t.Run(kind+" "+key, func(t *testing.T) {
+				t.Parallel()
+				l := newLedger(t)
+				l.pool("p", "10.0.0.0/24")
+				l.pool("q", "10.1.0.0/24")
+				l.bind(request("p", "held", 26))
+				before, err := l.etcd.Client().Get(t.Context(), defaultPrefix+"/"+key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				other := &ledger{Allocator: l.open(), t: t, etcd: l.etcd}
+				l.put(key, value)
+				opened := &ledger{Allocator: l.open(), t: t, etcd: l.etcd}
+				other.catchUp(t)
+				for name, l := range map[string]*ledger{"at work": other, "opened": opened} {
+					_, err := l.Bind(t.Context(), request("p", "new", 26))
+					wantUnreadable(t, name+": Bind", err, key)
+					wantUnreadable(t, name+": Drain", l.Drain(t.Context(), "p"), key)
+					l.bind(request("q", name, 26))
+					if err := l.Healthy(); err != nil {
+						t.Errorf("%s: Healthy() = %v; want nil, as others go on", name, err)
+					}
+					if got := l.unreadable(); got != 1 {
+						t.Errorf("%s: %d keys cannot be read; want 1", name, got)
+					}
+				}
+
+				if len(before.Kvs) == 0 {
+					_, err = l.etcd.Client().Delete(t.Context(), defaultPrefix+"/"+key)
+				} else {
+					_, err = l.etcd.Client().Put(t.Context(), defaultPrefix+"/"+key, string(before.Kvs[0].Value))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, l := range []*ledger{other, opened} {
+					l.catchUp(t)
+					if b := l.bind(request("p", fmt.Sprint("new", i), 26)); b.Prefix == prefix("10.0.0.0/26") {
+						t.Errorf("%v was bound twice", b.Prefix)
+					}
+					if got := l.unreadable(); got != 0 {
+						t.Errorf("%d keys cannot be read after it was mended; want 0", got)
+					}
+				}
+				l.sameAsLedger(other.Allocator, opened.Allocator)
+			})
+		}
+	}
+}
+
+// A pool that was registered by a newer program cannot be read: it may overlap, so no root
+// pool is registered. When it can be read, what was bound in it meanwhile is known.
+func TestUnreadable_ANewPool(t *testing.T) {
+	l := newLedger(t)
+	l.pool("q", "10.1.0.0/24")
+	other := &ledger{Allocator: l.open(), t: t, etcd: l.etcd}
+	newer := Pool{ID: "p", Cluster: "platform", Name: "p", CIDR: prefix("10.0.0.0/24"), Space: "p", State: PoolOpen}
+	l.put("pools/p", unreadable["newer"])
+	l.put("spaces/p/head", encodeHead(1))
+	l.put("workspaces/platform/roots", encodeFence())
+	other.catchUp(t)
+	_, err := other.Bind(t.Context(), request("p", "new", 26))
+	wantUnreadable(t, "Bind", err, "pools/p")
+	_, err = other.Register(t.Context(), root("r", "10.0.0.0/25"))
+	wantUnreadable(t, "Register", err, "pools/p")
+	other.bind(request("q", "c", 26))
+
+	l.put("spaces/p/blocks/010.000.000.000-26", record{holdings: []holding{request("p", "theirs", 26).holding(other.hooks.now())}}.encode())
+	l.put("claims/theirs", encode(claimValue{V: valueVersion, Space: "p", Prefix: prefix("10.0.0.0/26")}))
+	l.put("spaces/p/head", encodeHead(2))
+	l.put("pools/p", encodePool(newer))
+	other.catchUp(t)
+	if b := other.bind(request("p", "new", 26)); b.Prefix != prefix("10.0.0.64/26") {
+		t.Errorf("the claim got %v; want 10.0.0.64/26, the first that is free", b.Prefix)
+	}
+	if _, err := other.Register(t.Context(), root("r", "10.0.0.0/25")); err == nil {
+		t.Error("a root pool was registered that overlaps another")
+	}
+	other.sameAsLedger()
+}
+
+// Without its ID, nothing is known of a ledger.
+func TestUnreadable_TheLedgersID(t *testing.T) {
+	l := newLedger(t)
+	for kind, value := range unreadable {
+		l.put("ledger", value)
+		_, err := Open(t.Context(), l.etcd.Client(), Options{})
+		wantUnreadable(t, "Open of a "+kind+" ledger", err, "ledger")
+	}
+}

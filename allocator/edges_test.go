@@ -1,0 +1,188 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// first has something done before the first transaction only.
+func first(do func()) func(SpaceID) error {
+	var done atomic.Bool
+	return func(SpaceID) error {
+		if !done.Swap(true) {
+			do()
+		}
+		return nil
+	}
+}
+
+// keys are those below the ledger's prefix that contain a word.
+func (l *ledger) keysWith(word string) []string {
+	l.t.Helper()
+	resp, err := l.etcd.Client().Get(l.t.Context(), defaultPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	var found []string
+	for _, kv := range resp.Kvs {
+		if strings.Contains(string(kv.Key), word) {
+			found = append(found, string(kv.Key))
+		}
+	}
+	return found
+}
+
+// A child pool is carved under a class limit while another writer binds by that class.
+func TestCarve_WhileTheQuotaMoves(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/16")
+	l.pool("q", "10.1.0.0/16")
+	other := &ledger{Allocator: l.open(), t: t, etcd: l.etcd}
+	under := func(pool PoolID, claim string, length int) Request {
+		r := request(pool, claim, length)
+		r.Class, r.Limits.Class = "class", big.NewInt(1<<16)
+		return r
+	}
+	l.bind(under("p", "first", 28)) // makes the fence of the quota
+	l.swap(func(h *hooks) { h.beforeCommit = first(func() { other.bind(under("q", "meanwhile", 28)) }) })
+	if _, err := l.Carve(t.Context(), under("p", "child", 24), Pool{ID: "child", Cluster: "tenant", Name: "child"}); err != nil {
+		t.Errorf("Carve() = %v; want it carved", err)
+	}
+	l.sameAsLedger(other.Allocator)
+}
+
+// A child that is carved here is retired elsewhere before the carver gets its answer.
+func TestCarve_RetiredBeforeTheAnswer(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/16")
+	other := l.open()
+	l.swap(func(h *hooks) {
+		h.afterCommit = first(func() {
+			other.catchUp(t)
+			if err := other.Retire(t.Context(), "child"); err != nil {
+				t.Error(err)
+			}
+			l.catchUp(t)
+		})
+	})
+	if _, err := l.carve("p", "child", 24); err != nil {
+		t.Fatal(err)
+	}
+	if p, ok := l.Pool("child"); ok {
+		t.Errorf("Pool(child) = %v; want none, as it was retired", p)
+	}
+	l.sameAsLedger(other)
+}
+
+// Somebody deletes the fence of a quota: the limit holds, and nobody is stuck.
+func TestQuota_TheFenceIsDeleted(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/16")
+	other := &ledger{Allocator: l.open(), t: t, etcd: l.etcd}
+	under := func(claim string) Request {
+		r := request("p", claim, 28)
+		r.Class, r.Limits.Class = "class", big.NewInt(48)
+		return r
+	}
+	for i, a := range []*ledger{l, other, l} {
+		a.bind(under(fmt.Sprint("c", i)))
+		resp, err := l.etcd.Client().Delete(t.Context(), defaultPrefix+"/quotas/", clientv3.WithPrefix())
+		if err != nil || resp.Deleted != 1 {
+			t.Fatalf("%d fences were deleted, %v; want 1", resp.Deleted, err)
+		}
+	}
+	var over *QuotaError
+	for _, a := range []*ledger{l, other} {
+		if b, err := a.Bind(t.Context(), under("one too many")); !errors.As(err, &over) {
+			t.Errorf("Bind() = %v, %v; want a QuotaError", b.Prefix, err)
+		}
+	}
+	l.sameAsLedger(other.Allocator)
+}
+
+// What a workspace has left behind in the ledger goes when it is used no more.
+func TestLeftovers(t *testing.T) {
+	r := newRoom(t)
+	under := of("leaver", request("p", "c", 28))
+	under.Class, under.Limits.Class = "class", big.NewInt(48)
+	r.bind(under)
+	own := root("own", "192.168.0.0/24")
+	own.Cluster = "leaver"
+	for range 2 {
+		if _, err := r.Register(t.Context(), own); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Retire(t.Context(), own.ID); err != nil {
+			t.Fatal(err)
+		}
+		r.prune(t.Context())
+		if left := r.keysWith("/workspaces/leaver"); len(left) > 0 {
+			t.Errorf("a workspace without a root pool has left %v", left)
+		}
+	}
+	r.release("c")
+	r.catchUp(t)
+	if r.prune(t.Context()); len(r.keysWith("/quotas/")) != 1 {
+		t.Error("the fence of a quota that was used a moment ago is gone")
+	}
+	r.clock.advance(2 * quotaIdle)
+	if r.prune(t.Context()); len(r.keysWith("/quotas/")) != 0 {
+		t.Errorf("there is %v, which nobody has used for long", r.keysWith("/quotas/"))
+	}
+	r.catchUp(t)
+	if n := len(r.quotas.accounts); n != 0 {
+		t.Errorf("%d accounts are remembered; want none", n)
+	}
+	under.Holder.Claim = "again"
+	r.bind(under)
+	r.sameAsLedger()
+}
+
+// The last block of a draining pool goes just when an attempt to retire the pool has
+// found it in use.
+func TestDrain_TheLastBlockGoesMeanwhile(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.bind(request("p", "last", 28))
+	if err := l.Drain(t.Context(), "p"); err != nil {
+		t.Fatal(err)
+	}
+	// Another writer, that would retire the pool itself if it were an Allocator.
+	late := request("p", "late", 28)
+	block, claim := l.keys.block("p", prefix("10.0.0.16/28")), l.keys.claim("late")
+	write := func(count int64, ops ...clientv3.Op) {
+		if _, err := l.etcd.Client().Txn(t.Context()).Then(append(ops, put(l.keys.head("p"), encodeHead(count)))...).Commit(); err != nil {
+			t.Error(err)
+		}
+	}
+	var commits atomic.Int64
+	l.swap(func(h *hooks) {
+		h.beforeCommit = func(SpaceID) error {
+			if commits.Add(1) == 2 { // the retirement, after the release
+				write(10, put(block, newBind(late, late.holding(l.hooks.now())).value),
+					put(claim, encode(claimValue{V: valueVersion, Space: "p", Prefix: prefix("10.0.0.16/28")})))
+			}
+			return nil
+		}
+		h.afterCommit = func(SpaceID) error {
+			if commits.Load() == 3 { // it has found the pool in use
+				commits.Add(1)
+				write(11, remove(block), remove(claim))
+				l.catchUp(t)
+			}
+			return nil
+		}
+	})
+	l.free("last")
+	for len(l.keysWith("/pools/p")) > 0 {
+		runtime.Gosched() // until the test's time is over
+	}
+	l.sameAsLedger()
+}

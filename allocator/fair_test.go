@@ -1,0 +1,152 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// latency makes an Allocator on the ledger whose transactions take that much longer to
+// reach etcd.
+func (l *ledger) latency(d time.Duration) *Allocator {
+	l.t.Helper()
+	h := realHooks()
+	h.beforeCommit = func(SpaceID) error {
+		<-time.After(d)
+		return nil
+	}
+	a, err := open(l.t.Context(), l.etcd.Client(), Options{MaxTxnOps: l.etcd.MaxTxnOps()}, h)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = a.Close() })
+	return a
+}
+
+// A call whose own comparisons fail fails by itself: what shares a transaction with it
+// needs no other.
+func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
+	const others = 8
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/16")
+	bound, stale, gone := l.bind(request("p", "bound", 28)), l.bind(request("p", "stale", 28)), l.bind(request("p", "gone", 28))
+	if err := l.SetPolicy(t.Context(), "stale", Retain); err != nil {
+		t.Fatal(err)
+	}
+	l.free("gone")
+	l.bind(request("p", "successor", 28)) // where gone was
+	var transactions atomic.Int64
+	inFlight, goOn := l.holdCommits()
+	hold := l.hooks.beforeCommit
+	l.swap(func(h *hooks) {
+		h.beforeCommit = func(id SpaceID) error {
+			transactions.Add(1)
+			return hold(id)
+		}
+	})
+	var calls sync.WaitGroup
+	calls.Go(func() { l.bind(request("p", "first", 28)) })
+	<-inFlight
+	refuted := map[string]func() error{
+		"bind of a bound claim": func() error {
+			again, err := l.Bind(t.Context(), request("p", "bound", 28))
+			if err == nil && again != bound {
+				err = fmt.Errorf("it became %v", again)
+			}
+			return err
+		},
+		"release of a block that has changed": func() error { return wantChanged(l.ReleaseIf(t.Context(), stale)) },
+		"release of a block that is gone":     func() error { return wantChanged(l.ReleaseIf(t.Context(), gone)) },
+	}
+	for name, call := range refuted {
+		calls.Go(func() {
+			if err := call(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	for i := range others {
+		calls.Go(func() { l.bind(request("p", fmt.Sprint("other", i), 28)) })
+	}
+	l.waitQueued(len(refuted) + others)
+	goOn()
+	calls.Wait()
+	if got := transactions.Load(); got != 2 {
+		t.Errorf("%d binds beside %d calls that fail took %d transactions; want 2: the first bind's, and theirs", others, len(refuted), got)
+	}
+	l.sameAsLedger()
+}
+
+func wantChanged(err error) error {
+	if errors.Is(err, ErrChanged) {
+		return nil
+	}
+	return fmt.Errorf("it ends with %w; want ErrChanged", err)
+}
+
+// A refusal is true although it was decided for a group in which another call has failed
+// that would have taken the room.
+func TestGroup_ARefusalBesideARefutedCall(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	bound := l.bind(request("p", "bound", 25))
+	inFlight, goOn := l.holdCommits()
+	var calls sync.WaitGroup
+	calls.Go(func() { l.bind(request("p", "first", 26)) })
+	<-inFlight
+	calls.Go(func() {
+		if again := l.bind(request("p", "bound", 26)); again != bound {
+			t.Errorf("the block of a bound claim became %v", again)
+		}
+	})
+	l.waitQueued(1)
+	calls.Go(func() {
+		if b := l.bind(request("p", "last", 26)); b.Prefix != prefix("10.0.0.192/26") {
+			t.Errorf("the claim got %v; want 10.0.0.192/26, the only one that is free", b.Prefix)
+		}
+	})
+	l.waitQueued(2)
+	goOn()
+	calls.Wait()
+	l.sameAsLedger()
+}
+
+// Of two writers of one space, the one that is farther from etcd gets its turn, however
+// busy the other is.
+func TestConflict_TheSlowerWriterGetsItsTurn(t *testing.T) {
+	const wanted, enough = 20, 20_000
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/16")
+	slow := l.latency(10 * time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var writes, binds atomic.Int64
+	var both sync.WaitGroup
+	for worker := range 8 { // so that something is queued for each transaction
+		both.Go(func() {
+			for ctx.Err() == nil {
+				l.bind(request("p", fmt.Sprint("fast", worker), 32))
+				l.free(ClaimID(fmt.Sprint("fast", worker)))
+				if writes.Add(2) >= enough {
+					cancel()
+				}
+			}
+		})
+	}
+	for i := range wanted {
+		if _, err := slow.Bind(ctx, request("p", fmt.Sprint("slow", i), 32)); err != nil {
+			break
+		}
+		binds.Add(1)
+	}
+	cancel()
+	both.Wait()
+	if got := binds.Load(); got != wanted {
+		t.Errorf("while one writer wrote %d times the slower one bound %d; want %d", writes.Load(), got, wanted)
+	}
+	l.sameAsLedger(slow)
+}

@@ -1,0 +1,34 @@
+package allocator
+
+import (
+	"context"
+	"time"
+)
+
+// pruneEvery is the pause between two looks for what nobody uses.
+const pruneEvery = time.Minute
+
+// prune deletes fences that nobody uses: of the quotas of workspaces that hold nothing,
+// and of workspaces without a root pool. Workspaces come and go, and would leave them
+// behind. Each is deleted only as it was seen; a fence that is needed is made again.
+func (a *Allocator) prune(ctx context.Context) {
+	unused := map[string]int64{}
+	for to, fence := range a.quotas.idle(a.hooks.now()) {
+		unused[a.keys.quota(to)] = fence
+	}
+	a.mu.RLock()
+	for cluster, r := range a.roots {
+		if r.revision > 0 && len(r.pools) == 0 {
+			unused[a.keys.roots(cluster)] = r.revision
+		}
+	}
+	a.mu.RUnlock()
+	for key, revision := range unused {
+		bounded, cancel := context.WithTimeout(ctx, a.hooks.timeout)
+		_, err := a.client.Txn(bounded).If(at(key, revision)).Then(remove(key)).Commit()
+		cancel()
+		if err != nil {
+			return // the next look finds it, too
+		}
+	}
+}

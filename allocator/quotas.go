@@ -1,0 +1,190 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"math/big"
+	"sync"
+	"time"
+)
+
+const (
+	// quotaIdle is how long a fence is kept that nobody uses. It is made again when a
+	// claim asks for its limit, which costs a transaction.
+	quotaIdle = 10 * time.Minute
+)
+
+// errUnsecured: the fence of a quota is gone that the request needs.
+var errUnsecured = errors.New("the fence of the quota is gone")
+
+// quotas are the accounts of classes, whose blocks lie in many spaces, and who waits
+// for which account. Its lock is taken last. The zero value is empty; safe for
+// concurrent use.
+type quotas struct {
+	mu       sync.Mutex
+	accounts map[account]*standing
+	watchers map[account]map[*space]struct{}
+}
+
+// standing is what is known of the account of a class.
+type standing struct {
+	held  big.Int
+	fence int64 // revision of its fence; all that was bound under it up to there is counted in held
+
+	// As of the last look for idle ones.
+	seen int64
+	used time.Time
+}
+
+// read returns what is held, and the revision of the fence as of which that is so.
+func (q *quotas) read(a account) (held *big.Int, fence int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	st, ok := q.accounts[a]
+	if !ok {
+		return new(big.Int), 0
+	}
+	return new(big.Int).Set(&st.held), st.fence
+}
+
+// fence is the revision of the fence; 0 if there is none.
+func (q *quotas) fence(a account) int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if st, ok := q.accounts[a]; ok {
+		return st.fence
+	}
+	return 0
+}
+
+// post adds to what is held.
+func (q *quotas) post(a account, n *big.Int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	st := q.standing(a)
+	st.held.Add(&st.held, n)
+	q.forget(a)
+}
+
+// forget forgets an account of which there is nothing to know.
+func (q *quotas) forget(a account) {
+	if st := q.accounts[a]; st != nil && st.held.Sign() == 0 && st.fence == 0 {
+		delete(q.accounts, a)
+	}
+}
+
+// fenced notes that the fence was put at the revision. All that was bound under it up
+// to there has been posted.
+func (q *quotas) fenced(a account, revision int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	st := q.standing(a)
+	st.fence = max(st.fence, revision)
+}
+
+// lifted notes that the fence was deleted, if it was not put after the revision.
+func (q *quotas) lifted(a account, revision int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if st := q.accounts[a]; st != nil && st.fence <= revision {
+		st.fence = 0
+		q.forget(a)
+	}
+}
+
+// idle returns the fences of accounts on which nothing is held, and that were not used
+// since they were asked for before then.
+func (q *quotas) idle(now time.Time) map[account]int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	found := map[account]int64{}
+	for a, st := range q.accounts {
+		switch {
+		case st.fence == 0:
+		case st.held.Sign() != 0 || st.seen != st.fence:
+			st.seen, st.used = st.fence, now
+		case now.Sub(st.used) >= quotaIdle:
+			found[a] = st.fence
+		}
+	}
+	return found
+}
+
+func (q *quotas) standing(a account) *standing {
+	if q.accounts == nil {
+		q.accounts = map[account]*standing{}
+	}
+	if q.accounts[a] == nil {
+		q.accounts[a] = &standing{}
+	}
+	return q.accounts[a]
+}
+
+// watch has a space told, once, when less is held on an account.
+func (q *quotas) watch(a account, s *space) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.watchers == nil {
+		q.watchers = map[account]map[*space]struct{}{}
+	}
+	if q.watchers[a] == nil {
+		q.watchers[a] = map[*space]struct{}{}
+	}
+	q.watchers[a][s] = struct{}{}
+}
+
+// unwatch has a space told of an account no more.
+func (q *quotas) unwatch(a account, s *space) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.watchers[a], s)
+	if len(q.watchers[a]) == 0 {
+		delete(q.watchers, a)
+	}
+}
+
+// watched reports whether a space is to be told of an account.
+func (q *quotas) watched(a account) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.watchers[a]) > 0
+}
+
+// take returns the spaces to be told of an account.
+func (q *quotas) take(a account) iter.Seq[*space] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	watchers := q.watchers[a]
+	delete(q.watchers, a)
+	return maps.Keys(watchers)
+}
+
+// secure makes sure that the fence of the account of a request's class exists, if that
+// has a limit, and that all that was bound before is known here. From then on every bind
+// by the class puts it.
+func (a *Allocator) secure(ctx context.Context, r Request) error {
+	if !r.limited() {
+		return nil
+	}
+	to := r.classAccount()
+	if a.quotas.fence(to) > 0 {
+		return nil
+	}
+	if err := a.Err(); err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, a.hooks.timeout)
+	defer cancel()
+	key := a.keys.quota(to)
+	resp, err := a.client.Txn(bounded).If(absent(key)).Then(put(key, encodeFence())).Else(get(key)).Commit()
+	if err != nil {
+		return a.unavailable(err)
+	}
+	revision := resp.Header.Revision
+	if kv := results(resp.Responses).found(0); !resp.Succeeded && kv != nil {
+		revision = kv.ModRevision
+	}
+	return a.await(ctx, revision)
+}

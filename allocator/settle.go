@@ -1,0 +1,162 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// fence is a key that a transaction compares. Once it is put again, that
+// transaction can no longer succeed.
+type fence struct {
+	key      string
+	revision int64
+	same     []clientv3.Cmp // that the key is as the transaction compares it
+	value    string         // to put
+}
+
+// pending are the calls of a transaction that did not succeed, or may have, or not
+// for all. The worker goes on when that is certain, and the indexes are up to date with it.
+type pending struct {
+	losers []loser
+	fence  *fence // still to be put, if the outcome is unknown
+	answer error  // for the callers; nil has them placed again
+	need   int64  // revision that the watch has to reach
+	moved  bool   // the fence was too late: the transaction may have gone through
+}
+
+// loser is a call whose share did not go through.
+type loser struct {
+	*call
+	why loss
+}
+
+// lose makes all calls of a group losers, for the same reason.
+func (g *group) lose(why loss) *pending {
+	p := &pending{losers: make([]loser, len(g.calls))}
+	for i, c := range g.calls {
+		p.losers[i] = loser{c, why}
+	}
+	return p
+}
+
+// learn notes what was seen in the ledger: it has to be known here before the losers
+// are placed again.
+func (p *pending) learn(got results) {
+	for i := range got {
+		if kv := got.found(i); kv != nil {
+			p.need = max(p.need, kv.ModRevision)
+		}
+	}
+}
+
+// doubter is an op that must not be done twice. It is told when an attempt may
+// have gone through, and been undone by others since.
+type doubter interface {
+	doubt()
+}
+
+// end marks the space as retired, if it had a head and still seems to have it.
+func (s *space) end(revision int64) {
+	s.lock()
+	defer s.unlock()
+	if revision > 0 && s.head.revision == revision {
+		s.close()
+	}
+}
+
+// fence chooses what has to be put for a group's transaction to be over.
+func (s *space) fence(g *group) *fence {
+	if g.at.revision == 0 {
+		return g.shares[0].fence
+	}
+	key := s.alloc.keys.head(s.id)
+	return &fence{key: key, revision: g.at.revision, same: g.at.same(key), value: encodeHead(g.at.count + g.stride)}
+}
+
+// settle waits until the outcome of the pending transaction is certain and the
+// indexes know of it. Its calls are then answered or queued again.
+func (s *space) settle() error {
+	p := s.pending
+	if p == nil {
+		return nil
+	}
+	if p.fence != nil {
+		if err := s.raise(p); err != nil {
+			return err
+		}
+	}
+	if err := s.alloc.await(s.alloc.ctx, p.need); err != nil {
+		return err
+	}
+	s.lock()
+	defer s.unlock()
+	s.pending = nil
+	again := s.undo(p)
+	s.queue.unpop(again)
+	s.alloc.metrics.queued.Add(float64(len(again)))
+	return nil
+}
+
+// raise puts the fence of a transaction whose outcome is unknown. A read would
+// not do: the transaction may still be on its way. What etcd has answered for
+// certain, if not with an outcome, needs no more than a read.
+func (s *space) raise(p *pending) error {
+	ctx, cancel := context.WithTimeout(s.alloc.ctx, s.alloc.hooks.timeout)
+	defer cancel()
+	f := p.fence
+	txn := s.alloc.client.Txn(ctx).If(f.same...).Then(put(f.key, f.value)).Else(get(f.key))
+	if p.answer != nil {
+		txn = s.alloc.client.Txn(ctx).Then(get(f.key))
+	}
+	resp, err := txn.Commit()
+	if err != nil {
+		return s.alloc.unavailable(err)
+	}
+	if p.answer == nil { // it has written, or could have
+		s.alloc.health.setCommit(nil)
+	}
+	current := results(resp.Responses).found(0)
+	p.moved = !resp.Succeeded
+	switch {
+	case resp.Succeeded && p.answer == nil:
+		p.need = resp.Header.Revision
+	case current != nil:
+		p.need = current.ModRevision
+	default:
+		s.end(f.revision)
+	}
+	p.fence = nil
+	return nil
+}
+
+// undo takes back what the ops of a failed transaction had placed, answers
+// those that are decided, and returns the others.
+func (s *space) undo(p *pending) []*call {
+	var again []*call
+	for _, l := range p.losers {
+		if d, ok := l.op.(doubter); ok && p.moved {
+			d.doubt()
+		}
+		err := l.op.lost(s, l.why)
+		switch {
+		case !errors.Is(err, errAgain):
+			l.finish(err)
+		case p.answer != nil:
+			l.finish(p.answer)
+		case !l.gone:
+			l.traced.requeued()
+			again = append(again, l.call)
+		}
+	}
+	return again
+}
+
+// behind says that the watch could not be waited for.
+func (a *Allocator) behind() error {
+	err := fmt.Errorf("%w: the watch is behind", ErrUnavailable)
+	a.health.setWatch(err)
+	return err
+}

@@ -1,0 +1,98 @@
+package allocator
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// ErrReplaced: the ledger was restored from an older copy under this Allocator, or another
+// one was put in its place. What memory holds is of a ledger that is no more, so the
+// Allocator changes nothing from then on. Open another one.
+var ErrReplaced = fmt.Errorf("%w: the ledger was restored or replaced while this process used it; restart the process", ErrUnavailable)
+
+// probeEvery is the pause between two looks whether the ledger is still the same one. A
+// restored etcd tells nothing by itself: a watch simply waits for revisions to come.
+const probeEvery = time.Second
+
+// Failed is closed when the Allocator cannot go on. Err then says why. End the process,
+// or open another Allocator.
+func (a *Allocator) Failed() <-chan struct{} { return a.health.failed }
+
+// Err is why the Allocator failed; nil if it did not.
+func (a *Allocator) Err() error {
+	a.health.mu.Lock()
+	defer a.health.mu.Unlock()
+	return a.health.fatal
+}
+
+// guard looks whether the ledger is still the one that is in memory, and removes from it
+// what nobody uses, until the Allocator is closed.
+func (a *Allocator) guard() {
+	probe, prune := time.NewTicker(a.hooks.probe), time.NewTicker(pruneEvery)
+	defer probe.Stop()
+	defer prune.Stop()
+	for {
+		select {
+		case <-probe.C:
+			a.probe(a.ctx)
+		case <-prune.C:
+			a.prune(a.ctx)
+		case <-a.Failed():
+			return
+		case <-a.ctx.Done():
+			return
+		}
+	}
+}
+
+// probe compares the ledger with what was seen of it. An etcd that does not answer says
+// nothing about that.
+func (a *Allocator) probe(ctx context.Context) {
+	seen := a.watched.get()
+	key := a.keys.ledger()
+	kv, revision, err := a.read(ctx, key)
+	if err != nil {
+		return
+	}
+	a.compareRevision(seen, revision)
+	if kv == nil {
+		a.replaced("its ID is gone")
+		return
+	}
+	var v ledgerValue
+	if decode(key, kv.Value, &v) == nil && v.ID != a.id {
+		a.replaced(fmt.Sprintf("its ID is %s and was %s", v.ID, a.id))
+	}
+}
+
+// compareRevision notes what a response says that came after a revision was seen. Requests
+// are answered as of the present, so a response from before that is from another past.
+func (a *Allocator) compareRevision(seen, answered int64) {
+	if answered < seen {
+		a.replaced(fmt.Sprintf("etcd is at revision %d, and was at %d", answered, seen))
+	}
+}
+
+// precedes reports whether a head is of before this one, although it was there already
+// when this one was seen: an etcd that is restored may be given revisions that are higher
+// than all before, so that watches notice, and the count still tells.
+func (h head) precedes(seen head) bool {
+	return h.revision > 0 && h.created <= seen.revision && h.count < seen.count
+}
+
+// follow takes the head that the watch has brought. Every one is seen, so that one which
+// is not the next shows that the watch goes on in another past.
+func (s *space) follow(next head) {
+	if s.head.revision > 0 && next.created == s.head.created && next.version != s.head.version+1 {
+		s.alloc.replaced(fmt.Sprintf("the head of space %s was put %d times, of which %d were seen", s.id, next.version, s.head.version+1))
+	}
+	s.head = next
+}
+
+// replaced notes that the ledger is not the one that is in memory.
+func (a *Allocator) replaced(sign string) {
+	if a.health.fail(fmt.Errorf("%w (%s)", ErrReplaced, sign)) {
+		a.options.Logger.Error("the ledger was restored or replaced while this process used it", "sign", sign)
+	}
+}

@@ -1,0 +1,236 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+)
+
+// switched is a KV that is that of one etcd, and then that of another.
+type switched struct{ kv atomic.Pointer[clientv3.KV] }
+
+func (s *switched) to(client *clientv3.Client) { s.kv.Store(&client.KV) }
+func (s *switched) now() clientv3.KV           { return *s.kv.Load() }
+
+func (s *switched) Put(ctx context.Context, key, value string, opts ...clientv3.OpOption) (*clientv3.PutResponse, error) {
+	return s.now().Put(ctx, key, value, opts...)
+}
+
+func (s *switched) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	return s.now().Get(ctx, key, opts...)
+}
+
+func (s *switched) Delete(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.DeleteResponse, error) {
+	return s.now().Delete(ctx, key, opts...)
+}
+
+func (s *switched) Compact(ctx context.Context, revision int64, opts ...clientv3.CompactOption) (*clientv3.CompactResponse, error) {
+	return s.now().Compact(ctx, revision, opts...)
+}
+
+func (s *switched) Do(ctx context.Context, op clientv3.Op) (clientv3.OpResponse, error) {
+	return s.now().Do(ctx, op)
+}
+
+func (s *switched) Txn(ctx context.Context) clientv3.Txn { return s.now().Txn(ctx) }
+
+// rewind is an Allocator whose etcd is restored under it.
+type rewind struct {
+	*ledger
+	copied string // the data of the etcd as they were when it was copied
+	kv     *switched
+	watch  *cutter
+}
+
+// newRewind has a pool p with the block "kept", of which there is a copy, and then the
+// given number of blocks more.
+func newRewind(t *testing.T, probe time.Duration, more int) *rewind {
+	t.Helper()
+	dir := t.TempDir()
+	e := etcdtest.NewWith(t, embedetcd.Options{Dir: dir})
+	first := &ledger{t: t, etcd: e}
+	first.Allocator = first.open()
+	first.pool("p", "10.0.0.0/24")
+	first.bind(request("p", "kept", 28))
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e.Stop()
+	r := &rewind{ledger: first, copied: t.TempDir(), kv: &switched{}}
+	if err := os.CopyFS(r.copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	e.Start()
+
+	r.kv.to(e.Client())
+	r.watch = &cutter{Watcher: e.Client().Watcher}
+	client := clientv3.NewCtxClient(context.Background())
+	client.KV, client.Watcher = r.kv, r.watch
+	h := realHooks()
+	h.probe = probe
+	a, err := open(t.Context(), client, Options{MaxTxnOps: e.MaxTxnOps()}, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	r.Allocator = a
+	for i := range more {
+		r.bind(request("p", fmt.Sprint("lost", i), 28))
+	}
+	r.catchUp(t)
+	return r
+}
+
+// restore puts the copy in the place of the etcd, after what others have done to it.
+func (r *rewind) restore(meanwhile func(*ledger)) *ledger {
+	r.t.Helper()
+	e := etcdtest.NewWith(r.t, embedetcd.Options{Dir: r.copied})
+	other := &ledger{t: r.t, etcd: e}
+	other.Allocator = other.open(frozenLedger)
+	meanwhile(other)
+	r.watch.set(true)
+	r.watch.Watcher = e.Client().Watcher
+	r.kv.to(e.Client())
+	r.watch.set(false)
+	return other
+}
+
+// wantReplaced fails the test unless the Allocator changes nothing any more, and says why.
+func (r *rewind) wantReplaced(other *ledger) {
+	r.t.Helper()
+	before := etcdtest.CheckLedger(r.t, other.etcd.Client(), defaultPrefix)
+	for name, err := range map[string]error{
+		"Healthy":                 r.Healthy(),
+		"Bind":                    func() error { _, err := r.Bind(r.t.Context(), request("p", "new", 28)); return err }(),
+		"Release":                 r.Release(r.t.Context(), "kept"),
+		"Register":                func() error { _, err := r.Register(r.t.Context(), root("q", "10.1.0.0/24")); return err }(),
+		"Bind in an unknown pool": func() error { _, err := r.Bind(r.t.Context(), request("since", "new", 28)); return err }(),
+	} {
+		if !errors.Is(err, ErrReplaced) {
+			r.t.Errorf("%s: %v; want ErrReplaced", name, err)
+		}
+	}
+	if after := etcdtest.CheckLedger(r.t, other.etcd.Client(), defaultPrefix); len(after) != len(before) {
+		r.t.Errorf("the restored ledger had %v, and has %v", before, after)
+	}
+}
+
+// An etcd that is restored under an Allocator is noticed without a request.
+func TestReplaced_Noticed(t *testing.T) {
+	r := newRewind(t, time.Millisecond, 3)
+	other := r.restore(func(*ledger) {})
+	<-r.Failed()
+	r.wantReplaced(other)
+}
+
+// The restored etcd has gone on meanwhile, beyond the revision that was seen of it.
+func TestReplaced_AfterItHasGoneOn(t *testing.T) {
+	r := newRewind(t, time.Hour, 3)
+	other := r.restore(func(other *ledger) {
+		other.pool("since", "10.2.0.0/24")
+		other.freeze(other.Allocator)
+		for i := range 10 {
+			other.adopt(fmt.Sprint("adopted", i), fmt.Sprintf("10.0.0.%d/28", 240-16*i), Bound)
+		}
+		other.resume(other.Allocator, 1000)
+		other.bind(request("p", "heir", 28))
+	})
+	if b, err := r.Bind(t.Context(), request("p", "new", 28)); err == nil {
+		t.Errorf("Bind = %v by what was seen of the former ledger", b)
+	}
+	r.wantReplaced(other)
+}
+
+// The restored etcd has come to exactly the revision that was seen of the former one, and
+// the head of the space was put there, too.
+func TestReplaced_AtTheSameRevision(t *testing.T) {
+	r := newRewind(t, time.Hour, 5)
+	want := r.watched.get()
+	other := r.restore(func(other *ledger) {
+		other.freeze(other.Allocator)
+		other.resume(other.Allocator, 1000)
+		for i := 0; other.revision() < want; i++ {
+			other.bind(request("p", fmt.Sprint("heir", i), 28))
+		}
+		if got := other.revision(); got != want {
+			t.Fatalf("the restored ledger is at revision %d; want %d", got, want)
+		}
+	})
+	if b, err := r.Bind(t.Context(), request("p", "new", 28)); err == nil {
+		t.Errorf("Bind = %v by what was seen of the former ledger", b)
+	}
+	r.wantReplaced(other)
+}
+
+// revision is that of the store.
+func (l *ledger) revision() int64 {
+	l.t.Helper()
+	resp, err := l.etcd.Client().Get(l.t.Context(), "any")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return resp.Header.Revision
+}
+
+// An etcd is restored with revisions that are higher than before, and all older ones
+// compacted, as etcdutl can: the watch has to read everything again.
+func TestReplaced_WithHigherRevisions(t *testing.T) {
+	r := newRewind(t, time.Hour, 3)
+	other := r.restore(func(other *ledger) {
+		for other.revision() < r.watched.get()+10 {
+			if _, err := other.etcd.Client().Put(t.Context(), "elsewhere", "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := other.etcd.Client().Compact(t.Context(), other.revision()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	<-r.Failed()
+	r.wantReplaced(other)
+}
+
+// Another ledger in the place of the former one is noticed, too; and the same one, after
+// its etcd was away, is not mistaken for another.
+func TestReplaced_ByAnother(t *testing.T) {
+	r := newRewind(t, time.Millisecond, 1)
+	l := newLedger(t)
+	for l.revision() < r.watched.get() {
+		l.bind(request(l.pool(PoolID(fmt.Sprint("q", l.revision())), fmt.Sprintf("10.%d.0.0/24", l.revision())).ID, fmt.Sprint("c", l.revision()), 28))
+	}
+	r.kv.to(l.etcd.Client())
+	<-r.Failed()
+	if err := r.Healthy(); !errors.Is(err, ErrReplaced) {
+		t.Errorf("Healthy() = %v; want ErrReplaced", err)
+	}
+}
+
+func TestReplaced_NotByARestart(t *testing.T) {
+	r := newRewind(t, time.Millisecond, 3)
+	for range 3 {
+		r.watch.set(true)
+		r.etcd.Stop()
+		r.etcd.Start()
+		r.watch.Watcher = r.etcd.Client().Watcher
+		r.kv.to(r.etcd.Client())
+		r.watch.set(false)
+		for r.Healthy() != nil {
+			if errors.Is(r.Healthy(), ErrReplaced) {
+				t.Fatal(r.Healthy())
+			}
+			runtime.Gosched()
+		}
+		r.bind(request("p", fmt.Sprint("after", r.revision()), 28))
+	}
+	r.sameAsLedger()
+}

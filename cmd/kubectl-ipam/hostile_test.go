@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// lines are the commands that print server data.
+var lines = []string{
+	"claim list", "claim list -A", "claim list -o wide", "claim list -A -o wide", "claim list -o name",
+	"claim show web", "claim show web -o table", "claim show web -o wide", "claim show web -o name",
+	"claim create web --class c --wait 500ms", "claim create web --class c -o wide", "claim create web --class c -o name", "claim create web --class c -q",
+	"claim release web", "claim release web --retained", "prefix list -A", "prefix show web", "prefix claim web --class c",
+	"pool list", "pool list -o wide", "pool list -o name", "pool show x", "pool show " + hostile + " --workspace " + hostile, "pool show " + hostile + " --workspace " + hostile + " -o wide", "pool tree", "pool tree -o wide",
+	"pool create lab --cidr 192.0.2.0/24", "pool release lab", "pool release lab --yes --wait 500ms", "pool release lab --cascade", "pool release lab --cascade --yes --wait 500ms",
+	"class list", "class list -o wide", "class list -o name", "class show c", "class show " + hostile, "class show " + hostile + " -o name",
+	"address show 192.0.2.17", "address show 192.0.2.17 -o wide", "address show 192.0.2.200", "address show 10.0.0.1",
+	"why web", "verify", "version",
+	"__complete claim show ", "__complete claim release ", "__complete pool show ", "__complete class show ", "__complete why ",
+	"__complete claim create --class ", "__complete claim create --pool ", "__complete pool create --parent ",
+}
+
+// No command prints a control character of a hostile server, or a line that the server made up.
+func TestHostile_NoCommandPassesItOn(t *testing.T) {
+	for _, given := range []struct {
+		bound    bool
+		coloured paint
+	}{{false, false}, {true, true}} {
+		server := newEvil(t, given.bound)
+		for _, line := range lines {
+			s := newStage(t)
+			s.session.out, s.err = given.coloured, given.coloured
+			s.execute(t.Context(), append([]string{"--server", server.URL}, split(line)...))
+			for name, shown := range map[string]string{"stdout": s.out.String(), "stderr": s.errs.String()} {
+				if says := obeyed(shown, given.coloured); says != "" {
+					t.Errorf("%+v: kubectl ipam %q writes to %s %s: %q", given, line, name, says, shown)
+				}
+			}
+			if s.out.Len()+s.errs.Len() == 0 {
+				t.Errorf("%+v: kubectl ipam %q says nothing", given, line)
+			}
+		}
+	}
+}
+
+// retrying are the commands that retry for long when the server refuses everything.
+var retrying = []string{"init", "tenant bind root:acme"}
+
+// Every command is in one of the two lists.
+func TestHostile_EveryCommand(t *testing.T) {
+	var check func(*cobra.Command)
+	check = func(cmd *cobra.Command) {
+		for _, below := range cmd.Commands() {
+			check(below)
+		}
+		_, path, _ := strings.Cut(cmd.CommandPath(), "kubectl ipam ")
+		tried := func(line string) bool { return strings.HasPrefix(line+" ", path+" ") }
+		if !cmd.HasSubCommands() && cmd.Parent().Name() != "prefix" && !slices.ContainsFunc(append(retrying, lines...), tried) {
+			t.Errorf("kubectl ipam %s is not tried with a hostile server", path)
+		}
+	}
+	check(newRoot(newStage(t).session))
+}
+
+// Errors of the server are printed without its control characters.
+func TestHostile_ErrorsPassNothingOn(t *testing.T) {
+	server := newEvil(t, false)
+	for _, line := range retrying {
+		s := newStage(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		s.execute(ctx, append([]string{"--server", server.URL}, split(line)...))
+		cancel()
+		if says := obeyed(s.out.String()+s.errs.String(), false); says != "" || s.errs.Len() == 0 {
+			t.Errorf("kubectl ipam %q writes %s: %q", line, says, s.errs)
+		}
+	}
+}
+
+// obeyed says what is wrong with an output; empty if nothing is.
+func obeyed(shown string, coloured paint) string {
+	if coloured {
+		shown = colour.ReplaceAllStringFunc(strings.ReplaceAll(shown, "\x1b[31mred", "\x00"), func(string) string { return "" })
+	}
+	switch {
+	case !utf8.ValidString(shown):
+		return "invalid UTF-8"
+	case strings.IndexFunc(shown, commands) >= 0:
+		return "a control character"
+	case strings.HasPrefix(shown, forged), strings.Contains(shown, "\n"+forged):
+		return "a forged line"
+	}
+	return ""
+}
+
+// commands reports whether a rune is unprintable, line ends excepted.
+func commands(r rune) bool { return r != '\n' && !unicode.IsGraphic(r) }
+
+// split splits a command line into words. The hostile text is one word.
+func split(line string) []string {
+	words := strings.Split(strings.ReplaceAll(line, hostile, "\xff"), " ")
+	for i := range words {
+		words[i] = strings.ReplaceAll(words[i], "\xff", hostile)
+	}
+	return words
+}
+
+// JSON and YAML decode to exactly the server's object, and have no raw control character.
+func TestHostile_DataIsFaithful(t *testing.T) {
+	server := newEvil(t, true)
+	for format, read := range map[string]func([]byte, any) error{
+		"json": json.Unmarshal,
+		"yaml": func(text []byte, into any) error { return yaml.Unmarshal(text, into) },
+		"jsonpath-as-json={@}": func(text []byte, into any) error {
+			var found []json.RawMessage
+			if err := json.Unmarshal(text, &found); err != nil || len(found) != 1 {
+				return err
+			}
+			return json.Unmarshal(found[0], into)
+		},
+	} {
+		for command, plural := range map[string]string{
+			"claim show web": "ipclaims", "class show " + hostile: "ipclasses", "pool show " + hostile + " --workspace " + hostile: "ippools",
+		} {
+			s := newStage(t)
+			code := s.execute(t.Context(), append([]string{"--server", server.URL}, split(command+" -o "+format)...))
+			if shown := s.out.String(); code != exitOK || strings.IndexFunc(shown, commands) >= 0 || !utf8.ValidString(shown) {
+				t.Errorf("kubectl ipam %q -o %s ends with %d and writes %q", command, format, code, shown)
+			}
+			want := server.one(plural)
+			got := reflect.New(reflect.TypeOf(want).Elem()).Interface().(client.Object)
+			if err := read(s.out.Bytes(), got); err != nil {
+				t.Errorf("kubectl ipam %q -o %s is not to be read: %v", command, format, err)
+			}
+			got.GetObjectKind().SetGroupVersionKind(want.GetObjectKind().GroupVersionKind())
+			if !reflect.DeepEqual(want, got) {
+				t.Errorf("kubectl ipam %q -o %s says\n%v\nthe server has said\n%v", command, format, got, want)
+			}
+		}
+	}
+}
+
+// The output of a template is escaped on a terminal, line ends and tabs excepted. A program
+// that reads it gets the values as they are.
+func TestHostile_Templates(t *testing.T) {
+	server := newEvil(t, true)
+	for _, format := range []string{"jsonpath={.metadata.name}", "go-template={{.metadata.name}}"} {
+		for _, terminal := range []bool{false, true} {
+			s := newStage(t)
+			s.Out = screen{s.out, &s.session.out, terminal}
+			s.session.out = true
+			s.execute(t.Context(), []string{"--server", server.URL, "claim", "show", "web", "-o", format})
+			want := hostile
+			if terminal {
+				want = escape(hostile, "\n\t")
+			}
+			if got := s.out.String(); got != want {
+				t.Errorf("-o %s writes %q (to a terminal: %v), want %q", format, got, terminal, want)
+			}
+		}
+	}
+}
+
+// Unprintable characters in a page are escaped.
+func TestHostile_IsSpelledOut(t *testing.T) {
+	s := newStage(t)
+	describeClaim(s.session, waiting(gen.Claim("web"), "Bad\x1b[31mred", "one\ttwo\nthree \xff\u202e"))
+	for _, want := range []string{`Bad\x1b[31mred`, `one\ttwo\nthree \xff\u202e`} {
+		if !strings.Contains(s.out.String(), want) {
+			t.Errorf("the page says %q, want it to say %s", s.out, want)
+		}
+	}
+}

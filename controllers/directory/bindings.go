@@ -1,0 +1,187 @@
+package directory
+
+import (
+	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/core"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// binding is what is known of an APIBinding.
+type binding struct {
+	endpoint string // that shows it
+	serves   bool
+	leaving  bool // it is being deleted
+}
+
+// bindings are the APIBindings of one workspace, by UID. There may be several: kcp accepts
+// a second one to the same export, and does not bind it while the first is there.
+type bindings struct {
+	known map[types.UID]binding
+	went  bool // one that served was seen to go, and none has served since
+}
+
+// standing is how a workspace is bound.
+type standing int
+
+const (
+	unserved standing = iota // no binding serves it
+	served
+	leaving // all bindings that serve it are being deleted
+)
+
+// standing follows from the bindings that serve the workspace. The others say nothing.
+func (b *bindings) standing() standing {
+	now := unserved
+	for _, known := range b.known {
+		switch {
+		case known.serves && !known.leaving:
+			return served
+		case known.serves:
+			now = leaving
+		}
+	}
+	return now
+}
+
+// Serves reports whether kcp has bound a binding, so that it serves its workspace. It still
+// does while it is being deleted.
+func Serves(b *apisv1alpha1.APIBinding) bool {
+	return conditions.IsTrue(b, conditionsv1alpha1.ReadyCondition)
+}
+
+// Leaves reports whether the workspace is giving up the export.
+func (d *Directory) Leaves(cluster allocator.ClusterName) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	of, ok := d.bound[cluster]
+	return ok && of.standing() == leaving
+}
+
+// Bound reports whether a binding serves the workspace.
+func (d *Directory) Bound(cluster allocator.ClusterName) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	of, ok := d.bound[cluster]
+	return ok && of.standing() != unserved
+}
+
+// Served reports whether an endpoint shows a binding that serves the workspace.
+func (d *Directory) Served(endpoint string, cluster allocator.ClusterName) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	of, ok := d.bound[cluster]
+	if !ok {
+		return false
+	}
+	for _, known := range of.known {
+		if known.serves && known.endpoint == endpoint {
+			return true
+		}
+	}
+	return false
+}
+
+// Seen learns a binding that an endpoint shows, new or changed.
+func (d *Directory) Seen(endpoint string, b *apisv1alpha1.APIBinding) {
+	cluster := allocator.ClusterName(logicalcluster.From(b))
+	before, now := d.note(cluster, b.UID, binding{
+		endpoint: endpoint, serves: Serves(b), leaving: !b.DeletionTimestamp.IsZero(),
+	})
+	if path := b.Annotations[core.LogicalClusterPathAnnotationKey]; path != "" && Serves(b) {
+		d.show(cluster, path)
+	}
+	switch {
+	case before == now, d.observer == nil:
+	case now == served:
+		d.observer.Arrived(cluster)
+	case now == leaving:
+		d.observer.Leaving(cluster)
+	}
+}
+
+// note keeps what is known of a binding, and tells how its workspace was bound before and
+// is now.
+func (d *Directory) note(cluster allocator.ClusterName, uid types.UID, b binding) (before, now standing) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	of, ok := d.bound[cluster]
+	if !ok {
+		of = &bindings{known: map[types.UID]binding{}}
+		d.bound[cluster] = of
+	}
+	before = of.standing()
+	of.known[uid] = b
+	now = of.standing()
+	if now == served {
+		of.went = false
+	}
+	return before, now
+}
+
+// Gone forgets a binding whose end was seen.
+func (d *Directory) Gone(b *apisv1alpha1.APIBinding) {
+	cluster := allocator.ClusterName(logicalcluster.From(b))
+	of, last := d.drop(cluster, b.UID, func(of *bindings, known binding) {
+		of.went = of.went || known.serves && known.leaving
+	})
+	if !last {
+		return
+	}
+	d.show(cluster, "")
+	if of.went && d.observer != nil {
+		d.observer.Departed(cluster)
+	}
+}
+
+// Missed forgets a binding that a list has left out. Nobody has seen what became of it.
+func (d *Directory) Missed(b *apisv1alpha1.APIBinding) {
+	cluster := allocator.ClusterName(logicalcluster.From(b))
+	if _, last := d.drop(cluster, b.UID, func(of *bindings, _ binding) { of.went = false }); last {
+		d.show(cluster, "")
+	}
+}
+
+// drop forgets a binding, and reports whether it was the last of its workspace.
+func (d *Directory) drop(cluster allocator.ClusterName, uid types.UID, note func(*bindings, binding)) (of *bindings, last bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	of, ok := d.bound[cluster]
+	if !ok {
+		return nil, false
+	}
+	note(of, of.known[uid])
+	delete(of.known, uid)
+	if len(of.known) > 0 {
+		return of, false
+	}
+	delete(d.bound, cluster)
+	return of, true
+}
+
+// Closed forgets what an endpoint has shown that nobody watches any more, and lists the
+// workspaces. They keep their paths: nobody else may take one while its owner is out of sight.
+func (d *Directory) Closed(endpoint string) []allocator.ClusterName {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var closed []allocator.ClusterName
+	for cluster, of := range d.bound {
+		before := len(of.known)
+		for uid, known := range of.known {
+			if known.endpoint == endpoint {
+				delete(of.known, uid)
+			}
+		}
+		if len(of.known) < before {
+			closed = append(closed, cluster)
+		}
+		if len(of.known) == 0 {
+			delete(d.bound, cluster)
+		}
+	}
+	return closed
+}

@@ -1,0 +1,80 @@
+// Package record finds the IPAllocation of a claim. Its name is a hash of the claim's
+// name, of which the first 64 bits can be made to agree on purpose. So a record counts
+// only if it names the claim, and a claim whose usual record name is taken by another
+// claim name has the long one.
+package record
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Slot is the place of a claim name's record.
+type Slot struct {
+	// Name is that of the record, or the name to give it.
+	Name string
+	// Record names the claim name, as its claim or as what it was retained from; nil if
+	// there is none. Its claim may be a former one: compare the UID.
+	Record *ipamv1alpha1.IPAllocation
+}
+
+// Find returns the slot of a claim name, as the reader shows it.
+func Find(ctx context.Context, reader client.Reader, claim client.ObjectKey) (Slot, error) {
+	var free string
+	for _, name := range ipamv1alpha1.AllocationNames(claim.Namespace, claim.Name) {
+		record, err := get(ctx, reader, claim.Namespace, name)
+		if err != nil {
+			return Slot{}, err
+		}
+		if record == nil {
+			if free == "" {
+				free = name
+			}
+			continue
+		}
+		if holder, _ := record.HeldBy(); holder == claim.Name {
+			return Slot{Name: name, Record: record}, nil
+		}
+	}
+	if free == "" {
+		return Slot{}, fmt.Errorf("both names that the IPAllocation of claim %s may have belong to other claims", claim)
+	}
+	return Slot{Name: free}, nil
+}
+
+// Exists reports whether the reader shows a record of this claim, which is identified by
+// name and UID.
+func Exists(ctx context.Context, reader client.Reader, claim client.ObjectKey, uid types.UID) (bool, error) {
+	for _, name := range ipamv1alpha1.AllocationNames(claim.Namespace, claim.Name) {
+		record, err := get(ctx, reader, claim.Namespace, name)
+		if err != nil {
+			return false, err
+		}
+		if record == nil {
+			continue
+		}
+		if _, holder := record.HeldBy(); holder == uid {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// get reads a record; nil if there is none.
+func get(ctx context.Context, reader client.Reader, namespace, name string) (*ipamv1alpha1.IPAllocation, error) {
+	record := &ipamv1alpha1.IPAllocation{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, record)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read IPAllocation %s/%s: %w", namespace, name, err)
+	}
+	return record, nil
+}

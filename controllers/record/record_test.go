@@ -1,0 +1,89 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+var (
+	claim = client.ObjectKey{Namespace: "default", Name: "c"}
+	names = ipamv1alpha1.AllocationNames("default", "c")
+)
+
+// held is a record of that name, held by a claim.
+func held(name, claim string, uid types.UID) *ipamv1alpha1.IPAllocation {
+	r := gen.Allocation("c", "p", "10.0.0.0/28")
+	r.Name, r.Spec.ClaimRef = name, &ipamv1alpha1.ClaimRef{Name: claim, UID: uid}
+	return r
+}
+
+// kept is held, and retained since.
+func kept(name, claim string, uid types.UID) *ipamv1alpha1.IPAllocation {
+	r := held(name, claim, uid)
+	r.Spec.ClaimRef, r.Annotations = nil, map[string]string{ipamv1alpha1.AnnotationRetainedFrom: claim + "/" + string(uid)}
+	return r
+}
+
+func newReader(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) client.Reader {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(objects...).Build()
+}
+
+func TestFind(t *testing.T) {
+	for name, tt := range map[string]struct {
+		records []client.Object
+		slot    string
+		found   bool
+		exists  bool // one of the claim with the UID 1
+	}{
+		"none":                                 {nil, names[0], false, false},
+		"its own":                              {[]client.Object{held(names[0], "c", "1")}, names[0], true, true},
+		"its own, retained":                    {[]client.Object{kept(names[0], "c", "1")}, names[0], true, true},
+		"a former claim's":                     {[]client.Object{held(names[0], "c", "0")}, names[0], true, false},
+		"another name's":                       {[]client.Object{held(names[0], "other", "9")}, names[1], false, false},
+		"another name's, retained":             {[]client.Object{kept(names[0], "other", "9")}, names[1], false, false},
+		"another name's, its own beside":       {[]client.Object{held(names[0], "other", "9"), held(names[1], "c", "1")}, names[1], true, true},
+		"its own long, the other gone":         {[]client.Object{held(names[1], "c", "1")}, names[1], true, true},
+		"a former claim's long, usual retaken": {[]client.Object{held(names[0], "c", "2"), kept(names[1], "c", "1")}, names[0], true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reader := newReader(t, interceptor.Funcs{}, tt.records...)
+			slot, err := Find(t.Context(), reader, claim)
+			if err != nil || slot.Name != tt.slot || (slot.Record != nil) != tt.found {
+				t.Errorf("Find() = %s with a record %t, %v; want %s, %t", slot.Name, slot.Record != nil, err, tt.slot, tt.found)
+			}
+			exists, err := Exists(t.Context(), reader, claim, "1")
+			if err != nil || exists != tt.exists {
+				t.Errorf("Exists(1) = %t, %v; want %t", exists, err, tt.exists)
+			}
+		})
+	}
+}
+
+// What cannot be read is not taken for missing.
+func TestFind_Faults(t *testing.T) {
+	fault := errors.New("the cache is not synced")
+	reader := newReader(t, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+		return fault
+	}})
+	if _, err := Find(t.Context(), reader, claim); !errors.Is(err, fault) {
+		t.Errorf("Find() = %v, want %v", err, fault)
+	}
+	if _, err := Exists(t.Context(), reader, claim, "1"); !errors.Is(err, fault) {
+		t.Errorf("Exists() = %v, want %v", err, fault)
+	}
+}

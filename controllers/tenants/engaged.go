@@ -1,0 +1,66 @@
+package tenants
+
+import (
+	"context"
+	"sync"
+
+	kcpcache "github.com/kcp-dev/multicluster-provider/pkg/cache"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+)
+
+// tenant is the cluster of a workspace, as an endpoint shows it.
+type tenant struct {
+	*kcpcache.ScopedCluster
+	at     *endpoint
+	cancel context.CancelFunc // ends the engagement
+}
+
+// Endpoint names the endpoint that shows the workspace, and gives the cache that all its
+// workspaces share.
+func (t *tenant) Endpoint() (url string, shared kcpcache.WildcardCache) { return t.at.url, t.at.cache }
+
+// engaged are the workspaces that are engaged. The zero value is none; safe for concurrent use.
+type engaged struct {
+	mu      sync.RWMutex
+	tenants map[multicluster.ClusterName]*tenant
+}
+
+// tenant is nil if the workspace is not engaged.
+func (e *engaged) tenant(name multicluster.ClusterName) *tenant {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.tenants[name]
+}
+
+func (e *engaged) add(name multicluster.ClusterName, t *tenant) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.tenants == nil {
+		e.tenants = map[multicluster.ClusterName]*tenant{}
+	}
+	e.tenants[name] = t
+}
+
+// remove ends an engagement, if there is one. Whoever is told finds the workspace gone.
+func (e *engaged) remove(name multicluster.ClusterName) {
+	e.mu.Lock()
+	t := e.tenants[name]
+	delete(e.tenants, name)
+	e.mu.Unlock()
+	if t != nil {
+		t.cancel()
+	}
+}
+
+// at lists the workspaces that are engaged through an endpoint.
+func (e *engaged) at(from *endpoint) []multicluster.ClusterName {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	var names []multicluster.ClusterName
+	for name, t := range e.tenants {
+		if t.at == from {
+			names = append(names, name)
+		}
+	}
+	return names
+}

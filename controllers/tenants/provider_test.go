@@ -1,0 +1,110 @@
+package tenants
+
+import (
+	"testing"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+)
+
+func TestProvider_EngagesWhatIsBound(t *testing.T) {
+	s := newScene(t)
+	waits := &apisv1alpha1.APIBinding{}
+	waits.Annotations = map[string]string{"kcp.io/cluster": "waits"}
+	s.put(bindingsPath("one"), "waits", waits)
+	s.binds("one", "a")
+	s.sees("+a")
+	s.binds("one", "b")
+	s.sees("+b")
+	s.drop(bindingsPath("one"), "a")
+	s.sees("-a")
+	s.binds("one", "a")
+	s.sees("+a")
+	s.end()
+	s.sees("-a", "-b")
+}
+
+// A workspace that the controllers do not take up is tried again until they do. The others
+// do not wait for it.
+func TestProvider_ARefusedWorkspace(t *testing.T) {
+	s := newScene(t)
+	s.refused["a"] = true
+	s.binds("one", "a")
+	s.sees("?a", "?a", "?a")
+	s.change(func() { s.refused["a"] = false })
+	for event := range s.events {
+		if event == "+a" {
+			break
+		}
+	}
+	s.binds("one", "b")
+	s.sees("+b")
+}
+
+// However an engagement ends, a workspace that is bound is engaged again.
+func TestProvider_AnEngagementThatEnds(t *testing.T) {
+	s := newScene(t)
+	s.binds("one", "a")
+	s.sees("+a")
+	for range 3 {
+		s.Reengage("a")
+		s.sees("-a", "+a")
+	}
+}
+
+// What cannot be listed delays the workspaces of its endpoint, and no others.
+func TestProvider_AListThatFails(t *testing.T) {
+	for _, resource := range []string{"ippools", "ipclaims", "ipallocations"} {
+		t.Run(resource, func(t *testing.T) {
+			s := newScene(t)
+			path := "/one/clusters/*/apis/ipam.miloapis.com/v1alpha1/" + resource
+			s.breaks(path)
+			s.binds("one", "a")
+			s.binds("two", "b")
+			s.listed("one", "two")
+			s.sees("+b")
+			if _, err := s.Get(t.Context(), "a"); err == nil {
+				t.Errorf("workspace a can be read before its %s are listed", resource)
+			}
+			s.repairs(path)
+			s.sees("+a")
+		})
+	}
+}
+
+// With an endpoint its workspaces go, and they come back with it.
+func TestProvider_AnEndpointThatGoes(t *testing.T) {
+	s := newScene(t)
+	s.binds("one", "a")
+	s.sees("+a")
+	for range 3 {
+		s.listed()
+		s.sees("-a")
+		s.listed("one")
+		s.sees("+a")
+	}
+	s.drop(slicesPath, "e")
+	s.sees("-a")
+	s.listed("one")
+	s.sees("+a")
+}
+
+// A workspace that two endpoints show is engaged through one of them, and through the other
+// when that shows it no more.
+func TestProvider_AtTwoEndpoints(t *testing.T) {
+	s := newScene(t)
+	s.binds("one", "a")
+	s.sees("+a")
+	s.listed("one", "two")
+	s.binds("two", "a")
+	s.binds("two", "b")
+	s.sees("+b")
+	s.drop(bindingsPath("one"), "a")
+	s.sees("-a", "+a")
+	cl, err := s.Get(t.Context(), "a")
+	if err != nil {
+		t.Fatalf("Get(a) = %v", err)
+	}
+	if url, _ := cl.(*tenant).Endpoint(); url != s.server.URL+"/two" {
+		t.Errorf("a is engaged through %s, want the second endpoint", url)
+	}
+}

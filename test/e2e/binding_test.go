@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// holding is a finalizer that keeps a binding in its deletion for as long as a test wants.
+const holding = "e2e.example.com/hold"
+
+// kcp accepts a second binding to the same export and never binds it. It changes nothing for its
+// workspace: while it is there, while it is being deleted, and when it is gone.
+func TestBinding_ASecondOne(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class()
+	s.pool(s.cidr)
+	own := s.ownPool(gen.CIDR(s.platform.CIDR(t)))
+	s.served("before", own)
+
+	admin := framework.Admin(t, s.tenant.Path)
+	second := s.secondBinding(admin, holding)
+	s.served("beside", own)
+
+	framework.Delete(t, admin, second)
+	framework.WaitFor(t, admin, second, func(binding *apisv1alpha2.APIBinding) error {
+		if binding.DeletionTimestamp.IsZero() {
+			return fmt.Errorf("it is not being deleted")
+		}
+		return nil
+	})
+	s.served("leaving", own)
+
+	letGo(t, admin, second)
+	framework.WaitGone(t, admin, second)
+	s.served("after", own)
+}
+
+// When the binding that serves a workspace goes, kcp binds the one that waited beside it. The
+// workspace is served again.
+func TestBinding_TheSecondTakesOver(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class()
+	s.pool(s.cidr)
+	s.holds("before", gen.Length(28))
+	admin := framework.Admin(t, s.tenant.Path)
+	second := s.secondBinding(admin)
+
+	s.tenant.Unbind(t)
+	framework.WaitFor(t, admin, second, func(binding *apisv1alpha2.APIBinding) error {
+		if binding.Status.Phase != apisv1alpha2.APIBindingPhaseBound {
+			return fmt.Errorf("it is not bound")
+		}
+		return nil
+	})
+	claimAnew(t, s.tenant, s.name)
+}
+
+// served fails the test unless the workspace has its claims bound, by class and by pool, and a
+// pool that is in use stays when it is deleted.
+func (s scene) served(name string, own *ipamv1alpha1.IPPool) {
+	s.Helper()
+	s.holds(name, gen.Length(28))
+	pool := gen.Pool(name, gen.ChildOf(own.Name, 24))
+	claim := gen.Claim(name+"-of-own", gen.FromPool(name), gen.Length(28))
+	framework.Create(s, s.tenant, pool, claim)
+	framework.WaitBound(s, s.tenant, claim)
+	framework.WaitCondition(s, s.tenant, pool, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonInUse)
+}
+
+// secondBinding binds the export again, and waits until kcp says that it does not.
+func (s scene) secondBinding(admin client.Client, finalizers ...string) *apisv1alpha2.APIBinding {
+	s.Helper()
+	binding := &apisv1alpha2.APIBinding{}
+	binding.Name, binding.Finalizers = "ipam-again", finalizers
+	binding.Spec.Reference.Export = &apisv1alpha2.ExportBindingReference{Path: s.platform.Path, Name: workspaces.ExportName}
+	framework.Create(s, admin, binding)
+	framework.WaitFor(s, admin, binding, func(binding *apisv1alpha2.APIBinding) error {
+		if conditions.GetReason(binding, apisv1alpha2.InitialBindingCompleted) != apisv1alpha2.NamingConflictsReason {
+			return fmt.Errorf("it is not refused")
+		}
+		return nil
+	})
+	return binding
+}
+
+// letGo takes the test's finalizer from a binding.
+func letGo(t *testing.T, admin client.Client, binding *apisv1alpha2.APIBinding) {
+	t.Helper()
+	framework.WaitFor(t, admin, binding, func(binding *apisv1alpha2.APIBinding) error {
+		kept := binding.Finalizers[:0]
+		for _, finalizer := range binding.Finalizers {
+			if finalizer != holding {
+				kept = append(kept, finalizer)
+			}
+		}
+		binding.Finalizers = kept
+		return admin.Update(t.Context(), binding)
+	})
+}

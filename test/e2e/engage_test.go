@@ -1,0 +1,106 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// endpoint is how the path of a request to an endpoint of the export begins.
+const endpoint = "/services/apiexport/"
+
+// discovery reports whether a request asks an endpoint what it serves.
+func discovery(r *http.Request) bool {
+	_, path, ok := strings.Cut(r.URL.Path, "/clusters/")
+	_, path, _ = strings.Cut(path, "/")
+	return ok && strings.HasPrefix(r.URL.Path, endpoint) && (path == "api" || strings.HasPrefix(path, "apis") && strings.Count(path, "/") < 3)
+}
+
+// lists reports whether a request lists or watches a resource of all workspaces at an endpoint.
+func lists(resource string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		return strings.HasPrefix(r.URL.Path, endpoint) && strings.HasSuffix(r.URL.Path, "/"+resource)
+	}
+}
+
+// Whatever fails while a controller engages the first workspaces of an endpoint, they and those
+// that come later are served when it is over, without a restart.
+func TestEngage_AfterAFailure(t *testing.T) {
+	t.Parallel()
+	link, platform := framework.NewPlatform(t).Link(t, "linked", sweeping...)
+	class := framework.Name(t)
+	platform.StartController(t)
+	offer(t, platform, class, platform.CIDR(t))
+	first := platform.Tenant(t)
+	platform.StopController(t)
+	for i, failure := range []struct {
+		name  string
+		fails func(*http.Request) bool
+	}{
+		{"discovery", discovery},
+		{"bindings", lists("apibindings")},
+		{"claims", lists("ipclaims")},
+		{"allocations", lists("ipallocations")},
+		{"pools", lists("ippools")},
+	} {
+		t.Log(failure.name)
+		link.Fail(failure.fails)
+		platform.StartController(t)
+		early := gen.Claim("early-"+failure.name, gen.OfClass(class), gen.Length(28))
+		framework.Create(t, first, early)
+		next := platform.Tenant(t)
+		link.WaitFailed(t, 1)
+		link.Restore()
+
+		framework.WaitBound(t, first, early)
+		bindSome(t, first, class, "first-"+failure.name, 1)
+		bindSome(t, next, class, "next", 1)
+		waitEngaged(t, platform, 2+i)
+		platform.StopController(t)
+	}
+}
+
+// What fails while workspaces are engaged heals, too.
+func TestEngage_FailsMeanwhile(t *testing.T) {
+	t.Parallel()
+	link, platform := framework.NewPlatform(t).Link(t, "linked", sweeping...)
+	platform.StartController(t)
+	class, cidr := framework.Name(t), platform.CIDR(t)
+	offer(t, platform, class, cidr)
+	tenant := platform.Tenant(t)
+	claims := bindSome(t, tenant, class, "before", 1)
+	for _, resource := range []string{"apibindings", "ipclaims", "ipallocations", "ippools"} {
+		link.Fail(lists(resource))
+		link.WaitFailed(t, 2)
+		meanwhile := gen.Claim("beside-"+resource, gen.OfClass(class), gen.Length(28))
+		framework.Create(t, tenant, meanwhile)
+		link.Restore()
+		framework.WaitBound(t, tenant, meanwhile)
+		claims = append(claims, meanwhile)
+	}
+	framework.WaitBound(t, tenant, claims...)
+	disjointIn(t, cidr, blocksOf(t, claims...)...)
+	waitEngaged(t, platform, 1)
+}
+
+// waitEngaged waits until so many workspaces are bound, and all of them engaged.
+func waitEngaged(t *testing.T, platform *framework.Platform, count int) {
+	t.Helper()
+	for _, state := range []string{"bound", "engaged"} {
+		begin := fmt.Sprintf("ipam_workspaces{state=%q} ", state)
+		framework.Eventually(t, fmt.Sprintf("%d workspaces to be %s", count, state), func(context.Context) error {
+			if got := metric(platform.Metrics(t), begin); got != fmt.Sprint(count) {
+				return fmt.Errorf("there are %s", got)
+			}
+			return nil
+		})
+	}
+	if err := platform.Probe(t.Context(), "/readyz/workspaces"); err != nil {
+		t.Errorf("the controller is not ready: %v", err)
+	}
+}

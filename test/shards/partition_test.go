@@ -1,0 +1,148 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// An endpoint slice that a partition narrows to one shard shows nothing of the other one. kcp
+// finds it valid. Nothing is freed that is held on the other shard, and nothing is said of it.
+func TestPartition(t *testing.T) {
+	s := newScene(t)
+	s.narrow(framework.RootShard, framework.OtherShard)
+
+	s.drops(s.here, &s.near)
+	s.near = append(s.near, s.more(s.here, 2)...)
+	s.platform.WaitSwept(t, 8)
+	s.holds()
+	if got := metric(s.platform.Metrics(t), "ipam_endpoint_slice_partial "); got != "1" {
+		t.Errorf("ipam_endpoint_slice_partial = %q, want 1", got)
+	}
+	if report, exit := s.platform.Verify(t); exit == 0 || len(report.Findings) > 0 {
+		t.Errorf("verify exits with %d and finds %+v, want no answer", exit, report.Findings)
+	}
+	if err := s.platform.Probe(t.Context(), "/readyz"); err != nil {
+		t.Errorf("the controller is not ready: %v", err)
+	}
+
+	// A controller that starts with such a slice frees nothing, either.
+	s.platform.StopController(t)
+	s.platform.StartController(t)
+	s.platform.WaitSwept(t, 8)
+	s.holds()
+
+	s.widen()
+	s.keeps()
+}
+
+// An endpoint slice that is made while a shard is away does not list it. Nothing is freed that is
+// held there.
+func TestPartition_ASliceMadeWhileAShardIsAway(t *testing.T) {
+	s := newScene(t)
+	framework.KillShard(t, framework.OtherShard)
+	s.remake(1)
+	s.platform.WaitSwept(t, 12)
+	s.holds()
+	framework.StartShard(t, framework.OtherShard)
+	s.keeps()
+}
+
+// narrow replaces the endpoint slice by one that a partition narrows to a shard. The other shard
+// is away meanwhile: it would enter its endpoint before it knows of the partition, and leave it.
+func (s *scene) narrow(shard, other string) {
+	s.Helper()
+	framework.KillShard(s, other)
+	defer framework.StartShard(s, other)
+	admin := framework.Admin(s, s.platform.Path)
+	partition := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "topology.kcp.io/v1alpha1", "kind": "Partition", "metadata": map[string]any{"name": shard},
+		"spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"name": shard}}},
+	}}
+	framework.Create(s, admin, partition)
+	s.annotate(admin, "true")
+	slice := endpointSlice()
+	framework.Delete(s, admin, slice)
+	framework.WaitGone(s, admin, slice)
+	slice = endpointSlice()
+	slice.Spec.APIExport = apisv1alpha1.ExportBindingReference{Path: s.platform.Path, Name: slice.Name}
+	slice.Spec.Partition = shard
+	framework.Create(s, admin, slice)
+	framework.WaitFor(s, admin, slice, func(slice *apisv1alpha1.APIExportEndpointSlice) error {
+		if !conditions.IsTrue(slice, apisv1alpha1.APIExportValid) || !conditions.IsTrue(slice, apisv1alpha1.PartitionValid) ||
+			len(slice.Status.APIExportEndpoints) != 1 {
+			return errors.New("it does not list one endpoint")
+		}
+		return nil
+	})
+}
+
+// widen has kcp make its own endpoint slice again, with the endpoints of all shards.
+func (s *scene) widen() {
+	s.Helper()
+	s.annotate(framework.Admin(s, s.platform.Path), "")
+	s.remake(2)
+}
+
+// remake deletes the endpoint slice, and waits until kcp has made one with so many endpoints.
+func (s *scene) remake(endpoints int) {
+	s.Helper()
+	admin, slice := framework.Admin(s, s.platform.Path), endpointSlice()
+	framework.Eventually(s, "the slice to be read", func(ctx context.Context) error {
+		return admin.Get(ctx, client.ObjectKeyFromObject(slice), slice)
+	})
+	former := slice.UID
+	framework.Delete(s, admin, slice)
+	framework.WaitFor(s, admin, endpointSlice(), func(slice *apisv1alpha1.APIExportEndpointSlice) error {
+		if slice.UID == former || len(slice.Status.APIExportEndpoints) != endpoints {
+			return fmt.Errorf("it does not list %d endpoints", endpoints)
+		}
+		return nil
+	})
+}
+
+// annotate has kcp make no endpoint slice for the export, or make one if skip is empty.
+func (s *scene) annotate(admin client.Client, skip string) {
+	s.Helper()
+	framework.Eventually(s, "the export to be annotated", func(ctx context.Context) error {
+		export := &apisv1alpha2.APIExport{}
+		if err := admin.Get(ctx, client.ObjectKey{Name: workspaces.ExportName}, export); err != nil {
+			return err
+		}
+		if export.Annotations == nil {
+			export.Annotations = map[string]string{}
+		}
+		export.Annotations[apisv1alpha2.APIExportEndpointSliceSkipAnnotation] = skip
+		if skip == "" {
+			delete(export.Annotations, apisv1alpha2.APIExportEndpointSliceSkipAnnotation)
+		}
+		return admin.Update(ctx, export)
+	})
+}
+
+func endpointSlice() *apisv1alpha1.APIExportEndpointSlice {
+	slice := &apisv1alpha1.APIExportEndpointSlice{}
+	slice.Name = workspaces.ExportName
+	return slice
+}
+
+// metric is the value of the first line of a metrics text that begins so.
+func metric(text, begin string) string {
+	for line := range strings.SplitSeq(text, "\n") {
+		if value, ok := strings.CutPrefix(line, begin); ok {
+			return value
+		}
+	}
+	return fmt.Sprintf("none of %s", begin)
+}
