@@ -1,0 +1,111 @@
+package allocator
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// Freed room goes to the workspaces in turn, beginning with that of the oldest claim, and
+// within one to its oldest. Many old claims of one do not keep the others waiting, and one
+// that comes later waits for its turn.
+func TestWaiting_WorkspacesTakeTurns(t *testing.T) {
+	r := newRoom(t)
+	for i := range 16 {
+		r.bind(request("p", fmt.Sprint("c", i), 28))
+	}
+	for i := range 100 {
+		r.Wait(since(i, of("hoarder", request("p", fmt.Sprintf("h%02d", i), 28))))
+	}
+	for i := range 3 {
+		r.Wait(since(1000+i, of("quiet", request("p", fmt.Sprint("q", i), 28))))
+	}
+	r.Wait(since(500, of("exact", exactly(request("p", "e0", 0), "10.0.0.32/28"))))
+	freed := func(i int, want ClaimID) {
+		t.Helper()
+		r.release(ClaimID(fmt.Sprint("c", i)))
+		r.wantWoken(want)
+	}
+	freed(0, "h00")
+	freed(1, "q0") // the exact one does not fit
+	freed(2, "e0") // it was never served
+	freed(3, "h01")
+	r.Wait(since(2000, of("late", request("p", "l0", 28))))
+	freed(4, "q1")
+	freed(5, "h02") // the late one begins behind all that wait for their turn
+	freed(6, "l0")
+	freed(7, "q2")
+	freed(8, "h03")
+	freed(9, "h04") // nobody else is left
+	if n := r.Waiting("p"); n != 105 {
+		t.Errorf("%d claims wait; want 105, those that room is held for included", n)
+	}
+}
+
+// Whatever is done to the list, it serves as one that is searched from end to end.
+func TestWaiting_AsSearched(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var q waiting
+	turns := map[ClusterName]uint64{}
+	now := uint64(0)
+	add := func(i int) {
+		w := &waiter{request: of(ClusterName(fmt.Sprint("w", random.IntN(5))), request("p", fmt.Sprint("c", i), 24+random.IntN(5)))}
+		w.since = time.Unix(int64(random.IntN(50)), 0)
+		if _, waits := turns[w.cluster()]; !waits {
+			turns[w.cluster()] = now
+		}
+		q.enter(w)
+		q.line(w)
+	}
+	search := func(largest int) *waiter {
+		var first *waiter
+		for _, w := range q.claims {
+			if w.request.Length < largest {
+				continue
+			}
+			if first == nil || cmp.Or(cmp.Compare(turns[w.cluster()], turns[first.cluster()]), older(w, first)) < 0 {
+				first = w
+			}
+		}
+		return first
+	}
+	leave := func(w *waiter) {
+		q.step(w)
+		q.remove(w)
+		for _, other := range q.claims {
+			if other.cluster() == w.cluster() {
+				return
+			}
+		}
+		delete(turns, w.cluster())
+	}
+	for i := range 5000 {
+		largest := 24 + random.IntN(5)
+		want := search(largest)
+		if got := q.next(largest); got != want {
+			t.Fatalf("step %d: next(%d) = %v; want %v", i, largest, got, want)
+		}
+		switch random.IntN(4) {
+		case 0, 1:
+			add(i)
+		case 2:
+			for _, w := range q.claims {
+				leave(w)
+				break
+			}
+		default:
+			if want != nil {
+				q.step(want)
+				q.serve(want)
+				now++
+				turns[want.cluster()] = now
+				q.remove(want)
+				if q.turns.waits[want.cluster()] == nil {
+					delete(turns, want.cluster())
+				}
+			}
+		}
+	}
+}
