@@ -10,7 +10,8 @@ import (
 // call of that space is answered but with the name of the key, until the key is readable
 // again or gone. A rolling upgrade that writes newer values is then no outage of the
 // replicas that are older. Of a pool that is not known, only the key of its record is:
-// until that can be read no root pool is registered anywhere, as it might overlap.
+// until that can be read no root pool is registered anywhere, as it might overlap, but for
+// those that a lost ledger had before.
 
 // errReread: memory cannot be brought up to date by the watch alone.
 var errReread = errors.New("the ledger has to be read again")

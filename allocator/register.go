@@ -86,7 +86,7 @@ func (r *register) claim() (ClaimID, bool) { return "", false }
 // place decides by the root pools known here. The transaction confirms that no
 // other has come or gone meanwhile.
 func (r *register) place(s *space) (share, error) {
-	if err := s.alloc.damageOfPools(); err != nil {
+	if err := s.alloc.damageOfPools(); err != nil && !r.wanted.Frozen { // a frozen one was there before
 		return share{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
 	}
 	fenceKey, poolKey := s.alloc.keys.roots(r.wanted.Cluster), s.alloc.keys.pool(r.wanted.ID)

@@ -169,8 +169,8 @@ func (a *Adopter) Start(ctx context.Context) error {
 }
 
 // pass takes from the record all that the ledger misses, and resumes what then is whole.
-// A pool that is stuck stays frozen, and is an error, but keeps no other frozen: tenants
-// can bring that about.
+// A pool that is stuck stays frozen, and is an error, but keeps no other frozen that has
+// addresses of its own: tenants can bring that about, and so can one key that cannot be read.
 func (a *Adopter) pass(ctx context.Context) error {
 	world, err := a.survey(ctx)
 	if err != nil {
@@ -188,6 +188,7 @@ func (a *Adopter) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	world.spread()
 	resumed, err := a.resume(ctx, world)
 	log.FromContext(ctx).Info("adopted what was published", "pools", len(world.lost), "resumed", resumed, "records", adopted)
 	return err
@@ -197,12 +198,14 @@ func (a *Adopter) pass(ctx context.Context) error {
 // are, and why others are not.
 func (a *Adopter) resume(ctx context.Context, world *world) (resumed int, stuck error) {
 	for _, p := range world.lost {
+		if p.stuck == nil {
+			if err := world.stick(p, a.Ledger.Resume(ctx, p.id, p.beyond(a.Ledger.LedgerID()))); err != nil {
+				return resumed, err
+			}
+		}
 		if p.stuck != nil {
 			stuck = errors.Join(stuck, fmt.Errorf("pool %s of %s: %w", p.name, p.owner.Cluster, p.stuck))
 			continue
-		}
-		if err := a.Ledger.Resume(ctx, p.id, p.beyond(a.Ledger.LedgerID())); err != nil {
-			return resumed, err
 		}
 		a.forget(func(id allocator.PoolID) bool { return id == p.id })
 		resumed++

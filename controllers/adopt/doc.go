@@ -10,7 +10,8 @@
 //	allocations             adopted where they are, with their claim and policy
 //	claims                  likewise, where the allocation is missing
 //
-// One server that does not answer, or one thing that cannot be done, keeps all of
-// them frozen, and everything is tried again. What two records have is disputed:
+// One server that does not answer, or a ledger that does not, keeps all of them frozen,
+// and everything is tried again. What cannot be done for one pool, as a key of the ledger
+// cannot be read, keeps that pool frozen, and those that share its addresses. What two records have is disputed:
 // both keep it, nobody else gets it, and whose holder is gone is released as ever.
 package adopt

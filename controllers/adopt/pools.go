@@ -19,7 +19,7 @@ func (a *Adopter) enter(ctx context.Context, w *world) error {
 			children = append(children, p)
 			continue
 		}
-		if err := a.register(ctx, w, p); err != nil {
+		if err := w.stick(p, a.register(ctx, w, p)); err != nil {
 			return fmt.Errorf("pool %s of %s: %w", p.name, p.owner.Path, err)
 		}
 	}
@@ -31,7 +31,11 @@ func (a *Adopter) enter(ctx context.Context, w *world) error {
 				orphans = append(orphans, p)
 				continue
 			}
-			if err := a.readopt(ctx, p, parent); err != nil {
+			err := a.readopt(ctx, p, parent)
+			if err != nil {
+				p.lacking = parent.space
+			}
+			if err := w.stick(p, err); err != nil {
 				return fmt.Errorf("pool %s of %s: %w", p.name, p.owner.Path, err)
 			}
 		}

@@ -36,7 +36,7 @@ func (a *Adopter) adopt(ctx context.Context, w *world) (int, error) {
 				return
 			}
 			r.request.Pool = p.id
-			group.Go(func() error { return a.take(each, r) })
+			group.Go(func() error { return w.stick(p, a.take(each, r)) })
 			adopted++
 		})
 		if err = errors.Join(group.Wait(), err); err != nil {

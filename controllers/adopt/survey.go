@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +30,8 @@ type pool struct {
 	made   time.Time
 	had    *ipamv1alpha1.PoolLedger
 	stuck  error // why it cannot be made whole, for as long as that is so; nil if it can
+	// lacking is its parent's space, if the pool's block is missing there.
+	lacking allocator.SpaceID
 }
 
 // beyond is the count of changes that a pool's space goes on from: none in a ledger
@@ -56,6 +59,8 @@ type world struct {
 	ids      map[allocator.PoolID]bool
 	clusters map[string]allocator.ClusterName // of paths
 	lost     []*pool                          // oldest first
+
+	mu sync.Mutex // held while a pool is noted as stuck
 }
 
 // survey reads all pools, and finds those that the ledger misses something of.
@@ -80,7 +85,8 @@ func (a *Adopter) look(ctx context.Context, w *world, cluster allocator.ClusterN
 		return err
 	}
 	w.add(p)
-	if misses, err := a.misses(ctx, p.id, found.Status); err != nil || !misses {
+	misses, err := a.misses(ctx, p.id, found.Status)
+	if err := w.stick(p, err); err != nil || !misses && p.stuck == nil {
 		return err
 	}
 	if p.owner.Path == "" && !a.Directory.Contests(cluster) {
@@ -98,6 +104,39 @@ func (w *world) add(p *pool) {
 	w.ids[p.id] = true
 	if p.owner.Path != "" {
 		w.clusters[p.owner.Path] = p.owner.Cluster
+	}
+}
+
+// stick notes the fault that keeps a pool from being made whole, and returns it if it
+// keeps all of them: the ledger is away, or the pass is over.
+func (w *world) stick(p *pool, fault error) error {
+	for _, everybodys := range []error{allocator.ErrUnavailable, allocator.ErrClosed, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(fault, everybodys) {
+			return fault
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p.stuck == nil {
+		p.stuck = fault
+	}
+	return nil
+}
+
+// spread makes all pools of a space stuck if one is, or if the block of a stuck child is
+// missing there: what is missing could be allocated to others.
+func (w *world) spread() {
+	spaces := map[allocator.SpaceID]*pool{}
+	for _, p := range w.lost {
+		if p.stuck != nil {
+			spaces[p.space] = p
+			spaces[cmp.Or(p.lacking, p.space)] = p
+		}
+	}
+	for _, p := range w.lost {
+		if of := spaces[p.space]; of != nil && p.stuck == nil {
+			p.stuck = fmt.Errorf("pool %s, which shares its addresses, is stuck", of.name)
+		}
 	}
 }
 
