@@ -134,7 +134,7 @@ func (o Options) withDefaults() Options {
 		o.Wake = func(Holder) {}
 	}
 	if o.Changed == nil {
-		o.Changed = func(PoolID) {}
+		o.Changed = func(...PoolID) {}
 	}
 	return o
 }

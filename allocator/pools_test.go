@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -186,8 +187,8 @@ func TestExclude(t *testing.T) {
 func TestChanged_NotWithoutChange(t *testing.T) {
 	var news atomic.Int64
 	l := newLedger(t, func(o *Options) {
-		o.Changed = func(id PoolID) {
-			if id == "p" {
+		o.Changed = func(ids ...PoolID) {
+			if slices.Contains(ids, "p") {
 				news.Add(1)
 			}
 		}

@@ -82,8 +82,8 @@ func (s *space) unlock() {
 	woken, touched, drained, relieved := s.woken, s.touched, s.drained(), s.relieved
 	s.woken, s.touched, s.relieved = nil, nil, nil
 	s.mu.Unlock()
-	for _, id := range touched {
-		s.alloc.options.Changed(id)
+	if len(touched) > 0 {
+		s.alloc.options.Changed(touched...)
 	}
 	for _, h := range woken {
 		s.alloc.options.Wake(h)

@@ -163,8 +163,9 @@ type Options struct {
 	// Bind again soon. And when the block of a claim is in dispute no longer. It
 	// must not block. Default: nobody is told.
 	Wake func(Holder)
-	// Changed is called when a pool's usage or state changed. It must not block.
-	Changed func(PoolID)
+	// Changed is called when the usage or state of pools of one space changed, with those
+	// that one change concerns. It must not block, nor keep the list.
+	Changed func(...PoolID)
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 	// Registerer receives the allocator's metrics. Default: none.

@@ -211,7 +211,7 @@ func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.C
 	}
 	return mgr.GetLocalManager().Add(&verify.Server{
 		Path: opts.VerifySocket, Verifier: verifier, Leading: mgr.Elected(),
-		Hints: verify.Hints{Claim: opts.Inbox.Wake, Pool: opts.Inbox.Changed, Release: releases.Suspect},
+		Hints: verify.Hints{Claim: opts.Inbox.Wake, Pool: func(id allocator.PoolID) { opts.Inbox.Changed(id) }, Release: releases.Suspect},
 	})
 }
 

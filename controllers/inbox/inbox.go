@@ -17,9 +17,14 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/directory"
 )
 
-// coalesce is how long changes of a pool's use are gathered before they are
-// written to its status; half a second is promised.
-const coalesce = 300 * time.Millisecond
+const (
+	// coalesce is how long changes of a pool's use are gathered before they are
+	// written to its status; half a second is promised.
+	coalesce = 300 * time.Millisecond
+	// apart is the time between the writes to pools that one change concerns, where it
+	// concerns so many that each waits longer than coalesce.
+	apart = 75 * time.Millisecond
+)
 
 // Queue is a controller's queue.
 type Queue = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
@@ -58,15 +63,32 @@ func (i *Inbox) Wake(h allocator.Holder) {
 // not lost: the controllers look at every pool when they start.
 func (i *Inbox) Serve(pools PoolTable) { i.pools.Store(&pools) }
 
-// Changed has a pool looked at whose use has changed, soon.
-func (i *Inbox) Changed(id allocator.PoolID) {
+// Changed has pools looked at whose use has changed, soon. A change concerns more than one
+// where pools of an address domain overlap, and of many the status is written in turn: a
+// tenant who claims in such a domain keeps the server no busier than with a few pools.
+func (i *Inbox) Changed(ids ...allocator.PoolID) {
 	pools := i.pools.Load()
 	if pools == nil {
 		return
 	}
-	if pool, ok := (*pools).Pool(id); ok {
-		i.Pools.AddAfter(Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{Name: pool.Name}), coalesce)
+	now := time.Now()
+	for place, id := range ids {
+		if pool, ok := (*pools).Pool(id); ok {
+			request := Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{Name: pool.Name})
+			i.Pools.AddAfter(request, coalesce+untilTurn(now, place, len(ids)))
+		}
 	}
+}
+
+// untilTurn is the time from now to the next turn of one among so many that take turns. A
+// few take none: together they are not written more often than one by itself may be.
+func untilTurn(now time.Time, place, of int) time.Duration {
+	round := time.Duration(of) * apart
+	if round <= coalesce {
+		return 0
+	}
+	since := time.Duration(now.UnixNano())%round - time.Duration(place)*apart
+	return (round - since) % round
 }
 
 // Request names an object of a cluster as the manager knows it.

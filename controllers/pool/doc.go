@@ -6,5 +6,6 @@
 //	deletion     retire the pool; a finalizer holds it while it is in use
 //
 // Status follows the ledger within half a second, coalesced: however many
-// blocks a pool gives out meanwhile, it is written once.
+// blocks a pool gives out meanwhile, it is written once. Pools of an address domain that
+// share a block take turns, if they are many.
 package pool

@@ -96,6 +96,17 @@ func (tn *Tenant) Owner(t testing.TB) client.WithWatch {
 	return tn.User(t, "cluster-admin")
 }
 
+// OwnerConfig is the access of another user, who may do anything in the tenant's workspace
+// and nothing elsewhere.
+func (tn *Tenant) OwnerConfig(t testing.TB) *rest.Config {
+	t.Helper()
+	access, err := current(t).newUser(t.Context(), tn.Path, "cluster-admin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return access
+}
+
 // User returns another user, who has these cluster roles in the tenant's workspace
 // and no right elsewhere.
 func (tn *Tenant) User(t testing.TB, roles ...string) client.WithWatch {
