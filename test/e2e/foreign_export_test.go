@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,13 +63,21 @@ func TestForeignExport(t *testing.T) {
 
 	inMate := spy.at(mate.Cluster.String())
 	spy.forgesNothing(inMate, mates, record, own)
-	unchanged(t, mate, mates)
 	unchanged(t, victim, theirs)
-	for tenant, was := range map[*framework.Tenant]*ipamv1alpha1.IPAllocation{mate: record, victim: before} {
-		now := &ipamv1alpha1.IPAllocation{}
-		if err := tenant.Get(t.Context(), client.ObjectKeyFromObject(was), now); err != nil || now.ResourceVersion != was.ResourceVersion {
-			t.Errorf("the record of %s was written: %v\nbefore %+v\nafter  %+v", tenant.Path, err, was, now)
-		}
+	if now := recordOf(t, victim, theirs); now.ResourceVersion != before.ResourceVersion {
+		t.Errorf("the victim's record was written:\nbefore %+v\nafter  %+v", before, now)
+	}
+	now := &ipamv1alpha1.IPClaim{} // kcp labels what an export claims
+	if err := mate.Get(t.Context(), client.ObjectKeyFromObject(mates), now); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(mates.Status, now.Status); diff != "" {
+		t.Errorf("the status of the mate's claim has changed (-before +after):\n%s", diff)
+	}
+	was, is := record.DeepCopy(), recordOf(t, mate, now)
+	was.ObjectMeta, is.ObjectMeta = metav1.ObjectMeta{UID: was.UID}, metav1.ObjectMeta{UID: is.UID}
+	if diff := cmp.Diff(was, is); diff != "" {
+		t.Errorf("the record of the mate's claim has changed (-before +after):\n%s", diff)
 	}
 	waitHeld(t, s.platform, pool, size(blockOf(t, theirs), blockOf(t, mates)))
 }
