@@ -51,6 +51,7 @@ var chapters = []struct {
 	{"flat", flat},
 	{"pools", manyPools},
 	{"fair", fair},
+	{"rivals", rivals},
 	{"index", indexAlone},
 }
 
