@@ -10,7 +10,7 @@ import (
 func TestUntilTurn(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, of := range []int{5, 64} {
+	for _, of := range []int{few + 1, 64} {
 		round, turns := time.Duration(of)*apart, map[time.Duration]int{}
 		for place := range of {
 			for now := start; now.Before(start.Add(round)); now = now.Add(7 * time.Millisecond) {
@@ -29,7 +29,7 @@ func TestUntilTurn(t *testing.T) {
 			t.Errorf("%d pools have %d turns in a round; want one each", of, len(turns))
 		}
 	}
-	for of := 1; of <= 4; of++ {
+	for of := 1; of <= few; of++ {
 		if wait := untilTurn(start, of-1, of); wait != 0 {
 			t.Errorf("untilTurn of %d pools = %v; want 0", of, wait)
 		}

@@ -21,9 +21,10 @@ const (
 	// coalesce is how long changes of a pool's use are gathered before they are
 	// written to its status; half a second is promised.
 	coalesce = 300 * time.Millisecond
-	// apart is the time between the writes to pools that one change concerns, where it
-	// concerns so many that each waits longer than coalesce.
-	apart = 75 * time.Millisecond
+	// few pools that one change concerns are written as one is. More take turns.
+	few = 4
+	// apart is the time between two turns: seven writes a second take little from a kcp.
+	apart = 150 * time.Millisecond
 )
 
 // Queue is a controller's queue.
@@ -80,13 +81,13 @@ func (i *Inbox) Changed(ids ...allocator.PoolID) {
 	}
 }
 
-// untilTurn is the time from now to the next turn of one among so many that take turns. A
-// few take none: together they are not written more often than one by itself may be.
+// untilTurn is the time from now to the next turn of one among so many pools. A few take
+// none.
 func untilTurn(now time.Time, place, of int) time.Duration {
-	round := time.Duration(of) * apart
-	if round <= coalesce {
+	if of <= few {
 		return 0
 	}
+	round := time.Duration(of) * apart
 	since := time.Duration(now.UnixNano())%round - time.Duration(place)*apart
 	return (round - since) % round
 }

@@ -104,7 +104,7 @@ func TestDomain_JoinAndLeave(t *testing.T) {
 func TestDomain_WritesOfManyPools(t *testing.T) {
 	t.Parallel()
 	const claims = 40
-	const apart = 75 * time.Millisecond // between two turns
+	const apart = 150 * time.Millisecond // between two turns
 	platform := framework.NewPlatform(t)
 	platform.StartController(t)
 	tenant := platform.Tenant(t)
