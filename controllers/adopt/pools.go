@@ -24,20 +24,9 @@ func (a *Adopter) enter(ctx context.Context, w *world) error {
 		}
 	}
 	for len(children) > 0 {
-		var orphans []*pool
-		for _, p := range children {
-			parent := w.find(p.owner.Cluster, *p.parent)
-			if parent == nil || !a.knows(parent) {
-				orphans = append(orphans, p)
-				continue
-			}
-			err := a.readopt(ctx, p, parent)
-			if err != nil {
-				p.lacking = parent.space
-			}
-			if err := w.stick(p, err); err != nil {
-				return fmt.Errorf("pool %s of %s: %w", p.name, p.owner.Path, err)
-			}
+		orphans, err := a.enterBelow(ctx, w, children)
+		if err != nil {
+			return err
 		}
 		if len(orphans) == len(children) {
 			for _, p := range orphans {
@@ -48,6 +37,25 @@ func (a *Adopter) enter(ctx context.Context, w *world) error {
 		children = orphans
 	}
 	return nil
+}
+
+// enterBelow brings children into the ledger whose parent is there, and returns the others.
+func (a *Adopter) enterBelow(ctx context.Context, w *world, children []*pool) (orphans []*pool, err error) {
+	for _, p := range children {
+		parent := w.find(p.owner.Cluster, *p.parent)
+		if parent == nil || !a.knows(parent) {
+			orphans = append(orphans, p)
+			continue
+		}
+		err := a.readopt(ctx, p, parent)
+		if err != nil {
+			p.lacking = parent.space
+		}
+		if err := w.stick(p, err); err != nil {
+			return nil, fmt.Errorf("pool %s of %s: %w", p.name, p.owner.Path, err)
+		}
+	}
+	return orphans, nil
 }
 
 func (a *Adopter) knows(p *pool) bool {

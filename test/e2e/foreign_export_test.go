@@ -57,7 +57,7 @@ func TestForeignExport(t *testing.T) {
 	for _, list := range []client.ObjectList{&ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPAllocationList{}, &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPClassList{}} {
 		spy.seesOnly(everywhere, list, mate.Cluster)
 	}
-	for _, cluster := range []logicalcluster.Name{victim.Cluster, logicalcluster.Name(s.platform.Cluster)} {
+	for _, cluster := range []logicalcluster.Name{victim.Cluster, s.platform.Cluster} {
 		spy.isShutOut(spy.at(cluster.String()), theirs, pool)
 	}
 
