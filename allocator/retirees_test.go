@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 )
 
 // A pool that another allocator has retired is told from one that was lost, as soon as
@@ -49,6 +51,59 @@ func TestRetired(t *testing.T) {
 	for _, a := range []*Allocator{l.Allocator, other} {
 		want(a, "p", false)
 		want(a, "q", false)
+	}
+}
+
+// Every allocator tells which pools leave the ledger, whoever retires them and however, when it
+// would register another one in their place.
+func TestRetired_IsTold(t *testing.T) {
+	var allocators [2]*Allocator
+	var told [2]chan PoolID
+	l := &ledger{t: t, etcd: etcdtest.New(t)}
+	for i := range allocators {
+		told[i] = make(chan PoolID, 8)
+		allocators[i] = l.open(func(o *Options) {
+			o.Retired = func(p Pool) { told[i] <- p.ID }
+		})
+	}
+	l.Allocator = allocators[0]
+	want := func(id PoolID) {
+		t.Helper()
+		for i := range told {
+			if got := <-told[i]; got != id {
+				t.Errorf("allocator %d tells that %s has left, want %s", i, got, id)
+			}
+		}
+	}
+	l.pool("p", "10.0.0.0/24")
+	if _, err := l.carve("p", "child", 26); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []PoolID{"child", "p"} {
+		if err := l.Retire(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		want(id)
+	}
+
+	l.pool("drained", "10.0.0.0/24")
+	l.bind(request("drained", "c", 26))
+	if err := l.Drain(t.Context(), "drained"); err != nil {
+		t.Fatal(err)
+	}
+	if err := allocators[1].Release(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	want("drained")
+	for i, a := range allocators {
+		id := PoolID(fmt.Sprint("next-", i))
+		if _, err := a.Register(t.Context(), root(id, "10.0.0.0/24")); err != nil {
+			t.Errorf("allocator %d: Register(%s) = %v, though it told that the pool in its place has left", i, id, err)
+		}
+		if err := a.Retire(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		want(id)
 	}
 }
 
