@@ -94,7 +94,7 @@ func (c *Controller) census(ctx context.Context, will func(census) bool) (census
 	c.mu.Lock()
 	latest, tried := c.latest, c.tried
 	c.mu.Unlock()
-	if will(latest) {
+	if !latest.begun.IsZero() && will(latest) {
 		return latest, nil
 	}
 	if c.clock.Since(tried) < c.apart || !c.counting.TryLock() {
