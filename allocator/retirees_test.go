@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -117,5 +118,29 @@ func TestRetirees_AreBounded(t *testing.T) {
 	}
 	if !r.has(PoolID(fmt.Sprint(2 * retireesKept))) {
 		t.Errorf("fewer than the last %d are remembered", retireesKept)
+	}
+}
+
+// Pools that come and are drained leave nothing behind, in etcd or in memory.
+func TestDrain_LeavesNothingBehind(t *testing.T) {
+	l := newLedger(t)
+	l.pool("stays", "10.1.0.0/24")
+	before := l.keysWith("")
+	for i := range 200 {
+		id := PoolID(fmt.Sprint("loop-", i))
+		l.pool(id, "10.0.0.0/24")
+		if err := l.Drain(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		l.waitGone(id)
+		l.catchUp(t)
+	}
+	if after := l.keysWith(""); !slices.Equal(after, before) {
+		t.Errorf("the keys are %v after 200 pools have come and gone, want %v as before", after, before)
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if len(l.pools) != 1 || len(l.spaces) != 1 || len(l.roots["platform"].pools) != 1 {
+		t.Errorf("memory has %d pools, %d spaces and %d root pools of the workspace, want 1 of each", len(l.pools), len(l.spaces), len(l.roots["platform"].pools))
 	}
 }
