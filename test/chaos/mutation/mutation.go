@@ -97,8 +97,8 @@ var Mutants = []Mutant{
 	{
 		Name:  "a census from before a block was bound speaks of its holder",
 		File:  "controllers/release/census.go",
-		Old:   "known.revision >= o.revision && ",
-		New:   "",
+		Old:   "return missed, ok && o.revision <= missed.revision",
+		New:   "return missed, ok",
 		Suite: Suite{Package: "./controllers/release"},
 	},
 	{
