@@ -136,6 +136,9 @@ func (o Options) withDefaults() Options {
 	if o.Changed == nil {
 		o.Changed = func(...PoolID) {}
 	}
+	if o.Retired == nil {
+		o.Retired = func(Pool) {}
+	}
 	return o
 }
 
@@ -164,6 +167,10 @@ func (a *Allocator) Healthy() error {
 	}
 	return a.health.err()
 }
+
+// Revision is one up to which all that the ledger held is known here. What was committed
+// before has no greater one, once the watch has brought it.
+func (a *Allocator) Revision() int64 { return a.watched.get() }
 
 // spawn runs f in a goroutine that Close waits for. It reports false, and does
 // nothing, once Close has begun.

@@ -31,7 +31,9 @@ func (a *Allocator) carve(ctx context.Context, req Request, child Pool) (Pool, e
 		if err := a.secure(ctx, req); err != nil {
 			return Pool{}, err
 		}
-		c := &carve{bind: newBind(req, req.holding(a.hooks.now())), child: child}
+		now := a.hooks.now()
+		child.RegisteredAt = stamped(now)
+		c := &carve{bind: newBind(req, req.holding(now)), child: child}
 		err := a.submit(ctx, req.Pool, c)
 		if err == nil {
 			a.learn(c.child, c.block.Revision)

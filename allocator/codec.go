@@ -54,6 +54,7 @@ type (
 		Cluster  ClusterName    `json:"cluster"`
 		Name     string         `json:"name"`
 		Frozen   bool           `json:"frozen,omitempty"`
+		At       time.Time      `json:"at,omitzero"`
 	}
 	blockValue struct {
 		V int `json:"v"`
@@ -147,7 +148,7 @@ func encodeFence() string {
 func encodePool(p Pool) string {
 	v := poolValue{
 		V: valueVersion, Space: p.Space, CIDR: p.CIDR, Excluded: p.Excluded, Parent: p.Parent,
-		State: p.State, Cluster: p.Cluster, Name: p.Name, Frozen: p.Frozen,
+		State: p.State, Cluster: p.Cluster, Name: p.Name, Frozen: p.Frozen, At: p.RegisteredAt,
 	}
 	if v.Frozen {
 		v.V = frozenVersion
@@ -162,7 +163,7 @@ func decodePool(key string, id PoolID, value []byte) (Pool, error) {
 	}
 	return Pool{
 		ID: id, Cluster: v.Cluster, Name: v.Name, Space: v.Space, CIDR: v.CIDR,
-		Excluded: v.Excluded, Parent: v.Parent, State: v.State, Frozen: v.Frozen,
+		Excluded: v.Excluded, Parent: v.Parent, State: v.State, Frozen: v.Frozen, RegisteredAt: v.At,
 	}, nil
 }
 
@@ -213,6 +214,9 @@ func (r record) block(h holding) Block {
 func (r Request) holding(now time.Time) holding {
 	return holding{
 		Pool: r.Pool, Claim: r.Holder.Claim, Cluster: r.Holder.Cluster, Namespace: r.Holder.Namespace, Name: r.Holder.Name,
-		Class: r.Class, Policy: cmp.Or(r.Policy, Delete), State: Bound, Slice: r.Slice, BoundAt: now.UTC().Truncate(time.Millisecond),
+		Class: r.Class, Policy: cmp.Or(r.Policy, Delete), State: Bound, Slice: r.Slice, BoundAt: stamped(now),
 	}
 }
+
+// stamped is a time as the ledger keeps it.
+func stamped(now time.Time) time.Time { return now.UTC().Truncate(time.Millisecond) }

@@ -239,3 +239,37 @@ func TestFrozen_HasAVersionOfItsOwn(t *testing.T) {
 		t.Errorf("a frozen pool is read as %+v, %v", again, err)
 	}
 }
+
+// A pool of a space that has lost changes is not drained: its blocks may be among them. A pool
+// that was not compared yet is.
+func TestFrozen_IsNotDrained(t *testing.T) {
+	l := newLedger(t)
+	for _, id := range []PoolID{"p", "beside"} {
+		p := root(id, "10.0.0.0/24")
+		p.Space = "domain"
+		if _, err := l.Register(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.pool("other", "10.1.0.0/24")
+	l.freeze(l.Allocator)
+	l.Allocator = l.open(frozenLedger)
+	for _, id := range []PoolID{"p", "beside"} {
+		var frozen *FrozenError
+		if err := l.Drain(t.Context(), id); !errors.As(err, &frozen) || !frozen.Lost {
+			t.Errorf("Drain(%s) = %v; want it refused, as its space has lost changes", id, err)
+		}
+		if p, ok := l.Pool(id); !ok || p.State != PoolOpen {
+			t.Errorf("Pool(%s) = %+v, %t; want it open", id, p, ok)
+		}
+	}
+	if err := l.Drain(t.Context(), "other"); err != nil {
+		t.Errorf("Drain(other) = %v", err)
+	}
+	l.resume(l.Allocator, 0)
+	if err := l.Drain(t.Context(), "p"); err != nil {
+		t.Errorf("Drain(p) = %v, after it was resumed", err)
+	}
+	l.waitGone("p")
+	l.waitGone("other")
+}

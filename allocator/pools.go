@@ -22,6 +22,20 @@ func (a *Allocator) Pool(id PoolID) (Pool, bool) {
 	return record, true
 }
 
+// Registered reads a pool's record from the ledger, and the revision of its last change; ok is
+// false if there is none.
+func (a *Allocator) Registered(ctx context.Context, id PoolID) (p Pool, revision int64, ok bool, err error) {
+	if err := checkID("pool", id); err != nil {
+		return Pool{}, 0, false, err
+	}
+	kv, _, err := a.read(ctx, a.keys.pool(id))
+	if err != nil || kv == nil {
+		return Pool{}, 0, false, err
+	}
+	p, err = decodePool(string(kv.Key), id, kv.Value)
+	return p, kv.ModRevision, err == nil, err
+}
+
 // Pools yields all pools known here, in no order. It is a snapshot: the caller
 // may do anything meanwhile.
 func (a *Allocator) Pools() iter.Seq[Pool] {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func root(id PoolID, cidr string) Pool {
@@ -276,4 +277,32 @@ func TestRetire(t *testing.T) {
 		t.Error(b, err)
 	}
 	l.sameAsLedger(other)
+}
+
+// The ledger says since when it has a pool, and at which revision that changed last.
+func TestRegistered(t *testing.T) {
+	l := newLedger(t)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.FixedZone("", 3600))
+	l.swap(func(h *hooks) { h.now = func() time.Time { return now } })
+	l.pool("p", "10.0.0.0/24")
+	if _, err := l.carve("p", "child", 26); err != nil {
+		t.Fatal(err)
+	}
+	other := l.open()
+	for _, id := range []PoolID{"p", "child"} {
+		p, revision, ok, err := other.Registered(t.Context(), id)
+		if err != nil || !ok || !p.RegisteredAt.Equal(now) || revision > other.Revision() {
+			t.Errorf("Registered(%s) = %+v, %d, %t, %v; want it since %v, at a revision up to %d", id, p, revision, ok, err, now, other.Revision())
+		}
+		_, before, _, _ := other.Registered(t.Context(), id)
+		if err := l.Exclude(t.Context(), id, []netip.Prefix{prefix("10.0.0.0/30")}); err != nil {
+			t.Fatal(err)
+		}
+		if p, after, _, _ := other.Registered(t.Context(), id); after <= before || !p.RegisteredAt.Equal(now) {
+			t.Errorf("after a change Registered(%s) = %+v at revision %d; want it since %v, at a revision beyond %d", id, p, after, now, before)
+		}
+	}
+	if p, _, ok, err := l.Registered(t.Context(), "never"); ok || err != nil {
+		t.Errorf("Registered(never) = %+v, %t, %v", p, ok, err)
+	}
 }

@@ -20,6 +20,7 @@ func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
 	if err != nil {
 		return Pool{}, err
 	}
+	p.RegisteredAt = stamped(a.hooks.now())
 	select {
 	case a.registrar <- struct{}{}: // one at a time: they contend for the fence anyway
 		defer func() { <-a.registrar }()

@@ -26,7 +26,8 @@ func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix)
 
 // Drain closes a pool for good: its blocks and its CIDR stay, nothing more is
 // handed out, and it is retired by itself when its last block is gone. Draining
-// twice is draining once.
+// twice is draining once. While the ledger is known to lack changes of the pool's space,
+// Drain refuses with *FrozenError: a pool that seems to be empty may have lost its blocks.
 func (a *Allocator) Drain(ctx context.Context, id PoolID) error {
 	p, err := a.known(ctx, id)
 	if err != nil {
@@ -68,6 +69,9 @@ func (e *edit) place(s *space) (share, error) {
 	}
 	e.next = p.Pool
 	e.change(&e.next)
+	if e.next.State != p.State && e.next.State == PoolDraining && s.frozen() == lost {
+		return share{}, &FrozenError{Pool: p.ID, Lost: true}
+	}
 	if e.same = e.next.State == p.State && e.next.Frozen == p.Frozen && slices.Equal(e.next.Excluded, p.Excluded); e.same {
 		return share{}, nil // the transaction confirms that it is so
 	}

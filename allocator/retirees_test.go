@@ -2,9 +2,12 @@ package allocator
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 )
 
 // A pool that another allocator has retired is told from one that was lost, as soon as
@@ -52,6 +55,59 @@ func TestRetired(t *testing.T) {
 	}
 }
 
+// Every allocator tells which pools leave the ledger, whoever retires them and however, when it
+// would register another one in their place.
+func TestRetired_IsTold(t *testing.T) {
+	var allocators [2]*Allocator
+	var told [2]chan PoolID
+	l := &ledger{t: t, etcd: etcdtest.New(t)}
+	for i := range allocators {
+		told[i] = make(chan PoolID, 8)
+		allocators[i] = l.open(func(o *Options) {
+			o.Retired = func(p Pool) { told[i] <- p.ID }
+		})
+	}
+	l.Allocator = allocators[0]
+	want := func(id PoolID) {
+		t.Helper()
+		for i := range told {
+			if got := <-told[i]; got != id {
+				t.Errorf("allocator %d tells that %s has left, want %s", i, got, id)
+			}
+		}
+	}
+	l.pool("p", "10.0.0.0/24")
+	if _, err := l.carve("p", "child", 26); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []PoolID{"child", "p"} {
+		if err := l.Retire(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		want(id)
+	}
+
+	l.pool("drained", "10.0.0.0/24")
+	l.bind(request("drained", "c", 26))
+	if err := l.Drain(t.Context(), "drained"); err != nil {
+		t.Fatal(err)
+	}
+	if err := allocators[1].Release(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	want("drained")
+	for i, a := range allocators {
+		id := PoolID(fmt.Sprint("next-", i))
+		if _, err := a.Register(t.Context(), root(id, "10.0.0.0/24")); err != nil {
+			t.Errorf("allocator %d: Register(%s) = %v, though it told that the pool in its place has left", i, id, err)
+		}
+		if err := a.Retire(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		want(id)
+	}
+}
+
 func TestRetirees_AreBounded(t *testing.T) {
 	var r retirees
 	for i := range 3 * retireesKept {
@@ -62,5 +118,29 @@ func TestRetirees_AreBounded(t *testing.T) {
 	}
 	if !r.has(PoolID(fmt.Sprint(2 * retireesKept))) {
 		t.Errorf("fewer than the last %d are remembered", retireesKept)
+	}
+}
+
+// Pools that come and are drained leave nothing behind, in etcd or in memory.
+func TestDrain_LeavesNothingBehind(t *testing.T) {
+	l := newLedger(t)
+	l.pool("stays", "10.1.0.0/24")
+	before := l.keysWith("")
+	for i := range 200 {
+		id := PoolID(fmt.Sprint("loop-", i))
+		l.pool(id, "10.0.0.0/24")
+		if err := l.Drain(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		l.waitGone(id)
+		l.catchUp(t)
+	}
+	if after := l.keysWith(""); !slices.Equal(after, before) {
+		t.Errorf("the keys are %v after 200 pools have come and gone, want %v as before", after, before)
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if len(l.pools) != 1 || len(l.spaces) != 1 || len(l.roots["platform"].pools) != 1 {
+		t.Errorf("memory has %d pools, %d spaces and %d root pools of the workspace, want 1 of each", len(l.pools), len(l.spaces), len(l.roots["platform"].pools))
 	}
 }

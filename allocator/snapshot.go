@@ -207,6 +207,7 @@ func (s *space) succeed(was *pool) {
 	}
 	if p == nil {
 		s.alloc.strike(was)
+		s.left = append(s.left, was.Pool)
 	}
 	s.dismiss(was)
 }

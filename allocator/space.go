@@ -46,6 +46,7 @@ type space struct {
 
 	woken    []Holder // to be told, once the lock is free
 	touched  []PoolID
+	left     []Pool    // that are in the ledger no longer
 	relieved []account // on which less is held
 }
 
@@ -79,14 +80,17 @@ func (s *space) lock() { s.mu.Lock() }
 
 // unlock lets go of the space, then tells those who have to know.
 func (s *space) unlock() {
-	woken, touched, drained, relieved := s.woken, s.touched, s.drained(), s.relieved
-	s.woken, s.touched, s.relieved = nil, nil, nil
+	woken, touched, drained, left, relieved := s.woken, s.touched, s.drained(), s.left, s.relieved
+	s.woken, s.touched, s.left, s.relieved = nil, nil, nil, nil
 	s.mu.Unlock()
 	if len(touched) > 0 {
 		s.alloc.options.Changed(touched...)
 	}
 	for _, h := range woken {
 		s.alloc.options.Wake(h)
+	}
+	for _, p := range left {
+		s.alloc.options.Retired(p)
 	}
 	s.alloc.relieve(relieved)
 	for _, p := range drained {
@@ -228,6 +232,7 @@ func (s *space) held() map[netip.Prefix]int {
 func (s *space) leave(p *pool) {
 	s.dismiss(p)
 	s.pools = slices.DeleteFunc(s.pools, func(q *pool) bool { return q == p })
+	s.left = append(s.left, p.Pool)
 	s.touch(p.ID)
 }
 

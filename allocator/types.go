@@ -94,6 +94,9 @@ type Pool struct {
 	// Parent is the pool this one was carved from; empty for a root pool.
 	Parent PoolID
 	State  PoolState
+	// RegisteredAt is when the pool came into the ledger, by the clock of the Allocator that
+	// registered it. Zero for a pool of a program that did not note it.
+	RegisteredAt time.Time
 	// Frozen: the ledger lacks changes of the pool's space, and nothing is allocated
 	// from that until Resume. It is in the ledger, for every Allocator.
 	Frozen bool
@@ -166,6 +169,9 @@ type Options struct {
 	// Changed is called when the usage or state of pools of one space changed, with those
 	// that one change concerns. It must not block, nor keep the list.
 	Changed func(...PoolID)
+	// Retired is called when a pool has left the ledger, by this Allocator or by another one:
+	// a pool that it refused may be registered now. It must not block. Default: nobody is told.
+	Retired func(Pool)
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 	// Registerer receives the allocator's metrics. Default: none.

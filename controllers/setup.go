@@ -149,7 +149,11 @@ func index(ctx context.Context, mgr mcmanager.Manager) error {
 
 func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.Reader, opts Options) error {
 	known := &catalog.Catalog{Clusters: mgr, Directory: opts.Directory, Rooms: opts.Ledger}
-	releases, err := release.New(mgr.GetLocalManager(), release.Options{Ledger: opts.Ledger, Oracle: reader})
+	releases, err := release.New(mgr.GetLocalManager(), release.Options{
+		Ledger: opts.Ledger, Oracle: reader, Bound: func(cluster allocator.ClusterName) bool {
+			return cluster == opts.Directory.Platform().Cluster || opts.Directory.Bound(cluster)
+		},
+	})
 	if err != nil {
 		return fmt.Errorf("release controller: %w", err)
 	}
@@ -171,16 +175,20 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 	})
 	pools, err := pool.New(mgr, pool.Options{
 		Ledger: opts.Ledger, Catalog: known, Directory: opts.Directory, Feed: workspaces, Queue: opts.Inbox.Pools,
-		Adoption: adopter, Oracle: reader, Seen: slices.Seen,
+		Adoption: adopter, Oracle: reader, Seen: slices.Seen, Deleted: releases.PoolDeleted,
 	})
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)
 	}
-	watcher := &watcher{
-		releases: releases, claims: claims, pools: pools, slices: slices,
-		swept: make(chan allocator.ClusterName, 1024), logger: opts.Logger.WithName("directory"),
-	}
-	opts.Directory.Observe(watcher)
+	opts.Sweep.Ledger, opts.Sweep.Releases = opts.Ledger, releases
+	opts.Sweep.World = sweep.Caches{Clusters: mgr, Directory: opts.Directory}
+	opts.Sweep.Wake = opts.Inbox.Wake
+	opts.Sweep.Doubt = claims.Doubt
+	sweeper := sweep.New(opts.Sweep)
+	opts.Directory.Observe(&watcher{
+		releases: releases, claims: claims, pools: pools, slices: slices, sweeper: sweeper,
+		logger: opts.Logger.WithName("directory"),
+	})
 	// What a workspace has of the platform's slices depends on whether it can be looked at.
 	engaged := onEngage(func(name multicluster.ClusterName) { slices.Engaged(opts.Directory.Ledger(name)) })
 	if err := mgr.Add(engaged); err != nil {
@@ -193,14 +201,10 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 	if err := consumer.New(mgr, workspaces, opts.Consumer); err != nil {
 		return fmt.Errorf("consumer controller: %w", err)
 	}
-	opts.Sweep.Ledger, opts.Sweep.Releases, opts.Sweep.Departed = opts.Ledger, releases, watcher.swept
-	opts.Sweep.World = sweep.Caches{Clusters: mgr, Directory: opts.Directory}
-	opts.Sweep.Wake = opts.Inbox.Wake
-	opts.Sweep.Doubt = claims.Doubt
 	if err := addVerifier(mgr, reader, releases, opts); err != nil {
 		return err
 	}
-	return errors.Join(mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweep.New(opts.Sweep)))
+	return errors.Join(mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper))
 }
 
 func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.Controller, opts Options) error {
@@ -221,7 +225,7 @@ type watcher struct {
 	claims   *claim.Reconciler
 	pools    *pool.Reconciler
 	slices   *slice.Controller
-	swept    chan allocator.ClusterName // workspaces to be swept at once
+	sweeper  *sweep.Sweeper
 	logger   logr.Logger
 }
 
@@ -254,10 +258,7 @@ func (w *watcher) Departed(cluster allocator.ClusterName) {
 	w.releases.Departed(cluster)
 	w.claims.Departed(cluster)
 	w.slices.Departed(cluster)
-	select {
-	case w.swept <- cluster:
-	default: // many leave at once; the next sweep finds their blocks
-	}
+	w.sweeper.Departed(cluster)
 }
 
 // addChecks makes the controller healthy while it lives, and ready while the ledger

@@ -60,6 +60,7 @@ func run(ctx context.Context, opts *options) error {
 		Frozen:     true,
 		Wake:       news.Wake,
 		Changed:    news.Changed,
+		Retired:    news.Retired,
 		Logger:     slog.New(logr.ToSlogHandler(logger.WithName("ledger"))),
 		Registerer: metrics.Registry,
 	})

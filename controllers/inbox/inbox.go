@@ -92,6 +92,14 @@ func untilTurn(now time.Time, place, of int) time.Duration {
 	return (round - since) % round
 }
 
+// Retired has those pools of a workspace looked at that have no CIDR: the pool that has left the
+// ledger may have stood in their way. A request without a name stands for them.
+func (i *Inbox) Retired(pool allocator.Pool) {
+	if pool.Parent == "" {
+		i.Pools.Add(Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{}))
+	}
+}
+
 // Request names an object of a cluster as the manager knows it.
 func Request(cluster multicluster.ClusterName, key client.ObjectKey) mcreconcile.Request {
 	return mcreconcile.Request{ClusterName: cluster, Request: reconcile.Request{NamespacedName: key}}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// readTimeout limits a shared read. The read does not end with the context of a caller, so
-// without a timeout a server that never answers would block all callers, and all later ones.
+// readTimeout limits a read. A server that never answers would block all that release, and with
+// a shared read, which does not end with the context of a caller, all later callers.
 const readTimeout = 10 * time.Second
 
 // fresh shares reads between those who ask at the same time, and never answers

@@ -49,9 +49,7 @@ type Answer struct {
 	// found gone. One before that of the object itself means that the server was
 	// restored from a backup, and knows nothing of the object.
 	Revision string
-	// Since, of Unbound: when the endpoint slice was made that lists the endpoints. A shard that
-	// is away has not entered its endpoint in a slice that was made meanwhile. So a block that is
-	// older may be held on a shard that the slice never listed.
+	// Since, of Unbound, is that of the Census.
 	Since time.Time
 }
 
@@ -68,20 +66,16 @@ func (r *Reader) Holder(ctx context.Context, h allocator.Holder) (Answer, error)
 	if err != nil {
 		return Answer{}, err
 	}
-	answer, ok, err := first(ctx, seen.urls, func(ctx context.Context, endpoint string) (Answer, bool, error) {
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	answer, ok, err := first(bounded, seen.urls, func(ctx context.Context, endpoint string) (Answer, bool, error) {
 		return r.holderBound(ctx, endpoint, h)
 	})
 	switch {
 	case ok || err != nil:
 		return answer, err
-	case seen.gap != "":
-		return Answer{}, nil // it may be on a shard that is not listed
-	case len(seen.urls) == 0:
-		return Answer{Verdict: NoEndpoint}, nil
 	default:
-		answer, err = r.unbound(ctx, seen.urls, h.Cluster)
-		answer.Since = seen.made
-		return answer, err
+		return r.unbound(ctx, h.Cluster)
 	}
 }
 
@@ -104,6 +98,8 @@ func (r *Reader) holderBound(ctx context.Context, endpoint string, h allocator.H
 }
 
 func (r *Reader) holderOnPlatform(ctx context.Context, h allocator.Holder) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	answer, err := r.holderAt(ctx, r.cfg.Host, "", h)
 	if err != nil || answer.Verdict != Gone {
 		return answer, err
@@ -117,14 +113,16 @@ func (r *Reader) holderOnPlatform(ctx context.Context, h allocator.Holder) (Answ
 }
 
 // unbound confirms by complete lists that no endpoint serves the workspace.
-func (r *Reader) unbound(ctx context.Context, endpoints []string, cluster allocator.ClusterName) (Answer, error) {
-	for _, endpoint := range endpoints {
-		here, err := r.bound(ctx, endpoint, "*")
-		if err != nil || here.clusters[cluster] {
-			return Answer{}, err
-		}
+func (r *Reader) unbound(ctx context.Context, cluster allocator.ClusterName) (Answer, error) {
+	census, ok, err := r.Census(ctx)
+	switch {
+	case !ok, census.Bound[cluster]:
+		return Answer{}, err // it may be on a shard that is not listed
+	case census.Endpoints == 0:
+		return Answer{Verdict: NoEndpoint}, nil
+	default:
+		return Answer{Verdict: Unbound, Since: census.Since}, nil
 	}
-	return Answer{Verdict: Unbound}, nil
 }
 
 // holderAt reads the object at one server. A 404 counts as Gone only when it

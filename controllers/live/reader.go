@@ -111,7 +111,10 @@ func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (bindings,
 	found := bindings{clusters: map[allocator.ClusterName]bool{}}
 	for next := ""; ; {
 		list := &apisv1alpha1.APIBindingList{}
-		if err := c.List(ctx, list, client.Limit(500), client.Continue(next)); err != nil {
+		bounded, cancel := context.WithTimeout(ctx, readTimeout)
+		err := c.List(bounded, list, client.Limit(500), client.Continue(next))
+		cancel()
+		if err != nil {
 			return bindings{}, fmt.Errorf("list bindings of %s at %s: %w", cluster, endpoint, err)
 		}
 		for i := range list.Items {

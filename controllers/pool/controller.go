@@ -50,6 +50,9 @@ type Options struct {
 	// Seen is told of every pool that came (before is nil), changed, or went (after
 	// is nil). It must not block.
 	Seen func(in allocator.ClusterName, before, after *ipamv1alpha1.IPPool)
+	// Deleted is told of a pool that was seen being deleted, and is in the ledger still. It must
+	// not block.
+	Deleted func(h allocator.Holder, last *ipamv1alpha1.IPPool)
 }
 
 // New makes the pool controller and has mgr run it.
@@ -63,6 +66,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		oracle:    opts.Oracle,
 		queue:     opts.Queue,
 		seen:      opts.Seen,
+		deleted:   opts.Deleted,
 	}
 	local := mgr.GetLocalManager()
 	return r, builder.TypedControllerManagedBy[mcreconcile.Request](local).
@@ -120,7 +124,20 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 			wakeChildren(q, e.Object)
 			r.wakeUnready(ctx, name, cl, q)
 			r.seen(r.directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool), nil)
+			if !e.DeleteStateUnknown {
+				r.gone(r.directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool))
+			}
 		},
+	}
+}
+
+// gone hints at a pool that was seen to go and is open in the ledger: somebody has taken its
+// finalizer off. One that was not compared with the ledger is left to the sweep, as is one that
+// a list merely left out.
+func (r *Reconciler) gone(in allocator.ClusterName, pool *ipamv1alpha1.IPPool) {
+	id := allocator.PoolID(pool.UID)
+	if known, ok := r.ledger.Pool(id); ok && known.State == allocator.PoolOpen && !r.ledger.Frozen(id) {
+		r.deleted(allocator.Holder{Claim: allocator.ClaimID(id), Cluster: in, Name: pool.Name}, pool)
 	}
 }
 

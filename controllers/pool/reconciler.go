@@ -44,6 +44,7 @@ type Ledger interface {
 	Wait(r allocator.Request)
 	Withdraw(claim allocator.ClaimID)
 	LedgerID() string
+	Frozen(id allocator.PoolID) bool
 	Trust(id allocator.PoolID)
 }
 
@@ -62,6 +63,7 @@ type Reconciler struct {
 	oracle    Oracle
 	queue     inbox.Queue
 	seen      func(in allocator.ClusterName, before, after *ipamv1alpha1.IPPool)
+	deleted   func(h allocator.Holder, last *ipamv1alpha1.IPPool)
 	waiting   waiting
 }
 
@@ -75,12 +77,17 @@ type pass struct {
 	id      allocator.PoolID
 }
 
-// Reconcile looks at one pool.
+// Reconcile looks at one pool or, without a name, has those of a workspace looked at that have no
+// CIDR.
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
 	cl, err := r.clusters.GetCluster(ctx, req.ClusterName)
 	if err != nil {
 		r.abandon(req)
 		return reconcile.Result{}, err
+	}
+	if req.Name == "" {
+		r.wakeUnready(ctx, req.ClusterName, cl, r.queue)
+		return reconcile.Result{}, nil
 	}
 	pool := &ipamv1alpha1.IPPool{}
 	if err := cl.GetClient().Get(ctx, req.NamespacedName, pool); err != nil {

@@ -3,7 +3,6 @@ package release
 import (
 	"cmp"
 	"context"
-	"maps"
 	"sync"
 	"time"
 
@@ -19,9 +18,6 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/live"
 )
 
-// forgetAbsence is when a workspace that was seen unbound is forgotten.
-const forgetAbsence = time.Hour
-
 // Ledger is what a release needs of the allocator.
 type Ledger interface {
 	Lookup(ctx context.Context, claim allocator.ClaimID) (allocator.Block, bool, error)
@@ -29,11 +25,14 @@ type Ledger interface {
 	ReleaseIf(ctx context.Context, b allocator.Block) error
 	Withdraw(claim allocator.ClaimID)
 	Drain(ctx context.Context, pool allocator.PoolID) error
+	Registered(ctx context.Context, pool allocator.PoolID) (allocator.Pool, int64, bool, error)
+	Revision() int64
 }
 
-// Oracle answers whether the holder of a block still exists.
+// Oracle answers whether the holder of a block still exists, and which workspaces do.
 type Oracle interface {
 	Holder(ctx context.Context, h allocator.Holder) (live.Answer, error)
+	Census(ctx context.Context) (c live.Census, ok bool, err error)
 }
 
 // Controller settles hints. It is safe for concurrent use.
@@ -43,13 +42,18 @@ type Controller struct {
 	clock   clock.PassiveClock
 	queue   workqueue.TypedRateLimitingInterface[allocator.Holder]
 	backoff workqueue.TypedRateLimiter[allocator.Holder] // of hints that nobody can speak for
-	absence time.Duration
+	bound   func(allocator.ClusterName) bool
+	apart   time.Duration // two censuses that confirm an absence
+
+	counting sync.Mutex // held while a census is taken
 
 	mu       sync.Mutex
-	deleted  map[allocator.ClaimID]deletion      // claims that were seen deleted, or are missed
-	absent   map[allocator.ClusterName]time.Time // since when a workspace is seen unbound
-	departed map[allocator.ClusterName]time.Time // workspaces whose binding was seen to go, and the last call of HasDeparted
-	pruned   time.Time                           // when departed was last pruned
+	deleted  map[allocator.ClaimID]deletion // claims and pools that were seen deleted, or are missed
+	latest   census
+	tried    time.Time // when the latest census began, also if it failed
+	absences map[allocator.ClusterName]absence
+	departed map[allocator.ClusterName]departure
+	pruned   time.Time // when departed was last pruned
 }
 
 // Options configure a Controller.
@@ -58,7 +62,10 @@ type Options struct {
 	Oracle Oracle
 	// Workers that settle hints side by side. Default 32.
 	Workers int
-	// Absence is how far apart the two looks must be that find a workspace
+	// Bound reports whether a workspace is bound, as far as the caches show it. Where it is not,
+	// the workspace is asked for before its objects are. Default: all are bound.
+	Bound func(allocator.ClusterName) bool
+	// Absence is how far apart the two censuses must begin that find a workspace
 	// unbound. Default 2 s.
 	Absence time.Duration
 	// Clock defaults to the real one.
@@ -85,26 +92,30 @@ func New(mgr manager.Manager, opts Options) (*Controller, error) {
 }
 
 func newController(opts Options) *Controller {
-	absence := cmp.Or(opts.Absence, 2*time.Second)
+	apart := cmp.Or(opts.Absence, 2*time.Second)
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[allocator.Holder](50*time.Millisecond, time.Minute)
 	c := &Controller{
 		ledger:   opts.Ledger,
 		oracle:   opts.Oracle,
 		clock:    opts.Clock,
-		backoff:  workqueue.NewTypedItemExponentialFailureRateLimiter[allocator.Holder](absence, time.Minute),
-		absence:  absence,
+		backoff:  workqueue.NewTypedItemExponentialFailureRateLimiter[allocator.Holder](apart, time.Minute),
+		bound:    opts.Bound,
+		apart:    apart,
 		queue:    workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[allocator.Holder]{Name: "release"}),
 		deleted:  map[allocator.ClaimID]deletion{},
-		absent:   map[allocator.ClusterName]time.Time{},
-		departed: map[allocator.ClusterName]time.Time{},
+		absences: map[allocator.ClusterName]absence{},
+		departed: map[allocator.ClusterName]departure{},
 	}
 	if c.clock == nil {
 		c.clock = clock.RealClock{}
 	}
+	if c.bound == nil {
+		c.bound = func(allocator.ClusterName) bool { return true }
+	}
 	return c
 }
 
-// deletion is what was last seen of a claim that is deleted.
+// deletion is what was last seen of a claim or pool that is deleted.
 type deletion struct {
 	policy   ipamv1alpha1.ReclaimPolicy // the claim's own; empty when it left that to its class
 	revision string
@@ -125,6 +136,12 @@ func (c *Controller) Missed(h allocator.Holder, last *ipamv1alpha1.IPClaim) {
 	seen := lastSeen(last)
 	seen.missed = true
 	c.hint(h, seen)
+}
+
+// PoolDeleted hints that a pool was seen being deleted. The pool controller has taken most of
+// those out of the ledger before. A pool whose finalizer somebody took off is there still.
+func (c *Controller) PoolDeleted(h allocator.Holder, last *ipamv1alpha1.IPPool) {
+	c.hint(h, deletion{revision: last.ResourceVersion, bound: true})
 }
 
 func lastSeen(claim *ipamv1alpha1.IPClaim) deletion {
@@ -152,21 +169,6 @@ func (c *Controller) missed(claim allocator.ClaimID) bool {
 // Suspect hints that the holder of a block may be gone.
 func (c *Controller) Suspect(h allocator.Holder) {
 	c.queue.Add(h)
-}
-
-// unboundTwice says whether the workspace was found unbound before, long enough ago.
-func (c *Controller) unboundTwice(cluster allocator.ClusterName) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	since, ok := c.absent[cluster]
-	if !ok {
-		maps.DeleteFunc(c.absent, func(_ allocator.ClusterName, since time.Time) bool {
-			return c.clock.Since(since) > forgetAbsence
-		})
-		c.absent[cluster] = c.clock.Now()
-		return false
-	}
-	return c.clock.Since(since) >= c.absence
 }
 
 // policy is the reclaim policy that counts: that of the last object seen, else the recorded one.

@@ -12,18 +12,25 @@ import (
 // it for each hint, so a forgotten workspace has neither.
 const forgetDeparture = 24 * time.Hour
 
+// departure is that of a workspace whose binding was seen to go.
+type departure struct {
+	at    time.Time
+	asked time.Time // the last call of HasDeparted
+}
+
 // Departed notes that a workspace's binding was seen to go. Its blocks still
 // have to be hinted at, one by one.
 func (c *Controller) Departed(cluster allocator.ClusterName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.departed[cluster] = c.clock.Now()
+	now := c.clock.Now()
+	c.departed[cluster] = departure{at: now, asked: now}
 	if c.clock.Since(c.pruned) < forgetDeparture {
 		return
 	}
-	c.pruned = c.clock.Now()
-	maps.DeleteFunc(c.departed, func(_ allocator.ClusterName, asked time.Time) bool {
-		return c.clock.Since(asked) >= forgetDeparture
+	c.pruned = now
+	maps.DeleteFunc(c.departed, func(_ allocator.ClusterName, d departure) bool {
+		return c.clock.Since(d.asked) >= forgetDeparture
 	})
 }
 
@@ -32,16 +39,23 @@ func (c *Controller) Arrived(cluster allocator.ClusterName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.departed, cluster)
-	delete(c.absent, cluster)
+	delete(c.absences, cluster)
 }
 
 // HasDeparted reports whether a workspace's binding was seen to go, and none came since.
 func (c *Controller) HasDeparted(cluster allocator.ClusterName) bool {
+	_, departed := c.departure(cluster)
+	return departed
+}
+
+// departure says when a workspace's binding was seen to go; ok is false if it was not.
+func (c *Controller) departure(cluster allocator.ClusterName) (at time.Time, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, departed := c.departed[cluster]
-	if departed {
-		c.departed[cluster] = c.clock.Now()
+	d, ok := c.departed[cluster]
+	if ok {
+		d.asked = c.clock.Now()
+		c.departed[cluster] = d
 	}
-	return departed
+	return d.at, ok
 }

@@ -8,8 +8,11 @@
 //
 //	hint ──▶ ask live ──▶ alive: nothing
 //	                  ──▶ gone: delete or retain the record, then the block
-//	                  ──▶ unbound, twice: free the block (the record went with the binding)
+//	                  ──▶ unbound: ask the censuses, and free the block (the record went with the binding)
 //	                  ──▶ unknown: ask again later
+//
+// A workspace that the caches show bound nowhere is asked for first, by two censuses that all
+// hints share. A root pool is held by its IPPool as a block is by its claim, and drains.
 //
 // Nothing is freed on a hint alone. And a claim whose deletion nobody saw needs its
 // record as a witness: a kcp restored from a backup lacks both of every newer claim.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -18,8 +19,12 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/patch"
 )
 
-// records is the resource of the records.
-const records = "ipallocations"
+const (
+	// records is the resource of the records.
+	records = "ipallocations"
+	// settleTimeout limits how long a server that does not answer may occupy a worker.
+	settleTimeout = time.Minute
+)
 
 // Reconcile settles one hint. A holder that nobody can speak for is looked at
 // again, with backoff, for as long as it takes.
@@ -55,68 +60,99 @@ func (c *Controller) Gone(ctx context.Context, h allocator.Holder) (bool, error)
 // settle reads the block first, then asks for its holder, and then frees the block
 // only as it was read.
 func (c *Controller) settle(ctx context.Context, h allocator.Holder) (bool, error) {
-	block, held, err := c.ledger.Lookup(ctx, h.Claim)
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	suspect, err := c.suspect(ctx, h)
 	if err != nil {
-		return false, fmt.Errorf("look up the block of %s/%s: %w", h.Namespace, h.Name, err)
+		return false, fmt.Errorf("look up what %s/%s has: %w", h.Namespace, h.Name, err)
 	}
-	if held {
-		// The ledger says which object holds the block. Asked for by the name of a hint, which
-		// may be that of another claim, a live holder would seem to be gone.
-		h = block.Holder
-	}
-	if !held && c.neverBound(h.Claim) {
+	h = suspect.Holder
+	if !suspect.known && (h.Namespace == "" || c.neverBound(h.Claim)) {
 		return true, nil // a bind under way that commits after this look finds its claim gone, and says so
 	}
-	suspect := orphan{Holder: h, block: block, held: held}
-	answer, err := c.oracle.Holder(ctx, h)
+	if !c.bound(h.Cluster) {
+		departed, _ := c.departure(h.Cluster)
+		absent, err := c.absent(ctx, suspect, departed)
+		if errors.Is(err, errUncounted) || err != nil && c.HasDeparted(h.Cluster) {
+			return false, unlessUncounted(err)
+		}
+		if absent {
+			return c.free(ctx, suspect, "workspace is unbound")
+		}
+	}
+	return c.confirm(ctx, suspect)
+}
+
+// confirm asks for the holder itself.
+func (c *Controller) confirm(ctx context.Context, suspect orphan) (bool, error) {
+	asked := c.clock.Now()
+	answer, err := c.oracle.Holder(ctx, suspect.Holder)
 	if err != nil {
-		return false, fmt.Errorf("confirm that %s/%s is gone: %w", h.Namespace, h.Name, err)
+		return false, fmt.Errorf("confirm that %s/%s is gone: %w", suspect.Namespace, suspect.Name, err)
 	}
 	switch answer.Verdict {
 	case live.Alive:
 		return true, nil
 	case live.Gone:
-		if c.outdated(h.Claim, answer.Revision) {
-			log.FromContext(ctx).Info("the server is older than the claim that it does not know; was it restored from a backup?",
+		if c.outdated(suspect.Claim, answer.Revision) {
+			log.FromContext(ctx).Info("the server is older than the object that it does not know; was it restored from a backup?",
 				"server", answer.Revision)
 			return false, nil
 		}
 		return c.reclaim(ctx, suspect, answer.Client)
-	case live.Unbound:
-		if suspect.predates(answer.Since) && !c.HasDeparted(h.Cluster) {
-			return false, nil
+	case live.Unbound, live.NoEndpoint:
+		absent, err := c.absent(ctx, suspect, asked)
+		if err != nil || !absent {
+			return false, unlessUncounted(err)
 		}
-		return c.abandon(ctx, suspect)
-	case live.NoEndpoint:
-		if !c.HasDeparted(h.Cluster) {
-			return false, nil
-		}
-		return c.abandon(ctx, suspect)
+		return c.free(ctx, suspect, "workspace is unbound")
 	default:
 		return false, nil
 	}
 }
 
-// orphan is a holder that is asked for, and its block as it was before.
+// orphan is a holder that is asked for, and what it has in the ledger, as it was before.
 type orphan struct {
 	allocator.Holder
-	block allocator.Block
-	held  bool // there is a block
+	known    bool            // it has something
+	prefix   netip.Prefix    // of what it has
+	block    allocator.Block // zero for a root pool
+	held     bool            // there is a block
+	since    time.Time       // when the ledger got it, by the clock of a replica
+	revision int64           // of the ledger, when it last changed
 }
 
-// predates reports whether the block may be older than something that was made at a time of
-// kcp's clock, which counts seconds.
-func (o orphan) predates(made time.Time) bool {
-	return o.held && !made.IsZero() && !o.block.BoundAt.After(made.Add(time.Second))
-}
-
-// abandon frees a block whose whole workspace is seen unbound for the second
-// time. Its record went with the binding.
-func (c *Controller) abandon(ctx context.Context, o orphan) (bool, error) {
-	if !c.unboundTwice(o.Cluster) {
-		return false, nil
+// suspect looks up what a holder has: a block, or a root pool. The ledger says which object holds
+// it. Asked for by the name of a hint, which may be that of another object, a live holder would
+// seem to be gone.
+func (c *Controller) suspect(ctx context.Context, h allocator.Holder) (orphan, error) {
+	block, held, err := c.ledger.Lookup(ctx, h.Claim)
+	if held {
+		return orphan{Holder: block.Holder, known: true, prefix: block.Prefix, block: block, held: true, since: block.BoundAt, revision: block.Revision}, nil
 	}
-	return c.free(ctx, o, "workspace is unbound")
+	if err != nil || h.Namespace != "" {
+		return orphan{Holder: h}, err
+	}
+	pool, revision, known, err := c.ledger.Registered(ctx, allocator.PoolID(h.Claim))
+	if err != nil || !known {
+		return orphan{Holder: h}, err
+	}
+	h.Cluster, h.Name = pool.Cluster, pool.Name
+	return orphan{Holder: h, known: true, prefix: pool.CIDR, since: pool.RegisteredAt, revision: revision}, nil
+}
+
+// predates reports whether what is in the ledger may be older than something that was made at a
+// time of kcp's clock, which counts seconds.
+func (o orphan) predates(made time.Time) bool {
+	return o.known && !made.IsZero() && !o.since.After(made.Add(time.Second))
+}
+
+// unlessUncounted is the error, unless that is only that something is asked again later.
+func unlessUncounted(err error) error {
+	if errors.Is(err, errUncounted) {
+		return nil
+	}
+	return err
 }
 
 // reclaim does as the policy says with the block and the record of a claim that is gone.
@@ -183,8 +219,8 @@ func (c *Controller) retain(ctx context.Context, h allocator.Holder, record *ipa
 }
 
 // free gives the block back, if it has not changed since it was read: else it
-// reports false. What was carved for a child pool that is gone drains first, while
-// others still hold blocks of it.
+// reports false. A pool that is gone drains first, while others hold blocks of it. One whose
+// space has lost changes stays: those who hold blocks of it may be among what was lost.
 func (c *Controller) free(ctx context.Context, o orphan, why string) (bool, error) {
 	var err error
 	switch {
@@ -197,15 +233,15 @@ func (c *Controller) free(ctx context.Context, o orphan, why string) (bool, erro
 		return true, nil
 	}
 	if errors.Is(err, allocator.ErrUnknownPool) {
-		return true, nil // a child that was retired meanwhile, and its block with it
+		return true, nil // it was retired meanwhile, and with a child the child's block
 	}
-	if errors.Is(err, allocator.ErrChanged) {
+	if _, frozen := errors.AsType[*allocator.FrozenError](err); frozen || errors.Is(err, allocator.ErrChanged) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("release the block of %s/%s: %w", o.Namespace, o.Name, err)
+		return false, fmt.Errorf("release what %s/%s has: %w", o.Namespace, o.Name, err)
 	}
-	log.FromContext(ctx).Info("released", "prefix", o.block.Prefix, "why", why)
+	log.FromContext(ctx).Info("released", "prefix", o.prefix, "why", why)
 	return true, nil
 }
 

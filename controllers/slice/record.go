@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,6 +59,10 @@ func (p *pass) confirm(ctx context.Context, record allocator.Slice, carried bool
 			return errUnseen // bound, and about to be engaged
 		}
 	case live.Unbound:
+		// The binding may be on a shard that has not entered itself in the endpoint slice.
+		if !record.Since.After(answer.Since.Add(time.Second)) && !answer.Since.IsZero() && !p.departed(record.Cluster) {
+			return errDoubt
+		}
 	case live.NoEndpoint:
 		if !p.departed(record.Cluster) {
 			return errDoubt

@@ -1,5 +1,5 @@
 // Package sweep finds what missed events have left behind: blocks in the ledger
-// whose holder the caches do not show, and records that a bound claim has lost.
+// whose holder the caches do not show, root pools without an IPPool, and records that a bound claim has lost.
 //
 // A block becomes a hint for package release, which asks live before it frees
 // anything, only if it is old enough, was found orphaned by two passes in a row
@@ -8,6 +8,9 @@
 // that knows nothing of newer claims. Then the brake holds: nothing of that pool
 // is swept, which a metric, the log and an event on the pool say, until an
 // operator allows it by the pool's annotation, or the orphans have become few.
+//
+// A root pool becomes a hint when two passes in a row did not see its IPPool, and it holds
+// nothing. There is no brake for those: no address is freed.
 //
 // The blocks of a workspace that was seen to unbind are not braked: the live
 // confirmation has to find it unbound, at every endpoint, twice. Those of one that

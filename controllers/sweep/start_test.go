@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -25,9 +26,9 @@ func (s *timed) List(ctx context.Context, opts allocator.ListOptions) (allocator
 }
 
 // start runs the sweeper of a scene until the test says stop.
-func start(t *testing.T, s *timed, departed <-chan allocator.ClusterName) (stop func()) {
+func start(t *testing.T, s *timed) (stop func()) {
 	t.Helper()
-	s.Ledger, s.Departed, s.Clock = s, departed, clock.RealClock{}
+	s.Ledger, s.Clock = s, clock.RealClock{}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Start(ctx) }()
@@ -44,7 +45,7 @@ func TestStart_AtOnceThenAtJitteredIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &timed{scene: newScene(t, 0)}
 		began := time.Now()
-		stop := start(t, s, nil)
+		stop := start(t, s)
 		<-time.After(20 * time.Minute)
 		stop()
 		if len(s.lists) < 30 || !s.lists[0].Equal(began) {
@@ -64,21 +65,53 @@ func TestStart_AtOnceThenAtJitteredIntervals(t *testing.T) {
 	})
 }
 
-func TestStart_LooksAtADepartedWorkspaceAtOnce(t *testing.T) {
+// Workspaces that leave together cost one read of the ledger, a second later at the latest.
+func TestStart_LooksAtAllThatDepartAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &timed{scene: newScene(t, 30)}
-		s.blocks[7].Holder.Cluster = "gone"
-		departed := make(chan allocator.ClusterName)
-		stop := start(t, s, departed)
-		before := time.Now()
-		departed <- "gone"
+		s := &timed{scene: newScene(t, 500*20+1)}
+		for i := range s.blocks[1:] {
+			s.blocks[i+1].Holder.Cluster = allocator.ClusterName(fmt.Sprint("gone-", i/20))
+		}
+		s.pools = []allocator.Pool{
+			{ID: "left", Cluster: "gone-7", State: allocator.PoolOpen}, {ID: "stays", Cluster: "w", State: allocator.PoolOpen},
+			{ID: "child", Cluster: "gone-7", State: allocator.PoolOpen, Parent: "stays"}, {ID: "drains", Cluster: "gone-7", State: allocator.PoolDraining},
+		}
+		stop := start(t, s)
 		synctest.Wait()
-		if now := time.Now(); !now.Equal(before) {
-			t.Errorf("that took %v", now.Sub(before))
+		<-time.After(2 * time.Second)
+		before := len(s.lists)
+		for i := range 500 {
+			s.Departed(allocator.ClusterName(fmt.Sprint("gone-", i)))
+		}
+		<-time.After(gathering)
+		synctest.Wait()
+		if reads := len(s.lists) - before; reads != 1 {
+			t.Errorf("500 workspaces that depart cost %d reads of the ledger, want 1", reads)
 		}
 		stop()
-		if !slices.Equal(s.suspected, []allocator.ClaimID{"7"}) {
-			t.Errorf("suspected %v, want 7", s.suspected)
+		if len(s.suspected) != 500*20+1 || s.suspected[0] != "left" || slices.Contains(s.suspected, "0") {
+			t.Errorf("%d are suspected, first %v; want the 10,000 blocks of those who departed and the pool left", len(s.suspected), s.suspected[:1])
+		}
+	})
+}
+
+// A replica that stands by collects no departures. Nor does it read the ledger for them when it
+// begins to lead, beside its first pass.
+func TestStart_CollectsNothingBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &timed{scene: newScene(t, 3)}
+		for i := range 5000 {
+			s.Departed(allocator.ClusterName(fmt.Sprint("gone-", i)))
+		}
+		if n := len(s.departures.clusters); n != 0 {
+			t.Errorf("%d departures were collected while the sweeper did not run, want 0", n)
+		}
+		stop := start(t, s)
+		<-time.After(5 * gathering)
+		synctest.Wait()
+		stop()
+		if len(s.lists) != 1 {
+			t.Errorf("a sweeper that begins to run reads the ledger %d times, want once", len(s.lists))
 		}
 	})
 }

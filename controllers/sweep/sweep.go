@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -14,6 +15,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 )
 
+// gathering is how long departures are gathered before the ledger is read for them all.
+const gathering = time.Second
+
 // page is how many blocks are read from the ledger at a time.
 const page = 1000
 
@@ -21,6 +25,9 @@ const page = 1000
 type Ledger interface {
 	List(ctx context.Context, opts allocator.ListOptions) (allocator.Page, error)
 	Pool(id allocator.PoolID) (allocator.Pool, bool)
+	Pools() iter.Seq[allocator.Pool]
+	Capacity(id allocator.PoolID) (allocator.Capacity, bool)
+	Frozen(id allocator.PoolID) bool
 }
 
 // Releases takes the hints at blocks that nobody seems to hold.
@@ -39,9 +46,6 @@ type Options struct {
 	Wake func(allocator.Holder)
 	// Doubt has a claim compared with the ledger whose block is in dispute, or was.
 	Doubt func(allocator.Holder)
-	// Departed carries the workspaces whose binding was seen to go: their
-	// blocks are looked at without waiting for the interval.
-	Departed <-chan allocator.ClusterName
 	// Interval between two passes, jittered by a fifth. Default 30 s.
 	Interval time.Duration
 	// MinAge is how old a block must be to be an orphan. Default 60 s.
@@ -63,7 +67,10 @@ type Sweeper struct {
 	sightings map[allocator.ClaimID]int64
 	braked    map[allocator.PoolID]bool
 	disputed  map[allocator.Holder]bool // as of the pass before
+	gone      map[allocator.PoolID]bool // root pools of which the pass before did not see the IPPool
 	named     int                       // pools that the metrics of this pass name
+
+	departures departures
 }
 
 // Defaults are what New takes for what is zero.
@@ -92,9 +99,11 @@ func (s *Sweeper) NeedLeaderElection() bool { return true }
 // Start sweeps until the context ends: at once, for what was missed while nobody
 // did, and from then on at intervals.
 func (s *Sweeper) Start(ctx context.Context) error {
+	news := s.departures.collect()
 	s.sweep(ctx, s.pass)
-	timer := s.Clock.NewTimer(s.pause())
+	timer, gathered := s.Clock.NewTimer(s.pause()), s.Clock.NewTimer(gathering)
 	defer timer.Stop()
+	defer gathered.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -102,11 +111,18 @@ func (s *Sweeper) Start(ctx context.Context) error {
 		case <-timer.C():
 			s.sweep(ctx, s.pass)
 			timer.Reset(s.pause())
-		case cluster := <-s.Departed:
-			s.sweep(ctx, func(ctx context.Context) error { return s.suspectAll(ctx, cluster) })
+		case <-news:
+			gathered.Reset(gathering)
+		case <-gathered.C():
+			s.sweep(ctx, s.suspectDeparted)
 		}
 	}
 }
+
+// Departed has the blocks and pools of a workspace looked at whose binding was seen to go, without
+// waiting for the interval. On a replica that does not sweep it does nothing: the first pass of
+// one that begins to sees to those who left before. It does not block.
+func (s *Sweeper) Departed(cluster allocator.ClusterName) { s.departures.add(cluster) }
 
 // pause is how long to wait for the next pass.
 func (s *Sweeper) pause() time.Duration { return wait.Jitter(s.Interval, 0.2) }
@@ -118,10 +134,20 @@ func (s *Sweeper) sweep(ctx context.Context, pass func(context.Context) error) {
 	}
 }
 
-// suspectAll hints at every block of a workspace.
-func (s *Sweeper) suspectAll(ctx context.Context, cluster allocator.ClusterName) error {
+// suspectDeparted hints at all that the workspaces have which departed since the last time. The
+// ledger is read once for all of them.
+func (s *Sweeper) suspectDeparted(ctx context.Context) error {
+	departed := s.departures.take()
+	if len(departed) == 0 {
+		return nil
+	}
+	for p := range s.Ledger.Pools() {
+		if departed[p.Cluster] && p.Parent == "" && p.State == allocator.PoolOpen {
+			s.Releases.Suspect(rootHolder(p))
+		}
+	}
 	return s.each(ctx, func(b allocator.Block) {
-		if b.Holder.Cluster == cluster {
+		if departed[b.Holder.Cluster] {
 			s.Releases.Suspect(b.Holder)
 		}
 	})
@@ -145,6 +171,7 @@ func (s *Sweeper) pass(ctx context.Context) error {
 		s.settle(ctx, id, pool, before[id])
 	}
 	s.sightings = found.sightings
+	s.lookAtPools(ctx)
 	s.arbitrate(found.disputed)
 	lastPass.SetToCurrentTime()
 	durations.Observe(s.Clock.Since(begun).Seconds())

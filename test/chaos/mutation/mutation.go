@@ -90,9 +90,22 @@ var Mutants = []Mutant{
 	{
 		Name:  "the holder of a block is looked up by the name in a hint",
 		File:  "controllers/release/settle.go",
-		Old:   "h = block.Holder\n",
-		New:   "_ = block.Holder\n",
+		Old:   "Holder: block.Holder, known",
+		New:   "Holder: h, known",
 		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
+		Name:  "a census from before a block was bound speaks of its holder",
+		File:  "controllers/release/census.go",
+		Old:   "return missed, ok && o.revision <= missed.revision",
+		New:   "return missed, ok",
+		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
+		Name: "a pool is drained whose space has lost changes",
+		File: "allocator/retire.go",
+		Old:  "s.frozen() == lost {",
+		New:  "s.frozen() > lost {",
 	},
 	{
 		Name:  "a record counts for a claim that it does not name",

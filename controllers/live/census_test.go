@@ -1,0 +1,94 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// A census has the workspaces of all endpoints, to the last page, and the platform.
+func TestCensus(t *testing.T) {
+	a, b := newSite(t), newSite(t)
+	a.bind("9", "u", "v")
+	first := bindingList("9", "w")
+	first.Continue = "page-2"
+	b.serve(bindingsPath("*"), first)
+	b.serve(bindingsPath("*")+"?page-2", bindingList("9", "x"))
+	_, reader := newWorld(t, a, b)
+	census, ok, err := reader.Census(t.Context())
+	got := slices.Sorted(maps.Keys(census.Bound))
+	if want := []allocator.ClusterName{"platform", "u", "v", "w", "x"}; err != nil || !ok || !slices.Equal(got, want) || census.Endpoints != 2 {
+		t.Errorf("Census = %v at %d endpoints, %t, %v; want %v at 2", got, census.Endpoints, ok, err, want)
+	}
+}
+
+// A census that may lack workspaces is none.
+func TestCensus_InDoubt(t *testing.T) {
+	here, away := newSite(t), newSite(t)
+	here.bind("9", "w")
+	away.Close()
+	_, reader := newWorld(t, here, away)
+	if _, ok, err := reader.Census(t.Context()); ok || err == nil {
+		t.Errorf("a shard is away: Census = %t, %v; want an error", ok, err)
+	}
+	platform, reader := newWorld(t, here)
+	for field, change := range gaps {
+		s := slice(corev1.ConditionTrue, here)
+		change(s)
+		platform.serve(slicePath, s)
+		if _, ok, err := reader.Census(t.Context()); ok || err != nil {
+			t.Errorf("%s: Census = %t, %v; want none", field, ok, err)
+		}
+	}
+	standalone, err := NewReader(Options{Config: &rest.Config{Host: platform.URL}, Platform: "platform", Scheme: scheme(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := standalone.Census(t.Context()); ok || err != nil {
+		t.Errorf("without kcp: Census = %t, %v; want none", ok, err)
+	}
+}
+
+// roundTripper answers requests without a network.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A server that never answers blocks nobody for longer than a read may take.
+func TestHolder_AServerThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader, err := NewReader(Options{
+			Config: &rest.Config{Host: "http://platform"}, Slice: "ipam.miloapis.com", Platform: "platform", Scheme: scheme(t),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader.http = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})}
+		reader.endpoints.read = func(context.Context) (view, error) { return view{urls: []string{"http://shard"}}, nil }
+		for _, h := range []allocator.Holder{theClaim, {Claim: "uid-of-p", Cluster: "platform", Name: "p"}} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			begun := time.Now()
+			if answer, err := reader.Holder(ctx, h); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > 2*readTimeout {
+				t.Errorf("Holder(%s) = %v, %v after %v; want an error after %v at the latest", h.Name, answer.Verdict, err, time.Since(begun), 2*readTimeout)
+			}
+			cancel()
+		}
+		begun := time.Now()
+		if _, ok, err := reader.Census(t.Context()); ok || !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > 2*readTimeout {
+			t.Errorf("Census = %t, %v after %v; want an error after %v at the latest", ok, err, time.Since(begun), 2*readTimeout)
+		}
+	})
+}

@@ -1,0 +1,113 @@
+package pool
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/inbox"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// workspace is a manager that has engaged every workspace, and a cluster whose cache shows these
+// pools.
+type workspace struct {
+	cluster.Cluster
+	shows client.Reader
+}
+
+func (w workspace) GetCluster(context.Context, multicluster.ClusterName) (cluster.Cluster, error) {
+	return w, nil
+}
+func (w workspace) GetCache() cache.Cache { return shownPools{Reader: w.shows} }
+
+type shownPools struct {
+	cache.Cache
+	Reader client.Reader
+}
+
+func (s shownPools) List(ctx context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	return s.Reader.List(ctx, list)
+}
+
+// A root pool that leaves the ledger has the pools of its workspace reconciled that have no
+// CIDR: it may have stood in their way. One that leaves with its block is looked for by others.
+func TestRetired_RequeuesWhatItStoodInTheWayOf(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	refused, ready := gen.Pool("refused", gen.CIDR("10.0.0.0/24")), gen.Pool("ready", gen.CIDR("10.1.0.0/24"))
+	ready.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionTrue}}
+	known := directory.New(directory.Workspace{Cluster: "platform"})
+	news := inbox.New(known)
+	r := &Reconciler{
+		clusters: workspace{shows: fake.NewClientBuilder().WithScheme(scheme).WithObjects(refused, ready).Build()},
+		ledger:   &withdrawals{}, directory: known, queue: news.Pools,
+	}
+	news.Retired(allocator.Pool{ID: "child", Cluster: "w", Name: "child", Parent: "p"})
+	if n := news.Pools.Len(); n != 0 {
+		t.Errorf("%d requests are queued for a child pool that left, want 0", n)
+	}
+	news.Retired(allocator.Pool{ID: "p", Cluster: "w", Name: "p"})
+	request, _ := news.Pools.Get()
+	if _, err := r.Reconcile(t.Context(), request); err != nil {
+		t.Fatalf("Reconcile(%v) = %v", request, err)
+	}
+	news.Pools.Done(request)
+	if n := news.Pools.Len(); n != 1 {
+		t.Fatalf("%d pools are queued, want that without a CIDR alone", n)
+	}
+	if got, _ := news.Pools.Get(); got != inbox.Request("w", client.ObjectKey{Name: "refused"}) {
+		t.Errorf("queued is %v, want pool refused of workspace w", got)
+	}
+}
+
+// known is a ledger that knows one pool.
+type knownPool struct {
+	Ledger
+	pool   allocator.Pool
+	frozen bool
+}
+
+func (k knownPool) Pool(id allocator.PoolID) (allocator.Pool, bool) { return k.pool, id == k.pool.ID }
+func (k knownPool) Frozen(allocator.PoolID) bool                    { return k.frozen }
+
+// A pool that goes and is in the ledger still is said to have been deleted, if it was compared
+// with the ledger.
+func TestGone(t *testing.T) {
+	pool := gen.Pool("p")
+	id := allocator.PoolID(pool.UID)
+	for name, tt := range map[string]struct {
+		ledger knownPool
+		want   []allocator.ClaimID
+	}{
+		"retired":      {},
+		"open":         {knownPool{pool: allocator.Pool{ID: id, State: allocator.PoolOpen}}, []allocator.ClaimID{allocator.ClaimID(id)}},
+		"draining":     {knownPool{pool: allocator.Pool{ID: id, State: allocator.PoolDraining}}, nil},
+		"not compared": {knownPool{pool: allocator.Pool{ID: id, State: allocator.PoolOpen}, frozen: true}, nil},
+	} {
+		var got []allocator.ClaimID
+		r := &Reconciler{ledger: tt.ledger, deleted: func(h allocator.Holder, _ *ipamv1alpha1.IPPool) {
+			if h.Cluster != "w" || h.Namespace != "" || h.Name != "p" {
+				t.Errorf("%s: the holder is %+v, want pool p of workspace w", name, h)
+			}
+			got = append(got, h.Claim)
+		}}
+		r.gone("w", pool)
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: said to be deleted are %v, want %v", name, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/controllers/live"
+)
+
+// forgetAbsence is when a workspace that was found absent is forgotten.
+const forgetAbsence = time.Hour
+
+// errUncounted: no census says what is asked. It is asked again later.
+var errUncounted = errors.New("there is no such census yet")
+
+// census says who was bound when.
+type census struct {
+	live.Census
+	whole bool // it lacks nobody
+	begun time.Time
+	// revision of the ledger: what was committed up to there was bound before the census
+	// began. Times would not do, as another replica has another clock.
+	revision int64
+}
+
+// absence is what the censuses say of a workspace that they lack.
+type absence struct {
+	first     time.Time // when the first of them began
+	revision  int64     // of the ledger at that time
+	confirmed bool      // by a second one
+}
+
+// absent reports whether the orphan's workspace is bound nowhere: two censuses from then on lack
+// it, with time between, and the block was bound before the first. All orphans share the censuses. So
+// their number depends on how long workspaces go on leaving, and not on how many leave, or with
+// how many claims. errUncounted: ask again later.
+//
+// What is gone with a workspace's binding does not come back with the next binding. So what two
+// censuses say of one block holds for all blocks of the workspace that are as old.
+func (c *Controller) absent(ctx context.Context, o orphan, then time.Time) (bool, error) {
+	missed, ok := c.absence(o)
+	if ok && missed.confirmed {
+		return true, nil
+	}
+	latest, err := c.census(ctx, func(known census) bool {
+		return known.revision >= o.revision && !known.begun.Before(then) &&
+			(!ok || known.begun.Sub(missed.first) >= c.apart)
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case !latest.whole, latest.Bound[o.Cluster]:
+		return false, nil
+	case (latest.Endpoints == 0 || o.predates(latest.Since)) && !c.HasDeparted(o.Cluster):
+		return false, errUncounted
+	case !c.misses(o, latest):
+		return false, errUncounted
+	}
+	return true, nil
+}
+
+// absence is what is known of the absence of the orphan's workspace since its block was bound.
+func (c *Controller) absence(o orphan) (absence, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	missed, ok := c.absences[o.Cluster]
+	return missed, ok && o.revision <= missed.revision
+}
+
+// misses notes that a census lacks the orphan's workspace, and reports whether it is the second.
+func (c *Controller) misses(o orphan, latest census) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	missed, ok := c.absences[o.Cluster]
+	if !ok || o.revision > missed.revision {
+		maps.DeleteFunc(c.absences, func(_ allocator.ClusterName, a absence) bool {
+			return c.clock.Since(a.first) > forgetAbsence
+		})
+		missed = absence{first: latest.begun, revision: latest.revision}
+	}
+	missed.confirmed = latest.begun.Sub(missed.first) >= c.apart
+	c.absences[o.Cluster] = missed
+	return missed.confirmed
+}
+
+// census returns the latest census if it will do, else a new one. There is a new one at most as
+// often as two must be apart, and one worker takes it, so that a server that hangs leaves all
+// other workers free.
+func (c *Controller) census(ctx context.Context, will func(census) bool) (census, error) {
+	c.mu.Lock()
+	latest, tried := c.latest, c.tried
+	c.mu.Unlock()
+	if !latest.begun.IsZero() && will(latest) {
+		return latest, nil
+	}
+	if c.clock.Since(tried) < c.apart || !c.counting.TryLock() {
+		return census{}, errUncounted
+	}
+	defer c.counting.Unlock()
+	next := census{begun: c.clock.Now(), revision: c.ledger.Revision()}
+	var err error
+	next.Census, next.whole, err = c.oracle.Census(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tried = next.begun
+	if err != nil {
+		return census{}, fmt.Errorf("list the bound workspaces: %w", err)
+	}
+	c.latest = next
+	if !will(next) {
+		return census{}, errUncounted
+	}
+	return next, nil
+}

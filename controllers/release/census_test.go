@@ -1,0 +1,303 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+func TestSettle_UnboundTwiceFrees(t *testing.T) {
+	s := newScene(t)
+	s.settle(t, live.Unbound)
+	if s.settle(t, live.Unbound) || s.ledger.released {
+		t.Error("freed though the two looks were not apart")
+	}
+	s.clock.SetTime(s.clock.Now().Add(time.Second))
+	if !s.settle(t, live.Unbound) || !s.ledger.released {
+		t.Error("not freed at the second look")
+	}
+}
+
+func TestSettle_ABindingInBetweenStartsOver(t *testing.T) {
+	s := newScene(t)
+	s.settle(t, live.Unbound)
+	s.Arrived("w")
+	s.clock.SetTime(s.clock.Now().Add(time.Minute))
+	if s.settle(t, live.Unbound) || s.ledger.released {
+		t.Error("freed at the first look after the workspace was bound again")
+	}
+}
+
+func TestSettle_TheLastTenantOfAShard(t *testing.T) {
+	s := newScene(t)
+	s.Departed("w")
+	s.settle(t, live.NoEndpoint)
+	s.clock.SetTime(s.clock.Now().Add(time.Second))
+	if !s.settle(t, live.NoEndpoint) || !s.ledger.released {
+		t.Error("not freed though its binding was seen to go")
+	}
+}
+
+// That there is no endpoint says nothing of a workspace that nobody saw leave.
+func TestSettle_NoEndpointAndNobodySeenToLeave(t *testing.T) {
+	s := newScene(t)
+	for range 3 {
+		if s.settle(t, live.NoEndpoint) || s.ledger.released {
+			t.Fatal("freed, as if its binding had been seen to go")
+		}
+		s.clock.SetTime(s.clock.Now().Add(time.Minute))
+	}
+}
+
+// A shard that is away has not entered itself in an endpoint slice that was made meanwhile. A
+// block that is older than the slice is freed only if its workspace was seen to leave.
+func TestSettle_ABlockOlderThanTheEndpointSlice(t *testing.T) {
+	for name, tt := range map[string]struct {
+		older, departed, want bool
+	}{
+		"younger":             {want: true},
+		"older":               {older: true},
+		"older, seen leaving": {older: true, departed: true, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			made := s.clock.Now()
+			s.ledger.block.BoundAt = made.Add(time.Minute)
+			if tt.older {
+				s.ledger.block.BoundAt = made
+			}
+			if tt.departed {
+				s.Departed("w")
+			}
+			s.oracle.answer = live.Answer{Verdict: live.Unbound, Since: made}
+			for range 3 {
+				if _, err := s.Settle(t.Context(), s.holder); err != nil {
+					t.Fatal(err)
+				}
+				s.clock.SetTime(s.clock.Now().Add(time.Hour))
+			}
+			if s.ledger.released != tt.want {
+				t.Errorf("released = %t, want %t", s.ledger.released, tt.want)
+			}
+		})
+	}
+}
+
+// crowd is a ledger in which each of many claims has a block, and a world of which a test says
+// who is bound.
+type crowd struct {
+	ledger
+	blocks map[allocator.ClaimID]allocator.Block
+	bound  map[allocator.ClusterName]bool
+	lists  int // of those who are bound
+	asked  int // for a single holder
+	away   error
+}
+
+func (c *crowd) Lookup(_ context.Context, claim allocator.ClaimID) (allocator.Block, bool, error) {
+	b, ok := c.blocks[claim]
+	return b, ok, nil
+}
+
+func (c *crowd) ReleaseIf(_ context.Context, b allocator.Block) error {
+	delete(c.blocks, b.Holder.Claim)
+	return nil
+}
+
+func (c *crowd) Holder(context.Context, allocator.Holder) (live.Answer, error) {
+	c.asked++
+	return live.Answer{Verdict: live.Alive}, nil
+}
+
+func (c *crowd) Census(context.Context) (live.Census, bool, error) {
+	c.lists++
+	return live.Census{Bound: maps.Clone(c.bound), Endpoints: 1}, c.away == nil, c.away
+}
+
+// newCrowd is a controller in a world of so many workspaces with so many claims each.
+func newCrowd(t *testing.T, workspaces, claims int) (*crowd, *Controller, *clocktesting.FakePassiveClock) {
+	t.Helper()
+	world := &crowd{blocks: map[allocator.ClaimID]allocator.Block{}, bound: map[allocator.ClusterName]bool{}}
+	for i := range workspaces * claims {
+		h := allocator.Holder{
+			Claim: allocator.ClaimID(fmt.Sprint(i)), Cluster: allocator.ClusterName(fmt.Sprint(i / claims)), Namespace: "default", Name: "c",
+		}
+		world.revision++
+		world.blocks[h.Claim] = allocator.Block{Holder: h, State: allocator.Bound, Revision: world.revision}
+		world.bound[h.Cluster] = true
+	}
+	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	c := newController(Options{Ledger: world, Oracle: world, Clock: clock, Bound: func(name allocator.ClusterName) bool { return world.bound[name] }})
+	t.Cleanup(c.queue.ShutDown)
+	return world, c, clock
+}
+
+// look settles a hint at every block, and returns how many blocks are left.
+func (c *crowd) look(t *testing.T, by *Controller) int {
+	t.Helper()
+	for _, b := range c.blocks {
+		if _, err := by.Settle(t.Context(), b.Holder); err != nil && c.away == nil {
+			t.Fatalf("Settle(%v) = %v", b.Holder, err)
+		}
+	}
+	return len(c.blocks)
+}
+
+// However many workspaces leave, and with however many claims, they are asked for together: as
+// often as one that is alone.
+func TestCensus_OfManyThatLeave(t *testing.T) {
+	for _, workspaces := range []int{1, 500} {
+		world, c, clock := newCrowd(t, workspaces, 20)
+		for name := range maps.Clone(world.bound) {
+			delete(world.bound, name)
+			c.Departed(name)
+		}
+		if left := world.look(t, c); left != workspaces*20 {
+			t.Fatalf("%d workspaces: %d blocks are left after the first look, want all %d", workspaces, left, workspaces*20)
+		}
+		clock.SetTime(clock.Now().Add(2 * time.Second))
+		if left := world.look(t, c); left != 0 || world.lists != 2 || world.asked != 0 {
+			t.Errorf("%d workspaces that left: %d blocks are left, after %d lists of who is bound and %d questions for a claim; want 0, 2 and 0",
+				workspaces, left, world.lists, world.asked)
+		}
+	}
+}
+
+// While a server cannot be asked, nothing is freed, and it is not asked for each claim.
+func TestCensus_WhileAShardIsAway(t *testing.T) {
+	world, c, clock := newCrowd(t, 10, 20)
+	world.away = errors.New("connection refused")
+	clear(world.bound)
+	for i := range 10 {
+		c.Departed(allocator.ClusterName(fmt.Sprint(i)))
+	}
+	for range 3 {
+		if left := world.look(t, c); left != 200 || world.lists > 1 || world.asked != 0 {
+			t.Fatalf("%d blocks are left after %d lists and %d questions for a claim; want 200, 1 and 0", left, world.lists, world.asked)
+		}
+		world.lists = 0
+		clock.SetTime(clock.Now().Add(2 * time.Second))
+	}
+}
+
+// What was bound after a census began is not freed by it, though the workspace was absent then:
+// it may have been bound again.
+func TestCensus_BeforeTheBlock(t *testing.T) {
+	world, c, clock := newCrowd(t, 1, 1)
+	clear(world.bound)
+	for range 2 {
+		world.look(t, c)
+		clock.SetTime(clock.Now().Add(2 * time.Second))
+	}
+	if len(world.blocks) != 0 {
+		t.Fatal("the first block is not freed")
+	}
+	again := allocator.Holder{Claim: "again", Cluster: "0", Namespace: "default", Name: "c"}
+	world.revision++
+	world.blocks["again"] = allocator.Block{Holder: again, State: allocator.Bound, Revision: world.revision}
+	if left := world.look(t, c); left != 1 {
+		t.Error("a block was freed by a census from before it was bound")
+	}
+	world.bound["0"] = true
+	clock.SetTime(clock.Now().Add(2 * time.Second))
+	if left := world.look(t, c); left != 1 || world.asked == 0 {
+		t.Errorf("%d blocks are left after %d questions for the claim; want the block kept, since the claim is there", left, world.asked)
+	}
+}
+
+// A census from before a workspace left says nothing of it.
+func TestCensus_BeforeTheDeparture(t *testing.T) {
+	world, c, clock := newCrowd(t, 2, 1)
+	delete(world.bound, "0")
+	c.Departed("0")
+	world.look(t, c) // a census that has workspace 1
+	world.asked = 0
+	clock.SetTime(clock.Now().Add(time.Second))
+	delete(world.bound, "1")
+	c.Departed("1")
+	for range 5 {
+		world.look(t, c)
+		clock.SetTime(clock.Now().Add(2 * time.Second))
+	}
+	if len(world.blocks) != 0 || world.asked != 0 {
+		t.Errorf("%d blocks are left after %d questions for a claim, want none and 0", len(world.blocks), world.asked)
+	}
+}
+
+// rootScene is a scene whose holder is a root pool.
+func rootScene(t *testing.T) *scene {
+	s := newScene(t)
+	s.holder = allocator.Holder{Claim: "uid-of-pool", Cluster: "w", Name: "pool"}
+	s.ledger.root = &allocator.Pool{ID: "uid-of-pool", Cluster: "w", Name: "pool", RegisteredAt: s.clock.Now()}
+	return s
+}
+
+// A root pool leaves the ledger by the same words of the servers as a block does.
+func TestSettle_ARootPool(t *testing.T) {
+	for name, tt := range map[string]struct {
+		verdict live.Verdict
+		looks   int
+		departs bool
+		since   time.Duration // the endpoint slice was made, after the pool was registered
+		frozen  bool
+		want    bool
+	}{
+		"there":                                   {verdict: live.Alive, looks: 3},
+		"gone":                                    {verdict: live.Gone, looks: 1, want: true},
+		"gone, and its space has lost changes":    {verdict: live.Gone, looks: 3, frozen: true},
+		"nobody can say":                          {verdict: live.Unknown, looks: 3},
+		"unbound, once":                           {verdict: live.Unbound, looks: 1},
+		"unbound, twice":                          {verdict: live.Unbound, looks: 2, want: true},
+		"unbound, older than the slice":           {verdict: live.Unbound, looks: 3, since: time.Minute},
+		"unbound, older than the slice, seen":     {verdict: live.Unbound, looks: 2, since: time.Minute, departs: true, want: true},
+		"unbound, and its space has lost changes": {verdict: live.Unbound, looks: 3, frozen: true},
+		"no endpoint":                             {verdict: live.NoEndpoint, looks: 3},
+		"no endpoint, and its binding seen to go": {verdict: live.NoEndpoint, looks: 2, departs: true, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := rootScene(t)
+			s.ledger.root.Frozen = tt.frozen
+			if tt.departs {
+				s.Departed("w")
+			}
+			s.oracle.answer.Since = s.clock.Now().Add(-time.Hour)
+			if tt.since > 0 {
+				s.oracle.answer.Since = s.clock.Now().Add(tt.since)
+			}
+			for range tt.looks {
+				s.oracle.answer.Verdict, s.oracle.answer.Client = tt.verdict, s.workspace
+				if _, err := s.Settle(t.Context(), s.holder); err != nil {
+					t.Fatal(err)
+				}
+				s.clock.SetTime(s.clock.Now().Add(time.Minute))
+			}
+			if s.drained() != tt.want {
+				t.Errorf("drained = %t after %d looks, want %t", s.drained(), tt.looks, tt.want)
+			}
+		})
+	}
+}
+
+// A server that was restored from a backup does not know a pool that was seen deleted later.
+func TestSettle_AServerOlderThanThePool(t *testing.T) {
+	s := rootScene(t)
+	last := gen.Pool("pool")
+	last.ResourceVersion = "100"
+	s.PoolDeleted(s.holder, last)
+	for revision, want := range map[string]bool{"99": false, "100": true} {
+		s.oracle.answer = live.Answer{Verdict: live.Gone, Client: s.workspace, Revision: revision}
+		if settled, err := s.Settle(t.Context(), s.holder); err != nil || settled != want || s.drained() != want {
+			t.Errorf("server at %s: Settle = %t, %v, drained %t; want %t", revision, settled, err, s.drained(), want)
+		}
+		s.ledger.drained = false
+	}
+}

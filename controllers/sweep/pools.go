@@ -1,0 +1,66 @@
+package sweep
+
+import (
+	"context"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// rootHolder names the IPPool of a root pool the way the holder of a block is named.
+func rootHolder(p allocator.Pool) allocator.Holder {
+	return allocator.Holder{Claim: allocator.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name}
+}
+
+// lookAtPools finds the root pools whose IPPool two passes in a row did not see. A child pool is
+// found by its block. A pool that holds something is left alone until it does not: its blocks
+// have a brake of their own, and nothing is allocated from it without its IPPool. So there is no
+// brake for pools. A pool that was retired and comes back, as in a kcp that was restored from a
+// backup, has lost nothing.
+//
+// A ledger that was restored from an older copy lacks blocks, and shows pools as empty that are
+// not. So all pools stay while one that is there has lost changes, and those of a workspace
+// while one of its pools was not compared with the ledger yet.
+func (s *Sweeper) lookAtPools(ctx context.Context) {
+	before := s.gone
+	s.gone = map[allocator.PoolID]bool{}
+	suspects, unseen := []allocator.Holder(nil), map[allocator.ClusterName]bool{}
+	for p := range s.Ledger.Pools() {
+		state := s.World.State(ctx, allocator.Block{Holder: rootHolder(p)})
+		switch {
+		case state == Held && p.Frozen:
+			s.gone = nil
+			return
+		case state == Held && s.Ledger.Frozen(p.ID):
+			unseen[p.Cluster] = true
+		case state != Held && s.suspicious(p, state, before[p.ID]):
+			suspects = append(suspects, rootHolder(p))
+		}
+	}
+	for _, h := range suspects {
+		if !unseen[h.Cluster] {
+			s.Releases.Suspect(h)
+		}
+	}
+}
+
+// suspicious reports whether a pool without an IPPool is to be released, and remembers it for the
+// next pass.
+func (s *Sweeper) suspicious(p allocator.Pool, state State, before bool) bool {
+	if p.Parent != "" || p.State != allocator.PoolOpen || s.Clock.Since(p.RegisteredAt) < s.MinAge {
+		return false
+	}
+	if state == Away && s.Releases.HasDeparted(p.Cluster) {
+		return true
+	}
+	if !s.empty(p.ID) {
+		return false
+	}
+	s.gone[p.ID] = true
+	return before
+}
+
+// empty reports whether nobody holds anything of a pool.
+func (s *Sweeper) empty(id allocator.PoolID) bool {
+	c, ok := s.Ledger.Capacity(id)
+	return ok && c.Blocks == 0
+}

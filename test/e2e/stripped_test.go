@@ -1,0 +1,139 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// A tenant takes the finalizers off its pools and deletes them. Each leaves the ledger, and its
+// CIDR can be used again: at once if it is empty, else with its last block.
+func TestPool_Stripped(t *testing.T) {
+	t.Parallel()
+	platform := framework.NewPlatform(t).Replica(t, "swept", sweeping...)
+	platform.StartController(t)
+	tenant, guest := platform.Tenant(t), platform.Tenant(t)
+	owner := tenant.Owner(t)
+	cidr := platform.CIDR(t)
+
+	t.Log("an empty pool, and one of the same name in its place")
+	for range 3 {
+		pool := gen.Pool("empty", gen.CIDR(cidr))
+		framework.Create(t, owner, pool)
+		framework.WaitAllocated(t, owner, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+		strip(t, owner, pool)
+	}
+	waitPools(t, platform, 0)
+
+	t.Log("a pool with a block of another workspace, and one that waits for its CIDR")
+	lent := gen.Pool("lent", gen.CIDR(cidr), gen.Visible(ipamv1alpha1.VisibilityShared),
+		gen.Consumers{ipamv1alpha1.Consumer(guest.Path)})
+	child := gen.Pool("child", gen.ChildOf("lent", 26))
+	framework.Create(t, owner, lent, child)
+	framework.WaitAllocated(t, owner, lent, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.WaitAllocated(t, owner, child, ipamv1alpha1.ReasonAllocationSucceeded)
+	claim := gen.Claim("foreign", gen.FromPoolIn(tenant.Path, "lent"), gen.Length(28))
+	framework.Create(t, guest, claim)
+	framework.WaitBound(t, guest, claim)
+	forceAway(t, framework.System(t, tenant.Path), lent)
+	next := gen.Pool("next", gen.CIDR(cidr))
+	framework.Create(t, owner, next)
+	framework.WaitAllocated(t, owner, next, ipamv1alpha1.ReasonOverlap)
+	framework.WaitBound(t, guest, claim)
+	framework.Delete(t, guest, claim)
+	framework.WaitGone(t, guest, claim)
+	strip(t, owner, child)
+	framework.WaitAllocated(t, owner, next, ipamv1alpha1.ReasonAllocationSucceeded)
+	waitPools(t, platform, 1)
+
+	t.Log("while no controller runs, beside one that stays")
+	gone := gen.Pool("gone", gen.CIDR("192.168.0.0/16"))
+	framework.Create(t, owner, gone)
+	framework.WaitAllocated(t, owner, gone, ipamv1alpha1.ReasonAllocationSucceeded)
+	platform.KillController(t)
+	strip(t, owner, gone)
+	platform.StartController(t)
+	waitPools(t, platform, 1)
+	platform.WaitVerified(t)
+
+	t.Log("200 pools")
+	for i := range 200 {
+		pool := gen.Pool(fmt.Sprint("loop-", i), gen.CIDR(ipamv1alpha1.CIDR(fmt.Sprintf("172.16.%d.0/24", i))))
+		framework.Create(t, owner, pool)
+		framework.WaitAllocated(t, owner, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+		strip(t, owner, pool)
+	}
+	waitPools(t, platform, 1)
+	again := gen.Pool("again", gen.CIDR("172.16.0.0/12"))
+	framework.Create(t, owner, again)
+	framework.WaitAllocated(t, owner, again, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.WaitAllocated(t, owner, next, ipamv1alpha1.ReasonAllocationSucceeded)
+	platform.WaitVerified(t)
+}
+
+// Pools whose finalizers were taken off leave the ledger with their workspace, too.
+func TestPool_StrippedBeforeItsWorkspaceGoes(t *testing.T) {
+	t.Parallel()
+	platform := framework.NewPlatform(t).Replica(t, "swept", sweeping...)
+	platform.StartController(t)
+	stays := platform.Tenant(t)
+	framework.Create(t, stays, gen.Pool("stays", gen.CIDR("10.0.0.0/24")))
+	framework.WaitAllocated(t, stays, gen.Pool("stays"), ipamv1alpha1.ReasonAllocationSucceeded)
+	for name, leave := range map[string]func(*framework.Tenant){
+		"unbound": func(tn *framework.Tenant) { tn.Unbind(t) },
+		"deleted": func(tn *framework.Tenant) { tn.DeleteWorkspace(t) },
+	} {
+		tenant := platform.Tenant(t)
+		pool := gen.Pool("pool", gen.CIDR("10.0.0.0/24"))
+		framework.Create(t, tenant, pool)
+		framework.WaitAllocated(t, tenant, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+		platform.KillController(t)
+		strip(t, tenant.Owner(t), pool)
+		leave(tenant)
+		platform.StartController(t)
+		waitPools(t, platform, 1)
+		t.Logf("%s: the pool is gone", name)
+	}
+	framework.WaitAllocated(t, stays, gen.Pool("stays"), ipamv1alpha1.ReasonAllocationSucceeded)
+}
+
+// strip takes the finalizers off a pool and deletes it, until it is gone.
+func strip(t *testing.T, owner client.Client, pool *ipamv1alpha1.IPPool) {
+	t.Helper()
+	framework.Eventually(t, "the pool to be gone", func(ctx context.Context) error {
+		for _, err := range []error{owner.Patch(ctx, pool.DeepCopy(), merge(`{"metadata": {"finalizers": null}}`)), owner.Delete(ctx, pool)} {
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("it is being deleted")
+	})
+}
+
+// forceAway is strip of a pool in use: the system does what a tenant can do only in the moment
+// before the pool shows that it is in use.
+func forceAway(t *testing.T, system client.Client, pool *ipamv1alpha1.IPPool) {
+	t.Helper()
+	strip(t, system, pool)
+}
+
+// waitPools waits until the ledger has that many pools.
+func waitPools(t *testing.T, platform *framework.Platform, want int) {
+	t.Helper()
+	framework.Eventually(t, "the pools to leave the ledger", func(context.Context) error {
+		if report, _ := platform.Verify(t); report.Pools != want {
+			return fmt.Errorf("it has %d, want %d; found %+v", report.Pools, want, report.Findings)
+		}
+		return nil
+	})
+}
