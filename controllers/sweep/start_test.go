@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -19,7 +20,7 @@ type timed struct {
 	lists []time.Time
 }
 
-func (s *timed) List(ctx context.Context, opts allocator.ListOptions) (allocator.Page, error) {
+func (s *timed) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[allocator.Block, error] {
 	s.lists = append(s.lists, time.Now())
 	return s.scene.List(ctx, opts)
 }
