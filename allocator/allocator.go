@@ -65,6 +65,7 @@ type Allocator struct {
 // hooks are the seams for tests. The zero value is not usable; see realHooks.
 type hooks struct {
 	timeout time.Duration // of one request to etcd, and of one wait for the watch
+	page    int           // keys that are read at once
 	probe   time.Duration // pause between two looks whether the ledger is the same
 	now     func() time.Time
 	after   func(time.Duration, func()) (stop func() bool)
@@ -77,6 +78,7 @@ func realHooks() hooks {
 	pass := func(SpaceID) error { return nil }
 	return hooks{
 		timeout:      requestTimeout,
+		page:         pageSize,
 		probe:        probeEvery,
 		now:          time.Now,
 		after:        func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop },

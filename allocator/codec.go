@@ -75,18 +75,6 @@ type (
 		Slice     bool          `json:"slice,omitempty"`
 		BoundAt   time.Time     `json:"at"`
 	}
-	// ownersValue is the part of a blockValue that says whose the block is. To open a
-	// ledger is to decode it of every block, and the whole would take twice as long.
-	ownersValue struct {
-		ownerValue
-		Rivals []ownerValue `json:"rivals"`
-	}
-	ownerValue struct {
-		Pool    PoolID      `json:"pool"`
-		Cluster ClusterName `json:"cluster"`
-		Class   string      `json:"class"`
-		Slice   bool        `json:"slice"`
-	}
 )
 
 // encode writes a value. It cannot fail: the values hold nothing that JSON lacks.
@@ -182,14 +170,17 @@ func (r record) encode() string {
 
 // decodeRecord reads the block at a prefix of a space.
 func decodeRecord(s SpaceID, p netip.Prefix, kv *mvccpb.KeyValue) (record, error) {
+	r := record{space: s, prefix: p, revision: kv.ModRevision}
+	if h, ok := scanRecord(kv.Value); ok {
+		r.holdings = []holding{h}
+		return r, nil
+	}
 	var v blockValue
 	if err := decode(string(kv.Key), kv.Value, &v); err != nil {
 		return record{}, err
 	}
-	return record{
-		space: s, prefix: p, revision: kv.ModRevision, disputed: v.Disputed,
-		holdings: append([]holding{v.holding}, v.Rivals...),
-	}, nil
+	r.disputed, r.holdings = v.Disputed, append([]holding{v.holding}, v.Rivals...)
+	return r, nil
 }
 
 // of finds what the block is to a claim; -1 if nothing.

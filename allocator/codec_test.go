@@ -41,6 +41,47 @@ func FuzzDecodeRecord(f *testing.F) {
 	})
 }
 
+// The short way to read a value finds what encoding/json finds, or nothing.
+func FuzzScanRecord(f *testing.F) {
+	for _, value := range []string{
+		`{"v":1,"pool":"p","claim":"c","cluster":"k","ns":"n","name":"web","class":"x","policy":"Delete","state":"bound","slice":true,"at":"2026-01-02T03:04:05.678Z"}`,
+		`{"v":1,"pool":"p","claim":"c","cluster":"k","name":"a<b","policy":"","state":"","at":"2026-01-02T03:04:05+01:00"}`,
+		`{"v":1,"pool":"p","claim":"c","cluster":"k","ns":"","name":"ä\u0041\\","policy":"","state":"","slice":false,"at":"2026-01-02T03:04:05Z"}`,
+		`{"v":1,"pool":"","claim":"","cluster":"","name":"","policy":"","state":"","at":"2026-01-02T03:04:05Z","disputed":true,"rivals":[{"claim":"d"}]}`,
+		`{"v":1,"pool":"","claim":"","cluster":"","name":"","policy":"","state":"","at":"2026-1-2T3:4:5Z"}`,
+		`{"v":1,"pool":"","claim":"","cluster":"","name":"","policy":"","state":"","at":"2026-01-02T03:04:05Z"}}`,
+		`{"v":12,"pool":""}`, `{"v":1`, ``,
+	} {
+		f.Add([]byte(value))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		got, ok := scanRecord(value)
+		if !ok {
+			return
+		}
+		var want blockValue
+		if err := decode("k", value, &want); err != nil {
+			t.Fatalf("scanRecord(%q) = %+v; decode: %v", value, got, err)
+		}
+		if diff := cmp.Diff(want, blockValue{V: 1, holding: got}, append(readAs, cmp.AllowUnexported(blockValue{}))...); diff != "" {
+			t.Errorf("scanRecord(%q) (-decoded +scanned):\n%s", value, diff)
+		}
+	})
+}
+
+// What is written for an ordinary claim is read the short way.
+func TestScanRecord_ReadsWhatIsWritten(t *testing.T) {
+	slice := request("p", "slice", 28)
+	slice.Slice, slice.Class, slice.Holder.Namespace = true, "standard", ""
+	for _, r := range []Request{request("p", "c", 28), slice} {
+		want := r.holding(time.Now())
+		got, ok := scanRecord([]byte(record{holdings: []holding{want}}.encode()))
+		if diff := cmp.Diff(want, got, readAs...); !ok || diff != "" {
+			t.Errorf("scanRecord of %+v is ok = %t; want true (-written +scanned):\n%s", want, ok, diff)
+		}
+	}
+}
+
 func FuzzDecodePool(f *testing.F) {
 	for _, value := range []string{
 		`{"v":1,"space":"s","cidr":"10.0.0.0/8","excluded":["10.0.0.0/32"],"state":"open","cluster":"k","name":"p"}`,

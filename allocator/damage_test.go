@@ -3,6 +3,8 @@ package allocator
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"testing"
 )
 
@@ -128,5 +130,53 @@ func TestUnreadable_TheLedgersID(t *testing.T) {
 		l.put("ledger", value)
 		_, err := Open(t.Context(), l.etcd.Client(), Options{})
 		wantUnreadable(t, "Open of a "+kind+" ledger", err, "ledger")
+	}
+}
+
+// A list, and a walk, name what cannot be read, and tell all the rest.
+func TestUnreadable_ListGoesOn(t *testing.T) {
+	for kind, value := range unreadable {
+		for _, key := range []string{"010.000.000.064-26", "nonsense"} {
+			t.Run(kind+" "+key, func(t *testing.T) {
+				l := newLedger(t)
+				l.pool("p", "10.0.0.0/24")
+				l.pool("q", "10.1.0.0/24")
+				var want, got, walked []string
+				for _, claim := range []string{"a", "b", "c"} {
+					l.bind(request("p", claim, 26))
+					want = append(want, claim)
+				}
+				l.bind(request("q", "d", 26))
+				want = append(want, "d")
+				key := "spaces/p/blocks/" + key
+				if l.put(key, value); key != "spaces/p/blocks/nonsense" {
+					want = slices.Delete(want, 1, 2)
+				}
+				failed := 0
+				for b, err := range l.List(t.Context(), ListOptions{}) {
+					if err == nil {
+						got = append(got, b.Holder.Name)
+						continue
+					}
+					failed++
+					wantUnreadable(t, "List", err, key)
+				}
+				if failed != 1 || !slices.Equal(got, want) {
+					t.Errorf("List has %v, and %d keys that cannot be read; want %v, and 1", got, failed, want)
+				}
+				damaged := 0
+				_, err := Reader{Client: l.etcd.Client()}.Walk(t.Context(), Visitor{
+					Pool: func(Pool) {}, Head: func(SpaceID) {}, Claim: func(ClaimID, SpaceID, netip.Prefix) {},
+					Block: func(b Block) { walked = append(walked, b.Holder.Name) },
+					Damaged: func(_ string, err error) {
+						damaged++
+						wantUnreadable(t, "Walk", err, key)
+					},
+				})
+				if err != nil || damaged != 1 || !slices.Equal(walked, want) {
+					t.Errorf("Walk tells %v, and %d keys that cannot be read, %v; want %v, and 1", walked, damaged, err, want)
+				}
+			})
+		}
 	}
 }

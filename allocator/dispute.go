@@ -176,8 +176,13 @@ func (a *Allocator) overlapping(ctx context.Context, s SpaceID, p netip.Prefix) 
 		}
 	}
 	from, end := a.keys.within(s, p)
-	if _, err := a.scan(ctx, from, end, revision, add); err != nil {
-		return nil, 0, err
+	for kv, err := range a.pages(revision).keys(ctx, from, end) {
+		if err == nil {
+			err = add(kv)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
 	}
 	return records, head.ModRevision, nil
 }

@@ -80,9 +80,8 @@ func TestDispute_SamePrefix(t *testing.T) {
 			t.Error(got, ok, err)
 		}
 	}
-	page, err := other.List(t.Context(), ListOptions{Pool: "p"})
-	if err != nil || len(page.Blocks) != 3 {
-		t.Error(page, err)
+	if blocks := listed(t, other, ListOptions{Pool: "p"}); len(blocks) != 3 {
+		t.Errorf("List of p = %v; want one block for each of three holders", blocks)
 	}
 	if err := l.SetPolicy(t.Context(), "b", Retain); err != nil {
 		t.Error(err)

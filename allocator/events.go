@@ -35,7 +35,11 @@ func (a *Allocator) entry(ev *clientv3.Event) entry {
 	case n.kind == headKey && e.put():
 		e.head, e.damage = readHead(ev.Kv)
 	case n.kind == blockKey && e.put():
-		e.owners, e.damage = readOwners(ev.Kv)
+		if r, err := decodeRecord(n.space, n.prefix, ev.Kv); err != nil {
+			e.damage = err
+		} else {
+			e.owners = r.owners()
+		}
 	}
 	return e
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
@@ -19,9 +20,11 @@ import (
 const probeTimeout = 200 * time.Millisecond
 
 // unavailable says in plain words what a failed request to etcd means.
-func (a *Allocator) unavailable(err error) error {
+func (a *Allocator) unavailable(err error) error { return unavailable(a.client, err) }
+
+func unavailable(client *clientv3.Client, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = connection(a.client.ActiveConnection(), err)
+		err = connection(client.ActiveConnection(), err)
 	}
 	if words := explain(err); words != "" {
 		return fmt.Errorf("%w: %s: %w", ErrUnavailable, words, err)

@@ -120,16 +120,26 @@ func parseSpace(key, rest string) (name, error) {
 // formatPrefix writes a prefix so that keys sort by address, then by length,
 // and can be read by people: 010.000.000.000-08, or
 // 2001:0db8:0000:0000:0000:0000:0000:0000-032.
-func formatPrefix(p netip.Prefix) string {
+func formatPrefix(p netip.Prefix) string { return string(appendPrefix(nil, p)) }
+
+func appendPrefix(b []byte, p netip.Prefix) []byte {
 	if !p.Addr().Is4() {
-		return fmt.Sprintf("%s-%03d", p.Addr().StringExpanded(), p.Bits())
+		const digits = "0123456789abcdef"
+		for i, octet := range p.Addr().As16() {
+			if i > 0 && i%2 == 0 {
+				b = append(b, ':')
+			}
+			b = append(b, digits[octet>>4], digits[octet&0xf])
+		}
+		return append(b, '-', '0'+byte(p.Bits()/100), '0'+byte(p.Bits()/10%10), '0'+byte(p.Bits()%10))
 	}
-	var b [len("255.255.255.255-32")]byte
 	for i, octet := range p.Addr().As4() {
-		b[4*i], b[4*i+1], b[4*i+2], b[4*i+3] = '0'+octet/100, '0'+octet/10%10, '0'+octet%10, '.'
+		if i > 0 {
+			b = append(b, '.')
+		}
+		b = append(b, '0'+octet/100, '0'+octet/10%10, '0'+octet%10)
 	}
-	b[15], b[16], b[17] = '-', '0'+byte(p.Bits()/10), '0'+byte(p.Bits()%10)
-	return string(b[:])
+	return append(b, '-', '0'+byte(p.Bits()/10), '0'+byte(p.Bits()%10))
 }
 
 // parsePrefix is the inverse of formatPrefix and accepts nothing else.
@@ -140,7 +150,8 @@ func parsePrefix(s string) (netip.Prefix, error) {
 		bits = 10*bits + int(digit-'0')
 	}
 	p := netip.PrefixFrom(parseAddr(addr), bits)
-	if !p.IsValid() || p.Masked() != p || formatPrefix(p) != s {
+	var written [len("2001:0db8:0000:0000:0000:0000:0000:0000-032")]byte
+	if !p.IsValid() || p.Masked() != p || string(appendPrefix(written[:0], p)) != s {
 		return netip.Prefix{}, fmt.Errorf("%q is not a prefix as this ledger writes it", s)
 	}
 	return p, nil
@@ -152,9 +163,12 @@ func parseAddr(s string) netip.Addr {
 		return addr
 	}
 	var octets [4]byte
-	for i, octet := range strings.SplitN(s, ".", 4) {
-		for _, digit := range octet {
-			octets[i] = 10*octets[i] + byte(digit-'0')
+	i := 0
+	for _, c := range []byte(s) {
+		if c != '.' {
+			octets[i] = 10*octets[i] + c - '0'
+		} else if i++; i == len(octets) {
+			return netip.Addr{}
 		}
 	}
 	return netip.AddrFrom4(octets)

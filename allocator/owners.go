@@ -7,8 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"unique"
-
-	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
 // owner says who has a block, as far as pools and limits count it.
@@ -48,18 +46,6 @@ func (r record) owners() owners {
 	return o
 }
 
-func (v ownersValue) owners() owners {
-	o := owners{first: unique.Make(v.owner())}
-	for _, rival := range v.Rivals {
-		o.rivals = append(o.rivals, rival.owner())
-	}
-	return o
-}
-
-func (v ownerValue) owner() owner {
-	return owner{pool: v.Pool, cluster: v.Cluster, class: v.Class, slice: v.Slice}
-}
-
 // all yields the owners of a block, the oldest first.
 func (o owners) all() iter.Seq[owner] {
 	return func(yield func(owner) bool) {
@@ -72,15 +58,6 @@ func (o owners) all() iter.Seq[owner] {
 			}
 		}
 	}
-}
-
-// readOwners reads whose a block is.
-func readOwners(kv *mvccpb.KeyValue) (owners, error) {
-	var v ownersValue
-	if err := decode(string(kv.Key), kv.Value, &v); err != nil {
-		return owners{}, err
-	}
-	return v.owners(), nil
 }
 
 // own notes a block that is new or has other owners. They are counted before the old

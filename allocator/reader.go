@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -38,10 +37,11 @@ type Visitor struct {
 // and reads it page by page. Nothing is checked that the keys do not say of
 // themselves. ErrExpired: the walk took longer than etcd keeps history.
 func (r Reader) Walk(ctx context.Context, visitor Visitor) (revision int64, err error) {
-	w := walk{Reader: r, visitor: visitor, keys: keyspace(strings.TrimSuffix(r.Prefix, "/"))}
+	w := walk{visitor: visitor, keys: keyspace(strings.TrimSuffix(r.Prefix, "/"))}
 	if w.keys == "" {
 		w.keys = defaultPrefix
 	}
+	pages := &pager{client: r.Client, timeout: requestTimeout, size: pageSize, fit: pageSize}
 	for _, part := range []struct {
 		prefix string
 		visit  func(*mvccpb.KeyValue) error
@@ -50,55 +50,24 @@ func (r Reader) Walk(ctx context.Context, visitor Visitor) (revision int64, err 
 		{w.keys.spaces(), w.space},
 		{w.keys.claim(""), w.claim},
 	} {
-		if err := w.each(ctx, part.prefix, part.visit); err != nil {
-			return 0, err
+		pages.windows = windows(w.keys, w.pools, false)
+		for kv, err := range pages.keys(ctx, part.prefix, clientv3.GetPrefixRangeEnd(part.prefix)) {
+			if err != nil {
+				return 0, err
+			}
+			if err := part.visit(kv); err != nil {
+				visitor.Damaged(string(kv.Key), err)
+			}
 		}
 	}
-	return w.revision, nil
+	return pages.revision, nil
 }
 
 // walk is one Walk.
 type walk struct {
-	Reader
-	visitor  Visitor
-	keys     keyspace
-	revision int64 // of the first page; 0 before it
-}
-
-// each visits the keys below a prefix.
-func (w *walk) each(ctx context.Context, prefix string, visit func(*mvccpb.KeyValue) error) error {
-	from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
-	for {
-		page, err := w.page(ctx, from, end)
-		if err != nil {
-			return err
-		}
-		for _, kv := range page.Kvs {
-			if err := visit(kv); err != nil {
-				w.visitor.Damaged(string(kv.Key), err)
-			}
-		}
-		if !page.More {
-			return nil
-		}
-		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
-	}
-}
-
-func (w *walk) page(ctx context.Context, from, end string) (*clientv3.GetResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	page, err := w.Client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithRev(w.revision), clientv3.WithLimit(defaultPage))
-	switch {
-	case is(err, rpctypes.ErrCompacted):
-		return nil, ErrExpired
-	case err != nil:
-		return nil, fmt.Errorf("%w: read %s: %w", ErrUnavailable, from, err)
-	}
-	if w.revision == 0 {
-		w.revision = page.Header.Revision
-	}
-	return page, nil
+	visitor Visitor
+	keys    keyspace
+	pools   []Pool // told so far
 }
 
 func (w *walk) pool(kv *mvccpb.KeyValue) error {
@@ -109,6 +78,7 @@ func (w *walk) pool(kv *mvccpb.KeyValue) error {
 	}
 	p, err := decodePool(key, n.pool, kv.Value)
 	if err == nil {
+		w.pools = append(w.pools, p)
 		w.visitor.Pool(p)
 	}
 	return err

@@ -76,12 +76,17 @@ func (a *Allocator) Slice(ctx context.Context, id PoolID, c ClusterName) (s Slic
 func (a *Allocator) Slices(ctx context.Context, id PoolID) ([]Slice, error) {
 	var list []Slice
 	from := a.keys.members(id)
-	_, err := a.scan(ctx, from, clientv3.GetPrefixRangeEnd(from), 0, func(kv *mvccpb.KeyValue) error {
+	for kv, err := range a.pages(0).keys(ctx, from, clientv3.GetPrefixRangeEnd(from)) {
+		if err != nil {
+			return nil, err
+		}
 		s, err := decodeSlice(id, ClusterName(strings.TrimPrefix(string(kv.Key), from)), kv)
+		if err != nil {
+			return nil, err
+		}
 		list = append(list, s)
-		return err
-	})
-	return list, err
+	}
+	return list, nil
 }
 
 // PutSlice writes a record. With a limit above zero, one more slice than that is not

@@ -8,10 +8,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// pageSize is how many keys are read at once: about 20 MB. For each page etcd
-// counts all keys to the end of the range, so many small pages cost more.
-const pageSize = 50_000
-
 // image is the ledger at one revision, as spaces that nobody else knows yet.
 type image struct {
 	revision int64
@@ -35,53 +31,21 @@ func (a *Allocator) load(ctx context.Context) error {
 // revision of the first read.
 func (a *Allocator) snapshot(ctx context.Context) (*image, error) {
 	im := &image{spaces: map[SpaceID]*space{}, fences: map[ClusterName]int64{}, quotas: map[account]int64{}, damage: damage{}}
+	pages := a.pages(0)
 	for _, part := range []string{a.keys.pools(), a.keys.workspaces(), a.keys.quotas(), a.keys.spaces()} {
-		revision, err := a.scan(ctx, part, clientv3.GetPrefixRangeEnd(part), im.revision, func(kv *mvccpb.KeyValue) error {
-			a.image(im, kv)
-			return nil
-		})
-		if err != nil {
-			return nil, err
+		if part == a.keys.spaces() {
+			pages.windows = windows(a.keys, im.pools(), false)
 		}
-		im.revision = revision
-	}
-	return im, nil
-}
-
-// scan calls visit for all keys of a range, in order, as of a revision; 0 is now.
-// It returns the revision.
-func (a *Allocator) scan(ctx context.Context, from, end string, revision int64, visit func(*mvccpb.KeyValue) error) (int64, error) {
-	for {
-		page, err := a.page(ctx, from, end, revision, pageSize)
-		if err != nil {
-			return 0, err
-		}
-		revision = page.Header.Revision
-		for _, kv := range page.Kvs {
-			if err := visit(kv); err != nil {
-				return 0, err
+		for kv, err := range pages.keys(ctx, part, clientv3.GetPrefixRangeEnd(part)) {
+			if err != nil {
+				return nil, err
 			}
+			im.revision = pages.revision
+			a.image(im, kv)
 		}
-		if !page.More {
-			return revision, nil
-		}
-		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
 	}
-}
-
-// page reads some keys of a range. Its header carries the revision they were
-// read at.
-func (a *Allocator) page(ctx context.Context, from, end string, revision, limit int64) (*clientv3.GetResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.hooks.timeout)
-	defer cancel()
-	resp, err := a.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithRev(revision), clientv3.WithLimit(limit))
-	if err != nil {
-		return nil, a.unavailable(err)
-	}
-	if revision > 0 {
-		resp.Header.Revision = revision
-	}
-	return resp, nil
+	im.revision = pages.revision
+	return im, nil
 }
 
 // image adds one key to an image.
@@ -111,6 +75,17 @@ func (a *Allocator) image(im *image, kv *mvccpb.KeyValue) {
 		s.inspect(e)
 	case otherKey, turnKey:
 	}
+}
+
+// pools are those that were read.
+func (im *image) pools() []Pool {
+	var pools []Pool
+	for _, s := range im.spaces {
+		for _, p := range s.pools {
+			pools = append(pools, p.Pool)
+		}
+	}
+	return pools
 }
 
 func (im *image) space(a *Allocator, id SpaceID) *space {

@@ -1,84 +1,57 @@
 package allocator
 
 import (
+	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"strings"
+	"iter"
+	"maps"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// defaultPage is how many blocks List returns at once, unless told.
-const defaultPage = 10_000
-
-// ErrExpired: the revision that a list began at is compacted. Start it again.
+// ErrExpired: a list took longer than etcd keeps history. Start it again.
 var ErrExpired = errors.New("list has expired; start it again")
 
-// ListOptions say which blocks to list. The zero value: all blocks, from the first.
+// ListOptions say which blocks to list. The zero value: all.
 type ListOptions struct {
 	// Pool limits the list to the blocks of one pool.
 	Pool PoolID
-	// Limit is how many blocks a page has at most. Default 10,000. Few large pages are cheaper
-	// than many small ones: etcd counts to the end of the range for each.
+	// Limit ends the list after so many blocks were read, which includes those that other
+	// pools of the space have among the addresses of Pool. 0: there is no limit.
 	Limit int
-	// Continue is Page.Continue of the page before; empty for the first.
-	Continue string
 }
 
-// Page is a part of a list. All pages of a list show the ledger at one revision.
-type Page struct {
-	Blocks   []Block
-	Revision int64
-	// Continue leads to the next page; empty on the last.
-	Continue string
-}
-
-// position is where a list goes on.
-type position struct {
-	Revision int64  `json:"r"`
-	From     string `json:"k"`
-}
-
-// List returns a page of blocks in the order of spaces and addresses. The first
-// page shows the ledger as of now, the others the same revision. A page may
-// have fewer blocks than Limit, even none, and yet not be the last. ErrExpired:
-// more time has passed between pages than etcd keeps history.
-func (a *Allocator) List(ctx context.Context, o ListOptions) (Page, error) {
-	from, end, err := a.listed(ctx, o.Pool)
-	if err != nil {
-		return Page{}, err
-	}
-	at := position{From: from}
-	if o.Continue != "" {
-		if at, err = parsePosition(o.Continue); err != nil {
-			return Page{}, err
+// List yields blocks in the order of spaces and addresses, as the ledger is when the list
+// begins. A block that cannot be read is yielded as an error for which Unreadable holds,
+// and the list goes on behind it. Any other error ends the list.
+func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[Block, error] {
+	return func(yield func(Block, error) bool) {
+		from, end, err := a.listed(ctx, o.Pool)
+		if err != nil {
+			yield(Block{}, err)
+			return
+		}
+		p, read := a.pages(0), 0
+		a.survey(p)
+		if o.Limit > 0 {
+			p.size = min(o.Limit, p.size)
+		}
+		for kv, err := range p.keys(ctx, from, end) {
+			if err != nil {
+				yield(Block{}, err)
+				return
+			}
+			if !a.yieldBlocks(kv, o.Pool, yield) {
+				return
+			}
+			if read++; read == o.Limit {
+				return
+			}
 		}
 	}
-	limit := o.Limit
-	if limit <= 0 {
-		limit = defaultPage
-	}
-	resp, err := a.page(ctx, at.From, end, at.Revision, int64(limit))
-	if is(err, rpctypes.ErrCompacted) {
-		return Page{}, ErrExpired
-	}
-	if err != nil {
-		return Page{}, err
-	}
-	page := Page{Revision: resp.Header.Revision}
-	if page.Blocks, err = a.listedBlocks(resp.Kvs, o.Pool); err != nil {
-		return Page{}, err
-	}
-	if resp.More {
-		last := string(resp.Kvs[len(resp.Kvs)-1].Key)
-		page.Continue = position{Revision: page.Revision, From: last + "\x00"}.String()
-	}
-	return page, nil
 }
 
 // listed returns the range of keys to list.
@@ -94,42 +67,57 @@ func (a *Allocator) listed(ctx context.Context, id PoolID) (from, end string, er
 	return from, end, nil
 }
 
-// listedBlocks reads the blocks among some keys, all or those of one pool.
-func (a *Allocator) listedBlocks(kvs []*mvccpb.KeyValue, id PoolID) ([]Block, error) {
-	var blocks []Block
-	for _, kv := range kvs {
-		n, err := a.keys.parse(string(kv.Key))
-		if err != nil {
-			return nil, err
+// yieldBlocks yields what a key is to its holders, all or those of one pool. It reports
+// whether to go on.
+func (a *Allocator) yieldBlocks(kv *mvccpb.KeyValue, id PoolID, yield func(Block, error) bool) bool {
+	n, err := a.keys.parse(string(kv.Key))
+	if err == nil && n.kind != blockKey {
+		return true
+	}
+	var r record
+	if err == nil {
+		r, err = decodeRecord(n.space, n.prefix, kv)
+	}
+	if err != nil {
+		return yield(Block{}, err)
+	}
+	for _, h := range r.holdings {
+		if (id == "" || h.Pool == id) && !yield(r.block(h), nil) {
+			return false
 		}
-		if n.kind != blockKey {
+	}
+	return true
+}
+
+// survey tells a pager how blocks lie, as far as memory knows: it cuts a list of all blocks
+// into parts of about a page, and names the windows that have more.
+func (a *Allocator) survey(p *pager) {
+	a.mu.RLock()
+	spaces := slices.Collect(maps.Values(a.spaces))
+	a.mu.RUnlock()
+	slices.SortFunc(spaces, func(s, t *space) int { return cmp.Compare(a.keys.blocks(s.id), a.keys.blocks(t.id)) })
+	sum := 0
+	for _, s := range spaces {
+		blocks, large := s.large(p.fit)
+		if sum += blocks; sum <= p.fit {
 			continue
 		}
-		r, err := decodeRecord(n.space, n.prefix, kv)
-		if err != nil {
-			return nil, err
-		}
-		for _, h := range r.holdings {
-			if id == "" || h.Pool == id {
-				blocks = append(blocks, r.block(h))
-			}
+		p.cuts, sum = append(p.cuts, a.keys.blocks(s.id)), blocks
+		for _, w := range windows(a.keys, large, true) {
+			p.windows, sum = append(p.windows, w), 0
 		}
 	}
-	return blocks, nil
 }
 
-func (p position) String() string {
-	return base64.RawURLEncoding.EncodeToString([]byte(encode(p)))
-}
-
-func parsePosition(s string) (position, error) {
-	var p position
-	text, err := base64.RawURLEncoding.DecodeString(s)
-	if err == nil {
-		err = json.Unmarshal(text, &p)
+// large counts the blocks of a space, and lists the pools that have more than a page of
+// them in their windows.
+func (s *space) large(page int) (blocks int, pools []Pool) {
+	s.lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pools {
+		if p.index.Blocks() > page {
+			pools = append(pools, p.Pool)
+		}
 	}
-	if err != nil || p.Revision <= 0 || strings.Contains(p.From, "\n") {
-		return position{}, fmt.Errorf("%w: %q does not come from a page", ErrInvalid, s)
-	}
-	return p, nil
+	return len(s.owners), pools
 }

@@ -7,37 +7,43 @@ import (
 	"testing"
 )
 
+// listed collects a list.
+func listed(t *testing.T, a *Allocator, o ListOptions) []Block {
+	t.Helper()
+	var blocks []Block
+	for b, err := range a.List(t.Context(), o) {
+		if err != nil {
+			t.Fatalf("List(%+v): %v", o, err)
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks
+}
+
 // A list shows one moment, whatever happens while its pages are read.
-func TestList_PagesAtOneRevision(t *testing.T) {
+func TestList_AtOneRevision(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	l.pool("q", "10.1.0.0/24")
-	var want []Block
-	for i := range 5 {
-		want = append(want, l.bind(request("p", fmt.Sprint("p", i), 28)))
+	var want, got []Block
+	for _, pool := range []PoolID{"p", "q"} {
+		for i := range 5 {
+			want = append(want, l.bind(request(pool, fmt.Sprint(pool, i), 28)))
+		}
 	}
-	for i := range 5 {
-		want = append(want, l.bind(request("q", fmt.Sprint("q", i), 28)))
-	}
-	var got []Block
-	o := ListOptions{Limit: 3}
-	for {
-		page, err := l.List(t.Context(), o)
+	l.hooks.page = 3
+	for b, err := range l.List(t.Context(), ListOptions{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, page.Blocks...)
-		if page.Continue == "" {
-			break
-		}
-		o.Continue = page.Continue
+		got = append(got, b)
 		if err := l.Release(t.Context(), want[len(got)%10].Holder.Claim); err != nil {
 			t.Fatal(err)
 		}
-		l.bind(request("p", "new after "+o.Continue, 28))
+		l.bind(request("p", fmt.Sprint("new", len(got)), 30))
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got  %v\nwant %v", got, want)
+		t.Errorf("List = %v\nwant   %v", got, want)
 	}
 }
 
@@ -52,34 +58,44 @@ func TestList_OfOnePool(t *testing.T) {
 	}
 	l.bind(request("a", "c0", 28))
 	want := l.bind(request("b", "c1", 28))
-	page, err := l.List(t.Context(), ListOptions{Pool: "b"})
-	if err != nil || page.Continue != "" || len(page.Blocks) != 1 || page.Blocks[0] != want {
-		t.Error(page, err)
+	if got := listed(t, l.Allocator, ListOptions{Pool: "b"}); fmt.Sprint(got) != fmt.Sprint([]Block{want}) {
+		t.Errorf("List of b = %v; want %v", got, want)
 	}
-	if _, err := l.List(t.Context(), ListOptions{Pool: "nowhere"}); !errors.Is(err, ErrUnknownPool) {
-		t.Error(err)
+	if got := listed(t, l.Allocator, ListOptions{Pool: "b", Limit: 1}); len(got) != 0 {
+		t.Errorf("List of b = %v; want nothing, as the one block that it may read is another pool's", got)
 	}
-	if _, err := l.List(t.Context(), ListOptions{Continue: "nonsense"}); !errors.Is(err, ErrInvalid) {
-		t.Error(err)
+	for _, err := range l.List(t.Context(), ListOptions{Pool: "nowhere"}) {
+		if !errors.Is(err, ErrUnknownPool) {
+			t.Errorf("List of an unknown pool: %v; want %v", err, ErrUnknownPool)
+		}
 	}
 }
 
+// A list whose revision is compacted says so, and the next one begins anew.
 func TestList_Expired(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
-	for i := range 3 {
+	for i := range 4 {
 		l.bind(request("p", fmt.Sprint("c", i), 28))
 	}
-	page, err := l.List(t.Context(), ListOptions{Limit: 2})
-	if err != nil || page.Continue == "" {
-		t.Fatal(page, err)
+	l.hooks.page = 2
+	var failed error
+	more := 0
+	for _, err := range l.List(t.Context(), ListOptions{}) {
+		if failed = err; err != nil {
+			continue
+		}
+		more++
+		b := l.bind(request("p", fmt.Sprint("more", more), 30))
+		if _, err := l.etcd.Client().Compact(t.Context(), b.Revision); err != nil {
+			t.Fatal(err)
+		}
 	}
-	b := l.bind(request("p", "later", 28))
-	if _, err := l.etcd.Client().Compact(t.Context(), b.Revision); err != nil {
-		t.Fatal(err)
+	if !errors.Is(failed, ErrExpired) {
+		t.Errorf("the list ended with %v; want %v", failed, ErrExpired)
 	}
-	if _, err := l.List(t.Context(), ListOptions{Continue: page.Continue}); !errors.Is(err, ErrExpired) {
-		t.Error(err)
+	if got := len(listed(t, l.Allocator, ListOptions{})); got < 5 {
+		t.Errorf("the next list has %d blocks; want all", got)
 	}
 }
 

@@ -28,8 +28,8 @@ type Options struct {
 	// Dir is the data directory. It is made if missing, and must be on local
 	// disk. Required.
 	Dir string
-	// QuotaBytes bounds the database file. When it is full, and compacting and
-	// defragmenting do not help, writes fail and reads go on. Default 8 GiB,
+	// QuotaBytes bounds the database file. When it is full, writes fail and reads go on,
+	// until a minute of history is over and defragmenting makes room. Default 8 GiB,
 	// enough for about ten million blocks.
 	QuotaBytes int64
 	// MaxTxnOps is how many operations a transaction may have; an allocator that
@@ -84,7 +84,8 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 }
 
 // start runs etcd. It is done in a goroutine of its own because etcd ends the
-// goroutine, where it would end the process, when it cannot go on.
+// goroutine, where it would end the process, when it cannot go on. etcd cannot be
+// stopped while it opens the data, so a context that ends meanwhile is noticed after that.
 func (s *Server) start(ctx context.Context) error {
 	config, err := s.config()
 	if err != nil {
@@ -99,8 +100,6 @@ func (s *Server) start(ctx context.Context) error {
 	case <-started:
 	case <-s.faults.first:
 		return s.faults.err()
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 	if s.etcd == nil {
 		return cmp.Or(s.faults.err(), plain("open the data", err))

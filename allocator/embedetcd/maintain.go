@@ -15,7 +15,7 @@ const (
 	// tendEvery is how often the store is looked after.
 	tendEvery = 10 * time.Second
 	// keepRounds is for how many rounds history is kept: a watch or a list that
-	// is one minute behind can go on.
+	// is one minute behind can go on, however little room there is.
 	keepRounds = 6
 	// defragFrom is the size below which a file is never defragmented.
 	defragFrom = 128 << 20
@@ -39,32 +39,36 @@ func (s *Server) maintain(ctx context.Context) {
 			s.options.Logger.Warn("cannot look after the embedded etcd", "error", err)
 			continue
 		}
-		history = append(history, revision)
-		history = history[max(0, len(history)-keepRounds):]
+		history = remember(history, revision)
 	}
 }
 
-// tend does one round: it drops history older than the oldest revision given, or
-// all of it when room is short, gives room in the file back, and ends a NOSPACE
-// alarm that is over. It returns the current revision.
+// remember adds a revision to those of the rounds before.
+func remember(history []int64, revision int64) []int64 {
+	history = append(history, revision)
+	return history[max(0, len(history)-keepRounds):]
+}
+
+// tend does one round: it drops history older than the oldest revision given, once
+// there are enough of them, gives room in the file back, and ends a NOSPACE alarm that is
+// over. It returns the current revision.
+//
+// A file that is full is defragmented only to gain an eighth of it: no read is answered
+// meanwhile, and the room would be used up at once.
 func (s *Server) tend(ctx context.Context, history []int64) (int64, error) {
 	revision := s.etcd.Server.KV().Rev()
 	alarmed, err := s.alarmed(ctx)
 	if err != nil {
 		return 0, err
 	}
+	if len(history) == keepRounds {
+		if err := s.compact(ctx, history[0]); err != nil {
+			return 0, err
+		}
+	}
 	backend := s.etcd.Server.Backend()
-	short := alarmed || backend.SizeInUse() > s.options.QuotaBytes/2
-	switch {
-	case short:
-		err = s.compact(ctx, revision)
-	case len(history) == keepRounds:
-		err = s.compact(ctx, history[0])
-	}
-	if err != nil {
-		return 0, err
-	}
-	if size := backend.Size(); alarmed || size > defragFrom && backend.SizeInUse() < size/3 {
+	size, used := backend.Size(), backend.SizeInUse()
+	if alarmed && used < size-size/8 || size > defragFrom && used < size/3 {
 		if err := backend.Defrag(); err != nil {
 			return 0, fmt.Errorf("defragment: %w", err)
 		}

@@ -113,12 +113,11 @@ func (l *loss) whole(pool *ipamv1alpha1.IPPool) bool {
 // blocks are what the ledger has, by claim.
 func (l *loss) blocks() map[allocator.ClaimID]string {
 	l.t.Helper()
-	page, err := l.ledger.List(l.t.Context(), allocator.ListOptions{})
-	if err != nil {
-		l.t.Fatal(err)
-	}
 	blocks := map[allocator.ClaimID]string{}
-	for _, b := range page.Blocks {
+	for b, err := range l.ledger.List(l.t.Context(), allocator.ListOptions{}) {
+		if err != nil {
+			l.t.Fatal(err)
+		}
 		blocks[b.Holder.Claim] = b.Prefix.String() + " " + string(b.State)
 	}
 	return blocks

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,7 +41,7 @@ type Ledger interface {
 	Pool(id allocator.PoolID) (allocator.Pool, bool)
 	Capacity(id allocator.PoolID) (allocator.Capacity, bool)
 	FreeBlocks(id allocator.PoolID) (index.Histogram, bool)
-	List(ctx context.Context, opts allocator.ListOptions) (allocator.Page, error)
+	List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[allocator.Block, error]
 	Wait(r allocator.Request)
 	Withdraw(claim allocator.ClaimID)
 	LedgerID() string

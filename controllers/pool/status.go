@@ -148,25 +148,22 @@ func drains(pool *ipamv1alpha1.IPPool) {
 	})
 }
 
-// holders lists holders of the pool's own workspace.
+// holders lists holders of the pool's own workspace. A block that cannot be read is
+// counted with the others.
 func (p *pass) holders(ctx context.Context) ([]allocator.Holder, error) {
 	var own []allocator.Holder
-	// The first page is enough where the pool is used by its own workspace.
-	for options, seen := (allocator.ListOptions{Pool: p.id, Limit: 2 * named}), 0; ; options.Limit = looked - seen {
-		page, err := p.ledger.List(ctx, options)
-		if err != nil {
+	for b, err := range p.ledger.List(ctx, allocator.ListOptions{Pool: p.id, Limit: looked}) {
+		if err != nil && !allocator.Unreadable(err) {
 			return nil, err
 		}
-		for _, b := range page.Blocks {
-			if b.Holder.Cluster == p.owner.Cluster {
-				own = append(own, b.Holder)
-			}
+		if err == nil && b.Holder.Cluster == p.owner.Cluster {
+			own = append(own, b.Holder)
 		}
-		seen += options.Limit
-		if options.Continue = page.Continue; page.Continue == "" || len(own) >= named || seen >= looked {
-			return own[:min(len(own), named)], nil
+		if len(own) == named {
+			break
 		}
 	}
+	return own, nil
 }
 
 // use says who holds a pool: those of its own workspace by name, everybody else by

@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -20,7 +21,7 @@ type timed struct {
 	lists []time.Time
 }
 
-func (s *timed) List(ctx context.Context, opts allocator.ListOptions) (allocator.Page, error) {
+func (s *timed) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[allocator.Block, error] {
 	s.lists = append(s.lists, time.Now())
 	return s.scene.List(ctx, opts)
 }

@@ -18,12 +18,9 @@ import (
 // gathering is how long departures are gathered before the ledger is read for them all.
 const gathering = time.Second
 
-// page is how many blocks are read from the ledger at a time.
-const page = 1000
-
 // Ledger is what a sweep reads.
 type Ledger interface {
-	List(ctx context.Context, opts allocator.ListOptions) (allocator.Page, error)
+	List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[allocator.Block, error]
 	Pool(id allocator.PoolID) (allocator.Pool, bool)
 	Pools() iter.Seq[allocator.Pool]
 	Capacity(id allocator.PoolID) (allocator.Capacity, bool)
@@ -236,17 +233,15 @@ func (s *Sweeper) arbitrate(disputed map[allocator.Holder]bool) {
 
 // each calls look for every block of the ledger, as of one revision.
 func (s *Sweeper) each(ctx context.Context, look func(allocator.Block)) error {
-	opts := allocator.ListOptions{Limit: page}
-	for {
-		blocks, err := s.Ledger.List(ctx, opts)
+	for b, err := range s.Ledger.List(ctx, allocator.ListOptions{}) {
+		if allocator.Unreadable(err) {
+			log.FromContext(ctx).Error(err, "sweep: skip a block")
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("list blocks: %w", err)
 		}
-		for _, b := range blocks.Blocks {
-			look(b)
-		}
-		if opts.Continue = blocks.Continue; opts.Continue == "" {
-			return nil
-		}
+		look(b)
 	}
+	return nil
 }

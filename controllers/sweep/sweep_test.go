@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/netip"
@@ -18,18 +19,19 @@ import (
 // scene is a sweeper over blocks that a test lists, all of pool p.
 type scene struct {
 	*Sweeper
-	blocks    []allocator.Block
-	states    map[allocator.ClaimID]State
-	departed  bool
-	reads     int
-	allowed   bool
-	pools     []allocator.Pool
-	held      map[allocator.PoolID]int  // blocks of pools, as the ledger counts them
-	unseen    map[allocator.PoolID]bool // pools that were not compared yet
-	suspected []allocator.ClaimID
-	woken     []allocator.ClaimID
-	warnings  int
-	clock     *clocktesting.FakeClock
+	blocks     []allocator.Block
+	unreadable map[allocator.ClaimID]error
+	states     map[allocator.ClaimID]State
+	departed   bool
+	reads      int
+	allowed    bool
+	pools      []allocator.Pool
+	held       map[allocator.PoolID]int  // blocks of pools, as the ledger counts them
+	unseen     map[allocator.PoolID]bool // pools that were not compared yet
+	suspected  []allocator.ClaimID
+	woken      []allocator.ClaimID
+	warnings   int
+	clock      *clocktesting.FakeClock
 }
 
 func newScene(t *testing.T, blocks int) *scene {
@@ -50,9 +52,15 @@ func newScene(t *testing.T, blocks int) *scene {
 	return s
 }
 
-func (s *scene) List(_ context.Context, o allocator.ListOptions) (allocator.Page, error) {
+func (s *scene) List(context.Context, allocator.ListOptions) iter.Seq2[allocator.Block, error] {
 	s.reads++
-	return allocator.Page{Blocks: s.blocks}, nil
+	return func(yield func(allocator.Block, error) bool) {
+		for _, b := range s.blocks {
+			if !yield(b, s.unreadable[b.Holder.Claim]) {
+				return
+			}
+		}
+	}
 }
 
 func (s *scene) Pool(id allocator.PoolID) (allocator.Pool, bool) {
@@ -196,5 +204,23 @@ func TestLabels_AreBounded(t *testing.T) {
 	}
 	if len(names) != maxNamed+1 || !names[""] {
 		t.Errorf("%d names, want %d and the empty one", len(names), maxNamed)
+	}
+}
+
+// A block that cannot be read is passed over: nothing is concluded about its claim, and
+// the others are looked at.
+func TestSweep_PassesOverWhatCannotBeRead(t *testing.T) {
+	s := newScene(t, 20)
+	s.unreadable = map[allocator.ClaimID]error{"7": &allocator.DamageError{Key: "spaces/p/blocks/7", Err: errors.New("no JSON")}}
+	for _, claim := range []allocator.ClaimID{"7", "9"} {
+		s.states[claim] = Orphaned
+	}
+	for range 2 {
+		if err := s.pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []allocator.ClaimID{"9"}; !slices.Equal(s.suspected, want) {
+		t.Errorf("suspected = %v, want %v", s.suspected, want)
 	}
 }

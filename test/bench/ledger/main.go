@@ -1,6 +1,6 @@
 // Command ledger measures the allocator alone: what it costs beside raw etcd
 // transactions of the same content and grouping, beside another library on the
-// same etcd, when pools are full and many, when it opens, in a storm, and what
+// same etcd, when pools are full and many, when it opens and lists, in a storm, and what
 // the index costs by itself. Everything is measured in short rounds that take
 // turns with their baseline, so that what the machine does besides falls on both.
 //
@@ -49,6 +49,7 @@ var chapters = []struct {
 	{"hot", hot},
 	{"peer", peer},
 	{"flat", flat},
+	{"lists", lists},
 	{"pools", manyPools},
 	{"fair", fair},
 	{"rivals", rivals},

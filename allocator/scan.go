@@ -1,0 +1,79 @@
+package allocator
+
+import (
+	"strings"
+	"time"
+)
+
+// scanRecord reads the value of a block as record.encode writes it for one holder: fields
+// in that order, strings of printable ASCII without escapes. Lists decode millions of
+// such values, and encoding/json takes longer for each than etcd takes to read it. ok is
+// false for any other value, which may still be valid JSON.
+//
+// The strings of the result are parts of one copy of the value.
+func scanRecord(value []byte) (h holding, ok bool) {
+	if !simple(value) {
+		return holding{}, false
+	}
+	s := scanner{rest: string(value)}
+	s.skip(`{"v":1`)
+	h.Pool = PoolID(s.text(`,"pool":"`))
+	h.Claim = ClaimID(s.text(`,"claim":"`))
+	h.Cluster = ClusterName(s.text(`,"cluster":"`))
+	h.Namespace = s.optional(`,"ns":"`)
+	h.Name = s.text(`,"name":"`)
+	h.Class = s.optional(`,"class":"`)
+	h.Policy = ReclaimPolicy(s.text(`,"policy":"`))
+	h.State = BlockState(s.text(`,"state":"`))
+	if slice := `,"slice":true`; strings.HasPrefix(s.rest, slice) {
+		h.Slice = true
+		s.skip(slice)
+	}
+	h.BoundAt = s.time(`,"at":"`)
+	s.skip(`}`)
+	return h, !s.failed && s.rest == ""
+}
+
+// simple reports whether a JSON value has only characters that stand for themselves.
+func simple(value []byte) bool {
+	for _, c := range value {
+		if c < ' ' || c > '~' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// scanner reads a value from its beginning. After a failure its results mean nothing.
+type scanner struct {
+	rest   string
+	failed bool
+}
+
+func (s *scanner) skip(literal string) {
+	rest, ok := strings.CutPrefix(s.rest, literal)
+	s.rest, s.failed = rest, s.failed || !ok
+}
+
+// text reads a string, which follows the words that introduce it.
+func (s *scanner) text(introduced string) string {
+	s.skip(introduced)
+	text, rest, ok := strings.Cut(s.rest, `"`)
+	s.rest, s.failed = rest, s.failed || !ok
+	return text
+}
+
+// optional is text of a field that may be missing.
+func (s *scanner) optional(introduced string) string {
+	if !strings.HasPrefix(s.rest, introduced) {
+		return ""
+	}
+	return s.text(introduced)
+}
+
+func (s *scanner) time(introduced string) (t time.Time) {
+	if err := t.UnmarshalText([]byte(s.text(introduced))); err != nil {
+		s.failed = true
+	}
+	return t
+}
