@@ -101,6 +101,7 @@ type crowd struct {
 	lists  int // of those who are bound
 	asked  int // for a single holder
 	away   error
+	doubt  *live.Census // what a census says instead, if not nil
 }
 
 func (c *crowd) Lookup(_ context.Context, claim allocator.ClaimID) (allocator.Block, bool, error) {
@@ -120,6 +121,9 @@ func (c *crowd) Holder(context.Context, allocator.Holder) (live.Answer, error) {
 
 func (c *crowd) Census(context.Context) (live.Census, bool, error) {
 	c.lists++
+	if c.doubt != nil {
+		return *c.doubt, true, nil
+	}
 	return live.Census{Bound: maps.Clone(c.bound), Endpoints: 1}, c.away == nil, c.away
 }
 
@@ -211,6 +215,34 @@ func TestCensus_BeforeTheBlock(t *testing.T) {
 	clock.SetTime(clock.Now().Add(2 * time.Second))
 	if left := world.look(t, c); left != 1 || world.asked == 0 {
 		t.Errorf("%d blocks are left after %d questions for the claim; want the block kept, since the claim is there", left, world.asked)
+	}
+}
+
+// A census that leaves it open where a workspace is does so for a short time only: the endpoint
+// may come back, or the endpoint slice be listed again.
+func TestCensus_InDoubtIsTakenAgain(t *testing.T) {
+	world, c, clock := newCrowd(t, 2, 1)
+	delete(world.bound, "0")
+	for _, doubt := range []live.Census{{Endpoints: 0}, {Endpoints: 1, Since: time.Now().Add(time.Hour)}} {
+		for id, b := range world.blocks {
+			b.BoundAt = time.Now()
+			world.blocks[id] = b
+		}
+		world.doubt = &doubt
+		for range 3 {
+			if left := world.look(t, c); left != 2 {
+				t.Fatalf("%d blocks are left while it is in doubt who is bound, want 2", left)
+			}
+			clock.SetTime(clock.Now().Add(2 * time.Second))
+		}
+	}
+	world.doubt = nil
+	for range 2 {
+		world.look(t, c)
+		clock.SetTime(clock.Now().Add(2 * time.Second))
+	}
+	if _, held := world.blocks["0"]; held || len(world.blocks) != 1 {
+		t.Errorf("blocks %v are left, want that of workspace 1 alone", world.blocks)
 	}
 }
 
