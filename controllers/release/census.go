@@ -48,19 +48,26 @@ func (c *Controller) absent(ctx context.Context, o orphan, then time.Time) (bool
 	}
 	latest, err := c.census(ctx, func(known census) bool {
 		return known.revision >= o.revision && !known.begun.Before(then) &&
-			(!ok || known.begun.Sub(missed.first) >= c.apart)
+			(!ok || known.begun.Sub(missed.first) >= c.apart) &&
+			(c.lacks(known, o) || c.clock.Since(known.begun) < c.apart)
 	})
 	switch {
 	case err != nil:
 		return false, err
 	case !latest.whole, latest.Bound[o.Cluster]:
 		return false, nil
-	case (latest.Endpoints == 0 || o.predates(latest.Since)) && !c.HasDeparted(o.Cluster):
-		return false, errUncounted
-	case !c.misses(o, latest):
-		return false, errUncounted
+	case c.lacks(latest, o) && c.misses(o, latest):
+		return true, nil
 	}
-	return true, nil
+	return false, errUncounted
+}
+
+// lacks reports whether a census says that the orphan's workspace is bound nowhere. That it has
+// no endpoint, or one of a younger endpoint slice, says so only of a workspace that was seen to go.
+// Where it does not say so, a later census may.
+func (c *Controller) lacks(known census, o orphan) bool {
+	return known.whole && !known.Bound[o.Cluster] &&
+		(known.Endpoints > 0 && !o.predates(known.Since) || c.HasDeparted(o.Cluster))
 }
 
 // absence is what is known of the absence of the orphan's workspace since its block was bound.
@@ -105,13 +112,15 @@ func (c *Controller) census(ctx context.Context, will func(census) bool) (census
 	var err error
 	next.Census, next.whole, err = c.oracle.Census(ctx)
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.tried = next.begun
-	if err != nil {
-		return census{}, fmt.Errorf("list the bound workspaces: %w", err)
+	if err == nil {
+		c.latest = next
 	}
-	c.latest = next
-	if !will(next) {
+	c.mu.Unlock()
+	switch {
+	case err != nil:
+		return census{}, fmt.Errorf("list the bound workspaces: %w", err)
+	case !will(next):
 		return census{}, errUncounted
 	}
 	return next, nil
