@@ -167,6 +167,11 @@ func TestUnreadable_ListGoesOn(t *testing.T) {
 				damaged := 0
 				_, err := Reader{Client: l.etcd.Client()}.Walk(t.Context(), Visitor{
 					Pool: func(Pool) {}, Head: func(SpaceID) {}, Claim: func(ClaimID, SpaceID, netip.Prefix) {},
+					Unread: func(_ SpaceID, at netip.Prefix) {
+						if at != prefix("10.0.0.64/26") {
+							t.Errorf("Walk tells that block %v cannot be read; want 10.0.0.64/26", at)
+						}
+					},
 					Block: func(b Block) { walked = append(walked, b.Holder.Name) },
 					Damaged: func(_ string, err error) {
 						damaged++

@@ -31,6 +31,8 @@ type Visitor struct {
 	Claim func(ClaimID, SpaceID, netip.Prefix)
 	// Damaged names a key that cannot be read, and why.
 	Damaged func(key string, err error)
+	// Unread names a block that is there, and whose key was Damaged.
+	Unread func(SpaceID, netip.Prefix)
 }
 
 // Walk tells the visitor the whole ledger as of one revision, which it returns,
@@ -99,6 +101,7 @@ func (w *walk) space(kv *mvccpb.KeyValue) error {
 	case blockKey:
 		r, err := decodeRecord(n.space, n.prefix, kv)
 		if err != nil {
+			w.visitor.Unread(n.space, n.prefix)
 			return err
 		}
 		for _, h := range r.holdings {

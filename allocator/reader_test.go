@@ -42,6 +42,7 @@ func TestReader_Walk(t *testing.T) {
 		Claim: func(c allocator.ClaimID, _ allocator.SpaceID, p netip.Prefix) {
 			told = append(told, "claim "+string(c)+" at "+p.String())
 		},
+		Unread:  func(s allocator.SpaceID, p netip.Prefix) { told = append(told, "unread "+p.String()) },
 		Damaged: func(key string, _ error) { told = append(told, "damaged "+key) },
 	})
 	if err != nil || revision != before.Header.Revision {

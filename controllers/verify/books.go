@@ -22,6 +22,17 @@ type books struct {
 	spaces   map[allocator.SpaceID]*space
 	blocks   map[allocator.ClaimID]*block
 	findings []Finding
+
+	// A block that cannot be read is neither there nor absent: nothing is concluded about
+	// the claim whose key leads to it.
+	unread map[position]bool
+	hidden map[allocator.ClaimID]bool
+}
+
+// position is where a block lies.
+type position struct {
+	space  allocator.SpaceID
+	prefix netip.Prefix
 }
 
 // pool is a pool of the ledger.
@@ -54,13 +65,16 @@ func audit(ctx context.Context, ledger Ledger) (*books, error) {
 		pools:  map[allocator.PoolID]*pool{},
 		spaces: map[allocator.SpaceID]*space{},
 		blocks: map[allocator.ClaimID]*block{},
+		unread: map[position]bool{},
+		hidden: map[allocator.ClaimID]bool{},
 	}
 	var err error
 	b.revision, err = ledger.Walk(ctx, allocator.Visitor{
-		Pool:  b.addPool,
-		Block: b.addBlock,
-		Head:  func(id allocator.SpaceID) { b.space(id).head = true },
-		Claim: b.addClaim,
+		Pool:   b.addPool,
+		Block:  b.addBlock,
+		Head:   func(id allocator.SpaceID) { b.space(id).head = true },
+		Claim:  b.addClaim,
+		Unread: b.addUnread,
 		Damaged: func(key string, err error) {
 			b.find(Finding{Kind: Unreadable, Name: key, Message: err.Error()})
 		},
@@ -112,6 +126,14 @@ func (b *books) addBlock(added allocator.Block) {
 	b.blocks[added.Holder.Claim] = &block{Block: added}
 }
 
+// addUnread counts a block of which only its place is known.
+func (b *books) addUnread(in allocator.SpaceID, prefix netip.Prefix) {
+	s := b.space(in)
+	s.used = true
+	b.unread[position{in, prefix}] = true
+	b.place(s, allocator.Block{Space: in, Prefix: prefix})
+}
+
 // place counts a block in the pools it lies in, and compares it with the one
 // before that reaches furthest: prefixes overlap only if one contains the other,
 // and keys sort by address, the covering prefix first.
@@ -144,6 +166,10 @@ func (p *pool) take(prefix netip.Prefix) {
 }
 
 func (b *books) addClaim(id allocator.ClaimID, in allocator.SpaceID, prefix netip.Prefix) {
+	if b.unread[position{in, prefix}] {
+		b.hidden[id] = true
+		return
+	}
 	held := b.blocks[id]
 	if held == nil || held.Space != in || held.Prefix != prefix {
 		b.find(Finding{
@@ -173,7 +199,11 @@ func (b *books) close() {
 			roots[p.Cluster] = append(roots[p.Cluster], p)
 			continue
 		}
-		if held := b.blocks[allocator.ClaimID(p.ID)]; held == nil || held.Pool != p.Parent || held.Prefix != p.CIDR {
+		held := b.blocks[allocator.ClaimID(p.ID)]
+		if b.hidden[allocator.ClaimID(p.ID)] {
+			continue
+		}
+		if held == nil || held.Pool != p.Parent || held.Prefix != p.CIDR {
 			b.find(aboutPool(ChildWithoutBlock, p.Pool, "its parent %s has no block of that prefix for it", p.Parent))
 		}
 	}

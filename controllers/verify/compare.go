@@ -85,7 +85,7 @@ func (b *books) seeClaim(cluster allocator.ClusterName, claim *ipamv1alpha1.IPCl
 	shown := claim.Status.AllocatedCIDR
 	held := b.blocks[allocator.ClaimID(claim.UID)]
 	if held == nil {
-		if shown != "" {
+		if shown != "" && !b.hidden[allocator.ClaimID(claim.UID)] {
 			b.find(Finding{
 				Kind: ClaimWithoutBlock, Cluster: cluster, Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID),
 				Prefix: shown, Message: "the claim shows this address, and the ledger has no block of it",
@@ -109,6 +109,9 @@ func (b *books) seeClaim(cluster allocator.ClusterName, claim *ipamv1alpha1.IPCl
 
 func (b *books) seeRecord(cluster allocator.ClusterName, record *ipamv1alpha1.IPAllocation) {
 	name, uid := record.HeldBy()
+	if b.hidden[allocator.ClaimID(uid)] {
+		return
+	}
 	held := b.blocks[allocator.ClaimID(uid)]
 	if held == nil {
 		f := Finding{

@@ -60,6 +60,9 @@ func TestVerify_Findings(t *testing.T) {
 		{"a space without head", func(s *scene) { s.remove("spaces/uid-of-root/head") }, SpaceWithoutHead, nil, "uid-of-root", ""},
 		{"a dispute", func(s *scene) { s.dispute("b", "10.0.0.0/28") }, Disputed, nil, "a", ""},
 		{"a damaged key", func(s *scene) { s.put("pools/uid-of-x", "{") }, Unreadable, nil, "/ipam/v1/pools/uid-of-x", ""},
+		{"a damaged block", func(s *scene) { s.put(blockOfA, "{") }, Unreadable, nil, "/ipam/v1/" + blockOfA, ""},
+		{"a block of the future", func(s *scene) { s.put("spaces/uid-of-root/blocks/010.000.001.000-24", `{"v":9}`) },
+			Unreadable, nil, "/ipam/v1/spaces/uid-of-root/blocks/010.000.001.000-24", ""},
 		{"a value of the future", func(s *scene) { s.put("pools/uid-of-x", `{"v":9}`) }, Unreadable, nil, "/ipam/v1/pools/uid-of-x", ""},
 
 		{"a claim that is gone", func(s *scene) { delete(s.claims, "a") }, BlockWithoutClaim, nil, "a", ConfirmRelease},
