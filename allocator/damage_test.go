@@ -136,8 +136,8 @@ func TestUnreadable_TheLedgersID(t *testing.T) {
 // A list, and a walk, name what cannot be read, and tell all the rest.
 func TestUnreadable_ListGoesOn(t *testing.T) {
 	for kind, value := range unreadable {
-		for _, key := range []string{"010.000.000.064-26", "nonsense"} {
-			t.Run(kind+" "+key, func(t *testing.T) {
+		for _, at := range []string{"010.000.000.064-26", "nonsense"} {
+			t.Run(kind+" "+at, func(t *testing.T) {
 				l := newLedger(t)
 				l.pool("p", "10.0.0.0/24")
 				l.pool("q", "10.1.0.0/24")
@@ -148,8 +148,8 @@ func TestUnreadable_ListGoesOn(t *testing.T) {
 				}
 				l.bind(request("q", "d", 26))
 				want = append(want, "d")
-				key := "spaces/p/blocks/" + key
-				if l.put(key, value); key != "spaces/p/blocks/nonsense" {
+				key := "spaces/p/blocks/" + at
+				if l.put(key, value); at != "nonsense" {
 					want = slices.Delete(want, 1, 2)
 				}
 				failed := 0
@@ -167,9 +167,9 @@ func TestUnreadable_ListGoesOn(t *testing.T) {
 				damaged := 0
 				_, err := Reader{Client: l.etcd.Client()}.Walk(t.Context(), Visitor{
 					Pool: func(Pool) {}, Head: func(SpaceID) {}, Claim: func(ClaimID, SpaceID, netip.Prefix) {},
-					Unread: func(_ SpaceID, at netip.Prefix) {
-						if at != prefix("10.0.0.64/26") {
-							t.Errorf("Walk tells that block %v cannot be read; want 10.0.0.64/26", at)
+					Unread: func(_ SpaceID, got netip.Prefix) {
+						if got != prefix("10.0.0.64/26") {
+							t.Errorf("Walk tells that block %v cannot be read; want 10.0.0.64/26", got)
 						}
 					},
 					Block: func(b Block) { walked = append(walked, b.Holder.Name) },

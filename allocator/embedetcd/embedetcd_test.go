@@ -316,7 +316,7 @@ func TestStart_GivenUp(t *testing.T) {
 	if s != nil || !errors.Is(err, why) {
 		t.Fatalf("Start = %v, %v; want nil, %v", s, err, why)
 	}
-	if conn, err := net.Dial("unix", socket); err == nil {
+	if conn, err := new(net.Dialer).DialContext(t.Context(), "unix", socket); err == nil {
 		conn.Close()
 		t.Error("a server listens after its start was given up")
 	}
