@@ -45,6 +45,7 @@ func (r *room) wake(h Holder) {
 // wakes returns who was woken since it was asked last.
 func (r *room) wakes() []ClaimID {
 	r.waitIdle(r.t)
+	r.catchUp(r.t) // the watch may have been faster than the worker, and still be about to wake
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	woken := r.woken
