@@ -115,6 +115,9 @@ func (s *space) gather() *group {
 	defer s.unlock()
 	maxOps := int(s.alloc.limit.Load())
 	g := &group{at: s.head, known: s.known}
+	if !s.stale { // else events up to there were passed over
+		g.known = max(s.known, s.alloc.watched.get())
+	}
 	if s.frozen() == thawed {
 		g.stride = 1
 	}
