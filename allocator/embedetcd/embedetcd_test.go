@@ -12,11 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
-
-	"github.com/prometheus/client_golang/prometheus"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 func start(t *testing.T, dir string) (*Server, error) {
@@ -162,144 +158,6 @@ func overwrite(t *testing.T, path string, from int64, size int) {
 	}
 }
 
-// Without being looked after, this churn would be 200 MB of history.
-func TestTend_SizeStaysBounded(t *testing.T) {
-	s := mustStart(t, t.TempDir())
-	var history []int64
-	var sizes []int64
-	value := strings.Repeat("v", 10_000)
-	for range 20 {
-		for i := range 1000 {
-			put(t, s, fmt.Sprint("k", i%100), value)
-		}
-		revision, err := s.tend(t.Context(), history)
-		if err != nil {
-			t.Fatal(err)
-		}
-		history = remember(history, revision)
-		sizes = append(sizes, s.etcd.Server.Backend().Size()>>20)
-	}
-	t.Log(sizes)
-	if last := sizes[len(sizes)-1]; last > 120 {
-		t.Error("the file has grown to", last, "MiB")
-	}
-}
-
-// small starts a server with little room.
-func small(t *testing.T, quota int64) *Server {
-	t.Helper()
-	s, err := Start(t.Context(), Options{Dir: t.TempDir(), NoFsync: true, QuotaBytes: quota, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
-// tendFor tends so many rounds, as maintain does, with the revisions of the rounds before.
-func (s *Server) tendFor(t *testing.T, rounds int, history []int64) []int64 {
-	t.Helper()
-	for range rounds {
-		revision, err := s.tend(t.Context(), history)
-		if err != nil {
-			t.Fatal(err)
-		}
-		history = remember(history, revision)
-	}
-	return history
-}
-
-// fillUp writes until etcd has no more room, and returns how many keys it took.
-func fillUp(t *testing.T, s *Server, key func(int) string) int {
-	t.Helper()
-	for i := range 10_000 {
-		if _, err := s.Client().Put(t.Context(), key(i), strings.Repeat("v", 100_000)); err != nil {
-			wantWords(t, err, "database space exceeded")
-			return i
-		}
-	}
-	t.Fatal("etcd has room for ever")
-	return 0
-}
-
-func TestTend_EndsNoSpace(t *testing.T) {
-	s := small(t, 4<<20)
-	fillUp(t, s, func(int) string { return "k" })
-	s.tendFor(t, keepRounds+1, nil)
-	put(t, s, "k", "v")
-}
-
-// A list that has begun can finish, also when more than half of the room is used, or all.
-func TestTend_KeepsHistoryForLists(t *testing.T) {
-	for name, write := range map[string]func(t *testing.T, s *Server){
-		"more than half": func(t *testing.T, s *Server) {
-			for i := range 100 {
-				put(t, s, fmt.Sprint("k", i), strings.Repeat("v", 100_000))
-			}
-		},
-		"all": func(t *testing.T, s *Server) { fillUp(t, s, func(i int) string { return fmt.Sprint("k", i) }) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := small(t, 16<<20)
-			history := s.tendFor(t, keepRounds, nil)
-			put(t, s, "before", "v")
-			begun, err := s.Client().Get(t.Context(), "before")
-			if err != nil {
-				t.Fatal(err)
-			}
-			write(t, s)
-			s.tendFor(t, keepRounds-1, history)
-			if _, err := s.Client().Get(t.Context(), "before", clientv3.WithRev(begun.Header.Revision)); err != nil {
-				t.Errorf("a read at a revision %d rounds old: %v", keepRounds-1, err)
-			}
-		})
-	}
-}
-
-// defrags counts how often etcd has defragmented.
-func defrags(t *testing.T) uint64 {
-	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == "etcd_disk_backend_defrag_duration_seconds" {
-			return f.GetMetric()[0].GetHistogram().GetSampleCount()
-		}
-	}
-	t.Fatal("etcd does not count how often it defragments")
-	return 0
-}
-
-// While there is nothing to be gained, reads are not held up by defragmenting.
-func TestTend_DefragmentsOnlyToGain(t *testing.T) {
-	s := small(t, 16<<20)
-	keys := fillUp(t, s, func(i int) string { return fmt.Sprint("k", i) })
-	before := defrags(t)
-	history := s.tendFor(t, 2*keepRounds, nil)
-	if got := defrags(t) - before; got != 0 {
-		t.Errorf("etcd that is full of keys was defragmented %d times; want 0", got)
-	}
-	if _, err := s.Client().Get(t.Context(), "k0"); err != nil {
-		t.Errorf("a read while etcd is full: %v", err)
-	}
-	for i := range keys / 2 {
-		if _, err := s.Client().Delete(t.Context(), fmt.Sprint("k", i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.tendFor(t, 2*keepRounds, history)
-	if got := defrags(t) - before; got != 1 {
-		t.Errorf("etcd that is half empty was defragmented %d times; want 1", got)
-	}
-	put(t, s, "k", "v")
-}
-
 // A start that is given up leaves no server behind, and the directory can be used at once.
 func TestStart_GivenUp(t *testing.T) {
 	dir := t.TempDir()
@@ -321,59 +179,6 @@ func TestStart_GivenUp(t *testing.T) {
 		t.Error("a server listens after its start was given up")
 	}
 	put(t, mustStart(t, dir), "k", "v")
-}
-
-// A limit on the size of files stands for a disk that is full: the same call
-// fails at the same place.
-func TestDiskFull(t *testing.T) {
-	dir := t.TempDir()
-	s := mustStart(t, dir)
-	put(t, s, "before", strings.Repeat("v", 1<<20))
-	restore := limitFiles(t, 1<<20)
-	defer restore()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	answered := make(chan error, 1)
-	go func() {
-		_, err := s.Client().Put(ctx, "after", strings.Repeat("v", 1<<20))
-		answered <- err
-	}()
-	<-s.Failed()
-	cancel()
-	if err := <-answered; err == nil {
-		t.Error("a write that failed was answered")
-	}
-	wantWords(t, s.Err(), "the disk is full; make room and start again")
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	restore()
-	rescued := t.TempDir()
-	if err := os.CopyFS(rescued, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
-	again := mustStart(t, rescued)
-	resp, err := again.Client().Get(t.Context(), "before")
-	if err != nil || len(resp.Kvs) != 1 {
-		t.Error(resp, err)
-	}
-}
-
-// limitFiles has writes beyond a size fail, in the whole process.
-func limitFiles(t *testing.T, size uint64) (restore func()) {
-	t.Helper()
-	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: old.Max}); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 func TestClose_Twice(t *testing.T) {
