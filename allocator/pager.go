@@ -16,8 +16,9 @@ import (
 	"go4.org/netipx"
 )
 
-// pageSize is how many keys are read at once: about 4 MB.
-const pageSize = 10_000
+// pageSize is how many keys are read at once: about 1 MB, which delays a write by less than a
+// millisecond.
+const pageSize = 2_000
 
 // pager reads ranges of keys, page by page, all at one revision. It is for one goroutine.
 //
@@ -69,56 +70,27 @@ type place struct {
 }
 
 // keys yields the keys of a range, in order. An error is the last that it yields.
-// ErrExpired: etcd no longer has the revision. The next page is read meanwhile.
+// ErrExpired: etcd no longer has the revision. Pages are not read ahead: that would take
+// a second processor from those who bind.
 func (p *pager) keys(ctx context.Context, from, end string) iter.Seq2[*mvccpb.KeyValue, error] {
 	return func(yield func(*mvccpb.KeyValue, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
 		at := place{from: from}
-		next := p.ahead(ctx, &at, end)
-		defer func() {
-			cancel()
-			if next != nil {
-				<-next
-			}
-		}()
-		for next != nil {
-			read := <-next
-			next = nil
-			if read.err != nil {
-				yield(nil, read.err)
+		for at.from < end {
+			p.enter(&at)
+			to := min(end, p.to(at))
+			page, err := p.page(ctx, at.from, to)
+			if err != nil {
+				yield(nil, err)
 				return
 			}
-			p.advance(&at, read.page, read.to)
-			next = p.ahead(ctx, &at, end)
-			for _, kv := range read.page.Kvs {
+			for _, kv := range page.Kvs {
 				if !yield(kv, nil) {
 					return
 				}
 			}
+			p.advance(&at, page, to)
 		}
 	}
-}
-
-// part is a page of a part of the range that ends there.
-type part struct {
-	page *clientv3.GetResponse
-	to   string
-	err  error
-}
-
-// ahead begins to read the next page; nil if there is none.
-func (p *pager) ahead(ctx context.Context, at *place, end string) <-chan part {
-	if at.from >= end {
-		return nil
-	}
-	p.enter(at)
-	from, to := at.from, min(end, p.to(*at))
-	read := make(chan part, 1)
-	go func() {
-		page, err := p.page(ctx, from, to)
-		read <- part{page, to, err}
-	}()
-	return read
 }
 
 // enter notes that a window begins or ends here.

@@ -170,7 +170,8 @@ type Options struct {
 	// that one change concerns. It must not block, nor keep the list.
 	Changed func(...PoolID)
 	// Retired is called when a pool has left the ledger, by this Allocator or by another one:
-	// a pool that it refused may be registered now. It must not block. Default: nobody is told.
+	// a pool that it refused may be registered now. It may be called more than once for a
+	// pool. It must not block. Default: nobody is told.
 	Retired func(Pool)
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger

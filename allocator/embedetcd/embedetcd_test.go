@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -180,59 +179,6 @@ func TestStart_GivenUp(t *testing.T) {
 		t.Error("a server listens after its start was given up")
 	}
 	put(t, mustStart(t, dir), "k", "v")
-}
-
-// A limit on the size of files stands for a disk that is full: the same call
-// fails at the same place.
-func TestDiskFull(t *testing.T) {
-	dir := t.TempDir()
-	s := mustStart(t, dir)
-	put(t, s, "before", strings.Repeat("v", 1<<20))
-	restore := limitFiles(t, 1<<20)
-	defer restore()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	answered := make(chan error, 1)
-	go func() {
-		_, err := s.Client().Put(ctx, "after", strings.Repeat("v", 1<<20))
-		answered <- err
-	}()
-	<-s.Failed()
-	cancel()
-	if err := <-answered; err == nil {
-		t.Error("a write that failed was answered")
-	}
-	wantWords(t, s.Err(), "the disk is full; make room and start again")
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	restore()
-	rescued := t.TempDir()
-	if err := os.CopyFS(rescued, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
-	again := mustStart(t, rescued)
-	resp, err := again.Client().Get(t.Context(), "before")
-	if err != nil || len(resp.Kvs) != 1 {
-		t.Error(resp, err)
-	}
-}
-
-// limitFiles has writes beyond a size fail, in the whole process.
-func limitFiles(t *testing.T, size uint64) (restore func()) {
-	t.Helper()
-	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: old.Max}); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 func TestClose_Twice(t *testing.T) {

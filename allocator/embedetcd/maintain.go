@@ -9,6 +9,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/storage/backend"
+	"go.etcd.io/etcd/server/v3/storage/schema"
 )
 
 const (
@@ -66,17 +68,29 @@ func (s *Server) tend(ctx context.Context, history []int64) (int64, error) {
 			return 0, err
 		}
 	}
-	backend := s.etcd.Server.Backend()
-	size, used := backend.Size(), backend.SizeInUse()
+	file := s.etcd.Server.Backend()
+	size, used := file.Size(), inUse(file)
 	if alarmed && used < size-size/8 || size > defragFrom && used < size/3 {
-		if err := backend.Defrag(); err != nil {
+		if err := file.Defrag(); err != nil {
 			return 0, fmt.Errorf("defragment: %w", err)
 		}
 	}
-	if alarmed && backend.Size() < s.options.QuotaBytes {
+	if alarmed && file.Size() < s.options.QuotaBytes {
 		return revision, s.disarm(ctx)
 	}
 	return revision, nil
+}
+
+// inUse is how much of the file is used. etcd counts that when it commits a change of its
+// own file, which may not happen while all writes are refused; so there is a change that
+// changes nothing.
+func inUse(file backend.Backend) int64 {
+	tx := file.BatchTx()
+	tx.LockOutsideApply()
+	tx.UnsafeDelete(schema.Meta, []byte("no such key"))
+	tx.Unlock()
+	file.ForceCommit()
+	return file.SizeInUse()
 }
 
 func (s *Server) compact(ctx context.Context, revision int64) error {

@@ -78,7 +78,7 @@ func fillUp(t *testing.T, s *Server, key func(int) string) int {
 func TestTend_EndsNoSpace(t *testing.T) {
 	s := small(t, 4<<20)
 	fillUp(t, s, func(int) string { return "k" })
-	s.tendFor(t, keepRounds+1, nil)
+	s.tendFor(t, 2*keepRounds, nil)
 	put(t, s, "k", "v")
 }
 
