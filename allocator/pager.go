@@ -16,8 +16,7 @@ import (
 	"go4.org/netipx"
 )
 
-// pageSize is how many keys are read at once: about 1 MB, which delays a write by less than a
-// millisecond.
+// pageSize is how many keys are read at once: about 1 MB.
 const pageSize = 2_000
 
 // pager reads ranges of keys, page by page, all at one revision. It is for one goroutine.
@@ -70,8 +69,7 @@ type place struct {
 }
 
 // keys yields the keys of a range, in order. An error is the last that it yields.
-// ErrExpired: etcd no longer has the revision. Pages are not read ahead: that would take
-// a second processor from those who bind.
+// ErrExpired: etcd no longer has the revision. Pages are not read ahead.
 func (p *pager) keys(ctx context.Context, from, end string) iter.Seq2[*mvccpb.KeyValue, error] {
 	return func(yield func(*mvccpb.KeyValue, error) bool) {
 		at := place{from: from}
