@@ -44,6 +44,7 @@ type Allocator struct {
 	ctx        context.Context // ends when Close begins
 	cancel     context.CancelFunc
 	goroutines sync.WaitGroup
+	traffic    traffic
 	watched    *mark         // all that the ledger holds up to here is in memory
 	registrar  chan struct{} // holds the token of the one registration under way
 	quotas     quotas

@@ -187,6 +187,7 @@ func (s *space) send(g *group) (*clientv3.TxnResponse, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.hooks.timeout)
 	defer cancel()
+	defer a.traffic.begin()()
 	spans, started := g.trace(), a.hooks.now()
 	resp, err := s.request(ctx, g).Commit()
 	endSpans(spans, err == nil && resp.Succeeded, err)

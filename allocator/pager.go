@@ -16,8 +16,8 @@ import (
 	"go4.org/netipx"
 )
 
-// pageSize is how many keys are read at once: about 1 MB.
-const pageSize = 2_000
+// pageSize is how many keys are read at once: about 500 kB.
+const pageSize = 1_000
 
 // pager reads ranges of keys, page by page, all at one revision. It is for one goroutine.
 //
@@ -32,6 +32,7 @@ const pageSize = 2_000
 type pager struct {
 	client   *clientv3.Client
 	timeout  time.Duration // of each page
+	traffic  *traffic      // to give way to, before each page
 	size     int           // keys in a page
 	fit      int           // keys in a part
 	revision int64         // of all pages; 0: of the first
@@ -50,7 +51,7 @@ type window struct {
 
 // pages makes a pager. Revision 0 is now.
 func (a *Allocator) pages(revision int64) *pager {
-	return &pager{client: a.client, timeout: a.hooks.timeout, size: a.hooks.page, fit: a.hooks.page, revision: revision}
+	return &pager{client: a.client, traffic: &a.traffic, timeout: a.hooks.timeout, size: a.hooks.page, fit: a.hooks.page, revision: revision}
 }
 
 func (k keyspace) window(s SpaceID, cidr netip.Prefix, full bool) window {
@@ -74,6 +75,9 @@ func (p *pager) keys(ctx context.Context, from, end string) iter.Seq2[*mvccpb.Ke
 	return func(yield func(*mvccpb.KeyValue, error) bool) {
 		at := place{from: from}
 		for at.from < end {
+			if p.traffic != nil {
+				p.traffic.giveWay(ctx)
+			}
 			p.enter(&at)
 			to := min(end, p.to(at))
 			page, err := p.page(ctx, at.from, to)
