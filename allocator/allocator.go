@@ -48,6 +48,7 @@ type Allocator struct {
 	watched    *mark         // all that the ledger holds up to here is in memory
 	registrar  chan struct{} // holds the token of the one registration under way
 	quotas     quotas
+	leads      atomic.Int32 // a leadership
 	limit      atomic.Int64 // operations in a transaction; shrinks when etcd allows fewer
 
 	// mu guards the tables. It is taken after a space's lock, never before,
@@ -59,6 +60,8 @@ type Allocator struct {
 	roots  map[ClusterName]*roots
 	waits  map[ClaimID][]PoolID // where a claim waits
 	damage damage               // of the records of pools that are not known
+	// reservations are those that nobody has confirmed.
+	reservations reservations
 	// retired are pools that were seen to leave the ledger in good order.
 	retired retirees
 }
@@ -103,7 +106,7 @@ func open(ctx context.Context, client *clientv3.Client, options Options, hooks h
 		spaces: map[SpaceID]*space{}, pools: map[PoolID]*pool{}, roots: map[ClusterName]*roots{},
 		waits: map[ClaimID][]PoolID{}, damage: damage{}, writer: rand.Text(), health: health{failed: make(chan struct{})},
 	}
-	a.metrics = newMetrics(client, a.unreadable)
+	a.metrics = newMetrics(client, a.unreadable, a.reservations.len)
 	a.limit.Store(int64(options.MaxTxnOps))
 	a.ctx, a.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := a.start(ctx); err != nil {

@@ -54,6 +54,11 @@ func (g *group) admits(c *call, maxOps int) bool {
 	if _, twice := g.claims[claim]; !ok || twice || g.claims == nil {
 		return false
 	}
+	if m, ok := c.op.(mover); ok {
+		if _, twice := g.claims[m.from()]; twice {
+			return false
+		}
+	}
 	return g.ops()+shareOps < maxOps && g.bytes < maxGroupBytes
 }
 
@@ -68,6 +73,9 @@ func (g *group) add(c *call, sh share) {
 			g.claims = map[ClaimID]struct{}{}
 		}
 		g.claims[claim] = struct{}{}
+	}
+	if m, ok := c.op.(mover); ok {
+		g.claims[m.from()] = struct{}{}
 	}
 	g.calls = append(g.calls, c)
 	g.shares = append(g.shares, sh)
@@ -123,6 +131,9 @@ func (s *space) gather() *group {
 	}
 	s.placing = g
 	defer func() { s.placing = nil }()
+	if m := s.newMarkOp(); m != nil {
+		g.add(&call{op: m, done: make(chan struct{})}, m.share(s))
+	}
 	for c := s.queue.peek(); c != nil && g.admits(c, maxOps); c = s.queue.peek() {
 		s.dequeue()
 		if c.gone {

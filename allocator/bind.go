@@ -34,36 +34,43 @@ func (a *Allocator) Bind(ctx context.Context, req Request) (Block, error) {
 }
 
 func (a *Allocator) bind(ctx context.Context, req Request) (Block, error) {
+	block, _, err := a.bindOnce(ctx, req)
+	if err == nil {
+		a.Withdraw(req.Holder.Claim)
+	}
+	return block, err
+}
+
+// bindOnce binds a block to the holder, unless it had one before: then it returns that.
+func (a *Allocator) bindOnce(ctx context.Context, req Request) (block Block, had bool, err error) {
 	if err := req.check(); err != nil {
-		return Block{}, err
+		return Block{}, false, err
 	}
 	for {
 		if err := a.secure(ctx, req); err != nil {
-			return Block{}, err
+			return Block{}, false, err
 		}
 		b := newBind(req, req.holding(a.hooks.now()))
 		err := a.submit(ctx, req.Pool, b)
 		if err == nil {
-			a.Withdraw(req.Holder.Claim)
-			return b.block, nil
+			return b.block, false, nil
 		}
 		if errors.Is(err, errUnsecured) {
 			continue
 		}
 		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
-			return Block{}, err
+			return Block{}, false, err
 		}
 		block, found, lookupErr := a.Lookup(ctx, req.Holder.Claim)
 		switch {
 		case lookupErr != nil:
-			return Block{}, lookupErr
+			return Block{}, false, lookupErr
 		case found:
-			a.Withdraw(req.Holder.Claim)
-			return block, nil
+			return block, true, nil
 		case b.doubted:
-			return Block{}, errDoubt
+			return Block{}, false, errDoubt
 		case !errors.Is(err, errBound):
-			return Block{}, err
+			return Block{}, false, err
 		}
 	}
 }
@@ -190,6 +197,9 @@ func (b *bind) find(p *pool) (netip.Prefix, error) {
 	}
 	if err := p.suits(r); err != nil {
 		return netip.Prefix{}, err
+	}
+	if r.reserves && p.space.othersWait() {
+		return netip.Prefix{}, ErrOthersWait
 	}
 	fence, broken := p.over(r, p.space.placing.pledged(r))
 	if b.fence = fence; r.limited() && fence == 0 {

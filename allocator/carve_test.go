@@ -9,7 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// between runs something once, after the first read of a claim.
+// between runs something once, after the first read of the child's claim.
 type between struct {
 	clientv3.KV
 	once sync.Once
@@ -18,7 +18,7 @@ type between struct {
 
 func (b *between) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	resp, err := b.KV.Get(ctx, key, opts...)
-	if strings.Contains(key, "/claims/") {
+	if strings.Contains(key, "/claims/child") {
 		b.once.Do(b.do)
 	}
 	return resp, err

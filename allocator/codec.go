@@ -19,6 +19,9 @@ const (
 	// frozenVersion is that of a frozen pool: a program that did not know what that means
 	// would allocate from it.
 	frozenVersion = 2
+	// reservedVersion is that of a block that is reserved: a program that did not know what
+	// that means would look for a claim of the reservation's ID, and free the block.
+	reservedVersion = 2
 )
 
 // current is how every value written here begins; checking it spares most
@@ -73,6 +76,7 @@ type (
 		Policy    ReclaimPolicy `json:"policy"`
 		State     BlockState    `json:"state"`
 		Slice     bool          `json:"slice,omitempty"`
+		Shared    bool          `json:"shared,omitempty"`
 		BoundAt   time.Time     `json:"at"`
 	}
 )
@@ -165,7 +169,11 @@ type record struct {
 }
 
 func (r record) encode() string {
-	return encode(blockValue{V: valueVersion, holding: r.holdings[0], Disputed: r.disputed, Rivals: r.holdings[1:]})
+	version := valueVersion
+	if slices.ContainsFunc(r.holdings, func(h holding) bool { return h.State == Reserved }) {
+		version = reservedVersion
+	}
+	return encode(blockValue{V: version, holding: r.holdings[0], Disputed: r.disputed, Rivals: r.holdings[1:]})
 }
 
 // decodeRecord reads the block at a prefix of a space.
@@ -176,7 +184,7 @@ func decodeRecord(s SpaceID, p netip.Prefix, kv *mvccpb.KeyValue) (record, error
 		return r, nil
 	}
 	var v blockValue
-	if err := decode(string(kv.Key), kv.Value, &v); err != nil {
+	if err := decodeUpTo(reservedVersion, string(kv.Key), kv.Value, &v); err != nil {
 		return record{}, err
 	}
 	r.disputed, r.holdings = v.Disputed, append([]holding{v.holding}, v.Rivals...)
@@ -193,7 +201,7 @@ func (r record) block(h holding) Block {
 	b := Block{
 		Prefix: r.prefix, Pool: h.Pool, Space: r.space,
 		Holder: Holder{Claim: h.Claim, Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name},
-		Class:  h.Class, Policy: h.Policy, State: h.State, BoundAt: h.BoundAt, Revision: r.revision,
+		Class:  h.Class, Policy: h.Policy, State: h.State, Shared: h.Shared, BoundAt: h.BoundAt, Revision: r.revision,
 	}
 	if r.disputed {
 		b.State = Disputed
@@ -203,9 +211,13 @@ func (r record) block(h holding) Block {
 
 // holding is what a request becomes when it is granted.
 func (r Request) holding(now time.Time) holding {
+	state := Bound
+	if r.reserves {
+		state = Reserved
+	}
 	return holding{
 		Pool: r.Pool, Claim: r.Holder.Claim, Cluster: r.Holder.Cluster, Namespace: r.Holder.Namespace, Name: r.Holder.Name,
-		Class: r.Class, Policy: cmp.Or(r.Policy, Delete), State: Bound, Slice: r.Slice, BoundAt: stamped(now),
+		Class: r.Class, Policy: cmp.Or(r.Policy, Delete), State: state, Slice: r.Slice, BoundAt: stamped(now),
 	}
 }
 

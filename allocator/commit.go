@@ -28,6 +28,11 @@ type op interface {
 	lost(s *space, why loss) error
 }
 
+// mover is an op that writes the key of a second claim, too.
+type mover interface {
+	from() ClaimID
+}
+
 // refuser is an op that may ask the transaction for nothing but to confirm a refusal.
 type refuser interface {
 	// refuses reports whether it does. It was decided with all that the calls before it in
@@ -93,7 +98,7 @@ func (s *space) request(ctx context.Context, g *group) clientv3.Txn {
 	}
 	switch {
 	case g.drops:
-		then = append(then, remove(key), remove(s.alloc.keys.turn(s.id)))
+		then = append(then, remove(key), remove(s.alloc.keys.turn(s.id)), remove(s.alloc.keys.waiters(s.id)))
 	case g.writes:
 		then = append(then, put(key, encodeHead(g.count())))
 	}

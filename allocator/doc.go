@@ -21,6 +21,10 @@
 // the next one (batch.go, commit.go). Whoever finds nothing free may wait for
 // room, and is served in the order of age (waiting.go, holds.go).
 //
+// A block can be reserved for a claim that is being created, and given to it once it is
+// there (reserve.go). Any Allocator may reserve. One of them, the leader, has the waiting
+// lists, and marks the spaces in which claims wait for the others (lead.go).
+//
 // A request may come with limits on what its workspace holds of the pool, and by the
 // class, of whatever pools (quota.go). What is held are sums in memory, of the blocks
 // that each space notes (owners.go). The head of the space fences the first. For the
@@ -36,7 +40,9 @@
 //	ledger                         the ledger's ID, made once at random
 //	spaces/<space>/head            put by every change to the space; carries a counter
 //	spaces/<space>/blocks/<prefix> a block
+//	spaces/<space>/waiters         put while claims wait for room, by the writer that has their list
 //	claims/<claim>                 where the claim's block is
+//	claims/reserved.<cluster>.<sum> the same of a reservation
 //	pools/<pool>                   a pool
 //	workspaces/<cluster>/roots     put when a root pool of the workspace comes or goes
 //	quotas/<class>/<cluster>       put by every bind by a class that has had a limit there
@@ -62,7 +68,9 @@
 //	claim   {"v":1,"space":"…","prefix":"10.0.0.0/26"}
 //	pool    {"v":1,"space":"…","cidr":"10.0.0.0/8","excluded":["…"],"parent":"…","state":"open|draining","cluster":"…","name":"…"}
 //	        version 2 with "frozen":true, which is absent otherwise
+//	waiters {"v":1,"w":"…"}
 //	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","slice":true,"at":"2026-01-02T03:04:05.678Z"}
+//	        version 2 with "state":"reserved", and "shared":true if several requests were answered with it
 //
 //	slices  {"v":1,"given":17}
 //	slice   {"v":1,"binding":"…","child":"…","state":"waiting|given|declined","since":"…"}

@@ -25,6 +25,13 @@ var (
 	ErrInvalid = errors.New("request is not valid")
 	// ErrChanged: the block is not as the caller last saw it.
 	ErrChanged = errors.New("block has changed")
+	// ErrReservations: the workspace has MaxReservations reservations that nobody has confirmed.
+	ErrReservations = errors.New("too many reservations of the workspace are not confirmed yet")
+	// ErrOthersWait: claims wait for room in the space, and another Allocator keeps their list.
+	// That one alone may answer there.
+	ErrOthersWait = errors.New("other claims wait for room, in the order of another writer")
+	// ErrShared: more than one request may have been answered with the reservation; see Confirm.
+	ErrShared = errors.New("the reservation may have been answered to several requests")
 )
 
 // Faults. The caller may try again; nothing was given out that is not in the ledger.

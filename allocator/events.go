@@ -11,7 +11,8 @@ type entry struct {
 	record Pool // of a pool that was put
 	head   head // that was put
 	owners owners
-	damage error // why what was put cannot be read
+	writer string // that keeps the list of waiters
+	damage error  // why what was put cannot be read
 }
 
 func (e entry) put() bool { return e.Type == clientv3.EventTypePut }
@@ -34,6 +35,8 @@ func (a *Allocator) entry(ev *clientv3.Event) entry {
 		}
 	case n.kind == headKey && e.put():
 		e.head, e.damage = readHead(ev.Kv)
+	case n.kind == waitersKey && e.put():
+		e.writer = decodeWriter(ev.Kv.Value)
 	case n.kind == blockKey && e.put():
 		if r, err := decodeRecord(n.space, n.prefix, ev.Kv); err != nil {
 			e.damage = err
@@ -75,6 +78,8 @@ func (a *Allocator) sort(events []*clientv3.Event) (changes, error) {
 			c.quotas = append(c.quotas, e)
 		case turnKey:
 			a.asked(e)
+		case reservationKey:
+			a.reservations.seen(e.cluster, e.claim, e.put())
 		case poolKey:
 			healed := a.inspectPool(e)
 			if healed {
@@ -193,6 +198,8 @@ func (s *space) apply(e entry) {
 		s.note(e)
 	case e.kind == blockKey && !e.put():
 		s.disown(e.prefix)
+	case e.kind == waitersKey:
+		s.marked = e.writer
 	case e.kind == headKey && e.put():
 		s.follow(e.head)
 		s.taken()

@@ -24,7 +24,9 @@ func (k keyspace) head(s SpaceID) string      { return k.spaces() + string(s) + 
 func (k keyspace) blocks(s SpaceID) string    { return k.spaces() + string(s) + "/blocks/" }
 func (k keyspace) pools() string              { return string(k) + "/pools/" }
 func (k keyspace) pool(id PoolID) string      { return k.pools() + string(id) }
+func (k keyspace) waiters(s SpaceID) string   { return k.spaces() + string(s) + "/waiters" }
 func (k keyspace) claim(id ClaimID) string    { return string(k) + "/claims/" + string(id) }
+func (k keyspace) reservations() string       { return k.claim(reservationPrefix) }
 func (k keyspace) workspaces() string         { return string(k) + "/workspaces/" }
 func (k keyspace) turns() string              { return string(k) + "/turns/" }
 func (k keyspace) turn(s SpaceID) string      { return k.turns() + string(s) }
@@ -54,6 +56,8 @@ const (
 	rootsKey
 	quotaKey
 	turnKey
+	waitersKey
+	reservationKey
 )
 
 // name is what a key says. Only the fields of its kind are set.
@@ -64,6 +68,7 @@ type name struct {
 	pool    PoolID
 	cluster ClusterName
 	class   string
+	claim   ClaimID
 }
 
 func (n name) account() account { return account{class: n.class, cluster: n.cluster} }
@@ -89,6 +94,11 @@ func (k keyspace) parse(key string) (name, error) {
 	if rest, ok := strings.CutPrefix(key, k.turns()); ok {
 		return name{kind: turnKey, space: SpaceID(rest)}, nil
 	}
+	if id, ok := strings.CutPrefix(key, k.claim("")); ok {
+		if cluster, ok := reservedBy(ClaimID(id)); ok {
+			return name{kind: reservationKey, claim: ClaimID(id), cluster: cluster}, nil
+		}
+	}
 	return name{}, nil
 }
 
@@ -103,8 +113,11 @@ func parseQuota(key, rest string) (name, error) {
 
 func parseSpace(key, rest string) (name, error) {
 	space, rest, _ := strings.Cut(rest, "/")
-	if rest == "head" {
+	switch rest {
+	case "head":
 		return name{kind: headKey, space: SpaceID(space)}, nil
+	case "waiters":
+		return name{kind: waitersKey, space: SpaceID(space)}, nil
 	}
 	written, ok := strings.CutPrefix(rest, "blocks/")
 	if !ok {

@@ -107,8 +107,9 @@ func (w *walk) space(kv *mvccpb.KeyValue) error {
 		for _, h := range r.holdings {
 			w.visitor.Block(r.block(h))
 		}
+	case waitersKey:
 	default:
-		return fmt.Errorf("key %s: it is neither a head nor a block", key)
+		return fmt.Errorf("key %s: it is neither a head, a block nor the mark of waiters", key)
 	}
 	return nil
 }

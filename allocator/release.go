@@ -163,14 +163,16 @@ func (f *free) won(s *space, revision int64, _ results) error {
 
 func (f *free) lost(_ *space, why loss) error {
 	f.gone = false
-	switch {
-	case why.kind == unanswered:
+	switch why.kind {
+	case unanswered:
 		f.uncertain = true
 		return errAgain
-	case why.kind == overtaken:
+	case overtaken:
 		return errAgain
-	case f.uncertain && why.got.found(0) == nil:
-		return nil
+	case refuted:
+	}
+	if now := why.got.found(0); f.uncertain && (now == nil || now.CreateRevision > f.block.Revision) {
+		return nil // others may have bound the prefix since
 	}
 	return ErrChanged
 }

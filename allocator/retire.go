@@ -223,7 +223,7 @@ func (r *uncarve) place(s *space) (share, error) {
 	sh := share{ifs: every(at(child, r.head)), els: together(get(child))}
 	if !r.inUse {
 		sh.then = together(
-			remove(keys.pool(r.child.ID)), remove(child), remove(keys.turn(r.child.Space)),
+			remove(keys.pool(r.child.ID)), remove(child), remove(keys.turn(r.child.Space)), remove(keys.waiters(r.child.Space)),
 			remove(keys.block(s.id, r.child.CIDR)), remove(keys.claim(ClaimID(r.child.ID))),
 		)
 	}

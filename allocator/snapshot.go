@@ -14,6 +14,7 @@ type image struct {
 	spaces   map[SpaceID]*space
 	fences   map[ClusterName]int64
 	quotas   map[account]int64
+	reserved reserved
 	damage   damage // of the records of pools
 }
 
@@ -30,9 +31,9 @@ func (a *Allocator) load(ctx context.Context) error {
 // snapshot reads pools, then fences, then heads and blocks, all as of the
 // revision of the first read.
 func (a *Allocator) snapshot(ctx context.Context) (*image, error) {
-	im := &image{spaces: map[SpaceID]*space{}, fences: map[ClusterName]int64{}, quotas: map[account]int64{}, damage: damage{}}
+	im := &image{spaces: map[SpaceID]*space{}, fences: map[ClusterName]int64{}, quotas: map[account]int64{}, reserved: reserved{}, damage: damage{}}
 	pages := a.pages(0)
-	for _, part := range []string{a.keys.pools(), a.keys.workspaces(), a.keys.quotas(), a.keys.spaces()} {
+	for _, part := range []string{a.keys.pools(), a.keys.workspaces(), a.keys.quotas(), a.keys.reservations(), a.keys.spaces()} {
 		if part == a.keys.spaces() {
 			pages.windows = windows(a.keys, im.pools(), false)
 		}
@@ -73,6 +74,10 @@ func (a *Allocator) image(im *image, kv *mvccpb.KeyValue) {
 			s.note(e)
 		}
 		s.inspect(e)
+	case waitersKey:
+		im.space(a, e.space).marked = e.writer
+	case reservationKey:
+		im.reserved.add(e.cluster, e.claim)
 	case otherKey, turnKey:
 	}
 }
@@ -127,6 +132,7 @@ func (a *Allocator) install(im *image) {
 	for to, revision := range im.quotas {
 		a.quotas.fenced(to, revision)
 	}
+	a.reservations.reset(im.reserved)
 	a.mu.Lock()
 	a.damage = im.damage
 	a.mu.Unlock()
@@ -151,6 +157,7 @@ func (a *Allocator) others(im *image) []*space {
 func (s *space) absorb(fresh *space) {
 	old := s.pools
 	s.known, s.head, s.pools, s.damage, s.stale = fresh.known, fresh.head, nil, fresh.damage, false
+	s.marked = fresh.marked
 	s.balance(fresh)
 	for _, p := range fresh.pools {
 		p.space = s

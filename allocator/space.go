@@ -43,6 +43,7 @@ type space struct {
 	losses int           // the worker's own: conflicts with other writers, lately
 	took   time.Duration // the worker's own: by the last transaction
 	turn   *turn         // that another writer asks for
+	waitMark
 
 	woken    []Holder // to be told, once the lock is free
 	touched  []PoolID
@@ -80,6 +81,7 @@ func (s *space) lock() { s.mu.Lock() }
 
 // unlock lets go of the space, then tells those who have to know.
 func (s *space) unlock() {
+	s.remark()
 	woken, touched, drained, left, relieved := s.woken, s.touched, s.drained(), s.left, s.relieved
 	s.woken, s.touched, s.left, s.relieved = nil, nil, nil, nil
 	s.mu.Unlock()

@@ -71,7 +71,7 @@ func TestList_OfOnePool(t *testing.T) {
 	}
 }
 
-// A list whose revision is compacted says so, and the next one begins anew.
+// A list whose revision is compacted says so, and the next one begins again.
 func TestList_Expired(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")

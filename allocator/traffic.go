@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// politeness bounds how long a list waits for transactions before it reads the next page.
-const politeness = 5 * time.Millisecond
+// maxGiveWay bounds how long a list waits for transactions before it reads the next page.
+const maxGiveWay = 5 * time.Millisecond
 
 // traffic counts the transactions in flight, so that lists can wait for them between two
 // pages. A page keeps etcd and a processor busy for milliseconds, and a bind that meets it
@@ -35,7 +35,7 @@ func (t *traffic) end() {
 	}
 }
 
-// giveWay waits until no transaction is in flight, and no longer than politeness.
+// giveWay waits until no transaction is in flight, and no longer than maxGiveWay.
 func (t *traffic) giveWay(ctx context.Context) {
 	t.mu.Lock()
 	if t.count == 0 {
@@ -49,7 +49,7 @@ func (t *traffic) giveWay(ctx context.Context) {
 	t.mu.Unlock()
 	select {
 	case <-quiet:
-	case <-time.After(politeness):
+	case <-time.After(maxGiveWay):
 	case <-ctx.Done():
 	}
 }

@@ -19,8 +19,8 @@ func TestTraffic(t *testing.T) {
 			t.Errorf("without transactions giveWay took %s, want 0", d)
 		}
 		end := way.begin()
-		if d := waited(); d != politeness {
-			t.Errorf("beside a transaction that does not end giveWay took %s, want %s", d, politeness)
+		if d := waited(); d != maxGiveWay {
+			t.Errorf("beside a transaction that does not end giveWay took %s, want %s", d, maxGiveWay)
 		}
 		time.AfterFunc(time.Millisecond, end)
 		if d := waited(); d != time.Millisecond {

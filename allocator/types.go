@@ -49,6 +49,8 @@ type BlockState string
 const (
 	// Bound blocks are held by a live claim or child pool.
 	Bound BlockState = "bound"
+	// Reserved blocks are promised to a claim that is being created; see Reserve.
+	Reserved BlockState = "reserved"
 	// Retained blocks have outlived their claim and live as long as their IPAllocation.
 	Retained BlockState = "retained"
 	// Disputed blocks are claimed by two published records and are never handed
@@ -58,13 +60,18 @@ const (
 
 // Block is the ledger's record of a prefix that was given out.
 type Block struct {
-	Prefix   netip.Prefix
-	Pool     PoolID
-	Space    SpaceID
-	Holder   Holder
-	Class    string
-	Policy   ReclaimPolicy
-	State    BlockState
+	Prefix netip.Prefix
+	Pool   PoolID
+	Space  SpaceID
+	Holder Holder
+	Class  string
+	Policy ReclaimPolicy
+	State  BlockState
+	// Shared: more than one request was answered with this block, the last one at BoundAt; see
+	// Confirm.
+	Shared bool
+	// BoundAt is when the block was bound, or when its reservation was last answered, by the
+	// clock of the Allocator that did so, to the millisecond.
 	BoundAt  time.Time
 	Revision int64 // etcd revision of the block's last change; the precondition of ReleaseIf
 }
@@ -141,7 +148,8 @@ type Request struct {
 	// counts it.
 	Slice bool
 
-	adopts bool // a published record says so: exclusions and frost do not count
+	adopts   bool // a published record says so: exclusions and frost do not count
+	reserves bool // the holder is a reservation
 }
 
 // Options configure an Allocator. The zero value is ready to use.

@@ -191,3 +191,34 @@ func (f *failing) Txn(ctx context.Context) clientv3.Txn {
 	}
 	return f.KV.Txn(ctx)
 }
+
+// A release whose answer was lost has freed the block. Others have bound that prefix since,
+// and the claim has another block, which stays.
+func TestUnknownOutcome_OfAReleaseWhosePrefixIsBoundAgain(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	other := &ledger{t: t, etcd: l.etcd, Allocator: l.open()}
+	first := l.bind(request("p", "c", 28))
+	var again Block
+	once := true
+	l.swap(func(h *hooks) {
+		h.afterCommit = func(SpaceID) error {
+			if !once {
+				return nil
+			}
+			once = false
+			if b := other.bind(request("p", "next", 28)); b.Prefix != first.Prefix {
+				t.Errorf("Bind = %s, want what was freed: %s", b.Prefix, first.Prefix)
+			}
+			again = other.bind(request("p", "c", 28))
+			return errors.New("lost")
+		}
+	})
+	if err := l.Release(t.Context(), "c"); err != nil {
+		t.Fatalf("Release(c) = %v, want nil", err)
+	}
+	if b, ok, err := l.Lookup(t.Context(), "c"); err != nil || !ok || b.Prefix != again.Prefix {
+		t.Errorf("after Release of the first block Lookup(c) = %s, %t, %v, want the second: %s", b.Prefix, ok, err, again.Prefix)
+	}
+	l.sameAsLedger(other.Allocator)
+}

@@ -17,6 +17,7 @@ type waiting struct {
 	lines  map[int]*line         // by prefix length, those without a hold
 	exact  []*waiter             // by prefix, then by age, those without a hold
 	parked map[account][]*waiter // oldest first; they are in no line
+	idle   int                   // how many are parked
 }
 
 // waiter is a claim that waits. It is in a line, in exact, held for, or parked: its
@@ -72,12 +73,14 @@ func (q *waiting) park(w *waiter, on account) {
 		q.parked = map[account][]*waiter{}
 	}
 	w.parked = on
+	q.idle++
 	i, _ := slices.BinarySearchFunc(q.parked[on], w, older)
 	q.parked[on] = slices.Insert(q.parked[on], i, w)
 }
 
 // unpark ends that. The caller puts the waiter into its line, or lets it go.
 func (q *waiting) unpark(w *waiter) {
+	q.idle--
 	i, _ := slices.BinarySearchFunc(q.parked[w.parked], w, older)
 	q.parked[w.parked] = slices.Delete(q.parked[w.parked], i, i+1)
 	if len(q.parked[w.parked]) == 0 {

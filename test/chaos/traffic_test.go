@@ -95,7 +95,7 @@ func (t *traffic) choose(random *rand.Rand) request {
 	w := windows[random.IntN(len(windows))]
 	epoch := t.now() / generation.Nanoseconds()
 	r := request{
-		Pool: w.ID, Claim: allocator.ClaimID(fmt.Sprintf("claim-%d-%d", epoch, random.IntN(claimsAtOnce))),
+		Pool: w.ID, Claim: claimID(epoch, random.IntN(claimsAtOnce)),
 		Length:   min(w.CIDR.Addr().BitLen(), w.CIDR.Bits()+2+random.IntN(4)),
 		Strategy: index.Strategy(random.IntN(3)), Timeout: 10 * time.Second,
 	}
@@ -122,9 +122,18 @@ func (t *traffic) choose(random *rand.Rand) request {
 		r.Do, r.Claim = "retire", allocator.ClaimID(child)
 	}
 	if r.Do == "release" && random.IntN(3) == 0 && epoch > 0 { // what former generations have left behind
-		r.Claim = allocator.ClaimID(fmt.Sprintf("claim-%d-%d", random.Int64N(epoch), random.IntN(claimsAtOnce)))
+		r.Claim = claimID(random.Int64N(epoch), random.IntN(claimsAtOnce))
 	}
 	return r
+}
+
+// claimID names a claim of a generation. One in four is a reservation.
+func claimID(epoch int64, n int) allocator.ClaimID {
+	name := fmt.Sprintf("claim-%d-%d", epoch, n)
+	if n%4 == 0 {
+		return allocator.ReservationID("tenant", name)
+	}
+	return allocator.ClaimID(name)
 }
 
 // within draws a prefix of a window.

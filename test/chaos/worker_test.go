@@ -129,7 +129,7 @@ func (o outcome) with(err error) outcome {
 		o.Refusal = poolInUse
 	case errors.Is(err, allocator.ErrUnknownPool):
 		o.Refusal = noPool
-	case errors.Is(err, allocator.ErrBusy):
+	case errors.Is(err, allocator.ErrBusy), errors.Is(err, allocator.ErrReservations):
 		o.Refusal = busy
 	case errors.Is(err, allocator.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		o.Unknown = err.Error()
@@ -153,7 +153,11 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 		return outcome{Prefix: p.CIDR}, err
 	},
 	"bind": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
-		b, err := a.Bind(ctx, r.allocation())
+		bind := a.Bind
+		if strings.HasPrefix(string(r.Claim), "reserved.") {
+			bind = a.Reserve
+		}
+		b, err := bind(ctx, r.allocation())
 		return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
 	},
 	"release": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) { //nolint:unparam // All deeds have one shape.

@@ -40,6 +40,24 @@ var Mutants = []Mutant{
 		New:  "\n",
 	},
 	{
+		Name: "a reservation is confirmed whoever else was answered with it",
+		File: "allocator/reserve.go",
+		Old:  "!c.Certain && (h.Shared || !sameSecond(h.BoundAt, c.Answered))",
+		New:  "false",
+	},
+	{
+		Name: "a claim with a block is given a second one by its reservation",
+		File: "allocator/reserve.go",
+		Old:  "ifs: every(at(block, c.old.Revision), absent(claim)),",
+		New:  "ifs: every(at(block, c.old.Revision)),",
+	},
+	{
+		Name: "a replica reserves where claims wait at another",
+		File: "allocator/lead.go",
+		Old:  "return s.marked != \"\" && s.marked != s.alloc.writer",
+		New:  "return false",
+	},
+	{
 		Name: "a block that another writer has bound is not taken in the index",
 		File: "allocator/events.go",
 		Old:  "case e.kind == blockKey && e.IsCreate():\n\t\ts.take(e.prefix)\n",

@@ -1,0 +1,165 @@
+package allocator
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// The waiting list is in the memory of one Allocator, the leader. Other Allocators that
+// reserve must not take room that a claim on that list could use. So the leader marks a
+// space in the ledger when a claim begins to wait there. The mark is put by the next
+// transaction on the space, which puts the head, too: a reservation of another Allocator
+// that does not know of it conflicts. Blocks are freed by the leader, so whatever is freed
+// for a waiter is freed behind the mark.
+
+// retryMark is the pause before a mark is written again that etcd did not take.
+const retryMark = time.Second
+
+// leadership says what an Allocator's waiting lists are good for.
+type leadership int32
+
+const (
+	following leadership = iota
+	// leading: its lists count, but do not have everybody yet who waited at a former leader.
+	leading
+	// settled: its lists are complete.
+	settled
+)
+
+// Lead makes this Allocator the one whose waiting lists count, until ctx ends. Others answer
+// ErrOthersWait to Reserve in spaces where claims wait. Close settled when all claims that
+// waited at a former leader wait here, or need not: until then the spaces that the former
+// leader marked stay closed for reservations. Lead returns nil.
+func (a *Allocator) Lead(ctx context.Context, complete <-chan struct{}) error {
+	defer a.leads.Store(int32(following))
+	a.leadAs(leading)
+	select {
+	case <-complete:
+		a.leadAs(settled)
+	case <-ctx.Done():
+		return nil
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// leadAs has all spaces marked as that leadership wants it.
+func (a *Allocator) leadAs(l leadership) {
+	a.leads.Store(int32(l))
+	a.mu.RLock()
+	spaces := make([]*space, 0, len(a.spaces))
+	for _, s := range a.spaces {
+		spaces = append(spaces, s)
+	}
+	a.mu.RUnlock()
+	for _, s := range spaces {
+		s.lock()
+		s.unlock() // which sees to the mark
+	}
+}
+
+// waitMark is what a space knows of its mark. The space's lock guards it.
+type waitMark struct {
+	marked  string // the writer that the ledger names; empty: there is no mark
+	resting bool   // etcd did not take the last one; the next is tried after a pause
+}
+
+// othersWait reports whether claims wait for room whose list is not here, or not complete.
+func (s *space) othersWait() bool { return s.marked != "" && s.marked != s.alloc.writer }
+
+// remark sees to it that a worker brings the mark up to date.
+func (s *space) remark() {
+	if !s.working && s.mismarked() {
+		s.working = s.alloc.spawn(s.work)
+	}
+}
+
+// mismarked reports whether the mark has to be written.
+func (s *space) mismarked() bool {
+	if s.draft || s.gone || s.resting || s.head.revision == 0 || s.wanted() == s.marked {
+		return false
+	}
+	return s.alloc.ctx.Err() == nil && s.alloc.Err() == nil && s.damage.err() == nil
+}
+
+// wanted is what the mark should be.
+func (s *space) wanted() string {
+	switch leadership(s.alloc.leads.Load()) {
+	case following:
+		return s.marked
+	case leading:
+		if s.marked != "" {
+			return s.marked
+		}
+	case settled:
+	}
+	for _, p := range s.pools {
+		// Those who are parked cannot use room.
+		if len(p.waiting.claims) > p.waiting.idle {
+			return s.alloc.writer
+		}
+	}
+	return ""
+}
+
+// markOp is the op that writes the mark. It goes ahead of what is queued.
+type markOp struct{ writer string }
+
+// newMarkOp makes the op, if there is something to write; else nil.
+func (s *space) newMarkOp() *markOp {
+	if !s.mismarked() {
+		return nil
+	}
+	return &markOp{writer: s.wanted()}
+}
+
+func (m *markOp) cluster() ClusterName { return "" }
+
+// claim is that of nobody: the mark shares its transaction with others.
+func (m *markOp) claim() (ClaimID, bool) { return "", true }
+
+func (m *markOp) place(s *space) (share, error) { return m.share(s), nil }
+
+func (m *markOp) share(s *space) share {
+	key := s.alloc.keys.waiters(s.id)
+	if m.writer == "" {
+		return share{then: together(remove(key))}
+	}
+	return share{then: together(put(key, encode(waitersValue{V: valueVersion, Writer: m.writer})))}
+}
+
+func (m *markOp) won(s *space, revision int64, _ results) error {
+	if revision > s.known {
+		s.marked = m.writer
+	}
+	return nil
+}
+
+// lost gives the op up: the next group has another, if it is needed then.
+func (m *markOp) lost(s *space, why loss) error {
+	if why.kind == unanswered {
+		s.resting = true
+		s.alloc.hooks.after(retryMark, func() {
+			s.lock()
+			defer s.unlock()
+			s.resting = false
+		})
+	}
+	return errMoved
+}
+
+// waitersValue is the value of a mark.
+type waitersValue struct {
+	V      int    `json:"v"`
+	Writer string `json:"w"`
+}
+
+// decodeWriter is the writer that a mark names. One that cannot be read is that of others.
+func decodeWriter(value []byte) string {
+	var v waitersValue
+	if err := json.Unmarshal(value, &v); err != nil || v.Writer == "" {
+		return "unknown"
+	}
+	return v.Writer
+}

@@ -1,0 +1,315 @@
+package allocator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+)
+
+// MaxReservations is how many reservations one workspace may have that nobody has confirmed.
+// Several Allocators that reserve at the same moment may exceed it by what is in flight.
+const MaxReservations = 256
+
+// reservationPrefix begins the ID of every reservation. No UID begins so.
+const reservationPrefix = "reserved."
+
+// ReservationID names a reservation of a workspace. The sum identifies the request: one that
+// is repeated must have the same, and no two different requests may share one. It must not
+// contain a dot or a slash.
+func ReservationID(cluster ClusterName, sum string) ClaimID {
+	return ClaimID(reservationPrefix + string(cluster) + "." + sum)
+}
+
+// reservedBy is the workspace of a reservation; ok is false for any other ID.
+func reservedBy(id ClaimID) (cluster ClusterName, ok bool) {
+	rest, ok := strings.CutPrefix(string(id), reservationPrefix)
+	dot := strings.LastIndexByte(rest, '.')
+	if !ok || dot < 1 {
+		return "", false
+	}
+	return ClusterName(rest[:dot]), true
+}
+
+// Reserve is Bind for a claim that is being created and has no UID yet. The holder is a
+// reservation, with the claim's namespace and name. The block counts as any other, for
+// capacity, limits and the invariants, until Confirm gives it to the claim or Release frees it.
+//
+// Reserve is idempotent by the reservation's ID. A second answer marks the block as Shared
+// and renews its BoundAt. Beside the refusals of Bind there are ErrReservations and
+// ErrOthersWait. A reservation never takes room that a claim on the waiting list could use.
+func (a *Allocator) Reserve(ctx context.Context, req Request) (Block, error) {
+	ctx, span := startSpan(ctx, "reserve")
+	block, err := a.reserve(ctx, req)
+	endSpan(span, err)
+	return block, err
+}
+
+func (a *Allocator) reserve(ctx context.Context, req Request) (Block, error) {
+	id := req.Holder.Claim
+	if cluster, ok := reservedBy(id); !ok || cluster != req.Holder.Cluster {
+		return Block{}, fmt.Errorf("%w: %s is not the ID of a reservation of workspace %s", ErrInvalid, id, req.Holder.Cluster)
+	}
+	if !a.reservations.begin(req.Holder.Cluster, id) {
+		return Block{}, ErrReservations
+	}
+	defer a.reservations.end(req.Holder.Cluster)
+	req.reserves = true
+	for {
+		block, had, err := a.bindOnce(ctx, req)
+		if err != nil || !had {
+			return block, err
+		}
+		block, had, err = a.amend(ctx, id, func(h *holding) { h.Shared, h.BoundAt = true, stamped(a.hooks.now()) })
+		if err != nil || had {
+			return block, err
+		}
+		// It was confirmed or freed meanwhile.
+	}
+}
+
+// HasReservation reports whether the ledger has a reservation, as far as it is known here. It may
+// be behind by what the watch has not brought yet.
+func (a *Allocator) HasReservation(id ClaimID) bool {
+	cluster, ok := reservedBy(id)
+	return ok && a.reservations.has(cluster, id)
+}
+
+// Preview says which block Reserve would give at this moment, and takes nothing. It is not
+// confirmed by the ledger.
+func (a *Allocator) Preview(ctx context.Context, req Request) (netip.Prefix, error) {
+	if err := req.check(); err != nil {
+		return netip.Prefix{}, err
+	}
+	req.reserves = true
+	for {
+		if err := a.secure(ctx, req); err != nil {
+			return netip.Prefix{}, err
+		}
+		s, err := a.locate(ctx, req.Pool)
+		if err != nil {
+			return netip.Prefix{}, err
+		}
+		if prefix, err := s.preview(req); !errors.Is(err, errUnsecured) {
+			return prefix, err
+		}
+	}
+}
+
+func (s *space) preview(req Request) (netip.Prefix, error) {
+	s.lock()
+	defer s.unlock()
+	p := s.pool(req.Pool)
+	if p == nil {
+		return netip.Prefix{}, ErrUnknownPool
+	}
+	if err := s.damage.err(); err != nil {
+		return netip.Prefix{}, err
+	}
+	b := &bind{request: req}
+	return b.find(p)
+}
+
+// Confirmation says which claim a reservation was made for.
+type Confirmation struct {
+	Reservation ClaimID
+	// Claim gets the block. Policy is its reclaim policy now; empty: as reserved.
+	Claim  ClaimID
+	Policy ReclaimPolicy
+	// Prefix is the block that the claim was told, and Answered is when, to the second: the
+	// reservation's BoundAt, as the claim shows it.
+	Prefix   netip.Prefix
+	Answered time.Time
+	// Certain: a live read has shown the claim with that block. Without it, a reservation
+	// that may have been answered to another claim, too, is refused with ErrShared.
+	Certain bool
+}
+
+// Confirm gives the block of a reservation to the claim that was created. ok is false if
+// there is no such reservation of that prefix, or if the claim has a block already; Lookup
+// tells.
+//
+// Claims of one name and spec that follow each other have the same reservation ID. A claim
+// that a cache still shows may be an earlier one than that of the reservation. The time of
+// the answer tells them apart, and where it cannot, ErrShared asks for a live read. The block
+// stays Shared, with its BoundAt: another request that was answered with it may still succeed.
+func (a *Allocator) Confirm(ctx context.Context, c Confirmation) (b Block, ok bool, err error) {
+	if err := errors.Join(checkID("reservation", c.Reservation), checkID("claim", c.Claim)); err != nil {
+		return Block{}, false, err
+	}
+	var last int64
+	for {
+		r, ok, err := a.recordOf(ctx, c.Reservation)
+		if is(err, rpctypes.ErrCompacted) {
+			continue
+		}
+		if err != nil || !ok {
+			return Block{}, false, err
+		}
+		mine := r.of(c.Reservation)
+		h := r.holdings[mine]
+		if h.State != Reserved || r.prefix != c.Prefix {
+			return Block{}, false, nil
+		}
+		if !c.Certain && (h.Shared || !sameSecond(h.BoundAt, c.Answered)) {
+			return Block{}, false, ErrShared
+		}
+		old := r.block(h)
+		h.Claim, h.Policy, h.State = c.Claim, cmp.Or(c.Policy, h.Policy), Bound
+		h.Shared = h.Shared || !sameSecond(h.BoundAt, c.Answered)
+		r.holdings[mine] = h
+		o := &confirm{old: old, next: r, claimed: c.Claim}
+		err = a.change(ctx, old, o)
+		switch {
+		case err == nil:
+			return o.next.block(h), true, nil
+		case errors.Is(err, errBound):
+			return Block{}, false, nil
+		case !errors.Is(err, ErrChanged) || last == old.Revision:
+			return Block{}, false, err
+		}
+		last = old.Revision
+	}
+}
+
+func sameSecond(a, b time.Time) bool {
+	return a.Truncate(time.Second).Equal(b.Truncate(time.Second))
+}
+
+// confirm is the op of a Confirm.
+type confirm struct {
+	old     Block
+	next    record
+	claimed ClaimID
+}
+
+func (c *confirm) cluster() ClusterName   { return c.old.Holder.Cluster }
+func (c *confirm) claim() (ClaimID, bool) { return c.claimed, true }
+func (c *confirm) from() ClaimID          { return c.old.Holder.Claim }
+
+func (c *confirm) place(s *space) (share, error) {
+	if err := s.present(c.old); err != nil {
+		return share{}, err
+	}
+	keys := s.alloc.keys
+	block, claim := keys.block(s.id, c.old.Prefix), keys.claim(c.claimed)
+	return share{
+		ifs: every(at(block, c.old.Revision), absent(claim)),
+		then: together(
+			put(block, c.next.encode()),
+			put(claim, encode(claimValue{V: valueVersion, Space: s.id, Prefix: c.old.Prefix})),
+			remove(keys.claim(c.old.Holder.Claim)),
+		),
+		els: together(get(claim)),
+	}, nil
+}
+
+func (c *confirm) won(s *space, revision int64, _ results) error {
+	c.next.revision = revision
+	s.touch(c.old.Pool) // the count of changes is published
+	return nil
+}
+
+func (c *confirm) lost(_ *space, why loss) error {
+	switch {
+	case why.kind != refuted:
+		return errAgain
+	case why.got.found(0) != nil:
+		return errBound
+	}
+	return ErrChanged
+}
+
+// reserved are the reservations of each workspace.
+type reserved map[ClusterName]map[ClaimID]struct{}
+
+func (r reserved) add(c ClusterName, id ClaimID) {
+	if r[c] == nil {
+		r[c] = map[ClaimID]struct{}{}
+	}
+	r[c][id] = struct{}{}
+}
+
+func (r reserved) remove(c ClusterName, id ClaimID) {
+	delete(r[c], id)
+	if len(r[c]) == 0 {
+		delete(r, c)
+	}
+}
+
+// reservations counts those of each workspace that nobody has confirmed: what the watch has
+// seen in the ledger, and the calls in flight. The zero value is empty. It is safe for
+// concurrent use.
+type reservations struct {
+	mu     sync.Mutex
+	stored reserved
+	calls  map[ClusterName]int
+}
+
+// begin counts a call, or reports false if the workspace has too many reservations. One that
+// is repeated takes none.
+func (r *reservations) begin(c ClusterName, id ClaimID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, again := r.stored[c][id]; !again && len(r.stored[c])+r.calls[c] >= MaxReservations {
+		return false
+	}
+	if r.calls == nil {
+		r.calls = map[ClusterName]int{}
+	}
+	r.calls[c]++
+	return true
+}
+
+func (r *reservations) end(c ClusterName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.calls[c]--; r.calls[c] == 0 {
+		delete(r.calls, c)
+	}
+}
+
+// seen notes that a reservation has come into the ledger, or has left it.
+func (r *reservations) seen(c ClusterName, id ClaimID, there bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !there {
+		r.stored.remove(c, id)
+		return
+	}
+	if r.stored == nil {
+		r.stored = reserved{}
+	}
+	r.stored.add(c, id)
+}
+
+func (r *reservations) has(c ClusterName, id ClaimID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, stored := r.stored[c][id]
+	return stored
+}
+
+// reset replaces what is known of the ledger.
+func (r *reservations) reset(stored reserved) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stored = stored
+}
+
+func (r *reservations) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for ids := range maps.Values(r.stored) {
+		n += len(ids)
+	}
+	return n
+}

@@ -1,0 +1,282 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"sync"
+	"testing"
+	"time"
+)
+
+// reservation asks to reserve a block of pool p for a claim that is being created.
+func reservation(claim string, length int) Request {
+	r := request("p", claim, length)
+	r.Holder.Claim = ReservationID("tenant", claim)
+	return r
+}
+
+// confirmation is that of a claim which a cache shows with the block.
+func confirmation(b Block, claim string) Confirmation {
+	return Confirmation{Reservation: b.Holder.Claim, Claim: ClaimID(claim), Prefix: b.Prefix, Answered: b.BoundAt}
+}
+
+// reserve reserves, and fails the test if that fails.
+func (l *ledger) reserve(r Request) Block {
+	l.t.Helper()
+	b, err := l.Reserve(l.t.Context(), r)
+	if err != nil {
+		l.t.Fatalf("Reserve(%s): %v", r.Holder.Claim, err)
+	}
+	return b
+}
+
+// A reservation counts as any block, in capacity and in the invariants, and becomes the
+// block of the claim.
+func TestReserve(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	b := l.reserve(reservation("web", 28))
+	if b.State != Reserved || b.Prefix != prefix("10.0.0.0/28") || b.Shared {
+		t.Errorf("Reserve = %+v, want 10.0.0.0/28, reserved and not shared", b)
+	}
+	if other := l.bind(request("p", "db", 28)); other.Prefix.Overlaps(b.Prefix) {
+		t.Errorf("Bind = %s, which overlaps the reserved %s", other.Prefix, b.Prefix)
+	}
+	l.sameAsLedger(l.open())
+
+	got, ok, err := l.Confirm(t.Context(), confirmation(b, "uid"))
+	if err != nil || !ok || got.Holder.Claim != "uid" || got.State != Bound || got.Prefix != b.Prefix {
+		t.Fatalf("Confirm = %+v, %t, %v, want %s bound to uid", got, ok, err, b.Prefix)
+	}
+	if found, ok, err := l.Lookup(t.Context(), "uid"); err != nil || !ok || found != got {
+		t.Errorf("Lookup(uid) = %+v, %t, %v, want what Confirm returned: %+v", found, ok, err, got)
+	}
+	if _, ok, err := l.Lookup(t.Context(), b.Holder.Claim); ok || err != nil {
+		t.Errorf("Lookup of the reservation is %t, %v, want that it is gone", ok, err)
+	}
+	l.sameAsLedger(l.open())
+}
+
+// Another Allocator knows of a reservation, until it is confirmed or freed.
+func TestHasReservation(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	first, second := l.reserve(reservation("a", 28)), l.reserve(reservation("b", 28))
+	other := l.open()
+	has := func(b Block, want bool) {
+		t.Helper()
+		l.sameAsLedger(other) // it waits until both have seen all
+		for _, a := range []*Allocator{l.Allocator, other} {
+			if got := a.HasReservation(b.Holder.Claim); got != want {
+				t.Errorf("HasReservation(%s) = %t, want %t", b.Holder.Claim, got, want)
+			}
+		}
+	}
+	has(first, true)
+	has(second, true)
+	if _, ok, err := l.Confirm(t.Context(), confirmation(first, "uid")); err != nil || !ok {
+		t.Fatalf("Confirm = %t, %v", ok, err)
+	}
+	l.free(second.Holder.Claim)
+	has(first, false)
+	has(second, false)
+	if l.HasReservation("uid") {
+		t.Error("a bound block passes for a reservation")
+	}
+}
+
+// Whoever asks again gets the same block, and the reservation says that there were two.
+func TestReserve_Twice(t *testing.T) {
+	c := newClock()
+	l := newLedger(t)
+	l.swap(func(h *hooks) { h.now = c.now })
+	l.pool("p", "10.0.0.0/24")
+	first := l.reserve(reservation("web", 28))
+	c.advance(time.Minute)
+	second := l.reserve(reservation("web", 28))
+	if second.Prefix != first.Prefix || !second.Shared || second.BoundAt.Sub(first.BoundAt) != time.Minute {
+		t.Errorf("the second answer is %+v, want %s, shared, a minute after the first", second, first.Prefix)
+	}
+	if err := l.ReleaseIf(t.Context(), first); !errors.Is(err, ErrChanged) {
+		t.Errorf("ReleaseIf of the first answer = %v, want %v", err, ErrChanged)
+	}
+	l.sameAsLedger()
+}
+
+// One that may have been answered to another claim, too, is confirmed by a live read alone.
+func TestConfirm_Shared(t *testing.T) {
+	c := newClock()
+	l := newLedger(t)
+	l.swap(func(h *hooks) { h.now = c.now })
+	l.pool("p", "10.0.0.0/24")
+	old := l.reserve(reservation("web", 28))
+	if err := l.ReleaseIf(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	c.advance(time.Minute)
+	b := l.reserve(reservation("web", 28))
+	if b.Shared || b.Prefix != old.Prefix {
+		t.Fatalf("Reserve = %+v, want %s, not shared", b, old.Prefix)
+	}
+	if _, ok, err := l.Confirm(t.Context(), confirmation(old, "earlier claim")); ok || !errors.Is(err, ErrShared) {
+		t.Errorf("Confirm for the claim of an earlier answer = %t, %v, want %v", ok, err, ErrShared)
+	}
+	b = l.reserve(reservation("web", 28))
+	if _, ok, err := l.Confirm(t.Context(), confirmation(b, "uid")); ok || !errors.Is(err, ErrShared) {
+		t.Errorf("Confirm after two answers = %t, %v, want %v", ok, err, ErrShared)
+	}
+	certain := confirmation(b, "uid")
+	certain.Certain, certain.Policy = true, Retain
+	got, ok, err := l.Confirm(t.Context(), certain)
+	if err != nil || !ok || got.Policy != Retain || !got.Shared || !got.BoundAt.Equal(b.BoundAt) {
+		t.Errorf("Confirm after a live read = %+v, %t, %v, want it bound with policy Retain, still shared, as of %s", got, ok, err, b.BoundAt)
+	}
+	l.free("uid")
+	late := confirmation(l.reserve(reservation("web", 28)), "late")
+	late.Answered, late.Certain = time.Time{}, true
+	if got, ok, err := l.Confirm(t.Context(), late); err != nil || !ok || !got.Shared {
+		t.Errorf("Confirm for a claim without the answer = %+v, %t, %v, want it bound and shared: another may have the answer", got, ok, err)
+	}
+	l.sameAsLedger()
+}
+
+// Nothing else is confirmed: no other prefix, no bound block, and no second block for a
+// claim that has one.
+func TestConfirm_Refuses(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	b := l.reserve(reservation("web", 28))
+	l.bind(request("p", "uid", 28))
+	if _, ok, err := l.Confirm(t.Context(), confirmation(b, "uid")); ok || err != nil {
+		t.Errorf("Confirm for a claim with a block = %t, %v, want false", ok, err)
+	}
+	other := confirmation(b, "other")
+	other.Prefix = prefix("10.0.0.32/28")
+	if _, ok, err := l.Confirm(t.Context(), other); ok || err != nil {
+		t.Errorf("Confirm of another prefix = %t, %v, want false", ok, err)
+	}
+	none := confirmation(b, "other")
+	none.Reservation = ReservationID("tenant", "none")
+	if _, ok, err := l.Confirm(t.Context(), none); ok || err != nil {
+		t.Errorf("Confirm of no reservation = %t, %v, want false", ok, err)
+	}
+	bound := confirmation(b, "other")
+	bound.Reservation = "uid"
+	if _, ok, err := l.Confirm(t.Context(), bound); ok || err != nil {
+		t.Errorf("Confirm of a bound block = %t, %v, want false", ok, err)
+	}
+	if _, err := l.Reserve(t.Context(), request("p", "uid", 28)); !errors.Is(err, ErrInvalid) {
+		t.Errorf("Reserve for a UID = %v, want %v", err, ErrInvalid)
+	}
+	theirs := reservation("web", 28)
+	theirs.Holder.Cluster = "another"
+	if _, err := l.Reserve(t.Context(), theirs); !errors.Is(err, ErrInvalid) {
+		t.Errorf("Reserve of another workspace's reservation = %v, want %v", err, ErrInvalid)
+	}
+	l.sameAsLedger()
+}
+
+// Answers, confirmations and releases of the same reservations at the same time, on two
+// Allocators: each block ends with one claim or with none.
+func TestReserve_Race(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/20")
+	other := &ledger{t: t, etcd: l.etcd, Allocator: l.open()}
+	var work sync.WaitGroup
+	for i := range 40 {
+		on := []*ledger{l, other}[i%2]
+		work.Go(func() {
+			r := reservation(fmt.Sprint("c", i%8), 28)
+			b, err := on.Reserve(t.Context(), r)
+			if err != nil {
+				t.Errorf("Reserve(%s) = %v", r.Holder.Claim, err)
+				return
+			}
+			c := confirmation(b, fmt.Sprint("uid", i))
+			c.Certain = i%3 == 0
+			if _, _, err := on.Confirm(t.Context(), c); err != nil && !errors.Is(err, ErrShared) && !errors.Is(err, ErrChanged) {
+				t.Errorf("Confirm(%+v) = %v", c, err)
+			}
+			if i%5 == 0 {
+				if err := on.Release(t.Context(), r.Holder.Claim); err != nil && !errors.Is(err, ErrChanged) {
+					t.Errorf("Release(%s) = %v", r.Holder.Claim, err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	l.sameAsLedger(other.Allocator)
+}
+
+// A workspace has so many reservations and no more; a repeated answer takes none.
+func TestReserve_Limit(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/16")
+	for i := range MaxReservations {
+		l.reserve(reservation(fmt.Sprint("c", i), 28))
+	}
+	l.catchUp(t)
+	again := l.open()
+	for _, a := range []*Allocator{l.Allocator, again} {
+		if _, err := a.Reserve(t.Context(), reservation("one more", 28)); !errors.Is(err, ErrReservations) {
+			t.Errorf("Reserve beyond the limit = %v, want %v", err, ErrReservations)
+		}
+		if _, err := a.Reserve(t.Context(), reservation("c7", 28)); err != nil {
+			t.Errorf("Reserve once more for the same claim = %v, want its block", err)
+		}
+	}
+	theirs := reservation("theirs", 28)
+	theirs.Holder.Cluster, theirs.Holder.Claim = "another", ReservationID("another", "theirs")
+	l.reserve(theirs)
+	if err := l.Release(t.Context(), ReservationID("tenant", "c7")); err != nil {
+		t.Fatal(err)
+	}
+	again.catchUp(t)
+	if _, err := again.Reserve(t.Context(), reservation("one more", 28)); err != nil {
+		t.Errorf("Reserve after one was freed = %v, want a block", err)
+	}
+}
+
+// A preview is what a reservation would get, and takes nothing.
+func TestPreview(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/28")
+	for range 2 {
+		if p, err := l.Preview(t.Context(), reservation("web", 29)); err != nil || p != prefix("10.0.0.0/29") {
+			t.Errorf("Preview = %s, %v, want 10.0.0.0/29", p, err)
+		}
+	}
+	var exhausted *ExhaustedError
+	if p, err := l.Preview(t.Context(), reservation("web", 20)); !errors.As(err, &exhausted) {
+		t.Errorf("Preview of a block that does not fit = %s, %v, want ExhaustedError", p, err)
+	}
+	if b := l.reserve(reservation("web", 29)); b.Prefix != prefix("10.0.0.0/29") {
+		t.Errorf("Reserve = %s, want what Preview said: 10.0.0.0/29", b.Prefix)
+	}
+	l.sameAsLedger()
+}
+
+// A reservation counts against the limits of its workspace, and goes on counting when it is
+// confirmed.
+func TestReserve_Quota(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	limited := func(claim string) Request {
+		r := reservation(claim, 28)
+		r.Class, r.Limits = "standard", Limits{Class: big.NewInt(16)}
+		return r
+	}
+	b := l.reserve(limited("first"))
+	for _, step := range []string{"reserved", "confirmed"} {
+		var over *QuotaError
+		if _, err := l.Reserve(t.Context(), limited("second")); !errors.As(err, &over) {
+			t.Errorf("with one %s, Reserve beyond the limit = %v, want QuotaError", step, err)
+		}
+		if step == "reserved" {
+			if _, ok, err := l.Confirm(t.Context(), confirmation(b, "uid")); !ok || err != nil {
+				t.Fatalf("Confirm = %t, %v", ok, err)
+			}
+		}
+	}
+}
