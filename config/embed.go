@@ -34,7 +34,8 @@ var standaloneAccount []byte
 //go:embed kcp/cachedresource.yaml
 var cachedResource []byte
 
-// CRDs are the four kinds, for the platform workspace or a plain Kubernetes.
+// CRDs are the four kinds, for the platform workspace or a plain Kubernetes. Apply the
+// policies first: they refuse what no CRD can.
 func CRDs() fs.FS { return sub("crd") }
 
 // Schemas are the APIResourceSchemas of the four kinds, for tenants.

@@ -4,7 +4,12 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/version"
+
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -16,6 +21,7 @@ func TestIPClaim_Create(t *testing.T) {
 		{`className: internal`, ""},
 		{`className: internal, prefixLength: 28, ipFamily: IPv4, reclaimPolicy: Retain`, ""},
 		{`poolRef: {name: p, projectRef: {name: "root:acme:net"}}, prefixLength: 64, ipFamily: IPv6`, ""},
+		{`className: internal, unmetPolicy: Refuse`, ""},
 		{`address: 192.0.2.7`, ""},
 		{`address: 192.0.2.7, prefixLength: 32, ipFamily: IPv4`, ""},
 		{`address: "2001:db8::1", prefixLength: 128, ipFamily: IPv6`, ""},
@@ -44,6 +50,7 @@ func TestIPClaim_Create(t *testing.T) {
 		{`address: 192.0.2.0/28, prefixLength: 29`, "spec.prefixLength does not match spec.address"},
 		{`address: 192.0.2.0, prefixLength: 28`, "spec.prefixLength does not match spec.address"},
 		{`reclaimPolicy: Keep`, `supported values: "Delete", "Retain"`},
+		{`unmetPolicy: Fail`, `supported values: "Wait", "Refuse"`},
 		{`ownerRef: {name: web}`, "spec.ownerRef.kind: Required value"},
 	} {
 		t.Run(tt.spec, func(t *testing.T) {
@@ -69,6 +76,7 @@ func TestIPClaim_Update(t *testing.T) {
 		{"spec.ipFamily", []gen.ClaimOption{gen.Family("IPv4")}, []gen.ClaimOption{gen.Family("IPv6")}, true},
 		{"spec.prefixLength", []gen.ClaimOption{gen.Length(24)}, []gen.ClaimOption{gen.Length(25)}, true},
 		{"spec.address", []gen.ClaimOption{gen.Address("192.0.2.1")}, []gen.ClaimOption{gen.Address("192.0.2.2")}, true},
+		{"spec.unmetPolicy", []gen.ClaimOption{gen.Unmet("Wait")}, []gen.ClaimOption{gen.Unmet("Refuse")}, true},
 		{"spec.ownerRef", []gen.ClaimOption{gen.OwnedBy(owner)}, []gen.ClaimOption{gen.OwnedBy(other)}, true},
 	} {
 		want := ""
@@ -87,5 +95,38 @@ func TestIPClaim_Update(t *testing.T) {
 		t.Run(tt.field+" kept", func(t *testing.T) {
 			expect(t, d.refusals(object(t, one), object(t, one)), "")
 		})
+	}
+}
+
+// The version that the controller writes in differs from v1alpha1 by its subresource alone:
+// a tenant who writes in it meets the same rules.
+func TestIPClaim_Versions(t *testing.T) {
+	for where, crds := range map[string][]*apiextensionsv1.CustomResourceDefinition{
+		"platform": loadAs[*apiextensionsv1.CustomResourceDefinition](t, CRDs()), "tenants": tenantCRDs(t),
+	} {
+		for _, crd := range crds {
+			if crd.Spec.Names.Kind != "IPClaim" {
+				continue
+			}
+			if len(crd.Spec.Versions) != 2 {
+				t.Fatalf("%s: there are %d versions, want 2", where, len(crd.Spec.Versions))
+			}
+			first, second := crd.Spec.Versions[0], crd.Spec.Versions[1]
+			if first.Name != "v1alpha1" || !first.Storage || !first.Served || first.Subresources.Status != nil {
+				t.Errorf("%s: version %s: storage %t, served %t, status %v; want v1alpha1 stored, served, and without the subresource",
+					where, first.Name, first.Storage, first.Served, first.Subresources.Status)
+			}
+			if second.Name != v1controller1.GroupVersion.Version || second.Storage || !second.Served || second.Subresources.Status == nil {
+				t.Errorf("%s: version %s: storage %t, served %t, status %v; want %s served, with the subresource",
+					where, second.Name, second.Storage, second.Served, second.Subresources.Status, v1controller1.GroupVersion.Version)
+			}
+			second.Name, second.Storage, second.Subresources = first.Name, first.Storage, first.Subresources
+			if diff := cmp.Diff(first, second); diff != "" {
+				t.Errorf("%s: the versions differ (-v1alpha1 +v1controller1):\n%s", where, diff)
+			}
+			if version.CompareKubeAwareVersionStrings("v1alpha1", v1controller1.GroupVersion.Version) <= 0 {
+				t.Errorf("%s ranks before v1alpha1, and kubectl would prefer it", v1controller1.GroupVersion.Version)
+			}
+		}
 	}
 }

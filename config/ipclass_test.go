@@ -17,6 +17,7 @@ func TestIPClass_Create(t *testing.T) {
 		{`ipFamily: IPv4`, ""},
 		{`ipFamily: IPv4, allowedPrefixLengths: {min: 0, max: 32}, defaultPrefixLength: 32`, ""},
 		{`ipFamily: IPv6, allowedPrefixLengths: {min: 48, max: 64}, defaultPrefixLength: 56`, ""},
+		{`ipFamily: IPv4, unmetPolicy: Refuse`, ""},
 		{`ipFamily: IPv4, provisioner: example.com/x, parameters: {a: b}, consumers: ["root:a:*"], maxPerConsumer: "64"`, ""},
 
 		{``, "spec.ipFamily: Required value"},
@@ -29,6 +30,7 @@ func TestIPClass_Create(t *testing.T) {
 		{`ipFamily: IPv4, allowedPrefixLengths: {min: 24, max: 28}, defaultPrefixLength: 29`, "spec.defaultPrefixLength must be 24 to 28"},
 		{`ipFamily: IPv4, parameters: {a: ` + strings.Repeat("b", 257) + `}`, "must not exceed 256 characters"},
 		{`ipFamily: IPv4, consumers: ["root:*:a"]`, "invalid workspace"},
+		{`ipFamily: IPv4, unmetPolicy: Fail`, `supported values: "Wait", "Refuse"`},
 		{`ipFamily: IPv4, maxPerConsumer: "-1"`, "invalid count"},
 	} {
 		t.Run(tt.spec, func(t *testing.T) {

@@ -1,12 +1,14 @@
 package config
 
 import (
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -89,8 +91,12 @@ type request struct {
 	by        user.Info
 	operation admission.Operation
 	resource  string // with its subresource, if any: ippools/status
-	object    any    // the old one on deletion
+	object    any    // the old one on deletion; a change for both
 }
+
+// change is an update from one object to another. An update of any other object is one
+// that changes nothing.
+type change struct{ from, to any }
 
 // denied returns the messages of the policies that refuse or warn.
 func (r request) denied(t *testing.T, all map[string]policy) []string {
@@ -117,7 +123,11 @@ func (r request) denied(t *testing.T, all map[string]policy) []string {
 
 func (r request) attributes(t *testing.T) *admission.VersionedAttributes {
 	t.Helper()
-	content := &unstructured.Unstructured{Object: object(t, r.object)}
+	before, after := r.object, r.object
+	if c, ok := r.object.(change); ok {
+		before, after = c.from, c.to
+	}
+	content, old := &unstructured.Unstructured{Object: object(t, after)}, &unstructured.Unstructured{Object: object(t, before)}
 	resource, subresource, _ := strings.Cut(r.resource, "/")
 	attributes := &admission.VersionedAttributes{VersionedKind: content.GroupVersionKind()}
 	switch r.operation {
@@ -126,7 +136,7 @@ func (r request) attributes(t *testing.T) *admission.VersionedAttributes {
 	case admission.Delete:
 		attributes.VersionedOldObject = content
 	default:
-		attributes.VersionedObject, attributes.VersionedOldObject = content, content
+		attributes.VersionedObject, attributes.VersionedOldObject = content, old
 	}
 	attributes.Attributes = admission.NewAttributesRecord(attributes.VersionedObject, attributes.VersionedOldObject,
 		content.GroupVersionKind(), content.GetNamespace(), content.GetName(),
@@ -168,6 +178,8 @@ var (
 func TestPolicies_Refuse(t *testing.T) {
 	all := policies(t)
 	allocation := gen.Allocation("web", "p", "10.0.0.0/28")
+	answered, otherwise := gen.Claim("c"), gen.Claim("c")
+	answered.Status.AllocatedCIDR, otherwise.Status.AllocatedCIDR = "10.0.0.0/28", "10.0.0.16/28"
 	for _, tt := range []struct {
 		name string
 		request
@@ -179,6 +191,12 @@ func TestPolicies_Refuse(t *testing.T) {
 		{"write the status of a class", request{nil, admission.Update, "ipclasses/status", gen.Class("c")}, "the status is written by the system"},
 		{"write the status of a pool", request{nil, admission.Update, "ippools/status", gen.Pool("p")}, "the status is written by the system"},
 		{"write the status of a claim", request{nil, admission.Update, "ipclaims/status", gen.Claim("c")}, "the status is written by the system"},
+		{"create a claim with a status", request{nil, admission.Create, "ipclaims", created(`"f:spec":{},"f:status":{"f:phase":{}}`)}, "the status is written by the system: remove status"},
+		{"create a claim with a second manager of a status", request{nil, admission.Create, "ipclaims", created(`"f:spec":{}`, `"f:status":{".":{}}`)}, "the status is written by the system: remove status"},
+		{"create a claim without managed fields", request{nil, admission.Create, "ipclaims", created()}, "metadata.managedFields is empty"},
+		{"give a claim a status", request{nil, admission.Update, "ipclaims", change{gen.Claim("c"), answered}}, "the status is written by the system: send it as it was read"},
+		{"take the status of a claim", request{nil, admission.Update, "ipclaims", change{answered, gen.Claim("c")}}, "the status is written by the system: send it as it was read"},
+		{"change the status of a claim", request{nil, admission.Update, "ipclaims", change{answered, otherwise}}, "the status is written by the system: send it as it was read"},
 		{"make a slice", request{nil, admission.Create, "ippools", gen.Pool("p", gen.Label(ipamv1alpha1.LabelSlice, "uid"))}, "the label ipam.miloapis.com/slice-of is given by the system"},
 		{"delete a pool in use", request{nil, admission.Delete, "ippools", inUse(gen.Pool("p"))}, "this pool is in use: release its claims and child pools first (held by IPClaim default/web)"},
 	} {
@@ -200,10 +218,22 @@ func TestPolicies_Refuse(t *testing.T) {
 func TestPolicies_Admit(t *testing.T) {
 	all := policies(t)
 	tenant := others["a tenant"]
+	answered := gen.Claim("c")
+	answered.Status.AllocatedCIDR = "10.0.0.0/28"
+	labelled := answered.DeepCopy()
+	labelled.Labels = map[string]string{"a": "b"}
+	webhook := created(`"f:spec":{}`)
+	webhook.Status = answered.Status
 	for _, r := range []request{
 		{tenant, admission.Delete, "ipallocations", gen.Allocation("web", "p", "10.0.0.0/28", gen.Retained())},
 		{tenant, admission.Delete, "ippools", gen.Pool("p")},
-		{tenant, admission.Create, "ipclaims", gen.Claim("c", gen.OfClass("internal"))},
+		{tenant, admission.Create, "ipclaims", created(`"f:spec":{"f:className":{}}`)},
+		{tenant, admission.Create, "ipclaims", created(`"f:metadata":{"f:labels":{}}`, `"f:spec":{},"f:status":{}`)},
+		{tenant, admission.Create, "ipclaims", webhook},
+		{tenant, admission.Update, "ipclaims", answered},
+		{tenant, admission.Update, "ipclaims", change{answered, labelled}},
+		{tenant, admission.Update, "ipclaims", change{gen.Claim("c"), `{metadata: {name: c}, spec: {}, status: {}}`}},
+		{tenant, admission.Update, "ipclaims", change{`{metadata: {name: c}, spec: {}, status: {}}`, gen.Claim("c")}},
 		{tenant, admission.Create, "ippools", gen.Pool("p")},
 		{tenant, admission.Create, "ippools", gen.Pool("p", gen.Label("tier", "a"))},
 		{tenant, admission.Update, "ippools", gen.Pool("p", gen.Label(ipamv1alpha1.LabelSlice, "uid"))},
@@ -212,24 +242,38 @@ func TestPolicies_Admit(t *testing.T) {
 	}
 }
 
+// created is a claim whose managers have recorded these fields.
+func created(fields ...string) *ipamv1alpha1.IPClaim {
+	claim := gen.Claim("c")
+	for i, set := range fields {
+		claim.ManagedFields = append(claim.ManagedFields, metav1.ManagedFieldsEntry{
+			Manager: fmt.Sprint("manager-", i), Operation: metav1.ManagedFieldsOperationUpdate,
+			APIVersion: ipamv1alpha1.GroupVersion.String(), FieldsType: "FieldsV1",
+			FieldsV1: &metav1.FieldsV1{Raw: []byte("{" + set + "}")},
+		})
+	}
+	return claim
+}
+
 // A pool can become a slice by no change, nor another's slice.
 func TestPolicies_SlicesStayWhatTheyAre(t *testing.T) {
 	p := policies(t)["ipam-slices"]
 	plain, slice := gen.Pool("p"), gen.Pool("p", gen.Label(ipamv1alpha1.LabelSlice, "uid"))
-	for _, change := range [][2]*ipamv1alpha1.IPPool{
+	for _, pools := range [][2]*ipamv1alpha1.IPPool{
 		{plain, slice}, {slice, plain}, {slice, gen.Pool("p", gen.Label(ipamv1alpha1.LabelSlice, "other"))},
 	} {
-		attributes := request{others["a tenant"], admission.Update, "ippools", change[1]}.attributes(t)
-		attributes.VersionedOldObject = &unstructured.Unstructured{Object: object(t, change[0])}
+		attributes := request{others["a tenant"], admission.Update, "ippools", change{pools[0], pools[1]}}.attributes(t)
 		result := p.validator.Validate(t.Context(), attributes.GetResource(), attributes, nil, nil, celconfig.RuntimeCELCostBudget, nil)
 		if len(result.Decisions) != 1 || result.Decisions[0].Action != validating.ActionDeny || result.Decisions[0].Evaluation == validating.EvalError {
-			t.Errorf("labels %v may become %v: %+v", change[0].Labels, change[1].Labels, result.Decisions)
+			t.Errorf("labels %v may become %v: %+v", pools[0].Labels, pools[1].Labels, result.Decisions)
 		}
 	}
 }
 
 func TestPolicies_Warn(t *testing.T) {
-	r := request{others["a tenant"], admission.Create, "ipclaims", gen.Claim("c", gen.Selecting("tier", "a"))}
+	claim := created(`"f:spec":{}`)
+	claim.Spec = gen.Claim("c", gen.Selecting("tier", "a")).Spec
+	r := request{others["a tenant"], admission.Create, "ipclaims", claim}
 	expect(t, r.denied(t, policies(t)), "Warn: spec.poolSelector is deprecated: name a class by spec.className")
 }
 

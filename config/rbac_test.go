@@ -87,7 +87,7 @@ func TestRBAC_MaximalPermissions(t *testing.T) {
 }
 
 // What the controller may do is what its code does, and not a verb more: it patches and
-// never updates, and makes nothing but allocations and events.
+// never updates, and makes nothing but allocations, events and its own webhooks.
 func TestRBAC_Controller(t *testing.T) {
 	want := []string{
 		"access /",
@@ -103,6 +103,8 @@ func TestRBAC_Controller(t *testing.T) {
 		"get list watch create patch delete ipam.miloapis.com/ipallocations",
 		"create patch /events",
 		"create patch events.k8s.io/events",
+		"get create patch delete admissionregistration.k8s.io/mutatingwebhookconfigurations ipam.miloapis.com",
+		"get create patch delete admissionregistration.k8s.io/validatingwebhookconfigurations ipam.miloapis.com",
 	}
 	rules := clusterRoles(t)[controller].Rules
 	for i := range want {

@@ -54,27 +54,32 @@ func tenantCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 	schemas := loadAs[*apisv1alpha1.APIResourceSchema](t, Schemas())
 	crds := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(schemas))
 	for _, offered := range schemas {
-		version := offered.Spec.Versions[0]
-		openAPI, err := version.GetSchema()
-		if err != nil {
-			t.Fatal(err)
-		}
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		crd.Name = offered.Spec.Names.Plural + "." + offered.Spec.Group
 		crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: offered.Spec.Group,
-			Names: offered.Spec.Names,
-			Scope: offered.Spec.Scope,
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: version.Name, Served: true, Storage: true,
-				Schema:                   &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: openAPI},
-				Subresources:             &version.Subresources,
-				AdditionalPrinterColumns: version.AdditionalPrinterColumns,
-			}},
+			Group: offered.Spec.Group, Names: offered.Spec.Names, Scope: offered.Spec.Scope,
+		}
+		for i := range offered.Spec.Versions {
+			crd.Spec.Versions = append(crd.Spec.Versions, served(t, &offered.Spec.Versions[i]))
 		}
 		crds = append(crds, crd)
 	}
 	return crds
+}
+
+// served returns a version of a schema as that of a CRD.
+func served(t *testing.T, version *apisv1alpha1.APIResourceVersion) apiextensionsv1.CustomResourceDefinitionVersion {
+	t.Helper()
+	openAPI, err := version.GetSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return apiextensionsv1.CustomResourceDefinitionVersion{
+		Name: version.Name, Served: version.Served, Storage: version.Storage,
+		Schema:                   &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: openAPI},
+		Subresources:             &version.Subresources,
+		AdditionalPrinterColumns: version.AdditionalPrinterColumns,
+	}
 }
 
 func doorOf(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) door {

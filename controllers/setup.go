@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -23,12 +25,14 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/controllers/adopt"
 	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/claim"
 	"github.com/kcp-ipam/ipam/controllers/class"
 	"github.com/kcp-ipam/ipam/controllers/consumer"
 	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/feed"
 	"github.com/kcp-ipam/ipam/controllers/inbox"
 	"github.com/kcp-ipam/ipam/controllers/live"
@@ -43,7 +47,7 @@ import (
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, ipamv1alpha1.AddToScheme, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme,
+		clientgoscheme.AddToScheme, ipamv1alpha1.AddToScheme, v1controller1.AddToScheme, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err
@@ -78,6 +82,9 @@ type Options struct {
 	VerifySocket string
 	// Consumer sets how the consumers of claims are looked after; the zero value is safe.
 	Consumer consumer.Options
+	// Door says where CREATE is answered; its Listener, Endpoint, Files, Namespace and
+	// Account. Without a listener, claims are answered by the reconcile alone.
+	Door door.Options
 	// Tracer makes a span of each look at a claim. Default: none.
 	Tracer trace.Tracer
 	// Logger for what the controllers decide.
@@ -130,7 +137,8 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	return mgr, errors.Join(addChecks(mgr, reader, opts), opts.Probes.AddReadyzCheck("workspaces", tenants.Ready))
 }
 
-// index adds the field indexes of the catalog to platform and tenants.
+// index adds the field indexes of the catalog to platform and tenants, and with them fills the
+// platform's caches.
 func index(ctx context.Context, mgr mcmanager.Manager) error {
 	for _, indexer := range []client.FieldIndexer{mgr.GetFieldIndexer(), mgr.GetLocalManager().GetFieldIndexer()} {
 		if err := indexer.IndexField(ctx, &ipamv1alpha1.IPPool{}, catalog.ByClass, catalog.IndexPoolByClass); err != nil {
@@ -143,6 +151,11 @@ func index(ctx context.Context, mgr mcmanager.Manager) error {
 	if err := mgr.GetLocalManager().GetFieldIndexer().
 		IndexField(ctx, &ipamv1alpha1.IPClass{}, catalog.ByDefault, catalog.IndexClassByDefault); err != nil {
 		return fmt.Errorf("index default classes: %w", err)
+	}
+	// A replica that does not lead has no watch that fills this one, and answers CREATEs from it.
+	_, err := mgr.GetLocalManager().GetCache().GetInformer(ctx, &ipamv1alpha1.IPAllocation{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch the platform's records: %w", err)
 	}
 	return nil
 }
@@ -157,8 +170,11 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 	if err != nil {
 		return fmt.Errorf("release controller: %w", err)
 	}
+	adopter := adopt.New(adopt.Options{
+		Ledger: opts.Ledger, Record: reader, Directory: opts.Directory, Clusters: mgr, Suspect: releases.Suspect,
+	})
 	claims, err := claim.New(mgr, claim.Options{
-		Ledger: opts.Ledger, Releases: releases, Catalog: known, Directory: opts.Directory,
+		Ledger: opts.Ledger, Releases: releases, Catalog: known, Directory: opts.Directory, Compare: adopter.Compare,
 		Feed: workspaces, Queue: opts.Inbox.Claims, Workers: opts.Workers, Tracer: opts.Tracer,
 	})
 	if err != nil {
@@ -170,9 +186,7 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 	if err != nil {
 		return fmt.Errorf("slice controller: %w", err)
 	}
-	adopter := adopt.New(adopt.Options{
-		Ledger: opts.Ledger, Record: reader, Directory: opts.Directory, Suspect: releases.Suspect, Doubt: claims.Doubt,
-	})
+	adopter.Doubt = claims.Doubt
 	pools, err := pool.New(mgr, pool.Options{
 		Ledger: opts.Ledger, Catalog: known, Directory: opts.Directory, Feed: workspaces, Queue: opts.Inbox.Pools,
 		Adoption: adopter, Oracle: reader, Seen: slices.Seen, Deleted: releases.PoolDeleted,
@@ -201,10 +215,11 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 	if err := consumer.New(mgr, workspaces, opts.Consumer); err != nil {
 		return fmt.Errorf("consumer controller: %w", err)
 	}
-	if err := addVerifier(mgr, reader, releases, opts); err != nil {
-		return err
-	}
-	return errors.Join(mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper))
+	leader := &leading{ledger: opts.Ledger, claims: opts.Inbox.Claims, clock: clock.RealClock{}}
+	return errors.Join(
+		addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, opts),
+		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper), mgr.GetLocalManager().Add(leader),
+	)
 }
 
 func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.Controller, opts Options) error {
@@ -219,46 +234,10 @@ func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.C
 	})
 }
 
-// watcher passes on who comes and goes.
-type watcher struct {
-	releases *release.Controller
-	claims   *claim.Reconciler
-	pools    *pool.Reconciler
-	slices   *slice.Controller
-	sweeper  *sweep.Sweeper
-	logger   logr.Logger
-}
-
-// Arrived implements directory.Observer.
-func (w *watcher) Arrived(cluster allocator.ClusterName) {
-	w.releases.Arrived(cluster)
-	w.claims.Arrived(cluster)
-	w.pools.Arrived(cluster)
-	w.slices.Arrived(cluster)
-}
-
-// Named implements directory.Observer.
-func (w *watcher) Named(workspace directory.Workspace) {
-	w.claims.Named(workspace)
-	w.pools.Named(workspace)
-	w.slices.Named(workspace)
-}
-
-// Contested implements directory.Observer. Somebody forges a path, or a workspace was
-// made anew and the former one is not gone yet.
-func (w *watcher) Contested(path string, clusters []allocator.ClusterName) {
-	w.logger.Info("a path names nobody: several workspaces show it", "path", path, "clusters", clusters)
-}
-
-// Leaving implements directory.Observer.
-func (w *watcher) Leaving(cluster allocator.ClusterName) { w.pools.Leaving(cluster) }
-
-// Departed implements directory.Observer.
-func (w *watcher) Departed(cluster allocator.ClusterName) {
-	w.releases.Departed(cluster)
-	w.claims.Departed(cluster)
-	w.slices.Departed(cluster)
-	w.sweeper.Departed(cluster)
+func addDoor(mgr mcmanager.Manager, answerer door.Answerer, opts Options) error {
+	opts.Door.Answerer = answerer
+	opts.Door.Platform, opts.Door.Standalone = opts.Directory.Platform().Cluster, opts.Export == ""
+	return door.Setup(mgr.GetLocalManager(), opts.Door)
 }
 
 // addChecks makes the controller healthy while it lives, and ready while the ledger

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 )
 
 // fieldOwner is the manager of the fields this package writes.
@@ -35,7 +36,7 @@ func NewScheme() *runtime.Scheme {
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme,
 		apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme, cachev1alpha1.AddToScheme,
 		corev1alpha1.AddToScheme, tenancyv1alpha1.AddToScheme,
-		ipamv1alpha1.AddToScheme,
+		ipamv1alpha1.AddToScheme, v1controller1.AddToScheme,
 	} {
 		utilruntime.Must(add(scheme))
 	}

@@ -66,8 +66,9 @@ func Bootstrap(ctx context.Context, cfg *rest.Config, opts Options) error {
 	}
 	p := &platform{Client: c, cluster: cluster, Options: opts}
 	err = p.take(ctx,
-		step{"applying the resource definitions", p.applyDefinitions},
+		// Policies come first: nothing may be served before what is to be refused is known.
 		step{"applying the admission policies", p.applyPolicies},
+		step{"applying the resource definitions", p.applyDefinitions},
 		step{"applying the schemas for tenants", p.applySchemas},
 		step{"granting access to tenants and to the controller", p.applyAccess},
 		step{"publishing the classes", p.publishClasses},

@@ -20,11 +20,11 @@ func BootstrapStandalone(ctx context.Context, cfg *rest.Config, progress func(st
 	}
 	p := &platform{Client: c, Options: Options{Progress: progress}}
 	err = p.take(ctx,
-		step{"applying the resource definitions", p.applyDefinitions},
 		step{"applying the admission policies", func(ctx context.Context) error {
 			_, err := p.applyFolder(ctx, config.StandalonePolicies())
 			return err
 		}},
+		step{"applying the resource definitions", p.applyDefinitions},
 		step{"granting access to the controller", p.applyStandaloneAccess},
 	)
 	if err != nil {

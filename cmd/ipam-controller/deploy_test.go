@@ -65,15 +65,21 @@ func build(t *testing.T, overlay string) []runtime.Object {
 	}
 }
 
-// one returns the object of a type.
-func one[T runtime.Object](t *testing.T, objects []runtime.Object) T {
-	t.Helper()
+// all returns the objects of a type.
+func all[T runtime.Object](objects []runtime.Object) []T {
 	var found []T
 	for _, object := range objects {
 		if of, ok := object.(T); ok {
 			found = append(found, of)
 		}
 	}
+	return found
+}
+
+// one returns the object of a type.
+func one[T runtime.Object](t *testing.T, objects []runtime.Object) T {
+	t.Helper()
+	found := all[T](objects)
 	if len(found) != 1 {
 		t.Fatalf("there are %d of %T", len(found), *new(T))
 	}
@@ -209,7 +215,9 @@ func TestDeploy_SelectorsMatchThePods(t *testing.T) {
 			selectors := []*metav1.LabelSelector{
 				w.selector,
 				&one[*networkingv1.NetworkPolicy](t, objects).Spec.PodSelector,
-				{MatchLabels: one[*corev1.Service](t, objects).Spec.Selector},
+			}
+			for _, service := range all[*corev1.Service](objects) {
+				selectors = append(selectors, &metav1.LabelSelector{MatchLabels: service.Spec.Selector})
 			}
 			if name == "ha" {
 				budget := one[*policyv1.PodDisruptionBudget](t, objects)

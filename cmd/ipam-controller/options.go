@@ -46,6 +46,7 @@ type options struct {
 	verify       verify.Options
 	verifySocket string
 	consumer     consumer.Options
+	webhooks     webhookOptions
 	traces       traceOptions
 	verbosity    int
 }
@@ -63,6 +64,7 @@ func defaults() *options {
 		sweep:          sweep.Defaults(),
 		verify:         verify.Defaults(),
 		consumer:       consumer.Defaults(),
+		webhooks:       webhookOptions{address: ":9443"},
 		traces:         traceOptions{ratio: 0.01, service: "ipam-controller"},
 	}
 }
@@ -86,6 +88,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&o.sweep.MaxShare, "sweep-max-share", o.sweep.MaxShare, "the same, as a share of the pool's blocks")
 	f.DurationVar(&o.verify.Interval, "verify-interval", o.verify.Interval, "how often ledger, allocations and claims are compared")
 	o.addConsumerFlags(f)
+	o.webhooks.addFlags(f)
 	o.traces.addFlags(f)
 	f.IntVarP(&o.verbosity, "verbosity", "v", o.verbosity, "how much is logged: 0 decisions, 1 more, 4 everything")
 }
@@ -129,7 +132,7 @@ func (o *options) validate() error {
 	if o.sweep.MaxShare < 0 || o.sweep.MaxShare > 1 {
 		errs = append(errs, fmt.Errorf("--sweep-max-share is %v; give it a share from 0 to 1", o.sweep.MaxShare))
 	}
-	return errors.Join(append(errs, o.validateEtcd(), o.validateMetrics(), o.traces.validate())...)
+	return errors.Join(append(errs, o.validateEtcd(), o.validateMetrics(), o.webhooks.validate(o.standalone), o.traces.validate())...)
 }
 
 func (o *options) validateEtcd() error {

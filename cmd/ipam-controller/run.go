@@ -96,6 +96,9 @@ func serve(ctx context.Context, opts *options, c controllers.Options) error {
 	if err != nil {
 		return err
 	}
+	if c.Door, err = opts.webhooks.listen(ctx); err != nil {
+		return err
+	}
 	c.Probes = checked
 	c.Manager = manager.Options{
 		Metrics:                 metricsserver.Options{BindAddress: nowhere}, // served by servers

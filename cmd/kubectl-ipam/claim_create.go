@@ -20,6 +20,7 @@ type claimCreate struct {
 	workspace                    string
 	length                       prefixLength
 	address, family, reclaimWord string
+	unmetWord                    string
 }
 
 func newClaimCreate(s *session, verb string) *cobra.Command {
@@ -34,7 +35,7 @@ With a name, the same request again gets the same answer, and a different one is
 conflict. Without one, each request is a new claim.
 
 A claim that gets no block in time stays, and is bound when the cause is gone:
-the exit code says why it waits.`,
+the exit code says why it waits. With --unmet-policy Refuse it is not created.`,
 		Example: `  # a block of the default length, by the class "internal"
   kubectl ipam claim create web --class internal
 
@@ -56,11 +57,13 @@ the exit code says why it waits.`,
 	flags.StringVar(&o.address, "address", "", "Exactly this address or CIDR, or nothing")
 	flags.StringVar(&o.family, "family", "", "Address family: IPv4 or IPv6")
 	flags.StringVar(&o.reclaimWord, "reclaim-policy", "", "What becomes of the block when the claim is deleted: Delete or Retain")
+	flags.StringVar(&o.unmetWord, "unmet-policy", "", "What becomes of a claim that cannot be met now: Wait stores it, Refuse does not create it")
 	o.addFlags(cmd)
 	cmd.MarkFlagsMutuallyExclusive("class", "pool", "selector")
 	cmd.MarkFlagsMutuallyExclusive("class", "workspace")
 	completeWith(cmd, "family", string(ipamv1alpha1.IPv4), string(ipamv1alpha1.IPv6))
 	completeWith(cmd, "reclaim-policy", string(ipamv1alpha1.ReclaimDelete), string(ipamv1alpha1.ReclaimRetain))
+	completeWith(cmd, "unmet-policy", string(ipamv1alpha1.UnmetWait), string(ipamv1alpha1.UnmetRefuse))
 	completeNames(s, cmd, "class", classNames)
 	completeNames(s, cmd, "pool", poolNames)
 	return cmd
@@ -93,6 +96,9 @@ func (o *claimCreate) claim(args []string) (*ipamv1alpha1.IPClaim, error) {
 	spec := &claim.Spec
 	spec.ClassName, spec.Address, spec.PrefixLength = o.class, o.address, int32(o.length)
 	if spec.IPFamily, err = oneOf("family", o.family, ipamv1alpha1.IPv4, ipamv1alpha1.IPv6); err != nil {
+		return nil, err
+	}
+	if spec.UnmetPolicy, err = oneOf("unmet-policy", o.unmetWord, ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse); err != nil {
 		return nil, err
 	}
 	spec.ReclaimPolicy, err = oneOf("reclaim-policy", o.reclaimWord, ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain)

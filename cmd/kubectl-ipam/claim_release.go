@@ -79,10 +79,14 @@ func (o *claimRelease) claim(ctx context.Context, c client.Client, key client.Ob
 // kept tells of a block that stays taken.
 func (o *claimRelease) kept(ctx context.Context, c client.Client, claim *ipamv1alpha1.IPClaim) error {
 	record, err := recordOf(ctx, c, client.ObjectKeyFromObject(claim))
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return nil
+	policy := claim.Spec.ReclaimPolicy // what is known before the record is written
+	if err == nil {
+		policy = record.Spec.ReclaimPolicy
 	}
-	if err == nil && record.Spec.ReclaimPolicy == ipamv1alpha1.ReclaimRetain {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		err = nil
+	}
+	if err == nil && policy == ipamv1alpha1.ReclaimRetain {
 		o.say("its block is retained; kubectl ipam claim release %s --retained gives it back", claim.Name)
 	}
 	return err
@@ -91,18 +95,30 @@ func (o *claimRelease) kept(ctx context.Context, c client.Client, claim *ipamv1a
 // record deletes the allocation that has outlived a claim.
 func (o *claimRelease) record(ctx context.Context, c client.Client, key client.ObjectKey) error {
 	record, err := recordOf(ctx, c, key)
+	if apierrors.IsNotFound(err) {
+		// The record of a claim follows the answer to its CREATE.
+		claim := &ipamv1alpha1.IPClaim{}
+		if c.Get(ctx, key, claim) == nil && claim.Status.AllocatedCIDR != "" {
+			return held(claim.Status.AllocatedCIDR, key)
+		}
+	}
 	if err != nil {
 		return err
 	}
 	if record.Spec.ClaimRef != nil {
-		return fail(exitConflict, fmt.Sprintf("kubectl ipam claim release %s gives it back", key.Name),
-			"the block %s is held by the claim %s", record.Status.AllocatedCIDR, key)
+		return held(record.Status.AllocatedCIDR, key)
 	}
 	if err := c.Delete(ctx, record, client.Preconditions{UID: &record.UID}); err != nil {
 		return err
 	}
 	o.say("the block retained for %s is released: %s", key, record.Status.AllocatedCIDR)
 	return nil
+}
+
+// held is the error of giving back a block that a claim has.
+func held(block string, claim client.ObjectKey) error {
+	return fail(exitConflict, fmt.Sprintf("kubectl ipam claim release %s gives it back", claim.Name),
+		"the block %s is held by the claim %s", block, claim)
 }
 
 // recordOf reads the allocation of a claim name. One of a usual name that belongs to

@@ -64,6 +64,21 @@ func refused(what string, condition metav1.Condition) error {
 	return fail(reason.ExitCode(), reason.Remedy(), "%s: %s: %s", what, reason, condition.Message)
 }
 
+// unmet is the error of a CREATE that was refused because the claim cannot be met now. Its
+// cause has the reason, by which the program ends. Any other error stays as it is.
+func unmet(what string, err error) error {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return err
+	}
+	for _, cause := range status.Status().Details.Causes {
+		if reason := ipamv1alpha1.Reason(cause.Type); reason.Remedy() != "" {
+			return fail(reason.ExitCode(), reason.Remedy(), "%s is not created: %s: %w", what, reason, err)
+		}
+	}
+	return err
+}
+
 // exitCode is the code with which the program ends.
 func exitCode(err error) int {
 	known, isKnown := errors.AsType[*failure](err)

@@ -75,7 +75,7 @@ func printManifests(w io.Writer, workspace string) error {
 # Known only on a running kcp, and filled in there: %s, the logical cluster of
 # that workspace, and %s, status.identityHash of the CachedResource.
 `, workspace, config.PlatformCluster, config.ClassesIdentity)
-	for _, folder := range []fs.FS{config.CRDs(), config.Policies(), config.Schemas(), config.PlatformRBAC()} {
+	for _, folder := range []fs.FS{config.Policies(), config.CRDs(), config.Schemas(), config.PlatformRBAC()} {
 		files, err := fs.Glob(folder, "*.yaml")
 		if err != nil {
 			return err

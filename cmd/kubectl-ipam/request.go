@@ -83,7 +83,7 @@ func (r *request) ensure(ctx context.Context, c client.Client, object client.Obj
 	asked := specOf(object)
 	err := c.Create(ctx, object, options...)
 	if !apierrors.IsAlreadyExists(err) {
-		return err
+		return unmet("the "+kindOf(object), err)
 	}
 	if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (r *request) ensure(ctx context.Context, c client.Client, object client.Obj
 }
 
 // await waits until the object has its block or can never get it, and no longer
-// than was said.
+// than was said. A claim has its answer in the response to its creation, as a rule.
 func (r *request) await(ctx context.Context, c client.WithWatch, object client.Object) error {
 	if r.wait == 0 {
 		return nil

@@ -29,6 +29,7 @@ func TestUsage(t *testing.T) {
 		"claim create a --name b":                   "give one",
 		"claim create --family 4":                   "write IPv4 or IPv6",
 		"claim create --reclaim-policy keep":        "write Delete or Retain",
+		"claim create --unmet-policy never":         "write Wait or Refuse",
 		"claim create --pool p --wait=-1s":          "write a duration such as 30s",
 		"claim create --dry-run=perhaps":            "write client or server",
 		"claim create -l a=(":                       "write labels such as site=fra",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"net/netip"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/directory"
 	"github.com/kcp-ipam/ipam/controllers/live"
 )
@@ -42,7 +44,10 @@ type Ledger interface {
 	Retire(ctx context.Context, id allocator.PoolID) error
 	Drain(ctx context.Context, id allocator.PoolID) error
 	Adopt(ctx context.Context, r allocator.Request, state allocator.BlockState) (allocator.Block, error)
+	Confirm(ctx context.Context, c allocator.Confirmation) (b allocator.Block, ok bool, err error)
 	Overlapping(ctx context.Context, id allocator.PoolID, prefix netip.Prefix) ([]allocator.Block, error)
+	Pools() iter.Seq[allocator.Pool]
+	Trust(id allocator.PoolID)
 }
 
 // Record is the published record, read past every cache.
@@ -56,6 +61,8 @@ type Options struct {
 	Ledger    Ledger
 	Record    Record
 	Directory *directory.Directory
+	// Clusters shows the pools of the workspaces, from the caches.
+	Clusters catalog.Clusters
 	// Suspect has the holder of a block released if it is gone.
 	Suspect func(allocator.Holder)
 	// Doubt has a claim compared with the ledger, which disputes its block.
@@ -115,16 +122,23 @@ func (a *Adopter) misses(ctx context.Context, id allocator.PoolID, status ipamv1
 			return false, err
 		}
 	}
+	behind, err := a.behind(ctx, id, status)
+	if err != nil || !behind {
+		return false, err
+	}
+	a.lose(id)
+	return true, a.Ledger.Freeze(ctx, id)
+}
+
+// behind reports whether the ledger lacks changes that a pool's status speaks of, or is another
+// one. It changes nothing.
+func (a *Adopter) behind(ctx context.Context, id allocator.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
 	had := status.Ledger
 	if had == nil { // written by a version that did not count
 		had = &ipamv1alpha1.PoolLedger{ID: a.Ledger.LedgerID()}
 	}
 	behind, err := a.Ledger.Behind(ctx, id, had.Changes)
-	if err != nil || !behind && had.ID == a.Ledger.LedgerID() {
-		return false, err
-	}
-	a.lose(id)
-	return true, a.Ledger.Freeze(ctx, id)
+	return behind || had.ID != a.Ledger.LedgerID(), err
 }
 
 func (a *Adopter) isLost(id allocator.PoolID) bool {

@@ -8,7 +8,7 @@
 //
 //	pools, roots first      registered and carved as their status says
 //	allocations             adopted where they are, with their claim and policy
-//	claims                  likewise, where the allocation is missing
+//	claims                  likewise, where the allocation is missing: lost, or not written yet
 //
 // One server that does not answer, or a ledger that does not, keeps all of them frozen,
 // and everything is tried again. What cannot be done for one pool, as a key of the ledger

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
 )
 
 // workers adopt side by side, and then share transactions.
@@ -53,6 +54,8 @@ type record struct {
 	request allocator.Request
 	state   allocator.BlockState
 	text    string // of the prefix
+	// promise is the reservation that a claim was answered with. It may be in the ledger still.
+	promise *allocator.Confirmation
 }
 
 // readRecord takes from an allocation or a claim what the ledger has to know; ok is
@@ -74,6 +77,10 @@ func readRecord(cluster allocator.ClusterName, object client.Object) (r record, 
 		}
 		r.pool, r.text = *o.Status.PoolRef, o.Status.AllocatedCIDR
 		r.request.Class, r.request.Policy = o.Status.ClassName, allocator.ReclaimPolicy(o.Spec.ReclaimPolicy)
+		if shown, ok := reservation.Shown(cluster, o); ok {
+			shown.Certain = true
+			r.promise = &shown
+		}
 	}
 	r.request.Holder = allocator.Holder{Claim: allocator.ClaimID(uid), Cluster: cluster, Namespace: object.GetNamespace(), Name: name}
 	r.request.Since = object.GetCreationTimestamp().Time
@@ -85,6 +92,11 @@ func (a *Adopter) take(ctx context.Context, r record) error {
 	var err error
 	if r.request.Exact, err = netip.ParsePrefix(r.text); err != nil {
 		return fmt.Errorf("the record of claim %s/%s: %w", r.request.Holder.Namespace, r.request.Holder.Name, err)
+	}
+	if r.promise != nil {
+		if _, ok, err := a.Ledger.Confirm(ctx, *r.promise); ok || err != nil {
+			return err
+		}
 	}
 	block, err := a.Ledger.Adopt(ctx, r.request, r.state)
 	switch {

@@ -1,172 +1,191 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
-	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
-	"github.com/kcp-ipam/ipam/controllers/resolve"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
 )
 
-// place resolves the claim and binds it to the first candidate that has room.
-// A claim that finds none joins the waiting list of every candidate.
-func (p *pass) place(ctx context.Context) (allocator.Block, error) {
-	plan, err := p.resolve(ctx, topicsOf(p.claim, p.from, p.directory.Platform(), p.directory.Find))
-	if plan.ClassName != "" && p.claim.Spec.ClassName == "" {
-		// It is the default class: look once more, now waiting for its pools, too.
-		plan, err = p.resolve(ctx, topicsOfDefault(plan.ClassName, p.from, p.directory.Platform()))
-	}
-	if err != nil {
-		p.ledger.Withdraw(allocator.ClaimID(p.claim.UID))
-		return allocator.Block{}, err
-	}
-	p.claim.Status.ClassName = plan.ClassName
-	p.claim.Status.IPFamily = plan.Family
-	return p.try(ctx, plan)
-}
+// errUnsure: no server has shown yet that the claim is there with the block that it shows in
+// the cache.
+var errUnsure = errors.New("no server shows the claim with the block that the cache shows")
 
-// resolve looks at the catalog. The claim waits for the topics from before the
-// look, so that a change after it wakes the claim.
-func (p *pass) resolve(ctx context.Context, topics []topic) (resolve.Plan, error) {
-	p.waiting.enter(p.request, p.claim, topics)
-	ctx, end := step(ctx, "resolve")
-	defer end(nil) // a refusal is an answer
-	view := p.catalog.View(ctx)
-	plan, err := resolve.Query{Claim: p.claim, From: p.from, Platform: p.directory.Platform()}.Resolve(view)
-	if viewErr := view.Err(); viewErr != nil {
-		return resolve.Plan{}, viewErr
-	}
-	return plan, err
-}
-
-// try asks the candidates in turn.
-func (p *pass) try(ctx context.Context, plan resolve.Plan) (allocator.Block, error) {
-	var tried []miss
-	for _, c := range plan.Candidates {
-		block, err := p.ledger.Bind(ctx, p.ask(plan, c))
-		frozen, isFrozen := errors.AsType[*allocator.FrozenError](err)
-		switch {
-		case isFrozen && !frozen.Lost && time.Since(p.started()) < checking:
-			p.ledger.Wait(p.ask(plan, c))
-			return allocator.Block{}, errUnchecked
-		case err == nil:
-			return block, nil
-		case errors.Is(err, allocator.ErrUnknownPool), errors.Is(err, allocator.ErrPoolDraining), errors.Is(err, allocator.ErrOutOfRange):
-			continue // the catalog lags behind the ledger
-		case refusedRoom(err):
-			tried = append(tried, miss{c, err})
-		case overClass(err):
-			return allocator.Block{}, p.wait(plan, append(tried, miss{c, err}))
-		default:
-			return allocator.Block{}, fmt.Errorf("bind in pool %s: %w", c.Pool.Name, err)
+// bind finds the claim its block: the one it has, as long as it has one.
+func (p *pass) bind(ctx context.Context) (allocator.Block, error) {
+	if p.claim.Status.AllocatedCIDR != "" {
+		block, err := p.held(ctx)
+		if err == nil {
+			err = p.settleFormer(ctx)
 		}
+		return block, err
 	}
-	return allocator.Block{}, p.wait(plan, tried)
+	if err := p.settleFormer(ctx); err != nil {
+		return allocator.Block{}, p.unpublished(ctx, err)
+	}
+	if block, ok, err := p.late(ctx); ok || err != nil {
+		return block, err
+	}
+	return p.decision().place(ctx)
 }
 
-// wait has the claim wait at every candidate that was tried, and nowhere else any more,
-// and says why it does.
-func (p *pass) wait(plan resolve.Plan, tried []miss) *outcome.Refusal {
-	pools := make([]allocator.PoolID, len(tried))
-	for i, m := range tried {
-		pools[i] = allocator.PoolID(m.Pool.UID)
-		p.ledger.Wait(p.ask(plan, m.Candidate))
+// unpublished frees the block of a claim that is refused for a retained record: it was bound
+// before the record was seen, and was never published. It returns why the claim has none.
+func (p *pass) unpublished(ctx context.Context, why error) error {
+	if _, refused := errors.AsType[*outcome.Refusal](why); !refused {
+		return why
+	}
+	return cmp.Or(p.ledger.Release(ctx, allocator.ClaimID(p.claim.UID)), why)
+}
+
+// decision is that of the claim, which may wait.
+func (p *pass) decision() *decision {
+	return &decision{
+		Reconciler: p.Reconciler, claim: p.claim, from: p.from, holder: p.holder(),
+		since: p.claim.CreationTimestamp.Time, ask: p.ledger.Bind, waits: p,
+	}
+}
+
+// enter implements waits.
+func (p *pass) enter(topics []topic) { p.waiting.enter(p.request, p.claim, topics) }
+
+// nowhere implements waits.
+func (p *pass) nowhere() { p.ledger.Withdraw(allocator.ClaimID(p.claim.UID)) }
+
+// at implements waits.
+func (p *pass) at(requests []allocator.Request) {
+	pools := make([]allocator.PoolID, len(requests))
+	for i, r := range requests {
+		pools[i] = r.Pool
+		p.ledger.Wait(r)
 	}
 	p.ledger.WaitOnly(allocator.ClaimID(p.claim.UID), pools...)
-	return refusal(plan, tried)
 }
 
-// ask is what the claim asks of a candidate.
-func (p *pass) ask(plan resolve.Plan, c resolve.Candidate) allocator.Request {
-	return allocator.Request{
-		Pool:     allocator.PoolID(c.Pool.UID),
-		Holder:   p.holder(),
-		Length:   c.Length,
-		Exact:    plan.Exact,
-		Strategy: resolve.Strategy(c.Strategy),
-		Class:    plan.ClassName,
-		Policy:   allocator.ReclaimPolicy(plan.Policy),
-		Since:    p.claim.CreationTimestamp.Time,
-		Limits:   allocator.Limits{Pool: c.Pool.Spec.MaxPerConsumer.Int(), Class: plan.Limit},
+// unchecked implements waits. Soon after the start the pool controller is about to compare.
+func (p *pass) unchecked(r allocator.Request) error {
+	if time.Since(p.started()) >= checking {
+		return nil
 	}
+	p.ledger.Wait(r)
+	return errUnchecked
 }
 
-// miss is a candidate that had no room, and why.
-type miss struct {
-	resolve.Candidate
-	err error
-}
-
-// over reports whether it was for a quota that the candidate refused.
-func (m miss) over() bool {
-	_, over := errors.AsType[*allocator.QuotaError](m.err)
-	return over
-}
-
-// refusedRoom reports whether another pool may still have what this one refused.
-func refusedRoom(err error) bool {
-	var exhausted *allocator.ExhaustedError
-	var frozen *allocator.FrozenError
-	var over *allocator.QuotaError
-	return errors.As(err, &exhausted) || errors.As(err, &frozen) || errors.Is(err, allocator.ErrInUse) ||
-		errors.As(err, &over) && over.Class == ""
-}
-
-// overClass reports whether the workspace has what it may have by the class, whatever
-// the pool.
-func overClass(err error) bool {
-	over, ok := errors.AsType[*allocator.QuotaError](err)
-	return ok && over.Class != ""
-}
-
-// refusal says why no candidate served the claim.
-func refusal(plan resolve.Plan, tried []miss) *outcome.Refusal {
-	if len(tried) == 0 {
-		return &outcome.Refusal{Reason: noPool(plan), Message: "the pool is being set up or taken down"}
-	}
-	for _, m := range tried {
-		if frozen, ok := errors.AsType[*allocator.FrozenError](m.err); ok {
-			return &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: fmt.Sprintf("pool %q is frozen: %v", m.Pool.Name, frozen)}
+// held is the block of a claim that shows one: of a claim that was bound before, or whose
+// CREATE was answered. It is never exchanged for another: whoever uses the address would not
+// be told.
+func (p *pass) held(ctx context.Context) (allocator.Block, error) {
+	if !p.recorded() {
+		if block, ok, err := p.promised(ctx); ok || err != nil {
+			return block, err
 		}
 	}
-	if slices.ContainsFunc(tried, miss.over) {
-		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonQuotaExceeded, Message: say(tried)}
+	block, ok, err := p.ledger.Lookup(ctx, allocator.ClaimID(p.claim.UID))
+	if err != nil {
+		return allocator.Block{}, err
 	}
-	if plan.Exact.IsValid() && len(plan.Unfit) == 0 {
-		return &outcome.Refusal{
-			Reason:  ipamv1alpha1.ReasonAddressInUse,
-			Message: fmt.Sprintf("%s is in use, in part or whole", plan.Exact),
-		}
+	if !ok {
+		return allocator.Block{}, fmt.Errorf("the ledger has no block of this claim, which was bound to %s", p.claim.Status.AllocatedCIDR)
 	}
-	message := say(tried)
-	if len(plan.Unfit) > 0 {
-		message += "; " + resolve.Messages(plan.Unfit)
+	if !p.recorded() {
+		err = p.shown(ctx)
 	}
-	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: message}
+	return block, err
 }
 
-// say lists why each pool refused, or the class, whose word is the last.
-func say(tried []miss) string {
-	said := make([]string, len(tried))
-	for i, m := range tried {
-		said[i] = fmt.Sprintf("pool %q: %v", m.Pool.Name, m.err)
-		if over, ok := errors.AsType[*allocator.QuotaError](m.err); ok && over.Class != "" {
-			return fmt.Sprintf("class %q: %v", over.Class, over)
-		}
+// shown asks a server for the claim, and fails unless it shows the block that the cache shows.
+// A kcp that was restored from an older copy knows neither the claim nor its record, and the cache
+// may be told of the record first. To write that again would be taken for proof that this kcp knew
+// the claim, and its block would be freed.
+func (p *pass) shown(ctx context.Context) error {
+	now, err := p.releases.Alive(ctx, p.holder())
+	if err != nil {
+		return err
 	}
-	return strings.Join(slices.Compact(said), "; ")
+	if now == nil || now.Status.AllocatedCIDR != p.claim.Status.AllocatedCIDR {
+		return errUnsure
+	}
+	return nil
 }
 
-// noPool is the reason when every candidate turned out not to be there.
-func noPool(plan resolve.Plan) ipamv1alpha1.Reason {
-	if plan.ClassName == "" {
-		return ipamv1alpha1.ReasonPoolNotFound
+// recorded reports whether the claim has its own record. Its block was confirmed before that
+// was written.
+func (p *pass) recorded() bool {
+	record := p.slot.Record
+	return record != nil && record.Spec.ClaimRef != nil && record.Spec.ClaimRef.UID == p.claim.UID
+}
+
+// promised gives the claim the block that was reserved when its CREATE was answered. ok is
+// false if it has its block already, or was not answered so.
+func (p *pass) promised(ctx context.Context) (b allocator.Block, ok bool, err error) {
+	shown, ok := reservation.Shown(p.from.Cluster, p.claim)
+	if !ok {
+		return allocator.Block{}, false, nil
 	}
-	return ipamv1alpha1.ReasonNoOfferingPool
+	ctx, end := step(ctx, "confirm")
+	defer func() { end(err) }()
+	if b, ok, err = p.ledger.Confirm(ctx, shown); !errors.Is(err, allocator.ErrShared) {
+		return b, ok, err
+	}
+	if err := p.shown(ctx); err != nil {
+		return allocator.Block{}, false, err
+	}
+	shown.Certain = true
+	return p.ledger.Confirm(ctx, shown)
+}
+
+// late gives a claim that was stored without an answer the block that was reserved for it: the
+// answer came too late, or got lost. To bind another block would be one too many, for an address
+// that the claim asks for, or for a limit. ok is false if nothing is reserved.
+func (p *pass) late(ctx context.Context) (b allocator.Block, ok bool, err error) {
+	id := reservation.Of(p.from.Cluster, p.claim)
+	if !p.ledger.HasReservation(id) {
+		return allocator.Block{}, false, nil
+	}
+	if p.age() < claiming {
+		return allocator.Block{}, false, errTurn // it may be that of a former claim, whose deletion is being settled
+	}
+	reserved, ok, err := p.ledger.Lookup(ctx, id)
+	if err != nil || !ok {
+		return allocator.Block{}, false, err
+	}
+	now, err := p.releases.Alive(ctx, p.holder())
+	if err != nil || now == nil || now.Status.AllocatedCIDR != "" {
+		return allocator.Block{}, false, err
+	}
+	b, ok, err = p.ledger.Confirm(ctx, allocator.Confirmation{
+		Reservation: id, Claim: allocator.ClaimID(p.claim.UID), Prefix: reserved.Prefix,
+		Policy: allocator.ReclaimPolicy(p.claim.Spec.ReclaimPolicy), Certain: true,
+	})
+	if ok {
+		p.nowhere()
+	}
+	return b, ok, err
+}
+
+// settleFormer settles a record that another claim of this name has left.
+func (p *pass) settleFormer(ctx context.Context) error {
+	record := p.slot.Record
+	if record == nil || p.recorded() {
+		return nil
+	}
+	if record.Spec.ClaimRef == nil {
+		p.enter([]topic{recordTopicOf(p.from.Cluster, record.Namespace, record.Name)})
+		return retained(record)
+	}
+	former := p.holder() // of the same name: the record says so
+	former.Claim = allocator.ClaimID(record.Spec.ClaimRef.UID)
+	settled, err := p.releases.Settle(ctx, former)
+	if err != nil {
+		return err
+	}
+	if !settled {
+		return fmt.Errorf("%w %s", errFormer, record.Status.AllocatedCIDR)
+	}
+	return nil
 }

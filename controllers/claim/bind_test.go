@@ -34,7 +34,7 @@ func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
 		}
 		both = append(both, resolve.Candidate{Pool: pool, Length: 23})
 	}
-	p := &pass{Reconciler: &Reconciler{ledger: ledger}, claim: gen.Claim("c"), from: directory.Workspace{Cluster: "tenant"}}
+	p := (&pass{Reconciler: &Reconciler{ledger: ledger}, claim: gen.Claim("c"), from: directory.Workspace{Cluster: "tenant"}}).decision()
 
 	for _, candidates := range [][]resolve.Candidate{both, both[1:], nil} {
 		_, err := p.try(t.Context(), resolve.Plan{Candidates: candidates})

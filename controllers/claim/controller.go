@@ -49,6 +49,14 @@ const checking = 10 * time.Second
 // settling is how long a new claim says nothing of a former one of its name.
 const settling = 10 * time.Second
 
+// claiming is how old a claim without an answer must be before a reservation of its name and spec
+// counts as its own.
+const claiming = 2 * time.Second
+
+// telling is how old a claim may be whose first refusal was not told yet. An older one was
+// refused before this process began.
+const telling = time.Minute
+
 // Options configure the controller. All fields but Workers and Tracer are required.
 type Options struct {
 	Ledger    Ledger
@@ -59,9 +67,12 @@ type Options struct {
 	Feed *feed.Feed
 	// Queue is the controller's, which the ledger adds to.
 	Queue inbox.Queue
+	// Compare compares the ledger with what is published of a pool, and of the others in its
+	// space. It reports whether nothing is lost, so that blocks may be reserved there.
+	Compare func(context.Context, allocator.PoolID) (bool, error)
 	// Workers that look at claims side by side. Default 16.
 	Workers int
-	// Tracer makes a span of each look at a claim. Default: none.
+	// Tracer makes a span of each look at a claim, and of each answer. Default: none.
 	Tracer trace.Tracer
 }
 
@@ -77,6 +88,9 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		catalog:   opts.Catalog,
 		directory: opts.Directory,
 		queue:     opts.Queue,
+		compare:   opts.Compare,
+		tracer:    opts.Tracer,
+		clock:     clock.RealClock{},
 		started:   sync.OnceValue(time.Now),
 		records:   lag{clock: clock.RealClock{}},
 	}
@@ -97,7 +111,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		WatchesRawSource(opts.Feed.Tenants(&ipamv1alpha1.IPClaim{}, r.onClaim)).
 		WatchesRawSource(opts.Feed.Tenants(&ipamv1alpha1.IPAllocation{}, r.onRecord)).
 		WatchesRawSource(opts.Feed.Tenants(&ipamv1alpha1.IPPool{}, r.onPool)).
-		Complete(mcreconcile.NewClusterNotFoundWrapper(r.traced(opts.Tracer)))
+		Complete(mcreconcile.NewClusterNotFoundWrapper(r.traced()))
 }
 
 // logger names the workspace and the claim in every line.

@@ -68,6 +68,14 @@ func (l *lacks) note(claim mcreconcile.Request, reason ipamv1alpha1.Reason, sinc
 	l.claims[claim] = lack{reason, since}
 }
 
+// knows reports whether the claim is counted.
+func (l *lacks) knows(claim mcreconcile.Request) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, known := l.claims[claim]
+	return known
+}
+
 // settle has the claim counted no more.
 func (l *lacks) settle(claim mcreconcile.Request) {
 	l.mu.Lock()

@@ -8,23 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/controllers/patch"
-	"github.com/kcp-ipam/ipam/controllers/resolve"
+	"github.com/kcp-ipam/ipam/controllers/record"
 )
 
 // publish writes the record of the block, and sets the claim's status to it.
 func (p *pass) publish(ctx context.Context, block allocator.Block) error {
-	pool, ok := p.ledger.Pool(block.Pool)
-	if !ok {
-		return fmt.Errorf("pool %s of block %s is not in the ledger", block.Pool, block.Prefix)
-	}
-	poolRef, err := p.poolRef(pool)
+	poolRef, err := p.poolRef(p.from.Cluster, block)
 	if err != nil {
 		return err
 	}
@@ -34,7 +29,7 @@ func (p *pass) publish(ctx context.Context, block allocator.Block) error {
 		}
 		block.Policy = policy
 	}
-	if err := p.writeRecord(ctx, newRecord(p.claim, block, poolRef, p.slot.Name), block); err != nil {
+	if err := p.writeRecord(ctx, record.New(p.claim, block, poolRef, p.slot.Name), block); err != nil {
 		return err
 	}
 	if outcome.Failing(p.claim.Status.Conditions) {
@@ -45,7 +40,7 @@ func (p *pass) publish(ctx context.Context, block allocator.Block) error {
 	if block.State == allocator.Disputed && !disputed {
 		p.warn(&outcome.Refusal{Reason: ipamv1alpha1.ReasonDisputed, Message: disputeOver(block)})
 	}
-	log.FromContext(ctx).Info("bound", "pool", pool.Name, "prefix", block.Prefix)
+	log.FromContext(ctx).Info("bound", "pool", poolRef.Name, "prefix", block.Prefix)
 	return nil
 }
 
@@ -58,25 +53,10 @@ func (p *pass) policy(block allocator.Block) allocator.ReclaimPolicy {
 	return block.Policy
 }
 
-// poolRef names a pool as the claim's workspace sees it: by name alone when it
-// is its own, else with its owner's path.
-func (p *pass) poolRef(pool allocator.Pool) (ipamv1alpha1.PoolRef, error) {
-	ref := ipamv1alpha1.PoolRef{Name: pool.Name}
-	if pool.Cluster == p.from.Cluster {
-		return ref, nil
-	}
-	owner := p.directory.Workspace(pool.Cluster)
-	if owner.Path == "" {
-		return ref, fmt.Errorf("the path of pool %s's workspace is not known yet", pool.Name)
-	}
-	ref.ProjectRef = &ipamv1alpha1.ProjectRef{Name: owner.Path}
-	return ref, nil
-}
-
 // writeRecord creates the record, or brings the existing one up to date.
 func (p *pass) writeRecord(ctx context.Context, want *ipamv1alpha1.IPAllocation, block allocator.Block) error {
 	existing := p.slot.Record
-	if existing == nil || existing.Spec.ClaimRef == nil || existing.Spec.ClaimRef.UID != p.claim.UID {
+	if !p.recorded() {
 		return p.createRecord(ctx, want)
 	}
 	updated := existing.DeepCopy()
@@ -105,23 +85,4 @@ func (p *pass) createRecord(ctx context.Context, want *ipamv1alpha1.IPAllocation
 	}
 	p.records.wrote(p.claim.UID, p.slot)
 	return nil
-}
-
-// newRecord is the IPAllocation of a claim's block, under that name.
-func newRecord(claim *ipamv1alpha1.IPClaim, block allocator.Block, pool ipamv1alpha1.PoolRef, name string) *ipamv1alpha1.IPAllocation {
-	return &ipamv1alpha1.IPAllocation{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: claim.Namespace,
-			Name:      name,
-		},
-		Spec: ipamv1alpha1.IPAllocationSpec{
-			IPFamily:      resolve.Family(block.Prefix),
-			PoolRef:       pool,
-			ClassName:     block.Class,
-			ClaimRef:      &ipamv1alpha1.ClaimRef{Name: claim.Name, UID: claim.UID},
-			ReclaimPolicy: ipamv1alpha1.ReclaimPolicy(block.Policy),
-			OwnerRef:      claim.Spec.OwnerRef,
-		},
-		Status: recordStatus(block),
-	}
 }

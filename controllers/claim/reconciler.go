@@ -3,12 +3,14 @@ package claim
 import (
 	"context"
 	"errors"
-	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -35,6 +37,10 @@ type Ledger interface {
 	Withdraw(claim allocator.ClaimID)
 	SetPolicy(ctx context.Context, claim allocator.ClaimID, policy allocator.ReclaimPolicy) error
 	Pool(id allocator.PoolID) (allocator.Pool, bool)
+	Reserve(ctx context.Context, r allocator.Request) (allocator.Block, error)
+	Preview(ctx context.Context, r allocator.Request) (netip.Prefix, error)
+	HasReservation(id allocator.ClaimID) bool
+	Confirm(ctx context.Context, c allocator.Confirmation) (allocator.Block, bool, error)
 }
 
 // Releases settles what claims have left behind.
@@ -44,6 +50,7 @@ type Releases interface {
 	Suspect(h allocator.Holder)
 	Settle(ctx context.Context, h allocator.Holder) (bool, error)
 	Gone(ctx context.Context, h allocator.Holder) (bool, error)
+	Alive(ctx context.Context, h allocator.Holder) (*ipamv1alpha1.IPClaim, error)
 }
 
 // Reconciler binds claims. It is safe for concurrent use.
@@ -54,6 +61,9 @@ type Reconciler struct {
 	catalog   *catalog.Catalog
 	directory *directory.Directory
 	queue     inbox.Queue
+	compare   func(context.Context, allocator.PoolID) (bool, error)
+	tracer    trace.Tracer // nil: nothing is traced
+	clock     clock.PassiveClock
 	waiting   waiting
 	started   func() time.Time // when the first was looked at: a replica may stand by for long
 	doubted   sync.Map         // UID → nothing, of claims to be compared with the ledger
@@ -109,9 +119,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	p.tellSpan(ctx, err)
 	if apierrors.IsNotFound(err) {
 		// Deleted meanwhile, as the cache will say. Its block may have been bound after
-		// the deletion was looked into.
+		// the deletion was looked into. While kcp moves the workspace to another schema it
+		// answers the same of a claim that is there, and a kcp that was restored from an older
+		// copy of one that it never knew; so this, too, is only a hint, and the claim is looked
+		// at again.
 		r.denied.Store(claim.UID, struct{}{})
-		r.releases.Suspect(p.holder())
+		r.releases.Missed(p.holder(), claim)
 		return reconcile.Result{RequeueAfter: goneDelay}, nil
 	}
 	if errors.Is(err, errGone) {
@@ -120,10 +133,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return reconcile.Result{}, nil // the claim goes with its namespace
 	}
-	if errors.Is(err, errUnchecked) || errors.Is(err, errFormer) {
+	if errors.Is(err, errUnchecked) || errors.Is(err, errFormer) || errors.Is(err, errUnsure) {
 		return reconcile.Result{RequeueAfter: goneDelay}, nil // what it waits for wakes the claim, sooner as a rule
 	}
-	if apierrors.IsConflict(err) || errors.Is(err, errUnseen) {
+	if apierrors.IsConflict(err) || errors.Is(err, errUnseen) || errors.Is(err, errTurn) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
 	}
 	return reconcile.Result{}, err
@@ -188,7 +201,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 		p.refuse(ctx, refusal)
 		return nil
 	}
-	if errors.Is(err, errFormer) && time.Since(p.claim.CreationTimestamp.Time) < settling {
+	if errors.Is(err, errTurn) || (errors.Is(err, errFormer) || errors.Is(err, errUnsure)) && p.age() < settling {
 		return err
 	}
 	if err != nil {
@@ -213,62 +226,6 @@ var errFormer = errors.New("the former claim of this name still holds")
 // errUnseen: the server has a record that the cache does not show yet.
 var errUnseen = errors.New("the cache does not show the IPAllocation yet")
 
-// bind finds the claim its block: the one it has, as long as it has one.
-func (p *pass) bind(ctx context.Context) (allocator.Block, error) {
-	if p.claim.Status.AllocatedCIDR != "" {
-		return p.held(ctx)
-	}
-	if err := p.settleFormer(ctx); err != nil {
-		return allocator.Block{}, err
-	}
-	return p.place(ctx)
-}
-
-// held is the block of a claim that was bound before. It is never exchanged for
-// another: whoever uses the address would not be told.
-func (p *pass) held(ctx context.Context) (allocator.Block, error) {
-	block, ok, err := p.ledger.Lookup(ctx, allocator.ClaimID(p.claim.UID))
-	if err != nil {
-		return allocator.Block{}, err
-	}
-	if !ok {
-		return allocator.Block{}, fmt.Errorf("the ledger has no block of this claim, which was bound to %s", p.claim.Status.AllocatedCIDR)
-	}
-	return block, nil
-}
-
-// settleFormer settles a record that another claim of this name has left.
-func (p *pass) settleFormer(ctx context.Context) error {
-	record := p.slot.Record
-	if record == nil || record.Spec.ClaimRef != nil && record.Spec.ClaimRef.UID == p.claim.UID {
-		return nil
-	}
-	if record.Spec.ClaimRef == nil {
-		// A block that this claim was given before the record was seen was never
-		// published, and nobody is served by it.
-		if err := p.ledger.Release(ctx, allocator.ClaimID(p.claim.UID)); err != nil {
-			return err
-		}
-		p.waiting.enter(p.request, p.claim,
-			[]topic{recordTopicOf(p.from.Cluster, record.Namespace, record.Name)})
-		return &outcome.Refusal{
-			Reason: ipamv1alpha1.ReasonAllocationRetained,
-			Message: fmt.Sprintf("IPAllocation %s keeps %s from a former claim of this name; delete it or use another name",
-				record.Name, record.Status.AllocatedCIDR),
-		}
-	}
-	former := p.holder() // of the same name: the record says so
-	former.Claim = allocator.ClaimID(record.Spec.ClaimRef.UID)
-	settled, err := p.releases.Settle(ctx, former)
-	if err != nil {
-		return err
-	}
-	if !settled {
-		return fmt.Errorf("%w %s", errFormer, record.Status.AllocatedCIDR)
-	}
-	return nil
-}
-
 func (p *pass) holder() allocator.Holder {
 	return allocator.Holder{
 		Claim:     allocator.ClaimID(p.claim.UID),
@@ -278,16 +235,23 @@ func (p *pass) holder() allocator.Holder {
 	}
 }
 
+// age is how long the claim is there.
+func (p *pass) age() time.Duration { return p.clock.Since(p.claim.CreationTimestamp.Time) }
+
 // refuse records why the claim waits, with an event when that is news.
 func (p *pass) refuse(ctx context.Context, refusal *outcome.Refusal) {
 	p.reason = refusal.Reason
-	if outcome.Changed(p.claim.Status.Conditions, refusal) {
+	if outcome.Changed(p.claim.Status.Conditions, refusal) || p.untold() {
 		refusals.WithLabelValues(string(refusal.Reason)).Inc()
 		p.warn(refusal)
 		log.FromContext(ctx).Info("refused", "reason", refusal.Reason, "message", refusal.Message)
 	}
 	refused(p.claim, refusal)
 }
+
+// untold reports whether the claim's first refusal was not told yet, though its status shows
+// one: the door has put it there.
+func (p *pass) untold() bool { return p.age() < telling && !unmet.knows(p.request) }
 
 // fail records a fault that is being retried, with an event when it is the first. A
 // shutdown is none.

@@ -1,11 +1,10 @@
 package claim
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/record"
 	"github.com/kcp-ipam/ipam/controllers/resolve"
 )
 
@@ -20,15 +19,15 @@ func bound(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) bool 
 }
 
 // succeeded sets the status of a claim that has its block, recorded under that name.
-func succeeded(claim *ipamv1alpha1.IPClaim, block allocator.Block, pool ipamv1alpha1.PoolRef, record string) {
+func succeeded(claim *ipamv1alpha1.IPClaim, block allocator.Block, pool ipamv1alpha1.PoolRef, recorded string) {
 	status := &claim.Status
 	status.Phase = ipamv1alpha1.ClaimBound
 	status.AllocatedCIDR = block.Prefix.String()
-	status.Address = address(block)
+	status.Address = record.Address(block.Prefix)
 	status.ClassName = block.Class
 	status.IPFamily = resolve.Family(block.Prefix)
 	status.PoolRef = &pool
-	status.BoundAllocationRef = &ipamv1alpha1.LocalRef{Name: record}
+	status.BoundAllocationRef = &ipamv1alpha1.LocalRef{Name: recorded}
 	status.ObservedGeneration = claim.Generation
 	outcome.Succeed(&status.Conditions, claim.Generation, "bound to "+block.Prefix.String())
 	dispute(&status.Conditions, claim.Generation, block)
@@ -48,26 +47,4 @@ func refused(claim *ipamv1alpha1.IPClaim, refusal *outcome.Refusal) {
 	}
 	status.ObservedGeneration = claim.Generation
 	outcome.Refuse(&status.Conditions, claim.Generation, refusal)
-}
-
-// recordStatus is the status of the record of a block.
-func recordStatus(block allocator.Block) ipamv1alpha1.IPAllocationStatus {
-	status := ipamv1alpha1.IPAllocationStatus{
-		Phase:         ipamv1alpha1.AllocationReady,
-		AllocatedCIDR: block.Prefix.String(),
-		Address:       address(block),
-	}
-	outcome.Succeed(&status.Conditions, 1, "holds "+block.Prefix.String())
-	for i := range status.Conditions {
-		status.Conditions[i].LastTransitionTime = metav1.NewTime(block.BoundAt.UTC())
-	}
-	return status
-}
-
-// address is the bare form of a block that is one address.
-func address(block allocator.Block) string {
-	if block.Prefix.IsSingleIP() {
-		return block.Prefix.Addr().String()
-	}
-	return ""
 }

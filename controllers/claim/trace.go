@@ -6,25 +6,26 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/door"
 )
 
 // tracing looks at each claim within a span, "reconcile", and has what is logged
 // meanwhile name the trace.
-type tracing struct {
-	*Reconciler
-	tracer trace.Tracer
-}
+type tracing struct{ *Reconciler }
 
 // traced is the reconciler with a span around each look; itself without a tracer.
-func (r *Reconciler) traced(tracer trace.Tracer) reconcile.TypedReconciler[mcreconcile.Request] {
-	if tracer == nil {
+func (r *Reconciler) traced() reconcile.TypedReconciler[mcreconcile.Request] {
+	if r.tracer == nil {
 		return r
 	}
-	return tracing{r, tracer}
+	return tracing{r}
 }
 
 // Reconcile looks at one claim.
@@ -45,6 +46,29 @@ func (t tracing) Reconcile(ctx context.Context, req mcreconcile.Request) (reconc
 		span.SetStatus(codes.Error, err.Error())
 	}
 	return result, err
+}
+
+// span starts a span for the answer to a CREATE; end takes the answer. Without a tracer it does
+// nothing.
+func (r *Reconciler) span(ctx context.Context, req door.Request) (_ context.Context, end func(door.Answer, error)) {
+	if r.tracer == nil {
+		return ctx, func(door.Answer, error) {}
+	}
+	ctx, span := r.tracer.Start(ctx, "answer", trace.WithAttributes(
+		attribute.String("ipam.cluster", string(req.Cluster)),
+		attribute.String("ipam.claim", req.Claim.Namespace+"/"+req.Claim.Name),
+	))
+	return ctx, func(answer door.Answer, err error) {
+		if err != nil {
+			span.SetStatus(codes.Error, err.Error())
+		} else if allocated := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated); allocated != nil {
+			span.SetAttributes(
+				attribute.String("ipam.reason", allocated.Reason),
+				attribute.String("ipam.prefix", answer.Status.AllocatedCIDR),
+			)
+		}
+		span.End()
+	}
 }
 
 // tellSpan has the span say how the pass has ended. A pass that found nothing to do has

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/controllers/directory"
 	"github.com/kcp-ipam/ipam/controllers/inbox"
 	"github.com/kcp-ipam/ipam/controllers/live"
@@ -57,6 +58,9 @@ func newScene(t *testing.T, opts Options, objects ...client.Object) *scene {
 		WithInterceptorFuncs(interceptor.Funcs{
 			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 				s.writes++
+				if claim, ok := obj.(*v1controller1.IPClaim); ok {
+					obj = &claim.IPClaim // one object in two versions, which the fake does not know
+				}
 				return c.SubResource(sub).Patch(ctx, obj, p, opts...)
 			},
 		}).Build()

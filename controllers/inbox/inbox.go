@@ -66,7 +66,7 @@ func (i *Inbox) Serve(pools PoolTable) { i.pools.Store(&pools) }
 
 // Changed has pools looked at whose use has changed, soon. A change concerns more than one
 // where pools of an address domain overlap, and of many the status is written in turn: a
-// tenant who claims in such a domain keeps the server no busier than with a few pools.
+// claim in such a domain keeps the server no busier than with a few pools.
 func (i *Inbox) Changed(ids ...allocator.PoolID) {
 	pools := i.pools.Load()
 	if pools == nil {

@@ -45,6 +45,9 @@ type Answer struct {
 	// Leaving, of Alive: the object is being deleted.
 	Leaving bool
 	Client  client.Client
+	// Object, of Alive, is the object as it was read. Of Gone it is the one that has its name
+	// by now; nil if there is none.
+	Object client.Object
 	// Revision is the server's resourceVersion, of a moment after the object was
 	// found gone. One before that of the object itself means that the server was
 	// restored from a backup, and knows nothing of the object.
@@ -137,8 +140,10 @@ func (r *Reader) holderAt(ctx context.Context, host, cluster string, h allocator
 	err = c.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}, obj)
 	switch {
 	case err == nil && obj.GetUID() == types.UID(h.Claim):
-		return Answer{Verdict: Alive, Leaving: !obj.GetDeletionTimestamp().IsZero(), Client: c}, nil
-	case err == nil, Absent(err, resource, h.Name):
+		return Answer{Verdict: Alive, Leaving: !obj.GetDeletionTimestamp().IsZero(), Client: c, Object: obj}, nil
+	case err == nil:
+		return Answer{Verdict: Gone, Client: c, Object: obj}, nil
+	case Absent(err, resource, h.Name):
 		return Answer{Verdict: Gone, Client: c}, nil
 	case elsewhere(err):
 		return Answer{}, nil

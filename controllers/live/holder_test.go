@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/kcp-ipam/ipam/allocator"
@@ -56,6 +57,23 @@ func TestHolder_IsReadEachTime(t *testing.T) {
 	endpoint.bind("15", "w")
 	endpoint.holds("uid-of-c")
 	asks(t, reader, Alive)
+}
+
+// The answer shows the object that has the name, whosever it is.
+func TestHolder_ShowsWhatHasTheName(t *testing.T) {
+	endpoint := newSite(t)
+	_, reader := newWorld(t, endpoint)
+	endpoint.bind("9", "w")
+	for uid, want := range map[types.UID]Verdict{"uid-of-c": Alive, "uid-of-its-successor": Gone} {
+		endpoint.holds(uid)
+		if got := asks(t, reader, want).Object; got == nil || got.GetUID() != uid {
+			t.Errorf("the answer shows %v, want the object of UID %s", got, uid)
+		}
+	}
+	endpoint.lacks()
+	if got := asks(t, reader, Gone).Object; got != nil {
+		t.Errorf("the answer shows %v, want nothing", got)
+	}
 }
 
 // The workspace is on one shard. What the other one says of the claim is worth nothing.

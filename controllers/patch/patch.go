@@ -10,6 +10,8 @@
 // what somebody else wrote meanwhile. Metadata and spec then fail with a conflict,
 // and the reconcile that is retried decides again from what is there. A status is
 // sent once more, if what it was decided on still stands: see sendStatus.
+//
+// The status of an IPClaim is written in the version v1controller1.
 package patch
 
 import (
@@ -22,6 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
 // Helper remembers an object as it was read. It is used once, by one goroutine.
@@ -36,7 +40,9 @@ func Snapshot(obj client.Object) *Helper {
 
 // Patch sends what differs from the snapshot: first metadata and spec, then
 // status. If the first fails the second is not sent. An object that is being
-// deleted and is gone by now counts as written. On success obj holds what the
+// deleted and is gone by now counts as written, except the status of an IPClaim:
+// kcp also answers NotFound while it moves a workspace to another schema, so
+// NotFound does not mean that the claim is gone. On success obj holds what the
 // server answered.
 func (h *Helper) Patch(ctx context.Context, c client.Client, obj client.Object) error {
 	if equality.Semantic.DeepEqual(h.before, obj) {
@@ -61,10 +67,15 @@ func (h *Helper) Patch(ctx context.Context, c client.Client, obj client.Object) 
 	if len(diff(before.status, after.status)) == 0 {
 		return nil
 	}
-	if err := sendStatus(ctx, c.Status(), obj, before.status, after.status); err != nil {
-		return ignoreGone(obj, fmt.Errorf("patch status: %w", err))
+	err = sendStatus(ctx, c.Status(), obj, before.status, after.status)
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("patch status: %w", err)
+	if _, isClaim := obj.(*ipamv1alpha1.IPClaim); isClaim {
+		return err
+	}
+	return ignoreGone(obj, err)
 }
 
 // PatchWhole sends what differs from the snapshot of an object that has no status

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/controllers/patch"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -23,6 +26,8 @@ type server struct {
 	main, status int
 	refuse       error
 	shown        func(client.Object) // changes what an empty patch is answered with
+	serves       []string            // versions with a status subresource for claims
+	unserved     error               // what the others are answered
 }
 
 func newServer(t *testing.T, objects ...client.Object) *server {
@@ -31,7 +36,7 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	s := &server{}
+	s := &server{serves: []string{"v1controller1"}, unserved: notFound}
 	s.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&ipamv1alpha1.IPClaim{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
@@ -43,6 +48,10 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 			},
 			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 				s.status++
+				obj, ok := s.served(obj)
+				if !ok {
+					return s.unserved
+				}
 				err := c.SubResource(sub).Patch(ctx, obj, p, opts...)
 				if data, _ := p.Data(obj); string(data) == "{}" && s.shown != nil {
 					s.shown(obj)
@@ -51,6 +60,19 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 			},
 		}).Build()
 	return s
+}
+
+// notFound is what kcp answers where the object is gone, and where it does not serve the
+// subresource.
+var notFound = apierrors.NewNotFound(ipamv1alpha1.Resource("ipclaims"), "c")
+
+// served returns a claim in the version that the fake stores. ok is false if its own version
+// has no status subresource.
+func (s *server) served(obj client.Object) (stored client.Object, ok bool) {
+	if claim, ok := obj.(*v1controller1.IPClaim); ok {
+		return &claim.IPClaim, slices.Contains(s.serves, "v1controller1")
+	}
+	return obj, slices.Contains(s.serves, "v1alpha1")
 }
 
 // change reads the claim, changes it and patches it.
@@ -160,20 +182,76 @@ func TestPatchWhole_OneWriteAtMost(t *testing.T) {
 	}
 }
 
+// A claim that is gone cannot be told from one whose subresource has moved to another
+// version. All other objects can.
 func TestPatch_OfWhatIsGone(t *testing.T) {
 	now := metav1.Now()
 	for _, tt := range []struct {
 		name     string
+		change   func(s *server, deleting *metav1.Time) error
 		deleting *metav1.Time
 		wantErr  bool
-	}{{"while it was being deleted", &now, false}, {"by surprise", nil, true}} {
+	}{
+		{"a claim that was being deleted", changeMissingClaim, &now, true},
+		{"a claim by surprise", changeMissingClaim, nil, true},
+		{"a pool that was being deleted", changeMissingPool, &now, false},
+		{"a pool by surprise", changeMissingPool, nil, true},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, claim := newServer(t), gen.Claim("c")
-			claim.DeletionTimestamp = tt.deleting
-			before := patch.Snapshot(claim)
-			claim.Status.Phase = ipamv1alpha1.ClaimReleasing
-			if err := before.Patch(t.Context(), s, claim); (err != nil) != tt.wantErr {
-				t.Errorf("err = %v, want one: %t", err, tt.wantErr)
+			err := tt.change(newServer(t), tt.deleting)
+			if (err != nil) != tt.wantErr || tt.wantErr && !apierrors.IsNotFound(err) {
+				t.Errorf("Patch() = %v, want NotFound: %t", err, tt.wantErr)
+			}
+		})
+	}
+}
+
+func changeMissingClaim(s *server, deleting *metav1.Time) error {
+	claim := gen.Claim("c")
+	claim.DeletionTimestamp = deleting
+	before := patch.Snapshot(claim)
+	claim.Status.Phase = ipamv1alpha1.ClaimReleasing
+	return before.Patch(context.Background(), s, claim)
+}
+
+func changeMissingPool(s *server, deleting *metav1.Time) error {
+	pool := gen.Pool("p")
+	pool.DeletionTimestamp = deleting
+	before := patch.Snapshot(pool)
+	pool.Status.Phase = ipamv1alpha1.PoolReady
+	return before.Patch(context.Background(), s, pool)
+}
+
+// The status of a claim goes to v1controller1, and to v1alpha1 where a server does not know
+// that version.
+func TestPatch_VersionOfAClaim(t *testing.T) {
+	noMatch := &meta.NoKindMatchError{GroupKind: ipamv1alpha1.GroupVersion.WithKind("IPClaim").GroupKind()}
+	for _, tt := range []struct {
+		name     string
+		serves   []string
+		unserved error
+		writes   int
+		want     ipamv1alpha1.ClaimPhase
+	}{
+		{"today's schema", []string{"v1controller1"}, notFound, 1, ipamv1alpha1.ClaimBound},
+		{"both", []string{"v1controller1", "v1alpha1"}, notFound, 1, ipamv1alpha1.ClaimBound},
+		{"the former schema", []string{"v1alpha1"}, notFound, 2, ipamv1alpha1.ClaimBound},
+		{"the former schema by discovery", []string{"v1alpha1"}, noMatch, 2, ipamv1alpha1.ClaimBound},
+		{"neither yet", nil, notFound, 2, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newServer(t, gen.Claim("c"))
+			s.serves, s.unserved = tt.serves, tt.unserved
+			err := s.change(t, func(c *ipamv1alpha1.IPClaim) { c.Status.Phase = ipamv1alpha1.ClaimBound })
+			if (err == nil) != (tt.want != "") || s.status != tt.writes {
+				t.Errorf("Patch() = %v after %d calls; want success %t after %d", err, s.status, tt.want != "", tt.writes)
+			}
+			got := gen.Claim("c")
+			if err := s.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Status.Phase != tt.want {
+				t.Errorf("the stored phase is %q, want %q", got.Status.Phase, tt.want)
 			}
 		})
 	}

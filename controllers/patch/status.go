@@ -28,7 +28,7 @@ func sendStatus(ctx context.Context, c client.StatusWriter, obj client.Object, b
 		if err != nil {
 			return err
 		}
-		conflict := c.Patch(ctx, obj, patch)
+		conflict := patchStatus(ctx, c, obj, patch)
 		if !apierrors.IsConflict(conflict) || attempt == attempts {
 			return conflict
 		}
@@ -52,7 +52,7 @@ func sendStatus(ctx context.Context, c client.StatusWriter, obj client.Object, b
 // patch is answered with the object, and writes nothing.
 func reread(ctx context.Context, c client.StatusWriter, obj client.Object) (client.Object, error) {
 	current := copyOf(obj)
-	if err := c.Patch(ctx, current, client.RawPatch(types.MergePatchType, []byte("{}"))); err != nil {
+	if err := patchStatus(ctx, c, current, client.RawPatch(types.MergePatchType, []byte("{}"))); err != nil {
 		return nil, fmt.Errorf("read %s again: %w", obj.GetName(), err)
 	}
 	return current, nil

@@ -27,6 +27,8 @@ type Ledger interface {
 	Drain(ctx context.Context, pool allocator.PoolID) error
 	Registered(ctx context.Context, pool allocator.PoolID) (allocator.Pool, int64, bool, error)
 	Revision() int64
+	Confirm(ctx context.Context, c allocator.Confirmation) (b allocator.Block, ok bool, err error)
+	Adopt(ctx context.Context, req allocator.Request, state allocator.BlockState) (allocator.Block, error)
 }
 
 // Oracle answers whether the holder of a block still exists, and which workspaces do.
@@ -119,8 +121,9 @@ func newController(opts Options) *Controller {
 type deletion struct {
 	policy   ipamv1alpha1.ReclaimPolicy // the claim's own; empty when it left that to its class
 	revision string
-	bound    bool // it showed a block
-	missed   bool // its deletion was not seen
+	bound    bool                  // it showed a block
+	missed   bool                  // its deletion was not seen
+	claim    *ipamv1alpha1.IPClaim // nil for a pool
 }
 
 // Deleted hints that a claim was seen being deleted, and how it was last seen.
@@ -128,7 +131,8 @@ func (c *Controller) Deleted(h allocator.Holder, last *ipamv1alpha1.IPClaim) {
 	c.hint(h, lastSeen(last))
 }
 
-// Missed hints that a list left out a claim, whose deletion nobody saw. Of a kcp
+// Missed hints that a list left out a claim whose deletion nobody saw, or that a server does
+// not know a claim that the cache shows. Of a kcp
 // that was restored from a backup this is said of every newer claim. So its block
 // is freed only if the server still has the claim's record, and has thus known the
 // claim. Where it has none, the block is left to the sweep, which has a brake.
@@ -149,6 +153,7 @@ func lastSeen(claim *ipamv1alpha1.IPClaim) deletion {
 		policy:   claim.Spec.ReclaimPolicy,
 		revision: claim.ResourceVersion,
 		bound:    claim.Status.AllocatedCIDR != "",
+		claim:    claim,
 	}
 }
 
@@ -157,6 +162,17 @@ func (c *Controller) hint(h allocator.Holder, last deletion) {
 	c.deleted[h.Claim] = last
 	c.mu.Unlock()
 	c.queue.Add(h)
+}
+
+// last is the claim as it was last seen, if that was seen deleted, or is missed, and showed a
+// block. Else it is nil.
+func (c *Controller) last(claim allocator.ClaimID) *ipamv1alpha1.IPClaim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if seen := c.deleted[claim]; seen.bound {
+		return seen.claim
+	}
+	return nil
 }
 
 // missed reports whether nobody saw the claim being deleted that is said to be gone.

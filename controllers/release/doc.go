@@ -14,6 +14,10 @@
 // A workspace that the caches show bound nowhere is asked for first, by two censuses that all
 // hints share. A root pool is held by its IPPool as a block is by its claim, and drains.
 //
+// A claim shows its block from its CREATE on, before anybody has confirmed that. What a claim was
+// promised is settled as what it holds; and a reservation is looked up by its claim's name, when
+// no CREATE that was answered with it can still succeed.
+//
 // Nothing is freed on a hint alone. And a claim whose deletion nobody saw needs its
 // record as a witness: a kcp restored from a backup lacks both of every newer claim.
 // What has no witness is left to the sweep and its brake.

@@ -2,6 +2,7 @@ package release
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -47,6 +48,14 @@ func (l *ledger) ReleaseIf(_ context.Context, b allocator.Block) error {
 }
 
 func (l *ledger) Withdraw(allocator.ClaimID) {}
+
+func (l *ledger) Confirm(context.Context, allocator.Confirmation) (allocator.Block, bool, error) {
+	return allocator.Block{}, false, nil
+}
+
+func (l *ledger) Adopt(context.Context, allocator.Request, allocator.BlockState) (allocator.Block, error) {
+	return allocator.Block{}, errors.New("nothing is adopted here")
+}
 
 func (l *ledger) Drain(_ context.Context, id allocator.PoolID) error {
 	if l.root != nil && l.root.Frozen {

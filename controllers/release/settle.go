@@ -17,6 +17,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/live"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/controllers/patch"
+	recording "github.com/kcp-ipam/ipam/controllers/record"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
 )
 
 const (
@@ -34,17 +36,42 @@ func (c *Controller) Reconcile(ctx context.Context, h allocator.Holder) (reconci
 		return reconcile.Result{}, err
 	}
 	if !settled {
-		return reconcile.Result{RequeueAfter: c.backoff.When(h)}, nil
+		return reconcile.Result{RequeueAfter: c.again(ctx, h)}, nil
 	}
 	c.backoff.Forget(h)
 	c.forget(h.Claim)
 	return reconcile.Result{}, nil
 }
 
+// again is when a hint that is not settled is looked at again: with backoff, but for a block that
+// CREATEs in flight may show as soon as none is.
+func (c *Controller) again(ctx context.Context, h allocator.Holder) time.Duration {
+	now := c.clock.Now()
+	if block, held, err := c.ledger.Lookup(ctx, h.Claim); err == nil && held && reservation.InFlight(block, now) {
+		c.backoff.Forget(h)
+		return block.BoundAt.Add(reservation.Grace).Sub(now)
+	}
+	return c.backoff.When(h)
+}
+
 // Settle settles a hint at once. It reports false while it cannot be known
 // whether the holder is gone.
 func (c *Controller) Settle(ctx context.Context, h allocator.Holder) (bool, error) {
 	return c.settle(ctx, h)
+}
+
+// Alive returns the claim as the servers show it, now. It is nil if it is gone, or if nobody
+// can tell.
+func (c *Controller) Alive(ctx context.Context, h allocator.Holder) (*ipamv1alpha1.IPClaim, error) {
+	answer, err := c.oracle.Holder(ctx, h)
+	if err != nil {
+		return nil, fmt.Errorf("look for claim %s/%s: %w", h.Namespace, h.Name, err)
+	}
+	claim, ok := answer.Object.(*ipamv1alpha1.IPClaim)
+	if !ok || answer.Verdict != live.Alive {
+		return nil, nil
+	}
+	return claim, nil
 }
 
 // Gone reports whether the servers say, now, that the holder does not exist. It
@@ -63,6 +90,9 @@ func (c *Controller) settle(ctx context.Context, h allocator.Holder) (bool, erro
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	suspect, err := c.suspect(ctx, h)
+	if err == nil && !suspect.known {
+		suspect, err = c.promised(ctx, suspect)
+	}
 	if err != nil {
 		return false, fmt.Errorf("look up what %s/%s has: %w", h.Namespace, h.Name, err)
 	}
@@ -99,7 +129,7 @@ func (c *Controller) confirm(ctx context.Context, suspect orphan) (bool, error) 
 				"server", answer.Revision)
 			return false, nil
 		}
-		return c.reclaim(ctx, suspect, answer.Client)
+		return c.reclaim(ctx, suspect, answer)
 	case live.Unbound, live.NoEndpoint:
 		absent, err := c.absent(ctx, suspect, asked)
 		if err != nil || !absent {
@@ -122,13 +152,20 @@ type orphan struct {
 	revision int64           // of the ledger, when it last changed
 }
 
+// holding is the holder of a block.
+func holding(block allocator.Block) orphan {
+	return orphan{
+		Holder: block.Holder, known: true, prefix: block.Prefix, block: block, held: true, since: block.BoundAt, revision: block.Revision,
+	}
+}
+
 // suspect looks up what a holder has: a block, or a root pool. The ledger says which object holds
 // it. Asked for by the name of a hint, which may be that of another object, a live holder would
 // seem to be gone.
 func (c *Controller) suspect(ctx context.Context, h allocator.Holder) (orphan, error) {
 	block, held, err := c.ledger.Lookup(ctx, h.Claim)
 	if held {
-		return orphan{Holder: block.Holder, known: true, prefix: block.Prefix, block: block, held: true, since: block.BoundAt, revision: block.Revision}, nil
+		return holding(block), nil
 	}
 	if err != nil || h.Namespace != "" {
 		return orphan{Holder: h}, err
@@ -156,16 +193,21 @@ func unlessUncounted(err error) error {
 }
 
 // reclaim does as the policy says with the block and the record of a claim that is gone.
-func (c *Controller) reclaim(ctx context.Context, o orphan, workspace client.Client) (bool, error) {
+func (c *Controller) reclaim(ctx context.Context, o orphan, answer live.Answer) (bool, error) {
 	if o.Namespace == "" {
 		return c.free(ctx, o, "pool is gone")
 	}
+	workspace := answer.Client
 	record, err := c.record(ctx, o.Holder, workspace)
 	if err != nil {
 		return false, err
 	}
 	if record == nil && c.missed(o.Claim) {
 		return true, nil // nothing shows that this server ever knew the claim: left to the sweep
+	}
+	heir, inherits := o.heir(answer)
+	if record == nil && !inherits && c.owes(o) {
+		return c.recordLate(ctx, o, workspace)
 	}
 	if o.held && record != nil && (o.block.State == allocator.Retained || c.policy(o.block) == ipamv1alpha1.ReclaimRetain) {
 		return true, c.retain(ctx, o.Holder, record, workspace)
@@ -175,6 +217,9 @@ func (c *Controller) reclaim(ctx context.Context, o orphan, workspace client.Cli
 		if err := deleteRecord(ctx, record, workspace); err != nil {
 			return false, err
 		}
+	}
+	if inherits {
+		return c.inherit(ctx, o, heir)
 	}
 	return c.free(ctx, o, "claim is gone")
 }
@@ -204,12 +249,7 @@ func (c *Controller) retain(ctx context.Context, h allocator.Holder, record *ipa
 		return nil
 	}
 	before := patch.Snapshot(record)
-	record.Spec.ClaimRef = nil
-	record.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
-	if record.Annotations == nil {
-		record.Annotations = map[string]string{}
-	}
-	record.Annotations[ipamv1alpha1.AnnotationRetainedFrom] = h.Name + "/" + string(h.Claim)
+	recording.Retain(record, h.Name, h.Claim)
 	outcome.Observe(record.Status.Conditions, record.Generation+1)
 	if err := before.PatchWhole(ctx, workspace, record); err != nil {
 		return fmt.Errorf("retain IPAllocation %s: %w", record.Name, err)
@@ -219,13 +259,15 @@ func (c *Controller) retain(ctx context.Context, h allocator.Holder, record *ipa
 }
 
 // free gives the block back, if it has not changed since it was read: else it
-// reports false. A pool that is gone drains first, while others hold blocks of it. One whose
+// reports false, and also while a claim may still be created that shows the block. A pool that is gone drains first, while others hold blocks of it. One whose
 // space has lost changes stays: those who hold blocks of it may be among what was lost.
 func (c *Controller) free(ctx context.Context, o orphan, why string) (bool, error) {
 	var err error
 	switch {
 	case o.Namespace == "":
 		err = c.ledger.Drain(ctx, allocator.PoolID(o.Claim))
+	case o.held && reservation.InFlight(o.block, c.clock.Now()):
+		return false, nil
 	case o.held:
 		err = c.ledger.ReleaseIf(ctx, o.block)
 	default:

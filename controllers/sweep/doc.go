@@ -9,6 +9,9 @@
 // is swept, which a metric, the log and an event on the pool say, until an
 // operator allows it by the pool's annotation, or the orphans have become few.
 //
+// A reservation becomes a hint when no CREATE that was answered with it can succeed any more. The
+// brake does not count it: what it was made for is looked up by name.
+//
 // A root pool becomes a hint when two passes in a row did not see its IPPool, and it holds
 // nothing. There is no brake for those: no address is freed.
 //

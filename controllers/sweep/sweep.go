@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
 )
 
 // gathering is how long departures are gathered before the ledger is read for them all.
@@ -190,6 +191,14 @@ type census struct {
 
 // look judges one block.
 func (s *Sweeper) look(ctx context.Context, b allocator.Block, found *survey) {
+	if reservation.Is(b.Holder.Claim) {
+		// No claim has its UID, so nobody sees its holder. It is looked up at once, by name, and is no
+		// orphan that the brake counts: a tenant makes as many as its requests fail.
+		if !reservation.InFlight(b, s.Clock.Now()) {
+			s.Releases.Suspect(b.Holder)
+		}
+		return
+	}
 	pool := found.pools[b.Pool]
 	if pool == nil {
 		pool = &census{}

@@ -14,6 +14,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
 )
 
 // scene is a sweeper over blocks that a test lists, all of pool p.
@@ -138,6 +139,24 @@ func TestSweep_LeavesTheYoungAlone(t *testing.T) {
 	s.sweep(t)
 	if got := s.sweep(t); len(got) != 1 {
 		t.Error("a block of 60 s is not suspected")
+	}
+}
+
+// A reservation is looked into when no CREATE can still be stored with it, at the first look. The
+// brake counts none: a tenant whose CREATEs fail makes as many as it likes.
+func TestSweep_Reservations(t *testing.T) {
+	s := newScene(t, few+1)
+	for i := range s.blocks {
+		s.blocks[i].State = allocator.Reserved
+		s.blocks[i].Holder.Claim = allocator.ReservationID("w", fmt.Sprint(i))
+		s.states[s.blocks[i].Holder.Claim] = Orphaned
+		s.blocks[i].BoundAt = s.clock.Now().Add(-reservation.Grace)
+	}
+	s.blocks[0].BoundAt = s.clock.Now().Add(time.Second - reservation.Grace)
+	for range 2 {
+		if got := s.sweep(t); len(got) != few || slices.Contains(got, s.blocks[0].Holder.Claim) || s.warnings != 0 {
+			t.Errorf("suspected are %v, with %d warnings; want all but the young one, and no brake", got, s.warnings)
+		}
 	}
 }
 

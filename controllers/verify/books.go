@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
 )
@@ -27,6 +28,8 @@ type books struct {
 	// the claim whose key leads to it.
 	unread map[position]bool
 	hidden map[allocator.ClaimID]bool
+
+	now time.Time // of the look
 }
 
 // position is where a block lies.
@@ -57,11 +60,13 @@ type block struct {
 	held     bool // its holder exists
 	leaving  bool // its holder is being deleted
 	recorded bool // its IPAllocation exists
+	promised bool // it is reserved, and a claim shows it
 }
 
 // audit reads the ledger.
-func audit(ctx context.Context, ledger Ledger) (*books, error) {
+func audit(ctx context.Context, ledger Ledger, now time.Time) (*books, error) {
 	b := &books{
+		now:    now,
 		pools:  map[allocator.PoolID]*pool{},
 		spaces: map[allocator.SpaceID]*space{},
 		blocks: map[allocator.ClaimID]*block{},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
 )
 
 // World is every workspace, read live. *live.Reader is one.
@@ -85,7 +86,7 @@ func (b *books) seeClaim(cluster allocator.ClusterName, claim *ipamv1alpha1.IPCl
 	shown := claim.Status.AllocatedCIDR
 	held := b.blocks[allocator.ClaimID(claim.UID)]
 	if held == nil {
-		if shown != "" && !b.hidden[allocator.ClaimID(claim.UID)] {
+		if shown != "" && !b.hidden[allocator.ClaimID(claim.UID)] && !b.promised(cluster, claim) {
 			b.find(Finding{
 				Kind: ClaimWithoutBlock, Cluster: cluster, Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID),
 				Prefix: shown, Message: "the claim shows this address, and the ledger has no block of it",
@@ -149,6 +150,10 @@ func (b *books) compareRecord(cluster allocator.ClusterName, record *ipamv1alpha
 
 // judge says what a block lacks.
 func (b *books) judge(held *block) {
+	if reservation.Is(held.Holder.Claim) {
+		b.judgeReservation(held)
+		return
+	}
 	if held.Holder.Namespace == "" {
 		child := b.pools[allocator.PoolID(held.Holder.Claim)]
 		if !held.held && (child == nil || child.State == allocator.PoolOpen) {

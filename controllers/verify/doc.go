@@ -8,6 +8,9 @@
 // record goes before its block. So whatever differs is looked for a second time,
 // later and at no older revision, and is a finding only if it is there unchanged.
 //
+// A block may be reserved for a claim that is being created, or that shows it already. That is
+// a finding only when nobody confirms it for long.
+//
 // It reads from etcd and from the API servers, never from a cache or an index,
 // and shares no judgement with the controllers. While it looks it holds the
 // ledger's blocks in memory, about half a kilobyte each; objects pass by in pages.

@@ -120,7 +120,7 @@ func (v *Verifier) verify(ctx context.Context) (Report, error) {
 
 // look compares once.
 func (v *Verifier) look(ctx context.Context) (*books, error) {
-	b, err := audit(ctx, v.Ledger)
+	b, err := audit(ctx, v.Ledger, v.Clock.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -42,8 +42,8 @@ func TestAccess_OnlySystemAnswers(t *testing.T) {
 		"another workspace": platform.Tenant(t).In(t, tenant.Path),
 	} {
 		for what, err := range map[string]error{
-			"patch the claim's status":  c.Status().Patch(t.Context(), claim.DeepCopy(), otherStatus),
-			"update the claim's status": c.Status().Update(t.Context(), claim.DeepCopy()),
+			"patch the claim's status":  c.Status().Patch(t.Context(), written(claim), otherStatus),
+			"update the claim's status": c.Status().Update(t.Context(), written(claim)),
 			"patch the pool's status":   c.Status().Patch(t.Context(), pool.DeepCopy(), otherStatus),
 			"patch the allocation":      c.Patch(t.Context(), record.DeepCopy(), otherStatus),
 			"free the allocation":       c.Patch(t.Context(), record.DeepCopy(), merge(`{"spec": {"claimRef": null}}`)),

@@ -224,7 +224,7 @@ func (l *lossy) forge(claim, other *ipamv1alpha1.IPClaim) {
 	framework.Create(l, system, record)
 	claim.Status = *other.Status.DeepCopy()
 	claim.Status.BoundAllocationRef.Name = record.Name
-	if err := system.Status().Update(l.Context(), claim); err != nil {
+	if err := system.Update(l.Context(), claim); err != nil {
 		l.Fatal(err)
 	}
 }

@@ -187,14 +187,12 @@ func showsBound(t *testing.T, claim *ipamv1alpha1.IPClaim, want ipamv1alpha1.IPC
 	}
 }
 
-// showsRecord fails the test unless there is an IPAllocation of that content.
+// showsRecord waits for an IPAllocation, and fails the test unless it has that content.
 func showsRecord(t *testing.T, c client.Reader, name string, spec ipamv1alpha1.IPAllocationSpec, status ipamv1alpha1.IPAllocationStatus) {
 	t.Helper()
 	record := &ipamv1alpha1.IPAllocation{}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: name}, record); err != nil {
-		t.Error(err)
-		return
-	}
+	record.Namespace, record.Name = metav1.NamespaceDefault, name
+	framework.WaitFor(t, c, record, func(*ipamv1alpha1.IPAllocation) error { return nil })
 	showsSuccess(t, record.Status.Conditions)
 	record.Status.Conditions = nil
 	if diff := cmp.Diff(spec, record.Spec); diff != "" {

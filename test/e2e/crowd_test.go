@@ -74,8 +74,8 @@ func insist(ctx context.Context, c client.Client, object client.Object) error {
 	return nil
 }
 
-// boundBlocks waits until each tenant has so many claims and all of them are bound, and
-// returns their blocks. It fails the test if one has not the length asked for, or if the
+// boundBlocks waits until each tenant has so many claims, and all of them are bound and
+// recorded, and returns their blocks. It fails the test if one has not the length asked for, or if the
 // records of a tenant are not those of its claims.
 func boundBlocks(t *testing.T, each int, tenants ...*framework.Tenant) []netip.Prefix {
 	t.Helper()
@@ -91,7 +91,7 @@ func boundBlocks(t *testing.T, each int, tenants ...*framework.Tenant) []netip.P
 			}
 			return nil
 		})
-		recorded := recordsByClaim(t, tenant)
+		recorded := recordsByClaim(t, tenant, each)
 		for i := range claims.Items {
 			claim := &claims.Items[i]
 			block := blockOf(t, claim)
@@ -120,13 +120,20 @@ func countBound(claims *ipamv1alpha1.IPClaimList) int {
 	return bound
 }
 
-// recordsByClaim returns the blocks in the IPAllocations of a workspace, by the name of the claim.
-func recordsByClaim(t *testing.T, c client.Reader) map[string]string {
+// recordsByClaim waits for so many IPAllocations in a workspace, and returns their blocks by the
+// name of the claim.
+func recordsByClaim(t *testing.T, c client.Reader, want int) map[string]string {
 	t.Helper()
 	records := &ipamv1alpha1.IPAllocationList{}
-	if err := c.List(t.Context(), records); err != nil {
-		t.Fatal(err)
-	}
+	framework.Eventually(t, "the records of the claims", func(ctx context.Context) error {
+		if err := c.List(ctx, records); err != nil {
+			return err
+		}
+		if len(records.Items) < want {
+			return fmt.Errorf("there are %d, want %d", len(records.Items), want)
+		}
+		return nil
+	})
 	recorded := map[string]string{}
 	for _, record := range records.Items {
 		if record.Spec.ClaimRef == nil {

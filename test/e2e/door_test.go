@@ -128,6 +128,7 @@ func TestDoor_Change(t *testing.T) {
 		{claim, `{"prefixLength": 27}`, "spec.prefixLength is immutable"},
 		{claim, `{"ipFamily": "IPv4"}`, "spec.ipFamily is immutable"},
 		{claim, `{"prefixLength": null, "address": "10.0.0.0/28"}`, "spec.address is immutable"},
+		{claim, `{"unmetPolicy": "Refuse"}`, "spec.unmetPolicy is immutable"},
 		{claim, `{"ownerRef": {"kind": "Pod", "name": "web", "uid": "1"}}`, "spec.ownerRef is immutable"},
 		{class, `{"ipFamily": "IPv6"}`, "spec.ipFamily is immutable"},
 	} {

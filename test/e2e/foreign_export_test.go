@@ -230,9 +230,11 @@ func (p *spy) forgesNothing(c client.Client, claim *ipamv1alpha1.IPClaim, record
 	forged.UID, forged.Generation = "", 0
 	slice := gen.Pool("slice", gen.CIDR("10.9.0.0/24"), gen.Label(ipamv1alpha1.LabelSlice, "forged"))
 	slice.UID, slice.Generation = "", 0
+	// A webhook restores the status, or a policy refuses the patch. The caller compares what is stored.
+	_ = c.Patch(p.Context(), claim.DeepCopy(), merge(`{"status": {"allocatedCIDR": "192.0.2.0/28"}}`))
 	for what, do := range map[string]func(context.Context) error{
-		"the status of a claim": func(ctx context.Context) error {
-			return c.Status().Patch(ctx, claim.DeepCopy(), merge(`{"status": {"allocatedCIDR": "192.0.2.0/28"}}`))
+		"the status of a claim in the controller's version": func(ctx context.Context) error {
+			return c.Status().Patch(ctx, written(claim), merge(`{"status": {"allocatedCIDR": "192.0.2.0/28"}}`))
 		},
 		"the status of a pool": func(ctx context.Context) error {
 			return c.Status().Patch(ctx, pool.DeepCopy(), merge(`{"status": {"allocatedCIDR": "192.0.2.0/24"}}`))

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -193,6 +194,16 @@ func TestHierarchy_DeletionIsHeld(t *testing.T) {
 	framework.Delete(t, framework.System(t, s.tenant.Path), gen.Pool("own", gen.UID(pool.UID)))
 
 	late, byClass := gen.Claim("late", gen.FromPool("own"), gen.Length(28)), gen.Claim("by-class", gen.OfClass(s.name), gen.Length(28))
+	framework.Eventually(t, "the deletion of the pool to be seen", func(ctx context.Context) error {
+		probe := late.DeepCopy()
+		if err := s.tenant.Create(ctx, probe, client.DryRunAll); err != nil {
+			return err
+		}
+		if allocated := meta.FindStatusCondition(probe.Status.Conditions, ipamv1alpha1.ConditionAllocated); allocated == nil || allocated.Reason != string(ipamv1alpha1.ReasonPoolNotFound) {
+			return fmt.Errorf("a claim would be %+v", allocated)
+		}
+		return nil
+	})
 	framework.Create(t, s.tenant, late, byClass)
 	framework.WaitAllocated(t, s.tenant, late, ipamv1alpha1.ReasonPoolNotFound)
 	framework.WaitAllocated(t, s.tenant, byClass, ipamv1alpha1.ReasonNoOfferingPool)

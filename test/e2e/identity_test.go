@@ -36,7 +36,7 @@ func TestIdentity_MayDoNothingElse(t *testing.T) {
 		"list the platform's pools": here.List(t.Context(), &ipamv1alpha1.IPPoolList{}),
 		"list all claims":           all.List(t.Context(), &ipamv1alpha1.IPClaimList{}),
 		"read a tenant's claim":     through.Get(t.Context(), client.ObjectKeyFromObject(claim), claim),
-		"patch a tenant's status":   through.Status().Patch(t.Context(), claim, merge(`{"status": {}}`), client.DryRunAll),
+		"patch a tenant's status":   through.Status().Patch(t.Context(), written(claim), merge(`{"status": {}}`), client.DryRunAll),
 	} {
 		if err != nil {
 			t.Errorf("the controller may not %s: %v", what, err)

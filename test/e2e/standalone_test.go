@@ -88,8 +88,8 @@ func TestStandalone_SaysNo(t *testing.T) {
 		}
 		return errors.New("there is none")
 	})
-	forged := merge(`{"status": {"phase": "Bound", "allocatedCIDR": "192.0.2.0/28"}}`)
-	if err := owner.Status().Patch(t.Context(), claim, forged); !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
+	bound := merge(`{"status": {"phase": "Bound", "allocatedCIDR": "192.0.2.0/28"}}`)
+	if err := owner.Status().Patch(t.Context(), written(claim), bound); !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
 		t.Errorf("an admin forges a status: %v; want a refusal", err)
 	}
 	if err := owner.Create(t.Context(), gen.Allocation("forged", "sliced", "192.0.2.0/28")); !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {

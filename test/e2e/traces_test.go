@@ -12,8 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// The trace of a claim leads from the look at it to the transaction and the two writes,
-// and the log names it.
+// The trace of an answer leads to the transaction that reserves the block, that of the look at the
+// claim to the one that confirms it, and to the record. The log names it.
 func TestTraces_OfAClaim(t *testing.T) {
 	t.Parallel()
 	receiver := otlp.New(t)
@@ -22,36 +22,43 @@ func TestTraces_OfAClaim(t *testing.T) {
 	name := framework.Name(t)
 	offer(t, platform, name, platform.CIDR(t))
 	tenant := platform.Tenant(t)
-	claim := gen.Claim("web", gen.OfClass(name), gen.Length(28))
-	framework.Create(t, tenant, claim)
+	claim := answered(t, tenant, gen.Claim("web", gen.OfClass(name), gen.Length(28)), create)
 	framework.WaitBound(t, tenant, claim)
 
-	spans := receiver.Wait(t, func(trace []otlp.Span) bool {
-		return slices.ContainsFunc(trace, func(s otlp.Span) bool {
-			return s.Name == "reconcile" && s.Attribute("ipam.claim") == "default/web" && s.Attribute("ipam.result") == "bound"
-		})
-	})
-	names := map[string]otlp.Span{}
-	for _, span := range spans {
-		names[span.Name] = span
-	}
-	reconcile, allocate := names["reconcile"], names["allocate"]
-	if reconcile.Attribute("ipam.cluster") != string(tenant.Cluster) || reconcile.Attribute("ipam.prefix") != claim.Status.AllocatedCIDR {
-		t.Errorf("it is the look at a claim of %s that got %s; want %s, %s", reconcile.Attribute("ipam.cluster"),
-			reconcile.Attribute("ipam.prefix"), tenant.Cluster, claim.Status.AllocatedCIDR)
-	}
-	for child, parent := range map[string]otlp.Span{
-		"resolve": reconcile, "allocate": reconcile, "create record": reconcile, "patch status": reconcile,
-		"wait for group": allocate, "place": allocate, "etcd transaction": allocate,
-	} {
-		if span, ok := names[child]; !ok || !bytes.Equal(span.ParentSpanId, parent.SpanId) {
-			t.Errorf("%q is not below %q (in the trace: %t)", child, parent.Name, ok)
+	of := func(name string) func([]otlp.Span) bool {
+		return func(trace []otlp.Span) bool {
+			return slices.ContainsFunc(trace, func(s otlp.Span) bool {
+				return s.Name == name && s.Attribute("ipam.claim") == "default/web" && s.Attribute("ipam.prefix") == claim.Status.AllocatedCIDR &&
+					s.Attribute("ipam.cluster") == string(tenant.Cluster) && (name == "answer" || s.Attribute("ipam.result") == "bound")
+			})
 		}
 	}
+	showsSteps(t, receiver.Wait(t, of("answer")), map[string]string{
+		"resolve": "answer", "reserve": "answer", "wait for group": "reserve", "place": "reserve", "etcd transaction": "reserve",
+	})
+	reconcile := showsSteps(t, receiver.Wait(t, of("reconcile")), map[string]string{
+		"confirm": "reconcile", "etcd transaction": "confirm", "create record": "reconcile",
+	})["reconcile"]
 	id := `"trace_id":"` + hex.EncodeToString(reconcile.TraceId) + `"`
 	if !slices.ContainsFunc(platform.Log(t), func(line string) bool {
 		return strings.Contains(line, `"msg":"bound"`) && strings.Contains(line, id)
 	}) {
 		t.Errorf("no line of the log says what was bound, and %s", id)
 	}
+}
+
+// showsSteps fails the test unless each span is in the trace, below another one. It returns the
+// spans by name.
+func showsSteps(t *testing.T, trace []otlp.Span, below map[string]string) map[string]otlp.Span {
+	t.Helper()
+	names := map[string]otlp.Span{}
+	for _, span := range trace {
+		names[span.Name] = span
+	}
+	for child, parent := range below {
+		if span, ok := names[child]; !ok || !bytes.Equal(span.ParentSpanId, names[parent].SpanId) {
+			t.Errorf("%q is not below %q (in the trace: %t)", child, parent, ok)
+		}
+	}
+	return names
 }

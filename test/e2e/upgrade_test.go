@@ -57,7 +57,7 @@ func TestUpgrade_FromTheFirstSchemas(t *testing.T) {
 	if err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{Workspace: platform.Path}); err != nil {
 		t.Fatal(err)
 	}
-	waitFollows(t, tenant)
+	waitFollows(t, tenant, config.Schemas())
 	platform.StopController(t)
 	platform.StartController(t)
 	next := gen.Claim("next", gen.FromPool("child"), gen.Length(28))
@@ -79,7 +79,7 @@ func TestUpgrade_FromTheFirstSchemas(t *testing.T) {
 
 	framework.Delete(t, tenant, goes)
 	waitUnrecorded(t, tenant, "goes")
-	waitHeld(t, platform, pool, size(blocksOf(t, stays, kept, more)...))
+	waitHeldSafely(t, platform, pool, size(blocksOf(t, stays, kept, more)...))
 	platform.WaitVerified(t)
 }
 
@@ -94,27 +94,31 @@ func selectsMore(t *testing.T) *ipamv1alpha1.IPClaim {
 	return selecting("wide", ipamv1alpha1.PoolSelector{MatchExpressions: []ipamv1alpha1.LabelRequirement{tiers}})
 }
 
-// firstPlatform is a platform of the manifests in testdata/upgrade: the first schemas and
-// the first APIExport, and of the first CRDs the one that has changed since.
+// firstPlatform is a platform of the manifests in testdata/upgrade.
 func firstPlatform(t *testing.T) *framework.Platform {
 	t.Helper()
-	first := os.DirFS("testdata/upgrade")
-	export, err := fs.ReadFile(first, "apiexport.yaml")
+	platform := framework.NewPlatformOf(t, firstManifests(t))
+	applyFirstCRDs(t, platform)
+	return platform
+}
+
+// firstManifests are the first schemas and the first APIExport.
+func firstManifests(t *testing.T) workspaces.Options {
+	t.Helper()
+	export, err := os.ReadFile("testdata/upgrade/apiexport.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder := func(name string) fs.FS {
-		sub, err := fs.Sub(first, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return sub
-	}
-	platform := framework.NewPlatformOf(t, workspaces.Options{Schemas: folder("schemas"), APIExport: export})
-	if err := workspaces.Apply(t.Context(), framework.AdminConfig(t), platform.Path, folder("crd")); err != nil {
+	return workspaces.Options{Schemas: os.DirFS("testdata/upgrade/schemas"), APIExport: export}
+}
+
+// applyFirstCRDs applies those of the first CRDs that have changed since.
+func applyFirstCRDs(t *testing.T, platform *framework.Platform) {
+	t.Helper()
+	err := workspaces.Apply(t.Context(), framework.AdminConfig(t), platform.Path, os.DirFS("testdata/upgrade/crd"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	return platform
 }
 
 // stored are the claims and the records of a tenant, each with its UID and version.
@@ -137,16 +141,16 @@ func stored(t *testing.T, tenant *framework.Tenant) map[string]string {
 	return versions
 }
 
-// waitFollows waits until a tenant's binding has all schemas of today.
-func waitFollows(t *testing.T, tenant *framework.Tenant) {
+// waitFollows waits until a tenant's binding has all schemas of a folder.
+func waitFollows(t *testing.T, tenant *framework.Tenant, schemas fs.FS) {
 	t.Helper()
 	var want []string
-	files, err := fs.Glob(config.Schemas(), "*.yaml")
+	files, err := fs.Glob(schemas, "*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		data, err := fs.ReadFile(config.Schemas(), file)
+		data, err := fs.ReadFile(schemas, file)
 		if err != nil {
 			t.Fatal(err)
 		}

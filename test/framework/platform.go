@@ -70,6 +70,16 @@ func (p *Platform) User(t testing.TB, roles ...string) client.WithWatch {
 	return user(t, p.Path, roles...)
 }
 
+// UserConfig is the access of User.
+func (p *Platform) UserConfig(t testing.TB, roles ...string) *rest.Config {
+	t.Helper()
+	access, err := current(t).newUser(t.Context(), p.Path, roles...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return access
+}
+
 // CIDR returns address space that no other test on this platform uses: a /16.
 func (p *Platform) CIDR(t testing.TB) ipamv1alpha1.CIDR {
 	t.Helper()

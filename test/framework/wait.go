@@ -26,7 +26,13 @@ const interval = 50 * time.Millisecond
 // what it returned last.
 func Eventually(t testing.TB, what string, check func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	Within(t, Patience, what, check)
+}
+
+// Within is Eventually for a fact that may take longer than Patience by design.
+func Within(t testing.TB, patience time.Duration, what string, check func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var missing error
 	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (bool, error) {
@@ -37,7 +43,7 @@ func Eventually(t testing.TB, what string, check func(context.Context) error) {
 		return missing == nil, nil
 	})
 	if err != nil {
-		t.Fatalf("waited %s for %s; last seen: %v", Patience, what, missing)
+		t.Fatalf("waited %s for %s; last seen: %v", patience, what, missing)
 	}
 }
 
@@ -57,7 +63,8 @@ func WaitFor[T client.Object](t testing.TB, c client.Reader, object T, check fun
 	})
 }
 
-// WaitBound waits until every claim is bound, and leaves them as last read.
+// WaitBound waits until every claim is bound and has its record, which follows the answer to
+// CREATE, and leaves them as last read.
 func WaitBound(t testing.TB, c client.Reader, claims ...*ipamv1alpha1.IPClaim) {
 	t.Helper()
 	for _, claim := range claims {
@@ -65,9 +72,25 @@ func WaitBound(t testing.TB, c client.Reader, claims ...*ipamv1alpha1.IPClaim) {
 			if claim.Status.Phase != ipamv1alpha1.ClaimBound || claim.Status.AllocatedCIDR == "" {
 				return fmt.Errorf("it is not bound")
 			}
-			return nil
+			return recorded(t.Context(), c, claim)
 		})
 	}
+}
+
+// recorded returns an error unless the record that a claim names is its own.
+func recorded(ctx context.Context, c client.Reader, claim *ipamv1alpha1.IPClaim) error {
+	if claim.Status.BoundAllocationRef == nil {
+		return fmt.Errorf("it names no record")
+	}
+	record := &ipamv1alpha1.IPAllocation{}
+	key := client.ObjectKey{Namespace: claim.Namespace, Name: claim.Status.BoundAllocationRef.Name}
+	if err := c.Get(ctx, key, record); err != nil {
+		return fmt.Errorf("read its record: %w", err)
+	}
+	if _, uid := record.HeldBy(); uid != claim.UID {
+		return fmt.Errorf("its record is that of another claim, of UID %s", uid)
+	}
+	return nil
 }
 
 // WaitAllocated waits until the condition Allocated of a claim, pool or allocation

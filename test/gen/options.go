@@ -83,6 +83,17 @@ func (s Strategy) pool(pool *ipamv1alpha1.IPPool) {
 	pool.Spec.Allocation.Strategy = ipamv1alpha1.Strategy(s)
 }
 
+// Unmet is the unmetPolicy of a class or claim.
+type Unmet ipamv1alpha1.UnmetPolicy
+
+func (o Unmet) class(class *ipamv1alpha1.IPClass) {
+	class.Spec.UnmetPolicy = ipamv1alpha1.UnmetPolicy(o)
+}
+
+func (o Unmet) claim(claim *ipamv1alpha1.IPClaim) {
+	claim.Spec.UnmetPolicy = ipamv1alpha1.UnmetPolicy(o)
+}
+
 // Visible is the visibility of a class or pool.
 type Visible ipamv1alpha1.Visibility
 

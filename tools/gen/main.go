@@ -1,7 +1,8 @@
 // Command gen writes what follows from the CRDs in config/crd: the kcp side of the API,
 // which is an APIResourceSchema for each kind and the APIExport that offers them to
-// tenants, and the reference of the API for people, docs/api.md. It runs from the root of
-// the repository, after controller-gen.
+// tenants, and the reference of the API for people, docs/api.md. To the CRD of IPClaim it
+// adds the version in which the controller writes. It runs from the root of the repository,
+// after controller-gen.
 //
 // A schema is named after its content, so a changed schema is a new object, and
 // the APIExport that names it moves the bound workspaces to it.
@@ -20,6 +21,7 @@ import (
 	cachev1alpha1 "github.com/kcp-dev/sdk/apis/cache/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
 
@@ -28,6 +30,9 @@ const (
 	schemaDir = "config/kcp/schemas"
 	export    = "config/kcp/apiexport.yaml"
 	reference = "docs/api.md"
+
+	// statusVersion is the name of the package apis/ipam/v1controller1.
+	statusVersion = "v1controller1"
 )
 
 func main() {
@@ -59,6 +64,12 @@ func run() error {
 		crd, err := read(file)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
+		}
+		if crd.Spec.Names.Plural == "ipclaims" {
+			withStatusVersion(crd)
+			if err := writeDefinition(file, crd); err != nil {
+				return err
+			}
 		}
 		kinds = append(kinds, crd)
 		schema, err := schemaOf(crd.DeepCopy())
@@ -104,6 +115,17 @@ func schemaOf(crd *apiextensionsv1.CustomResourceDefinition) (*apisv1alpha1.APIR
 	return schema, nil
 }
 
+// withStatusVersion adds the version in which the controller writes the status of claims.
+// It differs from the first by its name and its status subresource alone: tenants may write
+// in it too, and must find the same rules.
+func withStatusVersion(crd *apiextensionsv1.CustomResourceDefinition) {
+	version := *crd.Spec.Versions[0].DeepCopy()
+	version.Name, version.Storage = statusVersion, false
+	version.Subresources = &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
+	crd.Spec.Versions = append(crd.Spec.Versions[:1], version)
+	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
+}
+
 // withoutPlatform takes from the pool what only the platform workspace may
 // write. What a schema doesn't offer needs no policy to refuse it.
 func withoutPlatform(crd *apiextensionsv1.CustomResourceDefinition) {
@@ -118,6 +140,17 @@ func withoutPlatform(crd *apiextensionsv1.CustomResourceDefinition) {
 		FieldPath: ".slices",
 	})
 	root.Properties["spec"] = spec
+}
+
+// writeDefinition writes a CRD as controller-gen does: without a status, which is the
+// server's.
+func writeDefinition(path string, crd *apiextensionsv1.CustomResourceDefinition) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
+	if err != nil {
+		return err
+	}
+	delete(content, "status")
+	return write(path, content)
 }
 
 func write(path string, object any) error {

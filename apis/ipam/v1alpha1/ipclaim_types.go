@@ -29,6 +29,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.prefixLength) ? has(oldSelf.prefixLength) && self.prefixLength == oldSelf.prefixLength : !has(oldSelf.prefixLength)",fieldPath=".prefixLength",message="spec.prefixLength is immutable: create another claim"
 // +kubebuilder:validation:XValidation:rule="has(self.address) ? has(oldSelf.address) && self.address == oldSelf.address : !has(oldSelf.address)",fieldPath=".address",message="spec.address is immutable: create another claim"
 // +kubebuilder:validation:XValidation:rule="has(self.ownerRef) ? has(oldSelf.ownerRef) && self.ownerRef == oldSelf.ownerRef : !has(oldSelf.ownerRef)",fieldPath=".ownerRef",message="spec.ownerRef is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="has(self.unmetPolicy) ? has(oldSelf.unmetPolicy) && self.unmetPolicy == oldSelf.unmetPolicy : !has(oldSelf.unmetPolicy)",fieldPath=".unmetPolicy",message="spec.unmetPolicy is immutable: create another claim"
 type IPClaimSpec struct {
 	// className is the class to allocate by. Without className, poolRef and
 	// poolSelector the default class is used: that of ipFamily if given, else the
@@ -72,6 +73,12 @@ type IPClaimSpec struct {
 	// it stands when the claim is deleted, it counts.
 	// +optional
 	ReclaimPolicy ReclaimPolicy `json:"reclaimPolicy,omitempty"`
+
+	// unmetPolicy says what CREATE does with a claim that cannot be met now, and
+	// overrides that of the class. Wait stores the claim, which binds when it can.
+	// Refuse fails the CREATE with the reason. It has no meaning afterwards.
+	// +optional
+	UnmetPolicy UnmetPolicy `json:"unmetPolicy,omitempty"`
 
 	// ownerRef names the object that uses the address.
 	// +optional
@@ -129,7 +136,7 @@ type IPClaimStatus struct {
 // is gone. Deleting it gives the block back, unless its reclaimPolicy is Retain.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:subresource:status
+// +kubebuilder:storageversion
 // +kubebuilder:resource:path=ipclaims,scope=Namespaced,shortName=ipclaim,categories=ipam
 // +kubebuilder:printcolumn:name="Class",type=string,JSONPath=`.status.className`
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.status.poolRef.name`
@@ -137,6 +144,10 @@ type IPClaimStatus struct {
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Allocated")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// ---
+// This version has no status subresource, because a server with one drops the status of
+// each CREATE. The controller writes in package v1controller1; a policy refuses a status
+// that anybody else writes.
 type IPClaim struct {
 	metav1.TypeMeta `json:",inline"`
 

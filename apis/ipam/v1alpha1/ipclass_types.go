@@ -56,6 +56,12 @@ type IPClassSpec struct {
 	// +optional
 	ReclaimPolicy ReclaimPolicy `json:"reclaimPolicy,omitempty"`
 
+	// unmetPolicy says what CREATE does with a claim of this class that cannot be
+	// met now, unless the claim says otherwise. Wait stores the claim, which binds
+	// when it can. Refuse fails the CREATE with the reason. Left out, it is Wait.
+	// +optional
+	UnmetPolicy UnmetPolicy `json:"unmetPolicy,omitempty"`
+
 	// visibility says who may use the class. consumer: this workspace only.
 	// platform: every workspace, narrowed by consumers. shared: the workspaces
 	// that consumers lists.

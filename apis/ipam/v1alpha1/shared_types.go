@@ -41,6 +41,17 @@ const (
 	ReclaimRetain ReclaimPolicy = "Retain"
 )
 
+// UnmetPolicy says what CREATE does with a claim that cannot be met now.
+// +kubebuilder:validation:Enum=Wait;Refuse
+type UnmetPolicy string
+
+const (
+	// UnmetWait stores the claim, which binds when it can.
+	UnmetWait UnmetPolicy = "Wait"
+	// UnmetRefuse fails the CREATE with the reason.
+	UnmetRefuse UnmetPolicy = "Refuse"
+)
+
 // Visibility says which workspaces may use a class or a pool.
 // +kubebuilder:validation:Enum=consumer;platform;shared
 type Visibility string

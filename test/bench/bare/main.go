@@ -35,6 +35,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -150,7 +151,7 @@ func (c *counter) answer(ctx context.Context, cl client.Client, req mcreconcile.
 		},
 		Status: ipamv1alpha1.IPAllocationStatus{Phase: ipamv1alpha1.AllocationReady, AllocatedCIDR: cidr},
 	}
-	before := claim.DeepCopy()
+	before := &v1controller1.IPClaim{IPClaim: *claim.DeepCopy()}
 	claim.Status.Phase, claim.Status.AllocatedCIDR = ipamv1alpha1.ClaimBound, cidr
 	if c.whole {
 		complete(claim, record)
@@ -158,7 +159,7 @@ func (c *counter) answer(ctx context.Context, cl client.Client, req mcreconcile.
 	if err := cl.Create(ctx, record); err != nil {
 		return err
 	}
-	return cl.Status().Patch(ctx, claim, client.MergeFrom(before))
+	return cl.Status().Patch(ctx, &v1controller1.IPClaim{IPClaim: *claim}, client.MergeFrom(before))
 }
 
 // complete adds what ipam-controller says beside the CIDR.

@@ -15,8 +15,10 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
 	"github.com/kcp-ipam/ipam/test/chaos/history"
 	"github.com/kcp-ipam/ipam/test/framework"
@@ -154,10 +156,14 @@ func (s *site) settles() *ipamv1alpha1.IPClaim {
 	framework.Create(s, s.customers[0].tenant, last)
 	framework.WaitBound(s, s.customers[0].tenant, last)
 	sum.Add(sum, size(last))
-	framework.WaitFor(s, s.platform, s.pool, func(pool *ipamv1alpha1.IPPool) error {
-		want := ipamv1alpha1.PoolCapacity{Total: "256", Allocated: sum.String(), Available: new(big.Int).Sub(big.NewInt(256), sum).String()}
-		if pool.Status.Capacity == nil || *pool.Status.Capacity != want {
-			return fmt.Errorf("its capacity is not %+v", want)
+	want := ipamv1alpha1.PoolCapacity{Total: "256", Allocated: sum.String(), Available: new(big.Int).Sub(big.NewInt(256), sum).String()}
+	// A CREATE that was answered, and then lost with kcp, keeps its block for a while.
+	framework.Within(s, reservation.Grace+framework.Patience, "the pool's figures to be exact", func(ctx context.Context) error {
+		if err := s.platform.Get(ctx, client.ObjectKeyFromObject(s.pool), s.pool); err != nil {
+			return err
+		}
+		if got := s.pool.Status.Capacity; got == nil || *got != want {
+			return fmt.Errorf("its capacity is %+v, want %+v", got, want)
 		}
 		return nil
 	})

@@ -43,6 +43,7 @@ type Controller struct {
 	dir             string
 	health, metrics string
 	profiles        string
+	webhooks        string
 }
 
 // NewController returns a controller over the data in its folder. It is not started yet.
@@ -50,7 +51,7 @@ func NewController(ctx context.Context, opts ControllerOptions) (*Controller, er
 	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
 		return nil, err
 	}
-	ports, _, err := steadyPorts(ctx, filepath.Join(opts.Dir, "ports"), 3)
+	ports, _, err := steadyPorts(ctx, filepath.Join(opts.Dir, "ports"), 4)
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +71,7 @@ func NewController(ctx context.Context, opts ControllerOptions) (*Controller, er
 	args := slices.Concat([]string{opts.Binary}, place, []string{
 		"--health-probe-bind-address=" + address(ports[0]),
 		"--metrics-bind-address=" + address(ports[1]),
+		"--webhook-bind-address=" + address(ports[3]),
 	}, opts.Flags)
 	if opts.Profiles {
 		args = append(args, "--pprof-bind-address="+address(ports[2]))
@@ -80,6 +82,7 @@ func NewController(ctx context.Context, opts ControllerOptions) (*Controller, er
 		health:   "http://" + address(ports[0]),
 		metrics:  "http://" + address(ports[1]) + "/metrics",
 		profiles: "http://" + address(ports[2]) + "/debug/pprof/",
+		webhooks: "https://" + address(ports[3]),
 		process: process{
 			name: "ipam-controller",
 			log:  filepath.Join(opts.Dir, "controller.log"),
@@ -124,6 +127,9 @@ func (c *Controller) Leads(ctx context.Context) (bool, error) {
 
 // leads is the metric of who holds the lease.
 var leads = regexp.MustCompile(`(?m)^leader_election_master_status\{.*\} 1$`)
+
+// Webhooks is the URL at which kcp reaches the controller's webhooks.
+func (c *Controller) Webhooks() string { return c.webhooks }
 
 // LedgerDir is the folder of the etcd inside.
 func (c *Controller) LedgerDir() string { return filepath.Join(c.dir, ledger) }

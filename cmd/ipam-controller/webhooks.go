@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// webhookConnections is the number of open connections to the webhooks; one more closes the
+// oldest. A shard has as many as CREATEs in flight, unless it speaks HTTP/2.
+const webhookConnections = 1024
+
+// webhookOptions say where kcp reaches the webhooks that answer the CREATE of claims.
+type webhookOptions struct {
+	address string
+	url     string
+	service string
+	files   door.Files
+}
+
+func (o *webhookOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.address, "webhook-bind-address", o.address, "address of the webhooks by which kcp has the CREATE of a claim answered with its block, by TLS; every replica serves them; 0 for none: CREATE then returns at once, and the claim is bound a moment later")
+	f.StringVar(&o.url, "webhook-url", o.url, "https://HOST:PORT at which every shard of kcp reaches --webhook-bind-address; with several replicas an address that leads to any of them; empty: 127.0.0.1 and the port, for a kcp on this machine")
+	f.StringVar(&o.service, "webhook-service", o.service, "the same, with --standalone on a Kubernetes cluster, as the Service NAMESPACE/NAME[:PORT]; instead of --webhook-url")
+	f.StringVar(&o.files.Cert, "webhook-cert-file", o.files.Cert, "certificate of the webhooks, for the host of --webhook-url; read again when it is replaced; empty: the controller makes one, by a CA that the replicas share in the Secret "+door.SecretName)
+	f.StringVar(&o.files.Key, "webhook-key-file", o.files.Key, "key of that certificate")
+	f.StringVar(&o.files.CA, "webhook-ca-file", o.files.CA, "CA that signed that certificate, for kcp to check it by; empty: kcp goes by what its system trusts")
+}
+
+func (o *webhookOptions) validate(standalone bool) error {
+	var errs []error
+	if (o.files.Cert == "") != (o.files.Key == "") {
+		errs = append(errs, errors.New("--webhook-cert-file and --webhook-key-file go together"))
+	}
+	if o.files.CA != "" && o.files.Cert == "" {
+		errs = append(errs, errors.New("--webhook-ca-file goes with --webhook-cert-file"))
+	}
+	if o.url != "" && o.service != "" {
+		errs = append(errs, errors.New("give --webhook-url or --webhook-service, not both"))
+	}
+	if o.service != "" && !standalone {
+		errs = append(errs, errors.New("--webhook-service goes with --standalone: kcp has no Services; give --webhook-url"))
+	}
+	if _, err := o.endpoint(&net.TCPAddr{}); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// endpoint is where the webhooks are reached that listen at an address.
+func (o *webhookOptions) endpoint(listening *net.TCPAddr) (door.Endpoint, error) {
+	if o.service != "" {
+		endpoint, err := door.ParseService(o.service)
+		if err != nil {
+			return endpoint, fmt.Errorf("--webhook-service is %q; %w", o.service, err)
+		}
+		return endpoint, nil
+	}
+	url := o.url
+	if url == "" {
+		at := *listening
+		if len(at.IP) == 0 || at.IP.IsUnspecified() {
+			at.IP = net.IPv4(127, 0, 0, 1)
+		}
+		url = "https://" + at.String()
+	}
+	endpoint, err := door.ParseURL(url)
+	if err != nil {
+		return endpoint, fmt.Errorf("--webhook-url is %q; %w", o.url, err)
+	}
+	return endpoint, nil
+}
+
+// listen returns the door that the options ask for. It listens at once. Without one it has no
+// listener.
+func (o *webhookOptions) listen(ctx context.Context) (door.Options, error) {
+	opts := door.Options{Namespace: workspaces.ControllerNamespace, Account: workspaces.ControllerAccount, Files: o.files}
+	if o.address == nowhere {
+		return opts, nil
+	}
+	if o.files.Cert != "" {
+		if _, err := o.files.Certificate(); err != nil {
+			return opts, fmt.Errorf("--webhook-cert-file, --webhook-key-file: %w", err)
+		}
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.address)
+	if err != nil {
+		return opts, fmt.Errorf("--webhook-bind-address: %w", err)
+	}
+	opts.Listener = &bounded{Listener: listener, most: webhookConnections}
+	opts.Endpoint, err = o.endpoint(listener.Addr().(*net.TCPAddr))
+	return opts, err
+}

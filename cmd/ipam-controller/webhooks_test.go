@@ -1,0 +1,102 @@
+package main
+
+import (
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/kcp-ipam/ipam/controllers/door"
+)
+
+func TestWebhooks_Validate(t *testing.T) {
+	for name, tt := range map[string]struct {
+		opts       webhookOptions
+		standalone bool
+		says       string // empty if it is valid
+	}{
+		"nothing":               {webhookOptions{}, false, ""},
+		"a URL":                 {webhookOptions{url: "https://ipam.example.org:9443"}, false, ""},
+		"a URL without TLS":     {webhookOptions{url: "http://ipam.example.org"}, false, "--webhook-url is \"http://ipam.example.org\"; write https://"},
+		"a host":                {webhookOptions{url: "ipam.example.org"}, false, "write https://HOST:PORT"},
+		"a Service":             {webhookOptions{service: "a/b"}, true, ""},
+		"half a Service":        {webhookOptions{service: "b"}, true, "write NAMESPACE/NAME"},
+		"a Service on kcp":      {webhookOptions{service: "a/b"}, false, "kcp has no Services"},
+		"both":                  {webhookOptions{service: "a/b", url: "https://a"}, true, "not both"},
+		"a certificate":         {webhookOptions{files: door.Files{Cert: "c", Key: "k"}}, false, ""},
+		"half a certificate":    {webhookOptions{files: door.Files{Cert: "c"}}, false, "go together"},
+		"a CA of no one's":      {webhookOptions{files: door.Files{CA: "c"}}, false, "goes with --webhook-cert-file"},
+		"a URL with a path":     {webhookOptions{url: "https://a/b/"}, false, ""},
+		"a URL with parameters": {webhookOptions{url: "https://a/?b"}, false, "nothing else"},
+	} {
+		err := tt.opts.validate(tt.standalone)
+		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: validate = %v, want an error that says %q", name, err, tt.says)
+		}
+	}
+}
+
+// Without a URL, kcp is told the port that is listened on.
+func TestWebhooks_Listen(t *testing.T) {
+	for address, host := range map[string]string{":0": "127.0.0.1", "127.0.0.1:0": "127.0.0.1", "[::1]:0": "::1"} {
+		opts, err := (&webhookOptions{address: address}).listen(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, err := net.SplitHostPort(opts.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "https://" + net.JoinHostPort(host, port); opts.Endpoint.URL != want {
+			t.Errorf("at %s the URL is %s, want %s", address, opts.Endpoint.URL, want)
+		}
+		if err := opts.Listener.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if opts, err := (&webhookOptions{address: nowhere}).listen(t.Context()); err != nil || opts.Listener != nil {
+		t.Errorf("at %s: listen = %v, %v; want no listener", nowhere, opts.Listener, err)
+	}
+	missing := webhookOptions{address: "127.0.0.1:0", files: door.Files{Cert: filepath.Join(t.TempDir(), "none"), Key: "none"}}
+	if _, err := missing.listen(t.Context()); err == nil || !strings.Contains(err.Error(), "--webhook-cert-file") {
+		t.Errorf("with a certificate that is not there: listen = %v, want an error that names the flag", err)
+	}
+}
+
+// In each overlay a Service leads to the port of the webhooks, by the name that the flags say, and
+// the NetworkPolicy lets kcp in.
+func TestDeploy_Webhooks(t *testing.T) {
+	for name, overlay := range overlays {
+		t.Run(name, func(t *testing.T) {
+			objects, opts := build(t, name), parsed(t, overlay(t)).webhooks
+			endpoint, err := opts.endpoint(&net.TCPAddr{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			leads := slices.ContainsFunc(all[*corev1.Service](objects), func(s *corev1.Service) bool {
+				named := endpoint.URL == "https://"+s.Name+"."+s.Namespace+".svc" ||
+					endpoint.Service != nil && *endpoint.Service == door.Service{Namespace: s.Namespace, Name: s.Name, Port: 443}
+				return named && s.Spec.Ports[0].Port == 443 && s.Spec.Ports[0].TargetPort.StrVal == "webhook"
+			})
+			if !leads {
+				t.Errorf("no Service of the overlay is at %+v", endpoint)
+			}
+			port := corev1.ContainerPort{Name: "webhook", ContainerPort: 9443}
+			if ports := overlay(t).pod.Spec.Containers[0].Ports; !slices.ContainsFunc(ports, func(p corev1.ContainerPort) bool {
+				return p.Name == port.Name && p.ContainerPort == port.ContainerPort
+			}) || !strings.HasSuffix(opts.address, ":9443") {
+				t.Errorf("the ports are %+v and the webhooks listen at %s, want both to be 9443", ports, opts.address)
+			}
+			policy := one[*networkingv1.NetworkPolicy](t, objects)
+			if !slices.ContainsFunc(policy.Spec.Ingress, func(rule networkingv1.NetworkPolicyIngressRule) bool {
+				return len(rule.From) == 0 && rule.Ports[0].Port.StrVal == port.Name
+			}) {
+				t.Error("the NetworkPolicy does not let kcp reach the webhooks")
+			}
+		})
+	}
+}

@@ -1,0 +1,63 @@
+package adopt
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Compare compares the ledger with the status of every pool in the space of a pool, and trusts
+// those of which nothing is lost. It reports whether these are all. It is for replicas that do
+// not lead, whose pools nobody else compares. It writes nothing: that something is lost is for
+// the leader to say. Safe for concurrent use.
+//
+// A cache that lags shows an older status, which speaks of fewer changes. The caches were filled
+// after the ledger was opened, as those of the leader are, and a ledger that is exchanged later is
+// noticed by the Allocator itself.
+func (a *Adopter) Compare(ctx context.Context, id allocator.PoolID) (bool, error) {
+	of, known := a.Ledger.Pool(id)
+	if !known {
+		return false, nil
+	}
+	all := true
+	for p := range a.Ledger.Pools() {
+		if p.Space != of.Space || p.State != allocator.PoolOpen || !a.Ledger.Frozen(p.ID) {
+			continue
+		}
+		whole, err := a.compare(ctx, p)
+		if err != nil {
+			return false, fmt.Errorf("compare pool %s of %s with its status: %w", p.Name, p.Cluster, err)
+		}
+		all = all && whole
+	}
+	return all, nil
+}
+
+// compare trusts one pool, if the ledger has all that its status speaks of.
+func (a *Adopter) compare(ctx context.Context, p allocator.Pool) (bool, error) {
+	if p.Frozen {
+		return false, nil
+	}
+	cl, err := a.Clusters.GetCluster(ctx, a.Directory.Engaged(p.Cluster))
+	if err != nil {
+		return false, err
+	}
+	pool := &ipamv1alpha1.IPPool{}
+	if err := cl.GetCache().Get(ctx, client.ObjectKey{Name: p.Name}, pool); err != nil {
+		return false, err
+	}
+	if pool.UID != types.UID(p.ID) || pool.Status.AllocatedCIDR == "" || pool.Status.ObservedGeneration != pool.Generation {
+		return false, nil // what it excludes may have changed, which the leader has to follow first
+	}
+	behind, err := a.behind(ctx, p.ID, pool.Status)
+	if err != nil || behind {
+		return false, err
+	}
+	a.Ledger.Trust(p.ID)
+	return true, nil
+}

@@ -1,0 +1,127 @@
+package adopt
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// shown is a manager of one cluster, whose cache shows some pools.
+type shown struct {
+	cluster.Cluster
+	cache objects
+}
+
+func (s shown) GetCluster(context.Context, multicluster.ClusterName) (cluster.Cluster, error) {
+	return s, nil
+}
+
+func (s shown) GetCache() cache.Cache { return s.cache }
+
+// objects are a cache that never changes.
+type objects struct {
+	cache.Cache
+	client.Reader
+}
+
+func (o objects) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return o.Reader.Get(ctx, key, obj, opts...)
+}
+
+func (o objects) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return o.Reader.List(ctx, list, opts...)
+}
+
+// A replica that does not lead trusts a space when the ledger has all that the status of each of
+// its pools speaks of. It writes nothing.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		change func(l *loss, first, second *ipamv1alpha1.IPPool)
+		want   bool
+	}{
+		{"all is there", func(*loss, *ipamv1alpha1.IPPool, *ipamv1alpha1.IPPool) {}, true},
+		{"changes are lost", func(_ *loss, first, _ *ipamv1alpha1.IPPool) { first.Status.Ledger.Changes = 1000 }, false},
+		{"changes of another pool of the space are lost", func(_ *loss, _, second *ipamv1alpha1.IPPool) { second.Status.Ledger.Changes = 1000 }, false},
+		{"another ledger", func(_ *loss, _, second *ipamv1alpha1.IPPool) { second.Status.Ledger.ID = "lost" }, false},
+		{"another pool of that name", func(_ *loss, first, _ *ipamv1alpha1.IPPool) { first.UID = "another" }, false},
+		{"a spec that nobody has followed yet", func(_ *loss, first, _ *ipamv1alpha1.IPPool) { first.Generation++ }, false},
+		{"frozen in the ledger", func(l *loss, first, _ *ipamv1alpha1.IPPool) {
+			if err := l.ledger.Freeze(l.t.Context(), allocator.PoolID(first.UID)); err != nil {
+				l.t.Fatal(err)
+			}
+		}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLoss(t)
+			first, second := l.shares("first", "10.0.0.0/24"), l.shares("second", "10.0.0.0/16")
+			id := allocator.PoolID(first.UID)
+			tt.change(l, first, second)
+			l.Clusters = showing(t, first, second)
+			before := l.revision()
+			if whole, err := l.Compare(t.Context(), id); err != nil || whole != tt.want {
+				t.Errorf("Compare = %t, %v, want %t", whole, err, tt.want)
+			}
+			_, err := l.ledger.Reserve(t.Context(), allocator.Request{
+				Pool: id, Length: 28, Holder: allocator.Holder{Claim: allocator.ReservationID("w", "c"), Cluster: "w", Namespace: "default", Name: "c"},
+			})
+			if (err == nil) != tt.want {
+				t.Errorf("Reserve: %v, want a block: %t", err, tt.want)
+			}
+			if now := l.revision(); !tt.want && now != before {
+				t.Errorf("the ledger went from revision %d to %d, want nothing written", before, now)
+			}
+		})
+	}
+	l := newLoss(t)
+	if whole, err := l.Compare(t.Context(), "unknown"); err != nil || whole {
+		t.Errorf("Compare of a pool that is not registered = %t, %v, want false", whole, err)
+	}
+}
+
+// revision is that of etcd.
+func (l *loss) revision() int64 {
+	l.t.Helper()
+	got, err := l.etcd.Client().Get(l.t.Context(), "/")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return got.Header.Revision
+}
+
+// shares registers a pool of one address domain, and publishes it as it is.
+func (l *loss) shares(name string, cidr ipamv1alpha1.CIDR) *ipamv1alpha1.IPPool {
+	l.t.Helper()
+	pool := gen.Pool(name, gen.CIDR(cidr), gen.Domain("d"))
+	_, err := l.ledger.Register(l.t.Context(), allocator.Pool{
+		ID: allocator.PoolID(pool.UID), Cluster: "platform", Name: name,
+		CIDR: netip.MustParsePrefix(string(cidr)), Space: allocator.DomainSpace("platform", "d"),
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	pool.Status.ObservedGeneration = pool.Generation
+	return l.had(pool, string(cidr), l.ledger.LedgerID(), 0)
+}
+
+func showing(t *testing.T, pools ...client.Object) shown {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return shown{cache: objects{Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(pools...).Build()}}
+}

@@ -1,0 +1,47 @@
+package adopt
+
+import (
+	"maps"
+	"net/netip"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// What a claim was promised is adopted from its status, as long as it has no record. Where the
+// ledger still has the reservation, that becomes its block.
+func TestPass_APromise(t *testing.T) {
+	l := newLoss(t)
+	promised, reserved := gen.Claim("a"), gen.Claim("b")
+	for claim, cidr := range map[*ipamv1alpha1.IPClaim]string{promised: "10.0.0.0/28", reserved: "10.0.0.16/28"} {
+		claim.Status.AllocatedCIDR, claim.Status.PoolRef = cidr, &ipamv1alpha1.PoolRef{Name: "p"}
+		l.record.claims = append(l.record.claims, claim)
+	}
+	pool := gen.Pool("p")
+	id := allocator.PoolID(pool.UID)
+	if _, err := l.ledger.Register(t.Context(), allocator.Pool{ID: id, Cluster: "platform", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")}); err != nil {
+		t.Fatal(err)
+	}
+	l.ledger.Trust(id)
+	_, err := l.ledger.Reserve(t.Context(), allocator.Request{
+		Pool: id, Exact: netip.MustParsePrefix("10.0.0.16/28"),
+		Holder: allocator.Holder{Claim: reservation.Of("platform", reserved), Cluster: "platform", Namespace: "default", Name: "b"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.restart()
+	if l.whole(l.had(pool, "10.0.0.0/16", l.ledger.LedgerID(), 9)) {
+		t.Fatal("a ledger that is behind passes for whole")
+	}
+	if err := l.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := map[allocator.ClaimID]string{"uid-of-a": "10.0.0.0/28 bound", "uid-of-b": "10.0.0.16/28 bound"}
+	if got := l.blocks(); !maps.Equal(got, want) {
+		t.Errorf("the ledger has %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,205 @@
+package claim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	poll "k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/record"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
+)
+
+const (
+	// answerTime limits how long a CREATE waits for its answer. Without one, the claim is bound a
+	// moment later by the reconcile.
+	answerTime = time.Second
+	// turnTime is how much of that a CREATE waits for an earlier one of the same claim.
+	turnTime = 300 * time.Millisecond
+	// failed is the age of a reservation whose CREATE has failed, as a rule: a claim that was
+	// created is confirmed within milliseconds.
+	failed = 5 * time.Second
+)
+
+// errTurn: an earlier CREATE of the same claim was answered, and nobody knows yet what came of it.
+var errTurn = errors.New("an earlier CREATE of this claim is not settled yet")
+
+var _ door.Answerer = (*Reconciler)(nil)
+
+// Answer implements door.Answerer. Any replica answers, from its caches and the ledger. A block
+// is in the ledger before it is shown: reserved, until the reconcile confirms it.
+func (r *Reconciler) Answer(ctx context.Context, req door.Request) (door.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	ctx, end := r.span(ctx, req)
+	answer, err := r.answer(ctx, req)
+	end(answer, err)
+	return answer, err
+}
+
+func (r *Reconciler) answer(ctx context.Context, req door.Request) (door.Answer, error) {
+	if err := r.turn(ctx, req); err != nil {
+		return door.Answer{}, err
+	}
+	a, err := r.arriving(ctx, req)
+	if err != nil {
+		return door.Answer{}, err
+	}
+	block, err := a.decide(ctx)
+	refusal, refused := errors.AsType[*outcome.Refusal](err)
+	switch {
+	case refused:
+		return a.refused(ctx, refusal), nil
+	case err != nil:
+		return door.Answer{}, err
+	}
+	pool, err := r.poolRef(a.from.Cluster, block)
+	if err != nil {
+		return door.Answer{}, err
+	}
+	succeeded(a.claim, block, pool, a.slot.Name)
+	record.Date(a.claim.Status.Conditions, block)
+	return door.Answer{Status: a.claim.Status}, nil
+}
+
+// turn waits until an earlier CREATE of the same claim is settled. To answer both with one
+// reservation keeps its block for long after the claim is deleted: see reservation.Grace. That is
+// left for an earlier one that seems to have failed, as it may again.
+func (r *Reconciler) turn(ctx context.Context, req door.Request) error {
+	id := reservation.Of(req.Cluster, req.Claim)
+	if req.DryRun || !r.ledger.HasReservation(id) {
+		return nil
+	}
+	err := poll.PollUntilContextTimeout(ctx, turnTime/30, turnTime, false, func(context.Context) (bool, error) {
+		return !r.ledger.HasReservation(id), nil
+	})
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	earlier, ok, err := r.ledger.Lookup(ctx, id)
+	if err == nil && ok && r.clock.Since(earlier.BoundAt) < failed {
+		return errTurn
+	}
+	return err
+}
+
+// arrival is a claim that is being created.
+type arrival struct {
+	decision
+	slot  record.Slot
+	there bool // the cache shows a claim of this name
+}
+
+// arriving reads what there is of the claim's name. It fails where nobody can decide yet what
+// the claim's workspace may use.
+func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, error) {
+	from := r.directory.Workspace(req.Cluster)
+	if from.Path == "" {
+		return nil, fmt.Errorf("the path of workspace %s is not known yet", req.Cluster)
+	}
+	if r.directory.Leaves(req.Cluster) {
+		return nil, fmt.Errorf("workspace %s gives up the export", req.Cluster)
+	}
+	cl, err := r.clusters.GetCluster(ctx, r.directory.Engaged(req.Cluster))
+	if err != nil {
+		return nil, err
+	}
+	a := &arrival{decision: decision{
+		Reconciler: r, from: from, since: time.Now(), ask: r.compared(r.ledger.Reserve), waits: nothing{},
+	}}
+	if req.DryRun {
+		a.ask = r.compared(r.preview)
+	}
+	a.claim = req.Claim.DeepCopy()
+	a.claim.Status = ipamv1alpha1.IPClaimStatus{}
+	a.claim.Generation = 1
+	name := client.ObjectKeyFromObject(a.claim)
+	a.holder = allocator.Holder{
+		Claim: reservation.Of(from.Cluster, a.claim), Cluster: from.Cluster, Namespace: name.Namespace, Name: name.Name,
+	}
+	err = cl.GetCache().Get(ctx, name, &ipamv1alpha1.IPClaim{})
+	if a.there = err == nil; err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("read claim %s: %w", name, err)
+	}
+	a.slot, err = record.Find(ctx, cl.GetCache(), name)
+	return a, err
+}
+
+// decide takes a block for the claim, or says why it gets none.
+func (a *arrival) decide(ctx context.Context) (allocator.Block, error) {
+	switch former := a.slot.Record; {
+	case a.there:
+		// The CREATE fails, and nothing is taken for it. Should the cache be stale, it succeeds:
+		// so the block of the former claim must not be shown.
+		return allocator.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "there was a claim of this name a moment ago; trying again"}
+	case former == nil:
+		return a.place(ctx)
+	case former.Spec.ClaimRef != nil:
+		return allocator.Block{}, fmt.Errorf("%w %s", errFormer, former.Status.AllocatedCIDR)
+	}
+	if _, err := a.resolve(ctx, nil); err != nil { // for the class, which may refuse to wait
+		if _, refused := errors.AsType[*outcome.Refusal](err); !refused {
+			return allocator.Block{}, err
+		}
+	}
+	return allocator.Block{}, retained(a.slot.Record)
+}
+
+// refused answers a claim that gets no block now.
+func (a *arrival) refused(ctx context.Context, refusal *outcome.Refusal) door.Answer {
+	refused(a.claim, refusal)
+	a.claim.Status.Phase = ipamv1alpha1.ClaimPending
+	return door.Answer{Status: a.claim.Status, Refuse: !a.there && a.refuses(ctx)}
+}
+
+// refuses reports whether the claim is not to be stored without a block: by its own word, else
+// by that of its class.
+func (a *arrival) refuses(ctx context.Context) bool {
+	policy := a.claim.Spec.UnmetPolicy
+	if policy == "" && a.class != "" {
+		if class, ok := a.catalog.View(ctx).Class(a.class); ok {
+			policy = class.Spec.UnmetPolicy
+		}
+	}
+	return policy == ipamv1alpha1.UnmetRefuse
+}
+
+// compared asks a candidate, and compares it with what is published if nobody has done so. On a
+// replica that does not lead nobody else does.
+func (r *Reconciler) compared(ask asks) asks {
+	return func(ctx context.Context, req allocator.Request) (allocator.Block, error) {
+		block, err := ask(ctx, req)
+		if !unchecked(err) {
+			return block, err
+		}
+		if whole, compareErr := r.compare(ctx, req.Pool); compareErr != nil || !whole {
+			return block, cmp.Or(compareErr, err)
+		}
+		return ask(ctx, req)
+	}
+}
+
+// preview asks a candidate which block it would give, and takes nothing.
+func (r *Reconciler) preview(ctx context.Context, req allocator.Request) (allocator.Block, error) {
+	prefix, err := r.ledger.Preview(ctx, req)
+	return allocator.Block{
+		Prefix: prefix, Pool: req.Pool, Holder: req.Holder, Class: req.Class, Policy: req.Policy, BoundAt: time.Now(),
+	}, err
+}
+
+// nothing is what a claim waits for that is being created: its reconcile does the waiting.
+type nothing struct{}
+
+func (nothing) enter([]topic)                     {}
+func (nothing) nowhere()                          {}
+func (nothing) at([]allocator.Request)            {}
+func (nothing) unchecked(allocator.Request) error { return errUnchecked }

@@ -1,0 +1,238 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// The answer is the final status, and the block is in the ledger.
+func TestAnswer(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered(gen.Default()))
+	claim := gen.Claim("c")
+	claim.Status.AllocatedCIDR = "192.0.2.0/28" // whatever the user sends
+	answer := s.create(claim)
+	s.wantBlocks("10.0.0.0/28 reserved " + string(reservation.Of("tenant", claim)))
+	allocated := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	ready := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionReady)
+	if allocated == nil || allocated.Status != metav1.ConditionTrue || ready == nil || ready.Status != metav1.ConditionTrue || len(answer.Status.Conditions) != 2 {
+		t.Fatalf("conditions are %+v, want Allocated and Ready", answer.Status.Conditions)
+	}
+	block, _, err := s.ledger.Lookup(t.Context(), reservation.Of("tenant", claim))
+	if err != nil || !allocated.LastTransitionTime.Time.Equal(block.BoundAt) {
+		t.Errorf("allocated at %s, %v; want %s, by which the answer is told from others", allocated.LastTransitionTime, err, block.BoundAt)
+	}
+	answer.Status.Conditions = nil
+	want := door.Answer{Status: ipamv1alpha1.IPClaimStatus{
+		Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: "10.0.0.0/28", ClassName: "internal", IPFamily: ipamv1alpha1.IPv4,
+		PoolRef:            &ipamv1alpha1.PoolRef{Name: "p", ProjectRef: &ipamv1alpha1.ProjectRef{Name: "root:ipam"}},
+		BoundAllocationRef: &ipamv1alpha1.LocalRef{Name: ipamv1alpha1.AllocationName("default", "c")},
+		ObservedGeneration: 1,
+	}}
+	if diff := cmp.Diff(want, answer); diff != "" {
+		t.Errorf("the answer (-want +got):\n%s", diff)
+	}
+	if other := s.create(gen.Claim("c", gen.Length(29))); other.Status.AllocatedCIDR != "10.0.0.16/29" {
+		t.Errorf("a CREATE of the name that asks for a /29 is answered with %s, want 10.0.0.16/29", other.Status.AllocatedCIDR)
+	}
+}
+
+// A second CREATE of a claim waits for the first one, and is answered when that is settled. Else it
+// is not, and shares nothing with it.
+func TestAnswer_InTurn(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	claim := gen.Claim("c", gen.OfClass("internal"))
+	answer := s.create(claim)
+	s.known(claim)
+	if again, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim}); !errors.Is(err, errTurn) {
+		t.Errorf("Answer = %+v, %v while the first CREATE is not settled; want %v", again, err, errTurn)
+	}
+	claim.Status = answer.Status
+	shown, _ := reservation.Shown("tenant", claim)
+	settled := time.AfterFunc(turnTime/3, func() { _, _, _ = s.ledger.Confirm(t.Context(), shown) })
+	defer settled.Stop()
+	if again := s.create(claim); again.Status.AllocatedCIDR != "10.0.0.16/28" {
+		t.Errorf("answered with %s after the first CREATE was settled; want 10.0.0.16/28", again.Status.AllocatedCIDR)
+	}
+}
+
+// One that has failed leaves its reservation, which the next one is answered with.
+func TestAnswer_AfterOneThatHasFailed(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	claim := gen.Claim("c", gen.OfClass("internal"))
+	s.create(claim)
+	s.known(claim)
+	s.later(failed + time.Second)
+	if again := s.create(claim); again.Status.AllocatedCIDR != "10.0.0.0/28" {
+		t.Errorf("answered with %s; want 10.0.0.0/28, as before", again.Status.AllocatedCIDR)
+	}
+}
+
+// A dry run is answered alike, and takes nothing.
+func TestAnswer_DryRun(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	claim := gen.Claim("c", gen.OfClass("internal"))
+	preview, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim, DryRun: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.wantBlocks()
+	real := s.create(claim)
+	for _, status := range []*ipamv1alpha1.IPClaimStatus{&preview.Status, &real.Status} {
+		for i := range status.Conditions {
+			status.Conditions[i].LastTransitionTime = metav1.Time{}
+		}
+	}
+	if diff := cmp.Diff(real, preview); diff != "" {
+		t.Errorf("the preview differs from the answer (-answer +preview):\n%s", diff)
+	}
+}
+
+// A claim that gets nothing is told why, and fails if it says so, or else its class. It waits
+// for nothing before its reconcile.
+func TestAnswer_Refused(t *testing.T) {
+	t.Parallel()
+	const wait, refuse = ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse
+	for _, tt := range []struct {
+		name    string
+		claim   *ipamv1alpha1.IPClaim
+		own     ipamv1alpha1.UnmetPolicy
+		ofClass ipamv1alpha1.UnmetPolicy
+		reason  ipamv1alpha1.Reason
+		refuse  bool
+	}{
+		{"no class", gen.Claim("c", gen.OfClass("none")), "", refuse, ipamv1alpha1.ReasonClassNotFound, false},
+		{"no class, and it refuses to wait", gen.Claim("c", gen.OfClass("none")), refuse, "", ipamv1alpha1.ReasonClassNotFound, true},
+		{"too large", gen.Claim("c", gen.OfClass("internal"), gen.Length(23)), "", "", ipamv1alpha1.ReasonPoolExhausted, false},
+		{"too large, by a class that refuses to wait", gen.Claim("c", gen.OfClass("internal"), gen.Length(23)), "", refuse, ipamv1alpha1.ReasonPoolExhausted, true},
+		{"too large, by such a class, and it waits", gen.Claim("c", gen.OfClass("internal"), gen.Length(23)), wait, refuse, ipamv1alpha1.ReasonPoolExhausted, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			platform := offered()
+			platform[0].(*ipamv1alpha1.IPClass).Spec.UnmetPolicy = tt.ofClass
+			s := newScene(t, allocator.Options{}, platform)
+			tt.claim.Spec.UnmetPolicy = tt.own
+			answer := s.create(tt.claim)
+			says := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+			if says == nil || says.Reason != string(tt.reason) || answer.Status.Phase != ipamv1alpha1.ClaimPending || answer.Status.ObservedGeneration != 1 {
+				t.Errorf("answered %+v, want Pending with reason %s", answer.Status, tt.reason)
+			}
+			if answer.Refuse != tt.refuse {
+				t.Errorf("Refuse = %t, want %t", answer.Refuse, tt.refuse)
+			}
+			s.wantBlocks()
+			if n := s.ledger.Waiting("uid-of-p"); n != 0 {
+				t.Errorf("%d claims wait at the pool, want none", n)
+			}
+		})
+	}
+}
+
+// What is there by the claim's name decides first, and nothing is taken.
+func TestAnswer_WhereTheNameWasUsed(t *testing.T) {
+	t.Parallel()
+	there := gen.Claim("c")
+	there.Status.Phase, there.Status.AllocatedCIDR = ipamv1alpha1.ClaimBound, "10.0.0.0/28"
+	kept := gen.Allocation("c", "p", "10.0.0.0/28", gen.Retained())
+	kept.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "c/uid-of-c"}
+	for _, tt := range []struct {
+		name   string
+		object client.Object
+		reason ipamv1alpha1.Reason // none: nobody can tell
+		refuse bool                // the claim says so; else the API server says that the name is taken
+	}{
+		// It may be gone already, and its block about to be freed.
+		{"a claim", there, ipamv1alpha1.ReasonError, false},
+		{"a retained record", kept, ipamv1alpha1.ReasonAllocationRetained, true},
+		{"the record of a claim that is gone", gen.Allocation("c", "p", "10.0.0.0/28"), "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, allocator.Options{}, offered(gen.Unmet(ipamv1alpha1.UnmetRefuse)), tt.object)
+			claim := gen.Claim("c", gen.OfClass("internal"))
+			if tt.object == there {
+				claim.Spec.UnmetPolicy = ipamv1alpha1.UnmetRefuse
+			}
+			answer, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim})
+			if (err != nil) != (tt.reason == "") {
+				t.Fatalf("Answer: %v, want an error: %t", err, tt.reason == "")
+			}
+			says := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+			if err == nil && (says == nil || says.Reason != string(tt.reason)) || answer.Status.AllocatedCIDR != "" || answer.Refuse != tt.refuse {
+				t.Errorf("answered %+v, want reason %q, no block, Refuse %t", answer, tt.reason, tt.refuse)
+			}
+			s.wantBlocks()
+		})
+	}
+}
+
+// Where nobody can decide, nobody answers.
+func TestAnswer_NobodyCanTell(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	ask := func(cluster allocator.ClusterName) error {
+		_, err := s.Answer(t.Context(), door.Request{Cluster: cluster, Claim: gen.Claim("c", gen.OfClass("internal"))})
+		return err
+	}
+	if err := ask("unknown"); err == nil {
+		t.Error("a workspace that is not engaged is answered")
+	}
+	forger := binding()
+	forger.UID, forger.Annotations = "forger", map[string]string{"kcp.io/cluster": "forger", "kcp.io/path": "root:tenant"}
+	s.directory.Seen("endpoint", forger)
+	if err := ask("tenant"); err == nil {
+		t.Error("a workspace whose path another shows, too, is answered")
+	}
+	s.directory.Gone(forger)
+	leaving := binding()
+	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	s.directory.Seen("endpoint", leaving)
+	if err := ask("tenant"); err == nil {
+		t.Error("a workspace that gives up the export is answered")
+	}
+	s.wantBlocks()
+}
+
+// A replica that does not lead compares the ledger with what is published before it believes
+// it. One that has lost something is not believed.
+func TestAnswer_FromALedgerThatNobodyHasCompared(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{Frozen: true}, offered())
+	request := door.Request{Cluster: "tenant", Claim: gen.Claim("c", gen.OfClass("internal"))}
+	if answer, err := s.Answer(t.Context(), request); err == nil {
+		t.Errorf("Answer = %+v while nobody has compared, want an error", answer)
+	}
+	s.compare = func(_ context.Context, id allocator.PoolID) (bool, error) {
+		s.ledger.Trust(id)
+		return true, nil
+	}
+	if answer := s.create(request.Claim); answer.Status.AllocatedCIDR != "10.0.0.0/28" {
+		t.Errorf("answered %+v by a ledger that is whole, want 10.0.0.0/28", answer)
+	}
+	if err := s.ledger.Freeze(t.Context(), "uid-of-p"); err != nil {
+		t.Fatal(err)
+	}
+	answer := s.create(gen.Claim("d", gen.OfClass("internal")))
+	says := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	if says == nil || !strings.Contains(says.Message, "frozen") || answer.Status.Phase != ipamv1alpha1.ClaimPending {
+		t.Errorf("answered %+v by a ledger that has lost changes, want Pending, as the pool is frozen", answer)
+	}
+}

@@ -1,0 +1,170 @@
+package claim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// The reconcile finds what was answered: it writes the record and nothing else.
+func TestReconcile_OfAnAnsweredClaim(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	claim := gen.Claim("c", gen.OfClass("internal"))
+	before := s.stored(claim, s.create(claim))
+	if after := s.reconcile("c"); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("the claim was written; it is %+v, was %+v", after.Status, before.Status)
+	}
+	if diff := cmp.Diff([]string{"create *v1alpha1.IPAllocation"}, s.world.tenant.writes); diff != "" {
+		t.Errorf("written (-want +got):\n%s", diff)
+	}
+	s.wantBlocks("10.0.0.0/28 bound uid-of-c")
+	record := gen.Allocation("c", "p", "")
+	if err := s.world.tenant.client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil || record.Status.AllocatedCIDR != "10.0.0.0/28" || record.Spec.ClaimRef.UID != claim.UID {
+		t.Errorf("the record is %+v, %v; want that of 10.0.0.0/28", record, err)
+	}
+}
+
+// A reservation that was answered twice is the block of a claim that is there with it, by the
+// word of a server.
+func TestReconcile_OfAReservationAnsweredTwice(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	claim := gen.Claim("c", gen.OfClass("internal"))
+	s.create(claim)
+	s.known(claim)
+	s.later(failed + time.Second)
+	stored := s.stored(claim, s.create(claim))
+	without := stored.DeepCopy()
+	without.Status = ipamv1alpha1.IPClaimStatus{}
+	for _, now := range []*ipamv1alpha1.IPClaim{nil, without} {
+		s.servers.claim = now
+		s.reconcile("c")
+		s.wantBlocks("10.0.0.0/28 reserved " + string(reservation.Of("tenant", claim)))
+	}
+	s.servers.claim = stored
+	s.reconcile("c")
+	s.wantBlocks("10.0.0.0/28 bound uid-of-c")
+}
+
+// A kcp that was restored from an older copy has neither the claim nor its record. The cache may
+// learn of the record first. It is not written again: that would pass for proof that this kcp knew
+// the claim, and its block would be freed.
+func TestReconcile_OfAClaimThatNoServerShows(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	claim := gen.Claim("c", gen.OfClass("internal"))
+	s.stored(claim, s.create(claim))
+	s.reconcile("c")
+	s.reconcile("c") // which sees the record
+	record := gen.Allocation("c", "p", "")
+	if err := s.world.tenant.client.Delete(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	shown := s.servers.claim
+	s.servers.claim, s.world.tenant.writes = nil, nil
+	s.reconcile("c")
+	if len(s.world.tenant.writes) != 0 {
+		t.Errorf("written is %q, want nothing: no server shows the claim", s.world.tenant.writes)
+	}
+	s.wantBlocks("10.0.0.0/28 bound uid-of-c")
+
+	s.servers.claim = shown
+	s.reconcile("c")
+	if diff := cmp.Diff([]string{"create *v1alpha1.IPAllocation"}, s.world.tenant.writes); diff != "" {
+		t.Errorf("written once a server shows the claim (-want +got):\n%s", diff)
+	}
+}
+
+// A claim that the server does not know when it is written may have been deleted, or be newer than a
+// server that was restored from an older copy. Only what was seen of the claim tells them apart.
+func TestReconcile_OfAClaimThatTheServerDenies(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	before := s.stored(gen.Claim("c", gen.OfClass("internal")), door.Answer{})
+	s.world.tenant.denies = true
+	s.reconcile("c")
+	if diff := cmp.Diff([]string{"c " + before.ResourceVersion}, s.servers.missed); diff != "" {
+		t.Errorf("said to be missed (-want +got):\n%s", diff)
+	}
+}
+
+// A claim that was stored without its answer gets the block that was reserved for it, and no other
+// one.
+func TestReconcile_OfALateAnswer(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	claim := gen.Claim("c", gen.OfClass("internal"))
+	s.create(claim)
+	s.stored(claim, door.Answer{})
+	s.known(claim)
+	s.reconcile("c")
+	s.wantBlocks("10.0.0.0/28 reserved " + string(reservation.Of("tenant", claim))) // it may be that of a former claim
+	s.later(claiming + time.Second)
+	if after := s.reconcile("c"); after.Status.AllocatedCIDR != "10.0.0.0/28" {
+		t.Errorf("the claim has %+v, want 10.0.0.0/28", after.Status)
+	}
+	s.wantBlocks("10.0.0.0/28 bound uid-of-c")
+}
+
+// A claim that shows a block which the ledger does not have keeps showing it, and gets no other.
+func TestReconcile_OfAPromiseThatTheLedgerDoesNotHave(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	claim := gen.Claim("c", gen.OfClass("internal"))
+	answer := s.create(claim)
+	if err := s.ledger.Release(t.Context(), reservation.Of("tenant", claim)); err != nil {
+		t.Fatal(err)
+	}
+	s.stored(claim, answer)
+	if _, err := s.Reconcile(t.Context(), requestIn("tenant", "c")); err == nil {
+		t.Error("Reconcile = nil, want an error: the ledger has no block of the claim")
+	}
+	s.wantBlocks()
+}
+
+// The first refusal is told by an event and counted, also if the claim came with it.
+func TestReconcile_TellsARefusalOfTheDoor(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	t.Cleanup(func() { unmet.settle(requestIn("tenant", "refused")) })
+	claim := gen.Claim("refused", gen.OfClass("none"))
+	s.stored(claim, s.create(claim))
+	for range 3 {
+		s.reconcile("refused")
+	}
+	if n := len(s.world.tenant.events.Events); n != 1 {
+		t.Errorf("%d events, want one", n)
+	}
+	if len(s.world.tenant.writes) != 0 {
+		t.Errorf("written is %q, want nothing: the claim shows its refusal", s.world.tenant.writes)
+	}
+}
+
+// A retained record may come to light after the claim was told its block. The claim keeps that.
+func TestReconcile_OfAnAnsweredClaimBesideARetainedRecord(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	claim := gen.Claim("beside", gen.OfClass("internal"))
+	s.stored(claim, s.create(claim))
+	kept := gen.Allocation("beside", "p", "10.0.0.64/28", gen.Retained())
+	kept.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "beside/uid-of-former"}
+	if err := s.world.tenant.client.Create(t.Context(), kept); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unmet.settle(requestIn("tenant", "beside")) })
+	after := s.reconcile("beside")
+	s.wantBlocks("10.0.0.0/28 bound uid-of-beside")
+	if after.Status.AllocatedCIDR != "10.0.0.0/28" || after.Status.Phase != ipamv1alpha1.ClaimBound || meta.IsStatusConditionTrue(after.Status.Conditions, ipamv1alpha1.ConditionReady) {
+		t.Errorf("the claim shows %+v, want it bound to 10.0.0.0/28 and not ready", after.Status)
+	}
+}

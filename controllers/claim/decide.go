@@ -1,0 +1,156 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/resolve"
+)
+
+// decision decides which block a claim gets, or why it gets none: by policy, then by the
+// ledger. The reconcile and the door decide alike. They differ in who holds the block, in how a
+// candidate is asked for it, and in what a claim that gets none waits for.
+type decision struct {
+	*Reconciler
+	claim  *ipamv1alpha1.IPClaim
+	from   directory.Workspace
+	holder allocator.Holder
+	since  time.Time // the claim's place among those that wait
+	ask    asks
+	waits  waits
+	class  string // that governs the claim, as far as it is known
+}
+
+// asks asks a candidate for a block. Its errors are those of [allocator.Allocator.Bind] and
+// [allocator.Allocator.Reserve].
+type asks func(context.Context, allocator.Request) (allocator.Block, error)
+
+// waits is what a claim that gets no block waits for.
+type waits interface {
+	// enter replaces the topics whose change may end the wait. It is called before the
+	// catalog is read, so that no change is missed.
+	enter(topics []topic)
+	// nowhere ends all waits for room.
+	nowhere()
+	// at waits for room as the requests say, and nowhere else.
+	at(requests []allocator.Request)
+	// unchecked is told that nobody has compared the pool of a request with what was published.
+	// It returns an error if nothing is said of that yet.
+	unchecked(r allocator.Request) error
+}
+
+// place resolves the claim and takes a block of the first candidate that has room. A claim that
+// finds none waits at every candidate.
+func (d *decision) place(ctx context.Context) (allocator.Block, error) {
+	plan, err := d.resolve(ctx, topicsOf(d.claim, d.from, d.directory.Platform(), d.directory.Find))
+	if plan.ClassName != "" && d.claim.Spec.ClassName == "" {
+		// It is the default class: look once more, now waiting for its pools, too.
+		plan, err = d.resolve(ctx, topicsOfDefault(plan.ClassName, d.from, d.directory.Platform()))
+	}
+	if err != nil {
+		d.waits.nowhere()
+		return allocator.Block{}, err
+	}
+	d.claim.Status.ClassName = plan.ClassName
+	d.claim.Status.IPFamily = plan.Family
+	return d.try(ctx, plan)
+}
+
+// resolve looks at the catalog. The claim waits for the topics from before the
+// look, so that a change after it wakes the claim.
+func (d *decision) resolve(ctx context.Context, topics []topic) (resolve.Plan, error) {
+	d.waits.enter(topics)
+	ctx, end := step(ctx, "resolve")
+	defer end(nil) // a refusal is an answer
+	view := d.catalog.View(ctx)
+	plan, err := resolve.Query{Claim: d.claim, From: d.from, Platform: d.directory.Platform()}.Resolve(view)
+	if viewErr := view.Err(); viewErr != nil {
+		return resolve.Plan{}, viewErr
+	}
+	d.class = plan.ClassName
+	return plan, err
+}
+
+// try asks the candidates in turn.
+func (d *decision) try(ctx context.Context, plan resolve.Plan) (allocator.Block, error) {
+	var tried []miss
+	for _, c := range plan.Candidates {
+		request := d.request(plan, c)
+		block, err := d.ask(ctx, request)
+		if unchecked(err) {
+			if err := d.waits.unchecked(request); err != nil {
+				return allocator.Block{}, err
+			}
+		}
+		switch {
+		case err == nil:
+			return block, nil
+		case errors.Is(err, allocator.ErrUnknownPool), errors.Is(err, allocator.ErrPoolDraining), errors.Is(err, allocator.ErrOutOfRange):
+			continue // the catalog lags behind the ledger
+		case refusedRoom(err):
+			tried = append(tried, miss{c, err})
+		case overClass(err):
+			return allocator.Block{}, d.refuse(plan, append(tried, miss{c, err}))
+		default:
+			return allocator.Block{}, fmt.Errorf("bind in pool %s: %w", c.Pool.Name, err)
+		}
+	}
+	return allocator.Block{}, d.refuse(plan, tried)
+}
+
+// refuse has the claim wait at every candidate that was tried, and nowhere else any more,
+// and says why it does.
+func (d *decision) refuse(plan resolve.Plan, tried []miss) error {
+	requests := make([]allocator.Request, len(tried))
+	for i, m := range tried {
+		requests[i] = d.request(plan, m.Candidate)
+	}
+	d.waits.at(requests)
+	return refusal(plan, tried)
+}
+
+// request is what the claim asks of a candidate.
+func (d *decision) request(plan resolve.Plan, c resolve.Candidate) allocator.Request {
+	return allocator.Request{
+		Pool:     allocator.PoolID(c.Pool.UID),
+		Holder:   d.holder,
+		Length:   c.Length,
+		Exact:    plan.Exact,
+		Strategy: resolve.Strategy(c.Strategy),
+		Class:    plan.ClassName,
+		Policy:   allocator.ReclaimPolicy(plan.Policy),
+		Since:    d.since,
+		Limits:   allocator.Limits{Pool: c.Pool.Spec.MaxPerConsumer.Int(), Class: plan.Limit},
+	}
+}
+
+// unchecked reports whether a pool refused because nobody has compared it with what was
+// published.
+func unchecked(err error) bool {
+	frozen, ok := errors.AsType[*allocator.FrozenError](err)
+	return ok && !frozen.Lost
+}
+
+// poolRef names the pool of a block as the claim's workspace sees it: by name alone when it
+// is its own, else with its owner's path.
+func (r *Reconciler) poolRef(from allocator.ClusterName, block allocator.Block) (ipamv1alpha1.PoolRef, error) {
+	pool, ok := r.ledger.Pool(block.Pool)
+	if !ok {
+		return ipamv1alpha1.PoolRef{}, fmt.Errorf("pool %s of block %s is not in the ledger", block.Pool, block.Prefix)
+	}
+	ref := ipamv1alpha1.PoolRef{Name: pool.Name}
+	if pool.Cluster == from {
+		return ref, nil
+	}
+	owner := r.directory.Workspace(pool.Cluster)
+	if owner.Path == "" {
+		return ref, fmt.Errorf("the path of pool %s's workspace is not known yet", pool.Name)
+	}
+	ref.ProjectRef = &ipamv1alpha1.ProjectRef{Name: owner.Path}
+	return ref, nil
+}

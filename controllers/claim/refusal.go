@@ -1,0 +1,96 @@
+package claim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/resolve"
+)
+
+// miss is a candidate that had no room, and why.
+type miss struct {
+	resolve.Candidate
+	err error
+}
+
+// over reports whether it was for a quota that the candidate refused.
+func (m miss) over() bool {
+	_, over := errors.AsType[*allocator.QuotaError](m.err)
+	return over
+}
+
+// refusedRoom reports whether another pool may still have what this one refused.
+func refusedRoom(err error) bool {
+	var exhausted *allocator.ExhaustedError
+	var frozen *allocator.FrozenError
+	var over *allocator.QuotaError
+	return errors.As(err, &exhausted) || errors.As(err, &frozen) || errors.Is(err, allocator.ErrInUse) ||
+		errors.As(err, &over) && over.Class == ""
+}
+
+// overClass reports whether the workspace has what it may have by the class, whatever
+// the pool.
+func overClass(err error) bool {
+	over, ok := errors.AsType[*allocator.QuotaError](err)
+	return ok && over.Class != ""
+}
+
+// refusal says why no candidate served the claim.
+func refusal(plan resolve.Plan, tried []miss) *outcome.Refusal {
+	if len(tried) == 0 {
+		return &outcome.Refusal{Reason: noPool(plan), Message: "the pool is being set up or taken down"}
+	}
+	for _, m := range tried {
+		if frozen, ok := errors.AsType[*allocator.FrozenError](m.err); ok {
+			return &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: fmt.Sprintf("pool %q is frozen: %v", m.Pool.Name, frozen)}
+		}
+	}
+	if slices.ContainsFunc(tried, miss.over) {
+		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonQuotaExceeded, Message: say(tried)}
+	}
+	if plan.Exact.IsValid() && len(plan.Unfit) == 0 {
+		return &outcome.Refusal{
+			Reason:  ipamv1alpha1.ReasonAddressInUse,
+			Message: fmt.Sprintf("%s is in use, in part or whole", plan.Exact),
+		}
+	}
+	message := say(tried)
+	if len(plan.Unfit) > 0 {
+		message += "; " + resolve.Messages(plan.Unfit)
+	}
+	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: message}
+}
+
+// say lists why each pool refused, or the class, whose word is the last.
+func say(tried []miss) string {
+	said := make([]string, len(tried))
+	for i, m := range tried {
+		said[i] = fmt.Sprintf("pool %q: %v", m.Pool.Name, m.err)
+		if over, ok := errors.AsType[*allocator.QuotaError](m.err); ok && over.Class != "" {
+			return fmt.Sprintf("class %q: %v", over.Class, over)
+		}
+	}
+	return strings.Join(slices.Compact(said), "; ")
+}
+
+// noPool is the reason when every candidate turned out not to be there.
+func noPool(plan resolve.Plan) ipamv1alpha1.Reason {
+	if plan.ClassName == "" {
+		return ipamv1alpha1.ReasonPoolNotFound
+	}
+	return ipamv1alpha1.ReasonNoOfferingPool
+}
+
+// retained refuses a claim whose name is that of a record without a claim.
+func retained(record *ipamv1alpha1.IPAllocation) *outcome.Refusal {
+	return &outcome.Refusal{
+		Reason: ipamv1alpha1.ReasonAllocationRetained,
+		Message: fmt.Sprintf("IPAllocation %s keeps %s from a former claim of this name; delete it or use another name",
+			record.Name, record.Status.AllocatedCIDR),
+	}
+}

@@ -1,0 +1,288 @@
+package claim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	poll "k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
+	"github.com/kcp-ipam/ipam/controllers/catalog"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// scene is a claim controller with a real ledger. The platform has the class "internal" and the
+// pool "p", 10.0.0.0/24, for everybody. A test decides what the tenant has.
+type scene struct {
+	*Reconciler
+	*testing.T
+	ledger  *allocator.Allocator
+	world   *workspaces
+	servers *alive
+	now     *clocktesting.FakePassiveClock
+}
+
+// workspaces are a manager's clusters: the platform and a tenant.
+type workspaces struct {
+	platform, tenant *workspace
+}
+
+func (w *workspaces) GetCluster(_ context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
+	switch name {
+	case "":
+		return w.platform, nil
+	case "tenant":
+		return w.tenant, nil
+	}
+	return nil, multicluster.ErrClusterNotFound
+}
+
+// workspace is a cluster whose cache shows at once what is written.
+type workspace struct {
+	cluster.Cluster
+	client client.Client
+	events *events.FakeRecorder
+	writes []string // verb and kind of what was written
+	denies bool     // its server knows no claim, whatever the cache shows
+}
+
+func newWorkspace(t *testing.T, objects ...client.Object) *workspace {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	w := &workspace{events: events.NewFakeRecorder(16)}
+	note := func(verb string, obj client.Object) {
+		w.writes = append(w.writes, fmt.Sprintf("%s %T", verb, obj))
+	}
+	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&ipamv1alpha1.IPClaim{}).
+		WithIndex(&ipamv1alpha1.IPPool{}, catalog.ByClass, catalog.IndexPoolByClass).
+		WithIndex(&ipamv1alpha1.IPClass{}, catalog.ByDefault, catalog.IndexClassByDefault).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+				note("create", obj)
+				return c.Create(ctx, obj, opts...)
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+				note("patch", obj)
+				return c.Patch(ctx, obj, patch, opts...)
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+				if w.denies {
+					return apierrors.NewNotFound(ipamv1alpha1.GroupVersion.WithResource("ipclaims").GroupResource(), obj.GetName())
+				}
+				if claim, ok := obj.(*v1controller1.IPClaim); ok {
+					obj = &claim.IPClaim // one object in two versions, which the fake does not know
+				}
+				note("patch "+name+" of", obj)
+				claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
+				if err := c.SubResource(name).Patch(ctx, claim, patch, opts...); err != nil {
+					return err
+				}
+				return convert(claim, obj)
+			},
+		}).Build()
+	return w
+}
+
+// convert makes an object, of whatever version, the claim.
+func convert(claim *ipamv1alpha1.IPClaim, into client.Object) error {
+	text, err := json.Marshal(claim)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
+func (w *workspace) GetClient() client.Client { return w.client }
+func (w *workspace) GetCache() cache.Cache    { return objects{Reader: w.client} }
+func (w *workspace) GetEventRecorder(string) events.EventRecorder {
+	return w.events
+}
+
+// alive are releases by whose word a claim is as the test says.
+type alive struct {
+	Releases
+	claim  *ipamv1alpha1.IPClaim
+	missed []string // claims that were said to be missed
+}
+
+func (a *alive) Missed(h allocator.Holder, last *ipamv1alpha1.IPClaim) {
+	a.missed = append(a.missed, h.Name+" "+last.ResourceVersion)
+}
+
+func (a *alive) Alive(context.Context, allocator.Holder) (*ipamv1alpha1.IPClaim, error) {
+	return a.claim, nil
+}
+
+func newScene(t *testing.T, options allocator.Options, platform []client.Object, tenant ...client.Object) *scene {
+	t.Helper()
+	ledger, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ledger.Close() })
+	known := directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})
+	known.Seen("endpoint", binding())
+	s := &scene{T: t, ledger: ledger, servers: &alive{}, now: clocktesting.NewFakePassiveClock(time.Now()), world: &workspaces{
+		platform: newWorkspace(t, platform...), tenant: newWorkspace(t, tenant...),
+	}}
+	s.Reconciler = &Reconciler{
+		clusters: s.world, ledger: ledger, releases: s.servers, directory: known,
+		catalog: &catalog.Catalog{Clusters: s.world, Directory: known, Rooms: ledger},
+		compare: func(context.Context, allocator.PoolID) (bool, error) { return false, nil },
+		started: func() time.Time { return time.Now().Add(-time.Hour) },
+		records: lag{clock: clock.RealClock{}}, clock: s.now,
+	}
+	for _, object := range platform {
+		if pool, ok := object.(*ipamv1alpha1.IPPool); ok {
+			s.register(pool)
+		}
+	}
+	return s
+}
+
+// offered are the class and the pool of the platform.
+func offered(options ...gen.ClassOption) []client.Object {
+	class := gen.Class("internal", append([]gen.ClassOption{gen.DefaultLength(28)}, options...)...)
+	return []client.Object{class, readyPool("p", "10.0.0.0/24", gen.Backs("internal"), gen.Visible(ipamv1alpha1.VisibilityPlatform))}
+}
+
+func readyPool(name string, cidr ipamv1alpha1.CIDR, options ...gen.PoolOption) *ipamv1alpha1.IPPool {
+	pool := gen.Pool(name, append(options, gen.CIDR(cidr))...)
+	pool.Status.AllocatedCIDR, pool.Status.IPFamily = string(cidr), ipamv1alpha1.IPv4
+	outcome.Succeed(&pool.Status.Conditions, 1, "holds "+string(cidr))
+	return pool
+}
+
+func (s *scene) register(pool *ipamv1alpha1.IPPool) {
+	s.Helper()
+	_, err := s.ledger.Register(s.Context(), allocator.Pool{
+		ID: allocator.PoolID(pool.UID), Cluster: "platform", Name: pool.Name, CIDR: netip.MustParsePrefix(string(pool.Spec.CIDR)),
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// binding is that of the tenant.
+func binding() *apisv1alpha1.APIBinding {
+	b := &apisv1alpha1.APIBinding{ObjectMeta: metav1.ObjectMeta{
+		UID: "binding", Annotations: map[string]string{"kcp.io/cluster": "tenant", "kcp.io/path": "root:tenant"},
+	}}
+	conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)
+	return b
+}
+
+// create answers the CREATE of a claim of the tenant.
+func (s *scene) create(claim *ipamv1alpha1.IPClaim) door.Answer {
+	s.Helper()
+	answer, err := s.Answer(s.Context(), door.Request{Cluster: "tenant", Claim: claim})
+	if err != nil {
+		s.Fatalf("Answer(%s): %v", claim.Name, err)
+	}
+	return answer
+}
+
+// known waits until the ledger's watch has brought the reservation of a claim.
+func (s *scene) known(claim *ipamv1alpha1.IPClaim) {
+	s.Helper()
+	err := poll.PollUntilContextCancel(s.Context(), time.Millisecond, true, func(context.Context) (bool, error) {
+		return s.ledger.HasReservation(reservation.Of("tenant", claim)), nil
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// later moves the clock of the controller.
+func (s *scene) later(d time.Duration) { s.now.SetTime(s.now.Now().Add(d)) }
+
+// stored is a claim as the API server stores it with that answer, and sends it to whoever reads it.
+func (s *scene) stored(claim *ipamv1alpha1.IPClaim, answer door.Answer) *ipamv1alpha1.IPClaim {
+	s.Helper()
+	claim.CreationTimestamp = metav1.NewTime(time.Now().Truncate(time.Second))
+	claim.Status = answer.Status
+	s.servers.claim = claim
+	if err := s.world.tenant.client.Create(s.Context(), bare(claim)); err != nil {
+		s.Fatal(err)
+	}
+	stored := claim.DeepCopy()
+	if err := s.world.tenant.client.Get(s.Context(), client.ObjectKeyFromObject(claim), stored); err != nil {
+		s.Fatal(err)
+	}
+	stored.Status = answer.Status
+	if err := s.world.tenant.client.Status().Update(s.Context(), stored); err != nil {
+		s.Fatal(err)
+	}
+	s.world.tenant.writes = nil
+	return stored
+}
+
+func bare(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
+	claim = claim.DeepCopy()
+	claim.ResourceVersion = ""
+	return claim
+}
+
+// reconcile reconciles a claim of the tenant, and returns it as it then is.
+func (s *scene) reconcile(name string) *ipamv1alpha1.IPClaim {
+	s.Helper()
+	if _, err := s.Reconcile(s.Context(), requestIn("tenant", name)); err != nil {
+		s.Fatalf("Reconcile(%s): %v", name, err)
+	}
+	claim := gen.Claim(name)
+	if err := s.world.tenant.client.Get(s.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+		s.Fatal(err)
+	}
+	return claim
+}
+
+// blocks are the prefixes and holders of what the ledger has.
+func (s *scene) blocks() []string {
+	s.Helper()
+	var found []string
+	for b, err := range s.ledger.List(s.Context(), allocator.ListOptions{}) {
+		if err != nil {
+			s.Fatal(err)
+		}
+		found = append(found, b.Prefix.String()+" "+string(b.State)+" "+string(b.Holder.Claim))
+	}
+	return found
+}
+
+func (s *scene) wantBlocks(want ...string) {
+	s.Helper()
+	if got := s.blocks(); !slices.Equal(got, want) {
+		s.Errorf("the ledger has %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,80 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// answer sets the status of a claim that is being created. What the client has sent as status
+// is never left.
+func (s *server) answer(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	begun := time.Now()
+	draft, err := readDraft(req.Object.Raw)
+	if err != nil {
+		return nil, err
+	}
+	draft.disownStatus()
+	// The API server names a claim after this call. A name that is set here holds.
+	if prefix := draft.GetGenerateName(); draft.GetName() == "" && prefix != "" {
+		draft.rename(names.SimpleNameGenerator.GenerateName(prefix))
+	}
+	claim, err := draft.claim()
+	if err != nil {
+		// The schema will refuse it. Nobody has to be asked.
+		draft.setStatus(nil)
+		return draft.allowed()
+	}
+	claim.Namespace, claim.UID = req.Namespace, ""
+	request := Request{Cluster: s.clusterOf(claim), Claim: claim, DryRun: req.DryRun != nil && *req.DryRun}
+	answer, err := s.ask(ctx, request)
+	observe(answer, err, time.Since(begun))
+	logger := log.FromContext(ctx).WithValues("cluster", request.Cluster, "claim", claim.Namespace+"/"+claim.Name)
+	switch {
+	case err != nil && claim.Spec.UnmetPolicy == ipamv1alpha1.UnmetRefuse:
+		logger.Error(err, "CREATE is refused: nobody can answer it")
+		return refused(claim.Name, ipamv1alpha1.ReasonError, unknown), nil
+	case err != nil:
+		logger.Error(err, "CREATE is not answered")
+		draft.setStatus(nil)
+		return draft.allowed()
+	case answer.Refuse:
+		logger.V(1).Info("CREATE is refused")
+		return refusedBy(claim.Name, answer.Status), nil
+	}
+	logger.V(1).Info("CREATE is answered", "phase", answer.Status.Phase, "prefix", answer.Status.AllocatedCIDR)
+	draft.setStatus(answer.Status)
+	return draft.allowed()
+}
+
+// ask asks the Answerer. A panic is an error: the other CREATEs go on.
+func (s *server) ask(ctx context.Context, req Request) (answer Answer, err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			answer, err = Answer{}, fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
+		}
+	}()
+	if req.Cluster == "" {
+		return Answer{}, errors.New("the claim does not name its logical cluster")
+	}
+	return s.answerer.Answer(ctx, req)
+}
+
+// clusterOf returns the logical cluster of a claim; empty if it names none. On kcp it is an
+// annotation that kcp sets, whatever the client has sent. Elsewhere it is anybody's to write.
+func (s *server) clusterOf(claim *ipamv1alpha1.IPClaim) allocator.ClusterName {
+	if s.only != "" {
+		return s.only
+	}
+	return allocator.ClusterName(claim.Annotations[logicalcluster.AnnotationKey])
+}

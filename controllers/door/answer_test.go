@@ -1,0 +1,245 @@
+package door
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+var errAway = errors.New("etcd is away")
+
+// boundAnswer is that to a claim that gets a block.
+var boundAnswer = Answer{Status: ipamv1alpha1.IPClaimStatus{Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: "10.0.0.0/28"}}
+
+const boundStatus = `{"phase":"Bound","allocatedCIDR":"10.0.0.0/28"}`
+
+// What the client sends as status and as its owner never stays, whatever the answer is.
+func TestAnswer_Status(t *testing.T) {
+	const (
+		plain  = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`
+		forged = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{},"status":{"phase":"Bound","allocatedCIDR":"192.0.2.0/28"}}`
+		absurd = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{},"status":[1,"x",null]}`
+		null   = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{},"status":null}`
+		named  = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{},"status":` + boundStatus + `}`
+	)
+	for name, tt := range map[string]struct {
+		object string
+		answer Answer
+		err    error
+		want   string
+	}{
+		"bound":                     {plain, boundAnswer, nil, named},
+		"bound, forged status":      {forged, boundAnswer, nil, named},
+		"bound, absurd status":      {absurd, boundAnswer, nil, named},
+		"unanswered":                {plain, Answer{}, errAway, plain},
+		"unanswered, forged status": {forged, Answer{}, errAway, plain},
+		"unanswered, absurd status": {absurd, Answer{}, errAway, plain},
+		"unanswered, null":          {null, Answer{}, errAway, plain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := answering(t, tt.answer, tt.err)
+			sameJSON(t, s.created(tt.object), tt.want)
+			req := <-s.asked
+			if diff := cmp.Diff(ipamv1alpha1.IPClaimStatus{}, req.Claim.Status); diff != "" {
+				t.Errorf("the Answerer is shown a status (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnswer_ManagedFields(t *testing.T) {
+	const object = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"},"managedFields":[
+		{"manager":"m","fieldsV1":{"f:spec":{},"f:status":{"f:phase":{}}}},
+		{"manager":"n","subresource":"status","fieldsV1":{"f:status":{}}},
+		{"manager":"o"}, {"manager":"p","fieldsV1":{"f:spec":{}}}]},"spec":{}}`
+	const want = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"},"managedFields":[
+		{"manager":"m","fieldsV1":{"f:spec":{}}},
+		{"manager":"n","subresource":"status","fieldsV1":{}},
+		{"manager":"o"}, {"manager":"p","fieldsV1":{"f:spec":{}}}]},"spec":{},"status":` + boundStatus + `}`
+	sameJSON(t, answering(t, boundAnswer, nil).created(object), want)
+}
+
+// The Answerer is told who asks for what.
+func TestAnswer_Request(t *testing.T) {
+	s := answering(t, boundAnswer, nil)
+	req := creating(`{"metadata":{"name":"a","namespace":"other","uid":"u","annotations":{"kcp.io/cluster":"c1"}},"spec":{"className":"web","prefixLength":28}}`)
+	req.DryRun = new(true)
+	s.review(s.answerPath(), req)
+	claim := &ipamv1alpha1.IPClaim{Spec: ipamv1alpha1.IPClaimSpec{ClassName: "web", PrefixLength: 28}}
+	claim.Name, claim.Namespace, claim.Annotations = "a", "default", map[string]string{"kcp.io/cluster": "c1"}
+	if diff := cmp.Diff(Request{Cluster: "c1", Claim: claim, DryRun: true}, <-s.asked); diff != "" {
+		t.Errorf("the Answerer is asked (-want +got):\n%s", diff)
+	}
+}
+
+// A claim with generateName has its name before the Answerer sees it, and keeps it.
+func TestAnswer_GenerateName(t *testing.T) {
+	for generate, want := range map[string]string{
+		"web-": `^web-[a-z0-9]{5}$`,
+		"a123456789-b123456789-c123456789-d123456789-e123456789-f123456789": `^a123456789-b123456789-c123456789-d123456789-e123456789-f12[a-z0-9]{5}$`,
+	} {
+		s := answering(t, boundAnswer, nil)
+		got := s.created(`{"metadata":{"generateName":"` + generate + `","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`)
+		claim := &ipamv1alpha1.IPClaim{}
+		if err := json.Unmarshal([]byte(got), claim); err != nil {
+			t.Fatal(err)
+		}
+		if asked := <-s.asked; asked.Claim.Name != claim.Name || !regexp.MustCompile(want).MatchString(claim.Name) {
+			t.Errorf("generateName %s gives %q, the Answerer sees %q; want both to be %s", generate, claim.Name, asked.Claim.Name, want)
+		}
+	}
+	s := answering(t, boundAnswer, nil)
+	s.created(`{"metadata":{"name":"a","generateName":"web-","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`)
+	if asked := <-s.asked; asked.Claim.Name != "a" {
+		t.Errorf("a claim of the name a is called %q", asked.Claim.Name)
+	}
+}
+
+// On kcp a claim without a logical cluster gets no answer. Elsewhere the annotation is anybody's
+// to write, and does not count.
+func TestAnswer_Cluster(t *testing.T) {
+	const without = `{"metadata":{"name":"a"},"spec":{}}`
+	s := answering(t, boundAnswer, nil)
+	sameJSON(t, s.created(without), without)
+	if len(s.asked) != 0 {
+		t.Errorf("the Answerer is asked for %+v, want nothing without a logical cluster", <-s.asked)
+	}
+	asked := make(chan Request, 1)
+	alone := open(t, answererFunc(func(_ context.Context, req Request) (Answer, error) {
+		asked <- req
+		return boundAnswer, nil
+	}), "only")
+	alone.created(`{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`)
+	if got := <-asked; got.Cluster != "only" {
+		t.Errorf("without kcp the Answerer is asked for cluster %s, want only", got.Cluster)
+	}
+}
+
+// A claim that the schema will refuse costs no question and is not counted.
+func TestAnswer_Undecodable(t *testing.T) {
+	s := answering(t, boundAnswer, nil)
+	before := counted()
+	got := s.created(`{"metadata":{"name":"a"},"spec":{"prefixLength":"long"},"status":{"phase":"Bound"}}`)
+	sameJSON(t, got, `{"metadata":{"name":"a"},"spec":{"prefixLength":"long"}}`)
+	if len(s.asked) != 0 || !cmp.Equal(before, counted()) {
+		t.Errorf("the Answerer is asked %d times, and %v is counted after %v; want neither", len(s.asked), counted(), before)
+	}
+}
+
+// Every reason has the HTTP status of the documentation, and none asks clients to retry by
+// themselves.
+func TestAnswer_Refuse(t *testing.T) {
+	for reason, code := range map[ipamv1alpha1.Reason]int32{
+		ipamv1alpha1.ReasonPoolExhausted:        507,
+		ipamv1alpha1.ReasonQuotaExceeded:        403,
+		ipamv1alpha1.ReasonAddressInUse:         409,
+		ipamv1alpha1.ReasonAllocationRetained:   409,
+		ipamv1alpha1.ReasonClassNotFound:        422,
+		ipamv1alpha1.ReasonNoDefaultClass:       422,
+		ipamv1alpha1.ReasonNoOfferingPool:       422,
+		ipamv1alpha1.ReasonPoolNotFound:         422,
+		ipamv1alpha1.ReasonUnknownProvisioner:   422,
+		ipamv1alpha1.ReasonPrefixLengthRejected: 422,
+		ipamv1alpha1.ReasonFamilyMismatch:       422,
+		ipamv1alpha1.ReasonAddressOutOfRange:    422,
+		ipamv1alpha1.ReasonError:                503,
+		"SomethingNew":                          503,
+	} {
+		answer := Answer{Refuse: true}
+		answer.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Reason: string(reason), Message: "because"}}
+		s := answering(t, answer, nil)
+		resp := s.review(s.answerPath(), creating(`{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`))
+		causes := []metav1.StatusCause{{Type: metav1.CauseType(reason), Message: "because"}}
+		if reason == ipamv1alpha1.ReasonPoolExhausted {
+			causes = append(causes, metav1.StatusCause{Type: "Exhausted", Message: "because"})
+		}
+		want := &metav1.Status{
+			Status: "Failure", Code: code, Reason: statusReasons[code], Message: string(reason) + ": because",
+			Details: &metav1.StatusDetails{Group: ipamv1alpha1.GroupName, Kind: "IPClaim", Name: "a", Causes: causes},
+		}
+		if diff := cmp.Diff(want, resp.Result); resp.Allowed || diff != "" {
+			t.Errorf("%s: allowed is %t, and the status is (-want +got):\n%s", reason, resp.Allowed, diff)
+		}
+	}
+}
+
+// When nobody can tell, a claim that says Refuse itself is refused.
+func TestAnswer_NobodyCanTell(t *testing.T) {
+	panics := answererFunc(func(context.Context, Request) (Answer, error) { panic("a nil map") })
+	hangs := answererFunc(func(ctx context.Context, _ Request) (Answer, error) {
+		<-ctx.Done()
+		return Answer{}, ctx.Err()
+	})
+	fails := answererFunc(func(context.Context, Request) (Answer, error) { return Answer{}, errAway })
+	for name, answerer := range map[string]Answerer{"an error": fails, "a panic": panics, "a hang": hangs} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, answerer, "")
+			begun := time.Now()
+			const waits = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{"unmetPolicy":"Wait"}}`
+			sameJSON(t, s.created(waits), waits)
+			if took := time.Since(begun); took >= timeout {
+				t.Errorf("the answer took %s, want less than the timeout of %s", took, timeout)
+			}
+			resp := s.review(s.answerPath(), creating(`{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{"unmetPolicy":"Refuse"}}`))
+			if resp.Allowed || resp.Result.Code != http.StatusServiceUnavailable || resp.Result.Details.RetryAfterSeconds != 0 {
+				t.Errorf("the response is %+v, want a refusal by 503", resp)
+			}
+		})
+	}
+}
+
+// Answers are counted by their result.
+func TestAnswer_Metrics(t *testing.T) {
+	const object = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`
+	for _, tt := range []struct {
+		answer Answer
+		err    error
+		result string
+	}{
+		{boundAnswer, nil, "bound"},
+		{Answer{Status: ipamv1alpha1.IPClaimStatus{Phase: ipamv1alpha1.ClaimPending}}, nil, "pending"},
+		{Answer{Refuse: true}, nil, "refused"},
+		{Answer{}, errAway, "unanswered"},
+	} {
+		want := counted()
+		want[tt.result]++
+		s := answering(t, tt.answer, tt.err)
+		s.review(s.answerPath(), creating(object))
+		if diff := cmp.Diff(want, counted()); diff != "" {
+			t.Errorf("%s is counted (-want +got):\n%s", tt.result, diff)
+		}
+	}
+}
+
+// counted is the number of answers by result.
+func counted() map[string]float64 {
+	counts := map[string]float64{}
+	for _, result := range []string{"bound", "pending", "refused", "unanswered"} {
+		counts[result] = testutil.ToFloat64(answers.WithLabelValues(result))
+	}
+	return counts
+}
+
+func sameJSON(t *testing.T, got, want string) {
+	t.Helper()
+	var parsed [2]any
+	for i, text := range []string{want, got} {
+		if err := json.Unmarshal([]byte(text), &parsed[i]); err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+	}
+	if diff := cmp.Diff(parsed[0], parsed[1]); diff != "" {
+		t.Errorf("the claim is (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,34 @@
+package door
+
+import (
+	"context"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Answerer decides claims that are being created. It is safe for concurrent use.
+type Answerer interface {
+	// Answer returns what the CREATE of a claim is answered. An error means that nobody
+	// can tell now; its text is for logs only. It returns soon after ctx ends.
+	Answer(ctx context.Context, req Request) (Answer, error)
+}
+
+// Request is one claim that is being created.
+type Request struct {
+	// Cluster is the logical cluster of the claim.
+	Cluster allocator.ClusterName
+	// Claim has its name and namespace. It has no UID yet, and its status is empty. The
+	// schema has not checked it yet.
+	Claim *ipamv1alpha1.IPClaim
+	// DryRun says that nothing may be taken.
+	DryRun bool
+}
+
+// Answer is a final status.
+type Answer struct {
+	Status ipamv1alpha1.IPClaimStatus
+	// Refuse says that the claim or its class has unmetPolicy Refuse, and that the status
+	// is not Bound. The CREATE then fails with the reason of the condition Allocated.
+	Refuse bool
+}

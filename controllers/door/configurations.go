@@ -1,0 +1,140 @@
+package door
+
+import (
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// The paths of the door, of which the first two stand below the token.
+const (
+	pathAnswer = "answer"
+	pathKeep   = "keep"
+	pathRefuse = "refuse"
+)
+
+// registrationName is the name of both configurations.
+const registrationName = ipamv1alpha1.GroupName
+
+// registration is what the API server is told about the door.
+type registration struct {
+	endpoint Endpoint
+	token    string
+	bundle   []byte
+	// controller is the user that the controller is.
+	controller string
+	// platform is the logical cluster that the controller comes from; empty without kcp.
+	platform allocator.ClusterName
+}
+
+// Each field is set that the API server would set otherwise, so that what it has stored can be
+// compared with this.
+
+func (r registration) mutating() *admissionregistrationv1.MutatingWebhookConfiguration {
+	return &admissionregistrationv1.MutatingWebhookConfiguration{
+		TypeMeta:   typeMeta("MutatingWebhookConfiguration"),
+		ObjectMeta: metav1.ObjectMeta{Name: registrationName},
+		Webhooks:   []admissionregistrationv1.MutatingWebhook{r.answer(), r.keep()},
+	}
+}
+
+func (r registration) validating() *admissionregistrationv1.ValidatingWebhookConfiguration {
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{
+		TypeMeta:   typeMeta("ValidatingWebhookConfiguration"),
+		ObjectMeta: metav1.ObjectMeta{Name: registrationName},
+		Webhooks:   []admissionregistrationv1.ValidatingWebhook{r.refuse()},
+	}
+}
+
+// answer is called for every claim that is created. Exact: for another version its answer
+// would be dropped. Never: another webhook's change must not ask again.
+func (r registration) answer() admissionregistrationv1.MutatingWebhook {
+	return admissionregistrationv1.MutatingWebhook{
+		Name:                    pathAnswer + "." + registrationName,
+		ClientConfig:            r.endpoint.at(r.token+"/"+pathAnswer, r.bundle),
+		Rules:                   rules(admissionregistrationv1.Create),
+		FailurePolicy:           new(admissionregistrationv1.Ignore),
+		MatchPolicy:             new(admissionregistrationv1.Exact),
+		NamespaceSelector:       &metav1.LabelSelector{},
+		ObjectSelector:          &metav1.LabelSelector{},
+		SideEffects:             new(admissionregistrationv1.SideEffectClassNoneOnDryRun),
+		TimeoutSeconds:          seconds(),
+		AdmissionReviewVersions: reviewVersions(),
+		ReinvocationPolicy:      new(admissionregistrationv1.NeverReinvocationPolicy),
+	}
+}
+
+// keep is called for updates of a claim that change its status, unless the system makes them: a
+// call costs an update half of its time again.
+func (r registration) keep() admissionregistrationv1.MutatingWebhook {
+	webhook := r.answer()
+	webhook.Name = pathKeep + "." + registrationName
+	webhook.ClientConfig = r.endpoint.at(r.token+"/"+pathKeep, r.bundle)
+	webhook.Rules = rules(admissionregistrationv1.Update)
+	webhook.SideEffects = new(admissionregistrationv1.SideEffectClassNone)
+	webhook.MatchConditions = append([]admissionregistrationv1.MatchCondition{
+		{Name: "status-differs", Expression: "object.?status.orValue({}) != oldObject.?status.orValue({})"},
+	}, r.notTheSystem()...)
+	return webhook
+}
+
+// refuse is called for a claim that says Refuse and has no answer. It fails where the others
+// ignore, and the API server then shows the user its URL, which has no token.
+func (r registration) refuse() admissionregistrationv1.ValidatingWebhook {
+	return admissionregistrationv1.ValidatingWebhook{
+		Name:                    pathRefuse + "." + registrationName,
+		ClientConfig:            r.endpoint.at(pathRefuse, r.bundle),
+		Rules:                   rules(admissionregistrationv1.Create),
+		FailurePolicy:           new(admissionregistrationv1.Fail),
+		MatchPolicy:             new(admissionregistrationv1.Exact),
+		NamespaceSelector:       &metav1.LabelSelector{},
+		ObjectSelector:          &metav1.LabelSelector{},
+		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
+		TimeoutSeconds:          seconds(),
+		AdmissionReviewVersions: reviewVersions(),
+		MatchConditions: []admissionregistrationv1.MatchCondition{
+			{Name: "says-refuse", Expression: fmt.Sprintf("object.?spec.?unmetPolicy.orValue('') == '%s'", ipamv1alpha1.UnmetRefuse)},
+			{Name: "not-answered", Expression: "object.?status.?conditions.orValue([]).size() == 0"},
+		},
+	}
+}
+
+// notTheSystem exempts those who may write a status, as the policies do: system:masters, and the
+// controller. On kcp anybody may name a service account like the controller's; the logical
+// cluster that it comes from cannot be chosen.
+func (r registration) notTheSystem() []admissionregistrationv1.MatchCondition {
+	controller := fmt.Sprintf("request.userInfo.username == '%s'", r.controller)
+	if r.platform != "" {
+		controller += fmt.Sprintf(" && request.userInfo.?extra[?'authentication.kcp.io/cluster-name'].orValue([]) == ['%s']"+
+			" && request.userInfo.?extra[?'authentication.kcp.io/scopes'].orValue([]) == ['cluster:%s']", r.platform, r.platform)
+	}
+	return []admissionregistrationv1.MatchCondition{
+		{Name: "not-the-masters", Expression: "!('system:masters' in request.userInfo.?groups.orValue([]))"},
+		{Name: "not-the-controller", Expression: "!(" + controller + ")"},
+	}
+}
+
+// rules match an operation on claims, as v1alpha1. Subresources are no part of it.
+func rules(operation admissionregistrationv1.OperationType) []admissionregistrationv1.RuleWithOperations {
+	return []admissionregistrationv1.RuleWithOperations{{
+		Operations: []admissionregistrationv1.OperationType{operation},
+		Rule: admissionregistrationv1.Rule{
+			APIGroups:   []string{ipamv1alpha1.GroupName},
+			APIVersions: []string{ipamv1alpha1.GroupVersion.Version},
+			Resources:   []string{"ipclaims"},
+			Scope:       new(admissionregistrationv1.NamespacedScope),
+		},
+	}}
+}
+
+func seconds() *int32 { return new(int32(timeout.Seconds())) }
+
+func reviewVersions() []string { return []string{"v1"} }
+
+func typeMeta(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: kind}
+}

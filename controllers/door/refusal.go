@@ -1,0 +1,81 @@
+package door
+
+import (
+	"context"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// causeExhausted is what the first service of this API calls an exhausted pool.
+const causeExhausted metav1.CauseType = "Exhausted"
+
+// unknown is the message of a CREATE that is refused because nobody can tell.
+const unknown = "nobody can tell now whether the claim can be met, and its spec.unmetPolicy is Refuse: create it again later, or leave spec.unmetPolicy out to have it wait"
+
+// codes are the HTTP statuses by which a CREATE is refused. Any other reason is a failure of
+// the system, 503.
+var codes = map[ipamv1alpha1.Reason]int32{
+	ipamv1alpha1.ReasonPoolExhausted:        http.StatusInsufficientStorage,
+	ipamv1alpha1.ReasonQuotaExceeded:        http.StatusForbidden,
+	ipamv1alpha1.ReasonAddressInUse:         http.StatusConflict,
+	ipamv1alpha1.ReasonAllocationRetained:   http.StatusConflict,
+	ipamv1alpha1.ReasonClassNotFound:        http.StatusUnprocessableEntity,
+	ipamv1alpha1.ReasonNoDefaultClass:       http.StatusUnprocessableEntity,
+	ipamv1alpha1.ReasonNoOfferingPool:       http.StatusUnprocessableEntity,
+	ipamv1alpha1.ReasonPoolNotFound:         http.StatusUnprocessableEntity,
+	ipamv1alpha1.ReasonUnknownProvisioner:   http.StatusUnprocessableEntity,
+	ipamv1alpha1.ReasonPrefixLengthRejected: http.StatusUnprocessableEntity,
+	ipamv1alpha1.ReasonFamilyMismatch:       http.StatusUnprocessableEntity,
+	ipamv1alpha1.ReasonAddressOutOfRange:    http.StatusUnprocessableEntity,
+	"AddressReserved":                       http.StatusUnprocessableEntity,
+}
+
+// statusReasons are the words of Kubernetes for those statuses, which clients compare.
+var statusReasons = map[int32]metav1.StatusReason{
+	http.StatusInsufficientStorage: "InsufficientStorage",
+	http.StatusForbidden:           metav1.StatusReasonForbidden,
+	http.StatusConflict:            metav1.StatusReasonConflict,
+	http.StatusUnprocessableEntity: metav1.StatusReasonInvalid,
+	http.StatusServiceUnavailable:  metav1.StatusReasonServiceUnavailable,
+}
+
+// refused fails the CREATE of a claim. It sets no retryAfterSeconds, by which clients would
+// retry ten times without saying so.
+func refused(name string, reason ipamv1alpha1.Reason, message string) *admissionv1.AdmissionResponse {
+	code, ok := codes[reason]
+	if !ok {
+		code = http.StatusServiceUnavailable
+	}
+	causes := []metav1.StatusCause{{Type: metav1.CauseType(reason), Message: message}}
+	if reason == ipamv1alpha1.ReasonPoolExhausted {
+		causes = append(causes, metav1.StatusCause{Type: causeExhausted, Message: message})
+	}
+	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    code,
+		Reason:  statusReasons[code],
+		Message: string(reason) + ": " + message,
+		Details: &metav1.StatusDetails{
+			Group: ipamv1alpha1.GroupName, Kind: "IPClaim", Name: name, Causes: causes,
+		},
+	}}
+}
+
+// refusedBy fails the CREATE of a claim with the reason in its status.
+func refusedBy(name string, status ipamv1alpha1.IPClaimStatus) *admissionv1.AdmissionResponse {
+	allocated := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionAllocated)
+	if allocated == nil {
+		return refused(name, ipamv1alpha1.ReasonError, unknown)
+	}
+	return refused(name, ipamv1alpha1.Reason(allocated.Reason), allocated.Message)
+}
+
+// refuse fails every CREATE. The API server asks for claims that say Refuse and have no answer.
+func refuse(_ context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	return refused(req.Name, ipamv1alpha1.ReasonError, unknown), nil
+}

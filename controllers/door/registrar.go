@@ -1,0 +1,118 @@
+package door
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// registrar tells the API server about the door, and puts right what differs. A manager runs it
+// on the leader.
+type registrar struct {
+	client client.Client
+	clock  clock.WithTicker
+	// ready is closed when wanted can be called.
+	ready  <-chan struct{}
+	wanted func() (registration, error)
+}
+
+// NeedLeaderElection says that one replica registers.
+func (r *registrar) NeedLeaderElection() bool { return true }
+
+// Start registers the door until the context ends.
+func (r *registrar) Start(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-r.ready:
+	}
+	repeat(ctx, r.clock, func() error { return r.register(ctx) }, "the webhooks are not registered")
+	return nil
+}
+
+func (r *registrar) register(ctx context.Context) error {
+	want, err := r.wanted()
+	if err != nil {
+		return err
+	}
+	for _, configuration := range []client.Object{want.mutating(), want.validating()} {
+		if err := r.ensure(ctx, configuration); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ensure writes a configuration if what is stored has other webhooks.
+func (r *registrar) ensure(ctx context.Context, configuration client.Object) error {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(configuration)
+	if err != nil {
+		return err
+	}
+	want := &unstructured.Unstructured{Object: object}
+	have := &unstructured.Unstructured{}
+	have.SetGroupVersionKind(want.GroupVersionKind())
+	err = r.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	switch {
+	case apierrors.IsNotFound(err):
+		// To apply needs the right to create this name alone.
+		err = r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), fieldOwner, client.ForceOwnership)
+	case err != nil:
+	case equality.Semantic.DeepEqual(have.Object["webhooks"], want.Object["webhooks"]):
+		return nil
+	default:
+		// To apply would leave webhooks that somebody has added.
+		base := client.MergeFromWithOptions(have.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		have.Object["webhooks"] = want.Object["webhooks"]
+		err = r.client.Patch(ctx, have, base, fieldOwner)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", want.GetKind(), want.GetName(), err)
+	}
+	log.FromContext(ctx).Info("the webhooks are registered", "kind", want.GetKind())
+	return nil
+}
+
+// remover takes back what a door has registered that is not there any more: without it each
+// CREATE would look for one. A manager runs it on the leader.
+type remover struct {
+	client client.Client
+	clock  clock.WithTicker
+}
+
+// NeedLeaderElection says that one replica removes.
+func (r *remover) NeedLeaderElection() bool { return true }
+
+// Start removes the registration.
+func (r *remover) Start(ctx context.Context) error {
+	ctx, removed := context.WithCancel(ctx)
+	defer removed()
+	repeat(ctx, r.clock, func() error {
+		err := r.remove(ctx)
+		if err == nil {
+			removed()
+		}
+		return err
+	}, "the webhooks are still registered")
+	return nil
+}
+
+func (r *remover) remove(ctx context.Context) error {
+	for _, configuration := range []client.Object{registration{}.mutating(), registration{}.validating()} {
+		err := r.client.Delete(ctx, configuration)
+		if err == nil {
+			log.FromContext(ctx).Info("the webhooks are not registered any more", "name", configuration.GetName())
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+var registered = registration{
+	endpoint: Endpoint{URL: "https://ipam.example.org:9443"}, token: "secret", bundle: []byte("PEM"),
+	controller: "system:serviceaccount:ipam-system:ipam-controller", platform: "p1",
+}
+
+// counting is a client that counts writes.
+func counting(writes *int) client.Client {
+	return interceptor.NewClient(newFake(), interceptor.Funcs{
+		Patch: func(ctx context.Context, w client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			*writes++
+			return w.Patch(ctx, object, patch, opts...)
+		},
+		Apply: func(ctx context.Context, w client.WithWatch, object runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			*writes++
+			return w.Apply(ctx, object, opts...)
+		},
+		Delete: func(ctx context.Context, w client.WithWatch, object client.Object, opts ...client.DeleteOption) error {
+			*writes++
+			return w.Delete(ctx, object, opts...)
+		},
+	})
+}
+
+func stored(t *testing.T, c client.Client) ([]admissionregistrationv1.MutatingWebhook, []admissionregistrationv1.ValidatingWebhook) {
+	t.Helper()
+	mutating, validating := registered.mutating(), registered.validating()
+	for _, object := range []client.Object{mutating, validating} {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return mutating.Webhooks, validating.Webhooks
+}
+
+// What is registered is written once, again when it differs, and not else.
+func TestRegistrar(t *testing.T) {
+	writes := 0
+	c := counting(&writes)
+	want := registered
+	r := &registrar{client: c, wanted: func() (registration, error) { return want, nil }}
+	for _, step := range []struct {
+		name   string
+		change func()
+		writes int
+	}{
+		{"nothing is there", func() {}, 2},
+		{"nothing has changed", func() {}, 0},
+		{"another bundle", func() { want.bundle = []byte("PEM PEM") }, 2},
+		{"another token", func() { want.token = "other" }, 1},
+		{"one is deleted", func() {
+			if err := c.Delete(t.Context(), want.validating()); err != nil {
+				t.Fatal(err)
+			}
+		}, 1},
+		{"somebody adds a webhook", func() {
+			object := want.mutating()
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+				t.Fatal(err)
+			}
+			object.Webhooks = append(object.Webhooks, object.Webhooks[0])
+			object.Webhooks[2].Name = "other.example.org"
+			if err := c.Update(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+		}, 1},
+	} {
+		step.change()
+		writes = 0
+		if err := r.register(t.Context()); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if writes != step.writes {
+			t.Errorf("%s: %d writes, want %d", step.name, writes, step.writes)
+		}
+		mutating, validating := stored(t, c)
+		if diff := cmp.Diff(want.mutating().Webhooks, mutating) + cmp.Diff(want.validating().Webhooks, validating); diff != "" {
+			t.Errorf("%s: the registration differs (-want +got):\n%s", step.name, diff)
+		}
+	}
+}
+
+// Nothing is registered before the keys are there, nor by a bundle that cannot be read.
+func TestRegistrar_NotYet(t *testing.T) {
+	writes, ready := 0, make(chan struct{})
+	r := &registrar{client: counting(&writes), clock: clocktesting.NewFakeClock(time.Now()), ready: ready, wanted: func() (registration, error) {
+		t.Error("the registrar asks for keys that are not there")
+		return registration{}, nil
+	}}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := r.Start(ctx); err != nil || writes != 0 {
+		t.Errorf("Start = %v after %d writes, want nil and none", err, writes)
+	}
+	unreadable := errors.New("no such file")
+	r.wanted = func() (registration, error) { return registration{}, unreadable }
+	if err := r.register(t.Context()); !errors.Is(err, unreadable) || writes != 0 {
+		t.Errorf("register = %v after %d writes, want %v and none", err, writes, unreadable)
+	}
+}
+
+// A controller without a door removes what one has registered, and ends doing so.
+func TestRemover(t *testing.T) {
+	writes := 0
+	c := counting(&writes)
+	r := &registrar{client: c, wanted: func() (registration, error) { return registered, nil }}
+	if err := r.register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	writes = 0
+	for range 2 {
+		if err := (&remover{client: c, clock: clocktesting.NewFakeClock(time.Now())}).Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, object := range []client.Object{registered.mutating(), registered.validating()} {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+			t.Errorf("Get %T = %v, want it not to be found", object, err)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package door
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// maxReview bounds the body of a request, in bytes. The API server lets in objects of 3 MiB,
+// and a review of an UPDATE has two.
+const maxReview = 7 << 20
+
+// reviewer decides one admission request. An error means that it cannot: the API server then
+// goes by the failure policy of the webhook.
+type reviewer func(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
+
+// httpError is an error with the HTTP status that says it.
+type httpError struct {
+	error
+	code int
+}
+
+func (e *httpError) Unwrap() error { return e.error }
+
+// readReview reads an admission request for a claim.
+func readReview(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest, error) {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "application/json" {
+		return nil, &httpError{errors.New("the content type must be application/json"), http.StatusUnsupportedMediaType}
+	}
+	if r.ContentLength > maxReview {
+		return nil, &httpError{fmt.Errorf("a review has at most %d bytes", maxReview), http.StatusRequestEntityTooLarge}
+	}
+	review := &admissionv1.AdmissionReview{}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxReview)).Decode(review); err != nil {
+		code := http.StatusBadRequest
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			code = http.StatusRequestEntityTooLarge
+		}
+		return nil, &httpError{fmt.Errorf("read the AdmissionReview: %w", err), code}
+	}
+	req := review.Request
+	if review.APIVersion != admissionv1.SchemeGroupVersion.String() || req == nil || !ofClaims(req) {
+		return nil, &httpError{errors.New("this is not an AdmissionReview of admission.k8s.io/v1 for an IPClaim"), http.StatusBadRequest}
+	}
+	return req, nil
+}
+
+// ofClaims reports whether a request is about the main resource of a claim, as v1alpha1.
+func ofClaims(req *admissionv1.AdmissionRequest) bool {
+	resource := ipamv1alpha1.GroupVersion.WithResource("ipclaims")
+	return req.Resource == metav1.GroupVersionResource(resource) && req.SubResource == ""
+}
+
+// writeReview answers an admission request.
+func writeReview(w http.ResponseWriter, req *admissionv1.AdmissionRequest, resp *admissionv1.AdmissionResponse) {
+	resp.UID = req.UID
+	w.Header().Set("Content-Type", "application/json")
+	// A caller that has gone is the only cause of an error here.
+	_ = json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
+		Response: resp,
+	})
+}
+
+// writeError answers a request that cannot be decided.
+func writeError(w http.ResponseWriter, err error) {
+	code := http.StatusInternalServerError
+	if coded, ok := errors.AsType[*httpError](err); ok {
+		code = coded.code
+	}
+	http.Error(w, err.Error(), code)
+}

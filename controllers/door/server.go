@@ -1,0 +1,123 @@
+package door
+
+import (
+	"context"
+	"crypto/subtle"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+const (
+	// timeout is how long the API server waits for the door. A door that hangs delays each
+	// CREATE by as much.
+	timeout = 2 * time.Second
+	// patience is how long an answer may take, from the request on: the rest of the timeout is
+	// for the network, and for a busy API server.
+	patience = time.Second
+	// inFlight is how many requests are read and decided at once; further ones wait. It bounds
+	// the memory that they take.
+	inFlight = 128
+)
+
+// server decides admission requests. It is safe for concurrent use.
+type server struct {
+	answerer Answerer
+	// only is the logical cluster of all claims; empty on kcp, where each claim names its own.
+	only  allocator.ClusterName
+	token func() string // empty while it is not known
+	// Requests that are being read and decided: those with the token, and those without, which
+	// cannot keep the others waiting.
+	known, anybody chan struct{}
+}
+
+func newServer(answerer Answerer, only allocator.ClusterName, token func() string) *server {
+	return &server{
+		answerer: answerer, only: only, token: token,
+		known: make(chan struct{}, inFlight), anybody: make(chan struct{}, inFlight),
+	}
+}
+
+// handler serves the paths of the door.
+func (s *server) handler(logger logr.Logger) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("POST /{token}/"+pathAnswer, s.secret(path{s.known, s.answer, answers.WithLabelValues(resultUnanswered).Inc}))
+	mux.Handle("POST /{token}/"+pathKeep, s.secret(path{s.known, keep, func() {}}))
+	mux.Handle("POST /"+pathRefuse, path{s.anybody, refuse, func() {}})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(log.IntoContext(r.Context(), logger), patience)
+		defer cancel()
+		mux.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// secret serves those who know the token. To all others there is nothing.
+func (s *server) secret(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token := s.token()
+		if token == "" || subtle.ConstantTimeCompare([]byte(r.PathValue("token")), []byte(token)) != 1 {
+			http.NotFound(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// path serves a reviewer, as many requests at once as slots has room for.
+type path struct {
+	slots  chan struct{}
+	decide reviewer
+	// missed is called when a request found no slot in time.
+	missed func()
+}
+
+func (p path) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	case <-r.Context().Done():
+		p.missed()
+		writeError(w, &httpError{errors.New("too many requests at once"), http.StatusServiceUnavailable})
+		return
+	}
+	req, err := readReview(w, r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	resp, err := p.decide(r.Context(), req)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	writeReview(w, req, resp)
+}
+
+// serving is the server for a manager to run, on every replica. Connections stay open for long:
+// to make one costs more than an answer.
+func serving(listener net.Listener, certificate func() (*tls.Certificate, error), handler http.Handler, logger logr.Logger) *manager.Server {
+	secure := tls.NewListener(listener, &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"h2", "http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
+	})
+	return &manager.Server{
+		Name:     "webhooks",
+		Listener: secure,
+		Server: &http.Server{
+			Handler: handler, MaxHeaderBytes: 1 << 16,
+			ReadHeaderTimeout: timeout, ReadTimeout: timeout, WriteTimeout: 2 * timeout, IdleTimeout: 10 * time.Minute,
+			ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(logger), slog.LevelDebug),
+		},
+		ShutdownTimeout: new(timeout),
+	}
+}

@@ -1,0 +1,183 @@
+package door
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const anyClaim = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`
+
+// Without the token there is nothing but /refuse, and requests that make no sense are not
+// answered.
+func TestServer_Hostile(t *testing.T) {
+	s := answering(t, boundAnswer, nil)
+	sane := reviewOf(t, creating(anyClaim))
+	other, deleted, old := creating(anyClaim), creating(anyClaim), bytes.ReplaceAll(sane, []byte("admission.k8s.io/v1"), []byte("admission.k8s.io/v1beta1"))
+	other.Resource.Resource = "ippools"
+	deleted.SubResource = "status"
+	huge := slices.Concat(sane[:len(sane)-1], bytes.Repeat([]byte(" "), maxReview), []byte("}"))
+	const media = "application/json"
+	for name, tt := range map[string]struct {
+		path, media string
+		body        []byte
+		want        int
+	}{
+		"no token":             {"/answer", media, sane, http.StatusNotFound},
+		"an empty token":       {"//answer", media, sane, http.StatusNotFound},
+		"another token":        {"/" + strings.Repeat("A", len(s.token)) + "/answer", media, sane, http.StatusNotFound},
+		"a shorter token":      {"/" + s.token[:10] + "/keep", media, sane, http.StatusNotFound},
+		"another path":         {"/" + s.token + "/other", media, sane, http.StatusNotFound},
+		"no content type":      {s.answerPath(), "", sane, http.StatusUnsupportedMediaType},
+		"another content type": {s.answerPath(), "text/plain", sane, http.StatusUnsupportedMediaType},
+		"no JSON":              {s.answerPath(), media, []byte("<xml/>"), http.StatusBadRequest},
+		"no request":           {s.answerPath(), media, []byte("{}"), http.StatusBadRequest},
+		"an older review":      {s.answerPath(), media, old, http.StatusBadRequest},
+		"another resource":     {s.answerPath(), media, reviewOf(t, other), http.StatusBadRequest},
+		"a subresource":        {s.answerPath(), media, reviewOf(t, deleted), http.StatusBadRequest},
+		"a huge body":          {s.answerPath(), media, huge, http.StatusRequestEntityTooLarge},
+		"no object":            {s.answerPath(), media, reviewOf(t, creating(`null`)), http.StatusInternalServerError},
+		"a list":               {s.answerPath(), media, reviewOf(t, creating(`[]`)), http.StatusInternalServerError},
+		"sane":                 {s.answerPath(), media, sane, http.StatusOK},
+	} {
+		if got, body := s.post(tt.path, tt.media, tt.body); got != tt.want || bytes.Contains(body, []byte(s.token)) {
+			t.Errorf("%s: the response is %d %.200s, want %d and no token", name, got, body, tt.want)
+		}
+	}
+}
+
+// A body is not read beyond the limit, whatever its length was said to be.
+func TestReadReview_OfUnknownLength(t *testing.T) {
+	body := &endless{}
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/refuse", body)
+	request.Header.Set("Content-Type", "application/json")
+	_, err := readReview(httptest.NewRecorder(), request)
+	if coded, ok := errors.AsType[*httpError](err); !ok || coded.code != http.StatusRequestEntityTooLarge {
+		t.Errorf("readReview = %v, want it to be too large", err)
+	}
+	if most := 2 * maxReview; body.read > most {
+		t.Errorf("%d bytes were read, want %d at most", body.read, most)
+	}
+}
+
+// endless is a body of blanks.
+type endless struct{ read int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	e.read += len(p)
+	return len(p), nil
+}
+
+// Nobody but the CA's holder is believed, and nobody speaks an old version of TLS.
+func TestServer_TLS(t *testing.T) {
+	s := answering(t, boundAnswer, nil)
+	address := strings.TrimPrefix(s.base, "https://")
+	for why, config := range map[string]*tls.Config{
+		"an old version of TLS":    {InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10},
+		"the system's trust alone": {},
+	} {
+		dialer := &tls.Dialer{Config: config}
+		if conn, err := dialer.DialContext(t.Context(), "tcp", address); err == nil {
+			t.Errorf("a client with %s is connected, want it refused", why)
+			conn.Close()
+		}
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/refuse", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.ProtoMajor != 2 {
+		t.Errorf("the door speaks %s, want HTTP/2", response.Proto)
+	}
+}
+
+// A request that finds no slot in time is counted as unanswered, and those without the token
+// take no slot from the others.
+func TestServer_InFlight(t *testing.T) {
+	entered, leave := make(chan struct{}, inFlight), make(chan struct{})
+	s := open(t, answererFunc(func(context.Context, Request) (Answer, error) {
+		entered <- struct{}{}
+		<-leave
+		return boundAnswer, nil
+	}), "")
+	before := counted()["unanswered"]
+	var others sync.WaitGroup
+	for range inFlight {
+		others.Go(func() { s.post(s.answerPath(), "application/json", reviewOf(t, creating(anyClaim))) })
+	}
+	for range inFlight {
+		<-entered
+	}
+	if code, body := s.post(s.answerPath(), "application/json", reviewOf(t, creating(anyClaim))); code != http.StatusServiceUnavailable {
+		t.Errorf("beside %d requests another one gets %d %s, want 503", inFlight, code, body)
+	}
+	if got := counted()["unanswered"] - before; got != 1 {
+		t.Errorf("%v requests are counted as unanswered, want 1", got)
+	}
+	if code, body := s.post("/refuse", "application/json", reviewOf(t, creating(anyClaim))); code != http.StatusOK {
+		t.Errorf("beside %d requests /refuse answers %d %s, want 200", inFlight, code, body)
+	}
+	close(leave)
+	others.Wait()
+}
+
+// refuse always refuses, and needs no token.
+func TestRefuse(t *testing.T) {
+	s := answering(t, boundAnswer, nil)
+	req := creating(`{"metadata":{"name":"a"},"spec":{"unmetPolicy":"Refuse"}}`)
+	req.Name = "a"
+	resp := s.review("/refuse", req)
+	if resp.Allowed || resp.Result.Code != http.StatusServiceUnavailable || resp.Result.Reason != metav1.StatusReasonServiceUnavailable {
+		t.Errorf("the response is %+v, want a refusal by 503", resp)
+	}
+	if len(s.asked) != 0 {
+		t.Error("the Answerer is asked, want it not to be")
+	}
+}
+
+// keep restores the stored status on any difference, and disowns it.
+func TestKeep(t *testing.T) {
+	object := func(status, owned string) string {
+		return `{"metadata":{"name":"a","labels":{"x":"new"},"managedFields":[{"manager":"m","fieldsV1":{"f:spec":{}` + owned + `}}]},"spec":{}` + status + `}`
+	}
+	const own, bound, forged = `,"f:status":{"f:phase":{}}`, `,"status":{"phase":"Bound"}`, `,"status":{"phase":"Pending"}`
+	s := answering(t, boundAnswer, nil)
+	for name, tt := range map[string]struct{ stored, sent, want string }{
+		"unchanged":           {object(bound, ""), object(bound, ""), object(bound, "")},
+		"forged":              {object(bound, ""), object(forged, own), object(bound, "")},
+		"added":               {object("", ""), object(forged, own), object("", "")},
+		"removed":             {object(bound, ""), object("", ""), object(bound, "")},
+		"emptied":             {object(bound, ""), object(`,"status":{}`, own), object(bound, "")},
+		"an absurd one":       {object(bound, ""), object(`,"status":"Bound"`, own), object(bound, "")},
+		"none sent as empty":  {object("", ""), object(`,"status":{}`, ""), object(`,"status":{}`, "")},
+		"an empty one stored": {object(`,"status":{}`, ""), object(forged, own), object(`,"status":{}`, "")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sameJSON(t, patched(t, tt.sent, s.review(s.keepPath(), updating(tt.stored, tt.sent))), tt.want)
+		})
+	}
+	if resp := s.review(s.keepPath(), updating(object(bound, ""), object(bound, ""))); resp.Patch != nil || resp.PatchType != nil {
+		t.Errorf("the patch of an unchanged status is %s, want none", resp.Patch)
+	}
+	if _, err := keep(t.Context(), &admissionv1.AdmissionRequest{}); err == nil {
+		t.Error("keep passes a request without objects, want an error")
+	}
+}

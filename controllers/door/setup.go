@@ -1,0 +1,91 @@
+package door
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// SecretName is the name of the Secret with the keys that all replicas share.
+const SecretName = "ipam-webhook"
+
+// Options say where the door is, and who answers.
+type Options struct {
+	// Listener is where the door listens; the door closes it. Nil: there is none, and what is
+	// registered is removed.
+	Listener net.Listener
+	// Endpoint is where the API server reaches the listener. Required with a listener.
+	Endpoint Endpoint
+	// Files are the certificate to serve with. Default: one of a CA that the replicas share.
+	Files Files
+	// Namespace of the Secret and of the controller's service account, whose name is Account.
+	// Required.
+	Namespace, Account string
+	// Platform is the logical cluster of the platform. Required.
+	Platform allocator.ClusterName
+	// Standalone says that there is no kcp: the platform is the only cluster.
+	Standalone bool
+	// Answerer decides. Required with a listener.
+	Answerer Answerer
+}
+
+// Setup has a manager of the platform run the door: on every replica the server, and on the
+// leader the registration.
+func Setup(mgr manager.Manager, opts Options) error {
+	// It reads live: there is one object of each kind, and no right to list them.
+	c, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+	if err != nil {
+		return fmt.Errorf("webhooks: %w", err)
+	}
+	if opts.Listener == nil {
+		return mgr.Add(&remover{client: c, clock: clock.RealClock{}})
+	}
+	ring := newKeyring(c, client.ObjectKey{Namespace: opts.Namespace, Name: SecretName}, opts.Endpoint.host(), clock.RealClock{})
+	logger := mgr.GetLogger().WithName("door")
+	server := newServer(opts.Answerer, opts.onlyCluster(), ring.token)
+	return errors.Join(
+		mgr.Add(ring),
+		mgr.Add(serving(opts.Listener, opts.identity(ring).Certificate, server.handler(logger), logger)),
+		mgr.Add(&registrar{client: c, clock: clock.RealClock{}, ready: ring.ready, wanted: func() (registration, error) { return opts.registration(ring) }}),
+	)
+}
+
+// identity is the files, if there are any, or the keyring.
+func (o Options) identity(ring *keyring) identity {
+	if o.Files.Cert != "" {
+		return o.Files
+	}
+	return ring
+}
+
+// onlyCluster is the logical cluster of all claims; empty on kcp.
+func (o Options) onlyCluster() allocator.ClusterName {
+	if o.Standalone {
+		return o.Platform
+	}
+	return ""
+}
+
+// registration is what the API server has to know now.
+func (o Options) registration(ring *keyring) (registration, error) {
+	bundle, err := o.identity(ring).Bundle()
+	if err != nil {
+		return registration{}, fmt.Errorf("the CA of the webhooks: %w", err)
+	}
+	r := registration{
+		endpoint:   o.Endpoint,
+		token:      ring.token(),
+		bundle:     bundle,
+		controller: "system:serviceaccount:" + o.Namespace + ":" + o.Account,
+	}
+	if !o.Standalone {
+		r.platform = o.Platform
+	}
+	return r, nil
+}

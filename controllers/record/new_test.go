@@ -1,0 +1,39 @@
+package record
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// A record says what the block is and who has it, since when. Retained, it says who had it.
+func TestNew(t *testing.T) {
+	t.Parallel()
+	owner := ipamv1alpha1.OwnerRef{Kind: "Server", Name: "s"}
+	c := gen.Claim("c", gen.OwnedBy(owner))
+	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	block := allocator.Block{
+		Prefix: netip.MustParsePrefix("2001:db8::1/128"), Class: "internal", Policy: allocator.Delete, BoundAt: since,
+	}
+	r := New(c, block, ipamv1alpha1.PoolRef{Name: "p"}, names[0])
+	name, uid := r.HeldBy()
+	if r.Name != names[0] || r.Namespace != "default" || name != "c" || uid != c.UID || *r.Spec.OwnerRef != owner ||
+		r.Spec.IPFamily != ipamv1alpha1.IPv6 || r.Spec.ClassName != "internal" || r.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimDelete ||
+		r.Status.AllocatedCIDR != "2001:db8::1/128" || r.Status.Address != "2001:db8::1" {
+		t.Errorf("New = %+v, want the record of %+v for %s", r, block, c.Name)
+	}
+	ready := meta.FindStatusCondition(r.Status.Conditions, ipamv1alpha1.ConditionReady)
+	if ready == nil || !ready.LastTransitionTime.Time.Equal(since) {
+		t.Errorf("condition Ready is %+v, want it true since %s", ready, since)
+	}
+	Retain(r, c.Name, allocator.ClaimID(c.UID))
+	if name, uid := r.HeldBy(); r.Spec.ClaimRef != nil || r.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimRetain || name != "c" || uid != c.UID {
+		t.Errorf("retained it is %+v, of %s/%s; want it without a claim, of c", r.Spec, name, uid)
+	}
+}

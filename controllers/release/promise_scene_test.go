@@ -1,0 +1,128 @@
+package release
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/record"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// promise is a controller with a real ledger, in which a block is reserved for the claim
+// default/c of workspace w.
+type promise struct {
+	*Controller
+	*testing.T
+	ledger    *allocator.Allocator
+	oracle    *oracle
+	clock     *clocktesting.FakePassiveClock
+	workspace client.Client
+	reserved  allocator.Block
+}
+
+func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy, objects ...client.Object) *promise {
+	t.Helper()
+	ledger, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ledger.Close() })
+	if _, err = ledger.Register(t.Context(), allocator.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
+		t.Fatal(err)
+	}
+	p := &promise{
+		T: t, ledger: ledger, oracle: &oracle{}, clock: clocktesting.NewFakePassiveClock(time.Now()),
+		workspace: newSceneWith(t, interceptor.Funcs{}, objects...).workspace,
+	}
+	p.Controller = newController(Options{Ledger: ledger, Oracle: p.oracle, Clock: p.clock})
+	t.Cleanup(p.queue.ShutDown)
+	p.reserved = p.reserve(policy)
+	return p
+}
+
+// reserve answers a CREATE of the claim.
+func (p *promise) reserve(policy ipamv1alpha1.ReclaimPolicy) allocator.Block {
+	p.Helper()
+	b, err := p.ledger.Reserve(p.Context(), allocator.Request{
+		Pool: "p", Length: 28, Policy: allocator.ReclaimPolicy(policy), Since: time.Now(),
+		Holder: allocator.Holder{Claim: reservation.Of("w", gen.Claim("c")), Cluster: "w", Namespace: "default", Name: "c"},
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return b
+}
+
+// answered is a claim of that UID as it was created with the answer.
+func (p *promise) answered(uid types.UID) *ipamv1alpha1.IPClaim {
+	claim := gen.Claim("c", gen.UID(uid))
+	claim.Status = ipamv1alpha1.IPClaimStatus{
+		Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: p.reserved.Prefix.String(), PoolRef: &ipamv1alpha1.PoolRef{Name: "p"},
+	}
+	outcome.Succeed(&claim.Status.Conditions, 1, "bound")
+	record.Date(claim.Status.Conditions, p.reserved)
+	return claim
+}
+
+func holderOf(claim *ipamv1alpha1.IPClaim) allocator.Holder {
+	return allocator.Holder{Claim: allocator.ClaimID(claim.UID), Cluster: "w", Namespace: claim.Namespace, Name: claim.Name}
+}
+
+// pass makes the reservation so old.
+func (p *promise) pass(age time.Duration) { p.clock.SetTime(p.reserved.BoundAt.Add(age)) }
+
+// settles settles a hint at a holder. By the word of the servers, the name is that of the
+// claim, or of none.
+func (p *promise) settles(h allocator.Holder, verdict live.Verdict, now *ipamv1alpha1.IPClaim) bool {
+	p.Helper()
+	p.oracle.answer = live.Answer{Verdict: verdict, Client: p.workspace}
+	if now != nil {
+		p.oracle.answer.Object = now
+	}
+	settled, err := p.Settle(p.Context(), h)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return settled
+}
+
+func (p *promise) wantBlocks(want ...string) {
+	p.Helper()
+	var got []string
+	for b, err := range p.ledger.List(p.Context(), allocator.ListOptions{}) {
+		if err != nil {
+			p.Fatal(err)
+		}
+		got = append(got, b.Prefix.String()+" "+string(b.State)+" "+string(b.Holder.Claim))
+	}
+	if !slices.Equal(got, want) {
+		p.Errorf("the ledger has %q, want %q", got, want)
+	}
+}
+
+func (p *promise) unconfirmed() string {
+	return "10.0.0.0/28 reserved " + string(p.reserved.Holder.Claim)
+}
+
+// confirm is what the reconcile of a claim does.
+func (p *promise) confirm(claim *ipamv1alpha1.IPClaim) {
+	p.Helper()
+	shown, _ := reservation.Shown("w", claim)
+	shown.Certain = true
+	if _, ok, err := p.ledger.Confirm(p.Context(), shown); err != nil || !ok {
+		p.Fatalf("Confirm = %t, %v", ok, err)
+	}
+}

@@ -1,0 +1,144 @@
+package release
+
+import (
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// A claim that was deleted before its reconcile gives back what it was promised, at once.
+func TestPromise_DeletedAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
+	claim := p.answered("a")
+	p.Deleted(holderOf(claim), claim)
+	if !p.settles(holderOf(claim), live.Gone, nil) {
+		t.Error("not settled")
+	}
+	p.wantBlocks()
+}
+
+// With Retain its block and a record of it stay, as with any other claim.
+func TestPromise_RetainedAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
+	claim := p.answered("a")
+	p.Deleted(holderOf(claim), claim)
+	if !p.settles(holderOf(claim), live.Gone, nil) {
+		t.Error("not settled")
+	}
+	p.wantBlocks("10.0.0.0/28 retained a")
+	kept := gen.Allocation("c", "p", "")
+	if err := p.workspace.Get(t.Context(), client.ObjectKeyFromObject(kept), kept); err != nil {
+		t.Fatal(err)
+	}
+	name, uid := kept.HeldBy()
+	if kept.Spec.ClaimRef != nil || name != "c" || uid != "a" || kept.Status.AllocatedCIDR != "10.0.0.0/28" || kept.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimRetain {
+		t.Errorf("the record is %+v of %s/%s, want one without a claim, retained from c/a", kept, name, uid)
+	}
+	p.settles(holderOf(claim), live.Gone, nil)
+	p.wantBlocks("10.0.0.0/28 retained a")
+}
+
+// The reconcile may write the record at the same moment. It is retained the next time.
+func TestPromise_RetainedWhileItsRecordIsWritten(t *testing.T) {
+	t.Parallel()
+	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
+	claim := p.answered("a")
+	p.Deleted(holderOf(claim), claim)
+	other := gen.Allocation("c", "p", "10.0.0.0/28")
+	other.Spec.ClaimRef.UID = "another"
+	if err := p.workspace.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if p.settles(holderOf(claim), live.Gone, nil) {
+		t.Error("settled, with the record of another claim in its place")
+	}
+	p.wantBlocks("10.0.0.0/28 bound a")
+}
+
+// A claim that a list left out is no more believed to be gone than one with a record: what has no
+// witness is left to the sweep, and its brake.
+func TestPromise_Missed(t *testing.T) {
+	t.Parallel()
+	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
+	claim := p.answered("a")
+	p.Missed(holderOf(claim), claim)
+	if !p.settles(holderOf(claim), live.Gone, nil) {
+		t.Error("not settled")
+	}
+	p.wantBlocks("10.0.0.0/28 bound a")
+}
+
+// Of two claims that were answered with one reservation the first is gone, and the second there.
+func TestPromise_OfTheClaimThatFollows(t *testing.T) {
+	t.Parallel()
+	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
+	first := p.answered("a")
+	p.reserved = p.reserve(ipamv1alpha1.ReclaimDelete)
+	p.Deleted(holderOf(first), first)
+	if !p.settles(holderOf(first), live.Gone, p.answered("b")) {
+		t.Error("not settled")
+	}
+	p.wantBlocks(p.unconfirmed())
+}
+
+// A block that was answered to several CREATEs is not freed while one of them may still succeed.
+// The record of the claim that is gone is in nobody's way meanwhile.
+func TestPromise_WhileAnotherCreateIsInFlight(t *testing.T) {
+	t.Parallel()
+	first := gen.Allocation("c", "p", "10.0.0.0/28")
+	first.Spec.ClaimRef.UID = "a"
+	p := newPromise(t, ipamv1alpha1.ReclaimDelete, first)
+	p.reserved = p.reserve(ipamv1alpha1.ReclaimDelete)
+	claim := p.answered("a")
+	p.confirm(claim)
+	p.Deleted(holderOf(claim), claim)
+	p.pass(reservation.Grace - time.Second)
+	if p.settles(holderOf(claim), live.Gone, nil) {
+		t.Error("settled while another CREATE may still succeed")
+	}
+	p.wantBlocks("10.0.0.0/28 bound a")
+	if result, err := p.Reconcile(t.Context(), holderOf(claim)); err != nil || result.RequeueAfter != time.Second {
+		t.Errorf("Reconcile = %+v, %v; want it again in a second, when none is in flight", result, err)
+	}
+	if err := p.workspace.Get(t.Context(), client.ObjectKeyFromObject(first), first); err == nil {
+		t.Error("the record is there, want it deleted at once")
+	}
+	p.pass(reservation.Grace)
+	if !p.settles(holderOf(claim), live.Gone, p.answered("b")) {
+		t.Error("not settled, though no CREATE is in flight any more")
+	}
+	p.wantBlocks("10.0.0.0/28 bound b")
+	p.settles(holderOf(claim), live.Gone, nil)
+	p.wantBlocks("10.0.0.0/28 bound b")
+}
+
+// A later claim that shows the block has it, whatever the policy of the one that is gone. Nothing
+// is decided while a CREATE is in flight, for a third claim may follow.
+func TestPromise_RetainedAndInherited(t *testing.T) {
+	t.Parallel()
+	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
+	p.reserved = p.reserve(ipamv1alpha1.ReclaimRetain)
+	claim := p.answered("a")
+	p.confirm(claim)
+	p.Deleted(holderOf(claim), claim)
+	for _, now := range []*ipamv1alpha1.IPClaim{nil, p.answered("b")} {
+		p.pass(reservation.Grace - time.Second)
+		if p.settles(holderOf(claim), live.Gone, now) {
+			t.Errorf("settled while another CREATE may still succeed; the claim of the name is %v", now)
+		}
+		p.wantBlocks("10.0.0.0/28 bound a")
+	}
+	p.pass(reservation.Grace)
+	if !p.settles(holderOf(claim), live.Gone, p.answered("b")) {
+		t.Error("not settled, though no CREATE is in flight any more")
+	}
+	p.wantBlocks("10.0.0.0/28 bound b")
+}

@@ -1,0 +1,148 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/record"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
+)
+
+// A claim whose CREATE was answered shows its block before the reconcile has confirmed it. So
+// a claim may be gone that has no block in the ledger and no record, and was promised one. And
+// a claim may be there that shows a block of which the ledger names another holder: an earlier
+// claim of its name, or the reservation.
+
+// promised confirms the reservation that a claim was answered with which is gone already, so
+// that its block is released, or retained, as that of any other claim.
+func (c *Controller) promised(ctx context.Context, o orphan) (orphan, error) {
+	last := c.last(o.Claim)
+	if last == nil {
+		return o, nil
+	}
+	shown, ok := reservation.Shown(o.Cluster, last)
+	if !ok {
+		return o, nil
+	}
+	block, ok, err := c.ledger.Confirm(ctx, shown)
+	if errors.Is(err, allocator.ErrShared) {
+		block, ok, err = c.unshared(ctx, o, shown)
+	}
+	if err != nil {
+		return o, err
+	}
+	if !ok {
+		return c.suspect(ctx, o.Holder) // the reconcile may have confirmed it meanwhile
+	}
+	return holding(block), nil
+}
+
+// unshared confirms a reservation that may have been answered to several CREATEs. If another
+// claim is there that shows the block, it is that one's.
+func (c *Controller) unshared(ctx context.Context, o orphan, shown allocator.Confirmation) (allocator.Block, bool, error) {
+	answer, err := c.oracle.Holder(ctx, o.Holder)
+	if err != nil {
+		return allocator.Block{}, false, fmt.Errorf("look for another claim of the name %s/%s: %w", o.Namespace, o.Name, err)
+	}
+	other, there := answer.Object.(*ipamv1alpha1.IPClaim)
+	if answer.Verdict != live.Gone || there && other.Status.AllocatedCIDR == shown.Prefix.String() {
+		return allocator.Block{}, false, nil
+	}
+	shown.Certain = true
+	return c.ledger.Confirm(ctx, shown)
+}
+
+// heir is the claim that has an orphan's name by now, if it shows the orphan's block.
+func (o orphan) heir(answer live.Answer) (claim *ipamv1alpha1.IPClaim, ok bool) {
+	claim, ok = answer.Object.(*ipamv1alpha1.IPClaim)
+	return claim, ok && o.held && claim.Status.AllocatedCIDR == o.prefix.String()
+}
+
+// inherit gives a block to the claim that shows it: the one that the reservation was made for,
+// or a later claim of the same name that was answered with the same block. It reports false as
+// long as that is not possible.
+func (c *Controller) inherit(ctx context.Context, o orphan, heir *ipamv1alpha1.IPClaim) (bool, error) {
+	own, has, err := c.ledger.Lookup(ctx, allocator.ClaimID(heir.UID))
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("look up what %s/%s has: %w", heir.Namespace, heir.Name, err)
+	case has && own.Prefix == o.prefix:
+		return c.free(ctx, o, "another claim has the block") // they have it both, which is in dispute
+	case has:
+		return false, nil // it is about to show that one
+	case reservation.Is(o.Claim):
+		return c.confirmFor(ctx, o, heir)
+	case reservation.InFlight(o.block, c.clock.Now()):
+		return false, nil
+	}
+	holder := o.Holder
+	holder.Claim = allocator.ClaimID(heir.UID)
+	// The block is never free in between: both hold it, until the former one lets go.
+	_, err = c.ledger.Adopt(ctx, allocator.Request{
+		Pool: o.block.Pool, Holder: holder, Exact: o.prefix, Class: o.block.Class, Policy: o.block.Policy,
+		Since: heir.CreationTimestamp.Time,
+	}, allocator.Bound)
+	if err != nil {
+		return false, fmt.Errorf("give %s to %s/%s: %w", o.prefix, heir.Namespace, heir.Name, err)
+	}
+	former, err := c.suspect(ctx, o.Holder)
+	if err != nil || !former.held {
+		return err == nil, err
+	}
+	return c.free(ctx, former, "a later claim of the name has the block")
+}
+
+// confirmFor gives a reservation to the claim that a live read has shown with its block.
+func (c *Controller) confirmFor(ctx context.Context, o orphan, claim *ipamv1alpha1.IPClaim) (bool, error) {
+	shown, _ := reservation.Shown(o.Cluster, claim)
+	shown.Reservation, shown.Certain = o.Claim, true
+	_, ok, err := c.ledger.Confirm(ctx, shown)
+	if err != nil {
+		return false, fmt.Errorf("confirm the block of %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	log.FromContext(ctx).Info("confirmed", "prefix", o.prefix, "confirmed", ok)
+	return ok, nil
+}
+
+// owes reports whether a block is to be retained for which no record was written yet: the claim
+// was seen with the block, and with Retain, and went before its reconcile.
+func (c *Controller) owes(o orphan) bool {
+	last := c.last(o.Claim)
+	return o.held && o.block.State == allocator.Bound && last != nil && last.Status.PoolRef != nil &&
+		c.policy(o.block) == ipamv1alpha1.ReclaimRetain
+}
+
+// recordLate writes the record of a claim that is gone, as a retained one, and retains the block.
+// It reports false while a record of another claim is in its place.
+func (c *Controller) recordLate(ctx context.Context, o orphan, workspace client.Client) (bool, error) {
+	last := c.last(o.Claim)
+	if reservation.InFlight(o.block, c.clock.Now()) {
+		return false, nil
+	}
+	slot, err := record.Find(ctx, workspace, client.ObjectKeyFromObject(last))
+	if err != nil || slot.Record != nil {
+		return false, err
+	}
+	late := record.New(last, o.block, *last.Status.PoolRef, slot.Name)
+	record.Retain(late, o.Name, o.Claim)
+	err = workspace.Create(ctx, late)
+	if apierrors.IsAlreadyExists(err) {
+		return false, nil // the reconcile wrote it after all, and it is found next time
+	}
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || live.Absent(err, "namespaces", o.Namespace) {
+		return c.free(ctx, o, "namespace is gone") // and would take the record along
+	}
+	if err != nil {
+		return false, fmt.Errorf("create IPAllocation %s: %w", late.Name, err)
+	}
+	return true, c.retain(ctx, o.Holder, late, workspace)
+}

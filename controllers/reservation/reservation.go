@@ -1,0 +1,72 @@
+// Package reservation ties the reservations of the ledger to the claims that they are made
+// for. A claim that is being created has no UID, so its reservation is named after what is
+// known of it.
+//
+//	CREATE ──▶ reserved in the ledger ──▶ status in the response ──▶ confirmed by the reconcile
+//
+// That a CREATE was answered does not say that it succeeds: the name may be taken, or a quota
+// used up. A CREATE that succeeds later than its answer leaves a claim that shows the block.
+package reservation
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Grace is how long after its last answer a reservation is kept in any case. The API server
+// ends a request after 60 s, so by then no CREATE that was answered can still succeed. The
+// rest is for the clocks of replicas, which may differ by that much.
+const Grace = 75 * time.Second
+
+// Of names the reservation of a claim. The spec is part of it: CREATEs of one name that ask for
+// different blocks must not be answered with the same one. The policies are not, as a claim
+// may change the one, and the other says nothing about the block.
+func Of(cluster allocator.ClusterName, claim *ipamv1alpha1.IPClaim) allocator.ClaimID {
+	spec := claim.Spec
+	spec.ReclaimPolicy, spec.UnmetPolicy = "", ""
+	text, err := json.Marshal(spec)
+	if err != nil {
+		panic(fmt.Sprintf("reservation: a spec of strings and numbers is not encoded: %v", err))
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s\n%s", claim.Namespace, claim.Name, text))
+	return allocator.ReservationID(cluster, hex.EncodeToString(sum[:]))
+}
+
+// Is reports whether a holder is a reservation.
+func Is(holder allocator.ClaimID) bool { return strings.HasPrefix(string(holder), "reserved.") }
+
+// Shown says which reservation a claim was answered with, as its status shows it. ok is false
+// if it shows no block.
+func Shown(cluster allocator.ClusterName, claim *ipamv1alpha1.IPClaim) (c allocator.Confirmation, ok bool) {
+	prefix, err := netip.ParsePrefix(claim.Status.AllocatedCIDR)
+	if err != nil {
+		return allocator.Confirmation{}, false
+	}
+	c = allocator.Confirmation{
+		Reservation: Of(cluster, claim),
+		Claim:       allocator.ClaimID(claim.UID),
+		Policy:      allocator.ReclaimPolicy(claim.Spec.ReclaimPolicy),
+		Prefix:      prefix,
+	}
+	if allocated := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated); allocated != nil {
+		c.Answered = allocated.LastTransitionTime.Time
+	}
+	return c, true
+}
+
+// InFlight reports whether a CREATE that was answered with the block may still succeed, and
+// leave a claim that shows the block: nobody has confirmed it yet, or it was answered to more
+// than one CREATE.
+func InFlight(b allocator.Block, now time.Time) bool {
+	return (Is(b.Holder.Claim) || b.Shared) && now.Sub(b.BoundAt) < Grace
+}

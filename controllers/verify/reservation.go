@@ -1,0 +1,35 @@
+package verify
+
+import (
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
+)
+
+// overdue is the age at which a reservation should have been confirmed or freed: a sweep hints at
+// it within half a minute after its grace, and some live reads follow.
+const overdue = reservation.Grace + time.Minute
+
+// promised reports whether the block that a claim shows is reserved for it, and notes that.
+func (b *books) promised(cluster allocator.ClusterName, claim *ipamv1alpha1.IPClaim) bool {
+	held := b.blocks[reservation.Of(cluster, claim)]
+	if held == nil || held.Prefix.String() != claim.Status.AllocatedCIDR {
+		return false
+	}
+	held.promised = true
+	return true
+}
+
+// judgeReservation says what is wrong with a block that is reserved for a claim.
+func (b *books) judgeReservation(held *block) {
+	if held.State != allocator.Reserved || b.now.Sub(held.BoundAt) < overdue {
+		return // a dispute has a finding of its own
+	}
+	what := "the block is reserved for a claim that was not created"
+	if held.promised {
+		what = "the claim shows the block, which is still only reserved for it"
+	}
+	b.find(about(BlockWithoutClaim, held.Block, "%s, since %s", what, held.BoundAt.Format(time.RFC3339)).by(ConfirmRelease))
+}

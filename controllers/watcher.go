@@ -1,0 +1,55 @@
+package controllers
+
+import (
+	"github.com/go-logr/logr"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/controllers/claim"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/pool"
+	"github.com/kcp-ipam/ipam/controllers/release"
+	"github.com/kcp-ipam/ipam/controllers/slice"
+	"github.com/kcp-ipam/ipam/controllers/sweep"
+)
+
+// watcher passes on who comes and goes.
+type watcher struct {
+	releases *release.Controller
+	claims   *claim.Reconciler
+	pools    *pool.Reconciler
+	slices   *slice.Controller
+	sweeper  *sweep.Sweeper
+	logger   logr.Logger
+}
+
+// Arrived implements directory.Observer.
+func (w *watcher) Arrived(cluster allocator.ClusterName) {
+	w.releases.Arrived(cluster)
+	w.claims.Arrived(cluster)
+	w.pools.Arrived(cluster)
+	w.slices.Arrived(cluster)
+}
+
+// Named implements directory.Observer.
+func (w *watcher) Named(workspace directory.Workspace) {
+	w.claims.Named(workspace)
+	w.pools.Named(workspace)
+	w.slices.Named(workspace)
+}
+
+// Contested implements directory.Observer. Somebody forges a path, or a workspace was
+// made anew and the former one is not gone yet.
+func (w *watcher) Contested(path string, clusters []allocator.ClusterName) {
+	w.logger.Info("a path names nobody: several workspaces show it", "path", path, "clusters", clusters)
+}
+
+// Leaving implements directory.Observer.
+func (w *watcher) Leaving(cluster allocator.ClusterName) { w.pools.Leaving(cluster) }
+
+// Departed implements directory.Observer.
+func (w *watcher) Departed(cluster allocator.ClusterName) {
+	w.releases.Departed(cluster)
+	w.claims.Departed(cluster)
+	w.slices.Departed(cluster)
+	w.sweeper.Departed(cluster)
+}

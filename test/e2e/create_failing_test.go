@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// A CREATE of a name that is taken is answered before it fails. In a loop it takes one block at
+// most, and the claim that is there keeps its own.
+func TestCreate_FailingAlreadyExists(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class()
+	pool := s.pool(part(s.cidr, 24))
+	claim := s.holds("web", gen.Length(28))
+	for range 100 {
+		if err := s.tenant.Create(t.Context(), gen.Claim("web", gen.OfClass(s.name), gen.Length(28))); !apierrors.IsAlreadyExists(err) {
+			t.Fatalf("a second CREATE: %v; want AlreadyExists", err)
+		}
+	}
+	unchanged(t, s.tenant, claim)
+	holdsAtMost(t, s.platform, pool, 2*16)
+	other := s.holds("other", gen.Length(25)) // there is room for it
+	disjointIn(t, s.cidr, blockOf(t, claim), blockOf(t, other))
+}
+
+// Of CREATEs of one name at the same moment one succeeds, with a block that stays its own.
+func TestCreate_FailingAtTheSameMoment(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class()
+	pool := s.pool(part(s.cidr, 24))
+	var created []*ipamv1alpha1.IPClaim
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			claim := gen.Claim("web", gen.OfClass(s.name), gen.Length(28))
+			switch err := s.tenant.Create(t.Context(), claim); {
+			case err == nil:
+				mu.Lock()
+				defer mu.Unlock()
+				created = append(created, claim)
+			case !apierrors.IsAlreadyExists(err):
+				t.Errorf("CREATE: %v; want AlreadyExists", err)
+			}
+		})
+	}
+	all.Wait()
+	if len(created) != 1 {
+		t.Fatalf("%d claims were created, want one", len(created))
+	}
+	told := created[0].Status.AllocatedCIDR
+	framework.WaitBound(t, s.tenant, created[0])
+	if now := created[0].Status.AllocatedCIDR; told != "" && now != told {
+		t.Errorf("the claim has %s; CREATE returned %s", now, told)
+	}
+	holdsAtMost(t, s.platform, pool, 2*16)
+}
+
+// A workspace whose CREATEs fail for a quota takes what a workspace may have in reservations, and
+// no more. Others go on, and so does the workspace when the quota goes.
+func TestCreate_FailingByQuota(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class(gen.DefaultLength(32))
+	pool := s.pool(part(s.cidr, 22))
+	admin := framework.Admin(t, s.tenant.Path)
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "ipam"}}
+	quota.Spec.Hard = corev1.ResourceList{"count/ipclaims.ipam.miloapis.com": resource.MustParse("1")}
+	framework.Create(t, admin, quota)
+	framework.WaitFor(t, admin, quota, func(q *corev1.ResourceQuota) error {
+		if len(q.Status.Hard) == 0 {
+			return errors.New("nothing is counted yet")
+		}
+		return nil
+	})
+	s.holds("first")
+	for i := range 300 {
+		if err := s.tenant.Create(t.Context(), gen.Claim(fmt.Sprintf("over-%d", i), gen.OfClass(s.name))); !apierrors.IsForbidden(err) {
+			t.Fatalf("CREATE %d over the quota: %v; want Forbidden", i, err)
+		}
+	}
+	const mostReservations = 256 // of a workspace
+	holdsAtMost(t, s.platform, pool, 1+mostReservations+16)
+	neighbour := s.platform.Tenant(t)
+	theirs := gen.Claim("theirs", gen.OfClass(s.name), gen.Length(24))
+	framework.Create(t, neighbour, theirs)
+	framework.WaitBound(t, neighbour, theirs)
+	framework.Delete(t, admin, quota)
+	framework.Eventually(t, "a CREATE without the quota", func(ctx context.Context) error {
+		return client.IgnoreAlreadyExists(s.tenant.Create(ctx, gen.Claim("over-0", gen.OfClass(s.name))))
+	})
+	framework.WaitBound(t, s.tenant, gen.Claim("over-0"))
+}
+
+// A claim that is deleted as soon as it is created gives back what it was told.
+func TestCreate_FailingToLast(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class()
+	pool := s.pool(part(s.cidr, 24))
+	for i := range 20 {
+		claim := gen.Claim(fmt.Sprintf("brief-%d", i), gen.OfClass(s.name), gen.Length(28))
+		framework.Create(t, s.tenant, claim)
+		framework.Delete(t, s.tenant, claim)
+	}
+	waitHeld(t, s.platform, pool, size())
+	for i := range 20 {
+		waitUnrecorded(t, s.tenant, fmt.Sprintf("brief-%d", i))
+	}
+}
+
+// With Retain it keeps that, in a record that says so.
+func TestCreate_FailingToLastWithRetain(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class(gen.Reclaim(ipamv1alpha1.ReclaimRetain))
+	pool := s.pool(part(s.cidr, 24))
+	claim := gen.Claim("brief", gen.OfClass(s.name), gen.Length(28))
+	kept := answered(t, s.tenant, claim, func(ctx context.Context, c client.Writer, claim *ipamv1alpha1.IPClaim) error {
+		if err := c.Create(ctx, claim); err != nil || claim.Status.AllocatedCIDR == "" {
+			return err
+		}
+		return c.Delete(ctx, claim.DeepCopy())
+	})
+	record := s.retained(kept)
+	if name, uid := record.HeldBy(); record.Status.AllocatedCIDR != kept.Status.AllocatedCIDR || name != kept.Name || uid != kept.UID {
+		t.Errorf("the record keeps %s of %s/%s; want %s of %s/%s", record.Status.AllocatedCIDR, name, uid, kept.Status.AllocatedCIDR, kept.Name, kept.UID)
+	}
+	waitHeld(t, s.platform, pool, size(blockOf(t, kept)))
+	framework.Delete(t, s.tenant, record)
+	waitHeld(t, s.platform, pool, size())
+}
+
+// holdsAtMost fails the test if the status of a pool shows more addresses taken.
+func holdsAtMost(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool, addresses int64) {
+	t.Helper()
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
+		t.Fatal(err)
+	}
+	taken, ok := new(big.Int).SetString(pool.Status.Capacity.Allocated, 10)
+	if !ok || taken.Cmp(big.NewInt(addresses)) > 0 {
+		t.Errorf("of the pool %s addresses are taken, want %d at most", pool.Status.Capacity.Allocated, addresses)
+	}
+}
