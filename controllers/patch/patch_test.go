@@ -52,8 +52,15 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 				if !ok {
 					return s.unserved
 				}
-				err := c.SubResource(sub).Patch(ctx, obj, p, opts...)
-				if data, _ := p.Data(obj); string(data) == "{}" && s.shown != nil {
+				data, _ := p.Data(obj)
+				if string(data) != "{}" {
+					return c.SubResource(sub).Patch(ctx, obj, p, opts...)
+				}
+				if applied := (&client.SubResourcePatchOptions{}).ApplyOptions(opts); !slices.Equal(applied.DryRun, []string{metav1.DryRunAll}) {
+					t.Error("an object is read by a patch that is no dry run: kcp may store it anew")
+				}
+				err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj) // the fake makes up a version for a dry run
+				if s.shown != nil {
 					s.shown(obj)
 				}
 				return err

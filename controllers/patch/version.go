@@ -13,18 +13,18 @@ import (
 
 // patchStatus patches the status subresource of obj. On success obj holds what the server
 // answered.
-func patchStatus(ctx context.Context, c client.StatusWriter, obj client.Object, patch client.Patch) error {
+func patchStatus(ctx context.Context, c client.StatusWriter, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 	claim, ok := obj.(*ipamv1alpha1.IPClaim)
 	if !ok {
-		return c.Patch(ctx, obj, patch)
+		return c.Patch(ctx, obj, patch, opts...)
 	}
 	answer := &v1controller1.IPClaim{}
 	answer.Namespace, answer.Name = claim.Namespace, claim.Name
-	err := c.Patch(ctx, answer, patch)
+	err := c.Patch(ctx, answer, patch, opts...)
 	if unserved(err) {
 		// Schemas older than this version have the subresource in v1alpha1. kcp serves them
 		// until it has moved the workspace, and after a downgrade.
-		return c.Patch(ctx, claim, patch)
+		return c.Patch(ctx, claim, patch, opts...)
 	}
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -109,7 +110,7 @@ func TestReplicas(t *testing.T) {
 	after := h.inOrder()
 	for name, claim := range before {
 		if now := after[name]; now.UID != claim.UID || now.ResourceVersion != claim.ResourceVersion {
-			t.Errorf("claim %s was written by the leader that woke up: it was\n%+v\nand is\n%+v", name, claim.Status, now.Status)
+			t.Errorf("claim %s was written by the leader that woke up (-before +after):\n%s", name, cmp.Diff(claim, now))
 		}
 	}
 
