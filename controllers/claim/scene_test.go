@@ -224,8 +224,9 @@ func (s *scene) known(claim *ipamv1alpha1.IPClaim) {
 	}
 }
 
-// later moves the clock of the controller.
-func (s *scene) later(d time.Duration) { s.now.SetTime(s.now.Now().Add(d)) }
+// later sets the clock of the controller to that long from now. Now is that of the ledger, which
+// has a clock of its own.
+func (s *scene) later(d time.Duration) { s.now.SetTime(time.Now().Add(d)) }
 
 // stored is a claim as the API server stores it with that answer, and sends it to whoever reads it.
 func (s *scene) stored(claim *ipamv1alpha1.IPClaim, answer door.Answer) *ipamv1alpha1.IPClaim {
