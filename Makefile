@@ -110,6 +110,7 @@ generate: ## Write the generated code and manifests again
 verify: ## Fail if something generated, formatted or required has drifted, or a file is too long
 	@mkdir -p .cache && $(SNAPSHOT) >.cache/before && $(MAKE) --no-print-directory generate && $(SNAPSHOT) >.cache/after
 	@diff .cache/before .cache/after || { echo "generated files have drifted: run 'make generate' and commit what it writes" >&2; exit 1; }
+	@hack/fork.sh
 	@go mod tidy -diff || { echo "go.mod has drifted: run 'go mod tidy' and commit it" >&2; exit 1; }
 	@drifted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); [[ -z "$$drifted" ]] || { echo "run gofmt -w on: $$drifted" >&2; exit 1; }
 	@git ls-files -z '*.go' ':!*/zz_generated*' ':!third_party/*' | xargs -0 wc -l | awk '$$2 != "total" && $$1 > 330 \
