@@ -124,9 +124,6 @@ func (x *Index) Available() *big.Int {
 	return sum
 }
 
-// Total is the number of addresses in the window.
-func (x *Index) Total() *big.Int { return size(x.window) }
-
 // Blocks is the number of prefixes held.
 func (x *Index) Blocks() int { return len(x.held) }
 

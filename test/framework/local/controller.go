@@ -12,8 +12,6 @@ import (
 	"slices"
 
 	"k8s.io/client-go/rest"
-
-	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // ledger is the folder of the embedded etcd.
@@ -55,7 +53,7 @@ func NewController(ctx context.Context, opts ControllerOptions) (*Controller, er
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig, err := workspaces.Kubeconfig(opts.Identity)
+	kubeconfig, err := Kubeconfig(opts.Identity)
 	if err != nil {
 		return nil, err
 	}
