@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // Index has the methods of index.Index, with the same meaning.
@@ -119,7 +120,7 @@ func (x *Index) Largest() (length int, ok bool) {
 func (x *Index) Available() *big.Int {
 	sum := new(big.Int)
 	for p := range x.FreeBlocks() {
-		sum.Add(sum, size(p))
+		sum.Add(sum, cidr.Size(p))
 	}
 	return sum
 }
