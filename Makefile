@@ -53,22 +53,22 @@ STACK_ARGS ?= -rounds 3 -faults 15
 
 .PHONY: bench
 bench: kcp bench-ledger ## Measure claims through kcp beside a bare controller, into docs/benchmarks.md (12 minutes)
-	@go run ./test/bench $(BENCH_ARGS)
+	@go run ./test/bench kcp $(BENCH_ARGS)
 
 .PHONY: bench-ledger
 bench-ledger: ## Measure the ledger alone beside raw etcd and go-ipam, into docs/benchmarks.md (6 minutes)
-	@go run ./test/bench/ledger $(LEDGER_ARGS)
+	@go run ./test/bench ledger $(LEDGER_ARGS)
 
 .PHONY: bench-scale
 bench-scale: kcp ## Measure what more workspaces and claims cost, into docs/benchmarks.md (5 minutes)
-	@go run ./test/bench/scale $(SCALE_ARGS)
+	@go run ./test/bench scale $(SCALE_ARGS)
 
 # Arguments of the replicas' benchmark: make bench-replicas REPLICAS_ARGS='--rounds 1 --failovers 1'
 REPLICAS_ARGS ?= --out docs/benchmarks.md
 
 .PHONY: bench-replicas
 bench-replicas: kcp ## Measure replicas, and how long nobody works when the leader is lost, into docs/benchmarks.md (15 minutes)
-	@go run ./test/bench/replicas $(REPLICAS_ARGS)
+	@go run ./test/bench replicas $(REPLICAS_ARGS)
 
 .PHONY: soak
 soak: kcp ## Churn claims while replicas, etcd and kcp are struck, and see that nothing grows, into docs/benchmarks.md (20 minutes)

@@ -1,4 +1,4 @@
-package main
+package replicas
 
 import (
 	"context"
@@ -44,7 +44,7 @@ var figures = []struct {
 func (r result) report(opts *options) string {
 	var b strings.Builder
 	clients := strings.Trim(strings.ReplaceAll(fmt.Sprint(opts.clients), " ", ","), "[]")
-	fmt.Fprintf(&b, "`go run ./test/bench/replicas --rounds %d --round-seconds %g --clients %s --failovers %d --held %d`",
+	fmt.Fprintf(&b, "`go run ./test/bench replicas --rounds %d --round-seconds %g --clients %s --failovers %d --held %d`",
 		opts.rounds, opts.roundSeconds, clients, opts.failovers, opts.held)
 	if opts.date != "" {
 		fmt.Fprintf(&b, ", %s", opts.date)

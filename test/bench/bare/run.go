@@ -1,19 +1,15 @@
-// Command bare is the least that can answer a claim: a controller on the same stack as
+// Package bare is the least that can answer a claim: a controller on the same stack as
 // ipam-controller, with the same settings, that creates an IPAllocation and patches the
 // claim's status with the next CIDR of a counter. It resolves nothing, remembers
 // nothing and may not be run twice. What ipam-controller takes longer than this is
 // what its answers cost.
-package main
+package bare
 
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"net/netip"
-	"os"
-	"os/signal"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/zapr"
@@ -40,18 +36,9 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "bare:", err)
-		os.Exit(1) //nolint:gocritic // the signal handler dies with the process
-	}
-}
-
-// run serves until ctx ends. The flags are those of ipam-controller, for both are
+// Run serves until ctx ends. The flags are those of ipam-controller, for both are
 // started alike; the ones for its etcd and its platform are of no use here.
-func run(ctx context.Context) error {
+func Run(ctx context.Context, args []string) error {
 	var opts manager.Options
 	flags := pflag.NewFlagSet("bare", pflag.ContinueOnError)
 	kubeconfig := flags.String("kubeconfig", "", "how to reach the workspace of the APIExport")
@@ -62,7 +49,8 @@ func run(ctx context.Context) error {
 	whole := flags.Bool("whole", false, "write every field that ipam-controller writes, not just the CIDR")
 	flags.String("workspace", "", "ignored: the kubeconfig names it")
 	flags.String("etcd-data-dir", "", "ignored: nothing is stored")
-	if err := flags.Parse(os.Args[1:]); err != nil {
+	flags.String("webhook-bind-address", "", "ignored: CREATE is not answered")
+	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	zapLog, err := zap.NewProduction()

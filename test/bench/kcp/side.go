@@ -1,4 +1,4 @@
-package main
+package kcp
 
 import (
 	"context"
@@ -23,6 +23,7 @@ const holder = "holder"
 type side struct {
 	name       string
 	program    string
+	command    string
 	flags      []string
 	controller *local.Controller
 	tenants    []*tenant.Tenant

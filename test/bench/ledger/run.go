@@ -1,13 +1,13 @@
-// Command ledger measures the allocator alone: what it costs beside raw etcd
+// Package ledger measures the allocator alone: what it costs beside raw etcd
 // transactions of the same content and grouping, beside another library on the
 // same etcd, when pools are full and many, when it opens and lists, in a storm, and what
 // the index costs by itself. Everything is measured in short rounds that take
 // turns with their baseline, so that what the machine does besides falls on both.
 //
-//	ledger [--rounds 7] [--round-seconds 0.5] [--blocks 1000000] [--only hot,peer] [--out docs/benchmarks.md]
+//	bench ledger [--rounds 7] [--round-seconds 0.5] [--blocks 1000000] [--only hot,peer] [--out docs/benchmarks.md]
 //
 // Progress goes to stderr, the tables to the page, or to stdout without --out.
-package main
+package ledger
 
 import (
 	"context"
@@ -56,15 +56,14 @@ var chapters = []struct {
 	{"index", indexAlone},
 }
 
-func main() { harness.Main("ledger", run) }
-
-func run(ctx context.Context, args []string, say harness.Say) error {
+// Run measures and publishes, as the flags in args say.
+func Run(ctx context.Context, args []string, say harness.Say) error {
 	opts, err := parse(args)
 	if err != nil {
 		return err
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "`go run ./test/bench/ledger %s`", strings.Join(args, " "))
+	fmt.Fprintf(&text, "`go run ./test/bench ledger %s`", strings.Join(args, " "))
 	if opts.date != "" {
 		fmt.Fprintf(&text, ", %s", opts.date)
 	}

@@ -1,13 +1,13 @@
-// Command replicas measures what several controllers bring and cost, and for how long
+// Package replicas measures what several controllers bring and cost, and for how long
 // nobody works when the one that does goes away. On one kcp, and one etcd of three
 // members, it compares teams, each with a platform workspace and tenants of its own:
 // one controller, and three of which one leads.
 //
-//	replicas [--rounds 10] [--round-seconds 3] [--clients 1,32] [--failovers 7] [--out docs/benchmarks.md]
+//	bench replicas [--rounds 10] [--round-seconds 3] [--clients 1,32] [--failovers 7] [--out docs/benchmarks.md]
 //
 // It starts everything itself, below .cache/, and takes it down again. Progress goes to
 // stderr, the tables to the page, or to stdout without --out.
-package main
+package replicas
 
 import (
 	"context"
@@ -34,9 +34,8 @@ type options struct {
 	date         string
 }
 
-func main() { harness.Main("replicas", run) }
-
-func run(ctx context.Context, args []string, say harness.Say) error {
+// Run measures and publishes, as the flags in args say.
+func Run(ctx context.Context, args []string, say harness.Say) error {
 	opts, err := parse(args)
 	if err != nil {
 		return err

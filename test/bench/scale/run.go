@@ -1,14 +1,14 @@
-// Command scale measures what more workspaces and more claims cost the controller: its
+// Package scale measures what more workspaces and more claims cost the controller: its
 // memory, its start, its idling, and how long a claim takes. It binds more and more
 // workspaces of a real kcp to the export, fills them with claims, and measures at every
 // step the same, ipam-controller and then a bare controller (../bare) at its place.
 //
-//	scale [--workspaces 10,100] [--claims 5000] [--clients 1,8] [--out docs/benchmarks.md]
+//	bench scale [--workspaces 10,100] [--claims 5000] [--clients 1,8] [--out docs/benchmarks.md]
 //
 // The claims are those of the last step; each one before has its share by workspace.
 // It starts everything itself, below .cache/, and takes it down again. Progress goes to
 // stderr, the table to the page, or to stdout without --out.
-package main
+package scale
 
 import (
 	"context"
@@ -34,9 +34,8 @@ type options struct {
 	controllerFlags []string
 }
 
-func main() { harness.Main("scale", run) }
-
-func run(ctx context.Context, args []string, say harness.Say) error {
+// Run measures and publishes, as the flags in args say.
+func Run(ctx context.Context, args []string, say harness.Say) error {
 	opts, err := parse(args)
 	if err != nil {
 		return err

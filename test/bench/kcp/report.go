@@ -1,4 +1,4 @@
-package main
+package kcp
 
 import (
 	"fmt"
@@ -72,7 +72,7 @@ func (c contest) write(b *strings.Builder) {
 // command is what gives this table again.
 func command(opts *options) string {
 	clients := strings.Trim(strings.ReplaceAll(fmt.Sprint(opts.clients), " ", ","), "[]")
-	line := fmt.Sprintf("go run ./test/bench --rounds %d --round-seconds %g --clients %s", opts.rounds, opts.roundSeconds, clients)
+	line := fmt.Sprintf("go run ./test/bench kcp --rounds %d --round-seconds %g --clients %s", opts.rounds, opts.roundSeconds, clients)
 	if only := opts.only.String(); only != "" {
 		line += fmt.Sprintf(" --only '%s'", only)
 	}

@@ -1,4 +1,4 @@
-package main
+package kcp
 
 import (
 	"context"
@@ -33,8 +33,8 @@ func newStage(ctx context.Context, opts *options, say harness.Say) (*stage, erro
 	}
 	s := &stage{
 		Ground: ground,
-		bare:   &side{name: "bare", program: "./test/bench/bare"},
-		whole:  &side{name: "whole", program: "./test/bench/bare", flags: []string{"--whole"}},
+		bare:   &side{name: "bare", program: "./test/bench", command: "bare"},
+		whole:  &side{name: "whole", program: "./test/bench", command: "bare", flags: []string{"--whole"}},
 		ipam:   &side{name: "ipam", program: "./cmd/ipam-controller", flags: opts.controllerFlags},
 	}
 	if err := s.up(ctx); err != nil {
@@ -90,7 +90,7 @@ func (s *stage) prepare(ctx context.Context, side *side) error {
 		return err
 	}
 	controller, err := local.NewController(ctx, local.ControllerOptions{
-		Binary: binary, Dir: dir, Workspace: platform, Identity: identity, Flags: side.flags,
+		Binary: binary, Command: side.command, Dir: dir, Workspace: platform, Identity: identity, Flags: side.flags,
 	})
 	if err != nil {
 		return err
