@@ -102,7 +102,8 @@ vuln: ## Fail if a known vulnerability can be reached (asks the database of Go, 
 	@$(TOOL) govulncheck ./...
 
 .PHONY: lint
-lint: ## Run the linters
+lint: ## Run the linters, of code and of prose
+	@hack/prose.sh
 	@GOLANGCI_LINT_CACHE=$(LINT_CACHE) $(TOOL) golangci-lint run --allow-parallel-runners ./...
 
 .PHONY: generate

@@ -141,8 +141,8 @@ func (f *findings) writeChanges(b *strings.Builder, role, note string) {
 		}
 		fmt.Fprintf(b, " %.0f %% + %g |\n", figure.share*100, figure.slack)
 	}
-	fmt.Fprintf(b, "\n%sMedians over the calms. What each may grow by is beyond the highest of its row in the first third: who was "+
-		"struck begins anew, with less.\n\n", note)
+	fmt.Fprintf(b, "\n%sMedians over the calms. What each may grow by is beyond the highest of its row in the first third: a "+
+		"process that was struck starts again, with less.\n\n", note)
 }
 
 // since is the time in the soak.

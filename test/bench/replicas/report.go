@@ -60,7 +60,7 @@ func (r result) report(opts *options) string {
 		w.write(&b)
 	}
 	fmt.Fprintf(&b, "\nWith %d claims held, %d times each:\n\n", opts.held, opts.failovers)
-	b.WriteString("| who works is lost | seconds without service | longest |\n|---|--:|--:|\n")
+	b.WriteString("| the active replica is lost | seconds without service | longest |\n|---|--:|--:|\n")
 	for _, l := range r.losses {
 		fmt.Fprintf(&b, "| %s | %s | %.2f |\n", l.name, page.Spread("%.2f", l.gaps), page.Quantile(l.gaps, 1))
 	}
