@@ -46,7 +46,7 @@ e2e: kcp ## Run the end-to-end tests alone
 BENCH_ARGS ?= --out docs/benchmarks.md
 
 # Arguments of the soak: make soak SOAK_ARGS='--duration 3m --rounds 3'
-SOAK_ARGS ?= --out docs/benchmarks.md
+SOAK_ARGS ?= --out docs/benchmarks.md --samples .cache/soak.csv
 
 # Arguments of the ledger's benchmark, and of the long runs of chaos: make chaos CHAOS_ARGS='-seeds 7 -duration 60s'
 LEDGER_ARGS ?= --out docs/benchmarks.md
