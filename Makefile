@@ -9,9 +9,6 @@ TOOL := go tool -modfile=tools/dev/go.mod
 XDG_CACHE_HOME ?=
 LINT_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kcp-ipam/lint$(CURDIR)
 
-# Every tracked or new file with its checksum: two of these tell what a command changed, in a dirty tree too.
-SNAPSHOT := { git ls-files -z --cached --others --exclude-standard | xargs -0 sha256sum 2>/dev/null || true; }
-
 # Arguments of the program behind `make run`: --once ends it when the claims are bound.
 RUN_ARGS ?=
 # What `make test` tests, and how: make test TEST=./allocator/... TEST_ARGS='-run Release'
@@ -28,6 +25,14 @@ help: ## Show this help
 run: kcp ## Start kcp, etcd and the controller, and have two tenants claim addresses (Ctrl-C stops it)
 	@mkdir -p $(BIN) && go build -o $(BIN)/run ./test/run && exec $(BIN)/run $(RUN_ARGS)
 
+# What needs no kcp: everything but the tests of the whole.
+UNIT := ./allocator/... ./apis/... ./cmd/... ./config/... ./controllers/... ./internal/... ./workspaces/... ./tools/gen \
+	./test ./test/bench/... ./test/chaos/history ./test/framework/... ./test/gen/... ./test/soak/...
+
+.PHONY: unit
+unit: ## Run the tests that need no kcp, without the race detector (under 2 minutes, once built)
+	@$(TOOL) gotestsum --format pkgname --hide-summary=skipped -- -count=1 $(TEST_ARGS) $(UNIT)
+
 .PHONY: test
 test: kcp-shards ## Run every test: unit, model, and end to end on a real kcp
 	@GOGC=$(TEST_GOGC) $(TOOL) gotestsum --format pkgname --hide-summary=skipped -- \
@@ -41,7 +46,7 @@ e2e: kcp ## Run the end-to-end tests alone
 BENCH_ARGS ?= --out docs/benchmarks.md
 
 # Arguments of the soak: make soak SOAK_ARGS='--duration 3m --rounds 3'
-SOAK_ARGS ?= --out docs/benchmarks.md
+SOAK_ARGS ?= --out docs/benchmarks.md --samples .cache/soak.csv
 
 # Arguments of the ledger's benchmark, and of the long runs of chaos: make chaos CHAOS_ARGS='-seeds 7 -duration 60s'
 LEDGER_ARGS ?= --out docs/benchmarks.md
@@ -53,22 +58,22 @@ STACK_ARGS ?= -rounds 3 -faults 15
 
 .PHONY: bench
 bench: kcp bench-ledger ## Measure claims through kcp beside a bare controller, into docs/benchmarks.md (12 minutes)
-	@go run ./test/bench $(BENCH_ARGS)
+	@go run ./test/bench kcp $(BENCH_ARGS)
 
 .PHONY: bench-ledger
 bench-ledger: ## Measure the ledger alone beside raw etcd and go-ipam, into docs/benchmarks.md (6 minutes)
-	@go run ./test/bench/ledger $(LEDGER_ARGS)
+	@go run ./test/bench ledger $(LEDGER_ARGS)
 
 .PHONY: bench-scale
 bench-scale: kcp ## Measure what more workspaces and claims cost, into docs/benchmarks.md (5 minutes)
-	@go run ./test/bench/scale $(SCALE_ARGS)
+	@go run ./test/bench scale $(SCALE_ARGS)
 
 # Arguments of the replicas' benchmark: make bench-replicas REPLICAS_ARGS='--rounds 1 --failovers 1'
 REPLICAS_ARGS ?= --out docs/benchmarks.md
 
 .PHONY: bench-replicas
 bench-replicas: kcp ## Measure replicas, and how long nobody works when the leader is lost, into docs/benchmarks.md (15 minutes)
-	@go run ./test/bench/replicas $(REPLICAS_ARGS)
+	@go run ./test/bench replicas $(REPLICAS_ARGS)
 
 .PHONY: soak
 soak: kcp ## Churn claims while replicas, etcd and kcp are struck, and see that nothing grows, into docs/benchmarks.md (20 minutes)
@@ -97,7 +102,8 @@ vuln: ## Fail if a known vulnerability can be reached (asks the database of Go, 
 	@$(TOOL) govulncheck ./...
 
 .PHONY: lint
-lint: ## Run the linters
+lint: ## Run the linters, of code and of prose
+	@hack/prose.sh
 	@GOLANGCI_LINT_CACHE=$(LINT_CACHE) $(TOOL) golangci-lint run --allow-parallel-runners ./...
 
 .PHONY: generate
@@ -108,30 +114,14 @@ generate: ## Write the generated code and manifests again
 
 .PHONY: verify
 verify: ## Fail if something generated, formatted or required has drifted, or a file is too long
-	@mkdir -p .cache && $(SNAPSHOT) >.cache/before && $(MAKE) --no-print-directory generate && $(SNAPSHOT) >.cache/after
-	@diff .cache/before .cache/after || { echo "generated files have drifted: run 'make generate' and commit what it writes" >&2; exit 1; }
-	@go mod tidy -diff || { echo "go.mod has drifted: run 'go mod tidy' and commit it" >&2; exit 1; }
-	@drifted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); [[ -z "$$drifted" ]] || { echo "run gofmt -w on: $$drifted" >&2; exit 1; }
-	@git ls-files -z '*.go' ':!*/zz_generated*' ':!third_party/*' | xargs -0 wc -l | awk '$$2 != "total" && $$1 > 330 \
-		{ print $$2 ": " $$1 " lines; split it by nouns, 330 is the limit" > "/dev/stderr"; long = 1 } END { exit long }'
+	@hack/verify.sh
 
-# What make release calls the version, and for which systems it builds.
+# What make release calls the version.
 VERSION ?= $(shell git describe --tags --always --dirty)
-PLATFORMS := linux_amd64 linux_arm64 darwin_amd64 darwin_arm64
 
 .PHONY: release
 release: ## Build the kubectl plugin for Linux and macOS into dist/, with checksums and a krew manifest
-	@rm -rf dist && mkdir -p dist && cp .krew.yaml dist/ipam.yaml && sed -i.old 's|$${VERSION}|$(VERSION)|' dist/ipam.yaml
-	@for platform in $(PLATFORMS); do \
-		echo "building kubectl-ipam for $$platform"; \
-		archive="kubectl-ipam_$$platform.tar.gz"; \
-		CGO_ENABLED=0 GOOS="$${platform%_*}" GOARCH="$${platform#*_}" \
-			go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o dist/kubectl-ipam ./cmd/kubectl-ipam; \
-		tar -czf "dist/$$archive" -C dist kubectl-ipam -C ../cmd/kubectl-ipam kubectl_complete-ipam -C ../.. LICENSE; \
-		sum=$$(cd dist && sha256sum "$$archive" | tee -a checksums.txt | cut -d' ' -f1); \
-		sed -i.old "s|\$${SHA256_$$platform}|$$sum|" dist/ipam.yaml; \
-	done; \
-	rm -f dist/kubectl-ipam dist/ipam.yaml.old
+	@hack/release.sh $(VERSION)
 
 .PHONY: clean
 clean: ## Remove what make run and the builds leave behind (not the kcp cached in the home directory)
@@ -139,25 +129,8 @@ clean: ## Remove what make run and the builds leave behind (not the kcp cached i
 
 .PHONY: kcp
 kcp: ## Build the kcp server of tools/kcp, once for each version of it
-	@$(call build-kcp,kcp,about 4 minutes)
+	@hack/kcp.sh "about 4 minutes" kcp
 
 .PHONY: kcp-shards
 kcp-shards: kcp ## Build what a kcp of several shards needs beside
-	@$(call build-kcp,cache-server kcp-front-proxy,about half a minute beside the kcp server)
-
-# Builds programs of tools/kcp into a store in the home directory, unless they are there, and links them.
-define build-kcp
-	key=$$({ cat tools/kcp/go.sum; go version; } | sha256sum | cut -c1-16); \
-	store="$${XDG_CACHE_HOME:-$$HOME/.cache}/kcp-ipam/$$key"; \
-	missing=(); for program in $(1); do [[ -x "$$store/$$program" ]] || missing+=("github.com/kcp-dev/kcp/cmd/$$program"); done; \
-	if (( $${#missing[@]} )); then \
-		echo "building $(1) into $$store: $(2), the first time only"; \
-		mkdir -p "$$store"; \
-		building=$$(mktemp -d "$$store/building.XXXXXX"); \
-		trap 'rm -rf "$$building"' EXIT; \
-		go -C tools/kcp build -trimpath -o "$$building/" "$${missing[@]}"; \
-		mv -f "$$building"/* "$$store/"; \
-	fi; \
-	mkdir -p $(BIN); \
-	for program in $(1); do ln -sfn "$$store/$$program" "$(BIN)/$$program"; done
-endef
+	@hack/kcp.sh "about half a minute beside the kcp server" cache-server kcp-front-proxy

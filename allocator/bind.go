@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/big"
 	"net/netip"
+
+	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // errBound: the claim has a block already. Which one, the ledger says.
@@ -113,7 +115,7 @@ func (b *bind) doubt()                 { b.doubted = true }
 func (b *bind) refuses() bool          { return b.refusal != nil }
 
 // takes is whose account a placed bind is on, and how many addresses it takes.
-func (b *bind) takes() (by owner, n *big.Int) { return b.holding.owner(), addresses(b.prefix) }
+func (b *bind) takes() (by owner, n *big.Int) { return b.holding.owner(), cidr.Size(b.prefix) }
 
 // place finds a free prefix and reserves it. A refusal goes into the
 // transaction, too: what is known here may be behind the ledger, and the claim

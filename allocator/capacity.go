@@ -2,9 +2,9 @@ package allocator
 
 import (
 	"math/big"
-	"net/netip"
 
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // pool is a pool of a space in memory. Its space's lock guards it.
@@ -31,7 +31,7 @@ func (p *pool) capacity() Capacity {
 	c := Capacity{Total: p.index.Total(), Available: p.index.Available(), Blocks: p.blocks(), Changes: p.space.head.count, LargestFree: -1}
 	for prefix := range p.space.reserved {
 		if p.CIDR.Overlaps(prefix) {
-			c.Available.Add(c.Available, addresses(longer(p.CIDR, prefix)))
+			c.Available.Add(c.Available, cidr.Size(cidr.Narrower(p.CIDR, prefix)))
 		}
 	}
 	c.Allocated = new(big.Int).Sub(c.Total, c.Available)
@@ -50,17 +50,4 @@ func (p *pool) blocks() int {
 		return p.index.Blocks() - len(p.space.reserved)
 	}
 	return p.owned
-}
-
-// addresses is the number of addresses in a prefix.
-func addresses(p netip.Prefix) *big.Int {
-	return new(big.Int).Lsh(big.NewInt(1), uint(p.Addr().BitLen()-p.Bits()))
-}
-
-// longer is the common part of two prefixes that overlap.
-func longer(a, b netip.Prefix) netip.Prefix {
-	if a.Bits() > b.Bits() {
-		return a
-	}
-	return b
 }

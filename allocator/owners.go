@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"unique"
+
+	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // owner says who has a block, as far as pools and limits count it.
@@ -97,7 +99,7 @@ func (s *space) forget(prefix netip.Prefix) {
 // count adds a block to what its owners have, or takes it away: once for each pool and
 // account, however many of the owners share them.
 func (s *space) count(prefix netip.Prefix, of owners, sign int64) {
-	n := addresses(prefix)
+	n := cidr.Size(prefix)
 	n.Mul(n, big.NewInt(sign))
 	pools, accounts := make([]PoolID, 0, 2), make([]account, 0, 4)
 	for o := range of.all() {

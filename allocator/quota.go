@@ -3,6 +3,8 @@ package allocator
 import (
 	"maps"
 	"math/big"
+
+	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // Limits bound how many addresses the workspace of a request may hold, all of its
@@ -36,7 +38,7 @@ func (r Request) limited() bool { return r.Limits.Class != nil && r.Class != "" 
 // wanted is how many addresses a request of the pool asks for.
 func (p *pool) wanted(r Request) *big.Int {
 	if r.Exact.IsValid() {
-		return addresses(r.Exact)
+		return cidr.Size(r.Exact)
 	}
 	return new(big.Int).Lsh(big.NewInt(1), uint(max(0, p.CIDR.Addr().BitLen()-r.Length)))
 }

@@ -49,6 +49,15 @@ var rules = []struct {
 		allowed: []string{"apis/..."},
 	},
 	{
+		why:  "a program that only makes claims gets no server and no client with the words",
+		from: []string{"apis/..."},
+		never: []string{
+			"go.etcd.io/...", "github.com/kcp-dev/...", "google.golang.org/...", "k8s.io/client-go/...",
+			"k8s.io/apiserver/...", "sigs.k8s.io/controller-runtime/...", "sigs.k8s.io/multicluster-runtime/...",
+		},
+		deep: true,
+	},
+	{
 		why:   "the manifests stand below everything",
 		from:  []string{"config/..."},
 		never: []string{module + "..."},

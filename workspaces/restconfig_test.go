@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 func TestAt(t *testing.T) {
@@ -23,29 +22,5 @@ func TestAt(t *testing.T) {
 		if cfg.Host != host {
 			t.Errorf("At(%s) has changed its argument to %s", host, cfg.Host)
 		}
-	}
-}
-
-func TestKubeconfig_ReadsBack(t *testing.T) {
-	t.Parallel()
-	want := &rest.Config{Host: "https://kcp.example:6443/clusters/root:ipam", BearerToken: "secret"}
-	want.CAData = []byte("a certificate")
-	file, err := Kubeconfig(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := clientcmd.RESTConfigFromKubeConfig(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.Host != want.Host || got.BearerToken != want.BearerToken || string(got.CAData) != string(want.CAData) {
-		t.Errorf("read back: %s, CA %q; want %s, CA %q and the token", got.Host, got.CAData, want.Host, want.CAData)
-	}
-}
-
-func TestKubeconfig_RefusesOtherIdentities(t *testing.T) {
-	t.Parallel()
-	if _, err := Kubeconfig(&rest.Config{Host: "https://kcp.example:6443", Username: "jane", Password: "secret"}); err == nil {
-		t.Error("Kubeconfig has dropped a password without a word")
 	}
 }

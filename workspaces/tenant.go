@@ -2,7 +2,6 @@ package workspaces
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,44 +51,6 @@ func EnsureTenant(ctx context.Context, cfg *rest.Config, opts TenantOptions) (lo
 		return "", fmt.Errorf("tenant %s: %w", opts.Workspace, err)
 	}
 	return cluster, nil
-}
-
-// Unbind takes the APIBinding of EnsureTenant out of a workspace, and with it every
-// claim and pool there. It returns when they are gone, and does nothing where no
-// binding is.
-func Unbind(ctx context.Context, cfg *rest.Config, workspace string) error {
-	c, err := NewClient(At(cfg, workspace))
-	if err != nil {
-		return err
-	}
-	binding := &apisv1alpha2.APIBinding{}
-	binding.Name = BindingName
-	if err := c.Delete(ctx, binding); err != nil && !Absent(err, BindingName) {
-		return fmt.Errorf("unbind %s: %w", workspace, err)
-	}
-	return await(ctx, fmt.Sprintf("the APIBinding of %s to be gone", workspace), func(ctx context.Context) error {
-		err := c.Get(ctx, client.ObjectKeyFromObject(binding), binding)
-		if Absent(err, BindingName) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return fmt.Errorf("it is being deleted%s", unmet(binding.Status.Conditions))
-	})
-}
-
-// Absent reports whether a server says that there is no object of this name. One that
-// starts answers 404 about every kind that it does not serve yet.
-func Absent(err error, name string) bool {
-	var status apierrors.APIStatus
-	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	details := status.Status().Details
-	return details.Name == name && !slices.ContainsFunc(details.Causes, func(cause metav1.StatusCause) bool {
-		return cause.Type == metav1.CauseTypeUnexpectedServerResponse
-	})
 }
 
 // bind makes or updates the APIBinding and waits until its API and the namespace

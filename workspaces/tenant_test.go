@@ -1,9 +1,6 @@
 package workspaces
 
 import (
-	"errors"
-	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -11,9 +8,7 @@ import (
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func TestAccept(t *testing.T) {
@@ -91,32 +86,6 @@ func TestBound_SaysWhatIsMissing(t *testing.T) {
 	binding.DeletionTimestamp = new(metav1.Now())
 	if err := bound(binding); err == nil || !strings.Contains(err.Error(), "being deleted") {
 		t.Errorf("bound() = %v; want an error that says it goes", err)
-	}
-}
-
-// A server that has just started answers 404 about kinds that it does not serve yet,
-// which is no word on their objects.
-func TestAbsent(t *testing.T) {
-	t.Parallel()
-	bindings := schema.GroupResource{Group: "apis.kcp.io", Resource: "apibindings"}
-	for name, test := range map[string]struct {
-		err  error
-		want bool
-	}{
-		"no error":            {},
-		"of this name":        {err: apierrors.NewNotFound(bindings, BindingName), want: true},
-		"wrapped":             {err: fmt.Errorf("get: %w", apierrors.NewNotFound(bindings, BindingName)), want: true},
-		"of another name":     {err: apierrors.NewNotFound(schema.GroupResource{Resource: "workspaces"}, "team-a")},
-		"kind not served":     {err: apierrors.NewGenericServerResponse(http.StatusNotFound, "GET", bindings, BindingName, "404 page not found", 0, true)},
-		"refused":             {err: apierrors.NewForbidden(bindings, BindingName, errors.New("no"))},
-		"not from the server": {err: errors.New("connection refused")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := Absent(test.err, BindingName); got != test.want {
-				t.Errorf("Absent(%v) = %t; want %t", test.err, got, test.want)
-			}
-		})
 	}
 }
 

@@ -45,9 +45,6 @@ func (e *Etcd) Client() *clientv3.Client { return e.server.Client() }
 // MaxTxnOps is how many operations a transaction may have.
 func (e *Etcd) MaxTxnOps() int { return e.server.MaxTxnOps() }
 
-// Server is the etcd that is running now.
-func (e *Etcd) Server() *embedetcd.Server { return e.server }
-
 // Start runs an etcd on the data of the one before.
 func (e *Etcd) Start() {
 	e.t.Helper()

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // Index has the methods of index.Index, with the same meaning.
@@ -119,13 +120,10 @@ func (x *Index) Largest() (length int, ok bool) {
 func (x *Index) Available() *big.Int {
 	sum := new(big.Int)
 	for p := range x.FreeBlocks() {
-		sum.Add(sum, size(p))
+		sum.Add(sum, cidr.Size(p))
 	}
 	return sum
 }
-
-// Total is the number of addresses in the window.
-func (x *Index) Total() *big.Int { return size(x.window) }
 
 // Blocks is the number of prefixes held.
 func (x *Index) Blocks() int { return len(x.held) }

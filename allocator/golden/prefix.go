@@ -1,7 +1,6 @@
 package golden
 
 import (
-	"math/big"
 	"net/netip"
 	"slices"
 )
@@ -27,12 +26,4 @@ func halves(p netip.Prefix) (low, high netip.Prefix) {
 	b[p.Bits()/8] |= 0x80 >> (p.Bits() % 8)
 	addr, _ := netip.AddrFromSlice(b)
 	return netip.PrefixFrom(p.Addr(), length), netip.PrefixFrom(addr, length)
-}
-
-// size is the number of addresses in p.
-func size(p netip.Prefix) *big.Int {
-	if !p.IsValid() {
-		return new(big.Int)
-	}
-	return new(big.Int).Lsh(big.NewInt(1), uint(p.Addr().BitLen()-p.Bits()))
 }

@@ -110,19 +110,12 @@ func TestTake_Many(t *testing.T) {
 	wantFree(t, x, "10.0.0.0/8")
 }
 
-func TestStrategy(t *testing.T) {
-	for _, s := range all {
-		if got, err := index.ParseStrategy(s.String()); err != nil || got != s {
-			t.Errorf("%v became %v, %v", s, got, err)
+func TestStrategy_String(t *testing.T) {
+	for s, want := range map[index.Strategy]string{
+		index.FirstFit: "FirstFit", index.BestFit: "BestFit", index.LeastUtilized: "LeastUtilized", 9: "Strategy(9)",
+	} {
+		if got := s.String(); got != want {
+			t.Errorf("Strategy(%d).String() = %q, want %q", uint8(s), got, want)
 		}
-	}
-	if s, err := index.ParseStrategy(""); err != nil || s != index.FirstFit {
-		t.Errorf("no name: %v, %v", s, err)
-	}
-	if _, err := index.ParseStrategy("firstfit"); err == nil {
-		t.Error("an unknown name was understood")
-	}
-	if got := index.Strategy(9).String(); got != "Strategy(9)" {
-		t.Errorf("got %q", got)
 	}
 }

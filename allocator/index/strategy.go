@@ -30,19 +30,6 @@ func (s Strategy) String() string {
 	return fmt.Sprintf("Strategy(%d)", uint8(s))
 }
 
-// ParseStrategy is the inverse of String. The empty string is FirstFit.
-func ParseStrategy(name string) (Strategy, error) {
-	if name == "" {
-		return FirstFit, nil
-	}
-	for s, known := range strategies {
-		if name == known {
-			return Strategy(s), nil
-		}
-	}
-	return FirstFit, fmt.Errorf("unknown strategy %q: write FirstFit, BestFit or LeastUtilized", name)
-}
-
 // Find proposes a free prefix of the given length, cut by the strategy s (an
 // unknown one acts as FirstFit) and lying at the start of the free block it is
 // cut from. It takes nothing. ok is false when no free block is large enough or

@@ -15,7 +15,7 @@ func newAddressShow(s *session) *cobra.Command {
 		Use:   "show IP",
 		Short: "Show who holds an address",
 		Long: `Show who holds an address, or a block: the claim, its pool and class, and since when.
-Holders in other workspaces are shown to who runs the platform.`,
+Holders in other workspaces are shown to admins of the platform.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return s.addressShow(cmd.Context(), args[0], out) },
 	}

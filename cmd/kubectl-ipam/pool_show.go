@@ -30,7 +30,7 @@ func newPoolShow(s *session) *cobra.Command {
 		Use:   "show NAME",
 		Short: "Show a pool: how full it is, a map of its space, and who holds what",
 		Long: `Show a pool: how full it is, a map of its space, and who holds what. Blocks of other
-workspaces are counted only, but shown to who runs the platform. Of a pool of another
+workspaces are counted only, but shown to admins of the platform. Of a pool of another
 workspace you are shown the blocks that you hold.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
@@ -78,7 +78,7 @@ func (o *poolShow) run(ctx context.Context, name string) error {
 // guest shows what the caller holds of a pool that he may not read.
 func (o *poolShow) guest(name string, held []holding) error {
 	if len(held) == 0 {
-		return fail(exitNotFound, "a pool is shown to its own workspace, and to who runs the platform",
+		return fail(exitNotFound, "a pool is shown to its own workspace, and to admins of the platform",
 			"you hold nothing of a pool %s of %s", name, o.workspace)
 	}
 	page := sheet{w: o.Out, paint: o.out}

@@ -34,7 +34,7 @@ func (r *request) addFlags(cmd *cobra.Command) {
 	r.output.addFlags(cmd)
 	cmd.Flags().DurationVar(&r.wait, "wait", 30*time.Second, "How long to wait for the block; 0 does not wait")
 	cmd.Flags().StringVar(&r.dryRun, "dry-run", dryRunNone,
-		"client: print the manifest and send nothing. server: have it checked, and store nothing")
+		"client: print the manifest and send nothing. server: check it there, and store nothing")
 	cmd.Flags().Lookup("dry-run").NoOptDefVal = dryRunClient
 	cmd.Flags().BoolVarP(&r.quiet, "quiet", "q", false, "Print the CIDR and nothing else")
 	completeWith(cmd, "dry-run", dryRunNone, dryRunClient, dryRunServer)

@@ -40,7 +40,7 @@ goes to stdout and words go to stderr. The exit code is 0 ok, 1 error, 2 usage,
 	root.AddCommand(
 		group("claim", "Ask for blocks of addresses, and give them back",
 			newClaimCreate(s, "create"), newClaimList(s), newClaimShow(s), newClaimRelease(s)),
-		group("prefix", "Older words for claim",
+		group("prefix", "Alias of claim (deprecated)",
 			newClaimCreate(s, "claim"), newClaimList(s), newClaimShow(s), newClaimRelease(s)),
 		group("pool", "Look after address space to claim from",
 			newPoolCreate(s), newPoolList(s), newPoolShow(s), newPoolTree(s), newPoolRelease(s)),

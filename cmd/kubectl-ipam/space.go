@@ -11,6 +11,7 @@ import (
 	"go4.org/netipx"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // space is what is known of the blocks of a pool.
@@ -115,7 +116,7 @@ func (s space) known() *big.Int {
 		return total // only of ranges that are none
 	}
 	for _, block := range set.Prefixes() {
-		total.Add(total, size(block))
+		total.Add(total, cidr.Size(block))
 	}
 	return total
 }
@@ -132,7 +133,7 @@ func keptBack(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
 	if edges == nil || int(edges.UnitPrefixLength) < pool.Bits() || int(edges.UnitPrefixLength) > pool.Addr().BitLen() {
 		return kept
 	}
-	unit := size(netip.PrefixFrom(pool.Addr(), int(edges.UnitPrefixLength)))
+	unit := cidr.Size(netip.PrefixFrom(pool.Addr(), int(edges.UnitPrefixLength)))
 	first, last := number(pool.Addr()), number(netipx.PrefixLastIP(pool))
 	one := big.NewInt(1)
 	if edges.Leading > 0 {
@@ -156,11 +157,6 @@ func blocks(first, last *big.Int, pool netip.Prefix) []netip.Prefix {
 		to = netipx.PrefixLastIP(pool)
 	}
 	return netipx.IPRangeFrom(from, to).Prefixes()
-}
-
-// size is the number of addresses of a block.
-func size(block netip.Prefix) *big.Int {
-	return new(big.Int).Lsh(big.NewInt(1), uint(block.Addr().BitLen()-block.Bits()))
 }
 
 func number(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }

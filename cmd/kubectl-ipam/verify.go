@@ -21,7 +21,7 @@ func newVerify(s *session) *cobra.Command {
 		Short: "Check claims against their records",
 		Long: `Check that every bound claim has its IPAllocation, that every IPAllocation has its claim
 or was retained, that both say the same, and that no two of a pool overlap. It looks at
-what you may see: this workspace, and for who runs the platform those of all tenants.
+what you may see: this workspace, and for admins of the platform those of all tenants.
 
 It ends with 1 if something is wrong. The ledger is verified by the controller.`,
 		Args: cobra.NoArgs,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // Ledger is read as a whole. *allocator.Reader is one.
@@ -105,7 +106,7 @@ func (b *books) space(id allocator.SpaceID) *space {
 func (b *books) addPool(p allocator.Pool) {
 	added := &pool{Pool: p, taken: new(big.Int)}
 	for _, x := range p.Excluded {
-		added.taken.Add(added.taken, size(x))
+		added.taken.Add(added.taken, cidr.Size(x))
 	}
 	b.pools[p.ID] = added
 	s := b.space(p.Space)
@@ -160,11 +161,11 @@ func (p *pool) take(prefix netip.Prefix) {
 	if !p.CIDR.Overlaps(prefix) {
 		return
 	}
-	prefix = narrower(p.CIDR, prefix)
-	taken := size(prefix)
+	prefix = cidr.Narrower(p.CIDR, prefix)
+	taken := cidr.Size(prefix)
 	for _, x := range p.Excluded {
 		if x.Overlaps(prefix) {
-			taken.Sub(taken, size(narrower(x, prefix)))
+			taken.Sub(taken, cidr.Size(cidr.Narrower(x, prefix)))
 		}
 	}
 	p.taken.Add(p.taken, taken)
@@ -234,23 +235,10 @@ func (b *books) compareRoots(pools []*pool) {
 
 // capacity is what the figures of a pool ought to be.
 func (p *pool) capacity() (total, allocated, available string) {
-	all := size(p.CIDR)
+	all := cidr.Size(p.CIDR)
 	return all.String(), p.taken.String(), new(big.Int).Sub(all, p.taken).String()
-}
-
-// size is the number of addresses of a prefix.
-func size(p netip.Prefix) *big.Int {
-	return new(big.Int).Lsh(big.NewInt(1), uint(p.Addr().BitLen()-p.Bits()))
 }
 
 func contains(outer, inner netip.Prefix) bool {
 	return outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
-}
-
-// narrower is the common part of two prefixes that overlap.
-func narrower(a, b netip.Prefix) netip.Prefix {
-	if a.Bits() > b.Bits() {
-		return a
-	}
-	return b
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // blockOf is the block that a bound claim shows.
@@ -43,7 +44,7 @@ func prefix(cidr ipamv1alpha1.CIDR) netip.Prefix { return netip.MustParsePrefix(
 func size(blocks ...netip.Prefix) *big.Int {
 	sum := new(big.Int)
 	for _, block := range blocks {
-		sum.Add(sum, new(big.Int).Lsh(big.NewInt(1), uint(block.Addr().BitLen()-block.Bits())))
+		sum.Add(sum, cidr.Size(block))
 	}
 	return sum
 }

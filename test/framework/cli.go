@@ -65,7 +65,7 @@ func newCLI(t testing.TB, cfg *rest.Config) CLI {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig, err := workspaces.Kubeconfig(cfg)
+	kubeconfig, err := local.Kubeconfig(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

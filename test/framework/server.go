@@ -2,19 +2,14 @@ package framework
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"regexp"
-	"strconv"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework/local"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -137,32 +132,4 @@ func BackupKCP(t testing.TB) (restore func()) {
 			return os.CopyFS(kcp.StoreDir(), os.DirFS(backup))
 		})
 	}
-}
-
-// Writes counts the requests answered by kcp that write a resource of the API, like
-// "ipclaims", or its status, whoever made them. A write of the controller to a
-// tenant's workspace counts twice: in the virtual workspace and where that stores it.
-// No other test may run between two counts.
-func Writes(t testing.TB, resource string) int {
-	t.Helper()
-	c, err := kubernetes.NewForConfig(AdminConfig(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	metrics, err := c.RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := regexp.MustCompile(fmt.Sprintf(
-		`(?m)^apiserver_request_total\{.*group="%s",resource="%s",.*verb="(?:POST|PUT|PATCH|DELETE|APPLY)",.*\} (\S+)$`,
-		regexp.QuoteMeta(ipamv1alpha1.GroupName), regexp.QuoteMeta(resource)))
-	total := 0.0
-	for _, match := range line.FindAllSubmatch(metrics, -1) {
-		count, err := strconv.ParseFloat(string(match[1]), 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		total += count
-	}
-	return int(total)
 }

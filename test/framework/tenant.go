@@ -1,14 +1,20 @@
 package framework
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -72,9 +78,30 @@ func (tn *Tenant) Bind(t testing.TB) {
 // its objects there.
 func (tn *Tenant) Unbind(t testing.TB) {
 	t.Helper()
-	if err := workspaces.Unbind(t.Context(), AdminConfig(t), tn.Path); err != nil {
+	err := retry.Do(t.Context(), 3*time.Minute, "unbind "+tn.Path, func(ctx context.Context) error {
+		return Unbind(ctx, AdminConfig(t), tn.Path)
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Unbind deletes the APIBinding of a workspace. It returns an error until the binding is gone.
+func Unbind(ctx context.Context, admin *rest.Config, workspace string) error {
+	c, err := workspaces.NewClient(workspaces.At(admin, workspace))
+	if err != nil {
+		return err
+	}
+	binding := &apisv1alpha2.APIBinding{}
+	binding.Name = workspaces.BindingName
+	err = c.Delete(ctx, binding)
+	if live.Absent(err, "apibindings", binding.Name) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.New("the APIBinding is being deleted")
 }
 
 // DeleteWorkspace deletes the workspace with all that is in it, and waits until it

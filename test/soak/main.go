@@ -3,7 +3,7 @@
 // and stopped, one after another by a seeded schedule. It exits with 1 if anything was
 // wrong, or has grown by more than it may.
 //
-//	soak [--duration 15m] [--seed 1] [--workspaces 50] [--rate 6] [--out docs/benchmarks.md]
+//	soak [--duration 15m] [--seed 1] [--workspaces 50] [--rate 6] [--out docs/benchmarks.md] [--samples soak.csv]
 //
 // The time is cut into rounds: first the tenants are at work and things are struck down,
 // then there is calm. In each calm every tenant holds the same number of claims, ledger,
@@ -16,14 +16,14 @@
 // common address. In the end everything is deleted, and nothing may be left.
 //
 // It starts everything itself, below .cache/, and takes it down again. Progress goes to
-// stderr, the tables to the page, or to stdout without --out, and the pictures to the
-// folder soak beside the page.
+// stderr, the tables to the page, or to stdout without --out, and all samples as CSV to
+// the file of --samples.
 //
 //	stage     what runs                 tenant    who claims, and which claims
 //	traffic   what they do, and when    fault     what is struck down
 //	calm      rounds of work and calm   order     what is looked at in a calm
 //	probe     what a process says       record    all that was seen
-//	verdict   what has grown            report    tables and pictures; plot draws
+//	verdict   what has grown            report    tables         samples   CSV
 package main
 
 import (
@@ -49,6 +49,7 @@ type options struct {
 	sample          time.Duration
 	keep            time.Duration
 	out             string
+	samples         string
 	controllerFlags []string
 }
 
@@ -65,7 +66,7 @@ func run(ctx context.Context, args []string, say harness.Say) error {
 	}
 	found, err := s.play(ctx)
 	if err == nil {
-		err = found.publish(opts.out)
+		err = found.publish()
 	}
 	if err == nil {
 		err = found.verdict()
@@ -85,7 +86,8 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&opts.replicas, "replicas", 3, "how many replicas of ipam-controller there are; the first is never struck")
 	f.DurationVar(&opts.sample, "sample", 5*time.Second, "how often the processes are looked at")
 	f.DurationVar(&opts.keep, "keep", 15*time.Second, "how much history the ledger's etcd keeps")
-	f.StringVar(&opts.out, "out", "", "the page to write the tables to; empty: stdout, and no pictures")
+	f.StringVar(&opts.out, "out", "", "the page to write the tables to; empty: stdout")
+	f.StringVar(&opts.samples, "samples", "", "the file to write all samples to, as CSV; empty: none")
 	f.StringArrayVar(&opts.controllerFlags, "controller-flag", nil, "a further flag of ipam-controller, like --leader-elect")
 	if err := f.Parse(args); err != nil {
 		return nil, err

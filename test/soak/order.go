@@ -103,7 +103,7 @@ func (s *stage) clear(ctx context.Context) error {
 func (s *stage) clearPools(ctx context.Context) error {
 	for _, t := range s.tenants {
 		err := retry.Do(ctx, patience, "delete the pool of "+t.path, func(ctx context.Context) error {
-			return gone(t.Delete(ctx, gen.Pool(own)), own)
+			return gone(t.Delete(ctx, gen.Pool(own)), "ippools", own)
 		})
 		if err != nil {
 			return err

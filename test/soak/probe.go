@@ -125,7 +125,7 @@ func (s *stage) watch(ctx context.Context) error {
 				return nil
 			})
 		}
-		_ = group.Wait() // what could not be looked at is a gap in the picture
+		_ = group.Wait() // what could not be looked at is a gap in the samples
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,29 +13,22 @@ import (
 	"github.com/kcp-ipam/ipam/test/bench/page"
 )
 
-// section is the part of the page that this program writes, and folder where its
-// pictures lie, beside the page.
-const (
-	section = "soak"
-	folder  = "soak"
-)
+// section is the part of the page that this program writes.
+const section = "soak"
 
-// publish writes tables and pictures.
-func (f *findings) publish(file string) error {
-	text := f.report()
-	if file == "" {
-		return harness.Publish(file, section, text)
+// publish writes the tables to the page, and all samples to their file, if there is one.
+func (f *findings) publish() error {
+	if f.samples == "" {
+		return harness.Publish(f.out, section, f.report())
 	}
-	dir := filepath.Join(filepath.Dir(file), folder)
-	errs := []error{os.MkdirAll(dir, 0o755)}
-	for _, picture := range f.pictures() {
-		errs = append(errs, os.WriteFile(filepath.Join(dir, picture.file), picture.SVG(), 0o644))
-		text += fmt.Sprintf("![%s](%s/%s)\n\n", picture.Title, folder, picture.file)
+	file, err := os.Create(f.samples)
+	if err != nil {
+		return err
 	}
-	return cmp.Or(errors.Join(errs...), harness.Publish(file, section, text))
+	return errors.Join(f.writeSamples(file), file.Close(), harness.Publish(f.out, section, f.report()))
 }
 
-// report is the section of the page, without the pictures.
+// report is the section of the page.
 func (f *findings) report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "`go run ./test/soak --duration %s --seed %d --workspaces %d --rate %g --hold %d --rounds %d --replicas %d --keep %s",
@@ -141,8 +133,8 @@ func (f *findings) writeChanges(b *strings.Builder, role, note string) {
 		}
 		fmt.Fprintf(b, " %.0f %% + %g |\n", figure.share*100, figure.slack)
 	}
-	fmt.Fprintf(b, "\n%sMedians over the calms. What each may grow by is beyond the highest of its row in the first third: who was "+
-		"struck begins anew, with less.\n\n", note)
+	fmt.Fprintf(b, "\n%sMedians over the calms. What each may grow by is beyond the highest of its row in the first third: a "+
+		"process that was struck starts again, with less.\n\n", note)
 }
 
 // since is the time in the soak.

@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/live"
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
-	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // patience is how long one thing may take to be done, whatever is away meanwhile. kcp
@@ -104,13 +104,13 @@ func (t *tenant) remove(ctx context.Context, i int) error {
 	return retry.Do(ctx, patience, "delete what "+claim.name+" has retained", func(ctx context.Context) error {
 		allocation := &ipamv1alpha1.IPAllocation{}
 		allocation.Namespace, allocation.Name = metav1.NamespaceDefault, name
-		return gone(t.Delete(ctx, allocation), name) // refused until the claim is out of it
+		return gone(t.Delete(ctx, allocation), "ipallocations", name) // refused until the claim is out of it
 	})
 }
 
 func (t *tenant) unbind(ctx context.Context, name string) error {
 	err := retry.Do(ctx, patience, "delete "+name, func(ctx context.Context) error {
-		return gone(t.Delete(ctx, gen.Claim(name)), name)
+		return gone(t.Delete(ctx, gen.Claim(name)), "ipclaims", name)
 	})
 	if err == nil {
 		t.record.holds(-1)
@@ -119,8 +119,8 @@ func (t *tenant) unbind(ctx context.Context, name string) error {
 }
 
 // gone takes it for done that there is nothing any more: the answer to the try before was lost.
-func gone(err error, name string) error {
-	if workspaces.Absent(err, name) {
+func gone(err error, resource, name string) error {
+	if live.Absent(err, resource, name) {
 		return nil
 	}
 	return err

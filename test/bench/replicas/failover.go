@@ -1,4 +1,4 @@
-package main
+package replicas
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 // and after.
 const answersBeside = 3
 
-// loss is a way to lose who works, and the seconds without service that it has cost.
+// loss is a way to lose the active replica, and the seconds without service that it has cost.
 type loss struct {
 	name string
 	team *team
@@ -91,7 +91,7 @@ func (t *team) hold(ctx context.Context, n int) error {
 	return group.Wait()
 }
 
-// once loses who works while a client of each tenant claims, and returns the longest
+// once loses the active replica while a client of each tenant claims, and returns the longest
 // time that a client was without an answer.
 func (l *loss) once(ctx context.Context) (time.Duration, error) {
 	leader, err := l.team.leader(ctx)

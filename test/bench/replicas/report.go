@@ -1,4 +1,4 @@
-package main
+package replicas
 
 import (
 	"context"
@@ -44,7 +44,7 @@ var figures = []struct {
 func (r result) report(opts *options) string {
 	var b strings.Builder
 	clients := strings.Trim(strings.ReplaceAll(fmt.Sprint(opts.clients), " ", ","), "[]")
-	fmt.Fprintf(&b, "`go run ./test/bench/replicas --rounds %d --round-seconds %g --clients %s --failovers %d --held %d`",
+	fmt.Fprintf(&b, "`go run ./test/bench replicas --rounds %d --round-seconds %g --clients %s --failovers %d --held %d`",
 		opts.rounds, opts.roundSeconds, clients, opts.failovers, opts.held)
 	if opts.date != "" {
 		fmt.Fprintf(&b, ", %s", opts.date)
@@ -60,7 +60,7 @@ func (r result) report(opts *options) string {
 		w.write(&b)
 	}
 	fmt.Fprintf(&b, "\nWith %d claims held, %d times each:\n\n", opts.held, opts.failovers)
-	b.WriteString("| who works is lost | seconds without service | longest |\n|---|--:|--:|\n")
+	b.WriteString("| the active replica is lost | seconds without service | longest |\n|---|--:|--:|\n")
 	for _, l := range r.losses {
 		fmt.Fprintf(&b, "| %s | %s | %.2f |\n", l.name, page.Spread("%.2f", l.gaps), page.Quantile(l.gaps, 1))
 	}

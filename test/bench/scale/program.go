@@ -1,4 +1,4 @@
-package main
+package scale
 
 import (
 	"context"
@@ -26,10 +26,17 @@ type program struct {
 	pprof string
 }
 
-func (s *stage) newProgram(ctx context.Context, pkg string, identity *rest.Config, flags ...string) (*program, error) {
-	dir := filepath.Join(s.Dir, filepath.Base(pkg))
+// origin says what a program is made from.
+type origin struct {
+	pkg     string
+	command string // of the program. Default: none
+	metrics string // the name of the controller in the metrics
+}
+
+func (s *stage) newProgram(ctx context.Context, from origin, identity *rest.Config, flags ...string) (*program, error) {
+	dir := filepath.Join(s.Dir, from.metrics)
 	binary := filepath.Join(dir, "controller")
-	if err := local.Build(ctx, pkg, binary); err != nil {
+	if err := local.Build(ctx, from.pkg, binary); err != nil {
 		return nil, err
 	}
 	pprof, err := freeAddress(ctx)
@@ -37,17 +44,13 @@ func (s *stage) newProgram(ctx context.Context, pkg string, identity *rest.Confi
 		return nil, err
 	}
 	c, err := local.NewController(ctx, local.ControllerOptions{
-		Binary: binary, Dir: dir, Workspace: platform, Identity: identity,
+		Binary: binary, Command: from.command, Dir: dir, Workspace: platform, Identity: identity,
 		Flags: append([]string{"--pprof-bind-address=" + pprof}, flags...),
 	})
 	if err != nil {
 		return nil, err
 	}
-	p := &program{Controller: c, name: "claim", pprof: "http://" + pprof + "/debug/pprof"}
-	if strings.HasSuffix(pkg, "/bare") {
-		p.name = "bare"
-	}
-	return p, nil
+	return &program{Controller: c, name: from.metrics, pprof: "http://" + pprof + "/debug/pprof"}, nil
 }
 
 // freeAddress is one that nobody listens at.

@@ -1,4 +1,4 @@
-package main
+package scale
 
 import (
 	"fmt"
@@ -60,5 +60,5 @@ func mib(bytes float64) float64 { return bytes / (1 << 20) }
 // command is what gives these tables again.
 func command(opts *options) string {
 	numbers := func(n []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(n), " ", ","), "[]") }
-	return fmt.Sprintf("go run ./test/bench/scale --workspaces %s --claims %d --clients %s", numbers(opts.workspaces), opts.claims, numbers(opts.clients))
+	return fmt.Sprintf("go run ./test/bench scale --workspaces %s --claims %d --clients %s", numbers(opts.workspaces), opts.claims, numbers(opts.clients))
 }

@@ -1,4 +1,4 @@
-package main
+package scale
 
 import (
 	"context"
@@ -71,10 +71,10 @@ func (s *stage) up(ctx context.Context) (err error) {
 		return err
 	}
 	s.Say("building the controllers")
-	if s.ipam, err = s.newProgram(ctx, "./cmd/ipam-controller", identity, s.opts.controllerFlags...); err != nil {
+	if s.ipam, err = s.newProgram(ctx, origin{pkg: "./cmd/ipam-controller", metrics: "claim"}, identity, s.opts.controllerFlags...); err != nil {
 		return err
 	}
-	if s.bare, err = s.newProgram(ctx, "./test/bench/bare", identity); err != nil {
+	if s.bare, err = s.newProgram(ctx, origin{pkg: "./test/bench", command: "bare", metrics: "bare"}, identity); err != nil {
 		return err
 	}
 	if err := s.ipam.Start(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kcp-ipam/ipam/controllers/live"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -69,7 +70,7 @@ func (c *customer) remove(ctx context.Context, name string) error {
 	delete(c.has, name)
 	return retry.Do(ctx, patience, "delete "+name, func(ctx context.Context) error {
 		err := c.tenant.Delete(ctx, gen.Claim(name))
-		if workspaces.Absent(err, name) {
+		if live.Absent(err, "ipclaims", name) {
 			return nil // the answer to the try before was lost
 		}
 		return err
@@ -84,7 +85,7 @@ func (c *customer) rebind(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return workspaces.Unbind(ctx, admin, c.tenant.Path)
+		return framework.Unbind(ctx, admin, c.tenant.Path)
 	})
 	if err != nil {
 		return err

@@ -12,8 +12,6 @@ import (
 	"slices"
 
 	"k8s.io/client-go/rest"
-
-	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // ledger is the folder of the embedded etcd.
@@ -23,6 +21,8 @@ const ledger = "etcd"
 type ControllerOptions struct {
 	// Binary is the ipam-controller. Required.
 	Binary string
+	// Command is the subcommand of Binary that is the controller. Default: none.
+	Command string
 	// Dir keeps the kubeconfig, the embedded etcd and the log. It is made if missing. Required.
 	Dir string
 	// Workspace is the path of the platform workspace. Default: none, as Identity
@@ -55,7 +55,7 @@ func NewController(ctx context.Context, opts ControllerOptions) (*Controller, er
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig, err := workspaces.Kubeconfig(opts.Identity)
+	kubeconfig, err := Kubeconfig(opts.Identity)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,11 @@ func NewController(ctx context.Context, opts ControllerOptions) (*Controller, er
 		where = "--standalone"
 	}
 	place := []string{"--kubeconfig=" + kubeconfigFile, where, "--etcd-data-dir=" + filepath.Join(opts.Dir, ledger)}
-	args := slices.Concat([]string{opts.Binary}, place, []string{
+	program := []string{opts.Binary}
+	if opts.Command != "" {
+		program = append(program, opts.Command)
+	}
+	args := slices.Concat(program, place, []string{
 		"--health-probe-bind-address=" + address(ports[0]),
 		"--metrics-bind-address=" + address(ports[1]),
 		"--webhook-bind-address=" + address(ports[3]),

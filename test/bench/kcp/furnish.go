@@ -1,0 +1,96 @@
+package kcp
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/bench/tenant"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// kind is a kind of claim, and how its answer looks.
+type kind struct {
+	options  []gen.ClaimOption
+	answered tenant.Answered
+}
+
+// Names of what furnish makes.
+const (
+	sharedClass = "shared" // backed by the platform's pool of that name
+	sharedPool  = "common" // on the platform, for every tenant to name
+	ownClass    = "own"    // backed by the pool of that name in each tenant
+	fullPool    = "full"   // in each tenant, with no room but the holder's
+	singlePool  = "single" // in each tenant, with room for one claim
+)
+
+var (
+	bySharedClass = kind{[]gen.ClaimOption{gen.OfClass(sharedClass), gen.Length(28)}, tenant.Bound}
+	bySharedPool  = kind{[]gen.ClaimOption{gen.FromPoolIn("root:ipam", sharedPool), gen.Length(28)}, tenant.Bound}
+	byOwnClass    = kind{[]gen.ClaimOption{gen.OfClass(ownClass), gen.Length(28)}, tenant.Bound}
+	byOwnPool     = kind{[]gen.ClaimOption{gen.FromPool(ownClass), gen.Length(28)}, tenant.Bound}
+	ofFullPool    = kind{[]gen.ClaimOption{gen.FromPool(fullPool), gen.Length(28)}, refused}
+	singleHeld    = kind{[]gen.ClaimOption{gen.FromPool(singlePool), gen.Length(28)}, tenant.Bound}
+	singleWaiting = kind{singleHeld.options, refused}
+)
+
+func refused(claim *ipamv1alpha1.IPClaim) bool {
+	answer := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	return answer != nil && answer.Reason == string(ipamv1alpha1.ReasonPoolExhausted)
+}
+
+// furnish makes the classes and the pools of ipam's side. The bare one needs none.
+func (s *stage) furnish(ctx context.Context) error {
+	platform, err := workspaces.NewClient(workspaces.At(s.Admin, "root:"+s.ipam.name))
+	if err != nil {
+		return err
+	}
+	for _, class := range []string{sharedClass, ownClass} {
+		if err := platform.Create(ctx, gen.Class(class)); err != nil {
+			return fmt.Errorf("create class %s: %w", class, err)
+		}
+	}
+	shared := gen.Pool(sharedClass, gen.CIDR("10.0.0.0/8"), gen.Backs(sharedClass), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+	common := gen.Pool(sharedPool, gen.CIDR("11.0.0.0/8"), gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:*"})
+	for _, pool := range []*ipamv1alpha1.IPPool{shared, common} {
+		if err := s.ipam.addPool(ctx, platform, pool, "0"); err != nil {
+			return err
+		}
+	}
+	for _, one := range s.ipam.tenants {
+		if err := s.furnishTenant(ctx, one); err != nil {
+			return fmt.Errorf("tenant %s: %w", one.Path, err)
+		}
+	}
+	s.ipam.stay = []string{holder}
+	return s.ipam.settled(ctx)
+}
+
+func (s *stage) furnishTenant(ctx context.Context, one *tenant.Tenant) error {
+	for _, pool := range []struct {
+		*ipamv1alpha1.IPPool
+		allocated string
+	}{
+		{gen.Pool(ownClass, gen.CIDR("172.16.0.0/12"), gen.Backs(ownClass)), "0"},
+		{gen.Pool(fullPool, gen.CIDR("192.168.0.0/28")), "16"},
+		{gen.Pool(singlePool, gen.CIDR("192.168.1.0/28")), "0"},
+	} {
+		if err := s.ipam.addPool(ctx, one, pool.IPPool, pool.allocated); err != nil {
+			return err
+		}
+	}
+	_, err := one.Claim(ctx, holder, tenant.Bound, ofFullPool.options...)
+	return err
+}
+
+func (s *side) addPool(ctx context.Context, c client.Client, pool *ipamv1alpha1.IPPool, allocated string) error {
+	if err := c.Create(ctx, pool); err != nil {
+		return fmt.Errorf("create pool %s: %w", pool.Name, err)
+	}
+	s.pools = append(s.pools, furnished{c, pool.Name, allocated})
+	return nil
+}

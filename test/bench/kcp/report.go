@@ -1,0 +1,80 @@
+package kcp
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kcp-ipam/ipam/test/bench/page"
+	"github.com/kcp-ipam/ipam/test/framework/local"
+)
+
+// figures are the columns of the table, in their order.
+var figures = []struct {
+	name   string
+	of     func(round) float64
+	format string
+}{
+	{"answers/s", func(r round) float64 { return r.rate }, "%.0f"},
+	{"p50 ms", func(r round) float64 { return r.p50 }, "%.1f"},
+	{"p95 ms", func(r round) float64 { return r.p95 }, "%.1f"},
+	{"p99 ms", func(r round) float64 { return r.p99 }, "%.1f"},
+	{"controller CPU ms", func(r round) float64 { return r.controller }, "%.1f"},
+	{"kcp CPU ms", func(r round) float64 { return r.kcp }, "%.1f"},
+}
+
+// report is the section of the page.
+func report(opts *options, contests []contest) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "`%s`", command(opts))
+	if opts.date != "" {
+		fmt.Fprintf(&b, ", %s", opts.date)
+	}
+	fmt.Fprintf(&b, "\n\n%s; kcp %s with its etcd on the same machine. ", page.Machine(), local.KCPVersion())
+	fmt.Fprintf(&b, "Medians of %d rounds of %g s, quartiles in brackets; ratios are of neighbouring rounds.\n\n", opts.rounds, opts.roundSeconds)
+	b.WriteString("| clients | create → |")
+	for _, figure := range figures {
+		fmt.Fprintf(&b, " %s |", figure.name)
+	}
+	b.WriteString("\n|---|---|" + strings.Repeat("--:|", len(figures)) + "\n")
+	for _, c := range contests {
+		c.write(&b)
+	}
+	return b.String()
+}
+
+// write adds the rows of a contest to the table.
+func (c contest) write(b *strings.Builder) {
+	for _, who := range c.contestants {
+		fmt.Fprintf(b, "| %s | %s |", c.title, who.name)
+		for _, figure := range figures {
+			values := make([]float64, len(who.rounds))
+			for i, round := range who.rounds {
+				values[i] = figure.of(round)
+			}
+			fmt.Fprintf(b, " %s |", page.Spread(figure.format, values))
+		}
+		b.WriteString("\n")
+	}
+	for _, r := range c.ratios {
+		fmt.Fprintf(b, "| %s | **%s** |", c.title, r.name)
+		of, to := c.contestants[r.of].rounds, c.contestants[r.to].rounds
+		for _, figure := range figures {
+			values := make([]float64, len(of))
+			for i := range of {
+				values[i] = figure.of(of[i]) / figure.of(to[i])
+			}
+			fmt.Fprintf(b, " %s |", page.Spread("%.2f", values))
+		}
+		b.WriteString("\n")
+	}
+}
+
+// command is what gives this table again.
+func command(opts *options) string {
+	clients := strings.Trim(strings.ReplaceAll(fmt.Sprint(opts.clients), " ", ","), "[]")
+	line := fmt.Sprintf("go run ./test/bench kcp --rounds %d --round-seconds %g --clients %s", opts.rounds, opts.roundSeconds, clients)
+	if only := opts.only.String(); only != "" {
+		line += fmt.Sprintf(" --only '%s'", only)
+	}
+	return line
+}

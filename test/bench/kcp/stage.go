@@ -1,0 +1,116 @@
+package kcp
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kcp-ipam/ipam/test/bench/harness"
+	"github.com/kcp-ipam/ipam/test/bench/tenant"
+	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+const (
+	tenantCount   = 10 // tenants of a side; the clients are spread over them
+	tenantsAtOnce = 4  // tenants that are made side by side
+)
+
+// stage is a kcp with the sides on it.
+type stage struct {
+	*harness.Ground
+	bare, whole, ipam *side
+}
+
+// newStage makes everything ready. What it has made is taken down if it fails.
+func newStage(ctx context.Context, opts *options, say harness.Say) (*stage, error) {
+	ground, err := harness.NewGround(ctx, "bench", say)
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{
+		Ground: ground,
+		bare:   &side{name: "bare", program: "./test/bench", command: "bare"},
+		whole:  &side{name: "whole", program: "./test/bench", command: "bare", flags: []string{"--whole"}},
+		ipam:   &side{name: "ipam", program: "./cmd/ipam-controller", flags: opts.controllerFlags},
+	}
+	if err := s.up(ctx); err != nil {
+		return nil, s.close(err)
+	}
+	return s, nil
+}
+
+func (s *stage) sides() []*side { return []*side{s.bare, s.whole, s.ipam} }
+
+func (s *stage) up(ctx context.Context) error {
+	for _, side := range s.sides() {
+		if err := s.prepare(ctx, side); err != nil {
+			return fmt.Errorf("side %s: %w", side.name, err)
+		}
+	}
+	s.Say("making the classes and the pools")
+	return s.furnish(ctx)
+}
+
+// prepare makes a side's platform, its tenants, and its controller, and starts it.
+func (s *stage) prepare(ctx context.Context, side *side) error {
+	platform := "root:" + side.name
+	s.Say("%s: making the platform workspace %s and %d tenants", side.name, platform, tenantCount)
+	if err := workspaces.Bootstrap(ctx, s.Admin, workspaces.Options{Workspace: platform}); err != nil {
+		return err
+	}
+	side.tenants = make([]*tenant.Tenant, tenantCount)
+	group, making := errgroup.WithContext(ctx)
+	group.SetLimit(tenantsAtOnce)
+	for i := range side.tenants {
+		group.Go(func() (err error) {
+			side.tenants[i], err = tenant.New(making, tenant.Options{
+				Ground: s.Ground, Platform: platform, Path: fmt.Sprintf("%s-team-%d", platform, i+1),
+			})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	identity, err := workspaces.ControllerConfig(ctx, s.Admin, platform)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(s.Dir, side.name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	s.Say("%s: building and starting the controller", side.name)
+	binary := filepath.Join(dir, "controller")
+	if err := local.Build(ctx, side.program, binary); err != nil {
+		return err
+	}
+	controller, err := local.NewController(ctx, local.ControllerOptions{
+		Binary: binary, Command: side.command, Dir: dir, Workspace: platform, Identity: identity, Flags: side.flags,
+	})
+	if err != nil {
+		return err
+	}
+	side.controller = controller
+	return controller.Start(ctx)
+}
+
+// close stops what runs, and returns the failure if there was one.
+func (s *stage) close(failure error) error {
+	errs := []error{failure}
+	for _, side := range s.sides() {
+		for _, tenant := range side.tenants {
+			if tenant != nil {
+				tenant.Stop()
+			}
+		}
+		if side.controller != nil {
+			errs = append(errs, side.controller.Stop())
+		}
+	}
+	return s.Close(errs...)
+}

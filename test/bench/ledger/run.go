@@ -1,0 +1,101 @@
+// Package ledger measures the allocator alone: what it costs beside raw etcd
+// transactions of the same content and grouping, beside another library on the
+// same etcd, when pools are full and many, when it opens and lists, in a storm, and what
+// the index costs by itself. Everything is measured in short rounds that take
+// turns with their baseline, so that what the machine does besides falls on both.
+//
+//	bench ledger [--rounds 7] [--round-seconds 0.5] [--blocks 1000000] [--only hot,peer] [--out docs/benchmarks.md]
+//
+// Progress goes to stderr, the tables to the page, or to stdout without --out.
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kcp-ipam/ipam/test/bench/harness"
+	"github.com/kcp-ipam/ipam/test/bench/page"
+)
+
+// section is the part of the page that this program writes.
+const section = "ledger"
+
+// options are the flags of the program.
+type options struct {
+	rounds       int
+	roundSeconds float64
+	blocks       int
+	only         []string
+	out          string
+	date         string
+}
+
+func (o *options) round() time.Duration {
+	return time.Duration(o.roundSeconds * float64(time.Second))
+}
+
+// chapters are the parts of the report, in their order.
+var chapters = []struct {
+	name  string
+	write func(context.Context, *options, io.Writer) error
+}{
+	{"hot", hot},
+	{"peer", peer},
+	{"flat", flat},
+	{"lists", lists},
+	{"pools", manyPools},
+	{"fair", fair},
+	{"rivals", rivals},
+	{"index", indexAlone},
+}
+
+// Run measures and publishes, as the flags in args say.
+func Run(ctx context.Context, args []string, say harness.Say) error {
+	opts, err := parse(args)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "`go run ./test/bench ledger %s`", strings.Join(args, " "))
+	if opts.date != "" {
+		fmt.Fprintf(&text, ", %s", opts.date)
+	}
+	fmt.Fprintf(&text, "\n\n%s; etcd with fsync, 2,048 operations a transaction. Medians of %d rounds of %g s, quartiles in brackets; ratios are of neighbouring rounds.\n\n",
+		page.Machine(), opts.rounds, opts.roundSeconds)
+	for _, c := range chapters {
+		if len(opts.only) > 0 && !slices.Contains(opts.only, c.name) {
+			continue
+		}
+		say("%s", c.name)
+		if err := c.write(ctx, opts, &text); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	say("done")
+	return harness.Publish(opts.out, section, text.String())
+}
+
+func parse(args []string) (*options, error) {
+	opts := &options{}
+	f := pflag.NewFlagSet("ledger", pflag.ContinueOnError)
+	f.IntVar(&opts.rounds, "rounds", 7, "how many times everything is measured")
+	f.Float64Var(&opts.roundSeconds, "round-seconds", 0.5, "how long each measurement lasts")
+	f.IntVar(&opts.blocks, "blocks", 1_000_000, "how many blocks the fullest pool holds")
+	f.StringSliceVar(&opts.only, "only", nil, "the chapters to measure; empty: all")
+	f.StringVar(&opts.out, "out", "", "the page to write the tables to; empty: stdout")
+	f.StringVar(&opts.date, "date", "", "a date to be written beside the tables")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if opts.rounds < 1 || opts.roundSeconds <= 0 || opts.blocks < 1 {
+		return nil, errors.New("give --rounds and --blocks at least 1, and --round-seconds more than 0")
+	}
+	return opts, nil
+}
