@@ -83,8 +83,10 @@ func (s *session) report(err error) {
 	for _, one := range joined(err) {
 		printLine(s.ErrOut, "%s %s", s.err.red("error:"), explain(one))
 	}
-	if hint := hintOf(err); hint != "" {
-		printLine(s.ErrOut, "%s %s", s.err.dim("hint:"), hint)
+	if hints := hintOf(err); hints != "" {
+		for hint := range strings.SplitSeq(hints, "\n") {
+			printLine(s.ErrOut, "%s %s", s.err.dim("hint:"), hint)
+		}
 	}
 }
 
