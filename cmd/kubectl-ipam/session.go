@@ -9,6 +9,9 @@ import (
 	"time"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -120,6 +123,9 @@ func newClient(cfg *rest.Config) (client.WithWatch, error) {
 	for _, kind := range []schema.GroupVersionKind{
 		apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"),
 		apisv1alpha1.SchemeGroupVersion.WithKind("APIBinding"),
+		apisv1alpha2.SchemeGroupVersion.WithKind("APIExport"),
+		tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"),
+		authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"),
 	} {
 		mapper.Add(kind, meta.RESTScopeRoot)
 	}
