@@ -137,7 +137,7 @@ func hintOf(err error) string {
 	case unserved(err):
 		return "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace"
 	case apierrors.IsForbidden(err):
-		return "ask who administers this workspace for one of the roles ipam-viewer, ipam-consumer and ipam-pool-admin"
+		return "ask an admin of this workspace for one of the roles ipam-viewer, ipam-consumer and ipam-pool-admin"
 	case apierrors.IsUnauthorized(err):
 		return "log in again, or give other credentials in the kubeconfig"
 	default:

@@ -20,6 +20,19 @@ type space struct {
 	taken, kept []netip.Prefix
 }
 
+// spaceOf is the space of a pool with the blocks that the caller may see.
+func spaceOf(pool *ipamv1alpha1.IPPool, held []holding) (space, error) {
+	block, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
+	if err != nil {
+		return space{}, err
+	}
+	s := space{pool: block, kept: keptBack(block, pool.Spec)}
+	for _, h := range held {
+		s.taken = append(s.taken, h.block)
+	}
+	return s, nil
+}
+
 // The map is drawn in so many columns and rows at most, powers of two.
 const (
 	mapColumns = 64
@@ -118,6 +131,16 @@ func (s space) known() *big.Int {
 		total.Add(total, size(block))
 	}
 	return total
+}
+
+// unseen is the number of addresses that a pool counts as taken beyond the known ones. It is
+// below zero if its figures do not count the latest blocks yet.
+func (s space) unseen(capacity *ipamv1alpha1.PoolCapacity) *big.Int {
+	taken, ok := new(big.Int).SetString(capacity.Allocated, 10)
+	if !ok {
+		return new(big.Int)
+	}
+	return taken.Sub(taken, s.known())
 }
 
 // keptBack are the blocks of a pool that are never handed out.
