@@ -20,7 +20,8 @@ type claimCreate struct {
 	workspace                    string
 	length                       prefixLength
 	address, family, reclaimWord string
-	unmetWord                    string
+	unmetWord, owner             string
+	labels                       map[string]string
 }
 
 func newClaimCreate(s *session, verb string) *cobra.Command {
@@ -62,6 +63,8 @@ that was never bound, repeat the command with --replace.`,
 	flags.StringVar(&o.family, "family", "", "Address family: IPv4 or IPv6")
 	flags.StringVar(&o.reclaimWord, "reclaim-policy", "", "What becomes of the block when the claim is deleted: Delete or Retain")
 	flags.StringVar(&o.unmetWord, "unmet-policy", "", "What becomes of a claim that cannot be met now: Wait stores it, Refuse does not create it")
+	flags.StringVar(&o.owner, "owner", "", "Object that uses the block, such as Service/default/web or Machine.example.com/default/m-1")
+	flags.StringToStringVar(&o.labels, "labels", nil, "Labels of the claim, such as team=web")
 	flags.BoolVar(&o.replace, "replace", false, "Replace a claim of this name that has no block and asks for something else")
 	o.addFlags(cmd)
 	cmd.MarkFlagsMutuallyExclusive("class", "pool", "selector")
@@ -91,7 +94,7 @@ func (o *claimCreate) claim(args []string) (*ipamv1alpha1.IPClaim, error) {
 	if err != nil {
 		return nil, err
 	}
-	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
+	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: o.labels}}
 	if claim.Name, err = named(args, o.name); err != nil {
 		return nil, err
 	}
@@ -100,6 +103,9 @@ func (o *claimCreate) claim(args []string) (*ipamv1alpha1.IPClaim, error) {
 	}
 	spec := &claim.Spec
 	spec.ClassName, spec.Address, spec.PrefixLength = o.class, o.address, int32(o.length)
+	if spec.OwnerRef, err = parseOwner(o.owner); err != nil {
+		return nil, err
+	}
 	if spec.IPFamily, err = oneOf("family", o.family, ipamv1alpha1.IPv4, ipamv1alpha1.IPv6); err != nil {
 		return nil, err
 	}

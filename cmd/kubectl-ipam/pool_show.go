@@ -194,7 +194,7 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []holding) err
 	page.painted("Taken", s.out.bar(pool))
 
 	printLine(s.Out, "")
-	shown.draw(s.Out)
+	shown.draw(s.Out, s.width)
 	return s.holders(shown, holdings, status.Capacity)
 }
 

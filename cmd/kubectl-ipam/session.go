@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,8 +34,12 @@ type session struct {
 	out, err paint
 	// terminal is stderr if it is a terminal, for the spinner; nil otherwise.
 	terminal io.Writer
+	// width is that of a line, as COLUMNS says; 0 if it does not.
+	width int
 	// asks is whether somebody is there to answer a question.
 	asks bool
+	// written remembers what went wrong with stdout.
+	written *recorder
 	// started is set once a command does its work: what fails before is wrong usage.
 	started bool
 }
@@ -47,8 +52,12 @@ func newSession(streams genericiooptions.IOStreams) *session {
 		err:   paintFor(streams.ErrOut, os.Getenv),
 		asks:  isTerminal(streams.In),
 	}
+	if width, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
+		s.width = width
+	}
+	s.written = &recorder{Writer: streams.Out}
 	s.IOStreams = genericiooptions.IOStreams{
-		In: streams.In, Out: screen{streams.Out, &s.out, isTerminal(streams.Out)}, ErrOut: screen{streams.ErrOut, &s.err, isTerminal(streams.ErrOut)},
+		In: streams.In, Out: screen{s.written, &s.out, isTerminal(streams.Out)}, ErrOut: screen{streams.ErrOut, &s.err, isTerminal(streams.ErrOut)},
 	}
 	if isTerminal(streams.ErrOut) {
 		s.terminal = streams.ErrOut
@@ -66,10 +75,13 @@ func (s *session) execute(ctx context.Context, args []string) int {
 	root := newRoot(s)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil && s.written.err != nil {
+		err = fail(exitError, "", "write to stdout: %w", s.written.err)
+	}
 	if err == nil {
 		return exitOK
 	}
-	if !s.started {
+	if !s.started && s.written.err == nil {
 		err = &failure{code: exitUsage, err: err, hint: fmt.Sprintf("%s --help shows how it is used", cmd.CommandPath())}
 	}
 	s.report(err)
