@@ -143,17 +143,17 @@ func (r *run) prepare(ctx context.Context, admin *rest.Config, dir string) (*loc
 // a sample cannot be applied or bound.
 func (r *run) claim(ctx context.Context, admin *rest.Config) error {
 	r.say("applying the class and the pool of config/samples/platform")
-	if err := r.tolerate(workspaces.Apply(ctx, admin, workspaces.DefaultWorkspace, config.PlatformSamples())); err != nil {
+	if err := r.tolerate(ctx, workspaces.Apply(ctx, admin, workspaces.DefaultWorkspace, config.PlatformSamples())); err != nil {
 		return err
 	}
 	for _, tenant := range tenants {
 		r.say("applying the claim of config/samples/tenant in %s", tenant)
-		if err := r.tolerate(r.sample(ctx, admin, tenant)); err != nil {
+		if err := r.tolerate(ctx, r.sample(ctx, admin, tenant)); err != nil {
 			return err
 		}
 	}
 	table, err := claimTable(ctx, admin)
-	if err := r.tolerate(err); err != nil {
+	if err := r.tolerate(ctx, err); err != nil {
 		return err
 	}
 	fmt.Fprintf(r.out, "\n%s\n", table)
@@ -168,9 +168,10 @@ func (r *run) sample(ctx context.Context, admin *rest.Config, tenant string) err
 	return awaitSample(ctx, admin, tenant)
 }
 
-// tolerate says what is wrong with a sample, and lets the run go on unless it is --once.
-func (r *run) tolerate(err error) error {
-	if r.once || err == nil {
+// tolerate says what is wrong with a sample, and lets the run go on unless it is --once or is
+// being stopped.
+func (r *run) tolerate(ctx context.Context, err error) error {
+	if r.once || err == nil || ctx.Err() != nil {
 		return err
 	}
 	r.say("going on without it: %v", err)
