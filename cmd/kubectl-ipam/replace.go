@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +26,9 @@ func differs(there client.Object) error {
 	return fail(exitConflict, hint, "there is a %s %s already, and it asks for something else", kind, nameOf(there))
 }
 
+// leaving is how long a deleted claim may take to be gone. It has no finalizer of this project.
+const leaving = 30 * time.Second
+
 // replaceUnbound deletes a claim that has no block and creates another one of its name. The
 // deletion names the version that was seen without a block: a claim that is bound meanwhile
 // stays.
@@ -42,7 +46,7 @@ func (r *request) replaceUnbound(ctx context.Context, c client.WithWatch, there 
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("claim %s is not gone after %s", nameOf(there), patience))
+	limited, cancel := context.WithTimeoutCause(ctx, leaving, fmt.Errorf("claim %s is not gone after %s", nameOf(there), leaving))
 	defer cancel()
 	gone := apierrors.IsNotFound(err)
 	err = watched(limited, c, there, func() bool { return gone })

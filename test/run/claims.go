@@ -49,17 +49,22 @@ func awaitSample(ctx context.Context, cfg *rest.Config, tenant string) error {
 	defer cancel()
 	var missing error
 	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		if missing = c.Get(ctx, client.ObjectKeyFromObject(claim), claim); missing != nil {
-			return false, nil
-		}
-		if isBound(claim) {
-			return true, nil
-		}
-		missing = fmt.Errorf("it has no block: %s", whyUnbound(claim))
-		return false, nil
+		missing = bound(ctx, c, claim)
+		return missing == nil, nil
 	})
 	if err != nil {
 		return fmt.Errorf("claim %s/%s of %s: %w", claim.Namespace, claim.Name, tenant, errors.Join(err, missing))
+	}
+	return nil
+}
+
+// bound reads a claim and says what it lacks to be bound.
+func bound(ctx context.Context, c client.Client, claim *ipamv1alpha1.IPClaim) error {
+	if err := c.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+		return err
+	}
+	if !isBound(claim) {
+		return fmt.Errorf("it has no block: %s", whyUnbound(claim))
 	}
 	return nil
 }
