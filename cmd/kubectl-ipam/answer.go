@@ -46,6 +46,20 @@ func (a answer) given() bool {
 	return a.cidr != "" && a.allocated != nil && a.allocated.Status == metav1.ConditionTrue
 }
 
+// missing reports whether what the object names does not exist: somebody has to create it or
+// to correct the name.
+func (a answer) missing() bool {
+	if a.allocated == nil {
+		return false
+	}
+	switch ipamv1alpha1.Reason(a.allocated.Reason) {
+	case ipamv1alpha1.ReasonClassNotFound, ipamv1alpha1.ReasonNoDefaultClass, ipamv1alpha1.ReasonPoolNotFound:
+		return true
+	default:
+		return false
+	}
+}
+
 // reason is why there is no block, in words.
 func (a answer) reason() string {
 	if a.allocated == nil {

@@ -20,7 +20,8 @@ type claimCreate struct {
 	workspace                    string
 	length                       prefixLength
 	address, family, reclaimWord string
-	unmetWord                    string
+	unmetWord, owner             string
+	labels                       map[string]string
 }
 
 func newClaimCreate(s *session, verb string) *cobra.Command {
@@ -34,13 +35,17 @@ with none of these, by the default class. It waits for the block and prints its 
 With a name, the same request again gets the same answer, and a different one is a
 conflict. Without one, each request is a new claim.
 
-A claim that gets no block in time stays, and is bound when the cause is gone:
-the exit code says why it waits. With --unmet-policy Refuse it is not created.`,
+A claim that gets no block in time stays, and is bound when the cause is gone: the exit
+code says why it waits. With --unmet-policy Refuse it is not created. To correct a claim
+that was never bound, repeat the command with --replace.`,
 		Example: `  # a block of the default length, by the class "internal"
-  kubectl ipam claim create web --class internal
+  kubectl ipam claim create jobs --class internal
+
+  # the claim "batch" asked for what it can't get: correct it
+  kubectl ipam claim create batch --class internal --length 26 --replace
 
   # in a script
-  cidr=$(kubectl ipam claim create web --class internal --length 28 --quiet)
+  cidr=$(kubectl ipam claim create api --class internal --length 27 --quiet)
 
   # exactly this address, from a pool that the workspace root:net shares
   kubectl ipam claim create vip --pool edge --workspace root:net --address 192.0.2.7`,
@@ -58,6 +63,9 @@ the exit code says why it waits. With --unmet-policy Refuse it is not created.`,
 	flags.StringVar(&o.family, "family", "", "Address family: IPv4 or IPv6")
 	flags.StringVar(&o.reclaimWord, "reclaim-policy", "", "What becomes of the block when the claim is deleted: Delete or Retain")
 	flags.StringVar(&o.unmetWord, "unmet-policy", "", "What becomes of a claim that cannot be met now: Wait stores it, Refuse does not create it")
+	flags.StringVar(&o.owner, "owner", "", "Object that uses the block, such as Service/default/web or Machine.example.com/default/m-1")
+	flags.StringToStringVar(&o.labels, "labels", nil, "Labels of the claim, such as team=web")
+	flags.BoolVar(&o.replace, "replace", false, "Replace a claim of this name that has no block and asks for something else")
 	o.addFlags(cmd)
 	cmd.MarkFlagsMutuallyExclusive("class", "pool", "selector")
 	cmd.MarkFlagsMutuallyExclusive("class", "workspace")
@@ -86,7 +94,7 @@ func (o *claimCreate) claim(args []string) (*ipamv1alpha1.IPClaim, error) {
 	if err != nil {
 		return nil, err
 	}
-	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
+	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: o.labels}}
 	if claim.Name, err = named(args, o.name); err != nil {
 		return nil, err
 	}
@@ -95,6 +103,9 @@ func (o *claimCreate) claim(args []string) (*ipamv1alpha1.IPClaim, error) {
 	}
 	spec := &claim.Spec
 	spec.ClassName, spec.Address, spec.PrefixLength = o.class, o.address, int32(o.length)
+	if spec.OwnerRef, err = parseOwner(o.owner); err != nil {
+		return nil, err
+	}
 	if spec.IPFamily, err = oneOf("family", o.family, ipamv1alpha1.IPv4, ipamv1alpha1.IPv6); err != nil {
 		return nil, err
 	}
@@ -104,6 +115,9 @@ func (o *claimCreate) claim(args []string) (*ipamv1alpha1.IPClaim, error) {
 	spec.ReclaimPolicy, err = oneOf("reclaim-policy", o.reclaimWord, ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain)
 	if err != nil {
 		return nil, err
+	}
+	if o.replace && (claim.Name == "" || o.dryRun == dryRunServer) {
+		return nil, usagef("--replace replaces a claim: give its NAME, and no --dry-run=server")
 	}
 	return claim, o.source(spec)
 }

@@ -41,11 +41,13 @@ var exitOfStatus = map[metav1.StatusReason]int{
 	metav1.StatusReasonServiceUnavailable: exitUnavailable,
 }
 
-// failure is an error with its exit code, and a line on what to do.
+// failure is an error with its exit code, and lines on what to do.
 type failure struct {
 	code int
 	err  error
 	hint string
+	// reason is that of the system's answer; empty if the error is no answer.
+	reason ipamv1alpha1.Reason
 }
 
 func (f *failure) Error() string { return f.err.Error() }
@@ -61,7 +63,8 @@ func usagef(format string, args ...any) error { return fail(exitUsage, "", forma
 // refused is the answer of the system when it is not the one hoped for.
 func refused(what string, condition metav1.Condition) error {
 	reason := ipamv1alpha1.Reason(condition.Reason)
-	return fail(reason.ExitCode(), reason.Remedy(), "%s: %s: %s", what, reason, condition.Message)
+	return &failure{code: reason.ExitCode(), reason: reason, hint: reason.Remedy(),
+		err: fmt.Errorf("%s: %s: %s", what, reason, condition.Message)}
 }
 
 // unmet is the error of a CREATE that was refused because the claim cannot be met now. Its
@@ -73,7 +76,8 @@ func unmet(what string, err error) error {
 	}
 	for _, cause := range status.Status().Details.Causes {
 		if reason := ipamv1alpha1.Reason(cause.Type); reason.Remedy() != "" {
-			return fail(reason.ExitCode(), reason.Remedy(), "%s is not created: %s: %w", what, reason, err)
+			return &failure{code: reason.ExitCode(), reason: reason, hint: reason.Remedy(),
+				err: fmt.Errorf("%s is not created: %s: %w", what, reason, err)}
 		}
 	}
 	return err
@@ -133,7 +137,7 @@ func hintOf(err error) string {
 	case unserved(err):
 		return "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace"
 	case apierrors.IsForbidden(err):
-		return "ask who administers this workspace for one of the roles ipam-viewer, ipam-consumer and ipam-pool-admin"
+		return "ask an admin of this workspace for one of the roles ipam-viewer, ipam-consumer and ipam-pool-admin"
 	case apierrors.IsUnauthorized(err):
 		return "log in again, or give other credentials in the kubeconfig"
 	default:

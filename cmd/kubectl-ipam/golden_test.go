@@ -31,6 +31,7 @@ func newStage(t *testing.T) stage {
 		t.Fatal(err)
 	}
 	t.Setenv("KUBECONFIG", nowhere)
+	t.Setenv("COLUMNS", "")
 	s := newSession(streams)
 	s.now = func() time.Time { return noon }
 	return stage{s, out, errs}

@@ -20,7 +20,7 @@ import (
 
 // lines are the commands that print server data.
 var lines = []string{
-	"claim list", "claim list -A", "claim list -o wide", "claim list -A -o wide", "claim list -o name",
+	"claim list", "claim list -A", "claim list -o wide", "claim list -o csv --sort-by .metadata.name", "claim list -A -o wide", "claim list -o name",
 	"claim show web", "claim show web -o table", "claim show web -o wide", "claim show web -o name",
 	"claim create web --class c --wait 500ms", "claim create web --class c -o wide", "claim create web --class c -o name", "claim create web --class c -q",
 	"claim release web", "claim release web --retained", "prefix list -A", "prefix show web", "prefix claim web --class c",
@@ -28,7 +28,7 @@ var lines = []string{
 	"pool create lab --cidr 192.0.2.0/24", "pool release lab", "pool release lab --yes --wait 500ms", "pool release lab --cascade", "pool release lab --cascade --yes --wait 500ms",
 	"class list", "class list -o wide", "class list -o name", "class show c", "class show " + hostile, "class show " + hostile + " -o name",
 	"address show 192.0.2.17", "address show 192.0.2.17 -o wide", "address show 192.0.2.200", "address show 10.0.0.1",
-	"why web", "verify", "version",
+	"claim create web --class c --replace --wait 500ms", "why web", "verify", "verify -o json", "verify -o yaml", "version", "version -o json", "version -o yaml",
 	"__complete claim show ", "__complete claim release ", "__complete pool show ", "__complete class show ", "__complete why ",
 	"__complete claim create --class ", "__complete claim create --pool ", "__complete pool create --parent ",
 }

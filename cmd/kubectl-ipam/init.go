@@ -8,13 +8,17 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kcp-ipam/ipam/config"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 func newInit(s *session) *cobra.Command {
-	dryRun := false
+	dryRun, platform := false, newWorkspace{
+		path:     workspaces.DefaultWorkspace,
+		resource: schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"},
+	}
 	cmd := &cobra.Command{
 		Use:   "init [WORKSPACE]",
 		Short: "Make a workspace the platform, or bring it up to date",
@@ -27,45 +31,41 @@ be run again at any time. Without an argument the workspace is ` + workspaces.De
   kubectl ipam init root:ipam`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			workspace := workspaces.DefaultWorkspace
 			if len(args) > 0 {
-				workspace = args[0]
+				platform.path = args[0]
 			}
 			if dryRun {
-				return printManifests(s.Out, workspace)
+				return printManifests(s.Out, platform.path)
 			}
-			return s.initialise(cmd.Context(), workspace)
+			return s.initialise(cmd.Context(), platform)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	platform.addFlags(cmd)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "Print the manifests and do nothing")
 	return cmd
 }
 
-func (s *session) initialise(ctx context.Context, workspace string) error {
-	if err := validWorkspace(workspace); err != nil {
+func (s *session) initialise(ctx context.Context, platform newWorkspace) error {
+	if err := validWorkspace(platform.path); err != nil {
 		return err
 	}
 	cfg, err := s.config()
 	if err != nil {
 		return err
 	}
-	err = workspaces.Bootstrap(ctx, cfg, workspaces.Options{
-		Workspace: workspace,
-		Progress:  func(step string) { s.say("%s", step) },
-	})
+	err = platform.announce(ctx, s, cfg)
+	if err == nil {
+		err = workspaces.Bootstrap(ctx, cfg, workspaces.Options{
+			Workspace: platform.path,
+			Progress:  func(step string) { s.say("%s", step) },
+		})
+	}
 	if err != nil {
-		return err
+		parent, _ := parentAndName(platform.path)
+		return needing(err, fmt.Sprintf("the role cluster-admin in %s, or the right to create workspaces in %s if it is new", platform.path, parent))
 	}
-	s.say("%s is the platform; next: start ipam-controller --workspace %s, and kubectl ipam tenant bind", workspace, workspace)
-	return nil
-}
-
-// validWorkspace refuses what is no workspace that could be made.
-func validWorkspace(path string) error {
-	if !strings.HasPrefix(path, "root:") || strings.HasSuffix(path, ":") {
-		return usagef("%q is no workspace to make; write a path below root, such as root:acme:web", path)
-	}
+	s.say("%s is the platform; next: start ipam-controller --workspace %s, and kubectl ipam tenant bind", platform.path, platform.path)
 	return nil
 }
 

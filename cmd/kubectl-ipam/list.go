@@ -13,6 +13,7 @@ type listing struct {
 	*session
 	output   output
 	selector string
+	sortBy   string
 }
 
 // newList makes the command that lists the objects of one kind.
@@ -26,6 +27,7 @@ func newList(s *session, short string, run func(context.Context, *listing) error
 		RunE:    func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
 	}
 	o.output.addFlags(cmd)
+	cmd.Flags().StringVar(&o.sortBy, "sort-by", "", "Field to sort by, as JSONPath, such as .status.allocatedCIDR")
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "Only those with these labels, such as site=fra")
 	return cmd
 }
@@ -47,7 +49,12 @@ func (o *listing) list(ctx context.Context, list client.ObjectList, namespace, n
 	if err := c.List(ctx, list, &client.ListOptions{Namespace: namespace, LabelSelector: selector}); err != nil {
 		return err
 	}
-	if meta.LenList(list) == 0 && o.output.tabular() {
+	if o.sortBy != "" {
+		if err := sortList(list, o.sortBy); err != nil {
+			return err
+		}
+	}
+	if meta.LenList(list) == 0 && o.output.tabular() && o.output.format != outputCSV {
 		o.say("%s", nothing)
 		return nil
 	}

@@ -23,6 +23,7 @@ import (
 const (
 	outputTable = "table"
 	outputWide  = "wide"
+	outputCSV   = "csv"
 )
 
 // output prints objects in the form that -o asks for. addFlags comes first.
@@ -47,7 +48,7 @@ func (o *output) addFlags(cmd *cobra.Command) {
 func (o *output) formats() []string {
 	formats := o.flags.AllowedFormats()
 	slices.Sort(formats)
-	return append([]string{outputTable, outputWide}, slices.Compact(formats)...)
+	return append([]string{outputTable, outputWide, outputCSV}, slices.Compact(formats)...)
 }
 
 // given reports whether the caller asked for a form.
@@ -55,9 +56,9 @@ func (o *output) given() bool {
 	return o.format != "" || *o.flags.TemplatePrinterFlags.TemplateArgument != ""
 }
 
-// tabular reports whether people are to read the output.
+// tabular reports whether the output is a table.
 func (o *output) tabular() bool {
-	return !o.given() || o.format == outputTable || o.format == outputWide
+	return !o.given() || o.format == outputTable || o.format == outputWide || o.format == outputCSV
 }
 
 func (o *output) validate() error {
@@ -90,6 +91,9 @@ func (o *output) print(w io.Writer, object runtime.Object, now func() time.Time)
 		if err := addNamespaces(table); err != nil {
 			return err
 		}
+	}
+	if o.format == outputCSV {
+		return printCSV(w, table, o.noHeaders)
 	}
 	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.format == outputWide, NoHeaders: o.noHeaders}).PrintObj(table, w)
 }
@@ -154,25 +158,37 @@ func (o *output) printJSON(w io.Writer, object runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, numbered(text, func(r rune) string {
-		high, low := utf16.EncodeRune(r)
-		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
-	}))
+	_, err = io.WriteString(w, safeJSON(text))
 	return err
 }
+
+// safeJSON is JSON without unprintable characters.
+func safeJSON(text string) string {
+	return numbered(text, func(r rune) string {
+		high, low := utf16.EncodeRune(r)
+		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
+	})
+}
+
+// yamlOfJSON is JSON without unprintable characters, by the escapes of YAML.
+func yamlOfJSON(text string) string {
+	return numbered(text, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) })
+}
+
+func printable(text string) bool { return text == escape(text, "\n\t") }
 
 // printYAML prints JSON, which is YAML, if the YAML encoder fails on an unprintable character or
 // does not escape it.
 func (o *output) printYAML(w io.Writer, object runtime.Object) error {
 	text, err := o.encode("yaml", object)
-	if err == nil && text == escape(text, "\n\t") {
+	if err == nil && printable(text) {
 		_, err = io.WriteString(w, text)
 		return err
 	}
 	if text, err = o.encode("json", object); err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, numbered(text, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) }))
+	_, err = io.WriteString(w, yamlOfJSON(text))
 	return err
 }
 

@@ -36,6 +36,21 @@ func (s screen) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
+// recorder remembers the first error of writing, for commands that write a line at a time.
+type recorder struct {
+	io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (r *recorder) Write(text []byte) (int, error) {
+	n, err := r.Writer.Write(text)
+	if r.err == nil {
+		r.err = err
+	}
+	return n, err
+}
+
 // printData writes the output of a template: escaped to a terminal, and as it is to a program.
 func printData(w io.Writer, text string) error {
 	shown := escape(text, "\n\t")

@@ -85,7 +85,7 @@ func (o *poolRelease) confirm(ctx context.Context, doomed *estate, name string) 
 		return nil
 	}
 	if !o.asks {
-		return fail(exitAborted, "--yes releases it without a question", "nobody is there to be asked whether %s may go", doomed)
+		return fail(exitAborted, "", "stdin is not a terminal: pass --yes to release %s", doomed)
 	}
 	printLine(o.ErrOut, "This releases %s.", o.err.bold(doomed.String()))
 	fmt.Fprint(o.ErrOut, "Type the name of the pool to go on: ")

@@ -3,11 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"math/big"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,7 +73,34 @@ func (o *poolShow) run(ctx context.Context, name string) error {
 	if at < 0 {
 		return o.guest(name, held)
 	}
+	if in == "" {
+		if err := settled(ctx, r, &pools[at], held, func(unseen int) bool { return unseen == 0 }); err != nil {
+			return err
+		}
+	}
 	return describePool(o.session, &pools[at], held)
+}
+
+// lag is more than the figures of a pool lag behind its blocks.
+const lag = 750 * time.Millisecond
+
+// settled waits until the figures of a pool agree with the blocks that are shown, as long as
+// they may lag behind. agrees is told the sign of the number of addresses that are counted
+// beyond these blocks: others may hold more.
+func settled(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool, held []holding, agrees func(unseen int) bool) error {
+	if pool.Status.Capacity == nil {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, lag)
+	defer cancel()
+	err := watched(limited, c, pool, func() bool {
+		shown, err := spaceOf(pool, held)
+		return err != nil || pool.Status.Capacity == nil || agrees(shown.unseen(pool.Status.Capacity).Sign())
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil
+	}
+	return ignoreUnseen(err)
 }
 
 // guest shows what the caller holds of a pool that he may not read.
@@ -157,7 +185,7 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []holding) err
 	if status.Capacity == nil {
 		return nil // it has no block yet
 	}
-	block, err := netip.ParsePrefix(status.AllocatedCIDR)
+	shown, err := spaceOf(pool, holdings)
 	if err != nil {
 		return err
 	}
@@ -165,12 +193,8 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []holding) err
 	page.line("Largest free", largestFree(pool))
 	page.painted("Taken", s.out.bar(pool))
 
-	shown := space{pool: block, kept: keptBack(block, spec)}
-	for _, h := range holdings {
-		shown.taken = append(shown.taken, h.block)
-	}
 	printLine(s.Out, "")
-	shown.draw(s.Out)
+	shown.draw(s.Out, s.width)
 	return s.holders(shown, holdings, status.Capacity)
 }
 
@@ -182,10 +206,9 @@ func (s *session) holders(shown space, holdings []holding, capacity *ipamv1alpha
 			return err
 		}
 	}
-	taken, ok := new(big.Int).SetString(capacity.Allocated, 10)
-	if rest := new(big.Int); ok && rest.Sub(taken, shown.known()).Sign() > 0 {
+	if rest := shown.unseen(capacity); rest.Sign() > 0 {
 		printLine(s.Out, "")
-		printLine(s.Out, "others hold %s addresses, which are not shown to you", rest)
+		printLine(s.Out, "others hold %s addresses, which are not shown to you; figures may be half a second old", rest)
 	}
 	return nil
 }

@@ -41,6 +41,9 @@ func (s *session) poolTree(ctx context.Context, args []string, out *output) erro
 	if err != nil {
 		return err
 	}
+	if err := countChildren(ctx, r, pools); err != nil {
+		return err
+	}
 	if out.given() {
 		return out.print(s.Out, &ipamv1alpha1.IPPoolList{Items: pools}, s.now)
 	}
@@ -54,6 +57,21 @@ func (s *session) poolTree(ctx context.Context, args []string, out *output) erro
 		s.say("there are no pools in this workspace; claims by class use those of the platform")
 	}
 	drawTree(s.Out, s.out, roots)
+	return nil
+}
+
+// countChildren waits until the figures of the pools of this workspace count what is carved
+// from them.
+func countChildren(ctx context.Context, r *reach, pools []ipamv1alpha1.IPPool) error {
+	for i := range pools {
+		if r.workspace(&pools[i]) != "" {
+			continue
+		}
+		carved := r.holdings("", pools[i].Name, pools, nil)
+		if err := settled(ctx, r, &pools[i], carved, func(unseen int) bool { return unseen >= 0 }); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

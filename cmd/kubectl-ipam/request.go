@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -22,6 +21,10 @@ type request struct {
 	wait   time.Duration
 	dryRun string
 	quiet  bool
+	// replace deletes a claim of the same name that has no block.
+	replace bool
+	// given reports whether the command line has a flag.
+	given func(flag string) bool
 }
 
 const (
@@ -32,7 +35,9 @@ const (
 
 func (r *request) addFlags(cmd *cobra.Command) {
 	r.output.addFlags(cmd)
-	cmd.Flags().DurationVar(&r.wait, "wait", 30*time.Second, "How long to wait for the block; 0 does not wait")
+	r.given = cmd.Flags().Changed
+	cmd.Flags().DurationVar(&r.wait, "wait", 30*time.Second,
+		"How long to wait for the block; 0 does not wait. A class or a pool that does not exist is waited for with this flag only")
 	cmd.Flags().StringVar(&r.dryRun, "dry-run", dryRunNone,
 		"client: print the manifest and send nothing. server: check it there, and store nothing")
 	cmd.Flags().Lookup("dry-run").NoOptDefVal = dryRunClient
@@ -62,7 +67,7 @@ func (r *request) send(ctx context.Context, object client.Object) error {
 		return err
 	}
 	if err := r.ensure(ctx, c, object); err != nil {
-		return err
+		return r.advised(ctx, c, object, err)
 	}
 	if r.dryRun == dryRunServer {
 		return r.output.printManifest(r.Out, object)
@@ -70,17 +75,17 @@ func (r *request) send(ctx context.Context, object client.Object) error {
 	if err := r.await(ctx, c, object); err != nil {
 		return err
 	}
-	return r.show(object)
+	return r.advised(ctx, c, object, r.show(object))
 }
 
 // ensure creates the object, or finds the same there. What is there by the same
 // name and asks for something else is a conflict.
-func (r *request) ensure(ctx context.Context, c client.Client, object client.Object) error {
+func (r *request) ensure(ctx context.Context, c client.WithWatch, object client.Object) error {
 	var options []client.CreateOption
 	if r.dryRun == dryRunServer {
 		options = append(options, client.DryRunAll)
 	}
-	asked := specOf(object)
+	wanted := object.DeepCopyObject().(client.Object)
 	err := c.Create(ctx, object, options...)
 	if !apierrors.IsAlreadyExists(err) {
 		return unmet("the "+kindOf(object), err)
@@ -91,11 +96,16 @@ func (r *request) ensure(ctx context.Context, c client.Client, object client.Obj
 	if !object.GetDeletionTimestamp().IsZero() {
 		return fail(exitConflict, "try again when it is gone", "%s %s is being deleted", kindOf(object), nameOf(object))
 	}
-	if !equality.Semantic.DeepEqual(asked, specOf(object)) {
-		return fail(exitConflict, fmt.Sprintf("kubectl ipam %s show %s shows it; use another name", kindOf(object), object.GetName()),
-			"there is a %s %s already, and it asks for something else", kindOf(object), nameOf(object))
+	if equality.Semantic.DeepEqual(specOf(wanted), specOf(object)) {
+		return nil
 	}
-	return nil
+	claim, isClaim := object.(*ipamv1alpha1.IPClaim)
+	if !isClaim || !r.replace {
+		return differs(object)
+	}
+	err = r.replaceUnbound(ctx, c, claim, wanted)
+	become(object, wanted)
+	return err
 }
 
 // await waits until the object has its block or can never get it, and no longer
@@ -114,7 +124,7 @@ func (r *request) await(ctx context.Context, c client.WithWatch, object client.O
 		if now.allocated != nil {
 			spinner.say(what + " waits: " + now.reason())
 		}
-		return now.given() || now.stalled
+		return now.given() || now.stalled || now.missing() && !r.given("wait")
 	})
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		return nil // the answer is what there is by now

@@ -20,10 +20,10 @@ It speaks the Kubernetes API alone, and takes every connection flag of kubectl. 
 goes to stdout and words go to stderr. The exit code is 0 ok, 1 error, 2 usage,
 3 forbidden, 4 not found, 5 conflict, 6 invalid, 7 exhausted, 8 unavailable, 9 aborted.`,
 		Example: `  # a /28 by the class "internal": waits, and prints the CIDR
-  kubectl ipam claim create web --class internal --length 28
+  kubectl ipam claim create app --class internal --length 28
 
   # why a claim is not bound, and what would help
-  kubectl ipam why web
+  kubectl ipam why app
 
   # how full the pools are
   kubectl ipam pool tree`,

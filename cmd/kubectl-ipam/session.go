@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -30,8 +34,12 @@ type session struct {
 	out, err paint
 	// terminal is stderr if it is a terminal, for the spinner; nil otherwise.
 	terminal io.Writer
+	// width is that of a line, as COLUMNS says; 0 if it does not.
+	width int
 	// asks is whether somebody is there to answer a question.
 	asks bool
+	// written remembers what went wrong with stdout.
+	written *recorder
 	// started is set once a command does its work: what fails before is wrong usage.
 	started bool
 }
@@ -44,8 +52,12 @@ func newSession(streams genericiooptions.IOStreams) *session {
 		err:   paintFor(streams.ErrOut, os.Getenv),
 		asks:  isTerminal(streams.In),
 	}
+	if width, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
+		s.width = width
+	}
+	s.written = &recorder{Writer: streams.Out}
 	s.IOStreams = genericiooptions.IOStreams{
-		In: streams.In, Out: screen{streams.Out, &s.out, isTerminal(streams.Out)}, ErrOut: screen{streams.ErrOut, &s.err, isTerminal(streams.ErrOut)},
+		In: streams.In, Out: screen{s.written, &s.out, isTerminal(streams.Out)}, ErrOut: screen{streams.ErrOut, &s.err, isTerminal(streams.ErrOut)},
 	}
 	if isTerminal(streams.ErrOut) {
 		s.terminal = streams.ErrOut
@@ -63,10 +75,13 @@ func (s *session) execute(ctx context.Context, args []string) int {
 	root := newRoot(s)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil && s.written.err != nil {
+		err = fail(exitError, "", "write to stdout: %w", s.written.err)
+	}
 	if err == nil {
 		return exitOK
 	}
-	if !s.started {
+	if !s.started && s.written.err == nil {
 		err = &failure{code: exitUsage, err: err, hint: fmt.Sprintf("%s --help shows how it is used", cmd.CommandPath())}
 	}
 	s.report(err)
@@ -83,8 +98,10 @@ func (s *session) report(err error) {
 	for _, one := range joined(err) {
 		printLine(s.ErrOut, "%s %s", s.err.red("error:"), explain(one))
 	}
-	if hint := hintOf(err); hint != "" {
-		printLine(s.ErrOut, "%s %s", s.err.dim("hint:"), hint)
+	if hints := hintOf(err); hints != "" {
+		for hint := range strings.SplitSeq(hints, "\n") {
+			printLine(s.ErrOut, "%s %s", s.err.dim("hint:"), hint)
+		}
 	}
 }
 
@@ -118,6 +135,9 @@ func newClient(cfg *rest.Config) (client.WithWatch, error) {
 	for _, kind := range []schema.GroupVersionKind{
 		apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"),
 		apisv1alpha1.SchemeGroupVersion.WithKind("APIBinding"),
+		apisv1alpha2.SchemeGroupVersion.WithKind("APIExport"),
+		tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"),
+		authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"),
 	} {
 		mapper.Add(kind, meta.RESTScopeRoot)
 	}

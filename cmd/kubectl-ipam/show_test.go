@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -57,10 +58,10 @@ func TestClaims(t *testing.T) {
 	full := waiting(gen.Claim("batch", gen.OfClass("internal"), gen.Length(24), hourAgo),
 		ipamv1alpha1.ReasonPoolExhausted, `pool "lab": no free /24: the largest free block is a /26`)
 	list := &ipamv1alpha1.IPClaimList{Items: []ipamv1alpha1.IPClaim{*full, *web, *gen.Claim("new")}}
-	for _, format := range []string{"table", "wide", "name", "json", "yaml", "jsonpath={.items[*].status.allocatedCIDR}"} {
+	for _, format := range []string{"table", "wide", "csv", "name", "json", "yaml", "jsonpath={.items[*].status.allocatedCIDR}"} {
 		s := newStage(t)
 		out := output{}
-		out.addFlags(newVersion(s.session))
+		out.addFlags(&cobra.Command{})
 		out.format = format
 		if err := out.validate(); err != nil {
 			t.Fatal(err)
@@ -130,6 +131,29 @@ func TestPoolShow(t *testing.T) {
 	s = newStage(t)
 	describeAllocation(s.session, r, web)
 	golden(t, "address_show", s.out.String())
+}
+
+// The map fits into COLUMNS, down to a few cells in a line.
+func TestSpace_Columns(t *testing.T) {
+	for _, test := range []struct {
+		pool        string
+		width, want int
+	}{
+		{"192.0.2.0/24", 0, 64}, {"192.0.2.0/24", 80, 64}, {"192.0.2.0/24", 79, 64}, {"192.0.2.0/24", 60, 32}, {"192.0.2.0/24", 10, 8}, {"2001:db8::/32", 80, 32},
+	} {
+		if got := (space{pool: prefix(t, test.pool)}).columns(test.width); got != test.want {
+			t.Errorf("the map of %s in lines of %d has %d columns, want %d", test.pool, test.width, got, test.want)
+		}
+	}
+}
+
+// A pool is shown as empty only if it is, and as full only if it is.
+func TestPercentage(t *testing.T) {
+	for percent, want := range map[float64]string{0: "0.0%", 0.0015: "<0.1%", 0.05: "0.1%", 42.19: "42.2%", 99.97: ">99.9%", 100: "100.0%"} {
+		if got := percentage(percent); got != want {
+			t.Errorf("percentage(%v) = %q, want %q", percent, got, want)
+		}
+	}
 }
 
 func TestClassShow(t *testing.T) {

@@ -21,7 +21,21 @@ type space struct {
 	taken, kept []netip.Prefix
 }
 
-// The map is drawn in so many columns and rows at most, powers of two.
+// spaceOf is the space of a pool with the blocks that the caller may see.
+func spaceOf(pool *ipamv1alpha1.IPPool, held []holding) (space, error) {
+	block, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
+	if err != nil {
+		return space{}, err
+	}
+	s := space{pool: block, kept: keptBack(block, pool.Spec)}
+	for _, h := range held {
+		s.taken = append(s.taken, h.block)
+	}
+	return s, nil
+}
+
+// The map is drawn in so many columns and rows, powers of two; in fewer columns and more rows
+// where lines are short.
 const (
 	mapColumns = 64
 	mapRows    = 8
@@ -80,18 +94,29 @@ func (s space) spread(block netip.Prefix, add func(cell int, share float64)) {
 	}
 }
 
+// columns is how many cells of the map fit into a line of this width, beside its first address;
+// a width of 0 is not limited.
+func (s space) columns(width int) int {
+	const least = 8
+	columns, head := mapColumns, len("    ")+len(netipx.PrefixLastIP(s.pool).String())
+	for width > 0 && columns > least && head+columns > width {
+		columns /= 2
+	}
+	return columns
+}
+
 // draw writes the map: a line for each row, led by its first address.
-func (s space) draw(w io.Writer) {
-	cells, bits := s.cells(), s.cellBits()
+func (s space) draw(w io.Writer, lineWidth int) {
+	cells, bits, columns := s.cells(), s.cellBits(), s.columns(lineWidth)
 	printLine(w, "each sign is a /%d: █ taken, ▓ ░ in part, × kept back, · free or not shown to you", bits)
 	heads := make([]string, 0, mapRows)
-	for at := 0; at < len(cells); at += mapColumns {
+	for at := 0; at < len(cells); at += columns {
 		heads = append(heads, s.address(at).String())
 	}
 	width := len(slices.MaxFunc(heads, func(a, b string) int { return len(a) - len(b) }))
 	for i, head := range heads {
 		var line strings.Builder
-		for _, c := range cells[i*mapColumns : min((i+1)*mapColumns, len(cells))] {
+		for _, c := range cells[i*columns : min((i+1)*columns, len(cells))] {
 			line.WriteString(c.String())
 		}
 		printLine(w, "  %-*s  %s", width, head, line.String())
@@ -119,6 +144,16 @@ func (s space) known() *big.Int {
 		total.Add(total, cidr.Size(block))
 	}
 	return total
+}
+
+// unseen is the number of addresses that a pool counts as taken beyond the known ones. It is
+// below zero if its figures do not count the latest blocks yet.
+func (s space) unseen(capacity *ipamv1alpha1.PoolCapacity) *big.Int {
+	taken, ok := new(big.Int).SetString(capacity.Allocated, 10)
+	if !ok {
+		return new(big.Int)
+	}
+	return taken.Sub(taken, s.known())
 }
 
 // keptBack are the blocks of a pool that are never handed out.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/csv"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +50,33 @@ func addNamespaces(t *metav1.Table) error {
 		t.Rows[i].Cells = slices.Insert(t.Rows[i].Cells, 0, row(nil, object.GetNamespace()).Cells...)
 	}
 	return nil
+}
+
+// printCSV prints all columns of a table as comma-separated values.
+func printCSV(w io.Writer, t *metav1.Table, noHeaders bool) error {
+	out := csv.NewWriter(w)
+	if !noHeaders {
+		names := make([]string, len(t.ColumnDefinitions))
+		for i, column := range t.ColumnDefinitions {
+			names[i] = column.Name
+		}
+		if err := out.Write(names); err != nil {
+			return err
+		}
+	}
+	for _, row := range t.Rows {
+		cells := make([]string, len(row.Cells))
+		for i, cell := range row.Cells {
+			if cells[i] = fmt.Sprint(cell); cells[i] == "-" {
+				cells[i] = ""
+			}
+		}
+		if err := out.Write(cells); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
 }
 
 // tableOf is an object or a list of them as a table.
@@ -130,16 +159,6 @@ func asked(spec ipamv1alpha1.IPClaimSpec) string {
 	default:
 		return ""
 	}
-}
-
-func owner(ref *ipamv1alpha1.OwnerRef) string {
-	if ref == nil {
-		return ""
-	}
-	if ref.Namespace == "" {
-		return ref.Kind + "/" + ref.Name
-	}
-	return ref.Kind + "/" + ref.Namespace + "/" + ref.Name
 }
 
 func reasonOf(conditions []metav1.Condition) string {

@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -35,7 +36,7 @@ func TestTables(t *testing.T) {
 		for _, format := range []string{outputTable, outputWide} {
 			s := newStage(t)
 			out := output{}
-			out.addFlags(newVersion(s.session))
+			out.addFlags(&cobra.Command{})
 			out.format = format
 			if err := out.print(s.Out, list, s.now); err != nil {
 				t.Fatalf("%s as %s: %v", name, format, err)

@@ -2,44 +2,64 @@ package main
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 func newTenantBind(s *session) *cobra.Command {
 	platform := workspaces.DefaultWorkspace
+	workspace := newWorkspace{resource: schema.GroupResource{Group: "apis.kcp.io", Resource: "apibindings"}}
 	cmd := &cobra.Command{
 		Use:   "bind WORKSPACE",
 		Short: "Serve the API in a workspace: make it, bind the export, add the roles",
 		Long: `Make a workspace a tenant: the workspace itself if it is missing, in it the APIBinding to
 the export of the platform, and the roles for its people. It may be run again at any time.`,
-		Example: `  kubectl ipam tenant bind root:team-a`,
+		Example: `  kubectl ipam tenant bind root:team-c`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.tenantBind(cmd.Context(), workspaces.TenantOptions{Workspace: args[0], Platform: platform})
+			workspace.path = args[0]
+			return s.tenantBind(cmd.Context(), workspace, platform)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	workspace.addFlags(cmd)
 	cmd.Flags().StringVar(&platform, "platform", platform, "The platform's workspace")
 	return cmd
 }
 
-func (s *session) tenantBind(ctx context.Context, opts workspaces.TenantOptions) error {
-	if err := validWorkspace(opts.Workspace); err != nil {
+func (s *session) tenantBind(ctx context.Context, workspace newWorkspace, platform string) error {
+	if err := validWorkspace(workspace.path); err != nil {
 		return err
 	}
 	cfg, err := s.config()
 	if err != nil {
 		return err
 	}
-	spinner := s.spin("binding the API in " + opts.Workspace)
-	cluster, err := workspaces.EnsureTenant(ctx, cfg, opts)
-	spinner.stop()
-	if err != nil {
+	if err := checkPlatform(ctx, cfg, platform); err != nil {
 		return err
 	}
-	s.say("%s is a tenant of %s: logical cluster %s", opts.Workspace, opts.Platform, cluster)
+	cluster, err := s.bind(ctx, cfg, workspace, platform)
+	if err != nil {
+		parent, _ := parentAndName(workspace.path)
+		return needing(err, fmt.Sprintf("the role cluster-admin in %s, or the right to create workspaces in %s if it is new, "+
+			"and the right to bind the APIExport of %s, which the role ipam-bind gives there", workspace.path, parent, platform))
+	}
+	s.say("%s is a tenant of %s: logical cluster %s", workspace.path, platform, cluster)
 	return nil
+}
+
+// bind creates the workspace if it does not exist, and binds the API there.
+func (s *session) bind(ctx context.Context, cfg *rest.Config, workspace newWorkspace, platform string) (logicalcluster.Name, error) {
+	if err := workspace.announce(ctx, s, cfg); err != nil {
+		return "", err
+	}
+	spinner := s.spin("binding the API in " + workspace.path)
+	defer spinner.stop()
+	return workspaces.EnsureTenant(ctx, cfg, workspaces.TenantOptions{Workspace: workspace.path, Platform: platform})
 }

@@ -16,7 +16,8 @@ import (
 )
 
 func newVerify(s *session) *cobra.Command {
-	return &cobra.Command{
+	out := &report{}
+	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check claims against their records",
 		Long: `Check that every bound claim has its IPAllocation, that every IPAllocation has its claim
@@ -25,42 +26,74 @@ what you may see: this workspace, and for admins of the platform those of all te
 
 It ends with 1 if something is wrong. The ledger is verified by the controller.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return s.verify(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.verify(cmd.Context(), out) },
 	}
+	out.addFlags(cmd)
+	return cmd
+}
+
+// audit is what verify has found, and the fields of -o.
+type audit struct {
+	Claims      int       `json:"claims"`
+	Allocations int       `json:"allocations"`
+	Findings    []finding `json:"findings"`
 }
 
 // looks is how often verify looks at what seems wrong: what changes meanwhile seems so.
 const looks = 3
 
-func (s *session) verify(ctx context.Context) error {
+func (s *session) verify(ctx context.Context, out *report) error {
+	if err := out.validate(); err != nil {
+		return err
+	}
 	r, err := s.reach(ctx)
 	if err != nil {
 		return err
 	}
-	var books books
-	var wrong []finding
-	for look := range looks {
-		if books, err = r.books(ctx); err != nil {
-			return err
-		}
-		now := books.check()
-		if look == 0 {
-			wrong = now
-		}
-		wrong = slices.DeleteFunc(wrong, func(f finding) bool { return !slices.Contains(now, f) })
-		if len(wrong) == 0 {
-			s.say("%d claims and %d allocations agree", len(books.claims), len(books.records))
-			return nil
-		}
-	}
-	t := table("WORKSPACE", "NAMESPACE", "NAME", "WRONG")
-	for _, f := range wrong {
-		t.Rows = append(t.Rows, row(nil, orElse(f.workspace, r.path), f.namespace, f.name, f.wrong))
-	}
-	if err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(t, s.Out); err != nil {
+	found, err := r.audit(ctx)
+	if err != nil {
 		return err
 	}
-	return fail(exitError, "ipam-controller repairs what it finds; if this stays, look at its log", "%d things are wrong", len(wrong))
+	if out.given() {
+		if err := out.print(s.Out, found); err != nil {
+			return err
+		}
+	}
+	if len(found.Findings) == 0 {
+		s.say("%d claims and %d allocations agree", found.Claims, found.Allocations)
+		return nil
+	}
+	if !out.given() {
+		t := table("WORKSPACE", "NAMESPACE", "NAME", "WRONG")
+		for _, f := range found.Findings {
+			t.Rows = append(t.Rows, row(nil, f.Workspace, f.Namespace, f.Name, f.Wrong))
+		}
+		if err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(t, s.Out); err != nil {
+			return err
+		}
+	}
+	return fail(exitError, "ipam-controller repairs what it finds; if this stays, look at its log", "%d things are wrong", len(found.Findings))
+}
+
+// audit checks the books, and keeps what is wrong each time.
+func (r *reach) audit(ctx context.Context) (audit, error) {
+	found := audit{Findings: []finding{}}
+	for look := range looks {
+		books, err := r.books(ctx)
+		if err != nil {
+			return found, err
+		}
+		now := books.check()
+		found.Claims, found.Allocations = len(books.claims), len(books.records)
+		if look == 0 {
+			found.Findings = append(found.Findings, now...)
+		}
+		found.Findings = slices.DeleteFunc(found.Findings, func(f finding) bool { return !slices.Contains(now, f) })
+		if len(found.Findings) == 0 {
+			break
+		}
+	}
+	return found, nil
 }
 
 // books are the claims and their records, as far as they are seen.
@@ -80,10 +113,15 @@ func (r *reach) books(ctx context.Context) (books, error) {
 }
 
 // finding is something that is wrong with an object.
-type finding struct{ workspace, namespace, name, wrong string }
+type finding struct {
+	Workspace string `json:"workspace"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Wrong     string `json:"wrong"`
+}
 
 func (b books) about(object client.Object, format string, args ...any) finding {
-	return finding{b.workspace(object), object.GetNamespace(), kindOf(object) + "/" + object.GetName(), fmt.Sprintf(format, args...)}
+	return finding{orElse(b.workspace(object), b.path), object.GetNamespace(), kindOf(object) + "/" + object.GetName(), fmt.Sprintf(format, args...)}
 }
 
 // check lists what is wrong.
@@ -156,7 +194,7 @@ func (b books) checkOverlaps() []finding {
 		}
 	}
 	slices.SortFunc(wrong, func(a, b finding) int {
-		return cmp.Or(cmp.Compare(a.workspace, b.workspace), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return wrong
 }

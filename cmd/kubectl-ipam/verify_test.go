@@ -42,7 +42,7 @@ func TestBooks(t *testing.T) {
 		}
 		said := map[string]bool{}
 		for _, f := range found {
-			said[f.wrong] = true
+			said[f.Wrong] = true
 		}
 		for _, want := range test.want {
 			if !said[want] {

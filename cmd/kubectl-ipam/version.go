@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -10,40 +11,62 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
+// versions are what the version command shows, and the fields of -o.
+type versions struct {
+	Program   string `json:"program"`
+	API       string `json:"api"`
+	Server    string `json:"server,omitempty"`
+	Workspace string `json:"workspace,omitempty"`
+}
+
 func newVersion(s *session) *cobra.Command {
-	client := false
+	client, out := false, &report{}
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Show the versions of this program and of the server",
 		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return s.version(client) },
+		RunE:  func(*cobra.Command, []string) error { return s.version(client, out) },
 	}
 	cmd.Flags().BoolVar(&client, "client", false, "That of this program alone; asks no server")
+	out.addFlags(cmd)
 	return cmd
 }
 
-func (s *session) version(client bool) error {
-	page := sheet{w: s.Out, paint: s.out}
-	page.line("Program", built())
-	page.line("API", ipamv1alpha1.GroupVersion.String())
-	if client {
-		return nil
+func (s *session) version(client bool, out *report) error {
+	if err := out.validate(); err != nil {
+		return err
 	}
+	shown := versions{Program: built(), API: ipamv1alpha1.GroupVersion.String()}
+	var err error
+	if !client {
+		shown.Server, shown.Workspace, err = s.server()
+	}
+	if out.given() {
+		return errors.Join(err, out.print(s.Out, shown))
+	}
+	page := sheet{w: s.Out, paint: s.out}
+	page.line("Program", shown.Program)
+	page.line("API", shown.API)
+	page.line("Server", shown.Server)
+	page.line("Workspace", shown.Workspace)
+	return err
+}
+
+// server is the version of the server, and the current workspace.
+func (s *session) server() (version, workspace string, err error) {
 	cfg, err := s.config()
 	if err != nil {
-		return err
+		return "", "", err
 	}
 	c, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
-		return err
+		return "", "", err
 	}
-	server, err := c.ServerVersion()
+	info, err := c.ServerVersion()
 	if err != nil {
-		return err
+		return "", "", err
 	}
-	page.line("Server", server.GitVersion)
-	page.line("Workspace", workspaceOf(cfg))
-	return nil
+	return info.GitVersion, workspaceOf(cfg), nil
 }
 
 // version is set by make release; otherwise it is that of the module.

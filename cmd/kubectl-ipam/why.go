@@ -129,8 +129,10 @@ func reasonOrNone(a answer) string {
 // drawPools lists the pools of this workspace with what keeps each from serving the claim.
 func (q question) drawPools(s *session) error {
 	if len(q.pools) == 0 {
-		printLine(s.Out, "")
-		printLine(s.Out, "no pool of this workspace comes into question")
+		if said := q.noPools(); said != "" {
+			printLine(s.Out, "")
+			printLine(s.Out, "%s", said)
+		}
 		return nil
 	}
 	t := table("POOL", "CIDR", "UTIL", "LARGEST FREE", "VERDICT")
@@ -140,6 +142,31 @@ func (q question) drawPools(s *session) error {
 	}
 	printLine(s.Out, "")
 	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(t, s.Out)
+}
+
+// noPools says what it means that no pool of this workspace is asked for; empty if that is no
+// reason why the claim is not bound.
+func (q question) noPools() string {
+	switch spec := q.claim.Spec; {
+	case spec.PoolRef != nil && spec.PoolRef.ProjectRef != nil, spec.PoolSelector != nil && spec.PoolSelector.ProjectRef != nil:
+		return "the pools of " + q.elsewhere() + " are not shown to you"
+	case spec.PoolRef != nil, spec.PoolSelector != nil:
+		return "no pool of this workspace comes into question"
+	case q.class == nil:
+		return ""
+	case q.class.Status.OfferingPools > 0:
+		return "the platform's pools serve this class; a pool of this workspace is not needed"
+	default:
+		return "neither the platform nor this workspace has a ready pool for this class"
+	}
+}
+
+// elsewhere is the workspace whose pools the claim asks for.
+func (q question) elsewhere() string {
+	if q.claim.Spec.PoolRef != nil {
+		return q.claim.Spec.PoolRef.ProjectRef.Name
+	}
+	return q.claim.Spec.PoolSelector.ProjectRef.Name
 }
 
 // verdict is what a pool has to say to the claim.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -37,6 +38,13 @@ func TestCLI_Claim(t *testing.T) {
 	shows(t, c.ok("claim", "list", "-A", "-o", "wide"), "NAMESPACE", "MESSAGE", s.platform.Path)
 	shows(t, c.ok("claim", "list", "-o", "json"), `"kind": "IPClaimList"`, block)
 	shows(t, c.ok("prefix", "list", "-o", "yaml"), "kind: IPClaim", block)
+	c.run("claim", "create", "owned", "--class", s.name, "--length", "27", "--labels", "team=web", "--owner", "Service/default/web").ends(0)
+	shows(t, c.ok("claim", "list", "-l", "team=web", "-o", "csv"), "NAME,CLASS,POOL", "owned,"+s.name, "Service/default/web")
+	if got := c.ok("claim", "list", "--sort-by", ".spec.prefixLength", "-o", "jsonpath={.items[*].metadata.name}"); got != "owned web" {
+		t.Errorf("sorted by length the claims are %q; want owned, then web", got)
+	}
+	shows(t, c.ok("verify", "-o", "json"), `"claims": 2`, `"findings": []`)
+	c.run("claim", "release", "owned").ends(0)
 	if names := c.ok("__complete", "claim", "show", ""); !strings.HasPrefix(names, "web\n") {
 		t.Errorf("the names completed are %q", names)
 	}
@@ -64,9 +72,11 @@ func TestCLI_ClaimRefused(t *testing.T) {
 	s.ownPool(gen.CIDR("192.0.2.0/25"), gen.Backs(s.name))
 	create("all", "--pool", "own", "--length", "25").ends(0)
 	create("--class", s.name, "--wait=5s").ends(7).says("PoolExhausted", "own")
-	create("--class", "nobodys", "--wait=5s").ends(4).says("ClassNotFound", "nobodys")
-	create("--pool", "nobodys", "--length", "28", "--wait=5s").ends(4).says("PoolNotFound")
-	create("--selector", "site=nowhere", "--length", "28", "--wait=5s").ends(4).says("PoolNotFound", "deprecated")
+	// What does not exist is not waited for, unless that is asked for.
+	create("--class", "nobodys", "--wait=1s").ends(4).says("ClassNotFound", "nobodys")
+	create("--class", "nobodys").ends(4).says("ClassNotFound", "nobodys")
+	create("--pool", "owm", "--length", "28").ends(4).says("PoolNotFound", `did you mean "own"?`)
+	create("--selector", "site=nowhere", "--length", "28").ends(4).says("PoolNotFound", "deprecated")
 	create("--class", s.name, "--length", "16").ends(6).says("PrefixLengthRejected", "/25 to /28")
 	create("--class", s.name, "--family", "ipv6").ends(6).says("FamilyMismatch")
 	create("--pool", "own", "--address", "192.0.2.7", "--wait=5s").ends(5).says("AddressInUse")
@@ -80,6 +90,34 @@ func TestCLI_ClaimRefused(t *testing.T) {
 	create("--family", "4").ends(2).says("IPv4 or IPv6")
 	create("-o", "xml").ends(2).says("write one of table, wide")
 	c.run("claim", "crate").ends(2).says(`did you mean "create"?`)
+}
+
+// A claim that cannot be bound is corrected by the same command with --replace, which keeps
+// off claims that are bound.
+func TestCLI_ClaimReplaced(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class(gen.Lengths{Min: 25, Max: 28}, gen.DefaultLength(26))
+	s.pool(s.cidr)
+	c := cli{s.tenant.CLI(t), t}
+	framework.Eventually(t, "the class to be seen", func(context.Context) error {
+		if !strings.Contains(c.ok("class", "list"), s.name) {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	create := func(args ...string) ran {
+		t.Helper()
+		return c.run(append([]string{"claim", "create", "web"}, args...)...)
+	}
+	create("--class", s.name+"x").ends(4).says("ClassNotFound", `did you mean "`+s.name+`"?`, "--replace", "kubectl ipam claim release web")
+	create("--class", s.name+"x", "--unmet-policy", "Refuse", "--replace").ends(4).says("is not created: ClassNotFound", `did you mean "`+s.name+`"?`)
+	create("--class", s.name, "--length", "16").ends(6).says("PrefixLengthRejected", "--replace")
+	create("--class", s.name, "--length", "28").ends(5).says("asks for something else", "--replace", "kubectl ipam claim release web")
+	if got := create("--class", s.name, "--length", "28", "--replace", "-q"); got.Code != 0 || !strings.HasSuffix(got.Out, "/28\n") {
+		t.Errorf("--replace ended with %d, %q and %q; want the corrected claim's /28", got.Code, got.Out, got.Err)
+	}
+	create("--class", s.name, "--length", "27", "--replace").ends(5).says("holds", "kubectl ipam claim release web")
 }
 
 // A retained block stays until it is given back as well.

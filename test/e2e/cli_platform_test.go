@@ -9,6 +9,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // Who runs the platform sees what every tenant holds; a tenant sees his own.
@@ -23,12 +24,8 @@ func TestCLI_PlatformSeesAll(t *testing.T) {
 	block := strings.TrimSpace(tenant.ok("claim", "create", "web", "--class", s.name, "--quiet"))
 	address := netip.MustParsePrefix(block).Addr().String()
 
-	framework.Eventually(t, "the figures of the pool to follow", func(context.Context) error {
-		if !strings.Contains(admin.ok("pool", "show", s.name), "16 taken") {
-			return errors.New("they do not yet")
-		}
-		return nil
-	})
+	// The figures are waited for while they lag behind the blocks.
+	shows(t, admin.ok("pool", "show", s.name), "16 taken")
 	shows(t, admin.ok("pool", "show", s.name), block, "claim default/web of "+s.tenant.Path)
 	shows(t, admin.ok("address", "show", address), block, "claim default/web", s.tenant.Path, s.name)
 	shows(t, admin.ok("address", "show", address, "-o", "jsonpath={.items[0].metadata.namespace}"), "default")
@@ -38,6 +35,13 @@ func TestCLI_PlatformSeesAll(t *testing.T) {
 	shows(t, admin.ok("pool", "tree", s.name), s.name, string(s.cidr))
 	shows(t, admin.ok("class", "show", s.name), "addresses free, in blocks of up to /17", s.name)
 	tenant.run("pool", "show", s.name).ends(4)
+	for range 3 {
+		tenant.run("claim", "create", "brief", "--class", s.name, "-q").ends(0)
+		tenant.run("claim", "release", "brief").ends(0)
+		if shown := admin.ok("pool", "show", s.name); strings.Contains(shown, "others hold") {
+			t.Errorf("after a release the pool is shown as held by others:\n%s", shown)
+		}
+	}
 	tenant.run("verify").ends(0).says("1 claims and 1 allocations agree")
 	if verified := admin.run("verify"); verified.Code > 1 { // others change the same platform
 		t.Errorf("verify ended with %d: %s", verified.Code, verified.Err)
@@ -85,6 +89,28 @@ func TestCLI_InitAndBind(t *testing.T) {
 	platform.run("verify").ends(0).says("1 claims and 0 allocations agree")
 	shows(t, platform.ok("version"), "Program", "Server", "root:cli-platform")
 	shows(t, admin.ok("init", "--dry-run"), "kind: APIExport")
+}
+
+// What is mistyped, or not allowed, is refused before anything is created.
+func TestCLI_BindChecksFirst(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	admin := cli{framework.AdminCLI(t, "root"), t}
+	bind := []string{"tenant", "bind", "--platform", s.platform.Path}
+	admin.run(append(bind, "root:cli-nope:x")...).ends(4).says("root:cli-nope does not exist", "--create-parents")
+	admin.run("init", "root:cli-nope:x").ends(4).says("root:cli-nope does not exist")
+	admin.run("tenant", "bind", "root:cli-nope", "--platform", "root:cli-none").ends(4).says("root:cli-none is not a platform", "kubectl ipam init")
+	admin.run("tenant", "bind", "root:cli-nope", "--platform", s.tenant.Path).ends(4).says("is not a platform")
+
+	c := cli{s.tenant.CLI(t), t}
+	c.run(append(bind, "root:cli-nope")...).ends(3).says("cannot create resource", "hint: this needs the role cluster-admin in root:cli-nope", "ipam-bind")
+	c.run(append(bind, s.tenant.Path)...).ends(3).says("you cannot create it in "+s.tenant.Path, "cluster-admin")
+	c.run("init", s.platform.Path).ends(3).says("cluster-admin in " + s.platform.Path)
+	if left, err := workspaces.Missing(t.Context(), framework.AdminConfig(t), "root:cli-nope"); err != nil || len(left) != 1 {
+		t.Errorf("root:cli-nope is missing: %v, %v; want that nothing created it", left, err)
+	}
+
+	admin.run(append(bind, "root:cli-parent:x", "--create-parents")...).ends(0).says("creating workspace root:cli-parent", "creating workspace root:cli-parent:x")
 }
 
 // kubectl finds the program as a plugin, and completes by it.

@@ -44,7 +44,7 @@ func TestCLI_Pool(t *testing.T) {
 	shows(t, c.ok("pool", "show", "lab"), "×", "█", "claim default/web", "pool east", "160 free")
 
 	c.run("pool", "release", "lab", "--yes").ends(5).says("in use", "claim default/web", "--cascade")
-	c.run("pool", "release", "lab", "--cascade").ends(9).says("nobody is there to be asked", "--yes", "1 carved from it")
+	c.run("pool", "release", "lab", "--cascade").ends(9).says("stdin is not a terminal: pass --yes", "--yes", "1 carved from it")
 	c.run("pool", "release", "lab", "--cascade", "--yes").ends(0).says("released")
 	framework.WaitGone(t, s.tenant, gen.Pool("lab"))
 	framework.WaitGone(t, s.tenant, gen.Pool("east"))

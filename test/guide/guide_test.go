@@ -2,6 +2,7 @@ package guide
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -9,8 +10,15 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // From nothing: make run, what getting-started does with it, and what the pages do that
@@ -19,12 +27,31 @@ func TestFromNothing(t *testing.T) {
 	p := newPlace(t)
 	p.follow(t, "docs/getting-started.md", "Install")
 	p.follow(t, "docs/getting-started.md", "From nothing")
+	p.examples(t, "team-a")
+	p.follow(t, "docs/cli.md", "")
 	p.follow(t, "README.md", "A taste of the API")
 	p.follow(t, "docs/tenant.md", "")
 	p.follow(t, "docs/platform-admin.md", "")
 }
 
-// On a kcp that somebody else has started.
+// examples runs what kubectl ipam --help shows as examples, with a context of make run.
+func (p place) examples(t *testing.T, context string) {
+	t.Helper()
+	shell := p.open(t)
+	shell.typed(t, block{commands: fmt.Sprintf(`export KUBECONFIG=$PWD/.run/admin.kubeconfig
+kubectl config use-context %s
+kubectl ipam --help | sed -n '/^Examples:/,/^Available/p' | grep '^ *kubectl ipam ' | tee examples.sh
+test -s examples.sh
+. ./examples.sh
+kubectl ipam claim release app
+`, context)}, done)
+	if lines, ok := shell.until(t, isDone); !ok {
+		t.Fatalf("an example of kubectl ipam --help failed:\n%s", strings.Join(lines, "\n"))
+	}
+}
+
+// On a kcp that somebody else has started; it stands in for the cluster that the controller is
+// deployed to as well, as far as that runs no pods, and for a cluster without kcp.
 func TestOnAKCP(t *testing.T) {
 	kcp, err := local.NewKCP(t.Context(), t.TempDir())
 	if err != nil {
@@ -41,6 +68,61 @@ func TestOnAKCP(t *testing.T) {
 	p := newPlace(t, "KUBECONFIG="+kcp.Kubeconfig())
 	p.follow(t, "docs/getting-started.md", "Install")
 	p.follow(t, "docs/getting-started.md", "On a kcp you have")
+	p.write(t, []byte("stands in for what the reader has"), "controller.kubeconfig", "ca.crt", "tls.crt", "tls.key")
+	p.follow(t, "docs/deploy.md", "")
+	admin, err := kcp.Admin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write(t, newCluster(t, admin, "root:cluster"), "admin.kubeconfig")
+	p.follow(t, "docs/standalone.md", "")
+}
+
+// write writes files in the place.
+func (p place) write(t *testing.T, data []byte, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err := os.WriteFile(filepath.Join(p.dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// newCluster makes a workspace look like a cluster without kcp, and returns the kubeconfig of
+// its admin: kcp has no namespace kube-system, and lets in only service accounts with a role.
+func newCluster(t *testing.T, admin *rest.Config, path string) []byte {
+	t.Helper()
+	if _, err := workspaces.EnsureWorkspace(t.Context(), admin, path); err != nil {
+		t.Fatal(err)
+	}
+	cfg := workspaces.At(admin, path)
+	c, err := workspaces.NewClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enter := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "enter"},
+		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}}},
+	}
+	for _, object := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceDefault}},
+		enter,
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: enter.ObjectMeta,
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: enter.Name},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:serviceaccounts"}},
+		},
+	} {
+		if err := c.Create(t.Context(), object); client.IgnoreAlreadyExists(err) != nil {
+			t.Fatal(err)
+		}
+	}
+	kubeconfig, err := workspaces.Kubeconfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
 }
 
 // newPlace returns a clone of the repository, what is not committed yet included, and an

@@ -22,6 +22,11 @@ const patience = 5 * time.Minute
 // lastLines is how much is told of a shell when the test has failed.
 const lastLines = 40
 
+// done is the line after the last one of a block.
+const done = "-- the block is done --"
+
+func isDone(line string) bool { return line == done }
+
 // place is where commands are typed.
 type place struct {
 	dir string
@@ -143,14 +148,13 @@ func (s *shell) goesOn(t *testing.T, b block) {
 func (p place) follow(t *testing.T, page, heading string) {
 	t.Helper()
 	main := p.open(t)
-	const done = "-- the block is done --"
 	for _, b := range blocksOf(t, filepath.Join(p.dir, page), heading) {
 		if b.background {
 			p.open(t).goesOn(t, b)
 			continue
 		}
 		main.typed(t, b, done)
-		lines, ok := main.until(t, func(line string) bool { return line == done })
+		lines, ok := main.until(t, isDone)
 		if !ok {
 			t.Fatalf("%s:%d: a command failed:\n%s\n%s", page, b.line, b.commands, strings.Join(lines, "\n"))
 		}

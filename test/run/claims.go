@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -11,67 +12,109 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/config"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// patience is how long the claims may take to be bound. They take well under a second.
-const patience = 2 * time.Minute
+// patience is how long the claims of the samples may take to be bound. They take well
+// under a second.
+const patience = time.Minute
 
-// boundClaims waits until every claim of every tenant is bound, and returns them as a table.
-func boundClaims(ctx context.Context, cfg *rest.Config) (string, error) {
+// sampleClaim returns the claim of config/samples/tenant.
+func sampleClaim() (*ipamv1alpha1.IPClaim, error) {
+	data, err := fs.ReadFile(config.TenantSamples(), "ipclaim.yaml")
+	if err != nil {
+		return nil, err
+	}
+	claim := &ipamv1alpha1.IPClaim{}
+	return claim, yaml.UnmarshalStrict(data, claim)
+}
+
+// awaitSample waits until the claim of the samples is bound in a tenant's workspace. Other
+// claims are the user's own: a run does not wait for them.
+func awaitSample(ctx context.Context, cfg *rest.Config, tenant string) error {
+	claim, err := sampleClaim()
+	if err != nil {
+		return err
+	}
+	c, err := workspaces.NewClient(workspaces.At(cfg, tenant))
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	var missing error
+	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		missing = bound(ctx, c, claim)
+		return missing == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("claim %s/%s of %s: %w", claim.Namespace, claim.Name, tenant, errors.Join(err, missing))
+	}
+	return nil
+}
+
+// bound reads a claim and says what it lacks to be bound.
+func bound(ctx context.Context, c client.Client, claim *ipamv1alpha1.IPClaim) error {
+	if err := c.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+		return err
+	}
+	if !isBound(claim) {
+		return fmt.Errorf("it has no block: %s", whyUnbound(claim))
+	}
+	return nil
+}
+
+// claimTable lists the claims of every tenant as they are.
+func claimTable(ctx context.Context, cfg *rest.Config) (string, error) {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "TENANT\tCLAIM\tCLASS\tPOOL\tALLOCATED")
 	for _, tenant := range tenants {
-		claims, err := bound(ctx, cfg, tenant)
+		c, err := workspaces.NewClient(workspaces.At(cfg, tenant))
 		if err != nil {
 			return "", err
 		}
-		for _, claim := range claims {
-			fmt.Fprintf(table, "%s\t%s/%s\t%s\t%s\t%s\n", tenant, claim.Namespace, claim.Name,
-				claim.Status.ClassName, claim.Status.PoolRef.Name, claim.Status.AllocatedCIDR)
+		claims := &ipamv1alpha1.IPClaimList{}
+		if err := c.List(ctx, claims); err != nil {
+			return "", fmt.Errorf("list the claims of %s: %w", tenant, err)
+		}
+		for i := range claims.Items {
+			fmt.Fprintln(table, tenant+"\t"+row(&claims.Items[i]))
 		}
 	}
 	err := table.Flush()
 	return text.String(), err
 }
 
-// bound waits until every claim of a tenant is bound, and returns them.
-func bound(ctx context.Context, cfg *rest.Config, tenant string) ([]ipamv1alpha1.IPClaim, error) {
-	c, err := workspaces.NewClient(workspaces.At(cfg, tenant))
-	if err != nil {
-		return nil, err
+// row is a line of the table, without the tenant.
+func row(claim *ipamv1alpha1.IPClaim) string {
+	class, pool, allocated := claim.Spec.ClassName, "-", ""
+	if isBound(claim) {
+		class, pool, allocated = claim.Status.ClassName, claim.Status.PoolRef.Name, claim.Status.AllocatedCIDR
+	} else {
+		reason, _, _ := strings.Cut(whyUnbound(claim), ":")
+		allocated = "none: " + reason
 	}
-	claims := &ipamv1alpha1.IPClaimList{}
-	var missing error
-	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		if err := c.List(ctx, claims); err != nil {
-			return false, err
-		}
-		missing = firstUnbound(claims)
-		return missing == nil, nil
-	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("claims of %s: %w", tenant, err), missing)
+	if class == "" {
+		class = "-"
 	}
-	return claims.Items, nil
+	return fmt.Sprintf("%s/%s\t%s\t%s\t%s", claim.Namespace, claim.Name, class, pool, allocated)
 }
 
-// firstUnbound says which claim is not bound, and why, or returns nil.
-func firstUnbound(claims *ipamv1alpha1.IPClaimList) error {
-	for _, claim := range claims.Items {
-		if claim.Status.Phase == ipamv1alpha1.ClaimBound && claim.Status.PoolRef != nil {
-			continue
-		}
-		why := "nobody has looked at it"
-		if answer := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated); answer != nil {
-			why = answer.Reason + ": " + answer.Message
-		}
-		return fmt.Errorf("%s/%s is not bound (%s)", claim.Namespace, claim.Name, why)
+func isBound(claim *ipamv1alpha1.IPClaim) bool {
+	return claim.Status.Phase == ipamv1alpha1.ClaimBound && claim.Status.PoolRef != nil
+}
+
+// whyUnbound is the reason and the message of the answer to a claim.
+func whyUnbound(claim *ipamv1alpha1.IPClaim) string {
+	answer := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	if answer == nil {
+		return "no answer yet"
 	}
-	return nil
+	return answer.Reason + ": " + answer.Message
 }

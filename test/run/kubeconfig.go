@@ -11,6 +11,9 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
+// kubeconfigName is the file that writeKubeconfig writes, in the folder of the run.
+const kubeconfigName = "admin.kubeconfig"
+
 // writeKubeconfig writes a kubeconfig of kcp's admin with a context for each
 // workspace, named by the last part of its path.
 func writeKubeconfig(file string, admin *rest.Config) error {

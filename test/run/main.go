@@ -5,7 +5,8 @@
 //	run [--once] [--dir folder]
 //
 // It stays up until Ctrl-C, and then stops what it has started. With --once it
-// stops as soon as the claims are bound. With --dir it keeps what it makes there.
+// stops as soon as the claims of the samples are bound, and fails if they are not. With
+// --dir it keeps what it makes there.
 package main
 
 import (
@@ -22,7 +23,7 @@ import (
 )
 
 func main() {
-	once := flag.Bool("once", false, "stop as soon as the claims are bound")
+	once := flag.Bool("once", false, "stop as soon as the claims of the samples are bound")
 	dir := flag.String("dir", "", "folder to keep everything in (default .run of the repository)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -64,6 +64,10 @@ func (r *run) up(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
+	// kcp has a new token after each start: the user's shells need it from now on.
+	if err := writeKubeconfig(filepath.Join(dir, kubeconfigName), admin); err != nil {
+		return err
+	}
 	if r.controller, err = r.prepare(ctx, admin, dir); err != nil {
 		return err
 	}
@@ -71,7 +75,13 @@ func (r *run) up(ctx context.Context, dir string) (err error) {
 	if err := r.controller.Start(ctx); err != nil {
 		return err
 	}
-	return r.claim(ctx, admin, dir)
+	if err := r.claim(ctx, admin); err != nil {
+		return err
+	}
+	if !r.once {
+		fmt.Fprint(r.out, hints(filepath.Join(dir, kubeconfigName)))
+	}
+	return nil
 }
 
 // stay returns when ctx ends, or something that should not.
@@ -128,30 +138,42 @@ func (r *run) prepare(ctx context.Context, admin *rest.Config, dir string) (*loc
 	})
 }
 
-// claim applies the samples, waits until the claims in them are bound, and shows them.
-func (r *run) claim(ctx context.Context, admin *rest.Config, dir string) error {
+// claim applies the samples, waits until the claims in them are bound, and lists all claims
+// as they are. Users may have changed what is in the samples: only a run with --once fails if
+// a sample cannot be applied or bound.
+func (r *run) claim(ctx context.Context, admin *rest.Config) error {
 	r.say("applying the class and the pool of config/samples/platform")
-	if err := workspaces.Apply(ctx, admin, workspaces.DefaultWorkspace, config.PlatformSamples()); err != nil {
+	if err := r.tolerate(ctx, workspaces.Apply(ctx, admin, workspaces.DefaultWorkspace, config.PlatformSamples())); err != nil {
 		return err
 	}
 	for _, tenant := range tenants {
 		r.say("applying the claim of config/samples/tenant in %s", tenant)
-		if err := workspaces.Apply(ctx, admin, tenant, config.TenantSamples()); err != nil {
+		if err := r.tolerate(ctx, r.sample(ctx, admin, tenant)); err != nil {
 			return err
 		}
 	}
-	r.say("waiting for the claims to be bound")
-	table, err := boundClaims(ctx, admin)
-	if err != nil {
-		return err
-	}
-	kubeconfig := filepath.Join(dir, "admin.kubeconfig")
-	if err := writeKubeconfig(kubeconfig, admin); err != nil {
+	table, err := claimTable(ctx, admin)
+	if err := r.tolerate(ctx, err); err != nil {
 		return err
 	}
 	fmt.Fprintf(r.out, "\n%s\n", table)
-	if !r.once {
-		fmt.Fprint(r.out, hints(kubeconfig))
+	return nil
+}
+
+// sample applies the claim of the samples in a tenant's workspace and waits until it is bound.
+func (r *run) sample(ctx context.Context, admin *rest.Config, tenant string) error {
+	if err := workspaces.Apply(ctx, admin, tenant, config.TenantSamples()); err != nil {
+		return err
 	}
+	return awaitSample(ctx, admin, tenant)
+}
+
+// tolerate says what is wrong with a sample, and lets the run go on unless it is --once or is
+// being stopped.
+func (r *run) tolerate(ctx context.Context, err error) error {
+	if r.once || err == nil || ctx.Err() != nil {
+		return err
+	}
+	r.say("going on without it: %v", err)
 	return nil
 }

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// differs is the error of creating an object whose name is taken by one that asks for
+// something else.
+func differs(there client.Object) error {
+	kind, name := kindOf(there), there.GetName()
+	hint := fmt.Sprintf("kubectl ipam %s show %s shows it; use another name", kind, name)
+	if claim, ok := there.(*ipamv1alpha1.IPClaim); ok {
+		hint = fmt.Sprintf("use another name, or give its block back first: kubectl ipam claim release %s", name)
+		if claim.Status.AllocatedCIDR == "" {
+			hint = fmt.Sprintf("it holds no block: --replace replaces it, kubectl ipam claim release %s deletes it", name)
+		}
+	}
+	return fail(exitConflict, hint, "there is a %s %s already, and it asks for something else", kind, nameOf(there))
+}
+
+// leaving is how long a deleted claim may take to be gone. It has no finalizer of this project.
+const leaving = 30 * time.Second
+
+// replaceUnbound deletes a claim that has no block and creates another one of its name. The
+// deletion names the version that was seen without a block: a claim that is bound meanwhile
+// stays.
+func (r *request) replaceUnbound(ctx context.Context, c client.WithWatch, there *ipamv1alpha1.IPClaim, wanted client.Object) error {
+	if there.Status.AllocatedCIDR != "" {
+		return fail(exitConflict, fmt.Sprintf("kubectl ipam claim release %s gives its block back", there.Name),
+			"claim %s holds %s; --replace replaces claims without a block only", nameOf(there), there.Status.AllocatedCIDR)
+	}
+	uid, version := there.GetUID(), there.GetResourceVersion()
+	err := c.Delete(ctx, there, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	if apierrors.IsConflict(err) {
+		return fail(exitConflict, fmt.Sprintf("kubectl ipam claim show %s shows it", there.Name),
+			"claim %s has changed meanwhile, and may be bound now", nameOf(there))
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, leaving, fmt.Errorf("claim %s is not gone after %s", nameOf(there), leaving))
+	defer cancel()
+	gone := apierrors.IsNotFound(err)
+	err = watched(limited, c, there, func() bool { return gone })
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fail(exitUnavailable, "a finalizer may hold it; try again when it is gone", "%w", context.Cause(limited))
+	}
+	if err != nil && !errors.Is(err, errGone) {
+		return err
+	}
+	return unmet("the "+kindOf(wanted), c.Create(ctx, wanted))
+}
