@@ -173,6 +173,7 @@ func TestCreate_Refused(t *testing.T) {
 	neighbour, half := s.platform.Tenant(t), gen.Claim("half", gen.OfClass(s.name), gen.Length(27))
 	framework.Create(t, neighbour, half)
 	framework.WaitBound(t, neighbour, half)
+	s.ownPool(gen.CIDR("192.0.2.0/24"), gen.Reserves(1, 0, 32))
 	refuse, wait := gen.Unmet(ipamv1alpha1.UnmetRefuse), gen.Unmet(ipamv1alpha1.UnmetWait)
 	for _, row := range []struct {
 		claim  *ipamv1alpha1.IPClaim
@@ -183,6 +184,7 @@ func TestCreate_Refused(t *testing.T) {
 		{gen.Claim("large", gen.OfClass(s.name), gen.Length(27)), http.StatusInsufficientStorage, ipamv1alpha1.ReasonPoolExhausted, "Exhausted"},
 		{gen.Claim("over", gen.OfClass(s.name), gen.Length(26)), http.StatusForbidden, ipamv1alpha1.ReasonQuotaExceeded, ""},
 		{gen.Claim("taken", gen.OfClass(s.name), gen.Address(held.Status.AllocatedCIDR)), http.StatusConflict, ipamv1alpha1.ReasonAddressInUse, ""},
+		{gen.Claim("reserved", gen.FromPool("own"), gen.Address("192.0.2.0"), refuse), http.StatusUnprocessableEntity, ipamv1alpha1.ReasonAddressReserved, ""},
 		{gen.Claim("classless", gen.OfClass("none"), refuse), http.StatusUnprocessableEntity, ipamv1alpha1.ReasonClassNotFound, ""},
 		{gen.Claim("poolless", gen.FromPool("none"), gen.Length(28), refuse), http.StatusUnprocessableEntity, ipamv1alpha1.ReasonPoolNotFound, ""},
 	} {
