@@ -47,7 +47,7 @@ func utilisation(pool *ipamv1alpha1.IPPool) string {
 	if pool.Status.UtilizationPercent == nil {
 		return ""
 	}
-	return fmt.Sprintf("%.1f%%", *pool.Status.UtilizationPercent)
+	return ipamv1alpha1.UtilizationColumn(*pool.Status.UtilizationPercent)
 }
 
 // lengthsOf are the lengths that a range allows, in words.

@@ -52,6 +52,7 @@ func (d *decision) place(ctx context.Context) (allocator.Block, error) {
 		// It is the default class: look once more, now waiting for its pools, too.
 		plan, err = d.resolve(ctx, topicsOfDefault(plan.ClassName, d.from, d.directory.Platform()))
 	}
+	d.claim.Status.Requested = requested(d.claim.Spec, plan)
 	if err != nil {
 		d.waits.nowhere()
 		return allocator.Block{}, err
