@@ -130,7 +130,7 @@ func (r *run) prepare(ctx context.Context, admin *rest.Config, dir string) (*loc
 
 // claim applies the samples, waits until the claims in them are bound, and shows them.
 func (r *run) claim(ctx context.Context, admin *rest.Config, dir string) error {
-	r.say("applying the class and the pool of config/samples/platform")
+	r.say("applying the classes and pools of config/samples/platform")
 	if err := workspaces.Apply(ctx, admin, workspaces.DefaultWorkspace, config.PlatformSamples()); err != nil {
 		return err
 	}
