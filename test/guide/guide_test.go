@@ -21,7 +21,8 @@ func TestFromNothing(t *testing.T) {
 	p.follow(t, "docs/getting-started.md", "From nothing")
 	p.follow(t, "README.md", "A taste of the API")
 	p.follow(t, "docs/tenant.md", "")
-	p.follow(t, "docs/platform-admin.md", "")
+	p.follow(t, "docs/offer.md", "")
+	p.follow(t, "docs/operate.md", "")
 }
 
 // On a kcp that somebody else has started.
