@@ -68,7 +68,7 @@ func statesOf(r *reach, block netip.Prefix, pools []ipamv1alpha1.IPPool, allocat
 
 // stateIn is the state of a block in a pool, of which these holdings are visible; ok is false if
 // a child pool has all of the block.
-func stateIn(pool *ipamv1alpha1.IPPool, cidr, block netip.Prefix, held []holding) (state addressState, ok bool) {
+func stateIn(pool *ipamv1alpha1.IPPool, cidr, block netip.Prefix, held []holding) (_ addressState, ok bool) {
 	shown := space{pool: cidr, kept: keptBack(cidr, pool.Spec)}
 	for _, h := range held {
 		if h.block.Overlaps(block) {
@@ -77,10 +77,10 @@ func stateIn(pool *ipamv1alpha1.IPPool, cidr, block netip.Prefix, held []holding
 		}
 		shown.taken = append(shown.taken, h.block)
 	}
-	if at, ok := firstOverlap(excludedOf(pool.Spec), block); ok {
+	if at, found := firstOverlap(excludedOf(pool.Spec), block); found {
 		return addressState{word: stateExcluded, because: fmt.Sprintf("spec.excludedCIDRs of the pool has %s", at)}, true
 	}
-	if at, ok := firstOverlap(edgesOf(cidr, pool.Spec), block); ok {
+	if at, found := firstOverlap(edgesOf(cidr, pool.Spec), block); found {
 		return addressState{word: stateReserved, because: fmt.Sprintf("spec.reservations of the pool covers %s", at)}, true
 	}
 	if pool.Status.Capacity == nil {
