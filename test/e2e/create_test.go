@@ -63,11 +63,12 @@ func TestCreate(t *testing.T) {
 			want := ipamv1alpha1.IPClaimStatus{
 				Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: block.String(), ClassName: row.class, IPFamily: ipamv1alpha1.IPv4,
 				PoolRef:            row.pool,
+				Requested:          fmt.Sprintf("/%d", block.Bits()),
 				BoundAllocationRef: &ipamv1alpha1.LocalRef{Name: ipamv1alpha1.AllocationName(claim.Namespace, claim.Name)},
 				ObservedGeneration: 1,
 			}
 			if block.IsSingleIP() {
-				want.Address = block.Addr().String()
+				want.Address, want.Requested = block.Addr().String(), row.claim.Spec.Address
 			}
 			showsBound(t, claim, want)
 			version := claim.ResourceVersion
