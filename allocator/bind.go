@@ -21,8 +21,8 @@ var errDoubt = fmt.Errorf("%w: the outcome is unknown, and others have written s
 //
 // It is idempotent by claim: one that is bound already, in whatever pool, gets
 // the block it has, whatever else was asked. A refusal is one of
-// *ExhaustedError, *QuotaError, *FrozenError, ErrInUse, ErrOutOfRange, ErrPoolDraining,
-// ErrUnknownPool, ErrInvalid; it is as certain as a block: it held in the ledger at some moment
+// *ExhaustedError, *ExcludedError, *QuotaError, *FrozenError, ErrInUse, ErrOutOfRange,
+// ErrPoolDraining, ErrUnknownPool, ErrInvalid; it is as certain as a block: it held in the ledger at some moment
 // during the call. Of what a workspace holds by a class, as far as it lies in other
 // spaces, some may have been freed unseen: then Wait has the claim woken when it is seen.
 //
@@ -235,6 +235,18 @@ func (p *pool) suits(r Request) error {
 		return ErrOutOfRange
 	case !r.Exact.IsValid() && r.Length > p.CIDR.Addr().BitLen():
 		return fmt.Errorf("%w: no block of %s can be a /%d", ErrInvalid, p.CIDR, r.Length)
+	case r.Exact.IsValid():
+		return p.excludes(r.Exact)
+	}
+	return nil
+}
+
+// excludes refuses a prefix that overlaps an exclusion of the pool.
+func (p *pool) excludes(prefix netip.Prefix) error {
+	for _, excluded := range p.Excluded {
+		if excluded.Overlaps(prefix) {
+			return &ExcludedError{Pool: p.ID, Excluded: excluded}
+		}
 	}
 	return nil
 }

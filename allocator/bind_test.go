@@ -106,6 +106,34 @@ func TestBind_Refusals(t *testing.T) {
 	l.sameAsLedger()
 }
 
+// An exact prefix that the pool excludes is told from one that is in use, also when both hold.
+func TestBind_Excluded(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.bind(request("p", "c", 26))
+	if err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.32/28"), prefix("10.0.0.128/30")}); err != nil {
+		t.Fatal(err)
+	}
+	for asked, want := range map[string]string{
+		"10.0.0.130/32": "10.0.0.128/30", "10.0.0.128/25": "10.0.0.128/30", "10.0.0.40/32": "10.0.0.32/28", "10.0.0.0/24": "10.0.0.32/28",
+	} {
+		_, err := l.Bind(t.Context(), exactly(request("p", "x", 0), asked))
+		if refused, ok := errors.AsType[*ExcludedError](err); !ok || *refused != (ExcludedError{Pool: "p", Excluded: prefix(want)}) {
+			t.Errorf("Bind(%s) = %v, want a refusal for %s", asked, err, want)
+		}
+	}
+	if _, err := l.Bind(t.Context(), exactly(request("p", "x", 0), "10.0.0.0/32")); !errors.Is(err, ErrInUse) {
+		t.Errorf("Bind(10.0.0.0/32) = %v, want %v", err, ErrInUse)
+	}
+	if err := l.Exclude(t.Context(), "p", nil); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := l.Bind(t.Context(), exactly(request("p", "x", 0), "10.0.0.130/32")); err != nil || b.Prefix != prefix("10.0.0.130/32") {
+		t.Errorf("Bind(10.0.0.130/32) = %v, %v, want it once nothing is excluded", b.Prefix, err)
+	}
+	l.sameAsLedger()
+}
+
 func TestBind_ExhaustedSaysWhatIsLeft(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net/netip"
 )
 
 // Refusals. They are answers, not faults: asking again without a change gives
@@ -58,6 +59,19 @@ func (e *ExhaustedError) Error() string {
 		return fmt.Sprintf("no free /%d: the pool is full", e.Length)
 	}
 	return fmt.Sprintf("no free /%d: the largest free block is a /%d", e.Length, e.Largest)
+}
+
+// ExcludedError refuses an exact prefix because the pool excludes it, in part or whole. Blocks
+// that are freed do not change that, and [Allocator.Wait] need not be called: only
+// [Allocator.Exclude] does.
+type ExcludedError struct {
+	Pool PoolID
+	// Excluded is an exclusion of the pool that overlaps the prefix, the first by address.
+	Excluded netip.Prefix
+}
+
+func (e *ExcludedError) Error() string {
+	return fmt.Sprintf("prefix overlaps %s, which the pool excludes", e.Excluded)
 }
 
 // QuotaError refuses a request because its workspace would then hold more than it may,

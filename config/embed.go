@@ -64,7 +64,7 @@ func StandaloneAccount() []byte { return append([]byte(nil), standaloneAccount..
 // people.
 func StandaloneRBAC() fs.FS { return sub("standalone/rbac") }
 
-// PlatformSamples are a class and a pool behind it, for the platform workspace.
+// PlatformSamples are two classes and a pool behind each, for the platform workspace.
 func PlatformSamples() fs.FS { return sub("samples/platform") }
 
 // TenantSamples is a claim, for a tenant's workspace.

@@ -13,9 +13,12 @@ func newAddressShow(s *session) *cobra.Command {
 	out := &output{}
 	cmd := &cobra.Command{
 		Use:   "show IP",
-		Short: "Show who holds an address",
-		Long: `Show who holds an address, or a block: the claim, its pool and class, and since when.
-Holders in other workspaces are shown to admins of the platform.`,
+		Short: "Show whether an address is free, and who holds it",
+		Long: `Show the state of an address or a block: allocated or retained, with the claim, its pool and
+class, and since when; reserved or excluded by its pool; free; or in no pool. Only users who can
+read the platform's tenants see holders in other workspaces.
+
+The exit code is 4 when you see no holder.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return s.addressShow(cmd.Context(), args[0], out) },
 	}
@@ -41,7 +44,7 @@ func (s *session) addressShow(ctx context.Context, text string, out *output) err
 	}
 	held := overlapping(allocations, block)
 	if len(held) == 0 {
-		return s.unheld(ctx, r, block)
+		return s.unheld(ctx, r, block, allocations)
 	}
 	if out.given() {
 		return out.print(s.Out, &ipamv1alpha1.IPAllocationList{Items: held}, s.now)
@@ -76,17 +79,18 @@ func overlapping(allocations []ipamv1alpha1.IPAllocation, block netip.Prefix) []
 	return held
 }
 
-// unheld says of a block that nobody is seen to hold in which pools it is.
-func (s *session) unheld(ctx context.Context, r *reach, block netip.Prefix) error {
+// unheld describes a block without a visible holder: what each pool that has it makes of it.
+func (s *session) unheld(ctx context.Context, r *reach, block netip.Prefix, allocations []ipamv1alpha1.IPAllocation) error {
 	pools, err := r.pools(ctx)
 	if ignoreUnseen(err) != nil {
 		return err
 	}
-	for i := range pools {
-		cidr, err := netip.ParsePrefix(pools[i].Status.AllocatedCIDR)
-		if err == nil && cidr.Overlaps(block) {
-			s.say("%s is in pool %s (%s)", block, inWorkspace(pools[i].Name, r.workspace(&pools[i])), cidr)
-		}
+	found := statesOf(r, block, pools, allocations)
+	if len(found) == 0 {
+		return fail(exitNotFound, "", "%s is in no pool that you may see", block)
+	}
+	for _, state := range found {
+		s.say("%s", state)
 	}
 	return fail(exitNotFound, "", "nobody that you may see holds %s", block)
 }
@@ -94,6 +98,7 @@ func (s *session) unheld(ctx context.Context, r *reach, block netip.Prefix) erro
 func describeAllocation(s *session, r *reach, a *ipamv1alpha1.IPAllocation) {
 	page := sheet{w: s.Out, paint: s.out}
 	page.line("Block", a.Status.AllocatedCIDR)
+	page.line("State", stateOf(a))
 	page.line("Holder", holderOf(a))
 	page.line("Workspace", orElse(r.workspace(a), r.path))
 	page.line("Pool", inWorkspace(a.Spec.PoolRef.Name, r.owner(a, a.Spec.PoolRef)))

@@ -19,7 +19,7 @@ func (p paint) bar(pool *ipamv1alpha1.IPPool) tinted {
 	if full == 0 && percent > 0 {
 		full = 1
 	}
-	return p.level(percent, strings.Repeat("█", full)+strings.Repeat("░", width-full)) + tinted(fmt.Sprintf("  %6s", percentage(percent)))
+	return p.level(percent, strings.Repeat("█", full)+strings.Repeat("░", width-full)) + tinted(fmt.Sprintf("  %6s", ipamv1alpha1.UtilizationColumn(percent)))
 }
 
 // level colours a bar by how full it is.
@@ -47,20 +47,7 @@ func utilisation(pool *ipamv1alpha1.IPPool) string {
 	if pool.Status.UtilizationPercent == nil {
 		return ""
 	}
-	return percentage(*pool.Status.UtilizationPercent)
-}
-
-// percentage rounds to a tenth. A pool with a block in it is not shown as empty, and one with
-// room not as full.
-func percentage(percent float64) string {
-	switch text := fmt.Sprintf("%.1f%%", percent); {
-	case text == "0.0%" && percent > 0:
-		return "<0.1%"
-	case text == "100.0%" && percent < 100:
-		return ">99.9%"
-	default:
-		return text
-	}
+	return ipamv1alpha1.UtilizationColumn(*pool.Status.UtilizationPercent)
 }
 
 // lengthsOf are the lengths that a range allows, in words.

@@ -58,7 +58,7 @@ func describeClaim(s *session, claim *ipamv1alpha1.IPClaim) {
 	page.line("Claim", nameOf(claim))
 	page.painted("Phase", page.phase(string(status.Phase)))
 	page.line("Allocated", status.AllocatedCIDR)
-	page.line("Asked for", asked(claim.Spec))
+	page.line("Asked for", requested(claim))
 	page.line("Class", className(claim))
 	page.line("Pool", inWorkspace(ref.Name, workspaceOfRef(ref)))
 	page.line("Family", string(status.IPFamily))

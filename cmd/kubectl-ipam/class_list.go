@@ -19,16 +19,16 @@ func newClassList(s *session) *cobra.Command {
 }
 
 func classTable(classes []ipamv1alpha1.IPClass, now time.Time) *metav1.Table {
-	t := table("NAME", "FAMILY", "LENGTHS", "LENGTH", "STRATEGY", "RECLAIM", "POOLS", "PHASE", "AGE", "provisioner", "limit")
+	t := table("NAME", "FAMILY", "LENGTHS", "LENGTH", "STRATEGY", "RECLAIM", "POOLS", "PHASE", "AGE", "provisioner", "limit", "message")
 	for i := range classes {
 		c := &classes[i]
 		name := c.Name
 		if isDefault(c) {
 			name += " (default)"
 		}
-		t.Rows = append(t.Rows, row(c, name, string(c.Spec.IPFamily), classLengths(c), slash(c.Spec.DefaultPrefixLength),
+		t.Rows = append(t.Rows, row(c, name, string(c.Spec.IPFamily), ipamv1alpha1.LengthsColumn(c.Spec.AllowedPrefixLengths), slash(c.Spec.DefaultPrefixLength),
 			string(c.Spec.Strategy), string(c.Spec.ReclaimPolicy), fmt.Sprint(c.Status.OfferingPools), string(c.Status.Phase),
-			age(c.CreationTimestamp, now), c.Spec.Provisioner, string(c.Spec.MaxPerConsumer)))
+			age(c.CreationTimestamp, now), c.Spec.Provisioner, string(c.Spec.MaxPerConsumer), messageOf(ipamv1alpha1.ConditionReady, c.Status.Conditions)))
 	}
 	return t
 }

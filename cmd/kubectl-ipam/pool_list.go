@@ -33,7 +33,7 @@ func poolTable(pools []ipamv1alpha1.IPPool, now time.Time) *metav1.Table {
 		}
 		t.Rows = append(t.Rows, row(p, p.Name, cidrOf(p), parentOf(p), strings.Join(p.Spec.ClassNames, ","), utilisation(p),
 			largestFree(p), string(p.Spec.Visibility), string(p.Status.Phase), age(p.CreationTimestamp, now),
-			available, p.Spec.AddressDomain, strings.Join(consumers, ","), reasonOf(p.Status.Conditions), messageOf(p.Status.Conditions)))
+			available, p.Spec.AddressDomain, strings.Join(consumers, ","), reasonOf(p.Status.Conditions), messageOf(ipamv1alpha1.ConditionAllocated, p.Status.Conditions)))
 	}
 	return t
 }

@@ -40,13 +40,13 @@ goes to stdout and words go to stderr. The exit code is 0 ok, 1 error, 2 usage,
 	root.AddCommand(
 		group("claim", "Ask for blocks of addresses, and give them back",
 			newClaimCreate(s, "create"), newClaimList(s), newClaimShow(s), newClaimRelease(s)),
-		group("prefix", "Alias of claim (deprecated)",
-			newClaimCreate(s, "claim"), newClaimList(s), newClaimShow(s), newClaimRelease(s)),
+		deprecated(group("prefix", "Alias of claim (deprecated)",
+			newClaimCreate(s, "claim"), newClaimList(s), newClaimShow(s), newClaimRelease(s))),
 		group("pool", "Look after address space to claim from",
 			newPoolCreate(s), newPoolList(s), newPoolShow(s), newPoolTree(s), newPoolRelease(s)),
 		group("class", "See what may be claimed here, and by which rules",
 			newClassList(s), newClassShow(s)),
-		group("address", "Find who holds an address",
+		group("address", "See whether an address is free, and who holds it",
 			newAddressShow(s)),
 		group("tenant", "Serve the API to workspaces",
 			newTenantBind(s)),
@@ -65,6 +65,12 @@ func group(noun, short string, verbs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: noun, Short: short}
 	cmd.AddCommand(verbs...)
 	refuseWords(cmd)
+	return cmd
+}
+
+// deprecated hides a command, which works as before.
+func deprecated(cmd *cobra.Command) *cobra.Command {
+	cmd.Hidden = true
 	return cmd
 }
 

@@ -147,15 +147,6 @@ func TestSpace_Columns(t *testing.T) {
 	}
 }
 
-// A pool is shown as empty only if it is, and as full only if it is.
-func TestPercentage(t *testing.T) {
-	for percent, want := range map[float64]string{0: "0.0%", 0.0015: "<0.1%", 0.05: "0.1%", 42.19: "42.2%", 99.97: ">99.9%", 100: "100.0%"} {
-		if got := percentage(percent); got != want {
-			t.Errorf("percentage(%v) = %q, want %q", percent, got, want)
-		}
-	}
-}
-
 func TestClassShow(t *testing.T) {
 	class := gen.Class("internal", gen.Lengths{Min: 24, Max: 28}, gen.DefaultLength(28), gen.Default(), hourAgo)
 	class.Status.Phase, class.Status.OfferingPools = ipamv1alpha1.ClassReady, 2

@@ -158,12 +158,23 @@ func (s space) unseen(capacity *ipamv1alpha1.PoolCapacity) *big.Int {
 
 // keptBack are the blocks of a pool that are never handed out.
 func keptBack(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
-	var kept []netip.Prefix
+	return append(excludedOf(spec), edgesOf(pool, spec)...)
+}
+
+// excludedOf are the blocks that a pool excludes by name.
+func excludedOf(spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
+	var excluded []netip.Prefix
 	for _, text := range spec.ExcludedCIDRs {
-		if excluded, err := netip.ParsePrefix(string(text)); err == nil {
-			kept = append(kept, excluded)
+		if prefix, err := netip.ParsePrefix(string(text)); err == nil {
+			excluded = append(excluded, prefix)
 		}
 	}
+	return excluded
+}
+
+// edgesOf are the blocks that a pool reserves at its two edges.
+func edgesOf(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
+	var kept []netip.Prefix
 	edges := spec.Reservations
 	if edges == nil || int(edges.UnitPrefixLength) < pool.Bits() || int(edges.UnitPrefixLength) > pool.Addr().BitLen() {
 		return kept

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -102,13 +103,13 @@ func tableOf(object runtime.Object, now time.Time) (*metav1.Table, error) {
 }
 
 func claimTable(claims []ipamv1alpha1.IPClaim, now time.Time) *metav1.Table {
-	t := table("NAME", "CLASS", "POOL", "ALLOCATED", "PHASE", "REASON", "AGE", "workspace", "asked", "reclaim", "owner", "message")
+	t := table("NAME", "CLASS", "POOL", "REQUESTED", "ALLOCATED", "PHASE", "REASON", "AGE", "workspace", "reclaim", "owner", "message")
 	for i := range claims {
 		c := &claims[i]
 		ref := poolOf(c)
-		t.Rows = append(t.Rows, row(c, c.Name, className(c), ref.Name, c.Status.AllocatedCIDR, string(c.Status.Phase),
-			reasonOf(c.Status.Conditions), age(c.CreationTimestamp, now), workspaceOfRef(ref), asked(c.Spec),
-			string(c.Spec.ReclaimPolicy), owner(c.Spec.OwnerRef), messageOf(c.Status.Conditions)))
+		t.Rows = append(t.Rows, row(c, c.Name, className(c), ref.Name, requested(c), c.Status.AllocatedCIDR, string(c.Status.Phase),
+			reasonOf(c.Status.Conditions), age(c.CreationTimestamp, now), workspaceOfRef(ref),
+			string(c.Spec.ReclaimPolicy), owner(c.Spec.OwnerRef), messageOf(ipamv1alpha1.ConditionAllocated, c.Status.Conditions)))
 	}
 	return t
 }
@@ -149,16 +150,9 @@ func workspaceOfRef(ref ipamv1alpha1.PoolRef) string {
 	return ref.ProjectRef.Name
 }
 
-// asked is the block that a claim asks for.
-func asked(spec ipamv1alpha1.IPClaimSpec) string {
-	switch {
-	case spec.Address != "":
-		return spec.Address
-	case spec.PrefixLength != 0:
-		return fmt.Sprintf("/%d", spec.PrefixLength)
-	default:
-		return ""
-	}
+// requested is the block that a claim asks for, by itself or by the default of its class.
+func requested(c *ipamv1alpha1.IPClaim) string {
+	return cmp.Or(c.Status.Requested, ipamv1alpha1.RequestedColumn(c.Spec))
 }
 
 func reasonOf(conditions []metav1.Condition) string {
@@ -168,8 +162,9 @@ func reasonOf(conditions []metav1.Condition) string {
 	return ""
 }
 
-func messageOf(conditions []metav1.Condition) string {
-	if found := meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionAllocated); found != nil {
+// messageOf is the message of the condition of that type; empty without one.
+func messageOf(kind string, conditions []metav1.Condition) string {
+	if found := meta.FindStatusCondition(conditions, kind); found != nil {
 		return found.Message
 	}
 	return ""

@@ -179,8 +179,8 @@ func (q question) verdict(pool *ipamv1alpha1.IPPool) string {
 	if family := q.family(); family != "" && family != status.IPFamily {
 		return fmt.Sprintf("is %s; the claim is %s", status.IPFamily, family)
 	}
-	if exact, err := parseBlock(q.claim.Spec.Address); err == nil && (!cidr.Contains(exact.Addr()) || exact.Bits() < cidr.Bits()) {
-		return "does not contain " + q.claim.Spec.Address
+	if said := q.withheld(pool, cidr); said != "" {
+		return said
 	}
 	shortest := max(bounds.MinPrefixLength, int32(cidr.Bits()))
 	switch {
@@ -197,6 +197,24 @@ func (q question) verdict(pool *ipamv1alpha1.IPPool) string {
 	default:
 		return fmt.Sprintf("has room for a /%d: older claims come first, or it is about to be served", length)
 	}
+}
+
+// withheld says why a pool can never give the address that the claim asks for; empty if it could.
+func (q question) withheld(pool *ipamv1alpha1.IPPool, cidr netip.Prefix) string {
+	exact, err := parseBlock(q.claim.Spec.Address)
+	if err != nil {
+		return ""
+	}
+	if !cidr.Contains(exact.Addr()) || exact.Bits() < cidr.Bits() {
+		return "does not contain " + q.claim.Spec.Address
+	}
+	if at, ok := firstOverlap(excludedOf(pool.Spec), exact); ok {
+		return fmt.Sprintf("excludes %s", at)
+	}
+	if at, ok := firstOverlap(edgesOf(cidr, pool.Spec), exact); ok {
+		return fmt.Sprintf("reserves %s", at)
+	}
+	return ""
 }
 
 // family is the one that the claim asks for, or its class gives; empty for any.

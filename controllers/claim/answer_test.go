@@ -42,6 +42,7 @@ func TestAnswer(t *testing.T) {
 		PoolRef:            &ipamv1alpha1.PoolRef{Name: "p", ProjectRef: &ipamv1alpha1.ProjectRef{Name: "root:ipam"}},
 		BoundAllocationRef: &ipamv1alpha1.LocalRef{Name: ipamv1alpha1.AllocationName("default", "c")},
 		ObservedGeneration: 1,
+		Requested:          "/28",
 	}}
 	if diff := cmp.Diff(want, answer); diff != "" {
 		t.Errorf("the answer (-want +got):\n%s", diff)

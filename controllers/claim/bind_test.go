@@ -53,6 +53,32 @@ func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
 	}
 }
 
+// A claim for an address that a pool excludes does not wait for room there, since none can serve it.
+func TestTry_WaitsForNoRoomWhereItsAddressIsExcluded(t *testing.T) {
+	t.Parallel()
+	ledger, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ledger.Close() })
+	pool, exact := gen.Pool("a"), netip.MustParsePrefix("10.0.0.4/32")
+	_, err = ledger.Register(t.Context(), allocator.Pool{
+		ID: allocator.PoolID(pool.UID), Cluster: "tenant", Name: "a", CIDR: netip.MustParsePrefix("10.0.0.0/24"),
+		Excluded: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/29")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := (&pass{Reconciler: &Reconciler{ledger: ledger}, claim: gen.Claim("c"), from: directory.Workspace{Cluster: "tenant"}}).decision()
+	_, err = p.try(t.Context(), resolve.Plan{Exact: exact, Candidates: []resolve.Candidate{{Pool: pool, Length: 32}}})
+	if refused, ok := errors.AsType[*outcome.Refusal](err); !ok || refused.Reason != ipamv1alpha1.ReasonAddressReserved {
+		t.Errorf("try(%s) = %v, want %s", exact, err, ipamv1alpha1.ReasonAddressReserved)
+	}
+	if n := ledger.Waiting(allocator.PoolID(pool.UID)); n != 0 {
+		t.Errorf("Waiting(a) = %d, want 0", n)
+	}
+}
+
 // A claim is told of every pool that it was not served by: of those that have no room for
 // it, and of those that do not hand out its length.
 func TestRefusal_NamesEveryPool(t *testing.T) {
@@ -63,21 +89,30 @@ func TestRefusal_NamesEveryPool(t *testing.T) {
 		{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: `pool "b" is too small`},
 	}
 	exact := netip.MustParsePrefix("10.0.0.0/24")
+	withheld := &allocator.ExcludedError{Excluded: netip.MustParsePrefix("10.0.0.0/29")}
+	reserves := miss{resolve.Candidate{Pool: gen.Pool("reserves", gen.Reserves(8, 0, 32), gen.Excludes("10.0.9.0/24"))}, withheld}
+	excludes := miss{resolve.Candidate{Pool: gen.Pool("excludes", gen.Excludes("10.0.0.4/30"))}, withheld}
 	for _, tt := range []struct {
 		name  string
 		plan  resolve.Plan
-		tried miss
+		tried []miss
 		want  string
 	}{
-		{"full", resolve.Plan{}, full, `PoolExhausted: pool "full": no free /24: the largest free block is a /26`},
-		{"full and too small", resolve.Plan{Unfit: unfit}, full,
+		{"full", resolve.Plan{}, []miss{full}, `PoolExhausted: pool "full": no free /24: the largest free block is a /26`},
+		{"full and too small", resolve.Plan{Unfit: unfit}, []miss{full},
 			`PoolExhausted: pool "full": no free /24: the largest free block is a /26; pool "a" is too small; pool "b" is too small`},
-		{"taken", resolve.Plan{Exact: exact}, taken, `AddressInUse: 10.0.0.0/24 is in use, in part or whole`},
-		{"taken and too small", resolve.Plan{Exact: exact, Unfit: unfit[:1]}, taken,
+		{"taken", resolve.Plan{Exact: exact}, []miss{taken}, `AddressInUse: 10.0.0.0/24 is in use, in part or whole`},
+		{"taken and too small", resolve.Plan{Exact: exact, Unfit: unfit[:1]}, []miss{taken},
 			`PoolExhausted: pool "taken": prefix is in use; pool "a" is too small`},
+		{"reserved", resolve.Plan{Exact: exact}, []miss{reserves, excludes},
+			`AddressReserved: 10.0.0.0/24 is never handed out: pool "reserves" reserves 10.0.0.0/29; pool "excludes" excludes 10.0.0.4/30; ` +
+				`ask for an address outside of that, or for a prefix length instead of an address`},
+		{"reserved here and taken there", resolve.Plan{Exact: exact}, []miss{reserves, taken}, `AddressInUse: 10.0.0.0/24 is in use, in part or whole`},
+		{"reserved and too small", resolve.Plan{Exact: exact, Unfit: unfit[:1]}, []miss{reserves},
+			`PoolExhausted: pool "reserves": prefix overlaps 10.0.0.0/29, which the pool excludes; pool "a" is too small`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := refusal(tt.plan, []miss{tt.tried}).Error(); got != tt.want {
+			if got := refusal(tt.plan, tt.tried).Error(); got != tt.want {
 				t.Errorf("refusal = %s\nwant %s", got, tt.want)
 			}
 		})

@@ -52,6 +52,7 @@ func (d *decision) place(ctx context.Context) (allocator.Block, error) {
 		// It is the default class: look once more, now waiting for its pools, too.
 		plan, err = d.resolve(ctx, topicsOfDefault(plan.ClassName, d.from, d.directory.Platform()))
 	}
+	d.claim.Status.Requested = requested(d.claim.Spec, plan)
 	if err != nil {
 		d.waits.nowhere()
 		return allocator.Block{}, err
@@ -104,11 +105,14 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (allocator.Block,
 }
 
 // refuse has the claim wait at every candidate that was tried, and nowhere else any more,
-// and says why it does.
+// and says why it does. No room ends the wait at a pool that excludes the address: a change of
+// the pool does, which is one of the claim's topics.
 func (d *decision) refuse(plan resolve.Plan, tried []miss) error {
-	requests := make([]allocator.Request, len(tried))
-	for i, m := range tried {
-		requests[i] = d.request(plan, m.Candidate)
+	var requests []allocator.Request
+	for _, m := range tried {
+		if _, excluded := m.excluded(); !excluded {
+			requests = append(requests, d.request(plan, m.Candidate))
+		}
 	}
 	d.waits.at(requests)
 	return refusal(plan, tried)

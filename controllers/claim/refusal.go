@@ -3,6 +3,7 @@ package claim
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -18,6 +19,16 @@ type miss struct {
 	err error
 }
 
+// excluded is the exclusion of the candidate that overlaps the requested address; ok is false if
+// it refused for another reason.
+func (m miss) excluded() (excluded netip.Prefix, ok bool) {
+	refused, ok := errors.AsType[*allocator.ExcludedError](m.err)
+	if !ok {
+		return netip.Prefix{}, false
+	}
+	return refused.Excluded, true
+}
+
 // over reports whether it was for a quota that the candidate refused.
 func (m miss) over() bool {
 	_, over := errors.AsType[*allocator.QuotaError](m.err)
@@ -27,9 +38,10 @@ func (m miss) over() bool {
 // refusedRoom reports whether another pool may still have what this one refused.
 func refusedRoom(err error) bool {
 	var exhausted *allocator.ExhaustedError
+	var excluded *allocator.ExcludedError
 	var frozen *allocator.FrozenError
 	var over *allocator.QuotaError
-	return errors.As(err, &exhausted) || errors.As(err, &frozen) || errors.Is(err, allocator.ErrInUse) ||
+	return errors.As(err, &exhausted) || errors.As(err, &excluded) || errors.As(err, &frozen) || errors.Is(err, allocator.ErrInUse) ||
 		errors.As(err, &over) && over.Class == ""
 }
 
@@ -54,6 +66,9 @@ func refusal(plan resolve.Plan, tried []miss) *outcome.Refusal {
 		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonQuotaExceeded, Message: say(tried)}
 	}
 	if plan.Exact.IsValid() && len(plan.Unfit) == 0 {
+		if said, all := reserved(plan.Exact, tried); all {
+			return &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressReserved, Message: said}
+		}
 		return &outcome.Refusal{
 			Reason:  ipamv1alpha1.ReasonAddressInUse,
 			Message: fmt.Sprintf("%s is in use, in part or whole", plan.Exact),
@@ -64,6 +79,31 @@ func refusal(plan resolve.Plan, tried []miss) *outcome.Refusal {
 		message += "; " + resolve.Messages(plan.Unfit)
 	}
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: message}
+}
+
+// reserved says what each pool withholds of an address. all is false if one of them could give it.
+func reserved(exact netip.Prefix, tried []miss) (said string, all bool) {
+	withheld := make([]string, len(tried))
+	for i, m := range tried {
+		excluded, ok := m.excluded()
+		if !ok {
+			return "", false
+		}
+		withheld[i] = withholds(m.Pool, exact, excluded)
+	}
+	return fmt.Sprintf("%s is never handed out: %s; ask for an address outside of that, or for a prefix length instead of an address",
+		exact, strings.Join(slices.Compact(withheld), "; ")), true
+}
+
+// withholds says which part of a pool's spec withholds an address. The ledger has both parts
+// merged, as excluded.
+func withholds(pool *ipamv1alpha1.IPPool, exact, excluded netip.Prefix) string {
+	for _, text := range pool.Spec.ExcludedCIDRs {
+		if cidr, err := netip.ParsePrefix(string(text)); err == nil && cidr.Overlaps(exact) {
+			return fmt.Sprintf("pool %q excludes %s", pool.Name, cidr)
+		}
+	}
+	return fmt.Sprintf("pool %q reserves %s", pool.Name, excluded)
 }
 
 // say lists why each pool refused, or the class, whose word is the last.

@@ -1,6 +1,9 @@
 package claim
 
 import (
+	"cmp"
+	"fmt"
+
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
@@ -41,10 +44,23 @@ func refused(claim *ipamv1alpha1.IPClaim, refusal *outcome.Refusal) {
 		outcome.Retry(&status.Conditions, claim.Generation, refusal)
 		return
 	}
+	if outcome.Changed(status.Conditions, refusal) { // a claim is not written for its columns alone
+		status.ClassName = cmp.Or(status.ClassName, claim.Spec.ClassName)
+	}
+	status.Requested = cmp.Or(status.Requested, ipamv1alpha1.RequestedColumn(claim.Spec))
 	status.Phase = ipamv1alpha1.ClaimPending
 	if refusal.Reason == ipamv1alpha1.ReasonError {
 		status.Phase = ipamv1alpha1.ClaimError
 	}
 	status.ObservedGeneration = claim.Generation
 	outcome.Refuse(&status.Conditions, claim.Generation, refusal)
+}
+
+// requested is the block that a claim asks for: by itself, else by the length that the plan gives.
+func requested(spec ipamv1alpha1.IPClaimSpec, plan resolve.Plan) string {
+	text := ipamv1alpha1.RequestedColumn(spec)
+	if text == "" && len(plan.Candidates) > 0 {
+		text = fmt.Sprintf("/%d", plan.Candidates[0].Length)
+	}
+	return text
 }

@@ -108,6 +108,7 @@ func label(class *ipamv1alpha1.IPClass) {
 func report(class *ipamv1alpha1.IPClass, offering int, refusal *outcome.Refusal) {
 	status := &class.Status
 	status.OfferingPools = int32(offering) //nolint:gosec // pools of one workspace
+	status.Lengths = ipamv1alpha1.LengthsColumn(class.Spec.AllowedPrefixLengths)
 	status.ObservedGeneration = class.Generation
 	status.Phase = phase(refusal)
 	outcome.Ready(&status.Conditions, class.Generation, refusal)

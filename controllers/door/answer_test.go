@@ -152,6 +152,7 @@ func TestAnswer_Refuse(t *testing.T) {
 		ipamv1alpha1.ReasonPrefixLengthRejected: 422,
 		ipamv1alpha1.ReasonFamilyMismatch:       422,
 		ipamv1alpha1.ReasonAddressOutOfRange:    422,
+		ipamv1alpha1.ReasonAddressReserved:      422,
 		ipamv1alpha1.ReasonError:                503,
 		"SomethingNew":                          503,
 	} {

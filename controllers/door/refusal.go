@@ -32,7 +32,7 @@ var codes = map[ipamv1alpha1.Reason]int32{
 	ipamv1alpha1.ReasonPrefixLengthRejected: http.StatusUnprocessableEntity,
 	ipamv1alpha1.ReasonFamilyMismatch:       http.StatusUnprocessableEntity,
 	ipamv1alpha1.ReasonAddressOutOfRange:    http.StatusUnprocessableEntity,
-	"AddressReserved":                       http.StatusUnprocessableEntity,
+	ipamv1alpha1.ReasonAddressReserved:      http.StatusUnprocessableEntity,
 }
 
 // statusReasons are the words of Kubernetes for those statuses, which clients compare.

@@ -87,7 +87,7 @@ func TestStalled(t *testing.T) {
 		ipamv1alpha1.ReasonUnknownProvisioner: false, ipamv1alpha1.ReasonQuotaExceeded: false, ipamv1alpha1.ReasonNoOfferingPool: false,
 		ipamv1alpha1.ReasonPoolNotFound: false, ipamv1alpha1.ReasonPrefixLengthRejected: true, ipamv1alpha1.ReasonFamilyMismatch: true,
 		ipamv1alpha1.ReasonAddressInUse: false, ipamv1alpha1.ReasonAddressOutOfRange: true, ipamv1alpha1.ReasonAllocationRetained: false,
-		ipamv1alpha1.ReasonOverlap: true, ipamv1alpha1.ReasonError: false,
+		ipamv1alpha1.ReasonAddressReserved: true, ipamv1alpha1.ReasonOverlap: true, ipamv1alpha1.ReasonError: false,
 	} {
 		if got := outcome.Stalled(reason); got != want {
 			t.Errorf("Stalled(%s) = %t, want %t", reason, got, want)

@@ -11,6 +11,9 @@
 // and the reconcile that is retried decides again from what is there. A status is
 // sent once more, if what it was decided on still stands: see sendStatus.
 //
+// Status fields that only repeat others for the columns of kubectl get are written with
+// others, and never by themselves: an object of an older version gets them when it changes.
+//
 // The status of an IPClaim is written in the version v1controller1.
 package patch
 
@@ -64,7 +67,7 @@ func (h *Helper) Patch(ctx context.Context, c client.Client, obj client.Object) 
 			return err
 		}
 	}
-	if len(diff(before.status, after.status)) == 0 {
+	if !matters(diff(before.status, after.status)) {
 		return nil
 	}
 	err = sendStatus(ctx, c.Status(), obj, before.status, after.status)

@@ -105,6 +105,8 @@ func TestPatch_WritesWhatChangedAndNothingElse(t *testing.T) {
 		{"nothing", func(*ipamv1alpha1.IPClaim) {}, 0, 0},
 		{"metadata", label, 1, 0},
 		{"status", phase, 0, 1},
+		{"a column", func(c *ipamv1alpha1.IPClaim) { c.Status.Requested = "/28" }, 0, 0},
+		{"status and a column", func(c *ipamv1alpha1.IPClaim) { phase(c); c.Status.Requested = "/28" }, 0, 1},
 		{"both", func(c *ipamv1alpha1.IPClaim) { label(c); phase(c) }, 1, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -18,6 +18,19 @@ const attempts = 3
 // with types of its own.
 const conditionsField = "conditions"
 
+// columns are the status fields that repeat others for kubectl get.
+var columns = map[string]bool{"lengths": true, "classes": true, "utilization": true, "requested": true}
+
+// matters reports whether a status has changed in more than its columns.
+func matters(changes map[string]any) bool {
+	for field := range changes {
+		if !columns[field] {
+			return true
+		}
+	}
+	return false
+}
+
 // sendStatus patches the status. Where somebody else has written the object
 // meanwhile, it is sent again on top of what they wrote, as long as their change
 // and ours have nothing to do with each other.

@@ -70,6 +70,8 @@ func succeeded(pool *ipamv1alpha1.IPPool, entered allocator.Pool, capacity alloc
 		Available: capacity.Available.String(),
 	}
 	status.UtilizationPercent = new(percent(capacity))
+	status.Utilization = ipamv1alpha1.UtilizationColumn(*status.UtilizationPercent)
+	status.Classes = ipamv1alpha1.ClassesColumn(pool.Spec.ClassNames)
 	status.LargestFreePrefix = nil
 	if capacity.LargestFree >= 0 {
 		status.LargestFreePrefix = new(int32(capacity.LargestFree)) //nolint:gosec // at most 128
@@ -105,6 +107,7 @@ func refused(pool *ipamv1alpha1.IPPool, refusal *outcome.Refusal) {
 		outcome.Retry(&status.Conditions, pool.Generation, refusal)
 		return
 	}
+	status.Classes = ipamv1alpha1.ClassesColumn(pool.Spec.ClassNames)
 	status.Phase = ipamv1alpha1.PoolPending
 	if outcome.Stalled(refusal.Reason) || refusal.Reason == ipamv1alpha1.ReasonError {
 		status.Phase = ipamv1alpha1.PoolError

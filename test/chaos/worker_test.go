@@ -119,11 +119,12 @@ func (w *worker) answer(r request) {
 // with sorts an error into the refusals, which are certain, and the rest.
 func (o outcome) with(err error) outcome {
 	var full *allocator.ExhaustedError
+	var excluded *allocator.ExcludedError
 	switch {
 	case err == nil:
 	case errors.As(err, &full):
 		o.Refusal, o.Largest = exhausted, full.Largest
-	case errors.Is(err, allocator.ErrInUse):
+	case errors.Is(err, allocator.ErrInUse), errors.As(err, &excluded):
 		o.Refusal = inUse
 	case errors.Is(err, allocator.ErrPoolInUse):
 		o.Refusal = poolInUse

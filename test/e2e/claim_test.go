@@ -44,6 +44,7 @@ func TestClaim_OfTwoTenants(t *testing.T) {
 			ClassName:          name,
 			IPFamily:           ipamv1alpha1.IPv4,
 			PoolRef:            &from,
+			Requested:          "/28",
 			BoundAllocationRef: &ipamv1alpha1.LocalRef{Name: recordOfWeb},
 			ObservedGeneration: 1,
 		})

@@ -102,7 +102,7 @@ func TestCLI_PoolShared(t *testing.T) {
 	}
 	shows(t, guest.ok("pool", "show", "own", "--workspace", s.tenant.Path), "claim default/secret", theirs, "not shown to you")
 	guest.run("pool", "show", "own").ends(4)
-	owner.run("address", "show", theirs).ends(4).says("is in pool own", "nobody that you may see")
+	owner.run("address", "show", theirs).ends(4).says("free, or allocated to another workspace, in pool own", "nobody that you may see")
 	shows(t, guest.ok("address", "show", theirs), "claim default/secret", "own of "+s.tenant.Path)
 	owner.run("pool", "release", "own", "--cascade", "--yes", "--wait=2s").ends(5).says("in use")
 }

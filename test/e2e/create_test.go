@@ -63,11 +63,12 @@ func TestCreate(t *testing.T) {
 			want := ipamv1alpha1.IPClaimStatus{
 				Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: block.String(), ClassName: row.class, IPFamily: ipamv1alpha1.IPv4,
 				PoolRef:            row.pool,
+				Requested:          fmt.Sprintf("/%d", block.Bits()),
 				BoundAllocationRef: &ipamv1alpha1.LocalRef{Name: ipamv1alpha1.AllocationName(claim.Namespace, claim.Name)},
 				ObservedGeneration: 1,
 			}
 			if block.IsSingleIP() {
-				want.Address = block.Addr().String()
+				want.Address, want.Requested = block.Addr().String(), row.claim.Spec.Address
 			}
 			showsBound(t, claim, want)
 			version := claim.ResourceVersion
@@ -173,6 +174,7 @@ func TestCreate_Refused(t *testing.T) {
 	neighbour, half := s.platform.Tenant(t), gen.Claim("half", gen.OfClass(s.name), gen.Length(27))
 	framework.Create(t, neighbour, half)
 	framework.WaitBound(t, neighbour, half)
+	s.ownPool(gen.CIDR("192.0.2.0/24"), gen.Reserves(1, 0, 32))
 	refuse, wait := gen.Unmet(ipamv1alpha1.UnmetRefuse), gen.Unmet(ipamv1alpha1.UnmetWait)
 	for _, row := range []struct {
 		claim  *ipamv1alpha1.IPClaim
@@ -183,6 +185,7 @@ func TestCreate_Refused(t *testing.T) {
 		{gen.Claim("large", gen.OfClass(s.name), gen.Length(27)), http.StatusInsufficientStorage, ipamv1alpha1.ReasonPoolExhausted, "Exhausted"},
 		{gen.Claim("over", gen.OfClass(s.name), gen.Length(26)), http.StatusForbidden, ipamv1alpha1.ReasonQuotaExceeded, ""},
 		{gen.Claim("taken", gen.OfClass(s.name), gen.Address(held.Status.AllocatedCIDR)), http.StatusConflict, ipamv1alpha1.ReasonAddressInUse, ""},
+		{gen.Claim("reserved", gen.FromPool("own"), gen.Address("192.0.2.0"), refuse), http.StatusUnprocessableEntity, ipamv1alpha1.ReasonAddressReserved, ""},
 		{gen.Claim("classless", gen.OfClass("none"), refuse), http.StatusUnprocessableEntity, ipamv1alpha1.ReasonClassNotFound, ""},
 		{gen.Claim("poolless", gen.FromPool("none"), gen.Length(28), refuse), http.StatusUnprocessableEntity, ipamv1alpha1.ReasonPoolNotFound, ""},
 	} {

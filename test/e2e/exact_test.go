@@ -3,6 +3,8 @@ package e2e
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -85,6 +87,36 @@ func TestExact_InUse(t *testing.T) {
 	beside := gen.Claim("beside")
 	framework.Delete(t, s.tenant, again, beside)
 	framework.WaitBound(t, s.tenant, around)
+}
+
+// An address that its pool withholds is never handed out: CREATE says so, and so does the
+// reconcile of a claim that waits while the pool withholds it. The claims bind when the pool
+// gives the address up.
+func TestExact_Reserved(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	pool := s.ownPool(gen.CIDR("10.0.0.0/24"), gen.Reserves(2, 0, 32))
+	first := answered(t, s.tenant, gen.Claim("first", gen.FromPool("own"), gen.Address("10.0.0.1")), create)
+	if says := meta.FindStatusCondition(first.Status.Conditions, ipamv1alpha1.ConditionAllocated); says.Reason != string(ipamv1alpha1.ReasonAddressReserved) {
+		t.Fatalf("CREATE is answered with reason %s; want %s", says.Reason, ipamv1alpha1.ReasonAddressReserved)
+	}
+	showsRefusal(t, first, `pool "own" reserves 10.0.0.0/31`, true)
+
+	holder := gen.Claim("holder", gen.FromPool("own"), gen.Address("10.0.0.9"))
+	framework.Create(t, s.tenant, holder)
+	framework.WaitBound(t, s.tenant, holder)
+	second := gen.Claim("second", gen.FromPool("own"), gen.Address("10.0.0.9"))
+	framework.Create(t, s.tenant, second)
+	framework.WaitAllocated(t, s.tenant, second, ipamv1alpha1.ReasonAddressInUse)
+	s.excludes(pool, `["10.0.0.8/30"]`)
+	framework.WaitAllocated(t, s.tenant, second, ipamv1alpha1.ReasonAddressReserved)
+	showsRefusal(t, second, `pool "own" excludes 10.0.0.8/30`, true)
+	framework.Delete(t, s.tenant, holder)
+
+	if err := s.tenant.Patch(t.Context(), pool, merge(`{"spec": {"reservations": null, "excludedCIDRs": null}}`)); err != nil {
+		t.Fatal(err)
+	}
+	framework.WaitBound(t, s.tenant, first, second)
 }
 
 // An address that lies in no pool can't be had; it is stalled until one holds it.

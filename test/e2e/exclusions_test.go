@@ -25,10 +25,14 @@ func TestExclusions(t *testing.T) {
 	if pool.Status.LargestFreePrefix == nil || *pool.Status.LargestFreePrefix != 30 {
 		t.Errorf("the largest free prefix is %v; want 30", pool.Status.LargestFreePrefix)
 	}
-	for _, address := range []string{"10.0.0.0", "10.0.0.5", "10.0.0.15", "10.0.0.12/30", "10.0.0.0/28"} {
+	for address, says := range map[string]string{
+		"10.0.0.0": `pool "own" reserves 10.0.0.0/29`, "10.0.0.5": `pool "own" excludes 10.0.0.4/30`, "10.0.0.15": "10.0.0.14/31",
+		"10.0.0.12/30": "10.0.0.14/31", "10.0.0.0/28": "10.0.0.2/31",
+	} {
 		claim := gen.Claim("exact-"+strings.NewReplacer(".", "-", "/", "-").Replace(address), gen.FromPool("own"), gen.Address(address))
 		framework.Create(t, s.tenant, claim)
-		framework.WaitAllocated(t, s.tenant, claim, ipamv1alpha1.ReasonAddressInUse)
+		framework.WaitAllocated(t, s.tenant, claim, ipamv1alpha1.ReasonAddressReserved)
+		showsRefusal(t, claim, says, true)
 	}
 	first, second := gen.Claim("first", gen.FromPool("own"), gen.Length(30)), gen.Claim("second", gen.FromPool("own"), gen.Length(31))
 	framework.Create(t, s.tenant, first)

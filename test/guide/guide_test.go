@@ -31,7 +31,8 @@ func TestFromNothing(t *testing.T) {
 	p.follow(t, "docs/cli.md", "")
 	p.follow(t, "README.md", "A taste of the API")
 	p.follow(t, "docs/tenant.md", "")
-	p.follow(t, "docs/platform-admin.md", "")
+	p.follow(t, "docs/offer.md", "")
+	p.follow(t, "docs/operate.md", "")
 }
 
 // examples runs what kubectl ipam --help shows as examples, with a context of make run.
@@ -118,7 +119,7 @@ func newCluster(t *testing.T, admin *rest.Config, path string) []byte {
 			t.Fatal(err)
 		}
 	}
-	kubeconfig, err := workspaces.Kubeconfig(cfg)
+	kubeconfig, err := local.Kubeconfig(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

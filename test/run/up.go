@@ -142,7 +142,7 @@ func (r *run) prepare(ctx context.Context, admin *rest.Config, dir string) (*loc
 // as they are. Users may have changed what is in the samples: only a run with --once fails if
 // a sample cannot be applied or bound.
 func (r *run) claim(ctx context.Context, admin *rest.Config) error {
-	r.say("applying the class and the pool of config/samples/platform")
+	r.say("applying the classes and pools of config/samples/platform")
 	if err := r.tolerate(ctx, workspaces.Apply(ctx, admin, workspaces.DefaultWorkspace, config.PlatformSamples())); err != nil {
 		return err
 	}

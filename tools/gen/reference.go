@@ -36,8 +36,12 @@ func writeReference(path string, crds []*apiextensionsv1.CustomResourceDefinitio
 func writeKind(page *strings.Builder, crd *apiextensionsv1.CustomResourceDefinition) {
 	names, version := crd.Spec.Names, crd.Spec.Versions[0]
 	root := version.Schema.OpenAPIV3Schema
-	columns := make([]string, 0, len(version.AdditionalPrinterColumns))
+	var columns, wide []string
 	for _, column := range version.AdditionalPrinterColumns {
+		if column.Priority > 0 {
+			wide = append(wide, strings.ToUpper(column.Name))
+			continue
+		}
 		columns = append(columns, strings.ToUpper(column.Name))
 	}
 	scope := "of the workspace"
@@ -45,8 +49,8 @@ func writeKind(page *strings.Builder, crd *apiextensionsv1.CustomResourceDefinit
 		scope = "of a namespace"
 	}
 	fmt.Fprintf(page, "\n## %s\n\n%s\n\n", names.Kind, oneLine(root.Description))
-	fmt.Fprintf(page, "`%s`, for short `%s`: an object %s. `kubectl get` shows NAME, %s.\n\n",
-		names.Plural, strings.Join(names.ShortNames, "`, `"), scope, strings.Join(columns, ", "))
+	fmt.Fprintf(page, "`%s`, for short `%s`: an object %s. `kubectl get` shows NAME, %s; with `-o wide` also %s.\n\n",
+		names.Plural, strings.Join(names.ShortNames, "`, `"), scope, strings.Join(columns, ", "), strings.Join(wide, ", "))
 	fmt.Fprint(page, "| Field | Type | Default | Meaning |\n|---|---|---|---|\n")
 	c := &chapter{page: page}
 	c.refused(root.XValidations)

@@ -78,6 +78,9 @@ const (
 	// ReasonAddressOutOfRange: the requested address is in no pool tried.
 	// Request one inside a pool.
 	ReasonAddressOutOfRange Reason = "AddressOutOfRange"
+	// ReasonAddressReserved: every pool that has the requested address reserves or
+	// excludes it, in part or whole. Request one outside of what the message names.
+	ReasonAddressReserved Reason = "AddressReserved"
 	// ReasonAllocationRetained: an allocation of a former claim of this name was
 	// retained. Delete that IPAllocation or use another name.
 	ReasonAllocationRetained Reason = "AllocationRetained"

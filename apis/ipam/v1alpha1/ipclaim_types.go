@@ -101,7 +101,8 @@ type IPClaimStatus struct {
 	// +optional
 	Address string `json:"address,omitempty"`
 
-	// className is the class that was used, the default class included.
+	// className is the class that was used, the default class included. Of a claim
+	// that waits it is the class asked for.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	ClassName string `json:"className,omitempty"`
@@ -114,6 +115,12 @@ type IPClaimStatus struct {
 	// pool is in this workspace.
 	// +optional
 	PoolRef *PoolRef `json:"poolRef,omitempty"`
+
+	// requested is the block that was asked for as kubectl get shows it: an address,
+	// or a length such as /28, which may be the default of the class.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Requested string `json:"requested,omitempty"`
 
 	// boundAllocationRef names the IPAllocation that records the block.
 	// +optional
@@ -140,10 +147,14 @@ type IPClaimStatus struct {
 // +kubebuilder:resource:path=ipclaims,scope=Namespaced,shortName=ipclaim,categories=ipam
 // +kubebuilder:printcolumn:name="Class",type=string,JSONPath=`.status.className`
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.status.poolRef.name`
+// +kubebuilder:printcolumn:name="Requested",type=string,JSONPath=`.status.requested`
 // +kubebuilder:printcolumn:name="Allocated",type=string,JSONPath=`.status.allocatedCIDR`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Allocated")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Reclaim",type=string,priority=1,JSONPath=`.spec.reclaimPolicy`
+// +kubebuilder:printcolumn:name="Owner",type=string,priority=1,JSONPath=`.spec.ownerRef.name`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Allocated")].message`
 // ---
 // This version has no status subresource, because a server with one drops the status of
 // each CREATE. The controller writes in package v1controller1; a policy refuses a status

@@ -100,6 +100,11 @@ type IPClassStatus struct {
 	// +optional
 	OfferingPools int32 `json:"offeringPools"`
 
+	// lengths is spec.allowedPrefixLengths as kubectl get shows it, such as /24–/28.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Lengths string `json:"lengths,omitempty"`
+
 	// observedGeneration is the generation of the spec that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -121,11 +126,14 @@ type IPClassStatus struct {
 // +kubebuilder:resource:path=ipclasses,scope=Cluster,shortName=ipclass,categories=ipam
 // +kubebuilder:printcolumn:name="Family",type=string,JSONPath=`.spec.ipFamily`
 // +kubebuilder:printcolumn:name="Strategy",type=string,JSONPath=`.spec.strategy`
-// +kubebuilder:printcolumn:name="Lengths",type=string,JSONPath=`.spec.allowedPrefixLengths`
+// +kubebuilder:printcolumn:name="Lengths",type=string,JSONPath=`.status.lengths`
 // +kubebuilder:printcolumn:name="Default",type=integer,JSONPath=`.spec.defaultPrefixLength`
 // +kubebuilder:printcolumn:name="Pools",type=integer,JSONPath=`.status.offeringPools`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Reclaim",type=string,priority=1,JSONPath=`.spec.reclaimPolicy`
+// +kubebuilder:printcolumn:name="Visibility",type=string,priority=1,JSONPath=`.spec.visibility`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type IPClass struct {
 	metav1.TypeMeta `json:",inline"`
 

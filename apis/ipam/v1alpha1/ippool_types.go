@@ -234,6 +234,17 @@ type IPPoolStatus struct {
 	// +optional
 	UtilizationPercent *float64 `json:"utilizationPercent,omitempty"`
 
+	// utilization is utilizationPercent as kubectl get shows it, such as 37.5%.
+	// +kubebuilder:validation:MaxLength=16
+	// +optional
+	Utilization string `json:"utilization,omitempty"`
+
+	// classes is spec.classNames as kubectl get shows it: edge,internal, or the first
+	// and the number of the others.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Classes string `json:"classes,omitempty"`
+
 	// largestFreePrefix is the length of the largest block that could be handed
 	// out. Absent when there is none.
 	// +optional
@@ -264,12 +275,16 @@ type IPPoolStatus struct {
 // +kubebuilder:resource:path=ippools,scope=Cluster,shortName=ippool,categories=ipam
 // +kubebuilder:printcolumn:name="CIDR",type=string,JSONPath=`.status.allocatedCIDR`
 // +kubebuilder:printcolumn:name="Family",type=string,JSONPath=`.status.ipFamily`
-// +kubebuilder:printcolumn:name="Classes",type=string,JSONPath=`.spec.classNames`
-// +kubebuilder:printcolumn:name="Util",type=number,JSONPath=`.status.utilizationPercent`
+// +kubebuilder:printcolumn:name="Classes",type=string,JSONPath=`.status.classes`
+// +kubebuilder:printcolumn:name="Util",type=string,JSONPath=`.status.utilization`
 // +kubebuilder:printcolumn:name="Largest-Free",type=integer,JSONPath=`.status.largestFreePrefix`
 // +kubebuilder:printcolumn:name="Visibility",type=string,JSONPath=`.spec.visibility`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Parent",type=string,priority=1,JSONPath=`.spec.parentPoolRef.name`
+// +kubebuilder:printcolumn:name="Available",type=string,priority=1,JSONPath=`.status.capacity.available`
+// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Allocated")].reason`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Allocated")].message`
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.parentPoolRef) || has(self.spec.parentPoolRef.projectRef) || self.spec.parentPoolRef.name != self.metadata.name",fieldPath=".spec.parentPoolRef",message="spec.parentPoolRef names this pool: a pool may not be its own parent"
 // +kubebuilder:validation:XValidation:rule="(has(self.spec.addressDomain) ? has(oldSelf.spec.addressDomain) && self.spec.addressDomain == oldSelf.spec.addressDomain : !has(oldSelf.spec.addressDomain)) || !has(oldSelf.status) || !has(oldSelf.status.conditions) || !oldSelf.status.conditions.exists(c, c.type == 'InUse' && c.status == 'True')",fieldPath=".spec.addressDomain",message="spec.addressDomain is immutable while the pool is in use: release its blocks first"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.slices) || has(self.spec.slices) && self.spec.slices.prefixLength == oldSelf.spec.slices.prefixLength || !has(oldSelf.status) || !has(oldSelf.status.conditions) || !oldSelf.status.conditions.exists(c, c.type == 'InUse' && c.status == 'True')",fieldPath=".spec.slices",message="spec.slices.prefixLength is immutable while the pool is in use: release its slices first"

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// The states of an address are told apart, and the innermost pool answers.
+func TestStates(t *testing.T) {
+	counted := func(pool *ipamv1alpha1.IPPool, allocated string) ipamv1alpha1.IPPool {
+		pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: allocated, Available: "0"}
+		return *pool
+	}
+	pools := []ipamv1alpha1.IPPool{
+		counted(ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Reserves(1, 1, 30), gen.Excludes("192.0.2.16/28")),
+			"192.0.2.0/24", ipamv1alpha1.IPv4, 50, 25), "56"),
+		counted(ready(gen.Pool("rack", gen.ChildOf("lab", 27)), "192.0.2.64/27", ipamv1alpha1.IPv4, 0, 27), "0"),
+		counted(ready(gen.Pool("lent", gen.CIDR("198.51.100.0/24")), "198.51.100.0/24", ipamv1alpha1.IPv4, 0, 27), "16"),
+	}
+	r := &reach{path: "root:team-a", paths: map[string]string{}}
+	for asked, want := range map[string][]string{
+		"192.0.2.1":     {"192.0.2.1/32 is reserved in pool lab (192.0.2.0/24): spec.reservations of the pool covers 192.0.2.0/30"},
+		"192.0.2.255":   {"192.0.2.255/32 is reserved in pool lab (192.0.2.0/24): spec.reservations of the pool covers 192.0.2.252/30"},
+		"192.0.2.16/30": {"192.0.2.16/30 is excluded in pool lab (192.0.2.0/24): spec.excludedCIDRs of the pool has 192.0.2.16/28"},
+		"192.0.2.128":   {"192.0.2.128/32 is free in pool lab (192.0.2.0/24)"},
+		"192.0.2.70":    {"192.0.2.70/32 is free in pool rack (192.0.2.64/27)"},
+		"192.0.2.64/26": {
+			"192.0.2.64/26 is allocated in pool lab (192.0.2.0/24): pool rack holds 192.0.2.64/27",
+			"192.0.2.64/27 is free in pool rack (192.0.2.64/27)",
+		},
+		"198.51.100.7": {
+			"198.51.100.7/32 is free, or allocated to another workspace, in pool lent (198.51.100.0/24): others hold 16 addresses of the pool, which are not shown to you",
+		},
+		"10.0.0.1": nil,
+	} {
+		block, err := parseBlock(asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, state := range statesOf(r, block, pools, nil) {
+			got = append(got, state.String())
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", asked, diff)
+		}
+	}
+	kept := gen.Allocation("web", "lab", "192.0.2.40/32")
+	if got := stateOf(kept); got != stateAllocated {
+		t.Errorf("stateOf(held) = %q, want %q", got, stateAllocated)
+	}
+	kept.Spec.ClaimRef = nil
+	if got := stateOf(kept); got != stateRetained {
+		t.Errorf("stateOf(retained) = %q, want %q", got, stateRetained)
+	}
+}
