@@ -162,6 +162,8 @@ func (b *books) judge(held *block) {
 		return
 	}
 	switch {
+	case held.Shared && !held.held && b.now.Sub(held.BoundAt) < overdue:
+		// It is freed by itself once no CREATE can succeed that was answered with it, too.
 	case held.State == allocator.Retained && !held.recorded:
 		b.find(about(BlockWithoutRecord, held.Block, "the block is retained, and the IPAllocation it lives by does not exist").by(ConfirmRelease))
 	case !held.held && (held.State == allocator.Bound || held.State == allocator.Disputed && !held.recorded):

@@ -65,3 +65,30 @@ func TestVerify_Reservations(t *testing.T) {
 		})
 	}
 }
+
+// A block that two CREATEs were answered with stays for a while after the claim that got it is
+// deleted.
+func TestVerify_BlockOfTwoAnswers(t *testing.T) {
+	t.Parallel()
+	for age, want := range map[time.Duration][]Kind{time.Second: nil, overdue: {BlockWithoutClaim}} {
+		s := newScene(t)
+		r := request("new", "10.0.2.0/28")
+		r.Holder.Claim = reservation.Of("w", gen.Claim("new"))
+		for range 2 {
+			_, err := s.ledger.Reserve(t.Context(), r)
+			s.must(err)
+		}
+		_, ok, err := s.ledger.Confirm(t.Context(), allocator.Confirmation{
+			Reservation: r.Holder.Claim, Claim: "uid-of-new", Prefix: r.Exact, Policy: allocator.Delete, Certain: true,
+		})
+		s.must(err)
+		if !ok {
+			t.Fatal("the reservation is not confirmed")
+		}
+		s.show("root", "10.0.0.0/16", "65536", "560", "64976")
+		s.Clock = later{by: age}
+		if kinds, findings := s.verify(); !slices.Equal(kinds, want) {
+			t.Errorf("after %s found %v, want %v", age, findings, want)
+		}
+	}
+}

@@ -79,7 +79,7 @@ func TestUpgrade_AndBackUnderLoad(t *testing.T) {
 	}
 	finalizers(t, tenant, releasing, letsGo)
 	framework.WaitGone(t, tenant, releasing)
-	waitHeld(t, platform, pool, size(blocksOf(t, keeps, retained, platforms)...))
+	waitHeldSafely(t, platform, pool, size(blocksOf(t, keeps, retained, platforms)...))
 	platform.WaitVerified(t)
 }
 

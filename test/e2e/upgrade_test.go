@@ -77,6 +77,7 @@ func TestUpgrade_FromTheFirstSchemas(t *testing.T) {
 		}
 	}
 
+	waitHeld(t, platform, pool, size(blocksOf(t, stays, goes, kept, more)...))
 	framework.Delete(t, tenant, goes)
 	waitUnrecorded(t, tenant, "goes")
 	waitHeldSafely(t, platform, pool, size(blocksOf(t, stays, kept, more)...))
