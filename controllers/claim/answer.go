@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	poll "k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -25,6 +26,9 @@ const (
 	answerTime = time.Second
 	// turnTime is how much of that a CREATE waits for an earlier one of the same claim.
 	turnTime = 300 * time.Millisecond
+	// newcomerTime is how much of it a CREATE waits until its workspace is known, which may have
+	// bound the API a moment ago.
+	newcomerTime = 500 * time.Millisecond
 	// failed is the age of a reservation whose CREATE has failed, as a rule: a claim that was
 	// created is confirmed within milliseconds.
 	failed = 5 * time.Second
@@ -32,6 +36,9 @@ const (
 
 // errTurn: an earlier CREATE of the same claim was answered, and nobody knows yet what came of it.
 var errTurn = errors.New("an earlier CREATE of this claim is not settled yet")
+
+// errNewcomer: the caches do not show the workspace yet.
+var errNewcomer = errors.New("the workspace is not known yet")
 
 var _ door.Answerer = (*Reconciler)(nil)
 
@@ -50,7 +57,7 @@ func (r *Reconciler) answer(ctx context.Context, req door.Request) (door.Answer,
 	if err := r.turn(ctx, req); err != nil {
 		return door.Answer{}, err
 	}
-	a, err := r.arriving(ctx, req)
+	a, err := r.arrived(ctx, req)
 	if err != nil {
 		return door.Answer{}, err
 	}
@@ -99,17 +106,29 @@ type arrival struct {
 	there bool // the cache shows a claim of this name
 }
 
+// arrived is arriving, once the workspace is known.
+func (r *Reconciler) arrived(ctx context.Context, req door.Request) (a *arrival, err error) {
+	_ = poll.PollUntilContextTimeout(ctx, newcomerTime/20, newcomerTime, true, func(ctx context.Context) (bool, error) {
+		a, err = r.arriving(ctx, req)
+		return !errors.Is(err, errNewcomer), nil
+	})
+	return a, err
+}
+
 // arriving reads what there is of the claim's name. It fails where nobody can decide yet what
 // the claim's workspace may use.
 func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, error) {
 	from := r.directory.Workspace(req.Cluster)
 	if from.Path == "" {
-		return nil, fmt.Errorf("the path of workspace %s is not known yet", req.Cluster)
+		return nil, fmt.Errorf("%w: the path of %s", errNewcomer, req.Cluster)
 	}
 	if r.directory.Leaves(req.Cluster) {
 		return nil, fmt.Errorf("workspace %s gives up the export", req.Cluster)
 	}
 	cl, err := r.clusters.GetCluster(ctx, r.directory.Engaged(req.Cluster))
+	if errors.Is(err, multicluster.ErrClusterNotFound) {
+		return nil, fmt.Errorf("%w: %w", errNewcomer, err)
+	}
 	if err != nil {
 		return nil, err
 	}

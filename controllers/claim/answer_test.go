@@ -14,6 +14,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/directory"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/reservation"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -69,6 +70,23 @@ func TestAnswer_InTurn(t *testing.T) {
 	defer settled.Stop()
 	if again := s.create(claim); again.Status.AllocatedCIDR != "10.0.0.16/28" {
 		t.Errorf("answered with %s after the first CREATE was settled; want 10.0.0.16/28", again.Status.AllocatedCIDR)
+	}
+}
+
+// A workspace that has bound the API a moment ago is waited for. One that nobody knows gets no answer.
+func TestAnswer_OfANewcomer(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	known := directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})
+	s.directory, s.catalog.Directory = known, known
+	claim := gen.Claim("c", gen.OfClass("internal"))
+	if answer, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim}); !errors.Is(err, errNewcomer) {
+		t.Errorf("Answer = %+v, %v to a workspace that nobody knows; want %v", answer, err, errNewcomer)
+	}
+	shown := time.AfterFunc(newcomerTime/5, func() { known.Seen("endpoint", binding()) })
+	defer shown.Stop()
+	if answer := s.create(claim); answer.Status.AllocatedCIDR != "10.0.0.0/28" {
+		t.Errorf("answered with %+v; want 10.0.0.0/28", answer.Status)
 	}
 }
 
