@@ -70,3 +70,40 @@ func (f *fresh[T]) begin(ctx context.Context) {
 		}
 	}(f.running)
 }
+
+// freshEach is a fresh of each of many keys. It keeps nothing of a key that nobody asks for.
+// The zero value is not usable: set read. Safe for concurrent use.
+type freshEach[K comparable, T any] struct {
+	read func(context.Context, K) (T, error)
+
+	mu    sync.Mutex
+	asked map[K]*asked[T]
+}
+
+type asked[T any] struct {
+	fresh[T]
+	callers int
+}
+
+// get is that of fresh, of a key.
+func (f *freshEach[K, T]) get(ctx context.Context, key K) (T, error) {
+	f.mu.Lock()
+	of := f.asked[key]
+	if of == nil {
+		of = &asked[T]{fresh: fresh[T]{read: func(ctx context.Context) (T, error) { return f.read(ctx, key) }}}
+		if f.asked == nil {
+			f.asked = map[K]*asked[T]{}
+		}
+		f.asked[key] = of
+	}
+	of.callers++
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if of.callers--; of.callers == 0 {
+			delete(f.asked, key)
+		}
+	}()
+	return of.get(ctx)
+}

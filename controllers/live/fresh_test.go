@@ -86,3 +86,34 @@ func TestFresh_AReadThatHangs(t *testing.T) {
 		}
 	})
 }
+
+// Keys share nothing, and nothing is kept of a key once nobody asks for it.
+func TestFreshEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		reads := map[string]int{}
+		f := &freshEach[string, string]{read: func(_ context.Context, key string) (string, error) {
+			mu.Lock()
+			reads[key]++
+			mu.Unlock()
+			<-time.After(time.Second)
+			return key, nil
+		}}
+		var callers sync.WaitGroup
+		for i := range 20 {
+			key := []string{"a", "b"}[i%2]
+			callers.Go(func() {
+				if got, err := f.get(t.Context(), key); got != key || err != nil {
+					t.Errorf("get(%s) = %s, %v", key, got, err)
+				}
+			})
+		}
+		callers.Wait()
+		if reads["a"] > 2 || reads["b"] > 2 {
+			t.Errorf("10 callers of each key cost %v reads, want at most 2", reads)
+		}
+		if len(f.asked) != 0 {
+			t.Errorf("kept of keys that nobody asks for: %v", f.asked)
+		}
+	})
+}

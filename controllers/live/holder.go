@@ -89,7 +89,7 @@ func (r *Reader) holderBound(ctx context.Context, endpoint string, h allocator.H
 	if err != nil || answer.Verdict == Alive {
 		return answer, err == nil, err
 	}
-	here, err := r.bound(ctx, endpoint, string(h.Cluster))
+	here, err := r.serves.get(ctx, workspaceAt{endpoint, h.Cluster}) // shared with other claims that went
 	if elsewhere(err) {
 		return Answer{}, false, nil
 	}

@@ -29,6 +29,7 @@ type Reader struct {
 	mapper   meta.RESTMapper
 
 	endpoints fresh[view]
+	serves    freshEach[workspaceAt, bindings]
 	kinds     sync.Map // group → offer; what servers offer, which changes seldom
 }
 
@@ -63,6 +64,9 @@ func NewReader(opts Options) (*Reader, error) {
 		mapper:   Mapper(),
 	}
 	r.endpoints.read = r.readSlice
+	r.serves.read = func(ctx context.Context, at workspaceAt) (bindings, error) {
+		return r.bound(ctx, at.endpoint, string(at.cluster))
+	}
 	return r, nil
 }
 
@@ -92,6 +96,12 @@ func (r *Reader) config(host, cluster string) *rest.Config {
 		cfg.Host += "/clusters/" + cluster
 	}
 	return cfg
+}
+
+// workspaceAt is a workspace as an endpoint serves it.
+type workspaceAt struct {
+	endpoint string
+	cluster  allocator.ClusterName
 }
 
 // bindings are the logical clusters that bind the export at an endpoint, and
