@@ -28,6 +28,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/directory"
 	"github.com/kcp-ipam/ipam/controllers/feed"
 	"github.com/kcp-ipam/ipam/controllers/inbox"
+	"github.com/kcp-ipam/ipam/controllers/record"
 	"github.com/kcp-ipam/ipam/controllers/resolve"
 )
 
@@ -165,7 +166,7 @@ type (
 
 // onClaim looks at a claim that came or changed, and hands one that went to
 // the releases, with its UID and policy as last seen.
-func (r *Reconciler) onClaim(name multicluster.ClusterName, _ cluster.Cluster) eventHandler {
+func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
 	seen := &sightings{}
 	return handlerFuncs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
@@ -179,7 +180,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, _ cluster.Cluster) e
 			seen.saw(e.ObjectNew)
 			q.Add(inbox.Request(name, client.ObjectKeyFromObject(e.ObjectNew)))
 		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q inbox.Queue) {
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
 			claim := e.Object.(*ipamv1alpha1.IPClaim)
 			holder := allocator.Holder{
 				Claim:     allocator.ClaimID(claim.UID),
@@ -193,13 +194,22 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, _ cluster.Cluster) e
 			r.denied.Delete(claim.UID)
 			r.written.Delete(claim.UID)
 			if seen.deleted(claim) {
-				r.releases.Deleted(holder, claim)
+				r.releases.Deleted(holder, claim, recordOf(ctx, cl.GetCache(), claim))
 			} else {
 				r.releases.Missed(holder, claim)
 			}
 			q.Add(inbox.Request(name, client.ObjectKeyFromObject(claim)))
 		},
 	}
+}
+
+// recordOf is the record of a claim as the cache shows it; nil if it shows none.
+func recordOf(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPAllocation {
+	slot, err := record.Find(ctx, cache, client.ObjectKeyFromObject(claim))
+	if err != nil || slot.Record == nil || slot.Record.Spec.ClaimRef == nil || slot.Record.Spec.ClaimRef.UID != claim.UID {
+		return nil
+	}
+	return slot.Record
 }
 
 // onRecord looks after records. One whose claim is not there is a hint, and so is

@@ -45,7 +45,7 @@ type Ledger interface {
 
 // Releases settles what claims have left behind.
 type Releases interface {
-	Deleted(h allocator.Holder, last *ipamv1alpha1.IPClaim)
+	Deleted(h allocator.Holder, last *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation)
 	Missed(h allocator.Holder, last *ipamv1alpha1.IPClaim)
 	Suspect(h allocator.Holder)
 	Settle(ctx context.Context, h allocator.Holder) (bool, error)

@@ -121,14 +121,18 @@ func newController(opts Options) *Controller {
 type deletion struct {
 	policy   ipamv1alpha1.ReclaimPolicy // the claim's own; empty when it left that to its class
 	revision string
-	bound    bool                  // it showed a block
-	missed   bool                  // its deletion was not seen
-	claim    *ipamv1alpha1.IPClaim // nil for a pool
+	bound    bool                       // it showed a block
+	missed   bool                       // its deletion was not seen
+	claim    *ipamv1alpha1.IPClaim      // nil for a pool
+	record   *ipamv1alpha1.IPAllocation // nil if none was seen
 }
 
-// Deleted hints that a claim was seen being deleted, and how it was last seen.
-func (c *Controller) Deleted(h allocator.Holder, last *ipamv1alpha1.IPClaim) {
-	c.hint(h, lastSeen(last))
+// Deleted hints that a claim was seen being deleted, and how it and its record were last seen.
+// record is nil if none was seen.
+func (c *Controller) Deleted(h allocator.Holder, last *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) {
+	seen := lastSeen(last)
+	seen.record = record
+	c.hint(h, seen)
 }
 
 // Missed hints that a list left out a claim whose deletion nobody saw, or that a server does
@@ -173,6 +177,23 @@ func (c *Controller) last(claim allocator.ClaimID) *ipamv1alpha1.IPClaim {
 		return seen.claim
 	}
 	return nil
+}
+
+// lastRecord is the record of a claim that was seen deleted, as it was last seen; nil if it was not.
+func (c *Controller) lastRecord(claim allocator.ClaimID) *ipamv1alpha1.IPAllocation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.deleted[claim].record.DeepCopy()
+}
+
+// forgetRecord has the record of a claim read that was seen deleted.
+func (c *Controller) forgetRecord(claim allocator.ClaimID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if seen, ok := c.deleted[claim]; ok {
+		seen.record = nil
+		c.deleted[claim] = seen
+	}
 }
 
 // missed reports whether nobody saw the claim being deleted that is said to be gone.

@@ -33,7 +33,7 @@ func TestHints_NeedNoWorkspace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Deleted(s.holder, gen.Claim("c"))
+	c.Deleted(s.holder, gen.Claim("c"), nil)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)

@@ -17,7 +17,7 @@ func TestPromise_DeletedAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	claim := p.answered("a")
-	p.Deleted(holderOf(claim), claim)
+	p.Deleted(holderOf(claim), claim, nil)
 	if !p.settles(holderOf(claim), live.Gone, nil) {
 		t.Error("not settled")
 	}
@@ -29,7 +29,7 @@ func TestPromise_RetainedAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
 	claim := p.answered("a")
-	p.Deleted(holderOf(claim), claim)
+	p.Deleted(holderOf(claim), claim, nil)
 	if !p.settles(holderOf(claim), live.Gone, nil) {
 		t.Error("not settled")
 	}
@@ -51,7 +51,7 @@ func TestPromise_RetainedWhileItsRecordIsWritten(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
 	claim := p.answered("a")
-	p.Deleted(holderOf(claim), claim)
+	p.Deleted(holderOf(claim), claim, nil)
 	other := gen.Allocation("c", "p", "10.0.0.0/28")
 	other.Spec.ClaimRef.UID = "another"
 	if err := p.workspace.Create(t.Context(), other); err != nil {
@@ -82,7 +82,7 @@ func TestPromise_OfTheClaimThatFollows(t *testing.T) {
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	first := p.answered("a")
 	p.reserved = p.reserve(ipamv1alpha1.ReclaimDelete)
-	p.Deleted(holderOf(first), first)
+	p.Deleted(holderOf(first), first, nil)
 	if !p.settles(holderOf(first), live.Gone, p.answered("b")) {
 		t.Error("not settled")
 	}
@@ -99,7 +99,7 @@ func TestPromise_WhileAnotherCreateIsInFlight(t *testing.T) {
 	p.reserved = p.reserve(ipamv1alpha1.ReclaimDelete)
 	claim := p.answered("a")
 	p.confirm(claim)
-	p.Deleted(holderOf(claim), claim)
+	p.Deleted(holderOf(claim), claim, nil)
 	p.pass(reservation.Grace - time.Second)
 	if p.settles(holderOf(claim), live.Gone, nil) {
 		t.Error("settled while another CREATE may still succeed")
@@ -128,7 +128,7 @@ func TestPromise_RetainedAndInherited(t *testing.T) {
 	p.reserved = p.reserve(ipamv1alpha1.ReclaimRetain)
 	claim := p.answered("a")
 	p.confirm(claim)
-	p.Deleted(holderOf(claim), claim)
+	p.Deleted(holderOf(claim), claim, nil)
 	for _, now := range []*ipamv1alpha1.IPClaim{nil, p.answered("b")} {
 		p.pass(reservation.Grace - time.Second)
 		if p.settles(holderOf(claim), live.Gone, now) {

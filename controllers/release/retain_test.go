@@ -23,7 +23,7 @@ func TestSettle_Retain(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
 			s.ledger.block.Policy = tt.recorded
-			s.Deleted(s.holder, gen.Claim("c", gen.Reclaim(tt.lastSeen)))
+			s.Deleted(s.holder, gen.Claim("c", gen.Reclaim(tt.lastSeen)), nil)
 			s.settle(t, live.Gone)
 			record := s.record(t)
 			if s.ledger.released == tt.retained || (record != nil) != tt.retained {

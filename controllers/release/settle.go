@@ -129,7 +129,11 @@ func (c *Controller) confirm(ctx context.Context, suspect orphan) (bool, error) 
 				"server", answer.Revision)
 			return false, nil
 		}
-		return c.reclaim(ctx, suspect, answer)
+		settled, err := c.reclaim(ctx, suspect, answer)
+		if err != nil {
+			c.forgetRecord(suspect.Claim) // it may have been written since: it is read next time
+		}
+		return settled, err
 	case live.Unbound, live.NoEndpoint:
 		absent, err := c.absent(ctx, suspect, asked)
 		if err != nil || !absent {
@@ -224,9 +228,13 @@ func (c *Controller) reclaim(ctx context.Context, o orphan, answer live.Answer) 
 	return c.free(ctx, o, "claim is gone")
 }
 
-// record reads the holder's IPAllocation: the one that names the claim by UID,
-// as its holder or as what it was retained from.
+// record is the holder's IPAllocation: the one that names the claim by UID, as its holder or as
+// what it was retained from. It is read, unless it was seen when the claim was seen deleted: who
+// writes it names the version that was seen.
 func (c *Controller) record(ctx context.Context, h allocator.Holder, workspace client.Client) (*ipamv1alpha1.IPAllocation, error) {
+	if seen := c.lastRecord(h.Claim); seen != nil {
+		return seen, nil
+	}
 	for _, name := range ipamv1alpha1.AllocationNames(h.Namespace, h.Name) {
 		record := &ipamv1alpha1.IPAllocation{}
 		err := workspace.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: name}, record)

@@ -1,11 +1,13 @@
 package release
 
 import (
+	"context"
 	"errors"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -110,12 +112,12 @@ func TestSettle_AClaimThatWasNeverBoundAsksNobody(t *testing.T) {
 	s.oracle.err = errors.New("asked")
 	never := s.holder
 	never.Claim = "uid-of-another"
-	s.Deleted(never, gen.Claim("c"))
+	s.Deleted(never, gen.Claim("c"), nil)
 	if settled, err := s.Settle(t.Context(), never); err != nil || !settled {
 		t.Errorf("settled = %t, %v; nothing is left of it", settled, err)
 	}
 	// One whose block was bound, and not shown before it went, has something to settle.
-	s.Deleted(s.holder, gen.Claim("c"))
+	s.Deleted(s.holder, gen.Claim("c"), nil)
 	if _, err := s.Settle(t.Context(), s.holder); !errors.Is(err, s.oracle.err) {
 		t.Errorf("err = %v; its block is freed unasked, or forgotten", err)
 	}
@@ -127,7 +129,7 @@ func TestSettle_AServerOlderThanTheClaimIsNotBelieved(t *testing.T) {
 		s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
 		last := gen.Claim("c")
 		last.ResourceVersion = "100"
-		s.Deleted(s.holder, last)
+		s.Deleted(s.holder, last, nil)
 		s.oracle.answer = live.Answer{Verdict: live.Gone, Client: s.workspace, Revision: server}
 		settled, err := s.Settle(t.Context(), s.holder)
 		if err != nil || settled != want || s.ledger.released != want {
@@ -142,5 +144,49 @@ func TestSettle_AChildPoolDrains(t *testing.T) {
 	s.ledger.block.Holder = s.holder
 	if !s.settle(t, live.Gone) || !s.drained() {
 		t.Error("the pool is not drained")
+	}
+}
+
+// The record that was seen with the claim is deleted as it was seen, and read only if it has been
+// written since.
+func TestSettle_TheRecordAsItWasSeen(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		written bool
+		reads   int
+	}{
+		{"as it is", false, 0},
+		{"written since", true, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			reads := 0
+			s := newSceneWith(t, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+					reads++
+					return c.Get(ctx, key, obj, opts...)
+				},
+			}, gen.Allocation("c", "p", "10.0.0.0/28"))
+			seen := s.record(t)
+			if tt.written {
+				now := s.record(t)
+				now.Labels = map[string]string{"written": "since"}
+				if err := s.workspace.Update(t.Context(), now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			reads = 0
+			s.Deleted(s.holder, gen.Claim("c"), seen)
+			s.oracle.answer = live.Answer{Verdict: live.Gone, Client: s.workspace}
+			_, err := s.Settle(t.Context(), s.holder)
+			if tt.written {
+				if !apierrors.IsConflict(err) || s.ledger.released {
+					t.Errorf("Settle = %v, released = %t; want a conflict, and nothing freed before the record", err, s.ledger.released)
+				}
+				_, err = s.Settle(t.Context(), s.holder)
+			}
+			if err != nil || reads != tt.reads || !s.ledger.released || s.record(t) != nil {
+				t.Errorf("Settle = %v with %d reads, released = %t, record = %v; want none with %d, and both gone", err, reads, s.ledger.released, s.record(t), tt.reads)
+			}
+		})
 	}
 }
