@@ -57,7 +57,7 @@ func TestHostile_NoCommandPassesItOn(t *testing.T) {
 }
 
 // retrying are the commands that retry for long when the server refuses everything.
-var retrying = []string{"init", "tenant bind root:acme"}
+var retrying = []string{"init", "tenant bind root:acme", "controller-kubeconfig"}
 
 // Every command is in one of the two lists.
 func TestHostile_EveryCommand(t *testing.T) {

@@ -52,6 +52,7 @@ goes to stdout and words go to stderr. The exit code is 0 ok, 1 error, 2 usage,
 			newTenantBind(s)),
 		newWhy(s),
 		newInit(s),
+		newControllerKubeconfig(s),
 		newVerify(s),
 		newVersion(s),
 	)
