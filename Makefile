@@ -109,6 +109,7 @@ vuln: ## Fail if a known vulnerability can be reached (asks the database of Go, 
 lint: ## Run the linters, of code and of prose
 	@hack/prose.sh
 	@GOLANGCI_LINT_CACHE=$(LINT_CACHE) $(TOOL) golangci-lint run --allow-parallel-runners ./...
+	@linter=$$($(TOOL) -n golangci-lint) && cd tools/image && GOLANGCI_LINT_CACHE=$(LINT_CACHE) "$$linter" run --allow-parallel-runners ./...
 
 .PHONY: generate
 generate: ## Write the generated code and manifests again

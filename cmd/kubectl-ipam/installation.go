@@ -65,20 +65,28 @@ func (s *session) inspect(ctx context.Context) (*installation, error) {
 		return nil, err
 	}
 	found := &installation{workspace: workspaceOf(cfg), namespace: namespace}
-	info, err := asked.ServerVersion()
-	if err != nil {
-		found.serverErr = err
-		return found, nil
-	}
-	found.server = info.GitVersion
-	found.readAPI(asked)
-	found.readBindings(ctx, c)
-	found.readExport(ctx, c)
-	if found.servedErr == nil {
-		found.askAccess(ctx, c)
-		found.try(ctx, c)
+	if found.readServer(asked); found.serverErr == nil {
+		found.read(ctx, asked, c)
 	}
 	return found, ctx.Err()
+}
+
+// read asks a server that has answered.
+func (i *installation) read(ctx context.Context, asked discovery.DiscoveryInterface, c client.Client) {
+	i.readAPI(asked)
+	i.readBindings(ctx, c)
+	i.readExport(ctx, c)
+	if i.servedErr == nil {
+		i.askAccess(ctx, c)
+		i.try(ctx, c)
+	}
+}
+
+func (i *installation) readServer(asked discovery.DiscoveryInterface) {
+	info, err := asked.ServerVersion()
+	if i.serverErr = err; err == nil {
+		i.server = info.GitVersion
+	}
 }
 
 func (i *installation) readAPI(asked discovery.DiscoveryInterface) {

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -69,8 +70,8 @@ func layer(at time.Time, files []file) (v1.Layer, error) {
 }
 
 // write builds the image into a file, and returns its digest.
-func (s source) write(to string) (v1.Hash, error) {
-	index, err := s.index()
+func (s source) write(ctx context.Context, to string) (v1.Hash, error) {
+	index, err := s.index(ctx)
 	if err != nil {
 		return v1.Hash{}, err
 	}
@@ -180,7 +181,7 @@ func only(dir string) (v1.ImageIndex, error) {
 }
 
 // push copies an image from a file to a registry, with the credentials of docker login.
-func push(from string, to name.Tag) error {
+func push(ctx context.Context, from string, to name.Tag) error {
 	dir, err := os.MkdirTemp("", "image")
 	if err != nil {
 		return err
@@ -190,5 +191,5 @@ func push(from string, to name.Tag) error {
 	if err != nil {
 		return err
 	}
-	return remote.WriteIndex(to, index, remote.WithAuthFromKeychain(authn.DefaultKeychain))
+	return remote.WriteIndex(to, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
 }

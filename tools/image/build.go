@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/pem"
 	"fmt"
 	"os"
@@ -36,10 +37,10 @@ type source struct {
 }
 
 // index builds the image of each platform.
-func (s source) index() (v1.ImageIndex, error) {
+func (s source) index(ctx context.Context) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, platform := range platforms {
-		image, err := s.image(platform)
+		image, err := s.image(ctx, platform)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", platform, err)
 		}
@@ -48,8 +49,8 @@ func (s source) index() (v1.ImageIndex, error) {
 	return index, nil
 }
 
-func (s source) image(platform v1.Platform) (v1.Image, error) {
-	binary, err := s.compile(platform)
+func (s source) image(ctx context.Context, platform v1.Platform) (v1.Image, error) {
+	binary, err := s.compile(ctx, platform)
 	if err != nil {
 		return nil, err
 	}
@@ -107,14 +108,14 @@ func (s source) config(image v1.Image, platform v1.Platform) *v1.ConfigFile {
 }
 
 // compile builds the program for a platform: static, and without paths of this machine.
-func (s source) compile(platform v1.Platform) ([]byte, error) {
+func (s source) compile(ctx context.Context, platform v1.Platform) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "image")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	binary := filepath.Join(dir, "binary")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", binary, s.Package)
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", binary, s.Package)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0",
 		"GOOS="+platform.OS, "GOARCH="+platform.Architecture)
 	if said, err := build.CombinedOutput(); err != nil {

@@ -29,7 +29,7 @@ func hello(t *testing.T) (string, v1.Hash, v1.ImageIndex) {
 		t.Fatal(err)
 	}
 	to := filepath.Join(t.TempDir(), "hello.tar")
-	digest, err := source{Package: "./testdata/hello", Tag: tag, Time: time.Unix(1_700_000_000, 0).UTC()}.write(to)
+	digest, err := source{Package: "./testdata/hello", Tag: tag, Time: time.Unix(1_700_000_000, 0).UTC()}.write(t.Context(), to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestPush(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := push(file, tag); err != nil {
+	if err := push(t.Context(), file, tag); err != nil {
 		t.Fatal(err)
 	}
 	pushed, err := remote.Get(tag)

@@ -4,9 +4,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -14,13 +16,13 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	if err := run(context.Background(), os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return errors.New("write image build or image push")
 	}
@@ -38,14 +40,14 @@ func run(args []string) error {
 	}
 	switch args[0] {
 	case "build":
-		source := source{Package: "./cmd/ipam-controller", Tag: named, Time: time.Unix(*epoch, 0).UTC(), BOMs: *boms}
-		digest, err := source.write(*file)
+		from := source{Package: "./cmd/ipam-controller", Tag: named, Time: time.Unix(*epoch, 0).UTC(), BOMs: *boms}
+		digest, err := from.write(ctx, *file)
 		if err == nil {
-			fmt.Println(digest)
+			fmt.Fprintln(out, digest)
 		}
 		return err
 	case "push":
-		return push(*file, named)
+		return push(ctx, *file, named)
 	default:
 		return fmt.Errorf("there is no image %s: write build or push", args[0])
 	}
