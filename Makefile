@@ -26,12 +26,16 @@ run: kcp ## Start kcp, etcd and the controller, and have two tenants claim addre
 	@mkdir -p $(BIN) && go build -o $(BIN)/run ./test/run && exec $(BIN)/run $(RUN_ARGS)
 
 # What needs no kcp: everything but the tests of the whole.
-UNIT := ./allocator/... ./apis/... ./cmd/... ./config/... ./controllers/... ./internal/... ./workspaces/... ./tools/gen \
+UNIT := ./allocator/... ./apis/... ./cmd/... ./config/... ./controllers/... ./internal/... ./workspaces/... ./tools/gen ./tools/install \
 	./test ./test/bench/... ./test/chaos/history ./test/framework/... ./test/gen/... ./test/soak/...
 
 .PHONY: unit
 unit: ## Run the tests that need no kcp, without the race detector (under 2 minutes, once built)
 	@$(TOOL) gotestsum --format pkgname --hide-summary=skipped -- -count=1 $(TEST_ARGS) $(UNIT)
+
+.PHONY: test-image
+test-image: ## Run the tests of the program that builds the image, a module of its own
+	@go test -C tools/image -count=1 ./...
 
 .PHONY: test
 test: kcp-shards ## Run every test: unit, model, and end to end on a real kcp
@@ -105,6 +109,7 @@ vuln: ## Fail if a known vulnerability can be reached (asks the database of Go, 
 lint: ## Run the linters, of code and of prose
 	@hack/prose.sh
 	@GOLANGCI_LINT_CACHE=$(LINT_CACHE) $(TOOL) golangci-lint run --allow-parallel-runners ./...
+	@linter=$$($(TOOL) -n golangci-lint) && cd tools/image && GOLANGCI_LINT_CACHE=$(LINT_CACHE) "$$linter" run --allow-parallel-runners ./...
 
 .PHONY: generate
 generate: ## Write the generated code and manifests again
@@ -119,9 +124,27 @@ verify: ## Fail if something generated, formatted or required has drifted, or a 
 # What make release calls the version.
 VERSION ?= $(shell git describe --tags --always --dirty)
 
+# The image that make image builds, and make install-manifest installs: make image IMAGE=registry.example/ipam
+IMAGE ?= ipam-controller
+IMAGE_FILE := dist/ipam-controller_image.tar
+
+.PHONY: image
+image: ## Build the image of the controller, for amd64 and arm64, into an archive in dist/; needs no container engine
+	@hack/image.sh $(IMAGE):$(VERSION) $(IMAGE_FILE)
+
+.PHONY: push
+push: ## Push the image that make image built, as VERSION, to the registry that IMAGE names
+	@hack/image.sh $(IMAGE):$(VERSION) $(IMAGE_FILE) push
+
+.PHONY: install-manifest
+install-manifest: ## Write dist/install-kcp.yaml and dist/install-kubernetes.yaml, with the image by VERSION
+	@mkdir -p dist && go run ./tools/install -image $(IMAGE) -version $(VERSION)
+
 .PHONY: release
-release: ## Build the kubectl plugin for Linux and macOS into dist/, with checksums and a krew manifest
+release: ## Build the kubectl plugin, the image and the manifests into dist/, with checksums and a krew manifest
 	@hack/release.sh $(VERSION)
+	@$(MAKE) --no-print-directory image install-manifest
+	@cd dist && sha256sum ipam-controller_* install-*.yaml >>checksums.txt
 
 .PHONY: clean
 clean: ## Remove what make run and the builds leave behind (not the kcp cached in the home directory)

@@ -94,7 +94,7 @@ func advance(ctx context.Context, c client.Client, platform string) error {
 			return err
 		}
 	}
-	return bound(binding)
+	return Bound(binding)
 }
 
 // accept grants exactly the permissions the export asks for, and reports whether that
@@ -127,8 +127,8 @@ func accepted(claim apisv1alpha2.PermissionClaim) apisv1alpha2.AcceptablePermiss
 	}
 }
 
-// bound returns what a binding still lacks to be in use.
-func bound(binding *apisv1alpha2.APIBinding) error {
+// Bound returns what a binding still lacks to be in use; nil if it lacks nothing.
+func Bound(binding *apisv1alpha2.APIBinding) error {
 	if !binding.DeletionTimestamp.IsZero() {
 		return fmt.Errorf("it is being deleted%s", unmet(binding.Status.Conditions))
 	}

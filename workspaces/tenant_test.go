@@ -68,24 +68,24 @@ func TestBound_SaysWhatIsMissing(t *testing.T) {
 	binding.Status.Conditions = conditionsv1alpha1.Conditions{{
 		Type: apisv1alpha2.APIExportValid, Status: corev1.ConditionFalse, Reason: "APIExportNotFound", Message: "no export there",
 	}}
-	if err := bound(binding); err == nil || !strings.Contains(err.Error(), "no export there") {
-		t.Errorf("bound() = %v; want an error with the message of the condition", err)
+	if err := Bound(binding); err == nil || !strings.Contains(err.Error(), "no export there") {
+		t.Errorf("Bound() = %v; want an error with the message of the condition", err)
 	}
 
 	binding.Status.Phase = apisv1alpha2.APIBindingPhaseBound
 	binding.Status.Conditions = conditionsv1alpha1.Conditions{{Type: apisv1alpha2.BindingUpToDate, Status: corev1.ConditionTrue}}
 	granted := accepted(claimOf("events", "create"))
 	binding.Spec.PermissionClaims = grant(granted)
-	if err := bound(binding); err == nil || !strings.Contains(err.Error(), "events") {
-		t.Errorf("bound() = %v; want an error that names the permission not applied", err)
+	if err := Bound(binding); err == nil || !strings.Contains(err.Error(), "events") {
+		t.Errorf("Bound() = %v; want an error that names the permission not applied", err)
 	}
 	binding.Status.AppliedPermissionClaims = []apisv1alpha2.ScopedPermissionClaim{granted.ScopedPermissionClaim}
-	if err := bound(binding); err != nil {
-		t.Errorf("bound() = %v; want nil", err)
+	if err := Bound(binding); err != nil {
+		t.Errorf("Bound() = %v; want nil", err)
 	}
 	binding.DeletionTimestamp = new(metav1.Now())
-	if err := bound(binding); err == nil || !strings.Contains(err.Error(), "being deleted") {
-		t.Errorf("bound() = %v; want an error that says it goes", err)
+	if err := Bound(binding); err == nil || !strings.Contains(err.Error(), "being deleted") {
+		t.Errorf("Bound() = %v; want an error that says it goes", err)
 	}
 }
 

@@ -4,10 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -268,19 +268,17 @@ func TestDeploy_StandaloneBringsTheAPI(t *testing.T) {
 	}
 }
 
-// What the Dockerfile copies and builds is there, and runs as the pods do.
-func TestDeploy_Dockerfile(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(deployDir, "Dockerfile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, input := range []string{"go.mod", "go.sum", "cmd/ipam-controller"} {
-		if _, err := os.Stat(filepath.Join("..", "..", input)); err != nil || !bytes.Contains(text, []byte(input)) {
-			t.Errorf("%s is not built: %v", input, err)
+// tools/image builds the image that the overlays name, and it runs as the pods do.
+func TestDeploy_Image(t *testing.T) {
+	for name, overlay := range overlays {
+		pod := overlay(t).pod.Spec
+		if c := pod.Containers[0]; c.Image != "ipam-controller:latest" || c.ImagePullPolicy != corev1.PullIfNotPresent {
+			t.Errorf("%s: the image is %s, pulled %s", name, c.Image, c.ImagePullPolicy)
 		}
-	}
-	user := regexp.MustCompile(`(?m)^USER 65532:65532$`)
-	if security := dev(t).pod.Spec.SecurityContext; !user.Match(text) || *security.RunAsUser != 65532 {
-		t.Errorf("the image and the pods (%d) run as different users", *security.RunAsUser)
+		text, err := os.ReadFile("../../tools/image/build.go")
+		user := fmt.Sprintf("const user = %q", fmt.Sprintf("%d:%d", *pod.SecurityContext.RunAsUser, *pod.SecurityContext.RunAsGroup))
+		if err != nil || !bytes.Contains(text, []byte(user)) {
+			t.Errorf("%s: the image does not say %s: %v", name, user, err)
+		}
 	}
 }

@@ -28,7 +28,7 @@ var lines = []string{
 	"pool create lab --cidr 192.0.2.0/24", "pool release lab", "pool release lab --yes --wait 500ms", "pool release lab --cascade", "pool release lab --cascade --yes --wait 500ms",
 	"class list", "class list -o wide", "class list -o name", "class show c", "class show " + hostile, "class show " + hostile + " -o name",
 	"address show 192.0.2.17", "address show 192.0.2.17 -o wide", "address show 192.0.2.200", "address show 10.0.0.1",
-	"claim create web --class c --replace --wait 500ms", "why web", "verify", "verify -o json", "verify -o yaml", "version", "version -o json", "version -o yaml",
+	"claim create web --class c --replace --wait 500ms", "why web", "verify", "verify -o json", "verify -o yaml", "version", "version -o json", "version -o yaml", "check", "check -o json", "check -o yaml",
 	"__complete claim show ", "__complete claim release ", "__complete pool show ", "__complete class show ", "__complete why ",
 	"__complete claim create --class ", "__complete claim create --pool ", "__complete pool create --parent ",
 }
@@ -57,7 +57,7 @@ func TestHostile_NoCommandPassesItOn(t *testing.T) {
 }
 
 // retrying are the commands that retry for long when the server refuses everything.
-var retrying = []string{"init", "tenant bind root:acme"}
+var retrying = []string{"init", "tenant bind root:acme", "controller-kubeconfig"}
 
 // Every command is in one of the two lists.
 func TestHostile_EveryCommand(t *testing.T) {

@@ -52,6 +52,8 @@ goes to stdout and words go to stderr. The exit code is 0 ok, 1 error, 2 usage,
 			newTenantBind(s)),
 		newWhy(s),
 		newInit(s),
+		newControllerKubeconfig(s),
+		newCheck(s),
 		newVerify(s),
 		newVersion(s),
 	)

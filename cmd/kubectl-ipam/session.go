@@ -136,6 +136,7 @@ func newClient(cfg *rest.Config) (client.WithWatch, error) {
 		apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"),
 		apisv1alpha1.SchemeGroupVersion.WithKind("APIBinding"),
 		apisv1alpha2.SchemeGroupVersion.WithKind("APIExport"),
+		apisv1alpha2.SchemeGroupVersion.WithKind("APIBinding"),
 		tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"),
 		authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"),
 	} {

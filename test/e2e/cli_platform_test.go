@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -89,6 +91,46 @@ func TestCLI_InitAndBind(t *testing.T) {
 	platform.run("verify").ends(0).says("1 claims and 0 allocations agree")
 	shows(t, platform.ok("version"), "Program", "Server", "root:cli-platform")
 	shows(t, admin.ok("init", "--dry-run"), "kind: APIExport")
+	shows(t, tenant.run("check").ends(8).Out, "binding      ok", "controller   failed", "is not answered")
+}
+
+// The controller's kubeconfig is that of its service account, for its owner alone.
+func TestCLI_ControllerKubeconfig(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	file := filepath.Join(t.TempDir(), "controller.kubeconfig")
+	admin := cli{framework.AdminCLI(t, "root"), t}
+	admin.run("controller-kubeconfig", s.platform.Path, "--file", file).ends(0).says(file + " is the kubeconfig")
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file has %v, %v; want mode 0600", info.Mode(), err)
+	}
+	controller := framework.CLI{Binary: admin.Binary, Kubeconfig: file}
+	whoami := controller.RunIn(t, framework.Kubectl(t), "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
+	if whoami.Out != "system:serviceaccount:ipam-system:ipam-controller" {
+		t.Errorf("whoami ended with %d, %q and %q; want the service account", whoami.Code, whoami.Out, whoami.Err)
+	}
+	shows(t, admin.ok("controller-kubeconfig", s.platform.Path, "--address", "https://kcp.example"), "server: https://kcp.example/clusters/"+s.platform.Path)
+	admin.run("controller-kubeconfig", s.tenant.Path).ends(4).says("is not a platform")
+	cli{s.tenant.CLI(t), t}.run("controller-kubeconfig", s.platform.Path).ends(3).says("hint: this needs the right to read secrets")
+}
+
+// A tenant's user learns what his rights and the platform lack.
+func TestCLI_Check(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	for who, c := range map[string]cli{
+		"consumer": {s.tenant.CLI(t, "ipam-consumer", "ipam-viewer"), t}, "admin": {framework.AdminCLI(t, s.tenant.Path), t},
+		"platform": {framework.AdminCLI(t, s.platform.Path), t},
+	} {
+		checks := c.ok("check")
+		t.Logf("%s:\n%s", who, checks)
+		shows(t, checks, "api          ok", "roles        ok", "controller   ok")
+	}
+	viewer := cli{s.tenant.CLI(t, "ipam-viewer"), t}
+	shows(t, viewer.run("check").ends(3).Out, "roles        failed", "controller   skipped", "ipam-consumer")
+	shows(t, viewer.run("check", "-o", "json").ends(3).Out, `"result": "failed"`)
+	unbound := cli{framework.AdminCLI(t, "root"), t}
+	shows(t, unbound.run("check").ends(8).Out, "api          failed", "kubectl ipam tenant bind")
 }
 
 // What is mistyped, or not allowed, is refused before anything is created.

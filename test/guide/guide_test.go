@@ -69,7 +69,7 @@ func TestOnAKCP(t *testing.T) {
 	p := newPlace(t, "KUBECONFIG="+kcp.Kubeconfig())
 	p.follow(t, "docs/getting-started.md", "Install")
 	p.follow(t, "docs/getting-started.md", "On a kcp you have")
-	p.write(t, []byte("stands in for what the reader has"), "controller.kubeconfig", "ca.crt", "tls.crt", "tls.key")
+	p.write(t, []byte("stands in for what the reader has"), "ca.crt", "tls.crt", "tls.key")
 	p.follow(t, "docs/deploy.md", "")
 	admin, err := kcp.Admin()
 	if err != nil {

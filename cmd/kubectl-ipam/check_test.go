@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"net/url"
+	"testing"
+
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/config"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+var (
+	apiGroups = schema.GroupResource{Group: "apis.kcp.io"}
+	events    = apisv1alpha2.PermissionClaim{GroupResource: apisv1alpha2.GroupResource{Resource: "events"}}
+)
+
+// complete is what a tenant's user sees of an installation that lacks nothing.
+func complete(t *testing.T) *installation {
+	t.Helper()
+	export := &apisv1alpha2.APIExport{}
+	if err := yaml.Unmarshal(config.APIExport(), export); err != nil {
+		t.Fatal(err)
+	}
+	binding := apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{Name: "ipam"}}
+	claim := apisv1alpha2.ScopedPermissionClaim{PermissionClaim: events}
+	binding.Spec.PermissionClaims = []apisv1alpha2.AcceptablePermissionClaim{{ScopedPermissionClaim: claim, State: apisv1alpha2.ClaimAccepted}}
+	binding.Status = apisv1alpha2.APIBindingStatus{
+		Phase:                   apisv1alpha2.APIBindingPhaseBound,
+		ExportPermissionClaims:  []apisv1alpha2.PermissionClaim{events},
+		AppliedPermissionClaims: []apisv1alpha2.ScopedPermissionClaim{claim},
+		Conditions:              conditionsv1alpha1.Conditions{{Type: apisv1alpha2.BindingUpToDate, Status: corev1.ConditionTrue}},
+	}
+	for _, resource := range export.Spec.Resources {
+		binding.Status.BoundResources = append(binding.Status.BoundResources, apisv1alpha2.BoundAPIResource{
+			Group: resource.Group, Resource: resource.Name, Schema: apisv1alpha2.BoundAPIResourceSchema{Name: resource.Schema},
+		})
+	}
+	trial := gen.Claim("trial")
+	trial.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Reason: string(ipamv1alpha1.ReasonNoDefaultClass)}}
+	may := map[access]bool{}
+	for _, want := range needed {
+		may[want] = true
+	}
+	return &installation{
+		workspace: "root:team-a", namespace: "default", server: "v1.35.0+kcp",
+		served:    []string{"ipclaims", "ipallocations", "ippools", "ipclasses"},
+		bindings:  []apisv1alpha2.APIBinding{binding},
+		exportErr: apierrors.NewNotFound(apiGroups, "ipam.miloapis.com"),
+		may:       may, trial: trial,
+	}
+}
+
+// Each way in which an installation can be incomplete has its row, its remedy and its exit code.
+func TestCheck(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*installation)
+		code   int
+	}{
+		"complete": {func(*installation) {}, exitOK},
+		"no_server": {func(i *installation) {
+			i.serverErr = &url.Error{Op: "Get", URL: "https://kcp.example:6443/version", Err: errors.New("connection refused")}
+		}, exitUnavailable},
+		"not_bound": {func(i *installation) {
+			i.servedErr, i.bindings = apierrors.NewNotFound(apiGroups, ""), nil
+		}, exitUnavailable},
+		"rejected": {func(i *installation) {
+			i.bindings[0].Spec.PermissionClaims[0].State = apisv1alpha2.ClaimRejected
+		}, exitForbidden},
+		"viewer": {func(i *installation) {
+			i.bindingErr, i.bindings = apierrors.NewForbidden(apiGroups, "", nil), nil
+			i.may[access{"create", "ipclaims"}], i.may[access{"delete", "ipclaims"}] = false, false
+		}, exitForbidden},
+		"no_controller": {func(i *installation) { i.trial = gen.Claim("trial") }, exitUnavailable},
+		"skew": {func(i *installation) {
+			i.bindings[0].Status.BoundResources[0].Schema.Name = "v0.ipallocations.ipam.miloapis.com"
+			i.served = i.served[:3]
+		}, exitOK},
+		"platform": {func(i *installation) {
+			i.exportErr, i.export, i.bindings = nil, &apisv1alpha2.APIExport{}, nil
+		}, exitOK},
+	} {
+		s, found := newStage(t), complete(t)
+		test.change(found)
+		err := s.showChecks(&report{}, found.judge())
+		if got := exitCode(err); got != test.code {
+			t.Errorf("%s: ends with %d, %v; want %d", name, got, err, test.code)
+		}
+		if err != nil {
+			s.report(err)
+		}
+		golden(t, "check_"+name, s.out.String()+s.errs.String())
+	}
+}
+
+func TestCheck_Output(t *testing.T) {
+	for _, format := range []string{outputJSON, outputYAML} {
+		s, found := newStage(t), complete(t)
+		found.trial = gen.Claim("trial")
+		if err := s.showChecks(&report{format}, found.judge()); exitCode(err) != exitUnavailable {
+			t.Errorf("%s: ends with %v; want %d", format, err, exitUnavailable)
+		}
+		golden(t, "check_"+format, s.out.String())
+	}
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// The manifests name the image of the version, and no other.
+func TestRender(t *testing.T) {
+	for file, overlay := range overlays {
+		manifest, err := render("../..", overlay, "registry.example/ipam", "v1.2.3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pods int
+		for document := range strings.SplitSeq(string(manifest), "\n---\n") {
+			var set appsv1.StatefulSet
+			if err := yaml.Unmarshal([]byte(document), &set); err != nil || set.Kind != "StatefulSet" {
+				continue
+			}
+			for _, c := range set.Spec.Template.Spec.Containers {
+				pods++
+				if c.Image != "registry.example/ipam:v1.2.3" || c.ImagePullPolicy != corev1.PullIfNotPresent {
+					t.Errorf("%s: the image is %s, pulled %s", file, c.Image, c.ImagePullPolicy)
+				}
+			}
+		}
+		if pods != 1 {
+			t.Errorf("%s has %d containers; want 1", file, pods)
+		}
+	}
+}
+
+func TestRender_WithoutVersion(t *testing.T) {
+	if _, err := render("../..", "dev", image, ""); err == nil {
+		t.Error("without a version, the image of any version is installed")
+	}
+}
