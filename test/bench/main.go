@@ -10,10 +10,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spf13/pflag"
 
 	"github.com/kcp-ipam/ipam/test/bench/bare"
 	"github.com/kcp-ipam/ipam/test/bench/harness"
@@ -42,7 +45,11 @@ func run(ctx context.Context, args []string, say harness.Say) error {
 	if len(args) == 0 || benchmarks[args[0]] == nil {
 		return fmt.Errorf("%q is no benchmark; write kcp, ledger, replicas or scale, and then its flags", args)
 	}
-	return benchmarks[args[0]](ctx, args[1:], say)
+	err := benchmarks[args[0]](ctx, args[1:], say)
+	if errors.Is(err, pflag.ErrHelp) {
+		return nil
+	}
+	return err
 }
 
 func serve(args []string) {
