@@ -86,7 +86,7 @@ func TestHasReservation(t *testing.T) {
 	}
 }
 
-// Whoever asks again gets the same block, and the reservation says that there were two.
+// A second Reserve of the same request returns the same block, and marks the reservation as shared.
 func TestReserve_Twice(t *testing.T) {
 	c := newClock()
 	l := newLedger(t)

@@ -228,7 +228,7 @@ func (s *scene) known(claim *ipamv1alpha1.IPClaim) {
 // has a clock of its own.
 func (s *scene) later(d time.Duration) { s.now.SetTime(time.Now().Add(d)) }
 
-// stored is a claim as the API server stores it with that answer, and sends it to whoever reads it.
+// stored stores a claim with that answer, as the API server does, and returns what readers get.
 func (s *scene) stored(claim *ipamv1alpha1.IPClaim, answer door.Answer) *ipamv1alpha1.IPClaim {
 	s.Helper()
 	claim.CreationTimestamp = metav1.NewTime(time.Now().Truncate(time.Second))

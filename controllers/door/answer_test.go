@@ -69,7 +69,7 @@ func TestAnswer_ManagedFields(t *testing.T) {
 	sameJSON(t, answering(t, boundAnswer, nil).created(object), want)
 }
 
-// The Answerer is told who asks for what.
+// The Answerer gets the workspace, the claim and whether it is a dry run.
 func TestAnswer_Request(t *testing.T) {
 	s := answering(t, boundAnswer, nil)
 	req := creating(`{"metadata":{"name":"a","namespace":"other","uid":"u","annotations":{"kcp.io/cluster":"c1"}},"spec":{"className":"web","prefixLength":28}}`)

@@ -13,5 +13,5 @@
 //
 // The token keeps everybody but the API server from asking: an answer takes a block. The API
 // server shows users the URL of a webhook that must not fail, so /refuse has no token, and
-// whoever reads its answer learns nothing.
+// its answer says nothing that the request does not.
 package door

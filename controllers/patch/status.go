@@ -62,8 +62,8 @@ func sendStatus(ctx context.Context, c client.StatusWriter, obj client.Object, b
 
 // reread asks the server for the object as it is now. The client at hand reads
 // from a cache, and a cache that lags is how the conflict came about. An empty
-// patch is answered with the object. It is a dry run, as kcp stores an object that
-// was never updated anew even if nothing changes: it has stored "annotations": {}.
+// patch is answered with the object. It is a dry run: kcp has stored a new object with
+// "annotations": {}, and drops that with the first update, even an empty one.
 func reread(ctx context.Context, c client.StatusWriter, obj client.Object) (client.Object, error) {
 	current := copyOf(obj)
 	if err := patchStatus(ctx, c, current, client.RawPatch(types.MergePatchType, []byte("{}")), client.DryRunAll); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A record says what the block is and who has it, since when. Retained, it says who had it.
+// A record names its block, its holder and the time of the bind. A retained record names its former holder.
 func TestNew(t *testing.T) {
 	t.Parallel()
 	owner := ipamv1alpha1.OwnerRef{Kind: "Server", Name: "s"}
