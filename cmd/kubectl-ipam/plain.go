@@ -5,10 +5,9 @@ import (
 	"io"
 	"reflect"
 	"regexp"
-	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 )
 
 // screen is stdout or stderr. All output goes through it. It escapes unprintable characters, so
@@ -86,28 +85,11 @@ func harmless(value any) any {
 	return value
 }
 
-// plain escapes all unprintable characters of a text, such as \x1b, bidirectional controls, line
-// ends and tabs. Users write the texts of objects, such as owners, names and workspace paths,
-// and other users trust what they read.
-func plain(text string) string { return escape(text, "") }
+// plain escapes all unprintable characters of a text.
+func plain(text string) string { return legible.Text(text) }
 
 // escape escapes unprintable characters, except those in keep.
-func escape(text, keep string) string {
-	var shown strings.Builder
-	for rest := text; rest != ""; {
-		r, size := utf8.DecodeRuneInString(rest)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&shown, `\x%02x`, rest[0])
-		case unicode.IsGraphic(r), strings.ContainsRune(keep, r):
-			shown.WriteRune(r)
-		default:
-			shown.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-		rest = rest[size:]
-	}
-	return shown.String()
-}
+func escape(text, keep string) string { return legible.Escape(text, keep) }
 
 // colour matches the sequences of paint, and those of client-go for "Warning:".
 var colour = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33|33;1)m`)
