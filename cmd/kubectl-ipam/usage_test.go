@@ -44,6 +44,8 @@ func TestUsage(t *testing.T) {
 		"pool create a --cidr c --visibility world": "write consumer or shared or platform",
 		"pool create a --cidr c --strategy Best":    "write FirstFit or BestFit",
 		"pool release a --wait 0":                   "write a duration such as 30s",
+		"pool next lab -o xml":                      "write json or yaml or name or csv",
+		"pool next lab --count 0":                   "write a number from 1 to 1000",
 		"address show 10.0.0.300":                   "write one such as 192.0.2.7",
 		"init ipam":                                 "write a path below root",
 		"tenant bind root":                          "write a path below root",
