@@ -1,0 +1,38 @@
+package draw
+
+import (
+	"fmt"
+	"math/big"
+	"net/netip"
+	"strings"
+)
+
+// Count writes a number of addresses for people: exact with separators up to nine digits, then as
+// a power of two if it is one, else rounded.
+func Count(n *big.Int) string {
+	const separated = 9
+	if digits := n.String(); len(digits) <= separated {
+		return grouped(digits)
+	}
+	if bits := n.BitLen() - 1; n.TrailingZeroBits() == uint(bits) {
+		return fmt.Sprintf("2^%d", bits)
+	}
+	rounded, _ := new(big.Float).SetInt(n).Float64()
+	return fmt.Sprintf("%.3g", rounded)
+}
+
+// Size writes the number of addresses of a prefix.
+func Size(p netip.Prefix) string {
+	return Count(new(big.Int).Lsh(big.NewInt(1), uint(p.Addr().BitLen()-p.Bits())))
+}
+
+func grouped(digits string) string {
+	var out strings.Builder
+	for i, digit := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
+			out.WriteByte(',')
+		}
+		out.WriteRune(digit)
+	}
+	return out.String()
+}
