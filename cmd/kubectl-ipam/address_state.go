@@ -20,6 +20,7 @@ func stateOf(a *ipamv1alpha1.IPAllocation) string {
 // answers for its parent.
 func statesOf(r *reach, block netip.Prefix, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) []space.State {
 	var found []space.State
+	held := r.allHoldings(pools, allocations)
 	for i := range pools {
 		p := &pools[i]
 		cidr, err := netip.ParsePrefix(p.Status.AllocatedCIDR)
@@ -30,8 +31,7 @@ func statesOf(r *reach, block netip.Prefix, pools []ipamv1alpha1.IPPool, allocat
 		if cidr.Bits() > block.Bits() {
 			part = cidr
 		}
-		held := r.holdings(r.workspace(p), p.Name, pools, allocations)
-		state, ok := space.StateIn(p, cidr, part, held)
+		state, ok := space.StateIn(p, cidr, part, held[poolKey{r.workspace(p), p.Name}])
 		if !ok {
 			continue
 		}

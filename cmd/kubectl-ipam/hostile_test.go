@@ -56,8 +56,8 @@ func TestHostile_NoCommandPassesItOn(t *testing.T) {
 	}
 }
 
-// retrying are the commands that retry for long when the server refuses everything.
-var retrying = []string{"init", "tenant bind root:acme", "controller-kubeconfig"}
+// retrying are the commands that go on for long: when the server refuses everything, or until they are stopped.
+var retrying = []string{"ui", "init", "tenant bind root:acme", "controller-kubeconfig"}
 
 // Every command is in one of the two lists.
 func TestHostile_EveryCommand(t *testing.T) {

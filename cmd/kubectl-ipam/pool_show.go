@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -118,33 +116,6 @@ func (o *poolShow) guest(name string, held []space.Holding) error {
 	printLine(o.Out, "")
 	printLine(o.Out, "what others hold of it is not shown to you")
 	return nil
-}
-
-// holdings are the blocks of a pool that the caller may see, by address.
-func (r *reach) holdings(in, name string, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) []space.Holding {
-	var found []space.Holding
-	add := func(h space.Holding, from client.Object, ref ipamv1alpha1.PoolRef, cidr string) {
-		block, err := netip.ParsePrefix(cidr)
-		if err != nil || ref.Name != name || r.owner(from, ref) != in {
-			return
-		}
-		h.Block, h.Since, h.Workspace = block, from.GetCreationTimestamp(), r.workspace(from)
-		h.Holder = space.In(h.Holder, h.Workspace)
-		found = append(found, h)
-	}
-	for i := range allocations {
-		a := &allocations[i]
-		add(space.HoldingOf(a), a, a.Spec.PoolRef, a.Status.AllocatedCIDR)
-	}
-	for i := range pools {
-		if p := &pools[i]; p.Spec.ParentPoolRef != nil {
-			add(space.Holding{Kind: space.Child, Name: p.Name, Holder: "pool " + p.Name}, p, *p.Spec.ParentPoolRef, p.Status.AllocatedCIDR)
-		}
-	}
-	slices.SortFunc(found, func(a, b space.Holding) int {
-		return cmp.Or(a.Block.Compare(b.Block), cmp.Compare(a.Holder, b.Holder))
-	})
-	return found
 }
 
 func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []space.Holding) error {

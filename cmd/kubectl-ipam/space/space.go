@@ -34,19 +34,23 @@ func Of(pool *ipamv1alpha1.IPPool, held []Holding) (Space, error) {
 	return s, nil
 }
 
-// Known is the number of addresses that are taken or kept back, as far as is seen.
+// Known is the number of addresses that are taken or kept back, as far as is seen. What lies in
+// several blocks is counted once.
 func (s Space) Known() *big.Int {
-	var all netipx.IPSetBuilder
-	for _, block := range slices.Concat(s.Taken, s.Kept) {
-		all.AddPrefix(block)
+	all := slices.Concat(s.Taken, s.Kept)
+	slices.SortFunc(all, netip.Prefix.Compare)
+	counts, last := map[int]int64{}, netip.Prefix{}
+	for _, block := range all {
+		if last.IsValid() && last.Contains(block.Addr()) {
+			continue // prefixes nest, or have nothing in common
+		}
+		counts[block.Bits()]++
+		last = block
 	}
 	total := new(big.Int)
-	set, err := all.IPSet()
-	if err != nil {
-		return total // only of ranges that are none
-	}
-	for _, block := range set.Prefixes() {
-		total.Add(total, cidr.Size(block))
+	for bits, count := range counts {
+		size := cidr.Size(netip.PrefixFrom(s.Pool.Addr(), bits))
+		total.Add(total, size.Mul(size, big.NewInt(count)))
 	}
 	return total
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Count writes a number of addresses for people: exact with separators up to nine digits, then as
-// a power of two if it is one, else rounded.
+// a power of two if it is one, else rounded, as 2.71×10^26.
 func Count(n *big.Int) string {
 	const separated = 9
 	if digits := n.String(); len(digits) <= separated {
@@ -18,7 +18,8 @@ func Count(n *big.Int) string {
 		return fmt.Sprintf("2^%d", bits)
 	}
 	rounded, _ := new(big.Float).SetInt(n).Float64()
-	return fmt.Sprintf("%.3g", rounded)
+	mantissa, exponent, _ := strings.Cut(fmt.Sprintf("%.2e", rounded), "e+")
+	return mantissa + "×10^" + exponent
 }
 
 // Size writes the number of addresses of a prefix.

@@ -105,7 +105,7 @@ func lines(b Box) []Line {
 		head = fmt.Sprintf("/%d", b.Prefix.Bits())
 	}
 	texts := []string{head}
-	for _, text := range notes(b) {
+	for _, text := range notes(b, room) {
 		if b.H >= float64(len(texts)+1)*lineHeight+4 && room >= 5 {
 			texts = append(texts, clip(text, room))
 		}
@@ -122,9 +122,12 @@ func lines(b Box) []Line {
 }
 
 // notes are what is said below the prefix of a box.
-func notes(b Box) []string {
+func notes(b Box, room int) []string {
 	switch b.Kind {
 	case Free:
+		if size := Size(b.Prefix) + " addresses"; len(size) <= room {
+			return []string{"free", size}
+		}
 		return []string{"free", Size(b.Prefix)}
 	case Unseen:
 		return []string{"not shown"}
@@ -133,7 +136,10 @@ func notes(b Box) []string {
 	case Kept:
 		return []string{"kept back"}
 	default:
-		return []string{b.Label}
+		if label := legible.Text(b.Label); b.Short == "" || utf8.RuneCountInString(label) <= room {
+			return []string{label}
+		}
+		return []string{b.Short}
 	}
 }
 

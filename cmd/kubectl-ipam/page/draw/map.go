@@ -49,8 +49,8 @@ func (k Kind) String() string { return kinds[k] }
 type Block struct {
 	Prefix netip.Prefix
 	Kind   Kind
-	// Label names the holder; it may be empty.
-	Label string
+	// Label names the holder, and Short does so where there is little room; both may be empty.
+	Label, Short string
 }
 
 // Map is a space to draw.
@@ -84,7 +84,10 @@ type Box struct {
 
 // Sort puts blocks in the order that a Map needs: by address, the larger first.
 func Sort(blocks []Block) {
-	slices.SortStableFunc(blocks, func(a, b Block) int { return a.Prefix.Compare(b.Prefix) })
+	order := func(a, b Block) int { return a.Prefix.Compare(b.Prefix) }
+	if !slices.IsSortedFunc(blocks, order) {
+		slices.SortStableFunc(blocks, order)
+	}
 }
 
 // part is a prefix that is to be drawn, with its blocks: those from first to before last, and
@@ -149,7 +152,7 @@ func (m Map) plain(p *part) bool {
 	}
 	switch {
 	case p.over != nil:
-		p.box.Kind, p.box.Label, p.box.Share = p.over.Kind, p.over.Label, 1
+		p.box.Kind, p.box.Label, p.box.Short, p.box.Share = p.over.Kind, p.over.Label, p.over.Short, 1
 		return true
 	case p.first == p.last:
 		p.box.Kind = m.Rest
