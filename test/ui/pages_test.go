@@ -11,7 +11,6 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/framework/local"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -42,22 +41,22 @@ func TestPages(t *testing.T) {
 // asAdmin walks through all pages.
 func asAdmin(b *browser, s town) {
 	b.shows("/", "internal-a", "office", "rack", "carved from", "lab", "of <bdi>root:web</bdi>", "PrefixLengthRejected", "default/wide of root:web")
-	b.shows("/pool/internal-a", "held by another workspace", "retained", "default/secret-0 of root:payments", "free")
+	b.shows("/pool/internal-a", "held by another workspace", "retained", "default/pay-0 of root:payments", "free")
 	b.shows("/pool/office", "reserved or excluded", "child pool", "default/desk-0")
 	b.shows("/pool/office/192.0.2.64/26?block=192.0.2.64/26", "pool rack", "Open the pool")
 	b.shows("/pool/six", "2001:db8::/34", "default/site-0")
 	b.shows("/pool/office/list", "default/host-0", "depth-1", "Free blocks by length")
 	b.shows("/pool/lab?workspace=root:web", "default/vm-0 of root:web")
 	b.shows("/plan?class=internal&length=20", "It would get", "your claim", "Largest free")
-	b.shows("/search?q=root:payments", "default/secret-3 of root:payments")
-	b.shows("/search?q="+blockOf(b, s.other, "secret-0"), "default/secret-0")
+	b.shows("/search?q=root:payments", "default/pay-3 of root:payments")
+	b.shows("/search?q="+blockOf(b, s.other, "pay-0"), "default/pay-0")
 	b.shows("/tenants", "root:payments", "root:web", "class internal", "of 16,384")
 	b.calm()
 }
 
 // asTenant walks through all pages, and finds nothing of another tenant on any.
 func asTenant(b *browser, s town) {
-	foreign := blockOf(b, s.other, "secret-0")
+	foreign := blockOf(b, s.other, "pay-0")
 	pages := map[string]string{}
 	see := func(path string, want ...string) { pages[path] = b.shows(path, want...) }
 	see("/", "lab", "internal-a", "you hold", "PrefixLengthRejected", "default/wide")
@@ -67,13 +66,13 @@ func asTenant(b *browser, s town) {
 	see("/pool/internal-a/list?workspace="+s.platform.Path, "default/shop-0", "retained")
 	see("/plan?class=internal&length=24", "It would get", "which is not shown to you")
 	see("/plan?class=internal&length=12", "It would get no block", "PrefixLengthRejected")
-	see("/search?q=secret", "Nothing that you may see")
+	see("/search?q=pay-", "Nothing that you may see")
 	see("/search?q="+foreign, "Results for")
 	see("/search?q=owned", "default/owned", "&lt;script&gt;alert(1)")
 	see("/search?q=default", "default/shop-0")
 	for path, page := range pages {
 		asked := strings.TrimPrefix(path, "/search?q=") // is repeated, and no news
-		for _, hidden := range []string{"payments", "secret"} {
+		for _, hidden := range []string{"payments", "pay-"} {
 			if hidden != asked && strings.Contains(page, hidden) {
 				b.Errorf("%s shows a tenant %q, of another tenant", path, hidden)
 			}
@@ -84,7 +83,7 @@ func asTenant(b *browser, s town) {
 		"/tenants": "This did not work", "/pool/office": "There is no pool office", "/pool/internal-a": "There is no pool internal-a",
 		"/pool/lab?workspace=root:payments": "There is no pool",
 	} {
-		if page := b.shows(path, want); strings.Contains(page, "secret") {
+		if page := b.shows(path, want); strings.Contains(page, "pay-") {
 			b.Errorf("%s shows a tenant a claim of another one", path)
 		}
 	}
@@ -124,8 +123,7 @@ func pictures(t *testing.T, admin string, s town) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := &ipamv1alpha1.IPClaim{}
-	*block = *gen.Claim("secret-0")
+	block := gen.Claim("pay-0")
 	framework.WaitBound(t, s.other, block)
 	for name, picture := range map[string]struct {
 		how  look

@@ -21,7 +21,7 @@ type town struct {
 	web, other *framework.Tenant
 }
 
-// newTown fills a platform: what the tenant other has is named secret.
+// newTown fills a platform: what the tenant other has is named pay.
 func newTown(t *testing.T) town {
 	t.Helper()
 	platform := framework.NewPlatform(t)
@@ -38,7 +38,7 @@ func newTown(t *testing.T) town {
 	lengths := []int32{22, 24, 23, 26, 25, 24, 21, 26}
 	for i, length := range lengths {
 		framework.Create(t, s.web, gen.Claim(fmt.Sprintf("shop-%d", i), gen.OfClass("internal"), gen.Length(length)))
-		framework.Create(t, s.other, gen.Claim(fmt.Sprintf("secret-%d", i), gen.OfClass("internal"), gen.Length(length)))
+		framework.Create(t, s.other, gen.Claim(fmt.Sprintf("pay-%d", i), gen.OfClass("internal"), gen.Length(length)))
 		framework.Create(t, s.web, gen.Claim(fmt.Sprintf("vm-%d", i), gen.FromPool("lab"), gen.Length(length+2)))
 		framework.Create(t, admin, gen.Claim(fmt.Sprintf("host-%d", i), gen.FromPool("rack"), gen.Length(29+int32(i)%3)))
 	}

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -49,7 +50,17 @@ func (m Map) Figure(title, description string, link func(Box) Shape) Figure {
 		shape.Box, shape.Lines = box, lines(box)
 		f.Shapes = append(f.Shapes, shape)
 	}
+	// What is drawn last lies on top: the border of the picked box is drawn whole.
+	slices.SortStableFunc(f.Shapes, func(a, b Shape) int { return rank(a) - rank(b) })
 	return f
+}
+
+// rank is 1 for a picked shape, and 0 for any other.
+func rank(s Shape) int {
+	if s.Picked {
+		return 1
+	}
+	return 0
 }
 
 //go:embed figure.svg

@@ -12,8 +12,10 @@ const show = (text) => {
   const [now, then] = [document.getElementById("main"), next.getElementById("main")];
   if (!then || now.innerHTML === then.innerHTML) return false;
   tip.hidden = true;
+  const scrolled = [...now.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
   document.title = next.title;
   now.replaceWith(then);
+  then.querySelectorAll(".scroll").forEach((box, i) => { box.scrollLeft = scrolled[i] ?? 0; });
   document.querySelector("header nav").replaceWith(next.querySelector("header nav"));
   return true;
 };
