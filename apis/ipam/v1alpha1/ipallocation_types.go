@@ -86,6 +86,11 @@ type IPAllocationStatus struct {
 	// +optional
 	Address string `json:"address,omitempty"`
 
+	// expires is when a retained allocation is released. Absent while its claim is there,
+	// and when it is kept until somebody deletes it.
+	// +optional
+	Expires *metav1.Time `json:"expires,omitempty"`
+
 	// conditions are Allocated and Ready.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map

@@ -30,6 +30,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.address) ? has(oldSelf.address) && self.address == oldSelf.address : !has(oldSelf.address)",fieldPath=".address",message="spec.address is immutable: create another claim"
 // +kubebuilder:validation:XValidation:rule="has(self.ownerRef) ? has(oldSelf.ownerRef) && self.ownerRef == oldSelf.ownerRef : !has(oldSelf.ownerRef)",fieldPath=".ownerRef",message="spec.ownerRef is immutable: create another claim"
 // +kubebuilder:validation:XValidation:rule="has(self.unmetPolicy) ? has(oldSelf.unmetPolicy) && self.unmetPolicy == oldSelf.unmetPolicy : !has(oldSelf.unmetPolicy)",fieldPath=".unmetPolicy",message="spec.unmetPolicy is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="has(self.retainedPolicy) ? has(oldSelf.retainedPolicy) && self.retainedPolicy == oldSelf.retainedPolicy : !has(oldSelf.retainedPolicy)",fieldPath=".retainedPolicy",message="spec.retainedPolicy is immutable: create another claim"
 type IPClaimSpec struct {
 	// className is the class to allocate by. Without className, poolRef and
 	// poolSelector the default class is used: that of ipFamily if given, else the
@@ -79,6 +80,12 @@ type IPClaimSpec struct {
 	// Refuse fails the CREATE with the reason. It has no meaning afterwards.
 	// +optional
 	UnmetPolicy UnmetPolicy `json:"unmetPolicy,omitempty"`
+
+	// retainedPolicy says what the claim makes of a retained allocation of its name, and
+	// overrides that of the class. Wait: it waits for its deletion. Reuse: it gets the
+	// retained block, if class and length agree.
+	// +optional
+	RetainedPolicy RetainedPolicy `json:"retainedPolicy,omitempty"`
 
 	// ownerRef names the object that uses the address.
 	// +optional

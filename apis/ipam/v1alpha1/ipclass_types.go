@@ -62,6 +62,24 @@ type IPClassSpec struct {
 	// +optional
 	UnmetPolicy UnmetPolicy `json:"unmetPolicy,omitempty"`
 
+	// releaseCooldown is how long a block of this class is given to nobody after it was
+	// freed, but to a claim of the same workspace, namespace and name. The longer one of
+	// class and pool counts. At most 24h. Left out, blocks are free at once.
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^(([0-9]{1,6})(h|m|s|ms))+$') || duration(self) <= duration('24h')",message="spec.releaseCooldown must not exceed 24h"
+	// +optional
+	ReleaseCooldown Duration `json:"releaseCooldown,omitempty"`
+
+	// retentionLease is how long a retained allocation of this class keeps its block. Then
+	// it is released. Left out, it is kept until somebody deletes it.
+	// +optional
+	RetentionLease Duration `json:"retentionLease,omitempty"`
+
+	// retainedPolicy says what a claim of this class makes of a retained allocation of its
+	// name, unless the claim says otherwise. Wait: it waits for its deletion. Reuse: it gets
+	// the retained block, if class and length agree. Left out, it is Wait.
+	// +optional
+	RetainedPolicy RetainedPolicy `json:"retainedPolicy,omitempty"`
+
 	// visibility says who may use the class. consumer: this workspace only.
 	// platform: every workspace, narrowed by consumers. shared: the workspaces
 	// that consumers lists.

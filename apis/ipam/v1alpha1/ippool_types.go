@@ -174,6 +174,18 @@ type IPPoolSpec struct {
 	// +listType=set
 	// +optional
 	ExcludedCIDRs []CIDR `json:"excludedCIDRs,omitempty"`
+
+	// releaseCooldown is how long a block of this pool is given to nobody after it was
+	// freed, but to a claim of the same workspace, namespace and name. The longer one of
+	// pool and class counts. At most 24h. Left out, blocks are free at once.
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^(([0-9]{1,6})(h|m|s|ms))+$') || duration(self) <= duration('24h')",message="spec.releaseCooldown must not exceed 24h"
+	// +optional
+	ReleaseCooldown Duration `json:"releaseCooldown,omitempty"`
+
+	// maxRetentionLease bounds how long a retained allocation keeps a block of this pool,
+	// whatever its class says. Left out, there is no bound.
+	// +optional
+	MaxRetentionLease Duration `json:"maxRetentionLease,omitempty"`
 }
 
 // PoolCapacity counts addresses, exactly, as decimal strings: allocated and
@@ -193,6 +205,12 @@ type PoolCapacity struct {
 	// +kubebuilder:validation:MaxLength=39
 	// +required
 	Available string `json:"available"`
+
+	// cooling is the number of those allocated addresses that were freed, and are given to
+	// nobody yet. Absent when there are none.
+	// +kubebuilder:validation:MaxLength=39
+	// +optional
+	Cooling string `json:"cooling,omitempty"`
 }
 
 // PoolLedger says of which ledger a status speaks, and how far that had come. By it
@@ -249,6 +267,10 @@ type IPPoolStatus struct {
 	// out. Absent when there is none.
 	// +optional
 	LargestFreePrefix *int32 `json:"largestFreePrefix,omitempty"`
+
+	// nextRelease is when the next block that cools is free. Absent when none does.
+	// +optional
+	NextRelease *metav1.Time `json:"nextRelease,omitempty"`
 
 	// ledger says which ledger has the pool's blocks, and how far it had come.
 	// +optional

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"math/big"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,6 +52,31 @@ const (
 	// UnmetRefuse fails the CREATE with the reason.
 	UnmetRefuse UnmetPolicy = "Refuse"
 )
+
+// RetainedPolicy says what a claim makes of a retained allocation of its name.
+// +kubebuilder:validation:Enum=Wait;Reuse
+type RetainedPolicy string
+
+const (
+	// RetainedWait has the claim wait until the allocation is deleted.
+	RetainedWait RetainedPolicy = "Wait"
+	// RetainedReuse gives the claim the block of the allocation, if class and length agree.
+	RetainedReuse RetainedPolicy = "Reuse"
+)
+
+// Duration is a length of time in whole units, such as 30s, 15m or 720h. Empty means none.
+// +kubebuilder:validation:MaxLength=32
+// +kubebuilder:validation:XValidation:rule="self.matches('^(([0-9]{1,6})(h|m|s|ms))*$')",message="invalid duration: write a number with a unit, such as 30s, 15m or 24h"
+type Duration string
+
+// Value is the duration; 0 if it is empty. What is no duration, and so never admitted, is 0.
+func (d Duration) Value() time.Duration {
+	v, err := time.ParseDuration(string(d))
+	if err != nil {
+		return 0
+	}
+	return v
+}
 
 // Visibility says which workspaces may use a class or a pool.
 // +kubebuilder:validation:Enum=consumer;platform;shared
