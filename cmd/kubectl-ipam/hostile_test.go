@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -166,7 +167,7 @@ func TestHostile_Templates(t *testing.T) {
 			s.execute(t.Context(), []string{"--server", server.URL, "claim", "show", "web", "-o", format})
 			want := hostile
 			if terminal {
-				want = escape(hostile, "\n\t")
+				want = legible.Escape(hostile, "\n\t")
 			}
 			if got := s.out.String(); got != want {
 				t.Errorf("-o %s writes %q (to a terminal: %v), want %q", format, got, terminal, want)

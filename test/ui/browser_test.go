@@ -88,7 +88,8 @@ func newBrowser(t *testing.T, address string, how look) *browser {
 	t.Cleanup(stop)
 	ctx, closeIt := chromedp.NewContext(ctx)
 	t.Cleanup(closeIt)
-	b := &browser{T: t, ctx: ctx, base: address[:strings.Index(address, "/?")]}
+	base, _, _ := strings.Cut(address, "/?")
+	b := &browser{T: t, ctx: ctx, base: base}
 	// The first call starts the browser, which lives as long as its context: it must not end early.
 	if err := chromedp.Listen(ctx, b.hears); err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func TestHostile(t *testing.T) {
 				t.Errorf("%s: GET %s has an unprintable character: %q", name, path, said[max(0, at-40):at+10])
 			}
 		}
-		for _, line := range strings.Split(get(t, handler, "/pool/office/list.csv").Body.String(), "\n") {
+		for line := range strings.SplitSeq(get(t, handler, "/pool/office/list.csv").Body.String(), "\n") {
 			if strings.Contains(line, ",=") {
 				t.Errorf("%s: the CSV has a formula: %s", name, line)
 			}

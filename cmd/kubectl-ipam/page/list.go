@@ -141,7 +141,7 @@ func lengths(p *Pool) []fit {
 	for _, free := range p.Space().Free() {
 		counts[free.Bits()]++
 	}
-	var all []fit
+	all := make([]fit, 0, len(counts))
 	for length, count := range counts {
 		all = append(all, fit{Length: length, Count: strconv.Itoa(count), Link: planFor(p, length)})
 	}

@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,12 +66,11 @@ func (s *server) answer(r *http.Request, snapshot *Snapshot, data *planView) err
 	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "plan-", Namespace: snapshot.Namespace}}
 	claim.Spec.ClassName = data.Class
 	if data.Length != "" {
-		length, err := strconv.ParseUint(data.Length, 10, 8)
-		if err != nil || length < 1 || length > 128 {
+		claim.Spec.PrefixLength = prefixLength(data.Length)
+		if claim.Spec.PrefixLength == 0 {
 			data.Reason = fmt.Sprintf("%q is no prefix length: write 1 to 32 for IPv4, and 1 to 128 for IPv6", data.Length)
 			return nil
 		}
-		claim.Spec.PrefixLength = int32(length)
 	}
 	if err := s.Source.Preview(r.Context(), claim); err != nil {
 		status := apierrors.APIStatus(nil)
@@ -91,6 +91,15 @@ func (s *server) answer(r *http.Request, snapshot *Snapshot, data *planView) err
 		data.show(snapshot, claim, block)
 	}
 	return nil
+}
+
+// prefixLength reads a prefix length; 0 for any other text.
+func prefixLength(text string) int32 {
+	length, err := strconv.ParseUint(text, 10, 8)
+	if err != nil || length > 128 {
+		return 0
+	}
+	return int32(length)
 }
 
 // show shows where the block is, on the map of its pool if that may be seen.
@@ -130,7 +139,7 @@ func leftOf(p *Pool, block netip.Prefix) *left {
 	}
 	before := p.Space()
 	after := before
-	after.Taken = append(after.Taken[:len(after.Taken):len(after.Taken)], block)
+	after.Taken = append(slices.Clip(after.Taken), block)
 	size := new(big.Int).Sub(after.Known(), before.Known())
 	then := new(big.Int).Add(taken, size)
 	return &left{

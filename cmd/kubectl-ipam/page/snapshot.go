@@ -63,10 +63,8 @@ func (p *Pool) At(window, block netip.Prefix) string {
 }
 
 func (p *Pool) link(query url.Values, parts ...string) string {
-	path := "/pool/" + url.PathEscape(p.Name)
-	for _, part := range parts {
-		path += "/" + part // a prefix or a word of this program
-	}
+	// The parts are prefixes, or words of this program.
+	path := "/pool/" + strings.Join(append([]string{url.PathEscape(p.Name)}, parts...), "/")
 	if query == nil {
 		query = url.Values{}
 	}

@@ -25,8 +25,9 @@ const (
 	Free Kind = iota
 	// Unseen is free, or held by somebody whose blocks are not shown to the caller.
 	Unseen
-	// Own is held by a claim of the current workspace, Foreign by one of another workspace.
+	// Own is held by a claim of the current workspace.
 	Own
+	// Foreign is held by a claim of another workspace.
 	Foreign
 	// Child is the block of a pool that was carved from this one.
 	Child
