@@ -28,7 +28,7 @@ const patience = 2 * time.Minute
 // serve starts kubectl ipam ui as somebody, and returns the address that it prints.
 func serve(t *testing.T, cli framework.CLI) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), cli.Binary, "ui")
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), cli.Binary, "ui") // it is asked to end, below
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+cli.Kubeconfig)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -40,7 +40,7 @@ func serve(t *testing.T, cli framework.CLI) string {
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
-		if err := cmd.Wait(); err != nil && t.Context().Err() == nil {
+		if err := cmd.Wait(); err != nil {
 			t.Errorf("kubectl ipam ui ends with %v, want success", err)
 		}
 	})
@@ -80,11 +80,12 @@ func newBrowser(t *testing.T, address string, how look) *browser {
 	if _, err := os.Stat(program); err != nil {
 		t.Fatalf("there is no browser: make chromium finds or installs one: %v", err)
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()),
+	// The browser gets a new folder for its data, which goes with it.
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program),
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(patience),
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-quic", true), chromedp.Flag("hide-scrollbars", true))
-	ctx, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	ctx, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(stop)
 	ctx, closeIt := chromedp.NewContext(ctx)
 	t.Cleanup(closeIt)
