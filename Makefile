@@ -38,7 +38,7 @@ test-image: ## Run the tests of the program that builds the image, a module of i
 	@go test -C tools/image -count=1 ./...
 
 .PHONY: test
-test: kcp-shards ## Run every test: unit, model, and end to end on a real kcp
+test: kcp-shards chromium ## Run every test: unit, model, and end to end on a real kcp
 	@GOGC=$(TEST_GOGC) $(TOOL) gotestsum --format pkgname --hide-summary=skipped -- \
 		-race -count=1 -p 2 -timeout 40m $(TEST_ARGS) $(TEST)
 
@@ -153,6 +153,14 @@ clean: ## Remove what make run and the builds leave behind (not the kcp cached i
 .PHONY: kcp
 kcp: ## Build the kcp server of tools/kcp, once for each version of it
 	@hack/kcp.sh "about 4 minutes" kcp
+
+.PHONY: chromium
+chromium: ## Find a Chromium for the tests of the pages, or install Debian's
+	@hack/chromium.sh
+
+.PHONY: images
+images: kcp chromium ## Take the pictures of docs/images again, of the pages of a real kcp
+	@go test -count=1 -timeout 20m -run TestPages ./test/ui -update
 
 .PHONY: kcp-shards
 kcp-shards: kcp ## Build what a kcp of several shards needs beside

@@ -87,6 +87,11 @@ var rules = []struct {
 		deep:  true,
 	},
 	{
+		why:   "to draw and to add up addresses is to compute; the pages ask a source that they are given",
+		from:  []string{"cmd/kubectl-ipam/space", "cmd/kubectl-ipam/page/..."},
+		never: []string{"sigs.k8s.io/controller-runtime/...", "k8s.io/client-go/...", "workspaces/..."},
+	},
+	{
 		why:    "nothing needs the tests, or a program's insides",
 		from:   []string{"..."},
 		except: []string{"test/...", "cmd/..."},

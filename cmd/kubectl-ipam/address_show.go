@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
 func newAddressShow(s *session) *cobra.Command {
@@ -99,11 +100,11 @@ func describeAllocation(s *session, r *reach, a *ipamv1alpha1.IPAllocation) {
 	page := sheet{w: s.Out, paint: s.out}
 	page.line("Block", a.Status.AllocatedCIDR)
 	page.line("State", stateOf(a))
-	page.line("Holder", holderOf(a))
+	page.line("Holder", space.HoldingOf(a).Holder)
 	page.line("Workspace", orElse(r.workspace(a), r.path))
-	page.line("Pool", inWorkspace(a.Spec.PoolRef.Name, r.owner(a, a.Spec.PoolRef)))
+	page.line("Pool", space.In(a.Spec.PoolRef.Name, r.owner(a, a.Spec.PoolRef)))
 	page.line("Class", a.Spec.ClassName)
 	page.line("Reclaim", string(a.Spec.ReclaimPolicy))
-	page.line("Owner", owner(a.Spec.OwnerRef))
+	page.line("Owner", space.OwnerOf(a.Spec.OwnerRef))
 	page.line("Since", a.CreationTimestamp.UTC().Format("2006-01-02 15:04:05 MST"))
 }

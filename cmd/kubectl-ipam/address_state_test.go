@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -52,11 +53,11 @@ func TestStates(t *testing.T) {
 		}
 	}
 	kept := gen.Allocation("web", "lab", "192.0.2.40/32")
-	if got := stateOf(kept); got != stateAllocated {
-		t.Errorf("stateOf(held) = %q, want %q", got, stateAllocated)
+	if got := stateOf(kept); got != space.WordAllocated {
+		t.Errorf("stateOf(held) = %q, want %q", got, space.WordAllocated)
 	}
 	kept.Spec.ClaimRef = nil
-	if got := stateOf(kept); got != stateRetained {
-		t.Errorf("stateOf(retained) = %q, want %q", got, stateRetained)
+	if got := stateOf(kept); got != space.WordRetained {
+		t.Errorf("stateOf(retained) = %q, want %q", got, space.WordRetained)
 	}
 }

@@ -105,7 +105,7 @@ func TestCheck_Output(t *testing.T) {
 	for _, format := range []string{outputJSON, outputYAML} {
 		s, found := newStage(t), complete(t)
 		found.trial = gen.Claim("trial")
-		if err := s.showChecks(&report{format}, found.judge()); exitCode(err) != exitUnavailable {
+		if err := s.showChecks(&report{format: format}, found.judge()); exitCode(err) != exitUnavailable {
 			t.Errorf("%s: ends with %v; want %d", format, err, exitUnavailable)
 		}
 		golden(t, "check_"+format, s.out.String())

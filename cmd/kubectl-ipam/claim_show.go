@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
 func newClaimShow(s *session) *cobra.Command {
@@ -60,10 +61,10 @@ func describeClaim(s *session, claim *ipamv1alpha1.IPClaim) {
 	page.line("Allocated", status.AllocatedCIDR)
 	page.line("Asked for", requested(claim))
 	page.line("Class", className(claim))
-	page.line("Pool", inWorkspace(ref.Name, workspaceOfRef(ref)))
+	page.line("Pool", space.In(ref.Name, workspaceOfRef(ref)))
 	page.line("Family", string(status.IPFamily))
 	page.line("Reclaim", string(claim.Spec.ReclaimPolicy))
-	page.line("Owner", owner(claim.Spec.OwnerRef))
+	page.line("Owner", space.OwnerOf(claim.Spec.OwnerRef))
 	if status.BoundAllocationRef != nil {
 		page.line("Allocation", status.BoundAllocationRef.Name)
 	}

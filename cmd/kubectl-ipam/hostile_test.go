@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -25,7 +26,7 @@ var lines = []string{
 	"claim create web --class c --wait 500ms", "claim create web --class c -o wide", "claim create web --class c -o name", "claim create web --class c -q",
 	"claim release web", "claim release web --retained", "prefix list -A", "prefix show web", "prefix claim web --class c",
 	"pool list", "pool list -o wide", "pool list -o name", "pool show x", "pool show " + hostile + " --workspace " + hostile, "pool show " + hostile + " --workspace " + hostile + " -o wide", "pool tree", "pool tree -o wide",
-	"pool create lab --cidr 192.0.2.0/24", "pool release lab", "pool release lab --yes --wait 500ms", "pool release lab --cascade", "pool release lab --cascade --yes --wait 500ms",
+	"pool next x --length 28", "pool next x --length 28 -o csv", "pool create lab --cidr 192.0.2.0/24", "pool release lab", "pool release lab --yes --wait 500ms", "pool release lab --cascade", "pool release lab --cascade --yes --wait 500ms",
 	"class create c --family IPv4", "class create d --family IPv4 --wait 500ms -o wide",
 	"claim list -o custom-columns=A:.metadata.name,B:.metadata.annotations,C:.status.conditions[*].message",
 	"class list", "class list -o wide", "class list -o name", "class show c", "class show " + hostile, "class show " + hostile + " -o name",
@@ -58,8 +59,8 @@ func TestHostile_NoCommandPassesItOn(t *testing.T) {
 	}
 }
 
-// retrying are the commands that retry for long when the server refuses everything.
-var retrying = []string{"init", "tenant bind root:acme", "controller-kubeconfig"}
+// retrying are the commands that go on for long: when the server refuses everything, or until they are stopped.
+var retrying = []string{"ui", "init", "tenant bind root:acme", "controller-kubeconfig"}
 
 // Every command is in one of the two lists.
 func TestHostile_EveryCommand(t *testing.T) {
@@ -166,7 +167,7 @@ func TestHostile_Templates(t *testing.T) {
 			s.execute(t.Context(), []string{"--server", server.URL, "claim", "show", "web", "-o", format})
 			want := hostile
 			if terminal {
-				want = escape(hostile, "\n\t")
+				want = legible.Escape(hostile, "\n\t")
 			}
 			if got := s.out.String(); got != want {
 				t.Errorf("-o %s writes %q (to a terminal: %v), want %q", format, got, terminal, want)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -194,7 +195,7 @@ func yamlOfJSON(text string) string {
 	return numbered(text, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) })
 }
 
-func printable(text string) bool { return text == escape(text, "\n\t") }
+func printable(text string) bool { return text == legible.Escape(text, "\n\t") }
 
 // printYAML prints JSON, which is YAML, if the YAML encoder fails on an unprintable character or
 // does not escape it.

@@ -25,14 +25,3 @@ func parseOwner(text string) (*ipamv1alpha1.OwnerRef, error) {
 	}
 	return ref, nil
 }
-
-// owner is what parseOwner reads, without the group.
-func owner(ref *ipamv1alpha1.OwnerRef) string {
-	if ref == nil {
-		return ""
-	}
-	if ref.Namespace == "" {
-		return ref.Kind + "/" + ref.Name
-	}
-	return ref.Kind + "/" + ref.Namespace + "/" + ref.Name
-}

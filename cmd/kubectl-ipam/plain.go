@@ -5,10 +5,9 @@ import (
 	"io"
 	"reflect"
 	"regexp"
-	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 )
 
 // screen is stdout or stderr. All output goes through it. It escapes unprintable characters, so
@@ -26,11 +25,11 @@ func (s screen) Write(text []byte) (int, error) {
 	shown, rest := "", string(text)
 	for at := []int{}; *s.paint && at != nil; {
 		if at = colour.FindStringIndex(rest); at != nil {
-			shown += escape(rest[:at[0]], "\n\t") + rest[at[0]:at[1]]
+			shown += legible.Escape(rest[:at[0]], "\n\t") + rest[at[0]:at[1]]
 			rest = rest[at[1]:]
 		}
 	}
-	if _, err := io.WriteString(s.Writer, shown+escape(rest, "\n\t")); err != nil {
+	if _, err := io.WriteString(s.Writer, shown+legible.Escape(rest, "\n\t")); err != nil {
 		return 0, err
 	}
 	return len(text), nil
@@ -53,7 +52,7 @@ func (r *recorder) Write(text []byte) (int, error) {
 
 // printData writes the output of a template: escaped to a terminal, and as it is to a program.
 func printData(w io.Writer, text string) error {
-	shown := escape(text, "\n\t")
+	shown := legible.Escape(text, "\n\t")
 	if s, ok := w.(screen); ok && !s.terminal {
 		w, shown = s.Writer, text
 	}
@@ -86,28 +85,8 @@ func harmless(value any) any {
 	return value
 }
 
-// plain escapes all unprintable characters of a text, such as \x1b, bidirectional controls, line
-// ends and tabs. Users write the texts of objects, such as owners, names and workspace paths,
-// and other users trust what they read.
-func plain(text string) string { return escape(text, "") }
-
-// escape escapes unprintable characters, except those in keep.
-func escape(text, keep string) string {
-	var shown strings.Builder
-	for rest := text; rest != ""; {
-		r, size := utf8.DecodeRuneInString(rest)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&shown, `\x%02x`, rest[0])
-		case unicode.IsGraphic(r), strings.ContainsRune(keep, r):
-			shown.WriteRune(r)
-		default:
-			shown.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-		rest = rest[size:]
-	}
-	return shown.String()
-}
+// plain escapes all unprintable characters of a text.
+func plain(text string) string { return legible.Text(text) }
 
 // colour matches the sequences of paint, and those of client-go for "Warning:".
 var colour = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33|33;1)m`)

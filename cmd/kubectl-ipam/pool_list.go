@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
 func newPoolList(s *session) *cobra.Command {
@@ -51,5 +52,5 @@ func parentOf(p *ipamv1alpha1.IPPool) string {
 	if p.Spec.ParentPoolRef == nil {
 		return ""
 	}
-	return inWorkspace(p.Spec.ParentPoolRef.Name, workspaceOfRef(*p.Spec.ParentPoolRef))
+	return space.In(p.Spec.ParentPoolRef.Name, workspaceOfRef(*p.Spec.ParentPoolRef))
 }

@@ -1,21 +1,19 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
 // poolShow is kubectl ipam pool show.
@@ -87,15 +85,15 @@ const lag = 750 * time.Millisecond
 // settled waits until the figures of a pool agree with the blocks that are shown, as long as
 // they may lag behind. agrees is told the sign of the number of addresses that are counted
 // beyond these blocks: others may hold more.
-func settled(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool, held []holding, agrees func(unseen int) bool) error {
+func settled(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool, held []space.Holding, agrees func(unseen int) bool) error {
 	if pool.Status.Capacity == nil {
 		return nil
 	}
 	limited, cancel := context.WithTimeout(ctx, lag)
 	defer cancel()
 	err := watched(limited, c, pool, func() bool {
-		shown, err := spaceOf(pool, held)
-		return err != nil || pool.Status.Capacity == nil || agrees(shown.unseen(pool.Status.Capacity).Sign())
+		shown, err := space.Of(pool, held)
+		return err != nil || pool.Status.Capacity == nil || agrees(shown.Unseen(pool.Status.Capacity).Sign())
 	})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return nil
@@ -104,13 +102,13 @@ func settled(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool,
 }
 
 // guest shows what the caller holds of a pool that he may not read.
-func (o *poolShow) guest(name string, held []holding) error {
+func (o *poolShow) guest(name string, held []space.Holding) error {
 	if len(held) == 0 {
 		return fail(exitNotFound, "a pool is shown to its own workspace, and to admins of the platform",
 			"you hold nothing of a pool %s of %s", name, o.workspace)
 	}
 	page := sheet{w: o.Out, paint: o.out}
-	page.line("Pool", inWorkspace(name, o.workspace))
+	page.line("Pool", space.In(name, o.workspace))
 	printLine(o.Out, "")
 	if err := o.listHoldings(held); err != nil {
 		return err
@@ -120,55 +118,7 @@ func (o *poolShow) guest(name string, held []holding) error {
 	return nil
 }
 
-// holding is a block of a pool that the caller may see.
-type holding struct {
-	block  netip.Prefix
-	holder string
-	class  string
-	since  metav1.Time
-}
-
-// holdings are the blocks of a pool that the caller may see, by address.
-func (r *reach) holdings(in, name string, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) []holding {
-	var found []holding
-	add := func(h holding, from client.Object, ref ipamv1alpha1.PoolRef, cidr string) {
-		block, err := netip.ParsePrefix(cidr)
-		if err != nil || ref.Name != name || r.owner(from, ref) != in {
-			return
-		}
-		h.block, h.since = block, from.GetCreationTimestamp()
-		h.holder = inWorkspace(h.holder, r.workspace(from))
-		found = append(found, h)
-	}
-	for i := range allocations {
-		a := &allocations[i]
-		add(holding{holder: holderOf(a), class: a.Spec.ClassName}, a, a.Spec.PoolRef, a.Status.AllocatedCIDR)
-	}
-	for i := range pools {
-		if p := &pools[i]; p.Spec.ParentPoolRef != nil {
-			add(holding{holder: "pool " + p.Name}, p, *p.Spec.ParentPoolRef, p.Status.AllocatedCIDR)
-		}
-	}
-	slices.SortFunc(found, func(a, b holding) int {
-		return cmp.Or(a.block.Compare(b.block), cmp.Compare(a.holder, b.holder))
-	})
-	return found
-}
-
-// holderOf names the claim that holds an allocation, or held it.
-func holderOf(a *ipamv1alpha1.IPAllocation) string {
-	claim, _ := a.HeldBy()
-	switch {
-	case a.Spec.ClaimRef != nil:
-		return "claim " + a.Namespace + "/" + claim
-	case claim == "":
-		return "retained in " + a.Namespace
-	default:
-		return "retained for " + a.Namespace + "/" + claim
-	}
-}
-
-func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []holding) error {
+func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []space.Holding) error {
 	page := sheet{w: s.Out, paint: s.out}
 	spec, status := pool.Spec, pool.Status
 	page.line("Pool", pool.Name)
@@ -185,7 +135,7 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []holding) err
 	if status.Capacity == nil {
 		return nil // it has no block yet
 	}
-	shown, err := spaceOf(pool, holdings)
+	shown, err := space.Of(pool, holdings)
 	if err != nil {
 		return err
 	}
@@ -194,29 +144,29 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []holding) err
 	page.painted("Taken", s.out.bar(pool))
 
 	printLine(s.Out, "")
-	shown.draw(s.Out, s.width)
+	spaceMap{shown}.draw(s.Out, s.width)
 	return s.holders(shown, holdings, status.Capacity)
 }
 
 // holders lists who holds what, and counts the rest.
-func (s *session) holders(shown space, holdings []holding, capacity *ipamv1alpha1.PoolCapacity) error {
+func (s *session) holders(shown space.Space, holdings []space.Holding, capacity *ipamv1alpha1.PoolCapacity) error {
 	if len(holdings) > 0 {
 		printLine(s.Out, "")
 		if err := s.listHoldings(holdings); err != nil {
 			return err
 		}
 	}
-	if rest := shown.unseen(capacity); rest.Sign() > 0 {
+	if rest := shown.Unseen(capacity); rest.Sign() > 0 {
 		printLine(s.Out, "")
 		printLine(s.Out, "others hold %s addresses, which are not shown to you; figures may be half a second old", rest)
 	}
 	return nil
 }
 
-func (s *session) listHoldings(holdings []holding) error {
+func (s *session) listHoldings(holdings []space.Holding) error {
 	t := table("BLOCK", "HOLDER", "CLASS", "AGE")
 	for _, h := range holdings {
-		t.Rows = append(t.Rows, row(nil, h.block.String(), h.holder, h.class, age(h.since, s.now())))
+		t.Rows = append(t.Rows, row(nil, h.Block.String(), h.Holder, h.Class, age(h.Since, s.now())))
 	}
 	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(t, s.Out)
 }

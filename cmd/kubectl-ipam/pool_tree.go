@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
 func newPoolTree(s *session) *cobra.Command {
@@ -134,7 +135,7 @@ type branch struct {
 	*node
 }
 
-func (b branch) label() string { return b.lead + plain(inWorkspace(b.pool.Name, b.workspace)) }
+func (b branch) label() string { return b.lead + plain(space.In(b.pool.Name, b.workspace)) }
 
 // drawTree writes a line for each pool.
 func drawTree(w io.Writer, p paint, roots []*node) {

@@ -3,34 +3,45 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 )
 
 // report prints what is no object of the API, as JSON or YAML if -o asks for it.
-type report struct{ format string }
+type report struct {
+	format string
+	// also are the formats that the command prints by itself.
+	also []string
+}
 
 const (
 	outputJSON = "json"
 	outputYAML = "yaml"
+	outputName = "name"
 )
 
+// formats are all that -o takes.
+func (r *report) formats() []string { return append([]string{outputJSON, outputYAML}, r.also...) }
+
 func (r *report) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&r.format, "output", "o", "", "Output format: "+outputJSON+" or "+outputYAML)
-	completeWith(cmd, "output", outputJSON, outputYAML)
+	cmd.Flags().StringVarP(&r.format, "output", "o", "", "Output format: "+strings.Join(r.formats(), " or "))
+	completeWith(cmd, "output", r.formats()...)
 }
 
 // given reports whether the caller asked for a form.
 func (r *report) given() bool { return r.format != "" }
 
+// structured reports whether that form is JSON or YAML.
+func (r *report) structured() bool { return r.format == outputJSON || r.format == outputYAML }
+
 func (r *report) validate() error {
-	switch r.format {
-	case "", outputJSON, outputYAML:
+	if r.format == "" || slices.Contains(r.formats(), r.format) {
 		return nil
-	default:
-		return usagef("--output is %q; write %s or %s", r.format, outputJSON, outputYAML)
 	}
+	return usagef("--output is %q; write %s", r.format, strings.Join(r.formats(), " or "))
 }
 
 // print writes a value in the form that was asked for.

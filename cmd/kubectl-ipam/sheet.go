@@ -39,11 +39,3 @@ func (p *sheet) phase(phase string) tinted {
 		return p.paint.yellow(phase)
 	}
 }
-
-// inWorkspace names something that may be another workspace's.
-func inWorkspace(name, workspace string) string {
-	if name == "" || workspace == "" {
-		return name
-	}
-	return name + " of " + workspace
-}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -119,9 +120,9 @@ func TestPoolShow(t *testing.T) {
 	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "108", Available: "148"}
 	web := gen.Allocation("web", "lab", "192.0.2.16/28", gen.ByClass("edge"), hourAgo)
 	r := &reach{path: "root:team-a", paths: map[string]string{}}
-	held := []holding{
-		{block: prefix(t, "192.0.2.16/28"), holder: holderOf(web), class: "edge", since: web.CreationTimestamp},
-		{block: prefix(t, "192.0.2.32/32"), holder: "retained for default/old", since: web.CreationTimestamp},
+	held := []space.Holding{
+		{Block: prefix(t, "192.0.2.16/28"), Holder: space.HoldingOf(web).Holder, Class: "edge", Since: web.CreationTimestamp},
+		{Block: prefix(t, "192.0.2.32/32"), Holder: "retained for default/old", Since: web.CreationTimestamp},
 	}
 	s := newStage(t)
 	if err := describePool(s.session, pool, held); err != nil {
@@ -142,7 +143,7 @@ func TestSpace_Columns(t *testing.T) {
 	}{
 		{"192.0.2.0/24", 0, 64}, {"192.0.2.0/24", 80, 64}, {"192.0.2.0/24", 79, 64}, {"192.0.2.0/24", 60, 32}, {"192.0.2.0/24", 10, 8}, {"2001:db8::/32", 80, 32},
 	} {
-		if got := (space{pool: prefix(t, test.pool)}).columns(test.width); got != test.want {
+		if got := (spaceMap{space.Space{Pool: prefix(t, test.pool)}}).columns(test.width); got != test.want {
 			t.Errorf("the map of %s in lines of %d has %d columns, want %d", test.pool, test.width, got, test.want)
 		}
 	}

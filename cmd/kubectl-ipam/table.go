@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
 // table is a table of which every row is an object. Columns named in lower case are
@@ -109,7 +110,7 @@ func claimTable(claims []ipamv1alpha1.IPClaim, now time.Time) *metav1.Table {
 		ref := poolOf(c)
 		t.Rows = append(t.Rows, row(c, c.Name, className(c), ref.Name, requested(c), c.Status.AllocatedCIDR, string(c.Status.Phase),
 			reasonOf(c.Status.Conditions), age(c.CreationTimestamp, now), workspaceOfRef(ref),
-			string(c.Spec.ReclaimPolicy), owner(c.Spec.OwnerRef), messageOf(ipamv1alpha1.ConditionAllocated, c.Status.Conditions)))
+			string(c.Spec.ReclaimPolicy), space.OwnerOf(c.Spec.OwnerRef), messageOf(ipamv1alpha1.ConditionAllocated, c.Status.Conditions)))
 	}
 	return t
 }
@@ -118,8 +119,8 @@ func allocationTable(allocations []ipamv1alpha1.IPAllocation, now time.Time) *me
 	t := table("BLOCK", "HOLDER", "POOL", "CLASS", "RECLAIM", "AGE", "name", "owner")
 	for i := range allocations {
 		a := &allocations[i]
-		t.Rows = append(t.Rows, row(a, a.Status.AllocatedCIDR, holderOf(a), a.Spec.PoolRef.Name, a.Spec.ClassName,
-			string(a.Spec.ReclaimPolicy), age(a.CreationTimestamp, now), a.Name, owner(a.Spec.OwnerRef)))
+		t.Rows = append(t.Rows, row(a, a.Status.AllocatedCIDR, space.HoldingOf(a).Holder, a.Spec.PoolRef.Name, a.Spec.ClassName,
+			string(a.Spec.ReclaimPolicy), age(a.CreationTimestamp, now), a.Name, space.OwnerOf(a.Spec.OwnerRef)))
 	}
 	return t
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
 func newWhy(s *session) *cobra.Command {
@@ -208,10 +209,10 @@ func (q question) withheld(pool *ipamv1alpha1.IPPool, cidr netip.Prefix) string 
 	if !cidr.Contains(exact.Addr()) || exact.Bits() < cidr.Bits() {
 		return "does not contain " + q.claim.Spec.Address
 	}
-	if at, ok := firstOverlap(excludedOf(pool.Spec), exact); ok {
+	if at, ok := space.FirstOverlap(space.Excluded(pool.Spec), exact); ok {
 		return fmt.Sprintf("excludes %s", at)
 	}
-	if at, ok := firstOverlap(edgesOf(cidr, pool.Spec), exact); ok {
+	if at, ok := space.FirstOverlap(space.Edges(cidr, pool.Spec), exact); ok {
 		return fmt.Sprintf("reserves %s", at)
 	}
 	return ""

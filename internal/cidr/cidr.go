@@ -18,3 +18,12 @@ func Narrower(a, b netip.Prefix) netip.Prefix {
 	}
 	return b
 }
+
+// Halves are the two buddies that make up a prefix. It panics for a single address, which has none.
+func Halves(p netip.Prefix) (low, high netip.Prefix) {
+	bits := p.Bits()
+	bytes := p.Masked().Addr().AsSlice()
+	bytes[bits/8] |= 1 << (7 - bits%8)
+	upper, _ := netip.AddrFromSlice(bytes)
+	return netip.PrefixFrom(p.Masked().Addr(), bits+1), netip.PrefixFrom(upper, bits+1)
+}

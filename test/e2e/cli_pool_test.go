@@ -34,6 +34,11 @@ func TestCLI_Pool(t *testing.T) {
 	if names := c.ok("pool", "list", "-o", "name"); !strings.Contains(names, "ippool.ipam.miloapis.com/east\n") {
 		t.Errorf("-o name shows %q", names)
 	}
+	shows(t, c.ok("pool", "next", "lab", "--length", "28", "--count", "2"), "192.0.2.32/28\n192.0.2.48/28\n")
+	c.run("pool", "next", "lab", "--length", "25").ends(0)
+	c.run("pool", "next", "east", "--length", "26").ends(7).says("has no free /26")
+	c.run("pool", "next", "nobodys", "--length", "28").ends(4)
+
 	shows(t, c.ok("pool", "tree"), "lab", "└─ east", "%", "░")
 	framework.Eventually(t, "the figures of the pool to follow", func(context.Context) error {
 		if !strings.Contains(c.ok("pool", "show", "lab"), "96 taken") {
@@ -102,6 +107,8 @@ func TestCLI_PoolShared(t *testing.T) {
 	}
 	shows(t, guest.ok("pool", "show", "own", "--workspace", s.tenant.Path), "claim default/secret", theirs, "not shown to you")
 	guest.run("pool", "show", "own").ends(4)
+	guest.run("pool", "next", "own", "--workspace", s.tenant.Path, "--length", "28").ends(4)
+	owner.ok("pool", "next", "own", "--length", "28")
 	owner.run("address", "show", theirs).ends(4).says("free, or allocated to another workspace, in pool own", "nobody that you may see")
 	shows(t, guest.ok("address", "show", theirs), "claim default/secret", "own of "+s.tenant.Path)
 	owner.run("pool", "release", "own", "--cascade", "--yes", "--wait=2s").ends(5).says("in use")

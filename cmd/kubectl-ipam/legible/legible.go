@@ -1,0 +1,33 @@
+// Package legible makes the texts of objects safe to show. Users write owners, names and workspace
+// paths, and other users trust what they read.
+package legible
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Text escapes all unprintable characters of a text, such as \x1b, bidirectional controls, line
+// ends and tabs.
+func Text(text string) string { return Escape(text, "") }
+
+// Escape escapes unprintable characters, except those in keep.
+func Escape(text, keep string) string {
+	var shown strings.Builder
+	for rest := text; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&shown, `\x%02x`, rest[0])
+		case unicode.IsGraphic(r), strings.ContainsRune(keep, r):
+			shown.WriteRune(r)
+		default:
+			shown.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+		rest = rest[size:]
+	}
+	return shown.String()
+}

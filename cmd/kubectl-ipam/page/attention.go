@@ -1,0 +1,155 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+)
+
+// attention is something that somebody has to look at.
+type attention struct {
+	// Bad is what is broken or full; the rest is worth knowing.
+	Bad bool
+	// What is the object, Link where it is shown; Link may be empty.
+	What, Link string
+	// Is says what is the matter in a word or two, and Because why.
+	Is, Because string
+}
+
+// attentionOf is what conditions and figures of all objects ask for, the worst first.
+func attentionOf(s *Snapshot) []attention {
+	var all []attention
+	for i := range s.Pools {
+		if p := &s.Pools[i]; p.Object != nil {
+			all = append(all, poolAttention(p)...)
+		}
+	}
+	for i := range s.Classes {
+		all = append(all, classAttention(&s.Classes[i])...)
+	}
+	for _, c := range s.Claims {
+		all = append(all, claimAttention(c)...)
+	}
+	slices.SortStableFunc(all, func(a, b attention) int {
+		if a.Bad == b.Bad {
+			return cmp.Or(cmp.Compare(a.What, b.What), cmp.Compare(a.Is, b.Is))
+		}
+		if a.Bad {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+func poolAttention(p *Pool) []attention {
+	var all []attention
+	add := func(bad bool, is, because string) {
+		all = append(all, attention{bad, "pool " + p.Title(), p.Path(), is, because})
+	}
+	status := p.Object.Status
+	if c := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionAllocated); c == nil || c.Status != metav1.ConditionTrue {
+		add(true, "not ready", saidBy(c))
+	}
+	switch percent := status.UtilizationPercent; {
+	case status.Phase == ipamv1alpha1.PoolExhausted:
+		add(true, "full", "no address is free")
+	case percent != nil && *percent >= 90:
+		add(false, "nearly full", ipamv1alpha1.UtilizationColumn(*percent)+" used"+largestFree(p.Object))
+	}
+	if c := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionDraining); c != nil && c.Status == metav1.ConditionTrue {
+		add(false, "draining", c.Message)
+	}
+	if c := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionSliced); c != nil && c.Status == metav1.ConditionFalse {
+		add(false, "slices wait", saidBy(c))
+	}
+	if c := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionDisputed); c != nil && c.Status == metav1.ConditionTrue {
+		add(true, "disputed", c.Message)
+	}
+	return all
+}
+
+// largestFree says which block a pool could still give.
+func largestFree(pool *ipamv1alpha1.IPPool) string {
+	if pool.Status.LargestFreePrefix == nil {
+		return ""
+	}
+	return fmt.Sprintf(", largest free block /%d", *pool.Status.LargestFreePrefix)
+}
+
+func classAttention(c *ipamv1alpha1.IPClass) []attention {
+	what := "class " + c.Name
+	ready := meta.FindStatusCondition(c.Status.Conditions, ipamv1alpha1.ConditionReady)
+	switch {
+	case ready == nil || ready.Status != metav1.ConditionTrue:
+		return []attention{{true, what, "", "not ready", saidBy(ready)}}
+	case c.Status.OfferingPools == 0:
+		return []attention{{false, what, "", "no pool", "no ready pool of the platform backs it"}}
+	default:
+		return nil
+	}
+}
+
+func claimAttention(c Claim) []attention {
+	var all []attention
+	what := "claim " + space.In(c.Namespace+"/"+c.Name, c.Workspace)
+	for _, kind := range []string{ipamv1alpha1.ConditionDisputed, ipamv1alpha1.ConditionConsumerGone} {
+		if found := meta.FindStatusCondition(c.Status.Conditions, kind); found != nil && found.Status == metav1.ConditionTrue {
+			is := map[string]string{ipamv1alpha1.ConditionDisputed: "disputed", ipamv1alpha1.ConditionConsumerGone: "consumer gone"}[kind]
+			all = append(all, attention{kind == ipamv1alpha1.ConditionDisputed, what, searchFor(c.Namespace + "/" + c.Name), is, found.Message})
+		}
+	}
+	return all
+}
+
+// saidBy is reason and message of a condition; nil is one that is not there yet.
+func saidBy(c *metav1.Condition) string {
+	if c == nil {
+		return "there is no answer yet"
+	}
+	return c.Reason + ": " + c.Message
+}
+
+// waitingOf are the claims without a block, the oldest first.
+func waitingOf(s *Snapshot) []waiting {
+	var all []waiting
+	for _, c := range s.Claims {
+		if c.Waits() {
+			all = append(all, waitingFor(c))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b waiting) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+func waitingFor(c Claim) waiting {
+	said := meta.FindStatusCondition(c.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	if said == nil {
+		return waiting{Claim: c, Reason: "no answer yet"}
+	}
+	return waiting{Claim: c, Reason: said.Reason, Message: said.Message, Remedy: ipamv1alpha1.Reason(said.Reason).Remedy()}
+}
+
+// Holder names the claim, with its workspace if that is another one.
+func (w waiting) Holder() string { return space.In(w.Namespace+"/"+w.Name, w.Workspace) }
+
+// Asks is what the claim asks for.
+func (w waiting) Asks() string {
+	asks := cmp.Or(ipamv1alpha1.RequestedColumn(w.Spec), "a block")
+	switch class := cmp.Or(w.Spec.ClassName, w.Status.ClassName); {
+	case class != "":
+		return asks + " of class " + class
+	case w.Spec.PoolRef != nil:
+		return asks + " of pool " + w.Spec.PoolRef.Name
+	default:
+		return asks
+	}
+}

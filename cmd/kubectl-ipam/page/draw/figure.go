@@ -1,0 +1,164 @@
+package draw
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
+)
+
+// Figure is a picture of a map.
+type Figure struct {
+	// Title and Description are what a screen reader says.
+	Title, Description string
+	// Plain figures have no words and no links: they are for a glance.
+	Plain  bool
+	Shapes []Shape
+}
+
+// Shape is a box with what is written on it.
+type Shape struct {
+	Box
+	// Link is where the box leads, and Name what it is: for screen readers, and when it is pointed at.
+	Link, Name string
+	// Picked is set on the box whose details are shown.
+	Picked bool
+	Lines  []Line
+}
+
+// Line is a line of text in a picture.
+type Line struct {
+	X, Y float64
+	Text string
+	// Head is the first line of a box, and Large a line that is legible on a phone, too.
+	Head, Large bool
+}
+
+// Figure draws a map. link names a box and says where it leads; without it the figure is plain.
+func (m Map) Figure(title, description string, link func(Box) Shape) Figure {
+	f := Figure{Title: title, Description: description, Plain: link == nil}
+	for _, box := range m.Boxes() {
+		if f.Plain {
+			f.Shapes = append(f.Shapes, Shape{Box: box})
+			continue
+		}
+		shape := link(box)
+		shape.Box, shape.Lines = box, lines(box)
+		f.Shapes = append(f.Shapes, shape)
+	}
+	// What is drawn last lies on top: the border of the picked box is drawn whole.
+	slices.SortStableFunc(f.Shapes, func(a, b Shape) int { return rank(a) - rank(b) })
+	return f
+}
+
+// rank is 1 for a picked shape, and 0 for any other.
+func rank(s Shape) int {
+	if s.Picked {
+		return 1
+	}
+	return 0
+}
+
+//go:embed figure.svg
+var source string
+
+var figure = template.Must(template.New("figure").Parse(source))
+
+// SVG writes the figure. Texts are escaped, and unprintable characters in them spelled out. Fills are
+// patterns that the page around it defines, named fill- and the kind.
+func (f Figure) SVG() (template.HTML, error) {
+	var out strings.Builder
+	err := figure.Execute(&out, f)
+	return template.HTML(out.String()), err //nolint:gosec // the output of html/template
+}
+
+// Fill is the pattern of a shape. A Mixed one is darker the fuller it is, in five steps.
+func (s Shape) Fill() string {
+	if s.Kind != Mixed {
+		return "fill-" + s.Kind.String()
+	}
+	const steps = 5
+	return fmt.Sprintf("fill-mixed-%d", min(int(s.Share*steps), steps-1))
+}
+
+// Percent is the share of a Mixed shape that is not free.
+func (b Box) Percent() string {
+	switch percent := b.Share * 100; {
+	case percent < 1:
+		return "<1%"
+	case percent > 99 && percent < 100:
+		return ">99%"
+	default:
+		return fmt.Sprintf("%.0f%%", percent)
+	}
+}
+
+// The room that text needs.
+const (
+	charWidth  = 7.6
+	lineHeight = 17
+	margin     = 8
+	largeWidth = 250
+)
+
+// lines are the texts that fit into a box: its prefix, or at least its length, and what holds it.
+func lines(b Box) []Line {
+	room := int((b.W - margin) / charWidth)
+	if b.H < lineHeight+2 || room < 3 {
+		return nil
+	}
+	head := b.Prefix.String()
+	if utf8.RuneCountInString(head) > room {
+		head = fmt.Sprintf("/%d", b.Prefix.Bits())
+	}
+	texts := []string{head}
+	for _, text := range notes(b, room) {
+		if b.H >= float64(len(texts)+1)*lineHeight+4 && room >= 5 {
+			texts = append(texts, clip(text, room))
+		}
+	}
+	if utf8.RuneCountInString(head) > room {
+		return nil
+	}
+	out := make([]Line, len(texts))
+	top := b.Y + (b.H-float64(len(texts))*lineHeight)/2 + lineHeight*0.74
+	for i, text := range texts {
+		out[i] = Line{X: b.X + b.W/2, Y: top + float64(i)*lineHeight, Text: text, Head: i == 0, Large: i == 0 && b.W >= largeWidth}
+	}
+	return out
+}
+
+// notes are what is said below the prefix of a box.
+func notes(b Box, room int) []string {
+	switch b.Kind {
+	case Free:
+		if size := Size(b.Prefix) + " addresses"; len(size) <= room {
+			return []string{"free", size}
+		}
+		return []string{"free", Size(b.Prefix)}
+	case Unseen:
+		return []string{"not shown"}
+	case Mixed:
+		return []string{b.Percent()}
+	case Kept:
+		return []string{"kept back"}
+	default:
+		if label := legible.Text(b.Label); b.Short == "" || utf8.RuneCountInString(label) <= room {
+			return []string{label}
+		}
+		return []string{b.Short}
+	}
+}
+
+// clip shortens a text to so many characters.
+func clip(text string, room int) string {
+	text = legible.Text(text)
+	if utf8.RuneCountInString(text) <= room {
+		return text
+	}
+	return string([]rune(text)[:room-1]) + "…"
+}

@@ -1,0 +1,91 @@
+package page
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+)
+
+// NewToken is a secret that admits a browser to the page: 256 random bits.
+func NewToken() string {
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // never fails
+	return base64.RawURLEncoding.EncodeToString(secret)
+}
+
+// policy lets a page use what this server sends, and nothing else.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// guard admits the browsers that know the token, to read.
+//
+// A page of another site can have a browser ask this server: by a name of its own that leads to
+// 127.0.0.1 (the Host is refused), or by a link (SameSite keeps the cookie back) or a script (the
+// Origin is refused). Another user of the machine knows the port, and not the token.
+type guard struct {
+	// host is what a browser has to ask for, such as 127.0.0.1:8080.
+	host  string
+	token string
+	next  http.Handler
+}
+
+// cookie is named after the port: cookies do not tell ports apart.
+func (g guard) cookie() string { return "kubectl-ipam-" + (&url.URL{Host: g.host}).Port() }
+
+// ServeHTTP implements http.Handler.
+func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Security-Policy", policy)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cache-Control", "no-store")
+	origin := r.Header.Get("Origin")
+	switch {
+	case r.Host != g.host:
+		http.Error(w, "this server is http://"+g.host, http.StatusForbidden)
+	case origin != "" && origin != "http://"+g.host:
+		http.Error(w, "this server answers its own page alone", http.StatusForbidden)
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		header.Set("Allow", "GET, HEAD")
+		http.Error(w, "this page is for reading", http.StatusMethodNotAllowed)
+	case r.URL.Query().Has("token"):
+		g.admit(w, r)
+	case !g.knows(r):
+		http.Error(w, "open the address that kubectl ipam ui has printed: it has the token", http.StatusUnauthorized)
+	default:
+		g.next.ServeHTTP(w, r)
+	}
+}
+
+// admit exchanges the token in the address for a cookie, so that it is in no history.
+func (g guard) admit(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	if !same(query.Get("token"), g.token) {
+		http.Error(w, "this token is not that of this server; open the address that it has printed", http.StatusUnauthorized)
+		return
+	}
+	query.Del("token")
+	http.SetCookie(w, &http.Cookie{Name: g.cookie(), Value: g.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	// The path begins with one slash: //host would lead to another server.
+	to := url.URL{Path: "/" + trimSlashes(r.URL.Path), RawQuery: query.Encode()}
+	http.Redirect(w, r, to.String(), http.StatusSeeOther)
+}
+
+// knows reports whether a request has the cookie.
+func (g guard) knows(r *http.Request) bool {
+	cookie, err := r.Cookie(g.cookie())
+	return err == nil && same(cookie.Value, g.token)
+}
+
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+func trimSlashes(path string) string {
+	for len(path) > 0 && (path[0] == '/' || path[0] == '\\') {
+		path = path[1:]
+	}
+	return path
+}

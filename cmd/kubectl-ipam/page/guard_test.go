@@ -1,0 +1,104 @@
+package page_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page"
+)
+
+// Only a browser that knows the token, at the server's own address, gets an answer.
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	handler := pages(town(""))
+	for name, test := range map[string]struct {
+		method, host, origin, path, cookie string
+		status                             int
+	}{
+		"its page":                 {cookie: token, status: 200},
+		"its script":               {cookie: token, origin: "http://" + host, path: "/static/page.js", status: 200},
+		"its style":                {cookie: token, path: "/static/style.css", status: 200},
+		"no cookie":                {status: 401},
+		"no cookie for the script": {path: "/static/page.js", status: 401},
+		"another cookie":           {cookie: "secre", status: 401},
+		"another token":            {path: "/?token=secre", status: 401},
+		"an empty token":           {path: "/?token=", cookie: token, status: 401},
+		"the token":                {path: "/?token=" + token, status: 303},
+		"a rebound name":           {host: "evil.example:8080", cookie: token, status: 403},
+		"a rebound name, token":    {host: "evil.example:8080", path: "/?token=" + token, status: 403},
+		"another port":             {host: "127.0.0.1:8081", cookie: token, status: 403},
+		"localhost":                {host: "localhost:8080", cookie: token, status: 403},
+		"another origin":           {origin: "http://evil.example", cookie: token, status: 403},
+		"an origin of nobody":      {origin: "null", cookie: token, status: 403},
+		"a secure origin":          {origin: "https://" + host, cookie: token, status: 403},
+		"a POST":                   {method: http.MethodPost, cookie: token, status: 405},
+		"a DELETE":                 {method: http.MethodDelete, cookie: token, path: "/pool/office", status: 405},
+		"an OPTIONS":               {method: http.MethodOptions, cookie: token, status: 405},
+		"the folder of the files":  {cookie: token, path: "/static/../page.go", status: 307},
+		"a file that is no page's": {cookie: token, path: "/static/page.go", status: 404},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), orElse(test.method, http.MethodGet), "http://"+host+orElse(test.path, "/"), nil)
+		r.Host = orElse(test.host, host)
+		if test.origin != "" {
+			r.Header.Set("Origin", test.origin)
+		}
+		if test.cookie != "" {
+			r.AddCookie(&http.Cookie{Name: "kubectl-ipam-8080", Value: test.cookie})
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code != test.status {
+			t.Errorf("%s: the answer is %d, want %d: %s", name, w.Code, test.status, w.Body)
+		}
+		if test.status >= 400 && test.status != 404 && strings.Contains(w.Body.String(), "office") {
+			t.Errorf("%s: a refusal shows a pool: %s", name, w.Body)
+		}
+		if got := w.Header().Get("Content-Security-Policy"); !strings.Contains(got, "default-src 'none'") || !strings.Contains(got, "frame-ancestors 'none'") {
+			t.Errorf("%s: the policy is %q", name, got)
+		}
+		if got := w.Header().Get("Access-Control-Allow-Origin"); got != "" {
+			t.Errorf("%s: other origins are let in: %q", name, got)
+		}
+	}
+}
+
+func orElse(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+// The token becomes a cookie that scripts and other sites do not get, and leaves the address.
+func TestGuard_Token(t *testing.T) {
+	t.Parallel()
+	handler := pages(town(""))
+	for path, want := range map[string]string{
+		"/?token=secret":                            "/",
+		"/pool/office/192.0.2.0/25?token=secret":    "/pool/office/192.0.2.0/25",
+		"/search?q=10.0.0.1&token=secret":           "/search?q=10.0.0.1",
+		"//evil.example/?token=secret":              "/evil.example/",
+		"/%5cevil.example/?token=secret":            "/evil.example/",
+		"/pool/office?block=192.0.2.0&token=secret": "/pool/office?block=192.0.2.0",
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+path, nil)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		cookies := w.Result().Cookies()
+		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != want || len(cookies) != 1 {
+			t.Fatalf("GET %s ends with %d and leads to %q with %d cookies; want %q", path, w.Code, w.Header().Get("Location"), len(cookies), want)
+		}
+		if c := cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Domain != "" || c.Value != token {
+			t.Errorf("GET %s sets the cookie %q", path, c)
+		}
+	}
+}
+
+func TestNewToken(t *testing.T) {
+	t.Parallel()
+	if a, b := page.NewToken(), page.NewToken(); a == b || len(a) < 43 {
+		t.Errorf("the tokens are %q and %q; want different ones of 256 bits", a, b)
+	}
+}

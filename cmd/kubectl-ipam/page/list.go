@@ -1,0 +1,195 @@
+package page
+
+import (
+	"encoding/csv"
+	"math"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
+	"github.com/kcp-ipam/ipam/internal/cidr"
+)
+
+// listView is the space of a pool in rows.
+type listView struct {
+	*Pool
+	Meter meter
+	Rows  []listRow
+	// Lengths are the free blocks by length, and Largest the length of the largest; empty for none.
+	Lengths []fit
+	Largest string
+	// First and Last number the rows that are shown, of Total.
+	First, Last, Total int
+	// Before and After lead to the other rows; empty for none.
+	Before, After string
+	Hidden        string
+	// CSV is where all rows are to be had as data.
+	CSV string
+}
+
+// listRow is a block of a pool, or of one carved from it.
+type listRow struct {
+	Depth int
+	Block netip.Prefix
+	Kind  draw.Kind
+	// Holder says who holds the block; Link leads to it on a map.
+	Holder, Class, Owner string
+	Workspace            string
+	Since                metav1.Time
+	Link                 string
+	// Meter is how full a child pool is.
+	Meter meter
+}
+
+// Size is the number of addresses.
+func (r listRow) Size() string { return draw.Size(r.Block) }
+
+// Is says what the block is.
+func (r listRow) Is() string { return words[r.Kind] }
+
+// Indent is the class of a row that lies in a child pool.
+func (r listRow) Indent() string { return "depth-" + strconv.Itoa(min(r.Depth, 4)) }
+
+// perPage is how many rows are shown at once.
+const perPage = 500
+
+func (s *server) list(r *http.Request, snapshot *Snapshot) (view, error) {
+	p, err := asked(r, snapshot)
+	if err != nil {
+		return view{}, err
+	}
+	data := listView{Pool: p, Meter: meterOf(p.Object), CSV: p.Path("list.csv")}
+	all := rows(snapshot, p, 0)
+	number, err := strconv.Atoi(r.URL.Query().Get("page"))
+	if err != nil || number < 1 || (number-1)*perPage >= max(len(all), 1) {
+		number = 1
+	}
+	first, last := (number-1)*perPage, min(number*perPage, len(all))
+	data.Rows, data.First, data.Last, data.Total = all[first:last], first+1, last, len(all)
+	if number > 1 {
+		data.Before = p.link(map[string][]string{"page": {strconv.Itoa(number - 1)}}, "list")
+	}
+	if last < len(all) {
+		data.After = p.link(map[string][]string{"page": {strconv.Itoa(number + 1)}}, "list")
+	}
+	hidden, rest := p.Hidden()
+	if data.Hidden = hidden; rest == draw.Free {
+		data.Lengths = lengths(p)
+	}
+	if p.Object != nil && p.Object.Status.LargestFreePrefix != nil {
+		data.Largest = "/" + strconv.Itoa(int(*p.Object.Status.LargestFreePrefix))
+	}
+	return view{Template: "list.html", Title: "Pool " + p.Title(), Data: data}, nil
+}
+
+// rows are the blocks of a pool by address, with the free ones between them, and below a child
+// pool what it has.
+func rows(snapshot *Snapshot, p *Pool, depth int) []listRow {
+	window := p.Window()
+	if !window.IsValid() {
+		return nil
+	}
+	all := make([]listRow, 0, len(p.Held))
+	for _, h := range p.Held {
+		all = append(all, listRow{
+			Depth: depth, Block: h.Block, Kind: kindOf(h), Holder: h.Holder, Class: h.Class, Owner: h.Owner,
+			Workspace: h.Workspace, Since: h.Since, Link: p.At(window, h.Block),
+		})
+	}
+	known := p.Space()
+	for _, kept := range known.Kept {
+		all = append(all, listRow{Depth: depth, Block: kept, Kind: draw.Kept, Link: p.At(window, kept)})
+	}
+	if p.Object != nil { // else it is not known where the pool ends
+		rest := p.rest()
+		for _, free := range known.Free() {
+			all = append(all, listRow{Depth: depth, Block: free, Kind: rest, Link: p.At(window, free)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b listRow) int { return a.Block.Compare(b.Block) })
+	return grown(snapshot, p, all)
+}
+
+// grown puts the rows of child pools below them.
+func grown(snapshot *Snapshot, p *Pool, all []listRow) []listRow {
+	const deepest = 8 // a chain of parents cannot be longer than an address, nor a circle
+	if len(all) == 0 || all[0].Depth == deepest || !slices.ContainsFunc(all, func(r listRow) bool { return r.Kind == draw.Child }) {
+		return all
+	}
+	var out []listRow
+	for _, row := range all {
+		child, seen := snapshot.pool(row.Workspace, strings.TrimSuffix(strings.TrimPrefix(row.Holder, "pool "), " of "+row.Workspace))
+		if row.Kind != draw.Child || !seen || child == p {
+			out = append(out, row)
+			continue
+		}
+		row.Meter, row.Link = meterOf(child.Object), child.Path()
+		out = append(append(out, row), rows(snapshot, child, row.Depth+1)...)
+	}
+	return out
+}
+
+// lengths are the free blocks of a pool by length.
+func lengths(p *Pool) []fit {
+	counts := map[int]int{}
+	for _, free := range p.Space().Free() {
+		counts[free.Bits()]++
+	}
+	all := make([]fit, 0, len(counts))
+	for length, count := range counts {
+		all = append(all, fit{Length: length, Count: strconv.Itoa(count), Link: planFor(p, length)})
+	}
+	slices.SortFunc(all, func(a, b fit) int { return a.Length - b.Length })
+	return all
+}
+
+// csv writes all rows of a pool as data.
+func (s *server) csv(w http.ResponseWriter, r *http.Request) {
+	snapshot, err := s.reading.get(r.Context())
+	if err != nil {
+		s.fail(w, r, &Snapshot{}, err)
+		return
+	}
+	p, err := asked(r, snapshot)
+	if err != nil {
+		s.fail(w, r, snapshot, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	w.Header().Set("Content-Disposition", "attachment")
+	out := csv.NewWriter(w)
+	write := func(cells ...string) { _ = out.Write(cells) } // Flush keeps the error, and nobody is left to tell
+	write("BLOCK", "ADDRESSES", "STATE", "HOLDER", "CLASS", "OWNER", "SINCE", "DEPTH")
+	for _, row := range rows(snapshot, p, 0) {
+		since := ""
+		if !row.Since.IsZero() {
+			since = row.Since.UTC().Format("2006-01-02T15:04:05Z")
+		}
+		write(row.Block.String(), cidr.Size(row.Block).String(), row.Is(), data(row.Holder), data(row.Class), data(row.Owner), since, strconv.Itoa(row.Depth))
+	}
+	out.Flush()
+}
+
+// data is a text that a spreadsheet takes for text: one that begins like a formula is led by an
+// apostrophe.
+func data(text string) string {
+	text = legible.Text(text)
+	if text != "" && strings.ContainsRune("=+-@", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
+// shareOf is a number of addresses as a share of a pool, in percent.
+func shareOf(part, whole float64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return math.Min(part/whole*100, 100)
+}

@@ -1,0 +1,138 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/netip"
+	"slices"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/internal/cidr"
+)
+
+// overview is all that there is, at a glance.
+type overview struct {
+	Tiles     []tile
+	Classes   []class
+	Waiting   []waiting
+	Attention []attention
+	Blocks    int
+}
+
+// tile is a pool at a glance.
+type tile struct {
+	*Pool
+	Map   draw.Figure
+	Meter meter
+	// Parent is the pool that this one was carved from, in words; it may be empty.
+	Parent string
+	// Mine is the number of addresses that the caller's workspace holds.
+	Mine *big.Int
+}
+
+// class is a class at a glance.
+type class struct {
+	*ipamv1alpha1.IPClass
+	Default bool
+	Lengths string
+}
+
+// waiting is a claim without a block.
+type waiting struct {
+	Claim
+	Reason, Message, Remedy string
+}
+
+func (s *server) overview(_ *http.Request, snapshot *Snapshot) (view, error) {
+	data := overview{Waiting: waitingOf(snapshot), Attention: attentionOf(snapshot)}
+	for i := range snapshot.Pools {
+		data.Tiles = append(data.Tiles, tileOf(&snapshot.Pools[i]))
+		data.Blocks += len(snapshot.Pools[i].Held)
+	}
+	slices.SortStableFunc(data.Tiles, func(a, b tile) int {
+		return cmp.Or(a.Window().Compare(b.Window()), cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Name, b.Name))
+	})
+	for i := range snapshot.Classes {
+		c := &snapshot.Classes[i]
+		data.Classes = append(data.Classes, class{c, c.Annotations[ipamv1alpha1.AnnotationDefaultClass] == "true", ipamv1alpha1.LengthsColumn(c.Spec.AllowedPrefixLengths)})
+	}
+	return view{Template: "overview.html", Title: "Overview", Data: data}, nil
+}
+
+func tileOf(p *Pool) tile {
+	t := tile{Pool: p, Meter: meterOf(p.Object), Mine: new(big.Int)}
+	for _, h := range p.Held {
+		if kindOf(h) == draw.Own || kindOf(h) == draw.Retained && h.Workspace == "" {
+			t.Mine.Add(t.Mine, cidr.Size(h.Block))
+		}
+	}
+	if p.Object != nil && p.Object.Spec.ParentPoolRef != nil {
+		t.Parent = p.Object.Spec.ParentPoolRef.Name
+	}
+	if window := p.Window(); window.IsValid() {
+		const boxes, least = 160, 1500 // for a glance
+		small := draw.Map{Window: window, Blocks: p.blocks(), Rest: p.rest(), Limit: boxes, Least: least}
+		t.Map = small.Figure("Map of pool "+p.Title(), t.Meter.Words, nil)
+	}
+	return t
+}
+
+// meter is how full something is.
+type meter struct {
+	// Known is set if there is a figure, Percent is 0 to 100, Figure the same for people, and Words
+	// a sentence of it.
+	Known   bool
+	Percent float64
+	Figure  string
+	Words   string
+	// Level is ok, high or full.
+	Level string
+}
+
+// meterOf is how full a pool is; nil is a pool that may not be seen.
+func meterOf(pool *ipamv1alpha1.IPPool) meter {
+	if pool == nil || pool.Status.UtilizationPercent == nil {
+		return meter{Figure: "not known", Words: "how full is not known"}
+	}
+	return newMeter(*pool.Status.UtilizationPercent)
+}
+
+// newMeter is full from 90 percent on, and high from 75: as in pool list.
+func newMeter(percent float64) meter {
+	figure := ipamv1alpha1.UtilizationColumn(percent)
+	m := meter{Known: true, Percent: min(percent, 100), Figure: figure, Words: figure + " used", Level: "ok"}
+	switch {
+	case percent >= 90:
+		m.Level = "full"
+	case percent >= 75:
+		m.Level = "high"
+	}
+	return m
+}
+
+// Width is that of the bar, 0 to 100. What is little is not shown as nothing.
+func (m meter) Width() string {
+	if m.Percent > 0 && m.Percent < 1 {
+		return "1"
+	}
+	return fmt.Sprintf("%.1f", m.Percent)
+}
+
+// sized is a number of addresses in a prefix.
+func sized(p netip.Prefix) string { return draw.Size(p) + plural(p) }
+
+func plural(p netip.Prefix) string {
+	if p.IsSingleIP() {
+		return " address"
+	}
+	return " addresses"
+}
+
+// owned reports whether a text occurs among those by which a holding is found.
+func owned(h space.Holding, has func(string) bool) bool {
+	return has(h.Name) || has(h.Workspace) || has(h.Owner) || has(h.Class)
+}

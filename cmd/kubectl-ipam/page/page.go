@@ -1,0 +1,156 @@
+// Package page serves what the commands of kubectl ipam show, as web pages: pools as maps, what is
+// in them, what waits, and where a claim would go. It is read-only, and has the rights of its caller.
+//
+// The server writes HTML and SVG, and every view has an address and works without JavaScript. A
+// small script adds what needs one: what is under the pointer, and fresh figures.
+package page
+
+import (
+	"bytes"
+	"embed"
+	"html/template"
+	"math/big"
+	"net/http"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
+)
+
+// Options are what a page needs.
+type Options struct {
+	Source Source
+	// Host is the address as a browser asks for it, such as 127.0.0.1:8080.
+	Host string
+	// Token admits a browser, see [NewToken].
+	Token string
+	// Now is the clock of ages; nil is time.Now.
+	Now func() time.Time
+}
+
+//go:embed templates static
+var files embed.FS
+
+// server answers requests.
+type server struct {
+	Options
+	reading   *reading
+	templates map[string]*template.Template
+}
+
+// New is the handler of all pages. It may be called at the same time.
+func New(options Options) http.Handler {
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	s := &server{Options: options, reading: newReading(options.Source, options.Now)}
+	s.templates = s.parse()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.view(s.overview))
+	mux.HandleFunc("GET /pool/{name}", s.view(s.pool))
+	mux.HandleFunc("GET /pool/{name}/{window...}", s.view(s.pool))
+	mux.HandleFunc("GET /pool/{name}/list", s.view(s.list))
+	mux.HandleFunc("GET /pool/{name}/list.csv", s.csv)
+	mux.HandleFunc("GET /plan", s.view(s.plan))
+	mux.HandleFunc("GET /search", s.view(s.search))
+	mux.HandleFunc("GET /tenants", s.view(s.tenants))
+	mux.Handle("GET /static/", http.FileServerFS(files))
+	mux.HandleFunc("GET /", s.view(func(*http.Request, *Snapshot) (view, error) {
+		return view{}, &problem{http.StatusNotFound, "There is no such page."}
+	}))
+	return guard{host: options.Host, token: options.Token, next: mux}
+}
+
+// view is one page.
+type view struct {
+	// Template is its file, Title its heading, and Data what the template shows.
+	Template, Title string
+	Data            any
+	// Still pages are not read again by themselves.
+	Still bool
+	// Snapshot, Path and Query are set for every page.
+	Snapshot *Snapshot
+	Path     string
+	Query    string
+}
+
+// problem is an error with its HTTP status.
+type problem struct {
+	status int
+	text   string
+}
+
+func (p *problem) Error() string { return p.text }
+
+// view answers with the page that show makes of a snapshot.
+func (s *server) view(show func(*http.Request, *Snapshot) (view, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		snapshot, err := s.reading.get(r.Context())
+		if err != nil {
+			s.fail(w, r, &Snapshot{}, err)
+			return
+		}
+		page, err := show(r, snapshot)
+		if err != nil {
+			s.fail(w, r, snapshot, err)
+			return
+		}
+		page.Snapshot = snapshot
+		s.write(w, r, http.StatusOK, page)
+	}
+}
+
+// fail answers with an error.
+func (s *server) fail(w http.ResponseWriter, r *http.Request, snapshot *Snapshot, err error) {
+	status := http.StatusBadGateway
+	if known, ok := err.(*problem); ok { //nolint:errorlint // a problem is never wrapped
+		status = known.status
+	}
+	s.write(w, r, status, view{Template: "problem.html", Title: "This did not work", Data: err.Error(), Snapshot: snapshot})
+}
+
+// write renders the whole page before its first byte is sent.
+func (s *server) write(w http.ResponseWriter, r *http.Request, status int, page view) {
+	page.Path, page.Query = r.URL.Path, r.URL.Query().Get("q")
+	var out bytes.Buffer
+	if err := s.templates[page.Template].ExecuteTemplate(&out, "layout.html", page); err != nil {
+		http.Error(w, "the page cannot be shown: "+legible.Text(err.Error()), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(out.Bytes()) // nobody is left to tell
+}
+
+// parse reads the templates: each page with the layout.
+func (s *server) parse() map[string]*template.Template {
+	parsed := map[string]*template.Template{}
+	for _, name := range []string{"overview.html", "pool.html", "list.html", "plan.html", "search.html", "tenants.html", "problem.html"} {
+		page := template.New("").Funcs(template.FuncMap{
+			"age":   func(since metav1.Time) string { return age(since, s.Now()) },
+			"text":  legible.Text,
+			"count": draw.Count,
+			"addresses": func(digits string) string {
+				n, ok := new(big.Int).SetString(digits, 10)
+				if !ok {
+					return ""
+				}
+				return draw.Count(n)
+			},
+			"svg": func(f draw.Figure) (template.HTML, error) { return f.SVG() },
+		})
+		parsed[name] = template.Must(page.ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name))
+	}
+	return parsed
+}
+
+// age is how long something has been there; empty if that is not known.
+func age(since metav1.Time, now time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return duration.HumanDuration(now.Sub(since.Time))
+}

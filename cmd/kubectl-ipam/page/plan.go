@@ -1,0 +1,169 @@
+package page
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+)
+
+// planView is a question to the planner, and the answer.
+type planView struct {
+	Class, Length string
+	Classes       []class
+	// Asked is set if there was a question.
+	Asked bool
+	// Block is where the claim would go; the zero Prefix if it would go nowhere.
+	Block netip.Prefix
+	Size  string
+	// Pool names the pool of the block, and PoolLink leads to it if it may be seen.
+	Pool, PoolLink string
+	Map            *draw.Figure
+	Legend         []legendEntry
+	// Left is what the pool has left then; nil if that is not known.
+	Left *left
+	// Reason says why there is no block, and Remedy what to do.
+	Reason, Remedy string
+}
+
+// left is what a pool has before and after a claim.
+type left struct {
+	Before, After               meter
+	Free, Largest, LargestAfter string
+}
+
+func (s *server) plan(r *http.Request, snapshot *Snapshot) (view, error) {
+	query := r.URL.Query()
+	data := planView{Class: query.Get("class"), Length: strings.TrimPrefix(strings.TrimSpace(query.Get("length")), "/"), Asked: query.Has("class") || query.Has("length")}
+	for i := range snapshot.Classes {
+		c := &snapshot.Classes[i]
+		data.Classes = append(data.Classes, class{c, c.Annotations[ipamv1alpha1.AnnotationDefaultClass] == "true", ipamv1alpha1.LengthsColumn(c.Spec.AllowedPrefixLengths)})
+	}
+	page := view{Template: "plan.html", Title: "Planner", Still: true}
+	if data.Asked {
+		if err := s.answer(r, snapshot, &data); err != nil {
+			return view{}, err
+		}
+	}
+	page.Data = data
+	return page, nil
+}
+
+// answer asks the system for the answer to a claim that is not stored.
+func (s *server) answer(r *http.Request, snapshot *Snapshot, data *planView) error {
+	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "plan-", Namespace: snapshot.Namespace}}
+	claim.Spec.ClassName = data.Class
+	if data.Length != "" {
+		claim.Spec.PrefixLength = prefixLength(data.Length)
+		if claim.Spec.PrefixLength == 0 {
+			data.Reason = fmt.Sprintf("%q is no prefix length: write 1 to 32 for IPv4, and 1 to 128 for IPv6", data.Length)
+			return nil
+		}
+	}
+	if err := s.Source.Preview(r.Context(), claim); err != nil {
+		status := apierrors.APIStatus(nil)
+		if !errors.As(err, &status) {
+			return err
+		}
+		data.Reason = err.Error()
+		return nil
+	}
+	said := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	block, err := netip.ParsePrefix(claim.Status.AllocatedCIDR)
+	switch {
+	case said == nil:
+		data.Reason = "The system does not answer now. A claim would be answered later."
+	case err != nil:
+		data.Reason, data.Remedy = saidBy(said), ipamv1alpha1.Reason(said.Reason).Remedy()
+	default:
+		data.show(snapshot, claim, block)
+	}
+	return nil
+}
+
+// prefixLength reads a prefix length; 0 for any other text.
+func prefixLength(text string) int32 {
+	length, err := strconv.ParseUint(text, 10, 8)
+	if err != nil || length > 128 {
+		return 0
+	}
+	return int32(length)
+}
+
+// show shows where the block is, on the map of its pool if that may be seen.
+func (v *planView) show(snapshot *Snapshot, claim *ipamv1alpha1.IPClaim, block netip.Prefix) {
+	v.Block, v.Size = block, sized(block)
+	if claim.Status.PoolRef == nil {
+		return
+	}
+	workspace := ""
+	if in := claim.Status.PoolRef.ProjectRef; in != nil {
+		workspace = snapshot.own(in.Name)
+	}
+	v.Pool = space.In(claim.Status.PoolRef.Name, workspace)
+	p, ok := snapshot.pool(workspace, claim.Status.PoolRef.Name)
+	if !ok || !p.Shown() || !p.Window().Contains(block.Addr()) {
+		return
+	}
+	v.PoolLink = p.At(p.Window(), block)
+	blocks := append(p.blocks(), draw.Block{Prefix: block, Kind: draw.Planned, Label: "your claim"})
+	draw.Sort(blocks)
+	const around = 8 // bits: a block of one in 256 is still seen
+	window := p.Window()
+	if block.Bits()-around > window.Bits() {
+		window = widened(block, around)
+	}
+	figure := draw.Map{Window: window, Blocks: blocks, Rest: p.rest()}.Figure("Where the block "+block.String()+" would lie",
+		"The map of "+window.String()+" in pool "+v.Pool, linker(p, window, block))
+	v.Map, v.Legend, v.Left = &figure, legendOf(figure), leftOf(p, block)
+}
+
+// leftOf is what a pool has left once a block is taken.
+func leftOf(p *Pool, block netip.Prefix) *left {
+	taken, ok := new(big.Int).SetString(p.Object.Status.Capacity.Allocated, 10)
+	total, known := new(big.Int).SetString(p.Object.Status.Capacity.Total, 10)
+	if !ok || !known || p.rest() != draw.Free {
+		return nil
+	}
+	before := p.Space()
+	after := before
+	after.Taken = append(slices.Clip(after.Taken), block)
+	size := new(big.Int).Sub(after.Known(), before.Known())
+	then := new(big.Int).Add(taken, size)
+	return &left{
+		Before: meterOf(p.Object), After: newMeter(shareOf(float(then), float(total))),
+		Free:    draw.Count(new(big.Int).Sub(total, then)),
+		Largest: largest(before), LargestAfter: largest(after),
+	}
+}
+
+// largest is the length of the largest free block.
+func largest(s space.Space) string {
+	bits := -1
+	for _, free := range s.Free() {
+		if bits < 0 || free.Bits() < bits {
+			bits = free.Bits()
+		}
+	}
+	if bits < 0 {
+		return "none"
+	}
+	return fmt.Sprintf("/%d", bits)
+}
+
+func float(n *big.Int) float64 {
+	f, _ := new(big.Float).SetInt(n).Float64()
+	return f
+}

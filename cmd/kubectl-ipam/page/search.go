@@ -1,0 +1,115 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+)
+
+// searchView is what a search has found.
+type searchView struct {
+	Query string
+	Hits  []hit
+	// States are what the pools make of an address or a block.
+	States  []state
+	Waiting []waiting
+	Pools   []step
+	// More is how many hits are not shown.
+	More int
+}
+
+// hit is a block that was found.
+type hit struct {
+	space.Holding
+	Pool string
+	Link string
+}
+
+// state is what one pool makes of a block.
+type state struct {
+	space.State
+	Link string
+}
+
+// searchFor leads to the results of a search.
+func searchFor(text string) string { return "/search?" + url.Values{"q": {text}}.Encode() }
+
+func (s *server) search(r *http.Request, snapshot *Snapshot) (view, error) {
+	data := searchView{Query: strings.TrimSpace(r.URL.Query().Get("q"))}
+	if block, ok := address(data.Query); ok {
+		data.searchAddress(snapshot, block)
+	} else if data.Query != "" {
+		data.searchText(snapshot, strings.ToLower(data.Query))
+	}
+	const shown = 200
+	if data.More = len(data.Hits) - shown; data.More > 0 {
+		data.Hits = data.Hits[:shown]
+	}
+	return view{Template: "search.html", Title: "Search", Data: data}, nil
+}
+
+// address reads an address or a prefix; ok is false for any other text.
+func address(text string) (_ netip.Prefix, ok bool) {
+	if block, err := netip.ParsePrefix(text); err == nil {
+		return block.Masked(), true
+	}
+	ip, err := netip.ParseAddr(text)
+	if err != nil || ip.Zone() != "" {
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(ip, ip.BitLen()), true
+}
+
+// searchAddress finds the holders of a block, and what each pool makes of it.
+func (v *searchView) searchAddress(snapshot *Snapshot, block netip.Prefix) {
+	for i := range snapshot.Pools {
+		p := &snapshot.Pools[i]
+		v.add(p, func(h space.Holding) bool { return h.Block.Overlaps(block) })
+		window := p.Window()
+		if p.Object == nil || !window.IsValid() || !window.Overlaps(block) {
+			continue
+		}
+		part := block
+		if window.Bits() > block.Bits() {
+			part = window
+		}
+		found, ok := space.StateIn(p.Object, window, part, p.Held)
+		if !ok {
+			continue // a child pool answers
+		}
+		found.Block, found.Pool = part, fmt.Sprintf("%s (%s)", p.Title(), window)
+		v.States = append(v.States, state{found, p.At(window, part)})
+	}
+}
+
+// searchText finds what has a text in its names, in lower case.
+func (v *searchView) searchText(snapshot *Snapshot, text string) {
+	has := func(in string) bool { return strings.Contains(strings.ToLower(in), text) }
+	for i := range snapshot.Pools {
+		p := &snapshot.Pools[i]
+		if has(p.Name) {
+			v.Pools = append(v.Pools, step{p.Title(), p.Path()})
+		}
+		v.add(p, func(h space.Holding) bool {
+			return owned(h, has) || h.Workspace == "" && has(snapshot.Workspace)
+		})
+	}
+	for _, w := range waitingOf(snapshot) {
+		if has(w.Namespace+"/"+w.Name) || has(w.Workspace) || has(space.OwnerOf(w.Spec.OwnerRef)) || has(w.Spec.ClassName) {
+			v.Waiting = append(v.Waiting, w)
+		}
+	}
+}
+
+// add adds the blocks of a pool that match.
+func (v *searchView) add(p *Pool, matches func(space.Holding) bool) {
+	for _, h := range p.Held {
+		if matches(h) {
+			v.Hits = append(v.Hits, hit{h, p.Title(), p.At(p.Window(), h.Block)})
+		}
+	}
+}

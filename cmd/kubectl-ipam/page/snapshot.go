@@ -1,0 +1,215 @@
+package page
+
+import (
+	"context"
+	"math/big"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+)
+
+// Source is the API as the caller may use it. Its methods may be called at the same time.
+type Source interface {
+	// Read reads all that the caller may see.
+	Read(ctx context.Context) (*Snapshot, error)
+	// Preview asks for the answer to a claim and stores nothing. It leaves the answer in the claim.
+	Preview(ctx context.Context, claim *ipamv1alpha1.IPClaim) error
+}
+
+// Snapshot is what the caller may see. It is not changed once it is read.
+type Snapshot struct {
+	// Workspace is the current one, Namespace the current namespace.
+	Workspace, Namespace string
+	// Tenants is set if the caller sees the workspaces of all tenants.
+	Tenants bool
+	Pools   []Pool
+	Classes []ipamv1alpha1.IPClass
+	Claims  []Claim
+}
+
+// Pool is a pool with the blocks of it that the caller may see.
+type Pool struct {
+	Name string
+	// Workspace is that of the pool; empty for the current one.
+	Workspace string
+	// Object is the pool itself; nil if the caller may see his own blocks of it alone.
+	Object *ipamv1alpha1.IPPool
+	// Held are the visible blocks, by address.
+	Held []space.Holding
+}
+
+// Claim is a claim with its workspace, which is empty for the current one.
+type Claim struct {
+	*ipamv1alpha1.IPClaim
+	Workspace string
+}
+
+// Waits reports whether the claim has no block.
+func (c Claim) Waits() bool { return c.Status.AllocatedCIDR == "" }
+
+// Title names the pool, with its workspace if that is another one.
+func (p *Pool) Title() string { return space.In(p.Name, p.Workspace) }
+
+// Path is where the pool is shown; parts come behind its name, as a prefix or the word list.
+func (p *Pool) Path(parts ...string) string { return p.link(nil, parts...) }
+
+// At is the path of the pool with the details of a block, within a window.
+func (p *Pool) At(window, block netip.Prefix) string {
+	return p.link(url.Values{"block": {block.String()}}, p.zoom(window)...) + "#block"
+}
+
+func (p *Pool) link(query url.Values, parts ...string) string {
+	// The parts are prefixes, or words of this program.
+	path := "/pool/" + strings.Join(append([]string{url.PathEscape(p.Name)}, parts...), "/")
+	if query == nil {
+		query = url.Values{}
+	}
+	if p.Workspace != "" {
+		query.Set("workspace", p.Workspace)
+	}
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
+// zoom is the part of a path for a window; none for the whole pool.
+func (p *Pool) zoom(window netip.Prefix) []string {
+	if window == p.Window() {
+		return nil
+	}
+	return []string{window.String()}
+}
+
+// Shown reports whether the pool itself, with its figures, may be seen, and has a block.
+func (p *Pool) Shown() bool {
+	return p.Object != nil && p.Object.Status.Capacity != nil && p.Object.Status.AllocatedCIDR != ""
+}
+
+// Window is the block of the pool. Of a pool that may not be seen it is a part around the caller's
+// own blocks. It is the zero Prefix if the pool has no block.
+func (p *Pool) Window() netip.Prefix {
+	if p.Object != nil {
+		window, _ := netip.ParsePrefix(p.Object.Status.AllocatedCIDR)
+		return window
+	}
+	if len(p.Held) == 0 {
+		return netip.Prefix{}
+	}
+	const around = 2 // bits, for the neighbourhood of one block
+	window := p.Held[0].Block
+	for _, h := range p.Held {
+		for !window.Contains(h.Block.Addr()) {
+			window = widened(window, 1)
+		}
+	}
+	return widened(window, around)
+}
+
+// widened is the prefix around a prefix that is so many bits shorter.
+func widened(p netip.Prefix, bits int) netip.Prefix {
+	return netip.PrefixFrom(p.Addr(), max(p.Bits()-bits, 0)).Masked()
+}
+
+// Space is what is known of the addresses of the pool.
+func (p *Pool) Space() space.Space {
+	s := space.Space{Pool: p.Window()}
+	if p.Object != nil {
+		s.Kept = space.KeptBack(s.Pool, p.Object.Spec)
+	}
+	for _, h := range p.Held {
+		s.Taken = append(s.Taken, h.Block)
+	}
+	return s
+}
+
+// Unseen is the number of addresses that others hold without their blocks being shown. ok is
+// false if the number is not known either.
+func (p *Pool) Unseen() (_ *big.Int, ok bool) {
+	if !p.Shown() {
+		return nil, false
+	}
+	unseen := p.Space().Unseen(p.Object.Status.Capacity)
+	if unseen.Sign() < 0 {
+		unseen.SetInt64(0) // the figures do not count the latest blocks yet
+	}
+	return unseen, true
+}
+
+// Hidden is the number of addresses that others hold unseen, empty for none or if it is not known,
+// and what is known of the addresses between the visible blocks: Free or Unseen.
+func (p *Pool) Hidden() (count string, rest draw.Kind) {
+	switch unseen, ok := p.Unseen(); {
+	case !ok:
+		return "", draw.Unseen
+	case unseen.Sign() > 0:
+		return draw.Count(unseen), draw.Unseen
+	default:
+		return "", draw.Free
+	}
+}
+
+// rest is what is known of the addresses between the visible blocks.
+func (p *Pool) rest() draw.Kind {
+	_, rest := p.Hidden()
+	return rest
+}
+
+// kindOf is how a holding is drawn.
+func kindOf(h space.Holding) draw.Kind {
+	switch {
+	case h.Kind == space.Child:
+		return draw.Child
+	case h.Kind == space.Retained:
+		return draw.Retained
+	case h.Workspace != "":
+		return draw.Foreign
+	default:
+		return draw.Own
+	}
+}
+
+// blocks are the blocks of a pool to draw.
+func (p *Pool) blocks() []draw.Block {
+	blocks := make([]draw.Block, 0, len(p.Held))
+	for _, h := range p.Held {
+		blocks = append(blocks, draw.Block{Prefix: h.Block, Kind: kindOf(h), Label: labelOf(h), Short: h.Name[strings.LastIndex(h.Name, "/")+1:]})
+	}
+	if p.Object != nil {
+		for _, kept := range space.KeptBack(p.Window(), p.Object.Spec) {
+			blocks = append(blocks, draw.Block{Prefix: kept, Kind: draw.Kept})
+		}
+	}
+	draw.Sort(blocks)
+	return blocks
+}
+
+// labelOf is a holder in few words.
+func labelOf(h space.Holding) string {
+	if h.Kind == space.Child {
+		return "pool " + h.Name
+	}
+	return space.In(h.Name, h.Workspace)
+}
+
+// pool finds a pool; ok is false if the caller sees none of that name.
+func (s *Snapshot) pool(workspace, name string) (_ *Pool, ok bool) {
+	for i := range s.Pools {
+		if p := &s.Pools[i]; p.Name == name && p.Workspace == workspace {
+			return p, true
+		}
+	}
+	return nil, false
+}
+
+// own is a workspace as a snapshot names it: empty for the current one.
+func (s *Snapshot) own(workspace string) string {
+	if workspace == s.Workspace {
+		return ""
+	}
+	return workspace
+}

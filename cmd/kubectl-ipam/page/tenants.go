@@ -1,0 +1,125 @@
+package page
+
+import (
+	"cmp"
+	"math/big"
+	"net/http"
+	"slices"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/internal/cidr"
+)
+
+// tenant is what one workspace holds.
+type tenant struct {
+	Workspace string
+	// Blocks are those of both families, V4 and V6 the addresses of each.
+	Blocks int
+	V4, V6 *big.Int
+	// Waiting is how many of its claims have no block.
+	Waiting int
+	// Limits are those that the workspace is subject to, and holds something of.
+	Limits []limit
+	Link   string
+
+	byClass, byPool map[string]*big.Int
+}
+
+// limit is how much of its limit a workspace holds.
+type limit struct {
+	Of        string
+	Held, Max *big.Int
+	Meter     meter
+}
+
+// tenants shows the workspaces of all tenants to those who may see them.
+func (s *server) tenants(_ *http.Request, snapshot *Snapshot) (view, error) {
+	if !snapshot.Tenants {
+		return view{}, &problem{http.StatusNotFound, "Tenants are shown to users who may read their workspaces, in the workspace of the platform."}
+	}
+	found := map[string]*tenant{}
+	of := func(workspace string) *tenant {
+		if workspace == "" {
+			workspace = snapshot.Workspace
+		}
+		if found[workspace] == nil {
+			found[workspace] = &tenant{Workspace: workspace, V4: new(big.Int), V6: new(big.Int), Link: searchFor(workspace), byClass: map[string]*big.Int{}, byPool: map[string]*big.Int{}}
+		}
+		return found[workspace]
+	}
+	for i := range snapshot.Pools {
+		p := &snapshot.Pools[i]
+		for _, h := range p.Held {
+			of(h.Workspace).holds(p, h)
+		}
+	}
+	for _, c := range snapshot.Claims {
+		if c.Waits() {
+			of(c.Workspace).Waiting++
+		}
+	}
+	all := make([]*tenant, 0, len(found))
+	for _, t := range found {
+		t.limit(snapshot)
+		all = append(all, t)
+	}
+	slices.SortFunc(all, func(a, b *tenant) int {
+		return cmp.Or(b.V4.Cmp(a.V4), b.V6.Cmp(a.V6), cmp.Compare(a.Workspace, b.Workspace))
+	})
+	return view{Template: "tenants.html", Title: "Tenants", Data: all}, nil
+}
+
+// holds counts a block of a pool. The block of a child pool is counted by what it holds.
+func (t *tenant) holds(p *Pool, h space.Holding) {
+	if h.Kind == space.Child {
+		return
+	}
+	t.Blocks++
+	size, sum := cidr.Size(h.Block), t.V4
+	if h.Block.Addr().Is6() {
+		sum = t.V6
+	}
+	sum.Add(sum, size)
+	count(t.byClass, h.Class, size)
+	count(t.byPool, p.Title(), size)
+}
+
+// count adds to one of the counts.
+func count(counts map[string]*big.Int, of string, size *big.Int) {
+	if counts[of] == nil {
+		counts[of] = new(big.Int)
+	}
+	counts[of].Add(counts[of], size)
+}
+
+// limit compares what is held with the limits of classes and pools.
+func (t *tenant) limit(snapshot *Snapshot) {
+	add := func(of string, held *big.Int, most ipamv1alpha1.AddressCount) {
+		if most.Int() == nil || held == nil {
+			return
+		}
+		t.Limits = append(t.Limits, limit{of, held, most.Int(), newMeter(shareOf(float(held), float(most.Int())))})
+	}
+	for i := range snapshot.Classes {
+		add("class "+snapshot.Classes[i].Name, t.byClass[snapshot.Classes[i].Name], snapshot.Classes[i].Spec.MaxPerConsumer)
+	}
+	for i := range snapshot.Pools {
+		if p := &snapshot.Pools[i]; p.Object != nil {
+			add("pool "+p.Title(), t.byPool[p.Title()], p.Object.Spec.MaxPerConsumer)
+		}
+	}
+}
+
+// Addresses are what the workspace holds, by family.
+func (t *tenant) Addresses() string {
+	switch {
+	case t.V6.Sign() == 0:
+		return draw.Count(t.V4)
+	case t.V4.Sign() == 0:
+		return draw.Count(t.V6)
+	default:
+		return draw.Count(t.V4) + " IPv4, " + draw.Count(t.V6) + " IPv6"
+	}
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"math/big"
+	"net/netip"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/internal/cidr"
+)
+
+// poolNext is kubectl ipam pool next.
+type poolNext struct {
+	*session
+	report    report
+	workspace string
+	length    prefixLength
+	count     int
+}
+
+func newPoolNext(s *session) *cobra.Command {
+	o := &poolNext{session: s, report: report{also: []string{outputName, outputCSV}}}
+	cmd := &cobra.Command{
+		Use:   "next NAME",
+		Short: "Show the next free blocks of a pool, and take none",
+		Long: `Show the blocks that the next claims of a length would get from a pool, by the strategy of
+the pool. Nothing is taken: another claim may come first. Blocks of other workspaces count
+as far as you may see them.
+
+claim create --dry-run=server asks the system itself, by a class too.`,
+		Example: `  # where the next five /28 would lie
+  kubectl ipam pool next lab --length 28 --count 5`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+	}
+	o.report.addFlags(cmd)
+	cmd.Flags().StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net, if it is another one's")
+	cmd.Flags().Var(&o.length, "length", "Prefix length of the blocks, such as 28; not needed if the pool has one length only")
+	cmd.Flags().IntVar(&o.count, "count", 1, "How many blocks to show")
+	completeArgs(s, cmd, poolNames)
+	return cmd
+}
+
+func (o *poolNext) run(ctx context.Context, name string) error {
+	if err := o.report.validate(); err != nil {
+		return err
+	}
+	if o.count < 1 || o.count > maxNext {
+		return usagef("--count is %d; write a number from 1 to %d", o.count, maxNext)
+	}
+	r, err := o.reach(ctx)
+	if err != nil {
+		return err
+	}
+	pools, err := r.pools(ctx)
+	if err != nil {
+		return err
+	}
+	in := o.workspace
+	if in == r.path {
+		in = ""
+	}
+	at := slices.IndexFunc(pools, func(p ipamv1alpha1.IPPool) bool { return p.Name == name && r.workspace(&p) == in })
+	if at < 0 {
+		return fail(exitNotFound, "a pool is shown to its own workspace, and to admins of the platform", "there is no pool %s that you may see", space.In(name, in))
+	}
+	allocations, err := r.allocations(ctx)
+	if err != nil {
+		return err
+	}
+	pool, held := &pools[at], r.holdings(in, name, pools, allocations)
+	if in == "" {
+		if err := settled(ctx, r, pool, held, func(unseen int) bool { return unseen == 0 }); err != nil {
+			return err
+		}
+	}
+	return o.show(pool, held)
+}
+
+// maxNext is how many blocks are shown at most.
+const maxNext = 1000
+
+// nextBlocks are the next free blocks of a pool.
+type nextBlocks struct {
+	Pool     string                `json:"pool"`
+	Length   int32                 `json:"length"`
+	Strategy ipamv1alpha1.Strategy `json:"strategy"`
+	Blocks   []netip.Prefix        `json:"blocks"`
+	// Unseen is the number of addresses that others hold and that are not shown to the caller: a
+	// block may be one of theirs.
+	Unseen string `json:"unseen"`
+}
+
+func (o *poolNext) show(pool *ipamv1alpha1.IPPool, held []space.Holding) error {
+	shown, err := space.Of(pool, held)
+	if err != nil || pool.Status.Capacity == nil {
+		return fail(exitUnavailable, "kubectl ipam pool show "+pool.Name+" says why", "pool %s has no block yet", pool.Name)
+	}
+	length, err := o.lengthIn(pool, shown)
+	if err != nil {
+		return err
+	}
+	strategy := pool.Spec.Allocation.Strategy
+	unseen := shown.Unseen(pool.Status.Capacity)
+	if unseen.Sign() < 0 {
+		unseen = new(big.Int) // the figures do not count the latest blocks yet
+	}
+	next := nextBlocks{Pool: pool.Name, Length: length, Strategy: strategy, Blocks: shown.Next(int(length), o.count, strategy), Unseen: unseen.String()}
+	if len(next.Blocks) == 0 {
+		return fail(ipamv1alpha1.ReasonPoolExhausted.ExitCode(), ipamv1alpha1.ReasonPoolExhausted.Remedy(), "pool %s has no free /%d", pool.Name, length)
+	}
+	if err := o.print(next); err != nil {
+		return err
+	}
+	if len(next.Blocks) < o.count {
+		o.say("the pool has room for %d, not for %d", len(next.Blocks), o.count)
+	}
+	if unseen.Sign() > 0 {
+		o.say("others hold %s addresses, which are not shown to you: some of these blocks may be theirs", unseen)
+	}
+	return nil
+}
+
+// lengthIn is the length of the blocks, which the pool has to allow.
+func (o *poolNext) lengthIn(pool *ipamv1alpha1.IPPool, shown space.Space) (int32, error) {
+	bounds, length := pool.Spec.Allocation, int32(o.length)
+	least, most := max(bounds.MinPrefixLength, int32(shown.Pool.Bits())), int32(shown.Pool.Addr().BitLen())
+	if bounds.MaxPrefixLength != 0 {
+		most = bounds.MaxPrefixLength
+	}
+	if length == 0 && least == most {
+		return least, nil
+	}
+	if length == 0 {
+		return 0, usagef("give --length: pool %s gives %s", pool.Name, lengthsOf(least, most))
+	}
+	if length < least || length > most {
+		return 0, fail(exitInvalid, "", "pool %s gives %s, not /%d", pool.Name, lengthsOf(least, most), length)
+	}
+	return length, nil
+}
+
+// print writes a block a line, unless another form is asked for.
+func (o *poolNext) print(next nextBlocks) error {
+	if o.report.structured() {
+		return o.report.print(o.Out, next)
+	}
+	if o.report.format == outputCSV {
+		t := table("BLOCK", "POOL", "LENGTH", "ADDRESSES")
+		for _, block := range next.Blocks {
+			t.Rows = append(t.Rows, row(nil, block.String(), next.Pool, slash(next.Length), cidr.Size(block).String()))
+		}
+		return printCSV(o.Out, t, false)
+	}
+	for _, block := range next.Blocks {
+		printLine(o.Out, "%s", block)
+	}
+	return nil
+}

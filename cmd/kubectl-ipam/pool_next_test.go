@@ -1,0 +1,59 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// The next blocks are printed one a line or as data, and what is not seen is said.
+func TestPoolNext(t *testing.T) {
+	pool := ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Lengths{Min: 26, Max: 30}, gen.Reserves(1, 0, 28)), "192.0.2.0/24", ipamv1alpha1.IPv4, 25, 25)
+	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "64", Available: "192"}
+	held := []space.Holding{{Block: prefix(t, "192.0.2.16/28"), Holder: "claim default/web"}}
+	for format, want := range map[string]string{
+		"":     "192.0.2.32/28\n192.0.2.48/28\n",
+		"name": "192.0.2.32/28\n192.0.2.48/28\n",
+		"csv":  "BLOCK,POOL,LENGTH,ADDRESSES\n192.0.2.32/28,lab,/28,16\n192.0.2.48/28,lab,/28,16\n",
+		"yaml": "blocks:\n- 192.0.2.32/28\n- 192.0.2.48/28\nlength: 28\npool: lab\nstrategy: FirstFit\nunseen: \"32\"\n",
+	} {
+		s := newStage(t)
+		o := &poolNext{session: s.session, report: report{format: format}, length: 28, count: 2}
+		if err := o.show(pool, held); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.out.String(); got != want {
+			t.Errorf("-o %q prints %q, want %q", format, got, want)
+		}
+		if said := "others hold 32 addresses"; !strings.Contains(s.errs.String(), said) {
+			t.Errorf("-o %q says %q, want %q", format, s.errs, said)
+		}
+	}
+}
+
+// What a pool cannot give has the exit code of the reason.
+func TestPoolNext_None(t *testing.T) {
+	pool := ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Lengths{Min: 26, Max: 30}), "192.0.2.0/24", ipamv1alpha1.IPv4, 25, 25)
+	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "256", Available: "0"}
+	full := []space.Holding{{Block: prefix(t, "192.0.2.0/24")}}
+	for _, test := range []struct {
+		length prefixLength
+		held   []space.Holding
+		code   int
+		says   string
+	}{
+		{28, full, 7, "has no free /28"},
+		{25, nil, exitInvalid, "pool lab gives /26 to /30, not /25"},
+		{31, nil, exitInvalid, "not /31"},
+		{0, nil, exitUsage, "give --length"},
+	} {
+		s := newStage(t)
+		err := (&poolNext{session: s.session, length: test.length, count: 1}).show(pool, test.held)
+		if got := exitCode(err); got != test.code || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("pool next --length %d ended with %d and said %q; want %d and %q", test.length, got, err, test.code, test.says)
+		}
+	}
+}

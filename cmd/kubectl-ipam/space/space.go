@@ -1,0 +1,128 @@
+// Package space computes what is known of the addresses of a pool: which are taken, which are never
+// handed out, and which are free. It asks nobody: all functions are pure.
+package space
+
+import (
+	"math/big"
+	"net/netip"
+	"slices"
+
+	"go4.org/netipx"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/internal/cidr"
+)
+
+// Space is what is known of the blocks of a pool.
+type Space struct {
+	// Pool is the block of the pool itself.
+	Pool netip.Prefix
+	// Taken are the blocks that the caller may see, Kept those that are never handed out.
+	Taken, Kept []netip.Prefix
+}
+
+// Of is the space of a pool with the blocks that the caller may see.
+func Of(pool *ipamv1alpha1.IPPool, held []Holding) (Space, error) {
+	block, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
+	if err != nil {
+		return Space{}, err
+	}
+	s := Space{Pool: block, Kept: KeptBack(block, pool.Spec)}
+	for _, h := range held {
+		s.Taken = append(s.Taken, h.Block)
+	}
+	return s, nil
+}
+
+// Known is the number of addresses that are taken or kept back, as far as is seen. What lies in
+// several blocks is counted once.
+func (s Space) Known() *big.Int {
+	all := slices.Concat(s.Taken, s.Kept)
+	slices.SortFunc(all, netip.Prefix.Compare)
+	counts, last := map[int]int64{}, netip.Prefix{}
+	for _, block := range all {
+		if last.IsValid() && last.Contains(block.Addr()) {
+			continue // prefixes nest, or have nothing in common
+		}
+		counts[block.Bits()]++
+		last = block
+	}
+	total := new(big.Int)
+	for bits, count := range counts {
+		size := cidr.Size(netip.PrefixFrom(s.Pool.Addr(), bits))
+		total.Add(total, size.Mul(size, big.NewInt(count)))
+	}
+	return total
+}
+
+// Unseen is the number of addresses that a pool counts as taken beyond the known ones. It is
+// below zero if its figures do not count the latest blocks yet.
+func (s Space) Unseen(capacity *ipamv1alpha1.PoolCapacity) *big.Int {
+	taken, ok := new(big.Int).SetString(capacity.Allocated, 10)
+	if !ok {
+		return new(big.Int)
+	}
+	return taken.Sub(taken, s.Known())
+}
+
+// KeptBack are the blocks of a pool that are never handed out.
+func KeptBack(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
+	return append(Excluded(spec), Edges(pool, spec)...)
+}
+
+// Excluded are the blocks that a pool excludes by name.
+func Excluded(spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
+	var excluded []netip.Prefix
+	for _, text := range spec.ExcludedCIDRs {
+		if prefix, err := netip.ParsePrefix(string(text)); err == nil {
+			excluded = append(excluded, prefix)
+		}
+	}
+	return excluded
+}
+
+// Edges are the blocks that a pool reserves at its two edges.
+func Edges(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
+	var kept []netip.Prefix
+	edges := spec.Reservations
+	if edges == nil || int(edges.UnitPrefixLength) < pool.Bits() || int(edges.UnitPrefixLength) > pool.Addr().BitLen() {
+		return kept
+	}
+	unit := cidr.Size(netip.PrefixFrom(pool.Addr(), int(edges.UnitPrefixLength)))
+	first, last := Number(pool.Addr()), Number(netipx.PrefixLastIP(pool))
+	one := big.NewInt(1)
+	if edges.Leading > 0 {
+		end := new(big.Int).Mul(unit, big.NewInt(int64(edges.Leading)))
+		kept = append(kept, blocks(first, end.Add(end, first).Sub(end, one), pool)...)
+	}
+	if edges.Trailing > 0 {
+		start := new(big.Int).Mul(unit, big.NewInt(int64(edges.Trailing)))
+		kept = append(kept, blocks(start.Sub(last, start).Add(start, one), last, pool)...)
+	}
+	return kept
+}
+
+// blocks are the prefixes that make up the addresses from first to last of a pool.
+func blocks(first, last *big.Int, pool netip.Prefix) []netip.Prefix {
+	from, to := Address(first, pool.Addr()), Address(last, pool.Addr())
+	if !pool.Contains(from) {
+		from = pool.Addr()
+	}
+	if !pool.Contains(to) {
+		to = netipx.PrefixLastIP(pool)
+	}
+	return netipx.IPRangeFrom(from, to).Prefixes()
+}
+
+// Number is an address as a number.
+func Number(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }
+
+// Address is the one of that number, of the same family as like; the zero Addr for
+// a number that is none.
+func Address(n *big.Int, like netip.Addr) netip.Addr {
+	if n.Sign() < 0 || n.BitLen() > like.BitLen() {
+		return netip.Addr{}
+	}
+	found, _ := netip.AddrFromSlice(n.FillBytes(make([]byte, like.BitLen()/8)))
+	return found
+}

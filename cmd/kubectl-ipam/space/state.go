@@ -1,0 +1,71 @@
+package space
+
+import (
+	"fmt"
+	"math/big"
+	"net/netip"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// The states of an address.
+const (
+	WordAllocated = "allocated"
+	WordRetained  = "retained"
+	WordReserved  = "reserved"
+	WordExcluded  = "excluded"
+	WordFree      = "free"
+	WordUnseen    = "free, or allocated to another workspace,"
+)
+
+// State is what one pool makes of a block, or of its own part of it.
+type State struct {
+	Block netip.Prefix
+	// Word is one of the states, Pool the pool that says so, and Because the reason.
+	Word, Pool, Because string
+}
+
+func (s State) String() string {
+	said := fmt.Sprintf("%s is %s in pool %s", s.Block, s.Word, s.Pool)
+	if s.Because == "" {
+		return said
+	}
+	return said + ": " + s.Because
+}
+
+// StateIn is the state of a block in a pool, of which these holdings are visible; ok is false if
+// a child pool has all of the block.
+func StateIn(pool *ipamv1alpha1.IPPool, cidr, block netip.Prefix, held []Holding) (_ State, ok bool) {
+	shown := Space{Pool: cidr, Kept: KeptBack(cidr, pool.Spec)}
+	for _, h := range held {
+		if h.Block.Overlaps(block) {
+			within := h.Block.Contains(block.Addr()) && h.Block.Bits() <= block.Bits()
+			return State{Word: WordAllocated, Because: fmt.Sprintf("%s holds %s", h.Holder, h.Block)}, !within
+		}
+		shown.Taken = append(shown.Taken, h.Block)
+	}
+	if at, found := FirstOverlap(Excluded(pool.Spec), block); found {
+		return State{Word: WordExcluded, Because: fmt.Sprintf("spec.excludedCIDRs of the pool has %s", at)}, true
+	}
+	if at, found := FirstOverlap(Edges(cidr, pool.Spec), block); found {
+		return State{Word: WordReserved, Because: fmt.Sprintf("spec.reservations of the pool covers %s", at)}, true
+	}
+	if pool.Status.Capacity == nil {
+		return State{Word: WordUnseen, Because: "the pool shows no figures yet"}, true
+	}
+	taken, ok := new(big.Int).SetString(pool.Status.Capacity.Allocated, 10)
+	if hidden := new(big.Int); !ok || hidden.Sub(taken, shown.Known()).Sign() > 0 {
+		return State{Word: WordUnseen, Because: fmt.Sprintf("others hold %s addresses of the pool, which are not shown to you", hidden)}, true
+	}
+	return State{Word: WordFree}, true
+}
+
+// FirstOverlap is the first of the prefixes that overlaps a block.
+func FirstOverlap(prefixes []netip.Prefix, block netip.Prefix) (netip.Prefix, bool) {
+	for _, p := range prefixes {
+		if p.Overlaps(block) {
+			return p, true
+		}
+	}
+	return netip.Prefix{}, false
+}

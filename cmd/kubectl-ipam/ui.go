@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page"
+)
+
+// ui is kubectl ipam ui.
+type ui struct {
+	*session
+	port int
+	open bool
+}
+
+func newUI(s *session) *cobra.Command {
+	o := &ui{session: s}
+	cmd := &cobra.Command{
+		Use:   "ui",
+		Short: "Serve pages with maps of the pools to your browser",
+		Long: `Serve pages to your browser: pools as maps and lists, who holds what, what waits, and
+where a claim would go. They show what you may see in the current workspace, and change
+nothing. The server is this program, on an address of this machine alone; it prints the
+address, with a token that only you know, and serves until you stop it.`,
+		Example: `  # serve the pages, and open them
+  kubectl ipam ui --open`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	cmd.Flags().IntVar(&o.port, "port", 0, "Port to listen on, of 127.0.0.1; 0 takes a free one")
+	cmd.Flags().BoolVar(&o.open, "open", false, "Open the pages in your browser")
+	return cmd
+}
+
+func (o *ui) run(ctx context.Context) error {
+	if o.port < 0 || o.port > 65535 {
+		return usagef("--port is %d; write a number up to 65535, or 0", o.port)
+	}
+	source := pageSource{o.session}
+	first, err := source.Read(ctx)
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)))
+	if err != nil {
+		return fail(exitUnavailable, "--port 0 takes a free one", "listen: %w", err)
+	}
+	token, host := page.NewToken(), listener.Addr().String()
+	server := &http.Server{Handler: page.New(page.Options{Source: source, Host: host, Token: token, Now: o.now}), ReadHeaderTimeout: 10 * time.Second}
+	address := fmt.Sprintf("http://%s/?token=%s", host, token)
+	printLine(o.Out, "%s", address)
+	o.say("serving what you may see in %s; Ctrl-C stops it", orElse(first.Workspace, "this cluster"))
+	if o.open {
+		o.browse(ctx, address)
+	}
+	return serve(ctx, server, listener)
+}
+
+// serve serves until the context ends. It does not wait for requests then: they only read.
+func serve(ctx context.Context, server *http.Server, listener net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fail(exitError, "", "serve: %w", err)
+	}
+	return nil
+}
+
+// browse opens an address in the browser of the user. If that fails, the user can open it.
+func (o *ui) browse(ctx context.Context, address string) {
+	words := map[string][]string{"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"}}[runtime.GOOS]
+	if words == nil {
+		words = []string{"xdg-open"}
+	}
+	browser := exec.CommandContext(ctx, words[0], append(words[1:], address)...)
+	if err := browser.Start(); err != nil {
+		o.say("no browser was opened: %v", err)
+		return
+	}
+	go func() { _ = browser.Wait() }() // ends with the browser, or with the context
+}

@@ -1,0 +1,192 @@
+package ui
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/framework/local"
+)
+
+// patience is how long one step of a browser may take on a busy machine.
+const patience = 2 * time.Minute
+
+// serve starts kubectl ipam ui as somebody, and returns the address that it prints.
+func serve(t *testing.T, cli framework.CLI) string {
+	t.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), cli.Binary, "ui") // it is asked to end, below
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+cli.Kubeconfig)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("kubectl ipam ui ends with %v, want success", err)
+		}
+	})
+	address, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("kubectl ipam ui prints no address: %v", err)
+	}
+	return strings.TrimSpace(address)
+}
+
+// browser is a window with one page of a server.
+type browser struct {
+	*testing.T
+	ctx context.Context
+	// base is the address of the server without its token.
+	base string
+
+	mu       sync.Mutex
+	troubles []string // what the browser complains of
+}
+
+// look is how a browser shows a page.
+type look struct {
+	script        bool
+	dark          bool
+	width, height int64
+}
+
+// newBrowser opens a browser, and the address in it.
+func newBrowser(t *testing.T, address string, how look) *browser {
+	t.Helper()
+	root, err := local.ModuleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(root, ".cache", "bin", "chromium")
+	if _, err := os.Stat(program); err != nil {
+		t.Fatalf("there is no browser: make chromium finds or installs one: %v", err)
+	}
+	// The browser gets a new folder for its data, which goes with it.
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program),
+		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(patience),
+		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-quic", true), chromedp.Flag("hide-scrollbars", true))
+	ctx, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
+	t.Cleanup(stop)
+	ctx, closeIt := chromedp.NewContext(ctx)
+	t.Cleanup(closeIt)
+	base, _, _ := strings.Cut(address, "/?")
+	b := &browser{T: t, ctx: ctx, base: base}
+	// The first call starts the browser, which lives as long as its context: it must not end early.
+	if err := chromedp.Listen(ctx, b.hears); err != nil {
+		t.Fatal(err)
+	}
+	scheme := map[bool]string{true: "dark", false: "light"}[how.dark]
+	b.run("set up the browser", command(log.Enable, cdp.Empty{}), chromedp.EmulateViewport(how.width, how.height),
+		command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !how.script}),
+		command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		}))
+	b.run("open "+b.base, chromedp.Navigate(address))
+	return b
+}
+
+// command sends a command that answers nothing.
+func command[P any](method cdp.Command[P, cdp.Empty], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, method, params)
+		return err
+	})
+}
+
+// hears remembers what the browser complains of: scripts that fail, and what the policy refuses.
+func (b *browser) hears(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch event := event.(type) {
+	case *runtime.EventExceptionThrown:
+		b.troubles = append(b.troubles, fmt.Sprintf("%+v", event.ExceptionDetails))
+	case *log.EventEntryAdded:
+		if event.Entry.Level == log.EntryLevelError {
+			b.troubles = append(b.troubles, fmt.Sprintf("%s %s", event.Entry.Text, event.Entry.URL))
+		}
+	}
+}
+
+// calm fails the test if the browser complains of something.
+func (b *browser) calm() {
+	b.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, trouble := range b.troubles {
+		b.Errorf("the browser complains: %s", trouble)
+	}
+}
+
+// run does something in the window.
+func (b *browser) run(what string, actions ...chromedp.Action[chromedp.Void]) {
+	b.Helper()
+	ask(b, what, chromedp.Steps(actions...))
+}
+
+// ask asks the window for something.
+func ask[T any](b *browser, what string, action chromedp.Action[T]) T {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	answer, err := chromedp.Run(ctx, action)
+	if err != nil {
+		b.Fatalf("%s: %v", what, err)
+	}
+	return answer
+}
+
+// visit goes to a page, and returns it.
+func (b *browser) visit(path string) string {
+	b.Helper()
+	b.run("visit "+path, chromedp.Navigate(b.base+path))
+	return b.page()
+}
+
+// page is what is shown now.
+func (b *browser) page() string {
+	b.Helper()
+	return ask(b, "read the page", chromedp.OuterHTML(chromedp.CSS("html")))
+}
+
+// shows visits a page, and fails the test unless it says all of these.
+func (b *browser) shows(path string, want ...string) string {
+	b.Helper()
+	page := b.visit(path)
+	for _, text := range want {
+		if !strings.Contains(page, text) {
+			b.Errorf("%s does not show %q:\n%s", path, text, page)
+		}
+	}
+	return page
+}
+
+// waits until the page, which nobody loads again, says something.
+func (b *browser) waits(text string) {
+	b.Helper()
+	framework.Within(b, patience, "the page to show "+text, func(context.Context) error {
+		if !strings.Contains(b.page(), text) {
+			return fmt.Errorf("it does not yet")
+		}
+		return nil
+	})
+}

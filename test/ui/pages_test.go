@@ -1,0 +1,170 @@
+package ui
+
+import (
+	"flag"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+var update = flag.Bool("update", false, "take the pictures of docs/images again")
+
+var (
+	desk  = look{script: true, width: 1280, height: 840}
+	plain = look{width: 1280, height: 840}
+	night = look{script: true, dark: true, width: 1280, height: 840}
+	phone = look{script: true, width: 390, height: 844}
+)
+
+// Admins of the platform and tenants see what they may, with and without scripts.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	s := newTown(t)
+	admin, tenant := serve(t, framework.AdminCLI(t, s.platform.Path)), serve(t, s.web.CLI(t))
+	for name, how := range map[string]look{"with scripts": desk, "without scripts": plain, "dark": night, "on a phone": phone} {
+		t.Run("platform "+name, func(t *testing.T) { asAdmin(newBrowser(t, admin, how), s) })
+		t.Run("tenant "+name, func(t *testing.T) { asTenant(newBrowser(t, tenant, how), s) })
+	}
+	t.Run("alive", func(t *testing.T) { alive(newBrowser(t, tenant, desk), s) })
+	t.Run("pictures", func(t *testing.T) { pictures(t, admin, s) })
+}
+
+// asAdmin walks through all pages.
+func asAdmin(b *browser, s town) {
+	b.shows("/", "internal-a", "office", "rack", "carved from", "lab", "of <bdi>root:web</bdi>", "PrefixLengthRejected", "default/wide of root:web")
+	b.shows("/pool/internal-a", "held by another workspace", "retained", "default/pay-0 of root:payments", "free")
+	b.shows("/pool/office", "reserved or excluded", "child pool", "default/desk-0")
+	b.shows("/pool/office/192.0.2.64/26?block=192.0.2.64/26", "pool rack", "Open the pool")
+	b.shows("/pool/six", "2001:db8::/34", "default/site-0")
+	b.shows("/pool/office/list", "default/host-0", "depth-1", "Free blocks by length")
+	b.shows("/pool/lab?workspace=root:web", "default/vm-0 of root:web")
+	b.shows("/plan?class=internal&length=20", "It would get", "your claim", "Largest free")
+	b.shows("/search?q=root:payments", "default/pay-3 of root:payments")
+	b.shows("/search?q="+blockOf(b, s.other, "pay-0"), "default/pay-0")
+	b.shows("/tenants", "root:payments", "root:web", "class internal", "of 16,384")
+	b.calm()
+}
+
+// asTenant walks through all pages, and finds nothing of another tenant on any.
+func asTenant(b *browser, s town) {
+	foreign := blockOf(b, s.other, "pay-0")
+	pages := map[string]string{}
+	see := func(path string, want ...string) { pages[path] = b.shows(path, want...) }
+	see("/", "lab", "internal-a", "you hold", "PrefixLengthRejected", "default/wide")
+	see("/pool/lab", "held here", "default/vm-0", "free")
+	see("/pool/lab/list", "default/vm-0", "Free blocks by length")
+	see("/pool/internal-a?workspace="+s.platform.Path, "belongs to another workspace", "default/shop-0", "free, or held by others")
+	see("/pool/internal-a/list?workspace="+s.platform.Path, "default/shop-0", "retained")
+	see("/plan?class=internal&length=24", "It would get", "which is not shown to you")
+	see("/plan?class=internal&length=12", "It would get no block", "PrefixLengthRejected")
+	see("/search?q=pay-", "Nothing that you may see")
+	see("/search?q="+foreign, "Results for")
+	see("/search?q=owned", "default/owned", "&lt;script&gt;alert(1)")
+	see("/search?q=default", "default/shop-0")
+	for path, page := range pages {
+		asked := strings.TrimPrefix(path, "/search?q=") // is repeated, and no news
+		for _, hidden := range []string{"payments", "pay-"} {
+			if hidden != asked && strings.Contains(page, hidden) {
+				b.Errorf("%s shows a tenant %q, of another tenant", path, hidden)
+			}
+		}
+	}
+	b.calm()
+	for path, want := range map[string]string{
+		"/tenants": "This did not work", "/pool/office": "There is no pool office", "/pool/internal-a": "There is no pool internal-a",
+		"/pool/lab?workspace=root:payments": "There is no pool",
+	} {
+		if page := b.shows(path, want); strings.Contains(page, "pay-") {
+			b.Errorf("%s shows a tenant a claim of another one", path)
+		}
+	}
+}
+
+// blockOf is the block of a claim.
+func blockOf(t testing.TB, tenant *framework.Tenant, name string) string {
+	t.Helper()
+	claim := gen.Claim(name)
+	framework.WaitBound(t, tenant, claim)
+	return netip.MustParsePrefix(claim.Status.AllocatedCIDR).Addr().String()
+}
+
+// alive tries what needs a script: details in place, fresh figures, and what is under the pointer.
+func alive(b *browser, s town) {
+	b.visit("/pool/lab")
+	ask(b, "mark the page", chromedp.Evaluate[int](`window.mark = 1`))
+	b.run("select a block", chromedp.Click(chromedp.CSS(`svg.map a[aria-label*="default/vm-1"] rect`)),
+		chromedp.WaitVisible(chromedp.Search(`//aside//dd[contains(., "default/vm-1")]`)))
+	ask(b, "point at a block", chromedp.Evaluate[bool](`document.querySelector('svg.map a[aria-label*="default/vm-2"] rect')
+		.dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX: 200, clientY: 300}))`))
+	b.run("read what is said of it", chromedp.WaitVisible(chromedp.Search(`//*[@id="tip" and contains(., "default/vm-2")]`)))
+	framework.Create(b, s.web, gen.Claim("newcomer", gen.FromPool("lab"), gen.Length(26)))
+	b.waits("default/newcomer")
+	mark, place := ask(b, "look at the mark", chromedp.Evaluate[int](`window.mark`)), ask(b, "read the address", chromedp.Location())
+	if mark != 1 || !strings.Contains(place, "block=") {
+		b.Errorf("the page was loaded anew: the mark is %d at %s", mark, place)
+	}
+	b.run("go back", chromedp.NavigateBack(), chromedp.WaitVisible(chromedp.Search(`//aside//h2[contains(., "Pick a block")]`)))
+	framework.Delete(b, s.web, gen.Claim("newcomer"))
+	b.calm()
+}
+
+// pictures shows that the pages of docs/ui.md can be taken, and with -update takes them.
+func pictures(t *testing.T, admin string, s town) {
+	root, err := local.ModuleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := gen.Claim("pay-0")
+	framework.WaitBound(t, s.other, block)
+	for name, picture := range map[string]struct {
+		how  look
+		path string
+	}{
+		"overview": {look{script: true, width: 1280, height: 1000}, "/"},
+		"pool":     {look{script: true, width: 1280, height: 900}, "/pool/internal-a/10.64.0.0/18?block=" + block.Status.AllocatedCIDR},
+		"list":     {look{script: true, width: 1280, height: 900}, "/pool/office/list"},
+		"planner":  {look{script: true, dark: true, width: 1280, height: 1000}, "/plan?class=internal&length=22"},
+		"phone":    {look{script: true, dark: true, width: 390, height: 760}, "/pool/office"},
+	} {
+		b := newBrowser(t, admin, picture.how)
+		b.visit(picture.path)
+		image := ask(b, "take the picture "+name, chromedp.CaptureScreenshot())
+		b.calm()
+		if most := 200_000; len(image) > most {
+			t.Errorf("the picture %s has %d bytes, want at most %d", name, len(image), most)
+		}
+		if *update {
+			if err := os.WriteFile(filepath.Join(root, "docs", "images", name+".png"), image, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A browser that does not know the token is refused, and one that opened the address keeps none in it.
+func TestToken(t *testing.T) {
+	t.Parallel()
+	platform := framework.SharedPlatform(t)
+	address := serve(t, platform.Tenant(t).CLI(t))
+	b := newBrowser(t, address, desk)
+	place := ask(b, "read the address", chromedp.Location())
+	if strings.Contains(place, "token") {
+		t.Errorf("the token is still in the address: %s", place)
+	}
+	stranger := newBrowser(t, regexp.MustCompile(`token=.*`).ReplaceAllString(address, "token=wrong"), desk)
+	if page := stranger.page(); !strings.Contains(page, "is not that of this server") {
+		t.Errorf("a wrong token is answered with %s", page)
+	}
+	if page := stranger.visit("/"); !strings.Contains(page, "it has the token") || strings.Contains(page, "Address space") {
+		t.Errorf("no token is answered with %s", page)
+	}
+}
