@@ -74,7 +74,7 @@ func TestVerify_Findings(t *testing.T) {
 		{"an address that is not shown", func(s *scene) { s.claims["a"].Status = ipamv1alpha1.IPClaimStatus{} }, ClaimMismatch, nil, "a", LookAtClaim},
 		{"a claim of another name", func(s *scene) { s.claims["a"].Name = "b" }, ClaimMismatch, nil, "a", ""},
 		{"a retained block of a claim that lives", func(s *scene) {
-			_, _, err := s.ledger.Retain(s.Context(), "uid-of-a")
+			_, _, err := s.ledger.Retain(s.Context(), "uid-of-a", time.Time{})
 			s.must(err)
 		}, ClaimMismatch, []Kind{RecordMismatch}, "a", ""},
 		{"a record that is gone", func(s *scene) { delete(s.records, "a") }, BlockWithoutRecord, nil, "a", LookAtClaim},
