@@ -80,6 +80,11 @@ func stateIn(pool *ipamv1alpha1.IPPool, cidr, block netip.Prefix, held []holding
 	if at, found := firstOverlap(excludedOf(pool.Spec), block); found {
 		return addressState{word: stateExcluded, because: fmt.Sprintf("spec.excludedCIDRs of the pool has %s", at)}, true
 	}
+	for _, w := range pool.Spec.Withheld(cidr) {
+		if block.Contains(w.Address) {
+			return addressState{word: "the " + w.As, because: fmt.Sprintf("%s is never handed out", w.Address)}, true
+		}
+	}
 	if at, found := firstOverlap(edgesOf(cidr, pool.Spec), block); found {
 		return addressState{word: stateReserved, because: fmt.Sprintf("spec.reservations of the pool covers %s", at)}, true
 	}

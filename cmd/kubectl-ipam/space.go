@@ -158,7 +158,11 @@ func (s space) unseen(capacity *ipamv1alpha1.PoolCapacity) *big.Int {
 
 // keptBack are the blocks of a pool that are never handed out.
 func keptBack(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
-	return append(excludedOf(spec), edgesOf(pool, spec)...)
+	kept := append(excludedOf(spec), edgesOf(pool, spec)...)
+	for _, w := range spec.Withheld(pool) {
+		kept = append(kept, netip.PrefixFrom(w.Address, w.Address.BitLen()))
+	}
+	return kept
 }
 
 // excludedOf are the blocks that a pool excludes by name.
