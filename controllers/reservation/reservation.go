@@ -58,10 +58,18 @@ func Shown(cluster allocator.ClusterName, claim *ipamv1alpha1.IPClaim) (c alloca
 		Policy:      allocator.ReclaimPolicy(claim.Spec.ReclaimPolicy),
 		Prefix:      prefix,
 	}
-	if allocated := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated); allocated != nil {
-		c.Answered = allocated.LastTransitionTime.Time
-	}
+	c.Answered = Answered(claim)
 	return c, true
+}
+
+// Answered is when the CREATE of a claim was answered with the block that it shows, to the second;
+// zero if it shows no answer.
+func Answered(claim *ipamv1alpha1.IPClaim) time.Time {
+	allocated := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	if allocated == nil {
+		return time.Time{}
+	}
+	return allocated.LastTransitionTime.Time
 }
 
 // InFlight reports whether a CREATE that was answered with the block may still succeed, and
