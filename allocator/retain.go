@@ -14,7 +14,7 @@ import (
 // no block.
 func (a *Allocator) Retain(ctx context.Context, id ClaimID, until time.Time) (b Block, ok bool, err error) {
 	return a.amend(ctx, id, func(h *holding) {
-		if h.State != Retained {
+		if h.State == Bound || h.State == Reserved {
 			h.State, h.Until = Retained, stamped(until)
 		}
 	})

@@ -26,5 +26,6 @@ func newClaimList(s *session) *cobra.Command {
 	})
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "Those of all namespaces")
 	cmd.Flags().BoolVar(&kept, "retained", false, "What was retained from claims that are gone, and when it expires")
+	cmd.MarkFlagsMutuallyExclusive("retained", "watch")
 	return cmd
 }
