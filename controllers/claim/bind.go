@@ -93,7 +93,7 @@ func (p *pass) held(ctx context.Context) (allocator.Block, error) {
 		return allocator.Block{}, err
 	}
 	if !ok {
-		if block, ok, err := p.told(ctx); ok || err != nil {
+		if block, ok, err = p.told(ctx); ok || err != nil {
 			return block, err
 		}
 		return allocator.Block{}, fmt.Errorf("the ledger has no block of this claim, which was bound to %s", p.claim.Status.AllocatedCIDR)

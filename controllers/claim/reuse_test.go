@@ -21,12 +21,12 @@ func reuses(options ...gen.ClaimOption) *ipamv1alpha1.IPClaim {
 	return gen.Claim("c", append([]gen.ClaimOption{gen.UID("later"), gen.OnRetained(ipamv1alpha1.RetainedReuse)}, options...)...)
 }
 
-// retains has a block retained for an hour from a claim of the UID "former", with its record.
-func (s *scene) retains(name, class string, length int) allocator.Block {
+// retains retains a /28 of the class internal for an hour from a claim of the UID "former", with its record.
+func (s *scene) retains(name string) allocator.Block {
 	s.Helper()
 	former := gen.Claim(name, gen.UID("former"))
 	_, err := s.ledger.Bind(s.Context(), allocator.Request{
-		Pool: "uid-of-p", Class: class, Length: length, Policy: allocator.Retain,
+		Pool: "uid-of-p", Class: "internal", Length: 28, Policy: allocator.Retain,
 		Holder: allocator.Holder{Claim: "former", Cluster: "tenant", Namespace: "default", Name: name},
 	})
 	if err != nil {
@@ -72,7 +72,7 @@ func messageOf(status ipamv1alpha1.IPClaimStatus) string {
 func TestReuse_Answered(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
-	kept := s.retains("c", "internal", 28)
+	kept := s.retains("c")
 	claim := reuses(gen.OfClass("internal"))
 	preview, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim, DryRun: true})
 	if err != nil || preview.Status.AllocatedCIDR != "10.0.0.0/28" {
@@ -105,7 +105,7 @@ func TestReuse_Answered(t *testing.T) {
 func TestReuse_AnsweredBefore(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
-	s.retains("c", "internal", 28)
+	s.retains("c")
 	s.create(reuses(gen.OfClass("internal"), gen.UID("failed")))
 	claim := reuses(gen.OfClass("internal"), gen.Unmet(ipamv1alpha1.UnmetRefuse))
 	answer := s.create(claim)
@@ -146,7 +146,7 @@ func TestReuse_ByTheReconcile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, allocator.Options{}, offered(gen.OnRetained(ipamv1alpha1.RetainedReuse)))
-			kept := s.retains("c", "internal", 28)
+			kept := s.retains("c")
 			claim := gen.Claim("c", gen.UID("later"), gen.OfClass("internal"))
 			s.stored(claim, door.Answer{})
 			steps(s, kept)
@@ -186,7 +186,7 @@ func TestReuse_Refused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, allocator.Options{}, offered(tt.class), readyPool("own", "10.1.0.0/24", gen.Lengths{Min: 28, Max: 28}))
-			kept := s.retains("c", "internal", 28)
+			kept := s.retains("c")
 			answer := s.create(tt.claim)
 			stored := s.stored(tt.claim, door.Answer{})
 			after := s.reconcile("c")
@@ -212,7 +212,7 @@ func TestReuse_Refused(t *testing.T) {
 func TestReuse_ByItsAddress(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
-	s.retains("c", "internal", 28)
+	s.retains("c")
 	if answer := s.create(reuses(gen.OfClass("internal"), gen.Address("10.0.0.0/28"))); answer.Status.AllocatedCIDR != "10.0.0.0/28" {
 		t.Errorf("the answer is %+v, want bound to 10.0.0.0/28", answer.Status)
 	}
@@ -222,7 +222,7 @@ func TestReuse_ByItsAddress(t *testing.T) {
 func TestReuse_WhenTheLeaseIsOver(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
-	s.retains("c", "internal", 28)
+	s.retains("c")
 	s.later(2 * time.Hour)
 	if said := messageOf(s.create(reuses(gen.OfClass("internal"))).Status); !strings.Contains(said, "its lease is over") {
 		t.Errorf("the answer is %q, want that the lease is over", said)
@@ -234,7 +234,7 @@ func TestReuse_WhenTheLeaseIsOver(t *testing.T) {
 func TestReuse_OfAnotherName(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
-	s.retains("other", "internal", 28)
+	s.retains("other")
 	kept := gen.Allocation("c", "p", "10.0.0.0/28", gen.Retained())
 	kept.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "c/former"}
 	if err := s.world.tenant.client.Create(t.Context(), kept); err != nil {

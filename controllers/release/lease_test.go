@@ -35,16 +35,17 @@ func retainedFor(t *testing.T, lease time.Duration) (p *promise, expired *[]stri
 	return p, expired
 }
 
-func (p *promise) block(claim allocator.ClaimID) allocator.Block {
+// block is that of the claim of UID "a".
+func (p *promise) block() allocator.Block {
 	p.Helper()
-	b, ok, err := p.ledger.Lookup(p.Context(), claim)
+	b, ok, err := p.ledger.Lookup(p.Context(), "a")
 	if err != nil || !ok {
-		p.Fatalf("Lookup(%s) = %t, %v", claim, ok, err)
+		p.Fatalf("Lookup(a) = %t, %v", ok, err)
 	}
 	return b
 }
 
-// record reads the record of the claim's name; nil if there is none.
+// kept reads the record of the claim's name; nil if there is none.
 func (p *promise) kept() *ipamv1alpha1.IPAllocation {
 	p.Helper()
 	kept := gen.Allocation("c", "p", "")
@@ -64,7 +65,7 @@ func TestLease(t *testing.T) {
 	t.Parallel()
 	p, expired := retainedFor(t, 10*time.Minute)
 	holder := holderOf(gen.Claim("c", gen.UID("a")))
-	until := p.block("a").Until
+	until := p.block().Until
 	if least := p.clock.Now().Add(10 * time.Minute); until.Before(least) || until.After(least.Add(time.Second)) || until.Nanosecond() != 0 {
 		t.Errorf("the lease ends at %s, want a whole second from %s on", until, least)
 	}
@@ -98,7 +99,7 @@ func TestLease(t *testing.T) {
 func TestLease_None(t *testing.T) {
 	t.Parallel()
 	p, _ := retainedFor(t, 0)
-	if until := p.block("a").Until; !until.IsZero() || p.kept().Status.Expires != nil {
+	if until := p.block().Until; !until.IsZero() || p.kept().Status.Expires != nil {
 		t.Errorf("the lease ends at %s, and the record expires at %s; want none", until, p.kept().Status.Expires)
 	}
 	p.clock.SetTime(p.clock.Now().Add(1000 * time.Hour))
@@ -121,7 +122,7 @@ func TestLease_WhileACreateIsUnderWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, _ := retainedFor(t, time.Minute)
 			former := holderOf(gen.Claim("c", gen.UID("a")))
-			promised, err := p.ledger.Promise(t.Context(), p.block("a"), reservation.Grace)
+			promised, err := p.ledger.Promise(t.Context(), p.block(), reservation.Grace)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +171,7 @@ func TestLease_ReusedAndDeletedAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := retainedFor(t, time.Hour)
-			promised, err := p.ledger.Promise(t.Context(), p.block("a"), reservation.Grace)
+			promised, err := p.ledger.Promise(t.Context(), p.block(), reservation.Grace)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -217,7 +218,7 @@ func TestLease_OfAnOlderLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.settles(holderOf(gen.Claim("c", gen.UID("a"))), live.Gone, nil)
-		if b := p.block("a"); b.State != allocator.Retained || !b.Until.Equal(until) {
+		if b := p.block(); b.State != allocator.Retained || !b.Until.Equal(until) {
 			t.Errorf("%s: the block is %+v; want it retained until %s, as its record says", policy, b, until)
 		}
 	}

@@ -108,10 +108,10 @@ func TestReplay(t *testing.T) {
 		"two blocks":        {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "one", "10.2.0.32/28", 2)}, "I3"},
 		"no claim":          {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "claims")}, "I2"},
 		"no pool":           {[]change{bound(2, "one", "10.2.0.16/28", 1), {revision: 3, events: []event{{key: "pools/c"}}}}, "is not there"},
-		"reused":            {[]change{bound(2, "one", "10.2.0.16/28", 1), reused(3, "one", "one-later", "10.2.0.16/28", "retained", "one")}, ""},
-		"reused by another": {[]change{bound(2, "one", "10.2.0.16/28", 1), reused(3, "one", "two", "10.2.0.16/28", "retained", "two")}, "was retained of claim one"},
-		"reused alive":      {[]change{bound(2, "one", "10.2.0.16/28", 1), reused(3, "one", "one-later", "10.2.0.16/28", "bound", "one")}, "was bound of claim one"},
-		"reused, key kept":  {[]change{bound(2, "one", "10.2.0.16/28", 1), without(reused(3, "one", "one-later", "10.2.0.16/28", "retained", "one"), "claims/one")}, "I2"},
+		"reused":            {[]change{bound(2, "one", "10.2.0.16/28", 1), reused("one-later", "retained", "one")}, ""},
+		"reused by another": {[]change{bound(2, "one", "10.2.0.16/28", 1), reused("two", "retained", "two")}, "was retained of claim one"},
+		"reused alive":      {[]change{bound(2, "one", "10.2.0.16/28", 1), reused("one-later", "bound", "one")}, "was bound of claim one"},
+		"reused, key kept":  {[]change{bound(2, "one", "10.2.0.16/28", 1), without(reused("one-later", "retained", "one"), "claims/one")}, "I2"},
 		"head not put":      {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "spaces/c/head")}, "not its head"},
 		"head put unawares": {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "two", "10.2.0.32/28", 1)}, "after 1"},
 	} {
@@ -156,9 +156,10 @@ func bound(revision int64, claim, prefix string, head int) change {
 	}}
 }
 
-// reused is a revision in which a claim gives a block, which it had in that state, to one of that name.
-func reused(revision int64, from, to, prefix, state, name string) change {
-	before, after := bound(revision, from, prefix, 2), bound(revision, to, prefix, 3)
+// reused is revision 3, in which the claim "one" gives its block, which it had in that state, to one of that name.
+func reused(to, state, name string) change {
+	const from, prefix = "one", "10.2.0.16/28"
+	before, after := bound(3, from, prefix, 2), bound(3, to, prefix, 3)
 	before.events[0].value = fmt.Appendf(nil, `{"v":1,"pool":"c","claim":%q,"name":%q,"state":%q}`, from, from, state)
 	after.events[0].value = fmt.Appendf(nil, `{"v":1,"pool":"c","claim":%q,"name":%q,"state":"bound"}`, to, name)
 	before.events[0].created, after.events[0].created = false, false

@@ -80,7 +80,7 @@ func TestLease_BoundedByThePool(t *testing.T) {
 		framework.Delete(t, s.tenant, claim)
 		record := s.retained(claim)
 		got := record.Status.Expires
-		if got == nil || got.Time.Before(deleted.Add(want-time.Second)) || got.Time.After(time.Now().Add(want+2*time.Second)) {
+		if got == nil || got.Time.Before(deleted.Add(want-time.Second)) || got.After(time.Now().Add(want+2*time.Second)) {
 			t.Errorf("the record of %s expires at %v, want %s after %s", claim.Name, got, want, deleted)
 		}
 		return record
@@ -286,7 +286,7 @@ func (s scene) reusedInTheLedger(former, claim *ipamv1alpha1.IPClaim) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	defer ledger.Close()
+	defer func() { _ = ledger.Close() }()
 	block, _, err := ledger.Lookup(s.Context(), allocator.ClaimID(former.UID))
 	if err != nil {
 		s.Fatal(err)
