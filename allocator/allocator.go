@@ -62,6 +62,8 @@ type Allocator struct {
 	damage damage               // of the records of pools that are not known
 	// reservations are those that nobody has confirmed.
 	reservations reservations
+	// leases are those of retained blocks.
+	leases leases
 	// retired are pools that were seen to leave the ledger in good order.
 	retired retirees
 }
@@ -105,6 +107,7 @@ func open(ctx context.Context, client *clientv3.Client, options Options, hooks h
 		hooks: hooks, watched: newMark(), registrar: make(chan struct{}, 1),
 		spaces: map[SpaceID]*space{}, pools: map[PoolID]*pool{}, roots: map[ClusterName]*roots{},
 		waits: map[ClaimID][]PoolID{}, damage: damage{}, writer: rand.Text(), health: health{failed: make(chan struct{})},
+		leases: newLeases(),
 	}
 	a.metrics = newMetrics(client, a.unreadable, a.reservations.len)
 	a.limit.Store(int64(options.MaxTxnOps))

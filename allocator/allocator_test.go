@@ -19,6 +19,7 @@ type ledger struct {
 	*Allocator
 	t    *testing.T
 	etcd *etcdtest.Etcd
+	kept Block // retained, of a test
 }
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }

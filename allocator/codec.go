@@ -22,6 +22,9 @@ const (
 	// reservedVersion is that of a block that is reserved: a program that did not know what
 	// that means would look for a claim of the reservation's ID, and free the block.
 	reservedVersion = 2
+	// timedVersion is that of a block whose state ends by itself: a program that did not know
+	// what that means would keep it for ever, or drop the end when it writes the block.
+	timedVersion = 3
 )
 
 // current is how every value written here begins; checking it spares most
@@ -78,6 +81,7 @@ type (
 		Slice     bool          `json:"slice,omitempty"`
 		Shared    bool          `json:"shared,omitempty"`
 		BoundAt   time.Time     `json:"at"`
+		Until     time.Time     `json:"until,omitzero"`
 	}
 )
 
@@ -169,11 +173,17 @@ type record struct {
 }
 
 func (r record) encode() string {
-	version := valueVersion
-	if slices.ContainsFunc(r.holdings, func(h holding) bool { return h.State == Reserved }) {
-		version = reservedVersion
+	return encode(blockValue{V: r.version(), holding: r.holdings[0], Disputed: r.disputed, Rivals: r.holdings[1:]})
+}
+
+func (r record) version() int {
+	switch {
+	case slices.ContainsFunc(r.holdings, func(h holding) bool { return !h.Until.IsZero() }):
+		return timedVersion
+	case slices.ContainsFunc(r.holdings, func(h holding) bool { return h.State == Reserved }):
+		return reservedVersion
 	}
-	return encode(blockValue{V: version, holding: r.holdings[0], Disputed: r.disputed, Rivals: r.holdings[1:]})
+	return valueVersion
 }
 
 // decodeRecord reads the block at a prefix of a space.
@@ -184,7 +194,7 @@ func decodeRecord(s SpaceID, p netip.Prefix, kv *mvccpb.KeyValue) (record, error
 		return r, nil
 	}
 	var v blockValue
-	if err := decodeUpTo(reservedVersion, string(kv.Key), kv.Value, &v); err != nil {
+	if err := decodeUpTo(timedVersion, string(kv.Key), kv.Value, &v); err != nil {
 		return record{}, err
 	}
 	r.disputed, r.holdings = v.Disputed, append([]holding{v.holding}, v.Rivals...)
@@ -201,7 +211,7 @@ func (r record) block(h holding) Block {
 	b := Block{
 		Prefix: r.prefix, Pool: h.Pool, Space: r.space,
 		Holder: Holder{Claim: h.Claim, Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name},
-		Class:  h.Class, Policy: h.Policy, State: h.State, Shared: h.Shared, BoundAt: h.BoundAt, Revision: r.revision,
+		Class:  h.Class, Policy: h.Policy, State: h.State, Shared: h.Shared, BoundAt: h.BoundAt, Until: h.Until, Revision: r.revision,
 	}
 	if r.disputed {
 		b.State = Disputed

@@ -36,7 +36,10 @@ var crashOps = map[string]func(context.Context, *Allocator) error{
 		return err
 	},
 	"release": func(ctx context.Context, a *Allocator) error { return a.Release(ctx, "c") },
-	"retain":  func(ctx context.Context, a *Allocator) error { _, _, err := a.Retain(ctx, "c"); return err },
+	"retain": func(ctx context.Context, a *Allocator) error {
+		_, _, err := a.Retain(ctx, "c", time.Time{})
+		return err
+	},
 	"register": func(ctx context.Context, a *Allocator) error {
 		_, err := a.Register(ctx, root("q", "10.2.0.0/24"))
 		return err

@@ -26,6 +26,9 @@ func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (B
 	}
 	h := req.holding(a.hooks.now())
 	h.State = state
+	if state == Retained {
+		h.Until = stamped(req.Until)
+	}
 	for {
 		b, err := a.adopt(ctx, req, h)
 		if !errors.Is(err, errBound) {

@@ -25,6 +25,10 @@
 // there (reserve.go). Any Allocator may reserve. One of them, the leader, has the waiting
 // lists, and marks the spaces in which claims wait for the others (lead.go).
 //
+// A block that outlives its claim is retained (retain.go), for a time if it has a lease. The
+// caller releases it then, and DueLeases names what is due (leases.go). A later claim of the
+// same name may get the block back, in one transaction.
+//
 // A request may come with limits on what its workspace holds of the pool, and by the
 // class, of whatever pools (quota.go). What is held are sums in memory, of the blocks
 // that each space notes (owners.go). The head of the space fences the first. For the
@@ -70,6 +74,7 @@
 //	        version 2 with "frozen":true, which is absent otherwise
 //	waiters {"v":1,"w":"…"}
 //	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","slice":true,"at":"2026-01-02T03:04:05.678Z"}
+//	        version 3 with "until":"…", when that state ends by itself: a retained block is released then
 //	        version 2 with "state":"reserved", and "shared":true if several requests were answered with it
 //
 //	slices  {"v":1,"given":17}

@@ -11,6 +11,7 @@ type entry struct {
 	record Pool // of a pool that was put
 	head   head // that was put
 	owners owners
+	lease  *Lease // of the block that was put
 	writer string // that keeps the list of waiters
 	damage error  // why what was put cannot be read
 }
@@ -41,7 +42,7 @@ func (a *Allocator) entry(ev *clientv3.Event) entry {
 		if r, err := decodeRecord(n.space, n.prefix, ev.Kv); err != nil {
 			e.damage = err
 		} else {
-			e.owners = r.owners()
+			e.owners, e.lease = r.owners(), r.lease()
 		}
 	}
 	return e
@@ -78,6 +79,9 @@ func (a *Allocator) sort(events []*clientv3.Event) (changes, error) {
 			c.quotas = append(c.quotas, e)
 		case turnKey:
 			a.asked(e)
+		case blockKey:
+			a.leases.seen(e)
+			c.spaces[e.space] = append(c.spaces[e.space], e)
 		case reservationKey:
 			a.reservations.seen(e.cluster, e.claim, e.put())
 		case poolKey:

@@ -40,7 +40,7 @@ func (h *hoarder) step() {
 	case 0, 1, 2:
 		err = a.Release(ctx, ClaimID(claim))
 	case 3:
-		_, _, err = a.Retain(ctx, ClaimID(claim))
+		_, _, err = a.Retain(ctx, ClaimID(claim), time.Time{})
 	default:
 		pool := []PoolID{"p", "q", "r"}[h.random.IntN(3)]
 		_, err = a.Bind(ctx, of(h.cluster, limited(stormOfPool, stormByClass, request(pool, claim, 27+h.random.IntN(6)))))

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -60,7 +61,7 @@ func TestQuota_OfAPool(t *testing.T) {
 	if b := r.bind(limited(1, 0, request("p", "a", 28))); b.Holder.Claim != "a" {
 		t.Error("who has a block gets it, whatever the limit:", b)
 	}
-	if _, ok, err := r.Retain(t.Context(), "a"); !ok || err != nil {
+	if _, ok, err := r.Retain(t.Context(), "a", time.Time{}); !ok || err != nil {
 		t.Fatal(err)
 	}
 	r.over(limited(64, 0, request("p", "e", 32)), "p", "", "64 64 1")
@@ -144,7 +145,7 @@ func TestQuota_Children(t *testing.T) {
 	}
 	wantOver(t, carve("child2", false), "p", "", "64 64 64")
 	r.Wait(limited(64, 0, request("p", "child2", 26)))
-	if _, ok, err := r.Retain(t.Context(), "s1"); !ok || err != nil {
+	if _, ok, err := r.Retain(t.Context(), "s1", time.Time{}); !ok || err != nil {
 		t.Fatal(err)
 	}
 	r.over(limited(64, 0, request("p", "claim", 32)), "p", "", "64 64 1")

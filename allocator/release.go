@@ -45,12 +45,6 @@ func (a *Allocator) ReleaseIf(ctx context.Context, b Block) error {
 	return err
 }
 
-// Retain turns the block of a claim from bound to retained, which it then stays
-// until it is released. ok is false if the claim has no block.
-func (a *Allocator) Retain(ctx context.Context, id ClaimID) (b Block, ok bool, err error) {
-	return a.amend(ctx, id, func(h *holding) { h.State = Retained })
-}
-
 // SetPolicy records what is to become of a claim's block when the claim is
 // deleted. It writes nothing if that is recorded already, or if the claim has no
 // block.

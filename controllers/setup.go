@@ -166,6 +166,7 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 		Ledger: opts.Ledger, Oracle: reader, Bound: func(cluster allocator.ClusterName) bool {
 			return cluster == opts.Directory.Platform().Cluster || opts.Directory.Bound(cluster)
 		},
+		Lease: leases{known, opts.Ledger}.of, Expired: tellExpired(mgr, opts.Directory),
 	})
 	if err != nil {
 		return fmt.Errorf("release controller: %w", err)
@@ -218,6 +219,7 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 	leader := &leading{ledger: opts.Ledger, claims: opts.Inbox.Claims, clock: clock.RealClock{}}
 	return errors.Join(
 		addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, opts),
+		mgr.GetLocalManager().Add(&release.Expiry{Leases: opts.Ledger, Suspect: releases.Suspect}),
 		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper), mgr.GetLocalManager().Add(leader),
 	)
 }

@@ -20,7 +20,8 @@ type claimCreate struct {
 	workspace                    string
 	length                       prefixLength
 	address, family, reclaimWord string
-	unmetWord, owner             string
+	unmetWord, retainedWord      string
+	owner                        string
 	labels                       map[string]string
 }
 
@@ -44,6 +45,9 @@ that was never bound, repeat the command with --replace.`,
   # the claim "batch" asked for what it can't get: correct it
   kubectl ipam claim create batch --class internal --length 26 --replace
 
+  # the block that was retained from the former claim "web"
+  kubectl ipam claim create web --class internal --retained-policy Reuse
+
   # in a script
   cidr=$(kubectl ipam claim create api --class internal --length 27 --quiet)
 
@@ -63,6 +67,7 @@ that was never bound, repeat the command with --replace.`,
 	flags.StringVar(&o.family, "family", "", "Address family: IPv4 or IPv6")
 	flags.StringVar(&o.reclaimWord, "reclaim-policy", "", "What becomes of the block when the claim is deleted: Delete or Retain")
 	flags.StringVar(&o.unmetWord, "unmet-policy", "", "What becomes of a claim that cannot be met now: Wait stores it, Refuse does not create it")
+	flags.StringVar(&o.retainedWord, "retained-policy", "", "What becomes of the block that was retained from a former claim of the name: Wait for its deletion, or Reuse it")
 	flags.StringVar(&o.owner, "owner", "", "Object that uses the block, such as Service/default/web or Machine.example.com/default/m-1")
 	flags.StringToStringVar(&o.labels, "labels", nil, "Labels of the claim, such as team=web")
 	flags.BoolVar(&o.replace, "replace", false, "Replace a claim of this name that has no block and asks for something else")
@@ -72,6 +77,7 @@ that was never bound, repeat the command with --replace.`,
 	completeWith(cmd, "family", string(ipamv1alpha1.IPv4), string(ipamv1alpha1.IPv6))
 	completeWith(cmd, "reclaim-policy", string(ipamv1alpha1.ReclaimDelete), string(ipamv1alpha1.ReclaimRetain))
 	completeWith(cmd, "unmet-policy", string(ipamv1alpha1.UnmetWait), string(ipamv1alpha1.UnmetRefuse))
+	completeWith(cmd, "retained-policy", string(ipamv1alpha1.RetainedWait), string(ipamv1alpha1.RetainedReuse))
 	completeNames(s, cmd, "class", classNames)
 	completeNames(s, cmd, "pool", poolNames)
 	return cmd
@@ -110,6 +116,9 @@ func (o *claimCreate) claim(args []string) (*ipamv1alpha1.IPClaim, error) {
 		return nil, err
 	}
 	if spec.UnmetPolicy, err = oneOf("unmet-policy", o.unmetWord, ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse); err != nil {
+		return nil, err
+	}
+	if spec.RetainedPolicy, err = oneOf("retained-policy", o.retainedWord, ipamv1alpha1.RetainedWait, ipamv1alpha1.RetainedReuse); err != nil {
 		return nil, err
 	}
 	spec.ReclaimPolicy, err = oneOf("reclaim-policy", o.reclaimWord, ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,13 +30,22 @@ func (s *session) claimShow(ctx context.Context, name string, out *output) error
 		return err
 	}
 	claim, err := s.claim(ctx, name)
-	if err != nil {
+	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	if out.given() {
+	kept, keptErr := s.retained(ctx, name)
+	switch {
+	case err != nil && kept == nil:
+		return err
+	case err == nil && out.given():
 		return out.print(s.Out, claim, s.now)
+	case err == nil:
+		describeClaim(s, claim, kept)
+		return ignoreUnseen(keptErr)
+	case out.given():
+		return out.print(s.Out, &ipamv1alpha1.IPAllocationList{Items: []ipamv1alpha1.IPAllocation{*kept}}, s.now)
 	}
-	describeClaim(s, claim)
+	describeRetained(s, name, kept)
 	return nil
 }
 
@@ -53,7 +63,8 @@ func (s *session) claim(ctx context.Context, name string) (*ipamv1alpha1.IPClaim
 	return claim, c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, claim)
 }
 
-func describeClaim(s *session, claim *ipamv1alpha1.IPClaim) {
+// describeClaim shows a claim, and what is retained from a former one of its name; nil for nothing.
+func describeClaim(s *session, claim *ipamv1alpha1.IPClaim, kept *ipamv1alpha1.IPAllocation) {
 	page := sheet{w: s.Out, paint: s.out}
 	ref, status := poolOf(claim), claim.Status
 	page.line("Claim", nameOf(claim))
@@ -65,6 +76,9 @@ func describeClaim(s *session, claim *ipamv1alpha1.IPClaim) {
 	page.line("Family", string(status.IPFamily))
 	page.line("Reclaim", string(claim.Spec.ReclaimPolicy))
 	page.line("Owner", space.OwnerOf(claim.Spec.OwnerRef))
+	if kept != nil {
+		page.line("Retained", keptUntil(kept, s.now()))
+	}
 	if status.BoundAllocationRef != nil {
 		page.line("Allocation", status.BoundAllocationRef.Name)
 	}

@@ -83,6 +83,8 @@ func describeClass(s *session, class *ipamv1alpha1.IPClass, pools []ipamv1alpha1
 	page.line("Length", orElse(slash(spec.DefaultPrefixLength), "to be given in the claim"))
 	page.line("Strategy", string(spec.Strategy))
 	page.line("Reclaim", string(spec.ReclaimPolicy))
+	page.line("Lease", leaseOf(spec))
+	page.line("Retained", retainedOf(spec))
 	page.line("Limit", limitOf(spec.MaxPerConsumer))
 	page.line("Platform", fmt.Sprintf("ready pools that back it: %d", class.Status.OfferingPools))
 	if ready := meta.FindStatusCondition(class.Status.Conditions, ipamv1alpha1.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {

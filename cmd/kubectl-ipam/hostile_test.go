@@ -179,7 +179,7 @@ func TestHostile_Templates(t *testing.T) {
 // Unprintable characters in a page are escaped.
 func TestHostile_IsSpelledOut(t *testing.T) {
 	s := newStage(t)
-	describeClaim(s.session, waiting(gen.Claim("web"), "Bad\x1b[31mred", "one\ttwo\nthree \xff\u202e"))
+	describeClaim(s.session, waiting(gen.Claim("web"), "Bad\x1b[31mred", "one\ttwo\nthree \xff\u202e"), nil)
 	for _, want := range []string{`Bad\x1b[31mred`, `one\ttwo\nthree \xff\u202e`} {
 		if !strings.Contains(s.out.String(), want) {
 			t.Errorf("the page says %q, want it to say %s", s.out, want)

@@ -48,7 +48,7 @@ func TestHostileWords(t *testing.T) {
 	}
 	for name, show := range map[string]func(s *session){
 		"address show": func(s *session) { describeAllocation(s, forged, record) },
-		"claim show":   func(s *session) { describeClaim(s, claim) },
+		"claim show":   func(s *session) { describeClaim(s, claim, nil) },
 		"claim list":   func(s *session) { noError((&output{format: outputWide}).print(s.Out, claim, s.now)) },
 		"pool show":    func(s *session) { noError(describePool(s, pool, nil)) },
 		"pool list":    func(s *session) { noError((&output{format: outputWide}).print(s.Out, pool, s.now)) },

@@ -17,6 +17,8 @@ type poolCreate struct {
 	classes, consumers, excluded    []string
 	visibility, strategy            string
 	leading, trailing               int32
+	gateway, maxLease               string
+	network                         prefixLength
 	labels                          map[string]string
 }
 
@@ -68,6 +70,9 @@ func (o *poolCreate) addSpecFlags(cmd *cobra.Command) {
 	flags.Var(&o.shortest, "min-length", "Shortest prefix length that may be claimed: the largest block")
 	flags.Var(&o.longest, "max-length", "Longest prefix length that may be claimed: the smallest block")
 	flags.StringSliceVar(&o.excluded, "exclude", nil, "CIDRs inside the pool that are never handed out")
+	flags.StringVar(&o.gateway, "gateway", "", "Address of the router, which is never handed out, such as 10.8.0.1")
+	flags.Var(&o.network, "network-length", "Prefix length of the network that the pool is in, if it is a part of one")
+	flags.StringVar(&o.maxLease, "max-retention-lease", "", "How long a retained block is kept at most, such as 720h")
 	flags.Int32Var(&o.leading, "leading", 0, "Number of blocks kept back at the start")
 	flags.Int32Var(&o.trailing, "trailing", 0, "Number of blocks kept back at the end")
 	flags.Var(&o.unit, "unit-length", "Prefix length of one block kept back")
@@ -97,6 +102,8 @@ func (o *poolCreate) pool(name string) (*ipamv1alpha1.IPPool, error) {
 		spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: o.workspace}
 	}
 	spec.ClassNames = o.classes
+	spec.Gateway, spec.NetworkPrefixLength = o.gateway, int32(o.network)
+	spec.MaxRetentionLease = ipamv1alpha1.Duration(o.maxLease)
 	spec.Consumers = words[ipamv1alpha1.Consumer](o.consumers)
 	spec.ExcludedCIDRs = words[ipamv1alpha1.CIDR](o.excluded)
 	spec.Allocation.MinPrefixLength, spec.Allocation.MaxPrefixLength = int32(o.shortest), int32(o.longest)

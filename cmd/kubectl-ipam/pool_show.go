@@ -129,6 +129,8 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []space.Holdin
 	page.line("Classes", strings.Join(spec.ClassNames, ", "))
 	page.line("Visibility", visible(spec))
 	page.line("Lengths", lengthsOf(spec.Allocation.MinPrefixLength, spec.Allocation.MaxPrefixLength))
+	page.line("Gateway", gatewayOf(spec))
+	page.line("Lease", string(spec.MaxRetentionLease))
 	page.line("Limit", limitOf(spec.MaxPerConsumer))
 	page.line("Age", age(pool.CreationTimestamp, s.now()))
 	page.answer(answerOf(pool))
@@ -169,6 +171,14 @@ func (s *session) listHoldings(holdings []space.Holding) error {
 		t.Rows = append(t.Rows, row(nil, h.Block.String(), h.Holder, h.Class, age(h.Since, s.now())))
 	}
 	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(t, s.Out)
+}
+
+// gatewayOf is the gateway of a pool and the length of its network, as far as they are given.
+func gatewayOf(spec ipamv1alpha1.IPPoolSpec) string {
+	if spec.NetworkPrefixLength == 0 {
+		return spec.Gateway
+	}
+	return fmt.Sprintf("%s, network of a /%d", orElse(spec.Gateway, "none"), spec.NetworkPrefixLength)
 }
 
 // visible says who may use a pool.

@@ -76,7 +76,7 @@ func TestClaims(t *testing.T) {
 	}
 	for _, claim := range []*ipamv1alpha1.IPClaim{web, full} {
 		s := newStage(t)
-		describeClaim(s.session, claim)
+		describeClaim(s.session, claim, nil)
 		golden(t, "claim_show_"+claim.Name, s.out.String())
 	}
 }

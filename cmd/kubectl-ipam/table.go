@@ -116,11 +116,11 @@ func claimTable(claims []ipamv1alpha1.IPClaim, now time.Time) *metav1.Table {
 }
 
 func allocationTable(allocations []ipamv1alpha1.IPAllocation, now time.Time) *metav1.Table {
-	t := table("BLOCK", "HOLDER", "POOL", "CLASS", "RECLAIM", "AGE", "name", "owner")
+	t := table("BLOCK", "HOLDER", "POOL", "CLASS", "RECLAIM", "AGE", "name", "owner", "expires")
 	for i := range allocations {
 		a := &allocations[i]
 		t.Rows = append(t.Rows, row(a, a.Status.AllocatedCIDR, space.HoldingOf(a).Holder, a.Spec.PoolRef.Name, a.Spec.ClassName,
-			string(a.Spec.ReclaimPolicy), age(a.CreationTimestamp, now), a.Name, space.OwnerOf(a.Spec.OwnerRef)))
+			string(a.Spec.ReclaimPolicy), age(a.CreationTimestamp, now), a.Name, space.OwnerOf(a.Spec.OwnerRef), expiry(a)))
 	}
 	return t
 }

@@ -52,8 +52,9 @@ func (s *session) why(ctx context.Context, name string) error {
 // question is a claim that waits, and what comes into question for it.
 type question struct {
 	claim *ipamv1alpha1.IPClaim
-	class *ipamv1alpha1.IPClass // nil without one that is seen
-	pools []ipamv1alpha1.IPPool // of this workspace
+	class *ipamv1alpha1.IPClass      // nil without one that is seen
+	pools []ipamv1alpha1.IPPool      // of this workspace
+	kept  *ipamv1alpha1.IPAllocation // from a former claim of the name; nil for nothing
 }
 
 // question reads what the caller may see of classes and pools.
@@ -61,6 +62,9 @@ func (s *session) question(ctx context.Context, claim *ipamv1alpha1.IPClaim) (qu
 	q := question{claim: claim}
 	c, err := s.client()
 	if err != nil {
+		return q, err
+	}
+	if q.kept, err = s.retained(ctx, claim.Name); ignoreUnseen(err) != nil {
 		return q, err
 	}
 	classes := &ipamv1alpha1.IPClassList{}
@@ -113,6 +117,7 @@ func (q question) explain(s *session) error {
 	printLine(s.Out, "")
 	if now.allocated != nil {
 		printLine(s.Out, "to do: %s", ipamv1alpha1.Reason(now.allocated.Reason).Remedy())
+		q.waysOut(s)
 	}
 	if best := q.largest(); best != 0 {
 		printLine(s.Out, "the largest block that these pools could give is a /%d", best)
@@ -211,6 +216,11 @@ func (q question) withheld(pool *ipamv1alpha1.IPPool, cidr netip.Prefix) string 
 	}
 	if at, ok := space.FirstOverlap(space.Excluded(pool.Spec), exact); ok {
 		return fmt.Sprintf("excludes %s", at)
+	}
+	for _, w := range pool.Spec.Withheld(cidr) {
+		if exact.Contains(w.Address) {
+			return fmt.Sprintf("withholds %s, its %s", w.Address, w.As)
+		}
 	}
 	if at, ok := space.FirstOverlap(space.Edges(cidr, pool.Spec), exact); ok {
 		return fmt.Sprintf("reserves %s", at)

@@ -72,15 +72,17 @@ func TestWhy_NoPools(t *testing.T) {
 }
 
 func TestWhy_Verdicts(t *testing.T) {
-	pool := ready(gen.Pool("own", gen.Reserves(0, 1, 30), gen.Excludes("10.0.0.64/30")), "10.0.0.0/24", ipamv1alpha1.IPv4, 50, 25)
+	pool := ready(gen.Pool("own", gen.Reserves(0, 1, 30), gen.Excludes("10.0.0.64/30"), gen.Gateway("10.0.0.128", 0)), "10.0.0.0/24", ipamv1alpha1.IPv4, 50, 25)
 	for _, test := range []struct {
 		claim *ipamv1alpha1.IPClaim
 		want  string
 	}{
 		{gen.Claim("a", gen.Address("10.1.0.0")), "does not contain 10.1.0.0"},
 		{gen.Claim("a", gen.Address("10.0.0.0/23")), "does not contain 10.0.0.0/23"},
-		{gen.Claim("a", gen.Address("10.0.0.255")), "reserves 10.0.0.252/30"},
+		{gen.Claim("a", gen.Address("10.0.0.253")), "reserves 10.0.0.252/30"},
 		{gen.Claim("a", gen.Address("10.0.0.64/28")), "excludes 10.0.0.64/30"},
+		{gen.Claim("a", gen.Address("10.0.0.128/30")), "withholds 10.0.0.128, its gateway"},
+		{gen.Claim("a", gen.Address("10.0.0.0")), "withholds 10.0.0.0, its network address"},
 		{gen.Claim("a", gen.Address("10.0.0.1")), "10.0.0.1 is taken, or the claim is about to be served"},
 		{gen.Claim("a", gen.Length(23)), "gives /24 to /32; the claim is a /23"},
 		{gen.Claim("a", gen.Length(24)), "has no free /24"},

@@ -44,6 +44,7 @@ type Ledger interface {
 	Retire(ctx context.Context, id allocator.PoolID) error
 	Drain(ctx context.Context, id allocator.PoolID) error
 	Adopt(ctx context.Context, r allocator.Request, state allocator.BlockState) (allocator.Block, error)
+	Retain(ctx context.Context, claim allocator.ClaimID, until time.Time) (b allocator.Block, ok bool, err error)
 	Confirm(ctx context.Context, c allocator.Confirmation) (b allocator.Block, ok bool, err error)
 	Overlapping(ctx context.Context, id allocator.PoolID, prefix netip.Prefix) ([]allocator.Block, error)
 	Pools() iter.Seq[allocator.Pool]

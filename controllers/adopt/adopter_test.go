@@ -6,11 +6,13 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -140,6 +142,8 @@ func TestPass_AnotherLedger(t *testing.T) {
 	bound, below := gen.Allocation("a", "p", "10.0.4.0/28"), gen.Allocation("b", "k", "10.0.9.16/28")
 	retained := gen.Allocation("r", "p", "10.0.5.0/28", gen.Retained())
 	retained.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "r/uid-of-r"}
+	until := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	retained.Status.Expires = &until
 	l.record.records = []*ipamv1alpha1.IPAllocation{below, bound, retained}
 	if l.whole(parent) || l.whole(child) {
 		t.Fatal("a ledger that does not know the pools passes for whole")
@@ -162,6 +166,9 @@ func TestPass_AnotherLedger(t *testing.T) {
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{
 		bound: "10.0.4.0/28 bound", below: "10.0.9.16/28 bound", retained: "10.0.5.0/28 retained",
 	})
+	if b, _, err := l.ledger.Lookup(t.Context(), "uid-of-r"); err != nil || !b.Until.Equal(until.Time) {
+		t.Errorf("the retained block ends at %s, %v; want %s, as its record says", b.Until, err, until)
+	}
 	if p, ok := l.ledger.Pool(allocator.PoolID(child.UID)); !ok || p.CIDR != netip.MustParsePrefix("10.0.9.0/24") || p.Parent != allocator.PoolID(parent.UID) {
 		t.Errorf("the child is %+v, %t", p, ok)
 	}

@@ -70,6 +70,9 @@ func readRecord(cluster allocator.ClusterName, object client.Object) (r record, 
 		r.request.Class, r.request.Policy = o.Spec.ClassName, allocator.ReclaimPolicy(o.Spec.ReclaimPolicy)
 		if o.Spec.ClaimRef == nil {
 			r.state = allocator.Retained
+			if o.Status.Expires != nil {
+				r.request.Until = o.Status.Expires.Time
+			}
 		}
 	case *ipamv1alpha1.IPClaim:
 		if o.Status.PoolRef == nil {
@@ -109,6 +112,11 @@ func (a *Adopter) take(ctx context.Context, r record) error {
 	case block.State == allocator.Disputed:
 		disputed.Inc()
 		return a.suspect(ctx, r.request.Pool, r.request)
+	case r.state == allocator.Retained && block.State == allocator.Bound:
+		// The ledger is older than the record: the claim was there.
+		if _, _, err := a.Ledger.Retain(ctx, r.request.Holder.Claim, r.request.Until); err != nil {
+			return fmt.Errorf("retain %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
+		}
 	}
 	return nil
 }

@@ -104,6 +104,8 @@ type arrival struct {
 	decision
 	slot  record.Slot
 	there bool // the cache shows a claim of this name
+	dry   bool // nothing is to be taken
+	comes bool // the claim gets its block by its reconcile, for certain
 }
 
 // arrived is arriving, once the workspace is known.
@@ -136,7 +138,7 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 		Reconciler: r, from: from, since: time.Now(), ask: r.compared(r.ledger.Reserve), waits: nothing{},
 	}}
 	if req.DryRun {
-		a.ask = r.compared(r.preview)
+		a.ask, a.dry = r.compared(r.preview), true
 	}
 	a.claim = req.Claim.DeepCopy()
 	a.claim.Status = ipamv1alpha1.IPClaimStatus{}
@@ -165,19 +167,14 @@ func (a *arrival) decide(ctx context.Context) (allocator.Block, error) {
 	case former.Spec.ClaimRef != nil:
 		return allocator.Block{}, fmt.Errorf("%w %s", errFormer, former.Status.AllocatedCIDR)
 	}
-	if _, err := a.resolve(ctx, nil); err != nil { // for the class, which may refuse to wait
-		if _, refused := errors.AsType[*outcome.Refusal](err); !refused {
-			return allocator.Block{}, err
-		}
-	}
-	return allocator.Block{}, retained(a.slot.Record)
+	return a.reuse(ctx)
 }
 
 // refused answers a claim that gets no block now.
 func (a *arrival) refused(ctx context.Context, refusal *outcome.Refusal) door.Answer {
 	refused(a.claim, refusal)
 	a.claim.Status.Phase = ipamv1alpha1.ClaimPending
-	return door.Answer{Status: a.claim.Status, Refuse: !a.there && a.refuses(ctx)}
+	return door.Answer{Status: a.claim.Status, Refuse: !a.there && !a.comes && a.refuses(ctx)}
 }
 
 // refuses reports whether the claim is not to be stored without a block: by its own word, else

@@ -21,12 +21,15 @@ func (p *pass) bind(ctx context.Context) (allocator.Block, error) {
 	if p.claim.Status.AllocatedCIDR != "" {
 		block, err := p.held(ctx)
 		if err == nil {
-			err = p.settleFormer(ctx)
+			err = p.settleFormer(ctx, block)
 		}
 		return block, err
 	}
-	if err := p.settleFormer(ctx); err != nil {
-		return allocator.Block{}, p.unpublished(ctx, err)
+	if former := p.slot.Record; former != nil && former.Spec.ClaimRef == nil {
+		return p.reuse(ctx)
+	}
+	if err := p.settleFormer(ctx, allocator.Block{}); err != nil {
+		return allocator.Block{}, err
 	}
 	if block, ok, err := p.late(ctx); ok || err != nil {
 		return block, err
@@ -90,6 +93,9 @@ func (p *pass) held(ctx context.Context) (allocator.Block, error) {
 		return allocator.Block{}, err
 	}
 	if !ok {
+		if block, ok, err = p.told(ctx); ok || err != nil {
+			return block, err
+		}
 		return allocator.Block{}, fmt.Errorf("the ledger has no block of this claim, which was bound to %s", p.claim.Status.AllocatedCIDR)
 	}
 	if !p.recorded() {
@@ -168,13 +174,17 @@ func (p *pass) late(ctx context.Context) (b allocator.Block, ok bool, err error)
 	return b, ok, err
 }
 
-// settleFormer settles a record that another claim of this name has left.
-func (p *pass) settleFormer(ctx context.Context) error {
+// settleFormer settles a record that another claim of this name has left. own is the block of this
+// claim, if it shows one.
+func (p *pass) settleFormer(ctx context.Context, own allocator.Block) error {
 	record := p.slot.Record
 	if record == nil || p.recorded() {
 		return nil
 	}
 	if record.Spec.ClaimRef == nil {
+		if done, err := p.supersedes(ctx, own); done || err != nil {
+			return cmp.Or(err, p.dropFormer(ctx))
+		}
 		p.enter([]topic{recordTopicOf(p.from.Cluster, record.Namespace, record.Name)})
 		return retained(record)
 	}
@@ -186,6 +196,9 @@ func (p *pass) settleFormer(ctx context.Context) error {
 	}
 	if !settled {
 		return fmt.Errorf("%w %s", errFormer, record.Status.AllocatedCIDR)
+	}
+	if kept, ok, err := p.ledger.Lookup(ctx, former.Claim); err != nil || ok && kept.State == allocator.Retained {
+		return cmp.Or(err, errUnseen) // the record is retained by now, as the cache is about to show
 	}
 	return nil
 }

@@ -47,12 +47,7 @@ type waits interface {
 // place resolves the claim and takes a block of the first candidate that has room. A claim that
 // finds none waits at every candidate.
 func (d *decision) place(ctx context.Context) (allocator.Block, error) {
-	plan, err := d.resolve(ctx, topicsOf(d.claim, d.from, d.directory.Platform(), d.directory.Find))
-	if plan.ClassName != "" && d.claim.Spec.ClassName == "" {
-		// It is the default class: look once more, now waiting for its pools, too.
-		plan, err = d.resolve(ctx, topicsOfDefault(plan.ClassName, d.from, d.directory.Platform()))
-	}
-	d.claim.Status.Requested = requested(d.claim.Spec, plan)
+	plan, err := d.plan(ctx)
 	if err != nil {
 		d.waits.nowhere()
 		return allocator.Block{}, err
@@ -60,6 +55,17 @@ func (d *decision) place(ctx context.Context) (allocator.Block, error) {
 	d.claim.Status.ClassName = plan.ClassName
 	d.claim.Status.IPFamily = plan.Family
 	return d.try(ctx, plan)
+}
+
+// plan resolves the claim. It waits for all that may change that, and for more topics.
+func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error) {
+	plan, err := d.resolve(ctx, append(topicsOf(d.claim, d.from, d.directory.Platform(), d.directory.Find), more...))
+	if plan.ClassName != "" && d.claim.Spec.ClassName == "" {
+		// It is the default class: look once more, now waiting for its pools, too.
+		plan, err = d.resolve(ctx, append(topicsOfDefault(plan.ClassName, d.from, d.directory.Platform()), more...))
+	}
+	d.claim.Status.Requested = requested(d.claim.Spec, plan)
+	return plan, err
 }
 
 // resolve looks at the catalog. The claim waits for the topics from before the

@@ -41,6 +41,8 @@ type Ledger interface {
 	Preview(ctx context.Context, r allocator.Request) (netip.Prefix, error)
 	HasReservation(id allocator.ClaimID) bool
 	Confirm(ctx context.Context, c allocator.Confirmation) (allocator.Block, bool, error)
+	Promise(ctx context.Context, b allocator.Block, grace time.Duration) (allocator.Block, error)
+	Reuse(ctx context.Context, b allocator.Block, to allocator.Successor) (allocator.Block, error)
 }
 
 // Releases settles what claims have left behind.

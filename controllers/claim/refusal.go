@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -95,12 +96,19 @@ func reserved(exact netip.Prefix, tried []miss) (said string, all bool) {
 		exact, strings.Join(slices.Compact(withheld), "; ")), true
 }
 
-// withholds says which part of a pool's spec withholds an address. The ledger has both parts
+// withholds says which part of a pool's spec withholds an address. The ledger has all parts
 // merged, as excluded.
 func withholds(pool *ipamv1alpha1.IPPool, exact, excluded netip.Prefix) string {
 	for _, text := range pool.Spec.ExcludedCIDRs {
 		if cidr, err := netip.ParsePrefix(string(text)); err == nil && cidr.Overlaps(exact) {
 			return fmt.Sprintf("pool %q excludes %s", pool.Name, cidr)
+		}
+	}
+	if window, err := netip.ParsePrefix(pool.Status.AllocatedCIDR); err == nil {
+		for _, w := range pool.Spec.Withheld(window) {
+			if exact.Contains(w.Address) {
+				return fmt.Sprintf("%s is the %s of pool %q", w.Address, w.As, pool.Name)
+			}
 		}
 	}
 	return fmt.Sprintf("pool %q reserves %s", pool.Name, excluded)
@@ -129,8 +137,24 @@ func noPool(plan resolve.Plan) ipamv1alpha1.Reason {
 // retained refuses a claim whose name is that of a record without a claim.
 func retained(record *ipamv1alpha1.IPAllocation) *outcome.Refusal {
 	return &outcome.Refusal{
-		Reason: ipamv1alpha1.ReasonAllocationRetained,
-		Message: fmt.Sprintf("IPAllocation %s keeps %s from a former claim of this name; delete it or use another name",
-			record.Name, record.Status.AllocatedCIDR),
+		Reason:  ipamv1alpha1.ReasonAllocationRetained,
+		Message: keeps(record) + "; delete it, use another name, or set spec.retainedPolicy to Reuse in a new claim, which then gets that block",
 	}
+}
+
+// otherwise refuses a claim that is to reuse a retained block, and asks for something else.
+func otherwise(record *ipamv1alpha1.IPAllocation, why string) *outcome.Refusal {
+	return &outcome.Refusal{
+		Reason:  ipamv1alpha1.ReasonAllocationRetained,
+		Message: keeps(record) + ", and this claim cannot reuse it: " + why + "; delete the IPAllocation, use another name, or claim what it was given for",
+	}
+}
+
+// keeps says what a retained record keeps, and until when.
+func keeps(record *ipamv1alpha1.IPAllocation) string {
+	said := fmt.Sprintf("IPAllocation %s keeps %s from a former claim of this name", record.Name, record.Status.AllocatedCIDR)
+	if record.Status.Expires != nil {
+		said += " until " + record.Status.Expires.UTC().Format(time.RFC3339)
+	}
+	return said
 }

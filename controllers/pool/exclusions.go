@@ -11,7 +11,7 @@ import (
 )
 
 // excluded lists what the pool never hands out: its reservations at the two
-// edges and its excluded CIDRs, merged into the fewest prefixes.
+// edges, its excluded CIDRs, and what it withholds for its gateway, merged into the fewest prefixes.
 func excluded(cidr netip.Prefix, spec ipamv1alpha1.IPPoolSpec) ([]netip.Prefix, error) {
 	var set netipx.IPSetBuilder
 	for _, text := range spec.ExcludedCIDRs {
@@ -20,6 +20,9 @@ func excluded(cidr netip.Prefix, spec ipamv1alpha1.IPPoolSpec) ([]netip.Prefix, 
 			return nil, fmt.Errorf("spec.excludedCIDRs: %w", err)
 		}
 		set.AddPrefix(prefix)
+	}
+	for _, w := range spec.Withheld(cidr) {
+		set.Add(w.Address)
 	}
 	if r := spec.Reservations; r != nil {
 		reserve(&set, cidr, *r)

@@ -2,6 +2,7 @@ package record
 
 import (
 	"net/netip"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -59,8 +60,13 @@ func Address(block netip.Prefix) string {
 	return ""
 }
 
-// Retain takes the claim out of a record: it then lives, and its block, until somebody deletes it.
-func Retain(record *ipamv1alpha1.IPAllocation, claim string, holder allocator.ClaimID) {
+// Retain takes the claim out of a record: it then lives, and its block, until somebody deletes it, or
+// until the time given, if that is not zero.
+func Retain(record *ipamv1alpha1.IPAllocation, claim string, holder allocator.ClaimID, until time.Time) {
+	record.Status.Expires = nil
+	if !until.IsZero() {
+		record.Status.Expires = &metav1.Time{Time: until}
+	}
 	record.Spec.ClaimRef = nil
 	record.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
 	metav1.SetMetaDataAnnotation(&record.ObjectMeta, ipamv1alpha1.AnnotationRetainedFrom, claim+"/"+string(holder))

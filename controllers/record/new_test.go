@@ -32,8 +32,8 @@ func TestNew(t *testing.T) {
 	if ready == nil || !ready.LastTransitionTime.Time.Equal(since) {
 		t.Errorf("condition Ready is %+v, want it true since %s", ready, since)
 	}
-	Retain(r, c.Name, allocator.ClaimID(c.UID))
-	if name, uid := r.HeldBy(); r.Spec.ClaimRef != nil || r.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimRetain || name != "c" || uid != c.UID {
-		t.Errorf("retained it is %+v, of %s/%s; want it without a claim, of c", r.Spec, name, uid)
+	Retain(r, c.Name, allocator.ClaimID(c.UID), since)
+	if name, uid := r.HeldBy(); r.Status.Expires == nil || !r.Status.Expires.Time.Equal(since) || r.Spec.ClaimRef != nil || r.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimRetain || name != "c" || uid != c.UID {
+		t.Errorf("retained it is %+v, of %s/%s; want it without a claim, of c, and with an end", r.Spec, name, uid)
 	}
 }

@@ -21,7 +21,8 @@ import (
 // Ledger is what a release needs of the allocator.
 type Ledger interface {
 	Lookup(ctx context.Context, claim allocator.ClaimID) (allocator.Block, bool, error)
-	Retain(ctx context.Context, claim allocator.ClaimID) (allocator.Block, bool, error)
+	Retain(ctx context.Context, claim allocator.ClaimID, until time.Time) (allocator.Block, bool, error)
+	Reuse(ctx context.Context, b allocator.Block, to allocator.Successor) (allocator.Block, error)
 	ReleaseIf(ctx context.Context, b allocator.Block) error
 	Withdraw(claim allocator.ClaimID)
 	Drain(ctx context.Context, pool allocator.PoolID) error
@@ -45,6 +46,8 @@ type Controller struct {
 	queue   workqueue.TypedRateLimitingInterface[allocator.Holder]
 	backoff workqueue.TypedRateLimiter[allocator.Holder] // of hints that nobody can speak for
 	bound   func(allocator.ClusterName) bool
+	leases  func(context.Context, allocator.Block) (time.Duration, error)
+	expired func(context.Context, allocator.Holder, *ipamv1alpha1.IPAllocation)
 	apart   time.Duration // two censuses that confirm an absence
 
 	counting sync.Mutex // held while a census is taken
@@ -67,6 +70,12 @@ type Options struct {
 	// Bound reports whether a workspace is bound, as far as the caches show it. Where it is not,
 	// the workspace is asked for before its objects are. Default: all are bound.
 	Bound func(allocator.ClusterName) bool
+	// Lease is how long a block is retained whose claim is gone; 0: until somebody deletes its
+	// IPAllocation. Default: 0.
+	Lease func(context.Context, allocator.Block) (time.Duration, error)
+	// Expired is told of a retained block that was released because its lease was over, with its
+	// last IPAllocation. Default: nobody is told.
+	Expired func(context.Context, allocator.Holder, *ipamv1alpha1.IPAllocation)
 	// Absence is how far apart the two censuses must begin that find a workspace
 	// unbound. Default 2 s.
 	Absence time.Duration
@@ -102,6 +111,8 @@ func newController(opts Options) *Controller {
 		clock:    opts.Clock,
 		backoff:  workqueue.NewTypedItemExponentialFailureRateLimiter[allocator.Holder](apart, time.Minute),
 		bound:    opts.Bound,
+		leases:   opts.Lease,
+		expired:  opts.Expired,
 		apart:    apart,
 		queue:    workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[allocator.Holder]{Name: "release"}),
 		deleted:  map[allocator.ClaimID]deletion{},
@@ -113,6 +124,12 @@ func newController(opts Options) *Controller {
 	}
 	if c.bound == nil {
 		c.bound = func(allocator.ClusterName) bool { return true }
+	}
+	if c.leases == nil {
+		c.leases = func(context.Context, allocator.Block) (time.Duration, error) { return 0, nil }
+	}
+	if c.expired == nil {
+		c.expired = func(context.Context, allocator.Holder, *ipamv1alpha1.IPAllocation) {}
 	}
 	return c
 }

@@ -81,6 +81,8 @@ func (c *Controller) inherit(ctx context.Context, o orphan, heir *ipamv1alpha1.I
 		return false, nil // it is about to show that one
 	case reservation.Is(o.Claim):
 		return c.confirmFor(ctx, o, heir)
+	case o.block.State == allocator.Retained:
+		return c.hand(ctx, o, heir)
 	case reservation.InFlight(o.block, c.clock.Now()):
 		return false, nil
 	}
@@ -132,8 +134,12 @@ func (c *Controller) recordLate(ctx context.Context, o orphan, workspace client.
 	if err != nil || slot.Record != nil {
 		return false, err
 	}
+	until, err := c.until(ctx, o.block)
+	if err != nil {
+		return false, err
+	}
 	late := record.New(last, o.block, *last.Status.PoolRef, slot.Name)
-	record.Retain(late, o.Name, o.Claim)
+	record.Retain(late, o.Name, o.Claim, until)
 	err = workspace.Create(ctx, late)
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil // the reconcile wrote it after all, and it is found next time
@@ -144,5 +150,5 @@ func (c *Controller) recordLate(ctx context.Context, o orphan, workspace client.
 	if err != nil {
 		return false, fmt.Errorf("create IPAllocation %s: %w", late.Name, err)
 	}
-	return true, c.retain(ctx, o.Holder, late, workspace)
+	return true, c.retain(ctx, o, late, workspace)
 }

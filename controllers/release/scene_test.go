@@ -33,9 +33,15 @@ func (l *ledger) Lookup(_ context.Context, claim allocator.ClaimID) (allocator.B
 	return l.block, claim == l.block.Holder.Claim && !l.released, nil
 }
 
-func (l *ledger) Retain(context.Context, allocator.ClaimID) (allocator.Block, bool, error) {
-	l.block.State = allocator.Retained
+func (l *ledger) Retain(_ context.Context, _ allocator.ClaimID, until time.Time) (allocator.Block, bool, error) {
+	if l.block.State != allocator.Retained {
+		l.block.State, l.block.Until = allocator.Retained, until
+	}
 	return l.block, true, nil
+}
+
+func (l *ledger) Reuse(context.Context, allocator.Block, allocator.Successor) (allocator.Block, error) {
+	return allocator.Block{}, errors.New("nothing is reused here")
 }
 
 func (l *ledger) ReleaseIf(_ context.Context, b allocator.Block) error {

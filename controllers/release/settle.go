@@ -15,9 +15,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/live"
-	"github.com/kcp-ipam/ipam/controllers/outcome"
-	"github.com/kcp-ipam/ipam/controllers/patch"
-	recording "github.com/kcp-ipam/ipam/controllers/record"
 	"github.com/kcp-ipam/ipam/controllers/reservation"
 )
 
@@ -202,6 +199,10 @@ func (c *Controller) reclaim(ctx context.Context, o orphan, answer live.Answer) 
 		return c.free(ctx, o, "pool is gone")
 	}
 	workspace := answer.Client
+	o, err := c.told(ctx, o, answer)
+	if err != nil {
+		return false, err
+	}
 	record, err := c.record(ctx, o.Holder, workspace)
 	if err != nil {
 		return false, err
@@ -209,21 +210,34 @@ func (c *Controller) reclaim(ctx context.Context, o orphan, answer live.Answer) 
 	if record == nil && c.missed(o.Claim) {
 		return true, nil // nothing shows that this server ever knew the claim: left to the sweep
 	}
+	if record == nil {
+		err = c.deleteSuperseded(ctx, o, workspace)
+	}
+	if err != nil {
+		return false, err
+	}
 	heir, inherits := o.heir(answer)
 	if record == nil && !inherits && c.owes(o) {
 		return c.recordLate(ctx, o, workspace)
 	}
-	if o.held && record != nil && (o.block.State == allocator.Retained || c.policy(o.block) == ipamv1alpha1.ReclaimRetain) {
-		return true, c.retain(ctx, o.Holder, record, workspace)
+	over := c.over(o)
+	if o.held && record != nil && !over && c.retains(o, record) {
+		return true, c.retain(ctx, o, record, workspace)
+	}
+	if over && reservation.InFlight(o.block, c.clock.Now()) {
+		return false, nil // a claim may come that was told the block
 	}
 	// The record goes first: what is published as taken is never free already.
 	if record != nil {
-		if err := deleteRecord(ctx, record, workspace); err != nil {
-			return false, err
-		}
+		err = deleteRecord(ctx, record, workspace)
 	}
-	if inherits {
+	switch {
+	case err != nil:
+		return false, err
+	case inherits:
 		return c.inherit(ctx, o, heir)
+	case over:
+		return c.expire(ctx, o, record)
 	}
 	return c.free(ctx, o, "claim is gone")
 }
@@ -246,24 +260,6 @@ func (c *Controller) record(ctx context.Context, h allocator.Holder, workspace c
 		}
 	}
 	return nil, nil
-}
-
-// retain keeps the block, and takes the claim out of its record.
-func (c *Controller) retain(ctx context.Context, h allocator.Holder, record *ipamv1alpha1.IPAllocation, workspace client.Client) error {
-	if _, _, err := c.ledger.Retain(ctx, h.Claim); err != nil {
-		return fmt.Errorf("retain the block of %s/%s: %w", h.Namespace, h.Name, err)
-	}
-	if record.Spec.ClaimRef == nil {
-		return nil
-	}
-	before := patch.Snapshot(record)
-	recording.Retain(record, h.Name, h.Claim)
-	outcome.Observe(record.Status.Conditions, record.Generation+1)
-	if err := before.PatchWhole(ctx, workspace, record); err != nil {
-		return fmt.Errorf("retain IPAllocation %s: %w", record.Name, err)
-	}
-	log.FromContext(ctx).Info("retained", "prefix", record.Status.AllocatedCIDR)
-	return nil
 }
 
 // free gives the block back, if it has not changed since it was read: else it

@@ -30,10 +30,10 @@ const Grace = 75 * time.Second
 
 // Of names the reservation of a claim. The spec is part of it: CREATEs of one name that ask for
 // different blocks must not be answered with the same one. The policies are not, as a claim
-// may change the one, and the other says nothing about the block.
+// may change the first, and the others say nothing about the block.
 func Of(cluster allocator.ClusterName, claim *ipamv1alpha1.IPClaim) allocator.ClaimID {
 	spec := claim.Spec
-	spec.ReclaimPolicy, spec.UnmetPolicy = "", ""
+	spec.ReclaimPolicy, spec.UnmetPolicy, spec.RetainedPolicy = "", "", ""
 	text, err := json.Marshal(spec)
 	if err != nil {
 		panic(fmt.Sprintf("reservation: a spec of strings and numbers is not encoded: %v", err))
@@ -58,10 +58,18 @@ func Shown(cluster allocator.ClusterName, claim *ipamv1alpha1.IPClaim) (c alloca
 		Policy:      allocator.ReclaimPolicy(claim.Spec.ReclaimPolicy),
 		Prefix:      prefix,
 	}
-	if allocated := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated); allocated != nil {
-		c.Answered = allocated.LastTransitionTime.Time
-	}
+	c.Answered = Answered(claim)
 	return c, true
+}
+
+// Answered is when the CREATE of a claim was answered with the block that it shows, to the second;
+// zero if it shows no answer.
+func Answered(claim *ipamv1alpha1.IPClaim) time.Time {
+	allocated := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	if allocated == nil {
+		return time.Time{}
+	}
+	return allocated.LastTransitionTime.Time
 }
 
 // InFlight reports whether a CREATE that was answered with the block may still succeed, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -142,10 +143,28 @@ func (b *books) compareRecord(cluster allocator.ClusterName, record *ipamv1alpha
 		b.find(about(RecordMismatch, held.Block, "IPAllocation %s records %s", record.Name, record.Status.AllocatedCIDR))
 	case held.State != allocator.Disputed && retained != (held.State == allocator.Retained):
 		b.find(about(RecordMismatch, held.Block, "the block is %s, and IPAllocation %s does not say so", held.State, record.Name).by(ConfirmRelease))
+	case held.State == allocator.Retained && !expiresOf(record).Equal(held.Until):
+		b.find(about(RecordMismatch, held.Block, "IPAllocation %s expires at %q, the block at %q", record.Name, when(expiresOf(record)), when(held.Until)).by(ConfirmRelease))
 	case held.State == allocator.Bound && record.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimPolicy(held.Policy):
 		b.find(about(RecordMismatch, held.Block, "IPAllocation %s says %s when the claim is deleted, the ledger %s",
 			record.Name, record.Spec.ReclaimPolicy, held.Policy))
 	}
+}
+
+// expiresOf is when a record expires; zero if it does not.
+func expiresOf(record *ipamv1alpha1.IPAllocation) time.Time {
+	if record.Status.Expires == nil {
+		return time.Time{}
+	}
+	return record.Status.Expires.Time
+}
+
+// when is a time as people read it; empty for none.
+func when(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
 }
 
 // judge says what a block lacks.
@@ -164,6 +183,8 @@ func (b *books) judge(held *block) {
 	switch {
 	case held.Shared && !held.held && b.now.Sub(held.BoundAt) < overdue:
 		// It is freed by itself once no CREATE can succeed that was answered with it, too.
+	case held.State == allocator.Retained && !held.Until.IsZero() && b.now.Sub(held.Until) > overdue:
+		b.find(about(LeaseOverdue, held.Block, "its lease was over at %s, and the block is there still", when(held.Until)).by(ConfirmRelease))
 	case held.State == allocator.Retained && !held.recorded:
 		b.find(about(BlockWithoutRecord, held.Block, "the block is retained, and the IPAllocation it lives by does not exist").by(ConfirmRelease))
 	case !held.held && (held.State == allocator.Bound || held.State == allocator.Disputed && !held.recorded):

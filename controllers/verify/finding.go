@@ -48,6 +48,8 @@ const (
 	BlockWithoutRecord Kind = "BlockWithoutRecord"
 	// RecordWithoutBlock: an IPAllocation records a block that the ledger does not have.
 	RecordWithoutBlock Kind = "RecordWithoutBlock"
+	// LeaseOverdue: the lease of a retained block was over long ago, and it was not released.
+	LeaseOverdue Kind = "LeaseOverdue"
 	// RecordMismatch: an IPAllocation records something else than its block.
 	RecordMismatch Kind = "RecordMismatch"
 	// PoolWithoutObject: a pool is open in the ledger and its IPPool does not exist.
@@ -66,7 +68,7 @@ func Kinds() []Kind {
 		OverlappingBlocks, OverlappingPools, ClaimKeyMismatch, SeveralBlocks, BlockOutsidePool,
 		ChildWithoutBlock, SpaceWithoutHead, Disputed, Unreadable,
 		BlockWithoutClaim, ClaimWithoutBlock, ClaimMismatch, BlockWithoutRecord, RecordWithoutBlock,
-		RecordMismatch, PoolWithoutObject, PoolNotRegistered, PoolMismatch, CapacityMismatch,
+		LeaseOverdue, RecordMismatch, PoolWithoutObject, PoolNotRegistered, PoolMismatch, CapacityMismatch,
 	}
 }
 

@@ -58,7 +58,7 @@ func newScene(t *testing.T) *scene {
 	s.must(err)
 	s.hold("a", "10.0.0.0/28")
 	s.hold("r", "10.0.0.16/28")
-	_, _, err = ledger.Retain(t.Context(), "uid-of-r")
+	_, _, err = ledger.Retain(t.Context(), "uid-of-r", time.Time{})
 	s.must(err)
 	delete(s.claims, "r")
 	s.records["r"].Spec.ClaimRef = nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -74,7 +75,7 @@ func TestVerify_Findings(t *testing.T) {
 		{"an address that is not shown", func(s *scene) { s.claims["a"].Status = ipamv1alpha1.IPClaimStatus{} }, ClaimMismatch, nil, "a", LookAtClaim},
 		{"a claim of another name", func(s *scene) { s.claims["a"].Name = "b" }, ClaimMismatch, nil, "a", ""},
 		{"a retained block of a claim that lives", func(s *scene) {
-			_, _, err := s.ledger.Retain(s.Context(), "uid-of-a")
+			_, _, err := s.ledger.Retain(s.Context(), "uid-of-a", time.Time{})
 			s.must(err)
 		}, ClaimMismatch, []Kind{RecordMismatch}, "a", ""},
 		{"a record that is gone", func(s *scene) { delete(s.records, "a") }, BlockWithoutRecord, nil, "a", LookAtClaim},
@@ -85,6 +86,11 @@ func TestVerify_Findings(t *testing.T) {
 		}, RecordWithoutBlock, []Kind{CapacityMismatch}, "a", ConfirmRelease},
 		{"a retained record of no block", func(s *scene) { s.must(s.ledger.Release(s.Context(), "uid-of-r")) },
 			RecordWithoutBlock, []Kind{CapacityMismatch}, "r", ""},
+		{"a lease that was over long ago", func(s *scene) { s.retain(-time.Hour) }, LeaseOverdue, nil, "late", ConfirmRelease},
+		{"a record that expires at another time", func(s *scene) {
+			s.retain(time.Hour)
+			s.records["late"].Status.Expires = nil
+		}, RecordMismatch, nil, "late", ConfirmRelease},
 		{"a record of another block", func(s *scene) { s.records["a"].Status.AllocatedCIDR = "10.0.0.32/28" }, RecordMismatch, nil, "a", ""},
 		{"a record of another policy", func(s *scene) { s.records["a"].Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain }, RecordMismatch, nil, "a", ""},
 		{"a record without claim", func(s *scene) {
@@ -154,6 +160,32 @@ func TestVerify_CountsOverlapsOnce(t *testing.T) {
 	if _, findings := s.verify(); len(findings) > 0 {
 		t.Errorf("found %+v", findings)
 	}
+}
+
+// A lease that goes on, or was over a moment ago, is none.
+func TestVerify_Leases(t *testing.T) {
+	for _, left := range []time.Duration{time.Hour, -time.Second} {
+		s := newScene(t)
+		s.retain(left)
+		if _, findings := s.verify(); len(findings) > 0 {
+			t.Errorf("with %s left: found %+v, want nothing", left, findings)
+		}
+	}
+}
+
+// retain retains a block of the pool root from a claim "late" that is gone, and publishes that. Its
+// lease has so long left.
+func (s *scene) retain(left time.Duration) {
+	s.Helper()
+	until := time.Now().Add(left).Truncate(time.Second)
+	s.hold("late", "10.0.0.48/28")
+	_, _, err := s.ledger.Retain(s.Context(), "uid-of-late", until)
+	s.must(err)
+	delete(s.claims, "late")
+	record := s.records["late"]
+	record.Spec.ClaimRef, record.Status.Expires = nil, new(metav1.NewTime(until))
+	record.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "late/uid-of-late"}
+	s.show("root", "10.0.0.0/16", "65536", "560", "64976")
 }
 
 // What is in flight at the first look, and settled or other at the second, is none.

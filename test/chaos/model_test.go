@@ -38,8 +38,8 @@ func (op operation) next(has string) []any {
 	if op.Prefix.IsValid() {
 		got = op.Prefix.String()
 	}
-	frees := op.Do == "release" || op.Do == "retire"
-	binds := op.Do == "bind" || op.Do == "carve"
+	frees := op.Do == "release" || op.Do == "retire" || op.Do == "expire" && (op.Freed || op.Unknown != "")
+	binds := op.Do == "bind" || op.Do == "carve" || op.Do == "reuse"
 	switch {
 	case frees && op.Unknown != "":
 		return []any{has, unbound}
@@ -69,6 +69,13 @@ func (op operation) String() string {
 func claimHistories(operations []operation) map[string][]porcupine.Operation {
 	histories := map[string][]porcupine.Operation{}
 	for _, op := range operations {
+		if op.Do == "reuse" && (op.Moved || op.Unknown != "") { // it says, too, that the former claim has the block no more
+			former := op
+			former.Do, former.Claim, former.outcome = "release", op.Former, outcome{Unknown: op.Unknown}
+			operations = append(operations, former)
+		}
+	}
+	for _, op := range operations {
 		if op.Refusal == noPool { // it says, too, that the child is not there
 			child := op
 			child.Do, child.Claim = "lookup", allocator.ClaimID(op.Pool)
@@ -76,8 +83,8 @@ func claimHistories(operations []operation) map[string][]porcupine.Operation {
 		}
 	}
 	for _, op := range operations {
-		changes := op.Do != "lookup" && op.Do != "retain"
-		if op.Claim == "" || op.Refusal == busy || op.Unknown != "" && !changes {
+		changes := op.Do != "lookup" && op.Do != "retain" && op.Do != "promise"
+		if op.Claim == "" || op.Refusal == busy || op.Refusal == changed || op.Unknown != "" && !changes {
 			continue
 		}
 		end := op.Return

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -103,7 +104,7 @@ func (t *traffic) choose(random *rand.Rand) request {
 		r.Timeout = time.Duration(random.IntN(5000)) * time.Microsecond
 	}
 	child := fmt.Sprintf("child-%d-%d", epoch, random.IntN(childrenAtOnce))
-	switch n := random.IntN(24); {
+	switch n := random.IntN(32); {
 	case n < 8:
 		r.Do = "bind"
 	case n < 9:
@@ -115,7 +116,15 @@ func (t *traffic) choose(random *rand.Rand) request {
 	case n < 18:
 		r.Do = "lookup"
 	case n < 20:
-		r.Do = "retain"
+		r.Do, r.Lease = "retain", time.Duration(random.IntN(1000))*time.Millisecond
+	case n >= 24 && n < 28 && strings.HasPrefix(string(r.Claim), "claim"):
+		r.Do, r.Former, r.Claim = "reuse", r.Claim, r.Claim+laterClaim
+	case n == 28:
+		r.Do = "promise"
+	case n > 28:
+		r.Do = "expire"
+	case n >= 24:
+		r.Do = "lookup"
 	case n < 22:
 		r.Do, r.Pool, r.Length, r.Claim = "carve", "a", 28+random.IntN(3), allocator.ClaimID(child)
 	default:
@@ -124,7 +133,16 @@ func (t *traffic) choose(random *rand.Rand) request {
 	if r.Do == "release" && random.IntN(3) == 0 && epoch > 0 { // what former generations have left behind
 		r.Claim = claimID(random.Int64N(epoch), random.IntN(claimsAtOnce))
 	}
+	if r.mayBeLater() && random.IntN(3) == 0 {
+		r.Claim += laterClaim
+	}
 	return r
+}
+
+// mayBeLater reports whether the request is one that a claim which follows another of its name may
+// make. It gets a block by a reuse alone.
+func (r request) mayBeLater() bool {
+	return strings.HasPrefix(string(r.Claim), "claim") && (r.Do == "release" || r.Do == "lookup" || r.Do == "retain" || r.Do == "expire")
 }
 
 // claimID names a claim of a generation. One in four is a reservation.

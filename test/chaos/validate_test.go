@@ -30,6 +30,9 @@ type block struct {
 	prefix netip.Prefix
 	claim  string
 	pool   string // not in the claim's key
+	name   string // likewise
+	state  string // likewise
+	timed  bool   // likewise: it has an end
 }
 
 // replay runs through the history of the ledger and checks each revision. It
@@ -59,6 +62,7 @@ func (r *replay) complain(format string, args ...any) {
 // apply brings one revision in and checks that the ledger is sound after it.
 func (r *replay) apply(c change) {
 	var bound, freed []step
+	var moved []string // claims that gave or got a block without its being freed
 	changed, headed := map[string]bool{}, map[string]bool{}
 	for _, e := range c.events {
 		kind, rest, _ := strings.Cut(e.key, "/")
@@ -83,6 +87,9 @@ func (r *replay) apply(c change) {
 			if e.created {
 				changed[space] = true
 				bound = append(bound, b.step(c, true))
+			} else if old := r.blocks[e.key]; old.claim != b.claim {
+				changed[space] = true
+				moved = append(moved, old.claim, b.claim)
 			}
 			r.block(c.revision, e, b)
 		}
@@ -95,6 +102,9 @@ func (r *replay) apply(c change) {
 	r.steps = append(r.steps, append(bound, freed...)...)
 	for _, s := range append(bound, freed...) {
 		r.pair(c.revision, string(s.claim))
+	}
+	for _, claim := range moved {
+		r.pair(c.revision, claim)
 	}
 	for key, b := range r.blocks {
 		if !r.pools[b.pool] {
@@ -143,8 +153,13 @@ func (r *replay) claim(id string, e event) {
 
 // block checks invariant I1 for a block that was put.
 func (r *replay) block(revision int64, e event, b block) {
-	if old, ok := r.blocks[e.key]; ok && old != b {
-		r.complain("revision %d: %s was of claim %s and is of claim %s", revision, e.key, old.claim, b.claim)
+	old, ok := r.blocks[e.key]
+	reused := ok && old.claim != b.claim
+	if ok && (old.pool != b.pool || old.name != b.name || reused && (old.state != "retained" || b.state != "bound")) {
+		r.complain("revision %d: %s was %s of claim %s and is %s of claim %s", revision, e.key, old.state, old.claim, b.state, b.claim)
+	}
+	if b.timed && (b.state == "bound" || b.state == "reserved") {
+		r.complain("revision %d: %s is %s, and ends by itself", revision, e.key, b.state)
 	}
 	for key, other := range r.blocks {
 		if key != e.key && other.space == b.space && other.prefix.Overlaps(b.prefix) {
@@ -164,7 +179,7 @@ func (r *replay) pair(revision int64, claim string) {
 	}
 	says, ok := r.claims[claim]
 	if len(own) == 1 {
-		says.pool = own[0].pool
+		says.pool, says.name, says.state, says.timed = own[0].pool, own[0].name, own[0].state, own[0].timed
 	}
 	if len(own) > 1 {
 		r.complain("I3: revision %d: claim %s has %v", revision, claim, own)
@@ -176,11 +191,11 @@ func (r *replay) pair(revision int64, claim string) {
 
 // readBlock reads a block's key and value.
 func readBlock(space, written string, value []byte) block {
-	var v struct{ Claim, Pool string }
+	var v struct{ Claim, Pool, Name, State, Until string }
 	if err := json.Unmarshal(value, &v); err != nil {
 		panic(fmt.Sprintf("block %s: %v", written, err))
 	}
-	return block{space: space, prefix: readPrefix(written), claim: v.Claim, pool: v.Pool}
+	return block{space: space, prefix: readPrefix(written), claim: v.Claim, pool: v.Pool, name: v.Name, state: v.State, timed: v.Until != ""}
 }
 
 // readPrefix reads 010.000.000.000-08 or 2001:0db8:…-032.
@@ -218,7 +233,7 @@ func (r *replay) explain(operations []operation) {
 			s.since(append(asked["bind"+string(s.claim)], asked["carve"+string(s.claim)]...), math.MinInt64)
 			boundAfter[s.claim] = s.after
 		} else {
-			s.since(append(asked["release"+string(s.claim)], asked["retire"+string(s.claim)]...), boundAfter[s.claim])
+			s.since(append(asked["release"+string(s.claim)], append(asked["retire"+string(s.claim)], asked["expire"+string(s.claim)]...)...), boundAfter[s.claim])
 		}
 		if s.after == math.MaxInt64 {
 			r.complain("revision %d: nobody has asked for %+v", s.revision, *s)

@@ -8,11 +8,20 @@ import (
 	"testing"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/kcp-ipam/ipam/allocator"
 )
 
 // did is an operation that took from one time to another.
 func did(do string, call, end int64, o outcome) operation {
 	return operation{request: request{Do: do, Claim: "c", Pool: "c", Length: 28}, outcome: o, Call: call, Return: end}
+}
+
+// reuse is an operation that gives the block of a claim to another.
+func reuse(former, claim string, call, end int64, o outcome) operation {
+	op := did("reuse", call, end, o)
+	op.Claim, op.Former, op.Moved = allocator.ClaimID(claim), allocator.ClaimID(former), o.Unknown == ""
+	return op
 }
 
 func at(prefix string) outcome { return outcome{Prefix: netip.MustParsePrefix(prefix), Revision: 2} }
@@ -37,6 +46,13 @@ func TestClaimModel(t *testing.T) {
 		"there without a bind":              {[]operation{did("lookup", 5, 6, here)}, false},
 		"refused though it has a block":     {[]operation{did("bind", 1, 2, here), did("bind", 3, 4, full)}, false},
 		"refused while another bind is on":  {[]operation{did("bind", 1, 5, here), did("bind", 2, 4, full)}, true},
+		"reused":                            {[]operation{did("bind", 1, 2, here), reuse("c", "d", 3, 4, here), did("lookup", 5, 6, outcome{})}, true},
+		"reused, and still there":           {[]operation{did("bind", 1, 2, here), reuse("c", "d", 3, 4, here), did("lookup", 5, 6, here)}, false},
+		"reused by the claim":               {[]operation{reuse("b", "c", 1, 2, here), did("lookup", 3, 4, here)}, true},
+		"reused by the claim, and gone":     {[]operation{reuse("b", "c", 1, 2, here), did("lookup", 3, 4, outcome{})}, false},
+		"reuse lost":                        {[]operation{did("bind", 1, 2, here), reuse("c", "d", 3, 4, lost), did("lookup", 5, 6, here)}, true},
+		"expired":                           {[]operation{did("bind", 1, 2, here), did("expire", 3, 4, outcome{Freed: true}), did("lookup", 5, 6, outcome{})}, true},
+		"expired, and still there":          {[]operation{did("bind", 1, 2, here), did("expire", 3, 4, outcome{Freed: true}), did("lookup", 5, 6, here)}, false},
 		"lost lookups and refusals of work": {[]operation{did("lookup", 1, 2, lost), did("bind", 3, 4, outcome{Refusal: busy}), did("lookup", 5, 6, outcome{})}, true},
 	} {
 		history := claimHistories(test.history)["claim c"]
@@ -92,6 +108,10 @@ func TestReplay(t *testing.T) {
 		"two blocks":        {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "one", "10.2.0.32/28", 2)}, "I3"},
 		"no claim":          {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "claims")}, "I2"},
 		"no pool":           {[]change{bound(2, "one", "10.2.0.16/28", 1), {revision: 3, events: []event{{key: "pools/c"}}}}, "is not there"},
+		"reused":            {[]change{bound(2, "one", "10.2.0.16/28", 1), reused("one-later", "retained", "one")}, ""},
+		"reused by another": {[]change{bound(2, "one", "10.2.0.16/28", 1), reused("two", "retained", "two")}, "was retained of claim one"},
+		"reused alive":      {[]change{bound(2, "one", "10.2.0.16/28", 1), reused("one-later", "bound", "one")}, "was bound of claim one"},
+		"reused, key kept":  {[]change{bound(2, "one", "10.2.0.16/28", 1), without(reused("one-later", "retained", "one"), "claims/one")}, "I2"},
 		"head not put":      {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "spaces/c/head")}, "not its head"},
 		"head put unawares": {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "two", "10.2.0.32/28", 1)}, "after 1"},
 	} {
@@ -130,10 +150,21 @@ func bound(revision int64, claim, prefix string, head int) change {
 	o := p.Addr().As4()
 	return change{revision: revision, seen: 100 * revision, events: []event{
 		{key: fmt.Sprintf("spaces/c/blocks/%03d.%03d.%03d.%03d-%02d", o[0], o[1], o[2], o[3], p.Bits()), created: true,
-			value: fmt.Appendf(nil, `{"v":1,"pool":"c","claim":%q}`, claim)},
+			value: fmt.Appendf(nil, `{"v":1,"pool":"c","claim":%q,"name":%q,"state":"bound"}`, claim, claim)},
 		{key: "claims/" + claim, value: fmt.Appendf(nil, `{"v":1,"space":"c","prefix":%q}`, prefix)},
 		{key: "spaces/c/head", value: fmt.Appendf(nil, `{"v":1,"n":%d}`, head)},
 	}}
+}
+
+// reused is revision 3, in which the claim "one" gives its block, which it had in that state, to one of that name.
+func reused(to, state, name string) change {
+	const from, prefix = "one", "10.2.0.16/28"
+	before, after := bound(3, from, prefix, 2), bound(3, to, prefix, 3)
+	before.events[0].value = fmt.Appendf(nil, `{"v":1,"pool":"c","claim":%q,"name":%q,"state":%q}`, from, from, state)
+	after.events[0].value = fmt.Appendf(nil, `{"v":1,"pool":"c","claim":%q,"name":%q,"state":"bound"}`, to, name)
+	before.events[0].created, after.events[0].created = false, false
+	after.events = append([]event{before.events[0], before.events[2]}, append(after.events, event{key: "claims/" + from})...)
+	return after
 }
 
 // without is a revision that lacks an event.

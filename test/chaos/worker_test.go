@@ -28,10 +28,12 @@ type request struct {
 	Do       string // a key of deeds
 	Pool     allocator.PoolID
 	Claim    allocator.ClaimID
+	Former   allocator.ClaimID // of a reuse: who has the block
 	Length   int
 	Exact    netip.Prefix
 	Strategy index.Strategy
 	Timeout  time.Duration
+	Lease    time.Duration // of a retain
 }
 
 // answer is a line that a worker writes.
@@ -45,6 +47,8 @@ type answer struct {
 type outcome struct {
 	Prefix   netip.Prefix // of the claim's block; invalid if it has none
 	Revision int64
+	Moved    bool   // the former claim had the block, and has it no more
+	Freed    bool   // the block was there, and is there no more
 	Refusal  string // one of the refusals below
 	Largest  int    // of an exhausted pool
 	Unknown  string // what went wrong
@@ -58,6 +62,7 @@ const (
 	busy      = "busy"
 	poolInUse = "pool in use"
 	noPool    = "no such pool"
+	changed   = "changed"
 	broken    = "broken" // an answer that no ledger may give
 )
 
@@ -128,6 +133,8 @@ func (o outcome) with(err error) outcome {
 		o.Refusal = inUse
 	case errors.Is(err, allocator.ErrPoolInUse):
 		o.Refusal = poolInUse
+	case errors.Is(err, allocator.ErrChanged), errors.Is(err, allocator.ErrInvalid):
+		o.Refusal = changed
 	case errors.Is(err, allocator.ErrUnknownPool):
 		o.Refusal = noPool
 	case errors.Is(err, allocator.ErrBusy), errors.Is(err, allocator.ErrReservations):
@@ -143,9 +150,15 @@ func (o outcome) with(err error) outcome {
 func (r request) allocation() allocator.Request {
 	return allocator.Request{
 		Pool: r.Pool, Length: r.Length, Exact: r.Exact, Strategy: r.Strategy,
-		Holder: allocator.Holder{Claim: r.Claim, Cluster: "tenant", Namespace: "default", Name: string(r.Claim)},
+		Holder: allocator.Holder{Claim: r.Claim, Cluster: "tenant", Namespace: "default", Name: nameOf(r.Claim)},
 	}
 }
+
+// laterClaim ends the ID of a claim that follows one of the same name.
+const laterClaim = "-later"
+
+// nameOf is the name of a claim.
+func nameOf(id allocator.ClaimID) string { return strings.TrimSuffix(string(id), laterClaim) }
 
 // deeds are what can be asked of a worker.
 var deeds = map[string]func(context.Context, *allocator.Allocator, request) (outcome, error){
@@ -172,8 +185,35 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 		return outcome{}, a.Retire(ctx, allocator.PoolID(r.Claim))
 	},
 	"retain": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
-		b, _, err := a.Retain(ctx, r.Claim)
+		b, _, err := a.Retain(ctx, r.Claim, time.Now().Add(r.Lease))
 		return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
+	},
+	"promise": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+		b, ok, err := a.Lookup(ctx, r.Claim)
+		if err != nil || !ok || b.State != allocator.Retained {
+			return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
+		}
+		b, err = a.Promise(ctx, b, time.Second)
+		if errors.Is(err, allocator.ErrShared) {
+			err = nil
+		}
+		return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
+	},
+	"reuse": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+		former, ok, err := a.Lookup(ctx, r.Former)
+		if err != nil || !ok {
+			return outcome{Refusal: changed}, err
+		}
+		b, err := a.Reuse(ctx, former, allocator.Successor{Holder: r.allocation().Holder})
+		return outcome{Prefix: b.Prefix, Revision: b.Revision, Moved: err == nil}, err
+	},
+	"expire": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+		b, ok, err := a.Lookup(ctx, r.Claim)
+		if err != nil || !ok || b.State != allocator.Retained || time.Now().Before(b.Until) {
+			return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
+		}
+		err = a.ReleaseIf(ctx, b)
+		return outcome{Freed: err == nil}, err
 	},
 	"lookup": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
 		b, _, err := a.Lookup(ctx, r.Claim)

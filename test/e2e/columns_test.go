@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +24,7 @@ import (
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.class(gen.Lengths{Min: 24, Max: 28}, gen.DefaultLength(28))
+	s.class(gen.Lengths{Min: 24, Max: 28}, gen.DefaultLength(28), gen.Lease("1h"))
 	s.ownPool(gen.CIDR("10.0.0.0/26"), gen.Backs(s.name, "edge"))
 	s.holds("web", gen.Reclaim(ipamv1alpha1.ReclaimRetain))
 	former := s.holds("former", gen.Length(27), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
@@ -47,7 +48,8 @@ func TestColumns(t *testing.T) {
 		{s.tenant.Config(), "namespaces/default/ipclaims/web", "Class Requested Reclaim Message", s.name + " /28 Retain bound to 10.0.0.0/28"},
 		{s.tenant.Config(), "namespaces/default/ipclaims/large", "Class Requested Reason", s.name + " /24 PoolExhausted"},
 		{s.tenant.Config(), "namespaces/default/ipclaims/lost", "Class Requested Reason", "nobodys /25 ClassNotFound"},
-		{s.tenant.Config(), "namespaces/default/ipallocations/" + record.Name, "Claim Retained-From Reclaim", "<nil> " + retained + " Retain"},
+		{s.tenant.Config(), "namespaces/default/ipallocations/" + record.Name, "Claim Retained-From Reclaim Expires",
+			"<nil> " + retained + " Retain " + record.Status.Expires.UTC().Format(time.RFC3339)},
 	} {
 		framework.Eventually(t, row.path, func(ctx context.Context) error {
 			shown, err := cells(ctx, row.access, row.path, strings.Fields(row.columns))

@@ -83,6 +83,36 @@ func TestExclusions_Later(t *testing.T) {
 	waitHeld(t, s.tenant, pool, big.NewInt(32))
 }
 
+// A gateway is not handed out, nor are the network and the broadcast address beside it. They count as
+// allocated, until the gateway is taken off the pool.
+func TestExclusions_Gateway(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	pool := s.ownPool(gen.CIDR("10.0.0.0/29"), gen.Gateway("10.0.0.1", 0))
+	waitHeld(t, s.tenant, pool, big.NewInt(3))
+	var waits *ipamv1alpha1.IPClaim
+	for address, says := range map[string]string{
+		"10.0.0.1": `10.0.0.1 is the gateway of pool "own"`, "10.0.0.0": `10.0.0.0 is the network address of pool "own"`,
+		"10.0.0.7": `10.0.0.7 is the broadcast address of pool "own"`,
+	} {
+		claim := gen.Claim("exact-"+strings.ReplaceAll(address, ".", "-"), gen.FromPool("own"), gen.Address(address))
+		framework.Create(t, s.tenant, claim)
+		framework.WaitAllocated(t, s.tenant, claim, ipamv1alpha1.ReasonAddressReserved)
+		showsRefusal(t, claim, says, true)
+		if address == "10.0.0.1" {
+			waits = claim
+		}
+	}
+	if err := s.tenant.Patch(t.Context(), pool, merge(`{"spec": {"gateway": "10.0.1.1"}}`)); err == nil || !strings.Contains(err.Error(), "spec.gateway must be an address inside spec.cidr") {
+		t.Errorf("a gateway outside of the pool: %v; want it refused", err)
+	}
+	if err := s.tenant.Patch(t.Context(), pool, merge(`{"spec": {"gateway": "10.0.0.6"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	framework.WaitBound(t, s.tenant, waits)
+	waitHeld(t, s.tenant, pool, big.NewInt(4))
+}
+
 // A pool of which nothing is left is exhausted, not broken, and its child is carved around
 // what is excluded.
 func TestExclusions_OfAllAndAroundChildren(t *testing.T) {

@@ -94,6 +94,27 @@ func (o Unmet) claim(claim *ipamv1alpha1.IPClaim) {
 	claim.Spec.UnmetPolicy = ipamv1alpha1.UnmetPolicy(o)
 }
 
+// OnRetained sets retainedPolicy.
+type OnRetained ipamv1alpha1.RetainedPolicy
+
+func (o OnRetained) class(class *ipamv1alpha1.IPClass) {
+	class.Spec.RetainedPolicy = ipamv1alpha1.RetainedPolicy(o)
+}
+
+func (o OnRetained) claim(claim *ipamv1alpha1.IPClaim) {
+	claim.Spec.RetainedPolicy = ipamv1alpha1.RetainedPolicy(o)
+}
+
+// Lease sets retentionLease of a class, and maxRetentionLease of a pool.
+type Lease ipamv1alpha1.Duration
+
+func (l Lease) class(class *ipamv1alpha1.IPClass) {
+	class.Spec.RetentionLease = ipamv1alpha1.Duration(l)
+}
+func (l Lease) pool(pool *ipamv1alpha1.IPPool) {
+	pool.Spec.MaxRetentionLease = ipamv1alpha1.Duration(l)
+}
+
 // Visible is the visibility of a class or pool.
 type Visible ipamv1alpha1.Visibility
 
@@ -181,6 +202,11 @@ func Slices(length int32) PoolOption {
 // MaxSlices bounds how many slices a pool gives. It comes after Slices.
 func MaxSlices(most int32) PoolOption {
 	return poolOption(func(spec *ipamv1alpha1.IPPoolSpec) { spec.Slices.MaxSlices = most })
+}
+
+// Gateway sets the gateway of a pool, and the length of its network unless that is 0.
+func Gateway(address string, networkLength int32) PoolOption {
+	return poolOption(func(spec *ipamv1alpha1.IPPoolSpec) { spec.Gateway, spec.NetworkPrefixLength = address, networkLength })
 }
 
 // Excludes are blocks that a pool never hands out.

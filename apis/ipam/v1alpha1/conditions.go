@@ -82,7 +82,8 @@ const (
 	// excludes it, in part or whole. Request one outside of what the message names.
 	ReasonAddressReserved Reason = "AddressReserved"
 	// ReasonAllocationRetained: an allocation of a former claim of this name was
-	// retained. Delete that IPAllocation or use another name.
+	// retained. Delete that IPAllocation, use another name, or claim with the
+	// retainedPolicy Reuse.
 	ReasonAllocationRetained Reason = "AllocationRetained"
 	// ReasonOverlap: the CIDR of this root pool overlaps another root pool.
 	// Choose another CIDR, or put both pools in one addressDomain.
@@ -117,6 +118,9 @@ const (
 	ReasonNameTaken Reason = "NameTaken"
 	// ReasonReconciled: what failed with ReasonError has succeeded. Nothing to do.
 	ReasonReconciled Reason = "Reconciled"
+	// ReasonLeaseExpired: the lease of a retained allocation was over, and its block was
+	// released. Nothing to do.
+	ReasonLeaseExpired Reason = "LeaseExpired"
 	// ReasonPoolCreated: the pool has got its CIDR. Nothing to do.
 	ReasonPoolCreated Reason = "PoolCreated"
 	// ReasonPoolUpdated: a change of the pool's spec is in force. Nothing to do.

@@ -91,6 +91,8 @@ type PoolSlices struct {
 // +kubebuilder:validation:XValidation:rule="has(self.ipFamily) ? has(oldSelf.ipFamily) && self.ipFamily == oldSelf.ipFamily : !has(oldSelf.ipFamily)",fieldPath=".ipFamily",message="spec.ipFamily is immutable: create another pool"
 // +kubebuilder:validation:XValidation:rule="has(self.parentPoolRef) ? has(oldSelf.parentPoolRef) && self.parentPoolRef == oldSelf.parentPoolRef : !has(oldSelf.parentPoolRef)",fieldPath=".parentPoolRef",message="spec.parentPoolRef is immutable: create another pool"
 // +kubebuilder:validation:XValidation:rule="has(self.prefixLength) ? has(oldSelf.prefixLength) && self.prefixLength == oldSelf.prefixLength : !has(oldSelf.prefixLength)",fieldPath=".prefixLength",message="spec.prefixLength is immutable: create another pool"
+// +kubebuilder:validation:XValidation:rule="!has(self.cidr) || !isCIDR(self.cidr) || !has(self.gateway) || !isIP(self.gateway) || cidr(self.cidr).containsIP(self.gateway)",fieldPath=".gateway",message="spec.gateway must be an address inside spec.cidr",messageExpression="'spec.gateway must be an address inside spec.cidr: %s is not inside %s'.format([self.gateway, self.cidr])"
+// +kubebuilder:validation:XValidation:rule="!has(self.networkPrefixLength) || (has(self.cidr) ? !isCIDR(self.cidr) || self.networkPrefixLength <= cidr(self.cidr).prefixLength() : !has(self.prefixLength) || self.networkPrefixLength <= self.prefixLength)",fieldPath=".networkPrefixLength",message="spec.networkPrefixLength must not be longer than the prefix length of the pool: the network has all addresses of the pool; write that of the network, or leave it out"
 type IPPoolSpec struct {
 	// cidr is the address space of a root pool, such as 10.0.0.0/8. Required on a
 	// root pool, not allowed on a child pool. Immutable.
@@ -175,6 +177,22 @@ type IPPoolSpec struct {
 	// +optional
 	ExcludedCIDRs []CIDR `json:"excludedCIDRs,omitempty"`
 
+	// gateway is the address of the router in the network of this pool. It is never handed
+	// out, and counts as allocated. With it, the network and the broadcast address of an
+	// IPv4 network are withheld, too. Mutable; what was given out before stays given.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip.isCanonical(self)",message="invalid gateway: write an address such as 192.0.2.1 or 2001:db8::1",messageExpression="isIP(self) ? 'invalid gateway: write %s'.format([string(ip(self))]) : 'invalid gateway: write an address such as 192.0.2.1 or 2001:db8::1'"
+	// +optional
+	Gateway string `json:"gateway,omitempty"`
+
+	// networkPrefixLength is the prefix length of the network that the addresses of this
+	// pool are in, for the configuration of interfaces. Left out, it is that of the pool.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=128
+	// +optional
+	NetworkPrefixLength int32 `json:"networkPrefixLength,omitempty"`
+
 	// releaseCooldown is how long a block of this pool is given to nobody after it was
 	// freed, but to a claim of the same workspace, namespace and name. The longer one of
 	// pool and class counts. At most 24h. Left out, blocks are free at once.
@@ -186,46 +204,6 @@ type IPPoolSpec struct {
 	// whatever its class says. Left out, there is no bound.
 	// +optional
 	MaxRetentionLease Duration `json:"maxRetentionLease,omitempty"`
-}
-
-// PoolCapacity counts addresses, exactly, as decimal strings: allocated and
-// available make up total.
-type PoolCapacity struct {
-	// total is the number of addresses of the pool, network and broadcast included.
-	// +kubebuilder:validation:MaxLength=39
-	// +required
-	Total string `json:"total"`
-
-	// allocated is the number of addresses held, reserved or excluded.
-	// +kubebuilder:validation:MaxLength=39
-	// +required
-	Allocated string `json:"allocated"`
-
-	// available is the number of addresses that can still be handed out.
-	// +kubebuilder:validation:MaxLength=39
-	// +required
-	Available string `json:"available"`
-
-	// cooling is the number of those allocated addresses that were freed, and are given to
-	// nobody yet. Absent when there are none.
-	// +kubebuilder:validation:MaxLength=39
-	// +optional
-	Cooling string `json:"cooling,omitempty"`
-}
-
-// PoolLedger says of which ledger a status speaks, and how far that had come. By it
-// a ledger that was lost or restored is told from one that has all it ever had.
-type PoolLedger struct {
-	// id is the ledger's own, made at random with it.
-	// +kubebuilder:validation:MaxLength=64
-	// +required
-	ID string `json:"id"`
-
-	// changes counts the changes that were ever made to the pool's address space,
-	// as of this status.
-	// +kubebuilder:validation:Minimum=0
-	// +required
-	Changes int64 `json:"changes"`
 }
 
 // IPPoolStatus is the block of a pool and how much of it is left.

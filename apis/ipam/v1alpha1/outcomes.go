@@ -20,7 +20,7 @@ var outcomes = map[Reason]struct {
 	ReasonAddressInUse:         {5, "wait for its release, or ask for another address"},
 	ReasonAddressOutOfRange:    {6, "ask for an address inside a pool that may serve this claim"},
 	ReasonAddressReserved:      {6, "ask for an address that the pool does not reserve or exclude, or for any one of that length"},
-	ReasonAllocationRetained:   {5, "use another name, or delete the retained IPAllocation, which frees its block"},
+	ReasonAllocationRetained:   {5, "delete the retained IPAllocation, which frees its block, claim with retainedPolicy Reuse to get it back, or use another name"},
 	ReasonOverlap:              {5, "choose another CIDR, or put both pools in one addressDomain"},
 	ReasonError:                {1, "it is tried again by itself; look at the controller if it persists"},
 

@@ -67,7 +67,11 @@ func (s Space) Unseen(capacity *ipamv1alpha1.PoolCapacity) *big.Int {
 
 // KeptBack are the blocks of a pool that are never handed out.
 func KeptBack(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
-	return append(Excluded(spec), Edges(pool, spec)...)
+	kept := append(Excluded(spec), Edges(pool, spec)...)
+	for _, w := range spec.Withheld(pool) {
+		kept = append(kept, netip.PrefixFrom(w.Address, w.Address.BitLen()))
+	}
+	return kept
 }
 
 // Excluded are the blocks that a pool excludes by name.

@@ -47,6 +47,11 @@ func StateIn(pool *ipamv1alpha1.IPPool, cidr, block netip.Prefix, held []Holding
 	if at, found := FirstOverlap(Excluded(pool.Spec), block); found {
 		return State{Word: WordExcluded, Because: fmt.Sprintf("spec.excludedCIDRs of the pool has %s", at)}, true
 	}
+	for _, w := range pool.Spec.Withheld(cidr) {
+		if block.Contains(w.Address) {
+			return State{Word: "the " + w.As, Because: fmt.Sprintf("%s is never handed out", w.Address)}, true
+		}
+	}
 	if at, found := FirstOverlap(Edges(cidr, pool.Spec), block); found {
 		return State{Word: WordReserved, Because: fmt.Sprintf("spec.reservations of the pool covers %s", at)}, true
 	}

@@ -106,6 +106,19 @@ var Mutants = []Mutant{
 		New:  "next.version == 0",
 	},
 	{
+		Name: "the retained block of another name is reused",
+		File: "allocator/retain.go",
+		Old:  "|| former != s.Holder ||",
+		New:  "||",
+	},
+	{
+		Name:  "a retained block is freed while a CREATE may succeed that was told it",
+		File:  "controllers/release/settle.go",
+		Old:   "if over && reservation.InFlight(o.block, c.clock.Now()) {",
+		New:   "if over && false {",
+		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
 		Name:  "the holder of a block is looked up by the name in a hint",
 		File:  "controllers/release/settle.go",
 		Old:   "Holder: block.Holder, known",

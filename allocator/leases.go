@@ -1,0 +1,147 @@
+package allocator
+
+import (
+	"container/heap"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// retell is when a holder is named again whose lease is over and whose block is still there.
+const retell = time.Minute
+
+// Lease is that of a retained block.
+type Lease struct {
+	Holder Holder // the claim that it was retained from
+	Until  time.Time
+}
+
+// DueLeases names the holders whose leases are over, the oldest first, and says when the next one
+// will be; zero: there is none. One that was named is named again after a minute, as long as the
+// ledger has its block. Nothing is released: the caller does that, after it has made sure.
+func (a *Allocator) DueLeases(now time.Time) (due []Holder, next time.Time) {
+	return a.leases.tell(now)
+}
+
+// LeaseNews is sent to when what DueLeases has said of the next one may no longer be so. It is
+// for one receiver.
+func (a *Allocator) LeaseNews() <-chan struct{} { return a.leases.news }
+
+// lease is the lease of a block, if it is retained for a time, and not in dispute.
+func (r record) lease() *Lease {
+	h := r.holdings[0]
+	if r.disputed || h.State != Retained || h.Until.IsZero() {
+		return nil
+	}
+	return &Lease{Holder: r.block(h).Holder, Until: h.Until}
+}
+
+// position is where a block lies.
+type position struct {
+	space  SpaceID
+	prefix netip.Prefix
+}
+
+// leases are those in the ledger, as the watch has seen it, in the order of their ends. What one
+// costs does not depend on how many there are, but for a logarithm. It is safe for concurrent use.
+type leases struct {
+	news chan struct{}
+
+	mu    sync.Mutex
+	held  map[position]*term
+	queue terms
+}
+
+// term is a lease in the queue.
+type term struct {
+	Lease
+	tell time.Time // when it is to be named
+	at   int       // where it is in the queue
+}
+
+func newLeases() leases {
+	return leases{news: make(chan struct{}, 1), held: map[position]*term{}}
+}
+
+// seen notes what has become of a block.
+func (l *leases) seen(e entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := position{e.space, e.prefix}
+	old := l.held[at]
+	switch {
+	case old != nil && e.lease != nil && old.Lease == *e.lease:
+		return
+	case old != nil:
+		heap.Remove(&l.queue, old.at)
+		delete(l.held, at)
+	}
+	if e.lease != nil {
+		l.add(at, *e.lease)
+	}
+}
+
+// add is called with mu held.
+func (l *leases) add(at position, lease Lease) {
+	t := &term{Lease: lease, tell: lease.Until}
+	l.held[at] = t
+	heap.Push(&l.queue, t)
+	if t.at > 0 {
+		return
+	}
+	select {
+	case l.news <- struct{}{}:
+	default: // it is known that there is something new
+	}
+}
+
+// reset replaces what is known of the ledger.
+func (l *leases) reset(now map[position]Lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held, l.queue = make(map[position]*term, len(now)), nil
+	for at, lease := range now {
+		l.add(at, lease)
+	}
+}
+
+func (l *leases) tell(now time.Time) (due []Holder, next time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.queue) > 0 && !l.queue[0].tell.After(now) {
+		t := l.queue[0]
+		due = append(due, t.Holder)
+		t.tell = now.Add(retell)
+		heap.Fix(&l.queue, 0)
+	}
+	if len(l.queue) > 0 {
+		next = l.queue[0].tell
+	}
+	return due, next
+}
+
+// terms are a heap: the one that is to be named next is the first.
+type terms []*term
+
+func (q terms) Len() int           { return len(q) }
+func (q terms) Less(i, j int) bool { return q[i].tell.Before(q[j].tell) }
+func (q terms) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].at, q[j].at = i, j
+}
+
+// Push implements heap.Interface.
+func (q *terms) Push(x any) {
+	t := x.(*term)
+	t.at = len(*q)
+	*q = append(*q, t)
+}
+
+// Pop implements heap.Interface.
+func (q *terms) Pop() any {
+	last := len(*q) - 1
+	t := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	return t
+}

@@ -1,0 +1,120 @@
+package allocator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Retain turns the block of a claim from bound to retained, which it then stays until it is
+// released. until is when its lease ends, and the caller is to release it; zero: it has none.
+// A block that is retained already keeps the lease that it has. ok is false if the claim has
+// no block.
+func (a *Allocator) Retain(ctx context.Context, id ClaimID, until time.Time) (b Block, ok bool, err error) {
+	return a.amend(ctx, id, func(h *holding) {
+		if h.State == Bound || h.State == Reserved {
+			h.State, h.Until = Retained, stamped(until)
+		}
+	})
+}
+
+// Promise notes that a CREATE is answered with a retained block. The block stays retained, with
+// its lease; it is Shared, and BoundAt is the time of the answer, so that it is not freed while
+// the CREATE may still succeed. [Allocator.Reuse] then gives it to the claim.
+//
+// ErrShared: it was promised less than grace ago, and that CREATE may still succeed. ErrChanged:
+// it is not retained any more.
+func (a *Allocator) Promise(ctx context.Context, b Block, grace time.Duration) (Block, error) {
+	var refusal error
+	promised, ok, err := a.amend(ctx, b.Holder.Claim, func(h *holding) {
+		now := stamped(a.hooks.now())
+		switch {
+		case h.State != Retained:
+			refusal = ErrChanged
+		case h.Shared && now.Sub(h.BoundAt) < grace:
+			refusal = ErrShared
+		default:
+			h.Shared, h.BoundAt, refusal = true, now, nil
+		}
+	})
+	switch {
+	case err != nil:
+		return Block{}, err
+	case !ok || promised.Prefix != b.Prefix || promised.State == Disputed:
+		return Block{}, ErrChanged
+	}
+	return promised, refusal
+}
+
+// Successor is a claim that gets the retained block of a former claim of its name.
+type Successor struct {
+	Holder Holder
+	// Policy is its reclaim policy; empty: that of the former claim.
+	Policy ReclaimPolicy
+	// Answered is when its CREATE was answered with the block, to the second. Zero: it was not.
+	Answered time.Time
+}
+
+// Reuse gives a retained block to a later claim of the same workspace, namespace and name, in one
+// transaction: the block is bound, has no lease any more, and was never free in between. It takes
+// nothing from any pool, so that no limit counts it again.
+//
+// It is idempotent: a successor that has the block already gets it. ErrChanged: the block is not as
+// given, or the successor has another one. ErrInvalid: the names differ, or it is not retained.
+func (a *Allocator) Reuse(ctx context.Context, b Block, to Successor) (Block, error) {
+	if err := to.check(b); err != nil {
+		return Block{}, err
+	}
+	r, ok, err := a.recordAt(ctx, b.Space, b.Prefix)
+	if err != nil {
+		return Block{}, err
+	}
+	if !ok || r.revision != b.Revision || r.disputed || r.of(b.Holder.Claim) != 0 {
+		return a.reused(ctx, b, to)
+	}
+	h := r.holdings[0]
+	h.Claim, h.Policy, h.State, h.Until = to.Holder.Claim, cmp.Or(to.Policy, h.Policy), Bound, time.Time{}
+	switch {
+	case !h.Shared:
+		h.BoundAt = stamped(a.hooks.now())
+	case sameSecond(h.BoundAt, to.Answered):
+		h.Shared = false
+	}
+	r.holdings[0] = h
+	o := &confirm{old: b, next: r, claimed: to.Holder.Claim}
+	err = a.change(ctx, b, o)
+	if errors.Is(err, ErrChanged) || errors.Is(err, errBound) {
+		return a.reused(ctx, b, to)
+	}
+	if err != nil {
+		return Block{}, err
+	}
+	return o.next.block(h), nil
+}
+
+func (s Successor) check(b Block) error {
+	if err := checkID("claim", s.Holder.Claim); err != nil {
+		return err
+	}
+	former := b.Holder
+	former.Claim = s.Holder.Claim
+	if b.State != Retained || former != s.Holder || b.Holder.Claim == s.Holder.Claim {
+		return fmt.Errorf("%w: %s is %s for %s/%s, and %s/%s cannot take it over", ErrInvalid, b.Prefix, b.State,
+			b.Holder.Namespace, b.Holder.Name, s.Holder.Namespace, s.Holder.Name)
+	}
+	return nil
+}
+
+// reused is the block, if the successor has it already.
+func (a *Allocator) reused(ctx context.Context, b Block, to Successor) (Block, error) {
+	own, ok, err := a.Lookup(ctx, to.Holder.Claim)
+	if err != nil {
+		return Block{}, err
+	}
+	if !ok || own.Space != b.Space || own.Prefix != b.Prefix {
+		return Block{}, ErrChanged
+	}
+	return own, nil
+}

@@ -1,0 +1,283 @@
+package allocator
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRetain(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.bind(request("p", "c", 26))
+	first, ok, err := l.Retain(t.Context(), "c", time.Time{})
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	second, _, err := l.Retain(t.Context(), "c", time.Time{})
+	if err != nil || second != first {
+		t.Error("retaining twice wrote twice:", first, second, err)
+	}
+	if got := l.bind(request("p", "c", 26)); got != first {
+		t.Error(got)
+	}
+	if _, ok, err := l.Retain(t.Context(), "nobody", time.Time{}); ok || err != nil {
+		t.Error(ok, err)
+	}
+}
+
+// A lease is in the ledger with the block, in a value that an older program refuses to read, and a
+// block that is retained keeps the lease it has.
+func TestRetain_ForATime(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.bind(request("p", "c", 26))
+	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	kept := l.retain("c", until)
+	if again := l.retain("c", until.Add(time.Hour)); kept.Until != until || again != kept {
+		t.Errorf("Retain until %s = %+v, and again %+v; want that end, and one write", until, kept, again)
+	}
+	kv, _, err := l.read(t.Context(), l.keys.block(kept.Space, kept.Prefix))
+	if err != nil || !strings.HasPrefix(string(kv.Value), `{"v":3,`) || !strings.Contains(string(kv.Value), `"until":"2026-01-02T03:04:05Z"`) {
+		t.Errorf("the block is %s, %v; want version 3 with until", kv.Value, err)
+	}
+	if got, ok, err := l.open().Lookup(t.Context(), "c"); err != nil || !ok || got != kept {
+		t.Errorf("another allocator reads %+v, %t, %v; want %+v", got, ok, err, kept)
+	}
+	l.sameAsLedger()
+}
+
+// A published record that was retained for a time is adopted with its end.
+func TestAdopt_ALease(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	r := request("p", "c", 0)
+	r.Exact, r.Until = prefix("10.0.0.16/28"), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	if b, err := l.Adopt(t.Context(), r, Retained); err != nil || b.State != Retained || b.Until != r.Until {
+		t.Errorf("Adopt = %+v, %v; want it retained until %s", b, err, r.Until)
+	}
+	bound := request("p", "d", 0)
+	bound.Exact, bound.Until = prefix("10.0.0.32/28"), r.Until
+	if b, err := l.Adopt(t.Context(), bound, Bound); err != nil || !b.Until.IsZero() {
+		t.Errorf("Adopt = %+v, %v; want a bound block without an end", b, err)
+	}
+}
+
+func (l *ledger) retain(claim string, until time.Time) Block {
+	l.t.Helper()
+	b, ok, err := l.Retain(l.t.Context(), ClaimID(claim), until)
+	if err != nil || !ok {
+		l.t.Fatalf("Retain(%s) = %t, %v", claim, ok, err)
+	}
+	return b
+}
+
+// successor is a later claim of the name.
+func successor(name, uid string) Successor {
+	h := request("p", name, 0).Holder
+	h.Claim = ClaimID(uid)
+	return Successor{Holder: h}
+}
+
+// A later claim of the same name gets the retained block: it is bound then, has no end, and the
+// former claim has nothing. Asked again, it is the same.
+func TestReuse(t *testing.T) {
+	l := newLedger(t)
+	other := l.open()
+	l.pool("p", "10.0.0.0/24")
+	r := request("p", "c", 26)
+	r.Policy, r.Class, r.Limits = Retain, "k", Limits{}
+	l.bind(r)
+	kept := l.retain("c", time.Now().Add(time.Hour))
+	next := successor("c", "later")
+	next.Policy = Delete
+	got, err := l.Reuse(t.Context(), kept, next)
+	if err != nil || got.Prefix != kept.Prefix || got.State != Bound || !got.Until.IsZero() || got.Holder != next.Holder || got.Policy != Delete || got.Class != "k" {
+		t.Fatalf("Reuse = %+v, %v; want %s bound to later", got, err, kept.Prefix)
+	}
+	if again, err := l.Reuse(t.Context(), kept, next); err != nil || again != got {
+		t.Errorf("Reuse again = %+v, %v; want %+v", again, err, got)
+	}
+	if b, ok, err := l.Lookup(t.Context(), "c"); ok || err != nil {
+		t.Errorf("the former claim has %+v, %t, %v; want nothing", b, ok, err)
+	}
+	if err := l.ReleaseIf(t.Context(), kept); !errors.Is(err, ErrChanged) {
+		t.Errorf("ReleaseIf of the retained block = %v, want %v: it is another claim's", err, ErrChanged)
+	}
+	l.sameAsLedger(other, l.open())
+}
+
+func TestReuse_Refused(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	live := l.bind(request("p", "live", 26))
+	l.bind(request("p", "c", 26))
+	busy := l.bind(request("p", "busy", 26))
+	kept := l.retain("c", time.Time{})
+	foreign, elsewhere, has := successor("c", "u1"), successor("c", "u2"), successor("c", "busy")
+	foreign.Holder.Cluster, elsewhere.Holder.Namespace = "other", "other"
+	old := kept
+	old.Revision--
+	for name, tt := range map[string]struct {
+		block Block
+		to    Successor
+		want  error
+	}{
+		"of another name":          {kept, successor("d", "u0"), ErrInvalid},
+		"of another workspace":     {kept, foreign, ErrInvalid},
+		"of another namespace":     {kept, elsewhere, ErrInvalid},
+		"by the same claim":        {kept, successor("c", "c"), ErrInvalid},
+		"of a live claim":          {live, successor("live", "u3"), ErrInvalid},
+		"as it was before":         {old, successor("c", "u4"), ErrChanged},
+		"by a claim with a block":  {kept, has, ErrChanged},
+		"of a block that was lost": {Block{Prefix: prefix("10.0.0.192/26"), Space: kept.Space, Pool: "p", Holder: kept.Holder, State: Retained, Revision: 1}, successor("c", "u5"), ErrChanged},
+	} {
+		if b, err := l.Reuse(t.Context(), tt.block, tt.to); !errors.Is(err, tt.want) {
+			t.Errorf("%s: Reuse = %+v, %v; want %v", name, b, err, tt.want)
+		}
+	}
+	if b, _, err := l.Lookup(t.Context(), "c"); err != nil || b != kept {
+		t.Errorf("the block is %+v, %v; want it as it was, %+v", b, err, kept)
+	}
+	if b, _, err := l.Lookup(t.Context(), "busy"); err != nil || b != busy {
+		t.Errorf("the block is %+v, %v; want it as it was, %+v", b, err, busy)
+	}
+	l.sameAsLedger()
+}
+
+// A CREATE that is answered with a retained block leaves it retained, with its lease. One such
+// answer is under way at a time.
+func TestPromise(t *testing.T) {
+	c := newClock()
+	l := newLedger(t)
+	l.swap(func(h *hooks) { h.now = c.now })
+	l.pool("p", "10.0.0.0/24")
+	l.bind(request("p", "c", 26))
+	kept := l.retain("c", c.now().Add(time.Hour))
+	c.advance(time.Second)
+	promised, err := l.Promise(t.Context(), kept, time.Minute)
+	if err != nil || promised.State != Retained || promised.Until != kept.Until || !promised.Shared || promised.BoundAt != c.now() {
+		t.Fatalf("Promise = %+v, %v; want it retained until %s, and shared since %s", promised, err, kept.Until, c.now())
+	}
+	c.advance(time.Second)
+	if b, err := l.Promise(t.Context(), promised, time.Minute); !errors.Is(err, ErrShared) {
+		t.Errorf("Promise to a second CREATE = %+v, %v; want %v", b, err, ErrShared)
+	}
+	unanswered, answered := successor("c", "u1"), successor("c", "u2")
+	answered.Answered = promised.BoundAt
+	got, err := l.Reuse(t.Context(), promised, unanswered)
+	if err != nil || !got.Shared || got.BoundAt != promised.BoundAt {
+		t.Errorf("Reuse by a claim that was not answered = %+v, %v; want the block shared since %s", got, err, promised.BoundAt)
+	}
+	kept = l.retain("u1", time.Time{})
+	got, err = l.Reuse(t.Context(), kept, answered)
+	if err != nil || got.Shared {
+		t.Errorf("Reuse by the claim that was answered = %+v, %v; want the block, and no other claim to have been told it", got, err)
+	}
+	if b, err := l.Promise(t.Context(), promised, time.Minute); !errors.Is(err, ErrChanged) {
+		t.Errorf("Promise of a bound block = %+v, %v; want %v", b, err, ErrChanged)
+	}
+	kept = l.retain("u2", time.Time{})
+	if _, err = l.Promise(t.Context(), kept, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	c.advance(time.Minute)
+	if b, err := l.Promise(t.Context(), kept, time.Minute); err != nil || b.BoundAt != c.now() {
+		t.Errorf("Promise after the first one has failed = %+v, %v; want it from %s on", b, err, c.now())
+	}
+	l.sameAsLedger()
+}
+
+// Every allocator knows which lease ends next, whoever has made it; one that is opened later, too.
+// A holder is named until its block is gone, once a minute.
+func TestDueLeases(t *testing.T) {
+	l := newLedger(t)
+	other := l.open()
+	l.pool("p", "10.0.0.0/24")
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i, name := range []string{"first", "second", "reused", "freed", "kept"} {
+		l.bind(request("p", name, 28))
+		until := start.Add(time.Duration(i+1) * time.Second)
+		if name == "kept" {
+			until = time.Time{}
+		}
+		l.retain(name, until)
+	}
+	reused, _, err := l.Lookup(t.Context(), "reused")
+	if err == nil {
+		_, err = l.Reuse(t.Context(), reused, successor("reused", "later"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.free("freed")
+	l.sameAsLedger(other) // it waits until both have seen all
+	names := func(a *Allocator, now time.Time) (found []ClaimID, next time.Time) {
+		due, next := a.DueLeases(now)
+		for _, h := range due {
+			found = append(found, h.Claim)
+		}
+		return found, next
+	}
+	for i, a := range []*Allocator{l.Allocator, other, l.open()} {
+		if got, next := names(a, start); got != nil || !next.Equal(start.Add(time.Second)) {
+			t.Errorf("allocator %d at the start: %v due, next at %s; want none, next after a second", i, got, next)
+		}
+		if got, next := names(a, start.Add(time.Second)); !slices.Equal(got, []ClaimID{"first"}) || !next.Equal(start.Add(2*time.Second)) {
+			t.Errorf("allocator %d after a second: %v due, next at %s; want first, and next a second later", i, got, next)
+		}
+		if got, next := names(a, start.Add(10*time.Second)); !slices.Equal(got, []ClaimID{"second"}) || !next.Equal(start.Add(61*time.Second)) {
+			t.Errorf("allocator %d after ten: %v due, next at %s; want second, and then first again", i, got, next)
+		}
+		if got, _ := names(a, start.Add(time.Hour)); !slices.Equal(got, []ClaimID{"first", "second"}) {
+			t.Errorf("allocator %d after an hour: %v due, want both again", i, got)
+		}
+		select {
+		case <-a.LeaseNews():
+		default:
+			t.Errorf("allocator %d has no news of leases", i)
+		}
+	}
+	l.free("first")
+	l.free("second")
+	l.sameAsLedger(other)
+	if due, next := other.DueLeases(start.Add(24 * time.Hour)); due != nil || !next.IsZero() {
+		t.Errorf("%v are due, next at %s; want none, as none is left", due, next)
+	}
+}
+
+// Leases come and go in any order, and the next one is always known.
+func TestLeases_Order(t *testing.T) {
+	l := newLeases()
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(i int) entry {
+		e := entry{}
+		e.space, e.prefix = "s", prefix("10.0.0.0/32")
+		for range i {
+			e.prefix = prefix(e.prefix.Addr().Next().String() + "/32")
+		}
+		return e
+	}
+	ends := map[int]int{}
+	for step, i := range []int{5, 3, 8, 3, 1, 9, 1, 5, 0, 2, 8, 7} {
+		e := at(i)
+		if _, there := ends[i]; there && step%2 == 1 {
+			delete(ends, i)
+		} else {
+			ends[i] = (i*7 + step) % 11
+			e.lease = &Lease{Until: start.Add(time.Duration(ends[i]) * time.Minute)}
+		}
+		l.seen(e)
+		want := time.Time{}
+		for _, minutes := range ends {
+			if until := start.Add(time.Duration(minutes) * time.Minute); want.IsZero() || until.Before(want) {
+				want = until
+			}
+		}
+		if _, next := l.tell(start.Add(-time.Hour)); !next.Equal(want) {
+			t.Fatalf("after step %d the next one ends at %s; want %s", step, next, want)
+		}
+	}
+}

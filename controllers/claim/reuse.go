@@ -1,0 +1,234 @@
+package claim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/controllers/resolve"
+)
+
+// A record without a claim keeps a block from a former claim of the name. With the policy Reuse a
+// claim that asks for the same gets that very block:
+//
+//	retained by the former claim ──▶ one transaction: bound to this claim ──▶ the old record is
+//	deleted ──▶ a new one is created
+//
+// The ledger comes first, so that neither the deletion of the old record nor the end of its lease
+// frees the block. Whatever step is missing, the next pass goes on from there: it finds the block by
+// the claim's UID, and the old record by the claim's name.
+
+// former is the block that a retained record keeps, if the claim is to have it. A refusal says what
+// keeps it from that.
+func (d *decision) former(ctx context.Context, record *ipamv1alpha1.IPAllocation) (allocator.Block, error) {
+	plan, err := d.plan(ctx, recordTopicOf(d.from.Cluster, record.Namespace, record.Name))
+	refusal, refused := errors.AsType[*outcome.Refusal](err)
+	if err != nil && !refused {
+		return allocator.Block{}, err
+	}
+	if policy, err := d.retainedPolicy(ctx); err != nil || policy != ipamv1alpha1.RetainedReuse {
+		return allocator.Block{}, cmp.Or(err, error(retained(record)))
+	}
+	if refused {
+		return allocator.Block{}, otherwise(record, refusal.Message)
+	}
+	_, uid := record.HeldBy()
+	block, ok, err := d.ledger.Lookup(ctx, allocator.ClaimID(uid))
+	switch {
+	case err != nil:
+		return allocator.Block{}, err
+	case !ok || block.State != allocator.Retained || !d.succeeds(block):
+		return allocator.Block{}, retained(record)
+	case !block.Until.IsZero() && !d.clock.Now().Before(block.Until):
+		return allocator.Block{}, otherwise(record, "its lease is over, and it is about to be released")
+	}
+	if why := differs(plan, block); why != "" {
+		return allocator.Block{}, otherwise(record, why)
+	}
+	return block, nil
+}
+
+// retainedPolicy is what the claim makes of a retained record: its own word, else that of its class.
+func (d *decision) retainedPolicy(ctx context.Context) (ipamv1alpha1.RetainedPolicy, error) {
+	if d.claim.Spec.RetainedPolicy != "" || d.class == "" {
+		return d.claim.Spec.RetainedPolicy, nil
+	}
+	view := d.catalog.View(ctx)
+	class, ok := view.Class(d.class)
+	if !ok {
+		return "", view.Err()
+	}
+	return class.Spec.RetainedPolicy, nil
+}
+
+// succeeds reports whether the claim has the name that a block was retained from.
+func (d *decision) succeeds(block allocator.Block) bool {
+	own := d.holder
+	own.Claim = block.Holder.Claim
+	return own == block.Holder
+}
+
+// differs says what a claim asks for that a block is not; empty if that is nothing.
+func differs(plan resolve.Plan, block allocator.Block) string {
+	at := slices.IndexFunc(plan.Candidates, func(c resolve.Candidate) bool { return allocator.PoolID(c.Pool.UID) == block.Pool })
+	switch {
+	case plan.ClassName != block.Class:
+		return fmt.Sprintf("it was given by %s, and this claim asks by %s", classOf(block.Class), classOf(plan.ClassName))
+	case plan.Exact.IsValid() && plan.Exact != block.Prefix:
+		return fmt.Sprintf("this claim asks for %s", plan.Exact)
+	case at < 0:
+		return "its pool is none of those that this claim may be served from"
+	case !plan.Exact.IsValid() && plan.Candidates[at].Length != block.Prefix.Bits():
+		return fmt.Sprintf("it is a /%d, and this claim asks for a /%d", block.Prefix.Bits(), plan.Candidates[at].Length)
+	}
+	return ""
+}
+
+func classOf(name string) string {
+	if name == "" {
+		return "the name of a pool"
+	}
+	return fmt.Sprintf("class %q", name)
+}
+
+// reuse promises the claim that is being created the block of the retained record of its name. The
+// block stays retained: a CREATE that fails leaves it as it was. While an earlier CREATE was promised
+// it and may still succeed, the claim is told nothing, and its reconcile decides.
+func (a *arrival) reuse(ctx context.Context) (allocator.Block, error) {
+	block, err := a.former(ctx, a.slot.Record)
+	if err != nil || a.dry {
+		return block, err
+	}
+	block, err = a.ledger.Promise(ctx, block, reservation.Grace)
+	if errors.Is(err, allocator.ErrShared) || errors.Is(err, allocator.ErrChanged) {
+		a.comes = true
+		return allocator.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonAllocationRetained, Message: fmt.Sprintf(
+			"IPAllocation %s keeps %s from a former claim of this name; this claim gets it in a moment", a.slot.Record.Name, a.slot.Record.Status.AllocatedCIDR)}
+	}
+	return block, err
+}
+
+// reuse gives the claim the block of the retained record of its name.
+func (p *pass) reuse(ctx context.Context) (allocator.Block, error) {
+	own, has, err := p.ledger.Lookup(ctx, allocator.ClaimID(p.claim.UID))
+	if err != nil {
+		return allocator.Block{}, err
+	}
+	if has {
+		if done, err := p.supersedes(ctx, own); done || err != nil {
+			return own, cmp.Or(err, p.dropFormer(ctx))
+		}
+	}
+	block, err := p.decision().former(ctx, p.slot.Record)
+	if err != nil {
+		p.nowhere()
+		return allocator.Block{}, p.unpublished(ctx, err)
+	}
+	if has { // it was bound before the record was seen, and was never published
+		if err := p.ledger.Release(ctx, allocator.ClaimID(p.claim.UID)); err != nil {
+			return allocator.Block{}, err
+		}
+	}
+	// A claim that is gone, and that a stale cache shows, would take the block and have it freed.
+	now, err := p.releases.Alive(ctx, p.holder())
+	if err == nil && (now == nil || now.Status.AllocatedCIDR != "") {
+		err = errUnsure
+	}
+	if err != nil {
+		return allocator.Block{}, err
+	}
+	block, err = p.take(ctx, block, block.Class, allocator.Successor{Holder: p.holder()})
+	if err != nil {
+		return allocator.Block{}, err
+	}
+	p.nowhere()
+	return block, p.dropFormer(ctx)
+}
+
+// told gives the claim the retained block that its CREATE was answered with. ok is false if there is
+// no such block.
+func (p *pass) told(ctx context.Context) (block allocator.Block, ok bool, err error) {
+	former := p.slot.Record
+	if former == nil || former.Spec.ClaimRef != nil || former.Status.AllocatedCIDR != p.claim.Status.AllocatedCIDR {
+		return allocator.Block{}, false, nil
+	}
+	_, uid := former.HeldBy()
+	block, ok, err = p.ledger.Lookup(ctx, allocator.ClaimID(uid))
+	if err != nil || !ok || block.State != allocator.Retained || !p.decision().succeeds(block) {
+		return allocator.Block{}, false, err
+	}
+	pool, err := p.poolRef(p.from.Cluster, block)
+	if err != nil || !equality.Semantic.DeepEqual(&pool, p.claim.Status.PoolRef) {
+		return allocator.Block{}, false, err
+	}
+	if err := p.shown(ctx); err != nil {
+		return allocator.Block{}, false, err
+	}
+	block, err = p.take(ctx, block, block.Class, allocator.Successor{Holder: p.holder(), Answered: reservation.Answered(p.claim)})
+	return block, err == nil, err
+}
+
+// take has the ledger give a retained block to the claim.
+func (p *pass) take(ctx context.Context, block allocator.Block, class string, to allocator.Successor) (taken allocator.Block, err error) {
+	ctx, end := step(ctx, "reuse")
+	defer func() { end(err) }()
+	if to.Policy, err = p.reclaims(ctx, class); err != nil {
+		return allocator.Block{}, err
+	}
+	taken, err = p.ledger.Reuse(ctx, block, to)
+	if errors.Is(err, allocator.ErrChanged) {
+		return allocator.Block{}, fmt.Errorf("%w: %w", errUnseen, err) // its record is changed or gone by now
+	}
+	return taken, err
+}
+
+// reclaims is what becomes of a block when the claim is deleted: the claim's word, else that of the
+// class; empty if there is no such class any more.
+func (p *pass) reclaims(ctx context.Context, name string) (allocator.ReclaimPolicy, error) {
+	if own := p.claim.Spec.ReclaimPolicy; own != "" || name == "" {
+		return cmp.Or(allocator.ReclaimPolicy(own), allocator.Delete), nil
+	}
+	view := p.catalog.View(ctx)
+	class, ok := view.Class(name)
+	if !ok {
+		return "", view.Err()
+	}
+	return cmp.Or(allocator.ReclaimPolicy(class.Spec.ReclaimPolicy), allocator.Delete), nil
+}
+
+// supersedes reports whether the claim's block is that of the retained record of its name, which the
+// former claim does not have any more.
+func (p *pass) supersedes(ctx context.Context, own allocator.Block) (bool, error) {
+	former := p.slot.Record
+	if own.Prefix.String() != former.Status.AllocatedCIDR {
+		return false, nil
+	}
+	_, uid := former.HeldBy()
+	_, held, err := p.ledger.Lookup(ctx, allocator.ClaimID(uid))
+	return err == nil && !held, err
+}
+
+// dropFormer deletes the retained record of the former claim, whose block this claim has: its claimRef
+// could never be set again. What has the same name by now is another record.
+func (p *pass) dropFormer(ctx context.Context) error {
+	former := p.slot.Record
+	err := p.cluster.GetClient().Delete(ctx, former, client.Preconditions{UID: new(former.UID)})
+	if apierrors.IsConflict(err) {
+		return errUnseen
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete IPAllocation %s of the former claim: %w", former.Name, err)
+	}
+	p.slot.Record = nil
+	return nil
+}

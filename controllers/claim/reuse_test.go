@@ -1,0 +1,253 @@
+package claim
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/record"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// reuses is a claim of a name that reuses what is retained.
+func reuses(options ...gen.ClaimOption) *ipamv1alpha1.IPClaim {
+	return gen.Claim("c", append([]gen.ClaimOption{gen.UID("later"), gen.OnRetained(ipamv1alpha1.RetainedReuse)}, options...)...)
+}
+
+// retains retains a /28 of the class internal for an hour from a claim of the UID "former", with its record.
+func (s *scene) retains(name string) allocator.Block {
+	s.Helper()
+	former := gen.Claim(name, gen.UID("former"))
+	_, err := s.ledger.Bind(s.Context(), allocator.Request{
+		Pool: "uid-of-p", Class: "internal", Length: 28, Policy: allocator.Retain,
+		Holder: allocator.Holder{Claim: "former", Cluster: "tenant", Namespace: "default", Name: name},
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	block, _, err := s.ledger.Retain(s.Context(), "former", time.Now().Add(time.Hour))
+	if err != nil {
+		s.Fatal(err)
+	}
+	pool, err := s.poolRef("tenant", block)
+	if err != nil {
+		s.Fatal(err)
+	}
+	kept := record.New(former, block, pool, ipamv1alpha1.AllocationName("default", name))
+	record.Retain(kept, name, "former", block.Until)
+	if err := s.world.tenant.client.Create(s.Context(), kept); err != nil {
+		s.Fatal(err)
+	}
+	s.world.tenant.writes = nil
+	return block
+}
+
+// ownRecord fails the test unless the record is that of the claim of the UID "later".
+func (s *scene) ownRecord() {
+	s.Helper()
+	now := gen.Allocation("c", "p", "")
+	err := s.world.tenant.client.Get(s.Context(), client.ObjectKeyFromObject(now), now)
+	if err != nil || now.Spec.ClaimRef == nil || now.Spec.ClaimRef.UID != "later" || now.Status.Expires != nil ||
+		now.Annotations[ipamv1alpha1.AnnotationRetainedFrom] != "" {
+		s.Errorf("the record is %+v, %v; want that of the later claim, without an end", now, err)
+	}
+}
+
+func messageOf(status ipamv1alpha1.IPClaimStatus) string {
+	allocated := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionAllocated)
+	if allocated == nil {
+		return ""
+	}
+	return allocated.Reason + ": " + allocated.Message
+}
+
+// The answer to CREATE shows the retained block, which stays as it was until the claim is there.
+func TestReuse_Answered(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	kept := s.retains("c")
+	claim := reuses(gen.OfClass("internal"))
+	preview, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim, DryRun: true})
+	if err != nil || preview.Status.AllocatedCIDR != "10.0.0.0/28" {
+		t.Errorf("the dry run says %+v, %v; want 10.0.0.0/28", preview.Status, err)
+	}
+	if now, _, err := s.ledger.Lookup(t.Context(), "former"); err != nil || now != kept {
+		t.Errorf("after the dry run the block is %+v, %v; want %+v", now, err, kept)
+	}
+	answer := s.create(claim)
+	if answer.Status.Phase != ipamv1alpha1.ClaimBound || answer.Status.AllocatedCIDR != "10.0.0.0/28" || answer.Status.ClassName != "internal" {
+		t.Fatalf("the answer is %+v, want bound to 10.0.0.0/28", answer.Status)
+	}
+	now, _, err := s.ledger.Lookup(t.Context(), "former")
+	if err != nil || now.State != allocator.Retained || now.Until != kept.Until {
+		t.Errorf("after the answer the block is %+v, %v; want it retained until %s", now, err, kept.Until)
+	}
+	before := s.stored(claim, answer)
+	if after := s.reconcile("c"); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("the claim was written; it is %+v, was %+v", after.Status, before.Status)
+	}
+	s.wantBlocks("10.0.0.0/28 bound later")
+	s.ownRecord()
+	if b, _, err := s.ledger.Lookup(t.Context(), "later"); err != nil || b.Shared || b.Policy != allocator.Delete {
+		t.Errorf("the block is %+v, %v; want no other CREATE to have been told it, and Delete as the class says", b, err)
+	}
+}
+
+// While an earlier CREATE may still succeed that was told the block, a later one is told that it
+// comes, and is not refused for that.
+func TestReuse_AnsweredBefore(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	s.retains("c")
+	s.create(reuses(gen.OfClass("internal"), gen.UID("failed")))
+	claim := reuses(gen.OfClass("internal"), gen.Unmet(ipamv1alpha1.UnmetRefuse))
+	answer := s.create(claim)
+	if said := messageOf(answer.Status); answer.Refuse || answer.Status.AllocatedCIDR != "" || !strings.Contains(said, "in a moment") {
+		t.Fatalf("the answer is %+v, %q; want it pending, and not refused", answer, said)
+	}
+	s.stored(claim, answer)
+	if after := s.reconcile("c"); after.Status.AllocatedCIDR != "10.0.0.0/28" {
+		t.Errorf("the claim is %+v, want it bound to 10.0.0.0/28", after.Status)
+	}
+	s.wantBlocks("10.0.0.0/28 bound later")
+	if b, _, err := s.ledger.Lookup(t.Context(), "later"); err != nil || !b.Shared {
+		t.Errorf("the block is %+v, %v; want it shared with the CREATE that was told it", b, err)
+	}
+	s.ownRecord()
+}
+
+// A claim that was stored without an answer gets the block by its reconcile, and so does one of which
+// the controller was killed after any step. A claim that no server shows gets nothing.
+func TestReuse_ByTheReconcile(t *testing.T) {
+	t.Parallel()
+	for name, steps := range map[string]func(s *scene, kept allocator.Block){
+		"from the beginning": func(*scene, allocator.Block) {},
+		"after the ledger": func(s *scene, kept allocator.Block) {
+			to := kept.Holder
+			to.Claim = "later"
+			if _, err := s.ledger.Reuse(s.Context(), kept, allocator.Successor{Holder: to}); err != nil {
+				s.Fatal(err)
+			}
+		},
+		"after another block was bound, before the record was seen": func(s *scene, kept allocator.Block) {
+			to := kept.Holder
+			to.Claim = "later"
+			if _, err := s.ledger.Bind(s.Context(), allocator.Request{Pool: "uid-of-p", Class: "internal", Length: 28, Holder: to}); err != nil {
+				s.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, allocator.Options{}, offered(gen.OnRetained(ipamv1alpha1.RetainedReuse)))
+			kept := s.retains("c")
+			claim := gen.Claim("c", gen.UID("later"), gen.OfClass("internal"))
+			s.stored(claim, door.Answer{})
+			steps(s, kept)
+			if name == "from the beginning" {
+				s.servers.claim = nil
+				s.reconcile("c")
+				s.wantBlocks("10.0.0.0/28 retained former")
+				s.servers.claim = claim
+			}
+			if after := s.reconcile("c"); after.Status.AllocatedCIDR != "10.0.0.0/28" {
+				t.Errorf("the claim is %+v, want it bound to 10.0.0.0/28", after.Status)
+			}
+			s.wantBlocks("10.0.0.0/28 bound later")
+			s.ownRecord()
+		})
+	}
+}
+
+// What the claim asks for must be what was retained, and the claim must ask for it. The answer says
+// what differs, and what can be done.
+func TestReuse_Refused(t *testing.T) {
+	t.Parallel()
+	wait := gen.OnRetained(ipamv1alpha1.RetainedWait)
+	for name, tt := range map[string]struct {
+		class  gen.OnRetained
+		claim  *ipamv1alpha1.IPClaim
+		says   []string
+		refuse bool
+	}{
+		"nobody asks for it":     {"", gen.Claim("c", gen.OfClass("internal")), []string{"keeps 10.0.0.0/28", "until ", "delete it", "Reuse"}, false},
+		"the claim overrides it": {"Reuse", gen.Claim("c", gen.OfClass("internal"), wait), []string{"delete it", "Reuse"}, false},
+		"refused at once":        {"", gen.Claim("c", gen.OfClass("internal"), gen.Unmet(ipamv1alpha1.UnmetRefuse)), []string{"delete it"}, true},
+		"another length":         {"Reuse", gen.Claim("c", gen.OfClass("internal"), gen.Length(29)), []string{"it is a /28, and this claim asks for a /29"}, false},
+		"another address":        {"Reuse", gen.Claim("c", gen.OfClass("internal"), gen.Address("10.0.0.16/28")), []string{"asks for 10.0.0.16/28"}, false},
+		"a missing class":        {"", reuses(gen.OfClass("other")), []string{"cannot reuse it", `no class "other"`}, false},
+		"a pool by name":         {"", reuses(gen.FromPool("own")), []string{`by class "internal", and this claim asks by the name of a pool`}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, allocator.Options{}, offered(tt.class), readyPool("own", "10.1.0.0/24", gen.Lengths{Min: 28, Max: 28}))
+			kept := s.retains("c")
+			answer := s.create(tt.claim)
+			stored := s.stored(tt.claim, door.Answer{})
+			after := s.reconcile("c")
+			for _, status := range []ipamv1alpha1.IPClaimStatus{answer.Status, after.Status} {
+				said := messageOf(status)
+				for _, want := range append(tt.says, string(ipamv1alpha1.ReasonAllocationRetained)) {
+					if !strings.Contains(said, want) {
+						t.Errorf("the claim says %q; want it to say %q", said, want)
+					}
+				}
+			}
+			if answer.Refuse != tt.refuse || stored.Status.AllocatedCIDR != "" {
+				t.Errorf("refused = %t, want %t", answer.Refuse, tt.refuse)
+			}
+			if now, _, err := s.ledger.Lookup(t.Context(), "former"); err != nil || now != kept {
+				t.Errorf("the block is %+v, %v; want it as it was, %+v", now, err, kept)
+			}
+		})
+	}
+}
+
+// Exactly the retained address is the retained block.
+func TestReuse_ByItsAddress(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	s.retains("c")
+	if answer := s.create(reuses(gen.OfClass("internal"), gen.Address("10.0.0.0/28"))); answer.Status.AllocatedCIDR != "10.0.0.0/28" {
+		t.Errorf("the answer is %+v, want bound to 10.0.0.0/28", answer.Status)
+	}
+}
+
+// Nobody gets a block back whose lease is over: it is being released.
+func TestReuse_WhenTheLeaseIsOver(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	s.retains("c")
+	s.later(2 * time.Hour)
+	if said := messageOf(s.create(reuses(gen.OfClass("internal"))).Status); !strings.Contains(said, "its lease is over") {
+		t.Errorf("the answer is %q, want that the lease is over", said)
+	}
+	s.wantBlocks("10.0.0.0/28 retained former")
+}
+
+// The ledger says whose block a record keeps. One of another name, or another workspace, is never given.
+func TestReuse_OfAnotherName(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	s.retains("other")
+	kept := gen.Allocation("c", "p", "10.0.0.0/28", gen.Retained())
+	kept.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "c/former"}
+	if err := s.world.tenant.client.Create(t.Context(), kept); err != nil {
+		t.Fatal(err)
+	}
+	claim := reuses(gen.OfClass("internal"))
+	if answer := s.create(claim); answer.Status.AllocatedCIDR != "" {
+		t.Errorf("the answer is %+v, want nothing of another name", answer.Status)
+	}
+	s.stored(claim, door.Answer{Status: ipamv1alpha1.IPClaimStatus{
+		Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: "10.0.0.0/28", PoolRef: &ipamv1alpha1.PoolRef{Name: "p", ProjectRef: &ipamv1alpha1.ProjectRef{Name: "root:ipam"}},
+		Conditions: []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionTrue, Reason: "AllocationSucceeded", LastTransitionTime: metav1.Now()}},
+	}})
+	_, _ = s.Reconcile(t.Context(), requestIn("tenant", "c"))
+	s.wantBlocks("10.0.0.0/28 retained former")
+}
