@@ -137,14 +137,15 @@ func TestTend_DefragmentsOnlyToGain(t *testing.T) {
 	if _, err := s.Client().Get(t.Context(), "k0"); err != nil {
 		t.Errorf("a read while etcd is full: %v", err)
 	}
-	for i := range keys / 2 {
+	const stay = 80 // 8 MB: etcd notices late that it is full, and may have let in thrice what the quota allows
+	for i := range max(keys/2, keys-stay) {
 		if _, err := s.Client().Delete(t.Context(), fmt.Sprint("k", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.tendFor(t, 2*keepRounds, history)
 	if got := defrags(t) - before; got != 1 {
-		t.Errorf("etcd that is half empty was defragmented %d times; want 1", got)
+		t.Errorf("etcd that has room was defragmented %d times; want 1", got)
 	}
 	put(t, s, "k", "v")
 }
