@@ -122,11 +122,11 @@ func (l *loss) once(ctx context.Context) error {
 	if err := errors.Join(err, clients.Wait()); err != nil {
 		return err
 	}
-	var gap gap
+	var longest gap
 	for _, p := range probes {
-		gap.answer, gap.record = max(gap.answer, p.answers.longest()), max(gap.record, p.records.longest())
+		longest.answer, longest.record = max(longest.answer, p.answers.longest()), max(longest.record, p.records.longest())
 	}
-	l.gaps = append(l.gaps, gap)
+	l.gaps = append(l.gaps, longest)
 	return l.mend(ctx, leader)
 }
 

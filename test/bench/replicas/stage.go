@@ -104,7 +104,7 @@ func (s *stage) prepare(ctx context.Context, t *team) error {
 	if err != nil {
 		return err
 	}
-	if t.address, err = local.NewBalancer(); err != nil {
+	if t.address, err = local.NewBalancer(ctx); err != nil {
 		return err
 	}
 	for i := range t.size {

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -22,13 +23,14 @@ type Balancer struct {
 }
 
 // NewBalancer listens on a free port of this machine. It has no server yet.
-func NewBalancer() (*Balancer, error) {
-	listener, err := net.Listen("tcp", address(0))
+func NewBalancer(ctx context.Context) (*Balancer, error) {
+	var listen net.ListenConfig
+	listener, err := listen.Listen(ctx, "tcp", address(0))
 	if err != nil {
 		return nil, err
 	}
 	b := &Balancer{listener: listener, open: map[net.Conn]struct{}{}}
-	b.serving.Go(b.serve)
+	b.serving.Go(func() { b.serve(context.WithoutCancel(ctx)) })
 	return b, nil
 }
 
@@ -48,38 +50,38 @@ func (b *Balancer) Close() error {
 	b.mu.Lock()
 	b.closed = true
 	for conn := range b.open {
-		conn.Close()
+		_ = conn.Close()
 	}
 	b.mu.Unlock()
 	b.serving.Wait()
 	return err
 }
 
-func (b *Balancer) serve() {
+func (b *Balancer) serve(ctx context.Context) {
 	for {
 		client, err := b.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err == nil {
-			b.serving.Go(func() { b.forward(client) })
+			b.serving.Go(func() { b.forward(ctx, client) })
 		}
 	}
 }
 
 // forward carries one connection, until either end closes it.
-func (b *Balancer) forward(client net.Conn) {
-	server := b.dial()
+func (b *Balancer) forward(ctx context.Context, client net.Conn) {
+	server := b.dial(ctx)
 	if server == nil || !b.track(client, server) {
-		client.Close()
+		_ = client.Close()
 		return
 	}
 	var both sync.WaitGroup
 	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
 		both.Go(func() {
 			_, _ = io.Copy(way[0], way[1]) // a broken connection is the clients' to notice
-			client.Close()
-			server.Close()
+			_ = client.Close()
+			_ = server.Close()
 		})
 	}
 	both.Wait()
@@ -90,13 +92,14 @@ func (b *Balancer) forward(client net.Conn) {
 }
 
 // dial connects to the next server that accepts; nil if none does.
-func (b *Balancer) dial() net.Conn {
+func (b *Balancer) dial(ctx context.Context) net.Conn {
+	var dialer net.Dialer
 	b.mu.Lock()
 	servers, first := b.servers, b.next
 	b.next++
 	b.mu.Unlock()
 	for i := range servers {
-		if conn, err := net.Dial("tcp", servers[(first+i)%len(servers)]); err == nil {
+		if conn, err := dialer.DialContext(ctx, "tcp", servers[(first+i)%len(servers)]); err == nil {
 			return conn
 		}
 	}
@@ -109,7 +112,7 @@ func (b *Balancer) track(conns ...net.Conn) bool {
 	defer b.mu.Unlock()
 	if b.closed {
 		for _, conn := range conns {
-			conn.Close()
+			_ = conn.Close()
 		}
 		return false
 	}
