@@ -32,36 +32,6 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/resolve"
 )
 
-// conflictDelay is how long a pass waits for its cache to catch up with a write
-// that it did not see.
-const conflictDelay = 50 * time.Millisecond
-
-// goneDelay is how long a pass waits for its cache to show a deletion.
-const goneDelay = time.Second
-
-// missedDelay is how long it takes until a claim that is gone for certain, and that the
-// cache shows nevertheless, is looked at again.
-const missedDelay = 10 * time.Second
-
-// checking is how long after the start claims say nothing of a pool that was not
-// compared with the ledger yet.
-const checking = 10 * time.Second
-
-// settling is how long a new claim says nothing of a former one of its name.
-const settling = 10 * time.Second
-
-// unfinished is how old a claim that shows its block must be before it shows a fault of the
-// controller. CREATE has answered it: what is left is bookkeeping, which a fault delays.
-const unfinished = 30 * time.Second
-
-// claiming is how old a claim without an answer must be before a reservation of its name and spec
-// counts as its own.
-const claiming = 2 * time.Second
-
-// telling is how old a claim may be whose first refusal was not told yet. An older one was
-// refused before this process began.
-const telling = time.Minute
-
 // Options configure the controller. All fields but Workers and Tracer are required.
 type Options struct {
 	Ledger    Ledger

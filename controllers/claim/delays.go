@@ -1,0 +1,35 @@
+package claim
+
+import "time"
+
+const (
+	// conflictDelay is how long a pass waits for its cache to catch up with a write
+	// that it did not see.
+	conflictDelay = 50 * time.Millisecond
+
+	// goneDelay is how long a pass waits for its cache to show a deletion.
+	goneDelay = time.Second
+
+	// missedDelay is how long it takes until a claim that is gone for certain, and that the
+	// cache shows nevertheless, is looked at again.
+	missedDelay = 10 * time.Second
+
+	// checking is how long after the start claims say nothing of a pool that was not
+	// compared with the ledger yet.
+	checking = 10 * time.Second
+
+	// settling is how long a new claim says nothing of a former one of its name.
+	settling = 10 * time.Second
+
+	// unfinished is how old a claim that shows its block must be before it shows a fault of the
+	// controller. CREATE has answered it: what is left is bookkeeping, which a fault delays.
+	unfinished = 30 * time.Second
+
+	// claiming is how old a claim without an answer must be before a reservation of its name and spec
+	// counts as its own.
+	claiming = 2 * time.Second
+
+	// telling is how old a claim may be whose first refusal was not told yet. An older one was
+	// refused before this process began.
+	telling = time.Minute
+)
