@@ -54,7 +54,7 @@ func (g *group) admits(c *call, maxOps int) bool {
 	if _, twice := g.claims[claim]; !ok || twice || g.claims == nil {
 		return false
 	}
-	if m, ok := c.op.(mover); ok {
+	if m, ok := c.op.(mover); ok && m.from() != "" {
 		if _, twice := g.claims[m.from()]; twice {
 			return false
 		}
@@ -74,7 +74,7 @@ func (g *group) add(c *call, sh share) {
 		}
 		g.claims[claim] = struct{}{}
 	}
-	if m, ok := c.op.(mover); ok {
+	if m, ok := c.op.(mover); ok && m.from() != "" && g.claims != nil {
 		g.claims[m.from()] = struct{}{}
 	}
 	g.calls = append(g.calls, c)

@@ -27,6 +27,7 @@ func (a *Allocator) Carve(ctx context.Context, req Request, child Pool) (Pool, e
 
 func (a *Allocator) carve(ctx context.Context, req Request, child Pool) (Pool, error) {
 	child.Parent, child.State, child.Space, child.Excluded = req.Pool, PoolOpen, SpaceID(child.ID), nil
+	var last int64
 	for {
 		if err := a.secure(ctx, req); err != nil {
 			return Pool{}, err
@@ -43,6 +44,13 @@ func (a *Allocator) carve(ctx context.Context, req Request, child Pool) (Pool, e
 		if errors.Is(err, errUnsecured) {
 			continue
 		}
+		if req.adopts && errors.Is(err, ErrInUse) {
+			if made, err := a.makeRoom(ctx, req.Pool, req.Exact); err != nil {
+				return Pool{}, err
+			} else if made {
+				continue
+			}
+		}
 		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
 			return Pool{}, err
 		}
@@ -56,7 +64,23 @@ func (a *Allocator) carve(ctx context.Context, req Request, child Pool) (Pool, e
 		if !errors.Is(err, errBound) {
 			return Pool{}, err
 		}
+		if err := a.cooled(ctx, req, &last); err != nil {
+			return Pool{}, err
+		}
 	}
+}
+
+// cooled makes way for a child whose former block cools under its ID.
+func (a *Allocator) cooled(ctx context.Context, req Request, last *int64) error {
+	id := req.Holder.Claim
+	if req.adopts {
+		return a.endCooling(ctx, id)
+	}
+	b, _, err := a.Lookup(ctx, id)
+	if err != nil {
+		return err
+	}
+	return a.cools(ctx, b, last)
 }
 
 // Readopt carves a child pool at exactly req.Exact, because its published status
@@ -90,6 +114,9 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 		return Pool{}, false, err
 	}
 	if pool == nil {
+		if b, _, err := a.Lookup(ctx, ClaimID(id)); err != nil || b.State == Cooling {
+			return Pool{}, false, err
+		}
 		return Pool{}, false, fmt.Errorf("%w: %s is a block of space %s, and no pool", ErrPoolMismatch, v.Prefix, v.Space)
 	}
 	p, err := decodePool(string(pool.Key), id, pool.Value)

@@ -22,6 +22,9 @@ const (
 	// reservedVersion is that of a block that is reserved: a program that did not know what
 	// that means would look for a claim of the reservation's ID, and free the block.
 	reservedVersion = 2
+	// timedVersion is that of a block with an end: a program that did not know what that
+	// means would keep the block for ever, or take it for one that a claim holds.
+	timedVersion = 3
 )
 
 // current is how every value written here begins; checking it spares most
@@ -58,6 +61,7 @@ type (
 		Name     string         `json:"name"`
 		Frozen   bool           `json:"frozen,omitempty"`
 		At       time.Time      `json:"at,omitzero"`
+		Until    time.Time      `json:"until,omitzero"`
 	}
 	blockValue struct {
 		V int `json:"v"`
@@ -78,6 +82,7 @@ type (
 		Slice     bool          `json:"slice,omitempty"`
 		Shared    bool          `json:"shared,omitempty"`
 		BoundAt   time.Time     `json:"at"`
+		Until     time.Time     `json:"until,omitzero"`
 	}
 )
 
@@ -140,7 +145,7 @@ func encodeFence() string {
 func encodePool(p Pool) string {
 	v := poolValue{
 		V: valueVersion, Space: p.Space, CIDR: p.CIDR, Excluded: p.Excluded, Parent: p.Parent,
-		State: p.State, Cluster: p.Cluster, Name: p.Name, Frozen: p.Frozen, At: p.RegisteredAt,
+		State: p.State, Cluster: p.Cluster, Name: p.Name, Frozen: p.Frozen, At: p.RegisteredAt, Until: p.CoolsUntil,
 	}
 	if v.Frozen {
 		v.V = frozenVersion
@@ -155,7 +160,7 @@ func decodePool(key string, id PoolID, value []byte) (Pool, error) {
 	}
 	return Pool{
 		ID: id, Cluster: v.Cluster, Name: v.Name, Space: v.Space, CIDR: v.CIDR,
-		Excluded: v.Excluded, Parent: v.Parent, State: v.State, Frozen: v.Frozen, RegisteredAt: v.At,
+		Excluded: v.Excluded, Parent: v.Parent, State: v.State, Frozen: v.Frozen, RegisteredAt: v.At, CoolsUntil: v.Until,
 	}, nil
 }
 
@@ -173,6 +178,9 @@ func (r record) encode() string {
 	if slices.ContainsFunc(r.holdings, func(h holding) bool { return h.State == Reserved }) {
 		version = reservedVersion
 	}
+	if slices.ContainsFunc(r.holdings, func(h holding) bool { return !h.Until.IsZero() }) {
+		version = timedVersion
+	}
 	return encode(blockValue{V: version, holding: r.holdings[0], Disputed: r.disputed, Rivals: r.holdings[1:]})
 }
 
@@ -184,7 +192,7 @@ func decodeRecord(s SpaceID, p netip.Prefix, kv *mvccpb.KeyValue) (record, error
 		return r, nil
 	}
 	var v blockValue
-	if err := decodeUpTo(reservedVersion, string(kv.Key), kv.Value, &v); err != nil {
+	if err := decodeUpTo(timedVersion, string(kv.Key), kv.Value, &v); err != nil {
 		return record{}, err
 	}
 	r.disputed, r.holdings = v.Disputed, append([]holding{v.holding}, v.Rivals...)
@@ -201,7 +209,7 @@ func (r record) block(h holding) Block {
 	b := Block{
 		Prefix: r.prefix, Pool: h.Pool, Space: r.space,
 		Holder: Holder{Claim: h.Claim, Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name},
-		Class:  h.Class, Policy: h.Policy, State: h.State, Shared: h.Shared, BoundAt: h.BoundAt, Revision: r.revision,
+		Class:  h.Class, Policy: h.Policy, State: h.State, Shared: h.Shared, BoundAt: h.BoundAt, Until: h.Until, Slice: h.Slice, Revision: r.revision,
 	}
 	if r.disputed {
 		b.State = Disputed

@@ -186,8 +186,8 @@ func TestBounds_OfABlock(t *testing.T) {
 }
 
 func TestDecodeRecord_OfANewerVersion(t *testing.T) {
-	_, err := decodeRecord("s", prefix("10.0.0.0/28"), &mvccpb.KeyValue{Key: []byte("k"), Value: []byte(`{"v":3,"state":"new"}`)})
-	if version, ok := errors.AsType[*VersionError](err); !ok || version.Version != 3 {
+	_, err := decodeRecord("s", prefix("10.0.0.0/28"), &mvccpb.KeyValue{Key: []byte("k"), Value: []byte(`{"v":4,"state":"new"}`)})
+	if version, ok := errors.AsType[*VersionError](err); !ok || version.Version != 4 {
 		t.Errorf("got %v", err)
 	}
 }

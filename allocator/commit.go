@@ -30,6 +30,7 @@ type op interface {
 
 // mover is an op that writes the key of a second claim, too.
 type mover interface {
+	// from is that claim; empty if there is none.
 	from() ClaimID
 }
 

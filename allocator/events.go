@@ -11,8 +11,9 @@ type entry struct {
 	record Pool // of a pool that was put
 	head   head // that was put
 	owners owners
-	writer string // that keeps the list of waiters
-	damage error  // why what was put cannot be read
+	cooled *cooled // the block, if it cools
+	writer string  // that keeps the list of waiters
+	damage error   // why what was put cannot be read
 }
 
 func (e entry) put() bool { return e.Type == clientv3.EventTypePut }
@@ -41,7 +42,7 @@ func (a *Allocator) entry(ev *clientv3.Event) entry {
 		if r, err := decodeRecord(n.space, n.prefix, ev.Kv); err != nil {
 			e.damage = err
 		} else {
-			e.owners = r.owners()
+			e.owners, e.cooled = r.owners(), r.cooled()
 		}
 	}
 	return e
