@@ -140,7 +140,7 @@ func (o Options) withDefaults() Options {
 		o.Wake = func(Holder) {}
 	}
 	if o.Cooldown == nil {
-		o.Cooldown = func(Block) time.Duration { return 0 }
+		o.Cooldown = func(Block) (time.Duration, error) { return 0, nil }
 	}
 	if o.Changed == nil {
 		o.Changed = func(...PoolID) {}

@@ -39,7 +39,7 @@ func (i *icebox) follower() *Allocator {
 	h := realHooks()
 	h.now, h.after = i.clock.now, i.clock.after
 	a, err := open(i.t.Context(), i.etcd.Client(), Options{
-		Wake: i.wake, Cooldown: func(Block) time.Duration { return i.cooldown },
+		Wake: i.wake, Cooldown: func(Block) (time.Duration, error) { return i.cooldown, nil },
 	}, h)
 	if err != nil {
 		i.t.Fatal(err)

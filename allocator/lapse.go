@@ -22,18 +22,19 @@ const (
 
 // cooldown is when a block that is freed now may be given to anybody; zero: now. A
 // reservation goes back to what it was: free, or cooling until its old time.
-func (a *Allocator) cooldown(b Block) time.Time {
+func (a *Allocator) cooldown(b Block) (time.Time, error) {
 	now := a.hooks.now()
 	switch {
 	case b.State == Reserved && b.Until.After(now):
-		return b.Until
+		return b.Until, nil
 	case b.State == Reserved, b.State == Disputed:
-		return time.Time{}
+		return time.Time{}, nil
 	}
-	if d := a.options.Cooldown(b); d > 0 {
-		return stamped(now.Add(d))
+	d, err := a.options.Cooldown(b)
+	if err != nil || d <= 0 {
+		return time.Time{}, err
 	}
-	return time.Time{}
+	return stamped(now.Add(d)), nil
 }
 
 // alarm is the one timer of a space, for the cooldown that ends next.

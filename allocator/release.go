@@ -50,7 +50,11 @@ func (a *Allocator) ReleaseIf(ctx context.Context, b Block) error {
 
 func (a *Allocator) free(ctx context.Context, b Block) error {
 	f := &free{block: b}
-	if until := a.cooldown(b); !until.IsZero() {
+	until, err := a.cooldown(b)
+	if err != nil {
+		return fmt.Errorf("cooldown of %s: %w", b.Prefix, err)
+	}
+	if !until.IsZero() {
 		f.cool(b, until)
 	}
 	return a.change(ctx, b, f)

@@ -3,6 +3,7 @@ package allocator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -249,8 +250,11 @@ func (a *Allocator) coolChild(ctx context.Context, o *uncarve) error {
 		return err
 	}
 	block := r.block(r.holdings[0])
-	until := later(a.cooldown(block), o.child.CoolsUntil)
-	if until.After(a.hooks.now()) {
+	until, err := a.cooldown(block)
+	if err != nil {
+		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
+	}
+	if until = later(until, o.child.CoolsUntil); until.After(a.hooks.now()) {
 		o.record = r.revision
 		o.free.cool(block, until)
 	}

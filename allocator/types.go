@@ -192,8 +192,9 @@ type Options struct {
 	// must not block. Default: nobody is told.
 	Wake func(Holder)
 	// Cooldown says for how long a block that is freed is given to nobody; 0 or less: it is
-	// free at once. It is asked as the block is freed, and must not block. Default: never.
-	Cooldown func(Block) time.Duration
+	// free at once. It is asked as the block is about to be freed. An error keeps the block: the
+	// caller gets it. Default: no block cools.
+	Cooldown func(Block) (time.Duration, error)
 	// Changed is called when the usage or state of pools of one space changed, with those
 	// that one change concerns. It must not block, nor keep the list.
 	Changed func(...PoolID)
