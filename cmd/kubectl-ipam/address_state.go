@@ -16,6 +16,8 @@ const (
 	stateExcluded  = "excluded"
 	stateFree      = "free"
 	stateUnseen    = "free, or allocated to another workspace,"
+	stateCooling   = "free, or cooling,"
+	stateEither    = "free, cooling, or allocated to another workspace,"
 )
 
 // addressState is what one pool makes of a block, or of its own part of it.
@@ -86,11 +88,25 @@ func stateIn(pool *ipamv1alpha1.IPPool, cidr, block netip.Prefix, held []holding
 	if pool.Status.Capacity == nil {
 		return addressState{word: stateUnseen, because: "the pool shows no figures yet"}, true
 	}
-	taken, ok := new(big.Int).SetString(pool.Status.Capacity.Allocated, 10)
-	if hidden := new(big.Int); !ok || hidden.Sub(taken, shown.known()).Sign() > 0 {
-		return addressState{word: stateUnseen, because: fmt.Sprintf("others hold %s addresses of the pool, which are not shown to you", hidden)}, true
+	return stateUnheld(pool, shown), true
+}
+
+// stateUnheld is the state of a block that nobody is seen to hold.
+func stateUnheld(pool *ipamv1alpha1.IPPool, shown space) addressState {
+	if _, ok := new(big.Int).SetString(pool.Status.Capacity.Allocated, 10); !ok {
+		return addressState{word: stateUnseen, because: "the pool's figures cannot be read"}
 	}
-	return addressState{word: stateFree}, true
+	hidden, cooling := shown.unseen(pool.Status.Capacity), coolingOf(pool.Status.Capacity).Sign() > 0
+	others := fmt.Sprintf("others hold %s addresses of the pool, which are not shown to you", hidden)
+	switch {
+	case cooling && hidden.Sign() > 0:
+		return addressState{word: stateEither, because: others + "; " + coolsUntil(pool)}
+	case cooling:
+		return addressState{word: stateCooling, because: coolsUntil(pool)}
+	case hidden.Sign() > 0:
+		return addressState{word: stateUnseen, because: others}
+	}
+	return addressState{word: stateFree}
 }
 
 // firstOverlap is the first of the prefixes that overlaps a block.

@@ -180,6 +180,7 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []holding) err
 	page.line("Visibility", visible(spec))
 	page.line("Lengths", lengthsOf(spec.Allocation.MinPrefixLength, spec.Allocation.MaxPrefixLength))
 	page.line("Limit", limitOf(spec.MaxPerConsumer))
+	page.line("Cooldown", string(spec.ReleaseCooldown))
 	page.line("Age", age(pool.CreationTimestamp, s.now()))
 	page.answer(answerOf(pool))
 	if status.Capacity == nil {
@@ -190,6 +191,7 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []holding) err
 		return err
 	}
 	page.line("Addresses", fmt.Sprintf("%s in all, %s taken, %s free", status.Capacity.Total, status.Capacity.Allocated, status.Capacity.Available))
+	page.line("Cooling", cools(pool, s.now()))
 	page.line("Largest free", largestFree(pool))
 	page.painted("Taken", s.out.bar(pool))
 
