@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Carve makes a child pool: its block is bound in the parent, which is
@@ -114,7 +117,11 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 		return Pool{}, false, err
 	}
 	if pool == nil {
-		if b, _, err := a.Lookup(ctx, ClaimID(id)); err != nil || b.State == Cooling {
+		r, ok, err := a.recordAt(ctx, v.Space, v.Prefix, clientv3.WithRev(resp.Header.Revision))
+		if is(err, rpctypes.ErrCompacted) || ok && r.cooled() != nil {
+			return Pool{}, false, nil // it was retired, or has to be looked at again
+		}
+		if err != nil {
 			return Pool{}, false, err
 		}
 		return Pool{}, false, fmt.Errorf("%w: %s is a block of space %s, and no pool", ErrPoolMismatch, v.Prefix, v.Space)

@@ -145,7 +145,7 @@ func TestCooldown_InADomain(t *testing.T) {
 	if c, _ := i.Capacity("x"); c.Cooling.Int64() != 16 {
 		t.Errorf("of x %s addresses cool", c.Cooling)
 	}
-	i.clock.advance(time.Minute)
+	i.pass(time.Minute)
 	i.waitCooling(i.Allocator, 0)
 	i.sameAsLedger()
 }
@@ -182,7 +182,7 @@ func TestCooldown_LostAnswers(t *testing.T) {
 			}
 			i.release("new")
 			lose()
-			i.clock.advance(time.Minute)
+			i.pass(time.Minute)
 			i.waitCooling(i.Allocator, 0)
 			if blocks := i.sameAsLedger(i.follower()); len(blocks) != 0 {
 				t.Errorf("the ledger has %v", blocks)

@@ -48,6 +48,15 @@ func (i *icebox) follower() *Allocator {
 	return a
 }
 
+// pass lets time pass. The timer is set by then: a worker sets it after it has answered.
+func (i *icebox) pass(d time.Duration) {
+	i.t.Helper()
+	for p := range i.Pools() {
+		i.waitFor(i.t, p.ID, func(s *space) bool { return !s.working })
+	}
+	i.clock.advance(d)
+}
+
 // waitCooling waits until so many blocks cool, as one of the Allocators knows it.
 func (i *icebox) waitCooling(a *Allocator, want int) {
 	i.t.Helper()
@@ -99,10 +108,10 @@ func TestCooldown(t *testing.T) {
 	}
 	i.release("a") // it is released already
 	i.sameAsLedger(i.follower())
-	i.clock.advance(time.Minute - time.Millisecond)
+	i.pass(time.Minute - time.Millisecond)
 	i.waitIdle(t)
 	i.wantFigures("256", until)
-	i.clock.advance(time.Millisecond)
+	i.pass(time.Millisecond)
 	i.waitCooling(i.Allocator, 0)
 	i.wantFigures("0", time.Time{})
 	i.bind(request("p", "b", 28))
@@ -146,7 +155,7 @@ func TestCooldown_GivesBack(t *testing.T) {
 				t.Errorf("a second Bind = %+v, want %+v", again, b)
 			}
 			i.sameAsLedger(i.follower())
-			i.clock.advance(time.Hour)
+			i.pass(time.Hour)
 			i.waitCooling(i.Allocator, 0)
 			if _, ok, err := i.Lookup(t.Context(), tt.request.Holder.Claim); !ok || err != nil {
 				t.Errorf("after the cooldown the claim has no block: %v", err)
@@ -212,7 +221,7 @@ func TestCooldown_OfAReservation(t *testing.T) {
 			}
 			i.wantFigures("0", time.Time{})
 			i.sameAsLedger(i.follower())
-			i.clock.advance(tt.passes)
+			i.pass(tt.passes)
 			if err := i.Release(t.Context(), b.Holder.Claim); err != nil {
 				t.Fatal(err)
 			}
@@ -240,7 +249,7 @@ func TestCooldown_OfAReservationThatIsConfirmed(t *testing.T) {
 		t.Fatalf("Confirm = %+v, %t, %v, want the block without an end", got, ok, err)
 	}
 	i.sameAsLedger(i.follower())
-	i.clock.advance(time.Hour)
+	i.pass(time.Hour)
 	i.bind(request("p", "other", 28))
 	if blocks := i.sameAsLedger(); len(blocks) != 2 {
 		t.Errorf("the ledger has %v", blocks)
@@ -268,17 +277,17 @@ func TestCooldown_EndsElsewhere(t *testing.T) {
 	if err := i.Close(); err != nil {
 		t.Fatal(err)
 	}
-	i.clock.advance(time.Hour)
+	i.pass(time.Hour)
 	i.Allocator = i.follower()
-	i.clock.advance(0)
+	i.pass(0)
 	i.waitCooling(i.Allocator, 0)
 	i.bind(request("p", "b", 24))
 	i.release("b")
 	other := i.follower()
-	i.clock.advance(time.Minute)
+	i.pass(time.Minute)
 	i.waitCooling(i.Allocator, 1)
 	other.leadAs(settled)
-	i.clock.advance(0)
+	i.pass(0)
 	i.waitCooling(i.Allocator, 0)
 	i.sameAsLedger(other)
 }
@@ -293,7 +302,7 @@ func TestCooldown_EndsInBatches(t *testing.T) {
 		i.release(ClaimID(fmt.Sprint(n)))
 	}
 	i.sameAsLedger(i.follower())
-	i.clock.advance(time.Minute)
+	i.pass(time.Minute)
 	i.waitCooling(i.Allocator, 0)
 	if blocks := i.sameAsLedger(); len(blocks) != 0 {
 		t.Errorf("%d blocks are left", len(blocks))
@@ -306,7 +315,7 @@ func TestCooldown_WakesAtItsEnd(t *testing.T) {
 	i.release("a")
 	i.Wait(request("p", "b", 24))
 	i.wantWoken()
-	i.clock.advance(time.Minute)
+	i.pass(time.Minute)
 	i.waitCooling(i.Allocator, 0)
 	i.wantWoken("b")
 	i.bind(request("p", "b", 24))
@@ -348,7 +357,7 @@ func TestCooldown_CountsForTheLimit(t *testing.T) {
 	back.Holder.Name = "a"
 	i.bind(back) // it takes no more than is held
 	i.release("new")
-	i.clock.advance(time.Minute)
+	i.pass(time.Minute)
 	i.waitCooling(i.Allocator, 0)
 	i.wantWoken("c")
 	i.bind(limited("c"))

@@ -42,6 +42,9 @@ var (
 	ErrBusy = errors.New("too many requests are queued")
 	// ErrUnavailable: the ledger cannot be reached or cannot be written.
 	ErrUnavailable = errors.New("ledger is unavailable")
+	// ErrCools: the claim had a block that was freed, and that cools under its ID. It is not what
+	// the claim asks for now, and a claim has one block at most.
+	ErrCools = errors.New("the claim's former block cools")
 	// ErrClosed: the allocator was closed.
 	ErrClosed = errors.New("allocator is closed")
 )

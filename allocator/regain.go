@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
@@ -85,7 +86,7 @@ func (a *Allocator) cools(ctx context.Context, b Block, last *int64) error {
 	case b.State != Cooling:
 		return nil
 	case b.Revision == *last:
-		return fmt.Errorf("%w: the claim's former block %s cools until %s", ErrUnavailable, b.Prefix, b.Until)
+		return fmt.Errorf("%w: %s until %s", ErrCools, b.Prefix, b.Until.Format(time.RFC3339))
 	}
 	*last = b.Revision
 	return a.await(ctx, b.Revision)

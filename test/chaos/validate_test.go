@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
 )
@@ -21,6 +22,7 @@ type step struct {
 	claim        allocator.ClaimID
 	prefix       netip.Prefix
 	bound        bool
+	timed        bool  // nobody has asked for it: a cooldown was over
 	after, until int64 // it happened between these, in nanoseconds since the start of the run
 }
 
@@ -30,22 +32,31 @@ type block struct {
 	prefix netip.Prefix
 	claim  string
 	pool   string // not in the claim's key
+	cools
+}
+
+// cools is what a block says of its state, which changes. The zero value: it does not cool.
+type cools struct {
+	state string // cooling or empty
+	name  string // of the holder
+	until time.Time
 }
 
 // replay runs through the history of the ledger and checks each revision. It
 // shares no code with the allocator.
 type replay struct {
-	blocks   map[string]block // by key
-	claims   map[string]block // by claim
-	heads    map[string]int64 // by space
-	pools    map[string]bool  // that are registered
+	started  time.Time         // when times of the run count from
+	blocks   map[string]block  // by key
+	claims   map[string]block  // by claim
+	heads    map[string]int64  // by space
+	pools    map[string]string // the states of those that are registered
 	steps    []step
 	puts     map[string]bool // "revision claim prefix" of each block that was put
 	problems []string
 }
 
-func newReplay(changes []change) *replay {
-	r := &replay{blocks: map[string]block{}, claims: map[string]block{}, heads: map[string]int64{}, pools: map[string]bool{}, puts: map[string]bool{}}
+func newReplay(started time.Time, changes []change) *replay {
+	r := &replay{started: started, blocks: map[string]block{}, claims: map[string]block{}, heads: map[string]int64{}, pools: map[string]string{}, puts: map[string]bool{}}
 	for _, c := range changes {
 		r.apply(c)
 	}
@@ -68,7 +79,7 @@ func (r *replay) apply(c change) {
 		case kind == "claims":
 			r.claim(rest, e)
 		case kind == "pools":
-			r.pools[rest] = e.value != nil
+			r.pool(rest, e)
 		case kind == "spaces" && what == "head":
 			headed[space] = true
 			r.head(c.revision, space, e)
@@ -76,6 +87,7 @@ func (r *replay) apply(c change) {
 			b := r.blocks[e.key]
 			delete(r.blocks, e.key)
 			changed[space] = true
+			r.over(c, b)
 			freed = append(freed, b.step(c, false))
 		case kind == "spaces" && isBlock:
 			b := readBlock(space, written, e.value)
@@ -97,7 +109,7 @@ func (r *replay) apply(c change) {
 		r.pair(c.revision, string(s.claim))
 	}
 	for key, b := range r.blocks {
-		if !r.pools[b.pool] {
+		if r.pools[b.pool] == "" {
 			r.complain("revision %d: %s is of pool %s, which is not there", c.revision, key, b.pool)
 		}
 	}
@@ -106,7 +118,7 @@ func (r *replay) apply(c change) {
 func (b block) step(c change, bound bool) step {
 	return step{
 		revision: c.revision, seen: c.seen, bound: bound,
-		space: allocator.SpaceID(b.space), claim: allocator.ClaimID(b.claim), prefix: b.prefix,
+		space: allocator.SpaceID(b.space), claim: allocator.ClaimID(b.claim), prefix: b.prefix, timed: !bound && b.state == cooling,
 	}
 }
 
@@ -143,8 +155,11 @@ func (r *replay) claim(id string, e event) {
 
 // block checks invariant I1 for a block that was put.
 func (r *replay) block(revision int64, e event, b block) {
-	if old, ok := r.blocks[e.key]; ok && old != b {
-		r.complain("revision %d: %s was of claim %s and is of claim %s", revision, e.key, old.claim, b.claim)
+	old, ok := r.blocks[e.key]
+	passes := old.state == cooling || b.state == cooling // between claims of one name
+	same := old.claim == b.claim || passes && old.name == b.name
+	if ok && (!same || old.pool != b.pool) {
+		r.complain("revision %d: %s was %+v and is %+v", revision, e.key, old, b)
 	}
 	for key, other := range r.blocks {
 		if key != e.key && other.space == b.space && other.prefix.Overlaps(b.prefix) {
@@ -164,7 +179,7 @@ func (r *replay) pair(revision int64, claim string) {
 	}
 	says, ok := r.claims[claim]
 	if len(own) == 1 {
-		says.pool = own[0].pool
+		says.pool, says.cools = own[0].pool, own[0].cools
 	}
 	if len(own) > 1 {
 		r.complain("I3: revision %d: claim %s has %v", revision, claim, own)
@@ -176,11 +191,18 @@ func (r *replay) pair(revision int64, claim string) {
 
 // readBlock reads a block's key and value.
 func readBlock(space, written string, value []byte) block {
-	var v struct{ Claim, Pool string }
+	var v struct {
+		Claim, Pool, Name, State string
+		Until                    time.Time
+	}
 	if err := json.Unmarshal(value, &v); err != nil {
 		panic(fmt.Sprintf("block %s: %v", written, err))
 	}
-	return block{space: space, prefix: readPrefix(written), claim: v.Claim, pool: v.Pool}
+	b := block{space: space, prefix: readPrefix(written), claim: v.Claim, pool: v.Pool, cools: cools{name: v.Name}}
+	if v.State == cooling {
+		b.cools = cools{cooling, v.Name, v.Until}
+	}
+	return b
 }
 
 // readPrefix reads 010.000.000.000-08 or 2001:0db8:…-032.
@@ -214,10 +236,13 @@ func (r *replay) explain(operations []operation) {
 	for i := range r.steps {
 		s := &r.steps[i]
 		s.until = s.seen
-		if s.bound {
+		switch {
+		case s.timed:
+			s.after = after
+		case s.bound:
 			s.since(append(asked["bind"+string(s.claim)], asked["carve"+string(s.claim)]...), math.MinInt64)
 			boundAfter[s.claim] = s.after
-		} else {
+		default:
 			s.since(append(asked["release"+string(s.claim)], asked["retire"+string(s.claim)]...), boundAfter[s.claim])
 		}
 		if s.after == math.MaxInt64 {
