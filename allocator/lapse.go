@@ -16,6 +16,9 @@ const (
 	// lapseLook is how long a timer runs at most. It runs by the monotonic clock, and a
 	// cooldown ends by the wall clock, which may be set.
 	lapseLook = time.Minute
+	// lapsePause is the time between two looks at what is over: where blocks are freed all the
+	// time, one transaction ends the cooldowns of many.
+	lapsePause = 100 * time.Millisecond
 	// lapseRetry is the pause after a fault.
 	lapseRetry = time.Second
 )
@@ -42,7 +45,7 @@ type alarm struct {
 	at      time.Time // what it waits for; zero: it is not set
 	stop    func() bool
 	lapsing bool      // a goroutine ends cooldowns
-	after   time.Time // not before, after a fault
+	after   time.Time // not before
 }
 
 // rearm sets the timer of the space for what ends next.
@@ -103,7 +106,7 @@ func (s *space) lapse() {
 	_, err := s.alloc.lapseAll(func() *lapse { return &lapse{} }, func(o op) error { return s.do(s.alloc.ctx, o) })
 	s.lock()
 	defer s.unlock()
-	s.alarm.lapsing, s.alarm.after = false, time.Time{}
+	s.alarm.lapsing, s.alarm.after = false, s.alloc.hooks.now().Add(lapsePause)
 	if err != nil {
 		s.alarm.after = s.alloc.hooks.now().Add(lapseRetry)
 	}

@@ -138,7 +138,8 @@ func (o outcome) with(err error) outcome {
 		o.Refusal = poolInUse
 	case errors.Is(err, allocator.ErrUnknownPool):
 		o.Refusal = noPool
-	case errors.Is(err, allocator.ErrBusy), errors.Is(err, allocator.ErrReservations), errors.Is(err, allocator.ErrCools):
+	case errors.Is(err, allocator.ErrBusy), errors.Is(err, allocator.ErrReservations),
+		errors.Is(err, allocator.ErrCools), errors.Is(err, allocator.ErrPoolDraining):
 		o.Refusal = busy
 	case errors.Is(err, allocator.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		o.Unknown = err.Error()
