@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,13 +48,6 @@ func (a *Allocator) carve(ctx context.Context, req Request, child Pool) (Pool, e
 		if errors.Is(err, errUnsecured) {
 			continue
 		}
-		if req.adopts && errors.Is(err, ErrInUse) {
-			if made, err := a.makeRoom(ctx, req.Pool, req.Exact); err != nil {
-				return Pool{}, err
-			} else if made {
-				continue
-			}
-		}
 		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
 			return Pool{}, err
 		}
@@ -88,7 +82,7 @@ func (a *Allocator) cooled(ctx context.Context, req Request, last *int64) error 
 
 // Readopt carves a child pool at exactly req.Exact, because its published status
 // says so, and freezes it: its own blocks are missing still. Like Adopt it asks for no
-// permission, but where others hold something it is refused with ErrInUse: a pool is
+// permission, and what cools there makes way, but where others hold something it is refused with ErrInUse: a pool is
 // never in dispute.
 func (a *Allocator) Readopt(ctx context.Context, req Request, child Pool) (Pool, error) {
 	if !req.Exact.IsValid() {
@@ -96,7 +90,15 @@ func (a *Allocator) Readopt(ctx context.Context, req Request, child Pool) (Pool,
 	}
 	req.adopts = true
 	child.Frozen = true
-	return a.carve(ctx, req, child)
+	for {
+		p, err := a.carve(ctx, req, child)
+		if !errors.Is(err, ErrInUse) {
+			return p, err
+		}
+		if made, roomErr := a.makeRoom(ctx, req.Pool, req.Exact); roomErr != nil || !made {
+			return Pool{}, cmp.Or(roomErr, err)
+		}
+	}
 }
 
 // carved finds a child that was carved before. Its claim and its pool are read at

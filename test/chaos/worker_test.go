@@ -84,7 +84,7 @@ func work(addrs string) error {
 }
 
 // cooldown has the blocks of all pools but one cool for a moment.
-func cooldown(b allocator.Block) (time.Duration, error) { //nolint:unparam // It is the option of that type.
+func cooldown(b allocator.Block) (time.Duration, error) {
 	if b.Pool == "b" {
 		return 0, nil
 	}

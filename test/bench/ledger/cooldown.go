@@ -19,7 +19,7 @@ const (
 )
 
 // cooldowns of the pools of this chapter. All others have none.
-func cooldowns(b allocator.Block) (time.Duration, error) { //nolint:unparam // It is the option of that type.
+func cooldowns(b allocator.Block) (time.Duration, error) {
 	switch b.Pool {
 	case "cool":
 		return shortCooldown, nil
