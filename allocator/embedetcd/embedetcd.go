@@ -75,6 +75,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	}
 	s := &Server{options: options, lock: lock, faults: newFaults(options.Logger)}
 	if err := s.start(ctx); err != nil {
+		s.faults.mute()
 		return nil, errors.Join(fmt.Errorf("start etcd in %s: %w", options.Dir, err), lock.Close())
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -166,6 +167,7 @@ func (s *Server) Close() error {
 		if s.Err() == nil {
 			s.etcd.Close()
 		}
+		s.faults.mute()
 		err = errors.Join(err, s.lock.Close())
 	})
 	return err

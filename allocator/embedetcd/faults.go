@@ -24,6 +24,7 @@ type faults struct {
 
 	mu    sync.Mutex
 	fault error
+	muted bool
 }
 
 func newFaults(logger *slog.Logger) *faults {
@@ -34,6 +35,22 @@ func (f *faults) err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.fault
+}
+
+// mute ends the logging. What is left of an etcd that has failed goes on until the process
+// ends, and the logger belongs to somebody who may be gone by then.
+func (f *faults) mute() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.muted = true
+}
+
+func (f *faults) log(line string, attrs []slog.Attr) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.muted {
+		f.logger.LogAttrs(context.Background(), slog.LevelError, line, attrs...)
+	}
 }
 
 // zap is a logger that ends up here.
@@ -124,7 +141,7 @@ func (c core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	for key, value := range values.Fields {
 		attrs = append(attrs, slog.Any(key, value))
 	}
-	c.faults.logger.LogAttrs(context.Background(), slog.LevelError, "etcd: "+entry.Message, attrs...)
+	c.faults.log("etcd: "+entry.Message, attrs)
 	return nil
 }
 

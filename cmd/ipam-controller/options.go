@@ -60,7 +60,7 @@ func defaults() *options {
 		metricsAddress: ":8080",
 		probeAddress:   ":8081",
 		workers:        16,
-		election:       election{lease: 10 * time.Second, renew: 8 * time.Second, retry: time.Second},
+		election:       election{lease: 4 * time.Second, renew: 3 * time.Second, retry: 400 * time.Millisecond},
 		sweep:          sweep.Defaults(),
 		verify:         verify.Defaults(),
 		consumer:       consumer.Defaults(),

@@ -17,11 +17,12 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// answer is what the system says to a claim or to a pool.
+// answer is what the system says to a claim, a pool or a class.
 type answer struct {
-	// cidr is the block; empty while there is none.
-	cidr string
-	// allocated is the condition of that type; nil before the first answer.
+	// data is the block of a claim or a pool, empty while there is none, or the name of a class.
+	data string
+	// allocated is the condition that answers: Ready on a class, else Allocated. Nil before
+	// the first answer.
 	allocated *metav1.Condition
 	// stalled answers do not change by waiting.
 	stalled bool
@@ -30,20 +31,23 @@ type answer struct {
 func answerOf(object client.Object) answer {
 	var conditions []metav1.Condition
 	var a answer
+	deciding := ipamv1alpha1.ConditionAllocated
 	switch object := object.(type) {
 	case *ipamv1alpha1.IPClaim:
-		a.cidr, conditions = object.Status.AllocatedCIDR, object.Status.Conditions
+		a.data, conditions = object.Status.AllocatedCIDR, object.Status.Conditions
 	case *ipamv1alpha1.IPPool:
-		a.cidr, conditions = object.Status.AllocatedCIDR, object.Status.Conditions
+		a.data, conditions = object.Status.AllocatedCIDR, object.Status.Conditions
+	case *ipamv1alpha1.IPClass:
+		a.data, conditions, deciding = object.Name, object.Status.Conditions, ipamv1alpha1.ConditionReady
 	}
-	a.allocated = meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionAllocated)
+	a.allocated = meta.FindStatusCondition(conditions, deciding)
 	a.stalled = meta.IsStatusConditionTrue(conditions, ipamv1alpha1.ConditionStalled)
 	return a
 }
 
-// given reports whether the object has its block.
+// given reports whether the object has its block, or the class can be used.
 func (a answer) given() bool {
-	return a.cidr != "" && a.allocated != nil && a.allocated.Status == metav1.ConditionTrue
+	return a.data != "" && a.allocated != nil && a.allocated.Status == metav1.ConditionTrue
 }
 
 // missing reports whether what the object names does not exist: somebody has to create it or
@@ -71,6 +75,9 @@ func (a answer) reason() string {
 // err is the answer as an error; nil when the block is there.
 func (a answer) err(object client.Object) error {
 	what := fmt.Sprintf("%s %s has no block", kindOf(object), nameOf(object))
+	if _, ok := object.(*ipamv1alpha1.IPClass); ok {
+		what = fmt.Sprintf("class %s cannot be used", object.GetName())
+	}
 	switch {
 	case a.given():
 		return nil
@@ -126,6 +133,8 @@ func become(object, seen client.Object) {
 		seen.(*ipamv1alpha1.IPClaim).DeepCopyInto(object)
 	case *ipamv1alpha1.IPPool:
 		seen.(*ipamv1alpha1.IPPool).DeepCopyInto(object)
+	case *ipamv1alpha1.IPClass:
+		seen.(*ipamv1alpha1.IPClass).DeepCopyInto(object)
 	}
 }
 
@@ -135,6 +144,8 @@ func listFor(object client.Object) (client.ObjectList, error) {
 		return &ipamv1alpha1.IPClaimList{}, nil
 	case *ipamv1alpha1.IPPool:
 		return &ipamv1alpha1.IPPoolList{}, nil
+	case *ipamv1alpha1.IPClass:
+		return &ipamv1alpha1.IPClassList{}, nil
 	default:
 		return nil, fmt.Errorf("%T is nothing to wait for", object)
 	}

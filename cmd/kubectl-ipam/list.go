@@ -14,6 +14,7 @@ type listing struct {
 	output   output
 	selector string
 	sortBy   string
+	watch    bool
 }
 
 // newList makes the command that lists the objects of one kind.
@@ -28,6 +29,7 @@ func newList(s *session, short string, run func(context.Context, *listing) error
 	}
 	o.output.addFlags(cmd)
 	cmd.Flags().StringVar(&o.sortBy, "sort-by", "", "Field to sort by, as JSONPath, such as .status.allocatedCIDR")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "Go on to print each change, until interrupted")
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "Only those with these labels, such as site=fra")
 	return cmd
 }
@@ -46,7 +48,8 @@ func (o *listing) list(ctx context.Context, list client.ObjectList, namespace, n
 	if err != nil {
 		return err
 	}
-	if err := c.List(ctx, list, &client.ListOptions{Namespace: namespace, LabelSelector: selector}); err != nil {
+	options := client.ListOptions{Namespace: namespace, LabelSelector: selector}
+	if err := c.List(ctx, list, &options); err != nil {
 		return err
 	}
 	if o.sortBy != "" {
@@ -54,8 +57,14 @@ func (o *listing) list(ctx context.Context, list client.ObjectList, namespace, n
 			return err
 		}
 	}
-	if meta.LenList(list) == 0 && o.output.tabular() && o.output.format != outputCSV {
+	empty := meta.LenList(list) == 0 && o.output.tabular() && o.output.format != outputCSV
+	if empty {
 		o.say("%s", nothing)
+	}
+	switch {
+	case o.watch:
+		return newWatchPrinter(o).run(ctx, c, list, options)
+	case empty:
 		return nil
 	}
 	return o.output.print(o.Out, list, o.now)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -30,6 +31,8 @@ const (
 type output struct {
 	format string
 	flags  *genericclioptions.PrintFlags
+	// columns are those that -o custom-columns names; nil without it.
+	columns *customColumns
 	// namespaces adds a column with the namespace.
 	namespaces bool
 	noHeaders  bool
@@ -47,6 +50,7 @@ func (o *output) addFlags(cmd *cobra.Command) {
 
 func (o *output) formats() []string {
 	formats := o.flags.AllowedFormats()
+	formats = append(formats, outputColumns, outputColumnsFile)
 	slices.Sort(formats)
 	return append([]string{outputTable, outputWide, outputCSV}, slices.Compact(formats)...)
 }
@@ -58,10 +62,14 @@ func (o *output) given() bool {
 
 // tabular reports whether the output is a table.
 func (o *output) tabular() bool {
-	return !o.given() || o.format == outputTable || o.format == outputWide || o.format == outputCSV
+	return !o.given() || o.columns != nil || o.format == outputTable || o.format == outputWide || o.format == outputCSV
 }
 
 func (o *output) validate() error {
+	var err error
+	if o.columns, err = parseColumns(o.format); err != nil {
+		return err
+	}
 	if o.tabular() {
 		return nil
 	}
@@ -83,11 +91,11 @@ func (o *output) print(w io.Writer, object runtime.Object, now func() time.Time)
 	if !o.tabular() {
 		return o.printAs(w, object)
 	}
-	table, err := tableOf(object, now())
+	table, err := o.table(object, now())
 	if err != nil {
 		return err
 	}
-	if o.namespaces {
+	if o.namespaces && o.columns == nil {
 		if err := addNamespaces(table); err != nil {
 			return err
 		}
@@ -98,8 +106,19 @@ func (o *output) print(w io.Writer, object runtime.Object, now func() time.Time)
 	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.format == outputWide, NoHeaders: o.noHeaders}).PrintObj(table, w)
 }
 
+// table is an object or a list as a table, with the columns of the caller or our own.
+func (o *output) table(object runtime.Object, now time.Time) (*metav1.Table, error) {
+	if o.columns != nil {
+		return o.columns.table(object)
+	}
+	return tableOf(object, now)
+}
+
 // printManifest prints what is not stored: as YAML, unless another form is asked for.
 func (o *output) printManifest(w io.Writer, object runtime.Object) error {
+	if o.columns != nil {
+		return o.print(w, object, time.Now)
+	}
 	if o.tabular() {
 		o.format = "yaml"
 	}

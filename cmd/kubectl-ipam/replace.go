@@ -16,7 +16,7 @@ import (
 // something else.
 func differs(there client.Object) error {
 	kind, name := kindOf(there), there.GetName()
-	hint := fmt.Sprintf("kubectl ipam %s show %s shows it; use another name", kind, name)
+	hint := fmt.Sprintf("kubectl ipam %s show %s shows it, kubectl edit ip%s %s changes it; or use another name", kind, name, kind, name)
 	if claim, ok := there.(*ipamv1alpha1.IPClaim); ok {
 		hint = fmt.Sprintf("use another name, or give its block back first: kubectl ipam claim release %s", name)
 		if claim.Status.AllocatedCIDR == "" {

@@ -14,7 +14,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// request creates a claim or a pool and waits for the answer.
+// request creates a claim, a pool or a class and waits for the answer.
 type request struct {
 	*session
 	output output
@@ -37,11 +37,11 @@ func (r *request) addFlags(cmd *cobra.Command) {
 	r.output.addFlags(cmd)
 	r.given = cmd.Flags().Changed
 	cmd.Flags().DurationVar(&r.wait, "wait", 30*time.Second,
-		"How long to wait for the block; 0 does not wait. A class or a pool that does not exist is waited for with this flag only")
+		"How long to wait for the answer; 0 does not wait. A class or a pool that does not exist is waited for with this flag only")
 	cmd.Flags().StringVar(&r.dryRun, "dry-run", dryRunNone,
 		"client: print the manifest and send nothing. server: check it there, and store nothing")
 	cmd.Flags().Lookup("dry-run").NoOptDefVal = dryRunClient
-	cmd.Flags().BoolVarP(&r.quiet, "quiet", "q", false, "Print the CIDR and nothing else")
+	cmd.Flags().BoolVarP(&r.quiet, "quiet", "q", false, "Print the CIDR, of a class the name, and nothing else")
 	completeWith(cmd, "dry-run", dryRunNone, dryRunClient, dryRunServer)
 }
 
@@ -156,7 +156,7 @@ func (r *request) show(object client.Object) error {
 		printLine(r.ErrOut, "%s %s %s", kindOf(object), r.err.bold(nameOf(object)), gotFrom(object))
 	}
 	if !r.output.given() {
-		printLine(r.Out, "%s", now.cidr)
+		printLine(r.Out, "%s", now.data)
 	}
 	return nil
 }
@@ -177,6 +177,10 @@ func gotFrom(object client.Object) string {
 		if parent := object.Spec.ParentPoolRef; parent != nil {
 			return "is carved from pool " + parent.Name
 		}
+	case *ipamv1alpha1.IPClass:
+		if object.Status.OfferingPools == 0 {
+			return "is ready, and no pool backs it yet: kubectl ipam pool create POOL --cidr CIDR --visibility platform --class " + object.Name
+		}
 	}
 	return "is ready"
 }
@@ -186,6 +190,8 @@ func specOf(object client.Object) any {
 	case *ipamv1alpha1.IPClaim:
 		return *object.Spec.DeepCopy()
 	case *ipamv1alpha1.IPPool:
+		return *object.Spec.DeepCopy()
+	case *ipamv1alpha1.IPClass:
 		return *object.Spec.DeepCopy()
 	default:
 		return nil

@@ -44,8 +44,8 @@ goes to stdout and words go to stderr. The exit code is 0 ok, 1 error, 2 usage,
 			newClaimCreate(s, "claim"), newClaimList(s), newClaimShow(s), newClaimRelease(s))),
 		group("pool", "Look after address space to claim from",
 			newPoolCreate(s), newPoolList(s), newPoolShow(s), newPoolTree(s), newPoolRelease(s)),
-		group("class", "See what may be claimed here, and by which rules",
-			newClassList(s), newClassShow(s)),
+		group("class", "Say and see what may be claimed here, and by which rules",
+			newClassCreate(s), newClassList(s), newClassShow(s)),
 		group("address", "See whether an address is free, and who holds it",
 			newAddressShow(s)),
 		group("tenant", "Serve the API to workspaces",
@@ -83,12 +83,26 @@ func refuseWords(cmd *cobra.Command) {
 		if len(args) == 0 {
 			return nil
 		}
+		if instead := kubectlDoes(cmd.Name(), args[0]); instead != "" {
+			return fmt.Errorf("%s has no command %q; use %s", cmd.CommandPath(), args[0], instead)
+		}
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 			return fmt.Errorf("%s has no command %q; did you mean %q?", cmd.CommandPath(), args[0], near[0])
 		}
 		return fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0])
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+}
+
+// kubectlDoes is the command of kubectl for what this program leaves to it; empty otherwise.
+func kubectlDoes(noun, verb string) string {
+	switch {
+	case verb == "edit" && slices.Contains([]string{"claim", "pool", "class"}, noun):
+		return fmt.Sprintf("kubectl edit ip%s NAME", noun)
+	case verb == "delete" && noun == "class":
+		return "kubectl delete ipclass NAME"
+	}
+	return ""
 }
 
 // markStarts has every command note that its command line was understood.

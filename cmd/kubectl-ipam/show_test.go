@@ -58,7 +58,8 @@ func TestClaims(t *testing.T) {
 	full := waiting(gen.Claim("batch", gen.OfClass("internal"), gen.Length(24), hourAgo),
 		ipamv1alpha1.ReasonPoolExhausted, `pool "lab": no free /24: the largest free block is a /26`)
 	list := &ipamv1alpha1.IPClaimList{Items: []ipamv1alpha1.IPClaim{*full, *web, *gen.Claim("new")}}
-	for _, format := range []string{"table", "wide", "csv", "name", "json", "yaml", "jsonpath={.items[*].status.allocatedCIDR}"} {
+	for _, format := range []string{"table", "wide", "csv", "name", "json", "yaml", "jsonpath={.items[*].status.allocatedCIDR}",
+		"custom-columns=WHO:.metadata.name,BLOCK:{.status.allocatedCIDR},WHY:status.conditions[*].reason"} {
 		s := newStage(t)
 		out := output{}
 		out.addFlags(&cobra.Command{})

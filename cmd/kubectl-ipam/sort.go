@@ -6,19 +6,17 @@ import (
 	"math/big"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/util/jsonpath"
 )
 
 // sortList sorts the items of a list by a field, which a JSONPath names as in kubectl get:
 // addresses and numbers by their value, other texts by their characters. Items without the
 // field come first.
 func sortList(list runtime.Object, path string) error {
-	field := jsonpath.New("sort-by").AllowMissingKeys(true)
-	if err := field.Parse("{." + strings.Trim(path, "{}.") + "}"); err != nil {
+	field, err := parseField(path)
+	if err != nil {
 		return usagef("--sort-by is %q; write a field such as .status.allocatedCIDR: %w", path, err)
 	}
 	items, err := meta.ExtractList(list)

@@ -38,7 +38,7 @@ func (s *session) why(ctx context.Context, name string) error {
 		return err
 	}
 	if now := answerOf(claim); now.given() {
-		printLine(s.Out, "claim %s is bound: it holds %s", nameOf(claim), now.cidr)
+		printLine(s.Out, "claim %s is bound: it holds %s", nameOf(claim), now.data)
 		return nil
 	}
 	q, err := s.question(ctx, claim)

@@ -104,10 +104,14 @@ func (p path) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serving is the server for a manager to run, on every replica. Connections stay open for long:
 // to make one costs more than an answer.
+//
+// It speaks HTTP/1.1 alone. An API server sends all requests over one connection of HTTP/2, and
+// takes 45 seconds to give up on one whose end hangs. Over HTTP/1.1 it closes a connection when
+// its request times out, and the next one leads to another replica.
 func serving(listener net.Listener, certificate func() (*tls.Certificate, error), handler http.Handler, logger logr.Logger) *manager.Server {
 	secure := tls.NewListener(listener, &tls.Config{
 		MinVersion:     tls.VersionTLS12,
-		NextProtos:     []string{"h2", "http/1.1"},
+		NextProtos:     []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
 	})
 	return &manager.Server{

@@ -45,17 +45,15 @@ func (s *stage) contests(opts *options) []contest {
 		if n == 1 {
 			title = "1 client"
 		}
-		list = append(list, s.besideBare(title, func(side *side) *contestant {
+		list = append(list, s.besidePlain(s.besideBare(title, func(side *side) *contestant {
 			return s.claims("", side, bySharedClass, n)
-		}))
+		}), n))
 	}
 	list = append(list,
 		s.besideBare(fmt.Sprintf("%d clients of %d tenants, one shared pool", crowdOfTenants, tenantCount), func(side *side) *contestant {
 			return s.claims("", side, bySharedPool, crowdOfTenants)
 		}),
-		s.besideBare(fmt.Sprintf("1 client, while another tenant storms with %d", storm), func(side *side) *contestant {
-			return &contestant{side: side, play: side.besideStorm}
-		}),
+		s.storms(),
 		s.besideBare(fmt.Sprintf("%d clients, delete → the record is gone", crowdOfKinds), func(side *side) *contestant {
 			return &contestant{side: side, ready: side.stock, play: side.deletions}
 		}),
@@ -80,11 +78,37 @@ func (s *stage) contests(opts *options) []contest {
 func (s *stage) besideBare(title string, of func(*side) *contestant) contest {
 	c := contest{title: title, ratios: []ratio{{"ipam-controller / bare", 2, 0}, {"ipam-controller / all fields", 2, 1}}}
 	names := []string{"bare controller", "bare, all fields", "ipam-controller"}
-	for i, side := range s.sides() {
+	for i, side := range s.answering() {
 		who := of(side)
 		who.name = names[i]
 		c.contestants = append(c.contestants, who)
 	}
+	return c
+}
+
+// besidePlain adds a CREATE that nobody answers to a comparison with the bare controller.
+func (s *stage) besidePlain(c contest, clients int) contest {
+	c.contestants = append(c.contestants, s.claims("CREATE that nobody answers", s.plain, unanswered, clients))
+	c.ratios = append(c.ratios, ratio{"ipam-controller / nobody", 2, 3})
+	return c
+}
+
+// storms compares what a storm does to a quiet tenant: with each controller, and with none,
+// when nothing but kcp is shared.
+func (s *stage) storms() contest {
+	c := s.besideBare(fmt.Sprintf("1 client, while another tenant storms with %d", storm), func(side *side) *contestant {
+		return &contestant{side: side, play: func(ctx context.Context, during time.Duration) (round, error) {
+			return side.besideStorm(ctx, bySharedClass, during)
+		}}
+	})
+	c.contestants = append(c.contestants,
+		s.claims("ipam-controller, without the storm", s.ipam, bySharedClass, 1),
+		&contestant{name: "CREATE that nobody answers", side: s.plain, play: func(ctx context.Context, during time.Duration) (round, error) {
+			return s.plain.besideStorm(ctx, unanswered, during)
+		}},
+		s.claims("CREATE that nobody answers, without the storm", s.plain, unanswered, 1),
+	)
+	c.ratios = append(c.ratios, ratio{"ipam-controller, with / without the storm", 2, 3}, ratio{"nobody answers, with / without the storm", 4, 5})
 	return c
 }
 

@@ -36,6 +36,7 @@ var (
 	ofFullPool    = kind{[]gen.ClaimOption{gen.FromPool(fullPool), gen.Length(28)}, refused}
 	singleHeld    = kind{[]gen.ClaimOption{gen.FromPool(singlePool), gen.Length(28)}, tenant.Bound}
 	singleWaiting = kind{singleHeld.options, refused}
+	unanswered    = kind{bySharedClass.options, tenant.Stored}
 )
 
 func refused(claim *ipamv1alpha1.IPClaim) bool {

@@ -20,6 +20,8 @@ var figures = []struct {
 	{"p99 ms", func(r round) float64 { return r.p99 }, "%.1f"},
 	{"controller CPU ms", func(r round) float64 { return r.controller }, "%.1f"},
 	{"kcp CPU ms", func(r round) float64 { return r.kcp }, "%.1f"},
+	{"records behind", func(r round) float64 { return r.backlog }, "%.0f"},
+	{"behind for ms", func(r round) float64 { return r.drained }, "%.0f"},
 }
 
 // report is the section of the page.
@@ -59,14 +61,22 @@ func (c contest) write(b *strings.Builder) {
 		fmt.Fprintf(b, "| %s | **%s** |", c.title, r.name)
 		of, to := c.contestants[r.of].rounds, c.contestants[r.to].rounds
 		for _, figure := range figures {
-			values := make([]float64, len(of))
-			for i := range of {
-				values[i] = figure.of(of[i]) / figure.of(to[i])
-			}
-			fmt.Fprintf(b, " %s |", page.Spread("%.2f", values))
+			fmt.Fprintf(b, " %s |", quotients(of, to, figure.of))
 		}
 		b.WriteString("\n")
 	}
+}
+
+// quotients are the ratios of a figure, round by round; a dash where it was zero.
+func quotients(of, to []round, figure func(round) float64) string {
+	values := make([]float64, len(of))
+	for i := range of {
+		if figure(to[i]) == 0 {
+			return "–"
+		}
+		values[i] = figure(of[i]) / figure(to[i])
+	}
+	return page.Spread("%.2f", values)
 }
 
 // command is what gives this table again.

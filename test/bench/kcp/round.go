@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/bench/tenant"
 )
 
@@ -16,6 +17,9 @@ type round struct {
 	answers, rate   float64
 	p50, p95, p99   float64
 	controller, kcp float64
+	// backlog is how many answered claims had no IPAllocation when the round was over, and
+	// drained how many milliseconds later all had one.
+	backlog, drained float64
 }
 
 // newRound sums up a round. It must have had an answer.
@@ -52,7 +56,31 @@ func (s *side) crowd(ctx context.Context, k kind, clients int, during time.Durat
 	if err != nil {
 		return round{}, err
 	}
-	return newRound(took, lasted)
+	shown, err := newRound(took, lasted)
+	if err != nil {
+		return round{}, err
+	}
+	err = s.drain(ctx, &shown)
+	return shown, err
+}
+
+// drain notes how far the IPAllocations are behind the answers, and waits for them.
+func (s *side) drain(ctx context.Context, shown *round) error {
+	over := time.Now()
+	backlog, err := tenant.Unrecorded(ctx, s.tenants)
+	if err != nil || backlog == 0 {
+		return err
+	}
+	shown.backlog = float64(backlog)
+	err = harness.Eventually(ctx, patience, "every claim to have its IPAllocation", func(ctx context.Context) error {
+		backlog, err := tenant.Unrecorded(ctx, s.tenants)
+		if err == nil && backlog > 0 {
+			err = fmt.Errorf("%d have none", backlog)
+		}
+		return err
+	})
+	shown.drained = float64(time.Since(over)) / float64(time.Millisecond)
+	return err
 }
 
 // handover measures how long after the deletion of a claim the one that waits for its

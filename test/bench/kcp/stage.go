@@ -23,6 +23,8 @@ const (
 type stage struct {
 	*harness.Ground
 	bare, whole, ipam *side
+	// plain has no controller, and no webhook: nobody answers.
+	plain *side
 }
 
 // newStage makes everything ready. What it has made is taken down if it fails.
@@ -36,6 +38,7 @@ func newStage(ctx context.Context, opts *options, say harness.Say) (*stage, erro
 		bare:   &side{name: "bare", program: "./test/bench", command: "bare"},
 		whole:  &side{name: "whole", program: "./test/bench", command: "bare", flags: []string{"--whole"}},
 		ipam:   &side{name: "ipam", program: "./cmd/ipam-controller", flags: opts.controllerFlags},
+		plain:  &side{name: "plain"},
 	}
 	if err := s.up(ctx); err != nil {
 		return nil, s.close(err)
@@ -43,7 +46,10 @@ func newStage(ctx context.Context, opts *options, say harness.Say) (*stage, erro
 	return s, nil
 }
 
-func (s *stage) sides() []*side { return []*side{s.bare, s.whole, s.ipam} }
+func (s *stage) sides() []*side { return append(s.answering(), s.plain) }
+
+// answering are the sides with a controller.
+func (s *stage) answering() []*side { return []*side{s.bare, s.whole, s.ipam} }
 
 func (s *stage) up(ctx context.Context) error {
 	for _, side := range s.sides() {
@@ -55,7 +61,7 @@ func (s *stage) up(ctx context.Context) error {
 	return s.furnish(ctx)
 }
 
-// prepare makes a side's platform, its tenants, and its controller, and starts it.
+// prepare makes a side's platform and its tenants, and starts its controller if it has one.
 func (s *stage) prepare(ctx context.Context, side *side) error {
 	platform := "root:" + side.name
 	s.Say("%s: making the platform workspace %s and %d tenants", side.name, platform, tenantCount)
@@ -73,7 +79,7 @@ func (s *stage) prepare(ctx context.Context, side *side) error {
 			return err
 		})
 	}
-	if err := group.Wait(); err != nil {
+	if err := group.Wait(); err != nil || side.program == "" {
 		return err
 	}
 	identity, err := workspaces.ControllerConfig(ctx, s.Admin, platform)

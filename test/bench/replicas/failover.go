@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -13,17 +12,19 @@ import (
 	"github.com/kcp-ipam/ipam/test/framework/local"
 )
 
-// answersBeside is how many claims each client sees answered before the leader is lost,
-// and after.
-const answersBeside = 3
-
-// loss is a way to lose the active replica, and the seconds without service that it has cost.
+// loss is a way to lose the active replica, and what it has cost.
 type loss struct {
 	name string
 	team *team
 	lose func(context.Context, *local.Controller) error
 	mend func(context.Context, *local.Controller) error // afterwards, so that the team is complete again
-	gaps []float64
+	gaps []gap
+}
+
+// gap is how many seconds the clients were without what they had before.
+type gap struct {
+	answer float64 // in the response to CREATE
+	record float64 // an IPAllocation: what the reconcile of the active replica writes
 }
 
 // losses are all that is measured.
@@ -67,12 +68,10 @@ func (s *stage) fail(ctx context.Context) ([]*loss, error) {
 	all := s.losses()
 	for n := range s.failovers {
 		for _, l := range all {
-			gap, err := l.once(ctx)
-			if err != nil {
+			if err := l.once(ctx); err != nil {
 				return nil, fmt.Errorf("%s: %w", l.name, err)
 			}
-			l.gaps = append(l.gaps, gap.Seconds())
-			s.Say("loss %d of %d, %s: %.2f s without service", n+1, s.failovers, l.name, gap.Seconds())
+			s.Say("loss %d of %d, %s: %.2f s without an answer, %.2f s without a record", n+1, s.failovers, l.name, l.gaps[n].answer, l.gaps[n].record)
 		}
 	}
 	return all, nil
@@ -91,39 +90,56 @@ func (t *team) hold(ctx context.Context, n int) error {
 	return group.Wait()
 }
 
-// once loses the active replica while a client of each tenant claims, and returns the longest
-// time that a client was without an answer.
-func (l *loss) once(ctx context.Context) (time.Duration, error) {
+// once loses the active replica while a client of each tenant claims, and notes the longest
+// time without an answer, and without a record, that any of them has seen since.
+func (l *loss) once(ctx context.Context) error {
 	leader, err := l.team.leader(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %s", patience))
 	defer cancel()
 	probes := make([]*probe, len(l.team.tenants))
-	lost := make(chan struct{})
 	clients, working := errgroup.WithContext(ctx)
 	for i, one := range l.team.tenants {
-		probes[i] = &probe{tenant: one, warm: make(chan struct{})}
-		clients.Go(func() error { return probes[i].run(working, lost) })
+		probes[i] = newProbe(one)
+		clients.Go(func() error { return probes[i].run(working) })
+	}
+	if err := each(working, probes, (*probe).warm); err != nil {
+		return errors.Join(err, clients.Wait())
 	}
 	for _, p := range probes {
-		select {
-		case <-p.warm:
-		case <-working.Done():
-			return 0, clients.Wait()
-		}
+		p.restart()
 	}
 	err = l.lose(ctx, leader)
-	close(lost)
-	if err := errors.Join(err, clients.Wait()); err != nil {
-		return 0, err
-	}
-	var longest time.Duration
 	for _, p := range probes {
-		longest = max(longest, p.longest())
+		p.recount()
 	}
-	return longest, l.mend(ctx, leader)
+	err = errors.Join(err, each(working, probes, (*probe).warm))
+	for _, p := range probes {
+		close(p.stop)
+	}
+	if err := errors.Join(err, clients.Wait()); err != nil {
+		return err
+	}
+	var gap gap
+	for _, p := range probes {
+		gap.answer, gap.record = max(gap.answer, p.answers.longest()), max(gap.record, p.records.longest())
+	}
+	l.gaps = append(l.gaps, gap)
+	return l.mend(ctx, leader)
+}
+
+// each waits for something of every probe.
+func each(ctx context.Context, probes []*probe, what func(*probe) <-chan struct{}) error {
+	for _, p := range probes {
+		select {
+		case <-what(p):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // leader waits until one of the team leads, and returns it.
@@ -146,39 +162,4 @@ func (t *team) leader(ctx context.Context) (*local.Controller, error) {
 		return errors.New("none does")
 	})
 	return leader, err
-}
-
-// probe is a client that claims, each its next claim when the last is answered.
-type probe struct {
-	tenant  *tenant.Tenant
-	warm    chan struct{} // closed when it has seen enough answers to begin
-	answers []time.Time
-}
-
-// run claims until enough is answered after the leader was lost.
-func (p *probe) run(ctx context.Context, lost <-chan struct{}) error {
-	for after := 0; after < answersBeside; {
-		if _, err := p.tenant.Claim(ctx, tenant.NewName(), tenant.Bound, wanted()...); err != nil {
-			return err
-		}
-		p.answers = append(p.answers, time.Now())
-		if len(p.answers) == answersBeside {
-			close(p.warm)
-		}
-		select {
-		case <-lost:
-			after++
-		default:
-		}
-	}
-	return nil
-}
-
-// longest is the longest time between two answers.
-func (p *probe) longest() time.Duration {
-	var longest time.Duration
-	for i := 1; i < len(p.answers); i++ {
-		longest = max(longest, p.answers[i].Sub(p.answers[i-1]))
-	}
-	return longest
 }

@@ -60,9 +60,14 @@ func (r result) report(opts *options) string {
 		w.write(&b)
 	}
 	fmt.Fprintf(&b, "\nWith %d claims held, %d times each:\n\n", opts.held, opts.failovers)
-	b.WriteString("| the active replica is lost | seconds without service | longest |\n|---|--:|--:|\n")
+	b.WriteString("| the active replica is lost | seconds without an answer to CREATE | longest | seconds without a record | longest |\n|---|--:|--:|--:|--:|\n")
 	for _, l := range r.losses {
-		fmt.Fprintf(&b, "| %s | %s | %.2f |\n", l.name, page.Spread("%.2f", l.gaps), page.Quantile(l.gaps, 1))
+		answers, records := make([]float64, len(l.gaps)), make([]float64, len(l.gaps))
+		for i, gap := range l.gaps {
+			answers[i], records[i] = gap.answer, gap.record
+		}
+		fmt.Fprintf(&b, "| %s | %s | %.2f | %s | %.2f |\n", l.name, page.Spread("%.2f", answers), page.Quantile(answers, 1),
+			page.Spread("%.2f", records), page.Quantile(records, 1))
 	}
 	return b.String()
 }

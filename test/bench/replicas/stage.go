@@ -41,6 +41,7 @@ type team struct {
 	name     string
 	size     int
 	flags    []string
+	address  *local.Balancer // of the webhooks of all replicas
 	replicas []*local.Controller
 	tenants  []*tenant.Tenant
 	resting  idle
@@ -103,14 +104,18 @@ func (s *stage) prepare(ctx context.Context, t *team) error {
 	if err != nil {
 		return err
 	}
+	if t.address, err = local.NewBalancer(); err != nil {
+		return err
+	}
 	for i := range t.size {
 		controller, err := local.NewController(ctx, local.ControllerOptions{
 			Binary: s.binary, Dir: filepath.Join(s.Dir, fmt.Sprint(t.name, "-", i)), Workspace: t.path(), Identity: identity,
-			Flags: slices.Concat(s.store.Flags(), []string{"--etcd-prefix=/" + t.name}, t.flags),
+			Flags: slices.Concat(s.store.Flags(), []string{"--etcd-prefix=/" + t.name, "--webhook-url=" + t.address.URL()}, t.flags),
 		})
 		if err != nil {
 			return err
 		}
+		t.address.Add(controller.WebhookAddress())
 		t.replicas = append(t.replicas, controller)
 		if err := controller.Start(ctx); err != nil {
 			return err
@@ -151,6 +156,9 @@ func (s *stage) close(failure error) error {
 		}
 		for _, replica := range t.replicas {
 			errs = append(errs, replica.Stop())
+		}
+		if t.address != nil {
+			errs = append(errs, t.address.Close())
 		}
 	}
 	if s.store != nil {

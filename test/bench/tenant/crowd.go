@@ -53,6 +53,27 @@ func (c Crowd) Claim(ctx context.Context, during time.Duration) (took []time.Dur
 	return slices.Concat(each...), time.Since(began), err
 }
 
+// Unrecorded is the number of claims of tenants that have a block and no IPAllocation yet.
+func Unrecorded(ctx context.Context, tenants []*Tenant) (int, error) {
+	backlog := 0
+	for _, t := range tenants {
+		records, claims := &ipamv1alpha1.IPAllocationList{}, &ipamv1alpha1.IPClaimList{}
+		if err := t.List(ctx, records); err != nil { // first: a record that comes meanwhile is not missed
+			return 0, err
+		}
+		if err := t.List(ctx, claims); err != nil {
+			return 0, err
+		}
+		for i := range claims.Items {
+			if Bound(&claims.Items[i]) {
+				backlog++
+			}
+		}
+		backlog -= len(records.Items)
+	}
+	return backlog, nil
+}
+
 // Clean deletes all claims of tenants but those of a name that stay, which each of them
 // has, and waits until nothing else is left.
 func Clean(ctx context.Context, tenants []*Tenant, stay ...string) error {

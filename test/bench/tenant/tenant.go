@@ -46,6 +46,9 @@ type Answered func(*ipamv1alpha1.IPClaim) bool
 // Bound is the answer that a claim is made for.
 func Bound(claim *ipamv1alpha1.IPClaim) bool { return claim.Status.AllocatedCIDR != "" }
 
+// Stored is the answer of a CREATE that nobody answers: the claim is there.
+func Stored(*ipamv1alpha1.IPClaim) bool { return true }
+
 // waiter is somebody who waits for a claim to be answered.
 type waiter struct {
 	answered Answered

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
 	"k8s.io/client-go/rest"
 )
@@ -94,6 +95,9 @@ func NewController(ctx context.Context, opts ControllerOptions) (*Controller, er
 		},
 	}, nil
 }
+
+// WebhookAddress is the host and port at which this controller answers CREATE.
+func (c *Controller) WebhookAddress() string { return strings.TrimPrefix(c.webhooks, "https://") }
 
 // Start starts the controller and returns when it is ready.
 func (c *Controller) Start(ctx context.Context) error {

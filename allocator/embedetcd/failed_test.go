@@ -1,0 +1,26 @@
+package embedetcd
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+)
+
+// An etcd that has failed cannot be stopped: its goroutines go on, and so does what they log.
+func TestClose_OfAFailedServer(t *testing.T) {
+	var log bytes.Buffer
+	s, err := Start(t.Context(), Options{Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.faults.zap().Fatal("the disk is gone")
+	<-s.Failed()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	before := log.String()
+	s.faults.zap().Error("the directory is gone, too")
+	if after := log.String(); after != before {
+		t.Errorf("after Close it has logged %q; want nothing more", after[len(before):])
+	}
+}
