@@ -71,7 +71,7 @@ func (o *poolCreate) addSpecFlags(cmd *cobra.Command) {
 	flags.Int32Var(&o.leading, "leading", 0, "Number of blocks kept back at the start")
 	flags.Int32Var(&o.trailing, "trailing", 0, "Number of blocks kept back at the end")
 	flags.Var(&o.unit, "unit-length", "Prefix length of one block kept back")
-	flags.StringVar(&o.cooldown, "release-cooldown", "", "How long a released block is given to nobody else, such as 30s; at most 24h")
+	flags.StringVar(&o.cooldown, "release-cooldown", "", "How long a freed block is given to nobody else, such as 30s; at most 24h")
 	flags.StringToStringVar(&o.labels, "labels", nil, "Labels of the pool, such as site=fra")
 }
 
