@@ -151,14 +151,13 @@ func (l *lapse) claim() (ClaimID, bool) { return "", false }
 // what cools as of that, cools.
 func (l *lapse) place(s *space) (share, error) {
 	l.ended, l.full = nil, false
-	limit := max(1, int(s.alloc.limit.Load())-8)
+	limit, bytes := max(1, int(s.alloc.limit.Load())-8), 0
 	var sh share
 	for prefix := range l.due(s) {
-		c := s.cooling.blocks[prefix]
-		sh.then = append(sh.then, clientv3.OpTxn(nil, together(
-			remove(s.alloc.keys.block(s.id, prefix)), remove(s.alloc.keys.claim(c.claim)),
-		), nil))
-		if l.ended = append(l.ended, prefix); len(l.ended) == limit {
+		block, claim := s.alloc.keys.block(s.id, prefix), s.alloc.keys.claim(s.cooling.blocks[prefix].claim)
+		sh.then = append(sh.then, clientv3.OpTxn(nil, together(remove(block), remove(claim)), nil))
+		bytes += len(block) + len(claim)
+		if l.ended = append(l.ended, prefix); len(l.ended) == limit || bytes > maxGroupBytes/2 {
 			l.full = true
 			break
 		}
