@@ -34,6 +34,35 @@ func TestReconcile_OfAnAnsweredClaim(t *testing.T) {
 	}
 }
 
+// A fault of the ledger does not make a claim that has just been answered look unready. One that
+// lasts does.
+func TestReconcile_OfAnAnsweredClaimWithoutTheLedger(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	claim := gen.Claim("c", gen.OfClass("internal"))
+	before := s.stored(claim, s.create(claim))
+	if err := s.ledger.Close(); err != nil {
+		t.Fatal(err)
+	}
+	look := func() *ipamv1alpha1.IPClaim {
+		if _, err := s.Reconcile(t.Context(), requestIn("tenant", "c")); err == nil {
+			t.Fatal("a reconcile without the ledger succeeds; want an error, so that it is tried again")
+		}
+		now := gen.Claim("c")
+		if err := s.world.tenant.client.Get(t.Context(), client.ObjectKeyFromObject(now), now); err != nil {
+			t.Fatal(err)
+		}
+		return now
+	}
+	if after := look(); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("the claim was written; it is %+v, was %+v", after.Status, before.Status)
+	}
+	s.later(unfinished + time.Second)
+	if after := look(); !meta.IsStatusConditionFalse(after.Status.Conditions, ipamv1alpha1.ConditionReady) || after.Status.AllocatedCIDR != before.Status.AllocatedCIDR {
+		t.Errorf("the claim shows %+v; want its block, and Ready False", after.Status)
+	}
+}
+
 // A reservation that was answered twice is the block of a claim that is there with it, by the
 // word of a server.
 func TestReconcile_OfAReservationAnsweredTwice(t *testing.T) {

@@ -50,6 +50,10 @@ const checking = 10 * time.Second
 // settling is how long a new claim says nothing of a former one of its name.
 const settling = 10 * time.Second
 
+// unfinished is how old a claim that shows its block must be before it shows a fault of the
+// controller. CREATE has answered it: what is left is bookkeeping, which a fault delays.
+const unfinished = 30 * time.Second
+
 // claiming is how old a claim without an answer must be before a reservation of its name and spec
 // counts as its own.
 const claiming = 2 * time.Second

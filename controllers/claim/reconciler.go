@@ -262,6 +262,9 @@ func (p *pass) fail(ctx context.Context, err error) {
 	}
 	refusal := &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()}
 	p.reason = refusal.Reason
+	if p.claim.Status.AllocatedCIDR != "" && p.age() < unfinished {
+		return
+	}
 	if !outcome.Failing(p.claim.Status.Conditions) {
 		refusals.WithLabelValues(string(refusal.Reason)).Inc()
 		p.warn(refusal)
