@@ -14,14 +14,17 @@ import (
 // the transaction of any bind, in which the block is put anew, and the key of the new claim
 // takes the place of the old one's.
 
-// errTwice: another call of the group writes the key that the op has to remove. The next
-// group takes it.
-var errTwice = errors.New("the former claim is in the same transaction")
+// errTwice: another call of the group writes a key that the op has to write. The next group
+// takes it.
+var errTwice = errors.New("the block or its former claim is in the same transaction")
 
 // regain is the share of a bind that gets a cooling block back. What cools is as the head
 // says, and needs no comparison of its own.
 func (b *bind) regain(s *space) (share, error) {
 	keys, claim := s.alloc.keys, b.request.Holder.Claim
+	if _, twice := s.placing.blocks[b.prefix]; twice {
+		return share{}, errTwice
+	}
 	sh, former := share{els: together(get(keys.claim(claim)))}, b.regains.claim
 	if former == claim {
 		sh.then = together(put(keys.block(s.id, b.prefix), b.regainedValue()))
@@ -49,6 +52,14 @@ func (b *bind) regainedValue() string {
 	}
 	b.holding.Until = b.regains.end()
 	return record{holdings: []holding{b.holding}}.encode()
+}
+
+// changes is the block that a bind gets back; not valid for any other.
+func (b *bind) changes() netip.Prefix {
+	if b.regains == nil {
+		return netip.Prefix{}
+	}
+	return b.prefix
 }
 
 // from is the claim whose key goes with a bind that gets its block back; empty for any other.

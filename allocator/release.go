@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -151,6 +152,7 @@ type free struct {
 
 func (f *free) cluster() ClusterName   { return f.block.Holder.Cluster }
 func (f *free) claim() (ClaimID, bool) { return f.block.Holder.Claim, true }
+func (f *free) changes() netip.Prefix  { return f.block.Prefix }
 
 // cool has a block cool. It keeps the key of its claim, unless that is a reservation: a
 // workspace may not have many of those.
@@ -230,6 +232,7 @@ type amend struct {
 
 func (m *amend) cluster() ClusterName   { return m.old.Holder.Cluster }
 func (m *amend) claim() (ClaimID, bool) { return m.old.Holder.Claim, true }
+func (m *amend) changes() netip.Prefix  { return m.old.Prefix }
 
 func (m *amend) place(s *space) (share, error) {
 	if err := s.present(m.old); err != nil {

@@ -193,6 +193,7 @@ type confirm struct {
 func (c *confirm) cluster() ClusterName   { return c.old.Holder.Cluster }
 func (c *confirm) claim() (ClaimID, bool) { return c.claimed, true }
 func (c *confirm) from() ClaimID          { return c.old.Holder.Claim }
+func (c *confirm) changes() netip.Prefix  { return c.old.Prefix }
 
 func (c *confirm) place(s *space) (share, error) {
 	if err := s.present(c.old); err != nil {
