@@ -107,9 +107,9 @@ func TestRelease_BesideAnOlderChange(t *testing.T) {
 	}()
 	<-inFlight
 	changed, released := make(chan error, 1), make(chan error, 1)
-	go func() { changed <- l.change(t.Context(), old, &amend{old: old, next: stale}) }()
-	l.waitQueued(1)
 	go func() { released <- l.ReleaseIf(t.Context(), now) }()
+	l.waitQueued(1)
+	go func() { changed <- l.change(t.Context(), old, &amend{old: old, next: stale}) }()
 	l.waitQueued(2)
 	goOn()
 	if err := <-changed; !errors.Is(err, ErrChanged) {
