@@ -109,7 +109,7 @@ func open(ctx context.Context, client *clientv3.Client, options Options, hooks h
 		waits: map[ClaimID][]PoolID{}, damage: damage{}, writer: rand.Text(), health: health{failed: make(chan struct{})},
 		leases: newLeases(),
 	}
-	a.metrics = newMetrics(client, a.unreadable, a.reservations.len)
+	a.metrics = newMetrics(client, a.unreadable, a.reservations.len, a.countCooling)
 	a.limit.Store(int64(options.MaxTxnOps))
 	a.ctx, a.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := a.start(ctx); err != nil {
@@ -141,6 +141,9 @@ func (o Options) withDefaults() Options {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Wake == nil {
 		o.Wake = func(Holder) {}
+	}
+	if o.Cooldown == nil {
+		o.Cooldown = func(Block) (time.Duration, error) { return 0, nil }
 	}
 	if o.Changed == nil {
 		o.Changed = func(...PoolID) {}

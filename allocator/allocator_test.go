@@ -10,6 +10,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -93,7 +94,7 @@ func (l *ledger) sameAsLedger(allocators ...*Allocator) []etcdtest.Record {
 		for p := range a.Pools() {
 			c, _ := a.Capacity(p.ID)
 			want := newTally(p, blocks)
-			if got := (tally{c.Blocks, c.Allocated.String()}); got != want {
+			if got := (tally{c.Blocks, c.Allocated.String(), c.Cooling.String()}); got != want {
 				l.t.Errorf("allocator %d, pool %s: has %v, want %v", i, p.ID, got, want)
 			}
 		}
@@ -101,10 +102,11 @@ func (l *ledger) sameAsLedger(allocators ...*Allocator) []etcdtest.Record {
 	return blocks
 }
 
-// tally is a pool's blocks and allocated addresses.
+// tally is a pool's blocks, and its allocated and cooling addresses.
 type tally struct {
 	blocks    int
 	allocated string
+	cooling   string
 }
 
 // newTally counts in the slowest way: it fills an index with what there is.
@@ -113,17 +115,19 @@ func newTally(p Pool, blocks []etcdtest.Record) tally {
 	for _, prefix := range p.Excluded {
 		x.Exclude(prefix)
 	}
-	own := 0
+	own, cooling := 0, new(big.Int)
 	for _, b := range blocks {
 		if b.Space != string(p.Space) {
 			continue
 		}
 		x.Take(b.Prefix)
-		if b.Pool == string(p.ID) {
+		if b.State == "cooling" && b.Prefix.Overlaps(p.CIDR) {
+			cooling.Add(cooling, cidr.Size(cidr.Narrower(b.Prefix, p.CIDR)))
+		} else if b.Pool == string(p.ID) {
 			own++
 		}
 	}
-	return tally{own, new(big.Int).Sub(x.Total(), x.Available()).String()}
+	return tally{own, new(big.Int).Sub(x.Total(), x.Available()).String(), cooling.String()}
 }
 
 // catchUp waits until the allocator knows everything written so far.

@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"math/rand/v2"
+	"net/netip"
 	"time"
 )
 
@@ -25,9 +26,10 @@ type group struct {
 	calls  []*call
 	shares []share
 	claims map[ClaimID]struct{}
-	at     head  // it was placed on the indexes of this head
-	known  int64 // all changes of the space up to this revision were known then
-	stride int64 // how far it moves the count of changes: not at all while the space is frozen
+	blocks map[netip.Prefix]struct{} // that it changes
+	at     head                      // it was placed on the indexes of this head
+	known  int64                     // all changes of the space up to this revision were known then
+	stride int64                     // how far it moves the count of changes: not at all while the space is frozen
 	// stamps are the fences of quotas that the group puts.
 	stamps  map[account]struct{}
 	pledges pledges
@@ -54,8 +56,13 @@ func (g *group) admits(c *call, maxOps int) bool {
 	if _, twice := g.claims[claim]; !ok || twice || g.claims == nil {
 		return false
 	}
-	if m, ok := c.op.(mover); ok {
+	if m, ok := c.op.(mover); ok && m.from() != "" {
 		if _, twice := g.claims[m.from()]; twice {
+			return false
+		}
+	}
+	if b, ok := c.op.(changer); ok {
+		if _, twice := g.blocks[b.changes()]; twice {
 			return false
 		}
 	}
@@ -74,8 +81,14 @@ func (g *group) add(c *call, sh share) {
 		}
 		g.claims[claim] = struct{}{}
 	}
-	if m, ok := c.op.(mover); ok {
+	if m, ok := c.op.(mover); ok && m.from() != "" && g.claims != nil {
 		g.claims[m.from()] = struct{}{}
+	}
+	if b, ok := c.op.(changer); ok && b.changes().IsValid() {
+		if g.blocks == nil {
+			g.blocks = map[netip.Prefix]struct{}{}
+		}
+		g.blocks[b.changes()] = struct{}{}
 	}
 	g.calls = append(g.calls, c)
 	g.shares = append(g.shares, sh)

@@ -48,6 +48,7 @@ func (a *Allocator) bindOnce(ctx context.Context, req Request) (block Block, had
 	if err := req.check(); err != nil {
 		return Block{}, false, err
 	}
+	var last int64
 	for {
 		if err := a.secure(ctx, req); err != nil {
 			return Block{}, false, err
@@ -57,7 +58,7 @@ func (a *Allocator) bindOnce(ctx context.Context, req Request) (block Block, had
 		if err == nil {
 			return b.block, false, nil
 		}
-		if errors.Is(err, errUnsecured) {
+		if errors.Is(err, errUnsecured) || errors.Is(err, errTwice) {
 			continue
 		}
 		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
@@ -72,6 +73,9 @@ func (a *Allocator) bindOnce(ctx context.Context, req Request) (block Block, had
 		case b.doubted:
 			return Block{}, false, errDoubt
 		case !errors.Is(err, errBound):
+			return Block{}, false, err
+		}
+		if err := a.cools(ctx, block, &last); err != nil {
 			return Block{}, false, err
 		}
 	}
@@ -97,6 +101,7 @@ type bind struct {
 	holding holding
 	value   string       // of the block; the caller encodes it, not the worker
 	prefix  netip.Prefix // reserved for it
+	regains *cooled      // what cools there, and is given back
 	fence   int64        // revision of its quota's fence, if it has a quota that was looked at
 	served  *waiter      // the place in the waiting list that it gave up
 	refusal error
@@ -114,8 +119,14 @@ func (b *bind) claim() (ClaimID, bool) { return b.request.Holder.Claim, true }
 func (b *bind) doubt()                 { b.doubted = true }
 func (b *bind) refuses() bool          { return b.refusal != nil }
 
-// takes is whose account a placed bind is on, and how many addresses it takes.
-func (b *bind) takes() (by owner, n *big.Int) { return b.holding.owner(), cidr.Size(b.prefix) }
+// takes is whose account a placed bind is on, and how many addresses it takes: none, if they
+// are on it already.
+func (b *bind) takes() (by owner, n *big.Int) {
+	if b.regains != nil {
+		return b.holding.owner(), new(big.Int)
+	}
+	return b.holding.owner(), cidr.Size(b.prefix)
+}
 
 // place finds a free prefix and reserves it. A refusal goes into the
 // transaction, too: what is known here may be behind the ledger, and the claim
@@ -139,6 +150,9 @@ func (b *bind) place(s *space) (share, error) {
 		sh.then = together(get(keys.claim(claim)))
 		return sh, nil //nolint:nilerr // the refusal is the answer once the transaction confirms it
 	}
+	if b.regains != nil {
+		return b.regain(s)
+	}
 	s.reserve(b.prefix, nil)
 	sh.ifs = append(sh.ifs, absent(keys.claim(claim)))
 	sh.then = together(
@@ -157,7 +171,11 @@ func (b *bind) won(s *space, revision int64, got results) error {
 		s.passOver(b.request, b.refusal)
 		return b.refusal
 	}
-	s.bound(b.holding.owner(), b.prefix, revision)
+	if b.regains != nil {
+		s.regained(b.holding.owner(), b.prefix, revision)
+	} else {
+		s.bound(b.holding.owner(), b.prefix, revision)
+	}
 	b.block = record{space: s.id, prefix: b.prefix, revision: revision}.block(b.holding)
 	s.alloc.metrics.bound.Inc()
 	s.alloc.metrics.attempts.Observe(float64(b.losses + 1))
@@ -170,7 +188,10 @@ func (b *bind) lost(s *space, why loss) error {
 		s.rejoin(b.served)
 		b.served = nil
 	}
-	if b.refusal == nil {
+	switch {
+	case b.regains != nil:
+		s.mark(b.prefix, false)
+	case b.refusal == nil:
 		s.unreserve(b.prefix)
 	}
 	if why.got.found(0) != nil {
@@ -185,6 +206,7 @@ func (b *bind) lost(s *space, why loss) error {
 // find chooses a free prefix, or says why there is none.
 func (b *bind) find(p *pool) (netip.Prefix, error) {
 	r := b.request
+	b.regains, b.served = nil, nil
 	if b.doubted {
 		return netip.Prefix{}, errDoubt
 	}
@@ -199,6 +221,11 @@ func (b *bind) find(p *pool) (netip.Prefix, error) {
 	}
 	if err := p.suits(r); err != nil {
 		return netip.Prefix{}, err
+	}
+	if prefix, ok := p.regains(r); ok {
+		c := p.space.cooling.blocks[prefix]
+		b.regains = &c
+		return prefix, nil
 	}
 	if r.reserves && p.space.othersWait() {
 		return netip.Prefix{}, ErrOthersWait
@@ -225,7 +252,7 @@ func (b *bind) find(p *pool) (netip.Prefix, error) {
 	if !ok {
 		largest = -1
 	}
-	return netip.Prefix{}, &ExhaustedError{Pool: p.ID, Length: r.Length, Largest: largest}
+	return netip.Prefix{}, &ExhaustedError{Pool: p.ID, Length: r.Length, Largest: largest, NextRelease: p.nextRelease()}
 }
 
 // suits refuses what the pool could never give.
@@ -264,10 +291,13 @@ func (p *pool) vacant(prefix netip.Prefix) (netip.Prefix, error) {
 
 // exact returns a prefix of the pool, or says why it cannot be had.
 func (p *pool) exact(prefix netip.Prefix) (netip.Prefix, error) {
-	if !p.index.Free(prefix) {
-		return netip.Prefix{}, ErrInUse
+	if p.index.Free(prefix) {
+		return prefix, nil
 	}
-	return prefix, nil
+	if block, c, cools := p.space.coolingAt(prefix); cools {
+		return netip.Prefix{}, &CoolingError{Prefix: block, Until: c.end()}
+	}
+	return netip.Prefix{}, ErrInUse
 }
 
 // contains reports whether a prefix lies in the pool.

@@ -13,6 +13,7 @@ type pool struct {
 	space    *space
 	index    *index.Index
 	owned    int // blocks in the ledger, as far as the space notes whose each is
+	chill    chill
 	waiting  waiting
 	retiring bool // drained, and about to be retired
 	unseen   bool // begins frozen, and was not trusted yet
@@ -28,12 +29,13 @@ func newPool(s *space, record Pool) *pool {
 
 // capacity counts what the ledger holds: a reservation is not an allocation.
 func (p *pool) capacity() Capacity {
-	c := Capacity{Total: p.index.Total(), Available: p.index.Available(), Blocks: p.blocks(), Changes: p.space.head.count, LargestFree: -1}
+	c := Capacity{Total: p.index.Total(), Available: p.index.Available(), Blocks: p.held(), Changes: p.space.head.count, LargestFree: -1}
 	for prefix := range p.space.reserved {
 		if p.CIDR.Overlaps(prefix) {
 			c.Available.Add(c.Available, cidr.Size(cidr.Narrower(p.CIDR, prefix)))
 		}
 	}
+	c.Cooling, c.NextRelease = new(big.Int).Set(&p.chill.sum), p.nextRelease()
 	c.Allocated = new(big.Int).Sub(c.Total, c.Available)
 	if length, ok := p.index.Largest(); ok {
 		c.LargestFree = length
@@ -44,7 +46,10 @@ func (p *pool) capacity() Capacity {
 	return c
 }
 
-// blocks is the number of the pool's blocks in the ledger.
+// held is the number of the pool's blocks that somebody has: not those that cool.
+func (p *pool) held() int { return p.blocks() - p.chill.own }
+
+// blocks is the number of the pool's blocks in the ledger, cooling ones included.
 func (p *pool) blocks() int {
 	if len(p.space.pools) == 1 {
 		return p.index.Blocks() - len(p.space.reserved)

@@ -1,9 +1,13 @@
 package allocator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Carve makes a child pool: its block is bound in the parent, which is
@@ -27,6 +31,7 @@ func (a *Allocator) Carve(ctx context.Context, req Request, child Pool) (Pool, e
 
 func (a *Allocator) carve(ctx context.Context, req Request, child Pool) (Pool, error) {
 	child.Parent, child.State, child.Space, child.Excluded = req.Pool, PoolOpen, SpaceID(child.ID), nil
+	var last int64
 	for {
 		if err := a.secure(ctx, req); err != nil {
 			return Pool{}, err
@@ -56,12 +61,28 @@ func (a *Allocator) carve(ctx context.Context, req Request, child Pool) (Pool, e
 		if !errors.Is(err, errBound) {
 			return Pool{}, err
 		}
+		if err := a.cooled(ctx, req, &last); err != nil {
+			return Pool{}, err
+		}
 	}
+}
+
+// cooled makes way for a child whose former block cools under its ID.
+func (a *Allocator) cooled(ctx context.Context, req Request, last *int64) error {
+	id := req.Holder.Claim
+	if req.adopts {
+		return a.endCooling(ctx, id)
+	}
+	b, _, err := a.Lookup(ctx, id)
+	if err != nil {
+		return err
+	}
+	return a.cools(ctx, b, last)
 }
 
 // Readopt carves a child pool at exactly req.Exact, because its published status
 // says so, and freezes it: its own blocks are missing still. Like Adopt it asks for no
-// permission, but where others hold something it is refused with ErrInUse: a pool is
+// permission, and what cools there makes way, but where others hold something it is refused with ErrInUse: a pool is
 // never in dispute.
 func (a *Allocator) Readopt(ctx context.Context, req Request, child Pool) (Pool, error) {
 	if !req.Exact.IsValid() {
@@ -69,7 +90,15 @@ func (a *Allocator) Readopt(ctx context.Context, req Request, child Pool) (Pool,
 	}
 	req.adopts = true
 	child.Frozen = true
-	return a.carve(ctx, req, child)
+	for {
+		p, err := a.carve(ctx, req, child)
+		if !errors.Is(err, ErrInUse) {
+			return p, err
+		}
+		if made, roomErr := a.makeRoom(ctx, req.Pool, req.Exact); roomErr != nil || !made {
+			return Pool{}, cmp.Or(roomErr, err)
+		}
+	}
 }
 
 // carved finds a child that was carved before. Its claim and its pool are read at
@@ -90,6 +119,13 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 		return Pool{}, false, err
 	}
 	if pool == nil {
+		r, ok, err := a.recordAt(ctx, v.Space, v.Prefix, clientv3.WithRev(resp.Header.Revision))
+		if is(err, rpctypes.ErrCompacted) || ok && r.cooled() != nil {
+			return Pool{}, false, nil // it was retired, or has to be looked at again
+		}
+		if err != nil {
+			return Pool{}, false, err
+		}
 		return Pool{}, false, fmt.Errorf("%w: %s is a block of space %s, and no pool", ErrPoolMismatch, v.Prefix, v.Space)
 	}
 	p, err := decodePool(string(pool.Key), id, pool.Value)

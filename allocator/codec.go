@@ -23,7 +23,7 @@ const (
 	// that means would look for a claim of the reservation's ID, and free the block.
 	reservedVersion = 2
 	// timedVersion is that of a block whose state ends by itself: a program that did not know
-	// what that means would keep it for ever, or drop the end when it writes the block.
+	// what that means would keep it for ever, or take it for one that a claim holds.
 	timedVersion = 3
 )
 
@@ -61,6 +61,7 @@ type (
 		Name     string         `json:"name"`
 		Frozen   bool           `json:"frozen,omitempty"`
 		At       time.Time      `json:"at,omitzero"`
+		Until    time.Time      `json:"until,omitzero"`
 	}
 	blockValue struct {
 		V int `json:"v"`
@@ -144,7 +145,7 @@ func encodeFence() string {
 func encodePool(p Pool) string {
 	v := poolValue{
 		V: valueVersion, Space: p.Space, CIDR: p.CIDR, Excluded: p.Excluded, Parent: p.Parent,
-		State: p.State, Cluster: p.Cluster, Name: p.Name, Frozen: p.Frozen, At: p.RegisteredAt,
+		State: p.State, Cluster: p.Cluster, Name: p.Name, Frozen: p.Frozen, At: p.RegisteredAt, Until: p.CoolsUntil,
 	}
 	if v.Frozen {
 		v.V = frozenVersion
@@ -159,7 +160,7 @@ func decodePool(key string, id PoolID, value []byte) (Pool, error) {
 	}
 	return Pool{
 		ID: id, Cluster: v.Cluster, Name: v.Name, Space: v.Space, CIDR: v.CIDR,
-		Excluded: v.Excluded, Parent: v.Parent, State: v.State, Frozen: v.Frozen, RegisteredAt: v.At,
+		Excluded: v.Excluded, Parent: v.Parent, State: v.State, Frozen: v.Frozen, RegisteredAt: v.At, CoolsUntil: v.Until,
 	}, nil
 }
 
@@ -211,7 +212,7 @@ func (r record) block(h holding) Block {
 	b := Block{
 		Prefix: r.prefix, Pool: h.Pool, Space: r.space,
 		Holder: Holder{Claim: h.Claim, Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name},
-		Class:  h.Class, Policy: h.Policy, State: h.State, Shared: h.Shared, BoundAt: h.BoundAt, Until: h.Until, Revision: r.revision,
+		Class:  h.Class, Policy: h.Policy, State: h.State, Shared: h.Shared, BoundAt: h.BoundAt, Until: h.Until, Slice: h.Slice, Revision: r.revision,
 	}
 	if r.disputed {
 		b.State = Disputed

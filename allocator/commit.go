@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -30,7 +31,15 @@ type op interface {
 
 // mover is an op that writes the key of a second claim, too.
 type mover interface {
+	// from is that claim; empty if there is none.
 	from() ClaimID
+}
+
+// changer is an op that writes the key of a block which is in the ledger. One transaction
+// may not write a key twice, and of two such ops one has seen the block as it is no longer.
+type changer interface {
+	// changes is that block; not valid if there is none.
+	changes() netip.Prefix
 }
 
 // refuser is an op that may ask the transaction for nothing but to confirm a refusal.

@@ -57,11 +57,17 @@ func (s *space) inspect(e entry) {
 	}
 }
 
-// note notes whose a block is, if that can be read.
+// note notes whose a block is, and whether it cools, if that can be read.
 func (s *space) note(e entry) {
-	if e.damage == nil {
-		s.own(e.prefix, e.owners)
+	if e.damage != nil {
+		return
 	}
+	s.own(e.prefix, e.owners)
+	if e.cooled != nil {
+		s.cool(e.prefix, *e.cooled)
+		return
+	}
+	s.uncool(e.prefix)
 }
 
 // inspectPool notes whether the record of a pool that is not known can be read. It

@@ -14,7 +14,8 @@ import (
 // published record says so. It is how a ledger that was lost is made again, and
 // asks for no permission: the pool may be draining or frozen, the prefix excluded. If
 // others have blocks there, neither is right or wrong: all of them are Disputed,
-// until all but one are released. A claim that has a block keeps that one.
+// until all but one are released. A claim that has a block keeps that one. What cools there
+// is nobody's, and makes way.
 //
 // state is Bound or Retained. The prefix has to lie in the pool.
 func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (Block, error) {
@@ -37,6 +38,9 @@ func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (B
 		if b, found, err := a.Lookup(ctx, req.Holder.Claim); err != nil || found {
 			return b, err
 		}
+		if err := a.endCooling(ctx, req.Holder.Claim); err != nil {
+			return Block{}, err
+		}
 	}
 }
 
@@ -50,6 +54,9 @@ func (a *Allocator) adopt(ctx context.Context, req Request, h holding) (Block, e
 	}
 	for errors.Is(err, ErrInUse) || errors.Is(err, ErrPoolDraining) || errors.Is(err, errMoved) {
 		var o *adopt
+		if _, err = a.makeRoom(ctx, req.Pool, req.Exact); err != nil {
+			break
+		}
 		if o, err = a.newAdopt(ctx, req, h); err != nil {
 			break
 		}
@@ -90,6 +97,9 @@ func (a *Allocator) newAdopt(ctx context.Context, req Request, h holding) (*adop
 	}
 	o := &adopt{request: req, head: head, record: record{space: p.Space, prefix: req.Exact}}
 	for _, r := range near {
+		if r.cooled() != nil {
+			return nil, errMoved // it began to cool meanwhile
+		}
 		if r.prefix == req.Exact {
 			o.record, o.shared = r, true
 			continue

@@ -37,6 +37,10 @@
 // A limit holds for those who know of it. What the ledger holds already always counts,
 // and nothing that it holds is taken away.
 //
+// A block that is freed may have to cool (Options.Cooldown): it stays in the ledger, with
+// the key of its claim, and is nobody's. A bind by an object of its former holder's name
+// takes it over (regain.go). When its time is over, block and key go (lapse.go).
+//
 // # Keys
 //
 // Below Options.Prefix, /ipam/v1 by default:
@@ -72,10 +76,12 @@
 //	claim   {"v":1,"space":"…","prefix":"10.0.0.0/26"}
 //	pool    {"v":1,"space":"…","cidr":"10.0.0.0/8","excluded":["…"],"parent":"…","state":"open|draining","cluster":"…","name":"…"}
 //	        version 2 with "frozen":true, which is absent otherwise
+//	        "until":"…" of a child that drains: what cooled in it would have been free then
 //	waiters {"v":1,"w":"…"}
 //	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","slice":true,"at":"2026-01-02T03:04:05.678Z"}
 //	        version 3 with "until":"…", when that state ends by itself: a retained block is released then
 //	        version 2 with "state":"reserved", and "shared":true if several requests were answered with it
+//	        version 3 with "until":"…", when the state ends: "state":"cooling"
 //
 //	slices  {"v":1,"given":17}
 //	slice   {"v":1,"binding":"…","child":"…","state":"waiting|given|declined","since":"…"}
@@ -88,7 +94,7 @@
 //
 //	I1  No two blocks of a space overlap, but for disputed ones (see Adopt).
 //	I2  A block exists if and only if its claim's key does.
-//	I3  A claim has one block at most.
+//	I3  A claim has one block at most, one that cools included.
 //	I4  What was published for a claim is its block in the ledger. (The callers' part.)
 //	I5  Nothing is freed without a live confirmation. (The callers' part.)
 //
@@ -107,6 +113,8 @@
 //	after it commits, before the answer  all of it; Bind returns the block, Release finds none
 //	while a prefix is held for a waiting claim  nothing: holds are in memory; the claim asks again
 //	after the last block of a draining pool is freed  an empty draining pool, retired at the next Open
+//	while blocks cool                    nothing: their ends are in the ledger
+//	while a pool whose blocks cool is retired  a draining pool with fewer of them, or none; retired by the next try
 //	while the ledger is first opened     an ID without pools, or nothing
 //
 // A transaction whose answer is lost while the process lives on may still be on

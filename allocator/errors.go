@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"net/netip"
+	"time"
 )
 
 // Refusals. They are answers, not faults: asking again without a change gives
@@ -41,6 +42,9 @@ var (
 	ErrBusy = errors.New("too many requests are queued")
 	// ErrUnavailable: the ledger cannot be reached or cannot be written.
 	ErrUnavailable = errors.New("ledger is unavailable")
+	// ErrCools: the claim had a block that was freed, and that cools under its ID. It is not what
+	// the claim asks for now, and a claim has one block at most.
+	ErrCools = errors.New("the claim's former block cools")
 	// ErrClosed: the allocator was closed.
 	ErrClosed = errors.New("allocator is closed")
 )
@@ -52,14 +56,36 @@ type ExhaustedError struct {
 	Length int
 	// Largest is the length of the largest free block; -1 if nothing is free.
 	Largest int
+	// NextRelease is when the next cooling block of the pool is free, of whatever length; zero
+	// if none cools.
+	NextRelease time.Time
 }
 
 func (e *ExhaustedError) Error() string {
+	said := fmt.Sprintf("no free /%d: the largest free block is a /%d", e.Length, e.Largest)
 	if e.Largest < 0 {
-		return fmt.Sprintf("no free /%d: the pool is full", e.Length)
+		said = fmt.Sprintf("no free /%d: the pool is full", e.Length)
 	}
-	return fmt.Sprintf("no free /%d: the largest free block is a /%d", e.Length, e.Largest)
+	if e.NextRelease.IsZero() {
+		return said
+	}
+	return said + "; the next cooling block is free at " + e.NextRelease.UTC().Format(time.RFC3339)
 }
+
+// CoolingError refuses an exact prefix that is, or lies in, a cooling block which the request
+// does not get back. It is an ErrInUse.
+type CoolingError struct {
+	// Prefix is the block, and Until is when it is free.
+	Prefix netip.Prefix
+	Until  time.Time
+}
+
+func (e *CoolingError) Error() string {
+	return fmt.Sprintf("%s was released, and is given to nobody else until %s", e.Prefix, e.Until.UTC().Format(time.RFC3339))
+}
+
+// Is makes it an ErrInUse.
+func (e *CoolingError) Is(target error) bool { return target == ErrInUse }
 
 // ExcludedError refuses an exact prefix because the pool excludes it, in part or whole. Blocks
 // that are freed do not change that, and [Allocator.Wait] need not be called: only
@@ -82,10 +108,16 @@ type QuotaError struct {
 	Class string // whose limit it is; empty if it is the pool's
 	// Limit, Held and Wanted count addresses. Held is what the workspace has already.
 	Limit, Held, Wanted *big.Int
+	// Cooling is the part of Held that was freed, and cools. It is nil for the limit of a class.
+	Cooling *big.Int
 }
 
 func (e *QuotaError) Error() string {
-	return fmt.Sprintf("the limit of a workspace is %s addresses; this one holds %s, and asks for %s more", e.Limit, e.Held, e.Wanted)
+	cools := ""
+	if e.Cooling != nil && e.Cooling.Sign() > 0 {
+		cools = fmt.Sprintf(", of which %s cool after their release", e.Cooling)
+	}
+	return fmt.Sprintf("the limit of a workspace is %s addresses; this one holds %s%s, and asks for %s more", e.Limit, e.Held, cools, e.Wanted)
 }
 
 // OverlapError refuses to register a root pool whose CIDR overlaps that of

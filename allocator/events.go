@@ -11,9 +11,10 @@ type entry struct {
 	record Pool // of a pool that was put
 	head   head // that was put
 	owners owners
-	lease  *Lease // of the block that was put
-	writer string // that keeps the list of waiters
-	damage error  // why what was put cannot be read
+	lease  *Lease  // of the block that was put
+	cooled *cooled // the block, if it cools
+	writer string  // that keeps the list of waiters
+	damage error   // why what was put cannot be read
 }
 
 func (e entry) put() bool { return e.Type == clientv3.EventTypePut }
@@ -42,7 +43,7 @@ func (a *Allocator) entry(ev *clientv3.Event) entry {
 		if r, err := decodeRecord(n.space, n.prefix, ev.Kv); err != nil {
 			e.damage = err
 		} else {
-			e.owners, e.lease = r.owners(), r.lease()
+			e.owners, e.lease, e.cooled = r.owners(), r.lease(), r.cooled()
 		}
 	}
 	return e

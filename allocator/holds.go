@@ -94,7 +94,13 @@ func (s *space) wait(p *pool, req Request) {
 		return
 	}
 	p.waiting.line(w)
-	if p.fits(w) && s.frozen() == thawed {
+	if s.frozen() != thawed {
+		return
+	}
+	if _, ok := p.regains(req); ok {
+		s.woken = append(s.woken, req.Holder)
+	}
+	if p.fits(w) {
 		s.hold(p, w)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Lookup reads the block of a claim from the ledger, as of now. ok is false if
-// the claim has none.
+// the claim has none. A block that cools is nobody's: it is returned, and ok is false.
 func (a *Allocator) Lookup(ctx context.Context, id ClaimID) (b Block, ok bool, err error) {
 	if err := checkID("claim", id); err != nil {
 		return Block{}, false, err
@@ -25,15 +25,23 @@ func (a *Allocator) Lookup(ctx context.Context, id ClaimID) (b Block, ok bool, e
 
 // lookup reads the claim's block.
 func (a *Allocator) lookup(ctx context.Context, id ClaimID) (b Block, ok bool, err error) {
-	r, ok, err := a.recordOf(ctx, id)
+	r, ok, err := a.noted(ctx, id)
 	if err != nil || !ok {
 		return Block{}, false, err
 	}
-	return r.block(r.holdings[r.of(id)]), true, nil
+	b = r.block(r.holdings[r.of(id)])
+	return b, b.State != Cooling, nil
 }
 
-// recordOf reads the claim, then its block as of the same revision.
+// recordOf reads the block that a claim has.
 func (a *Allocator) recordOf(ctx context.Context, id ClaimID) (r record, ok bool, err error) {
+	r, ok, err = a.noted(ctx, id)
+	return r, ok && r.holdings[r.of(id)].State != Cooling, err
+}
+
+// noted reads the claim, then the block that it has, or had and that cools, as of the same
+// revision.
+func (a *Allocator) noted(ctx context.Context, id ClaimID) (r record, ok bool, err error) {
 	key := a.keys.claim(id)
 	kv, revision, err := a.read(ctx, key)
 	if err != nil || kv == nil {

@@ -18,16 +18,20 @@ type metrics struct {
 	released     prometheus.Counter
 	unreadable   prometheus.GaugeFunc
 	reserved     prometheus.GaugeFunc
+	cooling      prometheus.GaugeFunc
 	members      members
 
 	unregister func() // takes back what was registered
 }
 
-func newMetrics(client *clientv3.Client, unreadable, reserved func() int) *metrics {
+func newMetrics(client *clientv3.Client, unreadable, reserved, cooling func() int) *metrics {
 	return &metrics{
 		reserved: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "ipam_ledger_reservations", Help: "Blocks reserved for claims whose CREATE was answered, and that nobody has confirmed yet.",
 		}, func() float64 { return float64(reserved()) }),
+		cooling: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "ipam_ledger_cooling_blocks", Help: "Blocks that were freed, and are given to nobody until their cooldown is over.",
+		}, func() float64 { return float64(cooling()) }),
 		unreadable: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "ipam_ledger_unreadable_keys", Help: "Keys of the ledger that cannot be read, each of which stops its space.",
 		}, func() float64 { return float64(unreadable()) }),
@@ -65,7 +69,7 @@ func newMetrics(client *clientv3.Client, unreadable, reserved func() int) *metri
 
 func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.transactions, m.groups, m.attempts, m.queued, m.waiting, m.conflicts, m.bound, m.released, m.unreadable, m.reserved, m.members,
+		m.transactions, m.groups, m.attempts, m.queued, m.waiting, m.conflicts, m.bound, m.released, m.unreadable, m.reserved, m.cooling, m.members,
 	}
 }
 

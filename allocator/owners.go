@@ -79,6 +79,7 @@ func (s *space) own(prefix netip.Prefix, by owners) {
 
 // disown returns the prefix of a block that is gone.
 func (s *space) disown(prefix netip.Prefix) {
+	s.uncool(prefix)
 	s.forget(prefix)
 	s.touchAll(prefix)
 	s.put(prefix)
@@ -155,5 +156,5 @@ func (s *space) balance(fresh *space) {
 	for a, change := range changes {
 		s.publish(a, change)
 	}
-	s.owners, s.rivals, s.sums = fresh.owners, fresh.rivals, fresh.sums
+	s.owners, s.rivals, s.sums, s.cooling = fresh.owners, fresh.rivals, fresh.sums, fresh.cooling
 }

@@ -64,7 +64,7 @@ func (p *pool) over(r Request, pledged pledges) (fence int64, broken *QuotaError
 		held.Add(held, sum)
 	}
 	if exceeds(held, wanted, r.Limits.Pool) {
-		return fence, &QuotaError{Pool: r.Pool, Limit: r.Limits.Pool, Held: held, Wanted: wanted}
+		return fence, &QuotaError{Pool: r.Pool, Limit: r.Limits.Pool, Held: held, Wanted: wanted, Cooling: p.space.coolingOf(r.poolAccount())}
 	}
 	return fence, nil
 }

@@ -2,14 +2,18 @@ package allocator
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/netip"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
 // Release frees the block of a claim: block and claim leave the ledger in one
-// transaction. A claim without a block is released already.
+// transaction, or the block begins to cool, if Options.Cooldown says so. A claim without a
+// block is released already.
 //
 // Nothing here asks whether the claim is really gone; the caller has made sure.
 func (a *Allocator) Release(ctx context.Context, id ClaimID) error {
@@ -37,12 +41,24 @@ func (a *Allocator) ReleaseIf(ctx context.Context, b Block) error {
 	if b.State == Disputed {
 		err = a.concede(ctx, b)
 	} else {
-		err = a.change(ctx, b, &free{block: b})
+		err = a.free(ctx, b)
 	}
 	if err == nil {
 		a.Withdraw(b.Holder.Claim)
 	}
 	return err
+}
+
+func (a *Allocator) free(ctx context.Context, b Block) error {
+	f := &free{block: b}
+	until, err := a.cooldown(b)
+	if err != nil {
+		return fmt.Errorf("cooldown of %s: %w", b.Prefix, err)
+	}
+	if !until.IsZero() {
+		f.cool(b, until)
+	}
+	return a.change(ctx, b, f)
 }
 
 // SetPolicy records what is to become of a claim's block when the claim is
@@ -122,15 +138,35 @@ func (s *space) present(b Block) error {
 // free is the op of a release.
 type free struct {
 	block     Block
-	uncertain bool // an earlier attempt may have gone through
-	gone      bool // and it did, as far as can be told
+	value     string  // of the block that cools
+	cooled    *cooled // nil: it is free at once
+	uncertain bool    // an earlier attempt may have gone through
+	gone      bool    // and it did, as far as can be told
 }
 
 func (f *free) cluster() ClusterName   { return f.block.Holder.Cluster }
 func (f *free) claim() (ClaimID, bool) { return f.block.Holder.Claim, true }
+func (f *free) changes() netip.Prefix  { return f.block.Prefix }
+
+// cool has a block cool. It keeps the key of its claim, unless that is a reservation: a
+// workspace may not have many of those.
+func (f *free) cool(b Block, until time.Time) {
+	id := b.Holder.Claim
+	if b.State == Reserved {
+		id = ClaimID("cooling." + rand.Text())
+	}
+	r := record{holdings: []holding{{
+		Pool: b.Pool, Claim: id, Cluster: b.Holder.Cluster, Namespace: b.Holder.Namespace, Name: b.Holder.Name,
+		Class: b.Class, Policy: b.Policy, State: Cooling, Slice: b.Slice, BoundAt: b.BoundAt, Until: until,
+	}}}
+	f.value, f.cooled = r.encode(), r.cooled()
+}
 
 func (f *free) place(s *space) (share, error) {
 	err := s.present(f.block)
+	if _, cools := s.cooling.blocks[f.block.Prefix]; cools {
+		err = ErrChanged
+	}
 	if f.uncertain && errors.Is(err, ErrChanged) {
 		f.gone = true
 		return share{}, nil // the transaction confirms that it is so
@@ -139,19 +175,29 @@ func (f *free) place(s *space) (share, error) {
 		return share{}, err
 	}
 	block, claim := s.alloc.keys.block(s.id, f.block.Prefix), s.alloc.keys.claim(f.block.Holder.Claim)
-	return share{
-		ifs:  every(at(block, f.block.Revision)),
-		then: together(remove(block), remove(claim)),
-		els:  together(get(block)),
-	}, nil
+	sh := share{ifs: every(at(block, f.block.Revision)), then: together(remove(block), remove(claim)), els: together(get(block))}
+	if f.cooled == nil {
+		return sh, nil
+	}
+	sh.then = together(put(block, f.value))
+	if f.cooled.claim != f.block.Holder.Claim {
+		value := encode(claimValue{V: valueVersion, Space: s.id, Prefix: f.block.Prefix})
+		sh.then = append(sh.then, remove(claim), put(s.alloc.keys.claim(f.cooled.claim), value))
+	}
+	return sh, nil
 }
 
 func (f *free) won(s *space, revision int64, _ results) error {
 	if f.gone {
 		return nil
 	}
-	s.freed(f.block.Prefix, revision)
 	s.alloc.metrics.released.Inc()
+	switch {
+	case f.cooled == nil:
+		s.freed(f.block.Prefix, revision)
+	case revision > s.known:
+		s.cool(f.block.Prefix, *f.cooled)
+	}
 	return nil
 }
 
@@ -165,7 +211,8 @@ func (f *free) lost(_ *space, why loss) error {
 		return errAgain
 	case refuted:
 	}
-	if now := why.got.found(0); f.uncertain && (now == nil || now.CreateRevision > f.block.Revision) {
+	now := why.got.found(0)
+	if f.uncertain && (now == nil || now.CreateRevision > f.block.Revision || f.cooled != nil && string(now.Value) == f.value) {
 		return nil // others may have bound the prefix since
 	}
 	return ErrChanged
@@ -179,6 +226,7 @@ type amend struct {
 
 func (m *amend) cluster() ClusterName   { return m.old.Holder.Cluster }
 func (m *amend) claim() (ClaimID, bool) { return m.old.Holder.Claim, true }
+func (m *amend) changes() netip.Prefix  { return m.old.Prefix }
 
 func (m *amend) place(s *space) (share, error) {
 	if err := s.present(m.old); err != nil {

@@ -64,3 +64,42 @@ func TestSetPolicy(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Of two changes of one block in one transaction, that of a former holder is refused, and
+// nobody else's.
+func TestRelease_BesideAnOlderChange(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	old := l.bind(request("p", "former", 24))
+	stale, _, err := l.recordOf(t.Context(), "former")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Release(t.Context(), "former"); err != nil {
+		t.Fatal(err)
+	}
+	now := l.bind(request("p", "c", 24))
+	l.waitIdle(t)
+	inFlight, goOn := l.holdCommits()
+	results := make(chan error, 1)
+	go func() {
+		_, err := l.Bind(t.Context(), request("p", "full", 25))
+		results <- err
+	}()
+	<-inFlight
+	changed, released := make(chan error, 1), make(chan error, 1)
+	go func() { released <- l.ReleaseIf(t.Context(), now) }()
+	l.waitQueued(1)
+	go func() { changed <- l.change(t.Context(), old, &amend{old: old, next: stale}) }()
+	l.waitQueued(2)
+	goOn()
+	if err := <-changed; !errors.Is(err, ErrChanged) {
+		t.Errorf("a change of the former holder = %v, want ErrChanged", err)
+	}
+	if err := <-released; err != nil {
+		t.Errorf("ReleaseIf beside it = %v", err)
+	}
+	<-results
+	l.waitIdle(t)
+	l.sameAsLedger()
+}

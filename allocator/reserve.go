@@ -162,7 +162,7 @@ func (a *Allocator) Confirm(ctx context.Context, c Confirmation) (b Block, ok bo
 			return Block{}, false, ErrShared
 		}
 		old := r.block(h)
-		h.Claim, h.Policy, h.State = c.Claim, cmp.Or(c.Policy, h.Policy), Bound
+		h.Claim, h.Policy, h.State, h.Until = c.Claim, cmp.Or(c.Policy, h.Policy), Bound, time.Time{}
 		h.Shared = h.Shared || !sameSecond(h.BoundAt, c.Answered)
 		r.holdings[mine] = h
 		o := &confirm{old: old, next: r, claimed: c.Claim}
@@ -193,6 +193,7 @@ type confirm struct {
 func (c *confirm) cluster() ClusterName   { return c.old.Holder.Cluster }
 func (c *confirm) claim() (ClaimID, bool) { return c.claimed, true }
 func (c *confirm) from() ClaimID          { return c.old.Holder.Claim }
+func (c *confirm) changes() netip.Prefix  { return c.old.Prefix }
 
 func (c *confirm) place(s *space) (share, error) {
 	if err := s.present(c.old); err != nil {

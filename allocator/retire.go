@@ -3,6 +3,7 @@ package allocator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -55,7 +56,9 @@ func (a *Allocator) known(ctx context.Context, id PoolID) (Pool, error) {
 type edit struct {
 	pool   Pool
 	change func(*Pool)
+	idle   bool // only if nobody has a block of the pool, else ErrPoolInUse
 	next   Pool
+	inUse  bool
 	same   bool // there is nothing to change
 }
 
@@ -67,18 +70,34 @@ func (e *edit) place(s *space) (share, error) {
 	if p == nil {
 		return share{}, errGone
 	}
+	if e.inUse = e.idle && p.held() > 0; e.inUse {
+		return share{}, nil // the transaction confirms that it is so
+	}
 	e.next = p.Pool
 	e.change(&e.next)
+	if e.next.State == PoolDraining && p.Parent != "" {
+		e.next.CoolsUntil = later(e.next.CoolsUntil, p.lastRelease())
+	}
 	if e.next.State != p.State && e.next.State == PoolDraining && s.frozen() == lost {
 		return share{}, &FrozenError{Pool: p.ID, Lost: true}
 	}
-	if e.same = e.next.State == p.State && e.next.Frozen == p.Frozen && slices.Equal(e.next.Excluded, p.Excluded); e.same {
+	if e.same = e.next.State == p.State && e.next.CoolsUntil.Equal(p.CoolsUntil) && e.next.Frozen == p.Frozen && slices.Equal(e.next.Excluded, p.Excluded); e.same {
 		return share{}, nil // the transaction confirms that it is so
 	}
 	return share{then: together(put(s.alloc.keys.pool(p.ID), encodePool(e.next)))}, nil
 }
 
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 func (e *edit) won(s *space, revision int64, _ results) error {
+	if e.inUse {
+		return ErrPoolInUse
+	}
 	if p := s.pool(e.pool.ID); p != nil && !e.same && revision > s.known {
 		s.update(p, e.next)
 	}
@@ -88,7 +107,8 @@ func (e *edit) won(s *space, revision int64, _ results) error {
 func (e *edit) lost(*space, loss) error { return errAgain }
 
 // Retire removes an empty pool from the ledger. A child's block returns to its
-// parent in the same transaction. A pool that holds blocks is refused with
+// parent in the same transaction, and cools there for the longest of the parent's cooldown
+// and what is left of those inside the child. Blocks that cool hold no pool up: they go with it. A pool that holds blocks is refused with
 // ErrPoolInUse; one that is not registered is retired already.
 func (a *Allocator) Retire(ctx context.Context, id PoolID) error {
 	p, err := a.known(ctx, id)
@@ -97,6 +117,10 @@ func (a *Allocator) Retire(ctx context.Context, id PoolID) error {
 			err = a.submit(ctx, id, &retire{pool: p})
 		} else {
 			err = a.retireChild(ctx, id)
+		}
+		if errors.Is(err, errCooling) {
+			err = a.dissolve(ctx, id)
+			continue
 		}
 		if !errors.Is(err, errMoved) {
 			break
@@ -143,8 +167,11 @@ func (r *retire) place(s *space) (share, error) {
 	if p == nil {
 		return share{}, errGone
 	}
-	if r.inUse = p.blocks() > 0; r.inUse {
+	if r.inUse = p.held() > 0; r.inUse {
 		return share{}, nil // the transaction confirms that it is so
+	}
+	if p.chill.own > 0 {
+		return share{}, errCooling
 	}
 	keys := s.alloc.keys
 	return share{
@@ -176,6 +203,9 @@ func (a *Allocator) retireChild(ctx context.Context, id PoolID) error {
 		return errMoved
 	}
 	o, err := p.uncarve()
+	if err == nil {
+		err = a.coolChild(ctx, o)
+	}
 	if err != nil {
 		return err
 	}
@@ -203,7 +233,32 @@ func (p *pool) uncarve() (*uncarve, error) {
 	if s.gone || s.pool(p.ID) != p || s.head.revision == 0 {
 		return nil, errMoved
 	}
-	return &uncarve{child: p.Pool, head: s.head.revision, inUse: p.blocks() > 0}, nil
+	if p.held() == 0 && p.chill.own > 0 {
+		return nil, errCooling
+	}
+	return &uncarve{child: p.Pool, head: s.head.revision, inUse: p.held() > 0}, nil
+}
+
+// coolChild has the child's block cool in the parent, for the longest of the parent's own
+// cooldown and what is left of those inside the child.
+func (a *Allocator) coolChild(ctx context.Context, o *uncarve) error {
+	if o.inUse {
+		return nil
+	}
+	r, ok, err := a.recordAt(ctx, o.parent(a), o.child.CIDR)
+	if err != nil || !ok || r.disputed || r.of(ClaimID(o.child.ID)) != 0 {
+		return err
+	}
+	block := r.block(r.holdings[0])
+	until, err := a.cooldown(block)
+	if err != nil {
+		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
+	}
+	if until = later(until, o.child.CoolsUntil); until.After(a.hooks.now()) {
+		o.record = r.revision
+		o.free.cool(block, until)
+	}
+	return nil
 }
 
 // uncarve is the op that removes a child pool.
@@ -211,7 +266,15 @@ type uncarve struct {
 	child    Pool
 	head     int64
 	inUse    bool
+	record   int64 // revision of the child's block, if it is to cool
+	free     free
 	revision int64
+}
+
+// parent is the space of the child's block.
+func (r *uncarve) parent(a *Allocator) SpaceID {
+	p, _ := a.Pool(r.child.Parent)
+	return p.Space
 }
 
 func (r *uncarve) cluster() ClusterName   { return r.child.Cluster }
@@ -224,8 +287,16 @@ func (r *uncarve) place(s *space) (share, error) {
 	if !r.inUse {
 		sh.then = together(
 			remove(keys.pool(r.child.ID)), remove(child), remove(keys.turn(r.child.Space)), remove(keys.waiters(r.child.Space)),
-			remove(keys.block(s.id, r.child.CIDR)), remove(keys.claim(ClaimID(r.child.ID))),
 		)
+	}
+	block := keys.block(s.id, r.child.CIDR)
+	switch {
+	case r.inUse:
+	case r.free.cooled != nil:
+		sh.ifs = append(sh.ifs, at(block, r.record))
+		sh.then = append(sh.then, put(block, r.free.value))
+	default:
+		sh.then = append(sh.then, remove(block), remove(keys.claim(ClaimID(r.child.ID))))
 	}
 	return sh, nil
 }
@@ -235,9 +306,8 @@ func (r *uncarve) won(s *space, revision int64, _ results) error {
 		return ErrPoolInUse
 	}
 	r.revision = revision
-	s.freed(r.child.CIDR, revision)
-	s.alloc.metrics.released.Inc()
-	return nil
+	r.free.block.Prefix = r.child.CIDR
+	return r.free.won(s, revision, nil)
 }
 
 // lost has the child looked at again if it has changed or gone.

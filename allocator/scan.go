@@ -16,7 +16,12 @@ func scanRecord(value []byte) (h holding, ok bool) {
 		return holding{}, false
 	}
 	s := scanner{rest: string(value)}
-	s.skip(`{"v":1`)
+	timed := strings.HasPrefix(s.rest, `{"v":3`)
+	if timed {
+		s.rest = s.rest[len(`{"v":3`):]
+	} else {
+		s.skip(`{"v":1`)
+	}
 	h.Pool = PoolID(s.text(`,"pool":"`))
 	h.Claim = ClaimID(s.text(`,"claim":"`))
 	h.Cluster = ClusterName(s.text(`,"cluster":"`))
@@ -30,6 +35,9 @@ func scanRecord(value []byte) (h holding, ok bool) {
 		s.skip(slice)
 	}
 	h.BoundAt = s.time(`,"at":"`)
+	if timed {
+		h.Until = s.time(`,"until":"`)
+	}
 	s.skip(`}`)
 	return h, !s.failed && s.rest == ""
 }

@@ -32,9 +32,11 @@ type space struct {
 	owners   map[netip.Prefix]unique.Handle[owner] // whose each block is
 	rivals   map[netip.Prefix][]owner              // who disputes it
 	sums     map[account]*big.Int                  // what the owners hold of this space
-	draft    bool                                  // being read; its sums are not published
-	damage   damage                                // nothing is done in the space while there is any
-	stale    bool                                  // events were passed over; it is about to be read again
+	cooling  cooling
+	alarm    alarm  // for the next cooldown that ends
+	draft    bool   // being read; its sums are not published
+	damage   damage // nothing is done in the space while there is any
+	stale    bool   // events were passed over; it is about to be read again
 	queue    queue
 	working  bool     // a worker is running
 	placing  *group   // what the worker is gathering
@@ -82,6 +84,7 @@ func (s *space) lock() { s.mu.Lock() }
 // unlock lets go of the space, then tells those who have to know.
 func (s *space) unlock() {
 	s.remark()
+	s.rearm()
 	woken, touched, drained, left, relieved := s.woken, s.touched, s.drained(), s.left, s.relieved
 	s.woken, s.touched, s.left, s.relieved = nil, nil, nil, nil
 	s.mu.Unlock()
@@ -195,7 +198,7 @@ func (s *space) freed(prefix netip.Prefix, revision int64) {
 func (s *space) drained() []*pool {
 	var drained []*pool
 	for _, id := range s.touched {
-		if p := s.pool(id); p != nil && p.State == PoolDraining && !p.retiring && p.blocks() == 0 {
+		if p := s.pool(id); p != nil && p.State == PoolDraining && !p.retiring && p.held() == 0 {
 			p.retiring = true
 			drained = append(drained, p)
 		}
@@ -211,6 +214,9 @@ func (s *space) join(record Pool) *pool {
 		for range times {
 			p.index.Take(prefix)
 		}
+	}
+	for prefix, c := range s.cooling.blocks {
+		p.cool(prefix, c)
 	}
 	s.pools = append(s.pools, p)
 	s.touch(p.ID)

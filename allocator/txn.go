@@ -19,7 +19,7 @@ func absent(key string) clientv3.Cmp            { return at(key, 0) }
 func get(key string) clientv3.Op                { return clientv3.OpGet(key) }
 func put(key, value string) clientv3.Op         { return clientv3.OpPut(key, value) }
 func remove(key string) clientv3.Op             { return clientv3.OpDelete(key) }
-func writes(op clientv3.Op) bool                { return op.IsPut() || op.IsDelete() }
+func writes(op clientv3.Op) bool                { return op.IsPut() || op.IsDelete() || op.IsTxn() }
 func together(ops ...clientv3.Op) []clientv3.Op { return ops }
 func every(cmps ...clientv3.Cmp) []clientv3.Cmp { return cmps }
 

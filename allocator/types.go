@@ -53,6 +53,9 @@ const (
 	Reserved BlockState = "reserved"
 	// Retained blocks have outlived their claim and live as long as their IPAllocation.
 	Retained BlockState = "retained"
+	// Cooling blocks were freed a moment ago, and are nobody's until their cooldown is over.
+	// Their claim has no block: Lookup finds none.
+	Cooling BlockState = "cooling"
 	// Disputed blocks are claimed by two published records and are never handed
 	// out; see Adopt.
 	Disputed BlockState = "disputed"
@@ -73,9 +76,12 @@ type Block struct {
 	// BoundAt is when the block was bound, or when its reservation was last answered, by the
 	// clock of the Allocator that did so, to the millisecond.
 	BoundAt time.Time
-	// Until is when the state of the block ends by itself: a retained one is released then.
-	// Zero: it does not.
-	Until    time.Time
+	// Until is when the state ends by itself: a cooling block is free then, a retained one is
+	// released. Zero: it does not. A reservation has that of the cooling block it was made of,
+	// and is that again when it is freed before.
+	Until time.Time
+	// Slice: the system gave it to the workspace unasked, and no limit counts it.
+	Slice    bool
 	Revision int64 // etcd revision of the block's last change; the precondition of ReleaseIf
 }
 
@@ -107,6 +113,9 @@ type Pool struct {
 	// RegisteredAt is when the pool came into the ledger, by the clock of the Allocator that
 	// registered it. Zero for a pool of a program that did not note it.
 	RegisteredAt time.Time
+	// CoolsUntil is, of a child that drains, when the last of the blocks that cooled in it
+	// would have been free: its own block cools in the parent until then.
+	CoolsUntil time.Time
 	// Frozen: the ledger lacks changes of the pool's space, and nothing is allocated
 	// from that until Resume. It is in the ledger, for every Allocator.
 	Frozen bool
@@ -116,8 +125,13 @@ type Pool struct {
 // Allocated + Available = Total; exclusions count as allocated.
 type Capacity struct {
 	Total, Allocated, Available *big.Int
-	// Blocks is the number of blocks held of the pool, exclusions and the blocks
-	// of other pools of its domain not counted.
+	// Cooling is the part of Allocated that was freed, and is given to nobody before its
+	// cooldown is over.
+	Cooling *big.Int
+	// NextRelease is when the next cooling block is free; zero if none cools.
+	NextRelease time.Time
+	// Blocks is the number of blocks held of the pool, cooling ones, exclusions and the
+	// blocks of other pools of its domain not counted.
 	Blocks int
 	// Stranded is the number of those that lie in an exclusion, in part or whole:
 	// they were given out before it was made.
@@ -181,6 +195,10 @@ type Options struct {
 	// Bind again soon. And when the block of a claim is in dispute no longer. It
 	// must not block. Default: nobody is told.
 	Wake func(Holder)
+	// Cooldown says for how long a block that is freed is given to nobody; 0 or less: it is
+	// free at once. It is asked as the block is about to be freed. An error keeps the block: the
+	// caller gets it. Default: no block cools.
+	Cooldown func(Block) (time.Duration, error)
 	// Changed is called when the usage or state of pools of one space changed, with those
 	// that one change concerns. It must not block, nor keep the list.
 	Changed func(...PoolID)

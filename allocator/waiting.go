@@ -13,6 +13,7 @@ import (
 // is first; see turns. The zero value is empty. The space's lock guards it.
 type waiting struct {
 	claims map[ClaimID]*waiter
+	names  map[former]*waiter // by the name of the claim
 	turns  *turns
 	lines  map[int]*line         // by prefix length, those without a hold
 	exact  []*waiter             // by prefix, then by age, those without a hold
@@ -42,15 +43,19 @@ func older(a, b *waiter) int {
 // enter puts a waiter on the list. The caller puts it into its line, or parks it.
 func (q *waiting) enter(w *waiter) {
 	if q.claims == nil {
-		q.claims, q.lines, q.turns = map[ClaimID]*waiter{}, map[int]*line{}, &turns{}
+		q.claims, q.names, q.lines, q.turns = map[ClaimID]*waiter{}, map[former]*waiter{}, map[int]*line{}, &turns{}
 	}
 	q.claims[w.request.Holder.Claim] = w
+	q.names[w.request.Holder.former()] = w
 	q.turns.enter(w.cluster())
 }
 
 // remove takes a waiter off the list that is in no line, or has a hold.
 func (q *waiting) remove(w *waiter) {
 	delete(q.claims, w.request.Holder.Claim)
+	if name := w.request.Holder.former(); q.names[name] == w {
+		delete(q.names, name)
+	}
 	q.turns.leave(w.cluster())
 }
 

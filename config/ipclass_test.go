@@ -32,6 +32,18 @@ func TestIPClass_Create(t *testing.T) {
 		{`ipFamily: IPv4, consumers: ["root:*:a"]`, "invalid workspace"},
 		{`ipFamily: IPv4, unmetPolicy: Fail`, `supported values: "Wait", "Refuse"`},
 		{`ipFamily: IPv4, maxPerConsumer: "-1"`, "invalid count"},
+		{`ipFamily: IPv4, releaseCooldown: 30s`, ""},
+		{`ipFamily: IPv4, releaseCooldown: 24h`, ""},
+		{`ipFamily: IPv4, releaseCooldown: 1h30m`, ""},
+		{`ipFamily: IPv4, releaseCooldown: ""`, ""},
+		{`ipFamily: IPv4, releaseCooldown: "-30s"`, "invalid duration: write a number with a unit"},
+		{`ipFamily: IPv4, releaseCooldown: "30"`, "invalid duration: write a number with a unit"},
+		{`ipFamily: IPv4, releaseCooldown: soon`, "invalid duration: write a number with a unit"},
+		{`ipFamily: IPv4, releaseCooldown: 1d`, "invalid duration: write a number with a unit"},
+		{`ipFamily: IPv4, releaseCooldown: 1.5h`, "invalid duration: write a number with a unit"},
+		{`ipFamily: IPv4, releaseCooldown: 25h`, "must not exceed 24h"},
+		{`ipFamily: IPv4, releaseCooldown: 24h1s`, "must not exceed 24h"},
+		{`ipFamily: IPv4, releaseCooldown: 999999h`, "must not exceed 24h"},
 	} {
 		t.Run(tt.spec, func(t *testing.T) {
 			manifest := object(t, fmt.Sprintf("{metadata: {name: c}, spec: {%s}}", tt.spec))

@@ -72,6 +72,8 @@ type Options struct {
 	Inbox *inbox.Inbox
 	// Ledger is open.
 	Ledger *allocator.Allocator
+	// Cooldowns answers how long what the ledger frees cools.
+	Cooldowns *catalog.Cooldowns
 	// Workers that look at claims side by side. Default 64.
 	Workers int
 	// Sweep sets how orphans are looked for; the zero value is safe.
@@ -162,6 +164,7 @@ func index(ctx context.Context, mgr mcmanager.Manager) error {
 
 func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.Reader, opts Options) error {
 	known := &catalog.Catalog{Clusters: mgr, Directory: opts.Directory, Rooms: opts.Ledger}
+	opts.Cooldowns.Serve(known, opts.Ledger)
 	releases, err := release.New(mgr.GetLocalManager(), release.Options{
 		Ledger: opts.Ledger, Oracle: reader, Bound: func(cluster allocator.ClusterName) bool {
 			return cluster == opts.Directory.Platform().Cluster || opts.Directory.Bound(cluster)

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -16,8 +17,9 @@ type Record struct {
 	Space  string
 	Prefix netip.Prefix
 	Pool   string
-	Claims []string // one, or several that dispute it
-	State  string   // bound, retained or disputed
+	Claims []string  // one, or several that dispute it
+	State  string    // reserved, bound, retained, cooling or disputed
+	Until  time.Time // when the state ends by itself; zero: it does not
 }
 
 // CheckLedger reads a ledger key by key, sharing no code with what wrote it, and
@@ -63,6 +65,15 @@ func (l *rawLedger) add(key string, value []byte) {
 	b := Record{
 		Key: key, Space: parts[1], Prefix: readPrefix(l.t, parts[3]),
 		Pool: v["pool"].(string), Claims: []string{v["claim"].(string)}, State: v["state"].(string),
+	}
+	if until, timed := v["until"].(string); timed {
+		var err error
+		if b.Until, err = time.Parse(time.RFC3339, until); err != nil {
+			l.t.Errorf("%s: %v", key, err)
+		}
+	}
+	if timed, version := !b.Until.IsZero(), v["v"].(float64); timed != (version == 3) || b.State == "cooling" && !timed || b.State == "bound" && timed {
+		l.t.Errorf("%s is %s until %v, in version %v", key, b.State, b.Until, version)
 	}
 	if v["disputed"] == true {
 		b.State = "disputed"

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/controllers"
+	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/directory"
 	"github.com/kcp-ipam/ipam/controllers/inbox"
 )
@@ -54,11 +55,13 @@ func run(ctx context.Context, opts *options) error {
 	go endWith(ctx, store.failed, cancel)
 	known := directory.New(ground.platform)
 	news := inbox.New(known)
+	cooldowns := &catalog.Cooldowns{}
 	ledger, err := allocator.Open(ctx, store.client, allocator.Options{
 		Prefix:     opts.etcdPrefix,
 		MaxTxnOps:  store.txnOps,
 		Frozen:     true,
 		Wake:       news.Wake,
+		Cooldown:   cooldowns.Of,
 		Changed:    news.Changed,
 		Retired:    news.Retired,
 		Logger:     slog.New(logr.ToSlogHandler(logger.WithName("ledger"))),
@@ -71,7 +74,7 @@ func run(ctx context.Context, opts *options) error {
 	news.Serve(ledger)
 	err = serve(ctx, opts, controllers.Options{
 		Config: ground.config, Export: ground.export, Scheme: scheme, Directory: known, Inbox: news, Ledger: ledger, Workers: opts.workers,
-		Tracer: tracer, Logger: logger,
+		Tracer: tracer, Logger: logger, Cooldowns: cooldowns,
 		Sweep: opts.sweep, Verify: opts.verifying(store), VerifySocket: opts.socket(),
 		Consumer: opts.consumers(),
 	})

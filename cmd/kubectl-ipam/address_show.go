@@ -16,7 +16,7 @@ func newAddressShow(s *session) *cobra.Command {
 		Use:   "show IP",
 		Short: "Show whether an address is free, and who holds it",
 		Long: `Show the state of an address or a block: allocated or retained, with the claim, its pool and
-class, and since when; reserved or excluded by its pool; free; or in no pool. Only users who can
+class, and since when; reserved or excluded by its pool; free, or cooling; or in no pool. Only users who can
 read the platform's tenants see holders in other workspaces.
 
 The exit code is 4 when you see no holder.`,

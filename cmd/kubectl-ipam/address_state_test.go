@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
@@ -24,6 +25,11 @@ func TestStates(t *testing.T) {
 		counted(ready(gen.Pool("rack", gen.ChildOf("lab", 27)), "192.0.2.64/27", ipamv1alpha1.IPv4, 0, 27), "0"),
 		counted(ready(gen.Pool("lent", gen.CIDR("198.51.100.0/24")), "198.51.100.0/24", ipamv1alpha1.IPv4, 0, 27), "16"),
 	}
+	for _, cooling := range []struct{ cidr, allocated string }{{"203.0.113.0/25", "16"}, {"203.0.113.128/25", "48"}} {
+		pool := counted(ready(gen.Pool("hot", gen.CIDR(ipamv1alpha1.CIDR(cooling.cidr))), cooling.cidr, ipamv1alpha1.IPv4, 50, 25), cooling.allocated)
+		pool.Status.Capacity.Cooling, pool.Status.NextRelease = "16", &metav1.Time{Time: noon}
+		pools = append(pools, pool)
+	}
 	r := &reach{path: "root:team-a", paths: map[string]string{}}
 	for asked, want := range map[string][]string{
 		"192.0.2.1":     {"192.0.2.1/32 is reserved in pool lab (192.0.2.0/24): spec.reservations of the pool covers 192.0.2.0/30"},
@@ -40,6 +46,12 @@ func TestStates(t *testing.T) {
 		},
 		"198.51.100.7": {
 			"198.51.100.7/32 is free, or allocated to another workspace, in pool lent (198.51.100.0/24): others hold 16 addresses of the pool, which are not shown to you",
+		},
+		"203.0.113.7": {
+			"203.0.113.7/32 is free, or cooling, in pool hot (203.0.113.0/25): 16 addresses of the pool cool after their release, the next of them until 2026-03-01T12:00:00Z",
+		},
+		"203.0.113.135": {
+			"203.0.113.135/32 is free, cooling, or allocated to another workspace, in pool hot (203.0.113.128/25): others hold 32 addresses of the pool, which are not shown to you; 16 addresses of the pool cool after their release, the next of them until 2026-03-01T12:00:00Z",
 		},
 		"10.0.0.1": nil,
 	} {

@@ -8,7 +8,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// bar draws how much of a pool is taken: ████░░░░  50.0%.
+// bar draws how much of a pool is taken, and how much of that cools: ███▒░░░░  50.0%.
 func (p paint) bar(pool *ipamv1alpha1.IPPool) tinted {
 	const width = 16
 	if pool.Status.UtilizationPercent == nil {
@@ -19,7 +19,8 @@ func (p paint) bar(pool *ipamv1alpha1.IPPool) tinted {
 	if full == 0 && percent > 0 {
 		full = 1
 	}
-	return p.level(percent, strings.Repeat("█", full)+strings.Repeat("░", width-full)) + tinted(fmt.Sprintf("  %6s", ipamv1alpha1.UtilizationColumn(percent)))
+	cooling := coolingCells(pool, full, width)
+	return p.level(percent, strings.Repeat("█", full-cooling)+strings.Repeat("▒", cooling)+strings.Repeat("░", width-full)) + tinted(fmt.Sprintf("  %6s", ipamv1alpha1.UtilizationColumn(percent)))
 }
 
 // level colours a bar by how full it is.

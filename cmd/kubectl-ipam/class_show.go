@@ -86,6 +86,7 @@ func describeClass(s *session, class *ipamv1alpha1.IPClass, pools []ipamv1alpha1
 	page.line("Lease", leaseOf(spec))
 	page.line("Retained", retainedOf(spec))
 	page.line("Limit", limitOf(spec.MaxPerConsumer))
+	page.line("Cooldown", string(spec.ReleaseCooldown))
 	page.line("Platform", fmt.Sprintf("ready pools that back it: %d", class.Status.OfferingPools))
 	if ready := meta.FindStatusCondition(class.Status.Conditions, ipamv1alpha1.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {
 		page.painted("Reason", s.out.yellow(ready.Reason))

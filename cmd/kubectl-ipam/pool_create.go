@@ -15,7 +15,7 @@ type poolCreate struct {
 	cidr, parent, workspace, domain string
 	length, shortest, longest, unit prefixLength
 	classes, consumers, excluded    []string
-	visibility, strategy            string
+	visibility, strategy, cooldown  string
 	leading, trailing               int32
 	gateway, maxLease               string
 	network                         prefixLength
@@ -76,6 +76,7 @@ func (o *poolCreate) addSpecFlags(cmd *cobra.Command) {
 	flags.Int32Var(&o.leading, "leading", 0, "Number of blocks kept back at the start")
 	flags.Int32Var(&o.trailing, "trailing", 0, "Number of blocks kept back at the end")
 	flags.Var(&o.unit, "unit-length", "Prefix length of one block kept back")
+	flags.StringVar(&o.cooldown, "release-cooldown", "", "How long a freed block is given to nobody else, such as 30s; at most 24h")
 	flags.StringToStringVar(&o.labels, "labels", nil, "Labels of the pool, such as site=fra")
 }
 
@@ -101,7 +102,7 @@ func (o *poolCreate) pool(name string) (*ipamv1alpha1.IPPool, error) {
 	if o.workspace != "" {
 		spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: o.workspace}
 	}
-	spec.ClassNames = o.classes
+	spec.ClassNames, spec.ReleaseCooldown = o.classes, ipamv1alpha1.Duration(o.cooldown)
 	spec.Gateway, spec.NetworkPrefixLength = o.gateway, int32(o.network)
 	spec.MaxRetentionLease = ipamv1alpha1.Duration(o.maxLease)
 	spec.Consumers = words[ipamv1alpha1.Consumer](o.consumers)

@@ -132,6 +132,7 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []space.Holdin
 	page.line("Gateway", gatewayOf(spec))
 	page.line("Lease", string(spec.MaxRetentionLease))
 	page.line("Limit", limitOf(spec.MaxPerConsumer))
+	page.line("Cooldown", string(spec.ReleaseCooldown))
 	page.line("Age", age(pool.CreationTimestamp, s.now()))
 	page.answer(answerOf(pool))
 	if status.Capacity == nil {
@@ -142,6 +143,7 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []space.Holdin
 		return err
 	}
 	page.line("Addresses", fmt.Sprintf("%s in all, %s taken, %s free", status.Capacity.Total, status.Capacity.Allocated, status.Capacity.Available))
+	page.line("Cooling", cools(pool, s.now()))
 	page.line("Largest free", largestFree(pool))
 	page.painted("Taken", s.out.bar(pool))
 

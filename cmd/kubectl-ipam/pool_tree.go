@@ -174,6 +174,9 @@ func remark(b branch) string {
 	if free := largestFree(b.pool); free != "" {
 		remarks = append(remarks, "largest free "+free)
 	}
+	if cooling := space.Cooling(b.pool.Status.Capacity); cooling.Sign() > 0 {
+		remarks = append(remarks, cooling.String()+" cooling")
+	}
 	if reason := reasonOf(b.pool.Status.Conditions); reason != string(ipamv1alpha1.ReasonAllocationSucceeded) && reason != "" {
 		remarks = append(remarks, reason)
 	}

@@ -93,6 +93,7 @@ func TestPoolTree(t *testing.T) {
 		*ready(gen.Pool("slice", gen.ChildOf("lab", 24)), "10.8.32.0/24", ipamv1alpha1.IPv4, 6.25, 25),
 		*ready(gen.Pool("lent", gen.ChildOf("transit", 24)), "172.16.0.0/24", ipamv1alpha1.IPv4, 0, 24),
 	}
+	pools[3].Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Cooling: "1"} // so little is drawn, too
 	pools[4].Status.Conditions = allocated(ipamv1alpha1.ReasonPrefixLengthRejected, "too large")
 	team := map[string]string{"kcp.io/cluster": "1abc"}
 	pools[6].Annotations = team
@@ -115,9 +116,10 @@ func TestPoolTree(t *testing.T) {
 // The map shows what is seen, and counts what is not.
 func TestPoolShow(t *testing.T) {
 	pool := ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Lengths{Min: 25, Max: 32}, gen.Excludes("192.0.2.128/27"),
-		gen.Reserves(1, 2, 30), gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:team-b"}, gen.Backs("edge"), hourAgo),
+		gen.Reserves(1, 2, 30), gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:team-b"}, gen.Backs("edge"), gen.Cooldown("30s"), hourAgo),
 		"192.0.2.0/24", ipamv1alpha1.IPv4, 42.1875, 26)
-	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "108", Available: "148"}
+	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "108", Available: "148", Cooling: "32"}
+	pool.Status.NextRelease = &metav1.Time{Time: noon.Add(12 * time.Second)}
 	web := gen.Allocation("web", "lab", "192.0.2.16/28", gen.ByClass("edge"), hourAgo)
 	r := &reach{path: "root:team-a", paths: map[string]string{}}
 	held := []space.Holding{
@@ -150,7 +152,7 @@ func TestSpace_Columns(t *testing.T) {
 }
 
 func TestClassShow(t *testing.T) {
-	class := gen.Class("internal", gen.Lengths{Min: 24, Max: 28}, gen.DefaultLength(28), gen.Default(), hourAgo)
+	class := gen.Class("internal", gen.Lengths{Min: 24, Max: 28}, gen.DefaultLength(28), gen.Default(), gen.Cooldown("1m"), hourAgo)
 	class.Status.Phase, class.Status.OfferingPools = ipamv1alpha1.ClassReady, 2
 	own := ready(gen.Pool("office", gen.Backs("internal"), hourAgo), "10.0.0.0/16", ipamv1alpha1.IPv4, 25, 17)
 	own.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "65536", Allocated: "16384", Available: "49152"}

@@ -195,14 +195,22 @@ func (q question) verdict(pool *ipamv1alpha1.IPPool) string {
 	case length < shortest || bounds.MaxPrefixLength != 0 && length > bounds.MaxPrefixLength:
 		return fmt.Sprintf("gives %s; the claim is a /%d", lengthsOf(shortest, cmp.Or(bounds.MaxPrefixLength, int32(cidr.Addr().BitLen()))), length)
 	case status.LargestFreePrefix == nil:
-		return "is full"
+		return coolingToo("is full", pool)
 	case *status.LargestFreePrefix > length:
-		return fmt.Sprintf("has no free /%d", length)
+		return coolingToo(fmt.Sprintf("has no free /%d", length), pool)
 	case q.claim.Spec.Address != "":
 		return q.claim.Spec.Address + " is taken, or the claim is about to be served"
 	default:
 		return fmt.Sprintf("has room for a /%d: older claims come first, or it is about to be served", length)
 	}
+}
+
+// coolingToo adds to a verdict that some of the pool is about to be free.
+func coolingToo(verdict string, pool *ipamv1alpha1.IPPool) string {
+	if space.Cooling(pool.Status.Capacity).Sign() == 0 {
+		return verdict
+	}
+	return verdict + "; " + space.CoolsUntil(pool)
 }
 
 // withheld says why a pool can never give the address that the claim asks for; empty if it could.

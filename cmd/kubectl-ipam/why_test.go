@@ -3,6 +3,9 @@ package main
 import (
 	"net/netip"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -32,6 +35,8 @@ func TestWhy(t *testing.T) {
 		*ready(gen.Pool("roomy", backs), "10.1.0.0/16", ipamv1alpha1.IPv4, 60, 20),
 		*gen.Pool("new", backs, gen.CIDR("10.2.0.0/16")),
 	}}
+	q.pools[0].Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Cooling: "16"}
+	q.pools[0].Status.NextRelease = &metav1.Time{Time: noon.Add(12 * time.Second)}
 	s := newStage(t)
 	if err := q.explain(s.session); err != nil {
 		t.Fatal(err)

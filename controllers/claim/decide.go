@@ -1,10 +1,14 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -86,7 +90,7 @@ func (d *decision) resolve(ctx context.Context, topics []topic) (resolve.Plan, e
 // try asks the candidates in turn.
 func (d *decision) try(ctx context.Context, plan resolve.Plan) (allocator.Block, error) {
 	var tried []miss
-	for _, c := range plan.Candidates {
+	for _, c := range d.ordered(plan) {
 		request := d.request(plan, c)
 		block, err := d.ask(ctx, request)
 		if unchecked(err) {
@@ -108,6 +112,27 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (allocator.Block,
 		}
 	}
 	return allocator.Block{}, d.refuse(plan, tried)
+}
+
+// ordered are the candidates, of which one that would give the claim a block back comes first:
+// its former block, which cools there.
+func (d *decision) ordered(plan resolve.Plan) []resolve.Candidate {
+	if len(plan.Candidates) < 2 {
+		return plan.Candidates
+	}
+	later := func(c resolve.Candidate) int {
+		if d.ledger.Regains(d.request(plan, c)) {
+			return 0
+		}
+		return 1
+	}
+	place := make(map[types.UID]int, len(plan.Candidates))
+	for _, c := range plan.Candidates {
+		place[c.Pool.UID] = later(c)
+	}
+	return slices.SortedStableFunc(slices.Values(plan.Candidates), func(a, b resolve.Candidate) int {
+		return cmp.Compare(place[a.Pool.UID], place[b.Pool.UID])
+	})
 }
 
 // refuse has the claim wait at every candidate that was tried, and nowhere else any more,

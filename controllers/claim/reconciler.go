@@ -40,6 +40,7 @@ type Ledger interface {
 	Reserve(ctx context.Context, r allocator.Request) (allocator.Block, error)
 	Preview(ctx context.Context, r allocator.Request) (netip.Prefix, error)
 	HasReservation(id allocator.ClaimID) bool
+	Regains(r allocator.Request) bool
 	Confirm(ctx context.Context, c allocator.Confirmation) (allocator.Block, bool, error)
 	Promise(ctx context.Context, b allocator.Block, grace time.Duration) (allocator.Block, error)
 	Reuse(ctx context.Context, b allocator.Block, to allocator.Successor) (allocator.Block, error)

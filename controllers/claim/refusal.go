@@ -70,16 +70,26 @@ func refusal(plan resolve.Plan, tried []miss) *outcome.Refusal {
 		if said, all := reserved(plan.Exact, tried); all {
 			return &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressReserved, Message: said}
 		}
-		return &outcome.Refusal{
-			Reason:  ipamv1alpha1.ReasonAddressInUse,
-			Message: fmt.Sprintf("%s is in use, in part or whole", plan.Exact),
-		}
+		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressInUse, Message: taken(plan.Exact, tried)}
 	}
 	message := say(tried)
 	if len(plan.Unfit) > 0 {
 		message += "; " + resolve.Messages(plan.Unfit)
 	}
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: message}
+}
+
+// taken says why an address is not to be had: somebody has it, or had it a moment ago.
+func taken(exact netip.Prefix, tried []miss) string {
+	said := fmt.Sprintf("%s is in use, in part or whole", exact)
+	for _, m := range tried {
+		if cooling, ok := errors.AsType[*allocator.CoolingError](m.err); ok {
+			said = fmt.Sprintf("%s is cooling: %v", exact, cooling)
+		} else if errors.Is(m.err, allocator.ErrInUse) {
+			return fmt.Sprintf("%s is in use, in part or whole", exact)
+		}
+	}
+	return said
 }
 
 // reserved says what each pool withholds of an address. all is false if one of them could give it.

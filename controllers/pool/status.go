@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -69,6 +70,11 @@ func succeeded(pool *ipamv1alpha1.IPPool, entered allocator.Pool, capacity alloc
 		Allocated: capacity.Allocated.String(),
 		Available: capacity.Available.String(),
 	}
+	status.Capacity.Cooling, status.NextRelease = "", nil
+	if !capacity.NextRelease.IsZero() {
+		status.Capacity.Cooling = capacity.Cooling.String()
+		status.NextRelease = new(upward(capacity.NextRelease))
+	}
 	status.UtilizationPercent = new(percent(capacity))
 	status.Utilization = ipamv1alpha1.UtilizationColumn(*status.UtilizationPercent)
 	status.Classes = ipamv1alpha1.ClassesColumn(pool.Spec.ClassNames)
@@ -78,6 +84,11 @@ func succeeded(pool *ipamv1alpha1.IPPool, entered allocator.Pool, capacity alloc
 	}
 	status.ObservedGeneration = pool.Generation
 	outcome.Succeed(&status.Conditions, pool.Generation, holding(pool, entered, capacity))
+}
+
+// upward is a time as the API shows it, to the second: a block is free by then.
+func upward(t time.Time) metav1.Time {
+	return metav1.NewTime(t.Add(time.Second - time.Nanosecond).Truncate(time.Second))
 }
 
 // holding says what the pool holds, and what of the spec has to wait for blocks
@@ -159,7 +170,7 @@ func (p *pass) holders(ctx context.Context) ([]allocator.Holder, error) {
 		if err != nil && !allocator.Unreadable(err) {
 			return nil, err
 		}
-		if err == nil && b.Holder.Cluster == p.owner.Cluster {
+		if err == nil && b.Holder.Cluster == p.owner.Cluster && b.State != allocator.Cooling {
 			own = append(own, b.Holder)
 		}
 		if len(own) == named {

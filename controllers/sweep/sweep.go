@@ -240,7 +240,7 @@ func (s *Sweeper) arbitrate(disputed map[allocator.Holder]bool) {
 	disputes.Set(float64(len(disputed)))
 }
 
-// each calls look for every block of the ledger, as of one revision.
+// each calls look for every block of the ledger that somebody has, as of one revision.
 func (s *Sweeper) each(ctx context.Context, look func(allocator.Block)) error {
 	for b, err := range s.Ledger.List(ctx, allocator.ListOptions{}) {
 		if allocator.Unreadable(err) {
@@ -250,7 +250,9 @@ func (s *Sweeper) each(ctx context.Context, look func(allocator.Block)) error {
 		if err != nil {
 			return fmt.Errorf("list blocks: %w", err)
 		}
-		look(b)
+		if b.State != allocator.Cooling { // else it is nobody's, and is free by itself
+			look(b)
+		}
 	}
 	return nil
 }

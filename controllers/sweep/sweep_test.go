@@ -111,6 +111,22 @@ func TestSweep_SuspectsAnOrphanAtTheSecondLook(t *testing.T) {
 	}
 }
 
+// What cools is nobody's, and no orphan, also of a workspace that has left.
+func TestSweep_LeavesWhatCoolsAlone(t *testing.T) {
+	s := newScene(t, 1)
+	s.orphan(1)
+	s.blocks[0].State = allocator.Cooling
+	for range 3 {
+		if got := s.sweep(t); len(got) != 0 {
+			t.Errorf("a cooling block is suspected: %v", got)
+		}
+	}
+	s.departures.add("w")
+	if err := s.suspectDeparted(t.Context()); err != nil || len(s.suspected) != 0 {
+		t.Errorf("suspectDeparted = %v, and suspects %v; want nothing", err, s.suspected)
+	}
+}
+
 func TestSweep_AChangeInBetweenStartsOver(t *testing.T) {
 	s := newScene(t, 1)
 	s.orphan(1)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
@@ -83,9 +84,18 @@ func (b *books) compareFigures(p *pool, obj *ipamv1alpha1.IPPool) {
 		figures.Total, figures.Allocated, figures.Available, total, allocated, available).by(LookAtPool))
 }
 
+// of is the block that a claim has. One that cools is nobody's.
+func (b *books) of(uid types.UID) *block {
+	held := b.blocks[allocator.ClaimID(uid)]
+	if held == nil || held.State == allocator.Cooling {
+		return nil
+	}
+	return held
+}
+
 func (b *books) seeClaim(cluster allocator.ClusterName, claim *ipamv1alpha1.IPClaim) {
 	shown := claim.Status.AllocatedCIDR
-	held := b.blocks[allocator.ClaimID(claim.UID)]
+	held := b.of(claim.UID)
 	if held == nil {
 		if shown != "" && !b.hidden[allocator.ClaimID(claim.UID)] && !b.promised(cluster, claim) {
 			b.find(Finding{
@@ -114,7 +124,7 @@ func (b *books) seeRecord(cluster allocator.ClusterName, record *ipamv1alpha1.IP
 	if b.hidden[allocator.ClaimID(uid)] {
 		return
 	}
-	held := b.blocks[allocator.ClaimID(uid)]
+	held := b.of(uid)
 	if held == nil {
 		f := Finding{
 			Kind: RecordWithoutBlock, Cluster: cluster, Namespace: record.Namespace, Name: name, UID: string(uid),
@@ -169,6 +179,12 @@ func when(t time.Time) string {
 
 // judge says what a block lacks.
 func (b *books) judge(held *block) {
+	if held.State == allocator.Cooling {
+		if b.now.Sub(held.Until) > overdue {
+			b.find(about(BlockOverdue, held.Block, "its cooldown was over at %s, and nobody has ended it", held.Until.Format(time.RFC3339)))
+		}
+		return
+	}
 	if reservation.Is(held.Holder.Claim) {
 		b.judgeReservation(held)
 		return

@@ -30,6 +30,8 @@ const (
 	ChildWithoutBlock Kind = "ChildWithoutBlock"
 	// SpaceWithoutHead: a space has pools or blocks and no fence.
 	SpaceWithoutHead Kind = "SpaceWithoutHead"
+	// BlockOverdue: the time is over at which a cooling block is free, and it cools still.
+	BlockOverdue Kind = "BlockOverdue"
 	// Disputed: two records were published for the same addresses, and both are kept.
 	Disputed Kind = "Disputed"
 	// Unreadable: a key of the ledger is damaged, or of a version that is not known.
@@ -66,7 +68,7 @@ const (
 func Kinds() []Kind {
 	return []Kind{
 		OverlappingBlocks, OverlappingPools, ClaimKeyMismatch, SeveralBlocks, BlockOutsidePool,
-		ChildWithoutBlock, SpaceWithoutHead, Disputed, Unreadable,
+		ChildWithoutBlock, SpaceWithoutHead, BlockOverdue, Disputed, Unreadable,
 		BlockWithoutClaim, ClaimWithoutBlock, ClaimMismatch, BlockWithoutRecord, RecordWithoutBlock,
 		LeaseOverdue, RecordMismatch, PoolWithoutObject, PoolNotRegistered, PoolMismatch, CapacityMismatch,
 	}

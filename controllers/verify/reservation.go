@@ -9,7 +9,8 @@ import (
 )
 
 // overdue is the age at which a reservation should have been confirmed or freed: a sweep hints at
-// it within half a minute after its grace, and some live reads follow.
+// it within half a minute after its grace, and some live reads follow. A cooldown that is over so
+// long should have been ended, too.
 const overdue = reservation.Grace + time.Minute
 
 // promised reports whether the block that a claim shows is reserved for it, and notes that.

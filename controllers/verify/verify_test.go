@@ -59,6 +59,12 @@ func TestVerify_Findings(t *testing.T) {
 			s.remove("claims/uid-of-child")
 		}, ChildWithoutBlock, []Kind{CapacityMismatch}, "child", ""},
 		{"a space without head", func(s *scene) { s.remove("spaces/uid-of-root/head") }, SpaceWithoutHead, nil, "uid-of-root", ""},
+		{"a cooldown that nobody has ended", func(s *scene) {
+			cooling := strings.NewReplacer(`"v":1`, `"v":3`, `"state":"bound"`, `"state":"cooling","until":"2026-01-01T00:00:00Z"`)
+			s.put(blockOfA, cooling.Replace(s.valueOfA()))
+			delete(s.claims, "a")
+			delete(s.records, "a")
+		}, BlockOverdue, nil, "a", ""},
 		{"a dispute", func(s *scene) { s.dispute("b", "10.0.0.0/28") }, Disputed, nil, "a", ""},
 		{"a damaged key", func(s *scene) { s.put("pools/uid-of-x", "{") }, Unreadable, nil, "/ipam/v1/pools/uid-of-x", ""},
 		{"a damaged block", func(s *scene) { s.put(blockOfA, "{") }, Unreadable, nil, "/ipam/v1/" + blockOfA, ""},

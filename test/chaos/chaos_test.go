@@ -66,9 +66,10 @@ func TestChaos(t *testing.T) {
 			t.Cleanup(func() { s.report(seed) })
 			s.run(seed, *duration)
 			s.askForAll()
+			s.warm()
 			changes := s.settled()
 			etcdtest.CheckLedger(t, s.client, strings.TrimSuffix(ledgerPrefix, "/"))
-			r := newReplay(changes)
+			r := newReplay(s.traffic.started, changes)
 			operations := s.traffic.operations
 			r.explain(operations)
 			s.complain(r.problems, operations)

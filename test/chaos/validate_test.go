@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
 )
@@ -21,6 +23,7 @@ type step struct {
 	claim        allocator.ClaimID
 	prefix       netip.Prefix
 	bound        bool
+	timed        bool  // nobody has asked for it: a cooldown was over
 	after, until int64 // it happened between these, in nanoseconds since the start of the run
 }
 
@@ -29,26 +32,27 @@ type block struct {
 	space  string
 	prefix netip.Prefix
 	claim  string
-	pool   string // not in the claim's key
-	name   string // likewise
-	state  string // likewise
-	timed  bool   // likewise: it has an end
+	pool   string    // not in the claim's key
+	state  string    // likewise, and changes
+	name   string    // of the holder, likewise
+	until  time.Time // likewise: when the state ends by itself; zero if it does not
 }
 
 // replay runs through the history of the ledger and checks each revision. It
 // shares no code with the allocator.
 type replay struct {
-	blocks   map[string]block // by key
-	claims   map[string]block // by claim
-	heads    map[string]int64 // by space
-	pools    map[string]bool  // that are registered
+	started  time.Time         // when times of the run count from
+	blocks   map[string]block  // by key
+	claims   map[string]block  // by claim
+	heads    map[string]int64  // by space
+	pools    map[string]string // the states of those that are registered
 	steps    []step
 	puts     map[string]bool // "revision claim prefix" of each block that was put
 	problems []string
 }
 
-func newReplay(changes []change) *replay {
-	r := &replay{blocks: map[string]block{}, claims: map[string]block{}, heads: map[string]int64{}, pools: map[string]bool{}, puts: map[string]bool{}}
+func newReplay(started time.Time, changes []change) *replay {
+	r := &replay{started: started, blocks: map[string]block{}, claims: map[string]block{}, heads: map[string]int64{}, pools: map[string]string{}, puts: map[string]bool{}}
 	for _, c := range changes {
 		r.apply(c)
 	}
@@ -72,7 +76,7 @@ func (r *replay) apply(c change) {
 		case kind == "claims":
 			r.claim(rest, e)
 		case kind == "pools":
-			r.pools[rest] = e.value != nil
+			r.pool(rest, e)
 		case kind == "spaces" && what == "head":
 			headed[space] = true
 			r.head(c.revision, space, e)
@@ -80,6 +84,7 @@ func (r *replay) apply(c change) {
 			b := r.blocks[e.key]
 			delete(r.blocks, e.key)
 			changed[space] = true
+			r.over(c, b)
 			freed = append(freed, b.step(c, false))
 		case kind == "spaces" && isBlock:
 			b := readBlock(space, written, e.value)
@@ -107,7 +112,7 @@ func (r *replay) apply(c change) {
 		r.pair(c.revision, claim)
 	}
 	for key, b := range r.blocks {
-		if !r.pools[b.pool] {
+		if r.pools[b.pool] == "" {
 			r.complain("revision %d: %s is of pool %s, which is not there", c.revision, key, b.pool)
 		}
 	}
@@ -116,7 +121,7 @@ func (r *replay) apply(c change) {
 func (b block) step(c change, bound bool) step {
 	return step{
 		revision: c.revision, seen: c.seen, bound: bound,
-		space: allocator.SpaceID(b.space), claim: allocator.ClaimID(b.claim), prefix: b.prefix,
+		space: allocator.SpaceID(b.space), claim: allocator.ClaimID(b.claim), prefix: b.prefix, timed: !bound && b.state == cooling,
 	}
 }
 
@@ -154,11 +159,13 @@ func (r *replay) claim(id string, e event) {
 // block checks invariant I1 for a block that was put.
 func (r *replay) block(revision int64, e event, b block) {
 	old, ok := r.blocks[e.key]
-	reused := ok && old.claim != b.claim
-	if ok && (old.pool != b.pool || old.name != b.name || reused && (old.state != "retained" || b.state != "bound")) {
-		r.complain("revision %d: %s was %s of claim %s and is %s of claim %s", revision, e.key, old.state, old.claim, b.state, b.claim)
+	reused := ok && old.claim != b.claim && old.state == "retained" && b.state == "bound"
+	passes := old.state == cooling || b.state == cooling // between claims of one name
+	same := old.claim == b.claim || reused || passes
+	if ok && (!same || old.name != b.name || old.pool != b.pool) {
+		r.complain("revision %d: %s was %+v and is %+v", revision, e.key, old, b)
 	}
-	if b.timed && (b.state == "bound" || b.state == "reserved") {
+	if !b.until.IsZero() && b.state == "bound" {
 		r.complain("revision %d: %s is %s, and ends by itself", revision, e.key, b.state)
 	}
 	for key, other := range r.blocks {
@@ -179,7 +186,7 @@ func (r *replay) pair(revision int64, claim string) {
 	}
 	says, ok := r.claims[claim]
 	if len(own) == 1 {
-		says.pool, says.name, says.state, says.timed = own[0].pool, own[0].name, own[0].state, own[0].timed
+		says.pool, says.name, says.state, says.until = own[0].pool, own[0].name, own[0].state, own[0].until
 	}
 	if len(own) > 1 {
 		r.complain("I3: revision %d: claim %s has %v", revision, claim, own)
@@ -191,11 +198,14 @@ func (r *replay) pair(revision int64, claim string) {
 
 // readBlock reads a block's key and value.
 func readBlock(space, written string, value []byte) block {
-	var v struct{ Claim, Pool, Name, State, Until string }
+	var v struct {
+		Claim, Pool, Name, State string
+		Until                    time.Time
+	}
 	if err := json.Unmarshal(value, &v); err != nil {
 		panic(fmt.Sprintf("block %s: %v", written, err))
 	}
-	return block{space: space, prefix: readPrefix(written), claim: v.Claim, pool: v.Pool, name: v.Name, state: v.State, timed: v.Until != ""}
+	return block{space: space, prefix: readPrefix(written), claim: v.Claim, pool: v.Pool, name: v.Name, state: v.State, until: v.Until}
 }
 
 // readPrefix reads 010.000.000.000-08 or 2001:0db8:…-032.
@@ -229,11 +239,14 @@ func (r *replay) explain(operations []operation) {
 	for i := range r.steps {
 		s := &r.steps[i]
 		s.until = s.seen
-		if s.bound {
+		switch {
+		case s.timed:
+			s.after = after
+		case s.bound:
 			s.since(append(asked["bind"+string(s.claim)], asked["carve"+string(s.claim)]...), math.MinInt64)
 			boundAfter[s.claim] = s.after
-		} else {
-			s.since(append(asked["release"+string(s.claim)], append(asked["retire"+string(s.claim)], asked["expire"+string(s.claim)]...)...), boundAfter[s.claim])
+		default:
+			s.since(slices.Concat(asked["release"+string(s.claim)], asked["retire"+string(s.claim)], asked["expire"+string(s.claim)]), boundAfter[s.claim])
 		}
 		if s.after == math.MaxInt64 {
 			r.complain("revision %d: nobody has asked for %+v", s.revision, *s)

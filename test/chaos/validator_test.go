@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 
@@ -115,7 +116,7 @@ func TestReplay(t *testing.T) {
 		"head not put":      {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "spaces/c/head")}, "not its head"},
 		"head put unawares": {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "two", "10.2.0.32/28", 1)}, "after 1"},
 	} {
-		r := newReplay(append([]change{registered}, test.changes...))
+		r := newReplay(time.Now(), append([]change{registered}, test.changes...))
 		got := strings.Join(r.problems, "\n")
 		if (test.want == "") != (got == "") || !strings.Contains(got, test.want) {
 			t.Errorf("%s: problems %q; want %q", name, got, test.want)
@@ -125,7 +126,7 @@ func TestReplay(t *testing.T) {
 
 // An answer that was never put, and a block that nobody asked for, are found.
 func TestReplay_Explain(t *testing.T) {
-	r := newReplay([]change{registered, bound(2, "c", "10.2.0.16/28", 1)})
+	r := newReplay(time.Now(), []change{registered, bound(2, "c", "10.2.0.16/28", 1)})
 	r.explain([]operation{did("bind", 1, math.MaxInt64, at("10.2.0.16/28"))})
 	if len(r.problems) > 0 {
 		t.Error(r.problems)
@@ -135,7 +136,7 @@ func TestReplay_Explain(t *testing.T) {
 		"never put":        {did("bind", 1, 2, at("10.2.0.32/28")), did("bind", 1, 200, at("10.2.0.16/28"))},
 		"before it was":    {did("bind", 500, 600, at("10.2.0.16/28")), did("bind", 500, 600, outcome{Unknown: "lost"})},
 	} {
-		r := newReplay([]change{registered, bound(2, "c", "10.2.0.16/28", 1)})
+		r := newReplay(time.Now(), []change{registered, bound(2, "c", "10.2.0.16/28", 1)})
 		if r.explain(ops); len(r.problems) == 0 {
 			t.Error(name, "is not found")
 		}

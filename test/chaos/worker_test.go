@@ -79,13 +79,21 @@ func work(addrs string) error {
 	defer opening()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	for w.Allocator == nil && opened.Err() == nil {
-		w.Allocator, err = allocator.Open(opened, client, allocator.Options{Logger: logger})
-		if err != nil && !errors.Is(err, allocator.ErrUnavailable) {
+		w.Allocator, err = allocator.Open(opened, client, allocator.Options{Logger: logger, Cooldown: cooldown})
+		if err != nil && !errors.Is(err, allocator.ErrUnavailable) && !errors.Is(err, allocator.ErrExpired) {
 			return err
 		}
 	}
 	defer w.Close()
 	return w.serve(requests)
+}
+
+// cooldown has the blocks of all pools but one cool for a moment.
+func cooldown(b allocator.Block) (time.Duration, error) {
+	if b.Pool == "b" {
+		return 0, nil
+	}
+	return 300 * time.Millisecond, nil
 }
 
 type worker struct {
@@ -137,7 +145,8 @@ func (o outcome) with(err error) outcome {
 		o.Refusal = changed
 	case errors.Is(err, allocator.ErrUnknownPool):
 		o.Refusal = noPool
-	case errors.Is(err, allocator.ErrBusy), errors.Is(err, allocator.ErrReservations):
+	case errors.Is(err, allocator.ErrBusy), errors.Is(err, allocator.ErrReservations),
+		errors.Is(err, allocator.ErrCools), errors.Is(err, allocator.ErrPoolDraining):
 		o.Refusal = busy
 	case errors.Is(err, allocator.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		o.Unknown = err.Error()
@@ -216,7 +225,10 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 		return outcome{Freed: err == nil}, err
 	},
 	"lookup": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
-		b, _, err := a.Lookup(ctx, r.Claim)
+		b, ok, err := a.Lookup(ctx, r.Claim)
+		if !ok {
+			return outcome{}, err
+		}
 		return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
 	},
 	"capacity": func(_ context.Context, a *allocator.Allocator, r request) (outcome, error) {

@@ -60,6 +60,16 @@ func (f Family) allocation(allocation *ipamv1alpha1.IPAllocation) {
 	allocation.Spec.IPFamily = ipamv1alpha1.IPFamily(f)
 }
 
+// Cooldown is the release cooldown of a class or pool.
+type Cooldown ipamv1alpha1.Duration
+
+func (c Cooldown) class(class *ipamv1alpha1.IPClass) {
+	class.Spec.ReleaseCooldown = ipamv1alpha1.Duration(c)
+}
+func (c Cooldown) pool(pool *ipamv1alpha1.IPPool) {
+	pool.Spec.ReleaseCooldown = ipamv1alpha1.Duration(c)
+}
+
 // Reclaim is the reclaim policy of a class, claim or allocation.
 type Reclaim ipamv1alpha1.ReclaimPolicy
 

@@ -55,13 +55,14 @@ func (s Space) Known() *big.Int {
 	return total
 }
 
-// Unseen is the number of addresses that a pool counts as taken beyond the known ones. It is
+// Unseen is the number of addresses that others hold of a pool, by its figures. It is
 // below zero if its figures do not count the latest blocks yet.
 func (s Space) Unseen(capacity *ipamv1alpha1.PoolCapacity) *big.Int {
 	taken, ok := new(big.Int).SetString(capacity.Allocated, 10)
 	if !ok {
 		return new(big.Int)
 	}
+	taken.Sub(taken, Cooling(capacity)) // it is counted by itself, and nobody's
 	return taken.Sub(taken, s.Known())
 }
 

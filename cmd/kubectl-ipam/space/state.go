@@ -16,6 +16,8 @@ const (
 	WordExcluded  = "excluded"
 	WordFree      = "free"
 	WordUnseen    = "free, or allocated to another workspace,"
+	WordCooling   = "free, or cooling,"
+	WordEither    = "free, cooling, or allocated to another workspace,"
 )
 
 // State is what one pool makes of a block, or of its own part of it.
@@ -58,11 +60,25 @@ func StateIn(pool *ipamv1alpha1.IPPool, cidr, block netip.Prefix, held []Holding
 	if pool.Status.Capacity == nil {
 		return State{Word: WordUnseen, Because: "the pool shows no figures yet"}, true
 	}
-	taken, ok := new(big.Int).SetString(pool.Status.Capacity.Allocated, 10)
-	if hidden := new(big.Int); !ok || hidden.Sub(taken, shown.Known()).Sign() > 0 {
-		return State{Word: WordUnseen, Because: fmt.Sprintf("others hold %s addresses of the pool, which are not shown to you", hidden)}, true
+	return unheld(pool, shown), true
+}
+
+// unheld is the state of a block that nobody is seen to hold.
+func unheld(pool *ipamv1alpha1.IPPool, shown Space) State {
+	if _, ok := new(big.Int).SetString(pool.Status.Capacity.Allocated, 10); !ok {
+		return State{Word: WordUnseen, Because: "the pool's figures cannot be read"}
 	}
-	return State{Word: WordFree}, true
+	hidden, cooling := shown.Unseen(pool.Status.Capacity), Cooling(pool.Status.Capacity).Sign() > 0
+	others := fmt.Sprintf("others hold %s addresses of the pool, which are not shown to you", hidden)
+	switch {
+	case cooling && hidden.Sign() > 0:
+		return State{Word: WordEither, Because: others + "; " + CoolsUntil(pool)}
+	case cooling:
+		return State{Word: WordCooling, Because: CoolsUntil(pool)}
+	case hidden.Sign() > 0:
+		return State{Word: WordUnseen, Because: others}
+	}
+	return State{Word: WordFree}
 }
 
 // FirstOverlap is the first of the prefixes that overlaps a block.

@@ -1,6 +1,6 @@
 // Package ledger measures the allocator alone: what it costs beside raw etcd
 // transactions of the same content and grouping, beside another library on the
-// same etcd, when pools are full and many, when it opens and lists, in a storm, and what
+// same etcd, when pools are full and many, when it opens and lists, with a cooldown, in a storm, and what
 // the index costs by itself. Everything is measured in short rounds that take
 // turns with their baseline, so that what the machine does besides falls on both.
 //
@@ -47,6 +47,7 @@ var chapters = []struct {
 	write func(context.Context, *options, io.Writer) error
 }{
 	{"hot", hot},
+	{"cooldown", cooldown},
 	{"peer", peer},
 	{"flat", flat},
 	{"lists", lists},

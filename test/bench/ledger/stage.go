@@ -74,7 +74,7 @@ func newStageOn(ctx context.Context, client *clientv3.Client, f family) (*stage,
 // open opens an allocator, the first or another.
 func (s *stage) open(ctx context.Context) (err error) {
 	s.registry = prometheus.NewRegistry()
-	s.Allocator, err = allocator.Open(ctx, s.client, allocator.Options{MaxTxnOps: maxTxnOps, Registerer: s.registry})
+	s.Allocator, err = allocator.Open(ctx, s.client, allocator.Options{MaxTxnOps: maxTxnOps, Registerer: s.registry, Cooldown: cooldowns})
 	return err
 }
 

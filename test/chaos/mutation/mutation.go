@@ -119,6 +119,18 @@ var Mutants = []Mutant{
 		Suite: Suite{Package: "./controllers/release"},
 	},
 	{
+		Name: "a cooling block is given to another",
+		File: "allocator/cooling.go",
+		Old:  "string(h.Cluster) + \"\\x00\" + h.Namespace + \"\\x00\" + h.Name",
+		New:  "string(h.Cluster)",
+	},
+	{
+		Name: "a cooldown ends before its time",
+		File: "allocator/lapse.go",
+		Old:  "d.until > now {",
+		New:  "d.until > now+1000 {",
+	},
+	{
 		Name:  "the holder of a block is looked up by the name in a hint",
 		File:  "controllers/release/settle.go",
 		Old:   "Holder: block.Holder, known",

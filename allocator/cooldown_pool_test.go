@@ -1,0 +1,192 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// A pool of which nothing is held but what cools is empty, and takes that along.
+func TestCooldown_RetiresWithItsPool(t *testing.T) {
+	i := newIcebox(t)
+	for n := range 200 {
+		i.bind(request("p", fmt.Sprint(n), 32))
+	}
+	for n := range 200 {
+		i.release(ClaimID(fmt.Sprint(n)))
+	}
+	if c, _ := i.Capacity("p"); c.Blocks != 0 {
+		t.Errorf("%d blocks are held, want none", c.Blocks)
+	}
+	if err := i.Retire(t.Context(), "p"); err != nil {
+		t.Fatal(err)
+	}
+	if blocks := i.sameAsLedger(i.follower()); len(blocks) != 0 {
+		t.Errorf("%d blocks are left", len(blocks))
+	}
+}
+
+func TestCooldown_APoolInUseStays(t *testing.T) {
+	i := newIcebox(t)
+	i.bind(request("p", "a", 28))
+	i.bind(request("p", "b", 28))
+	i.release("a")
+	if err := i.Retire(t.Context(), "p"); !errors.Is(err, ErrPoolInUse) {
+		t.Errorf("Retire = %v, want ErrPoolInUse", err)
+	}
+	if p, _ := i.Pool("p"); p.State != PoolOpen || i.countCooling() != 1 {
+		t.Errorf("the pool is %s, and %d blocks cool; want it as it was", p.State, i.countCooling())
+	}
+	if err := i.Drain(t.Context(), "p"); err != nil {
+		t.Fatal(err)
+	}
+	i.release("b")
+	for known := true; known && t.Context().Err() == nil; {
+		i.catchUp(t)
+		_, known = i.Pool("p")
+	}
+	if blocks := i.sameAsLedger(); len(blocks) != 0 {
+		t.Errorf("the ledger has %v", blocks)
+	}
+}
+
+// The block of a child cools in the parent for the longest of what the parent asks for and
+// what still cools inside the child.
+func TestCooldown_OfAChild(t *testing.T) {
+	for name, tt := range map[string]struct{ child, parent, want time.Duration }{
+		"the parent's is longer": {time.Minute, time.Hour, time.Hour},
+		"the child's is longer":  {time.Hour, time.Minute, time.Hour},
+		"the parent has none":    {time.Hour, 0, time.Hour},
+		"the child has none":     {0, time.Hour, time.Hour},
+		"neither has one":        {0, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := newIcebox(t)
+			if _, err := i.carve("p", "child", 25); err != nil {
+				t.Fatal(err)
+			}
+			i.bind(request("child", "a", 28))
+			i.cooldown = tt.child
+			i.release("a")
+			i.cooldown = tt.parent
+			if err := i.Retire(t.Context(), "child"); err != nil {
+				t.Fatal(err)
+			}
+			i.sameAsLedger(i.follower())
+			if tt.want == 0 {
+				i.wantFigures("0", time.Time{})
+				return
+			}
+			i.wantFigures("128", i.clock.now().Add(tt.want))
+			child, err := i.carve("p", "child", 25) // it is bound anew, and its workspace has it back
+			if err != nil || child.CIDR != prefix("10.0.0.0/25") {
+				t.Errorf("Carve of the same child = %v, %v, want its former block", child, err)
+			}
+			i.sameAsLedger(i.follower())
+		})
+	}
+}
+
+// What is published outranks what cools.
+func TestCooldown_MakesWayForARecord(t *testing.T) {
+	for name, adopted := range map[string]Request{
+		"of the very block":    exactly(request("p", "b", 0), "10.0.0.0/28"),
+		"of a part":            exactly(request("p", "b", 0), "10.0.0.4/32"),
+		"of more":              exactly(request("p", "b", 0), "10.0.0.0/26"),
+		"of the former claim":  exactly(request("p", "a", 0), "10.0.0.0/28"),
+		"of it, and elsewhere": exactly(request("p", "a", 0), "10.0.0.32/28"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := newIcebox(t)
+			i.bind(request("p", "a", 28))
+			i.release("a")
+			b, err := i.Adopt(t.Context(), adopted, Bound)
+			if err != nil || b.State != Bound || b.Prefix != adopted.Exact {
+				t.Errorf("Adopt = %+v, %v, want %s, not disputed", b, err, adopted.Exact)
+			}
+			i.sameAsLedger(i.follower())
+		})
+	}
+}
+
+func TestCooldown_MakesWayForAChild(t *testing.T) {
+	i := newIcebox(t)
+	i.bind(request("p", "a", 28))
+	i.release("a")
+	req := exactly(request("p", "child", 0), "10.0.0.0/25")
+	child, err := i.Readopt(t.Context(), req, Pool{ID: "child", Cluster: "tenant", Name: "child"})
+	if err != nil || child.CIDR != prefix("10.0.0.0/25") {
+		t.Errorf("Readopt = %v, %v", child, err)
+	}
+	i.sameAsLedger(i.follower())
+}
+
+// Pools of one domain: a block cools in all that have its addresses.
+func TestCooldown_InADomain(t *testing.T) {
+	i := newIcebox(t)
+	space := DomainSpace("platform", "d")
+	for id, cidr := range map[PoolID]string{"x": "10.1.0.0/24", "y": "10.1.0.0/25"} {
+		if _, err := i.Register(t.Context(), Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr), Space: space}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i.bind(request("x", "a", 28))
+	i.release("a")
+	for _, id := range []PoolID{"x", "y"} {
+		if c, _ := i.Capacity(id); c.Cooling.Int64() != 16 || c.Blocks != 0 {
+			t.Errorf("of pool %s %s addresses cool, and %d blocks are held; want 16 and none", id, c.Cooling, c.Blocks)
+		}
+	}
+	i.sameAsLedger(i.follower())
+	if err := i.Retire(t.Context(), "y"); err != nil {
+		t.Errorf("Retire(y) = %v, want that the block of x does not hold it", err)
+	}
+	if c, _ := i.Capacity("x"); c.Cooling.Int64() != 16 {
+		t.Errorf("of x %s addresses cool", c.Cooling)
+	}
+	i.pass(time.Minute)
+	i.waitCooling(i.Allocator, 0)
+	i.sameAsLedger()
+}
+
+// An answer that got lost is found out, whether the block began to cool or not.
+func TestCooldown_LostAnswers(t *testing.T) {
+	for name, hook := range map[string]func(*hooks, func(SpaceID) error){
+		"before": func(h *hooks, lose func(SpaceID) error) { h.beforeCommit = lose },
+		"after":  func(h *hooks, lose func(SpaceID) error) { h.afterCommit = lose },
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := newIcebox(t)
+			lose := func() {
+				i.waitIdle(t)
+				left := 1
+				i.swap(func(h *hooks) {
+					hook(h, func(SpaceID) error {
+						if left--; left == 0 {
+							return errors.New("the connection was lost")
+						}
+						return nil
+					})
+				})
+			}
+			i.bind(request("p", "a", 28))
+			lose()
+			i.release("a")
+			if n := i.countCooling(); n != 1 {
+				t.Errorf("%d blocks cool, want one", n)
+			}
+			lose()
+			if b := i.bind(named("new", "a", 28)); b.Prefix != prefix("10.0.0.0/28") {
+				t.Errorf("Bind = %s", b.Prefix)
+			}
+			i.release("new")
+			lose()
+			i.pass(time.Minute)
+			i.waitCooling(i.Allocator, 0)
+			if blocks := i.sameAsLedger(i.follower()); len(blocks) != 0 {
+				t.Errorf("the ledger has %v", blocks)
+			}
+		})
+	}
+}

@@ -1,0 +1,295 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+)
+
+// icebox is a ledger with pool p, 10.0.0.0/24, whose blocks cool for a minute, and a clock
+// that all who open the ledger share.
+type icebox struct {
+	*room
+	cooldown time.Duration
+}
+
+func newIcebox(t *testing.T) *icebox {
+	t.Helper()
+	i := &icebox{room: &room{ledger: &ledger{t: t, etcd: etcdtest.New(t)}, clock: newClock()}, cooldown: time.Minute}
+	i.Allocator = i.leader()
+	i.pool("p", "10.0.0.0/24")
+	return i
+}
+
+// leader opens the ledger, and is the one that ends cooldowns.
+func (i *icebox) leader() *Allocator {
+	i.t.Helper()
+	a := i.follower()
+	a.leadAs(settled)
+	return a
+}
+
+func (i *icebox) follower() *Allocator {
+	i.t.Helper()
+	h := realHooks()
+	h.now, h.after = i.clock.now, i.clock.after
+	a, err := open(i.t.Context(), i.etcd.Client(), Options{
+		Wake: i.wake, Cooldown: func(Block) (time.Duration, error) { return i.cooldown, nil },
+	}, h)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.t.Cleanup(func() { _ = a.Close() })
+	return a
+}
+
+// pass lets time pass. The timer is set by then: a worker sets it after it has answered.
+func (i *icebox) pass(d time.Duration) {
+	i.t.Helper()
+	for p := range i.Pools() {
+		i.waitFor(i.t, p.ID, func(s *space) bool { return !s.working })
+	}
+	i.clock.advance(d)
+}
+
+// waitCooling waits until so many blocks cool, as one of the Allocators knows it.
+func (i *icebox) waitCooling(a *Allocator, want int) {
+	i.t.Helper()
+	for a.countCooling() != want {
+		if i.t.Context().Err() != nil {
+			i.t.Fatalf("%d blocks cool, want %d", a.countCooling(), want)
+		}
+		a.catchUp(i.t)
+	}
+}
+
+// named is a request by a claim of that UID and name.
+func named(uid, name string, length int) Request {
+	r := request("p", uid, length)
+	r.Holder.Name = name
+	return r
+}
+
+func (i *icebox) wantFigures(cooling string, next time.Time) {
+	i.t.Helper()
+	c, _ := i.Capacity("p")
+	if c.Cooling.String() != cooling || !c.NextRelease.Equal(next) {
+		i.t.Errorf("cooling are %s addresses until %v, want %s until %v", c.Cooling, c.NextRelease, cooling, next)
+	}
+	if sum := new(big.Int).Add(c.Allocated, c.Available); sum.Cmp(c.Total) != 0 {
+		i.t.Errorf("allocated %s + available %s is not %s", c.Allocated, c.Available, c.Total)
+	}
+}
+
+func TestCooldown(t *testing.T) {
+	i := newIcebox(t)
+	i.bind(request("p", "a", 24))
+	i.release("a")
+	until := i.clock.now().Add(time.Minute)
+	i.wantFigures("256", until)
+	if b, ok, err := i.Lookup(t.Context(), "a"); ok || err != nil || b.State != Cooling || !b.Until.Equal(until) {
+		t.Errorf("Lookup = %+v, %t, %v, want no block, but one that cools until %s", b, ok, err, until)
+	}
+	_, err := i.Bind(t.Context(), request("p", "b", 28))
+	if full, ok := errors.AsType[*ExhaustedError](err); !ok || !full.NextRelease.Equal(until) {
+		t.Errorf("Bind while the pool cools = %v, want that it is exhausted until %s", err, until)
+	}
+	if !strings.Contains(fmt.Sprint(err), "the next cooling block is free at 2026-01-01T00:01:00Z") {
+		t.Errorf("the refusal is %q, want it to say when the next block is free", err)
+	}
+	_, err = i.Bind(t.Context(), exactly(request("p", "b", 0), "10.0.0.4/32"))
+	if cooling, ok := errors.AsType[*CoolingError](err); !ok || !errors.Is(err, ErrInUse) || !cooling.Until.Equal(until) {
+		t.Errorf("Bind of a cooling address = %v, want ErrInUse until %s", err, until)
+	}
+	i.release("a") // it is released already
+	i.sameAsLedger(i.follower())
+	i.pass(time.Minute - time.Millisecond)
+	i.waitIdle(t)
+	i.wantFigures("256", until)
+	i.pass(time.Millisecond)
+	i.waitCooling(i.Allocator, 0)
+	i.wantFigures("0", time.Time{})
+	i.bind(request("p", "b", 28))
+	if blocks := i.sameAsLedger(i.follower()); len(blocks) != 1 {
+		t.Errorf("the ledger has %v, want one block", blocks)
+	}
+}
+
+// A claim of the former holder's name gets the block back at once, by Bind and by Reserve.
+func TestCooldown_GivesBack(t *testing.T) {
+	for name, tt := range map[string]struct {
+		request Request
+		want    string
+	}{
+		"the same name":     {named("new", "a", 28), "10.0.0.0/28"},
+		"the same claim":    {named("a", "a", 28), "10.0.0.0/28"},
+		"the same address":  {exactly(named("new", "a", 0), "10.0.0.0/28"), "10.0.0.0/28"},
+		"another name":      {named("new", "b", 28), "10.0.0.16/28"},
+		"another length":    {named("new", "a", 27), "10.0.0.32/27"},
+		"another namespace": {func() Request { r := named("new", "a", 28); r.Holder.Namespace = "other"; return r }(), "10.0.0.16/28"},
+		"another workspace": {func() Request { r := named("new", "a", 28); r.Holder.Cluster = "other"; return r }(), "10.0.0.16/28"},
+		"another class":     {func() Request { r := named("new", "a", 28); r.Class = "other"; return r }(), "10.0.0.16/28"},
+		"names that are run together": {func() Request {
+			r := named("new", "a", 28)
+			r.Holder.Namespace, r.Holder.Name = "defaul", "ta"
+			return r
+		}(), "10.0.0.16/28"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := newIcebox(t)
+			i.bind(request("p", "a", 28))
+			i.release("a")
+			if got := i.Regains(tt.request); got != (tt.want == "10.0.0.0/28") {
+				t.Errorf("Regains = %t", got)
+			}
+			b := i.bind(tt.request)
+			if b.Prefix != prefix(tt.want) || b.State != Bound || !b.Until.IsZero() {
+				t.Errorf("Bind = %+v, want %s bound without an end", b, tt.want)
+			}
+			if again := i.bind(tt.request); again != b {
+				t.Errorf("a second Bind = %+v, want %+v", again, b)
+			}
+			i.sameAsLedger(i.follower())
+			i.pass(time.Hour)
+			i.waitCooling(i.Allocator, 0)
+			if _, ok, err := i.Lookup(t.Context(), tt.request.Holder.Claim); !ok || err != nil {
+				t.Errorf("after the cooldown the claim has no block: %v", err)
+			}
+			i.sameAsLedger()
+		})
+	}
+}
+
+// Two claims of the name ask in one transaction: one gets the block back.
+func TestCooldown_GivesBackOnce(t *testing.T) {
+	i := newIcebox(t)
+	i.bind(request("p", "a", 28))
+	i.release("a")
+	inFlight, goOn := i.holdCommits()
+	results := make(chan Block)
+	ask := func(r Request) {
+		b, err := i.Bind(t.Context(), r)
+		if err != nil {
+			t.Errorf("Bind(%s) = %v", r.Holder.Claim, err)
+		}
+		results <- b
+	}
+	go ask(request("p", "first", 28))
+	<-inFlight
+	for _, uid := range []string{"a", "b", "c"} {
+		go ask(named(uid, "a", 28))
+	}
+	i.waitQueued(3)
+	goOn()
+	back := 0
+	for range 4 {
+		if b := <-results; b.Prefix == prefix("10.0.0.0/28") {
+			back++
+		}
+	}
+	if back != 1 {
+		t.Errorf("the block was given back %d times", back)
+	}
+	i.sameAsLedger(i.follower())
+}
+
+// The time is in the ledger: an Allocator that was not there when the block was freed ends
+// the cooldown, the leader at once and any other a little later.
+func TestCooldown_EndsElsewhere(t *testing.T) {
+	i := newIcebox(t)
+	i.bind(request("p", "a", 24))
+	i.release("a")
+	if err := i.Close(); err != nil {
+		t.Fatal(err)
+	}
+	i.pass(time.Hour)
+	i.Allocator = i.follower()
+	i.pass(0)
+	i.waitCooling(i.Allocator, 0)
+	i.bind(request("p", "b", 24))
+	i.release("b")
+	other := i.follower()
+	i.pass(time.Minute)
+	i.waitCooling(i.Allocator, 1)
+	other.leadAs(settled)
+	i.pass(0)
+	i.waitCooling(i.Allocator, 0)
+	i.sameAsLedger(other)
+}
+
+// Many end together, in transactions that etcd takes.
+func TestCooldown_EndsInBatches(t *testing.T) {
+	i := newIcebox(t)
+	for n := range 256 {
+		i.bind(request("p", fmt.Sprint(n), 32))
+	}
+	for n := range 256 {
+		i.release(ClaimID(fmt.Sprint(n)))
+	}
+	i.sameAsLedger(i.follower())
+	i.pass(time.Minute)
+	i.waitCooling(i.Allocator, 0)
+	if blocks := i.sameAsLedger(); len(blocks) != 0 {
+		t.Errorf("%d blocks are left", len(blocks))
+	}
+}
+
+func TestCooldown_WakesAtItsEnd(t *testing.T) {
+	i := newIcebox(t)
+	i.bind(request("p", "a", 24))
+	i.release("a")
+	i.Wait(request("p", "b", 24))
+	i.wantWoken()
+	i.pass(time.Minute)
+	i.waitCooling(i.Allocator, 0)
+	i.wantWoken("b")
+	i.bind(request("p", "b", 24))
+}
+
+// A claim of the name that waits is woken when the block begins to cool.
+func TestCooldown_WakesItsName(t *testing.T) {
+	i := newIcebox(t)
+	i.bind(request("p", "a", 24))
+	i.Wait(named("new", "a", 24))
+	i.Wait(request("p", "b", 24))
+	i.wantWoken()
+	i.release("a")
+	i.wantWoken("new")
+	if b := i.bind(named("new", "a", 24)); b.Prefix != prefix("10.0.0.0/24") {
+		t.Errorf("Bind = %s", b.Prefix)
+	}
+	i.sameAsLedger()
+}
+
+// What cools counts for the workspace that had it.
+func TestCooldown_CountsForTheLimit(t *testing.T) {
+	i := newIcebox(t)
+	limited := func(claim string) Request {
+		r := request("p", claim, 28)
+		r.Limits.Pool = big.NewInt(32)
+		return r
+	}
+	i.bind(limited("a"))
+	i.bind(limited("b"))
+	i.release("a")
+	_, err := i.Bind(t.Context(), limited("c"))
+	over, ok := errors.AsType[*QuotaError](err)
+	if !ok || over.Cooling.Int64() != 16 || !strings.Contains(over.Error(), "this one holds 32, of which 16 cool") {
+		t.Errorf("Bind above the limit = %v, want that 16 addresses cool", err)
+	}
+	i.Wait(limited("c"))
+	back := limited("new")
+	back.Holder.Name = "a"
+	i.bind(back) // it takes no more than is held
+	i.release("new")
+	i.pass(time.Minute)
+	i.waitCooling(i.Allocator, 0)
+	i.wantWoken("c")
+	i.bind(limited("c"))
+	i.sameAsLedger()
+}

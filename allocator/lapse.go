@@ -1,0 +1,233 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	// lapseGrace is how much later an Allocator that does not lead ends a cooldown: the
+	// leader has done so by then, and nobody writes what somebody else writes.
+	lapseGrace = 2 * time.Second
+	// lapseLook is how long a timer runs at most. It runs by the monotonic clock, and a
+	// cooldown ends by the wall clock, which may be set.
+	lapseLook = time.Minute
+	// lapsePause is the time between two looks at what is over: where blocks are freed all the
+	// time, one transaction ends the cooldowns of many.
+	lapsePause = 100 * time.Millisecond
+	// lapseRetry is the pause after a fault.
+	lapseRetry = time.Second
+)
+
+// cooldown is when a block that is freed now may be given to anybody; zero: now. A
+// reservation goes back to what it was: free, or cooling until its old time.
+func (a *Allocator) cooldown(b Block) (time.Time, error) {
+	now := a.hooks.now()
+	switch {
+	case b.State == Reserved && b.Until.After(now):
+		return b.Until, nil
+	case b.State == Reserved, b.State == Disputed:
+		return time.Time{}, nil
+	}
+	d, err := a.options.Cooldown(b)
+	if err != nil || d <= 0 {
+		return time.Time{}, err
+	}
+	return stamped(now.Add(d)), nil
+}
+
+// alarm is the one timer of a space, for the cooldown that ends next.
+type alarm struct {
+	at      time.Time // what it waits for; zero: it is not set
+	stop    func() bool
+	lapsing bool      // a goroutine ends cooldowns
+	after   time.Time // not before
+}
+
+// rearm sets the timer of the space for what ends next.
+func (s *space) rearm() {
+	if s.alarm.lapsing || s.draft || len(s.cooling.blocks) == 0 && s.alarm.at.IsZero() {
+		return
+	}
+	at := s.nextLapse()
+	if at.Equal(s.alarm.at) {
+		return
+	}
+	if !s.alarm.at.IsZero() {
+		s.alarm.stop()
+	}
+	if s.alarm.at = at; at.IsZero() {
+		return
+	}
+	wait := min(max(0, at.Sub(s.alloc.hooks.now())), lapseLook)
+	s.alarm.stop = s.alloc.hooks.after(wait, func() { s.alloc.spawn(s.lapse) })
+}
+
+// nextLapse is when this Allocator ends the next cooldown of the space; zero if nothing
+// cools.
+func (s *space) nextLapse() (next time.Time) {
+	if s.gone {
+		return time.Time{}
+	}
+	for _, p := range s.pools {
+		if at := p.nextRelease(); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if next.IsZero() {
+		return next
+	}
+	if next = next.Add(s.grace()); next.Before(s.alarm.after) {
+		return s.alarm.after
+	}
+	return next
+}
+
+func (s *space) grace() time.Duration {
+	if leadership(s.alloc.leads.Load()) == following {
+		return lapseGrace
+	}
+	return 0
+}
+
+// lapse ends the cooldowns of the space whose time is over.
+func (s *space) lapse() {
+	s.lock()
+	running := s.alarm.lapsing
+	s.alarm.lapsing, s.alarm.at = true, time.Time{}
+	s.unlock()
+	if running {
+		return
+	}
+	_, err := s.alloc.lapseAll(func() *lapse { return &lapse{} }, func(o op) error { return s.do(s.alloc.ctx, o) })
+	s.lock()
+	defer s.unlock()
+	s.alarm.lapsing, s.alarm.after = false, s.alloc.hooks.now().Add(lapsePause)
+	if err != nil {
+		s.alarm.after = s.alloc.hooks.now().Add(lapseRetry)
+	}
+}
+
+// lapseAll frees what the ops find, each as much as one transaction carries, until nothing
+// is left. It reports whether there was any.
+func (a *Allocator) lapseAll(next func() *lapse, do func(op) error) (ended bool, err error) {
+	for {
+		o := next()
+		err := do(o)
+		switch {
+		case errors.Is(err, errNothing):
+			return ended, nil
+		case errors.Is(err, errMoved): // it was too large
+			continue
+		case err != nil:
+			return ended, err
+		case !o.full:
+			return true, nil
+		}
+		ended = true
+	}
+}
+
+// errNothing: no block is to be freed.
+var errNothing = errors.New("no cooldown is over")
+
+// lapse is the op that frees cooling blocks: those whose time is over, or all of a pool or
+// a prefix.
+type lapse struct {
+	of     PoolID       // all blocks of this pool
+	within netip.Prefix // all blocks that overlap this prefix
+	ended  []netip.Prefix
+	full   bool // there may be more
+}
+
+func (l *lapse) cluster() ClusterName   { return "" }
+func (l *lapse) claim() (ClaimID, bool) { return "", false }
+
+// place takes as many as one transaction carries. Nothing has to be compared but the head:
+// what cools as of that, cools.
+func (l *lapse) place(s *space) (share, error) {
+	l.ended, l.full = nil, false
+	limit, bytes := max(1, int(s.alloc.limit.Load())-8), 0
+	var sh share
+	for prefix := range l.due(s) {
+		block, claim := s.alloc.keys.block(s.id, prefix), s.alloc.keys.claim(s.cooling.blocks[prefix].claim)
+		sh.then = append(sh.then, clientv3.OpTxn(nil, together(remove(block), remove(claim)), nil))
+		bytes += len(block) + len(claim)
+		if l.ended = append(l.ended, prefix); len(l.ended) == limit || bytes > maxGroupBytes/2 {
+			l.full = true
+			break
+		}
+	}
+	if len(l.ended) == 0 {
+		return share{}, errNothing
+	}
+	return sh, nil
+}
+
+// due yields each block that the op is about to free.
+func (l *lapse) due(s *space) func(yield func(netip.Prefix) bool) {
+	now := s.alloc.hooks.now().Add(-s.grace()).UnixMilli()
+	return func(yield func(netip.Prefix) bool) {
+		seen := map[netip.Prefix]bool{}
+		for _, p := range s.pools {
+			for d := range p.released() {
+				if l.of == "" && !l.within.IsValid() && d.until > now {
+					break
+				}
+				if !l.ends(s, d.prefix) || seen[d.prefix] {
+					continue
+				}
+				if seen[d.prefix] = true; !yield(d.prefix) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (l *lapse) ends(s *space, prefix netip.Prefix) bool {
+	switch {
+	case l.of != "":
+		return s.cooling.blocks[prefix].owner.Value().pool == l.of
+	case l.within.IsValid():
+		return l.within.Overlaps(prefix)
+	}
+	return true
+}
+
+func (l *lapse) won(s *space, revision int64, _ results) error {
+	for _, prefix := range l.ended {
+		s.freed(prefix, revision)
+	}
+	return nil
+}
+
+func (l *lapse) lost(*space, loss) error { return errAgain }
+
+// makeRoom ends the cooldown of what overlaps a prefix, for a published record that says
+// that somebody has it. It reports whether there was any.
+func (a *Allocator) makeRoom(ctx context.Context, id PoolID, within netip.Prefix) (bool, error) {
+	return a.lapseAll(func() *lapse { return &lapse{within: within} }, func(o op) error { return a.submit(ctx, id, o) })
+}
+
+// errCooling: nothing is held of the pool but blocks that cool.
+var errCooling = errors.New("blocks of the pool are cooling")
+
+// dissolve frees the cooling blocks of a pool that holds no others, and closes it before, so
+// that nobody is given them early. The record of a child keeps when the last of them would
+// have been free: its own block cools in the parent until then.
+func (a *Allocator) dissolve(ctx context.Context, id PoolID) error {
+	p, err := a.known(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := a.submit(ctx, id, &edit{pool: p, idle: true, change: func(p *Pool) { p.State = PoolDraining }}); err != nil {
+		return err
+	}
+	_, err = a.lapseAll(func() *lapse { return &lapse{of: id} }, func(o op) error { return a.submit(ctx, id, o) })
+	return err
+}

@@ -1,0 +1,122 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+)
+
+// A cooling block goes back at once to an object of its former holder's name. It does so by
+// the transaction of any bind, in which the block is put anew, and the key of the new claim
+// takes the place of the old one's.
+
+// errTwice: another call of the group writes a key that the op has to write. The next group
+// takes it.
+var errTwice = errors.New("the block or its former claim is in the same transaction")
+
+// regain is the share of a bind that gets a cooling block back. What cools is as the head
+// says, and needs no comparison of its own.
+func (b *bind) regain(s *space) (share, error) {
+	keys, claim := s.alloc.keys, b.request.Holder.Claim
+	if _, twice := s.placing.blocks[b.prefix]; twice {
+		return share{}, errTwice
+	}
+	sh, former := share{els: together(get(keys.claim(claim)))}, b.regains.claim
+	if former == claim {
+		sh.then = together(put(keys.block(s.id, b.prefix), b.regainedValue()))
+		s.mark(b.prefix, true)
+		return sh, nil
+	}
+	if _, twice := s.placing.claims[former]; twice {
+		return share{}, errTwice
+	}
+	sh.ifs = every(absent(keys.claim(claim)))
+	sh.then = together(
+		put(keys.block(s.id, b.prefix), b.regainedValue()),
+		put(keys.claim(claim), encode(claimValue{V: valueVersion, Space: s.id, Prefix: b.prefix})),
+		remove(keys.claim(former)),
+	)
+	s.mark(b.prefix, true)
+	return sh, nil
+}
+
+// regainedValue is the block as it is given back. A reservation keeps in mind until when it
+// would cool: its CREATE may fail.
+func (b *bind) regainedValue() string {
+	if !b.request.reserves {
+		return b.value
+	}
+	b.holding.Until = b.regains.end()
+	return record{holdings: []holding{b.holding}}.encode()
+}
+
+// changes is the block that a bind gets back; not valid for any other.
+func (b *bind) changes() netip.Prefix {
+	if b.regains == nil {
+		return netip.Prefix{}
+	}
+	return b.prefix
+}
+
+// from is the claim whose key goes with a bind that gets its block back; empty for any other.
+func (b *bind) from() ClaimID {
+	if b.regains == nil || b.regains.claim == b.request.Holder.Claim {
+		return ""
+	}
+	return b.regains.claim
+}
+
+// mark notes that the group that is being placed gives a cooling block back, or that it has
+// come to nothing.
+func (s *space) mark(prefix netip.Prefix, taken bool) {
+	if c, ok := s.cooling.blocks[prefix]; ok {
+		c.taken = taken
+		s.cooling.blocks[prefix] = c
+	}
+}
+
+// regained turns a cooling block into one of a holder, committed at the revision.
+func (s *space) regained(by owner, prefix netip.Prefix, revision int64) {
+	if revision <= s.known {
+		return // the watch was faster
+	}
+	s.own(prefix, record{holdings: []holding{{Pool: by.pool, Cluster: by.cluster, Class: by.class, Slice: by.slice}}}.owners())
+	s.uncool(prefix)
+}
+
+// cools is asked by a bind whose claim seems to have a block and has none. It waits until a
+// block that cools under the claim's ID is known here, and fails if it is, and is not what
+// the claim asks for: a claim has one block at most. A claim whose block was freed is gone,
+// as a rule, and a cache shows it still.
+func (a *Allocator) cools(ctx context.Context, b Block, last *int64) error {
+	switch {
+	case b.State != Cooling:
+		return nil
+	case b.Revision == *last:
+		return fmt.Errorf("%w: %s until %s", ErrCools, b.Prefix, b.Until.Format(time.RFC3339))
+	}
+	*last = b.Revision
+	return a.await(ctx, b.Revision)
+}
+
+// endCooling frees the block that cools under the ID of a claim, if there is one.
+func (a *Allocator) endCooling(ctx context.Context, id ClaimID) error {
+	for {
+		r, ok, err := a.noted(ctx, id)
+		if is(err, rpctypes.ErrCompacted) {
+			continue
+		}
+		if err != nil || !ok || r.holdings[r.of(id)].State != Cooling {
+			return err
+		}
+		if err := a.await(ctx, r.revision); err != nil {
+			return err
+		}
+		_, err = a.makeRoom(ctx, r.holdings[0].Pool, r.prefix)
+		return err
+	}
+}

@@ -1,0 +1,210 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// A released block is given to nobody else before its time, and then to a claim that waits.
+func TestCooldown(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		pool  gen.Cooldown
+		class gen.Cooldown
+	}{
+		"of the pool":              {"8s", ""},
+		"of the class":             {"", "8s"},
+		"the longer of the two":    {"1s", "8s"},
+		"the longer of pool first": {"8s", "1s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.class(tt.class)
+			pool := gen.Pool(s.name, gen.CIDR(part(s.cidr, 28)), gen.Backs(s.name), gen.Visible(ipamv1alpha1.VisibilityPlatform), tt.pool)
+			framework.Create(t, s.platform, pool)
+			framework.WaitAllocated(t, s.platform, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+			first := s.holds("first", gen.Length(28))
+			begun := time.Now()
+			framework.Delete(t, s.tenant, first)
+			free := waitCooling(t, s.platform, pool, "16")
+			if free.Before(begun.Add(8 * time.Second)) {
+				t.Errorf("the block is free at %s, want not before %s", free, begun.Add(8*time.Second))
+			}
+			second := gen.Claim("second", gen.OfClass(s.name), gen.Length(28))
+			framework.Create(t, s.tenant, second)
+			framework.WaitBound(t, s.tenant, second)
+			wantNotBefore(t, second, free)
+			if blockOf(t, second) != blockOf(t, first) {
+				t.Errorf("the claim that waited has %s, want %s", blockOf(t, second), blockOf(t, first))
+			}
+			waitNotCooling(t, s.platform, pool)
+		})
+	}
+}
+
+// Refusals say until when.
+func TestCooldown_Refusals(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	own := s.ownPool(gen.CIDR("10.0.0.0/28"), gen.Cooldown("1h"))
+	first := gen.Claim("first", gen.FromPool("own"), gen.Length(28))
+	framework.Create(t, s.tenant, first)
+	framework.WaitBound(t, s.tenant, first)
+	framework.Delete(t, s.tenant, first)
+	free := waitCooling(t, s.tenant, own, "16").Truncate(time.Hour).UTC().Format("2006-01-02T15:")
+	for _, tt := range []struct {
+		claim  *ipamv1alpha1.IPClaim
+		reason ipamv1alpha1.Reason
+		says   string
+	}{
+		{gen.Claim("other", gen.FromPool("own"), gen.Length(28)), ipamv1alpha1.ReasonPoolExhausted, "the next cooling block is free at " + free},
+		{gen.Claim("exact", gen.FromPool("own"), gen.Address("10.0.0.5")), ipamv1alpha1.ReasonAddressInUse, "is given to nobody else until " + free},
+	} {
+		framework.Create(t, s.tenant, tt.claim)
+		framework.WaitAllocated(t, s.tenant, tt.claim, tt.reason)
+		said := meta.FindStatusCondition(tt.claim.Status.Conditions, ipamv1alpha1.ConditionAllocated).Message
+		if !strings.Contains(said, tt.says) {
+			t.Errorf("claim %s is refused with %q, want it to say %q", tt.claim.Name, said, tt.says)
+		}
+	}
+}
+
+// A claim of the former holder's name gets the block back, and its CREATE says so. One of
+// that name elsewhere does not.
+func TestCooldown_SameName(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class(gen.Cooldown("1h"))
+	small := gen.Pool(s.name+"-a", gen.CIDR(part(s.cidr, 27)), gen.Backs(s.name), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+	framework.Create(t, s.platform, small)
+	framework.WaitAllocated(t, s.platform, small, ipamv1alpha1.ReasonAllocationSucceeded)
+	first := s.holds("web", gen.Length(28))
+	framework.Delete(t, s.tenant, first)
+	waitCooling(t, s.platform, small, "16")
+	waitUnrecorded(t, s.tenant, "web")
+
+	stranger := s.platform.Tenant(t)
+	theirs := gen.Claim("web", gen.OfClass(s.name), gen.Length(28))
+	framework.Create(t, stranger, theirs)
+	framework.WaitBound(t, stranger, theirs)
+	if blockOf(t, theirs) == blockOf(t, first) {
+		t.Errorf("the claim of another workspace has %s, which cools", blockOf(t, theirs))
+	}
+	again := answered(t, s.tenant, gen.Claim("web", gen.OfClass(s.name), gen.Length(28)), create)
+	if got, want := again.Status.AllocatedCIDR, first.Status.AllocatedCIDR; got != want {
+		t.Errorf("CREATE of the same name was answered with %q, want %s back", got, want)
+	}
+	framework.WaitBound(t, s.tenant, again)
+	waitNotCooling(t, s.platform, small)
+}
+
+// The time is in the ledger: it passes whether a controller runs or not.
+func TestCooldown_AcrossRestarts(t *testing.T) {
+	t.Parallel()
+	platform := framework.NewPlatform(t)
+	platform.StartController(t)
+	name := framework.Name(t)
+	framework.Create(t, platform, gen.Class(name, gen.Cooldown("10s")))
+	pool := platformPool(name, part(platform.CIDR(t), 28), name)
+	framework.Create(t, platform, pool)
+	framework.WaitAllocated(t, platform, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+	tenant := platform.Tenant(t)
+	first := bindSome(t, tenant, name, "first", 1)[0]
+	framework.Delete(t, tenant, first)
+	free := waitCooling(t, platform, pool, "16")
+	second := gen.Claim("second", gen.OfClass(name), gen.Length(28))
+	framework.Create(t, tenant, second)
+	framework.WaitAllocated(t, tenant, second, ipamv1alpha1.ReasonPoolExhausted)
+	platform.KillController(t)
+	platform.StartController(t)
+	framework.WaitBound(t, tenant, second)
+	wantNotBefore(t, second, free)
+
+	framework.Delete(t, tenant, second)
+	free = waitCooling(t, platform, pool, "16")
+	platform.KillController(t)
+	framework.Eventually(t, "the cooldown to be over", func(context.Context) error {
+		if time.Now().Before(free) {
+			return fmt.Errorf("it is not %s yet", free)
+		}
+		return nil
+	})
+	platform.StartController(t)
+	waitNotCooling(t, platform, pool)
+	third := bindSome(t, tenant, name, "third", 1)[0]
+	if blockOf(t, third) != blockOf(t, first) {
+		t.Errorf("the claim has %s, want %s", blockOf(t, third), blockOf(t, first))
+	}
+	platform.WaitVerified(t)
+}
+
+// A pool of which nothing is held but what cools can be deleted, a child as well as a root.
+func TestCooldown_OfAPoolThatGoes(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	own := s.ownPool(gen.CIDR("10.0.0.0/24"))
+	child := gen.Pool("child", gen.ChildOf("own", 26), gen.Cooldown("1h"))
+	framework.Create(t, s.tenant, child)
+	framework.WaitAllocated(t, s.tenant, child, ipamv1alpha1.ReasonAllocationSucceeded)
+	claim := gen.Claim("web", gen.FromPool("child"), gen.Length(28))
+	framework.Create(t, s.tenant, claim)
+	framework.WaitBound(t, s.tenant, claim)
+	framework.Delete(t, s.tenant, claim)
+	waitCooling(t, s.tenant, child, "16")
+	for _, tt := range []struct {
+		pool    *ipamv1alpha1.IPPool
+		cooling string
+	}{{child, "64"}, {own, ""}} {
+		framework.Eventually(t, "pool "+tt.pool.Name+" to be deleted", func(ctx context.Context) error {
+			return client.IgnoreNotFound(s.tenant.Delete(ctx, tt.pool.DeepCopy())) // its status may lag behind
+		})
+		framework.WaitGone(t, s.tenant, tt.pool)
+		if tt.cooling != "" {
+			waitCooling(t, s.tenant, own, tt.cooling)
+		}
+	}
+}
+
+// waitCooling waits until so many addresses of a pool cool, and returns when the next of them
+// is free.
+func waitCooling(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool, addresses string) time.Time {
+	t.Helper()
+	framework.WaitFor(t, c, pool, func(pool *ipamv1alpha1.IPPool) error {
+		if pool.Status.Capacity == nil || pool.Status.Capacity.Cooling != addresses || pool.Status.NextRelease == nil {
+			return fmt.Errorf("not %s of its addresses cool", addresses)
+		}
+		return nil
+	})
+	return pool.Status.NextRelease.Time
+}
+
+func waitNotCooling(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool) {
+	t.Helper()
+	framework.WaitFor(t, c, pool, func(pool *ipamv1alpha1.IPPool) error {
+		if pool.Status.Capacity.Cooling != "" || pool.Status.NextRelease != nil {
+			return errors.New("it has addresses that cool")
+		}
+		return nil
+	})
+}
+
+// wantNotBefore fails the test if a claim was bound before a time. Both are shown in seconds.
+func wantNotBefore(t *testing.T, claim *ipamv1alpha1.IPClaim, free time.Time) {
+	t.Helper()
+	bound := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated).LastTransitionTime
+	if bound.Add(time.Second).Before(free) {
+		t.Errorf("the claim was bound at %s, before %s", bound, free)
+	}
+}
