@@ -64,11 +64,11 @@ func (a *Allocator) bindOnce(ctx context.Context, req Request) (block Block, had
 		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
 			return Block{}, false, err
 		}
-		block, found, lookupErr := a.Lookup(ctx, req.Holder.Claim)
+		block, lookupErr := a.latest(ctx, req.Holder.Claim)
 		switch {
 		case lookupErr != nil:
 			return Block{}, false, lookupErr
-		case found:
+		case block.State != "" && block.State != Cooling:
 			return block, true, nil
 		case b.doubted:
 			return Block{}, false, errDoubt

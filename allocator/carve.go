@@ -73,7 +73,7 @@ func (a *Allocator) cooled(ctx context.Context, req Request, last *int64) error 
 	if req.adopts {
 		return a.endCooling(ctx, id)
 	}
-	b, _, err := a.Lookup(ctx, id)
+	b, err := a.latest(ctx, id)
 	if err != nil {
 		return err
 	}

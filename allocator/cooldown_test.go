@@ -92,8 +92,11 @@ func TestCooldown(t *testing.T) {
 	i.release("a")
 	until := i.clock.now().Add(time.Minute)
 	i.wantFigures("256", until)
-	if b, ok, err := i.Lookup(t.Context(), "a"); ok || err != nil || b.State != Cooling || !b.Until.Equal(until) {
-		t.Errorf("Lookup = %+v, %t, %v, want no block, but one that cools until %s", b, ok, err, until)
+	if b, ok, err := i.Lookup(t.Context(), "a"); ok || err != nil || b != (Block{}) {
+		t.Errorf("Lookup = %+v, %t, %v, want no block", b, ok, err)
+	}
+	if b, err := i.latest(t.Context(), "a"); err != nil || b.State != Cooling || !b.Until.Equal(until) {
+		t.Errorf("latest = %+v, %v, want a block that cools until %s", b, err, until)
 	}
 	_, err := i.Bind(t.Context(), request("p", "b", 28))
 	if full, ok := errors.AsType[*ExhaustedError](err); !ok || !full.NextRelease.Equal(until) {

@@ -10,27 +10,30 @@ import (
 )
 
 // Lookup reads the block of a claim from the ledger, as of now. ok is false if
-// the claim has none. A block that cools is nobody's: it is returned, and ok is false.
+// the claim has none. A block that cools is nobody's.
 func (a *Allocator) Lookup(ctx context.Context, id ClaimID) (b Block, ok bool, err error) {
-	if err := checkID("claim", id); err != nil {
+	b, err = a.latest(ctx, id)
+	if err != nil || b.State == "" || b.State == Cooling {
 		return Block{}, false, err
 	}
-	for {
-		b, ok, err = a.lookup(ctx, id)
-		if !is(err, rpctypes.ErrCompacted) {
-			return b, ok, err
-		}
-	}
+	return b, true, nil
 }
 
-// lookup reads the claim's block.
-func (a *Allocator) lookup(ctx context.Context, id ClaimID) (b Block, ok bool, err error) {
-	r, ok, err := a.noted(ctx, id)
-	if err != nil || !ok {
-		return Block{}, false, err
+// latest reads the block that a claim has, or had and that cools; the zero Block without one.
+func (a *Allocator) latest(ctx context.Context, id ClaimID) (b Block, err error) {
+	if err := checkID("claim", id); err != nil {
+		return Block{}, err
 	}
-	b = r.block(r.holdings[r.of(id)])
-	return b, b.State != Cooling, nil
+	for {
+		r, ok, err := a.noted(ctx, id)
+		switch {
+		case is(err, rpctypes.ErrCompacted):
+			continue
+		case err != nil || !ok:
+			return Block{}, err
+		}
+		return r.block(r.holdings[r.of(id)]), nil
+	}
 }
 
 // recordOf reads the block that a claim has.

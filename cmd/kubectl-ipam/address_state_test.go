@@ -21,7 +21,7 @@ func TestStates(t *testing.T) {
 	pools := []ipamv1alpha1.IPPool{
 		counted(ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Reserves(1, 1, 30), gen.Excludes("192.0.2.16/28")),
 			"192.0.2.0/24", ipamv1alpha1.IPv4, 50, 25), "56"),
-		counted(ready(gen.Pool("net", gen.CIDR("203.0.113.0/25"), gen.Gateway("203.0.113.1", 24)), "203.0.113.0/25", ipamv1alpha1.IPv4, 0, 26), "2"),
+		counted(ready(gen.Pool("net", gen.CIDR("192.88.99.0/25"), gen.Gateway("192.88.99.1", 24)), "192.88.99.0/25", ipamv1alpha1.IPv4, 0, 26), "2"),
 		counted(ready(gen.Pool("rack", gen.ChildOf("lab", 27)), "192.0.2.64/27", ipamv1alpha1.IPv4, 0, 27), "0"),
 		counted(ready(gen.Pool("lent", gen.CIDR("198.51.100.0/24")), "198.51.100.0/24", ipamv1alpha1.IPv4, 0, 27), "16"),
 	}
@@ -34,9 +34,9 @@ func TestStates(t *testing.T) {
 	for asked, want := range map[string][]string{
 		"192.0.2.1":     {"192.0.2.1/32 is reserved in pool lab (192.0.2.0/24): spec.reservations of the pool covers 192.0.2.0/30"},
 		"192.0.2.255":   {"192.0.2.255/32 is reserved in pool lab (192.0.2.0/24): spec.reservations of the pool covers 192.0.2.252/30"},
-		"203.0.113.1":   {"203.0.113.1/32 is the gateway in pool net (203.0.113.0/25): 203.0.113.1 is never handed out"},
-		"203.0.113.0":   {"203.0.113.0/32 is the network address in pool net (203.0.113.0/25): 203.0.113.0 is never handed out"},
-		"203.0.113.127": {"203.0.113.127/32 is free in pool net (203.0.113.0/25)"},
+		"192.88.99.1":   {"192.88.99.1/32 is the gateway in pool net (192.88.99.0/25): 192.88.99.1 is never handed out"},
+		"192.88.99.0":   {"192.88.99.0/32 is the network address in pool net (192.88.99.0/25): 192.88.99.0 is never handed out"},
+		"192.88.99.127": {"192.88.99.127/32 is free in pool net (192.88.99.0/25)"},
 		"192.0.2.16/30": {"192.0.2.16/30 is excluded in pool lab (192.0.2.0/24): spec.excludedCIDRs of the pool has 192.0.2.16/28"},
 		"192.0.2.128":   {"192.0.2.128/32 is free in pool lab (192.0.2.0/24)"},
 		"192.0.2.70":    {"192.0.2.70/32 is free in pool rack (192.0.2.64/27)"},
