@@ -209,9 +209,6 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 	})
 	// What a workspace has of the platform's slices depends on whether it can be looked at.
 	engaged := onEngage(func(name multicluster.ClusterName) { slices.Engaged(opts.Directory.Ledger(name)) })
-	if err := mgr.Add(engaged); err != nil {
-		return fmt.Errorf("slice controller: %w", err)
-	}
 	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: known, Directory: opts.Directory}); err != nil {
 		return fmt.Errorf("class controller: %w", err)
 	}
@@ -221,7 +218,7 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 	}
 	leader := &leading{ledger: opts.Ledger, claims: opts.Inbox.Claims, clock: clock.RealClock{}}
 	return errors.Join(
-		addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, opts),
+		mgr.Add(engaged), addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, opts),
 		mgr.GetLocalManager().Add(&release.Expiry{Leases: opts.Ledger, Suspect: releases.Suspect}),
 		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper), mgr.GetLocalManager().Add(leader),
 	)
