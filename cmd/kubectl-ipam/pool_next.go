@@ -122,6 +122,9 @@ func (o *poolNext) show(pool *ipamv1alpha1.IPPool, held []space.Holding) error {
 	if unseen.Sign() > 0 {
 		o.say("others hold %s addresses, which are not shown to you: some of these blocks may be theirs", unseen)
 	}
+	if space.Cooling(pool.Status.Capacity).Sign() > 0 {
+		o.say("%s: some of these blocks may be among them", space.CoolsUntil(pool))
+	}
 	return nil
 }
 

@@ -34,6 +34,20 @@ func TestPoolNext(t *testing.T) {
 	}
 }
 
+// What cools has no block of its own, so that the next blocks may be among it.
+func TestPoolNext_Cooling(t *testing.T) {
+	pool := ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24")), "192.0.2.0/24", ipamv1alpha1.IPv4, 25, 25)
+	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "16", Available: "240", Cooling: "16"}
+	s := newStage(t)
+	o := &poolNext{session: s.session, length: 28, count: 1}
+	if err := o.show(pool, nil); err != nil {
+		t.Fatal(err)
+	}
+	if said := s.errs.String(); !strings.Contains(said, "16 addresses of the pool cool after their release") || strings.Contains(said, "others hold") {
+		t.Errorf("it says %q; want how much cools, and nothing of others", said)
+	}
+}
+
 // What a pool cannot give has the exit code of the reason.
 func TestPoolNext_None(t *testing.T) {
 	pool := ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Lengths{Min: 26, Max: 30}), "192.0.2.0/24", ipamv1alpha1.IPv4, 25, 25)

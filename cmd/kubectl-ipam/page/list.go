@@ -28,7 +28,7 @@ type listView struct {
 	First, Last, Total int
 	// Before and After lead to the other rows; empty for none.
 	Before, After string
-	Hidden        string
+	Hidden, Cools string
 	// CSV is where all rows are to be had as data.
 	CSV string
 }
@@ -79,6 +79,7 @@ func (s *server) list(r *http.Request, snapshot *Snapshot) (view, error) {
 		data.After = p.link(map[string][]string{"page": {strconv.Itoa(number + 1)}}, "list")
 	}
 	hidden, rest := p.Hidden()
+	data.Cools = p.cools()
 	if data.Hidden = hidden; rest == draw.Free {
 		data.Lengths = lengths(p)
 	}

@@ -143,6 +143,12 @@ func TestPool(t *testing.T) {
 		t.Errorf("the map of 192.0.2.64/26 shows a block beside it:\n%s", zoomed)
 	}
 	shows(t, handler, "/pool/lent", "Others hold 96 addresses", "free, or held by others")
+	cooling := town("")
+	lent := cooling.Pools[2].Object
+	lent.Status.Capacity.Cooling, lent.Status.NextRelease = "96", &metav1.Time{Time: noon}
+	for _, path := range []string{"/pool/lent", "/pool/lent/list"} {
+		shows(t, pages(cooling), path, "96 addresses of the pool cool after their release", "free, or cooling")
+	}
 	shows(t, handler, "/pool/edge?workspace=root:net", "belongs to another workspace", "default/mine", "free, or held by others")
 }
 

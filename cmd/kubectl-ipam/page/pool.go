@@ -26,8 +26,9 @@ type poolView struct {
 	Picked *details
 	// Used leads to the part of the window that has all of its blocks, if that is much smaller.
 	Used *step
-	// Hidden is how many addresses others hold unseen; empty for none.
-	Hidden string
+	// Hidden is how many addresses others hold unseen, and Cools what is said of those that
+	// cool; empty for none.
+	Hidden, Cools string
 }
 
 // step is a link with a text.
@@ -44,7 +45,7 @@ func (s *server) pool(r *http.Request, snapshot *Snapshot) (view, error) {
 	}
 	data := poolView{Pool: p, Window: window, Meter: meterOf(p.Object), Trail: trail(p, window)}
 	hidden, rest := p.Hidden()
-	data.Hidden = hidden
+	data.Hidden, data.Cools = hidden, p.cools()
 	if !window.IsValid() {
 		return view{Template: "pool.html", Title: "Pool " + p.Title(), Data: data}, nil
 	}
@@ -164,7 +165,7 @@ func named(b draw.Box) string {
 // words are what the kinds are called.
 var words = map[draw.Kind]string{
 	draw.Free: "free", draw.Unseen: "free, or held by others", draw.Own: "held here", draw.Foreign: "held by another workspace",
-	draw.Child: "child pool", draw.Retained: "retained", draw.Kept: "reserved or excluded", draw.Planned: "the plan", draw.Mixed: "several blocks",
+	draw.Child: "child pool", draw.Retained: "retained", draw.Kept: "reserved or excluded", draw.Planned: "the plan", draw.Mixed: "several blocks", draw.Cooling: "free, or cooling",
 }
 
 // legendEntry is a kind that a map has.
@@ -173,7 +174,7 @@ type legendEntry struct{ Fill, Words string }
 // legendOf are the kinds that a map has, in a fixed order.
 func legendOf(f draw.Figure) []legendEntry {
 	var entries []legendEntry
-	for _, kind := range []draw.Kind{draw.Planned, draw.Own, draw.Foreign, draw.Child, draw.Retained, draw.Kept, draw.Mixed, draw.Free, draw.Unseen} {
+	for _, kind := range []draw.Kind{draw.Planned, draw.Own, draw.Foreign, draw.Child, draw.Retained, draw.Kept, draw.Mixed, draw.Free, draw.Cooling, draw.Unseen} {
 		at := slices.IndexFunc(f.Shapes, func(s draw.Shape) bool { return s.Kind == kind })
 		if at >= 0 {
 			entries = append(entries, legendEntry{f.Shapes[at].Fill(), words[kind]})

@@ -141,16 +141,26 @@ func (p *Pool) Unseen() (_ *big.Int, ok bool) {
 }
 
 // Hidden is the number of addresses that others hold unseen, empty for none or if it is not known,
-// and what is known of the addresses between the visible blocks: Free or Unseen.
+// and what is known of the addresses between the visible blocks: Free, Cooling or Unseen.
 func (p *Pool) Hidden() (count string, rest draw.Kind) {
 	switch unseen, ok := p.Unseen(); {
 	case !ok:
 		return "", draw.Unseen
 	case unseen.Sign() > 0:
 		return draw.Count(unseen), draw.Unseen
+	case space.Cooling(p.Object.Status.Capacity).Sign() > 0:
+		return "", draw.Cooling
 	default:
 		return "", draw.Free
 	}
+}
+
+// cools says how much of the pool cools, and until when; empty if nothing does.
+func (p *Pool) cools() string {
+	if !p.Shown() || space.Cooling(p.Object.Status.Capacity).Sign() == 0 {
+		return ""
+	}
+	return space.CoolsUntil(p.Object)
 }
 
 // rest is what is known of the addresses between the visible blocks.

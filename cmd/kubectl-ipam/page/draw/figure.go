@@ -142,6 +142,8 @@ func notes(b Box, room int) []string {
 		return []string{"free", Size(b.Prefix)}
 	case Unseen:
 		return []string{"not shown"}
+	case Cooling:
+		return []string{"free or cooling"}
 	case Mixed:
 		return []string{b.Percent()}
 	case Kept:

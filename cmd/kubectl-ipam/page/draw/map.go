@@ -39,9 +39,11 @@ const (
 	Planned
 	// Mixed has several blocks, which are too small to draw or too many.
 	Mixed
+	// Cooling is free, or was released a short while ago and is given to nobody yet.
+	Cooling
 )
 
-var kinds = [...]string{"free", "unseen", "own", "foreign", "child", "retained", "kept", "planned", "mixed"}
+var kinds = [...]string{"free", "unseen", "own", "foreign", "child", "retained", "kept", "planned", "mixed", "cooling"}
 
 // String is the name of the kind in classes and patterns.
 func (k Kind) String() string { return kinds[k] }
@@ -60,7 +62,7 @@ type Map struct {
 	Window netip.Prefix
 	// Blocks are in order, as [Sort] makes it. Those outside the window are left out.
 	Blocks []Block
-	// Rest is what is known of the addresses between the blocks: Free or Unseen.
+	// Rest is what is known of the addresses between the blocks: Free, Cooling or Unseen.
 	Rest Kind
 	// Limit is the largest number of boxes; 0 is 1000.
 	Limit int
