@@ -65,6 +65,9 @@ func (s *site) warm() {
 func TestReplay_Cooling(t *testing.T) {
 	started := time.Now()
 	value := func(claim, name, state string, until time.Duration) []byte {
+		if state != cooling {
+			return fmt.Appendf(nil, `{"claim":%q,"pool":"c","name":%q,"state":%q}`, claim, name, state)
+		}
 		return fmt.Appendf(nil, `{"claim":%q,"pool":"c","name":%q,"state":%q,"until":%q}`, claim, name, state, started.Add(until).Format(time.RFC3339Nano))
 	}
 	const key, head = "spaces/c/blocks/010.002.000.016-28", "spaces/c/head"

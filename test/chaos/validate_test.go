@@ -163,7 +163,8 @@ func (r *replay) block(revision int64, e event, b block) {
 	passes := old.state == cooling || b.state == cooling // between claims of one name
 	same := old.claim == b.claim || reused || passes
 	if ok && (!same || old.name != b.name || old.pool != b.pool) {
-		r.complain("revision %d: %s was %+v and is %+v", revision, e.key, old, b)
+		r.complain("revision %d: %s was %s of claim %s, %s in %s, and is %s of claim %s, %s in %s",
+			revision, e.key, old.state, old.claim, old.name, old.pool, b.state, b.claim, b.name, b.pool)
 	}
 	if !b.until.IsZero() && b.state == "bound" {
 		r.complain("revision %d: %s is %s, and ends by itself", revision, e.key, b.state)
