@@ -81,6 +81,36 @@ func TestCarve_RetiredBeforeTheAnswer(t *testing.T) {
 	l.sameAsLedger(other)
 }
 
+// A pool that has drained is retired late, when another one is there by its ID: that one stays,
+// and so does what cools in it.
+func TestRetireDrained_ByAnID(t *testing.T) {
+	for name, parent := range map[string]PoolID{"a root pool": "", "a child": "p"} {
+		i := newIcebox(t)
+		begin := func() {
+			if parent == "" {
+				i.pool("again", "192.168.0.0/24")
+			} else if _, err := i.carve(parent, "again", 26); err != nil {
+				t.Fatal(err)
+			}
+			i.bind(request("again", "c", 28))
+			i.release("c")
+		}
+		begin()
+		drained, _ := i.find("again")
+		if err := i.Retire(t.Context(), "again"); err != nil {
+			t.Fatal(err)
+		}
+		begin()
+		i.retireDrained(drained)
+		if p, ok := i.Pool("again"); !ok || p.State != PoolOpen {
+			t.Errorf("%s is %+v, %t; want it there, and open", name, p, ok)
+		}
+		if b, err := i.latest(t.Context(), "c"); err != nil || b.State != Cooling {
+			t.Errorf("%s: the block that cooled in it is %+v, %v; want it to cool", name, b, err)
+		}
+	}
+}
+
 // Somebody deletes the fence of a quota: the limit holds, and nobody is stuck.
 func TestQuota_TheFenceIsDeleted(t *testing.T) {
 	l := newLedger(t)

@@ -151,6 +151,9 @@ func (l *lapse) claim() (ClaimID, bool) { return "", false }
 // what cools as of that, cools.
 func (l *lapse) place(s *space) (share, error) {
 	l.ended, l.full = nil, false
+	if p := s.pool(l.of); l.of != "" && (p == nil || p.State != PoolDraining) {
+		return share{}, errNothing // another pool is there by its ID
+	}
 	limit, bytes := max(1, int(s.alloc.limit.Load())-8), 0
 	var sh share
 	for prefix := range l.due(s) {
@@ -220,12 +223,13 @@ var errCooling = errors.New("blocks of the pool are cooling")
 // dissolve frees the cooling blocks of a pool that holds no others, and closes it before, so
 // that nobody is given them early. The record of a child keeps when the last of them would
 // have been free: its own block cools in the parent until then.
-func (a *Allocator) dissolve(ctx context.Context, id PoolID) error {
+func (a *Allocator) dissolve(ctx context.Context, id PoolID, check func(Pool) error) error {
 	p, err := a.known(ctx, id)
 	if err != nil {
 		return err
 	}
-	if err := a.submit(ctx, id, &edit{pool: p, idle: true, change: func(p *Pool) { p.State = PoolDraining }}); err != nil {
+	e := &edit{pool: p, idle: true, check: check, change: func(p *Pool) { p.State = PoolDraining }}
+	if err := a.submit(ctx, id, e); err != nil {
 		return err
 	}
 	_, err = a.lapseAll(func() *lapse { return &lapse{of: id} }, func(o op) error { return a.submit(ctx, id, o) })

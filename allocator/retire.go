@@ -4,122 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
-	"slices"
 	"time"
 )
 
 // retryRetire is the pause before a drained pool is tried again, after a fault.
 const retryRetire = time.Second
 
-// Exclude replaces the list of prefixes that a pool never hands out. Blocks that
-// lie in them already stay. The list that is known here costs nothing.
-func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix) error {
-	p, err := a.known(ctx, id)
-	if err != nil {
-		return err
-	}
-	if list, err = p.exclusions(list); err != nil || slices.Equal(list, p.Excluded) {
-		return err
-	}
-	return a.submit(ctx, id, &edit{pool: p, change: func(p *Pool) { p.Excluded = list }})
-}
-
-// Drain closes a pool for good: its blocks and its CIDR stay, nothing more is
-// handed out, and it is retired by itself when its last block is gone. Draining
-// twice is draining once. While the ledger is known to lack changes of the pool's space,
-// Drain refuses with *FrozenError: a pool that seems to be empty may have lost its blocks.
-func (a *Allocator) Drain(ctx context.Context, id PoolID) error {
-	p, err := a.known(ctx, id)
-	if err != nil {
-		return err
-	}
-	return a.submit(ctx, id, &edit{pool: p, change: func(p *Pool) { p.State = PoolDraining }})
-}
-
-// known returns the record of a pool, if need be after asking the ledger.
-func (a *Allocator) known(ctx context.Context, id PoolID) (Pool, error) {
-	if err := checkID("pool", id); err != nil {
-		return Pool{}, err
-	}
-	for {
-		if _, err := a.locate(ctx, id); err != nil {
-			return Pool{}, err
-		}
-		if p, ok := a.Pool(id); ok {
-			return p, nil
-		}
-	}
-}
-
-// edit is the op of a change to a pool's record.
-type edit struct {
-	pool   Pool
-	change func(*Pool)
-	idle   bool // only if nobody has a block of the pool, else ErrPoolInUse
-	next   Pool
-	inUse  bool
-	same   bool // there is nothing to change
-}
-
-func (e *edit) cluster() ClusterName   { return e.pool.Cluster }
-func (e *edit) claim() (ClaimID, bool) { return "", false }
-
-func (e *edit) place(s *space) (share, error) {
-	p := s.pool(e.pool.ID)
-	if p == nil {
-		return share{}, errGone
-	}
-	if e.inUse = e.idle && p.held() > 0; e.inUse {
-		return share{}, nil // the transaction confirms that it is so
-	}
-	e.next = p.Pool
-	e.change(&e.next)
-	if e.next.State == PoolDraining && p.Parent != "" {
-		e.next.CoolsUntil = later(e.next.CoolsUntil, p.lastRelease())
-	}
-	if e.next.State != p.State && e.next.State == PoolDraining && s.frozen() == lost {
-		return share{}, &FrozenError{Pool: p.ID, Lost: true}
-	}
-	if e.same = e.next.State == p.State && e.next.CoolsUntil.Equal(p.CoolsUntil) && e.next.Frozen == p.Frozen && slices.Equal(e.next.Excluded, p.Excluded); e.same {
-		return share{}, nil // the transaction confirms that it is so
-	}
-	return share{then: together(put(s.alloc.keys.pool(p.ID), encodePool(e.next)))}, nil
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-func (e *edit) won(s *space, revision int64, _ results) error {
-	if e.inUse {
-		return ErrPoolInUse
-	}
-	if p := s.pool(e.pool.ID); p != nil && !e.same && revision > s.known {
-		s.update(p, e.next)
-	}
-	return nil
-}
-
-func (e *edit) lost(*space, loss) error { return errAgain }
-
 // Retire removes an empty pool from the ledger. A child's block returns to its
 // parent in the same transaction, and cools there for the longest of the parent's cooldown
 // and what is left of those inside the child. Blocks that cool hold no pool up: they go with it. A pool that holds blocks is refused with
 // ErrPoolInUse; one that is not registered is retired already.
 func (a *Allocator) Retire(ctx context.Context, id PoolID) error {
+	return a.retire(ctx, id, anyState)
+}
+
+func anyState(Pool) error { return nil }
+
+// draining refuses a pool that is open. One that has drained may be gone, and another one there
+// by the same ID.
+func draining(p Pool) error {
+	if p.State != PoolDraining {
+		return ErrPoolInUse
+	}
+	return nil
+}
+
+// retire removes an empty pool, unless the check refuses it.
+func (a *Allocator) retire(ctx context.Context, id PoolID, check func(Pool) error) error {
 	p, err := a.known(ctx, id)
 	for err == nil {
 		if p.Parent == "" {
-			err = a.submit(ctx, id, &retire{pool: p})
+			err = a.submit(ctx, id, &retire{pool: p, check: check})
 		} else {
-			err = a.retireChild(ctx, id)
+			err = a.retireChild(ctx, id, check)
 		}
 		if errors.Is(err, errCooling) {
-			err = a.dissolve(ctx, id)
+			err = a.dissolve(ctx, id, check)
 			continue
 		}
 		if !errors.Is(err, errMoved) {
@@ -137,7 +57,7 @@ func (a *Allocator) Retire(ctx context.Context, id PoolID) error {
 // unless it is in use again.
 func (a *Allocator) retireDrained(p *pool) {
 	for {
-		err := a.Retire(a.ctx, p.ID)
+		err := a.retire(a.ctx, p.ID, draining)
 		if err == nil || errors.Is(err, ErrPoolInUse) || a.ctx.Err() != nil {
 			break
 		}
@@ -156,6 +76,7 @@ func (a *Allocator) retireDrained(p *pool) {
 // retire is the op that removes a root pool.
 type retire struct {
 	pool  Pool
+	check func(Pool) error
 	inUse bool
 }
 
@@ -166,6 +87,9 @@ func (r *retire) place(s *space) (share, error) {
 	p := s.pool(r.pool.ID)
 	if p == nil {
 		return share{}, errGone
+	}
+	if err := r.check(p.Pool); err != nil {
+		return share{}, err
 	}
 	if r.inUse = p.held() > 0; r.inUse {
 		return share{}, nil // the transaction confirms that it is so
@@ -197,12 +121,12 @@ func (r *retire) lost(*space, loss) error { return errAgain }
 
 // retireChild removes a child pool through the worker of its parent, provided
 // that the child's head stays as it was when the child was seen to be empty.
-func (a *Allocator) retireChild(ctx context.Context, id PoolID) error {
+func (a *Allocator) retireChild(ctx context.Context, id PoolID, check func(Pool) error) error {
 	p, ok := a.find(id)
 	if !ok {
 		return errMoved
 	}
-	o, err := p.uncarve()
+	o, err := p.uncarve(check)
 	if err == nil {
 		err = a.coolChild(ctx, o)
 	}
@@ -226,12 +150,15 @@ func (a *Allocator) retireChild(ctx context.Context, id PoolID) error {
 // uncarve makes the op that removes a child as it is now. Its record and its head
 // belong together: with the head of another life, or with none, the transaction
 // would free what has been handed out anew at the child's old place.
-func (p *pool) uncarve() (*uncarve, error) {
+func (p *pool) uncarve(check func(Pool) error) (*uncarve, error) {
 	s := p.space
 	s.lock()
 	defer s.unlock()
 	if s.gone || s.pool(p.ID) != p || s.head.revision == 0 {
 		return nil, errMoved
+	}
+	if err := check(p.Pool); err != nil {
+		return nil, err
 	}
 	if p.held() == 0 && p.chill.own > 0 {
 		return nil, errCooling

@@ -1,0 +1,108 @@
+package allocator
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Exclude replaces the list of prefixes that a pool never hands out. Blocks that
+// lie in them already stay. The list that is known here costs nothing.
+func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix) error {
+	p, err := a.known(ctx, id)
+	if err != nil {
+		return err
+	}
+	if list, err = p.exclusions(list); err != nil || slices.Equal(list, p.Excluded) {
+		return err
+	}
+	return a.submit(ctx, id, &edit{pool: p, change: func(p *Pool) { p.Excluded = list }})
+}
+
+// Drain closes a pool for good: its blocks and its CIDR stay, nothing more is
+// handed out, and it is retired by itself when its last block is gone. Draining
+// twice is draining once. While the ledger is known to lack changes of the pool's space,
+// Drain refuses with *FrozenError: a pool that seems to be empty may have lost its blocks.
+func (a *Allocator) Drain(ctx context.Context, id PoolID) error {
+	p, err := a.known(ctx, id)
+	if err != nil {
+		return err
+	}
+	return a.submit(ctx, id, &edit{pool: p, change: func(p *Pool) { p.State = PoolDraining }})
+}
+
+// known returns the record of a pool, if need be after asking the ledger.
+func (a *Allocator) known(ctx context.Context, id PoolID) (Pool, error) {
+	if err := checkID("pool", id); err != nil {
+		return Pool{}, err
+	}
+	for {
+		if _, err := a.locate(ctx, id); err != nil {
+			return Pool{}, err
+		}
+		if p, ok := a.Pool(id); ok {
+			return p, nil
+		}
+	}
+}
+
+// edit is the op of a change to a pool's record.
+type edit struct {
+	pool   Pool
+	change func(*Pool)
+	idle   bool             // only if nobody has a block of the pool, else ErrPoolInUse
+	check  func(Pool) error // may refuse; nil: nothing
+	next   Pool
+	inUse  bool
+	same   bool // there is nothing to change
+}
+
+func (e *edit) cluster() ClusterName   { return e.pool.Cluster }
+func (e *edit) claim() (ClaimID, bool) { return "", false }
+
+func (e *edit) place(s *space) (share, error) {
+	p := s.pool(e.pool.ID)
+	if p == nil {
+		return share{}, errGone
+	}
+	if e.check != nil {
+		if err := e.check(p.Pool); err != nil {
+			return share{}, err
+		}
+	}
+	if e.inUse = e.idle && p.held() > 0; e.inUse {
+		return share{}, nil // the transaction confirms that it is so
+	}
+	e.next = p.Pool
+	e.change(&e.next)
+	if e.next.State == PoolDraining && p.Parent != "" {
+		e.next.CoolsUntil = later(e.next.CoolsUntil, p.lastRelease())
+	}
+	if e.next.State != p.State && e.next.State == PoolDraining && s.frozen() == lost {
+		return share{}, &FrozenError{Pool: p.ID, Lost: true}
+	}
+	if e.same = e.next.State == p.State && e.next.CoolsUntil.Equal(p.CoolsUntil) && e.next.Frozen == p.Frozen && slices.Equal(e.next.Excluded, p.Excluded); e.same {
+		return share{}, nil // the transaction confirms that it is so
+	}
+	return share{then: together(put(s.alloc.keys.pool(p.ID), encodePool(e.next)))}, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func (e *edit) won(s *space, revision int64, _ results) error {
+	if e.inUse {
+		return ErrPoolInUse
+	}
+	if p := s.pool(e.pool.ID); p != nil && !e.same && revision > s.known {
+		s.update(p, e.next)
+	}
+	return nil
+}
+
+func (e *edit) lost(*space, loss) error { return errAgain }
