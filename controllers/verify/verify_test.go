@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"slices"
@@ -60,8 +61,8 @@ func TestVerify_Findings(t *testing.T) {
 		}, ChildWithoutBlock, []Kind{CapacityMismatch}, "child", ""},
 		{"a space without head", func(s *scene) { s.remove("spaces/uid-of-root/head") }, SpaceWithoutHead, nil, "uid-of-root", ""},
 		{"a cooldown that nobody has ended", func(s *scene) {
-			cooling := strings.NewReplacer(`"v":1`, `"v":3`, `"state":"bound"`, `"state":"cooling","until":"2026-01-01T00:00:00Z"`)
-			s.put(blockOfA, cooling.Replace(s.valueOfA()))
+			s.cool(time.Hour)
+			s.Clock = later{by: time.Hour + overdue + time.Minute}
 			delete(s.claims, "a")
 			delete(s.records, "a")
 		}, BlockOverdue, nil, "a", ""},
@@ -177,6 +178,14 @@ func TestVerify_Leases(t *testing.T) {
 			t.Errorf("with %s left: found %+v, want nothing", left, findings)
 		}
 	}
+}
+
+// cool has the block of a cool for a while. The ledger of a test ends what is over, so that a
+// cooldown can be over by the clock of the verifier alone.
+func (s *scene) cool(left time.Duration) {
+	s.Helper()
+	state := fmt.Sprintf(`"state":"cooling","until":%q`, time.Now().Add(left).UTC().Format(time.RFC3339))
+	s.put(blockOfA, strings.NewReplacer(`"v":1`, `"v":3`, `"state":"bound"`, state).Replace(s.valueOfA()))
 }
 
 // retain retains a block of the pool root from a claim "late" that is gone, and publishes that. Its

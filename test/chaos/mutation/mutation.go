@@ -146,7 +146,7 @@ var Mutants = []Mutant{
 	},
 	{
 		Name: "a pool is drained whose space has lost changes",
-		File: "allocator/retire.go",
+		File: "allocator/edit.go",
 		Old:  "s.frozen() == lost {",
 		New:  "s.frozen() > lost {",
 	},
