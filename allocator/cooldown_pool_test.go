@@ -79,7 +79,7 @@ func TestCooldown_OfAChild(t *testing.T) {
 				return
 			}
 			i.wantFigures("128", i.clock.now().Add(tt.want))
-			child, err := i.carve("p", "child", 25) // it is bound anew, and its workspace has it back
+			child, err := i.carve("p", "child", 25) // it is bound again, for the same workspace
 			if err != nil || child.CIDR != prefix("10.0.0.0/25") {
 				t.Errorf("Carve of the same child = %v, %v, want its former block", child, err)
 			}

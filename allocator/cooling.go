@@ -164,8 +164,8 @@ func (s *space) coolingOf(a account) *big.Int {
 	return new(big.Int)
 }
 
-// wakeFormer has the claim look again that waits at the block's pool under the name of its
-// former holder: the block is given to it at once.
+// wakeFormer wakes the claim that waits at the block's pool and has the name of its former
+// holder: the block is given to it at once.
 func (s *space) wakeFormer(c cooled) {
 	p := s.pool(c.owner.Value().pool)
 	if p == nil {

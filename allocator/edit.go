@@ -17,7 +17,7 @@ func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix)
 	if list, err = p.exclusions(list); err != nil || slices.Equal(list, p.Excluded) {
 		return err
 	}
-	return a.submit(ctx, id, &edit{pool: p, change: func(p *Pool) { p.Excluded = list }})
+	return a.submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Excluded = list }})
 }
 
 // Drain closes a pool for good: its blocks and its CIDR stay, nothing more is
@@ -29,7 +29,7 @@ func (a *Allocator) Drain(ctx context.Context, id PoolID) error {
 	if err != nil {
 		return err
 	}
-	return a.submit(ctx, id, &edit{pool: p, change: func(p *Pool) { p.State = PoolDraining }})
+	return a.submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.State = PoolDraining }})
 }
 
 // known returns the record of a pool, if need be after asking the ledger.
@@ -52,7 +52,7 @@ type edit struct {
 	pool   Pool
 	change func(*Pool)
 	idle   bool             // only if nobody has a block of the pool, else ErrPoolInUse
-	check  func(Pool) error // may refuse; nil: nothing
+	check  func(Pool) error // may refuse, by the pool as it is then
 	next   Pool
 	inUse  bool
 	same   bool // there is nothing to change
@@ -66,10 +66,8 @@ func (e *edit) place(s *space) (share, error) {
 	if p == nil {
 		return share{}, errGone
 	}
-	if e.check != nil {
-		if err := e.check(p.Pool); err != nil {
-			return share{}, err
-		}
+	if err := e.check(p.Pool); err != nil {
+		return share{}, err
 	}
 	if e.inUse = e.idle && p.held() > 0; e.inUse {
 		return share{}, nil // the transaction confirms that it is so

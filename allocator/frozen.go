@@ -106,7 +106,7 @@ func (a *Allocator) short(id PoolID, changes int64) bool {
 func (a *Allocator) Freeze(ctx context.Context, id PoolID) error {
 	p, err := a.known(ctx, id)
 	if err == nil && !p.Frozen {
-		err = a.submit(ctx, id, &edit{pool: p, change: func(p *Pool) { p.Frozen = true }})
+		err = a.submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Frozen = true }})
 	}
 	if err != nil && !errors.Is(err, ErrUnknownPool) {
 		return fmt.Errorf("freeze pool %s: %w", id, err)

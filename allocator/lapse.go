@@ -220,9 +220,9 @@ func (a *Allocator) makeRoom(ctx context.Context, id PoolID, within netip.Prefix
 // errCooling: nothing is held of the pool but blocks that cool.
 var errCooling = errors.New("blocks of the pool are cooling")
 
-// dissolve frees the cooling blocks of a pool that holds no others, and closes it before, so
-// that nobody is given them early. The record of a child keeps when the last of them would
-// have been free: its own block cools in the parent until then.
+// dissolve frees the cooling blocks of a pool that holds no others. It closes the pool first,
+// so that no bind takes them early. The record of a child keeps the end of the last cooldown in
+// it: until then the child's own block cools in the parent.
 func (a *Allocator) dissolve(ctx context.Context, id PoolID, check func(Pool) error) error {
 	p, err := a.known(ctx, id)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// A cooling block goes back at once to an object of its former holder's name. It does so by
-// the transaction of any bind, in which the block is put anew, and the key of the new claim
-// takes the place of the old one's.
+// A cooling block goes back at once to a claim with the name of its former holder. That is an
+// ordinary bind, whose transaction replaces the block's value, and the key of the former claim by
+// that of the new one.
 
 // errTwice: another call of the group writes a key that the op has to write. The next group
 // takes it.

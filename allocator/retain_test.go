@@ -190,7 +190,7 @@ func TestPromise(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// Every allocator knows which lease ends next, whoever has made it; one that is opened later, too.
+// Every allocator knows which lease ends next: of leases of its own, of others, and from before it was opened.
 // A holder is named until its block is gone, once a minute.
 func TestDueLeases(t *testing.T) {
 	l := newLedger(t)

@@ -18,6 +18,7 @@ func (a *Allocator) Retire(ctx context.Context, id PoolID) error {
 	return a.retire(ctx, id, anyState)
 }
 
+// anyState refuses no pool.
 func anyState(Pool) error { return nil }
 
 // draining refuses a pool that is open. One that has drained may be gone, and another one there

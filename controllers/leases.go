@@ -50,7 +50,7 @@ func tellExpired(clusters catalog.Clusters, known *directory.Directory) func(con
 	return func(ctx context.Context, h allocator.Holder, last *ipamv1alpha1.IPAllocation) {
 		workspace, err := clusters.GetCluster(ctx, known.Engaged(h.Cluster))
 		if err != nil {
-			log.FromContext(ctx).Info("nobody is told that a lease was over: the workspace is not engaged", "error", err.Error())
+			log.FromContext(ctx).Info("no event was written that a lease is over: the workspace is not engaged", "error", err.Error())
 			return
 		}
 		workspace.GetEventRecorder("ipam-controller").Eventf(last, nil, corev1.EventTypeNormal, string(ipamv1alpha1.ReasonLeaseExpired),

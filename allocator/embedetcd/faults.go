@@ -37,8 +37,8 @@ func (f *faults) err() error {
 	return f.fault
 }
 
-// mute ends the logging. What is left of an etcd that has failed goes on until the process
-// ends, and the logger belongs to somebody who may be gone by then.
+// mute ends the logging. Goroutines of an etcd that has failed run until the process ends. The
+// caller's logger may not be valid for as long.
 func (f *faults) mute() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -81,7 +81,7 @@ func (p *watchPrinter) follow(ctx context.Context, c client.WithWatch, list clie
 	return nil
 }
 
-// markDeleted has a table show that an object is gone. Other formats print it as it was.
+// markDeleted marks an object as gone, in tables. Other formats print it as it was.
 func (p *watchPrinter) markDeleted(object runtime.Object) {
 	if !p.output.tabular() {
 		return

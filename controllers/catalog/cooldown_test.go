@@ -108,7 +108,7 @@ func TestCooldowns(t *testing.T) {
 	}
 }
 
-// nobody is told of workspaces.
+// nobody ignores what the directory tells of workspaces.
 type nobody struct{}
 
 func (nobody) Arrived(allocator.ClusterName)             {}

@@ -74,7 +74,7 @@ type Options struct {
 	// IPAllocation. Default: 0.
 	Lease func(context.Context, allocator.Block) (time.Duration, error)
 	// Expired is told of a retained block that was released because its lease was over, with its
-	// last IPAllocation. Default: nobody is told.
+	// last IPAllocation. Default: nothing.
 	Expired func(context.Context, allocator.Holder, *ipamv1alpha1.IPAllocation)
 	// Absence is how far apart the two censuses must begin that find a workspace
 	// unbound. Default 2 s.

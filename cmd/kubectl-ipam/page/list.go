@@ -165,7 +165,7 @@ func (s *server) csv(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", "attachment")
 	out := csv.NewWriter(w)
-	write := func(cells ...string) { _ = out.Write(cells) } // Flush keeps the error, and nobody is left to tell
+	write := func(cells ...string) { _ = out.Write(cells) } // Flush keeps the error: the client has gone
 	write("BLOCK", "ADDRESSES", "STATE", "HOLDER", "CLASS", "OWNER", "SINCE", "DEPTH")
 	for _, row := range rows(snapshot, p, 0) {
 		since := ""

@@ -122,7 +122,7 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, status int, page 
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(out.Bytes()) // nobody is left to tell
+	_, _ = w.Write(out.Bytes()) // the client has gone
 }
 
 // parse reads the templates: each page with the layout.

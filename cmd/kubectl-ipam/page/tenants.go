@@ -34,7 +34,7 @@ type limit struct {
 	Meter     meter
 }
 
-// tenants shows the workspaces of all tenants to those who may see them.
+// tenants shows the workspaces of all tenants, to users who may read them.
 func (s *server) tenants(_ *http.Request, snapshot *Snapshot) (view, error) {
 	if !snapshot.Tenants {
 		return view{}, &problem{http.StatusNotFound, "Tenants are shown to users who may read their workspaces, in the workspace of the platform."}

@@ -63,7 +63,7 @@ func StateIn(pool *ipamv1alpha1.IPPool, cidr, block netip.Prefix, held []Holding
 	return unheld(pool, shown), true
 }
 
-// unheld is the state of a block that nobody is seen to hold.
+// unheld is the state of a block without a visible holder.
 func unheld(pool *ipamv1alpha1.IPPool, shown Space) State {
 	if _, ok := new(big.Int).SetString(pool.Status.Capacity.Allocated, 10); !ok {
 		return State{Word: WordUnseen, Because: "the pool's figures cannot be read"}
