@@ -169,7 +169,7 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 		Ledger: opts.Ledger, Oracle: reader, Bound: func(cluster allocator.ClusterName) bool {
 			return cluster == opts.Directory.Platform().Cluster || opts.Directory.Bound(cluster)
 		},
-		Lease: leases{known, opts.Ledger}.of, Expired: tellExpired(mgr, opts.Directory),
+		Lease: catalog.Leases{Catalog: known, Pools: opts.Ledger}.Of, Expired: tellExpired(mgr, opts.Directory),
 	})
 	if err != nil {
 		return fmt.Errorf("release controller: %w", err)

@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -21,11 +20,6 @@ type cooldowns struct {
 	pools   Pools
 }
 
-// Pools finds the ledger's pools.
-type Pools interface {
-	Pool(id allocator.PoolID) (allocator.Pool, bool)
-}
-
 // Serve names the catalog to ask, and the ledger that knows whose each pool is.
 func (c *Cooldowns) Serve(catalog *Catalog, pools Pools) {
 	c.source.Store(&cooldowns{catalog: catalog, pools: pools})
@@ -39,26 +33,9 @@ func (c *Cooldowns) Of(b allocator.Block) (time.Duration, error) {
 	if source == nil {
 		return 0, errors.New("the catalog is not read yet")
 	}
-	return source.of(b)
-}
-
-func (c *cooldowns) of(b allocator.Block) (longest time.Duration, err error) {
-	view := c.catalog.View(context.Background())
-	if b.Class != "" {
-		if class, ok := view.Class(b.Class); ok {
-			longest = class.Spec.ReleaseCooldown.Value()
-		}
+	class, pool, err := source.catalog.terms(context.Background(), source.pools, b)
+	if err != nil {
+		return 0, err
 	}
-	known, ok := c.pools.Pool(b.Pool)
-	if !ok {
-		return longest, view.Err()
-	}
-	owner := c.catalog.Directory.Workspace(known.Cluster)
-	if _, engaged := view.reader(owner); !engaged && c.catalog.Directory.Bound(known.Cluster) && view.Err() == nil {
-		return 0, fmt.Errorf("the workspace of pool %s is not served yet", known.Name)
-	}
-	if pool, ok := view.Pool(owner, known.Name); ok && allocator.PoolID(pool.UID) == known.ID {
-		longest = max(longest, pool.Spec.ReleaseCooldown.Value())
-	}
-	return longest, view.Err()
+	return max(class.ReleaseCooldown.Value(), pool.ReleaseCooldown.Value()), nil
 }

@@ -106,6 +106,10 @@ func TestCooldowns(t *testing.T) {
 	if got, err := cooldowns.Of(allocator.Block{Pool: "left"}); err == nil {
 		t.Errorf("Of a pool whose workspace is bound and not served = %s, want an error", got)
 	}
+	leases := Leases{Catalog: &Catalog{Clusters: p, Directory: known}, Pools: p}
+	if got, err := leases.Of(t.Context(), allocator.Block{Pool: "left"}); err == nil {
+		t.Errorf("the lease of a block of such a pool is %s, want an error: the pool may bound it", got)
+	}
 }
 
 // nobody ignores what the directory tells of workspaces.

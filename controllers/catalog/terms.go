@@ -1,0 +1,38 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Pools finds the ledger's pools.
+type Pools interface {
+	Pool(id allocator.PoolID) (allocator.Pool, bool)
+}
+
+// terms are the class and the pool of a block, as they are now. What does not exist is zero. It
+// is an error if the pool's workspace is bound and its cache cannot be read yet: a decision to
+// give a block back can wait, and must not be made without its pool.
+func (c *Catalog) terms(ctx context.Context, pools Pools, b allocator.Block) (class ipamv1alpha1.IPClassSpec, pool ipamv1alpha1.IPPoolSpec, err error) {
+	view := c.View(ctx)
+	if b.Class != "" {
+		if found, ok := view.Class(b.Class); ok {
+			class = found.Spec
+		}
+	}
+	known, ok := pools.Pool(b.Pool)
+	if !ok {
+		return class, pool, view.Err()
+	}
+	owner := c.Directory.Workspace(known.Cluster)
+	if _, engaged := view.reader(owner); !engaged && c.Directory.Bound(known.Cluster) {
+		view.fail(fmt.Errorf("the workspace of pool %s is not served yet", known.Name))
+	}
+	if found, ok := view.Pool(owner, known.Name); ok && allocator.PoolID(found.UID) == known.ID {
+		pool = found.Spec
+	}
+	return class, pool, view.Err()
+}
