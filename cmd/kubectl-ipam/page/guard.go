@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 // NewToken is a secret that admits a browser to the page: 256 random bits.
@@ -71,7 +72,7 @@ func (g guard) admit(w http.ResponseWriter, r *http.Request) {
 	query.Del("token")
 	http.SetCookie(w, &http.Cookie{Name: g.cookie(), Value: g.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	// The path begins with one slash: //host would lead to another server.
-	to := url.URL{Path: "/" + trimSlashes(r.URL.Path), RawQuery: query.Encode()}
+	to := url.URL{Path: "/" + strings.TrimLeft(r.URL.Path, `/\`), RawQuery: query.Encode()}
 	http.Redirect(w, r, to.String(), http.StatusSeeOther)
 }
 
@@ -82,10 +83,3 @@ func (g guard) knows(r *http.Request) bool {
 }
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
-
-func trimSlashes(path string) string {
-	for len(path) > 0 && (path[0] == '/' || path[0] == '\\') {
-		path = path[1:]
-	}
-	return path
-}
