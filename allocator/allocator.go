@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,13 +15,9 @@ import (
 )
 
 const (
-	defaultPrefix     = "/ipam/v1"
 	defaultMaxTxnOps  = 128
 	defaultQueueLimit = 8192
 	defaultHoldTime   = 10 * time.Second
-
-	// requestTimeout bounds one request to etcd and one wait for the watch.
-	requestTimeout = 5 * time.Second
 )
 
 // Allocator hands out blocks of registered pools and records them in etcd. It
@@ -32,8 +27,8 @@ const (
 // Any number of Allocators, in any number of processes, may use one ledger.
 // All methods are safe for concurrent use. Make one with Open, end it with Close.
 type Allocator struct {
-	client  *clientv3.Client
-	keys    keyspace
+	store   *Store
+	keys    keyspace // those of the store
 	options Options
 	hooks   hooks
 	metrics *metrics
@@ -44,7 +39,6 @@ type Allocator struct {
 	ctx        context.Context // ends when Close begins
 	cancel     context.CancelFunc
 	goroutines sync.WaitGroup
-	traffic    traffic
 	watched    *mark         // all that the ledger holds up to here is in memory
 	registrar  chan struct{} // holds the token of the one registration under way
 	quotas     quotas
@@ -71,7 +65,6 @@ type Allocator struct {
 // hooks are the seams for tests. The zero value is not usable; see realHooks.
 type hooks struct {
 	timeout time.Duration // of one request to etcd, and of one wait for the watch
-	page    int           // keys that are read at once
 	probe   time.Duration // pause between two looks whether the ledger is the same
 	now     func() time.Time
 	after   func(time.Duration, func()) (stop func() bool)
@@ -83,8 +76,7 @@ type hooks struct {
 func realHooks() hooks {
 	pass := func(SpaceID) error { return nil }
 	return hooks{
-		timeout:      requestTimeout,
-		page:         pageSize,
+		timeout:      DefaultTimeout,
 		probe:        probeEvery,
 		now:          time.Now,
 		after:        func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop },
@@ -103,12 +95,13 @@ func Open(ctx context.Context, client *clientv3.Client, options Options) (*Alloc
 func open(ctx context.Context, client *clientv3.Client, options Options, hooks hooks) (*Allocator, error) {
 	options = options.withDefaults()
 	a := &Allocator{
-		client: client, keys: keyspace(strings.TrimSuffix(options.Prefix, "/")), options: options,
+		store: NewStore(client, options.Prefix), options: options,
 		hooks: hooks, watched: newMark(), registrar: make(chan struct{}, 1),
 		spaces: map[SpaceID]*space{}, pools: map[PoolID]*pool{}, roots: map[ClusterName]*roots{},
 		waits: map[ClaimID][]PoolID{}, damage: damage{}, writer: rand.Text(), health: health{failed: make(chan struct{})},
 		leases: newLeases(),
 	}
+	a.keys, a.store.Timeout = a.store.Keys, hooks.timeout
 	a.metrics = newMetrics(client, a.unreadable, a.reservations.len, a.countCooling)
 	a.limit.Store(int64(options.MaxTxnOps))
 	a.ctx, a.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -119,7 +112,7 @@ func open(ctx context.Context, client *clientv3.Client, options Options, hooks h
 }
 
 func (a *Allocator) start(ctx context.Context) (err error) {
-	if a.id, err = a.ledgerID(ctx); err != nil {
+	if a.id, err = a.store.ID(ctx); err != nil {
 		return err
 	}
 	if err := a.load(ctx); err != nil {
@@ -134,7 +127,6 @@ func (a *Allocator) start(ctx context.Context) (err error) {
 }
 
 func (o Options) withDefaults() Options {
-	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
 	o.MaxTxnOps = cmp.Or(o.MaxTxnOps, defaultMaxTxnOps)
 	o.QueueLimit = cmp.Or(o.QueueLimit, defaultQueueLimit)
 	o.HoldTime = cmp.Or(o.HoldTime, defaultHoldTime)

@@ -16,7 +16,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // ledger is an etcd and an Allocator on it, for one test.
-type ledger struct {
+type fixture struct {
 	*Allocator
 	t    *testing.T
 	etcd *etcdtest.Etcd
@@ -25,15 +25,15 @@ type ledger struct {
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
-func newLedger(t *testing.T, options ...func(*Options)) *ledger {
+func newLedger(t *testing.T, options ...func(*Options)) *fixture {
 	t.Helper()
-	l := &ledger{t: t, etcd: etcdtest.New(t)}
+	l := &fixture{t: t, etcd: etcdtest.New(t)}
 	l.Allocator = l.open(options...)
 	return l
 }
 
 // open opens another Allocator on the same ledger.
-func (l *ledger) open(options ...func(*Options)) *Allocator {
+func (l *fixture) open(options ...func(*Options)) *Allocator {
 	l.t.Helper()
 	o := Options{MaxTxnOps: l.etcd.MaxTxnOps()}
 	for _, set := range options {
@@ -52,7 +52,7 @@ func (l *ledger) open(options ...func(*Options)) *Allocator {
 }
 
 // pool registers a root pool of the workspace "platform".
-func (l *ledger) pool(id PoolID, cidr string) Pool {
+func (l *fixture) pool(id PoolID, cidr string) Pool {
 	l.t.Helper()
 	p, err := l.Register(l.t.Context(), Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr)})
 	if err != nil {
@@ -69,7 +69,7 @@ func request(pool PoolID, claim string, length int) Request {
 }
 
 // bind binds, and fails the test if that fails.
-func (l *ledger) bind(r Request) Block {
+func (l *fixture) bind(r Request) Block {
 	l.t.Helper()
 	b, err := l.Bind(l.t.Context(), r)
 	if err != nil {
@@ -81,14 +81,14 @@ func (l *ledger) bind(r Request) Block {
 // sameAsLedger fails the test unless memory holds what the ledger holds, no more and
 // no less, in every pool. Nobody may be asking for anything; what callers have given
 // up on is waited for.
-func (l *ledger) sameAsLedger(allocators ...*Allocator) []etcdtest.Record {
+func (l *fixture) sameAsLedger(allocators ...*Allocator) []etcdtest.Record {
 	l.t.Helper()
 	for _, a := range append(allocators, l.Allocator) {
 		for p := range a.Pools() {
 			a.waitFor(l.t, p.ID, func(s *space) bool { return !s.working })
 		}
 	}
-	blocks := etcdtest.CheckLedger(l.t, l.etcd.Client(), defaultPrefix)
+	blocks := etcdtest.CheckLedger(l.t, l.etcd.Client(), DefaultPrefix)
 	for i, a := range append(allocators, l.Allocator) {
 		a.catchUp(l.t)
 		for p := range a.Pools() {
@@ -134,21 +134,21 @@ func newTally(p Pool, blocks []etcdtest.Record) tally {
 func (a *Allocator) catchUp(t *testing.T) {
 	t.Helper()
 	key := string(a.keys) + "/test"
-	resp, err := a.client.Put(t.Context(), key, "now")
+	resp, err := a.store.Client.Put(t.Context(), key, "now")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := a.watched.wait(t.Context(), resp.Header.Revision); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.client.Delete(t.Context(), key); err != nil {
+	if _, err := a.store.Client.Delete(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // holdCommits has the next commit wait: inFlight yields when it is about to be
 // sent, and goOn lets it and all that follow through.
-func (l *ledger) holdCommits() (inFlight <-chan struct{}, goOn func()) {
+func (l *fixture) holdCommits() (inFlight <-chan struct{}, goOn func()) {
 	reached, pass := make(chan struct{}, 1), make(chan struct{})
 	l.swap(func(h *hooks) {
 		h.beforeCommit = func(SpaceID) error {
@@ -164,12 +164,12 @@ func (l *ledger) holdCommits() (inFlight <-chan struct{}, goOn func()) {
 }
 
 // swap changes the hooks while no transaction is under way.
-func (l *ledger) swap(change func(*hooks)) {
+func (l *fixture) swap(change func(*hooks)) {
 	change(&l.hooks)
 }
 
 // waitQueued waits until n requests are queued for pool p.
-func (l *ledger) waitQueued(n int) {
+func (l *fixture) waitQueued(n int) {
 	l.t.Helper()
 	l.waitFor(l.t, "p", func(s *space) bool { return s.queue.size >= n })
 }

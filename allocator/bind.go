@@ -123,9 +123,9 @@ func (b *bind) refuses() bool          { return b.refusal != nil }
 // are on it already.
 func (b *bind) takes() (by owner, n *big.Int) {
 	if b.regains != nil {
-		return b.holding.owner(), new(big.Int)
+		return ownerOf(b.holding), new(big.Int)
 	}
-	return b.holding.owner(), cidr.Size(b.prefix)
+	return ownerOf(b.holding), cidr.Size(b.prefix)
 }
 
 // place finds a free prefix and reserves it. A refusal goes into the
@@ -143,7 +143,7 @@ func (b *bind) place(s *space) (share, error) {
 	}
 	sh := share{els: together(get(keys.claim(claim)))}
 	if b.fence > 0 {
-		quota := keys.quota(b.request.classAccount())
+		quota := keys.quota(b.request.Class, b.request.Holder.Cluster)
 		sh.ifs, sh.els = append(sh.ifs, at(quota, b.fence)), append(sh.els, get(quota))
 	}
 	if b.refusal != nil {
@@ -157,7 +157,7 @@ func (b *bind) place(s *space) (share, error) {
 	sh.ifs = append(sh.ifs, absent(keys.claim(claim)))
 	sh.then = together(
 		put(keys.block(s.id, b.prefix), b.value),
-		put(keys.claim(claim), encode(claimValue{V: valueVersion, Space: s.id, Prefix: b.prefix})),
+		put(keys.claim(claim), encodeClaim(s.id, b.prefix)),
 	)
 	sh.stamp = s.alloc.stamp(b.request, b.fence > 0)
 	return sh, nil
@@ -172,9 +172,9 @@ func (b *bind) won(s *space, revision int64, got results) error {
 		return b.refusal
 	}
 	if b.regains != nil {
-		s.regained(b.holding.owner(), b.prefix, revision)
+		s.regained(ownerOf(b.holding), b.prefix, revision)
 	} else {
-		s.bound(b.holding.owner(), b.prefix, revision)
+		s.bound(ownerOf(b.holding), b.prefix, revision)
 	}
 	b.block = record{space: s.id, prefix: b.prefix, revision: revision}.block(b.holding)
 	s.alloc.metrics.bound.Inc()
@@ -258,7 +258,7 @@ func (b *bind) find(p *pool) (netip.Prefix, error) {
 // suits refuses what the pool could never give.
 func (p *pool) suits(r Request) error {
 	switch {
-	case r.Exact.IsValid() && !p.contains(r.Exact):
+	case r.Exact.IsValid() && !contains(p.CIDR, r.Exact):
 		return ErrOutOfRange
 	case !r.Exact.IsValid() && r.Length > p.CIDR.Addr().BitLen():
 		return fmt.Errorf("%w: no block of %s can be a /%d", ErrInvalid, p.CIDR, r.Length)
@@ -281,7 +281,7 @@ func (p *pool) excludes(prefix netip.Prefix) error {
 // vacant returns a prefix of the pool in which nobody has a block, excluded or not.
 func (p *pool) vacant(prefix netip.Prefix) (netip.Prefix, error) {
 	switch {
-	case !p.contains(prefix):
+	case !contains(p.CIDR, prefix):
 		return netip.Prefix{}, ErrOutOfRange
 	case p.index.Overlapping(prefix) > 0:
 		return netip.Prefix{}, ErrInUse
@@ -300,7 +300,7 @@ func (p *pool) exact(prefix netip.Prefix) (netip.Prefix, error) {
 	return netip.Prefix{}, ErrInUse
 }
 
-// contains reports whether a prefix lies in the pool.
-func (p Pool) contains(prefix netip.Prefix) bool {
-	return p.CIDR.Overlaps(prefix) && p.CIDR.Bits() <= prefix.Bits()
+// contains reports whether a prefix lies in a CIDR.
+func contains(cidr, prefix netip.Prefix) bool {
+	return cidr.Overlaps(prefix) && cidr.Bits() <= prefix.Bits()
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -104,33 +103,31 @@ func (a *Allocator) Readopt(ctx context.Context, req Request, child Pool) (Pool,
 // carved finds a child that was carved before. Its claim and its pool are read at
 // once: between two reads it might be retired, and carved elsewhere.
 func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
-	bounded, cancel := context.WithTimeout(ctx, a.hooks.timeout)
-	defer cancel()
-	resp, err := a.client.Txn(bounded).Then(get(a.keys.claim(ClaimID(id))), get(a.keys.pool(id))).Commit()
+	resp, err := a.store.Commit(ctx, nil, together(get(a.keys.claim(ClaimID(id))), get(a.keys.pool(id))), nil)
 	if err != nil {
-		return Pool{}, false, a.unavailable(err)
+		return Pool{}, false, err
 	}
 	claim, pool := results(resp.Responses).found(0), results(resp.Responses).found(1)
 	if claim == nil {
 		return Pool{}, false, nil
 	}
-	var v claimValue
-	if err := decode(string(claim.Key), claim.Value, &v); err != nil {
+	space, prefix, err := decodeClaim(claim)
+	if err != nil {
 		return Pool{}, false, err
 	}
 	if pool == nil {
-		r, ok, err := a.recordAt(ctx, v.Space, v.Prefix, clientv3.WithRev(resp.Header.Revision))
-		if is(err, rpctypes.ErrCompacted) || ok && r.cooled() != nil {
+		r, ok, err := a.store.RecordAt(ctx, space, prefix, clientv3.WithRev(resp.Header.Revision))
+		if compacted(err) || ok && cooledOf(r) != nil {
 			return Pool{}, false, nil // it was retired, or has to be looked at again
 		}
 		if err != nil {
 			return Pool{}, false, err
 		}
-		return Pool{}, false, fmt.Errorf("%w: %s is a block of space %s, and no pool", ErrPoolMismatch, v.Prefix, v.Space)
+		return Pool{}, false, fmt.Errorf("%w: %s is a block of space %s, and no pool", ErrPoolMismatch, prefix, space)
 	}
 	p, err := decodePool(string(pool.Key), id, pool.Value)
-	if err == nil && p.CIDR != v.Prefix {
-		err = fmt.Errorf("%w: %s is a block of space %s, and the pool is %s", ErrPoolMismatch, v.Prefix, v.Space, p.CIDR)
+	if err == nil && p.CIDR != prefix {
+		err = fmt.Errorf("%w: %s is a block of space %s, and the pool is %s", ErrPoolMismatch, prefix, space, p.CIDR)
 	}
 	if err == nil {
 		err = a.await(ctx, pool.ModRevision)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func (l *ledger) carve(parent, child PoolID, length int) (Pool, error) {
+func (l *fixture) carve(parent, child PoolID, length int) (Pool, error) {
 	req := request(parent, string(child), length)
 	req.Holder.Namespace = ""
 	return l.Carve(l.t.Context(), req, Pool{ID: child, Cluster: "tenant", Name: string(child)})
@@ -22,7 +22,7 @@ func TestCarve(t *testing.T) {
 	if err != nil || child.CIDR != prefix("10.0.0.0/25") || child.Parent != "p" {
 		t.Fatal(child, err)
 	}
-	again, err := (&ledger{Allocator: other, t: t}).carve("p", "child", 25)
+	again, err := (&fixture{Allocator: other, t: t}).carve("p", "child", 25)
 	if err != nil || fmt.Sprint(again) != fmt.Sprint(child) {
 		t.Error(again, err)
 	}
@@ -111,7 +111,7 @@ func TestRetire_RacesWithBind(t *testing.T) {
 }
 
 // clear checks the ledger, frees what a pool holds, and retires it.
-func (l *ledger) clear(id PoolID, allocators []*Allocator) {
+func (l *fixture) clear(id PoolID, allocators []*Allocator) {
 	l.t.Helper()
 	for _, b := range l.sameAsLedger(allocators[1:]...) {
 		if b.Pool != string(id) {

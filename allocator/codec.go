@@ -2,7 +2,6 @@ package allocator
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -142,6 +141,18 @@ func encodeFence() string {
 	return encode(fenceValue{V: valueVersion})
 }
 
+// encodeClaim writes where the block of a claim is.
+func encodeClaim(s SpaceID, p netip.Prefix) string {
+	return encode(claimValue{V: valueVersion, Space: s, Prefix: p})
+}
+
+// decodeClaim reads where the block of a claim is.
+func decodeClaim(kv *mvccpb.KeyValue) (SpaceID, netip.Prefix, error) {
+	var v claimValue
+	err := decode(string(kv.Key), kv.Value, &v)
+	return v.Space, v.Prefix, err
+}
+
 func encodePool(p Pool) string {
 	v := poolValue{
 		V: valueVersion, Space: p.Space, CIDR: p.CIDR, Excluded: p.Excluded, Parent: p.Parent,
@@ -218,18 +229,6 @@ func (r record) block(h holding) Block {
 		b.State = Disputed
 	}
 	return b
-}
-
-// holding is what a request becomes when it is granted.
-func (r Request) holding(now time.Time) holding {
-	state := Bound
-	if r.reserves {
-		state = Reserved
-	}
-	return holding{
-		Pool: r.Pool, Claim: r.Holder.Claim, Cluster: r.Holder.Cluster, Namespace: r.Holder.Namespace, Name: r.Holder.Name,
-		Class: r.Class, Policy: cmp.Or(r.Policy, Delete), State: state, Slice: r.Slice, BoundAt: stamped(now),
-	}
 }
 
 // stamped is a time as the ledger keeps it.

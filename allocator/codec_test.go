@@ -22,7 +22,7 @@ func FuzzDecodeRecord(f *testing.F) {
 	} {
 		f.Add([]byte(value))
 	}
-	p := prefix("10.0.0.0/28")
+	p := netip.MustParsePrefix("10.0.0.0/28")
 	read := func(value []byte) (record, error) {
 		return decodeRecord("s", p, &mvccpb.KeyValue{Key: []byte("k"), Value: value, ModRevision: 7})
 	}
@@ -71,10 +71,12 @@ func FuzzScanRecord(f *testing.F) {
 
 // What is written for an ordinary claim is read the short way.
 func TestScanRecord_ReadsWhatIsWritten(t *testing.T) {
-	slice := request("p", "slice", 28)
-	slice.Slice, slice.Class, slice.Holder.Namespace = true, "standard", ""
-	for _, r := range []Request{request("p", "c", 28), slice} {
-		want := r.holding(time.Now())
+	ordinary := holding{
+		Pool: "p", Claim: "c", Cluster: "tenant", Namespace: "default", Name: "c", Policy: Delete, State: Bound, BoundAt: stamped(time.Now()),
+	}
+	slice := ordinary
+	slice.Slice, slice.Class, slice.Namespace = true, "standard", ""
+	for _, want := range []holding{ordinary, slice} {
 		got, ok := scanRecord([]byte(record{holdings: []holding{want}}.encode()))
 		if diff := cmp.Diff(want, got, readAs...); !ok || diff != "" {
 			t.Errorf("scanRecord of %+v is ok = %t; want true (-written +scanned):\n%s", want, ok, diff)
@@ -139,7 +141,7 @@ func FuzzDomainSpace(f *testing.F) {
 func FuzzParseKey(f *testing.F) {
 	keys := keyspace("/ipam/v1")
 	for _, key := range []string{
-		keys.head("s"), keys.block("s", prefix("10.0.0.0/8")), keys.pool("p"), keys.roots("c"), keys.claim("c"), keys.ledger(),
+		keys.head("s"), keys.block("s", netip.MustParsePrefix("10.0.0.0/8")), keys.pool("p"), keys.roots("c"), keys.claim("c"), keys.ledger(),
 		"/ipam/v1/spaces/", "/ipam/v1/spaces//head", "/ipam/v1/spaces/s/blocks/10.0.0.0-8", "/ipam/v1/workspaces//roots", "",
 	} {
 		f.Add(key)
@@ -167,26 +169,24 @@ func FuzzParseKey(f *testing.F) {
 func TestBounds_OfABlock(t *testing.T) {
 	longest := strings.Repeat("x", 253)
 	widest := strings.Repeat("\U0010ffff", 256) // a class is named in characters, not in bytes
-	request := Request{
-		Pool: PoolID(strings.Repeat("u", 36)), Class: widest, Policy: Retain,
-		Holder: Holder{
-			Claim: ClaimID(strings.Repeat("u", 36)), Cluster: ClusterName(strings.Repeat("c", 16)),
-			Namespace: strings.Repeat("n", 63), Name: longest,
-		},
+	h := holding{
+		Pool: PoolID(strings.Repeat("u", 36)), Class: widest, Policy: Retain, State: Bound, BoundAt: stamped(time.Now()),
+		Claim: ClaimID(strings.Repeat("u", 36)), Cluster: ClusterName(strings.Repeat("c", 16)),
+		Namespace: strings.Repeat("n", 63), Name: longest,
 	}
-	value := record{holdings: []holding{request.holding(time.Now())}}.encode()
+	value := record{holdings: []holding{h}}.encode()
 	if len(value) > 2048 {
 		t.Errorf("a block takes %d bytes", len(value))
 	}
-	space := DomainSpace(request.Holder.Cluster, widest)
-	key := keyspace("/ipam/v1").block(space, prefix("2001:db8::/128"))
+	space := DomainSpace(h.Cluster, widest)
+	key := keyspace("/ipam/v1").block(space, netip.MustParsePrefix("2001:db8::/128"))
 	if len(key) > 4096 || !utf8.ValidString(key) {
 		t.Errorf("its key takes %d bytes", len(key))
 	}
 }
 
 func TestDecodeRecord_OfANewerVersion(t *testing.T) {
-	_, err := decodeRecord("s", prefix("10.0.0.0/28"), &mvccpb.KeyValue{Key: []byte("k"), Value: []byte(`{"v":4,"state":"new"}`)})
+	_, err := decodeRecord("s", netip.MustParsePrefix("10.0.0.0/28"), &mvccpb.KeyValue{Key: []byte("k"), Value: []byte(`{"v":4,"state":"new"}`)})
 	if version, ok := errors.AsType[*VersionError](err); !ok || version.Version != 4 {
 		t.Errorf("got %v", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -112,22 +111,12 @@ func (s *space) request(ctx context.Context, g *group) clientv3.Txn {
 		then = append(then, put(key, encodeHead(g.count())))
 	}
 	for to := range g.stamps {
-		then = append(then, put(s.alloc.keys.quota(to), encodeFence()))
+		then = append(then, put(s.alloc.keys.quota(to.class, to.cluster), encodeFence()))
 	}
 	if s.asks() {
 		els = append(els, s.ask())
 	}
-	return s.alloc.client.Txn(ctx).If(ifs...).Then(then...).Else(els...)
-}
-
-// same compares the head with the one in the ledger. The revision is enough, unless the
-// ledger was restored from an older copy: then one revision is given twice, but not with
-// the same count, which goes on from beyond what was published (see Resume).
-func (h head) same(key string) []clientv3.Cmp {
-	if h.revision == 0 {
-		return every(absent(key))
-	}
-	return every(at(key, h.revision), clientv3.Compare(clientv3.Value(key), "=", h.value))
+	return s.alloc.store.Client.Txn(ctx).If(ifs...).Then(then...).Else(els...)
 }
 
 func (g *group) alone() bool { return len(g.calls) == 1 }
@@ -180,13 +169,13 @@ func (s *space) tooLarge(g *group, err error) {
 
 // failed handles a group that etcd did not carry out, or may not have.
 func (s *space) failed(g *group, err error) {
-	words := s.alloc.unavailable(err)
+	words := s.alloc.store.unavailable(err)
 	s.alloc.health.setCommit(words)
 	s.pending = g.lose(loss{kind: unanswered})
 	switch {
 	case refused(err):
 		s.pending.answer = words
-	case is(err, rpctypes.ErrNoSpace):
+	case noSpace(err):
 		s.pending.answer, s.pending.fence = words, s.fence(g)
 	default:
 		s.alloc.options.Logger.Warn("outcome of a transaction is unknown", "space", s.id, "error", words)
@@ -199,9 +188,9 @@ func (s *space) send(g *group) (*clientv3.TxnResponse, error) {
 	if err := a.hooks.beforeCommit(s.id); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.hooks.timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.store.Timeout)
 	defer cancel()
-	defer a.traffic.begin()()
+	defer a.store.Traffic.begin()()
 	spans, started := g.trace(), a.hooks.now()
 	resp, err := s.request(ctx, g).Commit()
 	endSpans(spans, err == nil && resp.Succeeded, err)

@@ -11,7 +11,7 @@ import (
 func (a *Allocator) concede(ctx context.Context, b Block) error {
 	uncertain := false
 	for {
-		r, ok, err := a.recordAt(ctx, b.Space, b.Prefix)
+		r, ok, err := a.store.RecordAt(ctx, b.Space, b.Prefix)
 		switch {
 		case err != nil:
 			return err
@@ -47,7 +47,7 @@ type concession struct {
 
 // weigh finds out what is no longer in dispute without the holder.
 func (o *concession) weigh(ctx context.Context, a *Allocator) error {
-	near, head, err := a.overlapping(ctx, o.seen.space, o.seen.prefix)
+	near, head, err := a.store.Overlapping(ctx, o.seen.space, o.seen.prefix)
 	if err == nil {
 		err = a.await(ctx, head)
 	}
@@ -68,7 +68,7 @@ func (o *concession) weigh(ctx context.Context, a *Allocator) error {
 		still := len(n.holdings) > 1 || nested[i]
 		if !still && n.prefix.Bits() < o.seen.prefix.Bits() {
 			// It reaches beyond, to others that are not near.
-			others, _, err := a.overlapping(ctx, n.space, n.prefix)
+			others, _, err := a.store.Overlapping(ctx, n.space, n.prefix)
 			if err != nil {
 				return err
 			}
@@ -130,7 +130,7 @@ func (o *concession) won(s *space, revision int64, _ results) error {
 	case o.frees:
 		s.freed(o.block.Prefix, revision)
 	case revision > s.known:
-		s.own(o.block.Prefix, o.rest.owners())
+		s.own(o.block.Prefix, ownersOf(o.rest))
 	}
 	if !o.frees {
 		s.reconcile(o.rest)

@@ -22,26 +22,18 @@ type turn struct {
 	taken chan struct{} // closed when another writer has changed the space
 }
 
-// turnValue is the value of the key by which a writer asks.
-type turnValue struct {
-	V      int           `json:"v"`
-	Writer string        `json:"w"`
-	Took   time.Duration `json:"took"` // by the writer's last transaction, in nanoseconds
-}
-
 // asks reports whether the worker has lost to other writers, and asks for a turn.
 func (s *space) asks() bool { return s.losses > 0 }
 
 // ask is what the else branch of a transaction writes to ask for a turn.
 func (s *space) ask() clientv3.Op {
-	return put(s.alloc.keys.turn(s.id), encode(turnValue{V: valueVersion, Writer: s.alloc.writer, Took: s.took}))
+	return put(s.alloc.keys.turn(s.id), encodeTurn(Turn{Writer: s.alloc.writer, Took: s.took}))
 }
 
 // asked notes that a writer asks for a turn in a space. What cannot be read asks for
 // nothing.
-func (a *Allocator) asked(e entry) {
-	var v turnValue
-	if !e.put() || decode(string(e.Kv.Key), e.Kv.Value, &v) != nil {
+func (a *Allocator) asked(e Entry) {
+	if !e.Put || e.Damage != nil {
 		return
 	}
 	a.mu.RLock()
@@ -50,16 +42,16 @@ func (a *Allocator) asked(e entry) {
 	if s != nil {
 		s.lock()
 		defer s.unlock()
-		s.asked(v)
+		s.asked(e.Turn)
 	}
 }
 
 // asked notes that a writer asks for a turn. The space's lock is held.
-func (s *space) asked(v turnValue) {
-	if v.Writer == s.alloc.writer || !s.working || s.turn != nil {
+func (s *space) asked(t Turn) {
+	if t.Writer == s.alloc.writer || !s.working || s.turn != nil {
 		return
 	}
-	s.turn = &turn{wait: min(2*v.Took, maxTurn), taken: make(chan struct{})}
+	s.turn = &turn{wait: min(2*t.Took, maxTurn), taken: make(chan struct{})}
 }
 
 // taken notes that another writer has changed the space. The space's lock is held.

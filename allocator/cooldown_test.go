@@ -20,7 +20,7 @@ type icebox struct {
 
 func newIcebox(t *testing.T) *icebox {
 	t.Helper()
-	i := &icebox{room: &room{ledger: &ledger{t: t, etcd: etcdtest.New(t)}, clock: newClock()}, cooldown: time.Minute}
+	i := &icebox{room: &room{fixture: &fixture{t: t, etcd: etcdtest.New(t)}, clock: newClock()}, cooldown: time.Minute}
 	i.Allocator = i.leader()
 	i.pool("p", "10.0.0.0/24")
 	return i

@@ -20,7 +20,7 @@ import (
 type former [16]byte
 
 // former is that of the holder. A later object of its name has the same one.
-func (h Holder) former() former {
+func formerOf(h Holder) former {
 	sum := sha256.Sum256([]byte(string(h.Cluster) + "\x00" + h.Namespace + "\x00" + h.Name))
 	return former(sum[:16])
 }
@@ -37,14 +37,14 @@ type cooled struct {
 func (c cooled) end() time.Time { return time.UnixMilli(c.until).UTC() }
 
 // cooled is what the record says of a block that cools; nil if it does not.
-func (r record) cooled() *cooled {
+func cooledOf(r record) *cooled {
 	h := r.holdings[0]
 	if h.State != Cooling || r.disputed {
 		return nil
 	}
 	return &cooled{
 		until: h.Until.UnixMilli(), claim: ClaimID(strings.Clone(string(h.Claim))),
-		former: Holder{Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name}.former(), owner: unique.Make(h.owner()),
+		former: formerOf(Holder{Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name}), owner: unique.Make(ownerOf(h)),
 	}
 }
 
@@ -210,11 +210,11 @@ func (p *pool) regains(r Request) (netip.Prefix, bool) {
 	if len(known.blocks) == 0 {
 		return netip.Prefix{}, false
 	}
-	by := unique.Make(r.holding(time.Time{}).owner())
-	for _, prefix := range known.former[r.Holder.former()] {
+	by := unique.Make(ownerOf(r.holding(time.Time{})))
+	for _, prefix := range known.former[formerOf(r.Holder)] {
 		wanted := r.Exact == prefix || !r.Exact.IsValid() && r.Length == prefix.Bits()
 		c := known.blocks[prefix]
-		if wanted && c.owner == by && !c.taken && p.contains(prefix) && p.excludes(prefix) == nil {
+		if wanted && c.owner == by && !c.taken && contains(p.CIDR, prefix) && p.excludes(prefix) == nil {
 			return prefix, true
 		}
 	}

@@ -170,7 +170,7 @@ func crash(t *testing.T, dir, op, point string) {
 }
 
 // prepare makes a ledger in dir in which each op has something to do.
-func prepare(t *testing.T, dir string) *ledger {
+func prepare(t *testing.T, dir string) *fixture {
 	t.Helper()
 	l := reopen(t, etcdtest.NewWith(t, embedetcd.Options{Dir: dir}))
 	l.pool("p", "10.0.0.0/24")
@@ -190,9 +190,9 @@ func prepare(t *testing.T, dir string) *ledger {
 	return l
 }
 
-func reopen(t *testing.T, e *etcdtest.Etcd) *ledger {
+func reopen(t *testing.T, e *etcdtest.Etcd) *fixture {
 	t.Helper()
-	l := &ledger{t: t, etcd: e}
+	l := &fixture{t: t, etcd: e}
 	l.Allocator = l.open()
 	return l
 }
@@ -223,7 +223,7 @@ func whole(t *testing.T, op func(context.Context, *Allocator) error) []contents 
 }
 
 // drainedPools are the pools that are draining and empty: they are about to go.
-func (l *ledger) drainedPools() []PoolID {
+func (l *fixture) drainedPools() []PoolID {
 	var drained []PoolID
 	for p := range l.Pools() {
 		if c, ok := l.Capacity(p.ID); ok && p.State == PoolDraining && c.Blocks == 0 {
@@ -234,7 +234,7 @@ func (l *ledger) drainedPools() []PoolID {
 }
 
 // becomes waits until the ledger is in a state, for what is done by itself.
-func (l *ledger) becomes(want contents) {
+func (l *fixture) becomes(want contents) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), 10*time.Second)
 	defer cancel()
@@ -253,13 +253,13 @@ var volatile = regexp.MustCompile(`"at":"[^"]*"|"n":\d+`)
 // read reads a ledger as of a revision; 0 is now.
 func read(t *testing.T, client *clientv3.Client, revision int64) contents {
 	t.Helper()
-	resp, err := client.Get(t.Context(), defaultPrefix+"/", clientv3.WithPrefix(), clientv3.WithRev(revision))
+	resp, err := client.Get(t.Context(), DefaultPrefix+"/", clientv3.WithPrefix(), clientv3.WithRev(revision))
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := contents{}
 	for _, kv := range resp.Kvs {
-		all[strings.TrimPrefix(string(kv.Key), defaultPrefix)] = volatile.ReplaceAllString(string(kv.Value), "")
+		all[strings.TrimPrefix(string(kv.Key), DefaultPrefix)] = volatile.ReplaceAllString(string(kv.Value), "")
 	}
 	delete(all, "/ledger")
 	delete(all, "/test") // of catchUp

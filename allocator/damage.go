@@ -35,14 +35,14 @@ func (d damage) err() error {
 }
 
 // inspect notes whether the key of an event can be read. The space's lock is held.
-func (s *space) inspect(e entry) {
-	key := string(e.Kv.Key)
-	if e.put() && e.damage != nil {
+func (s *space) inspect(e Entry) {
+	key := e.Text
+	if e.Put && e.Damage != nil {
 		if s.damage == nil {
 			s.damage = damage{}
 		}
-		s.damage[key] = e.damage
-		s.alloc.options.Logger.Error("a key of the ledger cannot be read, and its space stops", "space", s.id, "error", e.damage)
+		s.damage[key] = e.Damage
+		s.alloc.options.Logger.Error("a key of the ledger cannot be read, and its space stops", "space", s.id, "error", e.Damage)
 		return
 	}
 	if _, was := s.damage[key]; !was {
@@ -58,13 +58,13 @@ func (s *space) inspect(e entry) {
 }
 
 // note notes whose a block is, and whether it cools, if that can be read.
-func (s *space) note(e entry) {
-	if e.damage != nil {
+func (s *space) note(e Entry) {
+	if e.Damage != nil {
 		return
 	}
-	s.own(e.prefix, e.owners)
-	if e.cooled != nil {
-		s.cool(e.prefix, *e.cooled)
+	s.own(e.prefix, ownersOf(e.Block))
+	if c := cooledOf(e.Block); c != nil {
+		s.cool(e.prefix, *c)
 		return
 	}
 	s.uncool(e.prefix)
@@ -72,24 +72,24 @@ func (s *space) note(e entry) {
 
 // inspectPool notes whether the record of a pool that is not known can be read. It
 // reports true where it can be again: what has happened in its space was passed over.
-func (a *Allocator) inspectPool(e entry) (healed bool) {
+func (a *Allocator) inspectPool(e Entry) (healed bool) {
 	if _, known := a.find(e.pool); known {
 		return false // its space notes that
 	}
-	key := string(e.Kv.Key)
+	key := e.Text
 	a.mu.Lock()
 	_, was := a.damage[key]
 	delete(a.damage, key)
-	if e.put() && e.damage != nil {
-		a.damage[key] = e.damage
+	if e.Put && e.Damage != nil {
+		a.damage[key] = e.Damage
 	}
 	a.mu.Unlock()
-	if e.put() && e.damage != nil {
-		a.options.Logger.Error("a pool of the ledger cannot be read, and no root pool is registered", "pool", e.pool, "error", e.damage)
+	if e.Put && e.Damage != nil {
+		a.options.Logger.Error("a pool of the ledger cannot be read, and no root pool is registered", "pool", e.pool, "error", e.Damage)
 		return false
 	}
-	if healed = was && e.put(); healed {
-		s := a.enter(e.record.Space)
+	if healed = was && e.Put; healed {
+		s := a.enter(e.Registered.Space)
 		s.stale = true
 		s.unlock()
 	}

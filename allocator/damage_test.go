@@ -12,9 +12,9 @@ import (
 var unreadable = map[string]string{"newer": `{"v":9,"somebody":"else"}`, "damaged": `{"v":1,"pool":`}
 
 // put puts a key below the ledger's prefix.
-func (l *ledger) put(key, value string) {
+func (l *fixture) put(key, value string) {
 	l.t.Helper()
-	if _, err := l.etcd.Client().Put(l.t.Context(), defaultPrefix+"/"+key, value); err != nil {
+	if _, err := l.etcd.Client().Put(l.t.Context(), DefaultPrefix+"/"+key, value); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -31,7 +31,7 @@ func wantUnreadable(t *testing.T, what string, err error, key string) {
 	case errors.As(err, &damage):
 		named = damage.Key
 	}
-	if named != defaultPrefix+"/"+key || !Unreadable(err) {
+	if named != DefaultPrefix+"/"+key || !Unreadable(err) {
 		t.Errorf("%s: %v; want it to name the key %s", what, err, key)
 	}
 }
@@ -48,15 +48,15 @@ func TestUnreadable(t *testing.T) {
 				l.pool("p", "10.0.0.0/24")
 				l.pool("q", "10.1.0.0/24")
 				l.bind(request("p", "held", 26))
-				before, err := l.etcd.Client().Get(t.Context(), defaultPrefix+"/"+key)
+				before, err := l.etcd.Client().Get(t.Context(), DefaultPrefix+"/"+key)
 				if err != nil {
 					t.Fatal(err)
 				}
-				other := &ledger{Allocator: l.open(), t: t, etcd: l.etcd}
+				other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
 				l.put(key, value)
-				opened := &ledger{Allocator: l.open(), t: t, etcd: l.etcd}
+				opened := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
 				other.catchUp(t)
-				for name, l := range map[string]*ledger{"at work": other, "opened": opened} {
+				for name, l := range map[string]*fixture{"at work": other, "opened": opened} {
 					_, err := l.Bind(t.Context(), request("p", "new", 26))
 					wantUnreadable(t, name+": Bind", err, key)
 					wantUnreadable(t, name+": Drain", l.Drain(t.Context(), "p"), key)
@@ -70,14 +70,14 @@ func TestUnreadable(t *testing.T) {
 				}
 
 				if len(before.Kvs) == 0 {
-					_, err = l.etcd.Client().Delete(t.Context(), defaultPrefix+"/"+key)
+					_, err = l.etcd.Client().Delete(t.Context(), DefaultPrefix+"/"+key)
 				} else {
-					_, err = l.etcd.Client().Put(t.Context(), defaultPrefix+"/"+key, string(before.Kvs[0].Value))
+					_, err = l.etcd.Client().Put(t.Context(), DefaultPrefix+"/"+key, string(before.Kvs[0].Value))
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
-				for i, l := range []*ledger{other, opened} {
+				for i, l := range []*fixture{other, opened} {
 					l.catchUp(t)
 					if b := l.bind(request("p", fmt.Sprint("new", i), 26)); b.Prefix == prefix("10.0.0.0/26") {
 						t.Errorf("%v was bound twice", b.Prefix)
@@ -97,7 +97,7 @@ func TestUnreadable(t *testing.T) {
 func TestUnreadable_ANewPool(t *testing.T) {
 	l := newLedger(t)
 	l.pool("q", "10.1.0.0/24")
-	other := &ledger{Allocator: l.open(), t: t, etcd: l.etcd}
+	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
 	newer := Pool{ID: "p", Cluster: "platform", Name: "p", CIDR: prefix("10.0.0.0/24"), Space: "p", State: PoolOpen}
 	l.put("pools/p", unreadable["newer"])
 	l.put("spaces/p/head", encodeHead(1))

@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
-
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Adopt records that a claim has exactly the prefix req.Exact, because a
@@ -85,10 +81,10 @@ func (a *Allocator) newAdopt(ctx context.Context, req Request, h holding) (*adop
 	if err != nil {
 		return nil, err
 	}
-	if !p.contains(req.Exact) {
+	if !contains(p.CIDR, req.Exact) {
 		return nil, ErrOutOfRange
 	}
-	near, head, err := a.overlapping(ctx, p.Space, req.Exact)
+	near, head, err := a.store.Overlapping(ctx, p.Space, req.Exact)
 	if err == nil {
 		err = a.await(ctx, head)
 	}
@@ -97,7 +93,7 @@ func (a *Allocator) newAdopt(ctx context.Context, req Request, h holding) (*adop
 	}
 	o := &adopt{request: req, head: head, record: record{space: p.Space, prefix: req.Exact}}
 	for _, r := range near {
-		if r.cooled() != nil {
+		if cooledOf(r) != nil {
 			return nil, errMoved // it began to cool meanwhile
 		}
 		if r.prefix == req.Exact {
@@ -129,7 +125,7 @@ func (o *adopt) place(s *space) (share, error) {
 		ifs: every(absent(keys.claim(claim))),
 		then: together(
 			put(keys.block(s.id, o.record.prefix), o.record.encode()),
-			put(keys.claim(claim), encode(claimValue{V: valueVersion, Space: s.id, Prefix: o.record.prefix})),
+			put(keys.claim(claim), encodeClaim(s.id, o.record.prefix)),
 		),
 		els: together(get(keys.claim(claim))),
 	}
@@ -146,7 +142,7 @@ func (o *adopt) won(s *space, revision int64, _ results) error {
 			s.take(o.record.prefix)
 			s.evict(o.record.prefix)
 		}
-		s.own(o.record.prefix, o.record.owners())
+		s.own(o.record.prefix, ownersOf(o.record))
 	}
 	s.alloc.metrics.bound.Inc()
 	o.record.revision = revision
@@ -159,43 +155,4 @@ func (o *adopt) lost(_ *space, why loss) error {
 		return errBound
 	}
 	return errAgain
-}
-
-// overlapping reads the blocks of a space that have addresses in common with a
-// prefix, and the revision of the head as of which that is so.
-func (a *Allocator) overlapping(ctx context.Context, s SpaceID, p netip.Prefix) ([]record, int64, error) {
-	head, revision, err := a.read(ctx, a.keys.head(s))
-	if err != nil || head == nil {
-		return nil, 0, err
-	}
-	var records []record
-	add := func(kv *mvccpb.KeyValue) error {
-		n, err := a.keys.parse(string(kv.Key))
-		if err != nil {
-			return err
-		}
-		r, err := decodeRecord(s, n.prefix, kv)
-		records = append(records, r)
-		return err
-	}
-	for bits := range p.Bits() {
-		cover := netip.PrefixFrom(p.Addr(), bits).Masked()
-		kv, _, err := a.read(ctx, a.keys.block(s, cover), clientv3.WithRev(revision))
-		if err == nil && kv != nil {
-			err = add(kv)
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-	}
-	from, end := a.keys.within(s, p)
-	for kv, err := range a.pages(revision).keys(ctx, from, end) {
-		if err == nil {
-			err = add(kv)
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-	}
-	return records, head.ModRevision, nil
 }

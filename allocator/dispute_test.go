@@ -12,7 +12,7 @@ import (
 )
 
 // states are the blocks of a ledger, as "prefix claims state".
-func (l *ledger) wantBlocks(want ...string) {
+func (l *fixture) wantBlocks(want ...string) {
 	l.t.Helper()
 	got := []string{}
 	for _, b := range l.sameAsLedger() {
@@ -23,7 +23,7 @@ func (l *ledger) wantBlocks(want ...string) {
 	}
 }
 
-func (l *ledger) adopt(claim, p string, state BlockState) Block {
+func (l *fixture) adopt(claim, p string, state BlockState) Block {
 	l.t.Helper()
 	b, err := l.Adopt(l.t.Context(), exactly(request("p", claim, 0), p), state)
 	if err != nil {
@@ -32,7 +32,7 @@ func (l *ledger) adopt(claim, p string, state BlockState) Block {
 	return b
 }
 
-func (l *ledger) free(claim ClaimID) {
+func (l *fixture) free(claim ClaimID) {
 	l.t.Helper()
 	if err := l.Release(l.t.Context(), claim); err != nil {
 		l.t.Fatal(err)
@@ -135,7 +135,7 @@ func TestDispute_OverManyBlocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const many = 60
 			e := etcdtest.NewWith(t, embedetcd.Options{MaxTxnOps: limits.etcd})
-			l := &ledger{t: t, etcd: e}
+			l := &fixture{t: t, etcd: e}
 			l.Allocator = l.open(func(o *Options) { o.MaxTxnOps = limits.configured })
 			l.pool("p", "10.0.0.0/24")
 			for i := range many {

@@ -7,7 +7,7 @@ import (
 )
 
 // domain registers a /16 and a /24 inside it, in one domain.
-func (l *ledger) domain() {
+func (l *fixture) domain() {
 	l.t.Helper()
 	for id, cidr := range map[PoolID]string{"big": "10.0.0.0/16", "small": "10.0.0.0/24"} {
 		p := root(id, cidr)
@@ -19,7 +19,7 @@ func (l *ledger) domain() {
 }
 
 // wantCounts checks the blocks of each of the two pools, here and in what others know.
-func (l *ledger) wantCounts(big, small int, others ...*Allocator) {
+func (l *fixture) wantCounts(big, small int, others ...*Allocator) {
 	l.t.Helper()
 	for i, a := range append(others, l.Allocator) {
 		a.catchUp(l.t)

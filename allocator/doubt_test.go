@@ -10,9 +10,9 @@ import (
 // settled. The claim stays released: to bind it again would be to bind it twice
 // in one call.
 func TestBind_ReleasedBeforeItIsSettled(t *testing.T) {
-	for name, op := range map[string]func(*ledger) error{
-		"bind":  func(l *ledger) error { _, err := l.Bind(l.t.Context(), request("p", "c", 26)); return err },
-		"carve": func(l *ledger) error { _, err := l.carve("p", "c", 26); return err },
+	for name, op := range map[string]func(*fixture) error{
+		"bind":  func(l *fixture) error { _, err := l.Bind(l.t.Context(), request("p", "c", 26)); return err },
+		"carve": func(l *fixture) error { _, err := l.carve("p", "c", 26); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLedger(t)
@@ -86,9 +86,9 @@ func TestHealthy_WhenNobodyAsksAgain(t *testing.T) {
 func TestUnknownOutcome_SettledWhenNobodyAsks(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
-	e := &failing{KV: l.client.KV}
-	l.client.KV = e
-	t.Cleanup(func() { l.client.KV = e.KV })
+	e := &failing{KV: l.store.Client.KV}
+	l.store.Client.KV = e
+	t.Cleanup(func() { l.store.Client.KV = e.KV })
 	l.swap(func(h *hooks) { h.afterCommit = once(errLost) })
 	e.fail.Store(true)
 	if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ErrUnavailable) {

@@ -24,9 +24,9 @@ func first(do func()) func(SpaceID) error {
 }
 
 // keys are those below the ledger's prefix that contain a word.
-func (l *ledger) keysWith(word string) []string {
+func (l *fixture) keysWith(word string) []string {
 	l.t.Helper()
-	resp, err := l.etcd.Client().Get(l.t.Context(), defaultPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	resp, err := l.etcd.Client().Get(l.t.Context(), DefaultPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestCarve_WhileTheQuotaMoves(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
 	l.pool("q", "10.1.0.0/16")
-	other := &ledger{Allocator: l.open(), t: t, etcd: l.etcd}
+	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
 	under := func(pool PoolID, claim string, length int) Request {
 		r := request(pool, claim, length)
 		r.Class, r.Limits.Class = "class", big.NewInt(1<<16)
@@ -115,21 +115,21 @@ func TestRetireDrained_ByAnID(t *testing.T) {
 func TestQuota_TheFenceIsDeleted(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
-	other := &ledger{Allocator: l.open(), t: t, etcd: l.etcd}
+	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
 	under := func(claim string) Request {
 		r := request("p", claim, 28)
 		r.Class, r.Limits.Class = "class", big.NewInt(48)
 		return r
 	}
-	for i, a := range []*ledger{l, other, l} {
+	for i, a := range []*fixture{l, other, l} {
 		a.bind(under(fmt.Sprint("c", i)))
-		resp, err := l.etcd.Client().Delete(t.Context(), defaultPrefix+"/quotas/", clientv3.WithPrefix())
+		resp, err := l.etcd.Client().Delete(t.Context(), DefaultPrefix+"/quotas/", clientv3.WithPrefix())
 		if err != nil || resp.Deleted != 1 {
 			t.Fatalf("%d fences were deleted, %v; want 1", resp.Deleted, err)
 		}
 	}
 	var over *QuotaError
-	for _, a := range []*ledger{l, other} {
+	for _, a := range []*fixture{l, other} {
 		if b, err := a.Bind(t.Context(), under("one too many")); !errors.As(err, &over) {
 			t.Errorf("Bind() = %v, %v; want a QuotaError", b.Prefix, err)
 		}

@@ -14,7 +14,7 @@ func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix)
 	if err != nil {
 		return err
 	}
-	if list, err = p.exclusions(list); err != nil || slices.Equal(list, p.Excluded) {
+	if list, err = exclusions(p, list); err != nil || slices.Equal(list, p.Excluded) {
 		return err
 	}
 	return a.submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Excluded = list }})

@@ -36,6 +36,9 @@ var (
 	ErrShared = errors.New("the reservation may have been answered to several requests")
 )
 
+// ErrExpired: a list took longer than etcd keeps history. Start it again.
+var ErrExpired = errors.New("list has expired; start it again")
+
 // Faults. The caller may try again; nothing was given out that is not in the ledger.
 var (
 	// ErrBusy: the space's queue is full.

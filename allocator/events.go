@@ -1,73 +1,26 @@
 package allocator
 
-import (
-	clientv3 "go.etcd.io/etcd/client/v3"
-)
-
-// entry is one event, with what its key says.
-type entry struct {
-	name
-	*clientv3.Event
-	record Pool // of a pool that was put
-	head   head // that was put
-	owners owners
-	lease  *Lease  // of the block that was put
-	cooled *cooled // the block, if it cools
-	writer string  // that keeps the list of waiters
-	damage error   // why what was put cannot be read
-}
-
-func (e entry) put() bool { return e.Type == clientv3.EventTypePut }
-
-// entry reads an event, as far as memory needs it. The space of a pool is the one that
-// memory has it in, else the one that its record names; empty if that cannot be read.
-func (a *Allocator) entry(ev *clientv3.Event) entry {
-	key := string(ev.Kv.Key)
-	n, err := a.keys.parse(key)
-	e := entry{name: n, Event: ev, damage: err}
-	switch {
-	case err != nil:
-	case n.kind == poolKey:
-		if e.put() {
-			e.record, e.damage = decodePool(key, n.pool, ev.Kv.Value)
-			e.space = e.record.Space
-		}
-		if p, ok := a.find(n.pool); ok {
-			e.space = p.space.id
-		}
-	case n.kind == headKey && e.put():
-		e.head, e.damage = readHead(ev.Kv)
-	case n.kind == waitersKey && e.put():
-		e.writer = decodeWriter(ev.Kv.Value)
-	case n.kind == blockKey && e.put():
-		if r, err := decodeRecord(n.space, n.prefix, ev.Kv); err != nil {
-			e.damage = err
-		} else {
-			e.owners, e.lease, e.cooled = r.owners(), r.lease(), r.cooled()
-		}
-	}
-	return e
-}
-
 // changes are what one revision has done, by what it concerns.
 type changes struct {
-	spaces     map[SpaceID][]entry
-	fences     []entry
-	quotas     []entry
+	spaces     map[SpaceID][]Entry
+	fences     []Entry
+	quotas     []Entry
 	came, left []PoolID
 	wrote      bool
 }
 
 // sort sorts the events of one revision.
-func (a *Allocator) sort(events []*clientv3.Event) (changes, error) {
-	c := changes{spaces: map[SpaceID][]entry{}}
+func (a *Allocator) sort(events []Entry) (changes, error) {
+	c := changes{spaces: map[SpaceID][]Entry{}}
 	var reread error
-	for _, ev := range events {
-		e := a.entry(ev)
-		c.wrote = c.wrote || e.put()
+	for _, e := range events {
+		if p, ok := a.find(e.pool); ok && e.kind == poolKey {
+			e.space = p.space.id // whatever its record says, and if it cannot be read
+		}
+		c.wrote = c.wrote || e.Put
 		switch {
 		case e.pool == "":
-		case e.put():
+		case e.Put:
 			c.came = append(c.came, e.pool)
 		default:
 			c.left = append(c.left, e.pool)
@@ -81,10 +34,10 @@ func (a *Allocator) sort(events []*clientv3.Event) (changes, error) {
 		case turnKey:
 			a.asked(e)
 		case blockKey:
-			a.leases.seen(e)
+			a.noteLease(e)
 			c.spaces[e.space] = append(c.spaces[e.space], e)
 		case reservationKey:
-			a.reservations.seen(e.cluster, e.claim, e.put())
+			a.reservations.seen(e.cluster, e.claim, e.Put)
 		case poolKey:
 			healed := a.inspectPool(e)
 			if healed {
@@ -100,8 +53,19 @@ func (a *Allocator) sort(events []*clientv3.Event) (changes, error) {
 	return c, reread
 }
 
+// noteLease notes what has become of the lease of a block. One that was deleted, or cannot be
+// read, has none.
+func (a *Allocator) noteLease(e Entry) {
+	at := position{e.space, e.prefix}
+	if lease, ok := leaseOf(e.Block); ok {
+		a.leases.put(at, lease)
+		return
+	}
+	a.leases.remove(at)
+}
+
 // apply brings one revision into memory, space by space. errReread: that is not enough.
-func (a *Allocator) apply(revision int64, events []*clientv3.Event) error {
+func (a *Allocator) apply(revision int64, events []Entry) error {
 	c, reread := a.sort(events)
 	a.noteRetired(c.came, false)
 	if c.wrote { // who removes without writing does not retire: the ledger is being wiped
@@ -111,17 +75,17 @@ func (a *Allocator) apply(revision int64, events []*clientv3.Event) error {
 		a.applySpace(id, revision, entries)
 	}
 	for _, e := range c.fences {
-		if e.put() {
+		if e.Put {
 			a.fenced(e.cluster, revision)
 		} else {
 			a.unfenced(e.cluster, revision)
 		}
 	}
 	for _, e := range c.quotas {
-		if e.put() {
-			a.quotas.fenced(e.account(), revision)
+		if e.Put {
+			a.quotas.fenced(account{class: e.class, cluster: e.cluster}, revision)
 		} else {
-			a.quotas.lifted(e.account(), revision)
+			a.quotas.lifted(account{class: e.class, cluster: e.cluster}, revision)
 		}
 	}
 	return reread
@@ -129,7 +93,7 @@ func (a *Allocator) apply(revision int64, events []*clientv3.Event) error {
 
 // applySpace brings what one revision did to one space into memory, unless it
 // is known there: own transactions are applied when they return.
-func (a *Allocator) applySpace(id SpaceID, revision int64, entries []entry) {
+func (a *Allocator) applySpace(id SpaceID, revision int64, entries []Entry) {
 	s := a.visit(id, revision, entries)
 	if s == nil {
 		return
@@ -140,8 +104,8 @@ func (a *Allocator) applySpace(id SpaceID, revision int64, entries []entry) {
 	}
 	s.known = revision
 	for _, e := range entries {
-		if s.inspect(e); e.kind == poolKey && e.put() && e.damage == nil {
-			s.replace(e.record)
+		if s.inspect(e); e.kind == poolKey && e.Put && e.Damage == nil {
+			s.replace(e.Registered)
 		}
 	}
 	for _, e := range entries {
@@ -155,7 +119,7 @@ func (a *Allocator) applySpace(id SpaceID, revision int64, entries []entry) {
 // visit returns the space that a revision has changed, locked; nil if there is
 // nothing to do. A space that was retired here is remembered until the watch
 // has seen that, too.
-func (a *Allocator) visit(id SpaceID, revision int64, entries []entry) *space {
+func (a *Allocator) visit(id SpaceID, revision int64, entries []Entry) *space {
 	a.mu.RLock()
 	s, ok := a.spaces[id]
 	a.mu.RUnlock()
@@ -174,7 +138,7 @@ func (a *Allocator) visit(id SpaceID, revision int64, entries []entry) *space {
 		}
 	}
 	for _, e := range entries {
-		if e.put() && e.kind != blockKey {
+		if e.Put && e.kind != blockKey {
 			return a.enter(id)
 		}
 	}
@@ -192,25 +156,25 @@ func (s *space) replace(record Pool) {
 
 // apply brings one event into the space. A block whose value cannot be read is taken,
 // and nobody's.
-func (s *space) apply(e entry) {
+func (s *space) apply(e Entry) {
 	switch {
 	case e.kind == blockKey && !e.prefix.IsValid():
-	case e.kind == blockKey && e.IsCreate():
+	case e.kind == blockKey && e.Created:
 		s.take(e.prefix)
 		s.evict(e.prefix)
 		s.note(e)
-	case e.kind == blockKey && e.put():
+	case e.kind == blockKey && e.Put:
 		s.note(e)
-	case e.kind == blockKey && !e.put():
+	case e.kind == blockKey && !e.Put:
 		s.disown(e.prefix)
 	case e.kind == waitersKey:
-		s.marked = e.writer
-	case e.kind == headKey && e.put():
-		s.follow(e.head)
+		s.marked = e.Writer
+	case e.kind == headKey && e.Put:
+		s.follow(e.Head)
 		s.taken()
 	case e.kind == headKey && s.head.revision > 0:
 		s.close()
-	case e.kind == poolKey && !e.put():
+	case e.kind == poolKey && !e.Put:
 		if p := s.pool(e.pool); p != nil {
 			s.leave(p)
 			s.alloc.strike(p)

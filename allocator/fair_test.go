@@ -12,7 +12,7 @@ import (
 
 // latency makes an Allocator on the ledger whose transactions take that much longer to
 // reach etcd.
-func (l *ledger) latency(d time.Duration) *Allocator {
+func (l *fixture) latency(d time.Duration) *Allocator {
 	l.t.Helper()
 	h := realHooks()
 	h.beforeCommit = func(SpaceID) error {

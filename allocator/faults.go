@@ -20,7 +20,7 @@ import (
 const probeTimeout = 200 * time.Millisecond
 
 // unavailable says in plain words what a failed request to etcd means.
-func (a *Allocator) unavailable(err error) error { return unavailable(a.client, err) }
+func (s *Store) unavailable(err error) error { return unavailable(s.Client, err) }
 
 func unavailable(client *clientv3.Client, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -105,6 +105,12 @@ func refused(err error) bool {
 		return false
 	}
 }
+
+// compacted reports whether etcd has forgotten the revision that was asked for.
+func compacted(err error) bool { return is(err, rpctypes.ErrCompacted) }
+
+// noSpace reports whether etcd's database is full.
+func noSpace(err error) bool { return is(err, rpctypes.ErrNoSpace) }
 
 // tooLarge reports whether etcd refused a transaction for its size.
 func tooLarge(err error) bool {

@@ -69,7 +69,7 @@ func BenchmarkOpen(b *testing.B) {
 	for b.Loop() {
 		before := heapSize()
 		started := time.Now()
-		a, err := Open(b.Context(), l.client, Options{})
+		a, err := Open(b.Context(), l.store.Client, Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -34,10 +34,10 @@ claims/late {"v":1,"space":"drained","prefix":"2001:db8::/80"}
 
 // What the first program wrote is opened, given out around, released and kept.
 func TestFirstLedger(t *testing.T) {
-	l := &ledger{t: t, etcd: etcdtest.New(t)}
+	l := &fixture{t: t, etcd: etcdtest.New(t)}
 	for line := range strings.Lines(strings.TrimSpace(firstLedger)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if _, err := l.etcd.Client().Put(t.Context(), defaultPrefix+"/"+key, value); err != nil {
+		if _, err := l.etcd.Client().Put(t.Context(), DefaultPrefix+"/"+key, value); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -82,7 +82,7 @@ func (a *Allocator) Behind(ctx context.Context, id PoolID, changes int64) (bool,
 		return false, err
 	}
 	// Others may have gone on, and what they did is not known here yet.
-	head, _, err := a.read(ctx, a.keys.head(p.Space))
+	head, _, err := a.store.Get(ctx, a.keys.head(p.Space))
 	if err == nil && head != nil {
 		err = a.await(ctx, head.ModRevision)
 	}
@@ -196,7 +196,7 @@ func (a *Allocator) Overlapping(ctx context.Context, id PoolID, prefix netip.Pre
 	if err != nil {
 		return nil, err
 	}
-	records, _, err := a.overlapping(ctx, p.Space, prefix)
+	records, _, err := a.store.Overlapping(ctx, p.Space, prefix)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 func frozenLedger(o *Options) { o.Frozen = true }
 
 // wantFrozen fails the test unless a claim is refused because the pool is frozen.
-func (l *ledger) wantFrozen(pool PoolID, isLost bool) {
+func (l *fixture) wantFrozen(pool PoolID, isLost bool) {
 	l.t.Helper()
 	var frozen *FrozenError
 	if b, err := l.Bind(l.t.Context(), request(pool, "new", 26)); !errors.As(err, &frozen) || frozen.Lost != isLost {
@@ -19,7 +19,7 @@ func (l *ledger) wantFrozen(pool PoolID, isLost bool) {
 }
 
 // freeze freezes the pool "p".
-func (l *ledger) freeze(a *Allocator) {
+func (l *fixture) freeze(a *Allocator) {
 	l.t.Helper()
 	if err := a.Freeze(l.t.Context(), "p"); err != nil {
 		l.t.Fatal(err)
@@ -27,7 +27,7 @@ func (l *ledger) freeze(a *Allocator) {
 }
 
 // resume ends the freeze of the pool "p".
-func (l *ledger) resume(a *Allocator, changes int64) {
+func (l *fixture) resume(a *Allocator, changes int64) {
 	l.t.Helper()
 	if err := a.Resume(l.t.Context(), "p", changes); err != nil {
 		l.t.Fatal(err)
@@ -151,7 +151,7 @@ func TestFrozen_SurvivesRestarts(t *testing.T) {
 	c, _ := l.Capacity("p")
 	published := c.Changes + 2 // two more blocks were published since
 	standby := l.open(frozenLedger)
-	found := &ledger{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
+	found := &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
 	behind := func(a *Allocator) bool {
 		t.Helper()
 		is, err := a.Behind(t.Context(), "p", published)
@@ -170,7 +170,7 @@ func TestFrozen_SurvivesRestarts(t *testing.T) {
 		found.adopt(fmt.Sprint("adopted", round), fmt.Sprintf("10.0.0.%d/28", 128+16*round), Bound)
 		found.free("b")
 		found.adopt("b", "10.0.0.16/28", Bound)
-		found = &ledger{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
+		found = &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
 		for name, a := range map[string]*Allocator{"a new process": found.Allocator, "a standby": standby} {
 			if !behind(a) || !a.Frozen("p") {
 				t.Errorf("round %d: %s finds Behind() = %t, Frozen() = %t; want true and true", round, name, behind(a), a.Frozen("p"))
@@ -210,14 +210,14 @@ func TestFrozen_BesideADrainingPool(t *testing.T) {
 	if err := l.Drain(t.Context(), "big"); err != nil {
 		t.Fatal(err)
 	}
-	found := &ledger{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
+	found := &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
 	found.free("a")
 	small := root("small", "10.0.0.0/24")
 	small.Space, small.Frozen = DomainSpace("platform", "d"), true
 	if _, err := found.Register(t.Context(), small); err != nil {
 		t.Fatal(err)
 	}
-	found = &ledger{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
+	found = &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
 	if behind, err := found.Behind(t.Context(), "small", c.Changes); err != nil || behind {
 		t.Fatalf("Behind(%d) = %t, %v; want the count to be of no help here", c.Changes, behind, err)
 	}

@@ -90,7 +90,7 @@ func (s *space) wait(p *pool, req Request) {
 	p.waiting.enter(w)
 	s.alloc.metrics.waiting.Inc()
 	if broken := p.broken(w, nil); broken != nil {
-		p.waiting.park(w, broken.account(req.Holder.Cluster))
+		p.waiting.park(w, accountOf(broken, req.Holder.Cluster))
 		return
 	}
 	p.waiting.line(w)

@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -9,14 +10,13 @@ import (
 	"go4.org/netipx"
 )
 
-// DomainSpace is the space shared by the pools of one address domain. The
-// domain's name is a tenant's own word, so the space is named by its cluster too.
-func DomainSpace(cluster ClusterName, domain string) SpaceID {
-	return SpaceID(string(cluster) + ":" + url.PathEscape(domain))
-}
-
 // keyspace makes and reads the keys of a ledger. It is the prefix of all keys.
 type keyspace string
+
+// newKeyspace is that of a prefix; empty: the default one.
+func newKeyspace(prefix string) keyspace {
+	return keyspace(cmp.Or(strings.TrimSuffix(prefix, "/"), DefaultPrefix))
+}
 
 func (k keyspace) ledger() string             { return string(k) + "/ledger" }
 func (k keyspace) spaces() string             { return string(k) + "/spaces/" }
@@ -32,9 +32,14 @@ func (k keyspace) turns() string              { return string(k) + "/turns/" }
 func (k keyspace) turn(s SpaceID) string      { return k.turns() + string(s) }
 func (k keyspace) roots(c ClusterName) string { return k.workspaces() + string(c) + "/roots" }
 func (k keyspace) quotas() string             { return string(k) + "/quotas/" }
-func (k keyspace) quota(a account) string {
-	return k.quotas() + url.PathEscape(a.class) + "/" + string(a.cluster)
+func (k keyspace) quota(class string, c ClusterName) string {
+	return k.quotas() + url.PathEscape(class) + "/" + string(c)
 }
+func (k keyspace) slices(id PoolID) string               { return string(k) + "/slices/" + string(id) + "/" }
+func (k keyspace) slicesHead(id PoolID) string           { return k.slices(id) + "head" }
+func (k keyspace) members(id PoolID) string              { return k.slices(id) + "members/" }
+func (k keyspace) slice(id PoolID, c ClusterName) string { return k.members(id) + string(c) }
+
 func (k keyspace) block(s SpaceID, p netip.Prefix) string {
 	return k.blocks(s) + formatPrefix(p)
 }
@@ -70,8 +75,6 @@ type name struct {
 	class   string
 	claim   ClaimID
 }
-
-func (n name) account() account { return account{class: n.class, cluster: n.cluster} }
 
 // parse reads a key that the watch or the snapshot met. Keys that do not
 // concern the tables in memory are otherKey. A block whose prefix cannot be read has none,
@@ -185,12 +188,4 @@ func parseAddr(s string) netip.Addr {
 		}
 	}
 	return netip.AddrFrom4(octets)
-}
-
-// checkID refuses an ID that cannot be part of a key.
-func checkID[ID ~string](what string, id ID) error {
-	if id == "" || strings.ContainsAny(string(id), "/\x00") {
-		return fmt.Errorf("%w: %s %q must not be empty or contain a slash", ErrInvalid, what, id)
-	}
-	return nil
 }

@@ -16,7 +16,7 @@ func TestFormatPrefix(t *testing.T) {
 		"::/0":                "0000:0000:0000:0000:0000:0000:0000:0000-000",
 		"::ffff:10.0.0.0/104": "0000:0000:0000:0000:0000:ffff:0a00:0000-104",
 	} {
-		if got := formatPrefix(prefix(in)); got != want {
+		if got := formatPrefix(netip.MustParsePrefix(in)); got != want {
 			t.Errorf("%s: got %s, want %s", in, got, want)
 		}
 	}
@@ -29,7 +29,7 @@ func TestFormatPrefix_SortsByAddress(t *testing.T) {
 	} {
 		var keys []string
 		for _, p := range in {
-			keys = append(keys, formatPrefix(prefix(p)))
+			keys = append(keys, formatPrefix(netip.MustParsePrefix(p)))
 		}
 		if !slices.IsSorted(keys) {
 			t.Error(keys)
@@ -72,7 +72,7 @@ func FuzzFormatPrefix(f *testing.F) {
 
 func TestParse_IsTheInverseOfTheKeys(t *testing.T) {
 	k := keyspace("/ipam/v1")
-	p := prefix("10.0.0.0/24")
+	p := netip.MustParsePrefix("10.0.0.0/24")
 	for key, want := range map[string]name{
 		k.head("s"):     {kind: headKey, space: "s"},
 		k.block("s", p): {kind: blockKey, space: "s", prefix: p},

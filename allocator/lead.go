@@ -2,7 +2,6 @@ package allocator
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 )
 
@@ -126,7 +125,7 @@ func (m *markOp) share(s *space) share {
 	if m.writer == "" {
 		return share{then: together(remove(key))}
 	}
-	return share{then: together(put(key, encode(waitersValue{V: valueVersion, Writer: m.writer})))}
+	return share{then: together(put(key, encodeWriter(m.writer)))}
 }
 
 func (m *markOp) won(s *space, revision int64, _ results) error {
@@ -147,19 +146,4 @@ func (m *markOp) lost(s *space, why loss) error {
 		})
 	}
 	return errMoved
-}
-
-// waitersValue is the value of a mark.
-type waitersValue struct {
-	V      int    `json:"v"`
-	Writer string `json:"w"`
-}
-
-// decodeWriter is the writer that a mark names. One that cannot be read is that of others.
-func decodeWriter(value []byte) string {
-	var v waitersValue
-	if err := json.Unmarshal(value, &v); err != nil || v.Writer == "" {
-		return "unknown"
-	}
-	return v.Writer
 }

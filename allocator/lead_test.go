@@ -10,7 +10,7 @@ import (
 
 // lead makes an Allocator the leader until the test ends, and returns what ends that.
 // complete says that its waiting lists are complete.
-func (l *ledger) lead(a *Allocator) (complete, end func()) {
+func (l *fixture) lead(a *Allocator) (complete, end func()) {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -28,7 +28,7 @@ func (l *ledger) lead(a *Allocator) (complete, end func()) {
 }
 
 // marked waits until an Allocator knows which writer has the waiting list of pool p.
-func (l *ledger) marked(a *Allocator, writer string) {
+func (l *fixture) marked(a *Allocator, writer string) {
 	l.t.Helper()
 	a.waitFor(l.t, "p", func(s *space) bool { return s.marked == writer })
 }

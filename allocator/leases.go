@@ -27,13 +27,16 @@ func (a *Allocator) DueLeases(now time.Time) (due []Holder, next time.Time) {
 // for one receiver.
 func (a *Allocator) LeaseNews() <-chan struct{} { return a.leases.news }
 
-// lease is the lease of a block, if it is retained for a time, and not in dispute.
-func (r record) lease() *Lease {
-	h := r.holdings[0]
-	if r.disputed || h.State != Retained || h.Until.IsZero() {
-		return nil
+// leaseOf is the lease of a block, if it is retained for a time, and not in dispute.
+func leaseOf(r record) (lease Lease, ok bool) {
+	if len(r.holdings) == 0 || r.disputed {
+		return Lease{}, false
 	}
-	return &Lease{Holder: r.block(h).Holder, Until: h.Until}
+	h := r.holdings[0]
+	if h.State != Retained || h.Until.IsZero() {
+		return Lease{}, false
+	}
+	return Lease{Holder: r.block(h).Holder, Until: h.Until}, true
 }
 
 // position is where a block lies.
@@ -63,21 +66,30 @@ func newLeases() leases {
 	return leases{news: make(chan struct{}, 1), held: map[position]*term{}}
 }
 
-// seen notes what has become of a block.
-func (l *leases) seen(e entry) {
+// put notes that a block has a lease.
+func (l *leases) put(at position, lease Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := position{e.space, e.prefix}
-	old := l.held[at]
-	switch {
-	case old != nil && e.lease != nil && old.Lease == *e.lease:
+	old, held := l.held[at]
+	if held && old.Lease == lease {
 		return
-	case old != nil:
+	}
+	l.forget(at)
+	l.add(at, lease)
+}
+
+// remove notes that a block has none.
+func (l *leases) remove(at position) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forget(at)
+}
+
+// forget is called with mu held.
+func (l *leases) forget(at position) {
+	if old, held := l.held[at]; held {
 		heap.Remove(&l.queue, old.at)
 		delete(l.held, at)
-	}
-	if e.lease != nil {
-		l.add(at, *e.lease)
 	}
 }
 

@@ -19,7 +19,7 @@ type owner struct {
 	slice   bool
 }
 
-func (h holding) owner() owner {
+func ownerOf(h holding) owner {
 	return owner{pool: h.Pool, cluster: h.Cluster, class: h.Class, slice: h.Slice}
 }
 
@@ -40,10 +40,10 @@ type owners struct {
 	rivals []owner
 }
 
-func (r record) owners() owners {
-	o := owners{first: unique.Make(r.holdings[0].owner())}
+func ownersOf(r record) owners {
+	o := owners{first: unique.Make(ownerOf(r.holdings[0]))}
 	for _, h := range r.holdings[1:] {
-		o.rivals = append(o.rivals, h.owner())
+		o.rivals = append(o.rivals, ownerOf(h))
 	}
 	return o
 }

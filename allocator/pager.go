@@ -49,9 +49,9 @@ type window struct {
 	full      bool   // it is known to have more than a page
 }
 
-// pages makes a pager. Revision 0 is now.
-func (a *Allocator) pages(revision int64) *pager {
-	return &pager{client: a.client, traffic: &a.traffic, timeout: a.hooks.timeout, size: a.hooks.page, fit: a.hooks.page, revision: revision}
+// newPager makes a pager. Revision 0 is now.
+func (s *Store) newPager(revision int64) *pager {
+	return &pager{client: s.Client, traffic: &s.Traffic, timeout: s.Timeout, size: s.Page, fit: s.Page, revision: revision}
 }
 
 func (k keyspace) window(s SpaceID, cidr netip.Prefix, full bool) window {

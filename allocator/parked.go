@@ -13,10 +13,10 @@ func (p *pool) broken(w *waiter, pledged pledges) *QuotaError {
 	var watched account
 	for {
 		_, broken := p.over(w.request, pledged)
-		if broken == nil || broken.account(w.request.Holder.Cluster) == watched {
+		if broken == nil || accountOf(broken, w.request.Holder.Cluster) == watched {
 			return broken
 		}
-		watched = broken.account(w.request.Holder.Cluster)
+		watched = accountOf(broken, w.request.Holder.Cluster)
 		p.space.alloc.quotas.watch(watched, p.space)
 	}
 }
@@ -37,7 +37,7 @@ func (s *space) parks(p *pool, w *waiter) bool {
 		return false
 	}
 	p.waiting.step(w)
-	p.waiting.park(w, broken.account(w.request.Holder.Cluster))
+	p.waiting.park(w, accountOf(broken, w.request.Holder.Cluster))
 	s.woken = append(s.woken, w.request.Holder)
 	return true
 }
@@ -67,7 +67,7 @@ func (s *space) relieve(on account) {
 			case broken == nil:
 				pledged[on].Add(pledged[on], wanted)
 				s.unpark(p, w)
-			case broken.account(w.request.Holder.Cluster) == on:
+			case accountOf(broken, w.request.Holder.Cluster) == on:
 				least = wanted
 			default:
 				s.repark(p, w, broken)
@@ -91,6 +91,6 @@ func (s *space) unpark(p *pool, w *waiter) {
 // repark has a waiter wait for another account: that which it is over now.
 func (s *space) repark(p *pool, w *waiter, broken *QuotaError) {
 	p.waiting.unpark(w)
-	p.waiting.park(w, broken.account(w.request.Holder.Cluster))
+	p.waiting.park(w, accountOf(broken, w.request.Holder.Cluster))
 	s.woken = append(s.woken, w.request.Holder)
 }

@@ -28,12 +28,7 @@ func (a *Allocator) Registered(ctx context.Context, id PoolID) (p Pool, revision
 	if err := checkID("pool", id); err != nil {
 		return Pool{}, 0, false, err
 	}
-	kv, _, err := a.read(ctx, a.keys.pool(id))
-	if err != nil || kv == nil {
-		return Pool{}, 0, false, err
-	}
-	p, err = decodePool(string(kv.Key), id, kv.Value)
-	return p, kv.ModRevision, err == nil, err
+	return a.store.Pool(ctx, id)
 }
 
 // Pools yields all pools known here, in no order. It is a snapshot: the caller
@@ -129,22 +124,19 @@ func (a *Allocator) locate(ctx context.Context, id PoolID) (*space, error) {
 // confirm asks the ledger whether a pool is registered, and waits until what it
 // says is known here.
 func (a *Allocator) confirm(ctx context.Context, id PoolID) error {
-	kv, _, err := a.read(ctx, a.keys.pool(id))
+	_, revision, ok, err := a.store.Pool(ctx, id)
 	if err != nil {
 		return err
 	}
-	if kv == nil {
+	if !ok {
 		return ErrUnknownPool
 	}
-	if _, err := decodePool(string(kv.Key), id, kv.Value); err != nil {
-		return err
-	}
-	return a.await(ctx, kv.ModRevision)
+	return a.await(ctx, revision)
 }
 
 // await waits until what the ledger held at a revision is known here.
 func (a *Allocator) await(ctx context.Context, revision int64) error {
-	bounded, cancel := context.WithTimeout(ctx, a.hooks.timeout)
+	bounded, cancel := context.WithTimeout(ctx, a.store.Timeout)
 	defer cancel()
 	if err := a.watched.wait(bounded, revision); err == nil || ctx.Err() != nil {
 		return err

@@ -238,7 +238,7 @@ func TestDrain_RetiresItselfWhenEmpty(t *testing.T) {
 }
 
 // waitGone waits until a pool has left the ledger.
-func (l *ledger) waitGone(id PoolID) {
+func (l *fixture) waitGone(id PoolID) {
 	l.t.Helper()
 	watch := l.etcd.Client().Watch(l.t.Context(), l.keys.pool(id))
 	for {

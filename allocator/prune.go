@@ -14,7 +14,7 @@ const pruneEvery = time.Minute
 func (a *Allocator) prune(ctx context.Context) {
 	unused := map[string]int64{}
 	for to, fence := range a.quotas.idle(a.hooks.now()) {
-		unused[a.keys.quota(to)] = fence
+		unused[a.keys.quota(to.class, to.cluster)] = fence
 	}
 	a.mu.RLock()
 	for cluster, r := range a.roots {
@@ -24,10 +24,7 @@ func (a *Allocator) prune(ctx context.Context) {
 	}
 	a.mu.RUnlock()
 	for key, revision := range unused {
-		bounded, cancel := context.WithTimeout(ctx, a.hooks.timeout)
-		_, err := a.client.Txn(bounded).If(at(key, revision)).Then(remove(key)).Commit()
-		cancel()
-		if err != nil {
+		if _, err := a.store.Commit(ctx, every(at(key, revision)), together(remove(key)), nil); err != nil {
 			return // the next look finds it, too
 		}
 	}

@@ -73,8 +73,8 @@ func exceeds(held, wanted, limit *big.Int) bool {
 	return new(big.Int).Add(held, wanted).Cmp(limit) > 0
 }
 
-// account is the account of the limit that was met.
-func (e *QuotaError) account(c ClusterName) account {
+// accountOf is the account of the limit that was met.
+func accountOf(e *QuotaError, c ClusterName) account {
 	return account{pool: e.Pool, class: e.Class, cluster: c}
 }
 

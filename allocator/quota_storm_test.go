@@ -24,7 +24,7 @@ const (
 
 // hoarder is a workspace that binds and releases at random, through any allocator.
 type hoarder struct {
-	*ledger
+	*fixture
 	allocators []*Allocator
 	cluster    ClusterName
 	random     *rand.Rand

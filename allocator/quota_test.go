@@ -76,7 +76,7 @@ func TestQuota_OfAPool(t *testing.T) {
 }
 
 // quotaKeys is the number of fences in the ledger.
-func (l *ledger) quotaKeys() int64 {
+func (l *fixture) quotaKeys() int64 {
 	l.t.Helper()
 	resp, err := l.etcd.Client().Get(l.t.Context(), l.keys.quotas(), clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {

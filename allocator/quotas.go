@@ -175,12 +175,10 @@ func (a *Allocator) secure(ctx context.Context, r Request) error {
 	if err := a.Err(); err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, a.hooks.timeout)
-	defer cancel()
-	key := a.keys.quota(to)
-	resp, err := a.client.Txn(bounded).If(absent(key)).Then(put(key, encodeFence())).Else(get(key)).Commit()
+	key := a.keys.quota(to.class, to.cluster)
+	resp, err := a.store.Commit(ctx, every(absent(key)), together(put(key, encodeFence())), together(get(key)))
 	if err != nil {
-		return a.unavailable(err)
+		return err
 	}
 	revision := resp.Header.Revision
 	if kv := results(resp.Responses).found(0); !resp.Succeeded && kv != nil {

@@ -39,11 +39,8 @@ type Visitor struct {
 // and reads it page by page. Nothing is checked that the keys do not say of
 // themselves. ErrExpired: the walk took longer than etcd keeps history.
 func (r Reader) Walk(ctx context.Context, visitor Visitor) (revision int64, err error) {
-	w := walk{visitor: visitor, keys: keyspace(strings.TrimSuffix(r.Prefix, "/"))}
-	if w.keys == "" {
-		w.keys = defaultPrefix
-	}
-	pages := &pager{client: r.Client, timeout: requestTimeout, size: pageSize, fit: pageSize}
+	s := NewStore(r.Client, r.Prefix)
+	w, pages := walk{visitor: visitor, keys: s.Keys}, s.newPager(0)
 	for _, part := range []struct {
 		prefix string
 		visit  func(*mvccpb.KeyValue) error
@@ -115,11 +112,9 @@ func (w *walk) space(kv *mvccpb.KeyValue) error {
 }
 
 func (w *walk) claim(kv *mvccpb.KeyValue) error {
-	key := string(kv.Key)
-	var v claimValue
-	if err := decode(key, kv.Value, &v); err != nil {
-		return err
+	space, p, err := decodeClaim(kv)
+	if err == nil {
+		w.visitor.Claim(ClaimID(strings.TrimPrefix(string(kv.Key), w.keys.claim(""))), space, p)
 	}
-	w.visitor.Claim(ClaimID(strings.TrimPrefix(key, w.keys.claim(""))), v.Space, v.Prefix)
-	return nil
+	return err
 }

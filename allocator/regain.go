@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
-
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
 // A cooling block goes back at once to a claim with the name of its former holder. That is an
@@ -37,7 +35,7 @@ func (b *bind) regain(s *space) (share, error) {
 	sh.ifs = every(absent(keys.claim(claim)))
 	sh.then = together(
 		put(keys.block(s.id, b.prefix), b.regainedValue()),
-		put(keys.claim(claim), encode(claimValue{V: valueVersion, Space: s.id, Prefix: b.prefix})),
+		put(keys.claim(claim), encodeClaim(s.id, b.prefix)),
 		remove(keys.claim(former)),
 	)
 	s.mark(b.prefix, true)
@@ -84,7 +82,7 @@ func (s *space) regained(by owner, prefix netip.Prefix, revision int64) {
 	if revision <= s.known {
 		return // the watch was faster
 	}
-	s.own(prefix, record{holdings: []holding{{Pool: by.pool, Cluster: by.cluster, Class: by.class, Slice: by.slice}}}.owners())
+	s.own(prefix, ownersOf(record{holdings: []holding{{Pool: by.pool, Cluster: by.cluster, Class: by.class, Slice: by.slice}}}))
 	s.uncool(prefix)
 }
 
@@ -106,8 +104,8 @@ func (a *Allocator) cools(ctx context.Context, b Block, last *int64) error {
 // endCooling frees the block that cools under the ID of a claim, if there is one.
 func (a *Allocator) endCooling(ctx context.Context, id ClaimID) error {
 	for {
-		r, ok, err := a.noted(ctx, id)
-		if is(err, rpctypes.ErrCompacted) {
+		r, ok, err := a.store.RecordOf(ctx, id)
+		if compacted(err) {
 			continue
 		}
 		if err != nil || !ok || r.holdings[r.of(id)].State != Cooling {

@@ -16,7 +16,7 @@ import (
 // or cluster it is refused with ErrPoolMismatch. Exclusions count at the first
 // registration only; see Exclude.
 func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
-	p, err := p.asRoot()
+	p, err := asRoot(p)
 	if err != nil {
 		return Pool{}, err
 	}
@@ -43,7 +43,7 @@ func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
 }
 
 // asRoot checks a pool and fills in what may be left out.
-func (p Pool) asRoot() (Pool, error) {
+func asRoot(p Pool) (Pool, error) {
 	if p.Space == "" {
 		p.Space = SpaceID(p.ID)
 	}
@@ -56,15 +56,15 @@ func (p Pool) asRoot() (Pool, error) {
 	if !p.CIDR.IsValid() || p.CIDR != p.CIDR.Masked() {
 		return Pool{}, fmt.Errorf("%w: %s is not a CIDR without host bits", ErrInvalid, p.CIDR)
 	}
-	excluded, err := p.exclusions(p.Excluded)
+	excluded, err := exclusions(p, p.Excluded)
 	p.Excluded, p.State = excluded, PoolOpen
 	return p, err
 }
 
 // exclusions brings a list of exclusions into its canonical form.
-func (p Pool) exclusions(list []netip.Prefix) ([]netip.Prefix, error) {
+func exclusions(p Pool, list []netip.Prefix) ([]netip.Prefix, error) {
 	for _, x := range list {
-		if !x.IsValid() || x != x.Masked() || !p.contains(x) {
+		if !x.IsValid() || x != x.Masked() || !contains(p.CIDR, x) {
 			return nil, fmt.Errorf("%w: exclusion %s is not a CIDR inside %s", ErrInvalid, x, p.CIDR)
 		}
 	}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
-
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
 // Release frees the block of a claim: block and claim leave the ledger in one
@@ -74,7 +72,7 @@ func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*holding)) 
 	var last int64
 	for {
 		r, ok, err := a.recordOf(ctx, id)
-		if is(err, rpctypes.ErrCompacted) {
+		if compacted(err) {
 			continue
 		}
 		if err != nil || !ok {
@@ -159,7 +157,7 @@ func (f *free) cool(b Block, until time.Time) {
 		Pool: b.Pool, Claim: id, Cluster: b.Holder.Cluster, Namespace: b.Holder.Namespace, Name: b.Holder.Name,
 		Class: b.Class, Policy: b.Policy, State: Cooling, Slice: b.Slice, BoundAt: b.BoundAt, Until: until,
 	}}}
-	f.value, f.cooled = r.encode(), r.cooled()
+	f.value, f.cooled = r.encode(), cooledOf(r)
 }
 
 func (f *free) place(s *space) (share, error) {
@@ -181,7 +179,7 @@ func (f *free) place(s *space) (share, error) {
 	}
 	sh.then = together(put(block, f.value))
 	if f.cooled.claim != f.block.Holder.Claim {
-		value := encode(claimValue{V: valueVersion, Space: s.id, Prefix: f.block.Prefix})
+		value := encodeClaim(s.id, f.block.Prefix)
 		sh.then = append(sh.then, remove(claim), put(s.alloc.keys.claim(f.cooled.claim), value))
 	}
 	return sh, nil

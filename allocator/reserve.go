@@ -7,36 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
-
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
 // MaxReservations is how many reservations one workspace may have that nobody has confirmed.
 // Several Allocators that reserve at the same moment may exceed it by what is in flight.
 const MaxReservations = 256
-
-// reservationPrefix begins the ID of every reservation. No UID begins so.
-const reservationPrefix = "reserved."
-
-// ReservationID names a reservation of a workspace. The sum identifies the request: one that
-// is repeated must have the same, and no two different requests may share one. It must not
-// contain a dot or a slash.
-func ReservationID(cluster ClusterName, sum string) ClaimID {
-	return ClaimID(reservationPrefix + string(cluster) + "." + sum)
-}
-
-// reservedBy is the workspace of a reservation; ok is false for any other ID.
-func reservedBy(id ClaimID) (cluster ClusterName, ok bool) {
-	rest, ok := strings.CutPrefix(string(id), reservationPrefix)
-	dot := strings.LastIndexByte(rest, '.')
-	if !ok || dot < 1 {
-		return "", false
-	}
-	return ClusterName(rest[:dot]), true
-}
 
 // Reserve is Bind for a claim that is being created and has no UID yet. The holder is a
 // reservation, with the claim's namespace and name. The block counts as any other, for
@@ -147,7 +124,7 @@ func (a *Allocator) Confirm(ctx context.Context, c Confirmation) (b Block, ok bo
 	var last int64
 	for {
 		r, ok, err := a.recordOf(ctx, c.Reservation)
-		if is(err, rpctypes.ErrCompacted) {
+		if compacted(err) {
 			continue
 		}
 		if err != nil || !ok {
@@ -205,7 +182,7 @@ func (c *confirm) place(s *space) (share, error) {
 		ifs: every(at(block, c.old.Revision), absent(claim)),
 		then: together(
 			put(block, c.next.encode()),
-			put(claim, encode(claimValue{V: valueVersion, Space: s.id, Prefix: c.old.Prefix})),
+			put(claim, encodeClaim(s.id, c.old.Prefix)),
 			remove(keys.claim(c.old.Holder.Claim)),
 		),
 		els: together(get(claim)),

@@ -22,7 +22,7 @@ func confirmation(b Block, claim string) Confirmation {
 }
 
 // reserve reserves, and fails the test if that fails.
-func (l *ledger) reserve(r Request) Block {
+func (l *fixture) reserve(r Request) Block {
 	l.t.Helper()
 	b, err := l.Reserve(l.t.Context(), r)
 	if err != nil {
@@ -182,10 +182,10 @@ func TestConfirm_Refuses(t *testing.T) {
 func TestReserve_Race(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/20")
-	other := &ledger{t: t, etcd: l.etcd, Allocator: l.open()}
+	other := &fixture{t: t, etcd: l.etcd, Allocator: l.open()}
 	var work sync.WaitGroup
 	for i := range 40 {
-		on := []*ledger{l, other}[i%2]
+		on := []*fixture{l, other}[i%2]
 		work.Go(func() {
 			r := reservation(fmt.Sprint("c", i%8), 28)
 			b, err := on.Reserve(t.Context(), r)

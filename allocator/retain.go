@@ -67,7 +67,7 @@ func (a *Allocator) Reuse(ctx context.Context, b Block, to Successor) (Block, er
 	if err := to.check(b); err != nil {
 		return Block{}, err
 	}
-	r, ok, err := a.recordAt(ctx, b.Space, b.Prefix)
+	r, ok, err := a.store.RecordAt(ctx, b.Space, b.Prefix)
 	if err != nil {
 		return Block{}, err
 	}

@@ -39,7 +39,7 @@ func TestRetain_ForATime(t *testing.T) {
 	if again := l.retain("c", until.Add(time.Hour)); kept.Until != until || again != kept {
 		t.Errorf("Retain until %s = %+v, and again %+v; want that end, and one write", until, kept, again)
 	}
-	kv, _, err := l.read(t.Context(), l.keys.block(kept.Space, kept.Prefix))
+	kv, _, err := l.store.Get(t.Context(), l.keys.block(kept.Space, kept.Prefix))
 	if err != nil || !strings.HasPrefix(string(kv.Value), `{"v":3,`) || !strings.Contains(string(kv.Value), `"until":"2026-01-02T03:04:05Z"`) {
 		t.Errorf("the block is %s, %v; want version 3 with until", kv.Value, err)
 	}
@@ -65,7 +65,7 @@ func TestAdopt_ALease(t *testing.T) {
 	}
 }
 
-func (l *ledger) retain(claim string, until time.Time) Block {
+func (l *fixture) retain(claim string, until time.Time) Block {
 	l.t.Helper()
 	b, ok, err := l.Retain(l.t.Context(), ClaimID(claim), until)
 	if err != nil || !ok {
@@ -252,24 +252,22 @@ func TestDueLeases(t *testing.T) {
 func TestLeases_Order(t *testing.T) {
 	l := newLeases()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	at := func(i int) entry {
-		e := entry{}
-		e.space, e.prefix = "s", prefix("10.0.0.0/32")
+	at := func(i int) position {
+		p := prefix("10.0.0.0/32")
 		for range i {
-			e.prefix = prefix(e.prefix.Addr().Next().String() + "/32")
+			p = prefix(p.Addr().Next().String() + "/32")
 		}
-		return e
+		return position{"s", p}
 	}
 	ends := map[int]int{}
 	for step, i := range []int{5, 3, 8, 3, 1, 9, 1, 5, 0, 2, 8, 7} {
-		e := at(i)
 		if _, there := ends[i]; there && step%2 == 1 {
 			delete(ends, i)
+			l.remove(at(i))
 		} else {
 			ends[i] = (i*7 + step) % 11
-			e.lease = &Lease{Until: start.Add(time.Duration(ends[i]) * time.Minute)}
+			l.put(at(i), Lease{Until: start.Add(time.Duration(ends[i]) * time.Minute)})
 		}
-		l.seen(e)
 		want := time.Time{}
 		for _, minutes := range ends {
 			if until := start.Add(time.Duration(minutes) * time.Minute); want.IsZero() || until.Before(want) {

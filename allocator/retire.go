@@ -173,7 +173,7 @@ func (a *Allocator) coolChild(ctx context.Context, o *uncarve) error {
 	if o.inUse {
 		return nil
 	}
-	r, ok, err := a.recordAt(ctx, o.parent(a), o.child.CIDR)
+	r, ok, err := a.store.RecordAt(ctx, o.parent(a), o.child.CIDR)
 	if err != nil || !ok || r.disputed || r.of(ClaimID(o.child.ID)) != 0 {
 		return err
 	}

@@ -63,7 +63,7 @@ func (a *Allocator) Retired(ctx context.Context, id PoolID) (bool, error) {
 	if err := checkID("pool", id); err != nil {
 		return false, err
 	}
-	kv, revision, err := a.read(ctx, a.keys.pool(id))
+	kv, revision, err := a.store.Get(ctx, a.keys.pool(id))
 	if err != nil || kv != nil {
 		return false, err
 	}
@@ -78,12 +78,12 @@ func (a *Allocator) Retired(ctx context.Context, id PoolID) (bool, error) {
 // awaitAll waits until all is known here that the ledger held at a revision, also if
 // that revision was of another part of etcd.
 func (a *Allocator) awaitAll(ctx context.Context, revision int64) error {
-	bounded, cancel := context.WithTimeout(ctx, a.hooks.timeout)
+	bounded, cancel := context.WithTimeout(ctx, a.store.Timeout)
 	defer cancel()
 	for a.watched.get() < revision {
 		// The watch is found by the metadata of the context it was started with.
-		if err := a.client.RequestProgress(clientv3.WithRequireLeader(bounded)); err != nil {
-			return a.unavailable(err)
+		if err := a.store.Client.RequestProgress(clientv3.WithRequireLeader(bounded)); err != nil {
+			return a.store.unavailable(err)
 		}
 		short, cancel := context.WithTimeout(bounded, progressEvery)
 		err := a.watched.wait(short, revision)

@@ -61,7 +61,7 @@ func TestRetired_IsTold(t *testing.T) {
 	var allocators [2]*Allocator
 	var told [2]chan PoolID
 	left := [2]map[PoolID]bool{{}, {}}
-	l := &ledger{t: t, etcd: etcdtest.New(t)}
+	l := &fixture{t: t, etcd: etcdtest.New(t)}
 	for i := range allocators {
 		told[i] = make(chan PoolID, 8)
 		allocators[i] = l.open(func(o *Options) {

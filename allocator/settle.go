@@ -104,16 +104,16 @@ func (s *space) settle() error {
 // not do: the transaction may still be on its way. What etcd has answered for
 // certain, if not with an outcome, needs no more than a read.
 func (s *space) raise(p *pending) error {
-	ctx, cancel := context.WithTimeout(s.alloc.ctx, s.alloc.hooks.timeout)
+	ctx, cancel := context.WithTimeout(s.alloc.ctx, s.alloc.store.Timeout)
 	defer cancel()
 	f := p.fence
-	txn := s.alloc.client.Txn(ctx).If(f.same...).Then(put(f.key, f.value)).Else(get(f.key))
+	txn := s.alloc.store.Client.Txn(ctx).If(f.same...).Then(put(f.key, f.value)).Else(get(f.key))
 	if p.answer != nil {
-		txn = s.alloc.client.Txn(ctx).Then(get(f.key))
+		txn = s.alloc.store.Client.Txn(ctx).Then(get(f.key))
 	}
 	resp, err := txn.Commit()
 	if err != nil {
-		return s.alloc.unavailable(err)
+		return s.alloc.store.unavailable(err)
 	}
 	if p.answer == nil { // it has written, or could have
 		s.alloc.health.setCommit(nil)

@@ -15,7 +15,7 @@ func given(cluster ClusterName) Slice {
 	return Slice{Pool: "p", Cluster: cluster, Binding: "b", State: SliceGiven, Since: time.Unix(1, 0).UTC()}
 }
 
-func (l *ledger) putSlice(s Slice, limit int, want error) {
+func (l *fixture) putSlice(s Slice, limit int, want error) {
 	l.t.Helper()
 	if err := l.PutSlice(l.t.Context(), s, limit); !errors.Is(err, want) {
 		l.t.Fatalf("slice of %s, at most %d: %v; want %v", s.Cluster, limit, err, want)

@@ -3,9 +3,6 @@ package allocator
 import (
 	"context"
 	"fmt"
-
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // image is the ledger at one revision, as spaces that nobody else knows yet.
@@ -29,79 +26,59 @@ func (a *Allocator) load(ctx context.Context) error {
 	return nil
 }
 
-// snapshot reads pools, then fences, then heads and blocks, all as of the
-// revision of the first read.
+// snapshot reads the ledger as of one revision.
 func (a *Allocator) snapshot(ctx context.Context) (*image, error) {
 	im := &image{spaces: map[SpaceID]*space{}, fences: map[ClusterName]int64{}, quotas: map[account]int64{}, reserved: reserved{}, leases: map[position]Lease{}, damage: damage{}}
-	pages := a.pages(0)
-	for _, part := range []string{a.keys.pools(), a.keys.workspaces(), a.keys.quotas(), a.keys.reservations(), a.keys.spaces()} {
-		if part == a.keys.spaces() {
-			pages.windows = windows(a.keys, im.pools(), false)
-		}
-		for kv, err := range pages.keys(ctx, part, clientv3.GetPrefixRangeEnd(part)) {
-			if err != nil {
-				return nil, err
-			}
-			im.revision = pages.revision
-			a.image(im, kv)
-		}
-	}
-	im.revision = pages.revision
-	return im, nil
+	revision, err := a.store.Snapshot(ctx, func(e Entry) { a.image(im, e) })
+	im.revision = revision
+	return im, err
 }
 
 // image adds one key to an image.
-func (a *Allocator) image(im *image, kv *mvccpb.KeyValue) {
-	e := a.entry(&clientv3.Event{Type: clientv3.EventTypePut, Kv: kv})
+func (a *Allocator) image(im *image, e Entry) {
 	switch e.kind {
 	case poolKey:
-		if e.damage != nil {
-			im.damage[string(kv.Key)] = e.damage
+		if e.Damage != nil {
+			im.damage[e.Text] = e.Damage
 			return
 		}
-		im.space(a, e.record.Space).join(e.record)
+		im.space(a, e.Registered.Space).join(e.Registered)
 	case rootsKey:
-		im.fences[e.cluster] = kv.ModRevision
+		im.fences[e.cluster] = e.Revision
 	case quotaKey:
-		im.quotas[e.account()] = kv.ModRevision
+		im.quotas[account{class: e.class, cluster: e.cluster}] = e.Revision
 	case headKey:
 		s := im.space(a, e.space)
-		s.head = e.head
+		s.head = e.Head
 		s.inspect(e)
 	case blockKey:
-		s := im.space(a, e.space)
-		if e.prefix.IsValid() {
-			s.take(e.prefix)
-			s.note(e)
-		}
-		if e.lease != nil {
-			im.leases[position{e.space, e.prefix}] = *e.lease
-		}
-		s.inspect(e)
+		im.block(a, e)
 	case waitersKey:
-		im.space(a, e.space).marked = e.writer
+		im.space(a, e.space).marked = e.Writer
 	case reservationKey:
 		im.reserved.add(e.cluster, e.claim)
 	case otherKey, turnKey:
 	}
 }
 
-// pools are those that were read.
-func (im *image) pools() []Pool {
-	var pools []Pool
-	for _, s := range im.spaces {
-		for _, p := range s.pools {
-			pools = append(pools, p.Pool)
-		}
+// block adds a block to an image. One that cannot be read is taken, and nobody's.
+func (im *image) block(a *Allocator, e Entry) {
+	s := im.space(a, e.space)
+	if e.prefix.IsValid() {
+		s.take(e.prefix)
+		s.note(e)
 	}
-	return pools
+	if lease, ok := leaseOf(e.Block); ok {
+		im.leases[position{e.space, e.prefix}] = lease
+	}
+	s.inspect(e)
 }
 
 func (im *image) space(a *Allocator, id SpaceID) *space {
 	s, ok := im.spaces[id]
 	if !ok {
 		s = newSpace(a, id)
-		s.known, s.draft = im.revision, true
+		s.draft = true
 		im.spaces[id] = s
 	}
 	return s

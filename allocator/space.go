@@ -1,15 +1,12 @@
 package allocator
 
 import (
-	"cmp"
 	"math/big"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
 	"unique"
-
-	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
 // space is one space in memory: its pools with their free space, the requests
@@ -51,25 +48,6 @@ type space struct {
 	touched  []PoolID
 	left     []Pool    // that are in the ledger no longer
 	relieved []account // on which less is held
-}
-
-// head is the head of a space. Revision 0: there is none.
-type head struct {
-	revision, count int64
-	created         int64 // revision at which it was first put
-	version         int64 // how often it was put since
-	value           string
-}
-
-// next is the head that is put after this one.
-func (h head) next(revision, count int64) head {
-	return head{revision: revision, count: count, created: cmp.Or(h.created, revision), version: h.version + 1, value: encodeHead(count)}
-}
-
-// readHead is the head as a key holds it.
-func readHead(kv *mvccpb.KeyValue) (head, error) {
-	count, err := decodeHead(string(kv.Key), kv.Value)
-	return head{revision: kv.ModRevision, count: count, created: kv.CreateRevision, version: kv.Version, value: string(kv.Value)}, err
 }
 
 func newSpace(a *Allocator, id SpaceID) *space {

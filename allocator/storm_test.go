@@ -12,7 +12,7 @@ import (
 
 // storm is several allocators working on the same pools and the same claims.
 type storm struct {
-	*ledger
+	*fixture
 	allocators []*Allocator
 	pools      []PoolID
 	claims     int
@@ -60,7 +60,7 @@ func (s *storm) step(random *rand.Rand) {
 
 func TestStorm(t *testing.T) {
 	l := newLedger(t, func(o *Options) { o.MaxTxnOps = 16 })
-	s := &storm{ledger: l, allocators: []*Allocator{l.Allocator, l.open(), l.open()}, claims: 80, steps: 80, callers: 24}
+	s := &storm{fixture: l, allocators: []*Allocator{l.Allocator, l.open(), l.open()}, claims: 80, steps: 80, callers: 24}
 	l.pool("p", "10.0.0.0/24")
 	l.pool("q", "10.0.1.0/24")
 	a, b := root("a", "10.1.0.0/24"), root("b", "10.1.0.128/25")

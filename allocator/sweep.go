@@ -3,7 +3,6 @@ package allocator
 import (
 	"cmp"
 	"context"
-	"errors"
 	"iter"
 	"maps"
 	"slices"
@@ -11,9 +10,6 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
-
-// ErrExpired: a list took longer than etcd keeps history. Start it again.
-var ErrExpired = errors.New("list has expired; start it again")
 
 // ListOptions say which blocks to list. The zero value: all.
 type ListOptions struct {
@@ -34,7 +30,7 @@ func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[Block, er
 			yield(Block{}, err)
 			return
 		}
-		p, read := a.pages(0), 0
+		p, read := a.store.newPager(0), 0
 		a.survey(p)
 		if o.Limit > 0 {
 			p.size = min(o.Limit, p.size)

@@ -31,7 +31,7 @@ func TestList_AtOneRevision(t *testing.T) {
 			want = append(want, l.bind(request(pool, fmt.Sprint(pool, i), 28)))
 		}
 	}
-	l.hooks.page = 3
+	l.store.Page = 3
 	for b, err := range l.List(t.Context(), ListOptions{}) {
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +78,7 @@ func TestList_Expired(t *testing.T) {
 	for i := range 4 {
 		l.bind(request("p", fmt.Sprint("c", i), 28))
 	}
-	l.hooks.page = 2
+	l.store.Page = 2
 	var failed error
 	more := 0
 	for _, err := range l.List(t.Context(), ListOptions{}) {

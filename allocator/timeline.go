@@ -50,19 +50,17 @@ func (a *Allocator) guard() {
 // nothing about that.
 func (a *Allocator) probe(ctx context.Context) {
 	seen := a.watched.get()
-	key := a.keys.ledger()
-	kv, revision, err := a.read(ctx, key)
-	if err != nil {
+	id, ok, revision, err := a.store.PresentID(ctx)
+	if err != nil && !Unreadable(err) {
 		return
 	}
 	a.compareRevision(seen, revision)
-	if kv == nil {
+	switch {
+	case err != nil: // a newer program may have written it
+	case !ok:
 		a.replaced("its ID is gone")
-		return
-	}
-	var v ledgerValue
-	if decode(key, kv.Value, &v) == nil && v.ID != a.id {
-		a.replaced(fmt.Sprintf("its ID is %s and was %s", v.ID, a.id))
+	case id != a.id:
+		a.replaced(fmt.Sprintf("its ID is %s and was %s", id, a.id))
 	}
 }
 
@@ -72,13 +70,6 @@ func (a *Allocator) compareRevision(seen, answered int64) {
 	if answered < seen {
 		a.replaced(fmt.Sprintf("etcd is at revision %d, and was at %d", answered, seen))
 	}
-}
-
-// precedes reports whether a head is of before this one, although it was there already
-// when this one was seen: an etcd that is restored may be given revisions that are higher
-// than all before, so that watches notice, and the count still tells.
-func (h head) precedes(seen head) bool {
-	return h.revision > 0 && h.created <= seen.revision && h.count < seen.count
 }
 
 // follow takes the head that the watch has brought. Every one is seen, so that one which

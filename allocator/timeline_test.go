@@ -46,7 +46,7 @@ func (s *switched) Txn(ctx context.Context) clientv3.Txn { return s.now().Txn(ct
 
 // rewind is an Allocator whose etcd is restored under it.
 type rewind struct {
-	*ledger
+	*fixture
 	copied string // the data of the etcd as they were when it was copied
 	kv     *switched
 	watch  *cutter
@@ -58,7 +58,7 @@ func newRewind(t *testing.T, probe time.Duration, more int) *rewind {
 	t.Helper()
 	dir := t.TempDir()
 	e := etcdtest.NewWith(t, embedetcd.Options{Dir: dir})
-	first := &ledger{t: t, etcd: e}
+	first := &fixture{t: t, etcd: e}
 	first.Allocator = first.open()
 	first.pool("p", "10.0.0.0/24")
 	first.bind(request("p", "kept", 28))
@@ -66,7 +66,7 @@ func newRewind(t *testing.T, probe time.Duration, more int) *rewind {
 		t.Fatal(err)
 	}
 	e.Stop()
-	r := &rewind{ledger: first, copied: t.TempDir(), kv: &switched{}}
+	r := &rewind{fixture: first, copied: t.TempDir(), kv: &switched{}}
 	if err := os.CopyFS(r.copied, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
@@ -92,10 +92,10 @@ func newRewind(t *testing.T, probe time.Duration, more int) *rewind {
 }
 
 // restore puts the copy in the place of the etcd, after what others have done to it.
-func (r *rewind) restore(meanwhile func(*ledger)) *ledger {
+func (r *rewind) restore(meanwhile func(*fixture)) *fixture {
 	r.t.Helper()
 	e := etcdtest.NewWith(r.t, embedetcd.Options{Dir: r.copied})
-	other := &ledger{t: r.t, etcd: e}
+	other := &fixture{t: r.t, etcd: e}
 	other.Allocator = other.open(frozenLedger)
 	meanwhile(other)
 	r.watch.set(true)
@@ -106,9 +106,9 @@ func (r *rewind) restore(meanwhile func(*ledger)) *ledger {
 }
 
 // wantReplaced fails the test unless the Allocator changes nothing any more, and says why.
-func (r *rewind) wantReplaced(other *ledger) {
+func (r *rewind) wantReplaced(other *fixture) {
 	r.t.Helper()
-	before := etcdtest.CheckLedger(r.t, other.etcd.Client(), defaultPrefix)
+	before := etcdtest.CheckLedger(r.t, other.etcd.Client(), DefaultPrefix)
 	for name, err := range map[string]error{
 		"Healthy":                 r.Healthy(),
 		"Bind":                    func() error { _, err := r.Bind(r.t.Context(), request("p", "new", 28)); return err }(),
@@ -120,7 +120,7 @@ func (r *rewind) wantReplaced(other *ledger) {
 			r.t.Errorf("%s: %v; want ErrReplaced", name, err)
 		}
 	}
-	if after := etcdtest.CheckLedger(r.t, other.etcd.Client(), defaultPrefix); len(after) != len(before) {
+	if after := etcdtest.CheckLedger(r.t, other.etcd.Client(), DefaultPrefix); len(after) != len(before) {
 		r.t.Errorf("the restored ledger had %v, and has %v", before, after)
 	}
 }
@@ -128,7 +128,7 @@ func (r *rewind) wantReplaced(other *ledger) {
 // An etcd that is restored under an Allocator is noticed without a request.
 func TestReplaced_Noticed(t *testing.T) {
 	r := newRewind(t, time.Millisecond, 3)
-	other := r.restore(func(*ledger) {})
+	other := r.restore(func(*fixture) {})
 	<-r.Failed()
 	r.wantReplaced(other)
 }
@@ -136,7 +136,7 @@ func TestReplaced_Noticed(t *testing.T) {
 // The restored etcd has gone on meanwhile, beyond the revision that was seen of it.
 func TestReplaced_AfterItHasGoneOn(t *testing.T) {
 	r := newRewind(t, time.Hour, 3)
-	other := r.restore(func(other *ledger) {
+	other := r.restore(func(other *fixture) {
 		other.pool("since", "10.2.0.0/24")
 		other.freeze(other.Allocator)
 		for i := range 10 {
@@ -156,7 +156,7 @@ func TestReplaced_AfterItHasGoneOn(t *testing.T) {
 func TestReplaced_AtTheSameRevision(t *testing.T) {
 	r := newRewind(t, time.Hour, 5)
 	want := r.watched.get()
-	other := r.restore(func(other *ledger) {
+	other := r.restore(func(other *fixture) {
 		other.freeze(other.Allocator)
 		other.resume(other.Allocator, 1000)
 		for i := 0; other.revision() < want; i++ {
@@ -173,7 +173,7 @@ func TestReplaced_AtTheSameRevision(t *testing.T) {
 }
 
 // revision is that of the store.
-func (l *ledger) revision() int64 {
+func (l *fixture) revision() int64 {
 	l.t.Helper()
 	resp, err := l.etcd.Client().Get(l.t.Context(), "any")
 	if err != nil {
@@ -186,7 +186,7 @@ func (l *ledger) revision() int64 {
 // compacted, as etcdutl can: the watch has to read everything again.
 func TestReplaced_WithHigherRevisions(t *testing.T) {
 	r := newRewind(t, time.Hour, 3)
-	other := r.restore(func(other *ledger) {
+	other := r.restore(func(other *fixture) {
 		for other.revision() < r.watched.get()+10 {
 			if _, err := other.etcd.Client().Put(t.Context(), "elsewhere", "x"); err != nil {
 				t.Fatal(err)

@@ -1,9 +1,6 @@
 package allocator
 
 import (
-	"context"
-	"crypto/rand"
-
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -36,39 +33,4 @@ func (r results) found(i int) *mvccpb.KeyValue {
 		return nil
 	}
 	return kvs[0]
-}
-
-// ledgerID reads the ledger's ID, and makes one if the ledger is new.
-func (a *Allocator) ledgerID(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.hooks.timeout)
-	defer cancel()
-	key, id := a.keys.ledger(), rand.Text()
-	resp, err := a.client.Txn(ctx).
-		If(absent(key)).
-		Then(put(key, encode(ledgerValue{V: valueVersion, ID: id}))).
-		Else(get(key)).
-		Commit()
-	if err != nil {
-		return "", a.unavailable(err)
-	}
-	if resp.Succeeded {
-		return id, nil
-	}
-	var v ledgerValue
-	err = decode(key, results(resp.Responses).found(0).Value, &v)
-	return v.ID, err
-}
-
-// read gets one key as of now, or as of a revision.
-func (a *Allocator) read(ctx context.Context, key string, opts ...clientv3.OpOption) (*mvccpb.KeyValue, int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.hooks.timeout)
-	defer cancel()
-	resp, err := a.client.Get(ctx, key, opts...)
-	if err != nil {
-		return nil, 0, a.unavailable(err)
-	}
-	if len(resp.Kvs) == 0 {
-		return nil, resp.Header.Revision, nil
-	}
-	return resp.Kvs[0], resp.Header.Revision, nil
 }

@@ -1,14 +1,9 @@
 package allocator
 
 import (
-	"log/slog"
 	"math/big"
 	"net/netip"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/kcp-ipam/ipam/allocator/index"
 )
 
 // PoolID identifies a pool for life: the UID of its IPPool.
@@ -141,73 +136,4 @@ type Capacity struct {
 	Changes int64
 	// LargestFree is the prefix length of the largest free block; -1 if nothing is free.
 	LargestFree int
-}
-
-// Request asks for one block of one pool.
-type Request struct {
-	Pool   PoolID
-	Holder Holder
-	// Length is the prefix length wanted. Ignored when Exact is valid.
-	Length int
-	// Exact asks for this prefix and no other. The zero Prefix asks for any.
-	Exact    netip.Prefix
-	Strategy index.Strategy // zero value: FirstFit
-	Class    string
-	Policy   ReclaimPolicy // zero value: Delete
-	// Since is when the claim was made. It is the claim's place among those
-	// that wait for room: the oldest that fits is served first.
-	Since time.Time
-
-	// Until is when the lease of a retained block ends that is adopted; see Adopt. Zero: it has
-	// none.
-	Until time.Time
-
-	// Limits bound what the holder's workspace may have with this block. The zero
-	// value sets none.
-	Limits Limits
-	// Slice marks a block that the system gives to a workspace unasked: no limit
-	// counts it.
-	Slice bool
-
-	adopts   bool // a published record says so: exclusions and frost do not count
-	reserves bool // the holder is a reservation
-}
-
-// Options configure an Allocator. The zero value is ready to use.
-type Options struct {
-	// Prefix of all keys. Default "/ipam/v1".
-	Prefix string
-	// MaxTxnOps is the etcd server's --max-txn-ops, which bounds how many
-	// requests share one transaction. Default 128, which is etcd's own.
-	MaxTxnOps int
-	// QueueLimit bounds how many requests may be queued for one space;
-	// beyond it Bind and Release answer ErrBusy. Default 8192.
-	QueueLimit int
-	// HoldTime is how long freed room is held for the waiting claim that it
-	// was offered to. Default 10 s.
-	HoldTime time.Duration
-	// Frozen has every pool begin frozen in this Allocator: nothing is allocated from its
-	// space before Trust. It is for callers that publish what they are given, and so can
-	// tell a ledger that was lost or restored from one that is whole. Blocks that are
-	// held are found, changed, adopted and released all the same.
-	Frozen bool
-	// Wake is called when room was found for a claim that waits: it should
-	// Bind again soon. And when the block of a claim is in dispute no longer. It
-	// must not block. Default: nobody is told.
-	Wake func(Holder)
-	// Cooldown says for how long a block that is freed is given to nobody; 0 or less: it is
-	// free at once. It is asked as the block is about to be freed. An error keeps the block: the
-	// caller gets it. Default: no block cools.
-	Cooldown func(Block) (time.Duration, error)
-	// Changed is called when the usage or state of pools of one space changed, with those
-	// that one change concerns. It must not block, nor keep the list.
-	Changed func(...PoolID)
-	// Retired is called when a pool has left the ledger, by this Allocator or by another one:
-	// a pool that it refused may be registered now. It may be called more than once for a
-	// pool. It must not block. Default: nobody is told.
-	Retired func(Pool)
-	// Logger defaults to slog.Default().
-	Logger *slog.Logger
-	// Registerer receives the allocator's metrics. Default: none.
-	Registerer prometheus.Registerer
 }

@@ -35,26 +35,26 @@ func TestUnknownOutcome(t *testing.T) {
 		"not sent":    func(h *hooks, f func(SpaceID) error) { h.beforeCommit = f },
 		"answer lost": func(h *hooks, f func(SpaceID) error) { h.afterCommit = f },
 	} {
-		for name, op := range map[string]func(*ledger) error{
-			"bind": func(l *ledger) error {
+		for name, op := range map[string]func(*fixture) error{
+			"bind": func(l *fixture) error {
 				b, err := l.Bind(l.t.Context(), request("p", "new", 26))
 				if err == nil && b.Prefix != prefix("10.0.0.64/26") {
 					err = fmt.Errorf("got %s", b.Prefix)
 				}
 				return err
 			},
-			"release": func(l *ledger) error { return l.Release(l.t.Context(), "c") },
-			"retain":  func(l *ledger) error { _, _, err := l.Retain(l.t.Context(), "c", time.Time{}); return err },
-			"reuse": func(l *ledger) error {
+			"release": func(l *fixture) error { return l.Release(l.t.Context(), "c") },
+			"retain":  func(l *fixture) error { _, _, err := l.Retain(l.t.Context(), "c", time.Time{}); return err },
+			"reuse": func(l *fixture) error {
 				_, err := l.Reuse(l.t.Context(), l.kept, successor("kept", "later"))
 				return err
 			},
-			"exclude":  func(l *ledger) error { return l.Exclude(l.t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")}) },
-			"drain":    func(l *ledger) error { return l.Drain(l.t.Context(), "p") },
-			"register": func(l *ledger) error { _, err := l.Register(l.t.Context(), root("q", "10.2.0.0/24")); return err },
-			"carve":    func(l *ledger) error { _, err := l.carve("p", "child", 26); return err },
-			"retire":   func(l *ledger) error { return l.Retire(l.t.Context(), "empty") },
-			"retire a child": func(l *ledger) error {
+			"exclude":  func(l *fixture) error { return l.Exclude(l.t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")}) },
+			"drain":    func(l *fixture) error { return l.Drain(l.t.Context(), "p") },
+			"register": func(l *fixture) error { _, err := l.Register(l.t.Context(), root("q", "10.2.0.0/24")); return err },
+			"carve":    func(l *fixture) error { _, err := l.carve("p", "child", 26); return err },
+			"retire":   func(l *fixture) error { return l.Retire(l.t.Context(), "empty") },
+			"retire a child": func(l *fixture) error {
 				return l.Retire(l.t.Context(), "emptychild")
 			},
 		} {
@@ -142,7 +142,7 @@ func TestUnknownOutcome_LandsLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &ledger{Allocator: a, t: t, etcd: e}
+	l := &fixture{Allocator: a, t: t, etcd: e}
 	defer l.Close()
 	l.pool("p", "10.0.0.0/24")
 	kv.seen = 0
@@ -160,9 +160,9 @@ func TestUnknownOutcome_LandsLate(t *testing.T) {
 func TestUnknownOutcome_CannotBeSettled(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
-	e := &failing{KV: l.client.KV}
-	l.client.KV = e
-	t.Cleanup(func() { l.client.KV = e.KV })
+	e := &failing{KV: l.store.Client.KV}
+	l.store.Client.KV = e
+	t.Cleanup(func() { l.store.Client.KV = e.KV })
 	l.swap(func(h *hooks) { h.afterCommit = once(errLost) })
 	e.fail.Store(true)
 	for range 2 {
@@ -205,7 +205,7 @@ func (f *failing) Txn(ctx context.Context) clientv3.Txn {
 func TestUnknownOutcome_OfAReleaseWhosePrefixIsBoundAgain(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
-	other := &ledger{t: t, etcd: l.etcd, Allocator: l.open()}
+	other := &fixture{t: t, etcd: l.etcd, Allocator: l.open()}
 	first := l.bind(request("p", "c", 28))
 	var again Block
 	once := true

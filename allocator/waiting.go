@@ -46,14 +46,14 @@ func (q *waiting) enter(w *waiter) {
 		q.claims, q.names, q.lines, q.turns = map[ClaimID]*waiter{}, map[former]*waiter{}, map[int]*line{}, &turns{}
 	}
 	q.claims[w.request.Holder.Claim] = w
-	q.names[w.request.Holder.former()] = w
+	q.names[formerOf(w.request.Holder)] = w
 	q.turns.enter(w.cluster())
 }
 
 // remove takes a waiter off the list that is in no line, or has a hold.
 func (q *waiting) remove(w *waiter) {
 	delete(q.claims, w.request.Holder.Claim)
-	if name := w.request.Holder.former(); q.names[name] == w {
+	if name := formerOf(w.request.Holder); q.names[name] == w {
 		delete(q.names, name)
 	}
 	q.turns.leave(w.cluster())
@@ -167,9 +167,4 @@ func (q *waiting) search(p netip.Prefix) int {
 
 func byPrefix(a, b *waiter) int {
 	return cmp.Or(comparePrefixes(a.request.Exact, b.request.Exact), older(a, b))
-}
-
-// comparePrefixes orders by address, and a prefix before those inside it.
-func comparePrefixes(a, b netip.Prefix) int {
-	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }

@@ -14,7 +14,7 @@ import (
 
 // room is a ledger with one pool, a clock, and a record of who was woken.
 type room struct {
-	*ledger
+	*fixture
 	clock *clock
 
 	mu    sync.Mutex
@@ -23,7 +23,7 @@ type room struct {
 
 func newRoom(t *testing.T) *room {
 	t.Helper()
-	r := &room{ledger: &ledger{t: t, etcd: etcdtest.New(t)}, clock: newClock()}
+	r := &room{fixture: &fixture{t: t, etcd: etcdtest.New(t)}, clock: newClock()}
 	h := realHooks()
 	h.now, h.after = r.clock.now, r.clock.after
 	a, err := open(t.Context(), r.etcd.Client(), Options{Wake: r.wake}, h)

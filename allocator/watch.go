@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -21,14 +20,14 @@ func (a *Allocator) follow() {
 		if a.ctx.Err() != nil {
 			return
 		}
-		a.health.setWatch(fmt.Errorf("watch the ledger: %w", a.unavailable(err)))
+		a.health.setWatch(fmt.Errorf("watch the ledger: %w", a.store.unavailable(err)))
 		a.options.Logger.Warn("the watch on the ledger was cut off", "error", err)
 		select {
 		case <-time.After(retryWatch):
 		case <-a.ctx.Done():
 			return
 		}
-		if is(err, rpctypes.ErrCompacted) || errors.Is(err, errReread) {
+		if compacted(err) || errors.Is(err, errReread) {
 			a.reload()
 		}
 	}
@@ -44,36 +43,15 @@ func (a *Allocator) reload() {
 
 // stream applies what the watch delivers, from where memory is, until it ends.
 func (a *Allocator) stream(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	watch := a.client.Watch(ctx, string(a.keys)+"/", clientv3.WithPrefix(), clientv3.WithRev(a.watched.get()+1), clientv3.WithCreatedNotify())
-	for resp := range watch {
-		if err := resp.Err(); err != nil {
+	for batch, err := range a.store.Watch(ctx, a.watched.get()) {
+		if err != nil {
 			return err
 		}
 		a.health.setWatch(nil)
-		if err := a.follows(resp.Events); err != nil {
+		if err := a.apply(batch.Revision, batch.Entries); err != nil {
 			return err
 		}
-		if resp.IsProgressNotify() {
-			a.watched.advance(resp.Header.Revision)
-		}
+		a.watched.advance(batch.Revision)
 	}
-	return errors.New("the watch was closed")
-}
-
-// follows applies events, one revision at a time.
-func (a *Allocator) follows(events []*clientv3.Event) error {
-	for len(events) > 0 {
-		revision, n := events[0].Kv.ModRevision, 1
-		for n < len(events) && events[n].Kv.ModRevision == revision {
-			n++
-		}
-		if err := a.apply(revision, events[:n]); err != nil {
-			return err
-		}
-		a.watched.advance(revision)
-		events = events[n:]
-	}
-	return nil
+	return nil // never: the watch ends with an error
 }

@@ -44,7 +44,7 @@ func (c *cutter) set(off bool) {
 }
 
 // through opens an Allocator that sees etcd through the given parts.
-func (l *ledger) through(kv clientv3.KV, watcher clientv3.Watcher) *Allocator {
+func (l *fixture) through(kv clientv3.KV, watcher clientv3.Watcher) *Allocator {
 	l.t.Helper()
 	client := clientv3.NewCtxClient(context.Background())
 	client.KV, client.Watcher = kv, watcher
@@ -149,7 +149,7 @@ func TestWatch_CutOffIsNoWrongAnswer(t *testing.T) {
 	behind := l.through(l.etcd.Client().KV, watch)
 	l.bind(request("p", "c", 24))
 	behind.catchUp(t)
-	behind.hooks.timeout = 2 * time.Second // long enough for a watch to begin again
+	behind.store.Timeout = 2 * time.Second // long enough for a watch to begin again
 	watch.set(true)
 	if err := l.Release(t.Context(), "c"); err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ func TestGroups_ShrinkToWhatEtcdTakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &ledger{Allocator: a, t: t, etcd: e}
+	l := &fixture{Allocator: a, t: t, etcd: e}
 	defer l.Close()
 	l.pool("p", "10.0.0.0/16")
 	inFlight, goOn := l.holdCommits()
@@ -212,7 +212,7 @@ func TestNoSpace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &ledger{Allocator: a, t: t, etcd: e}
+	l := &fixture{Allocator: a, t: t, etcd: e}
 	defer l.Close()
 	l.pool("p", "10.0.0.0/8")
 	long := strings.Repeat("x", 30_000)
@@ -231,7 +231,7 @@ func TestNoSpace(t *testing.T) {
 	if l.Healthy() == nil {
 		t.Error("healthy, though nothing can be written")
 	}
-	etcdtest.CheckLedger(t, e.Client(), defaultPrefix)
+	etcdtest.CheckLedger(t, e.Client(), DefaultPrefix)
 }
 
 func TestClosed(t *testing.T) {
@@ -265,7 +265,7 @@ func TestClosed(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if blocks := etcdtest.CheckLedger(t, l.etcd.Client(), defaultPrefix); len(blocks) != 1 {
+	if blocks := etcdtest.CheckLedger(t, l.etcd.Client(), DefaultPrefix); len(blocks) != 1 {
 		t.Error(blocks)
 	}
 }
