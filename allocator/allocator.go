@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -27,8 +29,8 @@ const (
 // Any number of Allocators, in any number of processes, may use one ledger.
 // All methods are safe for concurrent use. Make one with Open, end it with Close.
 type Allocator struct {
-	store   *Store
-	keys    keyspace // those of the store
+	store   *store.Store
+	keys    store.Keys // those of the store
 	options Options
 	hooks   hooks
 	metrics *metrics
@@ -76,7 +78,7 @@ type hooks struct {
 func realHooks() hooks {
 	pass := func(SpaceID) error { return nil }
 	return hooks{
-		timeout:      DefaultTimeout,
+		timeout:      store.DefaultTimeout,
 		probe:        probeEvery,
 		now:          time.Now,
 		after:        func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop },
@@ -95,7 +97,7 @@ func Open(ctx context.Context, client *clientv3.Client, options Options) (*Alloc
 func open(ctx context.Context, client *clientv3.Client, options Options, hooks hooks) (*Allocator, error) {
 	options = options.withDefaults()
 	a := &Allocator{
-		store: NewStore(client, options.Prefix), options: options,
+		store: store.NewStore(client, options.Prefix), options: options,
 		hooks: hooks, watched: newMark(), registrar: make(chan struct{}, 1),
 		spaces: map[SpaceID]*space{}, pools: map[PoolID]*pool{}, roots: map[ClusterName]*roots{},
 		waits: map[ClaimID][]PoolID{}, damage: damage{}, writer: rand.Text(), health: health{failed: make(chan struct{})},

@@ -6,11 +6,11 @@ import (
 	"runtime"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/internal/cidr"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -88,7 +88,7 @@ func (l *fixture) sameAsLedger(allocators ...*Allocator) []etcdtest.Record {
 			a.waitFor(l.t, p.ID, func(s *space) bool { return !s.working })
 		}
 	}
-	blocks := etcdtest.CheckLedger(l.t, l.etcd.Client(), DefaultPrefix)
+	blocks := etcdtest.CheckLedger(l.t, l.etcd.Client(), store.DefaultPrefix)
 	for i, a := range append(allocators, l.Allocator) {
 		a.catchUp(l.t)
 		for p := range a.Pools() {

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 const (
@@ -27,7 +29,7 @@ type group struct {
 	shares []share
 	claims map[ClaimID]struct{}
 	blocks map[netip.Prefix]struct{} // that it changes
-	at     head                      // it was placed on the indexes of this head
+	at     store.Head                // it was placed on the indexes of this head
 	known  int64                     // all changes of the space up to this revision were known then
 	stride int64                     // how far it moves the count of changes: not at all while the space is frozen
 	// stamps are the fences of quotas that the group puts.
@@ -40,7 +42,7 @@ type group struct {
 
 // count is that of the space's changes once the group is committed.
 func (g *group) count() int64 {
-	count := g.at.count + g.stride
+	count := g.at.Count + g.stride
 	for _, sh := range g.shares {
 		count = max(count, sh.count)
 	}

@@ -10,9 +10,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // bench is an etcd with fsync, as in production, and an Allocator on it.
@@ -63,18 +64,18 @@ func (b *bench) next() Request {
 // raw commits the transaction of a group of n binds, and nothing else.
 func (b *bench) raw(tb testing.TB, n int) {
 	head := fmt.Sprint("/raw/", b.claims.Add(1))
-	ifs, then, els := every(at(head, 0)), together(put(head, encodeHead(1))), together(get(head))
+	ifs, then, els := store.Cmps(store.At(head, 0)), store.Ops(store.Put(head, store.EncodeHead(1))), store.Ops(store.Get(head))
 	for range n {
 		req := b.next()
 		var addr [4]byte
 		binary.BigEndian.PutUint32(addr[:], uint32(b.claims.Load()))
 		p, value := netip.PrefixFrom(netip.AddrFrom4(addr), 32), newBind(req, req.holding(b.hooks.now())).value
-		claim := b.keys.claim(req.Holder.Claim)
-		ifs = append(ifs, absent("/raw"+claim))
-		els = append(els, get("/raw"+claim))
+		claim := b.keys.Claim(req.Holder.Claim)
+		ifs = append(ifs, store.Absent("/raw"+claim))
+		els = append(els, store.Get("/raw"+claim))
 		then = append(then,
-			put("/raw"+b.keys.block("p", p), value),
-			put("/raw"+claim, encode(claimValue{V: valueVersion, Space: "p", Prefix: p})))
+			store.Put("/raw"+b.keys.Block("p", p), value),
+			store.Put("/raw"+claim, store.EncodeClaim("p", p)))
 	}
 	if _, err := b.client.Txn(context.Background()).If(ifs...).Then(then...).Else(els...).Commit(); err != nil {
 		tb.Error(err)

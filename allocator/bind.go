@@ -7,6 +7,8 @@ import (
 	"math/big"
 	"net/netip"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
@@ -83,7 +85,7 @@ func (a *Allocator) bindOnce(ctx context.Context, req Request) (block Block, had
 
 // check refuses what no pool could meet.
 func (r Request) check() error {
-	if err := errors.Join(checkID("pool", r.Pool), checkID("claim", r.Holder.Claim), checkID("cluster", r.Holder.Cluster)); err != nil {
+	if err := errors.Join(ledger.CheckID("pool", r.Pool), ledger.CheckID("claim", r.Holder.Claim), ledger.CheckID("cluster", r.Holder.Cluster)); err != nil {
 		return err
 	}
 	if r.Length < 0 {
@@ -98,7 +100,7 @@ func (r Request) check() error {
 // bind is the op of a Bind.
 type bind struct {
 	request Request
-	holding holding
+	holding store.Holding
 	value   string       // of the block; the caller encodes it, not the worker
 	prefix  netip.Prefix // reserved for it
 	regains *cooled      // what cools there, and is given back
@@ -110,8 +112,8 @@ type bind struct {
 	doubted bool  // an attempt may have gone through, and been undone by others since
 }
 
-func newBind(req Request, h holding) *bind {
-	return &bind{request: req, holding: h, value: record{holdings: []holding{h}}.encode()}
+func newBind(req Request, h store.Holding) *bind {
+	return &bind{request: req, holding: h, value: store.Record{Holdings: []store.Holding{h}}.Encode()}
 }
 
 func (b *bind) cluster() ClusterName   { return b.request.Holder.Cluster }
@@ -141,31 +143,31 @@ func (b *bind) place(s *space) (share, error) {
 	if b.prefix, b.refusal = b.find(p); errors.Is(b.refusal, errUnsecured) {
 		return share{}, errUnsecured
 	}
-	sh := share{els: together(get(keys.claim(claim)))}
+	sh := share{els: store.Ops(store.Get(keys.Claim(claim)))}
 	if b.fence > 0 {
-		quota := keys.quota(b.request.Class, b.request.Holder.Cluster)
-		sh.ifs, sh.els = append(sh.ifs, at(quota, b.fence)), append(sh.els, get(quota))
+		quota := keys.Quota(b.request.Class, b.request.Holder.Cluster)
+		sh.ifs, sh.els = append(sh.ifs, store.At(quota, b.fence)), append(sh.els, store.Get(quota))
 	}
 	if b.refusal != nil {
-		sh.then = together(get(keys.claim(claim)))
+		sh.then = store.Ops(store.Get(keys.Claim(claim)))
 		return sh, nil //nolint:nilerr // the refusal is the answer once the transaction confirms it
 	}
 	if b.regains != nil {
 		return b.regain(s)
 	}
 	s.reserve(b.prefix, nil)
-	sh.ifs = append(sh.ifs, absent(keys.claim(claim)))
-	sh.then = together(
-		put(keys.block(s.id, b.prefix), b.value),
-		put(keys.claim(claim), encodeClaim(s.id, b.prefix)),
+	sh.ifs = append(sh.ifs, store.Absent(keys.Claim(claim)))
+	sh.then = store.Ops(
+		store.Put(keys.Block(s.id, b.prefix), b.value),
+		store.Put(keys.Claim(claim), store.EncodeClaim(s.id, b.prefix)),
 	)
 	sh.stamp = s.alloc.stamp(b.request, b.fence > 0)
 	return sh, nil
 }
 
-func (b *bind) won(s *space, revision int64, got results) error {
+func (b *bind) won(s *space, revision int64, got store.Results) error {
 	if b.refusal != nil {
-		if got.found(0) != nil {
+		if got.Found(0) != nil {
 			return errBound
 		}
 		s.passOver(b.request, b.refusal)
@@ -176,7 +178,7 @@ func (b *bind) won(s *space, revision int64, got results) error {
 	} else {
 		s.bound(ownerOf(b.holding), b.prefix, revision)
 	}
-	b.block = record{space: s.id, prefix: b.prefix, revision: revision}.block(b.holding)
+	b.block = store.Record{Space: s.id, Prefix: b.prefix, Revision: revision}.Block(b.holding)
 	s.alloc.metrics.bound.Inc()
 	s.alloc.metrics.attempts.Observe(float64(b.losses + 1))
 	return nil
@@ -194,10 +196,10 @@ func (b *bind) lost(s *space, why loss) error {
 	case b.refusal == nil:
 		s.unreserve(b.prefix)
 	}
-	if why.got.found(0) != nil {
+	if why.got.Found(0) != nil {
 		return errBound
 	}
-	if why.kind == refuted && b.fence > 0 && why.got.found(1) == nil {
+	if why.kind == refuted && b.fence > 0 && why.got.Found(1) == nil {
 		s.alloc.quotas.lifted(b.request.classAccount(), b.fence)
 	}
 	return errAgain

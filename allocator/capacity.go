@@ -29,7 +29,7 @@ func newPool(s *space, record Pool) *pool {
 
 // capacity counts what the ledger holds: a reservation is not an allocation.
 func (p *pool) capacity() Capacity {
-	c := Capacity{Total: p.index.Total(), Available: p.index.Available(), Blocks: p.held(), Changes: p.space.head.count, LargestFree: -1}
+	c := Capacity{Total: p.index.Total(), Available: p.index.Available(), Blocks: p.held(), Changes: p.space.head.Count, LargestFree: -1}
 	for prefix := range p.space.reserved {
 		if p.CIDR.Overlaps(prefix) {
 			c.Available.Add(c.Available, cidr.Size(cidr.Narrower(p.CIDR, prefix)))

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -18,7 +21,7 @@ import (
 // Refusals are those of Bind, and ErrPoolMismatch if the UID has a block that
 // is no pool.
 func (a *Allocator) Carve(ctx context.Context, req Request, child Pool) (Pool, error) {
-	if err := errors.Join(req.check(), checkID("child pool", child.ID)); err != nil {
+	if err := errors.Join(req.check(), ledger.CheckID("child pool", child.ID)); err != nil {
 		return Pool{}, err
 	}
 	if req.Holder.Claim != ClaimID(child.ID) {
@@ -36,7 +39,7 @@ func (a *Allocator) carve(ctx context.Context, req Request, child Pool) (Pool, e
 			return Pool{}, err
 		}
 		now := a.hooks.now()
-		child.RegisteredAt = stamped(now)
+		child.RegisteredAt = store.Stamped(now)
 		c := &carve{bind: newBind(req, req.holding(now)), child: child}
 		err := a.submit(ctx, req.Pool, c)
 		if err == nil {
@@ -103,21 +106,21 @@ func (a *Allocator) Readopt(ctx context.Context, req Request, child Pool) (Pool,
 // carved finds a child that was carved before. Its claim and its pool are read at
 // once: between two reads it might be retired, and carved elsewhere.
 func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
-	resp, err := a.store.Commit(ctx, nil, together(get(a.keys.claim(ClaimID(id))), get(a.keys.pool(id))), nil)
+	resp, err := a.store.Commit(ctx, nil, store.Ops(store.Get(a.keys.Claim(ClaimID(id))), store.Get(a.keys.Pool(id))), nil)
 	if err != nil {
 		return Pool{}, false, err
 	}
-	claim, pool := results(resp.Responses).found(0), results(resp.Responses).found(1)
+	claim, pool := store.Results(resp.Responses).Found(0), store.Results(resp.Responses).Found(1)
 	if claim == nil {
 		return Pool{}, false, nil
 	}
-	space, prefix, err := decodeClaim(claim)
+	space, prefix, err := store.DecodeClaim(claim)
 	if err != nil {
 		return Pool{}, false, err
 	}
 	if pool == nil {
 		r, ok, err := a.store.RecordAt(ctx, space, prefix, clientv3.WithRev(resp.Header.Revision))
-		if compacted(err) || ok && cooledOf(r) != nil {
+		if store.Compacted(err) || ok && cooledOf(r) != nil {
 			return Pool{}, false, nil // it was retired, or has to be looked at again
 		}
 		if err != nil {
@@ -125,7 +128,7 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 		}
 		return Pool{}, false, fmt.Errorf("%w: %s is a block of space %s, and no pool", ErrPoolMismatch, prefix, space)
 	}
-	p, err := decodePool(string(pool.Key), id, pool.Value)
+	p, err := store.DecodePool(string(pool.Key), id, pool.Value)
 	if err == nil && p.CIDR != prefix {
 		err = fmt.Errorf("%w: %s is a block of space %s, and the pool is %s", ErrPoolMismatch, prefix, space, p.CIDR)
 	}
@@ -149,7 +152,7 @@ func (a *Allocator) learn(child Pool, revision int64) {
 		return
 	}
 	if revision > s.known {
-		s.known, s.head = revision, head{}.next(revision, 1)
+		s.known, s.head = revision, store.Head{}.Next(revision, 1)
 		a.enlist(s.join(child))
 	}
 }
@@ -169,17 +172,17 @@ func (c *carve) place(s *space) (share, error) {
 		return sh, err
 	}
 	c.child.CIDR = c.prefix
-	poolKey, headKey := s.alloc.keys.pool(c.child.ID), s.alloc.keys.head(c.child.Space)
-	sh.ifs = append(sh.ifs, absent(poolKey), absent(headKey))
-	sh.then = append(sh.then, put(poolKey, encodePool(c.child)), put(headKey, encodeHead(1)))
-	c.poolAt, sh.els = len(sh.els), append(sh.els, get(poolKey))
+	poolKey, headKey := s.alloc.keys.Pool(c.child.ID), s.alloc.keys.Head(c.child.Space)
+	sh.ifs = append(sh.ifs, store.Absent(poolKey), store.Absent(headKey))
+	sh.then = append(sh.then, store.Put(poolKey, store.EncodePool(c.child)), store.Put(headKey, store.EncodeHead(1)))
+	c.poolAt, sh.els = len(sh.els), append(sh.els, store.Get(poolKey))
 	return sh, nil
 }
 
 // lost answers, too, if the child's ID is that of another pool.
 func (c *carve) lost(s *space, why loss) error {
 	err := c.bind.lost(s, why)
-	if errors.Is(err, errAgain) && why.got.found(c.poolAt) != nil {
+	if errors.Is(err, errAgain) && why.got.Found(c.poolAt) != nil {
 		return fmt.Errorf("%w: as a pool that was not carved", ErrPoolMismatch)
 	}
 	return err

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -23,7 +25,7 @@ type op interface {
 	place(s *space) (share, error)
 	// won takes the answers to share.then, committed at the revision, and gives
 	// the caller's answer.
-	won(s *space, revision int64, got results) error
+	won(s *space, revision int64, got store.Results) error
 	// lost takes back what place did. errAgain has the op placed again.
 	lost(s *space, why loss) error
 }
@@ -51,7 +53,7 @@ type refuser interface {
 // loss says why the share of an op did not go through.
 type loss struct {
 	kind lossKind
-	got  results // of a refuted one: the answers to share.els
+	got  store.Results // of a refuted one: the answers to share.els
 }
 
 type lossKind int
@@ -87,14 +89,14 @@ type share struct {
 	fence *fence
 }
 
-func (sh share) writes() bool { return slices.ContainsFunc(sh.then, writes) }
+func (sh share) writes() bool { return slices.ContainsFunc(sh.then, store.Writes) }
 
 // request writes the transaction of a group. The share of each call is a transaction of
 // its own inside it, so that one that is refuted fails by itself. A call that is alone has
 // none: refuted, it writes nothing at all.
 func (s *space) request(ctx context.Context, g *group) clientv3.Txn {
-	key := s.alloc.keys.head(s.id)
-	ifs, els := g.at.same(key), together(get(key))
+	key := s.alloc.keys.Head(s.id)
+	ifs, els := g.at.Same(key), store.Ops(store.Get(key))
 	then := make([]clientv3.Op, 0, g.ops())
 	if g.alone() {
 		sh := g.shares[0]
@@ -106,12 +108,12 @@ func (s *space) request(ctx context.Context, g *group) clientv3.Txn {
 	}
 	switch {
 	case g.drops:
-		then = append(then, remove(key), remove(s.alloc.keys.turn(s.id)), remove(s.alloc.keys.waiters(s.id)))
+		then = append(then, store.Remove(key), store.Remove(s.alloc.keys.Turn(s.id)), store.Remove(s.alloc.keys.Waiters(s.id)))
 	case g.writes:
-		then = append(then, put(key, encodeHead(g.count())))
+		then = append(then, store.Put(key, store.EncodeHead(g.count())))
 	}
 	for to := range g.stamps {
-		then = append(then, put(s.alloc.keys.quota(to.class, to.cluster), encodeFence()))
+		then = append(then, store.Put(s.alloc.keys.Quota(to.class, to.cluster), store.EncodeFence()))
 	}
 	if s.asks() {
 		els = append(els, s.ask())
@@ -122,12 +124,12 @@ func (s *space) request(ctx context.Context, g *group) clientv3.Txn {
 func (g *group) alone() bool { return len(g.calls) == 1 }
 
 // outcome reads what a committed transaction says of the i-th share.
-func (g *group) outcome(i int, resp *clientv3.TxnResponse) (succeeded bool, got results) {
+func (g *group) outcome(i int, resp *clientv3.TxnResponse) (succeeded bool, got store.Results) {
 	if g.alone() {
-		return true, results(resp.Responses)
+		return true, store.Results(resp.Responses)
 	}
 	nested := resp.Responses[i].GetResponseTxn()
-	return nested.Succeeded, results(nested.Responses)
+	return nested.Succeeded, store.Results(nested.Responses)
 }
 
 // commit makes one transaction of a group, and leaves it pending if it did not
@@ -145,7 +147,7 @@ func (s *space) commit(g *group) (conflict bool) {
 		}
 		return s.lost(g, resp.Responses)
 	}
-	if tooLarge(err) {
+	if store.TooLarge(err) {
 		s.tooLarge(g, err)
 		return false
 	}
@@ -169,13 +171,13 @@ func (s *space) tooLarge(g *group, err error) {
 
 // failed handles a group that etcd did not carry out, or may not have.
 func (s *space) failed(g *group, err error) {
-	words := s.alloc.store.unavailable(err)
+	words := s.alloc.store.Unavailable(err)
 	s.alloc.health.setCommit(words)
 	s.pending = g.lose(loss{kind: unanswered})
 	switch {
-	case refused(err):
+	case store.Refused(err):
 		s.pending.answer = words
-	case noSpace(err):
+	case store.NoSpace(err):
 		s.pending.answer, s.pending.fence = words, s.fence(g)
 	default:
 		s.alloc.options.Logger.Warn("outcome of a transaction is unknown", "space", s.id, "error", words)
@@ -190,7 +192,7 @@ func (s *space) send(g *group) (*clientv3.TxnResponse, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.store.Timeout)
 	defer cancel()
-	defer a.store.Traffic.begin()()
+	defer a.store.Traffic.Begin()()
 	spans, started := g.trace(), a.hooks.now()
 	resp, err := s.request(ctx, g).Commit()
 	endSpans(spans, err == nil && resp.Succeeded, err)
@@ -231,7 +233,7 @@ func (s *space) won(g *group, resp *clientv3.TxnResponse) {
 		return
 	}
 	s.known = revision
-	s.head = g.at.next(revision, g.count())
+	s.head = g.at.Next(revision, g.count())
 	if g.drops {
 		s.close()
 	}
@@ -239,12 +241,12 @@ func (s *space) won(g *group, resp *clientv3.TxnResponse) {
 
 // lost handles a group whose comparisons failed: another writer has moved the head,
 // or what the one call of the group compares is not so.
-func (s *space) lost(g *group, got results) (conflict bool) {
-	head, why := got.found(0), loss{kind: overtaken}
+func (s *space) lost(g *group, got store.Results) (conflict bool) {
+	head, why := got.Found(0), loss{kind: overtaken}
 	switch {
-	case head == nil && g.at.revision == 0:
+	case head == nil && g.at.Revision == 0:
 		why = loss{refuted, got[1:]}
-	case head != nil && head.ModRevision == g.at.revision && string(head.Value) == g.at.value:
+	case head != nil && head.ModRevision == g.at.Revision && string(head.Value) == g.at.Value:
 		why = loss{refuted, got[1:]}
 	case head != nil && head.ModRevision <= g.known:
 		// No change up to there was unknown.
@@ -253,7 +255,7 @@ func (s *space) lost(g *group, got results) (conflict bool) {
 	s.pending = g.lose(why)
 	s.pending.learn(got)
 	if head == nil {
-		s.end(g.at.revision)
+		s.end(g.at.Revision)
 		return false
 	}
 	if conflict = why.kind == overtaken; conflict {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // concede takes one holder from a disputed block. Where one holder is left, the
@@ -15,9 +17,9 @@ func (a *Allocator) concede(ctx context.Context, b Block) error {
 		switch {
 		case err != nil:
 			return err
-		case uncertain && (!ok || r.of(b.Holder.Claim) < 0):
+		case uncertain && (!ok || r.Of(b.Holder.Claim) < 0):
 			return nil
-		case !ok || r.revision != b.Revision || r.of(b.Holder.Claim) < 0:
+		case !ok || r.Revision != b.Revision || r.Of(b.Holder.Claim) < 0:
 			return ErrChanged
 		}
 		o := &concession{block: b, seen: r}
@@ -37,17 +39,17 @@ func (a *Allocator) concede(ctx context.Context, b Block) error {
 // concession is the op of a concede.
 type concession struct {
 	block     Block
-	seen      record   // the block as it is
-	head      int64    // as of which all of this is so
-	rest      record   // the block without the holder
-	next      []record // others, that are in dispute no longer
-	frees     bool     // no holder is left
+	seen      store.Record   // the block as it is
+	head      int64          // as of which all of this is so
+	rest      store.Record   // the block without the holder
+	next      []store.Record // others, that are in dispute no longer
+	frees     bool           // no holder is left
 	uncertain bool
 }
 
 // weigh finds out what is no longer in dispute without the holder.
 func (o *concession) weigh(ctx context.Context, a *Allocator) error {
-	near, head, err := a.store.Overlapping(ctx, o.seen.space, o.seen.prefix)
+	near, head, err := a.store.Overlapping(ctx, o.seen.Space, o.seen.Prefix)
 	if err == nil {
 		err = a.await(ctx, head)
 	}
@@ -55,27 +57,27 @@ func (o *concession) weigh(ctx context.Context, a *Allocator) error {
 		return err
 	}
 	o.head, o.rest = head, o.seen
-	mine := o.seen.of(o.block.Holder.Claim)
-	o.rest.holdings = slices.Delete(slices.Clone(o.seen.holdings), mine, mine+1)
-	o.frees = len(o.rest.holdings) == 0
-	near = slices.DeleteFunc(near, func(n record) bool { return n.prefix == o.seen.prefix })
+	mine := o.seen.Of(o.block.Holder.Claim)
+	o.rest.Holdings = slices.Delete(slices.Clone(o.seen.Holdings), mine, mine+1)
+	o.frees = len(o.rest.Holdings) == 0
+	near = slices.DeleteFunc(near, func(n store.Record) bool { return n.Prefix == o.seen.Prefix })
 	if !o.frees {
-		o.rest.disputed = len(o.rest.holdings) > 1 || len(near) > 0
+		o.rest.Disputed = len(o.rest.Holdings) > 1 || len(near) > 0
 		return nil
 	}
 	nested := nested(near)
 	for i, n := range near {
-		still := len(n.holdings) > 1 || nested[i]
-		if !still && n.prefix.Bits() < o.seen.prefix.Bits() {
+		still := len(n.Holdings) > 1 || nested[i]
+		if !still && n.Prefix.Bits() < o.seen.Prefix.Bits() {
 			// It reaches beyond, to others that are not near.
-			others, _, err := a.store.Overlapping(ctx, n.space, n.prefix)
+			others, _, err := a.store.Overlapping(ctx, n.Space, n.Prefix)
 			if err != nil {
 				return err
 			}
 			still = len(others) > 2 // itself, and the one that goes
 		}
 		if !still {
-			n.disputed = false
+			n.Disputed = false
 			o.next = append(o.next, n)
 		}
 	}
@@ -84,11 +86,11 @@ func (o *concession) weigh(ctx context.Context, a *Allocator) error {
 
 // nested tells of each record whether it lies in another or another in it. They are in
 // the order of their addresses, and of those that cover each other the larger is first.
-func nested(records []record) []bool {
+func nested(records []store.Record) []bool {
 	is := make([]bool, len(records))
 	var covering []int // those that the next may lie in, the smallest last
 	for i, r := range records {
-		for len(covering) > 0 && !records[covering[len(covering)-1]].prefix.Overlaps(r.prefix) {
+		for len(covering) > 0 && !records[covering[len(covering)-1]].Prefix.Overlaps(r.Prefix) {
 			covering = covering[:len(covering)-1]
 		}
 		if len(covering) > 0 {
@@ -103,25 +105,25 @@ func (o *concession) cluster() ClusterName   { return o.block.Holder.Cluster }
 func (o *concession) claim() (ClaimID, bool) { return "", false }
 
 func (o *concession) place(s *space) (share, error) {
-	if s.head.revision != o.head {
+	if s.head.Revision != o.head {
 		return share{}, errMoved
 	}
-	keys, key := s.alloc.keys, s.alloc.keys.block(s.id, o.block.Prefix)
-	change := remove(key)
+	keys, key := s.alloc.keys, s.alloc.keys.Block(s.id, o.block.Prefix)
+	change := store.Remove(key)
 	if !o.frees {
-		change = put(key, o.rest.encode())
+		change = store.Put(key, o.rest.Encode())
 	}
 	sh := share{
-		ifs:  every(at(key, o.seen.revision)),
-		then: together(change, remove(keys.claim(o.block.Holder.Claim))),
+		ifs:  store.Cmps(store.At(key, o.seen.Revision)),
+		then: store.Ops(change, store.Remove(keys.Claim(o.block.Holder.Claim))),
 	}
 	for _, r := range o.next {
-		sh.then = append(sh.then, put(keys.block(s.id, r.prefix), r.encode()))
+		sh.then = append(sh.then, store.Put(keys.Block(s.id, r.Prefix), r.Encode()))
 	}
 	return sh, nil
 }
 
-func (o *concession) won(s *space, revision int64, _ results) error {
+func (o *concession) won(s *space, revision int64, _ store.Results) error {
 	s.alloc.metrics.released.Inc()
 	for _, r := range o.next {
 		s.reconcile(r)
@@ -139,9 +141,9 @@ func (o *concession) won(s *space, revision int64, _ results) error {
 }
 
 // reconcile has the holder woken whose block is in dispute no longer.
-func (s *space) reconcile(r record) {
-	if !r.disputed {
-		s.woken = append(s.woken, r.block(r.holdings[0]).Holder)
+func (s *space) reconcile(r store.Record) {
+	if !r.Disputed {
+		s.woken = append(s.woken, r.Block(r.Holdings[0]).Holder)
 	}
 }
 
@@ -153,7 +155,7 @@ func (o *concession) lost(_ *space, why loss) error {
 // flagInParts writes records, of which only the dispute has changed, until one
 // transaction carries the rest, and returns that. All of it is as of a revision of the
 // head, and then as of the one returned; errMoved: others have written since.
-func (a *Allocator) flagInParts(ctx context.Context, id PoolID, head int64, records []record) (int64, []record, error) {
+func (a *Allocator) flagInParts(ctx context.Context, id PoolID, head int64, records []store.Record) (int64, []store.Record, error) {
 	for {
 		part := a.part(records)
 		if len(part) == len(records) {
@@ -168,11 +170,11 @@ func (a *Allocator) flagInParts(ctx context.Context, id PoolID, head int64, reco
 }
 
 // part is as many of the first records as one transaction carries beside an op's own keys.
-func (a *Allocator) part(records []record) []record {
+func (a *Allocator) part(records []store.Record) []store.Record {
 	const own = 8
 	bytes := 0
 	for i, r := range records {
-		if bytes += len(r.encode()); i >= max(1, int(a.limit.Load())-own) || bytes > maxGroupBytes {
+		if bytes += len(r.Encode()); i >= max(1, int(a.limit.Load())-own) || bytes > maxGroupBytes {
 			return records[:i]
 		}
 	}
@@ -181,25 +183,25 @@ func (a *Allocator) part(records []record) []record {
 
 // flag is the op that writes a part of them.
 type flag struct {
-	records []record
+	records []store.Record
 	head    int64
 }
 
-func (f *flag) cluster() ClusterName   { return f.records[0].holdings[0].Cluster }
+func (f *flag) cluster() ClusterName   { return f.records[0].Holdings[0].Cluster }
 func (f *flag) claim() (ClaimID, bool) { return "", false }
 
 func (f *flag) place(s *space) (share, error) {
-	if s.head.revision != f.head {
+	if s.head.Revision != f.head {
 		return share{}, errMoved
 	}
 	var sh share
 	for _, r := range f.records {
-		sh.then = append(sh.then, put(s.alloc.keys.block(s.id, r.prefix), r.encode()))
+		sh.then = append(sh.then, store.Put(s.alloc.keys.Block(s.id, r.Prefix), r.Encode()))
 	}
 	return sh, nil
 }
 
-func (f *flag) won(s *space, revision int64, _ results) error {
+func (f *flag) won(s *space, revision int64, _ store.Results) error {
 	f.head = revision
 	for _, r := range f.records {
 		s.reconcile(r)

@@ -3,6 +3,8 @@ package allocator
 import (
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -27,17 +29,17 @@ func (s *space) asks() bool { return s.losses > 0 }
 
 // ask is what the else branch of a transaction writes to ask for a turn.
 func (s *space) ask() clientv3.Op {
-	return put(s.alloc.keys.turn(s.id), encodeTurn(Turn{Writer: s.alloc.writer, Took: s.took}))
+	return store.Put(s.alloc.keys.Turn(s.id), store.EncodeTurn(store.Turn{Writer: s.alloc.writer, Took: s.took}))
 }
 
 // asked notes that a writer asks for a turn in a space. What cannot be read asks for
 // nothing.
-func (a *Allocator) asked(e Entry) {
+func (a *Allocator) asked(e store.Entry) {
 	if !e.Put || e.Damage != nil {
 		return
 	}
 	a.mu.RLock()
-	s := a.spaces[e.space]
+	s := a.spaces[e.Space]
 	a.mu.RUnlock()
 	if s != nil {
 		s.lock()
@@ -47,7 +49,7 @@ func (a *Allocator) asked(e Entry) {
 }
 
 // asked notes that a writer asks for a turn. The space's lock is held.
-func (s *space) asked(t Turn) {
+func (s *space) asked(t store.Turn) {
 	if t.Writer == s.alloc.writer || !s.working || s.turn != nil {
 		return
 	}

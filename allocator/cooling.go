@@ -11,7 +11,8 @@ import (
 	"unique"
 
 	"github.com/google/btree"
-
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
@@ -37,9 +38,9 @@ type cooled struct {
 func (c cooled) end() time.Time { return time.UnixMilli(c.until).UTC() }
 
 // cooled is what the record says of a block that cools; nil if it does not.
-func cooledOf(r record) *cooled {
-	h := r.holdings[0]
-	if h.State != Cooling || r.disputed {
+func cooledOf(r store.Record) *cooled {
+	h := r.Holdings[0]
+	if h.State != Cooling || r.Disputed {
 		return nil
 	}
 	return &cooled{
@@ -66,7 +67,7 @@ func (d deadline) less(than deadline) bool {
 	if d.until != than.until {
 		return d.until < than.until
 	}
-	return comparePrefixes(d.prefix, than.prefix) < 0
+	return ledger.ComparePrefixes(d.prefix, than.prefix) < 0
 }
 
 // chill are the cooling blocks in the window of one pool: the sum of their addresses, and

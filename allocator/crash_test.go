@@ -14,10 +14,11 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // What a child does that is no op.
@@ -253,13 +254,13 @@ var volatile = regexp.MustCompile(`"at":"[^"]*"|"n":\d+`)
 // read reads a ledger as of a revision; 0 is now.
 func read(t *testing.T, client *clientv3.Client, revision int64) contents {
 	t.Helper()
-	resp, err := client.Get(t.Context(), DefaultPrefix+"/", clientv3.WithPrefix(), clientv3.WithRev(revision))
+	resp, err := client.Get(t.Context(), store.DefaultPrefix+"/", clientv3.WithPrefix(), clientv3.WithRev(revision))
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := contents{}
 	for _, kv := range resp.Kvs {
-		all[strings.TrimPrefix(string(kv.Key), DefaultPrefix)] = volatile.ReplaceAllString(string(kv.Value), "")
+		all[strings.TrimPrefix(string(kv.Key), store.DefaultPrefix)] = volatile.ReplaceAllString(string(kv.Value), "")
 	}
 	delete(all, "/ledger")
 	delete(all, "/test") // of catchUp

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"maps"
 	"slices"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // A value that cannot be read stops the space that it belongs to, and nothing else: no
@@ -35,7 +37,7 @@ func (d damage) err() error {
 }
 
 // inspect notes whether the key of an event can be read. The space's lock is held.
-func (s *space) inspect(e Entry) {
+func (s *space) inspect(e store.Entry) {
 	key := e.Text
 	if e.Put && e.Damage != nil {
 		if s.damage == nil {
@@ -58,22 +60,22 @@ func (s *space) inspect(e Entry) {
 }
 
 // note notes whose a block is, and whether it cools, if that can be read.
-func (s *space) note(e Entry) {
+func (s *space) note(e store.Entry) {
 	if e.Damage != nil {
 		return
 	}
-	s.own(e.prefix, ownersOf(e.Block))
+	s.own(e.Prefix, ownersOf(e.Block))
 	if c := cooledOf(e.Block); c != nil {
-		s.cool(e.prefix, *c)
+		s.cool(e.Prefix, *c)
 		return
 	}
-	s.uncool(e.prefix)
+	s.uncool(e.Prefix)
 }
 
 // inspectPool notes whether the record of a pool that is not known can be read. It
 // reports true where it can be again: what has happened in its space was passed over.
-func (a *Allocator) inspectPool(e Entry) (healed bool) {
-	if _, known := a.find(e.pool); known {
+func (a *Allocator) inspectPool(e store.Entry) (healed bool) {
+	if _, known := a.find(e.Pool); known {
 		return false // its space notes that
 	}
 	key := e.Text
@@ -85,7 +87,7 @@ func (a *Allocator) inspectPool(e Entry) (healed bool) {
 	}
 	a.mu.Unlock()
 	if e.Put && e.Damage != nil {
-		a.options.Logger.Error("a pool of the ledger cannot be read, and no root pool is registered", "pool", e.pool, "error", e.Damage)
+		a.options.Logger.Error("a pool of the ledger cannot be read, and no root pool is registered", "pool", e.Pool, "error", e.Damage)
 		return false
 	}
 	if healed = was && e.Put; healed {

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // unreadable are values that a newer program may write, or nobody does.
@@ -14,7 +16,7 @@ var unreadable = map[string]string{"newer": `{"v":9,"somebody":"else"}`, "damage
 // put puts a key below the ledger's prefix.
 func (l *fixture) put(key, value string) {
 	l.t.Helper()
-	if _, err := l.etcd.Client().Put(l.t.Context(), DefaultPrefix+"/"+key, value); err != nil {
+	if _, err := l.etcd.Client().Put(l.t.Context(), store.DefaultPrefix+"/"+key, value); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -31,7 +33,7 @@ func wantUnreadable(t *testing.T, what string, err error, key string) {
 	case errors.As(err, &damage):
 		named = damage.Key
 	}
-	if named != DefaultPrefix+"/"+key || !Unreadable(err) {
+	if named != store.DefaultPrefix+"/"+key || !Unreadable(err) {
 		t.Errorf("%s: %v; want it to name the key %s", what, err, key)
 	}
 }
@@ -48,7 +50,7 @@ func TestUnreadable(t *testing.T) {
 				l.pool("p", "10.0.0.0/24")
 				l.pool("q", "10.1.0.0/24")
 				l.bind(request("p", "held", 26))
-				before, err := l.etcd.Client().Get(t.Context(), DefaultPrefix+"/"+key)
+				before, err := l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/"+key)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -70,9 +72,9 @@ func TestUnreadable(t *testing.T) {
 				}
 
 				if len(before.Kvs) == 0 {
-					_, err = l.etcd.Client().Delete(t.Context(), DefaultPrefix+"/"+key)
+					_, err = l.etcd.Client().Delete(t.Context(), store.DefaultPrefix+"/"+key)
 				} else {
-					_, err = l.etcd.Client().Put(t.Context(), DefaultPrefix+"/"+key, string(before.Kvs[0].Value))
+					_, err = l.etcd.Client().Put(t.Context(), store.DefaultPrefix+"/"+key, string(before.Kvs[0].Value))
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -100,8 +102,8 @@ func TestUnreadable_ANewPool(t *testing.T) {
 	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
 	newer := Pool{ID: "p", Cluster: "platform", Name: "p", CIDR: prefix("10.0.0.0/24"), Space: "p", State: PoolOpen}
 	l.put("pools/p", unreadable["newer"])
-	l.put("spaces/p/head", encodeHead(1))
-	l.put("workspaces/platform/roots", encodeFence())
+	l.put("spaces/p/head", store.EncodeHead(1))
+	l.put("workspaces/platform/roots", store.EncodeFence())
 	other.catchUp(t)
 	_, err := other.Bind(t.Context(), request("p", "new", 26))
 	wantUnreadable(t, "Bind", err, "pools/p")
@@ -109,10 +111,10 @@ func TestUnreadable_ANewPool(t *testing.T) {
 	wantUnreadable(t, "Register", err, "pools/p")
 	other.bind(request("q", "c", 26))
 
-	l.put("spaces/p/blocks/010.000.000.000-26", record{holdings: []holding{request("p", "theirs", 26).holding(other.hooks.now())}}.encode())
-	l.put("claims/theirs", encode(claimValue{V: valueVersion, Space: "p", Prefix: prefix("10.0.0.0/26")}))
-	l.put("spaces/p/head", encodeHead(2))
-	l.put("pools/p", encodePool(newer))
+	l.put("spaces/p/blocks/010.000.000.000-26", store.Record{Holdings: []store.Holding{request("p", "theirs", 26).holding(other.hooks.now())}}.Encode())
+	l.put("claims/theirs", store.EncodeClaim("p", prefix("10.0.0.0/26")))
+	l.put("spaces/p/head", store.EncodeHead(2))
+	l.put("pools/p", store.EncodePool(newer))
 	other.catchUp(t)
 	if b := other.bind(request("p", "new", 26)); b.Prefix != prefix("10.0.0.64/26") {
 		t.Errorf("the claim got %v; want 10.0.0.64/26, the first that is free", b.Prefix)
@@ -165,7 +167,7 @@ func TestUnreadable_ListGoesOn(t *testing.T) {
 					t.Errorf("List has %v, and %d keys that cannot be read; want %v, and 1", got, failed, want)
 				}
 				damaged := 0
-				_, err := Reader{Client: l.etcd.Client()}.Walk(t.Context(), Visitor{
+				_, err := store.Reader{Client: l.etcd.Client()}.Walk(t.Context(), store.Visitor{
 					Pool: func(Pool) {}, Head: func(SpaceID) {}, Claim: func(ClaimID, SpaceID, netip.Prefix) {},
 					Unread: func(_ SpaceID, got netip.Prefix) {
 						if got != prefix("10.0.0.64/26") {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // Adopt records that a claim has exactly the prefix req.Exact, because a
@@ -24,7 +26,7 @@ func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (B
 	h := req.holding(a.hooks.now())
 	h.State = state
 	if state == Retained {
-		h.Until = stamped(req.Until)
+		h.Until = store.Stamped(req.Until)
 	}
 	for {
 		b, err := a.adopt(ctx, req, h)
@@ -41,7 +43,7 @@ func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (B
 }
 
 // adopt binds the prefix as any other, and if that is refused, all the same.
-func (a *Allocator) adopt(ctx context.Context, req Request, h holding) (Block, error) {
+func (a *Allocator) adopt(ctx context.Context, req Request, h store.Holding) (Block, error) {
 	req.adopts = true
 	b := newBind(req, h)
 	err := a.submit(ctx, req.Pool, b)
@@ -69,14 +71,14 @@ func (a *Allocator) adopt(ctx context.Context, req Request, h holding) (Block, e
 // adopt is the op of an Adopt.
 type adopt struct {
 	request Request
-	record  record   // of the prefix, with the new holder
-	others  []record // that overlap it, and are in dispute from now on
-	head    int64    // as of which that is so
-	shared  bool     // the prefix itself has another holder
+	record  store.Record   // of the prefix, with the new holder
+	others  []store.Record // that overlap it, and are in dispute from now on
+	head    int64          // as of which that is so
+	shared  bool           // the prefix itself has another holder
 	block   Block
 }
 
-func (a *Allocator) newAdopt(ctx context.Context, req Request, h holding) (*adopt, error) {
+func (a *Allocator) newAdopt(ctx context.Context, req Request, h store.Holding) (*adopt, error) {
 	p, err := a.known(ctx, req.Pool)
 	if err != nil {
 		return nil, err
@@ -91,22 +93,22 @@ func (a *Allocator) newAdopt(ctx context.Context, req Request, h holding) (*adop
 	if err != nil {
 		return nil, err
 	}
-	o := &adopt{request: req, head: head, record: record{space: p.Space, prefix: req.Exact}}
+	o := &adopt{request: req, head: head, record: store.Record{Space: p.Space, Prefix: req.Exact}}
 	for _, r := range near {
 		if cooledOf(r) != nil {
 			return nil, errMoved // it began to cool meanwhile
 		}
-		if r.prefix == req.Exact {
+		if r.Prefix == req.Exact {
 			o.record, o.shared = r, true
 			continue
 		}
-		if !r.disputed {
-			r.disputed = true
+		if !r.Disputed {
+			r.Disputed = true
 			o.others = append(o.others, r)
 		}
 	}
-	o.record.holdings = append(o.record.holdings, h)
-	o.record.disputed = len(near) > 0
+	o.record.Holdings = append(o.record.Holdings, h)
+	o.record.Disputed = len(near) > 0
 	return o, nil
 }
 
@@ -117,41 +119,41 @@ func (o *adopt) place(s *space) (share, error) {
 	if s.pool(o.request.Pool) == nil {
 		return share{}, errGone
 	}
-	if s.head.revision != o.head {
+	if s.head.Revision != o.head {
 		return share{}, errMoved
 	}
 	keys, claim := s.alloc.keys, o.request.Holder.Claim
 	sh := share{
-		ifs: every(absent(keys.claim(claim))),
-		then: together(
-			put(keys.block(s.id, o.record.prefix), o.record.encode()),
-			put(keys.claim(claim), encodeClaim(s.id, o.record.prefix)),
+		ifs: store.Cmps(store.Absent(keys.Claim(claim))),
+		then: store.Ops(
+			store.Put(keys.Block(s.id, o.record.Prefix), o.record.Encode()),
+			store.Put(keys.Claim(claim), store.EncodeClaim(s.id, o.record.Prefix)),
 		),
-		els: together(get(keys.claim(claim))),
+		els: store.Ops(store.Get(keys.Claim(claim))),
 	}
 	sh.stamp = s.alloc.stamp(o.request, false)
 	for _, r := range o.others {
-		sh.then = append(sh.then, put(keys.block(s.id, r.prefix), r.encode()))
+		sh.then = append(sh.then, store.Put(keys.Block(s.id, r.Prefix), r.Encode()))
 	}
 	return sh, nil
 }
 
-func (o *adopt) won(s *space, revision int64, _ results) error {
+func (o *adopt) won(s *space, revision int64, _ store.Results) error {
 	if revision > s.known {
 		if !o.shared {
-			s.take(o.record.prefix)
-			s.evict(o.record.prefix)
+			s.take(o.record.Prefix)
+			s.evict(o.record.Prefix)
 		}
-		s.own(o.record.prefix, ownersOf(o.record))
+		s.own(o.record.Prefix, ownersOf(o.record))
 	}
 	s.alloc.metrics.bound.Inc()
-	o.record.revision = revision
-	o.block = o.record.block(o.record.holdings[len(o.record.holdings)-1])
+	o.record.Revision = revision
+	o.block = o.record.Block(o.record.Holdings[len(o.record.Holdings)-1])
 	return nil
 }
 
 func (o *adopt) lost(_ *space, why loss) error {
-	if why.got.found(0) != nil {
+	if why.got.Found(0) != nil {
 		return errBound
 	}
 	return errAgain

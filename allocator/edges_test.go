@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -26,7 +28,7 @@ func first(do func()) func(SpaceID) error {
 // keys are those below the ledger's prefix that contain a word.
 func (l *fixture) keysWith(word string) []string {
 	l.t.Helper()
-	resp, err := l.etcd.Client().Get(l.t.Context(), DefaultPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	resp, err := l.etcd.Client().Get(l.t.Context(), store.DefaultPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -123,7 +125,7 @@ func TestQuota_TheFenceIsDeleted(t *testing.T) {
 	}
 	for i, a := range []*fixture{l, other, l} {
 		a.bind(under(fmt.Sprint("c", i)))
-		resp, err := l.etcd.Client().Delete(t.Context(), DefaultPrefix+"/quotas/", clientv3.WithPrefix())
+		resp, err := l.etcd.Client().Delete(t.Context(), store.DefaultPrefix+"/quotas/", clientv3.WithPrefix())
 		if err != nil || resp.Deleted != 1 {
 			t.Fatalf("%d fences were deleted, %v; want 1", resp.Deleted, err)
 		}
@@ -187,9 +189,9 @@ func TestDrain_TheLastBlockGoesMeanwhile(t *testing.T) {
 	}
 	// Another writer, that would retire the pool itself if it were an Allocator.
 	late := request("p", "late", 28)
-	block, claim := l.keys.block("p", prefix("10.0.0.16/28")), l.keys.claim("late")
+	block, claim := l.keys.Block("p", prefix("10.0.0.16/28")), l.keys.Claim("late")
 	write := func(count int64, ops ...clientv3.Op) {
-		if _, err := l.etcd.Client().Txn(t.Context()).Then(append(ops, put(l.keys.head("p"), encodeHead(count)))...).Commit(); err != nil {
+		if _, err := l.etcd.Client().Txn(t.Context()).Then(append(ops, store.Put(l.keys.Head("p"), store.EncodeHead(count)))...).Commit(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -197,15 +199,15 @@ func TestDrain_TheLastBlockGoesMeanwhile(t *testing.T) {
 	l.swap(func(h *hooks) {
 		h.beforeCommit = func(SpaceID) error {
 			if commits.Add(1) == 2 { // the retirement, after the release
-				write(10, put(block, newBind(late, late.holding(l.hooks.now())).value),
-					put(claim, encode(claimValue{V: valueVersion, Space: "p", Prefix: prefix("10.0.0.16/28")})))
+				write(10, store.Put(block, newBind(late, late.holding(l.hooks.now())).value),
+					store.Put(claim, store.EncodeClaim("p", prefix("10.0.0.16/28"))))
 			}
 			return nil
 		}
 		h.afterCommit = func(SpaceID) error {
 			if commits.Load() == 3 { // it has found the pool in use
 				commits.Add(1)
-				write(11, remove(block), remove(claim))
+				write(11, store.Remove(block), store.Remove(claim))
 				l.catchUp(t)
 			}
 			return nil

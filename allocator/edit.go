@@ -5,6 +5,9 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Exclude replaces the list of prefixes that a pool never hands out. Blocks that
@@ -34,7 +37,7 @@ func (a *Allocator) Drain(ctx context.Context, id PoolID) error {
 
 // known returns the record of a pool, if need be after asking the ledger.
 func (a *Allocator) known(ctx context.Context, id PoolID) (Pool, error) {
-	if err := checkID("pool", id); err != nil {
+	if err := ledger.CheckID("pool", id); err != nil {
 		return Pool{}, err
 	}
 	for {
@@ -83,7 +86,7 @@ func (e *edit) place(s *space) (share, error) {
 	if e.same = e.next.State == p.State && e.next.CoolsUntil.Equal(p.CoolsUntil) && e.next.Frozen == p.Frozen && slices.Equal(e.next.Excluded, p.Excluded); e.same {
 		return share{}, nil // the transaction confirms that it is so
 	}
-	return share{then: together(put(s.alloc.keys.pool(p.ID), encodePool(e.next)))}, nil
+	return share{then: store.Ops(store.Put(s.alloc.keys.Pool(p.ID), store.EncodePool(e.next)))}, nil
 }
 
 func later(a, b time.Time) time.Time {
@@ -93,7 +96,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func (e *edit) won(s *space, revision int64, _ results) error {
+func (e *edit) won(s *space, revision int64, _ store.Results) error {
 	if e.inUse {
 		return ErrPoolInUse
 	}

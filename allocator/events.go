@@ -1,53 +1,57 @@
 package allocator
 
+import (
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+)
+
 // changes are what one revision has done, by what it concerns.
 type changes struct {
-	spaces     map[SpaceID][]Entry
-	fences     []Entry
-	quotas     []Entry
+	spaces     map[SpaceID][]store.Entry
+	fences     []store.Entry
+	quotas     []store.Entry
 	came, left []PoolID
 	wrote      bool
 }
 
 // sort sorts the events of one revision.
-func (a *Allocator) sort(events []Entry) (changes, error) {
-	c := changes{spaces: map[SpaceID][]Entry{}}
+func (a *Allocator) sort(events []store.Entry) (changes, error) {
+	c := changes{spaces: map[SpaceID][]store.Entry{}}
 	var reread error
 	for _, e := range events {
-		if p, ok := a.find(e.pool); ok && e.kind == poolKey {
-			e.space = p.space.id // whatever its record says, and if it cannot be read
+		if p, ok := a.find(e.Pool); ok && e.Kind == store.PoolKey {
+			e.Space = p.space.id // whatever its record says, and if it cannot be read
 		}
 		c.wrote = c.wrote || e.Put
 		switch {
-		case e.pool == "":
+		case e.Pool == "":
 		case e.Put:
-			c.came = append(c.came, e.pool)
+			c.came = append(c.came, e.Pool)
 		default:
-			c.left = append(c.left, e.pool)
+			c.left = append(c.left, e.Pool)
 		}
-		switch e.kind {
-		case otherKey:
-		case rootsKey:
+		switch e.Kind {
+		case store.OtherKey:
+		case store.RootsKey:
 			c.fences = append(c.fences, e)
-		case quotaKey:
+		case store.QuotaKey:
 			c.quotas = append(c.quotas, e)
-		case turnKey:
+		case store.TurnKey:
 			a.asked(e)
-		case blockKey:
+		case store.BlockKey:
 			a.noteLease(e)
-			c.spaces[e.space] = append(c.spaces[e.space], e)
-		case reservationKey:
-			a.reservations.seen(e.cluster, e.claim, e.Put)
-		case poolKey:
+			c.spaces[e.Space] = append(c.spaces[e.Space], e)
+		case store.ReservationKey:
+			a.reservations.seen(e.Cluster, e.Claim, e.Put)
+		case store.PoolKey:
 			healed := a.inspectPool(e)
 			if healed {
 				reread = errReread
 			}
-			if e.space != "" && !healed {
-				c.spaces[e.space] = append(c.spaces[e.space], e)
+			if e.Space != "" && !healed {
+				c.spaces[e.Space] = append(c.spaces[e.Space], e)
 			}
 		default:
-			c.spaces[e.space] = append(c.spaces[e.space], e)
+			c.spaces[e.Space] = append(c.spaces[e.Space], e)
 		}
 	}
 	return c, reread
@@ -55,8 +59,8 @@ func (a *Allocator) sort(events []Entry) (changes, error) {
 
 // noteLease notes what has become of the lease of a block. One that was deleted, or cannot be
 // read, has none.
-func (a *Allocator) noteLease(e Entry) {
-	at := position{e.space, e.prefix}
+func (a *Allocator) noteLease(e store.Entry) {
+	at := position{e.Space, e.Prefix}
 	if lease, ok := leaseOf(e.Block); ok {
 		a.leases.put(at, lease)
 		return
@@ -65,7 +69,7 @@ func (a *Allocator) noteLease(e Entry) {
 }
 
 // apply brings one revision into memory, space by space. errReread: that is not enough.
-func (a *Allocator) apply(revision int64, events []Entry) error {
+func (a *Allocator) apply(revision int64, events []store.Entry) error {
 	c, reread := a.sort(events)
 	a.noteRetired(c.came, false)
 	if c.wrote { // who removes without writing does not retire: the ledger is being wiped
@@ -76,16 +80,16 @@ func (a *Allocator) apply(revision int64, events []Entry) error {
 	}
 	for _, e := range c.fences {
 		if e.Put {
-			a.fenced(e.cluster, revision)
+			a.fenced(e.Cluster, revision)
 		} else {
-			a.unfenced(e.cluster, revision)
+			a.unfenced(e.Cluster, revision)
 		}
 	}
 	for _, e := range c.quotas {
 		if e.Put {
-			a.quotas.fenced(account{class: e.class, cluster: e.cluster}, revision)
+			a.quotas.fenced(account{class: e.Class, cluster: e.Cluster}, revision)
 		} else {
-			a.quotas.lifted(account{class: e.class, cluster: e.cluster}, revision)
+			a.quotas.lifted(account{class: e.Class, cluster: e.Cluster}, revision)
 		}
 	}
 	return reread
@@ -93,7 +97,7 @@ func (a *Allocator) apply(revision int64, events []Entry) error {
 
 // applySpace brings what one revision did to one space into memory, unless it
 // is known there: own transactions are applied when they return.
-func (a *Allocator) applySpace(id SpaceID, revision int64, entries []Entry) {
+func (a *Allocator) applySpace(id SpaceID, revision int64, entries []store.Entry) {
 	s := a.visit(id, revision, entries)
 	if s == nil {
 		return
@@ -104,7 +108,7 @@ func (a *Allocator) applySpace(id SpaceID, revision int64, entries []Entry) {
 	}
 	s.known = revision
 	for _, e := range entries {
-		if s.inspect(e); e.kind == poolKey && e.Put && e.Damage == nil {
+		if s.inspect(e); e.Kind == store.PoolKey && e.Put && e.Damage == nil {
 			s.replace(e.Registered)
 		}
 	}
@@ -119,7 +123,7 @@ func (a *Allocator) applySpace(id SpaceID, revision int64, entries []Entry) {
 // visit returns the space that a revision has changed, locked; nil if there is
 // nothing to do. A space that was retired here is remembered until the watch
 // has seen that, too.
-func (a *Allocator) visit(id SpaceID, revision int64, entries []Entry) *space {
+func (a *Allocator) visit(id SpaceID, revision int64, entries []store.Entry) *space {
 	a.mu.RLock()
 	s, ok := a.spaces[id]
 	a.mu.RUnlock()
@@ -138,7 +142,7 @@ func (a *Allocator) visit(id SpaceID, revision int64, entries []Entry) *space {
 		}
 	}
 	for _, e := range entries {
-		if e.Put && e.kind != blockKey {
+		if e.Put && e.Kind != store.BlockKey {
 			return a.enter(id)
 		}
 	}
@@ -156,26 +160,26 @@ func (s *space) replace(record Pool) {
 
 // apply brings one event into the space. A block whose value cannot be read is taken,
 // and nobody's.
-func (s *space) apply(e Entry) {
+func (s *space) apply(e store.Entry) {
 	switch {
-	case e.kind == blockKey && !e.prefix.IsValid():
-	case e.kind == blockKey && e.Created:
-		s.take(e.prefix)
-		s.evict(e.prefix)
+	case e.Kind == store.BlockKey && !e.Prefix.IsValid():
+	case e.Kind == store.BlockKey && e.Created:
+		s.take(e.Prefix)
+		s.evict(e.Prefix)
 		s.note(e)
-	case e.kind == blockKey && e.Put:
+	case e.Kind == store.BlockKey && e.Put:
 		s.note(e)
-	case e.kind == blockKey && !e.Put:
-		s.disown(e.prefix)
-	case e.kind == waitersKey:
+	case e.Kind == store.BlockKey && !e.Put:
+		s.disown(e.Prefix)
+	case e.Kind == store.WaitersKey:
 		s.marked = e.Writer
-	case e.kind == headKey && e.Put:
+	case e.Kind == store.HeadKey && e.Put:
 		s.follow(e.Head)
 		s.taken()
-	case e.kind == headKey && s.head.revision > 0:
+	case e.Kind == store.HeadKey && s.head.Revision > 0:
 		s.close()
-	case e.kind == poolKey && !e.Put:
-		if p := s.pool(e.pool); p != nil {
+	case e.Kind == store.PoolKey && !e.Put:
+		if p := s.pool(e.Pool); p != nil {
 			s.leave(p)
 			s.alloc.strike(p)
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -31,9 +33,9 @@ func (b *bench) block(pool PoolID, i int) []clientv3.Op {
 	addr := prefix("10.0.0.0/8").Addr().As4()
 	addr[1], addr[2], addr[3] = byte(i>>16), byte(i>>8), byte(i)
 	p := netip.PrefixFrom(netip.AddrFrom4(addr), 32)
-	return together(
-		put(b.keys.block(SpaceID(pool), p), newBind(req, req.holding(b.hooks.now())).value),
-		put(b.keys.claim(req.Holder.Claim), encode(claimValue{V: valueVersion, Space: SpaceID(pool), Prefix: p})),
+	return store.Ops(
+		store.Put(b.keys.Block(SpaceID(pool), p), newBind(req, req.holding(b.hooks.now())).value),
+		store.Put(b.keys.Claim(req.Holder.Claim), store.EncodeClaim(SpaceID(pool), p)),
 	)
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // firstLedger is a ledger as the first program wrote it, key and value, below the usual
@@ -37,7 +38,7 @@ func TestFirstLedger(t *testing.T) {
 	l := &fixture{t: t, etcd: etcdtest.New(t)}
 	for line := range strings.Lines(strings.TrimSpace(firstLedger)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if _, err := l.etcd.Client().Put(t.Context(), DefaultPrefix+"/"+key, value); err != nil {
+		if _, err := l.etcd.Client().Put(t.Context(), store.DefaultPrefix+"/"+key, value); err != nil {
 			t.Fatal(err)
 		}
 	}

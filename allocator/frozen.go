@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // FrozenError refuses a request because the pool's space gives nothing out until
@@ -82,7 +84,7 @@ func (a *Allocator) Behind(ctx context.Context, id PoolID, changes int64) (bool,
 		return false, err
 	}
 	// Others may have gone on, and what they did is not known here yet.
-	head, _, err := a.store.Get(ctx, a.keys.head(p.Space))
+	head, _, err := a.store.Get(ctx, a.keys.Head(p.Space))
 	if err == nil && head != nil {
 		err = a.await(ctx, head.ModRevision)
 	}
@@ -97,7 +99,7 @@ func (a *Allocator) short(id PoolID, changes int64) bool {
 	}
 	p.space.lock()
 	defer p.space.unlock()
-	return p.space.head.count < changes
+	return p.space.head.Count < changes
 }
 
 // Freeze records in the ledger that it lacks changes of a pool's space: no Allocator
@@ -177,10 +179,10 @@ func (r *resume) place(s *space) (share, error) {
 	}
 	r.next = p.Pool
 	r.next.Frozen = false
-	return share{then: together(put(s.alloc.keys.pool(p.ID), encodePool(r.next))), count: r.to}, nil
+	return share{then: store.Ops(store.Put(s.alloc.keys.Pool(p.ID), store.EncodePool(r.next))), count: r.to}, nil
 }
 
-func (r *resume) won(s *space, revision int64, _ results) error {
+func (r *resume) won(s *space, revision int64, _ store.Results) error {
 	if p := s.pool(r.pool.ID); p != nil && revision > s.known {
 		s.update(p, r.next)
 	}
@@ -202,8 +204,8 @@ func (a *Allocator) Overlapping(ctx context.Context, id PoolID, prefix netip.Pre
 	}
 	var blocks []Block
 	for _, r := range records {
-		for _, h := range r.holdings {
-			blocks = append(blocks, r.block(h))
+		for _, h := range r.Holdings {
+			blocks = append(blocks, r.Block(h))
 		}
 	}
 	return blocks, nil

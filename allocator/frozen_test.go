@@ -225,21 +225,6 @@ func TestFrozen_BesideADrainingPool(t *testing.T) {
 	found.wantFrozen("small", true)
 }
 
-// A program that does not know what a frozen pool is must not read one.
-func TestFrozen_HasAVersionOfItsOwn(t *testing.T) {
-	p := Pool{ID: "p", Space: "p", CIDR: prefix("10.0.0.0/24"), State: PoolOpen, Cluster: "c", Name: "p"}
-	if err := checkVersion(valueVersion, "p", []byte(encodePool(p))); err != nil {
-		t.Errorf("a pool is written as %v; want version %d", err, valueVersion)
-	}
-	p.Frozen = true
-	if err := checkVersion(valueVersion, "p", []byte(encodePool(p))); err == nil {
-		t.Errorf("a frozen pool is written with version %d", valueVersion)
-	}
-	if again, err := decodePool("p", "p", []byte(encodePool(p))); err != nil || !again.Frozen {
-		t.Errorf("a frozen pool is read as %+v, %v", again, err)
-	}
-}
-
 // A pool of a space that has lost changes is not drained: its blocks may be among them. A pool
 // that was not compared yet is.
 func TestFrozen_IsNotDrained(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -37,7 +39,7 @@ func (a *Allocator) cooldown(b Block) (time.Time, error) {
 	if err != nil || d <= 0 {
 		return time.Time{}, err
 	}
-	return stamped(now.Add(d)), nil
+	return store.Stamped(now.Add(d)), nil
 }
 
 // alarm is the one timer of a space, for the cooldown that ends next.
@@ -157,8 +159,8 @@ func (l *lapse) place(s *space) (share, error) {
 	limit, bytes := max(1, int(s.alloc.limit.Load())-8), 0
 	var sh share
 	for prefix := range l.due(s) {
-		block, claim := s.alloc.keys.block(s.id, prefix), s.alloc.keys.claim(s.cooling.blocks[prefix].claim)
-		sh.then = append(sh.then, clientv3.OpTxn(nil, together(remove(block), remove(claim)), nil))
+		block, claim := s.alloc.keys.Block(s.id, prefix), s.alloc.keys.Claim(s.cooling.blocks[prefix].claim)
+		sh.then = append(sh.then, clientv3.OpTxn(nil, store.Ops(store.Remove(block), store.Remove(claim)), nil))
 		bytes += len(block) + len(claim)
 		if l.ended = append(l.ended, prefix); len(l.ended) == limit || bytes > maxGroupBytes/2 {
 			l.full = true
@@ -202,7 +204,7 @@ func (l *lapse) ends(s *space, prefix netip.Prefix) bool {
 	return true
 }
 
-func (l *lapse) won(s *space, revision int64, _ results) error {
+func (l *lapse) won(s *space, revision int64, _ store.Results) error {
 	for _, prefix := range l.ended {
 		s.freed(prefix, revision)
 	}

@@ -3,6 +3,8 @@ package allocator
 import (
 	"context"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // The waiting list is in the memory of one Allocator, the leader. Other Allocators that
@@ -76,7 +78,7 @@ func (s *space) remark() {
 
 // mismarked reports whether the mark has to be written.
 func (s *space) mismarked() bool {
-	if s.draft || s.gone || s.resting || s.head.revision == 0 || s.wanted() == s.marked {
+	if s.draft || s.gone || s.resting || s.head.Revision == 0 || s.wanted() == s.marked {
 		return false
 	}
 	return s.alloc.ctx.Err() == nil && s.alloc.Err() == nil && s.damage.err() == nil
@@ -121,14 +123,14 @@ func (m *markOp) claim() (ClaimID, bool) { return "", true }
 func (m *markOp) place(s *space) (share, error) { return m.share(s), nil }
 
 func (m *markOp) share(s *space) share {
-	key := s.alloc.keys.waiters(s.id)
+	key := s.alloc.keys.Waiters(s.id)
 	if m.writer == "" {
-		return share{then: together(remove(key))}
+		return share{then: store.Ops(store.Remove(key))}
 	}
-	return share{then: together(put(key, encodeWriter(m.writer)))}
+	return share{then: store.Ops(store.Put(key, store.EncodeWriter(m.writer)))}
 }
 
-func (m *markOp) won(s *space, revision int64, _ results) error {
+func (m *markOp) won(s *space, revision int64, _ store.Results) error {
 	if revision > s.known {
 		s.marked = m.writer
 	}

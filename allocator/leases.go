@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // retell is when a holder is named again whose lease is over and whose block is still there.
@@ -28,15 +30,15 @@ func (a *Allocator) DueLeases(now time.Time) (due []Holder, next time.Time) {
 func (a *Allocator) LeaseNews() <-chan struct{} { return a.leases.news }
 
 // leaseOf is the lease of a block, if it is retained for a time, and not in dispute.
-func leaseOf(r record) (lease Lease, ok bool) {
-	if len(r.holdings) == 0 || r.disputed {
+func leaseOf(r store.Record) (lease Lease, ok bool) {
+	if len(r.Holdings) == 0 || r.Disputed {
 		return Lease{}, false
 	}
-	h := r.holdings[0]
+	h := r.Holdings[0]
 	if h.State != Retained || h.Until.IsZero() {
 		return Lease{}, false
 	}
-	return Lease{Holder: r.block(h).Holder, Until: h.Until}, true
+	return Lease{Holder: r.Block(h).Holder, Until: h.Until}, true
 }
 
 // position is where a block lies.

@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // counter notes what etcd counts.
@@ -48,7 +49,7 @@ func (l *fixture) putBlocks(pool PoolID, blocks []netip.Prefix) {
 		var puts []clientv3.Op
 		for _, p := range group {
 			h := request(pool, fmt.Sprint(pool, p), 0).holding(time.Unix(0, 0))
-			puts = append(puts, put(l.keys.block(SpaceID(pool), p), record{holdings: []holding{h}}.encode()))
+			puts = append(puts, store.Put(l.keys.Block(SpaceID(pool), p), store.Record{Holdings: []store.Holding{h}}.Encode()))
 		}
 		if _, err := l.etcd.Client().Txn(l.t.Context()).Then(puts...).Commit(); err != nil {
 			l.t.Fatal(err)

@@ -3,6 +3,9 @@ package allocator
 import (
 	"context"
 	"net/netip"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Lookup reads the block of a claim from the ledger, as of now. ok is false if
@@ -17,25 +20,25 @@ func (a *Allocator) Lookup(ctx context.Context, id ClaimID) (b Block, ok bool, e
 
 // latest reads the block that a claim has, or had and that cools; the zero Block without one.
 func (a *Allocator) latest(ctx context.Context, id ClaimID) (b Block, err error) {
-	if err := checkID("claim", id); err != nil {
+	if err := ledger.CheckID("claim", id); err != nil {
 		return Block{}, err
 	}
 	for {
 		r, ok, err := a.store.RecordOf(ctx, id)
 		switch {
-		case compacted(err):
+		case store.Compacted(err):
 			continue
 		case err != nil || !ok:
 			return Block{}, err
 		}
-		return r.block(r.holdings[r.of(id)]), nil
+		return r.Block(r.Holdings[r.Of(id)]), nil
 	}
 }
 
 // recordOf reads the block that a claim has.
-func (a *Allocator) recordOf(ctx context.Context, id ClaimID) (r record, ok bool, err error) {
+func (a *Allocator) recordOf(ctx context.Context, id ClaimID) (r store.Record, ok bool, err error) {
 	r, ok, err = a.store.RecordOf(ctx, id)
-	return r, ok && r.holdings[r.of(id)].State != Cooling, err
+	return r, ok && r.Holdings[r.Of(id)].State != Cooling, err
 }
 
 // BlockAt reads the block at exactly this prefix of a pool's space from the
@@ -50,5 +53,5 @@ func (a *Allocator) BlockAt(ctx context.Context, id PoolID, p netip.Prefix) (b B
 	if err != nil || !ok {
 		return Block{}, false, err
 	}
-	return r.block(r.holdings[0]), true, nil
+	return r.Block(r.Holdings[0]), true, nil
 }

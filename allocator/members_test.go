@@ -4,7 +4,9 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/prometheus/client_golang/prometheus"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -31,7 +33,7 @@ func TestMembers_Away(t *testing.T) {
 	}
 	defer client.Close()
 	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(members{client})
+	r.MustRegister(store.Members{Client: client})
 	families, err := r.Gather()
 	if err != nil || len(families) != 1 {
 		t.Fatal(families, err)

@@ -1,7 +1,9 @@
 package allocator
 
 import (
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/prometheus/client_golang/prometheus"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -19,7 +21,7 @@ type metrics struct {
 	unreadable   prometheus.GaugeFunc
 	reserved     prometheus.GaugeFunc
 	cooling      prometheus.GaugeFunc
-	members      members
+	members      store.Members
 
 	unregister func() // takes back what was registered
 }
@@ -36,7 +38,7 @@ func newMetrics(client *clientv3.Client, unreadable, reserved, cooling func() in
 			Name: "ipam_ledger_unreadable_keys", Help: "Keys of the ledger that cannot be read, each of which stops its space.",
 		}, func() float64 { return float64(unreadable()) }),
 		unregister: func() {},
-		members:    members{client},
+		members:    store.Members{Client: client},
 		transactions: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "ipam_ledger_transaction_seconds", Help: "Time etcd took for the transaction of a group.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"unique"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
@@ -19,7 +20,7 @@ type owner struct {
 	slice   bool
 }
 
-func ownerOf(h holding) owner {
+func ownerOf(h store.Holding) owner {
 	return owner{pool: h.Pool, cluster: h.Cluster, class: h.Class, slice: h.Slice}
 }
 
@@ -40,9 +41,9 @@ type owners struct {
 	rivals []owner
 }
 
-func ownersOf(r record) owners {
-	o := owners{first: unique.Make(ownerOf(r.holdings[0]))}
-	for _, h := range r.holdings[1:] {
+func ownersOf(r store.Record) owners {
+	o := owners{first: unique.Make(ownerOf(r.Holdings[0]))}
+	for _, h := range r.Holdings[1:] {
 		o.rivals = append(o.rivals, ownerOf(h))
 	}
 	return o

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Pool is the pool's record as known here.
@@ -25,7 +26,7 @@ func (a *Allocator) Pool(id PoolID) (Pool, bool) {
 // Registered reads a pool's record from the ledger, and the revision of its last change; ok is
 // false if there is none.
 func (a *Allocator) Registered(ctx context.Context, id PoolID) (p Pool, revision int64, ok bool, err error) {
-	if err := checkID("pool", id); err != nil {
+	if err := ledger.CheckID("pool", id); err != nil {
 		return Pool{}, 0, false, err
 	}
 	return a.store.Pool(ctx, id)

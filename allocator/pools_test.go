@@ -240,9 +240,9 @@ func TestDrain_RetiresItselfWhenEmpty(t *testing.T) {
 // waitGone waits until a pool has left the ledger.
 func (l *fixture) waitGone(id PoolID) {
 	l.t.Helper()
-	watch := l.etcd.Client().Watch(l.t.Context(), l.keys.pool(id))
+	watch := l.etcd.Client().Watch(l.t.Context(), l.keys.Pool(id))
 	for {
-		resp, err := l.etcd.Client().Get(l.t.Context(), l.keys.pool(id))
+		resp, err := l.etcd.Client().Get(l.t.Context(), l.keys.Pool(id))
 		if err != nil {
 			l.t.Fatal(err)
 		}

@@ -3,6 +3,8 @@ package allocator
 import (
 	"context"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // pruneEvery is the pause between two looks for what nobody uses.
@@ -14,17 +16,17 @@ const pruneEvery = time.Minute
 func (a *Allocator) prune(ctx context.Context) {
 	unused := map[string]int64{}
 	for to, fence := range a.quotas.idle(a.hooks.now()) {
-		unused[a.keys.quota(to.class, to.cluster)] = fence
+		unused[a.keys.Quota(to.class, to.cluster)] = fence
 	}
 	a.mu.RLock()
 	for cluster, r := range a.roots {
 		if r.revision > 0 && len(r.pools) == 0 {
-			unused[a.keys.roots(cluster)] = r.revision
+			unused[a.keys.Roots(cluster)] = r.revision
 		}
 	}
 	a.mu.RUnlock()
 	for key, revision := range unused {
-		if _, err := a.store.Commit(ctx, every(at(key, revision)), together(remove(key)), nil); err != nil {
+		if _, err := a.store.Commit(ctx, store.Cmps(store.At(key, revision)), store.Ops(store.Remove(key)), nil); err != nil {
 			return // the next look finds it, too
 		}
 	}

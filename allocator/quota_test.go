@@ -78,7 +78,7 @@ func TestQuota_OfAPool(t *testing.T) {
 // quotaKeys is the number of fences in the ledger.
 func (l *fixture) quotaKeys() int64 {
 	l.t.Helper()
-	resp, err := l.etcd.Client().Get(l.t.Context(), l.keys.quotas(), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	resp, err := l.etcd.Client().Get(l.t.Context(), l.keys.Quotas(), clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"math/big"
 	"sync"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 const (
@@ -175,13 +177,13 @@ func (a *Allocator) secure(ctx context.Context, r Request) error {
 	if err := a.Err(); err != nil {
 		return err
 	}
-	key := a.keys.quota(to.class, to.cluster)
-	resp, err := a.store.Commit(ctx, every(absent(key)), together(put(key, encodeFence())), together(get(key)))
+	key := a.keys.Quota(to.class, to.cluster)
+	resp, err := a.store.Commit(ctx, store.Cmps(store.Absent(key)), store.Ops(store.Put(key, store.EncodeFence())), store.Ops(store.Get(key)))
 	if err != nil {
 		return err
 	}
 	revision := resp.Header.Revision
-	if kv := results(resp.Responses).found(0); !resp.Succeeded && kv != nil {
+	if kv := store.Results(resp.Responses).Found(0); !resp.Succeeded && kv != nil {
 		revision = kv.ModRevision
 	}
 	return a.await(ctx, revision)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // A cooling block goes back at once to a claim with the name of its former holder. That is an
@@ -23,20 +25,20 @@ func (b *bind) regain(s *space) (share, error) {
 	if _, twice := s.placing.blocks[b.prefix]; twice {
 		return share{}, errTwice
 	}
-	sh, former := share{els: together(get(keys.claim(claim)))}, b.regains.claim
+	sh, former := share{els: store.Ops(store.Get(keys.Claim(claim)))}, b.regains.claim
 	if former == claim {
-		sh.then = together(put(keys.block(s.id, b.prefix), b.regainedValue()))
+		sh.then = store.Ops(store.Put(keys.Block(s.id, b.prefix), b.regainedValue()))
 		s.mark(b.prefix, true)
 		return sh, nil
 	}
 	if _, twice := s.placing.claims[former]; twice {
 		return share{}, errTwice
 	}
-	sh.ifs = every(absent(keys.claim(claim)))
-	sh.then = together(
-		put(keys.block(s.id, b.prefix), b.regainedValue()),
-		put(keys.claim(claim), encodeClaim(s.id, b.prefix)),
-		remove(keys.claim(former)),
+	sh.ifs = store.Cmps(store.Absent(keys.Claim(claim)))
+	sh.then = store.Ops(
+		store.Put(keys.Block(s.id, b.prefix), b.regainedValue()),
+		store.Put(keys.Claim(claim), store.EncodeClaim(s.id, b.prefix)),
+		store.Remove(keys.Claim(former)),
 	)
 	s.mark(b.prefix, true)
 	return sh, nil
@@ -49,7 +51,7 @@ func (b *bind) regainedValue() string {
 		return b.value
 	}
 	b.holding.Until = b.regains.end()
-	return record{holdings: []holding{b.holding}}.encode()
+	return store.Record{Holdings: []store.Holding{b.holding}}.Encode()
 }
 
 // changes is the block that a bind gets back; not valid for any other.
@@ -82,7 +84,7 @@ func (s *space) regained(by owner, prefix netip.Prefix, revision int64) {
 	if revision <= s.known {
 		return // the watch was faster
 	}
-	s.own(prefix, ownersOf(record{holdings: []holding{{Pool: by.pool, Cluster: by.cluster, Class: by.class, Slice: by.slice}}}))
+	s.own(prefix, ownersOf(store.Record{Holdings: []store.Holding{{Pool: by.pool, Cluster: by.cluster, Class: by.class, Slice: by.slice}}}))
 	s.uncool(prefix)
 }
 
@@ -105,16 +107,16 @@ func (a *Allocator) cools(ctx context.Context, b Block, last *int64) error {
 func (a *Allocator) endCooling(ctx context.Context, id ClaimID) error {
 	for {
 		r, ok, err := a.store.RecordOf(ctx, id)
-		if compacted(err) {
+		if store.Compacted(err) {
 			continue
 		}
-		if err != nil || !ok || r.holdings[r.of(id)].State != Cooling {
+		if err != nil || !ok || r.Holdings[r.Of(id)].State != Cooling {
 			return err
 		}
-		if err := a.await(ctx, r.revision); err != nil {
+		if err := a.await(ctx, r.Revision); err != nil {
 			return err
 		}
-		_, err = a.makeRoom(ctx, r.holdings[0].Pool, r.prefix)
+		_, err = a.makeRoom(ctx, r.Holdings[0].Pool, r.Prefix)
 		return err
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Register makes a root pool known to the ledger and returns it as it is there.
@@ -20,7 +23,7 @@ func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
 	if err != nil {
 		return Pool{}, err
 	}
-	p.RegisteredAt = stamped(a.hooks.now())
+	p.RegisteredAt = store.Stamped(a.hooks.now())
 	select {
 	case a.registrar <- struct{}{}: // one at a time: they contend for the fence anyway
 		defer func() { <-a.registrar }()
@@ -47,7 +50,7 @@ func asRoot(p Pool) (Pool, error) {
 	if p.Space == "" {
 		p.Space = SpaceID(p.ID)
 	}
-	if err := errors.Join(checkID("pool", p.ID), checkID("cluster", p.Cluster), checkID("space", p.Space)); err != nil {
+	if err := errors.Join(ledger.CheckID("pool", p.ID), ledger.CheckID("cluster", p.Cluster), ledger.CheckID("space", p.Space)); err != nil {
 		return Pool{}, err
 	}
 	if p.Parent != "" {
@@ -69,7 +72,7 @@ func exclusions(p Pool, list []netip.Prefix) ([]netip.Prefix, error) {
 		}
 	}
 	list = slices.Clone(list)
-	slices.SortFunc(list, comparePrefixes)
+	slices.SortFunc(list, ledger.ComparePrefixes)
 	return slices.Compact(list), nil
 }
 
@@ -90,20 +93,20 @@ func (r *register) place(s *space) (share, error) {
 	if err := s.alloc.damageOfPools(); err != nil && !r.wanted.Frozen { // a frozen one was there before
 		return share{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
 	}
-	fenceKey, poolKey := s.alloc.keys.roots(r.wanted.Cluster), s.alloc.keys.pool(r.wanted.ID)
+	fenceKey, poolKey := s.alloc.keys.Roots(r.wanted.Cluster), s.alloc.keys.Pool(r.wanted.ID)
 	revision := r.decide(s)
 	sh := share{
-		ifs:   every(at(fenceKey, revision)),
-		then:  together(get(fenceKey)),
-		els:   together(get(fenceKey)),
-		fence: &fence{key: fenceKey, revision: revision, same: every(at(fenceKey, revision)), value: encodeFence()},
+		ifs:   store.Cmps(store.At(fenceKey, revision)),
+		then:  store.Ops(store.Get(fenceKey)),
+		els:   store.Ops(store.Get(fenceKey)),
+		fence: &fence{key: fenceKey, revision: revision, same: store.Cmps(store.At(fenceKey, revision)), value: store.EncodeFence()},
 	}
 	if r.known {
 		return sh, nil
 	}
-	sh.ifs = append(sh.ifs, absent(poolKey))
-	sh.then = together(put(fenceKey, encodeFence()), put(poolKey, encodePool(r.pool)))
-	sh.els = append(sh.els, get(poolKey))
+	sh.ifs = append(sh.ifs, store.Absent(poolKey))
+	sh.then = store.Ops(store.Put(fenceKey, store.EncodeFence()), store.Put(poolKey, store.EncodePool(r.pool)))
+	sh.els = append(sh.els, store.Get(poolKey))
 	return sh, nil
 }
 
@@ -155,7 +158,7 @@ func (r *register) conflict(s *space, others *roots) error {
 	return nil
 }
 
-func (r *register) won(s *space, revision int64, _ results) error {
+func (r *register) won(s *space, revision int64, _ store.Results) error {
 	if r.known {
 		return r.answer
 	}
@@ -169,11 +172,11 @@ func (r *register) won(s *space, revision int64, _ results) error {
 // lost has the pool placed again, unless its ID is taken by a pool that the
 // fence does not guard.
 func (r *register) lost(_ *space, why loss) error {
-	kv := why.got.found(1)
+	kv := why.got.Found(1)
 	if kv == nil {
 		return errAgain
 	}
-	known, err := decodePool(string(kv.Key), r.wanted.ID, kv.Value)
+	known, err := store.DecodePool(string(kv.Key), r.wanted.ID, kv.Value)
 	if err == nil {
 		err = r.mismatch(known)
 	}
@@ -231,7 +234,7 @@ func (a *Allocator) enter(id SpaceID) *space {
 
 // forsake drops the space if nothing was ever registered in it.
 func (s *space) forsake() {
-	if s.head.revision == 0 && len(s.pools) == 0 {
+	if s.head.Revision == 0 && len(s.pools) == 0 {
 		s.gone = true
 		s.alloc.drop(s)
 	}
@@ -240,7 +243,7 @@ func (s *space) forsake() {
 // close ends the space, which was retired.
 func (s *space) close() {
 	s.gone = true
-	s.head = head{}
+	s.head = store.Head{}
 	s.balance(newSpace(s.alloc, s.id))
 	for _, p := range slices.Clone(s.pools) {
 		s.leave(p)

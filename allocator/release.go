@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // Release frees the block of a claim: block and claim leave the ledger in one
@@ -63,33 +65,33 @@ func (a *Allocator) free(ctx context.Context, b Block) error {
 // deleted. It writes nothing if that is recorded already, or if the claim has no
 // block.
 func (a *Allocator) SetPolicy(ctx context.Context, id ClaimID, policy ReclaimPolicy) error {
-	_, _, err := a.amend(ctx, id, func(h *holding) { h.Policy = policy })
+	_, _, err := a.amend(ctx, id, func(h *store.Holding) { h.Policy = policy })
 	return err
 }
 
 // amend changes what a block is to its claim.
-func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*holding)) (Block, bool, error) {
+func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Holding)) (Block, bool, error) {
 	var last int64
 	for {
 		r, ok, err := a.recordOf(ctx, id)
-		if compacted(err) {
+		if store.Compacted(err) {
 			continue
 		}
 		if err != nil || !ok {
 			return Block{}, false, err
 		}
-		mine := r.of(id)
-		h := r.holdings[mine]
+		mine := r.Of(id)
+		h := r.Holdings[mine]
 		edit(&h)
-		if h == r.holdings[mine] {
-			return r.block(h), true, nil
+		if h == r.Holdings[mine] {
+			return r.Block(h), true, nil
 		}
-		old := r.block(r.holdings[mine])
-		r.holdings[mine] = h
+		old := r.Block(r.Holdings[mine])
+		r.Holdings[mine] = h
 		m := &amend{old: old, next: r}
 		err = a.change(ctx, old, m)
 		if err == nil {
-			return m.next.block(h), true, nil
+			return m.next.Block(h), true, nil
 		}
 		if !errors.Is(err, ErrChanged) || last == old.Revision {
 			return Block{}, false, err
@@ -153,11 +155,11 @@ func (f *free) cool(b Block, until time.Time) {
 	if b.State == Reserved {
 		id = ClaimID("cooling." + rand.Text())
 	}
-	r := record{holdings: []holding{{
+	r := store.Record{Holdings: []store.Holding{{
 		Pool: b.Pool, Claim: id, Cluster: b.Holder.Cluster, Namespace: b.Holder.Namespace, Name: b.Holder.Name,
 		Class: b.Class, Policy: b.Policy, State: Cooling, Slice: b.Slice, BoundAt: b.BoundAt, Until: until,
 	}}}
-	f.value, f.cooled = r.encode(), cooledOf(r)
+	f.value, f.cooled = r.Encode(), cooledOf(r)
 }
 
 func (f *free) place(s *space) (share, error) {
@@ -172,20 +174,20 @@ func (f *free) place(s *space) (share, error) {
 	if err != nil {
 		return share{}, err
 	}
-	block, claim := s.alloc.keys.block(s.id, f.block.Prefix), s.alloc.keys.claim(f.block.Holder.Claim)
-	sh := share{ifs: every(at(block, f.block.Revision)), then: together(remove(block), remove(claim)), els: together(get(block))}
+	block, claim := s.alloc.keys.Block(s.id, f.block.Prefix), s.alloc.keys.Claim(f.block.Holder.Claim)
+	sh := share{ifs: store.Cmps(store.At(block, f.block.Revision)), then: store.Ops(store.Remove(block), store.Remove(claim)), els: store.Ops(store.Get(block))}
 	if f.cooled == nil {
 		return sh, nil
 	}
-	sh.then = together(put(block, f.value))
+	sh.then = store.Ops(store.Put(block, f.value))
 	if f.cooled.claim != f.block.Holder.Claim {
-		value := encodeClaim(s.id, f.block.Prefix)
-		sh.then = append(sh.then, remove(claim), put(s.alloc.keys.claim(f.cooled.claim), value))
+		value := store.EncodeClaim(s.id, f.block.Prefix)
+		sh.then = append(sh.then, store.Remove(claim), store.Put(s.alloc.keys.Claim(f.cooled.claim), value))
 	}
 	return sh, nil
 }
 
-func (f *free) won(s *space, revision int64, _ results) error {
+func (f *free) won(s *space, revision int64, _ store.Results) error {
 	if f.gone {
 		return nil
 	}
@@ -209,7 +211,7 @@ func (f *free) lost(_ *space, why loss) error {
 		return errAgain
 	case refuted:
 	}
-	now := why.got.found(0)
+	now := why.got.Found(0)
 	if f.uncertain && (now == nil || now.CreateRevision > f.block.Revision || f.cooled != nil && string(now.Value) == f.value) {
 		return nil // others may have bound the prefix since
 	}
@@ -219,7 +221,7 @@ func (f *free) lost(_ *space, why loss) error {
 // amend is the op of a change to a block's record.
 type amend struct {
 	old  Block
-	next record
+	next store.Record
 }
 
 func (m *amend) cluster() ClusterName   { return m.old.Holder.Cluster }
@@ -230,16 +232,16 @@ func (m *amend) place(s *space) (share, error) {
 	if err := s.present(m.old); err != nil {
 		return share{}, err
 	}
-	key := s.alloc.keys.block(s.id, m.old.Prefix)
+	key := s.alloc.keys.Block(s.id, m.old.Prefix)
 	return share{
-		ifs:  every(at(key, m.old.Revision)),
-		then: together(put(key, m.next.encode())),
-		els:  together(get(key)),
+		ifs:  store.Cmps(store.At(key, m.old.Revision)),
+		then: store.Ops(store.Put(key, m.next.Encode())),
+		els:  store.Ops(store.Get(key)),
 	}, nil
 }
 
-func (m *amend) won(_ *space, revision int64, _ results) error {
-	m.next.revision = revision
+func (m *amend) won(_ *space, revision int64, _ store.Results) error {
+	m.next.Revision = revision
 	return nil
 }
 

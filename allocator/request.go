@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // Request asks for one block of one pool.
@@ -39,13 +40,13 @@ type Request struct {
 }
 
 // holding is what a request becomes when it is granted.
-func (r Request) holding(now time.Time) holding {
+func (r Request) holding(now time.Time) store.Holding {
 	state := Bound
 	if r.reserves {
 		state = Reserved
 	}
-	return holding{
+	return store.Holding{
 		Pool: r.Pool, Claim: r.Holder.Claim, Cluster: r.Holder.Cluster, Namespace: r.Holder.Namespace, Name: r.Holder.Name,
-		Class: r.Class, Policy: cmp.Or(r.Policy, Delete), State: state, Slice: r.Slice, BoundAt: stamped(now),
+		Class: r.Class, Policy: cmp.Or(r.Policy, Delete), State: state, Slice: r.Slice, BoundAt: store.Stamped(now),
 	}
 }

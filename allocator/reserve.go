@@ -9,6 +9,9 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // MaxReservations is how many reservations one workspace may have that nobody has confirmed.
@@ -31,7 +34,7 @@ func (a *Allocator) Reserve(ctx context.Context, req Request) (Block, error) {
 
 func (a *Allocator) reserve(ctx context.Context, req Request) (Block, error) {
 	id := req.Holder.Claim
-	if cluster, ok := reservedBy(id); !ok || cluster != req.Holder.Cluster {
+	if cluster, ok := ledger.ReservedBy(id); !ok || cluster != req.Holder.Cluster {
 		return Block{}, fmt.Errorf("%w: %s is not the ID of a reservation of workspace %s", ErrInvalid, id, req.Holder.Cluster)
 	}
 	if !a.reservations.begin(req.Holder.Cluster, id) {
@@ -44,7 +47,7 @@ func (a *Allocator) reserve(ctx context.Context, req Request) (Block, error) {
 		if err != nil || !had {
 			return block, err
 		}
-		block, had, err = a.amend(ctx, id, func(h *holding) { h.Shared, h.BoundAt = true, stamped(a.hooks.now()) })
+		block, had, err = a.amend(ctx, id, func(h *store.Holding) { h.Shared, h.BoundAt = true, store.Stamped(a.hooks.now()) })
 		if err != nil || had {
 			return block, err
 		}
@@ -55,7 +58,7 @@ func (a *Allocator) reserve(ctx context.Context, req Request) (Block, error) {
 // HasReservation reports whether the ledger has a reservation, as far as it is known here. It may
 // be behind by what the watch has not brought yet.
 func (a *Allocator) HasReservation(id ClaimID) bool {
-	cluster, ok := reservedBy(id)
+	cluster, ok := ledger.ReservedBy(id)
 	return ok && a.reservations.has(cluster, id)
 }
 
@@ -118,35 +121,35 @@ type Confirmation struct {
 // the answer tells them apart, and where it cannot, ErrShared asks for a live read. The block
 // stays Shared, with its BoundAt: another request that was answered with it may still succeed.
 func (a *Allocator) Confirm(ctx context.Context, c Confirmation) (b Block, ok bool, err error) {
-	if err := errors.Join(checkID("reservation", c.Reservation), checkID("claim", c.Claim)); err != nil {
+	if err := errors.Join(ledger.CheckID("reservation", c.Reservation), ledger.CheckID("claim", c.Claim)); err != nil {
 		return Block{}, false, err
 	}
 	var last int64
 	for {
 		r, ok, err := a.recordOf(ctx, c.Reservation)
-		if compacted(err) {
+		if store.Compacted(err) {
 			continue
 		}
 		if err != nil || !ok {
 			return Block{}, false, err
 		}
-		mine := r.of(c.Reservation)
-		h := r.holdings[mine]
-		if h.State != Reserved || r.prefix != c.Prefix {
+		mine := r.Of(c.Reservation)
+		h := r.Holdings[mine]
+		if h.State != Reserved || r.Prefix != c.Prefix {
 			return Block{}, false, nil
 		}
 		if !c.Certain && (h.Shared || !sameSecond(h.BoundAt, c.Answered)) {
 			return Block{}, false, ErrShared
 		}
-		old := r.block(h)
+		old := r.Block(h)
 		h.Claim, h.Policy, h.State, h.Until = c.Claim, cmp.Or(c.Policy, h.Policy), Bound, time.Time{}
 		h.Shared = h.Shared || !sameSecond(h.BoundAt, c.Answered)
-		r.holdings[mine] = h
+		r.Holdings[mine] = h
 		o := &confirm{old: old, next: r, claimed: c.Claim}
 		err = a.change(ctx, old, o)
 		switch {
 		case err == nil:
-			return o.next.block(h), true, nil
+			return o.next.Block(h), true, nil
 		case errors.Is(err, errBound):
 			return Block{}, false, nil
 		case !errors.Is(err, ErrChanged) || last == old.Revision:
@@ -163,7 +166,7 @@ func sameSecond(a, b time.Time) bool {
 // confirm is the op of a Confirm.
 type confirm struct {
 	old     Block
-	next    record
+	next    store.Record
 	claimed ClaimID
 }
 
@@ -177,20 +180,20 @@ func (c *confirm) place(s *space) (share, error) {
 		return share{}, err
 	}
 	keys := s.alloc.keys
-	block, claim := keys.block(s.id, c.old.Prefix), keys.claim(c.claimed)
+	block, claim := keys.Block(s.id, c.old.Prefix), keys.Claim(c.claimed)
 	return share{
-		ifs: every(at(block, c.old.Revision), absent(claim)),
-		then: together(
-			put(block, c.next.encode()),
-			put(claim, encodeClaim(s.id, c.old.Prefix)),
-			remove(keys.claim(c.old.Holder.Claim)),
+		ifs: store.Cmps(store.At(block, c.old.Revision), store.Absent(claim)),
+		then: store.Ops(
+			store.Put(block, c.next.Encode()),
+			store.Put(claim, store.EncodeClaim(s.id, c.old.Prefix)),
+			store.Remove(keys.Claim(c.old.Holder.Claim)),
 		),
-		els: together(get(claim)),
+		els: store.Ops(store.Get(claim)),
 	}, nil
 }
 
-func (c *confirm) won(s *space, revision int64, _ results) error {
-	c.next.revision = revision
+func (c *confirm) won(s *space, revision int64, _ store.Results) error {
+	c.next.Revision = revision
 	s.touch(c.old.Pool) // the count of changes is published
 	return nil
 }
@@ -199,7 +202,7 @@ func (c *confirm) lost(_ *space, why loss) error {
 	switch {
 	case why.kind != refuted:
 		return errAgain
-	case why.got.found(0) != nil:
+	case why.got.Found(0) != nil:
 		return errBound
 	}
 	return ErrChanged

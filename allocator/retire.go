@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // retryRetire is the pause before a drained pool is tried again, after a fault.
@@ -100,12 +102,12 @@ func (r *retire) place(s *space) (share, error) {
 	}
 	keys := s.alloc.keys
 	return share{
-		then:  together(remove(keys.pool(p.ID)), put(keys.roots(p.Cluster), encodeFence())),
+		then:  store.Ops(store.Remove(keys.Pool(p.ID)), store.Put(keys.Roots(p.Cluster), store.EncodeFence())),
 		drops: len(s.pools) == 1,
 	}, nil
 }
 
-func (r *retire) won(s *space, revision int64, _ results) error {
+func (r *retire) won(s *space, revision int64, _ store.Results) error {
 	if r.inUse {
 		return ErrPoolInUse
 	}
@@ -155,7 +157,7 @@ func (p *pool) uncarve(check func(Pool) error) (*uncarve, error) {
 	s := p.space
 	s.lock()
 	defer s.unlock()
-	if s.gone || s.pool(p.ID) != p || s.head.revision == 0 {
+	if s.gone || s.pool(p.ID) != p || s.head.Revision == 0 {
 		return nil, errMoved
 	}
 	if err := check(p.Pool); err != nil {
@@ -164,7 +166,7 @@ func (p *pool) uncarve(check func(Pool) error) (*uncarve, error) {
 	if p.held() == 0 && p.chill.own > 0 {
 		return nil, errCooling
 	}
-	return &uncarve{child: p.Pool, head: s.head.revision, inUse: p.held() > 0}, nil
+	return &uncarve{child: p.Pool, head: s.head.Revision, inUse: p.held() > 0}, nil
 }
 
 // coolChild has the child's block cool in the parent, for the longest of the parent's own
@@ -174,16 +176,16 @@ func (a *Allocator) coolChild(ctx context.Context, o *uncarve) error {
 		return nil
 	}
 	r, ok, err := a.store.RecordAt(ctx, o.parent(a), o.child.CIDR)
-	if err != nil || !ok || r.disputed || r.of(ClaimID(o.child.ID)) != 0 {
+	if err != nil || !ok || r.Disputed || r.Of(ClaimID(o.child.ID)) != 0 {
 		return err
 	}
-	block := r.block(r.holdings[0])
+	block := r.Block(r.Holdings[0])
 	until, err := a.cooldown(block)
 	if err != nil {
 		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
 	}
 	if until = later(until, o.child.CoolsUntil); until.After(a.hooks.now()) {
-		o.record = r.revision
+		o.record = r.Revision
 		o.free.cool(block, until)
 	}
 	return nil
@@ -210,26 +212,26 @@ func (r *uncarve) claim() (ClaimID, bool) { return "", false }
 
 func (r *uncarve) place(s *space) (share, error) {
 	keys := s.alloc.keys
-	child := keys.head(r.child.Space)
-	sh := share{ifs: every(at(child, r.head)), els: together(get(child))}
+	child := keys.Head(r.child.Space)
+	sh := share{ifs: store.Cmps(store.At(child, r.head)), els: store.Ops(store.Get(child))}
 	if !r.inUse {
-		sh.then = together(
-			remove(keys.pool(r.child.ID)), remove(child), remove(keys.turn(r.child.Space)), remove(keys.waiters(r.child.Space)),
+		sh.then = store.Ops(
+			store.Remove(keys.Pool(r.child.ID)), store.Remove(child), store.Remove(keys.Turn(r.child.Space)), store.Remove(keys.Waiters(r.child.Space)),
 		)
 	}
-	block := keys.block(s.id, r.child.CIDR)
+	block := keys.Block(s.id, r.child.CIDR)
 	switch {
 	case r.inUse:
 	case r.free.cooled != nil:
-		sh.ifs = append(sh.ifs, at(block, r.record))
-		sh.then = append(sh.then, put(block, r.free.value))
+		sh.ifs = append(sh.ifs, store.At(block, r.record))
+		sh.then = append(sh.then, store.Put(block, r.free.value))
 	default:
-		sh.then = append(sh.then, remove(block), remove(keys.claim(ClaimID(r.child.ID))))
+		sh.then = append(sh.then, store.Remove(block), store.Remove(keys.Claim(ClaimID(r.child.ID))))
 	}
 	return sh, nil
 }
 
-func (r *uncarve) won(s *space, revision int64, _ results) error {
+func (r *uncarve) won(s *space, revision int64, _ store.Results) error {
 	if r.inUse {
 		return ErrPoolInUse
 	}

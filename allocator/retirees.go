@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -60,10 +62,10 @@ func (a *Allocator) noteRetired(ids []PoolID, retired bool) {
 // Retired reports whether a pool that the ledger does not know left it in good order
 // since the Allocator was opened, here or elsewhere: then nothing of it was lost.
 func (a *Allocator) Retired(ctx context.Context, id PoolID) (bool, error) {
-	if err := checkID("pool", id); err != nil {
+	if err := ledger.CheckID("pool", id); err != nil {
 		return false, err
 	}
-	kv, revision, err := a.store.Get(ctx, a.keys.pool(id))
+	kv, revision, err := a.store.Get(ctx, a.keys.Pool(id))
 	if err != nil || kv != nil {
 		return false, err
 	}
@@ -83,7 +85,7 @@ func (a *Allocator) awaitAll(ctx context.Context, revision int64) error {
 	for a.watched.get() < revision {
 		// The watch is found by the metadata of the context it was started with.
 		if err := a.store.Client.RequestProgress(clientv3.WithRequireLeader(bounded)); err != nil {
-			return a.store.unavailable(err)
+			return a.store.Unavailable(err)
 		}
 		short, cancel := context.WithTimeout(bounded, progressEvery)
 		err := a.watched.wait(short, revision)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -44,9 +46,9 @@ func (g *group) lose(why loss) *pending {
 
 // learn notes what was seen in the ledger: it has to be known here before the losers
 // are placed again.
-func (p *pending) learn(got results) {
+func (p *pending) learn(got store.Results) {
 	for i := range got {
-		if kv := got.found(i); kv != nil {
+		if kv := got.Found(i); kv != nil {
 			p.need = max(p.need, kv.ModRevision)
 		}
 	}
@@ -62,18 +64,18 @@ type doubter interface {
 func (s *space) end(revision int64) {
 	s.lock()
 	defer s.unlock()
-	if revision > 0 && s.head.revision == revision {
+	if revision > 0 && s.head.Revision == revision {
 		s.close()
 	}
 }
 
 // fence chooses what has to be put for a group's transaction to be over.
 func (s *space) fence(g *group) *fence {
-	if g.at.revision == 0 {
+	if g.at.Revision == 0 {
 		return g.shares[0].fence
 	}
-	key := s.alloc.keys.head(s.id)
-	return &fence{key: key, revision: g.at.revision, same: g.at.same(key), value: encodeHead(g.at.count + g.stride)}
+	key := s.alloc.keys.Head(s.id)
+	return &fence{key: key, revision: g.at.Revision, same: g.at.Same(key), value: store.EncodeHead(g.at.Count + g.stride)}
 }
 
 // settle waits until the outcome of the pending transaction is certain and the
@@ -107,18 +109,18 @@ func (s *space) raise(p *pending) error {
 	ctx, cancel := context.WithTimeout(s.alloc.ctx, s.alloc.store.Timeout)
 	defer cancel()
 	f := p.fence
-	txn := s.alloc.store.Client.Txn(ctx).If(f.same...).Then(put(f.key, f.value)).Else(get(f.key))
+	txn := s.alloc.store.Client.Txn(ctx).If(f.same...).Then(store.Put(f.key, f.value)).Else(store.Get(f.key))
 	if p.answer != nil {
-		txn = s.alloc.store.Client.Txn(ctx).Then(get(f.key))
+		txn = s.alloc.store.Client.Txn(ctx).Then(store.Get(f.key))
 	}
 	resp, err := txn.Commit()
 	if err != nil {
-		return s.alloc.store.unavailable(err)
+		return s.alloc.store.Unavailable(err)
 	}
 	if p.answer == nil { // it has written, or could have
 		s.alloc.health.setCommit(nil)
 	}
-	current := results(resp.Responses).found(0)
+	current := store.Results(resp.Responses).Found(0)
 	p.moved = !resp.Succeeded
 	switch {
 	case resp.Succeeded && p.answer == nil:

@@ -3,6 +3,8 @@ package allocator
 import (
 	"context"
 	"errors"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // ErrSlicesGiven: as many slices of the pool are given as may be.
@@ -21,7 +23,7 @@ func (a *Allocator) Slices(ctx context.Context, id PoolID) ([]Slice, error) {
 // PutSlice writes a record. With a limit above zero, one more slice than that is not
 // given: ErrSlicesGiven. A slice that is given already is in no danger of it.
 func (a *Allocator) PutSlice(ctx context.Context, s Slice, limit int) error {
-	if err := errors.Join(checkID("pool", s.Pool), checkID("cluster", s.Cluster)); err != nil {
+	if err := errors.Join(ledger.CheckID("pool", s.Pool), ledger.CheckID("cluster", s.Cluster)); err != nil {
 		return err
 	}
 	for {

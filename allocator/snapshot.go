@@ -3,6 +3,8 @@ package allocator
 import (
 	"context"
 	"fmt"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // image is the ledger at one revision, as spaces that nobody else knows yet.
@@ -29,47 +31,47 @@ func (a *Allocator) load(ctx context.Context) error {
 // snapshot reads the ledger as of one revision.
 func (a *Allocator) snapshot(ctx context.Context) (*image, error) {
 	im := &image{spaces: map[SpaceID]*space{}, fences: map[ClusterName]int64{}, quotas: map[account]int64{}, reserved: reserved{}, leases: map[position]Lease{}, damage: damage{}}
-	revision, err := a.store.Snapshot(ctx, func(e Entry) { a.image(im, e) })
+	revision, err := a.store.Snapshot(ctx, func(e store.Entry) { a.image(im, e) })
 	im.revision = revision
 	return im, err
 }
 
 // image adds one key to an image.
-func (a *Allocator) image(im *image, e Entry) {
-	switch e.kind {
-	case poolKey:
+func (a *Allocator) image(im *image, e store.Entry) {
+	switch e.Kind {
+	case store.PoolKey:
 		if e.Damage != nil {
 			im.damage[e.Text] = e.Damage
 			return
 		}
 		im.space(a, e.Registered.Space).join(e.Registered)
-	case rootsKey:
-		im.fences[e.cluster] = e.Revision
-	case quotaKey:
-		im.quotas[account{class: e.class, cluster: e.cluster}] = e.Revision
-	case headKey:
-		s := im.space(a, e.space)
+	case store.RootsKey:
+		im.fences[e.Cluster] = e.Revision
+	case store.QuotaKey:
+		im.quotas[account{class: e.Class, cluster: e.Cluster}] = e.Revision
+	case store.HeadKey:
+		s := im.space(a, e.Space)
 		s.head = e.Head
 		s.inspect(e)
-	case blockKey:
+	case store.BlockKey:
 		im.block(a, e)
-	case waitersKey:
-		im.space(a, e.space).marked = e.Writer
-	case reservationKey:
-		im.reserved.add(e.cluster, e.claim)
-	case otherKey, turnKey:
+	case store.WaitersKey:
+		im.space(a, e.Space).marked = e.Writer
+	case store.ReservationKey:
+		im.reserved.add(e.Cluster, e.Claim)
+	case store.OtherKey, store.TurnKey:
 	}
 }
 
 // block adds a block to an image. One that cannot be read is taken, and nobody's.
-func (im *image) block(a *Allocator, e Entry) {
-	s := im.space(a, e.space)
-	if e.prefix.IsValid() {
-		s.take(e.prefix)
+func (im *image) block(a *Allocator, e store.Entry) {
+	s := im.space(a, e.Space)
+	if e.Prefix.IsValid() {
+		s.take(e.Prefix)
 		s.note(e)
 	}
 	if lease, ok := leaseOf(e.Block); ok {
-		im.leases[position{e.space, e.prefix}] = lease
+		im.leases[position{e.Space, e.Prefix}] = lease
 	}
 	s.inspect(e)
 }
@@ -91,17 +93,17 @@ func (a *Allocator) install(im *image) {
 	for id, fresh := range im.spaces {
 		fresh.known = im.revision
 		s := a.enter(id)
-		if fresh.head.precedes(s.head) {
-			a.replaced(fmt.Sprintf("space %s has seen %d changes, and the ledger has %d", id, s.head.count, fresh.head.count))
+		if fresh.head.Precedes(s.head) {
+			a.replaced(fmt.Sprintf("space %s has seen %d changes, and the ledger has %d", id, s.head.Count, fresh.head.Count))
 		}
-		if s.stale || s.known < max(fresh.head.revision, 1) {
+		if s.stale || s.known < max(fresh.head.Revision, 1) {
 			s.absorb(fresh)
 		}
 		s.unlock()
 	}
 	for _, s := range a.others(im) {
 		s.lock()
-		if s.head.revision > 0 && s.known <= im.revision {
+		if s.head.Revision > 0 && s.known <= im.revision {
 			s.close()
 			a.drop(s)
 		}

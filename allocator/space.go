@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 	"unique"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // space is one space in memory: its pools with their free space, the requests
@@ -21,9 +23,9 @@ type space struct {
 	id    SpaceID
 
 	mu       sync.Mutex
-	known    int64 // revision up to which all changes to the space are known
-	head     head  // of the space, as of then
-	gone     bool  // retired; what is queued has to look for its pool again
+	known    int64      // revision up to which all changes to the space are known
+	head     store.Head // of the space, as of then
+	gone     bool       // retired; what is queued has to look for its pool again
 	pools    []*pool
 	reserved map[netip.Prefix]*waiter              // taken in the indexes, not in the ledger; for whom, if it is a hold
 	owners   map[netip.Prefix]unique.Handle[owner] // whose each block is

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // ErrReplaced: the ledger was restored from an older copy under this Allocator, or another
@@ -74,9 +76,9 @@ func (a *Allocator) compareRevision(seen, answered int64) {
 
 // follow takes the head that the watch has brought. Every one is seen, so that one which
 // is not the next shows that the watch goes on in another past.
-func (s *space) follow(next head) {
-	if s.head.revision > 0 && next.created == s.head.created && next.version != s.head.version+1 {
-		s.alloc.replaced(fmt.Sprintf("the head of space %s was put %d times, of which %d were seen", s.id, next.version, s.head.version+1))
+func (s *space) follow(next store.Head) {
+	if s.head.Revision > 0 && next.Created == s.head.Created && next.Version != s.head.Version+1 {
+		s.alloc.replaced(fmt.Sprintf("the head of space %s was put %d times, of which %d were seen", s.id, next.Version, s.head.Version+1))
 	}
 	s.head = next
 }

@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // switched is a KV that is that of one etcd, and then that of another.
@@ -108,7 +109,7 @@ func (r *rewind) restore(meanwhile func(*fixture)) *fixture {
 // wantReplaced fails the test unless the Allocator changes nothing any more, and says why.
 func (r *rewind) wantReplaced(other *fixture) {
 	r.t.Helper()
-	before := etcdtest.CheckLedger(r.t, other.etcd.Client(), DefaultPrefix)
+	before := etcdtest.CheckLedger(r.t, other.etcd.Client(), store.DefaultPrefix)
 	for name, err := range map[string]error{
 		"Healthy":                 r.Healthy(),
 		"Bind":                    func() error { _, err := r.Bind(r.t.Context(), request("p", "new", 28)); return err }(),
@@ -120,7 +121,7 @@ func (r *rewind) wantReplaced(other *fixture) {
 			r.t.Errorf("%s: %v; want ErrReplaced", name, err)
 		}
 	}
-	if after := etcdtest.CheckLedger(r.t, other.etcd.Client(), DefaultPrefix); len(after) != len(before) {
+	if after := etcdtest.CheckLedger(r.t, other.etcd.Client(), store.DefaultPrefix); len(after) != len(before) {
 		r.t.Errorf("the restored ledger had %v, and has %v", before, after)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // waiting is the list of the claims that wait for room in one pool. Whenever room appears
@@ -160,11 +162,11 @@ func (q *waiting) touching(p netip.Prefix) *line {
 
 func (q *waiting) search(p netip.Prefix) int {
 	i, _ := slices.BinarySearchFunc(q.exact, p, func(w *waiter, p netip.Prefix) int {
-		return comparePrefixes(w.request.Exact, p)
+		return ledger.ComparePrefixes(w.request.Exact, p)
 	})
 	return i
 }
 
 func byPrefix(a, b *waiter) int {
-	return cmp.Or(comparePrefixes(a.request.Exact, b.request.Exact), older(a, b))
+	return cmp.Or(ledger.ComparePrefixes(a.request.Exact, b.request.Exact), older(a, b))
 }

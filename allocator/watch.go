@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -20,14 +22,14 @@ func (a *Allocator) follow() {
 		if a.ctx.Err() != nil {
 			return
 		}
-		a.health.setWatch(fmt.Errorf("watch the ledger: %w", a.store.unavailable(err)))
+		a.health.setWatch(fmt.Errorf("watch the ledger: %w", a.store.Unavailable(err)))
 		a.options.Logger.Warn("the watch on the ledger was cut off", "error", err)
 		select {
 		case <-time.After(retryWatch):
 		case <-a.ctx.Done():
 			return
 		}
-		if compacted(err) || errors.Is(err, errReread) {
+		if store.Compacted(err) || errors.Is(err, errReread) {
 			a.reload()
 		}
 	}

@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // cutter is a watch that can be cut off and let on again.
@@ -231,7 +232,7 @@ func TestNoSpace(t *testing.T) {
 	if l.Healthy() == nil {
 		t.Error("healthy, though nothing can be written")
 	}
-	etcdtest.CheckLedger(t, e.Client(), DefaultPrefix)
+	etcdtest.CheckLedger(t, e.Client(), store.DefaultPrefix)
 }
 
 func TestClosed(t *testing.T) {
@@ -265,7 +266,7 @@ func TestClosed(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if blocks := etcdtest.CheckLedger(t, l.etcd.Client(), DefaultPrefix); len(blocks) != 1 {
+	if blocks := etcdtest.CheckLedger(t, l.etcd.Client(), store.DefaultPrefix); len(blocks) != 1 {
 		t.Error(blocks)
 	}
 }

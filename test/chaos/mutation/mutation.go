@@ -29,14 +29,14 @@ type Mutant struct {
 var Mutants = []Mutant{
 	{
 		Name: "the compare of the head is broken",
-		File: "allocator/commit.go",
-		Old:  "every(at(key, h.revision), clientv3.Compare(clientv3.Value(key), \"=\", h.value))",
-		New:  "every(clientv3.Compare(clientv3.ModRevision(key), \">\", h.revision-1))",
+		File: "allocator/internal/store/head.go",
+		Old:  "Cmps(At(key, h.Revision), clientv3.Compare(clientv3.Value(key), \"=\", h.Value))",
+		New:  "Cmps(clientv3.Compare(clientv3.ModRevision(key), \">\", h.Revision-1))",
 	},
 	{
 		Name: "the compare of the claim's key is skipped",
 		File: "allocator/bind.go",
-		Old:  "sh.ifs = append(sh.ifs, absent(keys.claim(claim)))\n",
+		Old:  "sh.ifs = append(sh.ifs, store.Absent(keys.Claim(claim)))\n",
 		New:  "\n",
 	},
 	{
@@ -48,8 +48,8 @@ var Mutants = []Mutant{
 	{
 		Name: "a claim with a block is given a second one by its reservation",
 		File: "allocator/reserve.go",
-		Old:  "ifs: every(at(block, c.old.Revision), absent(claim)),",
-		New:  "ifs: every(at(block, c.old.Revision)),",
+		Old:  "ifs: store.Cmps(store.At(block, c.old.Revision), store.Absent(claim)),",
+		New:  "ifs: store.Cmps(store.At(block, c.old.Revision)),",
 	},
 	{
 		Name: "a replica reserves where claims wait at another",
@@ -60,20 +60,20 @@ var Mutants = []Mutant{
 	{
 		Name: "a block that another writer has bound is not taken in the index",
 		File: "allocator/events.go",
-		Old:  "case e.kind == blockKey && e.IsCreate():\n\t\ts.take(e.prefix)\n",
-		New:  "case e.kind == blockKey && e.IsCreate():\n",
+		Old:  "case e.Kind == store.BlockKey && e.Created:\n\t\ts.take(e.Prefix)\n",
+		New:  "case e.Kind == store.BlockKey && e.Created:\n",
 	},
 	{
 		Name: "a block that another writer has freed is not put back into the index",
 		File: "allocator/events.go",
-		Old:  "case e.kind == blockKey && !e.put():\n\t\ts.disown(e.prefix)\n",
-		New:  "case e.kind == blockKey && !e.put():\n",
+		Old:  "case e.Kind == store.BlockKey && !e.Put:\n\t\ts.disown(e.Prefix)\n",
+		New:  "case e.Kind == store.BlockKey && !e.Put:\n",
 	},
 	{
 		Name: "an unknown outcome is settled by a read, without putting the head",
 		File: "allocator/settle.go",
-		Old:  "If(f.same...).Then(put(f.key, f.value)).Else(get(f.key))",
-		New:  "If(f.same...).Then(get(f.key)).Else(get(f.key))",
+		Old:  "If(f.same...).Then(store.Put(f.key, f.value)).Else(store.Get(f.key))",
+		New:  "If(f.same...).Then(store.Get(f.key)).Else(store.Get(f.key))",
 	},
 	{
 		Name: "a bind whose outcome is in doubt is tried again",
@@ -95,15 +95,15 @@ var Mutants = []Mutant{
 	},
 	{
 		Name: "a frozen pool is forgotten when the ledger is read again",
-		File: "allocator/codec.go",
+		File: "allocator/internal/store/codec.go",
 		Old:  "State: v.State, Frozen: v.Frozen,",
 		New:  "State: v.State,",
 	},
 	{
 		Name: "a head that the watch has skipped is not missed",
 		File: "allocator/timeline.go",
-		Old:  "next.version != s.head.version+1",
-		New:  "next.version == 0",
+		Old:  "next.Version != s.head.Version+1",
+		New:  "next.Version == 0",
 	},
 	{
 		Name: "the retained block of another name is reused",

@@ -1,4 +1,4 @@
-package allocator
+package store
 
 import (
 	"cmp"
@@ -10,8 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go4.org/netipx"
 )
@@ -29,33 +31,33 @@ const pageSize = 1_000
 //
 // A part that reaches into a region where keys lie much closer is counted as a whole,
 // once. What is known to be such a region is a window that is full.
-type pager struct {
+type Pager struct {
 	client   *clientv3.Client
 	timeout  time.Duration // of each page
 	traffic  *traffic      // to give way to, before each page
-	size     int           // keys in a page
-	fit      int           // keys in a part
+	Size     int           // keys in a page
+	Fit      int           // keys in a part
 	revision int64         // of all pages; 0: of the first
-	cuts     []string      // keys at which a part begins, in order
-	windows  []window      // in the order of their keys, no two overlap
+	Cuts     []string      // keys at which a part begins, in order
+	Windows  []window      // in the order of their keys, no two overlap
 }
 
 // window is where the blocks of a pool lie.
 type window struct {
-	keys      keyspace
-	space     SpaceID
+	keys      Keys
+	space     ledger.SpaceID
 	cidr      netip.Prefix
 	from, end string // of its keys
 	full      bool   // it is known to have more than a page
 }
 
 // newPager makes a pager. Revision 0 is now.
-func (s *Store) newPager(revision int64) *pager {
-	return &pager{client: s.Client, traffic: &s.Traffic, timeout: s.Timeout, size: s.Page, fit: s.Page, revision: revision}
+func (s *Store) NewPager(revision int64) *Pager {
+	return &Pager{client: s.Client, traffic: &s.Traffic, timeout: s.Timeout, Size: s.Page, Fit: s.Page, revision: revision}
 }
 
-func (k keyspace) window(s SpaceID, cidr netip.Prefix, full bool) window {
-	from, end := k.within(s, cidr)
+func (k Keys) window(s ledger.SpaceID, cidr netip.Prefix, full bool) window {
+	from, end := k.Within(s, cidr)
 	return window{keys: k, space: s, cidr: cidr, from: from, end: end, full: full}
 }
 
@@ -71,7 +73,7 @@ type place struct {
 
 // keys yields the keys of a range, in order. An error is the last that it yields.
 // ErrExpired: etcd no longer has the revision. Pages are not read ahead.
-func (p *pager) keys(ctx context.Context, from, end string) iter.Seq2[*mvccpb.KeyValue, error] {
+func (p *Pager) Keys(ctx context.Context, from, end string) iter.Seq2[*mvccpb.KeyValue, error] {
 	return func(yield func(*mvccpb.KeyValue, error) bool) {
 		at := place{from: from}
 		for at.from < end {
@@ -96,77 +98,77 @@ func (p *pager) keys(ctx context.Context, from, end string) iter.Seq2[*mvccpb.Ke
 }
 
 // enter notes that a window begins or ends here.
-func (p *pager) enter(at *place) {
+func (p *Pager) enter(at *place) {
 	if at.in != nil && at.from >= at.in.end {
 		at.in, at.depth, at.skip = nil, 0, 0
 	}
 	if w := p.windowAt(at.from); w != nil && w.full && w.from == at.from {
 		at.in, at.addr = w, w.cidr.Addr()
-		at.bits = max(w.cidr.Bits(), at.addr.BitLen()-bits.Len(uint(p.fit))+1)
+		at.bits = max(w.cidr.Bits(), at.addr.BitLen()-bits.Len(uint(p.Fit))+1)
 	}
 }
 
 // to is where the next part ends.
-func (p *pager) to(at place) string {
+func (p *Pager) to(at place) string {
 	if at.in != nil {
-		_, end := at.in.keys.within(at.in.space, netip.PrefixFrom(at.addr, at.bits).Masked())
+		_, end := at.in.keys.Within(at.in.space, netip.PrefixFrom(at.addr, at.bits).Masked())
 		return min(end, at.in.end)
 	}
 	to := "\xff"
 	if at.depth > 0 {
 		to = clientv3.GetPrefixRangeEnd(at.from[:min(at.depth, len(at.from))])
 	}
-	if i, _ := slices.BinarySearch(p.cuts, at.from+"\x00"); i < len(p.cuts) {
-		to = min(to, p.cuts[i])
+	if i, _ := slices.BinarySearch(p.Cuts, at.from+"\x00"); i < len(p.Cuts) {
+		to = min(to, p.Cuts[i])
 	}
 	next := p.windowsTo(at.from)
-	if next < len(p.windows) && !p.windows[next].full {
+	if next < len(p.Windows) && !p.Windows[next].full {
 		next += at.skip
 	}
-	if next < len(p.windows) {
-		to = min(to, p.windows[next].from)
+	if next < len(p.Windows) {
+		to = min(to, p.Windows[next].from)
 	}
 	return to
 }
 
 // advance moves behind a page of a part that ends there, and learns from it how large
 // the next part is to be.
-func (p *pager) advance(at *place, page *clientv3.GetResponse, to string) {
+func (p *Pager) advance(at *place, page *clientv3.GetResponse, to string) {
 	n, count := len(page.Kvs), int(page.Count)
 	if page.More {
 		last := string(page.Kvs[n-1].Key)
 		at.from = last + "\x00"
-		if count-n > p.fit {
+		if count-n > p.Fit {
 			p.narrow(at, string(page.Kvs[n/2].Key), last)
 		}
 		return
 	}
 	at.from = to
 	if at.in == nil {
-		if count < p.fit/16 {
+		if count < p.Fit/16 {
 			at.depth = max(0, at.depth-1)
 		}
-		if count < p.fit/2 {
-			at.skip = min(2*at.skip+1, len(p.windows))
+		if count < p.Fit/2 {
+			at.skip = min(2*at.skip+1, len(p.Windows))
 		}
 		return
 	}
 	at.addr = netipx.PrefixLastIP(netip.PrefixFrom(at.addr, at.bits).Masked()).Next()
 	switch shortest := at.in.cidr.Bits(); {
-	case count < p.fit/16:
+	case count < p.Fit/16:
 		at.bits = max(shortest, at.bits-2)
-	case count <= p.fit/2:
+	case count <= p.Fit/2:
 		at.bits = max(shortest, at.bits-1)
 	}
 }
 
 // narrow makes parts as small as two keys say that are half a page apart.
-func (p *pager) narrow(at *place, middle, last string) {
+func (p *Pager) narrow(at *place, middle, last string) {
 	at.depth, at.skip = shared(middle, last)+1, 0
 	if at.in = p.windowAt(last); at.in == nil {
 		return
 	}
-	blocks := at.in.keys.blocks(at.in.space)
+	blocks := at.in.keys.Blocks(at.in.space)
 	to, err := parsePrefix(strings.TrimPrefix(last, blocks))
 	if err != nil {
 		at.in = nil
@@ -179,8 +181,8 @@ func (p *pager) narrow(at *place, middle, last string) {
 }
 
 // windowsTo counts the windows that begin at a key or before.
-func (p *pager) windowsTo(key string) int {
-	i, ok := slices.BinarySearchFunc(p.windows, key, func(w window, key string) int { return cmp.Compare(w.from, key) })
+func (p *Pager) windowsTo(key string) int {
+	i, ok := slices.BinarySearchFunc(p.Windows, key, func(w window, key string) int { return cmp.Compare(w.from, key) })
 	if ok {
 		i++
 	}
@@ -188,12 +190,12 @@ func (p *pager) windowsTo(key string) int {
 }
 
 // windowAt is the window of a key; nil if there is none.
-func (p *pager) windowAt(key string) *window {
+func (p *Pager) windowAt(key string) *window {
 	i := p.windowsTo(key)
-	if i == 0 || key >= p.windows[i-1].end {
+	if i == 0 || key >= p.Windows[i-1].end {
 		return nil
 	}
-	return &p.windows[i-1]
+	return &p.Windows[i-1]
 }
 
 // commonBits is how many first bits two addresses have in common.
@@ -217,15 +219,15 @@ func shared(a, b string) int {
 	return min(len(a), len(b))
 }
 
-func (p *pager) page(ctx context.Context, from, to string) (*clientv3.GetResponse, error) {
+func (p *Pager) page(ctx context.Context, from, to string) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	page, err := p.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(p.revision), clientv3.WithLimit(int64(p.size)))
-	if is(err, rpctypes.ErrCompacted) {
-		return nil, ErrExpired
+	page, err := p.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(p.revision), clientv3.WithLimit(int64(p.Size)))
+	if isOneOf(err, rpctypes.ErrCompacted) {
+		return nil, ledger.ErrExpired
 	}
 	if err != nil {
-		return nil, unavailable(p.client, err)
+		return nil, explained(p.client, err)
 	}
 	if p.revision == 0 {
 		p.revision = page.Header.Revision
@@ -234,7 +236,7 @@ func (p *pager) page(ctx context.Context, from, to string) (*clientv3.GetRespons
 }
 
 // windows are those of some pools, without those that lie in others.
-func windows(keys keyspace, pools []Pool, full bool) []window {
+func Windows(keys Keys, pools []ledger.Pool, full bool) []window {
 	all := make([]window, len(pools))
 	for i, p := range pools {
 		all[i] = keys.window(p.Space, p.CIDR, full)

@@ -1,4 +1,4 @@
-package allocator
+package store
 
 import (
 	"context"
@@ -33,20 +33,20 @@ var (
 // members asks the members of etcd for their status whenever the metrics are
 // collected. It is a prometheus.Collector, safe for concurrent use. Its one label
 // takes the endpoints that the client was given.
-type members struct{ client *clientv3.Client }
+type Members struct{ Client *clientv3.Client }
 
 // Describe implements prometheus.Collector.
-func (m members) Describe(ch chan<- *prometheus.Desc) {
+func (m Members) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{memberUp, memberErrors, memberSize, memberInUse, memberQuota} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (m members) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(m.client.Ctx(), statusTimeout)
+func (m Members) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(m.Client.Ctx(), statusTimeout)
 	defer cancel()
-	endpoints := slices.Compact(slices.Sorted(slices.Values(m.client.Endpoints()))) // two of one name would fail all metrics
+	endpoints := slices.Compact(slices.Sorted(slices.Values(m.Client.Endpoints()))) // two of one name would fail all metrics
 	if len(endpoints) == 0 {
 		m.collect(ctx, "", embedded, ch)
 		return
@@ -59,11 +59,11 @@ func (m members) Collect(ch chan<- prometheus.Metric) {
 }
 
 // collect asks one member.
-func (m members) collect(ctx context.Context, endpoint, label string, ch chan<- prometheus.Metric) {
+func (m Members) collect(ctx context.Context, endpoint, label string, ch chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, label)
 	}
-	status, err := m.client.Status(ctx, endpoint)
+	status, err := m.Client.Status(ctx, endpoint)
 	if err != nil {
 		gauge(memberUp, 0)
 		return

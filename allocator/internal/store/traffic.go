@@ -1,4 +1,4 @@
-package allocator
+package store
 
 import (
 	"context"
@@ -19,7 +19,7 @@ type traffic struct {
 }
 
 // begin counts a transaction until end is called.
-func (t *traffic) begin() (end func()) {
+func (t *traffic) Begin() (end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.count++

@@ -1,4 +1,4 @@
-package allocator
+package store
 
 import (
 	"context"
@@ -7,7 +7,9 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -23,7 +25,7 @@ const (
 // concurrent use, and must not be copied.
 type Store struct {
 	Client  *clientv3.Client
-	Keys    keyspace
+	Keys    Keys
 	Timeout time.Duration // of one request
 	Page    int           // keys that are read at once
 	// Traffic is what lists give way to.
@@ -42,7 +44,7 @@ func (s *Store) Commit(ctx context.Context, ifs []clientv3.Cmp, then, els []clie
 	defer cancel()
 	resp, err := s.Client.Txn(ctx).If(ifs...).Then(then...).Else(els...).Commit()
 	if err != nil {
-		return nil, s.unavailable(err)
+		return nil, s.Unavailable(err)
 	}
 	return resp, nil
 }
@@ -50,14 +52,14 @@ func (s *Store) Commit(ctx context.Context, ifs []clientv3.Cmp, then, els []clie
 // ID reads the ledger's ID, and makes one if the ledger is new.
 func (s *Store) ID(ctx context.Context) (string, error) {
 	key, id := s.Keys.ledger(), rand.Text()
-	resp, err := s.Commit(ctx, every(absent(key)), together(put(key, encode(ledgerValue{V: valueVersion, ID: id}))), together(get(key)))
+	resp, err := s.Commit(ctx, Cmps(Absent(key)), Ops(Put(key, encode(ledgerValue{V: valueVersion, ID: id}))), Ops(Get(key)))
 	if err != nil {
 		return "", err
 	}
 	if resp.Succeeded {
 		return id, nil
 	}
-	return decodeID(results(resp.Responses).found(0))
+	return decodeID(Results(resp.Responses).Found(0))
 }
 
 // PresentID is the ID that the ledger has now, and the revision of the answer. ok is false if
@@ -84,7 +86,7 @@ func (s *Store) Get(ctx context.Context, key string, opts ...clientv3.OpOption) 
 	defer cancel()
 	resp, err := s.Client.Get(ctx, key, opts...)
 	if err != nil {
-		return nil, 0, s.unavailable(err)
+		return nil, 0, s.Unavailable(err)
 	}
 	if len(resp.Kvs) == 0 {
 		return nil, resp.Header.Revision, nil
@@ -94,52 +96,52 @@ func (s *Store) Get(ctx context.Context, key string, opts ...clientv3.OpOption) 
 
 // Pool reads the record of a pool, and the revision of its last change; ok is false if there
 // is none.
-func (s *Store) Pool(ctx context.Context, id PoolID) (p Pool, revision int64, ok bool, err error) {
-	kv, _, err := s.Get(ctx, s.Keys.pool(id))
+func (s *Store) Pool(ctx context.Context, id ledger.PoolID) (p ledger.Pool, revision int64, ok bool, err error) {
+	kv, _, err := s.Get(ctx, s.Keys.Pool(id))
 	if err != nil || kv == nil {
-		return Pool{}, 0, false, err
+		return ledger.Pool{}, 0, false, err
 	}
-	p, err = decodePool(string(kv.Key), id, kv.Value)
+	p, err = DecodePool(string(kv.Key), id, kv.Value)
 	return p, kv.ModRevision, err == nil, err
 }
 
 // RecordAt reads the block at exactly this prefix of a space.
-func (s *Store) RecordAt(ctx context.Context, id SpaceID, p netip.Prefix, opts ...clientv3.OpOption) (record, bool, error) {
-	kv, _, err := s.Get(ctx, s.Keys.block(id, p), opts...)
+func (s *Store) RecordAt(ctx context.Context, id ledger.SpaceID, p netip.Prefix, opts ...clientv3.OpOption) (Record, bool, error) {
+	kv, _, err := s.Get(ctx, s.Keys.Block(id, p), opts...)
 	if err != nil || kv == nil {
-		return record{}, false, err
+		return Record{}, false, err
 	}
-	r, err := decodeRecord(id, p, kv)
+	r, err := DecodeRecord(id, p, kv)
 	return r, err == nil, err
 }
 
 // RecordOf reads the claim, then the block that it has, or had and that cools, as of the same
 // revision. An error for which Compacted holds: that revision is gone by now; ask again.
-func (s *Store) RecordOf(ctx context.Context, id ClaimID) (r record, ok bool, err error) {
-	key := s.Keys.claim(id)
+func (s *Store) RecordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok bool, err error) {
+	key := s.Keys.Claim(id)
 	kv, revision, err := s.Get(ctx, key)
 	if err != nil || kv == nil {
-		return record{}, false, err
+		return Record{}, false, err
 	}
-	space, p, err := decodeClaim(kv)
+	space, p, err := DecodeClaim(kv)
 	if err != nil {
-		return record{}, false, err
+		return Record{}, false, err
 	}
 	r, ok, err = s.RecordAt(ctx, space, p, clientv3.WithRev(revision))
-	if err == nil && (!ok || r.of(id) < 0) {
-		return record{}, false, fmt.Errorf("key %s: the claim has no block %s in space %s", key, p, space)
+	if err == nil && (!ok || r.Of(id) < 0) {
+		return Record{}, false, fmt.Errorf("key %s: the claim has no block %s in space %s", key, p, space)
 	}
 	return r, ok, err
 }
 
 // Overlapping reads the blocks of a space that have addresses in common with a prefix, and the
 // revision of the head as of which that is so.
-func (s *Store) Overlapping(ctx context.Context, id SpaceID, p netip.Prefix) ([]record, int64, error) {
-	head, revision, err := s.Get(ctx, s.Keys.head(id))
+func (s *Store) Overlapping(ctx context.Context, id ledger.SpaceID, p netip.Prefix) ([]Record, int64, error) {
+	head, revision, err := s.Get(ctx, s.Keys.Head(id))
 	if err != nil || head == nil {
 		return nil, 0, err
 	}
-	var records []record
+	var records []Record
 	for bits := range p.Bits() {
 		r, ok, err := s.RecordAt(ctx, id, netip.PrefixFrom(p.Addr(), bits).Masked(), clientv3.WithRev(revision))
 		if err != nil {
@@ -149,16 +151,16 @@ func (s *Store) Overlapping(ctx context.Context, id SpaceID, p netip.Prefix) ([]
 			records = append(records, r)
 		}
 	}
-	from, end := s.Keys.within(id, p)
-	for kv, err := range s.newPager(revision).keys(ctx, from, end) {
+	from, end := s.Keys.Within(id, p)
+	for kv, err := range s.NewPager(revision).Keys(ctx, from, end) {
 		if err != nil {
 			return nil, 0, err
 		}
-		n, err := s.Keys.parse(string(kv.Key))
+		n, err := s.Keys.Parse(string(kv.Key))
 		if err != nil {
 			return nil, 0, err
 		}
-		r, err := decodeRecord(id, n.prefix, kv)
+		r, err := DecodeRecord(id, n.Prefix, kv)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -1,8 +1,10 @@
-package allocator
+package store
 
 import (
 	"strings"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // scanRecord reads the value of a block as record.encode writes it for one holder: fields
@@ -11,9 +13,9 @@ import (
 // false for any other value, which may still be valid JSON.
 //
 // The strings of the result are parts of one copy of the value.
-func scanRecord(value []byte) (h holding, ok bool) {
+func scanRecord(value []byte) (h Holding, ok bool) {
 	if !simple(value) {
-		return holding{}, false
+		return Holding{}, false
 	}
 	s := scanner{rest: string(value)}
 	timed := strings.HasPrefix(s.rest, `{"v":3`)
@@ -22,14 +24,14 @@ func scanRecord(value []byte) (h holding, ok bool) {
 	} else {
 		s.skip(`{"v":1`)
 	}
-	h.Pool = PoolID(s.text(`,"pool":"`))
-	h.Claim = ClaimID(s.text(`,"claim":"`))
-	h.Cluster = ClusterName(s.text(`,"cluster":"`))
+	h.Pool = ledger.PoolID(s.text(`,"pool":"`))
+	h.Claim = ledger.ClaimID(s.text(`,"claim":"`))
+	h.Cluster = ledger.ClusterName(s.text(`,"cluster":"`))
 	h.Namespace = s.optional(`,"ns":"`)
 	h.Name = s.text(`,"name":"`)
 	h.Class = s.optional(`,"class":"`)
-	h.Policy = ReclaimPolicy(s.text(`,"policy":"`))
-	h.State = BlockState(s.text(`,"state":"`))
+	h.Policy = ledger.ReclaimPolicy(s.text(`,"policy":"`))
+	h.State = ledger.BlockState(s.text(`,"state":"`))
 	if slice := `,"slice":true`; strings.HasPrefix(s.rest, slice) {
 		h.Slice = true
 		s.skip(slice)

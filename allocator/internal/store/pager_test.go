@@ -1,4 +1,4 @@
-package allocator
+package store
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ func TestPager_YieldsAll(t *testing.T) {
 		}
 		var puts []clientv3.Op
 		for key := range keys {
-			puts = append(puts, put(key, ""))
+			puts = append(puts, Put(key, ""))
 		}
 		for group := range slices.Chunk(puts, 1000) {
 			if _, err := etcd.Client().Txn(t.Context()).Then(group...).Commit(); err != nil {
@@ -34,15 +34,15 @@ func TestPager_YieldsAll(t *testing.T) {
 			}
 		}
 		want := slices.Sorted(maps.Keys(keys))
-		p := &pager{client: etcd.Client(), timeout: DefaultTimeout, size: 2 + rng.IntN(50)}
-		p.fit = p.size
+		p := &Pager{client: etcd.Client(), timeout: DefaultTimeout, Size: 2 + rng.IntN(50)}
+		p.Fit = p.Size
 		for range rng.IntN(3) {
 			key := prefix + randomKey(rng, 12)
-			p.cuts = append(p.cuts, key)
+			p.Cuts = append(p.Cuts, key)
 		}
-		slices.Sort(p.cuts)
+		slices.Sort(p.Cuts)
 		var got []string
-		for kv, err := range p.keys(t.Context(), prefix, clientv3.GetPrefixRangeEnd(prefix)) {
+		for kv, err := range p.Keys(t.Context(), prefix, clientv3.GetPrefixRangeEnd(prefix)) {
 			if err != nil {
 				t.Fatal(err)
 			}

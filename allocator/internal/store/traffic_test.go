@@ -1,4 +1,4 @@
-package allocator
+package store
 
 import (
 	"testing"
@@ -18,7 +18,7 @@ func TestTraffic(t *testing.T) {
 		if d := waited(); d != 0 {
 			t.Errorf("without transactions giveWay took %s, want 0", d)
 		}
-		end := way.begin()
+		end := way.Begin()
 		if d := waited(); d != maxGiveWay {
 			t.Errorf("beside a transaction that does not end giveWay took %s, want %s", d, maxGiveWay)
 		}

@@ -1,10 +1,12 @@
-package allocator
+package store
 
 import (
 	"errors"
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 func TestFormatPrefix(t *testing.T) {
@@ -71,34 +73,34 @@ func FuzzFormatPrefix(f *testing.F) {
 }
 
 func TestParse_IsTheInverseOfTheKeys(t *testing.T) {
-	k := keyspace("/ipam/v1")
+	k := Keys("/ipam/v1")
 	p := netip.MustParsePrefix("10.0.0.0/24")
-	for key, want := range map[string]name{
-		k.head("s"):     {kind: headKey, space: "s"},
-		k.block("s", p): {kind: blockKey, space: "s", prefix: p},
-		k.pool("p"):     {kind: poolKey, pool: "p"},
-		k.roots("c"):    {kind: rootsKey, cluster: "c"},
-		k.claim("c"):    {},
+	for key, want := range map[string]Key{
+		k.Head("s"):     {Kind: HeadKey, Space: "s"},
+		k.Block("s", p): {Kind: BlockKey, Space: "s", Prefix: p},
+		k.Pool("p"):     {Kind: PoolKey, Pool: "p"},
+		k.Roots("c"):    {Kind: RootsKey, Cluster: "c"},
+		k.Claim("c"):    {},
 		k.ledger():      {},
 		"/ipam/v1/what": {},
 	} {
-		if got, err := k.parse(key); err != nil || got != want {
+		if got, err := k.Parse(key); err != nil || got != want {
 			t.Errorf("%s: got %v, %v", key, got, err)
 		}
 	}
-	if _, err := k.parse(k.blocks("s") + "10.0.0.0/24"); err == nil {
+	if _, err := k.Parse(k.Blocks("s") + "10.0.0.0/24"); err == nil {
 		t.Error("a block at an unreadable prefix was passed over")
 	}
 }
 
 func TestDomainSpace_StaysOneKey(t *testing.T) {
-	if a, b := DomainSpace("c", "x/head"), DomainSpace("c:x", "head"); a == b || checkID("space", a) != nil {
+	if a, b := ledger.DomainSpace("c", "x/head"), ledger.DomainSpace("c:x", "head"); a == b || ledger.CheckID("space", a) != nil {
 		t.Error(a, b)
 	}
 }
 
 func TestDecode_DamagedValue(t *testing.T) {
-	var version *VersionError
+	var version *ledger.VersionError
 	for _, value := range []string{"", "{", `{"v":1,"n":"x"}`, `[]`} {
 		if _, err := decodeHead("k", []byte(value)); err == nil || errors.As(err, &version) {
 			t.Errorf("%q: %v", value, err)

@@ -1,4 +1,4 @@
-package allocator
+package store
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
@@ -23,17 +24,17 @@ func FuzzDecodeRecord(f *testing.F) {
 		f.Add([]byte(value))
 	}
 	p := netip.MustParsePrefix("10.0.0.0/28")
-	read := func(value []byte) (record, error) {
-		return decodeRecord("s", p, &mvccpb.KeyValue{Key: []byte("k"), Value: value, ModRevision: 7})
+	read := func(value []byte) (Record, error) {
+		return DecodeRecord("s", p, &mvccpb.KeyValue{Key: []byte("k"), Value: value, ModRevision: 7})
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		r, err := read(value)
 		if err != nil {
 			return
 		}
-		again, err := read([]byte(r.encode()))
+		again, err := read([]byte(r.Encode()))
 		if err != nil {
-			t.Fatalf("%q is written as %q: %v", value, r.encode(), err)
+			t.Fatalf("%q is written as %q: %v", value, r.Encode(), err)
 		}
 		if diff := cmp.Diff(r, again, readAs...); diff != "" {
 			t.Errorf("%q (-read +read again):\n%s", value, diff)
@@ -63,7 +64,7 @@ func FuzzScanRecord(f *testing.F) {
 		if err := decode("k", value, &want); err != nil {
 			t.Fatalf("scanRecord(%q) = %+v; decode: %v", value, got, err)
 		}
-		if diff := cmp.Diff(want, blockValue{V: 1, holding: got}, append(readAs, cmp.AllowUnexported(blockValue{}))...); diff != "" {
+		if diff := cmp.Diff(want, blockValue{V: 1, Holding: got}, append(readAs, cmp.AllowUnexported(blockValue{}))...); diff != "" {
 			t.Errorf("scanRecord(%q) (-decoded +scanned):\n%s", value, diff)
 		}
 	})
@@ -71,13 +72,13 @@ func FuzzScanRecord(f *testing.F) {
 
 // What is written for an ordinary claim is read the short way.
 func TestScanRecord_ReadsWhatIsWritten(t *testing.T) {
-	ordinary := holding{
-		Pool: "p", Claim: "c", Cluster: "tenant", Namespace: "default", Name: "c", Policy: Delete, State: Bound, BoundAt: stamped(time.Now()),
+	ordinary := Holding{
+		Pool: "p", Claim: "c", Cluster: "tenant", Namespace: "default", Name: "c", Policy: ledger.Delete, State: ledger.Bound, BoundAt: Stamped(time.Now()),
 	}
 	slice := ordinary
 	slice.Slice, slice.Class, slice.Namespace = true, "standard", ""
-	for _, want := range []holding{ordinary, slice} {
-		got, ok := scanRecord([]byte(record{holdings: []holding{want}}.encode()))
+	for _, want := range []Holding{ordinary, slice} {
+		got, ok := scanRecord([]byte(Record{Holdings: []Holding{want}}.Encode()))
 		if diff := cmp.Diff(want, got, readAs...); !ok || diff != "" {
 			t.Errorf("scanRecord of %+v is ok = %t; want true (-written +scanned):\n%s", want, ok, diff)
 		}
@@ -93,13 +94,13 @@ func FuzzDecodePool(f *testing.F) {
 		f.Add([]byte(value))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		p, err := decodePool("k", "id", value)
+		p, err := DecodePool("k", "id", value)
 		if err != nil {
 			return
 		}
-		again, err := decodePool("k", "id", []byte(encodePool(p)))
+		again, err := DecodePool("k", "id", []byte(EncodePool(p)))
 		if err != nil {
-			t.Fatalf("%q is written as %q: %v", value, encodePool(p), err)
+			t.Fatalf("%q is written as %q: %v", value, EncodePool(p), err)
 		}
 		if diff := cmp.Diff(p, again, readAs...); diff != "" {
 			t.Errorf("%q (-read +read again):\n%s", value, diff)
@@ -109,7 +110,7 @@ func FuzzDecodePool(f *testing.F) {
 
 // readAs compares what was read, where no list is an empty one.
 var readAs = []cmp.Option{
-	cmpopts.EquateEmpty(), cmp.AllowUnexported(record{}, holding{}), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+	cmpopts.EquateEmpty(), cmp.AllowUnexported(Record{}, Holding{}), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
 }
 
 // The names of tenants' domains make keys of their own, which are no part of others.
@@ -118,20 +119,20 @@ func FuzzDomainSpace(f *testing.F) {
 	f.Add("k", "a:b", "a%3Ab")
 	f.Add("k", "..", "../blocks/010.000.000.000-08")
 	f.Add("k", "ä\x00\n", "%C3%A4")
-	keys := keyspace("/ipam/v1")
+	keys := Keys("/ipam/v1")
 	f.Fuzz(func(t *testing.T, cluster, domain, other string) {
-		if strings.Contains(cluster, ":") || checkID("cluster", cluster) != nil {
+		if strings.Contains(cluster, ":") || ledger.CheckID("cluster", cluster) != nil {
 			return // the name of a logical cluster is kcp's to choose: letters and digits
 		}
-		space := DomainSpace(ClusterName(cluster), domain)
-		if domain != other && space == DomainSpace(ClusterName(cluster), other) {
+		space := ledger.DomainSpace(ledger.ClusterName(cluster), domain)
+		if domain != other && space == ledger.DomainSpace(ledger.ClusterName(cluster), other) {
 			t.Errorf("%q and %q are one domain, %q", domain, other, space)
 		}
-		if err := checkID("space", space); err != nil {
+		if err := ledger.CheckID("space", space); err != nil {
 			t.Fatal(err)
 		}
-		want := name{kind: headKey, space: space}
-		if got, err := keys.parse(keys.head(space)); err != nil || got != want {
+		want := Key{Kind: HeadKey, Space: space}
+		if got, err := keys.Parse(keys.Head(space)); err != nil || got != want {
 			t.Errorf("the head of %q is read as %+v, %v", domain, got, err)
 		}
 	})
@@ -139,26 +140,26 @@ func FuzzDomainSpace(f *testing.F) {
 
 // Whatever is read from etcd's keys is written in the same way.
 func FuzzParseKey(f *testing.F) {
-	keys := keyspace("/ipam/v1")
+	keys := Keys("/ipam/v1")
 	for _, key := range []string{
-		keys.head("s"), keys.block("s", netip.MustParsePrefix("10.0.0.0/8")), keys.pool("p"), keys.roots("c"), keys.claim("c"), keys.ledger(),
+		keys.Head("s"), keys.Block("s", netip.MustParsePrefix("10.0.0.0/8")), keys.Pool("p"), keys.Roots("c"), keys.Claim("c"), keys.ledger(),
 		"/ipam/v1/spaces/", "/ipam/v1/spaces//head", "/ipam/v1/spaces/s/blocks/10.0.0.0-8", "/ipam/v1/workspaces//roots", "",
 	} {
 		f.Add(key)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
-		is, err := keys.parse(key)
+		is, err := keys.Parse(key)
 		if err != nil {
 			return
 		}
-		written := map[kind]string{
-			otherKey: key, headKey: keys.head(is.space), poolKey: keys.pool(is.pool), rootsKey: keys.roots(is.cluster),
+		written := map[Kind]string{
+			OtherKey: key, HeadKey: keys.Head(is.Space), PoolKey: keys.Pool(is.Pool), RootsKey: keys.Roots(is.Cluster),
 		}
-		if is.kind == blockKey {
-			written[blockKey] = keys.block(is.space, is.prefix)
+		if is.Kind == BlockKey {
+			written[BlockKey] = keys.Block(is.Space, is.Prefix)
 		}
-		if written[is.kind] != key {
-			t.Errorf("%q is read as %+v, which is %q", key, is, written[is.kind])
+		if written[is.Kind] != key {
+			t.Errorf("%q is read as %+v, which is %q", key, is, written[is.Kind])
 		}
 	})
 }
@@ -169,25 +170,40 @@ func FuzzParseKey(f *testing.F) {
 func TestBounds_OfABlock(t *testing.T) {
 	longest := strings.Repeat("x", 253)
 	widest := strings.Repeat("\U0010ffff", 256) // a class is named in characters, not in bytes
-	h := holding{
-		Pool: PoolID(strings.Repeat("u", 36)), Class: widest, Policy: Retain, State: Bound, BoundAt: stamped(time.Now()),
-		Claim: ClaimID(strings.Repeat("u", 36)), Cluster: ClusterName(strings.Repeat("c", 16)),
+	h := Holding{
+		Pool: ledger.PoolID(strings.Repeat("u", 36)), Class: widest, Policy: ledger.Retain, State: ledger.Bound, BoundAt: Stamped(time.Now()),
+		Claim: ledger.ClaimID(strings.Repeat("u", 36)), Cluster: ledger.ClusterName(strings.Repeat("c", 16)),
 		Namespace: strings.Repeat("n", 63), Name: longest,
 	}
-	value := record{holdings: []holding{h}}.encode()
+	value := Record{Holdings: []Holding{h}}.Encode()
 	if len(value) > 2048 {
 		t.Errorf("a block takes %d bytes", len(value))
 	}
-	space := DomainSpace(h.Cluster, widest)
-	key := keyspace("/ipam/v1").block(space, netip.MustParsePrefix("2001:db8::/128"))
+	space := ledger.DomainSpace(h.Cluster, widest)
+	key := Keys("/ipam/v1").Block(space, netip.MustParsePrefix("2001:db8::/128"))
 	if len(key) > 4096 || !utf8.ValidString(key) {
 		t.Errorf("its key takes %d bytes", len(key))
 	}
 }
 
 func TestDecodeRecord_OfANewerVersion(t *testing.T) {
-	_, err := decodeRecord("s", netip.MustParsePrefix("10.0.0.0/28"), &mvccpb.KeyValue{Key: []byte("k"), Value: []byte(`{"v":4,"state":"new"}`)})
-	if version, ok := errors.AsType[*VersionError](err); !ok || version.Version != 4 {
+	_, err := DecodeRecord("s", netip.MustParsePrefix("10.0.0.0/28"), &mvccpb.KeyValue{Key: []byte("k"), Value: []byte(`{"v":4,"state":"new"}`)})
+	if version, ok := errors.AsType[*ledger.VersionError](err); !ok || version.Version != 4 {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A program that does not know what a frozen pool is must not read one.
+func TestEncodePool_FrozenHasAVersionOfItsOwn(t *testing.T) {
+	p := ledger.Pool{ID: "p", Space: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24"), State: ledger.PoolOpen, Cluster: "c", Name: "p"}
+	if err := checkVersion(valueVersion, "p", []byte(EncodePool(p))); err != nil {
+		t.Errorf("a pool is written as %v; want version %d", err, valueVersion)
+	}
+	p.Frozen = true
+	if err := checkVersion(valueVersion, "p", []byte(EncodePool(p))); err == nil {
+		t.Errorf("a frozen pool is written with version %d", valueVersion)
+	}
+	if again, err := DecodePool("p", "p", []byte(EncodePool(p))); err != nil || !again.Frozen {
+		t.Errorf("a frozen pool is read as %+v, %v", again, err)
 	}
 }

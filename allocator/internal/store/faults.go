@@ -1,4 +1,4 @@
-package allocator
+package store
 
 import (
 	"context"
@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,35 +22,35 @@ import (
 const probeTimeout = 200 * time.Millisecond
 
 // unavailable says in plain words what a failed request to etcd means.
-func (s *Store) unavailable(err error) error { return unavailable(s.Client, err) }
+func (s *Store) Unavailable(err error) error { return explained(s.Client, err) }
 
-func unavailable(client *clientv3.Client, err error) error {
+func explained(client *clientv3.Client, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = connection(client.ActiveConnection(), err)
 	}
 	if words := explain(err); words != "" {
-		return fmt.Errorf("%w: %s: %w", ErrUnavailable, words, err)
+		return fmt.Errorf("%w: %s: %w", ledger.ErrUnavailable, words, err)
 	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 }
 
 func explain(err error) string {
 	switch {
-	case is(err, rpctypes.ErrNoSpace):
+	case isOneOf(err, rpctypes.ErrNoSpace):
 		return "etcd's database is full (NOSPACE): compact and defragment it, or raise its quota, then disarm the alarm"
-	case is(err, rpctypes.ErrCorrupt):
+	case isOneOf(err, rpctypes.ErrCorrupt):
 		return "etcd reports a corrupt member: replace that member"
-	case is(err, rpctypes.ErrPermissionDenied):
+	case isOneOf(err, rpctypes.ErrPermissionDenied):
 		return "the etcd user may not read and write the ledger's keys: grant readwrite on its prefix"
-	case is(err, rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision):
+	case isOneOf(err, rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision):
 		return "etcd refused the credentials"
-	case is(err, rpctypes.ErrNoLeader, rpctypes.ErrLeaderChanged, rpctypes.ErrTimeoutDueToLeaderFail):
+	case isOneOf(err, rpctypes.ErrNoLeader, rpctypes.ErrLeaderChanged, rpctypes.ErrTimeoutDueToLeaderFail):
 		return "etcd has no leader at the moment"
 	case says(err, "x509:", "tls:", "handshake failed"):
 		return "TLS with etcd fails: check the CA, the certificate and its key, on both sides"
 	case says(err, "connection refused", "no such host", "no route to host"):
 		return "etcd cannot be reached"
-	case errors.Is(err, context.DeadlineExceeded), is(err, rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToConnectionLost):
+	case errors.Is(err, context.DeadlineExceeded), isOneOf(err, rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToConnectionLost):
 		return "etcd did not answer in time"
 	}
 	return ""
@@ -78,7 +80,7 @@ func connection(conn *grpc.ClientConn, timeout error) error {
 
 // is reports whether err is one of etcd's errors, whether it came over the
 // network or from a server in this process.
-func is(err error, any ...error) bool {
+func isOneOf(err error, any ...error) bool {
 	for _, target := range any {
 		if errors.Is(rpctypes.Error(err), target) {
 			return true
@@ -90,8 +92,8 @@ func is(err error, any ...error) bool {
 // refused reports whether etcd refused a transaction before it could happen.
 // NOSPACE is not among these: etcd answers so, too, for the last transaction
 // that still went in.
-func refused(err error) bool {
-	if is(err, rpctypes.ErrTooManyRequests) {
+func Refused(err error) bool {
+	if isOneOf(err, rpctypes.ErrTooManyRequests) {
 		return true
 	}
 	var answer rpctypes.EtcdError
@@ -107,12 +109,12 @@ func refused(err error) bool {
 }
 
 // compacted reports whether etcd has forgotten the revision that was asked for.
-func compacted(err error) bool { return is(err, rpctypes.ErrCompacted) }
+func Compacted(err error) bool { return isOneOf(err, rpctypes.ErrCompacted) }
 
 // noSpace reports whether etcd's database is full.
-func noSpace(err error) bool { return is(err, rpctypes.ErrNoSpace) }
+func NoSpace(err error) bool { return isOneOf(err, rpctypes.ErrNoSpace) }
 
 // tooLarge reports whether etcd refused a transaction for its size.
-func tooLarge(err error) bool {
-	return is(err, rpctypes.ErrTooManyOps, rpctypes.ErrRequestTooLarge)
+func TooLarge(err error) bool {
+	return isOneOf(err, rpctypes.ErrTooManyOps, rpctypes.ErrRequestTooLarge)
 }

@@ -1,4 +1,4 @@
-package allocator
+package store
 
 import (
 	"encoding/json"
@@ -20,7 +20,7 @@ type turnValue struct {
 	Took   time.Duration `json:"took"` // in nanoseconds
 }
 
-func encodeTurn(t Turn) string {
+func EncodeTurn(t Turn) string {
 	return encode(turnValue{V: valueVersion, Writer: t.Writer, Took: t.Took})
 }
 
@@ -37,7 +37,7 @@ type waitersValue struct {
 }
 
 // encodeWriter is the mark of the writer that keeps the list.
-func encodeWriter(writer string) string {
+func EncodeWriter(writer string) string {
 	return encode(waitersValue{V: valueVersion, Writer: writer})
 }
 

@@ -1,4 +1,4 @@
-package allocator
+package ledger
 
 import (
 	"cmp"
@@ -15,18 +15,18 @@ func DomainSpace(cluster ClusterName, domain string) SpaceID {
 }
 
 // reservationPrefix begins the ID of every reservation. No UID begins so.
-const reservationPrefix = "reserved."
+const ReservationPrefix = "reserved."
 
 // ReservationID names a reservation of a workspace. The sum identifies the request: one that
 // is repeated must have the same, and no two different requests may share one. It must not
 // contain a dot or a slash.
 func ReservationID(cluster ClusterName, sum string) ClaimID {
-	return ClaimID(reservationPrefix + string(cluster) + "." + sum)
+	return ClaimID(ReservationPrefix + string(cluster) + "." + sum)
 }
 
 // reservedBy is the workspace of a reservation; ok is false for any other ID.
-func reservedBy(id ClaimID) (cluster ClusterName, ok bool) {
-	rest, ok := strings.CutPrefix(string(id), reservationPrefix)
+func ReservedBy(id ClaimID) (cluster ClusterName, ok bool) {
+	rest, ok := strings.CutPrefix(string(id), ReservationPrefix)
 	dot := strings.LastIndexByte(rest, '.')
 	if !ok || dot < 1 {
 		return "", false
@@ -35,7 +35,7 @@ func reservedBy(id ClaimID) (cluster ClusterName, ok bool) {
 }
 
 // checkID refuses an ID that cannot be part of a key.
-func checkID[ID ~string](what string, id ID) error {
+func CheckID[ID ~string](what string, id ID) error {
 	if id == "" || strings.ContainsAny(string(id), "/\x00") {
 		return fmt.Errorf("%w: %s %q must not be empty or contain a slash", ErrInvalid, what, id)
 	}
@@ -43,6 +43,6 @@ func checkID[ID ~string](what string, id ID) error {
 }
 
 // comparePrefixes orders by address, and a prefix before those inside it.
-func comparePrefixes(a, b netip.Prefix) int {
+func ComparePrefixes(a, b netip.Prefix) int {
 	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }

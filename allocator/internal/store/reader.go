@@ -1,4 +1,4 @@
-package allocator
+package store
 
 import (
 	"context"
@@ -6,7 +6,9 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -22,17 +24,17 @@ type Reader struct {
 // in the order of their addresses and the space's head, then all claims. Its
 // functions are called one at a time. All fields are required.
 type Visitor struct {
-	Pool func(Pool)
+	Pool func(ledger.Pool)
 	// Block is called once for each holder of a block.
-	Block func(Block)
+	Block func(ledger.Block)
 	// Head says that a space has one.
-	Head func(SpaceID)
+	Head func(ledger.SpaceID)
 	// Claim says where the key of a claim leads.
-	Claim func(ClaimID, SpaceID, netip.Prefix)
+	Claim func(ledger.ClaimID, ledger.SpaceID, netip.Prefix)
 	// Damaged names a key that cannot be read, and why.
 	Damaged func(key string, err error)
 	// Unread names a block that is there, and whose key was Damaged.
-	Unread func(SpaceID, netip.Prefix)
+	Unread func(ledger.SpaceID, netip.Prefix)
 }
 
 // Walk tells the visitor the whole ledger as of one revision, which it returns,
@@ -40,17 +42,17 @@ type Visitor struct {
 // themselves. ErrExpired: the walk took longer than etcd keeps history.
 func (r Reader) Walk(ctx context.Context, visitor Visitor) (revision int64, err error) {
 	s := NewStore(r.Client, r.Prefix)
-	w, pages := walk{visitor: visitor, keys: s.Keys}, s.newPager(0)
+	w, pages := walk{visitor: visitor, keys: s.Keys}, s.NewPager(0)
 	for _, part := range []struct {
 		prefix string
 		visit  func(*mvccpb.KeyValue) error
 	}{
 		{w.keys.pools(), w.pool},
-		{w.keys.spaces(), w.space},
-		{w.keys.claim(""), w.claim},
+		{w.keys.Spaces(), w.space},
+		{w.keys.Claim(""), w.claim},
 	} {
-		pages.windows = windows(w.keys, w.pools, false)
-		for kv, err := range pages.keys(ctx, part.prefix, clientv3.GetPrefixRangeEnd(part.prefix)) {
+		pages.Windows = Windows(w.keys, w.pools, false)
+		for kv, err := range pages.Keys(ctx, part.prefix, clientv3.GetPrefixRangeEnd(part.prefix)) {
 			if err != nil {
 				return 0, err
 			}
@@ -65,17 +67,17 @@ func (r Reader) Walk(ctx context.Context, visitor Visitor) (revision int64, err 
 // walk is one Walk.
 type walk struct {
 	visitor Visitor
-	keys    keyspace
-	pools   []Pool // told so far
+	keys    Keys
+	pools   []ledger.Pool // told so far
 }
 
 func (w *walk) pool(kv *mvccpb.KeyValue) error {
 	key := string(kv.Key)
-	n, err := w.keys.parse(key)
+	n, err := w.keys.Parse(key)
 	if err != nil {
 		return err
 	}
-	p, err := decodePool(key, n.pool, kv.Value)
+	p, err := DecodePool(key, n.Pool, kv.Value)
 	if err == nil {
 		w.pools = append(w.pools, p)
 		w.visitor.Pool(p)
@@ -85,26 +87,26 @@ func (w *walk) pool(kv *mvccpb.KeyValue) error {
 
 func (w *walk) space(kv *mvccpb.KeyValue) error {
 	key := string(kv.Key)
-	n, err := w.keys.parse(key)
+	n, err := w.keys.Parse(key)
 	if err != nil {
 		return err
 	}
-	switch n.kind {
-	case headKey:
+	switch n.Kind {
+	case HeadKey:
 		if _, err := decodeHead(key, kv.Value); err != nil {
 			return err
 		}
-		w.visitor.Head(n.space)
-	case blockKey:
-		r, err := decodeRecord(n.space, n.prefix, kv)
+		w.visitor.Head(n.Space)
+	case BlockKey:
+		r, err := DecodeRecord(n.Space, n.Prefix, kv)
 		if err != nil {
-			w.visitor.Unread(n.space, n.prefix)
+			w.visitor.Unread(n.Space, n.Prefix)
 			return err
 		}
-		for _, h := range r.holdings {
-			w.visitor.Block(r.block(h))
+		for _, h := range r.Holdings {
+			w.visitor.Block(r.Block(h))
 		}
-	case waitersKey:
+	case WaitersKey:
 	default:
 		return fmt.Errorf("key %s: it is neither a head, a block nor the mark of waiters", key)
 	}
@@ -112,9 +114,9 @@ func (w *walk) space(kv *mvccpb.KeyValue) error {
 }
 
 func (w *walk) claim(kv *mvccpb.KeyValue) error {
-	space, p, err := decodeClaim(kv)
+	space, p, err := DecodeClaim(kv)
 	if err == nil {
-		w.visitor.Claim(ClaimID(strings.TrimPrefix(string(kv.Key), w.keys.claim(""))), space, p)
+		w.visitor.Claim(ledger.ClaimID(strings.TrimPrefix(string(kv.Key), w.keys.Claim(""))), space, p)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package allocator
+package store
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
@@ -45,43 +46,43 @@ type (
 		V int `json:"v"`
 	}
 	claimValue struct {
-		V      int          `json:"v"`
-		Space  SpaceID      `json:"space"`
-		Prefix netip.Prefix `json:"prefix"`
+		V      int            `json:"v"`
+		Space  ledger.SpaceID `json:"space"`
+		Prefix netip.Prefix   `json:"prefix"`
 	}
 	poolValue struct {
-		V        int            `json:"v"`
-		Space    SpaceID        `json:"space"`
-		CIDR     netip.Prefix   `json:"cidr"`
-		Excluded []netip.Prefix `json:"excluded,omitempty"`
-		Parent   PoolID         `json:"parent,omitempty"`
-		State    PoolState      `json:"state"`
-		Cluster  ClusterName    `json:"cluster"`
-		Name     string         `json:"name"`
-		Frozen   bool           `json:"frozen,omitempty"`
-		At       time.Time      `json:"at,omitzero"`
-		Until    time.Time      `json:"until,omitzero"`
+		V        int                `json:"v"`
+		Space    ledger.SpaceID     `json:"space"`
+		CIDR     netip.Prefix       `json:"cidr"`
+		Excluded []netip.Prefix     `json:"excluded,omitempty"`
+		Parent   ledger.PoolID      `json:"parent,omitempty"`
+		State    ledger.PoolState   `json:"state"`
+		Cluster  ledger.ClusterName `json:"cluster"`
+		Name     string             `json:"name"`
+		Frozen   bool               `json:"frozen,omitempty"`
+		At       time.Time          `json:"at,omitzero"`
+		Until    time.Time          `json:"until,omitzero"`
 	}
 	blockValue struct {
 		V int `json:"v"`
-		holding
+		Holding
 		Disputed bool      `json:"disputed,omitempty"`
-		Rivals   []holding `json:"rivals,omitempty"`
+		Rivals   []Holding `json:"rivals,omitempty"`
 	}
 	// holding is what a block is to one holder. Only a disputed block has several.
-	holding struct {
-		Pool      PoolID        `json:"pool"`
-		Claim     ClaimID       `json:"claim"`
-		Cluster   ClusterName   `json:"cluster"`
-		Namespace string        `json:"ns,omitempty"`
-		Name      string        `json:"name"`
-		Class     string        `json:"class,omitempty"`
-		Policy    ReclaimPolicy `json:"policy"`
-		State     BlockState    `json:"state"`
-		Slice     bool          `json:"slice,omitempty"`
-		Shared    bool          `json:"shared,omitempty"`
-		BoundAt   time.Time     `json:"at"`
-		Until     time.Time     `json:"until,omitzero"`
+	Holding struct {
+		Pool      ledger.PoolID        `json:"pool"`
+		Claim     ledger.ClaimID       `json:"claim"`
+		Cluster   ledger.ClusterName   `json:"cluster"`
+		Namespace string               `json:"ns,omitempty"`
+		Name      string               `json:"name"`
+		Class     string               `json:"class,omitempty"`
+		Policy    ledger.ReclaimPolicy `json:"policy"`
+		State     ledger.BlockState    `json:"state"`
+		Slice     bool                 `json:"slice,omitempty"`
+		Shared    bool                 `json:"shared,omitempty"`
+		BoundAt   time.Time            `json:"at"`
+		Until     time.Time            `json:"until,omitzero"`
 	}
 )
 
@@ -105,7 +106,7 @@ func decodeUpTo(version int, key string, value []byte, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(value, into); err != nil {
-		return &DamageError{Key: key, Err: err}
+		return &ledger.DamageError{Key: key, Err: err}
 	}
 	return nil
 }
@@ -118,15 +119,15 @@ func checkVersion(latest int, key string, value []byte) error {
 		V int `json:"v"`
 	}
 	if err := json.Unmarshal(value, &v); err != nil {
-		return &DamageError{Key: key, Err: err}
+		return &ledger.DamageError{Key: key, Err: err}
 	}
 	if v.V < valueVersion || v.V > latest {
-		return &VersionError{Key: key, Version: v.V}
+		return &ledger.VersionError{Key: key, Version: v.V}
 	}
 	return nil
 }
 
-func encodeHead(count int64) string {
+func EncodeHead(count int64) string {
 	return encode(headValue{V: valueVersion, Count: count})
 }
 
@@ -137,23 +138,23 @@ func decodeHead(key string, value []byte) (count int64, err error) {
 }
 
 // encodeFence writes the value of a key of which only the revision matters.
-func encodeFence() string {
+func EncodeFence() string {
 	return encode(fenceValue{V: valueVersion})
 }
 
 // encodeClaim writes where the block of a claim is.
-func encodeClaim(s SpaceID, p netip.Prefix) string {
+func EncodeClaim(s ledger.SpaceID, p netip.Prefix) string {
 	return encode(claimValue{V: valueVersion, Space: s, Prefix: p})
 }
 
 // decodeClaim reads where the block of a claim is.
-func decodeClaim(kv *mvccpb.KeyValue) (SpaceID, netip.Prefix, error) {
+func DecodeClaim(kv *mvccpb.KeyValue) (ledger.SpaceID, netip.Prefix, error) {
 	var v claimValue
 	err := decode(string(kv.Key), kv.Value, &v)
 	return v.Space, v.Prefix, err
 }
 
-func encodePool(p Pool) string {
+func EncodePool(p ledger.Pool) string {
 	v := poolValue{
 		V: valueVersion, Space: p.Space, CIDR: p.CIDR, Excluded: p.Excluded, Parent: p.Parent,
 		State: p.State, Cluster: p.Cluster, Name: p.Name, Frozen: p.Frozen, At: p.RegisteredAt, Until: p.CoolsUntil,
@@ -164,72 +165,72 @@ func encodePool(p Pool) string {
 	return encode(v)
 }
 
-func decodePool(key string, id PoolID, value []byte) (Pool, error) {
+func DecodePool(key string, id ledger.PoolID, value []byte) (ledger.Pool, error) {
 	var v poolValue
 	if err := decodeUpTo(frozenVersion, key, value, &v); err != nil {
-		return Pool{}, err
+		return ledger.Pool{}, err
 	}
-	return Pool{
+	return ledger.Pool{
 		ID: id, Cluster: v.Cluster, Name: v.Name, Space: v.Space, CIDR: v.CIDR,
 		Excluded: v.Excluded, Parent: v.Parent, State: v.State, Frozen: v.Frozen, RegisteredAt: v.At, CoolsUntil: v.Until,
 	}, nil
 }
 
 // record is a block key of the ledger.
-type record struct {
-	space    SpaceID
-	prefix   netip.Prefix
-	revision int64
-	disputed bool
-	holdings []holding // the first is the oldest
+type Record struct {
+	Space    ledger.SpaceID
+	Prefix   netip.Prefix
+	Revision int64
+	Disputed bool
+	Holdings []Holding // the first is the oldest
 }
 
-func (r record) encode() string {
-	return encode(blockValue{V: r.version(), holding: r.holdings[0], Disputed: r.disputed, Rivals: r.holdings[1:]})
+func (r Record) Encode() string {
+	return encode(blockValue{V: r.version(), Holding: r.Holdings[0], Disputed: r.Disputed, Rivals: r.Holdings[1:]})
 }
 
-func (r record) version() int {
+func (r Record) version() int {
 	switch {
-	case slices.ContainsFunc(r.holdings, func(h holding) bool { return !h.Until.IsZero() }):
+	case slices.ContainsFunc(r.Holdings, func(h Holding) bool { return !h.Until.IsZero() }):
 		return timedVersion
-	case slices.ContainsFunc(r.holdings, func(h holding) bool { return h.State == Reserved }):
+	case slices.ContainsFunc(r.Holdings, func(h Holding) bool { return h.State == ledger.Reserved }):
 		return reservedVersion
 	}
 	return valueVersion
 }
 
 // decodeRecord reads the block at a prefix of a space.
-func decodeRecord(s SpaceID, p netip.Prefix, kv *mvccpb.KeyValue) (record, error) {
-	r := record{space: s, prefix: p, revision: kv.ModRevision}
+func DecodeRecord(s ledger.SpaceID, p netip.Prefix, kv *mvccpb.KeyValue) (Record, error) {
+	r := Record{Space: s, Prefix: p, Revision: kv.ModRevision}
 	if h, ok := scanRecord(kv.Value); ok {
-		r.holdings = []holding{h}
+		r.Holdings = []Holding{h}
 		return r, nil
 	}
 	var v blockValue
 	if err := decodeUpTo(timedVersion, string(kv.Key), kv.Value, &v); err != nil {
-		return record{}, err
+		return Record{}, err
 	}
-	r.disputed, r.holdings = v.Disputed, append([]holding{v.holding}, v.Rivals...)
+	r.Disputed, r.Holdings = v.Disputed, append([]Holding{v.Holding}, v.Rivals...)
 	return r, nil
 }
 
 // of finds what the block is to a claim; -1 if nothing.
-func (r record) of(id ClaimID) int {
-	return slices.IndexFunc(r.holdings, func(h holding) bool { return h.Claim == id })
+func (r Record) Of(id ledger.ClaimID) int {
+	return slices.IndexFunc(r.Holdings, func(h Holding) bool { return h.Claim == id })
 }
 
 // block is the block as one holder has it.
-func (r record) block(h holding) Block {
-	b := Block{
-		Prefix: r.prefix, Pool: h.Pool, Space: r.space,
-		Holder: Holder{Claim: h.Claim, Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name},
-		Class:  h.Class, Policy: h.Policy, State: h.State, Shared: h.Shared, BoundAt: h.BoundAt, Until: h.Until, Slice: h.Slice, Revision: r.revision,
+func (r Record) Block(h Holding) ledger.Block {
+	b := ledger.Block{
+		Prefix: r.Prefix, Pool: h.Pool, Space: r.Space,
+		Holder: ledger.Holder{Claim: h.Claim, Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name},
+		Class:  h.Class, Policy: h.Policy, State: h.State, Shared: h.Shared, BoundAt: h.BoundAt, Until: h.Until, Slice: h.Slice, Revision: r.Revision,
 	}
-	if r.disputed {
-		b.State = Disputed
+	if r.Disputed {
+		b.State = ledger.Disputed
 	}
 	return b
 }
 
 // stamped is a time as the ledger keeps it.
-func stamped(now time.Time) time.Time { return now.UTC().Truncate(time.Millisecond) }
+func Stamped(now time.Time) time.Time { return now.UTC().Truncate(time.Millisecond) }
