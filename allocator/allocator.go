@@ -36,32 +36,22 @@ type Allocator struct {
 	metrics *metrics
 	health  health
 	id      string // of the ledger
-	writer  string // names this Allocator to others that write the same spaces
 
 	ctx        context.Context // ends when Close begins
 	cancel     context.CancelFunc
 	goroutines sync.WaitGroup
 	watched    *mark         // all that the ledger holds up to here is in memory
 	registrar  chan struct{} // holds the token of the one registration under way
-	quotas     quotas
-	leads      atomic.Int32 // a leadership
-	limit      atomic.Int64 // operations in a transaction; shrinks when etcd allows fewer
+	leads      atomic.Int32  // a leadership
+	limit      atomic.Int64  // operations in a transaction; shrinks when etcd allows fewer
 
-	// mu guards the tables. It is taken after a space's lock, never before,
+	table *table
+
+	// mu guards the spaces. It is taken after a space's lock, never before,
 	// and held for memory work only.
 	mu     sync.RWMutex
 	closed bool
-	spaces map[SpaceID]*space
-	pools  map[PoolID]*pool
-	roots  map[ClusterName]*roots
-	waits  map[ClaimID][]PoolID // where a claim waits
-	damage damage               // of the records of pools that are not known
-	// reservations are those that nobody has confirmed.
-	reservations reservations
-	// leases are those of retained blocks.
-	leases leases
-	// retired are pools that were seen to leave the ledger in good order.
-	retired retirees
+	spaces map[SpaceID]*worker
 }
 
 // hooks are the seams for tests. The zero value is not usable; see realHooks.
@@ -99,12 +89,12 @@ func open(ctx context.Context, client *clientv3.Client, options Options, hooks h
 	a := &Allocator{
 		store: store.NewStore(client, options.Prefix), options: options,
 		hooks: hooks, watched: newMark(), registrar: make(chan struct{}, 1),
-		spaces: map[SpaceID]*space{}, pools: map[PoolID]*pool{}, roots: map[ClusterName]*roots{},
-		waits: map[ClaimID][]PoolID{}, damage: damage{}, writer: rand.Text(), health: health{failed: make(chan struct{})},
-		leases: newLeases(),
+		spaces: map[SpaceID]*worker{}, table: newTable(), health: health{failed: make(chan struct{})},
 	}
 	a.keys, a.store.Timeout = a.store.Keys, hooks.timeout
-	a.metrics = newMetrics(client, a.unreadable, a.reservations.len, a.countCooling)
+	a.table.Writer, a.table.Frozen, a.table.HoldTime, a.table.Logger = rand.Text(), options.Frozen, options.HoldTime, options.Logger
+	a.table.Now, a.table.After = func() time.Time { return a.hooks.now() }, a.whileOpen
+	a.metrics = newMetrics(client, a.counts())
 	a.limit.Store(int64(options.MaxTxnOps))
 	a.ctx, a.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := a.start(ctx); err != nil {
@@ -146,6 +136,15 @@ func (o Options) withDefaults() Options {
 		o.Retired = func(Pool) {}
 	}
 	return o
+}
+
+// whileOpen calls a function after some time, unless the Allocator is closed by then.
+func (a *Allocator) whileOpen(d time.Duration, f func()) (stop func() bool) {
+	return a.hooks.after(d, func() {
+		if a.ctx.Err() == nil {
+			f()
+		}
+	})
 }
 
 // Close refuses what is queued with ErrClosed, waits for the transactions in

@@ -85,7 +85,7 @@ func (l *fixture) sameAsLedger(allocators ...*Allocator) []etcdtest.Record {
 	l.t.Helper()
 	for _, a := range append(allocators, l.Allocator) {
 		for p := range a.Pools() {
-			a.waitFor(l.t, p.ID, func(s *space) bool { return !s.working })
+			a.waitFor(l.t, p.ID, func(s *worker) bool { return !s.working })
 		}
 	}
 	blocks := etcdtest.CheckLedger(l.t, l.etcd.Client(), store.DefaultPrefix)
@@ -171,23 +171,23 @@ func (l *fixture) swap(change func(*hooks)) {
 // waitQueued waits until n requests are queued for pool p.
 func (l *fixture) waitQueued(n int) {
 	l.t.Helper()
-	l.waitFor(l.t, "p", func(s *space) bool { return s.queue.size >= n })
+	l.waitFor(l.t, "p", func(s *worker) bool { return s.queue.size >= n })
 }
 
 // waitIdle waits until the worker of pool p has nothing left to do, not even to
 // tell anybody.
 func (a *Allocator) waitIdle(t *testing.T) {
 	t.Helper()
-	a.waitFor(t, "p", func(s *space) bool { return !s.working })
+	a.waitFor(t, "p", func(s *worker) bool { return !s.working })
 }
 
-func (a *Allocator) waitFor(t *testing.T, id PoolID, ok func(*space) bool) {
+func (a *Allocator) waitFor(t *testing.T, id PoolID, ok func(*worker) bool) {
 	t.Helper()
-	p, found := a.find(id)
+	w, found := a.workerOf(id)
 	for found && t.Context().Err() == nil {
-		p.space.lock()
-		done := ok(p.space)
-		p.space.unlock()
+		w.lock()
+		done := ok(w)
+		w.unlock()
 		if done {
 			return
 		}

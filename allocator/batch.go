@@ -107,7 +107,7 @@ func (g *group) add(c *call, sh share) {
 
 // work commits group after group until nothing waits and the outcome of all that
 // was sent is known. One worker at a time runs for a space.
-func (s *space) work() {
+func (s *worker) work() {
 	for {
 		if err := s.settle(); err != nil {
 			if !s.refuse(err) {
@@ -133,7 +133,7 @@ func (s *space) work() {
 
 // gather places what waits, in turn, until the transaction is full. nil: nothing
 // waits, and the worker's work is over.
-func (s *space) gather() *group {
+func (s *worker) gather() *group {
 	s.lock()
 	defer s.unlock()
 	maxOps := int(s.alloc.limit.Load())
@@ -171,13 +171,13 @@ func (s *space) gather() *group {
 	return g
 }
 
-func (s *space) dequeue() {
+func (s *worker) dequeue() {
 	s.queue.pop()
 	s.alloc.metrics.queued.Dec()
 }
 
 // place places an op, unless there is nothing to place it in.
-func (s *space) place(o op) (share, error) {
+func (s *worker) place(o op) (share, error) {
 	if s.alloc.ctx.Err() != nil {
 		return share{}, ErrClosed
 	}
@@ -197,7 +197,7 @@ func (s *space) place(o op) (share, error) {
 // transaction, even if nobody asks for more: until it is settled, memory may not
 // be what the ledger holds. It reports false when the allocator is closed, which
 // ends the worker's work.
-func (s *space) refuse(err error) bool {
+func (s *worker) refuse(err error) bool {
 	s.lock()
 	defer s.unlock()
 	for _, l := range s.pending.losers {

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
-	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
@@ -38,7 +37,7 @@ func (a *Allocator) Bind(ctx context.Context, req Request) (Block, error) {
 }
 
 func (a *Allocator) bind(ctx context.Context, req Request) (Block, error) {
-	block, _, err := a.bindOnce(ctx, req)
+	block, _, err := a.bindOnce(ctx, wanted{Request: req})
 	if err == nil {
 		a.Withdraw(req.Holder.Claim)
 	}
@@ -46,13 +45,13 @@ func (a *Allocator) bind(ctx context.Context, req Request) (Block, error) {
 }
 
 // bindOnce binds a block to the holder, unless it had one before: then it returns that.
-func (a *Allocator) bindOnce(ctx context.Context, req Request) (block Block, had bool, err error) {
-	if err := req.check(); err != nil {
+func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block Block, had bool, err error) {
+	if err := checkRequest(req.Request); err != nil {
 		return Block{}, false, err
 	}
 	var last int64
 	for {
-		if err := a.secure(ctx, req); err != nil {
+		if err := a.secure(ctx, req.Request); err != nil {
 			return Block{}, false, err
 		}
 		b := newBind(req, req.holding(a.hooks.now()))
@@ -83,23 +82,9 @@ func (a *Allocator) bindOnce(ctx context.Context, req Request) (block Block, had
 	}
 }
 
-// check refuses what no pool could meet.
-func (r Request) check() error {
-	if err := errors.Join(ledger.CheckID("pool", r.Pool), ledger.CheckID("claim", r.Holder.Claim), ledger.CheckID("cluster", r.Holder.Cluster)); err != nil {
-		return err
-	}
-	if r.Length < 0 {
-		return fmt.Errorf("%w: prefix length %d is negative", ErrInvalid, r.Length)
-	}
-	if r.Exact.IsValid() && r.Exact != r.Exact.Masked() {
-		return fmt.Errorf("%w: %s has host bits; write %s", ErrInvalid, r.Exact, r.Exact.Masked())
-	}
-	return nil
-}
-
 // bind is the op of a Bind.
 type bind struct {
-	request Request
+	request wanted
 	holding store.Holding
 	value   string       // of the block; the caller encodes it, not the worker
 	prefix  netip.Prefix // reserved for it
@@ -112,7 +97,7 @@ type bind struct {
 	doubted bool  // an attempt may have gone through, and been undone by others since
 }
 
-func newBind(req Request, h store.Holding) *bind {
+func newBind(req wanted, h store.Holding) *bind {
 	return &bind{request: req, holding: h, value: store.Record{Holdings: []store.Holding{h}}.Encode()}
 }
 
@@ -133,14 +118,14 @@ func (b *bind) takes() (by owner, n *big.Int) {
 // place finds a free prefix and reserves it. A refusal goes into the
 // transaction, too: what is known here may be behind the ledger, and the claim
 // may be bound elsewhere.
-func (b *bind) place(s *space) (share, error) {
+func (b *bind) place(s *worker) (share, error) {
 	keys, claim := s.alloc.keys, b.request.Holder.Claim
 	p := s.pool(b.request.Pool)
 	if p == nil {
 		return share{}, errGone
 	}
 	b.fence = 0
-	if b.prefix, b.refusal = b.find(p); errors.Is(b.refusal, errUnsecured) {
+	if b.prefix, b.refusal = b.find(s, p); errors.Is(b.refusal, errUnsecured) {
 		return share{}, errUnsecured
 	}
 	sh := share{els: store.Ops(store.Get(keys.Claim(claim)))}
@@ -161,16 +146,16 @@ func (b *bind) place(s *space) (share, error) {
 		store.Put(keys.Block(s.id, b.prefix), b.value),
 		store.Put(keys.Claim(claim), store.EncodeClaim(s.id, b.prefix)),
 	)
-	sh.stamp = s.alloc.stamp(b.request, b.fence > 0)
+	sh.stamp = s.alloc.stamp(b.request.Request, b.fence > 0)
 	return sh, nil
 }
 
-func (b *bind) won(s *space, revision int64, got store.Results) error {
+func (b *bind) won(s *worker, revision int64, got store.Results) error {
 	if b.refusal != nil {
 		if got.Found(0) != nil {
 			return errBound
 		}
-		s.passOver(b.request, b.refusal)
+		s.passOver(b.request.Request, b.refusal)
 		return b.refusal
 	}
 	if b.regains != nil {
@@ -184,7 +169,7 @@ func (b *bind) won(s *space, revision int64, got store.Results) error {
 	return nil
 }
 
-func (b *bind) lost(s *space, why loss) error {
+func (b *bind) lost(s *worker, why loss) error {
 	b.losses++
 	if b.served != nil {
 		s.rejoin(b.served)
@@ -200,13 +185,13 @@ func (b *bind) lost(s *space, why loss) error {
 		return errBound
 	}
 	if why.kind == refuted && b.fence > 0 && why.got.Found(1) == nil {
-		s.alloc.quotas.lifted(b.request.classAccount(), b.fence)
+		s.table.quotas.lifted(classAccount(b.request.Request), b.fence)
 	}
 	return errAgain
 }
 
 // find chooses a free prefix, or says why there is none.
-func (b *bind) find(p *pool) (netip.Prefix, error) {
+func (b *bind) find(s *worker, p *pool) (netip.Prefix, error) {
 	r := b.request
 	b.regains, b.served = nil, nil
 	if b.doubted {
@@ -221,10 +206,10 @@ func (b *bind) find(p *pool) (netip.Prefix, error) {
 	if frost := p.space.frozen(); frost != thawed {
 		return netip.Prefix{}, &FrozenError{Pool: p.ID, Lost: frost == lost}
 	}
-	if err := p.suits(r); err != nil {
+	if err := p.suits(r.Request); err != nil {
 		return netip.Prefix{}, err
 	}
-	if prefix, ok := p.regains(r); ok {
+	if prefix, ok := p.regains(r.Request); ok {
 		c := p.space.cooling.blocks[prefix]
 		b.regains = &c
 		return prefix, nil
@@ -232,14 +217,14 @@ func (b *bind) find(p *pool) (netip.Prefix, error) {
 	if r.reserves && p.space.othersWait() {
 		return netip.Prefix{}, ErrOthersWait
 	}
-	fence, broken := p.over(r, p.space.placing.pledged(r))
-	if b.fence = fence; r.limited() && fence == 0 {
+	fence, broken := p.over(r.Request, s.placing.pledged(r.Request))
+	if b.fence = fence; classLimited(r.Request) && fence == 0 {
 		return netip.Prefix{}, errUnsecured
 	}
 	if broken != nil {
 		return netip.Prefix{}, broken
 	}
-	b.served = p.space.serve(p, r)
+	b.served = p.space.serve(p, r.Request)
 	if r.Exact.IsValid() {
 		return p.exact(r.Exact)
 	}
@@ -255,54 +240,4 @@ func (b *bind) find(p *pool) (netip.Prefix, error) {
 		largest = -1
 	}
 	return netip.Prefix{}, &ExhaustedError{Pool: p.ID, Length: r.Length, Largest: largest, NextRelease: p.nextRelease()}
-}
-
-// suits refuses what the pool could never give.
-func (p *pool) suits(r Request) error {
-	switch {
-	case r.Exact.IsValid() && !contains(p.CIDR, r.Exact):
-		return ErrOutOfRange
-	case !r.Exact.IsValid() && r.Length > p.CIDR.Addr().BitLen():
-		return fmt.Errorf("%w: no block of %s can be a /%d", ErrInvalid, p.CIDR, r.Length)
-	case r.Exact.IsValid():
-		return p.excludes(r.Exact)
-	}
-	return nil
-}
-
-// excludes refuses a prefix that overlaps an exclusion of the pool.
-func (p *pool) excludes(prefix netip.Prefix) error {
-	for _, excluded := range p.Excluded {
-		if excluded.Overlaps(prefix) {
-			return &ExcludedError{Pool: p.ID, Excluded: excluded}
-		}
-	}
-	return nil
-}
-
-// vacant returns a prefix of the pool in which nobody has a block, excluded or not.
-func (p *pool) vacant(prefix netip.Prefix) (netip.Prefix, error) {
-	switch {
-	case !contains(p.CIDR, prefix):
-		return netip.Prefix{}, ErrOutOfRange
-	case p.index.Overlapping(prefix) > 0:
-		return netip.Prefix{}, ErrInUse
-	}
-	return prefix, nil
-}
-
-// exact returns a prefix of the pool, or says why it cannot be had.
-func (p *pool) exact(prefix netip.Prefix) (netip.Prefix, error) {
-	if p.index.Free(prefix) {
-		return prefix, nil
-	}
-	if block, c, cools := p.space.coolingAt(prefix); cools {
-		return netip.Prefix{}, &CoolingError{Prefix: block, Until: c.end()}
-	}
-	return netip.Prefix{}, ErrInUse
-}
-
-// contains reports whether a prefix lies in a CIDR.
-func contains(cidr, prefix netip.Prefix) bool {
-	return cidr.Overlaps(prefix) && cidr.Bits() <= prefix.Bits()
 }

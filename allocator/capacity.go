@@ -20,7 +20,7 @@ type pool struct {
 }
 
 func newPool(s *space, record Pool) *pool {
-	p := &pool{Pool: record, space: s, index: index.New(record.CIDR), unseen: s.alloc.options.Frozen}
+	p := &pool{Pool: record, space: s, index: index.New(record.CIDR), unseen: s.table.Frozen}
 	for _, x := range record.Excluded {
 		p.index.Exclude(x)
 	}

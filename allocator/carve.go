@@ -21,21 +21,21 @@ import (
 // Refusals are those of Bind, and ErrPoolMismatch if the UID has a block that
 // is no pool.
 func (a *Allocator) Carve(ctx context.Context, req Request, child Pool) (Pool, error) {
-	if err := errors.Join(req.check(), ledger.CheckID("child pool", child.ID)); err != nil {
+	if err := errors.Join(checkRequest(req), ledger.CheckID("child pool", child.ID)); err != nil {
 		return Pool{}, err
 	}
 	if req.Holder.Claim != ClaimID(child.ID) {
 		return Pool{}, fmt.Errorf("%w: claim %s must be the child pool's own ID %s", ErrInvalid, req.Holder.Claim, child.ID)
 	}
 	child.Frozen = false
-	return a.carve(ctx, req, child)
+	return a.carve(ctx, wanted{Request: req}, child)
 }
 
-func (a *Allocator) carve(ctx context.Context, req Request, child Pool) (Pool, error) {
+func (a *Allocator) carve(ctx context.Context, req wanted, child Pool) (Pool, error) {
 	child.Parent, child.State, child.Space, child.Excluded = req.Pool, PoolOpen, SpaceID(child.ID), nil
 	var last int64
 	for {
-		if err := a.secure(ctx, req); err != nil {
+		if err := a.secure(ctx, req.Request); err != nil {
 			return Pool{}, err
 		}
 		now := a.hooks.now()
@@ -70,7 +70,7 @@ func (a *Allocator) carve(ctx context.Context, req Request, child Pool) (Pool, e
 }
 
 // cooled makes way for a child whose former block cools under its ID.
-func (a *Allocator) cooled(ctx context.Context, req Request, last *int64) error {
+func (a *Allocator) cooled(ctx context.Context, req wanted, last *int64) error {
 	id := req.Holder.Claim
 	if req.adopts {
 		return a.endCooling(ctx, id)
@@ -90,10 +90,9 @@ func (a *Allocator) Readopt(ctx context.Context, req Request, child Pool) (Pool,
 	if !req.Exact.IsValid() {
 		return Pool{}, fmt.Errorf("%w: adopt an exact prefix", ErrInvalid)
 	}
-	req.adopts = true
 	child.Frozen = true
 	for {
-		p, err := a.carve(ctx, req, child)
+		p, err := a.carve(ctx, wanted{Request: req, adopts: true}, child)
 		if !errors.Is(err, ErrInUse) {
 			return p, err
 		}
@@ -114,23 +113,23 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 	if claim == nil {
 		return Pool{}, false, nil
 	}
-	space, prefix, err := store.DecodeClaim(claim)
+	within, prefix, err := store.DecodeClaim(claim)
 	if err != nil {
 		return Pool{}, false, err
 	}
 	if pool == nil {
-		r, ok, err := a.store.RecordAt(ctx, space, prefix, clientv3.WithRev(resp.Header.Revision))
+		r, ok, err := a.store.RecordAt(ctx, within, prefix, clientv3.WithRev(resp.Header.Revision))
 		if store.Compacted(err) || ok && cooledOf(r) != nil {
 			return Pool{}, false, nil // it was retired, or has to be looked at again
 		}
 		if err != nil {
 			return Pool{}, false, err
 		}
-		return Pool{}, false, fmt.Errorf("%w: %s is a block of space %s, and no pool", ErrPoolMismatch, prefix, space)
+		return Pool{}, false, fmt.Errorf("%w: %s is a block of space %s, and no pool", ErrPoolMismatch, prefix, within)
 	}
 	p, err := store.DecodePool(string(pool.Key), id, pool.Value)
 	if err == nil && p.CIDR != prefix {
-		err = fmt.Errorf("%w: %s is a block of space %s, and the pool is %s", ErrPoolMismatch, prefix, space, p.CIDR)
+		err = fmt.Errorf("%w: %s is a block of space %s, and the pool is %s", ErrPoolMismatch, prefix, within, p.CIDR)
 	}
 	if err == nil {
 		err = a.await(ctx, pool.ModRevision)
@@ -153,7 +152,7 @@ func (a *Allocator) learn(child Pool, revision int64) {
 	}
 	if revision > s.known {
 		s.known, s.head = revision, store.Head{}.Next(revision, 1)
-		a.enlist(s.join(child))
+		a.table.enlist(s.join(child))
 	}
 }
 
@@ -166,7 +165,7 @@ type carve struct {
 
 func (c *carve) claim() (ClaimID, bool) { return "", false }
 
-func (c *carve) place(s *space) (share, error) {
+func (c *carve) place(s *worker) (share, error) {
 	sh, err := c.bind.place(s)
 	if err != nil || c.refusal != nil {
 		return sh, err
@@ -180,7 +179,7 @@ func (c *carve) place(s *space) (share, error) {
 }
 
 // lost answers, too, if the child's ID is that of another pool.
-func (c *carve) lost(s *space, why loss) error {
+func (c *carve) lost(s *worker, why loss) error {
 	err := c.bind.lost(s, why)
 	if errors.Is(err, errAgain) && why.got.Found(c.poolAt) != nil {
 		return fmt.Errorf("%w: as a pool that was not carved", ErrPoolMismatch)

@@ -22,12 +22,12 @@ type op interface {
 	claim() (id ClaimID, ok bool)
 	// place decides, by what the space holds, what to ask of the transaction.
 	// An error is the answer, and nothing is asked.
-	place(s *space) (share, error)
+	place(s *worker) (share, error)
 	// won takes the answers to share.then, committed at the revision, and gives
 	// the caller's answer.
-	won(s *space, revision int64, got store.Results) error
+	won(s *worker, revision int64, got store.Results) error
 	// lost takes back what place did. errAgain has the op placed again.
-	lost(s *space, why loss) error
+	lost(s *worker, why loss) error
 }
 
 // mover is an op that writes the key of a second claim, too.
@@ -94,7 +94,7 @@ func (sh share) writes() bool { return slices.ContainsFunc(sh.then, store.Writes
 // request writes the transaction of a group. The share of each call is a transaction of
 // its own inside it, so that one that is refuted fails by itself. A call that is alone has
 // none: refuted, it writes nothing at all.
-func (s *space) request(ctx context.Context, g *group) clientv3.Txn {
+func (s *worker) request(ctx context.Context, g *group) clientv3.Txn {
 	key := s.alloc.keys.Head(s.id)
 	ifs, els := g.at.Same(key), store.Ops(store.Get(key))
 	then := make([]clientv3.Op, 0, g.ops())
@@ -134,7 +134,7 @@ func (g *group) outcome(i int, resp *clientv3.TxnResponse) (succeeded bool, got 
 
 // commit makes one transaction of a group, and leaves it pending if it did not
 // succeed. It reports whether another writer was in between.
-func (s *space) commit(g *group) (conflict bool) {
+func (s *worker) commit(g *group) (conflict bool) {
 	begun, seen := s.alloc.hooks.now(), s.alloc.watched.get()
 	resp, err := s.send(g)
 	s.took = s.alloc.hooks.now().Sub(begun)
@@ -157,7 +157,7 @@ func (s *space) commit(g *group) (conflict bool) {
 
 // tooLarge handles a group that etcd takes in smaller parts only. One call of a few
 // operations that is too large is at fault itself, and nothing else is.
-func (s *space) tooLarge(g *group, err error) {
+func (s *worker) tooLarge(g *group, err error) {
 	s.pending = g.lose(loss{kind: overtaken})
 	if g.alone() && len(g.shares[0].then) <= shareOps {
 		s.pending.answer = fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -170,7 +170,7 @@ func (s *space) tooLarge(g *group, err error) {
 }
 
 // failed handles a group that etcd did not carry out, or may not have.
-func (s *space) failed(g *group, err error) {
+func (s *worker) failed(g *group, err error) {
 	words := s.alloc.store.Unavailable(err)
 	s.alloc.health.setCommit(words)
 	s.pending = g.lose(loss{kind: unanswered})
@@ -185,7 +185,7 @@ func (s *space) failed(g *group, err error) {
 	}
 }
 
-func (s *space) send(g *group) (*clientv3.TxnResponse, error) {
+func (s *worker) send(g *group) (*clientv3.TxnResponse, error) {
 	a := s.alloc
 	if err := a.hooks.beforeCommit(s.id); err != nil {
 		return nil, err
@@ -205,7 +205,7 @@ func (s *space) send(g *group) (*clientv3.TxnResponse, error) {
 }
 
 // won applies a group that was committed, without the shares that were refuted.
-func (s *space) won(g *group, resp *clientv3.TxnResponse) {
+func (s *worker) won(g *group, resp *clientv3.TxnResponse) {
 	revision, rest := resp.Header.Revision, &pending{}
 	s.lock()
 	defer s.unlock()
@@ -223,7 +223,7 @@ func (s *space) won(g *group, resp *clientv3.TxnResponse) {
 		}
 		c.finish(c.op.won(s, revision, got))
 		if st := g.shares[i].stamp; st != nil && st.compared { // else others may have put it since it was last seen
-			s.alloc.quotas.fenced(st.account, revision)
+			s.table.quotas.fenced(st.account, revision)
 		}
 	}
 	if len(rest.losers) > 0 {
@@ -241,7 +241,7 @@ func (s *space) won(g *group, resp *clientv3.TxnResponse) {
 
 // lost handles a group whose comparisons failed: another writer has moved the head,
 // or what the one call of the group compares is not so.
-func (s *space) lost(g *group, got store.Results) (conflict bool) {
+func (s *worker) lost(g *group, got store.Results) (conflict bool) {
 	head, why := got.Found(0), loss{kind: overtaken}
 	switch {
 	case head == nil && g.at.Revision == 0:

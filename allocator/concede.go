@@ -104,7 +104,7 @@ func nested(records []store.Record) []bool {
 func (o *concession) cluster() ClusterName   { return o.block.Holder.Cluster }
 func (o *concession) claim() (ClaimID, bool) { return "", false }
 
-func (o *concession) place(s *space) (share, error) {
+func (o *concession) place(s *worker) (share, error) {
 	if s.head.Revision != o.head {
 		return share{}, errMoved
 	}
@@ -123,7 +123,7 @@ func (o *concession) place(s *space) (share, error) {
 	return sh, nil
 }
 
-func (o *concession) won(s *space, revision int64, _ store.Results) error {
+func (o *concession) won(s *worker, revision int64, _ store.Results) error {
 	s.alloc.metrics.released.Inc()
 	for _, r := range o.next {
 		s.reconcile(r)
@@ -140,14 +140,7 @@ func (o *concession) won(s *space, revision int64, _ store.Results) error {
 	return nil
 }
 
-// reconcile has the holder woken whose block is in dispute no longer.
-func (s *space) reconcile(r store.Record) {
-	if !r.Disputed {
-		s.woken = append(s.woken, r.Block(r.Holdings[0]).Holder)
-	}
-}
-
-func (o *concession) lost(_ *space, why loss) error {
+func (o *concession) lost(_ *worker, why loss) error {
 	o.uncertain = why.kind == unanswered
 	return errMoved
 }
@@ -190,7 +183,7 @@ type flag struct {
 func (f *flag) cluster() ClusterName   { return f.records[0].Holdings[0].Cluster }
 func (f *flag) claim() (ClaimID, bool) { return "", false }
 
-func (f *flag) place(s *space) (share, error) {
+func (f *flag) place(s *worker) (share, error) {
 	if s.head.Revision != f.head {
 		return share{}, errMoved
 	}
@@ -201,7 +194,7 @@ func (f *flag) place(s *space) (share, error) {
 	return sh, nil
 }
 
-func (f *flag) won(s *space, revision int64, _ store.Results) error {
+func (f *flag) won(s *worker, revision int64, _ store.Results) error {
 	f.head = revision
 	for _, r := range f.records {
 		s.reconcile(r)
@@ -209,4 +202,4 @@ func (f *flag) won(s *space, revision int64, _ store.Results) error {
 	return nil
 }
 
-func (f *flag) lost(*space, loss) error { return errMoved }
+func (f *flag) lost(*worker, loss) error { return errMoved }

@@ -25,11 +25,11 @@ type turn struct {
 }
 
 // asks reports whether the worker has lost to other writers, and asks for a turn.
-func (s *space) asks() bool { return s.losses > 0 }
+func (s *worker) asks() bool { return s.losses > 0 }
 
 // ask is what the else branch of a transaction writes to ask for a turn.
-func (s *space) ask() clientv3.Op {
-	return store.Put(s.alloc.keys.Turn(s.id), store.EncodeTurn(store.Turn{Writer: s.alloc.writer, Took: s.took}))
+func (s *worker) ask() clientv3.Op {
+	return store.Put(s.alloc.keys.Turn(s.id), store.EncodeTurn(store.Turn{Writer: s.table.Writer, Took: s.took}))
 }
 
 // asked notes that a writer asks for a turn in a space. What cannot be read asks for
@@ -38,10 +38,7 @@ func (a *Allocator) asked(e store.Entry) {
 	if !e.Put || e.Damage != nil {
 		return
 	}
-	a.mu.RLock()
-	s := a.spaces[e.Space]
-	a.mu.RUnlock()
-	if s != nil {
+	if s, ok := a.worker(e.Space); ok {
 		s.lock()
 		defer s.unlock()
 		s.asked(e.Turn)
@@ -49,15 +46,15 @@ func (a *Allocator) asked(e store.Entry) {
 }
 
 // asked notes that a writer asks for a turn. The space's lock is held.
-func (s *space) asked(t store.Turn) {
-	if t.Writer == s.alloc.writer || !s.working || s.turn != nil {
+func (s *worker) asked(t store.Turn) {
+	if t.Writer == s.table.Writer || !s.working || s.turn != nil {
 		return
 	}
 	s.turn = &turn{wait: min(2*t.Took, maxTurn), taken: make(chan struct{})}
 }
 
 // taken notes that another writer has changed the space. The space's lock is held.
-func (s *space) taken() {
+func (s *worker) taken() {
 	if s.turn != nil {
 		close(s.turn.taken)
 		s.turn = nil
@@ -65,7 +62,7 @@ func (s *space) taken() {
 }
 
 // giveWay waits for a writer that asks for a turn.
-func (s *space) giveWay() {
+func (s *worker) giveWay() {
 	s.lock()
 	t := s.turn
 	s.unlock()

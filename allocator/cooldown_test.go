@@ -52,7 +52,7 @@ func (i *icebox) follower() *Allocator {
 func (i *icebox) pass(d time.Duration) {
 	i.t.Helper()
 	for p := range i.Pools() {
-		i.waitFor(i.t, p.ID, func(s *space) bool { return !s.working })
+		i.waitFor(i.t, p.ID, func(s *worker) bool { return !s.working })
 	}
 	i.clock.advance(d)
 }

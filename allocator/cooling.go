@@ -173,7 +173,7 @@ func (s *space) wakeFormer(c cooled) {
 		return
 	}
 	if w, waits := p.waiting.names[c.former]; waits {
-		s.woken = append(s.woken, w.request.Holder)
+		s.news.woken = append(s.news.woken, w.request.Holder)
 	}
 }
 
@@ -211,7 +211,7 @@ func (p *pool) regains(r Request) (netip.Prefix, bool) {
 	if len(known.blocks) == 0 {
 		return netip.Prefix{}, false
 	}
-	by := unique.Make(ownerOf(r.holding(time.Time{})))
+	by := unique.Make(owner{pool: r.Pool, cluster: r.Holder.Cluster, class: r.Class, slice: r.Slice})
 	for _, prefix := range known.former[formerOf(r.Holder)] {
 		wanted := r.Exact == prefix || !r.Exact.IsValid() && r.Length == prefix.Bits()
 		c := known.blocks[prefix]
@@ -233,34 +233,20 @@ func (s *space) coolingAt(p netip.Prefix) (prefix netip.Prefix, c cooled, ok boo
 	return netip.Prefix{}, cooled{}, false
 }
 
-// Regains reports whether a request would get a cooling block of its pool back, as known
-// here: one that an object of the holder's name had before.
-func (a *Allocator) Regains(r Request) bool {
-	p, ok := a.find(r.Pool)
-	if !ok {
-		return false
+// mark notes that the group that is being placed gives a cooling block back, or that it has
+// come to nothing.
+func (s *space) mark(prefix netip.Prefix, taken bool) {
+	if c, ok := s.cooling.blocks[prefix]; ok {
+		c.taken = taken
+		s.cooling.blocks[prefix] = c
 	}
-	p.space.lock()
-	defer p.space.unlock()
-	if p.State != PoolOpen || p.space.frozen() != thawed {
-		return false
-	}
-	_, ok = p.regains(r)
-	return ok
 }
 
-// countCooling counts the cooling blocks of all spaces.
-func (a *Allocator) countCooling() (n int) {
-	a.mu.RLock()
-	spaces := make([]*space, 0, len(a.spaces))
-	for _, s := range a.spaces {
-		spaces = append(spaces, s)
+// regained turns a cooling block into one of a holder, committed at the revision.
+func (s *space) regained(by owner, prefix netip.Prefix, revision int64) {
+	if revision <= s.known {
+		return // the watch was faster
 	}
-	a.mu.RUnlock()
-	for _, s := range spaces {
-		s.mu.Lock()
-		n += len(s.cooling.blocks)
-		s.mu.Unlock()
-	}
-	return n
+	s.own(prefix, ownersOf(store.Record{Holdings: []store.Holding{{Pool: by.pool, Cluster: by.cluster, Class: by.class, Slice: by.slice}}}))
+	s.uncool(prefix)
 }

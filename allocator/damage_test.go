@@ -111,7 +111,7 @@ func TestUnreadable_ANewPool(t *testing.T) {
 	wantUnreadable(t, "Register", err, "pools/p")
 	other.bind(request("q", "c", 26))
 
-	l.put("spaces/p/blocks/010.000.000.000-26", store.Record{Holdings: []store.Holding{request("p", "theirs", 26).holding(other.hooks.now())}}.Encode())
+	l.put("spaces/p/blocks/010.000.000.000-26", store.Record{Holdings: []store.Holding{wanted{Request: request("p", "theirs", 26)}.holding(other.hooks.now())}}.Encode())
 	l.put("claims/theirs", store.EncodeClaim("p", prefix("10.0.0.0/26")))
 	l.put("spaces/p/head", store.EncodeHead(2))
 	l.put("pools/p", store.EncodePool(newer))

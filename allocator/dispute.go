@@ -17,13 +17,13 @@ import (
 //
 // state is Bound or Retained. The prefix has to lie in the pool.
 func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (Block, error) {
-	if err := req.check(); err != nil {
+	if err := checkRequest(req); err != nil {
 		return Block{}, err
 	}
 	if !req.Exact.IsValid() || state != Bound && state != Retained {
 		return Block{}, fmt.Errorf("%w: adopt an exact prefix, as bound or retained", ErrInvalid)
 	}
-	h := req.holding(a.hooks.now())
+	h := wanted{Request: req, adopts: true}.holding(a.hooks.now())
 	h.State = state
 	if state == Retained {
 		h.Until = store.Stamped(req.Until)
@@ -44,8 +44,7 @@ func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (B
 
 // adopt binds the prefix as any other, and if that is refused, all the same.
 func (a *Allocator) adopt(ctx context.Context, req Request, h store.Holding) (Block, error) {
-	req.adopts = true
-	b := newBind(req, h)
+	b := newBind(wanted{Request: req, adopts: true}, h)
 	err := a.submit(ctx, req.Pool, b)
 	if err == nil {
 		return b.block, nil
@@ -115,7 +114,7 @@ func (a *Allocator) newAdopt(ctx context.Context, req Request, h store.Holding) 
 func (o *adopt) cluster() ClusterName   { return o.request.Holder.Cluster }
 func (o *adopt) claim() (ClaimID, bool) { return "", false }
 
-func (o *adopt) place(s *space) (share, error) {
+func (o *adopt) place(s *worker) (share, error) {
 	if s.pool(o.request.Pool) == nil {
 		return share{}, errGone
 	}
@@ -138,7 +137,7 @@ func (o *adopt) place(s *space) (share, error) {
 	return sh, nil
 }
 
-func (o *adopt) won(s *space, revision int64, _ store.Results) error {
+func (o *adopt) won(s *worker, revision int64, _ store.Results) error {
 	if revision > s.known {
 		if !o.shared {
 			s.take(o.record.Prefix)
@@ -152,7 +151,7 @@ func (o *adopt) won(s *space, revision int64, _ store.Results) error {
 	return nil
 }
 
-func (o *adopt) lost(_ *space, why loss) error {
+func (o *adopt) lost(_ *worker, why loss) error {
 	if why.got.Found(0) != nil {
 		return errBound
 	}

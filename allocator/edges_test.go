@@ -98,7 +98,7 @@ func TestRetireDrained_ByAnID(t *testing.T) {
 			i.release("c")
 		}
 		begin()
-		drained, _ := i.find("again")
+		drained, _ := i.table.find("again")
 		if err := i.Retire(t.Context(), "again"); err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestLeftovers(t *testing.T) {
 		t.Errorf("there is %v, which nobody has used for long", r.keysWith("/quotas/"))
 	}
 	r.catchUp(t)
-	if n := len(r.quotas.accounts); n != 0 {
+	if n := len(r.table.quotas.accounts); n != 0 {
 		t.Errorf("%d accounts are remembered; want none", n)
 	}
 	under.Holder.Claim = "again"
@@ -199,7 +199,7 @@ func TestDrain_TheLastBlockGoesMeanwhile(t *testing.T) {
 	l.swap(func(h *hooks) {
 		h.beforeCommit = func(SpaceID) error {
 			if commits.Add(1) == 2 { // the retirement, after the release
-				write(10, store.Put(block, newBind(late, late.holding(l.hooks.now())).value),
+				write(10, store.Put(block, newBind(wanted{Request: late}, wanted{Request: late}.holding(l.hooks.now())).value),
 					store.Put(claim, store.EncodeClaim("p", prefix("10.0.0.16/28"))))
 			}
 			return nil

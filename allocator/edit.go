@@ -64,7 +64,7 @@ type edit struct {
 func (e *edit) cluster() ClusterName   { return e.pool.Cluster }
 func (e *edit) claim() (ClaimID, bool) { return "", false }
 
-func (e *edit) place(s *space) (share, error) {
+func (e *edit) place(s *worker) (share, error) {
 	p := s.pool(e.pool.ID)
 	if p == nil {
 		return share{}, errGone
@@ -96,7 +96,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func (e *edit) won(s *space, revision int64, _ store.Results) error {
+func (e *edit) won(s *worker, revision int64, _ store.Results) error {
 	if e.inUse {
 		return ErrPoolInUse
 	}
@@ -106,4 +106,4 @@ func (e *edit) won(s *space, revision int64, _ store.Results) error {
 	return nil
 }
 
-func (e *edit) lost(*space, loss) error { return errAgain }
+func (e *edit) lost(*worker, loss) error { return errAgain }

@@ -53,6 +53,9 @@ type (
 	// QuotaError refuses a request because its workspace would then hold more than it may, of
 	// the pool or by the class; see Limits.
 	QuotaError = ledger.QuotaError
+	// FrozenError refuses a request because the pool's space gives nothing out until it is
+	// known to hold all that was ever given out of it.
+	FrozenError = ledger.FrozenError
 	// OverlapError refuses to register a root pool whose CIDR overlaps that of another root
 	// pool of the same workspace.
 	OverlapError = ledger.OverlapError

@@ -18,7 +18,7 @@ func (a *Allocator) sort(events []store.Entry) (changes, error) {
 	c := changes{spaces: map[SpaceID][]store.Entry{}}
 	var reread error
 	for _, e := range events {
-		if p, ok := a.find(e.Pool); ok && e.Kind == store.PoolKey {
+		if p, ok := a.table.find(e.Pool); ok && e.Kind == store.PoolKey {
 			e.Space = p.space.id // whatever its record says, and if it cannot be read
 		}
 		c.wrote = c.wrote || e.Put
@@ -41,7 +41,7 @@ func (a *Allocator) sort(events []store.Entry) (changes, error) {
 			a.noteLease(e)
 			c.spaces[e.Space] = append(c.spaces[e.Space], e)
 		case store.ReservationKey:
-			a.reservations.seen(e.Cluster, e.Claim, e.Put)
+			a.table.reservations.seen(e.Cluster, e.Claim, e.Put)
 		case store.PoolKey:
 			healed := a.inspectPool(e)
 			if healed {
@@ -62,34 +62,34 @@ func (a *Allocator) sort(events []store.Entry) (changes, error) {
 func (a *Allocator) noteLease(e store.Entry) {
 	at := position{e.Space, e.Prefix}
 	if lease, ok := leaseOf(e.Block); ok {
-		a.leases.put(at, lease)
+		a.table.leases.put(at, lease)
 		return
 	}
-	a.leases.remove(at)
+	a.table.leases.remove(at)
 }
 
 // apply brings one revision into memory, space by space. errReread: that is not enough.
 func (a *Allocator) apply(revision int64, events []store.Entry) error {
 	c, reread := a.sort(events)
-	a.noteRetired(c.came, false)
+	a.table.noteRetired(c.came, false)
 	if c.wrote { // who removes without writing does not retire: the ledger is being wiped
-		a.noteRetired(c.left, true)
+		a.table.noteRetired(c.left, true)
 	}
 	for id, entries := range c.spaces {
 		a.applySpace(id, revision, entries)
 	}
 	for _, e := range c.fences {
 		if e.Put {
-			a.fenced(e.Cluster, revision)
+			a.table.fenced(e.Cluster, revision)
 		} else {
-			a.unfenced(e.Cluster, revision)
+			a.table.unfenced(e.Cluster, revision)
 		}
 	}
 	for _, e := range c.quotas {
 		if e.Put {
-			a.quotas.fenced(account{class: e.Class, cluster: e.Cluster}, revision)
+			a.table.quotas.fenced(account{class: e.Class, cluster: e.Cluster}, revision)
 		} else {
-			a.quotas.lifted(account{class: e.Class, cluster: e.Cluster}, revision)
+			a.table.quotas.lifted(account{class: e.Class, cluster: e.Cluster}, revision)
 		}
 	}
 	return reread
@@ -113,6 +113,10 @@ func (a *Allocator) applySpace(id SpaceID, revision int64, entries []store.Entry
 		}
 	}
 	for _, e := range entries {
+		if e.Kind == store.HeadKey && e.Put {
+			s.checkNext(e.Head)
+			s.taken()
+		}
 		s.apply(e)
 	}
 	if s.gone {
@@ -123,11 +127,8 @@ func (a *Allocator) applySpace(id SpaceID, revision int64, entries []store.Entry
 // visit returns the space that a revision has changed, locked; nil if there is
 // nothing to do. A space that was retired here is remembered until the watch
 // has seen that, too.
-func (a *Allocator) visit(id SpaceID, revision int64, entries []store.Entry) *space {
-	a.mu.RLock()
-	s, ok := a.spaces[id]
-	a.mu.RUnlock()
-	if ok {
+func (a *Allocator) visit(id SpaceID, revision int64, entries []store.Entry) *worker {
+	if s, ok := a.worker(id); ok {
 		s.lock()
 		if !s.gone {
 			return s
@@ -147,41 +148,4 @@ func (a *Allocator) visit(id SpaceID, revision int64, entries []store.Entry) *sp
 		}
 	}
 	return nil
-}
-
-// replace brings the record of a pool up to date, or a new pool in.
-func (s *space) replace(record Pool) {
-	if p := s.pool(record.ID); p != nil {
-		s.update(p, record)
-		return
-	}
-	s.alloc.enlist(s.join(record))
-}
-
-// apply brings one event into the space. A block whose value cannot be read is taken,
-// and nobody's.
-func (s *space) apply(e store.Entry) {
-	switch {
-	case e.Kind == store.BlockKey && !e.Prefix.IsValid():
-	case e.Kind == store.BlockKey && e.Created:
-		s.take(e.Prefix)
-		s.evict(e.Prefix)
-		s.note(e)
-	case e.Kind == store.BlockKey && e.Put:
-		s.note(e)
-	case e.Kind == store.BlockKey && !e.Put:
-		s.disown(e.Prefix)
-	case e.Kind == store.WaitersKey:
-		s.marked = e.Writer
-	case e.Kind == store.HeadKey && e.Put:
-		s.follow(e.Head)
-		s.taken()
-	case e.Kind == store.HeadKey && s.head.Revision > 0:
-		s.close()
-	case e.Kind == store.PoolKey && !e.Put:
-		if p := s.pool(e.Pool); p != nil {
-			s.leave(p)
-			s.alloc.strike(p)
-		}
-	}
 }

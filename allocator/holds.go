@@ -2,78 +2,7 @@ package allocator
 
 import (
 	"net/netip"
-	"slices"
 )
-
-// Wait puts a claim on its pool's waiting list: Wake is called when room has
-// been found for it, and that room is held for HoldTime. If there is room now,
-// that is at once. A claim waits once per pool, and asking again replaces the
-// request; it may wait at several pools. Waiting is in memory only, and ends
-// with a Bind that succeeds, with Release, with Withdraw, or with the pool.
-// Waiting for a pool that is unknown or draining, or has no such length, does
-// nothing.
-//
-// A claim whose workspace has what it may have, by the limits of the request, robs
-// nobody: it is passed over until the workspace holds less, and woken then.
-func (a *Allocator) Wait(req Request) {
-	p, ok := a.find(req.Pool)
-	if !ok || req.check() != nil {
-		return
-	}
-	p.space.lock()
-	defer p.space.unlock()
-	p.space.wait(p, req)
-}
-
-// Withdraw takes a claim off all waiting lists. What was held for it is offered
-// to the next.
-func (a *Allocator) Withdraw(id ClaimID) {
-	a.mu.RLock()
-	_, waits := a.waits[id]
-	a.mu.RUnlock()
-	if !waits {
-		return
-	}
-	a.WaitOnly(id)
-}
-
-// WaitOnly takes a claim off the waiting lists of all pools but these: of the others, it
-// would take none of what is held for it.
-func (a *Allocator) WaitOnly(id ClaimID, at ...PoolID) {
-	var left, stay []PoolID
-	a.mu.Lock()
-	for _, pool := range a.waits[id] {
-		if slices.Contains(at, pool) {
-			stay = append(stay, pool)
-		} else {
-			left = append(left, pool)
-		}
-	}
-	a.waits[id] = stay
-	if len(stay) == 0 {
-		delete(a.waits, id)
-	}
-	a.mu.Unlock()
-	for _, pool := range left {
-		if p, ok := a.find(pool); ok {
-			p.space.lock()
-			p.space.withdraw(p, id)
-			p.space.unlock()
-		}
-	}
-}
-
-// Waiting is the number of claims that wait for room in a pool, those that room
-// is held for included.
-func (a *Allocator) Waiting(id PoolID) int {
-	p, ok := a.find(id)
-	if !ok {
-		return 0
-	}
-	p.space.lock()
-	defer p.space.unlock()
-	return len(p.waiting.claims)
-}
 
 // wait adds a claim to the list of a pool, and holds room for it if there is
 // any: the invariant of the list is that none on it fits into what is free.
@@ -84,11 +13,11 @@ func (s *space) wait(p *pool, req Request) {
 	}
 	w := &waiter{request: req, since: req.Since}
 	if w.since.IsZero() {
-		w.since = s.alloc.hooks.now()
+		w.since = s.table.Now()
 	}
-	s.alloc.remember(w)
+	s.table.remember(w)
 	p.waiting.enter(w)
-	s.alloc.metrics.waiting.Inc()
+	s.table.waiting.Add(1)
 	if broken := p.broken(w, nil); broken != nil {
 		p.waiting.park(w, accountOf(broken, req.Holder.Cluster))
 		return
@@ -98,7 +27,7 @@ func (s *space) wait(p *pool, req Request) {
 		return
 	}
 	if _, ok := p.regains(req); ok {
-		s.woken = append(s.woken, req.Holder)
+		s.news.woken = append(s.news.woken, req.Holder)
 	}
 	if p.fits(w) {
 		s.hold(p, w)
@@ -112,23 +41,6 @@ func (p *pool) fits(w *waiter) bool {
 	}
 	largest, ok := p.index.Largest()
 	return ok && w.request.Length >= largest
-}
-
-// remember notes where a claim waits, for Withdraw.
-func (a *Allocator) remember(w *waiter) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	claim, pool := w.request.Holder.Claim, w.request.Pool
-	if !slices.Contains(a.waits[claim], pool) {
-		a.waits[claim] = append(a.waits[claim], pool)
-	}
-}
-
-// withdrawn reports whether the claim of a waiter has left all lists meanwhile.
-func (a *Allocator) withdrawn(w *waiter) bool {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	return !slices.Contains(a.waits[w.request.Holder.Claim], w.request.Pool)
 }
 
 // withdraw takes a claim off the list of a pool.
@@ -148,7 +60,7 @@ func (s *space) remove(p *pool, w *waiter) {
 	on := w.parked
 	p.waiting.step(w)
 	p.waiting.remove(w)
-	s.alloc.metrics.waiting.Dec()
+	s.table.waiting.Add(-1)
 	if w.held {
 		w.stop()
 	}
@@ -160,7 +72,7 @@ func (s *space) remove(p *pool, w *waiter) {
 // rejoin puts a waiter back on the list of its pool, at its old place.
 func (s *space) rejoin(w *waiter) {
 	p := s.pool(w.request.Pool)
-	if p == nil || p.State != PoolOpen || s.alloc.withdrawn(w) {
+	if p == nil || p.State != PoolOpen || s.table.withdrawn(w) {
 		return
 	}
 	if _, again := p.waiting.claims[w.request.Holder.Claim]; again {
@@ -169,7 +81,7 @@ func (s *space) rejoin(w *waiter) {
 	w.held = false
 	p.waiting.enter(w)
 	p.waiting.line(w)
-	s.alloc.metrics.waiting.Inc()
+	s.table.waiting.Add(1)
 }
 
 // dismiss empties the list of a pool that hands out nothing any more.
@@ -179,7 +91,7 @@ func (s *space) dismiss(p *pool) {
 	for on := range parked {
 		s.unwatch(on)
 	}
-	s.alloc.metrics.waiting.Sub(float64(len(claims)))
+	s.table.waiting.Add(-int64(len(claims)))
 	for _, w := range claims {
 		if w.held {
 			w.stop()
@@ -237,10 +149,10 @@ func (s *space) hold(p *pool, w *waiter) {
 	p.waiting.serve(w)
 	w.held, w.last = true, prefix
 	s.reserve(prefix, w)
-	s.woken = append(s.woken, w.request.Holder)
+	s.news.woken = append(s.news.woken, w.request.Holder)
 	w.turn++
 	turn := w.turn
-	w.stop = s.alloc.hooks.after(s.alloc.options.HoldTime, func() { s.expire(w, turn) })
+	w.stop = s.table.After(s.table.HoldTime, func() { s.expire(w, turn) })
 }
 
 // expire passes on what was held for a claim that did not come. The claim waits
@@ -249,10 +161,10 @@ func (s *space) expire(w *waiter, turn int) {
 	s.lock()
 	defer s.unlock()
 	p := s.pool(w.request.Pool)
-	if s.alloc.ctx.Err() != nil || p == nil || p.waiting.claims[w.request.Holder.Claim] != w || w.turn != turn {
+	if s.gone || p == nil || p.waiting.claims[w.request.Holder.Claim] != w || w.turn != turn {
 		return
 	}
-	w.since = s.alloc.hooks.now()
+	w.since = s.table.Now()
 	s.release(p, w)
 }
 

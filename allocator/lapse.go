@@ -51,7 +51,7 @@ type alarm struct {
 }
 
 // rearm sets the timer of the space for what ends next.
-func (s *space) rearm() {
+func (s *worker) rearm() {
 	if s.alarm.lapsing || s.draft || len(s.cooling.blocks) == 0 && s.alarm.at.IsZero() {
 		return
 	}
@@ -71,7 +71,7 @@ func (s *space) rearm() {
 
 // nextLapse is when this Allocator ends the next cooldown of the space; zero if nothing
 // cools.
-func (s *space) nextLapse() (next time.Time) {
+func (s *worker) nextLapse() (next time.Time) {
 	if s.gone {
 		return time.Time{}
 	}
@@ -89,7 +89,7 @@ func (s *space) nextLapse() (next time.Time) {
 	return next
 }
 
-func (s *space) grace() time.Duration {
+func (s *worker) grace() time.Duration {
 	if leadership(s.alloc.leads.Load()) == following {
 		return lapseGrace
 	}
@@ -97,7 +97,7 @@ func (s *space) grace() time.Duration {
 }
 
 // lapse ends the cooldowns of the space whose time is over.
-func (s *space) lapse() {
+func (s *worker) lapse() {
 	s.lock()
 	running := s.alarm.lapsing
 	s.alarm.lapsing, s.alarm.at = true, time.Time{}
@@ -151,7 +151,7 @@ func (l *lapse) claim() (ClaimID, bool) { return "", false }
 
 // place takes as many as one transaction carries. Nothing has to be compared but the head:
 // what cools as of that, cools.
-func (l *lapse) place(s *space) (share, error) {
+func (l *lapse) place(s *worker) (share, error) {
 	l.ended, l.full = nil, false
 	if p := s.pool(l.of); l.of != "" && (p == nil || p.State != PoolDraining) {
 		return share{}, errNothing // another pool is there by its ID
@@ -174,7 +174,7 @@ func (l *lapse) place(s *space) (share, error) {
 }
 
 // due yields each block that the op is about to free.
-func (l *lapse) due(s *space) func(yield func(netip.Prefix) bool) {
+func (l *lapse) due(s *worker) func(yield func(netip.Prefix) bool) {
 	now := s.alloc.hooks.now().Add(-s.grace()).UnixMilli()
 	return func(yield func(netip.Prefix) bool) {
 		seen := map[netip.Prefix]bool{}
@@ -194,7 +194,7 @@ func (l *lapse) due(s *space) func(yield func(netip.Prefix) bool) {
 	}
 }
 
-func (l *lapse) ends(s *space, prefix netip.Prefix) bool {
+func (l *lapse) ends(s *worker, prefix netip.Prefix) bool {
 	switch {
 	case l.of != "":
 		return s.cooling.blocks[prefix].owner.Value().pool == l.of
@@ -204,14 +204,14 @@ func (l *lapse) ends(s *space, prefix netip.Prefix) bool {
 	return true
 }
 
-func (l *lapse) won(s *space, revision int64, _ store.Results) error {
+func (l *lapse) won(s *worker, revision int64, _ store.Results) error {
 	for _, prefix := range l.ended {
 		s.freed(prefix, revision)
 	}
 	return nil
 }
 
-func (l *lapse) lost(*space, loss) error { return errAgain }
+func (l *lapse) lost(*worker, loss) error { return errAgain }
 
 // makeRoom ends the cooldown of what overlaps a prefix, for a published record that says
 // that somebody has it. It reports whether there was any.

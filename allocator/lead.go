@@ -48,36 +48,21 @@ func (a *Allocator) Lead(ctx context.Context, complete <-chan struct{}) error {
 // leadAs has all spaces marked as that leadership wants it.
 func (a *Allocator) leadAs(l leadership) {
 	a.leads.Store(int32(l))
-	a.mu.RLock()
-	spaces := make([]*space, 0, len(a.spaces))
-	for _, s := range a.spaces {
-		spaces = append(spaces, s)
-	}
-	a.mu.RUnlock()
-	for _, s := range spaces {
+	for _, s := range a.workers() {
 		s.lock()
 		s.unlock() // which sees to the mark
 	}
 }
 
-// waitMark is what a space knows of its mark. The space's lock guards it.
-type waitMark struct {
-	marked  string // the writer that the ledger names; empty: there is no mark
-	resting bool   // etcd did not take the last one; the next is tried after a pause
-}
-
-// othersWait reports whether claims wait for room whose list is not here, or not complete.
-func (s *space) othersWait() bool { return s.marked != "" && s.marked != s.alloc.writer }
-
 // remark sees to it that a worker brings the mark up to date.
-func (s *space) remark() {
+func (s *worker) remark() {
 	if !s.working && s.mismarked() {
 		s.working = s.alloc.spawn(s.work)
 	}
 }
 
 // mismarked reports whether the mark has to be written.
-func (s *space) mismarked() bool {
+func (s *worker) mismarked() bool {
 	if s.draft || s.gone || s.resting || s.head.Revision == 0 || s.wanted() == s.marked {
 		return false
 	}
@@ -85,7 +70,7 @@ func (s *space) mismarked() bool {
 }
 
 // wanted is what the mark should be.
-func (s *space) wanted() string {
+func (s *worker) wanted() string {
 	switch leadership(s.alloc.leads.Load()) {
 	case following:
 		return s.marked
@@ -98,7 +83,7 @@ func (s *space) wanted() string {
 	for _, p := range s.pools {
 		// Those who are parked cannot use room.
 		if len(p.waiting.claims) > p.waiting.idle {
-			return s.alloc.writer
+			return s.table.Writer
 		}
 	}
 	return ""
@@ -108,7 +93,7 @@ func (s *space) wanted() string {
 type markOp struct{ writer string }
 
 // newMarkOp makes the op, if there is something to write; else nil.
-func (s *space) newMarkOp() *markOp {
+func (s *worker) newMarkOp() *markOp {
 	if !s.mismarked() {
 		return nil
 	}
@@ -120,9 +105,9 @@ func (m *markOp) cluster() ClusterName { return "" }
 // claim is that of nobody: the mark shares its transaction with others.
 func (m *markOp) claim() (ClaimID, bool) { return "", true }
 
-func (m *markOp) place(s *space) (share, error) { return m.share(s), nil }
+func (m *markOp) place(s *worker) (share, error) { return m.share(s), nil }
 
-func (m *markOp) share(s *space) share {
+func (m *markOp) share(s *worker) share {
 	key := s.alloc.keys.Waiters(s.id)
 	if m.writer == "" {
 		return share{then: store.Ops(store.Remove(key))}
@@ -130,7 +115,7 @@ func (m *markOp) share(s *space) share {
 	return share{then: store.Ops(store.Put(key, store.EncodeWriter(m.writer)))}
 }
 
-func (m *markOp) won(s *space, revision int64, _ store.Results) error {
+func (m *markOp) won(s *worker, revision int64, _ store.Results) error {
 	if revision > s.known {
 		s.marked = m.writer
 	}
@@ -138,7 +123,7 @@ func (m *markOp) won(s *space, revision int64, _ store.Results) error {
 }
 
 // lost gives the op up: the next group has another, if it is needed then.
-func (m *markOp) lost(s *space, why loss) error {
+func (m *markOp) lost(s *worker, why loss) error {
 	if why.kind == unanswered {
 		s.resting = true
 		s.alloc.hooks.after(retryMark, func() {

@@ -30,7 +30,7 @@ func (l *fixture) lead(a *Allocator) (complete, end func()) {
 // marked waits until an Allocator knows which writer has the waiting list of pool p.
 func (l *fixture) marked(a *Allocator, writer string) {
 	l.t.Helper()
-	a.waitFor(l.t, "p", func(s *space) bool { return s.marked == writer })
+	a.waitFor(l.t, "p", func(s *worker) bool { return s.marked == writer })
 }
 
 // Where claims wait, only the leader reserves: another Allocator would give room to a
@@ -45,7 +45,7 @@ func TestLead_OthersDoNotReserveWhereClaimsWait(t *testing.T) {
 	l.bind(request("p", "full", 29))
 	waits := request("p", "waits", 28)
 	l.Wait(waits)
-	l.marked(other, l.writer)
+	l.marked(other, l.table.Writer)
 
 	if err := l.ReleaseIf(t.Context(), kept); err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestLead_ANewLeader(t *testing.T) {
 	complete()
 	full := l.bind(request("p", "full", 28))
 	l.Wait(request("p", "waits", 28))
-	l.marked(next, l.writer)
+	l.marked(next, l.table.Writer)
 	end()
 	l.Withdraw("waits") // as if its process was gone
 
@@ -119,7 +119,7 @@ func TestLead_ANewLeader(t *testing.T) {
 	}
 	next.Wait(request("p", "waits", 28))
 	complete()
-	l.marked(next, next.writer)
+	l.marked(next, next.table.Writer)
 	var exhausted *ExhaustedError
 	if b, err := next.Reserve(t.Context(), reservation("new", 28)); !errors.As(err, &exhausted) {
 		t.Errorf("Reserve of what is held for the waiter = %+v, %v, want ExhaustedError", b, err)
@@ -171,9 +171,9 @@ func TestLead_MarkIsWrittenAgain(t *testing.T) {
 	full := l.bind(request("p", "full", 28))
 	fails = true
 	l.Wait(request("p", "waits", 28))
-	l.waitFor(t, "p", func(s *space) bool { return s.resting && !s.working || s.marked != "" })
+	l.waitFor(t, "p", func(s *worker) bool { return s.resting && !s.working || s.marked != "" })
 	c.advance(retryMark)
-	l.marked(l.Allocator, l.writer)
+	l.marked(l.Allocator, l.table.Writer)
 	if err := l.Drain(t.Context(), "p"); err != nil {
 		t.Fatal(err)
 	}

@@ -12,23 +12,6 @@ import (
 // retell is when a holder is named again whose lease is over and whose block is still there.
 const retell = time.Minute
 
-// Lease is that of a retained block.
-type Lease struct {
-	Holder Holder // the claim that it was retained from
-	Until  time.Time
-}
-
-// DueLeases names the holders whose leases are over, the oldest first, and says when the next one
-// will be; zero: there is none. One that was named is named again after a minute, as long as the
-// ledger has its block. Nothing is released: the caller does that, after it has made sure.
-func (a *Allocator) DueLeases(now time.Time) (due []Holder, next time.Time) {
-	return a.leases.tell(now)
-}
-
-// LeaseNews is sent to when what DueLeases has said of the next one may no longer be so. It is
-// for one receiver.
-func (a *Allocator) LeaseNews() <-chan struct{} { return a.leases.news }
-
 // leaseOf is the lease of a block, if it is retained for a time, and not in dispute.
 func leaseOf(r store.Record) (lease Lease, ok bool) {
 	if len(r.Holdings) == 0 || r.Disputed {

@@ -14,7 +14,7 @@ type metrics struct {
 	groups       prometheus.Histogram
 	attempts     prometheus.Histogram
 	queued       prometheus.Gauge
-	waiting      prometheus.Gauge
+	waiting      prometheus.GaugeFunc
 	conflicts    prometheus.Counter
 	bound        prometheus.Counter
 	released     prometheus.Counter
@@ -26,17 +26,40 @@ type metrics struct {
 	unregister func() // takes back what was registered
 }
 
-func newMetrics(client *clientv3.Client, unreadable, reserved, cooling func() int) *metrics {
+// counts are what is counted when the metrics are collected.
+type counts struct{ unreadable, reserved, cooling, waiting func() int }
+
+// counts are those of the Allocator.
+func (a *Allocator) counts() counts {
+	return counts{
+		unreadable: a.unreadable,
+		reserved:   a.table.reservations.len,
+		cooling:    a.countCooling,
+		waiting:    func() int { return int(a.table.waiting.Load()) },
+	}
+}
+
+// countCooling counts the cooling blocks of all spaces.
+func (a *Allocator) countCooling() (n int) {
+	for _, w := range a.workers() {
+		w.mu.Lock()
+		n += len(w.cooling.blocks)
+		w.mu.Unlock()
+	}
+	return n
+}
+
+func newMetrics(client *clientv3.Client, count counts) *metrics {
 	return &metrics{
 		reserved: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "ipam_ledger_reservations", Help: "Blocks reserved for claims whose CREATE was answered, and that nobody has confirmed yet.",
-		}, func() float64 { return float64(reserved()) }),
+		}, func() float64 { return float64(count.reserved()) }),
 		cooling: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "ipam_ledger_cooling_blocks", Help: "Blocks that were freed, and are given to nobody until their cooldown is over.",
-		}, func() float64 { return float64(cooling()) }),
+		}, func() float64 { return float64(count.cooling()) }),
 		unreadable: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "ipam_ledger_unreadable_keys", Help: "Keys of the ledger that cannot be read, each of which stops its space.",
-		}, func() float64 { return float64(unreadable()) }),
+		}, func() float64 { return float64(count.unreadable()) }),
 		unregister: func() {},
 		members:    store.Members{Client: client},
 		transactions: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -54,9 +77,9 @@ func newMetrics(client *clientv3.Client, unreadable, reserved, cooling func() in
 		queued: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "ipam_ledger_queued_requests", Help: "Requests that wait for a transaction, over all spaces.",
 		}),
-		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
+		waiting: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "ipam_ledger_waiting_claims", Help: "Claims that wait for room, over all pools.",
-		}),
+		}, func() float64 { return float64(count.waiting()) }),
 		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "ipam_ledger_conflicts_total", Help: "Transactions that failed because another writer came first.",
 		}),

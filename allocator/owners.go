@@ -137,10 +137,10 @@ func (s *space) post(a account, n *big.Int) {
 // is held, then that it is less. Who waits for that asks to be told, then looks.
 func (s *space) publish(a account, n *big.Int) {
 	if a.pool == "" {
-		s.alloc.quotas.post(a, n)
+		s.table.quotas.post(a, n)
 	}
-	if n.Sign() < 0 && s.alloc.quotas.watched(a) && !slices.Contains(s.relieved, a) {
-		s.relieved = append(s.relieved, a)
+	if n.Sign() < 0 && s.table.quotas.watched(a) && !slices.Contains(s.news.relieved, a) {
+		s.news.relieved = append(s.news.relieved, a)
 	}
 }
 

@@ -17,7 +17,7 @@ func (p *pool) broken(w *waiter, pledged pledges) *QuotaError {
 			return broken
 		}
 		watched = accountOf(broken, w.request.Holder.Cluster)
-		p.space.alloc.quotas.watch(watched, p.space)
+		p.space.table.quotas.watch(watched, p.space)
 	}
 }
 
@@ -25,7 +25,7 @@ func (p *pool) broken(w *waiter, pledged pledges) *QuotaError {
 // accounts of workspaces and pools that are gone would be watched for ever.
 func (s *space) unwatch(on account) {
 	if !slices.ContainsFunc(s.pools, func(p *pool) bool { return len(p.waiting.parked[on]) > 0 }) {
-		s.alloc.quotas.unwatch(on, s)
+		s.table.quotas.unwatch(on, s)
 	}
 }
 
@@ -38,7 +38,7 @@ func (s *space) parks(p *pool, w *waiter) bool {
 	}
 	p.waiting.step(w)
 	p.waiting.park(w, accountOf(broken, w.request.Holder.Cluster))
-	s.woken = append(s.woken, w.request.Holder)
+	s.news.woken = append(s.news.woken, w.request.Holder)
 	return true
 }
 
@@ -85,12 +85,23 @@ func (s *space) unpark(p *pool, w *waiter) {
 		s.hold(p, w)
 		return
 	}
-	s.woken = append(s.woken, w.request.Holder)
+	s.news.woken = append(s.news.woken, w.request.Holder)
 }
 
 // repark has a waiter wait for another account: that which it is over now.
 func (s *space) repark(p *pool, w *waiter, broken *QuotaError) {
 	p.waiting.unpark(w)
 	p.waiting.park(w, accountOf(broken, w.request.Holder.Cluster))
-	s.woken = append(s.woken, w.request.Holder)
+	s.news.woken = append(s.news.woken, w.request.Holder)
+}
+
+// relieve has those look again who wait for less to be held on some accounts.
+func (t *table) relieve(accounts []account) {
+	for _, to := range accounts {
+		for s := range t.quotas.take(to) {
+			s.lock()
+			s.relieve(to)
+			s.unlock()
+		}
+	}
 }

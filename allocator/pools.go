@@ -12,7 +12,7 @@ import (
 
 // Pool is the pool's record as known here.
 func (a *Allocator) Pool(id PoolID) (Pool, bool) {
-	p, ok := a.find(id)
+	p, ok := a.table.find(id)
 	if !ok {
 		return Pool{}, false
 	}
@@ -35,12 +35,7 @@ func (a *Allocator) Registered(ctx context.Context, id PoolID) (p Pool, revision
 // Pools yields all pools known here, in no order. It is a snapshot: the caller
 // may do anything meanwhile.
 func (a *Allocator) Pools() iter.Seq[Pool] {
-	a.mu.RLock()
-	ids := make([]PoolID, 0, len(a.pools))
-	for id := range a.pools {
-		ids = append(ids, id)
-	}
-	a.mu.RUnlock()
+	ids := a.table.ids()
 	return func(yield func(Pool) bool) {
 		for _, id := range ids {
 			if p, ok := a.Pool(id); ok && !yield(p) {
@@ -53,7 +48,7 @@ func (a *Allocator) Pools() iter.Seq[Pool] {
 // Capacity counts what a pool holds, as known here. Pools of one address domain
 // share what they have in common, so a block of one counts in the others too.
 func (a *Allocator) Capacity(id PoolID) (Capacity, bool) {
-	p, ok := a.find(id)
+	p, ok := a.table.find(id)
 	if !ok {
 		return Capacity{}, false
 	}
@@ -65,7 +60,7 @@ func (a *Allocator) Capacity(id PoolID) (Capacity, bool) {
 // Fit is the length of the smallest free block of a pool that can hold a prefix
 // of the given length, as known here; ok is false when there is none.
 func (a *Allocator) Fit(id PoolID, length int) (fit int, ok bool) {
-	p, ok := a.find(id)
+	p, ok := a.table.find(id)
 	if !ok {
 		return 0, false
 	}
@@ -84,7 +79,7 @@ func (a *Allocator) Fit(id PoolID, length int) (fit int, ok bool) {
 // fewest that its free space can be seen as. What is reserved for a transaction or
 // held for a claim that waits is not free.
 func (a *Allocator) FreeBlocks(id PoolID) (index.Histogram, bool) {
-	p, ok := a.find(id)
+	p, ok := a.table.find(id)
 	if !ok {
 		return index.Histogram{}, false
 	}
@@ -97,20 +92,12 @@ func (a *Allocator) FreeBlocks(id PoolID) (index.Histogram, bool) {
 // come and go meanwhile, but not for ever: then memory is of another ledger.
 const locateAttempts = 10
 
-// find looks a pool up in memory.
-func (a *Allocator) find(id PoolID) (*pool, bool) {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	p, ok := a.pools[id]
-	return p, ok
-}
-
 // locate finds the space of a pool. One that is not in memory may have been
 // registered a moment ago by somebody else.
-func (a *Allocator) locate(ctx context.Context, id PoolID) (*space, error) {
+func (a *Allocator) locate(ctx context.Context, id PoolID) (*worker, error) {
 	for range locateAttempts {
-		if p, ok := a.find(id); ok {
-			return p.space, nil
+		if w, ok := a.workerOf(id); ok {
+			return w, nil
 		}
 		if err := a.Err(); err != nil {
 			return nil, err
@@ -120,6 +107,15 @@ func (a *Allocator) locate(ctx context.Context, id PoolID) (*space, error) {
 		}
 	}
 	return nil, fmt.Errorf("%w: pool %s is registered, and memory does not know it", ErrUnavailable, id)
+}
+
+// workerOf is the worker of the space of a pool that is in memory.
+func (a *Allocator) workerOf(id PoolID) (*worker, bool) {
+	p, ok := a.table.find(id)
+	if !ok {
+		return nil, false
+	}
+	return a.worker(p.space.id)
 }
 
 // confirm asks the ledger whether a pool is registered, and waits until what it
@@ -143,47 +139,4 @@ func (a *Allocator) await(ctx context.Context, revision int64) error {
 		return err
 	}
 	return a.behind()
-}
-
-// roots are the root pools of one workspace, as of the fence's revision or later:
-// a pool comes or goes first, then the revision moves. Revision 0: there is no fence, as
-// there is no pool.
-type roots struct {
-	revision int64
-	pools    map[PoolID]Pool
-}
-
-// enlist adds a pool to the tables. Its space's lock is held.
-func (a *Allocator) enlist(p *pool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.pools[p.ID] = p
-	a.retired.forget(p.ID)
-	if p.Parent == "" {
-		a.rootsOf(p.Cluster).pools[p.ID] = p.Pool
-	}
-}
-
-// strike removes a pool from the tables, if it is the one that is there. Its
-// space's lock is held.
-func (a *Allocator) strike(p *pool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.pools[p.ID] != p {
-		return
-	}
-	delete(a.pools, p.ID)
-	if r := a.roots[p.Cluster]; r != nil && p.Parent == "" {
-		delete(r.pools, p.ID)
-	}
-}
-
-// rootsOf returns the roots of a cluster. The caller holds mu for writing.
-func (a *Allocator) rootsOf(c ClusterName) *roots {
-	r, ok := a.roots[c]
-	if !ok {
-		r = &roots{pools: map[PoolID]Pool{}}
-		a.roots[c] = r
-	}
-	return r
 }

@@ -15,16 +15,12 @@ const pruneEvery = time.Minute
 // behind. Each is deleted only as it was seen; a fence that is needed is made again.
 func (a *Allocator) prune(ctx context.Context) {
 	unused := map[string]int64{}
-	for to, fence := range a.quotas.idle(a.hooks.now()) {
+	for to, fence := range a.table.quotas.idle(a.hooks.now()) {
 		unused[a.keys.Quota(to.class, to.cluster)] = fence
 	}
-	a.mu.RLock()
-	for cluster, r := range a.roots {
-		if r.revision > 0 && len(r.pools) == 0 {
-			unused[a.keys.Roots(cluster)] = r.revision
-		}
+	for cluster, fence := range a.table.rootless() {
+		unused[a.keys.Roots(cluster)] = fence
 	}
-	a.mu.RUnlock()
 	for key, revision := range unused {
 		if _, err := a.store.Commit(ctx, store.Cmps(store.At(key, revision)), store.Ops(store.Remove(key)), nil); err != nil {
 			return // the next look finds it, too

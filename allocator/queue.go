@@ -119,7 +119,7 @@ func (a *Allocator) submit(ctx context.Context, id PoolID, o op) error {
 }
 
 // do runs an op through the space's worker.
-func (s *space) do(ctx context.Context, o op) error {
+func (s *worker) do(ctx context.Context, o op) error {
 	c := &call{op: o, done: make(chan struct{}), traced: newTraced(ctx)}
 	if err := s.enqueue(c); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (s *space) do(ctx context.Context, o op) error {
 }
 
 // enqueue puts a call into the queue, and sees to it that a worker is there.
-func (s *space) enqueue(c *call) error {
+func (s *worker) enqueue(c *call) error {
 	s.lock()
 	defer s.unlock()
 	if s.queue.size >= s.alloc.options.QueueLimit {

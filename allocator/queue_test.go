@@ -9,7 +9,7 @@ import (
 func callOf(cluster ClusterName, claim string) *call {
 	req := request("p", claim, 32)
 	req.Holder.Cluster = cluster
-	return &call{op: newBind(req, req.holding(newClock().now())), done: make(chan struct{})}
+	return &call{op: newBind(wanted{Request: req}, wanted{Request: req}.holding(newClock().now())), done: make(chan struct{})}
 }
 
 // order pops n calls and names their claims.

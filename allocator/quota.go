@@ -1,21 +1,10 @@
 package allocator
 
 import (
-	"maps"
 	"math/big"
 
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
-
-// Limits bound how many addresses the workspace of a request may hold, all of its
-// blocks taken together. Nil is no limit. The numbers are not to be changed once the
-// request was made.
-type Limits struct {
-	// Pool bounds what it holds of the request's pool, whatever the class.
-	Pool *big.Int
-	// Class bounds what it holds by the request's class, of whatever pools.
-	Class *big.Int
-}
 
 // account is what a limit bounds: what a workspace holds of a pool, or by a class.
 type account struct {
@@ -24,16 +13,16 @@ type account struct {
 	cluster ClusterName
 }
 
-func (r Request) poolAccount() account {
+func poolAccount(r Request) account {
 	return account{pool: r.Pool, cluster: r.Holder.Cluster}
 }
 
-func (r Request) classAccount() account {
+func classAccount(r Request) account {
 	return account{class: r.Class, cluster: r.Holder.Cluster}
 }
 
-// limited reports whether the request's class has a limit.
-func (r Request) limited() bool { return r.Limits.Class != nil && r.Class != "" }
+// classLimited reports whether the request's class has a limit.
+func classLimited(r Request) bool { return r.Limits.Class != nil && r.Class != "" }
 
 // wanted is how many addresses a request of the pool asks for.
 func (p *pool) wanted(r Request) *big.Int {
@@ -48,10 +37,10 @@ func (p *pool) wanted(r Request) *big.Int {
 // held.
 func (p *pool) over(r Request, pledged pledges) (fence int64, broken *QuotaError) {
 	wanted := p.wanted(r)
-	if r.limited() {
+	if classLimited(r) {
 		var held *big.Int
-		held, fence = p.space.alloc.quotas.read(r.classAccount())
-		held.Add(held, pledged.of(r.classAccount()))
+		held, fence = p.space.table.quotas.read(classAccount(r))
+		held.Add(held, pledged.of(classAccount(r)))
 		if exceeds(held, wanted, r.Limits.Class) {
 			return fence, &QuotaError{Class: r.Class, Limit: r.Limits.Class, Held: held, Wanted: wanted}
 		}
@@ -59,12 +48,12 @@ func (p *pool) over(r Request, pledged pledges) (fence int64, broken *QuotaError
 	if r.Limits.Pool == nil {
 		return fence, nil
 	}
-	held := new(big.Int).Set(pledged.of(r.poolAccount()))
-	if sum := p.space.sums[r.poolAccount()]; sum != nil {
+	held := new(big.Int).Set(pledged.of(poolAccount(r)))
+	if sum := p.space.sums[poolAccount(r)]; sum != nil {
 		held.Add(held, sum)
 	}
 	if exceeds(held, wanted, r.Limits.Pool) {
-		return fence, &QuotaError{Pool: r.Pool, Limit: r.Limits.Pool, Held: held, Wanted: wanted, Cooling: p.space.coolingOf(r.poolAccount())}
+		return fence, &QuotaError{Pool: r.Pool, Limit: r.Limits.Pool, Held: held, Wanted: wanted, Cooling: p.space.coolingOf(poolAccount(r))}
 	}
 	return fence, nil
 }
@@ -98,66 +87,6 @@ func (p pledges) add(c *call) {
 	for a := range by.accounts() {
 		if sum, ok := p[a]; ok {
 			sum.Add(sum, n)
-		}
-	}
-}
-
-// pledged is what the calls of a group are about to take on the accounts of a request.
-// An account is counted from when a request with a limit asks for it.
-func (g *group) pledged(r Request) pledges {
-	if g == nil || r.Limits == (Limits{}) {
-		return nil
-	}
-	for _, a := range []account{r.poolAccount(), r.classAccount()} {
-		if _, counted := g.pledges[a]; counted {
-			continue
-		}
-		sofar := pledges{a: new(big.Int)}
-		for i, c := range g.calls {
-			if g.shares[i].writes() {
-				sofar.add(c)
-			}
-		}
-		if g.pledges == nil {
-			g.pledges = pledges{}
-		}
-		maps.Copy(g.pledges, sofar)
-	}
-	return g.pledges
-}
-
-// stamp is the fence of an account that a transaction puts.
-type stamp struct {
-	account  account
-	compared bool // it compares it, too
-}
-
-// stamp is what tells others of a bind by a class; nil where nobody has to know.
-func (a *Allocator) stamp(r Request, compared bool) *stamp {
-	if r.Class == "" || r.Slice || !compared && a.quotas.fence(r.classAccount()) == 0 {
-		return nil
-	}
-	return &stamp{account: r.classAccount(), compared: compared}
-}
-
-// stamp adds a fence to those that the group puts.
-func (g *group) stamp(st *stamp) {
-	if st == nil {
-		return
-	}
-	if g.stamps == nil {
-		g.stamps = map[account]struct{}{}
-	}
-	g.stamps[st.account] = struct{}{}
-}
-
-// relieve has those look again who wait for less to be held on some accounts.
-func (a *Allocator) relieve(accounts []account) {
-	for _, to := range accounts {
-		for s := range a.quotas.take(to) {
-			s.lock()
-			s.relieve(to)
-			s.unlock()
 		}
 	}
 }

@@ -296,11 +296,11 @@ func TestQuota_ForgetsWhoWaitsNoMore(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.catchUp(t)
-		r.quotas.mu.Lock()
-		if n := len(r.quotas.watchers); n > 0 {
+		r.table.quotas.mu.Lock()
+		if n := len(r.table.quotas.watchers); n > 0 {
 			t.Errorf("limits %v: %d accounts are watched for nobody", limits, n)
 		}
-		r.quotas.mu.Unlock()
+		r.table.quotas.mu.Unlock()
 	}
 }
 

@@ -1,15 +1,12 @@
 package allocator
 
 import (
-	"context"
 	"errors"
 	"iter"
 	"maps"
 	"math/big"
 	"sync"
 	"time"
-
-	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 const (
@@ -161,30 +158,4 @@ func (q *quotas) take(a account) iter.Seq[*space] {
 	watchers := q.watchers[a]
 	delete(q.watchers, a)
 	return maps.Keys(watchers)
-}
-
-// secure makes sure that the fence of the account of a request's class exists, if that
-// has a limit, and that all that was bound before is known here. From then on every bind
-// by the class puts it.
-func (a *Allocator) secure(ctx context.Context, r Request) error {
-	if !r.limited() {
-		return nil
-	}
-	to := r.classAccount()
-	if a.quotas.fence(to) > 0 {
-		return nil
-	}
-	if err := a.Err(); err != nil {
-		return err
-	}
-	key := a.keys.Quota(to.class, to.cluster)
-	resp, err := a.store.Commit(ctx, store.Cmps(store.Absent(key)), store.Ops(store.Put(key, store.EncodeFence())), store.Ops(store.Get(key)))
-	if err != nil {
-		return err
-	}
-	revision := resp.Header.Revision
-	if kv := store.Results(resp.Responses).Found(0); !resp.Succeeded && kv != nil {
-		revision = kv.ModRevision
-	}
-	return a.await(ctx, revision)
 }

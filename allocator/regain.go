@@ -20,7 +20,7 @@ var errTwice = errors.New("the block or its former claim is in the same transact
 
 // regain is the share of a bind that gets a cooling block back. What cools is as the head
 // says, and needs no comparison of its own.
-func (b *bind) regain(s *space) (share, error) {
+func (b *bind) regain(s *worker) (share, error) {
 	keys, claim := s.alloc.keys, b.request.Holder.Claim
 	if _, twice := s.placing.blocks[b.prefix]; twice {
 		return share{}, errTwice
@@ -68,24 +68,6 @@ func (b *bind) from() ClaimID {
 		return ""
 	}
 	return b.regains.claim
-}
-
-// mark notes that the group that is being placed gives a cooling block back, or that it has
-// come to nothing.
-func (s *space) mark(prefix netip.Prefix, taken bool) {
-	if c, ok := s.cooling.blocks[prefix]; ok {
-		c.taken = taken
-		s.cooling.blocks[prefix] = c
-	}
-}
-
-// regained turns a cooling block into one of a holder, committed at the revision.
-func (s *space) regained(by owner, prefix netip.Prefix, revision int64) {
-	if revision <= s.known {
-		return // the watch was faster
-	}
-	s.own(prefix, ownersOf(store.Record{Holdings: []store.Holding{{Pool: by.pool, Cluster: by.cluster, Class: by.class, Slice: by.slice}}}))
-	s.uncool(prefix)
 }
 
 // cools is asked by a bind whose claim seems to have a block and has none. It waits until a

@@ -89,8 +89,8 @@ func (r *register) claim() (ClaimID, bool) { return "", false }
 
 // place decides by the root pools known here. The transaction confirms that no
 // other has come or gone meanwhile.
-func (r *register) place(s *space) (share, error) {
-	if err := s.alloc.damageOfPools(); err != nil && !r.wanted.Frozen { // a frozen one was there before
+func (r *register) place(s *worker) (share, error) {
+	if err := s.table.damaged(); err != nil && !r.wanted.Frozen { // a frozen one was there before
 		return share{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
 	}
 	fenceKey, poolKey := s.alloc.keys.Roots(r.wanted.Cluster), s.alloc.keys.Pool(r.wanted.ID)
@@ -112,15 +112,9 @@ func (r *register) place(s *space) (share, error) {
 
 // decide looks for what stands against the pool, and returns the revision of
 // the fence under which that holds.
-func (r *register) decide(s *space) int64 {
-	a := s.alloc
-	a.mu.RLock()
-	defer a.mu.RUnlock()
+func (r *register) decide(s *worker) int64 {
 	r.pool, r.known, r.answer = r.wanted, false, nil
-	others, ok := a.roots[r.wanted.Cluster]
-	if !ok {
-		others = &roots{}
-	}
+	others := s.table.rootsIn(r.wanted.Cluster)
 	if known, ok := others.pools[r.wanted.ID]; ok {
 		r.pool, r.known, r.answer = known, true, r.mismatch(known)
 	} else if err := r.conflict(s, others); err != nil {
@@ -141,7 +135,7 @@ func (r *register) mismatch(known Pool) error {
 }
 
 // conflict looks for a pool that the new one may not live beside.
-func (r *register) conflict(s *space, others *roots) error {
+func (r *register) conflict(s *worker, others roots) error {
 	for _, p := range others.pools {
 		if p.CIDR.Overlaps(r.wanted.CIDR) && p.Space != r.wanted.Space {
 			return &OverlapError{With: p}
@@ -158,20 +152,20 @@ func (r *register) conflict(s *space, others *roots) error {
 	return nil
 }
 
-func (r *register) won(s *space, revision int64, _ store.Results) error {
+func (r *register) won(s *worker, revision int64, _ store.Results) error {
 	if r.known {
 		return r.answer
 	}
 	if revision > s.known {
-		s.alloc.enlist(s.join(r.pool))
+		s.table.enlist(s.join(r.pool))
 	}
-	s.alloc.fenced(r.pool.Cluster, revision)
+	s.table.fenced(r.pool.Cluster, revision)
 	return nil
 }
 
 // lost has the pool placed again, unless its ID is taken by a pool that the
 // fence does not guard.
-func (r *register) lost(_ *space, why loss) error {
+func (r *register) lost(_ *worker, why loss) error {
 	kv := why.got.Found(1)
 	if kv == nil {
 		return errAgain
@@ -184,78 +178,4 @@ func (r *register) lost(_ *space, why loss) error {
 		return err
 	}
 	return errAgain
-}
-
-// fenced notes that the fence of a cluster was put at the revision.
-func (a *Allocator) fenced(c ClusterName, revision int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	r := a.rootsOf(c)
-	r.revision = max(r.revision, revision)
-}
-
-// unfenced notes that the fence of a cluster without root pools was deleted, if it was
-// not put after the revision.
-func (a *Allocator) unfenced(c ClusterName, revision int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	r, ok := a.roots[c]
-	if !ok || r.revision > revision {
-		return
-	}
-	if r.revision = 0; len(r.pools) == 0 {
-		delete(a.roots, c)
-	}
-}
-
-// enter finds or makes a space, and returns it locked. One that is gone is
-// replaced by one that knows as much.
-func (a *Allocator) enter(id SpaceID) *space {
-	var gone *space
-	for {
-		a.mu.Lock()
-		s, ok := a.spaces[id]
-		if !ok || s == gone {
-			s = newSpace(a, id)
-			a.spaces[id] = s
-		}
-		a.mu.Unlock()
-		s.lock()
-		if gone != nil {
-			s.known = max(s.known, gone.known)
-		}
-		if !s.gone {
-			return s
-		}
-		gone = s
-		s.unlock()
-	}
-}
-
-// forsake drops the space if nothing was ever registered in it.
-func (s *space) forsake() {
-	if s.head.Revision == 0 && len(s.pools) == 0 {
-		s.gone = true
-		s.alloc.drop(s)
-	}
-}
-
-// close ends the space, which was retired.
-func (s *space) close() {
-	s.gone = true
-	s.head = store.Head{}
-	s.balance(newSpace(s.alloc, s.id))
-	for _, p := range slices.Clone(s.pools) {
-		s.leave(p)
-		s.alloc.strike(p)
-	}
-}
-
-// drop removes a space from the table, if it is the one that is there.
-func (a *Allocator) drop(s *space) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.spaces[s.id] == s {
-		delete(a.spaces, s.id)
-	}
 }

@@ -123,18 +123,6 @@ func (s *space) knows(revision int64) bool {
 	return s.known >= revision
 }
 
-// present finds the pool of a block that the ledger may still have.
-func (s *space) present(b Block) error {
-	p := s.pool(b.Pool)
-	if p == nil {
-		return errGone
-	}
-	if s.lacks(p, b.Prefix) {
-		return ErrChanged
-	}
-	return nil
-}
-
 // free is the op of a release.
 type free struct {
 	block     Block
@@ -162,7 +150,7 @@ func (f *free) cool(b Block, until time.Time) {
 	f.value, f.cooled = r.Encode(), cooledOf(r)
 }
 
-func (f *free) place(s *space) (share, error) {
+func (f *free) place(s *worker) (share, error) {
 	err := s.present(f.block)
 	if _, cools := s.cooling.blocks[f.block.Prefix]; cools {
 		err = ErrChanged
@@ -187,7 +175,7 @@ func (f *free) place(s *space) (share, error) {
 	return sh, nil
 }
 
-func (f *free) won(s *space, revision int64, _ store.Results) error {
+func (f *free) won(s *worker, revision int64, _ store.Results) error {
 	if f.gone {
 		return nil
 	}
@@ -201,7 +189,7 @@ func (f *free) won(s *space, revision int64, _ store.Results) error {
 	return nil
 }
 
-func (f *free) lost(_ *space, why loss) error {
+func (f *free) lost(_ *worker, why loss) error {
 	f.gone = false
 	switch why.kind {
 	case unanswered:
@@ -228,7 +216,7 @@ func (m *amend) cluster() ClusterName   { return m.old.Holder.Cluster }
 func (m *amend) claim() (ClaimID, bool) { return m.old.Holder.Claim, true }
 func (m *amend) changes() netip.Prefix  { return m.old.Prefix }
 
-func (m *amend) place(s *space) (share, error) {
+func (m *amend) place(s *worker) (share, error) {
 	if err := s.present(m.old); err != nil {
 		return share{}, err
 	}
@@ -240,12 +228,12 @@ func (m *amend) place(s *space) (share, error) {
 	}, nil
 }
 
-func (m *amend) won(_ *space, revision int64, _ store.Results) error {
+func (m *amend) won(_ *worker, revision int64, _ store.Results) error {
 	m.next.Revision = revision
 	return nil
 }
 
-func (m *amend) lost(_ *space, why loss) error {
+func (m *amend) lost(_ *worker, why loss) error {
 	if why.kind == refuted {
 		return ErrChanged
 	}

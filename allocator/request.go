@@ -2,45 +2,37 @@ package allocator
 
 import (
 	"cmp"
-	"net/netip"
+	"errors"
+	"fmt"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator/index"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Request asks for one block of one pool.
-type Request struct {
-	Pool   PoolID
-	Holder Holder
-	// Length is the prefix length wanted. Ignored when Exact is valid.
-	Length int
-	// Exact asks for this prefix and no other. The zero Prefix asks for any.
-	Exact    netip.Prefix
-	Strategy index.Strategy // zero value: FirstFit
-	Class    string
-	Policy   ReclaimPolicy // zero value: Delete
-	// Since is when the claim was made. It is the claim's place among those
-	// that wait for room: the oldest that fits is served first.
-	Since time.Time
-
-	// Until is when the lease of a retained block ends that is adopted; see Adopt. Zero: it has
-	// none.
-	Until time.Time
-
-	// Limits bound what the holder's workspace may have with this block. The zero
-	// value sets none.
-	Limits Limits
-	// Slice marks a block that the system gives to a workspace unasked: no limit
-	// counts it.
-	Slice bool
-
+// wanted is a Request, and on what grounds it is made.
+type wanted struct {
+	Request
 	adopts   bool // a published record says so: exclusions and frost do not count
 	reserves bool // the holder is a reservation
 }
 
+// checkRequest refuses what no pool could meet.
+func checkRequest(r Request) error {
+	if err := errors.Join(ledger.CheckID("pool", r.Pool), ledger.CheckID("claim", r.Holder.Claim), ledger.CheckID("cluster", r.Holder.Cluster)); err != nil {
+		return err
+	}
+	if r.Length < 0 {
+		return fmt.Errorf("%w: prefix length %d is negative", ErrInvalid, r.Length)
+	}
+	if r.Exact.IsValid() && r.Exact != r.Exact.Masked() {
+		return fmt.Errorf("%w: %s has host bits; write %s", ErrInvalid, r.Exact, r.Exact.Masked())
+	}
+	return nil
+}
+
 // holding is what a request becomes when it is granted.
-func (r Request) holding(now time.Time) store.Holding {
+func (r wanted) holding(now time.Time) store.Holding {
 	state := Bound
 	if r.reserves {
 		state = Reserved

@@ -5,18 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
-
-// MaxReservations is how many reservations one workspace may have that nobody has confirmed.
-// Several Allocators that reserve at the same moment may exceed it by what is in flight.
-const MaxReservations = 256
 
 // Reserve is Bind for a claim that is being created and has no UID yet. The holder is a
 // reservation, with the claim's namespace and name. The block counts as any other, for
@@ -37,13 +31,12 @@ func (a *Allocator) reserve(ctx context.Context, req Request) (Block, error) {
 	if cluster, ok := ledger.ReservedBy(id); !ok || cluster != req.Holder.Cluster {
 		return Block{}, fmt.Errorf("%w: %s is not the ID of a reservation of workspace %s", ErrInvalid, id, req.Holder.Cluster)
 	}
-	if !a.reservations.begin(req.Holder.Cluster, id) {
+	if !a.table.reservations.begin(req.Holder.Cluster, id) {
 		return Block{}, ErrReservations
 	}
-	defer a.reservations.end(req.Holder.Cluster)
-	req.reserves = true
+	defer a.table.reservations.end(req.Holder.Cluster)
 	for {
-		block, had, err := a.bindOnce(ctx, req)
+		block, had, err := a.bindOnce(ctx, wanted{Request: req, reserves: true})
 		if err != nil || !had {
 			return block, err
 		}
@@ -59,16 +52,15 @@ func (a *Allocator) reserve(ctx context.Context, req Request) (Block, error) {
 // be behind by what the watch has not brought yet.
 func (a *Allocator) HasReservation(id ClaimID) bool {
 	cluster, ok := ledger.ReservedBy(id)
-	return ok && a.reservations.has(cluster, id)
+	return ok && a.table.reservations.has(cluster, id)
 }
 
 // Preview says which block Reserve would give at this moment, and takes nothing. It is not
 // confirmed by the ledger.
 func (a *Allocator) Preview(ctx context.Context, req Request) (netip.Prefix, error) {
-	if err := req.check(); err != nil {
+	if err := checkRequest(req); err != nil {
 		return netip.Prefix{}, err
 	}
-	req.reserves = true
 	for {
 		if err := a.secure(ctx, req); err != nil {
 			return netip.Prefix{}, err
@@ -83,7 +75,7 @@ func (a *Allocator) Preview(ctx context.Context, req Request) (netip.Prefix, err
 	}
 }
 
-func (s *space) preview(req Request) (netip.Prefix, error) {
+func (s *worker) preview(req Request) (netip.Prefix, error) {
 	s.lock()
 	defer s.unlock()
 	p := s.pool(req.Pool)
@@ -93,8 +85,8 @@ func (s *space) preview(req Request) (netip.Prefix, error) {
 	if err := s.damage.err(); err != nil {
 		return netip.Prefix{}, err
 	}
-	b := &bind{request: req}
-	return b.find(p)
+	b := &bind{request: wanted{Request: req, reserves: true}}
+	return b.find(s, p)
 }
 
 // Confirmation says which claim a reservation was made for.
@@ -175,7 +167,7 @@ func (c *confirm) claim() (ClaimID, bool) { return c.claimed, true }
 func (c *confirm) from() ClaimID          { return c.old.Holder.Claim }
 func (c *confirm) changes() netip.Prefix  { return c.old.Prefix }
 
-func (c *confirm) place(s *space) (share, error) {
+func (c *confirm) place(s *worker) (share, error) {
 	if err := s.present(c.old); err != nil {
 		return share{}, err
 	}
@@ -192,13 +184,13 @@ func (c *confirm) place(s *space) (share, error) {
 	}, nil
 }
 
-func (c *confirm) won(s *space, revision int64, _ store.Results) error {
+func (c *confirm) won(s *worker, revision int64, _ store.Results) error {
 	c.next.Revision = revision
 	s.touch(c.old.Pool) // the count of changes is published
 	return nil
 }
 
-func (c *confirm) lost(_ *space, why loss) error {
+func (c *confirm) lost(_ *worker, why loss) error {
 	switch {
 	case why.kind != refuted:
 		return errAgain
@@ -206,91 +198,4 @@ func (c *confirm) lost(_ *space, why loss) error {
 		return errBound
 	}
 	return ErrChanged
-}
-
-// reserved are the reservations of each workspace.
-type reserved map[ClusterName]map[ClaimID]struct{}
-
-func (r reserved) add(c ClusterName, id ClaimID) {
-	if r[c] == nil {
-		r[c] = map[ClaimID]struct{}{}
-	}
-	r[c][id] = struct{}{}
-}
-
-func (r reserved) remove(c ClusterName, id ClaimID) {
-	delete(r[c], id)
-	if len(r[c]) == 0 {
-		delete(r, c)
-	}
-}
-
-// reservations counts those of each workspace that nobody has confirmed: what the watch has
-// seen in the ledger, and the calls in flight. The zero value is empty. It is safe for
-// concurrent use.
-type reservations struct {
-	mu     sync.Mutex
-	stored reserved
-	calls  map[ClusterName]int
-}
-
-// begin counts a call, or reports false if the workspace has too many reservations. One that
-// is repeated takes none.
-func (r *reservations) begin(c ClusterName, id ClaimID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, again := r.stored[c][id]; !again && len(r.stored[c])+r.calls[c] >= MaxReservations {
-		return false
-	}
-	if r.calls == nil {
-		r.calls = map[ClusterName]int{}
-	}
-	r.calls[c]++
-	return true
-}
-
-func (r *reservations) end(c ClusterName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.calls[c]--; r.calls[c] == 0 {
-		delete(r.calls, c)
-	}
-}
-
-// seen notes that a reservation has come into the ledger, or has left it.
-func (r *reservations) seen(c ClusterName, id ClaimID, there bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !there {
-		r.stored.remove(c, id)
-		return
-	}
-	if r.stored == nil {
-		r.stored = reserved{}
-	}
-	r.stored.add(c, id)
-}
-
-func (r *reservations) has(c ClusterName, id ClaimID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, stored := r.stored[c][id]
-	return stored
-}
-
-// reset replaces what is known of the ledger.
-func (r *reservations) reset(stored reserved) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stored = stored
-}
-
-func (r *reservations) len() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := 0
-	for ids := range maps.Values(r.stored) {
-		n += len(ids)
-	}
-	return n
 }

@@ -86,7 +86,7 @@ type retire struct {
 func (r *retire) cluster() ClusterName   { return r.pool.Cluster }
 func (r *retire) claim() (ClaimID, bool) { return "", false }
 
-func (r *retire) place(s *space) (share, error) {
+func (r *retire) place(s *worker) (share, error) {
 	p := s.pool(r.pool.ID)
 	if p == nil {
 		return share{}, errGone
@@ -107,25 +107,25 @@ func (r *retire) place(s *space) (share, error) {
 	}, nil
 }
 
-func (r *retire) won(s *space, revision int64, _ store.Results) error {
+func (r *retire) won(s *worker, revision int64, _ store.Results) error {
 	if r.inUse {
 		return ErrPoolInUse
 	}
 	if p := s.pool(r.pool.ID); p != nil && revision > s.known {
-		s.alloc.noteRetired([]PoolID{p.ID}, true)
+		s.table.noteRetired([]PoolID{p.ID}, true)
 		s.leave(p)
-		s.alloc.strike(p)
+		s.table.strike(p)
 	}
-	s.alloc.fenced(r.pool.Cluster, revision)
+	s.table.fenced(r.pool.Cluster, revision)
 	return nil
 }
 
-func (r *retire) lost(*space, loss) error { return errAgain }
+func (r *retire) lost(*worker, loss) error { return errAgain }
 
 // retireChild removes a child pool through the worker of its parent, provided
 // that the child's head stays as it was when the child was seen to be empty.
 func (a *Allocator) retireChild(ctx context.Context, id PoolID, check func(Pool) error) error {
-	p, ok := a.find(id)
+	p, ok := a.table.find(id)
 	if !ok {
 		return errMoved
 	}
@@ -144,7 +144,7 @@ func (a *Allocator) retireChild(ctx context.Context, id PoolID, check func(Pool)
 	defer s.unlock()
 	if o.revision > s.known {
 		s.known = o.revision
-		a.noteRetired([]PoolID{id}, true)
+		a.table.noteRetired([]PoolID{id}, true)
 		s.close()
 	}
 	return nil
@@ -210,7 +210,7 @@ func (r *uncarve) parent(a *Allocator) SpaceID {
 func (r *uncarve) cluster() ClusterName   { return r.child.Cluster }
 func (r *uncarve) claim() (ClaimID, bool) { return "", false }
 
-func (r *uncarve) place(s *space) (share, error) {
+func (r *uncarve) place(s *worker) (share, error) {
 	keys := s.alloc.keys
 	child := keys.Head(r.child.Space)
 	sh := share{ifs: store.Cmps(store.At(child, r.head)), els: store.Ops(store.Get(child))}
@@ -231,7 +231,7 @@ func (r *uncarve) place(s *space) (share, error) {
 	return sh, nil
 }
 
-func (r *uncarve) won(s *space, revision int64, _ store.Results) error {
+func (r *uncarve) won(s *worker, revision int64, _ store.Results) error {
 	if r.inUse {
 		return ErrPoolInUse
 	}
@@ -241,7 +241,7 @@ func (r *uncarve) won(s *space, revision int64, _ store.Results) error {
 }
 
 // lost has the child looked at again if it has changed or gone.
-func (r *uncarve) lost(_ *space, why loss) error {
+func (r *uncarve) lost(_ *worker, why loss) error {
 	if why.kind == refuted {
 		return errMoved
 	}

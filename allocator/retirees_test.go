@@ -144,9 +144,10 @@ func TestDrain_LeavesNothingBehind(t *testing.T) {
 	if after := l.keysWith(""); !slices.Equal(after, before) {
 		t.Errorf("the keys are %v after 200 pools have come and gone, want %v as before", after, before)
 	}
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if len(l.pools) != 1 || len(l.spaces) != 1 || len(l.roots["platform"].pools) != 1 {
-		t.Errorf("memory has %d pools, %d spaces and %d root pools of the workspace, want 1 of each", len(l.pools), len(l.spaces), len(l.roots["platform"].pools))
+	spaces := len(l.workers())
+	l.table.mu.RLock()
+	defer l.table.mu.RUnlock()
+	if len(l.table.pools) != 1 || spaces != 1 || len(l.table.roots["platform"].pools) != 1 {
+		t.Errorf("memory has %d pools, %d spaces and %d root pools of the workspace, want 1 of each", len(l.table.pools), spaces, len(l.table.roots["platform"].pools))
 	}
 }

@@ -61,7 +61,7 @@ type doubter interface {
 }
 
 // end marks the space as retired, if it had a head and still seems to have it.
-func (s *space) end(revision int64) {
+func (s *worker) end(revision int64) {
 	s.lock()
 	defer s.unlock()
 	if revision > 0 && s.head.Revision == revision {
@@ -70,7 +70,7 @@ func (s *space) end(revision int64) {
 }
 
 // fence chooses what has to be put for a group's transaction to be over.
-func (s *space) fence(g *group) *fence {
+func (s *worker) fence(g *group) *fence {
 	if g.at.Revision == 0 {
 		return g.shares[0].fence
 	}
@@ -80,7 +80,7 @@ func (s *space) fence(g *group) *fence {
 
 // settle waits until the outcome of the pending transaction is certain and the
 // indexes know of it. Its calls are then answered or queued again.
-func (s *space) settle() error {
+func (s *worker) settle() error {
 	p := s.pending
 	if p == nil {
 		return nil
@@ -105,7 +105,7 @@ func (s *space) settle() error {
 // raise puts the fence of a transaction whose outcome is unknown. A read would
 // not do: the transaction may still be on its way. What etcd has answered for
 // certain, if not with an outcome, needs no more than a read.
-func (s *space) raise(p *pending) error {
+func (s *worker) raise(p *pending) error {
 	ctx, cancel := context.WithTimeout(s.alloc.ctx, s.alloc.store.Timeout)
 	defer cancel()
 	f := p.fence
@@ -136,7 +136,7 @@ func (s *space) raise(p *pending) error {
 
 // undo takes back what the ops of a failed transaction had placed, answers
 // those that are decided, and returns the others.
-func (s *space) undo(p *pending) []*call {
+func (s *worker) undo(p *pending) []*call {
 	var again []*call
 	for _, l := range p.losers {
 		if d, ok := l.op.(doubter); ok && p.moved {

@@ -34,11 +34,11 @@ func (a *Allocator) PutSlice(ctx context.Context, s Slice, limit int) error {
 		if err != nil || seen.Exists && same(seen.Slice, s) {
 			return err
 		}
-		given := seen.Given + counts(s) - counts(seen.Slice)
-		if limit > 0 && given > limit && given > seen.Given {
+		total := seen.Given + countOf(s) - countOf(seen.Slice)
+		if limit > 0 && total > limit && total > seen.Given {
 			return ErrSlicesGiven
 		}
-		if done, err := a.store.PutSlice(ctx, seen, s, given); err != nil || done {
+		if done, err := a.store.PutSlice(ctx, seen, s, total); err != nil || done {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func (a *Allocator) DropSlice(ctx context.Context, id PoolID, c ClusterName) err
 		if err != nil || !seen.Exists {
 			return err
 		}
-		if done, err := a.store.DeleteSlice(ctx, seen, seen.Given-counts(seen.Slice)); err != nil || done {
+		if done, err := a.store.DeleteSlice(ctx, seen, seen.Given-countOf(seen.Slice)); err != nil || done {
 			return err
 		}
 	}
@@ -77,8 +77,8 @@ func same(a, b Slice) bool {
 	return a == b
 }
 
-// counts is how many slices a record counts for.
-func counts(s Slice) int {
+// countOf is how many slices a record counts for.
+func countOf(s Slice) int {
 	if s.State == SliceGiven {
 		return 1
 	}

@@ -79,7 +79,7 @@ func (im *image) block(a *Allocator, e store.Entry) {
 func (im *image) space(a *Allocator, id SpaceID) *space {
 	s, ok := im.spaces[id]
 	if !ok {
-		s = newSpace(a, id)
+		s = newSpace(a.table, id)
 		s.draft = true
 		im.spaces[id] = s
 	}
@@ -110,70 +110,26 @@ func (a *Allocator) install(im *image) {
 		s.unlock()
 	}
 	for c, revision := range im.fences {
-		a.fenced(c, revision)
+		a.table.fenced(c, revision)
 	}
 	for to, revision := range im.quotas {
-		a.quotas.fenced(to, revision)
+		a.table.quotas.fenced(to, revision)
 	}
-	a.reservations.reset(im.reserved)
-	a.leases.reset(im.leases)
-	a.mu.Lock()
-	a.damage = im.damage
-	a.mu.Unlock()
+	a.table.reservations.reset(im.reserved)
+	a.table.leases.reset(im.leases)
+	a.table.setDamage(im.damage)
 	a.watched.advance(im.revision)
 }
 
 // others returns the spaces that are not in an image.
-func (a *Allocator) others(im *image) []*space {
+func (a *Allocator) others(im *image) []*worker {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	var others []*space
+	var others []*worker
 	for id, s := range a.spaces {
 		if im.spaces[id] == nil {
 			others = append(others, s)
 		}
 	}
 	return others
-}
-
-// absorb makes the space what a fresh reading says. What is reserved, and who
-// waits, stays.
-func (s *space) absorb(fresh *space) {
-	old := s.pools
-	s.known, s.head, s.pools, s.damage, s.stale = fresh.known, fresh.head, nil, fresh.damage, false
-	s.marked = fresh.marked
-	s.balance(fresh)
-	for _, p := range fresh.pools {
-		p.space = s
-		for prefix := range s.reserved {
-			p.index.Take(prefix)
-		}
-		s.pools = append(s.pools, p)
-		s.touch(p.ID)
-	}
-	for _, was := range old {
-		s.succeed(was)
-	}
-	for _, p := range s.pools {
-		s.alloc.enlist(p)
-		s.offer(p, p.CIDR)
-	}
-}
-
-// succeed hands the waiting list of a pool that was read again to the new one,
-// or ends it.
-func (s *space) succeed(was *pool) {
-	p := s.pool(was.ID)
-	if p != nil {
-		p.unseen = was.unseen
-	}
-	if p != nil && p.State == PoolOpen {
-		p.waiting, p.retiring = was.waiting, was.retiring
-		return
-	}
-	if p == nil {
-		s.alloc.strike(was)
-		s.left = append(s.left, was.Pool)
-	}
-	s.dismiss(was)
 }

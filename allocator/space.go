@@ -5,22 +5,21 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"time"
 	"unique"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
-// space is one space in memory: its pools with their free space, the requests
-// that wait for its worker, and the claims that wait for room.
+// space is one space in memory: its pools with their free space, whose the blocks are, and the
+// claims that wait for room.
 //
 // The indexes are those of the ledger at the known revision, plus what is
 // reserved. Only the holder of the lock touches them: the worker when it places
 // and when its transaction is through, the watch when another allocator wrote.
 // Nobody holds the lock while waiting for anything.
 type space struct {
-	alloc *Allocator
 	id    SpaceID
+	table *table
 
 	mu       sync.Mutex
 	known    int64      // revision up to which all changes to the space are known
@@ -32,29 +31,28 @@ type space struct {
 	rivals   map[netip.Prefix][]owner              // who disputes it
 	sums     map[account]*big.Int                  // what the owners hold of this space
 	cooling  cooling
-	alarm    alarm  // for the next cooldown that ends
 	draft    bool   // being read; its sums are not published
 	damage   damage // nothing is done in the space while there is any
 	stale    bool   // events were passed over; it is about to be read again
-	queue    queue
-	working  bool     // a worker is running
-	placing  *group   // what the worker is gathering
-	pending  *pending // the worker's own: the calls of the last transaction that are not settled
+	marked   string // the writer that keeps the waiting list, as the ledger names it; empty: claims do not wait
 
-	losses int           // the worker's own: conflicts with other writers, lately
-	took   time.Duration // the worker's own: by the last transaction
-	turn   *turn         // that another writer asks for
-	waitMark
+	unlocking func()     // called before the lock is let go
+	unlocked  func(news) // called after that, with what is to be told
+	news      news
+}
 
-	woken    []Holder // to be told, once the lock is free
-	touched  []PoolID
+// news are what callers outside of the space are told, once its lock is free.
+type news struct {
+	woken    []Holder  // that should ask again
+	touched  []PoolID  // whose usage or state is another
 	left     []Pool    // that are in the ledger no longer
+	drained  []*pool   // whose last block is gone: they are to be retired
 	relieved []account // on which less is held
 }
 
-func newSpace(a *Allocator, id SpaceID) *space {
+func newSpace(t *table, id SpaceID) *space {
 	return &space{
-		alloc: a, id: id, reserved: map[netip.Prefix]*waiter{},
+		table: t, id: id, reserved: map[netip.Prefix]*waiter{},
 		owners: map[netip.Prefix]unique.Handle[owner]{}, rivals: map[netip.Prefix][]owner{}, sums: map[account]*big.Int{},
 	}
 }
@@ -63,30 +61,18 @@ func (s *space) lock() { s.mu.Lock() }
 
 // unlock lets go of the space, then tells those who have to know.
 func (s *space) unlock() {
-	s.remark()
-	s.rearm()
-	woken, touched, drained, left, relieved := s.woken, s.touched, s.drained(), s.left, s.relieved
-	s.woken, s.touched, s.left, s.relieved = nil, nil, nil, nil
+	s.unlocking()
+	s.news.drained = s.drained()
+	told := s.news
+	s.news = news{}
 	s.mu.Unlock()
-	if len(touched) > 0 {
-		s.alloc.options.Changed(touched...)
-	}
-	for _, h := range woken {
-		s.alloc.options.Wake(h)
-	}
-	for _, p := range left {
-		s.alloc.options.Retired(p)
-	}
-	s.alloc.relieve(relieved)
-	for _, p := range drained {
-		s.alloc.spawn(func() { s.alloc.retireDrained(p) })
-	}
+	s.unlocked(told)
 }
 
 // touch has Changed called for a pool when the lock is let go.
 func (s *space) touch(id PoolID) {
-	if !slices.Contains(s.touched, id) {
-		s.touched = append(s.touched, id)
+	if !slices.Contains(s.news.touched, id) {
+		s.news.touched = append(s.news.touched, id)
 	}
 }
 
@@ -177,7 +163,7 @@ func (s *space) freed(prefix netip.Prefix, revision int64) {
 // drained returns the touched pools that are to be retired now.
 func (s *space) drained() []*pool {
 	var drained []*pool
-	for _, id := range s.touched {
+	for _, id := range s.news.touched {
 		if p := s.pool(id); p != nil && p.State == PoolDraining && !p.retiring && p.held() == 0 {
 			p.retiring = true
 			drained = append(drained, p)
@@ -220,7 +206,7 @@ func (s *space) held() map[netip.Prefix]int {
 func (s *space) leave(p *pool) {
 	s.dismiss(p)
 	s.pools = slices.DeleteFunc(s.pools, func(q *pool) bool { return q == p })
-	s.left = append(s.left, p.Pool)
+	s.news.left = append(s.news.left, p.Pool)
 	s.touch(p.ID)
 }
 
@@ -242,3 +228,38 @@ func (s *space) update(p *pool, record Pool) {
 		}
 	}
 }
+
+// present finds the pool of a block that the ledger may still have.
+func (s *space) present(b Block) error {
+	p := s.pool(b.Pool)
+	if p == nil {
+		return errGone
+	}
+	if s.lacks(p, b.Prefix) {
+		return ErrChanged
+	}
+	return nil
+}
+
+// large counts the blocks of a space, and lists the pools that have more than a page of
+// them in their windows.
+func (s *space) large(page int) (blocks int, pools []Pool) {
+	s.lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pools {
+		if p.index.Blocks() > page {
+			pools = append(pools, p.Pool)
+		}
+	}
+	return len(s.owners), pools
+}
+
+// reconcile has the holder woken whose block is in dispute no longer.
+func (s *space) reconcile(r store.Record) {
+	if !r.Disputed {
+		s.news.woken = append(s.news.woken, r.Block(r.Holdings[0]).Holder)
+	}
+}
+
+// othersWait reports whether claims wait for room whose list is not here, or not complete.
+func (s *space) othersWait() bool { return s.marked != "" && s.marked != s.table.Writer }

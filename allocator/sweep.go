@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"iter"
-	"maps"
 	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
@@ -90,10 +89,8 @@ func (a *Allocator) yieldBlocks(kv *mvccpb.KeyValue, id PoolID, yield func(Block
 // survey tells a pager how blocks lie, as far as memory knows: it cuts a list of all blocks
 // into parts of about a page, and names the windows that have more.
 func (a *Allocator) survey(p *store.Pager) {
-	a.mu.RLock()
-	spaces := slices.Collect(maps.Values(a.spaces))
-	a.mu.RUnlock()
-	slices.SortFunc(spaces, func(s, t *space) int { return cmp.Compare(a.keys.Blocks(s.id), a.keys.Blocks(t.id)) })
+	spaces := a.workers()
+	slices.SortFunc(spaces, func(s, t *worker) int { return cmp.Compare(a.keys.Blocks(s.id), a.keys.Blocks(t.id)) })
 	sum := 0
 	for _, s := range spaces {
 		blocks, large := s.large(p.Fit)
@@ -105,17 +102,4 @@ func (a *Allocator) survey(p *store.Pager) {
 			p.Windows, sum = append(p.Windows, w), 0
 		}
 	}
-}
-
-// large counts the blocks of a space, and lists the pools that have more than a page of
-// them in their windows.
-func (s *space) large(page int) (blocks int, pools []Pool) {
-	s.lock()
-	defer s.mu.Unlock()
-	for _, p := range s.pools {
-		if p.index.Blocks() > page {
-			pools = append(pools, p.Pool)
-		}
-	}
-	return len(s.owners), pools
 }

@@ -31,6 +31,12 @@ type (
 	Capacity = ledger.Capacity
 	// Slice is what a workspace has of a pool that gives every workspace one block.
 	Slice = ledger.Slice
+	// Request asks for one block of one pool.
+	Request = ledger.Request
+	// Limits bound what the workspace of a request may hold.
+	Limits = ledger.Limits
+	// Lease is that of a retained block.
+	Lease = ledger.Lease
 	// SliceState is the state of a slice.
 	SliceState = ledger.SliceState
 )

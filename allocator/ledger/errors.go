@@ -167,3 +167,20 @@ type VersionError struct {
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("key %s: value has version %d, which is unknown here", e.Key, e.Version)
 }
+
+// FrozenError refuses a request because the pool's space gives nothing out until
+// it is known to hold all that was ever given out of it; see Options.Frozen. Wait
+// has the claim woken when that is so.
+type FrozenError struct {
+	Pool PoolID
+	// Lost: the space is known to lack changes that were made to it. Otherwise
+	// it was not compared yet.
+	Lost bool
+}
+
+func (e *FrozenError) Error() string {
+	if e.Lost {
+		return "the ledger has lost changes to the pool's space, and takes them from the published records first"
+	}
+	return "the pool's space was not compared with the published records yet"
+}

@@ -53,19 +53,19 @@ var Mutants = []Mutant{
 	},
 	{
 		Name: "a replica reserves where claims wait at another",
-		File: "allocator/lead.go",
-		Old:  "return s.marked != \"\" && s.marked != s.alloc.writer",
+		File: "allocator/space.go",
+		Old:  "return s.marked != \"\" && s.marked != s.table.Writer",
 		New:  "return false",
 	},
 	{
 		Name: "a block that another writer has bound is not taken in the index",
-		File: "allocator/events.go",
+		File: "allocator/apply.go",
 		Old:  "case e.Kind == store.BlockKey && e.Created:\n\t\ts.take(e.Prefix)\n",
 		New:  "case e.Kind == store.BlockKey && e.Created:\n",
 	},
 	{
 		Name: "a block that another writer has freed is not put back into the index",
-		File: "allocator/events.go",
+		File: "allocator/apply.go",
 		Old:  "case e.Kind == store.BlockKey && !e.Put:\n\t\ts.disown(e.Prefix)\n",
 		New:  "case e.Kind == store.BlockKey && !e.Put:\n",
 	},

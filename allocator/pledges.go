@@ -1,0 +1,55 @@
+package allocator
+
+import (
+	"maps"
+	"math/big"
+)
+
+// pledged is what the calls of a group are about to take on the accounts of a request.
+// An account is counted from when a request with a limit asks for it.
+func (g *group) pledged(r Request) pledges {
+	if g == nil || r.Limits == (Limits{}) {
+		return nil
+	}
+	for _, a := range []account{poolAccount(r), classAccount(r)} {
+		if _, counted := g.pledges[a]; counted {
+			continue
+		}
+		sofar := pledges{a: new(big.Int)}
+		for i, c := range g.calls {
+			if g.shares[i].writes() {
+				sofar.add(c)
+			}
+		}
+		if g.pledges == nil {
+			g.pledges = pledges{}
+		}
+		maps.Copy(g.pledges, sofar)
+	}
+	return g.pledges
+}
+
+// stamp is the fence of an account that a transaction puts.
+type stamp struct {
+	account  account
+	compared bool // it compares it, too
+}
+
+// stamp is what tells others of a bind by a class; nil where nobody has to know.
+func (a *Allocator) stamp(r Request, compared bool) *stamp {
+	if r.Class == "" || r.Slice || !compared && a.table.quotas.fence(classAccount(r)) == 0 {
+		return nil
+	}
+	return &stamp{account: classAccount(r), compared: compared}
+}
+
+// stamp adds a fence to those that the group puts.
+func (g *group) stamp(st *stamp) {
+	if st == nil {
+		return
+	}
+	if g.stamps == nil {
+		g.stamps = map[account]struct{}{}
+	}
+	g.stamps[st.account] = struct{}{}
+}
