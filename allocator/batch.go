@@ -98,7 +98,7 @@ func (g *group) add(c *call, sh share) {
 	g.stamp(sh.stamp)
 	g.writes = g.writes || sh.writes()
 	if sh.writes() {
-		g.pledges.add(c)
+		c.pledge(g.pledges)
 	}
 	for _, op := range sh.then {
 		g.bytes += len(op.KeyBytes()) + len(op.ValueBytes())

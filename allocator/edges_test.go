@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
@@ -165,12 +166,12 @@ func TestLeftovers(t *testing.T) {
 	if r.prune(t.Context()); len(r.keysWith("/quotas/")) != 1 {
 		t.Error("the fence of a quota that was used a moment ago is gone")
 	}
-	r.clock.advance(2 * quotaIdle)
+	r.clock.advance(2 * 10 * time.Minute)
 	if r.prune(t.Context()); len(r.keysWith("/quotas/")) != 0 {
 		t.Errorf("there is %v, which nobody has used for long", r.keysWith("/quotas/"))
 	}
 	r.catchUp(t)
-	if n := len(r.table.quotas.accounts); n != 0 {
+	if n, _ := r.table.quotas.size(); n != 0 {
 		t.Errorf("%d accounts are remembered; want none", n)
 	}
 	under.Holder.Claim = "again"

@@ -52,7 +52,7 @@ type alarm struct {
 
 // rearm sets the timer of the space for what ends next.
 func (s *worker) rearm() {
-	if s.alarm.lapsing || s.draft || len(s.cooling.blocks) == 0 && s.alarm.at.IsZero() {
+	if s.alarm.lapsing || len(s.cooling.blocks) == 0 && s.alarm.at.IsZero() {
 		return
 	}
 	at := s.nextLapse()

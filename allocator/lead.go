@@ -63,7 +63,7 @@ func (s *worker) remark() {
 
 // mismarked reports whether the mark has to be written.
 func (s *worker) mismarked() bool {
-	if s.draft || s.gone || s.resting || s.head.Revision == 0 || s.wanted() == s.marked {
+	if s.gone || s.resting || s.head.Revision == 0 || s.wanted() == s.marked {
 		return false
 	}
 	return s.alloc.ctx.Err() == nil && s.alloc.Err() == nil && s.damage.err() == nil

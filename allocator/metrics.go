@@ -42,9 +42,7 @@ func (a *Allocator) counts() counts {
 // countCooling counts the cooling blocks of all spaces.
 func (a *Allocator) countCooling() (n int) {
 	for _, w := range a.workers() {
-		w.mu.Lock()
-		n += len(w.cooling.blocks)
-		w.mu.Unlock()
+		n += w.countCooling()
 	}
 	return n
 }

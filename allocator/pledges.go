@@ -18,7 +18,7 @@ func (g *group) pledged(r Request) pledges {
 		sofar := pledges{a: new(big.Int)}
 		for i, c := range g.calls {
 			if g.shares[i].writes() {
-				sofar.add(c)
+				c.pledge(sofar)
 			}
 		}
 		if g.pledges == nil {
@@ -27,6 +27,19 @@ func (g *group) pledged(r Request) pledges {
 		maps.Copy(g.pledges, sofar)
 	}
 	return g.pledges
+}
+
+// taker is an op that takes addresses.
+type taker interface {
+	// takes says on whose accounts, and how many.
+	takes() (by owner, n *big.Int)
+}
+
+// pledge adds what a call is about to take, if anything is counted.
+func (c *call) pledge(p pledges) {
+	if t, ok := c.op.(taker); ok && len(p) > 0 {
+		p.add(t.takes())
+	}
 }
 
 // stamp is the fence of an account that a transaction puts.

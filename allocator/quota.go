@@ -77,13 +77,8 @@ func (p pledges) of(a account) *big.Int {
 	return new(big.Int)
 }
 
-// add counts what a call is about to take, on the accounts that are counted.
-func (p pledges) add(c *call) {
-	taker, ok := c.op.(interface{ takes() (owner, *big.Int) })
-	if !ok || len(p) == 0 {
-		return
-	}
-	by, n := taker.takes()
+// add counts what an owner is about to take, on the accounts that are counted.
+func (p pledges) add(by owner, n *big.Int) {
 	for a := range by.accounts() {
 		if sum, ok := p[a]; ok {
 			sum.Add(sum, n)

@@ -296,11 +296,9 @@ func TestQuota_ForgetsWhoWaitsNoMore(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.catchUp(t)
-		r.table.quotas.mu.Lock()
-		if n := len(r.table.quotas.watchers); n > 0 {
+		if _, n := r.table.quotas.size(); n > 0 {
 			t.Errorf("limits %v: %d accounts are watched for nobody", limits, n)
 		}
-		r.table.quotas.mu.Unlock()
 	}
 }
 

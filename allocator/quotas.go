@@ -159,3 +159,10 @@ func (q *quotas) take(a account) iter.Seq[*space] {
 	delete(q.watchers, a)
 	return maps.Keys(watchers)
 }
+
+// size is how many accounts are remembered, and how many are watched.
+func (q *quotas) size() (accounts, watched int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.accounts), len(q.watchers)
+}

@@ -116,11 +116,16 @@ func (a *Allocator) change(ctx context.Context, b Block, o op) error {
 	return err
 }
 
-// knows reports whether the space is known as of a revision.
-func (s *space) knows(revision int64) bool {
-	s.lock()
-	defer s.unlock()
-	return s.known >= revision
+// present finds the pool of a block that the ledger may still have.
+func (s *worker) present(b Block) error {
+	p := s.pool(b.Pool)
+	if p == nil {
+		return errGone
+	}
+	if s.lacks(p, b.Prefix) {
+		return ErrChanged
+	}
+	return nil
 }
 
 // free is the op of a release.

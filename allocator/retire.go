@@ -129,7 +129,7 @@ func (a *Allocator) retireChild(ctx context.Context, id PoolID, check func(Pool)
 	if !ok {
 		return errMoved
 	}
-	o, err := p.uncarve(check)
+	o, err := newUncarve(p, check)
 	if err == nil {
 		err = a.coolChild(ctx, o)
 	}
@@ -150,10 +150,10 @@ func (a *Allocator) retireChild(ctx context.Context, id PoolID, check func(Pool)
 	return nil
 }
 
-// uncarve makes the op that removes a child as it is now. Its record and its head
+// newUncarve makes the op that removes a child as it is now. Its record and its head
 // belong together: with the head of another life, or with none, the transaction
 // would free what has been handed out anew at the child's old place.
-func (p *pool) uncarve(check func(Pool) error) (*uncarve, error) {
+func newUncarve(p *pool, check func(Pool) error) (*uncarve, error) {
 	s := p.space
 	s.lock()
 	defer s.unlock()

@@ -79,8 +79,7 @@ func (im *image) block(a *Allocator, e store.Entry) {
 func (im *image) space(a *Allocator, id SpaceID) *space {
 	s, ok := im.spaces[id]
 	if !ok {
-		s = newSpace(a.table, id)
-		s.draft = true
+		s = newDraft(a.table, id)
 		im.spaces[id] = s
 	}
 	return s

@@ -229,18 +229,6 @@ func (s *space) update(p *pool, record Pool) {
 	}
 }
 
-// present finds the pool of a block that the ledger may still have.
-func (s *space) present(b Block) error {
-	p := s.pool(b.Pool)
-	if p == nil {
-		return errGone
-	}
-	if s.lacks(p, b.Prefix) {
-		return ErrChanged
-	}
-	return nil
-}
-
 // large counts the blocks of a space, and lists the pools that have more than a page of
 // them in their windows.
 func (s *space) large(page int) (blocks int, pools []Pool) {
@@ -263,3 +251,32 @@ func (s *space) reconcile(r store.Record) {
 
 // othersWait reports whether claims wait for room whose list is not here, or not complete.
 func (s *space) othersWait() bool { return s.marked != "" && s.marked != s.table.Writer }
+
+// knows reports whether the space is known as of a revision.
+func (s *space) knows(revision int64) bool {
+	s.lock()
+	defer s.unlock()
+	return s.known >= revision
+}
+
+// countCooling counts the blocks that cool. The lock must not be held.
+func (s *space) countCooling() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.cooling.blocks)
+}
+
+// countUnreadable counts the keys that cannot be read. The lock must not be held.
+func (s *space) countUnreadable() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.damage)
+}
+
+// newDraft makes a space that is being read: its sums are not published, nobody has to be told
+// of it, and another one is replaced by it.
+func newDraft(t *table, id SpaceID) *space {
+	s := newSpace(t, id)
+	s.draft = true
+	return s
+}

@@ -19,14 +19,14 @@ func TestRetire_CarvedElsewhereMeanwhile(t *testing.T) {
 	if err := l.Retire(t.Context(), "child"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := before.uncarve(anyState); !errors.Is(err, errMoved) {
+	if _, err := newUncarve(before, anyState); !errors.Is(err, errMoved) {
 		t.Error("a child that is gone could be retired once more:", err)
 	}
 	l.bind(request("p", "in its place", 26))
 	if _, err := l.carve("p", "child", 26); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := before.uncarve(anyState); !errors.Is(err, errMoved) {
+	if _, err := newUncarve(before, anyState); !errors.Is(err, errMoved) {
 		t.Error("a child could be retired at its old place:", err)
 	}
 

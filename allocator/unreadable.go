@@ -39,9 +39,7 @@ func (a *Allocator) inspectPool(e store.Entry) (healed bool) {
 func (a *Allocator) unreadable() int {
 	count := a.table.unreadable()
 	for _, s := range a.workers() {
-		s.lock()
-		count += len(s.damage)
-		s.mu.Unlock()
+		count += s.countUnreadable()
 	}
 	return count
 }
