@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -45,7 +46,7 @@ type Allocator struct {
 	leads      atomic.Int32  // a leadership
 	limit      atomic.Int64  // operations in a transaction; shrinks when etcd allows fewer
 
-	table *table
+	table *space.Table
 
 	// mu guards the spaces. It is taken after a space's lock, never before,
 	// and held for memory work only.
@@ -89,7 +90,7 @@ func open(ctx context.Context, client *clientv3.Client, options Options, hooks h
 	a := &Allocator{
 		store: store.NewStore(client, options.Prefix), options: options,
 		hooks: hooks, watched: newMark(), registrar: make(chan struct{}, 1),
-		spaces: map[SpaceID]*worker{}, table: newTable(), health: health{failed: make(chan struct{})},
+		spaces: map[SpaceID]*worker{}, table: space.NewTable(), health: health{failed: make(chan struct{})},
 	}
 	a.keys, a.store.Timeout = a.store.Keys, hooks.timeout
 	a.table.Writer, a.table.Frozen, a.table.HoldTime, a.table.Logger = rand.Text(), options.Frozen, options.HoldTime, options.Logger

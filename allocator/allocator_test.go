@@ -185,9 +185,9 @@ func (a *Allocator) waitFor(t *testing.T, id PoolID, ok func(*worker) bool) {
 	t.Helper()
 	w, found := a.workerOf(id)
 	for found && t.Context().Err() == nil {
-		w.lock()
+		w.Lock()
 		done := ok(w)
-		w.unlock()
+		w.Unlock()
 		if done {
 			return
 		}

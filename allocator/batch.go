@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
@@ -33,8 +34,8 @@ type group struct {
 	known  int64                     // all changes of the space up to this revision were known then
 	stride int64                     // how far it moves the count of changes: not at all while the space is frozen
 	// stamps are the fences of quotas that the group puts.
-	stamps  map[account]struct{}
-	pledges pledges
+	stamps  map[space.Account]struct{}
+	pledges space.Pending
 	bytes   int
 	drops   bool // the space ends with it
 	writes  bool
@@ -134,14 +135,14 @@ func (s *worker) work() {
 // gather places what waits, in turn, until the transaction is full. nil: nothing
 // waits, and the worker's work is over.
 func (s *worker) gather() *group {
-	s.lock()
-	defer s.unlock()
+	s.Lock()
+	defer s.Unlock()
 	maxOps := int(s.alloc.limit.Load())
-	g := &group{at: s.head, known: s.known}
-	if !s.stale { // else events up to there were passed over
-		g.known = max(s.known, s.alloc.watched.get())
+	g := &group{at: s.Head, known: s.Known}
+	if !s.Stale { // else events up to there were passed over
+		g.known = max(s.Known, s.alloc.watched.get())
 	}
-	if s.frozen() == thawed {
+	if s.Frozen() == space.NotFrozen {
 		g.stride = 1
 	}
 	s.placing = g
@@ -184,10 +185,10 @@ func (s *worker) place(o op) (share, error) {
 	if err := s.alloc.Err(); err != nil {
 		return share{}, err
 	}
-	if s.gone {
+	if s.Gone {
 		return share{}, errGone
 	}
-	if err := s.damage.err(); err != nil {
+	if err := s.Damage.Err(); err != nil {
 		return share{}, err
 	}
 	return o.place(s)
@@ -198,8 +199,8 @@ func (s *worker) place(o op) (share, error) {
 // be what the ledger holds. It reports false when the allocator is closed, which
 // ends the worker's work.
 func (s *worker) refuse(err error) bool {
-	s.lock()
-	defer s.unlock()
+	s.Lock()
+	defer s.Unlock()
 	for _, l := range s.pending.losers {
 		l.finish(err)
 	}

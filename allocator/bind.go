@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"net/netip"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
@@ -59,7 +60,7 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block Block, had 
 		if err == nil {
 			return b.block, false, nil
 		}
-		if errors.Is(err, errUnsecured) || errors.Is(err, errTwice) {
+		if errors.Is(err, space.ErrUnsecured) || errors.Is(err, errTwice) {
 			continue
 		}
 		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
@@ -86,11 +87,11 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block Block, had 
 type bind struct {
 	request wanted
 	holding store.Holding
-	value   string       // of the block; the caller encodes it, not the worker
-	prefix  netip.Prefix // reserved for it
-	regains *cooled      // what cools there, and is given back
-	fence   int64        // revision of its quota's fence, if it has a quota that was looked at
-	served  *waiter      // the place in the waiting list that it gave up
+	value   string        // of the block; the caller encodes it, not the worker
+	prefix  netip.Prefix  // reserved for it
+	regains *space.Cooled // what cools there, and is given back
+	fence   int64         // revision of its quota's fence, if it has a quota that was looked at
+	served  *space.Waiter // the place in the waiting list that it gave up
 	refusal error
 	block   Block // what was bound
 	losses  int   // attempts that came to nothing
@@ -108,11 +109,11 @@ func (b *bind) refuses() bool          { return b.refusal != nil }
 
 // takes is whose account a placed bind is on, and how many addresses it takes: none, if they
 // are on it already.
-func (b *bind) takes() (by owner, n *big.Int) {
+func (b *bind) takes() (by space.Owner, n *big.Int) {
 	if b.regains != nil {
-		return ownerOf(b.holding), new(big.Int)
+		return space.OwnerOf(b.holding), new(big.Int)
 	}
-	return ownerOf(b.holding), cidr.Size(b.prefix)
+	return space.OwnerOf(b.holding), cidr.Size(b.prefix)
 }
 
 // place finds a free prefix and reserves it. A refusal goes into the
@@ -120,13 +121,13 @@ func (b *bind) takes() (by owner, n *big.Int) {
 // may be bound elsewhere.
 func (b *bind) place(s *worker) (share, error) {
 	keys, claim := s.alloc.keys, b.request.Holder.Claim
-	p := s.pool(b.request.Pool)
+	p := s.Pool(b.request.Pool)
 	if p == nil {
 		return share{}, errGone
 	}
 	b.fence = 0
-	if b.prefix, b.refusal = b.find(s, p); errors.Is(b.refusal, errUnsecured) {
-		return share{}, errUnsecured
+	if b.prefix, b.refusal = b.find(s, p); errors.Is(b.refusal, space.ErrUnsecured) {
+		return share{}, space.ErrUnsecured
 	}
 	sh := share{els: store.Ops(store.Get(keys.Claim(claim)))}
 	if b.fence > 0 {
@@ -140,11 +141,11 @@ func (b *bind) place(s *worker) (share, error) {
 	if b.regains != nil {
 		return b.regain(s)
 	}
-	s.reserve(b.prefix, nil)
+	s.Reserve(b.prefix, nil)
 	sh.ifs = append(sh.ifs, store.Absent(keys.Claim(claim)))
 	sh.then = store.Ops(
-		store.Put(keys.Block(s.id, b.prefix), b.value),
-		store.Put(keys.Claim(claim), store.EncodeClaim(s.id, b.prefix)),
+		store.Put(keys.Block(s.ID, b.prefix), b.value),
+		store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, b.prefix)),
 	)
 	sh.stamp = s.alloc.stamp(b.request.Request, b.fence > 0)
 	return sh, nil
@@ -155,15 +156,15 @@ func (b *bind) won(s *worker, revision int64, got store.Results) error {
 		if got.Found(0) != nil {
 			return errBound
 		}
-		s.passOver(b.request.Request, b.refusal)
+		s.WithdrawOverQuota(b.request.Request, b.refusal)
 		return b.refusal
 	}
 	if b.regains != nil {
-		s.regained(ownerOf(b.holding), b.prefix, revision)
+		s.Returned(space.OwnerOf(b.holding), b.prefix, revision)
 	} else {
-		s.bound(ownerOf(b.holding), b.prefix, revision)
+		s.Committed(space.OwnerOf(b.holding), b.prefix, revision)
 	}
-	b.block = store.Record{Space: s.id, Prefix: b.prefix, Revision: revision}.Block(b.holding)
+	b.block = store.Record{Space: s.ID, Prefix: b.prefix, Revision: revision}.Block(b.holding)
 	s.alloc.metrics.bound.Inc()
 	s.alloc.metrics.attempts.Observe(float64(b.losses + 1))
 	return nil
@@ -172,26 +173,26 @@ func (b *bind) won(s *worker, revision int64, got store.Results) error {
 func (b *bind) lost(s *worker, why loss) error {
 	b.losses++
 	if b.served != nil {
-		s.rejoin(b.served)
+		s.Rejoin(b.served)
 		b.served = nil
 	}
 	switch {
 	case b.regains != nil:
-		s.mark(b.prefix, false)
+		s.SetTaken(b.prefix, false)
 	case b.refusal == nil:
-		s.unreserve(b.prefix)
+		s.Unreserve(b.prefix)
 	}
 	if why.got.Found(0) != nil {
 		return errBound
 	}
 	if why.kind == refuted && b.fence > 0 && why.got.Found(1) == nil {
-		s.table.quotas.lifted(classAccount(b.request.Request), b.fence)
+		s.Table.Quotas.Lifted(space.ClassAccount(b.request.Request), b.fence)
 	}
 	return errAgain
 }
 
 // find chooses a free prefix, or says why there is none.
-func (b *bind) find(s *worker, p *pool) (netip.Prefix, error) {
+func (b *bind) find(s *worker, p *space.Pool) (netip.Prefix, error) {
 	r := b.request
 	b.regains, b.served = nil, nil
 	if b.doubted {
@@ -201,43 +202,43 @@ func (b *bind) find(s *worker, p *pool) (netip.Prefix, error) {
 		return netip.Prefix{}, ErrPoolDraining
 	}
 	if r.adopts {
-		return p.vacant(r.Exact)
+		return p.Vacant(r.Exact)
 	}
-	if frost := p.space.frozen(); frost != thawed {
-		return netip.Prefix{}, &FrozenError{Pool: p.ID, Lost: frost == lost}
+	if frost := p.In.Frozen(); frost != space.NotFrozen {
+		return netip.Prefix{}, &FrozenError{Pool: p.ID, Lost: frost == space.LostChanges}
 	}
-	if err := p.suits(r.Request); err != nil {
+	if err := p.Suits(r.Request); err != nil {
 		return netip.Prefix{}, err
 	}
-	if prefix, ok := p.regains(r.Request); ok {
-		c := p.space.cooling.blocks[prefix]
+	if prefix, ok := p.FormerBlock(r.Request); ok {
+		c := p.In.Cooling.Blocks[prefix]
 		b.regains = &c
 		return prefix, nil
 	}
-	if r.reserves && p.space.othersWait() {
+	if r.reserves && p.In.OthersWait() {
 		return netip.Prefix{}, ErrOthersWait
 	}
-	fence, broken := p.over(r.Request, s.placing.pledged(r.Request))
-	if b.fence = fence; classLimited(r.Request) && fence == 0 {
-		return netip.Prefix{}, errUnsecured
+	fence, broken := p.Over(r.Request, s.placing.pledged(r.Request))
+	if b.fence = fence; space.ClassLimited(r.Request) && fence == 0 {
+		return netip.Prefix{}, space.ErrUnsecured
 	}
 	if broken != nil {
 		return netip.Prefix{}, broken
 	}
-	b.served = p.space.serve(p, r.Request)
+	b.served = p.In.ClaimHold(p, r.Request)
 	if r.Exact.IsValid() {
-		return p.exact(r.Exact)
+		return p.Exact(r.Exact)
 	}
 	if b.served != nil {
-		return b.served.last, nil
+		return b.served.Last, nil
 	}
-	prefix, ok := p.index.Find(r.Length, r.Strategy)
+	prefix, ok := p.Index.Find(r.Length, r.Strategy)
 	if ok {
 		return prefix, nil
 	}
-	largest, ok := p.index.Largest()
+	largest, ok := p.Index.Largest()
 	if !ok {
 		largest = -1
 	}
-	return netip.Prefix{}, &ExhaustedError{Pool: p.ID, Length: r.Length, Largest: largest, NextRelease: p.nextRelease()}
+	return netip.Prefix{}, &ExhaustedError{Pool: p.ID, Length: r.Length, Largest: largest, NextRelease: p.NextRelease()}
 }

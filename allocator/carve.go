@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 
@@ -47,7 +48,7 @@ func (a *Allocator) carve(ctx context.Context, req wanted, child Pool) (Pool, er
 			a.Withdraw(req.Holder.Claim)
 			return c.child, nil
 		}
-		if errors.Is(err, errUnsecured) {
+		if errors.Is(err, space.ErrUnsecured) {
 			continue
 		}
 		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
@@ -119,7 +120,7 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 	}
 	if pool == nil {
 		r, ok, err := a.store.RecordAt(ctx, within, prefix, clientv3.WithRev(resp.Header.Revision))
-		if store.Compacted(err) || ok && cooledOf(r) != nil {
+		if store.Compacted(err) || ok && space.CooledOf(r) != nil {
 			return Pool{}, false, nil // it was retired, or has to be looked at again
 		}
 		if err != nil {
@@ -145,14 +146,14 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 // has not done so. If it has, the pool may be gone by now.
 func (a *Allocator) learn(child Pool, revision int64) {
 	s := a.enter(child.Space)
-	defer s.unlock()
+	defer s.Unlock()
 	if a.watched.get() >= revision {
 		s.forsake()
 		return
 	}
-	if revision > s.known {
-		s.known, s.head = revision, store.Head{}.Next(revision, 1)
-		a.table.enlist(s.join(child))
+	if revision > s.Known {
+		s.Known, s.Head = revision, store.Head{}.Next(revision, 1)
+		a.table.Add(s.AddPool(child))
 	}
 }
 

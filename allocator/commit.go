@@ -95,7 +95,7 @@ func (sh share) writes() bool { return slices.ContainsFunc(sh.then, store.Writes
 // its own inside it, so that one that is refuted fails by itself. A call that is alone has
 // none: refuted, it writes nothing at all.
 func (s *worker) request(ctx context.Context, g *group) clientv3.Txn {
-	key := s.alloc.keys.Head(s.id)
+	key := s.alloc.keys.Head(s.ID)
 	ifs, els := g.at.Same(key), store.Ops(store.Get(key))
 	then := make([]clientv3.Op, 0, g.ops())
 	if g.alone() {
@@ -108,12 +108,12 @@ func (s *worker) request(ctx context.Context, g *group) clientv3.Txn {
 	}
 	switch {
 	case g.drops:
-		then = append(then, store.Remove(key), store.Remove(s.alloc.keys.Turn(s.id)), store.Remove(s.alloc.keys.Waiters(s.id)))
+		then = append(then, store.Remove(key), store.Remove(s.alloc.keys.Turn(s.ID)), store.Remove(s.alloc.keys.Waiters(s.ID)))
 	case g.writes:
 		then = append(then, store.Put(key, store.EncodeHead(g.count())))
 	}
 	for to := range g.stamps {
-		then = append(then, store.Put(s.alloc.keys.Quota(to.class, to.cluster), store.EncodeFence()))
+		then = append(then, store.Put(s.alloc.keys.Quota(to.Class, to.Cluster), store.EncodeFence()))
 	}
 	if s.asks() {
 		els = append(els, s.ask())
@@ -180,14 +180,14 @@ func (s *worker) failed(g *group, err error) {
 	case store.NoSpace(err):
 		s.pending.answer, s.pending.fence = words, s.fence(g)
 	default:
-		s.alloc.options.Logger.Warn("outcome of a transaction is unknown", "space", s.id, "error", words)
+		s.alloc.options.Logger.Warn("outcome of a transaction is unknown", "space", s.ID, "error", words)
 		s.pending.fence = s.fence(g)
 	}
 }
 
 func (s *worker) send(g *group) (*clientv3.TxnResponse, error) {
 	a := s.alloc
-	if err := a.hooks.beforeCommit(s.id); err != nil {
+	if err := a.hooks.beforeCommit(s.ID); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.store.Timeout)
@@ -198,7 +198,7 @@ func (s *worker) send(g *group) (*clientv3.TxnResponse, error) {
 	endSpans(spans, err == nil && resp.Succeeded, err)
 	a.metrics.transactions.Observe(a.hooks.now().Sub(started).Seconds())
 	a.metrics.groups.Observe(float64(len(g.calls)))
-	if lost := a.hooks.afterCommit(s.id); lost != nil {
+	if lost := a.hooks.afterCommit(s.ID); lost != nil {
 		return nil, lost
 	}
 	return resp, err
@@ -207,8 +207,8 @@ func (s *worker) send(g *group) (*clientv3.TxnResponse, error) {
 // won applies a group that was committed, without the shares that were refuted.
 func (s *worker) won(g *group, resp *clientv3.TxnResponse) {
 	revision, rest := resp.Header.Revision, &pending{}
-	s.lock()
-	defer s.unlock()
+	s.Lock()
+	defer s.Unlock()
 	for i, c := range g.calls {
 		succeeded, got := g.outcome(i, resp)
 		if !succeeded {
@@ -223,19 +223,19 @@ func (s *worker) won(g *group, resp *clientv3.TxnResponse) {
 		}
 		c.finish(c.op.won(s, revision, got))
 		if st := g.shares[i].stamp; st != nil && st.compared { // else others may have put it since it was last seen
-			s.table.quotas.fenced(st.account, revision)
+			s.Table.Quotas.Fenced(st.account, revision)
 		}
 	}
 	if len(rest.losers) > 0 {
 		s.pending = rest
 	}
-	if !g.writes || revision <= s.known {
+	if !g.writes || revision <= s.Known {
 		return
 	}
-	s.known = revision
-	s.head = g.at.Next(revision, g.count())
+	s.Known = revision
+	s.Head = g.at.Next(revision, g.count())
 	if g.drops {
-		s.close()
+		s.Close()
 	}
 }
 
@@ -250,7 +250,7 @@ func (s *worker) lost(g *group, got store.Results) (conflict bool) {
 		why = loss{refuted, got[1:]}
 	case head != nil && head.ModRevision <= g.known:
 		// No change up to there was unknown.
-		s.alloc.replaced(fmt.Sprintf("the head of space %s was put at revision %d, which is not what was seen there", s.id, head.ModRevision))
+		s.alloc.replaced(fmt.Sprintf("the head of space %s was put at revision %d, which is not what was seen there", s.ID, head.ModRevision))
 	}
 	s.pending = g.lose(why)
 	s.pending.learn(got)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
@@ -105,10 +106,10 @@ func (o *concession) cluster() ClusterName   { return o.block.Holder.Cluster }
 func (o *concession) claim() (ClaimID, bool) { return "", false }
 
 func (o *concession) place(s *worker) (share, error) {
-	if s.head.Revision != o.head {
+	if s.Head.Revision != o.head {
 		return share{}, errMoved
 	}
-	keys, key := s.alloc.keys, s.alloc.keys.Block(s.id, o.block.Prefix)
+	keys, key := s.alloc.keys, s.alloc.keys.Block(s.ID, o.block.Prefix)
 	change := store.Remove(key)
 	if !o.frees {
 		change = store.Put(key, o.rest.Encode())
@@ -118,7 +119,7 @@ func (o *concession) place(s *worker) (share, error) {
 		then: store.Ops(change, store.Remove(keys.Claim(o.block.Holder.Claim))),
 	}
 	for _, r := range o.next {
-		sh.then = append(sh.then, store.Put(keys.Block(s.id, r.Prefix), r.Encode()))
+		sh.then = append(sh.then, store.Put(keys.Block(s.ID, r.Prefix), r.Encode()))
 	}
 	return sh, nil
 }
@@ -126,16 +127,16 @@ func (o *concession) place(s *worker) (share, error) {
 func (o *concession) won(s *worker, revision int64, _ store.Results) error {
 	s.alloc.metrics.released.Inc()
 	for _, r := range o.next {
-		s.reconcile(r)
+		s.Reconcile(r)
 	}
 	switch {
 	case o.frees:
-		s.freed(o.block.Prefix, revision)
-	case revision > s.known:
-		s.own(o.block.Prefix, ownersOf(o.rest))
+		s.Removed(o.block.Prefix, revision)
+	case revision > s.Known:
+		s.SetOwners(o.block.Prefix, space.OwnersOf(o.rest))
 	}
 	if !o.frees {
-		s.reconcile(o.rest)
+		s.Reconcile(o.rest)
 	}
 	return nil
 }
@@ -184,12 +185,12 @@ func (f *flag) cluster() ClusterName   { return f.records[0].Holdings[0].Cluster
 func (f *flag) claim() (ClaimID, bool) { return "", false }
 
 func (f *flag) place(s *worker) (share, error) {
-	if s.head.Revision != f.head {
+	if s.Head.Revision != f.head {
 		return share{}, errMoved
 	}
 	var sh share
 	for _, r := range f.records {
-		sh.then = append(sh.then, store.Put(s.alloc.keys.Block(s.id, r.Prefix), r.Encode()))
+		sh.then = append(sh.then, store.Put(s.alloc.keys.Block(s.ID, r.Prefix), r.Encode()))
 	}
 	return sh, nil
 }
@@ -197,7 +198,7 @@ func (f *flag) place(s *worker) (share, error) {
 func (f *flag) won(s *worker, revision int64, _ store.Results) error {
 	f.head = revision
 	for _, r := range f.records {
-		s.reconcile(r)
+		s.Reconcile(r)
 	}
 	return nil
 }

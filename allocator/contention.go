@@ -29,7 +29,7 @@ func (s *worker) asks() bool { return s.losses > 0 }
 
 // ask is what the else branch of a transaction writes to ask for a turn.
 func (s *worker) ask() clientv3.Op {
-	return store.Put(s.alloc.keys.Turn(s.id), store.EncodeTurn(store.Turn{Writer: s.table.Writer, Took: s.took}))
+	return store.Put(s.alloc.keys.Turn(s.ID), store.EncodeTurn(store.Turn{Writer: s.Table.Writer, Took: s.took}))
 }
 
 // asked notes that a writer asks for a turn in a space. What cannot be read asks for
@@ -39,15 +39,15 @@ func (a *Allocator) asked(e store.Entry) {
 		return
 	}
 	if s, ok := a.worker(e.Space); ok {
-		s.lock()
-		defer s.unlock()
+		s.Lock()
+		defer s.Unlock()
 		s.asked(e.Turn)
 	}
 }
 
 // asked notes that a writer asks for a turn. The space's lock is held.
 func (s *worker) asked(t store.Turn) {
-	if t.Writer == s.table.Writer || !s.working || s.turn != nil {
+	if t.Writer == s.Table.Writer || !s.working || s.turn != nil {
 		return
 	}
 	s.turn = &turn{wait: min(2*t.Took, maxTurn), taken: make(chan struct{})}
@@ -63,9 +63,9 @@ func (s *worker) taken() {
 
 // giveWay waits for a writer that asks for a turn.
 func (s *worker) giveWay() {
-	s.lock()
+	s.Lock()
 	t := s.turn
-	s.unlock()
+	s.Unlock()
 	if t == nil {
 		return
 	}
@@ -74,8 +74,8 @@ func (s *worker) giveWay() {
 	case <-time.After(t.wait):
 	case <-s.alloc.ctx.Done():
 	}
-	s.lock()
-	defer s.unlock()
+	s.Lock()
+	defer s.Unlock()
 	if s.turn == t {
 		s.turn = nil
 	}

@@ -211,7 +211,7 @@ func whole(t *testing.T, op func(context.Context, *Allocator) error) []contents 
 		t.Fatal(err)
 	}
 	for _, id := range l.drainedPools() {
-		l.waitFor(t, id, func(s *worker) bool { return s.gone })
+		l.waitFor(t, id, func(s *worker) bool { return s.Gone })
 	}
 	l.catchUp(t)
 	states := []contents{read(t, l.etcd.Client(), before)}

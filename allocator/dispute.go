@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
@@ -82,7 +83,7 @@ func (a *Allocator) newAdopt(ctx context.Context, req Request, h store.Holding) 
 	if err != nil {
 		return nil, err
 	}
-	if !contains(p.CIDR, req.Exact) {
+	if !space.Contains(p.CIDR, req.Exact) {
 		return nil, ErrOutOfRange
 	}
 	near, head, err := a.store.Overlapping(ctx, p.Space, req.Exact)
@@ -94,7 +95,7 @@ func (a *Allocator) newAdopt(ctx context.Context, req Request, h store.Holding) 
 	}
 	o := &adopt{request: req, head: head, record: store.Record{Space: p.Space, Prefix: req.Exact}}
 	for _, r := range near {
-		if cooledOf(r) != nil {
+		if space.CooledOf(r) != nil {
 			return nil, errMoved // it began to cool meanwhile
 		}
 		if r.Prefix == req.Exact {
@@ -115,35 +116,35 @@ func (o *adopt) cluster() ClusterName   { return o.request.Holder.Cluster }
 func (o *adopt) claim() (ClaimID, bool) { return "", false }
 
 func (o *adopt) place(s *worker) (share, error) {
-	if s.pool(o.request.Pool) == nil {
+	if s.Pool(o.request.Pool) == nil {
 		return share{}, errGone
 	}
-	if s.head.Revision != o.head {
+	if s.Head.Revision != o.head {
 		return share{}, errMoved
 	}
 	keys, claim := s.alloc.keys, o.request.Holder.Claim
 	sh := share{
 		ifs: store.Cmps(store.Absent(keys.Claim(claim))),
 		then: store.Ops(
-			store.Put(keys.Block(s.id, o.record.Prefix), o.record.Encode()),
-			store.Put(keys.Claim(claim), store.EncodeClaim(s.id, o.record.Prefix)),
+			store.Put(keys.Block(s.ID, o.record.Prefix), o.record.Encode()),
+			store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, o.record.Prefix)),
 		),
 		els: store.Ops(store.Get(keys.Claim(claim))),
 	}
 	sh.stamp = s.alloc.stamp(o.request, false)
 	for _, r := range o.others {
-		sh.then = append(sh.then, store.Put(keys.Block(s.id, r.Prefix), r.Encode()))
+		sh.then = append(sh.then, store.Put(keys.Block(s.ID, r.Prefix), r.Encode()))
 	}
 	return sh, nil
 }
 
 func (o *adopt) won(s *worker, revision int64, _ store.Results) error {
-	if revision > s.known {
+	if revision > s.Known {
 		if !o.shared {
-			s.take(o.record.Prefix)
-			s.evict(o.record.Prefix)
+			s.Take(o.record.Prefix)
+			s.YieldHold(o.record.Prefix)
 		}
-		s.own(o.record.Prefix, ownersOf(o.record))
+		s.SetOwners(o.record.Prefix, space.OwnersOf(o.record))
 	}
 	s.alloc.metrics.bound.Inc()
 	o.record.Revision = revision

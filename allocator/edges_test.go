@@ -99,7 +99,7 @@ func TestRetireDrained_ByAnID(t *testing.T) {
 			i.release("c")
 		}
 		begin()
-		drained, _ := i.table.find("again")
+		drained, _ := i.table.Find("again")
 		if err := i.Retire(t.Context(), "again"); err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestLeftovers(t *testing.T) {
 		t.Errorf("there is %v, which nobody has used for long", r.keysWith("/quotas/"))
 	}
 	r.catchUp(t)
-	if n, _ := r.table.quotas.size(); n != 0 {
+	if n, _ := r.table.Quotas.Size(); n != 0 {
 		t.Errorf("%d accounts are remembered; want none", n)
 	}
 	under.Holder.Claim = "again"

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -65,22 +66,22 @@ func (e *edit) cluster() ClusterName   { return e.pool.Cluster }
 func (e *edit) claim() (ClaimID, bool) { return "", false }
 
 func (e *edit) place(s *worker) (share, error) {
-	p := s.pool(e.pool.ID)
+	p := s.Pool(e.pool.ID)
 	if p == nil {
 		return share{}, errGone
 	}
 	if err := e.check(p.Pool); err != nil {
 		return share{}, err
 	}
-	if e.inUse = e.idle && p.held() > 0; e.inUse {
+	if e.inUse = e.idle && p.Held() > 0; e.inUse {
 		return share{}, nil // the transaction confirms that it is so
 	}
 	e.next = p.Pool
 	e.change(&e.next)
 	if e.next.State == PoolDraining && p.Parent != "" {
-		e.next.CoolsUntil = later(e.next.CoolsUntil, p.lastRelease())
+		e.next.CoolsUntil = later(e.next.CoolsUntil, p.LastRelease())
 	}
-	if e.next.State != p.State && e.next.State == PoolDraining && s.frozen() == lost {
+	if e.next.State != p.State && e.next.State == PoolDraining && s.Frozen() == space.LostChanges {
 		return share{}, &FrozenError{Pool: p.ID, Lost: true}
 	}
 	if e.same = e.next.State == p.State && e.next.CoolsUntil.Equal(p.CoolsUntil) && e.next.Frozen == p.Frozen && slices.Equal(e.next.Excluded, p.Excluded); e.same {
@@ -100,8 +101,8 @@ func (e *edit) won(s *worker, revision int64, _ store.Results) error {
 	if e.inUse {
 		return ErrPoolInUse
 	}
-	if p := s.pool(e.pool.ID); p != nil && !e.same && revision > s.known {
-		s.update(p, e.next)
+	if p := s.Pool(e.pool.ID); p != nil && !e.same && revision > s.Known {
+		s.UpdatePool(p, e.next)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
@@ -18,8 +19,8 @@ func (a *Allocator) sort(events []store.Entry) (changes, error) {
 	c := changes{spaces: map[SpaceID][]store.Entry{}}
 	var reread error
 	for _, e := range events {
-		if p, ok := a.table.find(e.Pool); ok && e.Kind == store.PoolKey {
-			e.Space = p.space.id // whatever its record says, and if it cannot be read
+		if p, ok := a.table.Find(e.Pool); ok && e.Kind == store.PoolKey {
+			e.Space = p.In.ID // whatever its record says, and if it cannot be read
 		}
 		c.wrote = c.wrote || e.Put
 		switch {
@@ -41,7 +42,7 @@ func (a *Allocator) sort(events []store.Entry) (changes, error) {
 			a.noteLease(e)
 			c.spaces[e.Space] = append(c.spaces[e.Space], e)
 		case store.ReservationKey:
-			a.table.reservations.seen(e.Cluster, e.Claim, e.Put)
+			a.table.Reservations.Seen(e.Cluster, e.Claim, e.Put)
 		case store.PoolKey:
 			healed := a.inspectPool(e)
 			if healed {
@@ -60,36 +61,36 @@ func (a *Allocator) sort(events []store.Entry) (changes, error) {
 // noteLease notes what has become of the lease of a block. One that was deleted, or cannot be
 // read, has none.
 func (a *Allocator) noteLease(e store.Entry) {
-	at := position{e.Space, e.Prefix}
-	if lease, ok := leaseOf(e.Block); ok {
-		a.table.leases.put(at, lease)
+	at := space.Position{Space: e.Space, Prefix: e.Prefix}
+	if lease, ok := space.LeaseOf(e.Block); ok {
+		a.table.Leases.Put(at, lease)
 		return
 	}
-	a.table.leases.remove(at)
+	a.table.Leases.Remove(at)
 }
 
 // apply brings one revision into memory, space by space. errReread: that is not enough.
 func (a *Allocator) apply(revision int64, events []store.Entry) error {
 	c, reread := a.sort(events)
-	a.table.noteRetired(c.came, false)
+	a.table.NoteRetired(c.came, false)
 	if c.wrote { // who removes without writing does not retire: the ledger is being wiped
-		a.table.noteRetired(c.left, true)
+		a.table.NoteRetired(c.left, true)
 	}
 	for id, entries := range c.spaces {
 		a.applySpace(id, revision, entries)
 	}
 	for _, e := range c.fences {
 		if e.Put {
-			a.table.fenced(e.Cluster, revision)
+			a.table.Fenced(e.Cluster, revision)
 		} else {
-			a.table.unfenced(e.Cluster, revision)
+			a.table.Unfenced(e.Cluster, revision)
 		}
 	}
 	for _, e := range c.quotas {
 		if e.Put {
-			a.table.quotas.fenced(account{class: e.Class, cluster: e.Cluster}, revision)
+			a.table.Quotas.Fenced(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
 		} else {
-			a.table.quotas.lifted(account{class: e.Class, cluster: e.Cluster}, revision)
+			a.table.Quotas.Lifted(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
 		}
 	}
 	return reread
@@ -102,14 +103,14 @@ func (a *Allocator) applySpace(id SpaceID, revision int64, entries []store.Entry
 	if s == nil {
 		return
 	}
-	defer s.unlock()
-	if revision <= s.known {
+	defer s.Unlock()
+	if revision <= s.Known {
 		return
 	}
-	s.known = revision
+	s.Known = revision
 	for _, e := range entries {
-		if s.inspect(e); e.Kind == store.PoolKey && e.Put && e.Damage == nil {
-			s.replace(e.Registered)
+		if s.Inspect(e); e.Kind == store.PoolKey && e.Put && e.Damage == nil {
+			s.PutPool(e.Registered)
 		}
 	}
 	for _, e := range entries {
@@ -117,9 +118,9 @@ func (a *Allocator) applySpace(id SpaceID, revision int64, entries []store.Entry
 			s.checkNext(e.Head)
 			s.taken()
 		}
-		s.apply(e)
+		s.Apply(e)
 	}
-	if s.gone {
+	if s.Gone {
 		a.drop(s)
 	}
 }
@@ -129,12 +130,12 @@ func (a *Allocator) applySpace(id SpaceID, revision int64, entries []store.Entry
 // has seen that, too.
 func (a *Allocator) visit(id SpaceID, revision int64, entries []store.Entry) *worker {
 	if s, ok := a.worker(id); ok {
-		s.lock()
-		if !s.gone {
+		s.Lock()
+		if !s.Gone {
 			return s
 		}
-		known := s.known
-		s.unlock()
+		known := s.Known
+		s.Unlock()
 		if revision >= known {
 			a.drop(s)
 		}

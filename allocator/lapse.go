@@ -52,7 +52,7 @@ type alarm struct {
 
 // rearm sets the timer of the space for what ends next.
 func (s *worker) rearm() {
-	if s.alarm.lapsing || len(s.cooling.blocks) == 0 && s.alarm.at.IsZero() {
+	if s.alarm.lapsing || len(s.Cooling.Blocks) == 0 && s.alarm.at.IsZero() {
 		return
 	}
 	at := s.nextLapse()
@@ -72,11 +72,11 @@ func (s *worker) rearm() {
 // nextLapse is when this Allocator ends the next cooldown of the space; zero if nothing
 // cools.
 func (s *worker) nextLapse() (next time.Time) {
-	if s.gone {
+	if s.Gone {
 		return time.Time{}
 	}
-	for _, p := range s.pools {
-		if at := p.nextRelease(); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+	for _, p := range s.Pools {
+		if at := p.NextRelease(); !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}
@@ -98,16 +98,16 @@ func (s *worker) grace() time.Duration {
 
 // lapse ends the cooldowns of the space whose time is over.
 func (s *worker) lapse() {
-	s.lock()
+	s.Lock()
 	running := s.alarm.lapsing
 	s.alarm.lapsing, s.alarm.at = true, time.Time{}
-	s.unlock()
+	s.Unlock()
 	if running {
 		return
 	}
 	_, err := s.alloc.lapseAll(func() *lapse { return &lapse{} }, func(o op) error { return s.do(s.alloc.ctx, o) })
-	s.lock()
-	defer s.unlock()
+	s.Lock()
+	defer s.Unlock()
 	s.alarm.lapsing, s.alarm.after = false, s.alloc.hooks.now().Add(lapsePause)
 	if err != nil {
 		s.alarm.after = s.alloc.hooks.now().Add(lapseRetry)
@@ -153,13 +153,13 @@ func (l *lapse) claim() (ClaimID, bool) { return "", false }
 // what cools as of that, cools.
 func (l *lapse) place(s *worker) (share, error) {
 	l.ended, l.full = nil, false
-	if p := s.pool(l.of); l.of != "" && (p == nil || p.State != PoolDraining) {
+	if p := s.Pool(l.of); l.of != "" && (p == nil || p.State != PoolDraining) {
 		return share{}, errNothing // another pool is there by its ID
 	}
 	limit, bytes := max(1, int(s.alloc.limit.Load())-8), 0
 	var sh share
 	for prefix := range l.due(s) {
-		block, claim := s.alloc.keys.Block(s.id, prefix), s.alloc.keys.Claim(s.cooling.blocks[prefix].claim)
+		block, claim := s.alloc.keys.Block(s.ID, prefix), s.alloc.keys.Claim(s.Cooling.Blocks[prefix].Claim)
 		sh.then = append(sh.then, clientv3.OpTxn(nil, store.Ops(store.Remove(block), store.Remove(claim)), nil))
 		bytes += len(block) + len(claim)
 		if l.ended = append(l.ended, prefix); len(l.ended) == limit || bytes > maxGroupBytes/2 {
@@ -178,15 +178,15 @@ func (l *lapse) due(s *worker) func(yield func(netip.Prefix) bool) {
 	now := s.alloc.hooks.now().Add(-s.grace()).UnixMilli()
 	return func(yield func(netip.Prefix) bool) {
 		seen := map[netip.Prefix]bool{}
-		for _, p := range s.pools {
-			for d := range p.released() {
-				if l.of == "" && !l.within.IsValid() && d.until > now {
+		for _, p := range s.Pools {
+			for d := range p.Released() {
+				if l.of == "" && !l.within.IsValid() && d.Until > now {
 					break
 				}
-				if !l.ends(s, d.prefix) || seen[d.prefix] {
+				if !l.ends(s, d.Prefix) || seen[d.Prefix] {
 					continue
 				}
-				if seen[d.prefix] = true; !yield(d.prefix) {
+				if seen[d.Prefix] = true; !yield(d.Prefix) {
 					return
 				}
 			}
@@ -197,7 +197,7 @@ func (l *lapse) due(s *worker) func(yield func(netip.Prefix) bool) {
 func (l *lapse) ends(s *worker, prefix netip.Prefix) bool {
 	switch {
 	case l.of != "":
-		return s.cooling.blocks[prefix].owner.Value().pool == l.of
+		return s.Cooling.Blocks[prefix].Owner.Value().Pool == l.of
 	case l.within.IsValid():
 		return l.within.Overlaps(prefix)
 	}
@@ -206,7 +206,7 @@ func (l *lapse) ends(s *worker, prefix netip.Prefix) bool {
 
 func (l *lapse) won(s *worker, revision int64, _ store.Results) error {
 	for _, prefix := range l.ended {
-		s.freed(prefix, revision)
+		s.Removed(prefix, revision)
 	}
 	return nil
 }

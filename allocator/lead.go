@@ -49,8 +49,8 @@ func (a *Allocator) Lead(ctx context.Context, complete <-chan struct{}) error {
 func (a *Allocator) leadAs(l leadership) {
 	a.leads.Store(int32(l))
 	for _, s := range a.workers() {
-		s.lock()
-		s.unlock() // which sees to the mark
+		s.Lock()
+		s.Unlock() // which sees to the mark
 	}
 }
 
@@ -63,27 +63,27 @@ func (s *worker) remark() {
 
 // mismarked reports whether the mark has to be written.
 func (s *worker) mismarked() bool {
-	if s.gone || s.resting || s.head.Revision == 0 || s.wanted() == s.marked {
+	if s.Gone || s.resting || s.Head.Revision == 0 || s.wanted() == s.Marked {
 		return false
 	}
-	return s.alloc.ctx.Err() == nil && s.alloc.Err() == nil && s.damage.err() == nil
+	return s.alloc.ctx.Err() == nil && s.alloc.Err() == nil && s.Damage.Err() == nil
 }
 
 // wanted is what the mark should be.
 func (s *worker) wanted() string {
 	switch leadership(s.alloc.leads.Load()) {
 	case following:
-		return s.marked
+		return s.Marked
 	case leading:
-		if s.marked != "" {
-			return s.marked
+		if s.Marked != "" {
+			return s.Marked
 		}
 	case settled:
 	}
-	for _, p := range s.pools {
+	for _, p := range s.Pools {
 		// Those who are parked cannot use room.
-		if len(p.waiting.claims) > p.waiting.idle {
-			return s.table.Writer
+		if len(p.Waiting.Claims) > p.Waiting.Suspended {
+			return s.Table.Writer
 		}
 	}
 	return ""
@@ -108,7 +108,7 @@ func (m *markOp) claim() (ClaimID, bool) { return "", true }
 func (m *markOp) place(s *worker) (share, error) { return m.share(s), nil }
 
 func (m *markOp) share(s *worker) share {
-	key := s.alloc.keys.Waiters(s.id)
+	key := s.alloc.keys.Waiters(s.ID)
 	if m.writer == "" {
 		return share{then: store.Ops(store.Remove(key))}
 	}
@@ -116,8 +116,8 @@ func (m *markOp) share(s *worker) share {
 }
 
 func (m *markOp) won(s *worker, revision int64, _ store.Results) error {
-	if revision > s.known {
-		s.marked = m.writer
+	if revision > s.Known {
+		s.Marked = m.writer
 	}
 	return nil
 }
@@ -127,8 +127,8 @@ func (m *markOp) lost(s *worker, why loss) error {
 	if why.kind == unanswered {
 		s.resting = true
 		s.alloc.hooks.after(retryMark, func() {
-			s.lock()
-			defer s.unlock()
+			s.Lock()
+			defer s.Unlock()
 			s.resting = false
 		})
 	}

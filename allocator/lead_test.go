@@ -30,7 +30,7 @@ func (l *fixture) lead(a *Allocator) (complete, end func()) {
 // marked waits until an Allocator knows which writer has the waiting list of pool p.
 func (l *fixture) marked(a *Allocator, writer string) {
 	l.t.Helper()
-	a.waitFor(l.t, "p", func(s *worker) bool { return s.marked == writer })
+	a.waitFor(l.t, "p", func(s *worker) bool { return s.Marked == writer })
 }
 
 // Where claims wait, only the leader reserves: another Allocator would give room to a
@@ -171,7 +171,7 @@ func TestLead_MarkIsWrittenAgain(t *testing.T) {
 	full := l.bind(request("p", "full", 28))
 	fails = true
 	l.Wait(request("p", "waits", 28))
-	l.waitFor(t, "p", func(s *worker) bool { return s.resting && !s.working || s.marked != "" })
+	l.waitFor(t, "p", func(s *worker) bool { return s.resting && !s.working || s.Marked != "" })
 	c.advance(retryMark)
 	l.marked(l.Allocator, l.table.Writer)
 	if err := l.Drain(t.Context(), "p"); err != nil {

@@ -33,16 +33,16 @@ type counts struct{ unreadable, reserved, cooling, waiting func() int }
 func (a *Allocator) counts() counts {
 	return counts{
 		unreadable: a.unreadable,
-		reserved:   a.table.reservations.len,
+		reserved:   a.table.Reservations.Len,
 		cooling:    a.countCooling,
-		waiting:    func() int { return int(a.table.waiting.Load()) },
+		waiting:    func() int { return int(a.table.Waiting.Load()) },
 	}
 }
 
 // countCooling counts the cooling blocks of all spaces.
 func (a *Allocator) countCooling() (n int) {
 	for _, w := range a.workers() {
-		n += w.countCooling()
+		n += w.CountCooling()
 	}
 	return n
 }

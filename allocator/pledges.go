@@ -3,26 +3,28 @@ package allocator
 import (
 	"maps"
 	"math/big"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 )
 
 // pledged is what the calls of a group are about to take on the accounts of a request.
 // An account is counted from when a request with a limit asks for it.
-func (g *group) pledged(r Request) pledges {
+func (g *group) pledged(r Request) space.Pending {
 	if g == nil || r.Limits == (Limits{}) {
 		return nil
 	}
-	for _, a := range []account{poolAccount(r), classAccount(r)} {
+	for _, a := range []space.Account{space.PoolAccount(r), space.ClassAccount(r)} {
 		if _, counted := g.pledges[a]; counted {
 			continue
 		}
-		sofar := pledges{a: new(big.Int)}
+		sofar := space.Pending{a: new(big.Int)}
 		for i, c := range g.calls {
 			if g.shares[i].writes() {
 				c.pledge(sofar)
 			}
 		}
 		if g.pledges == nil {
-			g.pledges = pledges{}
+			g.pledges = space.Pending{}
 		}
 		maps.Copy(g.pledges, sofar)
 	}
@@ -32,28 +34,28 @@ func (g *group) pledged(r Request) pledges {
 // taker is an op that takes addresses.
 type taker interface {
 	// takes says on whose accounts, and how many.
-	takes() (by owner, n *big.Int)
+	takes() (by space.Owner, n *big.Int)
 }
 
 // pledge adds what a call is about to take, if anything is counted.
-func (c *call) pledge(p pledges) {
+func (c *call) pledge(p space.Pending) {
 	if t, ok := c.op.(taker); ok && len(p) > 0 {
-		p.add(t.takes())
+		p.Add(t.takes())
 	}
 }
 
 // stamp is the fence of an account that a transaction puts.
 type stamp struct {
-	account  account
+	account  space.Account
 	compared bool // it compares it, too
 }
 
 // stamp is what tells others of a bind by a class; nil where nobody has to know.
 func (a *Allocator) stamp(r Request, compared bool) *stamp {
-	if r.Class == "" || r.Slice || !compared && a.table.quotas.fence(classAccount(r)) == 0 {
+	if r.Class == "" || r.Slice || !compared && a.table.Quotas.Fence(space.ClassAccount(r)) == 0 {
 		return nil
 	}
-	return &stamp{account: classAccount(r), compared: compared}
+	return &stamp{account: space.ClassAccount(r), compared: compared}
 }
 
 // stamp adds a fence to those that the group puts.
@@ -62,7 +64,7 @@ func (g *group) stamp(st *stamp) {
 		return
 	}
 	if g.stamps == nil {
-		g.stamps = map[account]struct{}{}
+		g.stamps = map[space.Account]struct{}{}
 	}
 	g.stamps[st.account] = struct{}{}
 }

@@ -12,12 +12,12 @@ import (
 
 // Pool is the pool's record as known here.
 func (a *Allocator) Pool(id PoolID) (Pool, bool) {
-	p, ok := a.table.find(id)
+	p, ok := a.table.Find(id)
 	if !ok {
 		return Pool{}, false
 	}
-	p.space.lock()
-	defer p.space.unlock()
+	p.In.Lock()
+	defer p.In.Unlock()
 	record := p.Pool
 	record.Excluded = slices.Clone(record.Excluded)
 	return record, true
@@ -35,7 +35,7 @@ func (a *Allocator) Registered(ctx context.Context, id PoolID) (p Pool, revision
 // Pools yields all pools known here, in no order. It is a snapshot: the caller
 // may do anything meanwhile.
 func (a *Allocator) Pools() iter.Seq[Pool] {
-	ids := a.table.ids()
+	ids := a.table.IDs()
 	return func(yield func(Pool) bool) {
 		for _, id := range ids {
 			if p, ok := a.Pool(id); ok && !yield(p) {
@@ -48,25 +48,25 @@ func (a *Allocator) Pools() iter.Seq[Pool] {
 // Capacity counts what a pool holds, as known here. Pools of one address domain
 // share what they have in common, so a block of one counts in the others too.
 func (a *Allocator) Capacity(id PoolID) (Capacity, bool) {
-	p, ok := a.table.find(id)
+	p, ok := a.table.Find(id)
 	if !ok {
 		return Capacity{}, false
 	}
-	p.space.lock()
-	defer p.space.unlock()
-	return p.capacity(), true
+	p.In.Lock()
+	defer p.In.Unlock()
+	return p.Capacity(), true
 }
 
 // Fit is the length of the smallest free block of a pool that can hold a prefix
 // of the given length, as known here; ok is false when there is none.
 func (a *Allocator) Fit(id PoolID, length int) (fit int, ok bool) {
-	p, ok := a.table.find(id)
+	p, ok := a.table.Find(id)
 	if !ok {
 		return 0, false
 	}
-	p.space.lock()
-	defer p.space.unlock()
-	free := p.index.Histogram()
+	p.In.Lock()
+	defer p.In.Unlock()
+	free := p.Index.Histogram()
 	for fit = min(length, len(free)-1); fit >= 0; fit-- {
 		if free[fit] > 0 {
 			return fit, true
@@ -79,13 +79,13 @@ func (a *Allocator) Fit(id PoolID, length int) (fit int, ok bool) {
 // fewest that its free space can be seen as. What is reserved for a transaction or
 // held for a claim that waits is not free.
 func (a *Allocator) FreeBlocks(id PoolID) (index.Histogram, bool) {
-	p, ok := a.table.find(id)
+	p, ok := a.table.Find(id)
 	if !ok {
 		return index.Histogram{}, false
 	}
-	p.space.lock()
-	defer p.space.unlock()
-	return p.index.Histogram(), true
+	p.In.Lock()
+	defer p.In.Unlock()
+	return p.Index.Histogram(), true
 }
 
 // locateAttempts is how often a pool is looked for in memory that the ledger has. It may
@@ -111,11 +111,11 @@ func (a *Allocator) locate(ctx context.Context, id PoolID) (*worker, error) {
 
 // workerOf is the worker of the space of a pool that is in memory.
 func (a *Allocator) workerOf(id PoolID) (*worker, bool) {
-	p, ok := a.table.find(id)
+	p, ok := a.table.Find(id)
 	if !ok {
 		return nil, false
 	}
-	return a.worker(p.space.id)
+	return a.worker(p.In.ID)
 }
 
 // confirm asks the ledger whether a pool is registered, and waits until what it

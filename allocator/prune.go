@@ -15,10 +15,10 @@ const pruneEvery = time.Minute
 // behind. Each is deleted only as it was seen; a fence that is needed is made again.
 func (a *Allocator) prune(ctx context.Context) {
 	unused := map[string]int64{}
-	for to, fence := range a.table.quotas.idle(a.hooks.now()) {
-		unused[a.keys.Quota(to.class, to.cluster)] = fence
+	for to, fence := range a.table.Quotas.Idle(a.hooks.now()) {
+		unused[a.keys.Quota(to.Class, to.Cluster)] = fence
 	}
-	for cluster, fence := range a.table.rootless() {
+	for cluster, fence := range a.table.Rootless() {
 		unused[a.keys.Roots(cluster)] = fence
 	}
 	for key, revision := range unused {

@@ -129,16 +129,16 @@ func (s *worker) do(ctx context.Context, o op) error {
 		return c.err
 	case <-ctx.Done():
 	}
-	s.lock()
-	defer s.unlock()
+	s.Lock()
+	defer s.Unlock()
 	c.finish(fmt.Errorf("waiting for the ledger: %w", context.Cause(ctx)))
 	return c.err
 }
 
 // enqueue puts a call into the queue, and sees to it that a worker is there.
 func (s *worker) enqueue(c *call) error {
-	s.lock()
-	defer s.unlock()
+	s.Lock()
+	defer s.Unlock()
 	if s.queue.size >= s.alloc.options.QueueLimit {
 		return ErrBusy
 	}

@@ -296,7 +296,7 @@ func TestQuota_ForgetsWhoWaitsNoMore(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.catchUp(t)
-		if _, n := r.table.quotas.size(); n > 0 {
+		if _, n := r.table.Quotas.Size(); n > 0 {
 			t.Errorf("limits %v: %d accounts are watched for nobody", limits, n)
 		}
 	}

@@ -25,10 +25,10 @@ func (b *bind) regain(s *worker) (share, error) {
 	if _, twice := s.placing.blocks[b.prefix]; twice {
 		return share{}, errTwice
 	}
-	sh, former := share{els: store.Ops(store.Get(keys.Claim(claim)))}, b.regains.claim
+	sh, former := share{els: store.Ops(store.Get(keys.Claim(claim)))}, b.regains.Claim
 	if former == claim {
-		sh.then = store.Ops(store.Put(keys.Block(s.id, b.prefix), b.regainedValue()))
-		s.mark(b.prefix, true)
+		sh.then = store.Ops(store.Put(keys.Block(s.ID, b.prefix), b.regainedValue()))
+		s.SetTaken(b.prefix, true)
 		return sh, nil
 	}
 	if _, twice := s.placing.claims[former]; twice {
@@ -36,11 +36,11 @@ func (b *bind) regain(s *worker) (share, error) {
 	}
 	sh.ifs = store.Cmps(store.Absent(keys.Claim(claim)))
 	sh.then = store.Ops(
-		store.Put(keys.Block(s.id, b.prefix), b.regainedValue()),
-		store.Put(keys.Claim(claim), store.EncodeClaim(s.id, b.prefix)),
+		store.Put(keys.Block(s.ID, b.prefix), b.regainedValue()),
+		store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, b.prefix)),
 		store.Remove(keys.Claim(former)),
 	)
-	s.mark(b.prefix, true)
+	s.SetTaken(b.prefix, true)
 	return sh, nil
 }
 
@@ -50,7 +50,7 @@ func (b *bind) regainedValue() string {
 	if !b.request.reserves {
 		return b.value
 	}
-	b.holding.Until = b.regains.end()
+	b.holding.Until = b.regains.End()
 	return store.Record{Holdings: []store.Holding{b.holding}}.Encode()
 }
 
@@ -64,10 +64,10 @@ func (b *bind) changes() netip.Prefix {
 
 // from is the claim whose key goes with a bind that gets its block back; empty for any other.
 func (b *bind) from() ClaimID {
-	if b.regains == nil || b.regains.claim == b.request.Holder.Claim {
+	if b.regains == nil || b.regains.Claim == b.request.Holder.Claim {
 		return ""
 	}
-	return b.regains.claim
+	return b.regains.Claim
 }
 
 // cools is asked by a bind whose claim seems to have a block and has none. It waits until a

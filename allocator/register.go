@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -33,7 +34,7 @@ func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
 	for {
 		r := &register{wanted: p}
 		s := a.enter(p.Space)
-		s.unlock()
+		s.Unlock()
 		err := s.do(ctx, r)
 		if err == nil {
 			r.pool.Excluded = slices.Clone(r.pool.Excluded)
@@ -67,7 +68,7 @@ func asRoot(p Pool) (Pool, error) {
 // exclusions brings a list of exclusions into its canonical form.
 func exclusions(p Pool, list []netip.Prefix) ([]netip.Prefix, error) {
 	for _, x := range list {
-		if !x.IsValid() || x != x.Masked() || !contains(p.CIDR, x) {
+		if !x.IsValid() || x != x.Masked() || !space.Contains(p.CIDR, x) {
 			return nil, fmt.Errorf("%w: exclusion %s is not a CIDR inside %s", ErrInvalid, x, p.CIDR)
 		}
 	}
@@ -90,7 +91,7 @@ func (r *register) claim() (ClaimID, bool) { return "", false }
 // place decides by the root pools known here. The transaction confirms that no
 // other has come or gone meanwhile.
 func (r *register) place(s *worker) (share, error) {
-	if err := s.table.damaged(); err != nil && !r.wanted.Frozen { // a frozen one was there before
+	if err := s.Table.Damaged(); err != nil && !r.wanted.Frozen { // a frozen one was there before
 		return share{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
 	}
 	fenceKey, poolKey := s.alloc.keys.Roots(r.wanted.Cluster), s.alloc.keys.Pool(r.wanted.ID)
@@ -114,16 +115,16 @@ func (r *register) place(s *worker) (share, error) {
 // the fence under which that holds.
 func (r *register) decide(s *worker) int64 {
 	r.pool, r.known, r.answer = r.wanted, false, nil
-	others := s.table.rootsIn(r.wanted.Cluster)
-	if known, ok := others.pools[r.wanted.ID]; ok {
+	others := s.Table.RootsIn(r.wanted.Cluster)
+	if known, ok := others.Pools[r.wanted.ID]; ok {
 		r.pool, r.known, r.answer = known, true, r.mismatch(known)
 	} else if err := r.conflict(s, others); err != nil {
 		r.known, r.answer = true, err
 	}
-	if p := s.pool(r.wanted.ID); p != nil {
+	if p := s.Pool(r.wanted.ID); p != nil {
 		r.pool = p.Pool
 	}
-	return others.revision
+	return others.Revision
 }
 
 // mismatch compares the pool with the one of that ID in the ledger.
@@ -135,19 +136,19 @@ func (r *register) mismatch(known Pool) error {
 }
 
 // conflict looks for a pool that the new one may not live beside.
-func (r *register) conflict(s *worker, others roots) error {
-	for _, p := range others.pools {
+func (r *register) conflict(s *worker, others space.Roots) error {
+	for _, p := range others.Pools {
 		if p.CIDR.Overlaps(r.wanted.CIDR) && p.Space != r.wanted.Space {
 			return &OverlapError{With: p}
 		}
 	}
-	for _, p := range s.pools {
+	for _, p := range s.Pools {
 		if p.Cluster != r.wanted.Cluster {
-			return fmt.Errorf("%w: space %s is that of a pool in cluster %s", ErrPoolMismatch, s.id, p.Cluster)
+			return fmt.Errorf("%w: space %s is that of a pool in cluster %s", ErrPoolMismatch, s.ID, p.Cluster)
 		}
 	}
-	if len(s.pools) >= MaxSpacePools && !r.wanted.Frozen { // a frozen one was there before
-		return &CrowdedError{Space: s.id}
+	if len(s.Pools) >= MaxSpacePools && !r.wanted.Frozen { // a frozen one was there before
+		return &CrowdedError{Space: s.ID}
 	}
 	return nil
 }
@@ -156,10 +157,10 @@ func (r *register) won(s *worker, revision int64, _ store.Results) error {
 	if r.known {
 		return r.answer
 	}
-	if revision > s.known {
-		s.table.enlist(s.join(r.pool))
+	if revision > s.Known {
+		s.Table.Add(s.AddPool(r.pool))
 	}
-	s.table.fenced(r.pool.Cluster, revision)
+	s.Table.Fenced(r.pool.Cluster, revision)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
@@ -104,7 +105,7 @@ func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Hold
 // gone was empty, so the block is not as it was.
 func (a *Allocator) change(ctx context.Context, b Block, o op) error {
 	s, err := a.locate(ctx, b.Pool)
-	if err == nil && !s.knows(b.Revision) {
+	if err == nil && !s.Knows(b.Revision) {
 		err = a.await(ctx, b.Revision)
 	}
 	if err == nil {
@@ -118,11 +119,11 @@ func (a *Allocator) change(ctx context.Context, b Block, o op) error {
 
 // present finds the pool of a block that the ledger may still have.
 func (s *worker) present(b Block) error {
-	p := s.pool(b.Pool)
+	p := s.Pool(b.Pool)
 	if p == nil {
 		return errGone
 	}
-	if s.lacks(p, b.Prefix) {
+	if s.Lacks(p, b.Prefix) {
 		return ErrChanged
 	}
 	return nil
@@ -131,10 +132,10 @@ func (s *worker) present(b Block) error {
 // free is the op of a release.
 type free struct {
 	block     Block
-	value     string  // of the block that cools
-	cooled    *cooled // nil: it is free at once
-	uncertain bool    // an earlier attempt may have gone through
-	gone      bool    // and it did, as far as can be told
+	value     string        // of the block that cools
+	cooled    *space.Cooled // nil: it is free at once
+	uncertain bool          // an earlier attempt may have gone through
+	gone      bool          // and it did, as far as can be told
 }
 
 func (f *free) cluster() ClusterName   { return f.block.Holder.Cluster }
@@ -152,12 +153,12 @@ func (f *free) cool(b Block, until time.Time) {
 		Pool: b.Pool, Claim: id, Cluster: b.Holder.Cluster, Namespace: b.Holder.Namespace, Name: b.Holder.Name,
 		Class: b.Class, Policy: b.Policy, State: Cooling, Slice: b.Slice, BoundAt: b.BoundAt, Until: until,
 	}}}
-	f.value, f.cooled = r.Encode(), cooledOf(r)
+	f.value, f.cooled = r.Encode(), space.CooledOf(r)
 }
 
 func (f *free) place(s *worker) (share, error) {
 	err := s.present(f.block)
-	if _, cools := s.cooling.blocks[f.block.Prefix]; cools {
+	if _, cools := s.Cooling.Blocks[f.block.Prefix]; cools {
 		err = ErrChanged
 	}
 	if f.uncertain && errors.Is(err, ErrChanged) {
@@ -167,15 +168,15 @@ func (f *free) place(s *worker) (share, error) {
 	if err != nil {
 		return share{}, err
 	}
-	block, claim := s.alloc.keys.Block(s.id, f.block.Prefix), s.alloc.keys.Claim(f.block.Holder.Claim)
+	block, claim := s.alloc.keys.Block(s.ID, f.block.Prefix), s.alloc.keys.Claim(f.block.Holder.Claim)
 	sh := share{ifs: store.Cmps(store.At(block, f.block.Revision)), then: store.Ops(store.Remove(block), store.Remove(claim)), els: store.Ops(store.Get(block))}
 	if f.cooled == nil {
 		return sh, nil
 	}
 	sh.then = store.Ops(store.Put(block, f.value))
-	if f.cooled.claim != f.block.Holder.Claim {
-		value := store.EncodeClaim(s.id, f.block.Prefix)
-		sh.then = append(sh.then, store.Remove(claim), store.Put(s.alloc.keys.Claim(f.cooled.claim), value))
+	if f.cooled.Claim != f.block.Holder.Claim {
+		value := store.EncodeClaim(s.ID, f.block.Prefix)
+		sh.then = append(sh.then, store.Remove(claim), store.Put(s.alloc.keys.Claim(f.cooled.Claim), value))
 	}
 	return sh, nil
 }
@@ -187,9 +188,9 @@ func (f *free) won(s *worker, revision int64, _ store.Results) error {
 	s.alloc.metrics.released.Inc()
 	switch {
 	case f.cooled == nil:
-		s.freed(f.block.Prefix, revision)
-	case revision > s.known:
-		s.cool(f.block.Prefix, *f.cooled)
+		s.Removed(f.block.Prefix, revision)
+	case revision > s.Known:
+		s.Cool(f.block.Prefix, *f.cooled)
 	}
 	return nil
 }
@@ -225,7 +226,7 @@ func (m *amend) place(s *worker) (share, error) {
 	if err := s.present(m.old); err != nil {
 		return share{}, err
 	}
-	key := s.alloc.keys.Block(s.id, m.old.Prefix)
+	key := s.alloc.keys.Block(s.ID, m.old.Prefix)
 	return share{
 		ifs:  store.Cmps(store.At(key, m.old.Revision)),
 		then: store.Ops(store.Put(key, m.next.Encode())),

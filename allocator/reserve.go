@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -31,10 +32,10 @@ func (a *Allocator) reserve(ctx context.Context, req Request) (Block, error) {
 	if cluster, ok := ledger.ReservedBy(id); !ok || cluster != req.Holder.Cluster {
 		return Block{}, fmt.Errorf("%w: %s is not the ID of a reservation of workspace %s", ErrInvalid, id, req.Holder.Cluster)
 	}
-	if !a.table.reservations.begin(req.Holder.Cluster, id) {
+	if !a.table.Reservations.Begin(req.Holder.Cluster, id) {
 		return Block{}, ErrReservations
 	}
-	defer a.table.reservations.end(req.Holder.Cluster)
+	defer a.table.Reservations.End(req.Holder.Cluster)
 	for {
 		block, had, err := a.bindOnce(ctx, wanted{Request: req, reserves: true})
 		if err != nil || !had {
@@ -52,7 +53,7 @@ func (a *Allocator) reserve(ctx context.Context, req Request) (Block, error) {
 // be behind by what the watch has not brought yet.
 func (a *Allocator) HasReservation(id ClaimID) bool {
 	cluster, ok := ledger.ReservedBy(id)
-	return ok && a.table.reservations.has(cluster, id)
+	return ok && a.table.Reservations.Has(cluster, id)
 }
 
 // Preview says which block Reserve would give at this moment, and takes nothing. It is not
@@ -69,20 +70,20 @@ func (a *Allocator) Preview(ctx context.Context, req Request) (netip.Prefix, err
 		if err != nil {
 			return netip.Prefix{}, err
 		}
-		if prefix, err := s.preview(req); !errors.Is(err, errUnsecured) {
+		if prefix, err := s.preview(req); !errors.Is(err, space.ErrUnsecured) {
 			return prefix, err
 		}
 	}
 }
 
 func (s *worker) preview(req Request) (netip.Prefix, error) {
-	s.lock()
-	defer s.unlock()
-	p := s.pool(req.Pool)
+	s.Lock()
+	defer s.Unlock()
+	p := s.Pool(req.Pool)
 	if p == nil {
 		return netip.Prefix{}, ErrUnknownPool
 	}
-	if err := s.damage.err(); err != nil {
+	if err := s.Damage.Err(); err != nil {
 		return netip.Prefix{}, err
 	}
 	b := &bind{request: wanted{Request: req, reserves: true}}
@@ -172,12 +173,12 @@ func (c *confirm) place(s *worker) (share, error) {
 		return share{}, err
 	}
 	keys := s.alloc.keys
-	block, claim := keys.Block(s.id, c.old.Prefix), keys.Claim(c.claimed)
+	block, claim := keys.Block(s.ID, c.old.Prefix), keys.Claim(c.claimed)
 	return share{
 		ifs: store.Cmps(store.At(block, c.old.Revision), store.Absent(claim)),
 		then: store.Ops(
 			store.Put(block, c.next.Encode()),
-			store.Put(claim, store.EncodeClaim(s.id, c.old.Prefix)),
+			store.Put(claim, store.EncodeClaim(s.ID, c.old.Prefix)),
 			store.Remove(keys.Claim(c.old.Holder.Claim)),
 		),
 		els: store.Ops(store.Get(claim)),
@@ -186,7 +187,7 @@ func (c *confirm) place(s *worker) (share, error) {
 
 func (c *confirm) won(s *worker, revision int64, _ store.Results) error {
 	c.next.Revision = revision
-	s.touch(c.old.Pool) // the count of changes is published
+	s.Touch(c.old.Pool) // the count of changes is published
 	return nil
 }
 

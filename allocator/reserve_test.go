@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 )
 
 // reservation asks to reserve a block of pool p for a claim that is being created.
@@ -213,7 +215,7 @@ func TestReserve_Race(t *testing.T) {
 func TestReserve_Limit(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
-	for i := range MaxReservations {
+	for i := range space.MaxReservations {
 		l.reserve(reservation(fmt.Sprint("c", i), 28))
 	}
 	l.catchUp(t)

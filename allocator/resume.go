@@ -6,19 +6,20 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // Frozen reports whether nothing is allocated from a pool's space because of this pool:
 // Trust was not called yet, or the ledger says that the pool is frozen.
 func (a *Allocator) Frozen(id PoolID) bool {
-	p, ok := a.table.find(id)
+	p, ok := a.table.Find(id)
 	if !ok {
 		return false
 	}
-	p.space.lock()
-	defer p.space.unlock()
-	return p.frost() != thawed
+	p.In.Lock()
+	defer p.In.Unlock()
+	return p.Frost() != space.NotFrozen
 }
 
 // Behind reports whether the ledger has fewer changes of a pool's space than that, or
@@ -41,13 +42,13 @@ func (a *Allocator) Behind(ctx context.Context, id PoolID, changes int64) (bool,
 
 // short is Behind as far as is known here.
 func (a *Allocator) short(id PoolID, changes int64) bool {
-	p, ok := a.table.find(id)
+	p, ok := a.table.Find(id)
 	if !ok {
 		return true
 	}
-	p.space.lock()
-	defer p.space.unlock()
-	return p.space.head.Count < changes
+	p.In.Lock()
+	defer p.In.Unlock()
+	return p.In.Head.Count < changes
 }
 
 // Freeze records in the ledger that it lacks changes of a pool's space: no Allocator
@@ -68,16 +69,16 @@ func (a *Allocator) Freeze(ctx context.Context, id PoolID) error {
 // pool. When that is so of all pools of the space, waiters are served. A pool that is
 // frozen in the ledger stays so: Resume ends that.
 func (a *Allocator) Trust(id PoolID) {
-	p, ok := a.table.find(id)
+	p, ok := a.table.Find(id)
 	if !ok {
 		return
 	}
-	s := p.space
-	s.lock()
-	defer s.unlock()
-	if p.unseen {
-		s.thaw(func() { p.unseen = false })
-		s.touch(p.ID)
+	s := p.In
+	s.Lock()
+	defer s.Unlock()
+	if p.Untrusted {
+		s.Unfreeze(func() { p.Untrusted = false })
+		s.Touch(p.ID)
 	}
 }
 
@@ -109,7 +110,7 @@ func (r *resume) cluster() ClusterName   { return r.pool.Cluster }
 func (r *resume) claim() (ClaimID, bool) { return "", false }
 
 func (r *resume) place(s *worker) (share, error) {
-	p := s.pool(r.pool.ID)
+	p := s.Pool(r.pool.ID)
 	if p == nil {
 		return share{}, errGone
 	}
@@ -119,8 +120,8 @@ func (r *resume) place(s *worker) (share, error) {
 }
 
 func (r *resume) won(s *worker, revision int64, _ store.Results) error {
-	if p := s.pool(r.pool.ID); p != nil && revision > s.known {
-		s.update(p, r.next)
+	if p := s.Pool(r.pool.ID); p != nil && revision > s.Known {
+		s.UpdatePool(p, r.next)
 	}
 	return nil
 }

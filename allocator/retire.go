@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
@@ -58,7 +59,7 @@ func (a *Allocator) retire(ctx context.Context, id PoolID, check func(Pool) erro
 
 // retireDrained retires a pool whose last block is gone, and does not give up
 // unless it is in use again.
-func (a *Allocator) retireDrained(p *pool) {
+func (a *Allocator) retireDrained(p *space.Pool) {
 	for {
 		err := a.retire(a.ctx, p.ID, draining)
 		if err == nil || errors.Is(err, ErrPoolInUse) || a.ctx.Err() != nil {
@@ -70,10 +71,10 @@ func (a *Allocator) retireDrained(p *pool) {
 		case <-a.ctx.Done():
 		}
 	}
-	p.space.lock()
-	defer p.space.unlock()
-	p.retiring = false
-	p.space.touch(p.ID) // its last block may have gone meanwhile
+	p.In.Lock()
+	defer p.In.Unlock()
+	p.Retiring = false
+	p.In.Touch(p.ID) // its last block may have gone meanwhile
 }
 
 // retire is the op that removes a root pool.
@@ -87,23 +88,23 @@ func (r *retire) cluster() ClusterName   { return r.pool.Cluster }
 func (r *retire) claim() (ClaimID, bool) { return "", false }
 
 func (r *retire) place(s *worker) (share, error) {
-	p := s.pool(r.pool.ID)
+	p := s.Pool(r.pool.ID)
 	if p == nil {
 		return share{}, errGone
 	}
 	if err := r.check(p.Pool); err != nil {
 		return share{}, err
 	}
-	if r.inUse = p.held() > 0; r.inUse {
+	if r.inUse = p.Held() > 0; r.inUse {
 		return share{}, nil // the transaction confirms that it is so
 	}
-	if p.chill.own > 0 {
+	if p.Cools.Own > 0 {
 		return share{}, errCooling
 	}
 	keys := s.alloc.keys
 	return share{
 		then:  store.Ops(store.Remove(keys.Pool(p.ID)), store.Put(keys.Roots(p.Cluster), store.EncodeFence())),
-		drops: len(s.pools) == 1,
+		drops: len(s.Pools) == 1,
 	}, nil
 }
 
@@ -111,12 +112,12 @@ func (r *retire) won(s *worker, revision int64, _ store.Results) error {
 	if r.inUse {
 		return ErrPoolInUse
 	}
-	if p := s.pool(r.pool.ID); p != nil && revision > s.known {
-		s.table.noteRetired([]PoolID{p.ID}, true)
-		s.leave(p)
-		s.table.strike(p)
+	if p := s.Pool(r.pool.ID); p != nil && revision > s.Known {
+		s.Table.NoteRetired([]PoolID{p.ID}, true)
+		s.RemovePool(p)
+		s.Table.Remove(p)
 	}
-	s.table.fenced(r.pool.Cluster, revision)
+	s.Table.Fenced(r.pool.Cluster, revision)
 	return nil
 }
 
@@ -125,7 +126,7 @@ func (r *retire) lost(*worker, loss) error { return errAgain }
 // retireChild removes a child pool through the worker of its parent, provided
 // that the child's head stays as it was when the child was seen to be empty.
 func (a *Allocator) retireChild(ctx context.Context, id PoolID, check func(Pool) error) error {
-	p, ok := a.table.find(id)
+	p, ok := a.table.Find(id)
 	if !ok {
 		return errMoved
 	}
@@ -139,13 +140,13 @@ func (a *Allocator) retireChild(ctx context.Context, id PoolID, check func(Pool)
 	if err := a.submit(ctx, o.child.Parent, o); err != nil {
 		return err
 	}
-	s := p.space
-	s.lock()
-	defer s.unlock()
-	if o.revision > s.known {
-		s.known = o.revision
-		a.table.noteRetired([]PoolID{id}, true)
-		s.close()
+	s := p.In
+	s.Lock()
+	defer s.Unlock()
+	if o.revision > s.Known {
+		s.Known = o.revision
+		a.table.NoteRetired([]PoolID{id}, true)
+		s.Close()
 	}
 	return nil
 }
@@ -153,20 +154,20 @@ func (a *Allocator) retireChild(ctx context.Context, id PoolID, check func(Pool)
 // newUncarve makes the op that removes a child as it is now. Its record and its head
 // belong together: with the head of another life, or with none, the transaction
 // would free what has been handed out anew at the child's old place.
-func newUncarve(p *pool, check func(Pool) error) (*uncarve, error) {
-	s := p.space
-	s.lock()
-	defer s.unlock()
-	if s.gone || s.pool(p.ID) != p || s.head.Revision == 0 {
+func newUncarve(p *space.Pool, check func(Pool) error) (*uncarve, error) {
+	s := p.In
+	s.Lock()
+	defer s.Unlock()
+	if s.Gone || s.Pool(p.ID) != p || s.Head.Revision == 0 {
 		return nil, errMoved
 	}
 	if err := check(p.Pool); err != nil {
 		return nil, err
 	}
-	if p.held() == 0 && p.chill.own > 0 {
+	if p.Held() == 0 && p.Cools.Own > 0 {
 		return nil, errCooling
 	}
-	return &uncarve{child: p.Pool, head: s.head.Revision, inUse: p.held() > 0}, nil
+	return &uncarve{child: p.Pool, head: s.Head.Revision, inUse: p.Held() > 0}, nil
 }
 
 // coolChild has the child's block cool in the parent, for the longest of the parent's own
@@ -219,7 +220,7 @@ func (r *uncarve) place(s *worker) (share, error) {
 			store.Remove(keys.Pool(r.child.ID)), store.Remove(child), store.Remove(keys.Turn(r.child.Space)), store.Remove(keys.Waiters(r.child.Space)),
 		)
 	}
-	block := keys.Block(s.id, r.child.CIDR)
+	block := keys.Block(s.ID, r.child.CIDR)
 	switch {
 	case r.inUse:
 	case r.free.cooled != nil:

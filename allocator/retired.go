@@ -27,7 +27,7 @@ func (a *Allocator) Retired(ctx context.Context, id PoolID) (bool, error) {
 	if err := a.awaitAll(ctx, revision); err != nil {
 		return false, err
 	}
-	return a.table.hasRetired(id), nil
+	return a.table.HasRetired(id), nil
 }
 
 // awaitAll waits until all is known here that the ledger held at a revision, also if

@@ -3,6 +3,7 @@ package allocator
 import (
 	"context"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
@@ -10,17 +11,17 @@ import (
 // has a limit, and that all that was bound before is known here. From then on every bind
 // by the class puts it.
 func (a *Allocator) secure(ctx context.Context, r Request) error {
-	if !classLimited(r) {
+	if !space.ClassLimited(r) {
 		return nil
 	}
-	to := classAccount(r)
-	if a.table.quotas.fence(to) > 0 {
+	to := space.ClassAccount(r)
+	if a.table.Quotas.Fence(to) > 0 {
 		return nil
 	}
 	if err := a.Err(); err != nil {
 		return err
 	}
-	key := a.keys.Quota(to.class, to.cluster)
+	key := a.keys.Quota(to.Class, to.Cluster)
 	resp, err := a.store.Commit(ctx, store.Cmps(store.Absent(key)), store.Ops(store.Put(key, store.EncodeFence())), store.Ops(store.Get(key)))
 	if err != nil {
 		return err

@@ -62,10 +62,10 @@ type doubter interface {
 
 // end marks the space as retired, if it had a head and still seems to have it.
 func (s *worker) end(revision int64) {
-	s.lock()
-	defer s.unlock()
-	if revision > 0 && s.head.Revision == revision {
-		s.close()
+	s.Lock()
+	defer s.Unlock()
+	if revision > 0 && s.Head.Revision == revision {
+		s.Close()
 	}
 }
 
@@ -74,7 +74,7 @@ func (s *worker) fence(g *group) *fence {
 	if g.at.Revision == 0 {
 		return g.shares[0].fence
 	}
-	key := s.alloc.keys.Head(s.id)
+	key := s.alloc.keys.Head(s.ID)
 	return &fence{key: key, revision: g.at.Revision, same: g.at.Same(key), value: store.EncodeHead(g.at.Count + g.stride)}
 }
 
@@ -93,8 +93,8 @@ func (s *worker) settle() error {
 	if err := s.alloc.await(s.alloc.ctx, p.need); err != nil {
 		return err
 	}
-	s.lock()
-	defer s.unlock()
+	s.Lock()
+	defer s.Unlock()
 	s.pending = nil
 	again := s.undo(p)
 	s.queue.unpop(again)

@@ -4,18 +4,19 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // image is the ledger at one revision, as spaces that nobody else knows yet.
 type image struct {
 	revision int64
-	spaces   map[SpaceID]*space
+	spaces   map[SpaceID]*space.Space
 	fences   map[ClusterName]int64
-	quotas   map[account]int64
-	reserved reserved
-	leases   map[position]Lease
-	damage   damage // of the records of pools
+	quotas   map[space.Account]int64
+	reserved space.Reserved
+	leases   map[space.Position]Lease
+	damage   space.Damage // of the records of pools
 }
 
 // load reads the ledger and brings memory up to what it says.
@@ -30,7 +31,7 @@ func (a *Allocator) load(ctx context.Context) error {
 
 // snapshot reads the ledger as of one revision.
 func (a *Allocator) snapshot(ctx context.Context) (*image, error) {
-	im := &image{spaces: map[SpaceID]*space{}, fences: map[ClusterName]int64{}, quotas: map[account]int64{}, reserved: reserved{}, leases: map[position]Lease{}, damage: damage{}}
+	im := &image{spaces: map[SpaceID]*space.Space{}, fences: map[ClusterName]int64{}, quotas: map[space.Account]int64{}, reserved: space.Reserved{}, leases: map[space.Position]Lease{}, damage: space.Damage{}}
 	revision, err := a.store.Snapshot(ctx, func(e store.Entry) { a.image(im, e) })
 	im.revision = revision
 	return im, err
@@ -44,21 +45,21 @@ func (a *Allocator) image(im *image, e store.Entry) {
 			im.damage[e.Text] = e.Damage
 			return
 		}
-		im.space(a, e.Registered.Space).join(e.Registered)
+		im.space(a, e.Registered.Space).AddPool(e.Registered)
 	case store.RootsKey:
 		im.fences[e.Cluster] = e.Revision
 	case store.QuotaKey:
-		im.quotas[account{class: e.Class, cluster: e.Cluster}] = e.Revision
+		im.quotas[space.Account{Class: e.Class, Cluster: e.Cluster}] = e.Revision
 	case store.HeadKey:
 		s := im.space(a, e.Space)
-		s.head = e.Head
-		s.inspect(e)
+		s.Head = e.Head
+		s.Inspect(e)
 	case store.BlockKey:
 		im.block(a, e)
 	case store.WaitersKey:
-		im.space(a, e.Space).marked = e.Writer
+		im.space(a, e.Space).Marked = e.Writer
 	case store.ReservationKey:
-		im.reserved.add(e.Cluster, e.Claim)
+		im.reserved.Add(e.Cluster, e.Claim)
 	case store.OtherKey, store.TurnKey:
 	}
 }
@@ -67,19 +68,19 @@ func (a *Allocator) image(im *image, e store.Entry) {
 func (im *image) block(a *Allocator, e store.Entry) {
 	s := im.space(a, e.Space)
 	if e.Prefix.IsValid() {
-		s.take(e.Prefix)
-		s.note(e)
+		s.Take(e.Prefix)
+		s.Note(e)
 	}
-	if lease, ok := leaseOf(e.Block); ok {
-		im.leases[position{e.Space, e.Prefix}] = lease
+	if lease, ok := space.LeaseOf(e.Block); ok {
+		im.leases[space.Position{Space: e.Space, Prefix: e.Prefix}] = lease
 	}
-	s.inspect(e)
+	s.Inspect(e)
 }
 
-func (im *image) space(a *Allocator, id SpaceID) *space {
+func (im *image) space(a *Allocator, id SpaceID) *space.Space {
 	s, ok := im.spaces[id]
 	if !ok {
-		s = newDraft(a.table, id)
+		s = space.NewDraft(a.table, id)
 		im.spaces[id] = s
 	}
 	return s
@@ -90,33 +91,33 @@ func (im *image) space(a *Allocator, id SpaceID) *space {
 func (a *Allocator) install(im *image) {
 	a.compareRevision(a.watched.get(), im.revision)
 	for id, fresh := range im.spaces {
-		fresh.known = im.revision
+		fresh.Known = im.revision
 		s := a.enter(id)
-		if fresh.head.Precedes(s.head) {
-			a.replaced(fmt.Sprintf("space %s has seen %d changes, and the ledger has %d", id, s.head.Count, fresh.head.Count))
+		if fresh.Head.Precedes(s.Head) {
+			a.replaced(fmt.Sprintf("space %s has seen %d changes, and the ledger has %d", id, s.Head.Count, fresh.Head.Count))
 		}
-		if s.stale || s.known < max(fresh.head.Revision, 1) {
-			s.absorb(fresh)
+		if s.Stale || s.Known < max(fresh.Head.Revision, 1) {
+			s.ReplaceBy(fresh)
 		}
-		s.unlock()
+		s.Unlock()
 	}
 	for _, s := range a.others(im) {
-		s.lock()
-		if s.head.Revision > 0 && s.known <= im.revision {
-			s.close()
+		s.Lock()
+		if s.Head.Revision > 0 && s.Known <= im.revision {
+			s.Close()
 			a.drop(s)
 		}
-		s.unlock()
+		s.Unlock()
 	}
 	for c, revision := range im.fences {
-		a.table.fenced(c, revision)
+		a.table.Fenced(c, revision)
 	}
 	for to, revision := range im.quotas {
-		a.table.quotas.fenced(to, revision)
+		a.table.Quotas.Fenced(to, revision)
 	}
-	a.table.reservations.reset(im.reserved)
-	a.table.leases.reset(im.leases)
-	a.table.setDamage(im.damage)
+	a.table.Reservations.Reset(im.reserved)
+	a.table.Leases.Reset(im.leases)
+	a.table.SetDamage(im.damage)
 	a.watched.advance(im.revision)
 }
 

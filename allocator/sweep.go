@@ -90,14 +90,14 @@ func (a *Allocator) yieldBlocks(kv *mvccpb.KeyValue, id PoolID, yield func(Block
 // into parts of about a page, and names the windows that have more.
 func (a *Allocator) survey(p *store.Pager) {
 	spaces := a.workers()
-	slices.SortFunc(spaces, func(s, t *worker) int { return cmp.Compare(a.keys.Blocks(s.id), a.keys.Blocks(t.id)) })
+	slices.SortFunc(spaces, func(s, t *worker) int { return cmp.Compare(a.keys.Blocks(s.ID), a.keys.Blocks(t.ID)) })
 	sum := 0
 	for _, s := range spaces {
-		blocks, large := s.large(p.Fit)
+		blocks, large := s.Large(p.Fit)
 		if sum += blocks; sum <= p.Fit {
 			continue
 		}
-		p.Cuts, sum = append(p.Cuts, a.keys.Blocks(s.id)), blocks
+		p.Cuts, sum = append(p.Cuts, a.keys.Blocks(s.ID)), blocks
 		for _, w := range store.Windows(a.keys, large, true) {
 			p.Windows, sum = append(p.Windows, w), 0
 		}

@@ -77,8 +77,8 @@ func (a *Allocator) compareRevision(seen, answered int64) {
 // checkNext looks at the head that the watch has brought. Every one is seen, so that one which
 // is not the next shows that the watch goes on in another past.
 func (s *worker) checkNext(next store.Head) {
-	if s.head.Revision > 0 && next.Created == s.head.Created && next.Version != s.head.Version+1 {
-		s.alloc.replaced(fmt.Sprintf("the head of space %s was put %d times, of which %d were seen", s.id, next.Version, s.head.Version+1))
+	if s.Head.Revision > 0 && next.Created == s.Head.Created && next.Version != s.Head.Version+1 {
+		s.alloc.replaced(fmt.Sprintf("the head of space %s was put %d times, of which %d were seen", s.ID, next.Version, s.Head.Version+1))
 	}
 }
 

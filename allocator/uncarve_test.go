@@ -15,7 +15,7 @@ func TestRetire_CarvedElsewhereMeanwhile(t *testing.T) {
 	if _, err := l.carve("p", "child", 26); err != nil {
 		t.Fatal(err)
 	}
-	before, _ := l.table.find("child")
+	before, _ := l.table.Find("child")
 	if err := l.Retire(t.Context(), "child"); err != nil {
 		t.Fatal(err)
 	}

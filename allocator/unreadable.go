@@ -19,27 +19,27 @@ func Unreadable(err error) bool {
 // inspectPool notes whether the record of a pool that is not known can be read. It
 // reports true where it can be again: what has happened in its space was passed over.
 func (a *Allocator) inspectPool(e store.Entry) (healed bool) {
-	if _, known := a.table.find(e.Pool); known {
+	if _, known := a.table.Find(e.Pool); known {
 		return false // its space notes that
 	}
-	was := a.table.note(e)
+	was := a.table.Note(e)
 	if e.Put && e.Damage != nil {
 		a.options.Logger.Error("a pool of the ledger cannot be read, and no root pool is registered", "pool", e.Pool, "error", e.Damage)
 		return false
 	}
 	if healed = was && e.Put; healed {
 		s := a.enter(e.Registered.Space)
-		s.stale = true
-		s.unlock()
+		s.Stale = true
+		s.Unlock()
 	}
 	return healed
 }
 
 // unreadable counts the keys that cannot be read.
 func (a *Allocator) unreadable() int {
-	count := a.table.unreadable()
+	count := a.table.Unreadable()
 	for _, s := range a.workers() {
-		count += s.countUnreadable()
+		count += s.CountUnreadable()
 	}
 	return count
 }

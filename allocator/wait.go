@@ -11,19 +11,19 @@ package allocator
 // A claim whose workspace has what it may have, by the limits of the request, robs
 // nobody: it is passed over until the workspace holds less, and woken then.
 func (a *Allocator) Wait(req Request) {
-	p, ok := a.table.find(req.Pool)
+	p, ok := a.table.Find(req.Pool)
 	if !ok || checkRequest(req) != nil {
 		return
 	}
-	p.space.lock()
-	defer p.space.unlock()
-	p.space.wait(p, req)
+	p.In.Lock()
+	defer p.In.Unlock()
+	p.In.Wait(p, req)
 }
 
 // Withdraw takes a claim off all waiting lists. What was held for it is offered
 // to the next.
 func (a *Allocator) Withdraw(id ClaimID) {
-	if a.table.waitsAnywhere(id) {
+	if a.table.WaitsAnywhere(id) {
 		a.WaitOnly(id)
 	}
 }
@@ -31,11 +31,11 @@ func (a *Allocator) Withdraw(id ClaimID) {
 // WaitOnly takes a claim off the waiting lists of all pools but these: of the others, it
 // would take none of what is held for it.
 func (a *Allocator) WaitOnly(id ClaimID, at ...PoolID) {
-	for _, pool := range a.table.waitOnly(id, at) {
-		if p, ok := a.table.find(pool); ok {
-			p.space.lock()
-			p.space.withdraw(p, id)
-			p.space.unlock()
+	for _, pool := range a.table.WaitOnly(id, at) {
+		if p, ok := a.table.Find(pool); ok {
+			p.In.Lock()
+			p.In.Withdraw(p, id)
+			p.In.Unlock()
 		}
 	}
 }
@@ -43,11 +43,11 @@ func (a *Allocator) WaitOnly(id ClaimID, at ...PoolID) {
 // Waiting is the number of claims that wait for room in a pool, those that room
 // is held for included.
 func (a *Allocator) Waiting(id PoolID) int {
-	p, ok := a.table.find(id)
+	p, ok := a.table.Find(id)
 	if !ok {
 		return 0
 	}
-	p.space.lock()
-	defer p.space.unlock()
-	return len(p.waiting.claims)
+	p.In.Lock()
+	defer p.In.Unlock()
+	return len(p.Waiting.Claims)
 }

@@ -2,12 +2,14 @@ package allocator
 
 import (
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 )
 
 // worker is a space with what writes it: the requests that are queued, and the transaction
 // that is under way. The lock of the space guards what is not said to be the goroutine's own.
 type worker struct {
-	*space
+	*space.Space
 	alloc *Allocator
 
 	queue   queue
@@ -23,8 +25,8 @@ type worker struct {
 }
 
 func newWorker(a *Allocator, id SpaceID) *worker {
-	w := &worker{space: newSpace(a.table, id), alloc: a}
-	w.unlocking, w.unlocked = w.beforeUnlock, a.tell
+	w := &worker{Space: space.NewSpace(a.table, id), alloc: a}
+	w.Unlocking, w.Unlocked = w.beforeUnlock, a.tell
 	return w
 }
 
@@ -35,18 +37,18 @@ func (s *worker) beforeUnlock() {
 }
 
 // tell calls those who have to know what has changed in a space.
-func (a *Allocator) tell(n news) {
-	if len(n.touched) > 0 {
-		a.options.Changed(n.touched...)
+func (a *Allocator) tell(n space.News) {
+	if len(n.Touched) > 0 {
+		a.options.Changed(n.Touched...)
 	}
-	for _, h := range n.woken {
+	for _, h := range n.Woken {
 		a.options.Wake(h)
 	}
-	for _, p := range n.left {
+	for _, p := range n.Left {
 		a.options.Retired(p)
 	}
-	a.table.relieve(n.relieved)
-	for _, p := range n.drained {
+	a.table.Relieve(n.Relieved)
+	for _, p := range n.Drained {
 		a.spawn(func() { a.retireDrained(p) })
 	}
 }
@@ -82,22 +84,22 @@ func (a *Allocator) enter(id SpaceID) *worker {
 			a.spaces[id] = s
 		}
 		a.mu.Unlock()
-		s.lock()
+		s.Lock()
 		if gone != nil {
-			s.known = max(s.known, gone.known)
+			s.Known = max(s.Known, gone.Known)
 		}
-		if !s.gone {
+		if !s.Gone {
 			return s
 		}
 		gone = s
-		s.unlock()
+		s.Unlock()
 	}
 }
 
 // forsake drops the space if nothing was ever registered in it.
 func (s *worker) forsake() {
-	if s.head.Revision == 0 && len(s.pools) == 0 {
-		s.gone = true
+	if s.Head.Revision == 0 && len(s.Pools) == 0 {
+		s.Gone = true
 		s.alloc.drop(s)
 	}
 }
@@ -106,7 +108,7 @@ func (s *worker) forsake() {
 func (a *Allocator) drop(s *worker) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.spaces[s.id] == s {
-		delete(a.spaces, s.id)
+	if a.spaces[s.ID] == s {
+		delete(a.spaces, s.ID)
 	}
 }

@@ -48,6 +48,12 @@ var rules = []struct {
 		allowed: []string{"allocator/ledger", "internal/..."},
 	},
 	{
+		why:     "what is known in memory never asks etcd",
+		from:    []string{"allocator/internal/space"},
+		never:   []string{module + "...", "go.etcd.io/..."},
+		allowed: []string{"allocator/ledger", "allocator/index", "allocator/internal/store", "internal/..."},
+	},
+	{
 		why:    "the server of etcd has one importer, beside the tests that run a cluster of it",
 		from:   []string{"..."},
 		except: []string{"allocator/embedetcd", "test/chaos/..."},

@@ -53,20 +53,20 @@ var Mutants = []Mutant{
 	},
 	{
 		Name: "a replica reserves where claims wait at another",
-		File: "allocator/space.go",
-		Old:  "return s.marked != \"\" && s.marked != s.table.Writer",
+		File: "allocator/internal/space/space.go",
+		Old:  "return s.Marked != \"\" && s.Marked != s.Table.Writer",
 		New:  "return false",
 	},
 	{
 		Name: "a block that another writer has bound is not taken in the index",
-		File: "allocator/apply.go",
-		Old:  "case e.Kind == store.BlockKey && e.Created:\n\t\ts.take(e.Prefix)\n",
+		File: "allocator/internal/space/apply.go",
+		Old:  "case e.Kind == store.BlockKey && e.Created:\n\t\ts.Take(e.Prefix)\n",
 		New:  "case e.Kind == store.BlockKey && e.Created:\n",
 	},
 	{
 		Name: "a block that another writer has freed is not put back into the index",
-		File: "allocator/apply.go",
-		Old:  "case e.Kind == store.BlockKey && !e.Put:\n\t\ts.disown(e.Prefix)\n",
+		File: "allocator/internal/space/apply.go",
+		Old:  "case e.Kind == store.BlockKey && !e.Put:\n\t\ts.removeBlock(e.Prefix)\n",
 		New:  "case e.Kind == store.BlockKey && !e.Put:\n",
 	},
 	{
@@ -90,8 +90,8 @@ var Mutants = []Mutant{
 	{
 		Name: "changes of a frozen space are counted",
 		File: "allocator/batch.go",
-		Old:  "if s.frozen() == thawed {\n\t\tg.stride = 1\n",
-		New:  "if s.frozen() >= thawed {\n\t\tg.stride = 1\n",
+		Old:  "if s.Frozen() == space.NotFrozen {\n\t\tg.stride = 1\n",
+		New:  "if s.Frozen() >= space.NotFrozen {\n\t\tg.stride = 1\n",
 	},
 	{
 		Name: "a frozen pool is forgotten when the ledger is read again",
@@ -102,7 +102,7 @@ var Mutants = []Mutant{
 	{
 		Name: "a head that the watch has skipped is not missed",
 		File: "allocator/timeline.go",
-		Old:  "next.Version != s.head.Version+1",
+		Old:  "next.Version != s.Head.Version+1",
 		New:  "next.Version == 0",
 	},
 	{
@@ -120,15 +120,15 @@ var Mutants = []Mutant{
 	},
 	{
 		Name: "a cooling block is given to another",
-		File: "allocator/cooling.go",
+		File: "allocator/internal/space/cooling.go",
 		Old:  "string(h.Cluster) + \"\\x00\" + h.Namespace + \"\\x00\" + h.Name",
 		New:  "string(h.Cluster)",
 	},
 	{
 		Name: "a cooldown ends before its time",
 		File: "allocator/lapse.go",
-		Old:  "d.until > now {",
-		New:  "d.until > now+1000 {",
+		Old:  "d.Until > now {",
+		New:  "d.Until > now+1000 {",
 	},
 	{
 		Name:  "the holder of a block is looked up by the name in a hint",
@@ -147,8 +147,8 @@ var Mutants = []Mutant{
 	{
 		Name: "a pool is drained whose space has lost changes",
 		File: "allocator/edit.go",
-		Old:  "s.frozen() == lost {",
-		New:  "s.frozen() > lost {",
+		Old:  "s.Frozen() == space.LostChanges {",
+		New:  "s.Frozen() > space.LostChanges {",
 	},
 	{
 		Name:  "a record counts for a claim that it does not name",

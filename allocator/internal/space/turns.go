@@ -1,8 +1,10 @@
-package allocator
+package space
 
 import (
 	"cmp"
 	"container/heap"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // turns say which workspace is served next of those that wait for room in a pool: the one
@@ -12,7 +14,7 @@ import (
 // empty.
 type turns struct {
 	now   uint64
-	waits map[ClusterName]*workspaceTurn
+	waits map[ledger.ClusterName]*workspaceTurn
 }
 
 // workspaceTurn is when the turn of a workspace is that waits.
@@ -22,9 +24,9 @@ type workspaceTurn struct {
 }
 
 // enter counts a waiter of a workspace.
-func (t *turns) enter(c ClusterName) {
+func (t *turns) enter(c ledger.ClusterName) {
 	if t.waits == nil {
-		t.waits = map[ClusterName]*workspaceTurn{}
+		t.waits = map[ledger.ClusterName]*workspaceTurn{}
 	}
 	if t.waits[c] == nil {
 		t.waits[c] = &workspaceTurn{served: t.now}
@@ -33,7 +35,7 @@ func (t *turns) enter(c ClusterName) {
 }
 
 // leave counts a waiter no more. A workspace without waiters is forgotten.
-func (t *turns) leave(c ClusterName) {
+func (t *turns) leave(c ledger.ClusterName) {
 	if w := t.waits[c]; w != nil {
 		if w.waiters--; w.waiters == 0 {
 			delete(t.waits, c)
@@ -42,13 +44,13 @@ func (t *turns) leave(c ClusterName) {
 }
 
 // serve notes that a workspace has had its turn.
-func (t *turns) serve(c ClusterName) {
+func (t *turns) serve(c ledger.ClusterName) {
 	t.now++
 	t.waits[c].served = t.now
 }
 
 // before orders workspaces by their turn; 0 if the age of their claims decides.
-func (t *turns) before(a, b ClusterName) int {
+func (t *turns) before(a, b ledger.ClusterName) int {
 	return cmp.Compare(t.waits[a].served, t.waits[b].served)
 }
 
@@ -57,23 +59,23 @@ func (t *turns) before(a, b ClusterName) int {
 type line struct {
 	turns     *turns
 	lanes     []*waitLane
-	byCluster map[ClusterName]*waitLane
+	byCluster map[ledger.ClusterName]*waitLane
 }
 
 // waitLane is the waiters of one workspace in a line: a heap, oldest first.
 type waitLane struct {
-	cluster ClusterName
-	waiters []*waiter
+	cluster ledger.ClusterName
+	waiters []*Waiter
 	index   int // in the line
 }
 
-func newLine(t *turns) *line { return &line{turns: t, byCluster: map[ClusterName]*waitLane{}} }
+func newLine(t *turns) *line { return &line{turns: t, byCluster: map[ledger.ClusterName]*waitLane{}} }
 
-func (l *line) push(w *waiter) {
+func (l *line) push(w *Waiter) {
 	lane := l.byCluster[w.cluster()]
 	if lane == nil {
 		w.index = 0
-		lane = &waitLane{cluster: w.cluster(), waiters: []*waiter{w}}
+		lane = &waitLane{cluster: w.cluster(), waiters: []*Waiter{w}}
 		l.byCluster[lane.cluster] = lane
 		heap.Push(l, lane)
 		return
@@ -82,7 +84,7 @@ func (l *line) push(w *waiter) {
 	heap.Fix(l, lane.index)
 }
 
-func (l *line) remove(w *waiter) {
+func (l *line) remove(w *Waiter) {
 	lane := l.byCluster[w.cluster()]
 	heap.Remove(lane, w.index)
 	if len(lane.waiters) > 0 {
@@ -101,14 +103,14 @@ func (l *line) remove(w *waiter) {
 }
 
 // fix puts a workspace's lane in its place after its turn has changed.
-func (l *line) fix(c ClusterName) {
+func (l *line) fix(c ledger.ClusterName) {
 	if lane := l.byCluster[c]; lane != nil {
 		heap.Fix(l, lane.index)
 	}
 }
 
 // first is the waiter whose turn it is. There must be one.
-func (l *line) first() *waiter { return l.lanes[0].waiters[0] }
+func (l *line) first() *Waiter { return l.lanes[0].waiters[0] }
 
 // Len implements heap.Interface.
 func (l *line) Len() int { return len(l.lanes) }
@@ -155,7 +157,7 @@ func (l *waitLane) Swap(i, j int) {
 
 // Push implements heap.Interface.
 func (l *waitLane) Push(x any) {
-	w := x.(*waiter)
+	w := x.(*Waiter)
 	w.index = len(l.waiters)
 	l.waiters = append(l.waiters, w)
 }

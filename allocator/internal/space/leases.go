@@ -1,4 +1,4 @@
-package allocator
+package space
 
 import (
 	"container/heap"
@@ -7,52 +7,53 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // retell is when a holder is named again whose lease is over and whose block is still there.
 const retell = time.Minute
 
-// leaseOf is the lease of a block, if it is retained for a time, and not in dispute.
-func leaseOf(r store.Record) (lease Lease, ok bool) {
+// LeaseOf is the lease of a block, if it is retained for a time, and not in dispute.
+func LeaseOf(r store.Record) (lease ledger.Lease, ok bool) {
 	if len(r.Holdings) == 0 || r.Disputed {
-		return Lease{}, false
+		return ledger.Lease{}, false
 	}
 	h := r.Holdings[0]
-	if h.State != Retained || h.Until.IsZero() {
-		return Lease{}, false
+	if h.State != ledger.Retained || h.Until.IsZero() {
+		return ledger.Lease{}, false
 	}
-	return Lease{Holder: r.Block(h).Holder, Until: h.Until}, true
+	return ledger.Lease{Holder: r.Block(h).Holder, Until: h.Until}, true
 }
 
-// position is where a block lies.
-type position struct {
-	space  SpaceID
-	prefix netip.Prefix
+// Position is where a block lies.
+type Position struct {
+	Space  ledger.SpaceID
+	Prefix netip.Prefix
 }
 
-// leases are those in the ledger, as the watch has seen it, in the order of their ends. What one
+// Leases are those in the ledger, as the watch has seen it, in the order of their ends. What one
 // costs does not depend on how many there are, but for a logarithm. It is safe for concurrent use.
-type leases struct {
-	news chan struct{}
+type Leases struct {
+	News chan struct{}
 
 	mu    sync.Mutex
-	held  map[position]*term
+	held  map[Position]*term
 	queue terms
 }
 
 // term is a lease in the queue.
 type term struct {
-	Lease
+	ledger.Lease
 	tell time.Time // when it is to be named
 	at   int       // where it is in the queue
 }
 
-func newLeases() leases {
-	return leases{news: make(chan struct{}, 1), held: map[position]*term{}}
+func newLeases() Leases {
+	return Leases{News: make(chan struct{}, 1), held: map[Position]*term{}}
 }
 
-// put notes that a block has a lease.
-func (l *leases) put(at position, lease Lease) {
+// Put notes that a block has a lease.
+func (l *Leases) Put(at Position, lease ledger.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old, held := l.held[at]
@@ -63,15 +64,15 @@ func (l *leases) put(at position, lease Lease) {
 	l.add(at, lease)
 }
 
-// remove notes that a block has none.
-func (l *leases) remove(at position) {
+// Remove notes that a block has none.
+func (l *Leases) Remove(at Position) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forget(at)
 }
 
 // forget is called with mu held.
-func (l *leases) forget(at position) {
+func (l *Leases) forget(at Position) {
 	if old, held := l.held[at]; held {
 		heap.Remove(&l.queue, old.at)
 		delete(l.held, at)
@@ -79,7 +80,7 @@ func (l *leases) forget(at position) {
 }
 
 // add is called with mu held.
-func (l *leases) add(at position, lease Lease) {
+func (l *Leases) add(at Position, lease ledger.Lease) {
 	t := &term{Lease: lease, tell: lease.Until}
 	l.held[at] = t
 	heap.Push(&l.queue, t)
@@ -87,22 +88,22 @@ func (l *leases) add(at position, lease Lease) {
 		return
 	}
 	select {
-	case l.news <- struct{}{}:
+	case l.News <- struct{}{}:
 	default: // it is known that there is something new
 	}
 }
 
-// reset replaces what is known of the ledger.
-func (l *leases) reset(now map[position]Lease) {
+// Reset replaces what is known of the ledger.
+func (l *Leases) Reset(now map[Position]ledger.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held, l.queue = make(map[position]*term, len(now)), nil
+	l.held, l.queue = make(map[Position]*term, len(now)), nil
 	for at, lease := range now {
 		l.add(at, lease)
 	}
 }
 
-func (l *leases) tell(now time.Time) (due []Holder, next time.Time) {
+func (l *Leases) Tell(now time.Time) (due []ledger.Holder, next time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.queue) > 0 && !l.queue[0].tell.After(now) {

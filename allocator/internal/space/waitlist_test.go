@@ -1,4 +1,4 @@
-package allocator
+package space
 
 import (
 	"cmp"
@@ -13,23 +13,23 @@ import (
 // Whatever is done to the list, it serves as one that is searched from end to end.
 func TestWaiting_AsSearched(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	var q waiting
+	var q waitlist
 	turns := map[ledger.ClusterName]uint64{}
 	now := uint64(0)
 	add := func(i int) {
-		w := &waiter{request: ledger.Request{Pool: "p", Length: 24 + random.IntN(5), Holder: ledger.Holder{
+		w := &Waiter{request: ledger.Request{Pool: "p", Length: 24 + random.IntN(5), Holder: ledger.Holder{
 			Claim: ledger.ClaimID(fmt.Sprint("c", i)), Cluster: ledger.ClusterName(fmt.Sprint("w", random.IntN(5))),
 		}}}
 		w.since = time.Unix(int64(random.IntN(50)), 0)
 		if _, waits := turns[w.cluster()]; !waits {
 			turns[w.cluster()] = now
 		}
-		q.enter(w)
-		q.line(w)
+		q.add(w)
+		q.joinLine(w)
 	}
-	search := func(largest int) *waiter {
-		var first *waiter
-		for _, w := range q.claims {
+	search := func(largest int) *Waiter {
+		var first *Waiter
+		for _, w := range q.Claims {
 			if w.request.Length < largest {
 				continue
 			}
@@ -39,10 +39,10 @@ func TestWaiting_AsSearched(t *testing.T) {
 		}
 		return first
 	}
-	leave := func(w *waiter) {
-		q.step(w)
+	leave := func(w *Waiter) {
+		q.leaveLine(w)
 		q.remove(w)
-		for _, other := range q.claims {
+		for _, other := range q.Claims {
 			if other.cluster() == w.cluster() {
 				return
 			}
@@ -59,14 +59,14 @@ func TestWaiting_AsSearched(t *testing.T) {
 		case 0, 1:
 			add(i)
 		case 2:
-			for _, w := range q.claims {
+			for _, w := range q.Claims {
 				leave(w)
 				break
 			}
 		default:
 			if want != nil {
-				q.step(want)
-				q.serve(want)
+				q.leaveLine(want)
+				q.served(want)
 				now++
 				turns[want.cluster()] = now
 				q.remove(want)

@@ -1,4 +1,4 @@
-package allocator
+package space
 
 import (
 	"errors"
@@ -15,20 +15,20 @@ const (
 	quotaIdle = 10 * time.Minute
 )
 
-// errUnsecured: the fence of a quota is gone that the request needs.
-var errUnsecured = errors.New("the fence of the quota is gone")
+// ErrUnsecured: the fence of a quota is gone that the request needs.
+var ErrUnsecured = errors.New("the fence of the quota is gone")
 
-// quotas are the accounts of classes, whose blocks lie in many spaces, and who waits
+// Quotas are the accounts of classes, whose blocks lie in many spaces, and who waits
 // for which account. Its lock is taken last. The zero value is empty; safe for
 // concurrent use.
-type quotas struct {
+type Quotas struct {
 	mu       sync.Mutex
-	accounts map[account]*standing
-	watchers map[account]map[*space]struct{}
+	accounts map[Account]*classUsage
+	watchers map[Account]map[*Space]struct{}
 }
 
-// standing is what is known of the account of a class.
-type standing struct {
+// classUsage is what is known of the account of a class.
+type classUsage struct {
 	held  big.Int
 	fence int64 // revision of its fence; all that was bound under it up to there is counted in held
 
@@ -38,7 +38,7 @@ type standing struct {
 }
 
 // read returns what is held, and the revision of the fence as of which that is so.
-func (q *quotas) read(a account) (held *big.Int, fence int64) {
+func (q *Quotas) read(a Account) (held *big.Int, fence int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	st, ok := q.accounts[a]
@@ -48,8 +48,8 @@ func (q *quotas) read(a account) (held *big.Int, fence int64) {
 	return new(big.Int).Set(&st.held), st.fence
 }
 
-// fence is the revision of the fence; 0 if there is none.
-func (q *quotas) fence(a account) int64 {
+// Fence is the revision of the fence; 0 if there is none.
+func (q *Quotas) Fence(a Account) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if st, ok := q.accounts[a]; ok {
@@ -59,32 +59,32 @@ func (q *quotas) fence(a account) int64 {
 }
 
 // post adds to what is held.
-func (q *quotas) post(a account, n *big.Int) {
+func (q *Quotas) post(a Account, n *big.Int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	st := q.standing(a)
+	st := q.usage(a)
 	st.held.Add(&st.held, n)
 	q.forget(a)
 }
 
 // forget forgets an account of which there is nothing to know.
-func (q *quotas) forget(a account) {
+func (q *Quotas) forget(a Account) {
 	if st := q.accounts[a]; st != nil && st.held.Sign() == 0 && st.fence == 0 {
 		delete(q.accounts, a)
 	}
 }
 
-// fenced notes that the fence was put at the revision. All that was bound under it up
+// Fenced notes that the fence was put at the revision. All that was bound under it up
 // to there has been posted.
-func (q *quotas) fenced(a account, revision int64) {
+func (q *Quotas) Fenced(a Account, revision int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	st := q.standing(a)
+	st := q.usage(a)
 	st.fence = max(st.fence, revision)
 }
 
-// lifted notes that the fence was deleted, if it was not put after the revision.
-func (q *quotas) lifted(a account, revision int64) {
+// Lifted notes that the fence was deleted, if it was not put after the revision.
+func (q *Quotas) Lifted(a Account, revision int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if st := q.accounts[a]; st != nil && st.fence <= revision {
@@ -93,12 +93,12 @@ func (q *quotas) lifted(a account, revision int64) {
 	}
 }
 
-// idle returns the fences of accounts on which nothing is held, and that were not used
+// Idle returns the fences of accounts on which nothing is held, and that were not used
 // since they were asked for before then.
-func (q *quotas) idle(now time.Time) map[account]int64 {
+func (q *Quotas) Idle(now time.Time) map[Account]int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	found := map[account]int64{}
+	found := map[Account]int64{}
 	for a, st := range q.accounts {
 		switch {
 		case st.fence == 0:
@@ -111,31 +111,31 @@ func (q *quotas) idle(now time.Time) map[account]int64 {
 	return found
 }
 
-func (q *quotas) standing(a account) *standing {
+func (q *Quotas) usage(a Account) *classUsage {
 	if q.accounts == nil {
-		q.accounts = map[account]*standing{}
+		q.accounts = map[Account]*classUsage{}
 	}
 	if q.accounts[a] == nil {
-		q.accounts[a] = &standing{}
+		q.accounts[a] = &classUsage{}
 	}
 	return q.accounts[a]
 }
 
 // watch has a space told, once, when less is held on an account.
-func (q *quotas) watch(a account, s *space) {
+func (q *Quotas) watch(a Account, s *Space) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.watchers == nil {
-		q.watchers = map[account]map[*space]struct{}{}
+		q.watchers = map[Account]map[*Space]struct{}{}
 	}
 	if q.watchers[a] == nil {
-		q.watchers[a] = map[*space]struct{}{}
+		q.watchers[a] = map[*Space]struct{}{}
 	}
 	q.watchers[a][s] = struct{}{}
 }
 
 // unwatch has a space told of an account no more.
-func (q *quotas) unwatch(a account, s *space) {
+func (q *Quotas) unwatch(a Account, s *Space) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.watchers[a], s)
@@ -145,14 +145,14 @@ func (q *quotas) unwatch(a account, s *space) {
 }
 
 // watched reports whether a space is to be told of an account.
-func (q *quotas) watched(a account) bool {
+func (q *Quotas) watched(a Account) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.watchers[a]) > 0
 }
 
 // take returns the spaces to be told of an account.
-func (q *quotas) take(a account) iter.Seq[*space] {
+func (q *Quotas) take(a Account) iter.Seq[*Space] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	watchers := q.watchers[a]
@@ -160,8 +160,8 @@ func (q *quotas) take(a account) iter.Seq[*space] {
 	return maps.Keys(watchers)
 }
 
-// size is how many accounts are remembered, and how many are watched.
-func (q *quotas) size() (accounts, watched int) {
+// Size is how many accounts are remembered, and how many are watched.
+func (q *Quotas) Size() (accounts, watched int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.accounts), len(q.watchers)
