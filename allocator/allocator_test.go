@@ -138,7 +138,7 @@ func (a *Allocator) catchUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.watched.wait(t.Context(), resp.Header.Revision); err != nil {
+	if err := a.engine.watched.wait(t.Context(), resp.Header.Revision); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.store.Client.Delete(t.Context(), key); err != nil {
@@ -165,7 +165,7 @@ func (l *fixture) holdCommits() (inFlight <-chan struct{}, goOn func()) {
 
 // swap changes the hooks while no transaction is under way.
 func (l *fixture) swap(change func(*hooks)) {
-	change(&l.hooks)
+	change(&l.engine.hooks)
 }
 
 // waitQueued waits until n requests are queued for pool p.
@@ -183,7 +183,7 @@ func (a *Allocator) waitIdle(t *testing.T) {
 
 func (a *Allocator) waitFor(t *testing.T, id PoolID, ok func(*worker) bool) {
 	t.Helper()
-	w, found := a.workerOf(id)
+	w, found := a.engine.workerOf(id)
 	for found && t.Context().Err() == nil {
 		w.Lock()
 		done := ok(w)

@@ -114,7 +114,7 @@ func (s *worker) work() {
 			if !s.refuse(err) {
 				return
 			}
-			s.alloc.rest(retrySettle)
+			s.engine.rest(retrySettle)
 			continue
 		}
 		s.giveWay()
@@ -127,7 +127,7 @@ func (s *worker) work() {
 			continue
 		}
 		if s.losses++; !s.asks() {
-			s.alloc.rest(rand.N(maxDelay))
+			s.engine.rest(rand.N(maxDelay))
 		}
 	}
 }
@@ -137,10 +137,10 @@ func (s *worker) work() {
 func (s *worker) gather() *group {
 	s.Lock()
 	defer s.Unlock()
-	maxOps := int(s.alloc.limit.Load())
+	maxOps := int(s.engine.limit.Load())
 	g := &group{at: s.Head, known: s.Known}
 	if !s.Stale { // else events up to there were passed over
-		g.known = max(s.Known, s.alloc.watched.get())
+		g.known = max(s.Known, s.engine.watched.get())
 	}
 	if s.Frozen() == space.NotFrozen {
 		g.stride = 1
@@ -174,15 +174,15 @@ func (s *worker) gather() *group {
 
 func (s *worker) dequeue() {
 	s.queue.pop()
-	s.alloc.metrics.queued.Dec()
+	s.engine.metrics.queued.Dec()
 }
 
 // place places an op, unless there is nothing to place it in.
 func (s *worker) place(o op) (share, error) {
-	if s.alloc.ctx.Err() != nil {
+	if s.engine.ctx.Err() != nil {
 		return share{}, ErrClosed
 	}
-	if err := s.alloc.Err(); err != nil {
+	if err := s.engine.err(); err != nil {
 		return share{}, err
 	}
 	if s.Gone {
@@ -208,21 +208,21 @@ func (s *worker) refuse(err error) bool {
 		s.dequeue()
 		c.finish(err)
 	}
-	s.working = s.alloc.ctx.Err() == nil
+	s.working = s.engine.ctx.Err() == nil
 	return s.working
 }
 
 // rest waits, or until the allocator is closed.
-func (a *Allocator) rest(d time.Duration) {
+func (eng *engine) rest(d time.Duration) {
 	select {
 	case <-time.After(d):
-	case <-a.ctx.Done():
+	case <-eng.ctx.Done():
 	}
 }
 
 // shrink makes do with smaller groups than the one that etcd found too large.
-func (a *Allocator) shrink(g *group) {
+func (eng *engine) shrink(g *group) {
 	limit := max(g.ops(), len(g.shares[0].then)) / 2
-	a.limit.Store(int64(limit))
-	a.options.Logger.Warn("etcd allows fewer operations in a transaction than configured", "operations", limit)
+	eng.limit.Store(int64(limit))
+	eng.logger.Warn("etcd allows fewer operations in a transaction than configured", "operations", limit)
 }

@@ -55,8 +55,8 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block Block, had 
 		if err := a.secure(ctx, req.Request); err != nil {
 			return Block{}, false, err
 		}
-		b := newBind(req, req.holding(a.hooks.now()))
-		err := a.submit(ctx, req.Pool, b)
+		b := newBind(req, req.holding(a.engine.hooks.now()))
+		err := a.engine.submit(ctx, req.Pool, b)
 		if err == nil {
 			return b.block, false, nil
 		}
@@ -120,7 +120,7 @@ func (b *bind) takes() (by space.Owner, n *big.Int) {
 // transaction, too: what is known here may be behind the ledger, and the claim
 // may be bound elsewhere.
 func (b *bind) place(s *worker) (share, error) {
-	keys, claim := s.alloc.keys, b.request.Holder.Claim
+	keys, claim := s.engine.keys, b.request.Holder.Claim
 	p := s.Pool(b.request.Pool)
 	if p == nil {
 		return share{}, errGone
@@ -147,7 +147,7 @@ func (b *bind) place(s *worker) (share, error) {
 		store.Put(keys.Block(s.ID, b.prefix), b.value),
 		store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, b.prefix)),
 	)
-	sh.stamp = s.alloc.stamp(b.request.Request, b.fence > 0)
+	sh.stamp = s.engine.stamp(b.request.Request, b.fence > 0)
 	return sh, nil
 }
 
@@ -165,8 +165,8 @@ func (b *bind) won(s *worker, revision int64, got store.Results) error {
 		s.Committed(space.OwnerOf(b.holding), b.prefix, revision)
 	}
 	b.block = store.Record{Space: s.ID, Prefix: b.prefix, Revision: revision}.Block(b.holding)
-	s.alloc.metrics.bound.Inc()
-	s.alloc.metrics.attempts.Observe(float64(b.losses + 1))
+	s.engine.metrics.bound.Inc()
+	s.engine.metrics.attempts.Observe(float64(b.losses + 1))
 	return nil
 }
 

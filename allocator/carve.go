@@ -39,10 +39,10 @@ func (a *Allocator) carve(ctx context.Context, req wanted, child Pool) (Pool, er
 		if err := a.secure(ctx, req.Request); err != nil {
 			return Pool{}, err
 		}
-		now := a.hooks.now()
+		now := a.engine.hooks.now()
 		child.RegisteredAt = store.Stamped(now)
 		c := &carve{bind: newBind(req, req.holding(now)), child: child}
-		err := a.submit(ctx, req.Pool, c)
+		err := a.engine.submit(ctx, req.Pool, c)
 		if err == nil {
 			a.learn(c.child, c.block.Revision)
 			a.Withdraw(req.Holder.Claim)
@@ -133,7 +133,7 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 		err = fmt.Errorf("%w: %s is a block of space %s, and the pool is %s", ErrPoolMismatch, prefix, within, p.CIDR)
 	}
 	if err == nil {
-		err = a.await(ctx, pool.ModRevision)
+		err = a.engine.await(ctx, pool.ModRevision)
 	}
 	if err != nil {
 		return Pool{}, false, err
@@ -145,9 +145,9 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 // learn brings a pool that was carved at the revision into memory, if the watch
 // has not done so. If it has, the pool may be gone by now.
 func (a *Allocator) learn(child Pool, revision int64) {
-	s := a.enter(child.Space)
+	s := a.engine.enter(child.Space)
 	defer s.Unlock()
-	if a.watched.get() >= revision {
+	if a.engine.watched.get() >= revision {
 		s.forsake()
 		return
 	}
@@ -172,7 +172,7 @@ func (c *carve) place(s *worker) (share, error) {
 		return sh, err
 	}
 	c.child.CIDR = c.prefix
-	poolKey, headKey := s.alloc.keys.Pool(c.child.ID), s.alloc.keys.Head(c.child.Space)
+	poolKey, headKey := s.engine.keys.Pool(c.child.ID), s.engine.keys.Head(c.child.Space)
 	sh.ifs = append(sh.ifs, store.Absent(poolKey), store.Absent(headKey))
 	sh.then = append(sh.then, store.Put(poolKey, store.EncodePool(c.child)), store.Put(headKey, store.EncodeHead(1)))
 	c.poolAt, sh.els = len(sh.els), append(sh.els, store.Get(poolKey))

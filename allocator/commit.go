@@ -95,7 +95,7 @@ func (sh share) writes() bool { return slices.ContainsFunc(sh.then, store.Writes
 // its own inside it, so that one that is refuted fails by itself. A call that is alone has
 // none: refuted, it writes nothing at all.
 func (s *worker) request(ctx context.Context, g *group) clientv3.Txn {
-	key := s.alloc.keys.Head(s.ID)
+	key := s.engine.keys.Head(s.ID)
 	ifs, els := g.at.Same(key), store.Ops(store.Get(key))
 	then := make([]clientv3.Op, 0, g.ops())
 	if g.alone() {
@@ -108,17 +108,17 @@ func (s *worker) request(ctx context.Context, g *group) clientv3.Txn {
 	}
 	switch {
 	case g.drops:
-		then = append(then, store.Remove(key), store.Remove(s.alloc.keys.Turn(s.ID)), store.Remove(s.alloc.keys.Waiters(s.ID)))
+		then = append(then, store.Remove(key), store.Remove(s.engine.keys.Turn(s.ID)), store.Remove(s.engine.keys.Waiters(s.ID)))
 	case g.writes:
 		then = append(then, store.Put(key, store.EncodeHead(g.count())))
 	}
 	for to := range g.stamps {
-		then = append(then, store.Put(s.alloc.keys.Quota(to.Class, to.Cluster), store.EncodeFence()))
+		then = append(then, store.Put(s.engine.keys.Quota(to.Class, to.Cluster), store.EncodeFence()))
 	}
 	if s.asks() {
 		els = append(els, s.ask())
 	}
-	return s.alloc.store.Client.Txn(ctx).If(ifs...).Then(then...).Else(els...)
+	return s.engine.store.Client.Txn(ctx).If(ifs...).Then(then...).Else(els...)
 }
 
 func (g *group) alone() bool { return len(g.calls) == 1 }
@@ -135,12 +135,12 @@ func (g *group) outcome(i int, resp *clientv3.TxnResponse) (succeeded bool, got 
 // commit makes one transaction of a group, and leaves it pending if it did not
 // succeed. It reports whether another writer was in between.
 func (s *worker) commit(g *group) (conflict bool) {
-	begun, seen := s.alloc.hooks.now(), s.alloc.watched.get()
+	begun, seen := s.engine.hooks.now(), s.engine.watched.get()
 	resp, err := s.send(g)
-	s.took = s.alloc.hooks.now().Sub(begun)
+	s.took = s.engine.hooks.now().Sub(begun)
 	if err == nil {
-		s.alloc.compareRevision(seen, resp.Header.Revision)
-		s.alloc.health.setCommit(nil)
+		s.engine.compareRevision(seen, resp.Header.Revision)
+		s.engine.health.setCommit(nil)
 		if resp.Succeeded {
 			s.won(g, resp)
 			return false
@@ -163,7 +163,7 @@ func (s *worker) tooLarge(g *group, err error) {
 		s.pending.answer = fmt.Errorf("%w: %w", ErrInvalid, err)
 		return
 	}
-	s.alloc.shrink(g)
+	s.engine.shrink(g)
 	if g.alone() {
 		s.pending.answer = errMoved // to be made of smaller parts
 	}
@@ -171,8 +171,8 @@ func (s *worker) tooLarge(g *group, err error) {
 
 // failed handles a group that etcd did not carry out, or may not have.
 func (s *worker) failed(g *group, err error) {
-	words := s.alloc.store.Unavailable(err)
-	s.alloc.health.setCommit(words)
+	words := s.engine.store.Unavailable(err)
+	s.engine.health.setCommit(words)
 	s.pending = g.lose(loss{kind: unanswered})
 	switch {
 	case store.Refused(err):
@@ -180,25 +180,25 @@ func (s *worker) failed(g *group, err error) {
 	case store.NoSpace(err):
 		s.pending.answer, s.pending.fence = words, s.fence(g)
 	default:
-		s.alloc.options.Logger.Warn("outcome of a transaction is unknown", "space", s.ID, "error", words)
+		s.engine.logger.Warn("outcome of a transaction is unknown", "space", s.ID, "error", words)
 		s.pending.fence = s.fence(g)
 	}
 }
 
 func (s *worker) send(g *group) (*clientv3.TxnResponse, error) {
-	a := s.alloc
-	if err := a.hooks.beforeCommit(s.ID); err != nil {
+	eng := s.engine
+	if err := eng.hooks.beforeCommit(s.ID); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.store.Timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(eng.ctx), eng.store.Timeout)
 	defer cancel()
-	defer a.store.Traffic.Begin()()
-	spans, started := g.trace(), a.hooks.now()
+	defer eng.store.Traffic.Begin()()
+	spans, started := g.trace(), eng.hooks.now()
 	resp, err := s.request(ctx, g).Commit()
 	endSpans(spans, err == nil && resp.Succeeded, err)
-	a.metrics.transactions.Observe(a.hooks.now().Sub(started).Seconds())
-	a.metrics.groups.Observe(float64(len(g.calls)))
-	if lost := a.hooks.afterCommit(s.ID); lost != nil {
+	eng.metrics.transactions.Observe(eng.hooks.now().Sub(started).Seconds())
+	eng.metrics.groups.Observe(float64(len(g.calls)))
+	if lost := eng.hooks.afterCommit(s.ID); lost != nil {
 		return nil, lost
 	}
 	return resp, err
@@ -250,7 +250,7 @@ func (s *worker) lost(g *group, got store.Results) (conflict bool) {
 		why = loss{refuted, got[1:]}
 	case head != nil && head.ModRevision <= g.known:
 		// No change up to there was unknown.
-		s.alloc.replaced(fmt.Sprintf("the head of space %s was put at revision %d, which is not what was seen there", s.ID, head.ModRevision))
+		s.engine.replaced(fmt.Sprintf("the head of space %s was put at revision %d, which is not what was seen there", s.ID, head.ModRevision))
 	}
 	s.pending = g.lose(why)
 	s.pending.learn(got)
@@ -259,7 +259,7 @@ func (s *worker) lost(g *group, got store.Results) (conflict bool) {
 		return false
 	}
 	if conflict = why.kind == overtaken; conflict {
-		s.alloc.metrics.conflicts.Inc()
+		s.engine.metrics.conflicts.Inc()
 	}
 	return conflict
 }

@@ -52,7 +52,7 @@ type concession struct {
 func (o *concession) weigh(ctx context.Context, a *Allocator) error {
 	near, head, err := a.store.Overlapping(ctx, o.seen.Space, o.seen.Prefix)
 	if err == nil {
-		err = a.await(ctx, head)
+		err = a.engine.await(ctx, head)
 	}
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (o *concession) place(s *worker) (share, error) {
 	if s.Head.Revision != o.head {
 		return share{}, errMoved
 	}
-	keys, key := s.alloc.keys, s.alloc.keys.Block(s.ID, o.block.Prefix)
+	keys, key := s.engine.keys, s.engine.keys.Block(s.ID, o.block.Prefix)
 	change := store.Remove(key)
 	if !o.frees {
 		change = store.Put(key, o.rest.Encode())
@@ -125,7 +125,7 @@ func (o *concession) place(s *worker) (share, error) {
 }
 
 func (o *concession) won(s *worker, revision int64, _ store.Results) error {
-	s.alloc.metrics.released.Inc()
+	s.engine.metrics.released.Inc()
 	for _, r := range o.next {
 		s.Reconcile(r)
 	}
@@ -156,7 +156,7 @@ func (a *Allocator) flagInParts(ctx context.Context, id PoolID, head int64, reco
 			return head, records, nil
 		}
 		f := &flag{head: head, records: part}
-		if err := a.submit(ctx, id, f); err != nil {
+		if err := a.engine.submit(ctx, id, f); err != nil {
 			return head, nil, err
 		}
 		head, records = f.head, records[len(part):]
@@ -168,7 +168,7 @@ func (a *Allocator) part(records []store.Record) []store.Record {
 	const own = 8
 	bytes := 0
 	for i, r := range records {
-		if bytes += len(r.Encode()); i >= max(1, int(a.limit.Load())-own) || bytes > maxGroupBytes {
+		if bytes += len(r.Encode()); i >= max(1, int(a.engine.limit.Load())-own) || bytes > maxGroupBytes {
 			return records[:i]
 		}
 	}
@@ -190,7 +190,7 @@ func (f *flag) place(s *worker) (share, error) {
 	}
 	var sh share
 	for _, r := range f.records {
-		sh.then = append(sh.then, store.Put(s.alloc.keys.Block(s.ID, r.Prefix), r.Encode()))
+		sh.then = append(sh.then, store.Put(s.engine.keys.Block(s.ID, r.Prefix), r.Encode()))
 	}
 	return sh, nil
 }

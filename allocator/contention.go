@@ -29,16 +29,16 @@ func (s *worker) asks() bool { return s.losses > 0 }
 
 // ask is what the else branch of a transaction writes to ask for a turn.
 func (s *worker) ask() clientv3.Op {
-	return store.Put(s.alloc.keys.Turn(s.ID), store.EncodeTurn(store.Turn{Writer: s.Table.Writer, Took: s.took}))
+	return store.Put(s.engine.keys.Turn(s.ID), store.EncodeTurn(store.Turn{Writer: s.Table.Writer, Took: s.took}))
 }
 
 // asked notes that a writer asks for a turn in a space. What cannot be read asks for
 // nothing.
-func (a *Allocator) asked(e store.Entry) {
+func (eng *engine) asked(e store.Entry) {
 	if !e.Put || e.Damage != nil {
 		return
 	}
-	if s, ok := a.worker(e.Space); ok {
+	if s, ok := eng.worker(e.Space); ok {
 		s.Lock()
 		defer s.Unlock()
 		s.asked(e.Turn)
@@ -72,7 +72,7 @@ func (s *worker) giveWay() {
 	select {
 	case <-t.taken:
 	case <-time.After(t.wait):
-	case <-s.alloc.ctx.Done():
+	case <-s.engine.ctx.Done():
 	}
 	s.Lock()
 	defer s.Unlock()

@@ -35,8 +35,8 @@ func TestCooldown_APoolInUseStays(t *testing.T) {
 	if err := i.Retire(t.Context(), "p"); !errors.Is(err, ErrPoolInUse) {
 		t.Errorf("Retire = %v, want ErrPoolInUse", err)
 	}
-	if p, _ := i.Pool("p"); p.State != PoolOpen || i.countCooling() != 1 {
-		t.Errorf("the pool is %s, and %d blocks cool; want it as it was", p.State, i.countCooling())
+	if p, _ := i.Pool("p"); p.State != PoolOpen || i.engine.countCooling() != 1 {
+		t.Errorf("the pool is %s, and %d blocks cool; want it as it was", p.State, i.engine.countCooling())
 	}
 	if err := i.Drain(t.Context(), "p"); err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestCooldown_LostAnswers(t *testing.T) {
 			i.bind(request("p", "a", 28))
 			lose()
 			i.release("a")
-			if n := i.countCooling(); n != 1 {
+			if n := i.engine.countCooling(); n != 1 {
 				t.Errorf("%d blocks cool, want one", n)
 			}
 			lose()

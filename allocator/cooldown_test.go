@@ -30,7 +30,7 @@ func newIcebox(t *testing.T) *icebox {
 func (i *icebox) leader() *Allocator {
 	i.t.Helper()
 	a := i.follower()
-	a.leadAs(settled)
+	a.engine.leadAs(settled)
 	return a
 }
 
@@ -60,9 +60,9 @@ func (i *icebox) pass(d time.Duration) {
 // waitCooling waits until so many blocks cool, as one of the Allocators knows it.
 func (i *icebox) waitCooling(a *Allocator, want int) {
 	i.t.Helper()
-	for a.countCooling() != want {
+	for a.engine.countCooling() != want {
 		if i.t.Context().Err() != nil {
-			i.t.Fatalf("%d blocks cool, want %d", a.countCooling(), want)
+			i.t.Fatalf("%d blocks cool, want %d", a.engine.countCooling(), want)
 		}
 		a.catchUp(i.t)
 	}
@@ -219,7 +219,7 @@ func TestCooldown_EndsElsewhere(t *testing.T) {
 	other := i.follower()
 	i.pass(time.Minute)
 	i.waitCooling(i.Allocator, 1)
-	other.leadAs(settled)
+	other.engine.leadAs(settled)
 	i.pass(0)
 	i.waitCooling(i.Allocator, 0)
 	i.sameAsLedger(other)

@@ -154,7 +154,7 @@ func TestCrash_Child(t *testing.T) {
 		a.Wait(request("p", "waiter", 26))
 		os.Exit(crashed)
 	}
-	crashPoints[point].arm(&a.hooks)
+	crashPoints[point].arm(&a.engine.hooks)
 	t.Fatalf("still there, after %v", crashOps[op](t.Context(), a))
 }
 
@@ -206,7 +206,7 @@ type contents map[string]string
 func whole(t *testing.T, op func(context.Context, *Allocator) error) []contents {
 	t.Helper()
 	l := reopen(t, prepare(t, t.TempDir()).etcd)
-	before := l.watched.get()
+	before := l.engine.watched.get()
 	if err := op(t.Context(), l.Allocator); err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func whole(t *testing.T, op func(context.Context, *Allocator) error) []contents 
 	}
 	l.catchUp(t)
 	states := []contents{read(t, l.etcd.Client(), before)}
-	for revision := before + 1; revision <= l.watched.get(); revision++ {
+	for revision := before + 1; revision <= l.engine.watched.get(); revision++ {
 		if state := read(t, l.etcd.Client(), revision); !maps.Equal(state, states[len(states)-1]) {
 			states = append(states, state)
 		}

@@ -24,7 +24,7 @@ func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (B
 	if !req.Exact.IsValid() || state != Bound && state != Retained {
 		return Block{}, fmt.Errorf("%w: adopt an exact prefix, as bound or retained", ErrInvalid)
 	}
-	h := wanted{Request: req, adopts: true}.holding(a.hooks.now())
+	h := wanted{Request: req, adopts: true}.holding(a.engine.hooks.now())
 	h.State = state
 	if state == Retained {
 		h.Until = store.Stamped(req.Until)
@@ -46,7 +46,7 @@ func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (B
 // adopt binds the prefix as any other, and if that is refused, all the same.
 func (a *Allocator) adopt(ctx context.Context, req Request, h store.Holding) (Block, error) {
 	b := newBind(wanted{Request: req, adopts: true}, h)
-	err := a.submit(ctx, req.Pool, b)
+	err := a.engine.submit(ctx, req.Pool, b)
 	if err == nil {
 		return b.block, nil
 	}
@@ -61,7 +61,7 @@ func (a *Allocator) adopt(ctx context.Context, req Request, h store.Holding) (Bl
 		if o.head, o.others, err = a.flagInParts(ctx, req.Pool, o.head, o.others); err != nil {
 			continue
 		}
-		if err = a.submit(ctx, req.Pool, o); err == nil {
+		if err = a.engine.submit(ctx, req.Pool, o); err == nil {
 			return o.block, nil
 		}
 	}
@@ -88,7 +88,7 @@ func (a *Allocator) newAdopt(ctx context.Context, req Request, h store.Holding) 
 	}
 	near, head, err := a.store.Overlapping(ctx, p.Space, req.Exact)
 	if err == nil {
-		err = a.await(ctx, head)
+		err = a.engine.await(ctx, head)
 	}
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (o *adopt) place(s *worker) (share, error) {
 	if s.Head.Revision != o.head {
 		return share{}, errMoved
 	}
-	keys, claim := s.alloc.keys, o.request.Holder.Claim
+	keys, claim := s.engine.keys, o.request.Holder.Claim
 	sh := share{
 		ifs: store.Cmps(store.Absent(keys.Claim(claim))),
 		then: store.Ops(
@@ -131,7 +131,7 @@ func (o *adopt) place(s *worker) (share, error) {
 		),
 		els: store.Ops(store.Get(keys.Claim(claim))),
 	}
-	sh.stamp = s.alloc.stamp(o.request, false)
+	sh.stamp = s.engine.stamp(o.request, false)
 	for _, r := range o.others {
 		sh.then = append(sh.then, store.Put(keys.Block(s.ID, r.Prefix), r.Encode()))
 	}
@@ -146,7 +146,7 @@ func (o *adopt) won(s *worker, revision int64, _ store.Results) error {
 		}
 		s.SetOwners(o.record.Prefix, space.OwnersOf(o.record))
 	}
-	s.alloc.metrics.bound.Inc()
+	s.engine.metrics.bound.Inc()
 	o.record.Revision = revision
 	o.block = o.record.Block(o.record.Holdings[len(o.record.Holdings)-1])
 	return nil

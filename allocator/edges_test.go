@@ -156,18 +156,18 @@ func TestLeftovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.catchUp(t) // a late event of the pool would have it known once more, for a moment
-		r.prune(t.Context())
+		r.engine.prune(t.Context())
 		if left := r.keysWith("/workspaces/leaver"); len(left) > 0 {
 			t.Errorf("a workspace without a root pool has left %v", left)
 		}
 	}
 	r.release("c")
 	r.catchUp(t)
-	if r.prune(t.Context()); len(r.keysWith("/quotas/")) != 1 {
+	if r.engine.prune(t.Context()); len(r.keysWith("/quotas/")) != 1 {
 		t.Error("the fence of a quota that was used a moment ago is gone")
 	}
 	r.clock.advance(2 * 10 * time.Minute)
-	if r.prune(t.Context()); len(r.keysWith("/quotas/")) != 0 {
+	if r.engine.prune(t.Context()); len(r.keysWith("/quotas/")) != 0 {
 		t.Errorf("there is %v, which nobody has used for long", r.keysWith("/quotas/"))
 	}
 	r.catchUp(t)
@@ -200,7 +200,7 @@ func TestDrain_TheLastBlockGoesMeanwhile(t *testing.T) {
 	l.swap(func(h *hooks) {
 		h.beforeCommit = func(SpaceID) error {
 			if commits.Add(1) == 2 { // the retirement, after the release
-				write(10, store.Put(block, newBind(wanted{Request: late}, wanted{Request: late}.holding(l.hooks.now())).value),
+				write(10, store.Put(block, newBind(wanted{Request: late}, wanted{Request: late}.holding(l.engine.hooks.now())).value),
 					store.Put(claim, store.EncodeClaim("p", prefix("10.0.0.16/28"))))
 			}
 			return nil

@@ -21,7 +21,7 @@ func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix)
 	if list, err = exclusions(p, list); err != nil || slices.Equal(list, p.Excluded) {
 		return err
 	}
-	return a.submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Excluded = list }})
+	return a.engine.submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Excluded = list }})
 }
 
 // Drain closes a pool for good: its blocks and its CIDR stay, nothing more is
@@ -33,7 +33,7 @@ func (a *Allocator) Drain(ctx context.Context, id PoolID) error {
 	if err != nil {
 		return err
 	}
-	return a.submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.State = PoolDraining }})
+	return a.engine.submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.State = PoolDraining }})
 }
 
 // known returns the record of a pool, if need be after asking the ledger.
@@ -42,7 +42,7 @@ func (a *Allocator) known(ctx context.Context, id PoolID) (Pool, error) {
 		return Pool{}, err
 	}
 	for {
-		if _, err := a.locate(ctx, id); err != nil {
+		if _, err := a.engine.locate(ctx, id); err != nil {
 			return Pool{}, err
 		}
 		if p, ok := a.Pool(id); ok {
@@ -87,7 +87,7 @@ func (e *edit) place(s *worker) (share, error) {
 	if e.same = e.next.State == p.State && e.next.CoolsUntil.Equal(p.CoolsUntil) && e.next.Frozen == p.Frozen && slices.Equal(e.next.Excluded, p.Excluded); e.same {
 		return share{}, nil // the transaction confirms that it is so
 	}
-	return share{then: store.Ops(store.Put(s.alloc.keys.Pool(p.ID), store.EncodePool(e.next)))}, nil
+	return share{then: store.Ops(store.Put(s.engine.keys.Pool(p.ID), store.EncodePool(e.next)))}, nil
 }
 
 func later(a, b time.Time) time.Time {

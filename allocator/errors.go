@@ -36,6 +36,9 @@ var (
 	ErrCools = ledger.ErrCools
 	// ErrClosed: the allocator was closed.
 	ErrClosed = ledger.ErrClosed
+	// ErrReplaced: the ledger was restored from an older copy under this Allocator, or another
+	// one was put in its place. Open another Allocator.
+	ErrReplaced = ledger.ErrReplaced
 	// ErrExpired: a list took longer than etcd keeps history. Start it again.
 	ErrExpired = ledger.ErrExpired
 )
@@ -66,3 +69,6 @@ type (
 	// VersionError reports a stored value that this program does not understand.
 	VersionError = ledger.VersionError
 )
+
+// Unreadable reports whether an error says that a key of the ledger cannot be read.
+func Unreadable(err error) bool { return ledger.Unreadable(err) }

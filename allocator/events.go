@@ -15,11 +15,11 @@ type changes struct {
 }
 
 // sort sorts the events of one revision.
-func (a *Allocator) sort(events []store.Entry) (changes, error) {
+func (eng *engine) sort(events []store.Entry) (changes, error) {
 	c := changes{spaces: map[SpaceID][]store.Entry{}}
 	var reread error
 	for _, e := range events {
-		if p, ok := a.table.Find(e.Pool); ok && e.Kind == store.PoolKey {
+		if p, ok := eng.table.Find(e.Pool); ok && e.Kind == store.PoolKey {
 			e.Space = p.In.ID // whatever its record says, and if it cannot be read
 		}
 		c.wrote = c.wrote || e.Put
@@ -37,14 +37,14 @@ func (a *Allocator) sort(events []store.Entry) (changes, error) {
 		case store.QuotaKey:
 			c.quotas = append(c.quotas, e)
 		case store.TurnKey:
-			a.asked(e)
+			eng.asked(e)
 		case store.BlockKey:
-			a.noteLease(e)
+			eng.noteLease(e)
 			c.spaces[e.Space] = append(c.spaces[e.Space], e)
 		case store.ReservationKey:
-			a.table.Reservations.Seen(e.Cluster, e.Claim, e.Put)
+			eng.table.Reservations.Seen(e.Cluster, e.Claim, e.Put)
 		case store.PoolKey:
-			healed := a.inspectPool(e)
+			healed := eng.inspectPool(e)
 			if healed {
 				reread = errReread
 			}
@@ -60,37 +60,37 @@ func (a *Allocator) sort(events []store.Entry) (changes, error) {
 
 // noteLease notes what has become of the lease of a block. One that was deleted, or cannot be
 // read, has none.
-func (a *Allocator) noteLease(e store.Entry) {
+func (eng *engine) noteLease(e store.Entry) {
 	at := space.Position{Space: e.Space, Prefix: e.Prefix}
 	if lease, ok := space.LeaseOf(e.Block); ok {
-		a.table.Leases.Put(at, lease)
+		eng.table.Leases.Put(at, lease)
 		return
 	}
-	a.table.Leases.Remove(at)
+	eng.table.Leases.Remove(at)
 }
 
 // apply brings one revision into memory, space by space. errReread: that is not enough.
-func (a *Allocator) apply(revision int64, events []store.Entry) error {
-	c, reread := a.sort(events)
-	a.table.NoteRetired(c.came, false)
+func (eng *engine) apply(revision int64, events []store.Entry) error {
+	c, reread := eng.sort(events)
+	eng.table.NoteRetired(c.came, false)
 	if c.wrote { // who removes without writing does not retire: the ledger is being wiped
-		a.table.NoteRetired(c.left, true)
+		eng.table.NoteRetired(c.left, true)
 	}
 	for id, entries := range c.spaces {
-		a.applySpace(id, revision, entries)
+		eng.applySpace(id, revision, entries)
 	}
 	for _, e := range c.fences {
 		if e.Put {
-			a.table.Fenced(e.Cluster, revision)
+			eng.table.Fenced(e.Cluster, revision)
 		} else {
-			a.table.Unfenced(e.Cluster, revision)
+			eng.table.Unfenced(e.Cluster, revision)
 		}
 	}
 	for _, e := range c.quotas {
 		if e.Put {
-			a.table.Quotas.Fenced(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
+			eng.table.Quotas.Fenced(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
 		} else {
-			a.table.Quotas.Lifted(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
+			eng.table.Quotas.Lifted(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
 		}
 	}
 	return reread
@@ -98,8 +98,8 @@ func (a *Allocator) apply(revision int64, events []store.Entry) error {
 
 // applySpace brings what one revision did to one space into memory, unless it
 // is known there: own transactions are applied when they return.
-func (a *Allocator) applySpace(id SpaceID, revision int64, entries []store.Entry) {
-	s := a.visit(id, revision, entries)
+func (eng *engine) applySpace(id SpaceID, revision int64, entries []store.Entry) {
+	s := eng.visit(id, revision, entries)
 	if s == nil {
 		return
 	}
@@ -121,15 +121,15 @@ func (a *Allocator) applySpace(id SpaceID, revision int64, entries []store.Entry
 		s.Apply(e)
 	}
 	if s.Gone {
-		a.drop(s)
+		eng.drop(s)
 	}
 }
 
 // visit returns the space that a revision has changed, locked; nil if there is
 // nothing to do. A space that was retired here is remembered until the watch
 // has seen that, too.
-func (a *Allocator) visit(id SpaceID, revision int64, entries []store.Entry) *worker {
-	if s, ok := a.worker(id); ok {
+func (eng *engine) visit(id SpaceID, revision int64, entries []store.Entry) *worker {
+	if s, ok := eng.worker(id); ok {
 		s.Lock()
 		if !s.Gone {
 			return s
@@ -137,7 +137,7 @@ func (a *Allocator) visit(id SpaceID, revision int64, entries []store.Entry) *wo
 		known := s.Known
 		s.Unlock()
 		if revision >= known {
-			a.drop(s)
+			eng.drop(s)
 		}
 		if revision <= known {
 			return nil
@@ -145,7 +145,7 @@ func (a *Allocator) visit(id SpaceID, revision int64, entries []store.Entry) *wo
 	}
 	for _, e := range entries {
 		if e.Put && e.Kind != store.BlockKey {
-			return a.enter(id)
+			return eng.enter(id)
 		}
 	}
 	return nil

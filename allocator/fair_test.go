@@ -41,7 +41,7 @@ func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 	l.bind(request("p", "successor", 28)) // where gone was
 	var transactions atomic.Int64
 	inFlight, goOn := l.holdCommits()
-	hold := l.hooks.beforeCommit
+	hold := l.engine.hooks.beforeCommit
 	l.swap(func(h *hooks) {
 		h.beforeCommit = func(id SpaceID) error {
 			transactions.Add(1)

@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"context"
 	"errors"
 	"net/netip"
 	"time"
@@ -24,23 +23,6 @@ const (
 	// lapseRetry is the pause after a fault.
 	lapseRetry = time.Second
 )
-
-// cooldown is when a block that is freed now may be given to anybody; zero: now. A
-// reservation goes back to what it was: free, or cooling until its old time.
-func (a *Allocator) cooldown(b Block) (time.Time, error) {
-	now := a.hooks.now()
-	switch {
-	case b.State == Reserved && b.Until.After(now):
-		return b.Until, nil
-	case b.State == Reserved, b.State == Disputed:
-		return time.Time{}, nil
-	}
-	d, err := a.options.Cooldown(b)
-	if err != nil || d <= 0 {
-		return time.Time{}, err
-	}
-	return store.Stamped(now.Add(d)), nil
-}
 
 // alarm is the one timer of a space, for the cooldown that ends next.
 type alarm struct {
@@ -65,8 +47,8 @@ func (s *worker) rearm() {
 	if s.alarm.at = at; at.IsZero() {
 		return
 	}
-	wait := min(max(0, at.Sub(s.alloc.hooks.now())), lapseLook)
-	s.alarm.stop = s.alloc.hooks.after(wait, func() { s.alloc.spawn(s.lapse) })
+	wait := min(max(0, at.Sub(s.engine.hooks.now())), lapseLook)
+	s.alarm.stop = s.engine.hooks.after(wait, func() { s.engine.spawn(s.lapse) })
 }
 
 // nextLapse is when this Allocator ends the next cooldown of the space; zero if nothing
@@ -90,7 +72,7 @@ func (s *worker) nextLapse() (next time.Time) {
 }
 
 func (s *worker) grace() time.Duration {
-	if leadership(s.alloc.leads.Load()) == following {
+	if leadership(s.engine.leads.Load()) == following {
 		return lapseGrace
 	}
 	return 0
@@ -105,18 +87,18 @@ func (s *worker) lapse() {
 	if running {
 		return
 	}
-	_, err := s.alloc.lapseAll(func() *lapse { return &lapse{} }, func(o op) error { return s.do(s.alloc.ctx, o) })
+	_, err := s.engine.lapseAll(func() *lapse { return &lapse{} }, func(o op) error { return s.do(s.engine.ctx, o) })
 	s.Lock()
 	defer s.Unlock()
-	s.alarm.lapsing, s.alarm.after = false, s.alloc.hooks.now().Add(lapsePause)
+	s.alarm.lapsing, s.alarm.after = false, s.engine.hooks.now().Add(lapsePause)
 	if err != nil {
-		s.alarm.after = s.alloc.hooks.now().Add(lapseRetry)
+		s.alarm.after = s.engine.hooks.now().Add(lapseRetry)
 	}
 }
 
 // lapseAll frees what the ops find, each as much as one transaction carries, until nothing
 // is left. It reports whether there was any.
-func (a *Allocator) lapseAll(next func() *lapse, do func(op) error) (ended bool, err error) {
+func (eng *engine) lapseAll(next func() *lapse, do func(op) error) (ended bool, err error) {
 	for {
 		o := next()
 		err := do(o)
@@ -156,10 +138,10 @@ func (l *lapse) place(s *worker) (share, error) {
 	if p := s.Pool(l.of); l.of != "" && (p == nil || p.State != PoolDraining) {
 		return share{}, errNothing // another pool is there by its ID
 	}
-	limit, bytes := max(1, int(s.alloc.limit.Load())-8), 0
+	limit, bytes := max(1, int(s.engine.limit.Load())-8), 0
 	var sh share
 	for prefix := range l.due(s) {
-		block, claim := s.alloc.keys.Block(s.ID, prefix), s.alloc.keys.Claim(s.Cooling.Blocks[prefix].Claim)
+		block, claim := s.engine.keys.Block(s.ID, prefix), s.engine.keys.Claim(s.Cooling.Blocks[prefix].Claim)
 		sh.then = append(sh.then, clientv3.OpTxn(nil, store.Ops(store.Remove(block), store.Remove(claim)), nil))
 		bytes += len(block) + len(claim)
 		if l.ended = append(l.ended, prefix); len(l.ended) == limit || bytes > maxGroupBytes/2 {
@@ -175,7 +157,7 @@ func (l *lapse) place(s *worker) (share, error) {
 
 // due yields each block that the op is about to free.
 func (l *lapse) due(s *worker) func(yield func(netip.Prefix) bool) {
-	now := s.alloc.hooks.now().Add(-s.grace()).UnixMilli()
+	now := s.engine.hooks.now().Add(-s.grace()).UnixMilli()
 	return func(yield func(netip.Prefix) bool) {
 		seen := map[netip.Prefix]bool{}
 		for _, p := range s.Pools {
@@ -212,28 +194,3 @@ func (l *lapse) won(s *worker, revision int64, _ store.Results) error {
 }
 
 func (l *lapse) lost(*worker, loss) error { return errAgain }
-
-// makeRoom ends the cooldown of what overlaps a prefix, for a published record that says
-// that somebody has it. It reports whether there was any.
-func (a *Allocator) makeRoom(ctx context.Context, id PoolID, within netip.Prefix) (bool, error) {
-	return a.lapseAll(func() *lapse { return &lapse{within: within} }, func(o op) error { return a.submit(ctx, id, o) })
-}
-
-// errCooling: nothing is held of the pool but blocks that cool.
-var errCooling = errors.New("blocks of the pool are cooling")
-
-// dissolve frees the cooling blocks of a pool that holds no others. It closes the pool first,
-// so that no bind takes them early. The record of a child keeps the end of the last cooldown in
-// it: until then the child's own block cools in the parent.
-func (a *Allocator) dissolve(ctx context.Context, id PoolID, check func(Pool) error) error {
-	p, err := a.known(ctx, id)
-	if err != nil {
-		return err
-	}
-	e := &edit{pool: p, idle: true, check: check, change: func(p *Pool) { p.State = PoolDraining }}
-	if err := a.submit(ctx, id, e); err != nil {
-		return err
-	}
-	_, err = a.lapseAll(func() *lapse { return &lapse{of: id} }, func(o op) error { return a.submit(ctx, id, o) })
-	return err
-}

@@ -28,27 +28,24 @@ const (
 	settled
 )
 
-// Lead makes this Allocator the one whose waiting lists count, until ctx ends. Others answer
-// ErrOthersWait to Reserve in spaces where claims wait. Close settled when all claims that
-// waited at a former leader wait here, or need not: until then the spaces that the former
-// leader marked stay closed for reservations. Lead returns nil.
-func (a *Allocator) Lead(ctx context.Context, complete <-chan struct{}) error {
-	defer a.leads.Store(int32(following))
-	a.leadAs(leading)
+// lead makes the waiting lists of this process count, until ctx ends. They are complete when
+// the channel is closed.
+func (eng *engine) lead(ctx context.Context, complete <-chan struct{}) {
+	defer eng.leads.Store(int32(following))
+	eng.leadAs(leading)
 	select {
 	case <-complete:
-		a.leadAs(settled)
+		eng.leadAs(settled)
 	case <-ctx.Done():
-		return nil
+		return
 	}
 	<-ctx.Done()
-	return nil
 }
 
 // leadAs has all spaces marked as that leadership wants it.
-func (a *Allocator) leadAs(l leadership) {
-	a.leads.Store(int32(l))
-	for _, s := range a.workers() {
+func (eng *engine) leadAs(l leadership) {
+	eng.leads.Store(int32(l))
+	for _, s := range eng.workers() {
 		s.Lock()
 		s.Unlock() // which sees to the mark
 	}
@@ -57,7 +54,7 @@ func (a *Allocator) leadAs(l leadership) {
 // remark sees to it that a worker brings the mark up to date.
 func (s *worker) remark() {
 	if !s.working && s.mismarked() {
-		s.working = s.alloc.spawn(s.work)
+		s.working = s.engine.spawn(s.work)
 	}
 }
 
@@ -66,12 +63,12 @@ func (s *worker) mismarked() bool {
 	if s.Gone || s.resting || s.Head.Revision == 0 || s.wanted() == s.Marked {
 		return false
 	}
-	return s.alloc.ctx.Err() == nil && s.alloc.Err() == nil && s.Damage.Err() == nil
+	return s.engine.ctx.Err() == nil && s.engine.err() == nil && s.Damage.Err() == nil
 }
 
 // wanted is what the mark should be.
 func (s *worker) wanted() string {
-	switch leadership(s.alloc.leads.Load()) {
+	switch leadership(s.engine.leads.Load()) {
 	case following:
 		return s.Marked
 	case leading:
@@ -108,7 +105,7 @@ func (m *markOp) claim() (ClaimID, bool) { return "", true }
 func (m *markOp) place(s *worker) (share, error) { return m.share(s), nil }
 
 func (m *markOp) share(s *worker) share {
-	key := s.alloc.keys.Waiters(s.ID)
+	key := s.engine.keys.Waiters(s.ID)
 	if m.writer == "" {
 		return share{then: store.Ops(store.Remove(key))}
 	}
@@ -126,7 +123,7 @@ func (m *markOp) won(s *worker, revision int64, _ store.Results) error {
 func (m *markOp) lost(s *worker, why loss) error {
 	if why.kind == unanswered {
 		s.resting = true
-		s.alloc.hooks.after(retryMark, func() {
+		s.engine.hooks.after(retryMark, func() {
 			s.Lock()
 			defer s.Unlock()
 			s.resting = false

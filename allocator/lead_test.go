@@ -19,7 +19,7 @@ func (l *fixture) lead(a *Allocator) (complete, end func()) {
 			l.t.Errorf("Lead = %v, want nil", err)
 		}
 	}()
-	for leadership(a.leads.Load()) == following && l.t.Context().Err() == nil {
+	for leadership(a.engine.leads.Load()) == following && l.t.Context().Err() == nil {
 		runtime.Gosched()
 	}
 	end = func() { cancel(); <-ended }

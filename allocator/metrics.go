@@ -30,18 +30,18 @@ type metrics struct {
 type counts struct{ unreadable, reserved, cooling, waiting func() int }
 
 // counts are those of the Allocator.
-func (a *Allocator) counts() counts {
+func (eng *engine) counts() counts {
 	return counts{
-		unreadable: a.unreadable,
-		reserved:   a.table.Reservations.Len,
-		cooling:    a.countCooling,
-		waiting:    func() int { return int(a.table.Waiting.Load()) },
+		unreadable: eng.unreadable,
+		reserved:   eng.table.Reservations.Len,
+		cooling:    eng.countCooling,
+		waiting:    func() int { return int(eng.table.Waiting.Load()) },
 	}
 }
 
 // countCooling counts the cooling blocks of all spaces.
-func (a *Allocator) countCooling() (n int) {
-	for _, w := range a.workers() {
+func (eng *engine) countCooling() (n int) {
+	for _, w := range eng.workers() {
 		n += w.CountCooling()
 	}
 	return n

@@ -51,8 +51,8 @@ type stamp struct {
 }
 
 // stamp is what tells others of a bind by a class; nil where nobody has to know.
-func (a *Allocator) stamp(r Request, compared bool) *stamp {
-	if r.Class == "" || r.Slice || !compared && a.table.Quotas.Fence(space.ClassAccount(r)) == 0 {
+func (eng *engine) stamp(r Request, compared bool) *stamp {
+	if r.Class == "" || r.Slice || !compared && eng.table.Quotas.Fence(space.ClassAccount(r)) == 0 {
 		return nil
 	}
 	return &stamp{account: space.ClassAccount(r), compared: compared}

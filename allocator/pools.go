@@ -2,7 +2,6 @@ package allocator
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 
@@ -86,57 +85,4 @@ func (a *Allocator) FreeBlocks(id PoolID) (index.Histogram, bool) {
 	p.In.Lock()
 	defer p.In.Unlock()
 	return p.Index.Histogram(), true
-}
-
-// locateAttempts is how often a pool is looked for in memory that the ledger has. It may
-// come and go meanwhile, but not for ever: then memory is of another ledger.
-const locateAttempts = 10
-
-// locate finds the space of a pool. One that is not in memory may have been
-// registered a moment ago by somebody else.
-func (a *Allocator) locate(ctx context.Context, id PoolID) (*worker, error) {
-	for range locateAttempts {
-		if w, ok := a.workerOf(id); ok {
-			return w, nil
-		}
-		if err := a.Err(); err != nil {
-			return nil, err
-		}
-		if err := a.confirm(ctx, id); err != nil {
-			return nil, err
-		}
-	}
-	return nil, fmt.Errorf("%w: pool %s is registered, and memory does not know it", ErrUnavailable, id)
-}
-
-// workerOf is the worker of the space of a pool that is in memory.
-func (a *Allocator) workerOf(id PoolID) (*worker, bool) {
-	p, ok := a.table.Find(id)
-	if !ok {
-		return nil, false
-	}
-	return a.worker(p.In.ID)
-}
-
-// confirm asks the ledger whether a pool is registered, and waits until what it
-// says is known here.
-func (a *Allocator) confirm(ctx context.Context, id PoolID) error {
-	_, revision, ok, err := a.store.Pool(ctx, id)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return ErrUnknownPool
-	}
-	return a.await(ctx, revision)
-}
-
-// await waits until what the ledger held at a revision is known here.
-func (a *Allocator) await(ctx context.Context, revision int64) error {
-	bounded, cancel := context.WithTimeout(ctx, a.store.Timeout)
-	defer cancel()
-	if err := a.watched.wait(bounded, revision); err == nil || ctx.Err() != nil {
-		return err
-	}
-	return a.behind()
 }

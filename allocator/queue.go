@@ -103,16 +103,16 @@ var errGone = errors.New("space is gone")
 // submit hands an op to the worker of the pool's space and waits for the answer.
 // When ctx ends first, an op that is still queued is withdrawn, and one that is
 // in a transaction is completed without its caller.
-func (a *Allocator) submit(ctx context.Context, id PoolID, o op) error {
+func (eng *engine) submit(ctx context.Context, id PoolID, o op) error {
 	for {
-		s, err := a.locate(ctx, id)
+		s, err := eng.locate(ctx, id)
 		if err != nil {
 			return err
 		}
 		if err := s.do(ctx, o); !errors.Is(err, errGone) {
 			return err
 		}
-		if err := a.confirm(ctx, id); err != nil {
+		if err := eng.confirm(ctx, id); err != nil {
 			return err
 		}
 	}
@@ -139,14 +139,14 @@ func (s *worker) do(ctx context.Context, o op) error {
 func (s *worker) enqueue(c *call) error {
 	s.Lock()
 	defer s.Unlock()
-	if s.queue.size >= s.alloc.options.QueueLimit {
+	if s.queue.size >= s.engine.queueLimit {
 		return ErrBusy
 	}
-	if !s.working && !s.alloc.spawn(s.work) {
+	if !s.working && !s.engine.spawn(s.work) {
 		return ErrClosed
 	}
 	s.working = true
 	s.queue.push(c)
-	s.alloc.metrics.queued.Inc()
+	s.engine.metrics.queued.Inc()
 	return nil
 }

@@ -4,12 +4,22 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-func callOf(cluster ClusterName, claim string) *call {
-	req := request("p", claim, 32)
-	req.Holder.Cluster = cluster
-	return &call{op: newBind(wanted{Request: req}, wanted{Request: req}.holding(newClock().now())), done: make(chan struct{})}
+// laneOp is an op of which only the lane and the claim matter.
+type laneOp struct {
+	op
+	workspace ledger.ClusterName
+	of        ledger.ClaimID
+}
+
+func (o laneOp) cluster() ledger.ClusterName   { return o.workspace }
+func (o laneOp) claim() (ledger.ClaimID, bool) { return o.of, true }
+
+func callOf(cluster ledger.ClusterName, claim string) *call {
+	return &call{op: laneOp{workspace: cluster, of: ledger.ClaimID(claim)}, done: make(chan struct{})}
 }
 
 // order pops n calls and names their claims.

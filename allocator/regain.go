@@ -21,7 +21,7 @@ var errTwice = errors.New("the block or its former claim is in the same transact
 // regain is the share of a bind that gets a cooling block back. What cools is as the head
 // says, and needs no comparison of its own.
 func (b *bind) regain(s *worker) (share, error) {
-	keys, claim := s.alloc.keys, b.request.Holder.Claim
+	keys, claim := s.engine.keys, b.request.Holder.Claim
 	if _, twice := s.placing.blocks[b.prefix]; twice {
 		return share{}, errTwice
 	}
@@ -82,7 +82,7 @@ func (a *Allocator) cools(ctx context.Context, b Block, last *int64) error {
 		return fmt.Errorf("%w: %s until %s", ErrCools, b.Prefix, b.Until.Format(time.RFC3339))
 	}
 	*last = b.Revision
-	return a.await(ctx, b.Revision)
+	return a.engine.await(ctx, b.Revision)
 }
 
 // endCooling frees the block that cools under the ID of a claim, if there is one.
@@ -95,7 +95,7 @@ func (a *Allocator) endCooling(ctx context.Context, id ClaimID) error {
 		if err != nil || !ok || r.Holdings[r.Of(id)].State != Cooling {
 			return err
 		}
-		if err := a.await(ctx, r.Revision); err != nil {
+		if err := a.engine.await(ctx, r.Revision); err != nil {
 			return err
 		}
 		_, err = a.makeRoom(ctx, r.Holdings[0].Pool, r.Prefix)

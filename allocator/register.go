@@ -24,7 +24,7 @@ func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
 	if err != nil {
 		return Pool{}, err
 	}
-	p.RegisteredAt = store.Stamped(a.hooks.now())
+	p.RegisteredAt = store.Stamped(a.engine.hooks.now())
 	select {
 	case a.registrar <- struct{}{}: // one at a time: they contend for the fence anyway
 		defer func() { <-a.registrar }()
@@ -33,7 +33,7 @@ func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
 	}
 	for {
 		r := &register{wanted: p}
-		s := a.enter(p.Space)
+		s := a.engine.enter(p.Space)
 		s.Unlock()
 		err := s.do(ctx, r)
 		if err == nil {
@@ -94,7 +94,7 @@ func (r *register) place(s *worker) (share, error) {
 	if err := s.Table.Damaged(); err != nil && !r.wanted.Frozen { // a frozen one was there before
 		return share{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
 	}
-	fenceKey, poolKey := s.alloc.keys.Roots(r.wanted.Cluster), s.alloc.keys.Pool(r.wanted.ID)
+	fenceKey, poolKey := s.engine.keys.Roots(r.wanted.Cluster), s.engine.keys.Pool(r.wanted.ID)
 	revision := r.decide(s)
 	sh := share{
 		ifs:   store.Cmps(store.At(fenceKey, revision)),

@@ -104,12 +104,12 @@ func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Hold
 // change runs an op on a block through the worker of its space. A pool that is
 // gone was empty, so the block is not as it was.
 func (a *Allocator) change(ctx context.Context, b Block, o op) error {
-	s, err := a.locate(ctx, b.Pool)
+	s, err := a.engine.locate(ctx, b.Pool)
 	if err == nil && !s.Knows(b.Revision) {
-		err = a.await(ctx, b.Revision)
+		err = a.engine.await(ctx, b.Revision)
 	}
 	if err == nil {
-		err = a.submit(ctx, b.Pool, o)
+		err = a.engine.submit(ctx, b.Pool, o)
 	}
 	if errors.Is(err, ErrUnknownPool) {
 		return fmt.Errorf("%w: %w", ErrChanged, err)
@@ -118,7 +118,7 @@ func (a *Allocator) change(ctx context.Context, b Block, o op) error {
 }
 
 // present finds the pool of a block that the ledger may still have.
-func (s *worker) present(b Block) error {
+func present(s *worker, b Block) error {
 	p := s.Pool(b.Pool)
 	if p == nil {
 		return errGone
@@ -157,7 +157,7 @@ func (f *free) cool(b Block, until time.Time) {
 }
 
 func (f *free) place(s *worker) (share, error) {
-	err := s.present(f.block)
+	err := present(s, f.block)
 	if _, cools := s.Cooling.Blocks[f.block.Prefix]; cools {
 		err = ErrChanged
 	}
@@ -168,7 +168,7 @@ func (f *free) place(s *worker) (share, error) {
 	if err != nil {
 		return share{}, err
 	}
-	block, claim := s.alloc.keys.Block(s.ID, f.block.Prefix), s.alloc.keys.Claim(f.block.Holder.Claim)
+	block, claim := s.engine.keys.Block(s.ID, f.block.Prefix), s.engine.keys.Claim(f.block.Holder.Claim)
 	sh := share{ifs: store.Cmps(store.At(block, f.block.Revision)), then: store.Ops(store.Remove(block), store.Remove(claim)), els: store.Ops(store.Get(block))}
 	if f.cooled == nil {
 		return sh, nil
@@ -176,7 +176,7 @@ func (f *free) place(s *worker) (share, error) {
 	sh.then = store.Ops(store.Put(block, f.value))
 	if f.cooled.Claim != f.block.Holder.Claim {
 		value := store.EncodeClaim(s.ID, f.block.Prefix)
-		sh.then = append(sh.then, store.Remove(claim), store.Put(s.alloc.keys.Claim(f.cooled.Claim), value))
+		sh.then = append(sh.then, store.Remove(claim), store.Put(s.engine.keys.Claim(f.cooled.Claim), value))
 	}
 	return sh, nil
 }
@@ -185,7 +185,7 @@ func (f *free) won(s *worker, revision int64, _ store.Results) error {
 	if f.gone {
 		return nil
 	}
-	s.alloc.metrics.released.Inc()
+	s.engine.metrics.released.Inc()
 	switch {
 	case f.cooled == nil:
 		s.Removed(f.block.Prefix, revision)
@@ -223,10 +223,10 @@ func (m *amend) claim() (ClaimID, bool) { return m.old.Holder.Claim, true }
 func (m *amend) changes() netip.Prefix  { return m.old.Prefix }
 
 func (m *amend) place(s *worker) (share, error) {
-	if err := s.present(m.old); err != nil {
+	if err := present(s, m.old); err != nil {
 		return share{}, err
 	}
-	key := s.alloc.keys.Block(s.ID, m.old.Prefix)
+	key := s.engine.keys.Block(s.ID, m.old.Prefix)
 	return share{
 		ifs:  store.Cmps(store.At(key, m.old.Revision)),
 		then: store.Ops(store.Put(key, m.next.Encode())),

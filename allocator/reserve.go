@@ -41,7 +41,7 @@ func (a *Allocator) reserve(ctx context.Context, req Request) (Block, error) {
 		if err != nil || !had {
 			return block, err
 		}
-		block, had, err = a.amend(ctx, id, func(h *store.Holding) { h.Shared, h.BoundAt = true, store.Stamped(a.hooks.now()) })
+		block, had, err = a.amend(ctx, id, func(h *store.Holding) { h.Shared, h.BoundAt = true, store.Stamped(a.engine.hooks.now()) })
 		if err != nil || had {
 			return block, err
 		}
@@ -66,17 +66,17 @@ func (a *Allocator) Preview(ctx context.Context, req Request) (netip.Prefix, err
 		if err := a.secure(ctx, req); err != nil {
 			return netip.Prefix{}, err
 		}
-		s, err := a.locate(ctx, req.Pool)
+		s, err := a.engine.locate(ctx, req.Pool)
 		if err != nil {
 			return netip.Prefix{}, err
 		}
-		if prefix, err := s.preview(req); !errors.Is(err, space.ErrUnsecured) {
+		if prefix, err := preview(s, req); !errors.Is(err, space.ErrUnsecured) {
 			return prefix, err
 		}
 	}
 }
 
-func (s *worker) preview(req Request) (netip.Prefix, error) {
+func preview(s *worker, req Request) (netip.Prefix, error) {
 	s.Lock()
 	defer s.Unlock()
 	p := s.Pool(req.Pool)
@@ -169,10 +169,10 @@ func (c *confirm) from() ClaimID          { return c.old.Holder.Claim }
 func (c *confirm) changes() netip.Prefix  { return c.old.Prefix }
 
 func (c *confirm) place(s *worker) (share, error) {
-	if err := s.present(c.old); err != nil {
+	if err := present(s, c.old); err != nil {
 		return share{}, err
 	}
-	keys := s.alloc.keys
+	keys := s.engine.keys
 	block, claim := keys.Block(s.ID, c.old.Prefix), keys.Claim(c.claimed)
 	return share{
 		ifs: store.Cmps(store.At(block, c.old.Revision), store.Absent(claim)),

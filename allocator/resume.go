@@ -35,7 +35,7 @@ func (a *Allocator) Behind(ctx context.Context, id PoolID, changes int64) (bool,
 	// Others may have gone on, and what they did is not known here yet.
 	head, _, err := a.store.Get(ctx, a.keys.Head(p.Space))
 	if err == nil && head != nil {
-		err = a.await(ctx, head.ModRevision)
+		err = a.engine.await(ctx, head.ModRevision)
 	}
 	return err == nil && a.short(id, changes), err
 }
@@ -57,7 +57,7 @@ func (a *Allocator) short(id PoolID, changes int64) bool {
 func (a *Allocator) Freeze(ctx context.Context, id PoolID) error {
 	p, err := a.known(ctx, id)
 	if err == nil && !p.Frozen {
-		err = a.submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Frozen = true }})
+		err = a.engine.submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Frozen = true }})
 	}
 	if err != nil && !errors.Is(err, ErrUnknownPool) {
 		return fmt.Errorf("freeze pool %s: %w", id, err)
@@ -89,7 +89,7 @@ func (a *Allocator) Trust(id PoolID) {
 func (a *Allocator) Resume(ctx context.Context, id PoolID, changes int64) error {
 	p, err := a.known(ctx, id)
 	if err == nil && (p.Frozen || a.short(id, changes)) {
-		err = a.submit(ctx, id, &resume{pool: p, to: changes})
+		err = a.engine.submit(ctx, id, &resume{pool: p, to: changes})
 	}
 	if err != nil {
 		return fmt.Errorf("resume pool %s: %w", id, err)
@@ -116,7 +116,7 @@ func (r *resume) place(s *worker) (share, error) {
 	}
 	r.next = p.Pool
 	r.next.Frozen = false
-	return share{then: store.Ops(store.Put(s.alloc.keys.Pool(p.ID), store.EncodePool(r.next))), count: r.to}, nil
+	return share{then: store.Ops(store.Put(s.engine.keys.Pool(p.ID), store.EncodePool(r.next))), count: r.to}, nil
 }
 
 func (r *resume) won(s *worker, revision int64, _ store.Results) error {

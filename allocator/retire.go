@@ -38,7 +38,7 @@ func (a *Allocator) retire(ctx context.Context, id PoolID, check func(Pool) erro
 	p, err := a.known(ctx, id)
 	for err == nil {
 		if p.Parent == "" {
-			err = a.submit(ctx, id, &retire{pool: p, check: check})
+			err = a.engine.submit(ctx, id, &retire{pool: p, check: check})
 		} else {
 			err = a.retireChild(ctx, id, check)
 		}
@@ -49,7 +49,7 @@ func (a *Allocator) retire(ctx context.Context, id PoolID, check func(Pool) erro
 		if !errors.Is(err, errMoved) {
 			break
 		}
-		err = a.confirm(ctx, id)
+		err = a.engine.confirm(ctx, id)
 	}
 	if errors.Is(err, ErrUnknownPool) {
 		return nil
@@ -61,14 +61,14 @@ func (a *Allocator) retire(ctx context.Context, id PoolID, check func(Pool) erro
 // unless it is in use again.
 func (a *Allocator) retireDrained(p *space.Pool) {
 	for {
-		err := a.retire(a.ctx, p.ID, draining)
-		if err == nil || errors.Is(err, ErrPoolInUse) || a.ctx.Err() != nil {
+		err := a.retire(a.engine.ctx, p.ID, draining)
+		if err == nil || errors.Is(err, ErrPoolInUse) || a.engine.ctx.Err() != nil {
 			break
 		}
 		a.options.Logger.Warn("cannot retire a drained pool yet", "pool", p.ID, "error", err)
 		select {
 		case <-time.After(retryRetire):
-		case <-a.ctx.Done():
+		case <-a.engine.ctx.Done():
 		}
 	}
 	p.In.Lock()
@@ -101,7 +101,7 @@ func (r *retire) place(s *worker) (share, error) {
 	if p.Cools.Own > 0 {
 		return share{}, errCooling
 	}
-	keys := s.alloc.keys
+	keys := s.engine.keys
 	return share{
 		then:  store.Ops(store.Remove(keys.Pool(p.ID)), store.Put(keys.Roots(p.Cluster), store.EncodeFence())),
 		drops: len(s.Pools) == 1,
@@ -137,7 +137,7 @@ func (a *Allocator) retireChild(ctx context.Context, id PoolID, check func(Pool)
 	if err != nil {
 		return err
 	}
-	if err := a.submit(ctx, o.child.Parent, o); err != nil {
+	if err := a.engine.submit(ctx, o.child.Parent, o); err != nil {
 		return err
 	}
 	s := p.In
@@ -185,7 +185,7 @@ func (a *Allocator) coolChild(ctx context.Context, o *uncarve) error {
 	if err != nil {
 		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
 	}
-	if until = later(until, o.child.CoolsUntil); until.After(a.hooks.now()) {
+	if until = later(until, o.child.CoolsUntil); until.After(a.engine.hooks.now()) {
 		o.record = r.Revision
 		o.free.cool(block, until)
 	}
@@ -212,7 +212,7 @@ func (r *uncarve) cluster() ClusterName   { return r.child.Cluster }
 func (r *uncarve) claim() (ClaimID, bool) { return "", false }
 
 func (r *uncarve) place(s *worker) (share, error) {
-	keys := s.alloc.keys
+	keys := s.engine.keys
 	child := keys.Head(r.child.Space)
 	sh := share{ifs: store.Cmps(store.At(child, r.head)), els: store.Ops(store.Get(child))}
 	if !r.inUse {

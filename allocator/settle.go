@@ -74,7 +74,7 @@ func (s *worker) fence(g *group) *fence {
 	if g.at.Revision == 0 {
 		return g.shares[0].fence
 	}
-	key := s.alloc.keys.Head(s.ID)
+	key := s.engine.keys.Head(s.ID)
 	return &fence{key: key, revision: g.at.Revision, same: g.at.Same(key), value: store.EncodeHead(g.at.Count + g.stride)}
 }
 
@@ -90,7 +90,7 @@ func (s *worker) settle() error {
 			return err
 		}
 	}
-	if err := s.alloc.await(s.alloc.ctx, p.need); err != nil {
+	if err := s.engine.await(s.engine.ctx, p.need); err != nil {
 		return err
 	}
 	s.Lock()
@@ -98,7 +98,7 @@ func (s *worker) settle() error {
 	s.pending = nil
 	again := s.undo(p)
 	s.queue.unpop(again)
-	s.alloc.metrics.queued.Add(float64(len(again)))
+	s.engine.metrics.queued.Add(float64(len(again)))
 	return nil
 }
 
@@ -106,19 +106,19 @@ func (s *worker) settle() error {
 // not do: the transaction may still be on its way. What etcd has answered for
 // certain, if not with an outcome, needs no more than a read.
 func (s *worker) raise(p *pending) error {
-	ctx, cancel := context.WithTimeout(s.alloc.ctx, s.alloc.store.Timeout)
+	ctx, cancel := context.WithTimeout(s.engine.ctx, s.engine.store.Timeout)
 	defer cancel()
 	f := p.fence
-	txn := s.alloc.store.Client.Txn(ctx).If(f.same...).Then(store.Put(f.key, f.value)).Else(store.Get(f.key))
+	txn := s.engine.store.Client.Txn(ctx).If(f.same...).Then(store.Put(f.key, f.value)).Else(store.Get(f.key))
 	if p.answer != nil {
-		txn = s.alloc.store.Client.Txn(ctx).Then(store.Get(f.key))
+		txn = s.engine.store.Client.Txn(ctx).Then(store.Get(f.key))
 	}
 	resp, err := txn.Commit()
 	if err != nil {
-		return s.alloc.store.Unavailable(err)
+		return s.engine.store.Unavailable(err)
 	}
 	if p.answer == nil { // it has written, or could have
-		s.alloc.health.setCommit(nil)
+		s.engine.health.setCommit(nil)
 	}
 	current := store.Results(resp.Responses).Found(0)
 	p.moved = !resp.Succeeded
@@ -157,8 +157,8 @@ func (s *worker) undo(p *pending) []*call {
 }
 
 // behind says that the watch could not be waited for.
-func (a *Allocator) behind() error {
+func (eng *engine) behind() error {
 	err := fmt.Errorf("%w: the watch is behind", ErrUnavailable)
-	a.health.setWatch(err)
+	eng.health.setWatch(err)
 	return err
 }

@@ -89,7 +89,7 @@ func (a *Allocator) yieldBlocks(kv *mvccpb.KeyValue, id PoolID, yield func(Block
 // survey tells a pager how blocks lie, as far as memory knows: it cuts a list of all blocks
 // into parts of about a page, and names the windows that have more.
 func (a *Allocator) survey(p *store.Pager) {
-	spaces := a.workers()
+	spaces := a.engine.workers()
 	slices.SortFunc(spaces, func(s, t *worker) int { return cmp.Compare(a.keys.Blocks(s.ID), a.keys.Blocks(t.ID)) })
 	sum := 0
 	for _, s := range spaces {

@@ -156,7 +156,7 @@ func TestReplaced_AfterItHasGoneOn(t *testing.T) {
 // the head of the space was put there, too.
 func TestReplaced_AtTheSameRevision(t *testing.T) {
 	r := newRewind(t, time.Hour, 5)
-	want := r.watched.get()
+	want := r.engine.watched.get()
 	other := r.restore(func(other *fixture) {
 		other.freeze(other.Allocator)
 		other.resume(other.Allocator, 1000)
@@ -188,7 +188,7 @@ func (l *fixture) revision() int64 {
 func TestReplaced_WithHigherRevisions(t *testing.T) {
 	r := newRewind(t, time.Hour, 3)
 	other := r.restore(func(other *fixture) {
-		for other.revision() < r.watched.get()+10 {
+		for other.revision() < r.engine.watched.get()+10 {
 			if _, err := other.etcd.Client().Put(t.Context(), "elsewhere", "x"); err != nil {
 				t.Fatal(err)
 			}
@@ -206,7 +206,7 @@ func TestReplaced_WithHigherRevisions(t *testing.T) {
 func TestReplaced_ByAnother(t *testing.T) {
 	r := newRewind(t, time.Millisecond, 1)
 	l := newLedger(t)
-	for l.revision() < r.watched.get() {
+	for l.revision() < r.engine.watched.get() {
 		l.bind(request(l.pool(PoolID(fmt.Sprint("q", l.revision())), fmt.Sprintf("10.%d.0.0/24", l.revision())).ID, fmt.Sprint("c", l.revision()), 28))
 	}
 	r.kv.to(l.etcd.Client())

@@ -15,45 +15,45 @@ import (
 const retryWatch = 250 * time.Millisecond
 
 // follow keeps memory in step with the ledger until the Allocator is closed.
-func (a *Allocator) follow() {
-	ctx := clientv3.WithRequireLeader(a.ctx)
+func (eng *engine) follow() {
+	ctx := clientv3.WithRequireLeader(eng.ctx)
 	for {
-		err := a.stream(ctx)
-		if a.ctx.Err() != nil {
+		err := eng.stream(ctx)
+		if eng.ctx.Err() != nil {
 			return
 		}
-		a.health.setWatch(fmt.Errorf("watch the ledger: %w", a.store.Unavailable(err)))
-		a.options.Logger.Warn("the watch on the ledger was cut off", "error", err)
+		eng.health.setWatch(fmt.Errorf("watch the ledger: %w", eng.store.Unavailable(err)))
+		eng.logger.Warn("the watch on the ledger was cut off", "error", err)
 		select {
 		case <-time.After(retryWatch):
-		case <-a.ctx.Done():
+		case <-eng.ctx.Done():
 			return
 		}
 		if store.Compacted(err) || errors.Is(err, errReread) {
-			a.reload()
+			eng.reload()
 		}
 	}
 }
 
 // reload reads the whole ledger again, after the watch has missed something.
-func (a *Allocator) reload() {
-	if err := a.load(a.ctx); err != nil && a.ctx.Err() == nil {
-		a.health.setWatch(fmt.Errorf("read the ledger again: %w", err))
-		a.options.Logger.Warn("cannot read the ledger again yet", "error", err)
+func (eng *engine) reload() {
+	if err := eng.load(eng.ctx); err != nil && eng.ctx.Err() == nil {
+		eng.health.setWatch(fmt.Errorf("read the ledger again: %w", err))
+		eng.logger.Warn("cannot read the ledger again yet", "error", err)
 	}
 }
 
 // stream applies what the watch delivers, from where memory is, until it ends.
-func (a *Allocator) stream(ctx context.Context) error {
-	for batch, err := range a.store.Watch(ctx, a.watched.get()) {
+func (eng *engine) stream(ctx context.Context) error {
+	for batch, err := range eng.store.Watch(ctx, eng.watched.get()) {
 		if err != nil {
 			return err
 		}
-		a.health.setWatch(nil)
-		if err := a.apply(batch.Revision, batch.Entries); err != nil {
+		eng.health.setWatch(nil)
+		if err := eng.apply(batch.Revision, batch.Entries); err != nil {
 			return err
 		}
-		a.watched.advance(batch.Revision)
+		eng.watched.advance(batch.Revision)
 	}
 	return nil // never: the watch ends with an error
 }

@@ -10,7 +10,7 @@ import (
 // that is under way. The lock of the space guards what is not said to be the goroutine's own.
 type worker struct {
 	*space.Space
-	alloc *Allocator
+	engine *engine
 
 	queue   queue
 	working bool   // the goroutine runs
@@ -24,9 +24,9 @@ type worker struct {
 	took    time.Duration // the goroutine's own: by the last transaction
 }
 
-func newWorker(a *Allocator, id SpaceID) *worker {
-	w := &worker{Space: space.NewSpace(a.table, id), alloc: a}
-	w.Unlocking, w.Unlocked = w.beforeUnlock, a.tell
+func newWorker(eng *engine, id SpaceID) *worker {
+	w := &worker{Space: space.NewSpace(eng.table, id), engine: eng}
+	w.Unlocking, w.Unlocked = w.beforeUnlock, eng.tell
 	return w
 }
 
@@ -36,37 +36,20 @@ func (s *worker) beforeUnlock() {
 	s.rearm()
 }
 
-// tell calls those who have to know what has changed in a space.
-func (a *Allocator) tell(n space.News) {
-	if len(n.Touched) > 0 {
-		a.options.Changed(n.Touched...)
-	}
-	for _, h := range n.Woken {
-		a.options.Wake(h)
-	}
-	for _, p := range n.Left {
-		a.options.Retired(p)
-	}
-	a.table.Relieve(n.Relieved)
-	for _, p := range n.Drained {
-		a.spawn(func() { a.retireDrained(p) })
-	}
-}
-
 // worker returns that of a space; ok is false if the space is not known, or no longer.
-func (a *Allocator) worker(id SpaceID) (w *worker, ok bool) {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	w, ok = a.spaces[id]
+func (eng *engine) worker(id SpaceID) (w *worker, ok bool) {
+	eng.mu.RLock()
+	defer eng.mu.RUnlock()
+	w, ok = eng.spaces[id]
 	return w, ok
 }
 
 // workers are those of all spaces.
-func (a *Allocator) workers() []*worker {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	all := make([]*worker, 0, len(a.spaces))
-	for _, w := range a.spaces {
+func (eng *engine) workers() []*worker {
+	eng.mu.RLock()
+	defer eng.mu.RUnlock()
+	all := make([]*worker, 0, len(eng.spaces))
+	for _, w := range eng.spaces {
 		all = append(all, w)
 	}
 	return all
@@ -74,16 +57,16 @@ func (a *Allocator) workers() []*worker {
 
 // enter finds or makes a space, and returns it locked. One that is gone is
 // replaced by one that knows as much.
-func (a *Allocator) enter(id SpaceID) *worker {
+func (eng *engine) enter(id SpaceID) *worker {
 	var gone *worker
 	for {
-		a.mu.Lock()
-		s, ok := a.spaces[id]
+		eng.mu.Lock()
+		s, ok := eng.spaces[id]
 		if !ok || s == gone {
-			s = newWorker(a, id)
-			a.spaces[id] = s
+			s = newWorker(eng, id)
+			eng.spaces[id] = s
 		}
-		a.mu.Unlock()
+		eng.mu.Unlock()
 		s.Lock()
 		if gone != nil {
 			s.Known = max(s.Known, gone.Known)
@@ -100,15 +83,15 @@ func (a *Allocator) enter(id SpaceID) *worker {
 func (s *worker) forsake() {
 	if s.Head.Revision == 0 && len(s.Pools) == 0 {
 		s.Gone = true
-		s.alloc.drop(s)
+		s.engine.drop(s)
 	}
 }
 
 // drop removes a space from the table, if it is the one that is there.
-func (a *Allocator) drop(s *worker) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.spaces[s.ID] == s {
-		delete(a.spaces, s.ID)
+func (eng *engine) drop(s *worker) {
+	eng.mu.Lock()
+	defer eng.mu.Unlock()
+	if eng.spaces[s.ID] == s {
+		delete(eng.spaces, s.ID)
 	}
 }

@@ -184,3 +184,15 @@ func (e *FrozenError) Error() string {
 	}
 	return "the pool's space was not compared with the published records yet"
 }
+
+// Unreadable reports whether an error says that a key of the ledger cannot be read.
+func Unreadable(err error) bool {
+	var version *VersionError
+	var damage *DamageError
+	return errors.As(err, &version) || errors.As(err, &damage)
+}
+
+// ErrReplaced: the ledger was restored from an older copy under this Allocator, or another
+// one was put in its place. What memory holds is of a ledger that is no more, so the
+// Allocator changes nothing from then on. Open another one.
+var ErrReplaced = fmt.Errorf("%w: the ledger was restored or replaced while this process used it; restart the process", ErrUnavailable)
