@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -47,8 +49,8 @@ func TestOpen_NoConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := realHooks()
-		h.timeout = 300 * time.Millisecond
+		h := engine.RealHooks()
+		h.Timeout = 300 * time.Millisecond
 		_, err = open(t.Context(), client, Options{}, h)
 		wantUnavailable(t, err, words)
 		_ = client.Close()

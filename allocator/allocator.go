@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
@@ -27,7 +28,7 @@ const (
 // Any number of Allocators, in any number of processes, may use one ledger.
 // All methods are safe for concurrent use. Make one with Open, end it with Close.
 type Allocator struct {
-	engine    *engine
+	engine    *engine.Engine
 	store     *store.Store
 	keys      store.Keys   // those of the store
 	table     *space.Table // that of the engine
@@ -39,18 +40,18 @@ type Allocator struct {
 // everything that was committed before the call is known. The client stays the
 // caller's: close it after the Allocator.
 func Open(ctx context.Context, client *clientv3.Client, options Options) (*Allocator, error) {
-	return open(ctx, client, options, realHooks())
+	return open(ctx, client, options, engine.RealHooks())
 }
 
-func open(ctx context.Context, client *clientv3.Client, options Options, hooks hooks) (*Allocator, error) {
+func open(ctx context.Context, client *clientv3.Client, options Options, hooks engine.Hooks) (*Allocator, error) {
 	options = options.withDefaults()
 	a := &Allocator{store: store.NewStore(client, options.Prefix), options: options, registrar: make(chan struct{}, 1)}
-	a.engine = newEngine(ctx, a.store, settings{
+	a.engine = engine.New(ctx, a.store, engine.Settings{
 		Frozen: options.Frozen, HoldTime: options.HoldTime, MaxTxnOps: options.MaxTxnOps, QueueLimit: options.QueueLimit,
 		Logger: options.Logger, Tell: a.tell, Hooks: hooks,
 	})
-	a.keys, a.table = a.store.Keys, a.engine.table
-	if err := a.engine.start(ctx, options.Registerer); err != nil {
+	a.keys, a.table = a.store.Keys, a.engine.Table
+	if err := a.engine.Start(ctx, options.Registerer); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", a.keys, err), a.Close())
 	}
 	return a, nil
@@ -79,30 +80,30 @@ func (o Options) withDefaults() Options {
 // Close refuses what is queued with ErrClosed, waits for the transactions in
 // flight and for all goroutines, and always returns nil. A second call does nothing.
 func (a *Allocator) Close() error {
-	a.engine.close()
+	a.engine.Close()
 	return nil
 }
 
 // LedgerID identifies the ledger: made once, at random, by whoever opened it
 // first. Another ID means another ledger, and that nothing known about blocks
 // holds any more.
-func (a *Allocator) LedgerID() string { return a.engine.id }
+func (a *Allocator) LedgerID() string { return a.engine.ID }
 
 // Healthy returns nil when the ledger is being followed and the last
 // transaction went through, otherwise what is wrong.
-func (a *Allocator) Healthy() error { return a.engine.healthy() }
+func (a *Allocator) Healthy() error { return a.engine.Healthy() }
 
 // Revision is one up to which all that the ledger held is known here. What was committed
 // before has no greater one, once the watch has brought it.
-func (a *Allocator) Revision() int64 { return a.engine.watched.get() }
+func (a *Allocator) Revision() int64 { return a.engine.Watched.Get() }
 
 // Failed is closed when the Allocator cannot go on. Err then says why. End the process,
 // or open another Allocator.
-func (a *Allocator) Failed() <-chan struct{} { return a.engine.health.failed }
+func (a *Allocator) Failed() <-chan struct{} { return a.engine.Health.Failed }
 
 // Err is why the Allocator failed; nil if it did not.
 func (a *Allocator) Err() error {
-	return a.engine.err()
+	return a.engine.Err()
 }
 
 // Lead makes this Allocator the one whose waiting lists count, until ctx ends. Others answer
@@ -110,6 +111,6 @@ func (a *Allocator) Err() error {
 // waited at a former leader wait here, or need not: until then the spaces that the former
 // leader marked stay closed for reservations. Lead returns nil.
 func (a *Allocator) Lead(ctx context.Context, complete <-chan struct{}) error {
-	a.engine.lead(ctx, complete)
+	a.engine.Lead(ctx, complete)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/internal/cidr"
 	"go.uber.org/goleak"
@@ -85,7 +86,7 @@ func (l *fixture) sameAsLedger(allocators ...*Allocator) []etcdtest.Record {
 	l.t.Helper()
 	for _, a := range append(allocators, l.Allocator) {
 		for p := range a.Pools() {
-			a.waitFor(l.t, p.ID, func(s *worker) bool { return !s.working })
+			a.waitFor(l.t, p.ID, func(s *engine.Worker) bool { return !s.Working })
 		}
 	}
 	blocks := etcdtest.CheckLedger(l.t, l.etcd.Client(), store.DefaultPrefix)
@@ -138,7 +139,7 @@ func (a *Allocator) catchUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.engine.watched.wait(t.Context(), resp.Header.Revision); err != nil {
+	if err := a.engine.Watched.Wait(t.Context(), resp.Header.Revision); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.store.Client.Delete(t.Context(), key); err != nil {
@@ -150,8 +151,8 @@ func (a *Allocator) catchUp(t *testing.T) {
 // sent, and goOn lets it and all that follow through.
 func (l *fixture) holdCommits() (inFlight <-chan struct{}, goOn func()) {
 	reached, pass := make(chan struct{}, 1), make(chan struct{})
-	l.swap(func(h *hooks) {
-		h.beforeCommit = func(SpaceID) error {
+	l.swap(func(h *engine.Hooks) {
+		h.BeforeCommit = func(SpaceID) error {
 			select {
 			case reached <- struct{}{}:
 			default:
@@ -164,26 +165,26 @@ func (l *fixture) holdCommits() (inFlight <-chan struct{}, goOn func()) {
 }
 
 // swap changes the hooks while no transaction is under way.
-func (l *fixture) swap(change func(*hooks)) {
-	change(&l.engine.hooks)
+func (l *fixture) swap(change func(*engine.Hooks)) {
+	change(&l.engine.Hooks)
 }
 
 // waitQueued waits until n requests are queued for pool p.
 func (l *fixture) waitQueued(n int) {
 	l.t.Helper()
-	l.waitFor(l.t, "p", func(s *worker) bool { return s.queue.size >= n })
+	l.waitFor(l.t, "p", func(s *engine.Worker) bool { return s.Queue.Size >= n })
 }
 
 // waitIdle waits until the worker of pool p has nothing left to do, not even to
 // tell anybody.
 func (a *Allocator) waitIdle(t *testing.T) {
 	t.Helper()
-	a.waitFor(t, "p", func(s *worker) bool { return !s.working })
+	a.waitFor(t, "p", func(s *engine.Worker) bool { return !s.Working })
 }
 
-func (a *Allocator) waitFor(t *testing.T, id PoolID, ok func(*worker) bool) {
+func (a *Allocator) waitFor(t *testing.T, id PoolID, ok func(*engine.Worker) bool) {
 	t.Helper()
-	w, found := a.engine.workerOf(id)
+	w, found := a.engine.WorkerOf(id)
 	for found && t.Context().Err() == nil {
 		w.Lock()
 		done := ok(w)

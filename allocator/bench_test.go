@@ -69,7 +69,7 @@ func (b *bench) raw(tb testing.TB, n int) {
 		req := b.next()
 		var addr [4]byte
 		binary.BigEndian.PutUint32(addr[:], uint32(b.claims.Load()))
-		p, value := netip.PrefixFrom(netip.AddrFrom4(addr), 32), newBind(wanted{Request: req}, wanted{Request: req}.holding(b.engine.hooks.now())).value
+		p, value := netip.PrefixFrom(netip.AddrFrom4(addr), 32), newBind(wanted{Request: req}, wanted{Request: req}.holding(b.engine.Hooks.Now())).value
 		claim := b.keys.Claim(req.Holder.Claim)
 		ifs = append(ifs, store.Absent("/raw"+claim))
 		els = append(els, store.Get("/raw"+claim))

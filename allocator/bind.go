@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"net/netip"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/internal/cidr"
@@ -31,9 +32,9 @@ var errDoubt = fmt.Errorf("%w: the outcome is unknown, and others have written s
 // When ctx ends while the block is being written, the block stays. It belongs to
 // the claim: Bind finds it, Release frees it.
 func (a *Allocator) Bind(ctx context.Context, req Request) (Block, error) {
-	ctx, span := startSpan(ctx, "allocate")
+	ctx, span := engine.StartSpan(ctx, "allocate")
 	block, err := a.bind(ctx, req)
-	endSpan(span, err)
+	engine.EndSpan(span, err)
 	return block, err
 }
 
@@ -55,8 +56,8 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block Block, had 
 		if err := a.secure(ctx, req.Request); err != nil {
 			return Block{}, false, err
 		}
-		b := newBind(req, req.holding(a.engine.hooks.now()))
-		err := a.engine.submit(ctx, req.Pool, b)
+		b := newBind(req, req.holding(a.engine.Hooks.Now()))
+		err := a.engine.Submit(ctx, req.Pool, b)
 		if err == nil {
 			return b.block, false, nil
 		}
@@ -102,56 +103,56 @@ func newBind(req wanted, h store.Holding) *bind {
 	return &bind{request: req, holding: h, value: store.Record{Holdings: []store.Holding{h}}.Encode()}
 }
 
-func (b *bind) cluster() ClusterName   { return b.request.Holder.Cluster }
-func (b *bind) claim() (ClaimID, bool) { return b.request.Holder.Claim, true }
-func (b *bind) doubt()                 { b.doubted = true }
-func (b *bind) refuses() bool          { return b.refusal != nil }
+func (b *bind) Cluster() ClusterName   { return b.request.Holder.Cluster }
+func (b *bind) Claim() (ClaimID, bool) { return b.request.Holder.Claim, true }
+func (b *bind) Uncertain()             { b.doubted = true }
+func (b *bind) Refuses() bool          { return b.refusal != nil }
 
-// takes is whose account a placed bind is on, and how many addresses it takes: none, if they
+// Takes is whose account a placed bind is on, and how many addresses it takes: none, if they
 // are on it already.
-func (b *bind) takes() (by space.Owner, n *big.Int) {
+func (b *bind) Takes() (by space.Owner, n *big.Int) {
 	if b.regains != nil {
 		return space.OwnerOf(b.holding), new(big.Int)
 	}
 	return space.OwnerOf(b.holding), cidr.Size(b.prefix)
 }
 
-// place finds a free prefix and reserves it. A refusal goes into the
+// Plan finds a free prefix and reserves it. A refusal goes into the
 // transaction, too: what is known here may be behind the ledger, and the claim
 // may be bound elsewhere.
-func (b *bind) place(s *worker) (share, error) {
-	keys, claim := s.engine.keys, b.request.Holder.Claim
+func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
+	keys, claim := s.Engine.Keys, b.request.Holder.Claim
 	p := s.Pool(b.request.Pool)
 	if p == nil {
-		return share{}, errGone
+		return engine.Share{}, engine.ErrGone
 	}
 	b.fence = 0
 	if b.prefix, b.refusal = b.find(s, p); errors.Is(b.refusal, space.ErrUnsecured) {
-		return share{}, space.ErrUnsecured
+		return engine.Share{}, space.ErrUnsecured
 	}
-	sh := share{els: store.Ops(store.Get(keys.Claim(claim)))}
+	sh := engine.Share{Els: store.Ops(store.Get(keys.Claim(claim)))}
 	if b.fence > 0 {
 		quota := keys.Quota(b.request.Class, b.request.Holder.Cluster)
-		sh.ifs, sh.els = append(sh.ifs, store.At(quota, b.fence)), append(sh.els, store.Get(quota))
+		sh.Ifs, sh.Els = append(sh.Ifs, store.At(quota, b.fence)), append(sh.Els, store.Get(quota))
 	}
 	if b.refusal != nil {
-		sh.then = store.Ops(store.Get(keys.Claim(claim)))
+		sh.Then = store.Ops(store.Get(keys.Claim(claim)))
 		return sh, nil //nolint:nilerr // the refusal is the answer once the transaction confirms it
 	}
 	if b.regains != nil {
 		return b.regain(s)
 	}
 	s.Reserve(b.prefix, nil)
-	sh.ifs = append(sh.ifs, store.Absent(keys.Claim(claim)))
-	sh.then = store.Ops(
+	sh.Ifs = append(sh.Ifs, store.Absent(keys.Claim(claim)))
+	sh.Then = store.Ops(
 		store.Put(keys.Block(s.ID, b.prefix), b.value),
 		store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, b.prefix)),
 	)
-	sh.stamp = s.engine.stamp(b.request.Request, b.fence > 0)
+	sh.Stamp = s.Engine.Stamp(b.request.Request, b.fence > 0)
 	return sh, nil
 }
 
-func (b *bind) won(s *worker, revision int64, got store.Results) error {
+func (b *bind) Won(s *engine.Worker, revision int64, got store.Results) error {
 	if b.refusal != nil {
 		if got.Found(0) != nil {
 			return errBound
@@ -165,12 +166,12 @@ func (b *bind) won(s *worker, revision int64, got store.Results) error {
 		s.Committed(space.OwnerOf(b.holding), b.prefix, revision)
 	}
 	b.block = store.Record{Space: s.ID, Prefix: b.prefix, Revision: revision}.Block(b.holding)
-	s.engine.metrics.bound.Inc()
-	s.engine.metrics.attempts.Observe(float64(b.losses + 1))
+	s.Engine.Metrics.Bound.Inc()
+	s.Engine.Metrics.Attempts.Observe(float64(b.losses + 1))
 	return nil
 }
 
-func (b *bind) lost(s *worker, why loss) error {
+func (b *bind) Lost(s *engine.Worker, why engine.Loss) error {
 	b.losses++
 	if b.served != nil {
 		s.Rejoin(b.served)
@@ -182,17 +183,17 @@ func (b *bind) lost(s *worker, why loss) error {
 	case b.refusal == nil:
 		s.Unreserve(b.prefix)
 	}
-	if why.got.Found(0) != nil {
+	if why.Got.Found(0) != nil {
 		return errBound
 	}
-	if why.kind == refuted && b.fence > 0 && why.got.Found(1) == nil {
+	if why.Kind == engine.Refuted && b.fence > 0 && why.Got.Found(1) == nil {
 		s.Table.Quotas.Lifted(space.ClassAccount(b.request.Request), b.fence)
 	}
-	return errAgain
+	return engine.ErrAgain
 }
 
 // find chooses a free prefix, or says why there is none.
-func (b *bind) find(s *worker, p *space.Pool) (netip.Prefix, error) {
+func (b *bind) find(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 	r := b.request
 	b.regains, b.served = nil, nil
 	if b.doubted {
@@ -218,7 +219,7 @@ func (b *bind) find(s *worker, p *space.Pool) (netip.Prefix, error) {
 	if r.reserves && p.In.OthersWait() {
 		return netip.Prefix{}, ErrOthersWait
 	}
-	fence, broken := p.Over(r.Request, s.placing.pledged(r.Request))
+	fence, broken := p.Over(r.Request, s.Placing.Pledged(r.Request))
 	if b.fence = fence; space.ClassLimited(r.Request) && fence == 0 {
 		return netip.Prefix{}, space.ErrUnsecured
 	}

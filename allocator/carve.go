@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -39,10 +40,10 @@ func (a *Allocator) carve(ctx context.Context, req wanted, child Pool) (Pool, er
 		if err := a.secure(ctx, req.Request); err != nil {
 			return Pool{}, err
 		}
-		now := a.engine.hooks.now()
+		now := a.engine.Hooks.Now()
 		child.RegisteredAt = store.Stamped(now)
 		c := &carve{bind: newBind(req, req.holding(now)), child: child}
-		err := a.engine.submit(ctx, req.Pool, c)
+		err := a.engine.Submit(ctx, req.Pool, c)
 		if err == nil {
 			a.learn(c.child, c.block.Revision)
 			a.Withdraw(req.Holder.Claim)
@@ -133,7 +134,7 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 		err = fmt.Errorf("%w: %s is a block of space %s, and the pool is %s", ErrPoolMismatch, prefix, within, p.CIDR)
 	}
 	if err == nil {
-		err = a.engine.await(ctx, pool.ModRevision)
+		err = a.engine.Await(ctx, pool.ModRevision)
 	}
 	if err != nil {
 		return Pool{}, false, err
@@ -145,10 +146,10 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 // learn brings a pool that was carved at the revision into memory, if the watch
 // has not done so. If it has, the pool may be gone by now.
 func (a *Allocator) learn(child Pool, revision int64) {
-	s := a.engine.enter(child.Space)
+	s := a.engine.Enter(child.Space)
 	defer s.Unlock()
-	if a.engine.watched.get() >= revision {
-		s.forsake()
+	if a.engine.Watched.Get() >= revision {
+		s.Forsake()
 		return
 	}
 	if revision > s.Known {
@@ -164,25 +165,25 @@ type carve struct {
 	poolAt int // where the answers tell of a pool of the child's ID
 }
 
-func (c *carve) claim() (ClaimID, bool) { return "", false }
+func (c *carve) Claim() (ClaimID, bool) { return "", false }
 
-func (c *carve) place(s *worker) (share, error) {
-	sh, err := c.bind.place(s)
+func (c *carve) Plan(s *engine.Worker) (engine.Share, error) {
+	sh, err := c.bind.Plan(s)
 	if err != nil || c.refusal != nil {
 		return sh, err
 	}
 	c.child.CIDR = c.prefix
-	poolKey, headKey := s.engine.keys.Pool(c.child.ID), s.engine.keys.Head(c.child.Space)
-	sh.ifs = append(sh.ifs, store.Absent(poolKey), store.Absent(headKey))
-	sh.then = append(sh.then, store.Put(poolKey, store.EncodePool(c.child)), store.Put(headKey, store.EncodeHead(1)))
-	c.poolAt, sh.els = len(sh.els), append(sh.els, store.Get(poolKey))
+	poolKey, headKey := s.Engine.Keys.Pool(c.child.ID), s.Engine.Keys.Head(c.child.Space)
+	sh.Ifs = append(sh.Ifs, store.Absent(poolKey), store.Absent(headKey))
+	sh.Then = append(sh.Then, store.Put(poolKey, store.EncodePool(c.child)), store.Put(headKey, store.EncodeHead(1)))
+	c.poolAt, sh.Els = len(sh.Els), append(sh.Els, store.Get(poolKey))
 	return sh, nil
 }
 
-// lost answers, too, if the child's ID is that of another pool.
-func (c *carve) lost(s *worker, why loss) error {
-	err := c.bind.lost(s, why)
-	if errors.Is(err, errAgain) && why.got.Found(c.poolAt) != nil {
+// Lost answers, too, if the child's ID is that of another pool.
+func (c *carve) Lost(s *engine.Worker, why engine.Loss) error {
+	err := c.bind.Lost(s, why)
+	if errors.Is(err, engine.ErrAgain) && why.Got.Found(c.poolAt) != nil {
 		return fmt.Errorf("%w: as a pool that was not carved", ErrPoolMismatch)
 	}
 	return err

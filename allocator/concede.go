@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
@@ -30,7 +31,7 @@ func (a *Allocator) concede(ctx context.Context, b Block) error {
 		if o.head, o.next, err = a.flagInParts(ctx, b.Pool, o.head, o.next); err == nil {
 			err = a.change(ctx, b, o)
 		}
-		if !errors.Is(err, errMoved) {
+		if !errors.Is(err, engine.ErrStale) {
 			return err
 		}
 		uncertain = uncertain || o.uncertain
@@ -52,7 +53,7 @@ type concession struct {
 func (o *concession) weigh(ctx context.Context, a *Allocator) error {
 	near, head, err := a.store.Overlapping(ctx, o.seen.Space, o.seen.Prefix)
 	if err == nil {
-		err = a.engine.await(ctx, head)
+		err = a.engine.Await(ctx, head)
 	}
 	if err != nil {
 		return err
@@ -102,30 +103,30 @@ func nested(records []store.Record) []bool {
 	return is
 }
 
-func (o *concession) cluster() ClusterName   { return o.block.Holder.Cluster }
-func (o *concession) claim() (ClaimID, bool) { return "", false }
+func (o *concession) Cluster() ClusterName   { return o.block.Holder.Cluster }
+func (o *concession) Claim() (ClaimID, bool) { return "", false }
 
-func (o *concession) place(s *worker) (share, error) {
+func (o *concession) Plan(s *engine.Worker) (engine.Share, error) {
 	if s.Head.Revision != o.head {
-		return share{}, errMoved
+		return engine.Share{}, engine.ErrStale
 	}
-	keys, key := s.engine.keys, s.engine.keys.Block(s.ID, o.block.Prefix)
+	keys, key := s.Engine.Keys, s.Engine.Keys.Block(s.ID, o.block.Prefix)
 	change := store.Remove(key)
 	if !o.frees {
 		change = store.Put(key, o.rest.Encode())
 	}
-	sh := share{
-		ifs:  store.Cmps(store.At(key, o.seen.Revision)),
-		then: store.Ops(change, store.Remove(keys.Claim(o.block.Holder.Claim))),
+	sh := engine.Share{
+		Ifs:  store.Cmps(store.At(key, o.seen.Revision)),
+		Then: store.Ops(change, store.Remove(keys.Claim(o.block.Holder.Claim))),
 	}
 	for _, r := range o.next {
-		sh.then = append(sh.then, store.Put(keys.Block(s.ID, r.Prefix), r.Encode()))
+		sh.Then = append(sh.Then, store.Put(keys.Block(s.ID, r.Prefix), r.Encode()))
 	}
 	return sh, nil
 }
 
-func (o *concession) won(s *worker, revision int64, _ store.Results) error {
-	s.engine.metrics.released.Inc()
+func (o *concession) Won(s *engine.Worker, revision int64, _ store.Results) error {
+	s.Engine.Metrics.Released.Inc()
 	for _, r := range o.next {
 		s.Reconcile(r)
 	}
@@ -141,9 +142,9 @@ func (o *concession) won(s *worker, revision int64, _ store.Results) error {
 	return nil
 }
 
-func (o *concession) lost(_ *worker, why loss) error {
-	o.uncertain = why.kind == unanswered
-	return errMoved
+func (o *concession) Lost(_ *engine.Worker, why engine.Loss) error {
+	o.uncertain = why.Kind == engine.Unanswered
+	return engine.ErrStale
 }
 
 // flagInParts writes records, of which only the dispute has changed, until one
@@ -156,7 +157,7 @@ func (a *Allocator) flagInParts(ctx context.Context, id PoolID, head int64, reco
 			return head, records, nil
 		}
 		f := &flag{head: head, records: part}
-		if err := a.engine.submit(ctx, id, f); err != nil {
+		if err := a.engine.Submit(ctx, id, f); err != nil {
 			return head, nil, err
 		}
 		head, records = f.head, records[len(part):]
@@ -168,7 +169,7 @@ func (a *Allocator) part(records []store.Record) []store.Record {
 	const own = 8
 	bytes := 0
 	for i, r := range records {
-		if bytes += len(r.Encode()); i >= max(1, int(a.engine.limit.Load())-own) || bytes > maxGroupBytes {
+		if bytes += len(r.Encode()); i >= max(1, int(a.engine.Limit.Load())-own) || bytes > engine.MaxGroupBytes {
 			return records[:i]
 		}
 	}
@@ -181,21 +182,21 @@ type flag struct {
 	head    int64
 }
 
-func (f *flag) cluster() ClusterName   { return f.records[0].Holdings[0].Cluster }
-func (f *flag) claim() (ClaimID, bool) { return "", false }
+func (f *flag) Cluster() ClusterName   { return f.records[0].Holdings[0].Cluster }
+func (f *flag) Claim() (ClaimID, bool) { return "", false }
 
-func (f *flag) place(s *worker) (share, error) {
+func (f *flag) Plan(s *engine.Worker) (engine.Share, error) {
 	if s.Head.Revision != f.head {
-		return share{}, errMoved
+		return engine.Share{}, engine.ErrStale
 	}
-	var sh share
+	var sh engine.Share
 	for _, r := range f.records {
-		sh.then = append(sh.then, store.Put(s.engine.keys.Block(s.ID, r.Prefix), r.Encode()))
+		sh.Then = append(sh.Then, store.Put(s.Engine.Keys.Block(s.ID, r.Prefix), r.Encode()))
 	}
 	return sh, nil
 }
 
-func (f *flag) won(s *worker, revision int64, _ store.Results) error {
+func (f *flag) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	f.head = revision
 	for _, r := range f.records {
 		s.Reconcile(r)
@@ -203,4 +204,4 @@ func (f *flag) won(s *worker, revision int64, _ store.Results) error {
 	return nil
 }
 
-func (f *flag) lost(*worker, loss) error { return errMoved }
+func (f *flag) Lost(*engine.Worker, engine.Loss) error { return engine.ErrStale }

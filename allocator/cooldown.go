@@ -6,13 +6,14 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // cooldown is when a block that is freed now may be given to anybody; zero: now. A
 // reservation goes back to what it was: free, or cooling until its old time.
 func (a *Allocator) cooldown(b Block) (time.Time, error) {
-	now := a.engine.hooks.now()
+	now := a.engine.Hooks.Now()
 	switch {
 	case b.State == Reserved && b.Until.After(now):
 		return b.Until, nil
@@ -29,7 +30,7 @@ func (a *Allocator) cooldown(b Block) (time.Time, error) {
 // makeRoom ends the cooldown of what overlaps a prefix, for a published record that says
 // that somebody has it. It reports whether there was any.
 func (a *Allocator) makeRoom(ctx context.Context, id PoolID, within netip.Prefix) (bool, error) {
-	return a.engine.lapseAll(func() *lapse { return &lapse{within: within} }, func(o op) error { return a.engine.submit(ctx, id, o) })
+	return a.engine.EndAll(func() *engine.EndCooldowns { return &engine.EndCooldowns{Within: within} }, func(o engine.Op) error { return a.engine.Submit(ctx, id, o) })
 }
 
 // errCooling: nothing is held of the pool but blocks that cool.
@@ -44,9 +45,9 @@ func (a *Allocator) dissolve(ctx context.Context, id PoolID, check func(Pool) er
 		return err
 	}
 	e := &edit{pool: p, idle: true, check: check, change: func(p *Pool) { p.State = PoolDraining }}
-	if err := a.engine.submit(ctx, id, e); err != nil {
+	if err := a.engine.Submit(ctx, id, e); err != nil {
 		return err
 	}
-	_, err = a.engine.lapseAll(func() *lapse { return &lapse{of: id} }, func(o op) error { return a.engine.submit(ctx, id, o) })
+	_, err = a.engine.EndAll(func() *engine.EndCooldowns { return &engine.EndCooldowns{Of: id} }, func(o engine.Op) error { return a.engine.Submit(ctx, id, o) })
 	return err
 }

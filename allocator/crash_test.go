@@ -14,10 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator/internal/store"
-
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -64,17 +65,17 @@ var crashOps = map[string]func(context.Context, *Allocator) error{
 // crashPoints are where the process ends. Of those during the transaction nobody
 // can say how far it came.
 var crashPoints = map[string]struct {
-	arm         func(*hooks)
+	arm         func(*engine.Hooks)
 	least, most int // how many transactions are in the ledger afterwards
 }{
-	"before": {arm: func(h *hooks) {
-		h.beforeCommit = func(SpaceID) error { os.Exit(crashed); return nil }
+	"before": {arm: func(h *engine.Hooks) {
+		h.BeforeCommit = func(SpaceID) error { os.Exit(crashed); return nil }
 	}},
 	"during, at once":        {arm: killIn(0), most: 1},
 	"during, after 300 µs":   {arm: killIn(300 * time.Microsecond), most: 1},
 	"during, after 1,500 µs": {arm: killIn(1500 * time.Microsecond), most: 1},
-	"after": {least: 1, most: 1, arm: func(h *hooks) {
-		h.afterCommit = func(SpaceID) error { os.Exit(crashed); return nil }
+	"after": {least: 1, most: 1, arm: func(h *engine.Hooks) {
+		h.AfterCommit = func(SpaceID) error { os.Exit(crashed); return nil }
 	}},
 }
 
@@ -83,13 +84,13 @@ const crashed = 42
 
 // killIn kills the process some time after the transaction has begun, as the
 // kernel would.
-func killIn(d time.Duration) func(*hooks) {
-	return func(h *hooks) {
-		h.beforeCommit = func(SpaceID) error {
+func killIn(d time.Duration) func(*engine.Hooks) {
+	return func(h *engine.Hooks) {
+		h.BeforeCommit = func(SpaceID) error {
 			killSelf(d)
 			return nil
 		}
-		h.afterCommit = func(SpaceID) error { select {} }
+		h.AfterCommit = func(SpaceID) error { select {} }
 	}
 }
 
@@ -154,7 +155,7 @@ func TestCrash_Child(t *testing.T) {
 		a.Wait(request("p", "waiter", 26))
 		os.Exit(crashed)
 	}
-	crashPoints[point].arm(&a.engine.hooks)
+	crashPoints[point].arm(&a.engine.Hooks)
 	t.Fatalf("still there, after %v", crashOps[op](t.Context(), a))
 }
 
@@ -206,16 +207,16 @@ type contents map[string]string
 func whole(t *testing.T, op func(context.Context, *Allocator) error) []contents {
 	t.Helper()
 	l := reopen(t, prepare(t, t.TempDir()).etcd)
-	before := l.engine.watched.get()
+	before := l.engine.Watched.Get()
 	if err := op(t.Context(), l.Allocator); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range l.drainedPools() {
-		l.waitFor(t, id, func(s *worker) bool { return s.Gone })
+		l.waitFor(t, id, func(s *engine.Worker) bool { return s.Gone })
 	}
 	l.catchUp(t)
 	states := []contents{read(t, l.etcd.Client(), before)}
-	for revision := before + 1; revision <= l.engine.watched.get(); revision++ {
+	for revision := before + 1; revision <= l.engine.Watched.Get(); revision++ {
 		if state := read(t, l.etcd.Client(), revision); !maps.Equal(state, states[len(states)-1]) {
 			states = append(states, state)
 		}

@@ -66,7 +66,7 @@ func TestUnreadable(t *testing.T) {
 					if err := l.Healthy(); err != nil {
 						t.Errorf("%s: Healthy() = %v; want nil, as others go on", name, err)
 					}
-					if got := l.engine.unreadable(); got != 1 {
+					if got := l.engine.Unreadable(); got != 1 {
 						t.Errorf("%s: %d keys cannot be read; want 1", name, got)
 					}
 				}
@@ -84,7 +84,7 @@ func TestUnreadable(t *testing.T) {
 					if b := l.bind(request("p", fmt.Sprint("new", i), 26)); b.Prefix == prefix("10.0.0.0/26") {
 						t.Errorf("%v was bound twice", b.Prefix)
 					}
-					if got := l.engine.unreadable(); got != 0 {
+					if got := l.engine.Unreadable(); got != 0 {
 						t.Errorf("%d keys cannot be read after it was mended; want 0", got)
 					}
 				}
@@ -111,7 +111,7 @@ func TestUnreadable_ANewPool(t *testing.T) {
 	wantUnreadable(t, "Register", err, "pools/p")
 	other.bind(request("q", "c", 26))
 
-	l.put("spaces/p/blocks/010.000.000.000-26", store.Record{Holdings: []store.Holding{wanted{Request: request("p", "theirs", 26)}.holding(other.engine.hooks.now())}}.Encode())
+	l.put("spaces/p/blocks/010.000.000.000-26", store.Record{Holdings: []store.Holding{wanted{Request: request("p", "theirs", 26)}.holding(other.engine.Hooks.Now())}}.Encode())
 	l.put("claims/theirs", store.EncodeClaim("p", prefix("10.0.0.0/26")))
 	l.put("spaces/p/head", store.EncodeHead(2))
 	l.put("pools/p", store.EncodePool(newer))

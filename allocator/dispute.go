@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
@@ -24,7 +25,7 @@ func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (B
 	if !req.Exact.IsValid() || state != Bound && state != Retained {
 		return Block{}, fmt.Errorf("%w: adopt an exact prefix, as bound or retained", ErrInvalid)
 	}
-	h := wanted{Request: req, adopts: true}.holding(a.engine.hooks.now())
+	h := wanted{Request: req, adopts: true}.holding(a.engine.Hooks.Now())
 	h.State = state
 	if state == Retained {
 		h.Until = store.Stamped(req.Until)
@@ -46,11 +47,11 @@ func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (B
 // adopt binds the prefix as any other, and if that is refused, all the same.
 func (a *Allocator) adopt(ctx context.Context, req Request, h store.Holding) (Block, error) {
 	b := newBind(wanted{Request: req, adopts: true}, h)
-	err := a.engine.submit(ctx, req.Pool, b)
+	err := a.engine.Submit(ctx, req.Pool, b)
 	if err == nil {
 		return b.block, nil
 	}
-	for errors.Is(err, ErrInUse) || errors.Is(err, ErrPoolDraining) || errors.Is(err, errMoved) {
+	for errors.Is(err, ErrInUse) || errors.Is(err, ErrPoolDraining) || errors.Is(err, engine.ErrStale) {
 		var o *adopt
 		if _, err = a.makeRoom(ctx, req.Pool, req.Exact); err != nil {
 			break
@@ -61,7 +62,7 @@ func (a *Allocator) adopt(ctx context.Context, req Request, h store.Holding) (Bl
 		if o.head, o.others, err = a.flagInParts(ctx, req.Pool, o.head, o.others); err != nil {
 			continue
 		}
-		if err = a.engine.submit(ctx, req.Pool, o); err == nil {
+		if err = a.engine.Submit(ctx, req.Pool, o); err == nil {
 			return o.block, nil
 		}
 	}
@@ -88,7 +89,7 @@ func (a *Allocator) newAdopt(ctx context.Context, req Request, h store.Holding) 
 	}
 	near, head, err := a.store.Overlapping(ctx, p.Space, req.Exact)
 	if err == nil {
-		err = a.engine.await(ctx, head)
+		err = a.engine.Await(ctx, head)
 	}
 	if err != nil {
 		return nil, err
@@ -96,7 +97,7 @@ func (a *Allocator) newAdopt(ctx context.Context, req Request, h store.Holding) 
 	o := &adopt{request: req, head: head, record: store.Record{Space: p.Space, Prefix: req.Exact}}
 	for _, r := range near {
 		if space.CooledOf(r) != nil {
-			return nil, errMoved // it began to cool meanwhile
+			return nil, engine.ErrStale // it began to cool meanwhile
 		}
 		if r.Prefix == req.Exact {
 			o.record, o.shared = r, true
@@ -112,33 +113,33 @@ func (a *Allocator) newAdopt(ctx context.Context, req Request, h store.Holding) 
 	return o, nil
 }
 
-func (o *adopt) cluster() ClusterName   { return o.request.Holder.Cluster }
-func (o *adopt) claim() (ClaimID, bool) { return "", false }
+func (o *adopt) Cluster() ClusterName   { return o.request.Holder.Cluster }
+func (o *adopt) Claim() (ClaimID, bool) { return "", false }
 
-func (o *adopt) place(s *worker) (share, error) {
+func (o *adopt) Plan(s *engine.Worker) (engine.Share, error) {
 	if s.Pool(o.request.Pool) == nil {
-		return share{}, errGone
+		return engine.Share{}, engine.ErrGone
 	}
 	if s.Head.Revision != o.head {
-		return share{}, errMoved
+		return engine.Share{}, engine.ErrStale
 	}
-	keys, claim := s.engine.keys, o.request.Holder.Claim
-	sh := share{
-		ifs: store.Cmps(store.Absent(keys.Claim(claim))),
-		then: store.Ops(
+	keys, claim := s.Engine.Keys, o.request.Holder.Claim
+	sh := engine.Share{
+		Ifs: store.Cmps(store.Absent(keys.Claim(claim))),
+		Then: store.Ops(
 			store.Put(keys.Block(s.ID, o.record.Prefix), o.record.Encode()),
 			store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, o.record.Prefix)),
 		),
-		els: store.Ops(store.Get(keys.Claim(claim))),
+		Els: store.Ops(store.Get(keys.Claim(claim))),
 	}
-	sh.stamp = s.engine.stamp(o.request, false)
+	sh.Stamp = s.Engine.Stamp(o.request, false)
 	for _, r := range o.others {
-		sh.then = append(sh.then, store.Put(keys.Block(s.ID, r.Prefix), r.Encode()))
+		sh.Then = append(sh.Then, store.Put(keys.Block(s.ID, r.Prefix), r.Encode()))
 	}
 	return sh, nil
 }
 
-func (o *adopt) won(s *worker, revision int64, _ store.Results) error {
+func (o *adopt) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	if revision > s.Known {
 		if !o.shared {
 			s.Take(o.record.Prefix)
@@ -146,15 +147,15 @@ func (o *adopt) won(s *worker, revision int64, _ store.Results) error {
 		}
 		s.SetOwners(o.record.Prefix, space.OwnersOf(o.record))
 	}
-	s.engine.metrics.bound.Inc()
+	s.Engine.Metrics.Bound.Inc()
 	o.record.Revision = revision
 	o.block = o.record.Block(o.record.Holdings[len(o.record.Holdings)-1])
 	return nil
 }
 
-func (o *adopt) lost(_ *worker, why loss) error {
-	if why.got.Found(0) != nil {
+func (o *adopt) Lost(_ *engine.Worker, why engine.Loss) error {
+	if why.Got.Found(0) != nil {
 		return errBound
 	}
-	return errAgain
+	return engine.ErrAgain
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 )
 
 // The answer to a bind is lost, and somebody releases the claim before that is
@@ -19,8 +21,8 @@ func TestBind_ReleasedBeforeItIsSettled(t *testing.T) {
 			other := l.open()
 			l.pool("p", "10.0.0.0/24")
 			lost := once(errLost)
-			l.swap(func(h *hooks) {
-				h.afterCommit = func(id SpaceID) error {
+			l.swap(func(h *engine.Hooks) {
+				h.AfterCommit = func(id SpaceID) error {
 					err := lost(id)
 					if err == nil {
 						return nil
@@ -61,8 +63,8 @@ func TestHealthy_WhenNobodyAsksAgain(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	ctx, cancel := context.WithCancel(t.Context())
 	asked := make(chan struct{})
-	l.swap(func(h *hooks) {
-		h.afterCommit = func(SpaceID) error {
+	l.swap(func(h *engine.Hooks) {
+		h.AfterCommit = func(SpaceID) error {
 			cancel()
 			<-asked
 			return errLost
@@ -89,7 +91,7 @@ func TestUnknownOutcome_SettledWhenNobodyAsks(t *testing.T) {
 	e := &failing{KV: l.store.Client.KV}
 	l.store.Client.KV = e
 	t.Cleanup(func() { l.store.Client.KV = e.KV })
-	l.swap(func(h *hooks) { h.afterCommit = once(errLost) })
+	l.swap(func(h *engine.Hooks) { h.AfterCommit = once(errLost) })
 	e.fail.Store(true)
 	if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ErrUnavailable) {
 		t.Error(err)

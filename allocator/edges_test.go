@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -54,7 +55,7 @@ func TestCarve_WhileTheQuotaMoves(t *testing.T) {
 		return r
 	}
 	l.bind(under("p", "first", 28)) // makes the fence of the quota
-	l.swap(func(h *hooks) { h.beforeCommit = first(func() { other.bind(under("q", "meanwhile", 28)) }) })
+	l.swap(func(h *engine.Hooks) { h.BeforeCommit = first(func() { other.bind(under("q", "meanwhile", 28)) }) })
 	if _, err := l.Carve(t.Context(), under("p", "child", 24), Pool{ID: "child", Cluster: "tenant", Name: "child"}); err != nil {
 		t.Errorf("Carve() = %v; want it carved", err)
 	}
@@ -66,8 +67,8 @@ func TestCarve_RetiredBeforeTheAnswer(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
 	other := l.open()
-	l.swap(func(h *hooks) {
-		h.afterCommit = first(func() {
+	l.swap(func(h *engine.Hooks) {
+		h.AfterCommit = first(func() {
 			other.catchUp(t)
 			if err := other.Retire(t.Context(), "child"); err != nil {
 				t.Error(err)
@@ -156,18 +157,18 @@ func TestLeftovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.catchUp(t) // a late event of the pool would have it known once more, for a moment
-		r.engine.prune(t.Context())
+		r.engine.Prune(t.Context())
 		if left := r.keysWith("/workspaces/leaver"); len(left) > 0 {
 			t.Errorf("a workspace without a root pool has left %v", left)
 		}
 	}
 	r.release("c")
 	r.catchUp(t)
-	if r.engine.prune(t.Context()); len(r.keysWith("/quotas/")) != 1 {
+	if r.engine.Prune(t.Context()); len(r.keysWith("/quotas/")) != 1 {
 		t.Error("the fence of a quota that was used a moment ago is gone")
 	}
 	r.clock.advance(2 * 10 * time.Minute)
-	if r.engine.prune(t.Context()); len(r.keysWith("/quotas/")) != 0 {
+	if r.engine.Prune(t.Context()); len(r.keysWith("/quotas/")) != 0 {
 		t.Errorf("there is %v, which nobody has used for long", r.keysWith("/quotas/"))
 	}
 	r.catchUp(t)
@@ -197,15 +198,15 @@ func TestDrain_TheLastBlockGoesMeanwhile(t *testing.T) {
 		}
 	}
 	var commits atomic.Int64
-	l.swap(func(h *hooks) {
-		h.beforeCommit = func(SpaceID) error {
+	l.swap(func(h *engine.Hooks) {
+		h.BeforeCommit = func(SpaceID) error {
 			if commits.Add(1) == 2 { // the retirement, after the release
-				write(10, store.Put(block, newBind(wanted{Request: late}, wanted{Request: late}.holding(l.engine.hooks.now())).value),
+				write(10, store.Put(block, newBind(wanted{Request: late}, wanted{Request: late}.holding(l.engine.Hooks.Now())).value),
 					store.Put(claim, store.EncodeClaim("p", prefix("10.0.0.16/28"))))
 			}
 			return nil
 		}
-		h.afterCommit = func(SpaceID) error {
+		h.AfterCommit = func(SpaceID) error {
 			if commits.Load() == 3 { // it has found the pool in use
 				commits.Add(1)
 				write(11, store.Remove(block), store.Remove(claim))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -21,7 +22,7 @@ func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix)
 	if list, err = exclusions(p, list); err != nil || slices.Equal(list, p.Excluded) {
 		return err
 	}
-	return a.engine.submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Excluded = list }})
+	return a.engine.Submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Excluded = list }})
 }
 
 // Drain closes a pool for good: its blocks and its CIDR stay, nothing more is
@@ -33,7 +34,7 @@ func (a *Allocator) Drain(ctx context.Context, id PoolID) error {
 	if err != nil {
 		return err
 	}
-	return a.engine.submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.State = PoolDraining }})
+	return a.engine.Submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.State = PoolDraining }})
 }
 
 // known returns the record of a pool, if need be after asking the ledger.
@@ -42,7 +43,7 @@ func (a *Allocator) known(ctx context.Context, id PoolID) (Pool, error) {
 		return Pool{}, err
 	}
 	for {
-		if _, err := a.engine.locate(ctx, id); err != nil {
+		if _, err := a.engine.Locate(ctx, id); err != nil {
 			return Pool{}, err
 		}
 		if p, ok := a.Pool(id); ok {
@@ -62,19 +63,19 @@ type edit struct {
 	same   bool // there is nothing to change
 }
 
-func (e *edit) cluster() ClusterName   { return e.pool.Cluster }
-func (e *edit) claim() (ClaimID, bool) { return "", false }
+func (e *edit) Cluster() ClusterName   { return e.pool.Cluster }
+func (e *edit) Claim() (ClaimID, bool) { return "", false }
 
-func (e *edit) place(s *worker) (share, error) {
+func (e *edit) Plan(s *engine.Worker) (engine.Share, error) {
 	p := s.Pool(e.pool.ID)
 	if p == nil {
-		return share{}, errGone
+		return engine.Share{}, engine.ErrGone
 	}
 	if err := e.check(p.Pool); err != nil {
-		return share{}, err
+		return engine.Share{}, err
 	}
 	if e.inUse = e.idle && p.Held() > 0; e.inUse {
-		return share{}, nil // the transaction confirms that it is so
+		return engine.Share{}, nil // the transaction confirms that it is so
 	}
 	e.next = p.Pool
 	e.change(&e.next)
@@ -82,12 +83,12 @@ func (e *edit) place(s *worker) (share, error) {
 		e.next.CoolsUntil = later(e.next.CoolsUntil, p.LastRelease())
 	}
 	if e.next.State != p.State && e.next.State == PoolDraining && s.Frozen() == space.LostChanges {
-		return share{}, &FrozenError{Pool: p.ID, Lost: true}
+		return engine.Share{}, &FrozenError{Pool: p.ID, Lost: true}
 	}
 	if e.same = e.next.State == p.State && e.next.CoolsUntil.Equal(p.CoolsUntil) && e.next.Frozen == p.Frozen && slices.Equal(e.next.Excluded, p.Excluded); e.same {
-		return share{}, nil // the transaction confirms that it is so
+		return engine.Share{}, nil // the transaction confirms that it is so
 	}
-	return share{then: store.Ops(store.Put(s.engine.keys.Pool(p.ID), store.EncodePool(e.next)))}, nil
+	return engine.Share{Then: store.Ops(store.Put(s.Engine.Keys.Pool(p.ID), store.EncodePool(e.next)))}, nil
 }
 
 func later(a, b time.Time) time.Time {
@@ -97,7 +98,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func (e *edit) won(s *worker, revision int64, _ store.Results) error {
+func (e *edit) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	if e.inUse {
 		return ErrPoolInUse
 	}
@@ -107,4 +108,4 @@ func (e *edit) won(s *worker, revision int64, _ store.Results) error {
 	return nil
 }
 
-func (e *edit) lost(*worker, loss) error { return errAgain }
+func (e *edit) Lost(*engine.Worker, engine.Loss) error { return engine.ErrAgain }

@@ -8,14 +8,16 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 )
 
 // latency makes an Allocator on the ledger whose transactions take that much longer to
 // reach etcd.
 func (l *fixture) latency(d time.Duration) *Allocator {
 	l.t.Helper()
-	h := realHooks()
-	h.beforeCommit = func(SpaceID) error {
+	h := engine.RealHooks()
+	h.BeforeCommit = func(SpaceID) error {
 		<-time.After(d)
 		return nil
 	}
@@ -41,9 +43,9 @@ func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 	l.bind(request("p", "successor", 28)) // where gone was
 	var transactions atomic.Int64
 	inFlight, goOn := l.holdCommits()
-	hold := l.engine.hooks.beforeCommit
-	l.swap(func(h *hooks) {
-		h.beforeCommit = func(id SpaceID) error {
+	hold := l.engine.Hooks.BeforeCommit
+	l.swap(func(h *engine.Hooks) {
+		h.BeforeCommit = func(id SpaceID) error {
 			transactions.Add(1)
 			return hold(id)
 		}

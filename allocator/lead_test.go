@@ -6,6 +6,8 @@ import (
 	"math/big"
 	"runtime"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 )
 
 // lead makes an Allocator the leader until the test ends, and returns what ends that.
@@ -19,7 +21,7 @@ func (l *fixture) lead(a *Allocator) (complete, end func()) {
 			l.t.Errorf("Lead = %v, want nil", err)
 		}
 	}()
-	for leadership(a.engine.leads.Load()) == following && l.t.Context().Err() == nil {
+	for engine.Leadership(a.engine.Leads.Load()) == engine.Following && l.t.Context().Err() == nil {
 		runtime.Gosched()
 	}
 	end = func() { cancel(); <-ended }
@@ -30,7 +32,7 @@ func (l *fixture) lead(a *Allocator) (complete, end func()) {
 // marked waits until an Allocator knows which writer has the waiting list of pool p.
 func (l *fixture) marked(a *Allocator, writer string) {
 	l.t.Helper()
-	a.waitFor(l.t, "p", func(s *worker) bool { return s.Marked == writer })
+	a.waitFor(l.t, "p", func(s *engine.Worker) bool { return s.Marked == writer })
 }
 
 // Where claims wait, only the leader reserves: another Allocator would give room to a
@@ -156,9 +158,9 @@ func TestLead_MarkIsWrittenAgain(t *testing.T) {
 	l.pool("p", "10.0.0.0/28")
 	lost := errors.New("lost")
 	fails := false
-	l.swap(func(h *hooks) {
-		h.after = c.after
-		h.beforeCommit = func(SpaceID) error {
+	l.swap(func(h *engine.Hooks) {
+		h.After = c.after
+		h.BeforeCommit = func(SpaceID) error {
 			if fails {
 				fails = false
 				return lost
@@ -171,8 +173,8 @@ func TestLead_MarkIsWrittenAgain(t *testing.T) {
 	full := l.bind(request("p", "full", 28))
 	fails = true
 	l.Wait(request("p", "waits", 28))
-	l.waitFor(t, "p", func(s *worker) bool { return s.resting && !s.working || s.Marked != "" })
-	c.advance(retryMark)
+	l.waitFor(t, "p", func(s *engine.Worker) bool { return s.Resting && !s.Working || s.Marked != "" })
+	c.advance(engine.RetryMark)
 	l.marked(l.Allocator, l.table.Writer)
 	if err := l.Drain(t.Context(), "p"); err != nil {
 		t.Fatal(err)

@@ -113,7 +113,7 @@ func TestList_CountsWhatItReads(t *testing.T) {
 				t.Errorf("a page of %d counts %d keys; want at most %d", page, counted.most, most)
 			}
 			counted.reset()
-			if _, err := a.engine.snapshot(t.Context()); err != nil {
+			if _, err := a.engine.Snapshot(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			counted.want(t, "snapshot", want, 4)

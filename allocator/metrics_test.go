@@ -78,7 +78,7 @@ func TestMetrics_AttemptsOfABind(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got dto.Metric
-	if err := l.engine.metrics.attempts.Write(&got); err != nil {
+	if err := l.engine.Metrics.Attempts.Write(&got); err != nil {
 		t.Fatal(err)
 	}
 	if h := got.GetHistogram(); h.GetSampleCount() != 1 || h.GetSampleSum() != 2 {

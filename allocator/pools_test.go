@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 )
 
 func root(id PoolID, cidr string) Pool {
@@ -283,7 +285,7 @@ func TestRetire(t *testing.T) {
 func TestRegistered(t *testing.T) {
 	l := newLedger(t)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.FixedZone("", 3600))
-	l.swap(func(h *hooks) { h.now = func() time.Time { return now } })
+	l.swap(func(h *engine.Hooks) { h.Now = func() time.Time { return now } })
 	l.pool("p", "10.0.0.0/24")
 	if _, err := l.carve("p", "child", 26); err != nil {
 		t.Fatal(err)

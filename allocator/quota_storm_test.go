@@ -26,13 +26,13 @@ const (
 type hoarder struct {
 	*fixture
 	allocators []*Allocator
-	cluster    ClusterName
+	Cluster    ClusterName
 	random     *rand.Rand
 }
 
 func (h *hoarder) step() {
 	a := h.allocators[h.random.IntN(len(h.allocators))]
-	claim := fmt.Sprint(h.cluster, h.random.IntN(24))
+	claim := fmt.Sprint(h.Cluster, h.random.IntN(24))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var err error
@@ -43,7 +43,7 @@ func (h *hoarder) step() {
 		_, _, err = a.Retain(ctx, ClaimID(claim), time.Time{})
 	default:
 		pool := []PoolID{"p", "q", "r"}[h.random.IntN(3)]
-		_, err = a.Bind(ctx, of(h.cluster, limited(stormOfPool, stormByClass, request(pool, claim, 27+h.random.IntN(6)))))
+		_, err = a.Bind(ctx, of(h.Cluster, limited(stormOfPool, stormByClass, request(pool, claim, 27+h.random.IntN(6)))))
 	}
 	var exhausted *ExhaustedError
 	var over *QuotaError

@@ -159,8 +159,8 @@ func TestQuota_Children(t *testing.T) {
 // What is adopted is never refused, and counts, whoever disputes it.
 func TestQuota_Adoption(t *testing.T) {
 	r := newRoom(t)
-	for _, c := range []struct{ claim, prefix string }{{"a", "10.0.0.0/26"}, {"b", "10.0.0.64/26"}, {"rival", "10.0.0.0/26"}} {
-		if _, err := r.Adopt(t.Context(), limited(64, 64, exactly(request("p", c.claim, 0), c.prefix)), Bound); err != nil {
+	for _, c := range []struct{ Claim, prefix string }{{"a", "10.0.0.0/26"}, {"b", "10.0.0.64/26"}, {"rival", "10.0.0.0/26"}} {
+		if _, err := r.Adopt(t.Context(), limited(64, 64, exactly(request("p", c.Claim, 0), c.prefix)), Bound); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
@@ -20,22 +21,22 @@ var errTwice = errors.New("the block or its former claim is in the same transact
 
 // regain is the share of a bind that gets a cooling block back. What cools is as the head
 // says, and needs no comparison of its own.
-func (b *bind) regain(s *worker) (share, error) {
-	keys, claim := s.engine.keys, b.request.Holder.Claim
-	if _, twice := s.placing.blocks[b.prefix]; twice {
-		return share{}, errTwice
+func (b *bind) regain(s *engine.Worker) (engine.Share, error) {
+	keys, claim := s.Engine.Keys, b.request.Holder.Claim
+	if _, twice := s.Placing.Blocks[b.prefix]; twice {
+		return engine.Share{}, errTwice
 	}
-	sh, former := share{els: store.Ops(store.Get(keys.Claim(claim)))}, b.regains.Claim
+	sh, former := engine.Share{Els: store.Ops(store.Get(keys.Claim(claim)))}, b.regains.Claim
 	if former == claim {
-		sh.then = store.Ops(store.Put(keys.Block(s.ID, b.prefix), b.regainedValue()))
+		sh.Then = store.Ops(store.Put(keys.Block(s.ID, b.prefix), b.regainedValue()))
 		s.SetTaken(b.prefix, true)
 		return sh, nil
 	}
-	if _, twice := s.placing.claims[former]; twice {
-		return share{}, errTwice
+	if _, twice := s.Placing.Claims[former]; twice {
+		return engine.Share{}, errTwice
 	}
-	sh.ifs = store.Cmps(store.Absent(keys.Claim(claim)))
-	sh.then = store.Ops(
+	sh.Ifs = store.Cmps(store.Absent(keys.Claim(claim)))
+	sh.Then = store.Ops(
 		store.Put(keys.Block(s.ID, b.prefix), b.regainedValue()),
 		store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, b.prefix)),
 		store.Remove(keys.Claim(former)),
@@ -54,16 +55,16 @@ func (b *bind) regainedValue() string {
 	return store.Record{Holdings: []store.Holding{b.holding}}.Encode()
 }
 
-// changes is the block that a bind gets back; not valid for any other.
-func (b *bind) changes() netip.Prefix {
+// Changes is the block that a bind gets back; not valid for any other.
+func (b *bind) Changes() netip.Prefix {
 	if b.regains == nil {
 		return netip.Prefix{}
 	}
 	return b.prefix
 }
 
-// from is the claim whose key goes with a bind that gets its block back; empty for any other.
-func (b *bind) from() ClaimID {
+// From is the claim whose key goes with a bind that gets its block back; empty for any other.
+func (b *bind) From() ClaimID {
 	if b.regains == nil || b.regains.Claim == b.request.Holder.Claim {
 		return ""
 	}
@@ -82,7 +83,7 @@ func (a *Allocator) cools(ctx context.Context, b Block, last *int64) error {
 		return fmt.Errorf("%w: %s until %s", ErrCools, b.Prefix, b.Until.Format(time.RFC3339))
 	}
 	*last = b.Revision
-	return a.engine.await(ctx, b.Revision)
+	return a.engine.Await(ctx, b.Revision)
 }
 
 // endCooling frees the block that cools under the ID of a claim, if there is one.
@@ -95,7 +96,7 @@ func (a *Allocator) endCooling(ctx context.Context, id ClaimID) error {
 		if err != nil || !ok || r.Holdings[r.Of(id)].State != Cooling {
 			return err
 		}
-		if err := a.engine.await(ctx, r.Revision); err != nil {
+		if err := a.engine.Await(ctx, r.Revision); err != nil {
 			return err
 		}
 		_, err = a.makeRoom(ctx, r.Holdings[0].Pool, r.Prefix)

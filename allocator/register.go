@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -24,7 +25,7 @@ func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
 	if err != nil {
 		return Pool{}, err
 	}
-	p.RegisteredAt = store.Stamped(a.engine.hooks.now())
+	p.RegisteredAt = store.Stamped(a.engine.Hooks.Now())
 	select {
 	case a.registrar <- struct{}{}: // one at a time: they contend for the fence anyway
 		defer func() { <-a.registrar }()
@@ -33,14 +34,14 @@ func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
 	}
 	for {
 		r := &register{wanted: p}
-		s := a.engine.enter(p.Space)
+		s := a.engine.Enter(p.Space)
 		s.Unlock()
-		err := s.do(ctx, r)
+		err := s.Do(ctx, r)
 		if err == nil {
 			r.pool.Excluded = slices.Clone(r.pool.Excluded)
 			return r.pool, nil
 		}
-		if !errors.Is(err, errGone) {
+		if !errors.Is(err, engine.ErrGone) {
 			return Pool{}, err
 		}
 	}
@@ -85,35 +86,35 @@ type register struct {
 	answer error
 }
 
-func (r *register) cluster() ClusterName   { return r.wanted.Cluster }
-func (r *register) claim() (ClaimID, bool) { return "", false }
+func (r *register) Cluster() ClusterName   { return r.wanted.Cluster }
+func (r *register) Claim() (ClaimID, bool) { return "", false }
 
-// place decides by the root pools known here. The transaction confirms that no
+// Plan decides by the root pools known here. The transaction confirms that no
 // other has come or gone meanwhile.
-func (r *register) place(s *worker) (share, error) {
+func (r *register) Plan(s *engine.Worker) (engine.Share, error) {
 	if err := s.Table.Damaged(); err != nil && !r.wanted.Frozen { // a frozen one was there before
-		return share{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
+		return engine.Share{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
 	}
-	fenceKey, poolKey := s.engine.keys.Roots(r.wanted.Cluster), s.engine.keys.Pool(r.wanted.ID)
+	fenceKey, poolKey := s.Engine.Keys.Roots(r.wanted.Cluster), s.Engine.Keys.Pool(r.wanted.ID)
 	revision := r.decide(s)
-	sh := share{
-		ifs:   store.Cmps(store.At(fenceKey, revision)),
-		then:  store.Ops(store.Get(fenceKey)),
-		els:   store.Ops(store.Get(fenceKey)),
-		fence: &fence{key: fenceKey, revision: revision, same: store.Cmps(store.At(fenceKey, revision)), value: store.EncodeFence()},
+	sh := engine.Share{
+		Ifs:   store.Cmps(store.At(fenceKey, revision)),
+		Then:  store.Ops(store.Get(fenceKey)),
+		Els:   store.Ops(store.Get(fenceKey)),
+		Fence: &engine.Fence{Key: fenceKey, Revision: revision, Same: store.Cmps(store.At(fenceKey, revision)), Value: store.EncodeFence()},
 	}
 	if r.known {
 		return sh, nil
 	}
-	sh.ifs = append(sh.ifs, store.Absent(poolKey))
-	sh.then = store.Ops(store.Put(fenceKey, store.EncodeFence()), store.Put(poolKey, store.EncodePool(r.pool)))
-	sh.els = append(sh.els, store.Get(poolKey))
+	sh.Ifs = append(sh.Ifs, store.Absent(poolKey))
+	sh.Then = store.Ops(store.Put(fenceKey, store.EncodeFence()), store.Put(poolKey, store.EncodePool(r.pool)))
+	sh.Els = append(sh.Els, store.Get(poolKey))
 	return sh, nil
 }
 
 // decide looks for what stands against the pool, and returns the revision of
 // the fence under which that holds.
-func (r *register) decide(s *worker) int64 {
+func (r *register) decide(s *engine.Worker) int64 {
 	r.pool, r.known, r.answer = r.wanted, false, nil
 	others := s.Table.RootsIn(r.wanted.Cluster)
 	if known, ok := others.Pools[r.wanted.ID]; ok {
@@ -136,7 +137,7 @@ func (r *register) mismatch(known Pool) error {
 }
 
 // conflict looks for a pool that the new one may not live beside.
-func (r *register) conflict(s *worker, others space.Roots) error {
+func (r *register) conflict(s *engine.Worker, others space.Roots) error {
 	for _, p := range others.Pools {
 		if p.CIDR.Overlaps(r.wanted.CIDR) && p.Space != r.wanted.Space {
 			return &OverlapError{With: p}
@@ -153,7 +154,7 @@ func (r *register) conflict(s *worker, others space.Roots) error {
 	return nil
 }
 
-func (r *register) won(s *worker, revision int64, _ store.Results) error {
+func (r *register) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	if r.known {
 		return r.answer
 	}
@@ -164,12 +165,12 @@ func (r *register) won(s *worker, revision int64, _ store.Results) error {
 	return nil
 }
 
-// lost has the pool placed again, unless its ID is taken by a pool that the
+// Lost has the pool placed again, unless its ID is taken by a pool that the
 // fence does not guard.
-func (r *register) lost(_ *worker, why loss) error {
-	kv := why.got.Found(1)
+func (r *register) Lost(_ *engine.Worker, why engine.Loss) error {
+	kv := why.Got.Found(1)
 	if kv == nil {
-		return errAgain
+		return engine.ErrAgain
 	}
 	known, err := store.DecodePool(string(kv.Key), r.wanted.ID, kv.Value)
 	if err == nil {
@@ -178,5 +179,5 @@ func (r *register) lost(_ *worker, why loss) error {
 	if err != nil {
 		return err
 	}
-	return errAgain
+	return engine.ErrAgain
 }

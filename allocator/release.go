@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
@@ -103,13 +104,13 @@ func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Hold
 
 // change runs an op on a block through the worker of its space. A pool that is
 // gone was empty, so the block is not as it was.
-func (a *Allocator) change(ctx context.Context, b Block, o op) error {
-	s, err := a.engine.locate(ctx, b.Pool)
+func (a *Allocator) change(ctx context.Context, b Block, o engine.Op) error {
+	s, err := a.engine.Locate(ctx, b.Pool)
 	if err == nil && !s.Knows(b.Revision) {
-		err = a.engine.await(ctx, b.Revision)
+		err = a.engine.Await(ctx, b.Revision)
 	}
 	if err == nil {
-		err = a.engine.submit(ctx, b.Pool, o)
+		err = a.engine.Submit(ctx, b.Pool, o)
 	}
 	if errors.Is(err, ErrUnknownPool) {
 		return fmt.Errorf("%w: %w", ErrChanged, err)
@@ -118,10 +119,10 @@ func (a *Allocator) change(ctx context.Context, b Block, o op) error {
 }
 
 // present finds the pool of a block that the ledger may still have.
-func present(s *worker, b Block) error {
+func present(s *engine.Worker, b Block) error {
 	p := s.Pool(b.Pool)
 	if p == nil {
-		return errGone
+		return engine.ErrGone
 	}
 	if s.Lacks(p, b.Prefix) {
 		return ErrChanged
@@ -138,9 +139,9 @@ type free struct {
 	gone      bool          // and it did, as far as can be told
 }
 
-func (f *free) cluster() ClusterName   { return f.block.Holder.Cluster }
-func (f *free) claim() (ClaimID, bool) { return f.block.Holder.Claim, true }
-func (f *free) changes() netip.Prefix  { return f.block.Prefix }
+func (f *free) Cluster() ClusterName   { return f.block.Holder.Cluster }
+func (f *free) Claim() (ClaimID, bool) { return f.block.Holder.Claim, true }
+func (f *free) Changes() netip.Prefix  { return f.block.Prefix }
 
 // cool has a block cool. It keeps the key of its claim, unless that is a reservation: a
 // workspace may not have many of those.
@@ -156,36 +157,36 @@ func (f *free) cool(b Block, until time.Time) {
 	f.value, f.cooled = r.Encode(), space.CooledOf(r)
 }
 
-func (f *free) place(s *worker) (share, error) {
+func (f *free) Plan(s *engine.Worker) (engine.Share, error) {
 	err := present(s, f.block)
 	if _, cools := s.Cooling.Blocks[f.block.Prefix]; cools {
 		err = ErrChanged
 	}
 	if f.uncertain && errors.Is(err, ErrChanged) {
 		f.gone = true
-		return share{}, nil // the transaction confirms that it is so
+		return engine.Share{}, nil // the transaction confirms that it is so
 	}
 	if err != nil {
-		return share{}, err
+		return engine.Share{}, err
 	}
-	block, claim := s.engine.keys.Block(s.ID, f.block.Prefix), s.engine.keys.Claim(f.block.Holder.Claim)
-	sh := share{ifs: store.Cmps(store.At(block, f.block.Revision)), then: store.Ops(store.Remove(block), store.Remove(claim)), els: store.Ops(store.Get(block))}
+	block, claim := s.Engine.Keys.Block(s.ID, f.block.Prefix), s.Engine.Keys.Claim(f.block.Holder.Claim)
+	sh := engine.Share{Ifs: store.Cmps(store.At(block, f.block.Revision)), Then: store.Ops(store.Remove(block), store.Remove(claim)), Els: store.Ops(store.Get(block))}
 	if f.cooled == nil {
 		return sh, nil
 	}
-	sh.then = store.Ops(store.Put(block, f.value))
+	sh.Then = store.Ops(store.Put(block, f.value))
 	if f.cooled.Claim != f.block.Holder.Claim {
 		value := store.EncodeClaim(s.ID, f.block.Prefix)
-		sh.then = append(sh.then, store.Remove(claim), store.Put(s.engine.keys.Claim(f.cooled.Claim), value))
+		sh.Then = append(sh.Then, store.Remove(claim), store.Put(s.Engine.Keys.Claim(f.cooled.Claim), value))
 	}
 	return sh, nil
 }
 
-func (f *free) won(s *worker, revision int64, _ store.Results) error {
+func (f *free) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	if f.gone {
 		return nil
 	}
-	s.engine.metrics.released.Inc()
+	s.Engine.Metrics.Released.Inc()
 	switch {
 	case f.cooled == nil:
 		s.Removed(f.block.Prefix, revision)
@@ -195,17 +196,17 @@ func (f *free) won(s *worker, revision int64, _ store.Results) error {
 	return nil
 }
 
-func (f *free) lost(_ *worker, why loss) error {
+func (f *free) Lost(_ *engine.Worker, why engine.Loss) error {
 	f.gone = false
-	switch why.kind {
-	case unanswered:
+	switch why.Kind {
+	case engine.Unanswered:
 		f.uncertain = true
-		return errAgain
-	case overtaken:
-		return errAgain
-	case refuted:
+		return engine.ErrAgain
+	case engine.Overtaken:
+		return engine.ErrAgain
+	case engine.Refuted:
 	}
-	now := why.got.Found(0)
+	now := why.Got.Found(0)
 	if f.uncertain && (now == nil || now.CreateRevision > f.block.Revision || f.cooled != nil && string(now.Value) == f.value) {
 		return nil // others may have bound the prefix since
 	}
@@ -218,30 +219,30 @@ type amend struct {
 	next store.Record
 }
 
-func (m *amend) cluster() ClusterName   { return m.old.Holder.Cluster }
-func (m *amend) claim() (ClaimID, bool) { return m.old.Holder.Claim, true }
-func (m *amend) changes() netip.Prefix  { return m.old.Prefix }
+func (m *amend) Cluster() ClusterName   { return m.old.Holder.Cluster }
+func (m *amend) Claim() (ClaimID, bool) { return m.old.Holder.Claim, true }
+func (m *amend) Changes() netip.Prefix  { return m.old.Prefix }
 
-func (m *amend) place(s *worker) (share, error) {
+func (m *amend) Plan(s *engine.Worker) (engine.Share, error) {
 	if err := present(s, m.old); err != nil {
-		return share{}, err
+		return engine.Share{}, err
 	}
-	key := s.engine.keys.Block(s.ID, m.old.Prefix)
-	return share{
-		ifs:  store.Cmps(store.At(key, m.old.Revision)),
-		then: store.Ops(store.Put(key, m.next.Encode())),
-		els:  store.Ops(store.Get(key)),
+	key := s.Engine.Keys.Block(s.ID, m.old.Prefix)
+	return engine.Share{
+		Ifs:  store.Cmps(store.At(key, m.old.Revision)),
+		Then: store.Ops(store.Put(key, m.next.Encode())),
+		Els:  store.Ops(store.Get(key)),
 	}, nil
 }
 
-func (m *amend) won(_ *worker, revision int64, _ store.Results) error {
+func (m *amend) Won(_ *engine.Worker, revision int64, _ store.Results) error {
 	m.next.Revision = revision
 	return nil
 }
 
-func (m *amend) lost(_ *worker, why loss) error {
-	if why.kind == refuted {
+func (m *amend) Lost(_ *engine.Worker, why engine.Loss) error {
+	if why.Kind == engine.Refuted {
 		return ErrChanged
 	}
-	return errAgain
+	return engine.ErrAgain
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -21,9 +22,9 @@ import (
 // and renews its BoundAt. Beside the refusals of Bind there are ErrReservations and
 // ErrOthersWait. A reservation never takes room that a claim on the waiting list could use.
 func (a *Allocator) Reserve(ctx context.Context, req Request) (Block, error) {
-	ctx, span := startSpan(ctx, "reserve")
+	ctx, span := engine.StartSpan(ctx, "reserve")
 	block, err := a.reserve(ctx, req)
-	endSpan(span, err)
+	engine.EndSpan(span, err)
 	return block, err
 }
 
@@ -41,7 +42,7 @@ func (a *Allocator) reserve(ctx context.Context, req Request) (Block, error) {
 		if err != nil || !had {
 			return block, err
 		}
-		block, had, err = a.amend(ctx, id, func(h *store.Holding) { h.Shared, h.BoundAt = true, store.Stamped(a.engine.hooks.now()) })
+		block, had, err = a.amend(ctx, id, func(h *store.Holding) { h.Shared, h.BoundAt = true, store.Stamped(a.engine.Hooks.Now()) })
 		if err != nil || had {
 			return block, err
 		}
@@ -66,7 +67,7 @@ func (a *Allocator) Preview(ctx context.Context, req Request) (netip.Prefix, err
 		if err := a.secure(ctx, req); err != nil {
 			return netip.Prefix{}, err
 		}
-		s, err := a.engine.locate(ctx, req.Pool)
+		s, err := a.engine.Locate(ctx, req.Pool)
 		if err != nil {
 			return netip.Prefix{}, err
 		}
@@ -76,7 +77,7 @@ func (a *Allocator) Preview(ctx context.Context, req Request) (netip.Prefix, err
 	}
 }
 
-func preview(s *worker, req Request) (netip.Prefix, error) {
+func preview(s *engine.Worker, req Request) (netip.Prefix, error) {
 	s.Lock()
 	defer s.Unlock()
 	p := s.Pool(req.Pool)
@@ -163,39 +164,39 @@ type confirm struct {
 	claimed ClaimID
 }
 
-func (c *confirm) cluster() ClusterName   { return c.old.Holder.Cluster }
-func (c *confirm) claim() (ClaimID, bool) { return c.claimed, true }
-func (c *confirm) from() ClaimID          { return c.old.Holder.Claim }
-func (c *confirm) changes() netip.Prefix  { return c.old.Prefix }
+func (c *confirm) Cluster() ClusterName   { return c.old.Holder.Cluster }
+func (c *confirm) Claim() (ClaimID, bool) { return c.claimed, true }
+func (c *confirm) From() ClaimID          { return c.old.Holder.Claim }
+func (c *confirm) Changes() netip.Prefix  { return c.old.Prefix }
 
-func (c *confirm) place(s *worker) (share, error) {
+func (c *confirm) Plan(s *engine.Worker) (engine.Share, error) {
 	if err := present(s, c.old); err != nil {
-		return share{}, err
+		return engine.Share{}, err
 	}
-	keys := s.engine.keys
+	keys := s.Engine.Keys
 	block, claim := keys.Block(s.ID, c.old.Prefix), keys.Claim(c.claimed)
-	return share{
-		ifs: store.Cmps(store.At(block, c.old.Revision), store.Absent(claim)),
-		then: store.Ops(
+	return engine.Share{
+		Ifs: store.Cmps(store.At(block, c.old.Revision), store.Absent(claim)),
+		Then: store.Ops(
 			store.Put(block, c.next.Encode()),
 			store.Put(claim, store.EncodeClaim(s.ID, c.old.Prefix)),
 			store.Remove(keys.Claim(c.old.Holder.Claim)),
 		),
-		els: store.Ops(store.Get(claim)),
+		Els: store.Ops(store.Get(claim)),
 	}, nil
 }
 
-func (c *confirm) won(s *worker, revision int64, _ store.Results) error {
+func (c *confirm) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	c.next.Revision = revision
 	s.Touch(c.old.Pool) // the count of changes is published
 	return nil
 }
 
-func (c *confirm) lost(_ *worker, why loss) error {
+func (c *confirm) Lost(_ *engine.Worker, why engine.Loss) error {
 	switch {
-	case why.kind != refuted:
-		return errAgain
-	case why.got.Found(0) != nil:
+	case why.Kind != engine.Refuted:
+		return engine.ErrAgain
+	case why.Got.Found(0) != nil:
 		return errBound
 	}
 	return ErrChanged

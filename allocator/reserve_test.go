@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 )
 
@@ -92,7 +93,7 @@ func TestHasReservation(t *testing.T) {
 func TestReserve_Twice(t *testing.T) {
 	c := newClock()
 	l := newLedger(t)
-	l.swap(func(h *hooks) { h.now = c.now })
+	l.swap(func(h *engine.Hooks) { h.Now = c.now })
 	l.pool("p", "10.0.0.0/24")
 	first := l.reserve(reservation("web", 28))
 	c.advance(time.Minute)
@@ -110,7 +111,7 @@ func TestReserve_Twice(t *testing.T) {
 func TestConfirm_Shared(t *testing.T) {
 	c := newClock()
 	l := newLedger(t)
-	l.swap(func(h *hooks) { h.now = c.now })
+	l.swap(func(h *engine.Hooks) { h.Now = c.now })
 	l.pool("p", "10.0.0.0/24")
 	old := l.reserve(reservation("web", 28))
 	if err := l.ReleaseIf(t.Context(), old); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
@@ -35,7 +36,7 @@ func (a *Allocator) Behind(ctx context.Context, id PoolID, changes int64) (bool,
 	// Others may have gone on, and what they did is not known here yet.
 	head, _, err := a.store.Get(ctx, a.keys.Head(p.Space))
 	if err == nil && head != nil {
-		err = a.engine.await(ctx, head.ModRevision)
+		err = a.engine.Await(ctx, head.ModRevision)
 	}
 	return err == nil && a.short(id, changes), err
 }
@@ -57,7 +58,7 @@ func (a *Allocator) short(id PoolID, changes int64) bool {
 func (a *Allocator) Freeze(ctx context.Context, id PoolID) error {
 	p, err := a.known(ctx, id)
 	if err == nil && !p.Frozen {
-		err = a.engine.submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Frozen = true }})
+		err = a.engine.Submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Frozen = true }})
 	}
 	if err != nil && !errors.Is(err, ErrUnknownPool) {
 		return fmt.Errorf("freeze pool %s: %w", id, err)
@@ -89,7 +90,7 @@ func (a *Allocator) Trust(id PoolID) {
 func (a *Allocator) Resume(ctx context.Context, id PoolID, changes int64) error {
 	p, err := a.known(ctx, id)
 	if err == nil && (p.Frozen || a.short(id, changes)) {
-		err = a.engine.submit(ctx, id, &resume{pool: p, to: changes})
+		err = a.engine.Submit(ctx, id, &resume{pool: p, to: changes})
 	}
 	if err != nil {
 		return fmt.Errorf("resume pool %s: %w", id, err)
@@ -106,27 +107,27 @@ type resume struct {
 	next Pool
 }
 
-func (r *resume) cluster() ClusterName   { return r.pool.Cluster }
-func (r *resume) claim() (ClaimID, bool) { return "", false }
+func (r *resume) Cluster() ClusterName   { return r.pool.Cluster }
+func (r *resume) Claim() (ClaimID, bool) { return "", false }
 
-func (r *resume) place(s *worker) (share, error) {
+func (r *resume) Plan(s *engine.Worker) (engine.Share, error) {
 	p := s.Pool(r.pool.ID)
 	if p == nil {
-		return share{}, errGone
+		return engine.Share{}, engine.ErrGone
 	}
 	r.next = p.Pool
 	r.next.Frozen = false
-	return share{then: store.Ops(store.Put(s.engine.keys.Pool(p.ID), store.EncodePool(r.next))), count: r.to}, nil
+	return engine.Share{Then: store.Ops(store.Put(s.Engine.Keys.Pool(p.ID), store.EncodePool(r.next))), Count: r.to}, nil
 }
 
-func (r *resume) won(s *worker, revision int64, _ store.Results) error {
+func (r *resume) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	if p := s.Pool(r.pool.ID); p != nil && revision > s.Known {
 		s.UpdatePool(p, r.next)
 	}
 	return nil
 }
 
-func (r *resume) lost(*worker, loss) error { return errAgain }
+func (r *resume) Lost(*engine.Worker, engine.Loss) error { return engine.ErrAgain }
 
 // Overlapping lists the blocks of a pool's space that have addresses in common with
 // a prefix, those of every holder, whatever pool they are of.

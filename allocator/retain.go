@@ -32,7 +32,7 @@ func (a *Allocator) Retain(ctx context.Context, id ClaimID, until time.Time) (b 
 func (a *Allocator) Promise(ctx context.Context, b Block, grace time.Duration) (Block, error) {
 	var refusal error
 	promised, ok, err := a.amend(ctx, b.Holder.Claim, func(h *store.Holding) {
-		now := store.Stamped(a.engine.hooks.now())
+		now := store.Stamped(a.engine.Hooks.Now())
 		switch {
 		case h.State != Retained:
 			refusal = ErrChanged
@@ -81,7 +81,7 @@ func (a *Allocator) Reuse(ctx context.Context, b Block, to Successor) (Block, er
 	h.Claim, h.Policy, h.State, h.Until = to.Holder.Claim, cmp.Or(to.Policy, h.Policy), Bound, time.Time{}
 	switch {
 	case !h.Shared:
-		h.BoundAt = store.Stamped(a.engine.hooks.now())
+		h.BoundAt = store.Stamped(a.engine.Hooks.Now())
 	case sameSecond(h.BoundAt, to.Answered):
 		h.Shared = false
 	}

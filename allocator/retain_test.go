@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 )
 
 func TestRetain(t *testing.T) {
@@ -152,7 +154,7 @@ func TestReuse_Refused(t *testing.T) {
 func TestPromise(t *testing.T) {
 	c := newClock()
 	l := newLedger(t)
-	l.swap(func(h *hooks) { h.now = c.now })
+	l.swap(func(h *engine.Hooks) { h.Now = c.now })
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
 	kept := l.retain("c", c.now().Add(time.Hour))

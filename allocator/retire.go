@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
@@ -38,7 +39,7 @@ func (a *Allocator) retire(ctx context.Context, id PoolID, check func(Pool) erro
 	p, err := a.known(ctx, id)
 	for err == nil {
 		if p.Parent == "" {
-			err = a.engine.submit(ctx, id, &retire{pool: p, check: check})
+			err = a.engine.Submit(ctx, id, &retire{pool: p, check: check})
 		} else {
 			err = a.retireChild(ctx, id, check)
 		}
@@ -46,10 +47,10 @@ func (a *Allocator) retire(ctx context.Context, id PoolID, check func(Pool) erro
 			err = a.dissolve(ctx, id, check)
 			continue
 		}
-		if !errors.Is(err, errMoved) {
+		if !errors.Is(err, engine.ErrStale) {
 			break
 		}
-		err = a.engine.confirm(ctx, id)
+		err = a.engine.Confirm(ctx, id)
 	}
 	if errors.Is(err, ErrUnknownPool) {
 		return nil
@@ -61,14 +62,14 @@ func (a *Allocator) retire(ctx context.Context, id PoolID, check func(Pool) erro
 // unless it is in use again.
 func (a *Allocator) retireDrained(p *space.Pool) {
 	for {
-		err := a.retire(a.engine.ctx, p.ID, draining)
-		if err == nil || errors.Is(err, ErrPoolInUse) || a.engine.ctx.Err() != nil {
+		err := a.retire(a.engine.Ctx, p.ID, draining)
+		if err == nil || errors.Is(err, ErrPoolInUse) || a.engine.Ctx.Err() != nil {
 			break
 		}
 		a.options.Logger.Warn("cannot retire a drained pool yet", "pool", p.ID, "error", err)
 		select {
 		case <-time.After(retryRetire):
-		case <-a.engine.ctx.Done():
+		case <-a.engine.Ctx.Done():
 		}
 	}
 	p.In.Lock()
@@ -84,31 +85,31 @@ type retire struct {
 	inUse bool
 }
 
-func (r *retire) cluster() ClusterName   { return r.pool.Cluster }
-func (r *retire) claim() (ClaimID, bool) { return "", false }
+func (r *retire) Cluster() ClusterName   { return r.pool.Cluster }
+func (r *retire) Claim() (ClaimID, bool) { return "", false }
 
-func (r *retire) place(s *worker) (share, error) {
+func (r *retire) Plan(s *engine.Worker) (engine.Share, error) {
 	p := s.Pool(r.pool.ID)
 	if p == nil {
-		return share{}, errGone
+		return engine.Share{}, engine.ErrGone
 	}
 	if err := r.check(p.Pool); err != nil {
-		return share{}, err
+		return engine.Share{}, err
 	}
 	if r.inUse = p.Held() > 0; r.inUse {
-		return share{}, nil // the transaction confirms that it is so
+		return engine.Share{}, nil // the transaction confirms that it is so
 	}
 	if p.Cools.Own > 0 {
-		return share{}, errCooling
+		return engine.Share{}, errCooling
 	}
-	keys := s.engine.keys
-	return share{
-		then:  store.Ops(store.Remove(keys.Pool(p.ID)), store.Put(keys.Roots(p.Cluster), store.EncodeFence())),
-		drops: len(s.Pools) == 1,
+	keys := s.Engine.Keys
+	return engine.Share{
+		Then:       store.Ops(store.Remove(keys.Pool(p.ID)), store.Put(keys.Roots(p.Cluster), store.EncodeFence())),
+		DropsSpace: len(s.Pools) == 1,
 	}, nil
 }
 
-func (r *retire) won(s *worker, revision int64, _ store.Results) error {
+func (r *retire) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	if r.inUse {
 		return ErrPoolInUse
 	}
@@ -121,14 +122,14 @@ func (r *retire) won(s *worker, revision int64, _ store.Results) error {
 	return nil
 }
 
-func (r *retire) lost(*worker, loss) error { return errAgain }
+func (r *retire) Lost(*engine.Worker, engine.Loss) error { return engine.ErrAgain }
 
 // retireChild removes a child pool through the worker of its parent, provided
 // that the child's head stays as it was when the child was seen to be empty.
 func (a *Allocator) retireChild(ctx context.Context, id PoolID, check func(Pool) error) error {
 	p, ok := a.table.Find(id)
 	if !ok {
-		return errMoved
+		return engine.ErrStale
 	}
 	o, err := newUncarve(p, check)
 	if err == nil {
@@ -137,7 +138,7 @@ func (a *Allocator) retireChild(ctx context.Context, id PoolID, check func(Pool)
 	if err != nil {
 		return err
 	}
-	if err := a.engine.submit(ctx, o.child.Parent, o); err != nil {
+	if err := a.engine.Submit(ctx, o.child.Parent, o); err != nil {
 		return err
 	}
 	s := p.In
@@ -159,7 +160,7 @@ func newUncarve(p *space.Pool, check func(Pool) error) (*uncarve, error) {
 	s.Lock()
 	defer s.Unlock()
 	if s.Gone || s.Pool(p.ID) != p || s.Head.Revision == 0 {
-		return nil, errMoved
+		return nil, engine.ErrStale
 	}
 	if err := check(p.Pool); err != nil {
 		return nil, err
@@ -185,7 +186,7 @@ func (a *Allocator) coolChild(ctx context.Context, o *uncarve) error {
 	if err != nil {
 		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
 	}
-	if until = later(until, o.child.CoolsUntil); until.After(a.engine.hooks.now()) {
+	if until = later(until, o.child.CoolsUntil); until.After(a.engine.Hooks.Now()) {
 		o.record = r.Revision
 		o.free.cool(block, until)
 	}
@@ -208,15 +209,15 @@ func (r *uncarve) parent(a *Allocator) SpaceID {
 	return p.Space
 }
 
-func (r *uncarve) cluster() ClusterName   { return r.child.Cluster }
-func (r *uncarve) claim() (ClaimID, bool) { return "", false }
+func (r *uncarve) Cluster() ClusterName   { return r.child.Cluster }
+func (r *uncarve) Claim() (ClaimID, bool) { return "", false }
 
-func (r *uncarve) place(s *worker) (share, error) {
-	keys := s.engine.keys
+func (r *uncarve) Plan(s *engine.Worker) (engine.Share, error) {
+	keys := s.Engine.Keys
 	child := keys.Head(r.child.Space)
-	sh := share{ifs: store.Cmps(store.At(child, r.head)), els: store.Ops(store.Get(child))}
+	sh := engine.Share{Ifs: store.Cmps(store.At(child, r.head)), Els: store.Ops(store.Get(child))}
 	if !r.inUse {
-		sh.then = store.Ops(
+		sh.Then = store.Ops(
 			store.Remove(keys.Pool(r.child.ID)), store.Remove(child), store.Remove(keys.Turn(r.child.Space)), store.Remove(keys.Waiters(r.child.Space)),
 		)
 	}
@@ -224,27 +225,27 @@ func (r *uncarve) place(s *worker) (share, error) {
 	switch {
 	case r.inUse:
 	case r.free.cooled != nil:
-		sh.ifs = append(sh.ifs, store.At(block, r.record))
-		sh.then = append(sh.then, store.Put(block, r.free.value))
+		sh.Ifs = append(sh.Ifs, store.At(block, r.record))
+		sh.Then = append(sh.Then, store.Put(block, r.free.value))
 	default:
-		sh.then = append(sh.then, store.Remove(block), store.Remove(keys.Claim(ClaimID(r.child.ID))))
+		sh.Then = append(sh.Then, store.Remove(block), store.Remove(keys.Claim(ClaimID(r.child.ID))))
 	}
 	return sh, nil
 }
 
-func (r *uncarve) won(s *worker, revision int64, _ store.Results) error {
+func (r *uncarve) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	if r.inUse {
 		return ErrPoolInUse
 	}
 	r.revision = revision
 	r.free.block.Prefix = r.child.CIDR
-	return r.free.won(s, revision, nil)
+	return r.free.Won(s, revision, nil)
 }
 
-// lost has the child looked at again if it has changed or gone.
-func (r *uncarve) lost(_ *worker, why loss) error {
-	if why.kind == refuted {
-		return errMoved
+// Lost has the child looked at again if it has changed or gone.
+func (r *uncarve) Lost(_ *engine.Worker, why engine.Loss) error {
+	if why.Kind == engine.Refuted {
+		return engine.ErrStale
 	}
-	return errAgain
+	return engine.ErrAgain
 }

@@ -16,7 +16,7 @@ func (a *Allocator) Retired(ctx context.Context, id PoolID) (bool, error) {
 	if err != nil || kv != nil {
 		return false, err
 	}
-	if err := a.engine.awaitAll(ctx, revision); err != nil {
+	if err := a.engine.AwaitAll(ctx, revision); err != nil {
 		return false, err
 	}
 	return a.table.HasRetired(id), nil

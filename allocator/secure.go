@@ -30,5 +30,5 @@ func (a *Allocator) secure(ctx context.Context, r Request) error {
 	if kv := store.Results(resp.Responses).Found(0); !resp.Succeeded && kv != nil {
 		revision = kv.ModRevision
 	}
-	return a.engine.await(ctx, revision)
+	return a.engine.Await(ctx, revision)
 }

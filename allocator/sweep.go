@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
@@ -89,8 +90,8 @@ func (a *Allocator) yieldBlocks(kv *mvccpb.KeyValue, id PoolID, yield func(Block
 // survey tells a pager how blocks lie, as far as memory knows: it cuts a list of all blocks
 // into parts of about a page, and names the windows that have more.
 func (a *Allocator) survey(p *store.Pager) {
-	spaces := a.engine.workers()
-	slices.SortFunc(spaces, func(s, t *worker) int { return cmp.Compare(a.keys.Blocks(s.ID), a.keys.Blocks(t.ID)) })
+	spaces := a.engine.Workers()
+	slices.SortFunc(spaces, func(s, t *engine.Worker) int { return cmp.Compare(a.keys.Blocks(s.ID), a.keys.Blocks(t.ID)) })
 	sum := 0
 	for _, s := range spaces {
 		blocks, large := s.Large(p.Fit)

@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator/internal/store"
-
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -77,8 +78,8 @@ func newRewind(t *testing.T, probe time.Duration, more int) *rewind {
 	r.watch = &cutter{Watcher: e.Client().Watcher}
 	client := clientv3.NewCtxClient(context.Background())
 	client.KV, client.Watcher = r.kv, r.watch
-	h := realHooks()
-	h.probe = probe
+	h := engine.RealHooks()
+	h.Probe = probe
 	a, err := open(t.Context(), client, Options{MaxTxnOps: e.MaxTxnOps()}, h)
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +157,7 @@ func TestReplaced_AfterItHasGoneOn(t *testing.T) {
 // the head of the space was put there, too.
 func TestReplaced_AtTheSameRevision(t *testing.T) {
 	r := newRewind(t, time.Hour, 5)
-	want := r.engine.watched.get()
+	want := r.engine.Watched.Get()
 	other := r.restore(func(other *fixture) {
 		other.freeze(other.Allocator)
 		other.resume(other.Allocator, 1000)
@@ -188,7 +189,7 @@ func (l *fixture) revision() int64 {
 func TestReplaced_WithHigherRevisions(t *testing.T) {
 	r := newRewind(t, time.Hour, 3)
 	other := r.restore(func(other *fixture) {
-		for other.revision() < r.engine.watched.get()+10 {
+		for other.revision() < r.engine.Watched.Get()+10 {
 			if _, err := other.etcd.Client().Put(t.Context(), "elsewhere", "x"); err != nil {
 				t.Fatal(err)
 			}
@@ -206,7 +207,7 @@ func TestReplaced_WithHigherRevisions(t *testing.T) {
 func TestReplaced_ByAnother(t *testing.T) {
 	r := newRewind(t, time.Millisecond, 1)
 	l := newLedger(t)
-	for l.revision() < r.engine.watched.get() {
+	for l.revision() < r.engine.Watched.Get() {
 		l.bind(request(l.pool(PoolID(fmt.Sprint("q", l.revision())), fmt.Sprintf("10.%d.0.0/24", l.revision())).ID, fmt.Sprint("c", l.revision()), 28))
 	}
 	r.kv.to(l.etcd.Client())

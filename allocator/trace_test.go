@@ -6,11 +6,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/kcp-ipam/ipam/test/framework/otlp"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // tracedBinds binds claims, the first alone and the others in one transaction, each in
@@ -119,11 +121,11 @@ func TestTrace_ATransactionIsShared(t *testing.T) {
 func TestTrace_Off(t *testing.T) {
 	ctx := t.Context()
 	if n := testing.AllocsPerRun(100, func() {
-		_, span := startSpan(ctx, "allocate")
-		traced := newTraced(ctx)
-		traced.requeued()
-		endSpan(traced.placing(), nil)
-		endSpan(span, nil)
+		_, span := engine.StartSpan(ctx, "allocate")
+		traced := engine.NewTraced(ctx)
+		traced.Requeued()
+		engine.EndSpan(traced.Placing(), nil)
+		engine.EndSpan(span, nil)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 )
 
 // A child that was retired and carved elsewhere is retired where it is. What
@@ -19,14 +21,14 @@ func TestRetire_CarvedElsewhereMeanwhile(t *testing.T) {
 	if err := l.Retire(t.Context(), "child"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newUncarve(before, anyState); !errors.Is(err, errMoved) {
+	if _, err := newUncarve(before, anyState); !errors.Is(err, engine.ErrStale) {
 		t.Error("a child that is gone could be retired once more:", err)
 	}
 	l.bind(request("p", "in its place", 26))
 	if _, err := l.carve("p", "child", 26); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newUncarve(before, anyState); !errors.Is(err, errMoved) {
+	if _, err := newUncarve(before, anyState); !errors.Is(err, engine.ErrStale) {
 		t.Error("a child could be retired at its old place:", err)
 	}
 

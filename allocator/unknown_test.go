@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 var errLost = errors.New("the connection was lost")
@@ -31,9 +32,9 @@ func once(err error) func(SpaceID) error {
 // The answer to a transaction is lost: before it was sent, or after it had
 // committed. Every operation ends as if nothing had happened.
 func TestUnknownOutcome(t *testing.T) {
-	for point, arm := range map[string]func(*hooks, func(SpaceID) error){
-		"not sent":    func(h *hooks, f func(SpaceID) error) { h.beforeCommit = f },
-		"answer lost": func(h *hooks, f func(SpaceID) error) { h.afterCommit = f },
+	for point, arm := range map[string]func(*engine.Hooks, func(SpaceID) error){
+		"not sent":    func(h *engine.Hooks, f func(SpaceID) error) { h.BeforeCommit = f },
+		"answer lost": func(h *engine.Hooks, f func(SpaceID) error) { h.AfterCommit = f },
 	} {
 		for name, op := range map[string]func(*fixture) error{
 			"bind": func(l *fixture) error {
@@ -76,7 +77,7 @@ func TestUnknownOutcome(t *testing.T) {
 				l.pool("r", "10.3.0.0/24")
 				l.bind(request("r", "kept", 26))
 				l.kept = l.retain("kept", time.Now())
-				l.swap(func(h *hooks) { arm(h, once(errLost)) })
+				l.swap(func(h *engine.Hooks) { arm(h, once(errLost)) })
 				if err := op(l); err != nil {
 					t.Error(err)
 				}
@@ -163,7 +164,7 @@ func TestUnknownOutcome_CannotBeSettled(t *testing.T) {
 	e := &failing{KV: l.store.Client.KV}
 	l.store.Client.KV = e
 	t.Cleanup(func() { l.store.Client.KV = e.KV })
-	l.swap(func(h *hooks) { h.afterCommit = once(errLost) })
+	l.swap(func(h *engine.Hooks) { h.AfterCommit = once(errLost) })
 	e.fail.Store(true)
 	for range 2 {
 		if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ErrUnavailable) {
@@ -209,8 +210,8 @@ func TestUnknownOutcome_OfAReleaseWhosePrefixIsBoundAgain(t *testing.T) {
 	first := l.bind(request("p", "c", 28))
 	var again Block
 	once := true
-	l.swap(func(h *hooks) {
-		h.afterCommit = func(SpaceID) error {
+	l.swap(func(h *engine.Hooks) {
+		h.AfterCommit = func(SpaceID) error {
 			if !once {
 				return nil
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 )
 
 // room is a ledger with one pool, a clock, and a record of who was woken.
@@ -24,8 +25,8 @@ type room struct {
 func newRoom(t *testing.T) *room {
 	t.Helper()
 	r := &room{fixture: &fixture{t: t, etcd: etcdtest.New(t)}, clock: newClock()}
-	h := realHooks()
-	h.now, h.after = r.clock.now, r.clock.after
+	h := engine.RealHooks()
+	h.Now, h.After = r.clock.now, r.clock.after
 	a, err := open(t.Context(), r.etcd.Client(), Options{Wake: r.wake}, h)
 	if err != nil {
 		t.Fatal(err)
@@ -276,7 +277,7 @@ func TestWaiting_PlaceIsKeptOverAFault(t *testing.T) {
 	r.Wait(since(2, request("p", "young", 24)))
 	r.release("c")
 	r.wantWoken("old")
-	r.swap(func(h *hooks) { h.beforeCommit = once(errLost) })
+	r.swap(func(h *engine.Hooks) { h.BeforeCommit = once(errLost) })
 	r.bind(request("p", "old", 24))
 	if woken := r.wakes(); slices.Contains(woken, "young") {
 		t.Error(woken)

@@ -198,7 +198,7 @@ func TestGroups_ShrinkToWhatEtcdTakes(t *testing.T) {
 	l.waitQueued(60)
 	goOn()
 	wg.Wait()
-	if limit := l.engine.limit.Load(); limit > 8 {
+	if limit := l.engine.Limit.Load(); limit > 8 {
 		t.Error("groups are still of", limit, "operations")
 	}
 	if blocks := l.sameAsLedger(); len(blocks) != 61 {
@@ -250,7 +250,7 @@ func TestClosed(t *testing.T) {
 	l.waitQueued(1)
 	closed := make(chan error, 1)
 	go func() { closed <- l.Close() }()
-	<-l.engine.ctx.Done()
+	<-l.engine.Ctx.Done()
 	goOn()
 	if err := <-sent; err != nil {
 		t.Error("what was in flight is finished:", err)

@@ -55,6 +55,12 @@ var rules = []struct {
 		allowed: []string{"allocator/ledger", "allocator/index", "allocator/internal/store", "internal/..."},
 	},
 	{
+		why:     "the engine knows an operation as an interface, and never the face",
+		from:    []string{"allocator/internal/engine"},
+		never:   []string{module + "..."},
+		allowed: []string{"allocator/ledger", "allocator/internal/space", "allocator/internal/store"},
+	},
+	{
 		why:    "the server of etcd has one importer, beside the tests that run a cluster of it",
 		from:   []string{"..."},
 		except: []string{"allocator/embedetcd", "test/chaos/..."},

@@ -36,7 +36,7 @@ var Mutants = []Mutant{
 	{
 		Name: "the compare of the claim's key is skipped",
 		File: "allocator/bind.go",
-		Old:  "sh.ifs = append(sh.ifs, store.Absent(keys.Claim(claim)))\n",
+		Old:  "sh.Ifs = append(sh.Ifs, store.Absent(keys.Claim(claim)))\n",
 		New:  "\n",
 	},
 	{
@@ -48,8 +48,8 @@ var Mutants = []Mutant{
 	{
 		Name: "a claim with a block is given a second one by its reservation",
 		File: "allocator/reserve.go",
-		Old:  "ifs: store.Cmps(store.At(block, c.old.Revision), store.Absent(claim)),",
-		New:  "ifs: store.Cmps(store.At(block, c.old.Revision)),",
+		Old:  "Ifs: store.Cmps(store.At(block, c.old.Revision), store.Absent(claim)),",
+		New:  "Ifs: store.Cmps(store.At(block, c.old.Revision)),",
 	},
 	{
 		Name: "a replica reserves where claims wait at another",
@@ -71,9 +71,9 @@ var Mutants = []Mutant{
 	},
 	{
 		Name: "an unknown outcome is settled by a read, without putting the head",
-		File: "allocator/settle.go",
-		Old:  "If(f.same...).Then(store.Put(f.key, f.value)).Else(store.Get(f.key))",
-		New:  "If(f.same...).Then(store.Get(f.key)).Else(store.Get(f.key))",
+		File: "allocator/internal/engine/settle.go",
+		Old:  "If(f.Same...).Then(store.Put(f.Key, f.Value)).Else(store.Get(f.Key))",
+		New:  "If(f.Same...).Then(store.Get(f.Key)).Else(store.Get(f.Key))",
 	},
 	{
 		Name: "a bind whose outcome is in doubt is tried again",
@@ -85,11 +85,11 @@ var Mutants = []Mutant{
 		Name: "a refusal is not confirmed by a transaction",
 		File: "allocator/bind.go",
 		Old:  "return sh, nil //nolint:nilerr // the refusal is the answer once the transaction confirms it",
-		New:  "return share{}, b.refusal",
+		New:  "return engine.Share{}, b.refusal",
 	},
 	{
 		Name: "changes of a frozen space are counted",
-		File: "allocator/batch.go",
+		File: "allocator/internal/engine/batch.go",
 		Old:  "if s.Frozen() == space.NotFrozen {\n\t\tg.stride = 1\n",
 		New:  "if s.Frozen() >= space.NotFrozen {\n\t\tg.stride = 1\n",
 	},
@@ -101,7 +101,7 @@ var Mutants = []Mutant{
 	},
 	{
 		Name: "a head that the watch has skipped is not missed",
-		File: "allocator/timeline.go",
+		File: "allocator/internal/engine/timeline.go",
 		Old:  "next.Version != s.Head.Version+1",
 		New:  "next.Version == 0",
 	},
@@ -126,7 +126,7 @@ var Mutants = []Mutant{
 	},
 	{
 		Name: "a cooldown ends before its time",
-		File: "allocator/lapse.go",
+		File: "allocator/internal/engine/lapse.go",
 		Old:  "d.Until > now {",
 		New:  "d.Until > now+1000 {",
 	},

@@ -1,25 +1,26 @@
-package allocator
+package engine
 
 import (
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // changes are what one revision has done, by what it concerns.
 type changes struct {
-	spaces     map[SpaceID][]store.Entry
+	spaces     map[ledger.SpaceID][]store.Entry
 	fences     []store.Entry
 	quotas     []store.Entry
-	came, left []PoolID
+	came, left []ledger.PoolID
 	wrote      bool
 }
 
 // sort sorts the events of one revision.
-func (eng *engine) sort(events []store.Entry) (changes, error) {
-	c := changes{spaces: map[SpaceID][]store.Entry{}}
+func (eng *Engine) sort(events []store.Entry) (changes, error) {
+	c := changes{spaces: map[ledger.SpaceID][]store.Entry{}}
 	var reread error
 	for _, e := range events {
-		if p, ok := eng.table.Find(e.Pool); ok && e.Kind == store.PoolKey {
+		if p, ok := eng.Table.Find(e.Pool); ok && e.Kind == store.PoolKey {
 			e.Space = p.In.ID // whatever its record says, and if it cannot be read
 		}
 		c.wrote = c.wrote || e.Put
@@ -42,7 +43,7 @@ func (eng *engine) sort(events []store.Entry) (changes, error) {
 			eng.noteLease(e)
 			c.spaces[e.Space] = append(c.spaces[e.Space], e)
 		case store.ReservationKey:
-			eng.table.Reservations.Seen(e.Cluster, e.Claim, e.Put)
+			eng.Table.Reservations.Seen(e.Cluster, e.Claim, e.Put)
 		case store.PoolKey:
 			healed := eng.inspectPool(e)
 			if healed {
@@ -60,37 +61,37 @@ func (eng *engine) sort(events []store.Entry) (changes, error) {
 
 // noteLease notes what has become of the lease of a block. One that was deleted, or cannot be
 // read, has none.
-func (eng *engine) noteLease(e store.Entry) {
+func (eng *Engine) noteLease(e store.Entry) {
 	at := space.Position{Space: e.Space, Prefix: e.Prefix}
 	if lease, ok := space.LeaseOf(e.Block); ok {
-		eng.table.Leases.Put(at, lease)
+		eng.Table.Leases.Put(at, lease)
 		return
 	}
-	eng.table.Leases.Remove(at)
+	eng.Table.Leases.Remove(at)
 }
 
 // apply brings one revision into memory, space by space. errReread: that is not enough.
-func (eng *engine) apply(revision int64, events []store.Entry) error {
+func (eng *Engine) apply(revision int64, events []store.Entry) error {
 	c, reread := eng.sort(events)
-	eng.table.NoteRetired(c.came, false)
+	eng.Table.NoteRetired(c.came, false)
 	if c.wrote { // who removes without writing does not retire: the ledger is being wiped
-		eng.table.NoteRetired(c.left, true)
+		eng.Table.NoteRetired(c.left, true)
 	}
 	for id, entries := range c.spaces {
 		eng.applySpace(id, revision, entries)
 	}
 	for _, e := range c.fences {
 		if e.Put {
-			eng.table.Fenced(e.Cluster, revision)
+			eng.Table.Fenced(e.Cluster, revision)
 		} else {
-			eng.table.Unfenced(e.Cluster, revision)
+			eng.Table.Unfenced(e.Cluster, revision)
 		}
 	}
 	for _, e := range c.quotas {
 		if e.Put {
-			eng.table.Quotas.Fenced(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
+			eng.Table.Quotas.Fenced(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
 		} else {
-			eng.table.Quotas.Lifted(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
+			eng.Table.Quotas.Lifted(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
 		}
 	}
 	return reread
@@ -98,7 +99,7 @@ func (eng *engine) apply(revision int64, events []store.Entry) error {
 
 // applySpace brings what one revision did to one space into memory, unless it
 // is known there: own transactions are applied when they return.
-func (eng *engine) applySpace(id SpaceID, revision int64, entries []store.Entry) {
+func (eng *Engine) applySpace(id ledger.SpaceID, revision int64, entries []store.Entry) {
 	s := eng.visit(id, revision, entries)
 	if s == nil {
 		return
@@ -128,7 +129,7 @@ func (eng *engine) applySpace(id SpaceID, revision int64, entries []store.Entry)
 // visit returns the space that a revision has changed, locked; nil if there is
 // nothing to do. A space that was retired here is remembered until the watch
 // has seen that, too.
-func (eng *engine) visit(id SpaceID, revision int64, entries []store.Entry) *worker {
+func (eng *Engine) visit(id ledger.SpaceID, revision int64, entries []store.Entry) *Worker {
 	if s, ok := eng.worker(id); ok {
 		s.Lock()
 		if !s.Gone {
@@ -145,7 +146,7 @@ func (eng *engine) visit(id SpaceID, revision int64, entries []store.Entry) *wor
 	}
 	for _, e := range entries {
 		if e.Put && e.Kind != store.BlockKey {
-			return eng.enter(id)
+			return eng.Enter(id)
 		}
 	}
 	return nil

@@ -1,14 +1,16 @@
-package allocator
+package engine
 
 import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // call is one request in the queue of a space.
 type call struct {
-	op     op
+	op     Op
 	done   chan struct{} // closed when err is final
 	err    error
 	traced *traced
@@ -31,46 +33,46 @@ func (c *call) finish(err error) {
 // lanes take turns, so that a storm from one delays the others by one call each.
 // The zero value is empty. The space's lock guards it.
 type queue struct {
-	lanes map[ClusterName]*lane
+	lanes map[ledger.ClusterName]*lane
 	turns []*lane // lanes that hold calls; the first is next
-	size  int
+	Size  int
 }
 
 type lane struct {
-	cluster ClusterName
+	Cluster ledger.ClusterName
 	calls   []*call
 }
 
 func (q *queue) push(c *call) {
-	l := q.lane(c.op.cluster())
+	l := q.lane(c.op.Cluster())
 	l.calls = append(l.calls, c)
-	q.size++
+	q.Size++
 }
 
 // unpop puts back calls that were popped, in the order they were, ahead of all
 // others in their lanes.
 func (q *queue) unpop(calls []*call) {
-	back := map[ClusterName][]*call{}
+	back := map[ledger.ClusterName][]*call{}
 	for _, c := range calls {
-		cluster := c.op.cluster()
+		cluster := c.op.Cluster()
 		back[cluster] = append(back[cluster], c)
 	}
 	for cluster, calls := range back {
 		l := q.lane(cluster)
 		l.calls = append(calls, l.calls...)
 	}
-	q.size += len(calls)
+	q.Size += len(calls)
 }
 
 // lane returns the lane of a cluster, which the caller must put a call into.
-func (q *queue) lane(cluster ClusterName) *lane {
+func (q *queue) lane(cluster ledger.ClusterName) *lane {
 	if l, ok := q.lanes[cluster]; ok {
 		return l
 	}
 	if q.lanes == nil {
-		q.lanes = map[ClusterName]*lane{}
+		q.lanes = map[ledger.ClusterName]*lane{}
 	}
-	l := &lane{cluster: cluster}
+	l := &lane{Cluster: cluster}
 	q.lanes[cluster] = l
 	q.turns = append(q.turns, l)
 	return l
@@ -78,7 +80,7 @@ func (q *queue) lane(cluster ClusterName) *lane {
 
 // peek returns the call whose turn it is; nil if there is none.
 func (q *queue) peek() *call {
-	if q.size == 0 {
+	if q.Size == 0 {
 		return nil
 	}
 	return q.turns[0].calls[0]
@@ -89,38 +91,38 @@ func (q *queue) pop() {
 	l := q.turns[0]
 	l.calls = l.calls[1:]
 	q.turns = q.turns[1:]
-	q.size--
+	q.Size--
 	if len(l.calls) == 0 {
-		delete(q.lanes, l.cluster)
+		delete(q.lanes, l.Cluster)
 		return
 	}
 	q.turns = append(q.turns, l)
 }
 
-// errGone: the space was retired while the call was on its way.
-var errGone = errors.New("space is gone")
+// ErrGone: the space was retired while the call was on its way.
+var ErrGone = errors.New("space is gone")
 
-// submit hands an op to the worker of the pool's space and waits for the answer.
+// Submit hands an op to the worker of the pool's space and waits for the answer.
 // When ctx ends first, an op that is still queued is withdrawn, and one that is
 // in a transaction is completed without its caller.
-func (eng *engine) submit(ctx context.Context, id PoolID, o op) error {
+func (eng *Engine) Submit(ctx context.Context, id ledger.PoolID, o Op) error {
 	for {
-		s, err := eng.locate(ctx, id)
+		s, err := eng.Locate(ctx, id)
 		if err != nil {
 			return err
 		}
-		if err := s.do(ctx, o); !errors.Is(err, errGone) {
+		if err := s.Do(ctx, o); !errors.Is(err, ErrGone) {
 			return err
 		}
-		if err := eng.confirm(ctx, id); err != nil {
+		if err := eng.Confirm(ctx, id); err != nil {
 			return err
 		}
 	}
 }
 
-// do runs an op through the space's worker.
-func (s *worker) do(ctx context.Context, o op) error {
-	c := &call{op: o, done: make(chan struct{}), traced: newTraced(ctx)}
+// Do runs an op through the space's worker.
+func (s *Worker) Do(ctx context.Context, o Op) error {
+	c := &call{op: o, done: make(chan struct{}), traced: NewTraced(ctx)}
 	if err := s.enqueue(c); err != nil {
 		return err
 	}
@@ -136,17 +138,17 @@ func (s *worker) do(ctx context.Context, o op) error {
 }
 
 // enqueue puts a call into the queue, and sees to it that a worker is there.
-func (s *worker) enqueue(c *call) error {
+func (s *Worker) enqueue(c *call) error {
 	s.Lock()
 	defer s.Unlock()
-	if s.queue.size >= s.engine.queueLimit {
-		return ErrBusy
+	if s.Queue.Size >= s.Engine.queueLimit {
+		return ledger.ErrBusy
 	}
-	if !s.working && !s.engine.spawn(s.work) {
-		return ErrClosed
+	if !s.Working && !s.Engine.Spawn(s.work) {
+		return ledger.ErrClosed
 	}
-	s.working = true
-	s.queue.push(c)
-	s.engine.metrics.queued.Inc()
+	s.Working = true
+	s.Queue.push(c)
+	s.Engine.Metrics.queued.Inc()
 	return nil
 }

@@ -1,4 +1,4 @@
-package allocator
+package engine
 
 import (
 	"math/rand/v2"
@@ -7,12 +7,13 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 const (
-	// maxGroupBytes keeps a group well below etcd's default limit of 1.5 MiB
+	// MaxGroupBytes keeps a group well below etcd's default limit of 1.5 MiB
 	// a request.
-	maxGroupBytes = 1 << 20
+	MaxGroupBytes = 1 << 20
 	// shareOps is how many operations one more call takes: one and its fence, and what
 	// it nests.
 	shareOps = 5
@@ -27,9 +28,9 @@ const (
 // group is the calls of one transaction.
 type group struct {
 	calls  []*call
-	shares []share
-	claims map[ClaimID]struct{}
-	blocks map[netip.Prefix]struct{} // that it changes
+	shares []Share
+	Claims map[ledger.ClaimID]struct{}
+	Blocks map[netip.Prefix]struct{} // that it changes
 	at     store.Head                // it was placed on the indexes of this head
 	known  int64                     // all changes of the space up to this revision were known then
 	stride int64                     // how far it moves the count of changes: not at all while the space is frozen
@@ -45,7 +46,7 @@ type group struct {
 func (g *group) count() int64 {
 	count := g.at.Count + g.stride
 	for _, sh := range g.shares {
-		count = max(count, sh.count)
+		count = max(count, sh.Count)
 	}
 	return count
 }
@@ -55,21 +56,21 @@ func (g *group) admits(c *call, maxOps int) bool {
 	if len(g.calls) == 0 {
 		return true
 	}
-	claim, ok := c.op.claim()
-	if _, twice := g.claims[claim]; !ok || twice || g.claims == nil {
+	claim, ok := c.op.Claim()
+	if _, twice := g.Claims[claim]; !ok || twice || g.Claims == nil {
 		return false
 	}
-	if m, ok := c.op.(mover); ok && m.from() != "" {
-		if _, twice := g.claims[m.from()]; twice {
+	if m, ok := c.op.(mover); ok && m.From() != "" {
+		if _, twice := g.Claims[m.From()]; twice {
 			return false
 		}
 	}
 	if b, ok := c.op.(changer); ok {
-		if _, twice := g.blocks[b.changes()]; twice {
+		if _, twice := g.Blocks[b.Changes()]; twice {
 			return false
 		}
 	}
-	return g.ops()+shareOps < maxOps && g.bytes < maxGroupBytes
+	return g.ops()+shareOps < maxOps && g.bytes < MaxGroupBytes
 }
 
 // ops is how many operations the transaction has, without what each share nests: one for
@@ -77,44 +78,44 @@ func (g *group) admits(c *call, maxOps int) bool {
 // a time.
 func (g *group) ops() int { return len(g.calls) + len(g.stamps) + 1 }
 
-func (g *group) add(c *call, sh share) {
-	if claim, ok := c.op.claim(); ok {
+func (g *group) add(c *call, sh Share) {
+	if claim, ok := c.op.Claim(); ok {
 		if len(g.calls) == 0 {
-			g.claims = map[ClaimID]struct{}{}
+			g.Claims = map[ledger.ClaimID]struct{}{}
 		}
-		g.claims[claim] = struct{}{}
+		g.Claims[claim] = struct{}{}
 	}
-	if m, ok := c.op.(mover); ok && m.from() != "" && g.claims != nil {
-		g.claims[m.from()] = struct{}{}
+	if m, ok := c.op.(mover); ok && m.From() != "" && g.Claims != nil {
+		g.Claims[m.From()] = struct{}{}
 	}
-	if b, ok := c.op.(changer); ok && b.changes().IsValid() {
-		if g.blocks == nil {
-			g.blocks = map[netip.Prefix]struct{}{}
+	if b, ok := c.op.(changer); ok && b.Changes().IsValid() {
+		if g.Blocks == nil {
+			g.Blocks = map[netip.Prefix]struct{}{}
 		}
-		g.blocks[b.changes()] = struct{}{}
+		g.Blocks[b.Changes()] = struct{}{}
 	}
 	g.calls = append(g.calls, c)
 	g.shares = append(g.shares, sh)
-	g.drops = g.drops || sh.drops
-	g.stamp(sh.stamp)
+	g.drops = g.drops || sh.DropsSpace
+	g.stamp(sh.Stamp)
 	g.writes = g.writes || sh.writes()
 	if sh.writes() {
 		c.pledge(g.pledges)
 	}
-	for _, op := range sh.then {
+	for _, op := range sh.Then {
 		g.bytes += len(op.KeyBytes()) + len(op.ValueBytes())
 	}
 }
 
 // work commits group after group until nothing waits and the outcome of all that
 // was sent is known. One worker at a time runs for a space.
-func (s *worker) work() {
+func (s *Worker) work() {
 	for {
 		if err := s.settle(); err != nil {
 			if !s.refuse(err) {
 				return
 			}
-			s.engine.rest(retrySettle)
+			s.Engine.rest(retrySettle)
 			continue
 		}
 		s.giveWay()
@@ -127,37 +128,37 @@ func (s *worker) work() {
 			continue
 		}
 		if s.losses++; !s.asks() {
-			s.engine.rest(rand.N(maxDelay))
+			s.Engine.rest(rand.N(maxDelay))
 		}
 	}
 }
 
 // gather places what waits, in turn, until the transaction is full. nil: nothing
 // waits, and the worker's work is over.
-func (s *worker) gather() *group {
+func (s *Worker) gather() *group {
 	s.Lock()
 	defer s.Unlock()
-	maxOps := int(s.engine.limit.Load())
+	maxOps := int(s.Engine.Limit.Load())
 	g := &group{at: s.Head, known: s.Known}
 	if !s.Stale { // else events up to there were passed over
-		g.known = max(s.Known, s.engine.watched.get())
+		g.known = max(s.Known, s.Engine.Watched.Get())
 	}
 	if s.Frozen() == space.NotFrozen {
 		g.stride = 1
 	}
-	s.placing = g
-	defer func() { s.placing = nil }()
+	s.Placing = g
+	defer func() { s.Placing = nil }()
 	if m := s.newMarkOp(); m != nil {
 		g.add(&call{op: m, done: make(chan struct{})}, m.share(s))
 	}
-	for c := s.queue.peek(); c != nil && g.admits(c, maxOps); c = s.queue.peek() {
+	for c := s.Queue.peek(); c != nil && g.admits(c, maxOps); c = s.Queue.peek() {
 		s.dequeue()
 		if c.gone {
 			continue
 		}
-		placing := c.traced.placing()
-		sh, err := s.place(c.op)
-		endSpan(placing, err)
+		placing := c.traced.Placing()
+		sh, err := s.Plan(c.op)
+		EndSpan(placing, err)
 		if err != nil {
 			c.finish(err)
 			continue
@@ -165,64 +166,64 @@ func (s *worker) gather() *group {
 		g.add(c, sh)
 	}
 	if len(g.calls) == 0 {
-		s.working = false
-		s.forsake()
+		s.Working = false
+		s.Forsake()
 		return nil
 	}
 	return g
 }
 
-func (s *worker) dequeue() {
-	s.queue.pop()
-	s.engine.metrics.queued.Dec()
+func (s *Worker) dequeue() {
+	s.Queue.pop()
+	s.Engine.Metrics.queued.Dec()
 }
 
-// place places an op, unless there is nothing to place it in.
-func (s *worker) place(o op) (share, error) {
-	if s.engine.ctx.Err() != nil {
-		return share{}, ErrClosed
+// Plan places an op, unless there is nothing to place it in.
+func (s *Worker) Plan(o Op) (Share, error) {
+	if s.Engine.Ctx.Err() != nil {
+		return Share{}, ledger.ErrClosed
 	}
-	if err := s.engine.err(); err != nil {
-		return share{}, err
+	if err := s.Engine.Err(); err != nil {
+		return Share{}, err
 	}
 	if s.Gone {
-		return share{}, errGone
+		return Share{}, ErrGone
 	}
 	if err := s.Damage.Err(); err != nil {
-		return share{}, err
+		return Share{}, err
 	}
-	return o.place(s)
+	return o.Plan(s)
 }
 
 // refuse answers all who wait with err. The worker stays with the pending
 // transaction, even if nobody asks for more: until it is settled, memory may not
 // be what the ledger holds. It reports false when the allocator is closed, which
 // ends the worker's work.
-func (s *worker) refuse(err error) bool {
+func (s *Worker) refuse(err error) bool {
 	s.Lock()
 	defer s.Unlock()
 	for _, l := range s.pending.losers {
 		l.finish(err)
 	}
-	for c := s.queue.peek(); c != nil; c = s.queue.peek() {
+	for c := s.Queue.peek(); c != nil; c = s.Queue.peek() {
 		s.dequeue()
 		c.finish(err)
 	}
-	s.working = s.engine.ctx.Err() == nil
-	return s.working
+	s.Working = s.Engine.Ctx.Err() == nil
+	return s.Working
 }
 
 // rest waits, or until the allocator is closed.
-func (eng *engine) rest(d time.Duration) {
+func (eng *Engine) rest(d time.Duration) {
 	select {
 	case <-time.After(d):
-	case <-eng.ctx.Done():
+	case <-eng.Ctx.Done():
 	}
 }
 
 // shrink makes do with smaller groups than the one that etcd found too large.
-func (eng *engine) shrink(g *group) {
-	limit := max(g.ops(), len(g.shares[0].then)) / 2
-	eng.limit.Store(int64(limit))
+func (eng *Engine) shrink(g *group) {
+	limit := max(g.ops(), len(g.shares[0].Then)) / 2
+	eng.Limit.Store(int64(limit))
 	eng.logger.Warn("etcd allows fewer operations in a transaction than configured", "operations", limit)
 }

@@ -1,16 +1,17 @@
-package allocator
+package engine
 
 import (
 	"maps"
 	"math/big"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// pledged is what the calls of a group are about to take on the accounts of a request.
+// Pledged is what the calls of a group are about to take on the accounts of a request.
 // An account is counted from when a request with a limit asks for it.
-func (g *group) pledged(r Request) space.Pending {
-	if g == nil || r.Limits == (Limits{}) {
+func (g *group) Pledged(r ledger.Request) space.Pending {
+	if g == nil || r.Limits == (ledger.Limits{}) {
 		return nil
 	}
 	for _, a := range []space.Account{space.PoolAccount(r), space.ClassAccount(r)} {
@@ -31,16 +32,10 @@ func (g *group) pledged(r Request) space.Pending {
 	return g.pledges
 }
 
-// taker is an op that takes addresses.
-type taker interface {
-	// takes says on whose accounts, and how many.
-	takes() (by space.Owner, n *big.Int)
-}
-
 // pledge adds what a call is about to take, if anything is counted.
 func (c *call) pledge(p space.Pending) {
 	if t, ok := c.op.(taker); ok && len(p) > 0 {
-		p.Add(t.takes())
+		p.Add(t.Takes())
 	}
 }
 
@@ -50,9 +45,9 @@ type stamp struct {
 	compared bool // it compares it, too
 }
 
-// stamp is what tells others of a bind by a class; nil where nobody has to know.
-func (eng *engine) stamp(r Request, compared bool) *stamp {
-	if r.Class == "" || r.Slice || !compared && eng.table.Quotas.Fence(space.ClassAccount(r)) == 0 {
+// Stamp is what tells others of a bind by a class; nil where nobody has to know.
+func (eng *Engine) Stamp(r ledger.Request, compared bool) *stamp {
+	if r.Class == "" || r.Slice || !compared && eng.Table.Quotas.Fence(space.ClassAccount(r)) == 0 {
 		return nil
 	}
 	return &stamp{account: space.ClassAccount(r), compared: compared}

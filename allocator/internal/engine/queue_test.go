@@ -1,4 +1,4 @@
-package allocator
+package engine
 
 import (
 	"fmt"
@@ -10,13 +10,13 @@ import (
 
 // laneOp is an op of which only the lane and the claim matter.
 type laneOp struct {
-	op
+	Op
 	workspace ledger.ClusterName
 	of        ledger.ClaimID
 }
 
-func (o laneOp) cluster() ledger.ClusterName   { return o.workspace }
-func (o laneOp) claim() (ledger.ClaimID, bool) { return o.of, true }
+func (o laneOp) Cluster() ledger.ClusterName   { return o.workspace }
+func (o laneOp) Claim() (ledger.ClaimID, bool) { return o.of, true }
 
 func callOf(cluster ledger.ClusterName, claim string) *call {
 	return &call{op: laneOp{workspace: cluster, of: ledger.ClaimID(claim)}, done: make(chan struct{})}
@@ -28,7 +28,7 @@ func (q *queue) order(n int) (popped []*call, names string) {
 		c := q.peek()
 		q.pop()
 		popped = append(popped, c)
-		id, _ := c.op.claim()
+		id, _ := c.op.Claim()
 		names += " " + string(id)
 	}
 	return popped, strings.TrimSpace(names)
@@ -47,7 +47,7 @@ func TestQueue_WorkspacesTakeTurns(t *testing.T) {
 	if _, got := q.order(7); got != "s0 q0 o0 s1 q1 s2 s3" {
 		t.Error(got)
 	}
-	if q.peek() != nil || q.size != 0 || len(q.lanes) != 0 {
+	if q.peek() != nil || q.Size != 0 || len(q.lanes) != 0 {
 		t.Error("the queue is not empty", q)
 	}
 }
@@ -62,8 +62,8 @@ func TestQueue_Unpop(t *testing.T) {
 	popped, _ := q.order(4)
 	q.push(callOf("a", "a3"))
 	q.unpop(popped)
-	if q.size != 7 {
-		t.Error(q.size)
+	if q.Size != 7 {
+		t.Error(q.Size)
 	}
 	_, got := q.order(7)
 	var a, b []string

@@ -1,4 +1,4 @@
-package allocator
+package engine
 
 import (
 	"context"
@@ -15,18 +15,18 @@ import (
 const retryWatch = 250 * time.Millisecond
 
 // follow keeps memory in step with the ledger until the Allocator is closed.
-func (eng *engine) follow() {
-	ctx := clientv3.WithRequireLeader(eng.ctx)
+func (eng *Engine) follow() {
+	ctx := clientv3.WithRequireLeader(eng.Ctx)
 	for {
 		err := eng.stream(ctx)
-		if eng.ctx.Err() != nil {
+		if eng.Ctx.Err() != nil {
 			return
 		}
-		eng.health.setWatch(fmt.Errorf("watch the ledger: %w", eng.store.Unavailable(err)))
+		eng.Health.setWatch(fmt.Errorf("watch the ledger: %w", eng.store.Unavailable(err)))
 		eng.logger.Warn("the watch on the ledger was cut off", "error", err)
 		select {
 		case <-time.After(retryWatch):
-		case <-eng.ctx.Done():
+		case <-eng.Ctx.Done():
 			return
 		}
 		if store.Compacted(err) || errors.Is(err, errReread) {
@@ -36,24 +36,24 @@ func (eng *engine) follow() {
 }
 
 // reload reads the whole ledger again, after the watch has missed something.
-func (eng *engine) reload() {
-	if err := eng.load(eng.ctx); err != nil && eng.ctx.Err() == nil {
-		eng.health.setWatch(fmt.Errorf("read the ledger again: %w", err))
+func (eng *Engine) reload() {
+	if err := eng.load(eng.Ctx); err != nil && eng.Ctx.Err() == nil {
+		eng.Health.setWatch(fmt.Errorf("read the ledger again: %w", err))
 		eng.logger.Warn("cannot read the ledger again yet", "error", err)
 	}
 }
 
 // stream applies what the watch delivers, from where memory is, until it ends.
-func (eng *engine) stream(ctx context.Context) error {
-	for batch, err := range eng.store.Watch(ctx, eng.watched.get()) {
+func (eng *Engine) stream(ctx context.Context) error {
+	for batch, err := range eng.store.Watch(ctx, eng.Watched.Get()) {
 		if err != nil {
 			return err
 		}
-		eng.health.setWatch(nil)
+		eng.Health.setWatch(nil)
 		if err := eng.apply(batch.Revision, batch.Entries); err != nil {
 			return err
 		}
-		eng.watched.advance(batch.Revision)
+		eng.Watched.advance(batch.Revision)
 	}
 	return nil // never: the watch ends with an error
 }

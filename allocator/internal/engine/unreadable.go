@@ -1,4 +1,4 @@
-package allocator
+package engine
 
 import (
 	"errors"
@@ -11,27 +11,27 @@ var errReread = errors.New("the ledger has to be read again")
 
 // inspectPool notes whether the record of a pool that is not known can be read. It
 // reports true where it can be again: what has happened in its space was passed over.
-func (eng *engine) inspectPool(e store.Entry) (healed bool) {
-	if _, known := eng.table.Find(e.Pool); known {
+func (eng *Engine) inspectPool(e store.Entry) (healed bool) {
+	if _, known := eng.Table.Find(e.Pool); known {
 		return false // its space notes that
 	}
-	was := eng.table.Note(e)
+	was := eng.Table.Note(e)
 	if e.Put && e.Damage != nil {
 		eng.logger.Error("a pool of the ledger cannot be read, and no root pool is registered", "pool", e.Pool, "error", e.Damage)
 		return false
 	}
 	if healed = was && e.Put; healed {
-		s := eng.enter(e.Registered.Space)
+		s := eng.Enter(e.Registered.Space)
 		s.Stale = true
 		s.Unlock()
 	}
 	return healed
 }
 
-// unreadable counts the keys that cannot be read.
-func (eng *engine) unreadable() int {
-	count := eng.table.Unreadable()
-	for _, s := range eng.workers() {
+// Unreadable counts the keys that cannot be read.
+func (eng *Engine) Unreadable() int {
+	count := eng.Table.Unreadable()
+	for _, s := range eng.Workers() {
 		count += s.CountUnreadable()
 	}
 	return count

@@ -1,4 +1,4 @@
-package allocator
+package engine
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 // health remembers the last fault of the watch and of the transactions, and one that
 // is for good.
 type health struct {
-	failed chan struct{} // closed when there is a fatal one
+	Failed chan struct{} // closed when there is a fatal one
 
 	mu                   sync.Mutex
 	watch, commit, fatal error
@@ -22,7 +22,7 @@ func (h *health) fail(err error) bool {
 		return false
 	}
 	h.fatal = err
-	close(h.failed)
+	close(h.Failed)
 	return true
 }
 

@@ -1,4 +1,4 @@
-package allocator
+package engine
 
 import (
 	"context"
@@ -14,7 +14,7 @@ type mark struct {
 
 func newMark() *mark { return &mark{grown: make(chan struct{})} }
 
-func (m *mark) get() int64 {
+func (m *mark) Get() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.revision
@@ -31,8 +31,8 @@ func (m *mark) advance(revision int64) {
 	m.grown = make(chan struct{})
 }
 
-// wait returns when the mark has reached the revision.
-func (m *mark) wait(ctx context.Context, revision int64) error {
+// Wait returns when the mark has reached the revision.
+func (m *mark) Wait(ctx context.Context, revision int64) error {
 	for {
 		m.mu.Lock()
 		reached, grown := m.revision >= revision, m.grown

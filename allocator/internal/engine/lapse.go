@@ -1,4 +1,4 @@
-package allocator
+package engine
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -33,7 +34,7 @@ type alarm struct {
 }
 
 // rearm sets the timer of the space for what ends next.
-func (s *worker) rearm() {
+func (s *Worker) rearm() {
 	if s.alarm.lapsing || len(s.Cooling.Blocks) == 0 && s.alarm.at.IsZero() {
 		return
 	}
@@ -47,13 +48,13 @@ func (s *worker) rearm() {
 	if s.alarm.at = at; at.IsZero() {
 		return
 	}
-	wait := min(max(0, at.Sub(s.engine.hooks.now())), lapseLook)
-	s.alarm.stop = s.engine.hooks.after(wait, func() { s.engine.spawn(s.lapse) })
+	wait := min(max(0, at.Sub(s.Engine.Hooks.Now())), lapseLook)
+	s.alarm.stop = s.Engine.Hooks.After(wait, func() { s.Engine.Spawn(s.lapse) })
 }
 
 // nextLapse is when this Allocator ends the next cooldown of the space; zero if nothing
 // cools.
-func (s *worker) nextLapse() (next time.Time) {
+func (s *Worker) nextLapse() (next time.Time) {
 	if s.Gone {
 		return time.Time{}
 	}
@@ -71,15 +72,15 @@ func (s *worker) nextLapse() (next time.Time) {
 	return next
 }
 
-func (s *worker) grace() time.Duration {
-	if leadership(s.engine.leads.Load()) == following {
+func (s *Worker) grace() time.Duration {
+	if Leadership(s.Engine.Leads.Load()) == Following {
 		return lapseGrace
 	}
 	return 0
 }
 
 // lapse ends the cooldowns of the space whose time is over.
-func (s *worker) lapse() {
+func (s *Worker) lapse() {
 	s.Lock()
 	running := s.alarm.lapsing
 	s.alarm.lapsing, s.alarm.at = true, time.Time{}
@@ -87,25 +88,25 @@ func (s *worker) lapse() {
 	if running {
 		return
 	}
-	_, err := s.engine.lapseAll(func() *lapse { return &lapse{} }, func(o op) error { return s.do(s.engine.ctx, o) })
+	_, err := s.Engine.EndAll(func() *EndCooldowns { return &EndCooldowns{} }, func(o Op) error { return s.Do(s.Engine.Ctx, o) })
 	s.Lock()
 	defer s.Unlock()
-	s.alarm.lapsing, s.alarm.after = false, s.engine.hooks.now().Add(lapsePause)
+	s.alarm.lapsing, s.alarm.after = false, s.Engine.Hooks.Now().Add(lapsePause)
 	if err != nil {
-		s.alarm.after = s.engine.hooks.now().Add(lapseRetry)
+		s.alarm.after = s.Engine.Hooks.Now().Add(lapseRetry)
 	}
 }
 
-// lapseAll frees what the ops find, each as much as one transaction carries, until nothing
+// EndAll frees what the ops find, each as much as one transaction carries, until nothing
 // is left. It reports whether there was any.
-func (eng *engine) lapseAll(next func() *lapse, do func(op) error) (ended bool, err error) {
+func (eng *Engine) EndAll(next func() *EndCooldowns, do func(Op) error) (ended bool, err error) {
 	for {
 		o := next()
 		err := do(o)
 		switch {
 		case errors.Is(err, errNothing):
 			return ended, nil
-		case errors.Is(err, errMoved): // it was too large
+		case errors.Is(err, ErrStale): // it was too large
 			continue
 		case err != nil:
 			return ended, err
@@ -119,50 +120,50 @@ func (eng *engine) lapseAll(next func() *lapse, do func(op) error) (ended bool, 
 // errNothing: no block is to be freed.
 var errNothing = errors.New("no cooldown is over")
 
-// lapse is the op that frees cooling blocks: those whose time is over, or all of a pool or
+// EndCooldowns is the op that frees cooling blocks: those whose time is over, or all of a pool or
 // a prefix.
-type lapse struct {
-	of     PoolID       // all blocks of this pool
-	within netip.Prefix // all blocks that overlap this prefix
+type EndCooldowns struct {
+	Of     ledger.PoolID // all blocks of this pool
+	Within netip.Prefix  // all blocks that overlap this prefix
 	ended  []netip.Prefix
 	full   bool // there may be more
 }
 
-func (l *lapse) cluster() ClusterName   { return "" }
-func (l *lapse) claim() (ClaimID, bool) { return "", false }
+func (l *EndCooldowns) Cluster() ledger.ClusterName   { return "" }
+func (l *EndCooldowns) Claim() (ledger.ClaimID, bool) { return "", false }
 
-// place takes as many as one transaction carries. Nothing has to be compared but the head:
+// Plan takes as many as one transaction carries. Nothing has to be compared but the head:
 // what cools as of that, cools.
-func (l *lapse) place(s *worker) (share, error) {
+func (l *EndCooldowns) Plan(s *Worker) (Share, error) {
 	l.ended, l.full = nil, false
-	if p := s.Pool(l.of); l.of != "" && (p == nil || p.State != PoolDraining) {
-		return share{}, errNothing // another pool is there by its ID
+	if p := s.Pool(l.Of); l.Of != "" && (p == nil || p.State != ledger.PoolDraining) {
+		return Share{}, errNothing // another pool is there by its ID
 	}
-	limit, bytes := max(1, int(s.engine.limit.Load())-8), 0
-	var sh share
+	limit, bytes := max(1, int(s.Engine.Limit.Load())-8), 0
+	var sh Share
 	for prefix := range l.due(s) {
-		block, claim := s.engine.keys.Block(s.ID, prefix), s.engine.keys.Claim(s.Cooling.Blocks[prefix].Claim)
-		sh.then = append(sh.then, clientv3.OpTxn(nil, store.Ops(store.Remove(block), store.Remove(claim)), nil))
+		block, claim := s.Engine.Keys.Block(s.ID, prefix), s.Engine.Keys.Claim(s.Cooling.Blocks[prefix].Claim)
+		sh.Then = append(sh.Then, clientv3.OpTxn(nil, store.Ops(store.Remove(block), store.Remove(claim)), nil))
 		bytes += len(block) + len(claim)
-		if l.ended = append(l.ended, prefix); len(l.ended) == limit || bytes > maxGroupBytes/2 {
+		if l.ended = append(l.ended, prefix); len(l.ended) == limit || bytes > MaxGroupBytes/2 {
 			l.full = true
 			break
 		}
 	}
 	if len(l.ended) == 0 {
-		return share{}, errNothing
+		return Share{}, errNothing
 	}
 	return sh, nil
 }
 
 // due yields each block that the op is about to free.
-func (l *lapse) due(s *worker) func(yield func(netip.Prefix) bool) {
-	now := s.engine.hooks.now().Add(-s.grace()).UnixMilli()
+func (l *EndCooldowns) due(s *Worker) func(yield func(netip.Prefix) bool) {
+	now := s.Engine.Hooks.Now().Add(-s.grace()).UnixMilli()
 	return func(yield func(netip.Prefix) bool) {
 		seen := map[netip.Prefix]bool{}
 		for _, p := range s.Pools {
 			for d := range p.Released() {
-				if l.of == "" && !l.within.IsValid() && d.Until > now {
+				if l.Of == "" && !l.Within.IsValid() && d.Until > now {
 					break
 				}
 				if !l.ends(s, d.Prefix) || seen[d.Prefix] {
@@ -176,21 +177,21 @@ func (l *lapse) due(s *worker) func(yield func(netip.Prefix) bool) {
 	}
 }
 
-func (l *lapse) ends(s *worker, prefix netip.Prefix) bool {
+func (l *EndCooldowns) ends(s *Worker, prefix netip.Prefix) bool {
 	switch {
-	case l.of != "":
-		return s.Cooling.Blocks[prefix].Owner.Value().Pool == l.of
-	case l.within.IsValid():
-		return l.within.Overlaps(prefix)
+	case l.Of != "":
+		return s.Cooling.Blocks[prefix].Owner.Value().Pool == l.Of
+	case l.Within.IsValid():
+		return l.Within.Overlaps(prefix)
 	}
 	return true
 }
 
-func (l *lapse) won(s *worker, revision int64, _ store.Results) error {
+func (l *EndCooldowns) Won(s *Worker, revision int64, _ store.Results) error {
 	for _, prefix := range l.ended {
 		s.Removed(prefix, revision)
 	}
 	return nil
 }
 
-func (l *lapse) lost(*worker, loss) error { return errAgain }
+func (l *EndCooldowns) Lost(*Worker, Loss) error { return ErrAgain }

@@ -1,10 +1,11 @@
-package allocator
+package engine
 
 import (
 	"context"
 	"errors"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
@@ -25,8 +26,8 @@ const scope = "github.com/kcp-ipam/ipam/allocator"
 // of its requests that is traced, and has a link to each of the others; those have a
 // span of their own for it, with a link to that one.
 
-// startSpan starts a span below that of the context. It is nil if that does not record.
-func startSpan(ctx context.Context, name string) (context.Context, trace.Span) {
+// StartSpan starts a span below that of the context. It is nil if that does not record.
+func StartSpan(ctx context.Context, name string) (context.Context, trace.Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
 		return ctx, nil
@@ -34,14 +35,14 @@ func startSpan(ctx context.Context, name string) (context.Context, trace.Span) {
 	return parent.TracerProvider().Tracer(scope).Start(ctx, name)
 }
 
-// endSpan ends a span, with the error if there is one: a refusal is an answer, and
+// EndSpan ends a span, with the error if there is one: a refusal is an answer, and
 // only a fault is an error. A nil span has no end.
-func endSpan(span trace.Span, err error) {
+func EndSpan(span trace.Span, err error) {
 	switch {
 	case span == nil:
 		return
 	case err == nil:
-	case errors.Is(err, ErrBusy), errors.Is(err, ErrUnavailable), errors.Is(err, ErrClosed):
+	case errors.Is(err, ledger.ErrBusy), errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrClosed):
 		span.SetStatus(codes.Error, err.Error())
 	default:
 		span.SetAttributes(attribute.String("ipam.refusal", err.Error()))
@@ -56,7 +57,7 @@ type traced struct {
 	queued time.Time
 }
 
-func newTraced(ctx context.Context) *traced {
+func NewTraced(ctx context.Context) *traced {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return nil
@@ -64,15 +65,15 @@ func newTraced(ctx context.Context) *traced {
 	return &traced{ctx: ctx, tracer: span.TracerProvider().Tracer(scope), queued: time.Now()}
 }
 
-// requeued notes that the call waits once more.
-func (t *traced) requeued() {
+// Requeued notes that the call waits once more.
+func (t *traced) Requeued() {
 	if t != nil {
 		t.queued = time.Now()
 	}
 }
 
-// placing ends the wait, and begins the placing.
-func (t *traced) placing() trace.Span {
+// Placing ends the wait, and begins the placing.
+func (t *traced) Placing() trace.Span {
 	if t == nil {
 		return nil
 	}

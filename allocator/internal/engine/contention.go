@@ -1,4 +1,4 @@
-package allocator
+package engine
 
 import (
 	"time"
@@ -25,16 +25,16 @@ type turn struct {
 }
 
 // asks reports whether the worker has lost to other writers, and asks for a turn.
-func (s *worker) asks() bool { return s.losses > 0 }
+func (s *Worker) asks() bool { return s.losses > 0 }
 
 // ask is what the else branch of a transaction writes to ask for a turn.
-func (s *worker) ask() clientv3.Op {
-	return store.Put(s.engine.keys.Turn(s.ID), store.EncodeTurn(store.Turn{Writer: s.Table.Writer, Took: s.took}))
+func (s *Worker) ask() clientv3.Op {
+	return store.Put(s.Engine.Keys.Turn(s.ID), store.EncodeTurn(store.Turn{Writer: s.Table.Writer, Took: s.took}))
 }
 
 // asked notes that a writer asks for a turn in a space. What cannot be read asks for
 // nothing.
-func (eng *engine) asked(e store.Entry) {
+func (eng *Engine) asked(e store.Entry) {
 	if !e.Put || e.Damage != nil {
 		return
 	}
@@ -46,15 +46,15 @@ func (eng *engine) asked(e store.Entry) {
 }
 
 // asked notes that a writer asks for a turn. The space's lock is held.
-func (s *worker) asked(t store.Turn) {
-	if t.Writer == s.Table.Writer || !s.working || s.turn != nil {
+func (s *Worker) asked(t store.Turn) {
+	if t.Writer == s.Table.Writer || !s.Working || s.turn != nil {
 		return
 	}
 	s.turn = &turn{wait: min(2*t.Took, maxTurn), taken: make(chan struct{})}
 }
 
 // taken notes that another writer has changed the space. The space's lock is held.
-func (s *worker) taken() {
+func (s *Worker) taken() {
 	if s.turn != nil {
 		close(s.turn.taken)
 		s.turn = nil
@@ -62,7 +62,7 @@ func (s *worker) taken() {
 }
 
 // giveWay waits for a writer that asks for a turn.
-func (s *worker) giveWay() {
+func (s *Worker) giveWay() {
 	s.Lock()
 	t := s.turn
 	s.Unlock()
@@ -72,7 +72,7 @@ func (s *worker) giveWay() {
 	select {
 	case <-t.taken:
 	case <-time.After(t.wait):
-	case <-s.engine.ctx.Done():
+	case <-s.Engine.Ctx.Done():
 	}
 	s.Lock()
 	defer s.Unlock()

@@ -1,9 +1,11 @@
-package allocator
+package engine
 
 import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -18,67 +20,67 @@ const (
 // come and go meanwhile, but not for ever: then memory is of another ledger.
 const locateAttempts = 10
 
-// locate finds the space of a pool. One that is not in memory may have been
+// Locate finds the space of a pool. One that is not in memory may have been
 // registered a moment ago by somebody else.
-func (eng *engine) locate(ctx context.Context, id PoolID) (*worker, error) {
+func (eng *Engine) Locate(ctx context.Context, id ledger.PoolID) (*Worker, error) {
 	for range locateAttempts {
-		if w, ok := eng.workerOf(id); ok {
+		if w, ok := eng.WorkerOf(id); ok {
 			return w, nil
 		}
-		if err := eng.err(); err != nil {
+		if err := eng.Err(); err != nil {
 			return nil, err
 		}
-		if err := eng.confirm(ctx, id); err != nil {
+		if err := eng.Confirm(ctx, id); err != nil {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%w: pool %s is registered, and memory does not know it", ErrUnavailable, id)
+	return nil, fmt.Errorf("%w: pool %s is registered, and memory does not know it", ledger.ErrUnavailable, id)
 }
 
-// workerOf is the worker of the space of a pool that is in memory.
-func (eng *engine) workerOf(id PoolID) (*worker, bool) {
-	p, ok := eng.table.Find(id)
+// WorkerOf is the worker of the space of a pool that is in memory.
+func (eng *Engine) WorkerOf(id ledger.PoolID) (*Worker, bool) {
+	p, ok := eng.Table.Find(id)
 	if !ok {
 		return nil, false
 	}
 	return eng.worker(p.In.ID)
 }
 
-// confirm asks the ledger whether a pool is registered, and waits until what it
+// Confirm asks the ledger whether a pool is registered, and waits until what it
 // says is known here.
-func (eng *engine) confirm(ctx context.Context, id PoolID) error {
+func (eng *Engine) Confirm(ctx context.Context, id ledger.PoolID) error {
 	_, revision, ok, err := eng.store.Pool(ctx, id)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		return ErrUnknownPool
+		return ledger.ErrUnknownPool
 	}
-	return eng.await(ctx, revision)
+	return eng.Await(ctx, revision)
 }
 
-// await waits until what the ledger held at a revision is known here.
-func (eng *engine) await(ctx context.Context, revision int64) error {
+// Await waits until what the ledger held at a revision is known here.
+func (eng *Engine) Await(ctx context.Context, revision int64) error {
 	bounded, cancel := context.WithTimeout(ctx, eng.store.Timeout)
 	defer cancel()
-	if err := eng.watched.wait(bounded, revision); err == nil || ctx.Err() != nil {
+	if err := eng.Watched.Wait(bounded, revision); err == nil || ctx.Err() != nil {
 		return err
 	}
 	return eng.behind()
 }
 
-// awaitAll waits until all is known here that the ledger held at a revision, also if
+// AwaitAll waits until all is known here that the ledger held at a revision, also if
 // that revision was of another part of etcd.
-func (eng *engine) awaitAll(ctx context.Context, revision int64) error {
+func (eng *Engine) AwaitAll(ctx context.Context, revision int64) error {
 	bounded, cancel := context.WithTimeout(ctx, eng.store.Timeout)
 	defer cancel()
-	for eng.watched.get() < revision {
+	for eng.Watched.Get() < revision {
 		// The watch is found by the metadata of the context it was started with.
 		if err := eng.store.Client.RequestProgress(clientv3.WithRequireLeader(bounded)); err != nil {
 			return eng.store.Unavailable(err)
 		}
 		short, cancel := context.WithTimeout(bounded, progressEvery)
-		err := eng.watched.wait(short, revision)
+		err := eng.Watched.Wait(short, revision)
 		cancel()
 		if err != nil && ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -1,4 +1,4 @@
-package allocator
+package engine
 
 import (
 	"context"
@@ -6,22 +6,23 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // image is the ledger at one revision, as spaces that nobody else knows yet.
 type image struct {
 	revision int64
-	spaces   map[SpaceID]*space.Space
-	fences   map[ClusterName]int64
+	spaces   map[ledger.SpaceID]*space.Space
+	fences   map[ledger.ClusterName]int64
 	quotas   map[space.Account]int64
 	reserved space.Reserved
-	leases   map[space.Position]Lease
+	leases   map[space.Position]ledger.Lease
 	damage   space.Damage // of the records of pools
 }
 
 // load reads the ledger and brings memory up to what it says.
-func (eng *engine) load(ctx context.Context) error {
-	im, err := eng.snapshot(ctx)
+func (eng *Engine) load(ctx context.Context) error {
+	im, err := eng.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
@@ -29,16 +30,16 @@ func (eng *engine) load(ctx context.Context) error {
 	return nil
 }
 
-// snapshot reads the ledger as of one revision.
-func (eng *engine) snapshot(ctx context.Context) (*image, error) {
-	im := &image{spaces: map[SpaceID]*space.Space{}, fences: map[ClusterName]int64{}, quotas: map[space.Account]int64{}, reserved: space.Reserved{}, leases: map[space.Position]Lease{}, damage: space.Damage{}}
+// Snapshot reads the ledger as of one revision.
+func (eng *Engine) Snapshot(ctx context.Context) (*image, error) {
+	im := &image{spaces: map[ledger.SpaceID]*space.Space{}, fences: map[ledger.ClusterName]int64{}, quotas: map[space.Account]int64{}, reserved: space.Reserved{}, leases: map[space.Position]ledger.Lease{}, damage: space.Damage{}}
 	revision, err := eng.store.Snapshot(ctx, func(e store.Entry) { eng.image(im, e) })
 	im.revision = revision
 	return im, err
 }
 
 // image adds one key to an image.
-func (eng *engine) image(im *image, e store.Entry) {
+func (eng *Engine) image(im *image, e store.Entry) {
 	switch e.Kind {
 	case store.PoolKey:
 		if e.Damage != nil {
@@ -65,7 +66,7 @@ func (eng *engine) image(im *image, e store.Entry) {
 }
 
 // block adds a block to an image. One that cannot be read is taken, and nobody's.
-func (im *image) block(eng *engine, e store.Entry) {
+func (im *image) block(eng *Engine, e store.Entry) {
 	s := im.space(eng, e.Space)
 	if e.Prefix.IsValid() {
 		s.Take(e.Prefix)
@@ -77,10 +78,10 @@ func (im *image) block(eng *engine, e store.Entry) {
 	s.Inspect(e)
 }
 
-func (im *image) space(eng *engine, id SpaceID) *space.Space {
+func (im *image) space(eng *Engine, id ledger.SpaceID) *space.Space {
 	s, ok := im.spaces[id]
 	if !ok {
-		s = space.NewDraft(eng.table, id)
+		s = space.NewDraft(eng.Table, id)
 		im.spaces[id] = s
 	}
 	return s
@@ -88,11 +89,11 @@ func (im *image) space(eng *engine, id SpaceID) *space.Space {
 
 // install brings memory up to an image. Spaces that have moved on are left as
 // they are: the watch goes on from the image's revision.
-func (eng *engine) install(im *image) {
-	eng.compareRevision(eng.watched.get(), im.revision)
+func (eng *Engine) install(im *image) {
+	eng.compareRevision(eng.Watched.Get(), im.revision)
 	for id, fresh := range im.spaces {
 		fresh.Known = im.revision
-		s := eng.enter(id)
+		s := eng.Enter(id)
 		if fresh.Head.Precedes(s.Head) {
 			eng.replaced(fmt.Sprintf("space %s has seen %d changes, and the ledger has %d", id, s.Head.Count, fresh.Head.Count))
 		}
@@ -110,22 +111,22 @@ func (eng *engine) install(im *image) {
 		s.Unlock()
 	}
 	for c, revision := range im.fences {
-		eng.table.Fenced(c, revision)
+		eng.Table.Fenced(c, revision)
 	}
 	for to, revision := range im.quotas {
-		eng.table.Quotas.Fenced(to, revision)
+		eng.Table.Quotas.Fenced(to, revision)
 	}
-	eng.table.Reservations.Reset(im.reserved)
-	eng.table.Leases.Reset(im.leases)
-	eng.table.SetDamage(im.damage)
-	eng.watched.advance(im.revision)
+	eng.Table.Reservations.Reset(im.reserved)
+	eng.Table.Leases.Reset(im.leases)
+	eng.Table.SetDamage(im.damage)
+	eng.Watched.advance(im.revision)
 }
 
 // others returns the spaces that are not in an image.
-func (eng *engine) others(im *image) []*worker {
+func (eng *Engine) others(im *image) []*Worker {
 	eng.mu.RLock()
 	defer eng.mu.RUnlock()
-	var others []*worker
+	var others []*Worker
 	for id, s := range eng.spaces {
 		if im.spaces[id] == nil {
 			others = append(others, s)

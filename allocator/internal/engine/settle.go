@@ -1,4 +1,4 @@
-package allocator
+package engine
 
 import (
 	"context"
@@ -6,24 +6,14 @@ import (
 	"fmt"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
-
-// fence is a key that a transaction compares. Once it is put again, that
-// transaction can no longer succeed.
-type fence struct {
-	key      string
-	revision int64
-	same     []clientv3.Cmp // that the key is as the transaction compares it
-	value    string         // to put
-}
 
 // pending are the calls of a transaction that did not succeed, or may have, or not
 // for all. The worker goes on when that is certain, and the indexes are up to date with it.
 type pending struct {
 	losers []loser
-	fence  *fence // still to be put, if the outcome is unknown
+	fence  *Fence // still to be put, if the outcome is unknown
 	answer error  // for the callers; nil has them placed again
 	need   int64  // revision that the watch has to reach
 	moved  bool   // the fence was too late: the transaction may have gone through
@@ -32,11 +22,11 @@ type pending struct {
 // loser is a call whose share did not go through.
 type loser struct {
 	*call
-	why loss
+	why Loss
 }
 
 // lose makes all calls of a group losers, for the same reason.
-func (g *group) lose(why loss) *pending {
+func (g *group) lose(why Loss) *pending {
 	p := &pending{losers: make([]loser, len(g.calls))}
 	for i, c := range g.calls {
 		p.losers[i] = loser{c, why}
@@ -54,14 +44,8 @@ func (p *pending) learn(got store.Results) {
 	}
 }
 
-// doubter is an op that must not be done twice. It is told when an attempt may
-// have gone through, and been undone by others since.
-type doubter interface {
-	doubt()
-}
-
 // end marks the space as retired, if it had a head and still seems to have it.
-func (s *worker) end(revision int64) {
+func (s *Worker) end(revision int64) {
 	s.Lock()
 	defer s.Unlock()
 	if revision > 0 && s.Head.Revision == revision {
@@ -70,17 +54,17 @@ func (s *worker) end(revision int64) {
 }
 
 // fence chooses what has to be put for a group's transaction to be over.
-func (s *worker) fence(g *group) *fence {
+func (s *Worker) fence(g *group) *Fence {
 	if g.at.Revision == 0 {
-		return g.shares[0].fence
+		return g.shares[0].Fence
 	}
-	key := s.engine.keys.Head(s.ID)
-	return &fence{key: key, revision: g.at.Revision, same: g.at.Same(key), value: store.EncodeHead(g.at.Count + g.stride)}
+	key := s.Engine.Keys.Head(s.ID)
+	return &Fence{Key: key, Revision: g.at.Revision, Same: g.at.Same(key), Value: store.EncodeHead(g.at.Count + g.stride)}
 }
 
 // settle waits until the outcome of the pending transaction is certain and the
 // indexes know of it. Its calls are then answered or queued again.
-func (s *worker) settle() error {
+func (s *Worker) settle() error {
 	p := s.pending
 	if p == nil {
 		return nil
@@ -90,35 +74,35 @@ func (s *worker) settle() error {
 			return err
 		}
 	}
-	if err := s.engine.await(s.engine.ctx, p.need); err != nil {
+	if err := s.Engine.Await(s.Engine.Ctx, p.need); err != nil {
 		return err
 	}
 	s.Lock()
 	defer s.Unlock()
 	s.pending = nil
 	again := s.undo(p)
-	s.queue.unpop(again)
-	s.engine.metrics.queued.Add(float64(len(again)))
+	s.Queue.unpop(again)
+	s.Engine.Metrics.queued.Add(float64(len(again)))
 	return nil
 }
 
 // raise puts the fence of a transaction whose outcome is unknown. A read would
 // not do: the transaction may still be on its way. What etcd has answered for
 // certain, if not with an outcome, needs no more than a read.
-func (s *worker) raise(p *pending) error {
-	ctx, cancel := context.WithTimeout(s.engine.ctx, s.engine.store.Timeout)
+func (s *Worker) raise(p *pending) error {
+	ctx, cancel := context.WithTimeout(s.Engine.Ctx, s.Engine.store.Timeout)
 	defer cancel()
 	f := p.fence
-	txn := s.engine.store.Client.Txn(ctx).If(f.same...).Then(store.Put(f.key, f.value)).Else(store.Get(f.key))
+	txn := s.Engine.store.Client.Txn(ctx).If(f.Same...).Then(store.Put(f.Key, f.Value)).Else(store.Get(f.Key))
 	if p.answer != nil {
-		txn = s.engine.store.Client.Txn(ctx).Then(store.Get(f.key))
+		txn = s.Engine.store.Client.Txn(ctx).Then(store.Get(f.Key))
 	}
 	resp, err := txn.Commit()
 	if err != nil {
-		return s.engine.store.Unavailable(err)
+		return s.Engine.store.Unavailable(err)
 	}
 	if p.answer == nil { // it has written, or could have
-		s.engine.health.setCommit(nil)
+		s.Engine.Health.setCommit(nil)
 	}
 	current := store.Results(resp.Responses).Found(0)
 	p.moved = !resp.Succeeded
@@ -128,7 +112,7 @@ func (s *worker) raise(p *pending) error {
 	case current != nil:
 		p.need = current.ModRevision
 	default:
-		s.end(f.revision)
+		s.end(f.Revision)
 	}
 	p.fence = nil
 	return nil
@@ -136,20 +120,20 @@ func (s *worker) raise(p *pending) error {
 
 // undo takes back what the ops of a failed transaction had placed, answers
 // those that are decided, and returns the others.
-func (s *worker) undo(p *pending) []*call {
+func (s *Worker) undo(p *pending) []*call {
 	var again []*call
 	for _, l := range p.losers {
-		if d, ok := l.op.(doubter); ok && p.moved {
-			d.doubt()
+		if d, ok := l.op.(OnceOnly); ok && p.moved {
+			d.Uncertain()
 		}
-		err := l.op.lost(s, l.why)
+		err := l.op.Lost(s, l.why)
 		switch {
-		case !errors.Is(err, errAgain):
+		case !errors.Is(err, ErrAgain):
 			l.finish(err)
 		case p.answer != nil:
 			l.finish(p.answer)
 		case !l.gone:
-			l.traced.requeued()
+			l.traced.Requeued()
 			again = append(again, l.call)
 		}
 	}
@@ -157,8 +141,8 @@ func (s *worker) undo(p *pending) []*call {
 }
 
 // behind says that the watch could not be waited for.
-func (eng *engine) behind() error {
-	err := fmt.Errorf("%w: the watch is behind", ErrUnavailable)
-	eng.health.setWatch(err)
+func (eng *Engine) behind() error {
+	err := fmt.Errorf("%w: the watch is behind", ledger.ErrUnavailable)
+	eng.Health.setWatch(err)
 	return err
 }

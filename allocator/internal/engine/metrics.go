@@ -1,4 +1,4 @@
-package allocator
+package engine
 
 import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
@@ -12,12 +12,12 @@ import (
 type metrics struct {
 	transactions prometheus.Histogram
 	groups       prometheus.Histogram
-	attempts     prometheus.Histogram
+	Attempts     prometheus.Histogram
 	queued       prometheus.Gauge
 	waiting      prometheus.GaugeFunc
 	conflicts    prometheus.Counter
-	bound        prometheus.Counter
-	released     prometheus.Counter
+	Bound        prometheus.Counter
+	Released     prometheus.Counter
 	unreadable   prometheus.GaugeFunc
 	reserved     prometheus.GaugeFunc
 	cooling      prometheus.GaugeFunc
@@ -30,18 +30,18 @@ type metrics struct {
 type counts struct{ unreadable, reserved, cooling, waiting func() int }
 
 // counts are those of the Allocator.
-func (eng *engine) counts() counts {
+func (eng *Engine) counts() counts {
 	return counts{
-		unreadable: eng.unreadable,
-		reserved:   eng.table.Reservations.Len,
-		cooling:    eng.countCooling,
-		waiting:    func() int { return int(eng.table.Waiting.Load()) },
+		unreadable: eng.Unreadable,
+		reserved:   eng.Table.Reservations.Len,
+		cooling:    eng.CountCooling,
+		waiting:    func() int { return int(eng.Table.Waiting.Load()) },
 	}
 }
 
-// countCooling counts the cooling blocks of all spaces.
-func (eng *engine) countCooling() (n int) {
-	for _, w := range eng.workers() {
+// CountCooling counts the cooling blocks of all spaces.
+func (eng *Engine) CountCooling() (n int) {
+	for _, w := range eng.Workers() {
 		n += w.CountCooling()
 	}
 	return n
@@ -68,7 +68,7 @@ func newMetrics(client *clientv3.Client, count counts) *metrics {
 			Name: "ipam_ledger_group_requests", Help: "Number of requests that shared one transaction.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 11),
 		}),
-		attempts: prometheus.NewHistogram(prometheus.HistogramOpts{
+		Attempts: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "ipam_ledger_bind_attempts", Help: "Number of transactions that a bind was part of until it had its block.",
 			Buckets: []float64{1, 2, 3, 5, 8, 13, 21},
 		}),
@@ -81,10 +81,10 @@ func newMetrics(client *clientv3.Client, count counts) *metrics {
 		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "ipam_ledger_conflicts_total", Help: "Transactions that failed because another writer came first.",
 		}),
-		bound: prometheus.NewCounter(prometheus.CounterOpts{
+		Bound: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "ipam_ledger_blocks_bound_total", Help: "Blocks bound by this process.",
 		}),
-		released: prometheus.NewCounter(prometheus.CounterOpts{
+		Released: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "ipam_ledger_blocks_released_total", Help: "Blocks freed by this process.",
 		}),
 	}
@@ -92,7 +92,7 @@ func newMetrics(client *clientv3.Client, count counts) *metrics {
 
 func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.transactions, m.groups, m.attempts, m.queued, m.waiting, m.conflicts, m.bound, m.released, m.unreadable, m.reserved, m.cooling, m.members,
+		m.transactions, m.groups, m.Attempts, m.queued, m.waiting, m.conflicts, m.Bound, m.Released, m.unreadable, m.reserved, m.cooling, m.members,
 	}
 }
 
