@@ -16,9 +16,9 @@ import (
 // errBound: the claim has a block already. Which one, the ledger says.
 var errBound = errors.New("claim is bound")
 
-// errDoubt: etcd did not answer, and by now there is no telling whether the claim
+// errUncertain: etcd did not answer, and by now there is no telling whether the claim
 // was bound and released again. To bind it once more could be once too often.
-var errDoubt = fmt.Errorf("%w: the outcome is unknown, and others have written since; ask again", ErrUnavailable)
+var errUncertain = fmt.Errorf("%w: the outcome is unknown, and others have written since; ask again", ErrUnavailable)
 
 // Bind gives a claim one block of a pool and returns when the ledger has it.
 //
@@ -73,8 +73,8 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block Block, had 
 			return Block{}, false, lookupErr
 		case block.State != "" && block.State != Cooling:
 			return block, true, nil
-		case b.doubted:
-			return Block{}, false, errDoubt
+		case b.uncertain:
+			return Block{}, false, errUncertain
 		case !errors.Is(err, errBound):
 			return Block{}, false, err
 		}
@@ -86,17 +86,17 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block Block, had 
 
 // bind is the op of a Bind.
 type bind struct {
-	request wanted
-	holding store.Holding
-	value   string        // of the block; the caller encodes it, not the worker
-	prefix  netip.Prefix  // reserved for it
-	regains *space.Cooled // what cools there, and is given back
-	fence   int64         // revision of its quota's fence, if it has a quota that was looked at
-	served  *space.Waiter // the place in the waiting list that it gave up
-	refusal error
-	block   Block // what was bound
-	losses  int   // attempts that came to nothing
-	doubted bool  // an attempt may have gone through, and been undone by others since
+	request   wanted
+	holding   store.Holding
+	value     string        // of the block; the caller encodes it, not the worker
+	prefix    netip.Prefix  // reserved for it
+	former    *space.Cooled // what cools there, and is given back
+	fence     int64         // revision of its quota's fence, if it has a quota that was looked at
+	held      *space.Waiter // the place in the waiting list that it gave up
+	refusal   error
+	block     Block // what was bound
+	losses    int   // attempts that came to nothing
+	uncertain bool  // an attempt may have gone through, and been undone by others since
 }
 
 func newBind(req wanted, h store.Holding) *bind {
@@ -105,13 +105,13 @@ func newBind(req wanted, h store.Holding) *bind {
 
 func (b *bind) Cluster() ClusterName   { return b.request.Holder.Cluster }
 func (b *bind) Claim() (ClaimID, bool) { return b.request.Holder.Claim, true }
-func (b *bind) Uncertain()             { b.doubted = true }
+func (b *bind) Uncertain()             { b.uncertain = true }
 func (b *bind) Refuses() bool          { return b.refusal != nil }
 
-// Takes is whose account a placed bind is on, and how many addresses it takes: none, if they
+// Takes is whose account a planned bind is on, and how many addresses it takes: none, if they
 // are on it already.
 func (b *bind) Takes() (by space.Owner, n *big.Int) {
-	if b.regains != nil {
+	if b.former != nil {
 		return space.OwnerOf(b.holding), new(big.Int)
 	}
 	return space.OwnerOf(b.holding), cidr.Size(b.prefix)
@@ -139,8 +139,8 @@ func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
 		sh.Then = store.Ops(store.Get(keys.Claim(claim)))
 		return sh, nil //nolint:nilerr // the refusal is the answer once the transaction confirms it
 	}
-	if b.regains != nil {
-		return b.regain(s)
+	if b.former != nil {
+		return b.takeFormer(s)
 	}
 	s.Reserve(b.prefix, nil)
 	sh.Ifs = append(sh.Ifs, store.Absent(keys.Claim(claim)))
@@ -160,7 +160,7 @@ func (b *bind) Won(s *engine.Worker, revision int64, got store.Results) error {
 		s.WithdrawOverQuota(b.request.Request, b.refusal)
 		return b.refusal
 	}
-	if b.regains != nil {
+	if b.former != nil {
 		s.Returned(space.OwnerOf(b.holding), b.prefix, revision)
 	} else {
 		s.Committed(space.OwnerOf(b.holding), b.prefix, revision)
@@ -173,12 +173,12 @@ func (b *bind) Won(s *engine.Worker, revision int64, got store.Results) error {
 
 func (b *bind) Lost(s *engine.Worker, why engine.Loss) error {
 	b.losses++
-	if b.served != nil {
-		s.Rejoin(b.served)
-		b.served = nil
+	if b.held != nil {
+		s.Rejoin(b.held)
+		b.held = nil
 	}
 	switch {
-	case b.regains != nil:
+	case b.former != nil:
 		s.SetTaken(b.prefix, false)
 	case b.refusal == nil:
 		s.Unreserve(b.prefix)
@@ -195,9 +195,9 @@ func (b *bind) Lost(s *engine.Worker, why engine.Loss) error {
 // find chooses a free prefix, or says why there is none.
 func (b *bind) find(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 	r := b.request
-	b.regains, b.served = nil, nil
-	if b.doubted {
-		return netip.Prefix{}, errDoubt
+	b.former, b.held = nil, nil
+	if b.uncertain {
+		return netip.Prefix{}, errUncertain
 	}
 	if p.State != PoolOpen {
 		return netip.Prefix{}, ErrPoolDraining
@@ -213,7 +213,7 @@ func (b *bind) find(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 	}
 	if prefix, ok := p.FormerBlock(r.Request); ok {
 		c := p.In.Cooling.Blocks[prefix]
-		b.regains = &c
+		b.former = &c
 		return prefix, nil
 	}
 	if r.reserves && p.In.OthersWait() {
@@ -226,12 +226,12 @@ func (b *bind) find(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 	if broken != nil {
 		return netip.Prefix{}, broken
 	}
-	b.served = p.In.ClaimHold(p, r.Request)
+	b.held = p.In.ClaimHold(p, r.Request)
 	if r.Exact.IsValid() {
 		return p.Exact(r.Exact)
 	}
-	if b.served != nil {
-		return b.served.Last, nil
+	if b.held != nil {
+		return b.held.Last, nil
 	}
 	prefix, ok := p.Index.Find(r.Length, r.Strategy)
 	if ok {

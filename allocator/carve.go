@@ -45,7 +45,7 @@ func (a *Allocator) carve(ctx context.Context, req wanted, child Pool) (Pool, er
 		c := &carve{bind: newBind(req, req.holding(now)), child: child}
 		err := a.engine.Submit(ctx, req.Pool, c)
 		if err == nil {
-			a.learn(c.child, c.block.Revision)
+			a.addChild(c.child, c.block.Revision)
 			a.Withdraw(req.Holder.Claim)
 			return c.child, nil
 		}
@@ -59,8 +59,8 @@ func (a *Allocator) carve(ctx context.Context, req wanted, child Pool) (Pool, er
 		if foundErr != nil || found {
 			return pool, foundErr
 		}
-		if c.doubted {
-			return Pool{}, errDoubt
+		if c.uncertain {
+			return Pool{}, errUncertain
 		}
 		if !errors.Is(err, errBound) {
 			return Pool{}, err
@@ -98,7 +98,7 @@ func (a *Allocator) Readopt(ctx context.Context, req Request, child Pool) (Pool,
 		if !errors.Is(err, ErrInUse) {
 			return p, err
 		}
-		if made, roomErr := a.makeRoom(ctx, req.Pool, req.Exact); roomErr != nil || !made {
+		if made, roomErr := a.endCooldownsIn(ctx, req.Pool, req.Exact); roomErr != nil || !made {
 			return Pool{}, cmp.Or(roomErr, err)
 		}
 	}
@@ -143,13 +143,13 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 	return p, true, nil
 }
 
-// learn brings a pool that was carved at the revision into memory, if the watch
+// addChild brings a pool that was carved at the revision into memory, if the watch
 // has not done so. If it has, the pool may be gone by now.
-func (a *Allocator) learn(child Pool, revision int64) {
+func (a *Allocator) addChild(child Pool, revision int64) {
 	s := a.engine.Enter(child.Space)
 	defer s.Unlock()
 	if a.engine.Watched.Get() >= revision {
-		s.Forsake()
+		s.DropIfEmpty()
 		return
 	}
 	if revision > s.Known {

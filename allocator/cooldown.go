@@ -27,19 +27,19 @@ func (a *Allocator) cooldown(b Block) (time.Time, error) {
 	return store.Stamped(now.Add(d)), nil
 }
 
-// makeRoom ends the cooldown of what overlaps a prefix, for a published record that says
+// endCooldownsIn ends the cooldown of what overlaps a prefix, for a published record that says
 // that somebody has it. It reports whether there was any.
-func (a *Allocator) makeRoom(ctx context.Context, id PoolID, within netip.Prefix) (bool, error) {
+func (a *Allocator) endCooldownsIn(ctx context.Context, id PoolID, within netip.Prefix) (bool, error) {
 	return a.engine.EndAll(func() *engine.EndCooldowns { return &engine.EndCooldowns{Within: within} }, func(o engine.Op) error { return a.engine.Submit(ctx, id, o) })
 }
 
 // errCooling: nothing is held of the pool but blocks that cool.
 var errCooling = errors.New("blocks of the pool are cooling")
 
-// dissolve frees the cooling blocks of a pool that holds no others. It closes the pool first,
+// endPoolCooldowns frees the cooling blocks of a pool that holds no others. It closes the pool first,
 // so that no bind takes them early. The record of a child keeps the end of the last cooldown in
 // it: until then the child's own block cools in the parent.
-func (a *Allocator) dissolve(ctx context.Context, id PoolID, check func(Pool) error) error {
+func (a *Allocator) endPoolCooldowns(ctx context.Context, id PoolID, check func(Pool) error) error {
 	p, err := a.known(ctx, id)
 	if err != nil {
 		return err

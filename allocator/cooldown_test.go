@@ -31,7 +31,7 @@ func newIcebox(t *testing.T) *icebox {
 func (i *icebox) leader() *Allocator {
 	i.t.Helper()
 	a := i.follower()
-	a.engine.LeadAs(engine.Settled)
+	a.engine.LeadAs(engine.Complete)
 	return a
 }
 
@@ -220,7 +220,7 @@ func TestCooldown_EndsElsewhere(t *testing.T) {
 	other := i.follower()
 	i.pass(time.Minute)
 	i.waitCooling(i.Allocator, 1)
-	other.engine.LeadAs(engine.Settled)
+	other.engine.LeadAs(engine.Complete)
 	i.pass(0)
 	i.waitCooling(i.Allocator, 0)
 	i.sameAsLedger(other)

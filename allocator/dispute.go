@@ -53,7 +53,7 @@ func (a *Allocator) adopt(ctx context.Context, req Request, h store.Holding) (Bl
 	}
 	for errors.Is(err, ErrInUse) || errors.Is(err, ErrPoolDraining) || errors.Is(err, engine.ErrStale) {
 		var o *adopt
-		if _, err = a.makeRoom(ctx, req.Pool, req.Exact); err != nil {
+		if _, err = a.endCooldownsIn(ctx, req.Pool, req.Exact); err != nil {
 			break
 		}
 		if o, err = a.newAdopt(ctx, req, h); err != nil {

@@ -165,7 +165,7 @@ func (r *register) Won(s *engine.Worker, revision int64, _ store.Results) error 
 	return nil
 }
 
-// Lost has the pool placed again, unless its ID is taken by a pool that the
+// Lost plans the pool again, unless its ID is taken by a pool that the
 // fence does not guard.
 func (r *register) Lost(_ *engine.Worker, why engine.Loss) error {
 	kv := why.Got.Found(1)

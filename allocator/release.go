@@ -41,7 +41,7 @@ func (a *Allocator) Release(ctx context.Context, id ClaimID) error {
 func (a *Allocator) ReleaseIf(ctx context.Context, b Block) error {
 	var err error
 	if b.State == Disputed {
-		err = a.concede(ctx, b)
+		err = a.releaseDisputed(ctx, b)
 	} else {
 		err = a.free(ctx, b)
 	}

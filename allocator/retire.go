@@ -44,7 +44,7 @@ func (a *Allocator) retire(ctx context.Context, id PoolID, check func(Pool) erro
 			err = a.retireChild(ctx, id, check)
 		}
 		if errors.Is(err, errCooling) {
-			err = a.dissolve(ctx, id, check)
+			err = a.endPoolCooldowns(ctx, id, check)
 			continue
 		}
 		if !errors.Is(err, engine.ErrStale) {

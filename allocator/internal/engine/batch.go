@@ -31,7 +31,7 @@ type group struct {
 	shares []Share
 	Claims map[ledger.ClaimID]struct{}
 	Blocks map[netip.Prefix]struct{} // that it changes
-	at     store.Head                // it was placed on the indexes of this head
+	at     store.Head                // it was planned on the indexes of this head
 	known  int64                     // all changes of the space up to this revision were known then
 	stride int64                     // how far it moves the count of changes: not at all while the space is frozen
 	// stamps are the fences of quotas that the group puts.
@@ -118,7 +118,7 @@ func (s *Worker) work() {
 			s.Engine.rest(retrySettle)
 			continue
 		}
-		s.giveWay()
+		s.yieldTurn()
 		g := s.gather()
 		if g == nil {
 			return
@@ -133,7 +133,7 @@ func (s *Worker) work() {
 	}
 }
 
-// gather places what waits, in turn, until the transaction is full. nil: nothing
+// gather plans what waits, in turn, until the transaction is full. nil: nothing
 // waits, and the worker's work is over.
 func (s *Worker) gather() *group {
 	s.Lock()
@@ -157,7 +157,7 @@ func (s *Worker) gather() *group {
 			continue
 		}
 		placing := c.traced.Placing()
-		sh, err := s.Plan(c.op)
+		sh, err := s.plan(c.op)
 		EndSpan(placing, err)
 		if err != nil {
 			c.finish(err)
@@ -167,7 +167,7 @@ func (s *Worker) gather() *group {
 	}
 	if len(g.calls) == 0 {
 		s.Working = false
-		s.Forsake()
+		s.DropIfEmpty()
 		return nil
 	}
 	return g
@@ -178,8 +178,8 @@ func (s *Worker) dequeue() {
 	s.Engine.Metrics.queued.Dec()
 }
 
-// Plan places an op, unless there is nothing to place it in.
-func (s *Worker) Plan(o Op) (Share, error) {
+// plan plans an op, unless the space can plan nothing.
+func (s *Worker) plan(o Op) (Share, error) {
 	if s.Engine.Ctx.Err() != nil {
 		return Share{}, ledger.ErrClosed
 	}

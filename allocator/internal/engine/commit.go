@@ -61,10 +61,10 @@ func (s *Worker) commit(g *group) (conflict bool) {
 		s.Engine.compareRevision(seen, resp.Header.Revision)
 		s.Engine.Health.setCommit(nil)
 		if resp.Succeeded {
-			s.Won(g, resp)
+			s.committed(g, resp)
 			return false
 		}
-		return s.Lost(g, resp.Responses)
+		return s.conflicted(g, resp.Responses)
 	}
 	if store.TooLarge(err) {
 		s.tooLarge(g, err)
@@ -123,8 +123,8 @@ func (s *Worker) send(g *group) (*clientv3.TxnResponse, error) {
 	return resp, err
 }
 
-// Won applies a group that was committed, without the shares that were refuted.
-func (s *Worker) Won(g *group, resp *clientv3.TxnResponse) {
+// committed applies a group that was committed, without the shares that were refuted.
+func (s *Worker) committed(g *group, resp *clientv3.TxnResponse) {
 	revision, rest := resp.Header.Revision, &pending{}
 	s.Lock()
 	defer s.Unlock()
@@ -132,7 +132,7 @@ func (s *Worker) Won(g *group, resp *clientv3.TxnResponse) {
 		succeeded, got := g.outcome(i, resp)
 		if !succeeded {
 			rest.losers = append(rest.losers, loser{c, Loss{Refuted, got}})
-			rest.learn(got)
+			rest.sawRevisions(got)
 			continue
 		}
 		if r, ok := c.op.(refuser); ok && r.Refuses() && len(rest.losers) > 0 {
@@ -158,9 +158,9 @@ func (s *Worker) Won(g *group, resp *clientv3.TxnResponse) {
 	}
 }
 
-// Lost handles a group whose comparisons failed: another writer has moved the head,
+// conflicted handles a group whose comparisons failed: another writer has moved the head,
 // or what the one call of the group compares is not so.
-func (s *Worker) Lost(g *group, got store.Results) (conflict bool) {
+func (s *Worker) conflicted(g *group, got store.Results) (conflict bool) {
 	head, why := got.Found(0), Loss{Kind: Overtaken}
 	switch {
 	case head == nil && g.at.Revision == 0:
@@ -172,9 +172,9 @@ func (s *Worker) Lost(g *group, got store.Results) (conflict bool) {
 		s.Engine.replaced(fmt.Sprintf("the head of space %s was put at revision %d, which is not what was seen there", s.ID, head.ModRevision))
 	}
 	s.pending = g.lose(why)
-	s.pending.learn(got)
+	s.pending.sawRevisions(got)
 	if head == nil {
-		s.end(g.at.Revision)
+		s.closeAt(g.at.Revision)
 		return false
 	}
 	if conflict = why.Kind == Overtaken; conflict {

@@ -9,7 +9,7 @@ import (
 )
 
 // Writers of one space are several Allocators. Without more, the one that is nearer to
-// etcd wins every time: it learns of its own transaction first, and the others place
+// etcd wins every time: it learns of its own transaction first, and the others plan
 // theirs on a head that is no longer. So a writer that has lost asks for a turn, in the
 // else branch of the transaction that it loses next. The others see that by their watch
 // and wait, until somebody else has written or the time is over that a transaction of
@@ -61,8 +61,8 @@ func (s *Worker) taken() {
 	}
 }
 
-// giveWay waits for a writer that asks for a turn.
-func (s *Worker) giveWay() {
+// yieldTurn waits for a writer that asks for a turn.
+func (s *Worker) yieldTurn() {
 	s.Lock()
 	t := s.turn
 	s.Unlock()

@@ -25,8 +25,8 @@ const (
 	Following Leadership = iota
 	// leading: its lists count, but do not have everybody yet who waited at a former leader.
 	leading
-	// Settled: its lists are complete.
-	Settled
+	// Complete: its lists are complete.
+	Complete
 )
 
 // Lead makes the waiting lists of this process count, until ctx ends. They are complete when
@@ -36,7 +36,7 @@ func (eng *Engine) Lead(ctx context.Context, complete <-chan struct{}) {
 	eng.LeadAs(leading)
 	select {
 	case <-complete:
-		eng.LeadAs(Settled)
+		eng.LeadAs(Complete)
 	case <-ctx.Done():
 		return
 	}
@@ -52,15 +52,15 @@ func (eng *Engine) LeadAs(l Leadership) {
 	}
 }
 
-// remark sees to it that a worker brings the mark up to date.
-func (s *Worker) remark() {
-	if !s.Working && s.mismarked() {
+// updateMark sees to it that a worker brings the mark up to date.
+func (s *Worker) updateMark() {
+	if !s.Working && s.markDiffers() {
 		s.Working = s.Engine.Spawn(s.work)
 	}
 }
 
-// mismarked reports whether the mark has to be written.
-func (s *Worker) mismarked() bool {
+// markDiffers reports whether the mark has to be written.
+func (s *Worker) markDiffers() bool {
 	if s.Gone || s.Resting || s.Head.Revision == 0 || s.wanted() == s.Marked {
 		return false
 	}
@@ -76,7 +76,7 @@ func (s *Worker) wanted() string {
 		if s.Marked != "" {
 			return s.Marked
 		}
-	case Settled:
+	case Complete:
 	}
 	for _, p := range s.Pools {
 		// Those who are parked cannot use room.
@@ -92,7 +92,7 @@ type markOp struct{ writer string }
 
 // newMarkOp makes the op, if there is something to write; else nil.
 func (s *Worker) newMarkOp() *markOp {
-	if !s.mismarked() {
+	if !s.markDiffers() {
 		return nil
 	}
 	return &markOp{writer: s.wanted()}

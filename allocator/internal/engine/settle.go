@@ -14,7 +14,7 @@ import (
 type pending struct {
 	losers []loser
 	fence  *Fence // still to be put, if the outcome is unknown
-	answer error  // for the callers; nil has them placed again
+	answer error  // for the callers; nil: they are planned again
 	need   int64  // revision that the watch has to reach
 	moved  bool   // the fence was too late: the transaction may have gone through
 }
@@ -34,9 +34,9 @@ func (g *group) lose(why Loss) *pending {
 	return p
 }
 
-// learn notes what was seen in the ledger: it has to be known here before the losers
-// are placed again.
-func (p *pending) learn(got store.Results) {
+// sawRevisions notes what was seen in the ledger: it has to be known here before the losers
+// are planned again.
+func (p *pending) sawRevisions(got store.Results) {
 	for i := range got {
 		if kv := got.Found(i); kv != nil {
 			p.need = max(p.need, kv.ModRevision)
@@ -44,8 +44,8 @@ func (p *pending) learn(got store.Results) {
 	}
 }
 
-// end marks the space as retired, if it had a head and still seems to have it.
-func (s *Worker) end(revision int64) {
+// closeAt marks the space as retired, if it had a head and still seems to have it.
+func (s *Worker) closeAt(revision int64) {
 	s.Lock()
 	defer s.Unlock()
 	if revision > 0 && s.Head.Revision == revision {
@@ -70,7 +70,7 @@ func (s *Worker) settle() error {
 		return nil
 	}
 	if p.fence != nil {
-		if err := s.raise(p); err != nil {
+		if err := s.putFence(p); err != nil {
 			return err
 		}
 	}
@@ -86,10 +86,10 @@ func (s *Worker) settle() error {
 	return nil
 }
 
-// raise puts the fence of a transaction whose outcome is unknown. A read would
+// putFence puts the fence of a transaction whose outcome is unknown. A read would
 // not do: the transaction may still be on its way. What etcd has answered for
 // certain, if not with an outcome, needs no more than a read.
-func (s *Worker) raise(p *pending) error {
+func (s *Worker) putFence(p *pending) error {
 	ctx, cancel := context.WithTimeout(s.Engine.Ctx, s.Engine.store.Timeout)
 	defer cancel()
 	f := p.fence
@@ -112,13 +112,13 @@ func (s *Worker) raise(p *pending) error {
 	case current != nil:
 		p.need = current.ModRevision
 	default:
-		s.end(f.Revision)
+		s.closeAt(f.Revision)
 	}
 	p.fence = nil
 	return nil
 }
 
-// undo takes back what the ops of a failed transaction had placed, answers
+// undo takes back what the ops of a failed transaction had planned, answers
 // those that are decided, and returns the others.
 func (s *Worker) undo(p *pending) []*call {
 	var again []*call

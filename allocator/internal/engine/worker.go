@@ -33,8 +33,8 @@ func newWorker(eng *Engine, id ledger.SpaceID) *Worker {
 
 // beforeUnlock brings mark and alarm in line with the space, before its lock is let go.
 func (s *Worker) beforeUnlock() {
-	s.remark()
-	s.rearm()
+	s.updateMark()
+	s.updateAlarm()
 }
 
 // worker returns that of a space; ok is false if the space is not known, or no longer.
@@ -80,8 +80,8 @@ func (eng *Engine) Enter(id ledger.SpaceID) *Worker {
 	}
 }
 
-// Forsake drops the space if nothing was ever registered in it.
-func (s *Worker) Forsake() {
+// DropIfEmpty drops the space if nothing was ever registered in it.
+func (s *Worker) DropIfEmpty() {
 	if s.Head.Revision == 0 && len(s.Pools) == 0 {
 		s.Gone = true
 		s.Engine.drop(s)

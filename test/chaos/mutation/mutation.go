@@ -78,8 +78,8 @@ var Mutants = []Mutant{
 	{
 		Name: "a bind whose outcome is in doubt is tried again",
 		File: "allocator/bind.go",
-		Old:  "b.doubted = true",
-		New:  "_ = b.doubted",
+		Old:  "b.uncertain = true",
+		New:  "_ = b.uncertain",
 	},
 	{
 		Name: "a refusal is not confirmed by a transaction",
@@ -126,7 +126,7 @@ var Mutants = []Mutant{
 	},
 	{
 		Name: "a cooldown ends before its time",
-		File: "allocator/internal/engine/lapse.go",
+		File: "allocator/internal/engine/cooldown.go",
 		Old:  "d.Until > now {",
 		New:  "d.Until > now+1000 {",
 	},

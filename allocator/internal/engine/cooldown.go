@@ -12,33 +12,33 @@ import (
 )
 
 const (
-	// lapseGrace is how much later an Allocator that does not lead ends a cooldown: the
+	// endGrace is how much later an Allocator that does not lead ends a cooldown: the
 	// leader has done so by then, and nobody writes what somebody else writes.
-	lapseGrace = 2 * time.Second
-	// lapseLook is how long a timer runs at most. It runs by the monotonic clock, and a
+	endGrace = 2 * time.Second
+	// endLook is how long a timer runs at most. It runs by the monotonic clock, and a
 	// cooldown ends by the wall clock, which may be set.
-	lapseLook = time.Minute
-	// lapsePause is the time between two looks at what is over: where blocks are freed all the
+	endLook = time.Minute
+	// endPause is the time between two looks at what is over: where blocks are freed all the
 	// time, one transaction ends the cooldowns of many.
-	lapsePause = 100 * time.Millisecond
-	// lapseRetry is the pause after a fault.
-	lapseRetry = time.Second
+	endPause = 100 * time.Millisecond
+	// endRetry is the pause after a fault.
+	endRetry = time.Second
 )
 
 // alarm is the one timer of a space, for the cooldown that ends next.
 type alarm struct {
 	at      time.Time // what it waits for; zero: it is not set
 	stop    func() bool
-	lapsing bool      // a goroutine ends cooldowns
+	running bool      // a goroutine ends cooldowns
 	after   time.Time // not before
 }
 
-// rearm sets the timer of the space for what ends next.
-func (s *Worker) rearm() {
-	if s.alarm.lapsing || len(s.Cooling.Blocks) == 0 && s.alarm.at.IsZero() {
+// updateAlarm sets the timer of the space for what ends next.
+func (s *Worker) updateAlarm() {
+	if s.alarm.running || len(s.Cooling.Blocks) == 0 && s.alarm.at.IsZero() {
 		return
 	}
-	at := s.nextLapse()
+	at := s.nextEnd()
 	if at.Equal(s.alarm.at) {
 		return
 	}
@@ -48,13 +48,13 @@ func (s *Worker) rearm() {
 	if s.alarm.at = at; at.IsZero() {
 		return
 	}
-	wait := min(max(0, at.Sub(s.Engine.Hooks.Now())), lapseLook)
-	s.alarm.stop = s.Engine.Hooks.After(wait, func() { s.Engine.Spawn(s.lapse) })
+	wait := min(max(0, at.Sub(s.Engine.Hooks.Now())), endLook)
+	s.alarm.stop = s.Engine.Hooks.After(wait, func() { s.Engine.Spawn(s.endDue) })
 }
 
-// nextLapse is when this Allocator ends the next cooldown of the space; zero if nothing
+// nextEnd is when this Allocator ends the next cooldown of the space; zero if nothing
 // cools.
-func (s *Worker) nextLapse() (next time.Time) {
+func (s *Worker) nextEnd() (next time.Time) {
 	if s.Gone {
 		return time.Time{}
 	}
@@ -74,16 +74,16 @@ func (s *Worker) nextLapse() (next time.Time) {
 
 func (s *Worker) grace() time.Duration {
 	if Leadership(s.Engine.Leads.Load()) == Following {
-		return lapseGrace
+		return endGrace
 	}
 	return 0
 }
 
-// lapse ends the cooldowns of the space whose time is over.
-func (s *Worker) lapse() {
+// endDue ends the cooldowns of the space whose time is over.
+func (s *Worker) endDue() {
 	s.Lock()
-	running := s.alarm.lapsing
-	s.alarm.lapsing, s.alarm.at = true, time.Time{}
+	running := s.alarm.running
+	s.alarm.running, s.alarm.at = true, time.Time{}
 	s.Unlock()
 	if running {
 		return
@@ -91,9 +91,9 @@ func (s *Worker) lapse() {
 	_, err := s.Engine.EndAll(func() *EndCooldowns { return &EndCooldowns{} }, func(o Op) error { return s.Do(s.Engine.Ctx, o) })
 	s.Lock()
 	defer s.Unlock()
-	s.alarm.lapsing, s.alarm.after = false, s.Engine.Hooks.Now().Add(lapsePause)
+	s.alarm.running, s.alarm.after = false, s.Engine.Hooks.Now().Add(endPause)
 	if err != nil {
-		s.alarm.after = s.Engine.Hooks.Now().Add(lapseRetry)
+		s.alarm.after = s.Engine.Hooks.Now().Add(endRetry)
 	}
 }
 

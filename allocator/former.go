@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
@@ -19,16 +20,16 @@ import (
 // takes it.
 var errTwice = errors.New("the block or its former claim is in the same transaction")
 
-// regain is the share of a bind that gets a cooling block back. What cools is as the head
+// takeFormer is the share of a bind that gets a cooling block back. What cools is as the head
 // says, and needs no comparison of its own.
-func (b *bind) regain(s *engine.Worker) (engine.Share, error) {
+func (b *bind) takeFormer(s *engine.Worker) (engine.Share, error) {
 	keys, claim := s.Engine.Keys, b.request.Holder.Claim
 	if _, twice := s.Placing.Blocks[b.prefix]; twice {
 		return engine.Share{}, errTwice
 	}
-	sh, former := engine.Share{Els: store.Ops(store.Get(keys.Claim(claim)))}, b.regains.Claim
+	sh, former := engine.Share{Els: store.Ops(store.Get(keys.Claim(claim)))}, b.former.Claim
 	if former == claim {
-		sh.Then = store.Ops(store.Put(keys.Block(s.ID, b.prefix), b.regainedValue()))
+		sh.Then = store.Ops(store.Put(keys.Block(s.ID, b.prefix), b.formerValue()))
 		s.SetTaken(b.prefix, true)
 		return sh, nil
 	}
@@ -37,7 +38,7 @@ func (b *bind) regain(s *engine.Worker) (engine.Share, error) {
 	}
 	sh.Ifs = store.Cmps(store.Absent(keys.Claim(claim)))
 	sh.Then = store.Ops(
-		store.Put(keys.Block(s.ID, b.prefix), b.regainedValue()),
+		store.Put(keys.Block(s.ID, b.prefix), b.formerValue()),
 		store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, b.prefix)),
 		store.Remove(keys.Claim(former)),
 	)
@@ -45,19 +46,19 @@ func (b *bind) regain(s *engine.Worker) (engine.Share, error) {
 	return sh, nil
 }
 
-// regainedValue is the block as it is given back. A reservation keeps in mind until when it
+// formerValue is the block as it is given back. A reservation keeps in mind until when it
 // would cool: its CREATE may fail.
-func (b *bind) regainedValue() string {
+func (b *bind) formerValue() string {
 	if !b.request.reserves {
 		return b.value
 	}
-	b.holding.Until = b.regains.End()
+	b.holding.Until = b.former.End()
 	return store.Record{Holdings: []store.Holding{b.holding}}.Encode()
 }
 
 // Changes is the block that a bind gets back; not valid for any other.
 func (b *bind) Changes() netip.Prefix {
-	if b.regains == nil {
+	if b.former == nil {
 		return netip.Prefix{}
 	}
 	return b.prefix
@@ -65,10 +66,10 @@ func (b *bind) Changes() netip.Prefix {
 
 // From is the claim whose key goes with a bind that gets its block back; empty for any other.
 func (b *bind) From() ClaimID {
-	if b.regains == nil || b.regains.Claim == b.request.Holder.Claim {
+	if b.former == nil || b.former.Claim == b.request.Holder.Claim {
 		return ""
 	}
-	return b.regains.Claim
+	return b.former.Claim
 }
 
 // cools is asked by a bind whose claim seems to have a block and has none. It waits until a
@@ -99,7 +100,23 @@ func (a *Allocator) endCooling(ctx context.Context, id ClaimID) error {
 		if err := a.engine.Await(ctx, r.Revision); err != nil {
 			return err
 		}
-		_, err = a.makeRoom(ctx, r.Holdings[0].Pool, r.Prefix)
+		_, err = a.endCooldownsIn(ctx, r.Holdings[0].Pool, r.Prefix)
 		return err
 	}
+}
+
+// Regains reports whether a request would get a cooling block of its pool back, as known
+// here: one that an object of the holder's name had before.
+func (a *Allocator) Regains(r Request) bool {
+	p, ok := a.table.Find(r.Pool)
+	if !ok {
+		return false
+	}
+	p.In.Lock()
+	defer p.In.Unlock()
+	if p.State != PoolOpen || p.In.Frozen() != space.NotFrozen {
+		return false
+	}
+	_, ok = p.FormerBlock(r)
+	return ok
 }

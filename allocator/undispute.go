@@ -10,9 +10,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
-// concede takes one holder from a disputed block. Where one holder is left, the
+// releaseDisputed takes one holder from a disputed block. Where one holder is left, the
 // dispute is over.
-func (a *Allocator) concede(ctx context.Context, b Block) error {
+func (a *Allocator) releaseDisputed(ctx context.Context, b Block) error {
 	uncertain := false
 	for {
 		r, ok, err := a.store.RecordAt(ctx, b.Space, b.Prefix)
@@ -24,8 +24,8 @@ func (a *Allocator) concede(ctx context.Context, b Block) error {
 		case !ok || r.Revision != b.Revision || r.Of(b.Holder.Claim) < 0:
 			return ErrChanged
 		}
-		o := &concession{block: b, seen: r}
-		if err = o.weigh(ctx, a); err != nil {
+		o := &undispute{block: b, seen: r}
+		if err = o.findUndisputed(ctx, a); err != nil {
 			return err
 		}
 		if o.head, o.next, err = a.flagInParts(ctx, b.Pool, o.head, o.next); err == nil {
@@ -38,8 +38,8 @@ func (a *Allocator) concede(ctx context.Context, b Block) error {
 	}
 }
 
-// concession is the op of a concede.
-type concession struct {
+// undispute is the op of a concede.
+type undispute struct {
 	block     Block
 	seen      store.Record   // the block as it is
 	head      int64          // as of which all of this is so
@@ -49,8 +49,8 @@ type concession struct {
 	uncertain bool
 }
 
-// weigh finds out what is no longer in dispute without the holder.
-func (o *concession) weigh(ctx context.Context, a *Allocator) error {
+// findUndisputed finds out what is no longer in dispute without the holder.
+func (o *undispute) findUndisputed(ctx context.Context, a *Allocator) error {
 	near, head, err := a.store.Overlapping(ctx, o.seen.Space, o.seen.Prefix)
 	if err == nil {
 		err = a.engine.Await(ctx, head)
@@ -103,10 +103,10 @@ func nested(records []store.Record) []bool {
 	return is
 }
 
-func (o *concession) Cluster() ClusterName   { return o.block.Holder.Cluster }
-func (o *concession) Claim() (ClaimID, bool) { return "", false }
+func (o *undispute) Cluster() ClusterName   { return o.block.Holder.Cluster }
+func (o *undispute) Claim() (ClaimID, bool) { return "", false }
 
-func (o *concession) Plan(s *engine.Worker) (engine.Share, error) {
+func (o *undispute) Plan(s *engine.Worker) (engine.Share, error) {
 	if s.Head.Revision != o.head {
 		return engine.Share{}, engine.ErrStale
 	}
@@ -125,7 +125,7 @@ func (o *concession) Plan(s *engine.Worker) (engine.Share, error) {
 	return sh, nil
 }
 
-func (o *concession) Won(s *engine.Worker, revision int64, _ store.Results) error {
+func (o *undispute) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	s.Engine.Metrics.Released.Inc()
 	for _, r := range o.next {
 		s.Reconcile(r)
@@ -142,7 +142,7 @@ func (o *concession) Won(s *engine.Worker, revision int64, _ store.Results) erro
 	return nil
 }
 
-func (o *concession) Lost(_ *engine.Worker, why engine.Loss) error {
+func (o *undispute) Lost(_ *engine.Worker, why engine.Loss) error {
 	o.uncertain = why.Kind == engine.Unanswered
 	return engine.ErrStale
 }
