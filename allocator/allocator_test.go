@@ -42,11 +42,11 @@ func (l *fixture) open(options ...func(*Options)) *Allocator {
 	}
 	a, err := Open(l.t.Context(), l.etcd.Client(), o)
 	if err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("Open: %v", err)
 	}
 	l.t.Cleanup(func() {
 		if err := a.Close(); err != nil {
-			l.t.Error(err)
+			l.t.Errorf("Close: %v", err)
 		}
 	})
 	return a
@@ -57,7 +57,7 @@ func (l *fixture) pool(id PoolID, cidr string) Pool {
 	l.t.Helper()
 	p, err := l.Register(l.t.Context(), Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr)})
 	if err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("Register: %v", err)
 	}
 	return p
 }
@@ -137,13 +137,13 @@ func (a *Allocator) catchUp(t *testing.T) {
 	key := string(a.keys) + "/test"
 	resp, err := a.store.Client.Put(t.Context(), key, "now")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Put: %v", err)
 	}
 	if err := a.engine.Watched.Wait(t.Context(), resp.Header.Revision); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Wait: %v", err)
 	}
 	if _, err := a.store.Client.Delete(t.Context(), key); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Delete: %v", err)
 	}
 }
 

@@ -28,16 +28,16 @@ func newBench(b *testing.B, maxOps int) *bench {
 	b.Helper()
 	server, err := embedetcd.Start(b.Context(), embedetcd.Options{Dir: b.TempDir(), MaxTxnOps: maxOps, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("Start: %v", err)
 	}
 	b.Cleanup(func() { _ = server.Close() })
 	a, err := Open(b.Context(), server.Client(), Options{MaxTxnOps: maxOps})
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("Open: %v", err)
 	}
 	b.Cleanup(func() { _ = a.Close() })
 	if _, err := a.Register(b.Context(), root("p", "10.0.0.0/8")); err != nil {
-		b.Fatal(err)
+		b.Fatalf("Register: %v", err)
 	}
 	return &bench{Allocator: a, client: server.Client(), maxOps: maxOps}
 }
@@ -78,7 +78,7 @@ func (b *bench) raw(tb testing.TB, n int) {
 			store.Put("/raw"+claim, store.EncodeClaim("p", p)))
 	}
 	if _, err := b.client.Txn(context.Background()).If(ifs...).Then(then...).Else(els...).Commit(); err != nil {
-		tb.Error(err)
+		tb.Errorf("etcd transaction: %v", err)
 	}
 }
 
@@ -94,7 +94,7 @@ func BenchmarkBind(b *testing.B) {
 				b.ResetTimer()
 				spread(b.N, callers, func() {
 					if _, err := l.Bind(context.Background(), l.next()); err != nil {
-						b.Error(err)
+						b.Errorf("Bind: %v", err)
 					}
 				})
 				report(b, b.N)

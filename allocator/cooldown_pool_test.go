@@ -22,7 +22,7 @@ func TestCooldown_RetiresWithItsPool(t *testing.T) {
 		t.Errorf("%d blocks are held, want none", c.Blocks)
 	}
 	if err := i.Retire(t.Context(), "p"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Retire: %v", err)
 	}
 	if blocks := i.sameAsLedger(i.follower()); len(blocks) != 0 {
 		t.Errorf("%d blocks are left", len(blocks))
@@ -41,7 +41,7 @@ func TestCooldown_APoolInUseStays(t *testing.T) {
 		t.Errorf("the pool is %s, and %d blocks cool; want it as it was", p.State, i.engine.CountCooling())
 	}
 	if err := i.Drain(t.Context(), "p"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Drain: %v", err)
 	}
 	i.release("b")
 	for known := true; known && t.Context().Err() == nil; {
@@ -66,14 +66,14 @@ func TestCooldown_OfAChild(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := newIcebox(t)
 			if _, err := i.carve("p", "child", 25); err != nil {
-				t.Fatal(err)
+				t.Fatalf("carve: %v", err)
 			}
 			i.bind(request("child", "a", 28))
 			i.cooldown = tt.child
 			i.release("a")
 			i.cooldown = tt.parent
 			if err := i.Retire(t.Context(), "child"); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Retire: %v", err)
 			}
 			i.sameAsLedger(i.follower())
 			if tt.want == 0 {
@@ -130,7 +130,7 @@ func TestCooldown_InADomain(t *testing.T) {
 	space := DomainSpace("platform", "d")
 	for id, cidr := range map[PoolID]string{"x": "10.1.0.0/24", "y": "10.1.0.0/25"} {
 		if _, err := i.Register(t.Context(), Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr), Space: space}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Register: %v", err)
 		}
 	}
 	i.bind(request("x", "a", 28))

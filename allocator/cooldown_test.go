@@ -43,7 +43,7 @@ func (i *icebox) follower() *Allocator {
 		Wake: i.wake, Cooldown: func(Block) (time.Duration, error) { return i.cooldown, nil },
 	}, h)
 	if err != nil {
-		i.t.Fatal(err)
+		i.t.Fatalf("open: %v", err)
 	}
 	i.t.Cleanup(func() { _ = a.Close() })
 	return a
@@ -209,7 +209,7 @@ func TestCooldown_EndsElsewhere(t *testing.T) {
 	i.bind(request("p", "a", 24))
 	i.release("a")
 	if err := i.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Close: %v", err)
 	}
 	i.pass(time.Hour)
 	i.Allocator = i.follower()

@@ -138,7 +138,7 @@ func TestCrash_Child(t *testing.T) {
 	dir, op, point := told[0], told[1], told[2]
 	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: dir})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	if op == crashOpen {
 		d, _ := time.ParseDuration(point)
@@ -146,7 +146,7 @@ func TestCrash_Child(t *testing.T) {
 	}
 	a, err := Open(t.Context(), server.Client(), Options{MaxTxnOps: server.MaxTxnOps()})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	switch op {
 	case crashOpen:
@@ -181,13 +181,13 @@ func prepare(t *testing.T, dir string) *fixture {
 	l.bind(request("p", "c", 26))
 	l.bind(request("draining", "last", 26))
 	if _, err := l.Carve(t.Context(), request("p", "child", 25), Pool{ID: "child", Cluster: "tenant", Name: "child"}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Carve: %v", err)
 	}
 	if err := l.Drain(t.Context(), "draining"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Drain: %v", err)
 	}
 	if err := l.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Close: %v", err)
 	}
 	return l
 }
@@ -209,7 +209,7 @@ func whole(t *testing.T, op func(context.Context, *Allocator) error) []contents 
 	l := reopen(t, prepare(t, t.TempDir()).etcd)
 	before := l.engine.Watched.Get()
 	if err := op(t.Context(), l.Allocator); err != nil {
-		t.Fatal(err)
+		t.Fatalf("op: %v", err)
 	}
 	for _, id := range l.drainedPools() {
 		l.waitFor(t, id, func(s *engine.Worker) bool { return s.Gone })
@@ -257,7 +257,7 @@ func read(t *testing.T, client *clientv3.Client, revision int64) contents {
 	t.Helper()
 	resp, err := client.Get(t.Context(), store.DefaultPrefix+"/", clientv3.WithPrefix(), clientv3.WithRev(revision))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Get: %v", err)
 	}
 	all := contents{}
 	for _, kv := range resp.Kvs {

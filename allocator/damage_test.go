@@ -17,7 +17,7 @@ var unreadable = map[string]string{"newer": `{"v":9,"somebody":"else"}`, "damage
 func (l *fixture) put(key, value string) {
 	l.t.Helper()
 	if _, err := l.etcd.Client().Put(l.t.Context(), store.DefaultPrefix+"/"+key, value); err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("etcd Put: %v", err)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestUnreadable(t *testing.T) {
 				l.bind(request("p", "held", 26))
 				before, err := l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/"+key)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("etcd Get: %v", err)
 				}
 				other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
 				l.put(key, value)
@@ -77,7 +77,7 @@ func TestUnreadable(t *testing.T) {
 					_, err = l.etcd.Client().Put(t.Context(), store.DefaultPrefix+"/"+key, string(before.Kvs[0].Value))
 				}
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("Put: %v", err)
 				}
 				for i, l := range []*fixture{other, opened} {
 					l.catchUp(t)

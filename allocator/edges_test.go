@@ -32,7 +32,7 @@ func (l *fixture) keysWith(word string) []string {
 	l.t.Helper()
 	resp, err := l.etcd.Client().Get(l.t.Context(), store.DefaultPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("etcd Get: %v", err)
 	}
 	var found []string
 	for _, kv := range resp.Kvs {
@@ -71,13 +71,13 @@ func TestCarve_RetiredBeforeTheAnswer(t *testing.T) {
 		h.AfterCommit = first(func() {
 			other.catchUp(t)
 			if err := other.Retire(t.Context(), "child"); err != nil {
-				t.Error(err)
+				t.Errorf("Retire: %v", err)
 			}
 			l.catchUp(t)
 		})
 	})
 	if _, err := l.carve("p", "child", 24); err != nil {
-		t.Fatal(err)
+		t.Fatalf("carve: %v", err)
 	}
 	if p, ok := l.Pool("child"); ok {
 		t.Errorf("Pool(child) = %v; want none, as it was retired", p)
@@ -94,7 +94,7 @@ func TestRetireDrained_ByAnID(t *testing.T) {
 			if parent == "" {
 				i.pool("again", "192.168.0.0/24")
 			} else if _, err := i.carve(parent, "again", 26); err != nil {
-				t.Fatal(err)
+				t.Fatalf("carve: %v", err)
 			}
 			i.bind(request("again", "c", 28))
 			i.release("c")
@@ -102,7 +102,7 @@ func TestRetireDrained_ByAnID(t *testing.T) {
 		begin()
 		drained, _ := i.table.Find("again")
 		if err := i.Retire(t.Context(), "again"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Retire: %v", err)
 		}
 		begin()
 		i.retireDrained(drained)
@@ -151,10 +151,10 @@ func TestLeftovers(t *testing.T) {
 	own.Cluster = "leaver"
 	for range 2 {
 		if _, err := r.Register(t.Context(), own); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Register: %v", err)
 		}
 		if err := r.Retire(t.Context(), own.ID); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Retire: %v", err)
 		}
 		r.catchUp(t) // a late event of the pool would have it known once more, for a moment
 		r.engine.Prune(t.Context())
@@ -187,14 +187,14 @@ func TestDrain_TheLastBlockGoesMeanwhile(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "last", 28))
 	if err := l.Drain(t.Context(), "p"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Drain: %v", err)
 	}
 	// Another writer, that would retire the pool itself if it were an Allocator.
 	late := request("p", "late", 28)
 	block, claim := l.keys.Block("p", prefix("10.0.0.16/28")), l.keys.Claim("late")
 	write := func(count int64, ops ...clientv3.Op) {
 		if _, err := l.etcd.Client().Txn(t.Context()).Then(append(ops, store.Put(l.keys.Head("p"), store.EncodeHead(count)))...).Commit(); err != nil {
-			t.Error(err)
+			t.Errorf("etcd transaction: %v", err)
 		}
 	}
 	var commits atomic.Int64

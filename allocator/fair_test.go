@@ -23,7 +23,7 @@ func (l *fixture) latency(d time.Duration) *Allocator {
 	}
 	a, err := open(l.t.Context(), l.etcd.Client(), Options{MaxTxnOps: l.etcd.MaxTxnOps()}, h)
 	if err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("open: %v", err)
 	}
 	l.t.Cleanup(func() { _ = a.Close() })
 	return a
@@ -37,7 +37,7 @@ func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 	l.pool("p", "10.0.0.0/16")
 	bound, stale, gone := l.bind(request("p", "bound", 28)), l.bind(request("p", "stale", 28)), l.bind(request("p", "gone", 28))
 	if err := l.SetPolicy(t.Context(), "stale", Retain); err != nil {
-		t.Fatal(err)
+		t.Fatalf("SetPolicy: %v", err)
 	}
 	l.free("gone")
 	l.bind(request("p", "successor", 28)) // where gone was

@@ -23,7 +23,7 @@ func (b *bench) fill(tb testing.TB, pool PoolID, from, to int) {
 			puts = append(puts, b.block(pool, from)...)
 		}
 		if _, err := b.client.Txn(context.Background()).Then(puts...).Commit(); err != nil {
-			tb.Fatal(err)
+			tb.Fatalf("etcd transaction: %v", err)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func BenchmarkBind_Filled(b *testing.B) {
 			for b.Loop() {
 				started := time.Now()
 				if _, err := l.Bind(b.Context(), l.next()); err != nil {
-					b.Fatal(err)
+					b.Fatalf("Bind: %v", err)
 				}
 				bound := time.Now()
 				l.raw(b, 1)
@@ -73,7 +73,7 @@ func BenchmarkOpen(b *testing.B) {
 		started := time.Now()
 		a, err := Open(b.Context(), l.store.Client, Options{})
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("Open: %v", err)
 		}
 		b.ReportMetric(time.Since(started).Seconds(), "s")
 		b.ReportMetric(float64(heapSize()-before)/blocks, "B/block")

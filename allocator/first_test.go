@@ -39,7 +39,7 @@ func TestFirstLedger(t *testing.T) {
 	for line := range strings.Lines(strings.TrimSpace(firstLedger)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if _, err := l.etcd.Client().Put(t.Context(), store.DefaultPrefix+"/"+key, value); err != nil {
-			t.Fatal(err)
+			t.Fatalf("etcd Put: %v", err)
 		}
 	}
 	l.Allocator = l.open()

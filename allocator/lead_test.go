@@ -50,7 +50,7 @@ func TestLead_OthersDoNotReserveWhereClaimsWait(t *testing.T) {
 	l.marked(other, l.table.Writer)
 
 	if err := l.ReleaseIf(t.Context(), kept); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReleaseIf: %v", err)
 	}
 	other.catchUp(t)
 	if b, err := other.Reserve(t.Context(), reservation("new", 29)); !errors.Is(err, ErrOthersWait) {
@@ -85,7 +85,7 @@ func TestLead_AnAllocatorThatLagsBehind(t *testing.T) {
 	watch.set(true)
 	l.Wait(request("p", "waits", 28))
 	if err := l.ReleaseIf(t.Context(), full); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReleaseIf: %v", err)
 	}
 	answer := make(chan error)
 	go func() {
@@ -114,7 +114,7 @@ func TestLead_ANewLeader(t *testing.T) {
 
 	complete, _ = l.lead(next)
 	if err := next.ReleaseIf(t.Context(), full); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReleaseIf: %v", err)
 	}
 	if b, err := next.Reserve(t.Context(), reservation("new", 28)); !errors.Is(err, ErrOthersWait) {
 		t.Errorf("Reserve by a leader that is not complete = %+v, %v, want %v", b, err, ErrOthersWait)
@@ -177,10 +177,10 @@ func TestLead_MarkIsWrittenAgain(t *testing.T) {
 	c.advance(engine.RetryMark)
 	l.marked(l.Allocator, l.table.Writer)
 	if err := l.Drain(t.Context(), "p"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Drain: %v", err)
 	}
 	if err := l.ReleaseIf(t.Context(), full); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReleaseIf: %v", err)
 	}
 	for there := true; there && t.Context().Err() == nil; _, there = l.Pool("p") {
 		runtime.Gosched()

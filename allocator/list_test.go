@@ -52,7 +52,7 @@ func (l *fixture) putBlocks(pool PoolID, blocks []netip.Prefix) {
 			puts = append(puts, store.Put(l.keys.Block(SpaceID(pool), p), store.Record{Holdings: []store.Holding{h}}.Encode()))
 		}
 		if _, err := l.etcd.Client().Txn(l.t.Context()).Then(puts...).Commit(); err != nil {
-			l.t.Fatal(err)
+			l.t.Fatalf("etcd transaction: %v", err)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestList_CountsWhatItReads(t *testing.T) {
 			}
 			counted.reset()
 			if _, err := a.engine.Snapshot(t.Context()); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Snapshot: %v", err)
 			}
 			counted.want(t, "snapshot", want, 4)
 		})

@@ -48,7 +48,7 @@ func (h *hoarder) step() {
 	var exhausted *ExhaustedError
 	var over *QuotaError
 	if err != nil && !errors.As(err, &exhausted) && !errors.As(err, &over) {
-		h.t.Error(err)
+		h.t.Errorf("got %v, want a refusal", err)
 	}
 }
 
@@ -90,7 +90,7 @@ func heldEver(t *testing.T, e *etcdtest.Etcd) map[string]int {
 	defer cancel()
 	now, err := e.Client().Get(ctx, "/")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("etcd Get: %v", err)
 	}
 	blocks, held, most := map[string]string{}, map[string]int{}, map[string]int{}
 	add := func(block string, n int) {
@@ -129,7 +129,7 @@ func accounts(t *testing.T, ev *clientv3.Event) string {
 	}
 	var v struct{ Pool, Class, Cluster string }
 	if err := json.Unmarshal(ev.Kv.Value, &v); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Unmarshal: %v", err)
 	}
 	return fmt.Sprintf(",%s %s,%s %s", v.Pool, v.Cluster, v.Class, v.Cluster)
 }

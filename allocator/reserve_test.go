@@ -115,7 +115,7 @@ func TestConfirm_Shared(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	old := l.reserve(reservation("web", 28))
 	if err := l.ReleaseIf(t.Context(), old); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReleaseIf: %v", err)
 	}
 	c.advance(time.Minute)
 	b := l.reserve(reservation("web", 28))
@@ -233,7 +233,7 @@ func TestReserve_Limit(t *testing.T) {
 	theirs.Holder.Cluster, theirs.Holder.Claim = "another", ReservationID("another", "theirs")
 	l.reserve(theirs)
 	if err := l.Release(t.Context(), ReservationID("tenant", "c7")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Release: %v", err)
 	}
 	again.catchUp(t)
 	if _, err := again.Reserve(t.Context(), reservation("one more", 28)); err != nil {

@@ -16,17 +16,17 @@ func TestRetain(t *testing.T) {
 	l.bind(request("p", "c", 26))
 	first, ok, err := l.Retain(t.Context(), "c", time.Time{})
 	if err != nil || !ok {
-		t.Fatal(ok, err)
+		t.Fatalf("Retain = %t, %v; want the block", ok, err)
 	}
 	second, _, err := l.Retain(t.Context(), "c", time.Time{})
 	if err != nil || second != first {
 		t.Error("retaining twice wrote twice:", first, second, err)
 	}
 	if got := l.bind(request("p", "c", 26)); got != first {
-		t.Error(got)
+		t.Errorf("bind: %v", got)
 	}
 	if _, ok, err := l.Retain(t.Context(), "nobody", time.Time{}); ok || err != nil {
-		t.Error(ok, err)
+		t.Errorf("Retain = %t, %v; want none", ok, err)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestPromise(t *testing.T) {
 	}
 	kept = l.retain("u2", time.Time{})
 	if _, err = l.Promise(t.Context(), kept, time.Minute); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Promise: %v", err)
 	}
 	c.advance(time.Minute)
 	if b, err := l.Promise(t.Context(), kept, time.Minute); err != nil || b.BoundAt != c.now() {
@@ -212,7 +212,7 @@ func TestDueLeases(t *testing.T) {
 		_, err = l.Reuse(t.Context(), reused, successor("reused", "later"))
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Reuse: %v", err)
 	}
 	l.free("freed")
 	l.sameAsLedger(other) // it waits until both have seen all

@@ -54,7 +54,7 @@ func (s *storm) step(random *rand.Rand) {
 	}
 	var exhausted *ExhaustedError
 	if err != nil && ctx.Err() == nil && !errors.As(err, &exhausted) {
-		s.t.Error(err)
+		s.t.Errorf("got %v, want a refusal", err)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestStorm(t *testing.T) {
 	a.Space, b.Space = "domain", "domain"
 	for _, p := range []Pool{a, b} {
 		if _, err := l.Register(t.Context(), p); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Register: %v", err)
 		}
 	}
 	s.pools = []PoolID{"p", "q", "a", "b"}

@@ -65,12 +65,12 @@ func newRewind(t *testing.T, probe time.Duration, more int) *rewind {
 	first.pool("p", "10.0.0.0/24")
 	first.bind(request("p", "kept", 28))
 	if err := first.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Close: %v", err)
 	}
 	e.Stop()
 	r := &rewind{fixture: first, copied: t.TempDir(), kv: &switched{}}
 	if err := os.CopyFS(r.copied, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("CopyFS: %v", err)
 	}
 	e.Start()
 
@@ -82,7 +82,7 @@ func newRewind(t *testing.T, probe time.Duration, more int) *rewind {
 	h.Probe = probe
 	a, err := open(t.Context(), client, Options{MaxTxnOps: e.MaxTxnOps()}, h)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open: %v", err)
 	}
 	t.Cleanup(func() { _ = a.Close() })
 	r.Allocator = a
@@ -179,7 +179,7 @@ func (l *fixture) revision() int64 {
 	l.t.Helper()
 	resp, err := l.etcd.Client().Get(l.t.Context(), "any")
 	if err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("etcd Get: %v", err)
 	}
 	return resp.Header.Revision
 }
@@ -191,11 +191,11 @@ func TestReplaced_WithHigherRevisions(t *testing.T) {
 	other := r.restore(func(other *fixture) {
 		for other.revision() < r.engine.Watched.Get()+10 {
 			if _, err := other.etcd.Client().Put(t.Context(), "elsewhere", "x"); err != nil {
-				t.Fatal(err)
+				t.Fatalf("etcd Put: %v", err)
 			}
 		}
 		if _, err := other.etcd.Client().Compact(t.Context(), other.revision()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("etcd Compact: %v", err)
 		}
 	})
 	<-r.Failed()
@@ -228,7 +228,7 @@ func TestReplaced_NotByARestart(t *testing.T) {
 		r.watch.set(false)
 		for r.Healthy() != nil {
 			if errors.Is(r.Healthy(), ErrReplaced) {
-				t.Fatal(r.Healthy())
+				t.Fatalf("Healthy = %v, want a fault that passes", r.Healthy())
 			}
 			runtime.Gosched()
 		}

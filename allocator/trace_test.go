@@ -22,7 +22,7 @@ func tracedBinds(t *testing.T, others int) map[string][]otlp.Span {
 	receiver := otlp.New(t)
 	exporter, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpointURL(receiver.URL))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter))
 	l := newLedger(t)
@@ -44,12 +44,12 @@ func tracedBinds(t *testing.T, others int) map[string][]otlp.Span {
 	goOn()
 	for range others + 1 {
 		if err := <-done; err != nil {
-			t.Fatal(err)
+			t.Fatalf("a bind in the group: %v", err)
 		}
 	}
 	l.waitIdle(t)
 	if err := provider.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Shutdown: %v", err)
 	}
 	traces := map[string][]otlp.Span{}
 	for _, root := range receiver.Spans() {

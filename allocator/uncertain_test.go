@@ -28,7 +28,7 @@ func TestBind_ReleasedBeforeItIsSettled(t *testing.T) {
 						return nil
 					}
 					if undone := undo(t, other, "c"); undone != nil {
-						t.Error(undone)
+						t.Errorf("undo: %v", undone)
 					}
 					return err
 				}
@@ -76,7 +76,7 @@ func TestHealthy_WhenNobodyAsksAgain(t *testing.T) {
 	l.waitIdle(t)
 
 	if !errors.Is(err, context.Canceled) {
-		t.Error(err)
+		t.Errorf("got %v, want context.Canceled", err)
 	}
 	if err := l.Healthy(); err != nil {
 		t.Error("the ledger answers, and the allocator says:", err)
@@ -94,16 +94,16 @@ func TestUnknownOutcome_SettledWhenNobodyAsks(t *testing.T) {
 	l.swap(func(h *engine.Hooks) { h.AfterCommit = once(errLost) })
 	e.fail.Store(true)
 	if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ErrUnavailable) {
-		t.Error(err)
+		t.Errorf("Bind: %v", err)
 	}
 
 	e.fail.Store(false)
 	l.waitIdle(t)
 
 	if blocks := l.sameAsLedger(); len(blocks) != 1 {
-		t.Error(blocks)
+		t.Errorf("sameAsLedger: %v", blocks)
 	}
 	if err := l.Healthy(); err != nil {
-		t.Error(err)
+		t.Errorf("Healthy: %v", err)
 	}
 }

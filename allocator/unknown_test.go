@@ -65,21 +65,21 @@ func TestUnknownOutcome(t *testing.T) {
 				l.pool("p", "10.0.0.0/24")
 				l.pool("empty", "10.1.0.0/24")
 				if _, err := l.carve("p", "emptychild", 25); err != nil {
-					t.Fatal(err)
+					t.Fatalf("carve: %v", err)
 				}
 				if err := l.Retire(t.Context(), "emptychild"); err != nil {
-					t.Fatal(err)
+					t.Fatalf("Retire: %v", err)
 				}
 				l.bind(request("p", "c", 26))
 				if _, err := l.carve("p", "emptychild", 25); err != nil {
-					t.Fatal(err)
+					t.Fatalf("carve: %v", err)
 				}
 				l.pool("r", "10.3.0.0/24")
 				l.bind(request("r", "kept", 26))
 				l.kept = l.retain("kept", time.Now())
 				l.swap(func(h *engine.Hooks) { arm(h, once(errLost)) })
 				if err := op(l); err != nil {
-					t.Error(err)
+					t.Errorf("op: %v", err)
 				}
 				if err := op(l); err != nil {
 					t.Error("again:", err)
@@ -141,7 +141,7 @@ func TestUnknownOutcome_LandsLate(t *testing.T) {
 	client.KV, client.Watcher = kv, e.Client().Watcher
 	a, err := Open(t.Context(), client, Options{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	l := &fixture{Allocator: a, t: t, etcd: e}
 	defer l.Close()
@@ -152,7 +152,7 @@ func TestUnknownOutcome_LandsLate(t *testing.T) {
 
 	blocks := l.sameAsLedger()
 	if len(blocks) != 1 || blocks[0].Prefix != got.Prefix {
-		t.Error(got, blocks)
+		t.Errorf("bound %v, and the ledger has %v; want one block, the same", got, blocks)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestUnknownOutcome_CannotBeSettled(t *testing.T) {
 	e.fail.Store(true)
 	for range 2 {
 		if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ErrUnavailable) {
-			t.Error(err)
+			t.Errorf("Bind: %v", err)
 		}
 	}
 	if l.Healthy() == nil {
@@ -176,11 +176,11 @@ func TestUnknownOutcome_CannotBeSettled(t *testing.T) {
 	}
 	e.fail.Store(false)
 	if got := l.bind(request("p", "d", 26)); got.Prefix != prefix("10.0.0.64/26") && got.Prefix != prefix("10.0.0.0/26") {
-		t.Error(got)
+		t.Errorf("bind: %v", got)
 	}
 	l.bind(request("p", "c", 26))
 	if err := l.Healthy(); err != nil {
-		t.Error(err)
+		t.Errorf("Healthy: %v", err)
 	}
 	l.sameAsLedger()
 }

@@ -45,7 +45,7 @@ func TestQueue_WorkspacesTakeTurns(t *testing.T) {
 	q.push(callOf("quiet", "q1"))
 
 	if _, got := q.order(7); got != "s0 q0 o0 s1 q1 s2 s3" {
-		t.Error(got)
+		t.Errorf("order: %v", got)
 	}
 	if q.peek() != nil || q.Size != 0 || len(q.lanes) != 0 {
 		t.Error("the queue is not empty", q)
@@ -63,7 +63,7 @@ func TestQueue_Unpop(t *testing.T) {
 	q.push(callOf("a", "a3"))
 	q.unpop(popped)
 	if q.Size != 7 {
-		t.Error(q.Size)
+		t.Errorf("%d calls are queued, want 7", q.Size)
 	}
 	_, got := q.order(7)
 	var a, b []string
@@ -75,6 +75,6 @@ func TestQueue_Unpop(t *testing.T) {
 		b = append(b, name)
 	}
 	if fmt.Sprint(a, b) != "[a0 a1 a2 a3] [b0 b1 b2]" {
-		t.Error(got)
+		t.Errorf("got %v, want [a0 a1 a2 a3] [b0 b1 b2]", got)
 	}
 }

@@ -129,7 +129,7 @@ func FuzzDomainSpace(f *testing.F) {
 			t.Errorf("%q and %q are one domain, %q", domain, other, space)
 		}
 		if err := ledger.CheckID("space", space); err != nil {
-			t.Fatal(err)
+			t.Fatalf("CheckID: %v", err)
 		}
 		want := Key{Kind: HeadKey, Space: space}
 		if got, err := keys.Parse(keys.Head(space)); err != nil || got != want {

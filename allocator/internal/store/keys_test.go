@@ -34,7 +34,7 @@ func TestFormatPrefix_SortsByAddress(t *testing.T) {
 			keys = append(keys, formatPrefix(netip.MustParsePrefix(p)))
 		}
 		if !slices.IsSorted(keys) {
-			t.Error(keys)
+			t.Errorf("%v are not sorted", keys)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestParse_IsTheInverseOfTheKeys(t *testing.T) {
 
 func TestDomainSpace_StaysOneKey(t *testing.T) {
 	if a, b := ledger.DomainSpace("c", "x/head"), ledger.DomainSpace("c:x", "head"); a == b || ledger.CheckID("space", a) != nil {
-		t.Error(a, b)
+		t.Errorf("spaces %s and %s: want two, each part of a key", a, b)
 	}
 }
 

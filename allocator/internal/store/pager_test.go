@@ -30,7 +30,7 @@ func TestPager_YieldsAll(t *testing.T) {
 		}
 		for group := range slices.Chunk(puts, 1000) {
 			if _, err := etcd.Client().Txn(t.Context()).Then(group...).Commit(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("etcd transaction: %v", err)
 			}
 		}
 		want := slices.Sorted(maps.Keys(keys))
@@ -44,7 +44,7 @@ func TestPager_YieldsAll(t *testing.T) {
 		var got []string
 		for kv, err := range p.Keys(t.Context(), prefix, clientv3.GetPrefixRangeEnd(prefix)) {
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("Keys: %v", err)
 			}
 			got = append(got, string(kv.Key))
 		}
