@@ -75,13 +75,14 @@ func (eng *Engine) Start(ctx context.Context, r prometheus.Registerer) (err erro
 	if eng.ID, err = eng.store.ID(ctx); err != nil {
 		return err
 	}
-	if err := eng.load(ctx); err != nil {
+	follow := follower{eng}
+	if err := follow.load(ctx); err != nil {
 		return err
 	}
 	if err := eng.Metrics.register(r); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	eng.Spawn(eng.follow)
+	eng.Spawn(follow.follow)
 	eng.Spawn(eng.guard)
 	return nil
 }

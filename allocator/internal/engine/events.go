@@ -16,11 +16,11 @@ type changes struct {
 }
 
 // sort sorts the events of one revision.
-func (eng *Engine) sort(events []store.Entry) (changes, error) {
+func (f follower) sort(events []store.Entry) (changes, error) {
 	c := changes{spaces: map[ledger.SpaceID][]store.Entry{}}
 	var reread error
 	for _, e := range events {
-		if p, ok := eng.Table.Find(e.Pool); ok && e.Kind == store.PoolKey {
+		if p, ok := f.Table.Find(e.Pool); ok && e.Kind == store.PoolKey {
 			e.Space = p.In.ID // whatever its record says, and if it cannot be read
 		}
 		c.wrote = c.wrote || e.Put
@@ -38,14 +38,14 @@ func (eng *Engine) sort(events []store.Entry) (changes, error) {
 		case store.QuotaKey:
 			c.quotas = append(c.quotas, e)
 		case store.TurnKey:
-			eng.asked(e)
+			f.asked(e)
 		case store.BlockKey:
-			eng.noteLease(e)
+			f.noteLease(e)
 			c.spaces[e.Space] = append(c.spaces[e.Space], e)
 		case store.ReservationKey:
-			eng.Table.Reservations.Seen(e.Cluster, e.Claim, e.Put)
+			f.Table.Reservations.Seen(e.Cluster, e.Claim, e.Put)
 		case store.PoolKey:
-			healed := eng.inspectPool(e)
+			healed := f.inspectPool(e)
 			if healed {
 				reread = errReread
 			}
@@ -61,37 +61,37 @@ func (eng *Engine) sort(events []store.Entry) (changes, error) {
 
 // noteLease notes what has become of the lease of a block. One that was deleted, or cannot be
 // read, has none.
-func (eng *Engine) noteLease(e store.Entry) {
+func (f follower) noteLease(e store.Entry) {
 	at := space.Position{Space: e.Space, Prefix: e.Prefix}
 	if lease, ok := space.LeaseOf(e.Block); ok {
-		eng.Table.Leases.Put(at, lease)
+		f.Table.Leases.Put(at, lease)
 		return
 	}
-	eng.Table.Leases.Remove(at)
+	f.Table.Leases.Remove(at)
 }
 
 // apply brings one revision into memory, space by space. errReread: that is not enough.
-func (eng *Engine) apply(revision int64, events []store.Entry) error {
-	c, reread := eng.sort(events)
-	eng.Table.NoteRetired(c.came, false)
+func (f follower) apply(revision int64, events []store.Entry) error {
+	c, reread := f.sort(events)
+	f.Table.NoteRetired(c.came, false)
 	if c.wrote { // who removes without writing does not retire: the ledger is being wiped
-		eng.Table.NoteRetired(c.left, true)
+		f.Table.NoteRetired(c.left, true)
 	}
 	for id, entries := range c.spaces {
-		eng.applySpace(id, revision, entries)
+		f.applySpace(id, revision, entries)
 	}
 	for _, e := range c.fences {
 		if e.Put {
-			eng.Table.Fenced(e.Cluster, revision)
+			f.Table.Fenced(e.Cluster, revision)
 		} else {
-			eng.Table.Unfenced(e.Cluster, revision)
+			f.Table.Unfenced(e.Cluster, revision)
 		}
 	}
 	for _, e := range c.quotas {
 		if e.Put {
-			eng.Table.Quotas.Fenced(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
+			f.Table.Quotas.Fenced(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
 		} else {
-			eng.Table.Quotas.Lifted(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
+			f.Table.Quotas.Lifted(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
 		}
 	}
 	return reread
@@ -99,8 +99,8 @@ func (eng *Engine) apply(revision int64, events []store.Entry) error {
 
 // applySpace brings what one revision did to one space into memory, unless it
 // is known there: own transactions are applied when they return.
-func (eng *Engine) applySpace(id ledger.SpaceID, revision int64, entries []store.Entry) {
-	s := eng.visit(id, revision, entries)
+func (f follower) applySpace(id ledger.SpaceID, revision int64, entries []store.Entry) {
+	s := f.visit(id, revision, entries)
 	if s == nil {
 		return
 	}
@@ -122,15 +122,15 @@ func (eng *Engine) applySpace(id ledger.SpaceID, revision int64, entries []store
 		s.Apply(e)
 	}
 	if s.Gone {
-		eng.drop(s)
+		f.drop(s)
 	}
 }
 
 // visit returns the space that a revision has changed, locked; nil if there is
 // nothing to do. A space that was retired here is remembered until the watch
 // has seen that, too.
-func (eng *Engine) visit(id ledger.SpaceID, revision int64, entries []store.Entry) *Worker {
-	if s, ok := eng.worker(id); ok {
+func (f follower) visit(id ledger.SpaceID, revision int64, entries []store.Entry) *Worker {
+	if s, ok := f.worker(id); ok {
 		s.Lock()
 		if !s.Gone {
 			return s
@@ -138,7 +138,7 @@ func (eng *Engine) visit(id ledger.SpaceID, revision int64, entries []store.Entr
 		known := s.Known
 		s.Unlock()
 		if revision >= known {
-			eng.drop(s)
+			f.drop(s)
 		}
 		if revision <= known {
 			return nil
@@ -146,7 +146,7 @@ func (eng *Engine) visit(id ledger.SpaceID, revision int64, entries []store.Entr
 	}
 	for _, e := range entries {
 		if e.Put && e.Kind != store.BlockKey {
-			return eng.Enter(id)
+			return f.Enter(id)
 		}
 	}
 	return nil

@@ -11,17 +11,17 @@ var errReread = errors.New("the ledger has to be read again")
 
 // inspectPool notes whether the record of a pool that is not known can be read. It
 // reports true where it can be again: what has happened in its space was passed over.
-func (eng *Engine) inspectPool(e store.Entry) (healed bool) {
-	if _, known := eng.Table.Find(e.Pool); known {
+func (f follower) inspectPool(e store.Entry) (healed bool) {
+	if _, known := f.Table.Find(e.Pool); known {
 		return false // its space notes that
 	}
-	was := eng.Table.Note(e)
+	was := f.Table.Note(e)
 	if e.Put && e.Damage != nil {
-		eng.logger.Error("a pool of the ledger cannot be read, and no root pool is registered", "pool", e.Pool, "error", e.Damage)
+		f.logger.Error("a pool of the ledger cannot be read, and no root pool is registered", "pool", e.Pool, "error", e.Damage)
 		return false
 	}
 	if healed = was && e.Put; healed {
-		s := eng.Enter(e.Registered.Space)
+		s := f.Enter(e.Registered.Space)
 		s.Stale = true
 		s.Unlock()
 	}
