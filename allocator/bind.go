@@ -205,8 +205,8 @@ func (b *bind) find(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 	if r.adopts {
 		return p.Vacant(r.Exact)
 	}
-	if frost := p.In.Frozen(); frost != space.NotFrozen {
-		return netip.Prefix{}, &FrozenError{Pool: p.ID, Lost: frost == space.LostChanges}
+	if reason := p.In.Frozen(); reason != space.NotFrozen {
+		return netip.Prefix{}, &FrozenError{Pool: p.ID, Lost: reason == space.LostChanges}
 	}
 	if err := p.Suits(r.Request); err != nil {
 		return netip.Prefix{}, err

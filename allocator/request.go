@@ -13,7 +13,7 @@ import (
 // wanted is a Request, and on what grounds it is made.
 type wanted struct {
 	Request
-	adopts   bool // a published record says so: exclusions and frost do not count
+	adopts   bool // a published record says so: exclusions and a freeze do not count
 	reserves bool // the holder is a reservation
 }
 

@@ -20,7 +20,7 @@ func (a *Allocator) Frozen(id PoolID) bool {
 	}
 	p.In.Lock()
 	defer p.In.Unlock()
-	return p.Frost() != space.NotFrozen
+	return p.FreezeReason() != space.NotFrozen
 }
 
 // Behind reports whether the ledger has fewer changes of a pool's space than that, or
@@ -99,7 +99,7 @@ func (a *Allocator) Resume(ctx context.Context, id PoolID, changes int64) error 
 	return nil
 }
 
-// resume is the op that ends a pool's frost in the ledger, and moves the count of the
+// resume is the op that ends a pool's freeze in the ledger, and moves the count of the
 // space's changes on.
 type resume struct {
 	pool Pool

@@ -38,7 +38,7 @@ func (a *Allocator) releaseDisputed(ctx context.Context, b Block) error {
 	}
 }
 
-// undispute is the op of a concede.
+// undispute is the op that takes one holder from a disputed block.
 type undispute struct {
 	block     Block
 	seen      store.Record   // the block as it is

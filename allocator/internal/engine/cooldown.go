@@ -187,6 +187,7 @@ func (l *EndCooldowns) ends(s *Worker, prefix netip.Prefix) bool {
 	return true
 }
 
+// Won removes the blocks from memory.
 func (l *EndCooldowns) Won(s *Worker, revision int64, _ store.Results) error {
 	for _, prefix := range l.ended {
 		s.Removed(prefix, revision)

@@ -9,5 +9,5 @@
 // It owns the order in which things are written. It knows an operation as an [Op] only: what
 // to ask of the transaction, and what to do with the answer. It must not know what a bind, a
 // release or a pool's retirement is; those are in package allocator. Its own are the mark of
-// waiters (lead.go) and the end of cooldowns (lapse.go).
+// waiters (lead.go) and the end of cooldowns (cooldown.go).
 package engine

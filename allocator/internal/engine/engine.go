@@ -146,6 +146,7 @@ type Hooks struct {
 	BeforeCommit, AfterCommit func(ledger.SpaceID) error
 }
 
+// RealHooks are those of a program: real time, and nothing around a transaction.
 func RealHooks() Hooks {
 	pass := func(ledger.SpaceID) error { return nil }
 	return Hooks{

@@ -79,7 +79,7 @@ func (s *Worker) wanted() string {
 	case Complete:
 	}
 	for _, p := range s.Pools {
-		// Those who are parked cannot use room.
+		// Those who are suspended cannot use room.
 		if len(p.Waiting.Claims) > p.Waiting.Suspended {
 			return s.Table.Writer
 		}
@@ -113,6 +113,7 @@ func (m *markOp) share(s *Worker) Share {
 	return Share{Then: store.Ops(store.Put(key, store.EncodeWriter(m.writer)))}
 }
 
+// Won notes the mark that is in the ledger now.
 func (m *markOp) Won(s *Worker, revision int64, _ store.Results) error {
 	if revision > s.Known {
 		s.Marked = m.writer

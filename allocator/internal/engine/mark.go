@@ -14,6 +14,7 @@ type mark struct {
 
 func newMark() *mark { return &mark{grown: make(chan struct{})} }
 
+// Get is the revision.
 func (m *mark) Get() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

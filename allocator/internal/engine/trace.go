@@ -57,6 +57,7 @@ type traced struct {
 	queued time.Time
 }
 
+// NewTraced notes the trace of a call; nil if its context is in none that records.
 func NewTraced(ctx context.Context) *traced {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {

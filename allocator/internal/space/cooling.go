@@ -20,7 +20,7 @@ import (
 // namespace and name. There may be many of them, so that the names themselves are not kept.
 type former [16]byte
 
-// former is that of the holder. A later object of its name has the same one.
+// formerOf is that of the holder. A later object of its name has the same one.
 func formerOf(h ledger.Holder) former {
 	sum := sha256.Sum256([]byte(string(h.Cluster) + "\x00" + h.Namespace + "\x00" + h.Name))
 	return former(sum[:16])
@@ -37,7 +37,7 @@ type Cooled struct {
 
 func (c Cooled) End() time.Time { return time.UnixMilli(c.until).UTC() }
 
-// cooled is what the record says of a block that cools; nil if it does not.
+// CooledOf is what the record says of a block that cools; nil if it does not.
 func CooledOf(r store.Record) *Cooled {
 	h := r.Holdings[0]
 	if h.State != ledger.Cooling || r.Disputed {

@@ -4,16 +4,17 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Frost is why a pool keeps its space frozen.
-type Frost int
+// FreezeReason is why a pool keeps its space frozen.
+type FreezeReason int
 
 const (
-	NotFrozen   Frost = iota
-	Untrusted         // this Allocator was not told yet that nothing is lost
-	LostChanges       // the ledger says that changes are lost
+	NotFrozen   FreezeReason = iota
+	Untrusted                // this Allocator was not told yet that nothing is lost
+	LostChanges              // the ledger says that changes are lost
 )
 
-func (p *Pool) Frost() Frost {
+// FreezeReason is why the pool keeps its space frozen, if it does.
+func (p *Pool) FreezeReason() FreezeReason {
 	switch {
 	case p.Frozen:
 		return LostChanges
@@ -29,17 +30,17 @@ func (p *Pool) Frost() Frost {
 // The changes of a frozen space are not counted in its head: the head keeps saying how
 // much of what was published the ledger had when it was found. So however often the
 // process ends before the space is whole again, the next one finds the same.
-func (s *Space) Frozen() Frost {
+func (s *Space) Frozen() FreezeReason {
 	worst := NotFrozen
 	for _, p := range s.Pools {
 		if p.State == ledger.PoolOpen {
-			worst = max(worst, p.Frost())
+			worst = max(worst, p.FreezeReason())
 		}
 	}
 	return worst
 }
 
-// Unfreeze makes a change that may end the space's frost, and serves waiters if it does.
+// Unfreeze makes a change that may end the space's freeze, and serves waiters if it does.
 func (s *Space) Unfreeze(change func()) {
 	before := s.Frozen()
 	change()

@@ -88,9 +88,9 @@ func (s *Space) Rejoin(w *Waiter) {
 
 // clearWaiters empties the list of a pool that hands out nothing any more.
 func (s *Space) clearWaiters(p *Pool) {
-	claims, parked := p.Waiting.Claims, p.Waiting.suspended
+	claims, suspended := p.Waiting.Claims, p.Waiting.suspended
 	p.Waiting = waitlist{}
-	for on := range parked {
+	for on := range suspended {
 		s.unwatch(on)
 	}
 	s.Table.Waiting.Add(-int64(len(claims)))

@@ -103,6 +103,7 @@ func (l *Leases) Reset(now map[Position]ledger.Lease) {
 	}
 }
 
+// Tell names the holders whose leases are over, and says when the next one will be.
 func (l *Leases) Tell(now time.Time) (due []ledger.Holder, next time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -21,6 +21,7 @@ type Owner struct {
 	slice   bool
 }
 
+// OwnerOf is who has a block by one of its holdings.
 func OwnerOf(h store.Holding) Owner {
 	return Owner{Pool: h.Pool, cluster: h.Cluster, class: h.Class, slice: h.Slice}
 }
@@ -42,6 +43,7 @@ type owners struct {
 	rivals []Owner
 }
 
+// OwnersOf are those of a block of the ledger.
 func OwnersOf(r store.Record) owners {
 	o := owners{first: unique.Make(OwnerOf(r.Holdings[0]))}
 	for _, h := range r.Holdings[1:] {

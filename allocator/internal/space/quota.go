@@ -14,10 +14,12 @@ type Account struct {
 	Cluster ledger.ClusterName
 }
 
+// PoolAccount is what the request's workspace holds of the request's pool.
 func PoolAccount(r ledger.Request) Account {
 	return Account{pool: r.Pool, Cluster: r.Holder.Cluster}
 }
 
+// ClassAccount is what the request's workspace holds by the request's class.
 func ClassAccount(r ledger.Request) Account {
 	return Account{Class: r.Class, Cluster: r.Holder.Cluster}
 }
@@ -71,6 +73,7 @@ func accountOf(e *ledger.QuotaError, c ledger.ClusterName) Account {
 // Pending count addresses that are about to be taken, and not in the ledger yet.
 type Pending map[Account]*big.Int
 
+// Of is how much is about to be taken on an account.
 func (p Pending) Of(a Account) *big.Int {
 	if n, ok := p[a]; ok {
 		return n

@@ -14,6 +14,7 @@ const MaxReservations = 256
 // Reserved are the reservations of each workspace.
 type Reserved map[ledger.ClusterName]map[ledger.ClaimID]struct{}
 
+// Add notes a reservation of a workspace.
 func (r Reserved) Add(c ledger.ClusterName, id ledger.ClaimID) {
 	if r[c] == nil {
 		r[c] = map[ledger.ClaimID]struct{}{}
@@ -52,6 +53,7 @@ func (r *Reservations) Begin(c ledger.ClusterName, id ledger.ClaimID) bool {
 	return true
 }
 
+// End counts a call no more.
 func (r *Reservations) End(c ledger.ClusterName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,6 +76,7 @@ func (r *Reservations) Seen(c ledger.ClusterName, id ledger.ClaimID, there bool)
 	r.stored.Add(c, id)
 }
 
+// Has reports whether the ledger has a reservation.
 func (r *Reservations) Has(c ledger.ClusterName, id ledger.ClaimID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,6 +91,7 @@ func (r *Reservations) Reset(stored Reserved) {
 	r.stored = stored
 }
 
+// Len is how many the ledger has.
 func (r *Reservations) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

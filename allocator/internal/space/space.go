@@ -51,6 +51,7 @@ type News struct {
 	Relieved []Account       // on which less is held
 }
 
+// NewSpace makes a space of which nothing is known. Set Unlocking and Unlocked before its lock is let go.
 func NewSpace(t *Table, id ledger.SpaceID) *Space {
 	return &Space{
 		Table: t, ID: id, reserved: map[netip.Prefix]*Waiter{},
@@ -86,6 +87,7 @@ func (s *Space) touchAll(prefix netip.Prefix) {
 	}
 }
 
+// Pool is a pool of the space; nil: it has none of that ID.
 func (s *Space) Pool(id ledger.PoolID) *Pool {
 	for _, p := range s.Pools {
 		if p.ID == id {

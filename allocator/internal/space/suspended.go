@@ -23,7 +23,7 @@ func (p *Pool) broken(w *Waiter, pledged Pending) *ledger.QuotaError {
 	}
 }
 
-// unwatch has the space not told of an account on which nobody is parked any more. Else
+// unwatch has the space not told of an account on which nobody is suspended any more. Else
 // accounts of workspaces and pools that are gone would be watched for ever.
 func (s *Space) unwatch(on Account) {
 	if !slices.ContainsFunc(s.Pools, func(p *Pool) bool { return len(p.Waiting.suspended[on]) > 0 }) {
@@ -31,7 +31,7 @@ func (s *Space) unwatch(on Account) {
 	}
 }
 
-// suspendsOverQuota parks a waiter whose turn it is, if its workspace has what it may have. It is
+// suspendsOverQuota suspends a waiter whose turn it is, if its workspace has what it may have. It is
 // woken, so that its claim says what it waits for now.
 func (s *Space) suspendsOverQuota(p *Pool, w *Waiter) bool {
 	broken := p.broken(w, nil)
@@ -53,7 +53,7 @@ func (s *Space) WithdrawOverQuota(r ledger.Request, refusal error) {
 	}
 }
 
-// requeueSuspended has those wait for room again who are parked on an account, oldest first, as
+// requeueSuspended has those wait for room again who are suspended on an account, oldest first, as
 // far as the limit goes now. They are woken whether there is room or not: what they wait
 // for has changed.
 func (s *Space) requeueSuspended(on Account) {

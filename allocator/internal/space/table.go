@@ -38,6 +38,7 @@ type Table struct {
 	retired retirees                           // pools that were seen to leave the ledger in good order
 }
 
+// NewTable makes an empty table. The caller sets its exported fields.
 func NewTable() *Table {
 	return &Table{
 		pools: map[ledger.PoolID]*Pool{}, roots: map[ledger.ClusterName]*Roots{}, waits: map[ledger.ClaimID][]ledger.PoolID{}, damage: Damage{}, Leases: newLeases(),

@@ -20,16 +20,16 @@ type waitlist struct {
 	lines     map[int]*line         // by prefix length, those without a hold
 	exact     []*Waiter             // by prefix, then by age, those without a hold
 	suspended map[Account][]*Waiter // oldest first; they are in no line
-	Suspended int                   // how many are parked
+	Suspended int                   // how many are suspended
 }
 
-// Waiter is a claim that waits. It is in a line, in exact, held for, or parked: its
+// Waiter is a claim that waits. It is in a line, in exact, held for, or suspended: its
 // workspace has to hold less before it may take room from others.
 type Waiter struct {
 	request   ledger.Request
 	since     time.Time
 	held      bool
-	suspended Account      // for less to be held on it; the zero account: it is not parked
+	suspended Account      // for less to be held on it; the zero account: it is not suspended
 	Last      netip.Prefix // what is or was held for it
 	stop      func() bool  // the clock of the hold
 	turn      int          // counts its holds
@@ -42,7 +42,7 @@ func older(a, b *Waiter) int {
 	return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.request.Holder.Claim, b.request.Holder.Claim))
 }
 
-// add puts a waiter on the list. The caller puts it into its line, or parks it.
+// add puts a waiter on the list. The caller puts it into its line, or suspends it.
 func (q *waitlist) add(w *Waiter) {
 	if q.Claims == nil {
 		q.Claims, q.names, q.lines, q.turns = map[ledger.ClaimID]*Waiter{}, map[former]*Waiter{}, map[int]*line{}, &turns{}

@@ -127,6 +127,7 @@ func checkVersion(latest int, key string, value []byte) error {
 	return nil
 }
 
+// EncodeHead writes the head of a space.
 func EncodeHead(count int64) string {
 	return encode(headValue{V: valueVersion, Count: count})
 }
@@ -137,23 +138,24 @@ func decodeHead(key string, value []byte) (count int64, err error) {
 	return v.Count, err
 }
 
-// encodeFence writes the value of a key of which only the revision matters.
+// EncodeFence writes the value of a key of which only the revision matters.
 func EncodeFence() string {
 	return encode(fenceValue{V: valueVersion})
 }
 
-// encodeClaim writes where the block of a claim is.
+// EncodeClaim writes where the block of a claim is.
 func EncodeClaim(s ledger.SpaceID, p netip.Prefix) string {
 	return encode(claimValue{V: valueVersion, Space: s, Prefix: p})
 }
 
-// decodeClaim reads where the block of a claim is.
+// DecodeClaim reads where the block of a claim is.
 func DecodeClaim(kv *mvccpb.KeyValue) (ledger.SpaceID, netip.Prefix, error) {
 	var v claimValue
 	err := decode(string(kv.Key), kv.Value, &v)
 	return v.Space, v.Prefix, err
 }
 
+// EncodePool writes the record of a pool.
 func EncodePool(p ledger.Pool) string {
 	v := poolValue{
 		V: valueVersion, Space: p.Space, CIDR: p.CIDR, Excluded: p.Excluded, Parent: p.Parent,
@@ -165,6 +167,7 @@ func EncodePool(p ledger.Pool) string {
 	return encode(v)
 }
 
+// DecodePool reads the record of a pool, or says what is wrong with it.
 func DecodePool(key string, id ledger.PoolID, value []byte) (ledger.Pool, error) {
 	var v poolValue
 	if err := decodeUpTo(frozenVersion, key, value, &v); err != nil {
@@ -176,7 +179,7 @@ func DecodePool(key string, id ledger.PoolID, value []byte) (ledger.Pool, error)
 	}, nil
 }
 
-// record is a block key of the ledger.
+// Record is a block key of the ledger.
 type Record struct {
 	Space    ledger.SpaceID
 	Prefix   netip.Prefix
@@ -185,6 +188,7 @@ type Record struct {
 	Holdings []Holding // the first is the oldest
 }
 
+// Encode writes the value of the block, in the oldest version that can say it.
 func (r Record) Encode() string {
 	return encode(blockValue{V: r.version(), Holding: r.Holdings[0], Disputed: r.Disputed, Rivals: r.Holdings[1:]})
 }
@@ -199,7 +203,7 @@ func (r Record) version() int {
 	return valueVersion
 }
 
-// decodeRecord reads the block at a prefix of a space.
+// DecodeRecord reads the block at a prefix of a space.
 func DecodeRecord(s ledger.SpaceID, p netip.Prefix, kv *mvccpb.KeyValue) (Record, error) {
 	r := Record{Space: s, Prefix: p, Revision: kv.ModRevision}
 	if h, ok := scanRecord(kv.Value); ok {
@@ -214,12 +218,12 @@ func DecodeRecord(s ledger.SpaceID, p netip.Prefix, kv *mvccpb.KeyValue) (Record
 	return r, nil
 }
 
-// of finds what the block is to a claim; -1 if nothing.
+// Of finds what the block is to a claim; -1 if nothing.
 func (r Record) Of(id ledger.ClaimID) int {
 	return slices.IndexFunc(r.Holdings, func(h Holding) bool { return h.Claim == id })
 }
 
-// block is the block as one holder has it.
+// Block is the block as one holder has it.
 func (r Record) Block(h Holding) ledger.Block {
 	b := ledger.Block{
 		Prefix: r.Prefix, Pool: h.Pool, Space: r.Space,
@@ -232,5 +236,5 @@ func (r Record) Block(h Holding) ledger.Block {
 	return b
 }
 
-// stamped is a time as the ledger keeps it.
+// Stamped is a time as the ledger keeps it.
 func Stamped(now time.Time) time.Time { return now.UTC().Truncate(time.Millisecond) }

@@ -21,7 +21,7 @@ import (
 // probeTimeout bounds the search for what is wrong with a connection.
 const probeTimeout = 200 * time.Millisecond
 
-// unavailable says in plain words what a failed request to etcd means.
+// Unavailable says in plain words what a failed request to etcd means.
 func (s *Store) Unavailable(err error) error { return explained(s.Client, err) }
 
 func explained(client *clientv3.Client, err error) error {
@@ -78,7 +78,7 @@ func connection(conn *grpc.ClientConn, timeout error) error {
 	return fmt.Errorf("%w: %w", timeout, err)
 }
 
-// is reports whether err is one of etcd's errors, whether it came over the
+// isOneOf reports whether err is one of etcd's errors, whether it came over the
 // network or from a server in this process.
 func isOneOf(err error, any ...error) bool {
 	for _, target := range any {
@@ -89,7 +89,7 @@ func isOneOf(err error, any ...error) bool {
 	return false
 }
 
-// refused reports whether etcd refused a transaction before it could happen.
+// Refused reports whether etcd refused a transaction before it could happen.
 // NOSPACE is not among these: etcd answers so, too, for the last transaction
 // that still went in.
 func Refused(err error) bool {
@@ -108,13 +108,13 @@ func Refused(err error) bool {
 	}
 }
 
-// compacted reports whether etcd has forgotten the revision that was asked for.
+// Compacted reports whether etcd has forgotten the revision that was asked for.
 func Compacted(err error) bool { return isOneOf(err, rpctypes.ErrCompacted) }
 
-// noSpace reports whether etcd's database is full.
+// NoSpace reports whether etcd's database is full.
 func NoSpace(err error) bool { return isOneOf(err, rpctypes.ErrNoSpace) }
 
-// tooLarge reports whether etcd refused a transaction for its size.
+// TooLarge reports whether etcd refused a transaction for its size.
 func TooLarge(err error) bool {
 	return isOneOf(err, rpctypes.ErrTooManyOps, rpctypes.ErrRequestTooLarge)
 }

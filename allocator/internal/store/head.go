@@ -7,7 +7,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// head is the head of a space. Revision 0: there is none.
+// Head is the head of a space. Revision 0: there is none.
 type Head struct {
 	Revision, Count int64
 	Created         int64 // revision at which it was first put
@@ -15,7 +15,7 @@ type Head struct {
 	Value           string
 }
 
-// next is the head that is put after this one.
+// Next is the head that is put after this one.
 func (h Head) Next(revision, count int64) Head {
 	return Head{Revision: revision, Count: count, Created: cmp.Or(h.Created, revision), Version: h.Version + 1, Value: EncodeHead(count)}
 }
@@ -26,7 +26,7 @@ func readHead(kv *mvccpb.KeyValue) (Head, error) {
 	return Head{Revision: kv.ModRevision, Count: count, Created: kv.CreateRevision, Version: kv.Version, Value: string(kv.Value)}, err
 }
 
-// same compares the head with the one in the ledger. The revision is enough, unless the
+// Same compares the head with the one in the ledger. The revision is enough, unless the
 // ledger was restored from an older copy: then one revision is given twice, but not with
 // the same count, which goes on from beyond what was published (see Resume).
 func (h Head) Same(key string) []clientv3.Cmp {
@@ -36,7 +36,7 @@ func (h Head) Same(key string) []clientv3.Cmp {
 	return Cmps(At(key, h.Revision), clientv3.Compare(clientv3.Value(key), "=", h.Value))
 }
 
-// precedes reports whether a head is of before this one, although it was there already
+// Precedes reports whether a head is of before this one, although it was there already
 // when this one was seen: an etcd that is restored may be given revisions that are higher
 // than all before, so that watches notice, and the count still tells.
 func (h Head) Precedes(seen Head) bool {

@@ -11,7 +11,7 @@ import (
 	"go4.org/netipx"
 )
 
-// keyspace makes and reads the keys of a ledger. It is the prefix of all keys.
+// Keys makes and reads the keys of a ledger. It is the prefix of all keys.
 type Keys string
 
 // newKeyspace is that of a prefix; empty: the default one.
@@ -33,6 +33,7 @@ func (k Keys) turns() string                     { return string(k) + "/turns/" 
 func (k Keys) Turn(s ledger.SpaceID) string      { return k.turns() + string(s) }
 func (k Keys) Roots(c ledger.ClusterName) string { return k.workspaces() + string(c) + "/roots" }
 func (k Keys) Quotas() string                    { return string(k) + "/quotas/" }
+// Quota is the fence of what a workspace holds by a class.
 func (k Keys) Quota(class string, c ledger.ClusterName) string {
 	return k.Quotas() + url.PathEscape(class) + "/" + string(c)
 }
@@ -41,17 +42,18 @@ func (k Keys) slicesHead(id ledger.PoolID) string                  { return k.sl
 func (k Keys) members(id ledger.PoolID) string                     { return k.slices(id) + "members/" }
 func (k Keys) slice(id ledger.PoolID, c ledger.ClusterName) string { return k.members(id) + string(c) }
 
+// Block is the key of the block at a prefix.
 func (k Keys) Block(s ledger.SpaceID, p netip.Prefix) string {
 	return k.Blocks(s) + formatPrefix(p)
 }
 
-// within is the range of the blocks that lie in a prefix, itself included.
+// Within is the range of the blocks that lie in a prefix, itself included.
 func (k Keys) Within(s ledger.SpaceID, p netip.Prefix) (from, end string) {
 	last := netipx.PrefixLastIP(p)
 	return k.Block(s, p), k.Block(s, netip.PrefixFrom(last, last.BitLen())) + "\x00"
 }
 
-// kind says what a key is about.
+// Kind says what a key is about.
 type Kind int
 
 const (
@@ -66,7 +68,7 @@ const (
 	ReservationKey
 )
 
-// name is what a key says. Only the fields of its kind are set.
+// Key is what a key says. Only the fields of its kind are set.
 type Key struct {
 	Kind    Kind
 	Space   ledger.SpaceID
@@ -77,7 +79,7 @@ type Key struct {
 	Claim   ledger.ClaimID
 }
 
-// parse reads a key that the watch or the snapshot met. Keys that do not
+// Parse reads a key that the watch or the snapshot met. Keys that do not
 // concern the tables in memory are otherKey. A block whose prefix cannot be read has none,
 // and comes with a *DamageError.
 func (k Keys) Parse(key string) (Key, error) {

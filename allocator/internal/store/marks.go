@@ -20,6 +20,7 @@ type turnValue struct {
 	Took   time.Duration `json:"took"` // in nanoseconds
 }
 
+// EncodeTurn is the value of the key by which a writer asks for a turn.
 func EncodeTurn(t Turn) string {
 	return encode(turnValue{V: valueVersion, Writer: t.Writer, Took: t.Took})
 }
@@ -36,7 +37,7 @@ type waitersValue struct {
 	Writer string `json:"w"`
 }
 
-// encodeWriter is the mark of the writer that keeps the list.
+// EncodeWriter is the mark of the writer that keeps the list.
 func EncodeWriter(writer string) string {
 	return encode(waitersValue{V: valueVersion, Writer: writer})
 }

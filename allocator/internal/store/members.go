@@ -30,7 +30,7 @@ var (
 		"Size that the member's database file may have before writes fail; absent if it does not say.", []string{"endpoint"}, nil)
 )
 
-// members asks the members of etcd for their status whenever the metrics are
+// Members asks the members of etcd for their status whenever the metrics are
 // collected. It is a prometheus.Collector, safe for concurrent use. Its one label
 // takes the endpoints that the client was given.
 type Members struct{ Client *clientv3.Client }

@@ -21,7 +21,7 @@ import (
 // pageSize is how many keys are read at once: about 500 kB.
 const pageSize = 1_000
 
-// pager reads ranges of keys, page by page, all at one revision. It is for one goroutine.
+// Pager reads ranges of keys, page by page, all at one revision. It is for one goroutine.
 //
 // For each page etcd counts the keys to the end of the range that was asked for, and no
 // write can proceed meanwhile. Asking for all that is left would make a list of n pages
@@ -51,7 +51,7 @@ type window struct {
 	full      bool   // it is known to have more than a page
 }
 
-// newPager makes a pager. Revision 0 is now.
+// NewPager makes a pager. Revision 0 is now.
 func (s *Store) NewPager(revision int64) *Pager {
 	return &Pager{client: s.Client, traffic: &s.Traffic, timeout: s.Timeout, Size: s.Page, Fit: s.Page, revision: revision}
 }
@@ -71,7 +71,7 @@ type place struct {
 	addr  netip.Addr // which the next one contains
 }
 
-// keys yields the keys of a range, in order. An error is the last that it yields.
+// Keys yields the keys of a range, in order. An error is the last that it yields.
 // ErrExpired: etcd no longer has the revision. Pages are not read ahead.
 func (p *Pager) Keys(ctx context.Context, from, end string) iter.Seq2[*mvccpb.KeyValue, error] {
 	return func(yield func(*mvccpb.KeyValue, error) bool) {
@@ -235,7 +235,7 @@ func (p *Pager) page(ctx context.Context, from, to string) (*clientv3.GetRespons
 	return page, nil
 }
 
-// windows are those of some pools, without those that lie in others.
+// Windows are those of some pools, without those that lie in others.
 func Windows(keys Keys, pools []ledger.Pool, full bool) []window {
 	all := make([]window, len(pools))
 	for i, p := range pools {

@@ -18,7 +18,7 @@ type traffic struct {
 	quiet chan struct{} // closed when no transaction is in flight; nil if nobody waits
 }
 
-// begin counts a transaction until end is called.
+// Begin counts a transaction until end is called.
 func (t *traffic) Begin() (end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
