@@ -33,6 +33,7 @@ func (k Keys) turns() string                     { return string(k) + "/turns/" 
 func (k Keys) Turn(s ledger.SpaceID) string      { return k.turns() + string(s) }
 func (k Keys) Roots(c ledger.ClusterName) string { return k.workspaces() + string(c) + "/roots" }
 func (k Keys) Quotas() string                    { return string(k) + "/quotas/" }
+
 // Quota is the fence of what a workspace holds by a class.
 func (k Keys) Quota(class string, c ledger.ClusterName) string {
 	return k.Quotas() + url.PathEscape(class) + "/" + string(c)
