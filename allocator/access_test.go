@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -23,7 +25,7 @@ func wantUnavailable(t *testing.T, err error, words string) {
 func TestOpen_NoConnection(t *testing.T) {
 	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer silent.Close()
 	go func() {
@@ -34,7 +36,7 @@ func TestOpen_NoConnection(t *testing.T) {
 	}()
 	gone, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	_ = gone.Close()
 	for words, config := range map[string]clientv3.Config{
@@ -45,10 +47,10 @@ func TestOpen_NoConnection(t *testing.T) {
 		config.Logger = zap.NewNop()
 		client, err := clientv3.New(config)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("New: %v", err)
 		}
-		h := realHooks()
-		h.timeout = 300 * time.Millisecond
+		h := engine.RealHooks()
+		h.Timeout = 300 * time.Millisecond
 		_, err = open(t.Context(), client, Options{}, h)
 		wantUnavailable(t, err, words)
 		_ = client.Close()
@@ -61,13 +63,13 @@ func TestCredentialsRefused(t *testing.T) {
 	l.bind(request("p", "c", 26))
 	auth := l.etcd.Client().Auth
 	if _, err := auth.UserAdd(t.Context(), "root", "secret"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("UserAdd: %v", err)
 	}
 	if _, err := auth.UserGrantRole(t.Context(), "root", "root"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("UserGrantRole: %v", err)
 	}
 	if _, err := auth.AuthEnable(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("AuthEnable: %v", err)
 	}
 	const words = "etcd refused the credentials"
 	_, err := l.Bind(t.Context(), request("p", "d", 26))

@@ -3,26 +3,22 @@ package allocator
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 const (
-	defaultPrefix     = "/ipam/v1"
 	defaultMaxTxnOps  = 128
 	defaultQueueLimit = 8192
 	defaultHoldTime   = 10 * time.Second
-
-	// requestTimeout bounds one request to etcd and one wait for the watch.
-	requestTimeout = 5 * time.Second
 )
 
 // Allocator hands out blocks of registered pools and records them in etcd. It
@@ -32,109 +28,36 @@ const (
 // Any number of Allocators, in any number of processes, may use one ledger.
 // All methods are safe for concurrent use. Make one with Open, end it with Close.
 type Allocator struct {
-	client  *clientv3.Client
-	keys    keyspace
-	options Options
-	hooks   hooks
-	metrics *metrics
-	health  health
-	id      string // of the ledger
-	writer  string // names this Allocator to others that write the same spaces
-
-	ctx        context.Context // ends when Close begins
-	cancel     context.CancelFunc
-	goroutines sync.WaitGroup
-	traffic    traffic
-	watched    *mark         // all that the ledger holds up to here is in memory
-	registrar  chan struct{} // holds the token of the one registration under way
-	quotas     quotas
-	leads      atomic.Int32 // a leadership
-	limit      atomic.Int64 // operations in a transaction; shrinks when etcd allows fewer
-
-	// mu guards the tables. It is taken after a space's lock, never before,
-	// and held for memory work only.
-	mu     sync.RWMutex
-	closed bool
-	spaces map[SpaceID]*space
-	pools  map[PoolID]*pool
-	roots  map[ClusterName]*roots
-	waits  map[ClaimID][]PoolID // where a claim waits
-	damage damage               // of the records of pools that are not known
-	// reservations are those that nobody has confirmed.
-	reservations reservations
-	// leases are those of retained blocks.
-	leases leases
-	// retired are pools that were seen to leave the ledger in good order.
-	retired retirees
-}
-
-// hooks are the seams for tests. The zero value is not usable; see realHooks.
-type hooks struct {
-	timeout time.Duration // of one request to etcd, and of one wait for the watch
-	page    int           // keys that are read at once
-	probe   time.Duration // pause between two looks whether the ledger is the same
-	now     func() time.Time
-	after   func(time.Duration, func()) (stop func() bool)
-	// beforeCommit and afterCommit stand around the transaction of a group.
-	// An error takes the place of the transaction's outcome.
-	beforeCommit, afterCommit func(SpaceID) error
-}
-
-func realHooks() hooks {
-	pass := func(SpaceID) error { return nil }
-	return hooks{
-		timeout:      requestTimeout,
-		page:         pageSize,
-		probe:        probeEvery,
-		now:          time.Now,
-		after:        func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop },
-		beforeCommit: pass,
-		afterCommit:  pass,
-	}
+	engine    *engine.Engine
+	store     *store.Store
+	keys      store.Keys   // those of the store
+	table     *space.Table // that of the engine
+	options   Options
+	registrar chan struct{} // holds the token of the one registration under way
 }
 
 // Open reads the ledger into memory and follows it from there. It returns when
 // everything that was committed before the call is known. The client stays the
 // caller's: close it after the Allocator.
 func Open(ctx context.Context, client *clientv3.Client, options Options) (*Allocator, error) {
-	return open(ctx, client, options, realHooks())
+	return open(ctx, client, options, engine.RealHooks())
 }
 
-func open(ctx context.Context, client *clientv3.Client, options Options, hooks hooks) (*Allocator, error) {
+func open(ctx context.Context, client *clientv3.Client, options Options, hooks engine.Hooks) (*Allocator, error) {
 	options = options.withDefaults()
-	a := &Allocator{
-		client: client, keys: keyspace(strings.TrimSuffix(options.Prefix, "/")), options: options,
-		hooks: hooks, watched: newMark(), registrar: make(chan struct{}, 1),
-		spaces: map[SpaceID]*space{}, pools: map[PoolID]*pool{}, roots: map[ClusterName]*roots{},
-		waits: map[ClaimID][]PoolID{}, damage: damage{}, writer: rand.Text(), health: health{failed: make(chan struct{})},
-		leases: newLeases(),
-	}
-	a.metrics = newMetrics(client, a.unreadable, a.reservations.len, a.countCooling)
-	a.limit.Store(int64(options.MaxTxnOps))
-	a.ctx, a.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	if err := a.start(ctx); err != nil {
+	a := &Allocator{store: store.NewStore(client, options.Prefix), options: options, registrar: make(chan struct{}, 1)}
+	a.engine = engine.New(ctx, a.store, engine.Settings{
+		Frozen: options.Frozen, HoldTime: options.HoldTime, MaxTxnOps: options.MaxTxnOps, QueueLimit: options.QueueLimit,
+		Logger: options.Logger, Tell: a.tell, Hooks: hooks,
+	})
+	a.keys, a.table = a.store.Keys, a.engine.Table
+	if err := a.engine.Start(ctx, options.Registerer); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", a.keys, err), a.Close())
 	}
 	return a, nil
 }
 
-func (a *Allocator) start(ctx context.Context) (err error) {
-	if a.id, err = a.ledgerID(ctx); err != nil {
-		return err
-	}
-	if err := a.load(ctx); err != nil {
-		return err
-	}
-	if err := a.metrics.register(a.options.Registerer); err != nil {
-		return fmt.Errorf("register metrics: %w", err)
-	}
-	a.spawn(a.follow)
-	a.spawn(a.guard)
-	return nil
-}
-
 func (o Options) withDefaults() Options {
-	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
 	o.MaxTxnOps = cmp.Or(o.MaxTxnOps, defaultMaxTxnOps)
 	o.QueueLimit = cmp.Or(o.QueueLimit, defaultQueueLimit)
 	o.HoldTime = cmp.Or(o.HoldTime, defaultHoldTime)
@@ -157,123 +80,37 @@ func (o Options) withDefaults() Options {
 // Close refuses what is queued with ErrClosed, waits for the transactions in
 // flight and for all goroutines, and always returns nil. A second call does nothing.
 func (a *Allocator) Close() error {
-	a.mu.Lock()
-	a.closed = true
-	a.mu.Unlock()
-	a.cancel()
-	a.goroutines.Wait()
-	a.metrics.unregister()
+	a.engine.Close()
 	return nil
 }
 
 // LedgerID identifies the ledger: made once, at random, by whoever opened it
 // first. Another ID means another ledger, and that nothing known about blocks
 // holds any more.
-func (a *Allocator) LedgerID() string { return a.id }
+func (a *Allocator) LedgerID() string { return a.engine.ID }
 
 // Healthy returns nil when the ledger is being followed and the last
 // transaction went through, otherwise what is wrong.
-func (a *Allocator) Healthy() error {
-	if a.ctx.Err() != nil {
-		return ErrClosed
-	}
-	return a.health.err()
-}
+func (a *Allocator) Healthy() error { return a.engine.Healthy() }
 
 // Revision is one up to which all that the ledger held is known here. What was committed
 // before has no greater one, once the watch has brought it.
-func (a *Allocator) Revision() int64 { return a.watched.get() }
+func (a *Allocator) Revision() int64 { return a.engine.Watched.Get() }
 
-// spawn runs f in a goroutine that Close waits for. It reports false, and does
-// nothing, once Close has begun.
-func (a *Allocator) spawn(f func()) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
-		return false
-	}
-	a.goroutines.Go(f)
-	return true
+// Failed is closed when the Allocator cannot go on. Err then says why. End the process,
+// or open another Allocator.
+func (a *Allocator) Failed() <-chan struct{} { return a.engine.Health.Failed }
+
+// Err is why the Allocator failed; nil if it did not.
+func (a *Allocator) Err() error {
+	return a.engine.Err()
 }
 
-// health remembers the last fault of the watch and of the transactions, and one that
-// is for good.
-type health struct {
-	failed chan struct{} // closed when there is a fatal one
-
-	mu                   sync.Mutex
-	watch, commit, fatal error
-}
-
-// fail notes a fault that is for good. It reports false if there was one before.
-func (h *health) fail(err error) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.fatal != nil {
-		return false
-	}
-	h.fatal = err
-	close(h.failed)
-	return true
-}
-
-func (h *health) setWatch(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.watch = err
-}
-
-func (h *health) setCommit(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.commit = err
-}
-
-func (h *health) err() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return errors.Join(h.fatal, h.watch, h.commit)
-}
-
-// mark is a revision that only grows and can be waited for.
-type mark struct {
-	mu       sync.Mutex
-	revision int64
-	grown    chan struct{} // closed, and replaced, when revision grows
-}
-
-func newMark() *mark { return &mark{grown: make(chan struct{})} }
-
-func (m *mark) get() int64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.revision
-}
-
-func (m *mark) advance(revision int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if revision <= m.revision {
-		return
-	}
-	m.revision = revision
-	close(m.grown)
-	m.grown = make(chan struct{})
-}
-
-// wait returns when the mark has reached the revision.
-func (m *mark) wait(ctx context.Context, revision int64) error {
-	for {
-		m.mu.Lock()
-		reached, grown := m.revision >= revision, m.grown
-		m.mu.Unlock()
-		if reached {
-			return nil
-		}
-		select {
-		case <-grown:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+// Lead makes this Allocator the one whose waiting lists count, until ctx ends. Others answer
+// ErrOthersWait to Reserve in spaces where claims wait. Close settled when all claims that
+// waited at a former leader wait here, or need not: until then the spaces that the former
+// leader marked stay closed for reservations. Lead returns nil.
+func (a *Allocator) Lead(ctx context.Context, complete <-chan struct{}) error {
+	a.engine.Lead(ctx, complete)
+	return nil
 }

@@ -6,17 +6,18 @@ import (
 	"runtime"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/internal/cidr"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // ledger is an etcd and an Allocator on it, for one test.
-type ledger struct {
+type fixture struct {
 	*Allocator
 	t    *testing.T
 	etcd *etcdtest.Etcd
@@ -25,15 +26,15 @@ type ledger struct {
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
-func newLedger(t *testing.T, options ...func(*Options)) *ledger {
+func newLedger(t *testing.T, options ...func(*Options)) *fixture {
 	t.Helper()
-	l := &ledger{t: t, etcd: etcdtest.New(t)}
+	l := &fixture{t: t, etcd: etcdtest.New(t)}
 	l.Allocator = l.open(options...)
 	return l
 }
 
 // open opens another Allocator on the same ledger.
-func (l *ledger) open(options ...func(*Options)) *Allocator {
+func (l *fixture) open(options ...func(*Options)) *Allocator {
 	l.t.Helper()
 	o := Options{MaxTxnOps: l.etcd.MaxTxnOps()}
 	for _, set := range options {
@@ -41,22 +42,22 @@ func (l *ledger) open(options ...func(*Options)) *Allocator {
 	}
 	a, err := Open(l.t.Context(), l.etcd.Client(), o)
 	if err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("Open: %v", err)
 	}
 	l.t.Cleanup(func() {
 		if err := a.Close(); err != nil {
-			l.t.Error(err)
+			l.t.Errorf("Close: %v", err)
 		}
 	})
 	return a
 }
 
 // pool registers a root pool of the workspace "platform".
-func (l *ledger) pool(id PoolID, cidr string) Pool {
+func (l *fixture) pool(id PoolID, cidr string) Pool {
 	l.t.Helper()
 	p, err := l.Register(l.t.Context(), Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr)})
 	if err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("Register: %v", err)
 	}
 	return p
 }
@@ -69,7 +70,7 @@ func request(pool PoolID, claim string, length int) Request {
 }
 
 // bind binds, and fails the test if that fails.
-func (l *ledger) bind(r Request) Block {
+func (l *fixture) bind(r Request) Block {
 	l.t.Helper()
 	b, err := l.Bind(l.t.Context(), r)
 	if err != nil {
@@ -81,14 +82,14 @@ func (l *ledger) bind(r Request) Block {
 // sameAsLedger fails the test unless memory holds what the ledger holds, no more and
 // no less, in every pool. Nobody may be asking for anything; what callers have given
 // up on is waited for.
-func (l *ledger) sameAsLedger(allocators ...*Allocator) []etcdtest.Record {
+func (l *fixture) sameAsLedger(allocators ...*Allocator) []etcdtest.Record {
 	l.t.Helper()
 	for _, a := range append(allocators, l.Allocator) {
 		for p := range a.Pools() {
-			a.waitFor(l.t, p.ID, func(s *space) bool { return !s.working })
+			a.waitFor(l.t, p.ID, func(s *engine.Worker) bool { return !s.Working })
 		}
 	}
-	blocks := etcdtest.CheckLedger(l.t, l.etcd.Client(), defaultPrefix)
+	blocks := etcdtest.CheckLedger(l.t, l.etcd.Client(), store.DefaultPrefix)
 	for i, a := range append(allocators, l.Allocator) {
 		a.catchUp(l.t)
 		for p := range a.Pools() {
@@ -134,24 +135,24 @@ func newTally(p Pool, blocks []etcdtest.Record) tally {
 func (a *Allocator) catchUp(t *testing.T) {
 	t.Helper()
 	key := string(a.keys) + "/test"
-	resp, err := a.client.Put(t.Context(), key, "now")
+	resp, err := a.store.Client.Put(t.Context(), key, "now")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Put: %v", err)
 	}
-	if err := a.watched.wait(t.Context(), resp.Header.Revision); err != nil {
-		t.Fatal(err)
+	if err := a.engine.Watched.Wait(t.Context(), resp.Header.Revision); err != nil {
+		t.Fatalf("Wait: %v", err)
 	}
-	if _, err := a.client.Delete(t.Context(), key); err != nil {
-		t.Fatal(err)
+	if _, err := a.store.Client.Delete(t.Context(), key); err != nil {
+		t.Fatalf("Delete: %v", err)
 	}
 }
 
 // holdCommits has the next commit wait: inFlight yields when it is about to be
 // sent, and goOn lets it and all that follow through.
-func (l *ledger) holdCommits() (inFlight <-chan struct{}, goOn func()) {
+func (l *fixture) holdCommits() (inFlight <-chan struct{}, goOn func()) {
 	reached, pass := make(chan struct{}, 1), make(chan struct{})
-	l.swap(func(h *hooks) {
-		h.beforeCommit = func(SpaceID) error {
+	l.swap(func(h *engine.Hooks) {
+		h.BeforeCommit = func(SpaceID) error {
 			select {
 			case reached <- struct{}{}:
 			default:
@@ -164,30 +165,30 @@ func (l *ledger) holdCommits() (inFlight <-chan struct{}, goOn func()) {
 }
 
 // swap changes the hooks while no transaction is under way.
-func (l *ledger) swap(change func(*hooks)) {
-	change(&l.hooks)
+func (l *fixture) swap(change func(*engine.Hooks)) {
+	change(&l.engine.Hooks)
 }
 
 // waitQueued waits until n requests are queued for pool p.
-func (l *ledger) waitQueued(n int) {
+func (l *fixture) waitQueued(n int) {
 	l.t.Helper()
-	l.waitFor(l.t, "p", func(s *space) bool { return s.queue.size >= n })
+	l.waitFor(l.t, "p", func(s *engine.Worker) bool { return s.Queue.Size >= n })
 }
 
 // waitIdle waits until the worker of pool p has nothing left to do, not even to
 // tell anybody.
 func (a *Allocator) waitIdle(t *testing.T) {
 	t.Helper()
-	a.waitFor(t, "p", func(s *space) bool { return !s.working })
+	a.waitFor(t, "p", func(s *engine.Worker) bool { return !s.Working })
 }
 
-func (a *Allocator) waitFor(t *testing.T, id PoolID, ok func(*space) bool) {
+func (a *Allocator) waitFor(t *testing.T, id PoolID, ok func(*engine.Worker) bool) {
 	t.Helper()
-	p, found := a.find(id)
+	w, found := a.engine.WorkerOf(id)
 	for found && t.Context().Err() == nil {
-		p.space.lock()
-		done := ok(p.space)
-		p.space.unlock()
+		w.Lock()
+		done := ok(w)
+		w.Unlock()
 		if done {
 			return
 		}

@@ -10,9 +10,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // bench is an etcd with fsync, as in production, and an Allocator on it.
@@ -27,16 +28,16 @@ func newBench(b *testing.B, maxOps int) *bench {
 	b.Helper()
 	server, err := embedetcd.Start(b.Context(), embedetcd.Options{Dir: b.TempDir(), MaxTxnOps: maxOps, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("Start: %v", err)
 	}
 	b.Cleanup(func() { _ = server.Close() })
 	a, err := Open(b.Context(), server.Client(), Options{MaxTxnOps: maxOps})
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("Open: %v", err)
 	}
 	b.Cleanup(func() { _ = a.Close() })
 	if _, err := a.Register(b.Context(), root("p", "10.0.0.0/8")); err != nil {
-		b.Fatal(err)
+		b.Fatalf("Register: %v", err)
 	}
 	return &bench{Allocator: a, client: server.Client(), maxOps: maxOps}
 }
@@ -63,21 +64,21 @@ func (b *bench) next() Request {
 // raw commits the transaction of a group of n binds, and nothing else.
 func (b *bench) raw(tb testing.TB, n int) {
 	head := fmt.Sprint("/raw/", b.claims.Add(1))
-	ifs, then, els := every(at(head, 0)), together(put(head, encodeHead(1))), together(get(head))
+	ifs, then, els := store.Cmps(store.At(head, 0)), store.Ops(store.Put(head, store.EncodeHead(1))), store.Ops(store.Get(head))
 	for range n {
 		req := b.next()
 		var addr [4]byte
 		binary.BigEndian.PutUint32(addr[:], uint32(b.claims.Load()))
-		p, value := netip.PrefixFrom(netip.AddrFrom4(addr), 32), newBind(req, req.holding(b.hooks.now())).value
-		claim := b.keys.claim(req.Holder.Claim)
-		ifs = append(ifs, absent("/raw"+claim))
-		els = append(els, get("/raw"+claim))
+		p, value := netip.PrefixFrom(netip.AddrFrom4(addr), 32), newBind(wanted{Request: req}, wanted{Request: req}.holding(b.engine.Hooks.Now())).value
+		claim := b.keys.Claim(req.Holder.Claim)
+		ifs = append(ifs, store.Absent("/raw"+claim))
+		els = append(els, store.Get("/raw"+claim))
 		then = append(then,
-			put("/raw"+b.keys.block("p", p), value),
-			put("/raw"+claim, encode(claimValue{V: valueVersion, Space: "p", Prefix: p})))
+			store.Put("/raw"+b.keys.Block("p", p), value),
+			store.Put("/raw"+claim, store.EncodeClaim("p", p)))
 	}
 	if _, err := b.client.Txn(context.Background()).If(ifs...).Then(then...).Else(els...).Commit(); err != nil {
-		tb.Error(err)
+		tb.Errorf("etcd transaction: %v", err)
 	}
 }
 
@@ -93,7 +94,7 @@ func BenchmarkBind(b *testing.B) {
 				b.ResetTimer()
 				spread(b.N, callers, func() {
 					if _, err := l.Bind(context.Background(), l.next()); err != nil {
-						b.Error(err)
+						b.Errorf("Bind: %v", err)
 					}
 				})
 				report(b, b.N)

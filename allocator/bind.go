@@ -7,15 +7,18 @@ import (
 	"math/big"
 	"net/netip"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // errBound: the claim has a block already. Which one, the ledger says.
 var errBound = errors.New("claim is bound")
 
-// errDoubt: etcd did not answer, and by now there is no telling whether the claim
+// errUncertain: etcd did not answer, and by now there is no telling whether the claim
 // was bound and released again. To bind it once more could be once too often.
-var errDoubt = fmt.Errorf("%w: the outcome is unknown, and others have written since; ask again", ErrUnavailable)
+var errUncertain = fmt.Errorf("%w: the outcome is unknown, and others have written since; ask again", ErrUnavailable)
 
 // Bind gives a claim one block of a pool and returns when the ledger has it.
 //
@@ -29,14 +32,14 @@ var errDoubt = fmt.Errorf("%w: the outcome is unknown, and others have written s
 // When ctx ends while the block is being written, the block stays. It belongs to
 // the claim: Bind finds it, Release frees it.
 func (a *Allocator) Bind(ctx context.Context, req Request) (Block, error) {
-	ctx, span := startSpan(ctx, "allocate")
+	ctx, span := engine.StartSpan(ctx, "allocate")
 	block, err := a.bind(ctx, req)
-	endSpan(span, err)
+	engine.EndSpan(span, err)
 	return block, err
 }
 
 func (a *Allocator) bind(ctx context.Context, req Request) (Block, error) {
-	block, _, err := a.bindOnce(ctx, req)
+	block, _, err := a.bindOnce(ctx, wanted{Request: req})
 	if err == nil {
 		a.Withdraw(req.Holder.Claim)
 	}
@@ -44,21 +47,21 @@ func (a *Allocator) bind(ctx context.Context, req Request) (Block, error) {
 }
 
 // bindOnce binds a block to the holder, unless it had one before: then it returns that.
-func (a *Allocator) bindOnce(ctx context.Context, req Request) (block Block, had bool, err error) {
-	if err := req.check(); err != nil {
+func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block Block, had bool, err error) {
+	if err := checkRequest(req.Request); err != nil {
 		return Block{}, false, err
 	}
 	var last int64
 	for {
-		if err := a.secure(ctx, req); err != nil {
+		if err := a.secure(ctx, req.Request); err != nil {
 			return Block{}, false, err
 		}
-		b := newBind(req, req.holding(a.hooks.now()))
-		err := a.submit(ctx, req.Pool, b)
+		b := newBind(req, req.holding(a.engine.Hooks.Now()))
+		err := a.engine.Submit(ctx, req.Pool, b)
 		if err == nil {
 			return b.block, false, nil
 		}
-		if errors.Is(err, errUnsecured) || errors.Is(err, errTwice) {
+		if errors.Is(err, space.ErrUnsecured) || errors.Is(err, errTwice) {
 			continue
 		}
 		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
@@ -70,8 +73,8 @@ func (a *Allocator) bindOnce(ctx context.Context, req Request) (block Block, had
 			return Block{}, false, lookupErr
 		case block.State != "" && block.State != Cooling:
 			return block, true, nil
-		case b.doubted:
-			return Block{}, false, errDoubt
+		case b.uncertain:
+			return Block{}, false, errUncertain
 		case !errors.Is(err, errBound):
 			return Block{}, false, err
 		}
@@ -81,226 +84,162 @@ func (a *Allocator) bindOnce(ctx context.Context, req Request) (block Block, had
 	}
 }
 
-// check refuses what no pool could meet.
-func (r Request) check() error {
-	if err := errors.Join(checkID("pool", r.Pool), checkID("claim", r.Holder.Claim), checkID("cluster", r.Holder.Cluster)); err != nil {
-		return err
-	}
-	if r.Length < 0 {
-		return fmt.Errorf("%w: prefix length %d is negative", ErrInvalid, r.Length)
-	}
-	if r.Exact.IsValid() && r.Exact != r.Exact.Masked() {
-		return fmt.Errorf("%w: %s has host bits; write %s", ErrInvalid, r.Exact, r.Exact.Masked())
-	}
-	return nil
-}
-
 // bind is the op of a Bind.
 type bind struct {
-	request Request
-	holding holding
-	value   string       // of the block; the caller encodes it, not the worker
-	prefix  netip.Prefix // reserved for it
-	regains *cooled      // what cools there, and is given back
-	fence   int64        // revision of its quota's fence, if it has a quota that was looked at
-	served  *waiter      // the place in the waiting list that it gave up
-	refusal error
-	block   Block // what was bound
-	losses  int   // attempts that came to nothing
-	doubted bool  // an attempt may have gone through, and been undone by others since
+	request   wanted
+	holding   store.Holding
+	value     string        // of the block; the caller encodes it, not the worker
+	prefix    netip.Prefix  // reserved for it
+	former    *space.Cooled // what cools there, and is given back
+	fence     int64         // revision of its quota's fence, if it has a quota that was looked at
+	held      *space.Waiter // the place in the waiting list that it gave up
+	refusal   error
+	block     Block // what was bound
+	losses    int   // attempts that came to nothing
+	uncertain bool  // an attempt may have gone through, and been undone by others since
 }
 
-func newBind(req Request, h holding) *bind {
-	return &bind{request: req, holding: h, value: record{holdings: []holding{h}}.encode()}
+func newBind(req wanted, h store.Holding) *bind {
+	return &bind{request: req, holding: h, value: store.Record{Holdings: []store.Holding{h}}.Encode()}
 }
 
-func (b *bind) cluster() ClusterName   { return b.request.Holder.Cluster }
-func (b *bind) claim() (ClaimID, bool) { return b.request.Holder.Claim, true }
-func (b *bind) doubt()                 { b.doubted = true }
-func (b *bind) refuses() bool          { return b.refusal != nil }
+func (b *bind) Cluster() ClusterName   { return b.request.Holder.Cluster }
+func (b *bind) Claim() (ClaimID, bool) { return b.request.Holder.Claim, true }
+func (b *bind) Uncertain()             { b.uncertain = true }
+func (b *bind) Refuses() bool          { return b.refusal != nil }
 
-// takes is whose account a placed bind is on, and how many addresses it takes: none, if they
+// Takes is whose account a planned bind is on, and how many addresses it takes: none, if they
 // are on it already.
-func (b *bind) takes() (by owner, n *big.Int) {
-	if b.regains != nil {
-		return b.holding.owner(), new(big.Int)
+func (b *bind) Takes() (by space.Owner, n *big.Int) {
+	if b.former != nil {
+		return space.OwnerOf(b.holding), new(big.Int)
 	}
-	return b.holding.owner(), cidr.Size(b.prefix)
+	return space.OwnerOf(b.holding), cidr.Size(b.prefix)
 }
 
-// place finds a free prefix and reserves it. A refusal goes into the
+// Plan finds a free prefix and reserves it. A refusal goes into the
 // transaction, too: what is known here may be behind the ledger, and the claim
 // may be bound elsewhere.
-func (b *bind) place(s *space) (share, error) {
-	keys, claim := s.alloc.keys, b.request.Holder.Claim
-	p := s.pool(b.request.Pool)
+func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
+	keys, claim := s.Engine.Keys, b.request.Holder.Claim
+	p := s.Pool(b.request.Pool)
 	if p == nil {
-		return share{}, errGone
+		return engine.Share{}, engine.ErrGone
 	}
 	b.fence = 0
-	if b.prefix, b.refusal = b.find(p); errors.Is(b.refusal, errUnsecured) {
-		return share{}, errUnsecured
+	if b.prefix, b.refusal = b.find(s, p); errors.Is(b.refusal, space.ErrUnsecured) {
+		return engine.Share{}, space.ErrUnsecured
 	}
-	sh := share{els: together(get(keys.claim(claim)))}
+	sh := engine.Share{Els: store.Ops(store.Get(keys.Claim(claim)))}
 	if b.fence > 0 {
-		quota := keys.quota(b.request.classAccount())
-		sh.ifs, sh.els = append(sh.ifs, at(quota, b.fence)), append(sh.els, get(quota))
+		quota := keys.Quota(b.request.Class, b.request.Holder.Cluster)
+		sh.Ifs, sh.Els = append(sh.Ifs, store.At(quota, b.fence)), append(sh.Els, store.Get(quota))
 	}
 	if b.refusal != nil {
-		sh.then = together(get(keys.claim(claim)))
+		sh.Then = store.Ops(store.Get(keys.Claim(claim)))
 		return sh, nil //nolint:nilerr // the refusal is the answer once the transaction confirms it
 	}
-	if b.regains != nil {
-		return b.regain(s)
+	if b.former != nil {
+		return b.takeFormer(s)
 	}
-	s.reserve(b.prefix, nil)
-	sh.ifs = append(sh.ifs, absent(keys.claim(claim)))
-	sh.then = together(
-		put(keys.block(s.id, b.prefix), b.value),
-		put(keys.claim(claim), encode(claimValue{V: valueVersion, Space: s.id, Prefix: b.prefix})),
+	s.Reserve(b.prefix, nil)
+	sh.Ifs = append(sh.Ifs, store.Absent(keys.Claim(claim)))
+	sh.Then = store.Ops(
+		store.Put(keys.Block(s.ID, b.prefix), b.value),
+		store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, b.prefix)),
 	)
-	sh.stamp = s.alloc.stamp(b.request, b.fence > 0)
+	sh.Stamp = s.Engine.Stamp(b.request.Request, b.fence > 0)
 	return sh, nil
 }
 
-func (b *bind) won(s *space, revision int64, got results) error {
+func (b *bind) Won(s *engine.Worker, revision int64, got store.Results) error {
 	if b.refusal != nil {
-		if got.found(0) != nil {
+		if got.Found(0) != nil {
 			return errBound
 		}
-		s.passOver(b.request, b.refusal)
+		s.WithdrawOverQuota(b.request.Request, b.refusal)
 		return b.refusal
 	}
-	if b.regains != nil {
-		s.regained(b.holding.owner(), b.prefix, revision)
+	if b.former != nil {
+		s.Returned(space.OwnerOf(b.holding), b.prefix, revision)
 	} else {
-		s.bound(b.holding.owner(), b.prefix, revision)
+		s.Committed(space.OwnerOf(b.holding), b.prefix, revision)
 	}
-	b.block = record{space: s.id, prefix: b.prefix, revision: revision}.block(b.holding)
-	s.alloc.metrics.bound.Inc()
-	s.alloc.metrics.attempts.Observe(float64(b.losses + 1))
+	b.block = store.Record{Space: s.ID, Prefix: b.prefix, Revision: revision}.Block(b.holding)
+	s.Engine.Metrics.Bound.Inc()
+	s.Engine.Metrics.Attempts.Observe(float64(b.losses + 1))
 	return nil
 }
 
-func (b *bind) lost(s *space, why loss) error {
+func (b *bind) Lost(s *engine.Worker, why engine.Loss) error {
 	b.losses++
-	if b.served != nil {
-		s.rejoin(b.served)
-		b.served = nil
+	if b.held != nil {
+		s.Rejoin(b.held)
+		b.held = nil
 	}
 	switch {
-	case b.regains != nil:
-		s.mark(b.prefix, false)
+	case b.former != nil:
+		s.SetTaken(b.prefix, false)
 	case b.refusal == nil:
-		s.unreserve(b.prefix)
+		s.Unreserve(b.prefix)
 	}
-	if why.got.found(0) != nil {
+	if why.Got.Found(0) != nil {
 		return errBound
 	}
-	if why.kind == refuted && b.fence > 0 && why.got.found(1) == nil {
-		s.alloc.quotas.lifted(b.request.classAccount(), b.fence)
+	if why.Kind == engine.Refuted && b.fence > 0 && why.Got.Found(1) == nil {
+		s.Table.Quotas.Lifted(space.ClassAccount(b.request.Request), b.fence)
 	}
-	return errAgain
+	return engine.ErrAgain
 }
 
 // find chooses a free prefix, or says why there is none.
-func (b *bind) find(p *pool) (netip.Prefix, error) {
+func (b *bind) find(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 	r := b.request
-	b.regains, b.served = nil, nil
-	if b.doubted {
-		return netip.Prefix{}, errDoubt
+	b.former, b.held = nil, nil
+	if b.uncertain {
+		return netip.Prefix{}, errUncertain
 	}
 	if p.State != PoolOpen {
 		return netip.Prefix{}, ErrPoolDraining
 	}
 	if r.adopts {
-		return p.vacant(r.Exact)
+		return p.Vacant(r.Exact)
 	}
-	if frost := p.space.frozen(); frost != thawed {
-		return netip.Prefix{}, &FrozenError{Pool: p.ID, Lost: frost == lost}
+	if reason := p.In.Frozen(); reason != space.NotFrozen {
+		return netip.Prefix{}, &FrozenError{Pool: p.ID, Lost: reason == space.LostChanges}
 	}
-	if err := p.suits(r); err != nil {
+	if err := p.Suits(r.Request); err != nil {
 		return netip.Prefix{}, err
 	}
-	if prefix, ok := p.regains(r); ok {
-		c := p.space.cooling.blocks[prefix]
-		b.regains = &c
+	if prefix, ok := p.FormerBlock(r.Request); ok {
+		c := p.In.Cooling.Blocks[prefix]
+		b.former = &c
 		return prefix, nil
 	}
-	if r.reserves && p.space.othersWait() {
+	if r.reserves && p.In.OthersWait() {
 		return netip.Prefix{}, ErrOthersWait
 	}
-	fence, broken := p.over(r, p.space.placing.pledged(r))
-	if b.fence = fence; r.limited() && fence == 0 {
-		return netip.Prefix{}, errUnsecured
+	fence, broken := p.Over(r.Request, s.Placing.Pledged(r.Request))
+	if b.fence = fence; space.ClassLimited(r.Request) && fence == 0 {
+		return netip.Prefix{}, space.ErrUnsecured
 	}
 	if broken != nil {
 		return netip.Prefix{}, broken
 	}
-	b.served = p.space.serve(p, r)
+	b.held = p.In.ClaimHold(p, r.Request)
 	if r.Exact.IsValid() {
-		return p.exact(r.Exact)
+		return p.Exact(r.Exact)
 	}
-	if b.served != nil {
-		return b.served.last, nil
+	if b.held != nil {
+		return b.held.Last, nil
 	}
-	prefix, ok := p.index.Find(r.Length, r.Strategy)
+	prefix, ok := p.Index.Find(r.Length, r.Strategy)
 	if ok {
 		return prefix, nil
 	}
-	largest, ok := p.index.Largest()
+	largest, ok := p.Index.Largest()
 	if !ok {
 		largest = -1
 	}
-	return netip.Prefix{}, &ExhaustedError{Pool: p.ID, Length: r.Length, Largest: largest, NextRelease: p.nextRelease()}
-}
-
-// suits refuses what the pool could never give.
-func (p *pool) suits(r Request) error {
-	switch {
-	case r.Exact.IsValid() && !p.contains(r.Exact):
-		return ErrOutOfRange
-	case !r.Exact.IsValid() && r.Length > p.CIDR.Addr().BitLen():
-		return fmt.Errorf("%w: no block of %s can be a /%d", ErrInvalid, p.CIDR, r.Length)
-	case r.Exact.IsValid():
-		return p.excludes(r.Exact)
-	}
-	return nil
-}
-
-// excludes refuses a prefix that overlaps an exclusion of the pool.
-func (p *pool) excludes(prefix netip.Prefix) error {
-	for _, excluded := range p.Excluded {
-		if excluded.Overlaps(prefix) {
-			return &ExcludedError{Pool: p.ID, Excluded: excluded}
-		}
-	}
-	return nil
-}
-
-// vacant returns a prefix of the pool in which nobody has a block, excluded or not.
-func (p *pool) vacant(prefix netip.Prefix) (netip.Prefix, error) {
-	switch {
-	case !p.contains(prefix):
-		return netip.Prefix{}, ErrOutOfRange
-	case p.index.Overlapping(prefix) > 0:
-		return netip.Prefix{}, ErrInUse
-	}
-	return prefix, nil
-}
-
-// exact returns a prefix of the pool, or says why it cannot be had.
-func (p *pool) exact(prefix netip.Prefix) (netip.Prefix, error) {
-	if p.index.Free(prefix) {
-		return prefix, nil
-	}
-	if block, c, cools := p.space.coolingAt(prefix); cools {
-		return netip.Prefix{}, &CoolingError{Prefix: block, Until: c.end()}
-	}
-	return netip.Prefix{}, ErrInUse
-}
-
-// contains reports whether a prefix lies in the pool.
-func (p Pool) contains(prefix netip.Prefix) bool {
-	return p.CIDR.Overlaps(prefix) && p.CIDR.Bits() <= prefix.Bits()
+	return netip.Prefix{}, &ExhaustedError{Pool: p.ID, Length: r.Length, Largest: largest, NextRelease: p.NextRelease()}
 }

@@ -27,15 +27,15 @@ func TestBind(t *testing.T) {
 		Class: "gold", Policy: Retain, State: Bound, BoundAt: got.BoundAt, Revision: got.Revision,
 	}
 	if diff := cmp.Diff(want, got, comparePrefix); diff != "" {
-		t.Error(diff)
+		t.Errorf("Diff: %v", diff)
 	}
 	read, ok, err := l.Lookup(t.Context(), "c")
 	if diff := cmp.Diff(got, read, comparePrefix); err != nil || !ok || diff != "" {
-		t.Error(ok, err, diff)
+		t.Errorf("Lookup = %v, %v, (-want +got) %s", ok, err, diff)
 	}
 	at, ok, err := l.BlockAt(t.Context(), "p", got.Prefix)
 	if diff := cmp.Diff(got, at, comparePrefix); err != nil || !ok || diff != "" {
-		t.Error(ok, err, diff)
+		t.Errorf("BlockAt = %v, %v, (-want +got) %s", ok, err, diff)
 	}
 	l.sameAsLedger()
 }
@@ -51,7 +51,7 @@ func TestBind_AgainReturnsTheSameBlock(t *testing.T) {
 	draining := l.pool("d", "10.2.0.0/24")
 	l.bind(request("d", "last", 24))
 	if err := l.Drain(t.Context(), draining.ID); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Drain: %v", err)
 	}
 	for name, req := range map[string]Request{
 		"same":                     request("p", "c", 26),
@@ -75,7 +75,7 @@ func TestBind_Refusals(t *testing.T) {
 	l.bind(request("p", "c", 25))
 	l.bind(request("d", "keeps it", 25))
 	if err := l.Drain(t.Context(), "d"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Drain: %v", err)
 	}
 	exact := func(p string) Request {
 		r := request("p", "x", 0)
@@ -112,7 +112,7 @@ func TestBind_Excluded(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
 	if err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.32/28"), prefix("10.0.0.128/30")}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Exclude: %v", err)
 	}
 	for asked, want := range map[string]string{
 		"10.0.0.130/32": "10.0.0.128/30", "10.0.0.128/25": "10.0.0.128/30", "10.0.0.40/32": "10.0.0.32/28", "10.0.0.0/24": "10.0.0.32/28",
@@ -126,7 +126,7 @@ func TestBind_Excluded(t *testing.T) {
 		t.Errorf("Bind(10.0.0.0/32) = %v, want %v", err, ErrInUse)
 	}
 	if err := l.Exclude(t.Context(), "p", nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Exclude: %v", err)
 	}
 	if b, err := l.Bind(t.Context(), exactly(request("p", "x", 0), "10.0.0.130/32")); err != nil || b.Prefix != prefix("10.0.0.130/32") {
 		t.Errorf("Bind(10.0.0.130/32) = %v, %v, want it once nothing is excluded", b.Prefix, err)
@@ -148,7 +148,7 @@ func TestBind_ExhaustedSaysWhatIsLeft(t *testing.T) {
 	l.bind(request("p", "d", 25))
 	_, err := l.Bind(t.Context(), request("p", "x", 32))
 	if err == nil || err.Error() != "no free /32: the pool is full" {
-		t.Error(err)
+		t.Errorf("Bind: %v", err)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestBind_Cancelled(t *testing.T) {
 	cancelQueued()
 	for range 2 {
 		if err := <-results; !errors.Is(err, context.Canceled) {
-			t.Error(err)
+			t.Errorf("got %v, want context.Canceled", err)
 		}
 	}
 	goOn()
@@ -208,7 +208,7 @@ func TestBind_Cancelled(t *testing.T) {
 	}
 	blocks := l.sameAsLedger()
 	if len(blocks) != 1 || blocks[0].Prefix != block.Prefix {
-		t.Error(blocks)
+		t.Errorf("sameAsLedger: %v", blocks)
 	}
 }
 
@@ -226,12 +226,12 @@ func TestBind_FullQueueRefuses(t *testing.T) {
 	go bind("queued")
 	l.waitQueued(1)
 	if _, err := l.Bind(t.Context(), request("p", "too many", 26)); !errors.Is(err, ErrBusy) {
-		t.Error(err)
+		t.Errorf("Bind: %v", err)
 	}
 	goOn()
 	for range 2 {
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("a bind in flight: %v", err)
 		}
 	}
 }
@@ -242,7 +242,7 @@ func TestRestart_SameAnswers(t *testing.T) {
 	want := l.bind(request("p", "c", 26))
 	id := l.LedgerID()
 	if err := l.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Close: %v", err)
 	}
 	l.etcd.Stop()
 	l.etcd.Start()
@@ -255,7 +255,7 @@ func TestRestart_SameAnswers(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if got := l.bind(request("p", "d", 26)); got.Prefix != prefix("10.0.0.64/26") {
-		t.Error(got.Prefix)
+		t.Errorf("bind = %v; want 10.0.0.64/26", got.Prefix)
 	}
 	l.sameAsLedger()
 }

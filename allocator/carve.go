@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -19,33 +23,33 @@ import (
 // Refusals are those of Bind, and ErrPoolMismatch if the UID has a block that
 // is no pool.
 func (a *Allocator) Carve(ctx context.Context, req Request, child Pool) (Pool, error) {
-	if err := errors.Join(req.check(), checkID("child pool", child.ID)); err != nil {
+	if err := errors.Join(checkRequest(req), ledger.CheckID("child pool", child.ID)); err != nil {
 		return Pool{}, err
 	}
 	if req.Holder.Claim != ClaimID(child.ID) {
 		return Pool{}, fmt.Errorf("%w: claim %s must be the child pool's own ID %s", ErrInvalid, req.Holder.Claim, child.ID)
 	}
 	child.Frozen = false
-	return a.carve(ctx, req, child)
+	return a.carve(ctx, wanted{Request: req}, child)
 }
 
-func (a *Allocator) carve(ctx context.Context, req Request, child Pool) (Pool, error) {
+func (a *Allocator) carve(ctx context.Context, req wanted, child Pool) (Pool, error) {
 	child.Parent, child.State, child.Space, child.Excluded = req.Pool, PoolOpen, SpaceID(child.ID), nil
 	var last int64
 	for {
-		if err := a.secure(ctx, req); err != nil {
+		if err := a.secure(ctx, req.Request); err != nil {
 			return Pool{}, err
 		}
-		now := a.hooks.now()
-		child.RegisteredAt = stamped(now)
+		now := a.engine.Hooks.Now()
+		child.RegisteredAt = store.Stamped(now)
 		c := &carve{bind: newBind(req, req.holding(now)), child: child}
-		err := a.submit(ctx, req.Pool, c)
+		err := a.engine.Submit(ctx, req.Pool, c)
 		if err == nil {
-			a.learn(c.child, c.block.Revision)
+			a.addChild(c.child, c.block.Revision)
 			a.Withdraw(req.Holder.Claim)
 			return c.child, nil
 		}
-		if errors.Is(err, errUnsecured) {
+		if errors.Is(err, space.ErrUnsecured) {
 			continue
 		}
 		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
@@ -55,8 +59,8 @@ func (a *Allocator) carve(ctx context.Context, req Request, child Pool) (Pool, e
 		if foundErr != nil || found {
 			return pool, foundErr
 		}
-		if c.doubted {
-			return Pool{}, errDoubt
+		if c.uncertain {
+			return Pool{}, errUncertain
 		}
 		if !errors.Is(err, errBound) {
 			return Pool{}, err
@@ -68,7 +72,7 @@ func (a *Allocator) carve(ctx context.Context, req Request, child Pool) (Pool, e
 }
 
 // cooled makes way for a child whose former block cools under its ID.
-func (a *Allocator) cooled(ctx context.Context, req Request, last *int64) error {
+func (a *Allocator) cooled(ctx context.Context, req wanted, last *int64) error {
 	id := req.Holder.Claim
 	if req.adopts {
 		return a.endCooling(ctx, id)
@@ -88,14 +92,13 @@ func (a *Allocator) Readopt(ctx context.Context, req Request, child Pool) (Pool,
 	if !req.Exact.IsValid() {
 		return Pool{}, fmt.Errorf("%w: adopt an exact prefix", ErrInvalid)
 	}
-	req.adopts = true
 	child.Frozen = true
 	for {
-		p, err := a.carve(ctx, req, child)
+		p, err := a.carve(ctx, wanted{Request: req, adopts: true}, child)
 		if !errors.Is(err, ErrInUse) {
 			return p, err
 		}
-		if made, roomErr := a.makeRoom(ctx, req.Pool, req.Exact); roomErr != nil || !made {
+		if made, roomErr := a.endCooldownsIn(ctx, req.Pool, req.Exact); roomErr != nil || !made {
 			return Pool{}, cmp.Or(roomErr, err)
 		}
 	}
@@ -104,36 +107,34 @@ func (a *Allocator) Readopt(ctx context.Context, req Request, child Pool) (Pool,
 // carved finds a child that was carved before. Its claim and its pool are read at
 // once: between two reads it might be retired, and carved elsewhere.
 func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
-	bounded, cancel := context.WithTimeout(ctx, a.hooks.timeout)
-	defer cancel()
-	resp, err := a.client.Txn(bounded).Then(get(a.keys.claim(ClaimID(id))), get(a.keys.pool(id))).Commit()
+	resp, err := a.store.Commit(ctx, nil, store.Ops(store.Get(a.keys.Claim(ClaimID(id))), store.Get(a.keys.Pool(id))), nil)
 	if err != nil {
-		return Pool{}, false, a.unavailable(err)
+		return Pool{}, false, err
 	}
-	claim, pool := results(resp.Responses).found(0), results(resp.Responses).found(1)
+	claim, pool := store.Results(resp.Responses).Found(0), store.Results(resp.Responses).Found(1)
 	if claim == nil {
 		return Pool{}, false, nil
 	}
-	var v claimValue
-	if err := decode(string(claim.Key), claim.Value, &v); err != nil {
+	within, prefix, err := store.DecodeClaim(claim)
+	if err != nil {
 		return Pool{}, false, err
 	}
 	if pool == nil {
-		r, ok, err := a.recordAt(ctx, v.Space, v.Prefix, clientv3.WithRev(resp.Header.Revision))
-		if is(err, rpctypes.ErrCompacted) || ok && r.cooled() != nil {
+		r, ok, err := a.store.RecordAt(ctx, within, prefix, clientv3.WithRev(resp.Header.Revision))
+		if store.Compacted(err) || ok && space.CooledOf(r) != nil {
 			return Pool{}, false, nil // it was retired, or has to be looked at again
 		}
 		if err != nil {
 			return Pool{}, false, err
 		}
-		return Pool{}, false, fmt.Errorf("%w: %s is a block of space %s, and no pool", ErrPoolMismatch, v.Prefix, v.Space)
+		return Pool{}, false, fmt.Errorf("%w: %s is a block of space %s, and no pool", ErrPoolMismatch, prefix, within)
 	}
-	p, err := decodePool(string(pool.Key), id, pool.Value)
-	if err == nil && p.CIDR != v.Prefix {
-		err = fmt.Errorf("%w: %s is a block of space %s, and the pool is %s", ErrPoolMismatch, v.Prefix, v.Space, p.CIDR)
+	p, err := store.DecodePool(string(pool.Key), id, pool.Value)
+	if err == nil && p.CIDR != prefix {
+		err = fmt.Errorf("%w: %s is a block of space %s, and the pool is %s", ErrPoolMismatch, prefix, within, p.CIDR)
 	}
 	if err == nil {
-		err = a.await(ctx, pool.ModRevision)
+		err = a.engine.Await(ctx, pool.ModRevision)
 	}
 	if err != nil {
 		return Pool{}, false, err
@@ -142,18 +143,18 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 	return p, true, nil
 }
 
-// learn brings a pool that was carved at the revision into memory, if the watch
+// addChild brings a pool that was carved at the revision into memory, if the watch
 // has not done so. If it has, the pool may be gone by now.
-func (a *Allocator) learn(child Pool, revision int64) {
-	s := a.enter(child.Space)
-	defer s.unlock()
-	if a.watched.get() >= revision {
-		s.forsake()
+func (a *Allocator) addChild(child Pool, revision int64) {
+	s := a.engine.Enter(child.Space)
+	defer s.Unlock()
+	if a.engine.Watched.Get() >= revision {
+		s.DropIfEmpty()
 		return
 	}
-	if revision > s.known {
-		s.known, s.head = revision, head{}.next(revision, 1)
-		a.enlist(s.join(child))
+	if revision > s.Known {
+		s.Known, s.Head = revision, store.Head{}.Next(revision, 1)
+		a.table.Add(s.AddPool(child))
 	}
 }
 
@@ -164,25 +165,25 @@ type carve struct {
 	poolAt int // where the answers tell of a pool of the child's ID
 }
 
-func (c *carve) claim() (ClaimID, bool) { return "", false }
+func (c *carve) Claim() (ClaimID, bool) { return "", false }
 
-func (c *carve) place(s *space) (share, error) {
-	sh, err := c.bind.place(s)
+func (c *carve) Plan(s *engine.Worker) (engine.Share, error) {
+	sh, err := c.bind.Plan(s)
 	if err != nil || c.refusal != nil {
 		return sh, err
 	}
 	c.child.CIDR = c.prefix
-	poolKey, headKey := s.alloc.keys.pool(c.child.ID), s.alloc.keys.head(c.child.Space)
-	sh.ifs = append(sh.ifs, absent(poolKey), absent(headKey))
-	sh.then = append(sh.then, put(poolKey, encodePool(c.child)), put(headKey, encodeHead(1)))
-	c.poolAt, sh.els = len(sh.els), append(sh.els, get(poolKey))
+	poolKey, headKey := s.Engine.Keys.Pool(c.child.ID), s.Engine.Keys.Head(c.child.Space)
+	sh.Ifs = append(sh.Ifs, store.Absent(poolKey), store.Absent(headKey))
+	sh.Then = append(sh.Then, store.Put(poolKey, store.EncodePool(c.child)), store.Put(headKey, store.EncodeHead(1)))
+	c.poolAt, sh.Els = len(sh.Els), append(sh.Els, store.Get(poolKey))
 	return sh, nil
 }
 
-// lost answers, too, if the child's ID is that of another pool.
-func (c *carve) lost(s *space, why loss) error {
-	err := c.bind.lost(s, why)
-	if errors.Is(err, errAgain) && why.got.found(c.poolAt) != nil {
+// Lost answers, too, if the child's ID is that of another pool.
+func (c *carve) Lost(s *engine.Worker, why engine.Loss) error {
+	err := c.bind.Lost(s, why)
+	if errors.Is(err, engine.ErrAgain) && why.Got.Found(c.poolAt) != nil {
 		return fmt.Errorf("%w: as a pool that was not carved", ErrPoolMismatch)
 	}
 	return err

@@ -30,17 +30,17 @@ func TestCarve_MovesMeanwhile(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	if _, err := l.carve("p", "child", 26); err != nil {
-		t.Fatal(err)
+		t.Fatalf("carve: %v", err)
 	}
 	kv := &between{KV: l.etcd.Client().KV}
 	other := l.through(kv, l.etcd.Client().Watcher)
 	kv.do = func() {
 		if err := l.Retire(t.Context(), "child"); err != nil {
-			t.Error(err)
+			t.Errorf("Retire: %v", err)
 		}
 		l.bind(request("p", "in its place", 26))
 		if _, err := l.carve("p", "child", 26); err != nil {
-			t.Error(err)
+			t.Errorf("carve: %v", err)
 		}
 		other.catchUp(t)
 	}
@@ -48,6 +48,6 @@ func TestCarve_MovesMeanwhile(t *testing.T) {
 	p, err := other.Carve(t.Context(), request("p", "child", 26), Pool{ID: "child", Cluster: "tenant", Name: "child"})
 
 	if err != nil || p.CIDR != prefix("10.0.0.0/26") && p.CIDR != prefix("10.0.0.64/26") {
-		t.Error(p, err)
+		t.Errorf("Carve = %v, %v; want 10.0.0.0/26 or 10.0.0.64/26", p, err)
 	}
 }

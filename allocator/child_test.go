@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func (l *ledger) carve(parent, child PoolID, length int) (Pool, error) {
+func (l *fixture) carve(parent, child PoolID, length int) (Pool, error) {
 	req := request(parent, string(child), length)
 	req.Holder.Namespace = ""
 	return l.Carve(l.t.Context(), req, Pool{ID: child, Cluster: "tenant", Name: string(child)})
@@ -20,35 +20,35 @@ func TestCarve(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	child, err := l.carve("p", "child", 25)
 	if err != nil || child.CIDR != prefix("10.0.0.0/25") || child.Parent != "p" {
-		t.Fatal(child, err)
+		t.Fatalf("carve = %v, %v; want 10.0.0.0/25", child, err)
 	}
-	again, err := (&ledger{Allocator: other, t: t}).carve("p", "child", 25)
+	again, err := (&fixture{Allocator: other, t: t}).carve("p", "child", 25)
 	if err != nil || fmt.Sprint(again) != fmt.Sprint(child) {
-		t.Error(again, err)
+		t.Errorf("carve = %v, %v; want the same child", again, err)
 	}
 	grandchild, err := l.carve("child", "grandchild", 26)
 	if err != nil || grandchild.CIDR != prefix("10.0.0.0/26") {
-		t.Fatal(grandchild, err)
+		t.Fatalf("carve = %v, %v; want 10.0.0.0/26", grandchild, err)
 	}
 	b, err := other.Bind(t.Context(), request("grandchild", "c", 27))
 	if err != nil || b.Prefix != prefix("10.0.0.0/27") || b.Space != "grandchild" {
-		t.Error(b, err)
+		t.Errorf("Bind = %v, %v; want 10.0.0.0/27", b, err)
 	}
 	l.sameAsLedger(other, l.open())
 
 	if err := l.Retire(t.Context(), "child"); !errors.Is(err, ErrPoolInUse) {
-		t.Error(err)
+		t.Errorf("Retire: %v", err)
 	}
 	if err := l.Release(t.Context(), "c"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Release: %v", err)
 	}
 	for _, id := range []PoolID{"grandchild", "child", "p"} {
 		if err := other.Retire(t.Context(), id); err != nil {
-			t.Error(id, err)
+			t.Errorf("Retire(%s): %v", id, err)
 		}
 	}
 	if blocks := l.sameAsLedger(other); len(blocks) != 0 {
-		t.Error(blocks)
+		t.Errorf("sameAsLedger: %v", blocks)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestCarve_Refusals(t *testing.T) {
 	}
 	var exhausted *ExhaustedError
 	if _, err := l.carve("p", "child", 24); !errors.As(err, &exhausted) {
-		t.Error(err)
+		t.Errorf("carve: %v", err)
 	}
 	l.sameAsLedger()
 }
@@ -85,7 +85,7 @@ func TestRetire_RacesWithBind(t *testing.T) {
 	for round := range 20 {
 		child := PoolID(fmt.Sprint("child", round))
 		if _, err := l.carve("p", child, 25); err != nil {
-			t.Fatal(err)
+			t.Fatalf("carve: %v", err)
 		}
 		var wg sync.WaitGroup
 		for i, a := range allocators {
@@ -93,12 +93,12 @@ func TestRetire_RacesWithBind(t *testing.T) {
 				claim := fmt.Sprint("c", round, i)
 				_, err := a.Bind(t.Context(), request(child, claim, 28))
 				if err != nil && !errors.Is(err, ErrUnknownPool) {
-					t.Error(err)
+					t.Errorf("Bind: %v", err)
 				}
 			})
 			wg.Go(func() {
 				if err := a.Retire(t.Context(), child); err != nil && !errors.Is(err, ErrPoolInUse) {
-					t.Error(err)
+					t.Errorf("Retire: %v", err)
 				}
 			})
 		}
@@ -106,22 +106,22 @@ func TestRetire_RacesWithBind(t *testing.T) {
 		l.clear(child, allocators)
 	}
 	if blocks := l.sameAsLedger(allocators[1:]...); len(blocks) != 0 {
-		t.Error(blocks)
+		t.Errorf("sameAsLedger: %v", blocks)
 	}
 }
 
 // clear checks the ledger, frees what a pool holds, and retires it.
-func (l *ledger) clear(id PoolID, allocators []*Allocator) {
+func (l *fixture) clear(id PoolID, allocators []*Allocator) {
 	l.t.Helper()
 	for _, b := range l.sameAsLedger(allocators[1:]...) {
 		if b.Pool != string(id) {
 			continue
 		}
 		if err := allocators[1].Release(context.Background(), ClaimID(b.Claims[0])); err != nil {
-			l.t.Fatal(err)
+			l.t.Fatalf("Release: %v", err)
 		}
 	}
 	if err := allocators[2].Retire(context.Background(), id); err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("Retire: %v", err)
 	}
 }

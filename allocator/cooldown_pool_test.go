@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 )
 
 // A pool of which nothing is held but what cools is empty, and takes that along.
@@ -20,7 +22,7 @@ func TestCooldown_RetiresWithItsPool(t *testing.T) {
 		t.Errorf("%d blocks are held, want none", c.Blocks)
 	}
 	if err := i.Retire(t.Context(), "p"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Retire: %v", err)
 	}
 	if blocks := i.sameAsLedger(i.follower()); len(blocks) != 0 {
 		t.Errorf("%d blocks are left", len(blocks))
@@ -35,11 +37,11 @@ func TestCooldown_APoolInUseStays(t *testing.T) {
 	if err := i.Retire(t.Context(), "p"); !errors.Is(err, ErrPoolInUse) {
 		t.Errorf("Retire = %v, want ErrPoolInUse", err)
 	}
-	if p, _ := i.Pool("p"); p.State != PoolOpen || i.countCooling() != 1 {
-		t.Errorf("the pool is %s, and %d blocks cool; want it as it was", p.State, i.countCooling())
+	if p, _ := i.Pool("p"); p.State != PoolOpen || i.engine.CountCooling() != 1 {
+		t.Errorf("the pool is %s, and %d blocks cool; want it as it was", p.State, i.engine.CountCooling())
 	}
 	if err := i.Drain(t.Context(), "p"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Drain: %v", err)
 	}
 	i.release("b")
 	for known := true; known && t.Context().Err() == nil; {
@@ -64,14 +66,14 @@ func TestCooldown_OfAChild(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := newIcebox(t)
 			if _, err := i.carve("p", "child", 25); err != nil {
-				t.Fatal(err)
+				t.Fatalf("carve: %v", err)
 			}
 			i.bind(request("child", "a", 28))
 			i.cooldown = tt.child
 			i.release("a")
 			i.cooldown = tt.parent
 			if err := i.Retire(t.Context(), "child"); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Retire: %v", err)
 			}
 			i.sameAsLedger(i.follower())
 			if tt.want == 0 {
@@ -128,7 +130,7 @@ func TestCooldown_InADomain(t *testing.T) {
 	space := DomainSpace("platform", "d")
 	for id, cidr := range map[PoolID]string{"x": "10.1.0.0/24", "y": "10.1.0.0/25"} {
 		if _, err := i.Register(t.Context(), Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr), Space: space}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Register: %v", err)
 		}
 	}
 	i.bind(request("x", "a", 28))
@@ -152,16 +154,16 @@ func TestCooldown_InADomain(t *testing.T) {
 
 // An answer that got lost is found out, whether the block began to cool or not.
 func TestCooldown_LostAnswers(t *testing.T) {
-	for name, hook := range map[string]func(*hooks, func(SpaceID) error){
-		"before": func(h *hooks, lose func(SpaceID) error) { h.beforeCommit = lose },
-		"after":  func(h *hooks, lose func(SpaceID) error) { h.afterCommit = lose },
+	for name, hook := range map[string]func(*engine.Hooks, func(SpaceID) error){
+		"before": func(h *engine.Hooks, lose func(SpaceID) error) { h.BeforeCommit = lose },
+		"after":  func(h *engine.Hooks, lose func(SpaceID) error) { h.AfterCommit = lose },
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := newIcebox(t)
 			lose := func() {
 				i.waitIdle(t)
 				left := 1
-				i.swap(func(h *hooks) {
+				i.swap(func(h *engine.Hooks) {
 					hook(h, func(SpaceID) error {
 						if left--; left == 0 {
 							return errors.New("the connection was lost")
@@ -173,7 +175,7 @@ func TestCooldown_LostAnswers(t *testing.T) {
 			i.bind(request("p", "a", 28))
 			lose()
 			i.release("a")
-			if n := i.countCooling(); n != 1 {
+			if n := i.engine.CountCooling(); n != 1 {
 				t.Errorf("%d blocks cool, want one", n)
 			}
 			lose()

@@ -30,9 +30,9 @@ func TestCooldown_OfAReservation(t *testing.T) {
 			i.sameAsLedger(i.follower())
 			i.pass(tt.passes)
 			if err := i.Release(t.Context(), b.Holder.Claim); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Release: %v", err)
 			}
-			if got := i.countCooling(); got != tt.cooling {
+			if got := i.engine.CountCooling(); got != tt.cooling {
 				t.Fatalf("%d blocks cool, want %d", got, tt.cooling)
 			}
 			if tt.cooling > 0 {
@@ -68,7 +68,7 @@ func TestCooldown_NoneForAReservation(t *testing.T) {
 	i := newIcebox(t)
 	b := i.reserve(reservation("web", 28))
 	if err := i.Release(t.Context(), b.Holder.Claim); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Release: %v", err)
 	}
 	if blocks := i.sameAsLedger(); len(blocks) != 0 {
 		t.Errorf("the ledger has %v, want nothing", blocks)

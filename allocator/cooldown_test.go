@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 )
 
 // icebox is a ledger with pool p, 10.0.0.0/24, whose blocks cool for a minute, and a clock
@@ -20,7 +21,7 @@ type icebox struct {
 
 func newIcebox(t *testing.T) *icebox {
 	t.Helper()
-	i := &icebox{room: &room{ledger: &ledger{t: t, etcd: etcdtest.New(t)}, clock: newClock()}, cooldown: time.Minute}
+	i := &icebox{room: &room{fixture: &fixture{t: t, etcd: etcdtest.New(t)}, clock: newClock()}, cooldown: time.Minute}
 	i.Allocator = i.leader()
 	i.pool("p", "10.0.0.0/24")
 	return i
@@ -30,19 +31,19 @@ func newIcebox(t *testing.T) *icebox {
 func (i *icebox) leader() *Allocator {
 	i.t.Helper()
 	a := i.follower()
-	a.leadAs(settled)
+	a.engine.LeadAs(engine.Complete)
 	return a
 }
 
 func (i *icebox) follower() *Allocator {
 	i.t.Helper()
-	h := realHooks()
-	h.now, h.after = i.clock.now, i.clock.after
+	h := engine.RealHooks()
+	h.Now, h.After = i.clock.now, i.clock.after
 	a, err := open(i.t.Context(), i.etcd.Client(), Options{
 		Wake: i.wake, Cooldown: func(Block) (time.Duration, error) { return i.cooldown, nil },
 	}, h)
 	if err != nil {
-		i.t.Fatal(err)
+		i.t.Fatalf("open: %v", err)
 	}
 	i.t.Cleanup(func() { _ = a.Close() })
 	return a
@@ -52,7 +53,7 @@ func (i *icebox) follower() *Allocator {
 func (i *icebox) pass(d time.Duration) {
 	i.t.Helper()
 	for p := range i.Pools() {
-		i.waitFor(i.t, p.ID, func(s *space) bool { return !s.working })
+		i.waitFor(i.t, p.ID, func(s *engine.Worker) bool { return !s.Working })
 	}
 	i.clock.advance(d)
 }
@@ -60,9 +61,9 @@ func (i *icebox) pass(d time.Duration) {
 // waitCooling waits until so many blocks cool, as one of the Allocators knows it.
 func (i *icebox) waitCooling(a *Allocator, want int) {
 	i.t.Helper()
-	for a.countCooling() != want {
+	for a.engine.CountCooling() != want {
 		if i.t.Context().Err() != nil {
-			i.t.Fatalf("%d blocks cool, want %d", a.countCooling(), want)
+			i.t.Fatalf("%d blocks cool, want %d", a.engine.CountCooling(), want)
 		}
 		a.catchUp(i.t)
 	}
@@ -208,7 +209,7 @@ func TestCooldown_EndsElsewhere(t *testing.T) {
 	i.bind(request("p", "a", 24))
 	i.release("a")
 	if err := i.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Close: %v", err)
 	}
 	i.pass(time.Hour)
 	i.Allocator = i.follower()
@@ -219,7 +220,7 @@ func TestCooldown_EndsElsewhere(t *testing.T) {
 	other := i.follower()
 	i.pass(time.Minute)
 	i.waitCooling(i.Allocator, 1)
-	other.leadAs(settled)
+	other.engine.LeadAs(engine.Complete)
 	i.pass(0)
 	i.waitCooling(i.Allocator, 0)
 	i.sameAsLedger(other)

@@ -14,10 +14,12 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // What a child does that is no op.
@@ -63,17 +65,17 @@ var crashOps = map[string]func(context.Context, *Allocator) error{
 // crashPoints are where the process ends. Of those during the transaction nobody
 // can say how far it came.
 var crashPoints = map[string]struct {
-	arm         func(*hooks)
+	arm         func(*engine.Hooks)
 	least, most int // how many transactions are in the ledger afterwards
 }{
-	"before": {arm: func(h *hooks) {
-		h.beforeCommit = func(SpaceID) error { os.Exit(crashed); return nil }
+	"before": {arm: func(h *engine.Hooks) {
+		h.BeforeCommit = func(SpaceID) error { os.Exit(crashed); return nil }
 	}},
 	"during, at once":        {arm: killIn(0), most: 1},
 	"during, after 300 µs":   {arm: killIn(300 * time.Microsecond), most: 1},
 	"during, after 1,500 µs": {arm: killIn(1500 * time.Microsecond), most: 1},
-	"after": {least: 1, most: 1, arm: func(h *hooks) {
-		h.afterCommit = func(SpaceID) error { os.Exit(crashed); return nil }
+	"after": {least: 1, most: 1, arm: func(h *engine.Hooks) {
+		h.AfterCommit = func(SpaceID) error { os.Exit(crashed); return nil }
 	}},
 }
 
@@ -82,13 +84,13 @@ const crashed = 42
 
 // killIn kills the process some time after the transaction has begun, as the
 // kernel would.
-func killIn(d time.Duration) func(*hooks) {
-	return func(h *hooks) {
-		h.beforeCommit = func(SpaceID) error {
+func killIn(d time.Duration) func(*engine.Hooks) {
+	return func(h *engine.Hooks) {
+		h.BeforeCommit = func(SpaceID) error {
 			killSelf(d)
 			return nil
 		}
-		h.afterCommit = func(SpaceID) error { select {} }
+		h.AfterCommit = func(SpaceID) error { select {} }
 	}
 }
 
@@ -136,7 +138,7 @@ func TestCrash_Child(t *testing.T) {
 	dir, op, point := told[0], told[1], told[2]
 	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: dir})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	if op == crashOpen {
 		d, _ := time.ParseDuration(point)
@@ -144,7 +146,7 @@ func TestCrash_Child(t *testing.T) {
 	}
 	a, err := Open(t.Context(), server.Client(), Options{MaxTxnOps: server.MaxTxnOps()})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	switch op {
 	case crashOpen:
@@ -153,7 +155,7 @@ func TestCrash_Child(t *testing.T) {
 		a.Wait(request("p", "waiter", 26))
 		os.Exit(crashed)
 	}
-	crashPoints[point].arm(&a.hooks)
+	crashPoints[point].arm(&a.engine.Hooks)
 	t.Fatalf("still there, after %v", crashOps[op](t.Context(), a))
 }
 
@@ -170,7 +172,7 @@ func crash(t *testing.T, dir, op, point string) {
 }
 
 // prepare makes a ledger in dir in which each op has something to do.
-func prepare(t *testing.T, dir string) *ledger {
+func prepare(t *testing.T, dir string) *fixture {
 	t.Helper()
 	l := reopen(t, etcdtest.NewWith(t, embedetcd.Options{Dir: dir}))
 	l.pool("p", "10.0.0.0/24")
@@ -179,20 +181,20 @@ func prepare(t *testing.T, dir string) *ledger {
 	l.bind(request("p", "c", 26))
 	l.bind(request("draining", "last", 26))
 	if _, err := l.Carve(t.Context(), request("p", "child", 25), Pool{ID: "child", Cluster: "tenant", Name: "child"}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Carve: %v", err)
 	}
 	if err := l.Drain(t.Context(), "draining"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Drain: %v", err)
 	}
 	if err := l.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Close: %v", err)
 	}
 	return l
 }
 
-func reopen(t *testing.T, e *etcdtest.Etcd) *ledger {
+func reopen(t *testing.T, e *etcdtest.Etcd) *fixture {
 	t.Helper()
-	l := &ledger{t: t, etcd: e}
+	l := &fixture{t: t, etcd: e}
 	l.Allocator = l.open()
 	return l
 }
@@ -205,16 +207,16 @@ type contents map[string]string
 func whole(t *testing.T, op func(context.Context, *Allocator) error) []contents {
 	t.Helper()
 	l := reopen(t, prepare(t, t.TempDir()).etcd)
-	before := l.watched.get()
+	before := l.engine.Watched.Get()
 	if err := op(t.Context(), l.Allocator); err != nil {
-		t.Fatal(err)
+		t.Fatalf("op: %v", err)
 	}
 	for _, id := range l.drainedPools() {
-		l.waitFor(t, id, func(s *space) bool { return s.gone })
+		l.waitFor(t, id, func(s *engine.Worker) bool { return s.Gone })
 	}
 	l.catchUp(t)
 	states := []contents{read(t, l.etcd.Client(), before)}
-	for revision := before + 1; revision <= l.watched.get(); revision++ {
+	for revision := before + 1; revision <= l.engine.Watched.Get(); revision++ {
 		if state := read(t, l.etcd.Client(), revision); !maps.Equal(state, states[len(states)-1]) {
 			states = append(states, state)
 		}
@@ -223,7 +225,7 @@ func whole(t *testing.T, op func(context.Context, *Allocator) error) []contents 
 }
 
 // drainedPools are the pools that are draining and empty: they are about to go.
-func (l *ledger) drainedPools() []PoolID {
+func (l *fixture) drainedPools() []PoolID {
 	var drained []PoolID
 	for p := range l.Pools() {
 		if c, ok := l.Capacity(p.ID); ok && p.State == PoolDraining && c.Blocks == 0 {
@@ -234,7 +236,7 @@ func (l *ledger) drainedPools() []PoolID {
 }
 
 // becomes waits until the ledger is in a state, for what is done by itself.
-func (l *ledger) becomes(want contents) {
+func (l *fixture) becomes(want contents) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), 10*time.Second)
 	defer cancel()
@@ -253,13 +255,13 @@ var volatile = regexp.MustCompile(`"at":"[^"]*"|"n":\d+`)
 // read reads a ledger as of a revision; 0 is now.
 func read(t *testing.T, client *clientv3.Client, revision int64) contents {
 	t.Helper()
-	resp, err := client.Get(t.Context(), defaultPrefix+"/", clientv3.WithPrefix(), clientv3.WithRev(revision))
+	resp, err := client.Get(t.Context(), store.DefaultPrefix+"/", clientv3.WithPrefix(), clientv3.WithRev(revision))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Get: %v", err)
 	}
 	all := contents{}
 	for _, kv := range resp.Kvs {
-		all[strings.TrimPrefix(string(kv.Key), defaultPrefix)] = volatile.ReplaceAllString(string(kv.Value), "")
+		all[strings.TrimPrefix(string(kv.Key), store.DefaultPrefix)] = volatile.ReplaceAllString(string(kv.Value), "")
 	}
 	delete(all, "/ledger")
 	delete(all, "/test") // of catchUp

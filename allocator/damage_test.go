@@ -6,16 +6,18 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // unreadable are values that a newer program may write, or nobody does.
 var unreadable = map[string]string{"newer": `{"v":9,"somebody":"else"}`, "damaged": `{"v":1,"pool":`}
 
 // put puts a key below the ledger's prefix.
-func (l *ledger) put(key, value string) {
+func (l *fixture) put(key, value string) {
 	l.t.Helper()
-	if _, err := l.etcd.Client().Put(l.t.Context(), defaultPrefix+"/"+key, value); err != nil {
-		l.t.Fatal(err)
+	if _, err := l.etcd.Client().Put(l.t.Context(), store.DefaultPrefix+"/"+key, value); err != nil {
+		l.t.Fatalf("etcd Put: %v", err)
 	}
 }
 
@@ -31,7 +33,7 @@ func wantUnreadable(t *testing.T, what string, err error, key string) {
 	case errors.As(err, &damage):
 		named = damage.Key
 	}
-	if named != defaultPrefix+"/"+key || !Unreadable(err) {
+	if named != store.DefaultPrefix+"/"+key || !Unreadable(err) {
 		t.Errorf("%s: %v; want it to name the key %s", what, err, key)
 	}
 }
@@ -48,15 +50,15 @@ func TestUnreadable(t *testing.T) {
 				l.pool("p", "10.0.0.0/24")
 				l.pool("q", "10.1.0.0/24")
 				l.bind(request("p", "held", 26))
-				before, err := l.etcd.Client().Get(t.Context(), defaultPrefix+"/"+key)
+				before, err := l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/"+key)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("etcd Get: %v", err)
 				}
-				other := &ledger{Allocator: l.open(), t: t, etcd: l.etcd}
+				other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
 				l.put(key, value)
-				opened := &ledger{Allocator: l.open(), t: t, etcd: l.etcd}
+				opened := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
 				other.catchUp(t)
-				for name, l := range map[string]*ledger{"at work": other, "opened": opened} {
+				for name, l := range map[string]*fixture{"at work": other, "opened": opened} {
 					_, err := l.Bind(t.Context(), request("p", "new", 26))
 					wantUnreadable(t, name+": Bind", err, key)
 					wantUnreadable(t, name+": Drain", l.Drain(t.Context(), "p"), key)
@@ -64,25 +66,25 @@ func TestUnreadable(t *testing.T) {
 					if err := l.Healthy(); err != nil {
 						t.Errorf("%s: Healthy() = %v; want nil, as others go on", name, err)
 					}
-					if got := l.unreadable(); got != 1 {
+					if got := l.engine.Unreadable(); got != 1 {
 						t.Errorf("%s: %d keys cannot be read; want 1", name, got)
 					}
 				}
 
 				if len(before.Kvs) == 0 {
-					_, err = l.etcd.Client().Delete(t.Context(), defaultPrefix+"/"+key)
+					_, err = l.etcd.Client().Delete(t.Context(), store.DefaultPrefix+"/"+key)
 				} else {
-					_, err = l.etcd.Client().Put(t.Context(), defaultPrefix+"/"+key, string(before.Kvs[0].Value))
+					_, err = l.etcd.Client().Put(t.Context(), store.DefaultPrefix+"/"+key, string(before.Kvs[0].Value))
 				}
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("Put: %v", err)
 				}
-				for i, l := range []*ledger{other, opened} {
+				for i, l := range []*fixture{other, opened} {
 					l.catchUp(t)
 					if b := l.bind(request("p", fmt.Sprint("new", i), 26)); b.Prefix == prefix("10.0.0.0/26") {
 						t.Errorf("%v was bound twice", b.Prefix)
 					}
-					if got := l.unreadable(); got != 0 {
+					if got := l.engine.Unreadable(); got != 0 {
 						t.Errorf("%d keys cannot be read after it was mended; want 0", got)
 					}
 				}
@@ -97,11 +99,11 @@ func TestUnreadable(t *testing.T) {
 func TestUnreadable_ANewPool(t *testing.T) {
 	l := newLedger(t)
 	l.pool("q", "10.1.0.0/24")
-	other := &ledger{Allocator: l.open(), t: t, etcd: l.etcd}
+	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
 	newer := Pool{ID: "p", Cluster: "platform", Name: "p", CIDR: prefix("10.0.0.0/24"), Space: "p", State: PoolOpen}
 	l.put("pools/p", unreadable["newer"])
-	l.put("spaces/p/head", encodeHead(1))
-	l.put("workspaces/platform/roots", encodeFence())
+	l.put("spaces/p/head", store.EncodeHead(1))
+	l.put("workspaces/platform/roots", store.EncodeFence())
 	other.catchUp(t)
 	_, err := other.Bind(t.Context(), request("p", "new", 26))
 	wantUnreadable(t, "Bind", err, "pools/p")
@@ -109,10 +111,10 @@ func TestUnreadable_ANewPool(t *testing.T) {
 	wantUnreadable(t, "Register", err, "pools/p")
 	other.bind(request("q", "c", 26))
 
-	l.put("spaces/p/blocks/010.000.000.000-26", record{holdings: []holding{request("p", "theirs", 26).holding(other.hooks.now())}}.encode())
-	l.put("claims/theirs", encode(claimValue{V: valueVersion, Space: "p", Prefix: prefix("10.0.0.0/26")}))
-	l.put("spaces/p/head", encodeHead(2))
-	l.put("pools/p", encodePool(newer))
+	l.put("spaces/p/blocks/010.000.000.000-26", store.Record{Holdings: []store.Holding{wanted{Request: request("p", "theirs", 26)}.holding(other.engine.Hooks.Now())}}.Encode())
+	l.put("claims/theirs", store.EncodeClaim("p", prefix("10.0.0.0/26")))
+	l.put("spaces/p/head", store.EncodeHead(2))
+	l.put("pools/p", store.EncodePool(newer))
 	other.catchUp(t)
 	if b := other.bind(request("p", "new", 26)); b.Prefix != prefix("10.0.0.64/26") {
 		t.Errorf("the claim got %v; want 10.0.0.64/26, the first that is free", b.Prefix)
@@ -165,7 +167,7 @@ func TestUnreadable_ListGoesOn(t *testing.T) {
 					t.Errorf("List has %v, and %d keys that cannot be read; want %v, and 1", got, failed, want)
 				}
 				damaged := 0
-				_, err := Reader{Client: l.etcd.Client()}.Walk(t.Context(), Visitor{
+				_, err := store.Reader{Client: l.etcd.Client()}.Walk(t.Context(), store.Visitor{
 					Pool: func(Pool) {}, Head: func(SpaceID) {}, Claim: func(ClaimID, SpaceID, netip.Prefix) {},
 					Unread: func(_ SpaceID, got netip.Prefix) {
 						if got != prefix("10.0.0.64/26") {

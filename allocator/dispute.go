@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // Adopt records that a claim has exactly the prefix req.Exact, because a
@@ -19,16 +19,16 @@ import (
 //
 // state is Bound or Retained. The prefix has to lie in the pool.
 func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (Block, error) {
-	if err := req.check(); err != nil {
+	if err := checkRequest(req); err != nil {
 		return Block{}, err
 	}
 	if !req.Exact.IsValid() || state != Bound && state != Retained {
 		return Block{}, fmt.Errorf("%w: adopt an exact prefix, as bound or retained", ErrInvalid)
 	}
-	h := req.holding(a.hooks.now())
+	h := wanted{Request: req, adopts: true}.holding(a.engine.Hooks.Now())
 	h.State = state
 	if state == Retained {
-		h.Until = stamped(req.Until)
+		h.Until = store.Stamped(req.Until)
 	}
 	for {
 		b, err := a.adopt(ctx, req, h)
@@ -45,16 +45,15 @@ func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (B
 }
 
 // adopt binds the prefix as any other, and if that is refused, all the same.
-func (a *Allocator) adopt(ctx context.Context, req Request, h holding) (Block, error) {
-	req.adopts = true
-	b := newBind(req, h)
-	err := a.submit(ctx, req.Pool, b)
+func (a *Allocator) adopt(ctx context.Context, req Request, h store.Holding) (Block, error) {
+	b := newBind(wanted{Request: req, adopts: true}, h)
+	err := a.engine.Submit(ctx, req.Pool, b)
 	if err == nil {
 		return b.block, nil
 	}
-	for errors.Is(err, ErrInUse) || errors.Is(err, ErrPoolDraining) || errors.Is(err, errMoved) {
+	for errors.Is(err, ErrInUse) || errors.Is(err, ErrPoolDraining) || errors.Is(err, engine.ErrStale) {
 		var o *adopt
-		if _, err = a.makeRoom(ctx, req.Pool, req.Exact); err != nil {
+		if _, err = a.endCooldownsIn(ctx, req.Pool, req.Exact); err != nil {
 			break
 		}
 		if o, err = a.newAdopt(ctx, req, h); err != nil {
@@ -63,7 +62,7 @@ func (a *Allocator) adopt(ctx context.Context, req Request, h holding) (Block, e
 		if o.head, o.others, err = a.flagInParts(ctx, req.Pool, o.head, o.others); err != nil {
 			continue
 		}
-		if err = a.submit(ctx, req.Pool, o); err == nil {
+		if err = a.engine.Submit(ctx, req.Pool, o); err == nil {
 			return o.block, nil
 		}
 	}
@@ -73,129 +72,90 @@ func (a *Allocator) adopt(ctx context.Context, req Request, h holding) (Block, e
 // adopt is the op of an Adopt.
 type adopt struct {
 	request Request
-	record  record   // of the prefix, with the new holder
-	others  []record // that overlap it, and are in dispute from now on
-	head    int64    // as of which that is so
-	shared  bool     // the prefix itself has another holder
+	record  store.Record   // of the prefix, with the new holder
+	others  []store.Record // that overlap it, and are in dispute from now on
+	head    int64          // as of which that is so
+	shared  bool           // the prefix itself has another holder
 	block   Block
 }
 
-func (a *Allocator) newAdopt(ctx context.Context, req Request, h holding) (*adopt, error) {
+func (a *Allocator) newAdopt(ctx context.Context, req Request, h store.Holding) (*adopt, error) {
 	p, err := a.known(ctx, req.Pool)
 	if err != nil {
 		return nil, err
 	}
-	if !p.contains(req.Exact) {
+	if !space.Contains(p.CIDR, req.Exact) {
 		return nil, ErrOutOfRange
 	}
-	near, head, err := a.overlapping(ctx, p.Space, req.Exact)
+	near, head, err := a.store.Overlapping(ctx, p.Space, req.Exact)
 	if err == nil {
-		err = a.await(ctx, head)
+		err = a.engine.Await(ctx, head)
 	}
 	if err != nil {
 		return nil, err
 	}
-	o := &adopt{request: req, head: head, record: record{space: p.Space, prefix: req.Exact}}
+	o := &adopt{request: req, head: head, record: store.Record{Space: p.Space, Prefix: req.Exact}}
 	for _, r := range near {
-		if r.cooled() != nil {
-			return nil, errMoved // it began to cool meanwhile
+		if space.CooledOf(r) != nil {
+			return nil, engine.ErrStale // it began to cool meanwhile
 		}
-		if r.prefix == req.Exact {
+		if r.Prefix == req.Exact {
 			o.record, o.shared = r, true
 			continue
 		}
-		if !r.disputed {
-			r.disputed = true
+		if !r.Disputed {
+			r.Disputed = true
 			o.others = append(o.others, r)
 		}
 	}
-	o.record.holdings = append(o.record.holdings, h)
-	o.record.disputed = len(near) > 0
+	o.record.Holdings = append(o.record.Holdings, h)
+	o.record.Disputed = len(near) > 0
 	return o, nil
 }
 
-func (o *adopt) cluster() ClusterName   { return o.request.Holder.Cluster }
-func (o *adopt) claim() (ClaimID, bool) { return "", false }
+func (o *adopt) Cluster() ClusterName   { return o.request.Holder.Cluster }
+func (o *adopt) Claim() (ClaimID, bool) { return "", false }
 
-func (o *adopt) place(s *space) (share, error) {
-	if s.pool(o.request.Pool) == nil {
-		return share{}, errGone
+func (o *adopt) Plan(s *engine.Worker) (engine.Share, error) {
+	if s.Pool(o.request.Pool) == nil {
+		return engine.Share{}, engine.ErrGone
 	}
-	if s.head.revision != o.head {
-		return share{}, errMoved
+	if s.Head.Revision != o.head {
+		return engine.Share{}, engine.ErrStale
 	}
-	keys, claim := s.alloc.keys, o.request.Holder.Claim
-	sh := share{
-		ifs: every(absent(keys.claim(claim))),
-		then: together(
-			put(keys.block(s.id, o.record.prefix), o.record.encode()),
-			put(keys.claim(claim), encode(claimValue{V: valueVersion, Space: s.id, Prefix: o.record.prefix})),
+	keys, claim := s.Engine.Keys, o.request.Holder.Claim
+	sh := engine.Share{
+		Ifs: store.Cmps(store.Absent(keys.Claim(claim))),
+		Then: store.Ops(
+			store.Put(keys.Block(s.ID, o.record.Prefix), o.record.Encode()),
+			store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, o.record.Prefix)),
 		),
-		els: together(get(keys.claim(claim))),
+		Els: store.Ops(store.Get(keys.Claim(claim))),
 	}
-	sh.stamp = s.alloc.stamp(o.request, false)
+	sh.Stamp = s.Engine.Stamp(o.request, false)
 	for _, r := range o.others {
-		sh.then = append(sh.then, put(keys.block(s.id, r.prefix), r.encode()))
+		sh.Then = append(sh.Then, store.Put(keys.Block(s.ID, r.Prefix), r.Encode()))
 	}
 	return sh, nil
 }
 
-func (o *adopt) won(s *space, revision int64, _ results) error {
-	if revision > s.known {
+func (o *adopt) Won(s *engine.Worker, revision int64, _ store.Results) error {
+	if revision > s.Known {
 		if !o.shared {
-			s.take(o.record.prefix)
-			s.evict(o.record.prefix)
+			s.Take(o.record.Prefix)
+			s.YieldHold(o.record.Prefix)
 		}
-		s.own(o.record.prefix, o.record.owners())
+		s.SetOwners(o.record.Prefix, space.OwnersOf(o.record))
 	}
-	s.alloc.metrics.bound.Inc()
-	o.record.revision = revision
-	o.block = o.record.block(o.record.holdings[len(o.record.holdings)-1])
+	s.Engine.Metrics.Bound.Inc()
+	o.record.Revision = revision
+	o.block = o.record.Block(o.record.Holdings[len(o.record.Holdings)-1])
 	return nil
 }
 
-func (o *adopt) lost(_ *space, why loss) error {
-	if why.got.found(0) != nil {
+func (o *adopt) Lost(_ *engine.Worker, why engine.Loss) error {
+	if why.Got.Found(0) != nil {
 		return errBound
 	}
-	return errAgain
-}
-
-// overlapping reads the blocks of a space that have addresses in common with a
-// prefix, and the revision of the head as of which that is so.
-func (a *Allocator) overlapping(ctx context.Context, s SpaceID, p netip.Prefix) ([]record, int64, error) {
-	head, revision, err := a.read(ctx, a.keys.head(s))
-	if err != nil || head == nil {
-		return nil, 0, err
-	}
-	var records []record
-	add := func(kv *mvccpb.KeyValue) error {
-		n, err := a.keys.parse(string(kv.Key))
-		if err != nil {
-			return err
-		}
-		r, err := decodeRecord(s, n.prefix, kv)
-		records = append(records, r)
-		return err
-	}
-	for bits := range p.Bits() {
-		cover := netip.PrefixFrom(p.Addr(), bits).Masked()
-		kv, _, err := a.read(ctx, a.keys.block(s, cover), clientv3.WithRev(revision))
-		if err == nil && kv != nil {
-			err = add(kv)
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-	}
-	from, end := a.keys.within(s, p)
-	for kv, err := range a.pages(revision).keys(ctx, from, end) {
-		if err == nil {
-			err = add(kv)
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-	}
-	return records, head.ModRevision, nil
+	return engine.ErrAgain
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // states are the blocks of a ledger, as "prefix claims state".
-func (l *ledger) wantBlocks(want ...string) {
+func (l *fixture) wantBlocks(want ...string) {
 	l.t.Helper()
 	got := []string{}
 	for _, b := range l.sameAsLedger() {
@@ -23,19 +23,19 @@ func (l *ledger) wantBlocks(want ...string) {
 	}
 }
 
-func (l *ledger) adopt(claim, p string, state BlockState) Block {
+func (l *fixture) adopt(claim, p string, state BlockState) Block {
 	l.t.Helper()
 	b, err := l.Adopt(l.t.Context(), exactly(request("p", claim, 0), p), state)
 	if err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("Adopt: %v", err)
 	}
 	return b
 }
 
-func (l *ledger) free(claim ClaimID) {
+func (l *fixture) free(claim ClaimID) {
 	l.t.Helper()
 	if err := l.Release(l.t.Context(), claim); err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("Release: %v", err)
 	}
 }
 
@@ -43,23 +43,23 @@ func TestAdopt_FreePrefix(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	if err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.64/26")}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Exclude: %v", err)
 	}
 	first := l.adopt("a", "10.0.0.0/26", Retained)
 	l.adopt("excluded", "10.0.0.80/28", Bound)
 	if err := l.Drain(t.Context(), "p"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Drain: %v", err)
 	}
 	l.adopt("draining", "10.0.0.128/28", Bound)
 	if again := l.adopt("a", "10.0.0.192/26", Bound); again != first {
-		t.Error(again)
+		t.Errorf("adopt: %v", again)
 	}
 	l.wantBlocks("10.0.0.0/26 [a] retained", "10.0.0.80/28 [excluded] bound", "10.0.0.128/28 [draining] bound")
 	if _, err := l.Adopt(t.Context(), exactly(request("p", "x", 0), "10.0.1.0/26"), Bound); !errors.Is(err, ErrOutOfRange) {
-		t.Error(err)
+		t.Errorf("Adopt: %v", err)
 	}
 	if _, err := l.Adopt(t.Context(), request("p", "x", 26), Bound); !errors.Is(err, ErrInvalid) {
-		t.Error(err)
+		t.Errorf("Adopt: %v", err)
 	}
 }
 
@@ -70,24 +70,24 @@ func TestDispute_SamePrefix(t *testing.T) {
 	l.bind(request("p", "a", 26))
 	b := l.adopt("b", "10.0.0.0/26", Retained)
 	if b.State != Disputed || b.Holder.Claim != "b" {
-		t.Error(b)
+		t.Errorf("adopt: %v", b)
 	}
 	l.adopt("c", "10.0.0.0/26", Bound)
 	l.wantBlocks("10.0.0.0/26 [a b c] disputed")
 	for _, claim := range []ClaimID{"a", "b", "c"} {
 		got, ok, err := other.Lookup(t.Context(), claim)
 		if err != nil || !ok || got.State != Disputed || got.Holder.Claim != claim {
-			t.Error(got, ok, err)
+			t.Errorf("Lookup = %v, %v, %v; want Disputed", got, ok, err)
 		}
 	}
 	if blocks := listed(t, other, ListOptions{Pool: "p"}); len(blocks) != 3 {
 		t.Errorf("List of p = %v; want one block for each of three holders", blocks)
 	}
 	if err := l.SetPolicy(t.Context(), "b", Retain); err != nil {
-		t.Error(err)
+		t.Errorf("SetPolicy: %v", err)
 	}
 	if err := l.ReleaseIf(t.Context(), b); !errors.Is(err, ErrChanged) {
-		t.Error(err)
+		t.Errorf("ReleaseIf: %v", err)
 	}
 	l.free("a")
 	l.wantBlocks("10.0.0.0/26 [b c] disputed")
@@ -98,7 +98,7 @@ func TestDispute_SamePrefix(t *testing.T) {
 	l.free("c")
 	l.wantBlocks("10.0.0.0/26 [b] retained")
 	if got, _, _ := l.Lookup(t.Context(), "b"); got.Policy != Retain {
-		t.Error(got)
+		t.Errorf("Lookup: %v", got)
 	}
 	l.free("b")
 	l.sameAsLedger(other)
@@ -124,7 +124,7 @@ func TestDispute_Nested(t *testing.T) {
 	l.free("a")
 	l.wantBlocks("10.0.0.1/32 [host] bound", "10.0.0.128/26 [b] bound")
 	if got := l.bind(request("p", "c", 26)); got.Prefix != prefix("10.0.0.64/26") {
-		t.Error(got)
+		t.Errorf("bind: %v", got)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestDispute_OverManyBlocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const many = 60
 			e := etcdtest.NewWith(t, embedetcd.Options{MaxTxnOps: limits.etcd})
-			l := &ledger{t: t, etcd: e}
+			l := &fixture{t: t, etcd: e}
 			l.Allocator = l.open(func(o *Options) { o.MaxTxnOps = limits.configured })
 			l.pool("p", "10.0.0.0/24")
 			for i := range many {

@@ -18,20 +18,20 @@
 // way, so they are as true as blocks.
 //
 // Requests for a space queue up while a transaction is in flight and then share
-// the next one (batch.go, commit.go). Whoever finds nothing free may wait for
-// room, and is served in the order of age (waiting.go, holds.go).
+// the next one (internal/engine). Whoever finds nothing free may wait for
+// room, and is served in the order of age (internal/space).
 //
 // A block can be reserved for a claim that is being created, and given to it once it is
 // there (reserve.go). Any Allocator may reserve. One of them, the leader, has the waiting
-// lists, and marks the spaces in which claims wait for the others (lead.go).
+// lists, and marks the spaces in which claims wait for the others (internal/engine/lead.go).
 //
 // A block that outlives its claim is retained (retain.go), for a time if it has a lease. The
 // caller releases it then, and DueLeases names what is due (leases.go). A later claim of the
 // same name may get the block back, in one transaction.
 //
 // A request may come with limits on what its workspace holds of the pool, and by the
-// class, of whatever pools (quota.go). What is held are sums in memory, of the blocks
-// that each space notes (owners.go). The head of the space fences the first. For the
+// class, of whatever pools (internal/space/quota.go). What is held are sums in memory, of the blocks
+// that each space notes (internal/space/owners.go). The head of the space fences the first. For the
 // second there is a fence of its own, for each class and workspace, which every bind
 // under a limit compares and puts; once it exists, binds without a limit put it, too.
 // A limit holds for those who know of it. What the ledger holds already always counts,
@@ -39,7 +39,17 @@
 //
 // A block that is freed may have to cool (Options.Cooldown): it stays in the ledger, with
 // the key of its claim, and is nobody's. A bind by an object of its former holder's name
-// takes it over (regain.go). When its time is over, block and key go (lapse.go).
+// takes it over (former.go). When its time is over, block and key go (internal/engine/cooldown.go).
+//
+// # Rooms
+//
+// This package is the face: what callers ask for, and a file for each operation that says what
+// it asks of a transaction (Plan) and what follows from the answer (Won, Lost). Below it:
+//
+//	ledger           the words: pools, blocks, requests, refusals
+//	internal/engine  a worker for each space, which commits operations in groups; the watch
+//	internal/space   what is known in memory: free space, owners, limits, cooling blocks, waiters
+//	internal/store   etcd: keys, values, transactions, pages, snapshot
 //
 // # Keys
 //

@@ -7,19 +7,19 @@ import (
 )
 
 // domain registers a /16 and a /24 inside it, in one domain.
-func (l *ledger) domain() {
+func (l *fixture) domain() {
 	l.t.Helper()
 	for id, cidr := range map[PoolID]string{"big": "10.0.0.0/16", "small": "10.0.0.0/24"} {
 		p := root(id, cidr)
 		p.Space = DomainSpace("platform", "d")
 		if _, err := l.Register(l.t.Context(), p); err != nil {
-			l.t.Fatal(err)
+			l.t.Fatalf("Register: %v", err)
 		}
 	}
 }
 
 // wantCounts checks the blocks of each of the two pools, here and in what others know.
-func (l *ledger) wantCounts(big, small int, others ...*Allocator) {
+func (l *fixture) wantCounts(big, small int, others ...*Allocator) {
 	l.t.Helper()
 	for i, a := range append(others, l.Allocator) {
 		a.catchUp(l.t)
@@ -40,7 +40,7 @@ func TestDomain_DisputeBetweenPools(t *testing.T) {
 	l.domain()
 	l.bind(exactly(request("big", "one", 0), "10.0.0.64/26"))
 	if _, err := l.Adopt(t.Context(), exactly(request("small", "two", 0), "10.0.0.64/26"), Bound); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Adopt: %v", err)
 	}
 	l.wantCounts(1, 1, other, l.open())
 	if err := l.Retire(t.Context(), "small"); !errors.Is(err, ErrPoolInUse) {
@@ -84,7 +84,7 @@ func TestDomain_IsBounded(t *testing.T) {
 	}
 	for i := range MaxSpacePools {
 		if err := register(i, false); err != nil {
-			t.Fatal(err)
+			t.Fatalf("register: %v", err)
 		}
 	}
 	var crowded *CrowdedError

@@ -8,6 +8,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -24,11 +28,11 @@ func first(do func()) func(SpaceID) error {
 }
 
 // keys are those below the ledger's prefix that contain a word.
-func (l *ledger) keysWith(word string) []string {
+func (l *fixture) keysWith(word string) []string {
 	l.t.Helper()
-	resp, err := l.etcd.Client().Get(l.t.Context(), defaultPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	resp, err := l.etcd.Client().Get(l.t.Context(), store.DefaultPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("etcd Get: %v", err)
 	}
 	var found []string
 	for _, kv := range resp.Kvs {
@@ -44,14 +48,14 @@ func TestCarve_WhileTheQuotaMoves(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
 	l.pool("q", "10.1.0.0/16")
-	other := &ledger{Allocator: l.open(), t: t, etcd: l.etcd}
+	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
 	under := func(pool PoolID, claim string, length int) Request {
 		r := request(pool, claim, length)
 		r.Class, r.Limits.Class = "class", big.NewInt(1<<16)
 		return r
 	}
 	l.bind(under("p", "first", 28)) // makes the fence of the quota
-	l.swap(func(h *hooks) { h.beforeCommit = first(func() { other.bind(under("q", "meanwhile", 28)) }) })
+	l.swap(func(h *engine.Hooks) { h.BeforeCommit = first(func() { other.bind(under("q", "meanwhile", 28)) }) })
 	if _, err := l.Carve(t.Context(), under("p", "child", 24), Pool{ID: "child", Cluster: "tenant", Name: "child"}); err != nil {
 		t.Errorf("Carve() = %v; want it carved", err)
 	}
@@ -63,17 +67,17 @@ func TestCarve_RetiredBeforeTheAnswer(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
 	other := l.open()
-	l.swap(func(h *hooks) {
-		h.afterCommit = first(func() {
+	l.swap(func(h *engine.Hooks) {
+		h.AfterCommit = first(func() {
 			other.catchUp(t)
 			if err := other.Retire(t.Context(), "child"); err != nil {
-				t.Error(err)
+				t.Errorf("Retire: %v", err)
 			}
 			l.catchUp(t)
 		})
 	})
 	if _, err := l.carve("p", "child", 24); err != nil {
-		t.Fatal(err)
+		t.Fatalf("carve: %v", err)
 	}
 	if p, ok := l.Pool("child"); ok {
 		t.Errorf("Pool(child) = %v; want none, as it was retired", p)
@@ -90,15 +94,15 @@ func TestRetireDrained_ByAnID(t *testing.T) {
 			if parent == "" {
 				i.pool("again", "192.168.0.0/24")
 			} else if _, err := i.carve(parent, "again", 26); err != nil {
-				t.Fatal(err)
+				t.Fatalf("carve: %v", err)
 			}
 			i.bind(request("again", "c", 28))
 			i.release("c")
 		}
 		begin()
-		drained, _ := i.find("again")
+		drained, _ := i.table.Find("again")
 		if err := i.Retire(t.Context(), "again"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Retire: %v", err)
 		}
 		begin()
 		i.retireDrained(drained)
@@ -115,21 +119,21 @@ func TestRetireDrained_ByAnID(t *testing.T) {
 func TestQuota_TheFenceIsDeleted(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
-	other := &ledger{Allocator: l.open(), t: t, etcd: l.etcd}
+	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
 	under := func(claim string) Request {
 		r := request("p", claim, 28)
 		r.Class, r.Limits.Class = "class", big.NewInt(48)
 		return r
 	}
-	for i, a := range []*ledger{l, other, l} {
+	for i, a := range []*fixture{l, other, l} {
 		a.bind(under(fmt.Sprint("c", i)))
-		resp, err := l.etcd.Client().Delete(t.Context(), defaultPrefix+"/quotas/", clientv3.WithPrefix())
+		resp, err := l.etcd.Client().Delete(t.Context(), store.DefaultPrefix+"/quotas/", clientv3.WithPrefix())
 		if err != nil || resp.Deleted != 1 {
 			t.Fatalf("%d fences were deleted, %v; want 1", resp.Deleted, err)
 		}
 	}
 	var over *QuotaError
-	for _, a := range []*ledger{l, other} {
+	for _, a := range []*fixture{l, other} {
 		if b, err := a.Bind(t.Context(), under("one too many")); !errors.As(err, &over) {
 			t.Errorf("Bind() = %v, %v; want a QuotaError", b.Prefix, err)
 		}
@@ -147,28 +151,28 @@ func TestLeftovers(t *testing.T) {
 	own.Cluster = "leaver"
 	for range 2 {
 		if _, err := r.Register(t.Context(), own); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Register: %v", err)
 		}
 		if err := r.Retire(t.Context(), own.ID); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Retire: %v", err)
 		}
 		r.catchUp(t) // a late event of the pool would have it known once more, for a moment
-		r.prune(t.Context())
+		r.engine.Prune(t.Context())
 		if left := r.keysWith("/workspaces/leaver"); len(left) > 0 {
 			t.Errorf("a workspace without a root pool has left %v", left)
 		}
 	}
 	r.release("c")
 	r.catchUp(t)
-	if r.prune(t.Context()); len(r.keysWith("/quotas/")) != 1 {
+	if r.engine.Prune(t.Context()); len(r.keysWith("/quotas/")) != 1 {
 		t.Error("the fence of a quota that was used a moment ago is gone")
 	}
-	r.clock.advance(2 * quotaIdle)
-	if r.prune(t.Context()); len(r.keysWith("/quotas/")) != 0 {
+	r.clock.advance(2 * 10 * time.Minute)
+	if r.engine.Prune(t.Context()); len(r.keysWith("/quotas/")) != 0 {
 		t.Errorf("there is %v, which nobody has used for long", r.keysWith("/quotas/"))
 	}
 	r.catchUp(t)
-	if n := len(r.quotas.accounts); n != 0 {
+	if n, _ := r.table.Quotas.Size(); n != 0 {
 		t.Errorf("%d accounts are remembered; want none", n)
 	}
 	under.Holder.Claim = "again"
@@ -183,29 +187,29 @@ func TestDrain_TheLastBlockGoesMeanwhile(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "last", 28))
 	if err := l.Drain(t.Context(), "p"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Drain: %v", err)
 	}
 	// Another writer, that would retire the pool itself if it were an Allocator.
 	late := request("p", "late", 28)
-	block, claim := l.keys.block("p", prefix("10.0.0.16/28")), l.keys.claim("late")
+	block, claim := l.keys.Block("p", prefix("10.0.0.16/28")), l.keys.Claim("late")
 	write := func(count int64, ops ...clientv3.Op) {
-		if _, err := l.etcd.Client().Txn(t.Context()).Then(append(ops, put(l.keys.head("p"), encodeHead(count)))...).Commit(); err != nil {
-			t.Error(err)
+		if _, err := l.etcd.Client().Txn(t.Context()).Then(append(ops, store.Put(l.keys.Head("p"), store.EncodeHead(count)))...).Commit(); err != nil {
+			t.Errorf("etcd transaction: %v", err)
 		}
 	}
 	var commits atomic.Int64
-	l.swap(func(h *hooks) {
-		h.beforeCommit = func(SpaceID) error {
+	l.swap(func(h *engine.Hooks) {
+		h.BeforeCommit = func(SpaceID) error {
 			if commits.Add(1) == 2 { // the retirement, after the release
-				write(10, put(block, newBind(late, late.holding(l.hooks.now())).value),
-					put(claim, encode(claimValue{V: valueVersion, Space: "p", Prefix: prefix("10.0.0.16/28")})))
+				write(10, store.Put(block, newBind(wanted{Request: late}, wanted{Request: late}.holding(l.engine.Hooks.Now())).value),
+					store.Put(claim, store.EncodeClaim("p", prefix("10.0.0.16/28"))))
 			}
 			return nil
 		}
-		h.afterCommit = func(SpaceID) error {
+		h.AfterCommit = func(SpaceID) error {
 			if commits.Load() == 3 { // it has found the pool in use
 				commits.Add(1)
-				write(11, remove(block), remove(claim))
+				write(11, store.Remove(block), store.Remove(claim))
 				l.catchUp(t)
 			}
 			return nil

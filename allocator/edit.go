@@ -5,6 +5,11 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Exclude replaces the list of prefixes that a pool never hands out. Blocks that
@@ -14,10 +19,10 @@ func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix)
 	if err != nil {
 		return err
 	}
-	if list, err = p.exclusions(list); err != nil || slices.Equal(list, p.Excluded) {
+	if list, err = exclusions(p, list); err != nil || slices.Equal(list, p.Excluded) {
 		return err
 	}
-	return a.submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Excluded = list }})
+	return a.engine.Submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Excluded = list }})
 }
 
 // Drain closes a pool for good: its blocks and its CIDR stay, nothing more is
@@ -29,16 +34,16 @@ func (a *Allocator) Drain(ctx context.Context, id PoolID) error {
 	if err != nil {
 		return err
 	}
-	return a.submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.State = PoolDraining }})
+	return a.engine.Submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.State = PoolDraining }})
 }
 
 // known returns the record of a pool, if need be after asking the ledger.
 func (a *Allocator) known(ctx context.Context, id PoolID) (Pool, error) {
-	if err := checkID("pool", id); err != nil {
+	if err := ledger.CheckID("pool", id); err != nil {
 		return Pool{}, err
 	}
 	for {
-		if _, err := a.locate(ctx, id); err != nil {
+		if _, err := a.engine.Locate(ctx, id); err != nil {
 			return Pool{}, err
 		}
 		if p, ok := a.Pool(id); ok {
@@ -58,32 +63,32 @@ type edit struct {
 	same   bool // there is nothing to change
 }
 
-func (e *edit) cluster() ClusterName   { return e.pool.Cluster }
-func (e *edit) claim() (ClaimID, bool) { return "", false }
+func (e *edit) Cluster() ClusterName   { return e.pool.Cluster }
+func (e *edit) Claim() (ClaimID, bool) { return "", false }
 
-func (e *edit) place(s *space) (share, error) {
-	p := s.pool(e.pool.ID)
+func (e *edit) Plan(s *engine.Worker) (engine.Share, error) {
+	p := s.Pool(e.pool.ID)
 	if p == nil {
-		return share{}, errGone
+		return engine.Share{}, engine.ErrGone
 	}
 	if err := e.check(p.Pool); err != nil {
-		return share{}, err
+		return engine.Share{}, err
 	}
-	if e.inUse = e.idle && p.held() > 0; e.inUse {
-		return share{}, nil // the transaction confirms that it is so
+	if e.inUse = e.idle && p.Held() > 0; e.inUse {
+		return engine.Share{}, nil // the transaction confirms that it is so
 	}
 	e.next = p.Pool
 	e.change(&e.next)
 	if e.next.State == PoolDraining && p.Parent != "" {
-		e.next.CoolsUntil = later(e.next.CoolsUntil, p.lastRelease())
+		e.next.CoolsUntil = later(e.next.CoolsUntil, p.LastRelease())
 	}
-	if e.next.State != p.State && e.next.State == PoolDraining && s.frozen() == lost {
-		return share{}, &FrozenError{Pool: p.ID, Lost: true}
+	if e.next.State != p.State && e.next.State == PoolDraining && s.Frozen() == space.LostChanges {
+		return engine.Share{}, &FrozenError{Pool: p.ID, Lost: true}
 	}
 	if e.same = e.next.State == p.State && e.next.CoolsUntil.Equal(p.CoolsUntil) && e.next.Frozen == p.Frozen && slices.Equal(e.next.Excluded, p.Excluded); e.same {
-		return share{}, nil // the transaction confirms that it is so
+		return engine.Share{}, nil // the transaction confirms that it is so
 	}
-	return share{then: together(put(s.alloc.keys.pool(p.ID), encodePool(e.next)))}, nil
+	return engine.Share{Then: store.Ops(store.Put(s.Engine.Keys.Pool(p.ID), store.EncodePool(e.next)))}, nil
 }
 
 func later(a, b time.Time) time.Time {
@@ -93,14 +98,14 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func (e *edit) won(s *space, revision int64, _ results) error {
+func (e *edit) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	if e.inUse {
 		return ErrPoolInUse
 	}
-	if p := s.pool(e.pool.ID); p != nil && !e.same && revision > s.known {
-		s.update(p, e.next)
+	if p := s.Pool(e.pool.ID); p != nil && !e.same && revision > s.Known {
+		s.UpdatePool(p, e.next)
 	}
 	return nil
 }
 
-func (e *edit) lost(*space, loss) error { return errAgain }
+func (e *edit) Lost(*engine.Worker, engine.Loss) error { return engine.ErrAgain }

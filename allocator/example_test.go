@@ -16,7 +16,7 @@ import (
 // etcd cluster, pass its client to Open instead.
 func Example() {
 	if err := run(context.Background()); err != nil {
-		log.Fatal(err)
+		log.Fatalf("run: %v", err)
 	}
 	// Output:
 	// 10.0.0.0/26

@@ -8,20 +8,22 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 )
 
 // latency makes an Allocator on the ledger whose transactions take that much longer to
 // reach etcd.
-func (l *ledger) latency(d time.Duration) *Allocator {
+func (l *fixture) latency(d time.Duration) *Allocator {
 	l.t.Helper()
-	h := realHooks()
-	h.beforeCommit = func(SpaceID) error {
+	h := engine.RealHooks()
+	h.BeforeCommit = func(SpaceID) error {
 		<-time.After(d)
 		return nil
 	}
 	a, err := open(l.t.Context(), l.etcd.Client(), Options{MaxTxnOps: l.etcd.MaxTxnOps()}, h)
 	if err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("open: %v", err)
 	}
 	l.t.Cleanup(func() { _ = a.Close() })
 	return a
@@ -35,15 +37,15 @@ func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 	l.pool("p", "10.0.0.0/16")
 	bound, stale, gone := l.bind(request("p", "bound", 28)), l.bind(request("p", "stale", 28)), l.bind(request("p", "gone", 28))
 	if err := l.SetPolicy(t.Context(), "stale", Retain); err != nil {
-		t.Fatal(err)
+		t.Fatalf("SetPolicy: %v", err)
 	}
 	l.free("gone")
 	l.bind(request("p", "successor", 28)) // where gone was
 	var transactions atomic.Int64
 	inFlight, goOn := l.holdCommits()
-	hold := l.hooks.beforeCommit
-	l.swap(func(h *hooks) {
-		h.beforeCommit = func(id SpaceID) error {
+	hold := l.engine.Hooks.BeforeCommit
+	l.swap(func(h *engine.Hooks) {
+		h.BeforeCommit = func(id SpaceID) error {
 			transactions.Add(1)
 			return hold(id)
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -21,7 +23,7 @@ func (b *bench) fill(tb testing.TB, pool PoolID, from, to int) {
 			puts = append(puts, b.block(pool, from)...)
 		}
 		if _, err := b.client.Txn(context.Background()).Then(puts...).Commit(); err != nil {
-			tb.Fatal(err)
+			tb.Fatalf("etcd transaction: %v", err)
 		}
 	}
 }
@@ -31,9 +33,9 @@ func (b *bench) block(pool PoolID, i int) []clientv3.Op {
 	addr := prefix("10.0.0.0/8").Addr().As4()
 	addr[1], addr[2], addr[3] = byte(i>>16), byte(i>>8), byte(i)
 	p := netip.PrefixFrom(netip.AddrFrom4(addr), 32)
-	return together(
-		put(b.keys.block(SpaceID(pool), p), newBind(req, req.holding(b.hooks.now())).value),
-		put(b.keys.claim(req.Holder.Claim), encode(claimValue{V: valueVersion, Space: SpaceID(pool), Prefix: p})),
+	return store.Ops(
+		store.Put(b.keys.Block(SpaceID(pool), p), newBind(wanted{Request: req}, wanted{Request: req}.holding(b.engine.Hooks.Now())).value),
+		store.Put(b.keys.Claim(req.Holder.Claim), store.EncodeClaim(SpaceID(pool), p)),
 	)
 }
 
@@ -48,7 +50,7 @@ func BenchmarkBind_Filled(b *testing.B) {
 			for b.Loop() {
 				started := time.Now()
 				if _, err := l.Bind(b.Context(), l.next()); err != nil {
-					b.Fatal(err)
+					b.Fatalf("Bind: %v", err)
 				}
 				bound := time.Now()
 				l.raw(b, 1)
@@ -69,9 +71,9 @@ func BenchmarkOpen(b *testing.B) {
 	for b.Loop() {
 		before := heapSize()
 		started := time.Now()
-		a, err := Open(b.Context(), l.client, Options{})
+		a, err := Open(b.Context(), l.store.Client, Options{})
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("Open: %v", err)
 		}
 		b.ReportMetric(time.Since(started).Seconds(), "s")
 		b.ReportMetric(float64(heapSize()-before)/blocks, "B/block")

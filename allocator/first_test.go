@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // firstLedger is a ledger as the first program wrote it, key and value, below the usual
@@ -34,11 +35,11 @@ claims/late {"v":1,"space":"drained","prefix":"2001:db8::/80"}
 
 // What the first program wrote is opened, given out around, released and kept.
 func TestFirstLedger(t *testing.T) {
-	l := &ledger{t: t, etcd: etcdtest.New(t)}
+	l := &fixture{t: t, etcd: etcdtest.New(t)}
 	for line := range strings.Lines(strings.TrimSpace(firstLedger)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if _, err := l.etcd.Client().Put(t.Context(), defaultPrefix+"/"+key, value); err != nil {
-			t.Fatal(err)
+		if _, err := l.etcd.Client().Put(t.Context(), store.DefaultPrefix+"/"+key, value); err != nil {
+			t.Fatalf("etcd Put: %v", err)
 		}
 	}
 	l.Allocator = l.open()

@@ -10,7 +10,7 @@ import (
 func frozenLedger(o *Options) { o.Frozen = true }
 
 // wantFrozen fails the test unless a claim is refused because the pool is frozen.
-func (l *ledger) wantFrozen(pool PoolID, isLost bool) {
+func (l *fixture) wantFrozen(pool PoolID, isLost bool) {
 	l.t.Helper()
 	var frozen *FrozenError
 	if b, err := l.Bind(l.t.Context(), request(pool, "new", 26)); !errors.As(err, &frozen) || frozen.Lost != isLost {
@@ -19,18 +19,18 @@ func (l *ledger) wantFrozen(pool PoolID, isLost bool) {
 }
 
 // freeze freezes the pool "p".
-func (l *ledger) freeze(a *Allocator) {
+func (l *fixture) freeze(a *Allocator) {
 	l.t.Helper()
 	if err := a.Freeze(l.t.Context(), "p"); err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("Freeze: %v", err)
 	}
 }
 
 // resume ends the freeze of the pool "p".
-func (l *ledger) resume(a *Allocator, changes int64) {
+func (l *fixture) resume(a *Allocator, changes int64) {
 	l.t.Helper()
 	if err := a.Resume(l.t.Context(), "p", changes); err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("Resume: %v", err)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestFrozen(t *testing.T) {
 		t.Errorf("%s was woken", got)
 	}
 	if got := l.bind(request("p", "waits", 26)); got.Prefix != prefix("10.0.0.0/26") {
-		t.Error(got)
+		t.Errorf("bind: %v", got)
 	}
 	l.sameAsLedger()
 }
@@ -89,7 +89,7 @@ func TestBehind(t *testing.T) {
 	behind := func(id PoolID, changes int64) bool {
 		is, err := restored.Behind(t.Context(), id, changes)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Behind: %v", err)
 		}
 		return is
 	}
@@ -97,7 +97,7 @@ func TestBehind(t *testing.T) {
 		t.Error("the count of changes is not the one of the ledger that was opened")
 	}
 	if err := restored.Release(t.Context(), "a"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Release: %v", err)
 	}
 	if !behind("p", c.Changes+1) {
 		t.Error("what was done since counts for what was lost")
@@ -121,7 +121,7 @@ func TestReadopt(t *testing.T) {
 		return err
 	}
 	if err := carve("k", "10.0.64.0/24"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("carve: %v", err)
 	}
 	if err := carve("k", "10.0.64.0/24"); err != nil {
 		t.Error("again:", err)
@@ -130,11 +130,11 @@ func TestReadopt(t *testing.T) {
 		t.Error("over a sibling:", err)
 	}
 	if p, ok := l.Pool("k"); !ok || p.CIDR != prefix("10.0.64.0/24") || p.Parent != "p" {
-		t.Error(p, ok)
+		t.Errorf("Pool = %v, %v; want 10.0.64.0/24", p, ok)
 	}
 	blocks, err := l.Overlapping(t.Context(), "p", prefix("10.0.64.0/18"))
 	if err != nil || len(blocks) != 1 || blocks[0].Holder.Claim != "k" {
-		t.Error(blocks, err)
+		t.Errorf("Overlapping = %v, %v; want the block of k", blocks, err)
 	}
 	l.sameAsLedger()
 }
@@ -151,12 +151,12 @@ func TestFrozen_SurvivesRestarts(t *testing.T) {
 	c, _ := l.Capacity("p")
 	published := c.Changes + 2 // two more blocks were published since
 	standby := l.open(frozenLedger)
-	found := &ledger{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
+	found := &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
 	behind := func(a *Allocator) bool {
 		t.Helper()
 		is, err := a.Behind(t.Context(), "p", published)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Behind: %v", err)
 		}
 		return is
 	}
@@ -170,7 +170,7 @@ func TestFrozen_SurvivesRestarts(t *testing.T) {
 		found.adopt(fmt.Sprint("adopted", round), fmt.Sprintf("10.0.0.%d/28", 128+16*round), Bound)
 		found.free("b")
 		found.adopt("b", "10.0.0.16/28", Bound)
-		found = &ledger{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
+		found = &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
 		for name, a := range map[string]*Allocator{"a new process": found.Allocator, "a standby": standby} {
 			if !behind(a) || !a.Frozen("p") {
 				t.Errorf("round %d: %s finds Behind() = %t, Frozen() = %t; want true and true", round, name, behind(a), a.Frozen("p"))
@@ -205,39 +205,24 @@ func TestFrozen_BesideADrainingPool(t *testing.T) {
 	l.bind(request("big", "b", 26))
 	c, _ := l.Capacity("big")
 	if err := l.Retire(t.Context(), "small"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Retire: %v", err)
 	}
 	if err := l.Drain(t.Context(), "big"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Drain: %v", err)
 	}
-	found := &ledger{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
+	found := &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
 	found.free("a")
 	small := root("small", "10.0.0.0/24")
 	small.Space, small.Frozen = DomainSpace("platform", "d"), true
 	if _, err := found.Register(t.Context(), small); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Register: %v", err)
 	}
-	found = &ledger{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
+	found = &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
 	if behind, err := found.Behind(t.Context(), "small", c.Changes); err != nil || behind {
 		t.Fatalf("Behind(%d) = %t, %v; want the count to be of no help here", c.Changes, behind, err)
 	}
 	found.Trust("small")
 	found.wantFrozen("small", true)
-}
-
-// A program that does not know what a frozen pool is must not read one.
-func TestFrozen_HasAVersionOfItsOwn(t *testing.T) {
-	p := Pool{ID: "p", Space: "p", CIDR: prefix("10.0.0.0/24"), State: PoolOpen, Cluster: "c", Name: "p"}
-	if err := checkVersion(valueVersion, "p", []byte(encodePool(p))); err != nil {
-		t.Errorf("a pool is written as %v; want version %d", err, valueVersion)
-	}
-	p.Frozen = true
-	if err := checkVersion(valueVersion, "p", []byte(encodePool(p))); err == nil {
-		t.Errorf("a frozen pool is written with version %d", valueVersion)
-	}
-	if again, err := decodePool("p", "p", []byte(encodePool(p))); err != nil || !again.Frozen {
-		t.Errorf("a frozen pool is read as %+v, %v", again, err)
-	}
 }
 
 // A pool of a space that has lost changes is not drained: its blocks may be among them. A pool
@@ -248,7 +233,7 @@ func TestFrozen_IsNotDrained(t *testing.T) {
 		p := root(id, "10.0.0.0/24")
 		p.Space = "domain"
 		if _, err := l.Register(t.Context(), p); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Register: %v", err)
 		}
 	}
 	l.pool("other", "10.1.0.0/24")

@@ -6,11 +6,13 @@ import (
 	"math/big"
 	"runtime"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 )
 
 // lead makes an Allocator the leader until the test ends, and returns what ends that.
 // complete says that its waiting lists are complete.
-func (l *ledger) lead(a *Allocator) (complete, end func()) {
+func (l *fixture) lead(a *Allocator) (complete, end func()) {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -19,7 +21,7 @@ func (l *ledger) lead(a *Allocator) (complete, end func()) {
 			l.t.Errorf("Lead = %v, want nil", err)
 		}
 	}()
-	for leadership(a.leads.Load()) == following && l.t.Context().Err() == nil {
+	for engine.Leadership(a.engine.Leads.Load()) == engine.Following && l.t.Context().Err() == nil {
 		runtime.Gosched()
 	}
 	end = func() { cancel(); <-ended }
@@ -28,9 +30,9 @@ func (l *ledger) lead(a *Allocator) (complete, end func()) {
 }
 
 // marked waits until an Allocator knows which writer has the waiting list of pool p.
-func (l *ledger) marked(a *Allocator, writer string) {
+func (l *fixture) marked(a *Allocator, writer string) {
 	l.t.Helper()
-	a.waitFor(l.t, "p", func(s *space) bool { return s.marked == writer })
+	a.waitFor(l.t, "p", func(s *engine.Worker) bool { return s.Marked == writer })
 }
 
 // Where claims wait, only the leader reserves: another Allocator would give room to a
@@ -45,10 +47,10 @@ func TestLead_OthersDoNotReserveWhereClaimsWait(t *testing.T) {
 	l.bind(request("p", "full", 29))
 	waits := request("p", "waits", 28)
 	l.Wait(waits)
-	l.marked(other, l.writer)
+	l.marked(other, l.table.Writer)
 
 	if err := l.ReleaseIf(t.Context(), kept); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReleaseIf: %v", err)
 	}
 	other.catchUp(t)
 	if b, err := other.Reserve(t.Context(), reservation("new", 29)); !errors.Is(err, ErrOthersWait) {
@@ -83,7 +85,7 @@ func TestLead_AnAllocatorThatLagsBehind(t *testing.T) {
 	watch.set(true)
 	l.Wait(request("p", "waits", 28))
 	if err := l.ReleaseIf(t.Context(), full); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReleaseIf: %v", err)
 	}
 	answer := make(chan error)
 	go func() {
@@ -106,20 +108,20 @@ func TestLead_ANewLeader(t *testing.T) {
 	complete()
 	full := l.bind(request("p", "full", 28))
 	l.Wait(request("p", "waits", 28))
-	l.marked(next, l.writer)
+	l.marked(next, l.table.Writer)
 	end()
 	l.Withdraw("waits") // as if its process was gone
 
 	complete, _ = l.lead(next)
 	if err := next.ReleaseIf(t.Context(), full); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReleaseIf: %v", err)
 	}
 	if b, err := next.Reserve(t.Context(), reservation("new", 28)); !errors.Is(err, ErrOthersWait) {
 		t.Errorf("Reserve by a leader that is not complete = %+v, %v, want %v", b, err, ErrOthersWait)
 	}
 	next.Wait(request("p", "waits", 28))
 	complete()
-	l.marked(next, next.writer)
+	l.marked(next, next.table.Writer)
 	var exhausted *ExhaustedError
 	if b, err := next.Reserve(t.Context(), reservation("new", 28)); !errors.As(err, &exhausted) {
 		t.Errorf("Reserve of what is held for the waiter = %+v, %v, want ExhaustedError", b, err)
@@ -156,9 +158,9 @@ func TestLead_MarkIsWrittenAgain(t *testing.T) {
 	l.pool("p", "10.0.0.0/28")
 	lost := errors.New("lost")
 	fails := false
-	l.swap(func(h *hooks) {
-		h.after = c.after
-		h.beforeCommit = func(SpaceID) error {
+	l.swap(func(h *engine.Hooks) {
+		h.After = c.after
+		h.BeforeCommit = func(SpaceID) error {
 			if fails {
 				fails = false
 				return lost
@@ -171,19 +173,19 @@ func TestLead_MarkIsWrittenAgain(t *testing.T) {
 	full := l.bind(request("p", "full", 28))
 	fails = true
 	l.Wait(request("p", "waits", 28))
-	l.waitFor(t, "p", func(s *space) bool { return s.resting && !s.working || s.marked != "" })
-	c.advance(retryMark)
-	l.marked(l.Allocator, l.writer)
+	l.waitFor(t, "p", func(s *engine.Worker) bool { return s.Resting && !s.Working || s.Marked != "" })
+	c.advance(engine.RetryMark)
+	l.marked(l.Allocator, l.table.Writer)
 	if err := l.Drain(t.Context(), "p"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Drain: %v", err)
 	}
 	if err := l.ReleaseIf(t.Context(), full); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReleaseIf: %v", err)
 	}
 	for there := true; there && t.Context().Err() == nil; _, there = l.Pool("p") {
 		runtime.Gosched()
 	}
-	resp, err := l.etcd.Client().Get(t.Context(), l.keys.waiters("p"))
+	resp, err := l.etcd.Client().Get(t.Context(), l.keys.Waiters("p"))
 	if err != nil || resp.Count != 0 {
 		t.Errorf("after the pool was retired etcd has %d marks, %v, want 0", resp.Count, err)
 	}

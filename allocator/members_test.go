@@ -4,7 +4,9 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/prometheus/client_golang/prometheus"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -27,14 +29,14 @@ func TestMembers(t *testing.T) {
 func TestMembers_Away(t *testing.T) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:1"}, Logger: zap.NewNop()})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	defer client.Close()
 	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(members{client})
+	r.MustRegister(store.Members{Client: client})
 	families, err := r.Gather()
 	if err != nil || len(families) != 1 {
-		t.Fatal(families, err)
+		t.Fatalf("Gather = %v, %v; want one family", families, err)
 	}
 	down := map[string]float64{}
 	for _, m := range families[0].GetMetric() {

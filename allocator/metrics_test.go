@@ -11,7 +11,7 @@ func gathered(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := r.Gather()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Gather: %v", err)
 	}
 	values := map[string]float64{}
 	for _, f := range families {
@@ -71,15 +71,15 @@ func TestMetrics_AttemptsOfABind(t *testing.T) {
 	}()
 	<-inFlight
 	if _, err := other.Bind(t.Context(), request("p", "d", 26)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Bind: %v", err)
 	}
 	goOn()
 	if err := <-bound; err != nil {
-		t.Fatal(err)
+		t.Fatalf("a bind in flight: %v", err)
 	}
 	var got dto.Metric
-	if err := l.metrics.attempts.Write(&got); err != nil {
-		t.Fatal(err)
+	if err := l.engine.Metrics.Attempts.Write(&got); err != nil {
+		t.Fatalf("Write: %v", err)
 	}
 	if h := got.GetHistogram(); h.GetSampleCount() != 1 || h.GetSampleSum() != 2 {
 		t.Errorf("%d binds took part in %v transactions, want 1 in 2", h.GetSampleCount(), h.GetSampleSum())

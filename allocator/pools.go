@@ -2,21 +2,21 @@ package allocator
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Pool is the pool's record as known here.
 func (a *Allocator) Pool(id PoolID) (Pool, bool) {
-	p, ok := a.find(id)
+	p, ok := a.table.Find(id)
 	if !ok {
 		return Pool{}, false
 	}
-	p.space.lock()
-	defer p.space.unlock()
+	p.In.Lock()
+	defer p.In.Unlock()
 	record := p.Pool
 	record.Excluded = slices.Clone(record.Excluded)
 	return record, true
@@ -25,26 +25,16 @@ func (a *Allocator) Pool(id PoolID) (Pool, bool) {
 // Registered reads a pool's record from the ledger, and the revision of its last change; ok is
 // false if there is none.
 func (a *Allocator) Registered(ctx context.Context, id PoolID) (p Pool, revision int64, ok bool, err error) {
-	if err := checkID("pool", id); err != nil {
+	if err := ledger.CheckID("pool", id); err != nil {
 		return Pool{}, 0, false, err
 	}
-	kv, _, err := a.read(ctx, a.keys.pool(id))
-	if err != nil || kv == nil {
-		return Pool{}, 0, false, err
-	}
-	p, err = decodePool(string(kv.Key), id, kv.Value)
-	return p, kv.ModRevision, err == nil, err
+	return a.store.Pool(ctx, id)
 }
 
 // Pools yields all pools known here, in no order. It is a snapshot: the caller
 // may do anything meanwhile.
 func (a *Allocator) Pools() iter.Seq[Pool] {
-	a.mu.RLock()
-	ids := make([]PoolID, 0, len(a.pools))
-	for id := range a.pools {
-		ids = append(ids, id)
-	}
-	a.mu.RUnlock()
+	ids := a.table.IDs()
 	return func(yield func(Pool) bool) {
 		for _, id := range ids {
 			if p, ok := a.Pool(id); ok && !yield(p) {
@@ -57,25 +47,25 @@ func (a *Allocator) Pools() iter.Seq[Pool] {
 // Capacity counts what a pool holds, as known here. Pools of one address domain
 // share what they have in common, so a block of one counts in the others too.
 func (a *Allocator) Capacity(id PoolID) (Capacity, bool) {
-	p, ok := a.find(id)
+	p, ok := a.table.Find(id)
 	if !ok {
 		return Capacity{}, false
 	}
-	p.space.lock()
-	defer p.space.unlock()
-	return p.capacity(), true
+	p.In.Lock()
+	defer p.In.Unlock()
+	return p.Capacity(), true
 }
 
 // Fit is the length of the smallest free block of a pool that can hold a prefix
 // of the given length, as known here; ok is false when there is none.
 func (a *Allocator) Fit(id PoolID, length int) (fit int, ok bool) {
-	p, ok := a.find(id)
+	p, ok := a.table.Find(id)
 	if !ok {
 		return 0, false
 	}
-	p.space.lock()
-	defer p.space.unlock()
-	free := p.index.Histogram()
+	p.In.Lock()
+	defer p.In.Unlock()
+	free := p.Index.Histogram()
 	for fit = min(length, len(free)-1); fit >= 0; fit-- {
 		if free[fit] > 0 {
 			return fit, true
@@ -88,109 +78,11 @@ func (a *Allocator) Fit(id PoolID, length int) (fit int, ok bool) {
 // fewest that its free space can be seen as. What is reserved for a transaction or
 // held for a claim that waits is not free.
 func (a *Allocator) FreeBlocks(id PoolID) (index.Histogram, bool) {
-	p, ok := a.find(id)
+	p, ok := a.table.Find(id)
 	if !ok {
 		return index.Histogram{}, false
 	}
-	p.space.lock()
-	defer p.space.unlock()
-	return p.index.Histogram(), true
-}
-
-// locateAttempts is how often a pool is looked for in memory that the ledger has. It may
-// come and go meanwhile, but not for ever: then memory is of another ledger.
-const locateAttempts = 10
-
-// find looks a pool up in memory.
-func (a *Allocator) find(id PoolID) (*pool, bool) {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	p, ok := a.pools[id]
-	return p, ok
-}
-
-// locate finds the space of a pool. One that is not in memory may have been
-// registered a moment ago by somebody else.
-func (a *Allocator) locate(ctx context.Context, id PoolID) (*space, error) {
-	for range locateAttempts {
-		if p, ok := a.find(id); ok {
-			return p.space, nil
-		}
-		if err := a.Err(); err != nil {
-			return nil, err
-		}
-		if err := a.confirm(ctx, id); err != nil {
-			return nil, err
-		}
-	}
-	return nil, fmt.Errorf("%w: pool %s is registered, and memory does not know it", ErrUnavailable, id)
-}
-
-// confirm asks the ledger whether a pool is registered, and waits until what it
-// says is known here.
-func (a *Allocator) confirm(ctx context.Context, id PoolID) error {
-	kv, _, err := a.read(ctx, a.keys.pool(id))
-	if err != nil {
-		return err
-	}
-	if kv == nil {
-		return ErrUnknownPool
-	}
-	if _, err := decodePool(string(kv.Key), id, kv.Value); err != nil {
-		return err
-	}
-	return a.await(ctx, kv.ModRevision)
-}
-
-// await waits until what the ledger held at a revision is known here.
-func (a *Allocator) await(ctx context.Context, revision int64) error {
-	bounded, cancel := context.WithTimeout(ctx, a.hooks.timeout)
-	defer cancel()
-	if err := a.watched.wait(bounded, revision); err == nil || ctx.Err() != nil {
-		return err
-	}
-	return a.behind()
-}
-
-// roots are the root pools of one workspace, as of the fence's revision or later:
-// a pool comes or goes first, then the revision moves. Revision 0: there is no fence, as
-// there is no pool.
-type roots struct {
-	revision int64
-	pools    map[PoolID]Pool
-}
-
-// enlist adds a pool to the tables. Its space's lock is held.
-func (a *Allocator) enlist(p *pool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.pools[p.ID] = p
-	a.retired.forget(p.ID)
-	if p.Parent == "" {
-		a.rootsOf(p.Cluster).pools[p.ID] = p.Pool
-	}
-}
-
-// strike removes a pool from the tables, if it is the one that is there. Its
-// space's lock is held.
-func (a *Allocator) strike(p *pool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.pools[p.ID] != p {
-		return
-	}
-	delete(a.pools, p.ID)
-	if r := a.roots[p.Cluster]; r != nil && p.Parent == "" {
-		delete(r.pools, p.ID)
-	}
-}
-
-// rootsOf returns the roots of a cluster. The caller holds mu for writing.
-func (a *Allocator) rootsOf(c ClusterName) *roots {
-	r, ok := a.roots[c]
-	if !ok {
-		r = &roots{pools: map[PoolID]Pool{}}
-		a.roots[c] = r
-	}
-	return r
+	p.In.Lock()
+	defer p.In.Unlock()
+	return p.Index.Histogram(), true
 }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 )
 
 func root(id PoolID, cidr string) Pool {
@@ -22,20 +24,20 @@ func TestRegister(t *testing.T) {
 	p.Excluded = []netip.Prefix{prefix("10.0.0.128/25"), prefix("10.0.0.0/30"), prefix("10.0.0.0/30")}
 	first, err := l.Register(t.Context(), p)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Register: %v", err)
 	}
 	if first.Space != "p" || first.State != PoolOpen || fmt.Sprint(first.Excluded) != "[10.0.0.0/30 10.0.0.128/25]" {
-		t.Error(first)
+		t.Errorf("Register = %+v; want an open pool in space p, its exclusions merged", first)
 	}
 	for _, a := range []*Allocator{l.Allocator, other} {
 		again, err := a.Register(t.Context(), root("p", "10.0.0.0/24"))
 		if err != nil || fmt.Sprint(again) != fmt.Sprint(first) {
-			t.Error(again, err)
+			t.Errorf("Register = %v, %v; want the pool as it was registered first", again, err)
 		}
 	}
 	b, err := other.Bind(t.Context(), request("p", "c", 30))
 	if err != nil || b.Prefix != prefix("10.0.0.4/30") {
-		t.Error(b, err)
+		t.Errorf("Bind = %v, %v; want 10.0.0.4/30", b, err)
 	}
 	l.sameAsLedger(other)
 }
@@ -73,7 +75,7 @@ func TestRegister_Refusals(t *testing.T) {
 	}
 	var overlap *OverlapError
 	if _, err := l.Register(t.Context(), root("q", "10.0.0.0/16")); !errors.As(err, &overlap) || overlap.With.ID != "p" {
-		t.Error(err)
+		t.Errorf("Register: %v", err)
 	}
 	tenant := root("q", "10.0.0.0/16")
 	tenant.Cluster = "tenant"
@@ -104,7 +106,7 @@ func TestRegister_OverlapRace(t *testing.T) {
 			case err == nil:
 				won++
 			case !errors.As(err, &overlap):
-				t.Error(err)
+				t.Errorf("got %v, want an OverlapError", err)
 			}
 		}
 		if won != 1 {
@@ -120,20 +122,20 @@ func TestDomain_PoolsShareTheirBlocks(t *testing.T) {
 	big, small := root("big", "10.0.0.0/16"), root("small", "10.0.0.0/24")
 	big.Space, small.Space = DomainSpace("platform", "a/b"), DomainSpace("platform", "a/b")
 	if _, err := l.Register(t.Context(), big); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Register: %v", err)
 	}
 	l.bind(request("big", "c0", 26))
 	if _, err := other.Register(t.Context(), small); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Register: %v", err)
 	}
 	for i, want := range []string{"10.0.0.64/26", "10.0.0.128/26", "10.0.0.192/26"} {
 		b, err := other.Bind(t.Context(), request("small", fmt.Sprint("s", i), 26))
 		if err != nil || b.Prefix != prefix(want) {
-			t.Error(b, err)
+			t.Errorf("Bind = %v, %v; want %s", b, err, want)
 		}
 	}
 	if got := l.bind(request("big", "c1", 26)); got.Prefix != prefix("10.0.1.0/26") {
-		t.Error(got)
+		t.Errorf("bind: %v", got)
 	}
 	l.sameAsLedger(other, l.open())
 	if c, _ := l.Capacity("small"); c.Blocks != 3 || c.Available.Sign() != 0 {
@@ -141,14 +143,14 @@ func TestDomain_PoolsShareTheirBlocks(t *testing.T) {
 	}
 	for _, claim := range []ClaimID{"s0", "s1", "s2"} {
 		if err := l.Release(t.Context(), claim); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Release: %v", err)
 		}
 	}
 	if err := l.Retire(t.Context(), "small"); err != nil {
 		t.Error("the block of another pool in its CIDR does not hold a pool:", err)
 	}
 	if err := other.Retire(t.Context(), "big"); !errors.Is(err, ErrPoolInUse) {
-		t.Error(err)
+		t.Errorf("Retire: %v", err)
 	}
 	l.sameAsLedger(other, l.open())
 }
@@ -159,26 +161,26 @@ func TestExclude(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
 	if err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/25")}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Exclude: %v", err)
 	}
 	if got := l.bind(request("p", "d", 26)); got.Prefix != prefix("10.0.0.128/26") {
-		t.Error(got)
+		t.Errorf("bind: %v", got)
 	}
 	if err := l.Release(t.Context(), "c"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Release: %v", err)
 	}
 	if err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/26")}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Exclude: %v", err)
 	}
 	b, err := other.Bind(t.Context(), request("p", "e", 26))
 	if err != nil || b.Prefix != prefix("10.0.0.64/26") {
-		t.Error(b, err)
+		t.Errorf("Bind = %v, %v; want 10.0.0.64/26", b, err)
 	}
 	if err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.1.0.0/26")}); !errors.Is(err, ErrInvalid) {
-		t.Error(err)
+		t.Errorf("Exclude: %v", err)
 	}
 	if err := l.Exclude(t.Context(), "q", nil); !errors.Is(err, ErrUnknownPool) {
-		t.Error(err)
+		t.Errorf("Exclude: %v", err)
 	}
 	l.sameAsLedger(other)
 }
@@ -200,7 +202,7 @@ func TestChanged_NotWithoutChange(t *testing.T) {
 		t.Helper()
 		err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")})
 		if err := errors.Join(err, l.Drain(t.Context(), "p")); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Join: %v", err)
 		}
 		l.catchUp(t)
 	}
@@ -220,7 +222,7 @@ func TestDrain_RetiresItselfWhenEmpty(t *testing.T) {
 	l.bind(request("p", "c", 26))
 	for range 2 {
 		if err := l.Drain(t.Context(), "p"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Drain: %v", err)
 		}
 	}
 	if _, err := l.Register(t.Context(), root("q", "10.0.0.0/24")); err == nil {
@@ -228,23 +230,23 @@ func TestDrain_RetiresItselfWhenEmpty(t *testing.T) {
 	}
 	other := l.open()
 	if err := other.Release(t.Context(), "c"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Release: %v", err)
 	}
 	l.waitGone("p")
 	if _, err := l.Register(t.Context(), root("q", "10.0.0.0/24")); err != nil {
-		t.Error(err)
+		t.Errorf("Register: %v", err)
 	}
 	l.sameAsLedger(other)
 }
 
 // waitGone waits until a pool has left the ledger.
-func (l *ledger) waitGone(id PoolID) {
+func (l *fixture) waitGone(id PoolID) {
 	l.t.Helper()
-	watch := l.etcd.Client().Watch(l.t.Context(), l.keys.pool(id))
+	watch := l.etcd.Client().Watch(l.t.Context(), l.keys.Pool(id))
 	for {
-		resp, err := l.etcd.Client().Get(l.t.Context(), l.keys.pool(id))
+		resp, err := l.etcd.Client().Get(l.t.Context(), l.keys.Pool(id))
 		if err != nil {
-			l.t.Fatal(err)
+			l.t.Fatalf("etcd Get: %v", err)
 		}
 		if len(resp.Kvs) == 0 {
 			return
@@ -259,22 +261,22 @@ func TestRetire(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
 	if err := other.Retire(t.Context(), "p"); !errors.Is(err, ErrPoolInUse) {
-		t.Error(err)
+		t.Errorf("Retire: %v", err)
 	}
 	if err := l.Release(t.Context(), "c"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Release: %v", err)
 	}
 	for range 2 {
 		if err := other.Retire(t.Context(), "p"); err != nil {
-			t.Error(err)
+			t.Errorf("Retire: %v", err)
 		}
 	}
 	if _, err := l.Bind(t.Context(), request("p", "d", 26)); !errors.Is(err, ErrUnknownPool) {
-		t.Error(err)
+		t.Errorf("Bind: %v", err)
 	}
 	l.pool("p", "10.0.0.0/25")
 	if b, err := other.Bind(t.Context(), request("p", "d", 25)); err != nil || b.Prefix != prefix("10.0.0.0/25") {
-		t.Error(b, err)
+		t.Errorf("Bind = %v, %v; want 10.0.0.0/25", b, err)
 	}
 	l.sameAsLedger(other)
 }
@@ -283,10 +285,10 @@ func TestRetire(t *testing.T) {
 func TestRegistered(t *testing.T) {
 	l := newLedger(t)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.FixedZone("", 3600))
-	l.swap(func(h *hooks) { h.now = func() time.Time { return now } })
+	l.swap(func(h *engine.Hooks) { h.Now = func() time.Time { return now } })
 	l.pool("p", "10.0.0.0/24")
 	if _, err := l.carve("p", "child", 26); err != nil {
-		t.Fatal(err)
+		t.Fatalf("carve: %v", err)
 	}
 	other := l.open()
 	for _, id := range []PoolID{"p", "child"} {
@@ -296,7 +298,7 @@ func TestRegistered(t *testing.T) {
 		}
 		_, before, _, _ := other.Registered(t.Context(), id)
 		if err := l.Exclude(t.Context(), id, []netip.Prefix{prefix("10.0.0.0/30")}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Exclude: %v", err)
 		}
 		if p, after, _, _ := other.Registered(t.Context(), id); after <= before || !p.RegisteredAt.Equal(now) {
 			t.Errorf("after a change Registered(%s) = %+v at revision %d; want it since %v, at a revision beyond %d", id, p, after, now, before)

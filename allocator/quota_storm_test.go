@@ -24,15 +24,15 @@ const (
 
 // hoarder is a workspace that binds and releases at random, through any allocator.
 type hoarder struct {
-	*ledger
+	*fixture
 	allocators []*Allocator
-	cluster    ClusterName
+	Cluster    ClusterName
 	random     *rand.Rand
 }
 
 func (h *hoarder) step() {
 	a := h.allocators[h.random.IntN(len(h.allocators))]
-	claim := fmt.Sprint(h.cluster, h.random.IntN(24))
+	claim := fmt.Sprint(h.Cluster, h.random.IntN(24))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var err error
@@ -43,12 +43,12 @@ func (h *hoarder) step() {
 		_, _, err = a.Retain(ctx, ClaimID(claim), time.Time{})
 	default:
 		pool := []PoolID{"p", "q", "r"}[h.random.IntN(3)]
-		_, err = a.Bind(ctx, of(h.cluster, limited(stormOfPool, stormByClass, request(pool, claim, 27+h.random.IntN(6)))))
+		_, err = a.Bind(ctx, of(h.Cluster, limited(stormOfPool, stormByClass, request(pool, claim, 27+h.random.IntN(6)))))
 	}
 	var exhausted *ExhaustedError
 	var over *QuotaError
 	if err != nil && !errors.As(err, &exhausted) && !errors.As(err, &over) {
-		h.t.Error(err)
+		h.t.Errorf("got %v, want a refusal", err)
 	}
 }
 
@@ -90,7 +90,7 @@ func heldEver(t *testing.T, e *etcdtest.Etcd) map[string]int {
 	defer cancel()
 	now, err := e.Client().Get(ctx, "/")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("etcd Get: %v", err)
 	}
 	blocks, held, most := map[string]string{}, map[string]int{}, map[string]int{}
 	add := func(block string, n int) {
@@ -129,7 +129,7 @@ func accounts(t *testing.T, ev *clientv3.Event) string {
 	}
 	var v struct{ Pool, Class, Cluster string }
 	if err := json.Unmarshal(ev.Kv.Value, &v); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Unmarshal: %v", err)
 	}
 	return fmt.Sprintf(",%s %s,%s %s", v.Pool, v.Cluster, v.Class, v.Cluster)
 }

@@ -62,7 +62,7 @@ func TestQuota_OfAPool(t *testing.T) {
 		t.Error("who has a block gets it, whatever the limit:", b)
 	}
 	if _, ok, err := r.Retain(t.Context(), "a", time.Time{}); !ok || err != nil {
-		t.Fatal(err)
+		t.Fatalf("Retain: %v", err)
 	}
 	r.over(limited(64, 0, request("p", "e", 32)), "p", "", "64 64 1")
 	r.release("a")
@@ -76,11 +76,11 @@ func TestQuota_OfAPool(t *testing.T) {
 }
 
 // quotaKeys is the number of fences in the ledger.
-func (l *ledger) quotaKeys() int64 {
+func (l *fixture) quotaKeys() int64 {
 	l.t.Helper()
-	resp, err := l.etcd.Client().Get(l.t.Context(), l.keys.quotas(), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	resp, err := l.etcd.Client().Get(l.t.Context(), l.keys.Quotas(), clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("etcd Get: %v", err)
 	}
 	return resp.Count
 }
@@ -96,7 +96,7 @@ func TestQuota_OfAClass(t *testing.T) {
 		req := request(pool, claim, 28)
 		req.Class = "c"
 		if _, err := other.Bind(t.Context(), req); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Bind: %v", err)
 		}
 	}
 	r.over(limited(0, 32, request("p", "x", 32)), "", "c", "32 32 1")
@@ -137,20 +137,20 @@ func TestQuota_Children(t *testing.T) {
 	}
 	for _, slice := range []string{"s1", "s2"} {
 		if err := carve(slice, true); err != nil {
-			t.Fatal(err)
+			t.Fatalf("carve: %v", err)
 		}
 	}
 	if err := carve("child", false); err != nil {
-		t.Fatal(err)
+		t.Fatalf("carve: %v", err)
 	}
 	wantOver(t, carve("child2", false), "p", "", "64 64 64")
 	r.Wait(limited(64, 0, request("p", "child2", 26)))
 	if _, ok, err := r.Retain(t.Context(), "s1", time.Time{}); !ok || err != nil {
-		t.Fatal(err)
+		t.Fatalf("Retain: %v", err)
 	}
 	r.over(limited(64, 0, request("p", "claim", 32)), "p", "", "64 64 1")
 	if err := r.Retire(t.Context(), "child"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Retire: %v", err)
 	}
 	r.wantWoken("child2")
 	r.sameAsLedger(r.open())
@@ -159,9 +159,9 @@ func TestQuota_Children(t *testing.T) {
 // What is adopted is never refused, and counts, whoever disputes it.
 func TestQuota_Adoption(t *testing.T) {
 	r := newRoom(t)
-	for _, c := range []struct{ claim, prefix string }{{"a", "10.0.0.0/26"}, {"b", "10.0.0.64/26"}, {"rival", "10.0.0.0/26"}} {
-		if _, err := r.Adopt(t.Context(), limited(64, 64, exactly(request("p", c.claim, 0), c.prefix)), Bound); err != nil {
-			t.Fatal(err)
+	for _, c := range []struct{ Claim, prefix string }{{"a", "10.0.0.0/26"}, {"b", "10.0.0.64/26"}, {"rival", "10.0.0.0/26"}} {
+		if _, err := r.Adopt(t.Context(), limited(64, 64, exactly(request("p", c.Claim, 0), c.prefix)), Bound); err != nil {
+			t.Fatalf("Adopt: %v", err)
 		}
 	}
 	r.over(limited(128, 0, request("p", "x", 32)), "p", "", "128 128 1")
@@ -189,7 +189,7 @@ func TestQuota_InOneTransaction(t *testing.T) {
 			if b, err := l.Bind(t.Context(), req); err == nil {
 				bound <- b.Prefix
 			} else if _, over := errors.AsType[*QuotaError](err); !over {
-				t.Error(class, err)
+				t.Errorf("Bind by class %s: %v, want a QuotaError", class, err)
 			}
 		}
 		wg.Go(func() { ask(0, "") })
@@ -293,14 +293,12 @@ func TestQuota_ForgetsWhoWaitsNoMore(t *testing.T) {
 		r.Withdraw("for room")
 		r.Withdraw("withdrawn")
 		if err := r.Retire(t.Context(), "q"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Retire: %v", err)
 		}
 		r.catchUp(t)
-		r.quotas.mu.Lock()
-		if n := len(r.quotas.watchers); n > 0 {
+		if _, n := r.table.Quotas.Size(); n > 0 {
 			t.Errorf("limits %v: %d accounts are watched for nobody", limits, n)
 		}
-		r.quotas.mu.Unlock()
 	}
 }
 
@@ -313,7 +311,7 @@ func TestQuota_ReleaseFromElsewhere(t *testing.T) {
 	r.Wait(limited(0, 64, request("p", "w", 26)))
 	r.wantWoken()
 	if err := other.Release(t.Context(), "held"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Release: %v", err)
 	}
 	r.catchUp(t)
 	r.wantWoken("w")

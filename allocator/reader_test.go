@@ -14,25 +14,25 @@ func TestReader_Walk(t *testing.T) {
 	etcd := etcdtest.New(t)
 	ledger, err := allocator.Open(t.Context(), etcd.Client(), allocator.Options{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	defer ledger.Close()
 	if _, err := ledger.Register(t.Context(), allocator.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Register: %v", err)
 	}
 	block, err := ledger.Bind(t.Context(), allocator.Request{
 		Pool: "p", Length: 28, Holder: allocator.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"},
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Bind: %v", err)
 	}
 	if _, err := etcd.Client().Put(t.Context(), "/ipam/v1/claims/bad", "{"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("etcd Put: %v", err)
 	}
 
 	before, err := etcd.Client().Get(t.Context(), "none")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("etcd Get: %v", err)
 	}
 	var told []string
 	revision, err := allocator.Reader{Client: etcd.Client()}.Walk(t.Context(), allocator.Visitor{

@@ -6,6 +6,11 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Register makes a root pool known to the ledger and returns it as it is there.
@@ -16,11 +21,11 @@ import (
 // or cluster it is refused with ErrPoolMismatch. Exclusions count at the first
 // registration only; see Exclude.
 func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
-	p, err := p.asRoot()
+	p, err := asRoot(p)
 	if err != nil {
 		return Pool{}, err
 	}
-	p.RegisteredAt = stamped(a.hooks.now())
+	p.RegisteredAt = store.Stamped(a.engine.Hooks.Now())
 	select {
 	case a.registrar <- struct{}{}: // one at a time: they contend for the fence anyway
 		defer func() { <-a.registrar }()
@@ -29,25 +34,25 @@ func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
 	}
 	for {
 		r := &register{wanted: p}
-		s := a.enter(p.Space)
-		s.unlock()
-		err := s.do(ctx, r)
+		s := a.engine.Enter(p.Space)
+		s.Unlock()
+		err := s.Do(ctx, r)
 		if err == nil {
 			r.pool.Excluded = slices.Clone(r.pool.Excluded)
 			return r.pool, nil
 		}
-		if !errors.Is(err, errGone) {
+		if !errors.Is(err, engine.ErrGone) {
 			return Pool{}, err
 		}
 	}
 }
 
 // asRoot checks a pool and fills in what may be left out.
-func (p Pool) asRoot() (Pool, error) {
+func asRoot(p Pool) (Pool, error) {
 	if p.Space == "" {
 		p.Space = SpaceID(p.ID)
 	}
-	if err := errors.Join(checkID("pool", p.ID), checkID("cluster", p.Cluster), checkID("space", p.Space)); err != nil {
+	if err := errors.Join(ledger.CheckID("pool", p.ID), ledger.CheckID("cluster", p.Cluster), ledger.CheckID("space", p.Space)); err != nil {
 		return Pool{}, err
 	}
 	if p.Parent != "" {
@@ -56,20 +61,20 @@ func (p Pool) asRoot() (Pool, error) {
 	if !p.CIDR.IsValid() || p.CIDR != p.CIDR.Masked() {
 		return Pool{}, fmt.Errorf("%w: %s is not a CIDR without host bits", ErrInvalid, p.CIDR)
 	}
-	excluded, err := p.exclusions(p.Excluded)
+	excluded, err := exclusions(p, p.Excluded)
 	p.Excluded, p.State = excluded, PoolOpen
 	return p, err
 }
 
 // exclusions brings a list of exclusions into its canonical form.
-func (p Pool) exclusions(list []netip.Prefix) ([]netip.Prefix, error) {
+func exclusions(p Pool, list []netip.Prefix) ([]netip.Prefix, error) {
 	for _, x := range list {
-		if !x.IsValid() || x != x.Masked() || !p.contains(x) {
+		if !x.IsValid() || x != x.Masked() || !space.Contains(p.CIDR, x) {
 			return nil, fmt.Errorf("%w: exclusion %s is not a CIDR inside %s", ErrInvalid, x, p.CIDR)
 		}
 	}
 	list = slices.Clone(list)
-	slices.SortFunc(list, comparePrefixes)
+	slices.SortFunc(list, ledger.ComparePrefixes)
 	return slices.Compact(list), nil
 }
 
@@ -81,52 +86,46 @@ type register struct {
 	answer error
 }
 
-func (r *register) cluster() ClusterName   { return r.wanted.Cluster }
-func (r *register) claim() (ClaimID, bool) { return "", false }
+func (r *register) Cluster() ClusterName   { return r.wanted.Cluster }
+func (r *register) Claim() (ClaimID, bool) { return "", false }
 
-// place decides by the root pools known here. The transaction confirms that no
+// Plan decides by the root pools known here. The transaction confirms that no
 // other has come or gone meanwhile.
-func (r *register) place(s *space) (share, error) {
-	if err := s.alloc.damageOfPools(); err != nil && !r.wanted.Frozen { // a frozen one was there before
-		return share{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
+func (r *register) Plan(s *engine.Worker) (engine.Share, error) {
+	if err := s.Table.Damaged(); err != nil && !r.wanted.Frozen { // a frozen one was there before
+		return engine.Share{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
 	}
-	fenceKey, poolKey := s.alloc.keys.roots(r.wanted.Cluster), s.alloc.keys.pool(r.wanted.ID)
+	fenceKey, poolKey := s.Engine.Keys.Roots(r.wanted.Cluster), s.Engine.Keys.Pool(r.wanted.ID)
 	revision := r.decide(s)
-	sh := share{
-		ifs:   every(at(fenceKey, revision)),
-		then:  together(get(fenceKey)),
-		els:   together(get(fenceKey)),
-		fence: &fence{key: fenceKey, revision: revision, same: every(at(fenceKey, revision)), value: encodeFence()},
+	sh := engine.Share{
+		Ifs:   store.Cmps(store.At(fenceKey, revision)),
+		Then:  store.Ops(store.Get(fenceKey)),
+		Els:   store.Ops(store.Get(fenceKey)),
+		Fence: &engine.Fence{Key: fenceKey, Revision: revision, Same: store.Cmps(store.At(fenceKey, revision)), Value: store.EncodeFence()},
 	}
 	if r.known {
 		return sh, nil
 	}
-	sh.ifs = append(sh.ifs, absent(poolKey))
-	sh.then = together(put(fenceKey, encodeFence()), put(poolKey, encodePool(r.pool)))
-	sh.els = append(sh.els, get(poolKey))
+	sh.Ifs = append(sh.Ifs, store.Absent(poolKey))
+	sh.Then = store.Ops(store.Put(fenceKey, store.EncodeFence()), store.Put(poolKey, store.EncodePool(r.pool)))
+	sh.Els = append(sh.Els, store.Get(poolKey))
 	return sh, nil
 }
 
 // decide looks for what stands against the pool, and returns the revision of
 // the fence under which that holds.
-func (r *register) decide(s *space) int64 {
-	a := s.alloc
-	a.mu.RLock()
-	defer a.mu.RUnlock()
+func (r *register) decide(s *engine.Worker) int64 {
 	r.pool, r.known, r.answer = r.wanted, false, nil
-	others, ok := a.roots[r.wanted.Cluster]
-	if !ok {
-		others = &roots{}
-	}
-	if known, ok := others.pools[r.wanted.ID]; ok {
+	others := s.Table.RootsIn(r.wanted.Cluster)
+	if known, ok := others.Pools[r.wanted.ID]; ok {
 		r.pool, r.known, r.answer = known, true, r.mismatch(known)
 	} else if err := r.conflict(s, others); err != nil {
 		r.known, r.answer = true, err
 	}
-	if p := s.pool(r.wanted.ID); p != nil {
+	if p := s.Pool(r.wanted.ID); p != nil {
 		r.pool = p.Pool
 	}
-	return others.revision
+	return others.Revision
 }
 
 // mismatch compares the pool with the one of that ID in the ledger.
@@ -138,121 +137,47 @@ func (r *register) mismatch(known Pool) error {
 }
 
 // conflict looks for a pool that the new one may not live beside.
-func (r *register) conflict(s *space, others *roots) error {
-	for _, p := range others.pools {
+func (r *register) conflict(s *engine.Worker, others space.Roots) error {
+	for _, p := range others.Pools {
 		if p.CIDR.Overlaps(r.wanted.CIDR) && p.Space != r.wanted.Space {
 			return &OverlapError{With: p}
 		}
 	}
-	for _, p := range s.pools {
+	for _, p := range s.Pools {
 		if p.Cluster != r.wanted.Cluster {
-			return fmt.Errorf("%w: space %s is that of a pool in cluster %s", ErrPoolMismatch, s.id, p.Cluster)
+			return fmt.Errorf("%w: space %s is that of a pool in cluster %s", ErrPoolMismatch, s.ID, p.Cluster)
 		}
 	}
-	if len(s.pools) >= MaxSpacePools && !r.wanted.Frozen { // a frozen one was there before
-		return &CrowdedError{Space: s.id}
+	if len(s.Pools) >= MaxSpacePools && !r.wanted.Frozen { // a frozen one was there before
+		return &CrowdedError{Space: s.ID}
 	}
 	return nil
 }
 
-func (r *register) won(s *space, revision int64, _ results) error {
+func (r *register) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	if r.known {
 		return r.answer
 	}
-	if revision > s.known {
-		s.alloc.enlist(s.join(r.pool))
+	if revision > s.Known {
+		s.Table.Add(s.AddPool(r.pool))
 	}
-	s.alloc.fenced(r.pool.Cluster, revision)
+	s.Table.Fenced(r.pool.Cluster, revision)
 	return nil
 }
 
-// lost has the pool placed again, unless its ID is taken by a pool that the
+// Lost plans the pool again, unless its ID is taken by a pool that the
 // fence does not guard.
-func (r *register) lost(_ *space, why loss) error {
-	kv := why.got.found(1)
+func (r *register) Lost(_ *engine.Worker, why engine.Loss) error {
+	kv := why.Got.Found(1)
 	if kv == nil {
-		return errAgain
+		return engine.ErrAgain
 	}
-	known, err := decodePool(string(kv.Key), r.wanted.ID, kv.Value)
+	known, err := store.DecodePool(string(kv.Key), r.wanted.ID, kv.Value)
 	if err == nil {
 		err = r.mismatch(known)
 	}
 	if err != nil {
 		return err
 	}
-	return errAgain
-}
-
-// fenced notes that the fence of a cluster was put at the revision.
-func (a *Allocator) fenced(c ClusterName, revision int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	r := a.rootsOf(c)
-	r.revision = max(r.revision, revision)
-}
-
-// unfenced notes that the fence of a cluster without root pools was deleted, if it was
-// not put after the revision.
-func (a *Allocator) unfenced(c ClusterName, revision int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	r, ok := a.roots[c]
-	if !ok || r.revision > revision {
-		return
-	}
-	if r.revision = 0; len(r.pools) == 0 {
-		delete(a.roots, c)
-	}
-}
-
-// enter finds or makes a space, and returns it locked. One that is gone is
-// replaced by one that knows as much.
-func (a *Allocator) enter(id SpaceID) *space {
-	var gone *space
-	for {
-		a.mu.Lock()
-		s, ok := a.spaces[id]
-		if !ok || s == gone {
-			s = newSpace(a, id)
-			a.spaces[id] = s
-		}
-		a.mu.Unlock()
-		s.lock()
-		if gone != nil {
-			s.known = max(s.known, gone.known)
-		}
-		if !s.gone {
-			return s
-		}
-		gone = s
-		s.unlock()
-	}
-}
-
-// forsake drops the space if nothing was ever registered in it.
-func (s *space) forsake() {
-	if s.head.revision == 0 && len(s.pools) == 0 {
-		s.gone = true
-		s.alloc.drop(s)
-	}
-}
-
-// close ends the space, which was retired.
-func (s *space) close() {
-	s.gone = true
-	s.head = head{}
-	s.balance(newSpace(s.alloc, s.id))
-	for _, p := range slices.Clone(s.pools) {
-		s.leave(p)
-		s.alloc.strike(p)
-	}
-}
-
-// drop removes a space from the table, if it is the one that is there.
-func (a *Allocator) drop(s *space) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.spaces[s.id] == s {
-		delete(a.spaces, s.id)
-	}
+	return engine.ErrAgain
 }

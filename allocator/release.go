@@ -8,7 +8,9 @@ import (
 	"net/netip"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // Release frees the block of a claim: block and claim leave the ledger in one
@@ -39,7 +41,7 @@ func (a *Allocator) Release(ctx context.Context, id ClaimID) error {
 func (a *Allocator) ReleaseIf(ctx context.Context, b Block) error {
 	var err error
 	if b.State == Disputed {
-		err = a.concede(ctx, b)
+		err = a.releaseDisputed(ctx, b)
 	} else {
 		err = a.free(ctx, b)
 	}
@@ -65,33 +67,33 @@ func (a *Allocator) free(ctx context.Context, b Block) error {
 // deleted. It writes nothing if that is recorded already, or if the claim has no
 // block.
 func (a *Allocator) SetPolicy(ctx context.Context, id ClaimID, policy ReclaimPolicy) error {
-	_, _, err := a.amend(ctx, id, func(h *holding) { h.Policy = policy })
+	_, _, err := a.amend(ctx, id, func(h *store.Holding) { h.Policy = policy })
 	return err
 }
 
 // amend changes what a block is to its claim.
-func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*holding)) (Block, bool, error) {
+func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Holding)) (Block, bool, error) {
 	var last int64
 	for {
 		r, ok, err := a.recordOf(ctx, id)
-		if is(err, rpctypes.ErrCompacted) {
+		if store.Compacted(err) {
 			continue
 		}
 		if err != nil || !ok {
 			return Block{}, false, err
 		}
-		mine := r.of(id)
-		h := r.holdings[mine]
+		mine := r.Of(id)
+		h := r.Holdings[mine]
 		edit(&h)
-		if h == r.holdings[mine] {
-			return r.block(h), true, nil
+		if h == r.Holdings[mine] {
+			return r.Block(h), true, nil
 		}
-		old := r.block(r.holdings[mine])
-		r.holdings[mine] = h
+		old := r.Block(r.Holdings[mine])
+		r.Holdings[mine] = h
 		m := &amend{old: old, next: r}
 		err = a.change(ctx, old, m)
 		if err == nil {
-			return m.next.block(h), true, nil
+			return m.next.Block(h), true, nil
 		}
 		if !errors.Is(err, ErrChanged) || last == old.Revision {
 			return Block{}, false, err
@@ -102,13 +104,13 @@ func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*holding)) 
 
 // change runs an op on a block through the worker of its space. A pool that is
 // gone was empty, so the block is not as it was.
-func (a *Allocator) change(ctx context.Context, b Block, o op) error {
-	s, err := a.locate(ctx, b.Pool)
-	if err == nil && !s.knows(b.Revision) {
-		err = a.await(ctx, b.Revision)
+func (a *Allocator) change(ctx context.Context, b Block, o engine.Op) error {
+	s, err := a.engine.Locate(ctx, b.Pool)
+	if err == nil && !s.Knows(b.Revision) {
+		err = a.engine.Await(ctx, b.Revision)
 	}
 	if err == nil {
-		err = a.submit(ctx, b.Pool, o)
+		err = a.engine.Submit(ctx, b.Pool, o)
 	}
 	if errors.Is(err, ErrUnknownPool) {
 		return fmt.Errorf("%w: %w", ErrChanged, err)
@@ -116,20 +118,13 @@ func (a *Allocator) change(ctx context.Context, b Block, o op) error {
 	return err
 }
 
-// knows reports whether the space is known as of a revision.
-func (s *space) knows(revision int64) bool {
-	s.lock()
-	defer s.unlock()
-	return s.known >= revision
-}
-
 // present finds the pool of a block that the ledger may still have.
-func (s *space) present(b Block) error {
-	p := s.pool(b.Pool)
+func present(s *engine.Worker, b Block) error {
+	p := s.Pool(b.Pool)
 	if p == nil {
-		return errGone
+		return engine.ErrGone
 	}
-	if s.lacks(p, b.Prefix) {
+	if s.Lacks(p, b.Prefix) {
 		return ErrChanged
 	}
 	return nil
@@ -138,15 +133,15 @@ func (s *space) present(b Block) error {
 // free is the op of a release.
 type free struct {
 	block     Block
-	value     string  // of the block that cools
-	cooled    *cooled // nil: it is free at once
-	uncertain bool    // an earlier attempt may have gone through
-	gone      bool    // and it did, as far as can be told
+	value     string        // of the block that cools
+	cooled    *space.Cooled // nil: it is free at once
+	uncertain bool          // an earlier attempt may have gone through
+	gone      bool          // and it did, as far as can be told
 }
 
-func (f *free) cluster() ClusterName   { return f.block.Holder.Cluster }
-func (f *free) claim() (ClaimID, bool) { return f.block.Holder.Claim, true }
-func (f *free) changes() netip.Prefix  { return f.block.Prefix }
+func (f *free) Cluster() ClusterName   { return f.block.Holder.Cluster }
+func (f *free) Claim() (ClaimID, bool) { return f.block.Holder.Claim, true }
+func (f *free) Changes() netip.Prefix  { return f.block.Prefix }
 
 // cool has a block cool. It keeps the key of its claim, unless that is a reservation: a
 // workspace may not have many of those.
@@ -155,63 +150,63 @@ func (f *free) cool(b Block, until time.Time) {
 	if b.State == Reserved {
 		id = ClaimID("cooling." + rand.Text())
 	}
-	r := record{holdings: []holding{{
+	r := store.Record{Holdings: []store.Holding{{
 		Pool: b.Pool, Claim: id, Cluster: b.Holder.Cluster, Namespace: b.Holder.Namespace, Name: b.Holder.Name,
 		Class: b.Class, Policy: b.Policy, State: Cooling, Slice: b.Slice, BoundAt: b.BoundAt, Until: until,
 	}}}
-	f.value, f.cooled = r.encode(), r.cooled()
+	f.value, f.cooled = r.Encode(), space.CooledOf(r)
 }
 
-func (f *free) place(s *space) (share, error) {
-	err := s.present(f.block)
-	if _, cools := s.cooling.blocks[f.block.Prefix]; cools {
+func (f *free) Plan(s *engine.Worker) (engine.Share, error) {
+	err := present(s, f.block)
+	if _, cools := s.Cooling.Blocks[f.block.Prefix]; cools {
 		err = ErrChanged
 	}
 	if f.uncertain && errors.Is(err, ErrChanged) {
 		f.gone = true
-		return share{}, nil // the transaction confirms that it is so
+		return engine.Share{}, nil // the transaction confirms that it is so
 	}
 	if err != nil {
-		return share{}, err
+		return engine.Share{}, err
 	}
-	block, claim := s.alloc.keys.block(s.id, f.block.Prefix), s.alloc.keys.claim(f.block.Holder.Claim)
-	sh := share{ifs: every(at(block, f.block.Revision)), then: together(remove(block), remove(claim)), els: together(get(block))}
+	block, claim := s.Engine.Keys.Block(s.ID, f.block.Prefix), s.Engine.Keys.Claim(f.block.Holder.Claim)
+	sh := engine.Share{Ifs: store.Cmps(store.At(block, f.block.Revision)), Then: store.Ops(store.Remove(block), store.Remove(claim)), Els: store.Ops(store.Get(block))}
 	if f.cooled == nil {
 		return sh, nil
 	}
-	sh.then = together(put(block, f.value))
-	if f.cooled.claim != f.block.Holder.Claim {
-		value := encode(claimValue{V: valueVersion, Space: s.id, Prefix: f.block.Prefix})
-		sh.then = append(sh.then, remove(claim), put(s.alloc.keys.claim(f.cooled.claim), value))
+	sh.Then = store.Ops(store.Put(block, f.value))
+	if f.cooled.Claim != f.block.Holder.Claim {
+		value := store.EncodeClaim(s.ID, f.block.Prefix)
+		sh.Then = append(sh.Then, store.Remove(claim), store.Put(s.Engine.Keys.Claim(f.cooled.Claim), value))
 	}
 	return sh, nil
 }
 
-func (f *free) won(s *space, revision int64, _ results) error {
+func (f *free) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	if f.gone {
 		return nil
 	}
-	s.alloc.metrics.released.Inc()
+	s.Engine.Metrics.Released.Inc()
 	switch {
 	case f.cooled == nil:
-		s.freed(f.block.Prefix, revision)
-	case revision > s.known:
-		s.cool(f.block.Prefix, *f.cooled)
+		s.Removed(f.block.Prefix, revision)
+	case revision > s.Known:
+		s.Cool(f.block.Prefix, *f.cooled)
 	}
 	return nil
 }
 
-func (f *free) lost(_ *space, why loss) error {
+func (f *free) Lost(_ *engine.Worker, why engine.Loss) error {
 	f.gone = false
-	switch why.kind {
-	case unanswered:
+	switch why.Kind {
+	case engine.Unanswered:
 		f.uncertain = true
-		return errAgain
-	case overtaken:
-		return errAgain
-	case refuted:
+		return engine.ErrAgain
+	case engine.Overtaken:
+		return engine.ErrAgain
+	case engine.Refuted:
 	}
-	now := why.got.found(0)
+	now := why.Got.Found(0)
 	if f.uncertain && (now == nil || now.CreateRevision > f.block.Revision || f.cooled != nil && string(now.Value) == f.value) {
 		return nil // others may have bound the prefix since
 	}
@@ -221,33 +216,33 @@ func (f *free) lost(_ *space, why loss) error {
 // amend is the op of a change to a block's record.
 type amend struct {
 	old  Block
-	next record
+	next store.Record
 }
 
-func (m *amend) cluster() ClusterName   { return m.old.Holder.Cluster }
-func (m *amend) claim() (ClaimID, bool) { return m.old.Holder.Claim, true }
-func (m *amend) changes() netip.Prefix  { return m.old.Prefix }
+func (m *amend) Cluster() ClusterName   { return m.old.Holder.Cluster }
+func (m *amend) Claim() (ClaimID, bool) { return m.old.Holder.Claim, true }
+func (m *amend) Changes() netip.Prefix  { return m.old.Prefix }
 
-func (m *amend) place(s *space) (share, error) {
-	if err := s.present(m.old); err != nil {
-		return share{}, err
+func (m *amend) Plan(s *engine.Worker) (engine.Share, error) {
+	if err := present(s, m.old); err != nil {
+		return engine.Share{}, err
 	}
-	key := s.alloc.keys.block(s.id, m.old.Prefix)
-	return share{
-		ifs:  every(at(key, m.old.Revision)),
-		then: together(put(key, m.next.encode())),
-		els:  together(get(key)),
+	key := s.Engine.Keys.Block(s.ID, m.old.Prefix)
+	return engine.Share{
+		Ifs:  store.Cmps(store.At(key, m.old.Revision)),
+		Then: store.Ops(store.Put(key, m.next.Encode())),
+		Els:  store.Ops(store.Get(key)),
 	}, nil
 }
 
-func (m *amend) won(_ *space, revision int64, _ results) error {
-	m.next.revision = revision
+func (m *amend) Won(_ *engine.Worker, revision int64, _ store.Results) error {
+	m.next.Revision = revision
 	return nil
 }
 
-func (m *amend) lost(_ *space, why loss) error {
-	if why.kind == refuted {
+func (m *amend) Lost(_ *engine.Worker, why engine.Loss) error {
+	if why.Kind == engine.Refuted {
 		return ErrChanged
 	}
-	return errAgain
+	return engine.ErrAgain
 }

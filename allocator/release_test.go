@@ -12,11 +12,11 @@ func TestRelease_Twice(t *testing.T) {
 	l.bind(request("p", "c", 24))
 	for range 2 {
 		if err := l.Release(t.Context(), "c"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Release: %v", err)
 		}
 	}
 	if got := l.bind(request("p", "d", 24)); got.Prefix != prefix("10.0.0.0/24") {
-		t.Error(got)
+		t.Errorf("bind: %v", got)
 	}
 	l.sameAsLedger()
 }
@@ -27,13 +27,13 @@ func TestReleaseIf_OnlyAsGiven(t *testing.T) {
 	old := l.bind(request("p", "c", 26))
 	kept, ok, err := l.Retain(t.Context(), "c", time.Time{})
 	if err != nil || !ok || kept.State != Retained || kept.Revision == old.Revision {
-		t.Fatal(kept, ok, err)
+		t.Fatalf("Retain = %v, %v, %v; want Retained", kept, ok, err)
 	}
 	if err := l.ReleaseIf(t.Context(), old); !errors.Is(err, ErrChanged) {
 		t.Error("freed a block that had changed:", err)
 	}
 	if err := l.ReleaseIf(t.Context(), kept); err != nil {
-		t.Error(err)
+		t.Errorf("ReleaseIf: %v", err)
 	}
 	if err := l.ReleaseIf(t.Context(), kept); !errors.Is(err, ErrChanged) {
 		t.Error("freed a block twice:", err)
@@ -43,7 +43,7 @@ func TestReleaseIf_OnlyAsGiven(t *testing.T) {
 		t.Error("freed the block of another claim:", err)
 	}
 	if blocks := l.sameAsLedger(); len(blocks) != 1 {
-		t.Error(blocks)
+		t.Errorf("sameAsLedger: %v", blocks)
 	}
 }
 
@@ -53,7 +53,7 @@ func TestSetPolicy(t *testing.T) {
 	old := l.bind(request("p", "c", 26))
 	for _, policy := range []ReclaimPolicy{Delete, Retain, Retain} {
 		if err := l.SetPolicy(t.Context(), "c", policy); err != nil {
-			t.Fatal(err)
+			t.Fatalf("SetPolicy: %v", err)
 		}
 	}
 	got, _, err := l.Lookup(t.Context(), "c")
@@ -61,7 +61,7 @@ func TestSetPolicy(t *testing.T) {
 		t.Error("want one write, got", got, "from", old, err)
 	}
 	if err := l.SetPolicy(t.Context(), "nobody", Retain); err != nil {
-		t.Error(err)
+		t.Errorf("SetPolicy: %v", err)
 	}
 }
 
@@ -73,10 +73,10 @@ func TestRelease_BesideAnOlderChange(t *testing.T) {
 	old := l.bind(request("p", "former", 24))
 	stale, _, err := l.recordOf(t.Context(), "former")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("recordOf: %v", err)
 	}
 	if err := l.Release(t.Context(), "former"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Release: %v", err)
 	}
 	now := l.bind(request("p", "c", 24))
 	l.waitIdle(t)

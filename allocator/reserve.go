@@ -5,38 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
-	"strings"
-	"sync"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
-
-// MaxReservations is how many reservations one workspace may have that nobody has confirmed.
-// Several Allocators that reserve at the same moment may exceed it by what is in flight.
-const MaxReservations = 256
-
-// reservationPrefix begins the ID of every reservation. No UID begins so.
-const reservationPrefix = "reserved."
-
-// ReservationID names a reservation of a workspace. The sum identifies the request: one that
-// is repeated must have the same, and no two different requests may share one. It must not
-// contain a dot or a slash.
-func ReservationID(cluster ClusterName, sum string) ClaimID {
-	return ClaimID(reservationPrefix + string(cluster) + "." + sum)
-}
-
-// reservedBy is the workspace of a reservation; ok is false for any other ID.
-func reservedBy(id ClaimID) (cluster ClusterName, ok bool) {
-	rest, ok := strings.CutPrefix(string(id), reservationPrefix)
-	dot := strings.LastIndexByte(rest, '.')
-	if !ok || dot < 1 {
-		return "", false
-	}
-	return ClusterName(rest[:dot]), true
-}
 
 // Reserve is Bind for a claim that is being created and has no UID yet. The holder is a
 // reservation, with the claim's namespace and name. The block counts as any other, for
@@ -46,28 +22,27 @@ func reservedBy(id ClaimID) (cluster ClusterName, ok bool) {
 // and renews its BoundAt. Beside the refusals of Bind there are ErrReservations and
 // ErrOthersWait. A reservation never takes room that a claim on the waiting list could use.
 func (a *Allocator) Reserve(ctx context.Context, req Request) (Block, error) {
-	ctx, span := startSpan(ctx, "reserve")
+	ctx, span := engine.StartSpan(ctx, "reserve")
 	block, err := a.reserve(ctx, req)
-	endSpan(span, err)
+	engine.EndSpan(span, err)
 	return block, err
 }
 
 func (a *Allocator) reserve(ctx context.Context, req Request) (Block, error) {
 	id := req.Holder.Claim
-	if cluster, ok := reservedBy(id); !ok || cluster != req.Holder.Cluster {
+	if cluster, ok := ledger.ReservedBy(id); !ok || cluster != req.Holder.Cluster {
 		return Block{}, fmt.Errorf("%w: %s is not the ID of a reservation of workspace %s", ErrInvalid, id, req.Holder.Cluster)
 	}
-	if !a.reservations.begin(req.Holder.Cluster, id) {
+	if !a.table.Reservations.Begin(req.Holder.Cluster, id) {
 		return Block{}, ErrReservations
 	}
-	defer a.reservations.end(req.Holder.Cluster)
-	req.reserves = true
+	defer a.table.Reservations.End(req.Holder.Cluster)
 	for {
-		block, had, err := a.bindOnce(ctx, req)
+		block, had, err := a.bindOnce(ctx, wanted{Request: req, reserves: true})
 		if err != nil || !had {
 			return block, err
 		}
-		block, had, err = a.amend(ctx, id, func(h *holding) { h.Shared, h.BoundAt = true, stamped(a.hooks.now()) })
+		block, had, err = a.amend(ctx, id, func(h *store.Holding) { h.Shared, h.BoundAt = true, store.Stamped(a.engine.Hooks.Now()) })
 		if err != nil || had {
 			return block, err
 		}
@@ -78,43 +53,42 @@ func (a *Allocator) reserve(ctx context.Context, req Request) (Block, error) {
 // HasReservation reports whether the ledger has a reservation, as far as it is known here. It may
 // be behind by what the watch has not brought yet.
 func (a *Allocator) HasReservation(id ClaimID) bool {
-	cluster, ok := reservedBy(id)
-	return ok && a.reservations.has(cluster, id)
+	cluster, ok := ledger.ReservedBy(id)
+	return ok && a.table.Reservations.Has(cluster, id)
 }
 
 // Preview says which block Reserve would give at this moment, and takes nothing. It is not
 // confirmed by the ledger.
 func (a *Allocator) Preview(ctx context.Context, req Request) (netip.Prefix, error) {
-	if err := req.check(); err != nil {
+	if err := checkRequest(req); err != nil {
 		return netip.Prefix{}, err
 	}
-	req.reserves = true
 	for {
 		if err := a.secure(ctx, req); err != nil {
 			return netip.Prefix{}, err
 		}
-		s, err := a.locate(ctx, req.Pool)
+		s, err := a.engine.Locate(ctx, req.Pool)
 		if err != nil {
 			return netip.Prefix{}, err
 		}
-		if prefix, err := s.preview(req); !errors.Is(err, errUnsecured) {
+		if prefix, err := preview(s, req); !errors.Is(err, space.ErrUnsecured) {
 			return prefix, err
 		}
 	}
 }
 
-func (s *space) preview(req Request) (netip.Prefix, error) {
-	s.lock()
-	defer s.unlock()
-	p := s.pool(req.Pool)
+func preview(s *engine.Worker, req Request) (netip.Prefix, error) {
+	s.Lock()
+	defer s.Unlock()
+	p := s.Pool(req.Pool)
 	if p == nil {
 		return netip.Prefix{}, ErrUnknownPool
 	}
-	if err := s.damage.err(); err != nil {
+	if err := s.Damage.Err(); err != nil {
 		return netip.Prefix{}, err
 	}
-	b := &bind{request: req}
-	return b.find(p)
+	b := &bind{request: wanted{Request: req, reserves: true}}
+	return b.find(s, p)
 }
 
 // Confirmation says which claim a reservation was made for.
@@ -141,35 +115,35 @@ type Confirmation struct {
 // the answer tells them apart, and where it cannot, ErrShared asks for a live read. The block
 // stays Shared, with its BoundAt: another request that was answered with it may still succeed.
 func (a *Allocator) Confirm(ctx context.Context, c Confirmation) (b Block, ok bool, err error) {
-	if err := errors.Join(checkID("reservation", c.Reservation), checkID("claim", c.Claim)); err != nil {
+	if err := errors.Join(ledger.CheckID("reservation", c.Reservation), ledger.CheckID("claim", c.Claim)); err != nil {
 		return Block{}, false, err
 	}
 	var last int64
 	for {
 		r, ok, err := a.recordOf(ctx, c.Reservation)
-		if is(err, rpctypes.ErrCompacted) {
+		if store.Compacted(err) {
 			continue
 		}
 		if err != nil || !ok {
 			return Block{}, false, err
 		}
-		mine := r.of(c.Reservation)
-		h := r.holdings[mine]
-		if h.State != Reserved || r.prefix != c.Prefix {
+		mine := r.Of(c.Reservation)
+		h := r.Holdings[mine]
+		if h.State != Reserved || r.Prefix != c.Prefix {
 			return Block{}, false, nil
 		}
 		if !c.Certain && (h.Shared || !sameSecond(h.BoundAt, c.Answered)) {
 			return Block{}, false, ErrShared
 		}
-		old := r.block(h)
+		old := r.Block(h)
 		h.Claim, h.Policy, h.State, h.Until = c.Claim, cmp.Or(c.Policy, h.Policy), Bound, time.Time{}
 		h.Shared = h.Shared || !sameSecond(h.BoundAt, c.Answered)
-		r.holdings[mine] = h
+		r.Holdings[mine] = h
 		o := &confirm{old: old, next: r, claimed: c.Claim}
 		err = a.change(ctx, old, o)
 		switch {
 		case err == nil:
-			return o.next.block(h), true, nil
+			return o.next.Block(h), true, nil
 		case errors.Is(err, errBound):
 			return Block{}, false, nil
 		case !errors.Is(err, ErrChanged) || last == old.Revision:
@@ -186,131 +160,44 @@ func sameSecond(a, b time.Time) bool {
 // confirm is the op of a Confirm.
 type confirm struct {
 	old     Block
-	next    record
+	next    store.Record
 	claimed ClaimID
 }
 
-func (c *confirm) cluster() ClusterName   { return c.old.Holder.Cluster }
-func (c *confirm) claim() (ClaimID, bool) { return c.claimed, true }
-func (c *confirm) from() ClaimID          { return c.old.Holder.Claim }
-func (c *confirm) changes() netip.Prefix  { return c.old.Prefix }
+func (c *confirm) Cluster() ClusterName   { return c.old.Holder.Cluster }
+func (c *confirm) Claim() (ClaimID, bool) { return c.claimed, true }
+func (c *confirm) From() ClaimID          { return c.old.Holder.Claim }
+func (c *confirm) Changes() netip.Prefix  { return c.old.Prefix }
 
-func (c *confirm) place(s *space) (share, error) {
-	if err := s.present(c.old); err != nil {
-		return share{}, err
+func (c *confirm) Plan(s *engine.Worker) (engine.Share, error) {
+	if err := present(s, c.old); err != nil {
+		return engine.Share{}, err
 	}
-	keys := s.alloc.keys
-	block, claim := keys.block(s.id, c.old.Prefix), keys.claim(c.claimed)
-	return share{
-		ifs: every(at(block, c.old.Revision), absent(claim)),
-		then: together(
-			put(block, c.next.encode()),
-			put(claim, encode(claimValue{V: valueVersion, Space: s.id, Prefix: c.old.Prefix})),
-			remove(keys.claim(c.old.Holder.Claim)),
+	keys := s.Engine.Keys
+	block, claim := keys.Block(s.ID, c.old.Prefix), keys.Claim(c.claimed)
+	return engine.Share{
+		Ifs: store.Cmps(store.At(block, c.old.Revision), store.Absent(claim)),
+		Then: store.Ops(
+			store.Put(block, c.next.Encode()),
+			store.Put(claim, store.EncodeClaim(s.ID, c.old.Prefix)),
+			store.Remove(keys.Claim(c.old.Holder.Claim)),
 		),
-		els: together(get(claim)),
+		Els: store.Ops(store.Get(claim)),
 	}, nil
 }
 
-func (c *confirm) won(s *space, revision int64, _ results) error {
-	c.next.revision = revision
-	s.touch(c.old.Pool) // the count of changes is published
+func (c *confirm) Won(s *engine.Worker, revision int64, _ store.Results) error {
+	c.next.Revision = revision
+	s.Touch(c.old.Pool) // the count of changes is published
 	return nil
 }
 
-func (c *confirm) lost(_ *space, why loss) error {
+func (c *confirm) Lost(_ *engine.Worker, why engine.Loss) error {
 	switch {
-	case why.kind != refuted:
-		return errAgain
-	case why.got.found(0) != nil:
+	case why.Kind != engine.Refuted:
+		return engine.ErrAgain
+	case why.Got.Found(0) != nil:
 		return errBound
 	}
 	return ErrChanged
-}
-
-// reserved are the reservations of each workspace.
-type reserved map[ClusterName]map[ClaimID]struct{}
-
-func (r reserved) add(c ClusterName, id ClaimID) {
-	if r[c] == nil {
-		r[c] = map[ClaimID]struct{}{}
-	}
-	r[c][id] = struct{}{}
-}
-
-func (r reserved) remove(c ClusterName, id ClaimID) {
-	delete(r[c], id)
-	if len(r[c]) == 0 {
-		delete(r, c)
-	}
-}
-
-// reservations counts those of each workspace that nobody has confirmed: what the watch has
-// seen in the ledger, and the calls in flight. The zero value is empty. It is safe for
-// concurrent use.
-type reservations struct {
-	mu     sync.Mutex
-	stored reserved
-	calls  map[ClusterName]int
-}
-
-// begin counts a call, or reports false if the workspace has too many reservations. One that
-// is repeated takes none.
-func (r *reservations) begin(c ClusterName, id ClaimID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, again := r.stored[c][id]; !again && len(r.stored[c])+r.calls[c] >= MaxReservations {
-		return false
-	}
-	if r.calls == nil {
-		r.calls = map[ClusterName]int{}
-	}
-	r.calls[c]++
-	return true
-}
-
-func (r *reservations) end(c ClusterName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.calls[c]--; r.calls[c] == 0 {
-		delete(r.calls, c)
-	}
-}
-
-// seen notes that a reservation has come into the ledger, or has left it.
-func (r *reservations) seen(c ClusterName, id ClaimID, there bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !there {
-		r.stored.remove(c, id)
-		return
-	}
-	if r.stored == nil {
-		r.stored = reserved{}
-	}
-	r.stored.add(c, id)
-}
-
-func (r *reservations) has(c ClusterName, id ClaimID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, stored := r.stored[c][id]
-	return stored
-}
-
-// reset replaces what is known of the ledger.
-func (r *reservations) reset(stored reserved) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stored = stored
-}
-
-func (r *reservations) len() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := 0
-	for ids := range maps.Values(r.stored) {
-		n += len(ids)
-	}
-	return n
 }

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 )
 
 // reservation asks to reserve a block of pool p for a claim that is being created.
@@ -22,7 +25,7 @@ func confirmation(b Block, claim string) Confirmation {
 }
 
 // reserve reserves, and fails the test if that fails.
-func (l *ledger) reserve(r Request) Block {
+func (l *fixture) reserve(r Request) Block {
 	l.t.Helper()
 	b, err := l.Reserve(l.t.Context(), r)
 	if err != nil {
@@ -90,7 +93,7 @@ func TestHasReservation(t *testing.T) {
 func TestReserve_Twice(t *testing.T) {
 	c := newClock()
 	l := newLedger(t)
-	l.swap(func(h *hooks) { h.now = c.now })
+	l.swap(func(h *engine.Hooks) { h.Now = c.now })
 	l.pool("p", "10.0.0.0/24")
 	first := l.reserve(reservation("web", 28))
 	c.advance(time.Minute)
@@ -108,11 +111,11 @@ func TestReserve_Twice(t *testing.T) {
 func TestConfirm_Shared(t *testing.T) {
 	c := newClock()
 	l := newLedger(t)
-	l.swap(func(h *hooks) { h.now = c.now })
+	l.swap(func(h *engine.Hooks) { h.Now = c.now })
 	l.pool("p", "10.0.0.0/24")
 	old := l.reserve(reservation("web", 28))
 	if err := l.ReleaseIf(t.Context(), old); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReleaseIf: %v", err)
 	}
 	c.advance(time.Minute)
 	b := l.reserve(reservation("web", 28))
@@ -182,10 +185,10 @@ func TestConfirm_Refuses(t *testing.T) {
 func TestReserve_Race(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/20")
-	other := &ledger{t: t, etcd: l.etcd, Allocator: l.open()}
+	other := &fixture{t: t, etcd: l.etcd, Allocator: l.open()}
 	var work sync.WaitGroup
 	for i := range 40 {
-		on := []*ledger{l, other}[i%2]
+		on := []*fixture{l, other}[i%2]
 		work.Go(func() {
 			r := reservation(fmt.Sprint("c", i%8), 28)
 			b, err := on.Reserve(t.Context(), r)
@@ -213,7 +216,7 @@ func TestReserve_Race(t *testing.T) {
 func TestReserve_Limit(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
-	for i := range MaxReservations {
+	for i := range space.MaxReservations {
 		l.reserve(reservation(fmt.Sprint("c", i), 28))
 	}
 	l.catchUp(t)
@@ -230,7 +233,7 @@ func TestReserve_Limit(t *testing.T) {
 	theirs.Holder.Cluster, theirs.Holder.Claim = "another", ReservationID("another", "theirs")
 	l.reserve(theirs)
 	if err := l.Release(t.Context(), ReservationID("tenant", "c7")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Release: %v", err)
 	}
 	again.catchUp(t)
 	if _, err := again.Reserve(t.Context(), reservation("one more", 28)); err != nil {

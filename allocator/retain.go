@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Retain turns the block of a claim from bound to retained, which it then stays until it is
@@ -13,9 +16,9 @@ import (
 // A block that is retained already keeps the lease that it has. ok is false if the claim has
 // no block.
 func (a *Allocator) Retain(ctx context.Context, id ClaimID, until time.Time) (b Block, ok bool, err error) {
-	return a.amend(ctx, id, func(h *holding) {
+	return a.amend(ctx, id, func(h *store.Holding) {
 		if h.State == Bound || h.State == Reserved {
-			h.State, h.Until = Retained, stamped(until)
+			h.State, h.Until = Retained, store.Stamped(until)
 		}
 	})
 }
@@ -28,8 +31,8 @@ func (a *Allocator) Retain(ctx context.Context, id ClaimID, until time.Time) (b 
 // it is not retained any more.
 func (a *Allocator) Promise(ctx context.Context, b Block, grace time.Duration) (Block, error) {
 	var refusal error
-	promised, ok, err := a.amend(ctx, b.Holder.Claim, func(h *holding) {
-		now := stamped(a.hooks.now())
+	promised, ok, err := a.amend(ctx, b.Holder.Claim, func(h *store.Holding) {
+		now := store.Stamped(a.engine.Hooks.Now())
 		switch {
 		case h.State != Retained:
 			refusal = ErrChanged
@@ -67,22 +70,22 @@ func (a *Allocator) Reuse(ctx context.Context, b Block, to Successor) (Block, er
 	if err := to.check(b); err != nil {
 		return Block{}, err
 	}
-	r, ok, err := a.recordAt(ctx, b.Space, b.Prefix)
+	r, ok, err := a.store.RecordAt(ctx, b.Space, b.Prefix)
 	if err != nil {
 		return Block{}, err
 	}
-	if !ok || r.revision != b.Revision || r.disputed || r.of(b.Holder.Claim) != 0 {
+	if !ok || r.Revision != b.Revision || r.Disputed || r.Of(b.Holder.Claim) != 0 {
 		return a.reused(ctx, b, to)
 	}
-	h := r.holdings[0]
+	h := r.Holdings[0]
 	h.Claim, h.Policy, h.State, h.Until = to.Holder.Claim, cmp.Or(to.Policy, h.Policy), Bound, time.Time{}
 	switch {
 	case !h.Shared:
-		h.BoundAt = stamped(a.hooks.now())
+		h.BoundAt = store.Stamped(a.engine.Hooks.Now())
 	case sameSecond(h.BoundAt, to.Answered):
 		h.Shared = false
 	}
-	r.holdings[0] = h
+	r.Holdings[0] = h
 	o := &confirm{old: b, next: r, claimed: to.Holder.Claim}
 	err = a.change(ctx, b, o)
 	if errors.Is(err, ErrChanged) || errors.Is(err, errBound) {
@@ -91,11 +94,11 @@ func (a *Allocator) Reuse(ctx context.Context, b Block, to Successor) (Block, er
 	if err != nil {
 		return Block{}, err
 	}
-	return o.next.block(h), nil
+	return o.next.Block(h), nil
 }
 
 func (s Successor) check(b Block) error {
-	if err := checkID("claim", s.Holder.Claim); err != nil {
+	if err := ledger.CheckID("claim", s.Holder.Claim); err != nil {
 		return err
 	}
 	former := b.Holder

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 )
 
 func TestRetain(t *testing.T) {
@@ -14,17 +16,17 @@ func TestRetain(t *testing.T) {
 	l.bind(request("p", "c", 26))
 	first, ok, err := l.Retain(t.Context(), "c", time.Time{})
 	if err != nil || !ok {
-		t.Fatal(ok, err)
+		t.Fatalf("Retain = %t, %v; want the block", ok, err)
 	}
 	second, _, err := l.Retain(t.Context(), "c", time.Time{})
 	if err != nil || second != first {
 		t.Error("retaining twice wrote twice:", first, second, err)
 	}
 	if got := l.bind(request("p", "c", 26)); got != first {
-		t.Error(got)
+		t.Errorf("bind: %v", got)
 	}
 	if _, ok, err := l.Retain(t.Context(), "nobody", time.Time{}); ok || err != nil {
-		t.Error(ok, err)
+		t.Errorf("Retain = %t, %v; want none", ok, err)
 	}
 }
 
@@ -39,7 +41,7 @@ func TestRetain_ForATime(t *testing.T) {
 	if again := l.retain("c", until.Add(time.Hour)); kept.Until != until || again != kept {
 		t.Errorf("Retain until %s = %+v, and again %+v; want that end, and one write", until, kept, again)
 	}
-	kv, _, err := l.read(t.Context(), l.keys.block(kept.Space, kept.Prefix))
+	kv, _, err := l.store.Get(t.Context(), l.keys.Block(kept.Space, kept.Prefix))
 	if err != nil || !strings.HasPrefix(string(kv.Value), `{"v":3,`) || !strings.Contains(string(kv.Value), `"until":"2026-01-02T03:04:05Z"`) {
 		t.Errorf("the block is %s, %v; want version 3 with until", kv.Value, err)
 	}
@@ -65,7 +67,7 @@ func TestAdopt_ALease(t *testing.T) {
 	}
 }
 
-func (l *ledger) retain(claim string, until time.Time) Block {
+func (l *fixture) retain(claim string, until time.Time) Block {
 	l.t.Helper()
 	b, ok, err := l.Retain(l.t.Context(), ClaimID(claim), until)
 	if err != nil || !ok {
@@ -152,7 +154,7 @@ func TestReuse_Refused(t *testing.T) {
 func TestPromise(t *testing.T) {
 	c := newClock()
 	l := newLedger(t)
-	l.swap(func(h *hooks) { h.now = c.now })
+	l.swap(func(h *engine.Hooks) { h.Now = c.now })
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
 	kept := l.retain("c", c.now().Add(time.Hour))
@@ -181,7 +183,7 @@ func TestPromise(t *testing.T) {
 	}
 	kept = l.retain("u2", time.Time{})
 	if _, err = l.Promise(t.Context(), kept, time.Minute); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Promise: %v", err)
 	}
 	c.advance(time.Minute)
 	if b, err := l.Promise(t.Context(), kept, time.Minute); err != nil || b.BoundAt != c.now() {
@@ -210,7 +212,7 @@ func TestDueLeases(t *testing.T) {
 		_, err = l.Reuse(t.Context(), reused, successor("reused", "later"))
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Reuse: %v", err)
 	}
 	l.free("freed")
 	l.sameAsLedger(other) // it waits until both have seen all
@@ -245,39 +247,5 @@ func TestDueLeases(t *testing.T) {
 	l.sameAsLedger(other)
 	if due, next := other.DueLeases(start.Add(24 * time.Hour)); due != nil || !next.IsZero() {
 		t.Errorf("%v are due, next at %s; want none, as none is left", due, next)
-	}
-}
-
-// Leases come and go in any order, and the next one is always known.
-func TestLeases_Order(t *testing.T) {
-	l := newLeases()
-	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	at := func(i int) entry {
-		e := entry{}
-		e.space, e.prefix = "s", prefix("10.0.0.0/32")
-		for range i {
-			e.prefix = prefix(e.prefix.Addr().Next().String() + "/32")
-		}
-		return e
-	}
-	ends := map[int]int{}
-	for step, i := range []int{5, 3, 8, 3, 1, 9, 1, 5, 0, 2, 8, 7} {
-		e := at(i)
-		if _, there := ends[i]; there && step%2 == 1 {
-			delete(ends, i)
-		} else {
-			ends[i] = (i*7 + step) % 11
-			e.lease = &Lease{Until: start.Add(time.Duration(ends[i]) * time.Minute)}
-		}
-		l.seen(e)
-		want := time.Time{}
-		for _, minutes := range ends {
-			if until := start.Add(time.Duration(minutes) * time.Minute); want.IsZero() || until.Before(want) {
-				want = until
-			}
-		}
-		if _, next := l.tell(start.Add(-time.Hour)); !next.Equal(want) {
-			t.Fatalf("after step %d the next one ends at %s; want %s", step, next, want)
-		}
 	}
 }

@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // retryRetire is the pause before a drained pool is tried again, after a fault.
@@ -35,18 +39,18 @@ func (a *Allocator) retire(ctx context.Context, id PoolID, check func(Pool) erro
 	p, err := a.known(ctx, id)
 	for err == nil {
 		if p.Parent == "" {
-			err = a.submit(ctx, id, &retire{pool: p, check: check})
+			err = a.engine.Submit(ctx, id, &retire{pool: p, check: check})
 		} else {
 			err = a.retireChild(ctx, id, check)
 		}
 		if errors.Is(err, errCooling) {
-			err = a.dissolve(ctx, id, check)
+			err = a.endPoolCooldowns(ctx, id, check)
 			continue
 		}
-		if !errors.Is(err, errMoved) {
+		if !errors.Is(err, engine.ErrStale) {
 			break
 		}
-		err = a.confirm(ctx, id)
+		err = a.engine.Confirm(ctx, id)
 	}
 	if errors.Is(err, ErrUnknownPool) {
 		return nil
@@ -56,22 +60,22 @@ func (a *Allocator) retire(ctx context.Context, id PoolID, check func(Pool) erro
 
 // retireDrained retires a pool whose last block is gone, and does not give up
 // unless it is in use again.
-func (a *Allocator) retireDrained(p *pool) {
+func (a *Allocator) retireDrained(p *space.Pool) {
 	for {
-		err := a.retire(a.ctx, p.ID, draining)
-		if err == nil || errors.Is(err, ErrPoolInUse) || a.ctx.Err() != nil {
+		err := a.retire(a.engine.Ctx, p.ID, draining)
+		if err == nil || errors.Is(err, ErrPoolInUse) || a.engine.Ctx.Err() != nil {
 			break
 		}
 		a.options.Logger.Warn("cannot retire a drained pool yet", "pool", p.ID, "error", err)
 		select {
 		case <-time.After(retryRetire):
-		case <-a.ctx.Done():
+		case <-a.engine.Ctx.Done():
 		}
 	}
-	p.space.lock()
-	defer p.space.unlock()
-	p.retiring = false
-	p.space.touch(p.ID) // its last block may have gone meanwhile
+	p.In.Lock()
+	defer p.In.Unlock()
+	p.Retiring = false
+	p.In.Touch(p.ID) // its last block may have gone meanwhile
 }
 
 // retire is the op that removes a root pool.
@@ -81,90 +85,90 @@ type retire struct {
 	inUse bool
 }
 
-func (r *retire) cluster() ClusterName   { return r.pool.Cluster }
-func (r *retire) claim() (ClaimID, bool) { return "", false }
+func (r *retire) Cluster() ClusterName   { return r.pool.Cluster }
+func (r *retire) Claim() (ClaimID, bool) { return "", false }
 
-func (r *retire) place(s *space) (share, error) {
-	p := s.pool(r.pool.ID)
+func (r *retire) Plan(s *engine.Worker) (engine.Share, error) {
+	p := s.Pool(r.pool.ID)
 	if p == nil {
-		return share{}, errGone
+		return engine.Share{}, engine.ErrGone
 	}
 	if err := r.check(p.Pool); err != nil {
-		return share{}, err
+		return engine.Share{}, err
 	}
-	if r.inUse = p.held() > 0; r.inUse {
-		return share{}, nil // the transaction confirms that it is so
+	if r.inUse = p.Held() > 0; r.inUse {
+		return engine.Share{}, nil // the transaction confirms that it is so
 	}
-	if p.chill.own > 0 {
-		return share{}, errCooling
+	if p.Cools.Own > 0 {
+		return engine.Share{}, errCooling
 	}
-	keys := s.alloc.keys
-	return share{
-		then:  together(remove(keys.pool(p.ID)), put(keys.roots(p.Cluster), encodeFence())),
-		drops: len(s.pools) == 1,
+	keys := s.Engine.Keys
+	return engine.Share{
+		Then:       store.Ops(store.Remove(keys.Pool(p.ID)), store.Put(keys.Roots(p.Cluster), store.EncodeFence())),
+		DropsSpace: len(s.Pools) == 1,
 	}, nil
 }
 
-func (r *retire) won(s *space, revision int64, _ results) error {
+func (r *retire) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	if r.inUse {
 		return ErrPoolInUse
 	}
-	if p := s.pool(r.pool.ID); p != nil && revision > s.known {
-		s.alloc.noteRetired([]PoolID{p.ID}, true)
-		s.leave(p)
-		s.alloc.strike(p)
+	if p := s.Pool(r.pool.ID); p != nil && revision > s.Known {
+		s.Table.NoteRetired([]PoolID{p.ID}, true)
+		s.RemovePool(p)
+		s.Table.Remove(p)
 	}
-	s.alloc.fenced(r.pool.Cluster, revision)
+	s.Table.Fenced(r.pool.Cluster, revision)
 	return nil
 }
 
-func (r *retire) lost(*space, loss) error { return errAgain }
+func (r *retire) Lost(*engine.Worker, engine.Loss) error { return engine.ErrAgain }
 
 // retireChild removes a child pool through the worker of its parent, provided
 // that the child's head stays as it was when the child was seen to be empty.
 func (a *Allocator) retireChild(ctx context.Context, id PoolID, check func(Pool) error) error {
-	p, ok := a.find(id)
+	p, ok := a.table.Find(id)
 	if !ok {
-		return errMoved
+		return engine.ErrStale
 	}
-	o, err := p.uncarve(check)
+	o, err := newUncarve(p, check)
 	if err == nil {
 		err = a.coolChild(ctx, o)
 	}
 	if err != nil {
 		return err
 	}
-	if err := a.submit(ctx, o.child.Parent, o); err != nil {
+	if err := a.engine.Submit(ctx, o.child.Parent, o); err != nil {
 		return err
 	}
-	s := p.space
-	s.lock()
-	defer s.unlock()
-	if o.revision > s.known {
-		s.known = o.revision
-		a.noteRetired([]PoolID{id}, true)
-		s.close()
+	s := p.In
+	s.Lock()
+	defer s.Unlock()
+	if o.revision > s.Known {
+		s.Known = o.revision
+		a.table.NoteRetired([]PoolID{id}, true)
+		s.Close()
 	}
 	return nil
 }
 
-// uncarve makes the op that removes a child as it is now. Its record and its head
+// newUncarve makes the op that removes a child as it is now. Its record and its head
 // belong together: with the head of another life, or with none, the transaction
 // would free what has been handed out anew at the child's old place.
-func (p *pool) uncarve(check func(Pool) error) (*uncarve, error) {
-	s := p.space
-	s.lock()
-	defer s.unlock()
-	if s.gone || s.pool(p.ID) != p || s.head.revision == 0 {
-		return nil, errMoved
+func newUncarve(p *space.Pool, check func(Pool) error) (*uncarve, error) {
+	s := p.In
+	s.Lock()
+	defer s.Unlock()
+	if s.Gone || s.Pool(p.ID) != p || s.Head.Revision == 0 {
+		return nil, engine.ErrStale
 	}
 	if err := check(p.Pool); err != nil {
 		return nil, err
 	}
-	if p.held() == 0 && p.chill.own > 0 {
+	if p.Held() == 0 && p.Cools.Own > 0 {
 		return nil, errCooling
 	}
-	return &uncarve{child: p.Pool, head: s.head.revision, inUse: p.held() > 0}, nil
+	return &uncarve{child: p.Pool, head: s.Head.Revision, inUse: p.Held() > 0}, nil
 }
 
 // coolChild has the child's block cool in the parent, for the longest of the parent's own
@@ -173,17 +177,17 @@ func (a *Allocator) coolChild(ctx context.Context, o *uncarve) error {
 	if o.inUse {
 		return nil
 	}
-	r, ok, err := a.recordAt(ctx, o.parent(a), o.child.CIDR)
-	if err != nil || !ok || r.disputed || r.of(ClaimID(o.child.ID)) != 0 {
+	r, ok, err := a.store.RecordAt(ctx, o.parent(a), o.child.CIDR)
+	if err != nil || !ok || r.Disputed || r.Of(ClaimID(o.child.ID)) != 0 {
 		return err
 	}
-	block := r.block(r.holdings[0])
+	block := r.Block(r.Holdings[0])
 	until, err := a.cooldown(block)
 	if err != nil {
 		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
 	}
-	if until = later(until, o.child.CoolsUntil); until.After(a.hooks.now()) {
-		o.record = r.revision
+	if until = later(until, o.child.CoolsUntil); until.After(a.engine.Hooks.Now()) {
+		o.record = r.Revision
 		o.free.cool(block, until)
 	}
 	return nil
@@ -205,43 +209,43 @@ func (r *uncarve) parent(a *Allocator) SpaceID {
 	return p.Space
 }
 
-func (r *uncarve) cluster() ClusterName   { return r.child.Cluster }
-func (r *uncarve) claim() (ClaimID, bool) { return "", false }
+func (r *uncarve) Cluster() ClusterName   { return r.child.Cluster }
+func (r *uncarve) Claim() (ClaimID, bool) { return "", false }
 
-func (r *uncarve) place(s *space) (share, error) {
-	keys := s.alloc.keys
-	child := keys.head(r.child.Space)
-	sh := share{ifs: every(at(child, r.head)), els: together(get(child))}
+func (r *uncarve) Plan(s *engine.Worker) (engine.Share, error) {
+	keys := s.Engine.Keys
+	child := keys.Head(r.child.Space)
+	sh := engine.Share{Ifs: store.Cmps(store.At(child, r.head)), Els: store.Ops(store.Get(child))}
 	if !r.inUse {
-		sh.then = together(
-			remove(keys.pool(r.child.ID)), remove(child), remove(keys.turn(r.child.Space)), remove(keys.waiters(r.child.Space)),
+		sh.Then = store.Ops(
+			store.Remove(keys.Pool(r.child.ID)), store.Remove(child), store.Remove(keys.Turn(r.child.Space)), store.Remove(keys.Waiters(r.child.Space)),
 		)
 	}
-	block := keys.block(s.id, r.child.CIDR)
+	block := keys.Block(s.ID, r.child.CIDR)
 	switch {
 	case r.inUse:
 	case r.free.cooled != nil:
-		sh.ifs = append(sh.ifs, at(block, r.record))
-		sh.then = append(sh.then, put(block, r.free.value))
+		sh.Ifs = append(sh.Ifs, store.At(block, r.record))
+		sh.Then = append(sh.Then, store.Put(block, r.free.value))
 	default:
-		sh.then = append(sh.then, remove(block), remove(keys.claim(ClaimID(r.child.ID))))
+		sh.Then = append(sh.Then, store.Remove(block), store.Remove(keys.Claim(ClaimID(r.child.ID))))
 	}
 	return sh, nil
 }
 
-func (r *uncarve) won(s *space, revision int64, _ results) error {
+func (r *uncarve) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	if r.inUse {
 		return ErrPoolInUse
 	}
 	r.revision = revision
 	r.free.block.Prefix = r.child.CIDR
-	return r.free.won(s, revision, nil)
+	return r.free.Won(s, revision, nil)
 }
 
-// lost has the child looked at again if it has changed or gone.
-func (r *uncarve) lost(_ *space, why loss) error {
-	if why.kind == refuted {
-		return errMoved
+// Lost has the child looked at again if it has changed or gone.
+func (r *uncarve) Lost(_ *engine.Worker, why engine.Loss) error {
+	if why.Kind == engine.Refuted {
+		return engine.ErrStale
 	}
-	return errAgain
+	return engine.ErrAgain
 }

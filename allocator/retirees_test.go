@@ -24,7 +24,7 @@ func TestRetired(t *testing.T) {
 	retire := func(id PoolID) {
 		t.Helper()
 		if err := l.Retire(t.Context(), id); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Retire: %v", err)
 		}
 		want(l.Allocator, id, true)
 		want(other, id, true)
@@ -32,13 +32,13 @@ func TestRetired(t *testing.T) {
 
 	l.pool("p", "10.0.0.0/24")
 	if _, err := l.carve("p", "child", 26); err != nil {
-		t.Fatal(err)
+		t.Fatalf("carve: %v", err)
 	}
 	want(other, "child", false)
 	retire("child")
 	retire("p")
 	if _, err := l.etcd.Client().Put(t.Context(), "/elsewhere", ""); err != nil { // no watch shows it
-		t.Fatal(err)
+		t.Fatalf("etcd Put: %v", err)
 	}
 	want(other, "never", false)
 	want(l.open(), "p", false) // gone before it was opened: nobody saw how
@@ -47,7 +47,7 @@ func TestRetired(t *testing.T) {
 	l.pool("q", "10.1.0.0/24")
 	want(other, "p", false)
 	if _, err := l.etcd.Client().Delete(t.Context(), string(l.keys)+"/", clientv3.WithPrefix()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("etcd Delete: %v", err)
 	}
 	for _, a := range []*Allocator{l.Allocator, other} {
 		want(a, "p", false)
@@ -61,7 +61,7 @@ func TestRetired_IsTold(t *testing.T) {
 	var allocators [2]*Allocator
 	var told [2]chan PoolID
 	left := [2]map[PoolID]bool{{}, {}}
-	l := &ledger{t: t, etcd: etcdtest.New(t)}
+	l := &fixture{t: t, etcd: etcdtest.New(t)}
 	for i := range allocators {
 		told[i] = make(chan PoolID, 8)
 		allocators[i] = l.open(func(o *Options) {
@@ -84,11 +84,11 @@ func TestRetired_IsTold(t *testing.T) {
 	}
 	l.pool("p", "10.0.0.0/24")
 	if _, err := l.carve("p", "child", 26); err != nil {
-		t.Fatal(err)
+		t.Fatalf("carve: %v", err)
 	}
 	for _, id := range []PoolID{"child", "p"} {
 		if err := l.Retire(t.Context(), id); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Retire: %v", err)
 		}
 		want(id)
 	}
@@ -96,10 +96,10 @@ func TestRetired_IsTold(t *testing.T) {
 	l.pool("drained", "10.0.0.0/24")
 	l.bind(request("drained", "c", 26))
 	if err := l.Drain(t.Context(), "drained"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Drain: %v", err)
 	}
 	if err := allocators[1].Release(t.Context(), "c"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Release: %v", err)
 	}
 	want("drained")
 	for i, a := range allocators {
@@ -108,22 +108,9 @@ func TestRetired_IsTold(t *testing.T) {
 			t.Errorf("allocator %d: Register(%s) = %v, though it told that the pool in its place has left", i, id, err)
 		}
 		if err := a.Retire(t.Context(), id); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Retire: %v", err)
 		}
 		want(id)
-	}
-}
-
-func TestRetirees_AreBounded(t *testing.T) {
-	var r retirees
-	for i := range 3 * retireesKept {
-		r.add(PoolID(fmt.Sprint(i)))
-	}
-	if n := len(r.recent) + len(r.former); n > 2*retireesKept {
-		t.Errorf("%d pools are remembered", n)
-	}
-	if !r.has(PoolID(fmt.Sprint(2 * retireesKept))) {
-		t.Errorf("fewer than the last %d are remembered", retireesKept)
 	}
 }
 
@@ -136,7 +123,7 @@ func TestDrain_LeavesNothingBehind(t *testing.T) {
 		id := PoolID(fmt.Sprint("loop-", i))
 		l.pool(id, "10.0.0.0/24")
 		if err := l.Drain(t.Context(), id); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Drain: %v", err)
 		}
 		l.waitGone(id)
 		l.catchUp(t)
@@ -144,9 +131,9 @@ func TestDrain_LeavesNothingBehind(t *testing.T) {
 	if after := l.keysWith(""); !slices.Equal(after, before) {
 		t.Errorf("the keys are %v after 200 pools have come and gone, want %v as before", after, before)
 	}
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if len(l.pools) != 1 || len(l.spaces) != 1 || len(l.roots["platform"].pools) != 1 {
-		t.Errorf("memory has %d pools, %d spaces and %d root pools of the workspace, want 1 of each", len(l.pools), len(l.spaces), len(l.roots["platform"].pools))
+	spaces := len(l.engine.Workers())
+	pools, roots := len(l.table.IDs()), len(l.table.RootsIn("platform").Pools)
+	if pools != 1 || spaces != 1 || roots != 1 {
+		t.Errorf("memory has %d pools, %d spaces and %d root pools of the workspace, want 1 of each", pools, spaces, roots)
 	}
 }

@@ -15,7 +15,7 @@ func given(cluster ClusterName) Slice {
 	return Slice{Pool: "p", Cluster: cluster, Binding: "b", State: SliceGiven, Since: time.Unix(1, 0).UTC()}
 }
 
-func (l *ledger) putSlice(s Slice, limit int, want error) {
+func (l *fixture) putSlice(s Slice, limit int, want error) {
 	l.t.Helper()
 	if err := l.PutSlice(l.t.Context(), s, limit); !errors.Is(err, want) {
 		l.t.Fatalf("slice of %s, at most %d: %v; want %v", s.Cluster, limit, err, want)
@@ -34,7 +34,7 @@ func TestSlices(t *testing.T) {
 	l.putSlice(first, 1, nil) // it has one already
 	got, ok, err := l.Slice(t.Context(), "p", "a")
 	if diff := cmp.Diff(first, got); err != nil || !ok || diff != "" {
-		t.Error(ok, err, diff)
+		t.Errorf("Slice = %v, %v, (-want +got) %s", ok, err, diff)
 	}
 	first.State, second.State = SliceDeclined, SliceGiven
 	l.putSlice(second, 1, ErrSlicesGiven)
@@ -42,7 +42,7 @@ func TestSlices(t *testing.T) {
 	l.putSlice(second, 1, nil)
 	list, err := l.Slices(t.Context(), "p")
 	if diff := cmp.Diff([]Slice{first, second}, list); err != nil || diff != "" {
-		t.Error(err, diff)
+		t.Errorf("Slices = %v, (-want +got) %s", err, diff)
 	}
 
 	// What is given stays where the limit falls below it, and more is not given.
@@ -50,12 +50,12 @@ func TestSlices(t *testing.T) {
 	second.Child = "child"
 	l.putSlice(second, 1, nil)
 	if err := errors.Join(l.DropSlice(t.Context(), "p", "c"), l.DropSlice(t.Context(), "p", "none")); err != nil {
-		t.Error(err)
+		t.Errorf("Join: %v", err)
 	}
 	l.putSlice(given("c"), 1, ErrSlicesGiven)
 	l.putSlice(given("c"), 2, nil)
 	if err := l.DropSlices(t.Context(), "p"); err != nil {
-		t.Error(err)
+		t.Errorf("DropSlices: %v", err)
 	}
 	l.putSlice(given("d"), 1, nil)
 	l.putSlice(Slice{Pool: "p", Cluster: "a/b"}, 0, ErrInvalid)
@@ -79,7 +79,7 @@ func TestSlices_Limit(t *testing.T) {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Wait: %v", err)
 	}
 	list, err := l.Slices(t.Context(), "p")
 	if n := len(slices.DeleteFunc(refused, func(r bool) bool { return r })); err != nil || len(list) != 5 || n != 5 {

@@ -12,7 +12,7 @@ import (
 
 // storm is several allocators working on the same pools and the same claims.
 type storm struct {
-	*ledger
+	*fixture
 	allocators []*Allocator
 	pools      []PoolID
 	claims     int
@@ -54,20 +54,20 @@ func (s *storm) step(random *rand.Rand) {
 	}
 	var exhausted *ExhaustedError
 	if err != nil && ctx.Err() == nil && !errors.As(err, &exhausted) {
-		s.t.Error(err)
+		s.t.Errorf("got %v, want a refusal", err)
 	}
 }
 
 func TestStorm(t *testing.T) {
 	l := newLedger(t, func(o *Options) { o.MaxTxnOps = 16 })
-	s := &storm{ledger: l, allocators: []*Allocator{l.Allocator, l.open(), l.open()}, claims: 80, steps: 80, callers: 24}
+	s := &storm{fixture: l, allocators: []*Allocator{l.Allocator, l.open(), l.open()}, claims: 80, steps: 80, callers: 24}
 	l.pool("p", "10.0.0.0/24")
 	l.pool("q", "10.0.1.0/24")
 	a, b := root("a", "10.1.0.0/24"), root("b", "10.1.0.128/25")
 	a.Space, b.Space = "domain", "domain"
 	for _, p := range []Pool{a, b} {
 		if _, err := l.Register(t.Context(), p); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Register: %v", err)
 		}
 	}
 	s.pools = []PoolID{"p", "q", "a", "b"}

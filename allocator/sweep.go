@@ -3,17 +3,15 @@ package allocator
 import (
 	"cmp"
 	"context"
-	"errors"
 	"iter"
-	"maps"
 	"slices"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
-
-// ErrExpired: a list took longer than etcd keeps history. Start it again.
-var ErrExpired = errors.New("list has expired; start it again")
 
 // ListOptions say which blocks to list. The zero value: all.
 type ListOptions struct {
@@ -34,12 +32,12 @@ func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[Block, er
 			yield(Block{}, err)
 			return
 		}
-		p, read := a.pages(0), 0
+		p, read := a.store.NewPager(0), 0
 		a.survey(p)
 		if o.Limit > 0 {
-			p.size = min(o.Limit, p.size)
+			p.Size = min(o.Limit, p.Size)
 		}
-		for kv, err := range p.keys(ctx, from, end) {
+		for kv, err := range p.Keys(ctx, from, end) {
 			if err != nil {
 				yield(Block{}, err)
 				return
@@ -57,32 +55,32 @@ func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[Block, er
 // listed returns the range of keys to list.
 func (a *Allocator) listed(ctx context.Context, id PoolID) (from, end string, err error) {
 	if id == "" {
-		return a.keys.spaces(), clientv3.GetPrefixRangeEnd(a.keys.spaces()), nil
+		return a.keys.Spaces(), clientv3.GetPrefixRangeEnd(a.keys.Spaces()), nil
 	}
 	p, err := a.known(ctx, id)
 	if err != nil {
 		return "", "", err
 	}
-	from, end = a.keys.within(p.Space, p.CIDR)
+	from, end = a.keys.Within(p.Space, p.CIDR)
 	return from, end, nil
 }
 
 // yieldBlocks yields what a key is to its holders, all or those of one pool. It reports
 // whether to go on.
 func (a *Allocator) yieldBlocks(kv *mvccpb.KeyValue, id PoolID, yield func(Block, error) bool) bool {
-	n, err := a.keys.parse(string(kv.Key))
-	if err == nil && n.kind != blockKey {
+	n, err := a.keys.Parse(string(kv.Key))
+	if err == nil && n.Kind != store.BlockKey {
 		return true
 	}
-	var r record
+	var r store.Record
 	if err == nil {
-		r, err = decodeRecord(n.space, n.prefix, kv)
+		r, err = store.DecodeRecord(n.Space, n.Prefix, kv)
 	}
 	if err != nil {
 		return yield(Block{}, err)
 	}
-	for _, h := range r.holdings {
-		if (id == "" || h.Pool == id) && !yield(r.block(h), nil) {
+	for _, h := range r.Holdings {
+		if (id == "" || h.Pool == id) && !yield(r.Block(h), nil) {
 			return false
 		}
 	}
@@ -91,33 +89,18 @@ func (a *Allocator) yieldBlocks(kv *mvccpb.KeyValue, id PoolID, yield func(Block
 
 // survey tells a pager how blocks lie, as far as memory knows: it cuts a list of all blocks
 // into parts of about a page, and names the windows that have more.
-func (a *Allocator) survey(p *pager) {
-	a.mu.RLock()
-	spaces := slices.Collect(maps.Values(a.spaces))
-	a.mu.RUnlock()
-	slices.SortFunc(spaces, func(s, t *space) int { return cmp.Compare(a.keys.blocks(s.id), a.keys.blocks(t.id)) })
+func (a *Allocator) survey(p *store.Pager) {
+	spaces := a.engine.Workers()
+	slices.SortFunc(spaces, func(s, t *engine.Worker) int { return cmp.Compare(a.keys.Blocks(s.ID), a.keys.Blocks(t.ID)) })
 	sum := 0
 	for _, s := range spaces {
-		blocks, large := s.large(p.fit)
-		if sum += blocks; sum <= p.fit {
+		blocks, large := s.Large(p.Fit)
+		if sum += blocks; sum <= p.Fit {
 			continue
 		}
-		p.cuts, sum = append(p.cuts, a.keys.blocks(s.id)), blocks
-		for _, w := range windows(a.keys, large, true) {
-			p.windows, sum = append(p.windows, w), 0
+		p.Cuts, sum = append(p.Cuts, a.keys.Blocks(s.ID)), blocks
+		for _, w := range store.Windows(a.keys, large, true) {
+			p.Windows, sum = append(p.Windows, w), 0
 		}
 	}
-}
-
-// large counts the blocks of a space, and lists the pools that have more than a page of
-// them in their windows.
-func (s *space) large(page int) (blocks int, pools []Pool) {
-	s.lock()
-	defer s.mu.Unlock()
-	for _, p := range s.pools {
-		if p.index.Blocks() > page {
-			pools = append(pools, p.Pool)
-		}
-	}
-	return len(s.owners), pools
 }

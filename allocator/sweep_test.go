@@ -31,14 +31,14 @@ func TestList_AtOneRevision(t *testing.T) {
 			want = append(want, l.bind(request(pool, fmt.Sprint(pool, i), 28)))
 		}
 	}
-	l.hooks.page = 3
+	l.store.Page = 3
 	for b, err := range l.List(t.Context(), ListOptions{}) {
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("List: %v", err)
 		}
 		got = append(got, b)
 		if err := l.Release(t.Context(), want[len(got)%10].Holder.Claim); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Release: %v", err)
 		}
 		l.bind(request("p", fmt.Sprint("new", len(got)), 30))
 	}
@@ -53,7 +53,7 @@ func TestList_OfOnePool(t *testing.T) {
 	a.Space, b.Space = "domain", "domain"
 	for _, p := range []Pool{a, b} {
 		if _, err := l.Register(t.Context(), p); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Register: %v", err)
 		}
 	}
 	l.bind(request("a", "c0", 28))
@@ -78,7 +78,7 @@ func TestList_Expired(t *testing.T) {
 	for i := range 4 {
 		l.bind(request("p", fmt.Sprint("c", i), 28))
 	}
-	l.hooks.page = 2
+	l.store.Page = 2
 	var failed error
 	more := 0
 	for _, err := range l.List(t.Context(), ListOptions{}) {
@@ -88,7 +88,7 @@ func TestList_Expired(t *testing.T) {
 		more++
 		b := l.bind(request("p", fmt.Sprint("more", more), 30))
 		if _, err := l.etcd.Client().Compact(t.Context(), b.Revision); err != nil {
-			t.Fatal(err)
+			t.Fatalf("etcd Compact: %v", err)
 		}
 	}
 	if !errors.Is(failed, ErrExpired) {
@@ -104,7 +104,7 @@ func TestCapacity(t *testing.T) {
 	p := root("p", "2001:db8::/32")
 	p.Excluded = []netip.Prefix{prefix("2001:db8::/64")}
 	if _, err := l.Register(t.Context(), p); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Register: %v", err)
 	}
 	l.bind(request("p", "c", 128))
 	c, ok := l.Capacity("p")

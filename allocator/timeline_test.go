@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // switched is a KV that is that of one etcd, and then that of another.
@@ -46,7 +48,7 @@ func (s *switched) Txn(ctx context.Context) clientv3.Txn { return s.now().Txn(ct
 
 // rewind is an Allocator whose etcd is restored under it.
 type rewind struct {
-	*ledger
+	*fixture
 	copied string // the data of the etcd as they were when it was copied
 	kv     *switched
 	watch  *cutter
@@ -58,17 +60,17 @@ func newRewind(t *testing.T, probe time.Duration, more int) *rewind {
 	t.Helper()
 	dir := t.TempDir()
 	e := etcdtest.NewWith(t, embedetcd.Options{Dir: dir})
-	first := &ledger{t: t, etcd: e}
+	first := &fixture{t: t, etcd: e}
 	first.Allocator = first.open()
 	first.pool("p", "10.0.0.0/24")
 	first.bind(request("p", "kept", 28))
 	if err := first.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Close: %v", err)
 	}
 	e.Stop()
-	r := &rewind{ledger: first, copied: t.TempDir(), kv: &switched{}}
+	r := &rewind{fixture: first, copied: t.TempDir(), kv: &switched{}}
 	if err := os.CopyFS(r.copied, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("CopyFS: %v", err)
 	}
 	e.Start()
 
@@ -76,11 +78,11 @@ func newRewind(t *testing.T, probe time.Duration, more int) *rewind {
 	r.watch = &cutter{Watcher: e.Client().Watcher}
 	client := clientv3.NewCtxClient(context.Background())
 	client.KV, client.Watcher = r.kv, r.watch
-	h := realHooks()
-	h.probe = probe
+	h := engine.RealHooks()
+	h.Probe = probe
 	a, err := open(t.Context(), client, Options{MaxTxnOps: e.MaxTxnOps()}, h)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open: %v", err)
 	}
 	t.Cleanup(func() { _ = a.Close() })
 	r.Allocator = a
@@ -92,10 +94,10 @@ func newRewind(t *testing.T, probe time.Duration, more int) *rewind {
 }
 
 // restore puts the copy in the place of the etcd, after what others have done to it.
-func (r *rewind) restore(meanwhile func(*ledger)) *ledger {
+func (r *rewind) restore(meanwhile func(*fixture)) *fixture {
 	r.t.Helper()
 	e := etcdtest.NewWith(r.t, embedetcd.Options{Dir: r.copied})
-	other := &ledger{t: r.t, etcd: e}
+	other := &fixture{t: r.t, etcd: e}
 	other.Allocator = other.open(frozenLedger)
 	meanwhile(other)
 	r.watch.set(true)
@@ -106,9 +108,9 @@ func (r *rewind) restore(meanwhile func(*ledger)) *ledger {
 }
 
 // wantReplaced fails the test unless the Allocator changes nothing any more, and says why.
-func (r *rewind) wantReplaced(other *ledger) {
+func (r *rewind) wantReplaced(other *fixture) {
 	r.t.Helper()
-	before := etcdtest.CheckLedger(r.t, other.etcd.Client(), defaultPrefix)
+	before := etcdtest.CheckLedger(r.t, other.etcd.Client(), store.DefaultPrefix)
 	for name, err := range map[string]error{
 		"Healthy":                 r.Healthy(),
 		"Bind":                    func() error { _, err := r.Bind(r.t.Context(), request("p", "new", 28)); return err }(),
@@ -120,7 +122,7 @@ func (r *rewind) wantReplaced(other *ledger) {
 			r.t.Errorf("%s: %v; want ErrReplaced", name, err)
 		}
 	}
-	if after := etcdtest.CheckLedger(r.t, other.etcd.Client(), defaultPrefix); len(after) != len(before) {
+	if after := etcdtest.CheckLedger(r.t, other.etcd.Client(), store.DefaultPrefix); len(after) != len(before) {
 		r.t.Errorf("the restored ledger had %v, and has %v", before, after)
 	}
 }
@@ -128,7 +130,7 @@ func (r *rewind) wantReplaced(other *ledger) {
 // An etcd that is restored under an Allocator is noticed without a request.
 func TestReplaced_Noticed(t *testing.T) {
 	r := newRewind(t, time.Millisecond, 3)
-	other := r.restore(func(*ledger) {})
+	other := r.restore(func(*fixture) {})
 	<-r.Failed()
 	r.wantReplaced(other)
 }
@@ -136,7 +138,7 @@ func TestReplaced_Noticed(t *testing.T) {
 // The restored etcd has gone on meanwhile, beyond the revision that was seen of it.
 func TestReplaced_AfterItHasGoneOn(t *testing.T) {
 	r := newRewind(t, time.Hour, 3)
-	other := r.restore(func(other *ledger) {
+	other := r.restore(func(other *fixture) {
 		other.pool("since", "10.2.0.0/24")
 		other.freeze(other.Allocator)
 		for i := range 10 {
@@ -155,8 +157,8 @@ func TestReplaced_AfterItHasGoneOn(t *testing.T) {
 // the head of the space was put there, too.
 func TestReplaced_AtTheSameRevision(t *testing.T) {
 	r := newRewind(t, time.Hour, 5)
-	want := r.watched.get()
-	other := r.restore(func(other *ledger) {
+	want := r.engine.Watched.Get()
+	other := r.restore(func(other *fixture) {
 		other.freeze(other.Allocator)
 		other.resume(other.Allocator, 1000)
 		for i := 0; other.revision() < want; i++ {
@@ -173,11 +175,11 @@ func TestReplaced_AtTheSameRevision(t *testing.T) {
 }
 
 // revision is that of the store.
-func (l *ledger) revision() int64 {
+func (l *fixture) revision() int64 {
 	l.t.Helper()
 	resp, err := l.etcd.Client().Get(l.t.Context(), "any")
 	if err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("etcd Get: %v", err)
 	}
 	return resp.Header.Revision
 }
@@ -186,14 +188,14 @@ func (l *ledger) revision() int64 {
 // compacted, as etcdutl can: the watch has to read everything again.
 func TestReplaced_WithHigherRevisions(t *testing.T) {
 	r := newRewind(t, time.Hour, 3)
-	other := r.restore(func(other *ledger) {
-		for other.revision() < r.watched.get()+10 {
+	other := r.restore(func(other *fixture) {
+		for other.revision() < r.engine.Watched.Get()+10 {
 			if _, err := other.etcd.Client().Put(t.Context(), "elsewhere", "x"); err != nil {
-				t.Fatal(err)
+				t.Fatalf("etcd Put: %v", err)
 			}
 		}
 		if _, err := other.etcd.Client().Compact(t.Context(), other.revision()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("etcd Compact: %v", err)
 		}
 	})
 	<-r.Failed()
@@ -205,7 +207,7 @@ func TestReplaced_WithHigherRevisions(t *testing.T) {
 func TestReplaced_ByAnother(t *testing.T) {
 	r := newRewind(t, time.Millisecond, 1)
 	l := newLedger(t)
-	for l.revision() < r.watched.get() {
+	for l.revision() < r.engine.Watched.Get() {
 		l.bind(request(l.pool(PoolID(fmt.Sprint("q", l.revision())), fmt.Sprintf("10.%d.0.0/24", l.revision())).ID, fmt.Sprint("c", l.revision()), 28))
 	}
 	r.kv.to(l.etcd.Client())
@@ -226,7 +228,7 @@ func TestReplaced_NotByARestart(t *testing.T) {
 		r.watch.set(false)
 		for r.Healthy() != nil {
 			if errors.Is(r.Healthy(), ErrReplaced) {
-				t.Fatal(r.Healthy())
+				t.Fatalf("Healthy = %v, want a fault that passes", r.Healthy())
 			}
 			runtime.Gosched()
 		}

@@ -6,11 +6,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/kcp-ipam/ipam/test/framework/otlp"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // tracedBinds binds claims, the first alone and the others in one transaction, each in
@@ -20,7 +22,7 @@ func tracedBinds(t *testing.T, others int) map[string][]otlp.Span {
 	receiver := otlp.New(t)
 	exporter, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpointURL(receiver.URL))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter))
 	l := newLedger(t)
@@ -42,12 +44,12 @@ func tracedBinds(t *testing.T, others int) map[string][]otlp.Span {
 	goOn()
 	for range others + 1 {
 		if err := <-done; err != nil {
-			t.Fatal(err)
+			t.Fatalf("a bind in the group: %v", err)
 		}
 	}
 	l.waitIdle(t)
 	if err := provider.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Shutdown: %v", err)
 	}
 	traces := map[string][]otlp.Span{}
 	for _, root := range receiver.Spans() {
@@ -119,11 +121,11 @@ func TestTrace_ATransactionIsShared(t *testing.T) {
 func TestTrace_Off(t *testing.T) {
 	ctx := t.Context()
 	if n := testing.AllocsPerRun(100, func() {
-		_, span := startSpan(ctx, "allocate")
-		traced := newTraced(ctx)
-		traced.requeued()
-		endSpan(traced.placing(), nil)
-		endSpan(span, nil)
+		_, span := engine.StartSpan(ctx, "allocate")
+		traced := engine.NewTraced(ctx)
+		traced.Requeued()
+		engine.EndSpan(traced.Placing(), nil)
+		engine.EndSpan(span, nil)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

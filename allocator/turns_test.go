@@ -1,11 +1,8 @@
 package allocator
 
 import (
-	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"testing"
-	"time"
 )
 
 // Freed room goes to the workspaces in turn, beginning with that of the oldest claim, and
@@ -41,71 +38,5 @@ func TestWaiting_WorkspacesTakeTurns(t *testing.T) {
 	freed(9, "h04") // nobody else is left
 	if n := r.Waiting("p"); n != 105 {
 		t.Errorf("%d claims wait; want 105, those that room is held for included", n)
-	}
-}
-
-// Whatever is done to the list, it serves as one that is searched from end to end.
-func TestWaiting_AsSearched(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	var q waiting
-	turns := map[ClusterName]uint64{}
-	now := uint64(0)
-	add := func(i int) {
-		w := &waiter{request: of(ClusterName(fmt.Sprint("w", random.IntN(5))), request("p", fmt.Sprint("c", i), 24+random.IntN(5)))}
-		w.since = time.Unix(int64(random.IntN(50)), 0)
-		if _, waits := turns[w.cluster()]; !waits {
-			turns[w.cluster()] = now
-		}
-		q.enter(w)
-		q.line(w)
-	}
-	search := func(largest int) *waiter {
-		var first *waiter
-		for _, w := range q.claims {
-			if w.request.Length < largest {
-				continue
-			}
-			if first == nil || cmp.Or(cmp.Compare(turns[w.cluster()], turns[first.cluster()]), older(w, first)) < 0 {
-				first = w
-			}
-		}
-		return first
-	}
-	leave := func(w *waiter) {
-		q.step(w)
-		q.remove(w)
-		for _, other := range q.claims {
-			if other.cluster() == w.cluster() {
-				return
-			}
-		}
-		delete(turns, w.cluster())
-	}
-	for i := range 5000 {
-		largest := 24 + random.IntN(5)
-		want := search(largest)
-		if got := q.next(largest); got != want {
-			t.Fatalf("step %d: next(%d) = %v; want %v", i, largest, got, want)
-		}
-		switch random.IntN(4) {
-		case 0, 1:
-			add(i)
-		case 2:
-			for _, w := range q.claims {
-				leave(w)
-				break
-			}
-		default:
-			if want != nil {
-				q.step(want)
-				q.serve(want)
-				now++
-				turns[want.cluster()] = now
-				q.remove(want)
-				if q.turns.waits[want.cluster()] == nil {
-					delete(turns, want.cluster())
-				}
-			}
-		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 )
 
 // A child that was retired and carved elsewhere is retired where it is. What
@@ -13,28 +15,28 @@ func TestRetire_CarvedElsewhereMeanwhile(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	if _, err := l.carve("p", "child", 26); err != nil {
-		t.Fatal(err)
+		t.Fatalf("carve: %v", err)
 	}
-	before, _ := l.find("child")
+	before, _ := l.table.Find("child")
 	if err := l.Retire(t.Context(), "child"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Retire: %v", err)
 	}
-	if _, err := before.uncarve(anyState); !errors.Is(err, errMoved) {
+	if _, err := newUncarve(before, anyState); !errors.Is(err, engine.ErrStale) {
 		t.Error("a child that is gone could be retired once more:", err)
 	}
 	l.bind(request("p", "in its place", 26))
 	if _, err := l.carve("p", "child", 26); err != nil {
-		t.Fatal(err)
+		t.Fatalf("carve: %v", err)
 	}
-	if _, err := before.uncarve(anyState); !errors.Is(err, errMoved) {
+	if _, err := newUncarve(before, anyState); !errors.Is(err, engine.ErrStale) {
 		t.Error("a child could be retired at its old place:", err)
 	}
 
 	if err := l.Retire(t.Context(), "child"); err != nil {
-		t.Error(err)
+		t.Errorf("Retire: %v", err)
 	}
 	if blocks := l.sameAsLedger(); len(blocks) != 1 || blocks[0].Prefix != prefix("10.0.0.0/26") {
-		t.Error(blocks)
+		t.Errorf("sameAsLedger: %v", blocks)
 	}
 }
 
@@ -59,7 +61,7 @@ func TestRetire_Storm(t *testing.T) {
 		}
 		var full *ExhaustedError
 		if err != nil && !errors.As(err, &full) {
-			t.Error(err)
+			t.Errorf("got %v, want a refusal", err)
 		}
 	})
 	l.sameAsLedger(allocators[1:]...)

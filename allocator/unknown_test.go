@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 var errLost = errors.New("the connection was lost")
@@ -31,30 +32,30 @@ func once(err error) func(SpaceID) error {
 // The answer to a transaction is lost: before it was sent, or after it had
 // committed. Every operation ends as if nothing had happened.
 func TestUnknownOutcome(t *testing.T) {
-	for point, arm := range map[string]func(*hooks, func(SpaceID) error){
-		"not sent":    func(h *hooks, f func(SpaceID) error) { h.beforeCommit = f },
-		"answer lost": func(h *hooks, f func(SpaceID) error) { h.afterCommit = f },
+	for point, arm := range map[string]func(*engine.Hooks, func(SpaceID) error){
+		"not sent":    func(h *engine.Hooks, f func(SpaceID) error) { h.BeforeCommit = f },
+		"answer lost": func(h *engine.Hooks, f func(SpaceID) error) { h.AfterCommit = f },
 	} {
-		for name, op := range map[string]func(*ledger) error{
-			"bind": func(l *ledger) error {
+		for name, op := range map[string]func(*fixture) error{
+			"bind": func(l *fixture) error {
 				b, err := l.Bind(l.t.Context(), request("p", "new", 26))
 				if err == nil && b.Prefix != prefix("10.0.0.64/26") {
 					err = fmt.Errorf("got %s", b.Prefix)
 				}
 				return err
 			},
-			"release": func(l *ledger) error { return l.Release(l.t.Context(), "c") },
-			"retain":  func(l *ledger) error { _, _, err := l.Retain(l.t.Context(), "c", time.Time{}); return err },
-			"reuse": func(l *ledger) error {
+			"release": func(l *fixture) error { return l.Release(l.t.Context(), "c") },
+			"retain":  func(l *fixture) error { _, _, err := l.Retain(l.t.Context(), "c", time.Time{}); return err },
+			"reuse": func(l *fixture) error {
 				_, err := l.Reuse(l.t.Context(), l.kept, successor("kept", "later"))
 				return err
 			},
-			"exclude":  func(l *ledger) error { return l.Exclude(l.t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")}) },
-			"drain":    func(l *ledger) error { return l.Drain(l.t.Context(), "p") },
-			"register": func(l *ledger) error { _, err := l.Register(l.t.Context(), root("q", "10.2.0.0/24")); return err },
-			"carve":    func(l *ledger) error { _, err := l.carve("p", "child", 26); return err },
-			"retire":   func(l *ledger) error { return l.Retire(l.t.Context(), "empty") },
-			"retire a child": func(l *ledger) error {
+			"exclude":  func(l *fixture) error { return l.Exclude(l.t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")}) },
+			"drain":    func(l *fixture) error { return l.Drain(l.t.Context(), "p") },
+			"register": func(l *fixture) error { _, err := l.Register(l.t.Context(), root("q", "10.2.0.0/24")); return err },
+			"carve":    func(l *fixture) error { _, err := l.carve("p", "child", 26); return err },
+			"retire":   func(l *fixture) error { return l.Retire(l.t.Context(), "empty") },
+			"retire a child": func(l *fixture) error {
 				return l.Retire(l.t.Context(), "emptychild")
 			},
 		} {
@@ -64,21 +65,21 @@ func TestUnknownOutcome(t *testing.T) {
 				l.pool("p", "10.0.0.0/24")
 				l.pool("empty", "10.1.0.0/24")
 				if _, err := l.carve("p", "emptychild", 25); err != nil {
-					t.Fatal(err)
+					t.Fatalf("carve: %v", err)
 				}
 				if err := l.Retire(t.Context(), "emptychild"); err != nil {
-					t.Fatal(err)
+					t.Fatalf("Retire: %v", err)
 				}
 				l.bind(request("p", "c", 26))
 				if _, err := l.carve("p", "emptychild", 25); err != nil {
-					t.Fatal(err)
+					t.Fatalf("carve: %v", err)
 				}
 				l.pool("r", "10.3.0.0/24")
 				l.bind(request("r", "kept", 26))
 				l.kept = l.retain("kept", time.Now())
-				l.swap(func(h *hooks) { arm(h, once(errLost)) })
+				l.swap(func(h *engine.Hooks) { arm(h, once(errLost)) })
 				if err := op(l); err != nil {
-					t.Error(err)
+					t.Errorf("op: %v", err)
 				}
 				if err := op(l); err != nil {
 					t.Error("again:", err)
@@ -140,9 +141,9 @@ func TestUnknownOutcome_LandsLate(t *testing.T) {
 	client.KV, client.Watcher = kv, e.Client().Watcher
 	a, err := Open(t.Context(), client, Options{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
-	l := &ledger{Allocator: a, t: t, etcd: e}
+	l := &fixture{Allocator: a, t: t, etcd: e}
 	defer l.Close()
 	l.pool("p", "10.0.0.0/24")
 	kv.seen = 0
@@ -151,7 +152,7 @@ func TestUnknownOutcome_LandsLate(t *testing.T) {
 
 	blocks := l.sameAsLedger()
 	if len(blocks) != 1 || blocks[0].Prefix != got.Prefix {
-		t.Error(got, blocks)
+		t.Errorf("bound %v, and the ledger has %v; want one block, the same", got, blocks)
 	}
 }
 
@@ -160,14 +161,14 @@ func TestUnknownOutcome_LandsLate(t *testing.T) {
 func TestUnknownOutcome_CannotBeSettled(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
-	e := &failing{KV: l.client.KV}
-	l.client.KV = e
-	t.Cleanup(func() { l.client.KV = e.KV })
-	l.swap(func(h *hooks) { h.afterCommit = once(errLost) })
+	e := &failing{KV: l.store.Client.KV}
+	l.store.Client.KV = e
+	t.Cleanup(func() { l.store.Client.KV = e.KV })
+	l.swap(func(h *engine.Hooks) { h.AfterCommit = once(errLost) })
 	e.fail.Store(true)
 	for range 2 {
 		if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ErrUnavailable) {
-			t.Error(err)
+			t.Errorf("Bind: %v", err)
 		}
 	}
 	if l.Healthy() == nil {
@@ -175,11 +176,11 @@ func TestUnknownOutcome_CannotBeSettled(t *testing.T) {
 	}
 	e.fail.Store(false)
 	if got := l.bind(request("p", "d", 26)); got.Prefix != prefix("10.0.0.64/26") && got.Prefix != prefix("10.0.0.0/26") {
-		t.Error(got)
+		t.Errorf("bind: %v", got)
 	}
 	l.bind(request("p", "c", 26))
 	if err := l.Healthy(); err != nil {
-		t.Error(err)
+		t.Errorf("Healthy: %v", err)
 	}
 	l.sameAsLedger()
 }
@@ -205,12 +206,12 @@ func (f *failing) Txn(ctx context.Context) clientv3.Txn {
 func TestUnknownOutcome_OfAReleaseWhosePrefixIsBoundAgain(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
-	other := &ledger{t: t, etcd: l.etcd, Allocator: l.open()}
+	other := &fixture{t: t, etcd: l.etcd, Allocator: l.open()}
 	first := l.bind(request("p", "c", 28))
 	var again Block
 	once := true
-	l.swap(func(h *hooks) {
-		h.afterCommit = func(SpaceID) error {
+	l.swap(func(h *engine.Hooks) {
+		h.AfterCommit = func(SpaceID) error {
 			if !once {
 				return nil
 			}

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 )
 
 // room is a ledger with one pool, a clock, and a record of who was woken.
 type room struct {
-	*ledger
+	*fixture
 	clock *clock
 
 	mu    sync.Mutex
@@ -23,12 +24,12 @@ type room struct {
 
 func newRoom(t *testing.T) *room {
 	t.Helper()
-	r := &room{ledger: &ledger{t: t, etcd: etcdtest.New(t)}, clock: newClock()}
-	h := realHooks()
-	h.now, h.after = r.clock.now, r.clock.after
+	r := &room{fixture: &fixture{t: t, etcd: etcdtest.New(t)}, clock: newClock()}
+	h := engine.RealHooks()
+	h.Now, h.After = r.clock.now, r.clock.after
 	a, err := open(t.Context(), r.etcd.Client(), Options{Wake: r.wake}, h)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open: %v", err)
 	}
 	r.Allocator = a
 	t.Cleanup(func() { _ = a.Close() })
@@ -75,7 +76,7 @@ func (r *room) release(claims ...ClaimID) {
 	r.t.Helper()
 	for _, claim := range claims {
 		if err := r.Release(r.t.Context(), claim); err != nil {
-			r.t.Fatal(err)
+			r.t.Fatalf("Release: %v", err)
 		}
 	}
 }
@@ -104,14 +105,14 @@ func TestWaiting_OldestThatFits(t *testing.T) {
 	r.refused(request("p", "newcomer", 26))
 	r.refused(request("p", "newcomer", 32))
 	if got := r.bind(request("p", "also old", 26)); got.Prefix != prefix("10.0.0.64/26") {
-		t.Error(got.Prefix)
+		t.Errorf("bind = %v; want 10.0.0.64/26", got.Prefix)
 	}
 	r.release("c2", "c3")
 	r.wantWoken("old", "young")
 	r.release("also old", "c0")
 	r.wantWoken("large")
 	if got := r.bind(request("p", "large", 25)); got.Prefix != prefix("10.0.0.0/25") {
-		t.Error(got.Prefix)
+		t.Errorf("bind = %v; want 10.0.0.0/25", got.Prefix)
 	}
 	if n := r.Waiting("p"); n != 2 {
 		t.Error(n, "wait, want the two that have not come")
@@ -187,7 +188,7 @@ func TestWaiting_Exact(t *testing.T) {
 	r.release("c1")
 	r.wantWoken("host2", "host", "any")
 	if got := r.bind(request("p", "any", 27)); got.Prefix != prefix("10.0.0.96/27") {
-		t.Error(got.Prefix)
+		t.Errorf("bind = %v; want 10.0.0.96/27", got.Prefix)
 	}
 	r.Withdraw("host")
 	r.bind(exactly(request("p", "host2", 0), "10.0.0.71/32"))
@@ -206,18 +207,18 @@ func TestWaiting_RoomFromElsewhere(t *testing.T) {
 	r.bind(request("p", "c", 24))
 	r.Wait(request("p", "w", 25))
 	if err := other.Release(t.Context(), "c"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Release: %v", err)
 	}
 	r.catchUp(t)
 	r.wantWoken("w")
 	// Another allocator knows nothing of the hold, and takes what was held.
 	if b, err := other.Bind(t.Context(), request("p", "thief", 25)); err != nil || b.Prefix != prefix("10.0.0.0/25") {
-		t.Error(b, err)
+		t.Errorf("Bind = %v, %v; want 10.0.0.0/25", b, err)
 	}
 	r.catchUp(t)
 	r.wantWoken("w")
 	if got := r.bind(request("p", "w", 25)); got.Prefix != prefix("10.0.0.128/25") {
-		t.Error(got.Prefix)
+		t.Errorf("bind = %v; want 10.0.0.128/25", got.Prefix)
 	}
 	r.sameAsLedger(other)
 }
@@ -225,16 +226,16 @@ func TestWaiting_RoomFromElsewhere(t *testing.T) {
 func TestWaiting_ExclusionLifted(t *testing.T) {
 	r := newRoom(t)
 	if err := r.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/24")}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Exclude: %v", err)
 	}
 	r.Wait(request("p", "w", 26))
 	r.wantWoken()
 	if err := r.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/25")}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Exclude: %v", err)
 	}
 	r.wantWoken("w")
 	if got := r.bind(request("p", "w", 26)); got.Prefix != prefix("10.0.0.128/26") {
-		t.Error(got.Prefix)
+		t.Errorf("bind = %v; want 10.0.0.128/26", got.Prefix)
 	}
 }
 
@@ -244,12 +245,12 @@ func TestWaiting_HoldIsExcluded(t *testing.T) {
 	r.Wait(request("p", "w", 25))
 	r.wantWoken("w")
 	if err := r.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/26")}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Exclude: %v", err)
 	}
 	r.wantWoken("w")
 	r.sameAsLedger()
 	if got := r.bind(request("p", "w", 25)); got.Prefix != prefix("10.0.0.128/25") {
-		t.Error(got.Prefix)
+		t.Errorf("bind = %v; want 10.0.0.128/25", got.Prefix)
 	}
 }
 
@@ -258,7 +259,7 @@ func TestWaiting_EndsWithThePool(t *testing.T) {
 	r.bind(request("p", "c", 24))
 	r.Wait(request("p", "w", 26))
 	if err := r.Drain(t.Context(), "p"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Drain: %v", err)
 	}
 	r.Wait(request("p", "late", 26))
 	r.Wait(request("q", "nowhere", 26))
@@ -276,10 +277,10 @@ func TestWaiting_PlaceIsKeptOverAFault(t *testing.T) {
 	r.Wait(since(2, request("p", "young", 24)))
 	r.release("c")
 	r.wantWoken("old")
-	r.swap(func(h *hooks) { h.beforeCommit = once(errLost) })
+	r.swap(func(h *engine.Hooks) { h.BeforeCommit = once(errLost) })
 	r.bind(request("p", "old", 24))
 	if woken := r.wakes(); slices.Contains(woken, "young") {
-		t.Error(woken)
+		t.Errorf("wakes: %v", woken)
 	}
 	r.sameAsLedger()
 }

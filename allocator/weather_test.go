@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // cutter is a watch that can be cut off and let on again.
@@ -44,13 +45,13 @@ func (c *cutter) set(off bool) {
 }
 
 // through opens an Allocator that sees etcd through the given parts.
-func (l *ledger) through(kv clientv3.KV, watcher clientv3.Watcher) *Allocator {
+func (l *fixture) through(kv clientv3.KV, watcher clientv3.Watcher) *Allocator {
 	l.t.Helper()
 	client := clientv3.NewCtxClient(context.Background())
 	client.KV, client.Watcher = kv, watcher
 	a, err := Open(l.t.Context(), client, Options{})
 	if err != nil {
-		l.t.Fatal(err)
+		l.t.Fatalf("Open: %v", err)
 	}
 	l.t.Cleanup(func() { _ = a.Close() })
 	return a
@@ -70,34 +71,34 @@ func TestWatch_Compacted(t *testing.T) {
 	behind := l.through(l.etcd.Client().KV, watch)
 	behind.Wait(request("q", "waiter", 24))
 	if _, err := behind.Bind(t.Context(), request("r", "own", 26)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Bind: %v", err)
 	}
 
 	watch.set(true)
 	if _, err := behind.Bind(t.Context(), request("r", "own, unseen", 26)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Bind: %v", err)
 	}
 	for _, claim := range []ClaimID{"goes", "last"} {
 		if err := l.Release(t.Context(), claim); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Release: %v", err)
 		}
 	}
 	for i := range 3 {
 		l.bind(request("p", fmt.Sprint("came", i), 26))
 	}
 	if err := l.Retire(t.Context(), "q"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Retire: %v", err)
 	}
 	l.pool("s", "10.9.0.0/24")
 	b := l.bind(request("s", "new", 26))
 	if _, err := l.etcd.Client().Compact(t.Context(), b.Revision); err != nil {
-		t.Fatal(err)
+		t.Fatalf("etcd Compact: %v", err)
 	}
 	watch.set(false)
 
 	blocks := l.sameAsLedger(behind)
 	if len(blocks) != 7 {
-		t.Error(blocks)
+		t.Errorf("sameAsLedger: %v", blocks)
 	}
 	if n := behind.Waiting("q"); n != 0 {
 		t.Error(n, "wait for a pool that is gone")
@@ -118,24 +119,24 @@ func TestWatch_CompactedWakes(t *testing.T) {
 	client.KV, client.Watcher = l.etcd.Client().KV, watch
 	behind, err := Open(t.Context(), client, Options{Wake: func(h Holder) { woken <- h.Claim }})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	defer behind.Close()
 	behind.Wait(request("p", "w", 25))
 	watch.set(true)
 	if err := l.ReleaseIf(t.Context(), full); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReleaseIf: %v", err)
 	}
 	kept := l.bind(request("p", "kept", 25))
 	if _, err := l.etcd.Client().Compact(t.Context(), kept.Revision); err != nil {
-		t.Fatal(err)
+		t.Fatalf("etcd Compact: %v", err)
 	}
 	watch.set(false)
 	if claim := <-woken; claim != "w" {
-		t.Error(claim)
+		t.Errorf("%s is woken, want w", claim)
 	}
 	if b, err := behind.Bind(t.Context(), request("p", "w", 25)); err != nil || b.Prefix != prefix("10.0.0.128/25") {
-		t.Error(b, err)
+		t.Errorf("Bind = %v, %v; want 10.0.0.128/25", b, err)
 	}
 	l.sameAsLedger(behind)
 }
@@ -149,10 +150,10 @@ func TestWatch_CutOffIsNoWrongAnswer(t *testing.T) {
 	behind := l.through(l.etcd.Client().KV, watch)
 	l.bind(request("p", "c", 24))
 	behind.catchUp(t)
-	behind.hooks.timeout = 2 * time.Second // long enough for a watch to begin again
+	behind.store.Timeout = 2 * time.Second // long enough for a watch to begin again
 	watch.set(true)
 	if err := l.Release(t.Context(), "c"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Release: %v", err)
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -160,14 +161,14 @@ func TestWatch_CutOffIsNoWrongAnswer(t *testing.T) {
 		done <- err
 	}()
 	if err := <-done; !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "watch is behind") {
-		t.Error(err)
+		t.Errorf("got %v, want ErrUnavailable, as the watch is behind", err)
 	}
 	if behind.Healthy() == nil {
 		t.Error("healthy with a watch that is cut off")
 	}
 	watch.set(false)
 	if _, err := behind.Bind(t.Context(), request("p", "d", 24)); err != nil {
-		t.Error(err)
+		t.Errorf("Bind: %v", err)
 	}
 	l.sameAsLedger(behind)
 }
@@ -177,16 +178,16 @@ func TestGroups_ShrinkToWhatEtcdTakes(t *testing.T) {
 	e := etcdtest.NewWith(t, embedetcd.Options{MaxTxnOps: 8})
 	a, err := Open(t.Context(), e.Client(), Options{MaxTxnOps: 128})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
-	l := &ledger{Allocator: a, t: t, etcd: e}
+	l := &fixture{Allocator: a, t: t, etcd: e}
 	defer l.Close()
 	l.pool("p", "10.0.0.0/16")
 	inFlight, goOn := l.holdCommits()
 	var wg sync.WaitGroup
 	bind := func(i int) {
 		if _, err := l.Bind(t.Context(), request("p", fmt.Sprint("c", i), 32)); err != nil {
-			t.Error(err)
+			t.Errorf("Bind: %v", err)
 		}
 	}
 	wg.Go(func() { bind(0) })
@@ -197,11 +198,11 @@ func TestGroups_ShrinkToWhatEtcdTakes(t *testing.T) {
 	l.waitQueued(60)
 	goOn()
 	wg.Wait()
-	if limit := l.limit.Load(); limit > 8 {
+	if limit := l.engine.Limit.Load(); limit > 8 {
 		t.Error("groups are still of", limit, "operations")
 	}
 	if blocks := l.sameAsLedger(); len(blocks) != 61 {
-		t.Error(len(blocks))
+		t.Errorf("%d blocks, want 61", len(blocks))
 	}
 }
 
@@ -210,9 +211,9 @@ func TestNoSpace(t *testing.T) {
 	e := etcdtest.NewWith(t, embedetcd.Options{QuotaBytes: 1 << 20})
 	a, err := Open(t.Context(), e.Client(), Options{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
-	l := &ledger{Allocator: a, t: t, etcd: e}
+	l := &fixture{Allocator: a, t: t, etcd: e}
 	defer l.Close()
 	l.pool("p", "10.0.0.0/8")
 	long := strings.Repeat("x", 30_000)
@@ -223,15 +224,15 @@ func TestNoSpace(t *testing.T) {
 		_, err = l.Bind(t.Context(), req)
 	}
 	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "database is full") {
-		t.Fatal(err)
+		t.Fatalf("got %v, want ErrUnavailable, as the database is full", err)
 	}
 	if _, ok, err := l.Lookup(t.Context(), "c0"); !ok || err != nil {
-		t.Error(ok, err)
+		t.Errorf("Lookup = %t, %v; want the block", ok, err)
 	}
 	if l.Healthy() == nil {
 		t.Error("healthy, though nothing can be written")
 	}
-	etcdtest.CheckLedger(t, e.Client(), defaultPrefix)
+	etcdtest.CheckLedger(t, e.Client(), store.DefaultPrefix)
 }
 
 func TestClosed(t *testing.T) {
@@ -249,23 +250,23 @@ func TestClosed(t *testing.T) {
 	l.waitQueued(1)
 	closed := make(chan error, 1)
 	go func() { closed <- l.Close() }()
-	<-l.ctx.Done()
+	<-l.engine.Ctx.Done()
 	goOn()
 	if err := <-sent; err != nil {
 		t.Error("what was in flight is finished:", err)
 	}
 	if err := <-queued; !errors.Is(err, ErrClosed) {
-		t.Error(err)
+		t.Errorf("got %v, want ErrClosed", err)
 	}
 	if err := <-closed; err != nil {
-		t.Error(err)
+		t.Errorf("Close: %v", err)
 	}
 	for _, err := range []error{l.Healthy(), l.Drain(t.Context(), "p"), l.Close()} {
 		if err != nil && !errors.Is(err, ErrClosed) {
-			t.Error(err)
+			t.Errorf("got %v, want nil or ErrClosed", err)
 		}
 	}
-	if blocks := etcdtest.CheckLedger(t, l.etcd.Client(), defaultPrefix); len(blocks) != 1 {
-		t.Error(blocks)
+	if blocks := etcdtest.CheckLedger(t, l.etcd.Client(), store.DefaultPrefix); len(blocks) != 1 {
+		t.Errorf("CheckLedger: %v", blocks)
 	}
 }

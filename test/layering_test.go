@@ -32,9 +32,33 @@ var rules = []struct {
 	},
 	{
 		why:   "who uses the allocator as a library gets no Kubernetes with it",
-		from:  []string{"allocator", "allocator/index/..."},
+		from:  []string{"allocator", "allocator/index/...", "allocator/ledger"},
 		never: []string{"k8s.io/...", "sigs.k8s.io/...", "go.etcd.io/etcd/server/..."},
 		deep:  true,
+	},
+	{
+		why:     "the words of the ledger are data",
+		from:    []string{"allocator/ledger"},
+		never:   []string{module + "...", "go.etcd.io/..."},
+		allowed: []string{"allocator/index"},
+	},
+	{
+		why:     "what reads and writes etcd knows nothing of what is free and of what was asked for",
+		from:    []string{"allocator/internal/store"},
+		never:   []string{module + "..."},
+		allowed: []string{"allocator/ledger", "internal/..."},
+	},
+	{
+		why:     "what is known in memory never asks etcd",
+		from:    []string{"allocator/internal/space"},
+		never:   []string{module + "...", "go.etcd.io/..."},
+		allowed: []string{"allocator/ledger", "allocator/index", "allocator/internal/store", "internal/..."},
+	},
+	{
+		why:     "the engine knows an operation as an interface, and never the face",
+		from:    []string{"allocator/internal/engine"},
+		never:   []string{module + "..."},
+		allowed: []string{"allocator/ledger", "allocator/internal/space", "allocator/internal/store"},
 	},
 	{
 		why:    "the server of etcd has one importer, beside the tests that run a cluster of it",

@@ -24,11 +24,11 @@ func mustStart(t *testing.T, dir string) *Server {
 	t.Helper()
 	s, err := start(t, dir)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("start: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: %v", err)
 		}
 	})
 	return s
@@ -37,7 +37,7 @@ func mustStart(t *testing.T, dir string) *Server {
 func put(t *testing.T, s *Server, key, value string) {
 	t.Helper()
 	if _, err := s.Client().Put(t.Context(), key, value); err != nil {
-		t.Fatal(err)
+		t.Fatalf("etcd Put: %v", err)
 	}
 }
 
@@ -46,12 +46,12 @@ func TestStart_KeepsItsData(t *testing.T) {
 	first := mustStart(t, dir)
 	put(t, first, "k", "v")
 	if err := first.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Close: %v", err)
 	}
 	second := mustStart(t, dir)
 	resp, err := second.Client().Get(t.Context(), "k")
 	if err != nil || len(resp.Kvs) != 1 || string(resp.Kvs[0].Value) != "v" {
-		t.Error(resp, err)
+		t.Errorf("etcd Get = %v, %v; want one key", resp, err)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestStart_TwoOnOneMachine(t *testing.T) {
 	put(t, one, "k", "v")
 	resp, err := two.Client().Get(t.Context(), "k")
 	if err != nil || len(resp.Kvs) != 0 {
-		t.Error(resp, err)
+		t.Errorf("etcd Get = %v, %v; want no key", resp, err)
 	}
 }
 
@@ -84,11 +84,11 @@ func TestStart_DirectoryInUse(t *testing.T) {
 func TestStart_DirectoryInUseByAnotherProgram(t *testing.T) {
 	dir := t.TempDir()
 	if err := mustStart(t, dir).Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Close: %v", err)
 	}
 	lock, err := lockFile(filepath.Join(dir, "member", "snap", "db"), os.O_RDWR)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("lockFile: %v", err)
 	}
 	defer lock.Close()
 	_, err = start(t, dir)
@@ -98,7 +98,7 @@ func TestStart_DirectoryInUseByAnotherProgram(t *testing.T) {
 func TestStart_NoDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("WriteFile: %v", err)
 	}
 	_, err := start(t, filepath.Join(file, "dir"))
 	wantWords(t, err, file, "make the data directory")
@@ -111,13 +111,13 @@ func TestStart_Damaged(t *testing.T) {
 		"database overwritten": func(t *testing.T, dir string) { overwrite(t, filepath.Join(dir, "member", "snap", "db"), 0, 1<<20) },
 		"database cut off": func(t *testing.T, dir string) {
 			if err := os.Truncate(filepath.Join(dir, "member", "snap", "db"), 5000); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Truncate: %v", err)
 			}
 		},
 		"log overwritten": func(t *testing.T, dir string) { overwrite(t, log(t, dir), 300, 200) },
 		"log gone": func(t *testing.T, dir string) {
 			if err := os.Remove(log(t, dir)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Remove: %v", err)
 			}
 		},
 	} {
@@ -128,7 +128,7 @@ func TestStart_Damaged(t *testing.T) {
 				put(t, s, fmt.Sprint("k", i), strings.Repeat("v", 100))
 			}
 			if err := s.Close(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Close: %v", err)
 			}
 			damage(t, dir)
 			_, err := start(t, dir)
@@ -141,7 +141,7 @@ func log(t *testing.T, dir string) string {
 	t.Helper()
 	logs, err := filepath.Glob(filepath.Join(dir, "member", "wal", "*.wal"))
 	if err != nil || len(logs) == 0 {
-		t.Fatal(logs, err)
+		t.Fatalf("logs %v, %v; want at least one", logs, err)
 	}
 	return logs[0]
 }
@@ -150,11 +150,11 @@ func overwrite(t *testing.T, path string, from int64, size int) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("OpenFile: %v", err)
 	}
 	defer f.Close()
 	if _, err := f.WriteAt(bytes.Repeat([]byte{0xa5}, size), from); err != nil {
-		t.Fatal(err)
+		t.Fatalf("WriteAt: %v", err)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestClose_Twice(t *testing.T) {
 	s := mustStart(t, t.TempDir())
 	for range 2 {
 		if err := s.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: %v", err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -11,12 +11,12 @@ func TestClose_OfAFailedServer(t *testing.T) {
 	var log bytes.Buffer
 	s, err := Start(t.Context(), Options{Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	go s.faults.zap().Fatal("the disk is gone")
 	<-s.Failed()
 	if err := s.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("Close: %v", err)
 	}
 	before := log.String()
 	s.faults.zap().Error("the directory is gone, too")

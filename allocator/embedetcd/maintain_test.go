@@ -23,7 +23,7 @@ func TestTend_SizeStaysBounded(t *testing.T) {
 		}
 		revision, err := s.tend(t.Context(), history)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("tend: %v", err)
 		}
 		history = remember(history, revision)
 		sizes = append(sizes, s.etcd.Server.Backend().Size()>>20)
@@ -39,11 +39,11 @@ func small(t *testing.T, quota int64) *Server {
 	t.Helper()
 	s, err := Start(t.Context(), Options{Dir: t.TempDir(), NoFsync: true, QuotaBytes: quota, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: %v", err)
 		}
 	})
 	return s
@@ -55,7 +55,7 @@ func (s *Server) tendFor(t *testing.T, rounds int, history []int64) []int64 {
 	for range rounds {
 		revision, err := s.tend(t.Context(), history)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("tend: %v", err)
 		}
 		history = remember(history, revision)
 	}
@@ -98,7 +98,7 @@ func TestTend_KeepsHistoryForLists(t *testing.T) {
 			put(t, s, "before", "v")
 			begun, err := s.Client().Get(t.Context(), "before")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("etcd Get: %v", err)
 			}
 			write(t, s)
 			s.tendFor(t, keepRounds-1, history)
@@ -114,7 +114,7 @@ func defrags(t *testing.T) uint64 {
 	t.Helper()
 	families, err := prometheus.DefaultGatherer.Gather()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Gather: %v", err)
 	}
 	for _, f := range families {
 		if f.GetName() == "etcd_disk_backend_defrag_duration_seconds" {
@@ -140,7 +140,7 @@ func TestTend_DefragmentsOnlyToGain(t *testing.T) {
 	const stay = 80 // 8 MB: etcd notices late that it is full, and may have let in thrice what the quota allows
 	for i := range max(keys/2, keys-stay) {
 		if _, err := s.Client().Delete(t.Context(), fmt.Sprint("k", i)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("etcd Delete: %v", err)
 		}
 	}
 	s.tendFor(t, 2*keepRounds, history)

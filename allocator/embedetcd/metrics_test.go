@@ -13,7 +13,7 @@ func TestMetrics_AreThoseOfEtcd(t *testing.T) {
 	registry.MustRegister(Metrics())
 	families, err := registry.Gather()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Gather: %v", err)
 	}
 	samples := map[string]uint64{}
 	for _, f := range families {

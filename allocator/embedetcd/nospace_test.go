@@ -30,17 +30,17 @@ func TestDiskFull(t *testing.T) {
 	}
 	wantWords(t, s.Err(), "the disk is full; make room and start again")
 	if err := s.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("Close: %v", err)
 	}
 	restore()
 	rescued := t.TempDir()
 	if err := os.CopyFS(rescued, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("CopyFS: %v", err)
 	}
 	again := mustStart(t, rescued)
 	resp, err := again.Client().Get(t.Context(), "before")
 	if err != nil || len(resp.Kvs) != 1 {
-		t.Error(resp, err)
+		t.Errorf("etcd Get = %v, %v; want one key", resp, err)
 	}
 }
 
@@ -49,14 +49,14 @@ func limitFiles(t *testing.T, size uint64) (restore func()) {
 	t.Helper()
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Getrlimit: %v", err)
 	}
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: old.Max}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Setrlimit: %v", err)
 	}
 	return func() {
 		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-			t.Error(err)
+			t.Errorf("Setrlimit: %v", err)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func CheckLedger(t testing.TB, client *clientv3.Client, prefix string) []Record 
 	t.Helper()
 	resp, err := client.Get(context.Background(), prefix+"/", clientv3.WithPrefix())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Get: %v", err)
 	}
 	l := rawLedger{t: t, values: map[string]map[string]any{}}
 	for _, kv := range resp.Kvs {
@@ -98,7 +98,7 @@ func readPrefix(t testing.TB, s string) netip.Prefix {
 	}
 	p, err := netip.ParsePrefix(addr + "/" + trimZeros(length))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ParsePrefix: %v", err)
 	}
 	return p
 }

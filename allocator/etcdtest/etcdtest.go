@@ -50,7 +50,7 @@ func (e *Etcd) Start() {
 	e.t.Helper()
 	server, err := embedetcd.Start(e.t.Context(), e.options)
 	if err != nil {
-		e.t.Fatal(err)
+		e.t.Fatalf("Start: %v", err)
 	}
 	e.server = server
 }
@@ -59,6 +59,6 @@ func (e *Etcd) Start() {
 func (e *Etcd) Stop() {
 	e.t.Helper()
 	if err := e.server.Close(); err != nil {
-		e.t.Error(err)
+		e.t.Errorf("Close: %v", err)
 	}
 }

@@ -93,7 +93,7 @@ func TestTake_Many(t *testing.T) {
 	held := scattered(x.Window(), 32, blocks)
 	takeAll(x, held)
 	if err := x.Check(); err != nil {
-		t.Error(err)
+		t.Errorf("Check: %v", err)
 	}
 	if got := x.Available().Int64(); got != 1<<24-blocks || x.Blocks() != blocks {
 		t.Errorf("%d blocks, %d available", x.Blocks(), got)

@@ -33,7 +33,7 @@ func wantFree(t *testing.T, x *index.Index, want ...string) {
 		t.Errorf("free blocks %v, want %v", got, want)
 	}
 	if err := x.Check(); err != nil {
-		t.Error(err)
+		t.Errorf("Check: %v", err)
 	}
 }
 

@@ -21,7 +21,7 @@ func model(t *rapid.T, window string) {
 		actions[step.name] = func(t *rapid.T) {
 			at := place{bytes.Draw(t, "anchor"), bytes.Draw(t, "length"), bytes.Draw(t, "flip")}
 			if err := step.do(m, at); err != nil {
-				t.Fatal(err)
+				t.Fatalf("do: %v", err)
 			}
 		}
 	}

@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+const (
+	// MaxGroupBytes keeps a group well below etcd's default limit of 1.5 MiB
+	// a request.
+	MaxGroupBytes = 1 << 20
+	// shareOps is how many operations one more call takes: one and its fence, and what
+	// it nests.
+	shareOps = 5
+	// maxDelay bounds the random pause after a first conflict with another writer, so
+	// that the two do not meet again at once.
+	maxDelay = 2 * time.Millisecond
+	// retrySettle is the pause before a transaction that could not be settled is
+	// looked at again.
+	retrySettle = 250 * time.Millisecond
+)
+
+// group is the calls of one transaction.
+type group struct {
+	calls  []*call
+	shares []Share
+	Claims map[ledger.ClaimID]struct{}
+	Blocks map[netip.Prefix]struct{} // that it changes
+	at     store.Head                // it was planned on the indexes of this head
+	known  int64                     // all changes of the space up to this revision were known then
+	stride int64                     // how far it moves the count of changes: not at all while the space is frozen
+	// stamps are the fences of quotas that the group puts.
+	stamps  map[space.Account]struct{}
+	pledges space.Pending
+	bytes   int
+	drops   bool // the space ends with it
+	writes  bool
+}
+
+// count is that of the space's changes once the group is committed.
+func (g *group) count() int64 {
+	count := g.at.Count + g.stride
+	for _, sh := range g.shares {
+		count = max(count, sh.Count)
+	}
+	return count
+}
+
+// admits reports whether a call may join.
+func (g *group) admits(c *call, maxOps int) bool {
+	if len(g.calls) == 0 {
+		return true
+	}
+	claim, ok := c.op.Claim()
+	if _, twice := g.Claims[claim]; !ok || twice || g.Claims == nil {
+		return false
+	}
+	if m, ok := c.op.(mover); ok && m.From() != "" {
+		if _, twice := g.Claims[m.From()]; twice {
+			return false
+		}
+	}
+	if b, ok := c.op.(changer); ok {
+		if _, twice := g.Blocks[b.Changes()]; twice {
+			return false
+		}
+	}
+	return g.ops()+shareOps < maxOps && g.bytes < MaxGroupBytes
+}
+
+// ops is how many operations the transaction has, without what each share nests: one for
+// each call and fence, and the head. etcd counts what is nested on top, for one share at
+// a time.
+func (g *group) ops() int { return len(g.calls) + len(g.stamps) + 1 }
+
+func (g *group) add(c *call, sh Share) {
+	if claim, ok := c.op.Claim(); ok {
+		if len(g.calls) == 0 {
+			g.Claims = map[ledger.ClaimID]struct{}{}
+		}
+		g.Claims[claim] = struct{}{}
+	}
+	if m, ok := c.op.(mover); ok && m.From() != "" && g.Claims != nil {
+		g.Claims[m.From()] = struct{}{}
+	}
+	if b, ok := c.op.(changer); ok && b.Changes().IsValid() {
+		if g.Blocks == nil {
+			g.Blocks = map[netip.Prefix]struct{}{}
+		}
+		g.Blocks[b.Changes()] = struct{}{}
+	}
+	g.calls = append(g.calls, c)
+	g.shares = append(g.shares, sh)
+	g.drops = g.drops || sh.DropsSpace
+	g.stamp(sh.Stamp)
+	g.writes = g.writes || sh.writes()
+	if sh.writes() {
+		c.pledge(g.pledges)
+	}
+	for _, op := range sh.Then {
+		g.bytes += len(op.KeyBytes()) + len(op.ValueBytes())
+	}
+}
+
+// work commits group after group until nothing waits and the outcome of all that
+// was sent is known. One worker at a time runs for a space.
+func (s *Worker) work() {
+	for {
+		if err := s.settle(); err != nil {
+			if !s.refuse(err) {
+				return
+			}
+			s.Engine.rest(retrySettle)
+			continue
+		}
+		s.yieldTurn()
+		g := s.gather()
+		if g == nil {
+			return
+		}
+		if !s.commit(g) {
+			s.losses /= 2
+			continue
+		}
+		if s.losses++; !s.asks() {
+			s.Engine.rest(rand.N(maxDelay))
+		}
+	}
+}
+
+// gather plans what waits, in turn, until the transaction is full. nil: nothing
+// waits, and the worker's work is over.
+func (s *Worker) gather() *group {
+	s.Lock()
+	defer s.Unlock()
+	maxOps := int(s.Engine.Limit.Load())
+	g := &group{at: s.Head, known: s.Known}
+	if !s.Stale { // else events up to there were passed over
+		g.known = max(s.Known, s.Engine.Watched.Get())
+	}
+	if s.Frozen() == space.NotFrozen {
+		g.stride = 1
+	}
+	s.Placing = g
+	defer func() { s.Placing = nil }()
+	if m := s.newMarkOp(); m != nil {
+		g.add(&call{op: m, done: make(chan struct{})}, m.share(s))
+	}
+	for c := s.Queue.peek(); c != nil && g.admits(c, maxOps); c = s.Queue.peek() {
+		s.dequeue()
+		if c.gone {
+			continue
+		}
+		placing := c.traced.Placing()
+		sh, err := s.plan(c.op)
+		EndSpan(placing, err)
+		if err != nil {
+			c.finish(err)
+			continue
+		}
+		g.add(c, sh)
+	}
+	if len(g.calls) == 0 {
+		s.Working = false
+		s.DropIfEmpty()
+		return nil
+	}
+	return g
+}
+
+func (s *Worker) dequeue() {
+	s.Queue.pop()
+	s.Engine.Metrics.queued.Dec()
+}
+
+// plan plans an op, unless the space can plan nothing.
+func (s *Worker) plan(o Op) (Share, error) {
+	if s.Engine.Ctx.Err() != nil {
+		return Share{}, ledger.ErrClosed
+	}
+	if err := s.Engine.Err(); err != nil {
+		return Share{}, err
+	}
+	if s.Gone {
+		return Share{}, ErrGone
+	}
+	if err := s.Damage.Err(); err != nil {
+		return Share{}, err
+	}
+	return o.Plan(s)
+}
+
+// refuse answers all who wait with err. The worker stays with the pending
+// transaction, even if nobody asks for more: until it is settled, memory may not
+// be what the ledger holds. It reports false when the allocator is closed, which
+// ends the worker's work.
+func (s *Worker) refuse(err error) bool {
+	s.Lock()
+	defer s.Unlock()
+	for _, l := range s.pending.losers {
+		l.finish(err)
+	}
+	for c := s.Queue.peek(); c != nil; c = s.Queue.peek() {
+		s.dequeue()
+		c.finish(err)
+	}
+	s.Working = s.Engine.Ctx.Err() == nil
+	return s.Working
+}
+
+// rest waits, or until the allocator is closed.
+func (eng *Engine) rest(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-eng.Ctx.Done():
+	}
+}
+
+// shrink makes do with smaller groups than the one that etcd found too large.
+func (eng *Engine) shrink(g *group) {
+	limit := max(g.ops(), len(g.shares[0].Then)) / 2
+	eng.Limit.Store(int64(limit))
+	eng.logger.Warn("etcd allows fewer operations in a transaction than configured", "operations", limit)
+}

@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// request writes the transaction of a group. The share of each call is a transaction of
+// its own inside it, so that one that is refuted fails by itself. A call that is alone has
+// none: refuted, it writes nothing at all.
+func (s *Worker) request(ctx context.Context, g *group) clientv3.Txn {
+	key := s.Engine.Keys.Head(s.ID)
+	ifs, els := g.at.Same(key), store.Ops(store.Get(key))
+	then := make([]clientv3.Op, 0, g.ops())
+	if g.alone() {
+		sh := g.shares[0]
+		ifs, then, els = append(ifs, sh.Ifs...), append(then, sh.Then...), append(els, sh.Els...)
+	} else {
+		for _, sh := range g.shares {
+			then = append(then, clientv3.OpTxn(sh.Ifs, sh.Then, sh.Els))
+		}
+	}
+	switch {
+	case g.drops:
+		then = append(then, store.Remove(key), store.Remove(s.Engine.Keys.Turn(s.ID)), store.Remove(s.Engine.Keys.Waiters(s.ID)))
+	case g.writes:
+		then = append(then, store.Put(key, store.EncodeHead(g.count())))
+	}
+	for to := range g.stamps {
+		then = append(then, store.Put(s.Engine.Keys.Quota(to.Class, to.Cluster), store.EncodeFence()))
+	}
+	if s.asks() {
+		els = append(els, s.ask())
+	}
+	return s.Engine.store.Client.Txn(ctx).If(ifs...).Then(then...).Else(els...)
+}
+
+func (g *group) alone() bool { return len(g.calls) == 1 }
+
+// outcome reads what a committed transaction says of the i-th share.
+func (g *group) outcome(i int, resp *clientv3.TxnResponse) (succeeded bool, got store.Results) {
+	if g.alone() {
+		return true, store.Results(resp.Responses)
+	}
+	nested := resp.Responses[i].GetResponseTxn()
+	return nested.Succeeded, store.Results(nested.Responses)
+}
+
+// commit makes one transaction of a group, and leaves it pending if it did not
+// succeed. It reports whether another writer was in between.
+func (s *Worker) commit(g *group) (conflict bool) {
+	begun, seen := s.Engine.Hooks.Now(), s.Engine.Watched.Get()
+	resp, err := s.send(g)
+	s.took = s.Engine.Hooks.Now().Sub(begun)
+	if err == nil {
+		s.Engine.compareRevision(seen, resp.Header.Revision)
+		s.Engine.Health.setCommit(nil)
+		if resp.Succeeded {
+			s.committed(g, resp)
+			return false
+		}
+		return s.conflicted(g, resp.Responses)
+	}
+	if store.TooLarge(err) {
+		s.tooLarge(g, err)
+		return false
+	}
+	s.failed(g, err)
+	return false
+}
+
+// tooLarge handles a group that etcd takes in smaller parts only. One call of a few
+// operations that is too large is at fault itself, and nothing else is.
+func (s *Worker) tooLarge(g *group, err error) {
+	s.pending = g.lose(Loss{Kind: Overtaken})
+	if g.alone() && len(g.shares[0].Then) <= shareOps {
+		s.pending.answer = fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
+		return
+	}
+	s.Engine.shrink(g)
+	if g.alone() {
+		s.pending.answer = ErrStale // to be made of smaller parts
+	}
+}
+
+// failed handles a group that etcd did not carry out, or may not have.
+func (s *Worker) failed(g *group, err error) {
+	words := s.Engine.store.Unavailable(err)
+	s.Engine.Health.setCommit(words)
+	s.pending = g.lose(Loss{Kind: Unanswered})
+	switch {
+	case store.Refused(err):
+		s.pending.answer = words
+	case store.NoSpace(err):
+		s.pending.answer, s.pending.fence = words, s.fence(g)
+	default:
+		s.Engine.logger.Warn("outcome of a transaction is unknown", "space", s.ID, "error", words)
+		s.pending.fence = s.fence(g)
+	}
+}
+
+func (s *Worker) send(g *group) (*clientv3.TxnResponse, error) {
+	eng := s.Engine
+	if err := eng.Hooks.BeforeCommit(s.ID); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(eng.Ctx), eng.store.Timeout)
+	defer cancel()
+	defer eng.store.Traffic.Begin()()
+	spans, started := g.trace(), eng.Hooks.Now()
+	resp, err := s.request(ctx, g).Commit()
+	endSpans(spans, err == nil && resp.Succeeded, err)
+	eng.Metrics.transactions.Observe(eng.Hooks.Now().Sub(started).Seconds())
+	eng.Metrics.groups.Observe(float64(len(g.calls)))
+	if lost := eng.Hooks.AfterCommit(s.ID); lost != nil {
+		return nil, lost
+	}
+	return resp, err
+}
+
+// committed applies a group that was committed, without the shares that were refuted.
+func (s *Worker) committed(g *group, resp *clientv3.TxnResponse) {
+	revision, rest := resp.Header.Revision, &pending{}
+	s.Lock()
+	defer s.Unlock()
+	for i, c := range g.calls {
+		succeeded, got := g.outcome(i, resp)
+		if !succeeded {
+			rest.losers = append(rest.losers, loser{c, Loss{Refuted, got}})
+			rest.sawRevisions(got)
+			continue
+		}
+		if r, ok := c.op.(refuser); ok && r.Refuses() && len(rest.losers) > 0 {
+			// It made room for one before it, that has come to nothing.
+			rest.losers = append(rest.losers, loser{c, Loss{Kind: Overtaken}})
+			continue
+		}
+		c.finish(c.op.Won(s, revision, got))
+		if st := g.shares[i].Stamp; st != nil && st.compared { // else others may have put it since it was last seen
+			s.Table.Quotas.Fenced(st.account, revision)
+		}
+	}
+	if len(rest.losers) > 0 {
+		s.pending = rest
+	}
+	if !g.writes || revision <= s.Known {
+		return
+	}
+	s.Known = revision
+	s.Head = g.at.Next(revision, g.count())
+	if g.drops {
+		s.Close()
+	}
+}
+
+// conflicted handles a group whose comparisons failed: another writer has moved the head,
+// or what the one call of the group compares is not so.
+func (s *Worker) conflicted(g *group, got store.Results) (conflict bool) {
+	head, why := got.Found(0), Loss{Kind: Overtaken}
+	switch {
+	case head == nil && g.at.Revision == 0:
+		why = Loss{Refuted, got[1:]}
+	case head != nil && head.ModRevision == g.at.Revision && string(head.Value) == g.at.Value:
+		why = Loss{Refuted, got[1:]}
+	case head != nil && head.ModRevision <= g.known:
+		// No change up to there was unknown.
+		s.Engine.replaced(fmt.Sprintf("the head of space %s was put at revision %d, which is not what was seen there", s.ID, head.ModRevision))
+	}
+	s.pending = g.lose(why)
+	s.pending.sawRevisions(got)
+	if head == nil {
+		s.closeAt(g.at.Revision)
+		return false
+	}
+	if conflict = why.Kind == Overtaken; conflict {
+		s.Engine.Metrics.conflicts.Inc()
+	}
+	return conflict
+}

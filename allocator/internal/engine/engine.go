@@ -1,0 +1,160 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Engine writes one ledger, and keeps memory in step with it: a worker for each space commits
+// what operations ask for, and the watch brings what others have written. It is safe for
+// concurrent use.
+type Engine struct {
+	store      *store.Store
+	Keys       store.Keys // those of the store
+	Table      *space.Table
+	Hooks      Hooks
+	Metrics    *metrics
+	logger     *slog.Logger
+	queueLimit int
+	tell       func(space.News) // called with no lock held
+
+	Health     health
+	ID         string          // of the ledger
+	Ctx        context.Context // ends when close begins
+	cancel     context.CancelFunc
+	goroutines sync.WaitGroup
+	Watched    *mark        // all that the ledger holds up to here is in memory
+	Leads      atomic.Int32 // a leadership
+	Limit      atomic.Int64 // operations in a transaction; shrinks when etcd allows fewer
+
+	// mu guards the spaces. It is taken after a space's lock, never before,
+	// and held for memory work only.
+	mu     sync.RWMutex
+	closed bool
+	spaces map[ledger.SpaceID]*Worker
+}
+
+// Settings are what an engine is made with. All are required.
+type Settings struct {
+	Frozen     bool // pools begin frozen
+	HoldTime   time.Duration
+	MaxTxnOps  int
+	QueueLimit int
+	Logger     *slog.Logger
+	Tell       func(space.News) // called with no lock held
+	Hooks      Hooks
+}
+
+// New makes an engine that has read nothing yet. Close it in any case.
+func New(ctx context.Context, st *store.Store, set Settings) *Engine {
+	st.Timeout = set.Hooks.Timeout
+	eng := &Engine{
+		store: st, Keys: st.Keys, Table: space.NewTable(), Hooks: set.Hooks, logger: set.Logger, queueLimit: set.QueueLimit, tell: set.Tell,
+		Watched: newMark(), spaces: map[ledger.SpaceID]*Worker{}, Health: health{Failed: make(chan struct{})},
+	}
+	eng.Table.Writer, eng.Table.Frozen, eng.Table.HoldTime, eng.Table.Logger = rand.Text(), set.Frozen, set.HoldTime, set.Logger
+	eng.Table.Now, eng.Table.After = func() time.Time { return eng.Hooks.Now() }, eng.whileOpen
+	eng.Metrics = newMetrics(st.Client, eng.counts())
+	eng.Limit.Store(int64(set.MaxTxnOps))
+	eng.Ctx, eng.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return eng
+}
+
+// Start reads the ledger, and follows it from there.
+func (eng *Engine) Start(ctx context.Context, r prometheus.Registerer) (err error) {
+	if eng.ID, err = eng.store.ID(ctx); err != nil {
+		return err
+	}
+	follow := follower{eng}
+	if err := follow.load(ctx); err != nil {
+		return err
+	}
+	if err := eng.Metrics.register(r); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	eng.Spawn(follow.follow)
+	eng.Spawn(eng.guard)
+	return nil
+}
+
+// Close refuses what is queued with ErrClosed, and waits for the transactions in flight and
+// for all goroutines.
+func (eng *Engine) Close() {
+	eng.mu.Lock()
+	eng.closed = true
+	eng.mu.Unlock()
+	eng.cancel()
+	eng.goroutines.Wait()
+	eng.Metrics.unregister()
+}
+
+// Err is why the engine failed for good; nil if it did not.
+func (eng *Engine) Err() error {
+	eng.Health.mu.Lock()
+	defer eng.Health.mu.Unlock()
+	return eng.Health.fatal
+}
+
+// Healthy returns nil when the ledger is being followed and the last
+// transaction went through, otherwise what is wrong.
+func (eng *Engine) Healthy() error {
+	if eng.Ctx.Err() != nil {
+		return ledger.ErrClosed
+	}
+	return eng.Health.err()
+}
+
+// Spawn runs f in a goroutine that Close waits for. It reports false, and does
+// nothing, once Close has begun.
+func (eng *Engine) Spawn(f func()) bool {
+	eng.mu.Lock()
+	defer eng.mu.Unlock()
+	if eng.closed {
+		return false
+	}
+	eng.goroutines.Go(f)
+	return true
+}
+
+// whileOpen calls a function after some time, unless the Allocator is closed by then.
+func (eng *Engine) whileOpen(d time.Duration, f func()) (stop func() bool) {
+	return eng.Hooks.After(d, func() {
+		if eng.Ctx.Err() == nil {
+			f()
+		}
+	})
+}
+
+// Hooks are the seams for tests. The zero value is not usable; see realHooks.
+type Hooks struct {
+	Timeout time.Duration // of one request to etcd, and of one wait for the watch
+	Probe   time.Duration // pause between two looks whether the ledger is the same
+	Now     func() time.Time
+	After   func(time.Duration, func()) (stop func() bool)
+	// beforeCommit and afterCommit stand around the transaction of a group.
+	// An error takes the place of the transaction's outcome.
+	BeforeCommit, AfterCommit func(ledger.SpaceID) error
+}
+
+// RealHooks are those of a program: real time, and nothing around a transaction.
+func RealHooks() Hooks {
+	pass := func(ledger.SpaceID) error { return nil }
+	return Hooks{
+		Timeout:      store.DefaultTimeout,
+		Probe:        probeEvery,
+		Now:          time.Now,
+		After:        func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop },
+		BeforeCommit: pass,
+		AfterCommit:  pass,
+	}
+}

@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// changes are what one revision has done, by what it concerns.
+type changes struct {
+	spaces     map[ledger.SpaceID][]store.Entry
+	fences     []store.Entry
+	quotas     []store.Entry
+	came, left []ledger.PoolID
+	wrote      bool
+}
+
+// sort sorts the events of one revision.
+func (f follower) sort(events []store.Entry) (changes, error) {
+	c := changes{spaces: map[ledger.SpaceID][]store.Entry{}}
+	var reread error
+	for _, e := range events {
+		if p, ok := f.Table.Find(e.Pool); ok && e.Kind == store.PoolKey {
+			e.Space = p.In.ID // whatever its record says, and if it cannot be read
+		}
+		c.wrote = c.wrote || e.Put
+		switch {
+		case e.Pool == "":
+		case e.Put:
+			c.came = append(c.came, e.Pool)
+		default:
+			c.left = append(c.left, e.Pool)
+		}
+		switch e.Kind {
+		case store.OtherKey:
+		case store.RootsKey:
+			c.fences = append(c.fences, e)
+		case store.QuotaKey:
+			c.quotas = append(c.quotas, e)
+		case store.TurnKey:
+			f.asked(e)
+		case store.BlockKey:
+			f.noteLease(e)
+			c.spaces[e.Space] = append(c.spaces[e.Space], e)
+		case store.ReservationKey:
+			f.Table.Reservations.Seen(e.Cluster, e.Claim, e.Put)
+		case store.PoolKey:
+			healed := f.inspectPool(e)
+			if healed {
+				reread = errReread
+			}
+			if e.Space != "" && !healed {
+				c.spaces[e.Space] = append(c.spaces[e.Space], e)
+			}
+		default:
+			c.spaces[e.Space] = append(c.spaces[e.Space], e)
+		}
+	}
+	return c, reread
+}
+
+// noteLease notes what has become of the lease of a block. One that was deleted, or cannot be
+// read, has none.
+func (f follower) noteLease(e store.Entry) {
+	at := space.Position{Space: e.Space, Prefix: e.Prefix}
+	if lease, ok := space.LeaseOf(e.Block); ok {
+		f.Table.Leases.Put(at, lease)
+		return
+	}
+	f.Table.Leases.Remove(at)
+}
+
+// apply brings one revision into memory, space by space. errReread: that is not enough.
+func (f follower) apply(revision int64, events []store.Entry) error {
+	c, reread := f.sort(events)
+	f.Table.NoteRetired(c.came, false)
+	if c.wrote { // who removes without writing does not retire: the ledger is being wiped
+		f.Table.NoteRetired(c.left, true)
+	}
+	for id, entries := range c.spaces {
+		f.applySpace(id, revision, entries)
+	}
+	for _, e := range c.fences {
+		if e.Put {
+			f.Table.Fenced(e.Cluster, revision)
+		} else {
+			f.Table.Unfenced(e.Cluster, revision)
+		}
+	}
+	for _, e := range c.quotas {
+		if e.Put {
+			f.Table.Quotas.Fenced(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
+		} else {
+			f.Table.Quotas.Lifted(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
+		}
+	}
+	return reread
+}
+
+// applySpace brings what one revision did to one space into memory, unless it
+// is known there: own transactions are applied when they return.
+func (f follower) applySpace(id ledger.SpaceID, revision int64, entries []store.Entry) {
+	s := f.visit(id, revision, entries)
+	if s == nil {
+		return
+	}
+	defer s.Unlock()
+	if revision <= s.Known {
+		return
+	}
+	s.Known = revision
+	for _, e := range entries {
+		if s.Inspect(e); e.Kind == store.PoolKey && e.Put && e.Damage == nil {
+			s.PutPool(e.Registered)
+		}
+	}
+	for _, e := range entries {
+		if e.Kind == store.HeadKey && e.Put {
+			s.checkNext(e.Head)
+			s.taken()
+		}
+		s.Apply(e)
+	}
+	if s.Gone {
+		f.drop(s)
+	}
+}
+
+// visit returns the space that a revision has changed, locked; nil if there is
+// nothing to do. A space that was retired here is remembered until the watch
+// has seen that, too.
+func (f follower) visit(id ledger.SpaceID, revision int64, entries []store.Entry) *Worker {
+	if s, ok := f.worker(id); ok {
+		s.Lock()
+		if !s.Gone {
+			return s
+		}
+		known := s.Known
+		s.Unlock()
+		if revision >= known {
+			f.drop(s)
+		}
+		if revision <= known {
+			return nil
+		}
+	}
+	for _, e := range entries {
+		if e.Put && e.Kind != store.BlockKey {
+			return f.Enter(id)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"maps"
+	"math/big"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// Pledged is what the calls of a group are about to take on the accounts of a request.
+// An account is counted from when a request with a limit asks for it.
+func (g *group) Pledged(r ledger.Request) space.Pending {
+	if g == nil || r.Limits == (ledger.Limits{}) {
+		return nil
+	}
+	for _, a := range []space.Account{space.PoolAccount(r), space.ClassAccount(r)} {
+		if _, counted := g.pledges[a]; counted {
+			continue
+		}
+		sofar := space.Pending{a: new(big.Int)}
+		for i, c := range g.calls {
+			if g.shares[i].writes() {
+				c.pledge(sofar)
+			}
+		}
+		if g.pledges == nil {
+			g.pledges = space.Pending{}
+		}
+		maps.Copy(g.pledges, sofar)
+	}
+	return g.pledges
+}
+
+// pledge adds what a call is about to take, if anything is counted.
+func (c *call) pledge(p space.Pending) {
+	if t, ok := c.op.(taker); ok && len(p) > 0 {
+		p.Add(t.Takes())
+	}
+}
+
+// stamp is the fence of an account that a transaction puts.
+type stamp struct {
+	account  space.Account
+	compared bool // it compares it, too
+}
+
+// Stamp is what tells others of a bind by a class; nil where nobody has to know.
+func (eng *Engine) Stamp(r ledger.Request, compared bool) *stamp {
+	if r.Class == "" || r.Slice || !compared && eng.Table.Quotas.Fence(space.ClassAccount(r)) == 0 {
+		return nil
+	}
+	return &stamp{account: space.ClassAccount(r), compared: compared}
+}
+
+// stamp adds a fence to those that the group puts.
+func (g *group) stamp(st *stamp) {
+	if st == nil {
+		return
+	}
+	if g.stamps == nil {
+		g.stamps = map[space.Account]struct{}{}
+	}
+	g.stamps[st.account] = struct{}{}
+}

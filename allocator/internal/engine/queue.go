@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// call is one request in the queue of a space.
+type call struct {
+	op     Op
+	done   chan struct{} // closed when err is final
+	err    error
+	traced *traced
+
+	// The space's lock guards these.
+	gone bool // the caller has stopped waiting, or has its answer
+}
+
+// finish gives the caller its answer. A caller that has one already keeps it.
+func (c *call) finish(err error) {
+	if c.gone {
+		return
+	}
+	c.gone = true
+	c.err = err
+	close(c.done)
+}
+
+// queue holds the calls of a space. Each workspace has a lane of its own, and
+// lanes take turns, so that a storm from one delays the others by one call each.
+// The zero value is empty. The space's lock guards it.
+type queue struct {
+	lanes map[ledger.ClusterName]*lane
+	turns []*lane // lanes that hold calls; the first is next
+	Size  int
+}
+
+type lane struct {
+	Cluster ledger.ClusterName
+	calls   []*call
+}
+
+func (q *queue) push(c *call) {
+	l := q.lane(c.op.Cluster())
+	l.calls = append(l.calls, c)
+	q.Size++
+}
+
+// unpop puts back calls that were popped, in the order they were, ahead of all
+// others in their lanes.
+func (q *queue) unpop(calls []*call) {
+	back := map[ledger.ClusterName][]*call{}
+	for _, c := range calls {
+		cluster := c.op.Cluster()
+		back[cluster] = append(back[cluster], c)
+	}
+	for cluster, calls := range back {
+		l := q.lane(cluster)
+		l.calls = append(calls, l.calls...)
+	}
+	q.Size += len(calls)
+}
+
+// lane returns the lane of a cluster, which the caller must put a call into.
+func (q *queue) lane(cluster ledger.ClusterName) *lane {
+	if l, ok := q.lanes[cluster]; ok {
+		return l
+	}
+	if q.lanes == nil {
+		q.lanes = map[ledger.ClusterName]*lane{}
+	}
+	l := &lane{Cluster: cluster}
+	q.lanes[cluster] = l
+	q.turns = append(q.turns, l)
+	return l
+}
+
+// peek returns the call whose turn it is; nil if there is none.
+func (q *queue) peek() *call {
+	if q.Size == 0 {
+		return nil
+	}
+	return q.turns[0].calls[0]
+}
+
+// pop removes the call that peek returned.
+func (q *queue) pop() {
+	l := q.turns[0]
+	l.calls = l.calls[1:]
+	q.turns = q.turns[1:]
+	q.Size--
+	if len(l.calls) == 0 {
+		delete(q.lanes, l.Cluster)
+		return
+	}
+	q.turns = append(q.turns, l)
+}
+
+// ErrGone: the space was retired while the call was on its way.
+var ErrGone = errors.New("space is gone")
+
+// Submit hands an op to the worker of the pool's space and waits for the answer.
+// When ctx ends first, an op that is still queued is withdrawn, and one that is
+// in a transaction is completed without its caller.
+func (eng *Engine) Submit(ctx context.Context, id ledger.PoolID, o Op) error {
+	for {
+		s, err := eng.Locate(ctx, id)
+		if err != nil {
+			return err
+		}
+		if err := s.Do(ctx, o); !errors.Is(err, ErrGone) {
+			return err
+		}
+		if err := eng.Confirm(ctx, id); err != nil {
+			return err
+		}
+	}
+}
+
+// Do runs an op through the space's worker.
+func (s *Worker) Do(ctx context.Context, o Op) error {
+	c := &call{op: o, done: make(chan struct{}), traced: NewTraced(ctx)}
+	if err := s.enqueue(c); err != nil {
+		return err
+	}
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+	}
+	s.Lock()
+	defer s.Unlock()
+	c.finish(fmt.Errorf("waiting for the ledger: %w", context.Cause(ctx)))
+	return c.err
+}
+
+// enqueue puts a call into the queue, and sees to it that a worker is there.
+func (s *Worker) enqueue(c *call) error {
+	s.Lock()
+	defer s.Unlock()
+	if s.Queue.Size >= s.Engine.queueLimit {
+		return ledger.ErrBusy
+	}
+	if !s.Working && !s.Engine.Spawn(s.work) {
+		return ledger.ErrClosed
+	}
+	s.Working = true
+	s.Queue.push(c)
+	s.Engine.Metrics.queued.Inc()
+	return nil
+}

@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// laneOp is an op of which only the lane and the claim matter.
+type laneOp struct {
+	Op
+	workspace ledger.ClusterName
+	of        ledger.ClaimID
+}
+
+func (o laneOp) Cluster() ledger.ClusterName   { return o.workspace }
+func (o laneOp) Claim() (ledger.ClaimID, bool) { return o.of, true }
+
+func callOf(cluster ledger.ClusterName, claim string) *call {
+	return &call{op: laneOp{workspace: cluster, of: ledger.ClaimID(claim)}, done: make(chan struct{})}
+}
+
+// order pops n calls and names their claims.
+func (q *queue) order(n int) (popped []*call, names string) {
+	for range n {
+		c := q.peek()
+		q.pop()
+		popped = append(popped, c)
+		id, _ := c.op.Claim()
+		names += " " + string(id)
+	}
+	return popped, strings.TrimSpace(names)
+}
+
+// A storm from one workspace does not delay the call of another.
+func TestQueue_WorkspacesTakeTurns(t *testing.T) {
+	var q queue
+	for i := range 4 {
+		q.push(callOf("storm", fmt.Sprint("s", i)))
+	}
+	q.push(callOf("quiet", "q0"))
+	q.push(callOf("other", "o0"))
+	q.push(callOf("quiet", "q1"))
+
+	if _, got := q.order(7); got != "s0 q0 o0 s1 q1 s2 s3" {
+		t.Errorf("order: %v", got)
+	}
+	if q.peek() != nil || q.Size != 0 || len(q.lanes) != 0 {
+		t.Error("the queue is not empty", q)
+	}
+}
+
+// Calls that are put back keep their order, before those that came meanwhile.
+func TestQueue_Unpop(t *testing.T) {
+	var q queue
+	for i := range 3 {
+		q.push(callOf("a", fmt.Sprint("a", i)))
+		q.push(callOf("b", fmt.Sprint("b", i)))
+	}
+	popped, _ := q.order(4)
+	q.push(callOf("a", "a3"))
+	q.unpop(popped)
+	if q.Size != 7 {
+		t.Errorf("%d calls are queued, want 7", q.Size)
+	}
+	_, got := q.order(7)
+	var a, b []string
+	for name := range strings.FieldsSeq(got) {
+		if strings.HasPrefix(name, "a") {
+			a = append(a, name)
+			continue
+		}
+		b = append(b, name)
+	}
+	if fmt.Sprint(a, b) != "[a0 a1 a2 a3] [b0 b1 b2]" {
+		t.Errorf("got %v, want [a0 a1 a2 a3] [b0 b1 b2]", got)
+	}
+}

@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// retryWatch is the pause before a watch that was cut off is started again.
+const retryWatch = 250 * time.Millisecond
+
+// follower keeps the memory of an engine in step with the ledger: it reads all of it, and from
+// there on applies what the watch brings.
+type follower struct{ *Engine }
+
+// follow keeps memory in step with the ledger until the Allocator is closed.
+func (f follower) follow() {
+	ctx := clientv3.WithRequireLeader(f.Ctx)
+	for {
+		err := f.stream(ctx)
+		if f.Ctx.Err() != nil {
+			return
+		}
+		f.Health.setWatch(fmt.Errorf("watch the ledger: %w", f.store.Unavailable(err)))
+		f.logger.Warn("the watch on the ledger was cut off", "error", err)
+		select {
+		case <-time.After(retryWatch):
+		case <-f.Ctx.Done():
+			return
+		}
+		if store.Compacted(err) || errors.Is(err, errReread) {
+			f.reload()
+		}
+	}
+}
+
+// reload reads the whole ledger again, after the watch has missed something.
+func (f follower) reload() {
+	if err := f.load(f.Ctx); err != nil && f.Ctx.Err() == nil {
+		f.Health.setWatch(fmt.Errorf("read the ledger again: %w", err))
+		f.logger.Warn("cannot read the ledger again yet", "error", err)
+	}
+}
+
+// stream applies what the watch delivers, from where memory is, until it ends.
+func (f follower) stream(ctx context.Context) error {
+	for batch, err := range f.store.Watch(ctx, f.Watched.Get()) {
+		if err != nil {
+			return err
+		}
+		f.Health.setWatch(nil)
+		if err := f.apply(batch.Revision, batch.Entries); err != nil {
+			return err
+		}
+		f.Watched.advance(batch.Revision)
+	}
+	return nil // never: the watch ends with an error
+}

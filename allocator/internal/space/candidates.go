@@ -1,0 +1,58 @@
+package space
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// Suits refuses what the pool could never give.
+func (p *Pool) Suits(r ledger.Request) error {
+	switch {
+	case r.Exact.IsValid() && !Contains(p.CIDR, r.Exact):
+		return ledger.ErrOutOfRange
+	case !r.Exact.IsValid() && r.Length > p.CIDR.Addr().BitLen():
+		return fmt.Errorf("%w: no block of %s can be a /%d", ledger.ErrInvalid, p.CIDR, r.Length)
+	case r.Exact.IsValid():
+		return p.excludes(r.Exact)
+	}
+	return nil
+}
+
+// excludes refuses a prefix that overlaps an exclusion of the pool.
+func (p *Pool) excludes(prefix netip.Prefix) error {
+	for _, excluded := range p.Excluded {
+		if excluded.Overlaps(prefix) {
+			return &ledger.ExcludedError{Pool: p.ID, Excluded: excluded}
+		}
+	}
+	return nil
+}
+
+// Vacant returns a prefix of the pool in which nobody has a block, excluded or not.
+func (p *Pool) Vacant(prefix netip.Prefix) (netip.Prefix, error) {
+	switch {
+	case !Contains(p.CIDR, prefix):
+		return netip.Prefix{}, ledger.ErrOutOfRange
+	case p.Index.Overlapping(prefix) > 0:
+		return netip.Prefix{}, ledger.ErrInUse
+	}
+	return prefix, nil
+}
+
+// Exact returns a prefix of the pool, or says why it cannot be had.
+func (p *Pool) Exact(prefix netip.Prefix) (netip.Prefix, error) {
+	if p.Index.Free(prefix) {
+		return prefix, nil
+	}
+	if block, c, cools := p.In.coolingAt(prefix); cools {
+		return netip.Prefix{}, &ledger.CoolingError{Prefix: block, Until: c.End()}
+	}
+	return netip.Prefix{}, ledger.ErrInUse
+}
+
+// Contains reports whether a prefix lies in a CIDR.
+func Contains(cidr, prefix netip.Prefix) bool {
+	return cidr.Overlaps(prefix) && cidr.Bits() <= prefix.Bits()
+}

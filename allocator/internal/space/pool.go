@@ -1,0 +1,59 @@
+package space
+
+import (
+	"math/big"
+
+	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/internal/cidr"
+)
+
+// Pool is a pool of a space in memory. Its space's lock guards it.
+type Pool struct {
+	ledger.Pool
+	In        *Space
+	Index     *index.Index
+	owned     int // blocks in the ledger, as far as the space notes whose each is
+	Cools     coolingWindow
+	Waiting   waitlist
+	Retiring  bool // drained, and about to be retired
+	Untrusted bool // begins frozen, and was not trusted yet
+}
+
+func newPool(s *Space, record ledger.Pool) *Pool {
+	p := &Pool{Pool: record, In: s, Index: index.New(record.CIDR), Untrusted: s.Table.Frozen}
+	for _, x := range record.Excluded {
+		p.Index.Exclude(x)
+	}
+	return p
+}
+
+// Capacity counts what the ledger holds: a reservation is not an allocation.
+func (p *Pool) Capacity() ledger.Capacity {
+	c := ledger.Capacity{Total: p.Index.Total(), Available: p.Index.Available(), Blocks: p.Held(), Changes: p.In.Head.Count, LargestFree: -1}
+	for prefix := range p.In.reserved {
+		if p.CIDR.Overlaps(prefix) {
+			c.Available.Add(c.Available, cidr.Size(cidr.Narrower(p.CIDR, prefix)))
+		}
+	}
+	c.Cooling, c.NextRelease = new(big.Int).Set(&p.Cools.sum), p.NextRelease()
+	c.Allocated = new(big.Int).Sub(c.Total, c.Available)
+	if length, ok := p.Index.Largest(); ok {
+		c.LargestFree = length
+	}
+	for _, x := range p.Excluded {
+		c.Stranded += p.Index.Overlapping(x)
+	}
+	return c
+}
+
+// Held is the number of the pool's blocks that somebody has: not those that cool.
+func (p *Pool) Held() int { return p.blocks() - p.Cools.Own }
+
+// blocks is the number of the pool's blocks in the ledger, cooling ones included.
+func (p *Pool) blocks() int {
+	if len(p.In.Pools) == 1 {
+		return p.Index.Blocks() - len(p.In.reserved)
+	}
+	return p.owned
+}

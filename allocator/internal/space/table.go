@@ -1,0 +1,253 @@
+package space
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// Table is what is known of a ledger beside its spaces: where each pool is, and what concerns
+// more than one space. The exported fields are set before it is used. It is safe for concurrent
+// use.
+type Table struct {
+	Writer   string        // names this process to others that write the same spaces
+	Frozen   bool          // pools begin frozen, until they are trusted
+	HoldTime time.Duration // for how long room is held
+	Now      func() time.Time
+	After    func(time.Duration, func()) (stop func() bool)
+	Logger   *slog.Logger
+
+	Waiting atomic.Int64 // claims that wait, over all pools
+	Quotas  Quotas
+	// reservations are those that nobody has confirmed.
+	Reservations Reservations
+	Leases       Leases
+
+	// mu is taken after a space's lock, never before, and held for memory work only.
+	mu      sync.RWMutex
+	pools   map[ledger.PoolID]*Pool
+	roots   map[ledger.ClusterName]*Roots
+	waits   map[ledger.ClaimID][]ledger.PoolID // where a claim waits
+	damage  Damage                             // of the records of pools that are not known
+	retired retirees                           // pools that were seen to leave the ledger in good order
+}
+
+// NewTable makes an empty table. The caller sets its exported fields.
+func NewTable() *Table {
+	return &Table{
+		pools: map[ledger.PoolID]*Pool{}, roots: map[ledger.ClusterName]*Roots{}, waits: map[ledger.ClaimID][]ledger.PoolID{}, damage: Damage{}, Leases: newLeases(),
+	}
+}
+
+// remember notes where a claim waits, for Withdraw.
+func (t *Table) remember(w *Waiter) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	claim, pool := w.request.Holder.Claim, w.request.Pool
+	if !slices.Contains(t.waits[claim], pool) {
+		t.waits[claim] = append(t.waits[claim], pool)
+	}
+}
+
+// withdrawn reports whether the claim of a waiter has left all lists meanwhile.
+func (t *Table) withdrawn(w *Waiter) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return !slices.Contains(t.waits[w.request.Holder.Claim], w.request.Pool)
+}
+
+// Roots are the root pools of one workspace, as of the fence's revision or later:
+// a pool comes or goes first, then the revision moves. Revision 0: there is no fence, as
+// there is no pool.
+type Roots struct {
+	Revision int64
+	Pools    map[ledger.PoolID]ledger.Pool
+}
+
+// Add adds a pool to the tables. Its space's lock is held.
+func (t *Table) Add(p *Pool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pools[p.ID] = p
+	t.retired.forget(p.ID)
+	if p.Parent == "" {
+		t.rootsOf(p.Cluster).Pools[p.ID] = p.Pool
+	}
+}
+
+// Remove removes a pool from the tables, if it is the one that is there. Its
+// space's lock is held.
+func (t *Table) Remove(p *Pool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pools[p.ID] != p {
+		return
+	}
+	delete(t.pools, p.ID)
+	if r := t.roots[p.Cluster]; r != nil && p.Parent == "" {
+		delete(r.Pools, p.ID)
+	}
+}
+
+// rootsOf returns the roots of a cluster. The caller holds mu for writing.
+func (t *Table) rootsOf(c ledger.ClusterName) *Roots {
+	r, ok := t.roots[c]
+	if !ok {
+		r = &Roots{Pools: map[ledger.PoolID]ledger.Pool{}}
+		t.roots[c] = r
+	}
+	return r
+}
+
+// Find looks a pool up in memory.
+func (t *Table) Find(id ledger.PoolID) (*Pool, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	p, ok := t.pools[id]
+	return p, ok
+}
+
+// Fenced notes that the fence of a cluster was put at the revision.
+func (t *Table) Fenced(c ledger.ClusterName, revision int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.rootsOf(c)
+	r.Revision = max(r.Revision, revision)
+}
+
+// Unfenced notes that the fence of a cluster without root pools was deleted, if it was
+// not put after the revision.
+func (t *Table) Unfenced(c ledger.ClusterName, revision int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r, ok := t.roots[c]
+	if !ok || r.Revision > revision {
+		return
+	}
+	if r.Revision = 0; len(r.Pools) == 0 {
+		delete(t.roots, c)
+	}
+}
+
+// NoteRetired notes that pools were retired, or came back. It is done before they are struck
+// from the tables: who finds them gone then knows why.
+func (t *Table) NoteRetired(ids []ledger.PoolID, retired bool) {
+	if len(ids) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range ids {
+		if retired {
+			t.retired.add(id)
+		} else {
+			t.retired.forget(id)
+		}
+	}
+}
+
+// Damaged is about the first pool that is not known, as its record cannot be read.
+func (t *Table) Damaged() error {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.damage.Err()
+}
+
+// Note notes whether the key of a pool that is not known can be read. It reports whether it
+// could not before.
+func (t *Table) Note(e store.Entry) (was bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, was = t.damage[e.Text]
+	delete(t.damage, e.Text)
+	if e.Put && e.Damage != nil {
+		t.damage[e.Text] = e.Damage
+	}
+	return was
+}
+
+// SetDamage replaces what is known of keys that cannot be read.
+func (t *Table) SetDamage(d Damage) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.damage = d
+}
+
+// Unreadable counts the pools that are not known, as their keys cannot be read.
+func (t *Table) Unreadable() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.damage)
+}
+
+// RootsIn are the root pools of a cluster.
+func (t *Table) RootsIn(c ledger.ClusterName) Roots {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	r, ok := t.roots[c]
+	if !ok {
+		return Roots{}
+	}
+	return Roots{Revision: r.Revision, Pools: maps.Clone(r.Pools)}
+}
+
+// Rootless are the fences of clusters that have no root pool, and their revisions.
+func (t *Table) Rootless() map[ledger.ClusterName]int64 {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	found := map[ledger.ClusterName]int64{}
+	for cluster, r := range t.roots {
+		if r.Revision > 0 && len(r.Pools) == 0 {
+			found[cluster] = r.Revision
+		}
+	}
+	return found
+}
+
+// IDs are those of all pools.
+func (t *Table) IDs() []ledger.PoolID {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Collect(maps.Keys(t.pools))
+}
+
+// HasRetired reports whether a pool was seen to leave the ledger in good order.
+func (t *Table) HasRetired(id ledger.PoolID) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.retired.has(id)
+}
+
+// WaitsAnywhere reports whether a claim waits.
+func (t *Table) WaitsAnywhere(id ledger.ClaimID) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	_, waits := t.waits[id]
+	return waits
+}
+
+// WaitOnly notes that a claim waits at these pools at most, and returns those where it did
+// and is to wait no more.
+func (t *Table) WaitOnly(id ledger.ClaimID, at []ledger.PoolID) (left []ledger.PoolID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var stay []ledger.PoolID
+	for _, pool := range t.waits[id] {
+		if slices.Contains(at, pool) {
+			stay = append(stay, pool)
+		} else {
+			left = append(left, pool)
+		}
+	}
+	t.waits[id] = stay
+	if len(stay) == 0 {
+		delete(t.waits, id)
+	}
+	return left
+}

@@ -1,0 +1,172 @@
+package space
+
+import (
+	"cmp"
+	"container/heap"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// turns say which workspace is served next of those that wait for room in a pool: the one
+// that was served longest ago, and of those that were not served yet the one of the oldest
+// claim. So many old claims of one workspace do not keep all others waiting. One that
+// begins to wait comes after all that have waited longer for their turn. The zero value is
+// empty.
+type turns struct {
+	now   uint64
+	waits map[ledger.ClusterName]*workspaceTurn
+}
+
+// workspaceTurn is when the turn of a workspace is that waits.
+type workspaceTurn struct {
+	served  uint64 // when it was served last, or began to wait
+	waiters int
+}
+
+// enter counts a waiter of a workspace.
+func (t *turns) enter(c ledger.ClusterName) {
+	if t.waits == nil {
+		t.waits = map[ledger.ClusterName]*workspaceTurn{}
+	}
+	if t.waits[c] == nil {
+		t.waits[c] = &workspaceTurn{served: t.now}
+	}
+	t.waits[c].waiters++
+}
+
+// leave counts a waiter no more. A workspace without waiters is forgotten.
+func (t *turns) leave(c ledger.ClusterName) {
+	if w := t.waits[c]; w != nil {
+		if w.waiters--; w.waiters == 0 {
+			delete(t.waits, c)
+		}
+	}
+}
+
+// serve notes that a workspace has had its turn.
+func (t *turns) serve(c ledger.ClusterName) {
+	t.now++
+	t.waits[c].served = t.now
+}
+
+// before orders workspaces by their turn; 0 if the age of their claims decides.
+func (t *turns) before(a, b ledger.ClusterName) int {
+	return cmp.Compare(t.waits[a].served, t.waits[b].served)
+}
+
+// line is the waiters for blocks of one length: a heap of lanes, one for each workspace,
+// in the order of their turns.
+type line struct {
+	turns     *turns
+	lanes     []*waitLane
+	byCluster map[ledger.ClusterName]*waitLane
+}
+
+// waitLane is the waiters of one workspace in a line: a heap, oldest first.
+type waitLane struct {
+	cluster ledger.ClusterName
+	waiters []*Waiter
+	index   int // in the line
+}
+
+func newLine(t *turns) *line { return &line{turns: t, byCluster: map[ledger.ClusterName]*waitLane{}} }
+
+func (l *line) push(w *Waiter) {
+	lane := l.byCluster[w.cluster()]
+	if lane == nil {
+		w.index = 0
+		lane = &waitLane{cluster: w.cluster(), waiters: []*Waiter{w}}
+		l.byCluster[lane.cluster] = lane
+		heap.Push(l, lane)
+		return
+	}
+	heap.Push(lane, w)
+	heap.Fix(l, lane.index)
+}
+
+func (l *line) remove(w *Waiter) {
+	lane := l.byCluster[w.cluster()]
+	heap.Remove(lane, w.index)
+	if len(lane.waiters) > 0 {
+		heap.Fix(l, lane.index)
+		return
+	}
+	delete(l.byCluster, lane.cluster)
+	// The heap compares lanes by their first waiter, which this one no longer has.
+	last := len(l.lanes) - 1
+	at := lane.index
+	l.Swap(at, last)
+	l.lanes = l.lanes[:last]
+	if at < last {
+		heap.Fix(l, at)
+	}
+}
+
+// fix puts a workspace's lane in its place after its turn has changed.
+func (l *line) fix(c ledger.ClusterName) {
+	if lane := l.byCluster[c]; lane != nil {
+		heap.Fix(l, lane.index)
+	}
+}
+
+// first is the waiter whose turn it is. There must be one.
+func (l *line) first() *Waiter { return l.lanes[0].waiters[0] }
+
+// Len implements heap.Interface.
+func (l *line) Len() int { return len(l.lanes) }
+
+// Less implements heap.Interface.
+func (l *line) Less(i, j int) bool {
+	a, b := l.lanes[i], l.lanes[j]
+	return cmp.Or(l.turns.before(a.cluster, b.cluster), older(a.waiters[0], b.waiters[0])) < 0
+}
+
+// Swap implements heap.Interface.
+func (l *line) Swap(i, j int) {
+	l.lanes[i], l.lanes[j] = l.lanes[j], l.lanes[i]
+	l.lanes[i].index, l.lanes[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (l *line) Push(x any) {
+	lane := x.(*waitLane)
+	lane.index = len(l.lanes)
+	l.lanes = append(l.lanes, lane)
+}
+
+// Pop implements heap.Interface.
+func (l *line) Pop() any {
+	last := len(l.lanes) - 1
+	lane := l.lanes[last]
+	l.lanes[last] = nil
+	l.lanes = l.lanes[:last]
+	return lane
+}
+
+// Len implements heap.Interface.
+func (l *waitLane) Len() int { return len(l.waiters) }
+
+// Less implements heap.Interface.
+func (l *waitLane) Less(i, j int) bool { return older(l.waiters[i], l.waiters[j]) < 0 }
+
+// Swap implements heap.Interface.
+func (l *waitLane) Swap(i, j int) {
+	l.waiters[i], l.waiters[j] = l.waiters[j], l.waiters[i]
+	l.waiters[i].index, l.waiters[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (l *waitLane) Push(x any) {
+	w := x.(*Waiter)
+	w.index = len(l.waiters)
+	l.waiters = append(l.waiters, w)
+}
+
+// Pop implements heap.Interface.
+func (l *waitLane) Pop() any {
+	last := len(l.waiters) - 1
+	w := l.waiters[last]
+	l.waiters[last] = nil
+	l.waiters = l.waiters[:last]
+	return w
+}

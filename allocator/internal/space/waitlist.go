@@ -1,0 +1,172 @@
+package space
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// waitlist is the list of the claims that wait for room in one pool. Whenever room appears
+// it is held for the one whose turn it is among those that fit, so a newcomer finds only
+// what none of them could have had. Workspaces take turns, and within one the oldest claim
+// is first; see turns. The zero value is empty. The space's lock guards it.
+type waitlist struct {
+	Claims    map[ledger.ClaimID]*Waiter
+	names     map[former]*Waiter // by the name of the claim
+	turns     *turns
+	lines     map[int]*line         // by prefix length, those without a hold
+	exact     []*Waiter             // by prefix, then by age, those without a hold
+	suspended map[Account][]*Waiter // oldest first; they are in no line
+	Suspended int                   // how many are suspended
+}
+
+// Waiter is a claim that waits. It is in a line, in exact, held for, or suspended: its
+// workspace has to hold less before it may take room from others.
+type Waiter struct {
+	request   ledger.Request
+	since     time.Time
+	held      bool
+	suspended Account      // for less to be held on it; the zero account: it is not suspended
+	Last      netip.Prefix // what is or was held for it
+	stop      func() bool  // the clock of the hold
+	turn      int          // counts its holds
+	index     int          // in its lane
+}
+
+func (w *Waiter) cluster() ledger.ClusterName { return w.request.Holder.Cluster }
+
+func older(a, b *Waiter) int {
+	return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.request.Holder.Claim, b.request.Holder.Claim))
+}
+
+// add puts a waiter on the list. The caller puts it into its line, or suspends it.
+func (q *waitlist) add(w *Waiter) {
+	if q.Claims == nil {
+		q.Claims, q.names, q.lines, q.turns = map[ledger.ClaimID]*Waiter{}, map[former]*Waiter{}, map[int]*line{}, &turns{}
+	}
+	q.Claims[w.request.Holder.Claim] = w
+	q.names[formerOf(w.request.Holder)] = w
+	q.turns.enter(w.cluster())
+}
+
+// remove takes a waiter off the list that is in no line, or has a hold.
+func (q *waitlist) remove(w *Waiter) {
+	delete(q.Claims, w.request.Holder.Claim)
+	if name := formerOf(w.request.Holder); q.names[name] == w {
+		delete(q.names, name)
+	}
+	q.turns.leave(w.cluster())
+}
+
+// served notes that room is held for a waiter: its workspace has had its turn.
+func (q *waitlist) served(w *Waiter) {
+	q.turns.serve(w.cluster())
+	for _, l := range q.lines {
+		l.fix(w.cluster())
+	}
+}
+
+// before orders waiters as they are served.
+func (q *waitlist) before(a, b *Waiter) int {
+	return cmp.Or(q.turns.before(a.cluster(), b.cluster()), older(a, b))
+}
+
+// suspend has a waiter wait for less to be held on an account.
+func (q *waitlist) suspend(w *Waiter, on Account) {
+	if q.suspended == nil {
+		q.suspended = map[Account][]*Waiter{}
+	}
+	w.suspended = on
+	q.Suspended++
+	i, _ := slices.BinarySearchFunc(q.suspended[on], w, older)
+	q.suspended[on] = slices.Insert(q.suspended[on], i, w)
+}
+
+// unsuspend ends that. The caller puts the waiter into its line, or lets it go.
+func (q *waitlist) unsuspend(w *Waiter) {
+	q.Suspended--
+	i, _ := slices.BinarySearchFunc(q.suspended[w.suspended], w, older)
+	q.suspended[w.suspended] = slices.Delete(q.suspended[w.suspended], i, i+1)
+	if len(q.suspended[w.suspended]) == 0 {
+		delete(q.suspended, w.suspended)
+	}
+	w.suspended = Account{}
+}
+
+func (q *waitlist) joinLine(w *Waiter) {
+	if w.request.Exact.IsValid() {
+		i, _ := slices.BinarySearchFunc(q.exact, w, byPrefix)
+		q.exact = slices.Insert(q.exact, i, w)
+		return
+	}
+	l := q.lines[w.request.Length]
+	if l == nil {
+		l = newLine(q.turns)
+		q.lines[w.request.Length] = l
+	}
+	l.push(w)
+}
+
+// leaveLine takes a waiter out of its line, to hold room for it or to let it go.
+func (q *waitlist) leaveLine(w *Waiter) {
+	if w.held {
+		return
+	}
+	if w.suspended != (Account{}) {
+		q.unsuspend(w)
+		return
+	}
+	if w.request.Exact.IsValid() {
+		i, _ := slices.BinarySearchFunc(q.exact, w, byPrefix)
+		q.exact = slices.Delete(q.exact, i, i+1)
+		return
+	}
+	l := q.lines[w.request.Length]
+	if l.remove(w); len(l.lanes) == 0 {
+		delete(q.lines, w.request.Length)
+	}
+}
+
+// next is the waiter whose turn it is among those that a free block of the given length
+// would serve.
+func (q *waitlist) next(largest int) *Waiter {
+	var first *Waiter
+	for length, l := range q.lines {
+		if length < largest {
+			continue
+		}
+		if w := l.first(); first == nil || q.before(w, first) < 0 {
+			first = w
+		}
+	}
+	return first
+}
+
+// touching returns the waiters for an exact prefix that overlaps p, in a line of their own.
+func (q *waitlist) touching(p netip.Prefix) *line {
+	found := newLine(q.turns)
+	for bits := range p.Bits() {
+		cover := netip.PrefixFrom(p.Addr(), bits).Masked()
+		for i := q.search(cover); i < len(q.exact) && q.exact[i].request.Exact == cover; i++ {
+			found.push(q.exact[i])
+		}
+	}
+	for i := q.search(p); i < len(q.exact) && p.Contains(q.exact[i].request.Exact.Addr()); i++ {
+		found.push(q.exact[i])
+	}
+	return found
+}
+
+func (q *waitlist) search(p netip.Prefix) int {
+	i, _ := slices.BinarySearchFunc(q.exact, p, func(w *Waiter, p netip.Prefix) int {
+		return ledger.ComparePrefixes(w.request.Exact, p)
+	})
+	return i
+}
+
+func byPrefix(a, b *Waiter) int {
+	return cmp.Or(ledger.ComparePrefixes(a.request.Exact, b.request.Exact), older(a, b))
+}

@@ -1,0 +1,240 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+)
+
+const (
+	// valueVersion is the version of the values written. A change that an older program
+	// would misread raises it.
+	valueVersion = 1
+	// frozenVersion is that of a frozen pool: a program that did not know what that means
+	// would allocate from it.
+	frozenVersion = 2
+	// reservedVersion is that of a block that is reserved: a program that did not know what
+	// that means would look for a claim of the reservation's ID, and free the block.
+	reservedVersion = 2
+	// timedVersion is that of a block whose state ends by itself: a program that did not know
+	// what that means would keep it for ever, or take it for one that a claim holds.
+	timedVersion = 3
+)
+
+// current is how every value written here begins; checking it spares most
+// values a second look.
+var current = fmt.Appendf(nil, `{"v":%d,`, valueVersion)
+
+// The values of the ledger. V comes first in each; names are short because
+// there may be millions.
+type (
+	ledgerValue struct {
+		V  int    `json:"v"`
+		ID string `json:"id"`
+	}
+	headValue struct {
+		V     int   `json:"v"`
+		Count int64 `json:"n"`
+	}
+	fenceValue struct {
+		V int `json:"v"`
+	}
+	claimValue struct {
+		V      int            `json:"v"`
+		Space  ledger.SpaceID `json:"space"`
+		Prefix netip.Prefix   `json:"prefix"`
+	}
+	poolValue struct {
+		V        int                `json:"v"`
+		Space    ledger.SpaceID     `json:"space"`
+		CIDR     netip.Prefix       `json:"cidr"`
+		Excluded []netip.Prefix     `json:"excluded,omitempty"`
+		Parent   ledger.PoolID      `json:"parent,omitempty"`
+		State    ledger.PoolState   `json:"state"`
+		Cluster  ledger.ClusterName `json:"cluster"`
+		Name     string             `json:"name"`
+		Frozen   bool               `json:"frozen,omitempty"`
+		At       time.Time          `json:"at,omitzero"`
+		Until    time.Time          `json:"until,omitzero"`
+	}
+	blockValue struct {
+		V int `json:"v"`
+		Holding
+		Disputed bool      `json:"disputed,omitempty"`
+		Rivals   []Holding `json:"rivals,omitempty"`
+	}
+	// holding is what a block is to one holder. Only a disputed block has several.
+	Holding struct {
+		Pool      ledger.PoolID        `json:"pool"`
+		Claim     ledger.ClaimID       `json:"claim"`
+		Cluster   ledger.ClusterName   `json:"cluster"`
+		Namespace string               `json:"ns,omitempty"`
+		Name      string               `json:"name"`
+		Class     string               `json:"class,omitempty"`
+		Policy    ledger.ReclaimPolicy `json:"policy"`
+		State     ledger.BlockState    `json:"state"`
+		Slice     bool                 `json:"slice,omitempty"`
+		Shared    bool                 `json:"shared,omitempty"`
+		BoundAt   time.Time            `json:"at"`
+		Until     time.Time            `json:"until,omitzero"`
+	}
+)
+
+// encode writes a value. It cannot fail: the values hold nothing that JSON lacks.
+func encode(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("allocator: encode %T: %v", v, err))
+	}
+	return string(b)
+}
+
+// decode reads the value of a key, or says what is wrong with it.
+func decode(key string, value []byte, into any) error {
+	return decodeUpTo(valueVersion, key, value, into)
+}
+
+// decodeUpTo is decode of a value that may have any version up to that.
+func decodeUpTo(version int, key string, value []byte, into any) error {
+	if err := checkVersion(version, key, value); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(value, into); err != nil {
+		return &ledger.DamageError{Key: key, Err: err}
+	}
+	return nil
+}
+
+func checkVersion(latest int, key string, value []byte) error {
+	if bytes.HasPrefix(value, current) {
+		return nil
+	}
+	var v struct {
+		V int `json:"v"`
+	}
+	if err := json.Unmarshal(value, &v); err != nil {
+		return &ledger.DamageError{Key: key, Err: err}
+	}
+	if v.V < valueVersion || v.V > latest {
+		return &ledger.VersionError{Key: key, Version: v.V}
+	}
+	return nil
+}
+
+// EncodeHead writes the head of a space.
+func EncodeHead(count int64) string {
+	return encode(headValue{V: valueVersion, Count: count})
+}
+
+func decodeHead(key string, value []byte) (count int64, err error) {
+	var v headValue
+	err = decode(key, value, &v)
+	return v.Count, err
+}
+
+// EncodeFence writes the value of a key of which only the revision matters.
+func EncodeFence() string {
+	return encode(fenceValue{V: valueVersion})
+}
+
+// EncodeClaim writes where the block of a claim is.
+func EncodeClaim(s ledger.SpaceID, p netip.Prefix) string {
+	return encode(claimValue{V: valueVersion, Space: s, Prefix: p})
+}
+
+// DecodeClaim reads where the block of a claim is.
+func DecodeClaim(kv *mvccpb.KeyValue) (ledger.SpaceID, netip.Prefix, error) {
+	var v claimValue
+	err := decode(string(kv.Key), kv.Value, &v)
+	return v.Space, v.Prefix, err
+}
+
+// EncodePool writes the record of a pool.
+func EncodePool(p ledger.Pool) string {
+	v := poolValue{
+		V: valueVersion, Space: p.Space, CIDR: p.CIDR, Excluded: p.Excluded, Parent: p.Parent,
+		State: p.State, Cluster: p.Cluster, Name: p.Name, Frozen: p.Frozen, At: p.RegisteredAt, Until: p.CoolsUntil,
+	}
+	if v.Frozen {
+		v.V = frozenVersion
+	}
+	return encode(v)
+}
+
+// DecodePool reads the record of a pool, or says what is wrong with it.
+func DecodePool(key string, id ledger.PoolID, value []byte) (ledger.Pool, error) {
+	var v poolValue
+	if err := decodeUpTo(frozenVersion, key, value, &v); err != nil {
+		return ledger.Pool{}, err
+	}
+	return ledger.Pool{
+		ID: id, Cluster: v.Cluster, Name: v.Name, Space: v.Space, CIDR: v.CIDR,
+		Excluded: v.Excluded, Parent: v.Parent, State: v.State, Frozen: v.Frozen, RegisteredAt: v.At, CoolsUntil: v.Until,
+	}, nil
+}
+
+// Record is a block key of the ledger.
+type Record struct {
+	Space    ledger.SpaceID
+	Prefix   netip.Prefix
+	Revision int64
+	Disputed bool
+	Holdings []Holding // the first is the oldest
+}
+
+// Encode writes the value of the block, in the oldest version that can say it.
+func (r Record) Encode() string {
+	return encode(blockValue{V: r.version(), Holding: r.Holdings[0], Disputed: r.Disputed, Rivals: r.Holdings[1:]})
+}
+
+func (r Record) version() int {
+	switch {
+	case slices.ContainsFunc(r.Holdings, func(h Holding) bool { return !h.Until.IsZero() }):
+		return timedVersion
+	case slices.ContainsFunc(r.Holdings, func(h Holding) bool { return h.State == ledger.Reserved }):
+		return reservedVersion
+	}
+	return valueVersion
+}
+
+// DecodeRecord reads the block at a prefix of a space.
+func DecodeRecord(s ledger.SpaceID, p netip.Prefix, kv *mvccpb.KeyValue) (Record, error) {
+	r := Record{Space: s, Prefix: p, Revision: kv.ModRevision}
+	if h, ok := scanRecord(kv.Value); ok {
+		r.Holdings = []Holding{h}
+		return r, nil
+	}
+	var v blockValue
+	if err := decodeUpTo(timedVersion, string(kv.Key), kv.Value, &v); err != nil {
+		return Record{}, err
+	}
+	r.Disputed, r.Holdings = v.Disputed, append([]Holding{v.Holding}, v.Rivals...)
+	return r, nil
+}
+
+// Of finds what the block is to a claim; -1 if nothing.
+func (r Record) Of(id ledger.ClaimID) int {
+	return slices.IndexFunc(r.Holdings, func(h Holding) bool { return h.Claim == id })
+}
+
+// Block is the block as one holder has it.
+func (r Record) Block(h Holding) ledger.Block {
+	b := ledger.Block{
+		Prefix: r.Prefix, Pool: h.Pool, Space: r.Space,
+		Holder: ledger.Holder{Claim: h.Claim, Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name},
+		Class:  h.Class, Policy: h.Policy, State: h.State, Shared: h.Shared, BoundAt: h.BoundAt, Until: h.Until, Slice: h.Slice, Revision: r.Revision,
+	}
+	if r.Disputed {
+		b.State = ledger.Disputed
+	}
+	return b
+}
+
+// Stamped is a time as the ledger keeps it.
+func Stamped(now time.Time) time.Time { return now.UTC().Truncate(time.Millisecond) }

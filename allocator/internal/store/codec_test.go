@@ -1,0 +1,209 @@
+package store
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+)
+
+// A value that can be read says the same when it is written again, whoever wrote it.
+func FuzzDecodeRecord(f *testing.F) {
+	for _, value := range []string{
+		`{"v":1,"pool":"p","claim":"c","cluster":"k","ns":"n","name":"web","policy":"Delete","state":"bound","at":"2026-01-02T03:04:05Z"}`,
+		`{"v":1,"pool":"p","claim":"c","cluster":"k","name":"web","policy":"Retain","state":"retained","at":"2026-01-02T03:04:05Z","disputed":true,"rivals":[{"claim":"d"}]}`,
+		`{"v":1,"claim":"\ud800","at":"0001-01-01T00:00:00Z"}`, `{"v":2}`, `{"v":1}`, `{"v":1,"at":"9999-12-31T23:59:59.999999999-23:59"}`, `{`, `[]`, ``,
+	} {
+		f.Add([]byte(value))
+	}
+	p := netip.MustParsePrefix("10.0.0.0/28")
+	read := func(value []byte) (Record, error) {
+		return DecodeRecord("s", p, &mvccpb.KeyValue{Key: []byte("k"), Value: value, ModRevision: 7})
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		r, err := read(value)
+		if err != nil {
+			return
+		}
+		again, err := read([]byte(r.Encode()))
+		if err != nil {
+			t.Fatalf("%q is written as %q: %v", value, r.Encode(), err)
+		}
+		if diff := cmp.Diff(r, again, readAs...); diff != "" {
+			t.Errorf("%q (-read +read again):\n%s", value, diff)
+		}
+	})
+}
+
+// The short way to read a value finds what encoding/json finds, or nothing.
+func FuzzScanRecord(f *testing.F) {
+	for _, value := range []string{
+		`{"v":1,"pool":"p","claim":"c","cluster":"k","ns":"n","name":"web","class":"x","policy":"Delete","state":"bound","slice":true,"at":"2026-01-02T03:04:05.678Z"}`,
+		`{"v":1,"pool":"p","claim":"c","cluster":"k","name":"a<b","policy":"","state":"","at":"2026-01-02T03:04:05+01:00"}`,
+		`{"v":1,"pool":"p","claim":"c","cluster":"k","ns":"","name":"ä\u0041\\","policy":"","state":"","slice":false,"at":"2026-01-02T03:04:05Z"}`,
+		`{"v":1,"pool":"","claim":"","cluster":"","name":"","policy":"","state":"","at":"2026-01-02T03:04:05Z","disputed":true,"rivals":[{"claim":"d"}]}`,
+		`{"v":1,"pool":"","claim":"","cluster":"","name":"","policy":"","state":"","at":"2026-1-2T3:4:5Z"}`,
+		`{"v":1,"pool":"","claim":"","cluster":"","name":"","policy":"","state":"","at":"2026-01-02T03:04:05Z"}}`,
+		`{"v":12,"pool":""}`, `{"v":1`, ``,
+	} {
+		f.Add([]byte(value))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		got, ok := scanRecord(value)
+		if !ok {
+			return
+		}
+		var want blockValue
+		if err := decode("k", value, &want); err != nil {
+			t.Fatalf("scanRecord(%q) = %+v; decode: %v", value, got, err)
+		}
+		if diff := cmp.Diff(want, blockValue{V: 1, Holding: got}, append(readAs, cmp.AllowUnexported(blockValue{}))...); diff != "" {
+			t.Errorf("scanRecord(%q) (-decoded +scanned):\n%s", value, diff)
+		}
+	})
+}
+
+// What is written for an ordinary claim is read the short way.
+func TestScanRecord_ReadsWhatIsWritten(t *testing.T) {
+	ordinary := Holding{
+		Pool: "p", Claim: "c", Cluster: "tenant", Namespace: "default", Name: "c", Policy: ledger.Delete, State: ledger.Bound, BoundAt: Stamped(time.Now()),
+	}
+	slice := ordinary
+	slice.Slice, slice.Class, slice.Namespace = true, "standard", ""
+	for _, want := range []Holding{ordinary, slice} {
+		got, ok := scanRecord([]byte(Record{Holdings: []Holding{want}}.Encode()))
+		if diff := cmp.Diff(want, got, readAs...); !ok || diff != "" {
+			t.Errorf("scanRecord of %+v is ok = %t; want true (-written +scanned):\n%s", want, ok, diff)
+		}
+	}
+}
+
+func FuzzDecodePool(f *testing.F) {
+	for _, value := range []string{
+		`{"v":1,"space":"s","cidr":"10.0.0.0/8","excluded":["10.0.0.0/32"],"state":"open","cluster":"k","name":"p"}`,
+		`{"v":1,"cidr":"2001:db8::/32","parent":"q","state":"draining"}`, `{"v":1,"cidr":""}`, `{"v":1,"cidr":"10.0.0.1/8"}`,
+		`{"v":1,"cidr":"::ffff:10.0.0.0/104"}`, `{"v":1,"cidr":"fe80::%eth0/64"}`, `{"v":3}`, `null`,
+	} {
+		f.Add([]byte(value))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		p, err := DecodePool("k", "id", value)
+		if err != nil {
+			return
+		}
+		again, err := DecodePool("k", "id", []byte(EncodePool(p)))
+		if err != nil {
+			t.Fatalf("%q is written as %q: %v", value, EncodePool(p), err)
+		}
+		if diff := cmp.Diff(p, again, readAs...); diff != "" {
+			t.Errorf("%q (-read +read again):\n%s", value, diff)
+		}
+	})
+}
+
+// readAs compares what was read, where no list is an empty one.
+var readAs = []cmp.Option{
+	cmpopts.EquateEmpty(), cmp.AllowUnexported(Record{}, Holding{}), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+}
+
+// The names of tenants' domains make keys of their own, which are no part of others.
+func FuzzDomainSpace(f *testing.F) {
+	f.Add("k", "a/head", "a")
+	f.Add("k", "a:b", "a%3Ab")
+	f.Add("k", "..", "../blocks/010.000.000.000-08")
+	f.Add("k", "ä\x00\n", "%C3%A4")
+	keys := Keys("/ipam/v1")
+	f.Fuzz(func(t *testing.T, cluster, domain, other string) {
+		if strings.Contains(cluster, ":") || ledger.CheckID("cluster", cluster) != nil {
+			return // the name of a logical cluster is kcp's to choose: letters and digits
+		}
+		space := ledger.DomainSpace(ledger.ClusterName(cluster), domain)
+		if domain != other && space == ledger.DomainSpace(ledger.ClusterName(cluster), other) {
+			t.Errorf("%q and %q are one domain, %q", domain, other, space)
+		}
+		if err := ledger.CheckID("space", space); err != nil {
+			t.Fatalf("CheckID: %v", err)
+		}
+		want := Key{Kind: HeadKey, Space: space}
+		if got, err := keys.Parse(keys.Head(space)); err != nil || got != want {
+			t.Errorf("the head of %q is read as %+v, %v", domain, got, err)
+		}
+	})
+}
+
+// Whatever is read from etcd's keys is written in the same way.
+func FuzzParseKey(f *testing.F) {
+	keys := Keys("/ipam/v1")
+	for _, key := range []string{
+		keys.Head("s"), keys.Block("s", netip.MustParsePrefix("10.0.0.0/8")), keys.Pool("p"), keys.Roots("c"), keys.Claim("c"), keys.ledger(),
+		"/ipam/v1/spaces/", "/ipam/v1/spaces//head", "/ipam/v1/spaces/s/blocks/10.0.0.0-8", "/ipam/v1/workspaces//roots", "",
+	} {
+		f.Add(key)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		is, err := keys.Parse(key)
+		if err != nil {
+			return
+		}
+		written := map[Kind]string{
+			OtherKey: key, HeadKey: keys.Head(is.Space), PoolKey: keys.Pool(is.Pool), RootsKey: keys.Roots(is.Cluster),
+		}
+		if is.Kind == BlockKey {
+			written[BlockKey] = keys.Block(is.Space, is.Prefix)
+		}
+		if written[is.Kind] != key {
+			t.Errorf("%q is read as %+v, which is %q", key, is, written[is.Kind])
+		}
+	})
+}
+
+// What a tenant writes into a claim does not make its record in the ledger large: the
+// longest names that admission lets through make a few kilobytes, and labels,
+// annotations and the rest of the claim are no part of it.
+func TestBounds_OfABlock(t *testing.T) {
+	longest := strings.Repeat("x", 253)
+	widest := strings.Repeat("\U0010ffff", 256) // a class is named in characters, not in bytes
+	h := Holding{
+		Pool: ledger.PoolID(strings.Repeat("u", 36)), Class: widest, Policy: ledger.Retain, State: ledger.Bound, BoundAt: Stamped(time.Now()),
+		Claim: ledger.ClaimID(strings.Repeat("u", 36)), Cluster: ledger.ClusterName(strings.Repeat("c", 16)),
+		Namespace: strings.Repeat("n", 63), Name: longest,
+	}
+	value := Record{Holdings: []Holding{h}}.Encode()
+	if len(value) > 2048 {
+		t.Errorf("a block takes %d bytes", len(value))
+	}
+	space := ledger.DomainSpace(h.Cluster, widest)
+	key := Keys("/ipam/v1").Block(space, netip.MustParsePrefix("2001:db8::/128"))
+	if len(key) > 4096 || !utf8.ValidString(key) {
+		t.Errorf("its key takes %d bytes", len(key))
+	}
+}
+
+func TestDecodeRecord_OfANewerVersion(t *testing.T) {
+	_, err := DecodeRecord("s", netip.MustParsePrefix("10.0.0.0/28"), &mvccpb.KeyValue{Key: []byte("k"), Value: []byte(`{"v":4,"state":"new"}`)})
+	if version, ok := errors.AsType[*ledger.VersionError](err); !ok || version.Version != 4 {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A program that does not know what a frozen pool is must not read one.
+func TestEncodePool_FrozenHasAVersionOfItsOwn(t *testing.T) {
+	p := ledger.Pool{ID: "p", Space: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24"), State: ledger.PoolOpen, Cluster: "c", Name: "p"}
+	if err := checkVersion(valueVersion, "p", []byte(EncodePool(p))); err != nil {
+		t.Errorf("a pool is written as %v; want version %d", err, valueVersion)
+	}
+	p.Frozen = true
+	if err := checkVersion(valueVersion, "p", []byte(EncodePool(p))); err == nil {
+		t.Errorf("a frozen pool is written with version %d", valueVersion)
+	}
+	if again, err := DecodePool("p", "p", []byte(EncodePool(p))); err != nil || !again.Frozen {
+		t.Errorf("a frozen pool is read as %+v, %v", again, err)
+	}
+}

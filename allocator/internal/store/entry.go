@@ -1,0 +1,55 @@
+package store
+
+import (
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+)
+
+// Entry is what one key says, as it was read or as an event of the watch has brought it.
+// Beside the fields of the key, only those of its kind are set.
+type Entry struct {
+	Key
+	Text     string // the key itself
+	Put      bool   // else it was deleted
+	Created  bool   // it was put, and was not there before
+	Revision int64  // of its last change
+
+	Registered ledger.Pool // that was put; the space of the entry is that of the pool
+	Head       Head
+	Block      Record
+	Writer     string // that keeps the list of waiters
+	Turn       Turn   // that a writer asks for
+	Damage     error  // why what was put cannot be read
+}
+
+// deleted is the entry of a key that is gone.
+func (k Keys) deleted(kv *mvccpb.KeyValue) Entry {
+	key := string(kv.Key)
+	n, err := k.Parse(key)
+	return Entry{Key: n, Text: key, Revision: kv.ModRevision, Damage: err}
+}
+
+// entry is that of a key that is there.
+func (k Keys) entry(kv *mvccpb.KeyValue) Entry {
+	key := string(kv.Key)
+	n, err := k.Parse(key)
+	e := Entry{Key: n, Text: key, Put: true, Created: kv.CreateRevision == kv.ModRevision, Revision: kv.ModRevision, Damage: err}
+	if err != nil {
+		return e
+	}
+	switch n.Kind {
+	case PoolKey:
+		e.Registered, e.Damage = DecodePool(key, n.Pool, kv.Value)
+		e.Space = e.Registered.Space
+	case HeadKey:
+		e.Head, e.Damage = readHead(kv)
+	case WaitersKey:
+		e.Writer = decodeWriter(kv.Value)
+	case TurnKey:
+		e.Turn, e.Damage = decodeTurn(kv)
+	case BlockKey:
+		e.Block, e.Damage = DecodeRecord(n.Space, n.Prefix, kv)
+	case OtherKey, RootsKey, QuotaKey, ReservationKey:
+	}
+	return e
+}

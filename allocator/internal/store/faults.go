@@ -1,0 +1,120 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+)
+
+// probeTimeout bounds the search for what is wrong with a connection.
+const probeTimeout = 200 * time.Millisecond
+
+// Unavailable says in plain words what a failed request to etcd means.
+func (s *Store) Unavailable(err error) error { return explained(s.Client, err) }
+
+func explained(client *clientv3.Client, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = connection(client.ActiveConnection(), err)
+	}
+	if words := explain(err); words != "" {
+		return fmt.Errorf("%w: %s: %w", ledger.ErrUnavailable, words, err)
+	}
+	return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
+}
+
+func explain(err error) string {
+	switch {
+	case isOneOf(err, rpctypes.ErrNoSpace):
+		return "etcd's database is full (NOSPACE): compact and defragment it, or raise its quota, then disarm the alarm"
+	case isOneOf(err, rpctypes.ErrCorrupt):
+		return "etcd reports a corrupt member: replace that member"
+	case isOneOf(err, rpctypes.ErrPermissionDenied):
+		return "the etcd user may not read and write the ledger's keys: grant readwrite on its prefix"
+	case isOneOf(err, rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision):
+		return "etcd refused the credentials"
+	case isOneOf(err, rpctypes.ErrNoLeader, rpctypes.ErrLeaderChanged, rpctypes.ErrTimeoutDueToLeaderFail):
+		return "etcd has no leader at the moment"
+	case says(err, "x509:", "tls:", "handshake failed"):
+		return "TLS with etcd fails: check the CA, the certificate and its key, on both sides"
+	case says(err, "connection refused", "no such host", "no route to host"):
+		return "etcd cannot be reached"
+	case errors.Is(err, context.DeadlineExceeded), isOneOf(err, rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToConnectionLost):
+		return "etcd did not answer in time"
+	}
+	return ""
+}
+
+// says reports whether an error contains one of the signs. The errors of a
+// connection reach us as text.
+func says(err error, signs ...string) bool {
+	return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(err.Error(), sign) })
+}
+
+// connection returns why there is no connection to etcd, if that is the case.
+// The client's own requests wait for one until their time is over, and then say
+// no more than that. A client of a server in this process has no connection.
+func connection(conn *grpc.ClientConn, timeout error) error {
+	if conn == nil || conn.GetState() == connectivity.Ready {
+		return timeout
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	_, err := etcdserverpb.NewMaintenanceClient(conn).Status(ctx, &etcdserverpb.StatusRequest{}, grpc.WaitForReady(false))
+	if err == nil {
+		return timeout
+	}
+	return fmt.Errorf("%w: %w", timeout, err)
+}
+
+// isOneOf reports whether err is one of etcd's errors, whether it came over the
+// network or from a server in this process.
+func isOneOf(err error, any ...error) bool {
+	for _, target := range any {
+		if errors.Is(rpctypes.Error(err), target) {
+			return true
+		}
+	}
+	return false
+}
+
+// Refused reports whether etcd refused a transaction before it could happen.
+// NOSPACE is not among these: etcd answers so, too, for the last transaction
+// that still went in.
+func Refused(err error) bool {
+	if isOneOf(err, rpctypes.ErrTooManyRequests) {
+		return true
+	}
+	var answer rpctypes.EtcdError
+	if !errors.As(rpctypes.Error(err), &answer) {
+		return false
+	}
+	switch answer.Code() {
+	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated:
+		return true
+	default:
+		return false
+	}
+}
+
+// Compacted reports whether etcd has forgotten the revision that was asked for.
+func Compacted(err error) bool { return isOneOf(err, rpctypes.ErrCompacted) }
+
+// NoSpace reports whether etcd's database is full.
+func NoSpace(err error) bool { return isOneOf(err, rpctypes.ErrNoSpace) }
+
+// TooLarge reports whether etcd refused a transaction for its size.
+func TooLarge(err error) bool {
+	return isOneOf(err, rpctypes.ErrTooManyOps, rpctypes.ErrRequestTooLarge)
+}

@@ -1,0 +1,195 @@
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"go4.org/netipx"
+)
+
+// Keys makes and reads the keys of a ledger. It is the prefix of all keys.
+type Keys string
+
+// newKeyspace is that of a prefix; empty: the default one.
+func newKeyspace(prefix string) Keys {
+	return Keys(cmp.Or(strings.TrimSuffix(prefix, "/"), DefaultPrefix))
+}
+
+func (k Keys) ledger() string                    { return string(k) + "/ledger" }
+func (k Keys) Spaces() string                    { return string(k) + "/spaces/" }
+func (k Keys) Head(s ledger.SpaceID) string      { return k.Spaces() + string(s) + "/head" }
+func (k Keys) Blocks(s ledger.SpaceID) string    { return k.Spaces() + string(s) + "/blocks/" }
+func (k Keys) pools() string                     { return string(k) + "/pools/" }
+func (k Keys) Pool(id ledger.PoolID) string      { return k.pools() + string(id) }
+func (k Keys) Waiters(s ledger.SpaceID) string   { return k.Spaces() + string(s) + "/waiters" }
+func (k Keys) Claim(id ledger.ClaimID) string    { return string(k) + "/claims/" + string(id) }
+func (k Keys) reservations() string              { return k.Claim(ledger.ReservationPrefix) }
+func (k Keys) workspaces() string                { return string(k) + "/workspaces/" }
+func (k Keys) turns() string                     { return string(k) + "/turns/" }
+func (k Keys) Turn(s ledger.SpaceID) string      { return k.turns() + string(s) }
+func (k Keys) Roots(c ledger.ClusterName) string { return k.workspaces() + string(c) + "/roots" }
+func (k Keys) Quotas() string                    { return string(k) + "/quotas/" }
+
+// Quota is the fence of what a workspace holds by a class.
+func (k Keys) Quota(class string, c ledger.ClusterName) string {
+	return k.Quotas() + url.PathEscape(class) + "/" + string(c)
+}
+func (k Keys) slices(id ledger.PoolID) string                      { return string(k) + "/slices/" + string(id) + "/" }
+func (k Keys) slicesHead(id ledger.PoolID) string                  { return k.slices(id) + "head" }
+func (k Keys) members(id ledger.PoolID) string                     { return k.slices(id) + "members/" }
+func (k Keys) slice(id ledger.PoolID, c ledger.ClusterName) string { return k.members(id) + string(c) }
+
+// Block is the key of the block at a prefix.
+func (k Keys) Block(s ledger.SpaceID, p netip.Prefix) string {
+	return k.Blocks(s) + formatPrefix(p)
+}
+
+// Within is the range of the blocks that lie in a prefix, itself included.
+func (k Keys) Within(s ledger.SpaceID, p netip.Prefix) (from, end string) {
+	last := netipx.PrefixLastIP(p)
+	return k.Block(s, p), k.Block(s, netip.PrefixFrom(last, last.BitLen())) + "\x00"
+}
+
+// Kind says what a key is about.
+type Kind int
+
+const (
+	OtherKey Kind = iota
+	HeadKey
+	BlockKey
+	PoolKey
+	RootsKey
+	QuotaKey
+	TurnKey
+	WaitersKey
+	ReservationKey
+)
+
+// Key is what a key says. Only the fields of its kind are set.
+type Key struct {
+	Kind    Kind
+	Space   ledger.SpaceID
+	Prefix  netip.Prefix
+	Pool    ledger.PoolID
+	Cluster ledger.ClusterName
+	Class   string
+	Claim   ledger.ClaimID
+}
+
+// Parse reads a key that the watch or the snapshot met. Keys that do not
+// concern the tables in memory are otherKey. A block whose prefix cannot be read has none,
+// and comes with a *DamageError.
+func (k Keys) Parse(key string) (Key, error) {
+	if rest, ok := strings.CutPrefix(key, k.Spaces()); ok {
+		return parseSpace(key, rest)
+	}
+	if rest, ok := strings.CutPrefix(key, k.pools()); ok {
+		return Key{Kind: PoolKey, Pool: ledger.PoolID(rest)}, nil
+	}
+	if rest, ok := strings.CutPrefix(key, k.workspaces()); ok {
+		if cluster, ok := strings.CutSuffix(rest, "/roots"); ok {
+			return Key{Kind: RootsKey, Cluster: ledger.ClusterName(cluster)}, nil
+		}
+	}
+	if rest, ok := strings.CutPrefix(key, k.Quotas()); ok {
+		return parseQuota(key, rest)
+	}
+	if rest, ok := strings.CutPrefix(key, k.turns()); ok {
+		return Key{Kind: TurnKey, Space: ledger.SpaceID(rest)}, nil
+	}
+	if id, ok := strings.CutPrefix(key, k.Claim("")); ok {
+		if cluster, ok := ledger.ReservedBy(ledger.ClaimID(id)); ok {
+			return Key{Kind: ReservationKey, Claim: ledger.ClaimID(id), Cluster: cluster}, nil
+		}
+	}
+	return Key{}, nil
+}
+
+func parseQuota(key, rest string) (Key, error) {
+	class, cluster, _ := strings.Cut(rest, "/")
+	class, err := url.PathUnescape(class)
+	if err != nil {
+		return Key{}, fmt.Errorf("key %s: %w", key, err)
+	}
+	return Key{Kind: QuotaKey, Class: class, Cluster: ledger.ClusterName(cluster)}, nil
+}
+
+func parseSpace(key, rest string) (Key, error) {
+	space, rest, _ := strings.Cut(rest, "/")
+	switch rest {
+	case "head":
+		return Key{Kind: HeadKey, Space: ledger.SpaceID(space)}, nil
+	case "waiters":
+		return Key{Kind: WaitersKey, Space: ledger.SpaceID(space)}, nil
+	}
+	written, ok := strings.CutPrefix(rest, "blocks/")
+	if !ok {
+		return Key{}, nil
+	}
+	p, err := parsePrefix(written)
+	if err != nil {
+		err = &ledger.DamageError{Key: key, Err: err}
+	}
+	return Key{Kind: BlockKey, Space: ledger.SpaceID(space), Prefix: p}, err
+}
+
+// formatPrefix writes a prefix so that keys sort by address, then by length,
+// and can be read by people: 010.000.000.000-08, or
+// 2001:0db8:0000:0000:0000:0000:0000:0000-032.
+func formatPrefix(p netip.Prefix) string { return string(appendPrefix(nil, p)) }
+
+func appendPrefix(b []byte, p netip.Prefix) []byte {
+	if !p.Addr().Is4() {
+		const digits = "0123456789abcdef"
+		for i, octet := range p.Addr().As16() {
+			if i > 0 && i%2 == 0 {
+				b = append(b, ':')
+			}
+			b = append(b, digits[octet>>4], digits[octet&0xf])
+		}
+		return append(b, '-', '0'+byte(p.Bits()/100), '0'+byte(p.Bits()/10%10), '0'+byte(p.Bits()%10))
+	}
+	for i, octet := range p.Addr().As4() {
+		if i > 0 {
+			b = append(b, '.')
+		}
+		b = append(b, '0'+octet/100, '0'+octet/10%10, '0'+octet%10)
+	}
+	return append(b, '-', '0'+byte(p.Bits()/10), '0'+byte(p.Bits()%10))
+}
+
+// parsePrefix is the inverse of formatPrefix and accepts nothing else.
+func parsePrefix(s string) (netip.Prefix, error) {
+	addr, length, _ := strings.Cut(s, "-")
+	bits := 0
+	for _, digit := range length {
+		bits = 10*bits + int(digit-'0')
+	}
+	p := netip.PrefixFrom(parseAddr(addr), bits)
+	var written [len("2001:0db8:0000:0000:0000:0000:0000:0000-032")]byte
+	if !p.IsValid() || p.Masked() != p || string(appendPrefix(written[:0], p)) != s {
+		return netip.Prefix{}, fmt.Errorf("%q is not a prefix as this ledger writes it", s)
+	}
+	return p, nil
+}
+
+func parseAddr(s string) netip.Addr {
+	if strings.Contains(s, ":") {
+		addr, _ := netip.ParseAddr(s)
+		return addr
+	}
+	var octets [4]byte
+	i := 0
+	for _, c := range []byte(s) {
+		if c != '.' {
+			octets[i] = 10*octets[i] + c - '0'
+		} else if i++; i == len(octets) {
+			return netip.Addr{}
+		}
+	}
+	return netip.AddrFrom4(octets)
+}

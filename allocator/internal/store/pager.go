@@ -1,0 +1,250 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"math/bits"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go4.org/netipx"
+)
+
+// pageSize is how many keys are read at once: about 500 kB.
+const pageSize = 1_000
+
+// Pager reads ranges of keys, page by page, all at one revision. It is for one goroutine.
+//
+// For each page etcd counts the keys to the end of the range that was asked for, and no
+// write can proceed meanwhile. Asking for all that is left would make a list of n pages
+// cost n² and delay every bind. So the pager asks for a part of the range at a time, which
+// grows and shrinks to have about a page of keys. Among the blocks of a pool a part is a
+// prefix of addresses, elsewhere the keys that share their first bytes.
+//
+// A part that reaches into a region where keys lie much closer is counted as a whole,
+// once. What is known to be such a region is a window that is full.
+type Pager struct {
+	client   *clientv3.Client
+	timeout  time.Duration // of each page
+	traffic  *traffic      // to give way to, before each page
+	Size     int           // keys in a page
+	Fit      int           // keys in a part
+	revision int64         // of all pages; 0: of the first
+	Cuts     []string      // keys at which a part begins, in order
+	Windows  []window      // in the order of their keys, no two overlap
+}
+
+// window is where the blocks of a pool lie.
+type window struct {
+	keys      Keys
+	space     ledger.SpaceID
+	cidr      netip.Prefix
+	from, end string // of its keys
+	full      bool   // it is known to have more than a page
+}
+
+// NewPager makes a pager. Revision 0 is now.
+func (s *Store) NewPager(revision int64) *Pager {
+	return &Pager{client: s.Client, traffic: &s.Traffic, timeout: s.Timeout, Size: s.Page, Fit: s.Page, revision: revision}
+}
+
+func (k Keys) window(s ledger.SpaceID, cidr netip.Prefix, full bool) window {
+	from, end := k.Within(s, cidr)
+	return window{keys: k, space: s, cidr: cidr, from: from, end: end, full: full}
+}
+
+// place is where a pager is in a range.
+type place struct {
+	from  string
+	skip  int        // how many windows, beside the first, a part reaches over
+	depth int        // how many bytes its keys share; 0: any
+	in    *window    // if parts are prefixes
+	bits  int        // how long these are
+	addr  netip.Addr // which the next one contains
+}
+
+// Keys yields the keys of a range, in order. An error is the last that it yields.
+// ErrExpired: etcd no longer has the revision. Pages are not read ahead.
+func (p *Pager) Keys(ctx context.Context, from, end string) iter.Seq2[*mvccpb.KeyValue, error] {
+	return func(yield func(*mvccpb.KeyValue, error) bool) {
+		at := place{from: from}
+		for at.from < end {
+			if p.traffic != nil {
+				p.traffic.giveWay(ctx)
+			}
+			p.enter(&at)
+			to := min(end, p.to(at))
+			page, err := p.page(ctx, at.from, to)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, kv := range page.Kvs {
+				if !yield(kv, nil) {
+					return
+				}
+			}
+			p.advance(&at, page, to)
+		}
+	}
+}
+
+// enter notes that a window begins or ends here.
+func (p *Pager) enter(at *place) {
+	if at.in != nil && at.from >= at.in.end {
+		at.in, at.depth, at.skip = nil, 0, 0
+	}
+	if w := p.windowAt(at.from); w != nil && w.full && w.from == at.from {
+		at.in, at.addr = w, w.cidr.Addr()
+		at.bits = max(w.cidr.Bits(), at.addr.BitLen()-bits.Len(uint(p.Fit))+1)
+	}
+}
+
+// to is where the next part ends.
+func (p *Pager) to(at place) string {
+	if at.in != nil {
+		_, end := at.in.keys.Within(at.in.space, netip.PrefixFrom(at.addr, at.bits).Masked())
+		return min(end, at.in.end)
+	}
+	to := "\xff"
+	if at.depth > 0 {
+		to = clientv3.GetPrefixRangeEnd(at.from[:min(at.depth, len(at.from))])
+	}
+	if i, _ := slices.BinarySearch(p.Cuts, at.from+"\x00"); i < len(p.Cuts) {
+		to = min(to, p.Cuts[i])
+	}
+	next := p.windowsTo(at.from)
+	if next < len(p.Windows) && !p.Windows[next].full {
+		next += at.skip
+	}
+	if next < len(p.Windows) {
+		to = min(to, p.Windows[next].from)
+	}
+	return to
+}
+
+// advance moves behind a page of a part that ends there, and learns from it how large
+// the next part is to be.
+func (p *Pager) advance(at *place, page *clientv3.GetResponse, to string) {
+	n, count := len(page.Kvs), int(page.Count)
+	if page.More {
+		last := string(page.Kvs[n-1].Key)
+		at.from = last + "\x00"
+		if count-n > p.Fit {
+			p.narrow(at, string(page.Kvs[n/2].Key), last)
+		}
+		return
+	}
+	at.from = to
+	if at.in == nil {
+		if count < p.Fit/16 {
+			at.depth = max(0, at.depth-1)
+		}
+		if count < p.Fit/2 {
+			at.skip = min(2*at.skip+1, len(p.Windows))
+		}
+		return
+	}
+	at.addr = netipx.PrefixLastIP(netip.PrefixFrom(at.addr, at.bits).Masked()).Next()
+	switch shortest := at.in.cidr.Bits(); {
+	case count < p.Fit/16:
+		at.bits = max(shortest, at.bits-2)
+	case count <= p.Fit/2:
+		at.bits = max(shortest, at.bits-1)
+	}
+}
+
+// narrow makes parts as small as two keys say that are half a page apart.
+func (p *Pager) narrow(at *place, middle, last string) {
+	at.depth, at.skip = shared(middle, last)+1, 0
+	if at.in = p.windowAt(last); at.in == nil {
+		return
+	}
+	blocks := at.in.keys.Blocks(at.in.space)
+	to, err := parsePrefix(strings.TrimPrefix(last, blocks))
+	if err != nil {
+		at.in = nil
+		return
+	}
+	at.addr, at.bits = to.Addr(), to.Addr().BitLen()
+	if from, err := parsePrefix(strings.TrimPrefix(middle, blocks)); err == nil && at.in.cidr.Contains(from.Addr()) {
+		at.bits = min(at.bits, commonBits(from.Addr(), to.Addr())+1)
+	}
+}
+
+// windowsTo counts the windows that begin at a key or before.
+func (p *Pager) windowsTo(key string) int {
+	i, ok := slices.BinarySearchFunc(p.Windows, key, func(w window, key string) int { return cmp.Compare(w.from, key) })
+	if ok {
+		i++
+	}
+	return i
+}
+
+// windowAt is the window of a key; nil if there is none.
+func (p *Pager) windowAt(key string) *window {
+	i := p.windowsTo(key)
+	if i == 0 || key >= p.Windows[i-1].end {
+		return nil
+	}
+	return &p.Windows[i-1]
+}
+
+// commonBits is how many first bits two addresses have in common.
+func commonBits(a, b netip.Addr) int {
+	x, y := a.AsSlice(), b.AsSlice()
+	for i := range x {
+		if d := x[i] ^ y[i]; d != 0 {
+			return 8*i + bits.LeadingZeros8(d)
+		}
+	}
+	return 8 * len(x)
+}
+
+// shared is how many first bytes two keys have in common.
+func shared(a, b string) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
+
+func (p *Pager) page(ctx context.Context, from, to string) (*clientv3.GetResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	limit := p.Size
+	if p.traffic != nil {
+		limit = p.traffic.page(limit)
+	}
+	page, err := p.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(p.revision), clientv3.WithLimit(int64(limit)))
+	if isOneOf(err, rpctypes.ErrCompacted) {
+		return nil, ledger.ErrExpired
+	}
+	if err != nil {
+		return nil, explained(p.client, err)
+	}
+	if p.revision == 0 {
+		p.revision = page.Header.Revision
+	}
+	return page, nil
+}
+
+// Windows are those of some pools, without those that lie in others.
+func Windows(keys Keys, pools []ledger.Pool, full bool) []window {
+	all := make([]window, len(pools))
+	for i, p := range pools {
+		all[i] = keys.window(p.Space, p.CIDR, full)
+	}
+	slices.SortFunc(all, func(a, b window) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.end, a.end)) })
+	return slices.CompactFunc(all, func(a, b window) bool { return a.from < b.end && b.from < a.end })
+}

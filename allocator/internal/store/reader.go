@@ -1,0 +1,122 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Reader reads a ledger without taking part in it: it writes nothing, follows
+// nothing and keeps nothing. Safe for concurrent use.
+type Reader struct {
+	Client *clientv3.Client
+	// Prefix of all keys, as in Options. Default "/ipam/v1".
+	Prefix string
+}
+
+// Visitor is told what a ledger holds: all pools, then the blocks of each space
+// in the order of their addresses and the space's head, then all claims. Its
+// functions are called one at a time. All fields are required.
+type Visitor struct {
+	Pool func(ledger.Pool)
+	// Block is called once for each holder of a block.
+	Block func(ledger.Block)
+	// Head says that a space has one.
+	Head func(ledger.SpaceID)
+	// Claim says where the key of a claim leads.
+	Claim func(ledger.ClaimID, ledger.SpaceID, netip.Prefix)
+	// Damaged names a key that cannot be read, and why.
+	Damaged func(key string, err error)
+	// Unread names a block that is there, and whose key was Damaged.
+	Unread func(ledger.SpaceID, netip.Prefix)
+}
+
+// Walk tells the visitor the whole ledger as of one revision, which it returns,
+// and reads it page by page. Nothing is checked that the keys do not say of
+// themselves. ErrExpired: the walk took longer than etcd keeps history.
+func (r Reader) Walk(ctx context.Context, visitor Visitor) (revision int64, err error) {
+	s := NewStore(r.Client, r.Prefix)
+	w, pages := walk{visitor: visitor, keys: s.Keys}, s.NewPager(0)
+	for _, part := range []struct {
+		prefix string
+		visit  func(*mvccpb.KeyValue) error
+	}{
+		{w.keys.pools(), w.pool},
+		{w.keys.Spaces(), w.space},
+		{w.keys.Claim(""), w.claim},
+	} {
+		pages.Windows = Windows(w.keys, w.pools, false)
+		for kv, err := range pages.Keys(ctx, part.prefix, clientv3.GetPrefixRangeEnd(part.prefix)) {
+			if err != nil {
+				return 0, err
+			}
+			if err := part.visit(kv); err != nil {
+				visitor.Damaged(string(kv.Key), err)
+			}
+		}
+	}
+	return pages.revision, nil
+}
+
+// walk is one Walk.
+type walk struct {
+	visitor Visitor
+	keys    Keys
+	pools   []ledger.Pool // told so far
+}
+
+func (w *walk) pool(kv *mvccpb.KeyValue) error {
+	key := string(kv.Key)
+	n, err := w.keys.Parse(key)
+	if err != nil {
+		return err
+	}
+	p, err := DecodePool(key, n.Pool, kv.Value)
+	if err == nil {
+		w.pools = append(w.pools, p)
+		w.visitor.Pool(p)
+	}
+	return err
+}
+
+func (w *walk) space(kv *mvccpb.KeyValue) error {
+	key := string(kv.Key)
+	n, err := w.keys.Parse(key)
+	if err != nil {
+		return err
+	}
+	switch n.Kind {
+	case HeadKey:
+		if _, err := decodeHead(key, kv.Value); err != nil {
+			return err
+		}
+		w.visitor.Head(n.Space)
+	case BlockKey:
+		r, err := DecodeRecord(n.Space, n.Prefix, kv)
+		if err != nil {
+			w.visitor.Unread(n.Space, n.Prefix)
+			return err
+		}
+		for _, h := range r.Holdings {
+			w.visitor.Block(r.Block(h))
+		}
+	case WaitersKey:
+	default:
+		return fmt.Errorf("key %s: it is neither a head, a block nor the mark of waiters", key)
+	}
+	return nil
+}
+
+func (w *walk) claim(kv *mvccpb.KeyValue) error {
+	space, p, err := DecodeClaim(kv)
+	if err == nil {
+		w.visitor.Claim(ledger.ClaimID(strings.TrimPrefix(string(kv.Key), w.keys.Claim(""))), space, p)
+	}
+	return err
+}

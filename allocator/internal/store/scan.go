@@ -1,0 +1,89 @@
+package store
+
+import (
+	"strings"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// scanRecord reads the value of a block as record.encode writes it for one holder: fields
+// in that order, strings of printable ASCII without escapes. Lists decode millions of
+// such values, and encoding/json takes longer for each than etcd takes to read it. ok is
+// false for any other value, which may still be valid JSON.
+//
+// The strings of the result are parts of one copy of the value.
+func scanRecord(value []byte) (h Holding, ok bool) {
+	if !simple(value) {
+		return Holding{}, false
+	}
+	s := scanner{rest: string(value)}
+	timed := strings.HasPrefix(s.rest, `{"v":3`)
+	if timed {
+		s.rest = s.rest[len(`{"v":3`):]
+	} else {
+		s.skip(`{"v":1`)
+	}
+	h.Pool = ledger.PoolID(s.text(`,"pool":"`))
+	h.Claim = ledger.ClaimID(s.text(`,"claim":"`))
+	h.Cluster = ledger.ClusterName(s.text(`,"cluster":"`))
+	h.Namespace = s.optional(`,"ns":"`)
+	h.Name = s.text(`,"name":"`)
+	h.Class = s.optional(`,"class":"`)
+	h.Policy = ledger.ReclaimPolicy(s.text(`,"policy":"`))
+	h.State = ledger.BlockState(s.text(`,"state":"`))
+	if slice := `,"slice":true`; strings.HasPrefix(s.rest, slice) {
+		h.Slice = true
+		s.skip(slice)
+	}
+	h.BoundAt = s.time(`,"at":"`)
+	if timed {
+		h.Until = s.time(`,"until":"`)
+	}
+	s.skip(`}`)
+	return h, !s.failed && s.rest == ""
+}
+
+// simple reports whether a JSON value has only characters that stand for themselves.
+func simple(value []byte) bool {
+	for _, c := range value {
+		if c < ' ' || c > '~' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// scanner reads a value from its beginning. After a failure its results mean nothing.
+type scanner struct {
+	rest   string
+	failed bool
+}
+
+func (s *scanner) skip(literal string) {
+	rest, ok := strings.CutPrefix(s.rest, literal)
+	s.rest, s.failed = rest, s.failed || !ok
+}
+
+// text reads a string, which follows the words that introduce it.
+func (s *scanner) text(introduced string) string {
+	s.skip(introduced)
+	text, rest, ok := strings.Cut(s.rest, `"`)
+	s.rest, s.failed = rest, s.failed || !ok
+	return text
+}
+
+// optional is text of a field that may be missing.
+func (s *scanner) optional(introduced string) string {
+	if !strings.HasPrefix(s.rest, introduced) {
+		return ""
+	}
+	return s.text(introduced)
+}
+
+func (s *scanner) time(introduced string) (t time.Time) {
+	if err := t.UnmarshalText([]byte(s.text(introduced))); err != nil {
+		s.failed = true
+	}
+	return t
+}

@@ -1,0 +1,123 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// sliceValue is a record, and slicesValue the fence of all records of a pool.
+type (
+	sliceValue struct {
+		V       int               `json:"v"`
+		Binding string            `json:"binding"`
+		Child   ledger.PoolID     `json:"child,omitempty"`
+		State   ledger.SliceState `json:"state"`
+		Since   time.Time         `json:"since"`
+	}
+	slicesValue struct {
+		V     int `json:"v"`
+		Given int `json:"given"`
+	}
+)
+
+// SliceView is the record of a workspace and the fence of all records of the pool, as they
+// were at one revision. What is written with it is written if nobody else has meanwhile.
+type SliceView struct {
+	Slice  ledger.Slice // with pool and cluster in any case
+	Exists bool         // there is a record
+	Given  int          // how many slices of the pool are given
+
+	fence int64 // its revision; 0 if there is none
+}
+
+// Slice reads the record of a workspace, as of now. ok is false if there is none.
+func (s *Store) Slice(ctx context.Context, id ledger.PoolID, c ledger.ClusterName) (slice ledger.Slice, ok bool, err error) {
+	kv, _, err := s.Get(ctx, s.Keys.slice(id, c))
+	if err != nil || kv == nil {
+		return ledger.Slice{}, false, err
+	}
+	slice, err = decodeSlice(id, c, kv)
+	return slice, err == nil, err
+}
+
+// Slices lists the records of a pool, as of one revision.
+func (s *Store) Slices(ctx context.Context, id ledger.PoolID) ([]ledger.Slice, error) {
+	var list []ledger.Slice
+	from := s.Keys.members(id)
+	for kv, err := range s.NewPager(0).Keys(ctx, from, clientv3.GetPrefixRangeEnd(from)) {
+		if err != nil {
+			return nil, err
+		}
+		slice, err := decodeSlice(id, ledger.ClusterName(strings.TrimPrefix(string(kv.Key), from)), kv)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, slice)
+	}
+	return list, nil
+}
+
+// SliceView reads the record of a workspace, and the fence.
+func (s *Store) SliceView(ctx context.Context, id ledger.PoolID, c ledger.ClusterName) (SliceView, error) {
+	view := SliceView{Slice: ledger.Slice{Pool: id, Cluster: c}}
+	fence := s.Keys.slicesHead(id)
+	resp, err := s.Commit(ctx, nil, Ops(Get(fence), Get(s.Keys.slice(id, c))), nil)
+	if err != nil {
+		return view, err
+	}
+	if kv := Results(resp.Responses).Found(0); kv != nil {
+		var v slicesValue
+		if err := decode(fence, kv.Value, &v); err != nil {
+			return view, err
+		}
+		view.fence, view.Given = kv.ModRevision, v.Given
+	}
+	if kv := Results(resp.Responses).Found(1); kv != nil {
+		view.Exists = true
+		view.Slice, err = decodeSlice(id, c, kv)
+	}
+	return view, err
+}
+
+// PutSlice puts the record of the view's workspace, and how many are given with it. It reports
+// false if somebody else has written since the view.
+func (s *Store) PutSlice(ctx context.Context, view SliceView, next ledger.Slice, given int) (done bool, err error) {
+	value := sliceValue{V: valueVersion, Binding: next.Binding, Child: next.Child, State: next.State, Since: next.Since.UTC()}
+	return s.writeSlice(ctx, view, given, Put(s.Keys.slice(view.Slice.Pool, view.Slice.Cluster), encode(value)))
+}
+
+// DeleteSlice is PutSlice, but that the record is deleted.
+func (s *Store) DeleteSlice(ctx context.Context, view SliceView, given int) (done bool, err error) {
+	return s.writeSlice(ctx, view, given, Remove(s.Keys.slice(view.Slice.Pool, view.Slice.Cluster)))
+}
+
+func (s *Store) writeSlice(ctx context.Context, view SliceView, given int, write clientv3.Op) (bool, error) {
+	fence := s.Keys.slicesHead(view.Slice.Pool)
+	resp, err := s.Commit(ctx, Cmps(At(fence, view.fence)), Ops(write, Put(fence, encode(slicesValue{V: valueVersion, Given: given}))), nil)
+	return err == nil && resp.Succeeded, err
+}
+
+// DeleteSlices deletes all records of a pool, and their fence.
+func (s *Store) DeleteSlices(ctx context.Context, id ledger.PoolID) error {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	if _, err := s.Client.Delete(ctx, s.Keys.slices(id), clientv3.WithPrefix()); err != nil {
+		return s.Unavailable(err)
+	}
+	return nil
+}
+
+func decodeSlice(id ledger.PoolID, c ledger.ClusterName, kv *mvccpb.KeyValue) (ledger.Slice, error) {
+	var v sliceValue
+	if err := decode(string(kv.Key), kv.Value, &v); err != nil {
+		return ledger.Slice{}, fmt.Errorf("slice of %s: %w", c, err)
+	}
+	return ledger.Slice{Pool: id, Cluster: c, Binding: v.Binding, Child: v.Child, State: v.State, Since: v.Since}, nil
+}

@@ -1,0 +1,32 @@
+package store
+
+import (
+	"context"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Snapshot reads what memory needs of the ledger, at one revision, which it returns: pools,
+// then fences and reservations, then heads and blocks.
+func (s *Store) Snapshot(ctx context.Context, visit func(Entry)) (revision int64, err error) {
+	pages := s.NewPager(0)
+	var pools []ledger.Pool
+	for _, part := range []string{s.Keys.pools(), s.Keys.workspaces(), s.Keys.Quotas(), s.Keys.reservations(), s.Keys.Spaces()} {
+		if part == s.Keys.Spaces() {
+			pages.Windows = Windows(s.Keys, pools, false)
+		}
+		for kv, err := range pages.Keys(ctx, part, clientv3.GetPrefixRangeEnd(part)) {
+			if err != nil {
+				return 0, err
+			}
+			e := s.Keys.entry(kv)
+			if e.Kind == PoolKey && e.Damage == nil {
+				pools = append(pools, e.Registered)
+			}
+			visit(e)
+		}
+	}
+	return pages.revision, nil
+}

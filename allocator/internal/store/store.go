@@ -1,0 +1,170 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	// DefaultPrefix is that of all keys.
+	DefaultPrefix = "/ipam/v1"
+	// DefaultTimeout bounds one request to etcd.
+	DefaultTimeout = 5 * time.Second
+)
+
+// Store reads and writes one ledger in etcd. It keeps nothing of what it has read, and
+// decides nothing. All its errors of etcd are ErrUnavailable, in plain words. It is safe for
+// concurrent use, and must not be copied.
+type Store struct {
+	Client  *clientv3.Client
+	Keys    Keys
+	Timeout time.Duration // of one request
+	Page    int           // keys that are read at once
+	// Traffic is what lists give way to.
+	Traffic traffic
+}
+
+// NewStore is that of the ledger below a prefix; empty: the default one.
+func NewStore(client *clientv3.Client, prefix string) *Store {
+	return &Store{Client: client, Keys: newKeyspace(prefix), Timeout: DefaultTimeout, Page: pageSize}
+}
+
+// Commit makes a transaction of operations of its own. The worker of a space does not use
+// it: it has to tell what etcd has refused from what may have happened.
+func (s *Store) Commit(ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op) (*clientv3.TxnResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	resp, err := s.Client.Txn(ctx).If(ifs...).Then(then...).Else(els...).Commit()
+	if err != nil {
+		return nil, s.Unavailable(err)
+	}
+	return resp, nil
+}
+
+// ID reads the ledger's ID, and makes one if the ledger is new.
+func (s *Store) ID(ctx context.Context) (string, error) {
+	key, id := s.Keys.ledger(), rand.Text()
+	resp, err := s.Commit(ctx, Cmps(Absent(key)), Ops(Put(key, encode(ledgerValue{V: valueVersion, ID: id}))), Ops(Get(key)))
+	if err != nil {
+		return "", err
+	}
+	if resp.Succeeded {
+		return id, nil
+	}
+	return decodeID(Results(resp.Responses).Found(0))
+}
+
+// PresentID is the ID that the ledger has now, and the revision of the answer. ok is false if
+// it has none.
+func (s *Store) PresentID(ctx context.Context) (id string, ok bool, revision int64, err error) {
+	kv, revision, err := s.Get(ctx, s.Keys.ledger())
+	if err != nil || kv == nil {
+		return "", false, revision, err
+	}
+	id, err = decodeID(kv)
+	return id, true, revision, err
+}
+
+func decodeID(kv *mvccpb.KeyValue) (string, error) {
+	var v ledgerValue
+	err := decode(string(kv.Key), kv.Value, &v)
+	return v.ID, err
+}
+
+// Get reads one key as of now, or as of a revision; nil: there is none. It returns the
+// revision of the answer, too.
+func (s *Store) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*mvccpb.KeyValue, int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	resp, err := s.Client.Get(ctx, key, opts...)
+	if err != nil {
+		return nil, 0, s.Unavailable(err)
+	}
+	if len(resp.Kvs) == 0 {
+		return nil, resp.Header.Revision, nil
+	}
+	return resp.Kvs[0], resp.Header.Revision, nil
+}
+
+// Pool reads the record of a pool, and the revision of its last change; ok is false if there
+// is none.
+func (s *Store) Pool(ctx context.Context, id ledger.PoolID) (p ledger.Pool, revision int64, ok bool, err error) {
+	kv, _, err := s.Get(ctx, s.Keys.Pool(id))
+	if err != nil || kv == nil {
+		return ledger.Pool{}, 0, false, err
+	}
+	p, err = DecodePool(string(kv.Key), id, kv.Value)
+	return p, kv.ModRevision, err == nil, err
+}
+
+// RecordAt reads the block at exactly this prefix of a space.
+func (s *Store) RecordAt(ctx context.Context, id ledger.SpaceID, p netip.Prefix, opts ...clientv3.OpOption) (Record, bool, error) {
+	kv, _, err := s.Get(ctx, s.Keys.Block(id, p), opts...)
+	if err != nil || kv == nil {
+		return Record{}, false, err
+	}
+	r, err := DecodeRecord(id, p, kv)
+	return r, err == nil, err
+}
+
+// RecordOf reads the claim, then the block that it has, or had and that cools, as of the same
+// revision. An error for which Compacted holds: that revision is gone by now; ask again.
+func (s *Store) RecordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok bool, err error) {
+	key := s.Keys.Claim(id)
+	kv, revision, err := s.Get(ctx, key)
+	if err != nil || kv == nil {
+		return Record{}, false, err
+	}
+	space, p, err := DecodeClaim(kv)
+	if err != nil {
+		return Record{}, false, err
+	}
+	r, ok, err = s.RecordAt(ctx, space, p, clientv3.WithRev(revision))
+	if err == nil && (!ok || r.Of(id) < 0) {
+		return Record{}, false, fmt.Errorf("key %s: the claim has no block %s in space %s", key, p, space)
+	}
+	return r, ok, err
+}
+
+// Overlapping reads the blocks of a space that have addresses in common with a prefix, and the
+// revision of the head as of which that is so.
+func (s *Store) Overlapping(ctx context.Context, id ledger.SpaceID, p netip.Prefix) ([]Record, int64, error) {
+	head, revision, err := s.Get(ctx, s.Keys.Head(id))
+	if err != nil || head == nil {
+		return nil, 0, err
+	}
+	var records []Record
+	for bits := range p.Bits() {
+		r, ok, err := s.RecordAt(ctx, id, netip.PrefixFrom(p.Addr(), bits).Masked(), clientv3.WithRev(revision))
+		if err != nil {
+			return nil, 0, err
+		}
+		if ok {
+			records = append(records, r)
+		}
+	}
+	from, end := s.Keys.Within(id, p)
+	for kv, err := range s.NewPager(revision).Keys(ctx, from, end) {
+		if err != nil {
+			return nil, 0, err
+		}
+		n, err := s.Keys.Parse(string(kv.Key))
+		if err != nil {
+			return nil, 0, err
+		}
+		r, err := DecodeRecord(id, n.Prefix, kv)
+		if err != nil {
+			return nil, 0, err
+		}
+		records = append(records, r)
+	}
+	return records, head.ModRevision, nil
+}

@@ -1,0 +1,50 @@
+package store
+
+import (
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// The words that transactions are written in.
+
+// At holds if a key was last changed at the revision; 0: if there is no such key.
+func At(key string, revision int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(key), "=", revision)
+}
+
+// Absent holds if there is no such key.
+func Absent(key string) clientv3.Cmp { return At(key, 0) }
+
+// Get reads a key.
+func Get(key string) clientv3.Op { return clientv3.OpGet(key) }
+
+// Put writes a key.
+func Put(key, value string) clientv3.Op { return clientv3.OpPut(key, value) }
+
+// Remove deletes a key.
+func Remove(key string) clientv3.Op { return clientv3.OpDelete(key) }
+
+// Writes reports whether an operation may change the ledger.
+func Writes(op clientv3.Op) bool { return op.IsPut() || op.IsDelete() || op.IsTxn() }
+
+// Ops are operations, as a list.
+func Ops(ops ...clientv3.Op) []clientv3.Op { return ops }
+
+// Cmps are comparisons, as a list.
+func Cmps(cmps ...clientv3.Cmp) []clientv3.Cmp { return cmps }
+
+// Results are the answers to the operations of a transaction, in their order.
+type Results []*etcdserverpb.ResponseOp
+
+// Found is what a get read; nil if there was no such key.
+func (r Results) Found(i int) *mvccpb.KeyValue {
+	if i >= len(r) {
+		return nil
+	}
+	kvs := r[i].GetResponseRange().GetKvs()
+	if len(kvs) == 0 {
+		return nil
+	}
+	return kvs[0]
+}

@@ -1,0 +1,65 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Batch is what one revision has done. One without entries says that the watch is alive, and
+// how far it is; 0: it does not say.
+type Batch struct {
+	Revision int64
+	Entries  []Entry
+}
+
+// Watch yields what happens after a revision, in order, until an error, which is the last
+// that it yields. Compacted holds of it if etcd no longer has what happened.
+func (s *Store) Watch(ctx context.Context, after int64) iter.Seq2[Batch, error] {
+	return func(yield func(Batch, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		watch := s.Client.Watch(ctx, string(s.Keys)+"/", clientv3.WithPrefix(), clientv3.WithRev(after+1), clientv3.WithCreatedNotify())
+		for resp := range watch {
+			if err := resp.Err(); err != nil {
+				yield(Batch{}, err)
+				return
+			}
+			if !s.batches(resp, yield) {
+				return
+			}
+		}
+		yield(Batch{}, errors.New("the watch was closed"))
+	}
+}
+
+// batches yields a response, one revision at a time. It reports whether to go on.
+func (s *Store) batches(resp clientv3.WatchResponse, yield func(Batch, error) bool) bool {
+	if len(resp.Events) == 0 {
+		alive := Batch{}
+		if resp.IsProgressNotify() {
+			alive.Revision = resp.Header.Revision
+		}
+		return yield(alive, nil)
+	}
+	var b Batch
+	for _, ev := range resp.Events {
+		if revision := ev.Kv.ModRevision; revision != b.Revision {
+			if len(b.Entries) > 0 && !yield(b, nil) {
+				return false
+			}
+			b = Batch{Revision: revision}
+		}
+		b.Entries = append(b.Entries, s.event(ev))
+	}
+	return yield(b, nil)
+}
+
+func (s *Store) event(ev *clientv3.Event) Entry {
+	if ev.Type == clientv3.EventTypePut {
+		return s.Keys.entry(ev.Kv)
+	}
+	return s.Keys.deleted(ev.Kv)
+}

@@ -1,0 +1,198 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"net/netip"
+	"time"
+)
+
+// Refusals. They are answers, not faults: asking again without a change gives
+// the same answer.
+var (
+	// ErrUnknownPool: the pool is not registered in the ledger.
+	ErrUnknownPool = errors.New("pool is not registered")
+	// ErrPoolDraining: the pool hands out nothing any more.
+	ErrPoolDraining = errors.New("pool is draining")
+	// ErrPoolInUse: the pool still holds blocks.
+	ErrPoolInUse = errors.New("pool is in use")
+	// ErrPoolMismatch: the pool is registered already, with another CIDR or space.
+	ErrPoolMismatch = errors.New("pool is registered differently")
+	// ErrOutOfRange: the exact prefix asked for does not lie in the pool.
+	ErrOutOfRange = errors.New("prefix is outside the pool")
+	// ErrInUse: the exact prefix asked for is taken, in part or whole.
+	ErrInUse = errors.New("prefix is in use")
+	// ErrInvalid: the request could not be met by any ledger; the message says why.
+	ErrInvalid = errors.New("request is not valid")
+	// ErrChanged: the block is not as the caller last saw it.
+	ErrChanged = errors.New("block has changed")
+	// ErrReservations: the workspace has MaxReservations reservations that nobody has confirmed.
+	ErrReservations = errors.New("too many reservations of the workspace are not confirmed yet")
+	// ErrOthersWait: claims wait for room in the space, and another Allocator keeps their list.
+	// That one alone may answer there.
+	ErrOthersWait = errors.New("other claims wait for room, in the order of another writer")
+	// ErrShared: more than one request may have been answered with the reservation; see Confirm.
+	ErrShared = errors.New("the reservation may have been answered to several requests")
+)
+
+// ErrExpired: a list took longer than etcd keeps history. Start it again.
+var ErrExpired = errors.New("list has expired; start it again")
+
+// Faults. The caller may try again; nothing was given out that is not in the ledger.
+var (
+	// ErrBusy: the space's queue is full.
+	ErrBusy = errors.New("too many requests are queued")
+	// ErrUnavailable: the ledger cannot be reached or cannot be written.
+	ErrUnavailable = errors.New("ledger is unavailable")
+	// ErrCools: the claim had a block that was freed, and that cools under its ID. It is not what
+	// the claim asks for now, and a claim has one block at most.
+	ErrCools = errors.New("the claim's former block cools")
+	// ErrClosed: the allocator was closed.
+	ErrClosed = errors.New("allocator is closed")
+)
+
+// ExhaustedError refuses a request because the pool has no free block of the
+// length asked for.
+type ExhaustedError struct {
+	Pool   PoolID
+	Length int
+	// Largest is the length of the largest free block; -1 if nothing is free.
+	Largest int
+	// NextRelease is when the next cooling block of the pool is free, of whatever length; zero
+	// if none cools.
+	NextRelease time.Time
+}
+
+func (e *ExhaustedError) Error() string {
+	said := fmt.Sprintf("no free /%d: the largest free block is a /%d", e.Length, e.Largest)
+	if e.Largest < 0 {
+		said = fmt.Sprintf("no free /%d: the pool is full", e.Length)
+	}
+	if e.NextRelease.IsZero() {
+		return said
+	}
+	return said + "; the next cooling block is free at " + e.NextRelease.UTC().Format(time.RFC3339)
+}
+
+// CoolingError refuses an exact prefix that is, or lies in, a cooling block which the request
+// does not get back. It is an ErrInUse.
+type CoolingError struct {
+	// Prefix is the block, and Until is when it is free.
+	Prefix netip.Prefix
+	Until  time.Time
+}
+
+func (e *CoolingError) Error() string {
+	return fmt.Sprintf("%s was released, and is given to nobody else until %s", e.Prefix, e.Until.UTC().Format(time.RFC3339))
+}
+
+// Is makes it an ErrInUse.
+func (e *CoolingError) Is(target error) bool { return target == ErrInUse }
+
+// ExcludedError refuses an exact prefix because the pool excludes it, in part or whole. Blocks
+// that are freed do not change that, and Wait need not be called: only
+// Exclude does.
+type ExcludedError struct {
+	Pool PoolID
+	// Excluded is an exclusion of the pool that overlaps the prefix, the first by address.
+	Excluded netip.Prefix
+}
+
+func (e *ExcludedError) Error() string {
+	return fmt.Sprintf("prefix overlaps %s, which the pool excludes", e.Excluded)
+}
+
+// QuotaError refuses a request because its workspace would then hold more than it may,
+// of the pool or by the class; see Limits. Wait has the claim woken when the workspace
+// holds less.
+type QuotaError struct {
+	Pool  PoolID // whose limit it is; empty if it is the class's
+	Class string // whose limit it is; empty if it is the pool's
+	// Limit, Held and Wanted count addresses. Held is what the workspace has already.
+	Limit, Held, Wanted *big.Int
+	// Cooling is the part of Held that was freed, and cools. It is nil for the limit of a class.
+	Cooling *big.Int
+}
+
+func (e *QuotaError) Error() string {
+	cools := ""
+	if e.Cooling != nil && e.Cooling.Sign() > 0 {
+		cools = fmt.Sprintf(", of which %s cool after their release", e.Cooling)
+	}
+	return fmt.Sprintf("the limit of a workspace is %s addresses; this one holds %s%s, and asks for %s more", e.Limit, e.Held, cools, e.Wanted)
+}
+
+// OverlapError refuses to register a root pool whose CIDR overlaps that of
+// another root pool of the same workspace.
+type OverlapError struct {
+	With Pool
+}
+
+func (e *OverlapError) Error() string {
+	return fmt.Sprintf("overlaps pool %s (%s)", e.With.Name, e.With.CIDR)
+}
+
+// MaxSpacePools is how many pools may share a space. A block counts in each of them that it
+// overlaps, so that with more of them one bind changes the figures of more.
+const MaxSpacePools = 64
+
+// CrowdedError refuses to register a root pool in a space that has as many as it may have.
+type CrowdedError struct {
+	Space SpaceID
+}
+
+func (e *CrowdedError) Error() string {
+	return fmt.Sprintf("space %s has %d pools, which is as many as may share one", e.Space, MaxSpacePools)
+}
+
+// DamageError reports a stored value that is no value of the ledger.
+type DamageError struct {
+	Key string
+	Err error
+}
+
+func (e *DamageError) Error() string {
+	return fmt.Sprintf("key %s: value is damaged: %v", e.Key, e.Err)
+}
+
+func (e *DamageError) Unwrap() error { return e.Err }
+
+// VersionError reports a stored value that this program does not understand.
+type VersionError struct {
+	Key     string
+	Version int
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("key %s: value has version %d, which is unknown here", e.Key, e.Version)
+}
+
+// FrozenError refuses a request because the pool's space gives nothing out until
+// it is known to hold all that was ever given out of it; see Options.Frozen. Wait
+// has the claim woken when that is so.
+type FrozenError struct {
+	Pool PoolID
+	// Lost: the space is known to lack changes that were made to it. Otherwise
+	// it was not compared yet.
+	Lost bool
+}
+
+func (e *FrozenError) Error() string {
+	if e.Lost {
+		return "the ledger has lost changes to the pool's space, and takes them from the published records first"
+	}
+	return "the pool's space was not compared with the published records yet"
+}
+
+// Unreadable reports whether an error says that a key of the ledger cannot be read.
+func Unreadable(err error) bool {
+	var version *VersionError
+	var damage *DamageError
+	return errors.As(err, &version) || errors.As(err, &damage)
+}
+
+// ErrReplaced: the ledger was restored from an older copy under this Allocator, or another
+// one was put in its place. What memory holds is of a ledger that is no more, so the
+// Allocator changes nothing from then on. Open another one.
+var ErrReplaced = fmt.Errorf("%w: the ledger was restored or replaced while this process used it; restart the process", ErrUnavailable)

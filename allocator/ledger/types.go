@@ -1,0 +1,139 @@
+package ledger
+
+import (
+	"math/big"
+	"net/netip"
+	"time"
+)
+
+// PoolID identifies a pool for life: the UID of its IPPool.
+type PoolID string
+
+// ClaimID identifies who holds a block, and is the idempotency key of a bind:
+// the UID of an IPClaim, or of the child IPPool that was carved.
+type ClaimID string
+
+// SpaceID names a space: the unit in which no two blocks overlap, and the unit
+// of contention. A pool has a space of its own unless it joins an address domain.
+type SpaceID string
+
+// ClusterName is the ID of a logical cluster, never its path.
+type ClusterName string
+
+// Holder says which object a block was given to, well enough to find that
+// object again without any cache.
+type Holder struct {
+	Claim     ClaimID
+	Cluster   ClusterName
+	Namespace string // empty for a child pool, which is cluster-scoped
+	Name      string
+}
+
+// ReclaimPolicy says what becomes of a block when its claim is deleted.
+type ReclaimPolicy string
+
+// The reclaim policies, spelled as in the Kubernetes API.
+const (
+	Delete ReclaimPolicy = "Delete"
+	Retain ReclaimPolicy = "Retain"
+)
+
+// BlockState is the state of a block in the ledger.
+type BlockState string
+
+const (
+	// Bound blocks are held by a live claim or child pool.
+	Bound BlockState = "bound"
+	// Reserved blocks are promised to a claim that is being created; see Reserve.
+	Reserved BlockState = "reserved"
+	// Retained blocks have outlived their claim and live as long as their IPAllocation.
+	Retained BlockState = "retained"
+	// Cooling blocks were freed a moment ago, and are nobody's until their cooldown is over.
+	// Their claim has no block: Lookup finds none.
+	Cooling BlockState = "cooling"
+	// Disputed blocks are claimed by two published records and are never handed
+	// out; see Adopt.
+	Disputed BlockState = "disputed"
+)
+
+// Block is the ledger's record of a prefix that was given out.
+type Block struct {
+	Prefix netip.Prefix
+	Pool   PoolID
+	Space  SpaceID
+	Holder Holder
+	Class  string
+	Policy ReclaimPolicy
+	State  BlockState
+	// Shared: more than one request was answered with this block, the last one at BoundAt; see
+	// Confirm.
+	Shared bool
+	// BoundAt is when the block was bound, or when its reservation was last answered, by the
+	// clock of the Allocator that did so, to the millisecond.
+	BoundAt time.Time
+	// Until is when the state ends by itself: a cooling block is free then, a retained one is
+	// released. Zero: it does not. A reservation has that of the cooling block it was made of,
+	// and is that again when it is freed before.
+	Until time.Time
+	// Slice: the system gave it to the workspace unasked, and no limit counts it.
+	Slice    bool
+	Revision int64 // etcd revision of the block's last change; the precondition of ReleaseIf
+}
+
+// PoolState is the state of a pool in the ledger.
+type PoolState string
+
+const (
+	// PoolOpen: the pool hands out blocks.
+	PoolOpen PoolState = "open"
+	// PoolDraining: the pool keeps its blocks and its CIDR, and hands out
+	// nothing. It is retired when its last block is gone.
+	PoolDraining PoolState = "draining"
+)
+
+// Pool is a window on a space, registered in the ledger.
+type Pool struct {
+	ID      PoolID
+	Cluster ClusterName
+	Name    string
+	// Space is the pool's space. Empty at registration: a space of its own.
+	Space SpaceID
+	CIDR  netip.Prefix
+	// Excluded lists the prefixes inside CIDR that are never handed out
+	// (reservations and exclusions alike). They count as allocated.
+	Excluded []netip.Prefix
+	// Parent is the pool this one was carved from; empty for a root pool.
+	Parent PoolID
+	State  PoolState
+	// RegisteredAt is when the pool came into the ledger, by the clock of the Allocator that
+	// registered it. Zero for a pool of a program that did not note it.
+	RegisteredAt time.Time
+	// CoolsUntil is, of a child that drains, when the last of the blocks that cooled in it
+	// would have been free: its own block cools in the parent until then.
+	CoolsUntil time.Time
+	// Frozen: the ledger lacks changes of the pool's space, and nothing is allocated
+	// from that until Resume. It is in the ledger, for every Allocator.
+	Frozen bool
+}
+
+// Capacity counts a pool's addresses, exactly, whatever their number.
+// Allocated + Available = Total; exclusions count as allocated.
+type Capacity struct {
+	Total, Allocated, Available *big.Int
+	// Cooling is the part of Allocated that was freed, and is given to nobody before its
+	// cooldown is over.
+	Cooling *big.Int
+	// NextRelease is when the next cooling block is free; zero if none cools.
+	NextRelease time.Time
+	// Blocks is the number of blocks held of the pool, cooling ones, exclusions and the
+	// blocks of other pools of its domain not counted.
+	Blocks int
+	// Stranded is the number of those that lie in an exclusion, in part or whole:
+	// they were given out before it was made.
+	Stranded int
+	// Changes counts all changes that were ever made to the pool's space. A
+	// ledger that shows fewer than were seen before has lost some.
+	Changes int64
+	// LargestFree is the prefix length of the largest free block; -1 if nothing is free.
+	LargestFree int
+}

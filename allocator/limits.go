@@ -1,0 +1,34 @@
+package allocator
+
+import (
+	"context"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+)
+
+// secure makes sure that the fence of the account of a request's class exists, if that
+// has a limit, and that all that was bound before is known here. From then on every bind
+// by the class puts it.
+func (a *Allocator) secure(ctx context.Context, r Request) error {
+	if !space.ClassLimited(r) {
+		return nil
+	}
+	to := space.ClassAccount(r)
+	if a.table.Quotas.Fence(to) > 0 {
+		return nil
+	}
+	if err := a.Err(); err != nil {
+		return err
+	}
+	key := a.keys.Quota(to.Class, to.Cluster)
+	resp, err := a.store.Commit(ctx, store.Cmps(store.Absent(key)), store.Ops(store.Put(key, store.EncodeFence())), store.Ops(store.Get(key)))
+	if err != nil {
+		return err
+	}
+	revision := resp.Header.Revision
+	if kv := store.Results(resp.Responses).Found(0); !resp.Succeeded && kv != nil {
+		revision = kv.ModRevision
+	}
+	return a.engine.Await(ctx, revision)
+}

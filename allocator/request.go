@@ -1,0 +1,44 @@
+package allocator
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// wanted is a Request, and on what grounds it is made.
+type wanted struct {
+	Request
+	adopts   bool // a published record says so: exclusions and a freeze do not count
+	reserves bool // the holder is a reservation
+}
+
+// checkRequest refuses what no pool could meet.
+func checkRequest(r Request) error {
+	if err := errors.Join(ledger.CheckID("pool", r.Pool), ledger.CheckID("claim", r.Holder.Claim), ledger.CheckID("cluster", r.Holder.Cluster)); err != nil {
+		return err
+	}
+	if r.Length < 0 {
+		return fmt.Errorf("%w: prefix length %d is negative", ErrInvalid, r.Length)
+	}
+	if r.Exact.IsValid() && r.Exact != r.Exact.Masked() {
+		return fmt.Errorf("%w: %s has host bits; write %s", ErrInvalid, r.Exact, r.Exact.Masked())
+	}
+	return nil
+}
+
+// holding is what a request becomes when it is granted.
+func (r wanted) holding(now time.Time) store.Holding {
+	state := Bound
+	if r.reserves {
+		state = Reserved
+	}
+	return store.Holding{
+		Pool: r.Pool, Claim: r.Holder.Claim, Cluster: r.Holder.Cluster, Namespace: r.Holder.Namespace, Name: r.Holder.Name,
+		Class: r.Class, Policy: cmp.Or(r.Policy, Delete), State: state, Slice: r.Slice, BoundAt: store.Stamped(now),
+	}
+}

@@ -1,0 +1,150 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+)
+
+// Frozen reports whether nothing is allocated from a pool's space because of this pool:
+// Trust was not called yet, or the ledger says that the pool is frozen.
+func (a *Allocator) Frozen(id PoolID) bool {
+	p, ok := a.table.Find(id)
+	if !ok {
+		return false
+	}
+	p.In.Lock()
+	defer p.In.Unlock()
+	return p.FreezeReason() != space.NotFrozen
+}
+
+// Behind reports whether the ledger has fewer changes of a pool's space than that, or
+// does not know the pool. Changes that were made while the space was frozen do not count.
+func (a *Allocator) Behind(ctx context.Context, id PoolID, changes int64) (bool, error) {
+	p, err := a.known(ctx, id)
+	if errors.Is(err, ErrUnknownPool) {
+		return true, nil
+	}
+	if err != nil || !a.short(id, changes) {
+		return false, err
+	}
+	// Others may have gone on, and what they did is not known here yet.
+	head, _, err := a.store.Get(ctx, a.keys.Head(p.Space))
+	if err == nil && head != nil {
+		err = a.engine.Await(ctx, head.ModRevision)
+	}
+	return err == nil && a.short(id, changes), err
+}
+
+// short is Behind as far as is known here.
+func (a *Allocator) short(id PoolID, changes int64) bool {
+	p, ok := a.table.Find(id)
+	if !ok {
+		return true
+	}
+	p.In.Lock()
+	defer p.In.Unlock()
+	return p.In.Head.Count < changes
+}
+
+// Freeze records in the ledger that it lacks changes of a pool's space: no Allocator
+// allocates from that space until Resume, whichever process runs by then. A pool that is
+// not registered is as good as frozen; register it as a frozen one.
+func (a *Allocator) Freeze(ctx context.Context, id PoolID) error {
+	p, err := a.known(ctx, id)
+	if err == nil && !p.Frozen {
+		err = a.engine.Submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Frozen = true }})
+	}
+	if err != nil && !errors.Is(err, ErrUnknownPool) {
+		return fmt.Errorf("freeze pool %s: %w", id, err)
+	}
+	return nil
+}
+
+// Trust notes, in this Allocator alone, that the ledger has all that was given out of a
+// pool. When that is so of all pools of the space, waiters are served. A pool that is
+// frozen in the ledger stays so: Resume ends that.
+func (a *Allocator) Trust(id PoolID) {
+	p, ok := a.table.Find(id)
+	if !ok {
+		return
+	}
+	s := p.In
+	s.Lock()
+	defer s.Unlock()
+	if p.Untrusted {
+		s.Unfreeze(func() { p.Untrusted = false })
+		s.Touch(p.ID)
+	}
+}
+
+// Resume records in the ledger that a frozen pool has all that was ever given out of it,
+// and trusts it. The count of the space's changes goes on from the given one, if it is
+// behind: copies of the ledger from before the loss then stay behind what is counted
+// after it.
+func (a *Allocator) Resume(ctx context.Context, id PoolID, changes int64) error {
+	p, err := a.known(ctx, id)
+	if err == nil && (p.Frozen || a.short(id, changes)) {
+		err = a.engine.Submit(ctx, id, &resume{pool: p, to: changes})
+	}
+	if err != nil {
+		return fmt.Errorf("resume pool %s: %w", id, err)
+	}
+	a.Trust(id)
+	return nil
+}
+
+// resume is the op that ends a pool's freeze in the ledger, and moves the count of the
+// space's changes on.
+type resume struct {
+	pool Pool
+	to   int64
+	next Pool
+}
+
+func (r *resume) Cluster() ClusterName   { return r.pool.Cluster }
+func (r *resume) Claim() (ClaimID, bool) { return "", false }
+
+func (r *resume) Plan(s *engine.Worker) (engine.Share, error) {
+	p := s.Pool(r.pool.ID)
+	if p == nil {
+		return engine.Share{}, engine.ErrGone
+	}
+	r.next = p.Pool
+	r.next.Frozen = false
+	return engine.Share{Then: store.Ops(store.Put(s.Engine.Keys.Pool(p.ID), store.EncodePool(r.next))), Count: r.to}, nil
+}
+
+func (r *resume) Won(s *engine.Worker, revision int64, _ store.Results) error {
+	if p := s.Pool(r.pool.ID); p != nil && revision > s.Known {
+		s.UpdatePool(p, r.next)
+	}
+	return nil
+}
+
+func (r *resume) Lost(*engine.Worker, engine.Loss) error { return engine.ErrAgain }
+
+// Overlapping lists the blocks of a pool's space that have addresses in common with
+// a prefix, those of every holder, whatever pool they are of.
+func (a *Allocator) Overlapping(ctx context.Context, id PoolID, prefix netip.Prefix) ([]Block, error) {
+	p, err := a.known(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	records, _, err := a.store.Overlapping(ctx, p.Space, prefix)
+	if err != nil {
+		return nil, err
+	}
+	var blocks []Block
+	for _, r := range records {
+		for _, h := range r.Holdings {
+			blocks = append(blocks, r.Block(h))
+		}
+	}
+	return blocks, nil
+}

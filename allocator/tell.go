@@ -1,0 +1,20 @@
+package allocator
+
+import "github.com/kcp-ipam/ipam/allocator/internal/space"
+
+// tell calls those who have to know what has changed in a space.
+func (a *Allocator) tell(n space.News) {
+	if len(n.Touched) > 0 {
+		a.options.Changed(n.Touched...)
+	}
+	for _, h := range n.Woken {
+		a.options.Wake(h)
+	}
+	for _, p := range n.Left {
+		a.options.Retired(p)
+	}
+	a.table.Relieve(n.Relieved)
+	for _, p := range n.Drained {
+		a.engine.Spawn(func() { a.retireDrained(p) })
+	}
+}

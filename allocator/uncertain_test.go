@@ -1,0 +1,109 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+)
+
+// The answer to a bind is lost, and somebody releases the claim before that is
+// settled. The claim stays released: to bind it again would be to bind it twice
+// in one call.
+func TestBind_ReleasedBeforeItIsSettled(t *testing.T) {
+	for name, op := range map[string]func(*fixture) error{
+		"bind":  func(l *fixture) error { _, err := l.Bind(l.t.Context(), request("p", "c", 26)); return err },
+		"carve": func(l *fixture) error { _, err := l.carve("p", "c", 26); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger(t)
+			other := l.open()
+			l.pool("p", "10.0.0.0/24")
+			lost := once(errLost)
+			l.swap(func(h *engine.Hooks) {
+				h.AfterCommit = func(id SpaceID) error {
+					err := lost(id)
+					if err == nil {
+						return nil
+					}
+					if undone := undo(t, other, "c"); undone != nil {
+						t.Errorf("undo: %v", undone)
+					}
+					return err
+				}
+			})
+
+			if err := op(l); !errors.Is(err, ErrUnavailable) {
+				t.Error("the claim was bound twice:", err)
+			}
+			if blocks := l.sameAsLedger(other); len(blocks) != 0 {
+				t.Error("the claim was released, and has", blocks)
+			}
+			if err := op(l); err != nil {
+				t.Error("asked again:", err)
+			}
+		})
+	}
+}
+
+// undo releases a claim, or retires it if it is a pool.
+func undo(t *testing.T, a *Allocator, id ClaimID) error {
+	a.catchUp(t)
+	if _, ok := a.Pool(PoolID(id)); ok {
+		return a.Retire(t.Context(), PoolID(id))
+	}
+	return a.Release(t.Context(), id)
+}
+
+// Nobody is left to ask for another transaction after one whose answer was lost,
+// and yet the allocator is healthy as soon as that one is settled.
+func TestHealthy_WhenNobodyAsksAgain(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := make(chan struct{})
+	l.swap(func(h *engine.Hooks) {
+		h.AfterCommit = func(SpaceID) error {
+			cancel()
+			<-asked
+			return errLost
+		}
+	})
+
+	_, err := l.Bind(ctx, request("p", "c", 26))
+	close(asked)
+	l.waitIdle(t)
+
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+	if err := l.Healthy(); err != nil {
+		t.Error("the ledger answers, and the allocator says:", err)
+	}
+}
+
+// A transaction that could not be settled while etcd was away is settled when it
+// is back, though nobody asks for anything.
+func TestUnknownOutcome_SettledWhenNobodyAsks(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	e := &failing{KV: l.store.Client.KV}
+	l.store.Client.KV = e
+	t.Cleanup(func() { l.store.Client.KV = e.KV })
+	l.swap(func(h *engine.Hooks) { h.AfterCommit = once(errLost) })
+	e.fail.Store(true)
+	if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Bind: %v", err)
+	}
+
+	e.fail.Store(false)
+	l.waitIdle(t)
+
+	if blocks := l.sameAsLedger(); len(blocks) != 1 {
+		t.Errorf("sameAsLedger: %v", blocks)
+	}
+	if err := l.Healthy(); err != nil {
+		t.Errorf("Healthy: %v", err)
+	}
+}

@@ -1,0 +1,53 @@
+package allocator
+
+// Wait puts a claim on its pool's waiting list: Wake is called when room has
+// been found for it, and that room is held for HoldTime. If there is room now,
+// that is at once. A claim waits once per pool, and asking again replaces the
+// request; it may wait at several pools. Waiting is in memory only, and ends
+// with a Bind that succeeds, with Release, with Withdraw, or with the pool.
+// Waiting for a pool that is unknown or draining, or has no such length, does
+// nothing.
+//
+// A claim whose workspace has what it may have, by the limits of the request, robs
+// nobody: it is passed over until the workspace holds less, and woken then.
+func (a *Allocator) Wait(req Request) {
+	p, ok := a.table.Find(req.Pool)
+	if !ok || checkRequest(req) != nil {
+		return
+	}
+	p.In.Lock()
+	defer p.In.Unlock()
+	p.In.Wait(p, req)
+}
+
+// Withdraw takes a claim off all waiting lists. What was held for it is offered
+// to the next.
+func (a *Allocator) Withdraw(id ClaimID) {
+	if a.table.WaitsAnywhere(id) {
+		a.WaitOnly(id)
+	}
+}
+
+// WaitOnly takes a claim off the waiting lists of all pools but these: of the others, it
+// would take none of what is held for it.
+func (a *Allocator) WaitOnly(id ClaimID, at ...PoolID) {
+	for _, pool := range a.table.WaitOnly(id, at) {
+		if p, ok := a.table.Find(pool); ok {
+			p.In.Lock()
+			p.In.Withdraw(p, id)
+			p.In.Unlock()
+		}
+	}
+}
+
+// Waiting is the number of claims that wait for room in a pool, those that room
+// is held for included.
+func (a *Allocator) Waiting(id PoolID) int {
+	p, ok := a.table.Find(id)
+	if !ok {
+		return 0
+	}
+	p.In.Lock()
+	defer p.In.Unlock()
+	return len(p.Waiting.Claims)
+}
