@@ -25,6 +25,10 @@ help: ## Show this help
 run: kcp ## Start kcp, etcd and the controller, and have two tenants claim addresses (Ctrl-C stops it)
 	@mkdir -p $(BIN) && go build -o $(BIN)/run ./test/run && exec $(BIN)/run $(RUN_ARGS)
 
+.PHONY: run-standalone
+run-standalone: kube ## The same without kcp: start Kubernetes and the controller, and have two namespaces claim addresses
+	@mkdir -p $(BIN) && go build -o $(BIN)/run ./test/run && exec $(BIN)/run --standalone $(RUN_ARGS)
+
 # What needs no kcp: everything but the tests of the whole.
 UNIT := ./allocator/... ./apis/... ./cmd/... ./config/... ./controllers/... ./internal/... ./workspaces/... ./tools/gen ./tools/install \
 	./test ./test/bench/... ./test/chaos/history ./test/framework/... ./test/gen/... ./test/soak/...
@@ -38,12 +42,12 @@ test-image: ## Run the tests of the program that builds the image, a module of i
 	@go test -C tools/image -count=1 ./...
 
 .PHONY: test
-test: kcp-shards chromium ## Run every test: unit, model, and end to end on a real kcp
+test: kcp-shards kube chromium ## Run every test: unit, model, and end to end on a real kcp and a real Kubernetes
 	@GOGC=$(TEST_GOGC) $(TOOL) gotestsum --format pkgname --hide-summary=skipped -- \
 		-race -count=1 -p 2 -timeout 40m $(TEST_ARGS) $(TEST)
 
 .PHONY: e2e
-e2e: kcp ## Run the end-to-end tests alone
+e2e: kcp kube ## Run the end-to-end tests alone
 	@GOGC=$(TEST_GOGC) $(TOOL) gotestsum --format testname -- -count=1 -timeout 40m $(TEST_ARGS) ./test/e2e/...
 
 # Arguments of the benchmark: make bench BENCH_ARGS='--rounds 1'
@@ -148,11 +152,15 @@ release: ## Build the kubectl plugin, the image and the manifests into dist/, wi
 
 .PHONY: clean
 clean: ## Remove what make run and the builds leave behind (not the kcp cached in the home directory)
-	rm -rf .run .cache dist
+	rm -rf .run .run-standalone .cache dist
 
 .PHONY: kcp
 kcp: ## Build the kcp server of tools/kcp, once for each version of it
-	@hack/kcp.sh "about 4 minutes" kcp
+	@hack/servers.sh kcp "about 4 minutes" github.com/kcp-dev/kcp/cmd/kcp
+
+.PHONY: kube
+kube: ## Build the Kubernetes API server and controllers of tools/kube, once for each version of them
+	@hack/servers.sh kube "about 5 minutes" k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager
 
 .PHONY: chromium
 chromium: ## Find a Chromium for the tests of the pages, or install Debian's
@@ -164,4 +172,5 @@ images: kcp chromium ## Take the pictures of docs/images again, of the pages of 
 
 .PHONY: kcp-shards
 kcp-shards: kcp ## Build what a kcp of several shards needs beside
-	@hack/kcp.sh "about half a minute beside the kcp server" cache-server kcp-front-proxy
+	@hack/servers.sh kcp "about half a minute beside the kcp server" \
+		github.com/kcp-dev/kcp/cmd/cache-server github.com/kcp-dev/kcp/cmd/kcp-front-proxy

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"testing"
+	"time"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
@@ -37,19 +38,6 @@ func TestForgery_OfABoundClaim(t *testing.T) {
 	framework.WaitBound(t, s.tenant, claim)
 }
 
-// A cluster without kcp has no upper bound on its admins' rights: policies alone refuse.
-func TestForgery_Standalone(t *testing.T) {
-	t.Parallel()
-	cluster := framework.NewStandalone(t)
-	cluster.StartController(t)
-	own, claim := gen.Pool("own"), gen.Claim("web", gen.FromPool("own"), gen.Length(28))
-	framework.Create(t, cluster, own, claim)
-	framework.WaitBound(t, cluster, claim)
-	f := newForger(t, "an admin", cluster.UserConfig(t, "cluster-admin"))
-	f.creates(attacksOnCreate)
-	f.changes(claim, attacksOnChange)
-}
-
 // forgersOf returns the users with the most rights in a tenant's workspace.
 func forgersOf(t *testing.T, tenant *framework.Tenant) []forger {
 	t.Helper()
@@ -59,10 +47,15 @@ func forgersOf(t *testing.T, tenant *framework.Tenant) []forger {
 	if err != nil {
 		t.Fatal(err)
 	}
+	requested, err := workspaces.TokenConfig(t.Context(), admin, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return []forger{
 		newForger(t, "the owner", tenant.OwnerConfig(t)),
 		newForger(t, "kcp's admin", admin),
 		newForger(t, "a namesake of the controller", account),
+		newForger(t, "a namesake with a token that it requested", requested),
 	}
 }
 
