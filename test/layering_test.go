@@ -58,6 +58,16 @@ var rules = []struct {
 		deep: true,
 	},
 	{
+		why:  "a program that claims by the Go client gets a Kubernetes client, and no server",
+		from: []string{"ipamclient/..."},
+		never: []string{
+			"go.etcd.io/...", "github.com/kcp-dev/...", "google.golang.org/grpc/...",
+			"k8s.io/apiserver/...", "sigs.k8s.io/multicluster-runtime/...",
+			"allocator/...", "controllers/...", "workspaces/...", "config/...",
+		},
+		deep: true,
+	},
+	{
 		why:   "the manifests stand below everything",
 		from:  []string{"config/..."},
 		never: []string{module + "..."},
