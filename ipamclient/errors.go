@@ -165,13 +165,19 @@ func missing(err error) bool {
 	})
 }
 
-// differences lists where two specs differ. unmetPolicy means nothing once the claim is there,
+// differences lists where the specs of two claims differ. unmetPolicy means nothing once the claim is there,
 // and a reclaimPolicy that is not asked for may be any: it is the field that may be changed.
 func differences(wanted, there ipamv1alpha1.IPClaimSpec) ([]Difference, error) {
 	wanted.UnmetPolicy, there.UnmetPolicy = "", ""
 	if wanted.ReclaimPolicy == "" {
 		there.ReclaimPolicy = ""
 	}
+	return Differences(wanted, there)
+}
+
+// Differences lists the fields in which two specs of one kind differ, by name. An error means that
+// they are no objects of JSON.
+func Differences(wanted, there any) ([]Difference, error) {
 	w, err := fieldsOf(wanted)
 	if err != nil {
 		return nil, err
@@ -192,7 +198,7 @@ func differences(wanted, there ipamv1alpha1.IPClaimSpec) ([]Difference, error) {
 }
 
 // fieldsOf are the fields of a spec that are given, as JSON.
-func fieldsOf(spec ipamv1alpha1.IPClaimSpec) (map[string]json.RawMessage, error) {
+func fieldsOf(spec any) (map[string]json.RawMessage, error) {
 	data, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
