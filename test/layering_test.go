@@ -97,8 +97,8 @@ var rules = []struct {
 		deep:  true,
 	},
 	{
-		why:   "to draw and to add up addresses is to compute; the pages ask a source that they are given",
-		from:  []string{"cmd/kubectl-ipam/space", "cmd/kubectl-ipam/page/..."},
+		why:   "to draw, to add up addresses and to read a plan is to compute; the pages ask a source that they are given",
+		from:  []string{"cmd/kubectl-ipam/space", "cmd/kubectl-ipam/plan", "cmd/kubectl-ipam/page/..."},
 		never: []string{"sigs.k8s.io/controller-runtime/...", "k8s.io/client-go/...", "workspaces/..."},
 	},
 	{
