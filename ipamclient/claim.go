@@ -106,7 +106,7 @@ func found(wanted, there *ipamv1alpha1.IPClaim, err error) error {
 	if !there.DeletionTimestamp.IsZero() {
 		return fmt.Errorf("claim %s: %w", name, ErrTerminating)
 	}
-	differs, err := differences(wanted.Spec, there.Spec)
+	differs, err := differences(wanted.Spec, there)
 	if err != nil {
 		return fmt.Errorf("compare claim %s: %w", name, err)
 	}

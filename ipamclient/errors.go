@@ -165,10 +165,14 @@ func missing(err error) bool {
 	})
 }
 
-// differences lists where the specs of two claims differ. unmetPolicy means nothing once the claim is there,
-// and a reclaimPolicy that is not asked for may be any: it is the field that may be changed.
-func differences(wanted, there ipamv1alpha1.IPClaimSpec) ([]Difference, error) {
-	wanted.UnmetPolicy, there.UnmetPolicy = "", ""
+// differences lists where a claim that is there differs from what is asked for. unmetPolicy means
+// nothing once the claim is bound, and a reclaimPolicy that is not asked for may be any: it is
+// the field that may be changed.
+func differences(wanted ipamv1alpha1.IPClaimSpec, claim *ipamv1alpha1.IPClaim) ([]Difference, error) {
+	there := claim.Spec
+	if unmetBy(claim) == nil {
+		there.UnmetPolicy = wanted.UnmetPolicy
+	}
 	if wanted.ReclaimPolicy == "" {
 		there.ReclaimPolicy = ""
 	}

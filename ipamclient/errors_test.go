@@ -89,10 +89,10 @@ func TestDifferences(t *testing.T) {
 		"a class instead of a pool":         {spec(gen.OfClass("a")), spec(gen.FromPool("p")), []string{`spec.className is nothing, not "a"`, `spec.poolRef is {"name":"p"}, not nothing`}},
 		"a policy that is not asked for":    {spec(), spec(gen.Reclaim(ipamv1alpha1.ReclaimRetain)), nil},
 		"a policy that is asked for":        {spec(gen.Reclaim(ipamv1alpha1.ReclaimRetain)), spec(), []string{`spec.reclaimPolicy is nothing, not "Retain"`}},
-		"what counts at CREATE alone":       {spec(gen.Unmet(ipamv1alpha1.UnmetRefuse)), spec(), nil},
+		"to wait, or not to":                {spec(gen.Unmet(ipamv1alpha1.UnmetRefuse)), spec(), []string{`spec.unmetPolicy is nothing, not "Refuse"`}},
 		"an owner of another UID, the same": {spec(gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: "Node", Name: "n"})), spec(gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: "Node", Name: "n"})), nil},
 	} {
-		differs, err := differences(test.wanted, test.there)
+		differs, err := differences(test.wanted, &ipamv1alpha1.IPClaim{Spec: test.there})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -103,6 +103,18 @@ func TestDifferences(t *testing.T) {
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s: the differences are wrong (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// Whether a claim was to wait means nothing once it is bound.
+func TestDifferences_OfABoundClaim(t *testing.T) {
+	t.Parallel()
+	there := gen.Claim("c", gen.OfClass("a"))
+	there.Status.AllocatedCIDR = "10.0.0.0/28"
+	there.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionTrue}}
+	differs, err := differences(gen.Claim("c", gen.OfClass("a"), gen.Unmet(ipamv1alpha1.UnmetRefuse)).Spec, there)
+	if err != nil || len(differs) > 0 {
+		t.Errorf("a bound claim differs in %v, %v; want nothing", differs, err)
 	}
 }
 

@@ -69,7 +69,7 @@ func TestCLI_Import(t *testing.T) {
 	if got := c.ok("claim", "show", "vip", "-o", "jsonpath={.status.address} {.status.poolRef.name}"); got != "10.200.1.7 dc" {
 		t.Errorf("vip has %q", got)
 	}
-	shows(t, c.ok("address", "show", "10.200.9.1", "-o", "json"), "dc")
+	c.run("address", "show", "10.200.9.1").ends(4).says("excluded in pool dc")
 	pool := gen.Pool("dc")
 	framework.WaitFor(t, s.tenant, pool, func(*ipamv1alpha1.IPPool) error { return nil })
 	if len(pool.Spec.ExcludedCIDRs) != 1 || pool.Spec.ExcludedCIDRs[0] != "10.200.9.0/24" {
@@ -128,12 +128,12 @@ func TestCLI_ImportRefused(t *testing.T) {
 		"a bad label":      {"kind,name,cidr,pool,labels\nclaim,a,10.200.1.0/24,own,site=f/r/a\n", 5, []string{".csv:2: claim default/a"}},
 		"of another class": {"kind,name,cidr,class\nclaim,a,10.200.1.0/24,nobodys\n", 5, []string{".csv:2: claim default/a: ClassNotFound"}},
 	} {
-		c.run("import", fileFile(t, "plan.csv", test.plan)).ends(test.code).says(test.says...)
+		c.run("import", planFile(t, "plan.csv", test.plan)).ends(test.code).says(test.says...)
 		if now := s.versions(); now != there {
 			t.Errorf("%s: the refused plan has changed\n%s\nto\n%s", name, there, now)
 		}
 	}
-	got := c.run("import", fileFile(t, "plan.csv", "kind,name,cidr,pool\nclaim,b,10.200.0.7,own\n"), "-o", "json").ends(5)
+	got := c.run("import", planFile(t, "plan.csv", "kind,name,cidr,pool\nclaim,b,10.200.0.7,own\n"), "-o", "json").ends(5)
 	shows(t, got.Out, `"line": 2`, "AddressInUse")
 }
 
