@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
@@ -47,7 +48,16 @@ func (p Problem) Error() string { return fmt.Sprintf("%d: %s", p.Line, p.Message
 type problems []Problem
 
 func (p *problems) add(line int, format string, args ...any) {
-	*p = append(*p, Problem{Line: line, Message: fmt.Sprintf(format, args...)})
+	*p = append(*p, Problem{Line: line, Message: short(fmt.Sprintf(format, args...))})
+}
+
+// short is a message as long as a person reads: a cell may have millions of characters.
+func short(message string) string {
+	const most = 1024
+	if len(message) <= most {
+		return message
+	}
+	return strings.ToValidUTF8(message[:most], "") + "…"
 }
 
 // sorted are the problems by line.

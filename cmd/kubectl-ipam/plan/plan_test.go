@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -122,6 +123,17 @@ func TestReadCSV_Refuses(t *testing.T) {
 		}
 		if !strings.Contains(text, test.want) {
 			t.Errorf("%s: the problems are %q; want %q", name, text, test.want)
+		}
+	}
+}
+
+// A cell of a megabyte does not make an error of a megabyte.
+func TestReadCSV_ShortProblems(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{strings.Repeat("ä", 1<<20), "kind,cidr\nclaim," + strings.Repeat("x", 1<<20) + "\n"} {
+		_, wrong := read(text, plan.Options{})
+		if len(wrong) != 1 || len(wrong[0].Message) > 2048 || !utf8.ValidString(wrong[0].Message) {
+			t.Errorf("a long cell has %d problems, the first of %d bytes", len(wrong), len(wrong[0].Message))
 		}
 	}
 }
