@@ -145,7 +145,7 @@ func (o *planImport) createPool(ctx context.Context, c client.WithWatch, s *step
 }
 
 // createClaim creates a claim, and deletes it again if it gets no block: a plan leaves no claims
-// that wait for an address of somebody else.
+// that wait for an address in use.
 func (o *planImport) createClaim(ctx context.Context, c client.WithWatch, s *step) error {
 	claim := s.object.(*ipamv1alpha1.IPClaim)
 	limited, cancel := context.WithTimeout(ctx, o.wait)

@@ -15,7 +15,7 @@ import (
 
 // What becomes of a line of a plan.
 const (
-	stateValid     = "valid"     // nobody was asked
+	stateValid     = "valid"     // by itself; no server was asked
 	stateNew       = "new"       // it would be created
 	stateCreated   = "created"   // it is there now
 	stateUnchanged = "unchanged" // it was there before
