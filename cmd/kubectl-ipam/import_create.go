@@ -94,6 +94,7 @@ func (o *planImport) ask(ctx context.Context, c client.WithWatch, s *step, newPo
 		if newPool {
 			return nil
 		}
+	default:
 	}
 	return fmt.Errorf("%s: %s; %s", unmet.Reason, unmet.Message, unmet.Reason.Remedy())
 }

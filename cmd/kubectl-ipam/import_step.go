@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -193,12 +194,9 @@ func blockText(address string) string {
 }
 
 func listed(differs []ipamclient.Difference) string {
-	text := ""
+	words := make([]string, len(differs))
 	for i, d := range differs {
-		if i > 0 {
-			text += ", "
-		}
-		text += d.String()
+		words[i] = d.String()
 	}
-	return text
+	return strings.Join(words, ", ")
 }

@@ -38,7 +38,7 @@ func ClaimNetworks(ctx context.Context, c client.WithWatch, namespace, cluster s
 
 // ReleaseNetworks gives back the blocks of a cluster, as far as it has them.
 func ReleaseNetworks(ctx context.Context, c client.WithWatch, namespace, cluster string, networks Networks) error {
-	var errs []error
+	errs := make([]error, 0, len(networks))
 	for purpose := range networks {
 		_, _, err := ipamclient.Release(ctx, c, client.ObjectKey{Namespace: namespace, Name: cluster + "-" + purpose})
 		errs = append(errs, err)

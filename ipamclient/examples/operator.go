@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -91,6 +90,6 @@ func (o *Operator) SetUp(mgr ctrl.Manager) error {
 		Named("addresses").
 		For(&corev1.ConfigMap{}).
 		Watches(&ipamv1alpha1.IPClaim{}, &handler.EnqueueRequestForObject{}).
-		WithOptions(controller.Options{SkipNameValidation: ptr.To(true)}).
+		WithOptions(controller.Options{SkipNameValidation: new(true)}).
 		Complete(o)
 }
