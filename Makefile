@@ -30,7 +30,7 @@ run-standalone: kube ## The same without kcp: start Kubernetes and the controlle
 	@mkdir -p $(BIN) && go build -o $(BIN)/run ./test/run && exec $(BIN)/run --standalone $(RUN_ARGS)
 
 # What needs no kcp: everything but the tests of the whole.
-UNIT := ./allocator/... ./apis/... ./cmd/... ./config/... ./controllers/... ./internal/... ./workspaces/... ./tools/gen ./tools/install \
+UNIT := ./allocator/... ./apis/... ./cmd/... ./config/... ./controllers/... ./internal/... ./ipamclient/... ./workspaces/... ./tools/gen ./tools/install \
 	./test ./test/bench/... ./test/chaos/history ./test/framework/... ./test/gen/... ./test/soak/...
 
 .PHONY: unit

@@ -82,6 +82,16 @@ var rules = []struct {
 		deep: true,
 	},
 	{
+		why:  "a program that claims by the Go client gets a Kubernetes client, and no server",
+		from: []string{"ipamclient/..."},
+		never: []string{
+			"go.etcd.io/...", "github.com/kcp-dev/...", "google.golang.org/grpc/...",
+			"k8s.io/apiserver/...", "sigs.k8s.io/multicluster-runtime/...",
+			"allocator/...", "controllers/...", "workspaces/...", "config/...",
+		},
+		deep: true,
+	},
+	{
 		why:   "the manifests stand below everything",
 		from:  []string{"config/..."},
 		never: []string{module + "..."},
@@ -111,8 +121,8 @@ var rules = []struct {
 		deep:  true,
 	},
 	{
-		why:   "to draw and to add up addresses is to compute; the pages ask a source that they are given",
-		from:  []string{"cmd/kubectl-ipam/space", "cmd/kubectl-ipam/page/..."},
+		why:   "to draw, to add up addresses and to read a plan is to compute; the pages ask a source that they are given",
+		from:  []string{"cmd/kubectl-ipam/space", "cmd/kubectl-ipam/plan", "cmd/kubectl-ipam/page/..."},
 		never: []string{"sigs.k8s.io/controller-runtime/...", "k8s.io/client-go/...", "workspaces/..."},
 	},
 	{

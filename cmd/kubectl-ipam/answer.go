@@ -1,17 +1,10 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -86,68 +79,6 @@ func (a answer) err(object client.Object) error {
 			"; if it does not, have the controller looked at", "%s: there is no answer yet", what)
 	default:
 		return refused(what, *a.allocated)
-	}
-}
-
-// errGone ends a wait for an object that was deleted meanwhile.
-var errGone = errors.New("it was deleted meanwhile")
-
-// watched looks at an object as it is now and whenever it changes, until check is
-// satisfied, and leaves it as last seen.
-func watched(ctx context.Context, c client.WithWatch, object client.Object, check func() bool) error {
-	if check() {
-		return nil
-	}
-	list, err := listFor(object)
-	if err != nil {
-		return err
-	}
-	lists := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-		return c.Watch(ctx, list, client.InNamespace(object.GetNamespace()), &client.ListOptions{
-			FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, object.GetName()), Raw: &options,
-		})
-	}}
-	_, err = watchtools.Until(ctx, object.GetResourceVersion(), lists, func(event watch.Event) (bool, error) {
-		switch event.Type {
-		case watch.Deleted:
-			return false, errGone
-		case watch.Error:
-			return false, apierrors.FromObject(event.Object)
-		default:
-		}
-		if seen, ok := event.Object.(client.Object); ok {
-			become(object, seen)
-		}
-		return check(), nil
-	})
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
-}
-
-// become makes an object what was seen of it.
-func become(object, seen client.Object) {
-	switch object := object.(type) {
-	case *ipamv1alpha1.IPClaim:
-		seen.(*ipamv1alpha1.IPClaim).DeepCopyInto(object)
-	case *ipamv1alpha1.IPPool:
-		seen.(*ipamv1alpha1.IPPool).DeepCopyInto(object)
-	case *ipamv1alpha1.IPClass:
-		seen.(*ipamv1alpha1.IPClass).DeepCopyInto(object)
-	}
-}
-
-func listFor(object client.Object) (client.ObjectList, error) {
-	switch object.(type) {
-	case *ipamv1alpha1.IPClaim:
-		return &ipamv1alpha1.IPClaimList{}, nil
-	case *ipamv1alpha1.IPPool:
-		return &ipamv1alpha1.IPPoolList{}, nil
-	case *ipamv1alpha1.IPClass:
-		return &ipamv1alpha1.IPClassList{}, nil
-	default:
-		return nil, fmt.Errorf("%T is nothing to wait for", object)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
 // claimRelease is kubectl ipam claim release.
@@ -60,26 +61,25 @@ func (o *claimRelease) run(ctx context.Context, names []string) error {
 }
 
 // claim deletes one claim.
-func (o *claimRelease) claim(ctx context.Context, c client.Client, key client.ObjectKey) error {
-	claim := &ipamv1alpha1.IPClaim{}
-	if err := c.Get(ctx, key, claim); err != nil {
+func (o *claimRelease) claim(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
+	held, ok, err := ipamclient.Release(ctx, c, key)
+	switch {
+	case err != nil:
 		return err
-	}
-	if err := c.Delete(ctx, claim, client.Preconditions{UID: &claim.UID}); err != nil {
-		return err
-	}
-	if claim.Status.AllocatedCIDR == "" {
+	case !ok:
+		return notFound("ipclaims", key.Name)
+	case !held.Prefix.IsValid():
 		o.say("claim %s is released; it held nothing", key)
 		return nil
 	}
-	o.say("claim %s is released: %s", key, claim.Status.AllocatedCIDR)
-	return o.kept(ctx, c, claim)
+	o.say("claim %s is released: %s", key, held.Prefix)
+	return o.kept(ctx, c, key, held.ReclaimPolicy)
 }
 
-// kept tells of a block that stays taken.
-func (o *claimRelease) kept(ctx context.Context, c client.Client, claim *ipamv1alpha1.IPClaim) error {
-	record, err := recordOf(ctx, c, client.ObjectKeyFromObject(claim))
-	policy := claim.Spec.ReclaimPolicy // what is known before the record is written
+// kept tells of a block that stays taken. The policy is what is known before the record is
+// written.
+func (o *claimRelease) kept(ctx context.Context, c client.Client, key client.ObjectKey, policy ipamv1alpha1.ReclaimPolicy) error {
+	record, err := recordOf(ctx, c, key)
 	if err == nil {
 		policy = record.Spec.ReclaimPolicy
 	}
@@ -87,13 +87,13 @@ func (o *claimRelease) kept(ctx context.Context, c client.Client, claim *ipamv1a
 		err = nil
 	}
 	if err == nil && policy == ipamv1alpha1.ReclaimRetain {
-		o.say("its block is retained; kubectl ipam claim release %s --retained gives it back", claim.Name)
+		o.say("its block is retained; kubectl ipam claim release %s --retained gives it back", key.Name)
 	}
 	return err
 }
 
 // record deletes the allocation that has outlived a claim.
-func (o *claimRelease) record(ctx context.Context, c client.Client, key client.ObjectKey) error {
+func (o *claimRelease) record(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
 	record, err := recordOf(ctx, c, key)
 	if apierrors.IsNotFound(err) {
 		// The record of a claim follows the answer to its CREATE.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
 // The exit codes. Those of an answer come from its reason: see
@@ -67,20 +68,14 @@ func refused(what string, condition metav1.Condition) error {
 		err: fmt.Errorf("%s: %s: %s", what, reason, condition.Message)}
 }
 
-// unmet is the error of a CREATE that was refused because the claim cannot be met now. Its
-// cause has the reason, by which the program ends. Any other error stays as it is.
-func unmet(what string, err error) error {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil {
+// unmet is the error of a claim that has no block, by whose reason the program ends. Any other
+// error stays as it is.
+func unmet(err error) error {
+	reason := ipamclient.ReasonOf(err)
+	if reason == "" {
 		return err
 	}
-	for _, cause := range status.Status().Details.Causes {
-		if reason := ipamv1alpha1.Reason(cause.Type); reason.Remedy() != "" {
-			return &failure{code: reason.ExitCode(), reason: reason, hint: reason.Remedy(),
-				err: fmt.Errorf("%s is not created: %s: %w", what, reason, err)}
-		}
-	}
-	return err
+	return &failure{code: reason.ExitCode(), reason: reason, hint: reason.Remedy(), err: err}
 }
 
 // exitCode is the code with which the program ends.
@@ -93,6 +88,8 @@ func exitCode(err error) int {
 		return known.code
 	case errors.Is(err, context.Canceled):
 		return exitAborted
+	case errors.Is(err, ipamclient.ErrTerminating):
+		return exitConflict
 	case errors.Is(err, context.DeadlineExceeded), unserved(err):
 		return exitUnavailable
 	}

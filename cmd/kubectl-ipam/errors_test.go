@@ -31,7 +31,7 @@ func TestUnmet(t *testing.T) {
 		{"another refusal", apierrors.NewForbidden(ipamv1alpha1.Resource("ipclaims"), "c", errors.New("no")), exitForbidden},
 		{"no answer", errors.New("EOF"), exitError},
 	} {
-		if got := exitCode(unmet("claim default/c", tt.err)); got != tt.want {
+		if got := exitCode(unmet(tt.err)); got != tt.want {
 			t.Errorf("%s: exit code %d, want %d", tt.name, got, tt.want)
 		}
 	}

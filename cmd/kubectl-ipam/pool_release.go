@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
 // poolRelease is kubectl ipam pool release.
@@ -126,8 +127,8 @@ func (o *poolRelease) release(ctx context.Context, c client.WithWatch, doomed *e
 
 // deletePool waits until a pool is empty, deletes it, and waits until it is gone.
 func deletePool(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool) error {
-	err := watched(ctx, c, pool, func() bool { return inUse(pool) == nil })
-	if errors.Is(err, errGone) {
+	err := ipamclient.Until(ctx, c, pool, func() bool { return inUse(pool) == nil })
+	if errors.Is(err, ipamclient.ErrGone) {
 		return nil
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -146,8 +147,8 @@ func deletePool(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPo
 	if err != nil {
 		return err
 	}
-	err = watched(ctx, c, pool, func() bool { return false })
-	if errors.Is(err, errGone) {
+	err = ipamclient.Until(ctx, c, pool, func() bool { return false })
+	if errors.Is(err, ipamclient.ErrGone) {
 		return nil
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

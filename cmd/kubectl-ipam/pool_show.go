@@ -14,6 +14,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
 // poolShow is kubectl ipam pool show.
@@ -91,7 +92,7 @@ func settled(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool,
 	}
 	limited, cancel := context.WithTimeout(ctx, lag)
 	defer cancel()
-	err := watched(limited, c, pool, func() bool {
+	err := ipamclient.Until(limited, c, pool, func() bool {
 		shown, err := space.Of(pool, held)
 		return err != nil || pool.Status.Capacity == nil || agrees(shown.Unseen(pool.Status.Capacity).Sign())
 	})

@@ -10,19 +10,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
-// differs is the error of creating an object whose name is taken by one that asks for
+// differs is the error of creating a claim whose name is taken by one that asks for something
+// else.
+func differs(conflict *ipamclient.ConflictError) error {
+	name := conflict.Claim.Name
+	hint := fmt.Sprintf("use another name, or give its block back first: kubectl ipam claim release %s", name)
+	if conflict.Claim.Status.AllocatedCIDR == "" {
+		hint = fmt.Sprintf("it holds no block: --replace replaces it, kubectl ipam claim release %s deletes it", name)
+	}
+	return fail(exitConflict, hint, "%w", conflict)
+}
+
+// taken is the error of creating a pool or a class whose name is taken by one that asks for
 // something else.
-func differs(there client.Object) error {
+func taken(there client.Object) error {
 	kind, name := kindOf(there), there.GetName()
 	hint := fmt.Sprintf("kubectl ipam %s show %s shows it, kubectl edit ip%s %s changes it; or use another name", kind, name, kind, name)
-	if claim, ok := there.(*ipamv1alpha1.IPClaim); ok {
-		hint = fmt.Sprintf("use another name, or give its block back first: kubectl ipam claim release %s", name)
-		if claim.Status.AllocatedCIDR == "" {
-			hint = fmt.Sprintf("it holds no block: --replace replaces it, kubectl ipam claim release %s deletes it", name)
-		}
-	}
 	return fail(exitConflict, hint, "there is a %s %s already, and it asks for something else", kind, nameOf(there))
 }
 
@@ -32,7 +38,7 @@ const leaving = 30 * time.Second
 // replaceUnbound deletes a claim that has no block and creates another one of its name. The
 // deletion names the version that was seen without a block: a claim that is bound meanwhile
 // stays.
-func (r *request) replaceUnbound(ctx context.Context, c client.WithWatch, there *ipamv1alpha1.IPClaim, wanted client.Object) error {
+func (r *request) replaceUnbound(ctx context.Context, c client.WithWatch, there, wanted *ipamv1alpha1.IPClaim) error {
 	if there.Status.AllocatedCIDR != "" {
 		return fail(exitConflict, fmt.Sprintf("kubectl ipam claim release %s gives its block back", there.Name),
 			"claim %s holds %s; --replace replaces claims without a block only", nameOf(there), there.Status.AllocatedCIDR)
@@ -49,12 +55,13 @@ func (r *request) replaceUnbound(ctx context.Context, c client.WithWatch, there 
 	limited, cancel := context.WithTimeoutCause(ctx, leaving, fmt.Errorf("claim %s is not gone after %s", nameOf(there), leaving))
 	defer cancel()
 	gone := apierrors.IsNotFound(err)
-	err = watched(limited, c, there, func() bool { return gone })
+	err = ipamclient.Until(limited, c, there, func() bool { return gone })
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fail(exitUnavailable, "a finalizer may hold it; try again when it is gone", "%w", context.Cause(limited))
 	}
-	if err != nil && !errors.Is(err, errGone) {
+	if err != nil && !errors.Is(err, ipamclient.ErrGone) {
 		return err
 	}
-	return unmet("the "+kindOf(wanted), c.Create(ctx, wanted))
+	_, err = ipamclient.Ensure(ctx, c, wanted)
+	return whenStored(err)
 }

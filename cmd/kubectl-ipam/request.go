@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
 // request creates a claim, a pool or a class and waits for the answer.
@@ -85,10 +86,13 @@ func (r *request) ensure(ctx context.Context, c client.WithWatch, object client.
 	if r.dryRun == dryRunServer {
 		options = append(options, client.DryRunAll)
 	}
+	if claim, ok := object.(*ipamv1alpha1.IPClaim); ok {
+		return r.ensureClaim(ctx, c, claim, options)
+	}
 	wanted := object.DeepCopyObject().(client.Object)
 	err := c.Create(ctx, object, options...)
 	if !apierrors.IsAlreadyExists(err) {
-		return unmet("the "+kindOf(object), err)
+		return err
 	}
 	if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 		return err
@@ -99,13 +103,32 @@ func (r *request) ensure(ctx context.Context, c client.WithWatch, object client.
 	if equality.Semantic.DeepEqual(specOf(wanted), specOf(object)) {
 		return nil
 	}
-	claim, isClaim := object.(*ipamv1alpha1.IPClaim)
-	if !isClaim || !r.replace {
-		return differs(object)
+	return taken(object)
+}
+
+// ensureClaim is ensure for a claim, one without a block included: its status says why.
+func (r *request) ensureClaim(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim, options []client.CreateOption) error {
+	wanted := claim.DeepCopy()
+	_, err := ipamclient.Ensure(ctx, c, claim, options...)
+	conflict, ok := errors.AsType[*ipamclient.ConflictError](err)
+	switch {
+	case ok && !r.replace:
+		return differs(conflict)
+	case ok:
+		err = r.replaceUnbound(ctx, c, claim, wanted)
+		wanted.DeepCopyInto(claim)
+		return err
+	default:
+		return whenStored(err)
 	}
-	err = r.replaceUnbound(ctx, c, claim, wanted)
-	become(object, wanted)
-	return err
+}
+
+// whenStored takes a claim that waits for created.
+func whenStored(err error) error {
+	if refused, ok := errors.AsType[*ipamclient.UnmetError](err); ok && refused.Stored {
+		return nil
+	}
+	return unmet(err)
 }
 
 // await waits until the object has its block or can never get it, and no longer
@@ -119,7 +142,7 @@ func (r *request) await(ctx context.Context, c client.WithWatch, object client.O
 	defer spinner.stop()
 	limited, cancel := context.WithTimeout(ctx, r.wait)
 	defer cancel()
-	err := watched(limited, c, object, func() bool {
+	err := ipamclient.Until(limited, c, object, func() bool {
 		now := answerOf(object)
 		if now.allocated != nil {
 			spinner.say(what + " waits: " + now.reason())
@@ -129,7 +152,7 @@ func (r *request) await(ctx context.Context, c client.WithWatch, object client.O
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		return nil // the answer is what there is by now
 	}
-	if errors.Is(err, errGone) {
+	if errors.Is(err, ipamclient.ErrGone) {
 		return fail(exitAborted, "", "%s: %w", what, err)
 	}
 	return err
@@ -187,8 +210,6 @@ func gotFrom(object client.Object) string {
 
 func specOf(object client.Object) any {
 	switch object := object.(type) {
-	case *ipamv1alpha1.IPClaim:
-		return *object.Spec.DeepCopy()
 	case *ipamv1alpha1.IPPool:
 		return *object.Spec.DeepCopy()
 	case *ipamv1alpha1.IPClass:

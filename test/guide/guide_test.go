@@ -22,6 +22,7 @@ func TestFromNothing(t *testing.T) {
 	p.follow(t, "docs/getting-started.md", "From nothing")
 	p.examples(t, "team-a")
 	p.follow(t, "docs/cli.md", "")
+	p.follow(t, "docs/moving-in.md", "")
 	p.follow(t, "README.md", "A taste of the API")
 	p.follow(t, "docs/tenant.md", "")
 	p.follow(t, "docs/offer.md", "")

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
+)
+
+// planExport is kubectl ipam export.
+type planExport struct {
+	*session
+	report report
+	all    bool
+}
+
+func newExport(s *session) *cobra.Command {
+	o := &planExport{session: s, report: report{also: []string{outputName, outputCSV}}}
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Print the address plan of this workspace, which import takes",
+		Long: `Print the pools of this workspace, and the claims of a namespace with their exact
+blocks, as manifests or as a table. kubectl ipam import takes both, here or elsewhere.
+
+What cannot be asked for again is left out and named: child pools and what was claimed from
+them, and claims that wait. So are annotations, and retained blocks.`,
+		Example: `  # a table to edit
+  kubectl ipam export -A -o csv > plan.csv
+
+  # into another workspace
+  kubectl ipam export -A > plan.yaml
+  kubectl ipam --context elsewhere import plan.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "The claims of all namespaces")
+	o.report.addFlags(cmd)
+	return cmd
+}
+
+func (o *planExport) run(ctx context.Context) error {
+	if err := o.report.validate(); err != nil {
+		return err
+	}
+	namespace, err := o.namespace()
+	if err != nil {
+		return err
+	}
+	if o.all {
+		namespace = ""
+	}
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	pools, claims := &ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPClaimList{}
+	if err := c.List(ctx, pools); err != nil {
+		return err
+	}
+	if err := c.List(ctx, claims, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	p, left := plan.Of(pools.Items, claims.Items)
+	more, err := o.print(p)
+	for _, one := range more {
+		left = append(left, one+": a table cannot say all of it; -o yaml can")
+	}
+	for _, one := range left {
+		o.say("left out: %s", one)
+	}
+	return err
+}
+
+// print writes the plan, and returns what the form cannot say.
+func (o *planExport) print(p *plan.Plan) (left []string, _ error) {
+	switch o.report.format {
+	case outputCSV:
+		return plan.WriteCSV(o.Out, p)
+	case outputName:
+		for _, s := range stepsOf(p) {
+			printLine(o.Out, "%s", s.fullName())
+		}
+		return nil, nil
+	case outputJSON:
+		return nil, o.report.print(o.Out, p.List())
+	default:
+		return nil, plan.WriteYAML(o.Out, p)
+	}
+}

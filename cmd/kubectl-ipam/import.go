@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
+)
+
+// planImport is kubectl ipam import.
+type planImport struct {
+	*session
+	report  report
+	dryRun  string
+	wait    time.Duration
+	options plan.Options
+	// file is the name of the plan, as it was given.
+	file string
+}
+
+// mostPlan is the size of the largest plan that is read, in bytes.
+const mostPlan = 64 << 20
+
+func newImport(s *session) *cobra.Command {
+	o := &planImport{session: s, report: report{also: []string{outputName, outputCSV}}}
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Create the pools, exclusions and claims of an address plan",
+		Long: `Create what an address plan describes: pools, what they exclude, and claims for
+exact blocks. The plan is a table (.csv) or manifests (.yaml, .yml, .json), such as
+kubectl ipam export prints.
+
+The whole plan is checked first, by itself and then with the server. If a line is wrong,
+or what is there contradicts it, nothing is created, and each such line is named with what
+to write instead. What is there already stays as it is, so the same plan may be imported
+again: a second run changes nothing.
+
+A table begins with the names of its columns, of which kind, name and cidr are enough. kind
+is pool, claim or exclusion. A claim without pool and class claims from the pool of the plan
+that contains it, and a row without a name is named after its block.`,
+		Example: `  # what would be created, and what is in the way
+  kubectl ipam import plan.csv --dry-run
+
+  # a table of prefixes from elsewhere, whose rows become claims
+  kubectl ipam import prefixes.csv --column cidr=Prefix --ignore-column Status --default kind=claim,pool=dc`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.dryRun, "dry-run", dryRunNone, "server: check everything, and create nothing. client: check the plan by itself, without a server")
+	flags.Lookup("dry-run").NoOptDefVal = dryRunServer
+	flags.DurationVar(&o.wait, "wait", 30*time.Second, "How long to wait for the block of each pool and claim")
+	flags.StringToStringVar(&o.options.Columns, "column", nil, "Column of a table to read as another one, such as cidr=Prefix")
+	flags.StringSliceVar(&o.options.Ignore, "ignore-column", nil, "Columns of a table that are not read")
+	flags.StringToStringVar(&o.options.Defaults, "default", nil, "Values for empty cells and for columns that a table lacks, such as kind=claim")
+	o.report.addFlags(cmd)
+	completeWith(cmd, "dry-run", dryRunNone, dryRunClient, dryRunServer)
+	return cmd
+}
+
+func (o *planImport) validate() error {
+	if !slices.Contains([]string{dryRunNone, dryRunClient, dryRunServer}, o.dryRun) {
+		return usagef("--dry-run is %q; write client or server", o.dryRun)
+	}
+	if o.wait <= 0 {
+		return usagef("--wait is %s; write a duration such as 30s", o.wait)
+	}
+	theirs := map[string]string{}
+	for column, name := range o.options.Columns {
+		if !slices.Contains(plan.Columns(), column) {
+			return usagef("--column %s=%s: there is no column %q; write one of %s before the =", column, name, column, strings.Join(plan.Columns(), ", "))
+		}
+		theirs[name] = column
+	}
+	o.options.Columns = theirs
+	for column := range o.options.Defaults {
+		if !slices.Contains(plan.Columns(), column) {
+			return usagef("--default: there is no column %q; write one of %s", column, strings.Join(plan.Columns(), ", "))
+		}
+	}
+	return o.report.validate()
+}
+
+func (o *planImport) run(ctx context.Context, file string) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	o.file = file
+	p, err := o.read()
+	if err != nil {
+		return err
+	}
+	steps := stepsOf(p)
+	if o.dryRun == dryRunClient {
+		return o.show(steps, nil)
+	}
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	if err := o.compare(ctx, c, steps); err != nil {
+		return err
+	}
+	if err := o.preview(ctx, c, steps); err != nil {
+		return err
+	}
+	if o.dryRun == dryRunServer {
+		return o.show(steps, nil)
+	}
+	return o.show(steps, o.create(ctx, c, steps))
+}
+
+// read reads the plan, and checks it by itself.
+func (o *planImport) read() (*plan.Plan, error) {
+	read, ok := map[string]func([]byte, plan.Options) (*plan.Plan, []plan.Problem){
+		".csv": plan.ReadCSV, ".yaml": plan.ReadYAML, ".yml": plan.ReadYAML, ".json": plan.ReadYAML,
+	}[strings.ToLower(filepath.Ext(o.file))]
+	if !ok {
+		return nil, usagef("%s is no plan: give a file whose name ends with .csv, .yaml or .json", o.file)
+	}
+	in, err := os.Open(o.file)
+	if err != nil {
+		return nil, fail(exitNotFound, "", "%w", err)
+	}
+	defer in.Close() //nolint:errcheck // It is only read.
+	data, err := io.ReadAll(io.LimitReader(in, mostPlan+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > mostPlan {
+		return nil, fail(exitInvalid, "split it, with each pool in the file of its claims", "%s is larger than %d MiB", o.file, mostPlan>>20)
+	}
+	if o.options.Namespace, err = o.namespace(); err != nil {
+		return nil, err
+	}
+	p, wrong := read(data, o.options)
+	if len(wrong) == 0 {
+		wrong = p.Check()
+	}
+	if len(wrong) > 0 {
+		return nil, o.refuse(exitInvalid, wrong)
+	}
+	if len(p.Pools)+len(p.Claims) == 0 {
+		return nil, fail(exitInvalid, "", "%s describes nothing: write pools and claims", o.file)
+	}
+	return p, nil
+}
+
+// mostNamed is how many lines an error names.
+const mostNamed = 50
+
+// refuse is the error of a plan of which nothing was created.
+func (o *planImport) refuse(code int, wrong []plan.Problem) error {
+	if o.report.structured() {
+		if err := o.report.print(o.Out, map[string]any{"file": o.file, "problems": wrong}); err != nil {
+			return err
+		}
+	}
+	errs := make([]error, 0, len(wrong))
+	for _, one := range wrong[:min(len(wrong), mostNamed)] {
+		errs = append(errs, fail(code, "", "%s:%d: %s", o.file, one.Line, one.Message))
+	}
+	if more := len(wrong) - mostNamed; more > 0 {
+		errs = append(errs, fail(code, "", "%s: %d lines more are wrong; -o json names all", o.file, more))
+	}
+	errs = append(errs, fail(code, "", "nothing is imported"))
+	return errors.Join(errs...)
+}
+
+// show prints what became of each line, and how many there are of each sort.
+func (o *planImport) show(steps []*step, failed error) error {
+	if err := o.print(steps); err != nil {
+		return err
+	}
+	count := map[string]int{}
+	for _, s := range steps {
+		count[s.State]++
+	}
+	said := make([]string, 0, len(count))
+	for _, state := range []string{stateValid, stateNew, stateCreated, stateUnchanged, stateFailed} {
+		if n := count[state]; n > 0 {
+			said = append(said, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	if count[stateUnchanged] == len(steps) {
+		said = append(said, "nothing to do")
+	}
+	o.say("%s: %s", o.file, strings.Join(said, ", "))
+	return failed
+}
+
+func (o *planImport) print(steps []*step) error {
+	switch {
+	case o.report.structured():
+		return o.report.print(o.Out, map[string]any{"file": o.file, "lines": steps})
+	case o.report.format == outputName:
+		for _, s := range steps {
+			printLine(o.Out, "%s", s.fullName())
+		}
+		return nil
+	}
+	t := table("LINE", "KIND", "NAME", "BLOCK", "STATE", "message")
+	for _, s := range steps {
+		t.Rows = append(t.Rows, row(nil, fmt.Sprint(s.Line), s.Kind, s.shownName(), s.Block, s.State, s.Message))
+	}
+	if o.report.format == outputCSV {
+		return printCSV(o.Out, t, false)
+	}
+	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(t, o.Out)
+}

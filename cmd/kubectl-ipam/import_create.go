@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
+	"github.com/kcp-ipam/ipam/ipamclient"
+)
+
+// atOnce is how many requests are under way.
+const atOnce = 8
+
+// each calls a function for every step of a kind that is new, several at a time, and shows how far
+// it has come. It ends with the context, and with the first error that the function returns.
+func (o *planImport) each(ctx context.Context, verb, kind string, steps []*step, do func(context.Context, *step) error) error {
+	steps = slices.DeleteFunc(slices.Clone(steps), func(s *step) bool { return s.State != stateNew || s.Kind != kind })
+	spinner := o.spin(verb)
+	defer spinner.stop()
+	var mu sync.Mutex
+	done := 0
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for _, s := range steps {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			err := do(ctx, s)
+			mu.Lock()
+			done++
+			said := fmt.Sprintf("%s: %d of %d %ss", verb, done, len(steps), kind)
+			mu.Unlock()
+			spinner.say(said)
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// preview asks the server about every line that is new, and stores nothing. It refuses the plan if
+// the server refuses a line.
+func (o *planImport) preview(ctx context.Context, c client.WithWatch, steps []*step) error {
+	var mu sync.Mutex
+	var wrong []plan.Problem
+	newPool := anyNewPool(steps)
+	ask := func(ctx context.Context, s *step) error {
+		err := o.ask(ctx, c, s, newPool)
+		if exitCode(err) == exitUnavailable || ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			wrong = append(wrong, plan.Problem{Line: s.Line, Message: fmt.Sprintf("%s %s: %s", s.Kind, s.shownName(), err)})
+		}
+		return nil
+	}
+	for _, kind := range []string{"pool", "claim"} {
+		if err := o.each(ctx, "checking", kind, steps, ask); err != nil {
+			return err
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(wrong, func(a, b plan.Problem) int { return a.Line - b.Line })
+	return o.refuse(exitConflict, wrong)
+}
+
+// ask is the preview of one line. A claim may miss a pool of the plan, which is not there yet.
+func (o *planImport) ask(ctx context.Context, c client.WithWatch, s *step, newPool bool) error {
+	object := s.object.DeepCopyObject().(client.Object)
+	claim, ok := object.(*ipamv1alpha1.IPClaim)
+	if !ok {
+		return c.Create(ctx, object, client.DryRunAll)
+	}
+	_, err := ipamclient.Ensure(ctx, c, claim, client.DryRunAll)
+	unmet, isUnmet := errors.AsType[*ipamclient.UnmetError](err)
+	if !isUnmet {
+		return err
+	}
+	switch unmet.Reason {
+	case "":
+		return nil // the controller is away; its answer counts when the claim is created
+	case ipamv1alpha1.ReasonPoolNotFound, ipamv1alpha1.ReasonNoOfferingPool, ipamv1alpha1.ReasonAddressOutOfRange:
+		if newPool {
+			return nil
+		}
+	default:
+	}
+	return fmt.Errorf("%s: %s; %s", unmet.Reason, unmet.Message, unmet.Reason.Remedy())
+}
+
+// create creates what is new: the pools, each with its block, then the claims. A line that fails
+// does not keep the others back; the error is that of all that failed.
+func (o *planImport) create(ctx context.Context, c client.WithWatch, steps []*step) error {
+	ended := o.each(ctx, "creating", "pool", steps, func(ctx context.Context, s *step) error { return o.store(ctx, s, o.createPool(ctx, c, s)) })
+	if ended == nil {
+		ended = o.each(ctx, "creating", "claim", steps, func(ctx context.Context, s *step) error { return o.store(ctx, s, o.createClaim(ctx, c, s)) })
+	}
+	errs := []error{ended}
+	for _, s := range steps {
+		if s.State == stateFailed && len(errs) <= mostNamed {
+			errs = append(errs, fail(s.code, "", "%s:%d: %s", o.file, s.Line, s.Message))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// store notes what became of a line. It returns an error if the others need not be tried.
+func (o *planImport) store(ctx context.Context, s *step, err error) error {
+	if err == nil {
+		s.State = stateCreated
+		return nil
+	}
+	s.State, s.Message, s.code = stateFailed, err.Error(), exitCode(unmet(err))
+	if ctx.Err() != nil || unreachable(err) {
+		return err
+	}
+	return nil
+}
+
+func (o *planImport) createPool(ctx context.Context, c client.WithWatch, s *step) error {
+	pool := s.object.(*ipamv1alpha1.IPPool)
+	if err := c.Create(ctx, pool); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, o.wait)
+	defer cancel()
+	err := ipamclient.Until(limited, c, pool, func() bool {
+		now := answerOf(pool)
+		return now.given() || now.stalled
+	})
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return answerOf(pool).err(pool)
+}
+
+// createClaim creates a claim, and deletes it again if it gets no block: a plan leaves no claims
+// that wait for an address in use.
+func (o *planImport) createClaim(ctx context.Context, c client.WithWatch, s *step) error {
+	claim := s.object.(*ipamv1alpha1.IPClaim)
+	limited, cancel := context.WithTimeout(ctx, o.wait)
+	defer cancel()
+	_, err := ipamclient.Claim(limited, c, claim)
+	unmet, ok := errors.AsType[*ipamclient.UnmetError](err)
+	if !ok || !unmet.Stored {
+		return err
+	}
+	// The deletion names the version that was seen without a block.
+	deleted := c.Delete(context.WithoutCancel(ctx), claim, client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
+	if client.IgnoreNotFound(deleted) != nil {
+		return fmt.Errorf("%w; it stays: %w", err, deleted)
+	}
+	return err
+}

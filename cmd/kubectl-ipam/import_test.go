@@ -1,0 +1,118 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// planFile is a file with a plan.
+func planFile(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// A plan is checked by itself without a server.
+func TestImport_WithoutServer(t *testing.T) {
+	for format, name := range map[string]string{"": "import_table", "json": "import_json", "csv": "import_csv", "name": "import_name"} {
+		s := newStage(t)
+		t.Chdir("testdata")
+		args := []string{"import", "plan.csv", "--dry-run=client"}
+		if format != "" {
+			args = append(args, "-o", format)
+		}
+		code := s.execute(t.Context(), args)
+		t.Chdir("..")
+		if code != exitOK || s.errs.String() != "plan.csv: 5 valid\n" {
+			t.Fatalf("%v ended with %d and said %q", args, code, s.errs)
+		}
+		golden(t, name, s.out.String())
+	}
+}
+
+// A plan with many wrong lines names fifty of them, and as JSON all.
+func TestImport_ManyWrongLines(t *testing.T) {
+	file := planFile(t, "plan.csv", "kind,cidr\n"+strings.Repeat("claim,10.0.0.1/8\n", 60))
+	s := newStage(t)
+	code := s.execute(t.Context(), []string{"import", file, "--dry-run=client", "-o", "json"})
+	if lines := strings.Count(s.errs.String(), "host bits"); code != exitInvalid || lines != 50 || !strings.Contains(s.errs.String(), "10 lines more are wrong") {
+		t.Errorf("it ended with %d and names %d lines: %s", code, lines, s.errs)
+	}
+	if lines := strings.Count(s.out.String(), `"line"`); lines != 60 {
+		t.Errorf("as JSON it names %d lines; want 60", lines)
+	}
+}
+
+func TestImport_Usage(t *testing.T) {
+	csv := planFile(t, "plan.csv", "kind,cidr\nclaim,10.0.0.1\n")
+	for name, test := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no plan":           {[]string{planFile(t, "plan.txt", "")}, exitUsage, "give a file whose name ends with .csv, .yaml or .json"},
+		"no file":           {[]string{"/nowhere/plan.csv"}, exitNotFound, "no such file"},
+		"an odd dry run":    {[]string{csv, "--dry-run=perhaps"}, exitUsage, "write client or server"},
+		"an odd wait":       {[]string{csv, "--wait", "0s"}, exitUsage, "write a duration such as 30s"},
+		"an odd form":       {[]string{csv, "-o", "xml"}, exitUsage, "write json or yaml or name or csv"},
+		"an unknown column": {[]string{csv, "--column", "prefix=CIDR"}, exitUsage, `there is no column "prefix"`},
+		"an odd default":    {[]string{csv, "--default", "vrf=a"}, exitUsage, `there is no column "vrf"`},
+		"in no pool":        {[]string{csv}, exitInvalid, ":2: 10.0.0.1/32 is in no pool of this plan"},
+		"empty":             {[]string{planFile(t, "plan.yaml", "# nothing\n")}, exitInvalid, "describes nothing"},
+		"columns alone":     {[]string{planFile(t, "plan.csv", "kind,cidr\n")}, exitInvalid, "describes nothing"},
+	} {
+		s := newStage(t)
+		if code := s.execute(t.Context(), append([]string{"import"}, test.args...)); code != test.code || !strings.Contains(s.errs.String(), test.want) || s.out.Len() > 0 {
+			t.Errorf("%s: it ended with %d and said %q; want %d and %q", name, code, s.errs, test.code, test.want)
+		}
+	}
+}
+
+// A file that is too large is refused before it is read as a plan.
+func TestImport_TooLarge(t *testing.T) {
+	file := planFile(t, "plan.csv", "kind,cidr\n")
+	if err := os.Truncate(file, mostPlan+1); err != nil {
+		t.Fatal(err)
+	}
+	s := newStage(t)
+	if code := s.execute(t.Context(), []string{"import", file}); code != exitInvalid || !strings.Contains(s.errs.String(), "is larger than 64 MiB") {
+		t.Errorf("it ended with %d and said %q", code, s.errs)
+	}
+}
+
+// A claim that holds the block of the plan is the same, whatever it asked for; one that holds
+// another, or has another owner, is not.
+func TestDifferentClaim(t *testing.T) {
+	t.Parallel()
+	there := bound(gen.Claim("web", gen.OfClass("internal"), gen.Length(28), gen.Unmet(ipamv1alpha1.UnmetRefuse)), "10.0.0.0/28", ipamv1alpha1.PoolRef{Name: "p"})
+	there.Status.ClassName = "internal"
+	for name, test := range map[string]struct {
+		wanted []gen.ClaimOption
+		want   string
+	}{
+		"its block":                   {[]gen.ClaimOption{gen.Address("10.0.0.0/28"), gen.OfClass("internal")}, ""},
+		"its block, from its pool":    {[]gen.ClaimOption{gen.Address("10.0.0.0/28"), gen.FromPool("p")}, ""},
+		"another block":               {[]gen.ClaimOption{gen.Address("10.0.0.16/28"), gen.OfClass("internal")}, `spec.address is "10.0.0.0/28", not "10.0.0.16/28"`},
+		"another pool":                {[]gen.ClaimOption{gen.Address("10.0.0.0/28"), gen.FromPool("q")}, "spec.poolRef"},
+		"another class":               {[]gen.ClaimOption{gen.Address("10.0.0.0/28"), gen.OfClass("edge")}, `spec.className is "internal", not "edge"`},
+		"a policy that it has not":    {[]gen.ClaimOption{gen.Address("10.0.0.0/28"), gen.OfClass("internal"), gen.Reclaim(ipamv1alpha1.ReclaimRetain)}, "spec.reclaimPolicy"},
+		"an owner that it has not":    {[]gen.ClaimOption{gen.Address("10.0.0.0/28"), gen.OfClass("internal"), gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: "Node", Name: "n"})}, "spec.ownerRef"},
+		"a single address of a block": {[]gen.ClaimOption{gen.Address("10.0.0.0"), gen.OfClass("internal")}, `not "10.0.0.0/32"`},
+	} {
+		got := differentClaim(gen.Claim("web", test.wanted...), there)
+		if test.want == "" && got != "" || !strings.Contains(got, test.want) {
+			t.Errorf("%s: differentClaim = %q; want %q", name, got, test.want)
+		}
+	}
+	if got := differentClaim(gen.Claim("web"), gen.Claim("web")); !strings.Contains(got, "holds no block") {
+		t.Errorf("a claim that waits is %q", got)
+	}
+}

@@ -1,0 +1,70 @@
+// Package plan reads and writes address plans: the pools of a workspace, what they exclude, and
+// the claims for exact blocks, as CSV or as YAML. It asks no server and changes nothing.
+//
+// [ReadCSV] and [ReadYAML] read a plan, [Plan.Check] finds what contradicts itself, and
+// [WriteCSV] and [WriteYAML] write what they read back.
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Plan is what a file describes. The zero value describes nothing.
+type Plan struct {
+	Pools  []Pool
+	Claims []Claim
+}
+
+// Pool is a root pool, and the line of the file that describes it.
+type Pool struct {
+	Line int
+	*ipamv1alpha1.IPPool
+	// excludedBy are the lines of exclusions, by CIDR; one that is missing is that of the pool.
+	excludedBy map[ipamv1alpha1.CIDR]int
+}
+
+// Claim is a claim for an exact block, and the line of the file that describes it.
+type Claim struct {
+	Line int
+	*ipamv1alpha1.IPClaim
+}
+
+// Problem is what is wrong with a line, and what to write instead.
+type Problem struct {
+	// Line counts from 1. 0 is the file as a whole.
+	Line    int    `json:"line"`
+	Message string `json:"message"`
+}
+
+// Error implements error, without the name of the file.
+func (p Problem) Error() string { return fmt.Sprintf("%d: %s", p.Line, p.Message) }
+
+// problems collects what is wrong.
+type problems []Problem
+
+func (p *problems) add(line int, format string, args ...any) {
+	*p = append(*p, Problem{Line: line, Message: short(fmt.Sprintf(format, args...))})
+}
+
+// short is a message as long as a person reads: a cell may have millions of characters.
+func short(message string) string {
+	const most = 1024
+	if len(message) <= most {
+		return message
+	}
+	return strings.ToValidUTF8(message[:most], "") + "…"
+}
+
+// sorted are the problems by line.
+func (p problems) sorted() []Problem {
+	slices.SortStableFunc(p, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
+	return p
+}
+
+// name of a claim as it is shown, with its namespace.
+func (c Claim) name() string { return c.Namespace + "/" + c.Name }

@@ -1,0 +1,166 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/yaml"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// WriteYAML writes a plan as manifests, which [ReadYAML] and kubectl apply take.
+func WriteYAML(w io.Writer, p *Plan) error {
+	for _, object := range p.objects() {
+		data, err := yaml.Marshal(object)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "---\n%s", data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// List is the plan as one object, for JSON.
+func (p *Plan) List() any {
+	return map[string]any{"apiVersion": "v1", "kind": "List", "items": p.objects()}
+}
+
+func (p *Plan) objects() []any {
+	objects := make([]any, 0, len(p.Pools)+len(p.Claims))
+	for _, pool := range p.Pools {
+		objects = append(objects, pool.IPPool)
+	}
+	for _, claim := range p.Claims {
+		objects = append(objects, claim.IPClaim)
+	}
+	return objects
+}
+
+// WriteCSV writes a plan as a table, with the columns that it needs. What a table cannot say is
+// left out, and returned by name.
+func WriteCSV(w io.Writer, p *Plan) (left []string, _ error) {
+	rows := make([]map[string]string, 0, len(p.Pools)+len(p.Claims))
+	for _, pool := range p.Pools {
+		cells := poolCells(pool.IPPool)
+		if read, ok := reread(cells); !ok || len(read.Pools) != 1 || !equality.Semantic.DeepEqual(read.Pools[0].IPPool, pool.IPPool) {
+			left = append(left, kindPool+" "+pool.Name)
+			continue
+		}
+		rows = append(rows, cells)
+	}
+	for _, claim := range p.Claims {
+		cells := claimCells(claim.IPClaim)
+		if read, ok := reread(cells); !ok || len(read.Claims) != 1 || !equality.Semantic.DeepEqual(read.Claims[0].IPClaim, claim.IPClaim) {
+			left = append(left, kindClaim+" "+claim.name())
+			continue
+		}
+		rows = append(rows, cells)
+	}
+	return left, writeRows(w, rows)
+}
+
+// reread reads cells as a table with one row.
+func reread(cells map[string]string) (*Plan, bool) {
+	var table bytes.Buffer
+	if err := writeRows(&table, []map[string]string{cells}); err != nil {
+		return nil, false
+	}
+	p, wrong := ReadCSV(table.Bytes(), Options{})
+	return p, len(wrong) == 0
+}
+
+// writeRows writes kind, name and cidr, and the columns that a row has something in.
+func writeRows(w io.Writer, rows []map[string]string) error {
+	used := map[string]bool{columnKind: true, columnName: true, columnCIDR: true}
+	for _, cells := range rows {
+		for column, cell := range cells {
+			used[column] = used[column] || cell != ""
+		}
+	}
+	columns := slices.DeleteFunc(Columns(), func(column string) bool { return !used[column] })
+	out := csv.NewWriter(w)
+	if err := out.Write(columns); err != nil {
+		return err
+	}
+	for _, cells := range rows {
+		record := make([]string, len(columns))
+		for i, column := range columns {
+			record[i] = cells[column]
+		}
+		if err := out.Write(record); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func poolCells(pool *ipamv1alpha1.IPPool) map[string]string {
+	spec := pool.Spec
+	cells := map[string]string{
+		columnKind: kindPool, columnName: pool.Name, columnCIDR: string(spec.CIDR), columnClass: joined(spec.ClassNames),
+		columnDomain: spec.AddressDomain, columnVisibility: string(spec.Visibility), columnConsumers: joined(spec.Consumers),
+		columnExclude: joined(spec.ExcludedCIDRs), columnGateway: spec.Gateway, columnNetworkLength: digits(spec.NetworkPrefixLength),
+		columnMinLength: digits(spec.Allocation.MinPrefixLength), columnMaxLength: digits(spec.Allocation.MaxPrefixLength),
+		columnStrategy: string(spec.Allocation.Strategy), columnMaxPerConsumer: string(spec.MaxPerConsumer),
+		columnCooldown: string(spec.ReleaseCooldown), columnMaxLease: string(spec.MaxRetentionLease), columnLabels: labelText(pool.Labels),
+	}
+	if edges := spec.Reservations; edges != nil {
+		cells[columnLeading], cells[columnTrailing], cells[columnUnitLength] = digits(edges.Leading), digits(edges.Trailing), digits(edges.UnitPrefixLength)
+	}
+	if each := spec.Slices; each != nil {
+		cells[columnSliceLength], cells[columnMaxSlices] = digits(each.PrefixLength), digits(each.MaxSlices)
+	}
+	return cells
+}
+
+func claimCells(claim *ipamv1alpha1.IPClaim) map[string]string {
+	spec := claim.Spec
+	cells := map[string]string{
+		columnKind: kindClaim, columnName: claim.Name, columnNamespace: claim.Namespace, columnCIDR: spec.Address, columnClass: spec.ClassName,
+		columnReclaim: string(spec.ReclaimPolicy), columnRetained: string(spec.RetainedPolicy), columnLabels: labelText(claim.Labels),
+	}
+	if ref := spec.PoolRef; ref != nil {
+		cells[columnPool] = ref.Name
+		if ref.ProjectRef != nil {
+			cells[columnWorkspace] = ref.ProjectRef.Name
+		}
+	}
+	if owner := spec.OwnerRef; owner != nil {
+		cells[columnOwner], cells[columnOwnerUID] = ownerText(owner), string(owner.UID)
+	}
+	return cells
+}
+
+func joined[T ~string](words []T) string {
+	list := make([]string, len(words))
+	for i, word := range words {
+		list[i] = string(word)
+	}
+	return strings.Join(list, " ")
+}
+
+func digits(n int32) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(n))
+}
+
+func labelText(labels map[string]string) string {
+	words := make([]string, 0, len(labels))
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		words = append(words, key+"="+labels[key])
+	}
+	return strings.Join(words, " ")
+}

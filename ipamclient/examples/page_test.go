@@ -1,0 +1,36 @@
+package examples_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var fence = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+
+// The code of the page is that of this package, which the tests run.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	sources := ""
+	for _, name := range []string{"operator.go", "cluster.go"} {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources += string(data)
+	}
+	page, err := os.ReadFile("../../docs/go-client.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := fence.FindAllStringSubmatch(string(page), -1)
+	if len(blocks) < 3 {
+		t.Fatalf("docs/go-client.md has %d blocks of code; want at least 3", len(blocks))
+	}
+	for _, block := range blocks {
+		if !strings.Contains(sources, block[1]) {
+			t.Errorf("docs/go-client.md shows code that no example has:\n%s", block[1])
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package ipamclient
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Release deletes a claim, which gives its block back, and returns what it held: the zero value
+// if that was nothing. A claim that is not there is no error, and ok is false: it was released
+// before. The block is free once the claim is gone, unless its reclaimPolicy is Retain.
+//
+// Only the claim that was read is deleted, never a later one of its name.
+func Release(ctx context.Context, c client.WithWatch, name client.ObjectKey) (_ Allocation, ok bool, _ error) {
+	claim := &ipamv1alpha1.IPClaim{}
+	if err := c.Get(ctx, name, claim); missing(err) {
+		return Allocation{}, false, nil
+	} else if err != nil {
+		return Allocation{}, false, fmt.Errorf("read claim %s: %w", name, err)
+	}
+	held, _, err := AllocationOf(claim)
+	if err != nil {
+		return Allocation{}, false, err
+	}
+	if err := c.Delete(ctx, claim, client.Preconditions{UID: &claim.UID}); missing(err) {
+		return Allocation{}, false, nil
+	} else if err != nil {
+		return Allocation{}, false, fmt.Errorf("delete claim %s: %w", name, err)
+	}
+	return held, true, nil
+}
