@@ -22,6 +22,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/packed"
 )
 
 const (
@@ -48,7 +49,9 @@ type endpoint struct {
 func (p *Provider) open(ctx context.Context, url string, logger logr.Logger) (*endpoint, error) {
 	cfg := rest.CopyConfig(p.opts.Config)
 	cfg.Host = url
-	shared, err := kcpcache.NewWildcardCache(cfg, cache.Options{Scheme: p.opts.Scheme, Mapper: live.Mapper()})
+	shared, err := kcpcache.NewWildcardCache(cfg, cache.Options{
+		Scheme: p.opts.Scheme, Mapper: live.Mapper(), DefaultTransform: (&packed.Packer{}).Transform,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make its cache: %w", err)
 	}
