@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"sync"
 
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,6 +41,8 @@ func (p *Packer) Transform(obj any) (any, error) {
 		return p.claim(whole), nil
 	case *ipamv1alpha1.IPAllocation:
 		return p.record(whole), nil
+	case *apisv1alpha1.APIBinding:
+		trim(whole)
 	}
 	return obj, nil
 }

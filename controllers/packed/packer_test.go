@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -197,4 +199,23 @@ func filler(random *rand.Rand) *randfill.Filler {
 		func(t *metav1.Time, c randfill.Continue) { *t = metav1.Unix(c.Int63n(1<<32), 0) },
 		func(f *metav1.FieldsV1, _ randfill.Continue) {},
 	)
+}
+
+// Of a binding the cache keeps what tells whether it serves its workspace, and what it permits.
+func TestTransform_Binding(t *testing.T) {
+	t.Parallel()
+	ready := conditionsv1alpha1.Condition{Type: conditionsv1alpha1.ReadyCondition, Status: "True"}
+	binding := &apisv1alpha1.APIBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "ipam", Annotations: map[string]string{clusterAnnotation: "c"}},
+		Spec:       apisv1alpha1.APIBindingSpec{PermissionClaims: []apisv1alpha1.AcceptablePermissionClaim{{State: apisv1alpha1.ClaimAccepted}}},
+	}
+	want := binding.DeepCopy()
+	want.Status.Conditions = conditionsv1alpha1.Conditions{ready}
+	binding.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kcp"}}
+	binding.Status.BoundResources = []apisv1alpha1.BoundAPIResource{{Resource: "ipclaims"}}
+	binding.Status.Conditions = conditionsv1alpha1.Conditions{{Type: "APIExportValid", Status: "True"}, ready}
+	kept, err := (&Packer{}).Transform(binding)
+	if err != nil || !reflect.DeepEqual(kept, want) {
+		t.Errorf("Transform = %+v, %v; want %+v", kept, err, want)
+	}
 }

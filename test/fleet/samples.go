@@ -7,7 +7,7 @@ import "encoding/json"
 
 func sampleClaim() any {
 	return sample(`{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{
-"annotations":{"kcp.io/cluster":"$cluster","ipam.miloapis.com/answered":"2026-01-02T03:04:05Z"},
+"annotations":{"kcp.io/cluster":"$cluster"},
 "creationTimestamp":"2026-01-02T03:04:05Z","generation":1,"managedFields":[
 {"apiVersion":"ipam.miloapis.com/v1alpha1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{".":{},"f:className":{},"f:prefixLength":{}}},
 "manager":"kubectl-create","operation":"Update","time":"2026-01-02T03:04:05Z"},

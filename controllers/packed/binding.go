@@ -1,0 +1,18 @@
+package packed
+
+import (
+	"slices"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+)
+
+// trim leaves of the status of a binding whether it serves its workspace. The controllers read no
+// more of it, and write none: what kcp notes there of schemas and permissions is several KiB of each
+// workspace.
+func trim(binding *apisv1alpha1.APIBinding) {
+	conditions := slices.DeleteFunc(binding.Status.Conditions, func(c conditionsv1alpha1.Condition) bool {
+		return c.Type != conditionsv1alpha1.ReadyCondition
+	})
+	binding.Status = apisv1alpha1.APIBindingStatus{Phase: binding.Status.Phase, Conditions: slices.Clone(conditions)}
+}
