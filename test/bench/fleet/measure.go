@@ -28,6 +28,7 @@ type step struct {
 	answered, seen time.Duration // after the start: the first new claim, and all that were there
 	again          time.Duration // until a new claim is answered after the controller was killed
 	requests       int64         // until all were seen
+	work           float64       // seconds of a processor until then
 
 	idle          float64 // of a processor
 	sweep, verify float64 // seconds each
@@ -109,8 +110,8 @@ func (s *stage) measure(ctx context.Context, opts *options, st *step) (err error
 	if st.full, err = s.size(ctx); err != nil {
 		return err
 	}
-	s.say("%d workspaces, %d claims: %s; a new claim answered after %.1f s, all seen after %.1f s",
-		st.workspaces, st.claims, st.full, st.answered.Seconds(), st.seen.Seconds())
+	s.say("%d workspaces, %d claims: %s; a new claim answered after %.1f s, all seen after %.1f s and %.1f s of a processor",
+		st.workspaces, st.claims, st.full, st.answered.Seconds(), st.seen.Seconds(), st.work)
 	if err := s.rest(ctx, opts, st); err != nil {
 		return err
 	}
@@ -134,7 +135,11 @@ func (s *stage) arrive(ctx context.Context, st *step) (err error) {
 	if st.answered, err = s.first(ctx, "first"); err != nil {
 		return err
 	}
-	st.seen, err = s.look(ctx, began)
+	if st.seen, err = s.look(ctx, began); err != nil {
+		return err
+	}
+	m, err := s.metrics(ctx)
+	st.work = m.Sum(spent)
 	for _, count := range s.server.Requests() {
 		st.requests += count
 	}

@@ -48,8 +48,11 @@ func newStage(ctx context.Context, opts *options, workspaces, claims int, say ha
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{dir: filepath.Join(root, ".cache", "fleet"), say: say}
-	if err := errors.Join(os.RemoveAll(s.dir), os.MkdirAll(s.dir, 0o755)); err != nil {
+	s := &stage{say: say}
+	if err := os.MkdirAll(filepath.Join(root, ".cache"), 0o755); err != nil {
+		return nil, err
+	}
+	if s.dir, err = os.MkdirTemp(filepath.Join(root, ".cache"), "fleet-"); err != nil {
 		return nil, err
 	}
 	if err := s.up(ctx, opts, workspaces, claims); err != nil {
