@@ -211,7 +211,7 @@ func TestTransform_Binding(t *testing.T) {
 	}
 	want := binding.DeepCopy()
 	want.Status.Conditions = conditionsv1alpha1.Conditions{ready}
-	binding.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kcp"}}
+	binding.ManagedFields, binding.Annotations[converted+"any"] = []metav1.ManagedFieldsEntry{{Manager: "kcp"}}, "[]"
 	binding.Status.BoundResources = []apisv1alpha1.BoundAPIResource{{Resource: "ipclaims"}}
 	binding.Status.Conditions = conditionsv1alpha1.Conditions{{Type: "APIExportValid", Status: "True"}, ready}
 	kept, err := (&Packer{}).Transform(binding)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kcp-ipam/ipam/test/fleet"
+	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // The stand-in for kcp on which the controller is measured answers the requests that the
@@ -28,7 +29,7 @@ func TestStandIn_AnswersAsKCP(t *testing.T) {
 	s.class()
 	s.pool(s.cidr)
 	for i := range 3 {
-		s.holds(fmt.Sprintf("web-%06d", i))
+		s.holds(fmt.Sprintf("web-%06d", i), gen.Length(32))
 	}
 	real := newTalk(t, s.platform.Identity(), endpointOf(t, s.platform), string(s.tenant.Cluster))
 
@@ -83,6 +84,7 @@ func (k *talk) exchange() []string {
 
 	list := k.ask("records", http.MethodGet, records, "")
 	record := list["items"].([]any)[0].(map[string]any)
+	record["metadata"] = map[string]any{"name": said(record, "metadata", "name"), "namespace": "default"}
 	k.ask("a record that is there", http.MethodPost, records, string(encode(k, record)))
 	at := records + "/" + said(record, "metadata", "name")
 	k.ask("another UID", http.MethodDelete, at, `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"00000000-0000-4000-8000-000000000000"}}`)

@@ -38,8 +38,9 @@ func conflict(k kind, name string) *apierrors.StatusError {
 		fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
 }
 
+// mismatch names the kind where other errors name the resource, as kcp does.
 func mismatch(k kind, name, what string) *apierrors.StatusError {
-	return apierrors.NewConflict(schema.GroupResource{Group: k.group, Resource: k.plural}, name, fmt.Errorf("Precondition failed: %s", what))
+	return apierrors.NewConflict(schema.GroupResource{Group: k.group, Resource: k.name}, name, fmt.Errorf("Precondition failed: %s", what))
 }
 
 func exists(k kind, name string) *apierrors.StatusError {

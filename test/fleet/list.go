@@ -26,9 +26,11 @@ func writeList(w http.ResponseWriter, q request, objects [][]byte, revision int6
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriterSize(w, 1<<16)
 	fmt.Fprintf(out, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d"`, q.apiVersion(q.version), q.kind.name+"List", revision)
+	following := ""
 	if next != 0 {
-		fmt.Fprintf(out, `,"continue":%q`, token(revision, next))
+		following = token(revision, next)
 	}
+	fmt.Fprintf(out, `,"continue":%q`, following)
 	_, _ = out.WriteString(`},"items":[`)
 	for i, object := range objects {
 		if i > 0 {

@@ -215,9 +215,9 @@ func (s *stage) sample(ctx context.Context, opts *options, st *step) error {
 	all := slices.Concat(took...)
 	slices.Sort(all)
 	st.p50, st.p95 = all[len(all)/2], all[len(all)*95/100]
-	const allocated = "go_memstats_alloc_bytes_total"
+	const total = "go_memstats_alloc_bytes_total"
 	st.cpu = (after.Sum(spent) - before.Sum(spent)) / float64(len(all))
-	st.garbage = (after.Sum(allocated) - before.Sum(allocated)) / float64(len(all))
+	st.garbage = (after.Sum(total) - before.Sum(total)) / float64(len(all))
 	s.say("%d clients: p50 %.1f ms, p95 %.1f ms, %.1f ms of a processor and %.0f KiB of garbage a claim", clients,
 		ms(st.p50), ms(st.p95), st.cpu*1000, st.garbage/1024)
 	return nil

@@ -2,7 +2,10 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 
 	"github.com/kcp-ipam/ipam/test/bench/harness"
 )
@@ -30,11 +33,24 @@ func (s *stage) metrics(ctx context.Context) (harness.Metrics, error) {
 	return harness.ParseMetrics(text)
 }
 
+// allocated is the heap in use right after the collection that the profile asks for. The metrics
+// tell it later, with the garbage of a sweep.
+var allocated = regexp.MustCompile(`(?m)^# HeapAlloc = ([0-9]+)$`)
+
 // size measures after a collection of garbage.
 func (s *stage) size(ctx context.Context) (size, error) {
-	if _, err := s.Profile(ctx, "heap?gc=1"); err != nil {
+	profile, err := s.Profile(ctx, "heap?gc=1&debug=1")
+	if err != nil {
+		return size{}, err
+	}
+	found := allocated.FindStringSubmatch(profile)
+	if found == nil {
+		return size{}, errors.New("the profile of the heap does not tell how much is allocated")
+	}
+	live, err := strconv.ParseFloat(found[1], 64)
+	if err != nil {
 		return size{}, err
 	}
 	m, err := s.metrics(ctx)
-	return size{m.Sum("process_resident_memory_bytes"), m.Sum("go_memstats_heap_alloc_bytes"), m.Sum("go_goroutines")}, err
+	return size{m.Sum("process_resident_memory_bytes"), live, m.Sum("go_goroutines")}, err
 }
