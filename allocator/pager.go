@@ -220,7 +220,11 @@ func shared(a, b string) int {
 func (p *pager) page(ctx context.Context, from, to string) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	page, err := p.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(p.revision), clientv3.WithLimit(int64(p.size)))
+	limit := p.size
+	if p.traffic != nil {
+		limit = p.traffic.page(limit)
+	}
+	page, err := p.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(p.revision), clientv3.WithLimit(int64(limit)))
 	if is(err, rpctypes.ErrCompacted) {
 		return nil, ErrExpired
 	}
