@@ -31,7 +31,7 @@ run-standalone: kube ## The same without kcp: start Kubernetes and the controlle
 
 # What needs no kcp: everything but the tests of the whole.
 UNIT := ./allocator/... ./apis/... ./cmd/... ./config/... ./controllers/... ./internal/... ./ipamclient/... ./workspaces/... ./tools/gen ./tools/install \
-	./test ./test/bench/... ./test/chaos/history ./test/framework/... ./test/gen/... ./test/soak/...
+	./test ./test/bench/... ./test/chaos/history ./test/fleet ./test/framework/... ./test/gen/... ./test/soak/...
 
 .PHONY: unit
 unit: ## Run the tests that need no kcp, without the race detector (under 2 minutes, once built)
@@ -75,6 +75,13 @@ bench-ledger: ## Measure the ledger alone beside raw etcd and go-ipam, into docs
 .PHONY: bench-scale
 bench-scale: kcp ## Measure what more workspaces and claims cost, into docs/benchmarks.md (5 minutes)
 	@go run ./test/bench scale $(SCALE_ARGS)
+
+# Arguments of the benchmark of large fleets: make bench-fleet FLEET_ARGS='--workspaces 100 --claims 50000'
+FLEET_ARGS ?= --out docs/benchmarks.md
+
+.PHONY: bench-fleet
+bench-fleet: ## Measure the controller at sizes beyond what kcp carries, on a stand-in for it, into docs/benchmarks.md
+	@go run ./test/bench fleet $(FLEET_ARGS)
 
 # Arguments of the replicas' benchmark: make bench-replicas REPLICAS_ARGS='--rounds 1 --failovers 1'
 REPLICAS_ARGS ?= --out docs/benchmarks.md

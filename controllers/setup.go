@@ -36,6 +36,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/feed"
 	"github.com/kcp-ipam/ipam/controllers/inbox"
 	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/packed"
 	"github.com/kcp-ipam/ipam/controllers/pool"
 	"github.com/kcp-ipam/ipam/controllers/release"
 	"github.com/kcp-ipam/ipam/controllers/slice"
@@ -111,6 +112,7 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	}
 	workspaces := &feed.Feed{Reengage: tenants.Reengage}
 	opts.Manager.Scheme, opts.Manager.Logger = opts.Scheme, opts.Logger
+	opts.Manager.Cache.DefaultTransform = (&packed.Packer{}).Transform
 	// Hidden is that the provider can be run: the manager would do so on the leader alone.
 	hidden := struct{ multicluster.Provider }{tenants}
 	mgr, err := mcmanager.New(opts.Config, hidden, opts.Manager, mcmanager.WithCoordinator(newStandby(tenants.Reengage)))

@@ -107,7 +107,7 @@ var rules = []struct {
 		from:    []string{"controllers/..."},
 		except:  []string{"controllers"},
 		never:   []string{"controllers/..."},
-		allowed: []string{"controllers/catalog", "controllers/directory", "controllers/door", "controllers/feed", "controllers/inbox", "controllers/live", "controllers/outcome", "controllers/patch", "controllers/record", "controllers/reservation", "controllers/resolve"},
+		allowed: []string{"controllers/catalog", "controllers/directory", "controllers/door", "controllers/feed", "controllers/inbox", "controllers/live", "controllers/outcome", "controllers/packed", "controllers/patch", "controllers/record", "controllers/reservation", "controllers/resolve"},
 	},
 	{
 		why:   "to resolve is to compute: no client, no ledger",

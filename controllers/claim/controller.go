@@ -108,7 +108,7 @@ func (r *Reconciler) Arrived(cluster allocator.ClusterName) {
 		return
 	}
 	list := &ipamv1alpha1.IPClaimList{}
-	if err := cl.GetCache().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := cl.GetCache().List(ctx, list); err != nil {
 		log.FromContext(ctx).Error(err, "list claims", "cluster", cluster)
 		return
 	}

@@ -22,6 +22,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/feed"
 	"github.com/kcp-ipam/ipam/controllers/inbox"
+	"github.com/kcp-ipam/ipam/controllers/packed"
 )
 
 // looksPerSecond limits the load on the servers. With more claims than it allows for,
@@ -37,7 +38,7 @@ const ByConsumer = "spec.ownerRef"
 
 // IndexClaimByConsumer is the indexer of that index.
 var IndexClaimByConsumer client.IndexerFunc = func(obj client.Object) []string {
-	ref := obj.(*ipamv1alpha1.IPClaim).Spec.OwnerRef
+	ref := packed.Consumer(obj)
 	if ref == nil {
 		return nil
 	}
@@ -123,7 +124,7 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 func (r *Reconciler) wake(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster, q inbox.Queue, kind string, gone client.Object) {
 	list := &ipamv1alpha1.IPClaimList{}
 	key := indexKey(ipamv1alpha1.GroupName, kind, gone.GetNamespace(), gone.GetName())
-	if err := cl.GetCache().List(ctx, list, client.MatchingFields{ByConsumer: key}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := cl.GetCache().List(ctx, list, client.MatchingFields{ByConsumer: key}); err != nil {
 		log.FromContext(ctx).Error(err, "list the claims of a consumer", "cluster", r.Directory.Ledger(name))
 		return
 	}

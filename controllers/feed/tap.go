@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/kcp-ipam/ipam/controllers/packed"
 )
 
 // tap is the one handler that a watch has on the cache of an endpoint. It calls the
@@ -55,7 +57,7 @@ func (t *tap) add(w *workspace) error {
 	o := opened{w, t.watch.handle(w.name, w.cluster)}
 	t.open[w.name] = o
 	for _, obj := range there {
-		o.handler.Create(w.ctx, event.CreateEvent{Object: obj.(client.Object), IsInInitialList: true}, t.watch.queue)
+		o.handler.Create(w.ctx, event.CreateEvent{Object: packed.Whole(obj.(client.Object)), IsInInitialList: true}, t.watch.queue)
 	}
 	return nil
 }
@@ -87,14 +89,14 @@ func (t *tap) remove(w *workspace) {
 // OnAdd implements toolscache.ResourceEventHandler.
 func (t *tap) OnAdd(obj any, initial bool) {
 	t.call(obj, func(o opened) {
-		o.handler.Create(o.ctx, event.CreateEvent{Object: obj.(client.Object), IsInInitialList: initial}, t.watch.queue)
+		o.handler.Create(o.ctx, event.CreateEvent{Object: packed.Whole(obj.(client.Object)), IsInInitialList: initial}, t.watch.queue)
 	})
 }
 
 // OnUpdate implements toolscache.ResourceEventHandler.
 func (t *tap) OnUpdate(before, after any) {
 	t.call(after, func(o opened) {
-		o.handler.Update(o.ctx, event.UpdateEvent{ObjectOld: before.(client.Object), ObjectNew: after.(client.Object)}, t.watch.queue)
+		o.handler.Update(o.ctx, event.UpdateEvent{ObjectOld: packed.Whole(before.(client.Object)), ObjectNew: packed.Whole(after.(client.Object))}, t.watch.queue)
 	})
 }
 
@@ -106,7 +108,7 @@ func (t *tap) OnDelete(obj any) {
 		obj = missing.Obj
 	}
 	t.call(obj, func(o opened) {
-		o.handler.Delete(o.ctx, event.DeleteEvent{Object: obj.(client.Object), DeleteStateUnknown: unknown}, t.watch.queue)
+		o.handler.Delete(o.ctx, event.DeleteEvent{Object: packed.Whole(obj.(client.Object)), DeleteStateUnknown: unknown}, t.watch.queue)
 	})
 }
 

@@ -22,7 +22,7 @@ type (
 
 // Platform is a source of what happens to the objects of a kind on the platform.
 func Platform(local cluster.Cluster, obj client.Object, handle Handler) source.TypedSource[mcreconcile.Request] {
-	return source.TypedKind(local.GetCache(), obj, handle(mcmanager.LocalCluster, local))
+	return source.TypedKind[client.Object](local.GetCache(), obj, whole{handle(mcmanager.LocalCluster, local)})
 }
 
 // Tenants is a source of what happens to the objects of a kind in the engaged workspaces.

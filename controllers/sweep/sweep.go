@@ -16,8 +16,13 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/reservation"
 )
 
-// gathering is how long departures are gathered before the ledger is read for them all.
-const gathering = time.Second
+const (
+	// gathering is how long departures are gathered before the ledger is read for them all.
+	gathering = time.Second
+	// share is how many times as long as a pass the pause after it is at least, until that is longest.
+	share   = 50
+	longest = 5 * time.Minute
+)
 
 // Ledger is what a sweep reads.
 type Ledger interface {
@@ -44,7 +49,8 @@ type Options struct {
 	Wake func(allocator.Holder)
 	// Doubt has a claim compared with the ledger whose block is in dispute, or was.
 	Doubt func(allocator.Holder)
-	// Interval between two passes, jittered by a fifth. Default 30 s.
+	// Interval between two passes, jittered by a fifth. It is longer after a pass that took more than
+	// a fiftieth of it, up to five minutes. Default 30 s.
 	Interval time.Duration
 	// MinAge is how old a block must be to be an orphan. Default 60 s.
 	MinAge time.Duration
@@ -67,6 +73,7 @@ type Sweeper struct {
 	disputed  map[allocator.Holder]bool // as of the pass before
 	gone      map[allocator.PoolID]bool // root pools of which the pass before did not see the IPPool
 	named     int                       // pools that the metrics of this pass name
+	took      time.Duration             // the pass before
 
 	departures departures
 }
@@ -122,8 +129,12 @@ func (s *Sweeper) Start(ctx context.Context) error {
 // one that begins to sees to those who left before. It does not block.
 func (s *Sweeper) Departed(cluster allocator.ClusterName) { s.departures.add(cluster) }
 
-// pause is how long to wait for the next pass.
-func (s *Sweeper) pause() time.Duration { return wait.Jitter(s.Interval, 0.2) }
+// pause is how long to wait for the next pass: the interval, or as much longer as it takes for a
+// sweep of a large ledger to cost a fiftieth of a processor, up to longest.
+func (s *Sweeper) pause() time.Duration {
+	rest := min(max(s.Interval, share*s.took), max(s.Interval, longest))
+	return wait.Jitter(rest, 0.2)
+}
 
 func (s *Sweeper) sweep(ctx context.Context, pass func(context.Context) error) {
 	if err := pass(ctx); err != nil && ctx.Err() == nil {
@@ -172,7 +183,8 @@ func (s *Sweeper) pass(ctx context.Context) error {
 	s.lookAtPools(ctx)
 	s.arbitrate(found.disputed)
 	lastPass.SetToCurrentTime()
-	durations.Observe(s.Clock.Since(begun).Seconds())
+	s.took = s.Clock.Since(begun)
+	durations.Observe(s.took.Seconds())
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/packed"
 )
 
 const (
@@ -37,6 +39,8 @@ type endpoint struct {
 	url       string
 	config    *rest.Config
 	cache     kcpcache.WildcardCache
+	writer    client.Client // of all its workspaces: see router
+	http      *http.Client
 	recorders *recorder.Manager
 	queue     workqueue.TypedRateLimitingInterface[multicluster.ClusterName]
 	need      sync.Once
@@ -48,12 +52,24 @@ type endpoint struct {
 func (p *Provider) open(ctx context.Context, url string, logger logr.Logger) (*endpoint, error) {
 	cfg := rest.CopyConfig(p.opts.Config)
 	cfg.Host = url
-	shared, err := kcpcache.NewWildcardCache(cfg, cache.Options{Scheme: p.opts.Scheme, Mapper: live.Mapper()})
+	shared, err := kcpcache.NewWildcardCache(cfg, cache.Options{
+		Scheme: p.opts.Scheme, Mapper: live.Mapper(), DefaultTransform: (&packed.Packer{}).Transform,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make its cache: %w", err)
 	}
+	web, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make its client: %w", err)
+	}
+	writer, err := newWriter(cfg, p.opts.Scheme)
+	if err != nil {
+		return nil, fmt.Errorf("make its client: %w", err)
+	}
 	e := &endpoint{
 		Provider:  p,
+		writer:    writer,
+		http:      web,
 		url:       url,
 		config:    cfg,
 		cache:     shared,
@@ -181,12 +197,13 @@ func (e *endpoint) engage(ctx context.Context, name multicluster.ClusterName) er
 	if err != nil {
 		return fmt.Errorf("make its event recorder: %w", err)
 	}
-	cl, err := kcpcache.NewScopedCluster(e.config, logicalcluster.Name(name), e.cache, e.opts.Scheme, events)
+	scoped, err := kcpcache.NewScopedCluster(e.config, logicalcluster.Name(name), e.cache, e.opts.Scheme, events)
 	if err != nil {
 		return fmt.Errorf("make its cluster: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	t := &tenant{ScopedCluster: cl, at: e, cancel: cancel}
+	// Of the scoped cluster the cache alone is kept: its clients are 10 KiB of each workspace.
+	t := &tenant{name: name, cache: scoped.GetCache(), events: events, at: e, cancel: cancel}
 	e.engaged.add(name, t) // the controllers look it up as soon as they have it
 	if err := e.aware.Engage(ctx, name, t); err != nil {
 		e.engaged.remove(name)

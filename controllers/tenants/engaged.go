@@ -1,23 +1,10 @@
 package tenants
 
 import (
-	"context"
 	"sync"
 
-	kcpcache "github.com/kcp-dev/multicluster-provider/pkg/cache"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
-
-// tenant is the cluster of a workspace, as an endpoint shows it.
-type tenant struct {
-	*kcpcache.ScopedCluster
-	at     *endpoint
-	cancel context.CancelFunc // ends the engagement
-}
-
-// Endpoint names the endpoint that shows the workspace, and gives the cache that all its
-// workspaces share.
-func (t *tenant) Endpoint() (url string, shared kcpcache.WildcardCache) { return t.at.url, t.at.cache }
 
 // engaged are the workspaces that are engaged. The zero value is none; safe for concurrent use.
 type engaged struct {

@@ -1,0 +1,127 @@
+package packed
+
+import (
+	"net/netip"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// own stands in a shape for what each object has of its own.
+const own = "\x00"
+
+// claim is a packed IPClaim.
+type claim struct {
+	head
+	shape  *ipamv1alpha1.IPClaim
+	prefix netip.Prefix           // its block; zero for none
+	at     int64                  // seconds, since when its conditions are as they are
+	owner  *ipamv1alpha1.OwnerRef // its consumer; nil for none
+}
+
+// claimKey is what claims of one shape have in common, as a rule.
+type claimKey struct {
+	kind, class, pool string
+	phase             ipamv1alpha1.ClaimPhase
+	reason            string
+	generation        int64
+	length            int32
+}
+
+func keyOfClaim(c *ipamv1alpha1.IPClaim) claimKey {
+	key := claimKey{
+		kind: c.Kind, class: c.Status.ClassName, phase: c.Status.Phase, generation: c.Generation, length: c.Spec.PrefixLength,
+	}
+	if c.Status.PoolRef != nil {
+		key.pool = c.Status.PoolRef.Name
+	}
+	if len(c.Status.Conditions) > 0 {
+		key.reason = c.Status.Conditions[0].Reason
+	}
+	return key
+}
+
+// newClaim packs a claim by a shape. Whether that is true of it only unpacking tells.
+func newClaim(c *ipamv1alpha1.IPClaim, at *home, shape *ipamv1alpha1.IPClaim) *claim {
+	p := &claim{head: newHead(at, &c.ObjectMeta), shape: shape, at: since(c.Status.Conditions), owner: c.Spec.OwnerRef}
+	p.shared = &shape.ObjectMeta
+	p.prefix, _ = netip.ParsePrefix(c.Status.AllocatedCIDR) // compared when it is unpacked
+	return p
+}
+
+// shapeOfClaim is the shape of claims like this one.
+func shapeOfClaim(c *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
+	shape := c.DeepCopy()
+	status := &shape.Status
+	blank(&shape.ObjectMeta)
+	blankConditions(status.Conditions, status.AllocatedCIDR)
+	if ref := status.BoundAllocationRef; ref != nil && ref.Name == recordName(c.Namespace, c.Name) {
+		ref.Name = own
+	}
+	status.AllocatedCIDR, status.Address = ownOf(status.AllocatedCIDR), ownOf(status.Address)
+	shape.Spec.OwnerRef = nil
+	return shape
+}
+
+// whole is the claim as it was.
+func (p *claim) whole() *ipamv1alpha1.IPClaim {
+	c := p.shape.DeepCopy()
+	p.head.whole(&c.ObjectMeta)
+	c.Spec.OwnerRef = p.owner.DeepCopy()
+	status := &c.Status
+	if ref := status.BoundAllocationRef; ref != nil && ref.Name == own {
+		ref.Name = recordName(c.Namespace, c.Name)
+	}
+	cidr := p.prefix.String()
+	wholeConditions(status.Conditions, cidr, p.at)
+	if status.AllocatedCIDR == own {
+		status.AllocatedCIDR = cidr
+	}
+	if status.Address == own {
+		status.Address = p.prefix.Addr().String()
+	}
+	return c
+}
+
+// DeepCopyObject implements runtime.Object: a copy is whole.
+func (p *claim) DeepCopyObject() runtime.Object { return p.whole() }
+
+func recordName(namespace, claim string) string {
+	return ipamv1alpha1.AllocationNames(namespace, claim)[0]
+}
+
+func ownOf(value string) string {
+	if value == "" {
+		return ""
+	}
+	return own
+}
+
+// since is when the first condition came about, in seconds.
+func since(conditions []metav1.Condition) int64 {
+	if len(conditions) == 0 {
+		return 0
+	}
+	return conditions[0].LastTransitionTime.Unix()
+}
+
+func blankConditions(conditions []metav1.Condition, cidr string) {
+	for i := range conditions {
+		conditions[i].LastTransitionTime = metav1.Time{}
+		if cidr != "" {
+			conditions[i].Message = strings.Replace(conditions[i].Message, cidr, own, 1)
+		}
+	}
+}
+
+// wholeConditions puts back what blankConditions takes out. A message that is that of the
+// condition before shares its memory.
+func wholeConditions(conditions []metav1.Condition, cidr string, at int64) {
+	for i := range conditions {
+		conditions[i].LastTransitionTime = metav1.Unix(at, 0)
+		conditions[i].Message = strings.Replace(conditions[i].Message, own, cidr, 1)
+	}
+}

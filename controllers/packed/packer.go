@@ -1,0 +1,143 @@
+package packed
+
+import (
+	"reflect"
+	"sync"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// clusterAnnotation is where kcp says of which logical cluster an object is.
+const clusterAnnotation = "kcp.io/cluster"
+
+// remembered bounds the homes and the shapes of a kind that a Packer looks for objects to share.
+// Objects keep those that it has forgotten.
+const remembered = 1 << 15
+
+// Packer packs the objects of a cache. The zero value is ready. It is safe for concurrent use.
+type Packer struct {
+	mu      sync.Mutex
+	homes   map[place]*home
+	claims  map[claimKey]*ipamv1alpha1.IPClaim
+	records map[recordKey]*ipamv1alpha1.IPAllocation
+}
+
+type place struct{ cluster, namespace string }
+
+// Transform is a TransformFunc of client-go: it is called with each object before the cache keeps
+// it, and takes managedFields out of all. An object may be packed already. It returns no error.
+func (p *Packer) Transform(obj any) (any, error) {
+	object, ok := obj.(client.Object)
+	if !ok || isPacked(obj) {
+		return obj, nil
+	}
+	object.SetManagedFields(nil)
+	switch whole := obj.(type) {
+	case *ipamv1alpha1.IPClaim:
+		return p.claim(whole), nil
+	case *ipamv1alpha1.IPAllocation:
+		return p.record(whole), nil
+	case *apisv1alpha1.APIBinding:
+		trim(whole)
+	}
+	return obj, nil
+}
+
+// Whole is an object that a cache keeps as it was before it was packed: a new copy of a packed one,
+// and any other itself.
+func Whole(obj client.Object) client.Object {
+	if isPacked(obj) {
+		return obj.DeepCopyObject().(client.Object)
+	}
+	return obj
+}
+
+// Consumer is the consumer of an IPClaim, packed or not; nil for none. It is to be read only.
+func Consumer(obj client.Object) *ipamv1alpha1.OwnerRef {
+	switch c := obj.(type) {
+	case *claim:
+		return c.owner
+	case *ipamv1alpha1.IPClaim:
+		return c.Spec.OwnerRef
+	}
+	return nil
+}
+
+func isPacked(obj any) bool {
+	switch obj.(type) {
+	case *claim, *allocation:
+		return true
+	}
+	return false
+}
+
+func (p *Packer) claim(c *ipamv1alpha1.IPClaim) client.Object {
+	key, at := keyOfClaim(c), p.home(&c.ObjectMeta)
+	p.mu.Lock()
+	shape := p.claims[key]
+	p.mu.Unlock()
+	if shape != nil {
+		if packed := newClaim(c, at, shape); reflect.DeepEqual(packed.whole(), c) {
+			return packed
+		}
+	}
+	shape = shapeOfClaim(c)
+	packed := newClaim(c, at, shape)
+	if !reflect.DeepEqual(packed.whole(), c) {
+		return c
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.claims = remember(p.claims, key, shape)
+	return packed
+}
+
+func (p *Packer) record(r *ipamv1alpha1.IPAllocation) client.Object {
+	key, at := keyOfRecord(r), p.home(&r.ObjectMeta)
+	p.mu.Lock()
+	shape := p.records[key]
+	p.mu.Unlock()
+	if shape != nil {
+		if packed := newRecord(r, at, shape); reflect.DeepEqual(packed.whole(), r) {
+			return packed
+		}
+	}
+	shape = shapeOfRecord(r)
+	packed := newRecord(r, at, shape)
+	if !reflect.DeepEqual(packed.whole(), r) {
+		return r
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.records = remember(p.records, key, shape)
+	return packed
+}
+
+// home is that of an object.
+func (p *Packer) home(meta *metav1.ObjectMeta) *home {
+	key := place{cluster: meta.Annotations[clusterAnnotation], namespace: meta.Namespace}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known := p.homes[key]; known != nil {
+		return known
+	}
+	at := &home{namespace: key.namespace}
+	if key.cluster != "" {
+		at.annotations = map[string]string{clusterAnnotation: key.cluster}
+	}
+	p.homes = remember(p.homes, key, at)
+	return at
+}
+
+// remember adds to a map, which begins anew when it is full.
+func remember[K comparable, V any](all map[K]V, key K, value V) map[K]V {
+	if all == nil || len(all) >= remembered {
+		all = map[K]V{}
+	}
+	all[key] = value
+	return all
+}

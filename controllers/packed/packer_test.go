@@ -1,0 +1,221 @@
+package packed
+
+import (
+	"fmt"
+	"math/rand"
+	"reflect"
+	"testing"
+	"time"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/randfill"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// bound is a claim as the controller leaves it, and its record.
+func bound(i int) (*ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {
+	address := fmt.Sprintf("10.0.0.%d", i)
+	uid := types.UID(fmt.Sprintf("0b8a3a0e-6f0b-4d43-9d5a-%012x", i))
+	condition := func(kind, message string) metav1.Condition {
+		return metav1.Condition{
+			Type: kind, Status: metav1.ConditionTrue, Reason: "AllocationSucceeded", Message: message + " " + address + "/32",
+			ObservedGeneration: 1, LastTransitionTime: metav1.Unix(1_700_000_000+int64(i), 0),
+		}
+	}
+	meta := metav1.ObjectMeta{
+		Name: fmt.Sprintf("web-%d", i), Namespace: "default", UID: uid, ResourceVersion: fmt.Sprint(1000 + i), Generation: 1,
+		CreationTimestamp: metav1.Unix(1_700_000_000+int64(i), 0), Annotations: map[string]string{clusterAnnotation: "2x7tq0fqzmdbp3kl"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
+	}
+	claim := &ipamv1alpha1.IPClaim{
+		TypeMeta: metav1.TypeMeta{Kind: "IPClaim"}, ObjectMeta: *meta.DeepCopy(),
+		Spec: ipamv1alpha1.IPClaimSpec{ClassName: "shared", PrefixLength: 32},
+		Status: ipamv1alpha1.IPClaimStatus{
+			Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: address + "/32", Address: address, ClassName: "shared", IPFamily: ipamv1alpha1.IPv4,
+			PoolRef: &ipamv1alpha1.PoolRef{Name: "p", ProjectRef: &ipamv1alpha1.ProjectRef{Name: "root:ipam"}}, ObservedGeneration: 1,
+			BoundAllocationRef: &ipamv1alpha1.LocalRef{Name: recordName("default", meta.Name)},
+			Conditions:         []metav1.Condition{condition("Allocated", "bound to"), condition("Ready", "bound to")},
+		},
+	}
+	record := &ipamv1alpha1.IPAllocation{
+		TypeMeta: metav1.TypeMeta{Kind: "IPAllocation"}, ObjectMeta: *meta.DeepCopy(),
+		Spec: ipamv1alpha1.IPAllocationSpec{
+			IPFamily: ipamv1alpha1.IPv4, PoolRef: *claim.Status.PoolRef, ClassName: "shared", ReclaimPolicy: ipamv1alpha1.ReclaimDelete,
+			ClaimRef: &ipamv1alpha1.ClaimRef{Name: claim.Name, UID: uid},
+		},
+		Status: ipamv1alpha1.IPAllocationStatus{
+			Phase: ipamv1alpha1.AllocationReady, AllocatedCIDR: address + "/32", Address: address,
+			Conditions: []metav1.Condition{condition("Allocated", "holds"), condition("Ready", "holds")},
+		},
+	}
+	record.Name = recordName("default", claim.Name)
+	return claim, record
+}
+
+// packs transforms a copy of an object, and fails the test unless its copies are the same but for
+// managedFields.
+func packs(t *testing.T, p *Packer, object client.Object) any {
+	t.Helper()
+	kept, err := p.Transform(object.DeepCopyObject())
+	if err != nil {
+		t.Fatalf("Transform: %v", err)
+	}
+	want := object.DeepCopyObject().(client.Object)
+	want.SetManagedFields(nil)
+	if got := Whole(kept.(client.Object)); !reflect.DeepEqual(got, want) {
+		t.Fatalf("after Transform the object is\n%+v\nwant\n%+v", got, want)
+	}
+	again, err := p.Transform(kept)
+	if err != nil || again != kept {
+		t.Fatalf("Transform of what it returned = %v, %v; want the same", again, err)
+	}
+	return kept
+}
+
+// Bound claims and records are packed, and share their shape.
+func TestTransform_Bound(t *testing.T) {
+	t.Parallel()
+	p := &Packer{}
+	one, first := bound(1)
+	other, second := bound(2)
+	a, isPacked := packs(t, p, one).(*claim)
+	b, alsoPacked := packs(t, p, other).(*claim)
+	if !isPacked || !alsoPacked || a.shape != b.shape || a.home != b.home {
+		t.Errorf("two bound claims are kept as %T and %T, want packed ones that share shape and home", a, b)
+	}
+	c, isPacked := packs(t, p, first).(*allocation)
+	d, alsoPacked := packs(t, p, second).(*allocation)
+	if !isPacked || !alsoPacked || c.shape != d.shape || c.home != a.home {
+		t.Errorf("two records are kept as %T and %T, want packed ones that share shape and home", c, d)
+	}
+}
+
+// What a packed object tells without a copy is what its copy tells.
+func TestHead(t *testing.T) {
+	t.Parallel()
+	whole, _ := bound(7)
+	whole.Labels, whole.Annotations["note"] = map[string]string{"app": "web"}, "mine"
+	whole.Finalizers, whole.DeletionTimestamp = []string{"example.com/stays"}, new(metav1.Unix(1_700_000_100, 0))
+	kept := packs(t, &Packer{}, whole).(client.Object)
+	if _, ok := kept.(*claim); !ok {
+		t.Fatalf("the claim is kept as %T, want a packed one", kept)
+	}
+	whole.ManagedFields = nil
+	getters := reflect.TypeFor[metav1.Object]()
+	for i := range getters.NumMethod() {
+		name := getters.Method(i).Name
+		if getters.Method(i).Type.NumIn() > 0 {
+			continue
+		}
+		got := reflect.ValueOf(kept).MethodByName(name).Call(nil)[0].Interface()
+		want := reflect.ValueOf(client.Object(whole)).MethodByName(name).Call(nil)[0].Interface()
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s = %v, want %v", name, got, want)
+		}
+	}
+}
+
+// Whatever an object says is kept, also what no controller writes.
+func TestTransform_LosesNothing(t *testing.T) {
+	t.Parallel()
+	p, fill := &Packer{}, filler(rand.New(rand.NewSource(1)))
+	for range 500 {
+		claim, record := bound(3)
+		fill.Fill(&claim.Status)
+		fill.Fill(&record.Status)
+		packs(t, p, claim)
+		packs(t, p, record)
+		fill.Fill(claim)
+		fill.Fill(record)
+		packs(t, p, claim)
+		packs(t, p, record)
+	}
+}
+
+// Claims and records that differ from others in one field are kept as they are.
+func TestTransform_OneFieldDiffers(t *testing.T) {
+	t.Parallel()
+	changes := map[string]func(*ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation){
+		"the claim named by the record": func(_ *ipamv1alpha1.IPClaim, r *ipamv1alpha1.IPAllocation) { r.Spec.ClaimRef = nil },
+		"no name in the record":         func(_ *ipamv1alpha1.IPClaim, r *ipamv1alpha1.IPAllocation) { r.Spec.ClaimRef.Name = "" },
+		"an UID in capitals": func(c *ipamv1alpha1.IPClaim, _ *ipamv1alpha1.IPAllocation) {
+			c.UID = "0B8A3A0E-6F0B-4D43-9D5A-000000000001"
+		},
+		"an UID that is none":         func(c *ipamv1alpha1.IPClaim, r *ipamv1alpha1.IPAllocation) { c.UID, r.Spec.ClaimRef.UID = "uid", "" },
+		"a version that is no number": func(c *ipamv1alpha1.IPClaim, _ *ipamv1alpha1.IPAllocation) { c.ResourceVersion = "007" },
+		"no cluster": func(c *ipamv1alpha1.IPClaim, r *ipamv1alpha1.IPAllocation) {
+			c.Annotations, r.Annotations = nil, map[string]string{}
+		},
+		"another time of one condition": func(c *ipamv1alpha1.IPClaim, r *ipamv1alpha1.IPAllocation) {
+			c.Status.Conditions[1].LastTransitionTime = metav1.Unix(5, 0)
+			r.Status.Conditions[0].LastTransitionTime = metav1.Time{Time: time.Unix(5, 7)}
+		},
+		"a CIDR with host bits": func(c *ipamv1alpha1.IPClaim, r *ipamv1alpha1.IPAllocation) {
+			c.Status.AllocatedCIDR, r.Status.AllocatedCIDR = "10.0.0.1/24", "010.0.0.1/32"
+		},
+		"the mark of a shape": func(c *ipamv1alpha1.IPClaim, r *ipamv1alpha1.IPAllocation) {
+			c.Status.Address, r.Status.Address = own, own
+		},
+		"another record": func(c *ipamv1alpha1.IPClaim, _ *ipamv1alpha1.IPAllocation) {
+			c.Status.BoundAllocationRef.Name = "alloc-x"
+		},
+		"a consumer": func(c *ipamv1alpha1.IPClaim, _ *ipamv1alpha1.IPAllocation) {
+			c.Spec.OwnerRef = &ipamv1alpha1.OwnerRef{Kind: "VM", Name: "v"}
+		},
+		"a message of two CIDRs": func(c *ipamv1alpha1.IPClaim, _ *ipamv1alpha1.IPAllocation) {
+			c.Status.Conditions[0].Message = "10.0.0.1/32 10.0.0.1/32"
+		},
+		"nothing bound": func(c *ipamv1alpha1.IPClaim, r *ipamv1alpha1.IPAllocation) {
+			c.Status, r.Status = ipamv1alpha1.IPClaimStatus{}, ipamv1alpha1.IPAllocationStatus{}
+		},
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &Packer{}
+			for i := range 3 { // with the shape of others, with its own, and beside others again
+				claim, record := bound(1)
+				if i > 0 {
+					change(claim, record)
+				}
+				packs(t, p, claim)
+				packs(t, p, record)
+			}
+			claim, record := bound(2)
+			packs(t, p, claim)
+			packs(t, p, record)
+		})
+	}
+}
+
+// filler fills objects at random with what may be read from a server.
+func filler(random *rand.Rand) *randfill.Filler {
+	return randfill.New().RandSource(random).NilChance(0.3).NumElements(0, 3).MaxDepth(6).Funcs(
+		func(t *metav1.Time, c randfill.Continue) { *t = metav1.Unix(c.Int63n(1<<32), 0) },
+		func(f *metav1.FieldsV1, _ randfill.Continue) {},
+	)
+}
+
+// Of a binding the cache keeps what tells whether it serves its workspace, and what it permits.
+func TestTransform_Binding(t *testing.T) {
+	t.Parallel()
+	ready := conditionsv1alpha1.Condition{Type: conditionsv1alpha1.ReadyCondition, Status: "True"}
+	binding := &apisv1alpha1.APIBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "ipam", Annotations: map[string]string{clusterAnnotation: "c"}},
+		Spec:       apisv1alpha1.APIBindingSpec{PermissionClaims: []apisv1alpha1.AcceptablePermissionClaim{{State: apisv1alpha1.ClaimAccepted}}},
+	}
+	want := binding.DeepCopy()
+	want.Status.Conditions = conditionsv1alpha1.Conditions{ready}
+	binding.ManagedFields, binding.Annotations[converted+"any"] = []metav1.ManagedFieldsEntry{{Manager: "kcp"}}, "[]"
+	binding.Status.BoundResources = []apisv1alpha1.BoundAPIResource{{Resource: "ipclaims"}}
+	binding.Status.Conditions = conditionsv1alpha1.Conditions{{Type: "APIExportValid", Status: "True"}, ready}
+	kept, err := (&Packer{}).Transform(binding)
+	if err != nil || !reflect.DeepEqual(kept, want) {
+		t.Errorf("Transform = %+v, %v; want %+v", kept, err, want)
+	}
+}

@@ -1,0 +1,76 @@
+package packed
+
+import (
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// allocation is a packed IPAllocation.
+type allocation struct {
+	head
+	shape  *ipamv1alpha1.IPAllocation
+	prefix netip.Prefix           // its block; zero for none
+	at     int64                  // seconds, since when its conditions are as they are
+	claim  string                 // the claim that it names; empty for none
+	holder identity               // the UID of that
+	owner  *ipamv1alpha1.OwnerRef // its consumer; nil for none
+}
+
+// recordKey is what records of one shape have in common, as a rule.
+type recordKey struct {
+	kind, class, pool string
+	phase             ipamv1alpha1.AllocationPhase
+	policy            ipamv1alpha1.ReclaimPolicy
+	generation        int64
+}
+
+func keyOfRecord(r *ipamv1alpha1.IPAllocation) recordKey {
+	return recordKey{r.Kind, r.Spec.ClassName, r.Spec.PoolRef.Name, r.Status.Phase, r.Spec.ReclaimPolicy, r.Generation}
+}
+
+// newRecord packs a record by a shape. Whether that is true of it only unpacking tells.
+func newRecord(r *ipamv1alpha1.IPAllocation, at *home, shape *ipamv1alpha1.IPAllocation) *allocation {
+	p := &allocation{head: newHead(at, &r.ObjectMeta), shape: shape, at: since(r.Status.Conditions), owner: r.Spec.OwnerRef}
+	p.shared = &shape.ObjectMeta
+	if ref := r.Spec.ClaimRef; ref != nil {
+		p.claim, p.holder = ref.Name, parse(ref.UID)
+	}
+	p.prefix, _ = netip.ParsePrefix(r.Status.AllocatedCIDR) // compared when it is unpacked
+	return p
+}
+
+// shapeOfRecord is the shape of records like this one.
+func shapeOfRecord(r *ipamv1alpha1.IPAllocation) *ipamv1alpha1.IPAllocation {
+	shape := r.DeepCopy()
+	status := &shape.Status
+	blank(&shape.ObjectMeta)
+	blankConditions(status.Conditions, status.AllocatedCIDR)
+	status.AllocatedCIDR, status.Address = ownOf(status.AllocatedCIDR), ownOf(status.Address)
+	shape.Spec.OwnerRef, shape.Spec.ClaimRef = nil, nil
+	return shape
+}
+
+// whole is the record as it was.
+func (p *allocation) whole() *ipamv1alpha1.IPAllocation {
+	r := p.shape.DeepCopy()
+	p.head.whole(&r.ObjectMeta)
+	r.Spec.OwnerRef = p.owner.DeepCopy()
+	if p.claim != "" {
+		r.Spec.ClaimRef = &ipamv1alpha1.ClaimRef{Name: p.claim, UID: p.holder.uid()}
+	}
+	status, cidr := &r.Status, p.prefix.String()
+	wholeConditions(status.Conditions, cidr, p.at)
+	if status.AllocatedCIDR == own {
+		status.AllocatedCIDR = cidr
+	}
+	if status.Address == own {
+		status.Address = p.prefix.Addr().String()
+	}
+	return r
+}
+
+// DeepCopyObject implements runtime.Object: a copy is whole.
+func (p *allocation) DeepCopyObject() runtime.Object { return p.whole() }

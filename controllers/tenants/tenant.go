@@ -1,0 +1,82 @@
+package tenants
+
+import (
+	"context"
+	"net/http"
+
+	kcpcache "github.com/kcp-dev/multicluster-provider/pkg/cache"
+	"github.com/kcp-dev/multicluster-provider/pkg/events/recorder"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+)
+
+// tenant is the cluster of a workspace, as an endpoint shows it. There may be thousands, so it
+// keeps little of its own, and shares the clients of the endpoint. Safe for concurrent use.
+type tenant struct {
+	name   multicluster.ClusterName
+	cache  cache.Cache
+	events recorder.EventRecorderGetter
+	at     *endpoint
+	cancel context.CancelFunc // ends the engagement
+}
+
+var _ cluster.Cluster = (*tenant)(nil)
+
+// Endpoint names the endpoint that shows the workspace, and gives the cache that all its
+// workspaces share.
+func (t *tenant) Endpoint() (url string, shared kcpcache.WildcardCache) { return t.at.url, t.at.cache }
+
+// GetCache implements cluster.Cluster.
+func (t *tenant) GetCache() cache.Cache { return t.cache }
+
+// GetClient implements cluster.Cluster. It reads from the cache.
+func (t *tenant) GetClient() client.Client {
+	return workspaceClient{Client: t.at.writer, reader: t.cache, name: t.name}
+}
+
+// GetAPIReader implements cluster.Cluster. It reads from the cache, too: see package live.
+func (t *tenant) GetAPIReader() client.Reader { return t.cache }
+
+// GetConfig implements cluster.Cluster.
+func (t *tenant) GetConfig() *rest.Config {
+	cfg := rest.CopyConfig(t.at.config)
+	cfg.Host = t.at.url + "/clusters/" + string(t.name)
+	return cfg
+}
+
+// GetHTTPClient implements cluster.Cluster. It is that of the endpoint.
+func (t *tenant) GetHTTPClient() *http.Client { return t.at.http }
+
+// GetScheme implements cluster.Cluster.
+func (t *tenant) GetScheme() *runtime.Scheme { return t.at.opts.Scheme }
+
+// GetFieldIndexer implements cluster.Cluster.
+func (t *tenant) GetFieldIndexer() client.FieldIndexer { return t.cache }
+
+// GetRESTMapper implements cluster.Cluster.
+func (t *tenant) GetRESTMapper() meta.RESTMapper { return t.at.writer.RESTMapper() }
+
+// GetEventRecorderFor implements cluster.Cluster.
+//
+// Deprecated: use GetEventRecorder.
+func (t *tenant) GetEventRecorderFor(name string) record.EventRecorder { //nolint:staticcheck // of the interface
+	return t.events.GetEventRecorderFor(name)
+}
+
+// GetEventRecorder implements cluster.Cluster.
+func (t *tenant) GetEventRecorder(name string) events.EventRecorder {
+	return t.events.GetEventRecorder(name)
+}
+
+// Start implements cluster.Cluster. There is nothing to start.
+func (t *tenant) Start(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
