@@ -1,6 +1,7 @@
 // Command bench measures. Each subcommand has flags of its own, writes a section of a page with
 // --out, and otherwise writes to stdout:
 //
+//	bench fleet      workspaces and claims beyond what kcp carries, on a stand-in
 //	bench kcp        claims through a real kcp, beside a bare controller
 //	bench ledger     the allocator alone, beside raw etcd and go-ipam
 //	bench replicas   several controllers, and the loss of the leader
@@ -19,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kcp-ipam/ipam/test/bench/bare"
+	"github.com/kcp-ipam/ipam/test/bench/fleet"
 	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/bench/kcp"
 	"github.com/kcp-ipam/ipam/test/bench/ledger"
@@ -27,6 +29,7 @@ import (
 )
 
 var benchmarks = map[string]func(context.Context, []string, harness.Say) error{
+	"fleet":    fleet.Run,
 	"kcp":      kcp.Run,
 	"ledger":   ledger.Run,
 	"replicas": replicas.Run,
@@ -43,7 +46,7 @@ func main() {
 
 func run(ctx context.Context, args []string, say harness.Say) error {
 	if len(args) == 0 || benchmarks[args[0]] == nil {
-		return fmt.Errorf("%q is no benchmark; write kcp, ledger, replicas or scale, and then its flags", args)
+		return fmt.Errorf("%q is no benchmark; write fleet, kcp, ledger, replicas or scale, and then its flags", args)
 	}
 	err := benchmarks[args[0]](ctx, args[1:], say)
 	if errors.Is(err, pflag.ErrHelp) {

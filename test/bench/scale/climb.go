@@ -5,6 +5,7 @@ import (
 	"time"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/bench/harness"
 )
 
 // resting is how long the controller is watched doing nothing.
@@ -92,7 +93,7 @@ func (s *stage) rest(ctx context.Context, st *step) error {
 		return err
 	}
 	const spent = "process_cpu_seconds_total"
-	st.idle = (after.sum(spent) - before.sum(spent)) / time.Since(began).Seconds()
+	st.idle = (after.Sum(spent) - before.Sum(spent)) / time.Since(began).Seconds()
 	return nil
 }
 
@@ -123,12 +124,12 @@ func (s *stage) restart(ctx context.Context, st *step) (err error) {
 }
 
 // server reads kcp's metrics.
-func (s *stage) server(ctx context.Context) (metrics, error) {
+func (s *stage) server(ctx context.Context) (harness.Metrics, error) {
 	text, err := s.Metrics(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return parseMetrics(text)
+	return harness.ParseMetrics(text)
 }
 
 // writes counts the requests that kcp has answered which write an object of the API.
@@ -139,7 +140,7 @@ func (s *stage) writes(ctx context.Context) (float64, error) {
 	}
 	var total float64
 	for _, verb := range []string{"POST", "PUT", "PATCH", "DELETE", "APPLY"} {
-		total += m.sum("apiserver_request_total", "group", ipamv1alpha1.GroupName, "verb", verb)
+		total += m.Sum("apiserver_request_total", "group", ipamv1alpha1.GroupName, "verb", verb)
 	}
 	return total, nil
 }

@@ -7,12 +7,8 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"k8s.io/client-go/rest"
 
 	"github.com/kcp-ipam/ipam/test/bench/harness"
@@ -62,51 +58,18 @@ func freeAddress(ctx context.Context) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// metrics are the sums of metrics by their names.
-type metrics map[string]*dto.MetricFamily
-
-func parseMetrics(text string) (metrics, error) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	return parser.TextToMetricFamilies(strings.NewReader(text))
-}
-
-// sum adds up the series of a metric that have all labels, given as name and value.
-func (m metrics) sum(name string, labels ...string) float64 {
-	var total float64
-	for _, metric := range m[name].GetMetric() {
-		if !has(metric, labels) {
-			continue
-		}
-		total += metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
-	}
-	return total
-}
-
-func has(metric *dto.Metric, labels []string) bool {
-	values := map[string]string{}
-	for _, label := range metric.GetLabel() {
-		values[label.GetName()] = label.GetValue()
-	}
-	for i := 0; i < len(labels); i += 2 {
-		if values[labels[i]] != labels[i+1] {
-			return false
-		}
-	}
-	return true
-}
-
-func (p *program) metrics(ctx context.Context) (metrics, error) {
+func (p *program) metrics(ctx context.Context) (harness.Metrics, error) {
 	text, err := p.Metrics(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return parseMetrics(text)
+	return harness.ParseMetrics(text)
 }
 
 // answered is how many claims were bound since it was started.
 func (p *program) answered(ctx context.Context) (float64, error) {
 	m, err := p.metrics(ctx)
-	return m.sum("ipam_allocation_duration_seconds", "result", "bound"), err
+	return m.Sum("ipam_allocation_duration_seconds", "result", "bound"), err
 }
 
 // size is what a program takes of the machine.
@@ -130,7 +93,7 @@ func (p *program) size(ctx context.Context) (size, error) {
 		return size{}, err
 	}
 	m, err := p.metrics(ctx)
-	return size{m.sum("process_resident_memory_bytes"), m.sum("go_memstats_heap_alloc_bytes"), m.sum("go_goroutines")}, err
+	return size{m.Sum("process_resident_memory_bytes"), m.Sum("go_memstats_heap_alloc_bytes"), m.Sum("go_goroutines")}, err
 }
 
 // begin is how a program has started.
@@ -155,7 +118,7 @@ func (s *stage) begin(ctx context.Context, p *program) (begin, error) {
 		if err != nil {
 			return err
 		}
-		looks, queued := m.sum("controller_runtime_reconcile_total", "controller", p.name), m.sum("workqueue_depth")
+		looks, queued := m.Sum("controller_runtime_reconcile_total", "controller", p.name), m.Sum("workqueue_depth")
 		if looks < float64(s.filled) || queued > 0 {
 			return fmt.Errorf("%.0f of %d were, and %.0f are queued", looks, s.filled, queued)
 		}

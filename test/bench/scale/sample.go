@@ -83,5 +83,5 @@ func (s *stage) spent(ctx context.Context) (spent, error) {
 	}
 	kcp, err := s.server(ctx)
 	const name = "process_cpu_seconds_total"
-	return spent{controller.sum(name), kcp.sum(name)}, err
+	return spent{controller.Sum(name), kcp.Sum(name)}, err
 }

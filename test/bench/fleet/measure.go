@@ -1,0 +1,256 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kcp-ipam/ipam/test/bench/harness"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+const (
+	// patience is how long the controller may take for anything before the program gives up.
+	patience = 15 * time.Minute
+	// clients make claims side by side.
+	clients = 8
+)
+
+// step is what was measured at one number of workspaces and claims.
+type step struct {
+	workspaces, claims int
+
+	one, empty, full size // with one workspace, with all that have a claim each, with all claims
+
+	answered, seen time.Duration // after the start: the first new claim, and all that were there
+	again          time.Duration // until a new claim is answered after the controller was killed
+	requests       int64         // until all were seen
+
+	idle          float64 // of a processor
+	sweep, verify float64 // seconds each
+
+	p50, p95     time.Duration
+	cpu, garbage float64 // a claim: seconds, bytes
+
+	left       time.Duration // until the ledger has freed all of those that left
+	leftReads  float64       // requests per workspace that left
+	leftClaims int           // of each
+}
+
+// measure takes the three sizes of a step, and of the largest all else.
+func measure(ctx context.Context, opts *options, st *step, say harness.Say) error {
+	for _, of := range []struct {
+		size               *size
+		workspaces, claims int
+	}{{&st.one, opts.shards, opts.shards}, {&st.empty, st.workspaces, st.workspaces}} {
+		if err := sizeOf(ctx, opts, of.size, of.workspaces, of.claims, say); err != nil {
+			return err
+		}
+	}
+	s, err := newStage(ctx, opts, st.workspaces, st.claims, say)
+	if err != nil {
+		return err
+	}
+	if err := s.measure(ctx, opts, st); err != nil {
+		say("the log of the controller is kept in %s", s.Log())
+		return err
+	}
+	return s.close()
+}
+
+// sizeOf measures the size of a controller with so many workspaces and claims.
+func sizeOf(ctx context.Context, opts *options, of *size, workspaces, claims int, say harness.Say) error {
+	s, err := newStage(ctx, opts, workspaces, claims, say)
+	if err != nil {
+		return err
+	}
+	if _, err := s.begin(ctx); err != nil {
+		return err
+	}
+	if *of, err = s.size(ctx); err != nil {
+		return err
+	}
+	say("%d workspaces, %d claims: %s", workspaces, claims, of)
+	return s.close()
+}
+
+// begin starts the controller and returns how long it took to look at every claim.
+func (s *stage) begin(ctx context.Context) (time.Duration, error) {
+	began := time.Now()
+	if err := s.Start(ctx); err != nil {
+		return 0, err
+	}
+	return s.look(ctx, began)
+}
+
+// look waits until every claim was looked at.
+func (s *stage) look(ctx context.Context, began time.Time) (time.Duration, error) {
+	err := harness.Eventually(ctx, patience, "every claim to be looked at", func(ctx context.Context) error {
+		m, err := s.metrics(ctx)
+		if err != nil {
+			return err
+		}
+		looks, queued := m.Sum("controller_runtime_reconcile_total", "controller", "claim"), m.Sum("workqueue_depth")
+		if looks < float64(s.crowd.Claims()) || queued > 0 {
+			return fmt.Errorf("%.0f of %d were, and %.0f are queued", looks, s.crowd.Claims(), queued)
+		}
+		return nil
+	})
+	return time.Since(began), err
+}
+
+func (s *stage) measure(ctx context.Context, opts *options, st *step) (err error) {
+	if err := s.arrive(ctx, st); err != nil {
+		return err
+	}
+	if st.full, err = s.size(ctx); err != nil {
+		return err
+	}
+	s.say("%d workspaces, %d claims: %s; a new claim answered after %.1f s, all seen after %.1f s",
+		st.workspaces, st.claims, st.full, st.answered.Seconds(), st.seen.Seconds())
+	if err := s.rest(ctx, opts, st); err != nil {
+		return err
+	}
+	if err := s.sample(ctx, opts, st); err != nil {
+		return err
+	}
+	if err := s.leave(ctx, opts, st); err != nil {
+		return err
+	}
+	if err := s.Kill(); err != nil {
+		return err
+	}
+	st.again, err = s.first(ctx, "again")
+	s.say("killed and started again: a new claim answered after %.1f s", st.again.Seconds())
+	return err
+}
+
+// arrive starts the controller, with a claim that was made just before.
+func (s *stage) arrive(ctx context.Context, st *step) (err error) {
+	began := time.Now()
+	if st.answered, err = s.first(ctx, "first"); err != nil {
+		return err
+	}
+	st.seen, err = s.look(ctx, began)
+	for _, count := range s.server.Requests() {
+		st.requests += count
+	}
+	return err
+}
+
+// first starts the controller, and tells how long a claim took that was made meanwhile.
+func (s *stage) first(ctx context.Context, name string) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	began := time.Now()
+	group, started := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.Start(started) })
+	group.Go(func() error {
+		return s.server.Claim(started, 0, gen.Claim(name, gen.OfClass("shared"), gen.Length(32)))
+	})
+	err := group.Wait()
+	return time.Since(began), err
+}
+
+// rest finds out what the controller takes doing nothing but its sweeps and verifications.
+func (s *stage) rest(ctx context.Context, opts *options, st *step) error {
+	before, err := s.metrics(ctx)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	select {
+	case <-time.After(opts.resting):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	after, err := s.metrics(ctx)
+	if err != nil {
+		return err
+	}
+	st.idle = (after.Sum(spent) - before.Sum(spent)) / time.Since(began).Seconds()
+	st.sweep, st.verify = after.Mean("ipam_sweep_duration_seconds"), after.Mean("ipam_verify_duration_seconds")
+	s.say("idle %.1f %% of a processor; a sweep %.2f s, a verification %.2f s", st.idle*100, st.sweep, st.verify)
+	return nil
+}
+
+// sample times claims of some clients, each in a workspace of its own.
+func (s *stage) sample(ctx context.Context, opts *options, st *step) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	before, err := s.metrics(ctx)
+	if err != nil {
+		return err
+	}
+	took := make([][]time.Duration, clients)
+	group, timed := errgroup.WithContext(ctx)
+	for c := range clients {
+		group.Go(func() error {
+			for i := range opts.samples / clients {
+				began := time.Now()
+				claim := gen.Claim(fmt.Sprintf("timed-%d-%d", c, i), gen.OfClass("shared"), gen.Length(32))
+				if err := s.server.Claim(timed, c*st.workspaces/clients, claim); err != nil {
+					return err
+				}
+				took[c] = append(took[c], time.Since(began))
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	after, err := s.metrics(ctx)
+	if err != nil {
+		return err
+	}
+	all := slices.Concat(took...)
+	slices.Sort(all)
+	st.p50, st.p95 = all[len(all)/2], all[len(all)*95/100]
+	const allocated = "go_memstats_alloc_bytes_total"
+	st.cpu = (after.Sum(spent) - before.Sum(spent)) / float64(len(all))
+	st.garbage = (after.Sum(allocated) - before.Sum(allocated)) / float64(len(all))
+	s.say("%d clients: p50 %.1f ms, p95 %.1f ms, %.1f ms of a processor and %.0f KiB of garbage a claim", clients,
+		ms(st.p50), ms(st.p95), st.cpu*1000, st.garbage/1024)
+	return nil
+}
+
+// leave has workspaces leave, and waits until the ledger has freed what they held.
+func (s *stage) leave(ctx context.Context, opts *options, st *step) error {
+	if opts.leaving == 0 {
+		return nil
+	}
+	before, err := s.metrics(ctx)
+	if err != nil {
+		return err
+	}
+	asked := s.server.Requests()
+	began := time.Now()
+	for i := range opts.leaving {
+		if err := s.server.Leave(st.workspaces - 1 - i); err != nil {
+			return err
+		}
+	}
+	st.leftClaims = st.claims / st.workspaces
+	want := before.Sum(freed) + float64(opts.leaving*st.leftClaims)
+	err = harness.Eventually(ctx, patience, "the blocks of the workspaces that left to be free", func(ctx context.Context) error {
+		m, err := s.metrics(ctx)
+		if err == nil && m.Sum(freed) < want {
+			err = fmt.Errorf("%.0f blocks are free, want %.0f", m.Sum(freed), want)
+		}
+		return err
+	})
+	st.left = time.Since(began)
+	total := int64(0)
+	for what, count := range s.server.Requests() {
+		total += count - asked[what]
+	}
+	st.leftReads = float64(total) / float64(opts.leaving)
+	s.say("%d workspaces of %d claims left: freed after %.1f s, %.0f requests each", opts.leaving, st.leftClaims, st.left.Seconds(), st.leftReads)
+	return err
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,154 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/bench/harness"
+	"github.com/kcp-ipam/ipam/test/fleet"
+	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+const (
+	platform = "root:ipam"
+	// name is that of the one class, and of the pool behind it.
+	name = "shared"
+	// fillers is how many blocks are bound at a time to fill the ledger.
+	fillers = 1024
+)
+
+// stage is a stand-in, and a controller on it that is not started yet.
+type stage struct {
+	*local.Controller
+	dir    string
+	server *fleet.Server
+	crowd  *fleet.Crowd
+	web    *http.Server
+	say    harness.Say
+}
+
+// newStage makes a stand-in with claims, and a ledger that has their blocks.
+func newStage(ctx context.Context, opts *options, workspaces, claims int, say harness.Say) (*stage, error) {
+	root, err := local.ModuleRoot()
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{dir: filepath.Join(root, ".cache", "fleet"), say: say}
+	if err := errors.Join(os.RemoveAll(s.dir), os.MkdirAll(s.dir, 0o755)); err != nil {
+		return nil, err
+	}
+	if err := s.up(ctx, opts, workspaces, claims); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *stage) up(ctx context.Context, opts *options, workspaces, claims int) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	url := "http://" + listener.Addr().String()
+	s.crowd = fleet.NewCrowd(workspaces, claims, opts.shards)
+	s.server = fleet.New(platform, s.crowd)
+	if err := s.furnish(url); err != nil {
+		return err
+	}
+	binary := opts.binary
+	if binary == "" {
+		binary = filepath.Join(s.dir, "ipam-controller")
+		if err := local.Build(ctx, "./cmd/ipam-controller", binary); err != nil {
+			return err
+		}
+	}
+	s.Controller, err = local.NewController(ctx, local.ControllerOptions{
+		Binary: binary, Dir: s.dir, Workspace: platform, Identity: &rest.Config{Host: url}, Profiles: true,
+		Flags: append([]string{"--webhook-bind-address=0"}, opts.controllerFlags...),
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.fill(ctx); err != nil {
+		return err
+	}
+	s.web = &http.Server{Handler: s.server, ReadHeaderTimeout: time.Minute}
+	go func() { _ = s.web.Serve(listener) }() // it ends with close
+	return nil
+}
+
+// furnish makes the one class and its pool.
+func (s *stage) furnish(url string) error {
+	return errors.Join(
+		s.server.Furnish(url),
+		s.server.Create("ipclasses", gen.Class(name)),
+		s.server.Create("ippools", gen.Pool(name, gen.CIDR("10.0.0.0/8"), gen.Backs(name), gen.Visible(ipamv1alpha1.VisibilityPlatform))),
+	)
+}
+
+// fill binds the blocks of all claims in the ledger of the controller.
+func (s *stage) fill(ctx context.Context) (err error) {
+	began := time.Now()
+	etcd, err := embedetcd.Start(ctx, embedetcd.Options{Dir: s.LedgerDir(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, etcd.Close()) }()
+	ledger, err := allocator.Open(ctx, etcd.Client(), allocator.Options{Prefix: "/ipam/v1", MaxTxnOps: etcd.MaxTxnOps()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ledger.Close()) }()
+	uid, cluster := s.server.PlatformUID("ippools", name)
+	pool := allocator.PoolID(uid)
+	_, err = ledger.Register(ctx, allocator.Pool{ID: pool, Cluster: allocator.ClusterName(cluster), Name: name, CIDR: netip.MustParsePrefix("10.0.0.0/8")})
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(fillers)
+	for i := range s.crowd.Claims() {
+		group.Go(func() error { return s.bind(ctx, ledger, pool, i) })
+	}
+	err = group.Wait()
+	s.say("the ledger has %d blocks, after %.0f s", s.crowd.Claims(), time.Since(began).Seconds())
+	return err
+}
+
+func (s *stage) bind(ctx context.Context, ledger *allocator.Allocator, pool allocator.PoolID, i int) error {
+	claim, cluster, namespace, of := s.crowd.Holder(i)
+	block, err := ledger.Bind(ctx, allocator.Request{Pool: pool, Length: 32, Class: name, Policy: allocator.Delete, Holder: allocator.Holder{
+		Claim: allocator.ClaimID(claim), Cluster: allocator.ClusterName(cluster), Namespace: namespace, Name: of,
+	}})
+	if err != nil {
+		return fmt.Errorf("bind the block of claim %d: %w", i, err)
+	}
+	s.crowd.Holds(i, block.Prefix.Addr())
+	return nil
+}
+
+// close stops what runs, and removes what it has left.
+func (s *stage) close() error {
+	var errs []error
+	if s.Controller != nil && s.Running() {
+		errs = append(errs, s.Stop())
+	}
+	if s.web != nil {
+		errs = append(errs, s.web.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
+}

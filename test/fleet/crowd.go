@@ -1,0 +1,186 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Crowd is what is generated: workspaces, in each as many claims, all of which are bound to one
+// address each of one pool of the platform, and their records.
+type Crowd struct {
+	workspaces, each, shards int
+
+	clusters []string       // by their numbers
+	numbers  map[string]int // of the clusters
+	names    map[string]int // of records → number of the claim in its workspace
+	blocks   []netip.Addr   // by the number of the claim; set before it is served
+
+	claim, record, binding template
+}
+
+// NewCrowd generates claims, an equal share in each workspace, and spreads the workspaces over
+// shards. Say with Holds which addresses they have, before they are served.
+func NewCrowd(workspaces, claims, shards int) *Crowd {
+	c := &Crowd{
+		workspaces: workspaces, each: claims / workspaces, shards: shards,
+		numbers: map[string]int{}, names: map[string]int{},
+	}
+	c.blocks = make([]netip.Addr, workspaces*c.each)
+	for w := range workspaces {
+		cluster := clusterName(w)
+		c.clusters = append(c.clusters, cluster)
+		c.numbers[cluster] = w
+	}
+	for k := range c.each {
+		c.names[recordName(k)] = k
+	}
+	c.claim, c.record, c.binding = newTemplate(sampleClaim()), newTemplate(sampleRecord()), newTemplate(sampleBinding())
+	return c
+}
+
+// Claims is how many there are.
+func (c *Crowd) Claims() int { return len(c.blocks) }
+
+// Holds says which address a claim has. Not for concurrent use with others of the same claim.
+func (c *Crowd) Holds(claim int, address netip.Addr) { c.blocks[claim] = address }
+
+// Holder names a claim: its UID, logical cluster, namespace and name.
+func (c *Crowd) Holder(claim int) (uid, cluster, namespace, name string) {
+	return claimUID(claim), c.clusters[claim/c.each], "default", claimName(claim % c.each)
+}
+
+// Cluster is the logical cluster of a workspace.
+func (c *Crowd) Cluster(workspace int) string { return c.clusters[workspace] }
+
+// Path is the path of a workspace.
+func (c *Crowd) Path(workspace int) string { return fmt.Sprintf("root:fleet:team-%05d", workspace) }
+
+func (c *Crowd) shardOf(cluster string) string {
+	w, ok := c.numbers[cluster]
+	if !ok {
+		return ""
+	}
+	return shardName(w * c.shards / c.workspaces)
+}
+
+func shardName(n int) string { return fmt.Sprintf("shard-%d", n) }
+
+// workspacesIn are the numbers of the workspaces that a scope may cover.
+func (c *Crowd) workspacesIn(in scope) (from, to int) {
+	if in.cluster != "" {
+		w, ok := c.numbers[in.cluster]
+		if !ok {
+			return 0, 0
+		}
+		return w, w + 1
+	}
+	return 0, c.workspaces
+}
+
+// claims are the IPClaims of a crowd.
+type claims struct{ *Crowd }
+
+func (c claims) span(in scope) (int, int) {
+	from, to := c.workspacesIn(in)
+	return from * c.each, to * c.each
+}
+
+func (c claims) at(i int) place {
+	return place{c.clusters[i/c.each], "default", claimName(i % c.each)}
+}
+
+func (c claims) find(p place) (int, bool) {
+	w, ok := c.numbers[p.cluster]
+	digits, named := strings.CutPrefix(p.name, "web-")
+	k, err := strconv.Atoi(digits)
+	if !ok || !named || err != nil || p.namespace != "default" || k >= c.each || claimName(k) != p.name {
+		return 0, false
+	}
+	return w*c.each + k, true
+}
+
+func (c claims) render(i int) []byte { return c.claim.of(c.values(i)) }
+
+func (c *Crowd) values(i int) []string {
+	return []string{
+		"$cluster", c.clusters[i/c.each], "$path", c.Path(i / c.each), "$claim", claimName(i % c.each), "$uid", claimUID(i),
+		"$record", recordName(i % c.each), "$ruid", uid(uint64(i) + 1<<40), "$address", c.blocks[i].String(), "$rv", fmt.Sprint(100 + i%800),
+	}
+}
+
+// records are their IPAllocations.
+type records struct{ *Crowd }
+
+func (c records) span(in scope) (int, int) { return claims(c).span(in) }
+
+func (c records) at(i int) place {
+	return place{c.clusters[i/c.each], "default", recordName(i % c.each)}
+}
+
+func (c records) find(p place) (int, bool) {
+	w, ok := c.numbers[p.cluster]
+	k, there := c.names[p.name]
+	return w*c.each + k, ok && there && p.namespace == "default"
+}
+
+func (c records) render(i int) []byte { return c.record.of(c.values(i)) }
+
+// bindings are the APIBindings of the workspaces.
+type bindings struct{ *Crowd }
+
+func (c bindings) span(in scope) (int, int) { return c.workspacesIn(in) }
+
+func (c bindings) at(i int) place { return place{cluster: c.clusters[i], name: "ipam"} }
+
+func (c bindings) find(p place) (int, bool) {
+	w, ok := c.numbers[p.cluster]
+	return w, ok && p.namespace == "" && p.name == "ipam"
+}
+
+func (c bindings) render(i int) []byte {
+	return c.binding.of([]string{"$cluster", c.clusters[i], "$path", c.Path(i), "$uid", uid(uint64(i) + 1<<41), "$rv", fmt.Sprint(100 + i%800)})
+}
+
+// template is the JSON of an object with words to be replaced.
+type template string
+
+func newTemplate(object any) template {
+	text, err := json.Marshal(object)
+	if err != nil {
+		panic(err) // of values of this package
+	}
+	return template(text)
+}
+
+func (t template) of(values []string) []byte {
+	return []byte(strings.NewReplacer(values...).Replace(string(t)))
+}
+
+func claimName(k int) string { return fmt.Sprintf("web-%06d", k) }
+
+func claimUID(i int) string { return uid(uint64(i)) }
+
+func recordName(k int) string { return ipamv1alpha1.AllocationNames("default", claimName(k))[0] }
+
+// clusterName is like those of kcp.
+func clusterName(w int) string {
+	const letters = "0123456789abcdefghijklmnopqrstuvwxyz"
+	n := (uint64(w) + 1) * 0x9E3779B97F4A7C15
+	name := make([]byte, 16)
+	for i := range name {
+		name[i] = letters[n%36]
+		n = n/36 + n<<7
+	}
+	return string(name)
+}
+
+// uid spreads numbers over all UIDs, as chance would.
+func uid(n uint64) string {
+	n = (n ^ n>>31) * 0x9E3779B97F4A7C15
+	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", n>>32, n>>16&0xffff, n>>4&0xfff, n&0xfff, n*0xC2B2AE3D27D4EB4F>>16)
+}

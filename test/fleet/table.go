@@ -1,0 +1,141 @@
+package fleet
+
+import (
+	"slices"
+	"sync"
+)
+
+// place is where an object is.
+type place struct{ cluster, namespace, name string }
+
+// scope is which objects a request is about. Empty fields are no limit.
+type scope struct{ shard, cluster, namespace string }
+
+// crowd are the objects of a kind that are generated when they are read, in an order of theirs.
+type crowd interface {
+	// span is the range of those that a scope may cover.
+	span(in scope) (from, to int)
+	at(i int) place
+	find(p place) (i int, ok bool)
+	// render is the JSON of one, as it was in the beginning.
+	render(i int) []byte
+}
+
+// nothing is a crowd of none.
+type nothing struct{}
+
+func (nothing) span(scope) (int, int)  { return 0, 0 }
+func (nothing) at(int) place           { panic("there is none") }
+func (nothing) find(place) (int, bool) { return 0, false }
+func (nothing) render(int) []byte      { panic("there is none") }
+
+// event is a change of an object.
+type event struct {
+	revision int64
+	kind     string // ADDED, MODIFIED or DELETED
+	place    place
+	object   []byte
+}
+
+// table holds the objects of a kind: the crowd, and what was changed or added since. The server
+// locks it.
+type table struct {
+	kind
+	crowd   crowd
+	shardOf func(cluster string) string
+
+	changed map[place][]byte // nil: deleted
+	added   []place          // that are not in the crowd, in the order in which they came
+
+	log     []event
+	begin   int64         // the revision before the first event of the log
+	news    chan struct{} // closed at the next event
+	waiting sync.Mutex    // guards news
+}
+
+func newTable(k kind, shardOf func(string) string) *table {
+	return &table{kind: k, crowd: nothing{}, shardOf: shardOf, changed: map[place][]byte{}, news: make(chan struct{})}
+}
+
+// covers reports whether a scope includes a place.
+func (t *table) covers(in scope, p place) bool {
+	return (in.cluster == "" || in.cluster == p.cluster) && (in.namespace == "" || in.namespace == p.namespace) &&
+		(in.shard == "" || t.shardOf(p.cluster) == in.shard)
+}
+
+// get reads an object; ok is false if there is none.
+func (t *table) get(p place) (object []byte, ok bool) {
+	if object, ok := t.changed[p]; ok {
+		return object, object != nil
+	}
+	if i, ok := t.crowd.find(p); ok {
+		return t.crowd.render(i), true
+	}
+	return nil, false
+}
+
+// put stores an object, or its deletion if it is nil, and notes the event.
+func (t *table) put(p place, object []byte, e event) {
+	_, known := t.changed[p]
+	if _, generated := t.crowd.find(p); !known && !generated {
+		t.added = append(t.added, p)
+	}
+	t.changed[p] = object
+	t.log = append(t.log, e)
+	if len(t.log) > 1<<17 {
+		t.compact(len(t.log) / 2)
+	}
+	t.waiting.Lock()
+	close(t.news)
+	t.news = make(chan struct{})
+	t.waiting.Unlock()
+}
+
+// compact forgets the first events of the log.
+func (t *table) compact(events int) {
+	if events > 0 {
+		t.begin = t.log[events-1].revision
+	}
+	t.log = slices.Clone(t.log[events:])
+}
+
+// page lists objects from a position on: those of the crowd have the first positions, those that
+// were added the ones behind. next is 0 at the end. limit 0 is none.
+func (t *table) page(in scope, position, limit int) (objects [][]byte, next int) {
+	from, to := t.crowd.span(in)
+	_, size := t.crowd.span(scope{})
+	for i := max(from, position); i < to; i++ {
+		if limit > 0 && len(objects) == limit {
+			return objects, i
+		}
+		p := t.crowd.at(i)
+		if !t.covers(in, p) {
+			continue
+		}
+		object, changed := t.changed[p]
+		if !changed {
+			object = t.crowd.render(i)
+		}
+		if object != nil {
+			objects = append(objects, object)
+		}
+	}
+	for i := max(0, position-size); i < len(t.added); i++ {
+		if limit > 0 && len(objects) == limit {
+			return objects, size + i
+		}
+		if object := t.changed[t.added[i]]; object != nil && t.covers(in, t.added[i]) {
+			objects = append(objects, object)
+		}
+	}
+	return objects, 0
+}
+
+// since are the events after a revision, and what tells of more. ok is false if the log does not
+// go back that far.
+func (t *table) since(revision int64) (events []event, news <-chan struct{}, ok bool) {
+	t.waiting.Lock()
+	defer t.waiting.Unlock()
+	i, _ := slices.BinarySearchFunc(t.log, revision+1, func(e event, r int64) int { return int(e.revision - r) })
+	return t.log[i:], t.news, revision >= t.begin
+}
