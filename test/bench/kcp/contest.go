@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	crowdOfKinds   = 8  // clients that the kinds of claims are compared with
-	crowdOfTenants = 32 // clients that draw on one pool, of all tenants
-	storm          = 64 // clients of the tenant that storms
+	oneClient      = "1 client" // title of the contest with one
+	crowdOfKinds   = 8          // clients that the kinds of claims are compared with
+	crowdOfTenants = 32         // clients that draw on one pool, of all tenants
+	storm          = 64         // clients of the tenant that storms
 )
 
 // contest is one thing that is measured of several contestants, in the same rounds.
@@ -43,7 +44,7 @@ func (s *stage) contests(opts *options) []contest {
 	for _, n := range opts.clients {
 		title := fmt.Sprintf("%d clients", n)
 		if n == 1 {
-			title = "1 client"
+			title = oneClient
 		}
 		list = append(list, s.besidePlain(s.besideBare(title, func(side *side) *contestant {
 			return s.claims("", side, bySharedClass, n)

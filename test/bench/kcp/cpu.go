@@ -2,19 +2,19 @@ package kcp
 
 import (
 	"context"
-	"errors"
-	"regexp"
-	"strconv"
 	"time"
+
+	"github.com/kcp-ipam/ipam/test/bench/harness"
 )
 
 // resting is how long the processes are watched doing nothing.
 const resting = 3 * time.Second
 
-// usage is the processor time that processes have taken since they began.
+// usage is what processes have taken since they began.
 type usage struct {
-	at              time.Time
-	controller, kcp time.Duration
+	at                            time.Time
+	controller, kcp               time.Duration // of processors
+	controllerMetrics, kcpMetrics harness.Metrics
 }
 
 // idle is the processor time that processes take doing nothing, as a share of time.
@@ -51,39 +51,24 @@ func (s *stage) rest(ctx context.Context) error {
 	return nil
 }
 
-var cpuSeconds = regexp.MustCompile(`(?m)^process_cpu_seconds_total (\S+)$`)
-
 // usage reads what kcp and a side's controller have taken.
 func (s *stage) usage(ctx context.Context, side *side) (usage, error) {
-	controller, err := side.cpuTime(ctx)
-	if err != nil {
+	now := usage{}
+	var err error
+	if side.controller != nil {
+		if now.controllerMetrics, err = readMetrics(side.controller.Metrics(ctx)); err != nil {
+			return usage{}, err
+		}
+		now.controller = cpuTime(now.controllerMetrics)
+	}
+	if now.kcpMetrics, err = readMetrics(s.Metrics(ctx)); err != nil {
 		return usage{}, err
 	}
-	text, err := s.Metrics(ctx)
-	if err != nil {
-		return usage{}, err
-	}
-	kcp, err := cpuTime(text)
-	return usage{time.Now(), controller, kcp}, err
+	now.kcp = cpuTime(now.kcpMetrics)
+	now.at = time.Now()
+	return now, nil
 }
 
-// cpuTime is what the side's controller has taken; 0 without one.
-func (s *side) cpuTime(ctx context.Context) (time.Duration, error) {
-	if s.controller == nil {
-		return 0, nil
-	}
-	text, err := s.controller.Metrics(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return cpuTime(text)
-}
-
-func cpuTime(metrics string) (time.Duration, error) {
-	match := cpuSeconds.FindStringSubmatch(metrics)
-	if match == nil {
-		return 0, errors.New("the metrics don't tell process_cpu_seconds_total")
-	}
-	seconds, err := strconv.ParseFloat(match[1], 64)
-	return time.Duration(seconds * float64(time.Second)), err
+func cpuTime(metrics harness.Metrics) time.Duration {
+	return time.Duration(metrics.Sum("process_cpu_seconds_total") * float64(time.Second))
 }

@@ -41,6 +41,11 @@ func report(opts *options, contests []contest) string {
 	for _, c := range contests {
 		c.write(&b)
 	}
+	for _, c := range contests {
+		if c.title == oneClient {
+			c.writeParts(&b)
+		}
+	}
 	return b.String()
 }
 

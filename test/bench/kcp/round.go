@@ -20,6 +20,7 @@ type round struct {
 	// backlog is how many answered claims had no IPAllocation when the round was over, and
 	// drained how many milliseconds later all had one.
 	backlog, drained float64
+	parts            []float64 // of the time of a CREATE, as parts says
 }
 
 // newRound sums up a round. It must have had an answer.
@@ -47,6 +48,7 @@ func (r *round) spend(before, after usage, resting idle) {
 	}
 	r.controller = each(before.controller, after.controller, resting.controller)
 	r.kcp = each(before.kcp, after.kcp, resting.kcp)
+	r.parts = partsOf(before, after)
 }
 
 // crowd has clients claim side by side until the time is up, each its next claim when
