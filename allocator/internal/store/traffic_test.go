@@ -43,7 +43,7 @@ func TestTraffic_Page(t *testing.T) {
 			}
 		}
 		check("before any transaction", 1_000)
-		end := way.begin()
+		end := way.Begin()
 		check("beside a transaction", 125)
 		time.Sleep(2 * recent)
 		end()
