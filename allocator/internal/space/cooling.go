@@ -35,6 +35,7 @@ type Cooled struct {
 	taken  bool // the group that is being placed gives it back to its former holder
 }
 
+// End is when the block is free.
 func (c Cooled) End() time.Time { return time.UnixMilli(c.until).UTC() }
 
 // CooledOf is what the record says of a block that cools; nil if it does not.
