@@ -49,7 +49,7 @@ func (onKubernetes) prepare(ctx context.Context, admin *rest.Config, say func(st
 func (onKubernetes) platform(admin *rest.Config) *rest.Config { return admin }
 
 func (onKubernetes) tenants(admin *rest.Config) []tenant {
-	var all []tenant
+	all := make([]tenant, 0, len(tenantNamespaces))
 	for _, name := range tenantNamespaces {
 		all = append(all, tenant{name: name, cfg: admin, namespace: name, listed: client.InNamespace(name)})
 	}

@@ -74,7 +74,7 @@ func (onKCP) platform(admin *rest.Config) *rest.Config {
 }
 
 func (onKCP) tenants(admin *rest.Config) []tenant {
-	var all []tenant
+	all := make([]tenant, 0, len(tenantWorkspaces))
 	for _, workspace := range tenantWorkspaces {
 		all = append(all, tenant{name: workspace, cfg: workspaces.At(admin, workspace), namespace: "default"})
 	}
