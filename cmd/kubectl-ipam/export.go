@@ -86,7 +86,12 @@ func (o *planExport) print(p *plan.Plan) (left []string, _ error) {
 		return nil, nil
 	case outputJSON:
 		return nil, o.report.print(o.Out, p.List())
-	default:
-		return nil, plan.WriteYAML(o.Out, p)
 	}
+	for _, object := range p.Objects() {
+		printLine(o.Out, "---")
+		if err := o.report.print(o.Out, object); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
 }

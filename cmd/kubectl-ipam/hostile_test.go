@@ -31,7 +31,8 @@ var lines = []string{
 	"claim list -o custom-columns=A:.metadata.name,B:.metadata.annotations,C:.status.conditions[*].message",
 	"class list", "class list -o wide", "class list -o name", "class show c", "class show " + hostile, "class show " + hostile + " -o name",
 	"address show 192.0.2.17", "address show 192.0.2.17 -o wide", "address show 192.0.2.200", "address show 10.0.0.1",
-	"claim create web --class c --replace --wait 500ms", "why web", "verify", "verify -o json", "verify -o yaml", "version", "version -o json", "version -o yaml", "check", "check -o json", "check -o yaml",
+	"claim create web --class c --replace --wait 500ms", "why web", "verify", "verify -o json", "verify -o yaml", "export -A", "export -o csv", "export -o json", "export -o name",
+	"import testdata/plan.csv --wait 500ms", "import testdata/plan.csv --dry-run", "import testdata/plan.csv --dry-run -o json", "version", "version -o json", "version -o yaml", "check", "check -o json", "check -o yaml",
 	"__complete claim show ", "__complete claim release ", "__complete pool show ", "__complete class show ", "__complete why ",
 	"__complete claim create --class ", "__complete claim create --pool ", "__complete pool create --parent ",
 }

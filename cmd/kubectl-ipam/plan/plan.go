@@ -2,7 +2,7 @@
 // the claims for exact blocks, as CSV or as YAML. It asks no server and changes nothing.
 //
 // [ReadCSV] and [ReadYAML] read a plan, [Plan.Check] finds what contradicts itself, and
-// [WriteCSV] and [WriteYAML] write what they read back.
+// [WriteCSV] and [Plan.Objects] are what they read back.
 package plan
 
 import (

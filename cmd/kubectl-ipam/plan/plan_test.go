@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
@@ -225,8 +226,12 @@ func TestRoundTrip(t *testing.T) {
 	if unsaid, err := plan.WriteCSV(&table, p); err != nil || len(unsaid) > 0 {
 		t.Fatalf("WriteCSV leaves out %q, and returns %v", unsaid, err)
 	}
-	if err := plan.WriteYAML(&manifests, p); err != nil {
-		t.Fatal(err)
+	for _, object := range p.Objects() {
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifests.WriteString("---\n" + string(text))
 	}
 	fromTable, wrong := plan.ReadCSV(table.Bytes(), plan.Options{})
 	fromManifests, worse := plan.ReadYAML(manifests.Bytes(), plan.Options{})
@@ -245,10 +250,12 @@ func TestRoundTrip(t *testing.T) {
 // An owner whose name a table cannot say is not exported to one.
 func TestWriteCSV_Unsayable(t *testing.T) {
 	t.Parallel()
-	p, _ := plan.Of(nil, []ipamv1alpha1.IPClaim{bound("web", "10.0.2.0/24", "p", gen.FromPool("p"), gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: "Odd", Name: "a/b/c"}))})
-	var table bytes.Buffer
-	if left, err := plan.WriteCSV(&table, p); err != nil || len(left) != 1 || left[0] != "claim default/web" {
-		t.Errorf("WriteCSV leaves out %q, and returns %v; want the claim", left, err)
+	for _, name := range []string{"a/b/c", "a\x1b[31m", "a\nclaim,b"} {
+		p, _ := plan.Of(nil, []ipamv1alpha1.IPClaim{bound("web", "10.0.2.0/24", "p", gen.FromPool("p"), gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: "Odd", Name: name}))})
+		var table bytes.Buffer
+		if left, err := plan.WriteCSV(&table, p); err != nil || len(left) != 1 || left[0] != "claim default/web" {
+			t.Errorf("of the owner %q WriteCSV leaves out %q, and returns %v; want the claim", name, left, err)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package plan
 import (
 	"bytes"
 	"encoding/csv"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -11,31 +10,18 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"sigs.k8s.io/yaml"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 )
-
-// WriteYAML writes a plan as manifests, which [ReadYAML] and kubectl apply take.
-func WriteYAML(w io.Writer, p *Plan) error {
-	for _, object := range p.objects() {
-		data, err := yaml.Marshal(object)
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(w, "---\n%s", data); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // List is the plan as one object, for JSON.
 func (p *Plan) List() any {
-	return map[string]any{"apiVersion": "v1", "kind": "List", "items": p.objects()}
+	return map[string]any{"apiVersion": "v1", "kind": "List", "items": p.Objects()}
 }
 
-func (p *Plan) objects() []any {
+// Objects are the pools and claims of the plan, as [ReadYAML] and kubectl apply take them.
+func (p *Plan) Objects() []any {
 	objects := make([]any, 0, len(p.Pools)+len(p.Claims))
 	for _, pool := range p.Pools {
 		objects = append(objects, pool.IPPool)
@@ -47,7 +33,7 @@ func (p *Plan) objects() []any {
 }
 
 // WriteCSV writes a plan as a table, with the columns that it needs. What a table cannot say is
-// left out, and returned by name.
+// left out, and returned by name: unprintable characters, or an owner with a slash in its name.
 func WriteCSV(w io.Writer, p *Plan) (left []string, _ error) {
 	rows := make([]map[string]string, 0, len(p.Pools)+len(p.Claims))
 	for _, pool := range p.Pools {
@@ -69,8 +55,13 @@ func WriteCSV(w io.Writer, p *Plan) (left []string, _ error) {
 	return left, writeRows(w, rows)
 }
 
-// reread reads cells as a table with one row.
+// reread reads cells as a table with one row. It does not if a cell could not be printed.
 func reread(cells map[string]string) (*Plan, bool) {
+	for _, cell := range cells {
+		if legible.Text(cell) != cell {
+			return nil, false
+		}
+	}
 	var table bytes.Buffer
 	if err := writeRows(&table, []map[string]string{cells}); err != nil {
 		return nil, false
