@@ -54,10 +54,9 @@ require (
 	sigs.k8s.io/kustomize/api v0.21.1
 	sigs.k8s.io/kustomize/kyaml v0.21.1
 	sigs.k8s.io/multicluster-runtime v0.24.1
+	sigs.k8s.io/randfill v1.0.0
 	sigs.k8s.io/yaml v1.6.0
 )
-
-require sigs.k8s.io/randfill v1.0.0
 
 require (
 	cel.dev/expr v0.25.2 // indirect

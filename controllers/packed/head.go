@@ -78,7 +78,7 @@ func blank(meta *metav1.ObjectMeta) {
 // GetObjectKind implements runtime.Object.
 func (h *head) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
-// The getters of metav1.Object.
+// The getters of metav1.Object. A selfLink, which no server sets any more, is in the copy alone.
 
 func (h *head) GetNamespace() string                          { return h.home.namespace }
 func (h *head) GetName() string                               { return h.name }
@@ -88,7 +88,7 @@ func (h *head) GetCreationTimestamp() metav1.Time             { return metav1.Un
 func (h *head) GetLabels() map[string]string                  { return h.labels }
 func (h *head) GetGenerateName() string                       { return h.shared.GenerateName }
 func (h *head) GetGeneration() int64                          { return h.shared.Generation }
-func (h *head) GetSelfLink() string                           { return h.shared.SelfLink }
+func (h *head) GetSelfLink() string                           { return "" }
 func (h *head) GetDeletionTimestamp() *metav1.Time            { return h.shared.DeletionTimestamp }
 func (h *head) GetDeletionGracePeriodSeconds() *int64         { return h.shared.DeletionGracePeriodSeconds }
 func (h *head) GetFinalizers() []string                       { return h.shared.Finalizers }

@@ -107,9 +107,9 @@ func TestHead(t *testing.T) {
 	}
 	whole.ManagedFields = nil
 	getters := reflect.TypeFor[metav1.Object]()
-	for i := range getters.NumMethod() {
-		name := getters.Method(i).Name
-		if getters.Method(i).Type.NumIn() > 0 {
+	for method := range getters.Methods() {
+		name := method.Name
+		if method.Type.NumIn() > 0 {
 			continue
 		}
 		got := reflect.ValueOf(kept).MethodByName(name).Call(nil)[0].Interface()

@@ -66,7 +66,7 @@ func (t *tenant) GetRESTMapper() meta.RESTMapper { return t.at.writer.RESTMapper
 // GetEventRecorderFor implements cluster.Cluster.
 //
 // Deprecated: use GetEventRecorder.
-func (t *tenant) GetEventRecorderFor(name string) record.EventRecorder { //nolint:staticcheck // of the interface
+func (t *tenant) GetEventRecorderFor(name string) record.EventRecorder {
 	return t.events.GetEventRecorderFor(name)
 }
 

@@ -12,7 +12,7 @@ import (
 // reached by.
 func (s *Server) Furnish(url string) error {
 	conditions := `[{"type":"APIExportValid","status":"True","lastTransitionTime":"2026-01-02T03:04:05Z"},{"type":"PartitionValid","status":"True","lastTransitionTime":"2026-01-02T03:04:05Z"}]`
-	endpoints := []map[string]string{}
+	endpoints := make([]map[string]string, 0, s.crowd.shards)
 	for n := range s.crowd.shards {
 		endpoints = append(endpoints, map[string]string{"url": url + "/services/apiexport/" + shardName(n)})
 	}
