@@ -76,6 +76,7 @@ func (k Keys) Within(s ledger.SpaceID, p netip.Prefix) (from, end string) {
 // Kind says what a key is about.
 type Kind int
 
+// The kinds of keys.
 const (
 	// OtherKey concerns nothing that is in memory.
 	OtherKey Kind = iota
