@@ -107,7 +107,7 @@ func (k *talk) exchange() []string {
 func (k *talk) ask(what, method, path, body string) map[string]any {
 	k.Helper()
 	response := k.send(method, path, body)
-	defer response.Body.Close() //nolint:errcheck // it was read
+	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		k.Fatal(err)

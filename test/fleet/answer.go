@@ -41,7 +41,7 @@ func conflict(k kind, name string) *apierrors.StatusError {
 
 // mismatch names the kind where other errors name the resource, as kcp does.
 func mismatch(k kind, name, what string) *apierrors.StatusError {
-	return apierrors.NewConflict(schema.GroupResource{Group: k.group, Resource: k.name}, name, errors.New("Precondition failed: "+what)) //nolint:staticcheck // the words of an API server
+	return apierrors.NewConflict(schema.GroupResource{Group: k.group, Resource: k.name}, name, errors.New("Precondition failed: "+what))
 }
 
 func exists(k kind, name string) *apierrors.StatusError {
