@@ -38,12 +38,12 @@ test-image: ## Run the tests of the program that builds the image, a module of i
 	@go test -C tools/image -count=1 ./...
 
 .PHONY: test
-test: kcp-shards chromium ## Run every test: unit, model, and end to end on a real kcp
+test: kcp-shards kube chromium ## Run every test: unit, model, and end to end on a real kcp and a real Kubernetes
 	@GOGC=$(TEST_GOGC) $(TOOL) gotestsum --format pkgname --hide-summary=skipped -- \
 		-race -count=1 -p 2 -timeout 40m $(TEST_ARGS) $(TEST)
 
 .PHONY: e2e
-e2e: kcp ## Run the end-to-end tests alone
+e2e: kcp kube ## Run the end-to-end tests alone
 	@GOGC=$(TEST_GOGC) $(TOOL) gotestsum --format testname -- -count=1 -timeout 40m $(TEST_ARGS) ./test/e2e/...
 
 # Arguments of the benchmark: make bench BENCH_ARGS='--rounds 1'
@@ -152,7 +152,11 @@ clean: ## Remove what make run and the builds leave behind (not the kcp cached i
 
 .PHONY: kcp
 kcp: ## Build the kcp server of tools/kcp, once for each version of it
-	@hack/kcp.sh "about 4 minutes" kcp
+	@hack/servers.sh kcp "about 4 minutes" github.com/kcp-dev/kcp/cmd/kcp
+
+.PHONY: kube
+kube: ## Build the Kubernetes API server and controllers of tools/kube, once for each version of them
+	@hack/servers.sh kube "about 5 minutes" k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager
 
 .PHONY: chromium
 chromium: ## Find a Chromium for the tests of the pages, or install Debian's
@@ -164,4 +168,5 @@ images: kcp chromium ## Take the pictures of docs/images again, of the pages of 
 
 .PHONY: kcp-shards
 kcp-shards: kcp ## Build what a kcp of several shards needs beside
-	@hack/kcp.sh "about half a minute beside the kcp server" cache-server kcp-front-proxy
+	@hack/servers.sh kcp "about half a minute beside the kcp server" \
+		github.com/kcp-dev/kcp/cmd/cache-server github.com/kcp-dev/kcp/cmd/kcp-front-proxy

@@ -51,18 +51,19 @@ func NewClient(cfg *rest.Config) (client.WithWatch, error) {
 	return client.NewWithWatch(cfg, client.Options{Scheme: NewScheme()})
 }
 
-// Apply applies the manifests in a folder to a workspace, in order of their names.
-func Apply(ctx context.Context, cfg *rest.Config, workspace string, folder fs.FS) error {
+// Apply applies the manifests in a folder to the workspace or the cluster that cfg reaches, in order of their
+// names.
+func Apply(ctx context.Context, cfg *rest.Config, folder fs.FS) error {
 	objects, err := read(folder, strings.NewReplacer())
 	if err != nil {
-		return fmt.Errorf("apply to %s: %w", workspace, err)
+		return fmt.Errorf("apply to %s: %w", cfg.Host, err)
 	}
-	c, err := NewClient(At(cfg, workspace))
+	c, err := NewClient(cfg)
 	if err != nil {
-		return fmt.Errorf("apply to %s: %w", workspace, err)
+		return fmt.Errorf("apply to %s: %w", cfg.Host, err)
 	}
 	if err := apply(ctx, c, objects...); err != nil {
-		return fmt.Errorf("apply to %s: %w", workspace, err)
+		return fmt.Errorf("apply to %s: %w", cfg.Host, err)
 	}
 	return nil
 }

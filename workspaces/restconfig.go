@@ -28,14 +28,10 @@ func At(cfg *rest.Config, workspace string) *rest.Config {
 }
 
 // ControllerConfig returns the access of the controller to a platform workspace
-// that was bootstrapped: the token of its service account, and nothing of cfg's
-// own identity. cfg needs to read secrets there.
+// that was bootstrapped: the token of its service account that kcp writes into a Secret and
+// that never ends, and nothing of cfg's own identity. cfg needs to read secrets there.
 func ControllerConfig(ctx context.Context, cfg *rest.Config, workspace string) (*rest.Config, error) {
-	return StandaloneConfig(ctx, At(cfg, workspace))
-}
-
-// StandaloneConfig is ControllerConfig of the cluster that cfg reaches.
-func StandaloneConfig(ctx context.Context, cfg *rest.Config) (*rest.Config, error) {
+	cfg = At(cfg, workspace)
 	platform, err := NewClient(cfg)
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func EnsureTenant(ctx context.Context, cfg *rest.Config, opts TenantOptions) (lo
 	if err != nil {
 		return "", fmt.Errorf("tenant %s: %w", opts.Workspace, err)
 	}
-	if err := Apply(ctx, cfg, opts.Workspace, config.TenantRBAC()); err != nil {
+	if err := Apply(ctx, At(cfg, opts.Workspace), config.TenantRBAC()); err != nil {
 		return "", fmt.Errorf("tenant %s: %w", opts.Workspace, err)
 	}
 	if err := bind(ctx, cfg, opts); err != nil {

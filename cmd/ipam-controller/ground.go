@@ -54,7 +54,13 @@ func workspaceConfig(ctx context.Context, cfg *rest.Config, opts *options) (*res
 	if err != nil {
 		return nil, err
 	}
-	return workspaces.ControllerConfig(ctx, cfg, opts.workspace)
+	return renewedConfig(ctx, func() (*rest.Config, error) {
+		cfg, err := restConfig(opts.kubeconfig)
+		if err != nil {
+			return nil, err
+		}
+		return workspaces.At(cfg, opts.workspace), nil
+	})
 }
 
 // clusterConfig reaches a cluster without kcp.
@@ -65,7 +71,14 @@ func clusterConfig(ctx context.Context, cfg *rest.Config, opts *options) (*rest.
 	if err := workspaces.BootstrapStandalone(ctx, cfg, steps(ctx)); err != nil {
 		return nil, err
 	}
-	return workspaces.StandaloneConfig(ctx, cfg)
+	return renewedConfig(ctx, func() (*rest.Config, error) { return restConfig(opts.kubeconfig) })
+}
+
+// renewedConfig is the access of the controller's service account. reach is asked for the admin's
+// access whenever a token is renewed: kcp gives its admin another token when it restarts.
+func renewedConfig(ctx context.Context, reach func() (*rest.Config, error)) (*rest.Config, error) {
+	steps(ctx)("requesting a token of the controller's service account, renewed while it runs")
+	return workspaces.RenewedConfig(ctx, workspaces.Renewal{Reach: reach, Logger: log.FromContext(ctx)})
 }
 
 // steps logs the steps of a bootstrap.

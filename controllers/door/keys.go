@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -37,10 +38,11 @@ func decodeKeys(data map[string][]byte) (keys, error) {
 	return k, err
 }
 
-// pathSafe reports whether a token is one segment of a path as it stands.
+// pathSafe reports whether a token is one segment of a path as it stands. Kubernetes takes no capital letters in the
+// path of a Service.
 func pathSafe(token string) bool {
 	return !slices.ContainsFunc([]byte(token), func(c byte) bool {
-		return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+		return (c < '0' || c > '9') && (c < 'a' || c > 'z')
 	})
 }
 
@@ -70,7 +72,7 @@ func (k keys) renewed(now time.Time) (keys, error) {
 		k.authorities = slices.Insert(k.authorities, 0, another)
 	}
 	if k.token == "" {
-		k.token = rand.Text()
+		k.token = strings.ToLower(rand.Text())
 	}
 	return k, nil
 }

@@ -1,6 +1,7 @@
 package door
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -134,6 +135,7 @@ func TestKeyring_Damaged(t *testing.T) {
 		"nothing":              {func(map[string][]byte) {}, false, false},
 		"no token":             {func(d map[string][]byte) { delete(d, entryToken) }, true, false},
 		"a short token":        {func(d map[string][]byte) { d[entryToken] = []byte("a") }, true, false},
+		"capital letters":      {func(d map[string][]byte) { d[entryToken] = bytes.ToUpper(d[entryToken]) }, true, false},
 		"a token with slashes": {func(d map[string][]byte) { d[entryToken] = []byte("aaaaaaaaaaaaaaaaaaaaaaaa/../b") }, true, false},
 		"no certificate":       {func(d map[string][]byte) { delete(d, entryCerts) }, false, true},
 		"no key":               {func(d map[string][]byte) { d[entryKeys] = nil }, false, true},

@@ -37,19 +37,6 @@ func TestForgery_OfABoundClaim(t *testing.T) {
 	framework.WaitBound(t, s.tenant, claim)
 }
 
-// A cluster without kcp has no upper bound on its admins' rights: policies alone refuse.
-func TestForgery_Standalone(t *testing.T) {
-	t.Parallel()
-	cluster := framework.NewStandalone(t)
-	cluster.StartController(t)
-	own, claim := gen.Pool("own"), gen.Claim("web", gen.FromPool("own"), gen.Length(28))
-	framework.Create(t, cluster, own, claim)
-	framework.WaitBound(t, cluster, claim)
-	f := newForger(t, "an admin", cluster.UserConfig(t, "cluster-admin"))
-	f.creates(attacksOnCreate)
-	f.changes(claim, attacksOnChange)
-}
-
 // forgersOf returns the users with the most rights in a tenant's workspace.
 func forgersOf(t *testing.T, tenant *framework.Tenant) []forger {
 	t.Helper()

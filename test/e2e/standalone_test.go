@@ -3,8 +3,12 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"strconv"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,14 +17,36 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// A cluster without kcp is served as the only workspace there is, through restarts of
-// the controller and whatever went while it was away.
+// A cluster without kcp is served as the only workspace there is. The tests share one Kubernetes, and its
+// controller: each follows the one before, has names of its own, and leaves the controller as it says.
 func TestStandalone(t *testing.T) {
 	t.Parallel()
 	cluster := framework.NewStandalone(t, sweeping...)
-	cluster.StartController(t)
+	for _, tt := range []struct {
+		name string
+		test func(*testing.T, *framework.Platform)
+	}{
+		{"Upgrade", standaloneUpgrade}, // starts the controller
+		{"Restart", standaloneRestart},
+		{"Namespace", standaloneNamespace},
+		{"GarbageCollection", standaloneGarbageCollection},
+		{"Refusals", standaloneRefusals},
+		{"Forgery", standaloneForgery},
+		{"Roles", standaloneRoles},
+		{"CLI", standaloneCLI},
+		{"Webhooks", standaloneWebhooks},
+		{"WebhooksOfAService", standaloneService}, // ends the controller, and runs one of its own
+		{"Token", standaloneToken},                // runs one of its own
+	} {
+		t.Run(tt.name, func(t *testing.T) { tt.test(t, cluster) })
+	}
+}
+
+// Claims keep their blocks through restarts of the controller, and what went while it was away is freed.
+func standaloneRestart(t *testing.T, cluster *framework.Platform) {
 	name, cidr := framework.Name(t), cluster.CIDR(t)
 	pool := offer(t, cluster, name, cidr, gen.DefaultLength(28))
 	own := gen.Pool("own", gen.CIDR("192.0.2.0/24"))
@@ -62,11 +88,8 @@ func TestStandalone(t *testing.T) {
 
 // Refusals are told as ever, what is the system's stays the system's, and slices have
 // nobody to go to.
-func TestStandalone_SaysNo(t *testing.T) {
-	t.Parallel()
-	cluster := framework.NewStandalone(t)
-	cluster.StartController(t)
-	sliced := gen.Pool("sliced", gen.CIDR("192.0.2.0/24"), gen.Slices(28))
+func standaloneRefusals(t *testing.T, cluster *framework.Platform) {
+	sliced := gen.Pool("sliced", gen.CIDR("198.51.100.0/24"), gen.Slices(28))
 	claim := gen.Claim("lost", gen.OfClass("none"))
 	elsewhere := gen.Claim("elsewhere", gen.FromPoolIn("root:other", "sliced"), gen.Length(28))
 	framework.Create(t, cluster, sliced, claim, elsewhere)
@@ -98,21 +121,141 @@ func TestStandalone_SaysNo(t *testing.T) {
 }
 
 // The command line works on a cluster without kcp.
-func TestStandalone_CLI(t *testing.T) {
-	t.Parallel()
-	cluster := framework.NewStandalone(t)
-	cluster.StartController(t)
+func standaloneCLI(t *testing.T, cluster *framework.Platform) {
 	c := cli{cluster.CLI(t, "ipam-class-admin", "ipam-pool-admin"), t}
-	c.run("pool", "create", "lab", "--cidr", "192.0.2.0/24").ends(0)
-	if got := c.ok("claim", "create", "web", "--pool", "lab", "--length", "28", "--quiet"); got != "192.0.2.0/28\n" {
+	c.run("pool", "create", "lab", "--cidr", "203.0.113.0/24").ends(0)
+	if got := c.ok("claim", "create", "web", "--pool", "lab", "--length", "28", "--quiet"); got != "203.0.113.0/28\n" {
 		t.Errorf("the claim has %q", got)
 	}
-	shows(t, c.ok("pool", "tree"), "lab", "192.0.2.0/24")
-	shows(t, c.ok("pool", "show", "lab"), "192.0.2.0/28", "claim default/web")
-	shows(t, c.ok("address", "show", "192.0.2.5"), "192.0.2.0/28", "claim default/web")
+	shows(t, c.ok("pool", "tree"), "lab", "203.0.113.0/24")
+	shows(t, c.ok("pool", "show", "lab"), "203.0.113.0/28", "claim default/web")
+	shows(t, c.ok("address", "show", "203.0.113.5"), "203.0.113.0/28", "claim default/web")
 	c.run("claim", "create", "lost", "--class", "none", "--wait=1s").ends(4)
 	shows(t, c.ok("why", "lost"), "ClassNotFound")
 	c.run("claim", "release", "lost").ends(0)
-	c.run("verify").ends(0).says("1 claims and 1 allocations agree")
+	c.run("verify").ends(0).says("agree")
 	c.run("claim", "release", "web").ends(0)
+}
+
+// There is no upper bound on the rights of an admin: policies alone refuse.
+func standaloneForgery(t *testing.T, cluster *framework.Platform) {
+	name := framework.Name(t)
+	pool, claim := gen.Pool(name, gen.CIDR(cluster.CIDR(t))), gen.Claim("forged", gen.FromPool(name), gen.Length(28))
+	framework.Create(t, cluster, pool, claim)
+	framework.WaitBound(t, cluster, claim)
+	f := newForger(t, "an admin", cluster.UserConfig(t, "cluster-admin"))
+	f.creates(attacksOnCreate)
+	f.changes(claim, attacksOnChange)
+}
+
+// The API server asks the webhooks at their URL, and CREATE returns the block.
+func standaloneWebhooks(t *testing.T, cluster *framework.Platform) {
+	cluster.WaitWebhooks(t, cluster)
+	standaloneAnswer(t, cluster, cluster.CIDR(t))
+}
+
+// The API server asks the webhooks at a Service. There is no kube-proxy: the controller itself listens at the
+// cluster IP.
+func standaloneService(t *testing.T, cluster *framework.Platform) {
+	port, err := strconv.ParseInt(cluster.WebhookPort(t), 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.StopController(t)
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: workspaces.ControllerNamespace, Name: "ipam-webhook"},
+		Spec:       corev1.ServiceSpec{ClusterIP: framework.ServiceAddress, Ports: []corev1.ServicePort{{Port: int32(port)}}},
+	}
+	admin := cluster.Admin(t)
+	framework.Create(t, admin, service)
+	cidr := cluster.CIDR(t)
+	cluster = cluster.Reconfigured(t,
+		fmt.Sprintf("--webhook-bind-address=%s:%d", framework.ServiceAddress, port),
+		fmt.Sprintf("--webhook-service=%s/%s:%d", service.Namespace, service.Name, port))
+	cluster.StartController(t)
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ipamv1alpha1.GroupName}}
+	framework.WaitFor(t, admin, configuration, func(configuration *admissionregistrationv1.MutatingWebhookConfiguration) error {
+		for _, webhook := range configuration.Webhooks {
+			if webhook.ClientConfig.Service == nil || webhook.ClientConfig.Service.Name != service.Name {
+				return fmt.Errorf("webhook %s is not at the Service", webhook.Name)
+			}
+		}
+		return nil
+	})
+	cluster.WaitAsked(t, cluster)
+	standaloneAnswer(t, cluster, cidr)
+}
+
+// standaloneAnswer fails the test unless CREATE returns a block, by one question to the webhooks.
+func standaloneAnswer(t *testing.T, cluster *framework.Platform, cidr ipamv1alpha1.CIDR) {
+	t.Helper()
+	name := framework.Name(t)
+	offer(t, cluster, name, cidr, gen.DefaultLength(28))
+	asked := cluster.AnswersGiven(t)
+	claim := gen.Claim(name, gen.OfClass(name))
+	framework.Create(t, cluster, claim)
+	if claim.Status.Phase != ipamv1alpha1.ClaimBound || claim.Status.AllocatedCIDR == "" {
+		t.Errorf("CREATE returns the status %+v; want a block", claim.Status)
+	}
+	if got := cluster.AnswersGiven(t) - asked; got != 1 {
+		t.Errorf("the webhook was asked %d times, want once", got)
+	}
+	framework.WaitBound(t, cluster, claim)
+}
+
+// A cluster with the first definitions is brought to those of today. What it holds stays as it is, written by nobody;
+// then the controller is restarted, and all goes on.
+func standaloneUpgrade(t *testing.T, cluster *framework.Platform) {
+	admin := cluster.AdminConfig(t)
+	if err := workspaces.Apply(t.Context(), admin, os.DirFS("testdata/upgrade/crd")); err != nil {
+		t.Fatal(err)
+	}
+	first := cluster.Reconfigured(t, append([]string{"--webhook-bind-address=0"}, sweeping...)...) // CREATE had no answer then
+	first.StartController(t)
+	name := framework.Name(t)
+	pool := offer(t, cluster, name, cluster.CIDR(t), gen.DefaultLength(28))
+	before := []*ipamv1alpha1.IPClaim{gen.Claim("before-1", gen.OfClass(name)), gen.Claim("before-2", gen.OfClass(name))}
+	framework.Create(t, cluster, before[0], before[1])
+	framework.WaitBound(t, cluster, before...)
+	waitHeld(t, cluster, pool, size(blocksOf(t, before...)...))
+	if pool.Status.Ledger != nil {
+		t.Fatalf("the first definitions keep status.ledger, %+v, which came later", pool.Status.Ledger)
+	}
+	was := stored(t, cluster)
+
+	if err := workspaces.BootstrapStandalone(t.Context(), admin, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	first.StopController(t)
+	cluster.StartController(t)
+	next := gen.Claim("next-upgraded", gen.OfClass(name))
+	framework.Create(t, cluster, next)
+	framework.WaitBound(t, cluster, next)
+	is := stored(t, cluster)
+	for object, version := range was {
+		if is[object] != version {
+			t.Errorf("%s was written: it is at %q; want %q", object, is[object], version)
+		}
+	}
+	framework.Delete(t, cluster, next)
+	waitUnrecorded(t, cluster, next.Name)
+	waitHeld(t, cluster, pool, size(blocksOf(t, before...)...))
+	cluster.WaitVerified(t)
+}
+
+// The usual roles of Kubernetes have the rights that the roles of the API add to them.
+func standaloneRoles(t *testing.T, cluster *framework.Platform) {
+	name := framework.Name(t)
+	offer(t, cluster, name, cluster.CIDR(t), gen.DefaultLength(28))
+	viewer, editor := cluster.User(t, "view"), cluster.User(t, "edit")
+	claim := gen.Claim(name, gen.OfClass(name))
+	if err := viewer.Create(t.Context(), claim.DeepCopy()); !apierrors.IsForbidden(err) {
+		t.Errorf("a user with the role view creates a claim: %v; want Forbidden", err)
+	}
+	framework.Create(t, editor, claim)
+	framework.WaitBound(t, viewer, claim)
+	if err := editor.Create(t.Context(), gen.Pool("theirs")); !apierrors.IsForbidden(err) {
+		t.Errorf("a user with the role edit creates a pool: %v; want Forbidden", err)
+	}
+	framework.Delete(t, editor, claim)
 }

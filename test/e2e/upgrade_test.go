@@ -116,17 +116,17 @@ func firstManifests(t *testing.T) workspaces.Options {
 // applyFirstCRDs applies those of the first CRDs that have changed since.
 func applyFirstCRDs(t *testing.T, platform *framework.Platform) {
 	t.Helper()
-	err := workspaces.Apply(t.Context(), framework.AdminConfig(t), platform.Path, os.DirFS("testdata/upgrade/crd"))
+	err := workspaces.Apply(t.Context(), platform.AdminConfig(t), os.DirFS("testdata/upgrade/crd"))
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// stored are the claims and the records of a tenant, each with its UID and version.
-func stored(t *testing.T, tenant *framework.Tenant) map[string]string {
+// stored are the claims and the records that a client reads, each with its UID and version.
+func stored(t *testing.T, c client.Reader) map[string]string {
 	t.Helper()
 	claims, records := &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{}
-	if err := errors.Join(tenant.List(t.Context(), claims), tenant.List(t.Context(), records)); err != nil {
+	if err := errors.Join(c.List(t.Context(), claims), c.List(t.Context(), records)); err != nil {
 		t.Fatal(err)
 	}
 	versions := map[string]string{}

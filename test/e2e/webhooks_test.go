@@ -209,22 +209,6 @@ func TestWebhooks_RefuseWhileDown(t *testing.T) {
 	}
 }
 
-// A cluster without kcp asks the webhooks as well.
-func TestWebhooks_Standalone(t *testing.T) {
-	t.Parallel()
-	cluster := framework.NewStandalone(t)
-	cluster.StartController(t)
-	cluster.WaitWebhooks(t, cluster)
-	offer(t, cluster, "web", cluster.CIDR(t), gen.DefaultLength(28))
-	asked := cluster.AnswersGiven(t)
-	claim := gen.Claim("a", gen.OfClass("web"))
-	framework.Create(t, cluster, claim)
-	framework.WaitBound(t, cluster, claim)
-	if got := cluster.AnswersGiven(t) - asked; got != 1 {
-		t.Errorf("the webhook was asked %d times, want once", got)
-	}
-}
-
 // A controller that is told to serve no webhooks removes what another has registered.
 func TestWebhooks_Off(t *testing.T) {
 	t.Parallel()

@@ -34,19 +34,19 @@ func (tn *Tenant) CLI(t testing.TB, roles ...string) CLI {
 	if len(roles) == 0 {
 		return newCLI(t, tn.Config())
 	}
-	return userCLI(t, tn.Path, roles...)
+	return userCLI(t, current(t).kcp, tn.Path, roles...)
 }
 
 // CLI returns the command line of another user, who has these cluster roles in the
 // platform workspace and no right elsewhere.
 func (p *Platform) CLI(t testing.TB, roles ...string) CLI {
 	t.Helper()
-	return userCLI(t, p.Path, roles...)
+	return userCLI(t, p.ground, p.Path, roles...)
 }
 
-func userCLI(t testing.TB, workspace string, roles ...string) CLI {
+func userCLI(t testing.TB, g ground, workspace string, roles ...string) CLI {
 	t.Helper()
-	cfg, err := current(t).newUser(t.Context(), workspace, roles...)
+	cfg, err := newUser(t.Context(), g, workspace, roles...)
 	if err != nil {
 		t.Fatal(err)
 	}

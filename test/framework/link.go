@@ -45,11 +45,11 @@ type Link struct {
 // started and gets these flags.
 func (p *Platform) Link(t testing.TB, name string, flags ...string) (*Link, *Platform) {
 	t.Helper()
-	kcp, err := url.Parse(p.identity.Host)
+	kcp, err := url.Parse(p.options.Identity.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tlsConfig, err := rest.TLSConfigFor(p.identity)
+	tlsConfig, err := rest.TLSConfigFor(p.options.Identity)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func (p *Platform) Link(t testing.TB, name string, flags ...string) (*Link, *Pla
 	l.server = httptest.NewTLSServer(l.proxy(tlsConfig))
 	t.Cleanup(l.server.Close)
 
-	identity := rest.CopyConfig(p.identity)
+	identity := rest.CopyConfig(p.options.Identity)
 	identity.Host = l.server.URL + kcp.Path
 	identity.CAFile = ""
 	identity.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.server.Certificate().Raw})

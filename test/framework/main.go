@@ -23,12 +23,14 @@ import (
 // so that cores are not what limits them.
 const sideBySide = 6
 
-// ground is a kcp, of one server or of several.
+// ground is a kcp, of one server or of several, or a cluster without kcp, which has no workspaces.
 type ground interface {
 	Start(ctx context.Context) error
 	Stop() error
 	Admin() (*rest.Config, error)
 	TakeUser() (local.User, error)
+	// At is the access of the admin to a workspace, and As that of a user.
+	At(workspace string) (*rest.Config, error)
 	As(user local.User, workspace string) (*rest.Config, error)
 }
 
@@ -44,6 +46,9 @@ type world struct {
 	// shared returns the platform of SharedPlatform, and stopShared ends its controller.
 	shared     func() (*Platform, error)
 	stopShared func() error
+	// kubernetes is the cluster of NewStandalone, of the one test for which standalone is set.
+	kubernetes *local.Kubernetes
+	standalone atomic.Bool
 	// serial numbers workspaces, and names of tests that are not long enough.
 	serial atomic.Int64
 }
@@ -150,9 +155,12 @@ func (w *world) startController(ctx context.Context, c *local.Controller) error 
 	return c.Start(ctx)
 }
 
-// stop ends the controller that tests share, then kcp.
+// stop ends the controller that tests share, then the servers.
 func (w *world) stop() error {
 	errs := []error{w.stopShared()}
+	if w.kubernetes != nil {
+		errs = append(errs, w.kubernetes.Stop())
+	}
 	if w.kcp != nil {
 		errs = append(errs, w.kcp.Stop())
 	}

@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"net"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -26,9 +27,10 @@ type Platform struct {
 	Path    string
 	Cluster logicalcluster.Name
 
+	ground     ground
 	controller *local.Controller
-	identity   *rest.Config
-	space      atomic.Int64 // how many CIDRs were given out
+	options    local.ControllerOptions // of the controller
+	space      atomic.Int64            // how many CIDRs were given out
 }
 
 // SharedPlatform returns the platform that the tests of this program share. Its
@@ -67,17 +69,37 @@ func NewPlatformOf(t testing.TB, opts workspaces.Options) *Platform {
 // and no right elsewhere.
 func (p *Platform) User(t testing.TB, roles ...string) client.WithWatch {
 	t.Helper()
-	return user(t, p.Path, roles...)
+	return user(t, p.ground, p.Path, roles...)
 }
 
 // UserConfig is the access of User.
 func (p *Platform) UserConfig(t testing.TB, roles ...string) *rest.Config {
 	t.Helper()
-	access, err := current(t).newUser(t.Context(), p.Path, roles...)
+	access, err := newUser(t.Context(), p.ground, p.Path, roles...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return access
+}
+
+// Admin returns a client of the admin of the kcp, or of the cluster, in the platform workspace.
+func (p *Platform) Admin(t testing.TB) client.WithWatch {
+	t.Helper()
+	c, err := workspaces.NewClient(p.AdminConfig(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// AdminConfig is the access of Admin.
+func (p *Platform) AdminConfig(t testing.TB) *rest.Config {
+	t.Helper()
+	cfg, err := p.ground.At(p.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
 }
 
 // CIDR returns address space that no other test on this platform uses: a /16.
@@ -91,7 +113,7 @@ func (p *Platform) CIDR(t testing.TB) ipamv1alpha1.CIDR {
 }
 
 // Identity returns the access of the controller, to the platform workspace.
-func (p *Platform) Identity() *rest.Config { return rest.CopyConfig(p.identity) }
+func (p *Platform) Identity() *rest.Config { return rest.CopyConfig(p.options.Identity) }
 
 // StartController starts the controller, over the data it had before if any, and
 // returns when it is ready.
@@ -114,25 +136,53 @@ func (p *Platform) StopController(t testing.TB) {
 // and gets these flags. Replicas need a common etcd.
 func (p *Platform) Replica(t testing.TB, name string, flags ...string) *Platform {
 	t.Helper()
-	return p.replica(t, name, p.identity, flags...)
+	return p.replica(t, name, p.options.Identity, flags...)
 }
 
 func (p *Platform) replica(t testing.TB, name string, identity *rest.Config, flags ...string) *Platform {
 	t.Helper()
-	w := current(t)
-	controller, err := local.NewController(t.Context(), local.ControllerOptions{
-		Binary:    w.binary(),
-		Dir:       filepath.Join(w.dir, logicalcluster.NewPath(p.Path).Base()+"-"+name),
-		Workspace: p.Path,
-		Identity:  identity,
-		Flags:     flags,
-	})
+	options := p.options
+	options.Dir, options.Identity, options.Flags = options.Dir+"-"+name, identity, flags
+	replica, err := p.with(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	replica := &Platform{WithWatch: p.WithWatch, Path: p.Path, Cluster: p.Cluster, controller: controller, identity: identity}
 	replica.endWith(t)
 	return replica
+}
+
+// Reconfigured returns the same platform with a controller over the same data that gets these
+// flags instead. The one before must have been stopped.
+func (p *Platform) Reconfigured(t testing.TB, flags ...string) *Platform {
+	t.Helper()
+	return p.reconfigured(t, p.options.Identity, flags)
+}
+
+// Bootstrapping is Reconfigured with the kubeconfig of an admin and --bootstrap: the controller makes the platform
+// ready itself, and asks for its tokens.
+func (p *Platform) Bootstrapping(t testing.TB, flags ...string) *Platform {
+	t.Helper()
+	return p.reconfigured(t, p.AdminConfig(t), append([]string{"--bootstrap"}, flags...))
+}
+
+func (p *Platform) reconfigured(t testing.TB, identity *rest.Config, flags []string) *Platform {
+	t.Helper()
+	options := p.options
+	options.Identity, options.Flags = identity, flags
+	other, err := p.with(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.endWith(t)
+	return other
+}
+
+// with returns the same platform with another controller, which is not started.
+func (p *Platform) with(ctx context.Context, options local.ControllerOptions) (*Platform, error) {
+	controller, err := local.NewController(ctx, options)
+	return &Platform{
+		WithWatch: p.WithWatch, Path: p.Path, Cluster: p.Cluster, ground: p.ground, controller: controller, options: options,
+	}, err
 }
 
 // KillController ends the controller with SIGKILL.
@@ -168,6 +218,16 @@ func (p *Platform) WaitControllerEnded(t testing.TB) {
 	if err := p.controller.AwaitEnd(ctx); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// WebhookPort is the port at which the controller answers CREATE, on this machine.
+func (p *Platform) WebhookPort(t testing.TB) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(p.controller.WebhookAddress())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 // LedgerDir is the folder of the etcd inside the controller. Nobody else may open it
@@ -232,7 +292,7 @@ func (w *world) newPlatform(ctx context.Context, opts workspaces.Options) (*Plat
 	if err != nil {
 		return nil, err
 	}
-	staff, err := w.newClient(ctx, path, "ipam-class-admin", "ipam-shared-pool-admin")
+	staff, err := newClient(ctx, w.kcp, path, "ipam-class-admin", "ipam-shared-pool-admin")
 	if err != nil {
 		return nil, err
 	}
@@ -240,14 +300,11 @@ func (w *world) newPlatform(ctx context.Context, opts workspaces.Options) (*Plat
 	if err != nil {
 		return nil, err
 	}
-	controller, err := local.NewController(ctx, local.ControllerOptions{
+	p := &Platform{WithWatch: staff, Path: path, Cluster: cluster, ground: w.kcp}
+	return p.with(ctx, local.ControllerOptions{
 		Binary:    w.binary(),
 		Dir:       filepath.Join(w.dir, logicalcluster.NewPath(path).Base()),
 		Workspace: path,
 		Identity:  identity,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &Platform{WithWatch: staff, Path: path, Cluster: cluster, controller: controller, identity: identity}, nil
 }

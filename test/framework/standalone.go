@@ -2,28 +2,36 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kcp-ipam/ipam/controllers"
 	"github.com/kcp-ipam/ipam/test/framework/local"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// NewStandalone returns a platform for this test alone that is a cluster without kcp, as
-// far as its controller knows: an ordinary workspace, in which nothing is exported and
-// nothing bound. It is a client of somebody with the roles of all people there. Its
-// controller does not run yet, and gets these flags.
+// ServiceAddress is a cluster IP for a Service of the test. It is an address of this machine.
+const ServiceAddress = local.ServiceAddress
+
+// tokenLifetime is longer than any test.
+const tokenLifetime = 24 * time.Hour
+
+// NewStandalone returns a cluster without kcp as a platform, a real Kubernetes, which is
+// made ready. It is a client of somebody with the roles of all people there. Its
+// controller does not run yet, and gets these flags. A package has one such cluster: the
+// tests that need it are subtests of the one that calls this.
 func NewStandalone(t testing.TB, flags ...string) *Platform {
 	t.Helper()
-	w := current(t)
-	p, err := w.newStandalone(t.Context(), fmt.Sprintf("root:cluster-%d", w.serial.Add(1)), flags)
+	p, err := current(t).newStandalone(t.Context(), flags)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,64 +39,55 @@ func NewStandalone(t testing.TB, flags ...string) *Platform {
 	return p
 }
 
-func (w *world) newStandalone(ctx context.Context, path string, flags []string) (*Platform, error) {
-	admin, err := w.kcp.Admin()
+// newKubernetes starts the cluster.
+func (w *world) newKubernetes(ctx context.Context) error {
+	cluster, err := local.NewKubernetes(ctx, filepath.Join(w.dir, "kubernetes"))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	cluster, err := workspaces.EnsureWorkspace(ctx, admin, path)
-	if err != nil {
-		return nil, err
+	w.kubernetes = cluster
+	start := time.Now()
+	if err := cluster.Start(ctx); err != nil {
+		return err
 	}
-	identity, err := clusterOf(ctx, workspaces.At(admin, path))
-	if err != nil {
-		return nil, fmt.Errorf("make a cluster of %s: %w", path, err)
-	}
-	people, err := w.newClient(ctx, path, "ipam-class-admin", "ipam-pool-admin")
-	if err != nil {
-		return nil, err
-	}
-	controller, err := local.NewController(ctx, local.ControllerOptions{
-		Binary:   w.binary(),
-		Dir:      filepath.Join(w.dir, cluster.String()),
-		Identity: identity,
-		Flags:    flags,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &Platform{WithWatch: people, Path: path, Cluster: cluster, controller: controller, identity: identity}, nil
+	fmt.Fprintf(os.Stderr, "framework: Kubernetes was ready after %s\n", time.Since(start).Round(time.Millisecond))
+	return nil
 }
 
-// clusterOf makes a workspace the likeness of a cluster, and returns the access of the
-// controller: kcp has no namespace kube-system, and lets nobody in who is not named.
-func clusterOf(ctx context.Context, cfg *rest.Config) (*rest.Config, error) {
-	c, err := workspaces.NewClient(cfg)
+func (w *world) newStandalone(ctx context.Context, flags []string) (*Platform, error) {
+	if !w.standalone.CompareAndSwap(false, true) {
+		return nil, errors.New("another test has the cluster: make this one a subtest of it")
+	}
+	if err := w.newKubernetes(ctx); err != nil {
+		return nil, err
+	}
+	admin, err := w.kubernetes.Admin()
 	if err != nil {
 		return nil, err
 	}
-	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}
-	if err := client.IgnoreAlreadyExists(c.Create(ctx, system)); err != nil {
+	if err := workspaces.BootstrapStandalone(ctx, admin, func(string) {}); err != nil {
 		return nil, err
 	}
-	if err := workspaces.BootstrapStandalone(ctx, cfg, func(string) {}); err != nil {
+	people, err := newClient(ctx, w.kubernetes, controllers.StandalonePath, "ipam-class-admin", "ipam-pool-admin")
+	if err != nil {
 		return nil, err
 	}
-	enter := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "enter"},
-		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}}},
+	c, err := workspaces.NewClient(admin)
+	if err != nil {
+		return nil, err
 	}
-	entered := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: enter.ObjectMeta,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: enter.Name},
-		Subjects: []rbacv1.Subject{{
-			Kind: rbacv1.ServiceAccountKind, Namespace: workspaces.ControllerNamespace, Name: workspaces.ControllerAccount,
-		}},
+	system := &corev1.Namespace{}
+	if err := c.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+		return nil, err
 	}
-	for _, object := range []client.Object{enter, entered} {
-		if err := c.Create(ctx, object); err != nil {
-			return nil, err
-		}
+	identity, err := workspaces.TokenConfig(ctx, admin, tokenLifetime)
+	if err != nil {
+		return nil, err
 	}
-	return workspaces.StandaloneConfig(ctx, cfg)
+	p := &Platform{
+		WithWatch: people, Path: controllers.StandalonePath, Cluster: logicalcluster.Name(system.UID), ground: w.kubernetes,
+	}
+	return p.with(ctx, local.ControllerOptions{
+		Binary: w.binary(), Dir: filepath.Join(w.dir, "standalone"), Identity: identity, Flags: flags,
+	})
 }

@@ -42,7 +42,7 @@ func (p *Platform) TenantAt(t testing.TB, path string) *Tenant {
 	t.Helper()
 	tenant := &Tenant{Path: path, platform: p.Path}
 	tenant.Bind(t)
-	access, err := current(t).newUser(t.Context(), path, "ipam-pool-admin", "edit")
+	access, err := newUser(t.Context(), current(t).kcp, path, "ipam-pool-admin", "edit")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func (tn *Tenant) Owner(t testing.TB) client.WithWatch {
 // and nothing elsewhere.
 func (tn *Tenant) OwnerConfig(t testing.TB) *rest.Config {
 	t.Helper()
-	access, err := current(t).newUser(t.Context(), tn.Path, "cluster-admin")
+	access, err := newUser(t.Context(), current(t).kcp, tn.Path, "cluster-admin")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func (tn *Tenant) OwnerConfig(t testing.TB) *rest.Config {
 // and no right elsewhere.
 func (tn *Tenant) User(t testing.TB, roles ...string) client.WithWatch {
 	t.Helper()
-	return user(t, tn.Path, roles...)
+	return user(t, current(t).kcp, tn.Path, roles...)
 }
 
 // Config returns the access of the tenant's user to the workspace.

@@ -16,16 +16,16 @@ import (
 
 // newUser returns the access to a workspace of a user nobody else is, who may enter
 // it, make namespaces and has the cluster roles named, there and nowhere else.
-func (w *world) newUser(ctx context.Context, workspace string, roles ...string) (*rest.Config, error) {
-	user, err := w.kcp.TakeUser()
+func newUser(ctx context.Context, g ground, workspace string, roles ...string) (*rest.Config, error) {
+	user, err := g.TakeUser()
 	if err != nil {
 		return nil, err
 	}
-	admin, err := w.kcp.Admin()
+	admin, err := g.At(workspace)
 	if err != nil {
 		return nil, err
 	}
-	c, err := workspaces.NewClient(workspaces.At(admin, workspace))
+	c, err := workspaces.NewClient(admin)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (w *world) newUser(ctx context.Context, workspace string, roles ...string) 
 			return nil, fmt.Errorf("make user %s in %s: %w", user.Name, workspace, err)
 		}
 	}
-	cfg, err := w.kcp.As(user, workspace)
+	cfg, err := g.As(user, workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +73,8 @@ func entered(ctx context.Context, cfg *rest.Config) error {
 }
 
 // newClient returns a client of a workspace as somebody of newUser.
-func (w *world) newClient(ctx context.Context, workspace string, roles ...string) (client.WithWatch, error) {
-	cfg, err := w.newUser(ctx, workspace, roles...)
+func newClient(ctx context.Context, g ground, workspace string, roles ...string) (client.WithWatch, error) {
+	cfg, err := newUser(ctx, g, workspace, roles...)
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +82,9 @@ func (w *world) newClient(ctx context.Context, workspace string, roles ...string
 }
 
 // user returns a client of newClient.
-func user(t testing.TB, workspace string, roles ...string) client.WithWatch {
+func user(t testing.TB, g ground, workspace string, roles ...string) client.WithWatch {
 	t.Helper()
-	c, err := current(t).newClient(t.Context(), workspace, roles...)
+	c, err := newClient(t.Context(), g, workspace, roles...)
 	if err != nil {
 		t.Fatal(err)
 	}

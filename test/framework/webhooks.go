@@ -21,8 +21,15 @@ import (
 // that these clients create in the namespace default. Without a client, the registration will do.
 func (p *Platform) WaitWebhooks(t testing.TB, clients ...client.Client) {
 	t.Helper()
-	admin := Admin(t, p.Path)
+	admin := p.Admin(t)
 	Eventually(t, "the webhooks to be registered", func(ctx context.Context) error { return p.registered(ctx, admin) })
+	p.WaitAsked(t, clients...)
+}
+
+// WaitAsked waits until the server asks the webhooks of the controller, wherever they are, about the claims that
+// these clients create in the namespace default.
+func (p *Platform) WaitAsked(t testing.TB, clients ...client.Client) {
+	t.Helper()
 	for _, c := range clients {
 		Eventually(t, "the webhooks to be asked", func(ctx context.Context) error {
 			asked := p.AnswersGiven(t)
@@ -78,7 +85,7 @@ func (p *Platform) WebhookToken(t testing.TB) string {
 	t.Helper()
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: workspaces.ControllerNamespace, Name: "ipam-webhook"}
-	if err := Admin(t, p.Path).Get(t.Context(), key, secret); err != nil {
+	if err := p.Admin(t).Get(t.Context(), key, secret); err != nil {
 		t.Fatal(err)
 	}
 	return string(secret.Data["token"])

@@ -143,7 +143,7 @@ func (r *run) prepare(ctx context.Context, admin *rest.Config, dir string) (*loc
 // a sample cannot be applied or bound.
 func (r *run) claim(ctx context.Context, admin *rest.Config) error {
 	r.say("applying the classes and pools of config/samples/platform")
-	if err := r.tolerate(ctx, workspaces.Apply(ctx, admin, workspaces.DefaultWorkspace, config.PlatformSamples())); err != nil {
+	if err := r.tolerate(ctx, workspaces.Apply(ctx, workspaces.At(admin, workspaces.DefaultWorkspace), config.PlatformSamples())); err != nil {
 		return err
 	}
 	for _, tenant := range tenants {
@@ -162,7 +162,7 @@ func (r *run) claim(ctx context.Context, admin *rest.Config) error {
 
 // sample applies the claim of the samples in a tenant's workspace and waits until it is bound.
 func (r *run) sample(ctx context.Context, admin *rest.Config, tenant string) error {
-	if err := workspaces.Apply(ctx, admin, tenant, config.TenantSamples()); err != nil {
+	if err := workspaces.Apply(ctx, workspaces.At(admin, tenant), config.TenantSamples()); err != nil {
 		return err
 	}
 	return awaitSample(ctx, admin, tenant)

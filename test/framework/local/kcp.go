@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // userCount is how many users a kcp has besides its own admin.
@@ -140,6 +142,15 @@ func (k *KCP) StoreDir() string { return filepath.Join(k.dir, "etcd-server") }
 // Admin returns the access of kcp's own admin, to the workspace root.
 func (k *KCP) Admin() (*rest.Config, error) {
 	return clientcmd.BuildConfigFromFlags("", k.Kubeconfig())
+}
+
+// At returns the access of kcp's own admin to a workspace.
+func (k *KCP) At(workspace string) (*rest.Config, error) {
+	admin, err := k.Admin()
+	if err != nil {
+		return nil, err
+	}
+	return workspaces.At(admin, workspace), nil
 }
 
 // As returns the access of a user to a workspace.

@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // The shards of a Shards, by the names that kcp has for them.
@@ -108,6 +110,15 @@ func (s *Shards) StartShard(ctx context.Context, name string) error { return s.s
 
 // Admin returns the access of kcp's own admin, to the workspace root.
 func (s *Shards) Admin() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", s.admin) }
+
+// At returns the access of kcp's own admin to a workspace.
+func (s *Shards) At(workspace string) (*rest.Config, error) {
+	admin, err := s.Admin()
+	if err != nil {
+		return nil, err
+	}
+	return workspaces.At(admin, workspace), nil
+}
 
 // As returns the access of a user to a workspace.
 func (s *Shards) As(user User, workspace string) (*rest.Config, error) {

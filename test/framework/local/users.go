@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -20,6 +21,8 @@ import (
 type User struct {
 	Name  string
 	Token string
+	// Group is another one that the user is in. Default: none.
+	Group string
 }
 
 // at is the access of a user to a workspace of the kcp that admin speaks to.
@@ -44,33 +47,46 @@ func (p *people) TakeUser() (User, error) {
 	return p.known[n-1], nil
 }
 
-// users reads the users in a token file of kcp, which is made, with n users, if it
-// isn't there. kcp reads it only when it starts.
-func users(file string, n int) ([]User, error) {
+// users reads the users in a token file of a server, which is made, with the first ones and n
+// others, if it isn't there. A first one has no token yet. The server reads the file only when it starts.
+func users(file string, n int, first ...User) ([]User, error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return makeUsers(file, n)
+		return makeUsers(file, n, first)
 	}
 	if err != nil {
 		return nil, err
 	}
-	records, err := csv.NewReader(strings.NewReader(string(data))).ReadAll()
+	lines := csv.NewReader(strings.NewReader(string(data)))
+	lines.FieldsPerRecord = -1 // a user without a group has one less
+	records, err := lines.ReadAll()
 	if err != nil {
 		return nil, fmt.Errorf("users in %s: %w", file, err)
 	}
 	found := make([]User, 0, len(records))
 	for _, record := range records {
-		found = append(found, User{Token: record[0], Name: record[1]})
+		user := User{Token: record[0], Name: record[1]}
+		if len(record) > 3 {
+			user.Group = record[3]
+		}
+		found = append(found, user)
 	}
 	return found, nil
 }
 
-func makeUsers(file string, n int) ([]User, error) {
-	made := make([]User, n)
+func makeUsers(file string, n int, first []User) ([]User, error) {
+	made := slices.Clone(first)
+	for i := range n {
+		made = append(made, User{Name: fmt.Sprintf("user-%d", i+1)})
+	}
 	var lines strings.Builder
 	for i := range made {
-		made[i] = User{Name: fmt.Sprintf("user-%d", i+1), Token: rand.Text()}
-		fmt.Fprintf(&lines, "%s,%s,%s\n", made[i].Token, made[i].Name, made[i].Name)
+		made[i].Token = rand.Text()
+		record := []string{made[i].Token, made[i].Name, made[i].Name}
+		if made[i].Group != "" {
+			record = append(record, made[i].Group)
+		}
+		fmt.Fprintln(&lines, strings.Join(record, ","))
 	}
 	return made, os.WriteFile(file, []byte(lines.String()), 0o600)
 }

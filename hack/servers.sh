@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Builds programs of a module in tools/, unless they are in a store in the home directory, and links them in .cache/bin:
+# hack/servers.sh <module> <how long it takes> <package>... Behind `make kcp` and `make kube`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+module=tools/$1 takes=$2
+shift 2
+key=$({ cat "$module/go.sum"; go version; } | sha256sum | cut -c1-16)
+store="${XDG_CACHE_HOME:-$HOME/.cache}/kcp-ipam/$key"
+missing=()
+for package in "$@"; do
+	[[ -x "$store/${package##*/}" ]] || missing+=("$package")
+done
+if ((${#missing[@]})); then
+	echo "building ${missing[*]##*/} into $store: $takes, the first time only"
+	mkdir -p "$store"
+	building=$(mktemp -d "$store/building.XXXXXX")
+	trap 'rm -rf "$building"' EXIT
+	go -C "$module" build -trimpath -o "$building/" "${missing[@]}"
+	mv -f "$building"/* "$store/"
+fi
+mkdir -p .cache/bin
+for package in "$@"; do
+	ln -sfn "$store/${package##*/}" ".cache/bin/${package##*/}"
+done

@@ -1,0 +1,102 @@
+package e2e
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// tokens is what asks for tokens, which can be made to fail.
+type tokens struct {
+	admin *rest.Config
+	asked atomic.Int64
+	fails atomic.Bool
+}
+
+func (k *tokens) reach() (*rest.Config, error) {
+	k.asked.Add(1)
+	if k.fails.Load() {
+		return nil, errors.New("the kubeconfig is away")
+	}
+	return k.admin, nil
+}
+
+// On kcp, a service account gets tokens in the workspace that it is in.
+func TestToken(t *testing.T) {
+	t.Parallel()
+	platform := framework.NewPlatform(t)
+	renewsToken(t, platform)
+	platform = platform.Bootstrapping(t)
+	platform.StartController(t)
+	offer(t, platform, "web", platform.CIDR(t), gen.DefaultLength(28))
+	tenant, claim := platform.Tenant(t), gen.Claim("web", gen.OfClass("web"))
+	framework.Create(t, tenant, claim)
+	framework.WaitBound(t, tenant, claim)
+}
+
+// standaloneToken is TestToken without kcp. The controller that goes on is one that renews its tokens.
+func standaloneToken(t *testing.T, cluster *framework.Platform) {
+	renewsToken(t, cluster)
+	name, cidr := framework.Name(t), cluster.CIDR(t)
+	cluster = cluster.Bootstrapping(t)
+	cluster.StartController(t)
+	offer(t, cluster, name, cidr, gen.DefaultLength(28))
+	claim := gen.Claim(name, gen.OfClass(name))
+	framework.Create(t, cluster, claim)
+	framework.WaitBound(t, cluster, claim)
+}
+
+// renewsToken fails the test unless the access of the controller is renewed after four fifths of a token's life, and the
+// old token is used to its end while there is no new one.
+func renewsToken(t *testing.T, platform *framework.Platform) {
+	t.Helper()
+	source, now := &tokens{admin: platform.AdminConfig(t)}, clocktesting.NewFakePassiveClock(time.Now())
+	cfg, err := workspaces.RenewedConfig(t.Context(), workspaces.Renewal{Reach: source.reach, Lifetime: 10 * time.Minute, Clock: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := workspaces.NewClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	credential := func() string {
+		t.Helper()
+		review := &authenticationv1.SelfSubjectReview{}
+		if err := c.Create(t.Context(), review); err != nil {
+			t.Fatal(err)
+		}
+		want := "system:serviceaccount:" + workspaces.ControllerNamespace + ":" + workspaces.ControllerAccount
+		if review.Status.UserInfo.Username != want {
+			t.Errorf("the server knows the controller as %s; want %s", review.Status.UserInfo.Username, want)
+		}
+		return review.Status.UserInfo.Extra["authentication.kubernetes.io/credential-id"][0]
+	}
+	first := credential()
+	asked := source.asked.Load()
+	now.SetTime(now.Now().Add(7 * time.Minute))
+	if again := credential(); again != first || source.asked.Load() != asked {
+		t.Errorf("after 7 of 10 minutes the token is %s, and %d were asked for; want %s still", again, source.asked.Load()-asked, first)
+	}
+	source.fails.Store(true)
+	now.SetTime(now.Now().Add(2 * time.Minute))
+	if again := credential(); again != first || source.asked.Load() == asked {
+		t.Errorf("while none is granted the token is %s, and %d were asked for; want %s, and to ask", again, source.asked.Load()-asked, first)
+	}
+	now.SetTime(now.Now().Add(2 * time.Minute))
+	if err := c.Create(t.Context(), &authenticationv1.SelfSubjectReview{}); err == nil {
+		t.Error("a request after the end of the token succeeds while none is granted; want why there is none")
+	}
+	source.fails.Store(false)
+	if second := credential(); second == first {
+		t.Errorf("the token is %s still, after its end", second)
+	}
+}

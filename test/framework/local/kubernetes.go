@@ -1,0 +1,216 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// serviceRange holds the cluster IPs of Services, of which ServiceAddress is one. There is no kube-proxy: they are
+// loopback addresses, at which a program can listen itself.
+const (
+	serviceRange   = "127.96.0.0/24"
+	ServiceAddress = "127.96.0.9"
+)
+
+// kubeControllers are the controllers of Kubernetes that matter without nodes: they empty namespaces,
+// collect garbage, make service accounts, and add roles to view, edit and admin.
+var kubeControllers = []string{
+	"namespace-controller", "garbage-collector-controller", "serviceaccount-controller", "clusterrole-aggregation-controller",
+}
+
+// Kubernetes is a cluster without kcp and without nodes: an API server, an etcd inside of this process, and
+// the controllers of Kubernetes that clean up.
+type Kubernetes struct {
+	people
+	dir         string
+	listen      string // where the etcd listens
+	etcd        *embedetcd.Server
+	api         *server
+	controllers *server
+}
+
+// NewKubernetes returns a cluster that keeps its data, its logs and its admin.kubeconfig in dir, which is
+// made if missing. Data of an earlier run is taken up. Nothing is started yet.
+func NewKubernetes(ctx context.Context, dir string) (*Kubernetes, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	ports, _, err := steadyPorts(ctx, filepath.Join(dir, "ports"), 3)
+	if err != nil {
+		return nil, err
+	}
+	tokens := filepath.Join(dir, "tokens.csv")
+	staff := []User{{Name: "admin", Group: masters}, {Name: "system:kube-controller-manager"}}
+	known, err := users(tokens, userCount, staff...)
+	if err != nil {
+		return nil, err
+	}
+	k := &Kubernetes{
+		dir: dir, listen: "http://" + address(ports[0]),
+		people: people{known: known[len(staff):]},
+	}
+	for i, name := range []string{"admin", "controllers"} {
+		if err := k.grant(name, url(ports[1]), known[i]); err != nil {
+			return nil, err
+		}
+	}
+	if err := k.keys(); err != nil {
+		return nil, err
+	}
+	if k.api, err = k.apiServer(ports[1], tokens); err != nil {
+		return nil, err
+	}
+	k.controllers, err = k.controllerManager(ports[2])
+	return k, err
+}
+
+func (k *Kubernetes) file(name string) string { return filepath.Join(k.dir, name) }
+
+// grant stores name.kubeconfig, the access of a user to the API server, which makes its certificate when it
+// starts for the first time.
+func (k *Kubernetes) grant(name, at string, user User) error {
+	const context = "kubernetes"
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters[context] = &clientcmdapi.Cluster{Server: at, CertificateAuthority: k.file("apiserver.crt")}
+	kubeconfig.AuthInfos[context] = &clientcmdapi.AuthInfo{Token: user.Token}
+	kubeconfig.Contexts[context] = &clientcmdapi.Context{Cluster: context, AuthInfo: context}
+	kubeconfig.CurrentContext = context
+	return clientcmd.WriteToFile(*kubeconfig, k.file(name+".kubeconfig"))
+}
+
+// keys makes the key that signs the tokens of service accounts, unless it is there.
+func (k *Kubernetes) keys() error {
+	if _, err := os.Stat(k.file("accounts.key")); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	accounts, err := newAuthority("service accounts")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(k.file("accounts.key"), accounts.key, 0o600)
+}
+
+func (k *Kubernetes) apiServer(port int, tokens string) (*server, error) {
+	binary, err := built("kube-apiserver", "make kube")
+	if err != nil {
+		return nil, err
+	}
+	return &server{
+		access: k.Kubeconfig(),
+		process: process{name: "kube-apiserver", log: k.file("apiserver.log"), args: []string{
+			binary,
+			flag("etcd-servers", k.listen),
+			flag("bind-address", "127.0.0.1"), flag("advertise-address", "127.0.0.1"), flag("secure-port", port),
+			flag("cert-dir", k.dir),
+			flag("token-auth-file", tokens), flag("authorization-mode", "RBAC"),
+			flag("service-account-issuer", "https://kubernetes.default.svc"),
+			flag("service-account-key-file", k.file("accounts.key")),
+			flag("service-account-signing-key-file", k.file("accounts.key")),
+			flag("service-cluster-ip-range", serviceRange),
+			// The endpoint of the Service kubernetes may not be a loopback address.
+			flag("endpoint-reconciler-type", "none"),
+		}},
+	}, nil
+}
+
+func (k *Kubernetes) controllerManager(port int) (*server, error) {
+	binary, err := built("kube-controller-manager", "make kube")
+	if err != nil {
+		return nil, err
+	}
+	access := k.file("controllers.kubeconfig")
+	return &server{
+		access: access,
+		process: process{name: "kube-controller-manager", log: k.file("controllers.log"), args: []string{
+			binary,
+			flag("kubeconfig", access),
+			flag("bind-address", "127.0.0.1"), flag("secure-port", port), flag("cert-dir", k.file("controllers")),
+			flag("controllers", strings.Join(kubeControllers, ",")),
+			flag("use-service-account-credentials", true),
+			flag("leader-elect", false),
+		}},
+	}, nil
+}
+
+// Start starts everything and returns when the API server is ready and the controllers work.
+func (k *Kubernetes) Start(ctx context.Context) (err error) {
+	k.etcd, err = embedetcd.Start(ctx, embedetcd.Options{
+		Dir: k.file("etcd"), Listen: k.listen,
+		NoFsync: true,                          // what a power cut would lose is of no use after one
+		Logger:  slog.New(slog.DiscardHandler), // it complains when it is closed
+	})
+	if err != nil {
+		return err
+	}
+	if err := k.api.boot(ctx); err != nil {
+		return err
+	}
+	if err := k.controllers.start(); err != nil {
+		return err
+	}
+	return k.controllers.await(ctx, k.cleaned)
+}
+
+// cleaned reports an error until the controllers have made what they make first.
+func (k *Kubernetes) cleaned(ctx context.Context) error {
+	cfg, err := k.Admin()
+	if err != nil {
+		return err
+	}
+	c, err := workspaces.NewClient(cfg)
+	if err != nil {
+		return err
+	}
+	return c.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceDefault, Name: "default"}, &corev1.ServiceAccount{})
+}
+
+// Stop ends everything that was started: the API server in good order, after the controllers, which keep nothing.
+func (k *Kubernetes) Stop() error {
+	err := errors.Join(k.controllers.kill(), k.api.stop())
+	if k.etcd == nil {
+		return err
+	}
+	return errors.Join(err, k.etcd.Close())
+}
+
+// Ended is closed when the API server, which must have been started, has ended.
+func (k *Kubernetes) Ended() <-chan struct{} { return k.api.Ended() }
+
+// Log is the path of the API server's log.
+func (k *Kubernetes) Log() string { return k.api.log }
+
+// Kubeconfig is the path of the kubeconfig of an admin of the group system:masters.
+func (k *Kubernetes) Kubeconfig() string { return k.file("admin.kubeconfig") }
+
+// Admin returns the access of an admin, whom no role and no policy refuses anything.
+func (k *Kubernetes) Admin() (*rest.Config, error) {
+	return clientcmd.BuildConfigFromFlags("", k.Kubeconfig())
+}
+
+// At is Admin: a cluster is one workspace, whatever it is called.
+func (k *Kubernetes) At(string) (*rest.Config, error) { return k.Admin() }
+
+// As returns the access of a user to the cluster, whatever it is called as a workspace.
+func (k *Kubernetes) As(user User, _ string) (*rest.Config, error) {
+	admin, err := k.Admin()
+	if err != nil {
+		return nil, err
+	}
+	cfg := rest.AnonymousClientConfig(admin)
+	cfg.BearerToken = user.Token
+	return cfg, nil
+}

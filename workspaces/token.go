@@ -1,0 +1,47 @@
+package workspaces
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+)
+
+// TokenConfig returns the access of the controller's service account to the cluster or the workspace that
+// cfg reaches, with one token that the server grants for this lifetime, or for another if it has a limit of
+// its own. Nothing renews it. Nothing of cfg's own identity is in it. cfg needs to create tokens of that
+// service account, and waits for the account to be there.
+func TokenConfig(ctx context.Context, cfg *rest.Config, lifetime time.Duration) (*rest.Config, error) {
+	var granted authenticationv1.TokenRequestStatus
+	what := fmt.Sprintf("%s to grant a token to the service account %s/%s", cfg.Host, ControllerNamespace, ControllerAccount)
+	err := await(ctx, what, func(ctx context.Context) (err error) {
+		granted, err = requestToken(ctx, cfg, lifetime)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	controller := rest.AnonymousClientConfig(cfg)
+	controller.BearerToken = granted.Token
+	return controller, nil
+}
+
+// requestToken asks the server that cfg reaches for a token of the controller's service account.
+func requestToken(ctx context.Context, cfg *rest.Config, lifetime time.Duration) (authenticationv1.TokenRequestStatus, error) {
+	request := &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(lifetime / time.Second))},
+	}
+	c, err := corev1client.NewForConfig(cfg)
+	if err != nil {
+		return request.Status, err
+	}
+	granted, err := c.ServiceAccounts(ControllerNamespace).CreateToken(ctx, ControllerAccount, request, metav1.CreateOptions{})
+	if err != nil {
+		return request.Status, err
+	}
+	return granted.Status, nil
+}
