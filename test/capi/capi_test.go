@@ -32,6 +32,7 @@ func TestClusterAPI(t *testing.T) {
 		name string
 		test func(*testing.T, *scene)
 	}{
+		{"Example", example},
 		{"Bind", bind},
 		{"Class", class},
 		{"Parallel", parallel},
@@ -51,6 +52,19 @@ func TestClusterAPI(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, s) })
 	}
 	cluster.WaitVerified(t)
+}
+
+// What docs/cluster-api.md shows works.
+func example(t *testing.T, s *scene) {
+	if err := workspaces.Apply(t.Context(), s.cluster.AdminConfig(t), shown(t)); err != nil {
+		t.Fatal(err)
+	}
+	machine := claim("worker-0", "IPPool", "machines")
+	got := s.address(t, machine).Spec
+	if text := fmt.Sprintf("%s/%d by %s", got.Address, *got.Prefix, got.Gateway); text != "198.18.4.2/24 by 198.18.4.1" {
+		t.Errorf("the example gets %s; docs/cluster-api.md shows another", text)
+	}
+	s.release(t, machine)
 }
 
 // A claim gets an IPAddress as the contract asks for it, and gives it back.

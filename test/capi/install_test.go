@@ -51,6 +51,16 @@ func (s *scene) install(t *testing.T) {
 	})
 }
 
+// shown is the folder of the example.
+func shown(t *testing.T) fs.FS {
+	t.Helper()
+	data, err := os.ReadFile("../../config/capi/example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fstest.MapFS{"example.yaml": {Data: data}}
+}
+
 // output is what a command prints.
 func output(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
