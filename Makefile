@@ -25,6 +25,10 @@ help: ## Show this help
 run: kcp ## Start kcp, etcd and the controller, and have two tenants claim addresses (Ctrl-C stops it)
 	@mkdir -p $(BIN) && go build -o $(BIN)/run ./test/run && exec $(BIN)/run $(RUN_ARGS)
 
+.PHONY: run-standalone
+run-standalone: kube ## The same without kcp: start Kubernetes and the controller, and have two namespaces claim addresses
+	@mkdir -p $(BIN) && go build -o $(BIN)/run ./test/run && exec $(BIN)/run --standalone $(RUN_ARGS)
+
 # What needs no kcp: everything but the tests of the whole.
 UNIT := ./allocator/... ./apis/... ./cmd/... ./config/... ./controllers/... ./internal/... ./workspaces/... ./tools/gen ./tools/install \
 	./test ./test/bench/... ./test/chaos/history ./test/framework/... ./test/gen/... ./test/soak/...
@@ -148,7 +152,7 @@ release: ## Build the kubectl plugin, the image and the manifests into dist/, wi
 
 .PHONY: clean
 clean: ## Remove what make run and the builds leave behind (not the kcp cached in the home directory)
-	rm -rf .run .cache dist
+	rm -rf .run .run-standalone .cache dist
 
 .PHONY: kcp
 kcp: ## Build the kcp server of tools/kcp, once for each version of it

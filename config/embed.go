@@ -56,8 +56,8 @@ func TenantRBAC() fs.FS { return sub("kcp/rbac/tenant") }
 // cluster without kcp.
 func StandalonePolicies() fs.FS { return sub("standalone/policies") }
 
-// StandaloneAccount is the manifest of the controller's identity, with a token for
-// who runs it outside of such a cluster.
+// StandaloneAccount is the manifest of the controller's identity, for one that runs outside of
+// such a cluster.
 func StandaloneAccount() []byte { return append([]byte(nil), standaloneAccount...) }
 
 // StandaloneRBAC is, for a cluster without kcp: the controller's rights, and roles for

@@ -12,7 +12,7 @@ import (
 
 // BootstrapStandalone makes the cluster that cfg reaches, one without kcp, ready for the
 // controller, or brings it up to date: definitions, policies, roles, and the controller's
-// account with a token. progress is told each step before it is taken.
+// account. progress is told each step before it is taken.
 func BootstrapStandalone(ctx context.Context, cfg *rest.Config, progress func(step string)) error {
 	c, err := NewClient(cfg)
 	if err != nil {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"testing"
+	"time"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
@@ -46,10 +47,15 @@ func forgersOf(t *testing.T, tenant *framework.Tenant) []forger {
 	if err != nil {
 		t.Fatal(err)
 	}
+	requested, err := workspaces.TokenConfig(t.Context(), admin, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return []forger{
 		newForger(t, "the owner", tenant.OwnerConfig(t)),
 		newForger(t, "kcp's admin", admin),
 		newForger(t, "a namesake of the controller", account),
+		newForger(t, "a namesake with a token that it requested", requested),
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package framework gives tests a real kcp, the real controller and real tenants.
+// Package framework gives tests a real kcp or Kubernetes, the real controller and real tenants.
 //
 // A test package starts one kcp for all its tests:
 //
@@ -32,6 +32,9 @@
 //
 // A package whose tests are about shards has a kcp of two, from [MainOnShards]: they say
 // where their tenants are with [Platform.TenantOn], and end a shard with [KillShard].
+//
+// A test without kcp takes a real Kubernetes with [NewStandalone]: an API server and the
+// controllers that clean up, without nodes, beside the kcp of the package.
 //
 // A wait ends when its fact is there. If it does not come, the test fails with what
 // was seen last, and with the end of the controller's log. What was stored and logged

@@ -10,15 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/framework/local"
-	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // From nothing: make run, what getting-started does with it, and what the pages do that
@@ -52,7 +45,7 @@ kubectl ipam claim release app
 }
 
 // On a kcp that somebody else has started; it stands in for the cluster that the controller is
-// deployed to as well, as far as that runs no pods, and for a cluster without kcp.
+// deployed to as well, as far as that runs no pods.
 func TestOnAKCP(t *testing.T) {
 	kcp, err := local.NewKCP(t.Context(), t.TempDir())
 	if err != nil {
@@ -71,12 +64,41 @@ func TestOnAKCP(t *testing.T) {
 	p.follow(t, "docs/getting-started.md", "On a kcp you have")
 	p.write(t, []byte("stands in for what the reader has"), "ca.crt", "tls.crt", "tls.key")
 	p.follow(t, "docs/deploy.md", "")
-	admin, err := kcp.Admin()
+}
+
+// Without kcp: make run-standalone, then a Kubernetes that somebody else has started, which takes the manifests of the
+// overlay as well.
+func TestWithoutKCP(t *testing.T) {
+	cluster, err := local.NewKubernetes(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.write(t, newCluster(t, admin, "root:cluster"), "admin.kubeconfig")
-	p.follow(t, "docs/standalone.md", "")
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := cluster.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := cluster.Admin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := local.Kubeconfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPlace(t)
+	p.write(t, data, "admin.kubeconfig")
+	p.follow(t, "docs/getting-started.md", "Install")
+	p.follow(t, "docs/standalone.md", "See it")
+	p.follow(t, "docs/standalone.md", "On a cluster you have")
+	shell := p.open(t)
+	shell.typed(t, block{commands: "kubectl --kubeconfig admin.kubeconfig apply -k config/deploy/overlays/standalone"}, done)
+	if lines, ok := shell.until(t, isDone); !ok {
+		t.Fatalf("the API server refuses the overlay:\n%s", strings.Join(lines, "\n"))
+	}
 }
 
 // write writes files in the place.
@@ -87,43 +109,6 @@ func (p place) write(t *testing.T, data []byte, names ...string) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// newCluster makes a workspace look like a cluster without kcp, and returns the kubeconfig of
-// its admin: kcp has no namespace kube-system, and lets in only service accounts with a role.
-func newCluster(t *testing.T, admin *rest.Config, path string) []byte {
-	t.Helper()
-	if _, err := workspaces.EnsureWorkspace(t.Context(), admin, path); err != nil {
-		t.Fatal(err)
-	}
-	cfg := workspaces.At(admin, path)
-	c, err := workspaces.NewClient(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	enter := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "enter"},
-		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}}},
-	}
-	for _, object := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}},
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceDefault}},
-		enter,
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: enter.ObjectMeta,
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: enter.Name},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:serviceaccounts"}},
-		},
-	} {
-		if err := c.Create(t.Context(), object); client.IgnoreAlreadyExists(err) != nil {
-			t.Fatal(err)
-		}
-	}
-	kubeconfig, err := local.Kubeconfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kubeconfig
 }
 
 // newPlace returns a clone of the repository, what is not committed yet included, and an

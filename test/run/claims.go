@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -34,16 +33,20 @@ func sampleClaim() (*ipamv1alpha1.IPClaim, error) {
 	return claim, yaml.UnmarshalStrict(data, claim)
 }
 
-// awaitSample waits until the claim of the samples is bound in a tenant's workspace. Other
+// sample makes the claim of the samples for a tenant, unless it is there, and waits until it is bound. Other
 // claims are the user's own: a run does not wait for them.
-func awaitSample(ctx context.Context, cfg *rest.Config, tenant string) error {
+func (t tenant) sample(ctx context.Context) error {
 	claim, err := sampleClaim()
 	if err != nil {
 		return err
 	}
-	c, err := workspaces.NewClient(workspaces.At(cfg, tenant))
+	claim.Namespace = t.namespace
+	c, err := workspaces.NewClient(t.cfg)
 	if err != nil {
 		return err
+	}
+	if err := c.Create(ctx, claim); client.IgnoreAlreadyExists(err) != nil {
+		return fmt.Errorf("claim %s/%s of %s: %w", claim.Namespace, claim.Name, t.name, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -53,7 +56,7 @@ func awaitSample(ctx context.Context, cfg *rest.Config, tenant string) error {
 		return missing == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("claim %s/%s of %s: %w", claim.Namespace, claim.Name, tenant, errors.Join(err, missing))
+		return fmt.Errorf("claim %s/%s of %s: %w", claim.Namespace, claim.Name, t.name, errors.Join(err, missing))
 	}
 	return nil
 }
@@ -70,21 +73,21 @@ func bound(ctx context.Context, c client.Client, claim *ipamv1alpha1.IPClaim) er
 }
 
 // claimTable lists the claims of every tenant as they are.
-func claimTable(ctx context.Context, cfg *rest.Config) (string, error) {
+func claimTable(ctx context.Context, tenants []tenant) (string, error) {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "TENANT\tCLAIM\tCLASS\tPOOL\tALLOCATED")
 	for _, tenant := range tenants {
-		c, err := workspaces.NewClient(workspaces.At(cfg, tenant))
+		c, err := workspaces.NewClient(tenant.cfg)
 		if err != nil {
 			return "", err
 		}
 		claims := &ipamv1alpha1.IPClaimList{}
-		if err := c.List(ctx, claims); err != nil {
-			return "", fmt.Errorf("list the claims of %s: %w", tenant, err)
+		if err := c.List(ctx, claims, tenant.listed); err != nil {
+			return "", fmt.Errorf("list the claims of %s: %w", tenant.name, err)
 		}
 		for i := range claims.Items {
-			fmt.Fprintln(table, tenant+"\t"+row(&claims.Items[i]))
+			fmt.Fprintln(table, tenant.name+"\t"+row(&claims.Items[i]))
 		}
 	}
 	err := table.Flush()

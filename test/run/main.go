@@ -1,8 +1,9 @@
 // Command run brings up everything on this machine, for people to look at and for
 // tests: a kcp, the platform workspace, two tenants, the controller, and a claim of
-// each tenant. What it makes is kept in .run/, and taken up by the next run.
+// each tenant. With --standalone it is a cluster without kcp, and the tenants are
+// namespaces. What it makes is kept in .run/, or .run-standalone/, and taken up by the next run.
 //
-//	run [--once] [--dir folder]
+//	run [--standalone] [--once] [--dir folder]
 //
 // It stays up until Ctrl-C, and then stops what it has started. With --once it
 // stops as soon as the claims of the samples are bound, and fails if they are not. With
@@ -24,14 +25,15 @@ import (
 
 func main() {
 	once := flag.Bool("once", false, "stop as soon as the claims of the samples are bound")
-	dir := flag.String("dir", "", "folder to keep everything in (default .run of the repository)")
+	standalone := flag.Bool("standalone", false, "run a cluster without kcp, whose namespaces are the tenants")
+	dir := flag.String("dir", "", "folder to keep everything in (default .run of the repository, or .run-standalone)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// Whoever asks twice wants out at once: the second signal ends the program, and the
 	// end of the program ends what it has started.
 	context.AfterFunc(ctx, stop)
 
-	r := &run{out: os.Stdout, began: time.Now(), once: *once, dir: *dir}
+	r := &run{out: os.Stdout, began: time.Now(), once: *once, standalone: *standalone, dir: *dir}
 	if err := r.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
 		os.Exit(1)
@@ -43,9 +45,11 @@ type run struct {
 	out   io.Writer
 	began time.Time
 	once  bool
-	dir   string // empty: .run of the repository
 
-	kcp        *local.KCP        // nil until it is made
+	standalone bool
+	dir        string // empty: .run of the repository, or .run-standalone
+
+	stage      stage             // nil until it is made
 	controller *local.Controller // nil until it is made
 }
 

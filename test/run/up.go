@@ -14,8 +14,6 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-var tenants = []string{"root:team-a", "root:team-b"}
-
 // run brings everything up, stays up until ctx ends, and takes it down again.
 func (r *run) run(ctx context.Context) error {
 	dir, err := r.folder()
@@ -48,24 +46,39 @@ func (r *run) folder() (string, error) {
 		return filepath.Abs(r.dir)
 	}
 	root, err := local.ModuleRoot()
+	if r.standalone {
+		return filepath.Join(root, ".run-standalone"), err
+	}
 	return filepath.Join(root, ".run"), err
 }
 
+// newStage is what the run stands on. It is not started yet.
+func (r *run) newStage(ctx context.Context, dir string) (stage, error) {
+	if r.standalone {
+		cluster, err := local.NewKubernetes(ctx, filepath.Join(dir, "kubernetes"))
+		return onKubernetes{cluster}, err
+	}
+	kcp, err := local.NewKCP(ctx, filepath.Join(dir, "kcp"))
+	return onKCP{kcp}, err
+}
+
 // up starts everything and has the tenants claim.
-func (r *run) up(ctx context.Context, dir string) (err error) {
-	if r.kcp, err = local.NewKCP(ctx, filepath.Join(dir, "kcp")); err != nil {
+func (r *run) up(ctx context.Context, dir string) error {
+	made, err := r.newStage(ctx, dir)
+	if err != nil {
 		return err
 	}
-	r.say("starting kcp: about 25 seconds, log in %s", r.kcp.Log())
-	if err := r.kcp.Start(ctx); err != nil {
+	r.stage = made
+	r.say("starting %s, log in %s", r.stage.announce(), r.stage.Log())
+	if err := r.stage.Start(ctx); err != nil {
 		return err
 	}
-	admin, err := r.kcp.Admin()
+	admin, err := r.stage.Admin()
 	if err != nil {
 		return err
 	}
 	// kcp has a new token after each start: the user's shells need it from now on.
-	if err := writeKubeconfig(filepath.Join(dir, kubeconfigName), admin); err != nil {
+	if err := r.stage.writeKubeconfig(filepath.Join(dir, kubeconfigName), admin); err != nil {
 		return err
 	}
 	if r.controller, err = r.prepare(ctx, admin, dir); err != nil {
@@ -79,7 +92,7 @@ func (r *run) up(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	if !r.once {
-		fmt.Fprint(r.out, hints(filepath.Join(dir, kubeconfigName)))
+		fmt.Fprint(r.out, r.stage.hints(filepath.Join(dir, kubeconfigName)))
 	}
 	return nil
 }
@@ -89,8 +102,8 @@ func (r *run) stay(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-r.kcp.Ended():
-		return errors.New("kcp has ended by itself")
+	case <-r.stage.Ended():
+		return fmt.Errorf("the server has ended by itself, see %s", r.stage.Log())
 	case <-r.controller.Ended():
 		return errors.New("the controller has ended by itself")
 	}
@@ -102,70 +115,47 @@ func (r *run) down() error {
 	if r.controller != nil {
 		errs = append(errs, r.controller.Stop())
 	}
-	if r.kcp != nil {
-		errs = append(errs, r.kcp.Stop())
+	if r.stage != nil {
+		errs = append(errs, r.stage.Stop())
 	}
 	return errors.Join(errs...)
 }
 
-// prepare makes the platform and its tenants, and returns the controller for them.
+// prepare makes what the controller stands on, and returns the controller for it.
 func (r *run) prepare(ctx context.Context, admin *rest.Config, dir string) (*local.Controller, error) {
-	if err := workspaces.Bootstrap(ctx, admin, workspaces.Options{
-		Progress: func(step string) { r.say("%s", step) },
-	}); err != nil {
-		return nil, err
-	}
-	for _, tenant := range tenants {
-		r.say("making the tenant %s", tenant)
-		if _, err := workspaces.EnsureTenant(ctx, admin, workspaces.TenantOptions{Workspace: tenant}); err != nil {
-			return nil, err
-		}
-	}
-	identity, err := workspaces.ControllerConfig(ctx, admin, workspaces.DefaultWorkspace)
+	opts, err := r.stage.prepare(ctx, admin, func(step string) { r.say("%s", step) })
 	if err != nil {
 		return nil, err
 	}
 	r.say("building the controller")
-	binary := filepath.Join(dir, "ipam-controller")
-	if err := local.Build(ctx, "./cmd/ipam-controller", binary); err != nil {
+	opts.Dir, opts.Binary = filepath.Join(dir, "controller"), filepath.Join(dir, "ipam-controller")
+	if err := local.Build(ctx, "./cmd/ipam-controller", opts.Binary); err != nil {
 		return nil, err
 	}
-	return local.NewController(ctx, local.ControllerOptions{
-		Binary:    binary,
-		Dir:       filepath.Join(dir, "controller"),
-		Workspace: workspaces.DefaultWorkspace,
-		Identity:  identity,
-	})
+	return local.NewController(ctx, opts)
 }
 
-// claim applies the samples, waits until the claims in them are bound, and lists all claims
+// claim makes the samples, waits until the claims in them are bound, and lists all claims
 // as they are. Users may have changed what is in the samples: only a run with --once fails if
 // a sample cannot be applied or bound.
 func (r *run) claim(ctx context.Context, admin *rest.Config) error {
 	r.say("applying the classes and pools of config/samples/platform")
-	if err := r.tolerate(ctx, workspaces.Apply(ctx, workspaces.At(admin, workspaces.DefaultWorkspace), config.PlatformSamples())); err != nil {
+	if err := r.tolerate(ctx, workspaces.Apply(ctx, r.stage.platform(admin), config.PlatformSamples())); err != nil {
 		return err
 	}
+	tenants := r.stage.tenants(admin)
 	for _, tenant := range tenants {
-		r.say("applying the claim of config/samples/tenant in %s", tenant)
-		if err := r.tolerate(ctx, r.sample(ctx, admin, tenant)); err != nil {
+		r.say("creating the claim of config/samples/tenant in %s", tenant.name)
+		if err := r.tolerate(ctx, tenant.sample(ctx)); err != nil {
 			return err
 		}
 	}
-	table, err := claimTable(ctx, admin)
+	table, err := claimTable(ctx, tenants)
 	if err := r.tolerate(ctx, err); err != nil {
 		return err
 	}
 	fmt.Fprintf(r.out, "\n%s\n", table)
 	return nil
-}
-
-// sample applies the claim of the samples in a tenant's workspace and waits until it is bound.
-func (r *run) sample(ctx context.Context, admin *rest.Config, tenant string) error {
-	if err := workspaces.Apply(ctx, workspaces.At(admin, tenant), config.TenantSamples()); err != nil {
-		return err
-	}
-	return awaitSample(ctx, admin, tenant)
 }
 
 // tolerate says what is wrong with a sample, and lets the run go on unless it is --once or is
