@@ -84,8 +84,8 @@ func isFor(claim *ipamv1alpha1.IPClaim, key client.ObjectKey) bool {
 	return ok && consumer == key
 }
 
-// ensureClaim returns the IPClaim of an IPAddressClaim, made if it is not there. It is nil while an
-// earlier one is on its way out.
+// ensureClaim returns the IPClaim of an IPAddressClaim, made if it is not there. The error is a
+// refusal if one is in the way.
 func (r *Reconciler) ensureClaim(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, address *capiv1.IPAddress) (*ipamv1alpha1.IPClaim, error) {
 	found, err := r.claim(ctx, claim, pool)
 	if err != nil {
@@ -100,7 +100,10 @@ func (r *Reconciler) ensureClaim(ctx context.Context, claim *capiv1.IPAddressCla
 	if found.Status.AllocatedCIDR != "" || address != nil {
 		return found, nil // it is held by the finalizer, with its address
 	}
-	return nil, r.letGo(ctx, found)
+	if err := r.letGo(ctx, found); err != nil {
+		return nil, err
+	}
+	return nil, &refusal{reason: clusterv1.NotReadyReason, message: fmt.Sprintf("IPClaim %s was deleted; another one follows", found.Name)}
 }
 
 // claim reads the IPClaim of an IPAddressClaim from the cache, and makes it if it is not there.

@@ -17,7 +17,7 @@ import (
 const pinDelay = time.Second
 
 // An IPAddress without its IPClaim was restored, or moved here by clusterctl: the ledger does not
-// know its address yet, and would give it to somebody else. So it is claimed at once, also while
+// know its address yet, and would allocate it once more. So it is claimed at once, also while
 // its Cluster is paused, and no other address is claimed before.
 
 // pin claims the address of an IPAddressClaim that is left alone, if it has one that the ledger

@@ -91,7 +91,7 @@ func (r *Reconciler) provide(ctx context.Context, claim *capiv1.IPAddressClaim) 
 		return err
 	}
 	bound, err := r.ensureClaim(ctx, claim, pool, found)
-	if err != nil || bound == nil {
+	if err != nil {
 		return err
 	}
 	if bound.Status.Address == "" {

@@ -11,7 +11,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// A claim that only the cache lacks keeps its address, though somebody has deleted its IPAddress.
+// A claim that only the cache lacks keeps its address, though its IPAddress is being deleted.
 func TestAbandoned_ACacheThatLacksTheClaim(t *testing.T) {
 	claim := machine("web")
 	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
@@ -26,8 +26,8 @@ func TestAbandoned_ACacheThatLacksTheClaim(t *testing.T) {
 	}
 }
 
-// An address of a claim that is gone goes when somebody has deleted it, and no earlier.
-func TestAbandoned_AnAddressThatNobodyHasDeleted(t *testing.T) {
+// An address of a claim that is gone is given back when its IPAddress is deleted, and no earlier.
+func TestAbandoned_AnAddressThatIsNotDeleted(t *testing.T) {
 	claim := machine("web")
 	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
 	s := newScene(t, lab(), address, held)

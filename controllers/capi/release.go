@@ -32,8 +32,8 @@ func (r *Reconciler) release(ctx context.Context, claim *capiv1.IPAddressClaim) 
 }
 
 // abandoned gives back what an IPAddressClaim has left that went without us: its finalizer was
-// taken off, as clusterctl move does on the side that it moves from. An IPAddress that
-// nobody has deleted is kept, and its IPClaim with it: the garbage collector deletes it, and
+// taken off, as clusterctl move does on the side that it moves from. An IPAddress that is
+// not being deleted is kept, and its IPClaim with it: the garbage collector deletes it, and
 // until then it may belong to a claim that is being restored.
 func (r *Reconciler) abandoned(ctx context.Context, key client.ObjectKey) error {
 	if left, err := r.left(ctx, key); err != nil || !left {

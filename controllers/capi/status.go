@@ -22,7 +22,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.reason + ": " + r.message }
 
-// failed is a refusal that somebody has to end.
+// failed is a refusal that a person, or a change of the pool, has to end.
 func failed(format string, args ...any) error {
 	return &refusal{reason: capiv1.IPAddressClaimReadyAllocationFailedReason, message: fmt.Sprintf(format, args...)}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// An IPAddress and an IPClaim that somebody deletes stay until the claim goes.
+// An IPAddress and an IPClaim that a user deletes stay until the claim goes.
 func protected(t *testing.T, s *scene) {
 	s.offer(t, s.pool(t, "protected"))
 	machine := claim("protected", "IPPool", "protected")
@@ -43,7 +43,7 @@ func (s *scene) strip(t *testing.T, object client.Object) {
 }
 
 // clusterctl moves claims and their IPAddresses here, while their Cluster is paused. They keep their
-// addresses, which nobody gets before them.
+// addresses, which are not given to other claims meanwhile.
 func movedHere(t *testing.T, s *scene) {
 	start, _, cidr := s.network(t, 28)
 	pool := gen.Pool("target", gen.CIDR(cidr))
