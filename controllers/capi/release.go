@@ -71,7 +71,7 @@ func (r *Reconciler) left(ctx context.Context, key client.ObjectKey) (bool, erro
 // finalizer of others may hold it: its end is watched.
 func (r *Reconciler) deleteAddress(ctx context.Context, key client.ObjectKey) (gone bool, err error) {
 	address := &capiv1.IPAddress{}
-	if gone, err := r.gone(ctx, key, address); err != nil || gone {
+	if gone, err = r.gone(ctx, key, address); err != nil || gone {
 		return gone, err
 	}
 	if !belongs(address, key) {
@@ -88,7 +88,7 @@ func (r *Reconciler) deleteAddress(ctx context.Context, key client.ObjectKey) (g
 // deleteClaim deletes the IPClaim of an IPAddressClaim, and reports whether it is gone.
 func (r *Reconciler) deleteClaim(ctx context.Context, key client.ObjectKey) (gone bool, err error) {
 	claim := &ipamv1alpha1.IPClaim{}
-	if gone, err := r.gone(ctx, claimKey(key), claim); err != nil || gone {
+	if gone, err = r.gone(ctx, claimKey(key), claim); err != nil || gone {
 		return gone, err
 	}
 	if !isFor(claim, key) {

@@ -73,7 +73,7 @@ func bind(t *testing.T, s *scene) {
 	pool := gen.Pool("bind", gen.CIDR(cidr), gen.Gateway(gateway, 24))
 	s.offer(t, pool)
 	framework.Create(t, s, workload("bind", false))
-	machine := claimOf("bind", "machine", "IPPool", "bind")
+	machine := claimOf("bind", "machine", "bind")
 	framework.Create(t, s, machine)
 	address := s.address(t, machine)
 

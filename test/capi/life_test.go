@@ -48,7 +48,7 @@ func movedHere(t *testing.T, s *scene) {
 	start, _, cidr := s.network(t, 28)
 	pool := gen.Pool("target", gen.CIDR(cidr))
 	s.offer(t, pool)
-	cluster, machine := workload("moved", true), claimOf("moved", "moved", "IPPool", "target")
+	cluster, machine := workload("moved", true), claimOf("moved", "moved", "target")
 	framework.Create(t, s, cluster, machine)
 	address := &capiv1.IPAddress{
 		ObjectMeta: machine.ObjectMeta,
@@ -78,7 +78,7 @@ func movedHere(t *testing.T, s *scene) {
 // clusterctl deletes what it has moved away, and takes the finalizers off. The address is free then.
 func movedAway(t *testing.T, s *scene) {
 	s.offer(t, s.pool(t, "origin"))
-	cluster, machine := workload("leaves", false), claimOf("leaves", "leaves", "IPPool", "origin")
+	cluster, machine := workload("leaves", false), claimOf("leaves", "leaves", "origin")
 	framework.Create(t, s, cluster, machine)
 	address := s.address(t, machine)
 	s.pause(t, cluster, true)

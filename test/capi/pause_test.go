@@ -17,7 +17,7 @@ import (
 func missingCluster(t *testing.T, s *scene) {
 	_, _, cidr := s.network(t, 28)
 	s.offer(t, gen.Pool("clusterless", gen.CIDR(cidr)))
-	early := claimOf("late", "early", "IPPool", "clusterless")
+	early := claimOf("late", "early", "clusterless")
 	labelled := claim("labelled", "IPPool", "clusterless")
 	labelled.Labels = map[string]string{clusterv1.ClusterNameLabel: "late"}
 	framework.Create(t, s, early, labelled)
@@ -36,7 +36,7 @@ func missingCluster(t *testing.T, s *scene) {
 // A claim of a paused Cluster waits until it is not.
 func paused(t *testing.T, s *scene) {
 	s.offer(t, s.pool(t, "paused"))
-	cluster, machine := workload("paused", true), claimOf("paused", "paused", "IPPool", "paused")
+	cluster, machine := workload("paused", true), claimOf("paused", "paused", "paused")
 	framework.Create(t, s, cluster, machine)
 	s.passed(t, "after-paused", "paused")
 	s.untouched(t, machine)
@@ -49,7 +49,7 @@ func paused(t *testing.T, s *scene) {
 func pausedWhileDeleted(t *testing.T, s *scene) {
 	_, _, cidr := s.network(t, 28)
 	s.offer(t, gen.Pool("resting", gen.CIDR(cidr)))
-	cluster, machine := workload("resting", false), claimOf("resting", "resting", "IPPool", "resting")
+	cluster, machine := workload("resting", false), claimOf("resting", "resting", "resting")
 	framework.Create(t, s, cluster, machine)
 	s.address(t, machine)
 	s.pause(t, cluster, true)
@@ -67,7 +67,7 @@ func pausedByAnnotation(t *testing.T, s *scene) {
 	s.offer(t, s.pool(t, "annotated"))
 	cluster := workload("annotated", false)
 	cluster.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
-	machine := claimOf("annotated", "annotated", "IPPool", "annotated")
+	machine := claimOf("annotated", "annotated", "annotated")
 	machine.Annotations = map[string]string{clusterv1.PausedAnnotation: "true"}
 	framework.Create(t, s, cluster, machine)
 	s.passed(t, "after-both", "annotated")

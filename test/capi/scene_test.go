@@ -74,9 +74,9 @@ func claim(name, kind, pool string) *capiv1.IPAddressClaim {
 	}
 }
 
-// claimOf is an IPAddressClaim of a Cluster.
-func claimOf(cluster, name, kind, pool string) *capiv1.IPAddressClaim {
-	made := claim(name, kind, pool)
+// claimOf is an IPAddressClaim of a Cluster, for an IPPool.
+func claimOf(cluster, name, pool string) *capiv1.IPAddressClaim {
+	made := claim(name, "IPPool", pool)
 	made.Spec.ClusterName = cluster
 	return made
 }
