@@ -148,14 +148,14 @@ push: ## Push the image that make image built, as VERSION, to the registry that 
 	@hack/image.sh $(IMAGE):$(VERSION) $(IMAGE_FILE) push
 
 .PHONY: install-manifest
-install-manifest: ## Write dist/install-kcp.yaml and dist/install-kubernetes.yaml, with the image by VERSION
+install-manifest: ## Write dist/install-*.yaml, and ipam-components.yaml and metadata.yaml for clusterctl, with the image by VERSION
 	@mkdir -p dist && go run ./tools/install -image $(IMAGE) -version $(VERSION)
 
 .PHONY: release
 release: ## Build the kubectl plugin, the image and the manifests into dist/, with checksums and a krew manifest
 	@hack/release.sh $(VERSION)
 	@$(MAKE) --no-print-directory image install-manifest
-	@cd dist && sha256sum ipam-controller_* install-*.yaml >>checksums.txt
+	@cd dist && sha256sum ipam-controller_* install-*.yaml ipam-components.yaml metadata.yaml >>checksums.txt
 
 .PHONY: clean
 clean: ## Remove what make run and the builds leave behind (not the kcp cached in the home directory)

@@ -22,7 +22,7 @@ const (
 	ClassesIdentity = "${CLASSES_IDENTITY}"
 )
 
-//go:embed crd/ipam.*.yaml kcp standalone/policies standalone/rbac samples
+//go:embed crd/ipam.*.yaml kcp standalone/policies standalone/rbac capi/rbac samples
 var files embed.FS
 
 //go:embed kcp/apiexport.yaml
@@ -63,6 +63,10 @@ func StandaloneAccount() []byte { return append([]byte(nil), standaloneAccount..
 // StandaloneRBAC is, for a cluster without kcp: the controller's rights, and roles for
 // people.
 func StandaloneRBAC() fs.FS { return sub("standalone/rbac") }
+
+// ClusterAPIRBAC is, for a cluster without kcp, what the controller may do beside
+// StandaloneRBAC to serve the machines of Cluster API.
+func ClusterAPIRBAC() fs.FS { return sub("capi/rbac") }
 
 // PlatformSamples are two classes and a pool behind each, for the platform workspace.
 func PlatformSamples() fs.FS { return sub("samples/platform") }

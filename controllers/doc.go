@@ -7,6 +7,7 @@
 //	sweep    finds what events missed    verify   ledger = records = claims?
 //	consumer tells claims whose consumer is gone
 //	slice    gives every workspace its block of a pool
+//	capi     gives machines of Cluster API their addresses
 //	adopt    takes what the ledger has lost from the record
 //
 //	resolve  policy, pure                catalog    classes and pools, from the caches

@@ -16,6 +16,8 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -27,6 +29,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/controllers/adopt"
+	"github.com/kcp-ipam/ipam/controllers/capi"
 	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/claim"
 	"github.com/kcp-ipam/ipam/controllers/class"
@@ -49,6 +52,7 @@ func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, ipamv1alpha1.AddToScheme, v1controller1.AddToScheme, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme,
+		clusterv1.AddToScheme, capiv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err
@@ -57,7 +61,7 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Options configure the controllers. All fields but Export, Workers, Tracer and
+// Options configure the controllers. All fields but Export, ClusterAPI, Workers, Tracer and
 // Manager are required.
 type Options struct {
 	// Config reaches the platform workspace.
@@ -88,6 +92,8 @@ type Options struct {
 	// Door says where CREATE is answered; its Listener, Endpoint, Files, Namespace and
 	// Account. Without a listener, claims are answered by the reconcile alone.
 	Door door.Options
+	// ClusterAPI serves the IPAddressClaims of Cluster API in the platform's cluster, without kcp.
+	ClusterAPI bool
 	// Tracer makes a span of each look at a claim. Default: none.
 	Tracer trace.Tracer
 	// Logger for what the controllers decide.
@@ -135,7 +141,7 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	if err := index(ctx, mgr); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(addControllers(mgr, workspaces, reader, opts), mgr.Add(workspaces)); err != nil {
+	if err := errors.Join(addControllers(mgr, workspaces, reader, opts), addClusterAPI(mgr, opts), mgr.Add(workspaces)); err != nil {
 		return nil, err
 	}
 	return mgr, errors.Join(addChecks(mgr, reader, opts), opts.Probes.AddReadyzCheck("workspaces", tenants.Ready))
@@ -224,6 +230,16 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 		mgr.GetLocalManager().Add(&release.Expiry{Leases: opts.Ledger, Suspect: releases.Suspect}),
 		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper), mgr.GetLocalManager().Add(leader),
 	)
+}
+
+func addClusterAPI(mgr mcmanager.Manager, opts Options) error {
+	if !opts.ClusterAPI {
+		return nil
+	}
+	if err := capi.Setup(mgr.GetLocalManager()); err != nil {
+		return fmt.Errorf("controller for Cluster API: %w", err)
+	}
+	return nil
 }
 
 func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.Controller, opts Options) error {

@@ -115,6 +115,11 @@ var rules = []struct {
 		never: []string{"allocator", "sigs.k8s.io/controller-runtime/...", "k8s.io/client-go/..."},
 	},
 	{
+		why:   "machines are served by the API that everybody claims by",
+		from:  []string{"controllers/capi"},
+		never: []string{"allocator/...", "go.etcd.io/...", "github.com/kcp-dev/..."},
+	},
+	{
 		why:   "the command line speaks the Kubernetes API, never etcd",
 		from:  []string{"cmd/kubectl-ipam/..."},
 		never: []string{"allocator/...", "controllers/...", "go.etcd.io/..."},

@@ -45,3 +45,11 @@ func (p *platform) applyStandaloneAccess(ctx context.Context) error {
 	_, err = p.applyFolder(ctx, config.StandaloneRBAC())
 	return err
 }
+
+// BootstrapClusterAPI grants the controller what it needs to serve the machines of Cluster API, in
+// the cluster that cfg reaches. [BootstrapStandalone] has made that ready. progress is told the step
+// before it is taken.
+func BootstrapClusterAPI(ctx context.Context, cfg *rest.Config, progress func(step string)) error {
+	progress("granting access to Cluster API")
+	return Apply(ctx, cfg, config.ClusterAPIRBAC())
+}

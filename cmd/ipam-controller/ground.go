@@ -71,7 +71,18 @@ func clusterConfig(ctx context.Context, cfg *rest.Config, opts *options) (*rest.
 	if err := workspaces.BootstrapStandalone(ctx, cfg, steps(ctx)); err != nil {
 		return nil, err
 	}
+	if err := bootstrapClusterAPI(ctx, cfg, opts); err != nil {
+		return nil, err
+	}
 	return renewedConfig(ctx, func() (*rest.Config, error) { return restConfig(opts.kubeconfig) })
+}
+
+// bootstrapClusterAPI grants what --capi needs, if that is wanted.
+func bootstrapClusterAPI(ctx context.Context, cfg *rest.Config, opts *options) error {
+	if !opts.capi {
+		return nil
+	}
+	return workspaces.BootstrapClusterAPI(ctx, cfg, steps(ctx))
 }
 
 // renewedConfig is the access of the controller's service account. reach is asked for the admin's

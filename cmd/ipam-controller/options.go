@@ -21,6 +21,7 @@ type options struct {
 	kubeconfig string
 	workspace  string
 	standalone bool
+	capi       bool
 	bootstrap  bool
 
 	etcdDataDir  string
@@ -98,6 +99,7 @@ func (o *options) addPlaceFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "how to reach kcp, or the cluster; empty: the usual places, or the pod's service account")
 	f.StringVar(&o.workspace, "workspace", o.workspace, "path of the platform workspace, which holds the APIExport")
 	f.BoolVar(&o.standalone, "standalone", o.standalone, "serve a cluster without kcp, as the only workspace there is; leave out --workspace")
+	f.BoolVar(&o.capi, "capi", o.capi, "with --standalone, give the machines of Cluster API their addresses: be an IPAM provider for IPAddressClaims whose spec.poolRef is an IPPool or IPClass. It begins when Cluster API is installed")
 	f.StringVar(&o.etcdDataDir, "etcd-data-dir", o.etcdDataDir, "directory of the embedded etcd, unless --etcd-servers is given")
 	f.StringSliceVar(&o.etcdServers, "etcd-servers", o.etcdServers, "URLs of an external etcd, comma-separated")
 	f.StringVar(&o.etcdCAFile, "etcd-cafile", o.etcdCAFile, "CA that signed the certificates of the external etcd")
@@ -119,6 +121,9 @@ func (o *options) validate() error {
 	var errs []error
 	if err := o.consumers().Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("--verify-reported, --sweep-interval: %w", err))
+	}
+	if o.capi && !o.standalone {
+		errs = append(errs, errors.New("--capi goes with --standalone: IPAddressClaims and IPPools are in one cluster"))
 	}
 	if o.workers < 1 {
 		errs = append(errs, fmt.Errorf("--workers is %d; give it at least 1", o.workers))

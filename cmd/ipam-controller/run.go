@@ -76,7 +76,7 @@ func run(ctx context.Context, opts *options) error {
 		Config: ground.config, Export: ground.export, Scheme: scheme, Directory: known, Inbox: news, Ledger: ledger, Workers: opts.workers,
 		Tracer: tracer, Logger: logger, Cooldowns: cooldowns,
 		Sweep: opts.sweep, Verify: opts.verifying(store), VerifySocket: opts.socket(),
-		Consumer: opts.consumers(),
+		Consumer: opts.consumers(), ClusterAPI: opts.capi,
 	})
 	return errors.Join(err, store.err(), ledger.Err(), ledger.Close(), store.Close())
 }

@@ -70,7 +70,10 @@ func Main(m *testing.M) int {
 	return mainOn(m, func(ctx context.Context, dir string) (ground, error) { return local.NewKCP(ctx, dir) })
 }
 
-// mainOn is Main on a kcp that newGround makes in a folder.
+// MainWithoutKCP is Main for a package whose one test calls [NewStandalone]: no kcp is started.
+func MainWithoutKCP(m *testing.M) int { return mainOn(m, nil) }
+
+// mainOn is Main on a kcp that newGround makes in a folder; on none if it is nil.
 func mainOn(m *testing.M, newGround func(ctx context.Context, dir string) (ground, error)) int {
 	code, err := run(m, newGround)
 	if err != nil {
@@ -101,21 +104,30 @@ func run(m *testing.M, newGround func(ctx context.Context, dir string) (ground, 
 		fmt.Fprintf(os.Stderr, "framework: data and logs are kept in %s\n", dir)
 	}()
 
-	ctx := context.Background()
-	kcp, err := newGround(ctx, filepath.Join(dir, "kcp"))
+	// Servers mostly wait while they start; the first test that wants the controller finds it built.
+	go w.build() //nolint:errcheck // Who starts the controller gets the error, and stop waits.
+	if newGround != nil {
+		if err := w.startKCP(context.Background(), newGround); err != nil {
+			return 1, err
+		}
+	}
+	here = w
+	return m.Run(), nil
+}
+
+// startKCP starts the kcp that newGround makes in a folder.
+func (w *world) startKCP(ctx context.Context, newGround func(ctx context.Context, dir string) (ground, error)) error {
+	kcp, err := newGround(ctx, filepath.Join(w.dir, "kcp"))
 	if err != nil {
-		return 1, err
+		return err
 	}
 	w.kcp = kcp
 	start := time.Now()
-	// kcp mostly waits while it starts; the first test that wants the controller finds it built.
-	go w.build() //nolint:errcheck // Who starts the controller gets the error, and stop waits.
-	if err := w.kcp.Start(ctx); err != nil {
-		return 1, err
+	if err := kcp.Start(ctx); err != nil {
+		return err
 	}
 	fmt.Fprintf(os.Stderr, "framework: kcp was ready after %s\n", time.Since(start).Round(time.Millisecond))
-	here = w
-	return m.Run(), nil
+	return nil
 }
 
 // allowParallel has sideBySide tests run at once, if the command line says nothing else.

@@ -17,27 +17,45 @@ import (
 // image is the name of the image in config/deploy.
 const image = "ipam-controller"
 
-// overlays are the overlays of config/deploy that run as they are, by the file that installs them.
-var overlays = map[string]string{"install-kcp.yaml": "dev", "install-kubernetes.yaml": "standalone"}
+// overlays are the folders below config that run as they are, by the file that installs them.
+var overlays = map[string]string{
+	"install-kcp.yaml": "deploy/overlays/dev", "install-kubernetes.yaml": "deploy/overlays/standalone",
+	"ipam-components.yaml": "capi",
+}
+
+// metadata says which contract of Cluster API ipam-components.yaml is made for. clusterctl reads it beside that.
+const metadata = "config/capi/metadata.yaml"
 
 func main() {
 	out := flag.String("out", "dist", "Directory of the manifests")
 	repository := flag.String("image", image, "Name of the image, without a tag")
 	version := flag.String("version", "", "Tag of the image, such as v1.0.0")
 	flag.Parse()
-	for file, overlay := range overlays {
-		manifest, err := render(".", overlay, *repository, *version)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(*out, file), manifest, 0o644)
-		}
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "install: %s: %v\n", file, err)
-			os.Exit(1)
-		}
+	if err := write(*out, *repository, *version); err != nil {
+		fmt.Fprintf(os.Stderr, "install: %v\n", err)
+		os.Exit(1)
 	}
 }
 
-// render builds an overlay with an image. The overlay is below root.
+// write writes the manifests, and the metadata for clusterctl.
+func write(out, repository, version string) error {
+	for file, overlay := range overlays {
+		manifest, err := render(".", overlay, repository, version)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(out, file), manifest, 0o644)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	data, err := os.ReadFile(metadata)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(out, filepath.Base(metadata)), data, 0o644)
+}
+
+// render builds an overlay below config with an image. root has config.
 func render(root, overlay, repository, version string) ([]byte, error) {
 	if version == "" {
 		return nil, fmt.Errorf("--version is empty; write a tag such as v1.0.0")
@@ -53,7 +71,7 @@ func render(root, overlay, repository, version string) ([]byte, error) {
 	defer func() { _ = os.RemoveAll(dir) }()
 	with, err := yaml.Marshal(types.Kustomization{
 		TypeMeta:  types.TypeMeta{APIVersion: types.KustomizationVersion, Kind: types.KustomizationKind},
-		Resources: []string{filepath.Join("..", "config", "deploy", "overlays", overlay)},
+		Resources: []string{filepath.Join("..", "config", overlay)},
 		Images:    []types.Image{{Name: image, NewName: repository, NewTag: version}},
 	})
 	if err != nil {

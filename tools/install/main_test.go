@@ -18,8 +18,8 @@ func TestRender(t *testing.T) {
 		}
 		var pods int
 		for document := range strings.SplitSeq(string(manifest), "\n---\n") {
-			var set appsv1.StatefulSet
-			if err := yaml.Unmarshal([]byte(document), &set); err != nil || set.Kind != "StatefulSet" {
+			var set appsv1.StatefulSet // of a Deployment, the template is at the same place
+			if err := yaml.Unmarshal([]byte(document), &set); err != nil || set.Kind != "StatefulSet" && set.Kind != "Deployment" {
 				continue
 			}
 			for _, c := range set.Spec.Template.Spec.Containers {
@@ -36,7 +36,7 @@ func TestRender(t *testing.T) {
 }
 
 func TestRender_WithoutVersion(t *testing.T) {
-	if _, err := render("../..", "dev", image, ""); err == nil {
+	if _, err := render("../..", "deploy/overlays/dev", image, ""); err == nil {
 		t.Error("without a version, the image of any version is installed")
 	}
 }

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The components are what clusterctl asks of a provider: one namespace, a Deployment whose container
+// is called manager, and the label of the provider on everything.
+func TestComponents(t *testing.T) {
+	objects := build(t, "../../capi")
+	one[*corev1.Namespace](t, objects)
+	deployment := one[*appsv1.Deployment](t, objects)
+	if got := deployment.Spec.Template.Spec.Containers; len(got) != 1 || got[0].Name != "manager" {
+		t.Errorf("the containers are %+v; want one called manager", got)
+	}
+	for _, object := range objects {
+		if meta := object.(metav1.Object); meta.GetLabels()["cluster.x-k8s.io/provider"] != "ipam-kcp-ipam" {
+			t.Errorf("%T %s has the labels %v; want that of the provider", object, meta.GetName(), meta.GetLabels())
+		}
+	}
+	opts := parsed(t, workload{pod: deployment.Spec.Template})
+	if !opts.capi || !opts.standalone {
+		t.Errorf("--capi is %t and --standalone %t; want both", opts.capi, opts.standalone)
+	}
+	claimed := one[*corev1.PersistentVolumeClaim](t, objects).Name
+	volumes := deployment.Spec.Template.Spec.Volumes
+	if got := volumes[len(volumes)-1].PersistentVolumeClaim; got == nil || got.ClaimName != claimed {
+		t.Errorf("the ledger is on %+v; want %s", got, claimed)
+	}
+}
+
+// clusterctl move takes pools and classes along, and neither claims nor allocations, which would be
+// made again with another address.
+func TestComponents_Moved(t *testing.T) {
+	objects := build(t, "../../capi")
+	moved := map[string]bool{"IPPool": true, "IPClass": true}
+	for _, crd := range all[*apiextensionsv1.CustomResourceDefinition](objects) {
+		_, got := crd.Labels["clusterctl.cluster.x-k8s.io/move"]
+		if kind := crd.Spec.Names.Kind; got != moved[kind] || crd.Labels["cluster.x-k8s.io/v1beta2"] != "v1alpha1" {
+			t.Errorf("%s has the labels %v; want the contract's, and that it is moved to be %t", kind, crd.Labels, moved[kind])
+		}
+	}
+	bound := false
+	for _, binding := range all[*rbacv1.ClusterRoleBinding](objects) {
+		bound = bound || binding.RoleRef.Name == "ipam-controller-capi" && binding.Subjects[0].Name == "ipam-controller"
+	}
+	if !bound {
+		t.Error("the controller has no rights on the kinds of Cluster API")
+	}
+}
+
+func TestOptions_ClusterAPIWithKCP(t *testing.T) {
+	opts := defaults()
+	opts.capi = true
+	if err := opts.validate(); err == nil {
+		t.Error("--capi is accepted without --standalone")
+	}
+	opts.standalone = true
+	if err := opts.validate(); err != nil {
+		t.Errorf("--capi with --standalone is refused: %v", err)
+	}
+}

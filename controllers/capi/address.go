@@ -1,0 +1,124 @@
+package capi
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/patch"
+)
+
+// address reads the IPAddress of an IPAddressClaim from the cache; nil if it is not there.
+func (r *Reconciler) address(ctx context.Context, key client.ObjectKey) (*capiv1.IPAddress, error) {
+	found := &capiv1.IPAddress{}
+	err := r.Get(ctx, key, found)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // Nil is that there is none.
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read IPAddress %s: %w", key.Name, err)
+	}
+	return found, nil
+}
+
+// belongs reports whether an IPAddress is that of an IPAddressClaim of ours.
+func belongs(address *capiv1.IPAddress, key client.ObjectKey) bool {
+	return address.Namespace == key.Namespace && address.Name == key.Name &&
+		address.Spec.ClaimRef.Name == key.Name && managed(address.Spec.PoolRef)
+}
+
+// newAddress is the IPAddress of an IPAddressClaim with the address of its IPClaim, in the
+// network of the IPPool that this is from.
+func newAddress(claim *capiv1.IPAddressClaim, bound *ipamv1alpha1.IPClaim, from *ipamv1alpha1.IPPool) (*capiv1.IPAddress, error) {
+	block, err := netip.ParsePrefix(from.Status.AllocatedCIDR)
+	if err != nil {
+		return nil, fmt.Errorf("IPPool %s: %w", from.Name, err)
+	}
+	return &capiv1.IPAddress{
+		ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name},
+		Spec: capiv1.IPAddressSpec{
+			ClaimRef: capiv1.IPAddressClaimReference{Name: claim.Name},
+			PoolRef:  claim.Spec.PoolRef,
+			Address:  bound.Status.Address,
+			Prefix:   new(int32(from.Spec.Network(block).Bits())), //nolint:gosec // At most 128.
+			Gateway:  from.Spec.Gateway,
+		},
+	}, nil
+}
+
+// complete adds what the contract asks of every IPAddress: owners, the name of the cluster, and
+// the finalizer that protects it. What others have added stays.
+func (r *Reconciler) complete(address *capiv1.IPAddress, claim *capiv1.IPAddressClaim, pool *source) error {
+	if err := controllerutil.SetControllerReference(claim, address, r.Scheme()); err != nil {
+		return failed("IPAddress %s has another controller: %v", address.Name, err)
+	}
+	err := controllerutil.SetOwnerReference(pool.object, address, r.Scheme(), controllerutil.WithBlockOwnerDeletion(true))
+	if err != nil {
+		return err
+	}
+	own := slices.IndexFunc(address.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == pool.object.GetUID() })
+	address.OwnerReferences[own].Controller = new(false)
+	if name := clusterName(claim); name != "" {
+		metav1.SetMetaDataLabel(&address.ObjectMeta, clusterv1.ClusterNameLabel, name)
+	}
+	controllerutil.AddFinalizer(address, FinalizerAddress)
+	return nil
+}
+
+// ensureAddress makes the IPAddress of an IPAddressClaim, or completes the one found.
+func (r *Reconciler) ensureAddress(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, wanted, found *capiv1.IPAddress) error {
+	if found == nil {
+		made := wanted.DeepCopy()
+		if err := r.complete(made, claim, pool); err != nil {
+			return err
+		}
+		err := r.Create(ctx, made)
+		if err == nil {
+			log.FromContext(ctx).Info("address published", "pool", claim.Spec.PoolRef.Name, "prefix", made.Spec.Address)
+			return nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create IPAddress %s: %w", made.Name, err)
+		}
+		found = &capiv1.IPAddress{}
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(claim), found); err != nil {
+			return fmt.Errorf("read IPAddress %s: %w", made.Name, err)
+		}
+	}
+	if err := compareAddress(found, wanted); err != nil {
+		return err
+	}
+	if found.DeletionTimestamp != nil {
+		return nil // it is held by the finalizer; another cannot be added
+	}
+	before := patch.Snapshot(found)
+	if err := r.complete(found, claim, pool); err != nil {
+		return err
+	}
+	return before.Patch(ctx, r.Client, found)
+}
+
+// compareAddress refuses an IPAddress that is not that of the claim. Prefix and gateway are as
+// they were when it was made: an IPAddress never changes, a pool may.
+func compareAddress(found, wanted *capiv1.IPAddress) error {
+	switch {
+	case found.Spec.ClaimRef != wanted.Spec.ClaimRef:
+		return failed("IPAddress %s is of IPAddressClaim %s; delete that IPAddress", found.Name, found.Spec.ClaimRef.Name)
+	case found.Spec.PoolRef != wanted.Spec.PoolRef:
+		return failed("IPAddress %s is of another pool than spec.poolRef; delete this IPAddressClaim, and create it again", found.Name)
+	case found.Spec.Address != wanted.Spec.Address:
+		return failed("IPAddress %s has the address %s, but IPClaim %s holds %s; delete this IPAddressClaim, and create it again",
+			found.Name, found.Spec.Address, claimName(found.Name), wanted.Spec.Address)
+	}
+	return nil
+}

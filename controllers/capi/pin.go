@@ -1,0 +1,65 @@
+package capi
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// pinDelay is when a claim is tried again that waits for others to be pinned.
+const pinDelay = time.Second
+
+// An IPAddress without its IPClaim was restored, or moved here by clusterctl: the ledger does not
+// know its address yet, and would allocate it once more. So it is claimed at once, also while
+// its Cluster is paused, and no other address is claimed before.
+
+// pin claims the address of an IPAddressClaim that is left alone, if it has one that the ledger
+// does not know. Objects of Cluster API are not written.
+func (r *Reconciler) pin(ctx context.Context, claim *capiv1.IPAddressClaim) error {
+	key := client.ObjectKeyFromObject(claim)
+	address, err := r.address(ctx, key)
+	if err != nil || address == nil || !belongs(address, key) || claim.DeletionTimestamp != nil {
+		return err
+	}
+	err = r.Get(ctx, claimKey(key), &ipamv1alpha1.IPClaim{})
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	made := newClaim(claim)
+	made.Spec.Address = address.Spec.Address
+	if err := client.IgnoreAlreadyExists(r.Create(ctx, made)); err != nil {
+		return fmt.Errorf("create IPClaim %s: %w", made.Name, err)
+	}
+	return nil
+}
+
+// pinned refuses while the cache shows an IPAddress without its IPClaim.
+func (r *Reconciler) pinned(ctx context.Context) error {
+	claims, known := &ipamv1alpha1.IPClaimList{}, map[client.ObjectKey]bool{}
+	if err := r.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list IPClaims: %w", err)
+	}
+	for i := range claims.Items {
+		known[client.ObjectKeyFromObject(&claims.Items[i])] = true
+	}
+	addresses := &capiv1.IPAddressList{}
+	if err := r.List(ctx, addresses, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list IPAddresses: %w", err)
+	}
+	for i := range addresses.Items {
+		address := &addresses.Items[i]
+		key := client.ObjectKeyFromObject(address)
+		if belongs(address, key) && address.DeletionTimestamp == nil && !known[claimKey(key)] {
+			message := fmt.Sprintf("IPAddress %s, which was restored or moved, has to get its IPClaim first", key)
+			return &refusal{reason: clusterv1.NotReadyReason, message: message, after: pinDelay}
+		}
+	}
+	return nil
+}

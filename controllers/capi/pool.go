@@ -1,0 +1,85 @@
+package capi
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Kinds that spec.poolRef of an IPAddressClaim may name.
+const (
+	kindPool  = "IPPool"
+	kindClass = "IPClass"
+)
+
+// managed reports whether a pool is one of ours.
+func managed(ref capiv1.IPPoolReference) bool {
+	return ref.APIGroup == ipamv1alpha1.GroupName && (ref.Kind == kindPool || ref.Kind == kindClass)
+}
+
+// source is what spec.poolRef names: an IPPool, or an IPClass.
+type source struct {
+	object client.Object
+	// family is empty for a pool that has no block yet.
+	family ipamv1alpha1.IPFamily
+}
+
+// bits is the prefix length of one address.
+func (s *source) bits() int32 {
+	if s.family == ipamv1alpha1.IPv6 {
+		return 128
+	}
+	return 32
+}
+
+// sourceOf is a class or pool as what spec.poolRef names.
+func sourceOf(object client.Object) *source {
+	switch object := object.(type) {
+	case *ipamv1alpha1.IPClass:
+		return &source{object: object, family: object.Spec.IPFamily}
+	case *ipamv1alpha1.IPPool:
+		return &source{object: object, family: cmp.Or(object.Status.IPFamily, object.Spec.IPFamily)}
+	default:
+		panic(fmt.Sprintf("%T is no pool", object))
+	}
+}
+
+// source reads what spec.poolRef names from the cache. The error is a refusal if it is not there,
+// or has no family yet.
+func (r *Reconciler) source(ctx context.Context, ref capiv1.IPPoolReference) (*source, error) {
+	var object client.Object = &ipamv1alpha1.IPPool{}
+	if ref.Kind == kindClass {
+		object = &ipamv1alpha1.IPClass{}
+	}
+	err := r.Get(ctx, client.ObjectKey{Name: ref.Name}, object)
+	if apierrors.IsNotFound(err) {
+		return nil, notReady("%s %s does not exist; create it, the address then follows", ref.Kind, ref.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", ref.Kind, ref.Name, err)
+	}
+	found := sourceOf(object)
+	if found.family == "" {
+		return nil, notReady("%s %s has no block yet", ref.Kind, ref.Name)
+	}
+	return found, nil
+}
+
+// origin reads the IPPool that the address of an IPClaim is from.
+func (r *Reconciler) origin(ctx context.Context, bound *ipamv1alpha1.IPClaim) (*ipamv1alpha1.IPPool, error) {
+	ref := bound.Status.PoolRef
+	if ref == nil || ref.ProjectRef != nil {
+		return nil, failed("IPClaim %s does not name a pool of this cluster", bound.Name)
+	}
+	pool := &ipamv1alpha1.IPPool{}
+	if err := r.Get(ctx, client.ObjectKey{Name: ref.Name}, pool); err != nil {
+		return nil, fmt.Errorf("read the IPPool of IPClaim %s: %w", bound.Name, err)
+	}
+	return pool, nil
+}

@@ -1,0 +1,167 @@
+package capi
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// A claim that only the cache lacks keeps its address, though its IPAddress is being deleted.
+func TestAbandoned_ACacheThatLacksTheClaim(t *testing.T) {
+	claim := machine("web")
+	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
+	s := newScene(t, lab(), claim, address, held)
+	if err := s.Delete(t.Context(), address); err != nil {
+		t.Fatal(err)
+	}
+	s.hidden[claim] = true
+	s.reconcile(claim)
+	if !s.has(address) || !s.has(held) || held.DeletionTimestamp != nil {
+		t.Error("the address of a claim that is there was given back")
+	}
+}
+
+// An address of a claim that is gone is given back when its IPAddress is deleted, and no earlier.
+func TestAbandoned_AnAddressThatIsNotDeleted(t *testing.T) {
+	claim := machine("web")
+	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
+	s := newScene(t, lab(), address, held)
+	s.reconcile(claim)
+	if !s.has(address) || !s.has(held) {
+		t.Fatal("the address was given back, though its IPAddress was not deleted")
+	}
+	if err := s.Delete(t.Context(), address); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile(claim)
+	if s.has(address) || s.has(held) {
+		t.Error("the IPAddress was deleted, and the address was not given back")
+	}
+}
+
+// What the cache does not show yet is deleted with the claim all the same.
+func TestRelease_WhatTheCacheLacks(t *testing.T) {
+	claim := machine("web")
+	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
+	s := newScene(t, lab(), claim, address, held)
+	s.hidden[address], s.hidden[held] = true, true
+	if err := s.Delete(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile(claim)
+	if s.has(claim) || s.has(address) || s.has(held) {
+		t.Error("the claim was deleted, and something of it is left")
+	}
+}
+
+// The address stays taken while somebody else holds the IPAddress.
+func TestRelease_AnAddressThatAnotherHolds(t *testing.T) {
+	claim := machine("web")
+	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
+	address.Finalizers = append(address.Finalizers, "example.com/machine")
+	s := newScene(t, lab(), claim, address, held)
+	if err := s.Delete(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile(claim)
+	if !s.has(claim) || !s.has(address) || !s.has(held) || held.DeletionTimestamp != nil {
+		t.Fatal("the address was given back while its IPAddress is there")
+	}
+	address.Finalizers = nil
+	if err := s.Update(t.Context(), address); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile(claim)
+	if s.has(claim) || s.has(held) {
+		t.Error("the IPAddress is gone, and the claim is not")
+	}
+}
+
+// An IPAddress that only the server has decides which address is claimed.
+func TestClaim_OfAnAddressThatTheCacheLacks(t *testing.T) {
+	claim := machine("web")
+	address := published(claim, "192.0.2.7")
+	s := newScene(t, lab(), claim, address)
+	s.hidden[address] = true
+	s.reconcile(claim)
+	made := newClaim(claim)
+	if !s.has(made) || made.Spec.Address != "192.0.2.7" || made.Spec.PrefixLength != 32 {
+		t.Errorf("the IPClaim asks for %q, of length %d; want 192.0.2.7, of 32", made.Spec.Address, made.Spec.PrefixLength)
+	}
+}
+
+// Nothing is claimed before the addresses that are in use.
+func TestClaim_AfterAddressesInUse(t *testing.T) {
+	claim, other := machine("web"), machine("restored")
+	s := newScene(t, lab(), claim, published(other, "192.0.2.0"))
+	if result := s.reconcile(claim); result.RequeueAfter != pinDelay {
+		t.Errorf("the claim is tried again after %s; want %s", result.RequeueAfter, pinDelay)
+	}
+	if made := newClaim(claim); s.has(made) {
+		t.Errorf("IPClaim %s was made while the address of another is not claimed", made.Name)
+	}
+	if ready := s.ready(claim); ready.Reason != clusterv1.NotReadyReason || !strings.Contains(ready.Message, "restored") {
+		t.Errorf("the claim says %s: %s; want the IPAddress it waits for", ready.Reason, ready.Message)
+	}
+}
+
+// What is in the way is said, and left as it is.
+func TestClaim_InTheWay(t *testing.T) {
+	claim, other := machine("web"), machine("other")
+	foreign := bound(other, "192.0.2.9")
+	foreign.Name = claimName(claim.Name)
+	elsewhere := bound(claim, "192.0.2.9")
+	elsewhere.Spec.PoolRef.Name = "office"
+	network := bound(claim, "")
+	network.Status.AllocatedCIDR = "192.0.2.0/28"
+	stray := published(claim, "192.0.2.9")
+	stray.Spec.ClaimRef.Name = "other"
+	for name, tt := range map[string]struct {
+		claim   *ipamv1alpha1.IPClaim
+		address *capiv1.IPAddress
+		says    string
+	}{
+		"an IPClaim of another":      {foreign, nil, "is not of this IPAddressClaim"},
+		"an IPClaim of another pool": {elsewhere, nil, "is of another pool"},
+		"an IPClaim of a network":    {network, nil, "is not one address"},
+		"an IPAddress of another":    {bound(claim, "192.0.2.9"), stray, "is of IPAddressClaim other"},
+		"another address":            {bound(claim, "192.0.2.9"), published(claim, "192.0.2.7"), "holds 192.0.2.9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, lab(), claim.DeepCopy(), tt.claim.DeepCopy())
+			if tt.address != nil {
+				if err := s.Create(t.Context(), tt.address.DeepCopy()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.reconcile(claim)
+			ready := s.ready(claim.DeepCopy())
+			if ready.Status != metav1.ConditionFalse || ready.Reason != capiv1.IPAddressClaimReadyAllocationFailedReason || !strings.Contains(ready.Message, tt.says) {
+				t.Errorf("Ready is %s, %s: %s; want AllocationFailed, and that it %s", ready.Status, ready.Reason, ready.Message, tt.says)
+			}
+		})
+	}
+}
+
+// An IPClaim that was deleted before it had an address is made again.
+func TestClaim_DeletedBeforeItWasBound(t *testing.T) {
+	claim := machine("web")
+	waits := newClaim(claim)
+	s := newScene(t, lab(), claim, waits)
+	if err := s.Delete(t.Context(), waits); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile(claim)
+	if s.has(waits) {
+		t.Fatal("the IPClaim that was deleted is held, though it has no address")
+	}
+	s.reconcile(claim)
+	if !s.has(waits) {
+		t.Error("no other IPClaim was made")
+	}
+}

@@ -1,0 +1,141 @@
+package capi
+
+import (
+	"context"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// scene is a reconciler whose cache lacks what a test hides from it. The server is a fake, as a real
+// one has no cache that lags when a test wants it to. No claim controller answers here: IPClaims are
+// what the test says.
+type scene struct {
+	*Reconciler
+	*testing.T
+	hidden map[client.Object]bool
+}
+
+func newScene(t *testing.T, objects ...client.Object) *scene {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, capiv1.AddToScheme, clusterv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&capiv1.IPAddressClaim{}).Build()
+	s := &scene{T: t, hidden: map[client.Object]bool{}}
+	cached := interceptor.NewClient(server, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			if s.hides(key, object) {
+				return apierrors.NewNotFound(capiv1.GroupVersion.WithResource("hidden").GroupResource(), key.Name)
+			}
+			return c.Get(ctx, key, object, opts...)
+		},
+	})
+	s.Reconciler = &Reconciler{Client: cached, Live: server}
+	return s
+}
+
+// hides reports whether the cache lacks an object.
+func (s *scene) hides(key client.ObjectKey, object client.Object) bool {
+	for hidden := range s.hidden {
+		if client.ObjectKeyFromObject(hidden) == key && typeName(hidden) == typeName(object) {
+			return true
+		}
+	}
+	return false
+}
+
+func typeName(object client.Object) string {
+	switch object.(type) {
+	case *capiv1.IPAddressClaim:
+		return kindClaim
+	case *capiv1.IPAddress:
+		return "IPAddress"
+	case *ipamv1alpha1.IPClaim:
+		return "IPClaim"
+	default:
+		return "other"
+	}
+}
+
+// reconcile reconciles a claim.
+func (s *scene) reconcile(claim *capiv1.IPAddressClaim) reconcile.Result {
+	s.Helper()
+	result, err := s.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return result
+}
+
+// has reports whether the server has an object, and reads it.
+func (s *scene) has(object client.Object) bool {
+	s.Helper()
+	err := s.Live.Get(s.Context(), client.ObjectKeyFromObject(object), object)
+	if client.IgnoreNotFound(err) != nil {
+		s.Fatal(err)
+	}
+	return err == nil
+}
+
+// ready is the condition Ready of a claim on the server.
+func (s *scene) ready(claim *capiv1.IPAddressClaim) metav1.Condition {
+	s.Helper()
+	if !s.has(claim) {
+		s.Fatalf("IPAddressClaim %s is gone", claim.Name)
+	}
+	condition := meta.FindStatusCondition(claim.Status.Conditions, capiv1.IPAddressClaimReadyCondition)
+	if condition == nil {
+		s.Fatalf("IPAddressClaim %s has no condition Ready", claim.Name)
+	}
+	return *condition
+}
+
+// machine is an IPAddressClaim that the controller has seen before.
+func machine(name string) *capiv1.IPAddressClaim {
+	return &capiv1.IPAddressClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Finalizers: []string{Finalizer}},
+		Spec:       capiv1.IPAddressClaimSpec{PoolRef: capiv1.IPPoolReference{APIGroup: ipamv1alpha1.GroupName, Kind: kindPool, Name: "lab"}},
+	}
+}
+
+// published is the IPAddress of a claim.
+func published(claim *capiv1.IPAddressClaim, address string) *capiv1.IPAddress {
+	return &capiv1.IPAddress{
+		ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name, Finalizers: []string{FinalizerAddress}},
+		Spec: capiv1.IPAddressSpec{
+			ClaimRef: capiv1.IPAddressClaimReference{Name: claim.Name}, PoolRef: claim.Spec.PoolRef,
+			Address: address, Prefix: new(int32(24)),
+		},
+	}
+}
+
+// bound is the IPClaim of a claim, with an address.
+func bound(claim *capiv1.IPAddressClaim, address string) *ipamv1alpha1.IPClaim {
+	made := newClaim(claim)
+	made.Status.Address, made.Status.AllocatedCIDR = address, address+"/32"
+	made.Status.PoolRef = &ipamv1alpha1.PoolRef{Name: claim.Spec.PoolRef.Name}
+	return made
+}
+
+// lab is the pool of all claims.
+func lab() *ipamv1alpha1.IPPool {
+	pool := gen.Pool("lab", gen.CIDR("192.0.2.0/24"))
+	pool.Status.AllocatedCIDR, pool.Status.IPFamily = "192.0.2.0/24", ipamv1alpha1.IPv4
+	return pool
+}

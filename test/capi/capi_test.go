@@ -1,0 +1,185 @@
+package capi
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// The contract of an IPAM provider holds. The tests share one Kubernetes and its controller, which
+// starts before Cluster API is installed.
+func TestClusterAPI(t *testing.T) {
+	t.Parallel()
+	cluster := framework.NewStandalone(t, "--capi", "--sweep-interval=500ms", "--orphan-min-age=1s")
+	if err := workspaces.BootstrapClusterAPI(t.Context(), cluster.AdminConfig(t), func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	cluster.StartController(t)
+	s := newScene(t, cluster)
+	s.install(t)
+	for _, tt := range []struct {
+		name string
+		test func(*testing.T, *scene)
+	}{
+		{"Example", example},
+		{"Bind", bind},
+		{"Class", class},
+		{"Parallel", parallel},
+		{"Exhausted", exhausted},
+		{"MissingPool", missingPool},
+		{"MissingCluster", missingCluster},
+		{"Paused", paused},
+		{"PausedWhileDeleted", pausedWhileDeleted},
+		{"PausedByAnnotation", pausedByAnnotation},
+		{"PoolPaused", poolPaused},
+		{"Protected", protected},
+		{"MovedHere", movedHere},
+		{"MovedAway", movedAway},
+		{"Others", others},
+		{"Killed", killed},
+	} {
+		t.Run(tt.name, func(t *testing.T) { tt.test(t, s) })
+	}
+	cluster.WaitVerified(t)
+}
+
+// What docs/cluster-api.md shows works.
+func example(t *testing.T, s *scene) {
+	if err := workspaces.Apply(t.Context(), s.cluster.AdminConfig(t), shown(t)); err != nil {
+		t.Fatal(err)
+	}
+	machine := claim("worker-0", "IPPool", "machines")
+	got := s.address(t, machine).Spec
+	if text := fmt.Sprintf("%s/%d by %s", got.Address, *got.Prefix, got.Gateway); text != "198.18.4.2/24 by 198.18.4.1" {
+		t.Errorf("the example gets %s; docs/cluster-api.md shows another", text)
+	}
+	s.release(t, machine)
+}
+
+// A claim gets an IPAddress as the contract asks for it, and gives it back.
+func bind(t *testing.T, s *scene) {
+	start, gateway, cidr := s.network(t, 28)
+	pool := gen.Pool("bind", gen.CIDR(cidr), gen.Gateway(gateway, 24))
+	s.offer(t, pool)
+	framework.Create(t, s, workload("bind", false))
+	machine := claimOf("bind", "machine", "bind")
+	framework.Create(t, s, machine)
+	address := s.address(t, machine)
+
+	want := capiv1.IPAddressSpec{
+		ClaimRef: capiv1.IPAddressClaimReference{Name: "machine"}, PoolRef: machine.Spec.PoolRef,
+		Address: start + "2", Prefix: new(int32(24)), Gateway: gateway,
+	}
+	if diff := cmp.Diff(want, address.Spec); diff != "" || address.Name != machine.Name {
+		t.Errorf("IPAddress %s (-want +got):\n%s", address.Name, diff)
+	}
+	owners := []metav1.OwnerReference{
+		{APIVersion: capiv1.GroupVersion.String(), Kind: "IPAddressClaim", Name: "machine", UID: machine.UID, Controller: new(true), BlockOwnerDeletion: new(true)},
+		{APIVersion: ipamv1alpha1.GroupVersion.String(), Kind: "IPPool", Name: "bind", UID: pool.UID, Controller: new(false), BlockOwnerDeletion: new(true)},
+	}
+	if diff := cmp.Diff(owners, address.OwnerReferences); diff != "" {
+		t.Errorf("the owners of the IPAddress (-want +got):\n%s", diff)
+	}
+	if got := address.Labels[clusterv1.ClusterNameLabel]; got != "bind" || len(address.Finalizers) != 1 {
+		t.Errorf("the IPAddress is of Cluster %q and has the finalizers %q; want bind, and one", got, address.Finalizers)
+	}
+	found, ok := s.ipClaim(t, machine)
+	if !ok || found.Status.Address != address.Spec.Address || found.Spec.OwnerRef == nil || found.Spec.OwnerRef.Name != "machine" {
+		t.Errorf("the IPClaim is %+v; want one of machine that holds %s", found, address.Spec.Address)
+	}
+	s.release(t, machine)
+	framework.WaitFor(t, s, pool, func(pool *ipamv1alpha1.IPPool) error {
+		if got := pool.Status.Capacity.Allocated; got != "2" {
+			return fmt.Errorf("%s addresses are allocated; want the gateway and the network address", got)
+		}
+		return nil
+	})
+}
+
+// A class finds the pool, of either family.
+func class(t *testing.T, s *scene) {
+	framework.Create(t, s, gen.Class("machines6", gen.Family(ipamv1alpha1.IPv6), gen.DefaultLength(64)), gen.Pool("machines6", gen.CIDR("2001:db8::/64"), gen.Backs("machines6"), gen.Gateway("2001:db8::1", 0)))
+	machine := claim("class", "IPClass", "machines6")
+	framework.Create(t, s, machine)
+	got := s.address(t, machine)
+	if !strings.HasPrefix(got.Spec.Address, "2001:db8::") || *got.Spec.Prefix != 64 || got.Spec.Gateway != "2001:db8::1" || got.Spec.PoolRef.Kind != "IPClass" {
+		t.Errorf("the IPAddress is %+v; want one of 2001:db8::/64, from the class", got.Spec)
+	}
+	s.release(t, machine)
+}
+
+// Claims that come together get an address each.
+func parallel(t *testing.T, s *scene) {
+	_, gateway, cidr := s.network(t, 24)
+	s.offer(t, gen.Pool("parallel", gen.CIDR(cidr), gen.Gateway(gateway, 0)))
+	machines := make([]*capiv1.IPAddressClaim, 12)
+	var creating sync.WaitGroup
+	for i := range machines {
+		machines[i] = claim(fmt.Sprintf("parallel-%d", i), "IPPool", "parallel")
+		creating.Go(func() {
+			if err := s.Create(t.Context(), machines[i]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	creating.Wait()
+	of := map[string]string{}
+	for _, machine := range machines {
+		address := s.address(t, machine).Spec.Address
+		if other, taken := of[address]; taken {
+			t.Errorf("%s and %s have %s", machine.Name, other, address)
+		}
+		of[address] = machine.Name
+	}
+	s.release(t, machines...)
+}
+
+// A claim of a full pool waits, says so, and gets the address that is given back.
+func exhausted(t *testing.T, s *scene) {
+	s.offer(t, s.pool(t, "full"))
+	first, second := claim("first", "IPPool", "full"), claim("second", "IPPool", "full")
+	framework.Create(t, s, first)
+	held := s.address(t, first).Spec.Address
+	framework.Create(t, s, second)
+	s.refused(t, second, capiv1.IPAddressClaimReadyPoolExhaustedReason)
+	s.release(t, first)
+	if got := s.address(t, second).Spec.Address; got != held {
+		t.Errorf("the claim that waited has %s; want %s", got, held)
+	}
+	s.release(t, second)
+}
+
+// A claim of a pool that is not there waits for it. It can be deleted meanwhile.
+func missingPool(t *testing.T, s *scene) {
+	waits, goes := claim("waits", "IPPool", "missing"), claim("goes", "IPClass", "missing")
+	framework.Create(t, s, waits, goes)
+	s.refused(t, waits, capiv1.IPAddressClaimReadyPoolNotReadyReason)
+	s.refused(t, goes, capiv1.IPAddressClaimReadyPoolNotReadyReason)
+	s.release(t, goes)
+	s.offer(t, s.pool(t, "missing"))
+	s.address(t, waits)
+	s.release(t, waits)
+}
+
+// A claim of another provider's pool is left alone.
+func others(t *testing.T, s *scene) {
+	s.offer(t, s.pool(t, "others"))
+	other := claim("other", "InClusterIPPool", "others")
+	other.Spec.PoolRef.APIGroup = capiv1.GroupVersion.Group
+	framework.Create(t, s, other)
+	s.passed(t, "after-other", "others")
+	s.untouched(t, other)
+	framework.Delete(t, s, other)
+	framework.WaitGone(t, s, other)
+}

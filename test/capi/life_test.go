@@ -1,0 +1,141 @@
+package capi
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// An IPAddress and an IPClaim that a user deletes stay until the claim goes.
+func protected(t *testing.T, s *scene) {
+	s.offer(t, s.pool(t, "protected"))
+	machine := claim("protected", "IPPool", "protected")
+	framework.Create(t, s, machine)
+	address := s.address(t, machine)
+	held, _ := s.ipClaim(t, machine)
+	framework.Delete(t, s, address, held)
+	waits := claim("waits-for-protected", "IPPool", "protected")
+	framework.Create(t, s, waits)
+	s.refused(t, waits, capiv1.IPAddressClaimReadyPoolExhaustedReason)
+	if got := s.address(t, machine); got.UID != address.UID {
+		t.Errorf("IPAddress %s was made again", got.Name)
+	}
+	s.release(t, machine)
+	s.address(t, waits)
+	s.release(t, waits)
+}
+
+// strip takes the finalizers off an object, as clusterctl does to objects that it has moved.
+func (s *scene) strip(t *testing.T, object client.Object) {
+	t.Helper()
+	if err := s.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// clusterctl moves claims and their IPAddresses here, while their Cluster is paused. They keep their
+// addresses, which are not given to other claims meanwhile.
+func movedHere(t *testing.T, s *scene) {
+	start, _, cidr := s.network(t, 28)
+	pool := gen.Pool("target", gen.CIDR(cidr))
+	s.offer(t, pool)
+	cluster, machine := workload("moved", true), claimOf("moved", "moved", "target")
+	framework.Create(t, s, cluster, machine)
+	address := &capiv1.IPAddress{
+		ObjectMeta: machine.ObjectMeta,
+		Spec: capiv1.IPAddressSpec{
+			ClaimRef: capiv1.IPAddressClaimReference{Name: "moved"}, PoolRef: machine.Spec.PoolRef,
+			Address: start + "0", Prefix: new(int32(28)),
+		},
+	}
+	address.UID, address.ResourceVersion = "", ""
+	framework.Create(t, s, address)
+	scaled := claim("scaled", "IPPool", "target")
+	framework.Create(t, s, scaled)
+	if got := s.address(t, scaled).Spec.Address; got != start+"1" {
+		t.Errorf("the claim that came after the move has %s; want %s1, as the first one is in use", got, start)
+	}
+	s.pause(t, cluster, false)
+	got := s.address(t, machine)
+	if got.UID != address.UID || len(got.OwnerReferences) != 2 || len(got.Finalizers) != 1 || got.Labels[clusterv1.ClusterNameLabel] != "moved" {
+		t.Errorf("the IPAddress that was moved is %+v; want it completed, with two owners, a finalizer and the label", got.ObjectMeta)
+	}
+	if found, _ := s.ipClaim(t, machine); found.Status.Address != start+"0" {
+		t.Errorf("the IPClaim holds %q; want %s0", found.Status.Address, start)
+	}
+	s.release(t, machine, scaled)
+}
+
+// clusterctl deletes what it has moved away, and takes the finalizers off. The address is free then.
+func movedAway(t *testing.T, s *scene) {
+	s.offer(t, s.pool(t, "origin"))
+	cluster, machine := workload("leaves", false), claimOf("leaves", "leaves", "origin")
+	framework.Create(t, s, cluster, machine)
+	address := s.address(t, machine)
+	s.pause(t, cluster, true)
+	for _, object := range []client.Object{address, machine} {
+		s.strip(t, object)
+		framework.Delete(t, s, object)
+		framework.WaitGone(t, s, object)
+	}
+	next := claim("next", "IPPool", "origin")
+	framework.Create(t, s, next)
+	if got := s.address(t, next).Spec.Address; got != address.Spec.Address {
+		t.Errorf("the next claim has %s; want %s", got, address.Spec.Address)
+	}
+	s.nothingLeft(t, machine)
+	s.release(t, next)
+}
+
+// A controller that is killed in between leaves nothing behind, and gives nothing twice.
+func killed(t *testing.T, s *scene) {
+	_, _, cidr := s.network(t, 24)
+	pool := gen.Pool("killed", gen.CIDR(cidr))
+	s.offer(t, pool)
+	of := map[string]string{}
+	var stay, leave []*capiv1.IPAddressClaim
+	for round := range 4 {
+		for i := range 6 {
+			machine := claim(fmt.Sprintf("killed-%d-%d", round, i), "IPPool", "killed")
+			framework.Create(t, s, machine)
+			if i%2 == 0 {
+				stay = append(stay, machine)
+				continue
+			}
+			leave = append(leave, machine)
+		}
+		s.address(t, stay[len(stay)-3]) // the controller is in the middle of the others
+		for _, machine := range leave[len(leave)-3:] {
+			framework.Delete(t, s, machine)
+		}
+		s.cluster.KillController(t)
+		s.cluster.StartController(t)
+	}
+	for _, machine := range stay {
+		address := s.address(t, machine).Spec.Address
+		if other, taken := of[address]; taken {
+			t.Errorf("%s and %s have %s", machine.Name, other, address)
+		}
+		of[address] = machine.Name
+	}
+	for _, machine := range leave {
+		framework.WaitGone(t, s, machine)
+		s.nothingLeft(t, machine)
+	}
+	framework.WaitFor(t, s, pool, func(pool *ipamv1alpha1.IPPool) error {
+		if got := pool.Status.Capacity.Allocated; got != fmt.Sprint(len(stay)) {
+			return errors.New(got + " addresses are allocated; want those of the claims that stay")
+		}
+		return nil
+	})
+	s.release(t, stay...)
+}

@@ -1,0 +1,185 @@
+package capi
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// scene is the management cluster. As a client it is its admin, who does what Cluster API's own
+// controllers do.
+type scene struct {
+	client.Client
+	cluster *framework.Platform
+}
+
+func newScene(t *testing.T, cluster *framework.Platform) *scene {
+	t.Helper()
+	scheme, err := controllers.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := client.New(cluster.AdminConfig(t), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &scene{admin, cluster}
+}
+
+// offer makes a pool and waits until it has its block.
+func (s *scene) offer(t *testing.T, pool *ipamv1alpha1.IPPool) {
+	t.Helper()
+	framework.Create(t, s, pool)
+	framework.WaitAllocated(t, s, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+}
+
+// pool is a pool with one address to give, 2, beside its gateway, 1.
+func (s *scene) pool(t *testing.T, name string) *ipamv1alpha1.IPPool {
+	t.Helper()
+	_, gateway, cidr := s.network(t, 30)
+	return gen.Pool(name, gen.CIDR(cidr), gen.Gateway(gateway, 0))
+}
+
+// network is address space of a length that no other test uses: its first three bytes, its gateway
+// and its CIDR.
+func (s *scene) network(t *testing.T, length int) (start, gateway string, cidr ipamv1alpha1.CIDR) {
+	t.Helper()
+	var a, b int
+	if _, err := fmt.Sscanf(string(s.cluster.CIDR(t)), "%d.%d.", &a, &b); err != nil {
+		t.Fatal(err)
+	}
+	start = fmt.Sprintf("%d.%d.0.", a, b)
+	return start, start + "1", ipamv1alpha1.CIDR(fmt.Sprintf("%s0/%d", start, length))
+}
+
+// claim is an IPAddressClaim for a pool of ours.
+func claim(name, kind, pool string) *capiv1.IPAddressClaim {
+	return &capiv1.IPAddressClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+		Spec: capiv1.IPAddressClaimSpec{
+			PoolRef: capiv1.IPPoolReference{APIGroup: ipamv1alpha1.GroupName, Kind: kind, Name: pool},
+		},
+	}
+}
+
+// claimOf is an IPAddressClaim of a Cluster, for an IPPool.
+func claimOf(cluster, name, pool string) *capiv1.IPAddressClaim {
+	made := claim(name, "IPPool", pool)
+	made.Spec.ClusterName = cluster
+	return made
+}
+
+// workload is a Cluster.
+func workload(name string, paused bool) *clusterv1.Cluster {
+	return &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+		Spec:       clusterv1.ClusterSpec{Paused: &paused},
+	}
+}
+
+// pause sets spec.paused of a Cluster.
+func (s *scene) pause(t *testing.T, cluster *clusterv1.Cluster, paused bool) {
+	t.Helper()
+	framework.Update(t, s, cluster, func(cluster *clusterv1.Cluster) { cluster.Spec.Paused = &paused })
+}
+
+// address waits until a claim is Ready, and returns its IPAddress.
+func (s *scene) address(t *testing.T, claim *capiv1.IPAddressClaim) *capiv1.IPAddress {
+	t.Helper()
+	framework.WaitFor(t, s, claim, func(claim *capiv1.IPAddressClaim) error {
+		if !meta.IsStatusConditionTrue(claim.Status.Conditions, capiv1.IPAddressClaimReadyCondition) {
+			return errors.New("it is not Ready")
+		}
+		return nil
+	})
+	address := &capiv1.IPAddress{}
+	key := client.ObjectKey{Namespace: claim.Namespace, Name: claim.Status.AddressRef.Name}
+	if err := s.Get(t.Context(), key, address); err != nil {
+		t.Fatalf("IPAddressClaim %s is Ready: %v", claim.Name, err)
+	}
+	return address
+}
+
+// refused waits until a claim says why it has no address.
+func (s *scene) refused(t *testing.T, claim *capiv1.IPAddressClaim, reason string) {
+	t.Helper()
+	framework.WaitFor(t, s, claim, func(claim *capiv1.IPAddressClaim) error {
+		ready := meta.FindStatusCondition(claim.Status.Conditions, capiv1.IPAddressClaimReadyCondition)
+		if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != reason {
+			return fmt.Errorf("it is not refused for %s", reason)
+		}
+		return nil
+	})
+}
+
+// ipClaim reads the IPClaim of a claim; false if there is none.
+func (s *scene) ipClaim(t *testing.T, claim *capiv1.IPAddressClaim) (*ipamv1alpha1.IPClaim, bool) {
+	t.Helper()
+	found := &ipamv1alpha1.IPClaim{}
+	err := s.Get(t.Context(), client.ObjectKey{Namespace: claim.Namespace, Name: "capi-" + claim.Name}, found)
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	return found, err == nil
+}
+
+// untouched fails the test if the controller has written anything for a claim. Let the controller
+// pass it first: see [scene.passed].
+func (s *scene) untouched(t *testing.T, claim *capiv1.IPAddressClaim) {
+	t.Helper()
+	if err := s.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+		t.Fatal(err)
+	}
+	if len(claim.Finalizers) > 0 || len(claim.Status.Conditions) > 0 {
+		t.Errorf("IPAddressClaim %s is to be left alone, and has the finalizers %q and the conditions %v", claim.Name, claim.Finalizers, claim.Status.Conditions)
+	}
+	if found, ok := s.ipClaim(t, claim); ok {
+		t.Errorf("IPAddressClaim %s is to be left alone, and has IPClaim %s", claim.Name, found.Name)
+	}
+}
+
+// passed waits until the controller has served a claim that was made after all before, and gives its
+// address back.
+func (s *scene) passed(t *testing.T, name, pool string) {
+	t.Helper()
+	probe := claim(name, "IPPool", pool)
+	framework.Create(t, s, probe)
+	s.address(t, probe)
+	s.release(t, probe)
+}
+
+// release deletes claims and waits until nothing is left of them.
+func (s *scene) release(t *testing.T, claims ...*capiv1.IPAddressClaim) {
+	t.Helper()
+	for _, claim := range claims {
+		framework.Delete(t, s, claim)
+	}
+	for _, claim := range claims {
+		framework.WaitGone(t, s, claim)
+		s.nothingLeft(t, claim)
+	}
+}
+
+// nothingLeft fails the test if a claim that is gone has left anything.
+func (s *scene) nothingLeft(t *testing.T, claim *capiv1.IPAddressClaim) {
+	t.Helper()
+	address := &capiv1.IPAddress{}
+	if err := s.Get(t.Context(), client.ObjectKeyFromObject(claim), address); !apierrors.IsNotFound(err) {
+		t.Errorf("IPAddressClaim %s is gone, its IPAddress is not: %v", claim.Name, err)
+	}
+	if found, ok := s.ipClaim(t, claim); ok {
+		t.Errorf("IPAddressClaim %s is gone, IPClaim %s is not", claim.Name, found.Name)
+	}
+}
