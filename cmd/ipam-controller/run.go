@@ -62,6 +62,8 @@ func run(ctx context.Context, opts *options) error {
 		Frozen:     true,
 		Wake:       news.Wake,
 		Cooldown:   cooldowns.Of,
+		History:    opts.history,
+		MaxHistory: opts.historyMax,
 		Changed:    news.Changed,
 		Retired:    news.Retired,
 		Logger:     slog.New(logr.ToSlogHandler(logger.WithName("ledger"))),
@@ -75,7 +77,7 @@ func run(ctx context.Context, opts *options) error {
 	err = serve(ctx, opts, controllers.Options{
 		Config: ground.config, Export: ground.export, Scheme: scheme, Directory: known, Inbox: news, Ledger: ledger, Workers: opts.workers,
 		Tracer: tracer, Logger: logger, Cooldowns: cooldowns,
-		Sweep: opts.sweep, Verify: opts.verifying(store), VerifySocket: opts.socket(),
+		Sweep: opts.sweep, Verify: opts.verifying(store), VerifySocket: opts.socket(), History: opts.reader(store),
 		Consumer: opts.consumers(),
 	})
 	return errors.Join(err, store.err(), ledger.Err(), ledger.Close(), store.Close())
