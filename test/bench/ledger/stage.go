@@ -28,6 +28,7 @@ type stage struct {
 	claims   atomic.Uint64
 	family   family
 	close    func() error
+	history  time.Duration // of the ledger; 0: none
 }
 
 // family is a pool to fill, and the length of the blocks to fill it with.
@@ -74,7 +75,7 @@ func newStageOn(ctx context.Context, client *clientv3.Client, f family) (*stage,
 // open opens an allocator, the first or another.
 func (s *stage) open(ctx context.Context) (err error) {
 	s.registry = prometheus.NewRegistry()
-	s.Allocator, err = allocator.Open(ctx, s.client, allocator.Options{MaxTxnOps: maxTxnOps, Registerer: s.registry, Cooldown: cooldowns})
+	s.Allocator, err = allocator.Open(ctx, s.client, allocator.Options{MaxTxnOps: maxTxnOps, Registerer: s.registry, Cooldown: cooldowns, History: s.history})
 	return err
 }
 
