@@ -291,4 +291,3 @@ func TestHistory_OfAStorm(t *testing.T) {
 	}
 	c.sameAsLedger()
 }
-
