@@ -24,7 +24,7 @@ func ReservationID(cluster ClusterName, sum string) ClaimID {
 	return ClaimID(ReservationPrefix + string(cluster) + "." + sum)
 }
 
-// reservedBy is the workspace of a reservation; ok is false for any other ID.
+// ReservedBy is the workspace of a reservation; ok is false for any other ID.
 func ReservedBy(id ClaimID) (cluster ClusterName, ok bool) {
 	rest, ok := strings.CutPrefix(string(id), ReservationPrefix)
 	dot := strings.LastIndexByte(rest, '.')
@@ -34,7 +34,7 @@ func ReservedBy(id ClaimID) (cluster ClusterName, ok bool) {
 	return ClusterName(rest[:dot]), true
 }
 
-// checkID refuses an ID that cannot be part of a key.
+// CheckID refuses an ID that cannot be part of a key.
 func CheckID[ID ~string](what string, id ID) error {
 	if id == "" || strings.ContainsAny(string(id), "/\x00") {
 		return fmt.Errorf("%w: %s %q must not be empty or contain a slash", ErrInvalid, what, id)
@@ -42,7 +42,7 @@ func CheckID[ID ~string](what string, id ID) error {
 	return nil
 }
 
-// comparePrefixes orders by address, and a prefix before those inside it.
+// ComparePrefixes orders by address, and a prefix before those inside it.
 func ComparePrefixes(a, b netip.Prefix) int {
 	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }

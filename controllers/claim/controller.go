@@ -67,7 +67,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		tracer:    opts.Tracer,
 		clock:     clock.RealClock{},
 		started:   sync.OnceValue(time.Now),
-		records:   lag{clock: clock.RealClock{}},
+		memory:    memory{clock: clock.RealClock{}},
 	}
 	local := mgr.GetLocalManager()
 	return r, builder.TypedControllerManagedBy[mcreconcile.Request](local).
@@ -163,10 +163,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 				Name:      claim.Name,
 			}
 			r.ledger.Withdraw(holder.Claim)
-			r.records.forget(claim.UID)
-			r.doubted.Delete(claim.UID)
-			r.denied.Delete(claim.UID)
-			r.written.Delete(claim.UID)
+			r.memory.forget(claim.UID)
 			if seen.deleted(claim) {
 				r.releases.Deleted(holder, claim, recordOf(ctx, cl.GetCache(), claim))
 			} else {

@@ -3,10 +3,6 @@ package claim
 import "time"
 
 const (
-	// conflictDelay is how long a pass waits for its cache to catch up with a write
-	// that it did not see.
-	conflictDelay = 50 * time.Millisecond
-
 	// goneDelay is how long a pass waits for its cache to show a deletion.
 	goneDelay = time.Second
 

@@ -14,7 +14,7 @@ var errGone = errors.New("the claim is gone, and the cache has missed it")
 // missed its deletion shows it until the next list: each look would bind it a block, only
 // to have that freed again.
 func (p *pass) confirm(ctx context.Context) error {
-	if _, denied := p.denied.Load(p.claim.UID); !denied {
+	if !p.memory.denied(p.claim.UID) {
 		return nil
 	}
 	gone, err := p.releases.Gone(ctx, p.holder())
@@ -27,6 +27,6 @@ func (p *pass) confirm(ctx context.Context) error {
 		unmet.settle(p.request)
 		return errGone
 	}
-	p.denied.Delete(p.claim.UID)
+	p.memory.admit(p.claim.UID)
 	return nil
 }

@@ -17,14 +17,13 @@ func (r *Reconciler) Doubt(h allocator.Holder) {
 	if h.Namespace == "" {
 		return // a pool, which is never in dispute itself
 	}
-	r.doubted.Store(types.UID(h.Claim), nil)
+	r.memory.doubt(types.UID(h.Claim))
 	r.queue.Add(inbox.Request(r.directory.Engaged(h.Cluster), client.ObjectKey{Namespace: h.Namespace, Name: h.Name}))
 }
 
 // doubts reports whether the ledger has to be asked about a claim that seems to be bound.
 func (p *pass) doubts() bool {
-	_, doubted := p.doubted.LoadAndDelete(p.claim.UID)
-	return doubted || meta.IsStatusConditionTrue(p.claim.Status.Conditions, ipamv1alpha1.ConditionDisputed)
+	return p.memory.doubts(p.claim.UID) || meta.IsStatusConditionTrue(p.claim.Status.Conditions, ipamv1alpha1.ConditionDisputed)
 }
 
 // dispute says of a block, in the conditions of its claim or record, whether others

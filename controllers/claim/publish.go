@@ -77,12 +77,12 @@ func (p *pass) createRecord(ctx context.Context, want *ipamv1alpha1.IPAllocation
 	ctx, end := step(ctx, "create record")
 	err := p.cluster.GetClient().Create(ctx, want)
 	end(err)
-	if apierrors.IsAlreadyExists(err) && p.records.met(p.claim.UID, p.slot) {
+	if apierrors.IsAlreadyExists(err) && p.memory.met(p.claim.UID, p.slot) {
 		return errUnseen
 	}
 	if err != nil {
 		return fmt.Errorf("create IPAllocation %s: %w", want.Name, err)
 	}
-	p.records.wrote(p.claim.UID, p.slot)
+	p.memory.made(p.claim.UID, p.slot)
 	return nil
 }

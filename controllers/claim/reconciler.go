@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -69,10 +68,7 @@ type Reconciler struct {
 	clock     clock.PassiveClock
 	waiting   waiting
 	started   func() time.Time // when the first was looked at: a replica may stand by for long
-	doubted   sync.Map         // UID → nothing, of claims to be compared with the ledger
-	written   sync.Map         // UID → the resourceVersion that our last write was made on
-	denied    sync.Map         // UID → nothing, of claims that the server did not know when they were written
-	records   lag              // of the cache, behind the records of claims
+	memory    memory           // of what the cache does not show
 }
 
 // pass is one look at one claim.
@@ -101,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	read := claim.ResourceVersion
-	if r.stale(claim) {
+	if r.memory.outdated(claim.UID, read) {
 		return reconcile.Result{}, nil // the event of our own write is on its way
 	}
 	p := &pass{
@@ -116,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	if patchErr := p.write(ctx, before); patchErr != nil {
 		err = errors.Join(err, patchErr)
 	} else if claim.ResourceVersion != read {
-		r.written.Store(claim.UID, read)
+		r.memory.wrote(claim.UID, read)
 	}
 	p.measure(begun, err)
 	p.tellSpan(ctx, err)
@@ -126,23 +122,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		// answers the same of a claim that is there, and a kcp that was restored from an older
 		// copy of one that it never knew; so this, too, is only a hint, and the claim is looked
 		// at again.
-		r.denied.Store(claim.UID, struct{}{})
+		r.memory.deny(claim.UID)
 		r.releases.Missed(p.holder(), claim)
+	}
+	return requeueFor(err)
+}
+
+// requeueFor is what the queue is to do after a pass that ended with err.
+func requeueFor(err error) (reconcile.Result, error) {
+	switch {
+	case apierrors.IsNotFound(err):
 		return reconcile.Result{RequeueAfter: goneDelay}, nil
-	}
-	if errors.Is(err, errGone) {
+	case errors.Is(err, errGone):
 		return reconcile.Result{RequeueAfter: missedDelay}, nil
-	}
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return reconcile.Result{}, nil // the claim goes with its namespace
-	}
-	if errors.Is(err, errUnchecked) || errors.Is(err, errFormer) || errors.Is(err, errUnsure) {
+	case errors.Is(err, errUnchecked), errors.Is(err, errFormer), errors.Is(err, errUnsure):
 		return reconcile.Result{RequeueAfter: goneDelay}, nil // what it waits for wakes the claim, sooner as a rule
+	case errors.Is(err, errUnseen), errors.Is(err, errTurn):
+		return reconcile.Result{RequeueAfter: patch.ConflictDelay}, nil
 	}
-	if apierrors.IsConflict(err) || errors.Is(err, errUnseen) || errors.Is(err, errTurn) {
-		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
-	}
-	return reconcile.Result{}, err
+	return patch.Requeue(err)
 }
 
 // abandon has a claim wait for nothing that is not there to be looked at: it is gone, or
@@ -163,17 +163,6 @@ func (p *pass) write(ctx context.Context, before *patch.Helper) error {
 	return err
 }
 
-// stale reports whether the cache still shows the claim as it was before our last
-// write. A pass over that would only write again what is written.
-func (r *Reconciler) stale(claim *ipamv1alpha1.IPClaim) bool {
-	read, ok := r.written.Load(claim.UID)
-	if ok && read == claim.ResourceVersion {
-		return true
-	}
-	r.written.Delete(claim.UID)
-	return false
-}
-
 // reconcile brings the claim's status to what it should be. The caller writes it.
 func (p *pass) reconcile(ctx context.Context) error {
 	if !p.claim.DeletionTimestamp.IsZero() {
@@ -190,10 +179,10 @@ func (p *pass) reconcile(ctx context.Context) error {
 		return err
 	}
 	if bound(p.claim, p.slot.Record) && !p.doubts() {
-		p.records.forget(p.claim.UID)
+		p.memory.found(p.claim.UID)
 		return nil
 	}
-	if p.records.hides(p.claim.UID, p.slot) {
+	if p.memory.hides(p.claim.UID, p.slot) {
 		return errUnseen
 	}
 	if err := p.confirm(ctx); err != nil {

@@ -161,7 +161,7 @@ func newScene(t *testing.T, options allocator.Options, platform []client.Object,
 		catalog: &catalog.Catalog{Clusters: s.world, Directory: known, Rooms: ledger},
 		compare: func(context.Context, allocator.PoolID) (bool, error) { return false, nil },
 		started: func() time.Time { return time.Now().Add(-time.Hour) },
-		records: lag{clock: clock.RealClock{}}, clock: s.now,
+		memory:  memory{clock: clock.RealClock{}}, clock: s.now,
 	}
 	for _, object := range platform {
 		if pool, ok := object.(*ipamv1alpha1.IPPool); ok {

@@ -2,7 +2,6 @@ package class
 
 import (
 	"context"
-	"time"
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -18,10 +17,6 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/directory"
 	"github.com/kcp-ipam/ipam/controllers/resolve"
 )
-
-// conflictDelay is how long a pass waits for its cache to catch up with a write
-// that it did not see.
-const conflictDelay = 50 * time.Millisecond
 
 // Options configure the controller. All fields are required.
 type Options struct {

@@ -2,10 +2,8 @@ package class
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -33,15 +31,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !class.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
-	before := patch.Snapshot(class)
-	err := r.reconcile(ctx, class)
-	if patchErr := before.Patch(ctx, r.client, class); patchErr != nil {
-		err = errors.Join(err, patchErr)
-	}
-	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
-	}
-	return reconcile.Result{}, err
+	return patch.Requeue(patch.Reconcile(ctx, r.client, class, func(ctx context.Context) error {
+		return r.reconcile(ctx, class)
+	}))
 }
 
 // reconcile brings the class's status and label to what they should be. The caller

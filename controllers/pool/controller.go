@@ -29,9 +29,6 @@ import (
 const (
 	// component is the reporter of the controller's events.
 	component = "ipam-controller"
-	// conflictDelay is how long a pass waits for its cache to catch up with a
-	// write that it did not see.
-	conflictDelay = 50 * time.Millisecond
 	// lostDelay is how long a pass waits for the ledger to be whole again.
 	lostDelay = 2 * time.Second
 )

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -98,7 +97,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	before := patch.Snapshot(pool)
 	p := &pass{
 		Reconciler: r,
 		request:    req,
@@ -107,17 +105,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		pool:       pool,
 		id:         allocator.PoolID(pool.UID),
 	}
-	err = p.reconcile(ctx)
-	if patchErr := before.Patch(ctx, cl.GetClient(), pool); patchErr != nil {
-		err = errors.Join(err, patchErr)
-	}
-	if errors.Is(err, errLost) {
+	return requeueFor(patch.Reconcile(ctx, cl.GetClient(), pool, p.reconcile))
+}
+
+// requeueFor is what the queue is to do after a pass that ended with err.
+func requeueFor(err error) (reconcile.Result, error) {
+	switch {
+	case errors.Is(err, errLost):
 		return reconcile.Result{RequeueAfter: lostDelay}, nil
+	case errors.Is(err, errStale):
+		return reconcile.Result{RequeueAfter: patch.ConflictDelay}, nil
 	}
-	if apierrors.IsConflict(err) || errors.Is(err, errStale) {
-		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
-	}
-	return reconcile.Result{}, err
+	return patch.Requeue(err)
 }
 
 // abandon has a child wait for nothing that is not there to be looked at, or whose

@@ -15,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/patch"
 	"github.com/kcp-ipam/ipam/controllers/resolve"
 )
 
@@ -54,7 +55,7 @@ func (c *Controller) member(ctx context.Context, req request) (reconcile.Result,
 		p.stand(unseen)
 		return reconcile.Result{RequeueAfter: c.doubt.When(req)}, nil
 	case errors.Is(err, errLags):
-		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+		return reconcile.Result{RequeueAfter: patch.ConflictDelay}, nil
 	case errors.Is(err, errUnseen):
 		return reconcile.Result{}, nil
 	case errors.Is(err, errInUse):

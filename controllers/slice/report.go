@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -70,13 +69,10 @@ func (c *Controller) report(ctx context.Context, name string) (reconcile.Result,
 	if err := c.enlist(ctx, pool); err != nil {
 		return reconcile.Result{}, fmt.Errorf("look at the slices of pool %s: %w", name, err)
 	}
-	before := patch.Snapshot(pool)
-	say(pool, c.rolls.census(name))
-	err = before.Patch(ctx, platform.GetClient(), pool)
-	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: conflictDelay}, nil // the cache lags behind; look again
-	}
-	return reconcile.Result{}, err
+	return patch.Requeue(patch.Reconcile(ctx, platform.GetClient(), pool, func(context.Context) error {
+		say(pool, c.rolls.census(name))
+		return nil
+	}))
 }
 
 // enlist looks at all workspaces, those included that have a record and are bound no

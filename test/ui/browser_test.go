@@ -25,10 +25,10 @@ import (
 // patience is how long one step of a browser may take on a busy machine.
 const patience = 2 * time.Minute
 
-// serve starts kubectl ipam ui as somebody, and returns the address that it prints.
-func serve(t *testing.T, cli framework.CLI) string {
+// serve starts kubectl ipam ui with a user's kubeconfig, and returns the address that it prints.
+func serve(t *testing.T, cli framework.CLI, flags ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), cli.Binary, "ui") // it is asked to end, below
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), cli.Binary, append([]string{"ui"}, flags...)...) // it is asked to end, below
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+cli.Kubeconfig)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

@@ -1,7 +1,9 @@
 package ui
 
 import (
+	"context"
 	"flag"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/framework/local"
@@ -35,6 +38,9 @@ func TestPages(t *testing.T) {
 		t.Run("tenant "+name, func(t *testing.T) { asTenant(newBrowser(t, tenant, how), s) })
 	}
 	t.Run("alive", func(t *testing.T) { alive(newBrowser(t, tenant, desk), s) })
+	for name, how := range map[string]look{"with scripts": desk, "without scripts": plain} {
+		t.Run("by keyboard "+name, func(t *testing.T) { keyed(newBrowser(t, tenant, how)) })
+	}
 	t.Run("pictures", func(t *testing.T) { pictures(t, admin, s) })
 }
 
@@ -117,6 +123,20 @@ func alive(b *browser, s town) {
 	b.calm()
 }
 
+// keyed walks to a block by the tab key, and opens it by the enter key.
+func keyed(b *browser) {
+	b.visit("/pool/lab")
+	const focused = `document.activeElement.getAttribute("aria-label") ?? ""`
+	for range 100 {
+		b.run("press tab", chromedp.KeyEvent(kb.Tab))
+		if strings.Contains(ask(b, "read what has the focus", chromedp.Evaluate[string](focused)), "default/vm-3") {
+			break
+		}
+	}
+	b.run("press enter", chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(chromedp.Search(`//aside//dd[contains(., "default/vm-3")]`)))
+	b.calm()
+}
+
 // pictures shows that the pages of docs/ui.md can be taken, and with -update takes them.
 func pictures(t *testing.T, admin string, s town) {
 	root, err := local.ModuleRoot()
@@ -167,4 +187,23 @@ func TestToken(t *testing.T) {
 	if page := stranger.visit("/"); !strings.Contains(page, "it has the token") || strings.Contains(page, "Address space") {
 		t.Errorf("no token is answered with %s", page)
 	}
+}
+
+// --open hands the address, with its token, to the program that opens the browser here.
+func TestOpen(t *testing.T) {
+	dir := t.TempDir()
+	opened := filepath.Join(dir, "opened")
+	script := fmt.Sprintf("#!/bin/sh\nprintf %%s \"$1\" >%s.tmp && mv %[1]s.tmp %[1]s\n", opened)
+	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700); err != nil { //nolint:gosec // it is to be run
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	address := serve(t, framework.SharedPlatform(t).Tenant(t).CLI(t), "--open")
+	framework.Within(t, patience, "the browser to be opened", func(context.Context) error {
+		got, err := os.ReadFile(opened)
+		if err == nil && string(got) != address {
+			t.Fatalf("the browser was opened at %q, want %q", got, address)
+		}
+		return err
+	})
 }

@@ -129,7 +129,10 @@ type EndCooldowns struct {
 	full   bool // there may be more
 }
 
-func (l *EndCooldowns) Cluster() ledger.ClusterName   { return "" }
+// Cluster is no workspace: the op has a lane of its own.
+func (l *EndCooldowns) Cluster() ledger.ClusterName { return "" }
+
+// Claim is none: the op has a transaction of its own.
 func (l *EndCooldowns) Claim() (ledger.ClaimID, bool) { return "", false }
 
 // Plan takes as many as one transaction carries. Nothing has to be compared but the head:
@@ -195,4 +198,5 @@ func (l *EndCooldowns) Won(s *Worker, revision int64, _ store.Results) error {
 	return nil
 }
 
+// Lost plans the op again.
 func (l *EndCooldowns) Lost(*Worker, Loss) error { return ErrAgain }

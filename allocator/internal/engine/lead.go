@@ -22,6 +22,7 @@ const RetryMark = time.Second
 type Leadership int32
 
 const (
+	// Following: another replica leads, or none does. Its lists do not count.
 	Following Leadership = iota
 	// leading: its lists count, but do not have everybody yet who waited at a former leader.
 	leading
@@ -48,7 +49,8 @@ func (eng *Engine) LeadAs(l Leadership) {
 	eng.Leads.Store(int32(l))
 	for _, s := range eng.Workers() {
 		s.Lock()
-		s.Unlock() // which sees to the mark
+		s.updateMark()
+		s.Unlock()
 	}
 }
 

@@ -36,6 +36,7 @@ type Cooled struct {
 	taken  bool // the group that is being placed gives it back to its former holder
 }
 
+// End is when the block is free.
 func (c Cooled) End() time.Time { return time.UnixMilli(c.until).UTC() }
 
 // Freed is when the block began to cool; zero if that is not known.

@@ -8,9 +8,12 @@ import (
 type FreezeReason int
 
 const (
-	NotFrozen   FreezeReason = iota
-	Untrusted                // this Allocator was not told yet that nothing is lost
-	LostChanges              // the ledger says that changes are lost
+	// NotFrozen: it does not.
+	NotFrozen FreezeReason = iota
+	// Untrusted: this Allocator was not told yet that nothing is lost.
+	Untrusted
+	// LostChanges: the ledger says that changes are lost.
+	LostChanges
 )
 
 // FreezeReason is why the pool keeps its space frozen, if it does.

@@ -59,6 +59,7 @@ func NewSpace(t *Table, id ledger.SpaceID) *Space {
 	}
 }
 
+// Lock takes the space. Nobody holds it while waiting for anything.
 func (s *Space) Lock() { s.mu.Lock() }
 
 // Unlock lets go of the space, then tells those who have to know.

@@ -69,7 +69,7 @@ type (
 		Disputed bool      `json:"disputed,omitempty"`
 		Rivals   []Holding `json:"rivals,omitempty"`
 	}
-	// holding is what a block is to one holder. Only a disputed block has several.
+	// Holding is what a block is to one holder. Only a disputed block has several.
 	Holding struct {
 		Pool      ledger.PoolID        `json:"pool"`
 		Claim     ledger.ClaimID       `json:"claim"`

@@ -19,25 +19,44 @@ func newKeyspace(prefix string) Keys {
 	return Keys(cmp.Or(strings.TrimSuffix(prefix, "/"), DefaultPrefix))
 }
 
-func (k Keys) ledger() string                    { return string(k) + "/ledger" }
-func (k Keys) Spaces() string                    { return string(k) + "/spaces/" }
-func (k Keys) Head(s ledger.SpaceID) string      { return k.Spaces() + string(s) + "/head" }
-func (k Keys) Blocks(s ledger.SpaceID) string    { return k.Spaces() + string(s) + "/blocks/" }
-func (k Keys) pools() string                     { return string(k) + "/pools/" }
-func (k Keys) Pool(id ledger.PoolID) string      { return k.pools() + string(id) }
-func (k Keys) Waiters(s ledger.SpaceID) string   { return k.Spaces() + string(s) + "/waiters" }
-func (k Keys) Claim(id ledger.ClaimID) string    { return string(k) + "/claims/" + string(id) }
-func (k Keys) reservations() string              { return k.Claim(ledger.ReservationPrefix) }
-func (k Keys) workspaces() string                { return string(k) + "/workspaces/" }
-func (k Keys) turns() string                     { return string(k) + "/turns/" }
-func (k Keys) Turn(s ledger.SpaceID) string      { return k.turns() + string(s) }
+func (k Keys) ledger() string       { return string(k) + "/ledger" }
+func (k Keys) pools() string        { return string(k) + "/pools/" }
+func (k Keys) workspaces() string   { return string(k) + "/workspaces/" }
+func (k Keys) turns() string        { return string(k) + "/turns/" }
+func (k Keys) reservations() string { return k.Claim(ledger.ReservationPrefix) }
+
+// Spaces is the prefix of all keys of spaces.
+func (k Keys) Spaces() string { return string(k) + "/spaces/" }
+
+// Head is the head of a space.
+func (k Keys) Head(s ledger.SpaceID) string { return k.Spaces() + string(s) + "/head" }
+
+// Blocks is the prefix of the blocks of a space.
+func (k Keys) Blocks(s ledger.SpaceID) string { return k.Spaces() + string(s) + "/blocks/" }
+
+// Waiters is the mark of a space in which claims wait.
+func (k Keys) Waiters(s ledger.SpaceID) string { return k.Spaces() + string(s) + "/waiters" }
+
+// Pool is the record of a pool.
+func (k Keys) Pool(id ledger.PoolID) string { return k.pools() + string(id) }
+
+// Claim says where the block of a claim is.
+func (k Keys) Claim(id ledger.ClaimID) string { return string(k) + "/claims/" + string(id) }
+
+// Turn is how a writer asks to be the next that writes a space.
+func (k Keys) Turn(s ledger.SpaceID) string { return k.turns() + string(s) }
+
+// Roots is the fence of the root pools of a workspace.
 func (k Keys) Roots(c ledger.ClusterName) string { return k.workspaces() + string(c) + "/roots" }
-func (k Keys) Quotas() string                    { return string(k) + "/quotas/" }
+
+// Quotas is the prefix of the fences of quotas.
+func (k Keys) Quotas() string { return string(k) + "/quotas/" }
 
 // Quota is the fence of what a workspace holds by a class.
 func (k Keys) Quota(class string, c ledger.ClusterName) string {
 	return k.Quotas() + url.PathEscape(class) + "/" + string(c)
 }
+
 func (k Keys) slices(id ledger.PoolID) string                      { return string(k) + "/slices/" + string(id) + "/" }
 func (k Keys) slicesHead(id ledger.PoolID) string                  { return k.slices(id) + "head" }
 func (k Keys) members(id ledger.PoolID) string                     { return k.slices(id) + "members/" }
@@ -69,7 +88,9 @@ func (k Keys) Within(s ledger.SpaceID, p netip.Prefix) (from, end string) {
 // Kind says what a key is about.
 type Kind int
 
+// The kinds of keys.
 const (
+	// OtherKey concerns nothing that is in memory.
 	OtherKey Kind = iota
 	HeadKey
 	BlockKey

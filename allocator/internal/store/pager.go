@@ -12,7 +12,6 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go4.org/netipx"
@@ -222,8 +221,12 @@ func shared(a, b string) int {
 func (p *Pager) page(ctx context.Context, from, to string) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	page, err := p.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(p.revision), clientv3.WithLimit(int64(p.Size)))
-	if isOneOf(err, rpctypes.ErrCompacted) {
+	limit := p.Size
+	if p.traffic != nil {
+		limit = p.traffic.page(limit)
+	}
+	page, err := p.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(p.revision), clientv3.WithLimit(int64(limit)))
+	if Compacted(err) {
 		return nil, ledger.ErrExpired
 	}
 	if err != nil {

@@ -31,3 +31,27 @@ func TestTraffic(t *testing.T) {
 		}
 	})
 }
+
+// Beside transactions a list reads small pages.
+func TestTraffic_Page(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var way traffic
+		check := func(when string, want int) {
+			t.Helper()
+			if got := way.page(1_000); got != want {
+				t.Errorf("%s a page has %d keys, want %d", when, got, want)
+			}
+		}
+		check("before any transaction", 1_000)
+		end := way.Begin()
+		check("beside a transaction", 125)
+		<-time.After(2 * recent)
+		end()
+		check("after a long transaction", 125)
+		if got := way.page(4); got != 1 {
+			t.Errorf("beside transactions a page of 4 has %d keys, want 1", got)
+		}
+		<-time.After(2 * recent)
+		check("long after all transactions", 1_000)
+	})
+}

@@ -54,8 +54,12 @@ func poolAttention(p *Pool) []attention {
 		all = append(all, attention{bad, "pool " + p.Title(), p.Path(), is, because})
 	}
 	status := p.Object.Status
-	if c := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionAllocated); c == nil || c.Status != metav1.ConditionTrue {
-		add(true, "not ready", saidBy(c))
+	// A pool that has its CIDR may be frozen: then it is only not Ready, and the message says so.
+	for _, kind := range []string{ipamv1alpha1.ConditionAllocated, ipamv1alpha1.ConditionReady} {
+		if c := meta.FindStatusCondition(status.Conditions, kind); c == nil || c.Status != metav1.ConditionTrue {
+			add(true, "not ready", saidBy(c))
+			break
+		}
 	}
 	switch percent := status.UtilizationPercent; {
 	case status.Phase == ipamv1alpha1.PoolExhausted:

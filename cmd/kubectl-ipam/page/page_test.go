@@ -81,7 +81,10 @@ func withFigures(pool *ipamv1alpha1.IPPool, cidr, total, allocated string, perce
 	pool.Status.UtilizationPercent = &percent
 	pool.Status.LargestFreePrefix = new(int32)
 	*pool.Status.LargestFreePrefix = 26
-	pool.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionTrue, Reason: "AllocationSucceeded"}}
+	pool.Status.Conditions = []metav1.Condition{
+		{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionTrue, Reason: "AllocationSucceeded"},
+		{Type: ipamv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "AllocationSucceeded"},
+	}
 	return pool
 }
 
@@ -128,6 +131,18 @@ func TestOverview(t *testing.T) {
 	if got := strings.Count(said, `class="tile `); got != 4 {
 		t.Errorf("the overview has %d tiles, want 4", got)
 	}
+}
+
+// A frozen pool has its CIDR and is not Ready; only it is said to need attention for that.
+func TestOverview_FrozenPool(t *testing.T) {
+	t.Parallel()
+	scene := town("")
+	if said := shows(t, pages(scene), "/"); strings.Contains(said, "not ready") && strings.Contains(said, "frozen") {
+		t.Fatalf("a pool is frozen before one is: %s", said)
+	}
+	ready := &scene.Pools[0].Object.Status.Conditions[1]
+	ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(ipamv1alpha1.ReasonError), "frozen: the ledger was lost"
+	shows(t, pages(scene), "/", "not ready", "Error: frozen: the ledger was lost")
 }
 
 func TestPool(t *testing.T) {

@@ -10,57 +10,57 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/record"
 )
 
-func TestLag_RecordJustMade(t *testing.T) {
-	l, clock := newLag()
-	if l.hides("uid", slot("")) {
+func TestMemory_RecordJustMade(t *testing.T) {
+	m, clock := newMemory()
+	if m.hides("uid", slot("")) {
 		t.Error("the cache is not believed, and nothing was written")
 	}
-	l.wrote("uid", slot(""))
-	if !l.hides("uid", slot("")) {
+	m.made("uid", slot(""))
+	if !m.hides("uid", slot("")) {
 		t.Error("the cache is believed that does not show yet what was written")
 	}
-	if l.hides("uid", slot("2")) {
+	if m.hides("uid", slot("2")) {
 		t.Error("the cache is not believed when it shows another record than before")
 	}
 	clock.SetTime(clock.Now().Add(cacheLag))
-	if l.hides("uid", slot("")) {
+	if m.hides("uid", slot("")) {
 		t.Error("the cache is never believed again")
 	}
 }
 
 // The record of a former claim, deleted, may be shown when that of the new one is made.
-func TestLag_FormerRecordStillShown(t *testing.T) {
-	l, _ := newLag()
-	l.wrote("uid", slot("1"))
-	if !l.hides("uid", slot("1")) {
+func TestMemory_FormerRecordStillShown(t *testing.T) {
+	m, _ := newMemory()
+	m.made("uid", slot("1"))
+	if !m.hides("uid", slot("1")) {
 		t.Error("the cache is believed that shows what was deleted")
 	}
-	l.forget("uid")
-	if l.hides("uid", slot("1")) {
+	m.found("uid")
+	if m.hides("uid", slot("1")) {
 		t.Error("the cache is not believed after the record was seen")
 	}
 }
 
 // A record that is in the way and never shows is an error in the end.
-func TestLag_RecordInTheWay(t *testing.T) {
-	l, clock := newLag()
-	l.wrote("uid", slot(""))
+func TestMemory_RecordInTheWay(t *testing.T) {
+	m, clock := newMemory()
+	m.made("uid", slot(""))
 	clock.SetTime(clock.Now().Add(time.Hour)) // the server was away
-	if !l.met("uid", slot("")) || !l.hides("uid", slot("")) {
+	if !m.met("uid", slot("")) || !m.hides("uid", slot("")) {
 		t.Error("the cache gets no time to show what is in the way")
 	}
 	clock.SetTime(clock.Now().Add(cacheLag))
-	if l.met("uid", slot("")) || l.hides("uid", slot("")) {
+	if m.met("uid", slot("")) || m.hides("uid", slot("")) {
 		t.Error("what the cache does not show for so long is no lag")
 	}
-	if !l.met("uid", slot("1")) {
+	if !m.met("uid", slot("1")) {
 		t.Error("the cache that shows something new gets no time to show more")
 	}
 }
 
-func newLag() (*lag, *testclock.FakePassiveClock) {
+func newMemory() (*memory, *testclock.FakePassiveClock) {
 	clock := testclock.NewFakePassiveClock(time.Now())
-	return &lag{clock: clock}, clock
+	return &memory{clock: clock}, clock
 }
 
 // slot is one whose record has that version; without one there is no record.
@@ -75,10 +75,10 @@ func slot(version string) record.Slot {
 
 // The record of another claim name was in the way: the claim's own is to have another
 // name, and the cache shows all there is to know of it.
-func TestLag_AnotherName(t *testing.T) {
-	l, _ := newLag()
-	l.met("uid", slot(""))
-	if l.hides("uid", record.Slot{Name: "alloc-2"}) {
+func TestMemory_AnotherName(t *testing.T) {
+	m, _ := newMemory()
+	m.met("uid", slot(""))
+	if m.hides("uid", record.Slot{Name: "alloc-2"}) {
 		t.Error("hides(alloc-2) = true after alloc-1 was in the way; want false")
 	}
 }

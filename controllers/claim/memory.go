@@ -1,0 +1,156 @@
+package claim
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/kcp-ipam/ipam/controllers/record"
+)
+
+// cacheLag is how long the cache may take to show what was written.
+const cacheLag = 10 * time.Second
+
+// memory is what this replica knows of single claims and its cache does not show. It spares
+// writes that are made already, and blocks for claims that are gone. No rule of safety depends on
+// it: a restart loses it. An entry goes when the cache shows what it is about, and with its claim.
+// It needs a clock. Safe for concurrent use.
+type memory struct {
+	clock clock.PassiveClock
+
+	mu     sync.Mutex
+	claims map[types.UID]memo // those of which something is known
+}
+
+// memo is what is known of one claim.
+type memo struct {
+	written string // the resourceVersion on which our last write of the claim was made
+	record  sight  // what the cache showed when the server had another record
+	denied  bool   // the server did not know the claim when it was written
+	doubted bool   // the claim is to be compared with the ledger
+}
+
+// sight is what the cache showed of a claim's record when the server had another.
+type sight struct {
+	slot    string // the name that the record has or is to have
+	version string // of the record shown; empty for none
+	at      time.Time
+	met     bool // the other record was in the way of a new one
+}
+
+// wrote notes that a claim was written as it was in a version.
+func (m *memory) wrote(claim types.UID, version string) {
+	m.change(claim, func(known *memo) { known.written = version })
+}
+
+// outdated reports whether the cache still shows the claim as it was before our last write: what
+// would be written next is written already.
+func (m *memory) outdated(claim types.UID, shown string) bool {
+	stale := false
+	m.change(claim, func(known *memo) {
+		if stale = known.written != "" && known.written == shown; !stale {
+			known.written = ""
+		}
+	})
+	return stale
+}
+
+// made notes that a claim's record was made.
+func (m *memory) made(claim types.UID, shown record.Slot) {
+	m.change(claim, func(known *memo) {
+		known.record = sight{slot: shown.Name, version: version(shown), at: m.clock.Now()}
+	})
+}
+
+// met notes that a record was in the way of a claim's: its own, as a rule, made by a
+// pass that did not get the answer. It reports whether the cache may still come to
+// show it.
+func (m *memory) met(claim types.UID, shown record.Slot) (lags bool) {
+	m.change(claim, func(known *memo) {
+		if before := known.record; before.met && before.shows(shown) {
+			lags = m.clock.Since(before.at) < cacheLag
+			return
+		}
+		lags = true
+		known.record = sight{slot: shown.Name, version: version(shown), at: m.clock.Now(), met: true}
+	})
+	return lags
+}
+
+// hides reports whether the server has, or may have, another record of a claim than the cache shows.
+func (m *memory) hides(claim types.UID, shown record.Slot) bool {
+	before := m.of(claim).record
+	return before.shows(shown) && m.clock.Since(before.at) < cacheLag
+}
+
+// found notes that the cache shows the claim's record.
+func (m *memory) found(claim types.UID) {
+	m.change(claim, func(known *memo) { known.record = sight{} })
+}
+
+// deny notes that the server does not know a claim that the cache shows.
+func (m *memory) deny(claim types.UID) {
+	m.change(claim, func(known *memo) { known.denied = true })
+}
+
+// denied reports whether the server did not know a claim.
+func (m *memory) denied(claim types.UID) bool { return m.of(claim).denied }
+
+// admit notes that the server knows a claim after all.
+func (m *memory) admit(claim types.UID) {
+	m.change(claim, func(known *memo) { known.denied = false })
+}
+
+// doubt has a claim compared with the ledger once, although it shows a block.
+func (m *memory) doubt(claim types.UID) {
+	m.change(claim, func(known *memo) { known.doubted = true })
+}
+
+// doubts reports whether a claim is to be compared with the ledger, and forgets that.
+func (m *memory) doubts(claim types.UID) (doubted bool) {
+	m.change(claim, func(known *memo) { doubted, known.doubted = known.doubted, false })
+	return doubted
+}
+
+// forget forgets a claim that is gone.
+func (m *memory) forget(claim types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.claims, claim)
+}
+
+func (m *memory) of(claim types.UID) memo {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.claims[claim]
+}
+
+// change keeps what a function makes of what is known of a claim.
+func (m *memory) change(claim types.UID, change func(*memo)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.claims[claim]
+	change(&known)
+	if known == (memo{}) {
+		delete(m.claims, claim)
+		return
+	}
+	if m.claims == nil {
+		m.claims = map[types.UID]memo{}
+	}
+	m.claims[claim] = known
+}
+
+// shows reports whether the cache shows the same now.
+func (s sight) shows(now record.Slot) bool {
+	return !s.at.IsZero() && s.slot == now.Name && s.version == version(now)
+}
+
+func version(of record.Slot) string {
+	if of.Record == nil {
+		return ""
+	}
+	return of.Record.ResourceVersion
+}
