@@ -15,6 +15,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/controllers"
 	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/directory"
@@ -49,6 +50,9 @@ func run(ctx context.Context, opts *options) error {
 	store, err := openStore(ctx, opts)
 	if err != nil {
 		return err
+	}
+	if len(opts.etcdServers) == 0 {
+		metrics.Registry.MustRegister(embedetcd.Metrics())
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
