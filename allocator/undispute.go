@@ -13,7 +13,7 @@ import (
 // releaseDisputed takes one holder from a disputed block. Where one holder is left, the
 // dispute is over.
 func (a *Allocator) releaseDisputed(ctx context.Context, b Block, cause Cause) error {
-	uncertain, farewell := false, a.farewell(b, cause)
+	uncertain, parting := false, a.farewell(b, cause)
 	for {
 		r, ok, err := a.store.RecordAt(ctx, b.Space, b.Prefix)
 		switch {
@@ -24,7 +24,7 @@ func (a *Allocator) releaseDisputed(ctx context.Context, b Block, cause Cause) e
 		case !ok || r.Revision != b.Revision || r.Of(b.Holder.Claim) < 0:
 			return ErrChanged
 		}
-		o := &undispute{block: b, seen: r, farewell: farewell}
+		o := &undispute{block: b, seen: r, farewell: parting}
 		if err = o.findUndisputed(ctx, a); err != nil {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,9 +21,7 @@ import (
 // oldLedger is the data directory of a ledger in which claim a had 10.0.0.7, and b has it.
 func oldLedger(t *testing.T) (dir string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "history") // a test's own folder may be too deep for a socket
-	must(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir = t.TempDir()
 	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: dir, NoFsync: true})
 	must(t, err)
 	ledger, err := allocator.Open(t.Context(), server.Client(), allocator.Options{History: time.Hour})

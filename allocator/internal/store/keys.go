@@ -62,7 +62,6 @@ func (k Keys) slicesHead(id ledger.PoolID) string                  { return k.sl
 func (k Keys) members(id ledger.PoolID) string                     { return k.slices(id) + "members/" }
 func (k Keys) slice(id ledger.PoolID, c ledger.ClusterName) string { return k.members(id) + string(c) }
 
-// Block is the key of the block at a prefix.
 // History is where the tenures lie that have ended. It lies beside what is read when a ledger is
 // opened, and what the watch brings of it concerns nobody.
 func (k Keys) History() string { return string(k) + "/history/" }
@@ -75,6 +74,7 @@ func (k Keys) Tenure(t ledger.Tenure) string {
 	return fmt.Sprintf("%s%s/%016x", k.HistoryOf(t.Prefix), t.Space, t.Revision)
 }
 
+// Block is the key of the block at a prefix.
 func (k Keys) Block(s ledger.SpaceID, p netip.Prefix) string {
 	return k.Blocks(s) + formatPrefix(p)
 }

@@ -93,15 +93,16 @@ func (l *lookback) pools(ctx context.Context) error {
 
 // lasting visits the blocks that are held.
 func (l *lookback) lasting(ctx context.Context) error {
-	spans := []span{spanOf(l.keys.Spaces())}
-	if l.prefix.IsValid() {
-		spans = nil
+	l.pages.Windows = Windows(l.keys, l.all, false)
+	if !l.prefix.IsValid() {
+		return l.each(ctx, []span{spanOf(l.keys.Spaces())}, l.block)
 	}
 	for id, shortest := range l.spaces {
-		spans = append(spans, l.keys.blocksOver(id, l.prefix, shortest)...)
+		if err := l.each(ctx, l.keys.blocksOver(id, l.prefix, shortest), l.block); err != nil || l.over {
+			return err
+		}
 	}
-	l.pages.Windows = Windows(l.keys, l.all, false)
-	return l.each(ctx, spans, l.block)
+	return nil
 }
 
 // block visits the tenures of a block's holders.
