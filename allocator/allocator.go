@@ -48,7 +48,7 @@ func open(ctx context.Context, client *clientv3.Client, options Options, hooks e
 	a := &Allocator{store: store.NewStore(client, options.Prefix), options: options, registrar: make(chan struct{}, 1)}
 	a.engine = engine.New(ctx, a.store, engine.Settings{
 		Frozen: options.Frozen, HoldTime: options.HoldTime, MaxTxnOps: options.MaxTxnOps, QueueLimit: options.QueueLimit,
-		Logger: options.Logger, Tell: a.tell, Hooks: hooks,
+		Logger: options.Logger, Tell: a.tell, Hooks: hooks, History: engine.History{Keep: options.History, Max: options.MaxHistory},
 	})
 	a.keys, a.table = a.store.Keys, a.engine.Table
 	if err := a.engine.Start(ctx, options.Registerer); err != nil {

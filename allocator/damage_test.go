@@ -168,7 +168,7 @@ func TestUnreadable_ListGoesOn(t *testing.T) {
 				}
 				damaged := 0
 				_, err := store.Reader{Client: l.etcd.Client()}.Walk(t.Context(), store.Visitor{
-					Pool: func(Pool) {}, Head: func(SpaceID) {}, Claim: func(ClaimID, SpaceID, netip.Prefix) {},
+					Pool: func(Pool) {}, Tenure: func(Tenure) {}, Head: func(SpaceID) {}, Claim: func(ClaimID, SpaceID, netip.Prefix) {},
 					Unread: func(_ SpaceID, got netip.Prefix) {
 						if got != prefix("10.0.0.64/26") {
 							t.Errorf("Walk tells that block %v cannot be read; want 10.0.0.64/26", got)

@@ -67,6 +67,7 @@
 //	turns/<space>                  put by a writer that keeps losing to others, to be let go first
 //	slices/<pool>/head             put when a record of the pool's slices changes; counts those given
 //	slices/<pool>/members/<cluster> what a workspace has of them
+//	history/<prefix>/<space>/<revision> who had a block; put by what frees it, at that revision of the block
 //
 // IDs contain no slash. A prefix is written in full, 010.000.000.000-08 or
 // 2001:0db8:0000:0000:0000:0000:0000:0000-032, so that keys sort by address, a
@@ -92,6 +93,10 @@
 //	        version 3 with "until":"…", when that state ends by itself: a retained block is released then
 //	        version 2 with "state":"reserved", and "shared":true if several requests were answered with it
 //	        version 3 with "until":"…", when the state ends: "state":"cooling"
+//
+//	        "since":"…" if the holder began to have it before "at", and of a cooling block when it was freed
+//	        "adopted":true if it was taken from a published record
+//	history {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","slice":true,"adopted":true,"disputed":true,"from":"…","until":"…","cools":"…","cause":"Released"}
 //
 //	slices  {"v":1,"given":17}
 //	slice   {"v":1,"binding":"…","child":"…","state":"waiting|given|declined","since":"…"}

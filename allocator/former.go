@@ -46,13 +46,14 @@ func (b *bind) takeFormer(s *engine.Worker) (engine.Share, error) {
 	return sh, nil
 }
 
-// formerValue is the block as it is given back. A reservation keeps in mind until when it
+// formerValue is the block as it is given back. Its history has no gap: the holder has it from when
+// the former one let go. A reservation keeps in mind until when it
 // would cool: its CREATE may fail.
 func (b *bind) formerValue() string {
-	if !b.request.reserves {
-		return b.value
+	b.holding.Since = b.former.Freed()
+	if b.request.reserves {
+		b.holding.Until = b.former.End()
 	}
-	b.holding.Until = b.former.End()
 	return store.Record{Holdings: []store.Holding{b.holding}}.Encode()
 }
 

@@ -33,6 +33,13 @@ type Options struct {
 	// free at once. It is asked as the block is about to be freed. An error keeps the block: the
 	// caller gets it. Default: no block cools.
 	Cooldown func(Block) (time.Duration, error)
+	// History is how long the ledger keeps who had a block, after it was freed. 0: what is freed
+	// leaves nothing behind, and what there is of a history is removed. All Allocators of a
+	// ledger should have the same.
+	History time.Duration
+	// MaxHistory is how many such tenures it keeps at most; the oldest go first. 0: there is no
+	// limit. Both are seen to by the Allocator that leads, every few minutes.
+	MaxHistory int
 	// Changed is called when the usage or state of pools of one space changed, with those
 	// that one change concerns. It must not block, nor keep the list.
 	Changed func(...PoolID)

@@ -42,6 +42,9 @@ func TestReader_Walk(t *testing.T) {
 		Claim: func(c allocator.ClaimID, _ allocator.SpaceID, p netip.Prefix) {
 			told = append(told, "claim "+string(c)+" at "+p.String())
 		},
+		Tenure: func(h allocator.Tenure) {
+			told = append(told, "tenure "+h.Prefix.String()+" of "+string(h.Holder.Claim))
+		},
 		Unread:  func(s allocator.SpaceID, p netip.Prefix) { told = append(told, "unread "+p.String()) },
 		Damaged: func(key string, _ error) { told = append(told, "damaged "+key) },
 	})

@@ -39,11 +39,17 @@ func (a *Allocator) Release(ctx context.Context, id ClaimID) error {
 // ReleaseIf frees a block if it is still as given: same holder, same Revision.
 // Otherwise it returns ErrChanged, also if the block is gone.
 func (a *Allocator) ReleaseIf(ctx context.Context, b Block) error {
+	return a.ReleaseFor(ctx, b, CauseReleased)
+}
+
+// ReleaseFor is ReleaseIf with the cause that the history keeps. A reservation is released
+// because its CREATE has failed, whatever the cause.
+func (a *Allocator) ReleaseFor(ctx context.Context, b Block, cause Cause) error {
 	var err error
 	if b.State == Disputed {
-		err = a.releaseDisputed(ctx, b)
+		err = a.releaseDisputed(ctx, b, cause)
 	} else {
-		err = a.free(ctx, b)
+		err = a.free(ctx, b, cause)
 	}
 	if err == nil {
 		a.Withdraw(b.Holder.Claim)
@@ -51,14 +57,14 @@ func (a *Allocator) ReleaseIf(ctx context.Context, b Block) error {
 	return err
 }
 
-func (a *Allocator) free(ctx context.Context, b Block) error {
-	f := &free{block: b}
+func (a *Allocator) free(ctx context.Context, b Block, cause Cause) error {
+	f := &free{block: b, farewell: a.farewell(b, cause)}
 	until, err := a.cooldown(b)
 	if err != nil {
 		return fmt.Errorf("cooldown of %s: %w", b.Prefix, err)
 	}
 	if !until.IsZero() {
-		f.cool(b, until)
+		f.cool(a.keys, b, until)
 	}
 	return a.change(ctx, b, f)
 }
@@ -133,6 +139,7 @@ func present(s *engine.Worker, b Block) error {
 // free is the op of a release.
 type free struct {
 	block     Block
+	farewell  farewell
 	value     string        // of the block that cools
 	cooled    *space.Cooled // nil: it is free at once
 	uncertain bool          // an earlier attempt may have gone through
@@ -145,7 +152,8 @@ func (f *free) Changes() netip.Prefix  { return f.block.Prefix }
 
 // cool has a block cool. It keeps the key of its claim, unless that is a reservation: a
 // workspace may not have many of those.
-func (f *free) cool(b Block, until time.Time) {
+func (f *free) cool(keys store.Keys, b Block, until time.Time) {
+	f.farewell = f.farewell.cooling(keys, until)
 	id := b.Holder.Claim
 	if b.State == Reserved {
 		id = ClaimID("cooling." + rand.Text())
@@ -153,6 +161,7 @@ func (f *free) cool(b Block, until time.Time) {
 	r := store.Record{Holdings: []store.Holding{{
 		Pool: b.Pool, Claim: id, Cluster: b.Holder.Cluster, Namespace: b.Holder.Namespace, Name: b.Holder.Name,
 		Class: b.Class, Policy: b.Policy, State: Cooling, Slice: b.Slice, BoundAt: b.BoundAt, Until: until,
+		Since: f.farewell.tenure.Until,
 	}}}
 	f.value, f.cooled = r.Encode(), space.CooledOf(r)
 }
@@ -172,9 +181,10 @@ func (f *free) Plan(s *engine.Worker) (engine.Share, error) {
 	block, claim := s.Engine.Keys.Block(s.ID, f.block.Prefix), s.Engine.Keys.Claim(f.block.Holder.Claim)
 	sh := engine.Share{Ifs: store.Cmps(store.At(block, f.block.Revision)), Then: store.Ops(store.Remove(block), store.Remove(claim)), Els: store.Ops(store.Get(block))}
 	if f.cooled == nil {
+		sh.Then = append(sh.Then, f.farewell.write...)
 		return sh, nil
 	}
-	sh.Then = store.Ops(store.Put(block, f.value))
+	sh.Then = append(store.Ops(store.Put(block, f.value)), f.farewell.write...)
 	if f.cooled.Claim != f.block.Holder.Claim {
 		value := store.EncodeClaim(s.ID, f.block.Prefix)
 		sh.Then = append(sh.Then, store.Remove(claim), store.Put(s.Engine.Keys.Claim(f.cooled.Claim), value))

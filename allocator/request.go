@@ -39,6 +39,6 @@ func (r wanted) holding(now time.Time) store.Holding {
 	}
 	return store.Holding{
 		Pool: r.Pool, Claim: r.Holder.Claim, Cluster: r.Holder.Cluster, Namespace: r.Holder.Namespace, Name: r.Holder.Name,
-		Class: r.Class, Policy: cmp.Or(r.Policy, Delete), State: state, Slice: r.Slice, BoundAt: store.Stamped(now),
+		Class: r.Class, Policy: cmp.Or(r.Policy, Delete), State: state, Slice: r.Slice, BoundAt: store.Stamped(now), Adopted: r.adopts,
 	}
 }

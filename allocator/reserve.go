@@ -159,9 +159,10 @@ func sameSecond(a, b time.Time) bool {
 
 // confirm is the op of a Confirm.
 type confirm struct {
-	old     Block
-	next    store.Record
-	claimed ClaimID
+	farewell farewell // of a former claim that had the block
+	old      Block
+	next     store.Record
+	claimed  ClaimID
 }
 
 func (c *confirm) Cluster() ClusterName   { return c.old.Holder.Cluster }
@@ -177,11 +178,11 @@ func (c *confirm) Plan(s *engine.Worker) (engine.Share, error) {
 	block, claim := keys.Block(s.ID, c.old.Prefix), keys.Claim(c.claimed)
 	return engine.Share{
 		Ifs: store.Cmps(store.At(block, c.old.Revision), store.Absent(claim)),
-		Then: store.Ops(
+		Then: append(store.Ops(
 			store.Put(block, c.next.Encode()),
 			store.Put(claim, store.EncodeClaim(s.ID, c.old.Prefix)),
 			store.Remove(keys.Claim(c.old.Holder.Claim)),
-		),
+		), c.farewell.write...),
 		Els: store.Ops(store.Get(claim)),
 	}, nil
 }

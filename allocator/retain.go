@@ -39,6 +39,7 @@ func (a *Allocator) Promise(ctx context.Context, b Block, grace time.Duration) (
 		case h.Shared && now.Sub(h.BoundAt) < grace:
 			refusal = ErrShared
 		default:
+			h.Since = cmp.Or(h.Since, h.BoundAt)
 			h.Shared, h.BoundAt, refusal = true, now, nil
 		}
 	})
@@ -78,7 +79,9 @@ func (a *Allocator) Reuse(ctx context.Context, b Block, to Successor) (Block, er
 		return a.reused(ctx, b, to)
 	}
 	h := r.Holdings[0]
+	former := r.Block(h)
 	h.Claim, h.Policy, h.State, h.Until = to.Holder.Claim, cmp.Or(to.Policy, h.Policy), Bound, time.Time{}
+	h.Since, h.Adopted = time.Time{}, false
 	switch {
 	case !h.Shared:
 		h.BoundAt = store.Stamped(a.engine.Hooks.Now())
@@ -86,7 +89,7 @@ func (a *Allocator) Reuse(ctx context.Context, b Block, to Successor) (Block, er
 		h.Shared = false
 	}
 	r.Holdings[0] = h
-	o := &confirm{old: b, next: r, claimed: to.Holder.Claim}
+	o := &confirm{old: b, next: r, claimed: to.Holder.Claim, farewell: a.farewellAt(former, CauseSuperseded, h.BoundAt)}
 	err = a.change(ctx, b, o)
 	if errors.Is(err, ErrChanged) || errors.Is(err, errBound) {
 		return a.reused(ctx, b, to)

@@ -171,8 +171,8 @@ func newUncarve(p *space.Pool, check func(Pool) error) (*uncarve, error) {
 	return &uncarve{child: p.Pool, head: s.Head.Revision, inUse: p.Held() > 0}, nil
 }
 
-// coolChild has the child's block cool in the parent, for the longest of the parent's own
-// cooldown and what is left of those inside the child.
+// coolChild reads the child's block, and has it cool in the parent, for the longest of the
+// parent's own cooldown and what is left of those inside the child.
 func (a *Allocator) coolChild(ctx context.Context, o *uncarve) error {
 	if o.inUse {
 		return nil
@@ -182,13 +182,13 @@ func (a *Allocator) coolChild(ctx context.Context, o *uncarve) error {
 		return err
 	}
 	block := r.Block(r.Holdings[0])
+	o.record, o.free.farewell = r.Revision, a.farewell(block, CausePoolRetired)
 	until, err := a.cooldown(block)
 	if err != nil {
 		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
 	}
 	if until = later(until, o.child.CoolsUntil); until.After(a.engine.Hooks.Now()) {
-		o.record = r.Revision
-		o.free.cool(block, until)
+		o.free.cool(a.keys, block, until)
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ type uncarve struct {
 	child    Pool
 	head     int64
 	inUse    bool
-	record   int64 // revision of the child's block, if it is to cool
+	record   int64 // revision of the child's block; 0: it is not as it should be
 	free     free
 	revision int64
 }
@@ -222,14 +222,17 @@ func (r *uncarve) Plan(s *engine.Worker) (engine.Share, error) {
 		)
 	}
 	block := keys.Block(s.ID, r.child.CIDR)
+	if r.record > 0 {
+		sh.Ifs = append(sh.Ifs, store.At(block, r.record))
+	}
 	switch {
 	case r.inUse:
 	case r.free.cooled != nil:
-		sh.Ifs = append(sh.Ifs, store.At(block, r.record))
 		sh.Then = append(sh.Then, store.Put(block, r.free.value))
 	default:
 		sh.Then = append(sh.Then, store.Remove(block), store.Remove(keys.Claim(ClaimID(r.child.ID))))
 	}
+	sh.Then = append(sh.Then, r.free.farewell.write...)
 	return sh, nil
 }
 

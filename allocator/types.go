@@ -37,6 +37,10 @@ type (
 	Limits = ledger.Limits
 	// Lease is that of a retained block.
 	Lease = ledger.Lease
+	// Tenure is the time during which one holder has a block, or had it.
+	Tenure = ledger.Tenure
+	// Cause says why the holder of a block has it no longer.
+	Cause = ledger.Cause
 	// SliceState is the state of a slice.
 	SliceState = ledger.SliceState
 )
@@ -62,6 +66,13 @@ const (
 
 	PoolOpen     = ledger.PoolOpen
 	PoolDraining = ledger.PoolDraining
+
+	CauseReleased      = ledger.CauseReleased
+	CauseLeaseExpired  = ledger.CauseLeaseExpired
+	CauseWorkspaceGone = ledger.CauseWorkspaceGone
+	CausePoolRetired   = ledger.CausePoolRetired
+	CauseCreateFailed  = ledger.CauseCreateFailed
+	CauseSuperseded    = ledger.CauseSuperseded
 
 	SliceWaiting  = ledger.SliceWaiting
 	SliceGiven    = ledger.SliceGiven

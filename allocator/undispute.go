@@ -12,8 +12,8 @@ import (
 
 // releaseDisputed takes one holder from a disputed block. Where one holder is left, the
 // dispute is over.
-func (a *Allocator) releaseDisputed(ctx context.Context, b Block) error {
-	uncertain := false
+func (a *Allocator) releaseDisputed(ctx context.Context, b Block, cause Cause) error {
+	uncertain, parting := false, a.farewell(b, cause)
 	for {
 		r, ok, err := a.store.RecordAt(ctx, b.Space, b.Prefix)
 		switch {
@@ -24,7 +24,7 @@ func (a *Allocator) releaseDisputed(ctx context.Context, b Block) error {
 		case !ok || r.Revision != b.Revision || r.Of(b.Holder.Claim) < 0:
 			return ErrChanged
 		}
-		o := &undispute{block: b, seen: r}
+		o := &undispute{block: b, seen: r, farewell: parting}
 		if err = o.findUndisputed(ctx, a); err != nil {
 			return err
 		}
@@ -41,6 +41,7 @@ func (a *Allocator) releaseDisputed(ctx context.Context, b Block) error {
 // undispute is the op that takes one holder from a disputed block.
 type undispute struct {
 	block     Block
+	farewell  farewell
 	seen      store.Record   // the block as it is
 	head      int64          // as of which all of this is so
 	rest      store.Record   // the block without the holder
@@ -117,7 +118,7 @@ func (o *undispute) Plan(s *engine.Worker) (engine.Share, error) {
 	}
 	sh := engine.Share{
 		Ifs:  store.Cmps(store.At(key, o.seen.Revision)),
-		Then: store.Ops(change, store.Remove(keys.Claim(o.block.Holder.Claim))),
+		Then: append(store.Ops(change, store.Remove(keys.Claim(o.block.Holder.Claim))), o.farewell.write...),
 	}
 	for _, r := range o.next {
 		sh.Then = append(sh.Then, store.Put(keys.Block(s.ID, r.Prefix), r.Encode()))

@@ -37,6 +37,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/directory"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/feed"
+	"github.com/kcp-ipam/ipam/controllers/history"
 	"github.com/kcp-ipam/ipam/controllers/inbox"
 	"github.com/kcp-ipam/ipam/controllers/live"
 	"github.com/kcp-ipam/ipam/controllers/packed"
@@ -85,8 +86,11 @@ type Options struct {
 	Sweep sweep.Options
 	// Verify sets how ledger and objects are compared; its Ledger is required.
 	Verify verify.Options
-	// VerifySocket is where this controller can be asked to; empty for nowhere.
+	// VerifySocket is where this controller can be asked to, and for the history; empty for
+	// nowhere.
 	VerifySocket string
+	// History is the ledger that is asked for its history.
+	History history.Ledger
 	// Consumer sets how the consumers of claims are looked after; the zero value is safe.
 	Consumer consumer.Options
 	// Door says where CREATE is answered; its Listener, Endpoint, Files, Namespace and
@@ -251,6 +255,7 @@ func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.C
 	return mgr.GetLocalManager().Add(&verify.Server{
 		Path: opts.VerifySocket, Verifier: verifier, Leading: mgr.Elected(),
 		Hints: verify.Hints{Claim: opts.Inbox.Wake, Pool: func(id allocator.PoolID) { opts.Inbox.Changed(id) }, Release: releases.Suspect},
+		Also:  map[string]http.Handler{history.Path: &history.Handler{Ledger: opts.History, Names: opts.Directory}},
 	})
 }
 

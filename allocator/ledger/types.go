@@ -75,6 +75,12 @@ type Block struct {
 	// released. Zero: it does not. A reservation has that of the cooling block it was made of,
 	// and is that again when it is freed before.
 	Until time.Time
+	// Since is when the holder began to have the block, if that is not BoundAt: a later answer has
+	// renewed BoundAt, or the block cooled and was given back. Of a cooling block: when it was
+	// freed. Zero: at BoundAt, or a program without history wrote it.
+	Since time.Time
+	// Adopted: it was taken into the ledger from a published record, at BoundAt.
+	Adopted bool
 	// Slice: the system gave it to the workspace unasked, and no limit counts it.
 	Slice    bool
 	Revision int64 // etcd revision of the block's last change; the precondition of ReleaseIf

@@ -67,6 +67,6 @@ replica; or an external cluster, --etcd-servers, for any number of them.`,
 	}
 	opts.addFlags(cmd.Flags())
 	cmd.MarkFlagsMutuallyExclusive("standalone", "workspace")
-	cmd.AddCommand(newVerifyCommand())
+	cmd.AddCommand(newVerifyCommand(), newHistoryCommand())
 	return cmd
 }

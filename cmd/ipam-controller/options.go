@@ -46,6 +46,8 @@ type options struct {
 	sweep        sweep.Options
 	verify       verify.Options
 	verifySocket string
+	history      time.Duration
+	historyMax   int
 	consumer     consumer.Options
 	webhooks     webhookOptions
 	traces       traceOptions
@@ -64,6 +66,8 @@ func defaults() *options {
 		election:       election{lease: 4 * time.Second, renew: 3 * time.Second, retry: 400 * time.Millisecond},
 		sweep:          sweep.Defaults(),
 		verify:         verify.Defaults(),
+		history:        90 * 24 * time.Hour,
+		historyMax:     1_000_000,
 		consumer:       consumer.Defaults(),
 		webhooks:       webhookOptions{address: ":9443"},
 		traces:         traceOptions{ratio: 0.01, service: "ipam-controller"},
@@ -88,6 +92,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.sweep.MaxFrees, "sweep-max-frees", o.sweep.MaxFrees, "the most orphans of one pool that a sweep frees; with more it waits for an operator")
 	f.Float64Var(&o.sweep.MaxShare, "sweep-max-share", o.sweep.MaxShare, "the same, as a share of the pool's blocks")
 	f.DurationVar(&o.verify.Interval, "verify-interval", o.verify.Interval, "how often ledger, allocations and claims are compared")
+	f.DurationVar(&o.history, "history", o.history, "how long the ledger keeps who had an address, after it was released; the same on all replicas; 0: nothing is kept, and what there is is deleted")
+	f.IntVar(&o.historyMax, "history-max-records", o.historyMax, "how many such records the ledger keeps at most, of about half a kilobyte each; the oldest go first; 0: as many as --history says")
 	o.addConsumerFlags(f)
 	o.webhooks.addFlags(f)
 	o.traces.addFlags(f)
@@ -100,13 +106,18 @@ func (o *options) addPlaceFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.workspace, "workspace", o.workspace, "path of the platform workspace, which holds the APIExport")
 	f.BoolVar(&o.standalone, "standalone", o.standalone, "serve a cluster without kcp, as the only workspace there is; leave out --workspace")
 	f.BoolVar(&o.capi, "capi", o.capi, "with --standalone, give the machines of Cluster API their addresses: be an IPAM provider for IPAddressClaims whose spec.poolRef is an IPPool or IPClass. It begins when Cluster API is installed")
+	o.addStoreFlags(f)
+}
+
+// addStoreFlags adds those that say where the ledger is.
+func (o *options) addStoreFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.etcdDataDir, "etcd-data-dir", o.etcdDataDir, "directory of the embedded etcd, unless --etcd-servers is given")
 	f.StringSliceVar(&o.etcdServers, "etcd-servers", o.etcdServers, "URLs of an external etcd, comma-separated")
 	f.StringVar(&o.etcdCAFile, "etcd-cafile", o.etcdCAFile, "CA that signed the certificates of the external etcd")
 	f.StringVar(&o.etcdCertFile, "etcd-certfile", o.etcdCertFile, "client certificate for the external etcd")
 	f.StringVar(&o.etcdKeyFile, "etcd-keyfile", o.etcdKeyFile, "key of the client certificate")
 	f.StringVar(&o.etcdPrefix, "etcd-prefix", o.etcdPrefix, "prefix of all keys in etcd")
-	f.StringVar(&o.verifySocket, "verify-socket", o.verifySocket, "where a running controller can be asked to verify; empty: verify.sock in --etcd-data-dir, or with --etcd-servers nowhere")
+	f.StringVar(&o.verifySocket, "verify-socket", o.verifySocket, "where a running controller can be asked to verify, and for the history; empty: verify.sock in --etcd-data-dir, or with --etcd-servers nowhere")
 }
 
 // socket is where a running controller can be asked; empty for nowhere.
@@ -133,6 +144,12 @@ func (o *options) validate() error {
 	}
 	if o.verify.Interval <= 0 {
 		errs = append(errs, fmt.Errorf("--verify-interval is %s; give it more than 0", o.verify.Interval))
+	}
+	if o.history < 0 {
+		errs = append(errs, fmt.Errorf("--history is %s; give it more than 0, or 0 to keep nothing", o.history))
+	}
+	if o.historyMax < 0 {
+		errs = append(errs, fmt.Errorf("--history-max-records is %d; give it at least 1, or 0 for no limit", o.historyMax))
 	}
 	if o.sweep.MaxShare < 0 || o.sweep.MaxShare > 1 {
 		errs = append(errs, fmt.Errorf("--sweep-max-share is %v; give it a share from 0 to 1", o.sweep.MaxShare))

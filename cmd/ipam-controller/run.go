@@ -15,6 +15,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/controllers"
 	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/directory"
@@ -50,6 +51,9 @@ func run(ctx context.Context, opts *options) error {
 	if err != nil {
 		return err
 	}
+	if len(opts.etcdServers) == 0 {
+		metrics.Registry.MustRegister(embedetcd.Metrics())
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go endWith(ctx, store.failed, cancel)
@@ -62,6 +66,8 @@ func run(ctx context.Context, opts *options) error {
 		Frozen:     true,
 		Wake:       news.Wake,
 		Cooldown:   cooldowns.Of,
+		History:    opts.history,
+		MaxHistory: opts.historyMax,
 		Changed:    news.Changed,
 		Retired:    news.Retired,
 		Logger:     slog.New(logr.ToSlogHandler(logger.WithName("ledger"))),
@@ -75,7 +81,7 @@ func run(ctx context.Context, opts *options) error {
 	err = serve(ctx, opts, controllers.Options{
 		Config: ground.config, Export: ground.export, Scheme: scheme, Directory: known, Inbox: news, Ledger: ledger, Workers: opts.workers,
 		Tracer: tracer, Logger: logger, Cooldowns: cooldowns,
-		Sweep: opts.sweep, Verify: opts.verifying(store), VerifySocket: opts.socket(),
+		Sweep: opts.sweep, Verify: opts.verifying(store), VerifySocket: opts.socket(), History: opts.reader(store),
 		Consumer: opts.consumers(), ClusterAPI: opts.capi,
 	})
 	return errors.Join(err, store.err(), ledger.Err(), ledger.Close(), store.Close())

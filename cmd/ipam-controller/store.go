@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 )
@@ -46,7 +45,6 @@ func startEtcd(ctx context.Context, opts *options) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--etcd-data-dir %s: %w", opts.etcdDataDir, err)
 	}
-	metrics.Registry.MustRegister(embedetcd.Metrics())
 	return &store{
 		client: server.Client(), txnOps: server.MaxTxnOps(),
 		failed: server.Failed(), err: server.Err, Closer: server,

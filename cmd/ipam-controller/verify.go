@@ -171,6 +171,11 @@ func (v *verification) read(ctx context.Context) (report verify.Report, err erro
 // verifying are the options of a verifier of a store.
 func (o *options) verifying(store *store) verify.Options {
 	opts := o.verify
-	opts.Ledger = allocator.Reader{Client: store.client, Prefix: o.etcdPrefix}
+	opts.Ledger = o.reader(store)
 	return opts
+}
+
+// reader reads the ledger in a store.
+func (o *options) reader(store *store) allocator.Reader {
+	return allocator.Reader{Client: store.client, Prefix: o.etcdPrefix}
 }

@@ -108,7 +108,7 @@ func (c *crowd) Lookup(_ context.Context, claim allocator.ClaimID) (allocator.Bl
 	return b, ok, nil
 }
 
-func (c *crowd) ReleaseIf(_ context.Context, b allocator.Block) error {
+func (c *crowd) ReleaseFor(_ context.Context, b allocator.Block, _ allocator.Cause) error {
 	delete(c.blocks, b.Holder.Claim)
 	return nil
 }

@@ -23,7 +23,7 @@ type Ledger interface {
 	Lookup(ctx context.Context, claim allocator.ClaimID) (allocator.Block, bool, error)
 	Retain(ctx context.Context, claim allocator.ClaimID, until time.Time) (allocator.Block, bool, error)
 	Reuse(ctx context.Context, b allocator.Block, to allocator.Successor) (allocator.Block, error)
-	ReleaseIf(ctx context.Context, b allocator.Block) error
+	ReleaseFor(ctx context.Context, b allocator.Block, cause allocator.Cause) error
 	Withdraw(claim allocator.ClaimID)
 	Drain(ctx context.Context, pool allocator.PoolID) error
 	Registered(ctx context.Context, pool allocator.PoolID) (allocator.Pool, int64, bool, error)

@@ -24,6 +24,7 @@ import (
 // promise is a controller with a real ledger, in which a block is reserved for the claim
 // default/c of workspace w.
 type promise struct {
+	reader allocator.Reader
 	*Controller
 	*testing.T
 	ledger    *allocator.Allocator
@@ -35,7 +36,8 @@ type promise struct {
 
 func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy, objects ...client.Object) *promise {
 	t.Helper()
-	ledger, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{})
+	client := etcdtest.New(t).Client()
+	ledger, err := allocator.Open(t.Context(), client, allocator.Options{History: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +46,7 @@ func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy, objects ...clie
 		t.Fatal(err)
 	}
 	p := &promise{
-		T: t, ledger: ledger, oracle: &oracle{}, clock: clocktesting.NewFakePassiveClock(time.Now()),
+		T: t, ledger: ledger, reader: allocator.Reader{Client: client}, oracle: &oracle{}, clock: clocktesting.NewFakePassiveClock(time.Now()),
 		workspace: newSceneWith(t, interceptor.Funcs{}, objects...).workspace,
 	}
 	p.Controller = newController(Options{Ledger: ledger, Oracle: p.oracle, Clock: p.clock})

@@ -76,7 +76,7 @@ func (c *Controller) inherit(ctx context.Context, o orphan, heir *ipamv1alpha1.I
 	case err != nil:
 		return false, fmt.Errorf("look up what %s/%s has: %w", heir.Namespace, heir.Name, err)
 	case has && own.Prefix == o.prefix:
-		return c.free(ctx, o, "another claim has the block") // they have it both, which is in dispute
+		return c.free(ctx, o, anotherHas) // they have it both, which is in dispute
 	case has:
 		return false, nil // it is about to show that one
 	case reservation.Is(o.Claim):
@@ -100,7 +100,7 @@ func (c *Controller) inherit(ctx context.Context, o orphan, heir *ipamv1alpha1.I
 	if err != nil || !former.held {
 		return err == nil, err
 	}
-	return c.free(ctx, former, "a later claim of the name has the block")
+	return c.free(ctx, former, laterHas)
 }
 
 // confirmFor gives a reservation to the claim that a live read has shown with its block.
@@ -145,7 +145,7 @@ func (c *Controller) recordLate(ctx context.Context, o orphan, workspace client.
 		return false, nil // the reconcile wrote it after all, and it is found next time
 	}
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || live.Absent(err, "namespaces", o.Namespace) {
-		return c.free(ctx, o, "namespace is gone") // and would take the record along
+		return c.free(ctx, o, namespaceGone) // and would take the record along
 	}
 	if err != nil {
 		return false, fmt.Errorf("create IPAllocation %s: %w", late.Name, err)

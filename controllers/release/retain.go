@@ -81,7 +81,7 @@ func (c *Controller) over(o orphan) bool {
 // expire frees a block whose lease is over. Its record, as it was, is gone by now; nil if somebody
 // had deleted it.
 func (c *Controller) expire(ctx context.Context, o orphan, last *ipamv1alpha1.IPAllocation) (bool, error) {
-	freed, err := c.free(ctx, o, "lease is over")
+	freed, err := c.free(ctx, o, leaseOver)
 	if err != nil || !freed || last == nil {
 		return freed, err
 	}

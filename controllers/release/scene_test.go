@@ -21,6 +21,7 @@ import (
 
 // ledger has one block, of the claim default/c of the workspace w.
 type ledger struct {
+	cause    allocator.Cause // of the release
 	block    allocator.Block
 	released bool
 	drained  bool
@@ -44,7 +45,8 @@ func (l *ledger) Reuse(context.Context, allocator.Block, allocator.Successor) (a
 	return allocator.Block{}, errors.New("nothing is reused here")
 }
 
-func (l *ledger) ReleaseIf(_ context.Context, b allocator.Block) error {
+func (l *ledger) ReleaseFor(_ context.Context, b allocator.Block, because allocator.Cause) error {
+	l.cause = because
 	if b != l.block || l.released {
 		return allocator.ErrChanged
 	}

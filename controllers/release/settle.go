@@ -104,7 +104,7 @@ func (c *Controller) settle(ctx context.Context, h allocator.Holder) (bool, erro
 			return false, unlessUncounted(err)
 		}
 		if absent {
-			return c.free(ctx, suspect, "workspace is unbound")
+			return c.free(ctx, suspect, unbound)
 		}
 	}
 	return c.confirm(ctx, suspect)
@@ -136,7 +136,7 @@ func (c *Controller) confirm(ctx context.Context, suspect orphan) (bool, error) 
 		if err != nil || !absent {
 			return false, unlessUncounted(err)
 		}
-		return c.free(ctx, suspect, "workspace is unbound")
+		return c.free(ctx, suspect, unbound)
 	default:
 		return false, nil
 	}
@@ -196,7 +196,7 @@ func unlessUncounted(err error) error {
 // reclaim does as the policy says with the block and the record of a claim that is gone.
 func (c *Controller) reclaim(ctx context.Context, o orphan, answer live.Answer) (bool, error) {
 	if o.Namespace == "" {
-		return c.free(ctx, o, "pool is gone")
+		return c.free(ctx, o, poolGone)
 	}
 	workspace := answer.Client
 	o, err := c.told(ctx, o, answer)
@@ -239,7 +239,7 @@ func (c *Controller) reclaim(ctx context.Context, o orphan, answer live.Answer) 
 	case over:
 		return c.expire(ctx, o, record)
 	}
-	return c.free(ctx, o, "claim is gone")
+	return c.free(ctx, o, claimGone)
 }
 
 // record is the holder's IPAllocation: the one that names the claim by UID, as its holder or as
@@ -265,7 +265,7 @@ func (c *Controller) record(ctx context.Context, h allocator.Holder, workspace c
 // free gives the block back, if it has not changed since it was read: else it
 // reports false, and also while a claim may still be created that shows the block. A pool that is gone drains first, while others hold blocks of it. One whose
 // space has lost changes stays: those who hold blocks of it may be among what was lost.
-func (c *Controller) free(ctx context.Context, o orphan, why string) (bool, error) {
+func (c *Controller) free(ctx context.Context, o orphan, because cause) (bool, error) {
 	var err error
 	switch {
 	case o.Namespace == "":
@@ -273,7 +273,7 @@ func (c *Controller) free(ctx context.Context, o orphan, why string) (bool, erro
 	case o.held && reservation.InFlight(o.block, c.clock.Now()):
 		return false, nil
 	case o.held:
-		err = c.ledger.ReleaseIf(ctx, o.block)
+		err = c.ledger.ReleaseFor(ctx, o.block, because.recorded)
 	default:
 		c.ledger.Withdraw(o.Claim)
 		return true, nil
@@ -287,7 +287,7 @@ func (c *Controller) free(ctx context.Context, o orphan, why string) (bool, erro
 	if err != nil {
 		return false, fmt.Errorf("release what %s/%s has: %w", o.Namespace, o.Name, err)
 	}
-	log.FromContext(ctx).Info("released", "prefix", o.prefix, "why", why)
+	log.FromContext(ctx).Info("released", "prefix", o.prefix, "why", because.why)
 	return true, nil
 }
 

@@ -19,7 +19,7 @@ var ErrNobody = errors.New("no controller listens")
 
 // Ask has the controller that listens at a socket verify. ErrNobody: there is none.
 func Ask(ctx context.Context, socket string) (Report, error) {
-	answer, err := post(ctx, socket, "verify", nil)
+	answer, err := Call(ctx, socket, "verify", nil)
 	if err != nil {
 		return Report{}, err
 	}
@@ -37,11 +37,13 @@ func AskRepair(ctx context.Context, socket string, shown Report) error {
 	if err != nil {
 		return err
 	}
-	_, err = post(ctx, socket, "repair", body)
+	_, err = Call(ctx, socket, "repair", body)
 	return err
 }
 
-func post(ctx context.Context, socket, path string, body []byte) ([]byte, error) {
+// Call sends a request to the controller that listens at a socket, and returns its answer.
+// ErrNobody: there is none.
+func Call(ctx context.Context, socket, path string, body []byte) ([]byte, error) {
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
 	}

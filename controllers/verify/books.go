@@ -30,7 +30,8 @@ type books struct {
 	unread map[position]bool
 	hidden map[allocator.ClaimID]bool
 
-	now time.Time // of the look
+	now  time.Time        // of the look
+	past allocator.Tenure // the last one of the history
 }
 
 // position is where a block lies.
@@ -81,6 +82,7 @@ func audit(ctx context.Context, ledger Ledger, now time.Time) (*books, error) {
 		Head:   func(id allocator.SpaceID) { b.space(id).head = true },
 		Claim:  b.addClaim,
 		Unread: b.addUnread,
+		Tenure: b.addTenure,
 		Damaged: func(key string, err error) {
 			b.find(Finding{Kind: Unreadable, Name: key, Message: err.Error()})
 		},

@@ -34,6 +34,9 @@ const (
 	BlockOverdue Kind = "BlockOverdue"
 	// Disputed: two records were published for the same addresses, and both are kept.
 	Disputed Kind = "Disputed"
+	// HistoryMismatch: the history has two holders of a block at the same time, or a tenure that
+	// ends in the future.
+	HistoryMismatch Kind = "HistoryMismatch"
 	// Unreadable: a key of the ledger is damaged, or of a version that is not known.
 	Unreadable Kind = "Unreadable"
 )
@@ -68,7 +71,7 @@ const (
 func Kinds() []Kind {
 	return []Kind{
 		OverlappingBlocks, OverlappingPools, ClaimKeyMismatch, SeveralBlocks, BlockOutsidePool,
-		ChildWithoutBlock, SpaceWithoutHead, BlockOverdue, Disputed, Unreadable,
+		ChildWithoutBlock, SpaceWithoutHead, BlockOverdue, Disputed, HistoryMismatch, Unreadable,
 		BlockWithoutClaim, ClaimWithoutBlock, ClaimMismatch, BlockWithoutRecord, RecordWithoutBlock,
 		LeaseOverdue, RecordMismatch, PoolWithoutObject, PoolNotRegistered, PoolMismatch, CapacityMismatch,
 	}

@@ -36,6 +36,8 @@ type Server struct {
 	// Leading is closed when this replica leads: the controllers that hints go to
 	// run there only.
 	Leading <-chan struct{}
+	// Also are what else can be asked for, by path. Nil: nothing.
+	Also map[string]http.Handler
 }
 
 var _ manager.LeaderElectionRunnable = (*Server)(nil)
@@ -56,6 +58,9 @@ func (s *Server) Start(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /verify", s.verify)
 	mux.HandleFunc("POST /repair", s.repair)
+	for path, handler := range s.Also {
+		mux.Handle("POST /"+path, handler)
+	}
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 10 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },

@@ -20,6 +20,24 @@ import (
 
 const blockOfA = "spaces/uid-of-root/blocks/010.000.000.000-28"
 
+// past puts a tenure of 10.0.0.0/28 into the history.
+func (s *scene) past(uid string, revision int, from, until string) {
+	s.put(fmt.Sprintf("history/010.000.000.000-28/uid-of-root/%016x", revision), fmt.Sprintf(
+		`{"v":1,"pool":"uid-of-root","claim":%q,"cluster":"w","ns":"default","name":"x","from":%q,"until":%q,"cause":"Released"}`, uid, from, until))
+}
+
+// A history in order is none: holders that follow each other, by clocks that differ by seconds, and
+// those of other spaces.
+func TestVerify_History(t *testing.T) {
+	s := newScene(t)
+	s.past("uid-of-x", 1, "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z")
+	s.past("uid-of-y", 2, "2026-01-01T00:59:30Z", "2026-01-01T02:00:00Z")
+	s.put("history/010.000.000.000-28/elsewhere/0000000000000001", `{"v":1,"pool":"p","claim":"c","cluster":"w","name":"c","from":"2026-01-01T00:30:00Z","until":"2026-01-01T01:30:00Z","cause":"PoolRetired"}`)
+	if _, findings := s.verify(); len(findings) != 0 {
+		t.Errorf("found %v, want nothing", findings)
+	}
+}
+
 // Each kind of finding, by the damage that makes it. The first is the one that names
 // the damage, others follow from it; repairs are those of the first.
 func TestVerify_Findings(t *testing.T) {
@@ -67,6 +85,15 @@ func TestVerify_Findings(t *testing.T) {
 			delete(s.records, "a")
 		}, BlockOverdue, nil, "a", ""},
 		{"a dispute", func(s *scene) { s.dispute("b", "10.0.0.0/28") }, Disputed, nil, "a", ""},
+		{"two holders of a block at a time", func(s *scene) {
+			s.past("uid-of-x", 1, "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z")
+			s.past("uid-of-y", 2, "2026-01-01T00:58:00Z", "2026-01-01T02:00:00Z")
+		}, HistoryMismatch, nil, "x", ""},
+		{"a time that ends in the future", func(s *scene) {
+			s.past("uid-of-x", 1, "2026-01-01T00:00:00Z", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
+		}, HistoryMismatch, nil, "x", ""},
+		{"a damaged record of the history", func(s *scene) { s.put("history/010.000.000.000-28/s/1", "{") },
+			Unreadable, nil, "/ipam/v1/history/010.000.000.000-28/s/1", ""},
 		{"a damaged key", func(s *scene) { s.put("pools/uid-of-x", "{") }, Unreadable, nil, "/ipam/v1/pools/uid-of-x", ""},
 		{"a damaged block", func(s *scene) { s.put(blockOfA, "{") }, Unreadable, nil, "/ipam/v1/" + blockOfA, ""},
 		{"a block of the future", func(s *scene) { s.put("spaces/uid-of-root/blocks/010.000.001.000-24", `{"v":9}`) },

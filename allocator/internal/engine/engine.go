@@ -26,6 +26,7 @@ type Engine struct {
 	Metrics    *metrics
 	logger     *slog.Logger
 	queueLimit int
+	history    History
 	tell       func(space.News) // called with no lock held
 
 	Health     health
@@ -53,13 +54,14 @@ type Settings struct {
 	Logger     *slog.Logger
 	Tell       func(space.News) // called with no lock held
 	Hooks      Hooks
+	History    History
 }
 
 // New makes an engine that has read nothing yet. Close it in any case.
 func New(ctx context.Context, st *store.Store, set Settings) *Engine {
 	st.Timeout = set.Hooks.Timeout
 	eng := &Engine{
-		store: st, Keys: st.Keys, Table: space.NewTable(), Hooks: set.Hooks, logger: set.Logger, queueLimit: set.QueueLimit, tell: set.Tell,
+		store: st, Keys: st.Keys, Table: space.NewTable(), Hooks: set.Hooks, logger: set.Logger, queueLimit: set.QueueLimit, history: set.History, tell: set.Tell,
 		Watched: newMark(), spaces: map[ledger.SpaceID]*Worker{}, Health: health{Failed: make(chan struct{})},
 	}
 	eng.Table.Writer, eng.Table.Frozen, eng.Table.HoldTime, eng.Table.Logger = rand.Text(), set.Frozen, set.HoldTime, set.Logger
@@ -84,6 +86,7 @@ func (eng *Engine) Start(ctx context.Context, r prometheus.Registerer) (err erro
 	}
 	eng.Spawn(follow.follow)
 	eng.Spawn(eng.guard)
+	eng.Spawn(eng.keepHistory)
 	return nil
 }
 

@@ -21,6 +21,8 @@ type metrics struct {
 	unreadable   prometheus.GaugeFunc
 	reserved     prometheus.GaugeFunc
 	cooling      prometheus.GaugeFunc
+	history      prometheus.Gauge
+	forgotten    prometheus.Counter
 	members      store.Members
 
 	unregister func() // takes back what was registered
@@ -55,6 +57,12 @@ func newMetrics(client *clientv3.Client, count counts) *metrics {
 		cooling: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "ipam_ledger_cooling_blocks", Help: "Blocks that were freed, and are given to nobody until their cooldown is over.",
 		}, func() float64 { return float64(count.cooling()) }),
+		history: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "ipam_ledger_history_records", Help: "Records of former holders in the ledger, as the leader last counted them.",
+		}),
+		forgotten: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "ipam_ledger_history_pruned_total", Help: "Records of former holders that this process has deleted, as too old or too many.",
+		}),
 		unreadable: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "ipam_ledger_unreadable_keys", Help: "Keys of the ledger that cannot be read, each of which stops its space.",
 		}, func() float64 { return float64(count.unreadable()) }),
@@ -92,7 +100,7 @@ func newMetrics(client *clientv3.Client, count counts) *metrics {
 
 func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.transactions, m.groups, m.Attempts, m.queued, m.waiting, m.conflicts, m.Bound, m.Released, m.unreadable, m.reserved, m.cooling, m.members,
+		m.transactions, m.groups, m.Attempts, m.queued, m.waiting, m.conflicts, m.Bound, m.Released, m.unreadable, m.reserved, m.cooling, m.history, m.forgotten, m.members,
 	}
 }
 

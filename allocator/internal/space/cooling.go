@@ -29,6 +29,7 @@ func formerOf(h ledger.Holder) former {
 // Cooled is what a space knows of a cooling block.
 type Cooled struct {
 	until  int64 // in milliseconds of the wall clock
+	freed  int64 // the same of when it was freed; 0: that is not known
 	Claim  ledger.ClaimID
 	former former
 	Owner  unique.Handle[Owner]
@@ -38,14 +39,26 @@ type Cooled struct {
 // End is when the block is free.
 func (c Cooled) End() time.Time { return time.UnixMilli(c.until).UTC() }
 
+// Freed is when the block began to cool; zero if that is not known.
+func (c Cooled) Freed() time.Time {
+	if c.freed == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(c.freed).UTC()
+}
+
 // CooledOf is what the record says of a block that cools; nil if it does not.
 func CooledOf(r store.Record) *Cooled {
 	h := r.Holdings[0]
 	if h.State != ledger.Cooling || r.Disputed {
 		return nil
 	}
+	freed := int64(0)
+	if !h.Since.IsZero() {
+		freed = h.Since.UnixMilli()
+	}
 	return &Cooled{
-		until: h.Until.UnixMilli(), Claim: ledger.ClaimID(strings.Clone(string(h.Claim))),
+		until: h.Until.UnixMilli(), freed: freed, Claim: ledger.ClaimID(strings.Clone(string(h.Claim))),
 		former: formerOf(ledger.Holder{Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name}), Owner: unique.Make(OwnerOf(h)),
 	}
 }

@@ -83,6 +83,8 @@ type (
 		Shared    bool                 `json:"shared,omitempty"`
 		BoundAt   time.Time            `json:"at"`
 		Until     time.Time            `json:"until,omitzero"`
+		Since     time.Time            `json:"since,omitzero"`
+		Adopted   bool                 `json:"adopted,omitempty"`
 	}
 )
 
@@ -229,6 +231,7 @@ func (r Record) Block(h Holding) ledger.Block {
 		Prefix: r.Prefix, Pool: h.Pool, Space: r.Space,
 		Holder: ledger.Holder{Claim: h.Claim, Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name},
 		Class:  h.Class, Policy: h.Policy, State: h.State, Shared: h.Shared, BoundAt: h.BoundAt, Until: h.Until, Slice: h.Slice, Revision: r.Revision,
+		Since: h.Since, Adopted: h.Adopted,
 	}
 	if r.Disputed {
 		b.State = ledger.Disputed

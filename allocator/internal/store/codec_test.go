@@ -51,6 +51,7 @@ func FuzzScanRecord(f *testing.F) {
 		`{"v":1,"pool":"","claim":"","cluster":"","name":"","policy":"","state":"","at":"2026-01-02T03:04:05Z","disputed":true,"rivals":[{"claim":"d"}]}`,
 		`{"v":1,"pool":"","claim":"","cluster":"","name":"","policy":"","state":"","at":"2026-1-2T3:4:5Z"}`,
 		`{"v":1,"pool":"","claim":"","cluster":"","name":"","policy":"","state":"","at":"2026-01-02T03:04:05Z"}}`,
+		`{"v":1,"pool":"","claim":"","cluster":"","name":"","policy":"","state":"","at":"2026-01-02T03:04:05Z","since":"2026-01-02T03:04:05Z","adopted":true}`,
 		`{"v":12,"pool":""}`, `{"v":1`, ``,
 	} {
 		f.Add([]byte(value))
@@ -77,7 +78,11 @@ func TestScanRecord_ReadsWhatIsWritten(t *testing.T) {
 	}
 	slice := ordinary
 	slice.Slice, slice.Class, slice.Namespace = true, "standard", ""
-	for _, want := range []Holding{ordinary, slice} {
+	adopted := ordinary
+	adopted.Since, adopted.Adopted = adopted.BoundAt.Add(-time.Hour), true
+	cooling := ordinary
+	cooling.State, cooling.Until, cooling.Since = ledger.Cooling, Stamped(time.Now()), Stamped(time.Now())
+	for _, want := range []Holding{ordinary, slice, adopted, cooling} {
 		got, ok := scanRecord([]byte(Record{Holdings: []Holding{want}}.Encode()))
 		if diff := cmp.Diff(want, got, readAs...); !ok || diff != "" {
 			t.Errorf("scanRecord of %+v is ok = %t; want true (-written +scanned):\n%s", want, ok, diff)

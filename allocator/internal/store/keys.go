@@ -62,6 +62,18 @@ func (k Keys) slicesHead(id ledger.PoolID) string                  { return k.sl
 func (k Keys) members(id ledger.PoolID) string                     { return k.slices(id) + "members/" }
 func (k Keys) slice(id ledger.PoolID, c ledger.ClusterName) string { return k.members(id) + string(c) }
 
+// History is where the tenures lie that have ended. It lies beside what is read when a ledger is
+// opened, and what the watch brings of it concerns nobody.
+func (k Keys) History() string { return string(k) + "/history/" }
+
+// HistoryOf is where those of one prefix lie, in any space.
+func (k Keys) HistoryOf(p netip.Prefix) string { return k.History() + formatPrefix(p) + "/" }
+
+// Tenure is the key of one, which the revision of its block tells from the others.
+func (k Keys) Tenure(t ledger.Tenure) string {
+	return fmt.Sprintf("%s%s/%016x", k.HistoryOf(t.Prefix), t.Space, t.Revision)
+}
+
 // Block is the key of the block at a prefix.
 func (k Keys) Block(s ledger.SpaceID, p netip.Prefix) string {
 	return k.Blocks(s) + formatPrefix(p)

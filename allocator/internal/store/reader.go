@@ -21,8 +21,8 @@ type Reader struct {
 }
 
 // Visitor is told what a ledger holds: all pools, then the blocks of each space
-// in the order of their addresses and the space's head, then all claims. Its
-// functions are called one at a time. All fields are required.
+// in the order of their addresses and the space's head, then all claims, then the tenures that
+// have ended, those of a block in the order of time. Its functions are called one at a time. All fields are required.
 type Visitor struct {
 	Pool func(ledger.Pool)
 	// Block is called once for each holder of a block.
@@ -31,6 +31,8 @@ type Visitor struct {
 	Head func(ledger.SpaceID)
 	// Claim says where the key of a claim leads.
 	Claim func(ledger.ClaimID, ledger.SpaceID, netip.Prefix)
+	// Tenure is called once for each tenure of the history.
+	Tenure func(ledger.Tenure)
 	// Damaged names a key that cannot be read, and why.
 	Damaged func(key string, err error)
 	// Unread names a block that is there, and whose key was Damaged.
@@ -50,6 +52,7 @@ func (r Reader) Walk(ctx context.Context, visitor Visitor) (revision int64, err 
 		{w.keys.pools(), w.pool},
 		{w.keys.Spaces(), w.space},
 		{w.keys.Claim(""), w.claim},
+		{w.keys.History(), w.tenure},
 	} {
 		pages.Windows = Windows(w.keys, w.pools, false)
 		for kv, err := range pages.Keys(ctx, part.prefix, clientv3.GetPrefixRangeEnd(part.prefix)) {
@@ -111,6 +114,14 @@ func (w *walk) space(kv *mvccpb.KeyValue) error {
 		return fmt.Errorf("key %s: it is neither a head, a block nor the mark of waiters", key)
 	}
 	return nil
+}
+
+func (w *walk) tenure(kv *mvccpb.KeyValue) error {
+	t, err := w.keys.DecodeTenure(kv)
+	if err == nil {
+		w.visitor.Tenure(t)
+	}
+	return err
 }
 
 func (w *walk) claim(kv *mvccpb.KeyValue) error {

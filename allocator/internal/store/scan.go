@@ -32,14 +32,15 @@ func scanRecord(value []byte) (h Holding, ok bool) {
 	h.Class = s.optional(`,"class":"`)
 	h.Policy = ledger.ReclaimPolicy(s.text(`,"policy":"`))
 	h.State = ledger.BlockState(s.text(`,"state":"`))
-	if slice := `,"slice":true`; strings.HasPrefix(s.rest, slice) {
-		h.Slice = true
-		s.skip(slice)
-	}
+	h.Slice = s.flag(`,"slice":true`)
 	h.BoundAt = s.time(`,"at":"`)
 	if timed {
 		h.Until = s.time(`,"until":"`)
 	}
+	if since := `,"since":"`; strings.HasPrefix(s.rest, since) {
+		h.Since = s.time(since)
+	}
+	h.Adopted = s.flag(`,"adopted":true`)
 	s.skip(`}`)
 	return h, !s.failed && s.rest == ""
 }
@@ -79,6 +80,13 @@ func (s *scanner) optional(introduced string) string {
 		return ""
 	}
 	return s.text(introduced)
+}
+
+// flag reports whether a field that may be missing is there.
+func (s *scanner) flag(literal string) bool {
+	rest, ok := strings.CutPrefix(s.rest, literal)
+	s.rest = rest
+	return ok
 }
 
 func (s *scanner) time(introduced string) (t time.Time) {

@@ -1,6 +1,6 @@
 // Package ledger measures the allocator alone: what it costs beside raw etcd
 // transactions of the same content and grouping, beside another library on the
-// same etcd, when pools are full and many, when it opens and lists, with a cooldown, in a storm, and what
+// same etcd, when pools are full and many, when it opens and lists, with a cooldown, with a history, in a storm, and what
 // the index costs by itself. Everything is measured in short rounds that take
 // turns with their baseline, so that what the machine does besides falls on both.
 //
@@ -48,6 +48,7 @@ var chapters = []struct {
 }{
 	{"hot", hot},
 	{"cooldown", cooldown},
+	{"history", history},
 	{"peer", peer},
 	{"flat", flat},
 	{"lists", lists},

@@ -28,6 +28,8 @@ type stage struct {
 	claims   atomic.Uint64
 	family   family
 	close    func() error
+	prefix   string        // of the ledger's keys; empty: the usual one
+	history  time.Duration // of the ledger; 0: none
 }
 
 // family is a pool to fill, and the length of the blocks to fill it with.
@@ -74,7 +76,7 @@ func newStageOn(ctx context.Context, client *clientv3.Client, f family) (*stage,
 // open opens an allocator, the first or another.
 func (s *stage) open(ctx context.Context) (err error) {
 	s.registry = prometheus.NewRegistry()
-	s.Allocator, err = allocator.Open(ctx, s.client, allocator.Options{MaxTxnOps: maxTxnOps, Registerer: s.registry, Cooldown: cooldowns})
+	s.Allocator, err = allocator.Open(ctx, s.client, allocator.Options{Prefix: s.prefix, MaxTxnOps: maxTxnOps, Registerer: s.registry, Cooldown: cooldowns, History: s.history})
 	return err
 }
 

@@ -1,0 +1,293 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+)
+
+// chronicle is a ledger with pool p, 10.0.0.0/24, that keeps its history for a day, and a clock
+// that is set by the minute.
+type chronicle struct {
+	*room
+	settings Options
+	cooldown time.Duration
+}
+
+func newChronicle(t *testing.T) *chronicle {
+	t.Helper()
+	c := &chronicle{room: &room{fixture: &fixture{t: t, etcd: etcdtest.New(t)}, clock: newClock()}}
+	c.settings = Options{History: 24 * time.Hour, Cooldown: func(Block) (time.Duration, error) { return c.cooldown, nil }}
+	c.Allocator = c.reopen()
+	c.pool("p", "10.0.0.0/24")
+	return c
+}
+
+// reopen opens another Allocator on the ledger.
+func (c *chronicle) reopen() *Allocator {
+	c.t.Helper()
+	h := engine.RealHooks()
+	h.Now, h.After = c.clock.now, c.clock.after
+	a, err := open(c.t.Context(), c.etcd.Client(), c.settings, h)
+	if err != nil {
+		c.t.Fatalf("open: %v", err)
+	}
+	c.t.Cleanup(func() { _ = a.Close() })
+	return a
+}
+
+// minutes is a time as minutes since the clock began.
+func (c *chronicle) minutes(at time.Time) string {
+	if at.IsZero() {
+		return "now"
+	}
+	return fmt.Sprint(int(at.Sub(newClock().now()).Minutes()))
+}
+
+// want fails the test unless those have and had addresses of a prefix, as "prefix claim from..until
+// why", in the order of time.
+func (c *chronicle) want(of string, want ...string) {
+	c.t.Helper()
+	var all []Tenure
+	p := netip.Prefix{}
+	if of != "" {
+		p = prefix(of)
+	}
+	_, err := Reader{Client: c.etcd.Client()}.Tenures(c.t.Context(), p, func(h Tenure, err error) bool {
+		if err != nil {
+			c.t.Errorf("Tenures: %v", err)
+		}
+		all = append(all, h)
+		return true
+	})
+	if err != nil {
+		c.t.Errorf("Tenures: %v", err)
+	}
+	slices.SortStableFunc(all, func(a, b Tenure) int { return a.From.Compare(b.From) })
+	got := []string{}
+	for _, h := range all {
+		why := string(h.Cause) + string(h.State)
+		if h.Disputed && h.State == "" {
+			why += " disputed"
+		}
+		if h.Adopted {
+			why += " adopted"
+		}
+		got = append(got, fmt.Sprintf("%s %s %s..%s %s", h.Prefix, h.Holder.Claim, c.minutes(h.From), c.minutes(h.Until), why))
+	}
+	if !slices.Equal(got, want) {
+		c.t.Errorf("of %s the history is\n%s\nwant\n%s", of, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func (c *chronicle) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *chronicle) wait() { c.clock.advance(time.Minute) }
+
+// Whatever frees a block leaves one record, with the time and the cause.
+func TestHistory_OfEachRelease(t *testing.T) {
+	for name, tt := range map[string]struct {
+		do   func(c *chronicle)
+		want []string
+	}{
+		"released": {func(c *chronicle) {
+			c.bind(request("p", "a", 28))
+			c.wait()
+			c.free("a")
+			c.wait()
+			c.bind(request("p", "b", 28))
+		}, []string{"10.0.0.0/28 a 0..1 Released", "10.0.0.0/28 b 2..now bound"}},
+		"for another cause": {func(c *chronicle) {
+			b := c.bind(request("p", "a", 28))
+			c.wait()
+			c.must(c.ReleaseFor(c.t.Context(), b, CauseWorkspaceGone))
+		}, []string{"10.0.0.0/28 a 0..1 WorkspaceGone"}},
+		"retained, and reused": {func(c *chronicle) {
+			c.bind(request("p", "a", 28))
+			c.wait()
+			kept := c.retain("a", time.Time{})
+			c.wait()
+			_, err := c.Reuse(c.t.Context(), kept, successor("a", "later"))
+			c.must(err)
+		}, []string{"10.0.0.0/28 a 0..2 Superseded", "10.0.0.0/28 later 2..now bound"}},
+		"retained, promised, and reused": {func(c *chronicle) {
+			c.bind(request("p", "a", 28))
+			c.wait()
+			kept := c.retain("a", time.Time{})
+			c.wait()
+			kept, err := c.Promise(c.t.Context(), kept, time.Minute)
+			c.must(err)
+			c.wait()
+			to := successor("a", "later")
+			to.Answered = kept.BoundAt
+			_, err = c.Reuse(c.t.Context(), kept, to)
+			c.must(err)
+		}, []string{"10.0.0.0/28 a 0..2 Superseded", "10.0.0.0/28 later 2..now bound"}},
+		"a CREATE that failed": {func(c *chronicle) {
+			b := c.reserve(reservation("web", 28))
+			c.wait()
+			c.free(b.Holder.Claim)
+		}, []string{"10.0.0.0/28 " + string(reservation("web", 28).Holder.Claim) + " 0..1 CreateFailed"}},
+		"a reservation that is confirmed": {func(c *chronicle) {
+			b := c.reserve(reservation("web", 28))
+			c.wait()
+			_, _, err := c.Confirm(c.t.Context(), confirmation(b, "uid"))
+			c.must(err)
+			c.wait()
+			c.free("uid")
+		}, []string{"10.0.0.0/28 uid 0..2 Released"}},
+		"a child pool": {func(c *chronicle) {
+			_, err := c.carve("p", "child", 26)
+			c.must(err)
+			c.wait()
+			c.must(c.Retire(c.t.Context(), "child"))
+		}, []string{"10.0.0.0/26 child 0..1 PoolRetired"}},
+		"a dispute": {func(c *chronicle) {
+			c.bind(request("p", "a", 28))
+			c.wait()
+			c.adopt("b", "10.0.0.0/28", Bound)
+			c.wait()
+			c.free("a")
+			c.wait()
+			c.free("b")
+		}, []string{"10.0.0.0/28 a 0..2 Released disputed", "10.0.0.0/28 b 1..3 Released adopted"}},
+		"a clock that was set back": {func(c *chronicle) {
+			c.bind(request("p", "a", 28))
+			c.clock.advance(-time.Hour)
+			c.free("a")
+		}, []string{"10.0.0.0/28 a 0..0 Released"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newChronicle(t)
+			tt.do(c)
+			c.want("10.0.0.3/32", tt.want...)
+			c.want("", tt.want...)
+			c.sameAsLedger(c.reopen())
+		})
+	}
+}
+
+// With a cooldown the time of a claim ends when it lets go. If an object of its name gets the block
+// back, that has it from there on.
+func TestHistory_WithACooldown(t *testing.T) {
+	for name, tt := range map[string]struct {
+		again Request
+		want  []string
+	}{
+		"given back": {named("uid2", "a", 28), []string{"10.0.0.0/28 a 0..1 Released", "10.0.0.0/28 uid2 1..now bound"}},
+		"given to others": {named("b", "b", 28), []string{
+			"10.0.0.0/28 a 0..1 Released", "10.0.0.16/28 b 2..now bound",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newChronicle(t)
+			c.cooldown = time.Hour
+			c.bind(request("p", "a", 28))
+			c.wait()
+			c.free("a")
+			c.wait()
+			c.want("10.0.0.0/24", "10.0.0.0/28 a 0..1 Released")
+			c.Allocator = c.reopen() // what cools is read from the ledger
+			c.bind(tt.again)
+			c.want("10.0.0.0/24", tt.want...)
+			c.sameAsLedger()
+		})
+	}
+}
+
+func TestHistory_ACreateThatGetsABlockBackAndFails(t *testing.T) {
+	c := newChronicle(t)
+	c.cooldown = time.Hour
+	c.bind(request("p", "web", 28))
+	c.wait()
+	c.free("web")
+	c.wait()
+	b := c.reserve(reservation("web", 28))
+	c.wait()
+	c.free(b.Holder.Claim)
+	c.wait()
+	c.bind(named("uid", "web", 28))
+	c.want("10.0.0.0/28",
+		"10.0.0.0/28 web 0..1 Released", fmt.Sprintf("10.0.0.0/28 %s 2..3 CreateFailed", b.Holder.Claim), "10.0.0.0/28 uid 3..now bound")
+}
+
+// Of an address, all that cover it are found, and of a prefix what lies inside, too; in every
+// space, and of the family asked for.
+func TestHistory_Covering(t *testing.T) {
+	c := newChronicle(t)
+	c.pool("six", "100::/16") // its keys lie between those of 10.0.0.0/7
+	_, err := c.carve("p", "child", 26)
+	c.must(err)
+	b := c.bind(exactly(request("child", "inside", 0), "10.0.0.5/32"))
+	c.bind(exactly(request("p", "beside", 0), "10.0.0.128/25"))
+	c.bind(exactly(request("six", "other", 0), "100::/64"))
+	for _, claim := range []ClaimID{b.Holder.Claim, "beside", "other"} {
+		c.wait()
+		c.free(claim)
+	}
+	child, inside, beside := "10.0.0.0/26 child 0..now bound", "10.0.0.5/32 inside 0..1 Released", "10.0.0.128/25 beside 0..2 Released"
+	c.want("10.0.0.5/32", inside, child)
+	c.want("10.0.0.4/32", child)
+	c.want("10.0.0.192/26", beside)
+	c.want("10.0.0.0/7", inside, beside, child)
+	c.want("10.0.0.0/24", inside, beside, child)
+	c.want("100::1/128", "100::/64 other 0..3 Released")
+	c.want("100::/8", "100::/64 other 0..3 Released")
+	c.want("10.1.0.0/24")
+}
+
+// The answer to a release is lost: it leaves one record, or none if it was not done.
+func TestHistory_OfAReleaseWhoseAnswerIsLost(t *testing.T) {
+	for point, arm := range map[string]func(*engine.Hooks, func(SpaceID) error){
+		"not sent":    func(h *engine.Hooks, f func(SpaceID) error) { h.BeforeCommit = f },
+		"answer lost": func(h *engine.Hooks, f func(SpaceID) error) { h.AfterCommit = f },
+	} {
+		for _, cooldown := range []time.Duration{0, time.Hour} {
+			t.Run(fmt.Sprint(point, ", cooldown ", cooldown), func(t *testing.T) {
+				c := newChronicle(t)
+				c.cooldown = cooldown
+				c.bind(request("p", "a", 28))
+				c.wait()
+				c.swap(func(h *engine.Hooks) { arm(h, once(errLost)) })
+				c.free("a")
+				c.want("10.0.0.0/28", "10.0.0.0/28 a 0..1 Released")
+				c.sameAsLedger()
+			})
+		}
+	}
+}
+
+// Many releases share a transaction, and each leaves its record.
+func TestHistory_OfAStorm(t *testing.T) {
+	c := newChronicle(t)
+	inFlight, goOn := c.holdCommits()
+	const claims = 200
+	done := make(chan error, claims)
+	for i := range claims {
+		go func() {
+			_, err := c.Bind(t.Context(), request("p", fmt.Sprint("c", i), 32))
+			done <- errors.Join(err, c.Release(t.Context(), ClaimID(fmt.Sprint("c", i))))
+		}()
+	}
+	<-inFlight
+	goOn()
+	for range claims {
+		c.must(<-done)
+	}
+	if got := len(c.keysWith("/history/")); got != claims {
+		t.Errorf("the history has %d records, want %d", got, claims)
+	}
+	c.sameAsLedger()
+}

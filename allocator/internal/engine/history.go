@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// keepEvery is the pause between two looks for what the history need not keep.
+const keepEvery = 10 * time.Minute
+
+// History says what is kept of the tenures that have ended.
+type History struct {
+	Keep time.Duration // 0: nothing
+	Max  int           // 0: as many as there are
+}
+
+// keepHistory prunes the history from time to time while this Allocator leads, until it is closed.
+func (eng *Engine) keepHistory() {
+	ticker := time.NewTicker(keepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			eng.keepWhileLeading()
+		case <-eng.Health.Failed:
+			return
+		case <-eng.Ctx.Done():
+			return
+		}
+	}
+}
+
+func (eng *Engine) keepWhileLeading() {
+	if Leadership(eng.Leads.Load()) == Following {
+		return
+	}
+	if err := eng.PruneHistory(eng.Ctx); err != nil && eng.Ctx.Err() == nil {
+		eng.logger.Warn("cannot prune the history yet", "error", err)
+	}
+}
+
+// PruneHistory deletes what the history need not keep: what is too old, and if the rest is too
+// much, the oldest of that. It reads in pages, deletes no more in a transaction than etcd takes,
+// gives way to the transactions of the spaces, and holds no more in memory than a count for each
+// minute. What cannot be read stays: verify names it.
+func (eng *Engine) PruneHistory(ctx context.Context) error {
+	p := &prune{Engine: eng, before: eng.Hooks.Now().Add(-eng.history.Keep)}
+	if err := p.pass(ctx); err != nil {
+		return err
+	}
+	if most := eng.history.Max; most > 0 && p.kept > most {
+		p.narrow(most)
+		if err := p.pass(ctx); err != nil {
+			return err
+		}
+	}
+	eng.Metrics.history.Set(float64(p.kept))
+	return nil
+}
+
+// prune is one look at the whole history, or two.
+type prune struct {
+	*Engine
+	before time.Time // all that ended by then goes
+	extra  int       // and of what ended in the minute after that, so many
+	kept   int
+	ended  map[int64]int // of those that are kept: how many in each minute
+	batch  []clientv3.Op
+}
+
+// pass deletes what is to go, and counts the rest.
+func (p *prune) pass(ctx context.Context) error {
+	p.kept, p.ended = 0, map[int64]int{}
+	for kv, err := range p.store.HistoryKeys(ctx) {
+		if err != nil {
+			return err
+		}
+		t, err := p.Keys.DecodeTenure(kv)
+		if err != nil || !p.goes(t) {
+			p.kept++
+			p.ended[t.Until.Unix()/60]++
+			continue
+		}
+		p.batch = append(p.batch, store.Remove(string(kv.Key)))
+		if len(p.batch) < int(p.Limit.Load()) {
+			continue
+		}
+		if err := p.flush(ctx); err != nil {
+			return err
+		}
+	}
+	return p.flush(ctx)
+}
+
+func (p *prune) goes(t ledger.Tenure) bool {
+	if !t.Until.After(p.before) {
+		return true
+	}
+	if p.extra == 0 || t.Until.After(p.before.Add(time.Minute)) {
+		return false
+	}
+	p.extra--
+	return true
+}
+
+// narrow moves the end of what goes so that the most is kept that may be. Those whose time cannot
+// be read count, and stay.
+func (p *prune) narrow(most int) {
+	p.extra = p.kept - most
+	for _, minute := range slices.Sorted(maps.Keys(p.ended)) {
+		if minute < 0 {
+			continue
+		}
+		p.before = time.Unix(60*minute, 0).Add(-1)
+		if p.ended[minute] >= p.extra {
+			return
+		}
+		p.extra -= p.ended[minute]
+	}
+}
+
+// flush deletes what was collected.
+func (p *prune) flush(ctx context.Context) error {
+	if len(p.batch) == 0 {
+		return nil
+	}
+	if _, err := p.store.Commit(ctx, nil, p.batch, nil); err != nil {
+		return err
+	}
+	p.Metrics.forgotten.Add(float64(len(p.batch)))
+	p.batch = p.batch[:0]
+	return nil
+}

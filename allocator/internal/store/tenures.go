@@ -1,0 +1,127 @@
+package store
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+)
+
+// Tenures tells who has and had addresses of a prefix, or with the zero Prefix any addresses, as
+// of one revision, which it returns: tenures that have ended first, each group in the order of
+// addresses. visit gets a key that cannot be read as an error for which Unreadable holds, and
+// says whether to go on. A block that cools has no holder.
+//
+// Of a prefix it reads the keys of those tenures, however long the history is. Without one it
+// reads all of it, and all blocks, in pages. ErrExpired: it took longer than etcd keeps its
+// revisions.
+func (r Reader) Tenures(ctx context.Context, p netip.Prefix, visit func(ledger.Tenure, error) bool) (revision int64, err error) {
+	s := NewStore(r.Client, r.Prefix)
+	l := lookback{keys: s.Keys, pages: s.NewPager(0), prefix: p, visit: visit}
+	for _, read := range []func(context.Context) error{l.ended, l.pools, l.lasting} {
+		if err := read(ctx); err != nil || l.over {
+			return l.pages.revision, err
+		}
+	}
+	return l.pages.revision, nil
+}
+
+// lookback is one look for tenures.
+type lookback struct {
+	keys   Keys
+	pages  *Pager
+	prefix netip.Prefix
+	visit  func(ledger.Tenure, error) bool
+	spaces map[ledger.SpaceID]int // that have the prefix, and the shortest pool that does
+	all    []ledger.Pool
+	over   bool // the visitor has seen enough
+}
+
+// each visits the keys of some ranges, until it is over.
+func (l *lookback) each(ctx context.Context, spans []span, visit func(*mvccpb.KeyValue)) error {
+	for _, s := range spans {
+		for kv, err := range l.pages.Keys(ctx, s.from, s.end) {
+			if err != nil {
+				return err
+			}
+			if visit(kv); l.over {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+func (l *lookback) tell(t ledger.Tenure, err error) {
+	// Keys of the other family of addresses may lie between those of one.
+	if err == nil && l.prefix.IsValid() && !l.prefix.Overlaps(t.Prefix) {
+		return
+	}
+	l.over = !l.visit(t, err)
+}
+
+func (l *lookback) ended(ctx context.Context) error {
+	return l.each(ctx, l.keys.historyOver(l.prefix), func(kv *mvccpb.KeyValue) { l.tell(l.keys.DecodeTenure(kv)) })
+}
+
+// pools finds the spaces in which the prefix may be held.
+func (l *lookback) pools(ctx context.Context) error {
+	l.spaces = map[ledger.SpaceID]int{}
+	return l.each(ctx, []span{spanOf(l.keys.pools())}, func(kv *mvccpb.KeyValue) {
+		key := string(kv.Key)
+		n, err := l.keys.Parse(key)
+		if err != nil {
+			l.tell(ledger.Tenure{}, err)
+			return
+		}
+		p, err := DecodePool(key, n.Pool, kv.Value)
+		if err != nil {
+			l.tell(ledger.Tenure{}, err)
+			return
+		}
+		l.all = append(l.all, p)
+		if !l.prefix.IsValid() || !p.CIDR.Overlaps(l.prefix) {
+			return
+		}
+		shortest, ok := l.spaces[p.Space]
+		if !ok || p.CIDR.Bits() < shortest {
+			l.spaces[p.Space] = p.CIDR.Bits()
+		}
+	})
+}
+
+// lasting visits the blocks that are held.
+func (l *lookback) lasting(ctx context.Context) error {
+	l.pages.Windows = Windows(l.keys, l.all, false)
+	if !l.prefix.IsValid() {
+		return l.each(ctx, []span{spanOf(l.keys.Spaces())}, l.block)
+	}
+	for id, shortest := range l.spaces {
+		if err := l.each(ctx, l.keys.blocksOver(id, l.prefix, shortest), l.block); err != nil || l.over {
+			return err
+		}
+	}
+	return nil
+}
+
+// block visits the tenures of a block's holders.
+func (l *lookback) block(kv *mvccpb.KeyValue) {
+	n, err := l.keys.Parse(string(kv.Key))
+	if err == nil && n.Kind != BlockKey {
+		return
+	}
+	var r Record
+	if err == nil {
+		r, err = DecodeRecord(n.Space, n.Prefix, kv)
+	}
+	if err != nil {
+		l.tell(ledger.Tenure{}, err)
+		return
+	}
+	for _, h := range r.Holdings {
+		if h.State != ledger.Cooling && !l.over {
+			l.tell(r.Block(h).Tenure(), nil)
+		}
+	}
+}

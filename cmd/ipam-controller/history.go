@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/controllers/history"
+	"github.com/kcp-ipam/ipam/controllers/verify"
+)
+
+// lookback is one run of the command history.
+type lookback struct {
+	*options
+	query  history.Query
+	at     string
+	since  time.Duration
+	output string
+	now    func() time.Time
+	out    io.Writer // the answer
+	says   io.Writer // everything else
+}
+
+func newHistoryCommand() *cobra.Command {
+	l := &lookback{options: defaults(), now: time.Now}
+	cmd := &cobra.Command{
+		Use:   "history [ADDRESS | PREFIX]",
+		Short: "Show which claims have and had an address",
+		Long: `history shows which claims and child pools have and had an address or any part of a
+prefix, in the order of time, in all workspaces. It asks the controller that runs on
+this machine, or reads the ledger by itself when none does.
+
+The ledger keeps former holders for as long as the controller's --history says, 90
+days by default, and no more of them than --history-max-records. A claim's time ends
+when its block is released. If the block then cools, nobody has it meanwhile.
+
+An address or prefix is looked up. With --workspace or --claim alone the whole history
+is read, which takes some seconds for a million records.
+
+It exits with 0, also when nobody is found, 2 for a wrong command line, and 3 when it
+could not read everything.`,
+		Example: `  # who has and had 10.64.3.7, with the controller of this data directory
+  ipam-controller history 10.64.3.7 --etcd-data-dir ./ledger
+
+  # who had it when the packet was logged
+  ipam-controller history 10.64.3.7 --at 2026-03-01T14:05:00Z --etcd-data-dir ./ledger
+
+  # what a workspace has had since yesterday, for a program
+  ipam-controller history --workspace root:orgs:acme --since 24h -o json --etcd-data-dir ./ledger`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			return usage(cobra.MaximumNArgs(1)(cmd, args))
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l.out, l.says = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if err := l.parse(args); err != nil {
+				return usage(err)
+			}
+			return l.run(cmd.Context())
+		},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	f := cmd.Flags()
+	l.addStoreFlags(f)
+	f.StringVar(&l.query.Workspace, "workspace", "", "only claims of this workspace: the ID of its logical cluster, or its path where a controller runs")
+	f.StringVar(&l.query.Claim, "claim", "", "only this claim: its UID, or namespace/name")
+	f.StringVar(&l.at, "at", "", "who had it at this time, such as 2026-03-01T14:05:00Z")
+	f.DurationVar(&l.since, "since", 0, "who had it at any time from so long ago, such as 24h; 0: as far back as is kept")
+	f.IntVar(&l.query.Limit, "limit", 1000, "how many holders are shown at most: the latest")
+	f.StringVarP(&l.output, "output", "o", "table", "how they are printed: "+strings.Join(historyOutputs, ", "))
+	return cmd
+}
+
+// historyOutputs are the forms of an answer.
+var historyOutputs = []string{"table", "json"}
+
+// parse makes the query of arguments and flags.
+func (l *lookback) parse(args []string) error {
+	if !slices.Contains(historyOutputs, l.output) {
+		return fmt.Errorf("--output is %q; give it one of %s", l.output, strings.Join(historyOutputs, ", "))
+	}
+	if len(args) == 1 {
+		p, err := parseTarget(args[0])
+		if err != nil {
+			return err
+		}
+		l.query.Prefix = p
+	}
+	if l.at != "" {
+		at, err := time.Parse(time.RFC3339, l.at)
+		if err != nil {
+			return fmt.Errorf("--at is %q; give it a time such as 2026-03-01T14:05:00Z", l.at)
+		}
+		l.query.At = at
+	}
+	if l.since < 0 {
+		return fmt.Errorf("--since is %s; give it how long ago, such as 24h", l.since)
+	}
+	if l.since > 0 {
+		l.query.Since = l.now().Add(-l.since).UTC()
+	}
+	return errors.Join(l.query.Validate(), l.validateEtcd())
+}
+
+// parseTarget reads an address or a prefix.
+func parseTarget(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
+		addr = addr.Unmap()
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		return p, fmt.Errorf("%q is neither an address nor a prefix; write 10.64.3.7, or 10.64.0.0/16", text)
+	}
+	return p, nil
+}
+
+func (l *lookback) run(ctx context.Context) error {
+	answer, err := l.find(ctx)
+	if err == nil {
+		err = l.print(answer)
+	}
+	if err != nil {
+		return &exitError{error: err, code: exitFault}
+	}
+	if len(answer.Unreadable) > 0 {
+		return &exitError{error: fmt.Errorf("some keys cannot be read, and what they say is missing: %s", strings.Join(answer.Unreadable, "; ")), code: exitFault}
+	}
+	return nil
+}
+
+// find asks the running controller, or reads where there is none.
+func (l *lookback) find(ctx context.Context) (answer history.Answer, err error) {
+	if l.socket() != "" {
+		query, err := json.Marshal(l.query)
+		if err != nil {
+			return answer, err
+		}
+		text, err := verify.Call(ctx, l.socket(), history.Path, query)
+		if err == nil {
+			err = json.Unmarshal(text, &answer)
+		}
+		if !errors.Is(err, verify.ErrNobody) {
+			return answer, err
+		}
+	}
+	return l.read(ctx)
+}
+
+func (l *lookback) read(ctx context.Context) (answer history.Answer, err error) {
+	ctx = log.IntoContext(ctx, newLogger(l.verbosity))
+	if _, missing := os.Stat(l.etcdDataDir); len(l.etcdServers) == 0 && missing != nil {
+		return answer, fmt.Errorf("--etcd-data-dir: there is no ledger: %w", missing)
+	}
+	store, err := openStore(ctx, l.options)
+	if err != nil {
+		return answer, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	return history.Find(ctx, l.reader(store), nil, l.query)
+}
+
+// print writes an answer in the form that is wanted.
+func (l *lookback) print(answer history.Answer) error {
+	if l.output == "json" {
+		encoder := json.NewEncoder(l.out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(answer)
+	}
+	if len(answer.Holders) == 0 {
+		fmt.Fprintf(l.says, "nobody had it, as far as the ledger keeps its history; revision %d\n", answer.Revision)
+		return nil
+	}
+	if err := writeHolders(l.out, answer.Holders); err != nil {
+		return err
+	}
+	if answer.More {
+		fmt.Fprintf(l.says, "these are the latest %d; for earlier ones raise --limit\n", len(answer.Holders))
+	}
+	return nil
+}

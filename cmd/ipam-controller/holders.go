@@ -1,0 +1,49 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/kcp-ipam/ipam/controllers/history"
+)
+
+// writeHolders writes holders for people.
+func writeHolders(w io.Writer, holders []history.Holder) error {
+	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(table, "PREFIX\tFROM\tUNTIL\tWORKSPACE\tHOLDER\tUID\tSTATE")
+	for _, h := range holders {
+		name := h.Name
+		if h.Namespace != "" {
+			name = h.Namespace + "/" + h.Name
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.Prefix, moment(h.From), dash(moment(h.Until)),
+			cmp.Or(h.Workspace, string(h.Cluster)), name, h.UID, state(h))
+	}
+	return table.Flush()
+}
+
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// state says in one column what a holder's block is, or why its time ended.
+func state(h history.Holder) string {
+	words := []string{cmp.Or(string(h.Cause), string(h.State))}
+	if !h.CoolsUntil.IsZero() {
+		words = append(words, "cooled until "+moment(h.CoolsUntil))
+	}
+	if h.Disputed && h.State != "disputed" {
+		words = append(words, "disputed")
+	}
+	if h.Adopted {
+		words = append(words, "adopted")
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,161 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+)
+
+// maxUnreadable is how many keys that cannot be read an answer names.
+const maxUnreadable = 10
+
+// ErrQuery: the query cannot be answered; the message says what to ask instead.
+var ErrQuery = errors.New("cannot be answered")
+
+// Ledger is what is asked. [allocator.Reader] is one.
+type Ledger interface {
+	Tenures(ctx context.Context, p netip.Prefix, visit func(allocator.Tenure, error) bool) (revision int64, err error)
+}
+
+// Names turn workspaces' paths into logical clusters, and back. *directory.Directory is one.
+type Names interface {
+	Find(path string) (directory.Workspace, bool)
+	Workspace(cluster allocator.ClusterName) directory.Workspace
+}
+
+// Answer is what a ledger says.
+type Answer struct {
+	// Revision of the ledger that was read.
+	Revision int64 `json:"revision"`
+	// Holders, in the order in which they got their blocks. Never nil.
+	Holders []Holder `json:"holders"`
+	// More: there were earlier ones than the query's limit allows.
+	More bool `json:"more,omitempty"`
+	// Unreadable are keys that cannot be read, and why: the first of them. Some holder may be
+	// missing because of each.
+	Unreadable []string `json:"unreadable,omitempty"`
+}
+
+// Holder is a claim or child pool and the time in which it has or had a block.
+type Holder struct {
+	Prefix netip.Prefix `json:"prefix"`
+	// From and Until say when. Until is absent while the holder has the block.
+	From  time.Time `json:"from"`
+	Until time.Time `json:"until,omitzero"`
+	// Cause is why it ended, and CoolsUntil when the block was to be free again.
+	Cause      allocator.Cause `json:"cause,omitempty"`
+	CoolsUntil time.Time       `json:"coolsUntil,omitzero"`
+	// State is that of the block; absent once the holder has let go.
+	State allocator.BlockState `json:"state,omitempty"`
+
+	Cluster allocator.ClusterName `json:"cluster"`
+	// Workspace is the path, if it is known.
+	Workspace string            `json:"workspace,omitempty"`
+	Namespace string            `json:"namespace,omitempty"`
+	Name      string            `json:"name"`
+	UID       allocator.ClaimID `json:"uid"`
+	Pool      allocator.PoolID  `json:"pool"`
+	Space     allocator.SpaceID `json:"space"`
+	Class     string            `json:"class,omitempty"`
+	Slice     bool              `json:"slice,omitempty"`
+	// Adopted: the ledger took the block from a published record at From, and does not know
+	// since when the holder had it.
+	Adopted bool `json:"adopted,omitempty"`
+	// Disputed: others had the same addresses at the time.
+	Disputed bool  `json:"disputed,omitempty"`
+	Revision int64 `json:"revision"`
+}
+
+// Find answers a query. names may be nil: then workspaces have IDs alone. ErrQuery: ask
+// something else.
+func Find(ctx context.Context, ledger Ledger, names Names, q Query) (Answer, error) {
+	if err := q.resolve(names); err != nil {
+		return Answer{}, fmt.Errorf("%w: %w", ErrQuery, err)
+	}
+	c := collection{query: q, limit: cmp.Or(q.Limit, usualLimit), answer: Answer{Holders: []Holder{}}}
+	revision, err := ledger.Tenures(ctx, q.Prefix, c.add)
+	if err == nil {
+		err = c.failed
+	}
+	if err != nil {
+		return Answer{}, fmt.Errorf("read the ledger: %w", err)
+	}
+	c.shrink()
+	c.answer.Revision = revision
+	for i, h := range c.answer.Holders {
+		if names != nil {
+			c.answer.Holders[i].Workspace = names.Workspace(h.Cluster).Path
+		}
+	}
+	return c.answer, nil
+}
+
+// resolve replaces the path of a workspace by its ID.
+func (q *Query) resolve(names Names) error {
+	if err := q.Validate(); err != nil || !strings.Contains(q.Workspace, ":") {
+		return err
+	}
+	if names == nil {
+		return fmt.Errorf("no controller runs here that knows the path %s; give the ID of the logical cluster", q.Workspace)
+	}
+	w, ok := names.Find(q.Workspace)
+	if !ok {
+		return fmt.Errorf("no bound workspace has the path %s; if it is gone, give the ID of its logical cluster", q.Workspace)
+	}
+	q.Workspace = string(w.Cluster)
+	return nil
+}
+
+// collection is an answer that grows.
+type collection struct {
+	query  Query
+	limit  int
+	answer Answer
+	failed error
+}
+
+func (c *collection) add(t allocator.Tenure, err error) bool {
+	switch {
+	case err != nil && !allocator.Unreadable(err):
+		c.failed = err
+		return false
+	case err != nil:
+		if len(c.answer.Unreadable) < maxUnreadable {
+			c.answer.Unreadable = append(c.answer.Unreadable, err.Error())
+		}
+		return true
+	case !c.query.admits(t):
+		return true
+	}
+	c.answer.Holders = append(c.answer.Holders, holderOf(t))
+	if len(c.answer.Holders) >= 2*c.limit+100 {
+		c.shrink()
+	}
+	return true
+}
+
+// shrink keeps the latest holders, in their order.
+func (c *collection) shrink() {
+	slices.SortFunc(c.answer.Holders, func(a, b Holder) int {
+		return cmp.Or(a.From.Compare(b.From), a.Prefix.Compare(b.Prefix), cmp.Compare(a.Revision, b.Revision))
+	})
+	if over := len(c.answer.Holders) - c.limit; over > 0 {
+		c.answer.Holders, c.answer.More = slices.Delete(c.answer.Holders, 0, over), true
+	}
+}
+
+func holderOf(t allocator.Tenure) Holder {
+	return Holder{
+		Prefix: t.Prefix, From: t.From, Until: t.Until, Cause: t.Cause, CoolsUntil: t.CoolsUntil, State: t.State,
+		Cluster: t.Holder.Cluster, Namespace: t.Holder.Namespace, Name: t.Holder.Name, UID: t.Holder.Claim,
+		Pool: t.Pool, Space: t.Space, Class: t.Class, Slice: t.Slice, Adopted: t.Adopted, Disputed: t.Disputed, Revision: t.Revision,
+	}
+}

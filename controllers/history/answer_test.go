@@ -1,0 +1,216 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/controllers/directory"
+)
+
+// scene is a real ledger with pool p, 10.0.0.0/24, of workspace w.
+type scene struct {
+	*testing.T
+	ledger *allocator.Allocator
+	reader allocator.Reader
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	etcd := etcdtest.New(t).Client()
+	ledger, err := allocator.Open(t.Context(), etcd, allocator.Options{History: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ledger.Close() })
+	s := &scene{T: t, ledger: ledger, reader: allocator.Reader{Client: etcd}}
+	_, err = ledger.Register(t.Context(), allocator.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")})
+	s.must(err)
+	return s
+}
+
+func (s *scene) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// hold gives the one address to claims, one after the other, of which the last keeps it.
+func (s *scene) hold(cluster allocator.ClusterName, claims ...string) {
+	s.Helper()
+	for i, name := range claims {
+		b, err := s.ledger.Bind(s.Context(), allocator.Request{
+			Pool: "p", Exact: netip.MustParsePrefix("10.0.0.7/32"),
+			Holder: allocator.Holder{Claim: allocator.ClaimID("uid-" + name), Cluster: cluster, Namespace: "default", Name: name},
+		})
+		s.must(err)
+		if i < len(claims)-1 {
+			s.must(s.ledger.ReleaseIf(s.Context(), b))
+		}
+	}
+}
+
+// names know one workspace.
+type names struct{}
+
+func (names) Find(path string) (directory.Workspace, bool) {
+	return directory.Workspace{Cluster: "w1", Path: "root:one"}, path == "root:one"
+}
+
+func (names) Workspace(cluster allocator.ClusterName) directory.Workspace {
+	if cluster == "w1" {
+		return directory.Workspace{Cluster: "w1", Path: "root:one"}
+	}
+	return directory.Workspace{Cluster: cluster}
+}
+
+// find is the names of those who are found.
+func (s *scene) find(q Query) (found []string, answer Answer) {
+	s.Helper()
+	answer, err := Find(s.Context(), s.reader, names{}, q)
+	s.must(err)
+	for _, h := range answer.Holders {
+		found = append(found, h.Name)
+	}
+	return found, answer
+}
+
+func TestFind(t *testing.T) {
+	s := newScene(t)
+	s.hold("w1", "a", "b", "c")
+	_, all := s.find(Query{Claim: "uid-a"})
+	a := all.Holders[0]
+	address := netip.MustParsePrefix("10.0.0.7/32")
+	for name, tt := range map[string]struct {
+		query Query
+		want  []string
+	}{
+		"an address":                    {Query{Prefix: address}, []string{"a", "b", "c"}},
+		"a prefix":                      {Query{Prefix: netip.MustParsePrefix("10.0.0.0/25")}, []string{"a", "b", "c"}},
+		"another prefix":                {Query{Prefix: netip.MustParsePrefix("10.0.0.128/25")}, nil},
+		"a claim by UID":                {Query{Claim: "uid-b"}, []string{"b"}},
+		"a claim by name":               {Query{Claim: "default/b"}, []string{"b"}},
+		"a workspace by ID":             {Query{Workspace: "w1"}, []string{"a", "b", "c"}},
+		"a workspace by path":           {Query{Workspace: "root:one"}, []string{"a", "b", "c"}},
+		"another workspace":             {Query{Workspace: "w2"}, nil},
+		"before all":                    {Query{Prefix: address, At: a.From.Add(-time.Hour)}, nil},
+		"an hour later":                 {Query{Prefix: address, At: time.Now().Add(time.Hour)}, []string{"c"}},
+		"since an hour":                 {Query{Prefix: address, Since: time.Now().Add(-time.Hour)}, []string{"a", "b", "c"}},
+		"since the future":              {Query{Prefix: address, Since: time.Now().Add(time.Hour)}, []string{"c"}},
+		"an address, and a claim of it": {Query{Prefix: address, Claim: "uid-c"}, []string{"c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, _ := s.find(tt.query)
+			slices.Sort(got)
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("found %v, want %v", got, tt.want)
+			}
+		})
+	}
+	if a.Workspace != "root:one" || a.Cluster != "w1" || a.Cause != allocator.CauseReleased || a.State != "" || a.Until.IsZero() {
+		t.Errorf("the first holder is %+v; want one of root:one that was released", a)
+	}
+}
+
+// A holder has the block from the moment it begins until the moment it ends, exclusively.
+func TestQuery_Times(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
+	ended, lasting := allocator.Tenure{From: at(10), Until: at(20)}, allocator.Tenure{From: at(20)}
+	for _, tt := range []struct {
+		query          Query
+		ended, lasting bool
+	}{
+		{Query{}, true, true},
+		{Query{At: at(9)}, false, false},
+		{Query{At: at(10)}, true, false},
+		{Query{At: at(20)}, false, true},
+		{Query{Since: at(20)}, true, true},
+		{Query{Since: at(21)}, false, true},
+	} {
+		if got := tt.query.admits(ended); got != tt.ended {
+			t.Errorf("%+v admits the one from 0:10 to 0:20: %t, want %t", tt.query, got, tt.ended)
+		}
+		if got := tt.query.admits(lasting); got != tt.lasting {
+			t.Errorf("%+v admits the one from 0:20 on: %t, want %t", tt.query, got, tt.lasting)
+		}
+	}
+}
+
+// An answer has the latest, and says that there were more.
+func TestFind_Limit(t *testing.T) {
+	s := newScene(t)
+	var claims []string
+	for i := range 150 {
+		claims = append(claims, fmt.Sprintf("c%03d", i))
+	}
+	s.hold("w1", claims...)
+	if got, answer := s.find(Query{Workspace: "w1", Limit: 3}); !slices.Equal(got, claims[147:]) || !answer.More {
+		t.Errorf("found %v, more = %t; want the latest three of 150", got, answer.More)
+	}
+	if got, answer := s.find(Query{Workspace: "w1", Limit: 150}); len(got) != 150 || answer.More {
+		t.Errorf("found %d, more = %t; want all", len(got), answer.More)
+	}
+}
+
+func TestFind_Refused(t *testing.T) {
+	s := newScene(t)
+	for name, tt := range map[string]struct {
+		query Query
+		names Names
+		want  string
+	}{
+		"nothing":                         {Query{}, names{}, "name an address"},
+		"host bits":                       {Query{Prefix: netip.MustParsePrefix("10.0.0.7/24")}, names{}, "write 10.0.0.0/24"},
+		"two times":                       {Query{Claim: "c", At: time.Now(), Since: time.Now()}, names{}, "not both"},
+		"no limit":                        {Query{Claim: "c", Limit: -1}, names{}, "at least 1"},
+		"an unknown path":                 {Query{Workspace: "root:gone"}, names{}, "give the ID of its logical cluster"},
+		"a path, and nobody who knows it": {Query{Workspace: "root:one"}, nil, "give the ID of the logical cluster"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Find(t.Context(), s.reader, tt.names, tt.query)
+			if !errors.Is(err, ErrQuery) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Find: %v; want ErrQuery with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// down is a ledger that cannot be read.
+type down struct{}
+
+func (down) Tenures(context.Context, netip.Prefix, func(allocator.Tenure, error) bool) (int64, error) {
+	return 0, allocator.ErrUnavailable
+}
+
+func TestHandler(t *testing.T) {
+	s := newScene(t)
+	s.hold("w1", "a")
+	for name, tt := range map[string]struct {
+		ledger Ledger
+		body   string
+		status int
+		want   string
+	}{
+		"an address":  {s.reader, `{"prefix":"10.0.0.7/32"}`, 200, `"uid":"uid-a"`},
+		"no query":    {s.reader, `{`, 400, "send a query"},
+		"a bad query": {s.reader, `{}`, 400, "name an address"},
+		"no ledger":   {down{}, `{"claim":"c"}`, 503, "unavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := httptest.NewRecorder()
+			(&Handler{Ledger: tt.ledger, Names: names{}}).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), "POST", "/history", strings.NewReader(tt.body)))
+			if answer.Code != tt.status || !strings.Contains(answer.Body.String(), tt.want) {
+				t.Errorf("%d %s; want %d with %q", answer.Code, answer.Body, tt.status, tt.want)
+			}
+		})
+	}
+}

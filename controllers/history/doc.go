@@ -1,0 +1,6 @@
+// Package history answers which claims have and had an address, from the ledger.
+//
+// It reads etcd and nothing else. The directory of workspaces, where there is one, only turns
+// paths into logical clusters and back. It changes nothing, and holds a bounded number of
+// answers in memory, however long the history is.
+package history

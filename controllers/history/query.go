@@ -1,0 +1,69 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// usualLimit is how many holders an answer has at most, unless the query says otherwise.
+const usualLimit = 1000
+
+// Query says whose history is asked for. All that is set has to hold. It needs a Prefix, a
+// Workspace or a Claim.
+type Query struct {
+	// Prefix: what has addresses in common with it. With it the history is not read as a whole.
+	Prefix netip.Prefix `json:"prefix,omitzero"`
+	// Workspace is a logical cluster, by ID or path.
+	Workspace string `json:"workspace,omitempty"`
+	// Claim is a UID, or namespace/name.
+	Claim string `json:"claim,omitempty"`
+	// At: those that had it at this time.
+	At time.Time `json:"at,omitzero"`
+	// Since: those that had it at this time, or later.
+	Since time.Time `json:"since,omitzero"`
+	// Limit is how many holders the answer has at most, the latest; 0: 1000.
+	Limit int `json:"limit,omitempty"`
+}
+
+// Validate says what to write instead.
+func (q Query) Validate() error {
+	switch {
+	case !q.Prefix.IsValid() && q.Workspace == "" && q.Claim == "":
+		return errors.New("name an address or a prefix, a workspace or a claim")
+	case q.Prefix.IsValid() && q.Prefix != q.Prefix.Masked():
+		return fmt.Errorf("%s has host bits set; write %s, or the address alone", q.Prefix, q.Prefix.Masked())
+	case !q.At.IsZero() && !q.Since.IsZero():
+		return errors.New("ask for one time, or for all since one; not both")
+	case q.Limit < 0:
+		return fmt.Errorf("the limit is %d; give it at least 1", q.Limit)
+	}
+	return nil
+}
+
+// Admits reports whether a tenure is asked for. The workspace is a logical cluster's ID by now.
+func (q Query) admits(t allocator.Tenure) bool {
+	if q.Workspace != "" && q.Workspace != string(t.Holder.Cluster) {
+		return false
+	}
+	return q.admitsClaim(t.Holder) && q.admitsTime(t)
+}
+
+func (q Query) admitsClaim(h allocator.Holder) bool {
+	if namespace, name, named := strings.Cut(q.Claim, "/"); named {
+		return h.Namespace == namespace && h.Name == name
+	}
+	return q.Claim == "" || q.Claim == string(h.Claim)
+}
+
+func (q Query) admitsTime(t allocator.Tenure) bool {
+	lasts := t.Until.IsZero()
+	if !q.At.IsZero() {
+		return !t.From.After(q.At) && (lasts || t.Until.After(q.At))
+	}
+	return lasts || !t.Until.Before(q.Since)
+}

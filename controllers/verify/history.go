@@ -1,0 +1,30 @@
+package verify
+
+import (
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// skew is how far the clocks of replicas may differ: a tenure begins by the clock of the replica
+// that bound the block, and ends by that of the one that released it.
+const skew = time.Minute
+
+// addTenure compares a tenure of the history with the clock, and with the one before it of the
+// same block. They come in the order of their blocks, and of time.
+func (b *books) addTenure(t allocator.Tenure) {
+	last := b.past
+	b.past = t
+	if t.Until.After(b.now.Add(skew)) {
+		b.find(aboutTenure(t, "its end, %s, is in the future", when(t.Until)))
+	}
+	if last.Prefix == t.Prefix && last.Space == t.Space && last.Overlaps(t, skew) {
+		b.find(aboutTenure(t, "it begins at %s, and that of claim %s, %s/%s, ends at %s", when(t.From),
+			last.Holder.Claim, last.Holder.Namespace, last.Holder.Name, when(last.Until)))
+	}
+}
+
+// aboutTenure begins a finding on a record of the history.
+func aboutTenure(t allocator.Tenure, format string, args ...any) Finding {
+	return about(HistoryMismatch, allocator.Block{Prefix: t.Prefix, Holder: t.Holder, Revision: t.Revision}, format, args...)
+}

@@ -1,0 +1,54 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// history is callers who bind a block and release it, in a ledger that keeps a history and in one
+// that does not, side by side in one etcd.
+func history(ctx context.Context, opts *options, out io.Writer) (err error) {
+	without, err := newStage(ctx, families[0])
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, without.close()) }()
+	with := &stage{client: without.client, family: families[0], prefix: "/kept/v1", history: 24 * time.Hour}
+	if err := with.open(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, with.Close()) }()
+	if err := with.register(ctx, "pool", families[0].window); err != nil {
+		return err
+	}
+
+	t := newTable("callers", "without, blocks/s", "with, blocks/s", "with ÷ without")
+	for _, callers := range []int{1, 8, 64, 256} {
+		var off, on figures
+		for range opts.rounds {
+			for _, turn := range []struct {
+				s    *stage
+				into *figures
+			}{{without, &off}, {with, &on}} {
+				rate, err := during(opts.round(), callers, func() error { return turn.s.thereAndBack(ctx, "pool") })
+				if err != nil {
+					return err
+				}
+				*turn.into = append(*turn.into, rate)
+			}
+		}
+		t.row(count(callers), off.write("%.0f"), on.write("%.0f"), on.over(off).write("%.2f"))
+	}
+	records := 0
+	_, err = allocator.Reader{Client: with.client, Prefix: with.prefix}.Tenures(ctx, families[0].window, func(allocator.Tenure, error) bool {
+		records++
+		return true
+	})
+	fmt.Fprintf(out, "### With a history\n\n%s\nA block is bound and released. With a history, the release leaves a record; at the end there were %s.\n\n", t, count(records))
+	return err
+}
