@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/packed"
 )
 
 // workers reconcile claims at the same time. Most of it is waiting for the answer to CREATE.
@@ -73,9 +74,9 @@ func toClaimOfAddress(_ context.Context, object client.Object) []reconcile.Reque
 	return []reconcile.Request{{NamespacedName: key}}
 }
 
-// toConsumer maps an IPClaim to its IPAddressClaim.
+// toConsumer maps an IPClaim, as the cache keeps it, to its IPAddressClaim.
 func toConsumer(_ context.Context, object client.Object) []reconcile.Request {
-	key, ok := consumerOf(object.(*ipamv1alpha1.IPClaim))
+	key, ok := consumerOf(packed.Whole(object).(*ipamv1alpha1.IPClaim))
 	if !ok {
 		return nil
 	}

@@ -43,7 +43,7 @@ func (r *Reconciler) pin(ctx context.Context, claim *capiv1.IPAddressClaim) erro
 // pinned refuses while the cache shows an IPAddress without its IPClaim.
 func (r *Reconciler) pinned(ctx context.Context) error {
 	claims, known := &ipamv1alpha1.IPClaimList{}, map[client.ObjectKey]bool{}
-	if err := r.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.List(ctx, claims); err != nil { // of packed objects only copies are whole
 		return fmt.Errorf("list IPClaims: %w", err)
 	}
 	for i := range claims.Items {
