@@ -45,13 +45,13 @@ func TestTraffic_Page(t *testing.T) {
 		check("before any transaction", 1_000)
 		end := way.begin()
 		check("beside a transaction", 125)
-		time.Sleep(2 * recent)
+		<-time.After(2 * recent)
 		end()
 		check("after a long transaction", 125)
 		if got := way.page(4); got != 1 {
 			t.Errorf("beside transactions a page of 4 has %d keys, want 1", got)
 		}
-		time.Sleep(2 * recent)
+		<-time.After(2 * recent)
 		check("long after all transactions", 1_000)
 	})
 }
