@@ -138,6 +138,7 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 		Platform: opts.Directory.Platform().Cluster,
 		Path:     opts.Directory.Platform().Path,
 		Scheme:   opts.Scheme,
+		Endpoint: opts.Directory.Endpoint,
 	})
 	if err != nil {
 		return nil, err

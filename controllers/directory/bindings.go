@@ -70,6 +70,22 @@ func (d *Directory) Bound(cluster allocator.ClusterName) bool {
 	return ok && of.standing() != unserved
 }
 
+// Endpoint is the one that shows a binding that serves the workspace and is not being deleted.
+func (d *Directory) Endpoint(cluster allocator.ClusterName) (url string, ok bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	of, ok := d.bound[cluster]
+	if !ok {
+		return "", false
+	}
+	for _, known := range of.known {
+		if known.serves && !known.leaving {
+			return known.endpoint, true
+		}
+	}
+	return "", false
+}
+
 // Served reports whether an endpoint shows a binding that serves the workspace.
 func (d *Directory) Served(endpoint string, cluster allocator.ClusterName) bool {
 	d.mu.RLock()

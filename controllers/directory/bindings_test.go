@@ -177,6 +177,33 @@ func TestBindings_AtTwoEndpoints(t *testing.T) {
 	}
 }
 
+// The endpoint of a workspace is that of a binding that serves it and stays.
+func TestBindings_Endpoint(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		seen []*apisv1alpha1.APIBinding
+		want string
+	}{
+		"bound":                 {[]*apisv1alpha1.APIBinding{first}, endpoint},
+		"bound, with a second":  {[]*apisv1alpha1.APIBinding{second, first}, endpoint},
+		"not bound":             {nil, ""},
+		"not bound yet":         {[]*apisv1alpha1.APIBinding{second}, ""},
+		"about to be unbound":   {[]*apisv1alpha1.APIBinding{with(first, deleted)}, ""},
+		"bound and not anymore": {[]*apisv1alpha1.APIBinding{first, with(first, deleted)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDirectory()
+			for _, b := range tt.seen {
+				d.Seen(endpoint, b)
+			}
+			if got, ok := d.Endpoint("a"); got != tt.want || ok != (tt.want != "") {
+				t.Errorf("Endpoint = %q, %t; want %q", got, ok, tt.want)
+			}
+		})
+	}
+}
+
 // A workspace shows its path by a binding that serves it. One that is never bound contests nothing.
 func TestBindings_PathOfTheUnserved(t *testing.T) {
 	t.Parallel()

@@ -82,6 +82,24 @@ func (r *Reader) Holder(ctx context.Context, h allocator.Holder) (Answer, error)
 	}
 }
 
+// Lacks asks one server, the one that is known to serve the holder's workspace, and reports whether
+// it names the object as one that it does not have. That proves nothing by itself: a server that does
+// not serve the workspace any more, or was restored from a backup, may say the same. The client is of the
+// workspace at that server, for the proof: see release. An error, like no answer, says nothing.
+func (r *Reader) Lacks(ctx context.Context, h allocator.Holder) (workspace client.Client, ok bool, err error) {
+	host, cluster := r.cfg.Host, ""
+	if h.Cluster != r.platform {
+		if host, ok = r.endpoint(h.Cluster); !ok {
+			return nil, false, nil
+		}
+		cluster = string(h.Cluster)
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	answer, err := r.holderAt(ctx, host, cluster, h)
+	return answer.Client, answer.Verdict == Gone && answer.Object == nil, err
+}
+
 // holderBound reads the object at one endpoint. ok reports whether the answer is definite:
 // the object is there, or it is not and its workspace is bound there.
 func (r *Reader) holderBound(ctx context.Context, endpoint string, h allocator.Holder) (answer Answer, ok bool, err error) {

@@ -41,6 +41,34 @@ func TestHolder_Verdicts(t *testing.T) {
 	}
 }
 
+// What one server says of a claim is asked there alone.
+func TestLacks(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answers func(*site)
+		known   bool // the endpoint of the workspace
+		want    bool
+	}{
+		"not there":                  {(*site).lacks, true, true},
+		"there":                      {func(s *site) { s.holds("uid-of-c") }, true, false},
+		"another of its name":        {func(s *site) { s.holds("uid-of-its-successor") }, true, false},
+		"a 404 about nothing":        {func(*site) {}, true, false},
+		"a 404 about something else": {func(s *site) { s.serve(claimPath, notFound("namespaces", "default")) }, true, false},
+		"no endpoint is known":       {(*site).lacks, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			endpoint := newSite(t)
+			tt.answers(endpoint)
+			_, reader := newWorld(t, endpoint)
+			if tt.known {
+				reader.endpoint = func(allocator.ClusterName) (string, bool) { return endpoint.URL, true }
+			}
+			if _, ok, err := reader.Lacks(t.Context(), theClaim); ok != tt.want || err != nil {
+				t.Errorf("Lacks = %t, %v; want %t", ok, err, tt.want)
+			}
+		})
+	}
+}
+
 // Every answer is read anew, from the server, with the revision it then had.
 func TestHolder_IsReadEachTime(t *testing.T) {
 	endpoint := newSite(t)

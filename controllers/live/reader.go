@@ -27,13 +27,14 @@ type Reader struct {
 	http     *http.Client
 	scheme   *runtime.Scheme
 	mapper   meta.RESTMapper
+	endpoint func(allocator.ClusterName) (url string, ok bool)
 
 	endpoints fresh[view]
 	serves    freshEach[workspaceAt, bindings]
 	kinds     sync.Map // group → offer; what servers offer, which changes seldom
 }
 
-// Options configure a Reader. All fields but Slice and Path are required.
+// Options configure a Reader. All fields but Slice, Path and Endpoint are required.
 type Options struct {
 	// Config reaches the platform workspace.
 	Config *rest.Config
@@ -46,6 +47,9 @@ type Options struct {
 	Path string
 	// Scheme knows our kinds and kcp's.
 	Scheme *runtime.Scheme
+	// Endpoint is the one that serves a workspace, as far as the caches show it. Default: none is
+	// known.
+	Endpoint func(allocator.ClusterName) (url string, ok bool)
 }
 
 // NewReader makes a Reader. It sends nothing yet.
@@ -62,6 +66,10 @@ func NewReader(opts Options) (*Reader, error) {
 		http:     httpClient,
 		scheme:   opts.Scheme,
 		mapper:   Mapper(),
+		endpoint: opts.Endpoint,
+	}
+	if r.endpoint == nil {
+		r.endpoint = func(allocator.ClusterName) (string, bool) { return "", false }
 	}
 	r.endpoints.read = r.readSlice
 	r.serves.read = func(ctx context.Context, at workspaceAt) (bindings, error) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/controllers/live"
@@ -116,6 +117,10 @@ func (c *crowd) ReleaseFor(_ context.Context, b allocator.Block, _ allocator.Cau
 func (c *crowd) Holder(context.Context, allocator.Holder) (live.Answer, error) {
 	c.asked++
 	return live.Answer{Verdict: live.Alive}, nil
+}
+
+func (c *crowd) Lacks(context.Context, allocator.Holder) (client.Client, bool, error) {
+	return nil, false, nil
 }
 
 func (c *crowd) Census(context.Context) (live.Census, bool, error) {

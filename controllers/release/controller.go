@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -35,6 +36,7 @@ type Ledger interface {
 // Oracle answers whether the holder of a block still exists, and which workspaces do.
 type Oracle interface {
 	Holder(ctx context.Context, h allocator.Holder) (live.Answer, error)
+	Lacks(ctx context.Context, h allocator.Holder) (workspace client.Client, ok bool, err error)
 	Census(ctx context.Context) (c live.Census, ok bool, err error)
 }
 

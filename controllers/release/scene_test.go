@@ -89,6 +89,16 @@ type oracle struct {
 	asked  func()           // what happens while it is asked
 	holder allocator.Holder // asked for last
 	lists  int              // of those who are bound
+	times  int              // a holder was asked for
+	lacks  client.Client    // of the server that lacks the holder; none does if it is nil
+	looked func()           // what happens while a server looks whether it lacks the holder
+}
+
+func (o *oracle) Lacks(context.Context, allocator.Holder) (client.Client, bool, error) {
+	if o.looked != nil {
+		o.looked()
+	}
+	return o.lacks, o.lacks != nil, nil
 }
 
 // Census fits the answer: the workspace "w" is bound nowhere if that says so.
@@ -112,6 +122,7 @@ func (o *oracle) Census(context.Context) (live.Census, bool, error) {
 
 func (o *oracle) Holder(_ context.Context, h allocator.Holder) (live.Answer, error) {
 	o.holder = h
+	o.times++
 	if o.asked != nil {
 		o.asked()
 	}

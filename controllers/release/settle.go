@@ -107,6 +107,9 @@ func (c *Controller) settle(ctx context.Context, h allocator.Holder) (bool, erro
 			return c.free(ctx, suspect, unbound)
 		}
 	}
+	if settled, err := c.confirmByRecord(ctx, suspect); settled || err != nil {
+		return settled, err
+	}
 	return c.confirm(ctx, suspect)
 }
 
@@ -293,12 +296,14 @@ func (c *Controller) free(ctx context.Context, o orphan, because cause) (bool, e
 
 // deleteRecord deletes exactly the record that was read.
 func deleteRecord(ctx context.Context, record *ipamv1alpha1.IPAllocation, workspace client.Client) error {
-	err := workspace.Delete(ctx, record, client.Preconditions{
-		UID:             new(record.UID),
-		ResourceVersion: new(record.ResourceVersion),
-	})
+	err := workspace.Delete(ctx, record, exactly(record))
 	if err != nil && !live.Absent(err, records, record.Name) {
 		return fmt.Errorf("delete IPAllocation %s: %w", record.Name, err)
 	}
 	return nil
+}
+
+// exactly has a record deleted only as it was read.
+func exactly(record *ipamv1alpha1.IPAllocation) client.Preconditions {
+	return client.Preconditions{UID: new(record.UID), ResourceVersion: new(record.ResourceVersion)}
 }

@@ -131,6 +131,13 @@ var Mutants = []Mutant{
 		New:  "d.Until > now+1000 {",
 	},
 	{
+		Name:  "a block is freed by the word of a server that has not its record",
+		File:  "controllers/release/witness.go",
+		Old:   "exactly(record)); err != nil {",
+		New:   "exactly(record)); err != nil && false {",
+		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
 		Name:  "the holder of a block is looked up by the name in a hint",
 		File:  "controllers/release/settle.go",
 		Old:   "Holder: block.Holder, known",

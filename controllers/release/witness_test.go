@@ -1,0 +1,104 @@
+package release
+
+import (
+	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// deletedWithRecord is a scene whose claim was seen deleted, with its record as the server has it. The
+// server of the workspace lacks the claim, and what else is asked is not known.
+func deletedWithRecord(t *testing.T) *scene {
+	t.Helper()
+	s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
+	s.oracle.lacks, s.oracle.answer = s.workspace, live.Answer{Verdict: live.Unknown}
+	s.Deleted(s.holder, gen.Claim("c"), s.record(t))
+	return s
+}
+
+// A read of the claim and the deletion of its record settle what was seen.
+func TestSettle_TheRecordIsTheWitness(t *testing.T) {
+	s := deletedWithRecord(t)
+	settled, err := s.Settle(t.Context(), s.holder)
+	if err != nil || !settled || !s.ledger.released || s.record(t) != nil {
+		t.Errorf("settled = %t, error = %v, released = %t, record = %v; want the block and its record gone",
+			settled, err, s.ledger.released, s.record(t))
+	}
+	if s.oracle.times != 0 {
+		t.Errorf("the holder was asked for %d times more, want 0", s.oracle.times)
+	}
+}
+
+// Without the witness the servers are asked as for any other hint. Here they do not know.
+func TestSettle_NoWitness(t *testing.T) {
+	for name, change := range map[string]func(*testing.T, *scene){
+		"the claim is there": func(_ *testing.T, s *scene) { s.oracle.lacks = nil },
+		"the server has no such record": func(t *testing.T, s *scene) {
+			s.oracle.lacks = newScene(t).workspace
+		},
+		"the record has changed since": func(t *testing.T, s *scene) {
+			s.update(t, func(record *ipamv1alpha1.IPAllocation) { record.Labels = map[string]string{"changed": "since"} })
+		},
+		"the record is another of its name": func(t *testing.T, s *scene) {
+			s.delete(t)
+			other := gen.Allocation("c", "p", "10.0.0.0/28")
+			other.UID = "another"
+			if err := s.workspace.Create(t.Context(), other); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"no record was seen":    func(_ *testing.T, s *scene) { s.Deleted(s.holder, gen.Claim("c"), nil) },
+		"the claim was missed":  func(_ *testing.T, s *scene) { s.Missed(s.holder, gen.Claim("c")) },
+		"the block is retained": func(_ *testing.T, s *scene) { s.ledger.block.State = allocator.Retained },
+		"it is to be retained":  func(_ *testing.T, s *scene) { s.ledger.block.Policy = allocator.Retain },
+		"a CREATE is in flight": func(_ *testing.T, s *scene) {
+			s.ledger.block.Shared, s.ledger.block.BoundAt = true, s.clock.Now()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := deletedWithRecord(t)
+			change(t, s)
+			settled, err := s.Settle(t.Context(), s.holder)
+			if err != nil || settled || s.ledger.released {
+				t.Errorf("settled = %t, error = %v, released = %t; want another look", settled, err, s.ledger.released)
+			}
+			if s.oracle.times != 1 {
+				t.Errorf("the holder was asked for %d times, want 1", s.oracle.times)
+			}
+		})
+	}
+}
+
+// A block that changed after its record went is freed at the next look.
+func TestSettle_AfterTheWitnessIsGone(t *testing.T) {
+	s := deletedWithRecord(t)
+	s.oracle.looked = func() { s.ledger.block.Revision++ }
+	if settled, err := s.Settle(t.Context(), s.holder); err != nil || settled || s.ledger.released {
+		t.Fatalf("settled = %t, error = %v, released = %t; want another look", settled, err, s.ledger.released)
+	}
+	s.oracle.looked = nil
+	if !s.settle(t, live.Gone) || !s.ledger.released {
+		t.Error("not freed at the next look")
+	}
+}
+
+// update changes the scene's IPAllocation.
+func (s *scene) update(t *testing.T, change func(*ipamv1alpha1.IPAllocation)) {
+	t.Helper()
+	record := s.record(t)
+	change(record)
+	if err := s.workspace.Update(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// delete deletes the scene's IPAllocation.
+func (s *scene) delete(t *testing.T) {
+	t.Helper()
+	if err := s.workspace.Delete(t.Context(), s.record(t)); err != nil {
+		t.Fatal(err)
+	}
+}
