@@ -154,7 +154,7 @@ func (a *Allocator) addChild(child Pool, revision int64) {
 	}
 	if revision > s.Known {
 		s.Known, s.Head = revision, store.Head{}.Next(revision, 1)
-		a.table.Add(s.AddPool(child))
+		s.PutPool(child)
 	}
 }
 

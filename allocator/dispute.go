@@ -140,13 +140,10 @@ func (o *adopt) Plan(s *engine.Worker) (engine.Share, error) {
 }
 
 func (o *adopt) Won(s *engine.Worker, revision int64, _ store.Results) error {
-	if revision > s.Known {
-		if !o.shared {
-			s.Take(o.record.Prefix)
-			s.YieldHold(o.record.Prefix)
-		}
-		s.SetOwners(o.record.Prefix, space.OwnersOf(o.record))
+	if revision > s.Known && !o.shared {
+		s.Add(o.record.Prefix)
 	}
+	s.Put(o.record.Prefix, o.record, revision)
 	s.Engine.Metrics.Bound.Inc()
 	o.record.Revision = revision
 	o.block = o.record.Block(o.record.Holdings[len(o.record.Holdings)-1])

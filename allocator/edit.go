@@ -80,9 +80,9 @@ func (e *edit) Plan(s *engine.Worker) (engine.Share, error) {
 	e.next = p.Pool
 	e.change(&e.next)
 	if e.next.State == PoolDraining && p.Parent != "" {
-		e.next.CoolsUntil = later(e.next.CoolsUntil, p.LastRelease())
+		e.next.CoolsUntil = later(e.next.CoolsUntil, p.Cools.Last())
 	}
-	if e.next.State != p.State && e.next.State == PoolDraining && s.Frozen() == space.LostChanges {
+	if e.next.State != p.State && e.next.State == PoolDraining && s.Room.Pools.Frozen() == space.LostChanges {
 		return engine.Share{}, &FrozenError{Pool: p.ID, Lost: true}
 	}
 	if e.same = e.next.State == p.State && e.next.CoolsUntil.Equal(p.CoolsUntil) && e.next.Frozen == p.Frozen && slices.Equal(e.next.Excluded, p.Excluded); e.same {
@@ -102,8 +102,8 @@ func (e *edit) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	if e.inUse {
 		return ErrPoolInUse
 	}
-	if p := s.Pool(e.pool.ID); p != nil && !e.same && revision > s.Known {
-		s.UpdatePool(p, e.next)
+	if s.Pool(e.pool.ID) != nil && !e.same && revision > s.Known {
+		s.PutPool(e.next)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (b *bind) takeFormer(s *engine.Worker) (engine.Share, error) {
 	sh, former := engine.Share{Els: store.Ops(store.Get(keys.Claim(claim)))}, b.former.Claim
 	if former == claim {
 		sh.Then = store.Ops(store.Put(keys.Block(s.ID, b.prefix), b.formerValue()))
-		s.SetTaken(b.prefix, true)
+		b.former.Taken = true
 		return sh, nil
 	}
 	if _, twice := s.Placing.Claims[former]; twice {
@@ -42,7 +42,7 @@ func (b *bind) takeFormer(s *engine.Worker) (engine.Share, error) {
 		store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, b.prefix)),
 		store.Remove(keys.Claim(former)),
 	)
-	s.SetTaken(b.prefix, true)
+	b.former.Taken = true
 	return sh, nil
 }
 
@@ -50,11 +50,11 @@ func (b *bind) takeFormer(s *engine.Worker) (engine.Share, error) {
 // the former one let go. A reservation keeps in mind until when it
 // would cool: its CREATE may fail.
 func (b *bind) formerValue() string {
-	b.holding.Since = b.former.Freed()
+	b.record.Holdings[0].Since = b.former.Freed()
 	if b.request.reserves {
-		b.holding.Until = b.former.End()
+		b.record.Holdings[0].Until = b.former.End()
 	}
-	return store.Record{Holdings: []store.Holding{b.holding}}.Encode()
+	return b.record.Encode()
 }
 
 // Changes is the block that a bind gets back; not valid for any other.
@@ -115,7 +115,7 @@ func (a *Allocator) Regains(r Request) bool {
 	}
 	p.In.Lock()
 	defer p.In.Unlock()
-	if p.State != PoolOpen || p.In.Frozen() != space.NotFrozen {
+	if p.State != PoolOpen || p.In.Room.Pools.Frozen() != space.NotFrozen {
 		return false
 	}
 	_, ok = p.FormerBlock(r)

@@ -143,12 +143,12 @@ func (r *register) conflict(s *engine.Worker, others space.Roots) error {
 			return &OverlapError{With: p}
 		}
 	}
-	for _, p := range s.Pools {
+	for _, p := range s.Room.Pools {
 		if p.Cluster != r.wanted.Cluster {
 			return fmt.Errorf("%w: space %s is that of a pool in cluster %s", ErrPoolMismatch, s.ID, p.Cluster)
 		}
 	}
-	if len(s.Pools) >= MaxSpacePools && !r.wanted.Frozen { // a frozen one was there before
+	if len(s.Room.Pools) >= MaxSpacePools && !r.wanted.Frozen { // a frozen one was there before
 		return &CrowdedError{Space: s.ID}
 	}
 	return nil
@@ -159,7 +159,7 @@ func (r *register) Won(s *engine.Worker, revision int64, _ store.Results) error 
 		return r.answer
 	}
 	if revision > s.Known {
-		s.Table.Add(s.AddPool(r.pool))
+		s.PutPool(r.pool)
 	}
 	s.Table.Fenced(r.pool.Cluster, revision)
 	return nil

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
-	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
@@ -112,7 +111,7 @@ func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Hold
 // gone was empty, so the block is not as it was.
 func (a *Allocator) change(ctx context.Context, b Block, o engine.Op) error {
 	s, err := a.engine.Locate(ctx, b.Pool)
-	if err == nil && !s.Knows(b.Revision) {
+	if err == nil && !knows(s, b.Revision) {
 		err = a.engine.Await(ctx, b.Revision)
 	}
 	if err == nil {
@@ -124,13 +123,19 @@ func (a *Allocator) change(ctx context.Context, b Block, o engine.Op) error {
 	return err
 }
 
+// knows reports whether a space is known as of a revision.
+func knows(s *engine.Worker, revision int64) (known bool) {
+	s.Read(func() { known = s.Known >= revision })
+	return known
+}
+
 // present finds the pool of a block that the ledger may still have.
 func present(s *engine.Worker, b Block) error {
 	p := s.Pool(b.Pool)
 	if p == nil {
 		return engine.ErrGone
 	}
-	if s.Lacks(p, b.Prefix) {
+	if p.Lacks(b.Prefix) {
 		return ErrChanged
 	}
 	return nil
@@ -140,8 +145,8 @@ func present(s *engine.Worker, b Block) error {
 type free struct {
 	block     Block
 	farewell  farewell
-	value     string        // of the block that cools
-	cooled    *space.Cooled // nil: it is free at once
+	cooled    *store.Record // the block as it cools; nil: it is free at once
+	value     string        // of that; the caller encodes it, not the worker
 	uncertain bool          // an earlier attempt may have gone through
 	gone      bool          // and it did, as far as can be told
 }
@@ -158,12 +163,12 @@ func (f *free) cool(keys store.Keys, b Block, until time.Time) {
 	if b.State == Reserved {
 		id = ClaimID("cooling." + rand.Text())
 	}
-	r := store.Record{Holdings: []store.Holding{{
+	f.cooled = &store.Record{Holdings: []store.Holding{{
 		Pool: b.Pool, Claim: id, Cluster: b.Holder.Cluster, Namespace: b.Holder.Namespace, Name: b.Holder.Name,
 		Class: b.Class, Policy: b.Policy, State: Cooling, Slice: b.Slice, BoundAt: b.BoundAt, Until: until,
 		Since: f.farewell.tenure.Until,
 	}}}
-	f.value, f.cooled = r.Encode(), space.CooledOf(r)
+	f.value = f.cooled.Encode()
 }
 
 func (f *free) Plan(s *engine.Worker) (engine.Share, error) {
@@ -185,9 +190,9 @@ func (f *free) Plan(s *engine.Worker) (engine.Share, error) {
 		return sh, nil
 	}
 	sh.Then = append(store.Ops(store.Put(block, f.value)), f.farewell.write...)
-	if f.cooled.Claim != f.block.Holder.Claim {
+	if id := f.cooled.Holdings[0].Claim; id != f.block.Holder.Claim {
 		value := store.EncodeClaim(s.ID, f.block.Prefix)
-		sh.Then = append(sh.Then, store.Remove(claim), store.Put(s.Engine.Keys.Claim(f.cooled.Claim), value))
+		sh.Then = append(sh.Then, store.Remove(claim), store.Put(s.Engine.Keys.Claim(id), value))
 	}
 	return sh, nil
 }
@@ -197,12 +202,11 @@ func (f *free) Won(s *engine.Worker, revision int64, _ store.Results) error {
 		return nil
 	}
 	s.Engine.Metrics.Released.Inc()
-	switch {
-	case f.cooled == nil:
+	if f.cooled == nil {
 		s.Removed(f.block.Prefix, revision)
-	case revision > s.Known:
-		s.Cool(f.block.Prefix, *f.cooled)
+		return nil
 	}
+	s.Put(f.block.Prefix, *f.cooled, revision)
 	return nil
 }
 

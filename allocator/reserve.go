@@ -189,7 +189,7 @@ func (c *confirm) Plan(s *engine.Worker) (engine.Share, error) {
 
 func (c *confirm) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	c.next.Revision = revision
-	s.Touch(c.old.Pool) // the count of changes is published
+	s.News.Touch(c.old.Pool) // the count of changes is published
 	return nil
 }
 

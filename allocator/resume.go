@@ -78,8 +78,8 @@ func (a *Allocator) Trust(id PoolID) {
 	s.Lock()
 	defer s.Unlock()
 	if p.Untrusted {
-		s.Unfreeze(func() { p.Untrusted = false })
-		s.Touch(p.ID)
+		s.Room.Unfreeze(func() { p.Untrusted = false })
+		s.News.Touch(p.ID)
 	}
 }
 
@@ -121,8 +121,8 @@ func (r *resume) Plan(s *engine.Worker) (engine.Share, error) {
 }
 
 func (r *resume) Won(s *engine.Worker, revision int64, _ store.Results) error {
-	if p := s.Pool(r.pool.ID); p != nil && revision > s.Known {
-		s.UpdatePool(p, r.next)
+	if s.Pool(r.pool.ID) != nil && revision > s.Known {
+		s.PutPool(r.next)
 	}
 	return nil
 }

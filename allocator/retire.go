@@ -75,7 +75,7 @@ func (a *Allocator) retireDrained(p *space.Pool) {
 	p.In.Lock()
 	defer p.In.Unlock()
 	p.Retiring = false
-	p.In.Touch(p.ID) // its last block may have gone meanwhile
+	p.In.News.Touch(p.ID) // its last block may have gone meanwhile
 }
 
 // retire is the op that removes a root pool.
@@ -105,7 +105,7 @@ func (r *retire) Plan(s *engine.Worker) (engine.Share, error) {
 	keys := s.Engine.Keys
 	return engine.Share{
 		Then:       store.Ops(store.Remove(keys.Pool(p.ID)), store.Put(keys.Roots(p.Cluster), store.EncodeFence())),
-		DropsSpace: len(s.Pools) == 1,
+		DropsSpace: len(s.Room.Pools) == 1,
 	}, nil
 }
 
@@ -115,8 +115,7 @@ func (r *retire) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	}
 	if p := s.Pool(r.pool.ID); p != nil && revision > s.Known {
 		s.Table.NoteRetired([]PoolID{p.ID}, true)
-		s.RemovePool(p)
-		s.Table.Remove(p)
+		s.RemovePool(p.ID)
 	}
 	s.Table.Fenced(r.pool.Cluster, revision)
 	return nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
@@ -94,7 +95,9 @@ func (a *Allocator) survey(p *store.Pager) {
 	slices.SortFunc(spaces, func(s, t *engine.Worker) int { return cmp.Compare(a.keys.Blocks(s.ID), a.keys.Blocks(t.ID)) })
 	sum := 0
 	for _, s := range spaces {
-		blocks, large := s.Large(p.Fit)
+		var blocks int
+		var large []Pool
+		s.Read(func() { blocks, large = s.Blocks.Len(), larger(s.Room.Pools, p.Fit) })
 		if sum += blocks; sum <= p.Fit {
 			continue
 		}
@@ -103,4 +106,14 @@ func (a *Allocator) survey(p *store.Pager) {
 			p.Windows, sum = append(p.Windows, w), 0
 		}
 	}
+}
+
+// larger are the pools that have more blocks in their windows than a page.
+func larger(pools space.Pools, page int) (large []Pool) {
+	for _, p := range pools {
+		if p.Index.Blocks() > page {
+			large = append(large, p.Pool)
+		}
+	}
+	return large
 }

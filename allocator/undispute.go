@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
-	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
@@ -129,17 +128,14 @@ func (o *undispute) Plan(s *engine.Worker) (engine.Share, error) {
 func (o *undispute) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	s.Engine.Metrics.Released.Inc()
 	for _, r := range o.next {
-		s.Reconcile(r)
+		s.News.Reconcile(r)
 	}
-	switch {
-	case o.frees:
+	if o.frees {
 		s.Removed(o.block.Prefix, revision)
-	case revision > s.Known:
-		s.SetOwners(o.block.Prefix, space.OwnersOf(o.rest))
+		return nil
 	}
-	if !o.frees {
-		s.Reconcile(o.rest)
-	}
+	s.Put(o.block.Prefix, o.rest, revision)
+	s.News.Reconcile(o.rest)
 	return nil
 }
 
@@ -200,7 +196,7 @@ func (f *flag) Plan(s *engine.Worker) (engine.Share, error) {
 func (f *flag) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	f.head = revision
 	for _, r := range f.records {
-		s.Reconcile(r)
+		s.News.Reconcile(r)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func (a *Allocator) Wait(req Request) {
 	}
 	p.In.Lock()
 	defer p.In.Unlock()
-	p.In.Wait(p, req)
+	p.In.Room.Wait(p, req)
 }
 
 // Withdraw takes a claim off all waiting lists. What was held for it is offered
@@ -34,7 +34,7 @@ func (a *Allocator) WaitOnly(id ClaimID, at ...PoolID) {
 	for _, pool := range a.table.WaitOnly(id, at) {
 		if p, ok := a.table.Find(pool); ok {
 			p.In.Lock()
-			p.In.Withdraw(p, id)
+			p.In.Room.Withdraw(p, id)
 			p.In.Unlock()
 		}
 	}

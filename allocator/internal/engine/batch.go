@@ -143,7 +143,7 @@ func (s *Worker) gather() *group {
 	if !s.Stale { // else events up to there were passed over
 		g.known = max(s.Known, s.Engine.Watched.Get())
 	}
-	if s.Frozen() == space.NotFrozen {
+	if s.Room.Pools.Frozen() == space.NotFrozen {
 		g.stride = 1
 	}
 	s.Placing = g

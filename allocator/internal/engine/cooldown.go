@@ -58,8 +58,8 @@ func (s *Worker) nextEnd() (next time.Time) {
 	if s.Gone {
 		return time.Time{}
 	}
-	for _, p := range s.Pools {
-		if at := p.NextRelease(); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+	for _, p := range s.Room.Pools {
+		if at := p.Cools.Next(); !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}
@@ -164,8 +164,8 @@ func (l *EndCooldowns) due(s *Worker) func(yield func(netip.Prefix) bool) {
 	now := s.Engine.Hooks.Now().Add(-s.grace()).UnixMilli()
 	return func(yield func(netip.Prefix) bool) {
 		seen := map[netip.Prefix]bool{}
-		for _, p := range s.Pools {
-			for d := range p.Released() {
+		for _, p := range s.Room.Pools {
+			for d := range p.Cools.All() {
 				if l.Of == "" && !l.Within.IsValid() && d.Until > now {
 					break
 				}

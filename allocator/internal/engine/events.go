@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -109,11 +112,7 @@ func (f follower) applySpace(id ledger.SpaceID, revision int64, entries []store.
 		return
 	}
 	s.Known = revision
-	for _, e := range entries {
-		if s.Inspect(e); e.Kind == store.PoolKey && e.Put && e.Damage == nil {
-			s.PutPool(e.Registered)
-		}
-	}
+	slices.SortStableFunc(entries, poolsFirst)
 	for _, e := range entries {
 		if e.Kind == store.HeadKey && e.Put {
 			s.checkNext(e.Head)
@@ -124,6 +123,17 @@ func (f follower) applySpace(id ledger.SpaceID, revision int64, entries []store.
 	if s.Gone {
 		f.drop(s)
 	}
+}
+
+// poolsFirst puts the records of pools before what lies in them.
+func poolsFirst(a, b store.Entry) int {
+	rank := func(e store.Entry) int {
+		if e.Kind == store.PoolKey && e.Put {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Compare(rank(a), rank(b))
 }
 
 // visit returns the space that a revision has changed, locked; nil if there is

@@ -80,7 +80,7 @@ func (s *Worker) wanted() string {
 		}
 	case Complete:
 	}
-	for _, p := range s.Pools {
+	for _, p := range s.Room.Pools {
 		// Those who are suspended cannot use room.
 		if len(p.Waiting.Claims) > p.Waiting.Suspended {
 			return s.Table.Writer

@@ -44,7 +44,7 @@ func (eng *Engine) counts() counts {
 // CountCooling counts the cooling blocks of all spaces.
 func (eng *Engine) CountCooling() (n int) {
 	for _, w := range eng.Workers() {
-		n += w.CountCooling()
+		w.Read(func() { n += len(w.Cooling.Blocks) })
 	}
 	return n
 }

@@ -46,45 +46,33 @@ func (f follower) image(im *image, e store.Entry) {
 			im.damage[e.Text] = e.Damage
 			return
 		}
-		im.space(f.Table, e.Registered.Space).AddPool(e.Registered)
+		im.apply(f.Table, e)
 	case store.RootsKey:
 		im.fences[e.Cluster] = e.Revision
 	case store.QuotaKey:
 		im.quotas[space.Account{Class: e.Class, Cluster: e.Cluster}] = e.Revision
-	case store.HeadKey:
-		s := im.space(f.Table, e.Space)
-		s.Head = e.Head
-		s.Inspect(e)
 	case store.BlockKey:
-		im.block(f.Table, e)
-	case store.WaitersKey:
-		im.space(f.Table, e.Space).Marked = e.Writer
+		if lease, ok := space.LeaseOf(e.Block); ok {
+			im.leases[space.Position{Space: e.Space, Prefix: e.Prefix}] = lease
+		}
+		im.apply(f.Table, e)
+	case store.HeadKey, store.WaitersKey:
+		im.apply(f.Table, e)
 	case store.ReservationKey:
 		im.reserved.Add(e.Cluster, e.Claim)
 	case store.OtherKey, store.TurnKey:
 	}
 }
 
-// block adds a block to an image. One that cannot be read is taken, and nobody's.
-func (im *image) block(table *space.Table, e store.Entry) {
-	s := im.space(table, e.Space)
-	if e.Prefix.IsValid() {
-		s.Take(e.Prefix)
-		s.Note(e)
-	}
-	if lease, ok := space.LeaseOf(e.Block); ok {
-		im.leases[space.Position{Space: e.Space, Prefix: e.Prefix}] = lease
-	}
-	s.Inspect(e)
-}
-
-func (im *image) space(table *space.Table, id ledger.SpaceID) *space.Space {
-	s, ok := im.spaces[id]
+// apply adds a key of a space. All there is is new to an image.
+func (im *image) apply(table *space.Table, e store.Entry) {
+	s, ok := im.spaces[e.Space]
 	if !ok {
-		s = space.NewDraft(table, id)
-		im.spaces[id] = s
+		s = space.NewDraft(table, e.Space)
+		im.spaces[e.Space] = s
 	}
-	return s
+	e.Created = true
+	s.Apply(e)
 }
 
 // install brings memory up to an image. Spaces that have moved on are left as

@@ -32,7 +32,7 @@ func (f follower) inspectPool(e store.Entry) (healed bool) {
 func (eng *Engine) Unreadable() int {
 	count := eng.Table.Unreadable()
 	for _, s := range eng.Workers() {
-		count += s.CountUnreadable()
+		s.Read(func() { count += len(s.Damage) })
 	}
 	return count
 }

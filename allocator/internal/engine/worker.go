@@ -82,7 +82,7 @@ func (eng *Engine) Enter(id ledger.SpaceID) *Worker {
 
 // DropIfEmpty drops the space if nothing was ever registered in it.
 func (s *Worker) DropIfEmpty() {
-	if s.Head.Revision == 0 && len(s.Pools) == 0 {
+	if s.Head.Revision == 0 && len(s.Room.Pools) == 0 {
 		s.Gone = true
 		s.Engine.drop(s)
 	}

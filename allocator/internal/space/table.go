@@ -164,12 +164,7 @@ func (t *Table) Damaged() error {
 func (t *Table) Note(e store.Entry) (was bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, was = t.damage[e.Text]
-	delete(t.damage, e.Text)
-	if e.Put && e.Damage != nil {
-		t.damage[e.Text] = e.Damage
-	}
-	return was
+	return t.damage.note(e)
 }
 
 // SetDamage replaces what is known of keys that cannot be read.
