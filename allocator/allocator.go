@@ -103,7 +103,7 @@ func (a *Allocator) Failed() <-chan struct{} { return a.engine.Health.Failed }
 
 // Err is why the Allocator failed; nil if it did not.
 func (a *Allocator) Err() error {
-	return a.engine.Err()
+	return a.engine.Health.Err()
 }
 
 // Lead makes this Allocator the one whose waiting lists count, until ctx ends. Others answer

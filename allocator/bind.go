@@ -150,7 +150,7 @@ func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
 		store.Put(keys.Block(s.ID, b.prefix), b.value),
 		store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, b.prefix)),
 	)
-	sh.Stamp = s.Engine.Stamp(b.request.Request, b.fence > 0)
+	sh.Stamp = engine.StampOf(&s.Table.Quotas, b.request.Request, b.fence)
 	return sh, nil
 }
 

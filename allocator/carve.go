@@ -146,7 +146,7 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 // addChild brings a pool that was carved at the revision into memory, if the watch
 // has not done so. If it has, the pool may be gone by now.
 func (a *Allocator) addChild(child Pool, revision int64) {
-	s := a.engine.Enter(child.Space)
+	s := a.engine.Spaces.Enter(child.Space)
 	defer s.Unlock()
 	if a.engine.Watched.Get() >= revision {
 		s.DropIfEmpty()

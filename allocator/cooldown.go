@@ -30,7 +30,7 @@ func (a *Allocator) cooldown(b Block) (time.Time, error) {
 // endCooldownsIn ends the cooldown of what overlaps a prefix, for a published record that says
 // that somebody has it. It reports whether there was any.
 func (a *Allocator) endCooldownsIn(ctx context.Context, id PoolID, within netip.Prefix) (bool, error) {
-	return a.engine.EndAll(func() *engine.EndCooldowns { return &engine.EndCooldowns{Within: within} }, func(o engine.Op) error { return a.engine.Submit(ctx, id, o) })
+	return engine.EndAll(engine.EndCooldowns{Within: within}, func(o engine.Op) error { return a.engine.Submit(ctx, id, o) })
 }
 
 // errCooling: nothing is held of the pool but blocks that cool.
@@ -48,6 +48,6 @@ func (a *Allocator) endPoolCooldowns(ctx context.Context, id PoolID, check func(
 	if err := a.engine.Submit(ctx, id, e); err != nil {
 		return err
 	}
-	_, err = a.engine.EndAll(func() *engine.EndCooldowns { return &engine.EndCooldowns{Of: id} }, func(o engine.Op) error { return a.engine.Submit(ctx, id, o) })
+	_, err = engine.EndAll(engine.EndCooldowns{Of: id}, func(o engine.Op) error { return a.engine.Submit(ctx, id, o) })
 	return err
 }

@@ -132,7 +132,7 @@ func (o *adopt) Plan(s *engine.Worker) (engine.Share, error) {
 		),
 		Els: store.Ops(store.Get(keys.Claim(claim))),
 	}
-	sh.Stamp = s.Engine.Stamp(o.request, false)
+	sh.Stamp = engine.StampOf(&s.Table.Quotas, o.request, 0)
 	for _, r := range o.others {
 		sh.Then = append(sh.Then, store.Put(keys.Block(s.ID, r.Prefix), r.Encode()))
 	}

@@ -144,6 +144,7 @@ func TestQuota_TheFenceIsDeleted(t *testing.T) {
 // What a workspace has left behind in the ledger goes when it is used no more.
 func TestLeftovers(t *testing.T) {
 	r := newRoom(t)
+	guard := engine.Guard{Engine: r.engine}
 	under := of("leaver", request("p", "c", 28))
 	under.Class, under.Limits.Class = "class", big.NewInt(48)
 	r.bind(under)
@@ -157,18 +158,18 @@ func TestLeftovers(t *testing.T) {
 			t.Fatalf("Retire: %v", err)
 		}
 		r.catchUp(t) // a late event of the pool would have it known once more, for a moment
-		r.engine.Prune(t.Context())
+		guard.Prune(t.Context())
 		if left := r.keysWith("/workspaces/leaver"); len(left) > 0 {
 			t.Errorf("a workspace without a root pool has left %v", left)
 		}
 	}
 	r.release("c")
 	r.catchUp(t)
-	if r.engine.Prune(t.Context()); len(r.keysWith("/quotas/")) != 1 {
+	if guard.Prune(t.Context()); len(r.keysWith("/quotas/")) != 1 {
 		t.Error("the fence of a quota that was used a moment ago is gone")
 	}
 	r.clock.advance(2 * 10 * time.Minute)
-	if r.engine.Prune(t.Context()); len(r.keysWith("/quotas/")) != 0 {
+	if guard.Prune(t.Context()); len(r.keysWith("/quotas/")) != 0 {
 		t.Errorf("there is %v, which nobody has used for long", r.keysWith("/quotas/"))
 	}
 	r.catchUp(t)

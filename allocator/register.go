@@ -34,7 +34,7 @@ func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
 	}
 	for {
 		r := &register{wanted: p}
-		s := a.engine.Enter(p.Space)
+		s := a.engine.Spaces.Enter(p.Space)
 		s.Unlock()
 		err := s.Do(ctx, r)
 		if err == nil {

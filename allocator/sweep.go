@@ -91,7 +91,7 @@ func (a *Allocator) yieldBlocks(kv *mvccpb.KeyValue, id PoolID, yield func(Block
 // survey tells a pager how blocks lie, as far as memory knows: it cuts a list of all blocks
 // into parts of about a page, and names the windows that have more.
 func (a *Allocator) survey(p *store.Pager) {
-	spaces := a.engine.Workers()
+	spaces := a.engine.Spaces.All()
 	slices.SortFunc(spaces, func(s, t *engine.Worker) int { return cmp.Compare(a.keys.Blocks(s.ID), a.keys.Blocks(t.ID)) })
 	sum := 0
 	for _, s := range spaces {

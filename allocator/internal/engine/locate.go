@@ -27,7 +27,7 @@ func (eng *Engine) Locate(ctx context.Context, id ledger.PoolID) (*Worker, error
 		if w, ok := eng.WorkerOf(id); ok {
 			return w, nil
 		}
-		if err := eng.Err(); err != nil {
+		if err := eng.Health.Err(); err != nil {
 			return nil, err
 		}
 		if err := eng.Confirm(ctx, id); err != nil {
@@ -43,7 +43,7 @@ func (eng *Engine) WorkerOf(id ledger.PoolID) (*Worker, bool) {
 	if !ok {
 		return nil, false
 	}
-	return eng.worker(p.In.ID)
+	return eng.Spaces.find(p.In.ID)
 }
 
 // Confirm asks the ledger whether a pool is registered, and waits until what it
@@ -66,7 +66,7 @@ func (eng *Engine) Await(ctx context.Context, revision int64) error {
 	if err := eng.Watched.Wait(bounded, revision); err == nil || ctx.Err() != nil {
 		return err
 	}
-	return eng.behind()
+	return eng.Health.behind()
 }
 
 // AwaitAll waits until all is known here that the ledger held at a revision, also if
@@ -86,7 +86,7 @@ func (eng *Engine) AwaitAll(ctx context.Context, revision int64) error {
 			return context.Cause(ctx)
 		}
 		if err != nil && bounded.Err() != nil {
-			return eng.behind()
+			return eng.Health.behind()
 		}
 	}
 	return nil

@@ -149,6 +149,5 @@ func (s *Worker) enqueue(c *call) error {
 	}
 	s.Working = true
 	s.Queue.push(c)
-	s.Engine.Metrics.queued.Inc()
 	return nil
 }

@@ -78,23 +78,26 @@ func (im *image) apply(table *space.Table, e store.Entry) {
 // install brings memory up to an image. Spaces that have moved on are left as
 // they are: the watch goes on from the image's revision.
 func (f follower) install(im *image) {
-	f.compareRevision(f.Watched.Get(), im.revision)
+	f.Health.compare(f.Watched.Get(), im.revision)
 	for id, fresh := range im.spaces {
 		fresh.Known = im.revision
-		s := f.Enter(id)
+		s := f.Spaces.Enter(id)
 		if fresh.Head.Precedes(s.Head) {
-			f.replaced(fmt.Sprintf("space %s has seen %d changes, and the ledger has %d", id, s.Head.Count, fresh.Head.Count))
+			f.Health.replaced(fmt.Sprintf("space %s has seen %d changes, and the ledger has %d", id, s.Head.Count, fresh.Head.Count))
 		}
 		if s.Stale || s.Known < max(fresh.Head.Revision, 1) {
 			s.ReplaceBy(fresh)
 		}
 		s.Unlock()
 	}
-	for _, s := range f.others(im) {
+	for _, s := range f.Spaces.All() {
+		if im.spaces[s.ID] != nil {
+			continue
+		}
 		s.Lock()
 		if s.Head.Revision > 0 && s.Known <= im.revision {
 			s.Close()
-			f.drop(s)
+			f.Spaces.drop(s)
 		}
 		s.Unlock()
 	}
@@ -108,17 +111,4 @@ func (f follower) install(im *image) {
 	f.Table.Leases.Reset(im.leases)
 	f.Table.SetDamage(im.damage)
 	f.Watched.advance(im.revision)
-}
-
-// others returns the spaces that are not in an image.
-func (f follower) others(im *image) []*Worker {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	var others []*Worker
-	for id, s := range f.spaces {
-		if im.spaces[id] == nil {
-			others = append(others, s)
-		}
-	}
-	return others
 }

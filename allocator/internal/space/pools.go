@@ -3,6 +3,7 @@ package space
 import (
 	"iter"
 	"net/netip"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -79,6 +80,16 @@ func (ps Pools) held() map[netip.Prefix]int {
 		}
 	}
 	return most
+}
+
+// NextRelease is when the next cooling block of any pool is free; zero if none cools.
+func (ps Pools) NextRelease() (next time.Time) {
+	for _, p := range ps {
+		if at := p.Cools.Next(); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next
 }
 
 // Frozen is the worst of what the pools say. One that drains allocates nothing, and nobody may

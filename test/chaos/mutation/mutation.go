@@ -101,8 +101,8 @@ var Mutants = []Mutant{
 	},
 	{
 		Name: "a head that the watch has skipped is not missed",
-		File: "allocator/internal/engine/timeline.go",
-		Old:  "next.Version != s.Head.Version+1",
+		File: "allocator/internal/engine/health.go",
+		Old:  "next.Version != seen.Version+1",
 		New:  "next.Version == 0",
 	},
 	{
