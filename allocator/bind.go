@@ -123,7 +123,7 @@ func (b *bind) Takes() (by space.Owner, n *big.Int) {
 // transaction, too: what is known here may be behind the ledger, and the claim
 // may be bound elsewhere.
 func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
-	keys, claim := s.Engine.Keys, b.request.Holder.Claim
+	keys, claim := s.Keys, b.request.Holder.Claim
 	p := s.Pool(b.request.Pool)
 	if p == nil {
 		return engine.Share{}, engine.ErrGone
@@ -147,7 +147,7 @@ func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
 	s.Room.Reserve(b.prefix)
 	sh.Ifs = append(sh.Ifs, store.Absent(keys.Claim(claim)))
 	sh.Then = store.Ops(
-		store.Put(keys.Block(s.ID, b.prefix), b.value),
+		store.Put(keys.Block(b.prefix), b.value),
 		store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, b.prefix)),
 	)
 	sh.Stamp = engine.StampOf(&s.Table.Quotas, b.request.Request, b.fence)

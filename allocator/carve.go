@@ -173,7 +173,7 @@ func (c *carve) Plan(s *engine.Worker) (engine.Share, error) {
 		return sh, err
 	}
 	c.child.CIDR = c.prefix
-	poolKey, headKey := s.Engine.Keys.Pool(c.child.ID), s.Engine.Keys.Head(c.child.Space)
+	poolKey, headKey := s.Keys.Pool(c.child.ID), s.Keys.Space(c.child.Space).Head()
 	sh.Ifs = append(sh.Ifs, store.Absent(poolKey), store.Absent(headKey))
 	sh.Then = append(sh.Then, store.Put(poolKey, store.EncodePool(c.child)), store.Put(headKey, store.EncodeHead(1)))
 	c.poolAt, sh.Els = len(sh.Els), append(sh.Els, store.Get(poolKey))

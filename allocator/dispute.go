@@ -123,18 +123,18 @@ func (o *adopt) Plan(s *engine.Worker) (engine.Share, error) {
 	if s.Head.Revision != o.head {
 		return engine.Share{}, engine.ErrStale
 	}
-	keys, claim := s.Engine.Keys, o.request.Holder.Claim
+	keys, claim := s.Keys, o.request.Holder.Claim
 	sh := engine.Share{
 		Ifs: store.Cmps(store.Absent(keys.Claim(claim))),
 		Then: store.Ops(
-			store.Put(keys.Block(s.ID, o.record.Prefix), o.record.Encode()),
+			store.Put(keys.Block(o.record.Prefix), o.record.Encode()),
 			store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, o.record.Prefix)),
 		),
 		Els: store.Ops(store.Get(keys.Claim(claim))),
 	}
 	sh.Stamp = engine.StampOf(&s.Table.Quotas, o.request, 0)
 	for _, r := range o.others {
-		sh.Then = append(sh.Then, store.Put(keys.Block(s.ID, r.Prefix), r.Encode()))
+		sh.Then = append(sh.Then, store.Put(keys.Block(r.Prefix), r.Encode()))
 	}
 	return sh, nil
 }

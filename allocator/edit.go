@@ -88,7 +88,7 @@ func (e *edit) Plan(s *engine.Worker) (engine.Share, error) {
 	if e.same = e.next.State == p.State && e.next.CoolsUntil.Equal(p.CoolsUntil) && e.next.Frozen == p.Frozen && slices.Equal(e.next.Excluded, p.Excluded); e.same {
 		return engine.Share{}, nil // the transaction confirms that it is so
 	}
-	return engine.Share{Then: store.Ops(store.Put(s.Engine.Keys.Pool(p.ID), store.EncodePool(e.next)))}, nil
+	return engine.Share{Then: store.Ops(store.Put(s.Keys.Pool(p.ID), store.EncodePool(e.next)))}, nil
 }
 
 func later(a, b time.Time) time.Time {

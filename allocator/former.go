@@ -23,13 +23,13 @@ var errTwice = errors.New("the block or its former claim is in the same transact
 // takeFormer is the share of a bind that gets a cooling block back. What cools is as the head
 // says, and needs no comparison of its own.
 func (b *bind) takeFormer(s *engine.Worker) (engine.Share, error) {
-	keys, claim := s.Engine.Keys, b.request.Holder.Claim
+	keys, claim := s.Keys, b.request.Holder.Claim
 	if _, twice := s.Placing.Blocks[b.prefix]; twice {
 		return engine.Share{}, errTwice
 	}
 	sh, former := engine.Share{Els: store.Ops(store.Get(keys.Claim(claim)))}, b.former.Claim
 	if former == claim {
-		sh.Then = store.Ops(store.Put(keys.Block(s.ID, b.prefix), b.formerValue()))
+		sh.Then = store.Ops(store.Put(keys.Block(b.prefix), b.formerValue()))
 		b.former.Taken = true
 		return sh, nil
 	}
@@ -38,7 +38,7 @@ func (b *bind) takeFormer(s *engine.Worker) (engine.Share, error) {
 	}
 	sh.Ifs = store.Cmps(store.Absent(keys.Claim(claim)))
 	sh.Then = store.Ops(
-		store.Put(keys.Block(s.ID, b.prefix), b.formerValue()),
+		store.Put(keys.Block(b.prefix), b.formerValue()),
 		store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, b.prefix)),
 		store.Remove(keys.Claim(former)),
 	)

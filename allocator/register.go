@@ -95,7 +95,7 @@ func (r *register) Plan(s *engine.Worker) (engine.Share, error) {
 	if err := s.Table.Damaged(); err != nil && !r.wanted.Frozen { // a frozen one was there before
 		return engine.Share{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
 	}
-	fenceKey, poolKey := s.Engine.Keys.Roots(r.wanted.Cluster), s.Engine.Keys.Pool(r.wanted.ID)
+	fenceKey, poolKey := s.Keys.Roots(r.wanted.Cluster), s.Keys.Pool(r.wanted.ID)
 	revision := r.decide(s)
 	sh := engine.Share{
 		Ifs:   store.Cmps(store.At(fenceKey, revision)),

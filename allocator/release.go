@@ -183,7 +183,7 @@ func (f *free) Plan(s *engine.Worker) (engine.Share, error) {
 	if err != nil {
 		return engine.Share{}, err
 	}
-	block, claim := s.Engine.Keys.Block(s.ID, f.block.Prefix), s.Engine.Keys.Claim(f.block.Holder.Claim)
+	block, claim := s.Keys.Block(f.block.Prefix), s.Keys.Claim(f.block.Holder.Claim)
 	sh := engine.Share{Ifs: store.Cmps(store.At(block, f.block.Revision)), Then: store.Ops(store.Remove(block), store.Remove(claim)), Els: store.Ops(store.Get(block))}
 	if f.cooled == nil {
 		sh.Then = append(sh.Then, f.farewell.write...)
@@ -192,7 +192,7 @@ func (f *free) Plan(s *engine.Worker) (engine.Share, error) {
 	sh.Then = append(store.Ops(store.Put(block, f.value)), f.farewell.write...)
 	if id := f.cooled.Holdings[0].Claim; id != f.block.Holder.Claim {
 		value := store.EncodeClaim(s.ID, f.block.Prefix)
-		sh.Then = append(sh.Then, store.Remove(claim), store.Put(s.Engine.Keys.Claim(id), value))
+		sh.Then = append(sh.Then, store.Remove(claim), store.Put(s.Keys.Claim(id), value))
 	}
 	return sh, nil
 }
@@ -241,7 +241,7 @@ func (m *amend) Plan(s *engine.Worker) (engine.Share, error) {
 	if err := present(s, m.old); err != nil {
 		return engine.Share{}, err
 	}
-	key := s.Engine.Keys.Block(s.ID, m.old.Prefix)
+	key := s.Keys.Block(m.old.Prefix)
 	return engine.Share{
 		Ifs:  store.Cmps(store.At(key, m.old.Revision)),
 		Then: store.Ops(store.Put(key, m.next.Encode())),

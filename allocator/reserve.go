@@ -174,8 +174,8 @@ func (c *confirm) Plan(s *engine.Worker) (engine.Share, error) {
 	if err := present(s, c.old); err != nil {
 		return engine.Share{}, err
 	}
-	keys := s.Engine.Keys
-	block, claim := keys.Block(s.ID, c.old.Prefix), keys.Claim(c.claimed)
+	keys := s.Keys
+	block, claim := keys.Block(c.old.Prefix), keys.Claim(c.claimed)
 	return engine.Share{
 		Ifs: store.Cmps(store.At(block, c.old.Revision), store.Absent(claim)),
 		Then: append(store.Ops(

@@ -34,7 +34,7 @@ func (a *Allocator) Behind(ctx context.Context, id PoolID, changes int64) (bool,
 		return false, err
 	}
 	// Others may have gone on, and what they did is not known here yet.
-	head, _, err := a.store.Get(ctx, a.keys.Head(p.Space))
+	head, _, err := a.store.Get(ctx, a.keys.Space(p.Space).Head())
 	if err == nil && head != nil {
 		err = a.engine.Await(ctx, head.ModRevision)
 	}
@@ -117,7 +117,7 @@ func (r *resume) Plan(s *engine.Worker) (engine.Share, error) {
 	}
 	r.next = p.Pool
 	r.next.Frozen = false
-	return engine.Share{Then: store.Ops(store.Put(s.Engine.Keys.Pool(p.ID), store.EncodePool(r.next))), Count: r.to}, nil
+	return engine.Share{Then: store.Ops(store.Put(s.Keys.Pool(p.ID), store.EncodePool(r.next))), Count: r.to}, nil
 }
 
 func (r *resume) Won(s *engine.Worker, revision int64, _ store.Results) error {

@@ -102,7 +102,7 @@ func (r *retire) Plan(s *engine.Worker) (engine.Share, error) {
 	if p.Cools.Own > 0 {
 		return engine.Share{}, errCooling
 	}
-	keys := s.Engine.Keys
+	keys := s.Keys
 	return engine.Share{
 		Then:       store.Ops(store.Remove(keys.Pool(p.ID)), store.Put(keys.Roots(p.Cluster), store.EncodeFence())),
 		DropsSpace: len(s.Room.Pools) == 1,
@@ -212,15 +212,15 @@ func (r *uncarve) Cluster() ClusterName   { return r.child.Cluster }
 func (r *uncarve) Claim() (ClaimID, bool) { return "", false }
 
 func (r *uncarve) Plan(s *engine.Worker) (engine.Share, error) {
-	keys := s.Engine.Keys
-	child := keys.Head(r.child.Space)
+	keys := s.Keys
+	child := keys.Space(r.child.Space).Head()
 	sh := engine.Share{Ifs: store.Cmps(store.At(child, r.head)), Els: store.Ops(store.Get(child))}
 	if !r.inUse {
 		sh.Then = store.Ops(
-			store.Remove(keys.Pool(r.child.ID)), store.Remove(child), store.Remove(keys.Turn(r.child.Space)), store.Remove(keys.Waiters(r.child.Space)),
+			store.Remove(keys.Pool(r.child.ID)), store.Remove(child), store.Remove(keys.Space(r.child.Space).Turn()), store.Remove(keys.Space(r.child.Space).Waiters()),
 		)
 	}
-	block := keys.Block(s.ID, r.child.CIDR)
+	block := keys.Block(r.child.CIDR)
 	if r.record > 0 {
 		sh.Ifs = append(sh.Ifs, store.At(block, r.record))
 	}

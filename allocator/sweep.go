@@ -62,7 +62,7 @@ func (a *Allocator) listed(ctx context.Context, id PoolID) (from, end string, er
 	if err != nil {
 		return "", "", err
 	}
-	from, end = a.keys.Within(p.Space, p.CIDR)
+	from, end = a.keys.Space(p.Space).Within(p.CIDR)
 	return from, end, nil
 }
 
@@ -92,7 +92,7 @@ func (a *Allocator) yieldBlocks(kv *mvccpb.KeyValue, id PoolID, yield func(Block
 // into parts of about a page, and names the windows that have more.
 func (a *Allocator) survey(p *store.Pager) {
 	spaces := a.engine.Spaces.All()
-	slices.SortFunc(spaces, func(s, t *engine.Worker) int { return cmp.Compare(a.keys.Blocks(s.ID), a.keys.Blocks(t.ID)) })
+	slices.SortFunc(spaces, func(s, t *engine.Worker) int { return cmp.Compare(s.Keys.Blocks(), t.Keys.Blocks()) })
 	sum := 0
 	for _, s := range spaces {
 		var blocks int
@@ -101,7 +101,7 @@ func (a *Allocator) survey(p *store.Pager) {
 		if sum += blocks; sum <= p.Fit {
 			continue
 		}
-		p.Cuts, sum = append(p.Cuts, a.keys.Blocks(s.ID)), blocks
+		p.Cuts, sum = append(p.Cuts, s.Keys.Blocks()), blocks
 		for _, w := range store.Windows(a.keys, large, true) {
 			p.Windows, sum = append(p.Windows, w), 0
 		}

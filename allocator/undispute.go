@@ -110,7 +110,7 @@ func (o *undispute) Plan(s *engine.Worker) (engine.Share, error) {
 	if s.Head.Revision != o.head {
 		return engine.Share{}, engine.ErrStale
 	}
-	keys, key := s.Engine.Keys, s.Engine.Keys.Block(s.ID, o.block.Prefix)
+	keys, key := s.Keys, s.Keys.Block(o.block.Prefix)
 	change := store.Remove(key)
 	if !o.frees {
 		change = store.Put(key, o.rest.Encode())
@@ -120,7 +120,7 @@ func (o *undispute) Plan(s *engine.Worker) (engine.Share, error) {
 		Then: append(store.Ops(change, store.Remove(keys.Claim(o.block.Holder.Claim))), o.farewell.write...),
 	}
 	for _, r := range o.next {
-		sh.Then = append(sh.Then, store.Put(keys.Block(s.ID, r.Prefix), r.Encode()))
+		sh.Then = append(sh.Then, store.Put(keys.Block(r.Prefix), r.Encode()))
 	}
 	return sh, nil
 }
@@ -188,7 +188,7 @@ func (f *flag) Plan(s *engine.Worker) (engine.Share, error) {
 	}
 	var sh engine.Share
 	for _, r := range f.records {
-		sh.Then = append(sh.Then, store.Put(s.Engine.Keys.Block(s.ID, r.Prefix), r.Encode()))
+		sh.Then = append(sh.Then, store.Put(s.Keys.Block(r.Prefix), r.Encode()))
 	}
 	return sh, nil
 }

@@ -13,8 +13,8 @@ import (
 // request writes the transaction of a group on a space. The share of each call is a transaction of
 // its own inside it, so that one that is refuted fails by itself. A call that is alone has
 // none: refuted, it writes nothing at all.
-func (g *group) request(txn clientv3.Txn, keys store.Keys, id ledger.SpaceID) clientv3.Txn {
-	key := keys.Head(id)
+func (g *group) request(txn clientv3.Txn, keys store.SpaceKeys) clientv3.Txn {
+	key := keys.Head()
 	ifs, els := g.at.Same(key), store.Ops(store.Get(key))
 	then := make([]clientv3.Op, 0, g.ops())
 	if g.alone() {
@@ -27,7 +27,7 @@ func (g *group) request(txn clientv3.Txn, keys store.Keys, id ledger.SpaceID) cl
 	}
 	switch {
 	case g.drops:
-		then = append(then, store.Remove(key), store.Remove(keys.Turn(id)), store.Remove(keys.Waiters(id)))
+		then = append(then, store.Remove(key), store.Remove(keys.Turn()), store.Remove(keys.Waiters()))
 	case g.writes:
 		then = append(then, store.Put(key, store.EncodeHead(g.count())))
 	}
@@ -35,7 +35,7 @@ func (g *group) request(txn clientv3.Txn, keys store.Keys, id ledger.SpaceID) cl
 		then = append(then, store.Put(keys.Quota(to.Class, to.Cluster), store.EncodeFence()))
 	}
 	if g.wish != nil {
-		els = append(els, store.Put(keys.Turn(id), store.EncodeTurn(*g.wish)))
+		els = append(els, store.Put(keys.Turn(), store.EncodeTurn(*g.wish)))
 	}
 	return txn.If(ifs...).Then(then...).Else(els...)
 }
@@ -102,10 +102,10 @@ func (s *Worker) failed(g *group, err error) {
 	case store.Refused(err):
 		s.pending.answer = words
 	case store.NoSpace(err):
-		s.pending.answer, s.pending.fence = words, g.fence(s.Engine.Keys, s.ID)
+		s.pending.answer, s.pending.fence = words, g.fence(s.Keys)
 	default:
 		s.Engine.logger.Warn("outcome of a transaction is unknown", "space", s.ID, "error", words)
-		s.pending.fence = g.fence(s.Engine.Keys, s.ID)
+		s.pending.fence = g.fence(s.Keys)
 	}
 }
 
@@ -118,7 +118,7 @@ func (s *Worker) send(g *group) (*clientv3.TxnResponse, error) {
 	defer cancel()
 	defer eng.store.Traffic.Begin()()
 	spans, started := g.trace(), eng.Hooks.Now()
-	resp, err := g.request(eng.store.Client.Txn(ctx), eng.Keys, s.ID).Commit()
+	resp, err := g.request(eng.store.Client.Txn(ctx), s.Keys).Commit()
 	endSpans(spans, err == nil && resp.Succeeded, err)
 	eng.Metrics.transactions.Observe(eng.Hooks.Now().Sub(started).Seconds())
 	eng.Metrics.groups.Observe(float64(len(g.calls)))

@@ -139,7 +139,7 @@ func (l *EndCooldowns) Plan(s *Worker) (Share, error) {
 	limit, bytes := max(1, int(s.Engine.Limit.Load())-8), 0
 	var sh Share
 	for prefix := range l.due(s) {
-		block, claim := s.Engine.Keys.Block(s.ID, prefix), s.Engine.Keys.Claim(s.Cooling.Blocks[prefix].Claim)
+		block, claim := s.Keys.Block(prefix), s.Keys.Claim(s.Cooling.Blocks[prefix].Claim)
 		sh.Then = append(sh.Then, clientv3.OpTxn(nil, store.Ops(store.Remove(block), store.Remove(claim)), nil))
 		bytes += len(block) + len(claim)
 		if l.ended = append(l.ended, prefix); len(l.ended) == limit || bytes > MaxGroupBytes/2 {

@@ -103,7 +103,7 @@ func (m *markOp) Claim() (ledger.ClaimID, bool) { return "", true }
 func (m *markOp) Plan(s *Worker) (Share, error) { return m.share(s), nil }
 
 func (m *markOp) share(s *Worker) Share {
-	key := s.Engine.Keys.Waiters(s.ID)
+	key := s.Keys.Waiters()
 	if m.writer == "" {
 		return Share{Then: store.Ops(store.Remove(key))}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
-	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // pending are the calls of a transaction that did not succeed, or may have, or not
@@ -53,11 +52,11 @@ func (s *Worker) closeAt(revision int64) {
 }
 
 // fence chooses what has to be put for a group's transaction to be over.
-func (g *group) fence(keys store.Keys, id ledger.SpaceID) *Fence {
+func (g *group) fence(keys store.SpaceKeys) *Fence {
 	if g.at.Revision == 0 {
 		return g.shares[0].Fence
 	}
-	key := keys.Head(id)
+	key := keys.Head()
 	return &Fence{Key: key, Revision: g.at.Revision, Same: g.at.Same(key), Value: store.EncodeHead(g.at.Count + g.stride)}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
@@ -12,6 +13,7 @@ import (
 type Worker struct {
 	*space.Space
 	Engine *Engine
+	Keys   store.SpaceKeys // those of the space
 
 	Queue   queue
 	Working bool   // the goroutine runs
@@ -26,7 +28,7 @@ type Worker struct {
 }
 
 func (eng *Engine) newWorker(id ledger.SpaceID) *Worker {
-	w := &Worker{Space: space.NewSpace(eng.Table, id), Engine: eng}
+	w := &Worker{Space: space.NewSpace(eng.Table, id), Engine: eng, Keys: eng.Keys.Space(id)}
 	w.Unlocking, w.Unlocked = w.beforeUnlock, eng.tell
 	return w
 }

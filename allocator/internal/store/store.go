@@ -107,7 +107,7 @@ func (s *Store) Pool(ctx context.Context, id ledger.PoolID) (p ledger.Pool, revi
 
 // RecordAt reads the block at exactly this prefix of a space.
 func (s *Store) RecordAt(ctx context.Context, id ledger.SpaceID, p netip.Prefix, opts ...clientv3.OpOption) (Record, bool, error) {
-	kv, _, err := s.Get(ctx, s.Keys.Block(id, p), opts...)
+	kv, _, err := s.Get(ctx, s.Keys.Space(id).Block(p), opts...)
 	if err != nil || kv == nil {
 		return Record{}, false, err
 	}
@@ -137,7 +137,7 @@ func (s *Store) RecordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok b
 // Overlapping reads the blocks of a space that have addresses in common with a prefix, and the
 // revision of the head as of which that is so.
 func (s *Store) Overlapping(ctx context.Context, id ledger.SpaceID, p netip.Prefix) ([]Record, int64, error) {
-	head, revision, err := s.Get(ctx, s.Keys.Head(id))
+	head, revision, err := s.Get(ctx, s.Keys.Space(id).Head())
 	if err != nil || head == nil {
 		return nil, 0, err
 	}
@@ -151,7 +151,7 @@ func (s *Store) Overlapping(ctx context.Context, id ledger.SpaceID, p netip.Pref
 			records = append(records, r)
 		}
 	}
-	from, end := s.Keys.Within(id, p)
+	from, end := s.Keys.Space(id).Within(p)
 	for kv, err := range s.NewPager(revision).Keys(ctx, from, end) {
 		if err != nil {
 			return nil, 0, err

@@ -98,7 +98,7 @@ func (l *lookback) lasting(ctx context.Context) error {
 		return l.each(ctx, []span{spanOf(l.keys.Spaces())}, l.block)
 	}
 	for id, shortest := range l.spaces {
-		if err := l.each(ctx, l.keys.blocksOver(id, l.prefix, shortest), l.block); err != nil || l.over {
+		if err := l.each(ctx, l.keys.Space(id).blocksOver(l.prefix, shortest), l.block); err != nil || l.over {
 			return err
 		}
 	}
