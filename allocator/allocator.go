@@ -33,6 +33,7 @@ type Allocator struct {
 	keys      store.Keys   // those of the store
 	table     *space.Table // that of the engine
 	slices    store.Slices // of the store
+	terms     terms        // on which blocks are let go
 	options   Options
 	registrar chan struct{} // holds the token of the one registration under way
 }
@@ -52,6 +53,7 @@ func open(ctx context.Context, client *clientv3.Client, options Options, hooks e
 		Logger: options.Logger, Tell: a.tell, Hooks: hooks, History: engine.History{Keep: options.History, Max: options.MaxHistory},
 	})
 	a.keys, a.table, a.slices = a.store.Keys, a.engine.Table, store.Slices{Store: a.store}
+	a.terms = terms{options: options, engine: a.engine}
 	if err := a.engine.Start(ctx, options.Registerer); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", a.keys, err), a.Close())
 	}

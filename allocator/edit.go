@@ -9,13 +9,12 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
-	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Exclude replaces the list of prefixes that a pool never hands out. Blocks that
 // lie in them already stay. The list that is known here costs nothing.
 func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix) error {
-	p, err := a.known(ctx, id)
+	p, err := a.engine.Known(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -30,26 +29,11 @@ func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix)
 // twice is draining once. While the ledger is known to lack changes of the pool's space,
 // Drain refuses with *FrozenError: a pool that seems to be empty may have lost its blocks.
 func (a *Allocator) Drain(ctx context.Context, id PoolID) error {
-	p, err := a.known(ctx, id)
+	p, err := a.engine.Known(ctx, id)
 	if err != nil {
 		return err
 	}
 	return a.engine.Submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.State = PoolDraining }})
-}
-
-// known returns the record of a pool, if need be after asking the ledger.
-func (a *Allocator) known(ctx context.Context, id PoolID) (Pool, error) {
-	if err := ledger.CheckID("pool", id); err != nil {
-		return Pool{}, err
-	}
-	for {
-		if _, err := a.engine.Locate(ctx, id); err != nil {
-			return Pool{}, err
-		}
-		if p, ok := a.Pool(id); ok {
-			return p, nil
-		}
-	}
 }
 
 // edit is the op of a change to a pool's record.

@@ -88,36 +88,13 @@ func (a *Allocator) cools(ctx context.Context, b Block, last *int64) error {
 	return a.engine.Await(ctx, b.Revision)
 }
 
-// endCooling frees the block that cools under the ID of a claim, if there is one.
-func (a *Allocator) endCooling(ctx context.Context, id ClaimID) error {
-	for {
-		r, ok, err := a.store.RecordOf(ctx, id)
-		if store.Compacted(err) {
-			continue
-		}
-		if err != nil || !ok || r.Holdings[r.Of(id)].State != Cooling {
-			return err
-		}
-		if err := a.engine.Await(ctx, r.Revision); err != nil {
-			return err
-		}
-		_, err = a.endCooldownsIn(ctx, r.Holdings[0].Pool, r.Prefix)
-		return err
-	}
-}
-
 // Regains reports whether a request would get a cooling block of its pool back, as known
 // here: one that an object of the holder's name had before.
-func (a *Allocator) Regains(r Request) bool {
-	p, ok := a.table.Find(r.Pool)
-	if !ok {
-		return false
-	}
-	p.In.Lock()
-	defer p.In.Unlock()
-	if p.State != PoolOpen || p.In.Room.Pools.Frozen() != space.NotFrozen {
-		return false
-	}
-	_, ok = p.FormerBlock(r)
-	return ok
+func (a *Allocator) Regains(r Request) (regains bool) {
+	a.table.Visit(r.Pool, func(p *space.Pool) {
+		if p.State == PoolOpen && p.In.Room.Pools.Frozen() == space.NotFrozen {
+			_, regains = p.FormerBlock(r)
+		}
+	})
+	return regains
 }

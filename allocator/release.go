@@ -57,15 +57,15 @@ func (a *Allocator) ReleaseFor(ctx context.Context, b Block, cause Cause) error 
 }
 
 func (a *Allocator) free(ctx context.Context, b Block, cause Cause) error {
-	f := &free{block: b, farewell: a.farewell(b, cause)}
-	until, err := a.cooldown(b)
+	f := &free{block: b, farewell: a.terms.farewell(b, cause)}
+	until, err := a.terms.cooldown(b)
 	if err != nil {
 		return fmt.Errorf("cooldown of %s: %w", b.Prefix, err)
 	}
 	if !until.IsZero() {
 		f.cool(a.keys, b, until)
 	}
-	return a.change(ctx, b, f)
+	return a.engine.Change(ctx, b, f)
 }
 
 // SetPolicy records what is to become of a claim's block when the claim is
@@ -80,15 +80,15 @@ func (a *Allocator) SetPolicy(ctx context.Context, id ClaimID, policy ReclaimPol
 func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Holding)) (Block, bool, error) {
 	var last int64
 	for {
-		r, ok, err := a.recordOf(ctx, id)
-		if store.Compacted(err) {
-			continue
-		}
+		r, ok, err := a.store.RecordOf(ctx, id)
 		if err != nil || !ok {
 			return Block{}, false, err
 		}
 		mine := r.Of(id)
 		h := r.Holdings[mine]
+		if h.State == Cooling {
+			return Block{}, false, nil
+		}
 		edit(&h)
 		if h == r.Holdings[mine] {
 			return r.Block(h), true, nil
@@ -96,7 +96,7 @@ func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Hold
 		old := r.Block(r.Holdings[mine])
 		r.Holdings[mine] = h
 		m := &amend{old: old, next: r}
-		err = a.change(ctx, old, m)
+		err = a.engine.Change(ctx, old, m)
 		if err == nil {
 			return m.next.Block(h), true, nil
 		}
@@ -105,28 +105,6 @@ func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Hold
 		}
 		last = old.Revision
 	}
-}
-
-// change runs an op on a block through the worker of its space. A pool that is
-// gone was empty, so the block is not as it was.
-func (a *Allocator) change(ctx context.Context, b Block, o engine.Op) error {
-	s, err := a.engine.Locate(ctx, b.Pool)
-	if err == nil && !knows(s, b.Revision) {
-		err = a.engine.Await(ctx, b.Revision)
-	}
-	if err == nil {
-		err = a.engine.Submit(ctx, b.Pool, o)
-	}
-	if errors.Is(err, ErrUnknownPool) {
-		return fmt.Errorf("%w: %w", ErrChanged, err)
-	}
-	return err
-}
-
-// knows reports whether a space is known as of a revision.
-func knows(s *engine.Worker, revision int64) (known bool) {
-	s.Read(func() { known = s.Known >= revision })
-	return known
 }
 
 // present finds the pool of a block that the ledger may still have.

@@ -120,10 +120,7 @@ func (a *Allocator) Confirm(ctx context.Context, c Confirmation) (b Block, ok bo
 	}
 	var last int64
 	for {
-		r, ok, err := a.recordOf(ctx, c.Reservation)
-		if store.Compacted(err) {
-			continue
-		}
+		r, ok, err := a.store.RecordOf(ctx, c.Reservation)
 		if err != nil || !ok {
 			return Block{}, false, err
 		}
@@ -140,7 +137,7 @@ func (a *Allocator) Confirm(ctx context.Context, c Confirmation) (b Block, ok bo
 		h.Shared = h.Shared || !sameSecond(h.BoundAt, c.Answered)
 		r.Holdings[mine] = h
 		o := &confirm{old: old, next: r, claimed: c.Claim}
-		err = a.change(ctx, old, o)
+		err = a.engine.Change(ctx, old, o)
 		switch {
 		case err == nil:
 			return o.next.Block(h), true, nil

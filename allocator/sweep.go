@@ -28,13 +28,17 @@ type ListOptions struct {
 // and the list goes on behind it. Any other error ends the list.
 func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[Block, error] {
 	return func(yield func(Block, error) bool) {
-		from, end, err := a.listed(ctx, o.Pool)
-		if err != nil {
-			yield(Block{}, err)
-			return
+		from, end := a.keys.Spaces(), clientv3.GetPrefixRangeEnd(a.keys.Spaces())
+		if o.Pool != "" {
+			p, err := a.engine.Known(ctx, o.Pool)
+			if err != nil {
+				yield(Block{}, err)
+				return
+			}
+			from, end = a.keys.Space(p.Space).Within(p.CIDR)
 		}
 		p, read := a.store.NewPager(0), 0
-		a.survey(p)
+		survey(p, a.engine)
 		if o.Limit > 0 {
 			p.Size = min(o.Limit, p.Size)
 		}
@@ -43,7 +47,7 @@ func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[Block, er
 				yield(Block{}, err)
 				return
 			}
-			if !a.yieldBlocks(kv, o.Pool, yield) {
+			if !o.yield(a.keys, kv, yield) {
 				return
 			}
 			if read++; read == o.Limit {
@@ -53,23 +57,10 @@ func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[Block, er
 	}
 }
 
-// listed returns the range of keys to list.
-func (a *Allocator) listed(ctx context.Context, id PoolID) (from, end string, err error) {
-	if id == "" {
-		return a.keys.Spaces(), clientv3.GetPrefixRangeEnd(a.keys.Spaces()), nil
-	}
-	p, err := a.known(ctx, id)
-	if err != nil {
-		return "", "", err
-	}
-	from, end = a.keys.Space(p.Space).Within(p.CIDR)
-	return from, end, nil
-}
-
-// yieldBlocks yields what a key is to its holders, all or those of one pool. It reports
+// yield yields what a key is to its holders, all or those of the pool. It reports
 // whether to go on.
-func (a *Allocator) yieldBlocks(kv *mvccpb.KeyValue, id PoolID, yield func(Block, error) bool) bool {
-	n, err := a.keys.Parse(string(kv.Key))
+func (o ListOptions) yield(keys store.Keys, kv *mvccpb.KeyValue, yield func(Block, error) bool) bool {
+	n, err := keys.Parse(string(kv.Key))
 	if err == nil && n.Kind != store.BlockKey {
 		return true
 	}
@@ -81,7 +72,7 @@ func (a *Allocator) yieldBlocks(kv *mvccpb.KeyValue, id PoolID, yield func(Block
 		return yield(Block{}, err)
 	}
 	for _, h := range r.Holdings {
-		if (id == "" || h.Pool == id) && !yield(r.Block(h), nil) {
+		if (o.Pool == "" || h.Pool == o.Pool) && !yield(r.Block(h), nil) {
 			return false
 		}
 	}
@@ -90,8 +81,8 @@ func (a *Allocator) yieldBlocks(kv *mvccpb.KeyValue, id PoolID, yield func(Block
 
 // survey tells a pager how blocks lie, as far as memory knows: it cuts a list of all blocks
 // into parts of about a page, and names the windows that have more.
-func (a *Allocator) survey(p *store.Pager) {
-	spaces := a.engine.Spaces.All()
+func survey(p *store.Pager, eng *engine.Engine) {
+	spaces := eng.Spaces.All()
 	slices.SortFunc(spaces, func(s, t *engine.Worker) int { return cmp.Compare(s.Keys.Blocks(), t.Keys.Blocks()) })
 	sum := 0
 	for _, s := range spaces {
@@ -102,7 +93,7 @@ func (a *Allocator) survey(p *store.Pager) {
 			continue
 		}
 		p.Cuts, sum = append(p.Cuts, s.Keys.Blocks()), blocks
-		for _, w := range store.Windows(a.keys, large, true) {
+		for _, w := range store.Windows(eng.Keys, large, true) {
 			p.Windows, sum = append(p.Windows, w), 0
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -35,6 +36,21 @@ func (eng *Engine) Locate(ctx context.Context, id ledger.PoolID) (*Worker, error
 		}
 	}
 	return nil, fmt.Errorf("%w: pool %s is registered, and memory does not know it", ledger.ErrUnavailable, id)
+}
+
+// Known returns the record of a pool, if need be after asking the ledger.
+func (eng *Engine) Known(ctx context.Context, id ledger.PoolID) (record ledger.Pool, err error) {
+	if err := ledger.CheckID("pool", id); err != nil {
+		return ledger.Pool{}, err
+	}
+	for {
+		if _, err := eng.Locate(ctx, id); err != nil {
+			return ledger.Pool{}, err
+		}
+		if eng.Table.Visit(id, func(p *space.Pool) { record = p.Pool }) {
+			return record, nil
+		}
+	}
 }
 
 // WorkerOf is the worker of the space of a pool that is in memory.

@@ -116,8 +116,16 @@ func (s *Store) RecordAt(ctx context.Context, id ledger.SpaceID, p netip.Prefix,
 }
 
 // RecordOf reads the claim, then the block that it has, or had and that cools, as of the same
-// revision. An error for which Compacted holds: that revision is gone by now; ask again.
+// revision.
 func (s *Store) RecordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok bool, err error) {
+	for {
+		if r, ok, err = s.recordOf(ctx, id); !Compacted(err) { // else that revision is gone by now
+			return r, ok, err
+		}
+	}
+}
+
+func (s *Store) recordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok bool, err error) {
 	key := s.Keys.Claim(id)
 	kv, revision, err := s.Get(ctx, key)
 	if err != nil || kv == nil {
