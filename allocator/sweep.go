@@ -60,19 +60,15 @@ func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[Block, er
 // yield yields what a key is to its holders, all or those of the pool. It reports
 // whether to go on.
 func (o ListOptions) yield(keys store.Keys, kv *mvccpb.KeyValue, yield func(Block, error) bool) bool {
-	n, err := keys.Parse(string(kv.Key))
-	if err == nil && n.Kind != store.BlockKey {
+	e := store.EntryOf(keys, kv)
+	switch {
+	case e.Kind != store.BlockKey:
 		return true
+	case e.Damage != nil:
+		return yield(Block{}, e.Damage)
 	}
-	var r store.Record
-	if err == nil {
-		r, err = store.DecodeRecord(n.Space, n.Prefix, kv)
-	}
-	if err != nil {
-		return yield(Block{}, err)
-	}
-	for _, h := range r.Holdings {
-		if (o.Pool == "" || h.Pool == o.Pool) && !yield(r.Block(h), nil) {
+	for _, h := range e.Block.Holdings {
+		if (o.Pool == "" || h.Pool == o.Pool) && !yield(e.Block.Block(h), nil) {
 			return false
 		}
 	}

@@ -29,8 +29,8 @@ func deleted(k Keys, kv *mvccpb.KeyValue) Entry {
 	return Entry{Key: n, Text: key, Revision: kv.ModRevision, Damage: err}
 }
 
-// entryOf is that of a key that is there.
-func entryOf(k Keys, kv *mvccpb.KeyValue) Entry {
+// EntryOf is the entry of a key that is there.
+func EntryOf(k Keys, kv *mvccpb.KeyValue) Entry {
 	key := string(kv.Key)
 	n, err := k.Parse(key)
 	e := Entry{Key: n, Text: key, Put: true, Created: kv.CreateRevision == kv.ModRevision, Revision: kv.ModRevision, Damage: err}

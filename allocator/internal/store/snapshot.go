@@ -21,7 +21,7 @@ func (s *Store) Snapshot(ctx context.Context, visit func(Entry)) (revision int64
 			if err != nil {
 				return 0, err
 			}
-			e := entryOf(s.Keys, kv)
+			e := EntryOf(s.Keys, kv)
 			if e.Kind == PoolKey && e.Damage == nil {
 				pools = append(pools, e.Registered)
 			}

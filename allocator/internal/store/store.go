@@ -164,15 +164,11 @@ func (s *Store) Overlapping(ctx context.Context, id ledger.SpaceID, p netip.Pref
 		if err != nil {
 			return nil, 0, err
 		}
-		n, err := s.Keys.Parse(string(kv.Key))
-		if err != nil {
-			return nil, 0, err
+		e := EntryOf(s.Keys, kv)
+		if e.Damage != nil {
+			return nil, 0, e.Damage
 		}
-		r, err := DecodeRecord(id, n.Prefix, kv)
-		if err != nil {
-			return nil, 0, err
-		}
-		records = append(records, r)
+		records = append(records, e.Block)
 	}
 	return records, head.ModRevision, nil
 }
