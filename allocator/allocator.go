@@ -32,6 +32,8 @@ type Allocator struct {
 	store     *store.Store
 	keys      store.Keys   // those of the store
 	table     *space.Table // that of the engine
+	slices    store.Slices // of the store
+	terms     terms        // on which blocks are let go
 	options   Options
 	registrar chan struct{} // holds the token of the one registration under way
 }
@@ -50,7 +52,8 @@ func open(ctx context.Context, client *clientv3.Client, options Options, hooks e
 		Frozen: options.Frozen, HoldTime: options.HoldTime, MaxTxnOps: options.MaxTxnOps, QueueLimit: options.QueueLimit,
 		Logger: options.Logger, Tell: a.tell, Hooks: hooks, History: engine.History{Keep: options.History, Max: options.MaxHistory},
 	})
-	a.keys, a.table = a.store.Keys, a.engine.Table
+	a.keys, a.table, a.slices = a.store.Keys, a.engine.Table, store.Slices{Store: a.store}
+	a.terms = terms{options: options, engine: a.engine}
 	if err := a.engine.Start(ctx, options.Registerer); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", a.keys, err), a.Close())
 	}
@@ -103,7 +106,7 @@ func (a *Allocator) Failed() <-chan struct{} { return a.engine.Health.Failed }
 
 // Err is why the Allocator failed; nil if it did not.
 func (a *Allocator) Err() error {
-	return a.engine.Err()
+	return a.engine.Health.Err()
 }
 
 // Lead makes this Allocator the one whose waiting lists count, until ctx ends. Others answer

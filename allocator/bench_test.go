@@ -74,7 +74,7 @@ func (b *bench) raw(tb testing.TB, n int) {
 		ifs = append(ifs, store.Absent("/raw"+claim))
 		els = append(els, store.Get("/raw"+claim))
 		then = append(then,
-			store.Put("/raw"+b.keys.Block("p", p), value),
+			store.Put("/raw"+b.keys.Space("p").Block(p), value),
 			store.Put("/raw"+claim, store.EncodeClaim("p", p)))
 	}
 	if _, err := b.client.Txn(context.Background()).If(ifs...).Then(then...).Else(els...).Commit(); err != nil {

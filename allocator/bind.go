@@ -87,7 +87,7 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block Block, had 
 // bind is the op of a Bind.
 type bind struct {
 	request   wanted
-	holding   store.Holding
+	record    store.Record  // of the block, with the one holding
 	value     string        // of the block; the caller encodes it, not the worker
 	prefix    netip.Prefix  // reserved for it
 	former    *space.Cooled // what cools there, and is given back
@@ -100,7 +100,8 @@ type bind struct {
 }
 
 func newBind(req wanted, h store.Holding) *bind {
-	return &bind{request: req, holding: h, value: store.Record{Holdings: []store.Holding{h}}.Encode()}
+	r := store.Record{Holdings: []store.Holding{h}}
+	return &bind{request: req, record: r, value: r.Encode()}
 }
 
 func (b *bind) Cluster() ClusterName   { return b.request.Holder.Cluster }
@@ -111,17 +112,18 @@ func (b *bind) Refuses() bool          { return b.refusal != nil }
 // Takes is whose account a planned bind is on, and how many addresses it takes: none, if they
 // are on it already.
 func (b *bind) Takes() (by space.Owner, n *big.Int) {
+	by = space.OwnerOf(b.record.Holdings[0])
 	if b.former != nil {
-		return space.OwnerOf(b.holding), new(big.Int)
+		return by, new(big.Int)
 	}
-	return space.OwnerOf(b.holding), cidr.Size(b.prefix)
+	return by, cidr.Size(b.prefix)
 }
 
 // Plan finds a free prefix and reserves it. A refusal goes into the
 // transaction, too: what is known here may be behind the ledger, and the claim
 // may be bound elsewhere.
 func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
-	keys, claim := s.Engine.Keys, b.request.Holder.Claim
+	keys, claim := s.Keys, b.request.Holder.Claim
 	p := s.Pool(b.request.Pool)
 	if p == nil {
 		return engine.Share{}, engine.ErrGone
@@ -142,13 +144,13 @@ func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
 	if b.former != nil {
 		return b.takeFormer(s)
 	}
-	s.Reserve(b.prefix, nil)
+	s.Room.Reserve(b.prefix)
 	sh.Ifs = append(sh.Ifs, store.Absent(keys.Claim(claim)))
 	sh.Then = store.Ops(
-		store.Put(keys.Block(s.ID, b.prefix), b.value),
+		store.Put(keys.Block(b.prefix), b.value),
 		store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, b.prefix)),
 	)
-	sh.Stamp = s.Engine.Stamp(b.request.Request, b.fence > 0)
+	sh.Stamp = engine.StampOf(&s.Table.Quotas, b.request.Request, b.fence)
 	return sh, nil
 }
 
@@ -157,31 +159,41 @@ func (b *bind) Won(s *engine.Worker, revision int64, got store.Results) error {
 		if got.Found(0) != nil {
 			return errBound
 		}
-		s.WithdrawOverQuota(b.request.Request, b.refusal)
+		b.makeWay(s)
 		return b.refusal
 	}
 	if b.former != nil {
-		s.Returned(space.OwnerOf(b.holding), b.prefix, revision)
+		s.Put(b.prefix, b.record, revision)
 	} else {
-		s.Committed(space.OwnerOf(b.holding), b.prefix, revision)
+		s.Committed(b.prefix, b.record, revision)
 	}
-	b.block = store.Record{Space: s.ID, Prefix: b.prefix, Revision: revision}.Block(b.holding)
+	b.record.Space, b.record.Prefix, b.record.Revision = s.ID, b.prefix, revision
+	b.block = b.record.Block(b.record.Holdings[0])
 	s.Engine.Metrics.Bound.Inc()
 	s.Engine.Metrics.Attempts.Observe(float64(b.losses + 1))
 	return nil
 }
 
+// makeWay takes a claim that was refused for its quota off the waiting list. What is held for it
+// is offered to the next.
+func (b *bind) makeWay(s *engine.Worker) {
+	p := s.Pool(b.request.Pool)
+	if _, over := errors.AsType[*QuotaError](b.refusal); over && p != nil {
+		s.Room.Withdraw(p, b.request.Holder.Claim)
+	}
+}
+
 func (b *bind) Lost(s *engine.Worker, why engine.Loss) error {
 	b.losses++
 	if b.held != nil {
-		s.Rejoin(b.held)
+		s.Room.Rejoin(b.held)
 		b.held = nil
 	}
 	switch {
 	case b.former != nil:
-		s.SetTaken(b.prefix, false)
+		b.former.Taken = false
 	case b.refusal == nil:
-		s.Unreserve(b.prefix)
+		s.Room.Unreserve(b.prefix)
 	}
 	if why.Got.Found(0) != nil {
 		return errBound
@@ -205,15 +217,14 @@ func (b *bind) find(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 	if r.adopts {
 		return p.Vacant(r.Exact)
 	}
-	if reason := p.In.Frozen(); reason != space.NotFrozen {
+	if reason := p.In.Room.Pools.Frozen(); reason != space.NotFrozen {
 		return netip.Prefix{}, &FrozenError{Pool: p.ID, Lost: reason == space.LostChanges}
 	}
 	if err := p.Suits(r.Request); err != nil {
 		return netip.Prefix{}, err
 	}
 	if prefix, ok := p.FormerBlock(r.Request); ok {
-		c := p.In.Cooling.Blocks[prefix]
-		b.former = &c
+		b.former = p.In.Cooling.Blocks[prefix]
 		return prefix, nil
 	}
 	if r.reserves && p.In.OthersWait() {
@@ -226,7 +237,7 @@ func (b *bind) find(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 	if broken != nil {
 		return netip.Prefix{}, broken
 	}
-	b.held = p.In.ClaimHold(p, r.Request)
+	b.held = p.In.Room.Claim(p, r.Request)
 	if r.Exact.IsValid() {
 		return p.Exact(r.Exact)
 	}
@@ -241,5 +252,5 @@ func (b *bind) find(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 	if !ok {
 		largest = -1
 	}
-	return netip.Prefix{}, &ExhaustedError{Pool: p.ID, Length: r.Length, Largest: largest, NextRelease: p.NextRelease()}
+	return netip.Prefix{}, &ExhaustedError{Pool: p.ID, Length: r.Length, Largest: largest, NextRelease: p.Cools.Next()}
 }

@@ -30,24 +30,32 @@ func (a *Allocator) Carve(ctx context.Context, req Request, child Pool) (Pool, e
 		return Pool{}, fmt.Errorf("%w: claim %s must be the child pool's own ID %s", ErrInvalid, req.Holder.Claim, child.ID)
 	}
 	child.Frozen = false
-	return a.carve(ctx, wanted{Request: req}, child)
+	c := carving{Allocator: a, req: wanted{Request: req}, child: child}
+	return c.run(ctx)
 }
 
-func (a *Allocator) carve(ctx context.Context, req wanted, child Pool) (Pool, error) {
-	child.Parent, child.State, child.Space, child.Excluded = req.Pool, PoolOpen, SpaceID(child.ID), nil
-	var last int64
+// carving is a Carve or a Readopt.
+type carving struct {
+	*Allocator
+	req   wanted
+	child Pool
+	last  int64 // revision of the block that cools under the child's ID
+}
+
+func (c *carving) run(ctx context.Context) (Pool, error) {
+	c.child.Parent, c.child.State, c.child.Space, c.child.Excluded = c.req.Pool, PoolOpen, SpaceID(c.child.ID), nil
 	for {
-		if err := a.secure(ctx, req.Request); err != nil {
+		if err := c.secure(ctx, c.req.Request); err != nil {
 			return Pool{}, err
 		}
-		now := a.engine.Hooks.Now()
-		child.RegisteredAt = store.Stamped(now)
-		c := &carve{bind: newBind(req, req.holding(now)), child: child}
-		err := a.engine.Submit(ctx, req.Pool, c)
+		now := c.engine.Hooks.Now()
+		c.child.RegisteredAt = store.Stamped(now)
+		o := &carve{bind: newBind(c.req, c.req.holding(now)), child: c.child}
+		err := c.engine.Submit(ctx, c.req.Pool, o)
 		if err == nil {
-			a.addChild(c.child, c.block.Revision)
-			a.Withdraw(req.Holder.Claim)
-			return c.child, nil
+			c.register(o.child, o.block.Revision)
+			c.Withdraw(c.req.Holder.Claim)
+			return o.child, nil
 		}
 		if errors.Is(err, space.ErrUnsecured) {
 			continue
@@ -55,33 +63,33 @@ func (a *Allocator) carve(ctx context.Context, req wanted, child Pool) (Pool, er
 		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
 			return Pool{}, err
 		}
-		pool, found, foundErr := a.carved(ctx, child.ID)
+		pool, found, foundErr := c.before(ctx)
 		if foundErr != nil || found {
 			return pool, foundErr
 		}
-		if c.uncertain {
+		if o.uncertain {
 			return Pool{}, errUncertain
 		}
 		if !errors.Is(err, errBound) {
 			return Pool{}, err
 		}
-		if err := a.cooled(ctx, req, &last); err != nil {
+		if err := c.makeWay(ctx); err != nil {
 			return Pool{}, err
 		}
 	}
 }
 
-// cooled makes way for a child whose former block cools under its ID.
-func (a *Allocator) cooled(ctx context.Context, req wanted, last *int64) error {
-	id := req.Holder.Claim
-	if req.adopts {
-		return a.endCooling(ctx, id)
+// makeWay makes way for a child whose former block cools under its ID.
+func (c *carving) makeWay(ctx context.Context) error {
+	id := c.req.Holder.Claim
+	if c.req.adopts {
+		return c.endCooling(ctx, id)
 	}
-	b, err := a.latest(ctx, id)
+	b, err := c.latest(ctx, id)
 	if err != nil {
 		return err
 	}
-	return a.cools(ctx, b, last)
+	return c.cools(ctx, b, &c.last)
 }
 
 // Readopt carves a child pool at exactly req.Exact, because its published status
@@ -94,20 +102,22 @@ func (a *Allocator) Readopt(ctx context.Context, req Request, child Pool) (Pool,
 	}
 	child.Frozen = true
 	for {
-		p, err := a.carve(ctx, wanted{Request: req, adopts: true}, child)
+		c := carving{Allocator: a, req: wanted{Request: req, adopts: true}, child: child}
+		p, err := c.run(ctx)
 		if !errors.Is(err, ErrInUse) {
 			return p, err
 		}
-		if made, roomErr := a.endCooldownsIn(ctx, req.Pool, req.Exact); roomErr != nil || !made {
+		if made, roomErr := a.endCooldowns(ctx, req.Pool, engine.EndCooldowns{Within: req.Exact}); roomErr != nil || !made {
 			return Pool{}, cmp.Or(roomErr, err)
 		}
 	}
 }
 
-// carved finds a child that was carved before. Its claim and its pool are read at
+// before finds the child if it was carved before. Its claim and its pool are read at
 // once: between two reads it might be retired, and carved elsewhere.
-func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
-	resp, err := a.store.Commit(ctx, nil, store.Ops(store.Get(a.keys.Claim(ClaimID(id))), store.Get(a.keys.Pool(id))), nil)
+func (c *carving) before(ctx context.Context) (Pool, bool, error) {
+	id := c.child.ID
+	resp, err := c.store.Commit(ctx, nil, store.Ops(store.Get(c.keys.Claim(ClaimID(id))), store.Get(c.keys.Pool(id))), nil)
 	if err != nil {
 		return Pool{}, false, err
 	}
@@ -120,7 +130,7 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 		return Pool{}, false, err
 	}
 	if pool == nil {
-		r, ok, err := a.store.RecordAt(ctx, within, prefix, clientv3.WithRev(resp.Header.Revision))
+		r, ok, err := c.store.RecordAt(ctx, within, prefix, clientv3.WithRev(resp.Header.Revision))
 		if store.Compacted(err) || ok && space.CooledOf(r) != nil {
 			return Pool{}, false, nil // it was retired, or has to be looked at again
 		}
@@ -134,27 +144,27 @@ func (a *Allocator) carved(ctx context.Context, id PoolID) (Pool, bool, error) {
 		err = fmt.Errorf("%w: %s is a block of space %s, and the pool is %s", ErrPoolMismatch, prefix, within, p.CIDR)
 	}
 	if err == nil {
-		err = a.engine.Await(ctx, pool.ModRevision)
+		err = c.engine.Await(ctx, pool.ModRevision)
 	}
 	if err != nil {
 		return Pool{}, false, err
 	}
-	a.Withdraw(ClaimID(id))
+	c.Withdraw(ClaimID(id))
 	return p, true, nil
 }
 
-// addChild brings a pool that was carved at the revision into memory, if the watch
+// register brings a pool that was carved at the revision into memory, if the watch
 // has not done so. If it has, the pool may be gone by now.
-func (a *Allocator) addChild(child Pool, revision int64) {
-	s := a.engine.Enter(child.Space)
+func (c *carving) register(child Pool, revision int64) {
+	s := c.engine.Spaces.Enter(child.Space)
 	defer s.Unlock()
-	if a.engine.Watched.Get() >= revision {
+	if c.engine.Watched.Get() >= revision {
 		s.DropIfEmpty()
 		return
 	}
 	if revision > s.Known {
 		s.Known, s.Head = revision, store.Head{}.Next(revision, 1)
-		a.table.Add(s.AddPool(child))
+		s.PutPool(child)
 	}
 }
 
@@ -173,7 +183,7 @@ func (c *carve) Plan(s *engine.Worker) (engine.Share, error) {
 		return sh, err
 	}
 	c.child.CIDR = c.prefix
-	poolKey, headKey := s.Engine.Keys.Pool(c.child.ID), s.Engine.Keys.Head(c.child.Space)
+	poolKey, headKey := s.Keys.Pool(c.child.ID), s.Keys.Space(c.child.Space).Head()
 	sh.Ifs = append(sh.Ifs, store.Absent(poolKey), store.Absent(headKey))
 	sh.Then = append(sh.Then, store.Put(poolKey, store.EncodePool(c.child)), store.Put(headKey, store.EncodeHead(1)))
 	c.poolAt, sh.Els = len(sh.Els), append(sh.Els, store.Get(poolKey))

@@ -37,8 +37,8 @@ func TestCooldown_APoolInUseStays(t *testing.T) {
 	if err := i.Retire(t.Context(), "p"); !errors.Is(err, ErrPoolInUse) {
 		t.Errorf("Retire = %v, want ErrPoolInUse", err)
 	}
-	if p, _ := i.Pool("p"); p.State != PoolOpen || i.engine.CountCooling() != 1 {
-		t.Errorf("the pool is %s, and %d blocks cool; want it as it was", p.State, i.engine.CountCooling())
+	if p, _ := i.Pool("p"); p.State != PoolOpen || i.engine.Spaces.CountCooling() != 1 {
+		t.Errorf("the pool is %s, and %d blocks cool; want it as it was", p.State, i.engine.Spaces.CountCooling())
 	}
 	if err := i.Drain(t.Context(), "p"); err != nil {
 		t.Fatalf("Drain: %v", err)
@@ -175,7 +175,7 @@ func TestCooldown_LostAnswers(t *testing.T) {
 			i.bind(request("p", "a", 28))
 			lose()
 			i.release("a")
-			if n := i.engine.CountCooling(); n != 1 {
+			if n := i.engine.Spaces.CountCooling(); n != 1 {
 				t.Errorf("%d blocks cool, want one", n)
 			}
 			lose()

@@ -32,7 +32,7 @@ func TestCooldown_OfAReservation(t *testing.T) {
 			if err := i.Release(t.Context(), b.Holder.Claim); err != nil {
 				t.Fatalf("Release: %v", err)
 			}
-			if got := i.engine.CountCooling(); got != tt.cooling {
+			if got := i.engine.Spaces.CountCooling(); got != tt.cooling {
 				t.Fatalf("%d blocks cool, want %d", got, tt.cooling)
 			}
 			if tt.cooling > 0 {

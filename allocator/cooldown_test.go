@@ -61,9 +61,9 @@ func (i *icebox) pass(d time.Duration) {
 // waitCooling waits until so many blocks cool, as one of the Allocators knows it.
 func (i *icebox) waitCooling(a *Allocator, want int) {
 	i.t.Helper()
-	for a.engine.CountCooling() != want {
+	for a.engine.Spaces.CountCooling() != want {
 		if i.t.Context().Err() != nil {
-			i.t.Fatalf("%d blocks cool, want %d", a.engine.CountCooling(), want)
+			i.t.Fatalf("%d blocks cool, want %d", a.engine.Spaces.CountCooling(), want)
 		}
 		a.catchUp(i.t)
 	}

@@ -25,13 +25,14 @@ func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (B
 	if !req.Exact.IsValid() || state != Bound && state != Retained {
 		return Block{}, fmt.Errorf("%w: adopt an exact prefix, as bound or retained", ErrInvalid)
 	}
-	h := wanted{Request: req, adopts: true}.holding(a.engine.Hooks.Now())
-	h.State = state
+	n := adoption{Allocator: a, req: wanted{Request: req, adopts: true}}
+	n.holding = n.req.holding(a.engine.Hooks.Now())
+	n.holding.State = state
 	if state == Retained {
-		h.Until = store.Stamped(req.Until)
+		n.holding.Until = store.Stamped(req.Until)
 	}
 	for {
-		b, err := a.adopt(ctx, req, h)
+		b, err := n.run(ctx)
 		if !errors.Is(err, errBound) {
 			return b, err
 		}
@@ -44,25 +45,32 @@ func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (B
 	}
 }
 
-// adopt binds the prefix as any other, and if that is refused, all the same.
-func (a *Allocator) adopt(ctx context.Context, req Request, h store.Holding) (Block, error) {
-	b := newBind(wanted{Request: req, adopts: true}, h)
-	err := a.engine.Submit(ctx, req.Pool, b)
+// adoption is an Adopt.
+type adoption struct {
+	*Allocator
+	req     wanted
+	holding store.Holding
+}
+
+// run binds the prefix as any other, and if that is refused, all the same.
+func (n adoption) run(ctx context.Context) (Block, error) {
+	b := newBind(n.req, n.holding)
+	err := n.engine.Submit(ctx, n.req.Pool, b)
 	if err == nil {
 		return b.block, nil
 	}
 	for errors.Is(err, ErrInUse) || errors.Is(err, ErrPoolDraining) || errors.Is(err, engine.ErrStale) {
 		var o *adopt
-		if _, err = a.endCooldownsIn(ctx, req.Pool, req.Exact); err != nil {
+		if _, err = n.endCooldowns(ctx, n.req.Pool, engine.EndCooldowns{Within: n.req.Exact}); err != nil {
 			break
 		}
-		if o, err = a.newAdopt(ctx, req, h); err != nil {
+		if o, err = n.op(ctx); err != nil {
 			break
 		}
-		if o.head, o.others, err = a.flagInParts(ctx, req.Pool, o.head, o.others); err != nil {
+		if o.head, o.others, err = flagInParts(ctx, n.engine, flag{pool: n.req.Pool, head: o.head, records: o.others}); err != nil {
 			continue
 		}
-		if err = a.engine.Submit(ctx, req.Pool, o); err == nil {
+		if err = n.engine.Submit(ctx, n.req.Pool, o); err == nil {
 			return o.block, nil
 		}
 	}
@@ -79,17 +87,19 @@ type adopt struct {
 	block   Block
 }
 
-func (a *Allocator) newAdopt(ctx context.Context, req Request, h store.Holding) (*adopt, error) {
-	p, err := a.known(ctx, req.Pool)
+// op makes the op, by what the ledger has there now.
+func (n adoption) op(ctx context.Context) (*adopt, error) {
+	req := n.req.Request
+	p, err := n.engine.Known(ctx, req.Pool)
 	if err != nil {
 		return nil, err
 	}
 	if !space.Contains(p.CIDR, req.Exact) {
 		return nil, ErrOutOfRange
 	}
-	near, head, err := a.store.Overlapping(ctx, p.Space, req.Exact)
+	near, head, err := n.store.Overlapping(ctx, p.Space, req.Exact)
 	if err == nil {
-		err = a.engine.Await(ctx, head)
+		err = n.engine.Await(ctx, head)
 	}
 	if err != nil {
 		return nil, err
@@ -108,7 +118,7 @@ func (a *Allocator) newAdopt(ctx context.Context, req Request, h store.Holding) 
 			o.others = append(o.others, r)
 		}
 	}
-	o.record.Holdings = append(o.record.Holdings, h)
+	o.record.Holdings = append(o.record.Holdings, n.holding)
 	o.record.Disputed = len(near) > 0
 	return o, nil
 }
@@ -123,30 +133,27 @@ func (o *adopt) Plan(s *engine.Worker) (engine.Share, error) {
 	if s.Head.Revision != o.head {
 		return engine.Share{}, engine.ErrStale
 	}
-	keys, claim := s.Engine.Keys, o.request.Holder.Claim
+	keys, claim := s.Keys, o.request.Holder.Claim
 	sh := engine.Share{
 		Ifs: store.Cmps(store.Absent(keys.Claim(claim))),
 		Then: store.Ops(
-			store.Put(keys.Block(s.ID, o.record.Prefix), o.record.Encode()),
+			store.Put(keys.Block(o.record.Prefix), o.record.Encode()),
 			store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, o.record.Prefix)),
 		),
 		Els: store.Ops(store.Get(keys.Claim(claim))),
 	}
-	sh.Stamp = s.Engine.Stamp(o.request, false)
+	sh.Stamp = engine.StampOf(&s.Table.Quotas, o.request, 0)
 	for _, r := range o.others {
-		sh.Then = append(sh.Then, store.Put(keys.Block(s.ID, r.Prefix), r.Encode()))
+		sh.Then = append(sh.Then, store.Put(keys.Block(r.Prefix), r.Encode()))
 	}
 	return sh, nil
 }
 
 func (o *adopt) Won(s *engine.Worker, revision int64, _ store.Results) error {
-	if revision > s.Known {
-		if !o.shared {
-			s.Take(o.record.Prefix)
-			s.YieldHold(o.record.Prefix)
-		}
-		s.SetOwners(o.record.Prefix, space.OwnersOf(o.record))
+	if revision > s.Known && !o.shared {
+		s.Add(o.record.Prefix)
 	}
+	s.Put(o.record.Prefix, o.record, revision)
 	s.Engine.Metrics.Bound.Inc()
 	o.record.Revision = revision
 	o.block = o.record.Block(o.record.Holdings[len(o.record.Holdings)-1])

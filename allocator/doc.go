@@ -30,8 +30,8 @@
 // same name may get the block back, in one transaction.
 //
 // A request may come with limits on what its workspace holds of the pool, and by the
-// class, of whatever pools (internal/space/quota.go). What is held are sums in memory, of the blocks
-// that each space notes (internal/space/owners.go). The head of the space fences the first. For the
+// class, of whatever pools (internal/space/account.go). What is held are sums in memory, of the
+// blocks that each space notes (internal/space/usage.go). The head of the space fences the first. For the
 // second there is a fence of its own, for each class and workspace, which every bind
 // under a limit compares and puts; once it exists, binds without a limit put it, too.
 // A limit holds for those who know of it. What the ledger holds already always counts,

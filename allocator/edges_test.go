@@ -144,6 +144,7 @@ func TestQuota_TheFenceIsDeleted(t *testing.T) {
 // What a workspace has left behind in the ledger goes when it is used no more.
 func TestLeftovers(t *testing.T) {
 	r := newRoom(t)
+	guard := engine.Guard{Engine: r.engine}
 	under := of("leaver", request("p", "c", 28))
 	under.Class, under.Limits.Class = "class", big.NewInt(48)
 	r.bind(under)
@@ -157,18 +158,18 @@ func TestLeftovers(t *testing.T) {
 			t.Fatalf("Retire: %v", err)
 		}
 		r.catchUp(t) // a late event of the pool would have it known once more, for a moment
-		r.engine.Prune(t.Context())
+		guard.Prune(t.Context())
 		if left := r.keysWith("/workspaces/leaver"); len(left) > 0 {
 			t.Errorf("a workspace without a root pool has left %v", left)
 		}
 	}
 	r.release("c")
 	r.catchUp(t)
-	if r.engine.Prune(t.Context()); len(r.keysWith("/quotas/")) != 1 {
+	if guard.Prune(t.Context()); len(r.keysWith("/quotas/")) != 1 {
 		t.Error("the fence of a quota that was used a moment ago is gone")
 	}
 	r.clock.advance(2 * 10 * time.Minute)
-	if r.engine.Prune(t.Context()); len(r.keysWith("/quotas/")) != 0 {
+	if guard.Prune(t.Context()); len(r.keysWith("/quotas/")) != 0 {
 		t.Errorf("there is %v, which nobody has used for long", r.keysWith("/quotas/"))
 	}
 	r.catchUp(t)
@@ -191,9 +192,9 @@ func TestDrain_TheLastBlockGoesMeanwhile(t *testing.T) {
 	}
 	// Another writer, that would retire the pool itself if it were an Allocator.
 	late := request("p", "late", 28)
-	block, claim := l.keys.Block("p", prefix("10.0.0.16/28")), l.keys.Claim("late")
+	block, claim := l.keys.Space("p").Block(prefix("10.0.0.16/28")), l.keys.Claim("late")
 	write := func(count int64, ops ...clientv3.Op) {
-		if _, err := l.etcd.Client().Txn(t.Context()).Then(append(ops, store.Put(l.keys.Head("p"), store.EncodeHead(count)))...).Commit(); err != nil {
+		if _, err := l.etcd.Client().Txn(t.Context()).Then(append(ops, store.Put(l.keys.Space("p").Head(), store.EncodeHead(count)))...).Commit(); err != nil {
 			t.Errorf("etcd transaction: %v", err)
 		}
 	}

@@ -9,13 +9,12 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
-	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Exclude replaces the list of prefixes that a pool never hands out. Blocks that
 // lie in them already stay. The list that is known here costs nothing.
 func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix) error {
-	p, err := a.known(ctx, id)
+	p, err := a.engine.Known(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -30,26 +29,11 @@ func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix)
 // twice is draining once. While the ledger is known to lack changes of the pool's space,
 // Drain refuses with *FrozenError: a pool that seems to be empty may have lost its blocks.
 func (a *Allocator) Drain(ctx context.Context, id PoolID) error {
-	p, err := a.known(ctx, id)
+	p, err := a.engine.Known(ctx, id)
 	if err != nil {
 		return err
 	}
 	return a.engine.Submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.State = PoolDraining }})
-}
-
-// known returns the record of a pool, if need be after asking the ledger.
-func (a *Allocator) known(ctx context.Context, id PoolID) (Pool, error) {
-	if err := ledger.CheckID("pool", id); err != nil {
-		return Pool{}, err
-	}
-	for {
-		if _, err := a.engine.Locate(ctx, id); err != nil {
-			return Pool{}, err
-		}
-		if p, ok := a.Pool(id); ok {
-			return p, nil
-		}
-	}
 }
 
 // edit is the op of a change to a pool's record.
@@ -80,15 +64,15 @@ func (e *edit) Plan(s *engine.Worker) (engine.Share, error) {
 	e.next = p.Pool
 	e.change(&e.next)
 	if e.next.State == PoolDraining && p.Parent != "" {
-		e.next.CoolsUntil = later(e.next.CoolsUntil, p.LastRelease())
+		e.next.CoolsUntil = later(e.next.CoolsUntil, p.Cools.Last())
 	}
-	if e.next.State != p.State && e.next.State == PoolDraining && s.Frozen() == space.LostChanges {
+	if e.next.State != p.State && e.next.State == PoolDraining && s.Room.Pools.Frozen() == space.LostChanges {
 		return engine.Share{}, &FrozenError{Pool: p.ID, Lost: true}
 	}
 	if e.same = e.next.State == p.State && e.next.CoolsUntil.Equal(p.CoolsUntil) && e.next.Frozen == p.Frozen && slices.Equal(e.next.Excluded, p.Excluded); e.same {
 		return engine.Share{}, nil // the transaction confirms that it is so
 	}
-	return engine.Share{Then: store.Ops(store.Put(s.Engine.Keys.Pool(p.ID), store.EncodePool(e.next)))}, nil
+	return engine.Share{Then: store.Ops(store.Put(s.Keys.Pool(p.ID), store.EncodePool(e.next)))}, nil
 }
 
 func later(a, b time.Time) time.Time {
@@ -102,8 +86,8 @@ func (e *edit) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	if e.inUse {
 		return ErrPoolInUse
 	}
-	if p := s.Pool(e.pool.ID); p != nil && !e.same && revision > s.Known {
-		s.UpdatePool(p, e.next)
+	if s.Pool(e.pool.ID) != nil && !e.same && revision > s.Known {
+		s.PutPool(e.next)
 	}
 	return nil
 }

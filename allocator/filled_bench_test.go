@@ -34,7 +34,7 @@ func (b *bench) block(pool PoolID, i int) []clientv3.Op {
 	addr[1], addr[2], addr[3] = byte(i>>16), byte(i>>8), byte(i)
 	p := netip.PrefixFrom(netip.AddrFrom4(addr), 32)
 	return store.Ops(
-		store.Put(b.keys.Block(SpaceID(pool), p), newBind(wanted{Request: req}, wanted{Request: req}.holding(b.engine.Hooks.Now())).value),
+		store.Put(b.keys.Space(SpaceID(pool)).Block(p), newBind(wanted{Request: req}, wanted{Request: req}.holding(b.engine.Hooks.Now())).value),
 		store.Put(b.keys.Claim(req.Holder.Claim), store.EncodeClaim(SpaceID(pool), p)),
 	)
 }

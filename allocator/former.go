@@ -23,14 +23,14 @@ var errTwice = errors.New("the block or its former claim is in the same transact
 // takeFormer is the share of a bind that gets a cooling block back. What cools is as the head
 // says, and needs no comparison of its own.
 func (b *bind) takeFormer(s *engine.Worker) (engine.Share, error) {
-	keys, claim := s.Engine.Keys, b.request.Holder.Claim
+	keys, claim := s.Keys, b.request.Holder.Claim
 	if _, twice := s.Placing.Blocks[b.prefix]; twice {
 		return engine.Share{}, errTwice
 	}
 	sh, former := engine.Share{Els: store.Ops(store.Get(keys.Claim(claim)))}, b.former.Claim
 	if former == claim {
-		sh.Then = store.Ops(store.Put(keys.Block(s.ID, b.prefix), b.formerValue()))
-		s.SetTaken(b.prefix, true)
+		sh.Then = store.Ops(store.Put(keys.Block(b.prefix), b.formerValue()))
+		b.former.Taken = true
 		return sh, nil
 	}
 	if _, twice := s.Placing.Claims[former]; twice {
@@ -38,11 +38,11 @@ func (b *bind) takeFormer(s *engine.Worker) (engine.Share, error) {
 	}
 	sh.Ifs = store.Cmps(store.Absent(keys.Claim(claim)))
 	sh.Then = store.Ops(
-		store.Put(keys.Block(s.ID, b.prefix), b.formerValue()),
+		store.Put(keys.Block(b.prefix), b.formerValue()),
 		store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, b.prefix)),
 		store.Remove(keys.Claim(former)),
 	)
-	s.SetTaken(b.prefix, true)
+	b.former.Taken = true
 	return sh, nil
 }
 
@@ -50,11 +50,11 @@ func (b *bind) takeFormer(s *engine.Worker) (engine.Share, error) {
 // the former one let go. A reservation keeps in mind until when it
 // would cool: its CREATE may fail.
 func (b *bind) formerValue() string {
-	b.holding.Since = b.former.Freed()
+	b.record.Holdings[0].Since = b.former.Freed()
 	if b.request.reserves {
-		b.holding.Until = b.former.End()
+		b.record.Holdings[0].Until = b.former.End()
 	}
-	return store.Record{Holdings: []store.Holding{b.holding}}.Encode()
+	return b.record.Encode()
 }
 
 // Changes is the block that a bind gets back; not valid for any other.
@@ -88,36 +88,13 @@ func (a *Allocator) cools(ctx context.Context, b Block, last *int64) error {
 	return a.engine.Await(ctx, b.Revision)
 }
 
-// endCooling frees the block that cools under the ID of a claim, if there is one.
-func (a *Allocator) endCooling(ctx context.Context, id ClaimID) error {
-	for {
-		r, ok, err := a.store.RecordOf(ctx, id)
-		if store.Compacted(err) {
-			continue
-		}
-		if err != nil || !ok || r.Holdings[r.Of(id)].State != Cooling {
-			return err
-		}
-		if err := a.engine.Await(ctx, r.Revision); err != nil {
-			return err
-		}
-		_, err = a.endCooldownsIn(ctx, r.Holdings[0].Pool, r.Prefix)
-		return err
-	}
-}
-
 // Regains reports whether a request would get a cooling block of its pool back, as known
 // here: one that an object of the holder's name had before.
-func (a *Allocator) Regains(r Request) bool {
-	p, ok := a.table.Find(r.Pool)
-	if !ok {
-		return false
-	}
-	p.In.Lock()
-	defer p.In.Unlock()
-	if p.State != PoolOpen || p.In.Frozen() != space.NotFrozen {
-		return false
-	}
-	_, ok = p.FormerBlock(r)
-	return ok
+func (a *Allocator) Regains(r Request) (regains bool) {
+	a.table.Visit(r.Pool, func(p *space.Pool) {
+		if p.State == PoolOpen && p.In.Room.Pools.Frozen() == space.NotFrozen {
+			_, regains = p.FormerBlock(r)
+		}
+	})
+	return regains
 }

@@ -3,6 +3,7 @@ package allocator
 import (
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -15,23 +16,44 @@ type farewell struct {
 	write  []clientv3.Op
 }
 
+// terms are those on which blocks are let go: what the history keeps of them, and for how long they
+// cool.
+type terms struct {
+	options Options
+	engine  *engine.Engine
+}
+
 // farewell is that of a block that is let go now.
-func (a *Allocator) farewell(b Block, cause Cause) farewell {
-	if a.options.History <= 0 {
-		return farewell{}
-	}
+func (t terms) farewell(b Block, cause Cause) farewell {
 	if b.State == Reserved {
 		cause = CauseCreateFailed
 	}
-	return a.farewellAt(b, cause, store.Stamped(a.engine.Hooks.Now()))
+	return t.farewellAt(b, cause, store.Stamped(t.engine.Hooks.Now()))
 }
 
-func (a *Allocator) farewellAt(b Block, cause Cause, until time.Time) farewell {
-	if a.options.History <= 0 {
+func (t terms) farewellAt(b Block, cause Cause, until time.Time) farewell {
+	if t.options.History <= 0 {
 		return farewell{}
 	}
-	t := b.Tenure().Ended(until, cause)
-	return farewell{t, store.Ops(a.keys.PutTenure(t))}
+	ended := b.Tenure().Ended(until, cause)
+	return farewell{ended, store.Ops(t.engine.Keys.PutTenure(ended))}
+}
+
+// cooldown is when a block that is freed now may be given to anybody; zero: now. A
+// reservation goes back to what it was: free, or cooling until its old time.
+func (t terms) cooldown(b Block) (time.Time, error) {
+	now := t.engine.Hooks.Now()
+	switch {
+	case b.State == Reserved && b.Until.After(now):
+		return b.Until, nil
+	case b.State == Reserved, b.State == Disputed:
+		return time.Time{}, nil
+	}
+	d, err := t.options.Cooldown(b)
+	if err != nil || d <= 0 {
+		return time.Time{}, err
+	}
+	return store.Stamped(now.Add(d)), nil
 }
 
 // cooling is the same of a block that cools after it.

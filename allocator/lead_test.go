@@ -185,7 +185,7 @@ func TestLead_MarkIsWrittenAgain(t *testing.T) {
 	for there := true; there && t.Context().Err() == nil; _, there = l.Pool("p") {
 		runtime.Gosched()
 	}
-	resp, err := l.etcd.Client().Get(t.Context(), l.keys.Waiters("p"))
+	resp, err := l.etcd.Client().Get(t.Context(), l.keys.Space("p").Waiters())
 	if err != nil || resp.Count != 0 {
 		t.Errorf("after the pool was retired etcd has %d marks, %v, want 0", resp.Count, err)
 	}

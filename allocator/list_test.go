@@ -49,7 +49,7 @@ func (l *fixture) putBlocks(pool PoolID, blocks []netip.Prefix) {
 		var puts []clientv3.Op
 		for _, p := range group {
 			h := wanted{Request: request(pool, fmt.Sprint(pool, p), 0)}.holding(time.Unix(0, 0))
-			puts = append(puts, store.Put(l.keys.Block(SpaceID(pool), p), store.Record{Holdings: []store.Holding{h}}.Encode()))
+			puts = append(puts, store.Put(l.keys.Space(SpaceID(pool)).Block(p), store.Record{Holdings: []store.Holding{h}}.Encode()))
 		}
 		if _, err := l.etcd.Client().Txn(l.t.Context()).Then(puts...).Commit(); err != nil {
 			l.t.Fatalf("etcd transaction: %v", err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/netip"
 
-	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
@@ -23,22 +22,11 @@ func (a *Allocator) latest(ctx context.Context, id ClaimID) (b Block, err error)
 	if err := ledger.CheckID("claim", id); err != nil {
 		return Block{}, err
 	}
-	for {
-		r, ok, err := a.store.RecordOf(ctx, id)
-		switch {
-		case store.Compacted(err):
-			continue
-		case err != nil || !ok:
-			return Block{}, err
-		}
-		return r.Block(r.Holdings[r.Of(id)]), nil
+	r, ok, err := a.store.RecordOf(ctx, id)
+	if err != nil || !ok {
+		return Block{}, err
 	}
-}
-
-// recordOf reads the block that a claim has.
-func (a *Allocator) recordOf(ctx context.Context, id ClaimID) (r store.Record, ok bool, err error) {
-	r, ok, err = a.store.RecordOf(ctx, id)
-	return r, ok && r.Holdings[r.Of(id)].State != Cooling, err
+	return r.Block(r.Holdings[r.Of(id)]), nil
 }
 
 // BlockAt reads the block at exactly this prefix of a pool's space from the

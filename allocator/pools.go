@@ -6,20 +6,15 @@ import (
 	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Pool is the pool's record as known here.
-func (a *Allocator) Pool(id PoolID) (Pool, bool) {
-	p, ok := a.table.Find(id)
-	if !ok {
-		return Pool{}, false
-	}
-	p.In.Lock()
-	defer p.In.Unlock()
-	record := p.Pool
+func (a *Allocator) Pool(id PoolID) (record Pool, ok bool) {
+	ok = a.table.Visit(id, func(p *space.Pool) { record = p.Pool })
 	record.Excluded = slices.Clone(record.Excluded)
-	return record, true
+	return record, ok
 }
 
 // Registered reads a pool's record from the ledger, and the revision of its last change; ok is
@@ -46,26 +41,15 @@ func (a *Allocator) Pools() iter.Seq[Pool] {
 
 // Capacity counts what a pool holds, as known here. Pools of one address domain
 // share what they have in common, so a block of one counts in the others too.
-func (a *Allocator) Capacity(id PoolID) (Capacity, bool) {
-	p, ok := a.table.Find(id)
-	if !ok {
-		return Capacity{}, false
-	}
-	p.In.Lock()
-	defer p.In.Unlock()
-	return p.Capacity(), true
+func (a *Allocator) Capacity(id PoolID) (c Capacity, ok bool) {
+	ok = a.table.Visit(id, func(p *space.Pool) { c = p.Capacity() })
+	return c, ok
 }
 
 // Fit is the length of the smallest free block of a pool that can hold a prefix
 // of the given length, as known here; ok is false when there is none.
 func (a *Allocator) Fit(id PoolID, length int) (fit int, ok bool) {
-	p, ok := a.table.Find(id)
-	if !ok {
-		return 0, false
-	}
-	p.In.Lock()
-	defer p.In.Unlock()
-	free := p.Index.Histogram()
+	free, _ := a.FreeBlocks(id)
 	for fit = min(length, len(free)-1); fit >= 0; fit-- {
 		if free[fit] > 0 {
 			return fit, true
@@ -77,12 +61,7 @@ func (a *Allocator) Fit(id PoolID, length int) (fit int, ok bool) {
 // FreeBlocks counts the free blocks of a pool by prefix length, as known here: the
 // fewest that its free space can be seen as. What is reserved for a transaction or
 // held for a claim that waits is not free.
-func (a *Allocator) FreeBlocks(id PoolID) (index.Histogram, bool) {
-	p, ok := a.table.Find(id)
-	if !ok {
-		return index.Histogram{}, false
-	}
-	p.In.Lock()
-	defer p.In.Unlock()
-	return p.Index.Histogram(), true
+func (a *Allocator) FreeBlocks(id PoolID) (free index.Histogram, ok bool) {
+	ok = a.table.Visit(id, func(p *space.Pool) { free = p.Index.Histogram() })
+	return free, ok
 }

@@ -34,7 +34,7 @@ func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
 	}
 	for {
 		r := &register{wanted: p}
-		s := a.engine.Enter(p.Space)
+		s := a.engine.Spaces.Enter(p.Space)
 		s.Unlock()
 		err := s.Do(ctx, r)
 		if err == nil {
@@ -95,7 +95,7 @@ func (r *register) Plan(s *engine.Worker) (engine.Share, error) {
 	if err := s.Table.Damaged(); err != nil && !r.wanted.Frozen { // a frozen one was there before
 		return engine.Share{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
 	}
-	fenceKey, poolKey := s.Engine.Keys.Roots(r.wanted.Cluster), s.Engine.Keys.Pool(r.wanted.ID)
+	fenceKey, poolKey := s.Keys.Roots(r.wanted.Cluster), s.Keys.Pool(r.wanted.ID)
 	revision := r.decide(s)
 	sh := engine.Share{
 		Ifs:   store.Cmps(store.At(fenceKey, revision)),
@@ -143,12 +143,12 @@ func (r *register) conflict(s *engine.Worker, others space.Roots) error {
 			return &OverlapError{With: p}
 		}
 	}
-	for _, p := range s.Pools {
+	for _, p := range s.Room.Pools {
 		if p.Cluster != r.wanted.Cluster {
 			return fmt.Errorf("%w: space %s is that of a pool in cluster %s", ErrPoolMismatch, s.ID, p.Cluster)
 		}
 	}
-	if len(s.Pools) >= MaxSpacePools && !r.wanted.Frozen { // a frozen one was there before
+	if len(s.Room.Pools) >= MaxSpacePools && !r.wanted.Frozen { // a frozen one was there before
 		return &CrowdedError{Space: s.ID}
 	}
 	return nil
@@ -159,7 +159,7 @@ func (r *register) Won(s *engine.Worker, revision int64, _ store.Results) error 
 		return r.answer
 	}
 	if revision > s.Known {
-		s.Table.Add(s.AddPool(r.pool))
+		s.PutPool(r.pool)
 	}
 	s.Table.Fenced(r.pool.Cluster, revision)
 	return nil

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
-	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
@@ -58,15 +57,15 @@ func (a *Allocator) ReleaseFor(ctx context.Context, b Block, cause Cause) error 
 }
 
 func (a *Allocator) free(ctx context.Context, b Block, cause Cause) error {
-	f := &free{block: b, farewell: a.farewell(b, cause)}
-	until, err := a.cooldown(b)
+	f := &free{block: b, farewell: a.terms.farewell(b, cause)}
+	until, err := a.terms.cooldown(b)
 	if err != nil {
 		return fmt.Errorf("cooldown of %s: %w", b.Prefix, err)
 	}
 	if !until.IsZero() {
 		f.cool(a.keys, b, until)
 	}
-	return a.change(ctx, b, f)
+	return a.engine.Change(ctx, b, f)
 }
 
 // SetPolicy records what is to become of a claim's block when the claim is
@@ -81,15 +80,15 @@ func (a *Allocator) SetPolicy(ctx context.Context, id ClaimID, policy ReclaimPol
 func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Holding)) (Block, bool, error) {
 	var last int64
 	for {
-		r, ok, err := a.recordOf(ctx, id)
-		if store.Compacted(err) {
-			continue
-		}
+		r, ok, err := a.store.RecordOf(ctx, id)
 		if err != nil || !ok {
 			return Block{}, false, err
 		}
 		mine := r.Of(id)
 		h := r.Holdings[mine]
+		if h.State == Cooling {
+			return Block{}, false, nil
+		}
 		edit(&h)
 		if h == r.Holdings[mine] {
 			return r.Block(h), true, nil
@@ -97,7 +96,7 @@ func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Hold
 		old := r.Block(r.Holdings[mine])
 		r.Holdings[mine] = h
 		m := &amend{old: old, next: r}
-		err = a.change(ctx, old, m)
+		err = a.engine.Change(ctx, old, m)
 		if err == nil {
 			return m.next.Block(h), true, nil
 		}
@@ -108,29 +107,13 @@ func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Hold
 	}
 }
 
-// change runs an op on a block through the worker of its space. A pool that is
-// gone was empty, so the block is not as it was.
-func (a *Allocator) change(ctx context.Context, b Block, o engine.Op) error {
-	s, err := a.engine.Locate(ctx, b.Pool)
-	if err == nil && !s.Knows(b.Revision) {
-		err = a.engine.Await(ctx, b.Revision)
-	}
-	if err == nil {
-		err = a.engine.Submit(ctx, b.Pool, o)
-	}
-	if errors.Is(err, ErrUnknownPool) {
-		return fmt.Errorf("%w: %w", ErrChanged, err)
-	}
-	return err
-}
-
 // present finds the pool of a block that the ledger may still have.
 func present(s *engine.Worker, b Block) error {
 	p := s.Pool(b.Pool)
 	if p == nil {
 		return engine.ErrGone
 	}
-	if s.Lacks(p, b.Prefix) {
+	if p.Lacks(b.Prefix) {
 		return ErrChanged
 	}
 	return nil
@@ -140,8 +123,8 @@ func present(s *engine.Worker, b Block) error {
 type free struct {
 	block     Block
 	farewell  farewell
-	value     string        // of the block that cools
-	cooled    *space.Cooled // nil: it is free at once
+	cooled    *store.Record // the block as it cools; nil: it is free at once
+	value     string        // of that; the caller encodes it, not the worker
 	uncertain bool          // an earlier attempt may have gone through
 	gone      bool          // and it did, as far as can be told
 }
@@ -158,12 +141,12 @@ func (f *free) cool(keys store.Keys, b Block, until time.Time) {
 	if b.State == Reserved {
 		id = ClaimID("cooling." + rand.Text())
 	}
-	r := store.Record{Holdings: []store.Holding{{
+	f.cooled = &store.Record{Holdings: []store.Holding{{
 		Pool: b.Pool, Claim: id, Cluster: b.Holder.Cluster, Namespace: b.Holder.Namespace, Name: b.Holder.Name,
 		Class: b.Class, Policy: b.Policy, State: Cooling, Slice: b.Slice, BoundAt: b.BoundAt, Until: until,
 		Since: f.farewell.tenure.Until,
 	}}}
-	f.value, f.cooled = r.Encode(), space.CooledOf(r)
+	f.value = f.cooled.Encode()
 }
 
 func (f *free) Plan(s *engine.Worker) (engine.Share, error) {
@@ -178,16 +161,16 @@ func (f *free) Plan(s *engine.Worker) (engine.Share, error) {
 	if err != nil {
 		return engine.Share{}, err
 	}
-	block, claim := s.Engine.Keys.Block(s.ID, f.block.Prefix), s.Engine.Keys.Claim(f.block.Holder.Claim)
+	block, claim := s.Keys.Block(f.block.Prefix), s.Keys.Claim(f.block.Holder.Claim)
 	sh := engine.Share{Ifs: store.Cmps(store.At(block, f.block.Revision)), Then: store.Ops(store.Remove(block), store.Remove(claim)), Els: store.Ops(store.Get(block))}
 	if f.cooled == nil {
 		sh.Then = append(sh.Then, f.farewell.write...)
 		return sh, nil
 	}
 	sh.Then = append(store.Ops(store.Put(block, f.value)), f.farewell.write...)
-	if f.cooled.Claim != f.block.Holder.Claim {
+	if id := f.cooled.Holdings[0].Claim; id != f.block.Holder.Claim {
 		value := store.EncodeClaim(s.ID, f.block.Prefix)
-		sh.Then = append(sh.Then, store.Remove(claim), store.Put(s.Engine.Keys.Claim(f.cooled.Claim), value))
+		sh.Then = append(sh.Then, store.Remove(claim), store.Put(s.Keys.Claim(id), value))
 	}
 	return sh, nil
 }
@@ -197,12 +180,11 @@ func (f *free) Won(s *engine.Worker, revision int64, _ store.Results) error {
 		return nil
 	}
 	s.Engine.Metrics.Released.Inc()
-	switch {
-	case f.cooled == nil:
+	if f.cooled == nil {
 		s.Removed(f.block.Prefix, revision)
-	case revision > s.Known:
-		s.Cool(f.block.Prefix, *f.cooled)
+		return nil
 	}
+	s.Put(f.block.Prefix, *f.cooled, revision)
 	return nil
 }
 
@@ -237,7 +219,7 @@ func (m *amend) Plan(s *engine.Worker) (engine.Share, error) {
 	if err := present(s, m.old); err != nil {
 		return engine.Share{}, err
 	}
-	key := s.Engine.Keys.Block(s.ID, m.old.Prefix)
+	key := s.Keys.Block(m.old.Prefix)
 	return engine.Share{
 		Ifs:  store.Cmps(store.At(key, m.old.Revision)),
 		Then: store.Ops(store.Put(key, m.next.Encode())),

@@ -71,9 +71,9 @@ func TestRelease_BesideAnOlderChange(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	old := l.bind(request("p", "former", 24))
-	stale, _, err := l.recordOf(t.Context(), "former")
+	stale, _, err := l.store.RecordOf(t.Context(), "former")
 	if err != nil {
-		t.Fatalf("recordOf: %v", err)
+		t.Fatalf("RecordOf: %v", err)
 	}
 	if err := l.Release(t.Context(), "former"); err != nil {
 		t.Fatalf("Release: %v", err)
@@ -90,7 +90,7 @@ func TestRelease_BesideAnOlderChange(t *testing.T) {
 	changed, released := make(chan error, 1), make(chan error, 1)
 	go func() { released <- l.ReleaseIf(t.Context(), now) }()
 	l.waitQueued(1)
-	go func() { changed <- l.change(t.Context(), old, &amend{old: old, next: stale}) }()
+	go func() { changed <- l.engine.Change(t.Context(), old, &amend{old: old, next: stale}) }()
 	l.waitQueued(2)
 	goOn()
 	if err := <-changed; !errors.Is(err, ErrChanged) {

@@ -120,10 +120,7 @@ func (a *Allocator) Confirm(ctx context.Context, c Confirmation) (b Block, ok bo
 	}
 	var last int64
 	for {
-		r, ok, err := a.recordOf(ctx, c.Reservation)
-		if store.Compacted(err) {
-			continue
-		}
+		r, ok, err := a.store.RecordOf(ctx, c.Reservation)
 		if err != nil || !ok {
 			return Block{}, false, err
 		}
@@ -140,7 +137,7 @@ func (a *Allocator) Confirm(ctx context.Context, c Confirmation) (b Block, ok bo
 		h.Shared = h.Shared || !sameSecond(h.BoundAt, c.Answered)
 		r.Holdings[mine] = h
 		o := &confirm{old: old, next: r, claimed: c.Claim}
-		err = a.change(ctx, old, o)
+		err = a.engine.Change(ctx, old, o)
 		switch {
 		case err == nil:
 			return o.next.Block(h), true, nil
@@ -174,8 +171,8 @@ func (c *confirm) Plan(s *engine.Worker) (engine.Share, error) {
 	if err := present(s, c.old); err != nil {
 		return engine.Share{}, err
 	}
-	keys := s.Engine.Keys
-	block, claim := keys.Block(s.ID, c.old.Prefix), keys.Claim(c.claimed)
+	keys := s.Keys
+	block, claim := keys.Block(c.old.Prefix), keys.Claim(c.claimed)
 	return engine.Share{
 		Ifs: store.Cmps(store.At(block, c.old.Revision), store.Absent(claim)),
 		Then: append(store.Ops(
@@ -189,7 +186,7 @@ func (c *confirm) Plan(s *engine.Worker) (engine.Share, error) {
 
 func (c *confirm) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	c.next.Revision = revision
-	s.Touch(c.old.Pool) // the count of changes is published
+	s.News.Touch(c.old.Pool) // the count of changes is published
 	return nil
 }
 

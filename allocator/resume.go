@@ -13,50 +13,41 @@ import (
 
 // Frozen reports whether nothing is allocated from a pool's space because of this pool:
 // Trust was not called yet, or the ledger says that the pool is frozen.
-func (a *Allocator) Frozen(id PoolID) bool {
-	p, ok := a.table.Find(id)
-	if !ok {
-		return false
-	}
-	p.In.Lock()
-	defer p.In.Unlock()
-	return p.FreezeReason() != space.NotFrozen
+func (a *Allocator) Frozen(id PoolID) (frozen bool) {
+	a.table.Visit(id, func(p *space.Pool) { frozen = p.FreezeReason() != space.NotFrozen })
+	return frozen
 }
 
 // Behind reports whether the ledger has fewer changes of a pool's space than that, or
 // does not know the pool. Changes that were made while the space was frozen do not count.
 func (a *Allocator) Behind(ctx context.Context, id PoolID, changes int64) (bool, error) {
-	p, err := a.known(ctx, id)
+	p, err := a.engine.Known(ctx, id)
 	if errors.Is(err, ErrUnknownPool) {
 		return true, nil
 	}
-	if err != nil || !a.short(id, changes) {
+	if err != nil || !short(a.table, id, changes) {
 		return false, err
 	}
 	// Others may have gone on, and what they did is not known here yet.
-	head, _, err := a.store.Get(ctx, a.keys.Head(p.Space))
+	head, _, err := a.store.Get(ctx, a.keys.Space(p.Space).Head())
 	if err == nil && head != nil {
 		err = a.engine.Await(ctx, head.ModRevision)
 	}
-	return err == nil && a.short(id, changes), err
+	return err == nil && short(a.table, id, changes), err
 }
 
 // short is Behind as far as is known here.
-func (a *Allocator) short(id PoolID, changes int64) bool {
-	p, ok := a.table.Find(id)
-	if !ok {
-		return true
-	}
-	p.In.Lock()
-	defer p.In.Unlock()
-	return p.In.Head.Count < changes
+func short(t *space.Table, id PoolID, changes int64) bool {
+	var count int64
+	known := t.Visit(id, func(p *space.Pool) { count = p.In.Head.Count })
+	return !known || count < changes
 }
 
 // Freeze records in the ledger that it lacks changes of a pool's space: no Allocator
 // allocates from that space until Resume, whichever process runs by then. A pool that is
 // not registered is as good as frozen; register it as a frozen one.
 func (a *Allocator) Freeze(ctx context.Context, id PoolID) error {
-	p, err := a.known(ctx, id)
+	p, err := a.engine.Known(ctx, id)
 	if err == nil && !p.Frozen {
 		err = a.engine.Submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Frozen = true }})
 	}
@@ -70,17 +61,12 @@ func (a *Allocator) Freeze(ctx context.Context, id PoolID) error {
 // pool. When that is so of all pools of the space, waiters are served. A pool that is
 // frozen in the ledger stays so: Resume ends that.
 func (a *Allocator) Trust(id PoolID) {
-	p, ok := a.table.Find(id)
-	if !ok {
-		return
-	}
-	s := p.In
-	s.Lock()
-	defer s.Unlock()
-	if p.Untrusted {
-		s.Unfreeze(func() { p.Untrusted = false })
-		s.Touch(p.ID)
-	}
+	a.table.Visit(id, func(p *space.Pool) {
+		if p.Untrusted {
+			p.In.Room.Unfreeze(func() { p.Untrusted = false })
+			p.In.News.Touch(id)
+		}
+	})
 }
 
 // Resume records in the ledger that a frozen pool has all that was ever given out of it,
@@ -88,8 +74,8 @@ func (a *Allocator) Trust(id PoolID) {
 // behind: copies of the ledger from before the loss then stay behind what is counted
 // after it.
 func (a *Allocator) Resume(ctx context.Context, id PoolID, changes int64) error {
-	p, err := a.known(ctx, id)
-	if err == nil && (p.Frozen || a.short(id, changes)) {
+	p, err := a.engine.Known(ctx, id)
+	if err == nil && (p.Frozen || short(a.table, id, changes)) {
 		err = a.engine.Submit(ctx, id, &resume{pool: p, to: changes})
 	}
 	if err != nil {
@@ -117,12 +103,12 @@ func (r *resume) Plan(s *engine.Worker) (engine.Share, error) {
 	}
 	r.next = p.Pool
 	r.next.Frozen = false
-	return engine.Share{Then: store.Ops(store.Put(s.Engine.Keys.Pool(p.ID), store.EncodePool(r.next))), Count: r.to}, nil
+	return engine.Share{Then: store.Ops(store.Put(s.Keys.Pool(p.ID), store.EncodePool(r.next))), Count: r.to}, nil
 }
 
 func (r *resume) Won(s *engine.Worker, revision int64, _ store.Results) error {
-	if p := s.Pool(r.pool.ID); p != nil && revision > s.Known {
-		s.UpdatePool(p, r.next)
+	if s.Pool(r.pool.ID) != nil && revision > s.Known {
+		s.PutPool(r.next)
 	}
 	return nil
 }
@@ -132,7 +118,7 @@ func (r *resume) Lost(*engine.Worker, engine.Loss) error { return engine.ErrAgai
 // Overlapping lists the blocks of a pool's space that have addresses in common with
 // a prefix, those of every holder, whatever pool they are of.
 func (a *Allocator) Overlapping(ctx context.Context, id PoolID, prefix netip.Prefix) ([]Block, error) {
-	p, err := a.known(ctx, id)
+	p, err := a.engine.Known(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -89,8 +89,8 @@ func (a *Allocator) Reuse(ctx context.Context, b Block, to Successor) (Block, er
 		h.Shared = false
 	}
 	r.Holdings[0] = h
-	o := &confirm{old: b, next: r, claimed: to.Holder.Claim, farewell: a.farewellAt(former, CauseSuperseded, h.BoundAt)}
-	err = a.change(ctx, b, o)
+	o := &confirm{old: b, next: r, claimed: to.Holder.Claim, farewell: a.terms.farewellAt(former, CauseSuperseded, h.BoundAt)}
+	err = a.engine.Change(ctx, b, o)
 	if errors.Is(err, ErrChanged) || errors.Is(err, errBound) {
 		return a.reused(ctx, b, to)
 	}

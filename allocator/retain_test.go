@@ -41,7 +41,7 @@ func TestRetain_ForATime(t *testing.T) {
 	if again := l.retain("c", until.Add(time.Hour)); kept.Until != until || again != kept {
 		t.Errorf("Retain until %s = %+v, and again %+v; want that end, and one write", until, kept, again)
 	}
-	kv, _, err := l.store.Get(t.Context(), l.keys.Block(kept.Space, kept.Prefix))
+	kv, _, err := l.store.Get(t.Context(), l.keys.Space(kept.Space).Block(kept.Prefix))
 	if err != nil || !strings.HasPrefix(string(kv.Value), `{"v":3,`) || !strings.Contains(string(kv.Value), `"until":"2026-01-02T03:04:05Z"`) {
 		t.Errorf("the block is %s, %v; want version 3 with until", kv.Value, err)
 	}

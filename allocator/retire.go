@@ -19,7 +19,8 @@ const retryRetire = time.Second
 // and what is left of those inside the child. Blocks that cool hold no pool up: they go with it. A pool that holds blocks is refused with
 // ErrPoolInUse; one that is not registered is retired already.
 func (a *Allocator) Retire(ctx context.Context, id PoolID) error {
-	return a.retire(ctx, id, anyState)
+	r := retirement{Allocator: a, id: id, check: anyState}
+	return r.run(ctx)
 }
 
 // anyState refuses no pool.
@@ -34,23 +35,29 @@ func draining(p Pool) error {
 	return nil
 }
 
-// retire removes an empty pool, unless the check refuses it.
-func (a *Allocator) retire(ctx context.Context, id PoolID, check func(Pool) error) error {
-	p, err := a.known(ctx, id)
+// retirement is the removal of an empty pool, unless the check refuses it.
+type retirement struct {
+	*Allocator
+	id    PoolID
+	check func(Pool) error
+}
+
+func (r retirement) run(ctx context.Context) error {
+	p, err := r.engine.Known(ctx, r.id)
 	for err == nil {
 		if p.Parent == "" {
-			err = a.engine.Submit(ctx, id, &retire{pool: p, check: check})
+			err = r.engine.Submit(ctx, r.id, &retire{pool: p, check: r.check})
 		} else {
-			err = a.retireChild(ctx, id, check)
+			err = r.child(ctx)
 		}
 		if errors.Is(err, errCooling) {
-			err = a.endPoolCooldowns(ctx, id, check)
+			err = r.endCooldowns(ctx)
 			continue
 		}
 		if !errors.Is(err, engine.ErrStale) {
 			break
 		}
-		err = a.engine.Confirm(ctx, id)
+		err = r.engine.Confirm(ctx, r.id)
 	}
 	if errors.Is(err, ErrUnknownPool) {
 		return nil
@@ -61,8 +68,9 @@ func (a *Allocator) retire(ctx context.Context, id PoolID, check func(Pool) erro
 // retireDrained retires a pool whose last block is gone, and does not give up
 // unless it is in use again.
 func (a *Allocator) retireDrained(p *space.Pool) {
+	r := retirement{Allocator: a, id: p.ID, check: draining}
 	for {
-		err := a.retire(a.engine.Ctx, p.ID, draining)
+		err := r.run(a.engine.Ctx)
 		if err == nil || errors.Is(err, ErrPoolInUse) || a.engine.Ctx.Err() != nil {
 			break
 		}
@@ -75,7 +83,26 @@ func (a *Allocator) retireDrained(p *space.Pool) {
 	p.In.Lock()
 	defer p.In.Unlock()
 	p.Retiring = false
-	p.In.Touch(p.ID) // its last block may have gone meanwhile
+	p.In.News.Touch(p.ID) // its last block may have gone meanwhile
+}
+
+// errCooling: nothing is held of the pool but blocks that cool.
+var errCooling = errors.New("blocks of the pool are cooling")
+
+// endCooldowns frees the cooling blocks of a pool that holds no others. It closes the pool first,
+// so that no bind takes them early. The record of a child keeps the end of the last cooldown in
+// it: until then the child's own block cools in the parent.
+func (r retirement) endCooldowns(ctx context.Context) error {
+	p, err := r.engine.Known(ctx, r.id)
+	if err != nil {
+		return err
+	}
+	e := &edit{pool: p, idle: true, check: r.check, change: func(p *Pool) { p.State = PoolDraining }}
+	if err := r.engine.Submit(ctx, r.id, e); err != nil {
+		return err
+	}
+	_, err = r.Allocator.endCooldowns(ctx, r.id, engine.EndCooldowns{Of: r.id})
+	return err
 }
 
 // retire is the op that removes a root pool.
@@ -102,10 +129,10 @@ func (r *retire) Plan(s *engine.Worker) (engine.Share, error) {
 	if p.Cools.Own > 0 {
 		return engine.Share{}, errCooling
 	}
-	keys := s.Engine.Keys
+	keys := s.Keys
 	return engine.Share{
 		Then:       store.Ops(store.Remove(keys.Pool(p.ID)), store.Put(keys.Roots(p.Cluster), store.EncodeFence())),
-		DropsSpace: len(s.Pools) == 1,
+		DropsSpace: len(s.Room.Pools) == 1,
 	}, nil
 }
 
@@ -115,8 +142,7 @@ func (r *retire) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	}
 	if p := s.Pool(r.pool.ID); p != nil && revision > s.Known {
 		s.Table.NoteRetired([]PoolID{p.ID}, true)
-		s.RemovePool(p)
-		s.Table.Remove(p)
+		s.RemovePool(p.ID)
 	}
 	s.Table.Fenced(r.pool.Cluster, revision)
 	return nil
@@ -124,21 +150,21 @@ func (r *retire) Won(s *engine.Worker, revision int64, _ store.Results) error {
 
 func (r *retire) Lost(*engine.Worker, engine.Loss) error { return engine.ErrAgain }
 
-// retireChild removes a child pool through the worker of its parent, provided
+// child removes a child pool through the worker of its parent, provided
 // that the child's head stays as it was when the child was seen to be empty.
-func (a *Allocator) retireChild(ctx context.Context, id PoolID, check func(Pool) error) error {
-	p, ok := a.table.Find(id)
+func (r retirement) child(ctx context.Context) error {
+	p, ok := r.table.Find(r.id)
 	if !ok {
 		return engine.ErrStale
 	}
-	o, err := newUncarve(p, check)
+	o, err := newUncarve(p, r.check)
 	if err == nil {
-		err = a.coolChild(ctx, o)
+		err = o.cool(ctx, r.Allocator)
 	}
 	if err != nil {
 		return err
 	}
-	if err := a.engine.Submit(ctx, o.child.Parent, o); err != nil {
+	if err := r.engine.Submit(ctx, o.child.Parent, o); err != nil {
 		return err
 	}
 	s := p.In
@@ -146,7 +172,7 @@ func (a *Allocator) retireChild(ctx context.Context, id PoolID, check func(Pool)
 	defer s.Unlock()
 	if o.revision > s.Known {
 		s.Known = o.revision
-		a.table.NoteRetired([]PoolID{id}, true)
+		r.table.NoteRetired([]PoolID{r.id}, true)
 		s.Close()
 	}
 	return nil
@@ -171,28 +197,6 @@ func newUncarve(p *space.Pool, check func(Pool) error) (*uncarve, error) {
 	return &uncarve{child: p.Pool, head: s.Head.Revision, inUse: p.Held() > 0}, nil
 }
 
-// coolChild reads the child's block, and has it cool in the parent, for the longest of the
-// parent's own cooldown and what is left of those inside the child.
-func (a *Allocator) coolChild(ctx context.Context, o *uncarve) error {
-	if o.inUse {
-		return nil
-	}
-	r, ok, err := a.store.RecordAt(ctx, o.parent(a), o.child.CIDR)
-	if err != nil || !ok || r.Disputed || r.Of(ClaimID(o.child.ID)) != 0 {
-		return err
-	}
-	block := r.Block(r.Holdings[0])
-	o.record, o.free.farewell = r.Revision, a.farewell(block, CausePoolRetired)
-	until, err := a.cooldown(block)
-	if err != nil {
-		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
-	}
-	if until = later(until, o.child.CoolsUntil); until.After(a.engine.Hooks.Now()) {
-		o.free.cool(a.keys, block, until)
-	}
-	return nil
-}
-
 // uncarve is the op that removes a child pool.
 type uncarve struct {
 	child    Pool
@@ -209,19 +213,41 @@ func (r *uncarve) parent(a *Allocator) SpaceID {
 	return p.Space
 }
 
+// cool reads the child's block, and has it cool in the parent, for the longest of the
+// parent's own cooldown and what is left of those inside the child.
+func (r *uncarve) cool(ctx context.Context, a *Allocator) error {
+	if r.inUse {
+		return nil
+	}
+	record, ok, err := a.store.RecordAt(ctx, r.parent(a), r.child.CIDR)
+	if err != nil || !ok || record.Disputed || record.Of(ClaimID(r.child.ID)) != 0 {
+		return err
+	}
+	block := record.Block(record.Holdings[0])
+	r.record, r.free.farewell = record.Revision, a.terms.farewell(block, CausePoolRetired)
+	until, err := a.terms.cooldown(block)
+	if err != nil {
+		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
+	}
+	if until = later(until, r.child.CoolsUntil); until.After(a.engine.Hooks.Now()) {
+		r.free.cool(a.keys, block, until)
+	}
+	return nil
+}
+
 func (r *uncarve) Cluster() ClusterName   { return r.child.Cluster }
 func (r *uncarve) Claim() (ClaimID, bool) { return "", false }
 
 func (r *uncarve) Plan(s *engine.Worker) (engine.Share, error) {
-	keys := s.Engine.Keys
-	child := keys.Head(r.child.Space)
+	keys := s.Keys
+	child := keys.Space(r.child.Space).Head()
 	sh := engine.Share{Ifs: store.Cmps(store.At(child, r.head)), Els: store.Ops(store.Get(child))}
 	if !r.inUse {
 		sh.Then = store.Ops(
-			store.Remove(keys.Pool(r.child.ID)), store.Remove(child), store.Remove(keys.Turn(r.child.Space)), store.Remove(keys.Waiters(r.child.Space)),
+			store.Remove(keys.Pool(r.child.ID)), store.Remove(child), store.Remove(keys.Space(r.child.Space).Turn()), store.Remove(keys.Space(r.child.Space).Waiters()),
 		)
 	}
-	block := keys.Block(s.ID, r.child.CIDR)
+	block := keys.Block(r.child.CIDR)
 	if r.record > 0 {
 		sh.Ifs = append(sh.Ifs, store.At(block, r.record))
 	}

@@ -131,7 +131,7 @@ func TestDrain_LeavesNothingBehind(t *testing.T) {
 	if after := l.keysWith(""); !slices.Equal(after, before) {
 		t.Errorf("the keys are %v after 200 pools have come and gone, want %v as before", after, before)
 	}
-	spaces := len(l.engine.Workers())
+	spaces := len(l.engine.Spaces.All())
 	pools, roots := len(l.table.IDs()), len(l.table.RootsIn("platform").Pools)
 	if pools != 1 || spaces != 1 || roots != 1 {
 		t.Errorf("memory has %d pools, %d spaces and %d root pools of the workspace, want 1 of each", pools, spaces, roots)

@@ -12,12 +12,12 @@ var ErrSlicesGiven = errors.New("all slices of the pool are given")
 
 // Slice reads the record of a workspace, as of now. ok is false if there is none.
 func (a *Allocator) Slice(ctx context.Context, id PoolID, c ClusterName) (s Slice, ok bool, err error) {
-	return a.store.Slice(ctx, id, c)
+	return a.slices.Get(ctx, id, c)
 }
 
 // Slices lists the records of a pool, as of one revision.
 func (a *Allocator) Slices(ctx context.Context, id PoolID) ([]Slice, error) {
-	return a.store.Slices(ctx, id)
+	return a.slices.List(ctx, id)
 }
 
 // PutSlice writes a record. With a limit above zero, one more slice than that is not
@@ -30,7 +30,7 @@ func (a *Allocator) PutSlice(ctx context.Context, s Slice, limit int) error {
 		if err := a.Err(); err != nil {
 			return err
 		}
-		seen, err := a.store.SliceView(ctx, s.Pool, s.Cluster)
+		seen, err := a.slices.View(ctx, s.Pool, s.Cluster)
 		if err != nil || seen.Exists && same(seen.Slice, s) {
 			return err
 		}
@@ -38,7 +38,7 @@ func (a *Allocator) PutSlice(ctx context.Context, s Slice, limit int) error {
 		if limit > 0 && total > limit && total > seen.Given {
 			return ErrSlicesGiven
 		}
-		if done, err := a.store.PutSlice(ctx, seen, s, total); err != nil || done {
+		if done, err := a.slices.Put(ctx, seen, s, total); err != nil || done {
 			return err
 		}
 	}
@@ -50,11 +50,11 @@ func (a *Allocator) DropSlice(ctx context.Context, id PoolID, c ClusterName) err
 		if err := a.Err(); err != nil {
 			return err
 		}
-		seen, err := a.store.SliceView(ctx, id, c)
+		seen, err := a.slices.View(ctx, id, c)
 		if err != nil || !seen.Exists {
 			return err
 		}
-		if done, err := a.store.DeleteSlice(ctx, seen, seen.Given-countOf(seen.Slice)); err != nil || done {
+		if done, err := a.slices.Delete(ctx, seen, seen.Given-countOf(seen.Slice)); err != nil || done {
 			return err
 		}
 	}
@@ -65,7 +65,7 @@ func (a *Allocator) DropSlices(ctx context.Context, id PoolID) error {
 	if err := a.Err(); err != nil {
 		return err
 	}
-	return a.store.DeleteSlices(ctx, id)
+	return a.slices.DeleteAll(ctx, id)
 }
 
 // same reports whether two records say the same.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
@@ -27,13 +28,17 @@ type ListOptions struct {
 // and the list goes on behind it. Any other error ends the list.
 func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[Block, error] {
 	return func(yield func(Block, error) bool) {
-		from, end, err := a.listed(ctx, o.Pool)
-		if err != nil {
-			yield(Block{}, err)
-			return
+		from, end := a.keys.Spaces(), clientv3.GetPrefixRangeEnd(a.keys.Spaces())
+		if o.Pool != "" {
+			p, err := a.engine.Known(ctx, o.Pool)
+			if err != nil {
+				yield(Block{}, err)
+				return
+			}
+			from, end = a.keys.Space(p.Space).Within(p.CIDR)
 		}
 		p, read := a.store.NewPager(0), 0
-		a.survey(p)
+		survey(p, a.engine)
 		if o.Limit > 0 {
 			p.Size = min(o.Limit, p.Size)
 		}
@@ -42,7 +47,7 @@ func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[Block, er
 				yield(Block{}, err)
 				return
 			}
-			if !a.yieldBlocks(kv, o.Pool, yield) {
+			if !o.yield(a.keys, kv, yield) {
 				return
 			}
 			if read++; read == o.Limit {
@@ -52,35 +57,18 @@ func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[Block, er
 	}
 }
 
-// listed returns the range of keys to list.
-func (a *Allocator) listed(ctx context.Context, id PoolID) (from, end string, err error) {
-	if id == "" {
-		return a.keys.Spaces(), clientv3.GetPrefixRangeEnd(a.keys.Spaces()), nil
-	}
-	p, err := a.known(ctx, id)
-	if err != nil {
-		return "", "", err
-	}
-	from, end = a.keys.Within(p.Space, p.CIDR)
-	return from, end, nil
-}
-
-// yieldBlocks yields what a key is to its holders, all or those of one pool. It reports
+// yield yields what a key is to its holders, all or those of the pool. It reports
 // whether to go on.
-func (a *Allocator) yieldBlocks(kv *mvccpb.KeyValue, id PoolID, yield func(Block, error) bool) bool {
-	n, err := a.keys.Parse(string(kv.Key))
-	if err == nil && n.Kind != store.BlockKey {
+func (o ListOptions) yield(keys store.Keys, kv *mvccpb.KeyValue, yield func(Block, error) bool) bool {
+	e := store.EntryOf(keys, kv)
+	switch {
+	case e.Kind != store.BlockKey:
 		return true
+	case e.Damage != nil:
+		return yield(Block{}, e.Damage)
 	}
-	var r store.Record
-	if err == nil {
-		r, err = store.DecodeRecord(n.Space, n.Prefix, kv)
-	}
-	if err != nil {
-		return yield(Block{}, err)
-	}
-	for _, h := range r.Holdings {
-		if (id == "" || h.Pool == id) && !yield(r.Block(h), nil) {
+	for _, h := range e.Block.Holdings {
+		if (o.Pool == "" || h.Pool == o.Pool) && !yield(e.Block.Block(h), nil) {
 			return false
 		}
 	}
@@ -89,18 +77,30 @@ func (a *Allocator) yieldBlocks(kv *mvccpb.KeyValue, id PoolID, yield func(Block
 
 // survey tells a pager how blocks lie, as far as memory knows: it cuts a list of all blocks
 // into parts of about a page, and names the windows that have more.
-func (a *Allocator) survey(p *store.Pager) {
-	spaces := a.engine.Workers()
-	slices.SortFunc(spaces, func(s, t *engine.Worker) int { return cmp.Compare(a.keys.Blocks(s.ID), a.keys.Blocks(t.ID)) })
+func survey(p *store.Pager, eng *engine.Engine) {
+	spaces := eng.Spaces.All()
+	slices.SortFunc(spaces, func(s, t *engine.Worker) int { return cmp.Compare(s.Keys.Blocks(), t.Keys.Blocks()) })
 	sum := 0
 	for _, s := range spaces {
-		blocks, large := s.Large(p.Fit)
+		var blocks int
+		var large []Pool
+		s.Read(func() { blocks, large = s.Blocks.Len(), larger(s.Room.Pools, p.Fit) })
 		if sum += blocks; sum <= p.Fit {
 			continue
 		}
-		p.Cuts, sum = append(p.Cuts, a.keys.Blocks(s.ID)), blocks
-		for _, w := range store.Windows(a.keys, large, true) {
+		p.Cuts, sum = append(p.Cuts, s.Keys.Blocks()), blocks
+		for _, w := range store.Windows(eng.Keys, large, true) {
 			p.Windows, sum = append(p.Windows, w), 0
 		}
 	}
+}
+
+// larger are the pools that have more blocks in their windows than a page.
+func larger(pools space.Pools, page int) (large []Pool) {
+	for _, p := range pools {
+		if p.Index.Blocks() > page {
+			large = append(large, p.Pool)
+		}
+	}
+	return large
 }

@@ -6,14 +6,13 @@ import (
 	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
-	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // releaseDisputed takes one holder from a disputed block. Where one holder is left, the
 // dispute is over.
 func (a *Allocator) releaseDisputed(ctx context.Context, b Block, cause Cause) error {
-	uncertain, parting := false, a.farewell(b, cause)
+	uncertain, parting := false, a.terms.farewell(b, cause)
 	for {
 		r, ok, err := a.store.RecordAt(ctx, b.Space, b.Prefix)
 		switch {
@@ -28,8 +27,8 @@ func (a *Allocator) releaseDisputed(ctx context.Context, b Block, cause Cause) e
 		if err = o.findUndisputed(ctx, a); err != nil {
 			return err
 		}
-		if o.head, o.next, err = a.flagInParts(ctx, b.Pool, o.head, o.next); err == nil {
-			err = a.change(ctx, b, o)
+		if o.head, o.next, err = flagInParts(ctx, a.engine, flag{pool: b.Pool, head: o.head, records: o.next}); err == nil {
+			err = a.engine.Change(ctx, b, o)
 		}
 		if !errors.Is(err, engine.ErrStale) {
 			return err
@@ -111,7 +110,7 @@ func (o *undispute) Plan(s *engine.Worker) (engine.Share, error) {
 	if s.Head.Revision != o.head {
 		return engine.Share{}, engine.ErrStale
 	}
-	keys, key := s.Engine.Keys, s.Engine.Keys.Block(s.ID, o.block.Prefix)
+	keys, key := s.Keys, s.Keys.Block(o.block.Prefix)
 	change := store.Remove(key)
 	if !o.frees {
 		change = store.Put(key, o.rest.Encode())
@@ -121,7 +120,7 @@ func (o *undispute) Plan(s *engine.Worker) (engine.Share, error) {
 		Then: append(store.Ops(change, store.Remove(keys.Claim(o.block.Holder.Claim))), o.farewell.write...),
 	}
 	for _, r := range o.next {
-		sh.Then = append(sh.Then, store.Put(keys.Block(s.ID, r.Prefix), r.Encode()))
+		sh.Then = append(sh.Then, store.Put(keys.Block(r.Prefix), r.Encode()))
 	}
 	return sh, nil
 }
@@ -129,17 +128,14 @@ func (o *undispute) Plan(s *engine.Worker) (engine.Share, error) {
 func (o *undispute) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	s.Engine.Metrics.Released.Inc()
 	for _, r := range o.next {
-		s.Reconcile(r)
+		s.News.Reconcile(r)
 	}
-	switch {
-	case o.frees:
+	if o.frees {
 		s.Removed(o.block.Prefix, revision)
-	case revision > s.Known:
-		s.SetOwners(o.block.Prefix, space.OwnersOf(o.rest))
+		return nil
 	}
-	if !o.frees {
-		s.Reconcile(o.rest)
-	}
+	s.Put(o.block.Prefix, o.rest, revision)
+	s.News.Reconcile(o.rest)
 	return nil
 }
 
@@ -150,27 +146,27 @@ func (o *undispute) Lost(_ *engine.Worker, why engine.Loss) error {
 
 // flagInParts writes records, of which only the dispute has changed, until one
 // transaction carries the rest, and returns that. All of it is as of a revision of the
-// head, and then as of the one returned; errMoved: others have written since.
-func (a *Allocator) flagInParts(ctx context.Context, id PoolID, head int64, records []store.Record) (int64, []store.Record, error) {
+// head, and then as of the one returned; ErrStale: others have written since.
+func flagInParts(ctx context.Context, eng *engine.Engine, all flag) (head int64, rest []store.Record, err error) {
 	for {
-		part := a.part(records)
-		if len(part) == len(records) {
-			return head, records, nil
+		part := all
+		part.records = firstPart(all.records, int(eng.Limit.Load()))
+		if len(part.records) == len(all.records) {
+			return all.head, all.records, nil
 		}
-		f := &flag{head: head, records: part}
-		if err := a.engine.Submit(ctx, id, f); err != nil {
-			return head, nil, err
+		if err := eng.Submit(ctx, all.pool, &part); err != nil {
+			return all.head, nil, err
 		}
-		head, records = f.head, records[len(part):]
+		all.head, all.records = part.head, all.records[len(part.records):]
 	}
 }
 
-// part is as many of the first records as one transaction carries beside an op's own keys.
-func (a *Allocator) part(records []store.Record) []store.Record {
+// firstPart is as many of the first records as one transaction carries beside an op's own keys.
+func firstPart(records []store.Record, limit int) []store.Record {
 	const own = 8
 	bytes := 0
 	for i, r := range records {
-		if bytes += len(r.Encode()); i >= max(1, int(a.engine.Limit.Load())-own) || bytes > engine.MaxGroupBytes {
+		if bytes += len(r.Encode()); i >= max(1, limit-own) || bytes > engine.MaxGroupBytes {
 			return records[:i]
 		}
 	}
@@ -179,6 +175,7 @@ func (a *Allocator) part(records []store.Record) []store.Record {
 
 // flag is the op that writes a part of them.
 type flag struct {
+	pool    PoolID
 	records []store.Record
 	head    int64
 }
@@ -192,7 +189,7 @@ func (f *flag) Plan(s *engine.Worker) (engine.Share, error) {
 	}
 	var sh engine.Share
 	for _, r := range f.records {
-		sh.Then = append(sh.Then, store.Put(s.Engine.Keys.Block(s.ID, r.Prefix), r.Encode()))
+		sh.Then = append(sh.Then, store.Put(s.Keys.Block(r.Prefix), r.Encode()))
 	}
 	return sh, nil
 }
@@ -200,7 +197,7 @@ func (f *flag) Plan(s *engine.Worker) (engine.Share, error) {
 func (f *flag) Won(s *engine.Worker, revision int64, _ store.Results) error {
 	f.head = revision
 	for _, r := range f.records {
-		s.Reconcile(r)
+		s.News.Reconcile(r)
 	}
 	return nil
 }

@@ -1,5 +1,7 @@
 package allocator
 
+import "github.com/kcp-ipam/ipam/allocator/internal/space"
+
 // Wait puts a claim on its pool's waiting list: Wake is called when room has
 // been found for it, and that room is held for HoldTime. If there is room now,
 // that is at once. A claim waits once per pool, and asking again replaces the
@@ -11,13 +13,9 @@ package allocator
 // A claim whose workspace has what it may have, by the limits of the request, robs
 // nobody: it is passed over until the workspace holds less, and woken then.
 func (a *Allocator) Wait(req Request) {
-	p, ok := a.table.Find(req.Pool)
-	if !ok || checkRequest(req) != nil {
-		return
+	if checkRequest(req) == nil {
+		a.table.Visit(req.Pool, func(p *space.Pool) { p.In.Room.Wait(p, req) })
 	}
-	p.In.Lock()
-	defer p.In.Unlock()
-	p.In.Wait(p, req)
 }
 
 // Withdraw takes a claim off all waiting lists. What was held for it is offered
@@ -32,22 +30,13 @@ func (a *Allocator) Withdraw(id ClaimID) {
 // would take none of what is held for it.
 func (a *Allocator) WaitOnly(id ClaimID, at ...PoolID) {
 	for _, pool := range a.table.WaitOnly(id, at) {
-		if p, ok := a.table.Find(pool); ok {
-			p.In.Lock()
-			p.In.Withdraw(p, id)
-			p.In.Unlock()
-		}
+		a.table.Visit(pool, func(p *space.Pool) { p.In.Room.Withdraw(p, id) })
 	}
 }
 
 // Waiting is the number of claims that wait for room in a pool, those that room
 // is held for included.
-func (a *Allocator) Waiting(id PoolID) int {
-	p, ok := a.table.Find(id)
-	if !ok {
-		return 0
-	}
-	p.In.Lock()
-	defer p.In.Unlock()
-	return len(p.Waiting.Claims)
+func (a *Allocator) Waiting(id PoolID) (n int) {
+	a.table.Visit(id, func(p *space.Pool) { n = len(p.Waiting.Claims) })
+	return n
 }

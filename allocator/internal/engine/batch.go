@@ -37,6 +37,7 @@ type group struct {
 	// stamps are the fences of quotas that the group puts.
 	stamps  map[space.Account]struct{}
 	pledges space.Pending
+	wish    *store.Turn // that it leaves if it loses; nil: none
 	bytes   int
 	drops   bool // the space ends with it
 	writes  bool
@@ -118,7 +119,7 @@ func (s *Worker) work() {
 			s.Engine.rest(retrySettle)
 			continue
 		}
-		s.yieldTurn()
+		s.yield()
 		g := s.gather()
 		if g == nil {
 			return
@@ -127,9 +128,25 @@ func (s *Worker) work() {
 			s.losses /= 2
 			continue
 		}
-		if s.losses++; !s.asks() {
+		if s.losses++; s.losses == 0 {
 			s.Engine.rest(rand.N(maxDelay))
 		}
+	}
+}
+
+// yield waits for a writer that asks for a turn.
+func (s *Worker) yield() {
+	s.Lock()
+	t := s.turn
+	s.Unlock()
+	if t.taken == nil {
+		return
+	}
+	t.yield(s.Engine.Ctx)
+	s.Lock()
+	defer s.Unlock()
+	if s.turn == t {
+		s.turn = turn{}
 	}
 }
 
@@ -143,16 +160,17 @@ func (s *Worker) gather() *group {
 	if !s.Stale { // else events up to there were passed over
 		g.known = max(s.Known, s.Engine.Watched.Get())
 	}
-	if s.Frozen() == space.NotFrozen {
+	if s.Room.Pools.Frozen() == space.NotFrozen {
 		g.stride = 1
 	}
 	s.Placing = g
 	defer func() { s.Placing = nil }()
-	if m := s.newMarkOp(); m != nil {
+	if s.markDiffers() {
+		m := &markOp{writer: s.Engine.leadership().mark(s.Space)}
 		g.add(&call{op: m, done: make(chan struct{})}, m.share(s))
 	}
 	for c := s.Queue.peek(); c != nil && g.admits(c, maxOps); c = s.Queue.peek() {
-		s.dequeue()
+		s.Queue.pop()
 		if c.gone {
 			continue
 		}
@@ -173,17 +191,12 @@ func (s *Worker) gather() *group {
 	return g
 }
 
-func (s *Worker) dequeue() {
-	s.Queue.pop()
-	s.Engine.Metrics.queued.Dec()
-}
-
 // plan plans an op, unless the space can plan nothing.
 func (s *Worker) plan(o Op) (Share, error) {
 	if s.Engine.Ctx.Err() != nil {
 		return Share{}, ledger.ErrClosed
 	}
-	if err := s.Engine.Err(); err != nil {
+	if err := s.Engine.Health.Err(); err != nil {
 		return Share{}, err
 	}
 	if s.Gone {
@@ -206,24 +219,9 @@ func (s *Worker) refuse(err error) bool {
 		l.finish(err)
 	}
 	for c := s.Queue.peek(); c != nil; c = s.Queue.peek() {
-		s.dequeue()
+		s.Queue.pop()
 		c.finish(err)
 	}
 	s.Working = s.Engine.Ctx.Err() == nil
 	return s.Working
-}
-
-// rest waits, or until the allocator is closed.
-func (eng *Engine) rest(d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-eng.Ctx.Done():
-	}
-}
-
-// shrink makes do with smaller groups than the one that etcd found too large.
-func (eng *Engine) shrink(g *group) {
-	limit := max(g.ops(), len(g.shares[0].Then)) / 2
-	eng.Limit.Store(int64(limit))
-	eng.logger.Warn("etcd allows fewer operations in a transaction than configured", "operations", limit)
 }

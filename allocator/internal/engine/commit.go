@@ -10,11 +10,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// request writes the transaction of a group. The share of each call is a transaction of
+// request writes the transaction of a group on a space. The share of each call is a transaction of
 // its own inside it, so that one that is refuted fails by itself. A call that is alone has
 // none: refuted, it writes nothing at all.
-func (s *Worker) request(ctx context.Context, g *group) clientv3.Txn {
-	key := s.Engine.Keys.Head(s.ID)
+func (g *group) request(txn clientv3.Txn, keys store.SpaceKeys) clientv3.Txn {
+	key := keys.Head()
 	ifs, els := g.at.Same(key), store.Ops(store.Get(key))
 	then := make([]clientv3.Op, 0, g.ops())
 	if g.alone() {
@@ -27,17 +27,17 @@ func (s *Worker) request(ctx context.Context, g *group) clientv3.Txn {
 	}
 	switch {
 	case g.drops:
-		then = append(then, store.Remove(key), store.Remove(s.Engine.Keys.Turn(s.ID)), store.Remove(s.Engine.Keys.Waiters(s.ID)))
+		then = append(then, store.Remove(key), store.Remove(keys.Turn()), store.Remove(keys.Waiters()))
 	case g.writes:
 		then = append(then, store.Put(key, store.EncodeHead(g.count())))
 	}
 	for to := range g.stamps {
-		then = append(then, store.Put(s.Engine.Keys.Quota(to.Class, to.Cluster), store.EncodeFence()))
+		then = append(then, store.Put(keys.Quota(to.Class, to.Cluster), store.EncodeFence()))
 	}
-	if s.asks() {
-		els = append(els, s.ask())
+	if g.wish != nil {
+		els = append(els, store.Put(keys.Turn(), store.EncodeTurn(*g.wish)))
 	}
-	return s.Engine.store.Client.Txn(ctx).If(ifs...).Then(then...).Else(els...)
+	return txn.If(ifs...).Then(then...).Else(els...)
 }
 
 func (g *group) alone() bool { return len(g.calls) == 1 }
@@ -54,11 +54,14 @@ func (g *group) outcome(i int, resp *clientv3.TxnResponse) (succeeded bool, got 
 // commit makes one transaction of a group, and leaves it pending if it did not
 // succeed. It reports whether another writer was in between.
 func (s *Worker) commit(g *group) (conflict bool) {
+	if s.losses > 0 { // it has lost to other writers
+		g.wish = &store.Turn{Writer: s.Table.Writer, Took: s.took}
+	}
 	begun, seen := s.Engine.Hooks.Now(), s.Engine.Watched.Get()
 	resp, err := s.send(g)
 	s.took = s.Engine.Hooks.Now().Sub(begun)
 	if err == nil {
-		s.Engine.compareRevision(seen, resp.Header.Revision)
+		s.Engine.Health.compare(seen, resp.Header.Revision)
 		s.Engine.Health.setCommit(nil)
 		if resp.Succeeded {
 			s.committed(g, resp)
@@ -82,7 +85,9 @@ func (s *Worker) tooLarge(g *group, err error) {
 		s.pending.answer = fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
 		return
 	}
-	s.Engine.shrink(g)
+	limit := max(g.ops(), len(g.shares[0].Then)) / 2
+	s.Engine.Limit.Store(int64(limit))
+	s.Engine.logger.Warn("etcd allows fewer operations in a transaction than configured", "operations", limit)
 	if g.alone() {
 		s.pending.answer = ErrStale // to be made of smaller parts
 	}
@@ -97,10 +102,10 @@ func (s *Worker) failed(g *group, err error) {
 	case store.Refused(err):
 		s.pending.answer = words
 	case store.NoSpace(err):
-		s.pending.answer, s.pending.fence = words, s.fence(g)
+		s.pending.answer, s.pending.fence = words, g.fence(s.Keys)
 	default:
 		s.Engine.logger.Warn("outcome of a transaction is unknown", "space", s.ID, "error", words)
-		s.pending.fence = s.fence(g)
+		s.pending.fence = g.fence(s.Keys)
 	}
 }
 
@@ -113,7 +118,7 @@ func (s *Worker) send(g *group) (*clientv3.TxnResponse, error) {
 	defer cancel()
 	defer eng.store.Traffic.Begin()()
 	spans, started := g.trace(), eng.Hooks.Now()
-	resp, err := s.request(ctx, g).Commit()
+	resp, err := g.request(eng.store.Client.Txn(ctx), s.Keys).Commit()
 	endSpans(spans, err == nil && resp.Succeeded, err)
 	eng.Metrics.transactions.Observe(eng.Hooks.Now().Sub(started).Seconds())
 	eng.Metrics.groups.Observe(float64(len(g.calls)))
@@ -169,7 +174,7 @@ func (s *Worker) conflicted(g *group, got store.Results) (conflict bool) {
 		why = Loss{Refuted, got[1:]}
 	case head != nil && head.ModRevision <= g.known:
 		// No change up to there was unknown.
-		s.Engine.replaced(fmt.Sprintf("the head of space %s was put at revision %d, which is not what was seen there", s.ID, head.ModRevision))
+		s.Engine.Health.replaced(fmt.Sprintf("the head of space %s was put at revision %d, which is not what was seen there", s.ID, head.ModRevision))
 	}
 	s.pending = g.lose(why)
 	s.pending.sawRevisions(got)

@@ -25,7 +25,7 @@ const (
 	endRetry = time.Second
 )
 
-// alarm is the one timer of a space, for the cooldown that ends next.
+// alarm is the one timer of a space, for the cooldown that ends next. The space's lock guards it.
 type alarm struct {
 	at      time.Time // what it waits for; zero: it is not set
 	stop    func() bool
@@ -33,47 +33,41 @@ type alarm struct {
 	after   time.Time // not before
 }
 
-// updateAlarm sets the timer of the space for what ends next.
+// set sets the timer for what ends next; zero: nothing does.
+func (a *alarm) set(next time.Time, hooks Hooks, ring func()) {
+	if !next.IsZero() && next.Before(a.after) {
+		next = a.after
+	}
+	if next.Equal(a.at) {
+		return
+	}
+	if !a.at.IsZero() {
+		a.stop()
+	}
+	if a.at = next; next.IsZero() {
+		return
+	}
+	a.stop = hooks.After(min(max(0, next.Sub(hooks.Now())), endLook), ring)
+}
+
+// updateAlarm sets the timer of the space for what this Allocator ends next.
 func (s *Worker) updateAlarm() {
 	if s.alarm.running || len(s.Cooling.Blocks) == 0 && s.alarm.at.IsZero() {
 		return
 	}
-	at := s.nextEnd()
-	if at.Equal(s.alarm.at) {
-		return
+	var next time.Time
+	if !s.Gone {
+		next = s.Room.Pools.NextRelease()
 	}
-	if !s.alarm.at.IsZero() {
-		s.alarm.stop()
+	if !next.IsZero() {
+		next = next.Add(s.Engine.leadership().grace())
 	}
-	if s.alarm.at = at; at.IsZero() {
-		return
-	}
-	wait := min(max(0, at.Sub(s.Engine.Hooks.Now())), endLook)
-	s.alarm.stop = s.Engine.Hooks.After(wait, func() { s.Engine.Spawn(s.endDue) })
+	s.alarm.set(next, s.Engine.Hooks, func() { s.Engine.Spawn(s.endDue) })
 }
 
-// nextEnd is when this Allocator ends the next cooldown of the space; zero if nothing
-// cools.
-func (s *Worker) nextEnd() (next time.Time) {
-	if s.Gone {
-		return time.Time{}
-	}
-	for _, p := range s.Pools {
-		if at := p.NextRelease(); !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-	}
-	if next.IsZero() {
-		return next
-	}
-	if next = next.Add(s.grace()); next.Before(s.alarm.after) {
-		return s.alarm.after
-	}
-	return next
-}
-
-func (s *Worker) grace() time.Duration {
-	if Leadership(s.Engine.Leads.Load()) == Following {
+// grace is how much later than at its time a cooldown is ended.
+func (l Leadership) grace() time.Duration {
+	if l == Following {
 		return endGrace
 	}
 	return 0
@@ -88,7 +82,7 @@ func (s *Worker) endDue() {
 	if running {
 		return
 	}
-	_, err := s.Engine.EndAll(func() *EndCooldowns { return &EndCooldowns{} }, func(o Op) error { return s.Do(s.Engine.Ctx, o) })
+	_, err := EndAll(EndCooldowns{}, func(o Op) error { return s.Do(s.Engine.Ctx, o) })
 	s.Lock()
 	defer s.Unlock()
 	s.alarm.running, s.alarm.after = false, s.Engine.Hooks.Now().Add(endPause)
@@ -97,12 +91,12 @@ func (s *Worker) endDue() {
 	}
 }
 
-// EndAll frees what the ops find, each as much as one transaction carries, until nothing
+// EndAll frees what the wanted op finds, as much as one transaction carries at a time, until nothing
 // is left. It reports whether there was any.
-func (eng *Engine) EndAll(next func() *EndCooldowns, do func(Op) error) (ended bool, err error) {
+func EndAll(wanted EndCooldowns, do func(Op) error) (ended bool, err error) {
 	for {
-		o := next()
-		err := do(o)
+		o := wanted // each has an outcome of its own
+		err := do(&o)
 		switch {
 		case errors.Is(err, errNothing):
 			return ended, nil
@@ -145,7 +139,7 @@ func (l *EndCooldowns) Plan(s *Worker) (Share, error) {
 	limit, bytes := max(1, int(s.Engine.Limit.Load())-8), 0
 	var sh Share
 	for prefix := range l.due(s) {
-		block, claim := s.Engine.Keys.Block(s.ID, prefix), s.Engine.Keys.Claim(s.Cooling.Blocks[prefix].Claim)
+		block, claim := s.Keys.Block(prefix), s.Keys.Claim(s.Cooling.Blocks[prefix].Claim)
 		sh.Then = append(sh.Then, clientv3.OpTxn(nil, store.Ops(store.Remove(block), store.Remove(claim)), nil))
 		bytes += len(block) + len(claim)
 		if l.ended = append(l.ended, prefix); len(l.ended) == limit || bytes > MaxGroupBytes/2 {
@@ -161,11 +155,11 @@ func (l *EndCooldowns) Plan(s *Worker) (Share, error) {
 
 // due yields each block that the op is about to free.
 func (l *EndCooldowns) due(s *Worker) func(yield func(netip.Prefix) bool) {
-	now := s.Engine.Hooks.Now().Add(-s.grace()).UnixMilli()
+	now := s.Engine.Hooks.Now().Add(-s.Engine.leadership().grace()).UnixMilli()
 	return func(yield func(netip.Prefix) bool) {
 		seen := map[netip.Prefix]bool{}
-		for _, p := range s.Pools {
-			for d := range p.Released() {
+		for _, p := range s.Room.Pools {
+			for d := range p.Cools.All() {
 				if l.Of == "" && !l.Within.IsValid() && d.Until > now {
 					break
 				}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,20 +28,13 @@ type Engine struct {
 	history    History
 	tell       func(space.News) // called with no lock held
 
-	Health     health
-	ID         string          // of the ledger
-	Ctx        context.Context // ends when close begins
-	cancel     context.CancelFunc
-	goroutines sync.WaitGroup
-	Watched    *mark        // all that the ledger holds up to here is in memory
-	Leads      atomic.Int32 // a leadership
-	Limit      atomic.Int64 // operations in a transaction; shrinks when etcd allows fewer
-
-	// mu guards the spaces. It is taken after a space's lock, never before,
-	// and held for memory work only.
-	mu     sync.RWMutex
-	closed bool
-	spaces map[ledger.SpaceID]*Worker
+	Health  health
+	ID      string       // of the ledger
+	Watched *mark        // all that the ledger holds up to here is in memory
+	Leads   atomic.Int32 // a leadership
+	Limit   atomic.Int64 // operations in a transaction; shrinks when etcd allows fewer
+	Spaces  spaces
+	lifetime
 }
 
 // Settings are what an engine is made with. All are required.
@@ -62,11 +54,12 @@ func New(ctx context.Context, st *store.Store, set Settings) *Engine {
 	st.Timeout = set.Hooks.Timeout
 	eng := &Engine{
 		store: st, Keys: st.Keys, Table: space.NewTable(), Hooks: set.Hooks, logger: set.Logger, queueLimit: set.QueueLimit, history: set.History, tell: set.Tell,
-		Watched: newMark(), spaces: map[ledger.SpaceID]*Worker{}, Health: health{Failed: make(chan struct{})},
+		Watched: newMark(), Health: health{Failed: make(chan struct{}), logger: set.Logger},
 	}
 	eng.Table.Writer, eng.Table.Frozen, eng.Table.HoldTime, eng.Table.Logger = rand.Text(), set.Frozen, set.HoldTime, set.Logger
 	eng.Table.Now, eng.Table.After = func() time.Time { return eng.Hooks.Now() }, eng.whileOpen
-	eng.Metrics = newMetrics(st.Client, eng.counts())
+	eng.Spaces = spaces{workers: map[ledger.SpaceID]*Worker{}, open: eng.newWorker}
+	eng.Metrics = newMetrics(eng)
 	eng.Limit.Store(int64(set.MaxTxnOps))
 	eng.Ctx, eng.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return eng
@@ -85,7 +78,7 @@ func (eng *Engine) Start(ctx context.Context, r prometheus.Registerer) (err erro
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	eng.Spawn(follow.follow)
-	eng.Spawn(eng.guard)
+	eng.Spawn(Guard{eng}.run)
 	eng.Spawn(eng.keepHistory)
 	return nil
 }
@@ -93,19 +86,8 @@ func (eng *Engine) Start(ctx context.Context, r prometheus.Registerer) (err erro
 // Close refuses what is queued with ErrClosed, and waits for the transactions in flight and
 // for all goroutines.
 func (eng *Engine) Close() {
-	eng.mu.Lock()
-	eng.closed = true
-	eng.mu.Unlock()
-	eng.cancel()
-	eng.goroutines.Wait()
+	eng.end()
 	eng.Metrics.unregister()
-}
-
-// Err is why the engine failed for good; nil if it did not.
-func (eng *Engine) Err() error {
-	eng.Health.mu.Lock()
-	defer eng.Health.mu.Unlock()
-	return eng.Health.fatal
 }
 
 // Healthy returns nil when the ledger is being followed and the last
@@ -114,19 +96,7 @@ func (eng *Engine) Healthy() error {
 	if eng.Ctx.Err() != nil {
 		return ledger.ErrClosed
 	}
-	return eng.Health.err()
-}
-
-// Spawn runs f in a goroutine that Close waits for. It reports false, and does
-// nothing, once Close has begun.
-func (eng *Engine) Spawn(f func()) bool {
-	eng.mu.Lock()
-	defer eng.mu.Unlock()
-	if eng.closed {
-		return false
-	}
-	eng.goroutines.Go(f)
-	return true
+	return eng.Health.all()
 }
 
 // whileOpen calls a function after some time, unless the Allocator is closed by then.

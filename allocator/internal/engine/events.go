@@ -1,6 +1,10 @@
 package engine
 
 import (
+	"cmp"
+	"errors"
+	"slices"
+
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -38,7 +42,7 @@ func (f follower) sort(events []store.Entry) (changes, error) {
 		case store.QuotaKey:
 			c.quotas = append(c.quotas, e)
 		case store.TurnKey:
-			f.asked(e)
+			f.noteTurn(e)
 		case store.BlockKey:
 			f.noteLease(e)
 			c.spaces[e.Space] = append(c.spaces[e.Space], e)
@@ -57,6 +61,42 @@ func (f follower) sort(events []store.Entry) (changes, error) {
 		}
 	}
 	return c, reread
+}
+
+// errReread: memory cannot be brought up to date by the watch alone.
+var errReread = errors.New("the ledger has to be read again")
+
+// inspectPool notes whether the record of a pool that is not known can be read. It
+// reports true where it can be again: what has happened in its space was passed over.
+func (f follower) inspectPool(e store.Entry) (healed bool) {
+	if _, known := f.Table.Find(e.Pool); known {
+		return false // its space notes that
+	}
+	was := f.Table.Note(e)
+	if e.Put && e.Damage != nil {
+		f.logger.Error("a pool of the ledger cannot be read, and no root pool is registered", "pool", e.Pool, "error", e.Damage)
+		return false
+	}
+	if healed = was && e.Put; healed {
+		s := f.Spaces.Enter(e.Registered.Space)
+		s.Stale = true
+		s.Unlock()
+	}
+	return healed
+}
+
+// noteTurn notes that another writer asks for a turn in a space in which this one is at work. What
+// cannot be read asks for nothing.
+func (f follower) noteTurn(e store.Entry) {
+	s, ok := f.Spaces.find(e.Space)
+	if !ok || !e.Put || e.Damage != nil || e.Turn.Writer == f.Table.Writer {
+		return
+	}
+	s.Lock()
+	defer s.Unlock()
+	if s.Working {
+		s.turn.ask(e.Turn)
+	}
 }
 
 // noteLease notes what has become of the lease of a block. One that was deleted, or cannot be
@@ -109,28 +149,35 @@ func (f follower) applySpace(id ledger.SpaceID, revision int64, entries []store.
 		return
 	}
 	s.Known = revision
-	for _, e := range entries {
-		if s.Inspect(e); e.Kind == store.PoolKey && e.Put && e.Damage == nil {
-			s.PutPool(e.Registered)
-		}
-	}
+	slices.SortStableFunc(entries, poolsFirst)
 	for _, e := range entries {
 		if e.Kind == store.HeadKey && e.Put {
-			s.checkNext(e.Head)
-			s.taken()
+			f.Health.compareHeads(id, s.Head, e.Head)
+			s.turn.take()
 		}
 		s.Apply(e)
 	}
 	if s.Gone {
-		f.drop(s)
+		f.Spaces.drop(s)
 	}
+}
+
+// poolsFirst puts the records of pools before what lies in them.
+func poolsFirst(a, b store.Entry) int {
+	rank := func(e store.Entry) int {
+		if e.Kind == store.PoolKey && e.Put {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Compare(rank(a), rank(b))
 }
 
 // visit returns the space that a revision has changed, locked; nil if there is
 // nothing to do. A space that was retired here is remembered until the watch
 // has seen that, too.
 func (f follower) visit(id ledger.SpaceID, revision int64, entries []store.Entry) *Worker {
-	if s, ok := f.worker(id); ok {
+	if s, ok := f.Spaces.find(id); ok {
 		s.Lock()
 		if !s.Gone {
 			return s
@@ -138,7 +185,7 @@ func (f follower) visit(id ledger.SpaceID, revision int64, entries []store.Entry
 		known := s.Known
 		s.Unlock()
 		if revision >= known {
-			f.drop(s)
+			f.Spaces.drop(s)
 		}
 		if revision <= known {
 			return nil
@@ -146,7 +193,7 @@ func (f follower) visit(id ledger.SpaceID, revision int64, entries []store.Entry
 	}
 	for _, e := range entries {
 		if e.Put && e.Kind != store.BlockKey {
-			return f.Enter(id)
+			return f.Spaces.Enter(id)
 		}
 	}
 	return nil

@@ -2,28 +2,35 @@ package engine
 
 import (
 	"errors"
+	"fmt"
+	"log/slog"
 	"sync"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // health remembers the last fault of the watch and of the transactions, and one that
-// is for good.
+// is for good. It is safe for concurrent use.
 type health struct {
 	Failed chan struct{} // closed when there is a fatal one
+	logger *slog.Logger
 
 	mu                   sync.Mutex
 	watch, commit, fatal error
 }
 
-// fail notes a fault that is for good. It reports false if there was one before.
-func (h *health) fail(err error) bool {
+// Err is the fault that is for good; nil if there is none.
+func (h *health) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.fatal != nil {
-		return false
-	}
-	h.fatal = err
-	close(h.Failed)
-	return true
+	return h.fatal
+}
+
+func (h *health) all() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return errors.Join(h.fatal, h.watch, h.commit)
 }
 
 func (h *health) setWatch(err error) {
@@ -38,8 +45,37 @@ func (h *health) setCommit(err error) {
 	h.commit = err
 }
 
-func (h *health) err() error {
+// behind says that the watch could not be waited for.
+func (h *health) behind() error {
+	err := fmt.Errorf("%w: the watch is behind", ledger.ErrUnavailable)
+	h.setWatch(err)
+	return err
+}
+
+// compare notes what a response says that came after a revision was seen. Requests
+// are answered as of the present, so a response from before that is from another past.
+func (h *health) compare(seen, answered int64) {
+	if answered < seen {
+		h.replaced(fmt.Sprintf("etcd is at revision %d, and was at %d", answered, seen))
+	}
+}
+
+// compareHeads looks at the head of a space that the watch has brought. Every one is seen, so that
+// one which is not the next shows that the watch goes on in another past.
+func (h *health) compareHeads(id ledger.SpaceID, seen, next store.Head) {
+	if seen.Revision > 0 && next.Created == seen.Created && next.Version != seen.Version+1 {
+		h.replaced(fmt.Sprintf("the head of space %s was put %d times, of which %d were seen", id, next.Version, seen.Version+1))
+	}
+}
+
+// replaced notes that the ledger is not the one that is in memory, which is for good.
+func (h *health) replaced(sign string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return errors.Join(h.fatal, h.watch, h.commit)
+	if h.fatal != nil {
+		return
+	}
+	h.fatal = fmt.Errorf("%w (%s)", ledger.ErrReplaced, sign)
+	close(h.Failed)
+	h.logger.Error("the ledger was restored or replaced while this process used it", "sign", sign)
 }

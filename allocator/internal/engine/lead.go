@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -47,12 +48,14 @@ func (eng *Engine) Lead(ctx context.Context, complete <-chan struct{}) {
 // LeadAs has all spaces marked as that leadership wants it.
 func (eng *Engine) LeadAs(l Leadership) {
 	eng.Leads.Store(int32(l))
-	for _, s := range eng.Workers() {
+	for _, s := range eng.Spaces.All() {
 		s.Lock()
 		s.updateMark()
 		s.Unlock()
 	}
 }
+
+func (eng *Engine) leadership() Leadership { return Leadership(eng.Leads.Load()) }
 
 // updateMark sees to it that a worker brings the mark up to date.
 func (s *Worker) updateMark() {
@@ -63,15 +66,15 @@ func (s *Worker) updateMark() {
 
 // markDiffers reports whether the mark has to be written.
 func (s *Worker) markDiffers() bool {
-	if s.Gone || s.Resting || s.Head.Revision == 0 || s.wanted() == s.Marked {
+	if s.Gone || s.Resting || s.Head.Revision == 0 || s.Engine.leadership().mark(s.Space) == s.Marked {
 		return false
 	}
-	return s.Engine.Ctx.Err() == nil && s.Engine.Err() == nil && s.Damage.Err() == nil
+	return s.Engine.Ctx.Err() == nil && s.Engine.Health.Err() == nil && s.Damage.Err() == nil
 }
 
-// wanted is what the mark should be.
-func (s *Worker) wanted() string {
-	switch Leadership(s.Engine.Leads.Load()) {
+// mark is what the mark of a space should be.
+func (l Leadership) mark(s *space.Space) string {
+	switch l {
 	case Following:
 		return s.Marked
 	case leading:
@@ -80,7 +83,7 @@ func (s *Worker) wanted() string {
 		}
 	case Complete:
 	}
-	for _, p := range s.Pools {
+	for _, p := range s.Room.Pools {
 		// Those who are suspended cannot use room.
 		if len(p.Waiting.Claims) > p.Waiting.Suspended {
 			return s.Table.Writer
@@ -92,14 +95,6 @@ func (s *Worker) wanted() string {
 // markOp is the op that writes the mark. It goes ahead of what is queued.
 type markOp struct{ writer string }
 
-// newMarkOp makes the op, if there is something to write; else nil.
-func (s *Worker) newMarkOp() *markOp {
-	if !s.markDiffers() {
-		return nil
-	}
-	return &markOp{writer: s.wanted()}
-}
-
 func (m *markOp) Cluster() ledger.ClusterName { return "" }
 
 // Claim is that of nobody: the mark shares its transaction with others.
@@ -108,7 +103,7 @@ func (m *markOp) Claim() (ledger.ClaimID, bool) { return "", true }
 func (m *markOp) Plan(s *Worker) (Share, error) { return m.share(s), nil }
 
 func (m *markOp) share(s *Worker) Share {
-	key := s.Engine.Keys.Waiters(s.ID)
+	key := s.Keys.Waiters()
 	if m.writer == "" {
 		return Share{Then: store.Ops(store.Remove(key))}
 	}

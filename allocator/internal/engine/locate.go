@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -27,7 +28,7 @@ func (eng *Engine) Locate(ctx context.Context, id ledger.PoolID) (*Worker, error
 		if w, ok := eng.WorkerOf(id); ok {
 			return w, nil
 		}
-		if err := eng.Err(); err != nil {
+		if err := eng.Health.Err(); err != nil {
 			return nil, err
 		}
 		if err := eng.Confirm(ctx, id); err != nil {
@@ -37,13 +38,28 @@ func (eng *Engine) Locate(ctx context.Context, id ledger.PoolID) (*Worker, error
 	return nil, fmt.Errorf("%w: pool %s is registered, and memory does not know it", ledger.ErrUnavailable, id)
 }
 
+// Known returns the record of a pool, if need be after asking the ledger.
+func (eng *Engine) Known(ctx context.Context, id ledger.PoolID) (record ledger.Pool, err error) {
+	if err := ledger.CheckID("pool", id); err != nil {
+		return ledger.Pool{}, err
+	}
+	for {
+		if _, err := eng.Locate(ctx, id); err != nil {
+			return ledger.Pool{}, err
+		}
+		if eng.Table.Visit(id, func(p *space.Pool) { record = p.Pool }) {
+			return record, nil
+		}
+	}
+}
+
 // WorkerOf is the worker of the space of a pool that is in memory.
 func (eng *Engine) WorkerOf(id ledger.PoolID) (*Worker, bool) {
 	p, ok := eng.Table.Find(id)
 	if !ok {
 		return nil, false
 	}
-	return eng.worker(p.In.ID)
+	return eng.Spaces.find(p.In.ID)
 }
 
 // Confirm asks the ledger whether a pool is registered, and waits until what it
@@ -66,7 +82,7 @@ func (eng *Engine) Await(ctx context.Context, revision int64) error {
 	if err := eng.Watched.Wait(bounded, revision); err == nil || ctx.Err() != nil {
 		return err
 	}
-	return eng.behind()
+	return eng.Health.behind()
 }
 
 // AwaitAll waits until all is known here that the ledger held at a revision, also if
@@ -86,7 +102,7 @@ func (eng *Engine) AwaitAll(ctx context.Context, revision int64) error {
 			return context.Cause(ctx)
 		}
 		if err != nil && bounded.Err() != nil {
-			return eng.behind()
+			return eng.Health.behind()
 		}
 	}
 	return nil

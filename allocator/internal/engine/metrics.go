@@ -3,8 +3,6 @@ package engine
 import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/prometheus/client_golang/prometheus"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // metrics of one Allocator. None has labels but for the members of etcd, so their
@@ -13,7 +11,7 @@ type metrics struct {
 	transactions prometheus.Histogram
 	groups       prometheus.Histogram
 	Attempts     prometheus.Histogram
-	queued       prometheus.Gauge
+	queued       prometheus.GaugeFunc
 	waiting      prometheus.GaugeFunc
 	conflicts    prometheus.Counter
 	Bound        prometheus.Counter
@@ -28,46 +26,37 @@ type metrics struct {
 	unregister func() // takes back what was registered
 }
 
-// counts are what is counted when the metrics are collected.
-type counts struct{ unreadable, reserved, cooling, waiting func() int }
-
-// counts are those of the Allocator.
-func (eng *Engine) counts() counts {
-	return counts{
-		unreadable: eng.Unreadable,
-		reserved:   eng.Table.Reservations.Len,
-		cooling:    eng.CountCooling,
-		waiting:    func() int { return int(eng.Table.Waiting.Load()) },
-	}
-}
-
 // CountCooling counts the cooling blocks of all spaces.
-func (eng *Engine) CountCooling() (n int) {
-	for _, w := range eng.Workers() {
-		n += w.CountCooling()
-	}
-	return n
+func (all *spaces) CountCooling() int {
+	return all.Count(func(w *Worker) int { return len(w.Cooling.Blocks) })
 }
 
-func newMetrics(client *clientv3.Client, count counts) *metrics {
+// Unreadable counts the keys that cannot be read.
+func (eng *Engine) Unreadable() int {
+	return eng.Table.Unreadable() + eng.Spaces.Count(func(w *Worker) int { return len(w.Damage) })
+}
+
+// gauge is counted when the metrics are collected.
+func gauge(name, help string, count func() int) prometheus.GaugeFunc {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(count()) })
+}
+
+func newMetrics(eng *Engine) *metrics {
 	return &metrics{
-		reserved: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "ipam_ledger_reservations", Help: "Blocks reserved for claims whose CREATE was answered, and that nobody has confirmed yet.",
-		}, func() float64 { return float64(count.reserved()) }),
-		cooling: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "ipam_ledger_cooling_blocks", Help: "Blocks that were freed, and are given to nobody until their cooldown is over.",
-		}, func() float64 { return float64(count.cooling()) }),
+		reserved: gauge("ipam_ledger_reservations", "Blocks reserved for claims whose CREATE was answered, and that nobody has confirmed yet.",
+			eng.Table.Reservations.Len),
+		cooling: gauge("ipam_ledger_cooling_blocks", "Blocks that were freed, and are given to nobody until their cooldown is over.",
+			eng.Spaces.CountCooling),
 		history: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "ipam_ledger_history_records", Help: "Records of former holders in the ledger, as the leader last counted them.",
 		}),
 		forgotten: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "ipam_ledger_history_pruned_total", Help: "Records of former holders that this process has deleted, as too old or too many.",
 		}),
-		unreadable: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "ipam_ledger_unreadable_keys", Help: "Keys of the ledger that cannot be read, each of which stops its space.",
-		}, func() float64 { return float64(count.unreadable()) }),
+		unreadable: gauge("ipam_ledger_unreadable_keys", "Keys of the ledger that cannot be read, each of which stops its space.",
+			eng.Unreadable),
 		unregister: func() {},
-		members:    store.Members{Client: client},
+		members:    store.Members{Client: eng.store.Client},
 		transactions: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "ipam_ledger_transaction_seconds", Help: "Time etcd took for the transaction of a group.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
@@ -80,12 +69,10 @@ func newMetrics(client *clientv3.Client, count counts) *metrics {
 			Name: "ipam_ledger_bind_attempts", Help: "Number of transactions that a bind was part of until it had its block.",
 			Buckets: []float64{1, 2, 3, 5, 8, 13, 21},
 		}),
-		queued: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "ipam_ledger_queued_requests", Help: "Requests that wait for a transaction, over all spaces.",
-		}),
-		waiting: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "ipam_ledger_waiting_claims", Help: "Claims that wait for room, over all pools.",
-		}, func() float64 { return float64(count.waiting()) }),
+		queued: gauge("ipam_ledger_queued_requests", "Requests that wait for a transaction, over all spaces.",
+			func() int { return eng.Spaces.Count(func(w *Worker) int { return w.Queue.Size }) }),
+		waiting: gauge("ipam_ledger_waiting_claims", "Claims that wait for room, over all pools.",
+			func() int { return int(eng.Table.Waiting.Load()) }),
 		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "ipam_ledger_conflicts_total", Help: "Transactions that failed because another writer came first.",
 		}),

@@ -45,12 +45,15 @@ type stamp struct {
 	compared bool // it compares it, too
 }
 
-// Stamp is what tells others of a bind by a class; nil where nobody has to know.
-func (eng *Engine) Stamp(r ledger.Request, compared bool) *stamp {
-	if r.Class == "" || r.Slice || !compared && eng.Table.Quotas.Fence(space.ClassAccount(r)) == 0 {
+// StampOf is what tells others of a bind by a class, at the revision of its fence: where that is
+// known the transaction compares it, too. 0 puts it where there has been a limit. nil: nobody has to
+// know.
+func StampOf(q *space.Quotas, r ledger.Request, fence int64) *stamp {
+	account := space.ClassAccount(r)
+	if r.Class == "" || r.Slice || fence == 0 && q.Fence(account) == 0 {
 		return nil
 	}
-	return &stamp{account: space.ClassAccount(r), compared: compared}
+	return &stamp{account: account, compared: fence > 0}
 }
 
 // stamp adds a fence to those that the group puts.

@@ -120,6 +120,25 @@ func (eng *Engine) Submit(ctx context.Context, id ledger.PoolID, o Op) error {
 	}
 }
 
+// Change is Submit of an op on a block, as of the revision of the block. A pool that is gone was
+// empty, so the block is not as it was: ErrChanged.
+func (eng *Engine) Change(ctx context.Context, b ledger.Block, o Op) error {
+	s, err := eng.Locate(ctx, b.Pool)
+	if err == nil {
+		var known int64
+		if s.Read(func() { known = s.Known }); known < b.Revision {
+			err = eng.Await(ctx, b.Revision)
+		}
+	}
+	if err == nil {
+		err = eng.Submit(ctx, b.Pool, o)
+	}
+	if errors.Is(err, ledger.ErrUnknownPool) {
+		return fmt.Errorf("%w: %w", ledger.ErrChanged, err)
+	}
+	return err
+}
+
 // Do runs an op through the space's worker.
 func (s *Worker) Do(ctx context.Context, o Op) error {
 	c := &call{op: o, done: make(chan struct{}), traced: NewTraced(ctx)}
@@ -149,6 +168,5 @@ func (s *Worker) enqueue(c *call) error {
 	}
 	s.Working = true
 	s.Queue.push(c)
-	s.Engine.Metrics.queued.Inc()
 	return nil
 }

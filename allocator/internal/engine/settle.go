@@ -3,10 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
-	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // pending are the calls of a transaction that did not succeed, or may have, or not
@@ -54,11 +52,11 @@ func (s *Worker) closeAt(revision int64) {
 }
 
 // fence chooses what has to be put for a group's transaction to be over.
-func (s *Worker) fence(g *group) *Fence {
+func (g *group) fence(keys store.SpaceKeys) *Fence {
 	if g.at.Revision == 0 {
 		return g.shares[0].Fence
 	}
-	key := s.Engine.Keys.Head(s.ID)
+	key := keys.Head()
 	return &Fence{Key: key, Revision: g.at.Revision, Same: g.at.Same(key), Value: store.EncodeHead(g.at.Count + g.stride)}
 }
 
@@ -70,9 +68,14 @@ func (s *Worker) settle() error {
 		return nil
 	}
 	if p.fence != nil {
-		if err := s.putFence(p); err != nil {
+		gone, err := p.putFence(s.Engine)
+		if err != nil {
 			return err
 		}
+		if gone {
+			s.closeAt(p.fence.Revision)
+		}
+		p.fence = nil
 	}
 	if err := s.Engine.Await(s.Engine.Ctx, p.need); err != nil {
 		return err
@@ -80,29 +83,28 @@ func (s *Worker) settle() error {
 	s.Lock()
 	defer s.Unlock()
 	s.pending = nil
-	again := s.undo(p)
-	s.Queue.unpop(again)
-	s.Engine.Metrics.queued.Add(float64(len(again)))
+	s.Queue.unpop(p.undo(s))
 	return nil
 }
 
 // putFence puts the fence of a transaction whose outcome is unknown. A read would
 // not do: the transaction may still be on its way. What etcd has answered for
-// certain, if not with an outcome, needs no more than a read.
-func (s *Worker) putFence(p *pending) error {
-	ctx, cancel := context.WithTimeout(s.Engine.Ctx, s.Engine.store.Timeout)
+// certain, if not with an outcome, needs no more than a read. It reports whether the fence is
+// gone.
+func (p *pending) putFence(eng *Engine) (gone bool, err error) {
+	ctx, cancel := context.WithTimeout(eng.Ctx, eng.store.Timeout)
 	defer cancel()
 	f := p.fence
-	txn := s.Engine.store.Client.Txn(ctx).If(f.Same...).Then(store.Put(f.Key, f.Value)).Else(store.Get(f.Key))
+	txn := eng.store.Client.Txn(ctx).If(f.Same...).Then(store.Put(f.Key, f.Value)).Else(store.Get(f.Key))
 	if p.answer != nil {
-		txn = s.Engine.store.Client.Txn(ctx).Then(store.Get(f.Key))
+		txn = eng.store.Client.Txn(ctx).Then(store.Get(f.Key))
 	}
 	resp, err := txn.Commit()
 	if err != nil {
-		return s.Engine.store.Unavailable(err)
+		return false, eng.store.Unavailable(err)
 	}
 	if p.answer == nil { // it has written, or could have
-		s.Engine.Health.setCommit(nil)
+		eng.Health.setCommit(nil)
 	}
 	current := store.Results(resp.Responses).Found(0)
 	p.moved = !resp.Succeeded
@@ -112,15 +114,14 @@ func (s *Worker) putFence(p *pending) error {
 	case current != nil:
 		p.need = current.ModRevision
 	default:
-		s.closeAt(f.Revision)
+		return true, nil
 	}
-	p.fence = nil
-	return nil
+	return false, nil
 }
 
 // undo takes back what the ops of a failed transaction had planned, answers
 // those that are decided, and returns the others.
-func (s *Worker) undo(p *pending) []*call {
+func (p *pending) undo(s *Worker) []*call {
 	var again []*call
 	for _, l := range p.losers {
 		if d, ok := l.op.(OnceOnly); ok && p.moved {
@@ -138,11 +139,4 @@ func (s *Worker) undo(p *pending) []*call {
 		}
 	}
 	return again
-}
-
-// behind says that the watch could not be waited for.
-func (eng *Engine) behind() error {
-	err := fmt.Errorf("%w: the watch is behind", ledger.ErrUnavailable)
-	eng.Health.setWatch(err)
-	return err
 }

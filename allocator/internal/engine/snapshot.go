@@ -46,67 +46,58 @@ func (f follower) image(im *image, e store.Entry) {
 			im.damage[e.Text] = e.Damage
 			return
 		}
-		im.space(f.Table, e.Registered.Space).AddPool(e.Registered)
+		im.apply(f.Table, e)
 	case store.RootsKey:
 		im.fences[e.Cluster] = e.Revision
 	case store.QuotaKey:
 		im.quotas[space.Account{Class: e.Class, Cluster: e.Cluster}] = e.Revision
-	case store.HeadKey:
-		s := im.space(f.Table, e.Space)
-		s.Head = e.Head
-		s.Inspect(e)
 	case store.BlockKey:
-		im.block(f.Table, e)
-	case store.WaitersKey:
-		im.space(f.Table, e.Space).Marked = e.Writer
+		if lease, ok := space.LeaseOf(e.Block); ok {
+			im.leases[space.Position{Space: e.Space, Prefix: e.Prefix}] = lease
+		}
+		im.apply(f.Table, e)
+	case store.HeadKey, store.WaitersKey:
+		im.apply(f.Table, e)
 	case store.ReservationKey:
 		im.reserved.Add(e.Cluster, e.Claim)
 	case store.OtherKey, store.TurnKey:
 	}
 }
 
-// block adds a block to an image. One that cannot be read is taken, and nobody's.
-func (im *image) block(table *space.Table, e store.Entry) {
-	s := im.space(table, e.Space)
-	if e.Prefix.IsValid() {
-		s.Take(e.Prefix)
-		s.Note(e)
-	}
-	if lease, ok := space.LeaseOf(e.Block); ok {
-		im.leases[space.Position{Space: e.Space, Prefix: e.Prefix}] = lease
-	}
-	s.Inspect(e)
-}
-
-func (im *image) space(table *space.Table, id ledger.SpaceID) *space.Space {
-	s, ok := im.spaces[id]
+// apply adds a key of a space. All there is is new to an image.
+func (im *image) apply(table *space.Table, e store.Entry) {
+	s, ok := im.spaces[e.Space]
 	if !ok {
-		s = space.NewDraft(table, id)
-		im.spaces[id] = s
+		s = space.NewDraft(table, e.Space)
+		im.spaces[e.Space] = s
 	}
-	return s
+	e.Created = true
+	s.Apply(e)
 }
 
 // install brings memory up to an image. Spaces that have moved on are left as
 // they are: the watch goes on from the image's revision.
 func (f follower) install(im *image) {
-	f.compareRevision(f.Watched.Get(), im.revision)
+	f.Health.compare(f.Watched.Get(), im.revision)
 	for id, fresh := range im.spaces {
 		fresh.Known = im.revision
-		s := f.Enter(id)
+		s := f.Spaces.Enter(id)
 		if fresh.Head.Precedes(s.Head) {
-			f.replaced(fmt.Sprintf("space %s has seen %d changes, and the ledger has %d", id, s.Head.Count, fresh.Head.Count))
+			f.Health.replaced(fmt.Sprintf("space %s has seen %d changes, and the ledger has %d", id, s.Head.Count, fresh.Head.Count))
 		}
 		if s.Stale || s.Known < max(fresh.Head.Revision, 1) {
 			s.ReplaceBy(fresh)
 		}
 		s.Unlock()
 	}
-	for _, s := range f.others(im) {
+	for _, s := range f.Spaces.All() {
+		if im.spaces[s.ID] != nil {
+			continue
+		}
 		s.Lock()
 		if s.Head.Revision > 0 && s.Known <= im.revision {
 			s.Close()
-			f.drop(s)
+			f.Spaces.drop(s)
 		}
 		s.Unlock()
 	}
@@ -120,17 +111,4 @@ func (f follower) install(im *image) {
 	f.Table.Leases.Reset(im.leases)
 	f.Table.SetDamage(im.damage)
 	f.Watched.advance(im.revision)
-}
-
-// others returns the spaces that are not in an image.
-func (f follower) others(im *image) []*Worker {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	var others []*Worker
-	for id, s := range f.spaces {
-		if im.spaces[id] == nil {
-			others = append(others, s)
-		}
-	}
-	return others
 }

@@ -2,41 +2,44 @@ package space
 
 import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
-	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// PutPool brings the record of a pool up to date, or a new pool in.
-func (s *Space) PutPool(record ledger.Pool) {
-	if p := s.Pool(record.ID); p != nil {
-		s.UpdatePool(p, record)
-		return
-	}
-	s.Table.Add(s.AddPool(record))
-}
-
-// Apply brings one event into the space. A block whose value cannot be read is taken,
-// and nobody's.
+// Apply brings what one key says into the space. A block whose value cannot be read is taken, and
+// nobody's.
 func (s *Space) Apply(e store.Entry) {
+	was := s.Damage.note(e)
 	switch {
-	case e.Kind == store.BlockKey && !e.Prefix.IsValid():
-	case e.Kind == store.BlockKey && e.Created:
-		s.Take(e.Prefix)
-		s.YieldHold(e.Prefix)
-		s.Note(e)
-	case e.Kind == store.BlockKey && e.Put:
-		s.Note(e)
-	case e.Kind == store.BlockKey && !e.Put:
-		s.removeBlock(e.Prefix)
+	case e.Put && e.Damage != nil:
+		s.Table.Logger.Error("a key of the ledger cannot be read, and its space stops", "space", s.ID, "error", e.Damage)
+	case was && len(s.Damage) == 0:
+		s.Table.Logger.Info("all keys of the space can be read again", "space", s.ID)
+		s.Room.offerAll()
+	}
+	switch {
+	case e.Kind == store.PoolKey && e.Put && e.Damage == nil:
+		s.PutPool(e.Registered)
+	case e.Kind == store.PoolKey && !e.Put:
+		s.RemovePool(e.Pool)
 	case e.Kind == store.WaitersKey:
 		s.Marked = e.Writer
 	case e.Kind == store.HeadKey && e.Put:
 		s.Head = e.Head
 	case e.Kind == store.HeadKey && s.Head.Revision > 0:
 		s.Close()
-	case e.Kind == store.PoolKey && !e.Put:
-		if p := s.Pool(e.Pool); p != nil {
-			s.RemovePool(p)
-			s.Table.Remove(p)
-		}
+	case e.Kind == store.BlockKey && e.Prefix.IsValid():
+		s.applyBlock(e)
+	}
+}
+
+func (s *Space) applyBlock(e store.Entry) {
+	if !e.Put {
+		s.remove(e.Prefix)
+		return
+	}
+	if e.Created {
+		s.Add(e.Prefix)
+	}
+	if e.Damage == nil {
+		s.note(e.Prefix, e.Block)
 	}
 }

@@ -46,10 +46,45 @@ func (p *Pool) Exact(prefix netip.Prefix) (netip.Prefix, error) {
 	if p.Index.Free(prefix) {
 		return prefix, nil
 	}
-	if block, c, cools := p.In.coolingAt(prefix); cools {
+	if block, c, cools := p.In.Cooling.at(prefix); cools {
 		return netip.Prefix{}, &ledger.CoolingError{Prefix: block, Until: c.End()}
 	}
 	return netip.Prefix{}, ledger.ErrInUse
+}
+
+// Lacks reports whether the ledger, as known here, has no block at exactly this
+// prefix of the pool. It may report false although there is none.
+func (p *Pool) Lacks(prefix netip.Prefix) bool {
+	_, reserved := p.In.Room.reserved[prefix]
+	return reserved || p.Index.Free(prefix)
+}
+
+// fits reports whether there is room for a waiter.
+func (p *Pool) fits(w *Waiter) bool {
+	if w.request.Exact.IsValid() {
+		return p.Index.Free(w.request.Exact)
+	}
+	largest, ok := p.Index.Largest()
+	return ok && w.request.Length >= largest
+}
+
+// first is the waiter whose turn it is of those that fit, in the lines of the pool and in
+// the given one of exact waiters, which it leaves. An exact one that does not fit leaves
+// it, too: in the course of an offer nothing becomes free. nil: none fits.
+func (p *Pool) first(exact *line) *Waiter {
+	var w *Waiter
+	if largest, ok := p.Index.Largest(); ok {
+		w = p.Waiting.next(largest)
+	}
+	for len(exact.lanes) > 0 && !p.Index.Free(exact.first().request.Exact) {
+		exact.remove(exact.first())
+	}
+	if len(exact.lanes) == 0 || w != nil && p.Waiting.before(w, exact.first()) < 0 {
+		return w
+	}
+	w = exact.first()
+	exact.remove(w)
+	return w
 }
 
 // Contains reports whether a prefix lies in a CIDR.

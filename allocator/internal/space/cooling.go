@@ -33,14 +33,14 @@ type Cooled struct {
 	Claim  ledger.ClaimID
 	former former
 	Owner  unique.Handle[Owner]
-	taken  bool // the group that is being placed gives it back to its former holder
+	Taken  bool // the group that is being placed gives it back to its former holder
 }
 
 // End is when the block is free.
-func (c Cooled) End() time.Time { return time.UnixMilli(c.until).UTC() }
+func (c *Cooled) End() time.Time { return time.UnixMilli(c.until).UTC() }
 
 // Freed is when the block began to cool; zero if that is not known.
-func (c Cooled) Freed() time.Time {
+func (c *Cooled) Freed() time.Time {
 	if c.freed == 0 {
 		return time.Time{}
 	}
@@ -66,9 +66,55 @@ func CooledOf(r store.Record) *Cooled {
 // coolingBlocks are the cooling blocks of one space. The zero value is empty. The space's lock
 // guards it.
 type coolingBlocks struct {
-	Blocks map[netip.Prefix]Cooled
+	Blocks map[netip.Prefix]*Cooled
 	former map[former][]netip.Prefix
-	sums   map[Account]*big.Int // of pools: what of it cools
+	sums   usage // of pools: what of it cools
+}
+
+// put notes that a block cools that did not.
+func (b *coolingBlocks) put(prefix netip.Prefix, c *Cooled) {
+	if b.Blocks == nil {
+		b.Blocks, b.former, b.sums = map[netip.Prefix]*Cooled{}, map[former][]netip.Prefix{}, usage{}
+	}
+	b.Blocks[prefix] = c
+	b.former[c.former] = append(b.former[c.former], prefix)
+	b.count(c, cidr.Size(prefix))
+}
+
+// remove notes that a block does not cool any longer, if it did.
+func (b *coolingBlocks) remove(prefix netip.Prefix) (c *Cooled, cooled bool) {
+	if c, cooled = b.Blocks[prefix]; !cooled {
+		return nil, false
+	}
+	delete(b.Blocks, prefix)
+	rest := slices.DeleteFunc(b.former[c.former], func(p netip.Prefix) bool { return p == prefix })
+	if b.former[c.former] = rest; len(rest) == 0 {
+		delete(b.former, c.former)
+	}
+	size := cidr.Size(prefix)
+	b.count(c, size.Neg(size))
+	return c, true
+}
+
+// count adds to what cools of a workspace's account with the pool. What it holds by a class lies in
+// many spaces.
+func (b *coolingBlocks) count(c *Cooled, n *big.Int) {
+	for a := range c.Owner.Value().accounts() {
+		if a.pool != "" {
+			b.sums.add(a, n)
+		}
+	}
+}
+
+// at finds the cooling block that a prefix is, or lies in.
+func (b *coolingBlocks) at(p netip.Prefix) (prefix netip.Prefix, c *Cooled, ok bool) {
+	for bits := p.Bits(); bits >= 0 && len(b.Blocks) > 0; bits-- {
+		prefix = netip.PrefixFrom(p.Addr(), bits).Masked()
+		if c, ok = b.Blocks[prefix]; ok {
+			return prefix, c, true
+		}
+	}
+	return netip.Prefix{}, nil, false
 }
 
 // deadline is when a cooling block is free.
@@ -92,44 +138,35 @@ type coolingWindow struct {
 	Own  int // blocks of the pool itself
 }
 
-// Cool notes that a block cools.
-func (s *Space) Cool(prefix netip.Prefix, c Cooled) {
-	s.uncool(prefix)
-	if s.Cooling.Blocks == nil {
-		s.Cooling = coolingBlocks{Blocks: map[netip.Prefix]Cooled{}, former: map[former][]netip.Prefix{}, sums: map[Account]*big.Int{}}
+// Next is when the next cooling block is free; zero if none cools.
+func (w *coolingWindow) Next() time.Time {
+	if w.ends == nil || w.ends.Len() == 0 {
+		return time.Time{}
 	}
-	s.Cooling.Blocks[prefix] = c
-	s.Cooling.former[c.former] = append(s.Cooling.former[c.former], prefix)
-	for _, p := range s.Pools {
-		p.cool(prefix, c)
-	}
-	s.postCooling(prefix, c, 1)
-	s.touchAll(prefix)
-	s.wakeFormer(c)
+	first, _ := w.ends.Min()
+	return time.UnixMilli(first.Until).UTC()
 }
 
-// uncool notes that a block does not cool, or does not any longer.
-func (s *Space) uncool(prefix netip.Prefix) {
-	c, ok := s.Cooling.Blocks[prefix]
-	if !ok {
-		return
+// Last is when the last cooling block is free; zero if none cools.
+func (w *coolingWindow) Last() time.Time {
+	if w.ends == nil || w.ends.Len() == 0 {
+		return time.Time{}
 	}
-	delete(s.Cooling.Blocks, prefix)
-	rest := slices.DeleteFunc(s.Cooling.former[c.former], func(p netip.Prefix) bool { return p == prefix })
-	if s.Cooling.former[c.former] = rest; len(rest) == 0 {
-		delete(s.Cooling.former, c.former)
-	}
-	for _, p := range s.Pools {
-		p.uncool(prefix, c)
-	}
-	s.postCooling(prefix, c, -1)
+	last, _ := w.ends.Max()
+	return time.UnixMilli(last.Until).UTC()
 }
 
-// cool notes a cooling block of the pool's space, if it overlaps the pool.
-func (p *Pool) cool(prefix netip.Prefix, c Cooled) {
-	if !p.CIDR.Overlaps(prefix) {
-		return
+// All are the cooling blocks, the next to be free first.
+func (w *coolingWindow) All() iter.Seq[deadline] {
+	return func(yield func(deadline) bool) {
+		if w.ends != nil {
+			w.ends.Ascend(yield)
+		}
 	}
+}
+
+// cool notes a cooling block that overlaps the pool.
+func (p *Pool) cool(prefix netip.Prefix, c *Cooled) {
 	if p.Cools.ends == nil {
 		p.Cools.ends = btree.NewG(32, deadline.less)
 	}
@@ -140,81 +177,12 @@ func (p *Pool) cool(prefix netip.Prefix, c Cooled) {
 	}
 }
 
-func (p *Pool) uncool(prefix netip.Prefix, c Cooled) {
-	if !p.CIDR.Overlaps(prefix) {
-		return
-	}
+// uncool notes that it does not cool any longer.
+func (p *Pool) uncool(prefix netip.Prefix, c *Cooled) {
 	p.Cools.ends.Delete(deadline{c.until, prefix})
 	p.Cools.sum.Sub(&p.Cools.sum, cidr.Size(cidr.Narrower(p.CIDR, prefix)))
 	if c.Owner.Value().Pool == p.ID {
 		p.Cools.Own--
-	}
-}
-
-// postCooling adds a cooling block to what cools of a workspace's account with the pool, or
-// takes it away.
-func (s *Space) postCooling(prefix netip.Prefix, c Cooled, sign int64) {
-	n := cidr.Size(prefix)
-	n.Mul(n, big.NewInt(sign))
-	for a := range c.Owner.Value().accounts() {
-		if a.pool == "" {
-			continue // its blocks lie in many spaces
-		}
-		sum, ok := s.Cooling.sums[a]
-		if !ok {
-			sum = new(big.Int)
-			s.Cooling.sums[a] = sum
-		}
-		if sum.Add(sum, n); sum.Sign() == 0 {
-			delete(s.Cooling.sums, a)
-		}
-	}
-}
-
-// coolingOf is how many addresses of an account with a pool cool.
-func (s *Space) coolingOf(a Account) *big.Int {
-	if sum, ok := s.Cooling.sums[a]; ok {
-		return new(big.Int).Set(sum)
-	}
-	return new(big.Int)
-}
-
-// wakeFormer wakes the claim that waits at the block's pool and has the name of its former
-// holder: the block is given to it at once.
-func (s *Space) wakeFormer(c Cooled) {
-	p := s.Pool(c.Owner.Value().Pool)
-	if p == nil {
-		return
-	}
-	if w, waits := p.Waiting.names[c.former]; waits {
-		s.news.Woken = append(s.news.Woken, w.request.Holder)
-	}
-}
-
-// NextRelease is when the next cooling block of the pool is free; zero if none cools.
-func (p *Pool) NextRelease() time.Time {
-	if p.Cools.ends == nil || p.Cools.ends.Len() == 0 {
-		return time.Time{}
-	}
-	first, _ := p.Cools.ends.Min()
-	return time.UnixMilli(first.Until).UTC()
-}
-
-// LastRelease is when the last cooling block of the pool is free; zero if none cools.
-func (p *Pool) LastRelease() time.Time {
-	if p.Cools.ends == nil || p.Cools.ends.Len() == 0 {
-		return time.Time{}
-	}
-	last, _ := p.Cools.ends.Max()
-	return time.UnixMilli(last.Until).UTC()
-}
-
-// Released are the cooling blocks in the pool's window, the next to be free first.
-func (p *Pool) Released() iter.Seq[deadline] {
-	return func(yield func(deadline) bool) {
-		if p.Cools.ends != nil {
-			p.Cools.ends.Ascend(yield)
-		}
 	}
 }
 
@@ -229,38 +197,9 @@ func (p *Pool) FormerBlock(r ledger.Request) (netip.Prefix, bool) {
 	for _, prefix := range known.former[formerOf(r.Holder)] {
 		wanted := r.Exact == prefix || !r.Exact.IsValid() && r.Length == prefix.Bits()
 		c := known.Blocks[prefix]
-		if wanted && c.Owner == by && !c.taken && Contains(p.CIDR, prefix) && p.excludes(prefix) == nil {
+		if wanted && c.Owner == by && !c.Taken && Contains(p.CIDR, prefix) && p.excludes(prefix) == nil {
 			return prefix, true
 		}
 	}
 	return netip.Prefix{}, false
-}
-
-// coolingAt finds the cooling block that a prefix is, or lies in.
-func (s *Space) coolingAt(p netip.Prefix) (prefix netip.Prefix, c Cooled, ok bool) {
-	for bits := p.Bits(); bits >= 0 && len(s.Cooling.Blocks) > 0; bits-- {
-		prefix = netip.PrefixFrom(p.Addr(), bits).Masked()
-		if c, ok = s.Cooling.Blocks[prefix]; ok {
-			return prefix, c, true
-		}
-	}
-	return netip.Prefix{}, Cooled{}, false
-}
-
-// SetTaken notes that the group that is being placed gives a cooling block back, or that it has
-// come to nothing.
-func (s *Space) SetTaken(prefix netip.Prefix, taken bool) {
-	if c, ok := s.Cooling.Blocks[prefix]; ok {
-		c.taken = taken
-		s.Cooling.Blocks[prefix] = c
-	}
-}
-
-// Returned turns a cooling block into one of a holder, committed at the revision.
-func (s *Space) Returned(by Owner, prefix netip.Prefix, revision int64) {
-	if revision <= s.Known {
-		return // the watch was faster
-	}
-	s.SetOwners(prefix, OwnersOf(store.Record{Holdings: []store.Holding{{Pool: by.Pool, Cluster: by.cluster, Class: by.class, Slice: by.slice}}}))
-	s.uncool(prefix)
 }

@@ -17,46 +17,20 @@ import (
 // Damage is the keys that cannot be read, and why. The zero value is empty.
 type Damage map[string]error
 
+// note notes whether a key can be read. It reports whether it could not before.
+func (d Damage) note(e store.Entry) (was bool) {
+	_, was = d[e.Text]
+	delete(d, e.Text)
+	if e.Put && e.Damage != nil {
+		d[e.Text] = e.Damage
+	}
+	return was
+}
+
 // Err is about the first key; nil if there is none.
 func (d Damage) Err() error {
 	if len(d) == 0 {
 		return nil
 	}
 	return d[slices.Min(slices.Collect(maps.Keys(d)))]
-}
-
-// Inspect notes whether the key of an event can be read. The space's lock is held.
-func (s *Space) Inspect(e store.Entry) {
-	key := e.Text
-	if e.Put && e.Damage != nil {
-		if s.Damage == nil {
-			s.Damage = Damage{}
-		}
-		s.Damage[key] = e.Damage
-		s.Table.Logger.Error("a key of the ledger cannot be read, and its space stops", "space", s.ID, "error", e.Damage)
-		return
-	}
-	if _, was := s.Damage[key]; !was {
-		return
-	}
-	delete(s.Damage, key)
-	if len(s.Damage) == 0 {
-		s.Table.Logger.Info("all keys of the space can be read again", "space", s.ID)
-		for _, p := range s.Pools {
-			s.offer(p, p.CIDR)
-		}
-	}
-}
-
-// Note notes whose a block is, and whether it cools, if that can be read.
-func (s *Space) Note(e store.Entry) {
-	if e.Damage != nil {
-		return
-	}
-	s.SetOwners(e.Prefix, OwnersOf(e.Block))
-	if c := CooledOf(e.Block); c != nil {
-		s.Cool(e.Prefix, *c)
-		return
-	}
-	s.uncool(e.Prefix)
 }

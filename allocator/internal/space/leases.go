@@ -1,11 +1,12 @@
 package space
 
 import (
-	"container/heap"
+	"cmp"
 	"net/netip"
 	"sync"
 	"time"
 
+	"github.com/google/btree"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -38,18 +39,22 @@ type Leases struct {
 
 	mu    sync.Mutex
 	held  map[Position]*term
-	queue terms
+	queue *btree.BTreeG[*term]
 }
 
 // term is a lease in the queue.
 type term struct {
 	ledger.Lease
 	tell time.Time // when it is to be named
-	at   int       // where it is in the queue
+	at   Position
+}
+
+func (t *term) less(than *term) bool {
+	return cmp.Or(t.tell.Compare(than.tell), ledger.ComparePrefixes(t.at.Prefix, than.at.Prefix), cmp.Compare(t.at.Space, than.at.Space)) < 0
 }
 
 func newLeases() Leases {
-	return Leases{News: make(chan struct{}, 1), held: map[Position]*term{}}
+	return Leases{News: make(chan struct{}, 1), held: map[Position]*term{}, queue: btree.NewG(32, (*term).less)}
 }
 
 // Put notes that a block has a lease.
@@ -74,17 +79,17 @@ func (l *Leases) Remove(at Position) {
 // forget is called with mu held.
 func (l *Leases) forget(at Position) {
 	if old, held := l.held[at]; held {
-		heap.Remove(&l.queue, old.at)
+		l.queue.Delete(old)
 		delete(l.held, at)
 	}
 }
 
 // add is called with mu held.
 func (l *Leases) add(at Position, lease ledger.Lease) {
-	t := &term{Lease: lease, tell: lease.Until}
+	t := &term{Lease: lease, tell: lease.Until, at: at}
 	l.held[at] = t
-	heap.Push(&l.queue, t)
-	if t.at > 0 {
+	l.queue.ReplaceOrInsert(t)
+	if first, _ := l.queue.Min(); first.at != at {
 		return
 	}
 	select {
@@ -97,7 +102,8 @@ func (l *Leases) add(at Position, lease ledger.Lease) {
 func (l *Leases) Reset(now map[Position]ledger.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held, l.queue = make(map[Position]*term, len(now)), nil
+	clear(l.held)
+	l.queue.Clear(false)
 	for at, lease := range now {
 		l.add(at, lease)
 	}
@@ -107,40 +113,17 @@ func (l *Leases) Reset(now map[Position]ledger.Lease) {
 func (l *Leases) Tell(now time.Time) (due []ledger.Holder, next time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.queue) > 0 && !l.queue[0].tell.After(now) {
-		t := l.queue[0]
+	for {
+		t, ok := l.queue.Min()
+		if !ok {
+			return due, time.Time{}
+		}
+		if t.tell.After(now) {
+			return due, t.tell
+		}
 		due = append(due, t.Holder)
+		l.queue.DeleteMin()
 		t.tell = now.Add(retell)
-		heap.Fix(&l.queue, 0)
+		l.queue.ReplaceOrInsert(t)
 	}
-	if len(l.queue) > 0 {
-		next = l.queue[0].tell
-	}
-	return due, next
-}
-
-// terms are a heap: the one that is to be named next is the first.
-type terms []*term
-
-func (q terms) Len() int           { return len(q) }
-func (q terms) Less(i, j int) bool { return q[i].tell.Before(q[j].tell) }
-func (q terms) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].at, q[j].at = i, j
-}
-
-// Push implements heap.Interface.
-func (q *terms) Push(x any) {
-	t := x.(*term)
-	t.at = len(*q)
-	*q = append(*q, t)
-}
-
-// Pop implements heap.Interface.
-func (q *terms) Pop() any {
-	last := len(*q) - 1
-	t := (*q)[last]
-	(*q)[last] = nil
-	*q = (*q)[:last]
-	return t
 }

@@ -2,15 +2,12 @@ package space
 
 import (
 	"iter"
-	"maps"
-	"math/big"
 	"net/netip"
 	"slices"
 	"unique"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // Owner says who has a block, as far as pools and limits count it.
@@ -43,8 +40,7 @@ type owners struct {
 	rivals []Owner
 }
 
-// OwnersOf are those of a block of the ledger.
-func OwnersOf(r store.Record) owners {
+func ownersOf(r store.Record) owners {
 	o := owners{first: unique.Make(OwnerOf(r.Holdings[0]))}
 	for _, h := range r.Holdings[1:] {
 		o.rivals = append(o.rivals, OwnerOf(h))
@@ -66,99 +62,69 @@ func (o owners) all() iter.Seq[Owner] {
 	}
 }
 
-// SetOwners notes a block that is new or has other owners. They are counted before the old
-// ones are not: who looks in between sees too much, never too little.
-func (s *Space) SetOwners(prefix netip.Prefix, by owners) {
-	s.touchAll(prefix)
-	if s.owners[prefix] == by.first && len(s.rivals[prefix])+len(by.rivals) == 0 {
-		return
-	}
-	s.count(prefix, by, 1)
-	s.dropOwners(prefix)
-	s.owners[prefix] = by.first
-	if len(by.rivals) > 0 {
-		s.rivals[prefix] = by.rivals
-	}
-}
-
-// removeBlock returns the prefix of a block that is gone.
-func (s *Space) removeBlock(prefix netip.Prefix) {
-	s.uncool(prefix)
-	s.dropOwners(prefix)
-	s.touchAll(prefix)
-	s.putBack(prefix)
-}
-
-// dropOwners notes that a block has no owners.
-func (s *Space) dropOwners(prefix netip.Prefix) {
-	first, ok := s.owners[prefix]
-	if !ok {
-		return
-	}
-	old := owners{first: first, rivals: s.rivals[prefix]}
-	delete(s.owners, prefix)
-	delete(s.rivals, prefix)
-	s.count(prefix, old, -1)
-}
-
-// count adds a block to what its owners have, or takes it away: once for each pool and
-// account, however many of the owners share them.
-func (s *Space) count(prefix netip.Prefix, of owners, sign int64) {
-	n := cidr.Size(prefix)
-	n.Mul(n, big.NewInt(sign))
-	pools, accounts := make([]ledger.PoolID, 0, 2), make([]Account, 0, 4)
-	for o := range of.all() {
-		if p := s.Pool(o.Pool); p != nil && !slices.Contains(pools, o.Pool) {
-			p.owned += int(sign)
-			pools = append(pools, o.Pool)
-		}
-		for a := range o.accounts() {
+// accounts are those that the block is on, each once, however many owners share it.
+func (o owners) accounts() []Account {
+	accounts := make([]Account, 0, 2)
+	for by := range o.all() {
+		for a := range by.accounts() {
 			if !slices.Contains(accounts, a) {
-				s.addUsage(a, n)
 				accounts = append(accounts, a)
 			}
 		}
 	}
+	return accounts
 }
 
-// addUsage adds to an account.
-func (s *Space) addUsage(a Account, n *big.Int) {
-	sum, ok := s.sums[a]
-	if !ok {
-		sum = new(big.Int)
-		s.sums[a] = sum
-	}
-	if sum.Add(sum, n); sum.Sign() == 0 {
-		delete(s.sums, a)
-	}
-	if !s.draft {
-		s.publishUsage(a, n)
-	}
+// blocks are those of one space in the ledger, as far as they can be read: whose each is, and how
+// many each pool has. The space's lock guards them.
+type blocks struct {
+	first  map[netip.Prefix]unique.Handle[Owner]
+	rivals map[netip.Prefix][]Owner
+	count  map[ledger.PoolID]int
 }
 
-// publishUsage tells those outside of the space that an account has changed: first how much
-// is held, then that it is less. Who waits for that asks to be told, then looks.
-func (s *Space) publishUsage(a Account, n *big.Int) {
-	if a.pool == "" {
-		s.Table.Quotas.post(a, n)
-	}
-	if n.Sign() < 0 && s.Table.Quotas.watched(a) && !slices.Contains(s.news.Relieved, a) {
-		s.news.Relieved = append(s.news.Relieved, a)
-	}
+func newBlocks() blocks {
+	return blocks{first: map[netip.Prefix]unique.Handle[Owner]{}, rivals: map[netip.Prefix][]Owner{}, count: map[ledger.PoolID]int{}}
 }
 
-// replaceUsage makes the accounts what a fresh reading of the space says.
-func (s *Space) replaceUsage(fresh *Space) {
-	changes := maps.Clone(fresh.sums)
-	for a, was := range s.sums {
-		change := new(big.Int).Neg(was)
-		if now, ok := changes[a]; ok {
-			change.Add(change, now)
+// Len is how many blocks there are.
+func (b *blocks) Len() int { return len(b.first) }
+
+// of are the owners of a block; ok is false if there is no such block.
+func (b *blocks) of(prefix netip.Prefix) (o owners, ok bool) {
+	o.first, ok = b.first[prefix]
+	o.rivals = b.rivals[prefix]
+	return o, ok
+}
+
+// put notes the owners of a block that is not there.
+func (b *blocks) put(prefix netip.Prefix, by owners) {
+	b.first[prefix] = by.first
+	if len(by.rivals) > 0 {
+		b.rivals[prefix] = by.rivals
+	}
+	b.tally(by, 1)
+}
+
+// remove notes that a block has no owners, and returns those that it had.
+func (b *blocks) remove(prefix netip.Prefix) (old owners, ok bool) {
+	if old, ok = b.of(prefix); !ok {
+		return owners{}, false
+	}
+	delete(b.first, prefix)
+	delete(b.rivals, prefix)
+	b.tally(old, -1)
+	return old, true
+}
+
+// tally adds to the counts of the pools that a block is of.
+func (b *blocks) tally(of owners, n int) {
+	first := of.first.Value().Pool
+	b.count[first] += n
+	for i, rival := range of.rivals {
+		again := slices.ContainsFunc(of.rivals[:i], func(o Owner) bool { return o.Pool == rival.Pool })
+		if rival.Pool != first && !again {
+			b.count[rival.Pool] += n
 		}
-		changes[a] = change
 	}
-	for a, change := range changes {
-		s.publishUsage(a, change)
-	}
-	s.owners, s.rivals, s.sums, s.Cooling = fresh.owners, fresh.rivals, fresh.sums, fresh.Cooling
 }

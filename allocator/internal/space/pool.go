@@ -13,7 +13,6 @@ type Pool struct {
 	ledger.Pool
 	In        *Space
 	Index     *index.Index
-	owned     int // blocks in the ledger, as far as the space notes whose each is
 	Cools     coolingWindow
 	Waiting   waitlist
 	Retiring  bool // drained, and about to be retired
@@ -31,12 +30,12 @@ func newPool(s *Space, record ledger.Pool) *Pool {
 // Capacity counts what the ledger holds: a reservation is not an allocation.
 func (p *Pool) Capacity() ledger.Capacity {
 	c := ledger.Capacity{Total: p.Index.Total(), Available: p.Index.Available(), Blocks: p.Held(), Changes: p.In.Head.Count, LargestFree: -1}
-	for prefix := range p.In.reserved {
+	for prefix := range p.In.Room.reserved {
 		if p.CIDR.Overlaps(prefix) {
 			c.Available.Add(c.Available, cidr.Size(cidr.Narrower(p.CIDR, prefix)))
 		}
 	}
-	c.Cooling, c.NextRelease = new(big.Int).Set(&p.Cools.sum), p.NextRelease()
+	c.Cooling, c.NextRelease = new(big.Int).Set(&p.Cools.sum), p.Cools.Next()
 	c.Allocated = new(big.Int).Sub(c.Total, c.Available)
 	if length, ok := p.Index.Largest(); ok {
 		c.LargestFree = length
@@ -52,8 +51,8 @@ func (p *Pool) Held() int { return p.blocks() - p.Cools.Own }
 
 // blocks is the number of the pool's blocks in the ledger, cooling ones included.
 func (p *Pool) blocks() int {
-	if len(p.In.Pools) == 1 {
-		return p.Index.Blocks() - len(p.In.reserved)
+	if len(p.In.Room.Pools) == 1 {
+		return p.Index.Blocks() - len(p.In.Room.reserved)
 	}
-	return p.owned
+	return p.In.Blocks.count[p.ID]
 }

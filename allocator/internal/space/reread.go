@@ -10,52 +10,59 @@ import (
 // ReplaceBy makes the space what a fresh reading says. What is reserved, and who
 // waits, stays.
 func (s *Space) ReplaceBy(fresh *Space) {
-	old := s.Pools
-	s.Known, s.Head, s.Pools, s.Damage, s.Stale = fresh.Known, fresh.Head, nil, fresh.Damage, false
+	old := s.Room.Pools
+	s.Known, s.Head, s.Room.Pools, s.Damage, s.Stale = fresh.Known, fresh.Head, fresh.Room.Pools, fresh.Damage, false
 	s.Marked = fresh.Marked
-	s.replaceUsage(fresh)
-	for _, p := range fresh.Pools {
+	s.replaceBlocks(fresh)
+	for _, p := range s.Room.Pools {
 		p.In = s
-		for prefix := range s.reserved {
+		for prefix := range s.Room.reserved {
 			p.Index.Take(prefix)
 		}
-		s.Pools = append(s.Pools, p)
-		s.Touch(p.ID)
+		s.News.Touch(p.ID)
 	}
 	for _, was := range old {
-		s.inheritWaiters(was)
+		p := s.Pool(was.ID)
+		if p != nil && p.inherits(was) {
+			continue
+		}
+		if p == nil {
+			s.Table.Remove(was)
+			s.News.Left = append(s.News.Left, was.Pool)
+		}
+		s.Room.clear(was)
 	}
-	for _, p := range s.Pools {
+	for _, p := range s.Room.Pools {
 		s.Table.Add(p)
-		s.offer(p, p.CIDR)
+		s.Room.serve(p, p.CIDR)
 	}
 }
 
-// inheritWaiters hands the waiting list of a pool that was read again to the new one,
-// or ends it.
-func (s *Space) inheritWaiters(was *Pool) {
-	p := s.Pool(was.ID)
-	if p != nil {
-		p.Untrusted = was.Untrusted
+// inherits hands what memory alone knows of a pool that was read again to the new one. It reports
+// whether that has its waiting list: one that is open.
+func (p *Pool) inherits(was *Pool) bool {
+	p.Untrusted = was.Untrusted
+	if p.State != ledger.PoolOpen {
+		return false
 	}
-	if p != nil && p.State == ledger.PoolOpen {
-		p.Waiting, p.Retiring = was.Waiting, was.Retiring
-		return
+	p.Waiting, p.Retiring = was.Waiting, was.Retiring
+	return true
+}
+
+// replaceBlocks makes the blocks and the accounts what a fresh reading of the space says.
+func (s *Space) replaceBlocks(fresh *Space) {
+	for a, change := range s.usage.until(fresh.usage) {
+		s.publish(a, change)
 	}
-	if p == nil {
-		s.Table.Remove(was)
-		s.news.Left = append(s.news.Left, was.Pool)
-	}
-	s.clearWaiters(was)
+	s.Blocks, s.usage, s.Cooling = fresh.Blocks, fresh.usage, fresh.Cooling
 }
 
 // Close ends the space, which was retired.
 func (s *Space) Close() {
 	s.Gone = true
 	s.Head = store.Head{}
-	s.replaceUsage(NewSpace(s.Table, s.ID))
-	for _, p := range slices.Clone(s.Pools) {
-		s.RemovePool(p)
-		s.Table.Remove(p)
+	s.replaceBlocks(NewSpace(s.Table, s.ID))
+	for _, p := range slices.Clone(s.Room.Pools) {
+		s.RemovePool(p.ID)
 	}
 }

@@ -113,6 +113,19 @@ func (t *Table) Find(id ledger.PoolID) (*Pool, bool) {
 	return p, ok
 }
 
+// Visit calls a function with a pool that is known, and the lock of its space held. ok is false if
+// it is not known.
+func (t *Table) Visit(id ledger.PoolID, visit func(*Pool)) (ok bool) {
+	p, ok := t.Find(id)
+	if !ok {
+		return false
+	}
+	p.In.Lock()
+	defer p.In.Unlock()
+	visit(p)
+	return true
+}
+
 // Fenced notes that the fence of a cluster was put at the revision.
 func (t *Table) Fenced(c ledger.ClusterName, revision int64) {
 	t.mu.Lock()
@@ -164,12 +177,7 @@ func (t *Table) Damaged() error {
 func (t *Table) Note(e store.Entry) (was bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, was = t.damage[e.Text]
-	delete(t.damage, e.Text)
-	if e.Put && e.Damage != nil {
-		t.damage[e.Text] = e.Damage
-	}
-	return was
+	return t.damage.note(e)
 }
 
 // SetDamage replaces what is known of keys that cannot be read.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 
+	"github.com/google/btree"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
@@ -62,11 +63,16 @@ type line struct {
 	byCluster map[ledger.ClusterName]*waitLane
 }
 
-// waitLane is the waiters of one workspace in a line: a heap, oldest first.
+// waitLane is the waiters of one workspace in a line, oldest first. It is never empty.
 type waitLane struct {
 	cluster ledger.ClusterName
-	waiters []*Waiter
+	waiters *btree.BTreeG[*Waiter]
 	index   int // in the line
+}
+
+func (l *waitLane) first() *Waiter {
+	w, _ := l.waiters.Min()
+	return w
 }
 
 func newLine(t *turns) *line { return &line{turns: t, byCluster: map[ledger.ClusterName]*waitLane{}} }
@@ -74,32 +80,25 @@ func newLine(t *turns) *line { return &line{turns: t, byCluster: map[ledger.Clus
 func (l *line) push(w *Waiter) {
 	lane := l.byCluster[w.cluster()]
 	if lane == nil {
-		w.index = 0
-		lane = &waitLane{cluster: w.cluster(), waiters: []*Waiter{w}}
+		lane = &waitLane{cluster: w.cluster(), waiters: btree.NewG(32, func(a, b *Waiter) bool { return older(a, b) < 0 })}
+		lane.waiters.ReplaceOrInsert(w)
 		l.byCluster[lane.cluster] = lane
 		heap.Push(l, lane)
 		return
 	}
-	heap.Push(lane, w)
+	lane.waiters.ReplaceOrInsert(w)
 	heap.Fix(l, lane.index)
 }
 
 func (l *line) remove(w *Waiter) {
 	lane := l.byCluster[w.cluster()]
-	heap.Remove(lane, w.index)
-	if len(lane.waiters) > 0 {
-		heap.Fix(l, lane.index)
+	if lane.waiters.Len() == 1 { // while the heap can compare it
+		heap.Remove(l, lane.index)
+		delete(l.byCluster, lane.cluster)
 		return
 	}
-	delete(l.byCluster, lane.cluster)
-	// The heap compares lanes by their first waiter, which this one no longer has.
-	last := len(l.lanes) - 1
-	at := lane.index
-	l.Swap(at, last)
-	l.lanes = l.lanes[:last]
-	if at < last {
-		heap.Fix(l, at)
-	}
+	lane.waiters.Delete(w)
+	heap.Fix(l, lane.index)
 }
 
 // fix puts a workspace's lane in its place after its turn has changed.
@@ -110,7 +109,7 @@ func (l *line) fix(c ledger.ClusterName) {
 }
 
 // first is the waiter whose turn it is. There must be one.
-func (l *line) first() *Waiter { return l.lanes[0].waiters[0] }
+func (l *line) first() *Waiter { return l.lanes[0].first() }
 
 // Len implements heap.Interface.
 func (l *line) Len() int { return len(l.lanes) }
@@ -118,7 +117,7 @@ func (l *line) Len() int { return len(l.lanes) }
 // Less implements heap.Interface.
 func (l *line) Less(i, j int) bool {
 	a, b := l.lanes[i], l.lanes[j]
-	return cmp.Or(l.turns.before(a.cluster, b.cluster), older(a.waiters[0], b.waiters[0])) < 0
+	return cmp.Or(l.turns.before(a.cluster, b.cluster), older(a.first(), b.first())) < 0
 }
 
 // Swap implements heap.Interface.
@@ -141,32 +140,4 @@ func (l *line) Pop() any {
 	l.lanes[last] = nil
 	l.lanes = l.lanes[:last]
 	return lane
-}
-
-// Len implements heap.Interface.
-func (l *waitLane) Len() int { return len(l.waiters) }
-
-// Less implements heap.Interface.
-func (l *waitLane) Less(i, j int) bool { return older(l.waiters[i], l.waiters[j]) < 0 }
-
-// Swap implements heap.Interface.
-func (l *waitLane) Swap(i, j int) {
-	l.waiters[i], l.waiters[j] = l.waiters[j], l.waiters[i]
-	l.waiters[i].index, l.waiters[j].index = i, j
-}
-
-// Push implements heap.Interface.
-func (l *waitLane) Push(x any) {
-	w := x.(*Waiter)
-	w.index = len(l.waiters)
-	l.waiters = append(l.waiters, w)
-}
-
-// Pop implements heap.Interface.
-func (l *waitLane) Pop() any {
-	last := len(l.waiters) - 1
-	w := l.waiters[last]
-	l.waiters[last] = nil
-	l.waiters = l.waiters[:last]
-	return w
 }

@@ -1,168 +1,39 @@
 package space
 
 import (
-	"errors"
-	"iter"
 	"maps"
 	"math/big"
-	"sync"
-	"time"
 )
 
-const (
-	// quotaIdle is how long a fence is kept that nobody uses. It is made again when a
-	// claim asks for its limit, which costs a transaction.
-	quotaIdle = 10 * time.Minute
-)
+// usage is how many addresses are on each account, of one space. An account that has none is not
+// there.
+type usage map[Account]*big.Int
 
-// ErrUnsecured: the fence of a quota is gone that the request needs.
-var ErrUnsecured = errors.New("the fence of the quota is gone")
-
-// Quotas are the accounts of classes, whose blocks lie in many spaces, and who waits
-// for which account. Its lock is taken last. The zero value is empty; safe for
-// concurrent use.
-type Quotas struct {
-	mu       sync.Mutex
-	accounts map[Account]*classUsage
-	watchers map[Account]map[*Space]struct{}
-}
-
-// classUsage is what is known of the account of a class.
-type classUsage struct {
-	held  big.Int
-	fence int64 // revision of its fence; all that was bound under it up to there is counted in held
-
-	// As of the last look for idle ones.
-	seen int64
-	used time.Time
-}
-
-// read returns what is held, and the revision of the fence as of which that is so.
-func (q *Quotas) read(a Account) (held *big.Int, fence int64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	st, ok := q.accounts[a]
+// add adds to an account, or takes away.
+func (u usage) add(a Account, n *big.Int) {
+	sum, ok := u[a]
 	if !ok {
-		return new(big.Int), 0
+		sum = new(big.Int)
+		u[a] = sum
 	}
-	return new(big.Int).Set(&st.held), st.fence
-}
-
-// Fence is the revision of the fence; 0 if there is none.
-func (q *Quotas) Fence(a Account) int64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if st, ok := q.accounts[a]; ok {
-		return st.fence
-	}
-	return 0
-}
-
-// post adds to what is held.
-func (q *Quotas) post(a Account, n *big.Int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	st := q.usage(a)
-	st.held.Add(&st.held, n)
-	q.forget(a)
-}
-
-// forget forgets an account of which there is nothing to know.
-func (q *Quotas) forget(a Account) {
-	if st := q.accounts[a]; st != nil && st.held.Sign() == 0 && st.fence == 0 {
-		delete(q.accounts, a)
+	if sum.Add(sum, n); sum.Sign() == 0 {
+		delete(u, a)
 	}
 }
 
-// Fenced notes that the fence was put at the revision. All that was bound under it up
-// to there has been posted.
-func (q *Quotas) Fenced(a Account, revision int64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	st := q.usage(a)
-	st.fence = max(st.fence, revision)
-}
-
-// Lifted notes that the fence was deleted, if it was not put after the revision.
-func (q *Quotas) Lifted(a Account, revision int64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if st := q.accounts[a]; st != nil && st.fence <= revision {
-		st.fence = 0
-		q.forget(a)
+// of is how many addresses are on an account. The caller may change it.
+func (u usage) of(a Account) *big.Int {
+	if sum, ok := u[a]; ok {
+		return new(big.Int).Set(sum)
 	}
+	return new(big.Int)
 }
 
-// Idle returns the fences of accounts on which nothing is held, and that were not used
-// since they were asked for before then.
-func (q *Quotas) Idle(now time.Time) map[Account]int64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	found := map[Account]int64{}
-	for a, st := range q.accounts {
-		switch {
-		case st.fence == 0:
-		case st.held.Sign() != 0 || st.seen != st.fence:
-			st.seen, st.used = st.fence, now
-		case now.Sub(st.used) >= quotaIdle:
-			found[a] = st.fence
-		}
+// until is what has to be added to each account for it to become the next usage.
+func (u usage) until(next usage) usage {
+	changes := maps.Clone(next)
+	for a, was := range u {
+		changes[a] = new(big.Int).Sub(next.of(a), was)
 	}
-	return found
-}
-
-func (q *Quotas) usage(a Account) *classUsage {
-	if q.accounts == nil {
-		q.accounts = map[Account]*classUsage{}
-	}
-	if q.accounts[a] == nil {
-		q.accounts[a] = &classUsage{}
-	}
-	return q.accounts[a]
-}
-
-// watch has a space told, once, when less is held on an account.
-func (q *Quotas) watch(a Account, s *Space) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.watchers == nil {
-		q.watchers = map[Account]map[*Space]struct{}{}
-	}
-	if q.watchers[a] == nil {
-		q.watchers[a] = map[*Space]struct{}{}
-	}
-	q.watchers[a][s] = struct{}{}
-}
-
-// unwatch has a space told of an account no more.
-func (q *Quotas) unwatch(a Account, s *Space) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.watchers[a], s)
-	if len(q.watchers[a]) == 0 {
-		delete(q.watchers, a)
-	}
-}
-
-// watched reports whether a space is to be told of an account.
-func (q *Quotas) watched(a Account) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.watchers[a]) > 0
-}
-
-// take returns the spaces to be told of an account.
-func (q *Quotas) take(a Account) iter.Seq[*Space] {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	watchers := q.watchers[a]
-	delete(q.watchers, a)
-	return maps.Keys(watchers)
-}
-
-// Size is how many accounts are remembered, and how many are watched.
-func (q *Quotas) Size() (accounts, watched int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.accounts), len(q.watchers)
+	return changes
 }

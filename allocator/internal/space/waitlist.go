@@ -23,8 +23,8 @@ type waitlist struct {
 	Suspended int                   // how many are suspended
 }
 
-// Waiter is a claim that waits. It is in a line, in exact, held for, or suspended: its
-// workspace has to hold less before it may take room from others.
+// Waiter is a claim that waits. It is in a line, held for, or suspended: its workspace has to hold
+// less before it may take room from others.
 type Waiter struct {
 	request   ledger.Request
 	since     time.Time
@@ -33,7 +33,6 @@ type Waiter struct {
 	Last      netip.Prefix // what is or was held for it
 	stop      func() bool  // the clock of the hold
 	turn      int          // counts its holds
-	index     int          // in its lane
 }
 
 func (w *Waiter) cluster() ledger.ClusterName { return w.request.Holder.Cluster }
@@ -42,18 +41,22 @@ func older(a, b *Waiter) int {
 	return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.request.Holder.Claim, b.request.Holder.Claim))
 }
 
-// add puts a waiter on the list. The caller puts it into its line, or suspends it.
+// add puts a waiter on the list, and into its line.
 func (q *waitlist) add(w *Waiter) {
 	if q.Claims == nil {
-		q.Claims, q.names, q.lines, q.turns = map[ledger.ClaimID]*Waiter{}, map[former]*Waiter{}, map[int]*line{}, &turns{}
+		*q = waitlist{
+			Claims: map[ledger.ClaimID]*Waiter{}, names: map[former]*Waiter{}, lines: map[int]*line{}, turns: &turns{}, suspended: map[Account][]*Waiter{},
+		}
 	}
 	q.Claims[w.request.Holder.Claim] = w
 	q.names[formerOf(w.request.Holder)] = w
 	q.turns.enter(w.cluster())
+	q.enqueue(w)
 }
 
-// remove takes a waiter off the list that is in no line, or has a hold.
+// remove takes a waiter off the list.
 func (q *waitlist) remove(w *Waiter) {
+	q.leave(w)
 	delete(q.Claims, w.request.Holder.Claim)
 	if name := formerOf(w.request.Holder); q.names[name] == w {
 		delete(q.names, name)
@@ -61,45 +64,20 @@ func (q *waitlist) remove(w *Waiter) {
 	q.turns.leave(w.cluster())
 }
 
-// served notes that room is held for a waiter: its workspace has had its turn.
-func (q *waitlist) served(w *Waiter) {
-	q.turns.serve(w.cluster())
-	for _, l := range q.lines {
-		l.fix(w.cluster())
-	}
-}
-
 // before orders waiters as they are served.
 func (q *waitlist) before(a, b *Waiter) int {
 	return cmp.Or(q.turns.before(a.cluster(), b.cluster()), older(a, b))
 }
 
-// suspend has a waiter wait for less to be held on an account.
-func (q *waitlist) suspend(w *Waiter, on Account) {
-	if q.suspended == nil {
-		q.suspended = map[Account][]*Waiter{}
-	}
-	w.suspended = on
-	q.Suspended++
-	i, _ := slices.BinarySearchFunc(q.suspended[on], w, older)
-	q.suspended[on] = slices.Insert(q.suspended[on], i, w)
+// requeue puts a waiter back into its line that is held for, or suspended.
+func (q *waitlist) requeue(w *Waiter) {
+	q.leave(w)
+	q.enqueue(w)
 }
 
-// unsuspend ends that. The caller puts the waiter into its line, or lets it go.
-func (q *waitlist) unsuspend(w *Waiter) {
-	q.Suspended--
-	i, _ := slices.BinarySearchFunc(q.suspended[w.suspended], w, older)
-	q.suspended[w.suspended] = slices.Delete(q.suspended[w.suspended], i, i+1)
-	if len(q.suspended[w.suspended]) == 0 {
-		delete(q.suspended, w.suspended)
-	}
-	w.suspended = Account{}
-}
-
-func (q *waitlist) joinLine(w *Waiter) {
+func (q *waitlist) enqueue(w *Waiter) {
 	if w.request.Exact.IsValid() {
-		i, _ := slices.BinarySearchFunc(q.exact, w, byPrefix)
-		q.exact = slices.Insert(q.exact, i, w)
+		q.exact = insert(q.exact, w, byPrefix)
 		return
 	}
 	l := q.lines[w.request.Length]
@@ -110,24 +88,58 @@ func (q *waitlist) joinLine(w *Waiter) {
 	l.push(w)
 }
 
-// leaveLine takes a waiter out of its line, to hold room for it or to let it go.
-func (q *waitlist) leaveLine(w *Waiter) {
-	if w.held {
-		return
+// suspend has a waiter wait for less to be held on an account.
+func (q *waitlist) suspend(w *Waiter, on Account) {
+	q.leave(w)
+	w.suspended = on
+	q.Suspended++
+	q.suspended[on] = insert(q.suspended[on], w, older)
+}
+
+// hold notes that a prefix is held for a waiter in a line: its workspace has had its turn.
+func (q *waitlist) hold(w *Waiter, prefix netip.Prefix) {
+	q.leave(w)
+	w.held, w.Last = true, prefix
+	w.turn++
+	q.turns.serve(w.cluster())
+	for _, l := range q.lines {
+		l.fix(w.cluster())
 	}
-	if w.suspended != (Account{}) {
-		q.unsuspend(w)
-		return
+}
+
+// leave takes a waiter out of its line, or ends that it is held for or suspended. The caller
+// puts it somewhere else, or off the list.
+func (q *waitlist) leave(w *Waiter) {
+	switch {
+	case w.held:
+		w.held = false
+		w.stop()
+	case w.suspended != (Account{}):
+		q.Suspended--
+		if rest := remove(q.suspended[w.suspended], w, older); len(rest) > 0 {
+			q.suspended[w.suspended] = rest
+		} else {
+			delete(q.suspended, w.suspended)
+		}
+		w.suspended = Account{}
+	case w.request.Exact.IsValid():
+		q.exact = remove(q.exact, w, byPrefix)
+	default:
+		l := q.lines[w.request.Length]
+		if l.remove(w); len(l.lanes) == 0 {
+			delete(q.lines, w.request.Length)
+		}
 	}
-	if w.request.Exact.IsValid() {
-		i, _ := slices.BinarySearchFunc(q.exact, w, byPrefix)
-		q.exact = slices.Delete(q.exact, i, i+1)
-		return
-	}
-	l := q.lines[w.request.Length]
-	if l.remove(w); len(l.lanes) == 0 {
-		delete(q.lines, w.request.Length)
-	}
+}
+
+func insert(list []*Waiter, w *Waiter, order func(a, b *Waiter) int) []*Waiter {
+	i, _ := slices.BinarySearchFunc(list, w, order)
+	return slices.Insert(list, i, w)
+}
+
+func remove(list []*Waiter, w *Waiter, order func(a, b *Waiter) int) []*Waiter {
+	i, _ := slices.BinarySearchFunc(list, w, order)
+	return slices.Delete(list, i, i+1)
 }
 
 // next is the waiter whose turn it is among those that a free block of the given length

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -25,7 +26,6 @@ func TestWaiting_AsSearched(t *testing.T) {
 			turns[w.cluster()] = now
 		}
 		q.add(w)
-		q.joinLine(w)
 	}
 	search := func(largest int) *Waiter {
 		var first *Waiter
@@ -40,7 +40,6 @@ func TestWaiting_AsSearched(t *testing.T) {
 		return first
 	}
 	leave := func(w *Waiter) {
-		q.leaveLine(w)
 		q.remove(w)
 		for _, other := range q.Claims {
 			if other.cluster() == w.cluster() {
@@ -65,8 +64,8 @@ func TestWaiting_AsSearched(t *testing.T) {
 			}
 		default:
 			if want != nil {
-				q.leaveLine(want)
-				q.served(want)
+				want.stop = func() bool { return true }
+				q.hold(want, netip.Prefix{})
 				now++
 				turns[want.cluster()] = now
 				q.remove(want)

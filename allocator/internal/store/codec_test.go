@@ -137,7 +137,7 @@ func FuzzDomainSpace(f *testing.F) {
 			t.Fatalf("CheckID: %v", err)
 		}
 		want := Key{Kind: HeadKey, Space: space}
-		if got, err := keys.Parse(keys.Head(space)); err != nil || got != want {
+		if got, err := keys.Parse(keys.Space(space).Head()); err != nil || got != want {
 			t.Errorf("the head of %q is read as %+v, %v", domain, got, err)
 		}
 	})
@@ -147,7 +147,7 @@ func FuzzDomainSpace(f *testing.F) {
 func FuzzParseKey(f *testing.F) {
 	keys := Keys("/ipam/v1")
 	for _, key := range []string{
-		keys.Head("s"), keys.Block("s", netip.MustParsePrefix("10.0.0.0/8")), keys.Pool("p"), keys.Roots("c"), keys.Claim("c"), keys.ledger(),
+		keys.Space("s").Head(), keys.Space("s").Block(netip.MustParsePrefix("10.0.0.0/8")), keys.Pool("p"), keys.Roots("c"), keys.Claim("c"), keys.ledger(),
 		"/ipam/v1/spaces/", "/ipam/v1/spaces//head", "/ipam/v1/spaces/s/blocks/10.0.0.0-8", "/ipam/v1/workspaces//roots", "",
 	} {
 		f.Add(key)
@@ -158,10 +158,10 @@ func FuzzParseKey(f *testing.F) {
 			return
 		}
 		written := map[Kind]string{
-			OtherKey: key, HeadKey: keys.Head(is.Space), PoolKey: keys.Pool(is.Pool), RootsKey: keys.Roots(is.Cluster),
+			OtherKey: key, HeadKey: keys.Space(is.Space).Head(), PoolKey: keys.Pool(is.Pool), RootsKey: keys.Roots(is.Cluster),
 		}
 		if is.Kind == BlockKey {
-			written[BlockKey] = keys.Block(is.Space, is.Prefix)
+			written[BlockKey] = keys.Space(is.Space).Block(is.Prefix)
 		}
 		if written[is.Kind] != key {
 			t.Errorf("%q is read as %+v, which is %q", key, is, written[is.Kind])
@@ -185,7 +185,7 @@ func TestBounds_OfABlock(t *testing.T) {
 		t.Errorf("a block takes %d bytes", len(value))
 	}
 	space := ledger.DomainSpace(h.Cluster, widest)
-	key := Keys("/ipam/v1").Block(space, netip.MustParsePrefix("2001:db8::/128"))
+	key := Keys("/ipam/v1").Space(space).Block(netip.MustParsePrefix("2001:db8::/128"))
 	if len(key) > 4096 || !utf8.ValidString(key) {
 		t.Errorf("its key takes %d bytes", len(key))
 	}

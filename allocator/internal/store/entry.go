@@ -23,14 +23,14 @@ type Entry struct {
 }
 
 // deleted is the entry of a key that is gone.
-func (k Keys) deleted(kv *mvccpb.KeyValue) Entry {
+func deleted(k Keys, kv *mvccpb.KeyValue) Entry {
 	key := string(kv.Key)
 	n, err := k.Parse(key)
 	return Entry{Key: n, Text: key, Revision: kv.ModRevision, Damage: err}
 }
 
-// entry is that of a key that is there.
-func (k Keys) entry(kv *mvccpb.KeyValue) Entry {
+// EntryOf is the entry of a key that is there.
+func EntryOf(k Keys, kv *mvccpb.KeyValue) Entry {
 	key := string(kv.Key)
 	n, err := k.Parse(key)
 	e := Entry{Key: n, Text: key, Put: true, Created: kv.CreateRevision == kv.ModRevision, Revision: kv.ModRevision, Damage: err}

@@ -100,14 +100,14 @@ func (k Keys) historyOver(p netip.Prefix) []span {
 	return append(spans, span{k.HistoryOf(p), clientv3.GetPrefixRangeEnd(k.HistoryOf(netip.PrefixFrom(last, last.BitLen())))})
 }
 
-// blocksOver are those of the blocks of a space, no prefix shorter than that.
-func (k Keys) blocksOver(s ledger.SpaceID, p netip.Prefix, shortest int) []span {
+// blocksOver are those of the blocks of the space, no prefix shorter than that.
+func (k SpaceKeys) blocksOver(p netip.Prefix, shortest int) []span {
 	var spans []span
 	for bits := shortest; bits < p.Bits(); bits++ {
-		key := k.Block(s, netip.PrefixFrom(p.Addr(), bits).Masked())
+		key := k.Block(netip.PrefixFrom(p.Addr(), bits).Masked())
 		spans = append(spans, span{key, key + "\x00"})
 	}
-	from, end := k.Within(s, p)
+	from, end := k.Within(p)
 	return append(spans, span{from, end})
 }
 

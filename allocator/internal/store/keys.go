@@ -19,32 +19,24 @@ func newKeyspace(prefix string) Keys {
 	return Keys(cmp.Or(strings.TrimSuffix(prefix, "/"), DefaultPrefix))
 }
 
-func (k Keys) ledger() string       { return string(k) + "/ledger" }
-func (k Keys) pools() string        { return string(k) + "/pools/" }
-func (k Keys) workspaces() string   { return string(k) + "/workspaces/" }
-func (k Keys) turns() string        { return string(k) + "/turns/" }
-func (k Keys) reservations() string { return k.Claim(ledger.ReservationPrefix) }
+func (k Keys) ledger() string     { return string(k) + "/ledger" }
+func (k Keys) pools() string      { return string(k) + "/pools/" }
+func (k Keys) workspaces() string { return string(k) + "/workspaces/" }
+func (k Keys) turns() string      { return string(k) + "/turns/" }
 
 // Spaces is the prefix of all keys of spaces.
 func (k Keys) Spaces() string { return string(k) + "/spaces/" }
 
-// Head is the head of a space.
-func (k Keys) Head(s ledger.SpaceID) string { return k.Spaces() + string(s) + "/head" }
-
-// Blocks is the prefix of the blocks of a space.
-func (k Keys) Blocks(s ledger.SpaceID) string { return k.Spaces() + string(s) + "/blocks/" }
-
-// Waiters is the mark of a space in which claims wait.
-func (k Keys) Waiters(s ledger.SpaceID) string { return k.Spaces() + string(s) + "/waiters" }
+// Space makes the keys of a space.
+func (k Keys) Space(id ledger.SpaceID) SpaceKeys {
+	return SpaceKeys{Keys: k, id: id, prefix: k.Spaces() + string(id)}
+}
 
 // Pool is the record of a pool.
 func (k Keys) Pool(id ledger.PoolID) string { return k.pools() + string(id) }
 
 // Claim says where the block of a claim is.
 func (k Keys) Claim(id ledger.ClaimID) string { return string(k) + "/claims/" + string(id) }
-
-// Turn is how a writer asks to be the next that writes a space.
-func (k Keys) Turn(s ledger.SpaceID) string { return k.turns() + string(s) }
 
 // Roots is the fence of the root pools of a workspace.
 func (k Keys) Roots(c ledger.ClusterName) string { return k.workspaces() + string(c) + "/roots" }
@@ -56,11 +48,6 @@ func (k Keys) Quotas() string { return string(k) + "/quotas/" }
 func (k Keys) Quota(class string, c ledger.ClusterName) string {
 	return k.Quotas() + url.PathEscape(class) + "/" + string(c)
 }
-
-func (k Keys) slices(id ledger.PoolID) string                      { return string(k) + "/slices/" + string(id) + "/" }
-func (k Keys) slicesHead(id ledger.PoolID) string                  { return k.slices(id) + "head" }
-func (k Keys) members(id ledger.PoolID) string                     { return k.slices(id) + "members/" }
-func (k Keys) slice(id ledger.PoolID, c ledger.ClusterName) string { return k.members(id) + string(c) }
 
 // History is where the tenures lie that have ended. It lies beside what is read when a ledger is
 // opened, and what the watch brings of it concerns nobody.
@@ -74,15 +61,32 @@ func (k Keys) Tenure(t ledger.Tenure) string {
 	return fmt.Sprintf("%s%s/%016x", k.HistoryOf(t.Prefix), t.Space, t.Revision)
 }
 
-// Block is the key of the block at a prefix.
-func (k Keys) Block(s ledger.SpaceID, p netip.Prefix) string {
-	return k.Blocks(s) + formatPrefix(p)
+// SpaceKeys makes the keys of one space, and those of its ledger.
+type SpaceKeys struct {
+	Keys
+	id     ledger.SpaceID
+	prefix string
 }
 
+// Head is the head of the space.
+func (k SpaceKeys) Head() string { return k.prefix + "/head" }
+
+// Waiters is the mark of a space in which claims wait.
+func (k SpaceKeys) Waiters() string { return k.prefix + "/waiters" }
+
+// Turn is how a writer asks to be the next that writes the space.
+func (k SpaceKeys) Turn() string { return k.turns() + string(k.id) }
+
+// Blocks is the prefix of the blocks.
+func (k SpaceKeys) Blocks() string { return k.prefix + "/blocks/" }
+
+// Block is the key of the block at a prefix.
+func (k SpaceKeys) Block(p netip.Prefix) string { return k.Blocks() + formatPrefix(p) }
+
 // Within is the range of the blocks that lie in a prefix, itself included.
-func (k Keys) Within(s ledger.SpaceID, p netip.Prefix) (from, end string) {
+func (k SpaceKeys) Within(p netip.Prefix) (from, end string) {
 	last := netipx.PrefixLastIP(p)
-	return k.Block(s, p), k.Block(s, netip.PrefixFrom(last, last.BitLen())) + "\x00"
+	return k.Block(p), k.Block(netip.PrefixFrom(last, last.BitLen())) + "\x00"
 }
 
 // Kind says what a key is about.

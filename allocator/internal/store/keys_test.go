@@ -76,19 +76,19 @@ func TestParse_IsTheInverseOfTheKeys(t *testing.T) {
 	k := Keys("/ipam/v1")
 	p := netip.MustParsePrefix("10.0.0.0/24")
 	for key, want := range map[string]Key{
-		k.Head("s"):     {Kind: HeadKey, Space: "s"},
-		k.Block("s", p): {Kind: BlockKey, Space: "s", Prefix: p},
-		k.Pool("p"):     {Kind: PoolKey, Pool: "p"},
-		k.Roots("c"):    {Kind: RootsKey, Cluster: "c"},
-		k.Claim("c"):    {},
-		k.ledger():      {},
-		"/ipam/v1/what": {},
+		k.Space("s").Head():   {Kind: HeadKey, Space: "s"},
+		k.Space("s").Block(p): {Kind: BlockKey, Space: "s", Prefix: p},
+		k.Pool("p"):           {Kind: PoolKey, Pool: "p"},
+		k.Roots("c"):          {Kind: RootsKey, Cluster: "c"},
+		k.Claim("c"):          {},
+		k.ledger():            {},
+		"/ipam/v1/what":       {},
 	} {
 		if got, err := k.Parse(key); err != nil || got != want {
 			t.Errorf("%s: got %v, %v", key, got, err)
 		}
 	}
-	if _, err := k.Parse(k.Blocks("s") + "10.0.0.0/24"); err == nil {
+	if _, err := k.Parse(k.Space("s").Blocks() + "10.0.0.0/24"); err == nil {
 		t.Error("a block at an unreadable prefix was passed over")
 	}
 }

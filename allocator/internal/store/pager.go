@@ -43,8 +43,7 @@ type Pager struct {
 
 // window is where the blocks of a pool lie.
 type window struct {
-	keys      Keys
-	space     ledger.SpaceID
+	keys      SpaceKeys
 	cidr      netip.Prefix
 	from, end string // of its keys
 	full      bool   // it is known to have more than a page
@@ -53,11 +52,6 @@ type window struct {
 // NewPager makes a pager. Revision 0 is now.
 func (s *Store) NewPager(revision int64) *Pager {
 	return &Pager{client: s.Client, traffic: &s.Traffic, timeout: s.Timeout, Size: s.Page, Fit: s.Page, revision: revision}
-}
-
-func (k Keys) window(s ledger.SpaceID, cidr netip.Prefix, full bool) window {
-	from, end := k.Within(s, cidr)
-	return window{keys: k, space: s, cidr: cidr, from: from, end: end, full: full}
 }
 
 // place is where a pager is in a range.
@@ -110,7 +104,7 @@ func (p *Pager) enter(at *place) {
 // to is where the next part ends.
 func (p *Pager) to(at place) string {
 	if at.in != nil {
-		_, end := at.in.keys.Within(at.in.space, netip.PrefixFrom(at.addr, at.bits).Masked())
+		_, end := at.in.keys.Within(netip.PrefixFrom(at.addr, at.bits).Masked())
 		return min(end, at.in.end)
 	}
 	to := "\xff"
@@ -167,7 +161,7 @@ func (p *Pager) narrow(at *place, middle, last string) {
 	if at.in = p.windowAt(last); at.in == nil {
 		return
 	}
-	blocks := at.in.keys.Blocks(at.in.space)
+	blocks := at.in.keys.Blocks()
 	to, err := parsePrefix(strings.TrimPrefix(last, blocks))
 	if err != nil {
 		at.in = nil
@@ -242,7 +236,9 @@ func (p *Pager) page(ctx context.Context, from, to string) (*clientv3.GetRespons
 func Windows(keys Keys, pools []ledger.Pool, full bool) []window {
 	all := make([]window, len(pools))
 	for i, p := range pools {
-		all[i] = keys.window(p.Space, p.CIDR, full)
+		w := window{keys: keys.Space(p.Space), cidr: p.CIDR, full: full}
+		w.from, w.end = w.keys.Within(p.CIDR)
+		all[i] = w
 	}
 	slices.SortFunc(all, func(a, b window) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.end, a.end)) })
 	return slices.CompactFunc(all, func(a, b window) bool { return a.from < b.end && b.from < a.end })

@@ -75,43 +75,30 @@ type walk struct {
 }
 
 func (w *walk) pool(kv *mvccpb.KeyValue) error {
-	key := string(kv.Key)
-	n, err := w.keys.Parse(key)
-	if err != nil {
-		return err
+	e := EntryOf(w.keys, kv)
+	if e.Damage == nil {
+		w.pools = append(w.pools, e.Registered)
+		w.visitor.Pool(e.Registered)
 	}
-	p, err := DecodePool(key, n.Pool, kv.Value)
-	if err == nil {
-		w.pools = append(w.pools, p)
-		w.visitor.Pool(p)
-	}
-	return err
+	return e.Damage
 }
 
 func (w *walk) space(kv *mvccpb.KeyValue) error {
-	key := string(kv.Key)
-	n, err := w.keys.Parse(key)
-	if err != nil {
-		return err
-	}
-	switch n.Kind {
-	case HeadKey:
-		if _, err := decodeHead(key, kv.Value); err != nil {
-			return err
+	e := EntryOf(w.keys, kv)
+	switch {
+	case e.Damage != nil:
+		if e.Kind == BlockKey && e.Prefix.IsValid() {
+			w.visitor.Unread(e.Space, e.Prefix)
 		}
-		w.visitor.Head(n.Space)
-	case BlockKey:
-		r, err := DecodeRecord(n.Space, n.Prefix, kv)
-		if err != nil {
-			w.visitor.Unread(n.Space, n.Prefix)
-			return err
+		return e.Damage
+	case e.Kind == HeadKey:
+		w.visitor.Head(e.Space)
+	case e.Kind == BlockKey:
+		for _, h := range e.Block.Holdings {
+			w.visitor.Block(e.Block.Block(h))
 		}
-		for _, h := range r.Holdings {
-			w.visitor.Block(r.Block(h))
-		}
-	case WaitersKey:
-	default:
-		return fmt.Errorf("key %s: it is neither a head, a block nor the mark of waiters", key)
+	case e.Kind != WaitersKey:
+		return fmt.Errorf("key %s: it is neither a head, a block nor the mark of waiters", e.Text)
 	}
 	return nil
 }

@@ -27,6 +27,21 @@ type (
 	}
 )
 
+// Slices reads and writes what workspaces have of the pools that give every workspace one block. It
+// is safe for concurrent use.
+type Slices struct{ *Store }
+
+// sliceKeys is the prefix of the keys of one pool's records.
+type sliceKeys string
+
+func (s Slices) keys(id ledger.PoolID) sliceKeys {
+	return sliceKeys(string(s.Keys) + "/slices/" + string(id) + "/")
+}
+
+func (k sliceKeys) head() string                       { return string(k) + "head" }
+func (k sliceKeys) members() string                    { return string(k) + "members/" }
+func (k sliceKeys) member(c ledger.ClusterName) string { return k.members() + string(c) }
+
 // SliceView is the record of a workspace and the fence of all records of the pool, as they
 // were at one revision. What is written with it is written if nobody else has meanwhile.
 type SliceView struct {
@@ -37,9 +52,9 @@ type SliceView struct {
 	fence int64 // its revision; 0 if there is none
 }
 
-// Slice reads the record of a workspace, as of now. ok is false if there is none.
-func (s *Store) Slice(ctx context.Context, id ledger.PoolID, c ledger.ClusterName) (slice ledger.Slice, ok bool, err error) {
-	kv, _, err := s.Get(ctx, s.Keys.slice(id, c))
+// Get reads the record of a workspace, as of now. ok is false if there is none.
+func (s Slices) Get(ctx context.Context, id ledger.PoolID, c ledger.ClusterName) (slice ledger.Slice, ok bool, err error) {
+	kv, _, err := s.Store.Get(ctx, s.keys(id).member(c))
 	if err != nil || kv == nil {
 		return ledger.Slice{}, false, err
 	}
@@ -47,10 +62,10 @@ func (s *Store) Slice(ctx context.Context, id ledger.PoolID, c ledger.ClusterNam
 	return slice, err == nil, err
 }
 
-// Slices lists the records of a pool, as of one revision.
-func (s *Store) Slices(ctx context.Context, id ledger.PoolID) ([]ledger.Slice, error) {
+// List lists the records of a pool, as of one revision.
+func (s Slices) List(ctx context.Context, id ledger.PoolID) ([]ledger.Slice, error) {
 	var list []ledger.Slice
-	from := s.Keys.members(id)
+	from := s.keys(id).members()
 	for kv, err := range s.NewPager(0).Keys(ctx, from, clientv3.GetPrefixRangeEnd(from)) {
 		if err != nil {
 			return nil, err
@@ -64,11 +79,11 @@ func (s *Store) Slices(ctx context.Context, id ledger.PoolID) ([]ledger.Slice, e
 	return list, nil
 }
 
-// SliceView reads the record of a workspace, and the fence.
-func (s *Store) SliceView(ctx context.Context, id ledger.PoolID, c ledger.ClusterName) (SliceView, error) {
+// View reads the record of a workspace, and the fence.
+func (s Slices) View(ctx context.Context, id ledger.PoolID, c ledger.ClusterName) (SliceView, error) {
 	view := SliceView{Slice: ledger.Slice{Pool: id, Cluster: c}}
-	fence := s.Keys.slicesHead(id)
-	resp, err := s.Commit(ctx, nil, Ops(Get(fence), Get(s.Keys.slice(id, c))), nil)
+	fence := s.keys(id).head()
+	resp, err := s.Commit(ctx, nil, Ops(Get(fence), Get(s.keys(id).member(c))), nil)
 	if err != nil {
 		return view, err
 	}
@@ -86,29 +101,29 @@ func (s *Store) SliceView(ctx context.Context, id ledger.PoolID, c ledger.Cluste
 	return view, err
 }
 
-// PutSlice puts the record of the view's workspace, and how many are given with it. It reports
+// Put puts the record of the view's workspace, and how many are given with it. It reports
 // false if somebody else has written since the view.
-func (s *Store) PutSlice(ctx context.Context, view SliceView, next ledger.Slice, given int) (done bool, err error) {
+func (s Slices) Put(ctx context.Context, view SliceView, next ledger.Slice, given int) (done bool, err error) {
 	value := sliceValue{V: valueVersion, Binding: next.Binding, Child: next.Child, State: next.State, Since: next.Since.UTC()}
-	return s.writeSlice(ctx, view, given, Put(s.Keys.slice(view.Slice.Pool, view.Slice.Cluster), encode(value)))
+	return s.write(ctx, view, given, Put(s.keys(view.Slice.Pool).member(view.Slice.Cluster), encode(value)))
 }
 
-// DeleteSlice is PutSlice, but that the record is deleted.
-func (s *Store) DeleteSlice(ctx context.Context, view SliceView, given int) (done bool, err error) {
-	return s.writeSlice(ctx, view, given, Remove(s.Keys.slice(view.Slice.Pool, view.Slice.Cluster)))
+// Delete is Put, but that the record is deleted.
+func (s Slices) Delete(ctx context.Context, view SliceView, given int) (done bool, err error) {
+	return s.write(ctx, view, given, Remove(s.keys(view.Slice.Pool).member(view.Slice.Cluster)))
 }
 
-func (s *Store) writeSlice(ctx context.Context, view SliceView, given int, write clientv3.Op) (bool, error) {
-	fence := s.Keys.slicesHead(view.Slice.Pool)
+func (s Slices) write(ctx context.Context, view SliceView, given int, write clientv3.Op) (bool, error) {
+	fence := s.keys(view.Slice.Pool).head()
 	resp, err := s.Commit(ctx, Cmps(At(fence, view.fence)), Ops(write, Put(fence, encode(slicesValue{V: valueVersion, Given: given}))), nil)
 	return err == nil && resp.Succeeded, err
 }
 
-// DeleteSlices deletes all records of a pool, and their fence.
-func (s *Store) DeleteSlices(ctx context.Context, id ledger.PoolID) error {
+// DeleteAll deletes all records of a pool, and their fence.
+func (s Slices) DeleteAll(ctx context.Context, id ledger.PoolID) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	if _, err := s.Client.Delete(ctx, s.Keys.slices(id), clientv3.WithPrefix()); err != nil {
+	if _, err := s.Client.Delete(ctx, string(s.keys(id)), clientv3.WithPrefix()); err != nil {
 		return s.Unavailable(err)
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 func (s *Store) Snapshot(ctx context.Context, visit func(Entry)) (revision int64, err error) {
 	pages := s.NewPager(0)
 	var pools []ledger.Pool
-	for _, part := range []string{s.Keys.pools(), s.Keys.workspaces(), s.Keys.Quotas(), s.Keys.reservations(), s.Keys.Spaces()} {
+	for _, part := range []string{s.Keys.pools(), s.Keys.workspaces(), s.Keys.Quotas(), s.Keys.Claim(ledger.ReservationPrefix), s.Keys.Spaces()} {
 		if part == s.Keys.Spaces() {
 			pages.Windows = Windows(s.Keys, pools, false)
 		}
@@ -21,7 +21,7 @@ func (s *Store) Snapshot(ctx context.Context, visit func(Entry)) (revision int64
 			if err != nil {
 				return 0, err
 			}
-			e := s.Keys.entry(kv)
+			e := EntryOf(s.Keys, kv)
 			if e.Kind == PoolKey && e.Damage == nil {
 				pools = append(pools, e.Registered)
 			}

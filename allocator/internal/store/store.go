@@ -107,7 +107,7 @@ func (s *Store) Pool(ctx context.Context, id ledger.PoolID) (p ledger.Pool, revi
 
 // RecordAt reads the block at exactly this prefix of a space.
 func (s *Store) RecordAt(ctx context.Context, id ledger.SpaceID, p netip.Prefix, opts ...clientv3.OpOption) (Record, bool, error) {
-	kv, _, err := s.Get(ctx, s.Keys.Block(id, p), opts...)
+	kv, _, err := s.Get(ctx, s.Keys.Space(id).Block(p), opts...)
 	if err != nil || kv == nil {
 		return Record{}, false, err
 	}
@@ -116,8 +116,16 @@ func (s *Store) RecordAt(ctx context.Context, id ledger.SpaceID, p netip.Prefix,
 }
 
 // RecordOf reads the claim, then the block that it has, or had and that cools, as of the same
-// revision. An error for which Compacted holds: that revision is gone by now; ask again.
+// revision.
 func (s *Store) RecordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok bool, err error) {
+	for {
+		if r, ok, err = s.recordOf(ctx, id); !Compacted(err) { // else that revision is gone by now
+			return r, ok, err
+		}
+	}
+}
+
+func (s *Store) recordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok bool, err error) {
 	key := s.Keys.Claim(id)
 	kv, revision, err := s.Get(ctx, key)
 	if err != nil || kv == nil {
@@ -137,7 +145,7 @@ func (s *Store) RecordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok b
 // Overlapping reads the blocks of a space that have addresses in common with a prefix, and the
 // revision of the head as of which that is so.
 func (s *Store) Overlapping(ctx context.Context, id ledger.SpaceID, p netip.Prefix) ([]Record, int64, error) {
-	head, revision, err := s.Get(ctx, s.Keys.Head(id))
+	head, revision, err := s.Get(ctx, s.Keys.Space(id).Head())
 	if err != nil || head == nil {
 		return nil, 0, err
 	}
@@ -151,20 +159,16 @@ func (s *Store) Overlapping(ctx context.Context, id ledger.SpaceID, p netip.Pref
 			records = append(records, r)
 		}
 	}
-	from, end := s.Keys.Within(id, p)
+	from, end := s.Keys.Space(id).Within(p)
 	for kv, err := range s.NewPager(revision).Keys(ctx, from, end) {
 		if err != nil {
 			return nil, 0, err
 		}
-		n, err := s.Keys.Parse(string(kv.Key))
-		if err != nil {
-			return nil, 0, err
+		e := EntryOf(s.Keys, kv)
+		if e.Damage != nil {
+			return nil, 0, e.Damage
 		}
-		r, err := DecodeRecord(id, n.Prefix, kv)
-		if err != nil {
-			return nil, 0, err
-		}
-		records = append(records, r)
+		records = append(records, e.Block)
 	}
 	return records, head.ModRevision, nil
 }

@@ -69,17 +69,12 @@ func (l *lookback) ended(ctx context.Context) error {
 func (l *lookback) pools(ctx context.Context) error {
 	l.spaces = map[ledger.SpaceID]int{}
 	return l.each(ctx, []span{spanOf(l.keys.pools())}, func(kv *mvccpb.KeyValue) {
-		key := string(kv.Key)
-		n, err := l.keys.Parse(key)
-		if err != nil {
-			l.tell(ledger.Tenure{}, err)
+		e := EntryOf(l.keys, kv)
+		if e.Damage != nil {
+			l.tell(ledger.Tenure{}, e.Damage)
 			return
 		}
-		p, err := DecodePool(key, n.Pool, kv.Value)
-		if err != nil {
-			l.tell(ledger.Tenure{}, err)
-			return
-		}
+		p := e.Registered
 		l.all = append(l.all, p)
 		if !l.prefix.IsValid() || !p.CIDR.Overlaps(l.prefix) {
 			return
@@ -98,7 +93,7 @@ func (l *lookback) lasting(ctx context.Context) error {
 		return l.each(ctx, []span{spanOf(l.keys.Spaces())}, l.block)
 	}
 	for id, shortest := range l.spaces {
-		if err := l.each(ctx, l.keys.blocksOver(id, l.prefix, shortest), l.block); err != nil || l.over {
+		if err := l.each(ctx, l.keys.Space(id).blocksOver(l.prefix, shortest), l.block); err != nil || l.over {
 			return err
 		}
 	}
@@ -107,21 +102,17 @@ func (l *lookback) lasting(ctx context.Context) error {
 
 // block visits the tenures of a block's holders.
 func (l *lookback) block(kv *mvccpb.KeyValue) {
-	n, err := l.keys.Parse(string(kv.Key))
-	if err == nil && n.Kind != BlockKey {
+	e := EntryOf(l.keys, kv)
+	if e.Kind != BlockKey {
 		return
 	}
-	var r Record
-	if err == nil {
-		r, err = DecodeRecord(n.Space, n.Prefix, kv)
-	}
-	if err != nil {
-		l.tell(ledger.Tenure{}, err)
+	if e.Damage != nil {
+		l.tell(ledger.Tenure{}, e.Damage)
 		return
 	}
-	for _, h := range r.Holdings {
+	for _, h := range e.Block.Holdings {
 		if h.State != ledger.Cooling && !l.over {
-			l.tell(r.Block(h).Tenure(), nil)
+			l.tell(e.Block.Block(h).Tenure(), nil)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (s *Store) batches(resp clientv3.WatchResponse, yield func(Batch, error) bo
 
 func (s *Store) event(ev *clientv3.Event) Entry {
 	if ev.Type == clientv3.EventTypePut {
-		return s.Keys.entry(ev.Kv)
+		return EntryOf(s.Keys, ev.Kv)
 	}
-	return s.Keys.deleted(ev.Kv)
+	return deleted(s.Keys, ev.Kv)
 }

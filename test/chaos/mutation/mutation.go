@@ -60,14 +60,14 @@ var Mutants = []Mutant{
 	{
 		Name: "a block that another writer has bound is not taken in the index",
 		File: "allocator/internal/space/apply.go",
-		Old:  "case e.Kind == store.BlockKey && e.Created:\n\t\ts.Take(e.Prefix)\n",
-		New:  "case e.Kind == store.BlockKey && e.Created:\n",
+		Old:  "if e.Created {\n\t\ts.Add(e.Prefix)\n",
+		New:  "if e.Created {\n",
 	},
 	{
 		Name: "a block that another writer has freed is not put back into the index",
 		File: "allocator/internal/space/apply.go",
-		Old:  "case e.Kind == store.BlockKey && !e.Put:\n\t\ts.removeBlock(e.Prefix)\n",
-		New:  "case e.Kind == store.BlockKey && !e.Put:\n",
+		Old:  "if !e.Put {\n\t\ts.remove(e.Prefix)\n",
+		New:  "if !e.Put {\n",
 	},
 	{
 		Name: "an unknown outcome is settled by a read, without putting the head",
@@ -90,8 +90,8 @@ var Mutants = []Mutant{
 	{
 		Name: "changes of a frozen space are counted",
 		File: "allocator/internal/engine/batch.go",
-		Old:  "if s.Frozen() == space.NotFrozen {\n\t\tg.stride = 1\n",
-		New:  "if s.Frozen() >= space.NotFrozen {\n\t\tg.stride = 1\n",
+		Old:  "if s.Room.Pools.Frozen() == space.NotFrozen {\n\t\tg.stride = 1\n",
+		New:  "if s.Room.Pools.Frozen() >= space.NotFrozen {\n\t\tg.stride = 1\n",
 	},
 	{
 		Name: "a frozen pool is forgotten when the ledger is read again",
@@ -101,8 +101,8 @@ var Mutants = []Mutant{
 	},
 	{
 		Name: "a head that the watch has skipped is not missed",
-		File: "allocator/internal/engine/timeline.go",
-		Old:  "next.Version != s.Head.Version+1",
+		File: "allocator/internal/engine/health.go",
+		Old:  "next.Version != seen.Version+1",
 		New:  "next.Version == 0",
 	},
 	{
@@ -154,8 +154,8 @@ var Mutants = []Mutant{
 	{
 		Name: "a pool is drained whose space has lost changes",
 		File: "allocator/edit.go",
-		Old:  "s.Frozen() == space.LostChanges {",
-		New:  "s.Frozen() > space.LostChanges {",
+		Old:  "s.Room.Pools.Frozen() == space.LostChanges {",
+		New:  "s.Room.Pools.Frozen() > space.LostChanges {",
 	},
 	{
 		Name:  "a record counts for a claim that it does not name",

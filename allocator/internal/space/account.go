@@ -51,14 +51,27 @@ func (p *Pool) Over(r ledger.Request, pledged Pending) (fence int64, broken *led
 	if r.Limits.Pool == nil {
 		return fence, nil
 	}
-	held := new(big.Int).Set(pledged.Of(PoolAccount(r)))
-	if sum := p.In.sums[PoolAccount(r)]; sum != nil {
-		held.Add(held, sum)
-	}
+	held := p.In.usage.of(PoolAccount(r))
+	held.Add(held, pledged.Of(PoolAccount(r)))
 	if exceeds(held, wanted, r.Limits.Pool) {
-		return fence, &ledger.QuotaError{Pool: r.Pool, Limit: r.Limits.Pool, Held: held, Wanted: wanted, Cooling: p.In.coolingOf(PoolAccount(r))}
+		return fence, &ledger.QuotaError{Pool: r.Pool, Limit: r.Limits.Pool, Held: held, Wanted: wanted, Cooling: p.In.Cooling.sums.of(PoolAccount(r))}
 	}
 	return fence, nil
+}
+
+// broken says which limit a waiter would break if it were served. The space is told
+// when less is held on its account: it asks for that, then looks again, so that no change
+// slips between.
+func (p *Pool) broken(w *Waiter, pledged Pending) *ledger.QuotaError {
+	var watched Account
+	for {
+		_, broken := p.Over(w.request, pledged)
+		if broken == nil || accountOf(broken, w.cluster()) == watched {
+			return broken
+		}
+		watched = accountOf(broken, w.cluster())
+		p.In.Table.Quotas.watch(watched, &p.In.Room)
+	}
 }
 
 func exceeds(held, wanted, limit *big.Int) bool {

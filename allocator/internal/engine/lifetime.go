@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// lifetime is that of an engine: from New until Close, which waits for its goroutines. It is safe
+// for concurrent use.
+type lifetime struct {
+	Ctx    context.Context // ends when Close begins
+	cancel context.CancelFunc
+
+	mu         sync.Mutex
+	closed     bool
+	goroutines sync.WaitGroup
+}
+
+// Spawn runs f in a goroutine that Close waits for. It reports false, and does
+// nothing, once Close has begun.
+func (l *lifetime) Spawn(f func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.goroutines.Go(f)
+	return true
+}
+
+// end ends the context, and waits for all goroutines.
+func (l *lifetime) end() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.cancel()
+	l.goroutines.Wait()
+}
+
+// rest waits, or until the end.
+func (l *lifetime) rest(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-l.Ctx.Done():
+	}
+}

@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// A turn is that of the first writer who asks, for a time that is bounded, until another has
+// written.
+func TestTurn(t *testing.T) {
+	var at turn
+	at.take() // nobody has asked: nothing happens
+	at.ask(store.Turn{Took: time.Hour})
+	first := at
+	at.ask(store.Turn{Took: time.Millisecond})
+	if at != first || at.wait != maxTurn {
+		t.Errorf("the turn is %+v, want the first, for %v", at, maxTurn)
+	}
+	at.take()
+	if at != (turn{}) {
+		t.Errorf("the turn is %+v after it was taken, want none", at)
+	}
+	first.yield(t.Context()) // it was taken, so there is nothing to wait for
+}
+
+// The timer of a space is set once for each end, is not set before a pause is over, and is stopped
+// when nothing ends.
+func TestAlarm(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var waits []time.Duration
+	stopped := 0
+	hooks := RealHooks()
+	hooks.Now = func() time.Time { return start }
+	hooks.After = func(d time.Duration, _ func()) func() bool {
+		waits = append(waits, d)
+		return func() bool { stopped++; return true }
+	}
+	a := alarm{after: start.Add(2 * time.Second)}
+	a.set(start.Add(time.Second), hooks, func() {})
+	a.set(start.Add(time.Second), hooks, func() {})
+	a.set(start.Add(time.Hour), hooks, func() {})
+	a.set(time.Time{}, hooks, func() {})
+	if len(waits) != 2 || waits[0] != 2*time.Second || waits[1] != endLook || stopped != 2 {
+		t.Errorf("the timer was set for %v and stopped %d times; want 2s and %v, and twice", waits, stopped, endLook)
+	}
+}
+
+// A space that is gone is replaced by one that knows as much, and what has replaced it is not
+// dropped with it.
+func TestSpaces_Enter(t *testing.T) {
+	table := space.NewTable()
+	table.Logger = slog.Default()
+	all := spaces{workers: map[ledger.SpaceID]*Worker{}}
+	all.open = func(id ledger.SpaceID) *Worker {
+		w := &Worker{Space: space.NewSpace(table, id)}
+		w.Unlocking, w.Unlocked = func() {}, func(space.News) {}
+		return w
+	}
+	first := all.Enter("s")
+	first.Known, first.Gone = 7, true
+	first.Unlock()
+	second := all.Enter("s")
+	second.Unlock()
+	if second == first || second.Known != 7 {
+		t.Fatalf("Enter = %p, known as of %d; want another space than %p, known as of 7", second, second.Known, first)
+	}
+	all.drop(first)
+	if w, ok := all.find("s"); !ok || w != second {
+		t.Errorf("find = %p %v after the former space was dropped, want %p", w, ok, second)
+	}
+	if n := all.Count(func(w *Worker) int { return int(w.Known) }); n != 7 {
+		t.Errorf("Count = %d, want 7", n)
+	}
+}
+
+// The first fault that is for good stays, and what is known beside it is told with it.
+func TestHealth(t *testing.T) {
+	h := health{Failed: make(chan struct{}), logger: slog.Default()}
+	h.compare(5, 5)
+	h.compareHeads("s", store.Head{Revision: 4, Created: 1, Version: 2}, store.Head{Revision: 9, Created: 1, Version: 3})
+	h.compareHeads("s", store.Head{Revision: 4, Created: 1, Version: 2}, store.Head{Revision: 9, Created: 8, Version: 1})
+	if err := h.Err(); err != nil {
+		t.Fatalf("Err = %v, want none: nothing is missing", err)
+	}
+	h.compareHeads("s", store.Head{Revision: 4, Created: 1, Version: 2}, store.Head{Revision: 9, Created: 1, Version: 4})
+	first := h.Err()
+	h.compare(5, 4)
+	h.setWatch(ledger.ErrBusy)
+	if !errors.Is(first, ledger.ErrReplaced) || !errors.Is(h.Err(), first) || !errors.Is(h.all(), ledger.ErrBusy) {
+		t.Errorf("Err = %v, then %v, and all %v; want the first to stay, and all of them", first, h.Err(), h.all())
+	}
+	<-h.Failed
+}

@@ -1,0 +1,109 @@
+package space
+
+import (
+	"iter"
+	"net/netip"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// Pools are those of one space, whose lock guards them. They are windows on the same addresses:
+// what is taken in one is taken in all that it overlaps.
+type Pools []*Pool
+
+// Find is the pool of an ID; nil: there is none.
+func (ps Pools) Find(id ledger.PoolID) *Pool {
+	for _, p := range ps {
+		if p.ID == id {
+			return p
+		}
+	}
+	return nil
+}
+
+// over yields the pools that have addresses in common with a prefix.
+func (ps Pools) over(prefix netip.Prefix) iter.Seq[*Pool] {
+	return func(yield func(*Pool) bool) {
+		for _, p := range ps {
+			if p.CIDR.Overlaps(prefix) && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// take marks a prefix as held in every pool that it overlaps.
+func (ps Pools) take(prefix netip.Prefix) {
+	for _, p := range ps {
+		p.Index.Take(prefix)
+	}
+}
+
+// put undoes one take.
+func (ps Pools) put(prefix netip.Prefix) {
+	for _, p := range ps {
+		p.Index.Put(prefix)
+	}
+}
+
+// with adds a pool. What the others hold is held in the new one too: every block of a space lies
+// in one of its pools.
+func (ps Pools) with(p *Pool) Pools {
+	for prefix, times := range ps.held() {
+		for range times {
+			p.Index.Take(prefix)
+		}
+	}
+	return append(ps, p)
+}
+
+// drained returns those of some pools that are to be retired now, and notes that they are.
+func (ps Pools) drained(touched []ledger.PoolID) (drained []*Pool) {
+	for _, id := range touched {
+		if p := ps.Find(id); p != nil && p.State == ledger.PoolDraining && !p.Retiring && p.Held() == 0 {
+			p.Retiring = true
+			drained = append(drained, p)
+		}
+	}
+	return drained
+}
+
+// held counts how often each prefix is held.
+func (ps Pools) held() map[netip.Prefix]int {
+	most := map[netip.Prefix]int{}
+	for _, p := range ps {
+		times := map[netip.Prefix]int{}
+		for prefix := range p.Index.Held() {
+			times[prefix]++
+			most[prefix] = max(most[prefix], times[prefix])
+		}
+	}
+	return most
+}
+
+// NextRelease is when the next cooling block of any pool is free; zero if none cools.
+func (ps Pools) NextRelease() (next time.Time) {
+	for _, p := range ps {
+		if at := p.Cools.Next(); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next
+}
+
+// Frozen is the worst of what the pools say. One that drains allocates nothing, and nobody may
+// be left to speak for it.
+//
+// The changes of a frozen space are not counted in its head: the head keeps saying how
+// much of what was published the ledger had when it was found. So however often the
+// process ends before the space is whole again, the next one finds the same.
+func (ps Pools) Frozen() FreezeReason {
+	worst := NotFrozen
+	for _, p := range ps {
+		if p.State == ledger.PoolOpen {
+			worst = max(worst, p.FreezeReason())
+		}
+	}
+	return worst
+}

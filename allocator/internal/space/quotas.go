@@ -1,0 +1,168 @@
+package space
+
+import (
+	"errors"
+	"iter"
+	"maps"
+	"math/big"
+	"sync"
+	"time"
+)
+
+const (
+	// quotaIdle is how long a fence is kept that nobody uses. It is made again when a
+	// claim asks for its limit, which costs a transaction.
+	quotaIdle = 10 * time.Minute
+)
+
+// ErrUnsecured: the fence of a quota is gone that the request needs.
+var ErrUnsecured = errors.New("the fence of the quota is gone")
+
+// Quotas are the accounts of classes, whose blocks lie in many spaces, and who waits
+// for which account. Its lock is taken last. The zero value is empty; safe for
+// concurrent use.
+type Quotas struct {
+	mu       sync.Mutex
+	accounts map[Account]*classUsage
+	watchers map[Account]map[*Room]struct{}
+}
+
+// classUsage is what is known of the account of a class.
+type classUsage struct {
+	held  big.Int
+	fence int64 // revision of its fence; all that was bound under it up to there is counted in held
+
+	// As of the last look for idle ones.
+	seen int64
+	used time.Time
+}
+
+// read returns what is held, and the revision of the fence as of which that is so.
+func (q *Quotas) read(a Account) (held *big.Int, fence int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	st, ok := q.accounts[a]
+	if !ok {
+		return new(big.Int), 0
+	}
+	return new(big.Int).Set(&st.held), st.fence
+}
+
+// Fence is the revision of the fence; 0 if there is none.
+func (q *Quotas) Fence(a Account) int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if st, ok := q.accounts[a]; ok {
+		return st.fence
+	}
+	return 0
+}
+
+// post adds to what is held.
+func (q *Quotas) post(a Account, n *big.Int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	st := q.usage(a)
+	st.held.Add(&st.held, n)
+	q.forget(a)
+}
+
+// forget forgets an account of which there is nothing to know.
+func (q *Quotas) forget(a Account) {
+	if st := q.accounts[a]; st != nil && st.held.Sign() == 0 && st.fence == 0 {
+		delete(q.accounts, a)
+	}
+}
+
+// Fenced notes that the fence was put at the revision. All that was bound under it up
+// to there has been posted.
+func (q *Quotas) Fenced(a Account, revision int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	st := q.usage(a)
+	st.fence = max(st.fence, revision)
+}
+
+// Lifted notes that the fence was deleted, if it was not put after the revision.
+func (q *Quotas) Lifted(a Account, revision int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if st := q.accounts[a]; st != nil && st.fence <= revision {
+		st.fence = 0
+		q.forget(a)
+	}
+}
+
+// Idle returns the fences of accounts on which nothing is held, and that were not used
+// since they were asked for before then.
+func (q *Quotas) Idle(now time.Time) map[Account]int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	found := map[Account]int64{}
+	for a, st := range q.accounts {
+		switch {
+		case st.fence == 0:
+		case st.held.Sign() != 0 || st.seen != st.fence:
+			st.seen, st.used = st.fence, now
+		case now.Sub(st.used) >= quotaIdle:
+			found[a] = st.fence
+		}
+	}
+	return found
+}
+
+func (q *Quotas) usage(a Account) *classUsage {
+	if q.accounts == nil {
+		q.accounts = map[Account]*classUsage{}
+	}
+	if q.accounts[a] == nil {
+		q.accounts[a] = &classUsage{}
+	}
+	return q.accounts[a]
+}
+
+// watch has the room of a space told, once, when less is held on an account.
+func (q *Quotas) watch(a Account, r *Room) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.watchers == nil {
+		q.watchers = map[Account]map[*Room]struct{}{}
+	}
+	if q.watchers[a] == nil {
+		q.watchers[a] = map[*Room]struct{}{}
+	}
+	q.watchers[a][r] = struct{}{}
+}
+
+// unwatch has a room told of an account no more.
+func (q *Quotas) unwatch(a Account, r *Room) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.watchers[a], r)
+	if len(q.watchers[a]) == 0 {
+		delete(q.watchers, a)
+	}
+}
+
+// watched reports whether a room is to be told of an account.
+func (q *Quotas) watched(a Account) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.watchers[a]) > 0
+}
+
+// take returns the rooms to be told of an account.
+func (q *Quotas) take(a Account) iter.Seq[*Room] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	watchers := q.watchers[a]
+	delete(q.watchers, a)
+	return maps.Keys(watchers)
+}
+
+// Size is how many accounts are remembered, and how many are watched.
+func (q *Quotas) Size() (accounts, watched int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.accounts), len(q.watchers)
+}

@@ -1,0 +1,103 @@
+package space
+
+import (
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// Room is the free room of a space, what is reserved of it, and the claims that wait for it.
+// Whatever becomes free is offered at once, so that none that waits fits into what is free. It
+// knows nothing of blocks and their owners. The space's lock guards it.
+type Room struct {
+	Pools    Pools
+	reserved map[netip.Prefix]*Waiter // taken in the indexes, not in the ledger; for whom, if it is a hold
+
+	table *Table
+	lock  sync.Locker // of the space
+	news  *News       // of the space
+}
+
+// Reserve takes a prefix that is free now, for a transaction.
+func (r *Room) Reserve(prefix netip.Prefix) {
+	r.reserved[prefix] = nil
+	r.Pools.take(prefix)
+}
+
+// Unreserve gives a reserved prefix back.
+func (r *Room) Unreserve(prefix netip.Prefix) {
+	delete(r.reserved, prefix)
+	r.free(prefix)
+}
+
+// free undoes one take, and offers the room to those who wait for it.
+func (r *Room) free(prefix netip.Prefix) {
+	r.Pools.put(prefix)
+	r.offer(prefix)
+}
+
+// offer offers what may have become free to those who wait at any pool.
+func (r *Room) offer(prefix netip.Prefix) {
+	for p := range r.Pools.over(prefix) {
+		r.serve(p, prefix)
+	}
+}
+
+func (r *Room) offerAll() {
+	for _, p := range r.Pools {
+		r.serve(p, p.CIDR)
+	}
+}
+
+// Unfreeze makes a change that may end the space's freeze, and serves waiters if it does.
+func (r *Room) Unfreeze(change func()) {
+	before := r.Pools.Frozen()
+	change()
+	if before != NotFrozen && r.Pools.Frozen() == NotFrozen {
+		r.offerAll()
+	}
+}
+
+// update replaces a pool's record, and brings its exclusions in line with it.
+func (r *Room) update(p *Pool, record ledger.Pool) {
+	old := p.Excluded
+	r.Unfreeze(func() { p.Pool = record })
+	r.news.Touch(p.ID)
+	if record.State != ledger.PoolOpen {
+		r.clear(p)
+	}
+	for _, x := range record.Excluded {
+		p.Index.Exclude(x)
+		for prefix, w := range r.reserved {
+			if w != nil && w.request.Pool == p.ID && prefix.Overlaps(x) {
+				r.giveUp(p, w)
+			}
+		}
+	}
+	for _, x := range old {
+		if !slices.Contains(record.Excluded, x) && p.Index.Include(x) {
+			r.serve(p, x)
+		}
+	}
+}
+
+// serve holds free room of a pool for the waiters in their turn, until none of them
+// fits. Of those for an exact prefix only the ones that touch what became free are
+// looked at.
+func (r *Room) serve(p *Pool, freed netip.Prefix) {
+	if len(p.Waiting.Claims) == 0 || r.Pools.Frozen() != NotFrozen {
+		return
+	}
+	exact := p.Waiting.touching(freed)
+	for w := p.first(exact); w != nil; w = p.first(exact) {
+		if broken := p.broken(w, nil); broken != nil {
+			p.Waiting.suspend(w, accountOf(broken, w.cluster()))
+			r.news.wake(w.request.Holder) // its claim says what it waits for now
+			continue
+		}
+		r.hold(p, w)
+		exact.fix(w.cluster())
+	}
+}

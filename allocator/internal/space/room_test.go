@@ -1,0 +1,92 @@
+package space
+
+import (
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// tight makes a space with one pool of two addresses, which tells what it has to tell.
+func tight(t *testing.T) (*Space, *Pool, *News) {
+	t.Helper()
+	table, told := NewTable(), &News{}
+	table.Writer, table.HoldTime, table.Logger, table.Now = "me", time.Hour, slog.Default(), time.Now
+	table.After = func(time.Duration, func()) func() bool { return func() bool { return true } }
+	s := NewSpace(table, "s")
+	s.Unlocking, s.Unlocked = func() {}, func(n News) { *told = n }
+	s.PutPool(ledger.Pool{ID: "p", CIDR: netip.MustParsePrefix("10.0.0.0/31"), State: ledger.PoolOpen})
+	return s, s.Pool("p"), told
+}
+
+func asks(claim ledger.ClaimID) ledger.Request {
+	return ledger.Request{Pool: "p", Length: 32, Holder: ledger.Holder{Claim: claim, Cluster: "w", Name: string(claim)}}
+}
+
+func block(claim ledger.ClaimID) store.Record {
+	return store.Record{Holdings: []store.Holding{{Pool: "p", Claim: claim, Cluster: "w", Name: string(claim), State: ledger.Bound}}}
+}
+
+// What a block leaves goes to the oldest waiter alone, and if that goes, to the next.
+func TestRoom_Offered(t *testing.T) {
+	s, p, told := tight(t)
+	first, second := netip.MustParsePrefix("10.0.0.0/32"), netip.MustParsePrefix("10.0.0.1/32")
+	s.Lock()
+	for i, prefix := range []netip.Prefix{first, second} {
+		s.Room.Reserve(prefix)
+		s.Committed(prefix, block(ledger.ClaimID(fmt.Sprint("holder", i))), int64(i+1))
+	}
+	for i, claim := range []ledger.ClaimID{"old", "young"} {
+		req := asks(claim)
+		req.Since = time.Unix(int64(i), 0)
+		s.Room.Wait(p, req)
+	}
+	s.Removed(second, 3)
+	s.Unlock()
+	if len(told.Woken) != 1 || told.Woken[0].Claim != "old" {
+		t.Fatalf("woken are %v, want the oldest alone", told.Woken)
+	}
+	s.Lock()
+	s.Room.Withdraw(p, "old")
+	s.Unlock()
+	if len(told.Woken) != 1 || told.Woken[0].Claim != "young" || s.Table.Waiting.Load() != 1 {
+		t.Errorf("woken are %v, and %d wait; want the other one alone", told.Woken, s.Table.Waiting.Load())
+	}
+	s.Lock()
+	defer s.Unlock()
+	if w := s.Room.Claim(p, asks("young")); w == nil || w.Last != second || !p.Index.Free(second) {
+		t.Errorf("Claim = %v, want %v, free to be taken", w, second)
+	}
+}
+
+// A waiter whose workspace has what it may have is told when it has less, and not before.
+func TestRoom_Suspended(t *testing.T) {
+	s, p, told := tight(t)
+	taken := netip.MustParsePrefix("10.0.0.0/32")
+	s.Lock()
+	s.Room.Reserve(taken)
+	s.Committed(taken, block("holder"), 1)
+	req := asks("over")
+	req.Limits.Pool = big.NewInt(1)
+	s.Room.Wait(p, req)
+	s.Unlock()
+	if len(told.Woken) != 0 || p.Waiting.Suspended != 1 {
+		t.Fatalf("woken are %v, and %d are suspended; want none and one", told.Woken, p.Waiting.Suspended)
+	}
+	s.Lock()
+	s.Removed(taken, 2)
+	s.Unlock()
+	relieved := told.Relieved
+	if len(relieved) != 1 || relieved[0] != PoolAccount(req) {
+		t.Fatalf("relieved are %v, want %v", relieved, PoolAccount(req))
+	}
+	s.Table.Relieve(relieved)
+	if len(told.Woken) != 1 || p.Waiting.Suspended != 0 {
+		t.Errorf("woken are %v, and %d are suspended; want one and none", told.Woken, p.Waiting.Suspended)
+	}
+}
