@@ -19,6 +19,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
+// inPlace are the names where IPClaims are beside their IPAddressClaims.
+var inPlace Names
+
 // scene is a reconciler whose cache lacks what a test hides from it. The server is a fake, as a real
 // one has no cache that lags when a test wants it to. No claim controller answers here: IPClaims are
 // what the test says.
@@ -46,7 +49,7 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 			return c.Get(ctx, key, object, opts...)
 		},
 	})
-	s.Reconciler = &Reconciler{Client: cached, Live: server}
+	s.Reconciler = &Reconciler{Server: Server{cached, server}, Claims: Server{cached, server}}
 	return s
 }
 
@@ -127,7 +130,7 @@ func published(claim *capiv1.IPAddressClaim, address string) *capiv1.IPAddress {
 
 // bound is the IPClaim of a claim, with an address.
 func bound(claim *capiv1.IPAddressClaim, address string) *ipamv1alpha1.IPClaim {
-	made := newClaim(claim)
+	made := inPlace.newClaim(claim)
 	made.Status.Address, made.Status.AllocatedCIDR = address, address+"/32"
 	made.Status.PoolRef = &ipamv1alpha1.PoolRef{Name: claim.Spec.PoolRef.Name}
 	return made
