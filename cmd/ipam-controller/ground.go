@@ -35,7 +35,7 @@ func findGround(ctx context.Context, opts *options, scheme *runtime.Scheme) (g g
 	}
 	given, err := restConfig(opts.kubeconfig)
 	if err != nil {
-		return g, err
+		return g, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	if g.config, err = reach(ctx, given, opts); err != nil {
 		return g, err
@@ -101,9 +101,5 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		return ctrl.GetConfig()
 	}
-	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w", err)
-	}
-	return cfg, nil
+	return clientcmd.BuildConfigFromFlags("", kubeconfig)
 }
