@@ -68,8 +68,8 @@ func StandaloneRBAC() fs.FS { return sub("standalone/rbac") }
 // StandaloneRBAC to serve the machines of Cluster API.
 func ClusterAPIRBAC() fs.FS { return sub("capi/rbac") }
 
-// ClusterAPIWorkspaceRBAC is the identity of the controller in a management cluster beside a
-// workspace, and what it may do there.
+// ClusterAPIWorkspaceRBAC is what the controller may do in a management cluster whose pools are
+// in a workspace. Its account is that of StandaloneAccount.
 func ClusterAPIWorkspaceRBAC() fs.FS { return sub("capi/workspace/rbac") }
 
 // PlatformSamples are two classes and a pool behind each, for the platform workspace.

@@ -1,16 +1,16 @@
 package capi
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -136,9 +136,13 @@ func killed(t *testing.T, s *scene) {
 		framework.WaitGone(t, s, machine)
 		s.nothingLeft(t, machine)
 	}
-	framework.WaitFor(t, s.pools, pool, func(pool *ipamv1alpha1.IPPool) error {
+	// The block that an interrupted CREATE was answered with is kept for 75 seconds.
+	framework.Within(t, 3*time.Minute, "the addresses of claims that are gone", func(ctx context.Context) error {
+		if err := s.pools.Get(ctx, client.ObjectKeyFromObject(pool), pool); err != nil {
+			return err
+		}
 		if got := pool.Status.Capacity.Allocated; got != fmt.Sprint(len(stay)) {
-			return errors.New(got + " addresses are allocated; want those of the claims that stay")
+			return fmt.Errorf("%s addresses are allocated; want %d, of the claims that stay", got, len(stay))
 		}
 		return nil
 	})

@@ -22,10 +22,10 @@ import (
 // The contract holds as far as it can with pools in a workspace of kcp. The tests share one workspace
 // and two management clusters; kcp and the clusters go away in between, so nothing runs beside them.
 func TestWorkspace(t *testing.T) {
-	platform := framework.NewPlatform(t)
+	platform := framework.NewPlatform(t).Reconfigured(t, "--sweep-interval=500ms", "--orphan-min-age=1s")
 	platform.StartController(t)
 	tenant := platform.Tenant(t)
-	account := editor(t, tenant)
+	account := consumer(t, tenant)
 	first, second := newSceneBeside(t, tenant, account, platform), newSceneBeside(t, tenant, account, platform)
 	for _, tt := range []struct {
 		name string
@@ -60,23 +60,16 @@ func TestWorkspace(t *testing.T) {
 	platform.WaitVerified(t)
 }
 
-// editor is the access of a service account in the workspace of a tenant that has the role edit there.
-func editor(t *testing.T, tenant *framework.Tenant) *rest.Config {
+// consumer is the access of a service account in the workspace of a tenant that may claim there.
+func consumer(t *testing.T, tenant *framework.Tenant) *rest.Config {
 	t.Helper()
 	owner := clientOf(t, tenant.OwnerConfig(t))
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "machines"}}
-	enter := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "enter"},
-		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}}},
-	}
-	framework.Create(t, owner, account, enter)
-	for _, role := range []string{"edit", "enter"} {
-		framework.Create(t, owner, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "machines-" + role},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
-		})
-	}
+	framework.Create(t, owner, account, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "machines"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "ipam-consumer"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
+	})
 	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(24 * 60 * 60))}}
 	if err := owner.SubResource("token").Create(t.Context(), account, token); err != nil {
 		t.Fatal(err)

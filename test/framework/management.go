@@ -3,8 +3,10 @@ package framework
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"testing"
+	"testing/fstest"
 
 	"k8s.io/client-go/rest"
 
@@ -37,8 +39,11 @@ func NewManagement(t testing.TB, workspace *rest.Config, flags ...string) *Manag
 		}
 	})
 	m.StartCluster(t)
-	if err := workspaces.Apply(t.Context(), m.AdminConfig(t), config.ClusterAPIWorkspaceRBAC()); err != nil {
-		t.Fatal(err)
+	account := fstest.MapFS{"account.yaml": {Data: config.StandaloneAccount()}}
+	for _, folder := range []fs.FS{account, config.ClusterAPIWorkspaceRBAC()} {
+		if err := workspaces.Apply(t.Context(), m.AdminConfig(t), folder); err != nil {
+			t.Fatal(err)
+		}
 	}
 	identity, err := workspaces.TokenConfig(t.Context(), m.AdminConfig(t), tokenLifetime)
 	if err != nil {
