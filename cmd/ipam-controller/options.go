@@ -15,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/consumer"
 	"github.com/kcp-ipam/ipam/controllers/sweep"
 	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // options are the flags of the command.
@@ -25,6 +26,7 @@ type options struct {
 	capi       bool
 	capiScope  capi.Scope
 	bootstrap  bool
+	request    bool
 
 	etcdDataDir  string
 	etcdListen   string
@@ -79,6 +81,7 @@ func defaults() *options {
 func (o *options) addFlags(f *pflag.FlagSet) {
 	o.addPlaceFlags(f)
 	f.BoolVar(&o.bootstrap, "bootstrap", o.bootstrap, "make the platform workspace, or with --standalone the cluster, ready first; the kubeconfig must be an admin's, the controller then runs as its service account")
+	f.BoolVar(&o.request, "request-token", o.request, "request tokens of the service account "+workspaces.ControllerNamespace+"/"+workspaces.ControllerAccount+", each for an hour, and run as it; the kubeconfig then needs the right to request them, and nothing else, and is read again for each; --bootstrap does so anyway")
 	f.StringVar(&o.etcdListen, "etcd-listen-client-url", o.etcdListen, "where the embedded etcd answers etcdctl, to take snapshots: unix:///path, or an http:// address of this machine; a program that reaches it may read and write everything; empty for nowhere")
 	f.IntVar(&o.etcdTxnOps, "etcd-max-txn-ops", o.etcdTxnOps, "the external etcd's own --max-txn-ops: more of them let more claims share a transaction")
 	o.election.addFlags(f)
