@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,6 +29,8 @@ type clusterAPI struct {
 func newClusterAPICommand() *cobra.Command {
 	c := &clusterAPI{options: defaults(), namespace: "default"}
 	c.workspace = ""
+	// Machines can wait: as most controllers of a management cluster do, by the defaults of Kubernetes.
+	c.election = election{lease: 15 * time.Second, renew: 10 * time.Second, retry: 2 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "capi",
 		Short: "Give machines of Cluster API addresses of a kcp workspace",
