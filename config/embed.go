@@ -22,7 +22,7 @@ const (
 	ClassesIdentity = "${CLASSES_IDENTITY}"
 )
 
-//go:embed crd/ipam.*.yaml kcp standalone/policies standalone/rbac capi/rbac samples
+//go:embed crd/ipam.*.yaml kcp standalone/policies standalone/rbac capi/rbac capi/workspace/rbac samples
 var files embed.FS
 
 //go:embed kcp/apiexport.yaml
@@ -67,6 +67,10 @@ func StandaloneRBAC() fs.FS { return sub("standalone/rbac") }
 // ClusterAPIRBAC is, for a cluster without kcp, what the controller may do beside
 // StandaloneRBAC to serve the machines of Cluster API.
 func ClusterAPIRBAC() fs.FS { return sub("capi/rbac") }
+
+// ClusterAPIWorkspaceRBAC is what the controller may do in a management cluster whose pools are
+// in a workspace. Its account is that of StandaloneAccount.
+func ClusterAPIWorkspaceRBAC() fs.FS { return sub("capi/workspace/rbac") }
 
 // PlatformSamples are two classes and a pool behind each, for the platform workspace.
 func PlatformSamples() fs.FS { return sub("samples/platform") }

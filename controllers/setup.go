@@ -98,6 +98,8 @@ type Options struct {
 	Door door.Options
 	// ClusterAPI serves the IPAddressClaims of Cluster API in the platform's cluster, without kcp.
 	ClusterAPI bool
+	// ClusterAPIScope says which of them. The zero value is all.
+	ClusterAPIScope capi.Scope
 	// Tracer makes a span of each look at a claim. Default: none.
 	Tracer trace.Tracer
 	// Logger for what the controllers decide.
@@ -241,7 +243,7 @@ func addClusterAPI(mgr mcmanager.Manager, opts Options) error {
 	if !opts.ClusterAPI {
 		return nil
 	}
-	if err := capi.Setup(mgr.GetLocalManager()); err != nil {
+	if err := capi.Setup(mgr.GetLocalManager(), capi.Options{Scope: opts.ClusterAPIScope}); err != nil {
 		return fmt.Errorf("controller for Cluster API: %w", err)
 	}
 	return nil

@@ -119,7 +119,7 @@ func (r *renewal) ask(now time.Time) (*heldToken, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
-	granted, err := requestToken(ctx, cfg, r.Lifetime)
+	granted, err := RequestToken(ctx, cfg, r.Lifetime)
 	if err != nil {
 		return nil, fmt.Errorf("request a token of the service account %s/%s: %w", ControllerNamespace, ControllerAccount, err)
 	}

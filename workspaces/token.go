@@ -19,7 +19,7 @@ func TokenConfig(ctx context.Context, cfg *rest.Config, lifetime time.Duration) 
 	var granted authenticationv1.TokenRequestStatus
 	what := fmt.Sprintf("%s to grant a token to the service account %s/%s", cfg.Host, ControllerNamespace, ControllerAccount)
 	err := await(ctx, what, func(ctx context.Context) (err error) {
-		granted, err = requestToken(ctx, cfg, lifetime)
+		granted, err = RequestToken(ctx, cfg, lifetime)
 		return err
 	})
 	if err != nil {
@@ -30,8 +30,10 @@ func TokenConfig(ctx context.Context, cfg *rest.Config, lifetime time.Duration) 
 	return controller, nil
 }
 
-// requestToken asks the server that cfg reaches for a token of the controller's service account.
-func requestToken(ctx context.Context, cfg *rest.Config, lifetime time.Duration) (authenticationv1.TokenRequestStatus, error) {
+// RequestToken asks the cluster or the workspace that cfg reaches, once, for a token of the controller's service
+// account that lasts for this lifetime, or for another if the server has a limit of its own. cfg needs to create
+// tokens of that service account.
+func RequestToken(ctx context.Context, cfg *rest.Config, lifetime time.Duration) (authenticationv1.TokenRequestStatus, error) {
 	request := &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(lifetime / time.Second))},
 	}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"testing"
 
+	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -52,6 +54,52 @@ func TestComponents_Moved(t *testing.T) {
 	}
 	if !bound {
 		t.Error("the controller has no rights on the kinds of Cluster API")
+	}
+}
+
+// With pools in a workspace, the manifests run the command capi, with a lease and without webhooks.
+func TestComponents_Workspace(t *testing.T) {
+	objects := build(t, "../../capi/workspace")
+	deployment := one[*appsv1.Deployment](t, objects)
+	args := deployment.Spec.Template.Spec.Containers[0].Args
+	c := &clusterAPI{options: defaults(), namespace: "default"}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	c.addFlags(flags)
+	if err := errors.Join(flags.Parse(args[1:]), c.validate()); err != nil || args[0] != "capi" {
+		t.Errorf("the arguments %q are refused: %v", args, err)
+	}
+	if replicas := *deployment.Spec.Replicas; replicas > 1 && !c.election.on {
+		t.Errorf("%d replicas run without a lease", replicas)
+	}
+	if got := one[*corev1.Service](t, objects); len(got.Spec.Ports) != 1 || got.Spec.Ports[0].Name != "metrics" {
+		t.Errorf("the Service has the ports %+v; want that of the metrics", got.Spec.Ports)
+	}
+	one[*rbacv1.ClusterRoleBinding](t, objects)
+}
+
+func TestClusterAPI_Flags(t *testing.T) {
+	for name, change := range map[string]func(*clusterAPI){
+		"no kubeconfig of the workspace": func(c *clusterAPI) { c.kubeconfig = "" },
+		"no namespace for claims":        func(c *clusterAPI) { c.namespace = "" },
+		"a lease that is no lease":       func(c *clusterAPI) { c.election.lease = 0 },
+	} {
+		c := &clusterAPI{options: defaults(), namespace: "default"}
+		c.kubeconfig = "workspace.kubeconfig"
+		if err := c.validate(); err != nil {
+			t.Fatalf("the usual flags are refused: %v", err)
+		}
+		change(c)
+		if err := c.validate(); err == nil {
+			t.Errorf("%s: the flags are accepted", name)
+		}
+	}
+}
+
+func TestOptions_ScopeWithoutClusterAPI(t *testing.T) {
+	opts := defaults()
+	opts.capiScope.Filter = "edge"
+	if err := opts.validate(); err == nil {
+		t.Error("--watch-filter is accepted without --capi")
 	}
 }
 

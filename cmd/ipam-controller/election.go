@@ -25,6 +25,11 @@ type election struct {
 
 func (e *election) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&e.on, "leader-elect", e.on, "let one of several replicas work at a time; needs --etcd-servers")
+	e.addTimeFlags(f)
+}
+
+// addTimeFlags adds those that say how long a replica has the lease.
+func (e *election) addTimeFlags(f *pflag.FlagSet) {
 	f.DurationVar(&e.lease, "leader-elect-lease-duration", e.lease, "how long the other replicas wait for a leader that is silent: claims wait as long when it was killed; in whole seconds")
 	f.DurationVar(&e.renew, "leader-elect-renew-deadline", e.renew, "how long a leader that cannot renew its lease goes on; shorter than the lease")
 	f.DurationVar(&e.retry, "leader-elect-retry-period", e.retry, "how often the leader renews, and the others look whether the lease is free")

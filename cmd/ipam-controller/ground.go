@@ -35,7 +35,7 @@ func findGround(ctx context.Context, opts *options, scheme *runtime.Scheme) (g g
 	}
 	given, err := restConfig(opts.kubeconfig)
 	if err != nil {
-		return g, err
+		return g, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	if g.config, err = reach(ctx, given, opts); err != nil {
 		return g, err
@@ -47,12 +47,14 @@ func findGround(ctx context.Context, opts *options, scheme *runtime.Scheme) (g g
 
 // workspaceConfig reaches the platform workspace of a kcp.
 func workspaceConfig(ctx context.Context, cfg *rest.Config, opts *options) (*rest.Config, error) {
-	if !opts.bootstrap {
+	if !opts.bootstrap && !opts.request {
 		return workspaces.At(cfg, opts.workspace), nil
 	}
-	err := workspaces.Bootstrap(ctx, cfg, workspaces.Options{Workspace: opts.workspace, Progress: steps(ctx)})
-	if err != nil {
-		return nil, err
+	if opts.bootstrap {
+		err := workspaces.Bootstrap(ctx, cfg, workspaces.Options{Workspace: opts.workspace, Progress: steps(ctx)})
+		if err != nil {
+			return nil, err
+		}
 	}
 	return renewedConfig(ctx, func() (*rest.Config, error) {
 		cfg, err := restConfig(opts.kubeconfig)
@@ -65,27 +67,27 @@ func workspaceConfig(ctx context.Context, cfg *rest.Config, opts *options) (*res
 
 // clusterConfig reaches a cluster without kcp.
 func clusterConfig(ctx context.Context, cfg *rest.Config, opts *options) (*rest.Config, error) {
-	if !opts.bootstrap {
+	if !opts.bootstrap && !opts.request {
 		return cfg, nil
 	}
-	if err := workspaces.BootstrapStandalone(ctx, cfg, steps(ctx)); err != nil {
-		return nil, err
-	}
-	if err := bootstrapClusterAPI(ctx, cfg, opts); err != nil {
+	if err := bootstrapCluster(ctx, cfg, opts); err != nil {
 		return nil, err
 	}
 	return renewedConfig(ctx, func() (*rest.Config, error) { return restConfig(opts.kubeconfig) })
 }
 
-// bootstrapClusterAPI grants what --capi needs, if that is wanted.
-func bootstrapClusterAPI(ctx context.Context, cfg *rest.Config, opts *options) error {
-	if !opts.capi {
+// bootstrapCluster makes a cluster without kcp ready, if that is wanted.
+func bootstrapCluster(ctx context.Context, cfg *rest.Config, opts *options) error {
+	if !opts.bootstrap {
 		return nil
+	}
+	if err := workspaces.BootstrapStandalone(ctx, cfg, steps(ctx)); err != nil || !opts.capi {
+		return err
 	}
 	return workspaces.BootstrapClusterAPI(ctx, cfg, steps(ctx))
 }
 
-// renewedConfig is the access of the controller's service account. reach is asked for the admin's
+// renewedConfig is the access of the controller's service account. reach is asked for the kubeconfig's
 // access whenever a token is renewed: kcp gives its admin another token when it restarts.
 func renewedConfig(ctx context.Context, reach func() (*rest.Config, error)) (*rest.Config, error) {
 	steps(ctx)("requesting a token of the controller's service account, renewed while it runs")
@@ -101,9 +103,5 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		return ctrl.GetConfig()
 	}
-	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w", err)
-	}
-	return cfg, nil
+	return clientcmd.BuildConfigFromFlags("", kubeconfig)
 }

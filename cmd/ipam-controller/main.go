@@ -67,6 +67,6 @@ replica; or an external cluster, --etcd-servers, for any number of them.`,
 	}
 	opts.addFlags(cmd.Flags())
 	cmd.MarkFlagsMutuallyExclusive("standalone", "workspace")
-	cmd.AddCommand(newVerifyCommand(), newHistoryCommand())
+	cmd.AddCommand(newVerifyCommand(), newHistoryCommand(), newClusterAPICommand())
 	return cmd
 }

@@ -11,9 +11,11 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/kcp-ipam/ipam/controllers/capi"
 	"github.com/kcp-ipam/ipam/controllers/consumer"
 	"github.com/kcp-ipam/ipam/controllers/sweep"
 	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // options are the flags of the command.
@@ -22,7 +24,9 @@ type options struct {
 	workspace  string
 	standalone bool
 	capi       bool
+	capiScope  capi.Scope
 	bootstrap  bool
+	request    bool
 
 	etcdDataDir  string
 	etcdListen   string
@@ -77,15 +81,10 @@ func defaults() *options {
 func (o *options) addFlags(f *pflag.FlagSet) {
 	o.addPlaceFlags(f)
 	f.BoolVar(&o.bootstrap, "bootstrap", o.bootstrap, "make the platform workspace, or with --standalone the cluster, ready first; the kubeconfig must be an admin's, the controller then runs as its service account")
+	f.BoolVar(&o.request, "request-token", o.request, "request tokens of the service account "+workspaces.ControllerNamespace+"/"+workspaces.ControllerAccount+", each for an hour, and run as it; the kubeconfig then needs the right to request them, and nothing else, and is read again for each; --bootstrap does so anyway")
 	f.StringVar(&o.etcdListen, "etcd-listen-client-url", o.etcdListen, "where the embedded etcd answers etcdctl, to take snapshots: unix:///path, or an http:// address of this machine; a program that reaches it may read and write everything; empty for nowhere")
 	f.IntVar(&o.etcdTxnOps, "etcd-max-txn-ops", o.etcdTxnOps, "the external etcd's own --max-txn-ops: more of them let more claims share a transaction")
 	o.election.addFlags(f)
-	f.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "address of /metrics; 0 for none")
-	f.StringVar(&o.metricsCertFile, "metrics-certfile", o.metricsCertFile, "certificate of /metrics, which is then served by TLS; read again when it is replaced")
-	f.StringVar(&o.metricsKeyFile, "metrics-keyfile", o.metricsKeyFile, "key of that certificate")
-	f.StringVar(&o.metricsClientCAFile, "metrics-client-cafile", o.metricsClientCAFile, "CA that signed the certificates of the clients that may read /metrics; empty: anybody may")
-	f.StringVar(&o.pprofAddress, "pprof-bind-address", o.pprofAddress, "address of /debug/pprof, which tells a lot about the process: a local one, while you look; empty for none")
-	f.StringVar(&o.probeAddress, "health-probe-bind-address", o.probeAddress, "address of /healthz and /readyz; 0 for none")
 	f.IntVar(&o.workers, "workers", o.workers, "how many claims are looked at side by side; the workspaces of those that wait take turns, and the more there are at once, the longer each takes kcp")
 	f.DurationVar(&o.sweep.Interval, "sweep-interval", o.sweep.Interval, "how often the ledger is searched for orphans: blocks whose claim is gone")
 	f.DurationVar(&o.sweep.MinAge, "orphan-min-age", o.sweep.MinAge, "how old a block must be to be an orphan")
@@ -94,9 +93,21 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.verify.Interval, "verify-interval", o.verify.Interval, "how often ledger, allocations and claims are compared")
 	f.DurationVar(&o.history, "history", o.history, "how long the ledger keeps who had an address, after it was released; the same on all replicas; 0: nothing is kept, and what there is is deleted")
 	f.IntVar(&o.historyMax, "history-max-records", o.historyMax, "how many such records the ledger keeps at most, of about half a kilobyte each; the oldest go first; 0: as many as --history says")
+	addScopeFlags(f, &o.capiScope)
 	o.addConsumerFlags(f)
 	o.webhooks.addFlags(f)
 	o.traces.addFlags(f)
+	o.addServingFlags(f)
+}
+
+// addServingFlags adds the flags of what every long-running command serves, and logs.
+func (o *options) addServingFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "address of /metrics; 0 for none")
+	f.StringVar(&o.metricsCertFile, "metrics-certfile", o.metricsCertFile, "certificate of /metrics, which is then served by TLS; read again when it is replaced")
+	f.StringVar(&o.metricsKeyFile, "metrics-keyfile", o.metricsKeyFile, "key of that certificate")
+	f.StringVar(&o.metricsClientCAFile, "metrics-client-cafile", o.metricsClientCAFile, "CA that signed the certificates of the clients that may read /metrics; empty: anybody may")
+	f.StringVar(&o.pprofAddress, "pprof-bind-address", o.pprofAddress, "address of /debug/pprof, which tells a lot about the process: a local one, while you look; empty for none")
+	f.StringVar(&o.probeAddress, "health-probe-bind-address", o.probeAddress, "address of /healthz and /readyz; 0 for none")
 	f.IntVarP(&o.verbosity, "verbosity", "v", o.verbosity, "how much is logged: 0 decisions, 1 more, 4 everything")
 }
 
@@ -134,7 +145,10 @@ func (o *options) validate() error {
 		errs = append(errs, fmt.Errorf("--verify-reported, --sweep-interval: %w", err))
 	}
 	if o.capi && !o.standalone {
-		errs = append(errs, errors.New("--capi goes with --standalone: IPAddressClaims and IPPools are in one cluster"))
+		errs = append(errs, errors.New("--capi goes with --standalone: IPAddressClaims and IPPools are in one cluster; beside a kcp run ipam-controller capi"))
+	}
+	if !o.capi && o.capiScope != (capi.Scope{}) {
+		errs = append(errs, errors.New("--namespace and --watch-filter go with --capi"))
 	}
 	if o.workers < 1 {
 		errs = append(errs, fmt.Errorf("--workers is %d; give it at least 1", o.workers))

@@ -27,11 +27,8 @@ const shutdownGrace = 20 * time.Second
 
 // run serves until the context ends.
 func run(ctx context.Context, opts *options) error {
-	logger := newLogger(opts.verbosity)
-	log.SetLogger(logger)
-	klog.SetLogger(logger.WithName("client"))
-	ctx = log.IntoContext(ctx, logger)
-
+	ctx = opts.logged(ctx)
+	logger := log.FromContext(ctx)
 	scheme, err := controllers.Scheme()
 	if err != nil {
 		return err
@@ -82,9 +79,17 @@ func run(ctx context.Context, opts *options) error {
 		Config: ground.config, Export: ground.export, Scheme: scheme, Directory: known, Inbox: news, Ledger: ledger, Workers: opts.workers,
 		Tracer: tracer, Logger: logger, Cooldowns: cooldowns,
 		Sweep: opts.sweep, Verify: opts.verifying(store), VerifySocket: opts.socket(), History: opts.reader(store),
-		Consumer: opts.consumers(), ClusterAPI: opts.capi,
+		Consumer: opts.consumers(), ClusterAPI: opts.capi, ClusterAPIScope: opts.capiScope,
 	})
 	return errors.Join(err, store.err(), ledger.Err(), ledger.Close(), store.Close())
+}
+
+// logged starts the log, and returns a context with the logger.
+func (o *options) logged(ctx context.Context) context.Context {
+	logger := newLogger(o.verbosity)
+	log.SetLogger(logger)
+	klog.SetLogger(logger.WithName("client"))
+	return log.IntoContext(ctx, logger)
 }
 
 // endWith ends the process when a part of it cannot go on. Started again, it reads
@@ -99,7 +104,6 @@ func endWith(ctx context.Context, failed <-chan struct{}, end context.CancelFunc
 
 // serve runs the controllers until the context ends.
 func serve(ctx context.Context, opts *options, c controllers.Options) error {
-	grace := shutdownGrace
 	checked := &probes{}
 	servers, err := opts.servers(ctx, checked)
 	if err != nil {
@@ -109,13 +113,7 @@ func serve(ctx context.Context, opts *options, c controllers.Options) error {
 		return err
 	}
 	c.Probes = checked
-	c.Manager = manager.Options{
-		Metrics:                 metricsserver.Options{BindAddress: nowhere}, // served by servers
-		PprofBindAddress:        opts.pprofAddress,
-		GracefulShutdownTimeout: &grace,
-		BaseContext:             func() context.Context { return log.IntoContext(context.Background(), log.FromContext(ctx)) },
-	}
-	opts.election.configure(&c.Manager)
+	c.Manager = opts.managerOptions(ctx)
 	mgr, err := controllers.New(ctx, c)
 	if err != nil {
 		return err
@@ -127,4 +125,16 @@ func serve(ctx context.Context, opts *options, c controllers.Options) error {
 	}
 	log.FromContext(ctx).Info("serving", "server", c.Config.Host, "workers", opts.workers)
 	return mgr.Start(ctx)
+}
+
+// managerOptions are those of a manager, but for what it serves.
+func (o *options) managerOptions(ctx context.Context) manager.Options {
+	made := manager.Options{
+		Metrics:                 metricsserver.Options{BindAddress: nowhere}, // served by servers
+		PprofBindAddress:        o.pprofAddress,
+		GracefulShutdownTimeout: new(shutdownGrace),
+		BaseContext:             func() context.Context { return log.IntoContext(context.Background(), log.FromContext(ctx)) },
+	}
+	o.election.configure(&made)
+	return made
 }

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -22,7 +21,11 @@ type controllerKubeconfig struct {
 	*session
 	platform      string
 	file, address string
+	duration      time.Duration
 }
+
+// shortestToken is the shortest lifetime of a token that servers grant.
+const shortestToken = 10 * time.Minute
 
 func newControllerKubeconfig(s *session) *cobra.Command {
 	o := &controllerKubeconfig{session: s, platform: workspaces.DefaultWorkspace}
@@ -30,8 +33,10 @@ func newControllerKubeconfig(s *session) *cobra.Command {
 		Use:   "controller-kubeconfig [WORKSPACE]",
 		Short: "Write the kubeconfig of the controller's service account",
 		Long: `Write a kubeconfig of the service account of ipam-controller in the platform workspace, to
-stdout or to a file that you alone can read. It needs a platform that init has made, and
-the right to read secrets there. Without an argument the workspace is ` + workspaces.DefaultWorkspace + `.`,
+stdout or to a file that you alone can read. Its token ends after --duration: write another
+one before, or let the controller request its own tokens with --request-token. It needs a
+platform that init has made, and the right to request tokens of that service account.
+Without an argument the workspace is ` + workspaces.DefaultWorkspace + `.`,
 		Example: `  kubectl ipam controller-kubeconfig root:ipam --file controller.kubeconfig
 
   # for pods that reach kcp at another address than you
@@ -46,6 +51,7 @@ the right to read secrets there. Without an argument the workspace is ` + worksp
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringVar(&o.file, "file", "", "File to write, with mode 0600; empty writes to stdout")
+	cmd.Flags().DurationVar(&o.duration, "duration", 365*24*time.Hour, "How long the token is valid, unless the server has a limit of its own; at least 10m")
 	cmd.Flags().StringVar(&o.address, "address", "", "Address of kcp as the controller reaches it, such as https://kcp.example:6443; empty is that of your kubeconfig")
 	return cmd
 }
@@ -54,6 +60,9 @@ func (o *controllerKubeconfig) run(ctx context.Context) error {
 	if err := validWorkspace(o.platform); err != nil {
 		return err
 	}
+	if o.duration < shortestToken {
+		return usagef("--duration is %s; give it at least %s", o.duration, shortestToken)
+	}
 	cfg, err := o.config()
 	if err != nil {
 		return err
@@ -61,10 +70,13 @@ func (o *controllerKubeconfig) run(ctx context.Context) error {
 	if err := checkPlatform(ctx, cfg, o.platform); err != nil {
 		return err
 	}
-	controller, err := o.controller(ctx, cfg)
+	platform := workspaces.At(cfg, o.platform)
+	granted, err := workspaces.RequestToken(ctx, platform, o.duration)
 	if err != nil {
-		return needing(err, "the right to read secrets in the namespace "+workspaces.ControllerNamespace+" of "+o.platform)
+		return needing(err, "the right to create serviceaccounts/token of "+workspaces.ControllerAccount+" in the namespace "+workspaces.ControllerNamespace+" of "+o.platform)
 	}
+	controller := rest.AnonymousClientConfig(platform)
+	controller.BearerToken = granted.Token
 	if o.address != "" {
 		controller.Host = o.address
 		controller = workspaces.At(controller, o.platform)
@@ -80,22 +92,8 @@ func (o *controllerKubeconfig) run(ctx context.Context) error {
 	if err := writePrivate(o.file, kubeconfig); err != nil {
 		return err
 	}
-	o.say("%s is the kubeconfig of the controller for %s", o.file, o.platform)
+	o.say("%s is the kubeconfig of the controller for %s; its token ends at %s", o.file, o.platform, granted.ExpirationTimestamp.UTC().Format(time.RFC3339))
 	return nil
-}
-
-// controller is the access of the controller. It refuses callers who cannot read its secret at once:
-// otherwise the secret is waited for.
-func (o *controllerKubeconfig) controller(ctx context.Context, cfg *rest.Config) (*rest.Config, error) {
-	c, err := workspaces.NewClient(workspaces.At(cfg, o.platform))
-	if err != nil {
-		return nil, err
-	}
-	key := client.ObjectKey{Namespace: workspaces.ControllerNamespace, Name: workspaces.ControllerTokenSecret}
-	if err := c.Get(ctx, key, &corev1.Secret{}); client.IgnoreNotFound(err) != nil {
-		return nil, err
-	}
-	return workspaces.ControllerConfig(ctx, cfg, o.platform)
 }
 
 // kubeconfigOf is a token and the way to a server as a kubeconfig, which needs no other file.

@@ -62,16 +62,28 @@ func (r *Reconciler) complete(address *capiv1.IPAddress, claim *capiv1.IPAddress
 	if err := controllerutil.SetControllerReference(claim, address, r.Scheme()); err != nil {
 		return failed("IPAddress %s has another controller: %v", address.Name, err)
 	}
+	if err := r.ownByPool(address, pool); err != nil {
+		return err
+	}
+	if name := clusterName(claim); name != "" {
+		metav1.SetMetaDataLabel(&address.ObjectMeta, clusterv1.ClusterNameLabel, name)
+	}
+	controllerutil.AddFinalizer(address, FinalizerAddress)
+	return nil
+}
+
+// ownByPool makes the pool an owner of an IPAddress. One of a workspace cannot be: owners are in
+// the same cluster.
+func (r *Reconciler) ownByPool(address *capiv1.IPAddress, pool *source) error {
+	if r.Names.beside() {
+		return nil
+	}
 	err := controllerutil.SetOwnerReference(pool.object, address, r.Scheme(), controllerutil.WithBlockOwnerDeletion(true))
 	if err != nil {
 		return err
 	}
 	own := slices.IndexFunc(address.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == pool.object.GetUID() })
 	address.OwnerReferences[own].Controller = new(false)
-	if name := clusterName(claim); name != "" {
-		metav1.SetMetaDataLabel(&address.ObjectMeta, clusterv1.ClusterNameLabel, name)
-	}
-	controllerutil.AddFinalizer(address, FinalizerAddress)
 	return nil
 }
 
@@ -95,7 +107,7 @@ func (r *Reconciler) ensureAddress(ctx context.Context, claim *capiv1.IPAddressC
 			return fmt.Errorf("read IPAddress %s: %w", made.Name, err)
 		}
 	}
-	if err := compareAddress(found, wanted); err != nil {
+	if err := r.compareAddress(found, wanted); err != nil {
 		return err
 	}
 	if found.DeletionTimestamp != nil {
@@ -110,7 +122,7 @@ func (r *Reconciler) ensureAddress(ctx context.Context, claim *capiv1.IPAddressC
 
 // compareAddress refuses an IPAddress that is not that of the claim. Prefix and gateway are as
 // they were when it was made: an IPAddress never changes, a pool may.
-func compareAddress(found, wanted *capiv1.IPAddress) error {
+func (r *Reconciler) compareAddress(found, wanted *capiv1.IPAddress) error {
 	switch {
 	case found.Spec.ClaimRef != wanted.Spec.ClaimRef:
 		return failed("IPAddress %s is of IPAddressClaim %s; delete that IPAddress", found.Name, found.Spec.ClaimRef.Name)
@@ -118,7 +130,7 @@ func compareAddress(found, wanted *capiv1.IPAddress) error {
 		return failed("IPAddress %s is of another pool than spec.poolRef; delete this IPAddressClaim, and create it again", found.Name)
 	case found.Spec.Address != wanted.Spec.Address:
 		return failed("IPAddress %s has the address %s, but IPClaim %s holds %s; delete this IPAddressClaim, and create it again",
-			found.Name, found.Spec.Address, claimName(found.Name), wanted.Spec.Address)
+			found.Name, found.Spec.Address, r.Names.claim(client.ObjectKeyFromObject(found)).Name, wanted.Spec.Address)
 	}
 	return nil
 }

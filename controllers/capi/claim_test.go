@@ -27,8 +27,8 @@ func TestClaimName(t *testing.T) {
 }
 
 func TestConsumerOf(t *testing.T) {
-	claim := newClaim(machine("web"))
-	if key, ok := consumerOf(claim); !ok || key.Name != "web" || key.Namespace != "default" {
+	claim := inPlace.newClaim(machine("web"))
+	if key, ok := inPlace.consumer(claim); !ok || key.Name != "web" || key.Namespace != "default" {
 		t.Errorf("the consumer of %s is %s, %t; want default/web", claim.Name, key, ok)
 	}
 	for what, change := range map[string]func(*ipamv1alpha1.IPClaim){
@@ -38,9 +38,9 @@ func TestConsumerOf(t *testing.T) {
 		"another namespace":      func(claim *ipamv1alpha1.IPClaim) { claim.Spec.OwnerRef.Namespace = "kube-system" },
 		"a name that is not its": func(claim *ipamv1alpha1.IPClaim) { claim.Name = "web" },
 	} {
-		other := newClaim(machine("web"))
+		other := inPlace.newClaim(machine("web"))
 		change(other)
-		if key, ok := consumerOf(other); ok {
+		if key, ok := inPlace.consumer(other); ok {
 			t.Errorf("an IPClaim with %s is taken for that of %s", what, key)
 		}
 	}

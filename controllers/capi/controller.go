@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -17,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/packed"
@@ -25,21 +30,54 @@ import (
 // workers reconcile claims at the same time. Most of it is waiting for the answer to CREATE.
 const workers = 8
 
-// Setup has mgr run the controller, on the leader only. Its cluster has IPAddressClaims, IPPools
-// and IPClasses. It may lack the kinds of Cluster API at first: the controller begins when they
-// are installed.
-func Setup(mgr manager.Manager) error {
-	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
-	return builder.ControllerManagedBy(mgr).
+// patience is the longest pause before a claim is tried again after an error. A server that was away
+// sends no event when it is back.
+const patience = 30 * time.Second
+
+// passTimeout bounds a reconcile, so that a server that does not answer cannot keep all workers.
+const passTimeout = time.Minute
+
+// Options of the controller. The zero value serves all IPAddressClaims with the pools of their own
+// cluster.
+type Options struct {
+	// Workspace is beside the management cluster, and has IPClaims, IPPools and IPClasses. It has to
+	// be run by the same manager. Default: the cluster of the manager has them.
+	Workspace cluster.Cluster
+	// Names say which IPClaim is that of an IPAddressClaim. Required with Workspace.
+	Names Names
+	// Scope says which IPAddressClaims are served. Default: all.
+	Scope Scope
+}
+
+// Setup has mgr run the controller, on the leader only. Its cluster has IPAddressClaims. It may
+// lack the kinds of Cluster API at first: the controller begins when they are installed.
+func Setup(mgr manager.Manager, opts Options) error {
+	pools := cluster.Cluster(mgr)
+	if opts.Workspace != nil {
+		pools = opts.Workspace
+	}
+	r := &Reconciler{
+		Server: Server{mgr.GetClient(), mgr.GetAPIReader()}, Claims: Server{pools.GetClient(), pools.GetAPIReader()},
+		Names: opts.Names, Scope: opts.Scope,
+	}
+	b := builder.ControllerManagedBy(mgr).
 		Named("capi").
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, CacheSyncTimeout: math.MaxInt64}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers, CacheSyncTimeout: math.MaxInt64, ReconciliationTimeout: passTimeout,
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, patience),
+		}).
 		For(&capiv1.IPAddressClaim{}, builder.WithPredicates(ofOurs)).
 		Watches(&capiv1.IPAddress{}, handler.EnqueueRequestsFromMapFunc(toClaimOfAddress)).
-		Watches(&ipamv1alpha1.IPClaim{}, handler.EnqueueRequestsFromMapFunc(toConsumer)).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.toClaimsOfCluster), builder.WithPredicates(released)).
-		Watches(&ipamv1alpha1.IPPool{}, handler.EnqueueRequestsFromMapFunc(r.toClaimsOfPool), builder.WithPredicates(usable)).
-		Watches(&ipamv1alpha1.IPClass{}, handler.EnqueueRequestsFromMapFunc(r.toClaimsOfPool), builder.WithPredicates(usable)).
-		Complete(r)
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.toClaimsOfCluster), builder.WithPredicates(released))
+	watch := func(object client.Object, requests handler.MapFunc, which ...predicate.Predicate) {
+		b.WatchesRawSource(crsource.Kind(pools.GetCache(), object, handler.EnqueueRequestsFromMapFunc(requests), which...))
+	}
+	watch(&ipamv1alpha1.IPClaim{}, r.toConsumer)
+	watch(&ipamv1alpha1.IPPool{}, r.toClaimsOfPool, usable)
+	if !opts.Names.beside() {
+		watch(&ipamv1alpha1.IPClass{}, r.toClaimsOfPool, usable)
+	}
+	return b.Complete(r)
 }
 
 // ofOurs passes claims for our pools.
@@ -61,7 +99,8 @@ var usable = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		return annotated(e.ObjectOld) && !annotated(e.ObjectNew) ||
-			sourceOf(e.ObjectOld).family != sourceOf(e.ObjectNew).family
+			sourceOf(e.ObjectOld).family != sourceOf(e.ObjectNew).family ||
+			!slices.Equal(classNames(e.ObjectOld), classNames(e.ObjectNew))
 	},
 }
 
@@ -75,8 +114,8 @@ func toClaimOfAddress(_ context.Context, object client.Object) []reconcile.Reque
 }
 
 // toConsumer maps an IPClaim, as the cache keeps it, to its IPAddressClaim.
-func toConsumer(_ context.Context, object client.Object) []reconcile.Request {
-	key, ok := consumerOf(packed.Whole(object).(*ipamv1alpha1.IPClaim))
+func (r *Reconciler) toConsumer(_ context.Context, object client.Object) []reconcile.Request {
+	key, ok := r.Names.consumer(packed.Whole(object).(*ipamv1alpha1.IPClaim))
 	if !ok {
 		return nil
 	}
@@ -90,14 +129,26 @@ func (r *Reconciler) toClaimsOfCluster(ctx context.Context, object client.Object
 	}, client.InNamespace(object.GetNamespace()))
 }
 
-// toClaimsOfPool maps an IPPool or IPClass to the IPAddressClaims that name it.
+// classNames are the classes that an IPPool backs.
+func classNames(object client.Object) []string {
+	if pool, ok := object.(*ipamv1alpha1.IPPool); ok {
+		return pool.Spec.ClassNames
+	}
+	return nil
+}
+
+// toClaimsOfPool maps an IPPool or IPClass to the IPAddressClaims that name it, or a class that it backs.
 func (r *Reconciler) toClaimsOfPool(ctx context.Context, object client.Object) []reconcile.Request {
 	kind := kindPool
 	if _, ok := object.(*ipamv1alpha1.IPClass); ok {
 		kind = kindClass
 	}
 	ref := capiv1.IPPoolReference{APIGroup: ipamv1alpha1.GroupName, Kind: kind, Name: object.GetName()}
-	return r.claims(ctx, func(claim *capiv1.IPAddressClaim) bool { return claim.Spec.PoolRef == ref })
+	backs := classNames(object)
+	return r.claims(ctx, func(claim *capiv1.IPAddressClaim) bool {
+		asked := claim.Spec.PoolRef
+		return asked == ref || managed(asked) && asked.Kind == kindClass && slices.Contains(backs, asked.Name)
+	})
 }
 
 // claims are the requests for the claims in the cache that match.

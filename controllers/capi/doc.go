@@ -9,11 +9,15 @@
 // what that one is answered becomes its IPAddress. So quotas, waiting, retaining and release
 // are those of every claim. This package speaks the Kubernetes API alone.
 //
+// IPClaims and pools are in the cluster of the IPAddressClaims, or in a workspace of kcp that
+// several management clusters may share: see [Names].
+//
 // What holds at all times:
 //
 //   - An address has one IPAddress at most. The IPClaim is stored before the IPAddress, and
 //     deleted after it. A finalizer keeps it for as long as the IPAddressClaim is there.
 //   - An IPAddress keeps its address. If it is there without its IPClaim, as after
 //     clusterctl move, an IPClaim of exactly that address is made.
-//   - Nothing is deleted because a cache lacks something: the API server is asked.
+//   - Nothing is deleted because a cache lacks something: the API server is asked. Its answer
+//     counts if it names the object, and if it is still that of the same management cluster.
 package capi

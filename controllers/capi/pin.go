@@ -28,13 +28,13 @@ func (r *Reconciler) pin(ctx context.Context, claim *capiv1.IPAddressClaim) erro
 	if err != nil || address == nil || !belongs(address, key) || claim.DeletionTimestamp != nil {
 		return err
 	}
-	err = r.Get(ctx, claimKey(key), &ipamv1alpha1.IPClaim{})
+	err = r.Claims.Get(ctx, r.Names.claim(key), &ipamv1alpha1.IPClaim{})
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
-	made := newClaim(claim)
+	made := r.Names.newClaim(claim)
 	made.Spec.Address = address.Spec.Address
-	if err := client.IgnoreAlreadyExists(r.Create(ctx, made)); err != nil {
+	if err := client.IgnoreAlreadyExists(r.Claims.Create(ctx, made)); err != nil {
 		return fmt.Errorf("create IPClaim %s: %w", made.Name, err)
 	}
 	return nil
@@ -43,7 +43,7 @@ func (r *Reconciler) pin(ctx context.Context, claim *capiv1.IPAddressClaim) erro
 // pinned refuses while the cache shows an IPAddress without its IPClaim.
 func (r *Reconciler) pinned(ctx context.Context) error {
 	claims, known := &ipamv1alpha1.IPClaimList{}, map[client.ObjectKey]bool{}
-	if err := r.List(ctx, claims); err != nil { // of packed objects only copies are whole
+	if err := r.Claims.List(ctx, claims); err != nil { // of packed objects only copies are whole
 		return fmt.Errorf("list IPClaims: %w", err)
 	}
 	for i := range claims.Items {
@@ -56,7 +56,14 @@ func (r *Reconciler) pinned(ctx context.Context) error {
 	for i := range addresses.Items {
 		address := &addresses.Items[i]
 		key := client.ObjectKeyFromObject(address)
-		if belongs(address, key) && address.DeletionTimestamp == nil && !known[claimKey(key)] {
+		if !belongs(address, key) || address.DeletionTimestamp != nil || known[r.Names.claim(key)] {
+			continue
+		}
+		others, err := r.others(ctx, key)
+		if err != nil {
+			return err
+		}
+		if !others {
 			message := fmt.Sprintf("IPAddress %s, which was restored or moved, has to get its IPClaim first", key)
 			return &refusal{reason: clusterv1.NotReadyReason, message: message, after: pinDelay}
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
@@ -25,6 +26,7 @@ func managed(ref capiv1.IPPoolReference) bool {
 
 // source is what spec.poolRef names: an IPPool, or an IPClass.
 type source struct {
+	// object is what it was read from, which may be paused.
 	object client.Object
 	// family is empty for a pool that has no block yet.
 	family ipamv1alpha1.IPFamily
@@ -55,9 +57,12 @@ func sourceOf(object client.Object) *source {
 func (r *Reconciler) source(ctx context.Context, ref capiv1.IPPoolReference) (*source, error) {
 	var object client.Object = &ipamv1alpha1.IPPool{}
 	if ref.Kind == kindClass {
+		if r.Names.beside() {
+			return r.backing(ctx, ref.Name)
+		}
 		object = &ipamv1alpha1.IPClass{}
 	}
-	err := r.Get(ctx, client.ObjectKey{Name: ref.Name}, object)
+	err := r.Claims.Get(ctx, client.ObjectKey{Name: ref.Name}, object)
 	if apierrors.IsNotFound(err) {
 		return nil, notReady("%s %s does not exist; create it, the address then follows", ref.Kind, ref.Name)
 	}
@@ -71,14 +76,30 @@ func (r *Reconciler) source(ctx context.Context, ref capiv1.IPPoolReference) (*s
 	return found, nil
 }
 
+// backing reads an IPPool of the workspace that backs a class, instead of the class: not every
+// workspace shows its classes, and an IPAddress needs the gateway of such a pool.
+func (r *Reconciler) backing(ctx context.Context, class string) (*source, error) {
+	pools := &ipamv1alpha1.IPPoolList{}
+	if err := r.Claims.List(ctx, pools); err != nil {
+		return nil, fmt.Errorf("list IPPools: %w", err)
+	}
+	for i := range pools.Items {
+		found := sourceOf(&pools.Items[i])
+		if slices.Contains(pools.Items[i].Spec.ClassNames, class) && found.family != "" {
+			return found, nil
+		}
+	}
+	return nil, notReady("no IPPool of the workspace backs IPClass %s; name the class in spec.classNames of one", class)
+}
+
 // origin reads the IPPool that the address of an IPClaim is from.
 func (r *Reconciler) origin(ctx context.Context, bound *ipamv1alpha1.IPClaim) (*ipamv1alpha1.IPPool, error) {
 	ref := bound.Status.PoolRef
 	if ref == nil || ref.ProjectRef != nil {
-		return nil, failed("IPClaim %s does not name a pool of this cluster", bound.Name)
+		return nil, failed("IPClaim %s holds %s of a pool in another workspace, whose gateway cannot be read; name an IPPool beside the IPClaim in spec.poolRef", bound.Name, bound.Status.Address)
 	}
 	pool := &ipamv1alpha1.IPPool{}
-	if err := r.Get(ctx, client.ObjectKey{Name: ref.Name}, pool); err != nil {
+	if err := r.Claims.Get(ctx, client.ObjectKey{Name: ref.Name}, pool); err != nil {
 		return nil, fmt.Errorf("read the IPPool of IPClaim %s: %w", bound.Name, err)
 	}
 	return pool, nil

@@ -27,10 +27,16 @@ const (
 
 // Reconciler gives an IPAddressClaim its IPAddress. It is safe for concurrent use.
 type Reconciler struct {
-	// Client reads from caches. Required.
-	client.Client
-	// Live reads from the API server. Required.
-	Live client.Reader
+	// Server is that of the management cluster, with IPAddressClaims, IPAddresses and Clusters.
+	// Required.
+	Server
+	// Claims is that of IPClaims, IPPools and IPClasses: of the management cluster, or of a
+	// workspace. Required.
+	Claims Server
+	// Names say which IPClaim is that of an IPAddressClaim.
+	Names Names
+	// Scope says which IPAddressClaims are served. Default: all.
+	Scope Scope
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -40,7 +46,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if apierrors.IsNotFound(err) {
 		return patch.Requeue(r.abandoned(ctx, req.NamespacedName))
 	}
-	if err != nil || !managed(claim.Spec.PoolRef) {
+	if err != nil || !managed(claim.Spec.PoolRef) || !r.Scope.has(claim) {
 		return reconcile.Result{}, err
 	}
 	why, err := r.paused(ctx, claim)

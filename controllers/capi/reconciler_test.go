@@ -89,7 +89,7 @@ func TestClaim_OfAnAddressThatTheCacheLacks(t *testing.T) {
 	s := newScene(t, lab(), claim, address)
 	s.hidden[address] = true
 	s.reconcile(claim)
-	made := newClaim(claim)
+	made := inPlace.newClaim(claim)
 	if !s.has(made) || made.Spec.Address != "192.0.2.7" || made.Spec.PrefixLength != 32 {
 		t.Errorf("the IPClaim asks for %q, of length %d; want 192.0.2.7, of 32", made.Spec.Address, made.Spec.PrefixLength)
 	}
@@ -102,7 +102,7 @@ func TestClaim_AfterAddressesInUse(t *testing.T) {
 	if result := s.reconcile(claim); result.RequeueAfter != pinDelay {
 		t.Errorf("the claim is tried again after %s; want %s", result.RequeueAfter, pinDelay)
 	}
-	if made := newClaim(claim); s.has(made) {
+	if made := inPlace.newClaim(claim); s.has(made) {
 		t.Errorf("IPClaim %s was made while the address of another is not claimed", made.Name)
 	}
 	if ready := s.ready(claim); ready.Reason != clusterv1.NotReadyReason || !strings.Contains(ready.Message, "restored") {
@@ -151,7 +151,7 @@ func TestClaim_InTheWay(t *testing.T) {
 // An IPClaim that was deleted before it had an address is made again.
 func TestClaim_DeletedBeforeItWasBound(t *testing.T) {
 	claim := machine("web")
-	waits := newClaim(claim)
+	waits := inPlace.newClaim(claim)
 	s := newScene(t, lab(), claim, waits)
 	if err := s.Delete(t.Context(), waits); err != nil {
 		t.Fatal(err)

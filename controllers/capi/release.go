@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -36,10 +35,13 @@ func (r *Reconciler) release(ctx context.Context, claim *capiv1.IPAddressClaim) 
 // not being deleted is kept, and its IPClaim with it: the garbage collector deletes it, and
 // until then it may belong to a claim that is being restored.
 func (r *Reconciler) abandoned(ctx context.Context, key client.ObjectKey) error {
-	if left, err := r.left(ctx, key); err != nil || !left {
+	if left, err := r.left(ctx, key); err != nil || !left || !r.Scope.reaches(key.Namespace) {
 		return err
 	}
 	if gone, err := r.gone(ctx, key, &capiv1.IPAddressClaim{}); err != nil || !gone {
+		return err
+	}
+	if err := r.confirm(ctx); err != nil {
 		return err
 	}
 	address := &capiv1.IPAddress{}
@@ -57,13 +59,26 @@ func (r *Reconciler) abandoned(ctx context.Context, key client.ObjectKey) error 
 	return err
 }
 
+// confirm returns an error if the API server is not that of the management cluster any more, whose
+// IPAddressClaims it then lacks. A kubeconfig may have been replaced, or an address be another's.
+func (r *Reconciler) confirm(ctx context.Context) error {
+	if !r.Names.beside() {
+		return nil
+	}
+	found, err := Identify(ctx, r.Live)
+	if err != nil || found == r.Names.Origin {
+		return err
+	}
+	return fmt.Errorf("the management cluster was %s, and its server answers for %s now; start the controller again if that is meant to be", r.Names.Origin, found)
+}
+
 // left reports whether the cache shows anything of an IPAddressClaim that it does not show itself.
 func (r *Reconciler) left(ctx context.Context, key client.ObjectKey) (bool, error) {
 	address, err := r.address(ctx, key)
 	if address != nil || err != nil {
 		return address != nil, err
 	}
-	err = r.Get(ctx, claimKey(key), &ipamv1alpha1.IPClaim{})
+	err = r.Claims.Get(ctx, r.Names.claim(key), &ipamv1alpha1.IPClaim{})
 	return err == nil, client.IgnoreNotFound(err)
 }
 
@@ -88,41 +103,18 @@ func (r *Reconciler) deleteAddress(ctx context.Context, key client.ObjectKey) (g
 // deleteClaim deletes the IPClaim of an IPAddressClaim, and reports whether it is gone.
 func (r *Reconciler) deleteClaim(ctx context.Context, key client.ObjectKey) (gone bool, err error) {
 	claim := &ipamv1alpha1.IPClaim{}
-	if gone, err = r.gone(ctx, claimKey(key), claim); err != nil || gone {
+	if gone, err = r.Claims.gone(ctx, r.Names.claim(key), claim); err != nil || gone {
 		return gone, err
 	}
-	if !isFor(claim, key) {
+	if !r.Names.owns(key, claim) {
 		return true, nil
 	}
 	if err := r.letGo(ctx, claim); err != nil {
 		return false, fmt.Errorf("let IPClaim %s go: %w", claim.Name, err)
 	}
-	gone, err = r.remove(ctx, claim)
+	gone, err = r.Claims.remove(ctx, claim)
 	if gone {
 		log.FromContext(ctx).Info("address given back", "prefix", claim.Status.AllocatedCIDR)
 	}
 	return gone, err
-}
-
-// remove deletes an object as it was read, and reports whether it is gone.
-func (r *Reconciler) remove(ctx context.Context, object client.Object) (gone bool, err error) {
-	uid := object.GetUID()
-	err = r.Delete(ctx, object, client.Preconditions{UID: &uid})
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("delete %s: %w", object.GetName(), err)
-	}
-	return r.gone(ctx, client.ObjectKeyFromObject(object), object)
-}
-
-// gone asks the API server, which no cache answers for, whether there is no such object. It is
-// read if there is.
-func (r *Reconciler) gone(ctx context.Context, key client.ObjectKey, object client.Object) (bool, error) {
-	err := r.Live.Get(ctx, key, object)
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read %T %s: %w", object, key, err)
-	}
-	return false, nil
 }

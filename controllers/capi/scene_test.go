@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
+// inPlace are the names where IPClaims are beside their IPAddressClaims.
+var inPlace Names
+
 // scene is a reconciler whose cache lacks what a test hides from it. The server is a fake, as a real
 // one has no cache that lags when a test wants it to. No claim controller answers here: IPClaims are
 // what the test says.
@@ -31,7 +35,7 @@ type scene struct {
 func newScene(t *testing.T, objects ...client.Object) *scene {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, capiv1.AddToScheme, clusterv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, ipamv1alpha1.AddToScheme, capiv1.AddToScheme, clusterv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +50,7 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 			return c.Get(ctx, key, object, opts...)
 		},
 	})
-	s.Reconciler = &Reconciler{Client: cached, Live: server}
+	s.Reconciler = &Reconciler{Server: Server{cached, server}, Claims: Server{cached, server}}
 	return s
 }
 
@@ -127,7 +131,7 @@ func published(claim *capiv1.IPAddressClaim, address string) *capiv1.IPAddress {
 
 // bound is the IPClaim of a claim, with an address.
 func bound(claim *capiv1.IPAddressClaim, address string) *ipamv1alpha1.IPClaim {
-	made := newClaim(claim)
+	made := inPlace.newClaim(claim)
 	made.Status.Address, made.Status.AllocatedCIDR = address, address+"/32"
 	made.Status.PoolRef = &ipamv1alpha1.PoolRef{Name: claim.Spec.PoolRef.Name}
 	return made

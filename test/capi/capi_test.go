@@ -56,7 +56,7 @@ func TestClusterAPI(t *testing.T) {
 
 // What docs/cluster-api.md shows works.
 func example(t *testing.T, s *scene) {
-	if err := workspaces.Apply(t.Context(), s.cluster.AdminConfig(t), shown(t)); err != nil {
+	if err := workspaces.Apply(t.Context(), s.admin, shown(t)); err != nil {
 		t.Fatal(err)
 	}
 	machine := claim("worker-0", "IPPool", "machines")

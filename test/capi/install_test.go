@@ -43,7 +43,7 @@ func (s *scene) install(t *testing.T) {
 		}
 		folder[name] = &fstest.MapFile{Data: data}
 	}
-	if err := workspaces.Apply(t.Context(), s.cluster.AdminConfig(t), folder); err != nil {
+	if err := workspaces.Apply(t.Context(), s.admin, folder); err != nil {
 		t.Fatal(err)
 	}
 	framework.Eventually(t, "the kinds of Cluster API", func(ctx context.Context) error {

@@ -90,10 +90,10 @@ func poolPaused(t *testing.T, s *scene) {
 	framework.Create(t, s, machine)
 	s.passed(t, "after-pool", "beside")
 	s.untouched(t, machine)
-	if err := s.Get(t.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
+	if err := s.pools.Get(t.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
 		t.Fatal(err)
 	}
-	framework.Update(t, s, pool, func(pool *ipamv1alpha1.IPPool) { pool.Annotations = nil })
+	framework.Update(t, s.pools, pool, func(pool *ipamv1alpha1.IPPool) { pool.Annotations = nil })
 	s.address(t, machine)
 	s.release(t, machine)
 }

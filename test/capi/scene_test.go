@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,27 +24,52 @@ import (
 // controllers do.
 type scene struct {
 	client.Client
-	cluster *framework.Platform
+	admin *rest.Config
+	// controller gives machines their addresses.
+	controller controller
+	// platform has the ledger.
+	platform *framework.Platform
+	// pools is a client of where IPPools and IPClaims are: of the management cluster, or of a workspace.
+	pools client.WithWatch
+	// beside is set if that is a workspace, and management is the cluster then.
+	beside     bool
+	management *framework.Management
 }
 
+// controller is a process that can be killed and started again.
+type controller interface {
+	StartController(t testing.TB)
+	KillController(t testing.TB)
+}
+
+// newScene is a management cluster that is the platform, too.
 func newScene(t *testing.T, cluster *framework.Platform) *scene {
+	t.Helper()
+	s := &scene{admin: cluster.AdminConfig(t), controller: cluster, platform: cluster}
+	s.pools = clientOf(t, s.admin)
+	s.Client = s.pools
+	return s
+}
+
+// clientOf is a client that knows all kinds.
+func clientOf(t *testing.T, access *rest.Config) client.WithWatch {
 	t.Helper()
 	scheme, err := controllers.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin, err := client.New(cluster.AdminConfig(t), client.Options{Scheme: scheme})
+	c, err := client.NewWithWatch(access, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &scene{admin, cluster}
+	return c
 }
 
 // offer makes a pool and waits until it has its block.
 func (s *scene) offer(t *testing.T, pool *ipamv1alpha1.IPPool) {
 	t.Helper()
-	framework.Create(t, s, pool)
-	framework.WaitAllocated(t, s, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Create(t, s.pools, pool)
+	framework.WaitAllocated(t, s.pools, pool, ipamv1alpha1.ReasonAllocationSucceeded)
 }
 
 // pool is a pool with one address to give, 2, beside its gateway, 1.
@@ -57,7 +84,7 @@ func (s *scene) pool(t *testing.T, name string) *ipamv1alpha1.IPPool {
 func (s *scene) network(t *testing.T, length int) (start, gateway string, cidr ipamv1alpha1.CIDR) {
 	t.Helper()
 	var a, b int
-	if _, err := fmt.Sscanf(string(s.cluster.CIDR(t)), "%d.%d.", &a, &b); err != nil {
+	if _, err := fmt.Sscanf(string(s.platform.CIDR(t)), "%d.%d.", &a, &b); err != nil {
 		t.Fatal(err)
 	}
 	start = fmt.Sprintf("%d.%d.0.", a, b)
@@ -127,12 +154,31 @@ func (s *scene) refused(t *testing.T, claim *capiv1.IPAddressClaim, reason strin
 // ipClaim reads the IPClaim of a claim; false if there is none.
 func (s *scene) ipClaim(t *testing.T, claim *capiv1.IPAddressClaim) (*ipamv1alpha1.IPClaim, bool) {
 	t.Helper()
-	found := &ipamv1alpha1.IPClaim{}
-	err := s.Get(t.Context(), client.ObjectKey{Namespace: claim.Namespace, Name: "capi-" + claim.Name}, found)
-	if client.IgnoreNotFound(err) != nil {
+	list := &ipamv1alpha1.IPClaimList{}
+	opts := []client.ListOption{client.InNamespace(metav1.NamespaceDefault)}
+	if s.beside {
+		opts = append(opts, client.MatchingLabels{"ipam.miloapis.com/management-cluster": s.origin(t)})
+	}
+	if err := s.pools.List(t.Context(), list, opts...); err != nil {
 		t.Fatal(err)
 	}
-	return found, err == nil
+	for i := range list.Items {
+		ref := list.Items[i].Spec.OwnerRef
+		if ref != nil && ref.Kind == "IPAddressClaim" && ref.Namespace == claim.Namespace && ref.Name == claim.Name {
+			return &list.Items[i], true
+		}
+	}
+	return &ipamv1alpha1.IPClaim{}, false
+}
+
+// origin is the identity of the management cluster.
+func (s *scene) origin(t *testing.T) string {
+	t.Helper()
+	system := &corev1.Namespace{}
+	if err := s.Get(t.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+		t.Fatal(err)
+	}
+	return string(system.UID)
 }
 
 // untouched fails the test if the controller has written anything for a claim. Let the controller

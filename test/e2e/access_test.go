@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -149,7 +151,7 @@ func namesake(t *testing.T, tenant *framework.Tenant, owner client.Client) clien
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: workspaces.ControllerAccount}}
 	token := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace:   namespace.Name,
-		Name:        workspaces.ControllerTokenSecret,
+		Name:        staticToken,
 		Annotations: map[string]string{corev1.ServiceAccountNameKey: account.Name},
 	}, Type: corev1.SecretTypeServiceAccountToken}
 	rights := &rbacv1.ClusterRoleBinding{
@@ -158,11 +160,7 @@ func namesake(t *testing.T, tenant *framework.Tenant, owner client.Client) clien
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace.Name, Name: account.Name}},
 	}
 	framework.Create(t, owner, namespace, account, token, rights)
-	cfg, err := workspaces.ControllerConfig(t.Context(), framework.AdminConfig(t), tenant.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := workspaces.NewClient(cfg)
+	c, err := workspaces.NewClient(staticConfig(t, tenant))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,6 +168,24 @@ func namesake(t *testing.T, tenant *framework.Tenant, owner client.Client) clien
 		return c.List(ctx, &ipamv1alpha1.IPClaimList{})
 	})
 	return c
+}
+
+// staticToken is the Secret into which kcp writes the namesake's token that does not end.
+const staticToken = "static-token"
+
+// staticConfig is the access of the namesake by that token.
+func staticConfig(t *testing.T, tenant *framework.Tenant) *rest.Config {
+	t.Helper()
+	cfg := rest.AnonymousClientConfig(workspaces.At(framework.AdminConfig(t), tenant.Path))
+	token := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: workspaces.ControllerNamespace, Name: staticToken}}
+	framework.WaitFor(t, framework.Admin(t, tenant.Path), token, func(token *corev1.Secret) error {
+		cfg.BearerToken = string(token.Data[corev1.ServiceAccountTokenKey])
+		if cfg.BearerToken == "" {
+			return errors.New("it holds no token yet")
+		}
+		return nil
+	})
+	return cfg
 }
 
 // recordOf reads the IPAllocation of a claim.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
@@ -64,10 +65,10 @@ func TestBootstrap_RefusesRoot(t *testing.T) {
 }
 
 // The controller has the rights it needs and not those of an admin.
-func TestControllerConfig_LeastRights(t *testing.T) {
+func TestTokenConfig_LeastRights(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
-	cfg, err := workspaces.ControllerConfig(t.Context(), framework.AdminConfig(t), platform.Path)
+	cfg, err := workspaces.TokenConfig(t.Context(), platform.AdminConfig(t), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func TestCLI_ControllerKubeconfig(t *testing.T) {
 	}
 	shows(t, admin.ok("controller-kubeconfig", s.platform.Path, "--address", "https://kcp.example"), "server: https://kcp.example/clusters/"+s.platform.Path)
 	admin.run("controller-kubeconfig", s.tenant.Path).ends(4).says("is not a platform")
-	cli{s.tenant.CLI(t), t}.run("controller-kubeconfig", s.platform.Path).ends(3).says("hint: this needs the right to read secrets")
+	cli{s.tenant.CLI(t), t}.run("controller-kubeconfig", s.platform.Path).ends(3).says("hint: this needs the right to create serviceaccounts/token")
 }
 
 // A tenant's user learns what his rights and the platform lack.

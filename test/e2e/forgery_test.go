@@ -43,10 +43,7 @@ func forgersOf(t *testing.T, tenant *framework.Tenant) []forger {
 	t.Helper()
 	admin := workspaces.At(framework.AdminConfig(t), tenant.Path)
 	namesake(t, tenant, tenant.Owner(t))
-	account, err := workspaces.ControllerConfig(t.Context(), framework.AdminConfig(t), tenant.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	account := staticConfig(t, tenant)
 	requested, err := workspaces.TokenConfig(t.Context(), admin, time.Hour)
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func TestIdentity_MayDoNothingElse(t *testing.T) {
 
 	is := func(kind, name string) *unstructured.Unstructured { return objectOf(t, kind, name) }
 	refused, absent := deny{T: t}, deny{T: t, noKind: true}
-	for _, secret := range []string{"ipam-system/ipam-controller-token", "kcp-system/ipam.miloapis.com"} {
+	for _, secret := range []string{"ipam-system/any", "kcp-system/ipam.miloapis.com"} {
 		refused.get(here, is("v1 Secret", secret))
 	}
 	for _, kind := range []string{"v1 Secret", "v1 ConfigMap", "v1 Namespace", "apis.kcp.io/v1alpha2 APIExport", "apis.kcp.io/v1alpha2 APIBinding", "core.kcp.io/v1alpha1 LogicalCluster", "coordination.k8s.io/v1 Lease"} {

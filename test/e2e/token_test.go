@@ -7,9 +7,13 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/workspaces"
@@ -41,6 +45,35 @@ func TestToken(t *testing.T) {
 	tenant, claim := platform.Tenant(t), gen.Claim("web", gen.OfClass("web"))
 	framework.Create(t, tenant, claim)
 	framework.WaitBound(t, tenant, claim)
+}
+
+// A user who may request tokens of the controller, and nothing else, is all that its kubeconfig needs.
+func TestToken_Requested(t *testing.T) {
+	t.Parallel()
+	platform := framework.NewPlatform(t)
+	user := platform.UserConfig(t)
+	c, err := workspaces.NewClient(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self := &authenticationv1.SelfSubjectReview{}
+	if err := c.Create(t.Context(), self); err != nil {
+		t.Fatal(err)
+	}
+	framework.Create(t, platform.Admin(t), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: workspaces.ControllerNamespace, Name: "requester"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "ipam-controller-token"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: self.Status.UserInfo.Username}},
+	})
+	platform = platform.Requesting(t, user)
+	platform.StartController(t)
+	offer(t, platform, "web", platform.CIDR(t), gen.DefaultLength(28))
+	tenant, claim := platform.Tenant(t), gen.Claim("web", gen.OfClass("web"))
+	framework.Create(t, tenant, claim)
+	framework.WaitBound(t, tenant, claim)
+	if err := c.List(t.Context(), &ipamv1alpha1.IPPoolList{}); !apierrors.IsForbidden(err) {
+		t.Errorf("the user of the kubeconfig lists pools: %v; want Forbidden", err)
+	}
 }
 
 // standaloneToken is TestToken without kcp. The controller that goes on is one that renews its tokens.

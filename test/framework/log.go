@@ -22,12 +22,15 @@ func (p *Platform) Log(t testing.TB) []string {
 }
 
 // logOnFailure has the end of the controller's log printed if the test fails.
-func (p *Platform) logOnFailure(t testing.TB) {
+func (p *Platform) logOnFailure(t testing.TB) { showOnFailure(t, p.controller.Log()) }
+
+// showOnFailure has the end of a controller's log printed if the test fails.
+func showOnFailure(t testing.TB, file string) {
 	t.Cleanup(func() {
 		if !t.Failed() {
 			return
 		}
-		data, err := os.ReadFile(p.controller.Log())
+		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Logf("the controller has written no log: %v", err)
 			return

@@ -165,6 +165,13 @@ func (p *Platform) Bootstrapping(t testing.TB, flags ...string) *Platform {
 	return p.reconfigured(t, p.AdminConfig(t), append([]string{"--bootstrap"}, flags...))
 }
 
+// Requesting is Reconfigured with the kubeconfig of a user and --request-token: the controller asks for its tokens, and the
+// platform is as it is.
+func (p *Platform) Requesting(t testing.TB, user *rest.Config, flags ...string) *Platform {
+	t.Helper()
+	return p.reconfigured(t, user, append([]string{"--request-token"}, flags...))
+}
+
 func (p *Platform) reconfigured(t testing.TB, identity *rest.Config, flags []string) *Platform {
 	t.Helper()
 	options := p.options
@@ -296,7 +303,7 @@ func (w *world) newPlatform(ctx context.Context, opts workspaces.Options) (*Plat
 	if err != nil {
 		return nil, err
 	}
-	identity, err := workspaces.ControllerConfig(ctx, admin, path)
+	identity, err := workspaces.TokenConfig(ctx, workspaces.At(admin, path), tokenLifetime)
 	if err != nil {
 		return nil, err
 	}

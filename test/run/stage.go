@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,7 +66,7 @@ func (onKCP) prepare(ctx context.Context, admin *rest.Config, say func(string)) 
 		}
 	}
 	var err error
-	opts.Identity, err = workspaces.ControllerConfig(ctx, admin, workspaces.DefaultWorkspace)
+	opts.Identity, err = workspaces.TokenConfig(ctx, workspaces.At(admin, workspaces.DefaultWorkspace), 365*24*time.Hour)
 	return opts, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
@@ -92,7 +93,7 @@ func (s *stage) upLedger(ctx context.Context) (err error) {
 }
 
 func (s *stage) upReplicas(ctx context.Context) error {
-	identity, err := workspaces.ControllerConfig(ctx, s.Admin, platform)
+	identity, err := workspaces.TokenConfig(ctx, workspaces.At(s.Admin, platform), 24*time.Hour)
 	if err != nil {
 		return err
 	}

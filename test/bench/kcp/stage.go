@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -82,7 +83,7 @@ func (s *stage) prepare(ctx context.Context, side *side) error {
 	if err := group.Wait(); err != nil || side.program == "" {
 		return err
 	}
-	identity, err := workspaces.ControllerConfig(ctx, s.Admin, platform)
+	identity, err := workspaces.TokenConfig(ctx, workspaces.At(s.Admin, platform), 24*time.Hour)
 	if err != nil {
 		return err
 	}

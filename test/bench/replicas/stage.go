@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/bench/harness"
@@ -100,7 +101,7 @@ func (s *stage) prepare(ctx context.Context, t *team) error {
 	if err := workspaces.Bootstrap(ctx, s.Admin, workspaces.Options{Workspace: t.path()}); err != nil {
 		return err
 	}
-	identity, err := workspaces.ControllerConfig(ctx, s.Admin, t.path())
+	identity, err := workspaces.TokenConfig(ctx, workspaces.At(s.Admin, t.path()), 24*time.Hour)
 	if err != nil {
 		return err
 	}

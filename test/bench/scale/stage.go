@@ -66,7 +66,7 @@ func (s *stage) up(ctx context.Context) (err error) {
 	if err := workspaces.Bootstrap(ctx, s.Admin, workspaces.Options{Workspace: platform}); err != nil {
 		return err
 	}
-	identity, err := workspaces.ControllerConfig(ctx, s.Admin, platform)
+	identity, err := workspaces.TokenConfig(ctx, workspaces.At(s.Admin, platform), 24*time.Hour)
 	if err != nil {
 		return err
 	}

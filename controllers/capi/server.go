@@ -1,0 +1,70 @@
+package capi
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/live"
+)
+
+// Server is an API server, and a cache of what it has. It is safe for concurrent use.
+type Server struct {
+	// Client reads from the cache. Required.
+	client.Client
+	// Live reads from the API server. Required.
+	Live client.Reader
+}
+
+// resource is the name by which a server speaks of objects.
+func resource(object client.Object) string {
+	switch object.(type) {
+	case *capiv1.IPAddressClaim:
+		return "ipaddressclaims"
+	case *capiv1.IPAddress:
+		return "ipaddresses"
+	case *ipamv1alpha1.IPClaim:
+		return "ipclaims"
+	default:
+		panic(fmt.Sprintf("%T is never asked for", object))
+	}
+}
+
+// gone asks the API server, which no cache answers for, whether there is no such object. It is
+// read if there is. A server that does not serve the resource is no answer, but an error.
+func (s Server) gone(ctx context.Context, key client.ObjectKey, object client.Object) (bool, error) {
+	err := s.Live.Get(ctx, key, object)
+	if live.Absent(err, resource(object), key.Name) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %T %s: %w", object, key, err)
+	}
+	return false, nil
+}
+
+// remove deletes an object as it was read, and reports whether it is gone.
+func (s Server) remove(ctx context.Context, object client.Object) (gone bool, err error) {
+	uid := object.GetUID()
+	err = s.Delete(ctx, object, client.Preconditions{UID: &uid})
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("delete %s: %w", object.GetName(), err)
+	}
+	return s.gone(ctx, client.ObjectKeyFromObject(object), object)
+}
+
+// Identify reads the identity of a management cluster: the UID of its namespace kube-system, which
+// is there for as long as the cluster, and in its backups.
+func Identify(ctx context.Context, cluster client.Reader) (types.UID, error) {
+	namespace := &corev1.Namespace{}
+	if err := cluster.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, namespace); err != nil {
+		return "", fmt.Errorf("read namespace %s, whose UID names the management cluster: %w", metav1.NamespaceSystem, err)
+	}
+	return namespace.UID, nil
+}

@@ -1,0 +1,123 @@
+package capi
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// beside is a scene with the names of a workspace, in the management cluster of that identity.
+func beside(t *testing.T, origin types.UID, objects ...client.Object) *scene {
+	t.Helper()
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: origin}}
+	s := newScene(t, append(objects, lab(), system)...)
+	s.Names = Names{Origin: "one", Namespace: "machines"}
+	return s
+}
+
+// What is left of a claim that is gone is given back while the server is that of the management
+// cluster, and by nobody's word else.
+func TestAbandoned_AnotherManagementCluster(t *testing.T) {
+	claim := machine("web")
+	held := Names{Origin: "one", Namespace: "machines"}.newClaim(claim)
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}
+
+	elsewhere := beside(t, "other", held.DeepCopy())
+	if _, err := elsewhere.Reconcile(t.Context(), request); err == nil || !elsewhere.has(held.DeepCopy()) {
+		t.Errorf("a server that is not that of the management cluster is believed: %v", err)
+	}
+	here := beside(t, "one", held.DeepCopy())
+	if _, err := here.Reconcile(t.Context(), request); err != nil || here.has(held.DeepCopy()) {
+		t.Errorf("the IPClaim of a claim that is gone is kept: %v", err)
+	}
+}
+
+// A server that does not serve IPAddressClaims says nothing about one of them.
+func TestAbandoned_AServerWithoutTheKind(t *testing.T) {
+	claim := machine("web")
+	held := bound(claim, "192.0.2.7")
+	s := newScene(t, lab(), held)
+	s.Live = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			if _, asked := object.(*capiv1.IPAddressClaim); asked {
+				return apierrors.NewGenericServerResponse(404, "get", capiv1.GroupVersion.WithResource("ipaddressclaims").GroupResource(), key.Name, "404 page not found", 0, true)
+			}
+			return c.Get(ctx, key, object, opts...)
+		},
+	})
+	if _, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}); err == nil {
+		t.Error("a server that does not serve IPAddressClaims is believed")
+	}
+	if !s.has(held) || held.DeletionTimestamp != nil {
+		t.Error("the address was given back")
+	}
+}
+
+// A label that was taken off is put back, or the claim would not be watched any more.
+func TestHold_TheLabel(t *testing.T) {
+	claim := machine("web")
+	s := beside(t, "one", claim)
+	held := s.Names.newClaim(claim)
+	held.Labels = nil
+	if err := s.Claims.Create(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile(claim)
+	if !s.has(held) || held.Labels[LabelOrigin] != "one" {
+		t.Errorf("the labels of the IPClaim are %v; want that of the management cluster", held.Labels)
+	}
+}
+
+// What is not in the scope is left alone, and does not keep others waiting.
+func TestScope(t *testing.T) {
+	ours, unlabelled, elsewhere := machine("ours"), machine("unlabelled"), machine("elsewhere")
+	ours.Labels = map[string]string{clusterv1.WatchLabel: "edge"}
+	elsewhere.Namespace, elsewhere.Labels = "elsewhere", ours.Labels
+	s := newScene(t, lab(), ours, unlabelled, elsewhere, published(unlabelled, "192.0.2.1"), published(elsewhere, "192.0.2.2"))
+	s.Scope = Scope{Namespace: "default", Filter: "edge"}
+	for _, claim := range []*capiv1.IPAddressClaim{unlabelled, elsewhere, ours} {
+		s.reconcile(claim)
+	}
+	if !s.has(inPlace.newClaim(ours)) {
+		t.Error("a claim of the scope has no IPClaim, while addresses outside of it have none")
+	}
+	for _, claim := range []*capiv1.IPAddressClaim{unlabelled, elsewhere} {
+		if s.has(inPlace.newClaim(claim)) {
+			t.Errorf("%s/%s, which is not of the scope, has an IPClaim", claim.Namespace, claim.Name)
+		}
+	}
+}
+
+// A class is served by a pool of the workspace that backs it, and by none but such a pool.
+func TestClass_InAWorkspace(t *testing.T) {
+	claim := machine("web")
+	claim.Spec.PoolRef.Kind, claim.Spec.PoolRef.Name = kindClass, "machines"
+	s := beside(t, "one", claim)
+	s.reconcile(claim)
+	if ready := s.ready(claim); ready.Reason != capiv1.IPAddressClaimReadyPoolNotReadyReason || !strings.Contains(ready.Message, "spec.classNames") {
+		t.Errorf("without a pool that backs the class the claim says %s: %s", ready.Reason, ready.Message)
+	}
+	pool := lab()
+	if !s.has(pool) {
+		t.Fatal("the pool is gone")
+	}
+	pool.Spec.ClassNames = []string{"machines"}
+	if err := s.Claims.Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile(claim)
+	made := s.Names.newClaim(claim)
+	if !s.has(made) || made.Spec.ClassName != "machines" || made.Spec.PrefixLength != 32 {
+		t.Errorf("the IPClaim is %+v; want one of the class, of length 32", made.Spec)
+	}
+}

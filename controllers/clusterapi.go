@@ -1,0 +1,114 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/capi"
+)
+
+const (
+	// lookInterval is how often all IPClaims of a management cluster are reconciled, whether or not
+	// they have changed. It is what finds those that events have missed.
+	lookInterval = 10 * time.Minute
+	// syncPatience is how long a readiness check waits for a cache.
+	syncPatience = time.Second
+)
+
+// ClusterAPIOptions configure the controller for Cluster API beside a workspace. All fields but
+// Scope and Manager are required.
+type ClusterAPIOptions struct {
+	// Management reaches the management cluster, which has IPAddressClaims, IPAddresses and Clusters.
+	Management *rest.Config
+	// Workspace reaches the workspace, which binds the API.
+	Workspace *rest.Config
+	// Namespace of all IPClaims in the workspace.
+	Namespace string
+	// Scope says which IPAddressClaims are served. Default: all.
+	Scope capi.Scope
+	// Scheme is that of Scheme.
+	Scheme *runtime.Scheme
+	// Logger for what the controller decides.
+	Logger logr.Logger
+	// Probes receive the health and readiness checks.
+	Probes Probes
+	// Manager options: leader election, by a lease in the management cluster, and how long a shutdown
+	// may take.
+	Manager manager.Options
+}
+
+// NewClusterAPI makes a manager that runs the controller for Cluster API alone. It has no ledger:
+// its IPClaims are served like those of everybody in the workspace. The management cluster has to
+// answer now, the workspace later.
+func NewClusterAPI(ctx context.Context, opts ClusterAPIOptions) (manager.Manager, error) {
+	live, err := client.New(opts.Management, client.Options{Scheme: opts.Scheme})
+	if err != nil {
+		return nil, err
+	}
+	origin, err := capi.Identify(ctx, live)
+	if err != nil {
+		return nil, err
+	}
+	names := capi.Names{Origin: origin, Namespace: opts.Namespace}
+	opts.Manager.Scheme, opts.Manager.Logger = opts.Scheme, opts.Logger
+	if opts.Scope.Namespace != "" {
+		opts.Manager.Cache.DefaultNamespaces = map[string]cache.Config{opts.Scope.Namespace: {}}
+	}
+	mgr, err := manager.New(opts.Management, opts.Manager)
+	if err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
+	}
+	workspace, err := cluster.New(opts.Workspace, func(o *cluster.Options) {
+		o.Scheme, o.Logger, o.Cache = opts.Scheme, opts.Logger.WithName("workspace"), claimsOf(names)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("workspace: %w", err)
+	}
+	if err := capi.Setup(mgr, capi.Options{Workspace: workspace, Names: names, Scope: opts.Scope}); err != nil {
+		return nil, fmt.Errorf("controller for Cluster API: %w", err)
+	}
+	opts.Logger.Info("management cluster found", "origin", origin)
+	return mgr, errors.Join(
+		mgr.Add(workspace),
+		opts.Probes.AddHealthzCheck("ping", healthz.Ping),
+		opts.Probes.AddReadyzCheck("management", synced(mgr.GetCache())),
+		opts.Probes.AddReadyzCheck("workspace", synced(workspace.GetCache())),
+	)
+}
+
+// claimsOf is what is cached of a workspace: pools, and the IPClaims of one management cluster.
+func claimsOf(names capi.Names) cache.Options {
+	return cache.Options{
+		SyncPeriod: new(lookInterval),
+		ByObject: map[client.Object]cache.ByObject{&ipamv1alpha1.IPClaim{}: {
+			Namespaces: map[string]cache.Config{names.Namespace: {}},
+			Label:      labels.SelectorFromSet(labels.Set{capi.LabelOrigin: string(names.Origin)}),
+		}},
+	}
+}
+
+// synced fails until a cache has been filled.
+func synced(c cache.Cache) healthz.Checker {
+	return func(r *http.Request) error {
+		ctx, cancel := context.WithTimeout(r.Context(), syncPatience)
+		defer cancel()
+		if !c.WaitForCacheSync(ctx) {
+			return errors.New("its objects have not been listed yet")
+		}
+		return nil
+	}
+}

@@ -1,0 +1,186 @@
+package capi
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// The contract holds as far as it can with pools in a workspace of kcp. The tests share one workspace
+// and two management clusters; kcp and the clusters go away in between, so nothing runs beside them.
+func TestWorkspace(t *testing.T) {
+	platform := framework.NewPlatform(t).Reconfigured(t, "--sweep-interval=500ms", "--orphan-min-age=1s")
+	platform.StartController(t)
+	tenant := platform.Tenant(t)
+	account := consumer(t, tenant)
+	first, second := newSceneBeside(t, tenant, account, platform), newSceneBeside(t, tenant, account, platform)
+	for _, tt := range []struct {
+		name string
+		test func(*testing.T, *scene)
+	}{
+		{"Bind", bindBeside},
+		{"Class", classBeside},
+		{"Parallel", parallel},
+		{"Exhausted", exhausted},
+		{"MissingPool", missingPool},
+		{"MissingCluster", missingCluster},
+		{"Paused", paused},
+		{"PausedWhileDeleted", pausedWhileDeleted},
+		{"PoolPaused", poolPaused},
+		{"Protected", protected},
+		{"Label", label},
+		{"MovedHere", movedHere},
+		{"MovedAway", movedAway},
+		{"MovedAwayUnseen", movedAwayUnseen},
+		{"Others", others},
+		{"Killed", killed},
+	} {
+		t.Run(tt.name, func(t *testing.T) { tt.test(t, first) })
+	}
+	t.Run("Namesakes", func(t *testing.T) { namesakes(t, first, second) })
+	t.Run("ManagementAway", func(t *testing.T) { managementAway(t, first, second) })
+	t.Run("WorkspaceAway", func(t *testing.T) { workspaceAway(t, first, second) })
+	left := &ipamv1alpha1.IPClaimList{}
+	if err := tenant.List(t.Context(), left); err != nil || len(left.Items) > 0 {
+		t.Errorf("all IPAddressClaims are gone, and %d IPClaims are left: %v", len(left.Items), err)
+	}
+	platform.WaitVerified(t)
+}
+
+// consumer is the access of a service account in the workspace of a tenant that may claim there.
+func consumer(t *testing.T, tenant *framework.Tenant) *rest.Config {
+	t.Helper()
+	owner := clientOf(t, tenant.OwnerConfig(t))
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "machines"}}
+	framework.Create(t, owner, account, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "machines"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "ipam-consumer"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
+	})
+	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(24 * 60 * 60))}}
+	if err := owner.SubResource("token").Create(t.Context(), account, token); err != nil {
+		t.Fatal(err)
+	}
+	access := rest.AnonymousClientConfig(tenant.Config())
+	access.BearerToken = token.Status.Token
+	return access
+}
+
+// newSceneBeside is a management cluster whose pools are in the workspace of a tenant. Its controller
+// starts before Cluster API is installed.
+func newSceneBeside(t *testing.T, tenant *framework.Tenant, account *rest.Config, platform *framework.Platform) *scene {
+	t.Helper()
+	management := framework.NewManagement(t, account)
+	management.StartController(t)
+	s := &scene{
+		Client: clientOf(t, management.AdminConfig(t)), admin: management.AdminConfig(t), controller: management, platform: platform,
+		pools: tenant.WithWatch, beside: true, management: management,
+	}
+	s.install(t)
+	return s
+}
+
+// A claim gets an IPAddress as the contract asks for it, but for the pool, which owns nothing in
+// another cluster.
+func bindBeside(t *testing.T, s *scene) {
+	start, gateway, cidr := s.network(t, 28)
+	pool := gen.Pool("bind", gen.CIDR(cidr), gen.Gateway(gateway, 24))
+	s.offer(t, pool)
+	framework.Create(t, s, workload("bind", false))
+	machine := claimOf("bind", "machine", "bind")
+	framework.Create(t, s, machine)
+	address := s.address(t, machine)
+	want := capiv1.IPAddressSpec{
+		ClaimRef: capiv1.IPAddressClaimReference{Name: "machine"}, PoolRef: machine.Spec.PoolRef,
+		Address: start + "2", Prefix: new(int32(24)), Gateway: gateway,
+	}
+	if diff := cmp.Diff(want, address.Spec); diff != "" {
+		t.Errorf("IPAddress %s (-want +got):\n%s", address.Name, diff)
+	}
+	owners := []metav1.OwnerReference{
+		{APIVersion: capiv1.GroupVersion.String(), Kind: "IPAddressClaim", Name: "machine", UID: machine.UID, Controller: new(true), BlockOwnerDeletion: new(true)},
+	}
+	if diff := cmp.Diff(owners, address.OwnerReferences); diff != "" {
+		t.Errorf("the owners of the IPAddress (-want +got):\n%s", diff)
+	}
+	found, ok := s.ipClaim(t, machine)
+	if !ok || found.Status.Address != address.Spec.Address || found.Labels[clusterv1.ClusterNameLabel] != "bind" {
+		t.Errorf("the IPClaim is %+v; want one of machine that holds %s, with the label of the Cluster", found, address.Spec.Address)
+	}
+	s.release(t, machine)
+	framework.WaitFor(t, s.pools, pool, func(pool *ipamv1alpha1.IPPool) error {
+		if got := pool.Status.Capacity.Allocated; got != "2" {
+			return fmt.Errorf("%s addresses are allocated; want the gateway and the network address", got)
+		}
+		return nil
+	})
+}
+
+// A class of the platform leads to the pools of the workspace that back it. Those of the platform,
+// whose gateways cannot be read, are not served.
+func classBeside(t *testing.T, s *scene) {
+	_, gateway, cidr := s.network(t, 30)
+	framework.Create(t, s.platform, gen.Class("machines", gen.DefaultLength(32)))
+	machine, more := claim("class", "IPClass", "machines"), claim("class-more", "IPClass", "machines")
+	framework.Create(t, s, machine)
+	s.refused(t, machine, capiv1.IPAddressClaimReadyPoolNotReadyReason)
+	s.offer(t, gen.Pool("backs", gen.CIDR(cidr), gen.Gateway(gateway, 0), gen.Backs("machines")))
+	if got := s.address(t, machine).Spec; got.Gateway != gateway || *got.Prefix != 30 {
+		t.Errorf("the IPAddress is %+v; want one of the pool with the gateway %s", got, gateway)
+	}
+	_, _, far := s.network(t, 28)
+	framework.Create(t, s.platform, gen.Pool("far", gen.CIDR(far), gen.Backs("machines"), gen.Visible(ipamv1alpha1.VisibilityPlatform)))
+	framework.Create(t, s, more)
+	s.refused(t, more, capiv1.IPAddressClaimReadyAllocationFailedReason)
+	s.release(t, machine, more)
+}
+
+// The label by which an IPClaim is found is put back.
+func label(t *testing.T, s *scene) {
+	s.offer(t, s.pool(t, "label"))
+	machine := claim("label", "IPPool", "label")
+	framework.Create(t, s, machine)
+	s.address(t, machine)
+	held, _ := s.ipClaim(t, machine)
+	framework.Update(t, s.pools, held, func(held *ipamv1alpha1.IPClaim) { held.Labels = nil })
+	framework.WaitFor(t, s.pools, held, func(held *ipamv1alpha1.IPClaim) error {
+		if got := held.Labels["ipam.miloapis.com/management-cluster"]; got != s.origin(t) {
+			return fmt.Errorf("its label is %q; want %q", got, s.origin(t))
+		}
+		return nil
+	})
+	s.release(t, machine)
+}
+
+// What clusterctl moves away while the controller is down is given back when it starts.
+func movedAwayUnseen(t *testing.T, s *scene) {
+	s.offer(t, s.pool(t, "unseen"))
+	machine := claim("unseen", "IPPool", "unseen")
+	framework.Create(t, s, machine)
+	address := s.address(t, machine)
+	s.controller.KillController(t)
+	for _, object := range []client.Object{address, machine} {
+		s.strip(t, object)
+		framework.Delete(t, s, object)
+		framework.WaitGone(t, s, object)
+	}
+	s.controller.StartController(t)
+	held, found := s.ipClaim(t, machine)
+	if found {
+		framework.WaitGone(t, s.pools, held)
+	}
+	s.nothingLeft(t, machine)
+}

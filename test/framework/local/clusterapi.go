@@ -1,0 +1,74 @@
+package local
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/rest"
+)
+
+// ClusterAPIOptions say how ipam-controller capi runs. All fields but Flags are required.
+type ClusterAPIOptions struct {
+	// Binary is the ipam-controller.
+	Binary string
+	// Dir keeps the kubeconfigs and the log. It is made if missing.
+	Dir string
+	// Management is the access to the management cluster, Workspace that to the workspace.
+	Management, Workspace *rest.Config
+	// Flags are further flags.
+	Flags []string
+}
+
+// ClusterAPI is an ipam-controller capi.
+type ClusterAPI struct {
+	process
+	health string
+}
+
+// NewClusterAPI returns an ipam-controller capi, which is not started yet.
+func NewClusterAPI(ctx context.Context, opts ClusterAPIOptions) (*ClusterAPI, error) {
+	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	ports, _, err := steadyPorts(ctx, filepath.Join(opts.Dir, "ports"), 1)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{opts.Binary, "capi", "--metrics-bind-address=0", "--health-probe-bind-address=" + address(ports[0])}
+	for name, access := range map[string]*rest.Config{"capi-kubeconfig": opts.Management, "kubeconfig": opts.Workspace} {
+		kubeconfig, err := Kubeconfig(access)
+		if err != nil {
+			return nil, err
+		}
+		file := filepath.Join(opts.Dir, name)
+		if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
+			return nil, err
+		}
+		args = append(args, flag(name, file))
+	}
+	return &ClusterAPI{
+		health:  "http://" + address(ports[0]),
+		process: process{name: "ipam-controller capi", log: filepath.Join(opts.Dir, "controller.log"), args: append(args, opts.Flags...)},
+	}, nil
+}
+
+// Start starts the controller and returns when it is ready.
+func (c *ClusterAPI) Start(ctx context.Context) error {
+	if err := c.start(); err != nil {
+		return err
+	}
+	return c.await(ctx, func(ctx context.Context) error {
+		_, err := get(ctx, c.health+"/readyz")
+		return err
+	})
+}
+
+// Stop ends the controller in good order.
+func (c *ClusterAPI) Stop() error { return c.stop() }
+
+// Kill ends the controller as a crash would.
+func (c *ClusterAPI) Kill() error { return c.kill() }
+
+// Log is the path of the controller's log.
+func (c *ClusterAPI) Log() string { return c.log }

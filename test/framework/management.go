@@ -1,0 +1,111 @@
+package framework
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kcp-ipam/ipam/config"
+	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// Management is a cluster beside kcp, a real Kubernetes, in which an ipam-controller capi has an
+// identity. Its methods are for one test.
+type Management struct {
+	cluster    *local.Kubernetes
+	controller *local.ClusterAPI
+}
+
+// NewManagement returns a management cluster. It lacks the kinds of Cluster API, and its controller,
+// which gets these flags, does not run yet. workspace is the access of that to the workspace.
+func NewManagement(t testing.TB, workspace *rest.Config, flags ...string) *Management {
+	t.Helper()
+	w := current(t)
+	dir := filepath.Join(w.dir, fmt.Sprintf("management-%d", w.serial.Add(1)))
+	cluster, err := local.NewKubernetes(t.Context(), filepath.Join(dir, "kubernetes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Management{cluster: cluster}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	m.StartCluster(t)
+	account := fstest.MapFS{"account.yaml": {Data: config.StandaloneAccount()}}
+	for _, folder := range []fs.FS{account, config.ClusterAPIWorkspaceRBAC()} {
+		if err := workspaces.Apply(t.Context(), m.AdminConfig(t), folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	identity, err := workspaces.TokenConfig(t.Context(), m.AdminConfig(t), tokenLifetime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.controller, err = local.NewClusterAPI(t.Context(), local.ClusterAPIOptions{
+		Binary: w.binary(), Dir: dir, Management: identity, Workspace: workspace, Flags: flags,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	showOnFailure(t, m.controller.Log())
+	t.Cleanup(func() {
+		end := m.controller.Stop
+		if t.Failed() {
+			end = m.controller.Kill
+		}
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// AdminConfig is the access of an admin of the cluster.
+func (m *Management) AdminConfig(t testing.TB) *rest.Config {
+	t.Helper()
+	cfg, err := m.cluster.Admin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// StartController starts the controller and returns when it is ready.
+func (m *Management) StartController(t testing.TB) {
+	t.Helper()
+	if err := errors.Join(current(t).build(), m.controller.Start(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// KillController ends the controller with SIGKILL.
+func (m *Management) KillController(t testing.TB) {
+	t.Helper()
+	if err := m.controller.Kill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// StopCluster ends the API server and all else of the cluster, until StartCluster.
+func (m *Management) StopCluster(t testing.TB) {
+	t.Helper()
+	if err := m.cluster.Stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// StartCluster starts the cluster over the data it had before, and returns when it is ready.
+func (m *Management) StartCluster(t testing.TB) {
+	t.Helper()
+	if err := m.cluster.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
