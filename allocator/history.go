@@ -4,15 +4,13 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // farewell is what a transaction that ends the tenure of a holder writes of it. The zero value
 // writes nothing: the ledger keeps no history.
 type farewell struct {
 	tenure Tenure
-	write  []clientv3.Op
+	record *store.Farewell
 }
 
 // farewell is that of a block that is let go now.
@@ -31,14 +29,14 @@ func (a *Allocator) farewellAt(b Block, cause Cause, until time.Time) farewell {
 		return farewell{}
 	}
 	t := b.Tenure().Ended(until, cause)
-	return farewell{t, store.Ops(a.keys.PutTenure(t))}
+	return farewell{t, store.FarewellOf(t)}
 }
 
 // cooling is the same of a block that cools after it.
-func (f farewell) cooling(keys store.Keys, until time.Time) farewell {
-	if f.write == nil {
+func (f farewell) cooling(until time.Time) farewell {
+	if f.record == nil {
 		return f
 	}
 	f.tenure.CoolsUntil = until
-	return farewell{f.tenure, store.Ops(keys.PutTenure(f.tenure))}
+	return farewell{f.tenure, store.FarewellOf(f.tenure)}
 }

@@ -64,7 +64,7 @@ func (a *Allocator) free(ctx context.Context, b Block, cause Cause) error {
 		return fmt.Errorf("cooldown of %s: %w", b.Prefix, err)
 	}
 	if !until.IsZero() {
-		f.cool(a.keys, b, until)
+		f.cool(b, until)
 	}
 	return a.change(ctx, b, f)
 }
@@ -152,8 +152,8 @@ func (f *free) Changes() netip.Prefix  { return f.block.Prefix }
 
 // cool has a block cool. It keeps the key of its claim, unless that is a reservation: a
 // workspace may not have many of those.
-func (f *free) cool(keys store.Keys, b Block, until time.Time) {
-	f.farewell = f.farewell.cooling(keys, until)
+func (f *free) cool(b Block, until time.Time) {
+	f.farewell = f.farewell.cooling(until)
 	id := b.Holder.Claim
 	if b.State == Reserved {
 		id = ClaimID("cooling." + rand.Text())
@@ -179,12 +179,11 @@ func (f *free) Plan(s *engine.Worker) (engine.Share, error) {
 		return engine.Share{}, err
 	}
 	block, claim := s.Engine.Keys.Block(s.ID, f.block.Prefix), s.Engine.Keys.Claim(f.block.Holder.Claim)
-	sh := engine.Share{Ifs: store.Cmps(store.At(block, f.block.Revision)), Then: store.Ops(store.Remove(block), store.Remove(claim)), Els: store.Ops(store.Get(block))}
+	sh := engine.Share{Ifs: store.Cmps(store.At(block, f.block.Revision)), Then: store.Ops(store.Remove(block), store.Remove(claim)), Els: store.Ops(store.Get(block)), Farewell: f.farewell.record}
 	if f.cooled == nil {
-		sh.Then = append(sh.Then, f.farewell.write...)
 		return sh, nil
 	}
-	sh.Then = append(store.Ops(store.Put(block, f.value)), f.farewell.write...)
+	sh.Then = store.Ops(store.Put(block, f.value))
 	if f.cooled.Claim != f.block.Holder.Claim {
 		value := store.EncodeClaim(s.ID, f.block.Prefix)
 		sh.Then = append(sh.Then, store.Remove(claim), store.Put(s.Engine.Keys.Claim(f.cooled.Claim), value))

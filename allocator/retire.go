@@ -188,7 +188,7 @@ func (a *Allocator) coolChild(ctx context.Context, o *uncarve) error {
 		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
 	}
 	if until = later(until, o.child.CoolsUntil); until.After(a.engine.Hooks.Now()) {
-		o.free.cool(a.keys, block, until)
+		o.free.cool(block, until)
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func (r *uncarve) Claim() (ClaimID, bool) { return "", false }
 func (r *uncarve) Plan(s *engine.Worker) (engine.Share, error) {
 	keys := s.Engine.Keys
 	child := keys.Head(r.child.Space)
-	sh := engine.Share{Ifs: store.Cmps(store.At(child, r.head)), Els: store.Ops(store.Get(child))}
+	sh := engine.Share{Ifs: store.Cmps(store.At(child, r.head)), Els: store.Ops(store.Get(child)), Farewell: r.free.farewell.record}
 	if !r.inUse {
 		sh.Then = store.Ops(
 			store.Remove(keys.Pool(r.child.ID)), store.Remove(child), store.Remove(keys.Turn(r.child.Space)), store.Remove(keys.Waiters(r.child.Space)),
@@ -232,7 +232,6 @@ func (r *uncarve) Plan(s *engine.Worker) (engine.Share, error) {
 	default:
 		sh.Then = append(sh.Then, store.Remove(block), store.Remove(keys.Claim(ClaimID(r.child.ID))))
 	}
-	sh.Then = append(sh.Then, r.free.farewell.write...)
 	return sh, nil
 }
 

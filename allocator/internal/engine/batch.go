@@ -38,7 +38,8 @@ type group struct {
 	stamps  map[space.Account]struct{}
 	pledges space.Pending
 	bytes   int
-	drops   bool // the space ends with it
+	parts   []part // of the transaction that is made of it
+	drops   bool   // the space ends with it
 	writes  bool
 }
 
@@ -104,6 +105,9 @@ func (g *group) add(c *call, sh Share) {
 	}
 	for _, op := range sh.Then {
 		g.bytes += len(op.KeyBytes()) + len(op.ValueBytes())
+	}
+	if sh.Farewell != nil {
+		g.bytes += sh.Farewell.Size()
 	}
 }
 

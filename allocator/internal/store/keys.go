@@ -66,12 +66,13 @@ func (k Keys) slice(id ledger.PoolID, c ledger.ClusterName) string { return k.me
 // opened, and what the watch brings of it concerns nobody.
 func (k Keys) History() string { return string(k) + "/history/" }
 
-// HistoryOf is where those of one prefix lie, in any space.
-func (k Keys) HistoryOf(p netip.Prefix) string { return k.History() + formatPrefix(p) + "/" }
+// HistoryOf is where those of one bucket lie, in any space.
+func (k Keys) HistoryOf(bucket netip.Prefix) string { return k.History() + formatPrefix(bucket) + "/" }
 
-// Tenure is the key of one, which the revision of its block tells from the others.
-func (k Keys) Tenure(t ledger.Tenure) string {
-	return fmt.Sprintf("%s%s/%016x", k.HistoryOf(t.Prefix), t.Space, t.Revision)
+// Chapter is the key of those of a bucket that a part of one transaction ends. In a bucket and a
+// space they sort by time.
+func (k Keys) Chapter(bucket netip.Prefix, c Chapter) string {
+	return fmt.Sprintf("%s%s/%016x.%03x", k.HistoryOf(bucket), c.Space, c.Head, c.Part)
 }
 
 // Block is the key of the block at a prefix.
