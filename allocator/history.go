@@ -5,15 +5,13 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // farewell is what a transaction that ends the tenure of a holder writes of it. The zero value
 // writes nothing: the ledger keeps no history.
 type farewell struct {
 	tenure Tenure
-	write  []clientv3.Op
+	record *store.Farewell
 }
 
 // terms are those on which blocks are let go: what the history keeps of them, and for how long they
@@ -35,8 +33,8 @@ func (t terms) farewellAt(b Block, cause Cause, until time.Time) farewell {
 	if t.options.History <= 0 {
 		return farewell{}
 	}
-	ended := b.Tenure().Ended(until, cause)
-	return farewell{ended, store.Ops(t.engine.Keys.PutTenure(ended))}
+	tenure := b.Tenure().Ended(until, cause)
+	return farewell{tenure, store.FarewellOf(tenure)}
 }
 
 // cooldown is when a block that is freed now may be given to anybody; zero: now. A
@@ -57,10 +55,10 @@ func (t terms) cooldown(b Block) (time.Time, error) {
 }
 
 // cooling is the same of a block that cools after it.
-func (f farewell) cooling(keys store.Keys, until time.Time) farewell {
-	if f.write == nil {
+func (f farewell) cooling(until time.Time) farewell {
+	if f.record == nil {
 		return f
 	}
 	f.tenure.CoolsUntil = until
-	return farewell{f.tenure, store.Ops(keys.PutTenure(f.tenure))}
+	return farewell{f.tenure, store.FarewellOf(f.tenure)}
 }

@@ -79,7 +79,7 @@ func TestHistory_Unreadable(t *testing.T) {
 	c := newChronicle(t)
 	c.bind(request("p", "a", 28))
 	c.free("a")
-	for _, key := range []string{"10.0.0.0", "010.000.000.000-28/p", "010.000.000.000-28/p/xyz", "010.000.000.000-28/p/00000000000000ff"} {
+	for _, key := range []string{"10.0.0.0", "010.000.000.000-24/p", "010.000.000.000-24/p/xyz", "010.000.000.000-24/p/00000000000000ff.000"} {
 		_, err := c.etcd.Client().Put(t.Context(), c.keys.History()+key, `{"v":9}`)
 		c.must(err)
 	}

@@ -63,7 +63,7 @@ func (a *Allocator) free(ctx context.Context, b Block, cause Cause) error {
 		return fmt.Errorf("cooldown of %s: %w", b.Prefix, err)
 	}
 	if !until.IsZero() {
-		f.cool(a.keys, b, until)
+		f.cool(b, until)
 	}
 	return a.engine.Change(ctx, b, f)
 }
@@ -135,8 +135,8 @@ func (f *free) Changes() netip.Prefix  { return f.block.Prefix }
 
 // cool has a block cool. It keeps the key of its claim, unless that is a reservation: a
 // workspace may not have many of those.
-func (f *free) cool(keys store.Keys, b Block, until time.Time) {
-	f.farewell = f.farewell.cooling(keys, until)
+func (f *free) cool(b Block, until time.Time) {
+	f.farewell = f.farewell.cooling(until)
 	id := b.Holder.Claim
 	if b.State == Reserved {
 		id = ClaimID("cooling." + rand.Text())
@@ -162,12 +162,11 @@ func (f *free) Plan(s *engine.Worker) (engine.Share, error) {
 		return engine.Share{}, err
 	}
 	block, claim := s.Keys.Block(f.block.Prefix), s.Keys.Claim(f.block.Holder.Claim)
-	sh := engine.Share{Ifs: store.Cmps(store.At(block, f.block.Revision)), Then: store.Ops(store.Remove(block), store.Remove(claim)), Els: store.Ops(store.Get(block))}
+	sh := engine.Share{Ifs: store.Cmps(store.At(block, f.block.Revision)), Then: store.Ops(store.Remove(block), store.Remove(claim)), Els: store.Ops(store.Get(block)), Farewell: f.farewell.record}
 	if f.cooled == nil {
-		sh.Then = append(sh.Then, f.farewell.write...)
 		return sh, nil
 	}
-	sh.Then = append(store.Ops(store.Put(block, f.value)), f.farewell.write...)
+	sh.Then = store.Ops(store.Put(block, f.value))
 	if id := f.cooled.Holdings[0].Claim; id != f.block.Holder.Claim {
 		value := store.EncodeClaim(s.ID, f.block.Prefix)
 		sh.Then = append(sh.Then, store.Remove(claim), store.Put(s.Keys.Claim(id), value))

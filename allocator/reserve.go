@@ -175,12 +175,13 @@ func (c *confirm) Plan(s *engine.Worker) (engine.Share, error) {
 	block, claim := keys.Block(c.old.Prefix), keys.Claim(c.claimed)
 	return engine.Share{
 		Ifs: store.Cmps(store.At(block, c.old.Revision), store.Absent(claim)),
-		Then: append(store.Ops(
+		Then: store.Ops(
 			store.Put(block, c.next.Encode()),
 			store.Put(claim, store.EncodeClaim(s.ID, c.old.Prefix)),
 			store.Remove(keys.Claim(c.old.Holder.Claim)),
-		), c.farewell.write...),
-		Els: store.Ops(store.Get(claim)),
+		),
+		Els:      store.Ops(store.Get(claim)),
+		Farewell: c.farewell.record,
 	}, nil
 }
 

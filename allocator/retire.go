@@ -230,7 +230,7 @@ func (r *uncarve) cool(ctx context.Context, a *Allocator) error {
 		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
 	}
 	if until = later(until, r.child.CoolsUntil); until.After(a.engine.Hooks.Now()) {
-		r.free.cool(a.keys, block, until)
+		r.free.cool(block, until)
 	}
 	return nil
 }
@@ -241,7 +241,7 @@ func (r *uncarve) Claim() (ClaimID, bool) { return "", false }
 func (r *uncarve) Plan(s *engine.Worker) (engine.Share, error) {
 	keys := s.Keys
 	child := keys.Space(r.child.Space).Head()
-	sh := engine.Share{Ifs: store.Cmps(store.At(child, r.head)), Els: store.Ops(store.Get(child))}
+	sh := engine.Share{Ifs: store.Cmps(store.At(child, r.head)), Els: store.Ops(store.Get(child)), Farewell: r.free.farewell.record}
 	if !r.inUse {
 		sh.Then = store.Ops(
 			store.Remove(keys.Pool(r.child.ID)), store.Remove(child), store.Remove(keys.Space(r.child.Space).Turn()), store.Remove(keys.Space(r.child.Space).Waiters()),
@@ -258,7 +258,6 @@ func (r *uncarve) Plan(s *engine.Worker) (engine.Share, error) {
 	default:
 		sh.Then = append(sh.Then, store.Remove(block), store.Remove(keys.Claim(ClaimID(r.child.ID))))
 	}
-	sh.Then = append(sh.Then, r.free.farewell.write...)
 	return sh, nil
 }
 

@@ -41,6 +41,12 @@ type (
 	Tenure = ledger.Tenure
 	// Cause says why the holder of a block has it no longer.
 	Cause = ledger.Cause
+	// Event is one thing that has happened to the holder of a block.
+	Event = ledger.Event
+	// EventKind says what has happened.
+	EventKind = ledger.EventKind
+	// ForgottenError says that etcd no longer has what happened.
+	ForgottenError = ledger.ForgottenError
 	// SliceState is the state of a slice.
 	SliceState = ledger.SliceState
 )

@@ -116,8 +116,9 @@ func (o *undispute) Plan(s *engine.Worker) (engine.Share, error) {
 		change = store.Put(key, o.rest.Encode())
 	}
 	sh := engine.Share{
-		Ifs:  store.Cmps(store.At(key, o.seen.Revision)),
-		Then: append(store.Ops(change, store.Remove(keys.Claim(o.block.Holder.Claim))), o.farewell.write...),
+		Ifs:      store.Cmps(store.At(key, o.seen.Revision)),
+		Then:     store.Ops(change, store.Remove(keys.Claim(o.block.Holder.Claim))),
+		Farewell: o.farewell.record,
 	}
 	for _, r := range o.next {
 		sh.Then = append(sh.Then, store.Put(keys.Block(r.Prefix), r.Encode()))

@@ -90,7 +90,7 @@ type Options struct {
 	// nowhere.
 	VerifySocket string
 	// History is the ledger that is asked for its history.
-	History history.Ledger
+	History allocator.Reader
 	// Consumer sets how the consumers of claims are looked after; the zero value is safe.
 	Consumer consumer.Options
 	// Door says where CREATE is answered; its Listener, Endpoint, Files, Namespace and
@@ -258,7 +258,10 @@ func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.C
 	return mgr.GetLocalManager().Add(&verify.Server{
 		Path: opts.VerifySocket, Verifier: verifier, Leading: mgr.Elected(),
 		Hints: verify.Hints{Claim: opts.Inbox.Wake, Pool: func(id allocator.PoolID) { opts.Inbox.Changed(id) }, Release: releases.Suspect},
-		Also:  map[string]http.Handler{history.Path: &history.Handler{Ledger: opts.History, Names: opts.Directory}},
+		Also: map[string]http.Handler{
+			history.Path:       &history.Handler{Ledger: opts.History, Names: opts.Directory},
+			history.FollowPath: &history.FollowHandler{Ledger: opts.History, Names: opts.Directory},
+		},
 	})
 }
 

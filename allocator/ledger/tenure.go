@@ -53,6 +53,18 @@ type Tenure struct {
 	Revision int64
 }
 
+// BucketBits is by how many bits a bucket of the history is shorter than the longest prefixes that
+// lie in it.
+const BucketBits = 4
+
+// Bucket is the prefix under which the history keeps the tenure, beside those of its neighbours:
+// of all prefixes whose length is a multiple of BucketBits, the longest that covers more than the
+// block. That of a /32 is a /28. All tenures of a block lie in one bucket.
+func (t Tenure) Bucket() netip.Prefix {
+	bits := max(0, t.Prefix.Bits()-1) / BucketBits * BucketBits
+	return netip.PrefixFrom(t.Prefix.Addr(), bits).Masked()
+}
+
 // Begun is when the holder of a block began to have it.
 func (b Block) Begun() time.Time {
 	if b.Since.IsZero() || b.State == Reserved {

@@ -26,6 +26,8 @@ type lookback struct {
 	at     string
 	since  time.Duration
 	output string
+	follow bool
+	from   history.From
 	now    func() time.Time
 	out    io.Writer // the answer
 	says   io.Writer // everything else
@@ -44,6 +46,11 @@ The ledger keeps former holders for as long as the controller's --history says, 
 days by default, and no more of them than --history-max-records. A claim's time ends
 when its block is released. If the block then cools, nobody has it meanwhile.
 
+With --follow it prints what happens from now on, or from a revision on: a line of JSON
+for each allocation and release. It has the revision, and last in the last line of one:
+resume at the revision after that. etcd compacts its revisions; when the one that is asked
+for is gone, it says so, and how to fill the gap.
+
 An address or prefix is looked up. With --workspace or --claim alone the whole history
 is read, which takes some seconds for a million records.
 
@@ -56,7 +63,10 @@ could not read everything.`,
   ipam-controller history 10.64.3.7 --at 2026-03-01T14:05:00Z --etcd-data-dir ./ledger
 
   # what a workspace has had since yesterday, for a program
-  ipam-controller history --workspace root:orgs:acme --since 24h -o json --etcd-data-dir ./ledger`,
+  ipam-controller history --workspace root:orgs:acme --since 24h -o json --etcd-data-dir ./ledger
+
+  # what happens from revision 4711 on, as it happens, for an audit
+  ipam-controller history --follow --from-revision 4711 -o json --etcd-data-dir ./ledger`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -66,6 +76,9 @@ could not read everything.`,
 			l.out, l.says = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			if err := l.parse(args); err != nil {
 				return usage(err)
+			}
+			if l.follow {
+				return l.stream(cmd.Context())
 			}
 			return l.run(cmd.Context())
 		},
@@ -78,6 +91,8 @@ could not read everything.`,
 	f.StringVar(&l.at, "at", "", "who had it at this time, such as 2026-03-01T14:05:00Z")
 	f.DurationVar(&l.since, "since", 0, "who had it at any time from so long ago, such as 24h; 0: as far back as is kept")
 	f.IntVar(&l.query.Limit, "limit", 1000, "how many holders are shown at most: the latest")
+	f.BoolVar(&l.follow, "follow", false, "print what happens from now on, until interrupted; with -o json alone")
+	f.Int64Var(&l.from.Revision, "from-revision", 0, "where --follow begins: this revision included; 0: now")
 	f.StringVarP(&l.output, "output", "o", "table", "how they are printed: "+strings.Join(historyOutputs, ", "))
 	return cmd
 }
@@ -89,6 +104,9 @@ var historyOutputs = []string{"table", "json"}
 func (l *lookback) parse(args []string) error {
 	if !slices.Contains(historyOutputs, l.output) {
 		return fmt.Errorf("--output is %q; give it one of %s", l.output, strings.Join(historyOutputs, ", "))
+	}
+	if l.follow || l.from.Revision != 0 {
+		return errors.Join(l.validateFollow(args), l.validateEtcd())
 	}
 	if len(args) == 1 {
 		p, err := parseTarget(args[0])

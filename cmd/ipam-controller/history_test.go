@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"path/filepath"
@@ -85,29 +86,35 @@ func TestHistory_WithoutAController(t *testing.T) {
 	}
 }
 
-// Where one runs, it is asked: the ledger is its own.
-func TestHistory_OfAController(t *testing.T) {
-	dir := oldLedger(t)
+// serveHistory answers for the ledger of a directory as a controller does, until it is stopped.
+func serveHistory(t *testing.T, dir string) (server *embedetcd.Server, stop func()) {
+	t.Helper()
 	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: dir, NoFsync: true})
 	must(t, err)
-	defer func() { must(t, server.Close()) }()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	socket := &verify.Server{
-		Path: filepath.Join(dir, "verify.sock"),
-		Also: map[string]http.Handler{history.Path: &history.Handler{Ledger: allocator.Reader{Client: server.Client()}}},
-	}
+	reader := allocator.Reader{Client: server.Client()}
+	socket := &verify.Server{Path: filepath.Join(dir, "verify.sock"), Also: map[string]http.Handler{
+		history.Path: &history.Handler{Ledger: reader}, history.FollowPath: &history.FollowHandler{Ledger: reader},
+	}}
 	go func() { ended <- socket.Start(ctx) }()
-	defer func() {
-		cancel()
-		must(t, <-ended)
-	}()
 	for {
 		if _, err := verify.Call(ctx, socket.Path, "none", nil); !errors.Is(err, verify.ErrNobody) {
 			break
 		}
 		must(t, ctx.Err())
 	}
+	return server, func() {
+		cancel()
+		must(t, errors.Join(<-ended, server.Close()))
+	}
+}
+
+// Where one runs, it is asked: the ledger is its own.
+func TestHistory_OfAController(t *testing.T) {
+	dir := oldLedger(t)
+	_, stop := serveHistory(t, dir)
+	defer stop()
 	if out, _, err := askHistory(t, "10.0.0.0/24", "--etcd-data-dir", dir); err != nil || !strings.Contains(out, "uid-a") {
 		t.Errorf("history = %v\n%s\nwant uid-a", err, out)
 	}
@@ -125,9 +132,80 @@ func TestHistory_Usage(t *testing.T) {
 		"how long ago":                 {"10.0.0.7", "--since", "-1h"},
 		"give it one of table, json":   {"10.0.0.7", "-o", "yaml"},
 		"at most 1 arg":                {"10.0.0.7", "10.0.0.8"},
+		"give it -o json":              {"--follow"},
+		"give --follow, too":           {"10.0.0.7", "--from-revision", "5"},
+		"the revision after the last":  {"--follow", "-o", "json", "--from-revision", "-1"},
+		"select from its lines":        {"10.0.0.7", "--follow", "-o", "json"},
 	} {
 		if _, _, err := askHistory(t, args...); exitCode(err) != exitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("history %v: %v; want a usage error with %q", args, err, want)
 		}
+	}
+}
+
+// until is a writer that calls done when so many lines were written.
+type until struct {
+	bytes.Buffer
+	lines int
+	done  func()
+}
+
+func (u *until) Write(p []byte) (int, error) {
+	n, err := u.Buffer.Write(p)
+	if strings.Count(u.String(), "\n") >= u.lines {
+		u.done()
+	}
+	return n, err
+}
+
+// follow runs the command history --follow until it has printed so many lines.
+func follow(t *testing.T, lines int, args ...string) (events []history.Line, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd, out := newCommand(), &until{lines: lines, done: cancel}
+	cmd.SetArgs(append([]string{"history", "--follow", "-o", "json"}, args...))
+	cmd.SetOut(out)
+	err = cmd.ExecuteContext(ctx)
+	for text := range strings.Lines(out.String()) {
+		var line history.Line
+		must(t, json.Unmarshal([]byte(text), &line))
+		events = append(events, line)
+	}
+	return events, err
+}
+
+// The stream is the same from a controller and from the ledger, and can be resumed.
+func TestHistory_Follow(t *testing.T) {
+	dir := oldLedger(t)
+	check := func(where string) {
+		t.Helper()
+		events, err := follow(t, 3, "--from-revision", "1", "--etcd-data-dir", dir)
+		var told []string
+		for _, e := range events {
+			told = append(told, string(e.Event)+" "+string(e.Holder.UID))
+		}
+		if err != nil || strings.Join(told, ", ") != "Allocated uid-a, Released uid-a, Allocated uid-b" {
+			t.Fatalf("%s: --follow = %v, and tells %v; want all that has happened", where, err, told)
+		}
+		if !events[0].Last {
+			t.Errorf("%s: the first event is not the last of its revision: %+v", where, events[0])
+		}
+		rest, err := follow(t, 1, "--from-revision", fmt.Sprint(events[1].Revision+1), "--etcd-data-dir", dir)
+		if err != nil || len(rest) != 1 || rest[0].Revision != events[2].Revision || rest[0].Holder.UID != "uid-b" {
+			t.Errorf("%s: resumed: %v, %+v; want uid-b alone", where, err, rest)
+		}
+	}
+	check("without a controller")
+	server, stop := serveHistory(t, dir)
+	defer stop()
+	check("of a controller")
+	now, err := server.Client().Get(t.Context(), "any")
+	must(t, err)
+	_, err = server.Client().Compact(t.Context(), now.Header.Revision)
+	must(t, err)
+	want := fmt.Sprintf("--from-revision %d", now.Header.Revision+1)
+	if _, err := follow(t, 1, "--from-revision", "1", "--etcd-data-dir", dir); exitCode(err) != exitFault || !strings.Contains(err.Error(), want) {
+		t.Errorf("--follow from what was compacted: %v; want how to go on, %s", err, want)
 	}
 }

@@ -147,6 +147,7 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []space.Holdin
 	page.line("Cooling", cools(pool, s.now()))
 	page.line("Largest free", largestFree(pool))
 	page.painted("Taken", s.out.bar(pool))
+	page.line("Forecast", space.OutlookOf(pool, s.now()).String())
 
 	printLine(s.Out, "")
 	spaceMap{shown}.draw(s.Out, s.width)

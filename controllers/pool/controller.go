@@ -64,6 +64,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		queue:     opts.Queue,
 		seen:      opts.Seen,
 		deleted:   opts.Deleted,
+		now:       time.Now,
 	}
 	local := mgr.GetLocalManager()
 	return r, builder.TypedControllerManagedBy[mcreconcile.Request](local).

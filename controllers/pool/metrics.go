@@ -4,12 +4,14 @@ import (
 	"math/big"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/internal/forecast"
 )
 
 // Only the platform's own pools are shown: how many pools tenants have is for
@@ -27,14 +29,19 @@ var (
 	largestFree = prometheus.NewDesc("ipam_pool_largest_free_prefix_length",
 		"Prefix length of the largest free block of a pool of the platform; absent when it is full.", []string{"pool"}, nil)
 
-	shown = &figures{}
+	full = prometheus.NewDesc("ipam_pool_full_seconds",
+		"Seconds until a pool of the platform is full, at the rate of the last day, week and month; absent if it is not full within ten years at that rate, or there is too little data.",
+		[]string{"pool", "window"}, nil)
+
+	shown = &figures{now: time.Now}
 )
 
 func init() { metrics.Registry.MustRegister(shown) }
 
 // figures are what pools hold, by name, as last reported. It is a
-// prometheus.Collector. The zero value is empty; safe for concurrent use.
+// prometheus.Collector. One without pools is empty; safe for concurrent use.
 type figures struct {
+	now   func() time.Time
 	mu    sync.Mutex
 	pools map[string]figure
 }
@@ -42,7 +49,8 @@ type figures struct {
 // figure is what one pool holds, and what is free of it.
 type figure struct {
 	allocator.Capacity
-	free index.Histogram
+	free    index.Histogram
+	samples forecast.Samples
 }
 
 // show has the metrics say what a pool holds.
@@ -64,7 +72,7 @@ func (f *figures) hide(pool string) {
 
 // Describe implements prometheus.Collector.
 func (f *figures) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{addresses, allocated, blocks, freeBlocks, largestFree} {
+	for _, d := range []*prometheus.Desc{addresses, allocated, blocks, freeBlocks, largestFree, full} {
 		ch <- d
 	}
 }
@@ -86,6 +94,11 @@ func (f *figures) Collect(ch chan<- prometheus.Metric) {
 		for length, count := range holds.free {
 			if count > 0 {
 				gauge(freeBlocks, float64(count), pool, strconv.Itoa(length))
+			}
+		}
+		for _, w := range forecast.Windows {
+			if at := holds.samples.Full(f.now(), holds.Allocated, holds.Available, w); at.State == forecast.Fills {
+				gauge(full, at.In.Seconds(), pool, w.Name)
 			}
 		}
 	}

@@ -5,11 +5,13 @@ import (
 	"math/big"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/internal/forecast"
 )
 
 func gathered(t *testing.T, f *figures) map[string]float64 {
@@ -34,10 +36,11 @@ func gathered(t *testing.T, f *figures) map[string]float64 {
 }
 
 func TestFigures(t *testing.T) {
-	f := &figures{}
+	f := &figures{now: func() time.Time { return time.Unix(8*24*3600, 0) }}
 	holds := figure{
-		Capacity: allocator.Capacity{Total: big.NewInt(256), Allocated: big.NewInt(64), Blocks: 4, LargestFree: 25},
+		Capacity: allocator.Capacity{Total: big.NewInt(256), Allocated: big.NewInt(64), Available: big.NewInt(192), Blocks: 4, LargestFree: 25},
 		free:     index.Histogram{25: 1, 27: 2},
+		samples:  forecast.Samples{{At: time.Unix(0, 0), Used: big.NewInt(32)}, {At: time.Unix(7*24*3600, 0), Used: big.NewInt(64)}},
 	}
 	f.show("lab", holds)
 	want := map[string]float64{
@@ -47,12 +50,13 @@ func TestFigures(t *testing.T) {
 		"ipam_pool_free_blocks lab 25":             1,
 		"ipam_pool_free_blocks lab 27":             2,
 		"ipam_pool_largest_free_prefix_length lab": 25,
+		"ipam_pool_full_seconds lab week":          6 * 7 * 24 * 3600,
 	}
 	if got := gathered(t, f); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	v6 := new(big.Int).Lsh(big.NewInt(1), 88)
-	f.show("lab", figure{Capacity: allocator.Capacity{Total: v6, Allocated: v6, Blocks: 5, LargestFree: -1}})
+	f.show("lab", figure{Capacity: allocator.Capacity{Total: v6, Allocated: v6, Available: new(big.Int), Blocks: 5, LargestFree: -1}})
 	want = map[string]float64{
 		"ipam_pool_addresses lab":           0x1p88,
 		"ipam_pool_allocated_addresses lab": 0x1p88,

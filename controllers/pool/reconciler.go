@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"net/netip"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +26,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/live"
 	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/controllers/patch"
+	"github.com/kcp-ipam/ipam/internal/forecast"
 )
 
 // errStale: the cache shows a pool that is deleted.
@@ -64,6 +66,7 @@ type Reconciler struct {
 	queue     inbox.Queue
 	seen      func(in allocator.ClusterName, before, after *ipamv1alpha1.IPPool)
 	deleted   func(h allocator.Holder, last *ipamv1alpha1.IPPool)
+	now       func() time.Time
 	waiting   waiting
 }
 
@@ -75,6 +78,9 @@ type pass struct {
 	owner   directory.Workspace
 	pool    *ipamv1alpha1.IPPool
 	id      allocator.PoolID
+
+	samples forecast.Samples // of what was used
+	due     time.Duration    // until the next sample; 0: when something changes
 }
 
 // Reconcile looks at one pool or, without a name, has those of a workspace looked at that have no
@@ -105,7 +111,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		pool:       pool,
 		id:         allocator.PoolID(pool.UID),
 	}
-	return requeueFor(patch.Reconcile(ctx, cl.GetClient(), pool, p.reconcile))
+	result, err := requeueFor(patch.Reconcile(ctx, cl.GetClient(), pool, p.reconcile))
+	if err == nil && result.IsZero() {
+		result.RequeueAfter = p.due
+	}
+	return result, err
 }
 
 // requeueFor is what the queue is to do after a pass that ended with err.

@@ -35,10 +35,11 @@ func (p *pass) report(ctx context.Context) error {
 		return fmt.Errorf("pool %s is not in the ledger", p.pool.Name)
 	}
 	p.tellProgress(entered)
+	p.sample(ctx, capacity)
 	succeeded(p.pool, entered, capacity)
 	if p.owner.Cluster == p.directory.Platform().Cluster {
 		free, _ := p.ledger.FreeBlocks(p.id)
-		shown.show(p.pool.Name, figure{capacity, free})
+		shown.show(p.pool.Name, figure{capacity, free, p.samples})
 	}
 	p.pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: p.ledger.LedgerID(), Changes: capacity.Changes}
 	return p.reportUse(ctx)

@@ -44,10 +44,24 @@ func AskRepair(ctx context.Context, socket string, shown Report) error {
 // Call sends a request to the controller that listens at a socket, and returns its answer.
 // ErrNobody: there is none.
 func Call(ctx context.Context, socket, path string, body []byte) ([]byte, error) {
+	stream, err := Stream(ctx, socket, path, body)
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close() //nolint:errcheck // It was read.
+	answer, err := io.ReadAll(stream)
+	if err != nil {
+		return nil, fmt.Errorf("read the controller's answer: %w", err)
+	}
+	return answer, nil
+}
+
+// Stream is Call of which the answer is read as it comes. The caller closes it.
+func Stream(ctx context.Context, socket, path string, body []byte) (io.ReadCloser, error) {
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
 	}
-	defer transport.CloseIdleConnections()
+	transport.DisableKeepAlives = true
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://ipam-controller/"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -56,15 +70,15 @@ func Call(ctx context.Context, socket, path string, body []byte) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
+	if response.StatusCode == http.StatusOK {
+		return response.Body, nil
+	}
 	defer response.Body.Close() //nolint:errcheck // It was read.
-	answer, err := io.ReadAll(response.Body)
+	says, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, fmt.Errorf("read the controller's answer: %w", err)
 	}
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the controller says: %s", strings.TrimSpace(string(answer)))
-	}
-	return answer, nil
+	return nil, fmt.Errorf("the controller says: %s", strings.TrimSpace(string(says)))
 }
 
 func dial(ctx context.Context, socket string) (net.Conn, error) {

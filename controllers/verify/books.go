@@ -30,8 +30,9 @@ type books struct {
 	unread map[position]bool
 	hidden map[allocator.ClaimID]bool
 
-	now  time.Time        // of the look
-	past allocator.Tenure // the last one of the history
+	now    time.Time                     // of the look
+	bucket netip.Prefix                  // of the history that was read last
+	past   map[position]allocator.Tenure // the last one of each block of a bucket of the history
 }
 
 // position is where a block lies.
@@ -74,6 +75,7 @@ func audit(ctx context.Context, ledger Ledger, now time.Time) (*books, error) {
 		blocks: map[allocator.ClaimID]*block{},
 		unread: map[position]bool{},
 		hidden: map[allocator.ClaimID]bool{},
+		past:   map[position]allocator.Tenure{},
 	}
 	var err error
 	b.revision, err = ledger.Walk(ctx, allocator.Visitor{

@@ -11,14 +11,19 @@ import (
 const skew = time.Minute
 
 // addTenure compares a tenure of the history with the clock, and with the one before it of the
-// same block. They come in the order of their blocks, and of time.
+// same block. They come bucket by bucket, and those of a block in the order of time.
 func (b *books) addTenure(t allocator.Tenure) {
-	last := b.past
-	b.past = t
+	if t.Bucket() != b.bucket {
+		clear(b.past)
+		b.bucket = t.Bucket()
+	}
+	at := position{t.Space, t.Prefix}
+	last, again := b.past[at]
+	b.past[at] = t
 	if t.Until.After(b.now.Add(skew)) {
 		b.find(aboutTenure(t, "its end, %s, is in the future", when(t.Until)))
 	}
-	if last.Prefix == t.Prefix && last.Space == t.Space && last.Overlaps(t, skew) {
+	if again && last.Overlaps(t, skew) {
 		b.find(aboutTenure(t, "it begins at %s, and that of claim %s, %s/%s, ends at %s", when(t.From),
 			last.Holder.Claim, last.Holder.Namespace, last.Holder.Name, when(last.Until)))
 	}

@@ -22,8 +22,17 @@ const blockOfA = "spaces/uid-of-root/blocks/010.000.000.000-28"
 
 // past puts a tenure of 10.0.0.0/28 into the history.
 func (s *scene) past(uid string, revision int, from, until string) {
-	s.put(fmt.Sprintf("history/010.000.000.000-28/uid-of-root/%016x", revision), fmt.Sprintf(
-		`{"v":1,"pool":"uid-of-root","claim":%q,"cluster":"w","ns":"default","name":"x","from":%q,"until":%q,"cause":"Released"}`, uid, from, until))
+	s.Helper()
+	millis := func(text string) int64 {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			s.Fatal(err)
+		}
+		return at.UnixMilli()
+	}
+	s.put(fmt.Sprintf("history/010.000.000.000-24/uid-of-root/%016x.000", revision), fmt.Sprintf(
+		`{"v":1,"t":[{"p":"10.0.0.0/28","r":%d,"o":"uid-of-root","c":%q,"w":"w","s":"default","n":"x","f":%d,"u":%d,"y":"Released"}]}`,
+		revision, uid, millis(from), millis(until)))
 }
 
 // A history in order is none: holders that follow each other, by clocks that differ by seconds, and
@@ -32,7 +41,7 @@ func TestVerify_History(t *testing.T) {
 	s := newScene(t)
 	s.past("uid-of-x", 1, "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z")
 	s.past("uid-of-y", 2, "2026-01-01T00:59:30Z", "2026-01-01T02:00:00Z")
-	s.put("history/010.000.000.000-28/elsewhere/0000000000000001", `{"v":1,"pool":"p","claim":"c","cluster":"w","name":"c","from":"2026-01-01T00:30:00Z","until":"2026-01-01T01:30:00Z","cause":"PoolRetired"}`)
+	s.put("history/010.000.000.000-24/elsewhere/0000000000000001.000", `{"v":1,"t":[{"p":"10.0.0.0/28","r":1,"o":"p","c":"c","w":"w","n":"c","f":1767227400000,"u":1767231000000,"y":"PoolRetired"}]}`)
 	if _, findings := s.verify(); len(findings) != 0 {
 		t.Errorf("found %v, want nothing", findings)
 	}
@@ -92,8 +101,8 @@ func TestVerify_Findings(t *testing.T) {
 		{"a time that ends in the future", func(s *scene) {
 			s.past("uid-of-x", 1, "2026-01-01T00:00:00Z", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 		}, HistoryMismatch, nil, "x", ""},
-		{"a damaged record of the history", func(s *scene) { s.put("history/010.000.000.000-28/s/1", "{") },
-			Unreadable, nil, "/ipam/v1/history/010.000.000.000-28/s/1", ""},
+		{"a damaged record of the history", func(s *scene) { s.put("history/010.000.000.000-24/s/1.0", "{") },
+			Unreadable, nil, "/ipam/v1/history/010.000.000.000-24/s/1.0", ""},
 		{"a damaged key", func(s *scene) { s.put("pools/uid-of-x", "{") }, Unreadable, nil, "/ipam/v1/pools/uid-of-x", ""},
 		{"a damaged block", func(s *scene) { s.put(blockOfA, "{") }, Unreadable, nil, "/ipam/v1/" + blockOfA, ""},
 		{"a block of the future", func(s *scene) { s.put("spaces/uid-of-root/blocks/010.000.001.000-24", `{"v":9}`) },

@@ -72,7 +72,7 @@ func TestChaos(t *testing.T) {
 			r := newReplay(s.traffic.started, changes)
 			operations := s.traffic.operations
 			r.explain(operations)
-			s.complain(r.problems, operations)
+			s.complain(append(r.problems, tenures(changes)...), operations)
 			s.linearizable(r, operations)
 			s.memory(r)
 		})

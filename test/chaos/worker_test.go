@@ -79,7 +79,7 @@ func work(addrs string) error {
 	defer opening()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	for w.Allocator == nil && opened.Err() == nil {
-		w.Allocator, err = allocator.Open(opened, client, allocator.Options{Logger: logger, Cooldown: cooldown})
+		w.Allocator, err = allocator.Open(opened, client, allocator.Options{Logger: logger, Cooldown: cooldown, History: 24 * time.Hour})
 		if err != nil && !errors.Is(err, allocator.ErrUnavailable) && !errors.Is(err, allocator.ErrExpired) {
 			return err
 		}

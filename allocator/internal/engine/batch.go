@@ -39,7 +39,8 @@ type group struct {
 	pledges space.Pending
 	wish    *store.Turn // that it leaves if it loses; nil: none
 	bytes   int
-	drops   bool // the space ends with it
+	parts   []part // of the transaction that is made of it
+	drops   bool   // the space ends with it
 	writes  bool
 }
 
@@ -105,6 +106,9 @@ func (g *group) add(c *call, sh Share) {
 	}
 	for _, op := range sh.Then {
 		g.bytes += len(op.KeyBytes()) + len(op.ValueBytes())
+	}
+	if sh.Farewell != nil {
+		g.bytes += sh.Farewell.Size()
 	}
 }
 

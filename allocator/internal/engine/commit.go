@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// request writes the transaction of a group on a space. The share of each call is a transaction of
+// request writes the transaction of a group on a space. Each of its parts is a transaction of
 // its own inside it, so that one that is refuted fails by itself. A call that is alone has
 // none: refuted, it writes nothing at all.
 func (g *group) request(txn clientv3.Txn, keys store.SpaceKeys) clientv3.Txn {
@@ -19,10 +19,11 @@ func (g *group) request(txn clientv3.Txn, keys store.SpaceKeys) clientv3.Txn {
 	then := make([]clientv3.Op, 0, g.ops())
 	if g.alone() {
 		sh := g.shares[0]
+		sh.Then = g.withFarewell(sh, 0, keys)
 		ifs, then, els = append(ifs, sh.Ifs...), append(then, sh.Then...), append(els, sh.Els...)
 	} else {
-		for _, sh := range g.shares {
-			then = append(then, clientv3.OpTxn(sh.Ifs, sh.Then, sh.Els))
+		for i := range g.parts {
+			then = append(then, g.part(i, keys))
 		}
 	}
 	switch {
@@ -41,15 +42,6 @@ func (g *group) request(txn clientv3.Txn, keys store.SpaceKeys) clientv3.Txn {
 }
 
 func (g *group) alone() bool { return len(g.calls) == 1 }
-
-// outcome reads what a committed transaction says of the i-th share.
-func (g *group) outcome(i int, resp *clientv3.TxnResponse) (succeeded bool, got store.Results) {
-	if g.alone() {
-		return true, store.Results(resp.Responses)
-	}
-	nested := resp.Responses[i].GetResponseTxn()
-	return nested.Succeeded, store.Results(nested.Responses)
-}
 
 // commit makes one transaction of a group, and leaves it pending if it did not
 // succeed. It reports whether another writer was in between.
@@ -118,6 +110,7 @@ func (s *Worker) send(g *group) (*clientv3.TxnResponse, error) {
 	defer cancel()
 	defer eng.store.Traffic.Begin()()
 	spans, started := g.trace(), eng.Hooks.Now()
+	g.divide(int(eng.Limit.Load()))
 	resp, err := g.request(eng.store.Client.Txn(ctx), s.Keys).Commit()
 	endSpans(spans, err == nil && resp.Succeeded, err)
 	eng.Metrics.transactions.Observe(eng.Hooks.Now().Sub(started).Seconds())
@@ -133,10 +126,11 @@ func (s *Worker) committed(g *group, resp *clientv3.TxnResponse) {
 	revision, rest := resp.Header.Revision, &pending{}
 	s.Lock()
 	defer s.Unlock()
+	outcomes := g.outcomes(resp)
 	for i, c := range g.calls {
-		succeeded, got := g.outcome(i, resp)
+		succeeded, got := outcomes[i].succeeded, outcomes[i].got
 		if !succeeded {
-			rest.losers = append(rest.losers, loser{c, Loss{Refuted, got}})
+			rest.losers = append(rest.losers, loser{c, outcomes[i].why})
 			rest.sawRevisions(got)
 			continue
 		}

@@ -73,6 +73,7 @@ type prune struct {
 	kept   int
 	ended  map[int64]int // of those that are kept: how many in each minute
 	batch  []clientv3.Op
+	gone   int // how many tenures the batch deletes
 }
 
 // pass deletes what is to go, and counts the rest.
@@ -82,13 +83,18 @@ func (p *prune) pass(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t, err := p.Keys.DecodeTenure(kv)
-		if err != nil || !p.goes(t) {
+		tenures, err := p.Keys.DecodeTenures(kv)
+		if err != nil {
 			p.kept++
-			p.ended[t.Until.Unix()/60]++
+			continue
+		}
+		if until := last(tenures); !p.goes(until, len(tenures)) {
+			p.kept += len(tenures)
+			p.ended[until.Unix()/60] += len(tenures)
 			continue
 		}
 		p.batch = append(p.batch, store.Remove(string(kv.Key)))
+		p.gone += len(tenures)
 		if len(p.batch) < int(p.Limit.Load()) {
 			continue
 		}
@@ -99,25 +105,33 @@ func (p *prune) pass(ctx context.Context) error {
 	return p.flush(ctx)
 }
 
-func (p *prune) goes(t ledger.Tenure) bool {
-	if !t.Until.After(p.before) {
+// last is when the last tenure of a key ended.
+func last(tenures []ledger.Tenure) (until time.Time) {
+	for _, t := range tenures {
+		if t.Until.After(until) {
+			until = t.Until
+		}
+	}
+	return until
+}
+
+// goes decides about the tenures of a key, which go together.
+func (p *prune) goes(until time.Time, n int) bool {
+	if !until.After(p.before) {
 		return true
 	}
-	if p.extra == 0 || t.Until.After(p.before.Add(time.Minute)) {
+	if p.extra <= 0 || until.After(p.before.Add(time.Minute)) {
 		return false
 	}
-	p.extra--
+	p.extra -= n
 	return true
 }
 
-// narrow moves the end of what goes so that the most is kept that may be. Those whose time cannot
-// be read count, and stay.
+// narrow moves the end of what goes so that the most is kept that may be, less what shares a key.
+// Those whose time cannot be read count, and stay.
 func (p *prune) narrow(most int) {
 	p.extra = p.kept - most
 	for _, minute := range slices.Sorted(maps.Keys(p.ended)) {
-		if minute < 0 {
-			continue
-		}
 		p.before = time.Unix(60*minute, 0).Add(-1)
 		if p.ended[minute] >= p.extra {
 			return
@@ -134,7 +148,7 @@ func (p *prune) flush(ctx context.Context) error {
 	if _, err := p.store.Commit(ctx, nil, p.batch, nil); err != nil {
 		return err
 	}
-	p.Metrics.forgotten.Add(float64(len(p.batch)))
-	p.batch = p.batch[:0]
+	p.Metrics.forgotten.Add(float64(p.gone))
+	p.batch, p.gone = p.batch[:0], 0
 	return nil
 }

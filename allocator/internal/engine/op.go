@@ -98,6 +98,10 @@ type Share struct {
 	Count int64
 	// Stamp is the fence of a quota that the transaction puts, once for all shares.
 	Stamp *stamp
+	// Farewell is the tenure that the share ends; nil: none, or no history is kept. Shares with one
+	// may be carried out together or not at all: then Won gets no results, and of a failed
+	// comparison Lost gets to know when it is tried alone.
+	Farewell *store.Farewell
 	// Fence settles an unknown outcome where the space has no head yet.
 	Fence *Fence
 }

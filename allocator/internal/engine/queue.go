@@ -14,6 +14,7 @@ type call struct {
 	done   chan struct{} // closed when err is final
 	err    error
 	traced *traced
+	single bool // it failed together with others, and is tried by itself; the worker's own
 
 	// The space's lock guards these.
 	gone bool // the caller has stopped waiting, or has its answer

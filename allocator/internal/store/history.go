@@ -17,68 +17,134 @@ import (
 	"go4.org/netipx"
 )
 
-// tenureValue is what the ledger keeps of a tenure that has ended, beside its key.
-type tenureValue struct {
-	V         int                `json:"v"`
-	Pool      ledger.PoolID      `json:"pool"`
-	Claim     ledger.ClaimID     `json:"claim"`
-	Cluster   ledger.ClusterName `json:"cluster"`
-	Namespace string             `json:"ns,omitempty"`
-	Name      string             `json:"name"`
-	Class     string             `json:"class,omitempty"`
-	Slice     bool               `json:"slice,omitempty"`
-	Adopted   bool               `json:"adopted,omitempty"`
-	Disputed  bool               `json:"disputed,omitempty"`
-	From      time.Time          `json:"from"`
-	Until     time.Time          `json:"until"`
-	Cools     time.Time          `json:"cools,omitzero"`
-	Cause     ledger.Cause       `json:"cause"`
+type (
+	// chapterValue is a key of the history: the tenures of neighbouring blocks that one transaction
+	// has ended.
+	chapterValue struct {
+		V       int           `json:"v"`
+		Tenures []tenureValue `json:"t"`
+	}
+	// tenureValue is one of them. Times are milliseconds since 1970; 0: none. Names are shorter than
+	// elsewhere, because there may be far more of them than blocks.
+	tenureValue struct {
+		Prefix    netip.Prefix       `json:"p"`
+		Revision  int64              `json:"r"`
+		Pool      ledger.PoolID      `json:"o"`
+		Claim     ledger.ClaimID     `json:"c"`
+		Cluster   ledger.ClusterName `json:"w"`
+		Namespace string             `json:"s,omitempty"`
+		Name      string             `json:"n"`
+		Class     string             `json:"k,omitempty"`
+		Slice     bool               `json:"slice,omitempty"`
+		Adopted   bool               `json:"adopted,omitempty"`
+		Disputed  bool               `json:"disputed,omitempty"`
+		From      int64              `json:"f"`
+		Until     int64              `json:"u"`
+		Cools     int64              `json:"l,omitempty"`
+		Cause     ledger.Cause       `json:"y"`
+	}
+)
+
+// Farewell is a tenure that has ended, ready to be written.
+type Farewell struct {
+	Bucket netip.Prefix // that its key begins with
+	text   string
 }
 
-// PutTenure writes a tenure that has ended into the history.
-func (k Keys) PutTenure(t ledger.Tenure) clientv3.Op {
-	return Put(k.Tenure(t), encode(tenureValue{
-		V: valueVersion, Pool: t.Pool, Claim: t.Holder.Claim, Cluster: t.Holder.Cluster, Namespace: t.Holder.Namespace,
+// FarewellOf is that of a tenure.
+func FarewellOf(t ledger.Tenure) *Farewell {
+	return &Farewell{Bucket: t.Bucket(), text: encode(tenureValue{
+		Prefix: t.Prefix, Revision: t.Revision, Pool: t.Pool, Claim: t.Holder.Claim, Cluster: t.Holder.Cluster, Namespace: t.Holder.Namespace,
 		Name: t.Holder.Name, Class: t.Class, Slice: t.Slice, Adopted: t.Adopted, Disputed: t.Disputed,
-		From: t.From, Until: t.Until, Cools: t.CoolsUntil, Cause: t.Cause,
-	}))
+		From: millis(t.From), Until: millis(t.Until), Cools: millis(t.CoolsUntil), Cause: t.Cause,
+	})}
 }
 
-// DecodeTenure reads a key of the history.
-func (k Keys) DecodeTenure(kv *mvccpb.KeyValue) (ledger.Tenure, error) {
+// Size is how many bytes it takes.
+func (f Farewell) Size() int { return len(f.text) }
+
+// Chapter is where a transaction on a space writes the history: the revision of the space's head that
+// it compares, and which of its parts it is. No two of a space have these in common.
+type Chapter struct {
+	Head int64
+	Part int
+}
+
+// PutFarewells writes farewells, one at least and all of one bucket, into the history.
+func (k SpaceKeys) PutFarewells(c Chapter, farewells ...*Farewell) clientv3.Op {
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"v":%d,"t":[`, valueVersion)
+	for i, f := range farewells {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(f.text)
+	}
+	b.WriteString("]}")
+	return Put(k.Chapter(farewells[0].Bucket, c), b.String())
+}
+
+// DecodeTenures reads a key of the history: the tenures that ended in one transaction.
+func (k Keys) DecodeTenures(kv *mvccpb.KeyValue) ([]ledger.Tenure, error) {
 	key := string(kv.Key)
-	t, err := k.parseTenure(key)
+	bucket, space, err := k.parseChapter(key)
 	if err != nil {
-		return ledger.Tenure{}, &ledger.DamageError{Key: key, Err: err}
+		return nil, &ledger.DamageError{Key: key, Err: err}
 	}
-	var v tenureValue
+	var v chapterValue
 	if err := decode(key, kv.Value, &v); err != nil {
-		return ledger.Tenure{}, err
+		return nil, err
 	}
-	if v.Until.IsZero() {
-		return ledger.Tenure{}, &ledger.DamageError{Key: key, Err: errors.New("it has no end")}
+	tenures := make([]ledger.Tenure, 0, len(v.Tenures))
+	for _, e := range v.Tenures {
+		t := e.tenure(space)
+		if !t.Prefix.IsValid() || t.Prefix != t.Prefix.Masked() || t.Bucket() != bucket {
+			return nil, &ledger.DamageError{Key: key, Err: fmt.Errorf("%s does not belong there", t.Prefix)}
+		}
+		if t.Until.IsZero() {
+			return nil, &ledger.DamageError{Key: key, Err: errors.New("it has no end")}
+		}
+		tenures = append(tenures, t)
 	}
-	t.Pool, t.Class, t.Slice, t.Adopted, t.Disputed = v.Pool, v.Class, v.Slice, v.Adopted, v.Disputed
-	t.Holder = ledger.Holder{Claim: v.Claim, Cluster: v.Cluster, Namespace: v.Namespace, Name: v.Name}
-	t.From, t.Until, t.CoolsUntil, t.Cause = v.From, v.Until, v.Cools, v.Cause
-	return t, nil
+	return tenures, nil
 }
 
-// parseTenure reads what the key itself says.
-func (k Keys) parseTenure(key string) (ledger.Tenure, error) {
+func (v tenureValue) tenure(space ledger.SpaceID) ledger.Tenure {
+	return ledger.Tenure{
+		Prefix: v.Prefix, Space: space, Revision: v.Revision, Pool: v.Pool, Class: v.Class, Slice: v.Slice, Adopted: v.Adopted, Disputed: v.Disputed,
+		Holder: ledger.Holder{Claim: v.Claim, Cluster: v.Cluster, Namespace: v.Namespace, Name: v.Name},
+		From:   ofMillis(v.From), Until: ofMillis(v.Until), CoolsUntil: ofMillis(v.Cools), Cause: v.Cause,
+	}
+}
+
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func ofMillis(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// parseChapter reads what the key itself says.
+func (k Keys) parseChapter(key string) (bucket netip.Prefix, space ledger.SpaceID, err error) {
 	parts := strings.Split(strings.TrimPrefix(key, k.History()), "/")
 	if len(parts) != 3 || parts[1] == "" {
-		return ledger.Tenure{}, errors.New("it is not <prefix>/<space>/<revision>")
+		return bucket, "", errors.New("it is not <prefix>/<space>/<revision>.<part>")
 	}
-	p, err := parsePrefix(parts[0])
-	if err != nil {
-		return ledger.Tenure{}, err
+	if bucket, err = parsePrefix(parts[0]); err != nil {
+		return bucket, "", err
 	}
-	revision, err := strconv.ParseInt(parts[2], 16, 64)
-	if err != nil {
-		return ledger.Tenure{}, fmt.Errorf("its revision: %w", err)
+	revision, _, _ := strings.Cut(parts[2], ".")
+	if _, err := strconv.ParseInt(revision, 16, 64); err != nil {
+		return bucket, "", fmt.Errorf("its revision: %w", err)
 	}
-	return ledger.Tenure{Prefix: p, Space: ledger.SpaceID(parts[1]), Revision: revision}, nil
+	return bucket, ledger.SpaceID(parts[1]), nil
 }
 
 // span is a range of keys.
@@ -87,13 +153,13 @@ type span struct{ from, end string }
 func spanOf(prefix string) span { return span{prefix, clientv3.GetPrefixRangeEnd(prefix)} }
 
 // historyOver are the ranges of the tenures that have addresses in common with a prefix: one
-// for each prefix that covers it, and one for it and all inside. Not valid: of all.
+// for each bucket that covers it, and one for those inside. Not valid: of all.
 func (k Keys) historyOver(p netip.Prefix) []span {
 	if !p.IsValid() {
 		return []span{spanOf(k.History())}
 	}
 	var spans []span
-	for bits := range p.Bits() {
+	for bits := 0; bits < p.Bits(); bits += ledger.BucketBits {
 		spans = append(spans, spanOf(k.HistoryOf(netip.PrefixFrom(p.Addr(), bits).Masked())))
 	}
 	last := netipx.PrefixLastIP(p)

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"net/netip"
 	"slices"
 	"strings"
@@ -21,52 +20,82 @@ func tenure(p string, revision int64) ledger.Tenure {
 	}
 }
 
-func TestTenure_IsReadAsItIsWritten(t *testing.T) {
+func written(space ledger.SpaceID, c Chapter, tenures ...ledger.Tenure) *mvccpb.KeyValue {
+	var farewells []*Farewell
+	for _, t := range tenures {
+		farewells = append(farewells, FarewellOf(t))
+	}
+	op := Keys("/ipam/v1").Space(space).PutFarewells(c, farewells...)
+	return &mvccpb.KeyValue{Key: op.KeyBytes(), Value: op.ValueBytes()}
+}
+
+func TestTenures_AreReadAsTheyAreWritten(t *testing.T) {
 	keys := Keys("/ipam/v1")
-	for _, want := range []ledger.Tenure{tenure("10.0.0.0/28", 1<<62), tenure("2001:db8::/64", 0)} {
-		op := keys.PutTenure(want)
-		got, err := keys.DecodeTenure(&mvccpb.KeyValue{Key: op.KeyBytes(), Value: op.ValueBytes()})
+	never := tenure("10.0.0.2/32", 4)
+	never.From, never.CoolsUntil = time.Time{}, time.Time{}
+	for _, want := range [][]ledger.Tenure{
+		{tenure("10.0.0.0/28", 1<<62)}, {tenure("2001:db8::/64", 0)}, {tenure("0.0.0.0/0", 1)}, {tenure("10.0.0.0/30", 5), never},
+	} {
+		kv := written("s:a%2Fb", Chapter{Head: 7, Part: 1}, want...)
+		got, err := keys.DecodeTenures(kv)
 		if diff := cmp.Diff(want, got, readAs...); err != nil || diff != "" {
-			t.Errorf("DecodeTenure of %s: %v (-written +read):\n%s", op.KeyBytes(), err, diff)
+			t.Errorf("DecodeTenures of %s: %v (-written +read):\n%s", kv.Key, err, diff)
 		}
-		if got, err := keys.Parse(string(op.KeyBytes())); err != nil || got != (Key{}) {
-			t.Errorf("Parse of %s = %+v, %v; want that it concerns nobody", op.KeyBytes(), got, err)
+		if got, err := keys.Parse(string(kv.Key)); err != nil || got != (Key{}) {
+			t.Errorf("Parse of %s = %+v, %v; want that it concerns nobody", kv.Key, got, err)
 		}
 	}
 }
 
-// The tenures of a block sort by time.
-func TestTenure_Sorts(t *testing.T) {
-	var written []string
-	for _, revision := range []int64{9, 10, 255, 256, 1 << 40} {
-		written = append(written, Keys("/ipam/v1").Tenure(tenure("10.0.0.0/28", revision)))
+// The tenures of a block sort by time, and no two parts of a transaction have the same key.
+func TestChapters_Sort(t *testing.T) {
+	var keys []string
+	for _, c := range []Chapter{{9, 0}, {9, 1}, {9, 16}, {10, 0}, {255, 2000}, {256, 0}, {1 << 40, 0}} {
+		keys = append(keys, string(written("s", c, tenure("10.0.0.0/28", 1)).Key))
 	}
-	if !slices.IsSorted(written) {
-		t.Errorf("the keys %v are not in the order of their revisions", written)
+	if !slices.IsSorted(keys) || len(slices.Compact(slices.Clone(keys))) != len(keys) {
+		t.Errorf("the keys %v are not in the order of their revisions", keys)
 	}
 }
 
 // Whatever lies in etcd is read or refused, and what is read is written in the same way.
-func FuzzDecodeTenure(f *testing.F) {
+func FuzzDecodeTenures(f *testing.F) {
 	keys := Keys("/ipam/v1")
-	op := keys.PutTenure(tenure("10.0.0.0/28", 7))
-	f.Add(string(op.KeyBytes()), op.ValueBytes())
-	f.Add("/ipam/v1/history/010.000.000.000-28/s/7", []byte(`{"v":1}`))
+	kv := written("s", Chapter{Head: 7}, tenure("10.0.0.0/28", 7), tenure("10.0.0.16/28", 8))
+	f.Add(string(kv.Key), kv.Value)
+	f.Add("/ipam/v1/history/010.000.000.000-24/s/7.0", []byte(`{"v":1,"t":[{"p":"10.0.0.0/28"}]}`))
 	f.Add("", []byte(`{"v":2}`))
 	f.Fuzz(func(t *testing.T, key string, value []byte) {
-		got, err := keys.DecodeTenure(&mvccpb.KeyValue{Key: []byte(key), Value: value})
+		got, err := keys.DecodeTenures(&mvccpb.KeyValue{Key: []byte(key), Value: value})
 		if err != nil {
 			if !ledger.Unreadable(err) {
-				t.Errorf("DecodeTenure(%q, %q) = %v, want a key that cannot be read", key, value, err)
+				t.Errorf("DecodeTenures(%q, %q) = %v, want a key that cannot be read", key, value, err)
 			}
 			return
 		}
-		op := keys.PutTenure(got)
-		again, err := keys.DecodeTenure(&mvccpb.KeyValue{Key: op.KeyBytes(), Value: op.ValueBytes()})
+		if len(got) == 0 {
+			return
+		}
+		again, err := keys.DecodeTenures(written(got[0].Space, Chapter{}, got...))
 		if diff := cmp.Diff(got, again, readAs...); err != nil || diff != "" {
-			t.Errorf("%q %q is written as %q %q: %v\n%s", key, value, op.KeyBytes(), op.ValueBytes(), err, diff)
+			t.Errorf("%q %q is written as\n%s: %v", key, value, diff, err)
 		}
 	})
+}
+
+// What is known of a key is what is asked for: each block is found under the prefixes that cover it.
+func TestHistoryOver_FindsEachBlock(t *testing.T) {
+	keys := Keys("/ipam/v1")
+	for _, block := range []string{"0.0.0.0/0", "10.0.0.0/8", "10.0.0.0/9", "10.0.0.4/30", "10.0.0.7/32", "2001:db8::/64", "2001:db8::1/128"} {
+		p := netip.MustParsePrefix(block)
+		key := string(written("s", Chapter{Head: 7}, tenure(block, 1)).Key)
+		for bits := range p.Addr().BitLen() + 1 {
+			asked := netip.PrefixFrom(p.Addr(), bits).Masked()
+			if !slices.ContainsFunc(keys.historyOver(asked), func(s span) bool { return s.from <= key && key < s.end }) {
+				t.Errorf("to ask for %s does not find %s at %s", asked, block, key)
+			}
+		}
+	}
 }
 
 // Names of tenants make no record large.
@@ -74,8 +103,8 @@ func TestBounds_OfATenure(t *testing.T) {
 	long := tenure("2001:db8::/128", 1)
 	long.Holder.Name, long.Holder.Namespace = strings.Repeat("x", 253), strings.Repeat("n", 63)
 	long.Class = strings.Repeat("\U0010ffff", 256)
-	op := Keys("/ipam/v1").PutTenure(long)
-	if n := len(bytes.Join([][]byte{op.KeyBytes(), op.ValueBytes()}, nil)); n > 2048 {
+	kv := written("s", Chapter{}, long)
+	if n := len(kv.Key) + len(kv.Value); n > 2048 {
 		t.Errorf("a record of the history takes %d bytes, want 2048 at most", n)
 	}
 }

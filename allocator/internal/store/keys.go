@@ -53,19 +53,20 @@ func (k Keys) Quota(class string, c ledger.ClusterName) string {
 // opened, and what the watch brings of it concerns nobody.
 func (k Keys) History() string { return string(k) + "/history/" }
 
-// HistoryOf is where those of one prefix lie, in any space.
-func (k Keys) HistoryOf(p netip.Prefix) string { return k.History() + formatPrefix(p) + "/" }
-
-// Tenure is the key of one, which the revision of its block tells from the others.
-func (k Keys) Tenure(t ledger.Tenure) string {
-	return fmt.Sprintf("%s%s/%016x", k.HistoryOf(t.Prefix), t.Space, t.Revision)
-}
+// HistoryOf is where those of one bucket lie, in any space.
+func (k Keys) HistoryOf(bucket netip.Prefix) string { return k.History() + formatPrefix(bucket) + "/" }
 
 // SpaceKeys makes the keys of one space, and those of its ledger.
 type SpaceKeys struct {
 	Keys
 	id     ledger.SpaceID
 	prefix string
+}
+
+// Chapter is the key of the tenures in a bucket that a part of one transaction ends. In a bucket and
+// a space they sort by time.
+func (k SpaceKeys) Chapter(bucket netip.Prefix, c Chapter) string {
+	return fmt.Sprintf("%s%s/%016x.%03x", k.HistoryOf(bucket), k.id, c.Head, c.Part)
 }
 
 // Head is the head of the space.

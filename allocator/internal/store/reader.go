@@ -22,7 +22,7 @@ type Reader struct {
 
 // Visitor is told what a ledger holds: all pools, then the blocks of each space
 // in the order of their addresses and the space's head, then all claims, then the tenures that
-// have ended, those of a block in the order of time. Its functions are called one at a time. All fields are required.
+// have ended, bucket by bucket, and those of a block in the order of time. Its functions are called one at a time. All fields are required.
 type Visitor struct {
 	Pool func(ledger.Pool)
 	// Block is called once for each holder of a block.
@@ -104,8 +104,8 @@ func (w *walk) space(kv *mvccpb.KeyValue) error {
 }
 
 func (w *walk) tenure(kv *mvccpb.KeyValue) error {
-	t, err := w.keys.DecodeTenure(kv)
-	if err == nil {
+	tenures, err := w.keys.DecodeTenures(kv)
+	for _, t := range tenures {
 		w.visitor.Tenure(t)
 	}
 	return err

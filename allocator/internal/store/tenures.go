@@ -9,11 +9,12 @@ import (
 )
 
 // Tenures tells who has and had addresses of a prefix, or with the zero Prefix any addresses, as
-// of one revision, which it returns: tenures that have ended first, each group in the order of
-// addresses. visit gets a key that cannot be read as an error for which Unreadable holds, and
+// of one revision, which it returns: tenures that have ended first, those of a block in the order
+// of time. visit gets a key that cannot be read as an error for which Unreadable holds, and
 // says whether to go on. A block that cools has no holder.
 //
-// Of a prefix it reads the keys of those tenures, however long the history is. Without one it
+// Of a prefix it reads the keys of those tenures and of their bucket, however long the history is
+// elsewhere. Without one it
 // reads all of it, and all blocks, in pages. ErrExpired: it took longer than etcd keeps its
 // revisions.
 func (r Reader) Tenures(ctx context.Context, p netip.Prefix, visit func(ledger.Tenure, error) bool) (revision int64, err error) {
@@ -62,7 +63,20 @@ func (l *lookback) tell(t ledger.Tenure, err error) {
 }
 
 func (l *lookback) ended(ctx context.Context) error {
-	return l.each(ctx, l.keys.historyOver(l.prefix), func(kv *mvccpb.KeyValue) { l.tell(l.keys.DecodeTenure(kv)) })
+	return l.each(ctx, l.keys.historyOver(l.prefix), l.chapter)
+}
+
+// chapter visits the tenures of a key of the history.
+func (l *lookback) chapter(kv *mvccpb.KeyValue) {
+	tenures, err := l.keys.DecodeTenures(kv)
+	if err != nil {
+		l.tell(ledger.Tenure{}, err)
+	}
+	for _, t := range tenures {
+		if !l.over {
+			l.tell(t, nil)
+		}
+	}
 }
 
 // pools finds the spaces in which the prefix may be held.

@@ -21,6 +21,11 @@ const (
 	// tenants. The class controller keeps it; nobody else needs to set it.
 	LabelPublished = GroupName + "/published"
 
+	// AnnotationUsage is, on an IPPool, how many addresses of it were used at some times of the last
+	// month, as "1767225600=12 1767229200=40": seconds since 1970, and addresses. The system writes
+	// it at most once an hour, when the number has changed.
+	AnnotationUsage = GroupName + "/usage"
+
 	// AnnotationRetainedFrom is, on a retained IPAllocation, the claim that its
 	// block was given to, as name/UID. The system writes it.
 	AnnotationRetainedFrom = GroupName + "/retained-from"

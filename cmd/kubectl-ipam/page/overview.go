@@ -32,6 +32,8 @@ type tile struct {
 	Parent string
 	// Mine is the number of addresses that the caller's workspace holds.
 	Mine *big.Int
+	// Outlook is when the pool is full; empty if it does not fill.
+	Outlook string
 }
 
 // class is a class at a glance.
@@ -50,7 +52,7 @@ type waiting struct {
 func (s *server) overview(_ *http.Request, snapshot *Snapshot) (view, error) {
 	data := overview{Waiting: waitingOf(snapshot), Attention: attentionOf(snapshot)}
 	for i := range snapshot.Pools {
-		data.Tiles = append(data.Tiles, tileOf(&snapshot.Pools[i]))
+		data.Tiles = append(data.Tiles, s.tileOf(&snapshot.Pools[i]))
 		data.Blocks += len(snapshot.Pools[i].Held)
 	}
 	slices.SortStableFunc(data.Tiles, func(a, b tile) int {
@@ -63,8 +65,8 @@ func (s *server) overview(_ *http.Request, snapshot *Snapshot) (view, error) {
 	return view{Template: "overview.html", Title: "Overview", Data: data}, nil
 }
 
-func tileOf(p *Pool) tile {
-	t := tile{Pool: p, Meter: meterOf(p.Object), Mine: new(big.Int)}
+func (s *server) tileOf(p *Pool) tile {
+	t := tile{Pool: p, Meter: meterOf(p.Object), Mine: new(big.Int), Outlook: space.OutlookOf(p.Object, s.Now()).Soon()}
 	for _, h := range p.Held {
 		if kindOf(h) == draw.Own || kindOf(h) == draw.Retained && h.Workspace == "" {
 			t.Mine.Add(t.Mine, cidr.Size(h.Block))

@@ -125,6 +125,17 @@ func town(hostile string) *scenery {
 	}}
 }
 
+// Pools say when they are full, as far as they have samples.
+func TestForecast(t *testing.T) {
+	t.Parallel()
+	scene := town("")
+	office := scene.Pools[0].Object
+	office.Annotations = map[string]string{ipamv1alpha1.AnnotationUsage: fmt.Sprintf("%d=116", noon.Add(-7*24*time.Hour).Unix())}
+	shows(t, pages(scene), "/", "full in 28 days at the rate of the last week")
+	shows(t, pages(scene), "/pool/office", "full in 4 days (last day), full in 28 days (last week), too little data (last month)")
+	shows(t, pages(scene), "/pool/lent", "Forecast: too little data.")
+}
+
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	said := shows(t, pages(town("")), "/", "56.2% used", "192.0.2.0/24", "PoolExhausted", "too big", "nearly full", "16 addresses are yours", "asks for <bdi>/26", "carved from", `href="/plan?class=internal"`)

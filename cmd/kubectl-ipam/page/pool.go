@@ -29,6 +29,8 @@ type poolView struct {
 	// Hidden is how many addresses others hold unseen, and Cools what is said of those that
 	// cool; empty for none.
 	Hidden, Cools string
+	// Outlook is when the pool is full.
+	Outlook space.Outlook
 }
 
 // step is a link with a text.
@@ -43,7 +45,7 @@ func (s *server) pool(r *http.Request, snapshot *Snapshot) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	data := poolView{Pool: p, Window: window, Meter: meterOf(p.Object), Trail: trail(p, window)}
+	data := poolView{Pool: p, Window: window, Meter: meterOf(p.Object), Trail: trail(p, window), Outlook: space.OutlookOf(p.Object, s.Now())}
 	hidden, rest := p.Hidden()
 	data.Hidden, data.Cools = hidden, p.cools()
 	if !window.IsValid() {

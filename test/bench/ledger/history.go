@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
@@ -30,11 +31,14 @@ func history(ctx context.Context, opts *options, out io.Writer) (err error) {
 	t := newTable("callers", "without, blocks/s", "with, blocks/s", "with ÷ without")
 	for _, callers := range []int{1, 8, 64, 256} {
 		var off, on figures
+		type turn struct {
+			s    *stage
+			into *figures
+		}
+		turns := []turn{{without, &off}, {with, &on}}
 		for range opts.rounds {
-			for _, turn := range []struct {
-				s    *stage
-				into *figures
-			}{{without, &off}, {with, &on}} {
+			slices.Reverse(turns) // what one leaves to the other falls on both
+			for _, turn := range turns {
 				rate, err := during(opts.round(), callers, func() error { return turn.s.thereAndBack(ctx, "pool") })
 				if err != nil {
 					return err

@@ -152,6 +152,24 @@ var Mutants = []Mutant{
 		Suite: Suite{Package: "./controllers/release"},
 	},
 	{
+		Name: "a release leaves no record in the history",
+		File: "allocator/release.go",
+		Old:  "Els: store.Ops(store.Get(block)), Farewell: f.farewell.record}",
+		New:  "Els: store.Ops(store.Get(block))}",
+	},
+	{
+		Name: "of neighbours that are released together only the last is recorded",
+		File: "allocator/internal/engine/part.go",
+		Old:  "append(farewells, sh.Farewell)",
+		New:  "[]*store.Farewell{sh.Farewell}",
+	},
+	{
+		Name: "a release that fails with its neighbours is not tried alone",
+		File: "allocator/internal/engine/part.go",
+		Old:  "why: Loss{Kind: Overtaken}",
+		New:  "why: Loss{Kind: Refuted}",
+	},
+	{
 		Name: "a pool is drained whose space has lost changes",
 		File: "allocator/edit.go",
 		Old:  "s.Room.Pools.Frozen() == space.LostChanges {",

@@ -1,0 +1,167 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// events follows the ledger from a revision until claim "end" has a block, which is bound for that.
+func (c *chronicle) events(from int64) (events []Event) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	defer cancel()
+	for e, err := range (Reader{Client: c.etcd.Client()}).Follow(ctx, from) {
+		if err != nil {
+			c.t.Fatalf("Follow from revision %d: %v", from, err)
+		}
+		if e.Tenure.Holder.Claim == "end" {
+			return events
+		}
+		events = append(events, e)
+	}
+	c.t.Fatalf("Follow from revision %d ends after %v", from, events)
+	return nil
+}
+
+func (c *chronicle) said(events []Event) string {
+	lines := make([]string, len(events))
+	for i, e := range events {
+		lines[i] = strings.TrimSpace(fmt.Sprintf("%s %s %s %s..%s %s%s", e.Kind, e.Tenure.Prefix, e.Tenure.Holder.Claim,
+			c.minutes(e.Tenure.From), c.minutes(e.Tenure.Until), e.Tenure.State, e.Tenure.Cause))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Each allocation and each release is told once, whatever the way, in the order of revisions.
+func TestFollow(t *testing.T) {
+	c := newChronicle(t)
+	b := c.reserve(reservation("web", 28))
+	c.wait()
+	_, _, err := c.Confirm(t.Context(), confirmation(b, "uid"))
+	c.must(err)
+	c.must(c.SetPolicy(t.Context(), "uid", Retain)) // is told to nobody
+	_, err = c.carve("p", "child", 26)
+	c.must(err)
+	c.wait()
+	c.free("uid")
+	c.cooldown = time.Hour
+	c.bind(request("p", "a", 28))
+	c.free("a")
+	c.bind(named("a2", "a", 28))
+	kept := c.retain("a2", time.Time{})
+	_, err = c.Reuse(t.Context(), kept, successor("a", "a3"))
+	c.must(err)
+	failed := c.reserve(reservation("db", 30))
+	c.cooldown = 0
+	c.free(failed.Holder.Claim)
+	c.must(c.Retire(t.Context(), "child"))
+	c.bind(request("p", "end", 28))
+
+	web, db := reservation("web", 28).Holder.Claim, reservation("db", 30).Holder.Claim
+	all := c.events(1)
+	want := strings.Join([]string{
+		fmt.Sprintf("Allocated 10.0.0.0/28 %s 0..now reserved", web),
+		"Confirmed 10.0.0.0/28 uid 0..now bound",
+		"Allocated 10.0.0.64/26 child 1..now bound",
+		"Released 10.0.0.0/28 uid 0..2 Released",
+		"Allocated 10.0.0.0/28 a 2..now bound",
+		"Released 10.0.0.0/28 a 2..2 Released",
+		"Allocated 10.0.0.0/28 a2 2..now bound",
+		"Released 10.0.0.0/28 a2 2..2 Superseded",
+		"Allocated 10.0.0.0/28 a3 2..now bound",
+		fmt.Sprintf("Allocated 10.0.0.16/30 %s 2..now reserved", db),
+		fmt.Sprintf("Released 10.0.0.16/30 %s 2..2 CreateFailed", db),
+		"Released 10.0.0.64/26 child 1..2 PoolRetired",
+	}, "\n")
+	if got := c.said(all); got != want {
+		t.Errorf("told\n%s\nwant\n%s", got, want)
+	}
+	for i, e := range all {
+		if e.Last != (i == len(all)-1 || all[i+1].Revision != e.Revision) {
+			t.Errorf("event %d of revision %d says that it is the last: %t", i, e.Revision, e.Last)
+		}
+		if !e.Last {
+			continue
+		}
+		if got := c.events(e.Revision + 1); c.said(got) != c.said(all[i+1:]) {
+			t.Errorf("resumed after revision %d:\n%s\nwant\n%s", e.Revision, c.said(got), c.said(all[i+1:]))
+		}
+	}
+}
+
+// Releases that share a transaction are told one by one, and only the last as such.
+func TestFollow_OfAStorm(t *testing.T) {
+	c := newChronicle(t)
+	inFlight, goOn := c.holdCommits()
+	const claims = 50
+	done := make(chan error, claims)
+	for i := range claims {
+		go func() {
+			_, err := c.Bind(t.Context(), request("p", fmt.Sprint("c", i), 32))
+			done <- errors.Join(err, c.Release(t.Context(), ClaimID(fmt.Sprint("c", i))))
+		}()
+	}
+	<-inFlight
+	goOn()
+	for range claims {
+		c.must(<-done)
+	}
+	c.bind(request("p", "end", 32))
+	told := map[string]int{}
+	revisions := []int64{0}
+	for _, e := range c.events(1) {
+		told[fmt.Sprint(e.Kind, e.Tenure.Holder.Claim)]++
+		if revisions = append(revisions, e.Revision); !slices.IsSorted(revisions) {
+			t.Fatalf("revision %d is told after %d", e.Revision, revisions[len(revisions)-2])
+		}
+	}
+	for i := range claims {
+		for _, kind := range []string{"Allocated", "Released"} {
+			if n := told[fmt.Sprint(kind, "c", i)]; n != 1 {
+				t.Errorf("%s c%d was told %d times, want once", kind, i, n)
+			}
+		}
+	}
+}
+
+// Without a history a release is told, too; not when or why.
+func TestFollow_WithoutAHistory(t *testing.T) {
+	c := newChronicle(t)
+	c.settings.History = 0
+	c.Allocator = c.reopen()
+	c.bind(request("p", "a", 28))
+	c.free("a")
+	c.bind(request("p", "end", 28))
+	if got, want := c.said(c.events(1)), "Allocated 10.0.0.0/28 a 0..now bound\nReleased 10.0.0.0/28 a 0..now"; got != want {
+		t.Errorf("told\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A revision that etcd has compacted is said to be gone, with one from which all is there.
+func TestFollow_Compacted(t *testing.T) {
+	c := newChronicle(t)
+	c.bind(request("p", "a", 28))
+	c.free("a")
+	b := c.bind(request("p", "b", 28))
+	_, err := c.etcd.Client().Compact(t.Context(), b.Revision)
+	c.must(err)
+	c.free("b")
+	c.bind(request("p", "end", 28))
+	var forgotten *ForgottenError
+	for _, err := range (Reader{Client: c.etcd.Client()}).Follow(t.Context(), 1) {
+		if !errors.As(err, &forgotten) {
+			t.Fatalf("Follow from revision 1, which is compacted: %v, want a ForgottenError", err)
+		}
+	}
+	if forgotten == nil || forgotten.Revision != 1 || forgotten.First != b.Revision+1 {
+		t.Fatalf("Follow from revision 1: %+v, want that all is there from %d on", forgotten, b.Revision+1)
+	}
+	if got, want := c.said(c.events(forgotten.First)), "Released 10.0.0.0/28 b 0..0 Released"; got != want {
+		t.Errorf("from there on told\n%s\nwant\n%s", got, want)
+	}
+}

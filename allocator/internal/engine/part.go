@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"net/netip"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// A release writes one key more when a history is kept. What etcd does for each key is most of
+// what a release costs, and does not depend on its length. So releases of neighbouring blocks
+// that are in one group become one part of the transaction, with one key for all their
+// tenures. A part is carried out as a whole or not at all; its calls are then tried one by one.
+
+// partOps is how many operations one share of a part has at most, beside the key of the history.
+const partOps = 3
+
+// part is the shares that one nested transaction carries out.
+type part []int
+
+// divide makes the parts of a group, so that etcd takes what each nests. A call that is alone has none.
+func (g *group) divide(maxOps int) {
+	if g.alone() {
+		return
+	}
+	most := (maxOps - g.ops() - 1) / partOps
+	open := map[netip.Prefix]int{} // the part that the next release of a bucket joins
+	g.parts = make([]part, 0, len(g.shares))
+	for i, sh := range g.shares {
+		if sh.Farewell == nil || g.calls[i].single {
+			g.parts = append(g.parts, part{i})
+			continue
+		}
+		at, ok := open[sh.Farewell.Bucket]
+		if ok && len(g.parts[at]) < most {
+			g.parts[at] = append(g.parts[at], i)
+			continue
+		}
+		open[sh.Farewell.Bucket] = len(g.parts)
+		g.parts = append(g.parts, part{i})
+	}
+}
+
+// part is the nested transaction of the i-th part.
+func (g *group) part(i int, keys store.SpaceKeys) clientv3.Op {
+	if p := g.parts[i]; len(p) == 1 {
+		sh := g.shares[p[0]]
+		return clientv3.OpTxn(sh.Ifs, g.withFarewell(sh, i, keys), sh.Els)
+	}
+	var ifs []clientv3.Cmp
+	var then []clientv3.Op
+	var farewells []*store.Farewell
+	for _, n := range g.parts[i] {
+		sh := g.shares[n]
+		ifs, then, farewells = append(ifs, sh.Ifs...), append(then, sh.Then...), append(farewells, sh.Farewell)
+	}
+	return clientv3.OpTxn(ifs, append(then, keys.PutFarewells(g.chapter(i), farewells...)), nil)
+}
+
+// withFarewell is what a share does by itself, in the i-th part.
+func (g *group) withFarewell(sh Share, i int, keys store.SpaceKeys) []clientv3.Op {
+	if sh.Farewell == nil {
+		return sh.Then
+	}
+	return append(sh.Then[:len(sh.Then):len(sh.Then)], keys.PutFarewells(g.chapter(i), sh.Farewell))
+}
+
+func (g *group) chapter(part int) store.Chapter {
+	return store.Chapter{Head: g.at.Revision, Part: part}
+}
+
+// outcome is what a committed transaction says of a share.
+type outcome struct {
+	succeeded bool
+	got       store.Results
+	why       Loss // if it did not succeed
+}
+
+// outcomes reads those of all shares, in their order.
+func (g *group) outcomes(resp *clientv3.TxnResponse) []outcome {
+	if g.alone() {
+		return []outcome{{succeeded: true, got: resp.Responses}}
+	}
+	all := make([]outcome, len(g.shares))
+	for i, p := range g.parts {
+		nested := resp.Responses[i].GetResponseTxn()
+		if len(p) == 1 {
+			got := store.Results(nested.Responses)
+			all[p[0]] = outcome{nested.Succeeded, got, Loss{Refuted, got}}
+			continue
+		}
+		for _, n := range p {
+			g.calls[n].single = !nested.Succeeded
+			all[n] = outcome{succeeded: nested.Succeeded, why: Loss{Kind: Overtaken}}
+		}
+	}
+	return all
+}

@@ -1,0 +1,212 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Follow yields what happens to blocks from a revision on, in the order of revisions, each event
+// once, until ctx ends; from 0: what happens from now on. Who resumes at the revision after that of
+// an event that was the Last misses nothing and sees nothing twice.
+//
+// An error for which Unreadable holds names a key, and more may follow. Any other is the last that
+// it yields; *ForgottenError: etcd has compacted what was asked for.
+func (r Reader) Follow(ctx context.Context, from int64) iter.Seq2[ledger.Event, error] {
+	return func(yield func(ledger.Event, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		s := NewStore(r.Client, r.Prefix)
+		if from == 0 {
+			now, err := s.Client.Get(ctx, s.Keys.ledger())
+			if err != nil {
+				yield(ledger.Event{}, s.Unavailable(err))
+				return
+			}
+			from = now.Header.Revision + 1
+		}
+		f := follower{keys: s.Keys, from: from}
+		watch := s.Client.Watch(clientv3.WithRequireLeader(ctx), string(s.Keys)+"/", clientv3.WithPrefix(), clientv3.WithPrevKV(),
+			clientv3.WithRev(from), clientv3.WithProgressNotify())
+		for resp := range watch {
+			if !f.tell(resp, yield) {
+				return
+			}
+		}
+		yield(ledger.Event{}, cmp.Or(ctx.Err(), errors.New("the watch was closed")))
+	}
+}
+
+// follower turns what a watch brings into events.
+type follower struct {
+	keys Keys
+	from int64 // the next revision
+}
+
+// tell yields the events of a response, one revision at a time. It reports whether to go on.
+func (f *follower) tell(resp clientv3.WatchResponse, yield func(ledger.Event, error) bool) bool {
+	if resp.CompactRevision > 0 {
+		return yield(ledger.Event{}, &ledger.ForgottenError{Revision: f.from, First: resp.CompactRevision + 1}) && false
+	}
+	if err := resp.Err(); err != nil {
+		return yield(ledger.Event{}, err) && false
+	}
+	for rest := resp.Events; len(rest) > 0; {
+		revision := rest[0].Kv.ModRevision
+		n := slices.IndexFunc(rest, func(ev *clientv3.Event) bool { return ev.Kv.ModRevision != revision })
+		if n < 0 {
+			n = len(rest)
+		}
+		events, damaged, ok := f.revision(rest[:n])
+		if !ok {
+			return yield(ledger.Event{}, &ledger.ForgottenError{Revision: revision, First: resp.Header.Revision + 1}) && false
+		}
+		for _, err := range damaged {
+			if !yield(ledger.Event{Revision: revision}, err) {
+				return false
+			}
+		}
+		for i, e := range events {
+			e.Revision, e.Last = revision, i == len(events)-1
+			if !yield(e, nil) {
+				return false
+			}
+		}
+		rest, f.from = rest[n:], revision+1
+	}
+	return true
+}
+
+// turn is what one revision has done to the holders of blocks.
+type turn struct {
+	came, went []ledger.Block
+	ended      []ledger.Tenure // as the history has it
+	damaged    []error
+}
+
+// revision reads the events of one revision; ok is false if etcd has compacted what was before.
+func (f *follower) revision(changes []*clientv3.Event) (events []ledger.Event, damaged []error, ok bool) {
+	t := &turn{}
+	for _, ev := range changes {
+		tenures, recorded := f.recorded(t, ev)
+		t.ended = append(t.ended, tenures...)
+		if recorded {
+			continue
+		}
+		n, err := f.keys.Parse(string(ev.Kv.Key))
+		if err != nil {
+			t.damaged = append(t.damaged, err)
+			continue
+		}
+		if n.Kind != BlockKey {
+			continue
+		}
+		if ev.PrevKv == nil && !ev.IsCreate() {
+			return nil, nil, false
+		}
+		t.block(n, ev)
+	}
+	return t.events(), t.damaged, true
+}
+
+// recorded reads a key of the history.
+func (f *follower) recorded(t *turn, ev *clientv3.Event) (tenures []ledger.Tenure, ok bool) {
+	if key := string(ev.Kv.Key); len(key) < len(f.keys.History()) || key[:len(f.keys.History())] != f.keys.History() {
+		return nil, false
+	}
+	if ev.Type != clientv3.EventTypePut {
+		return nil, true // it was pruned
+	}
+	tenures, err := f.keys.DecodeTenures(ev.Kv)
+	if err != nil {
+		t.damaged = append(t.damaged, err)
+	}
+	return tenures, true
+}
+
+// block notes who has come to have a block, and who has it no longer.
+func (t *turn) block(n Key, ev *clientv3.Event) {
+	var now []ledger.Block
+	if ev.Type == clientv3.EventTypePut {
+		now = t.holders(n, ev.Kv)
+	}
+	before := t.holders(n, ev.PrevKv)
+	for _, b := range now {
+		if !has(before, b) {
+			t.came = append(t.came, b)
+		}
+	}
+	for _, b := range before {
+		if !has(now, b) {
+			t.went = append(t.went, b)
+		}
+	}
+}
+
+// holders are those of a block; one that cools has none.
+func (t *turn) holders(n Key, kv *mvccpb.KeyValue) (holders []ledger.Block) {
+	if kv == nil {
+		return nil
+	}
+	r, err := DecodeRecord(n.Space, n.Prefix, kv)
+	if err != nil {
+		t.damaged = append(t.damaged, err)
+		return nil
+	}
+	for _, h := range r.Holdings {
+		if h.State != ledger.Cooling {
+			holders = append(holders, r.Block(h))
+		}
+	}
+	return holders
+}
+
+func has(blocks []ledger.Block, b ledger.Block) bool {
+	return slices.ContainsFunc(blocks, func(other ledger.Block) bool { return other.Holder.Claim == b.Holder.Claim })
+}
+
+// events are those of the revision: what ended, and then what began.
+func (t *turn) events() (events []ledger.Event) {
+	for _, tenure := range t.ended {
+		events = append(events, ledger.Event{Kind: ledger.Released, Tenure: tenure})
+	}
+	for _, b := range t.went {
+		if !t.recordedEnd(b) && !t.isConfirmed(b) {
+			gone := b.Tenure()
+			gone.State = ""
+			events = append(events, ledger.Event{Kind: ledger.Released, Tenure: gone})
+		}
+	}
+	for _, b := range t.came {
+		kind := ledger.Allocated
+		if slices.ContainsFunc(t.went, func(old ledger.Block) bool { return confirms(b, old) && !t.recordedEnd(old) }) {
+			kind = ledger.Confirmed
+		}
+		events = append(events, ledger.Event{Kind: kind, Tenure: b.Tenure()})
+	}
+	return events
+}
+
+// recordedEnd reports whether the history says that a holder has let go.
+func (t *turn) recordedEnd(b ledger.Block) bool {
+	return slices.ContainsFunc(t.ended, func(e ledger.Tenure) bool {
+		return e.Prefix == b.Prefix && e.Space == b.Space && e.Holder.Claim == b.Holder.Claim
+	})
+}
+
+func (t *turn) isConfirmed(old ledger.Block) bool {
+	return slices.ContainsFunc(t.came, func(b ledger.Block) bool { return confirms(b, old) })
+}
+
+// confirms reports whether a block is that of a claim whose reservation it was.
+func confirms(b, old ledger.Block) bool {
+	return old.State == ledger.Reserved && b.State != ledger.Reserved && b.Prefix == old.Prefix && b.Space == old.Space &&
+		b.Holder.Cluster == old.Holder.Cluster && b.Holder.Namespace == old.Holder.Namespace && b.Holder.Name == old.Holder.Name
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/controllers/history"
+	"github.com/kcp-ipam/ipam/controllers/verify"
+)
+
+// validateFollow says what to write instead of a command line with --follow or --from-revision.
+func (l *lookback) validateFollow(args []string) error {
+	switch {
+	case !l.follow:
+		return errors.New("--from-revision says where --follow begins; give --follow, too")
+	case l.from.Revision < 0:
+		return fmt.Errorf("--from-revision is %d; give it the revision after the last that you have, or 0 for now", l.from.Revision)
+	case l.output != "json":
+		return errors.New("--follow prints lines of JSON; give it -o json")
+	case len(args) > 0 || l.query != (history.Query{Limit: l.query.Limit}) || l.at != "" || l.since != 0:
+		return errors.New("--follow prints all that happens; select from its lines")
+	}
+	return nil
+}
+
+// stream prints what happens, until it is interrupted.
+func (l *lookback) stream(ctx context.Context) error {
+	err := l.follows(ctx)
+	if err == nil || ctx.Err() != nil {
+		return nil
+	}
+	return &exitError{error: err, code: exitFault}
+}
+
+// follows asks the running controller, or reads where there is none.
+func (l *lookback) follows(ctx context.Context) error {
+	if l.socket() == "" {
+		return l.followLedger(ctx)
+	}
+	from, err := json.Marshal(l.from)
+	if err != nil {
+		return err
+	}
+	lines, err := verify.Stream(ctx, l.socket(), history.FollowPath, from)
+	if errors.Is(err, verify.ErrNobody) {
+		return l.followLedger(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	defer lines.Close() //nolint:errcheck // It was read.
+	decoder := json.NewDecoder(lines)
+	for {
+		var line history.Line
+		if err := decoder.Decode(&line); err != nil {
+			return fmt.Errorf("the controller has ended the stream; resume after the last revision: %w", err)
+		}
+		if err := printLine(l.out, line); err != nil {
+			return err
+		}
+	}
+}
+
+// followLedger reads etcd by itself.
+func (l *lookback) followLedger(ctx context.Context) (err error) {
+	ctx = log.IntoContext(ctx, newLogger(l.verbosity))
+	if _, missing := os.Stat(l.etcdDataDir); len(l.etcdServers) == 0 && missing != nil {
+		return fmt.Errorf("--etcd-data-dir: there is no ledger: %w", missing)
+	}
+	store, err := openStore(ctx, l.options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	for line := range history.Follow(ctx, l.reader(store), nil, l.from) {
+		if err := printLine(l.out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printLine prints an event, or returns why there are no more.
+func printLine(out io.Writer, line history.Line) error {
+	switch {
+	case line.Forgotten > 0:
+		return fmt.Errorf("%s; see what ended meanwhile with history --since, and resume with --follow --from-revision %d", line.Error, line.Forgotten)
+	case line.Error != "":
+		return errors.New(line.Error)
+	}
+	return json.NewEncoder(out).Encode(line)
+}

@@ -1,0 +1,64 @@
+package space
+
+import (
+	"math/big"
+	"strings"
+	"time"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/internal/forecast"
+)
+
+// Outlook is when a pool will be full: a forecast for each of forecast.Windows.
+type Outlook []forecast.Forecast
+
+// OutlookOf is that of a pool, by the samples that its annotation has. Those that cannot be read
+// are too little data.
+func OutlookOf(pool *ipamv1alpha1.IPPool, now time.Time) Outlook {
+	all := make(Outlook, len(forecast.Windows))
+	if pool == nil || pool.Status.Capacity == nil {
+		return all
+	}
+	samples, err := forecast.Parse(pool.Annotations[ipamv1alpha1.AnnotationUsage])
+	used, okUsed := new(big.Int).SetString(pool.Status.Capacity.Allocated, 10)
+	free, okFree := new(big.Int).SetString(pool.Status.Capacity.Available, 10)
+	if err != nil || !okUsed || !okFree {
+		return all
+	}
+	for i, w := range forecast.Windows {
+		all[i] = samples.Full(now, used, free, w)
+	}
+	return all
+}
+
+// String is the outlook in words: "full in 8 days (last day), not full at this rate (last week), too
+// little data (last month)".
+func (o Outlook) String() string {
+	var said []string
+	little := 0
+	for i, f := range o {
+		if f.State == forecast.TooLittle {
+			little++
+		}
+		said = append(said, f.String()+" (last "+forecast.Windows[i].Name+")")
+	}
+	if little == len(o) {
+		return forecast.Forecast{}.String()
+	}
+	return strings.Join(said, ", ")
+}
+
+// Soon is the outlook in a few words, by the longest window that has data; empty if the pool does
+// not fill.
+func (o Outlook) Soon() string {
+	for i := len(o) - 1; i >= 0; i-- {
+		switch o[i].State {
+		case forecast.Fills:
+			return o[i].String() + " at the rate of the last " + forecast.Windows[i].Name
+		case forecast.Never:
+			return ""
+		case forecast.TooLittle:
+		}
+	}
+	return ""
+}

@@ -1,0 +1,104 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// FollowPath is where a controller streams, below its socket.
+const FollowPath = "follow"
+
+// Follower is a ledger whose events are asked for. [allocator.Reader] is one.
+type Follower interface {
+	Follow(ctx context.Context, from int64) iter.Seq2[allocator.Event, error]
+}
+
+// From asks for the events from a revision on; 0: from now on.
+type From struct {
+	Revision int64 `json:"revision"`
+}
+
+// Line is one event, or why there are no more.
+type Line struct {
+	// Event is what has happened, at Revision of the ledger.
+	Event    allocator.EventKind `json:"event,omitempty"`
+	Revision int64               `json:"revision,omitempty"`
+	// Last: no other event of this revision follows.
+	Last bool `json:"last,omitempty"`
+	// Holder of the block. Its own revision is that of the block's last change.
+	Holder *Holder `json:"holder,omitempty"`
+	// Unreadable is a key that cannot be read, and why: an event may be missing because of it.
+	Unreadable string `json:"unreadable,omitempty"`
+	// Error is why the stream ends.
+	Error string `json:"error,omitempty"`
+	// Forgotten: etcd has compacted what was asked for, and has everything from this revision on.
+	Forgotten int64 `json:"forgotten,omitempty"`
+}
+
+// Follow yields the lines of a ledger, until ctx ends or after one with an Error. names may be
+// nil: then workspaces have IDs alone.
+func Follow(ctx context.Context, ledger Follower, names Names, from From) iter.Seq[Line] {
+	return func(yield func(Line) bool) {
+		for e, err := range ledger.Follow(ctx, from.Revision) {
+			if ctx.Err() != nil || !yield(lineOf(e, err, names)) {
+				return
+			}
+		}
+	}
+}
+
+func lineOf(e allocator.Event, err error, names Names) Line {
+	switch {
+	case err != nil && allocator.Unreadable(err):
+		return Line{Revision: e.Revision, Unreadable: err.Error()}
+	case err != nil:
+		line := Line{Error: err.Error()}
+		if forgotten, ok := errors.AsType[*allocator.ForgottenError](err); ok {
+			line.Forgotten = forgotten.First
+		}
+		return line
+	}
+	h := holderOf(e.Tenure)
+	if names != nil {
+		h.Workspace = names.Workspace(h.Cluster).Path
+	}
+	return Line{Event: e.Kind, Revision: e.Revision, Last: e.Last, Holder: &h}
+}
+
+// FollowHandler streams over HTTP: a From as JSON, and a Line as JSON for each event.
+type FollowHandler struct {
+	Ledger Follower
+	Names  Names
+}
+
+// ServeHTTP implements http.Handler. It ends when the client goes, or the server.
+func (h *FollowHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var from From
+	if err := json.NewDecoder(r.Body).Decode(&from); err != nil {
+		http.Error(w, "send the revision to begin at: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	control := http.NewResponseController(w)
+	lines := json.NewEncoder(w)
+	err := control.Flush() // the client is to know that it is heard
+	for line := range Follow(r.Context(), h.Ledger, h.Names, from) {
+		if err == nil {
+			err = lines.Encode(line)
+		}
+		if err == nil {
+			err = control.Flush()
+		}
+		if err != nil {
+			log.FromContext(r.Context()).Info("the stream of the history is cut off", "why", err.Error())
+			return
+		}
+	}
+}

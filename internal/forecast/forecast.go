@@ -1,0 +1,93 @@
+package forecast
+
+import (
+	"fmt"
+	"math/big"
+	"time"
+)
+
+// Day is 24 hours.
+const Day = 24 * time.Hour
+
+// horizon is how far a forecast looks ahead.
+const horizon = 3650 * Day
+
+// Window is a span of time, up to now, whose rate a forecast goes by.
+type Window struct {
+	Name   string // as in "the last day", and the label of the metric
+	Length time.Duration
+}
+
+// Windows are those of every forecast, the shortest first.
+var Windows = []Window{{"day", Day}, {"week", 7 * Day}, {"month", 30 * Day}}
+
+// State says what is known of when a pool is full.
+type State int
+
+// The states of a Forecast.
+const (
+	// TooLittle: there is no sample from when the window began.
+	TooLittle State = iota
+	// Never: no more addresses are used than when the window began, or so few that the pool is not
+	// full within ten years.
+	Never
+	// Fills: the pool is full after Forecast.In.
+	Fills
+)
+
+// Forecast is when a pool will be full at the rate of a window.
+type Forecast struct {
+	State State
+	In    time.Duration // if it Fills; 0: it is full
+}
+
+// Full is the forecast by the rate of a window, of a pool with so many used and free addresses
+// now. What was used when the window began is known to the hour for the last day, and else to the day.
+func (s Samples) Full(now time.Time, used, free *big.Int, w Window) Forecast {
+	began := now.Add(-w.Length)
+	var base *big.Int
+	for _, sample := range s {
+		if sample.At.After(began) {
+			break
+		}
+		base = sample.Used
+	}
+	if base == nil {
+		return Forecast{State: TooLittle}
+	}
+	if free.Sign() <= 0 {
+		return Forecast{State: Fills}
+	}
+	more := new(big.Int).Sub(used, base)
+	if more.Sign() <= 0 {
+		return Forecast{State: Never}
+	}
+	windows, _ := new(big.Rat).SetFrac(free, more).Float64()
+	if windows > horizon.Seconds()/w.Length.Seconds() {
+		return Forecast{State: Never}
+	}
+	return Forecast{Fills, time.Duration(windows * float64(w.Length))}
+}
+
+// String is the forecast in words: "full in 12 days", "not full at this rate", "too little data".
+func (f Forecast) String() string {
+	switch f.State {
+	case TooLittle:
+		return "too little data"
+	case Never:
+		return "not full at this rate"
+	case Fills:
+	}
+	switch days := int(f.In / Day); {
+	case f.In == 0:
+		return "full"
+	case f.In < time.Hour:
+		return "full within an hour"
+	case f.In < 2*time.Hour:
+		return "full in 1 hour"
+	case days < 2:
+		return fmt.Sprintf("full in %d hours", int(f.In/time.Hour))
+	default:
+		return fmt.Sprintf("full in %d days", days)
+	}
+}
