@@ -20,6 +20,9 @@ type ListOptions struct {
 	// Limit ends the list after so many blocks were read, which includes those that other
 	// pools of the space have among the addresses of Pool. 0: there is no limit.
 	Limit int
+	// After begins the list behind the blocks at a place, such as that of the last one of a list that was
+	// broken off. The zero Position: at the first block.
+	After Position
 }
 
 // List yields blocks in the order of spaces and addresses, as the ledger is when the list
@@ -27,7 +30,7 @@ type ListOptions struct {
 // and the list goes on behind it. Any other error ends the list.
 func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[Block, error] {
 	return func(yield func(Block, error) bool) {
-		from, end, err := a.listed(ctx, o.Pool)
+		from, end, err := a.listed(ctx, o)
 		if err != nil {
 			yield(Block{}, err)
 			return
@@ -53,16 +56,34 @@ func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[Block, er
 }
 
 // listed returns the range of keys to list.
-func (a *Allocator) listed(ctx context.Context, id PoolID) (from, end string, err error) {
-	if id == "" {
-		return a.keys.Spaces(), clientv3.GetPrefixRangeEnd(a.keys.Spaces()), nil
+func (a *Allocator) listed(ctx context.Context, o ListOptions) (from, end string, err error) {
+	from, end = a.keys.Spaces(), clientv3.GetPrefixRangeEnd(a.keys.Spaces())
+	if o.Pool != "" {
+		p, err := a.known(ctx, o.Pool)
+		if err != nil {
+			return "", "", err
+		}
+		from, end = a.keys.Within(p.Space, p.CIDR)
 	}
-	p, err := a.known(ctx, id)
-	if err != nil {
-		return "", "", err
+	if o.After != (Position{}) {
+		from = max(from, a.keys.Block(o.After.Space, o.After.Prefix)+"\x00")
 	}
-	from, end = a.keys.Within(p.Space, p.CIDR)
 	return from, end, nil
+}
+
+// ChangedBlocks are those that were written since the call before, as the watch has seen them last. A
+// place without blocks is free, or what it has cannot be read. The first call begins to note them, and
+// returns none. Some may be missing: List has all. It is for one caller at a time.
+func (a *Allocator) ChangedBlocks() map[Position][]Block {
+	changed := map[Position][]Block{}
+	for at, r := range a.table.Journal.Take() {
+		blocks := make([]Block, 0, len(r.Holdings))
+		for _, h := range r.Holdings {
+			blocks = append(blocks, r.Block(h))
+		}
+		changed[at] = blocks
+	}
+	return changed
 }
 
 // yieldBlocks yields what a key is to its holders, all or those of one pool. It reports
