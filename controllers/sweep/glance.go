@@ -31,6 +31,6 @@ func (s *Sweeper) glanceAt(ctx context.Context, b allocator.Block) {
 	case reservation.Is(b.Holder.Claim):
 		s.Releases.Suspect(b.Holder)
 	case s.judge(ctx, b):
-		s.round.sightings[b.Holder.Claim] = b.Revision
+		s.round.sees(b)
 	}
 }

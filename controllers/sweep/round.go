@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
@@ -84,7 +85,13 @@ func (s *Sweeper) inspect(ctx context.Context, b allocator.Block, r *round) {
 	if s.sightings[b.Holder.Claim] == b.Revision {
 		pool.orphans = append(pool.orphans, b.Holder)
 	}
-	r.sightings[b.Holder.Claim] = b.Revision
+	r.sees(b)
+}
+
+// sees notes that a block seems to be nobody's. The text that its ID is a part of is not kept: at the
+// start, when no workspace is engaged yet, that would be the whole ledger.
+func (r *round) sees(b allocator.Block) {
+	r.sightings[allocator.ClaimID(strings.Clone(string(b.Holder.Claim)))] = b.Revision
 }
 
 // end takes up what a round has found, and begins the next one.

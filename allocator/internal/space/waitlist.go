@@ -88,9 +88,15 @@ func (q *waitlist) suspend(w *Waiter, on Account) {
 // unsuspend ends that. The caller puts the waiter into its line, or lets it go.
 func (q *waitlist) unsuspend(w *Waiter) {
 	q.Suspended--
-	i, _ := slices.BinarySearchFunc(q.suspended[w.suspended], w, older)
-	q.suspended[w.suspended] = slices.Delete(q.suspended[w.suspended], i, i+1)
-	if len(q.suspended[w.suspended]) == 0 {
+	on := q.suspended[w.suspended]
+	if on[0] == w { // the oldest, which goes first: the others stay where they are
+		on[0], on = nil, on[1:]
+	} else {
+		i, _ := slices.BinarySearchFunc(on, w, older)
+		on = slices.Delete(on, i, i+1)
+	}
+	q.suspended[w.suspended] = on
+	if len(on) == 0 {
 		delete(q.suspended, w.suspended)
 	}
 	w.suspended = Account{}
