@@ -126,7 +126,9 @@ func (b *books) seal() {
 		return
 	}
 	b.sealed = true
-	b.blocks.seal(func(one, other allocator.Block) { b.find(about(SeveralBlocks, one, "the claim has %s as well", other.Prefix)) })
+	b.blocks.seal(func(one, other allocator.Block) {
+		b.find(about(SeveralBlocks, one, "the claim has %s as well", other.Prefix))
+	})
 }
 
 // addUnread counts a block of which only its place is known.
