@@ -21,6 +21,9 @@ type ListOptions struct {
 	// Limit ends the list after so many blocks were read, which includes those that other
 	// pools of the space have among the addresses of Pool. 0: there is no limit.
 	Limit int
+	// After begins the list behind the blocks at a place, such as that of the last one of a list that was
+	// broken off. The zero Position: at the first block.
+	After Position
 }
 
 // List yields blocks in the order of spaces and addresses, as the ledger is when the list
@@ -28,14 +31,10 @@ type ListOptions struct {
 // and the list goes on behind it. Any other error ends the list.
 func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[Block, error] {
 	return func(yield func(Block, error) bool) {
-		from, end := a.keys.Spaces(), clientv3.GetPrefixRangeEnd(a.keys.Spaces())
-		if o.Pool != "" {
-			p, err := a.engine.Known(ctx, o.Pool)
-			if err != nil {
-				yield(Block{}, err)
-				return
-			}
-			from, end = a.keys.Space(p.Space).Within(p.CIDR)
+		from, end, err := a.listed(ctx, o)
+		if err != nil {
+			yield(Block{}, err)
+			return
 		}
 		p, read := a.store.NewPager(0), 0
 		survey(p, a.engine)
@@ -55,6 +54,37 @@ func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[Block, er
 			}
 		}
 	}
+}
+
+// listed returns the range of keys to list.
+func (a *Allocator) listed(ctx context.Context, o ListOptions) (from, end string, err error) {
+	from, end = a.keys.Spaces(), clientv3.GetPrefixRangeEnd(a.keys.Spaces())
+	if o.Pool != "" {
+		p, err := a.engine.Known(ctx, o.Pool)
+		if err != nil {
+			return "", "", err
+		}
+		from, end = a.keys.Space(p.Space).Within(p.CIDR)
+	}
+	if o.After != (Position{}) {
+		from = max(from, a.keys.Space(o.After.Space).Block(o.After.Prefix)+"\x00")
+	}
+	return from, end, nil
+}
+
+// ChangedBlocks are those that were written since the call before, as the watch has seen them last. A
+// place without blocks is free, or what it has cannot be read. The first call begins to note them, and
+// returns none. Some may be missing: List has all. It is for one caller at a time.
+func (a *Allocator) ChangedBlocks() map[Position][]Block {
+	changed := map[Position][]Block{}
+	for at, r := range a.table.Journal.Take() {
+		blocks := make([]Block, 0, len(r.Holdings))
+		for _, h := range r.Holdings {
+			blocks = append(blocks, r.Block(h))
+		}
+		changed[at] = blocks
+	}
+	return changed
 }
 
 // yield yields what a key is to its holders, all or those of the pool. It reports

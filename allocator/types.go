@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -23,6 +24,8 @@ type (
 	BlockState = ledger.BlockState
 	// Block is the record of a prefix that was given out.
 	Block = ledger.Block
+	// Position is where a block lies: its space and its prefix.
+	Position = space.Position
 	// PoolState is the state of a pool.
 	PoolState = ledger.PoolState
 	// Pool is a window on a space.

@@ -40,6 +40,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/history"
 	"github.com/kcp-ipam/ipam/controllers/inbox"
 	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/memory"
 	"github.com/kcp-ipam/ipam/controllers/packed"
 	"github.com/kcp-ipam/ipam/controllers/pool"
 	"github.com/kcp-ipam/ipam/controllers/release"
@@ -236,6 +237,7 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 		mgr.Add(engaged), addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, opts),
 		mgr.GetLocalManager().Add(&release.Expiry{Leases: opts.Ledger, Suspect: releases.Suspect}),
 		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper), mgr.GetLocalManager().Add(leader),
+		mgr.GetLocalManager().Add(&memory.Watch{}),
 	)
 }
 

@@ -57,6 +57,8 @@ type Server struct {
 	stop       context.CancelFunc
 	goroutines sync.WaitGroup
 	closing    sync.Once
+
+	nearlyFull bool // the file is, as of the last round of maintain, which alone uses it
 }
 
 // Start runs a server on the data in Dir, and returns when it answers. A

@@ -21,6 +21,8 @@ const (
 	keepRounds = 6
 	// defragFrom is the size below which a file is never defragmented.
 	defragFrom = 128 << 20
+	// nearlyFull is the share of the size that the file may have from which on there is a warning.
+	nearlyFull = 0.8
 )
 
 // maintain looks after the store until ctx ends.
@@ -75,10 +77,21 @@ func (s *Server) tend(ctx context.Context, history []int64) (int64, error) {
 			return 0, fmt.Errorf("defragment: %w", err)
 		}
 	}
+	s.warn(file.Size())
 	if alarmed && file.Size() < s.options.QuotaBytes {
 		return revision, s.disarm(ctx)
 	}
 	return revision, nil
+}
+
+// warn logs when the file is nearly as large as it may be, once until it is smaller.
+func (s *Server) warn(size int64) {
+	near := float64(size) > nearlyFull*float64(s.options.QuotaBytes)
+	if near && !s.nearlyFull {
+		s.options.Logger.Warn("the file of the embedded etcd is nearly as large as it may be; when it is, nothing is given out or released any more",
+			"size", size, "quota", s.options.QuotaBytes)
+	}
+	s.nearlyFull = near
 }
 
 // inUse is how much of the file is used. etcd counts that when it commits a change of its

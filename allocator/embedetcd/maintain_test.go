@@ -75,6 +75,33 @@ func fillUp(t *testing.T, s *Server, key func(int) string) int {
 	return 0
 }
 
+// A file that is nearly as large as it may be is told of once, while there is room left; and again only
+// after it was smaller.
+func TestTend_WarnsBeforeNoSpace(t *testing.T) {
+	s := small(t, 16<<20)
+	var lines strings.Builder
+	s.options.Logger = slog.New(slog.NewTextHandler(&lines, nil))
+	warnings := func() int { return strings.Count(lines.String(), "nearly as large") }
+	history := s.tendFor(t, 2, nil)
+	if n := warnings(); n != 0 {
+		t.Errorf("an empty file is told of %d times", n)
+	}
+	for i := 0; s.etcd.Server.Backend().Size() < 14<<20; i++ {
+		put(t, s, fmt.Sprint("k", i), strings.Repeat("v", 100_000))
+		s.etcd.Server.Backend().ForceCommit()
+	}
+	s.tendFor(t, 3, history)
+	if n := warnings(); n != 1 || !strings.Contains(lines.String(), "quota=16777216") {
+		t.Errorf("a file that is nearly full is told of %d times, want once with its quota:\n%s", n, lines.String())
+	}
+	for _, size := range []int64{12 << 20, 14 << 20} {
+		s.warn(size)
+	}
+	if n := warnings(); n != 2 {
+		t.Errorf("a file that was smaller and is nearly full again is told of %d times, want 2", n)
+	}
+}
+
 func TestTend_EndsNoSpace(t *testing.T) {
 	s := small(t, 4<<20)
 	fillUp(t, s, func(int) string { return "k" })

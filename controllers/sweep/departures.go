@@ -1,10 +1,47 @@
 package sweep
 
 import (
+	"context"
 	"sync"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
 )
+
+const (
+	// gathering is how long departures are gathered before the ledger is read for them all.
+	gathering = time.Second
+	// patience is how long they are at most, when the read before took long.
+	patience = time.Minute
+)
+
+// Departed has the blocks and pools of a workspace looked at whose binding was seen to go, without
+// waiting for the interval. On a replica that does not sweep it does nothing: the first round of
+// one that begins to sees to those who left before. It does not block.
+func (s *Sweeper) Departed(cluster allocator.ClusterName) { s.departures.add(cluster) }
+
+// suspectDeparted hints at all that the workspaces have which departed since the last time. The
+// ledger is read once for all of them.
+func (s *Sweeper) suspectDeparted(ctx context.Context) error {
+	departed := s.departures.take()
+	if len(departed) == 0 {
+		return nil
+	}
+	begun := s.Clock.Now()
+	defer func() { s.departures.rest(begun, s.Clock.Now()) }()
+	for p := range s.Ledger.Pools() {
+		if departed[p.Cluster] && p.Parent == "" && p.State == allocator.PoolOpen {
+			s.Releases.Suspect(rootHolder(p))
+		}
+	}
+	_, err := s.each(ctx, allocator.Position{}, func(b allocator.Block) bool {
+		if departed[b.Holder.Cluster] {
+			s.Releases.Suspect(b.Holder)
+		}
+		return true
+	})
+	return err
+}
 
 // departures are the workspaces that departed since the sweeper last took them. Nothing is
 // collected before collect. Safe for concurrent use.
@@ -12,9 +49,10 @@ type departures struct {
 	mu       sync.Mutex
 	clusters map[allocator.ClusterName]bool
 	news     chan struct{} // nil before collect
+	next     time.Time     // the ledger is not read for them before
 }
 
-// collect begins to collect. The channel tells when there is something to take.
+// collect begins to collect. The channel tells that there is something to take, once until it was taken.
 func (d *departures) collect() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -28,10 +66,12 @@ func (d *departures) add(cluster allocator.ClusterName) {
 	if d.news == nil {
 		return
 	}
-	d.clusters[cluster] = true
+	if d.clusters[cluster] = true; len(d.clusters) > 1 {
+		return // it is known that there is something to take
+	}
 	select {
 	case d.news <- struct{}{}:
-	default: // the sweeper is about to take it
+	default:
 	}
 }
 
@@ -41,4 +81,19 @@ func (d *departures) take() map[allocator.ClusterName]bool {
 	taken := d.clusters
 	d.clusters = map[allocator.ClusterName]bool{}
 	return taken
+}
+
+// gather is for how long to gather what departs: a second, or as long as it takes for reads to cost no
+// more than a fiftieth of a processor, but no longer than patience.
+func (d *departures) gather(now time.Time) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return min(patience, max(gathering, d.next.Sub(now)))
+}
+
+// rest notes from when until when the ledger was read.
+func (d *departures) rest(begun, ended time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.next = ended.Add(share * ended.Sub(begun))
 }

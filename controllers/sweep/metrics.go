@@ -28,7 +28,7 @@ var (
 	})
 	durations = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "ipam_sweep_duration_seconds",
-		Help:    "Time of a sweep that looked at every block.",
+		Help:    "Time of a sweep that looked at every block, without the pauses between its parts.",
 		Buckets: prometheus.ExponentialBuckets(0.01, 4, 10),
 	})
 	failures = prometheus.NewCounter(prometheus.CounterOpts{

@@ -29,7 +29,14 @@ func (s *timed) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[
 // start runs the sweeper of a scene until the test says stop.
 func start(t *testing.T, s *timed) (stop func()) {
 	t.Helper()
-	s.Ledger, s.Clock = s, clock.RealClock{}
+	s.Ledger = s
+	return s.run(t)
+}
+
+// run runs the sweeper as it is.
+func (s *timed) run(t *testing.T) (stop func()) {
+	t.Helper()
+	s.Clock = clock.RealClock{}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Start(ctx) }()
@@ -92,6 +99,53 @@ func TestStart_LooksAtAllThatDepartAtOnce(t *testing.T) {
 		stop()
 		if len(s.suspected) != 500*20+1 || s.suspected[0] != "left" || slices.Contains(s.suspected, "0") {
 			t.Errorf("%d are suspected, first %v; want the 10,000 blocks of those who departed and the pool left", len(s.suspected), s.suspected[:1])
+		}
+	})
+}
+
+// large is a ledger that takes two seconds to read.
+type large struct {
+	*timed
+	suspected map[allocator.ClaimID]time.Time
+}
+
+func (l *large) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[allocator.Block, error] {
+	<-time.After(2 * time.Second)
+	return l.timed.List(ctx, opts)
+}
+
+func (l *large) Suspect(h allocator.Holder) { l.suspected[h.Claim] = time.Now() }
+
+// Workspaces that leave one after another do not cost a read of a large ledger each, and none waits
+// for more than a minute and the read.
+func TestStart_AStreamOfDepartures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const leaving = 1000
+		s := &large{&timed{scene: newScene(t, leaving)}, map[allocator.ClaimID]time.Time{}}
+		for i := range s.blocks {
+			s.blocks[i].Holder.Cluster = allocator.ClusterName(fmt.Sprint("w", i))
+		}
+		s.Sweeper.Interval = time.Hour
+		s.Ledger, s.Releases = s, s
+		stop := s.run(t)
+		<-time.After(10 * time.Second)
+		before := len(s.lists)
+		left := map[allocator.ClaimID]time.Time{}
+		for i := range leaving {
+			left[s.blocks[i].Holder.Claim] = time.Now()
+			s.Departed(s.blocks[i].Holder.Cluster)
+			<-time.After(1500 * time.Millisecond)
+		}
+		<-time.After(2 * time.Minute)
+		synctest.Wait()
+		stop()
+		if reads, most := len(s.lists)-before, 1500/60+2; reads > most {
+			t.Errorf("1,000 departures in 25 minutes cost %d reads of the ledger, want at most %d", reads, most)
+		}
+		for claim, at := range left {
+			if took := s.suspected[claim].Sub(at); took < 0 || took > patience+5*time.Second {
+				t.Fatalf("claim %s is suspected %s after its workspace left, want a minute at most", claim, took)
+			}
 		}
 	})
 }

@@ -17,9 +17,8 @@ import (
 )
 
 const (
-	// gathering is how long departures are gathered before the ledger is read for them all.
-	gathering = time.Second
-	// share is how many times as long as a pass the pause after it is at least, until that is longest.
+	// share is how many times as long as it takes to look at all blocks a round lasts at least, until that
+	// is longest.
 	share   = 50
 	longest = 5 * time.Minute
 )
@@ -27,6 +26,7 @@ const (
 // Ledger is what a sweep reads.
 type Ledger interface {
 	List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[allocator.Block, error]
+	ChangedBlocks() map[allocator.Position][]allocator.Block
 	Pool(id allocator.PoolID) (allocator.Pool, bool)
 	Pools() iter.Seq[allocator.Pool]
 	Capacity(id allocator.PoolID) (allocator.Capacity, bool)
@@ -49,12 +49,13 @@ type Options struct {
 	Wake func(allocator.Holder)
 	// Doubt has a claim compared with the ledger whose block is in dispute, or was.
 	Doubt func(allocator.Holder)
-	// Interval between two passes, jittered by a fifth. It is longer after a pass that took more than
-	// a fiftieth of it, up to five minutes. Default 30 s.
+	// Interval between two looks, jittered by a fifth. Each is at what has changed since the one before, and
+	// at all blocks, or at a part of them: if all take more than a fiftieth of it, they are looked at in
+	// so many parts that they take a fiftieth of the time, but in five minutes. Default 30 s.
 	Interval time.Duration
 	// MinAge is how old a block must be to be an orphan. Default 60 s.
 	MinAge time.Duration
-	// MaxFrees bounds the orphans of one pool that a pass takes up. Default 100.
+	// MaxFrees bounds the orphans of one pool that a round takes up. Default 100.
 	MaxFrees int
 	// MaxShare bounds them as a share of the pool's blocks, where that is more
 	// than a few. Default 0.1.
@@ -67,13 +68,19 @@ type Options struct {
 // leader sweeps.
 type Sweeper struct {
 	Options
-	// sightings are the orphans of the pass before, at the revision they had.
+	round  *round
+	parts  int // of the round
+	blocks int // that the round before has seen
+	// recent are blocks that changed, and were too young for a judgement when a glance saw them.
+	recent map[allocator.Position][]allocator.Block
+
+	// sightings are the orphans of the round before, and those that glances have seen during it, at
+	// the revision they had.
 	sightings map[allocator.ClaimID]int64
 	braked    map[allocator.PoolID]bool
-	disputed  map[allocator.Holder]bool // as of the pass before
-	gone      map[allocator.PoolID]bool // root pools of which the pass before did not see the IPPool
-	named     int                       // pools that the metrics of this pass name
-	took      time.Duration             // the pass before
+	disputed  map[allocator.Holder]bool // as of the round before
+	gone      map[allocator.PoolID]bool // root pools of which the round before did not see the IPPool
+	named     int                       // pools that the metrics of this round name
 
 	departures departures
 }
@@ -93,7 +100,7 @@ func New(opts Options) *Sweeper {
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
 	}
-	return &Sweeper{Options: opts, sightings: map[allocator.ClaimID]int64{}, braked: map[allocator.PoolID]bool{}}
+	return &Sweeper{Options: opts, round: newRound(), parts: 1, recent: map[allocator.Position][]allocator.Block{}}
 }
 
 var _ manager.LeaderElectionRunnable = (*Sweeper)(nil)
@@ -101,11 +108,11 @@ var _ manager.LeaderElectionRunnable = (*Sweeper)(nil)
 // NeedLeaderElection says that one replica sweeps.
 func (s *Sweeper) NeedLeaderElection() bool { return true }
 
-// Start sweeps until the context ends: at once, for what was missed while nobody
+// Start sweeps until the context ends: over all blocks at once, for what was missed while nobody
 // did, and from then on at intervals.
 func (s *Sweeper) Start(ctx context.Context) error {
 	news := s.departures.collect()
-	s.sweep(ctx, s.pass)
+	s.sweep(ctx, s.look)
 	timer, gathered := s.Clock.NewTimer(s.pause()), s.Clock.NewTimer(gathering)
 	defer timer.Stop()
 	defer gathered.Stop()
@@ -114,115 +121,35 @@ func (s *Sweeper) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C():
-			s.sweep(ctx, s.pass)
+			s.sweep(ctx, s.look)
 			timer.Reset(s.pause())
 		case <-news:
-			gathered.Reset(gathering)
+			gathered.Reset(s.departures.gather(s.Clock.Now()))
 		case <-gathered.C():
 			s.sweep(ctx, s.suspectDeparted)
 		}
 	}
 }
 
-// Departed has the blocks and pools of a workspace looked at whose binding was seen to go, without
-// waiting for the interval. On a replica that does not sweep it does nothing: the first pass of
-// one that begins to sees to those who left before. It does not block.
-func (s *Sweeper) Departed(cluster allocator.ClusterName) { s.departures.add(cluster) }
+// pause is how long to wait for the next look.
+func (s *Sweeper) pause() time.Duration { return wait.Jitter(s.Interval, 0.2) }
 
-// pause is how long to wait for the next pass: the interval, or as much longer as it takes for a
-// sweep of a large ledger to cost a fiftieth of a processor, up to longest.
-func (s *Sweeper) pause() time.Duration {
-	rest := min(max(s.Interval, share*s.took), max(s.Interval, longest))
-	return wait.Jitter(rest, 0.2)
-}
-
-func (s *Sweeper) sweep(ctx context.Context, pass func(context.Context) error) {
-	if err := pass(ctx); err != nil && ctx.Err() == nil {
+func (s *Sweeper) sweep(ctx context.Context, what func(context.Context) error) {
+	if err := what(ctx); err != nil && ctx.Err() == nil {
 		failures.Inc()
 		log.FromContext(ctx).Error(err, "sweep")
 	}
 }
 
-// suspectDeparted hints at all that the workspaces have which departed since the last time. The
-// ledger is read once for all of them.
-func (s *Sweeper) suspectDeparted(ctx context.Context) error {
-	departed := s.departures.take()
-	if len(departed) == 0 {
-		return nil
-	}
-	for p := range s.Ledger.Pools() {
-		if departed[p.Cluster] && p.Parent == "" && p.State == allocator.PoolOpen {
-			s.Releases.Suspect(rootHolder(p))
-		}
-	}
-	return s.each(ctx, func(b allocator.Block) {
-		if departed[b.Holder.Cluster] {
-			s.Releases.Suspect(b.Holder)
-		}
-	})
+// look is what the sweeper does at each interval.
+func (s *Sweeper) look(ctx context.Context) error {
+	s.glance(ctx)
+	return s.part(ctx)
 }
 
-// pass looks at every block once.
-func (s *Sweeper) pass(ctx context.Context) error {
-	begun := s.Clock.Now()
-	found := survey{
-		sightings: map[allocator.ClaimID]int64{}, pools: map[allocator.PoolID]*census{}, disputed: map[allocator.Holder]bool{},
-	}
-	if err := s.each(ctx, func(b allocator.Block) { s.look(ctx, b, &found) }); err != nil {
-		return err
-	}
-	orphans.Reset()
-	braked.Reset()
-	s.named = 0
-	before := s.braked
-	s.braked = map[allocator.PoolID]bool{}
-	for id, pool := range found.pools {
-		s.settle(ctx, id, pool, before[id])
-	}
-	s.sightings = found.sightings
-	s.lookAtPools(ctx)
-	s.arbitrate(found.disputed)
-	lastPass.SetToCurrentTime()
-	s.took = s.Clock.Since(begun)
-	durations.Observe(s.took.Seconds())
-	return nil
-}
-
-// survey is what one pass has found.
-type survey struct {
-	sightings map[allocator.ClaimID]int64
-	pools     map[allocator.PoolID]*census
-	disputed  map[allocator.Holder]bool
-}
-
-// census counts the blocks of one pool.
-type census struct {
-	blocks  int
-	orphans []allocator.Holder // found twice
-}
-
-// look judges one block.
-func (s *Sweeper) look(ctx context.Context, b allocator.Block, found *survey) {
-	if reservation.Is(b.Holder.Claim) {
-		// No claim has its UID, so nobody sees its holder. It is looked up at once, by name, and is no
-		// orphan that the brake counts: a tenant makes as many as its requests fail.
-		if !reservation.InFlight(b, s.Clock.Now()) {
-			s.Releases.Suspect(b.Holder)
-		}
-		return
-	}
-	pool := found.pools[b.Pool]
-	if pool == nil {
-		pool = &census{}
-		found.pools[b.Pool] = pool
-	}
-	pool.blocks++
-	if b.State == allocator.Disputed {
-		found.disputed[b.Holder] = true
-	}
-	if s.Clock.Since(b.BoundAt) < s.MinAge {
-		return
-	}
+// judge does what is to be done about a block, as the caches show its holder. It reports whether
+// nobody seems to hold it.
+func (s *Sweeper) judge(ctx context.Context, b allocator.Block) (orphaned bool) {
 	switch state := s.World.State(ctx, b); {
 	case state == Held:
 	case state == Unrecorded:
@@ -230,41 +157,33 @@ func (s *Sweeper) look(ctx context.Context, b allocator.Block, found *survey) {
 	case state == Away && s.Releases.HasDeparted(b.Holder.Cluster):
 		s.Releases.Suspect(b.Holder)
 	default:
-		if s.sightings[b.Holder.Claim] == b.Revision {
-			pool.orphans = append(pool.orphans, b.Holder)
-		}
-		found.sightings[b.Holder.Claim] = b.Revision
+		return true
 	}
+	return false
 }
 
-// arbitrate has the claims say which of their blocks are in dispute, and which are so
-// no longer. Who is right is not for a program to tell.
-func (s *Sweeper) arbitrate(disputed map[allocator.Holder]bool) {
-	for holder := range disputed {
-		s.Doubt(holder)
+// young reports whether it is too early to judge a block.
+func (s *Sweeper) young(b allocator.Block) bool {
+	if reservation.Is(b.Holder.Claim) {
+		return reservation.InFlight(b, s.Clock.Now())
 	}
-	for holder := range s.disputed {
-		if !disputed[holder] {
-			s.Doubt(holder)
-		}
-	}
-	s.disputed = disputed
-	disputes.Set(float64(len(disputed)))
+	return s.Clock.Since(b.BoundAt) < s.MinAge
 }
 
-// each calls look for every block of the ledger that somebody has, as of one revision.
-func (s *Sweeper) each(ctx context.Context, look func(allocator.Block)) error {
-	for b, err := range s.Ledger.List(ctx, allocator.ListOptions{}) {
+// each calls visit for the blocks of the ledger behind a place that somebody has, as of one revision,
+// until it returns false. It reports whether those were all.
+func (s *Sweeper) each(ctx context.Context, after allocator.Position, visit func(allocator.Block) bool) (all bool, err error) {
+	for b, err := range s.Ledger.List(ctx, allocator.ListOptions{After: after}) {
 		if allocator.Unreadable(err) {
 			log.FromContext(ctx).Error(err, "sweep: skip a block")
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("list blocks: %w", err)
+			return false, fmt.Errorf("list blocks: %w", err)
 		}
-		if b.State != allocator.Cooling { // else it is nobody's, and is free by itself
-			look(b)
+		if b.State != allocator.Cooling && !visit(b) { // one that cools is nobody's, and is free by itself
+			return false, nil
 		}
 	}
-	return nil
+	return true, nil
 }

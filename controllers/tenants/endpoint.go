@@ -193,17 +193,13 @@ func (e *endpoint) settle(ctx context.Context, name multicluster.ClusterName) er
 // engage hands a workspace to the controllers, until ctx ends or the engagement does. However it
 // ends, the workspace is looked at again.
 func (e *endpoint) engage(ctx context.Context, name multicluster.ClusterName) error {
-	events, err := e.recorders.GetProvider(e.config, logicalcluster.Name(name))
-	if err != nil {
-		return fmt.Errorf("make its event recorder: %w", err)
-	}
-	scoped, err := kcpcache.NewScopedCluster(e.config, logicalcluster.Name(name), e.cache, e.opts.Scheme, events)
+	scoped, err := kcpcache.NewScopedCluster(e.config, logicalcluster.Name(name), e.cache, e.opts.Scheme, nil)
 	if err != nil {
 		return fmt.Errorf("make its cluster: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	// Of the scoped cluster the cache alone is kept: its clients are 10 KiB of each workspace.
-	t := &tenant{name: name, cache: scoped.GetCache(), events: events, at: e, cancel: cancel}
+	t := &tenant{name: name, cache: scoped.GetCache(), at: e, ended: ctx.Done(), cancel: cancel}
 	e.engaged.add(name, t) // the controllers look it up as soon as they have it
 	if err := e.aware.Engage(ctx, name, t); err != nil {
 		e.engaged.remove(name)

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
 func TestProvider_EngagesWhatIsBound(t *testing.T) {
@@ -107,4 +109,22 @@ func TestProvider_AtTwoEndpoints(t *testing.T) {
 	if url, _ := cl.(*tenant).Endpoint(); url != s.server.URL+"/two" {
 		t.Errorf("a is engaged through %s, want the second endpoint", url)
 	}
+}
+
+// A workspace has no event recorder of its own before its first event, and none after it has gone.
+func TestProvider_EventRecorders(t *testing.T) {
+	s := newScene(t)
+	s.binds("one", "a")
+	s.sees("+a")
+	a := s.engaged.tenant("a")
+	made, ok := a.events()
+	if again, _ := a.events(); !ok || made != again {
+		t.Errorf("events = %v, then %v, %t; want one recorder for all events", made, again, ok)
+	}
+	s.drop(bindingsPath("one"), "a")
+	s.sees("-a")
+	if _, ok := a.events(); ok {
+		t.Error("a workspace that has gone gets a recorder, which nothing would stop")
+	}
+	a.GetEventRecorder("test").Eventf(&ipamv1alpha1.IPClaim{}, nil, "Normal", "Tested", "Test", "nothing")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	kcpcache "github.com/kcp-dev/multicluster-provider/pkg/cache"
 	"github.com/kcp-dev/multicluster-provider/pkg/events/recorder"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,9 +23,9 @@ import (
 type tenant struct {
 	name   multicluster.ClusterName
 	cache  cache.Cache
-	events recorder.EventRecorderGetter
 	at     *endpoint
-	cancel context.CancelFunc // ends the engagement
+	ended  <-chan struct{}    // closed when the engagement has ended
+	cancel context.CancelFunc // ends it
 }
 
 var _ cluster.Cluster = (*tenant)(nil)
@@ -67,12 +68,34 @@ func (t *tenant) GetRESTMapper() meta.RESTMapper { return t.at.writer.RESTMapper
 //
 // Deprecated: use GetEventRecorder.
 func (t *tenant) GetEventRecorderFor(name string) record.EventRecorder {
-	return t.events.GetEventRecorderFor(name)
+	if events, ok := t.events(); ok {
+		return events.GetEventRecorderFor(name)
+	}
+	return &record.FakeRecorder{} // it records nothing
 }
 
-// GetEventRecorder implements cluster.Cluster.
+// GetEventRecorder implements cluster.Cluster. Of a workspace that has disengaged it records nothing.
 func (t *tenant) GetEventRecorder(name string) events.EventRecorder {
-	return t.events.GetEventRecorder(name)
+	if events, ok := t.events(); ok {
+		return events.GetEventRecorder(name)
+	}
+	return &events.FakeRecorder{} // it records nothing
+}
+
+// events are the workspace's recorders, which are made for its first event: few workspaces have any,
+// and the recorders take two kilobytes.
+func (t *tenant) events() (recorder.EventRecorderGetter, bool) {
+	select {
+	case <-t.ended:
+		return nil, false // those of the endpoint may be stopped, and new ones would never be
+	default:
+	}
+	made, err := t.at.recorders.GetProvider(t.at.config, logicalcluster.Name(t.name))
+	if err != nil {
+		t.at.logger.Error(err, "the workspace's events cannot be recorded", "cluster", t.name)
+		return nil, false
+	}
+	return made, true
 }
 
 // Start implements cluster.Cluster. There is nothing to start.

@@ -22,7 +22,8 @@ type books struct {
 	revision int64
 	pools    map[allocator.PoolID]*pool
 	spaces   map[allocator.SpaceID]*space
-	blocks   map[allocator.ClaimID]*block
+	blocks   blocks
+	sealed   bool // all blocks were read
 	findings []Finding
 
 	// A block that cannot be read is neither there nor absent: nothing is concluded about
@@ -56,23 +57,12 @@ type space struct {
 	head  bool
 }
 
-// block is a block of the ledger, as one holder has it.
-type block struct {
-	allocator.Block
-	keyed    bool // the claim's key leads to it
-	held     bool // its holder exists
-	leaving  bool // its holder is being deleted
-	recorded bool // its IPAllocation exists
-	promised bool // it is reserved, and a claim shows it
-}
-
 // audit reads the ledger.
 func audit(ctx context.Context, ledger Ledger, now time.Time) (*books, error) {
 	b := &books{
 		now:    now,
 		pools:  map[allocator.PoolID]*pool{},
 		spaces: map[allocator.SpaceID]*space{},
-		blocks: map[allocator.ClaimID]*block{},
 		unread: map[position]bool{},
 		hidden: map[allocator.ClaimID]bool{},
 		past:   map[position]allocator.Tenure{},
@@ -129,11 +119,18 @@ func (b *books) addBlock(added allocator.Block) {
 	if added.State == allocator.Disputed {
 		b.find(about(Disputed, added, "others hold addresses of this block, too; release all but one of them"))
 	}
-	if other := b.blocks[added.Holder.Claim]; other != nil {
-		b.find(about(SeveralBlocks, added, "the claim has %s as well", other.Prefix))
+	b.blocks.add(added)
+}
+
+// seal ends the blocks, once.
+func (b *books) seal() {
+	if b.sealed {
 		return
 	}
-	b.blocks[added.Holder.Claim] = &block{Block: added}
+	b.sealed = true
+	b.blocks.seal(func(one, other allocator.Block) {
+		b.find(about(SeveralBlocks, one, "the claim has %s as well", other.Prefix))
+	})
 }
 
 // addUnread counts a block of which only its place is known.
@@ -180,7 +177,8 @@ func (b *books) addClaim(id allocator.ClaimID, in allocator.SpaceID, prefix neti
 		b.hidden[id] = true
 		return
 	}
-	held := b.blocks[id]
+	b.seal()
+	held := b.blocks.of(id)
 	if held == nil || held.Space != in || held.Prefix != prefix {
 		b.find(Finding{
 			Kind: ClaimKeyMismatch, UID: string(id), Prefix: prefix.String(),
@@ -193,12 +191,13 @@ func (b *books) addClaim(id allocator.ClaimID, in allocator.SpaceID, prefix neti
 
 // close finds what shows only at the end.
 func (b *books) close() {
+	b.seal()
 	for id, s := range b.spaces {
 		if s.used && !s.head {
 			b.find(Finding{Kind: SpaceWithoutHead, Name: string(id), Message: "the space has no head, so that nothing can be changed in it"})
 		}
 	}
-	for _, held := range b.blocks {
+	for held := range b.blocks.all() {
 		if !held.keyed {
 			b.find(about(ClaimKeyMismatch, held.Block, "no key of the claim leads to the block"))
 		}
@@ -209,7 +208,7 @@ func (b *books) close() {
 			roots[p.Cluster] = append(roots[p.Cluster], p)
 			continue
 		}
-		held := b.blocks[allocator.ClaimID(p.ID)]
+		held := b.blocks.of(allocator.ClaimID(p.ID))
 		if b.hidden[allocator.ClaimID(p.ID)] {
 			continue
 		}

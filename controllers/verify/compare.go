@@ -38,7 +38,7 @@ func (b *books) compare(ctx context.Context, world World) error {
 			return fmt.Errorf("read what is published: %w", err)
 		}
 	}
-	for _, held := range b.blocks {
+	for held := range b.blocks.all() {
 		b.judge(held)
 	}
 	for _, p := range b.pools {
@@ -62,7 +62,7 @@ func (b *books) seePool(cluster allocator.ClusterName, obj *ipamv1alpha1.IPPool)
 		return
 	}
 	p.seen = true
-	if held := b.blocks[allocator.ClaimID(obj.UID)]; held != nil {
+	if held := b.blocks.of(allocator.ClaimID(obj.UID)); held != nil {
 		held.held = true
 	}
 	if p.Cluster != cluster || p.Name != obj.Name || shown != "" && shown != p.CIDR.String() {
@@ -86,7 +86,7 @@ func (b *books) compareFigures(p *pool, obj *ipamv1alpha1.IPPool) {
 
 // of is the block that a claim has. One that cools is nobody's.
 func (b *books) of(uid types.UID) *block {
-	held := b.blocks[allocator.ClaimID(uid)]
+	held := b.blocks.of(allocator.ClaimID(uid))
 	if held == nil || held.State == allocator.Cooling {
 		return nil
 	}

@@ -12,8 +12,8 @@
 // a finding only when nobody confirms it for long.
 //
 // It reads from etcd and from the API servers, never from a cache or an index,
-// and shares no judgement with the controllers. While it looks it holds the
-// ledger's blocks in memory, about half a kilobyte each; objects pass by in pages.
+// and shares no judgement with the controllers. While it looks it holds what it compares of the
+// ledger's blocks in memory, less than 100 bytes each; objects pass by in pages.
 //
 // It changes nothing. A repair is a hint to the controller whose task it is, which
 // confirms for itself, so that a wrong finding does no harm.

@@ -15,7 +15,7 @@ const overdue = reservation.Grace + time.Minute
 
 // promised reports whether the block that a claim shows is reserved for it, and notes that.
 func (b *books) promised(cluster allocator.ClusterName, claim *ipamv1alpha1.IPClaim) bool {
-	held := b.blocks[reservation.Of(cluster, claim)]
+	held := b.blocks.of(reservation.Of(cluster, claim))
 	if held == nil || held.Prefix.String() != claim.Status.AllocatedCIDR {
 		return false
 	}

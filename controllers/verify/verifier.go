@@ -132,7 +132,7 @@ func (v *Verifier) report(b *books) Report {
 	if b == nil {
 		return Report{}
 	}
-	return Report{Revision: b.revision, Time: v.Clock.Now(), Pools: len(b.pools), Blocks: len(b.blocks), Findings: []Finding{}}
+	return Report{Revision: b.revision, Time: v.Clock.Now(), Pools: len(b.pools), Blocks: b.blocks.count, Findings: []Finding{}}
 }
 
 func (v *Verifier) sleep(ctx context.Context, d time.Duration) error {

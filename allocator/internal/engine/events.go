@@ -44,7 +44,7 @@ func (f follower) sort(events []store.Entry) (changes, error) {
 		case store.TurnKey:
 			f.noteTurn(e)
 		case store.BlockKey:
-			f.noteLease(e)
+			f.noteBlock(e)
 			c.spaces[e.Space] = append(c.spaces[e.Space], e)
 		case store.ReservationKey:
 			f.Table.Reservations.Seen(e.Cluster, e.Claim, e.Put)
@@ -99,10 +99,11 @@ func (f follower) noteTurn(e store.Entry) {
 	}
 }
 
-// noteLease notes what has become of the lease of a block. One that was deleted, or cannot be
+// noteBlock notes what has become of a block, and of its lease. One that was deleted, or cannot be
 // read, has none.
-func (f follower) noteLease(e store.Entry) {
+func (f follower) noteBlock(e store.Entry) {
 	at := space.Position{Space: e.Space, Prefix: e.Prefix}
+	f.Table.Journal.Put(at, e.Block)
 	if lease, ok := space.LeaseOf(e.Block); ok {
 		f.Table.Leases.Put(at, lease)
 		return

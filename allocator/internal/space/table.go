@@ -28,6 +28,7 @@ type Table struct {
 	// reservations are those that nobody has confirmed.
 	Reservations Reservations
 	Leases       Leases
+	Journal      Journal
 
 	// mu is taken after a space's lock, never before, and held for memory work only.
 	mu      sync.RWMutex

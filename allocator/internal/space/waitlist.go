@@ -138,6 +138,10 @@ func insert(list []*Waiter, w *Waiter, order func(a, b *Waiter) int) []*Waiter {
 }
 
 func remove(list []*Waiter, w *Waiter, order func(a, b *Waiter) int) []*Waiter {
+	if list[0] == w { // the oldest, which goes first: the others stay where they are
+		list[0] = nil
+		return list[1:]
+	}
 	i, _ := slices.BinarySearchFunc(list, w, order)
 	return slices.Delete(list, i, i+1)
 }

@@ -90,15 +90,25 @@ func (p *Pager) Keys(ctx context.Context, from, end string) iter.Seq2[*mvccpb.Ke
 	}
 }
 
-// enter notes that a window begins or ends here.
+// enter notes that a window ends here, or that here is a key of one that is full.
 func (p *Pager) enter(at *place) {
 	if at.in != nil && at.from >= at.in.end {
 		at.in, at.depth, at.skip = nil, 0, 0
 	}
-	if w := p.windowAt(at.from); w != nil && w.full && w.from == at.from {
-		at.in, at.addr = w, w.cidr.Addr()
+	w := p.windowAt(at.from)
+	if at.in != nil || w == nil || !w.full {
+		return
+	}
+	if addr, ok := w.addr(at.from); ok {
+		at.in, at.addr = w, addr
 		at.bits = max(w.cidr.Bits(), at.addr.BitLen()-bits.Len(uint(p.Fit))+1)
 	}
+}
+
+// addr is the address of the block that has a key, or has the key before it.
+func (w *window) addr(key string) (addr netip.Addr, ok bool) {
+	block, err := parsePrefix(strings.TrimSuffix(strings.TrimPrefix(key, w.keys.Blocks()), "\x00"))
+	return block.Addr(), err == nil
 }
 
 // to is where the next part ends.

@@ -1,0 +1,121 @@
+package allocator
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+)
+
+// A list in parts has every block once, in order, and has etcd count not much more than it reads.
+func TestList_InParts(t *testing.T) {
+	const page, part = 64, 500
+	l := &fixture{t: t, etcd: etcdtest.New(t)}
+	counted := &counter{KV: l.etcd.Client().KV}
+	l.etcd.Client().KV = counted
+	l.Allocator = l.open()
+	blocks := 0
+	for cidr, of := range map[string][]netip.Prefix{
+		"10.0.0.0/8":    append(dense("10.0.0.0/32", 3000), dense("10.64.0.0/32", 2000)...),
+		"11.0.0.0/8":    dense("11.0.0.0/32", 5),
+		"2001:db8::/32": dense("2001:db8::/64", 3000),
+		"12.0.0.0/24":   dense("12.0.0.0/32", 256),
+	} {
+		id := PoolID("p" + cidr[:2])
+		l.pool(id, cidr)
+		l.putBlocks(id, of)
+		blocks += len(of)
+	}
+	a := l.open()
+	a.store.Page = page
+	whole := listed(t, a, ListOptions{})
+	if len(whole) != blocks {
+		t.Fatalf("List has %d blocks, want %d", len(whole), blocks)
+	}
+	counted.reset()
+	var parts []Block
+	for at, more := (Position{}), true; more; {
+		if at, more = readPart(t, a, at, part, &parts); len(parts) > blocks {
+			t.Fatalf("the parts have %d blocks, want %d", len(parts), blocks)
+		}
+	}
+	if fmt.Sprint(parts) != fmt.Sprint(whole) {
+		t.Errorf("the parts have %d blocks, which are not the %d of the list", len(parts), blocks)
+	}
+	counted.want(t, "List in parts", blocks, 3)
+}
+
+// readPart adds so many blocks to a list, and returns where they end and whether there may be more.
+func readPart(t *testing.T, a *Allocator, after Position, n int, to *[]Block) (last Position, more bool) {
+	t.Helper()
+	for b, err := range a.List(t.Context(), ListOptions{After: after}) {
+		if err != nil {
+			t.Fatalf("List after %v: %v", after, err)
+		}
+		*to = append(*to, b)
+		if n--; n == 0 {
+			return Position{Space: b.Space, Prefix: b.Prefix}, true
+		}
+	}
+	return Position{}, false
+}
+
+// A part of a pool begins behind a place, also one that lies before the pool.
+func TestList_OfAPoolAfter(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.pool("q", "10.1.0.0/24")
+	first, second := l.bind(request("q", "c0", 28)), l.bind(request("q", "c1", 28))
+	for name, tt := range map[string]struct {
+		after Position
+		want  []Block
+	}{
+		"of another pool": {Position{Space: "p", Prefix: netip.MustParsePrefix("10.0.0.0/28")}, []Block{first, second}},
+		"the first block": {Position{Space: "q", Prefix: first.Prefix}, []Block{second}},
+		"the last block":  {Position{Space: "q", Prefix: second.Prefix}, nil},
+	} {
+		if got := listed(t, l.Allocator, ListOptions{Pool: "q", After: tt.after}); fmt.Sprint(got) != fmt.Sprint(tt.want) {
+			t.Errorf("%s: List = %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// What was written since the call before is told as it is now, whichever allocator wrote it.
+func TestChangedBlocks(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.bind(request("p", "before", 28))
+	other := l.open()
+	l.wantChanged(nil)
+	kept, gone := l.bind(request("p", "kept", 28)), l.bind(request("p", "gone", 28))
+	retained, err := other.Bind(t.Context(), request("p", "retained", 28))
+	if err != nil {
+		t.Fatalf("Bind: %v", err)
+	}
+	if err := l.Release(t.Context(), gone.Holder.Claim); err != nil {
+		t.Fatalf("Release: %v", err)
+	}
+	if _, _, err := other.Retain(t.Context(), "retained", time.Time{}); err != nil {
+		t.Fatalf("Retain: %v", err)
+	}
+	l.wantChanged(map[netip.Prefix]BlockState{kept.Prefix: Bound, gone.Prefix: "", retained.Prefix: Retained})
+	l.wantChanged(nil)
+}
+
+// wantChanged fails the test unless exactly these blocks have changed; those without a state are gone.
+func (l *fixture) wantChanged(want map[netip.Prefix]BlockState) {
+	l.t.Helper()
+	l.catchUp(l.t)
+	got := map[netip.Prefix]BlockState{}
+	for at, blocks := range l.ChangedBlocks() {
+		got[at.Prefix] = ""
+		for _, b := range blocks {
+			got[at.Prefix] = b.State
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		l.t.Errorf("ChangedBlocks = %v, want %v", got, want)
+	}
+}

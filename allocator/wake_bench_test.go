@@ -1,0 +1,110 @@
+package allocator
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+)
+
+// crowd is an Allocator with a pool in which claims wait.
+type crowd struct {
+	*Allocator
+	woken atomic.Int64
+	all   chan struct{} // closed when all were woken
+}
+
+const waiters = 100_000
+
+// newCrowd lets so many claims of some workspaces wait for addresses of a pool that has none.
+func newCrowd(b *testing.B, workspaces int, ask func(*Request, int)) *crowd {
+	b.Helper()
+	server, err := embedetcd.Start(b.Context(), embedetcd.Options{Dir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatalf("Start: %v", err)
+	}
+	b.Cleanup(func() { _ = server.Close() })
+	c := &crowd{all: make(chan struct{})}
+	c.Allocator, err = Open(b.Context(), server.Client(), Options{HoldTime: time.Hour, Wake: func(Holder) {
+		if c.woken.Add(1) == waiters {
+			close(c.all)
+		}
+	}})
+	if err != nil {
+		b.Fatalf("Open: %v", err)
+	}
+	b.Cleanup(func() { _ = c.Close() })
+	p := root("p", "10.0.0.0/8")
+	p.Excluded = []netip.Prefix{prefix("10.128.0.0/9")}
+	if _, err := c.Register(b.Context(), p); err != nil {
+		b.Fatalf("Register: %v", err)
+	}
+	for claim, half := range map[string]string{"goes": "10.0.0.0/10", "stays": "10.64.0.0/10"} { // all that is not excluded
+		r := request("p", claim, 0)
+		r.Exact, r.Holder.Cluster = prefix(half), "w0"
+		if _, err := c.Bind(b.Context(), r); err != nil {
+			b.Fatalf("Bind: %v", err)
+		}
+	}
+	for i := range waiters {
+		r := request("p", fmt.Sprintf("0f0a1f6e-4d4b-4c7c-9d51-%012d", i), 32)
+		r.Holder.Cluster = ClusterName(fmt.Sprint("w", i%workspaces))
+		ask(&r, i)
+		c.Wait(r)
+	}
+	return c
+}
+
+// wakes measures from when room is made until the last of the claims that wait was woken.
+func (c *crowd) wakes(b *testing.B, makeRoom func(context.Context) error) {
+	b.Helper()
+	began, spent := time.Now(), processor(b)
+	if err := makeRoom(b.Context()); err != nil {
+		b.Fatalf("make room: %v", err)
+	}
+	select {
+	case <-c.all:
+	case <-time.After(time.Minute):
+		b.Fatalf("%d of %d claims were woken in a minute", c.woken.Load(), waiters)
+	}
+	b.ReportMetric(float64(time.Since(began).Microseconds())/1000, "ms/100000")
+	b.ReportMetric(float64((processor(b)-spent).Microseconds())/1000, "cpu-ms/100000")
+}
+
+// processor is how much of it this process has used, with the etcd that is embedded in it.
+func processor(b *testing.B) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatalf("Getrusage: %v", err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// BenchmarkWake wakes 100,000 claims that wait, when there is room for all of them at once; the
+// transaction that makes it is in the figure.
+func BenchmarkWake(b *testing.B) {
+	for _, workspaces := range []int{1, 1000} {
+		b.Run(fmt.Sprintf("room/workspaces=%d", workspaces), func(b *testing.B) {
+			for b.Loop() {
+				c := newCrowd(b, workspaces, func(*Request, int) {})
+				c.wakes(b, func(ctx context.Context) error { return c.Exclude(ctx, "p", nil) })
+			}
+		})
+	}
+	b.Run("quota", func(b *testing.B) {
+		for b.Loop() {
+			c := newCrowd(b, 1, func(r *Request, _ int) {
+				r.Limits = Limits{Pool: big.NewInt(1<<22 + waiters)}
+			})
+			c.wakes(b, func(ctx context.Context) error { return c.Release(ctx, "goes") })
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package sweep
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/controllers/reservation"
+)
+
+// round is one look at every block. In a large ledger it is made in parts, an interval after one
+// another. Nothing is decided about an orphan before the end: the brake needs to know all of them.
+type round struct {
+	sightings map[allocator.ClaimID]int64
+	pools     map[allocator.PoolID]*census
+	disputed  map[allocator.Holder]bool
+
+	after  allocator.Position // the block that was looked at last
+	blocks int                // looked at
+	parts  int                // that were made
+	took   time.Duration      // all parts, without the pauses
+}
+
+func newRound() *round {
+	return &round{
+		sightings: map[allocator.ClaimID]int64{}, pools: map[allocator.PoolID]*census{}, disputed: map[allocator.Holder]bool{},
+	}
+}
+
+// census counts the blocks of one pool.
+type census struct {
+	blocks  int
+	orphans []allocator.Holder // found twice
+}
+
+// part makes the next part of the round, and ends the round if it was the last one. One that fails
+// goes on the next time where it was.
+func (s *Sweeper) part(ctx context.Context) error {
+	r, begun := s.round, s.Clock.Now()
+	seen, most := 0, s.blocks/s.parts+1
+	all, err := s.each(ctx, r.after, func(b allocator.Block) bool {
+		at := allocator.Position{Space: b.Space, Prefix: b.Prefix}
+		if seen >= most && r.parts+1 < s.parts && at != r.after { // a block in dispute is not cut in two
+			return false
+		}
+		seen++
+		r.after = at
+		s.inspect(ctx, b, r)
+		return true
+	})
+	r.took += s.Clock.Since(begun)
+	if err != nil {
+		return err
+	}
+	if r.parts++; all {
+		s.end(ctx, r)
+	}
+	return nil
+}
+
+// inspect looks at one block.
+func (s *Sweeper) inspect(ctx context.Context, b allocator.Block, r *round) {
+	r.blocks++
+	if reservation.Is(b.Holder.Claim) {
+		// No claim has its UID, so nobody sees its holder. It is looked up at once, by name, and is no
+		// orphan that the brake counts: a tenant makes as many as its requests fail.
+		if !s.young(b) {
+			s.Releases.Suspect(b.Holder)
+		}
+		return
+	}
+	pool := r.pools[b.Pool]
+	if pool == nil {
+		pool = &census{}
+		r.pools[b.Pool] = pool
+	}
+	pool.blocks++
+	if b.State == allocator.Disputed {
+		r.disputed[b.Holder] = true
+	}
+	if s.young(b) || !s.judge(ctx, b) {
+		return
+	}
+	if s.sightings[b.Holder.Claim] == b.Revision {
+		pool.orphans = append(pool.orphans, b.Holder)
+	}
+	r.sees(b)
+}
+
+// sees notes that a block seems to be nobody's. The text that its ID is a part of is not kept: at the
+// start, when no workspace is engaged yet, that would be the whole ledger.
+func (r *round) sees(b allocator.Block) {
+	r.sightings[allocator.ClaimID(strings.Clone(string(b.Holder.Claim)))] = b.Revision
+}
+
+// end takes up what a round has found, and begins the next one.
+func (s *Sweeper) end(ctx context.Context, r *round) {
+	orphans.Reset()
+	braked.Reset()
+	s.named = 0
+	before := s.braked
+	s.braked = map[allocator.PoolID]bool{}
+	for id, pool := range r.pools {
+		s.settle(ctx, id, pool, before[id])
+	}
+	s.lookAtPools(ctx)
+	s.arbitrate(r.disputed)
+	lastPass.SetToCurrentTime()
+	durations.Observe(r.took.Seconds())
+	s.sightings, s.blocks, s.parts = r.sightings, r.blocks, s.partsOf(r.took)
+	s.round = newRound()
+}
+
+// partsOf is in how many parts a round is made that takes so long: in so many that it costs a fiftieth
+// of a processor, but lasts no longer than longest.
+func (s *Sweeper) partsOf(took time.Duration) int {
+	needed, most := (share*took+s.Interval-1)/s.Interval, longest/s.Interval
+	return int(max(1, min(needed, most)))
+}
+
+// arbitrate has the claims say which of their blocks are in dispute, and which are so
+// no longer. Who is right is not for a program to tell.
+func (s *Sweeper) arbitrate(disputed map[allocator.Holder]bool) {
+	for holder := range disputed {
+		s.Doubt(holder)
+	}
+	for holder := range s.disputed {
+		if !disputed[holder] {
+			s.Doubt(holder)
+		}
+	}
+	s.disputed = disputed
+	disputes.Set(float64(len(disputed)))
+}

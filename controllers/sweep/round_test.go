@@ -1,0 +1,164 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// A round of a large ledger is made in more parts, and none takes longer than five minutes.
+func TestPartsOf(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		interval, took time.Duration
+		want           int
+	}{
+		"empty ledger":     {30 * time.Second, 0, 1},
+		"small ledger":     {30 * time.Second, 600 * time.Millisecond, 1},
+		"large ledger":     {30 * time.Second, 2 * time.Second, 4},
+		"largest ledger":   {30 * time.Second, 20 * time.Second, 10},
+		"rare by the flag": {time.Hour, 20 * time.Second, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, 0)
+			s.Interval = tt.interval
+			if got := s.partsOf(tt.took); got != tt.want {
+				t.Errorf("partsOf(%s) = %d with an interval of %s, want %d", tt.took, got, tt.interval, tt.want)
+			}
+		})
+	}
+}
+
+// slow is a ledger in which each block takes some time to read, and which fails at one if asked to.
+type slow struct {
+	*scene
+	each   time.Duration
+	failAt int // counted over all lists; 0: never
+}
+
+func (l *slow) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[allocator.Block, error] {
+	return func(yield func(allocator.Block, error) bool) {
+		for b, err := range l.scene.List(ctx, opts) {
+			if l.failAt--; l.failAt == 0 {
+				err = errors.New("etcd is away")
+			}
+			l.clock.Step(l.each)
+			if !yield(b, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// newSlow is a scene with a ledger of which a round takes four parts.
+func newSlow(t *testing.T) *slow {
+	t.Helper()
+	l := &slow{scene: newScene(t, 40), each: 50 * time.Millisecond}
+	l.Ledger = l
+	l.sweep(t)
+	if l.parts != 4 {
+		t.Fatalf("a round that takes 2 s has %d parts, want 4", l.parts)
+	}
+	return l
+}
+
+// Each look at a large ledger reads a part of it, and a round sees each block once.
+func TestRound_InParts(t *testing.T) {
+	t.Parallel()
+	l := newSlow(t)
+	l.orphan(40)
+	for part := range 4 {
+		l.read = 0
+		l.sweep(t)
+		if l.read > 12 {
+			t.Errorf("part %d reads %d blocks of 40, want about 10", part, l.read)
+		}
+	}
+	if n := len(l.sightings); n != 40 || l.round.blocks != 0 {
+		t.Errorf("after a round there are %d sightings, and the next one has seen %d blocks; want 40 and none", n, l.round.blocks)
+	}
+}
+
+// The brake knows all orphans of a pool, also if each part of a round sees few.
+func TestRound_BrakesOnAllParts(t *testing.T) {
+	t.Parallel()
+	l := newSlow(t)
+	for i, b := range l.scene.blocks {
+		if i%3 == 0 { // four in a part, 14 in all
+			l.states[b.Holder.Claim] = Orphaned
+		}
+	}
+	for look := range 12 {
+		if got := l.sweep(t); len(got) != 0 {
+			t.Errorf("look %d suspects %v, though the pool has more orphans than a round takes up", look, got)
+		}
+	}
+	if l.warnings != 1 {
+		t.Errorf("%d warnings, want one", l.warnings)
+	}
+}
+
+// An orphan is taken up by the second round that sees it, wherever it lies.
+func TestRound_FindsEveryOrphan(t *testing.T) {
+	t.Parallel()
+	for _, at := range []int{0, 9, 10, 11, 20, 39} {
+		l := newSlow(t)
+		claim := l.blocks[at].Holder.Claim
+		l.states[claim] = Orphaned
+		var suspected []allocator.ClaimID
+		for look := range 8 {
+			if got := l.sweep(t); len(got) > 0 && look < 7 {
+				t.Errorf("block %d: look %d suspects %v before the end of the second round", at, look, got)
+			}
+			suspected = append(suspected, l.suspected...)
+		}
+		if !slices.Equal(suspected, []allocator.ClaimID{claim}) {
+			t.Errorf("block %d: two rounds suspect %v, want it once", at, suspected)
+		}
+	}
+}
+
+// A part that fails goes on where it was: no block is counted twice, and none is left out.
+func TestRound_GoesOnAfterAFailure(t *testing.T) {
+	t.Parallel()
+	l := newSlow(t)
+	l.sweep(t)
+	l.failAt = 5
+	if err := l.look(t.Context()); err == nil {
+		t.Fatal("a look at a ledger that cannot be read succeeds")
+	}
+	for range 10 {
+		if l.round.blocks == 0 {
+			break
+		}
+		l.sweep(t)
+	}
+	if l.Sweeper.blocks != 40 {
+		t.Errorf("the round has seen %d blocks, want each of 40 once", l.Sweeper.blocks)
+	}
+}
+
+// Both holders of a disputed block are seen, also where a part ends.
+func TestRound_DoesNotCutADispute(t *testing.T) {
+	t.Parallel()
+	for at := range 40 {
+		l := newSlow(t)
+		var doubted []allocator.ClaimID
+		l.Doubt = func(h allocator.Holder) { doubted = append(doubted, h.Claim) }
+		rival := l.scene.blocks[at]
+		rival.Holder.Claim, rival.State = "rival", allocator.Disputed
+		l.scene.blocks = slices.Insert(l.scene.blocks, at+1, rival)
+		for range 4 {
+			l.sweep(t)
+		}
+		if !slices.Equal(doubted, []allocator.ClaimID{"rival"}) {
+			t.Errorf("the rival at block %d: doubted are %v, want it once", at, doubted)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package verify
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"iter"
+	"net/netip"
+	"sort"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/kcp-ipam/ipam/allocator"
+)
+
+// block is a block of the ledger, as one holder has it.
+type block struct {
+	allocator.Block // without what nothing is compared with
+	*marks
+}
+
+// marks are what a look has found out about a block.
+type marks struct {
+	keyed    bool // the claim's key leads to it
+	held     bool // its holder exists
+	leaving  bool // its holder is being deleted
+	recorded bool // its IPAllocation exists
+	promised bool // it is reserved, and a claim shows it
+}
+
+// blocks are those of the ledger, by their claims: 64 bytes each and their names, and some more for
+// each namespace, and for those whose state ends by itself. First they are added,
+// then sealed, and then they are found. The zero value is empty.
+type blocks struct {
+	count   int
+	entries [][]entry // full pages, but for the last one
+	names   [][]byte  // in the order of the entries; no name is cut in two
+	lots    []lot
+	lotOf   map[lot]uint32
+	until   map[ending]time.Time           // of those whose state ends by itself
+	odd     map[identity]allocator.ClaimID // those that are not written like a UID
+}
+
+// page is how many entries are allocated at a time, and how many bytes of names.
+const page = 1 << 12
+
+// entry is one block.
+type entry struct {
+	claim    identity
+	addr     [16]byte
+	revision int64
+	bound    int64  // milliseconds
+	name     uint32 // where it is among the names: the page, then the byte
+	lot      uint32
+	marks    marks
+	length   uint8 // of the name
+	bits     uint8 // of the prefix
+}
+
+// lot is what many blocks have in common.
+type lot struct {
+	space              allocator.SpaceID
+	pool               allocator.PoolID
+	cluster            allocator.ClusterName
+	namespace          string
+	policy             allocator.ReclaimPolicy
+	state              allocator.BlockState
+	shared, four, long bool // four: of IPv4; long: the name is in the lot
+	name               string
+}
+
+// ending names an entry whose state ends by itself.
+type ending struct {
+	claim identity
+	name  uint32
+}
+
+// identity is a claim's ID: a UID, or the digest of an ID that is written otherwise.
+type identity [16]byte
+
+// identify returns the identity of a claim's ID. It is odd if the ID does not follow from it.
+func identify(id allocator.ClaimID) (of identity, odd bool) {
+	if uid, err := uuid.Parse(string(id)); err == nil && uid.String() == string(id) {
+		return identity(uid), false
+	}
+	sum := sha256.Sum256([]byte(id))
+	return identity(sum[:16]), true
+}
+
+// add adds a block.
+func (s *blocks) add(b allocator.Block) {
+	claim, odd := identify(b.Holder.Claim)
+	if s.lotOf == nil {
+		s.lotOf, s.until, s.odd = map[lot]uint32{}, map[ending]time.Time{}, map[identity]allocator.ClaimID{}
+	}
+	if odd {
+		s.odd[claim] = b.Holder.Claim
+	}
+	e := entry{
+		claim: claim, addr: b.Prefix.Addr().As16(), bits: uint8(b.Prefix.Bits()), revision: b.Revision, bound: b.BoundAt.UnixMilli(),
+	}
+	of := lot{
+		space: b.Space, pool: b.Pool, cluster: b.Holder.Cluster, namespace: b.Holder.Namespace, policy: b.Policy, state: b.State,
+		shared: b.Shared, four: b.Prefix.Addr().Is4(),
+	}
+	name := b.Holder.Name
+	if len(name) > 255 { // no object has such a name, but the ledger is not believed here
+		of.long, of.name, name = true, name, ""
+	}
+	e.lot, e.name, e.length = s.index(of), s.keep(name), uint8(len(name))
+	if !b.Until.IsZero() {
+		s.until[ending{claim, e.name}] = b.Until
+	}
+	if s.count%page == 0 {
+		s.entries = append(s.entries, make([]entry, 0, page))
+	}
+	last := len(s.entries) - 1
+	s.entries[last] = append(s.entries[last], e)
+	s.count++
+}
+
+// index is where a lot is.
+func (s *blocks) index(of lot) uint32 {
+	i, known := s.lotOf[of]
+	if !known {
+		i = uint32(len(s.lots))
+		s.lotOf[of], s.lots = i, append(s.lots, of)
+	}
+	return i
+}
+
+// keep adds a name, and returns where it is. Each is behind those before.
+func (s *blocks) keep(name string) uint32 {
+	last := len(s.names) - 1
+	if last < 0 || len(s.names[last])+len(name) >= page {
+		s.names, last = append(s.names, make([]byte, 0, page)), last+1
+	}
+	at := len(s.names[last])
+	s.names[last] = append(s.names[last], name...)
+	return uint32(last*page + at)
+}
+
+// seal makes the blocks ready to be found. It calls again for each block of a claim that has
+// another one, which was added first, and leaves it out.
+func (s *blocks) seal(again func(one, other allocator.Block)) {
+	sort.Sort(byClaim{s})
+	kept := 0
+	for i := range s.count {
+		e := s.at(i)
+		if kept > 0 && s.at(kept-1).claim == e.claim {
+			again(s.whole(e), s.whole(s.at(kept-1)))
+			continue
+		}
+		*s.at(kept) = *e
+		kept++
+	}
+	s.count, s.lotOf = kept, nil
+}
+
+func (s *blocks) at(i int) *entry { return &s.entries[i/page][i%page] }
+
+// of is the block of a claim; nil if there is none.
+func (s *blocks) of(id allocator.ClaimID) *block {
+	claim, _ := identify(id)
+	i := sort.Search(s.count, func(i int) bool { return bytes.Compare(s.at(i).claim[:], claim[:]) >= 0 })
+	if i == s.count || s.at(i).claim != claim {
+		return nil
+	}
+	return &block{s.whole(s.at(i)), &s.at(i).marks}
+}
+
+// all yields all blocks. What is yielded is good until the next one is.
+func (s *blocks) all() iter.Seq[*block] {
+	return func(yield func(*block) bool) {
+		var b block
+		for i := range s.count {
+			b = block{s.whole(s.at(i)), &s.at(i).marks}
+			if !yield(&b) {
+				return
+			}
+		}
+	}
+}
+
+// whole is a block as it was added, but for what nothing is compared with.
+func (s *blocks) whole(e *entry) allocator.Block {
+	of := s.lots[e.lot]
+	claim, odd := s.odd[e.claim]
+	if !odd {
+		claim = allocator.ClaimID(uuid.UUID(e.claim).String())
+	}
+	name := of.name
+	if !of.long {
+		at := e.name % page
+		name = string(s.names[e.name/page][at : at+uint32(e.length)])
+	}
+	addr := netip.AddrFrom16(e.addr)
+	if of.four {
+		addr = addr.Unmap()
+	}
+	return allocator.Block{
+		Prefix: netip.PrefixFrom(addr, int(e.bits)), Space: of.space, Pool: of.pool,
+		Holder: allocator.Holder{Claim: claim, Cluster: of.cluster, Namespace: of.namespace, Name: name},
+		Policy: of.policy, State: of.state, Shared: of.shared,
+		BoundAt: time.UnixMilli(e.bound).UTC(), Until: s.until[ending{e.claim, e.name}], Revision: e.revision,
+	}
+}
+
+// byClaim sorts entries by their claims, and those of one claim as they were added.
+type byClaim struct{ *blocks }
+
+func (s byClaim) Len() int      { return s.count }
+func (s byClaim) Swap(i, j int) { a, b := s.at(i), s.at(j); *a, *b = *b, *a }
+func (s byClaim) Less(i, j int) bool {
+	a, b := s.at(i), s.at(j)
+	return cmp.Or(bytes.Compare(a.claim[:], b.claim[:]), cmp.Compare(a.name, b.name)) < 0
+}
