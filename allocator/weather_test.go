@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,6 +107,55 @@ func TestWatch_Compacted(t *testing.T) {
 	for behind.Healthy() != nil && t.Context().Err() == nil {
 		runtime.Gosched() // until the new watch is there
 	}
+}
+
+// afterGet is a KV that does something once, between a Get and its answer.
+type afterGet struct {
+	clientv3.KV
+	do atomic.Pointer[func()]
+}
+
+func (g *afterGet) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	resp, err := g.KV.Get(ctx, key, opts...)
+	if do := g.do.Swap(nil); do != nil {
+		(*do)()
+	}
+	return resp, err
+}
+
+// What an Allocator commits itself while it reads the ledger again is newer than what it reads. That
+// is no sign of a ledger that was restored.
+func TestWatch_CompactedWhileBinding(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.pool("q", "10.1.0.0/24")
+	kv, watch := &afterGet{KV: l.etcd.Client().KV}, &cutter{Watcher: l.etcd.Client().Watcher}
+	behind := l.through(kv, watch)
+	if _, err := behind.Bind(t.Context(), request("p", "before", 26)); err != nil {
+		t.Fatalf("Bind: %v", err)
+	}
+	watch.set(true)
+	unseen := l.bind(request("q", "unseen", 26))
+	if _, err := l.etcd.Client().Compact(t.Context(), unseen.Revision); err != nil {
+		t.Fatalf("etcd Compact: %v", err)
+	}
+	bound := make(chan error, 1)
+	bind := func() {
+		_, err := behind.Bind(t.Context(), request("p", "own", 26))
+		bound <- err
+	}
+	kv.do.Store(&bind) // the first Get of what reads the ledger again says as of when
+	watch.set(false)
+	if err := <-bound; err != nil {
+		t.Fatalf("Bind while the ledger is read: %v", err)
+	}
+	for behind.engine.Watched.Get() < unseen.Revision && behind.Err() == nil && t.Context().Err() == nil {
+		runtime.Gosched()
+	}
+	if err := behind.Err(); err != nil {
+		t.Fatalf("the Allocator failed: %v; want it to go on", err)
+	}
+	l.sameAsLedger(behind)
 }
 
 // A waiting claim gets the room that appeared while the watch was cut off.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
@@ -69,8 +70,8 @@ func printCSV(w io.Writer, t *metav1.Table, noHeaders bool) error {
 	for _, row := range t.Rows {
 		cells := make([]string, len(row.Cells))
 		for i, cell := range row.Cells {
-			if cells[i] = fmt.Sprint(cell); cells[i] == "-" {
-				cells[i] = ""
+			if text := fmt.Sprint(cell); text != "-" {
+				cells[i] = legible.Cell(text)
 			}
 		}
 		if err := out.Write(cells); err != nil {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/csv"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -42,6 +44,34 @@ func TestTables(t *testing.T) {
 				t.Fatalf("%s as %s: %v", name, format, err)
 			}
 			golden(t, name+"_"+format, s.out.String())
+		}
+	}
+}
+
+// No text that a user chooses is a formula in a table for a spreadsheet.
+func TestTables_NoFormula(t *testing.T) {
+	for _, formula := range []string{`=HYPERLINK("http://evil.example","x")`, "+1", "-1", "@SUM(A1)"} {
+		claim := gen.Claim("web", gen.OfClass(formula), gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: formula, Name: "x"}))
+		claim.Status.Conditions = allocated(ipamv1alpha1.ReasonClassNotFound, formula)
+		s := newStage(t)
+		if err := printCSV(s.Out, claimTable([]ipamv1alpha1.IPClaim{*claim}, s.now()), true); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(strings.NewReader(s.out.String())).ReadAll()
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("the table has %d rows, %v; want one", len(rows), err)
+		}
+		shown := 0
+		for _, cell := range rows[0] {
+			if cell != "" && strings.ContainsRune("=+-@", rune(cell[0])) {
+				t.Errorf("%s becomes the cell %q, which a spreadsheet computes", formula, cell)
+			}
+			if strings.HasPrefix(cell, "'"+formula) {
+				shown++
+			}
+		}
+		if shown != 3 {
+			t.Errorf("%s is in %d cells of %q; want class, owner and message to show it as text", formula, shown, rows[0])
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -40,7 +41,7 @@ func (r *Reconciler) pin(ctx context.Context, claim *capiv1.IPAddressClaim) erro
 	return nil
 }
 
-// pinned refuses while the cache shows an IPAddress without its IPClaim.
+// pinned refuses while the cache shows an IPAddress without its IPClaim, and makes that one.
 func (r *Reconciler) pinned(ctx context.Context) error {
 	claims, known := &ipamv1alpha1.IPClaimList{}, map[client.ObjectKey]bool{}
 	if err := r.Claims.List(ctx, claims); err != nil { // of packed objects only copies are whole
@@ -53,6 +54,7 @@ func (r *Reconciler) pinned(ctx context.Context) error {
 	if err := r.List(ctx, addresses, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list IPAddresses: %w", err)
 	}
+	var first client.ObjectKey
 	for i := range addresses.Items {
 		address := &addresses.Items[i]
 		key := client.ObjectKeyFromObject(address)
@@ -63,10 +65,20 @@ func (r *Reconciler) pinned(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !others {
-			message := fmt.Sprintf("IPAddress %s, which was restored or moved, has to get its IPClaim first", key)
-			return &refusal{reason: clusterv1.NotReadyReason, message: message, after: pinDelay}
+		if others {
+			continue
+		}
+		adopted, err := r.adopt(ctx, address)
+		if err != nil {
+			return err
+		}
+		if adopted {
+			first = cmp.Or(first, key)
 		}
 	}
-	return nil
+	if first == (client.ObjectKey{}) {
+		return nil
+	}
+	message := fmt.Sprintf("IPAddress %s, which was restored or moved, has to get its IPClaim first", first)
+	return &refusal{reason: clusterv1.NotReadyReason, message: message, after: pinDelay}
 }

@@ -30,8 +30,8 @@ func (s *server) answer(ctx context.Context, req *admissionv1.AdmissionRequest) 
 		draft.rename(names.SimpleNameGenerator.GenerateName(prefix))
 	}
 	claim, err := draft.claim()
-	if err != nil {
-		// The schema will refuse it. Nobody has to be asked.
+	if err != nil || !storable(claim) {
+		// The server will refuse it. Nobody has to be asked.
 		draft.setStatus(nil)
 		return draft.allowed()
 	}

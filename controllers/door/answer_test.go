@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,6 +103,29 @@ func TestAnswer_GenerateName(t *testing.T) {
 	s.created(`{"metadata":{"name":"a","generateName":"web-","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`)
 	if asked := <-s.asked; asked.Claim.Name != "a" {
 		t.Errorf("a claim of the name a is called %q", asked.Claim.Name)
+	}
+}
+
+// Nobody is asked for a claim that the server refuses for what a reservation would keep of it.
+func TestAnswer_NotStorable(t *testing.T) {
+	for what, object := range map[string]string{
+		"no name":                      `{"metadata":{"annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`,
+		"a name with a slash":          `{"metadata":{"name":"a/b","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`,
+		"a name of two dots":           `{"metadata":{"name":"..","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`,
+		"a name with a percent sign":   `{"metadata":{"name":"a%2fb","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`,
+		"a name of capitals":           `{"metadata":{"name":"WEB","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`,
+		"a name of 254 bytes":          `{"metadata":{"name":"` + strings.Repeat("x", 254) + `","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`,
+		"a generated name of capitals": `{"metadata":{"generateName":"WEB-","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`,
+		"another reclaim policy":       `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{"reclaimPolicy":"Recycle"}}`,
+	} {
+		s := answering(t, boundAnswer, nil)
+		claim := &ipamv1alpha1.IPClaim{}
+		if err := json.Unmarshal([]byte(s.created(object)), claim); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.asked) != 0 || claim.Status.Phase != "" {
+			t.Errorf("%s: the Answerer was asked %d times, and the claim has the status %+v; want it to be left to the server", what, len(s.asked), claim.Status)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -50,6 +51,18 @@ func (d *draft) claim() (*ipamv1alpha1.IPClaim, error) {
 	claim := &ipamv1alpha1.IPClaim{}
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(without, claim)
 	return claim, err
+}
+
+// storable reports whether the server may store a claim of this name and reclaim policy. The server
+// checks them after this call, and a reservation keeps both in the ledger: of any length, and by a
+// name that no request can ask for, so that nobody could tell that the claim is not there.
+func storable(claim *ipamv1alpha1.IPClaim) bool {
+	switch claim.Spec.ReclaimPolicy {
+	case "", ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain:
+		return len(validation.NameIsDNSSubdomain(claim.Name, false)) == 0
+	default:
+		return false
+	}
 }
 
 // rename gives the claim a name.

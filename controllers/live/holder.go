@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -153,6 +154,9 @@ func (r *Reader) holderAt(ctx context.Context, host, cluster string, h allocator
 	c, err := r.at(host, cluster)
 	if err != nil {
 		return Answer{}, err
+	}
+	if len(validation.NameIsDNSSubdomain(h.Name, false)) > 0 {
+		return Answer{Verdict: Gone, Client: c}, nil // no server stores an object of this name
 	}
 	obj, resource := holderObject(h)
 	err = c.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}, obj)

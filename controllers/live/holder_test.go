@@ -3,6 +3,7 @@ package live
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,6 +67,23 @@ func TestLacks(t *testing.T) {
 				t.Errorf("Lacks = %t, %v; want %t", ok, err, tt.want)
 			}
 		})
+	}
+}
+
+// No server has a claim of a name that no object may have, and none can be asked for it. An unbound
+// workspace is no word on it either.
+func TestHolder_OfNoName(t *testing.T) {
+	for _, name := range []string{"a/b", "a%2fb", "..", "WEB", strings.Repeat("x", 254)} {
+		for workspace, want := range map[string]Verdict{"w": Gone, "v": Unbound} {
+			endpoint := newSite(t)
+			endpoint.bind("9", workspace)
+			_, reader := newWorld(t, endpoint)
+			h := theClaim
+			h.Name = name
+			if answer, err := reader.Holder(t.Context(), h); err != nil || answer.Verdict != want {
+				t.Errorf("the verdict on claim %q of workspace w, while %s is bound, is %v, %v; want %v", name, workspace, answer.Verdict, err, want)
+			}
+		}
 	}
 }
 

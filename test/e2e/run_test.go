@@ -89,7 +89,7 @@ func newRunner(t *testing.T) runner {
 // what was printed.
 func (r runner) run(after string, act func(tenant client.Client), args ...string) string {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 10*time.Minute) // on a busy machine
 	defer cancel()
 	cmd := exec.CommandContext(ctx, r.program, append(args, "--dir", r.dir)...)
 	cmd.Dir = r.root

@@ -82,7 +82,7 @@ func (f follower) install(im *image) {
 	for id, fresh := range im.spaces {
 		fresh.Known = im.revision
 		s := f.Spaces.Enter(id)
-		if fresh.Head.Precedes(s.Head) {
+		if s.Head.Revision <= im.revision && fresh.Head.Precedes(s.Head) { // our own commits may be newer
 			f.Health.replaced(fmt.Sprintf("space %s has seen %d changes, and the ledger has %d", id, s.Head.Count, fresh.Head.Count))
 		}
 		if s.Stale || s.Known < max(fresh.Head.Revision, 1) {

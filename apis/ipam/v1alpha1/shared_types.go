@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"math/big"
+	"regexp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,13 +70,24 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.matches('^(([0-9]{1,6})(h|m|s|ms))*$')",message="invalid duration: write a number with a unit, such as 30s, 15m or 24h"
 type Duration string
 
-// Value is the duration; 0 if it is empty. What is no duration, and so never admitted, is 0.
+// longest is the longest duration that counts, of which a time can still be told.
+const longest = 250 * 365 * 24 * time.Hour
+
+// durations are those that the schema admits. The sum of several may be longer than any time.
+var durations = regexp.MustCompile(`^(([0-9]{1,6})(h|m|s|ms))+$`)
+
+// Value is the duration, at most 250 years of 365 days; 0 if it is empty. What is no duration,
+// and so never admitted, is 0.
 func (d Duration) Value() time.Duration {
 	v, err := time.ParseDuration(string(d))
-	if err != nil {
+	switch {
+	case err == nil:
+		return min(v, longest)
+	case durations.MatchString(string(d)):
+		return longest
+	default:
 		return 0
 	}
-	return v
 }
 
 // Visibility says which workspaces may use a class or a pool.

@@ -31,3 +31,17 @@ func Escape(text, keep string) string {
 	}
 	return shown.String()
 }
+
+// Cell is a text for a cell of a table that a spreadsheet may open: unprintable characters are
+// escaped, and what would be a formula is led by an apostrophe.
+func Cell(text string) string {
+	text = Text(text)
+	if Formula(text) {
+		return "'" + text
+	}
+	return text
+}
+
+// Formula reports whether a spreadsheet takes a text for a formula, which may send what other cells
+// say elsewhere.
+func Formula(text string) bool { return text != "" && strings.ContainsRune("=+-@", rune(text[0])) }

@@ -172,19 +172,9 @@ func (s *server) csv(w http.ResponseWriter, r *http.Request) {
 		if !row.Since.IsZero() {
 			since = row.Since.UTC().Format("2006-01-02T15:04:05Z")
 		}
-		write(row.Block.String(), cidr.Size(row.Block).String(), row.Is(), data(row.Holder), data(row.Class), data(row.Owner), since, strconv.Itoa(row.Depth))
+		write(row.Block.String(), cidr.Size(row.Block).String(), row.Is(), legible.Cell(row.Holder), legible.Cell(row.Class), legible.Cell(row.Owner), since, strconv.Itoa(row.Depth))
 	}
 	out.Flush()
-}
-
-// data is a text that a spreadsheet takes for text: one that begins like a formula is led by an
-// apostrophe.
-func data(text string) string {
-	text = legible.Text(text)
-	if text != "" && strings.ContainsRune("=+-@", rune(text[0])) {
-		return "'" + text
-	}
-	return text
 }
 
 // shareOf is a number of addresses as a share of a pool, in percent.

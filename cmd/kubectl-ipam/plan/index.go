@@ -4,14 +4,15 @@ import "net/netip"
 
 // index finds the pools of a plan.
 type index struct {
-	pools  []Pool
-	blocks []netip.Prefix
-	byName map[string]int
+	pools   []Pool
+	byBlock map[netip.Prefix]int
+	byName  map[string]int
 }
 
-// index leaves out the pools whose CIDR is none: that is a problem by itself.
+// index leaves out the pools whose CIDR is none: that is a problem by itself. Of two pools of one
+// CIDR or name it finds the first.
 func (p *Plan) index() index {
-	found := index{byName: map[string]int{}}
+	found := index{byBlock: map[netip.Prefix]int{}, byName: map[string]int{}}
 	for _, pool := range p.Pools {
 		block, err := ParseBlock(string(pool.Spec.CIDR))
 		if err != nil {
@@ -20,7 +21,10 @@ func (p *Plan) index() index {
 		if _, ok := found.byName[pool.Name]; !ok {
 			found.byName[pool.Name] = len(found.pools)
 		}
-		found.pools, found.blocks = append(found.pools, pool), append(found.blocks, block)
+		if _, ok := found.byBlock[block]; !ok {
+			found.byBlock[block] = len(found.pools)
+		}
+		found.pools = append(found.pools, pool)
 	}
 	return found
 }
@@ -34,16 +38,12 @@ func (x index) find(name string, block netip.Prefix) (_ Pool, ok bool) {
 		}
 		return x.pools[at], true
 	}
-	best := -1
-	for i, pool := range x.blocks {
-		if contains(pool, block) && (best < 0 || pool.Bits() > x.blocks[best].Bits()) {
-			best = i
+	for bits := block.Bits(); bits >= 0; bits-- {
+		if at, ok := x.byBlock[netip.PrefixFrom(block.Addr(), bits).Masked()]; ok {
+			return x.pools[at], true
 		}
 	}
-	if best < 0 {
-		return Pool{}, false
-	}
-	return x.pools[best], true
+	return Pool{}, false
 }
 
 // contains reports whether all addresses of a block are in another one.

@@ -247,14 +247,18 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// An owner whose name a table cannot say is not exported to one.
+// An owner that a table cannot say is not exported to one, nor is one that a spreadsheet would take
+// for a formula: whoever may claim chooses its name.
 func TestWriteCSV_Unsayable(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"a/b/c", "a\x1b[31m", "a\nclaim,b"} {
-		p, _ := plan.Of(nil, []ipamv1alpha1.IPClaim{bound("web", "10.0.2.0/24", "p", gen.FromPool("p"), gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: "Odd", Name: name}))})
+	for _, owner := range []ipamv1alpha1.OwnerRef{
+		{Kind: "Odd", Name: "a/b/c"}, {Kind: "Odd", Name: "a\x1b[31m"}, {Kind: "Odd", Name: "a\nclaim,b"},
+		{Kind: `=HYPERLINK("http://evil.example","x")`, Name: "a"}, {Kind: "+1", Name: "a"}, {Kind: "-1", Name: "a"}, {Kind: "@SUM(A1)", Name: "a"},
+	} {
+		p, _ := plan.Of(nil, []ipamv1alpha1.IPClaim{bound("web", "10.0.2.0/24", "p", gen.FromPool("p"), gen.OwnedBy(owner))})
 		var table bytes.Buffer
 		if left, err := plan.WriteCSV(&table, p); err != nil || len(left) != 1 || left[0] != "claim default/web" {
-			t.Errorf("of the owner %q WriteCSV leaves out %q, and returns %v; want the claim", name, left, err)
+			t.Errorf("of the owner %+v WriteCSV leaves out %q, and returns %v; want the claim", owner, left, err)
 		}
 	}
 }

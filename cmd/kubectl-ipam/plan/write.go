@@ -33,7 +33,8 @@ func (p *Plan) Objects() []any {
 }
 
 // WriteCSV writes a plan as a table, with the columns that it needs. What a table cannot say is
-// left out, and returned by name: unprintable characters, or an owner with a slash in its name.
+// left out, and returned by name: unprintable characters, what a spreadsheet would take for a
+// formula, or an owner with a slash in its name.
 func WriteCSV(w io.Writer, p *Plan) (left []string, _ error) {
 	rows := make([]map[string]string, 0, len(p.Pools)+len(p.Claims))
 	for _, pool := range p.Pools {
@@ -58,7 +59,7 @@ func WriteCSV(w io.Writer, p *Plan) (left []string, _ error) {
 // reread reads cells as a table with one row. It does not if a cell could not be printed.
 func reread(cells map[string]string) (*Plan, bool) {
 	for _, cell := range cells {
-		if legible.Text(cell) != cell {
+		if legible.Cell(cell) != cell {
 			return nil, false
 		}
 	}

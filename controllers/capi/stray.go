@@ -1,0 +1,38 @@
+package capi
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// adopt makes the IPClaim of an IPAddress that has none, whether its IPAddressClaim is there or
+// not. Else one IPAddress that nobody reconciles, such as one made by hand, would keep all
+// IPAddressClaims of the cluster waiting. It reports false for an IPAddress that no pool can hold,
+// which keeps nobody waiting.
+func (r *Reconciler) adopt(ctx context.Context, address *capiv1.IPAddress) (bool, error) {
+	parsed, err := netip.ParseAddr(address.Spec.Address)
+	if err != nil {
+		return false, nil //nolint:nilerr // It is no address.
+	}
+	claim := &capiv1.IPAddressClaim{Spec: capiv1.IPAddressClaimSpec{PoolRef: address.Spec.PoolRef}}
+	claim.Namespace, claim.Name, claim.Labels = address.Namespace, address.Name, address.Labels
+	made := r.Names.newClaim(claim)
+	made.Spec.Address = parsed.String()
+	err = r.Claims.Create(ctx, made)
+	switch {
+	case err == nil:
+		log.FromContext(ctx).Info("address claimed for an IPAddress without IPClaim", "claim", made.Namespace+"/"+made.Name, "prefix", made.Spec.Address)
+		return true, nil
+	case apierrors.IsInvalid(err):
+		return false, nil
+	case client.IgnoreAlreadyExists(err) != nil:
+		return false, fmt.Errorf("create IPClaim %s: %w", made.Name, err)
+	}
+	return true, nil
+}
