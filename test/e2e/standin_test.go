@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kcp-ipam/ipam/test/fleet"
+	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -25,7 +26,9 @@ import (
 // controller makes as kcp does.
 func TestStandIn_AnswersAsKCP(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	platform := framework.NewPlatform(t) // of its own: the claims of other tests have other fields
+	platform.StartController(t)
+	s := scene{T: t, platform: platform, tenant: platform.Tenant(t), name: framework.Name(t), cidr: platform.CIDR(t)}
 	s.class()
 	s.pool(s.cidr)
 	for i := range 3 {
