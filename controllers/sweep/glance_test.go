@@ -80,7 +80,7 @@ func TestGlance_IsAFirstSighting(t *testing.T) {
 	l := newSlow(t)
 	l.sweep(t) // passes the first block
 	l.states["0"] = Orphaned
-	l.change(l.scene.blocks[0])
+	l.change(l.blocks[0])
 	for look := range 7 {
 		want := 0
 		if look == 6 { // the end of the next round

@@ -20,7 +20,6 @@ import (
 type land struct {
 	*Sweeper
 	*allocator.Allocator
-	mu        sync.Mutex
 	orphaned  map[allocator.ClaimID]bool
 	suspected []allocator.ClaimID
 }
@@ -81,7 +80,7 @@ func TestLedger_RoundInParts(t *testing.T) {
 		l.orphaned[claim] = true
 	}
 	for round, parts := range []int{1, 7, 7, 1} {
-		l.Sweeper.parts, l.suspected = parts, nil
+		l.parts, l.suspected = parts, nil
 		for looks := 0; ; {
 			if err := l.look(t.Context()); err != nil {
 				t.Fatalf("look: %v", err)

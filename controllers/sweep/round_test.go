@@ -89,7 +89,7 @@ func TestRound_InParts(t *testing.T) {
 func TestRound_BrakesOnAllParts(t *testing.T) {
 	t.Parallel()
 	l := newSlow(t)
-	for i, b := range l.scene.blocks {
+	for i, b := range l.blocks {
 		if i%3 == 0 { // four in a part, 14 in all
 			l.states[b.Holder.Claim] = Orphaned
 		}
@@ -151,9 +151,9 @@ func TestRound_DoesNotCutADispute(t *testing.T) {
 		l := newSlow(t)
 		var doubted []allocator.ClaimID
 		l.Doubt = func(h allocator.Holder) { doubted = append(doubted, h.Claim) }
-		rival := l.scene.blocks[at]
+		rival := l.blocks[at]
 		rival.Holder.Claim, rival.State = "rival", allocator.Disputed
-		l.scene.blocks = slices.Insert(l.scene.blocks, at+1, rival)
+		l.blocks = slices.Insert(l.blocks, at+1, rival)
 		for range 4 {
 			l.sweep(t)
 		}

@@ -125,7 +125,7 @@ func TestStart_AStreamOfDepartures(t *testing.T) {
 		for i := range s.blocks {
 			s.blocks[i].Holder.Cluster = allocator.ClusterName(fmt.Sprint("w", i))
 		}
-		s.Sweeper.Interval = time.Hour
+		s.Interval = time.Hour
 		s.Ledger, s.Releases = s, s
 		stop := s.run(t)
 		<-time.After(10 * time.Second)
