@@ -52,8 +52,8 @@ type ClusterAPIOptions struct {
 }
 
 // NewClusterAPI makes a manager that runs the controller for Cluster API alone. It has no ledger:
-// its IPClaims are served like those of everybody in the workspace. The management cluster has to
-// answer now, the workspace later.
+// its IPClaims are served like those of everybody in the workspace. Both servers have
+// to answer now, and may be away later.
 func NewClusterAPI(ctx context.Context, opts ClusterAPIOptions) (manager.Manager, error) {
 	live, err := client.New(opts.Management, client.Options{Scheme: opts.Scheme})
 	if err != nil {

@@ -71,8 +71,8 @@ func workspaceAway(t *testing.T, first, second *scene) {
 		framework.Create(t, s, coming[i])
 	}
 	first.controller.KillController(t)
-	first.controller.StartController(t) // before kcp is back
 	framework.StartKCP(t)
+	first.controller.StartController(t)
 	for i, s := range both {
 		framework.WaitGone(t, s, leaving[i])
 		s.nothingLeft(t, leaving[i])
