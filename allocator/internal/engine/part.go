@@ -2,6 +2,7 @@ package engine
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
@@ -60,7 +61,7 @@ func (s *Worker) withFarewell(g *group, sh Share, i int) []clientv3.Op {
 	if sh.Farewell == nil {
 		return sh.Then
 	}
-	return append(sh.Then[:len(sh.Then):len(sh.Then)], s.Engine.Keys.PutFarewells(s.chapter(g, i), sh.Farewell))
+	return append(slices.Clip(sh.Then), s.Engine.Keys.PutFarewells(s.chapter(g, i), sh.Farewell))
 }
 
 func (s *Worker) chapter(g *group, part int) store.Chapter {
