@@ -28,7 +28,7 @@ type Event struct {
 	Last bool
 }
 
-// ForgottenError: etcd no longer has what happened at a revision.
+// ForgottenError says that etcd no longer has what happened at a revision.
 type ForgottenError struct {
 	// Revision is what was asked for, or the one at which a reader was too slow.
 	Revision int64

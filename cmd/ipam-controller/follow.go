@@ -32,10 +32,10 @@ func (l *lookback) validateFollow(args []string) error {
 // stream prints what happens, until it is interrupted.
 func (l *lookback) stream(ctx context.Context) error {
 	err := l.follows(ctx)
-	if err == nil || ctx.Err() != nil {
-		return nil
+	if err != nil && ctx.Err() == nil {
+		return &exitError{error: err, code: exitFault}
 	}
-	return &exitError{error: err, code: exitFault}
+	return nil // an interrupt is how it ends
 }
 
 // follows asks the running controller, or reads where there is none.

@@ -77,9 +77,6 @@ could not read everything.`,
 			if err := l.parse(args); err != nil {
 				return usage(err)
 			}
-			if l.follow {
-				return l.stream(cmd.Context())
-			}
 			return l.run(cmd.Context())
 		},
 	}
@@ -145,6 +142,9 @@ func parseTarget(text string) (netip.Prefix, error) {
 }
 
 func (l *lookback) run(ctx context.Context) error {
+	if l.follow {
+		return l.stream(ctx)
+	}
 	answer, err := l.find(ctx)
 	if err == nil {
 		err = l.print(answer)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
@@ -63,7 +64,7 @@ func (g *group) withFarewell(sh Share, i int, keys store.SpaceKeys) []clientv3.O
 	if sh.Farewell == nil {
 		return sh.Then
 	}
-	return append(sh.Then[:len(sh.Then):len(sh.Then)], keys.PutFarewells(g.chapter(i), sh.Farewell))
+	return append(slices.Clip(sh.Then), keys.PutFarewells(g.chapter(i), sh.Farewell))
 }
 
 func (g *group) chapter(part int) store.Chapter {

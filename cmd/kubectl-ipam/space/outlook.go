@@ -2,6 +2,7 @@ package space
 
 import (
 	"math/big"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +35,7 @@ func OutlookOf(pool *ipamv1alpha1.IPPool, now time.Time) Outlook {
 // String is the outlook in words: "full in 8 days (last day), not full at this rate (last week), too
 // little data (last month)".
 func (o Outlook) String() string {
-	var said []string
+	said := make([]string, 0, len(o))
 	little := 0
 	for i, f := range o {
 		if f.State == forecast.TooLittle {
@@ -51,10 +52,10 @@ func (o Outlook) String() string {
 // Soon is the outlook in a few words, by the longest window that has data; empty if the pool does
 // not fill.
 func (o Outlook) Soon() string {
-	for i := len(o) - 1; i >= 0; i-- {
-		switch o[i].State {
+	for i, f := range slices.Backward(o) {
+		switch f.State {
 		case forecast.Fills:
-			return o[i].String() + " at the rate of the last " + forecast.Windows[i].Name
+			return f.String() + " at the rate of the last " + forecast.Windows[i].Name
 		case forecast.Never:
 			return ""
 		case forecast.TooLittle:

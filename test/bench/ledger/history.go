@@ -28,25 +28,25 @@ func history(ctx context.Context, opts *options, out io.Writer) (err error) {
 		return err
 	}
 
-	t := newTable("callers", "without, blocks/s", "with, blocks/s", "with ÷ without")
+	t := newTable("callers", "without, blocks/s", "with, blocks/s", "with ÷ without", "without, CPU µs a block", "with, CPU µs a block", "without ÷ with")
 	for _, callers := range []int{1, 8, 64, 256} {
-		var off, on figures
+		var off, on, offCPU, onCPU figures
 		type turn struct {
-			s    *stage
-			into *figures
+			s          *stage
+			rates, cpu *figures
 		}
-		turns := []turn{{without, &off}, {with, &on}}
+		turns := []turn{{without, &off, &offCPU}, {with, &on, &onCPU}}
 		for range opts.rounds {
 			slices.Reverse(turns) // what one leaves to the other falls on both
 			for _, turn := range turns {
-				rate, err := during(opts.round(), callers, func() error { return turn.s.thereAndBack(ctx, "pool") })
+				rate, micros, err := costs(opts.round(), callers, func() error { return turn.s.thereAndBack(ctx, "pool") })
 				if err != nil {
 					return err
 				}
-				*turn.into = append(*turn.into, rate)
+				*turn.rates, *turn.cpu = append(*turn.rates, rate), append(*turn.cpu, micros)
 			}
 		}
-		t.row(count(callers), off.write("%.0f"), on.write("%.0f"), on.over(off).write("%.2f"))
+		t.row(count(callers), off.write("%.0f"), on.write("%.0f"), on.over(off).write("%.2f"), offCPU.write("%.0f"), onCPU.write("%.0f"), offCPU.over(onCPU).write("%.2f"))
 	}
 	records := 0
 	_, err = allocator.Reader{Client: with.client, Prefix: with.prefix}.Tenures(ctx, families[0].window, func(allocator.Tenure, error) bool {
