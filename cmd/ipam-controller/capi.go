@@ -137,5 +137,5 @@ func (c *clusterAPI) reach() (management, workspace *rest.Config, err error) {
 	for _, cfg := range []*rest.Config{management, workspace} {
 		cfg.QPS, cfg.Burst = -1, -1
 	}
-	return management, workspace, nil
+	return management, workspace, errors.Join(controllers.ObserveToken("management", management), controllers.ObserveToken("workspace", workspace))
 }

@@ -48,7 +48,7 @@ func findGround(ctx context.Context, opts *options, scheme *runtime.Scheme) (g g
 // workspaceConfig reaches the platform workspace of a kcp.
 func workspaceConfig(ctx context.Context, cfg *rest.Config, opts *options) (*rest.Config, error) {
 	if !opts.bootstrap && !opts.request {
-		return workspaces.At(cfg, opts.workspace), nil
+		return workspaces.At(cfg, opts.workspace), controllers.ObserveToken("platform", cfg)
 	}
 	if opts.bootstrap {
 		err := workspaces.Bootstrap(ctx, cfg, workspaces.Options{Workspace: opts.workspace, Progress: steps(ctx)})
@@ -68,7 +68,7 @@ func workspaceConfig(ctx context.Context, cfg *rest.Config, opts *options) (*res
 // clusterConfig reaches a cluster without kcp.
 func clusterConfig(ctx context.Context, cfg *rest.Config, opts *options) (*rest.Config, error) {
 	if !opts.bootstrap && !opts.request {
-		return cfg, nil
+		return cfg, controllers.ObserveToken("platform", cfg)
 	}
 	if err := bootstrapCluster(ctx, cfg, opts); err != nil {
 		return nil, err

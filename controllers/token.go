@@ -1,0 +1,37 @@
+package controllers
+
+import (
+	"fmt"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+var tokenEnd = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "ipam_token_end_timestamp_seconds",
+	Help: "When the token in the kubeconfig of a server ends, since 1970: the one of kcp (platform), or with the command capi those of the workspace and of the management cluster. Absent for an access that is renewed or does not end.",
+}, []string{"server"})
+
+func init() { metrics.Registry.MustRegister(tokenEnd) }
+
+// ObserveToken exports when the access to a server ends, if it is by a token that nothing renews. A
+// token in a file, or from a plugin, is replaced from outside.
+func ObserveToken(server string, cfg *rest.Config) error {
+	if cfg.BearerToken == "" || cfg.BearerTokenFile != "" {
+		return nil
+	}
+	claims := &jwt.RegisteredClaims{}
+	if _, _, err := jwt.NewParser().ParseUnverified(cfg.BearerToken, claims); err != nil {
+		return nil //nolint:nilerr // It is no token of a service account. Only the server knows when it ends.
+	}
+	end, err := claims.GetExpirationTime()
+	if err != nil {
+		return fmt.Errorf("the token of the %s: %w", server, err)
+	}
+	if end != nil {
+		tokenEnd.WithLabelValues(server).Set(float64(end.Unix()))
+	}
+	return nil
+}
