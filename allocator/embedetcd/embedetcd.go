@@ -78,7 +78,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	s := &Server{options: options, lock: lock, faults: newFaults(options.Logger)}
 	if err := s.start(ctx); err != nil {
 		s.faults.mute()
-		return nil, errors.Join(fmt.Errorf("start etcd in %s: %w", options.Dir, err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("start etcd in %s: %w", options.Dir, err), unlock(lock))
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
@@ -170,7 +170,7 @@ func (s *Server) Close() error {
 			s.etcd.Close()
 		}
 		s.faults.mute()
-		err = errors.Join(err, s.lock.Close())
+		err = errors.Join(err, unlock(s.lock))
 	})
 	return err
 }

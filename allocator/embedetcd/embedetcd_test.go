@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -93,6 +94,28 @@ func TestStart_DirectoryInUseByAnotherProgram(t *testing.T) {
 	defer lock.Close()
 	_, err = start(t, dir)
 	wantWords(t, err, dir, "in use by another process")
+}
+
+// A process that is being forked has all files of its parent for a moment, locked ones, too.
+func TestUnlock_WhileAChildHasTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	lock, err := lockFile(path, os.O_CREATE|os.O_RDWR)
+	if err != nil {
+		t.Fatalf("lockFile: %v", err)
+	}
+	inherited, err := syscall.Dup(int(lock.Fd()))
+	if err != nil {
+		t.Fatalf("Dup: %v", err)
+	}
+	defer func() { _ = syscall.Close(inherited) }()
+	if err := unlock(lock); err != nil {
+		t.Fatalf("unlock: %v", err)
+	}
+	again, err := lockFile(path, os.O_RDWR)
+	if err != nil {
+		t.Fatalf("the file cannot be locked again: %v", err)
+	}
+	_ = again.Close()
 }
 
 func TestStart_NoDirectory(t *testing.T) {

@@ -24,14 +24,14 @@ func lockDir(dir string) (*os.File, error) {
 		return lock, nil
 	}
 	if err != nil {
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(err, unlock(lock))
 	}
-	err = database.Close() // etcd takes it from here
+	err = unlock(database) // etcd takes it from here
 	if logs, _ := filepath.Glob(filepath.Join(dir, "member", "wal", "*.wal")); len(logs) == 0 {
 		err = plain("the write-ahead log is missing", os.ErrNotExist)
 	}
 	if err != nil {
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(err, unlock(lock))
 	}
 	return lock, nil
 }
@@ -49,4 +49,10 @@ func lockFile(path string, flags int) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// unlock lets go of a locked file. To close it would not be enough: a child that the process forks at
+// that time has the file, and with it the lock, until it runs its own program.
+func unlock(f *os.File) error {
+	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 }
