@@ -34,8 +34,8 @@
 // blocks that each space notes (internal/space/usage.go). The head of the space fences the first. For the
 // second there is a fence of its own, for each class and workspace, which every bind
 // under a limit compares and puts; once it exists, binds without a limit put it, too.
-// A limit holds for those who know of it. What the ledger holds already always counts,
-// and nothing that it holds is taken away.
+// A limit applies to the requests that come with it. What the workspace holds already counts,
+// and nothing of that is taken away.
 //
 // A block that is freed may have to cool (Options.Cooldown): it stays in the ledger, with
 // the key of its claim, and is nobody's. A bind by an object of its former holder's name
