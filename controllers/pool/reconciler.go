@@ -112,8 +112,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		id:         allocator.PoolID(pool.UID),
 	}
 	result, err := requeueFor(patch.Reconcile(ctx, cl.GetClient(), pool, p.reconcile))
-	if err == nil && result.IsZero() {
-		result.RequeueAfter = p.due
+	if err == nil && p.due > 0 {
+		r.queue.AddAfter(req, p.due)
 	}
 	return result, err
 }

@@ -34,7 +34,7 @@ type alarm struct {
 }
 
 // set sets the timer for what ends next; zero: nothing does.
-func (a *alarm) set(next time.Time, hooks Hooks, ring func()) {
+func (a *alarm) set(next time.Time, hooks *Hooks, ring func()) {
 	if !next.IsZero() && next.Before(a.after) {
 		next = a.after
 	}
@@ -62,7 +62,7 @@ func (s *Worker) updateAlarm() {
 	if !next.IsZero() {
 		next = next.Add(s.Engine.leadership().grace())
 	}
-	s.alarm.set(next, s.Engine.Hooks, func() { s.Engine.Spawn(s.endDue) })
+	s.alarm.set(next, &s.Engine.Hooks, func() { s.Engine.Spawn(s.endDue) })
 }
 
 // grace is how much later than at its time a cooldown is ended.

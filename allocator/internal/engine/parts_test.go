@@ -42,10 +42,10 @@ func TestAlarm(t *testing.T) {
 		return func() bool { stopped++; return true }
 	}
 	a := alarm{after: start.Add(2 * time.Second)}
-	a.set(start.Add(time.Second), hooks, func() {})
-	a.set(start.Add(time.Second), hooks, func() {})
-	a.set(start.Add(time.Hour), hooks, func() {})
-	a.set(time.Time{}, hooks, func() {})
+	a.set(start.Add(time.Second), &hooks, func() {})
+	a.set(start.Add(time.Second), &hooks, func() {})
+	a.set(start.Add(time.Hour), &hooks, func() {})
+	a.set(time.Time{}, &hooks, func() {})
 	if len(waits) != 2 || waits[0] != 2*time.Second || waits[1] != endLook || stopped != 2 {
 		t.Errorf("the timer was set for %v and stopped %d times; want 2s and %v, and twice", waits, stopped, endLook)
 	}
