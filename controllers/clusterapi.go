@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -75,7 +74,6 @@ func NewClusterAPI(ctx context.Context, opts ClusterAPIOptions) (manager.Manager
 	}
 	workspace, err := cluster.New(opts.Workspace, func(o *cluster.Options) {
 		o.Scheme, o.Logger, o.Cache = opts.Scheme, opts.Logger.WithName("workspace"), claimsOf(names)
-		o.MapperProvider = workspaceKinds
 	})
 	if err != nil {
 		return nil, fmt.Errorf("workspace: %w", err)
@@ -90,15 +88,6 @@ func NewClusterAPI(ctx context.Context, opts ClusterAPIOptions) (manager.Manager
 		opts.Probes.AddReadyzCheck("management", synced(mgr.GetCache())),
 		opts.Probes.AddReadyzCheck("workspace", synced(workspace.GetCache())),
 	)
-}
-
-// workspaceKinds are the kinds that are used in a workspace. A mapper that asks the server would fail
-// while it is away.
-func workspaceKinds(*rest.Config, *http.Client) (meta.RESTMapper, error) {
-	kinds := meta.NewDefaultRESTMapper(nil)
-	kinds.Add(ipamv1alpha1.GroupVersion.WithKind("IPClaim"), meta.RESTScopeNamespace)
-	kinds.Add(ipamv1alpha1.GroupVersion.WithKind("IPPool"), meta.RESTScopeRoot)
-	return kinds, nil
 }
 
 // claimsOf is what is cached of a workspace: pools, and the IPClaims of one management cluster.
