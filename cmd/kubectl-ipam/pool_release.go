@@ -208,12 +208,22 @@ func estateOf(ctx context.Context, c client.Client, root *ipamv1alpha1.IPPool) (
 	return e, nil
 }
 
-// addPools adds all pools below root, then root.
+// addPools adds all pools below root, then root. A pool that is one of its own ancestors is added
+// once.
 func (e *estate) addPools(root *ipamv1alpha1.IPPool, all []ipamv1alpha1.IPPool) {
-	for i := range all {
-		if ref := all[i].Spec.ParentPoolRef; ref != nil && ref.ProjectRef == nil && ref.Name == root.Name {
-			e.addPools(&all[i], all)
-		}
-	}
+	e.addBelow(root, all, map[string]bool{root.Name: true})
 	e.pools = append(e.pools, root)
+}
+
+// addBelow adds the pools below a pool that are not seen yet.
+func (e *estate) addBelow(above *ipamv1alpha1.IPPool, all []ipamv1alpha1.IPPool, seen map[string]bool) {
+	for i := range all {
+		pool := &all[i]
+		if ref := pool.Spec.ParentPoolRef; ref == nil || ref.ProjectRef != nil || ref.Name != above.Name || seen[pool.Name] {
+			continue
+		}
+		seen[pool.Name] = true
+		e.addBelow(pool, all, seen)
+		e.pools = append(e.pools, pool)
+	}
 }
