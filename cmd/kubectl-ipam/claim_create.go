@@ -101,7 +101,7 @@ func (o *claimCreate) claim(args []string) (*ipamv1alpha1.IPClaim, error) {
 		return nil, err
 	}
 	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: o.labels}}
-	if claim.Name, err = named(args, o.name); err != nil {
+	if claim.Name, err = o.named(args, o.name); err != nil {
 		return nil, err
 	}
 	if claim.Name == "" {

@@ -93,6 +93,11 @@ func (o *poolCreate) run(ctx context.Context, name string) error {
 
 // pool is what is asked for.
 func (o *poolCreate) pool(name string) (*ipamv1alpha1.IPPool, error) {
+	for flag, value := range map[string]string{"cidr": o.cidr, "parent": o.parent} {
+		if o.given(flag) && value == "" {
+			return nil, usagef("--%s is empty; write --cidr 10.8.0.0/16 for a root pool, or --parent POOL for a child pool", flag)
+		}
+	}
 	pool := &ipamv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: o.labels}}
 	spec := &pool.Spec
 	spec.CIDR, spec.PrefixLength, spec.AddressDomain = ipamv1alpha1.CIDR(o.cidr), int32(o.length), o.domain

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -219,15 +220,22 @@ func specOf(object client.Object) any {
 	}
 }
 
-// named is the one name that was given, as an argument or by --name.
-func named(args []string, flag string) (string, error) {
-	if len(args) == 0 {
-		return flag, nil
+// named is the one name that was given, as an argument or by --name; empty if none was. An empty
+// one is refused: a script whose variable is not set would get a new claim at each run.
+func (r *request) named(args []string, flag string) (string, error) {
+	names := args
+	if r.given("name") {
+		names = append(slices.Clip(args), flag)
 	}
-	if flag != "" && flag != args[0] {
-		return "", usagef("the names %q and %q were given; give one", args[0], flag)
+	switch names = slices.Compact(names); {
+	case len(names) == 0:
+		return "", nil
+	case slices.Contains(names, ""):
+		return "", usagef("the name is empty; write a name, or leave NAME and --name out for a generated one")
+	case len(names) > 1:
+		return "", usagef("the names %q and %q were given; give one", names[0], names[1])
 	}
-	return args[0], nil
+	return names[0], nil
 }
 
 // oneOf finds a word among those that may be written, whatever its case.

@@ -59,9 +59,18 @@ func TestUsage(t *testing.T) {
 		"pool next lab -o xml":                         "write json or yaml or name or csv",
 		"ui --port 70000":                              "write a number up to 65535",
 		"pool next lab --count 0":                      "write a number from 1 to 1000",
+		"claim create ''":                              "the name is empty",
+		"claim create --name ''":                       "the name is empty",
+		"pool create a --parent '' --workspace root:a": "--parent is empty",
+		"pool create a --parent ''":                    "--parent is empty",
+		"pool create a --cidr ''":                      "--cidr is empty",
 	} {
 		s := newStage(t)
-		code := s.execute(t.Context(), strings.Fields(line))
+		args := strings.Fields(line)
+		for i, arg := range args {
+			args[i] = strings.Trim(arg, "'")
+		}
+		code := s.execute(t.Context(), args)
 		if code != exitUsage || !strings.Contains(s.errs.String(), want) || s.out.Len() > 0 {
 			t.Errorf("kubectl ipam %s ended with %d and said %q; want %d and %q", line, code, s.errs, exitUsage, want)
 		}
