@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // Who calls the program wrongly is told how to call it, and nothing is done.
@@ -158,6 +159,17 @@ func TestPaint(t *testing.T) {
 	}
 	if got := paint(true).red("no"); got != "\x1b[31mno\x1b[0m" {
 		t.Errorf("red is %q", got)
+	}
+}
+
+// A server that reports an impossible share does not end the program.
+func TestBar_ImpossibleShare(t *testing.T) {
+	t.Parallel()
+	for percent, full := range map[float64]int{-5: 0, 0: 0, 100: 16, 250: 16, 1e300: 16} {
+		drawn := string(paint(false).bar(ready(gen.Pool("p"), "10.0.0.0/8", ipamv1alpha1.IPv4, percent, 0)))
+		if got := strings.Count(drawn, "█"); got != full {
+			t.Errorf("%v%% is drawn as %q with %d full cells; want %d", percent, drawn, got, full)
+		}
 	}
 }
 
