@@ -19,9 +19,12 @@ func newClassShow(s *session) *cobra.Command {
 	out := &output{}
 	cmd := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Show a class: its rules, and the pools and room behind it here",
-		Args:  cobra.ExactArgs(1),
-		RunE:  func(cmd *cobra.Command, args []string) error { return s.classShow(cmd.Context(), args[0], out) },
+		Short: "Show a class: its rules, and the pools of this workspace behind it",
+		Long: `Show a class: its rules, how many pools of the platform back it, and the pools of this
+workspace that back it, and how full each is.`,
+		Example: `  kubectl ipam class show internal`,
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return s.classShow(cmd.Context(), args[0], out) },
 	}
 	out.addFlags(cmd)
 	completeArgs(s, cmd, classNames)

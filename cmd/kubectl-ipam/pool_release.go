@@ -28,15 +28,19 @@ func newPoolRelease(s *session) *cobra.Command {
 	o := &poolRelease{session: s}
 	cmd := &cobra.Command{
 		Use:   "release NAME",
-		Short: "Give up a pool: delete it, and with --cascade what it holds in this workspace",
-		Long: `Delete a pool, which gives its block back to its parent. A pool that holds blocks stays,
-unless --cascade releases its claims, its retained blocks and the pools carved from it
-first, as far as they are of this workspace. It asks for the name of the pool to be typed.`,
+		Short: "Delete a pool, and with --cascade what it holds in this workspace",
+		Long: `Delete a pool, which frees its block in its parent. A pool that holds blocks is refused.
+With --cascade, its claims, its retained blocks and the pools carved from it are released
+first, if they are of this workspace. Type the name of the pool to confirm.`,
+		Example: `  kubectl ipam pool release lab
+
+  # release all that the pool holds in this workspace, and do not ask
+  kubectl ipam pool release lab --cascade --yes`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().BoolVar(&o.cascade, "cascade", false, "Release what the pool holds in this workspace first")
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask for the name of the pool")
 	cmd.Flags().DurationVar(&o.wait, "wait", 30*time.Second, "How long to wait until the pool is gone")
 	completeArgs(s, cmd, poolNames)
 	return cmd

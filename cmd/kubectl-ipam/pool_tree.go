@@ -19,9 +19,13 @@ func newPoolTree(s *session) *cobra.Command {
 	out := &output{}
 	cmd := &cobra.Command{
 		Use:   "tree [NAME]",
-		Short: "Draw the pools and those carved from them, and how full they are",
-		Long: `Draw the pools of this workspace as a tree, and how full each is. Who runs the platform
-also sees the pools of all tenants.`,
+		Short: "Draw the pools as a tree, and how full each is",
+		Long: `Draw the pools of this workspace as a tree, each child pool below its parent, and how full
+each is. Admins of the platform also see the pools of all tenants.`,
+		Example: `  kubectl ipam pool tree
+
+  # draw one pool and those below it
+  kubectl ipam pool tree lab`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return s.poolTree(cmd.Context(), args, out) },
 	}

@@ -39,11 +39,11 @@ func (r *request) addFlags(cmd *cobra.Command) {
 	r.output.addFlags(cmd)
 	r.given = cmd.Flags().Changed
 	cmd.Flags().DurationVar(&r.wait, "wait", 30*time.Second,
-		"How long to wait for the answer; 0 does not wait. A class or a pool that does not exist is waited for with this flag only")
+		"How long to wait for the answer; 0 does not wait. Without this flag, do not wait for a class or a pool that does not exist")
 	cmd.Flags().StringVar(&r.dryRun, "dry-run", dryRunNone,
-		"client: print the manifest and send nothing. server: check it there, and store nothing")
+		"client: print the manifest and send nothing. server: print the answer of the server, and store nothing")
 	cmd.Flags().Lookup("dry-run").NoOptDefVal = dryRunClient
-	cmd.Flags().BoolVarP(&r.quiet, "quiet", "q", false, "Print the CIDR, of a class the name, and nothing else")
+	cmd.Flags().BoolVarP(&r.quiet, "quiet", "q", false, "Print only the CIDR, or the name of a class")
 	completeWith(cmd, "dry-run", dryRunNone, dryRunClient, dryRunServer)
 }
 
