@@ -100,7 +100,7 @@ func (s *session) unheld(ctx context.Context, r *reach, block netip.Prefix, allo
 	for _, state := range found {
 		s.say("%s", state)
 	}
-	return fail(exitNotFound, "", "nobody that you may see holds %s", block)
+	return fail(exitNotFound, "", "you see no holder of %s", block)
 }
 
 func describeAllocation(s *session, r *reach, a *ipamv1alpha1.IPAllocation) {

@@ -53,8 +53,8 @@ func (s *session) classShow(ctx context.Context, name string, out *output) error
 	return describeClass(s, class, backing(pools.Items, name))
 }
 
-// classNamed finds a class among those that are listed here: kcp answers who reads
-// one that it does not publish with a fault.
+// classNamed finds a class among those that are listed here: kcp answers the GET
+// of a class that it does not publish with an internal error.
 func classNamed(ctx context.Context, c client.Client, name string) (*ipamv1alpha1.IPClass, error) {
 	list := &ipamv1alpha1.IPClassList{}
 	if err := c.List(ctx, list); err != nil {

@@ -84,7 +84,7 @@ func inUse(pool *ipamv1alpha1.IPPool) error {
 		"pool %s is in use: %s", pool.Name, condition.Message)
 }
 
-// confirm has somebody type the name of the pool.
+// confirm asks the user to type the name of the pool.
 func (o *poolRelease) confirm(ctx context.Context, doomed *estate, name string) error {
 	if o.yes {
 		return nil
@@ -95,7 +95,7 @@ func (o *poolRelease) confirm(ctx context.Context, doomed *estate, name string) 
 	printLine(o.ErrOut, "This releases %s.", o.err.bold(doomed.String()))
 	fmt.Fprint(o.ErrOut, "Type the name of the pool to go on: ")
 	typed := make(chan string, 1)
-	go func() { // it ends with the program if nobody types
+	go func() { // without an answer it ends with the program
 		line, _ := bufio.NewReader(o.In).ReadString('\n')
 		typed <- strings.TrimSpace(line)
 	}()

@@ -158,7 +158,7 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []space.Holdin
 	return s.holders(shown, holdings, status.Capacity)
 }
 
-// holders lists who holds what, and counts the rest.
+// holders lists the visible holders, and counts the addresses of the others.
 func (s *session) holders(shown space.Space, holdings []space.Holding, capacity *ipamv1alpha1.PoolCapacity) error {
 	if len(holdings) > 0 {
 		printLine(s.Out, "")
@@ -189,7 +189,7 @@ func gatewayOf(spec ipamv1alpha1.IPPoolSpec) string {
 	return fmt.Sprintf("%s, network of a /%d", orElse(spec.Gateway, "none"), spec.NetworkPrefixLength)
 }
 
-// visible says who may use a pool.
+// visible says which workspaces may use a pool.
 func visible(spec ipamv1alpha1.IPPoolSpec) string {
 	if len(spec.Consumers) == 0 {
 		return string(spec.Visibility)

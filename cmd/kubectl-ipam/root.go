@@ -81,7 +81,7 @@ func deprecated(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// refuseWords has a command that only leads to others refuse what it does not know.
+// refuseWords makes a command that only groups others refuse unknown words.
 func refuseWords(cmd *cobra.Command) {
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -110,7 +110,7 @@ func kubectlDoes(noun, verb string) string {
 	return ""
 }
 
-// markStarts has every command note that its command line was understood.
+// markStarts makes every command note that its command line was valid.
 func (s *session) markStarts(cmd *cobra.Command) {
 	for _, below := range cmd.Commands() {
 		s.markStarts(below)

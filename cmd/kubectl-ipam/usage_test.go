@@ -17,7 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// Who calls the program wrongly is told how to call it, and nothing is done.
+// A wrong command line does nothing, and the error says what to write.
 func TestUsage(t *testing.T) {
 	for line, want := range map[string]string{
 		"clam":                      `did you mean "claim"?`,
@@ -78,7 +78,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// What nobody is asked for works without a server.
+// Commands that need no server work without one.
 func TestWithoutServer(t *testing.T) {
 	for line, name := range map[string]string{
 		"": "help", "claim create --help": "help_claim_create",
@@ -151,7 +151,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// Colours are for terminals, and for who did not decline them.
+// Only terminals get colours, unless the user declines them.
 func TestPaint(t *testing.T) {
 	s := newStage(t)
 	if paintFor(s.Out, func(string) string { return "" }) {

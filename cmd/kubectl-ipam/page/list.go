@@ -38,7 +38,7 @@ type listRow struct {
 	Depth int
 	Block netip.Prefix
 	Kind  draw.Kind
-	// Holder says who holds the block; Link leads to it on a map.
+	// Holder names the holder of the block; Link leads to it on a map.
 	Holder, Class, Owner string
 	Workspace            string
 	Since                metav1.Time
