@@ -14,8 +14,9 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/live"
-	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
 const (
@@ -255,7 +256,7 @@ func (c *Controller) record(ctx context.Context, h allocator.Holder, workspace c
 	for _, name := range ipamv1alpha1.AllocationNames(h.Namespace, h.Name) {
 		record := &ipamv1alpha1.IPAllocation{}
 		err := workspace.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: name}, record)
-		if err != nil && !live.Absent(err, records, name) {
+		if err != nil && !absent.Object(err, records, name) {
 			return nil, fmt.Errorf("read IPAllocation %s/%s: %w", h.Namespace, name, err)
 		}
 		if _, uid := record.HeldBy(); err == nil && uid == types.UID(h.Claim) {
@@ -297,7 +298,7 @@ func (c *Controller) free(ctx context.Context, o orphan, because cause) (bool, e
 // deleteRecord deletes exactly the record that was read.
 func deleteRecord(ctx context.Context, record *ipamv1alpha1.IPAllocation, workspace client.Client) error {
 	err := workspace.Delete(ctx, record, exactly(record))
-	if err != nil && !live.Absent(err, records, record.Name) {
+	if err != nil && !absent.Object(err, records, record.Name) {
 		return fmt.Errorf("delete IPAllocation %s: %w", record.Name, err)
 	}
 	return nil
