@@ -99,6 +99,9 @@ func (c *Controller) settle(ctx context.Context, h allocator.Holder) (bool, erro
 		return true, nil // a bind under way that commits after this look finds its claim gone, and says so
 	}
 	if !c.bound(h.Cluster) {
+		if c.unseen(suspect) {
+			return true, nil // left to the sweep
+		}
 		departed, _ := c.departure(h.Cluster)
 		absent, err := c.absent(ctx, suspect, departed)
 		if errors.Is(err, errUncounted) || err != nil && c.HasDeparted(h.Cluster) {
@@ -136,6 +139,9 @@ func (c *Controller) confirm(ctx context.Context, suspect orphan) (bool, error) 
 		}
 		return settled, err
 	case live.Unbound, live.NoEndpoint:
+		if c.unseen(suspect) {
+			return true, nil // left to the sweep
+		}
 		absent, err := c.absent(ctx, suspect, asked)
 		if err != nil || !absent {
 			return false, unlessUncounted(err)
