@@ -92,7 +92,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&o.sweep.MaxShare, "sweep-max-share", o.sweep.MaxShare, "which share of a pool's blocks a sweep frees at most, 0 to 1, and ten blocks in any case; if there are more orphans, it frees none and waits for an operator")
 	f.DurationVar(&o.verify.Interval, "verify-interval", o.verify.Interval, "how often to compare ledger, allocations and claims")
 	f.DurationVar(&o.history, "history", o.history, "how long the ledger keeps the former holder of an address after its release; give all replicas the same; 0: keep nothing, and delete what there is")
-	f.IntVar(&o.historyMax, "history-max-records", o.historyMax, "how many former holders the ledger keeps at most, of about half a kilobyte each; the oldest are deleted first; 0: no limit")
+	f.IntVar(&o.historyMax, "history-max-records", o.historyMax, "how many former holders the ledger keeps at most, of about a quarter of a kilobyte each; the oldest are deleted first; 0: no limit")
 	addScopeFlags(f, &o.capiScope)
 	o.addConsumerFlags(f)
 	o.webhooks.addFlags(f)
