@@ -143,7 +143,7 @@ func deletePool(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPo
 		return nil
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fail(exitUnavailable, "it goes by itself; if it does not, have the controller looked at", "%w", context.Cause(ctx))
+		return fail(exitUnavailable, "its deletion goes on; if the pool stays, kubectl ipam check says whether the controller runs", "%w", context.Cause(ctx))
 	}
 	return err
 }

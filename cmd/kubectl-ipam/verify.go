@@ -77,7 +77,7 @@ func (s *session) verify(ctx context.Context, out *report) error {
 			return err
 		}
 	}
-	return fail(exitError, "ipam-controller repairs what it finds; if this stays, look at its log", "%d things are wrong", len(found.Findings))
+	return fail(exitError, "ipam-controller repairs most of this; if it stays, see its log", "%d things are wrong", len(found.Findings))
 }
 
 // audit checks the books, and keeps what is wrong each time.

@@ -45,7 +45,7 @@ func TestWhy(t *testing.T) {
 
 	s = newStage(t)
 	alone := question{claim: waiting(gen.Claim("db", gen.OfClass("nobodys")), ipamv1alpha1.ReasonClassNotFound,
-		`there is no class "nobodys"; name one that exists, or have it created`)}
+		`there is no class "nobodys"; name one that exists, or ask the platform to create it`)}
 	if err := alone.explain(s.session); err != nil {
 		t.Fatal(err)
 	}
