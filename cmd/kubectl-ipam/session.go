@@ -123,6 +123,15 @@ func (s *session) client() (client.WithWatch, error) {
 	return newClient(cfg)
 }
 
+// here is the access to the current workspace, and the current namespace in it.
+func (s *session) here() (c client.WithWatch, namespace string, err error) {
+	if namespace, err = s.namespace(); err != nil {
+		return nil, "", err
+	}
+	c, err = s.client()
+	return c, namespace, err
+}
+
 // newClient knows where its kinds are served, and sends no request.
 func newClient(cfg *rest.Config) (client.WithWatch, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
