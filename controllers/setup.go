@@ -175,7 +175,7 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 	})
 	claims, err := claim.New(mgr, claim.Options{
 		Ledger: ledger, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare,
-		Feed: workspaces, Queue: news.Claims, Workers: opts.Workers, Tracer: opts.Tracer,
+		Feed: workspaces, Queue: news.Claims, Listed: news.Listed, Workers: opts.Workers, Tracer: opts.Tracer,
 	})
 	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)

@@ -63,6 +63,7 @@ type Reconciler struct {
 	catalog   *catalog.Catalog
 	directory *directory.Directory
 	queue     inbox.Queue
+	listed    func(mcreconcile.Request)
 	compare   func(context.Context, allocator.PoolID) (bool, error)
 	tracer    trace.Tracer // nil: nothing is traced
 	clock     clock.PassiveClock

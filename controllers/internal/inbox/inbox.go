@@ -37,6 +37,7 @@ type Inbox struct {
 	// Pools is the queue of the pool controller.
 	Pools Queue
 
+	listed    *listed // the storage of Claims
 	directory *directory.Directory
 	pools     atomic.Pointer[PoolTable]
 }
@@ -48,7 +49,8 @@ type PoolTable interface {
 
 // New makes the queues.
 func New(d *directory.Directory) *Inbox {
-	return &Inbox{Claims: NewQueue("claim"), Pools: NewQueue("pool"), directory: d}
+	listed := newListed()
+	return &Inbox{Claims: newQueue("claim", listed), Pools: NewQueue("pool"), listed: listed, directory: d}
 }
 
 // Wake has the object looked at that the ledger has found room for.
@@ -58,6 +60,12 @@ func (i *Inbox) Wake(h allocator.Holder) {
 		queue = i.Pools
 	}
 	queue.Add(Request(i.directory.Engaged(h.Cluster), client.ObjectKey{Namespace: h.Namespace, Name: h.Name}))
+}
+
+// Listed requeues a claim that a first list has shown, behind the claims that are queued by Add.
+func (i *Inbox) Listed(claim mcreconcile.Request) {
+	i.listed.mark(claim)
+	i.Claims.Add(claim)
 }
 
 // Serve names the ledger whose pools Changed tells of. What changed before is
@@ -106,10 +114,12 @@ func Request(cluster multicluster.ClusterName, key client.ObjectKey) mcreconcile
 }
 
 // NewQueue makes a queue in which workspaces take turns. Its metrics have the name.
-func NewQueue(name string) Queue {
+func NewQueue(name string) Queue { return newQueue(name, NewTurns()) }
+
+func newQueue(name string, storage workqueue.Queue[mcreconcile.Request]) Queue {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[mcreconcile.Request](10*time.Millisecond, 30*time.Second)
 	items := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[mcreconcile.Request]{
-		Name: name, Queue: NewTurns(),
+		Name: name, Queue: storage,
 	})
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[mcreconcile.Request]{Name: name, Queue: items})
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[mcreconcile.Request]{

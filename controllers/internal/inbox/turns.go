@@ -17,7 +17,9 @@ type turns struct {
 }
 
 // NewTurns makes the storage of a workqueue in which workspaces take turns.
-func NewTurns() workqueue.Queue[mcreconcile.Request] {
+func NewTurns() workqueue.Queue[mcreconcile.Request] { return newTurns() }
+
+func newTurns() *turns {
 	return &turns{lanes: map[multicluster.ClusterName][]mcreconcile.Request{}}
 }
 
