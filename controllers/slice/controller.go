@@ -64,7 +64,7 @@ type Controller struct {
 	oracle    Oracle
 	queue     workqueue.TypedRateLimitingInterface[request]
 	doubt     workqueue.TypedRateLimiter[request] // of workspaces that nobody can speak for
-	rolls     rolls
+	members   memberLists
 	departed  func(allocator.ClusterName) bool
 }
 
@@ -116,7 +116,7 @@ func (c *Controller) Seen(in allocator.ClusterName, before, after *ipamv1alpha1.
 		return
 	}
 	switch {
-	case pool.Labels[ipamv1alpha1.LabelSlice] == "" && (after != nil || !c.rolls.known(pool.Name)):
+	case pool.Labels[ipamv1alpha1.LabelSlice] == "" && (after != nil || !c.members.known(pool.Name)):
 	case before == nil, after == nil, stageOf(before) != stageOf(after):
 		c.queue.Add(request{pool: pool.Name, cluster: in})
 	}
@@ -128,7 +128,7 @@ func (c *Controller) seenOnPlatform(name string, before, after *ipamv1alpha1.IPP
 	sliced := func(p *ipamv1alpha1.IPPool) bool {
 		return p != nil && (p.Spec.Slices != nil || meta.FindStatusCondition(p.Status.Conditions, ipamv1alpha1.ConditionSliced) != nil)
 	}
-	if !sliced(before) && !sliced(after) && !c.rolls.known(name) {
+	if !sliced(before) && !sliced(after) && !c.members.known(name) {
 		return
 	}
 	if before == nil || after == nil || before.Generation != after.Generation || stageOf(before) != stageOf(after) {
@@ -136,7 +136,7 @@ func (c *Controller) seenOnPlatform(name string, before, after *ipamv1alpha1.IPP
 		return
 	}
 	if !equality.Semantic.DeepEqual(before.Status.Capacity, after.Status.Capacity) {
-		for _, cluster := range c.rolls.those(name, draining) {
+		for _, cluster := range c.members.inState(name, draining) {
 			c.queue.Add(request{pool: name, cluster: cluster})
 		}
 	}
@@ -155,7 +155,7 @@ func (c *Controller) Named(workspace directory.Workspace) { c.each(workspace.Clu
 func (c *Controller) Departed(cluster allocator.ClusterName) { c.each(cluster) }
 
 func (c *Controller) each(cluster allocator.ClusterName) {
-	for _, pool := range c.rolls.pools() {
+	for _, pool := range c.members.pools() {
 		c.queue.Add(request{pool: pool, cluster: cluster})
 	}
 }
