@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/sweep"
 )
 
-// watcher passes on who comes and goes.
+// watcher tells the controllers which workspaces come and go.
 type watcher struct {
 	releases *release.Controller
 	claims   *claim.Reconciler

@@ -55,7 +55,7 @@ type lack struct {
 	since  time.Time
 }
 
-// note has the claim counted. Who is counted keeps the time at which that began.
+// note counts the claim. One that is counted already keeps its time.
 func (l *lacks) note(claim mcreconcile.Request, reason ipamv1alpha1.Reason, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

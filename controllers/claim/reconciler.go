@@ -148,7 +148,7 @@ func requeueFor(err error) (reconcile.Result, error) {
 
 // abandon has a claim wait for nothing that is not there to be looked at: it is gone, or
 // its workspace is not engaged any more, and nobody may have seen it being deleted.
-// Whoever is engaged again is shown all its claims.
+// When the workspace is engaged again, all its claims are reconciled.
 func (r *Reconciler) abandon(req mcreconcile.Request) {
 	unmet.settle(req)
 	if uid, waited := r.waiting.leave(req); waited {

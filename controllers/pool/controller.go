@@ -146,8 +146,8 @@ func (r *Reconciler) Named(workspace directory.Workspace) {
 	}
 }
 
-// Leaving looks again at the pools of a workspace that gives up the export: they
-// are let go now, whoever holds a block of them.
+// Leaving requeues the pools of a workspace that gives up the export. Their finalizers are removed now,
+// even while others hold blocks of them.
 func (r *Reconciler) Leaving(cluster allocator.ClusterName) { r.wake(cluster) }
 
 // Arrived requeues the pools of a workspace that is served again: those that are in use

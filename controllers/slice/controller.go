@@ -63,7 +63,7 @@ type Controller struct {
 	ledger    Ledger
 	oracle    Oracle
 	queue     workqueue.TypedRateLimitingInterface[request]
-	doubt     workqueue.TypedRateLimiter[request] // of workspaces that nobody can speak for
+	doubt     workqueue.TypedRateLimiter[request] // of workspaces that no server answers for
 	members   memberLists
 	departed  func(allocator.ClusterName) bool
 }
@@ -84,7 +84,7 @@ func New(mgr manager.Manager, opts Options) (*Controller, error) {
 		Reconciler:              c,
 		MaxConcurrentReconciles: 8,
 		NewQueue: func(string, workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request] {
-			return c.queue // made before the manager starts, so that nobody who arrives is missed
+			return c.queue // made before the manager starts, so that no arrival is missed
 		},
 		LogConstructor: func(req *request) logr.Logger {
 			if req == nil {

@@ -120,7 +120,7 @@ func (p *pass) give(ctx context.Context) (state, error) {
 	if err != nil {
 		return settled, err
 	}
-	// It counts from here on, and nobody needs to wait for the rest.
+	// It counts from here on; no other workspace has to wait for the rest.
 	p.setState(unseen)
 	child := p.carved()
 	err = p.cluster.GetClient().Create(ctx, child)

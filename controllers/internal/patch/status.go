@@ -96,8 +96,8 @@ func combine(wanted, before, theirs map[string]any) bool {
 	return ok
 }
 
-// mergeConditions takes each condition from who has changed it: from us those that
-// are not as they were before, all others from them. Both is a conflict.
+// mergeConditions takes each condition from the side that has changed it: from ours those that differ
+// from before, all others from theirs. If both have changed one, it is a conflict.
 func mergeConditions(before, ours, theirs []any) (merged []any, ok bool) {
 	was, wanted := byType(before), byType(ours)
 	for _, condition := range theirs {
