@@ -38,7 +38,7 @@ func (w *watcher) Named(workspace directory.Workspace) {
 }
 
 // Contested implements directory.Observer. Somebody forges a path, or a workspace was
-// made anew and the former one is not gone yet.
+// deleted and created again, and the former one is not gone yet.
 func (w *watcher) Contested(path string, clusters []allocator.ClusterName) {
 	w.logger.Info("a path names nobody: several workspaces show it", "path", path, "clusters", clusters)
 }

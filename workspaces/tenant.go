@@ -77,7 +77,7 @@ func bind(ctx context.Context, cfg *rest.Config, opts TenantOptions) error {
 }
 
 // advance does the next thing for the binding, and says what it still lacks. One that
-// is being deleted is waited out, and made anew.
+// is being deleted is waited for, and created again.
 func advance(ctx context.Context, c client.Client, platform string) error {
 	binding := &apisv1alpha2.APIBinding{}
 	binding.Name = BindingName

@@ -72,7 +72,7 @@ func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error
 	return plan, err
 }
 
-// resolve looks at the catalog. The claim waits for the topics from before the
+// resolve reads the catalog. The claim waits for the topics from before the
 // look, so that a change after it wakes the claim.
 func (d *decision) resolve(ctx context.Context, topics []topic) (resolve.Plan, error) {
 	d.waits.enter(topics)

@@ -15,7 +15,7 @@ type identity interface {
 }
 
 // Files are an identity that somebody else keeps. They are read again for each connection, and
-// each time the registration is looked at.
+// each time the registration is checked.
 type Files struct {
 	// Cert and Key are the serving certificate and its key. The zero value is none.
 	Cert, Key string

@@ -91,8 +91,7 @@ type (
 	handlerFuncs = handler.TypedFuncs[client.Object, mcreconcile.Request]
 )
 
-// onPool looks at a pool that came or changed, and then at those that may have
-// waited for that.
+// onPool queues a pool that came or changed, and the pools that may have waited for that.
 func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
 	add := func(q inbox.Queue, pool client.Object) { q.Add(inbox.Request(name, client.ObjectKeyFromObject(pool))) }
 	wakeChildren := func(q inbox.Queue, parent client.Object) {
@@ -139,7 +138,7 @@ func (r *Reconciler) gone(in allocator.ClusterName, pool *ipamv1alpha1.IPPool) {
 	}
 }
 
-// Named looks again at the children that a workspace's path may serve or refuse anew.
+// Named requeues the child pools that may be served or refused now that a workspace has a path.
 func (r *Reconciler) Named(workspace directory.Workspace) {
 	for _, child := range r.waiting.named(workspace) {
 		r.queue.Add(child)
@@ -161,8 +160,8 @@ func (r *Reconciler) wake(cluster allocator.ClusterName) {
 	}
 }
 
-// wakeUnready looks again at the pools of a workspace that have no CIDR yet, or are
-// not to have one any longer: roots whose rival is gone, pools that are let go.
+// wakeUnready requeues the pools of a workspace that have no CIDR yet, or are deleted: root pools whose
+// rival is gone, pools whose finalizer is removed now.
 func (r *Reconciler) wakeUnready(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster, q inbox.Queue) {
 	list := &ipamv1alpha1.IPPoolList{}
 	if err := cl.GetCache().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {

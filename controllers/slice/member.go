@@ -43,7 +43,7 @@ var (
 	errInUse = errors.New("the block is in use")
 )
 
-// member looks at what a workspace has of a pool.
+// member reconciles what a workspace has of a pool.
 func (c *Controller) member(ctx context.Context, req request) (reconcile.Result, error) {
 	p, ok, err := c.begin(ctx, req)
 	if err != nil || !ok {
@@ -71,7 +71,7 @@ func (c *Controller) member(ctx context.Context, req request) (reconcile.Result,
 	return reconcile.Result{}, nil
 }
 
-// begin gathers what a pass looks at, from the caches. ok is false where the pool is
+// begin reads what a pass needs from the caches. ok is false where the pool is
 // gone: then its children wait for it, or went before.
 func (c *Controller) begin(ctx context.Context, req request) (p *pass, ok bool, err error) {
 	view := c.catalog.View(ctx)

@@ -134,7 +134,7 @@ func (p *pass) give(ctx context.Context) (state, error) {
 	return settled, p.put(ctx, allocator.SliceGiven, allocator.PoolID(child.UID), 0)
 }
 
-// next reports whether it is the workspace's turn. If not, he is looked at whose it is.
+// next reports whether it is the workspace's turn. If not, it requeues the workspace whose turn it is.
 func (p *pass) next() bool {
 	first, since, ok := p.members.first(p.request.pool)
 	if !ok || first == p.request.cluster || older(p.request.cluster, p.binding.CreationTimestamp.Time, first, since) {
