@@ -239,7 +239,7 @@ func claimed(ctx context.Context, cache client.Reader, record *ipamv1alpha1.IPAl
 	return err == nil && claim.UID == ref.UID
 }
 
-// suspect hints that nobody may hold the block of a record any more.
+// suspect hints that the holder of a record's block may be gone.
 func (r *Reconciler) suspect(name multicluster.ClusterName, record *ipamv1alpha1.IPAllocation) {
 	claim, uid := record.HeldBy()
 	r.releases.Suspect(allocator.Holder{

@@ -76,7 +76,7 @@ func (l *lacks) knows(claim mcreconcile.Request) bool {
 	return known
 }
 
-// settle has the claim counted no more.
+// settle stops counting the claim.
 func (l *lacks) settle(claim mcreconcile.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

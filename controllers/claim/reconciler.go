@@ -210,10 +210,10 @@ func (p *pass) reconcile(ctx context.Context) error {
 	return err
 }
 
-// errUnchecked: nobody has made sure yet that the ledger has lost nothing of the pool.
+// errUnchecked: the pool has not been compared with the published records yet.
 var errUnchecked = errors.New("the pool was not compared with the published records yet")
 
-// errFormer: nobody could tell yet that the former claim is gone.
+// errFormer: it is not certain yet that the former claim is gone.
 var errFormer = errors.New("the former claim of this name still holds")
 
 // errUnseen: the server has a record that the cache does not show yet.

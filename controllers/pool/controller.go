@@ -128,8 +128,8 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 	}
 }
 
-// gone hints at a pool that was seen to go and is open in the ledger: somebody has taken its
-// finalizer off. One that was not compared with the ledger is left to the sweep, as is one that
+// gone hints at a pool that was seen to go and is open in the ledger: its finalizer
+// was removed by a user. One that was not compared with the ledger is left to the sweep, as is one that
 // a list merely left out.
 func (r *Reconciler) gone(in allocator.ClusterName, pool *ipamv1alpha1.IPPool) {
 	id := allocator.PoolID(pool.UID)

@@ -201,8 +201,8 @@ func (p *pass) enter(ctx context.Context) error {
 	return nil
 }
 
-// exists makes sure that the pool is not deleted. One that another replica has retired
-// meanwhile would be entered again, for nobody.
+// exists makes sure that the pool is not deleted. A pool that another replica has
+// retired meanwhile would be entered again, and never removed.
 func (p *pass) exists(ctx context.Context) error {
 	answer, err := p.oracle.Holder(ctx, allocator.Holder{Claim: allocator.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.pool.Name})
 	switch {

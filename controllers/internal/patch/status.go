@@ -31,9 +31,8 @@ func matters(changes map[string]any) bool {
 	return false
 }
 
-// sendStatus patches the status. Where somebody else has written the object
-// meanwhile, it is sent again on top of what they wrote, as long as their change
-// and ours have nothing to do with each other.
+// sendStatus patches the status. If another client has written the object meanwhile, it sends the patch
+// again on top of that, unless both have changed the same field.
 func sendStatus(ctx context.Context, c client.StatusWriter, obj client.Object, before, after map[string]any) error {
 	wanted := diff(before, after)
 	for attempt := 1; ; attempt++ {
