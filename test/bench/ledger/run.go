@@ -4,7 +4,7 @@
 // the index costs by itself. Everything is measured in short rounds that take
 // turns with their baseline, so that what the machine does besides falls on both.
 //
-//	bench ledger [--rounds 7] [--round-seconds 0.5] [--blocks 1000000] [--only hot,peer] [--out docs/benchmarks.md]
+//	bench ledger [--rounds 7] [--round-seconds 0.5] [--blocks 1000000] [--open 1000000,5000000] [--only hot,peer] [--out docs/benchmarks.md]
 //
 // Progress goes to stderr, the tables to the page, or to stdout without --out.
 package ledger
@@ -32,6 +32,7 @@ type options struct {
 	rounds       int
 	roundSeconds float64
 	blocks       int
+	open         []int
 	only         []string
 	out          string
 	date         string
@@ -51,6 +52,7 @@ var chapters = []struct {
 	{"history", history},
 	{"peer", peer},
 	{"flat", flat},
+	{"open", open},
 	{"lists", lists},
 	{"pools", manyPools},
 	{"fair", fair},
@@ -90,6 +92,7 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&opts.rounds, "rounds", 7, "how many times everything is measured")
 	f.Float64Var(&opts.roundSeconds, "round-seconds", 0.5, "how long each measurement lasts")
 	f.IntVar(&opts.blocks, "blocks", 1_000_000, "how many blocks the fullest pool holds")
+	f.IntSliceVar(&opts.open, "open", []int{1_000_000}, "how many blocks the ledgers hold that are opened, the fewest first")
 	f.StringSliceVar(&opts.only, "only", nil, "the chapters to measure; empty: all")
 	f.StringVar(&opts.out, "out", "", "the page to write the tables to; empty: stdout")
 	f.StringVar(&opts.date, "date", "", "a date to be written beside the tables")
@@ -98,6 +101,9 @@ func parse(args []string) (*options, error) {
 	}
 	if opts.rounds < 1 || opts.roundSeconds <= 0 || opts.blocks < 1 {
 		return nil, errors.New("give --rounds and --blocks at least 1, and --round-seconds more than 0")
+	}
+	if !slices.IsSorted(opts.open) || len(opts.open) == 0 || opts.open[0] < 1 {
+		return nil, errors.New("give --open numbers of blocks of at least 1, the fewest first")
 	}
 	return opts, nil
 }
