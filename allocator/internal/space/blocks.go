@@ -82,7 +82,7 @@ func (s *Space) setCooling(prefix netip.Prefix, c *Cooled) {
 	}
 	if p := s.Pool(c.Owner.Value().Pool); p != nil {
 		if w, waits := p.Waiting.names[c.former]; waits {
-			s.News.wake(w.request.Holder)
+			s.News.wake(&w.request.Holder)
 		}
 	}
 }

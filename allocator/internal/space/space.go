@@ -65,7 +65,7 @@ func (s *Space) Unlock() {
 	s.Unlocking()
 	s.News.Drained = s.Room.Pools.drained(s.News.Touched)
 	told := s.News
-	s.News = News{}
+	s.News, s.Room.clock = News{}, nil
 	s.mu.Unlock()
 	s.Unlocked(told)
 }
