@@ -37,7 +37,10 @@ type Waiter struct {
 func (w *Waiter) cluster() ledger.ClusterName { return w.request.Holder.Cluster }
 
 func older(a, b *Waiter) int {
-	return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.request.Holder.Claim, b.request.Holder.Claim))
+	if by := a.since.Compare(b.since); by != 0 {
+		return by
+	}
+	return cmp.Compare(a.request.Holder.Claim, b.request.Holder.Claim)
 }
 
 // add puts a waiter on the list, and into its line.
@@ -65,7 +68,10 @@ func (q *waitlist) remove(w *Waiter) {
 
 // before orders waiters as they are served.
 func (q *waitlist) before(a, b *Waiter) int {
-	return cmp.Or(q.turns.before(a.cluster(), b.cluster()), older(a, b))
+	if by := q.turns.before(a.cluster(), b.cluster()); by != 0 {
+		return by
+	}
+	return older(a, b)
 }
 
 // requeue puts a waiter back into its line that is held for, or suspended.
