@@ -24,12 +24,12 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/catalog"
-	"github.com/kcp-ipam/ipam/controllers/directory"
-	"github.com/kcp-ipam/ipam/controllers/feed"
-	"github.com/kcp-ipam/ipam/controllers/inbox"
-	"github.com/kcp-ipam/ipam/controllers/record"
-	"github.com/kcp-ipam/ipam/controllers/resolve"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/feed"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
 // Options configure the controller. All fields but Workers and Tracer are required.
@@ -42,6 +42,8 @@ type Options struct {
 	Feed *feed.Feed
 	// Queue is the controller's, which the ledger adds to.
 	Queue inbox.Queue
+	// Listed adds a claim to the queue that a first list has shown with its block.
+	Listed func(mcreconcile.Request)
 	// Compare compares the ledger with what is published of a pool, and of the others in its
 	// space. It reports whether nothing is lost, so that blocks may be reserved there.
 	Compare func(context.Context, allocator.PoolID) (bool, error)
@@ -63,6 +65,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		catalog:   opts.Catalog,
 		directory: opts.Directory,
 		queue:     opts.Queue,
+		listed:    opts.Listed,
 		compare:   opts.Compare,
 		tracer:    opts.Tracer,
 		clock:     clock.RealClock{},
@@ -145,7 +148,12 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 	return handlerFuncs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
 			seen.saw(e.Object)
-			q.Add(inbox.Request(name, client.ObjectKeyFromObject(e.Object)))
+			request := inbox.Request(name, client.ObjectKeyFromObject(e.Object))
+			if e.IsInInitialList && e.Object.(*ipamv1alpha1.IPClaim).Status.AllocatedCIDR != "" {
+				r.listed(request)
+				return
+			}
+			q.Add(request)
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q inbox.Queue) {
 			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
