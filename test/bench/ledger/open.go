@@ -17,27 +17,27 @@ import (
 // openRounds is how often a ledger is opened, beside a raw read each time.
 const openRounds = 3
 
-// open is a ledger that is opened with more and more blocks. Pools of hosts have all the numbers of
+// open is a ledger that is opened with more and more blocks, beside raw reads. Pools of hosts have all the numbers of
 // blocks that the flags name, one of /64s has the least.
 func open(ctx context.Context, opts *options, out io.Writer) error {
-	opening := newTable("blocks in the ledger", "open, s", "raw read of the same keys, s", "÷ raw", "bytes a block")
+	times := newTable("blocks in the ledger", "open, s", "raw read of the same keys, s", "÷ raw", "bytes a block")
 	sizes := newTable("blocks in the ledger", "MiB of the database in use", "bytes a block", "blocks per GiB")
 	for _, f := range families {
 		fills := opts.open
 		if f != families[0] {
 			fills = fills[:1]
 		}
-		if err := openFamily(ctx, opts, f, fills, opening, sizes); err != nil {
+		if err := openFamily(ctx, opts, f, fills, times, sizes); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(out, "### Opening\n\n%s\nOf a ledger in an etcd that is up. The bytes are the live heap that the allocator adds. "+
-		"Raw is one request after the other, each for a million keys.\n\n", opening)
+	fmt.Fprintf(out, "### Opening\n\n%s\nOf a ledger in an etcd that is up, up to %d times. The bytes are the live heap that the allocator adds. "+
+		"Raw is one request after the other, each for a million keys.\n\n", times, openRounds)
 	fmt.Fprintf(out, "### Size\n\n%s\nThe database of the embedded etcd. A block has two keys: its own, and that of its claim.\n\n", sizes)
 	return nil
 }
 
-func openFamily(ctx context.Context, opts *options, f family, fills []int, opening, sizes *table) (err error) {
+func openFamily(ctx context.Context, opts *options, f family, fills []int, times, sizes *table) (err error) {
 	s, err := newStage(ctx, f)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func openFamily(ctx context.Context, opts *options, f family, fills []int, openi
 		if err := r.fill(ctx, fill); err != nil {
 			return err
 		}
-		if err := s.reopen(ctx, opts, opening); err != nil {
+		if err := s.reopen(ctx, opts, times); err != nil {
 			return err
 		}
 		status, err := s.client.Status(ctx, "")
