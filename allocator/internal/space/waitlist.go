@@ -82,7 +82,7 @@ func (q *waitlist) requeue(w *Waiter) {
 
 func (q *waitlist) enqueue(w *Waiter) {
 	if w.request.Exact.IsValid() {
-		q.exact.ReplaceOrInsert(w)
+		q.exact.add(w)
 		return
 	}
 	i, ok := q.lineOf(w.request.Length)
@@ -147,7 +147,7 @@ func (q *waitlist) leave(w *Waiter) {
 		}
 		w.suspended = Account{}
 	case w.request.Exact.IsValid():
-		q.exact.Delete(w)
+		q.exact.remove(w)
 	default:
 		i, _ := q.lineOf(w.request.Length)
 		if q.lines[i].remove(w); len(q.lines[i].lanes) == 0 {
