@@ -41,6 +41,9 @@ type Reconciler struct {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if !r.Scope.reaches(req.Namespace) {
+		return reconcile.Result{}, nil // the cache may lack its namespace
+	}
 	claim := &capiv1.IPAddressClaim{}
 	err := r.Get(ctx, req.NamespacedName, claim)
 	if apierrors.IsNotFound(err) {

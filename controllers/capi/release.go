@@ -35,7 +35,7 @@ func (r *Reconciler) release(ctx context.Context, claim *capiv1.IPAddressClaim) 
 // not being deleted is kept, and its IPClaim with it: the garbage collector deletes it, and
 // until then it may belong to a claim that is being restored.
 func (r *Reconciler) abandoned(ctx context.Context, key client.ObjectKey) error {
-	if left, err := r.left(ctx, key); err != nil || !left || !r.Scope.reaches(key.Namespace) {
+	if left, err := r.left(ctx, key); err != nil || !left {
 		return err
 	}
 	if gone, err := r.gone(ctx, key, &capiv1.IPAddressClaim{}); err != nil || !gone {

@@ -2,6 +2,7 @@ package capi
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -95,6 +96,32 @@ func TestScope(t *testing.T) {
 		if s.has(inPlace.newClaim(claim)) {
 			t.Errorf("%s/%s, which is not of the scope, has an IPClaim", claim.Namespace, claim.Name)
 		}
+	}
+}
+
+// What is of another namespace is not looked for: the cache has but that of the scope, and says so with an
+// error. Its IPClaim is seen all the same, if another controller serves it for this management cluster.
+func TestScope_OfANamespace(t *testing.T) {
+	elsewhere := machine("web")
+	elsewhere.Namespace = "elsewhere"
+	s := beside(t, "one")
+	held := s.Names.newClaim(elsewhere)
+	if err := s.Claims.Create(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	s.Scope = Scope{Namespace: "default"}
+	s.Client = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+			return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
+		},
+	})
+	for _, request := range s.toConsumer(t.Context(), held) {
+		if _, err := s.Reconcile(t.Context(), request); err != nil {
+			t.Errorf("%s is reconciled: %v; want it left alone", request, err)
+		}
+	}
+	if !s.has(held) || held.DeletionTimestamp != nil {
+		t.Error("the address of a claim of another namespace was given back")
 	}
 }
 
