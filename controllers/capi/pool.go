@@ -77,17 +77,20 @@ func (r *Reconciler) source(ctx context.Context, ref capiv1.IPPoolReference) (*s
 }
 
 // backing reads an IPPool of the workspace that backs a class, instead of the class: not every
-// workspace shows its classes, and an IPAddress needs the gateway of such a pool.
+// workspace shows its classes, and an IPAddress needs the gateway of such a pool. It is a paused one
+// only if all are paused, and else the first by name.
 func (r *Reconciler) backing(ctx context.Context, class string) (*source, error) {
 	pools := &ipamv1alpha1.IPPoolList{}
 	if err := r.Claims.List(ctx, pools); err != nil {
 		return nil, fmt.Errorf("list IPPools: %w", err)
 	}
-	for i := range pools.Items {
-		found := sourceOf(&pools.Items[i])
-		if slices.Contains(pools.Items[i].Spec.ClassNames, class) && found.family != "" {
-			return found, nil
-		}
+	backs := slices.DeleteFunc(pools.Items, func(pool ipamv1alpha1.IPPool) bool {
+		return !slices.Contains(pool.Spec.ClassNames, class) || sourceOf(&pool).family == ""
+	})
+	slices.SortFunc(backs, func(a, b ipamv1alpha1.IPPool) int { return cmp.Compare(a.Name, b.Name) })
+	running := slices.IndexFunc(backs, func(pool ipamv1alpha1.IPPool) bool { return !annotated(&pool) })
+	if len(backs) > 0 {
+		return sourceOf(&backs[max(running, 0)]), nil
 	}
 	return nil, notReady("no IPPool of the workspace backs IPClass %s; name the class in spec.classNames of one", class)
 }

@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
 // beside is a scene with the names of a workspace, in the management cluster of that identity.
@@ -122,6 +124,35 @@ func TestScope_OfANamespace(t *testing.T) {
 	}
 	if !s.has(held) || held.DeletionTimestamp != nil {
 		t.Error("the address of a claim of another namespace was given back")
+	}
+}
+
+// A class is paused when all pools that back it are. It does not matter which one the cache names first.
+func TestClass_OfAPausedPool(t *testing.T) {
+	claim := machine("web")
+	claim.Spec.PoolRef.Kind, claim.Spec.PoolRef.Name = kindClass, "machines"
+	s := beside(t, "one", claim)
+	var pools []*ipamv1alpha1.IPPool
+	for _, name := range []string{"a", "b"} {
+		pool := lab()
+		pool.Name, pool.Spec.ClassNames = name, []string{"machines"}
+		pool.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		if err := s.Claims.Create(t.Context(), pool); err != nil {
+			t.Fatal(err)
+		}
+		pools = append(pools, pool)
+	}
+	s.reconcile(claim)
+	if s.has(s.Names.newClaim(claim)) {
+		t.Fatal("the claim is served, though all pools of the class are paused")
+	}
+	pools[1].Annotations = nil
+	if err := s.Claims.Update(t.Context(), pools[1]); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile(claim)
+	if !s.has(s.Names.newClaim(claim)) {
+		t.Error("the claim is not served, though one pool of the class is not paused")
 	}
 }
 
