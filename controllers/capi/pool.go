@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
@@ -22,6 +23,11 @@ const (
 // managed reports whether a pool is one of ours.
 func managed(ref capiv1.IPPoolReference) bool {
 	return ref.APIGroup == ipamv1alpha1.GroupName && (ref.Kind == kindPool || ref.Kind == kindClass)
+}
+
+// ours reports whether an IPAddressClaim is for a pool of ours, or was when it got its address.
+func ours(claim *capiv1.IPAddressClaim) bool {
+	return managed(claim.Spec.PoolRef) || controllerutil.ContainsFinalizer(claim, Finalizer)
 }
 
 // source is what spec.poolRef names: an IPPool, or an IPClass.

@@ -49,7 +49,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if apierrors.IsNotFound(err) {
 		return patch.Requeue(r.abandoned(ctx, req.NamespacedName))
 	}
-	if err != nil || !managed(claim.Spec.PoolRef) || !r.Scope.has(claim) {
+	if err != nil || !ours(claim) || !r.Scope.has(claim) {
 		return reconcile.Result{}, err
 	}
 	why, err := r.paused(ctx, claim)
@@ -62,6 +62,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if claim.DeletionTimestamp != nil {
 		return patch.Requeue(r.release(ctx, claim))
+	}
+	if !managed(claim.Spec.PoolRef) {
+		return reconcile.Result{}, nil // it keeps its address until it is deleted
 	}
 	var after time.Duration
 	result, err := patch.Requeue(patch.Reconcile(ctx, r.Client, claim, func(ctx context.Context) (err error) {

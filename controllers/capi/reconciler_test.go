@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
@@ -163,5 +164,28 @@ func TestClaim_DeletedBeforeItWasBound(t *testing.T) {
 	s.reconcile(claim)
 	if !s.has(waits) {
 		t.Error("no other IPClaim was made")
+	}
+}
+
+// An IPAddressClaim whose pool is of another provider now gives its address back when it is deleted.
+// Cluster API refuses such a change, while its webhooks answer.
+func TestRelease_OfAPoolOfAnother(t *testing.T) {
+	claim := machine("web")
+	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
+	claim.Spec.PoolRef = capiv1.IPPoolReference{APIGroup: capiv1.GroupVersion.Group, Kind: "InClusterIPPool", Name: "lab"}
+	s := newScene(t, lab(), claim, address, held)
+	s.reconcile(claim)
+	if !s.has(address) || !s.has(held) || held.DeletionTimestamp != nil {
+		t.Fatal("the address was given back though the claim is there")
+	}
+	if err := s.Delete(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	if !s.has(claim) || !ofOurs.Generic(event.GenericEvent{Object: claim}) {
+		t.Fatal("events of the claim are not seen, and its finalizer holds it")
+	}
+	s.reconcile(claim)
+	if s.has(claim) || s.has(address) || s.has(held) {
+		t.Error("the claim was deleted, and something of it is left")
 	}
 }
