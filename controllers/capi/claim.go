@@ -95,7 +95,7 @@ func (r *Reconciler) createClaim(ctx context.Context, claim *capiv1.IPAddressCla
 	}
 	made.Spec.PrefixLength = pool.bits()
 	if !absent && belongs(address, key) {
-		made.Spec.Address = address.Spec.Address
+		made.Spec.Address = textOf(address)
 	} else if err := r.pinned(ctx); err != nil {
 		return nil, err
 	}

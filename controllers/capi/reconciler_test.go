@@ -189,3 +189,23 @@ func TestRelease_OfAPoolOfAnother(t *testing.T) {
 		t.Error("the claim was deleted, and something of it is left")
 	}
 }
+
+// One address may be written in several ways.
+func TestClaim_OfAnAddressInAnotherForm(t *testing.T) {
+	claim, pool := machine("web"), lab()
+	pool.Spec.CIDR, pool.Status.AllocatedCIDR, pool.Status.IPFamily = "2001:db8::/64", "2001:db8::/64", ipamv1alpha1.IPv6
+	s := newScene(t, pool, claim, published(claim, "2001:DB8::0:7"))
+	s.reconcile(claim)
+	made := inPlace.newClaim(claim)
+	if !s.has(made) || made.Spec.Address != "2001:db8::7" {
+		t.Fatalf("the IPClaim asks for %q; want 2001:db8::7", made.Spec.Address)
+	}
+	made.Status = bound(claim, "2001:db8::7").Status
+	if err := s.Update(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile(claim)
+	if ready := s.ready(claim); ready.Status != metav1.ConditionTrue {
+		t.Errorf("Ready is %s, %s: %s; want True", ready.Status, ready.Reason, ready.Message)
+	}
+}

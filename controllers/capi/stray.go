@@ -16,15 +16,14 @@ import (
 // IPAddressClaims of the cluster waiting. It reports false for an IPAddress that no pool can hold,
 // which keeps nobody waiting.
 func (r *Reconciler) adopt(ctx context.Context, address *capiv1.IPAddress) (bool, error) {
-	parsed, err := netip.ParseAddr(address.Spec.Address)
-	if err != nil {
+	if _, err := netip.ParseAddr(address.Spec.Address); err != nil {
 		return false, nil //nolint:nilerr // It is no address.
 	}
 	claim := &capiv1.IPAddressClaim{Spec: capiv1.IPAddressClaimSpec{PoolRef: address.Spec.PoolRef}}
 	claim.Namespace, claim.Name, claim.Labels = address.Namespace, address.Name, address.Labels
 	made := r.Names.newClaim(claim)
-	made.Spec.Address = parsed.String()
-	err = r.Claims.Create(ctx, made)
+	made.Spec.Address = textOf(address)
+	err := r.Claims.Create(ctx, made)
 	switch {
 	case err == nil:
 		log.FromContext(ctx).Info("address claimed for an IPAddress without IPClaim", "claim", made.Namespace+"/"+made.Name, "prefix", made.Spec.Address)
