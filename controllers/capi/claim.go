@@ -51,7 +51,7 @@ func request(ref capiv1.IPPoolReference) (class string, pool *ipamv1alpha1.PoolR
 
 // ensureClaim returns the IPClaim of an IPAddressClaim, made if it is not there. The error is a
 // refusal if one is in the way.
-func (r *Reconciler) ensureClaim(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, address *capiv1.IPAddress) (*ipamv1alpha1.IPClaim, error) {
+func (r *Reconciler) ensureClaim(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source) (*ipamv1alpha1.IPClaim, error) {
 	found, err := r.claim(ctx, claim, pool)
 	if err != nil {
 		return nil, err
@@ -59,11 +59,8 @@ func (r *Reconciler) ensureClaim(ctx context.Context, claim *capiv1.IPAddressCla
 	if err := r.compareClaim(found, claim); err != nil {
 		return nil, err
 	}
-	if found.DeletionTimestamp == nil {
-		return found, r.hold(ctx, found)
-	}
-	if found.Status.AllocatedCIDR != "" || address != nil {
-		return found, nil // it is held by the finalizer, with its address
+	if !ended(found) {
+		return found, r.hold(ctx, found) // one that is being deleted is held, with its address
 	}
 	if err := r.letGo(ctx, found); err != nil {
 		return nil, err
@@ -122,10 +119,18 @@ func (r *Reconciler) compareClaim(found *ipamv1alpha1.IPClaim, claim *capiv1.IPA
 	return nil
 }
 
-// hold puts the finalizer and the label on an IPClaim, unless it has them.
+// ended reports whether an IPClaim was deleted before it had an address. It gets none any more.
+func ended(claim *ipamv1alpha1.IPClaim) bool {
+	return claim.DeletionTimestamp != nil && claim.Status.AllocatedCIDR == ""
+}
+
+// hold puts the finalizer and the label on an IPClaim, unless it has them. One that is being deleted
+// takes no finalizer.
 func (r *Reconciler) hold(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
 	before := patch.Snapshot(claim)
-	controllerutil.AddFinalizer(claim, Finalizer)
+	if claim.DeletionTimestamp == nil {
+		controllerutil.AddFinalizer(claim, Finalizer)
+	}
 	r.Names.mark(claim)
 	return before.Patch(ctx, r.Claims, claim)
 }

@@ -102,7 +102,7 @@ func (r *Reconciler) provide(ctx context.Context, claim *capiv1.IPAddressClaim) 
 	if err != nil {
 		return err
 	}
-	bound, err := r.ensureClaim(ctx, claim, pool, found)
+	bound, err := r.ensureClaim(ctx, claim, pool)
 	if err != nil {
 		return err
 	}

@@ -167,6 +167,23 @@ func TestClaim_DeletedBeforeItWasBound(t *testing.T) {
 	}
 }
 
+// An address in use is claimed again if its IPClaim was deleted before it had the address: that one never
+// gets it, and nothing keeps the address from others.
+func TestClaim_DeletedBeforeItHadTheAddressInUse(t *testing.T) {
+	claim := machine("web")
+	waits := inPlace.newClaim(claim)
+	waits.Spec.Address = "192.0.2.7"
+	s := newScene(t, lab(), claim, waits, published(claim, "192.0.2.7"))
+	if err := s.Delete(t.Context(), waits); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile(claim)
+	s.reconcile(claim)
+	if made := inPlace.newClaim(claim); !s.has(made) || made.DeletionTimestamp != nil || made.Spec.Address != "192.0.2.7" {
+		t.Errorf("the IPClaim is deleted at %v and asks for %q; want another one, for 192.0.2.7", made.DeletionTimestamp, made.Spec.Address)
+	}
+}
+
 // An IPAddressClaim whose pool is of another provider now gives its address back when it is deleted.
 // Cluster API refuses such a change, while its webhooks answer.
 func TestRelease_OfAPoolOfAnother(t *testing.T) {
