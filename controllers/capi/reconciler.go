@@ -58,7 +58,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if why != "" {
 		log.FromContext(ctx).V(1).Info("left alone", "reason", why)
-		return reconcile.Result{}, r.pin(ctx, claim)
+		return patch.Requeue(r.pin(ctx, claim))
 	}
 	if claim.DeletionTimestamp != nil {
 		return patch.Requeue(r.release(ctx, claim))
