@@ -47,6 +47,7 @@ func TestWorkspace(t *testing.T) {
 		{"MovedAwayUnseen", movedAwayUnseen},
 		{"Others", others},
 		{"Killed", killed},
+		{"Check", checked},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, first) })
 	}

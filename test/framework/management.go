@@ -78,6 +78,12 @@ func (m *Management) AdminConfig(t testing.TB) *rest.Config {
 	return cfg
 }
 
+// CLI is the command line of an admin of the cluster.
+func (m *Management) CLI(t testing.TB) CLI {
+	t.Helper()
+	return newCLI(t, m.AdminConfig(t))
+}
+
 // StartController starts the controller and returns when it is ready.
 func (m *Management) StartController(t testing.TB) {
 	t.Helper()
