@@ -81,10 +81,10 @@ func (r *Reconciler) complete(address *capiv1.IPAddress, claim *capiv1.IPAddress
 	return nil
 }
 
-// ownByPool makes the pool an owner of an IPAddress. One of a workspace cannot be: owners are in
-// the same cluster.
+// ownByPool makes the pool an owner of an IPAddress, if it is there. One of a workspace cannot be: owners
+// are in the same cluster.
 func (r *Reconciler) ownByPool(address *capiv1.IPAddress, pool *source) error {
-	if r.Names.beside() {
+	if r.Names.beside() || pool == nil {
 		return nil
 	}
 	err := controllerutil.SetOwnerReference(pool.object, address, r.Scheme(), controllerutil.WithBlockOwnerDeletion(true))

@@ -49,12 +49,15 @@ func request(ref capiv1.IPPoolReference) (class string, pool *ipamv1alpha1.PoolR
 	return "", &ipamv1alpha1.PoolRef{Name: ref.Name}
 }
 
-// ensureClaim returns the IPClaim of an IPAddressClaim, made if it is not there. The error is a
-// refusal if one is in the way.
-func (r *Reconciler) ensureClaim(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source) (*ipamv1alpha1.IPClaim, error) {
-	found, err := r.claim(ctx, claim, pool)
-	if err != nil {
-		return nil, err
+// ensureClaim returns the IPClaim of an IPAddressClaim as the cache shows it, made if that shows none. The
+// error is a refusal if another one is in the way.
+func (r *Reconciler) ensureClaim(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, found *ipamv1alpha1.IPClaim) (*ipamv1alpha1.IPClaim, error) {
+	if found == nil {
+		made, err := r.createClaim(ctx, claim, pool)
+		if err != nil {
+			return nil, err
+		}
+		found = made
 	}
 	if err := r.compareClaim(found, claim); err != nil {
 		return nil, err
@@ -68,16 +71,15 @@ func (r *Reconciler) ensureClaim(ctx context.Context, claim *capiv1.IPAddressCla
 	return nil, &refusal{reason: clusterv1.NotReadyReason, message: fmt.Sprintf("IPClaim %s was deleted; another one follows", found.Name)}
 }
 
-// claim reads the IPClaim of an IPAddressClaim from the cache, and makes it if it is not there.
-func (r *Reconciler) claim(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source) (*ipamv1alpha1.IPClaim, error) {
+// held reads the IPClaim of an IPAddressClaim from the cache; nil if it is not there.
+func (r *Reconciler) held(ctx context.Context, key client.ObjectKey) (*ipamv1alpha1.IPClaim, error) {
 	found := &ipamv1alpha1.IPClaim{}
-	key := r.Names.claim(client.ObjectKeyFromObject(claim))
-	err := r.Claims.Get(ctx, key, found)
+	err := r.Claims.Get(ctx, r.Names.claim(key), found)
 	if apierrors.IsNotFound(err) {
-		return r.createClaim(ctx, claim, pool)
+		return nil, nil //nolint:nilnil // Nil is that there is none.
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read IPClaim %s: %w", key.Name, err)
+		return nil, fmt.Errorf("read the IPClaim of IPAddressClaim %s: %w", key.Name, err)
 	}
 	return found, nil
 }

@@ -28,9 +28,8 @@ func (r *Reconciler) pin(ctx context.Context, claim *capiv1.IPAddressClaim) erro
 	if err != nil || address == nil || !belongs(address, key) || claim.DeletionTimestamp != nil {
 		return err
 	}
-	held := &ipamv1alpha1.IPClaim{}
-	err = r.Claims.Get(ctx, r.Names.claim(key), held)
-	if err == nil && !ended(held) || client.IgnoreNotFound(err) != nil {
+	held, err := r.held(ctx, key)
+	if err != nil || held != nil && !ended(held) {
 		return err
 	}
 	_, err = r.adopt(ctx, address)

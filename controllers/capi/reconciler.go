@@ -92,17 +92,21 @@ func (r *Reconciler) serve(ctx context.Context, claim *capiv1.IPAddressClaim) (a
 }
 
 // provide makes the IPClaim of a claim, and then its IPAddress. The error is a refusal if there is
-// no address for it.
+// no address for it. A claim that has one does not lose it with its class.
 func (r *Reconciler) provide(ctx context.Context, claim *capiv1.IPAddressClaim) error {
-	pool, err := r.source(ctx, claim.Spec.PoolRef)
+	held, err := r.held(ctx, client.ObjectKeyFromObject(claim))
 	if err != nil {
+		return err
+	}
+	pool, err := r.source(ctx, claim.Spec.PoolRef)
+	if _, refused := errors.AsType[*refusal](err); err != nil && (!refused || held == nil || held.Status.Address == "") {
 		return err
 	}
 	found, err := r.address(ctx, client.ObjectKeyFromObject(claim))
 	if err != nil {
 		return err
 	}
-	bound, err := r.ensureClaim(ctx, claim, pool)
+	bound, err := r.ensureClaim(ctx, claim, pool, held)
 	if err != nil {
 		return err
 	}

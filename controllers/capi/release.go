@@ -78,8 +78,8 @@ func (r *Reconciler) left(ctx context.Context, key client.ObjectKey) (bool, erro
 	if address != nil || err != nil {
 		return address != nil, err
 	}
-	err = r.Claims.Get(ctx, r.Names.claim(key), &ipamv1alpha1.IPClaim{})
-	return err == nil, client.IgnoreNotFound(err)
+	held, err := r.held(ctx, key)
+	return held != nil, err
 }
 
 // deleteAddress deletes the IPAddress of an IPAddressClaim, and reports whether it is gone. A

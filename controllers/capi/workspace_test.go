@@ -127,6 +127,28 @@ func TestScope_OfANamespace(t *testing.T) {
 	}
 }
 
+// A claim that has its address keeps it, and says so, when nothing backs its class any more: that is how a
+// pool is emptied.
+func TestClass_NotBackedAnyMore(t *testing.T) {
+	claim := machine("web")
+	claim.Spec.PoolRef.Kind, claim.Spec.PoolRef.Name = kindClass, "machines"
+	for what, s := range map[string]*scene{
+		"a class of a workspace":      beside(t, "one", claim.DeepCopy(), published(claim, "192.0.2.7")),
+		"a class of the same cluster": newScene(t, lab(), claim.DeepCopy(), published(claim, "192.0.2.7")),
+	} {
+		held := s.Names.newClaim(claim)
+		held.Status = bound(claim, "192.0.2.7").Status
+		held.Status.PoolRef.Name = "lab"
+		if err := s.Claims.Create(t.Context(), held); err != nil {
+			t.Fatal(err)
+		}
+		s.reconcile(claim)
+		if ready := s.ready(claim); ready.Status != metav1.ConditionTrue {
+			t.Errorf("%s: Ready is %s, %s: %s; want True", what, ready.Status, ready.Reason, ready.Message)
+		}
+	}
+}
+
 // A class is paused when all pools that back it are. It does not matter which one the cache names first.
 func TestClass_OfAPausedPool(t *testing.T) {
 	claim := machine("web")
