@@ -2,6 +2,7 @@ package capi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -42,6 +43,36 @@ func TestAbandoned_AnotherManagementCluster(t *testing.T) {
 	here := beside(t, "one", held.DeepCopy())
 	if _, err := here.Reconcile(t.Context(), request); err != nil || here.has(held.DeepCopy()) {
 		t.Errorf("the IPClaim of a claim that is gone is kept: %v", err)
+	}
+}
+
+// An IPAddress of the same name that comes while the one before is given up is left alone, as in a move to
+// and fro.
+func TestAbandoned_AnotherIPAddress(t *testing.T) {
+	claim := machine("web")
+	before, after := published(claim, "192.0.2.7"), published(claim, "192.0.2.7")
+	s := newScene(t, lab(), before)
+	if err := s.Delete(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	server, reads := s.Live, 0
+	s.Live = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			err := server.Get(ctx, key, object, opts...)
+			if _, asked := object.(*capiv1.IPAddress); !asked || reads > 0 {
+				return err
+			}
+			reads++
+			before := object.DeepCopyObject().(client.Object)
+			before.SetFinalizers(nil)
+			return errors.Join(err, s.Update(ctx, before), s.Create(ctx, after))
+		},
+	})
+	if _, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Get(t.Context(), client.ObjectKeyFromObject(after), after); err != nil || after.DeletionTimestamp != nil || len(after.Finalizers) != 1 {
+		t.Errorf("the IPAddress that came is deleted at %v with the finalizers %q, %v; want it as it came", after.DeletionTimestamp, after.Finalizers, err)
 	}
 }
 
