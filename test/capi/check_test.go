@@ -19,7 +19,7 @@ func checked(t *testing.T, s *scene) {
 	s.checks(t, "warning", "the first is default/checked: PoolNotReady: IPPool checked does not exist")
 	s.offer(t, s.pool(t, "checked"))
 	s.address(t, machine)
-	s.checks(t, "ok", "1 IPAddressClaims for IPPools and IPClasses have their addresses")
+	s.checks(t, "ok", "IPAddressClaims for IPPools and IPClasses have their addresses")
 	s.release(t, machine)
 }
 
