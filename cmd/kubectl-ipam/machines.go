@@ -80,12 +80,15 @@ func (i *installation) judgeMachines() finished {
 	case m.claimsErr != nil:
 		return unread("IPAddressClaims", m.claimsErr)
 	}
+	served := 0
 	var silent, refused []capiv1.IPAddressClaim
 	for _, claim := range m.claims {
 		_, paused := claim.Annotations[clusterv1.PausedAnnotation]
 		ready := meta.FindStatusCondition(claim.Status.Conditions, capiv1.IPAddressClaimReadyCondition)
 		switch {
-		case claim.DeletionTimestamp != nil, paused, ready != nil && ready.Status == metav1.ConditionTrue:
+		case ready != nil && ready.Status == metav1.ConditionTrue:
+			served++
+		case claim.DeletionTimestamp != nil, paused:
 		case ready == nil:
 			silent = append(silent, claim)
 		default:
@@ -100,7 +103,7 @@ func (i *installation) judgeMachines() finished {
 		why := meta.FindStatusCondition(refused[0].Status.Conditions, capiv1.IPAddressClaimReadyCondition)
 		return m.warning(refused, why.Reason+": "+why.Message, "end what the message names; the address then follows")
 	}
-	return passed("%d IPAddressClaims for IPPools and IPClasses have their addresses", len(m.claims))
+	return passed("%d IPAddressClaims for IPPools and IPClasses have their addresses", served)
 }
 
 // warning is about claims without an address, of which it names the first.
