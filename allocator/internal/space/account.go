@@ -39,6 +39,9 @@ func (p *Pool) wanted(r ledger.Request) *big.Int {
 // revision of the fence that is so. pledged is what is to be counted beside what is
 // held.
 func (p *Pool) Over(r ledger.Request, pledged Pending) (fence int64, broken *ledger.QuotaError) {
+	if r.Limits.Pool == nil && !ClassLimited(r) {
+		return 0, nil
+	}
 	wanted := p.wanted(r)
 	if ClassLimited(r) {
 		var held *big.Int

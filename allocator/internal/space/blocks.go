@@ -51,6 +51,10 @@ func (s *Space) remove(prefix netip.Prefix) {
 // note notes what the ledger says of a block: whose it is, and whether it cools. New owners are
 // counted before the old ones are not: a concurrent reader sees too much, never too little.
 func (s *Space) note(prefix netip.Prefix, r store.Record) {
+	if s.draft != nil {
+		s.load(prefix, r)
+		return
+	}
 	s.News.touchAll(s.Room.Pools.over(prefix))
 	by := ownersOf(r)
 	old, had := s.Blocks.of(prefix)
@@ -82,7 +86,7 @@ func (s *Space) setCooling(prefix netip.Prefix, c *Cooled) {
 	}
 	if p := s.Pool(c.Owner.Value().Pool); p != nil {
 		if w, waits := p.Waiting.names[c.former]; waits {
-			s.News.wake(w.request.Holder)
+			s.News.wake(&w.request.Holder)
 		}
 	}
 }
@@ -100,7 +104,7 @@ func (s *Space) count(prefix netip.Prefix, of owners, sign int64) {
 // publish tells those outside of the space that an account has changed: first how much
 // is held, then that it is less. Who waits for that asks to be told, then looks.
 func (s *Space) publish(a Account, n *big.Int) {
-	if s.draft {
+	if s.draft != nil {
 		return
 	}
 	if a.pool == "" {

@@ -10,11 +10,11 @@ import (
 
 // News are what callers outside of the space are told, once its lock is free.
 type News struct {
-	Woken    []ledger.Holder // that should ask again
-	Touched  []ledger.PoolID // whose usage or state is another
-	Left     []ledger.Pool   // that are in the ledger no longer
-	Drained  []*Pool         // whose last block is gone: they are to be retired
-	Relieved []Account       // on which less is held
+	Woken    []*ledger.Holder // that should ask again; there may be very many at once
+	Touched  []ledger.PoolID  // whose usage or state is another
+	Left     []ledger.Pool    // that are in the ledger no longer
+	Drained  []*Pool          // whose last block is gone: they are to be retired
+	Relieved []Account        // on which less is held
 }
 
 // Touch notes that the usage or the state of a pool is another.
@@ -33,11 +33,12 @@ func (n *News) touchAll(pools iter.Seq[*Pool]) {
 // Reconcile notes the holder of a block that is in dispute no longer: it should ask again.
 func (n *News) Reconcile(r store.Record) {
 	if !r.Disputed {
-		n.wake(r.Block(r.Holdings[0]).Holder)
+		b := r.Block(r.Holdings[0])
+		n.wake(&b.Holder)
 	}
 }
 
-func (n *News) wake(h ledger.Holder) { n.Woken = append(n.Woken, h) }
+func (n *News) wake(h *ledger.Holder) { n.Woken = append(n.Woken, h) }
 
 func (n *News) relieve(a Account) {
 	if !slices.Contains(n.Relieved, a) {

@@ -7,9 +7,10 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// ReplaceBy makes the space what a fresh reading says. What is reserved, and who
+// ReplaceBy makes the space what a draft of it says. What is reserved, and who
 // waits, stays.
 func (s *Space) ReplaceBy(fresh *Space) {
+	fresh.settle()
 	old := s.Room.Pools
 	s.Known, s.Head, s.Room.Pools, s.Damage, s.Stale = fresh.Known, fresh.Head, fresh.Room.Pools, fresh.Damage, false
 	s.Marked = fresh.Marked

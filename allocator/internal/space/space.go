@@ -32,7 +32,7 @@ type Space struct {
 	Blocks  blocks
 	usage   usage // what the owners of the blocks hold of this space
 	Cooling coolingBlocks
-	draft   bool   // being read; what it says is not published
+	draft   *draft // being read, what it says is not published; nil: it is not
 	Damage  Damage // nothing is done in the space while there is any
 	Stale   bool   // events were passed over; it is about to be read again
 	Marked  string // the writer that keeps the waiting list, as the ledger names it; empty: claims do not wait
@@ -53,7 +53,7 @@ func NewSpace(t *Table, id ledger.SpaceID) *Space {
 // of it, and another one is replaced by it.
 func NewDraft(t *Table, id ledger.SpaceID) *Space {
 	s := NewSpace(t, id)
-	s.draft = true
+	s.draft = &draft{held: map[share]int64{}}
 	return s
 }
 
@@ -65,7 +65,7 @@ func (s *Space) Unlock() {
 	s.Unlocking()
 	s.News.Drained = s.Room.Pools.drained(s.News.Touched)
 	told := s.News
-	s.News = News{}
+	s.News, s.Room.clock = News{}, nil
 	s.mu.Unlock()
 	s.Unlocked(told)
 }
@@ -97,7 +97,7 @@ func (s *Space) PutPool(record ledger.Pool) {
 	}
 	s.Room.Pools = s.Room.Pools.with(p)
 	s.News.Touch(p.ID)
-	if !s.draft {
+	if s.draft == nil {
 		s.Table.Add(p)
 	}
 }

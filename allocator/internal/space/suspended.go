@@ -8,7 +8,7 @@ import (
 // unwatch has the room not told of an account on which nobody is suspended any more. Else
 // accounts of workspaces and pools that are gone would be watched for ever.
 func (r *Room) unwatch(on Account) {
-	if !slices.ContainsFunc(r.Pools, func(p *Pool) bool { return len(p.Waiting.suspended[on]) > 0 }) {
+	if !slices.ContainsFunc(r.Pools, func(p *Pool) bool { return p.Waiting.suspended[on] != nil }) {
 		r.table.Quotas.unwatch(on, r)
 	}
 }
@@ -22,7 +22,7 @@ func (r *Room) requeue(on Account) {
 	for _, p := range r.Pools {
 		pledged := Pending{on: new(big.Int)}
 		var least *big.Int // that was too much for this account
-		for _, w := range slices.Clone(p.Waiting.suspended[on]) {
+		for _, w := range p.Waiting.suspendedOn(on) {
 			wanted := p.wanted(w.request)
 			if least != nil && wanted.Cmp(least) >= 0 {
 				continue
@@ -35,21 +35,21 @@ func (r *Room) requeue(on Account) {
 				least = wanted
 			default:
 				p.Waiting.suspend(w, accountOf(broken, w.cluster()))
-				r.news.wake(w.request.Holder)
+				r.news.wake(&w.request.Holder)
 			}
 		}
 	}
 }
 
-// resume puts a waiter back into its line, holds room for it if there is any, and has
-// it woken in any case.
+// resume holds room for a waiter if there is any, else puts it back into its line. It has it
+// woken in any case.
 func (r *Room) resume(p *Pool, w *Waiter) {
-	p.Waiting.requeue(w)
 	if r.Pools.Frozen() == NotFrozen && p.fits(w) {
 		r.hold(p, w)
 		return
 	}
-	r.news.wake(w.request.Holder)
+	p.Waiting.requeue(w)
+	r.news.wake(&w.request.Holder)
 }
 
 // Relieve has those look again who wait for less to be held on some accounts.

@@ -30,7 +30,7 @@ func (q Query) namedOrDefault(catalog Catalog) (*ipamv1alpha1.IPClass, error) {
 		class, ok := catalog.Class(name)
 		if !ok || !q.mayUse(class) {
 			return nil, refuse(ipamv1alpha1.ReasonClassNotFound,
-				"there is no class %q; name one that exists, or have it created", name)
+				"there is no class %q; name one that exists, or ask the platform to create it", name)
 		}
 		return class, nil
 	}
