@@ -53,7 +53,7 @@ func New(d *directory.Directory) *Inbox {
 	return &Inbox{Claims: newQueue("claim", listed), Pools: NewQueue("pool"), listed: listed, directory: d}
 }
 
-// Wake has the object looked at that the ledger has found room for.
+// Wake requeues the object for which the ledger has found room.
 func (i *Inbox) Wake(h allocator.Holder) {
 	queue := i.Claims
 	if h.Namespace == "" {
@@ -69,10 +69,10 @@ func (i *Inbox) Listed(claim mcreconcile.Request) {
 }
 
 // Serve names the ledger whose pools Changed tells of. What changed before is
-// not lost: the controllers look at every pool when they start.
+// not lost: the controllers reconcile every pool when they start.
 func (i *Inbox) Serve(pools PoolTable) { i.pools.Store(&pools) }
 
-// Changed has pools looked at whose use has changed, soon. A change concerns more than one
+// Changed requeues pools whose use has changed, after a moment. A change concerns more than one
 // where pools of an address domain overlap, and of many the status is written in turn: a
 // claim in such a domain keeps the server no busier than with a few pools.
 func (i *Inbox) Changed(ids ...allocator.PoolID) {
@@ -100,8 +100,8 @@ func untilTurn(now time.Time, place, of int) time.Duration {
 	return (round - since) % round
 }
 
-// Retired has those pools of a workspace looked at that have no CIDR: the pool that has left the
-// ledger may have stood in their way. A request without a name stands for them.
+// Retired requeues the pools of a workspace that have no CIDR: the pool that has left the ledger may
+// have stood in their way. A request without a name stands for them.
 func (i *Inbox) Retired(pool allocator.Pool) {
 	if pool.Parent == "" {
 		i.Pools.Add(Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{}))

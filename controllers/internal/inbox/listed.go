@@ -10,8 +10,8 @@ import (
 const listedShare = 8
 
 // listed is the storage of a workqueue in which what a first list shows comes behind what happens.
-// After a start that is all there is in the cache: a new claim would wait for a look at each of
-// the others. A listed item still gets every eighth turn.
+// After a start that is everything in the cache: a new claim would wait until each of the others is
+// reconciled. A listed item still gets every eighth turn.
 type listed struct {
 	now   *turns
 	later *turns
