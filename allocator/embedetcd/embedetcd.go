@@ -168,6 +168,7 @@ func (s *Server) Close() error {
 		}
 		if s.Err() == nil {
 			s.etcd.Close()
+			awaitForks()
 		}
 		s.faults.mute()
 		err = errors.Join(err, unlock(s.lock))

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func start(t *testing.T, dir string) (*Server, error) {
@@ -116,6 +117,23 @@ func TestUnlock_WhileAChildHasTheFile(t *testing.T) {
 		t.Fatalf("the file cannot be locked again: %v", err)
 	}
 	_ = again.Close()
+}
+
+// Nor does etcd let go of the locks of its own files while a process is being forked.
+func TestClose_WhileAProcessIsForked(t *testing.T) {
+	server := mustStart(t, t.TempDir())
+	closed := make(chan error, 1)
+	syscall.ForkLock.Lock()
+	go func() { closed <- server.Close() }()
+	select {
+	case <-closed:
+		t.Error("Close has returned while a child may have the files of etcd")
+	case <-time.After(time.Second):
+	}
+	syscall.ForkLock.Unlock()
+	if err := <-closed; err != nil {
+		t.Errorf("Close = %v", err)
+	}
 }
 
 func TestStart_NoDirectory(t *testing.T) {

@@ -56,3 +56,10 @@ func lockFile(path string, flags int) (*os.File, error) {
 func unlock(f *os.File) error {
 	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 }
+
+// awaitForks waits until each child that is being forked runs its own program. Until then it has the files
+// that etcd has closed, and with them their locks, so that etcd could not be started again.
+func awaitForks() {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+}
