@@ -3,7 +3,6 @@ package allocator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
@@ -159,7 +158,7 @@ func (r retirement) child(ctx context.Context) error {
 	}
 	o, err := newUncarve(p, r.check)
 	if err == nil {
-		err = o.cool(ctx, r.Allocator)
+		err = o.look(ctx, r.Allocator)
 	}
 	if err != nil {
 		return err
@@ -176,104 +175,4 @@ func (r retirement) child(ctx context.Context) error {
 		s.Close()
 	}
 	return nil
-}
-
-// newUncarve makes the op that removes a child as it is now. Its record and its head
-// belong together: with the head of another life, or with none, the transaction
-// would free what has been handed out anew at the child's old place.
-func newUncarve(p *space.Pool, check func(Pool) error) (*uncarve, error) {
-	s := p.In
-	s.Lock()
-	defer s.Unlock()
-	if s.Gone || s.Pool(p.ID) != p || s.Head.Revision == 0 {
-		return nil, engine.ErrStale
-	}
-	if err := check(p.Pool); err != nil {
-		return nil, err
-	}
-	if p.Held() == 0 && p.Cools.Own > 0 {
-		return nil, errCooling
-	}
-	return &uncarve{child: p.Pool, head: s.Head.Revision, inUse: p.Held() > 0}, nil
-}
-
-// uncarve is the op that removes a child pool.
-type uncarve struct {
-	child    Pool
-	head     int64
-	inUse    bool
-	record   int64 // revision of the child's block; 0: it is not as it should be
-	free     free
-	revision int64
-}
-
-// parent is the space of the child's block.
-func (r *uncarve) parent(a *Allocator) SpaceID {
-	p, _ := a.Pool(r.child.Parent)
-	return p.Space
-}
-
-// cool reads the child's block, and has it cool in the parent, for the longest of the
-// parent's own cooldown and what is left of those inside the child.
-func (r *uncarve) cool(ctx context.Context, a *Allocator) error {
-	if r.inUse {
-		return nil
-	}
-	record, ok, err := a.store.RecordAt(ctx, r.parent(a), r.child.CIDR)
-	if err != nil || !ok || record.Disputed || record.Of(ClaimID(r.child.ID)) != 0 {
-		return err
-	}
-	block := record.Block(record.Holdings[0])
-	r.record, r.free.farewell = record.Revision, a.terms.farewell(block, CausePoolRetired)
-	until, err := a.terms.cooldown(block)
-	if err != nil {
-		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
-	}
-	if until = later(until, r.child.CoolsUntil); until.After(a.engine.Hooks.Now()) {
-		r.free.cool(block, until)
-	}
-	return nil
-}
-
-func (r *uncarve) Cluster() ClusterName   { return r.child.Cluster }
-func (r *uncarve) Claim() (ClaimID, bool) { return "", false }
-
-func (r *uncarve) Plan(s *engine.Worker) (engine.Share, error) {
-	keys := s.Keys
-	child := keys.Space(r.child.Space).Head()
-	sh := engine.Share{Ifs: store.Cmps(store.At(child, r.head)), Els: store.Ops(store.Get(child)), Farewell: r.free.farewell.record}
-	if !r.inUse {
-		sh.Then = store.Ops(
-			store.Remove(keys.Pool(r.child.ID)), store.Remove(child), store.Remove(keys.Space(r.child.Space).Turn()), store.Remove(keys.Space(r.child.Space).Waiters()),
-		)
-	}
-	block := keys.Block(r.child.CIDR)
-	if r.record > 0 {
-		sh.Ifs = append(sh.Ifs, store.At(block, r.record))
-	}
-	switch {
-	case r.inUse:
-	case r.free.cooled != nil:
-		sh.Then = append(sh.Then, store.Put(block, r.free.value))
-	default:
-		sh.Then = append(sh.Then, store.Remove(block), store.Remove(keys.Claim(ClaimID(r.child.ID))))
-	}
-	return sh, nil
-}
-
-func (r *uncarve) Won(s *engine.Worker, revision int64, _ store.Results) error {
-	if r.inUse {
-		return ErrPoolInUse
-	}
-	r.revision = revision
-	r.free.block.Prefix = r.child.CIDR
-	return r.free.Won(s, revision, nil)
-}
-
-// Lost has the child looked at again if it has changed or gone.
-func (r *uncarve) Lost(_ *engine.Worker, why engine.Loss) error {
-	if why.Kind == engine.Refuted {
-		return engine.ErrStale
-	}
-	return engine.ErrAgain
 }

@@ -23,11 +23,8 @@ func (a *Allocator) releaseDisputed(ctx context.Context, b Block, cause Cause) e
 		case !ok || r.Revision != b.Revision || r.Of(b.Holder.Claim) < 0:
 			return ErrChanged
 		}
-		o := &undispute{block: b, seen: r, farewell: parting}
-		if err = o.findUndisputed(ctx, a); err != nil {
-			return err
-		}
-		if o.head, o.next, err = flagInParts(ctx, a.engine, flag{pool: b.Pool, head: o.head, records: o.next}); err == nil {
+		o, err := a.undispute(ctx, b, r, parting)
+		if err == nil {
 			err = a.engine.Change(ctx, b, o)
 		}
 		if !errors.Is(err, engine.ErrStale) {
@@ -35,6 +32,17 @@ func (a *Allocator) releaseDisputed(ctx context.Context, b Block, cause Cause) e
 		}
 		uncertain = uncertain || o.uncertain
 	}
+}
+
+// undispute makes the op that takes one holder from a disputed block, which is as it was seen. ErrStale:
+// others have written since.
+func (a *Allocator) undispute(ctx context.Context, b Block, seen store.Record, parting farewell) (*undispute, error) {
+	o := &undispute{block: b, seen: seen, farewell: parting}
+	err := o.findUndisputed(ctx, a)
+	if err == nil {
+		o.head, o.next, err = flagInParts(ctx, a.engine, flag{pool: b.Pool, head: o.head, records: o.next})
+	}
+	return o, err
 }
 
 // undispute is the op that takes one holder from a disputed block.
