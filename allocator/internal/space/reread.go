@@ -34,8 +34,8 @@ func (s *Space) ReplaceBy(fresh *Space) {
 	}
 	for _, p := range s.Room.Pools {
 		s.Table.Add(p)
-		s.Room.serve(p, p.CIDR)
 	}
+	s.Room.offerAll()
 }
 
 // inherits hands what memory alone knows of a pool that was read again to the new one. It reports

@@ -45,9 +45,23 @@ func (r *Room) offer(prefix netip.Prefix) {
 	}
 }
 
+// offerAll offers all free room, and wakes the claims whose former block cools.
 func (r *Room) offerAll() {
 	for _, p := range r.Pools {
 		r.serve(p, p.CIDR)
+		r.wakeFormer(p)
+	}
+}
+
+// wakeFormer wakes each claim that gets a cooling block of the pool back.
+func (r *Room) wakeFormer(p *Pool) {
+	if r.Pools.Frozen() != NotFrozen {
+		return
+	}
+	for _, w := range p.Waiting.names {
+		if _, ok := p.FormerBlock(w.request); ok {
+			r.news.wake(w.request.Holder)
+		}
 	}
 }
 

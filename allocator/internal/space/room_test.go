@@ -90,3 +90,29 @@ func TestRoom_Suspended(t *testing.T) {
 		t.Errorf("woken are %v, and %d are suspended; want one and none", told.Woken, p.Waiting.Suspended)
 	}
 }
+
+// A claim is woken whose former block began to cool while the watch missed it.
+func TestReplaceBy_WakesTheFormerHolder(t *testing.T) {
+	s, p, told := tight(t)
+	cools := netip.MustParsePrefix("10.0.0.0/31")
+	s.Lock()
+	s.Room.Reserve(cools)
+	s.Committed(cools, block("former"), 1)
+	req := asks("later")
+	req.Holder.Name, req.Length = "former", 31
+	s.Room.Wait(p, req)
+	s.Unlock()
+	if len(told.Woken) > 0 {
+		t.Fatalf("woken are %v before anything was freed", told.Woken)
+	}
+	fresh, record := NewDraft(s.Table, "s"), block("former")
+	record.Holdings[0].State, record.Holdings[0].Until = ledger.Cooling, time.Now().Add(time.Hour)
+	fresh.PutPool(p.Pool)
+	fresh.Apply(store.Entry{Key: store.Key{Kind: store.BlockKey, Space: "s", Prefix: cools}, Put: true, Created: true, Block: record})
+	s.Lock()
+	s.ReplaceBy(fresh)
+	s.Unlock()
+	if len(told.Woken) != 1 || told.Woken[0].Claim != "later" {
+		t.Errorf("woken are %v, want the claim of the former holder's name", told.Woken)
+	}
+}
