@@ -50,6 +50,17 @@ func (a *alarm) set(next time.Time, hooks *Hooks, ring func()) {
 	a.stop = hooks.After(min(max(0, next.Sub(hooks.Now())), endLook), ring)
 }
 
+// take takes the alarm for a goroutine that ends cooldowns, and reports whether none has it. The timer
+// that is set need not be the one that rang: that may have been replaced as it did.
+func (a *alarm) take() (ok bool) {
+	if !a.at.IsZero() {
+		a.stop()
+	}
+	ok = !a.running
+	a.running, a.at = true, time.Time{}
+	return ok
+}
+
 // updateAlarm sets the timer of the space for what this Allocator ends next.
 func (s *Worker) updateAlarm() {
 	if s.alarm.running || len(s.Cooling.Blocks) == 0 && s.alarm.at.IsZero() {
@@ -76,10 +87,9 @@ func (l Leadership) grace() time.Duration {
 // endDue ends the cooldowns of the space whose time is over.
 func (s *Worker) endDue() {
 	s.Lock()
-	running := s.alarm.running
-	s.alarm.running, s.alarm.at = true, time.Time{}
+	ok := s.alarm.take()
 	s.Unlock()
-	if running {
+	if !ok {
 		return
 	}
 	_, err := EndAll(EndCooldowns{}, func(o Op) error { return s.Do(s.Engine.Ctx, o) })

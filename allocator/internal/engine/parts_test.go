@@ -29,6 +29,31 @@ func TestTurn(t *testing.T) {
 	first.yield(t.Context()) // it was taken, so there is nothing to wait for
 }
 
+// A timer that rings as it is replaced leaves no second one behind.
+func TestAlarm_RingsAsItIsReplaced(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	set := 0
+	hooks := RealHooks()
+	hooks.Now = func() time.Time { return start }
+	hooks.After = func(time.Duration, func()) func() bool {
+		set++
+		return func() bool { set--; return true }
+	}
+	var a alarm
+	a.set(start.Add(time.Minute), &hooks, func() {})
+	set-- // it rings
+	a.stop = func() bool { return false }
+	a.set(start.Add(time.Second), &hooks, func() {})
+	if !a.take() {
+		t.Fatal("take reports that another goroutine ends cooldowns, and none does")
+	}
+	a.running = false
+	a.set(start.Add(time.Hour), &hooks, func() {})
+	if set != 1 {
+		t.Errorf("%d timers are set, want one", set)
+	}
+}
+
 // The timer of a space is set once for each end, is not set before a pause is over, and is stopped
 // when nothing ends.
 func TestAlarm(t *testing.T) {
