@@ -67,13 +67,14 @@ func (r retirement) run(ctx context.Context) error {
 // retireDrained retires a pool whose last block is gone, and does not give up
 // unless it is in use again.
 func (a *Allocator) retireDrained(p *space.Pool) {
-	r := retirement{Allocator: a, id: p.ID, check: draining}
+	r := retirement{Allocator: a, check: draining}
+	p.In.Read(func() { r.id = p.ID })
 	for {
 		err := r.run(a.engine.Ctx)
 		if err == nil || errors.Is(err, ErrPoolInUse) || a.engine.Ctx.Err() != nil {
 			break
 		}
-		a.options.Logger.Warn("cannot retire a drained pool yet", "pool", p.ID, "error", err)
+		a.options.Logger.Warn("cannot retire a drained pool yet", "pool", r.id, "error", err)
 		select {
 		case <-time.After(retryRetire):
 		case <-a.engine.Ctx.Done():

@@ -116,3 +116,36 @@ func TestReplaceBy_WakesTheFormerHolder(t *testing.T) {
 		t.Errorf("woken are %v, want the claim of the former holder's name", told.Woken)
 	}
 }
+
+// A pool that is read again while a caller looks it up is visited as it is then, not as it was.
+func TestTable_VisitsNoFormerPool(t *testing.T) {
+	s, _, _ := tight(t)
+	s.Unlocked = func(News) {}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range 5000 {
+			fresh := NewDraft(s.Table, "s")
+			fresh.PutPool(ledger.Pool{ID: "p", CIDR: netip.MustParsePrefix("10.0.0.0/31"), State: ledger.PoolOpen})
+			s.Lock()
+			s.ReplaceBy(fresh)
+			s.Unlock()
+		}
+	}()
+	former := 0
+	for visits := 0; ; visits++ {
+		s.Table.Visit("p", func(p *Pool) {
+			if s.Pool("p") != p {
+				former++
+			}
+		})
+		select {
+		case <-ended:
+			if former > 0 {
+				t.Errorf("%d of %d visits were of a pool that was replaced", former, visits)
+			}
+			return
+		default:
+		}
+	}
+}

@@ -117,12 +117,24 @@ func (t *Table) Find(id ledger.PoolID) (*Pool, bool) {
 // Visit calls a function with a pool that is known, and the lock of its space held. ok is false if
 // it is not known.
 func (t *Table) Visit(id ledger.PoolID, visit func(*Pool)) (ok bool) {
-	p, ok := t.Find(id)
-	if !ok {
-		return false
+	for {
+		p, ok := t.Find(id)
+		if !ok {
+			return false
+		}
+		if t.visit(p, visit) {
+			return true
+		}
 	}
+}
+
+// visit reports false, and calls nothing, if the pool was replaced before its space was locked.
+func (t *Table) visit(p *Pool, visit func(*Pool)) (ok bool) {
 	p.In.Lock()
 	defer p.In.Unlock()
+	if now, _ := t.Find(p.ID); now != p {
+		return false
+	}
 	visit(p)
 	return true
 }

@@ -25,12 +25,12 @@ func (r Reader) Follow(ctx context.Context, from int64) iter.Seq2[ledger.Event, 
 		defer cancel()
 		s := NewStore(r.Client, r.Prefix)
 		if from == 0 {
-			now, err := s.Client.Get(ctx, s.Keys.ledger())
+			_, now, err := s.Get(ctx, s.Keys.ledger())
 			if err != nil {
-				yield(ledger.Event{}, s.Unavailable(err))
+				yield(ledger.Event{}, err)
 				return
 			}
-			from = now.Header.Revision + 1
+			from = now + 1
 		}
 		f := follower{keys: s.Keys, from: from}
 		watch := s.Client.Watch(clientv3.WithRequireLeader(ctx), string(s.Keys)+"/", clientv3.WithPrefix(), clientv3.WithPrevKV(),
@@ -53,10 +53,12 @@ type follower struct {
 // tell yields the events of a response, one revision at a time. It reports whether to go on.
 func (f *follower) tell(resp clientv3.WatchResponse, yield func(ledger.Event, error) bool) bool {
 	if resp.CompactRevision > 0 {
-		return yield(ledger.Event{}, &ledger.ForgottenError{Revision: f.from, First: resp.CompactRevision + 1}) && false
+		yield(ledger.Event{}, &ledger.ForgottenError{Revision: f.from, First: resp.CompactRevision + 1})
+		return false
 	}
 	if err := resp.Err(); err != nil {
-		return yield(ledger.Event{}, err) && false
+		yield(ledger.Event{}, err)
+		return false
 	}
 	for rest := resp.Events; len(rest) > 0; {
 		revision := rest[0].Kv.ModRevision
@@ -66,7 +68,8 @@ func (f *follower) tell(resp clientv3.WatchResponse, yield func(ledger.Event, er
 		}
 		events, damaged, ok := f.revision(rest[:n])
 		if !ok {
-			return yield(ledger.Event{}, &ledger.ForgottenError{Revision: revision, First: resp.Header.Revision + 1}) && false
+			yield(ledger.Event{}, &ledger.ForgottenError{Revision: revision, First: resp.Header.Revision + 1})
+			return false
 		}
 		for _, err := range damaged {
 			if !yield(ledger.Event{Revision: revision}, err) {
