@@ -136,7 +136,7 @@ func (c *collection) add(t allocator.Tenure, err error) bool {
 		return true
 	}
 	c.answer.Holders = append(c.answer.Holders, holderOf(t))
-	if len(c.answer.Holders) >= 2*c.limit+100 {
+	if (len(c.answer.Holders)-100)/2 >= c.limit {
 		c.shrink()
 	}
 	return true
