@@ -14,23 +14,46 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
 // StandalonePath is the path of the one workspace that a cluster without kcp is.
 const StandalonePath = "local"
 
+// Workspace names a workspace: its logical cluster, and its path where that is known.
+type Workspace = directory.Workspace
+
+// Ground is what the controllers stand on: the platform workspace of a kcp, or a cluster without
+// kcp.
+type Ground struct {
+	// Config reaches the platform.
+	Config *rest.Config
+	// Platform is the workspace there.
+	Platform Workspace
+	// Export is the APIExport there that tenants bind. Empty on a cluster without kcp, where there
+	// are none.
+	Export string
+	// Scheme is that of Scheme.
+	Scheme *runtime.Scheme
+}
+
+// reading says what a live reader of the platform and its tenants reads.
+func (g Ground) reading() live.Options {
+	return live.Options{Config: g.Config, Slice: g.Export, Platform: g.Platform.Cluster, Path: g.Platform.Path, Scheme: g.Scheme}
+}
+
 // Platform reads which workspace cfg points at, from the export that lives there.
-func Platform(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (directory.Workspace, error) {
+func Platform(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (Workspace, error) {
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
-		return directory.Workspace{}, err
+		return Workspace{}, err
 	}
 	export := &apisv1alpha2.APIExport{}
 	if err := c.Get(ctx, client.ObjectKey{Name: ipamv1alpha1.GroupName}, export); err != nil {
-		return directory.Workspace{}, fmt.Errorf("read APIExport %s (is this the platform workspace, and bootstrapped?): %w", ipamv1alpha1.GroupName, err)
+		return Workspace{}, fmt.Errorf("read APIExport %s (is this the platform workspace, and bootstrapped?): %w", ipamv1alpha1.GroupName, err)
 	}
-	return directory.Workspace{
+	return Workspace{
 		Cluster: allocator.ClusterName(export.Annotations["kcp.io/cluster"]),
 		Path:    export.Annotations[core.LogicalClusterPathAnnotationKey],
 	}, nil
@@ -39,14 +62,14 @@ func Platform(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (di
 // Standalone reads which cluster without kcp cfg points at. The UID of its namespace
 // kube-system stands for the name of a logical cluster: each cluster has another, for
 // as long as it lives.
-func Standalone(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (directory.Workspace, error) {
+func Standalone(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (Workspace, error) {
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
-		return directory.Workspace{}, err
+		return Workspace{}, err
 	}
 	namespace := &corev1.Namespace{}
 	if err := c.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, namespace); err != nil {
-		return directory.Workspace{}, fmt.Errorf("read namespace %s, whose UID names the cluster: %w", metav1.NamespaceSystem, err)
+		return Workspace{}, fmt.Errorf("read namespace %s, whose UID names the cluster: %w", metav1.NamespaceSystem, err)
 	}
-	return directory.Workspace{Cluster: allocator.ClusterName(namespace.UID), Path: StandalonePath}, nil
+	return Workspace{Cluster: allocator.ClusterName(namespace.UID), Path: StandalonePath}, nil
 }

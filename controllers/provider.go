@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	nop "sigs.k8s.io/multicluster-runtime/providers/nop"
 
-	"github.com/kcp-ipam/ipam/controllers/tenants"
+	"github.com/kcp-ipam/ipam/controllers/internal/tenants"
 )
 
 // provider provides the workspaces that bind the export. A follower runs it.
@@ -24,7 +24,7 @@ func newProvider(opts Options) (provider, error) {
 		return nobody{nop.New()}, nil
 	}
 	return tenants.New(tenants.Options{
-		Config: opts.Config, Slice: opts.Export, Scheme: opts.Scheme, Directory: opts.Directory,
+		Config: opts.Config, Slice: opts.Export, Scheme: opts.Scheme, Directory: opts.Ledger.directory,
 		Logger: opts.Logger.WithName("tenants"),
 	})
 }

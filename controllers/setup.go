@@ -14,7 +14,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
@@ -30,18 +29,15 @@ import (
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/controllers/adopt"
 	"github.com/kcp-ipam/ipam/controllers/capi"
-	"github.com/kcp-ipam/ipam/controllers/catalog"
 	"github.com/kcp-ipam/ipam/controllers/claim"
 	"github.com/kcp-ipam/ipam/controllers/class"
 	"github.com/kcp-ipam/ipam/controllers/consumer"
-	"github.com/kcp-ipam/ipam/controllers/directory"
 	"github.com/kcp-ipam/ipam/controllers/door"
-	"github.com/kcp-ipam/ipam/controllers/feed"
-	"github.com/kcp-ipam/ipam/controllers/history"
-	"github.com/kcp-ipam/ipam/controllers/inbox"
-	"github.com/kcp-ipam/ipam/controllers/live"
-	"github.com/kcp-ipam/ipam/controllers/memory"
-	"github.com/kcp-ipam/ipam/controllers/packed"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/feed"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/memory"
+	"github.com/kcp-ipam/ipam/controllers/internal/packed"
 	"github.com/kcp-ipam/ipam/controllers/pool"
 	"github.com/kcp-ipam/ipam/controllers/release"
 	"github.com/kcp-ipam/ipam/controllers/slice"
@@ -63,24 +59,12 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Options configure the controllers. All fields but Export, ClusterAPI, Workers, Tracer and
-// Manager are required.
+// Options configure the controllers. All fields but ClusterAPI, Workers, Tracer and Manager are
+// required.
 type Options struct {
-	// Config reaches the platform workspace.
-	Config *rest.Config
-	// Export is the APIExport there that tenants bind. Empty on a cluster without kcp,
-	// where there are none.
-	Export string
-	// Scheme is that of Scheme.
-	Scheme *runtime.Scheme
-	// Directory knows the platform.
-	Directory *directory.Directory
-	// Inbox is what the ledger reports to.
-	Inbox *inbox.Inbox
-	// Ledger is open.
-	Ledger *allocator.Allocator
-	// Cooldowns answers how long what the ledger frees cools.
-	Cooldowns *catalog.Cooldowns
+	Ground
+	// Ledger is that of the ground's platform.
+	Ledger *Ledger
 	// Workers that look at claims side by side. Default 64.
 	Workers int
 	// Sweep sets how orphans are looked for; the zero value is safe.
@@ -135,14 +119,9 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	if err := mgr.GetLocalManager().Add(&follower{provider: tenants, mgr: mgr}); err != nil {
 		return nil, fmt.Errorf("provider: %w", err)
 	}
-	reader, err := live.NewReader(live.Options{
-		Config:   opts.Config,
-		Slice:    opts.Export,
-		Platform: opts.Directory.Platform().Cluster,
-		Path:     opts.Directory.Platform().Path,
-		Scheme:   opts.Scheme,
-		Endpoint: opts.Directory.Endpoint,
-	})
+	reading := opts.reading()
+	reading.Endpoint = opts.Ledger.directory.Endpoint
+	reader, err := live.NewReader(reading)
 	if err != nil {
 		return nil, err
 	}
@@ -179,63 +158,64 @@ func index(ctx context.Context, mgr mcmanager.Manager) error {
 }
 
 func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.Reader, opts Options) error {
-	known := &catalog.Catalog{Clusters: mgr, Directory: opts.Directory, Rooms: opts.Ledger}
-	opts.Cooldowns.Serve(known, opts.Ledger)
+	ledger, known, news := opts.Ledger.Allocator, opts.Ledger.directory, opts.Ledger.inbox
+	classes := &catalog.Catalog{Clusters: mgr, Directory: known, Rooms: ledger}
+	opts.Ledger.cooldowns.Serve(classes, ledger)
 	releases, err := release.New(mgr.GetLocalManager(), release.Options{
-		Ledger: opts.Ledger, Oracle: reader, Bound: func(cluster allocator.ClusterName) bool {
-			return cluster == opts.Directory.Platform().Cluster || opts.Directory.Bound(cluster)
+		Ledger: ledger, Oracle: reader, Bound: func(cluster allocator.ClusterName) bool {
+			return cluster == known.Platform().Cluster || known.Bound(cluster)
 		},
-		Lease: catalog.Leases{Catalog: known, Pools: opts.Ledger}.Of, Expired: tellExpired(mgr, opts.Directory),
+		Lease: catalog.Leases{Catalog: classes, Pools: ledger}.Of, Expired: tellExpired(mgr, known),
 	})
 	if err != nil {
 		return fmt.Errorf("release controller: %w", err)
 	}
 	adopter := adopt.New(adopt.Options{
-		Ledger: opts.Ledger, Record: reader, Directory: opts.Directory, Clusters: mgr, Suspect: releases.Suspect,
+		Ledger: ledger, Record: reader, Directory: known, Clusters: mgr, Suspect: releases.Suspect,
 	})
 	claims, err := claim.New(mgr, claim.Options{
-		Ledger: opts.Ledger, Releases: releases, Catalog: known, Directory: opts.Directory, Compare: adopter.Compare,
-		Feed: workspaces, Queue: opts.Inbox.Claims, Workers: opts.Workers, Tracer: opts.Tracer,
+		Ledger: ledger, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare,
+		Feed: workspaces, Queue: news.Claims, Workers: opts.Workers, Tracer: opts.Tracer,
 	})
 	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)
 	}
 	slices, err := slice.New(mgr.GetLocalManager(), slice.Options{
-		Catalog: known, Directory: opts.Directory, Ledger: opts.Ledger, Oracle: reader, Departed: releases.HasDeparted,
+		Catalog: classes, Directory: known, Ledger: ledger, Oracle: reader, Departed: releases.HasDeparted,
 	})
 	if err != nil {
 		return fmt.Errorf("slice controller: %w", err)
 	}
 	adopter.Doubt = claims.Doubt
 	pools, err := pool.New(mgr, pool.Options{
-		Ledger: opts.Ledger, Catalog: known, Directory: opts.Directory, Feed: workspaces, Queue: opts.Inbox.Pools,
+		Ledger: ledger, Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
 		Adoption: adopter, Oracle: reader, Seen: slices.Seen, Deleted: releases.PoolDeleted,
 	})
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)
 	}
-	opts.Sweep.Ledger, opts.Sweep.Releases = opts.Ledger, releases
-	opts.Sweep.World = sweep.Caches{Clusters: mgr, Directory: opts.Directory}
-	opts.Sweep.Wake = opts.Inbox.Wake
+	opts.Sweep.Ledger, opts.Sweep.Releases = ledger, releases
+	opts.Sweep.World = sweep.Caches{Clusters: mgr, Directory: known}
+	opts.Sweep.Wake = news.Wake
 	opts.Sweep.Doubt = claims.Doubt
 	sweeper := sweep.New(opts.Sweep)
-	opts.Directory.Observe(&watcher{
+	known.Observe(&watcher{
 		releases: releases, claims: claims, pools: pools, slices: slices, sweeper: sweeper,
 		logger: opts.Logger.WithName("directory"),
 	})
 	// What a workspace has of the platform's slices depends on whether it can be looked at.
-	engaged := onEngage(func(name multicluster.ClusterName) { slices.Engaged(opts.Directory.Ledger(name)) })
-	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: known, Directory: opts.Directory}); err != nil {
+	engaged := onEngage(func(name multicluster.ClusterName) { slices.Engaged(known.Ledger(name)) })
+	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: classes, Directory: known}); err != nil {
 		return fmt.Errorf("class controller: %w", err)
 	}
-	opts.Consumer.Clusters, opts.Consumer.Directory, opts.Consumer.World = mgr, opts.Directory, reader
+	opts.Consumer.Clusters, opts.Consumer.Directory, opts.Consumer.World = mgr, known, reader
 	if err := consumer.New(mgr, workspaces, opts.Consumer); err != nil {
 		return fmt.Errorf("consumer controller: %w", err)
 	}
-	leader := &leading{ledger: opts.Ledger, claims: opts.Inbox.Claims, clock: clock.RealClock{}}
+	leader := &leading{ledger: ledger, claims: news.Claims, clock: clock.RealClock{}}
 	return errors.Join(
 		mgr.Add(engaged), addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, opts),
-		mgr.GetLocalManager().Add(&release.Expiry{Leases: opts.Ledger, Suspect: releases.Suspect}),
+		mgr.GetLocalManager().Add(&release.Expiry{Leases: ledger, Suspect: releases.Suspect}),
 		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper), mgr.GetLocalManager().Add(leader),
 		mgr.GetLocalManager().Add(&memory.Watch{}),
 	)
@@ -251,25 +231,9 @@ func addClusterAPI(mgr mcmanager.Manager, opts Options) error {
 	return nil
 }
 
-func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.Controller, opts Options) error {
-	opts.Verify.World = reader
-	verifier := verify.New(opts.Verify)
-	if err := mgr.GetLocalManager().Add(verifier); err != nil || opts.VerifySocket == "" {
-		return err
-	}
-	return mgr.GetLocalManager().Add(&verify.Server{
-		Path: opts.VerifySocket, Verifier: verifier, Leading: mgr.Elected(),
-		Hints: verify.Hints{Claim: opts.Inbox.Wake, Pool: func(id allocator.PoolID) { opts.Inbox.Changed(id) }, Release: releases.Suspect},
-		Also: map[string]http.Handler{
-			history.Path:       &history.Handler{Ledger: opts.History, Names: opts.Directory},
-			history.FollowPath: &history.FollowHandler{Ledger: opts.History, Names: opts.Directory},
-		},
-	})
-}
-
 func addDoor(mgr mcmanager.Manager, answerer door.Answerer, opts Options) error {
 	opts.Door.Answerer = answerer
-	opts.Door.Platform, opts.Door.Standalone = opts.Directory.Platform().Cluster, opts.Export == ""
+	opts.Door.Platform, opts.Door.Standalone = opts.Platform.Cluster, opts.Export == ""
 	return door.Setup(mgr.GetLocalManager(), opts.Door)
 }
 

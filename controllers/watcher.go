@@ -5,7 +5,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/controllers/claim"
-	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/pool"
 	"github.com/kcp-ipam/ipam/controllers/release"
 	"github.com/kcp-ipam/ipam/controllers/slice"

@@ -11,37 +11,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/controllers"
-	"github.com/kcp-ipam/ipam/controllers/directory"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
-
-// ground is what the controller stands on: the platform workspace of a kcp, or a
-// cluster without kcp.
-type ground struct {
-	config   *rest.Config // reaches the platform
-	platform directory.Workspace
-	export   string // that tenants bind; empty without kcp
-}
 
 // findGround reaches the platform, made ready first if that is wanted. Requests are
 // not throttled on this side: the server's priority and fairness does that, and a
 // limit here would be a limit on all tenants together.
-func findGround(ctx context.Context, opts *options, scheme *runtime.Scheme) (g ground, err error) {
+func findGround(ctx context.Context, opts *options, scheme *runtime.Scheme) (g controllers.Ground, err error) {
+	g.Scheme = scheme
 	reach, identify := workspaceConfig, controllers.Platform
 	if opts.standalone {
 		reach, identify = clusterConfig, controllers.Standalone
 	} else {
-		g.export = workspaces.ExportName
+		g.Export = workspaces.ExportName
 	}
 	given, err := restConfig(opts.kubeconfig)
 	if err != nil {
 		return g, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	if g.config, err = reach(ctx, given, opts); err != nil {
+	if g.Config, err = reach(ctx, given, opts); err != nil {
 		return g, err
 	}
-	g.config.QPS, g.config.Burst = -1, -1
-	g.platform, err = identify(ctx, g.config, scheme)
+	g.Config.QPS, g.Config.Burst = -1, -1
+	g.Platform, err = identify(ctx, g.Config, scheme)
 	return g, err
 }
 

@@ -17,9 +17,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/controllers"
-	"github.com/kcp-ipam/ipam/controllers/catalog"
-	"github.com/kcp-ipam/ipam/controllers/directory"
-	"github.com/kcp-ipam/ipam/controllers/inbox"
 )
 
 // shutdownGrace is how long what is under way may take to end at shutdown.
@@ -37,7 +34,7 @@ func run(ctx context.Context, opts *options) error {
 	if err != nil {
 		return err
 	}
-	logger.Info("platform found", "workspace", ground.platform.Path, "cluster", ground.platform.Cluster)
+	logger.Info("platform found", "workspace", ground.Platform.Path, "cluster", ground.Platform.Cluster)
 
 	tracer, flush, err := startTraces(ctx, opts.traces)
 	if err != nil {
@@ -54,19 +51,11 @@ func run(ctx context.Context, opts *options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go endWith(ctx, store.failed, cancel)
-	known := directory.New(ground.platform)
-	news := inbox.New(known)
-	cooldowns := &catalog.Cooldowns{}
-	ledger, err := allocator.Open(ctx, store.client, allocator.Options{
+	ledger, err := controllers.OpenLedger(ctx, store.client, ground.Platform, allocator.Options{
 		Prefix:     opts.etcdPrefix,
 		MaxTxnOps:  store.txnOps,
-		Frozen:     true,
-		Wake:       news.Wake,
-		Cooldown:   cooldowns.Of,
 		History:    opts.history,
 		MaxHistory: opts.historyMax,
-		Changed:    news.Changed,
-		Retired:    news.Retired,
 		Logger:     slog.New(logr.ToSlogHandler(logger.WithName("ledger"))),
 		Registerer: metrics.Registry,
 	})
@@ -74,10 +63,8 @@ func run(ctx context.Context, opts *options) error {
 		return errors.Join(fmt.Errorf("open the ledger: %w", err), store.Close())
 	}
 	go endWith(ctx, ledger.Failed(), cancel)
-	news.Serve(ledger)
 	err = serve(ctx, opts, controllers.Options{
-		Config: ground.config, Export: ground.export, Scheme: scheme, Directory: known, Inbox: news, Ledger: ledger, Workers: opts.workers,
-		Tracer: tracer, Logger: logger, Cooldowns: cooldowns,
+		Ground: ground, Ledger: ledger, Workers: opts.workers, Tracer: tracer, Logger: logger,
 		Sweep: opts.sweep, Verify: opts.verifying(store), VerifySocket: opts.socket(), History: opts.reader(store),
 		Consumer: opts.consumers(), ClusterAPI: opts.capi, ClusterAPIScope: opts.capiScope,
 	})

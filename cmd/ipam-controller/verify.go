@@ -14,7 +14,6 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/controllers"
-	"github.com/kcp-ipam/ipam/controllers/live"
 	"github.com/kcp-ipam/ipam/controllers/verify"
 )
 
@@ -149,12 +148,6 @@ func (v *verification) read(ctx context.Context) (report verify.Report, err erro
 	if err != nil {
 		return report, err
 	}
-	reader, err := live.NewReader(live.Options{
-		Config: ground.config, Slice: ground.export, Platform: ground.platform.Cluster, Path: ground.platform.Path, Scheme: scheme,
-	})
-	if err != nil {
-		return report, err
-	}
 	if _, missing := os.Stat(v.etcdDataDir); len(v.etcdServers) == 0 && missing != nil {
 		return report, fmt.Errorf("--etcd-data-dir: there is no ledger: %w", missing)
 	}
@@ -163,9 +156,11 @@ func (v *verification) read(ctx context.Context) (report verify.Report, err erro
 		return report, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	opts := v.verifying(store)
-	opts.World = reader
-	return verify.New(opts).Verify(ctx)
+	verifier, err := controllers.NewVerifier(ground, v.verifying(store))
+	if err != nil {
+		return report, err
+	}
+	return verifier.Verify(ctx)
 }
 
 // verifying are the options of a verifier of a store.

@@ -127,22 +127,9 @@ func (o *poolRelease) release(ctx context.Context, c client.WithWatch, doomed *e
 
 // deletePool waits until a pool is empty, deletes it, and waits until it is gone.
 func deletePool(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool) error {
-	err := ipamclient.Until(ctx, c, pool, func() bool { return inUse(pool) == nil })
-	if errors.Is(err, ipamclient.ErrGone) {
+	err := deleteEmpty(ctx, c, pool)
+	if apierrors.IsNotFound(err) || errors.Is(err, ipamclient.ErrGone) {
 		return nil
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return inUse(pool)
-	}
-	if err != nil {
-		return err
-	}
-	err = c.Delete(ctx, pool)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if apierrors.IsInvalid(err) { // the one thing that admission refuses of a deletion
-		return fail(exitConflict, "try again", "pool %s has come into use: %w", pool.Name, err)
 	}
 	if err != nil {
 		return err
@@ -155,6 +142,32 @@ func deletePool(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPo
 		return fail(exitUnavailable, "it goes by itself; if it does not, have the controller looked at", "%w", context.Cause(ctx))
 	}
 	return err
+}
+
+// deleteEmpty waits until a pool is empty, and deletes it. The status of a pool follows its use by a
+// moment, so a pool that seems to be empty may be refused: its status has been written since.
+func deleteEmpty(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool) error {
+	for {
+		err := ipamclient.Until(ctx, c, pool, func() bool { return inUse(pool) == nil })
+		if errors.Is(err, context.DeadlineExceeded) {
+			return inUse(pool)
+		}
+		if err != nil {
+			return err
+		}
+		err = c.Delete(ctx, pool)
+		if !apierrors.IsInvalid(err) { // the one thing that admission refuses of a deletion
+			return err
+		}
+		refused := fail(exitConflict, "try again", "pool %s has come into use: %w", pool.Name, err)
+		err = ipamclient.Until(ctx, c, pool, func() bool { return inUse(pool) != nil })
+		if errors.Is(err, context.DeadlineExceeded) {
+			return refused
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // estate is what goes with a pool.

@@ -1,8 +1,18 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -34,5 +44,51 @@ func TestPoolRelease_Confirm(t *testing.T) {
 	}
 	if err := (&poolRelease{session: s.session, yes: true}).confirm(t.Context(), doomed, "lab"); err != nil {
 		t.Errorf("with --yes: %v", err)
+	}
+}
+
+// A pool whose status follows its use by a moment seems to be empty, and is refused. Its claims are
+// being released, so it is deleted when they are gone.
+func TestPoolRelease_StatusLags(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	pool, refusals := ready(gen.Pool("lab"), "10.8.0.0/16", ipamv1alpha1.IPv4, 0, 17), 0
+	says := func(ctx context.Context, c client.Client, reason ipamv1alpha1.Reason) {
+		stored := &ipamv1alpha1.IPPool{}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(pool), stored); err != nil {
+			t.Error(err)
+		}
+		meta.SetStatusCondition(&stored.Status.Conditions, metav1.Condition{
+			Type: ipamv1alpha1.ConditionInUse, Status: metav1.ConditionTrue, Reason: string(reason),
+		})
+		if err := c.Status().Update(ctx, stored); err != nil {
+			t.Error(err)
+		}
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(pool).WithStatusSubresource(pool).
+		WithIndex(pool, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+				if refusals++; refusals == 1 {
+					says(ctx, c, ipamv1alpha1.ReasonInUse)
+					return apierrors.NewInvalid(ipamv1alpha1.GroupVersion.WithKind("IPPool").GroupKind(), o.GetName(), nil)
+				}
+				return c.Delete(ctx, o, opts...)
+			},
+			List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+				err := c.List(ctx, l, opts...)
+				l.SetResourceVersion("1") // which the fake leaves out, and a watch begins with
+				return err
+			},
+			Watch: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+				changes, err := c.Watch(ctx, l, opts...)
+				says(ctx, c, ipamv1alpha1.ReasonUnused)
+				return changes, err
+			},
+		}).Build()
+	if err := deletePool(t.Context(), c, pool); err != nil || refusals != 2 {
+		t.Errorf("deletePool = %v after %d deletions, want nil after a second one", err, refusals)
 	}
 }

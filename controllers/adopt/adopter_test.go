@@ -19,8 +19,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/directory"
-	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 

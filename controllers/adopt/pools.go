@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kcp-ipam/ipam/allocator"
-	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
 // enter brings the lost pools into the ledger: all roots, then children whose parent

@@ -9,7 +9,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 

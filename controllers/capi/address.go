@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/patch"
+	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 )
 
 // address reads the IPAddress of an IPAddressClaim from the cache; nil if it is not there.

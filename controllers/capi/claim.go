@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/patch"
+	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 )
 
 // kindClaim is the kind of the consumer of our IPClaims.

@@ -24,7 +24,7 @@ import (
 	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/packed"
+	"github.com/kcp-ipam/ipam/controllers/internal/packed"
 )
 
 // workers reconcile claims at the same time. Most of it is waiting for the answer to CREATE.

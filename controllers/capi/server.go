@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
 // Server is an API server, and a cache of what it has. It is safe for concurrent use.
@@ -40,7 +40,7 @@ func resource(object client.Object) string {
 // read if there is. A server that does not serve the resource is no answer, but an error.
 func (s Server) gone(ctx context.Context, key client.ObjectKey, object client.Object) (bool, error) {
 	err := s.Live.Get(ctx, key, object)
-	if live.Absent(err, resource(object), key.Name) {
+	if absent.Object(err, resource(object), key.Name) {
 		return true, nil
 	}
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
-	"github.com/kcp-ipam/ipam/controllers/outcome"
-	"github.com/kcp-ipam/ipam/controllers/record"
-	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
 
 const (

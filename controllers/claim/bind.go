@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
-	"github.com/kcp-ipam/ipam/controllers/outcome"
-	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
 
 // errUnsure: no server has shown yet that the claim is there with the block that it shows in

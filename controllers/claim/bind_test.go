@@ -8,9 +8,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/directory"
-	"github.com/kcp-ipam/ipam/controllers/outcome"
-	"github.com/kcp-ipam/ipam/controllers/resolve"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 

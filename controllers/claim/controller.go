@@ -24,12 +24,12 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/catalog"
-	"github.com/kcp-ipam/ipam/controllers/directory"
-	"github.com/kcp-ipam/ipam/controllers/feed"
-	"github.com/kcp-ipam/ipam/controllers/inbox"
-	"github.com/kcp-ipam/ipam/controllers/record"
-	"github.com/kcp-ipam/ipam/controllers/resolve"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/feed"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
 // Options configure the controller. All fields but Workers and Tracer are required.

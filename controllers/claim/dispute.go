@@ -8,7 +8,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 )
 
 // Doubt has a claim compared with the ledger although it seems to be bound: its block

@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
 // component is the reporter of the controller's events.

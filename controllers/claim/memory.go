@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/kcp-ipam/ipam/controllers/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
 )
 
 // cacheLag is how long the cache may take to show what was written.

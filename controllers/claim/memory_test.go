@@ -7,7 +7,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
 )
 
 func TestMemory_RecordJustMade(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 

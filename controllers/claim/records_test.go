@@ -15,7 +15,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/patch"
+	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 )
 
 // What a pass ends with decides when it is repeated, also where two errors are joined.

@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
-	"github.com/kcp-ipam/ipam/controllers/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 

@@ -30,11 +30,11 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
-	"github.com/kcp-ipam/ipam/controllers/catalog"
-	"github.com/kcp-ipam/ipam/controllers/directory"
 	"github.com/kcp-ipam/ipam/controllers/door"
-	"github.com/kcp-ipam/ipam/controllers/outcome"
-	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 

@@ -6,9 +6,9 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/outcome"
-	"github.com/kcp-ipam/ipam/controllers/record"
-	"github.com/kcp-ipam/ipam/controllers/resolve"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
 // bound reports whether the claim has its block and its record as it should

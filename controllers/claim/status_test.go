@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
-	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 

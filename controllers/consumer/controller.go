@@ -20,9 +20,9 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/feed"
-	"github.com/kcp-ipam/ipam/controllers/inbox"
-	"github.com/kcp-ipam/ipam/controllers/packed"
+	"github.com/kcp-ipam/ipam/controllers/internal/feed"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/packed"
 )
 
 // looksPerSecond limits the load on the servers. With more claims than it allows for,

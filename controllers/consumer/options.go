@@ -10,9 +10,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kcp-ipam/ipam/allocator"
-	"github.com/kcp-ipam/ipam/controllers/catalog"
-	"github.com/kcp-ipam/ipam/controllers/directory"
-	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
 // World is where consumers and claims are read, by no cache.

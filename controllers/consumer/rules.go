@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/live"
-	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
 // finding is what a look has found.

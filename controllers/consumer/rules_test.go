@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 

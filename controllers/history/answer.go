@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
-	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
 // maxUnreadable is how many keys that cannot be read an answer names.

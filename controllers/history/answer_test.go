@@ -13,7 +13,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
-	"github.com/kcp-ipam/ipam/controllers/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
 // scene is a real ledger with pool p, 10.0.0.0/24, of workspace w.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 )
 
 // moves reports whether the spec puts a pool in another domain than the ledger has it in.

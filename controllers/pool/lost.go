@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
 // Adoption knows what the ledger has lost, and takes it from the published record.

@@ -15,9 +15,9 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/catalog"
-	"github.com/kcp-ipam/ipam/controllers/outcome"
-	"github.com/kcp-ipam/ipam/controllers/resolve"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
 // The condition InUse names so many holders at most, and looks for them among so

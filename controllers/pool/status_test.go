@@ -9,8 +9,8 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/outcome"
-	"github.com/kcp-ipam/ipam/controllers/resolve"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 

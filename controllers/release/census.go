@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
-	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
 // forgetAbsence is when a workspace that was found absent is forgotten.

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
-	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
 func TestSettle_UnboundTwiceFrees(t *testing.T) {

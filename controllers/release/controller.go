@@ -16,7 +16,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
 // Ledger is what a release needs of the allocator.
@@ -154,11 +154,11 @@ func (c *Controller) Deleted(h allocator.Holder, last *ipamv1alpha1.IPClaim, rec
 	c.hint(h, seen)
 }
 
-// Missed hints that a list left out a claim whose deletion nobody saw, or that a server does
-// not know a claim that the cache shows. Of a kcp
-// that was restored from a backup this is said of every newer claim. So its block
-// is freed only if the server still has the claim's record, and has thus known the
-// claim. Where it has none, the block is left to the sweep, which has a brake.
+// Missed hints that a list left out a claim whose deletion was not seen, or that a server does not
+// know a claim that the cache shows. Both are true of every newer claim when a kcp was restored from
+// a backup. So the claim's block is freed only if the server still has the claim's record, and has
+// thus known the claim, or if the workspace's binding was seen to go. Otherwise it is left to the
+// sweep, which has a brake.
 func (c *Controller) Missed(h allocator.Holder, last *ipamv1alpha1.IPClaim) {
 	seen := lastSeen(last)
 	seen.missed = true
@@ -221,6 +221,11 @@ func (c *Controller) missed(claim allocator.ClaimID) bool {
 	defer c.mu.Unlock()
 	return c.deleted[claim].missed
 }
+
+// unseen reports whether a list left out the claim, and no deletion of its workspace's binding was seen.
+// In a kcp that was restored from a backup, the newer workspaces are bound nowhere, as if they had left.
+// The sweep has a brake for that.
+func (c *Controller) unseen(o orphan) bool { return c.missed(o.Claim) && !c.HasDeparted(o.Cluster) }
 
 // Suspect hints that the holder of a block may be gone.
 func (c *Controller) Suspect(h allocator.Holder) {

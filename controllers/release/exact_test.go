@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -10,7 +11,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -72,6 +73,32 @@ func TestSettle_ARecordThatChangesMeanwhileStays(t *testing.T) {
 			}
 			if policy == allocator.Delete && !exact {
 				t.Error("the record was not deleted with its UID and resourceVersion as preconditions")
+			}
+		})
+	}
+}
+
+// Of a kcp that was restored from a backup, a list leaves out the newer claims of a newer workspace, and
+// another list the workspace's binding. Neither says that they were deleted.
+func TestSettle_AMissedClaimOfAMissedWorkspace(t *testing.T) {
+	for name, tt := range map[string]struct {
+		departed, want bool
+	}{
+		"nobody saw its binding go":  {},
+		"its binding was seen to go": {departed: true, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.Missed(s.holder, gen.Claim("c"))
+			if tt.departed {
+				s.Departed("w")
+			}
+			for range 3 {
+				s.settle(t, live.Unbound)
+				s.clock.SetTime(s.clock.Now().Add(time.Minute))
+			}
+			if s.ledger.released != tt.want {
+				t.Errorf("released = %t, want %t", s.ledger.released, tt.want)
 			}
 		})
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
-	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 

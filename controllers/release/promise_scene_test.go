@@ -14,10 +14,10 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/live"
-	"github.com/kcp-ipam/ipam/controllers/outcome"
-	"github.com/kcp-ipam/ipam/controllers/record"
-	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 

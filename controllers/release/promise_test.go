@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/live"
-	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 

@@ -12,9 +12,10 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/live"
-	"github.com/kcp-ipam/ipam/controllers/record"
-	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
 // A claim whose CREATE was answered shows its block before the reconcile has confirmed it. So
@@ -144,7 +145,7 @@ func (c *Controller) recordLate(ctx context.Context, o orphan, workspace client.
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil // the reconcile wrote it after all, and it is found next time
 	}
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || live.Absent(err, "namespaces", o.Namespace) {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || absent.Object(err, "namespaces", o.Namespace) {
 		return c.free(ctx, o, namespaceGone) // and would take the record along
 	}
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/live"
-	"github.com/kcp-ipam/ipam/controllers/outcome"
-	"github.com/kcp-ipam/ipam/controllers/patch"
-	"github.com/kcp-ipam/ipam/controllers/record"
-	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/patch"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
 
 // retains reports whether the block of a claim that is gone stays taken: it is retained already, or

@@ -14,8 +14,9 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/live"
-	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
 const (
@@ -98,6 +99,9 @@ func (c *Controller) settle(ctx context.Context, h allocator.Holder) (bool, erro
 		return true, nil // a bind under way that commits after this look finds its claim gone, and says so
 	}
 	if !c.bound(h.Cluster) {
+		if c.unseen(suspect) {
+			return true, nil // left to the sweep
+		}
 		departed, _ := c.departure(h.Cluster)
 		absent, err := c.absent(ctx, suspect, departed)
 		if errors.Is(err, errUncounted) || err != nil && c.HasDeparted(h.Cluster) {
@@ -135,6 +139,9 @@ func (c *Controller) confirm(ctx context.Context, suspect orphan) (bool, error) 
 		}
 		return settled, err
 	case live.Unbound, live.NoEndpoint:
+		if c.unseen(suspect) {
+			return true, nil // left to the sweep
+		}
 		absent, err := c.absent(ctx, suspect, asked)
 		if err != nil || !absent {
 			return false, unlessUncounted(err)
@@ -255,7 +262,7 @@ func (c *Controller) record(ctx context.Context, h allocator.Holder, workspace c
 	for _, name := range ipamv1alpha1.AllocationNames(h.Namespace, h.Name) {
 		record := &ipamv1alpha1.IPAllocation{}
 		err := workspace.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: name}, record)
-		if err != nil && !live.Absent(err, records, name) {
+		if err != nil && !absent.Object(err, records, name) {
 			return nil, fmt.Errorf("read IPAllocation %s/%s: %w", h.Namespace, name, err)
 		}
 		if _, uid := record.HeldBy(); err == nil && uid == types.UID(h.Claim) {
@@ -297,7 +304,7 @@ func (c *Controller) free(ctx context.Context, o orphan, because cause) (bool, e
 // deleteRecord deletes exactly the record that was read.
 func deleteRecord(ctx context.Context, record *ipamv1alpha1.IPAllocation, workspace client.Client) error {
 	err := workspace.Delete(ctx, record, exactly(record))
-	if err != nil && !live.Absent(err, records, record.Name) {
+	if err != nil && !absent.Object(err, records, record.Name) {
 		return fmt.Errorf("delete IPAllocation %s: %w", record.Name, err)
 	}
 	return nil

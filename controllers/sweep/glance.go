@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator"
-	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
 
 // glance looks at the blocks that have changed since the glance before, and at those that were too

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
-	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
 
 // change notes that blocks have changed, as the watch would.

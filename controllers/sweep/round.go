@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
-	"github.com/kcp-ipam/ipam/controllers/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
 
 // round is one look at every block. In a large ledger it is made in parts, an interval after one

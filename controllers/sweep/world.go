@@ -11,9 +11,9 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/catalog"
-	"github.com/kcp-ipam/ipam/controllers/directory"
-	"github.com/kcp-ipam/ipam/controllers/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
 )
 
 // AnnotationAllow, on a pool, lets sweeps free any number of its orphans until

@@ -1,19 +1,21 @@
 package e2e
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/controllers/patch"
 	"github.com/kcp-ipam/ipam/test/framework"
 )
 
-// A status that is written on an older version goes on top of what others have written
-// since, and to read that again writes nothing: as kcp itself sees it, on a kind that
-// anybody may write.
+// What the controllers' patches rely on, as kcp itself answers: a status patch with an older
+// resourceVersion is a conflict, with the newer one it stands beside another's change, and an
+// empty patch writes nothing. On a kind that anybody may write.
 func TestPatch_BesideAnothersChange(t *testing.T) {
 	t.Parallel()
 	admin := framework.Admin(t, "root")
@@ -21,37 +23,40 @@ func TestPatch_BesideAnothersChange(t *testing.T) {
 	namespace.Name = framework.Name(t)
 	framework.Create(t, admin, namespace)
 	stale := namespace.DeepCopy()
-
 	framework.Update(t, admin, namespace, func(n *corev1.Namespace) { n.Labels = map[string]string{"by": "another"} })
-	before := patch.Snapshot(namespace)
-	namespace.Status.Conditions = append(namespace.Status.Conditions, namespaceCondition("Theirs"))
-	if err := before.Patch(t.Context(), admin, namespace); err != nil {
-		t.Fatal(err)
+
+	err := admin.Status().Patch(t.Context(), stale.DeepCopy(), statusPatch(t, stale.ResourceVersion, "Ours"))
+	if !apierrors.IsConflict(err) {
+		t.Fatalf("a status patch with version %s of an object at %s = %v, want a conflict", stale.ResourceVersion, namespace.ResourceVersion, err)
+	}
+	got := stale.DeepCopy()
+	if err := admin.Status().Patch(t.Context(), got, statusPatch(t, namespace.ResourceVersion, "Ours")); err != nil {
+		t.Fatalf("a status patch with the version that is stored: %v", err)
+	}
+	if types := conditionTypes(got); !slices.Equal(types, []string{"Ours"}) || got.Labels["by"] != "another" {
+		t.Errorf("conditions %v and labels %v; want Ours, and the label of another", types, got.Labels)
 	}
 
-	before = patch.Snapshot(stale)
-	stale.Status.Conditions = append(stale.Status.Conditions, namespaceCondition("Ours"))
-	if err := before.Patch(t.Context(), admin, stale); err != nil {
-		t.Fatalf("the status was not written beside another's change: %v", err)
+	version := got.ResourceVersion
+	if err := admin.Status().Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte("{}"))); err != nil {
+		t.Fatalf("an empty patch: %v", err)
 	}
-	if got := conditionTypes(stale); !slices.Equal(got, []string{"Ours", "Theirs"}) || stale.Labels["by"] != "another" {
-		t.Errorf("conditions %v and labels %v; want both changes", got, stale.Labels)
-	}
-
-	version := stale.ResourceVersion
-	if err := patch.Snapshot(stale).Patch(t.Context(), admin, stale); err != nil {
-		t.Fatal(err)
-	}
-	if err := admin.Status().Patch(t.Context(), stale, client.RawPatch("application/merge-patch+json", []byte("{}"))); err != nil {
-		t.Fatal(err)
-	}
-	if stale.ResourceVersion != version {
-		t.Errorf("an empty patch has written the object: version %s became %s", version, stale.ResourceVersion)
+	if got.ResourceVersion != version {
+		t.Errorf("an empty patch has written the object: version %s became %s", version, got.ResourceVersion)
 	}
 }
 
-func namespaceCondition(kind string) corev1.NamespaceCondition {
-	return corev1.NamespaceCondition{Type: corev1.NamespaceConditionType(kind), Status: corev1.ConditionTrue}
+// statusPatch sets a condition of an object that is still at the version.
+func statusPatch(t *testing.T, version, condition string) client.Patch {
+	t.Helper()
+	data, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": version},
+		"status":   map[string]any{"conditions": []any{map[string]any{"type": condition, "status": corev1.ConditionTrue}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.RawPatch(types.MergePatchType, data)
 }
 
 func conditionTypes(namespace *corev1.Namespace) []string {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/internal/absent"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -32,11 +33,19 @@ func newTestServer(t *testing.T, path string) (*Server, client.WithWatch) {
 	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.NewWithWatch(&rest.Config{Host: web.URL + path}, client.Options{Scheme: scheme, Mapper: live.Mapper()})
+	c, err := client.NewWithWatch(&rest.Config{Host: web.URL + path}, client.Options{Scheme: scheme, Mapper: mapper()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s, c
+}
+
+// mapper knows the kinds that the stand-in serves; it has no discovery.
+func mapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	m.Add(ipamv1alpha1.GroupVersion.WithKind("IPClaim"), meta.RESTScopeNamespace)
+	m.Add(ipamv1alpha1.GroupVersion.WithKind("IPAllocation"), meta.RESTScopeNamespace)
+	return m
 }
 
 // pages lists all claims, two at a time.
@@ -137,7 +146,7 @@ func TestWrite(t *testing.T) {
 	if err := c.Create(ctx, gen.Claim(claimName(0))); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("Create of a claim that is there = %v, want that it exists", err)
 	}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "none"}, claim); !live.Absent(err, "ipclaims", "none") {
+	if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "none"}, claim); !absent.Object(err, "ipclaims", "none") {
 		t.Errorf("Get of no claim = %v, want a 404 that names it", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/internal/absent"
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -95,7 +95,7 @@ func Unbind(ctx context.Context, admin *rest.Config, workspace string) error {
 	binding := &apisv1alpha2.APIBinding{}
 	binding.Name = workspaces.BindingName
 	err = c.Delete(ctx, binding)
-	if live.Absent(err, "apibindings", binding.Name) {
+	if absent.Object(err, "apibindings", binding.Name) {
 		return nil
 	}
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/internal/absent"
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -120,7 +120,7 @@ func (t *tenant) unbind(ctx context.Context, name string) error {
 
 // gone takes it for done that there is nothing any more: the answer to the try before was lost.
 func gone(err error, resource, name string) error {
-	if live.Absent(err, resource, name) {
+	if absent.Object(err, resource, name) {
 		return nil
 	}
 	return err

@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-dev/multicluster-provider/apiexport"
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -32,7 +33,6 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
-	"github.com/kcp-ipam/ipam/controllers/outcome"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -154,13 +154,23 @@ func (c *counter) answer(ctx context.Context, cl client.Client, req mcreconcile.
 func complete(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) {
 	record.Spec.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:bare"}
 	record.Spec.ClassName = claim.Spec.ClassName
-	outcome.Succeed(&record.Status.Conditions, 1, "holds "+record.Status.AllocatedCIDR)
+	succeed(&record.Status.Conditions, 1, "holds "+record.Status.AllocatedCIDR)
 	claim.Status.ClassName = claim.Spec.ClassName
 	claim.Status.IPFamily = ipamv1alpha1.IPv4
 	claim.Status.PoolRef = &record.Spec.PoolRef
 	claim.Status.BoundAllocationRef = &ipamv1alpha1.LocalRef{Name: record.Name}
 	claim.Status.ObservedGeneration = claim.Generation
-	outcome.Succeed(&claim.Status.Conditions, claim.Generation, "bound to "+claim.Status.AllocatedCIDR)
+	succeed(&claim.Status.Conditions, claim.Generation, "bound to "+claim.Status.AllocatedCIDR)
+}
+
+// succeed sets the two conditions of an object that has its block.
+func succeed(conditions *[]metav1.Condition, generation int64, message string) {
+	for _, kind := range []string{ipamv1alpha1.ConditionAllocated, ipamv1alpha1.ConditionReady} {
+		meta.SetStatusCondition(conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionTrue, Reason: string(ipamv1alpha1.ReasonAllocationSucceeded),
+			Message: message, ObservedGeneration: generation,
+		})
+	}
 }
 
 // next is a /28 that was not given before, until 10.0.0.0/8 is used up.

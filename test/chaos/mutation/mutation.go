@@ -177,10 +177,10 @@ var Mutants = []Mutant{
 	},
 	{
 		Name:  "a record counts for a claim that it does not name",
-		File:  "controllers/record/record.go",
+		File:  "controllers/internal/record/record.go",
 		Old:   "holder == claim.Name",
 		New:   "holder != \"\"",
-		Suite: Suite{Package: "./controllers/record"},
+		Suite: Suite{Package: "./controllers/internal/record"},
 	},
 }
 

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/reservation"
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
 	"github.com/kcp-ipam/ipam/test/chaos/history"
 	"github.com/kcp-ipam/ipam/test/framework"
@@ -80,6 +79,10 @@ type site struct {
 
 // customers is how many tenants there are.
 const customers = 3
+
+// reservationGrace is how long the controller keeps the block of a CREATE that was answered and whose
+// claim does not exist.
+const reservationGrace = 75 * time.Second
 
 func newSite(t *testing.T, seed uint64) *site {
 	t.Helper()
@@ -158,7 +161,7 @@ func (s *site) settles() *ipamv1alpha1.IPClaim {
 	sum.Add(sum, size(last))
 	want := ipamv1alpha1.PoolCapacity{Total: "256", Allocated: sum.String(), Available: new(big.Int).Sub(big.NewInt(256), sum).String()}
 	// A CREATE that was answered, and then lost with kcp, keeps its block for a while.
-	framework.Within(s, reservation.Grace+framework.Patience, "the pool's figures to be exact", func(ctx context.Context) error {
+	framework.Within(s, reservationGrace+framework.Patience, "the pool's figures to be exact", func(ctx context.Context) error {
 		if err := s.platform.Get(ctx, client.ObjectKeyFromObject(s.pool), s.pool); err != nil {
 			return err
 		}

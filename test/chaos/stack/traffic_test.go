@@ -8,7 +8,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/controllers/live"
+	"github.com/kcp-ipam/ipam/internal/absent"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -70,7 +70,7 @@ func (c *customer) remove(ctx context.Context, name string) error {
 	delete(c.has, name)
 	return retry.Do(ctx, patience, "delete "+name, func(ctx context.Context) error {
 		err := c.tenant.Delete(ctx, gen.Claim(name))
-		if live.Absent(err, "ipclaims", name) {
+		if absent.Object(err, "ipclaims", name) {
 			return nil // the answer to the try before was lost
 		}
 		return err

@@ -1,0 +1,181 @@
+// Package catalog shows the classes of the platform and the pools of every
+// workspace, read from the caches. Nothing is decided from it alone: the ledger
+// has the last word on every block.
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
+)
+
+// Names of the field indexes that the catalog reads by.
+const (
+	// ByClass finds IPPools by the classes that they back.
+	ByClass = "spec.classNames"
+	// ByDefault finds IPClasses that are marked as default.
+	ByDefault = "default"
+)
+
+// Indexers of the field indexes above.
+var (
+	IndexPoolByClass client.IndexerFunc = func(obj client.Object) []string {
+		return obj.(*ipamv1alpha1.IPPool).Spec.ClassNames
+	}
+	IndexClassByDefault client.IndexerFunc = func(obj client.Object) []string {
+		if resolve.IsDefault(obj.(*ipamv1alpha1.IPClass)) {
+			return []string{"true"}
+		}
+		return nil
+	}
+)
+
+// Clusters gives access to engaged workspaces; "" is the platform.
+type Clusters interface {
+	GetCluster(ctx context.Context, name multicluster.ClusterName) (cluster.Cluster, error)
+}
+
+// Rooms is what the ledger knows of the use of a pool.
+type Rooms interface {
+	Capacity(pool allocator.PoolID) (allocator.Capacity, bool)
+	Fit(pool allocator.PoolID, length int) (int, bool)
+}
+
+// Catalog reads the caches. It is safe for concurrent use.
+type Catalog struct {
+	Clusters  Clusters
+	Directory *directory.Directory
+	Rooms     Rooms
+}
+
+// View is the catalog during one pass. It remembers the first failure, so that
+// its methods stay simple: ask Err when done.
+type View struct {
+	*Catalog
+	ctx context.Context //nolint:containedctx // a view lives for one pass
+	err error
+}
+
+var _ resolve.Catalog = (*View)(nil)
+
+// View opens the catalog for one pass.
+func (c *Catalog) View(ctx context.Context) *View {
+	return &View{Catalog: c, ctx: ctx}
+}
+
+// Err is the first failure met. With one, nothing that the view said holds.
+func (v *View) Err() error { return v.err }
+
+// Class finds a class by name.
+func (v *View) Class(name string) (*ipamv1alpha1.IPClass, bool) {
+	class := &ipamv1alpha1.IPClass{}
+	return class, v.get(v.platform(), name, class)
+}
+
+// DefaultClasses lists the classes marked as default.
+func (v *View) DefaultClasses() []*ipamv1alpha1.IPClass {
+	list := &ipamv1alpha1.IPClassList{}
+	v.list(v.platform(), list, client.MatchingFields{ByDefault: "true"})
+	return pointers(list.Items)
+}
+
+// Pool finds a pool of a workspace by name.
+func (v *View) Pool(in directory.Workspace, name string) (*ipamv1alpha1.IPPool, bool) {
+	pool := &ipamv1alpha1.IPPool{}
+	return pool, v.get(in, name, pool)
+}
+
+// Pools lists the pools of a workspace.
+func (v *View) Pools(in directory.Workspace) []*ipamv1alpha1.IPPool {
+	list := &ipamv1alpha1.IPPoolList{}
+	v.list(in, list)
+	return pointers(list.Items)
+}
+
+// Backing lists the pools of a workspace that name a class.
+func (v *View) Backing(in directory.Workspace, class string) []*ipamv1alpha1.IPPool {
+	list := &ipamv1alpha1.IPPoolList{}
+	v.list(in, list, client.MatchingFields{ByClass: class})
+	return pointers(list.Items)
+}
+
+// Workspace finds a workspace by its path.
+func (v *View) Workspace(path string) (directory.Workspace, bool) {
+	return v.Directory.Find(path)
+}
+
+// Room tells how a pool is used. A pool that the ledger does not know has no room.
+func (v *View) Room(pool *ipamv1alpha1.IPPool, length int) resolve.Room {
+	id := allocator.PoolID(pool.UID)
+	capacity, ok := v.Rooms.Capacity(id)
+	if !ok || capacity.Total.Sign() == 0 {
+		return resolve.Room{Utilization: 1, Fit: -1, Largest: -1}
+	}
+	used, _ := new(big.Rat).SetFrac(capacity.Allocated, capacity.Total).Float64()
+	fit, ok := v.Rooms.Fit(id, length)
+	if !ok {
+		fit = -1
+	}
+	return resolve.Room{Utilization: used, Fit: fit, Largest: capacity.LargestFree}
+}
+
+func (v *View) platform() directory.Workspace { return v.Directory.Platform() }
+
+func (v *View) get(in directory.Workspace, name string, into client.Object) bool {
+	reader, ok := v.reader(in)
+	if !ok {
+		return false
+	}
+	err := reader.Get(v.ctx, client.ObjectKey{Name: name}, into)
+	if err != nil && !apierrors.IsNotFound(err) {
+		v.fail(fmt.Errorf("read %T %s: %w", into, name, err))
+	}
+	return err == nil
+}
+
+func (v *View) list(in directory.Workspace, into client.ObjectList, opts ...client.ListOption) {
+	reader, ok := v.reader(in)
+	if !ok {
+		return
+	}
+	if err := reader.List(v.ctx, into, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
+		v.fail(fmt.Errorf("list %T: %w", into, err))
+	}
+}
+
+// reader is the cache of a workspace; none when it is not engaged.
+func (v *View) reader(in directory.Workspace) (client.Reader, bool) {
+	cl, err := v.Clusters.GetCluster(v.ctx, v.Directory.Engaged(in.Cluster))
+	if err != nil {
+		if !errors.Is(err, multicluster.ErrClusterNotFound) {
+			v.fail(err)
+		}
+		return nil, false
+	}
+	return cl.GetCache(), true
+}
+
+func (v *View) fail(err error) {
+	if v.err == nil {
+		v.err = err
+	}
+}
+
+func pointers[T any](items []T) []*T {
+	list := make([]*T, len(items))
+	for i := range items {
+		list[i] = &items[i]
+	}
+	return list
+}

@@ -1,0 +1,122 @@
+package catalog
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// platform is the one workspace that is engaged, and a ledger that knows some pools.
+type platform struct {
+	cluster.Cluster
+	reader client.Client
+	pools  map[allocator.PoolID]allocator.Pool
+}
+
+// cached is a cache that shows what is written.
+type cached struct {
+	cache.Cache
+	reader client.Client
+}
+
+func (c cached) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return c.reader.Get(ctx, key, obj, opts...)
+}
+
+func (p platform) GetCluster(_ context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
+	if name != "" {
+		return nil, multicluster.ErrClusterNotFound
+	}
+	return p, nil
+}
+
+func (p platform) GetCache() cache.Cache { return cached{reader: p.reader} }
+
+func (p platform) Pool(id allocator.PoolID) (allocator.Pool, bool) {
+	known, ok := p.pools[id]
+	return known, ok
+}
+
+// The longer one counts, of what exists. Of a pool whose workspace is bound and not served yet,
+// nobody can tell.
+func TestCooldowns(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	short, long, none := gen.Pool("short", gen.Cooldown("10s")), gen.Pool("long", gen.Cooldown("1h")), gen.Pool("none")
+	minute := gen.Class("minute", gen.Cooldown("1m"))
+	p := platform{
+		reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(short, long, none, minute).Build(),
+		pools:  map[allocator.PoolID]allocator.Pool{},
+	}
+	for _, pool := range []*ipamv1alpha1.IPPool{short, long, none} {
+		id := allocator.PoolID(pool.UID)
+		p.pools[id] = allocator.Pool{ID: id, Cluster: "platform", Name: pool.Name}
+	}
+	p.pools["former"] = allocator.Pool{ID: "former", Cluster: "platform", Name: "long"} // another one has its name
+	p.pools["left"] = allocator.Pool{ID: "left", Cluster: "left", Name: "long"}
+	cooldowns := &Cooldowns{}
+	if _, err := cooldowns.Of(allocator.Block{}); err == nil {
+		t.Error("Of = nil before there is a catalog, want an error")
+	}
+	known := directory.New(directory.Workspace{Cluster: "platform"})
+	cooldowns.Serve(&Catalog{Clusters: p, Directory: known}, p)
+	for _, tt := range []struct {
+		pool  allocator.PoolID
+		class string
+		want  time.Duration
+	}{
+		{allocator.PoolID(short.UID), "", 10 * time.Second},
+		{allocator.PoolID(short.UID), "minute", time.Minute},
+		{allocator.PoolID(short.UID), "gone", 10 * time.Second},
+		{allocator.PoolID(long.UID), "minute", time.Hour},
+		{allocator.PoolID(none.UID), "", 0},
+		{allocator.PoolID(none.UID), "minute", time.Minute},
+		{"former", "", 0},
+		{"left", "", 0},
+		{"unknown", "minute", time.Minute},
+	} {
+		if got, err := cooldowns.Of(allocator.Block{Pool: tt.pool, Class: tt.class}); err != nil || got != tt.want {
+			t.Errorf("Of(%s, %q) = %s, %v, want %s", tt.pool, tt.class, got, err, tt.want)
+		}
+	}
+	binding := &apisv1alpha1.APIBinding{ObjectMeta: metav1.ObjectMeta{
+		UID: "binding", Annotations: map[string]string{"kcp.io/cluster": "left", "kcp.io/path": "root:left"},
+	}}
+	conditions.MarkTrue(binding, conditionsv1alpha1.ReadyCondition)
+	known.Observe(nobody{})
+	known.Seen("endpoint", binding)
+	if got, err := cooldowns.Of(allocator.Block{Pool: "left"}); err == nil {
+		t.Errorf("Of a pool whose workspace is bound and not served = %s, want an error", got)
+	}
+	leases := Leases{Catalog: &Catalog{Clusters: p, Directory: known}, Pools: p}
+	if got, err := leases.Of(t.Context(), allocator.Block{Pool: "left"}); err == nil {
+		t.Errorf("the lease of a block of such a pool is %s, want an error: the pool may bound it", got)
+	}
+}
+
+// nobody ignores what the directory tells of workspaces.
+type nobody struct{}
+
+func (nobody) Arrived(allocator.ClusterName)             {}
+func (nobody) Leaving(allocator.ClusterName)             {}
+func (nobody) Departed(allocator.ClusterName)            {}
+func (nobody) Named(directory.Workspace)                 {}
+func (nobody) Contested(string, []allocator.ClusterName) {}

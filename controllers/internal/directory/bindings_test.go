@@ -1,0 +1,217 @@
+package directory_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+)
+
+// said is what an observer was told of a workspace, in order.
+type said struct{ words []string }
+
+func (s *said) Arrived(allocator.ClusterName)           { s.words = append(s.words, "arrived") }
+func (s *said) Leaving(allocator.ClusterName)           { s.words = append(s.words, "leaving") }
+func (s *said) Departed(allocator.ClusterName)          { s.words = append(s.words, "departed") }
+func (*said) Named(directory.Workspace)                 {}
+func (*said) Contested(string, []allocator.ClusterName) {}
+
+// The first binding of these tests serves the workspace a, the second does not.
+var first, second = of("first", bound), of("second")
+
+func bound(b *apisv1alpha1.APIBinding) { conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition) }
+
+func deleted(b *apisv1alpha1.APIBinding) { b.DeletionTimestamp = new(metav1.Now()) }
+
+func of(uid types.UID, changes ...func(*apisv1alpha1.APIBinding)) *apisv1alpha1.APIBinding {
+	b := &apisv1alpha1.APIBinding{ObjectMeta: metav1.ObjectMeta{
+		UID: uid, Annotations: map[string]string{"kcp.io/cluster": "a", "kcp.io/path": "root:a"},
+	}}
+	for _, change := range changes {
+		change(b)
+	}
+	return b
+}
+
+func with(b *apisv1alpha1.APIBinding, changes ...func(*apisv1alpha1.APIBinding)) *apisv1alpha1.APIBinding {
+	b = b.DeepCopy()
+	for _, change := range changes {
+		change(b)
+	}
+	return b
+}
+
+func TestBindings(t *testing.T) {
+	t.Parallel()
+	type d = *directory.Directory
+	seen := func(b *apisv1alpha1.APIBinding) func(d) { return func(d d) { d.Seen(endpoint, b) } }
+	gone := func(b *apisv1alpha1.APIBinding) func(d) { return func(d d) { d.Gone(b) } }
+	missed := func(b *apisv1alpha1.APIBinding) func(d) { return func(d d) { d.Missed(b) } }
+	closed := func(d d) { d.Closed(endpoint) }
+
+	for name, tt := range map[string]struct {
+		steps          []func(d)
+		words          string
+		served, leaves bool
+	}{
+		"bound at once":        {steps: []func(d){seen(first)}, words: "arrived", served: true},
+		"bound after a moment": {steps: []func(d){seen(second), seen(with(second, bound))}, words: "arrived", served: true},
+		"shown again":          {steps: []func(d){seen(first), seen(first)}, words: "arrived", served: true},
+		"never bound":          {steps: []func(d){seen(second)}},
+		"never bound, deleted": {steps: []func(d){seen(second), seen(with(second, deleted)), gone(second)}},
+		"deleted": {
+			steps: []func(d){seen(first), seen(with(first, deleted)), seen(with(first, deleted))},
+			words: "arrived leaving", served: true, leaves: true,
+		},
+		"gone": {
+			steps: []func(d){seen(first), seen(with(first, deleted)), gone(first)}, words: "arrived leaving departed",
+		},
+		"gone, and nobody saw the beginning":  {steps: []func(d){seen(first), gone(first)}, words: "arrived"},
+		"missing from a list":                 {steps: []func(d){seen(first), missed(first)}, words: "arrived"},
+		"missing from a list while it leaves": {steps: []func(d){seen(first), seen(with(first, deleted)), missed(first)}, words: "arrived leaving"},
+		"out of sight":                        {steps: []func(d){seen(first), closed}, words: "arrived"},
+		"in sight again":                      {steps: []func(d){seen(first), closed, seen(first)}, words: "arrived arrived", served: true},
+		"a second one": {
+			steps: []func(d){seen(first), seen(second)}, words: "arrived", served: true,
+		},
+		"a second one before the first": {
+			steps: []func(d){seen(second), seen(first)}, words: "arrived", served: true,
+		},
+		"a second one being deleted": {
+			steps: []func(d){seen(first), seen(second), seen(with(second, deleted))}, words: "arrived", served: true,
+		},
+		"a second one gone": {
+			steps: []func(d){seen(first), seen(second), seen(with(second, deleted)), gone(second)}, words: "arrived", served: true,
+		},
+		"the first deleted beside a second one": {
+			steps: []func(d){seen(first), seen(second), seen(with(first, deleted))}, words: "arrived leaving", served: true, leaves: true,
+		},
+		"the first gone, the second waits": {
+			steps: []func(d){seen(first), seen(second), seen(with(first, deleted)), gone(first)}, words: "arrived leaving",
+		},
+		"the second takes over": {
+			steps: []func(d){seen(first), seen(second), seen(with(first, deleted)), gone(first), seen(with(second, bound))},
+			words: "arrived leaving arrived", served: true,
+		},
+		"both gone, one after the other": {
+			steps: []func(d){seen(first), seen(second), seen(with(first, deleted)), gone(first), seen(with(second, deleted)), gone(second)},
+			words: "arrived leaving departed",
+		},
+		"both gone, the second unseen": {
+			steps: []func(d){seen(first), seen(second), seen(with(first, deleted)), gone(first), missed(second)},
+			words: "arrived leaving",
+		},
+		"the second took over and is missing": {
+			steps: []func(d){
+				seen(first), seen(second), seen(with(first, deleted)), gone(first), seen(with(second, bound)), missed(second),
+			},
+			words: "arrived leaving arrived",
+		},
+		"made again": {
+			steps: []func(d){seen(first), seen(with(first, deleted)), gone(first), seen(of("third", bound))},
+			words: "arrived leaving departed arrived", served: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, told := newDirectory(), &said{}
+			d.Observe(told)
+			for _, step := range tt.steps {
+				step(d)
+			}
+			if got := strings.Join(told.words, " "); got != tt.words {
+				t.Errorf("the observer was told %q, want %q", got, tt.words)
+			}
+			if got := d.Served(endpoint, "a"); got != tt.served {
+				t.Errorf("Served = %t, want %t", got, tt.served)
+			}
+			if got := d.Leaves("a"); got != tt.leaves {
+				t.Errorf("Leaves = %t, want %t", got, tt.leaves)
+			}
+		})
+	}
+}
+
+// A path is free again with the last binding of its workspace. While the workspace is only out
+// of sight, nobody else gets its path.
+func TestBindings_Path(t *testing.T) {
+	t.Parallel()
+	d := newDirectory()
+	d.Seen(endpoint, first)
+	d.Seen(endpoint, second)
+	d.Gone(second)
+	if got, ok := d.Find("root:a"); !ok || got.Cluster != "a" {
+		t.Errorf("Find(root:a) = %v, %t with a binding left, want a", got, ok)
+	}
+	if got := d.Closed(endpoint); !slices.Equal(got, []allocator.ClusterName{"a"}) {
+		t.Errorf("Closed = %v, want a", got)
+	}
+	if got, ok := d.Find("root:a"); !ok || got.Cluster != "a" {
+		t.Errorf("Find(root:a) = %v, %t out of sight, want a", got, ok)
+	}
+	d.Seen(endpoint, first)
+	d.Gone(first)
+	if got, ok := d.Find("root:a"); ok {
+		t.Errorf("Find(root:a) = %v without a binding", got)
+	}
+}
+
+// Each endpoint speaks for the bindings that it shows.
+func TestBindings_AtTwoEndpoints(t *testing.T) {
+	t.Parallel()
+	d := newDirectory()
+	d.Seen(endpoint, first)
+	if d.Served("https://other", "a") {
+		t.Error("Served(other) = true of a workspace that it does not show")
+	}
+	if got := d.Closed("https://other"); len(got) != 0 || !d.Served(endpoint, "a") {
+		t.Errorf("Closed(other) = %v, Served = %t; want none and true", got, d.Served(endpoint, "a"))
+	}
+}
+
+// The endpoint of a workspace is that of a binding that serves it and stays.
+func TestBindings_Endpoint(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		seen []*apisv1alpha1.APIBinding
+		want string
+	}{
+		"bound":                 {[]*apisv1alpha1.APIBinding{first}, endpoint},
+		"bound, with a second":  {[]*apisv1alpha1.APIBinding{second, first}, endpoint},
+		"not bound":             {nil, ""},
+		"not bound yet":         {[]*apisv1alpha1.APIBinding{second}, ""},
+		"about to be unbound":   {[]*apisv1alpha1.APIBinding{with(first, deleted)}, ""},
+		"bound and not anymore": {[]*apisv1alpha1.APIBinding{first, with(first, deleted)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDirectory()
+			for _, b := range tt.seen {
+				d.Seen(endpoint, b)
+			}
+			if got, ok := d.Endpoint("a"); got != tt.want || ok != (tt.want != "") {
+				t.Errorf("Endpoint = %q, %t; want %q", got, ok, tt.want)
+			}
+		})
+	}
+}
+
+// A workspace shows its path by a binding that serves it. One that is never bound contests nothing.
+func TestBindings_PathOfTheUnserved(t *testing.T) {
+	t.Parallel()
+	d := newDirectory()
+	d.Seen(endpoint, first)
+	forger := with(second, func(b *apisv1alpha1.APIBinding) { b.Annotations["kcp.io/cluster"] = "forger" })
+	d.Seen(endpoint, forger)
+	if got, ok := d.Find("root:a"); !ok || got.Cluster != "a" {
+		t.Errorf("Find(root:a) = %v, %t beside a workspace that is not bound, want a", got, ok)
+	}
+}

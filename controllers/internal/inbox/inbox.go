@@ -1,0 +1,118 @@
+// Package inbox holds the queues of the controllers that the ledger has news
+// for. They exist before ledger and controllers do, so that no news is lost,
+// and adding to one never blocks.
+package inbox
+
+import (
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+)
+
+const (
+	// coalesce is how long changes of a pool's use are gathered before they are
+	// written to its status; half a second is promised.
+	coalesce = 300 * time.Millisecond
+	// few pools that one change concerns are written as one is. More take turns.
+	few = 4
+	// apart is the time between two turns: seven writes a second take little from a kcp.
+	apart = 150 * time.Millisecond
+)
+
+// Queue is a controller's queue.
+type Queue = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
+
+// Inbox takes the ledger's news to the controllers. It is safe for concurrent use.
+type Inbox struct {
+	// Claims is the queue of the claim controller.
+	Claims Queue
+	// Pools is the queue of the pool controller.
+	Pools Queue
+
+	directory *directory.Directory
+	pools     atomic.Pointer[PoolTable]
+}
+
+// PoolTable finds the ledger's pools.
+type PoolTable interface {
+	Pool(id allocator.PoolID) (allocator.Pool, bool)
+}
+
+// New makes the queues.
+func New(d *directory.Directory) *Inbox {
+	return &Inbox{Claims: NewQueue("claim"), Pools: NewQueue("pool"), directory: d}
+}
+
+// Wake has the object looked at that the ledger has found room for.
+func (i *Inbox) Wake(h allocator.Holder) {
+	queue := i.Claims
+	if h.Namespace == "" {
+		queue = i.Pools
+	}
+	queue.Add(Request(i.directory.Engaged(h.Cluster), client.ObjectKey{Namespace: h.Namespace, Name: h.Name}))
+}
+
+// Serve names the ledger whose pools Changed tells of. What changed before is
+// not lost: the controllers look at every pool when they start.
+func (i *Inbox) Serve(pools PoolTable) { i.pools.Store(&pools) }
+
+// Changed has pools looked at whose use has changed, soon. A change concerns more than one
+// where pools of an address domain overlap, and of many the status is written in turn: a
+// claim in such a domain keeps the server no busier than with a few pools.
+func (i *Inbox) Changed(ids ...allocator.PoolID) {
+	pools := i.pools.Load()
+	if pools == nil {
+		return
+	}
+	now := time.Now()
+	for place, id := range ids {
+		if pool, ok := (*pools).Pool(id); ok {
+			request := Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{Name: pool.Name})
+			i.Pools.AddAfter(request, coalesce+untilTurn(now, place, len(ids)))
+		}
+	}
+}
+
+// untilTurn is the time from now to the next turn of one among so many pools. A few take
+// none.
+func untilTurn(now time.Time, place, of int) time.Duration {
+	if of <= few {
+		return 0
+	}
+	round := time.Duration(of) * apart
+	since := time.Duration(now.UnixNano())%round - time.Duration(place)*apart
+	return (round - since) % round
+}
+
+// Retired has those pools of a workspace looked at that have no CIDR: the pool that has left the
+// ledger may have stood in their way. A request without a name stands for them.
+func (i *Inbox) Retired(pool allocator.Pool) {
+	if pool.Parent == "" {
+		i.Pools.Add(Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{}))
+	}
+}
+
+// Request names an object of a cluster as the manager knows it.
+func Request(cluster multicluster.ClusterName, key client.ObjectKey) mcreconcile.Request {
+	return mcreconcile.Request{ClusterName: cluster, Request: reconcile.Request{NamespacedName: key}}
+}
+
+// NewQueue makes a queue in which workspaces take turns. Its metrics have the name.
+func NewQueue(name string) Queue {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[mcreconcile.Request](10*time.Millisecond, 30*time.Second)
+	items := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[mcreconcile.Request]{
+		Name: name, Queue: NewTurns(),
+	})
+	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[mcreconcile.Request]{Name: name, Queue: items})
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[mcreconcile.Request]{
+		Name: name, DelayingQueue: delaying,
+	})
+}

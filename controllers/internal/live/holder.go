@@ -1,0 +1,185 @@
+package live
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/internal/absent"
+)
+
+// Verdict is what the servers say of the holder of a block.
+type Verdict int
+
+const (
+	// Unknown: no server that answered serves the holder's workspace, or one
+	// could not be asked. Nothing may be concluded.
+	Unknown Verdict = iota
+	// Alive: the object exists, with the UID that holds the block.
+	Alive
+	// Gone: a server that serves the workspace says that the object does not
+	// exist, or that another object has its name.
+	Gone
+	// Unbound: every endpoint listed its bindings, and the workspace is in none
+	// of them. Said twice, with time between, it means gone.
+	Unbound
+	// NoEndpoint: the export has no endpoint at all, as when the last tenant
+	// left. It means gone only for a workspace whose binding was seen to go.
+	NoEndpoint
+	// Hidden: the server of the workspace does not let the controller read objects
+	// of this kind. It is no word on whether there is one.
+	Hidden
+)
+
+// Answer is a verdict, and for Alive and Gone an uncached client of the
+// holder's workspace at the server that gave it.
+type Answer struct {
+	Verdict Verdict
+	// Leaving, of Alive: the object is being deleted.
+	Leaving bool
+	Client  client.Client
+	// Object, of Alive, is the object as it was read. Of Gone it is the one that has its name
+	// by now; nil if there is none.
+	Object client.Object
+	// Revision is the server's resourceVersion, of a moment after the object was
+	// found gone. One before that of the object itself means that the server was
+	// restored from a backup, and knows nothing of the object.
+	Revision string
+	// Since, of Unbound, is that of the Census.
+	Since time.Time
+}
+
+// Holder asks whether the object that holds a block still exists. An error
+// comes with the verdict Unknown.
+func (r *Reader) Holder(ctx context.Context, h allocator.Holder) (Answer, error) {
+	if h.Cluster == r.platform {
+		return r.holderOnPlatform(ctx, h)
+	}
+	if r.slice == "" {
+		return Answer{}, nil // of another cluster, whose blocks are in the same ledger
+	}
+	seen, err := r.endpoints.get(ctx)
+	if err != nil {
+		return Answer{}, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	answer, ok, err := first(bounded, seen.urls, func(ctx context.Context, endpoint string) (Answer, bool, error) {
+		return r.holderBound(ctx, endpoint, h)
+	})
+	switch {
+	case ok || err != nil:
+		return answer, err
+	default:
+		return r.unbound(ctx, h.Cluster)
+	}
+}
+
+// Lacks asks one server, the one that is known to serve the holder's workspace, and reports whether
+// it names the object as one that it does not have. That proves nothing by itself: a server that does
+// not serve the workspace any more, or was restored from a backup, may say the same. The client is of the
+// workspace at that server, for the proof: see release. An error, like no answer, says nothing.
+func (r *Reader) Lacks(ctx context.Context, h allocator.Holder) (workspace client.Client, ok bool, err error) {
+	host, cluster := r.cfg.Host, ""
+	if h.Cluster != r.platform {
+		if host, ok = r.endpoint(h.Cluster); !ok {
+			return nil, false, nil
+		}
+		cluster = string(h.Cluster)
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	answer, err := r.holderAt(ctx, host, cluster, h)
+	return answer.Client, answer.Verdict == Gone && answer.Object == nil, err
+}
+
+// holderBound reads the object at one endpoint. ok reports whether the answer is definite:
+// the object is there, or it is not and its workspace is bound there.
+func (r *Reader) holderBound(ctx context.Context, endpoint string, h allocator.Holder) (answer Answer, ok bool, err error) {
+	answer, err = r.holderAt(ctx, endpoint, string(h.Cluster), h)
+	if err != nil || answer.Verdict == Alive {
+		return answer, err == nil, err
+	}
+	here, err := r.serves.get(ctx, workspaceAt{endpoint, h.Cluster}) // shared with other claims that went
+	if elsewhere(err) {
+		return Answer{}, false, nil
+	}
+	if err != nil {
+		return Answer{}, false, err
+	}
+	answer.Revision = here.revision
+	return answer, answer.Verdict == Gone && here.clusters[h.Cluster], nil
+}
+
+func (r *Reader) holderOnPlatform(ctx context.Context, h allocator.Holder) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	answer, err := r.holderAt(ctx, r.cfg.Host, "", h)
+	if err != nil || answer.Verdict != Gone {
+		return answer, err
+	}
+	pools := &ipamv1alpha1.IPPoolList{} // any list tells the revision
+	if err := answer.Client.List(ctx, pools, client.Limit(1)); err != nil {
+		return Answer{}, err
+	}
+	answer.Revision = pools.ResourceVersion
+	return answer, nil
+}
+
+// unbound confirms by complete lists that no endpoint serves the workspace.
+func (r *Reader) unbound(ctx context.Context, cluster allocator.ClusterName) (Answer, error) {
+	census, ok, err := r.Census(ctx)
+	switch {
+	case !ok, census.Bound[cluster]:
+		return Answer{}, err // it may be on a shard that is not listed
+	case census.Endpoints == 0:
+		return Answer{Verdict: NoEndpoint}, nil
+	default:
+		return Answer{Verdict: Unbound, Since: census.Since}, nil
+	}
+}
+
+// holderAt reads the object at one server. A 404 counts as Gone only when it
+// names the object and its resource: an unbound workspace, or the wrong shard,
+// answers a 404 about nothing in particular.
+func (r *Reader) holderAt(ctx context.Context, host, cluster string, h allocator.Holder) (Answer, error) {
+	c, err := r.at(host, cluster)
+	if err != nil {
+		return Answer{}, err
+	}
+	if len(validation.NameIsDNSSubdomain(h.Name, false)) > 0 {
+		return Answer{Verdict: Gone, Client: c}, nil // no server stores an object of this name
+	}
+	obj, resource := holderObject(h)
+	err = c.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}, obj)
+	switch {
+	case err == nil && obj.GetUID() == types.UID(h.Claim):
+		return Answer{Verdict: Alive, Leaving: !obj.GetDeletionTimestamp().IsZero(), Client: c, Object: obj}, nil
+	case err == nil:
+		return Answer{Verdict: Gone, Client: c, Object: obj}, nil
+	case absent.Object(err, resource, h.Name):
+		return Answer{Verdict: Gone, Client: c}, nil
+	case elsewhere(err):
+		return Answer{}, nil
+	default:
+		return Answer{}, err
+	}
+}
+
+func holderObject(h allocator.Holder) (obj client.Object, resource string) {
+	if h.Namespace == "" {
+		return &ipamv1alpha1.IPPool{}, "ippools"
+	}
+	return &ipamv1alpha1.IPClaim{}, "ipclaims"
+}
+
+// elsewhere: the answer of a server that does not serve the workspace.
+func elsewhere(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
+}

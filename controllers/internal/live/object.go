@@ -1,0 +1,177 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/internal/absent"
+)
+
+// Ref names an object the way people do: by its kind, of whatever version. It may be
+// anything that somebody has written down.
+type Ref struct {
+	Kind schema.GroupKind
+	// Namespace is empty for an object without one.
+	Namespace string
+	Name      string
+}
+
+// Sight is what the servers say of an object of any kind.
+type Sight struct {
+	// Verdict is Alive, Gone, Hidden or Unknown.
+	Verdict Verdict
+	// Object is what was read, if it is Alive.
+	Object *unstructured.Unstructured
+	// Proven, of Gone: the server has shown that it would show such an object. Of a
+	// kind that the export is only permitted to see it filters by a label of kcp's,
+	// and an object whose label is missing looks the same as one that is gone.
+	Proven bool
+}
+
+// Object asks whether an object of any kind exists. It is Hidden where the controller
+// may not read that kind: in a workspace that is one which the export neither offers
+// nor was permitted to see whole, on the platform one that its roles do not name. An
+// error comes with the verdict Unknown.
+func (r *Reader) Object(ctx context.Context, cluster allocator.ClusterName, ref Ref) (Sight, error) {
+	if cluster == r.platform {
+		sight, _, err := r.objectAt(ctx, r.cfg.Host, "", ref)
+		sight.Proven = true
+		return sight, err
+	}
+	seen, err := r.endpoints.get(ctx)
+	if err != nil {
+		return Sight{}, err
+	}
+	var hidden atomic.Bool
+	sight, ok, err := first(ctx, seen.urls, func(ctx context.Context, endpoint string) (Sight, bool, error) {
+		sight, ok, err := r.objectBound(ctx, endpoint, cluster, ref)
+		if sight.Verdict == Hidden && !ok {
+			hidden.Store(true)
+		}
+		return sight, ok, err
+	})
+	if !ok && err == nil && hidden.Load() {
+		return Sight{Verdict: Hidden}, nil
+	}
+	return sight, err
+}
+
+// objectBound reads the object at one endpoint. ok reports whether the answer is definite.
+// That a kind is not offered is not: another endpoint may offer it.
+func (r *Reader) objectBound(ctx context.Context, endpoint string, cluster allocator.ClusterName, ref Ref) (sight Sight, ok bool, err error) {
+	sight, kind, err := r.objectAt(ctx, endpoint, string(cluster), ref)
+	if err != nil || sight.Verdict == Alive || kind.plural == "" {
+		return sight, sight.Verdict == Alive, err
+	}
+	here, err := r.grants(ctx, endpoint, cluster)
+	if elsewhere(err) || err == nil && !here.bound {
+		return Sight{}, false, nil
+	}
+	if err != nil || sight.Verdict != Gone {
+		return sight, err == nil, err
+	}
+	sight, err = r.prove(ctx, endpoint, cluster, kind, here)
+	return sight, err == nil, err
+}
+
+// objectAt reads the object at one server. As for a holder, only a 404 that names it
+// says that it is gone.
+func (r *Reader) objectAt(ctx context.Context, host, cluster string, ref Ref) (Sight, resource, error) {
+	kind, ok, err := r.resource(ctx, host, cluster, ref.Kind)
+	if err != nil {
+		return Sight{}, resource{}, err
+	}
+	if !ok || kind.namespaced != (ref.Namespace != "") || len(content.IsPathSegmentName(ref.Name)) > 0 {
+		return Sight{Verdict: Hidden}, resource{}, nil
+	}
+	c, err := r.atKind(host, cluster, kind)
+	if err != nil {
+		return Sight{}, resource{}, err
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(kind.gvk)
+	err = c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, obj)
+	switch {
+	case err == nil:
+		return Sight{Verdict: Alive, Object: obj}, kind, nil
+	case absent.Object(err, kind.plural, ref.Name):
+		return Sight{Verdict: Gone}, kind, nil
+	case elsewhere(err), apierrors.IsMethodNotSupported(err):
+		return Sight{Verdict: Hidden}, kind, nil
+	default:
+		return Sight{}, kind, err
+	}
+}
+
+// prove tells what is gone from what the export no longer sees.
+func (r *Reader) prove(ctx context.Context, endpoint string, cluster allocator.ClusterName, kind resource, here grants) (Sight, error) {
+	if kind.gvk.Group == ipamv1alpha1.GroupName {
+		return Sight{Verdict: Gone, Proven: true}, nil
+	}
+	if !here.whole[schema.GroupResource{Group: kind.gvk.Group, Resource: kind.plural}] {
+		return Sight{Verdict: Hidden}, nil
+	}
+	c, err := r.atKind(endpoint, string(cluster), kind)
+	if err != nil {
+		return Sight{}, err
+	}
+	others := &unstructured.UnstructuredList{}
+	others.SetGroupVersionKind(kind.gvk)
+	if err := c.List(ctx, others, client.Limit(1)); err != nil {
+		return Sight{}, fmt.Errorf("list %s of %s: %w", kind.plural, cluster, err)
+	}
+	return Sight{Verdict: Gone, Proven: len(others.Items) > 0}, nil
+}
+
+// grants are what a workspace lets the export see.
+type grants struct {
+	bound bool
+	whole map[schema.GroupResource]bool // kinds of others, of which it may see every object
+}
+
+// grants reads the workspace's binding at an endpoint.
+func (r *Reader) grants(ctx context.Context, endpoint string, cluster allocator.ClusterName) (grants, error) {
+	c, err := r.at(endpoint, string(cluster))
+	if err != nil {
+		return grants{}, err
+	}
+	list := &apisv1alpha2.APIBindingList{}
+	if err := c.List(ctx, list); err != nil {
+		return grants{}, fmt.Errorf("list bindings of %s at %s: %w", cluster, endpoint, err)
+	}
+	found := grants{whole: map[schema.GroupResource]bool{}}
+	for i := range list.Items {
+		binding := &list.Items[i]
+		if logicalcluster.From(binding) != logicalcluster.Name(cluster) || !binding.DeletionTimestamp.IsZero() {
+			continue
+		}
+		found.bound = true
+		for _, applied := range binding.Status.AppliedPermissionClaims {
+			if accepts(binding, applied.PermissionClaim) && applied.Selector.MatchAll {
+				found.whole[schema.GroupResource{Group: applied.Group, Resource: applied.Resource}] = true
+			}
+		}
+	}
+	return found, nil
+}
+
+// accepts reports whether a binding accepts a permission, for every object of its kind.
+func accepts(binding *apisv1alpha2.APIBinding, asked apisv1alpha2.PermissionClaim) bool {
+	for _, answer := range binding.Spec.PermissionClaims {
+		if answer.EqualGRI(asked) {
+			return answer.State == apisv1alpha2.ClaimAccepted && answer.Selector.MatchAll
+		}
+	}
+	return false
+}

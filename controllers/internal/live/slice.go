@@ -1,0 +1,104 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+)
+
+// view is what the endpoint slice shows of the export.
+type view struct {
+	urls  []string  // of the export's virtual workspace, one per shard that has a binding
+	gap   string    // what Gap tells
+	unmet string    // a condition that is not true
+	made  time.Time // the slice
+}
+
+// Endpoints lists the URLs of all endpoints of the export, read after the call. It is an error
+// if the slice may lack some.
+func (r *Reader) Endpoints(ctx context.Context) ([]string, error) {
+	seen, err := r.endpoints.get(ctx)
+	if err == nil && seen.gap != "" {
+		err = fmt.Errorf("endpoint slice %s may lack endpoints: %s", r.slice, seen.gap)
+	}
+	return seen.urls, err
+}
+
+// Valid returns an error unless kcp has found the endpoint slice valid, read after the call. It
+// may be narrowed to some shards all the same.
+func (r *Reader) Valid(ctx context.Context) error {
+	seen, err := r.endpoints.get(ctx)
+	if err == nil && seen.unmet != "" {
+		err = fmt.Errorf("endpoint slice %s is not valid: %s", r.slice, seen.unmet)
+	}
+	return err
+}
+
+func (r *Reader) readSlice(ctx context.Context) (view, error) {
+	if r.slice == "" {
+		return view{}, nil
+	}
+	c, err := r.at(r.cfg.Host, "")
+	if err != nil {
+		return view{}, err
+	}
+	slice := &apisv1alpha1.APIExportEndpointSlice{}
+	if err := c.Get(ctx, client.ObjectKey{Name: r.slice}, slice); err != nil {
+		return view{}, fmt.Errorf("read endpoint slice %s: %w", r.slice, err)
+	}
+	return r.view(slice), nil
+}
+
+func (r *Reader) view(slice *apisv1alpha1.APIExportEndpointSlice) view {
+	seen := view{gap: Gap(slice, directory.Workspace{Cluster: r.platform, Path: r.path}), unmet: unmet(slice), made: slice.CreationTimestamp.Time}
+	for _, endpoint := range slice.Status.APIExportEndpoints {
+		seen.urls = append(seen.urls, endpoint.URL)
+	}
+	return seen
+}
+
+// Gap tells why a slice may not list the endpoints of all shards that have a binding to the
+// platform's export. It names the field that shows it, and is empty if there is no such sign.
+// Where there is one, nothing follows from what no endpoint shows.
+//
+// kcp finds a slice valid that a partition narrows to some shards. It removes all endpoints
+// when it does not find the APIExport or the partition, and no shard enters its own before
+// all conditions are true.
+func Gap(slice *apisv1alpha1.APIExportEndpointSlice, platform directory.Workspace) string {
+	export := slice.Spec.APIExport
+	switch {
+	case !slice.DeletionTimestamp.IsZero():
+		return "metadata.deletionTimestamp: it is being deleted"
+	case export.Name != slice.Name || platform.Path != "" && !slices.Contains([]string{"", string(platform.Cluster), platform.Path}, export.Path):
+		return fmt.Sprintf("spec.export: it is of %s:%s, not of the platform's export %s", export.Path, export.Name, slice.Name)
+	case slice.Spec.Partition != "":
+		return fmt.Sprintf("spec.partition: %q leaves out shards; remove it", slice.Spec.Partition)
+	case slice.Status.ShardSelector != "":
+		return fmt.Sprintf("status.shardSelector: %q leaves out shards", slice.Status.ShardSelector)
+	}
+	return unmet(slice)
+}
+
+// unmet names a condition of a slice that is missing or not true.
+func unmet(slice *apisv1alpha1.APIExportEndpointSlice) string {
+	for _, kind := range []conditionsv1alpha1.ConditionType{apisv1alpha1.APIExportValid, apisv1alpha1.PartitionValid} {
+		if !conditions.Has(slice, kind) {
+			return fmt.Sprintf("status.conditions: %s is missing", kind)
+		}
+	}
+	for _, condition := range slice.Status.Conditions {
+		if condition.Status != corev1.ConditionTrue {
+			return fmt.Sprintf("status.conditions: %s is %q (%s)", condition.Type, condition.Status, condition.Message)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,118 @@
+package outcome_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+)
+
+func status(conditions []metav1.Condition, kind string) string {
+	c := meta.FindStatusCondition(conditions, kind)
+	if c == nil {
+		return "absent"
+	}
+	return string(c.Status) + " " + c.Reason
+}
+
+func TestRefuseThenSucceed(t *testing.T) {
+	var conditions []metav1.Condition
+	steps := []struct {
+		name                                   string
+		do                                     func()
+		allocated, ready, reconciling, stalled string
+	}{
+		{"waits for room", func() {
+			outcome.Refuse(&conditions, 1, &outcome.Refusal{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: "m"})
+		}, "False PoolExhausted", "False PoolExhausted", "True PoolExhausted", "absent"},
+		{"can never be met", func() {
+			outcome.Refuse(&conditions, 2, &outcome.Refusal{Reason: ipamv1alpha1.ReasonFamilyMismatch, Message: "m"})
+		}, "False FamilyMismatch", "False FamilyMismatch", "absent", "True FamilyMismatch"},
+		{"is met", func() { outcome.Succeed(&conditions, 3, "m") },
+			"True AllocationSucceeded", "True AllocationSucceeded", "absent", "absent"},
+	}
+	for _, s := range steps {
+		s.do()
+		for kind, want := range map[string]string{
+			ipamv1alpha1.ConditionAllocated: s.allocated, ipamv1alpha1.ConditionReady: s.ready,
+			ipamv1alpha1.ConditionReconciling: s.reconciling, ipamv1alpha1.ConditionStalled: s.stalled,
+		} {
+			if got := status(conditions, kind); got != want {
+				t.Errorf("%s: %s = %s, want %s", s.name, kind, got, want)
+			}
+		}
+	}
+	if got := meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionReady).ObservedGeneration; got != 3 {
+		t.Errorf("observedGeneration = %d, want 3", got)
+	}
+}
+
+func TestRefuse_TwiceIsNoTransition(t *testing.T) {
+	var conditions []metav1.Condition
+	refusal := &outcome.Refusal{Reason: ipamv1alpha1.ReasonClassNotFound, Message: "m"}
+	if !outcome.Changed(conditions, refusal) {
+		t.Error("the first refusal is no news")
+	}
+	outcome.Refuse(&conditions, 1, refusal)
+	before := append([]metav1.Condition(nil), conditions...)
+	if outcome.Changed(conditions, refusal) {
+		t.Error("the same refusal is news again")
+	}
+	outcome.Refuse(&conditions, 1, refusal)
+	for i := range before {
+		if before[i] != conditions[i] {
+			t.Errorf("condition %s changed: %+v", before[i].Type, conditions[i])
+		}
+	}
+}
+
+func TestRefuse_CutsLongMessagesBetweenRunes(t *testing.T) {
+	var conditions []metav1.Condition
+	outcome.Refuse(&conditions, 1, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: strings.Repeat("ä", 2000)})
+	message := conditions[0].Message
+	if len(message) > 1024 || !utf8.ValidString(message) || !strings.HasSuffix(message, "…") {
+		t.Errorf("message of %d bytes, valid %t", len(message), utf8.ValidString(message))
+	}
+}
+
+// Every reason of a claim or pool either waits or is stalled; the list is closed.
+func TestStalled(t *testing.T) {
+	for reason, want := range map[ipamv1alpha1.Reason]bool{
+		ipamv1alpha1.ReasonPoolExhausted: false, ipamv1alpha1.ReasonClassNotFound: false, ipamv1alpha1.ReasonNoDefaultClass: false,
+		ipamv1alpha1.ReasonUnknownProvisioner: false, ipamv1alpha1.ReasonQuotaExceeded: false, ipamv1alpha1.ReasonNoOfferingPool: false,
+		ipamv1alpha1.ReasonPoolNotFound: false, ipamv1alpha1.ReasonPrefixLengthRejected: true, ipamv1alpha1.ReasonFamilyMismatch: true,
+		ipamv1alpha1.ReasonAddressInUse: false, ipamv1alpha1.ReasonAddressOutOfRange: true, ipamv1alpha1.ReasonAllocationRetained: false,
+		ipamv1alpha1.ReasonAddressReserved: true, ipamv1alpha1.ReasonOverlap: true, ipamv1alpha1.ReasonError: false,
+	} {
+		if got := outcome.Stalled(reason); got != want {
+			t.Errorf("Stalled(%s) = %t, want %t", reason, got, want)
+		}
+	}
+}
+
+// A message is cut where it is too long and is otherwise as it was, however it is made.
+func FuzzRefuse_Message(f *testing.F) {
+	f.Add("short")
+	f.Add(strings.Repeat("x", 1025))
+	f.Add(strings.Repeat("\U0010ffff", 300))
+	f.Add(strings.Repeat("\x80", 2000))
+	f.Add("x\n\x00\u202e{\"level\":\"error\"}")
+	f.Fuzz(func(t *testing.T, message string) {
+		var conditions []metav1.Condition
+		outcome.Refuse(&conditions, 1, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: message})
+		for _, c := range conditions {
+			kept, cut := strings.CutSuffix(c.Message, "…")
+			if c.Message != message && (len(message) <= 1024 || !cut || !strings.HasPrefix(message, kept)) {
+				t.Errorf("%q became %q", message, c.Message)
+			}
+			if len(c.Message) > 1024 || utf8.ValidString(message) && !utf8.ValidString(c.Message) {
+				t.Errorf("%d bytes, valid %t", len(c.Message), utf8.ValidString(c.Message))
+			}
+		}
+	})
+}

@@ -1,0 +1,267 @@
+package patch_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
+	"github.com/kcp-ipam/ipam/controllers/internal/patch"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// server counts the writes that it gets, and can refuse those of the main object.
+type server struct {
+	client.Client
+	main, status int
+	refuse       error
+	shown        func(client.Object) // changes what an empty patch is answered with
+	serves       []string            // versions with a status subresource for claims
+	unserved     error               // what the others are answered
+}
+
+func newServer(t *testing.T, objects ...client.Object) *server {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	s := &server{serves: []string{"v1controller1"}, unserved: notFound}
+	s.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&ipamv1alpha1.IPClaim{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
+				s.main++
+				if s.refuse != nil {
+					return s.refuse
+				}
+				return c.Patch(ctx, obj, p, opts...)
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+				s.status++
+				obj, ok := s.served(obj)
+				if !ok {
+					return s.unserved
+				}
+				data, _ := p.Data(obj)
+				if string(data) != "{}" {
+					return c.SubResource(sub).Patch(ctx, obj, p, opts...)
+				}
+				if applied := (&client.SubResourcePatchOptions{}).ApplyOptions(opts); !slices.Equal(applied.DryRun, []string{metav1.DryRunAll}) {
+					t.Error("an object is read by a patch that is no dry run: kcp may store it anew")
+				}
+				err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj) // the fake makes up a version for a dry run
+				if s.shown != nil {
+					s.shown(obj)
+				}
+				return err
+			},
+		}).Build()
+	return s
+}
+
+// notFound is what kcp answers where the object is gone, and where it does not serve the
+// subresource.
+var notFound = apierrors.NewNotFound(ipamv1alpha1.Resource("ipclaims"), "c")
+
+// served returns a claim in the version that the fake stores. ok is false if its own version
+// has no status subresource.
+func (s *server) served(obj client.Object) (stored client.Object, ok bool) {
+	if claim, ok := obj.(*v1controller1.IPClaim); ok {
+		return &claim.IPClaim, slices.Contains(s.serves, "v1controller1")
+	}
+	return obj, slices.Contains(s.serves, "v1alpha1")
+}
+
+// change reads the claim, changes it and patches it.
+func (s *server) change(t *testing.T, change func(*ipamv1alpha1.IPClaim)) error {
+	t.Helper()
+	claim := gen.Claim("c")
+	if err := s.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+		t.Fatal(err)
+	}
+	before := patch.Snapshot(claim)
+	change(claim)
+	return before.Patch(t.Context(), s, claim)
+}
+
+func TestPatch_WritesWhatChangedAndNothingElse(t *testing.T) {
+	label := func(c *ipamv1alpha1.IPClaim) { metav1.SetMetaDataLabel(&c.ObjectMeta, "a", "b") }
+	phase := func(c *ipamv1alpha1.IPClaim) { c.Status.Phase = ipamv1alpha1.ClaimBound }
+	for _, tt := range []struct {
+		name         string
+		change       func(*ipamv1alpha1.IPClaim)
+		main, status int
+	}{
+		{"nothing", func(*ipamv1alpha1.IPClaim) {}, 0, 0},
+		{"metadata", label, 1, 0},
+		{"status", phase, 0, 1},
+		{"a column", func(c *ipamv1alpha1.IPClaim) { c.Status.Requested = "/28" }, 0, 0},
+		{"status and a column", func(c *ipamv1alpha1.IPClaim) { phase(c); c.Status.Requested = "/28" }, 0, 1},
+		{"both", func(c *ipamv1alpha1.IPClaim) { label(c); phase(c) }, 1, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newServer(t, gen.Claim("c"))
+			for pass, want := range []struct{ main, status int }{{tt.main, tt.status}, {0, 0}} {
+				s.main, s.status = 0, 0
+				if err := s.change(t, tt.change); err != nil {
+					t.Fatal(err)
+				}
+				if s.main != want.main || s.status != want.status {
+					t.Errorf("pass %d: %d writes of the object and %d of its status, want %d and %d",
+						pass+1, s.main, s.status, want.main, want.status)
+				}
+			}
+		})
+	}
+}
+
+func TestPatch_StoresBoth(t *testing.T) {
+	s := newServer(t, gen.Claim("c"))
+	if err := s.change(t, func(c *ipamv1alpha1.IPClaim) {
+		c.Labels = map[string]string{"a": "b"}
+		c.Status.AllocatedCIDR = "10.0.0.0/28"
+	}); err != nil {
+		t.Fatal(err)
+	}
+	got := gen.Claim("c")
+	if err := s.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Labels["a"] != "b" || got.Status.AllocatedCIDR != "10.0.0.0/28" {
+		t.Errorf("stored labels %v and status %+v", got.Labels, got.Status)
+	}
+}
+
+func TestPatch_NoStatusAfterAFailure(t *testing.T) {
+	s := newServer(t, gen.Claim("c"))
+	s.refuse = errors.New("no")
+	err := s.change(t, func(c *ipamv1alpha1.IPClaim) {
+		c.Labels = map[string]string{"a": "b"}
+		c.Status.Phase = ipamv1alpha1.ClaimBound
+	})
+	if !errors.Is(err, s.refuse) || s.status != 0 {
+		t.Errorf("err = %v after %d writes of the status, want none", err, s.status)
+	}
+}
+
+// A list whose order means nothing is not written because of its order.
+func TestPatch_SortsBeforeItCompares(t *testing.T) {
+	stored := gen.Claim("c")
+	stored.Finalizers = []string{"b.example/x", "a.example/x"}
+	stored.Status.Conditions = []metav1.Condition{condition("Stalled", "r"), condition("Allocated", "r")}
+	s := newServer(t, stored)
+	if err := s.change(t, func(c *ipamv1alpha1.IPClaim) {
+		slices.Reverse(c.Finalizers)
+		slices.Reverse(c.Status.Conditions)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if s.main != 0 || s.status != 0 {
+		t.Errorf("%d writes of the object and %d of its status, want none", s.main, s.status)
+	}
+}
+
+func TestPatchWhole_OneWriteAtMost(t *testing.T) {
+	s := newServer(t, gen.Allocation("c", "p", "10.0.0.0/28"))
+	for pass, want := range []int{1, 0} {
+		s.main = 0
+		record := gen.Allocation("c", "p", "10.0.0.0/28")
+		if err := s.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil {
+			t.Fatal(err)
+		}
+		before := patch.Snapshot(record)
+		record.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
+		record.Status.Address = "10.0.0.0"
+		if err := before.PatchWhole(t.Context(), s, record); err != nil {
+			t.Fatal(err)
+		}
+		if s.main != want || s.status != 0 {
+			t.Errorf("pass %d: %d writes of the object and %d of its status, want %d and 0", pass+1, s.main, s.status, want)
+		}
+	}
+}
+
+// A claim that is gone cannot be told from one whose subresource has moved to another
+// version. All other objects can.
+func TestPatch_OfWhatIsGone(t *testing.T) {
+	now := metav1.Now()
+	for _, tt := range []struct {
+		name     string
+		change   func(s *server, deleting *metav1.Time) error
+		deleting *metav1.Time
+		wantErr  bool
+	}{
+		{"a claim that was being deleted", changeMissingClaim, &now, true},
+		{"a claim by surprise", changeMissingClaim, nil, true},
+		{"a pool that was being deleted", changeMissingPool, &now, false},
+		{"a pool by surprise", changeMissingPool, nil, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := tt.change(newServer(t), tt.deleting)
+			if (err != nil) != tt.wantErr || tt.wantErr && !apierrors.IsNotFound(err) {
+				t.Errorf("Patch() = %v, want NotFound: %t", err, tt.wantErr)
+			}
+		})
+	}
+}
+
+func changeMissingClaim(s *server, deleting *metav1.Time) error {
+	claim := gen.Claim("c")
+	claim.DeletionTimestamp = deleting
+	before := patch.Snapshot(claim)
+	claim.Status.Phase = ipamv1alpha1.ClaimReleasing
+	return before.Patch(context.Background(), s, claim)
+}
+
+func changeMissingPool(s *server, deleting *metav1.Time) error {
+	pool := gen.Pool("p")
+	pool.DeletionTimestamp = deleting
+	before := patch.Snapshot(pool)
+	pool.Status.Phase = ipamv1alpha1.PoolReady
+	return before.Patch(context.Background(), s, pool)
+}
+
+// The status of a claim goes to v1controller1, and to v1alpha1 where a server does not know
+// that version.
+func TestPatch_VersionOfAClaim(t *testing.T) {
+	noMatch := &meta.NoKindMatchError{GroupKind: ipamv1alpha1.GroupVersion.WithKind("IPClaim").GroupKind()}
+	for _, tt := range []struct {
+		name     string
+		serves   []string
+		unserved error
+		writes   int
+		want     ipamv1alpha1.ClaimPhase
+	}{
+		{"today's schema", []string{"v1controller1"}, notFound, 1, ipamv1alpha1.ClaimBound},
+		{"both", []string{"v1controller1", "v1alpha1"}, notFound, 1, ipamv1alpha1.ClaimBound},
+		{"the former schema", []string{"v1alpha1"}, notFound, 2, ipamv1alpha1.ClaimBound},
+		{"the former schema by discovery", []string{"v1alpha1"}, noMatch, 2, ipamv1alpha1.ClaimBound},
+		{"neither yet", nil, notFound, 2, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newServer(t, gen.Claim("c"))
+			s.serves, s.unserved = tt.serves, tt.unserved
+			err := s.change(t, func(c *ipamv1alpha1.IPClaim) { c.Status.Phase = ipamv1alpha1.ClaimBound })
+			if (err == nil) != (tt.want != "") || s.status != tt.writes {
+				t.Errorf("Patch() = %v after %d calls; want success %t after %d", err, s.status, tt.want != "", tt.writes)
+			}
+			got := gen.Claim("c")
+			if err := s.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Status.Phase != tt.want {
+				t.Errorf("the stored phase is %q, want %q", got.Status.Phase, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,56 @@
+package resolve
+
+import (
+	"strings"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+)
+
+// sharing is what an object says about who may use it.
+type sharing struct {
+	owner      directory.Workspace
+	visibility ipamv1alpha1.Visibility
+	consumers  []ipamv1alpha1.Consumer
+}
+
+// admits decides whether a workspace may use an object:
+//
+//	visibility   own workspace   others
+//	consumer     yes             no
+//	platform     yes             yes; with consumers only those listed
+//	shared       yes             only those listed in consumers
+//
+// A workspace whose path is not known yet is in no list by its path.
+func (s sharing) admits(who directory.Workspace) bool {
+	if who.Cluster == s.owner.Cluster {
+		return true
+	}
+	switch s.visibility {
+	case ipamv1alpha1.VisibilityPlatform:
+		return len(s.consumers) == 0 || listed(s.consumers, who)
+	case ipamv1alpha1.VisibilityShared:
+		return listed(s.consumers, who)
+	default:
+		return false
+	}
+}
+
+// listed reports whether a workspace is in a list of consumers: by its path exactly,
+// by a subtree that it is below of, or by the ID of its logical cluster. An ID has no
+// colon, and is never taken for a path, which a workspace's owner can forge.
+func listed(consumers []ipamv1alpha1.Consumer, who directory.Workspace) bool {
+	for _, c := range consumers {
+		entry := string(c)
+		above, subtree := strings.CutSuffix(entry, ":*")
+		switch {
+		case !strings.Contains(entry, ":"):
+			if entry != "" && entry == string(who.Cluster) {
+				return true
+			}
+		case subtree && strings.HasPrefix(who.Path, above+":"), entry == who.Path:
+			return true
+		}
+	}
+	return false
+}

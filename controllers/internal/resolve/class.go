@@ -1,0 +1,123 @@
+package resolve
+
+import (
+	"cmp"
+	"slices"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+)
+
+// class finds the class that governs a claim which names none of its pools.
+func (q Query) class(catalog Catalog) (*ipamv1alpha1.IPClass, error) {
+	class, err := q.namedOrDefault(catalog)
+	if err != nil {
+		return nil, err
+	}
+	if p := class.Spec.Provisioner; p != "" && p != ipamv1alpha1.NativeProvisioner {
+		return nil, refuse(ipamv1alpha1.ReasonUnknownProvisioner,
+			"class %q is provisioned by %q, which is not served here", class.Name, p)
+	}
+	if f := q.family(); f != "" && f != class.Spec.IPFamily {
+		return nil, refuse(ipamv1alpha1.ReasonFamilyMismatch,
+			"address family %s does not match class %q, which is %s", f, class.Name, class.Spec.IPFamily)
+	}
+	return class, nil
+}
+
+func (q Query) namedOrDefault(catalog Catalog) (*ipamv1alpha1.IPClass, error) {
+	if name := q.Claim.Spec.ClassName; name != "" {
+		class, ok := catalog.Class(name)
+		if !ok || !q.mayUse(class) {
+			return nil, refuse(ipamv1alpha1.ReasonClassNotFound,
+				"there is no class %q; name one that exists, or have it created", name)
+		}
+		return class, nil
+	}
+	class, ok := defaultClass(catalog.DefaultClasses(), q.Claim.Spec.IPFamily)
+	if !ok || !q.mayUse(class) {
+		return nil, q.noDefault()
+	}
+	return class, nil
+}
+
+func (q Query) noDefault() *outcome.Refusal {
+	family := ""
+	if f := q.Claim.Spec.IPFamily; f != "" {
+		family = string(f) + " "
+	}
+	return refuse(ipamv1alpha1.ReasonNoDefaultClass,
+		"the claim names no class and there is no default %sclass; set spec.className in a new claim, or have a default class created", family)
+}
+
+func (q Query) mayUse(class *ipamv1alpha1.IPClass) bool {
+	return sharing{q.Platform, class.Spec.Visibility, class.Spec.Consumers}.admits(q.From)
+}
+
+// defaultClass picks the default of the family; without a family the only
+// default there is, else the IPv4 one.
+func defaultClass(marked []*ipamv1alpha1.IPClass, family ipamv1alpha1.IPFamily) (*ipamv1alpha1.IPClass, bool) {
+	v4, ok4 := Default(marked, ipamv1alpha1.IPv4)
+	v6, ok6 := Default(marked, ipamv1alpha1.IPv6)
+	if family == ipamv1alpha1.IPv6 || family == "" && !ok4 {
+		return v6, ok6
+	}
+	return v4, ok4
+}
+
+// Default is the class that counts among those marked as default of a family:
+// the oldest, then the first by name.
+func Default(marked []*ipamv1alpha1.IPClass, family ipamv1alpha1.IPFamily) (*ipamv1alpha1.IPClass, bool) {
+	ofFamily := slices.DeleteFunc(slices.Clone(marked), func(c *ipamv1alpha1.IPClass) bool {
+		return c.Spec.IPFamily != family || !IsDefault(c)
+	})
+	if len(ofFamily) == 0 {
+		return nil, false
+	}
+	return slices.MinFunc(ofFamily, func(a, b *ipamv1alpha1.IPClass) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	}), true
+}
+
+// IsDefault reports whether a class is marked as the default of its family.
+func IsDefault(class *ipamv1alpha1.IPClass) bool {
+	return class.Annotations[ipamv1alpha1.AnnotationDefaultClass] == "true"
+}
+
+// Published reports whether every workspace may see the class.
+func Published(class *ipamv1alpha1.IPClass) bool {
+	return class.Spec.Visibility == ipamv1alpha1.VisibilityPlatform && len(class.Spec.Consumers) == 0
+}
+
+// Backs reports whether a platform pool offers addresses of the class to somebody.
+func Backs(pool *ipamv1alpha1.IPPool, class *ipamv1alpha1.IPClass) bool {
+	return slices.Contains(pool.Spec.ClassNames, class.Name) && Ready(pool) &&
+		pool.Status.IPFamily == class.Spec.IPFamily
+}
+
+// classLength is the prefix length that a claim gets by a class.
+func (q Query) classLength(class *ipamv1alpha1.IPClass) (int, error) {
+	lengths := bounds{0, familyBits(class.Spec.IPFamily)}
+	if r := class.Spec.AllowedPrefixLengths; r != nil {
+		lengths = bounds{int(r.Min), int(r.Max)}
+	}
+	asked, err := q.length()
+	if err != nil {
+		return 0, err
+	}
+	if asked == 0 {
+		asked = int(class.Spec.DefaultPrefixLength)
+	}
+	if asked == 0 && lengths.min == lengths.max {
+		asked = lengths.min
+	}
+	if asked == 0 {
+		return 0, refuse(ipamv1alpha1.ReasonPrefixLengthRejected,
+			"class %q has no default prefix length; claim one from %s", class.Name, lengths)
+	}
+	if !lengths.contain(asked) {
+		return 0, refuse(ipamv1alpha1.ReasonPrefixLengthRejected,
+			"class %q hands out %s; /%d is outside this range", class.Name, lengths, asked)
+	}
+	return asked, nil
+}

@@ -1,0 +1,174 @@
+package resolve
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+)
+
+// filter keeps the pools that can serve a claim, and remembers why the others
+// could not.
+type filter struct {
+	query    Query
+	catalog  Catalog
+	family   ipamv1alpha1.IPFamily
+	length   int
+	refusals []*outcome.Refusal
+}
+
+// pass reports whether the pool can serve the claim, room apart.
+func (f *filter) pass(pool *ipamv1alpha1.IPPool) bool {
+	if !Ready(pool) || pool.Status.IPFamily != f.family {
+		return false
+	}
+	refusal := f.check(pool)
+	if refusal != nil {
+		f.refusals = append(f.refusals, refusal)
+	}
+	return refusal == nil
+}
+
+func (f *filter) check(pool *ipamv1alpha1.IPPool) *outcome.Refusal {
+	if asked := f.query.family(); asked != "" && asked != f.family {
+		return refuse(ipamv1alpha1.ReasonFamilyMismatch,
+			"address family %s does not match pool %q, which is %s", asked, pool.Name, f.family)
+	}
+	if refusal := f.checkExact(pool); refusal != nil {
+		return refusal
+	}
+	return f.checkLength(pool)
+}
+
+// checkLength refuses a length that the pool does not hand out. A claim that names the
+// pool has asked for the wrong length. Any other claim can still get another pool.
+func (f *filter) checkLength(pool *ipamv1alpha1.IPPool) *outcome.Refusal {
+	lengths := poolBounds(pool)
+	if f.length == 0 {
+		return refuse(ipamv1alpha1.ReasonPrefixLengthRejected,
+			"pool %q hands out %s, and the claim gives no prefix length", pool.Name, lengths)
+	}
+	if lengths.contain(f.length) {
+		return nil
+	}
+	if f.query.Claim.Spec.PoolRef != nil {
+		return refuse(ipamv1alpha1.ReasonPrefixLengthRejected,
+			"pool %q hands out %s; /%d is outside this range", pool.Name, lengths, f.length)
+	}
+	return refuse(ipamv1alpha1.ReasonPoolExhausted,
+		"pool %q hands out %s, not /%d: %s", pool.Name, lengths, f.length, f.largest(pool, lengths))
+}
+
+// largest says which is the largest block that the pool can give now.
+func (f *filter) largest(pool *ipamv1alpha1.IPPool, lengths bounds) string {
+	free := f.catalog.Room(pool, f.length).Largest
+	if free < 0 || free > lengths.max {
+		return "it has no block to give"
+	}
+	return fmt.Sprintf("the largest block it can give is a /%d", max(free, lengths.min))
+}
+
+func (f *filter) checkExact(pool *ipamv1alpha1.IPPool) *outcome.Refusal {
+	exact := f.exact()
+	if !exact.IsValid() {
+		return nil
+	}
+	cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
+	if err == nil && cidr.Contains(exact.Addr()) && cidr.Bits() <= exact.Bits() {
+		return nil
+	}
+	return refuse(ipamv1alpha1.ReasonAddressOutOfRange, "%s lies in no pool that may serve this claim", exact)
+}
+
+// exact is the prefix that the claim asks for by address, at the filter's length.
+func (f *filter) exact() netip.Prefix {
+	exact, _ := f.query.exact()
+	return exact
+}
+
+// length is the prefix length that the claim itself gives; 0 without one.
+func (q Query) length() (int, error) {
+	exact, err := q.exact()
+	if err != nil {
+		return 0, err
+	}
+	if exact.IsValid() {
+		return exact.Bits(), nil
+	}
+	return int(q.Claim.Spec.PrefixLength), nil
+}
+
+// family is the family that the claim asks for, by name or by address; empty when it
+// takes any.
+func (q Query) family() ipamv1alpha1.IPFamily {
+	exact, err := q.exact()
+	if asked := q.Claim.Spec.IPFamily; asked != "" || err != nil || !exact.IsValid() {
+		return asked
+	}
+	return Family(exact)
+}
+
+// exact is the prefix that the claim asks for by address: a CIDR as it stands,
+// a bare address at the claim's length or as a host.
+func (q Query) exact() (netip.Prefix, error) {
+	text := q.Claim.Spec.Address
+	if text == "" {
+		return netip.Prefix{}, nil
+	}
+	if prefix, err := netip.ParsePrefix(text); err == nil {
+		return prefix.Masked(), nil
+	}
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Prefix{}, refuse(ipamv1alpha1.ReasonAddressOutOfRange,
+			"%q is no address; write one such as 10.0.0.1 or 10.0.0.0/28", text)
+	}
+	bits := cmp.Or(int(q.Claim.Spec.PrefixLength), addr.BitLen())
+	prefix, err := addr.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}, refuse(ipamv1alpha1.ReasonPrefixLengthRejected, "/%d is no length for %s", bits, addr)
+	}
+	return prefix, nil
+}
+
+// bounds is a range of prefix lengths, both ends included.
+type bounds struct{ min, max int }
+
+func (b bounds) contain(length int) bool { return b.min <= length && length <= b.max }
+
+func (b bounds) String() string {
+	if b.min == b.max {
+		return fmt.Sprintf("/%d only", b.min)
+	}
+	return fmt.Sprintf("/%d to /%d", b.min, b.max)
+}
+
+// poolBounds are the lengths that a pool hands out. Nothing larger than itself fits in it.
+func poolBounds(pool *ipamv1alpha1.IPPool) bounds {
+	b := bounds{0, familyBits(pool.Status.IPFamily)}
+	if cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR); err == nil {
+		b.min = cidr.Bits()
+	}
+	b.min = max(b.min, int(pool.Spec.Allocation.MinPrefixLength))
+	if m := int(pool.Spec.Allocation.MaxPrefixLength); m != 0 {
+		b.max = min(b.max, m)
+	}
+	return b
+}
+
+// Family is the family of a prefix.
+func Family(p netip.Prefix) ipamv1alpha1.IPFamily {
+	if p.Addr().Is4() {
+		return ipamv1alpha1.IPv4
+	}
+	return ipamv1alpha1.IPv6
+}
+
+func familyBits(family ipamv1alpha1.IPFamily) int {
+	if family == ipamv1alpha1.IPv6 {
+		return 128
+	}
+	return 32
+}

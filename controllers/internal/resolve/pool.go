@@ -1,0 +1,136 @@
+package resolve
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+)
+
+// Ready reports whether a pool has its CIDR. An exhausted pool still is ready.
+func Ready(pool *ipamv1alpha1.IPPool) bool {
+	return meta.IsStatusConditionTrue(pool.Status.Conditions, ipamv1alpha1.ConditionAllocated) &&
+		pool.DeletionTimestamp.IsZero()
+}
+
+// byPool plans a claim that names its pool.
+func (q Query) byPool(catalog Catalog) (Plan, error) {
+	ref := q.Claim.Spec.PoolRef
+	missing := refuse(ipamv1alpha1.ReasonPoolNotFound,
+		"there is no pool %q here; name one that exists, or have it created or shared", ref.Name)
+	owner, ok := q.workspace(catalog, ref.ProjectRef)
+	if !ok {
+		return Plan{}, missing
+	}
+	pool, ok := catalog.Pool(owner, ref.Name)
+	if !ok || !q.mayName(pool, owner) {
+		return Plan{}, missing
+	}
+	f := filter{query: q, catalog: catalog}
+	return f.plan([]*ipamv1alpha1.IPPool{pool}, owner, refuse(ipamv1alpha1.ReasonPoolNotFound,
+		"pool %q is not ready", ref.Name))
+}
+
+// bySelector plans a claim that selects its pool by labels.
+func (q Query) bySelector(catalog Catalog) (Plan, error) {
+	missing := refuse(ipamv1alpha1.ReasonPoolNotFound, "the pool selector matches no ready pool here")
+	selector, err := metav1.LabelSelectorAsSelector(q.Claim.Spec.PoolSelector.LabelSelector())
+	if err != nil {
+		return Plan{}, refuse(ipamv1alpha1.ReasonPoolNotFound, "the pool selector is invalid: %v", err)
+	}
+	owner, ok := q.workspace(catalog, q.Claim.Spec.PoolSelector.ProjectRef)
+	if !ok {
+		return Plan{}, missing
+	}
+	var pools []*ipamv1alpha1.IPPool
+	for _, pool := range catalog.Pools(owner) {
+		if selector.Matches(labels.Set(pool.Labels)) && q.mayName(pool, owner) {
+			pools = append(pools, pool)
+		}
+	}
+	f := filter{query: q, catalog: catalog}
+	return f.plan(pools, owner, missing)
+}
+
+// workspace is where a reference points: the claim's own unless it says else.
+func (q Query) workspace(catalog Catalog, ref *ipamv1alpha1.ProjectRef) (directory.Workspace, bool) {
+	if ref == nil || ref.Name == q.From.Path {
+		return q.From, true
+	}
+	return catalog.Workspace(ref.Name)
+}
+
+// mayName reports whether a claim may name the pool. A platform pool of
+// another workspace serves through classes, and by its slices.
+func (q Query) mayName(pool *ipamv1alpha1.IPPool, owner directory.Workspace) bool {
+	if owner.Cluster != q.From.Cluster && pool.Spec.Visibility != ipamv1alpha1.VisibilityShared &&
+		(q.slice == nil || !IsSlice(q.slice, pool)) {
+		return false
+	}
+	return sharing{owner, pool.Spec.Visibility, pool.Spec.Consumers}.admits(q.From)
+}
+
+// plan keeps the pools that can serve the claim, by name. notReady is the
+// refusal when none of them is ready.
+func (f *filter) plan(pools []*ipamv1alpha1.IPPool, owner directory.Workspace, notReady *outcome.Refusal) (Plan, error) {
+	plan := Plan{Policy: f.query.policy(""), Exact: f.exact()}
+	asked, err := f.query.length()
+	if err != nil {
+		return Plan{}, err
+	}
+	for _, pool := range byName(pools) {
+		if !Ready(pool) {
+			f.refusals = append(f.refusals, notReady)
+			continue
+		}
+		f.family, f.length = pool.Status.IPFamily, cmp.Or(asked, onlyLength(pool))
+		if !f.pass(pool) {
+			continue
+		}
+		plan.Family = f.family
+		plan.Candidates = append(plan.Candidates, Candidate{
+			Pool: pool, Owner: owner, Strategy: pool.Spec.Allocation.Strategy, Length: f.length,
+		})
+	}
+	if len(plan.Candidates) == 0 {
+		return Plan{}, first(f.refusals, notReady)
+	}
+	plan.Unfit = because(f.refusals, ipamv1alpha1.ReasonPoolExhausted)
+	return plan, nil
+}
+
+// onlyLength is the one length that a pool hands out, if there is only one.
+func onlyLength(pool *ipamv1alpha1.IPPool) int {
+	if a := pool.Spec.Allocation; a.MinPrefixLength == a.MaxPrefixLength {
+		return int(a.MinPrefixLength)
+	}
+	return 0
+}
+
+// order sorts candidates as the strategy wants them: by name, by the tightest
+// fit, or by how little they are used.
+func order(candidates []Candidate, strategy ipamv1alpha1.Strategy, catalog Catalog) {
+	rooms := map[*ipamv1alpha1.IPPool]Room{}
+	if strategy == ipamv1alpha1.BestFit || strategy == ipamv1alpha1.LeastUtilized {
+		for _, c := range candidates {
+			rooms[c.Pool] = catalog.Room(c.Pool, c.Length)
+		}
+	}
+	slices.SortFunc(candidates, func(a, b Candidate) int {
+		byRoom := 0
+		switch strategy {
+		case ipamv1alpha1.BestFit:
+			byRoom = cmp.Compare(rooms[b.Pool].Fit, rooms[a.Pool].Fit)
+		case ipamv1alpha1.LeastUtilized:
+			byRoom = cmp.Compare(rooms[a.Pool].Utilization, rooms[b.Pool].Utilization)
+		case ipamv1alpha1.FirstFit: // by name alone
+		}
+		return cmp.Or(byRoom, cmp.Compare(a.Pool.Name, b.Pool.Name))
+	})
+}

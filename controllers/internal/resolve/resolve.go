@@ -1,0 +1,152 @@
+package resolve
+
+import (
+	"cmp"
+	"math/big"
+	"net/netip"
+	"slices"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+)
+
+// Catalog shows the classes and pools there are. What it returns belongs to it
+// and is not changed.
+type Catalog interface {
+	// Class finds a class by name.
+	Class(name string) (*ipamv1alpha1.IPClass, bool)
+	// DefaultClasses lists the classes marked as default.
+	DefaultClasses() []*ipamv1alpha1.IPClass
+	// Pool finds a pool of a workspace by name.
+	Pool(in directory.Workspace, name string) (*ipamv1alpha1.IPPool, bool)
+	// Pools lists the pools of a workspace.
+	Pools(in directory.Workspace) []*ipamv1alpha1.IPPool
+	// Backing lists the pools of a workspace that name a class.
+	Backing(in directory.Workspace, class string) []*ipamv1alpha1.IPPool
+	// Workspace finds a workspace by its path.
+	Workspace(path string) (directory.Workspace, bool)
+	// Room tells how a pool is used, as the strategies see it.
+	Room(pool *ipamv1alpha1.IPPool, length int) Room
+}
+
+// Room is how much of a pool is free.
+type Room struct {
+	// Utilization is the share of the pool's addresses that is taken, 0 to 1.
+	Utilization float64
+	// Fit is the length of the smallest free block that would serve the claim; -1 without one.
+	Fit int
+	// Largest is the length of the largest free block; -1 if nothing is free.
+	Largest int
+}
+
+// Query is what a claim asks, and from where.
+type Query struct {
+	Claim    *ipamv1alpha1.IPClaim
+	From     directory.Workspace
+	Platform directory.Workspace
+
+	slice *ipamv1alpha1.IPPool // the child pool that asks, which may be a slice
+}
+
+// Candidate is a pool that may serve the claim.
+type Candidate struct {
+	Pool  *ipamv1alpha1.IPPool
+	Owner directory.Workspace
+	// Strategy places the block inside the pool.
+	Strategy ipamv1alpha1.Strategy
+	// Length is the prefix length to bind there.
+	Length int
+}
+
+// Plan is where and how a claim may be served: the candidates in order.
+type Plan struct {
+	ClassName  string // empty when the claim names its pool
+	Family     ipamv1alpha1.IPFamily
+	Exact      netip.Prefix // the address asked for; the zero Prefix when none is
+	Policy     ipamv1alpha1.ReclaimPolicy
+	Limit      *big.Int // of the class, on what a workspace holds by it; nil for none
+	Candidates []Candidate
+	// Unfit are the refusals of pools that could serve the claim if they handed out its
+	// length.
+	Unfit []*outcome.Refusal
+}
+
+// Resolve decides where the claim may be served. A claim that may be served
+// nowhere gets an *outcome.Refusal as error, and a plan that names the class if
+// one was found.
+func (q Query) Resolve(catalog Catalog) (Plan, error) {
+	spec := q.Claim.Spec
+	if spec.PoolRef != nil {
+		return q.byPool(catalog)
+	}
+	if spec.PoolSelector != nil {
+		return q.bySelector(catalog)
+	}
+	return q.byClass(catalog)
+}
+
+func (q Query) byClass(catalog Catalog) (Plan, error) {
+	class, err := q.class(catalog)
+	if err != nil {
+		return Plan{}, err
+	}
+	length, err := q.classLength(class)
+	if err != nil {
+		return Plan{ClassName: class.Name}, err
+	}
+	plan := Plan{ClassName: class.Name, Family: class.Spec.IPFamily, Policy: q.policy(class.Spec.ReclaimPolicy), Limit: class.Spec.MaxPerConsumer.Int()}
+	f := filter{query: q, catalog: catalog, family: class.Spec.IPFamily, length: length}
+	for _, owner := range q.tiers() {
+		var tier []Candidate
+		for _, pool := range byName(catalog.Backing(owner, class.Name)) {
+			if q.mayDraw(pool, owner) && f.pass(pool) {
+				tier = append(tier, Candidate{Pool: pool, Owner: owner, Strategy: class.Spec.Strategy, Length: length})
+			}
+		}
+		order(tier, class.Spec.Strategy, catalog)
+		plan.Candidates = append(plan.Candidates, tier...)
+	}
+	plan.Exact = f.exact()
+	plan.Unfit = because(f.refusals, ipamv1alpha1.ReasonPoolExhausted)
+	if len(plan.Candidates) > 0 {
+		return plan, nil
+	}
+	return Plan{ClassName: class.Name}, first(f.refusals, refuse(ipamv1alpha1.ReasonNoOfferingPool,
+		"class %q exists, but no ready pool here or on the platform offers it", class.Name))
+}
+
+// byName sorts pools by name, so that what is said of them does not change with the
+// order in which a cache lists them.
+func byName(pools []*ipamv1alpha1.IPPool) []*ipamv1alpha1.IPPool {
+	return slices.SortedFunc(slices.Values(pools), func(a, b *ipamv1alpha1.IPPool) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// tiers are the workspaces whose pools back a class, in order.
+func (q Query) tiers() []directory.Workspace {
+	if q.From.Cluster == q.Platform.Cluster {
+		return []directory.Workspace{q.Platform}
+	}
+	return []directory.Workspace{q.From, q.Platform}
+}
+
+// mayDraw reports whether a claim by class may draw on the pool: on any of its
+// own workspace, and on the platform's when they are for everybody.
+func (q Query) mayDraw(pool *ipamv1alpha1.IPPool, owner directory.Workspace) bool {
+	if owner.Cluster == q.From.Cluster {
+		return true
+	}
+	return pool.Spec.Visibility == ipamv1alpha1.VisibilityPlatform &&
+		sharing{owner, pool.Spec.Visibility, pool.Spec.Consumers}.admits(q.From)
+}
+
+// policy is what becomes of the block: the claim's word, else the class's.
+func (q Query) policy(ofClass ipamv1alpha1.ReclaimPolicy) ipamv1alpha1.ReclaimPolicy {
+	if p := q.Claim.Spec.ReclaimPolicy; p != "" {
+		return p
+	}
+	if ofClass != "" {
+		return ofClass
+	}
+	return ipamv1alpha1.ReclaimDelete
+}

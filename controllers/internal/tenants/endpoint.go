@@ -1,0 +1,255 @@
+package tenants
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/kcp-dev/logicalcluster/v3"
+	kcpcache "github.com/kcp-dev/multicluster-provider/pkg/cache"
+	"github.com/kcp-dev/multicluster-provider/pkg/events/recorder"
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/packed"
+)
+
+const (
+	// soonest and latest bound how long after a failure a workspace is tried again.
+	soonest, latest = 50 * time.Millisecond, 30 * time.Second
+	// flushing is how long events of a workspace may take to be written when it goes.
+	flushing = 10 * time.Second
+)
+
+// endpoint serves the workspaces of one shard, while its URL is in the slice.
+type endpoint struct {
+	*Provider
+	url       string
+	config    *rest.Config
+	cache     kcpcache.WildcardCache
+	writer    client.Client // of all its workspaces: see router
+	http      *http.Client
+	recorders *recorder.Manager
+	queue     workqueue.TypedRateLimitingInterface[multicluster.ClusterName]
+	need      sync.Once
+	needed    chan struct{} // closed when a workspace is bound
+	logger    logr.Logger
+}
+
+// open makes an endpoint, which is not followed yet.
+func (p *Provider) open(ctx context.Context, url string, logger logr.Logger) (*endpoint, error) {
+	cfg := rest.CopyConfig(p.opts.Config)
+	cfg.Host = url
+	shared, err := kcpcache.NewWildcardCache(cfg, cache.Options{
+		Scheme: p.opts.Scheme, Mapper: live.Mapper(), DefaultTransform: (&packed.Packer{}).Transform,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make its cache: %w", err)
+	}
+	web, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make its client: %w", err)
+	}
+	writer, err := newWriter(cfg, p.opts.Scheme)
+	if err != nil {
+		return nil, fmt.Errorf("make its client: %w", err)
+	}
+	e := &endpoint{
+		Provider:  p,
+		writer:    writer,
+		http:      web,
+		url:       url,
+		config:    cfg,
+		cache:     shared,
+		recorders: recorder.NewManager(p.opts.Scheme, logger.V(1)),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[multicluster.ClusterName](soonest, latest),
+			workqueue.TypedRateLimitingQueueConfig[multicluster.ClusterName]{Name: "tenants"}),
+		needed: make(chan struct{}),
+		logger: logger,
+	}
+	bindings, err := shared.GetInformer(ctx, &apisv1alpha1.APIBinding{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("watch APIBindings: %w", err)
+	}
+	_, err = bindings.AddEventHandler(e)
+	return e, err
+}
+
+// run follows the endpoint until ctx ends, or it cannot be followed.
+func (e *endpoint) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- e.cache.Start(ctx) // returns when no handler runs any more
+	}()
+	err := e.fill(ctx)
+	if err == nil {
+		context.AfterFunc(ctx, e.queue.ShutDown)
+		e.work(ctx)
+	}
+	cancel()
+	err = errors.Join(err, <-ended)
+	e.close()
+	return err
+}
+
+// fill fills the caches of all kinds that are read at the endpoint, with all indexes. So none
+// can fail for a single workspace, and reads of an engaged workspace never wait for a list. Before
+// the first workspace is bound, the endpoint may not know the kinds.
+func (e *endpoint) fill(ctx context.Context) error {
+	if !e.cache.WaitForCacheSync(ctx) { // of the APIBindings
+		return ctx.Err()
+	}
+	e.roster.fill(e.url, true)
+	select {
+	case <-e.needed:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	e.roster.fill(e.url, false)
+	for _, index := range e.indexes {
+		if err := e.cache.IndexField(ctx, index.Object, index.Field, index.Extractor); err != nil {
+			return fmt.Errorf("index %s: %w", index.Field, err)
+		}
+	}
+	for _, kind := range []client.Object{&ipamv1alpha1.IPPool{}, &ipamv1alpha1.IPClaim{}, &ipamv1alpha1.IPAllocation{}} {
+		if _, err := e.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+	}
+	if !e.cache.WaitForCacheSync(ctx) {
+		return ctx.Err()
+	}
+	e.roster.fill(e.url, true)
+	return nil
+}
+
+// close disengages the workspaces of the endpoint, and forgets what it has shown.
+func (e *endpoint) close() {
+	e.roster.fill(e.url, false)
+	for _, name := range e.engaged.at(e) {
+		e.engaged.remove(name)
+	}
+	for _, cluster := range e.opts.Directory.Closed(e.url) {
+		e.roster.bind(multicluster.ClusterName(cluster), e.opts.Directory.Bound(cluster))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushing)
+	defer cancel()
+	e.recorders.Stop(ctx)
+}
+
+func (e *endpoint) work(ctx context.Context) {
+	for {
+		name, ended := e.queue.Get()
+		if ended {
+			return
+		}
+		e.look(ctx, name)
+	}
+}
+
+// look settles a workspace, now or later.
+func (e *endpoint) look(ctx context.Context, name multicluster.ClusterName) {
+	defer e.queue.Done(name)
+	err := e.settle(ctx, name)
+	if err == nil || ctx.Err() != nil {
+		e.queue.Forget(name)
+		return
+	}
+	e.roster.fail(name, err)
+	e.logger.Error(err, "the workspace is not engaged; it is tried again", "cluster", name)
+	e.queue.AddRateLimited(name)
+}
+
+// settle engages a workspace that is bound, and disengages one that is not.
+func (e *endpoint) settle(ctx context.Context, name multicluster.ClusterName) error {
+	bound := e.opts.Directory.Served(e.url, allocator.ClusterName(name))
+	there := e.engaged.tenant(name)
+	switch {
+	case bound && there == nil:
+		return e.engage(ctx, name)
+	case bound && there.at != e:
+		return fmt.Errorf("%s shows it, too", there.at.url)
+	case !bound && there != nil && there.at == e:
+		e.engaged.remove(name)
+		e.recorders.StopProvider(ctx, logicalcluster.Name(name))
+	}
+	return nil
+}
+
+// engage hands a workspace to the controllers, until ctx ends or the engagement does. However it
+// ends, the workspace is looked at again.
+func (e *endpoint) engage(ctx context.Context, name multicluster.ClusterName) error {
+	scoped, err := kcpcache.NewScopedCluster(e.config, logicalcluster.Name(name), e.cache, e.opts.Scheme, nil)
+	if err != nil {
+		return fmt.Errorf("make its cluster: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	// Of the scoped cluster the cache alone is kept: its clients are 10 KiB of each workspace.
+	t := &tenant{name: name, cache: scoped.GetCache(), at: e, ended: ctx.Done(), cancel: cancel}
+	e.engaged.add(name, t) // the controllers look it up as soon as they have it
+	if err := e.aware.Engage(ctx, name, t); err != nil {
+		e.engaged.remove(name)
+		return err
+	}
+	e.roster.engage(ctx, name)
+	context.AfterFunc(ctx, func() {
+		e.roster.disengage(ctx, name)
+		e.queue.Add(name)
+	})
+	return nil
+}
+
+// OnAdd implements toolscache.ResourceEventHandler.
+func (e *endpoint) OnAdd(obj any, _ bool) { e.saw(obj.(*apisv1alpha1.APIBinding)) }
+
+// OnUpdate implements toolscache.ResourceEventHandler. A list may show a binding in the place
+// of another one of its name.
+func (e *endpoint) OnUpdate(before, after any) {
+	was, is := before.(*apisv1alpha1.APIBinding), after.(*apisv1alpha1.APIBinding)
+	if was.UID != is.UID {
+		e.opts.Directory.Missed(was)
+	}
+	e.saw(is)
+}
+
+// OnDelete implements toolscache.ResourceEventHandler.
+func (e *endpoint) OnDelete(obj any) {
+	if missing, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		b := missing.Obj.(*apisv1alpha1.APIBinding)
+		e.opts.Directory.Missed(b)
+		e.compare(b)
+		return
+	}
+	b := obj.(*apisv1alpha1.APIBinding)
+	e.opts.Directory.Gone(b)
+	e.compare(b)
+}
+
+func (e *endpoint) saw(b *apisv1alpha1.APIBinding) {
+	e.opts.Directory.Seen(e.url, b)
+	e.compare(b)
+}
+
+// compare queues a workspace whose bindings have changed.
+func (e *endpoint) compare(b *apisv1alpha1.APIBinding) {
+	cluster := allocator.ClusterName(logicalcluster.From(b))
+	e.roster.bind(multicluster.ClusterName(cluster), e.opts.Directory.Bound(cluster))
+	if e.opts.Directory.Served(e.url, cluster) {
+		e.need.Do(func() { close(e.needed) })
+	}
+	e.queue.Add(multicluster.ClusterName(cluster))
+}

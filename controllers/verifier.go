@@ -1,0 +1,43 @@
+package controllers
+
+import (
+	"net/http"
+
+	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/controllers/history"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/release"
+	"github.com/kcp-ipam/ipam/controllers/verify"
+)
+
+// NewVerifier makes a verifier where no controller runs. It reads the platform and its tenants
+// itself. Of opts, Ledger is required.
+func NewVerifier(ground Ground, opts verify.Options) (*verify.Verifier, error) {
+	reader, err := live.NewReader(ground.reading())
+	if err != nil {
+		return nil, err
+	}
+	opts.World = reader
+	return verify.New(opts), nil
+}
+
+// addVerifier adds the verifier of a running controller, and the socket on which commands ask for
+// its report, and for the history.
+func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.Controller, opts Options) error {
+	opts.Verify.World = reader
+	verifier := verify.New(opts.Verify)
+	if err := mgr.GetLocalManager().Add(verifier); err != nil || opts.VerifySocket == "" {
+		return err
+	}
+	news, known := opts.Ledger.inbox, opts.Ledger.directory
+	return mgr.GetLocalManager().Add(&verify.Server{
+		Path: opts.VerifySocket, Verifier: verifier, Leading: mgr.Elected(),
+		Hints: verify.Hints{Claim: news.Wake, Pool: func(id allocator.PoolID) { news.Changed(id) }, Release: releases.Suspect},
+		Also: map[string]http.Handler{
+			history.Path:       &history.Handler{Ledger: opts.History, Names: known},
+			history.FollowPath: &history.FollowHandler{Ledger: opts.History, Names: known},
+		},
+	})
+}
