@@ -8,19 +8,19 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Room is the free room of a space, what is reserved of it, and the claims that wait for it.
-// Whatever becomes free is offered at once, so that none that waits fits into what is free. It
+// Room is the free room of a space, the prefixes that are reserved, and the claims that wait.
+// Room that becomes free is offered at once, so that no waiting claim fits into the free space. It
 // knows nothing of blocks and their owners. The space's lock guards it.
 type Room struct {
 	Pools    Pools
-	reserved map[netip.Prefix]*Waiter // taken in the indexes, not in the ledger; for whom, if it is a hold
+	reserved map[netip.Prefix]*Waiter // taken in the indexes, not in the ledger; with the waiter, if it is a hold
 
 	table *Table
 	lock  sync.Locker // of the space
 	news  *News       // of the space
 }
 
-// Reserve takes a prefix that is free now, for a transaction.
+// Reserve takes a free prefix for a transaction.
 func (r *Room) Reserve(prefix netip.Prefix) {
 	r.reserved[prefix] = nil
 	r.Pools.take(prefix)
@@ -32,13 +32,13 @@ func (r *Room) Unreserve(prefix netip.Prefix) {
 	r.free(prefix)
 }
 
-// free undoes one take, and offers the room to those who wait for it.
+// free undoes one take, and offers the room to the claims that wait.
 func (r *Room) free(prefix netip.Prefix) {
 	r.Pools.put(prefix)
 	r.offer(prefix)
 }
 
-// offer offers what may have become free to those who wait at any pool.
+// offer offers a prefix that may have become free to the claims that wait at any pool.
 func (r *Room) offer(prefix netip.Prefix) {
 	for p := range r.Pools.over(prefix) {
 		r.serve(p, prefix)
@@ -65,7 +65,7 @@ func (r *Room) wakeFormer(p *Pool) {
 	}
 }
 
-// Unfreeze makes a change that may end the space's freeze, and serves waiters if it does.
+// Unfreeze makes a change that may end the freeze of the space, and then offers its room.
 func (r *Room) Unfreeze(change func()) {
 	before := r.Pools.Frozen()
 	change()
@@ -74,7 +74,7 @@ func (r *Room) Unfreeze(change func()) {
 	}
 }
 
-// update replaces a pool's record, and brings its exclusions in line with it.
+// update replaces a pool's record, and brings the index in line with its exclusions.
 func (r *Room) update(p *Pool, record ledger.Pool) {
 	old := p.Excluded
 	r.Unfreeze(func() { p.Pool = record })
@@ -97,9 +97,8 @@ func (r *Room) update(p *Pool, record ledger.Pool) {
 	}
 }
 
-// serve holds free room of a pool for the waiters in their turn, until none of them
-// fits. Of those for an exact prefix only the ones that touch what became free are
-// looked at.
+// serve holds free room of a pool for its waiters, in their turn, until none of them fits.
+// It passes over waiters for an exact prefix that does not overlap what became free.
 func (r *Room) serve(p *Pool, freed netip.Prefix) {
 	if len(p.Waiting.Claims) == 0 || r.Pools.Frozen() != NotFrozen {
 		return
@@ -108,7 +107,7 @@ func (r *Room) serve(p *Pool, freed netip.Prefix) {
 	for w := p.first(exact); w != nil; w = p.first(exact) {
 		if broken := p.broken(w, nil); broken != nil {
 			p.Waiting.suspend(w, accountOf(broken, w.cluster()))
-			r.news.wake(w.request.Holder) // its claim says what it waits for now
+			r.news.wake(w.request.Holder) // its claim shows why it waits now
 			continue
 		}
 		r.hold(p, w)

@@ -13,12 +13,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Follow yields what happens to blocks from a revision on, in the order of revisions, each event
-// once, until ctx ends; from 0: what happens from now on. Who resumes at the revision after that of
-// an event that was the Last misses nothing and sees nothing twice.
+// Follow yields the events of blocks from a revision on, in the order of revisions, each once, until
+// ctx ends. 0 begins now. To resume, begin at the revision after that of an event that was the Last:
+// no event is missing then, and none comes twice.
 //
-// An error for which Unreadable holds names a key, and more may follow. Any other is the last that
-// it yields; *ForgottenError: etcd has compacted what was asked for.
+// An error for which Unreadable holds names a key, and more events may follow. Any other error is
+// the last that it yields. *ForgottenError: etcd has compacted the revision.
 func (r Reader) Follow(ctx context.Context, from int64) iter.Seq2[ledger.Event, error] {
 	return func(yield func(ledger.Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -44,7 +44,7 @@ func (r Reader) Follow(ctx context.Context, from int64) iter.Seq2[ledger.Event, 
 	}
 }
 
-// follower turns what a watch brings into events.
+// follower makes events of the changes that a watch brings.
 type follower struct {
 	keys Keys
 	from int64 // the next revision
@@ -87,14 +87,15 @@ func (f *follower) tell(resp clientv3.WatchResponse, yield func(ledger.Event, er
 	return true
 }
 
-// turn is what one revision has done to the holders of blocks.
+// turn is the changes of one revision to the holders of blocks.
 type turn struct {
-	came, went []ledger.Block
-	ended      []ledger.Tenure // as the history has it
+	came, went []ledger.Block  // with their new holders, and with their former ones
+	ended      []ledger.Tenure // that the history got
 	damaged    []error
 }
 
-// revision reads the events of one revision; ok is false if etcd has compacted what was before.
+// revision reads the changes of one revision; ok is false if etcd has compacted the values from
+// before it.
 func (f *follower) revision(changes []*clientv3.Event) (events []ledger.Event, damaged []error, ok bool) {
 	t := &turn{}
 	for _, ev := range changes {
@@ -119,7 +120,7 @@ func (f *follower) revision(changes []*clientv3.Event) (events []ledger.Event, d
 	return t.events(), t.damaged, true
 }
 
-// recorded reads a key of the history.
+// recorded reads a key of the history; ok is false for any other key.
 func (f *follower) recorded(t *turn, ev *clientv3.Event) (tenures []ledger.Tenure, ok bool) {
 	if key := string(ev.Kv.Key); len(key) < len(f.keys.History()) || key[:len(f.keys.History())] != f.keys.History() {
 		return nil, false
@@ -134,7 +135,7 @@ func (f *follower) recorded(t *turn, ev *clientv3.Event) (tenures []ledger.Tenur
 	return tenures, true
 }
 
-// block notes who has come to have a block, and who has it no longer.
+// block notes the new and the former holders of a block.
 func (t *turn) block(n Key, ev *clientv3.Event) {
 	var now []ledger.Block
 	if ev.Type == clientv3.EventTypePut {
@@ -153,7 +154,7 @@ func (t *turn) block(n Key, ev *clientv3.Event) {
 	}
 }
 
-// holders are those of a block; one that cools has none.
+// holders are the block as each of its holders has it. One that cools has none.
 func (t *turn) holders(n Key, kv *mvccpb.KeyValue) (holders []ledger.Block) {
 	if kv == nil {
 		return nil
@@ -175,7 +176,7 @@ func has(blocks []ledger.Block, b ledger.Block) bool {
 	return slices.ContainsFunc(blocks, func(other ledger.Block) bool { return other.Holder.Claim == b.Holder.Claim })
 }
 
-// events are those of the revision: what ended, and then what began.
+// events are the events of the revision: first the ends of tenures, then the beginnings.
 func (t *turn) events() (events []ledger.Event) {
 	for _, tenure := range t.ended {
 		events = append(events, ledger.Event{Kind: ledger.Released, Tenure: tenure})
@@ -197,7 +198,7 @@ func (t *turn) events() (events []ledger.Event) {
 	return events
 }
 
-// recordedEnd reports whether the history says that a holder has let go.
+// recordedEnd reports whether the history got the end of a holder's tenure.
 func (t *turn) recordedEnd(b ledger.Block) bool {
 	return slices.ContainsFunc(t.ended, func(e ledger.Tenure) bool {
 		return e.Prefix == b.Prefix && e.Space == b.Space && e.Holder.Claim == b.Holder.Claim
@@ -208,7 +209,7 @@ func (t *turn) isConfirmed(old ledger.Block) bool {
 	return slices.ContainsFunc(t.came, func(b ledger.Block) bool { return confirms(b, old) })
 }
 
-// confirms reports whether a block is that of a claim whose reservation it was.
+// confirms reports whether b is the block of a claim, and old the reservation that it was made of.
 func confirms(b, old ledger.Block) bool {
 	return old.State == ledger.Reserved && b.State != ledger.Reserved && b.Prefix == old.Prefix && b.Space == old.Space &&
 		b.Holder.Cluster == old.Holder.Cluster && b.Holder.Namespace == old.Holder.Namespace && b.Holder.Name == old.Holder.Name
