@@ -13,10 +13,12 @@ import (
 // retryRetire is the pause before a drained pool is tried again, after a fault.
 const retryRetire = time.Second
 
-// Retire removes an empty pool from the ledger. A child's block returns to its
-// parent in the same transaction, and cools there for the longest of the parent's cooldown
-// and what is left of those inside the child. Blocks that cool hold no pool up: they go with it. A pool that holds blocks is refused with
-// ErrPoolInUse; one that is not registered is retired already.
+// Retire removes an empty pool from the ledger. The same transaction frees a child's block
+// in the parent, where it cools for the longer of the parent's cooldown and what is left of the
+// cooldowns inside the child. If that block is in dispute, the other holders keep it.
+//
+// Blocks that cool do not count: they are freed with the pool. A pool with other blocks is refused
+// with ErrPoolInUse. For a pool that is not registered, Retire does nothing.
 func (a *Allocator) Retire(ctx context.Context, id PoolID) error {
 	r := retirement{Allocator: a, id: id, check: anyState}
 	return r.run(ctx)
@@ -25,8 +27,8 @@ func (a *Allocator) Retire(ctx context.Context, id PoolID) error {
 // anyState refuses no pool.
 func anyState(Pool) error { return nil }
 
-// draining refuses a pool that is open. One that has drained may be gone, and another one there
-// by the same ID.
+// draining refuses an open pool: the one that drained may be gone, and another one registered under
+// its ID.
 func draining(p Pool) error {
 	if p.State != PoolDraining {
 		return ErrPoolInUse
@@ -64,8 +66,8 @@ func (r retirement) run(ctx context.Context) error {
 	return err
 }
 
-// retireDrained retires a pool whose last block is gone, and does not give up
-// unless it is in use again.
+// retireDrained retires a pool whose last block is gone. It retries until that succeeds, or
+// the pool is in use again.
 func (a *Allocator) retireDrained(p *space.Pool) {
 	r := retirement{Allocator: a, check: draining}
 	p.In.Read(func() { r.id = p.ID })
@@ -86,12 +88,12 @@ func (a *Allocator) retireDrained(p *space.Pool) {
 	p.In.News.Touch(p.ID) // its last block may have gone meanwhile
 }
 
-// errCooling: nothing is held of the pool but blocks that cool.
+// errCooling: all blocks of the pool cool.
 var errCooling = errors.New("blocks of the pool are cooling")
 
-// endCooldowns frees the cooling blocks of a pool that holds no others. It closes the pool first,
-// so that no bind takes them early. The record of a child keeps the end of the last cooldown in
-// it: until then the child's own block cools in the parent.
+// endCooldowns frees the cooling blocks of a pool that has no others. It closes the pool first,
+// so that no bind gets them before the end of their cooldown. The record of a child keeps the end
+// of the last cooldown: until then the child's own block cools in the parent.
 func (r retirement) endCooldowns(ctx context.Context) error {
 	p, err := r.engine.Known(ctx, r.id)
 	if err != nil {
@@ -150,8 +152,8 @@ func (r *retire) Won(s *engine.Worker, revision int64, _ store.Results) error {
 
 func (r *retire) Lost(*engine.Worker, engine.Loss) error { return engine.ErrAgain }
 
-// child removes a child pool through the worker of its parent, provided
-// that the child's head stays as it was when the child was seen to be empty.
+// child removes a child pool through the worker of its parent. The transaction compares
+// the child's head, as of which the child is empty.
 func (r retirement) child(ctx context.Context) error {
 	p, ok := r.table.Find(r.id)
 	if !ok {

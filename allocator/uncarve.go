@@ -9,9 +9,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
-// newUncarve makes the op that removes a child as it is now. Its record and its head
-// belong together: with the head of another life, or with none, the transaction
-// would free what has been handed out anew at the child's old place.
+// newUncarve makes the op that removes a child as it is now. The child's record and its head
+// must belong together. A child that was retired and carved again has another head: with the
+// wrong one, or none, the transaction could free a later block at the child's old place.
 func newUncarve(p *space.Pool, check func(Pool) error) (*uncarve, error) {
 	s := p.In
 	s.Lock()
