@@ -11,11 +11,11 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// A turn is that of the first writer who asks, for a time that is bounded, until another has
-// written.
+// The first writer that asks gets the turn, for a bounded time, or until another writer has changed
+// the space.
 func TestTurn(t *testing.T) {
 	var at turn
-	at.take() // nobody has asked: nothing happens
+	at.take() // no writer has asked: nothing happens
 	at.ask(store.Turn{Took: time.Hour})
 	first := at
 	at.ask(store.Turn{Took: time.Millisecond})
