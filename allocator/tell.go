@@ -8,7 +8,7 @@ func (a *Allocator) tell(n space.News) {
 		a.options.Changed(n.Touched...)
 	}
 	for _, h := range n.Woken {
-		a.options.Wake(h)
+		a.options.Wake(*h)
 	}
 	for _, p := range n.Left {
 		a.options.Retired(p)

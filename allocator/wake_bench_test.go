@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/big"
 	"net/netip"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -65,6 +66,7 @@ func newCrowd(b *testing.B, workspaces int, ask func(*Request, int)) *crowd {
 // wakes measures from when room is made until the last of the claims that wait was woken.
 func (c *crowd) wakes(b *testing.B, makeRoom func(context.Context) error) {
 	b.Helper()
+	runtime.GC() // of what the preparation left behind
 	began, spent := time.Now(), processor(b)
 	if err := makeRoom(b.Context()); err != nil {
 		b.Fatalf("make room: %v", err)
@@ -95,6 +97,15 @@ func BenchmarkWake(b *testing.B) {
 		b.Run(fmt.Sprintf("room/workspaces=%d", workspaces), func(b *testing.B) {
 			for b.Loop() {
 				c := newCrowd(b, workspaces, func(*Request, int) {})
+				c.wakes(b, func(ctx context.Context) error { return c.Exclude(ctx, "p", nil) })
+			}
+		})
+		b.Run(fmt.Sprintf("exact/workspaces=%d", workspaces), func(b *testing.B) {
+			for b.Loop() {
+				c := newCrowd(b, workspaces, func(r *Request, i int) {
+					i = i * 7919 % waiters // not in the order of their age
+					r.Exact = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 128 + byte(i>>16), byte(i >> 8), byte(i)}), 32)
+				})
 				c.wakes(b, func(ctx context.Context) error { return c.Exclude(ctx, "p", nil) })
 			}
 		})

@@ -13,7 +13,7 @@ const (
 	// filling is how long a new leader collects the claims that wait, at least: the workspaces
 	// that it has kept from its controllers show theirs one after the other.
 	filling = 5 * time.Second
-	// glance is the pause between two looks at the queue.
+	// glance is the pause between two checks of the queue.
 	glance = 100 * time.Millisecond
 )
 

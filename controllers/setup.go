@@ -65,7 +65,7 @@ type Options struct {
 	Ground
 	// Ledger is that of the ground's platform.
 	Ledger *Ledger
-	// Workers that look at claims side by side. Default 64.
+	// Workers is how many claims are reconciled at the same time. Default 16.
 	Workers int
 	// Sweep sets how orphans are looked for; the zero value is safe.
 	Sweep sweep.Options
@@ -85,7 +85,7 @@ type Options struct {
 	ClusterAPI bool
 	// ClusterAPIScope says which of them. The zero value is all.
 	ClusterAPIScope capi.Scope
-	// Tracer makes a span of each look at a claim. Default: none.
+	// Tracer makes a span of each reconcile of a claim. Default: none.
 	Tracer trace.Tracer
 	// Logger for what the controllers decide.
 	Logger logr.Logger
@@ -175,7 +175,7 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 	})
 	claims, err := claim.New(mgr, claim.Options{
 		Ledger: ledger, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare,
-		Feed: workspaces, Queue: news.Claims, Workers: opts.Workers, Tracer: opts.Tracer,
+		Feed: workspaces, Queue: news.Claims, Listed: news.Listed, Workers: opts.Workers, Tracer: opts.Tracer,
 	})
 	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)
@@ -203,7 +203,7 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 		releases: releases, claims: claims, pools: pools, slices: slices, sweeper: sweeper,
 		logger: opts.Logger.WithName("directory"),
 	})
-	// What a workspace has of the platform's slices depends on whether it can be looked at.
+	// What a workspace has of the platform's slices depends on whether its cache can be read.
 	engaged := onEngage(func(name multicluster.ClusterName) { slices.Engaged(known.Ledger(name)) })
 	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: classes, Directory: known}); err != nil {
 		return fmt.Errorf("class controller: %w", err)

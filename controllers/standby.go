@@ -56,7 +56,7 @@ func (s *standby) hold(name multicluster.ClusterName, e engagement) bool {
 	return true
 }
 
-// drop forgets a workspace that has gone, if it was not engaged anew.
+// drop forgets a workspace that has gone, if it was not engaged again.
 func (s *standby) drop(name multicluster.ClusterName, e engagement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

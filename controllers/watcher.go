@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/sweep"
 )
 
-// watcher passes on who comes and goes.
+// watcher tells the controllers which workspaces come and go.
 type watcher struct {
 	releases *release.Controller
 	claims   *claim.Reconciler
@@ -38,7 +38,7 @@ func (w *watcher) Named(workspace directory.Workspace) {
 }
 
 // Contested implements directory.Observer. Somebody forges a path, or a workspace was
-// made anew and the former one is not gone yet.
+// deleted and created again, and the former one is not gone yet.
 func (w *watcher) Contested(path string, clusters []allocator.ClusterName) {
 	w.logger.Info("a path names nobody: several workspaces show it", "path", path, "clusters", clusters)
 }

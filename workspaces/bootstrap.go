@@ -39,9 +39,8 @@ type Options struct {
 	Progress func(step string)
 }
 
-// Bootstrap makes the platform workspace, or brings it up to date. cfg speaks to
-// any workspace of the kcp as somebody who may make workspaces and all that is in
-// the manifests. It returns when tenants can bind.
+// Bootstrap makes the platform workspace, or brings it up to date. cfg reaches
+// any workspace of the kcp, as a user that can create workspaces and all that is in the manifests. It returns when tenants can bind.
 func Bootstrap(ctx context.Context, cfg *rest.Config, opts Options) error {
 	if opts.Workspace == "" {
 		opts.Workspace = DefaultWorkspace

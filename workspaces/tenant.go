@@ -35,7 +35,7 @@ type TenantOptions struct {
 // EnsureTenant makes a tenant: its workspace, in it an APIBinding to the platform's
 // export that accepts every permission the export asks for, and the roles that its
 // people can be given. It returns the workspace's logical cluster when the API is
-// served there. cfg speaks to any workspace as somebody who may make these.
+// served there. cfg reaches any workspace, as a user that can create these.
 func EnsureTenant(ctx context.Context, cfg *rest.Config, opts TenantOptions) (logicalcluster.Name, error) {
 	if opts.Platform == "" {
 		opts.Platform = DefaultWorkspace
@@ -77,7 +77,7 @@ func bind(ctx context.Context, cfg *rest.Config, opts TenantOptions) error {
 }
 
 // advance does the next thing for the binding, and says what it still lacks. One that
-// is being deleted is waited out, and made anew.
+// is being deleted is waited for, and created again.
 func advance(ctx context.Context, c client.Client, platform string) error {
 	binding := &apisv1alpha2.APIBinding{}
 	binding.Name = BindingName

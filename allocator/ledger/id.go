@@ -44,5 +44,8 @@ func CheckID[ID ~string](what string, id ID) error {
 
 // ComparePrefixes orders by address, and a prefix before those inside it.
 func ComparePrefixes(a, b netip.Prefix) int {
-	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	if by := a.Addr().Compare(b.Addr()); by != 0 {
+		return by
+	}
+	return cmp.Compare(a.Bits(), b.Bits())
 }

@@ -61,8 +61,8 @@ Without kcp, use ipam-controller --standalone --capi instead.`,
 }
 
 func (c *clusterAPI) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.management, "capi-kubeconfig", c.management, "how to reach the management cluster; empty: the usual places, or the pod's service account")
-	f.StringVar(&c.kubeconfig, "kubeconfig", c.kubeconfig, "how to reach the workspace, as a user that can edit IPClaims there and read IPPools; read again when its token file is replaced")
+	f.StringVar(&c.management, "capi-kubeconfig", c.management, "kubeconfig of the management cluster; empty: KUBECONFIG, the pod's service account, or ~/.kube/config")
+	f.StringVar(&c.kubeconfig, "kubeconfig", c.kubeconfig, "kubeconfig of the workspace, of a user that can edit IPClaims there and read IPPools; its token file is read again when it is replaced")
 	f.StringVar(&c.workspace, "workspace", c.workspace, "path of the workspace; empty: the one that --kubeconfig names")
 	f.StringVar(&c.namespace, "claim-namespace", c.namespace, "namespace of all IPClaims in the workspace; it must exist")
 	addScopeFlags(f, &c.scope)

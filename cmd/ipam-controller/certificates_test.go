@@ -84,7 +84,7 @@ func TestEtcdCertificates_AreReplaced(t *testing.T) {
 	}
 }
 
-// Who reads the metrics shows a certificate. New files count from the next connection on,
+// A client that reads the metrics shows a certificate. New files count from the next connection on,
 // on either side.
 func TestMetricsCertificates_AreReplaced(t *testing.T) {
 	files := certificates(t, t.TempDir())

@@ -11,7 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// election is how replicas agree on who works: by a lease in the platform workspace.
+// election is how replicas choose the leader: by a lease in the platform workspace.
 // What is given out is safe without it; see docs/decisions/0016.
 type election struct {
 	on bool

@@ -37,35 +37,35 @@ func newHistoryCommand() *cobra.Command {
 	l := &lookback{options: defaults(), now: time.Now}
 	cmd := &cobra.Command{
 		Use:   "history [ADDRESS | PREFIX]",
-		Short: "Show which claims have and had an address",
-		Long: `history shows which claims and child pools have and had an address or any part of a
-prefix, in the order of time, in all workspaces. It asks the controller that runs on
-this machine, or reads the ledger by itself when none does.
+		Short: "Show the current and former holders of an address",
+		Long: `history shows the claims and child pools that hold or held an address, or any part of a
+prefix, by time and in all workspaces. It asks the controller that runs on this machine.
+If none runs, it reads the ledger.
 
-The ledger keeps former holders for as long as the controller's --history says, 90
-days by default, and no more of them than --history-max-records. A claim's time ends
-when its block is released. If the block then cools, nobody has it meanwhile.
+The ledger keeps former holders for the time of the controller's --history, 90 days by
+default, and at most --history-max-records of them. A claim holds its block until the
+block is released. While the block cools afterwards, it has no holder.
 
-With --follow it prints what happens from now on, or from a revision on: a line of JSON
-for each allocation and release. It has the revision, and last in the last line of one:
-resume at the revision after that. etcd compacts its revisions; when the one that is asked
-for is gone, it says so, and how to fill the gap.
+With --follow, it prints a line of JSON for each allocation and release from now on, or
+from a revision on. Each line has its revision; the last line of a revision has "last".
+To resume, give the next revision. etcd compacts old revisions: if the revision is gone,
+the command says how to fill the gap.
 
-An address or prefix is looked up. With --workspace or --claim alone the whole history
-is read, which takes some seconds for a million records.
+An address or prefix is found by its key. With --workspace or --claim alone, the command
+reads the whole history, which takes some seconds for a million records.
 
-It exits with 0, also when nobody is found, 2 for a wrong command line, and 3 when it
-could not read everything.`,
-		Example: `  # who has and had 10.64.3.7, with the controller of this data directory
+The exit code is 0 even if no holder is found, 2 for a wrong command line, and 3 if
+something could not be read.`,
+		Example: `  # show all holders of 10.64.3.7, with the controller of this data directory
   ipam-controller history 10.64.3.7 --etcd-data-dir ./ledger
 
-  # who had it when the packet was logged
+  # show the holder at the time when a packet was logged
   ipam-controller history 10.64.3.7 --at 2026-03-01T14:05:00Z --etcd-data-dir ./ledger
 
-  # what a workspace has had since yesterday, for a program
+  # print what a workspace has held since yesterday, for a program
   ipam-controller history --workspace root:orgs:acme --since 24h -o json --etcd-data-dir ./ledger
 
-  # what happens from revision 4711 on, as it happens, for an audit
+  # print all changes from revision 4711 on, for an audit
   ipam-controller history --follow --from-revision 4711 -o json --etcd-data-dir ./ledger`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -85,12 +85,12 @@ could not read everything.`,
 	l.addStoreFlags(f)
 	f.StringVar(&l.query.Workspace, "workspace", "", "only claims of this workspace: the ID of its logical cluster, or its path where a controller runs")
 	f.StringVar(&l.query.Claim, "claim", "", "only this claim: its UID, or namespace/name")
-	f.StringVar(&l.at, "at", "", "who had it at this time, such as 2026-03-01T14:05:00Z")
-	f.DurationVar(&l.since, "since", 0, "who had it at any time from so long ago, such as 24h; 0: as far back as is kept")
-	f.IntVar(&l.query.Limit, "limit", 1000, "how many holders are shown at most: the latest")
-	f.BoolVar(&l.follow, "follow", false, "print what happens from now on, until interrupted; with -o json alone")
-	f.Int64Var(&l.from.Revision, "from-revision", 0, "where --follow begins: this revision included; 0: now")
-	f.StringVarP(&l.output, "output", "o", "table", "how they are printed: "+strings.Join(historyOutputs, ", "))
+	f.StringVar(&l.at, "at", "", "only holders at this time, such as 2026-03-01T14:05:00Z")
+	f.DurationVar(&l.since, "since", 0, "only holders within this time before now, such as 24h; 0: all that the ledger keeps")
+	f.IntVar(&l.query.Limit, "limit", 1000, "show at most so many holders, the latest")
+	f.BoolVar(&l.follow, "follow", false, "print changes as they happen, until interrupted; needs -o json")
+	f.Int64Var(&l.from.Revision, "from-revision", 0, "the first revision that --follow prints; 0: the next one")
+	f.StringVarP(&l.output, "output", "o", "table", "output format: "+strings.Join(historyOutputs, ", "))
 	return cmd
 }
 
@@ -153,7 +153,7 @@ func (l *lookback) run(ctx context.Context) error {
 		return &exitError{error: err, code: exitFault}
 	}
 	if len(answer.Unreadable) > 0 {
-		return &exitError{error: fmt.Errorf("some keys cannot be read, and what they say is missing: %s", strings.Join(answer.Unreadable, "; ")), code: exitFault}
+		return &exitError{error: fmt.Errorf("some keys cannot be read, so holders may be missing: %s", strings.Join(answer.Unreadable, "; ")), code: exitFault}
 	}
 	return nil
 }
@@ -197,14 +197,14 @@ func (l *lookback) print(answer history.Answer) error {
 		return encoder.Encode(answer)
 	}
 	if len(answer.Holders) == 0 {
-		fmt.Fprintf(l.says, "nobody had it, as far as the ledger keeps its history; revision %d\n", answer.Revision)
+		fmt.Fprintf(l.says, "the ledger knows no holder; revision %d\n", answer.Revision)
 		return nil
 	}
 	if err := writeHolders(l.out, answer.Holders); err != nil {
 		return err
 	}
 	if answer.More {
-		fmt.Fprintf(l.says, "these are the latest %d; for earlier ones raise --limit\n", len(answer.Holders))
+		fmt.Fprintf(l.says, "only the latest %d are shown; raise --limit for more\n", len(answer.Holders))
 	}
 	return nil
 }

@@ -81,8 +81,8 @@ func TestHistory_WithoutAController(t *testing.T) {
 	if decoded := json.Unmarshal([]byte(out), &answer); err != nil || decoded != nil || len(answer.Holders) != 1 || answer.Holders[0].UID != "uid-a" {
 		t.Errorf("history -o json = %v, %v\n%s\nwant uid-a alone", err, decoded, out)
 	}
-	if out, says, err := askHistory(t, "10.0.0.8", "--etcd-data-dir", dir); err != nil || out != "" || !strings.Contains(says, "nobody had it") {
-		t.Errorf("history of a free address = %q, %q, %v; want that nobody had it", out, says, err)
+	if out, says, err := askHistory(t, "10.0.0.8", "--etcd-data-dir", dir); err != nil || out != "" || !strings.Contains(says, "the ledger knows no holder") {
+		t.Errorf("history of a free address = %q, %q, %v; want that no holder is known", out, says, err)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestHistory_OfAController(t *testing.T) {
 		t.Errorf("history = %v\n%s\nwant uid-a", err, out)
 	}
 	if _, _, err := askHistory(t, "--workspace", "root:one", "--etcd-data-dir", dir); exitCode(err) != exitFault || !strings.Contains(err.Error(), "give the ID") {
-		t.Errorf("history of a path that nobody knows: %v; want what to give instead", err)
+		t.Errorf("history of an unknown path: %v; want what to give instead", err)
 	}
 }
 

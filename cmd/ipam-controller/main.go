@@ -43,16 +43,16 @@ func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ipam-controller",
 		Short: "Serve IP address management to the workspaces of a kcp",
-		Long: `ipam-controller allocates address space to the IPClaims of every kcp workspace
-that binds the APIExport ipam.miloapis.com, and of the platform workspace itself; or,
-with --standalone, to those of one cluster without kcp.
+		Long: `ipam-controller allocates addresses to the IPClaims of the platform workspace and of
+every kcp workspace that binds the APIExport ipam.miloapis.com. With --standalone, it
+allocates to the IPClaims of one cluster without kcp.
 
-What it has given out is kept in etcd: embedded, in --etcd-data-dir, for one
-replica; or an external cluster, --etcd-servers, for any number of them.`,
-		Example: `  # one replica with its own etcd, on a platform workspace made ready first
+It keeps all allocations in etcd. For one replica, etcd is embedded, with its data in
+--etcd-data-dir. For any number of replicas, give an external cluster by --etcd-servers.`,
+		Example: `  # run one replica with an embedded etcd, and make the platform workspace ready first
   ipam-controller --kubeconfig admin.kubeconfig --workspace root:ipam --bootstrap --etcd-data-dir ./ledger
 
-  # one of several replicas
+  # run one of several replicas
   ipam-controller --kubeconfig controller.kubeconfig --etcd-servers https://etcd-0:2379,https://etcd-1:2379 \
     --etcd-cafile ca.crt --etcd-certfile tls.crt --etcd-keyfile tls.key --leader-elect`,
 		Args:          cobra.NoArgs,

@@ -85,14 +85,14 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.etcdListen, "etcd-listen-client-url", o.etcdListen, "where the embedded etcd answers etcdctl, to take snapshots: unix:///path, or an http:// address of this machine; a program that reaches it may read and write everything; empty for nowhere")
 	f.IntVar(&o.etcdTxnOps, "etcd-max-txn-ops", o.etcdTxnOps, "the external etcd's own --max-txn-ops: more of them let more claims share a transaction")
 	o.election.addFlags(f)
-	f.IntVar(&o.workers, "workers", o.workers, "how many claims are looked at side by side; the workspaces of those that wait take turns, and the more there are at once, the longer each takes kcp")
-	f.DurationVar(&o.sweep.Interval, "sweep-interval", o.sweep.Interval, "how often the ledger is searched for orphans: blocks whose claim is gone")
-	f.DurationVar(&o.sweep.MinAge, "orphan-min-age", o.sweep.MinAge, "how old a block must be to be an orphan")
-	f.IntVar(&o.sweep.MaxFrees, "sweep-max-frees", o.sweep.MaxFrees, "the most orphans of one pool that a sweep frees; with more it waits for an operator")
-	f.Float64Var(&o.sweep.MaxShare, "sweep-max-share", o.sweep.MaxShare, "the same, as a share of the pool's blocks")
-	f.DurationVar(&o.verify.Interval, "verify-interval", o.verify.Interval, "how often ledger, allocations and claims are compared")
-	f.DurationVar(&o.history, "history", o.history, "how long the ledger keeps who had an address, after it was released; the same on all replicas; 0: nothing is kept, and what there is is deleted")
-	f.IntVar(&o.historyMax, "history-max-records", o.historyMax, "how many such records the ledger keeps at most, of about half a kilobyte each; the oldest go first; 0: as many as --history says")
+	f.IntVar(&o.workers, "workers", o.workers, "how many claims are reconciled at once; waiting claims of different workspaces take turns; with more workers, each request to kcp takes longer")
+	f.DurationVar(&o.sweep.Interval, "sweep-interval", o.sweep.Interval, "how often to search the ledger for orphans: blocks whose claim is gone")
+	f.DurationVar(&o.sweep.MinAge, "orphan-min-age", o.sweep.MinAge, "how old a block must be to count as an orphan")
+	f.IntVar(&o.sweep.MaxFrees, "sweep-max-frees", o.sweep.MaxFrees, "how many orphans of one pool a sweep frees at most; if there are more, it frees none and waits for an operator")
+	f.Float64Var(&o.sweep.MaxShare, "sweep-max-share", o.sweep.MaxShare, "which share of a pool's blocks a sweep frees at most, 0 to 1, and ten blocks in any case; if there are more orphans, it frees none and waits for an operator")
+	f.DurationVar(&o.verify.Interval, "verify-interval", o.verify.Interval, "how often to compare ledger, allocations and claims")
+	f.DurationVar(&o.history, "history", o.history, "how long the ledger keeps the former holder of an address after its release; give all replicas the same; 0: keep nothing, and delete what there is")
+	f.IntVar(&o.historyMax, "history-max-records", o.historyMax, "how many former holders the ledger keeps at most, of about a quarter of a kilobyte each; the oldest are deleted first; 0: no limit")
 	addScopeFlags(f, &o.capiScope)
 	o.addConsumerFlags(f)
 	o.webhooks.addFlags(f)
@@ -105,18 +105,18 @@ func (o *options) addServingFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "address of /metrics; 0 for none")
 	f.StringVar(&o.metricsCertFile, "metrics-certfile", o.metricsCertFile, "certificate of /metrics, which is then served by TLS; read again when it is replaced")
 	f.StringVar(&o.metricsKeyFile, "metrics-keyfile", o.metricsKeyFile, "key of that certificate")
-	f.StringVar(&o.metricsClientCAFile, "metrics-client-cafile", o.metricsClientCAFile, "CA that signed the certificates of the clients that may read /metrics; empty: anybody may")
-	f.StringVar(&o.pprofAddress, "pprof-bind-address", o.pprofAddress, "address of /debug/pprof, which tells a lot about the process: a local one, while you look; empty for none")
+	f.StringVar(&o.metricsClientCAFile, "metrics-client-cafile", o.metricsClientCAFile, "CA that signed the certificates of the clients that may read /metrics; empty: every client may")
+	f.StringVar(&o.pprofAddress, "pprof-bind-address", o.pprofAddress, "address of /debug/pprof, which shows the inside of the process: give a local one, and only while you need it; empty for none")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", o.probeAddress, "address of /healthz and /readyz; 0 for none")
-	f.IntVarP(&o.verbosity, "verbosity", "v", o.verbosity, "how much is logged: 0 decisions, 1 more, 4 everything")
+	f.IntVarP(&o.verbosity, "verbosity", "v", o.verbosity, "how much to log: 0 decisions, 1 more, 4 everything")
 }
 
 // addPlaceFlags adds the flags that say where kcp and the ledger are.
 func (o *options) addPlaceFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "how to reach kcp, or the cluster; empty: the usual places, or the pod's service account")
+	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "kubeconfig of kcp, or of the cluster; empty: KUBECONFIG, the pod's service account, or ~/.kube/config")
 	f.StringVar(&o.workspace, "workspace", o.workspace, "path of the platform workspace, which holds the APIExport")
-	f.BoolVar(&o.standalone, "standalone", o.standalone, "serve a cluster without kcp, as the only workspace there is; leave out --workspace")
-	f.BoolVar(&o.capi, "capi", o.capi, "with --standalone, give the machines of Cluster API their addresses: be an IPAM provider for IPAddressClaims whose spec.poolRef is an IPPool or IPClass. It begins when Cluster API is installed")
+	f.BoolVar(&o.standalone, "standalone", o.standalone, "serve one cluster without kcp; leave out --workspace")
+	f.BoolVar(&o.capi, "capi", o.capi, "with --standalone, be an IPAM provider of Cluster API, for IPAddressClaims whose spec.poolRef is an IPPool or IPClass; begins when Cluster API is installed")
 	o.addStoreFlags(f)
 }
 
@@ -128,7 +128,7 @@ func (o *options) addStoreFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.etcdCertFile, "etcd-certfile", o.etcdCertFile, "client certificate for the external etcd")
 	f.StringVar(&o.etcdKeyFile, "etcd-keyfile", o.etcdKeyFile, "key of the client certificate")
 	f.StringVar(&o.etcdPrefix, "etcd-prefix", o.etcdPrefix, "prefix of all keys in etcd")
-	f.StringVar(&o.verifySocket, "verify-socket", o.verifySocket, "where a running controller can be asked to verify, and for the history; empty: verify.sock in --etcd-data-dir, or with --etcd-servers nowhere")
+	f.StringVar(&o.verifySocket, "verify-socket", o.verifySocket, "socket on which a running controller answers the commands verify and history; empty: verify.sock in --etcd-data-dir, or with --etcd-servers none")
 }
 
 // socket is where a running controller can be asked; empty for nowhere.
@@ -203,7 +203,7 @@ func (o *options) validateMetrics() error {
 		return errors.New("--metrics-certfile and --metrics-keyfile go together")
 	}
 	if o.metricsClientCAFile != "" && o.metricsCertFile == "" {
-		return errors.New("--metrics-client-cafile needs --metrics-certfile: who reads shows a certificate by TLS alone")
+		return errors.New("--metrics-client-cafile needs --metrics-certfile: clients show their certificates by TLS only")
 	}
 	return nil
 }

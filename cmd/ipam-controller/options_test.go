@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The embedded etcd, which asks nobody who he is, listens to this machine alone.
+// The embedded etcd has no authentication, so it listens on addresses of this machine only.
 func FuzzLocalURL(f *testing.F) {
 	for _, text := range []string{
 		"unix:///run/ipam/etcd.sock", "unix://", "http://127.0.0.1:2379", "http://[::1]:2379", "http://0.0.0.0:2379", "https://127.0.0.1:2379",

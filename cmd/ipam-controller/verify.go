@@ -38,12 +38,12 @@ func newVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Compare the ledger with IPAllocations, claims and pools",
-		Long: `verify compares the ledger, the IPAllocations that record it, and what claims and
-pools show, over all workspaces, and prints what differs. It asks the controller that
-runs on this machine, or reads by itself when none does.
+		Long: `verify compares the ledger with the IPAllocations, claims and pools of all workspaces,
+and prints what differs. It asks the controller that runs on this machine. If none runs,
+it reads the ledger and the objects.
 
-It exits with 0 when nothing is found, 1 when something is, 2 for a wrong command
-line, and 3 when it could not look at everything.`,
+The exit code is 0 if nothing differs, 1 if something does, 2 for a wrong command line,
+and 3 if something could not be read.`,
 		Example: `  # ask the controller with this data directory
   ipam-controller verify --etcd-data-dir ./ledger
 
@@ -66,8 +66,8 @@ line, and 3 when it could not look at everything.`,
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	v.addPlaceFlags(cmd.Flags())
 	cmd.MarkFlagsMutuallyExclusive("standalone", "workspace")
-	cmd.Flags().StringVarP(&v.output, "output", "o", "table", "how the report is printed: "+strings.Join(outputs, ", "))
-	cmd.Flags().BoolVar(&v.repair, "repair", v.repair, "have the running controller do what is safe, after it is shown, and verify again")
+	cmd.Flags().StringVarP(&v.output, "output", "o", "table", "output format: "+strings.Join(outputs, ", "))
+	cmd.Flags().BoolVar(&v.repair, "repair", v.repair, "print which findings can be repaired safely, let the running controller repair them, and verify again")
 	return cmd
 }
 
@@ -125,7 +125,7 @@ func (v *verification) mend(ctx context.Context, report verify.Report) (verify.R
 		return report, errors.New("--repair needs a running controller; name its --verify-socket")
 	}
 	if err := verify.AskRepair(ctx, v.socket(), report); err != nil {
-		return report, fmt.Errorf("--repair needs the running controller: %w", err)
+		return report, fmt.Errorf("--repair needs a running controller: %w", err)
 	}
 	fmt.Fprintln(v.says, "repairs are under way; verifying again")
 	return v.find(ctx)

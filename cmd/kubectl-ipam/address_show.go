@@ -14,12 +14,19 @@ func newAddressShow(s *session) *cobra.Command {
 	out := &output{}
 	cmd := &cobra.Command{
 		Use:   "show IP",
-		Short: "Show whether an address is free, and who holds it",
-		Long: `Show the state of an address or a block: allocated or retained, with the claim, its pool and
-class, and since when; reserved or excluded by its pool; free, or cooling; or in no pool. Only users who can
-read the platform's tenants see holders in other workspaces.
+		Short: "Show the state of an address or a block, and its holder",
+		Long: `Show the state of an address or a block:
+  allocated or retained, with the claim, its pool and class, and since when;
+  reserved or excluded by its pool;
+  free, or cooling after its release;
+  or in no pool.
+Only admins of the platform see holders in other workspaces.
 
 The exit code is 4 when you see no holder.`,
+		Example: `  kubectl ipam address show 10.64.3.7
+
+  # list the holders of all blocks in a prefix
+  kubectl ipam address show 10.64.0.0/16`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return s.addressShow(cmd.Context(), args[0], out) },
 	}
@@ -93,7 +100,7 @@ func (s *session) unheld(ctx context.Context, r *reach, block netip.Prefix, allo
 	for _, state := range found {
 		s.say("%s", state)
 	}
-	return fail(exitNotFound, "", "nobody that you may see holds %s", block)
+	return fail(exitNotFound, "", "you see no holder of %s", block)
 }
 
 func describeAllocation(s *session, r *reach, a *ipamv1alpha1.IPAllocation) {

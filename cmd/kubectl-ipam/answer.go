@@ -75,8 +75,8 @@ func (a answer) err(object client.Object) error {
 	case a.given():
 		return nil
 	case a.allocated == nil:
-		return fail(exitUnavailable, "it may come: look again with kubectl ipam "+kindOf(object)+" show "+object.GetName()+
-			"; if it does not, have the controller looked at", "%s: there is no answer yet", what)
+		return fail(exitUnavailable, "wait, and look again with kubectl ipam "+kindOf(object)+" show "+object.GetName()+
+			"; if there still is none, kubectl ipam check says whether the controller runs", "%s: there is no answer yet", what)
 	default:
 		return refused(what, *a.allocated)
 	}

@@ -14,7 +14,7 @@ func (p paint) bar(pool *ipamv1alpha1.IPPool) tinted {
 	if pool.Status.UtilizationPercent == nil {
 		return tinted(strings.Repeat(" ", width) + "       -")
 	}
-	percent := *pool.Status.UtilizationPercent
+	percent := min(max(*pool.Status.UtilizationPercent, 0), 100)
 	full := int(math.Round(percent / 100 * width))
 	if full == 0 && percent > 0 {
 		full = 1

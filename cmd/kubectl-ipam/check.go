@@ -18,8 +18,8 @@ APIExport is complete, that your roles allow you to claim, that the controller a
 that this program knows the API that is served. It creates one claim by a dry run on the
 server, and stores nothing.
 
-What you cannot read, or what does not exist on this server, is skipped. The exit code is
-that of the first check that failed.`,
+A check of something that you cannot read, or that this server does not have, is skipped.
+The exit code is that of the first check that failed.`,
 		Example: `  kubectl ipam check
 
   # in the workspace of a tenant, as one of its users

@@ -31,46 +31,46 @@ func newClaimCreate(s *session, verb string) *cobra.Command {
 		Use:   verb + " [NAME]",
 		Short: "Claim a block, wait for it and print its CIDR",
 		Long: `Claim a block of addresses by a class, from a pool, or from pools with certain labels;
-with none of these, by the default class. It waits for the block and prints its CIDR.
+with none of these, by the default class. Wait for the block and print its CIDR.
 
-With a name, the same request again gets the same answer, and a different one is a
-conflict. Without one, each request is a new claim.
+With a name, the command can be repeated: the same request gets the same block, and a
+different one is a conflict. Without a name, each run creates another claim.
 
-A claim that gets no block in time stays, and is bound when the cause is gone: the exit
-code says why it waits. With --unmet-policy Refuse it is not created. To correct a claim
-that was never bound, repeat the command with --replace.`,
-		Example: `  # a block of the default length, by the class "internal"
+A claim that gets no block in time stays, and is bound when the cause is gone. The exit
+code is that of the reason why it waits. With --unmet-policy Refuse, such a claim is not
+created. To correct a claim that was never bound, repeat the command with --replace.`,
+		Example: `  # claim a block of the default length by the class "internal"
   kubectl ipam claim create jobs --class internal
 
-  # the claim "batch" asked for what it can't get: correct it
+  # correct the claim "batch", which asked for a block that it cannot get
   kubectl ipam claim create batch --class internal --length 26 --replace
 
-  # the block that was retained from the former claim "web"
+  # claim the block that is retained from a deleted claim "web"
   kubectl ipam claim create web --class internal --retained-policy Reuse
 
-  # in a script
+  # use the block in a script
   cidr=$(kubectl ipam claim create api --class internal --length 27 --quiet)
 
-  # exactly this address, from a pool that the workspace root:net shares
+  # claim exactly this address, from a pool that the workspace root:net shares
   kubectl ipam claim create vip --pool edge --workspace root:net --address 192.0.2.7`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.name, "name", "", "Name of the claim, as well as by the argument")
+	flags.StringVar(&o.name, "name", "", "Name of the claim, instead of the argument")
 	flags.StringVar(&o.class, "class", "", "Class to claim by")
 	flags.StringVar(&o.pool, "pool", "", "Pool to claim from")
 	flags.StringVarP(&o.selector, "selector", "l", "", "Labels of the pools to claim from, such as site=fra (deprecated: claim by class)")
-	flags.StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net, if it is another one's")
+	flags.StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net; empty is the current one")
 	flags.Var(&o.length, "length", "Prefix length of the block, such as 28")
-	flags.StringVar(&o.address, "address", "", "Exactly this address or CIDR, or nothing")
+	flags.StringVar(&o.address, "address", "", "Claim exactly this address or CIDR")
 	flags.StringVar(&o.family, "family", "", "Address family: IPv4 or IPv6")
-	flags.StringVar(&o.reclaimWord, "reclaim-policy", "", "What becomes of the block when the claim is deleted: Delete or Retain")
-	flags.StringVar(&o.unmetWord, "unmet-policy", "", "What becomes of a claim that cannot be met now: Wait stores it, Refuse does not create it")
-	flags.StringVar(&o.retainedWord, "retained-policy", "", "What becomes of the block that was retained from a former claim of the name: Wait for its deletion, or Reuse it")
+	flags.StringVar(&o.reclaimWord, "reclaim-policy", "", "What happens to the block when the claim is deleted: Delete frees it, Retain keeps it")
+	flags.StringVar(&o.unmetWord, "unmet-policy", "", "What happens to a claim that cannot be met now: Wait stores it, Refuse does not create it")
+	flags.StringVar(&o.retainedWord, "retained-policy", "", "What happens if a block is retained from a deleted claim of the name: Wait until it is released, or Reuse it")
 	flags.StringVar(&o.owner, "owner", "", "Object that uses the block, such as Service/default/web or Machine.example.com/default/m-1")
 	flags.StringToStringVar(&o.labels, "labels", nil, "Labels of the claim, such as team=web")
-	flags.BoolVar(&o.replace, "replace", false, "Replace a claim of this name that has no block and asks for something else")
+	flags.BoolVar(&o.replace, "replace", false, "Replace a claim of this name that asks for something else and has no block")
 	o.addFlags(cmd)
 	cmd.MarkFlagsMutuallyExclusive("class", "pool", "selector")
 	cmd.MarkFlagsMutuallyExclusive("class", "workspace")
@@ -101,7 +101,7 @@ func (o *claimCreate) claim(args []string) (*ipamv1alpha1.IPClaim, error) {
 		return nil, err
 	}
 	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: o.labels}}
-	if claim.Name, err = named(args, o.name); err != nil {
+	if claim.Name, err = o.named(args, o.name); err != nil {
 		return nil, err
 	}
 	if claim.Name == "" {

@@ -24,8 +24,17 @@ func newClaimList(s *session) *cobra.Command {
 		}
 		return o.list(ctx, &ipamv1alpha1.IPClaimList{}, namespace, nothing)
 	})
-	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "Those of all namespaces")
-	cmd.Flags().BoolVar(&kept, "retained", false, "What was retained from claims that are gone, and when it expires")
+	cmd.Long = `List the claims of a namespace: what each asks for, the block that it holds, or the reason
+why it waits. With --retained, list the blocks that outlived their claims instead.`
+	cmd.Example = `  kubectl ipam claim list
+
+  # print the block of each claim of all namespaces
+  kubectl ipam claim list -A -o custom-columns=NAME:.metadata.name,BLOCK:.status.allocatedCIDR
+
+  # list the blocks that are retained, and when each expires
+  kubectl ipam claim list --retained`
+	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "List the claims of all namespaces")
+	cmd.Flags().BoolVar(&kept, "retained", false, "List the blocks that are retained from deleted claims, and when each expires")
 	cmd.MarkFlagsMutuallyExclusive("retained", "watch")
 	return cmd
 }

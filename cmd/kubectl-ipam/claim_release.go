@@ -24,14 +24,18 @@ func newClaimRelease(s *session) *cobra.Command {
 	o := &claimRelease{session: s}
 	cmd := &cobra.Command{
 		Use:   "release NAME...",
-		Short: "Give blocks back: delete claims",
-		Long: `Delete claims, which gives their blocks back. A block of a claim with the reclaim policy
-Retain stays taken, until release --retained gives it back as well.`,
+		Short: "Delete claims, which frees their blocks",
+		Long: `Delete claims, which frees their blocks. The block of a claim with the reclaim policy
+Retain stays allocated, until claim release --retained frees it.`,
+		Example: `  kubectl ipam claim release app web
+
+  # free a block that was retained from a deleted claim
+  kubectl ipam claim release db --retained`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
-	cmd.Flags().BoolVar(&o.retained, "retained", false, "Give back the blocks that were retained for claims of these names")
-	cmd.Flags().BoolVar(&o.missing, "ignore-not-found", false, "Take what is not there for released")
+	cmd.Flags().BoolVar(&o.retained, "retained", false, "Free the blocks that are retained from deleted claims of these names")
+	cmd.Flags().BoolVar(&o.missing, "ignore-not-found", false, "Treat a claim that does not exist as released")
 	completeArgs(s, cmd, claimNames)
 	return cmd
 }

@@ -17,8 +17,14 @@ func newClaimShow(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a claim: what it holds, or why it waits",
-		Args:  cobra.ExactArgs(1),
-		RunE:  func(cmd *cobra.Command, args []string) error { return s.claimShow(cmd.Context(), args[0], out) },
+		Long: `Show a claim: the block that it holds, its class and pool; or the reason why it waits, and
+what to do. Of a claim that is deleted, show the block that is retained.`,
+		Example: `  kubectl ipam claim show app
+
+  # print the block only
+  kubectl ipam claim show app -o jsonpath={.status.allocatedCIDR}`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return s.claimShow(cmd.Context(), args[0], out) },
 	}
 	out.addFlags(cmd)
 	completeArgs(s, cmd, claimNames)

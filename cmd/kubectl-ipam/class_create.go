@@ -26,12 +26,12 @@ func newClassCreate(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create NAME --family FAMILY",
 		Short: "Create a class, and wait until it can be used",
-		Long: `Create a class of address space, in the platform workspace. It waits until the class can
-be used, and prints its name.
+		Long: `Create a class of address space in the platform workspace. Wait until the class can be
+used, and print its name.
 
-Pools back a class by naming it: kubectl ipam pool create POOL --cidr CIDR --class NAME
---visibility platform. To change a class: kubectl edit ipclass NAME.`,
-		Example: `  # blocks of /24 to /28 for everybody, a /28 unless the claim says otherwise
+A pool backs the classes that it names: kubectl ipam pool create POOL --cidr CIDR
+--class NAME --visibility platform. To change a class, use kubectl edit ipclass NAME.`,
+		Example: `  # blocks of /24 to /28 for all workspaces, a /28 unless the claim gives a length
   kubectl ipam class create internal --family IPv4 --min-length 24 --max-length 28 --length 28
 
   # single addresses for two teams, at most 16 for each workspace
@@ -65,11 +65,11 @@ func (o *classCreate) addSpecFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.strategy, "strategy", string(ipamv1alpha1.FirstFit), "How pool and block are chosen: FirstFit, BestFit or LeastUtilized")
 	flags.StringVar(&o.reclaim, "reclaim-policy", string(ipamv1alpha1.ReclaimDelete), "When a claim is deleted: Delete frees its block, Retain keeps it")
 	flags.StringVar(&o.unmet, "unmet-policy", "", "If there is no block when a claim is created: Wait stores it, Refuse fails the creation")
-	flags.StringVar(&o.retained, "retained-policy", "", "If a retained allocation has the name of a claim: Wait for its deletion, or Reuse its block")
-	flags.StringVar(&o.lease, "retention-lease", "", "How long a retained allocation keeps its block, such as 720h")
-	flags.StringVar(&o.cooldown, "release-cooldown", "", "How long a freed block is given to nobody else, such as 30s")
-	flags.StringVar(&o.visibility, "visibility", string(ipamv1alpha1.VisibilityPlatform), "Who may use it: consumer, shared or platform")
-	flags.StringSliceVar(&o.consumers, "consumer", nil, "Workspaces that may use it, such as root:acme:web or 'root:acme:*'")
+	flags.StringVar(&o.retained, "retained-policy", "", "If a block is retained from a deleted claim of the name: Wait until it is released, or Reuse it")
+	flags.StringVar(&o.lease, "retention-lease", "", "How long a retained block is kept, such as 720h")
+	flags.StringVar(&o.cooldown, "release-cooldown", "", "How long a freed block is not allocated to another claim, such as 30s")
+	flags.StringVar(&o.visibility, "visibility", string(ipamv1alpha1.VisibilityPlatform), "Which workspaces may use the class: consumer (the platform workspace), shared (those of --consumer) or platform (all, or those of --consumer)")
+	flags.StringSliceVar(&o.consumers, "consumer", nil, "Workspaces that may use the class, such as root:acme:web or 'root:acme:*'")
 	flags.StringVar(&o.maxPerConsumer, "max-per-consumer", "", "Addresses that one workspace may hold by this class")
 	flags.BoolVar(&o.isDefault, "default", false, "Make it the default class of its family")
 	flags.StringToStringVar(&o.labels, "labels", nil, "Labels of the class, such as site=fra")

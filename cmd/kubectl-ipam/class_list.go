@@ -12,10 +12,17 @@ import (
 )
 
 func newClassList(s *session) *cobra.Command {
-	return newList(s, "List the classes that this workspace is shown", func(ctx context.Context, o *listing) error {
+	cmd := newList(s, "List the classes that this workspace is shown", func(ctx context.Context, o *listing) error {
 		return o.list(ctx, &ipamv1alpha1.IPClassList{}, "",
 			"there are no classes for everybody; the platform may have others, to be claimed by name")
 	})
+	cmd.Long = `List the classes that this workspace is shown, with their rules. The platform may have
+further classes for some workspaces only. They are not listed, and can be claimed by name.`
+	cmd.Example = `  kubectl ipam class list
+
+  # list the limit of each class as well
+  kubectl ipam class list -o wide`
+	return cmd
 }
 
 func classTable(classes []ipamv1alpha1.IPClass, now time.Time) *metav1.Table {

@@ -19,9 +19,12 @@ func newClassShow(s *session) *cobra.Command {
 	out := &output{}
 	cmd := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Show a class: its rules, and the pools and room behind it here",
-		Args:  cobra.ExactArgs(1),
-		RunE:  func(cmd *cobra.Command, args []string) error { return s.classShow(cmd.Context(), args[0], out) },
+		Short: "Show a class: its rules, and the pools of this workspace behind it",
+		Long: `Show a class: its rules, how many pools of the platform back it, and the pools of this
+workspace that back it, and how full each is.`,
+		Example: `  kubectl ipam class show internal`,
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return s.classShow(cmd.Context(), args[0], out) },
 	}
 	out.addFlags(cmd)
 	completeArgs(s, cmd, classNames)
@@ -50,8 +53,8 @@ func (s *session) classShow(ctx context.Context, name string, out *output) error
 	return describeClass(s, class, backing(pools.Items, name))
 }
 
-// classNamed finds a class among those that are listed here: kcp answers who reads
-// one that it does not publish with a fault.
+// classNamed finds a class among those that are listed here: kcp answers the GET
+// of a class that it does not publish with an internal error.
 func classNamed(ctx context.Context, c client.Client, name string) (*ipamv1alpha1.IPClass, error) {
 	list := &ipamv1alpha1.IPClassList{}
 	if err := c.List(ctx, list); err != nil {

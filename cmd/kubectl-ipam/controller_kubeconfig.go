@@ -33,10 +33,11 @@ func newControllerKubeconfig(s *session) *cobra.Command {
 		Use:   "controller-kubeconfig [WORKSPACE]",
 		Short: "Write the kubeconfig of the controller's service account",
 		Long: `Write a kubeconfig of the service account of ipam-controller in the platform workspace, to
-stdout or to a file that you alone can read. Its token ends after --duration: write another
-one before, or let the controller request its own tokens with --request-token. It needs a
-platform that init has made, and the right to request tokens of that service account.
-Without an argument the workspace is ` + workspaces.DefaultWorkspace + `.`,
+stdout or to a file that only you can read. Its token expires after --duration: write
+another kubeconfig before, or start the controller with --request-token.
+
+You need a platform that kubectl ipam init has made, and the right to request tokens of that
+service account. Without an argument the workspace is ` + workspaces.DefaultWorkspace + `.`,
 		Example: `  kubectl ipam controller-kubeconfig root:ipam --file controller.kubeconfig
 
   # for pods that reach kcp at another address than you

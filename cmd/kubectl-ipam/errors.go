@@ -130,7 +130,7 @@ func hintOf(err error) string {
 	case isKnown:
 		return known.hint
 	case unreachable(err):
-		return "look whether the server is up, and whether --kubeconfig and --context or --server name it"
+		return "check that the server runs, and that --kubeconfig and --context or --server name it"
 	case unserved(err):
 		return "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace"
 	case apierrors.IsForbidden(err):

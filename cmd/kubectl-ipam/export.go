@@ -21,22 +21,23 @@ func newExport(s *session) *cobra.Command {
 	o := &planExport{session: s, report: report{also: []string{outputName, outputCSV}}}
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Print the address plan of this workspace, which import takes",
-		Long: `Print the pools of this workspace, and the claims of a namespace with their exact
-blocks, as manifests or as a table. kubectl ipam import takes both, here or elsewhere.
+		Short: "Print the address plan of this workspace, for kubectl ipam import",
+		Long: `Print the pools of this workspace, and the claims of a namespace with their exact blocks,
+as manifests or as a table. kubectl ipam import reads both, in this workspace or another.
 
-What cannot be asked for again is left out and named: child pools and what was claimed from
-them, and claims that wait. So are annotations, and retained blocks.`,
-		Example: `  # a table to edit
+Child pools, claims from child pools, and claims that wait are left out, because a plan
+cannot ask for their blocks. The command names each of them on stderr. Annotations and
+retained blocks are left out as well.`,
+		Example: `  # write a table to edit
   kubectl ipam export -A -o csv > plan.csv
 
-  # into another workspace
+  # copy the plan into another workspace
   kubectl ipam export -A > plan.yaml
   kubectl ipam --context elsewhere import plan.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
-	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "The claims of all namespaces")
+	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "Print the claims of all namespaces")
 	o.report.addFlags(cmd)
 	return cmd
 }

@@ -36,22 +36,22 @@ func newImport(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Create the pools, exclusions and claims of an address plan",
-		Long: `Create what an address plan describes: pools, what they exclude, and claims for
+		Long: `Create what an address plan describes: pools, the blocks that they exclude, and claims for
 exact blocks. The plan is a table (.csv) or manifests (.yaml, .yml, .json), such as
-kubectl ipam export prints.
+kubectl ipam export prints, in UTF-8.
 
-The whole plan is checked first, by itself and then with the server. If a line is wrong,
-or what is there contradicts it, nothing is created, and each such line is named with what
-to write instead. What is there already stays as it is, so the same plan may be imported
-again: a second run changes nothing.
+The whole plan is checked before anything is created, first by itself and then with the
+server. If a line is wrong, or contradicts an object that exists, nothing is created, and
+the error names each such line and what to write instead. Objects that exist and agree with
+the plan stay as they are: importing the same plan again changes nothing.
 
-A table begins with the names of its columns, of which kind, name and cidr are enough. kind
-is pool, claim or exclusion. A claim without pool and class claims from the pool of the plan
-that contains it, and a row without a name is named after its block.`,
-		Example: `  # what would be created, and what is in the way
+A table begins with the names of its columns: kind, name and cidr are enough. kind is pool,
+claim or exclusion. A claim without pool and class claims from the pool of the plan that
+contains it, and a row without a name is named after its block.`,
+		Example: `  # show what would be created, and what prevents it
   kubectl ipam import plan.csv --dry-run
 
-  # a table of prefixes from elsewhere, whose rows become claims
+  # read a table of another program, and make each row a claim
   kubectl ipam import prefixes.csv --column cidr=Prefix --ignore-column Status --default kind=claim,pool=dc`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },

@@ -104,9 +104,39 @@ func (o *planImport) ask(ctx context.Context, c client.WithWatch, s *step, newPo
 func (o *planImport) create(ctx context.Context, c client.WithWatch, steps []*step) error {
 	ended := o.each(ctx, "creating", "pool", steps, func(ctx context.Context, s *step) error { return o.store(ctx, s, o.createPool(ctx, c, s)) })
 	if ended == nil {
+		skipClaims(steps)
 		ended = o.each(ctx, "creating", "claim", steps, func(ctx context.Context, s *step) error { return o.store(ctx, s, o.createClaim(ctx, c, s)) })
 	}
-	errs := []error{ended}
+	return o.failures(steps, ended)
+}
+
+// skipClaims gives up the claims from pools that were not created: each would wait in vain for its
+// pool.
+func skipClaims(steps []*step) {
+	failed := map[string]*step{}
+	for _, s := range steps {
+		if s.Kind == "pool" && s.State == stateFailed {
+			failed[s.Name] = s
+		}
+	}
+	for _, s := range steps {
+		claim, ok := s.object.(*ipamv1alpha1.IPClaim)
+		if !ok || s.State != stateNew || claim.Spec.PoolRef == nil || claim.Spec.PoolRef.ProjectRef != nil {
+			continue
+		}
+		if pool, ok := failed[claim.Spec.PoolRef.Name]; ok {
+			s.State, s.Message, s.code = stateFailed, fmt.Sprintf("pool %s of line %d is not ready", pool.Name, pool.Line), pool.code
+		}
+	}
+}
+
+// failures is the error of all lines that failed. What ended the import comes first, and decides
+// the exit code: the lines that were under way then failed by it.
+func (o *planImport) failures(steps []*step, ended error) error {
+	var errs []error
+	if ended != nil {
+		errs = append(errs, fail(exitCode(ended), hintOf(ended), "%w", ended))
+	}
 	for _, s := range steps {
 		if s.State == stateFailed && len(errs) <= mostNamed {
 			errs = append(errs, fail(s.code, "", "%s:%d: %s", o.file, s.Line, s.Message))
@@ -156,8 +186,10 @@ func (o *planImport) createClaim(ctx context.Context, c client.WithWatch, s *ste
 	if !ok || !unmet.Stored {
 		return err
 	}
-	// The deletion names the version that was seen without a block.
-	deleted := c.Delete(context.WithoutCancel(ctx), claim, client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
+	// The deletion names the version that was seen without a block. It outlives an interrupt.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.wait)
+	defer cancel()
+	deleted := c.Delete(last, claim, client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
 	if client.IgnoreNotFound(deleted) != nil {
 		return fmt.Errorf("%w; it stays: %w", err, deleted)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -172,8 +173,8 @@ func differentClaim(claim, there *ipamv1alpha1.IPClaim) string {
 	if wanted.ClassName == "" {
 		have.ClassName = ""
 	}
-	if wanted.PoolRef == nil {
-		have.PoolRef = nil
+	if wanted.PoolRef == nil || equality.Semantic.DeepEqual(wanted.PoolRef, there.Spec.PoolRef) {
+		have.PoolRef = wanted.PoolRef // a status leaves out the claim's own workspace, a spec may name it
 	}
 	if wanted.ReclaimPolicy == "" {
 		have.ReclaimPolicy = ""

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,7 +117,49 @@ func TestDifferentClaim(t *testing.T) {
 			t.Errorf("%s: differentClaim = %q; want %q", name, got, test.want)
 		}
 	}
+	own := bound(gen.Claim("web", gen.FromPoolIn("root:here", "p")), "10.0.0.0/28", ipamv1alpha1.PoolRef{Name: "p"})
+	if got := differentClaim(gen.Claim("web", gen.Address("10.0.0.0/28"), gen.FromPoolIn("root:here", "p")), own); got != "" {
+		t.Errorf("a claim that names its own workspace, as the plan does, is %q; want no difference", got)
+	}
 	if got := differentClaim(gen.Claim("web"), gen.Claim("web")); !strings.Contains(got, "holds no block") {
 		t.Errorf("a claim that waits is %q", got)
+	}
+}
+
+// A server that goes away while an import creates decides how it ends, whatever failed meanwhile.
+func TestImport_EndedBy(t *testing.T) {
+	t.Parallel()
+	for want, ended := range map[int]error{
+		exitUnavailable: &url.Error{Op: "Post", Err: errors.New("connection refused")},
+		exitAborted:     context.Canceled,
+		exitConflict:    nil,
+	} {
+		cancelled := &step{Line: 2, State: stateFailed, Message: "context canceled", code: exitAborted}
+		if ended == nil {
+			cancelled = &step{Line: 2, State: stateFailed, Message: "the address is in use", code: exitConflict}
+		}
+		err := (&planImport{file: "plan.csv"}).failures([]*step{cancelled}, ended)
+		if got := exitCode(err); got != want || !strings.Contains(err.Error(), "plan.csv:2: ") {
+			t.Errorf("ended by %v the exit code is %d, and the error %q; want %d, and the line that failed", ended, got, err, want)
+		}
+	}
+}
+
+// A claim from a pool that was not created is not tried; any other claim is.
+func TestImport_SkipClaims(t *testing.T) {
+	t.Parallel()
+	pool := &step{Line: 2, Kind: "pool", Name: "p", State: stateFailed, code: exitConflict, object: gen.Pool("p")}
+	want := map[*step]string{
+		{State: stateNew, object: gen.Claim("a", gen.FromPool("p"))}:             stateFailed,
+		{State: stateUnchanged, object: gen.Claim("b", gen.FromPool("p"))}:       stateUnchanged,
+		{State: stateNew, object: gen.Claim("c", gen.FromPool("q"))}:             stateNew,
+		{State: stateNew, object: gen.Claim("d", gen.FromPoolIn("root:x", "p"))}: stateNew,
+		{State: stateNew, object: gen.Claim("e", gen.OfClass("p"))}:              stateNew,
+	}
+	skipClaims(append(slices.Collect(maps.Keys(want)), pool))
+	for s, state := range want {
+		if s.State != state || state == stateFailed && (s.code != exitConflict || s.Message != "pool p of line 2 is not ready") {
+			t.Errorf("claim %s is %s, %q, with the code %d; want it %s", s.object.GetName(), s.State, s.Message, s.code, state)
+		}
 	}
 }

@@ -22,10 +22,11 @@ func newInit(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [WORKSPACE]",
 		Short: "Make a workspace the platform, or bring it up to date",
-		Long: `Make a workspace the platform, or bring it up to date: the definitions of the API, its
-policies, its schemas for tenants, roles, the published classes and the APIExport. It may
-be run again at any time. Without an argument the workspace is ` + workspaces.DefaultWorkspace + `.`,
-		Example: `  # look first
+		Long: `Make a workspace the platform, or bring it up to date: create the definitions of the API,
+its policies, its schemas for tenants, the roles, the APIExport, and the read-only view of
+classes for tenants. The command can be repeated. Without an argument the workspace is
+` + workspaces.DefaultWorkspace + `.`,
+		Example: `  # read the manifests first
   kubectl ipam init --dry-run | less
 
   kubectl ipam init root:ipam`,

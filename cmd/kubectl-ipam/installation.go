@@ -134,7 +134,7 @@ func (i *installation) askAccess(ctx context.Context, c client.Client) {
 	}
 }
 
-// try has the server answer a claim that it does not store.
+// try asks the server for the answer to a claim, which it does not store.
 func (i *installation) try(ctx context.Context, c client.Client) {
 	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "ipam-check-", Namespace: i.namespace}}
 	i.trialErr = c.Create(ctx, claim, client.DryRunAll)

@@ -29,8 +29,8 @@ func newList(s *session, short string, run func(context.Context, *listing) error
 	}
 	o.output.addFlags(cmd)
 	cmd.Flags().StringVar(&o.sortBy, "sort-by", "", "Field to sort by, as JSONPath, such as .status.allocatedCIDR")
-	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "Go on to print each change, until interrupted")
-	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "Only those with these labels, such as site=fra")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "Print each change after the list, until interrupted")
+	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "List only objects with these labels, such as site=fra")
 	return cmd
 }
 

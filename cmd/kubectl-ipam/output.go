@@ -212,8 +212,8 @@ func (o *output) printYAML(w io.Writer, object runtime.Object) error {
 	return err
 }
 
-// numbered is JSON whose unprintable characters, which are in its strings, are escaped as \uXXXX.
-// Characters beyond 16 bits are escaped by beyond, as JSON and YAML differ there.
+// numbered is JSON whose unprintable characters, which are in its strings, are escaped as \u
+// and four digits. Characters beyond 16 bits are escaped by beyond, as JSON and YAML differ there.
 func numbered(text string, beyond func(rune) string) string {
 	var shown strings.Builder
 	for _, r := range text {
@@ -229,7 +229,7 @@ func numbered(text string, beyond func(rune) string) string {
 	return shown.String()
 }
 
-// setKind has an object of a list say what it is.
+// setKind sets the kind of an object of a list, which the server leaves out.
 func setKind(object runtime.Object) error {
 	kind, err := apiutil.GVKForObject(object, workspaces.NewScheme())
 	object.GetObjectKind().SetGroupVersionKind(kind)

@@ -26,8 +26,8 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// Whatever people wrote into objects, those who look at them read it on one line, and
-// their terminal obeys nobody.
+// Users read each text of an object on one line, and no text of an object controls their
+// terminal.
 func TestHostileWords(t *testing.T) {
 	const hostile = "x\x1b[2J\rroot\nHolder: me\u009b1m\u202e"
 	owned := &ipamv1alpha1.OwnerRef{Kind: hostile, Namespace: hostile, Name: hostile}

@@ -28,17 +28,17 @@ func newPoolCreate(s *session) *cobra.Command {
 		Use:   "create NAME (--cidr CIDR | --parent POOL --length LENGTH)",
 		Short: "Create a pool, wait for its block and print its CIDR",
 		Long: `Create a pool of address space: a root pool with a CIDR of its own, or a child pool,
-whose block is carved from a parent. It waits for the block and prints its CIDR.
+whose block is carved from a parent. Wait for the block and print its CIDR.
 
-The same request again gets the same answer, and a different one of the same name
-is a conflict.`,
-		Example: `  # a root pool behind the class "internal", without its first /24
+The command can be repeated: the same request gets the same answer, and a different one
+of the same name is a conflict.`,
+		Example: `  # create a root pool behind the class "internal", and reserve its first /24
   kubectl ipam pool create lab --cidr 10.8.0.0/16 --class internal --leading 1 --unit-length 24
 
-  # a /20 carved from it
+  # carve a /20 from it
   kubectl ipam pool create lab-east --parent lab --length 20
 
-  # for claims of all workspaces below root:acme
+  # share a pool with all workspaces below root:acme
   kubectl ipam pool create transit --cidr 172.16.0.0/24 --visibility shared --consumer 'root:acme:*'`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
@@ -60,23 +60,23 @@ func (o *poolCreate) addSpecFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.cidr, "cidr", "", "Address space of a root pool, such as 10.8.0.0/16")
 	flags.StringVar(&o.parent, "parent", "", "Pool to carve a child pool from")
-	flags.StringVar(&o.workspace, "workspace", "", "Workspace of the parent, such as root:net, if it is another one's")
+	flags.StringVar(&o.workspace, "workspace", "", "Workspace of the parent, such as root:net; empty is the current one")
 	flags.Var(&o.length, "length", "Prefix length of a child pool")
-	flags.StringVar(&o.domain, "domain", "", "Address domain: root pools of one domain may overlap, and still give nothing twice")
+	flags.StringVar(&o.domain, "domain", "", "Address domain: root pools of one domain may overlap, and never allocate an address twice")
 	flags.StringSliceVar(&o.classes, "class", nil, "Classes that the pool backs")
-	flags.StringVar(&o.visibility, "visibility", string(ipamv1alpha1.VisibilityConsumer), "Who may use it: consumer, shared or platform")
-	flags.StringSliceVar(&o.consumers, "consumer", nil, "Workspaces that may use it, such as root:acme:web or 'root:acme:*'")
+	flags.StringVar(&o.visibility, "visibility", string(ipamv1alpha1.VisibilityConsumer), "Which workspaces may use the pool: consumer (this one), shared (those of --consumer) or platform (all, by a class)")
+	flags.StringSliceVar(&o.consumers, "consumer", nil, "Workspaces that may use the pool, such as root:acme:web or 'root:acme:*'")
 	flags.StringVar(&o.strategy, "strategy", string(ipamv1alpha1.FirstFit), "How a block is chosen: FirstFit or BestFit")
 	flags.Var(&o.shortest, "min-length", "Shortest prefix length that may be claimed: the largest block")
 	flags.Var(&o.longest, "max-length", "Longest prefix length that may be claimed: the smallest block")
-	flags.StringSliceVar(&o.excluded, "exclude", nil, "CIDRs inside the pool that are never handed out")
-	flags.StringVar(&o.gateway, "gateway", "", "Address of the router, which is never handed out, such as 10.8.0.1")
-	flags.Var(&o.network, "network-length", "Prefix length of the network that the pool is in, if it is a part of one")
-	flags.StringVar(&o.maxLease, "max-retention-lease", "", "How long a retained block is kept at most, such as 720h")
-	flags.Int32Var(&o.leading, "leading", 0, "Number of blocks kept back at the start")
-	flags.Int32Var(&o.trailing, "trailing", 0, "Number of blocks kept back at the end")
-	flags.Var(&o.unit, "unit-length", "Prefix length of one block kept back")
-	flags.StringVar(&o.cooldown, "release-cooldown", "", "How long a freed block is given to nobody else, such as 30s; at most 24h")
+	flags.StringSliceVar(&o.excluded, "exclude", nil, "CIDRs inside the pool that are never allocated")
+	flags.StringVar(&o.gateway, "gateway", "", "Address of the router, which is never allocated, such as 10.8.0.1")
+	flags.Var(&o.network, "network-length", "Prefix length of the network that the pool is part of; empty is that of the pool")
+	flags.StringVar(&o.maxLease, "max-retention-lease", "", "The longest time for which a retained block is kept, such as 720h")
+	flags.Int32Var(&o.leading, "leading", 0, "Number of blocks that are reserved at the start")
+	flags.Int32Var(&o.trailing, "trailing", 0, "Number of blocks that are reserved at the end")
+	flags.Var(&o.unit, "unit-length", "Prefix length of each reserved block")
+	flags.StringVar(&o.cooldown, "release-cooldown", "", "How long a freed block is not allocated to another claim, such as 30s; at most 24h")
 	flags.StringToStringVar(&o.labels, "labels", nil, "Labels of the pool, such as site=fra")
 }
 
@@ -93,6 +93,11 @@ func (o *poolCreate) run(ctx context.Context, name string) error {
 
 // pool is what is asked for.
 func (o *poolCreate) pool(name string) (*ipamv1alpha1.IPPool, error) {
+	for flag, value := range map[string]string{"cidr": o.cidr, "parent": o.parent} {
+		if o.given(flag) && value == "" {
+			return nil, usagef("--%s is empty; write --cidr 10.8.0.0/16 for a root pool, or --parent POOL for a child pool", flag)
+		}
+	}
 	pool := &ipamv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: o.labels}}
 	spec := &pool.Spec
 	spec.CIDR, spec.PrefixLength, spec.AddressDomain = ipamv1alpha1.CIDR(o.cidr), int32(o.length), o.domain

@@ -13,10 +13,17 @@ import (
 )
 
 func newPoolList(s *session) *cobra.Command {
-	return newList(s, "List the pools of this workspace", func(ctx context.Context, o *listing) error {
+	cmd := newList(s, "List the pools of this workspace", func(ctx context.Context, o *listing) error {
 		return o.list(ctx, &ipamv1alpha1.IPPoolList{}, "",
 			"there are no pools in this workspace; claims by class use those of the platform")
 	})
+	cmd.Long = `List the pools of this workspace: the CIDR, how full each pool is, and the largest block
+that it can still allocate. Pools of other workspaces are not listed.`
+	cmd.Example = `  kubectl ipam pool list
+
+  # list the pools with a label by address, with all columns
+  kubectl ipam pool list -l site=fra --sort-by .status.allocatedCIDR -o wide`
+	return cmd
 }
 
 func poolTable(pools []ipamv1alpha1.IPPool, now time.Time) *metav1.Table {

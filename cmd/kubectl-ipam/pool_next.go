@@ -26,19 +26,19 @@ func newPoolNext(s *session) *cobra.Command {
 	o := &poolNext{session: s, report: report{also: []string{outputName, outputCSV}}}
 	cmd := &cobra.Command{
 		Use:   "next NAME",
-		Short: "Show the next free blocks of a pool, and take none",
+		Short: "Show the next free blocks of a pool, and allocate none",
 		Long: `Show the blocks that the next claims of a length would get from a pool, by the strategy of
-the pool. Nothing is taken: another claim may come first. Blocks of other workspaces count
-as far as you may see them.
+the pool. Nothing is allocated, and another claim may come first. A block of another
+workspace that you cannot see may be shown as free.
 
-claim create --dry-run=server asks the system itself, by a class too.`,
-		Example: `  # where the next five /28 would lie
+claim create --dry-run=server asks the controller instead, and also works with a class.`,
+		Example: `  # show the next five free /28
   kubectl ipam pool next lab --length 28 --count 5`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	o.report.addFlags(cmd)
-	cmd.Flags().StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net, if it is another one's")
+	cmd.Flags().StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net; empty is the current one")
 	cmd.Flags().Var(&o.length, "length", "Prefix length of the blocks, such as 28; not needed if the pool has one length only")
 	cmd.Flags().IntVar(&o.count, "count", 1, "How many blocks to show")
 	completeArgs(s, cmd, poolNames)

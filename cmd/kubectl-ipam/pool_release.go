@@ -28,15 +28,19 @@ func newPoolRelease(s *session) *cobra.Command {
 	o := &poolRelease{session: s}
 	cmd := &cobra.Command{
 		Use:   "release NAME",
-		Short: "Give up a pool: delete it, and with --cascade what it holds in this workspace",
-		Long: `Delete a pool, which gives its block back to its parent. A pool that holds blocks stays,
-unless --cascade releases its claims, its retained blocks and the pools carved from it
-first, as far as they are of this workspace. It asks for the name of the pool to be typed.`,
+		Short: "Delete a pool, and with --cascade what it holds in this workspace",
+		Long: `Delete a pool, which frees its block in its parent. A pool that holds blocks is refused.
+With --cascade, its claims, its retained blocks and the pools carved from it are released
+first, if they are of this workspace. Type the name of the pool to confirm.`,
+		Example: `  kubectl ipam pool release lab
+
+  # release all that the pool holds in this workspace, and do not ask
+  kubectl ipam pool release lab --cascade --yes`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().BoolVar(&o.cascade, "cascade", false, "Release what the pool holds in this workspace first")
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask for the name of the pool")
 	cmd.Flags().DurationVar(&o.wait, "wait", 30*time.Second, "How long to wait until the pool is gone")
 	completeArgs(s, cmd, poolNames)
 	return cmd
@@ -80,7 +84,7 @@ func inUse(pool *ipamv1alpha1.IPPool) error {
 		"pool %s is in use: %s", pool.Name, condition.Message)
 }
 
-// confirm has somebody type the name of the pool.
+// confirm asks the user to type the name of the pool.
 func (o *poolRelease) confirm(ctx context.Context, doomed *estate, name string) error {
 	if o.yes {
 		return nil
@@ -91,7 +95,7 @@ func (o *poolRelease) confirm(ctx context.Context, doomed *estate, name string) 
 	printLine(o.ErrOut, "This releases %s.", o.err.bold(doomed.String()))
 	fmt.Fprint(o.ErrOut, "Type the name of the pool to go on: ")
 	typed := make(chan string, 1)
-	go func() { // it ends with the program if nobody types
+	go func() { // without an answer it ends with the program
 		line, _ := bufio.NewReader(o.In).ReadString('\n')
 		typed <- strings.TrimSpace(line)
 	}()
@@ -139,7 +143,7 @@ func deletePool(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPo
 		return nil
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fail(exitUnavailable, "it goes by itself; if it does not, have the controller looked at", "%w", context.Cause(ctx))
+		return fail(exitUnavailable, "its deletion goes on; if the pool stays, kubectl ipam check says whether the controller runs", "%w", context.Cause(ctx))
 	}
 	return err
 }
@@ -221,12 +225,22 @@ func estateOf(ctx context.Context, c client.Client, root *ipamv1alpha1.IPPool) (
 	return e, nil
 }
 
-// addPools adds all pools below root, then root.
+// addPools adds all pools below root, then root. A pool that is one of its own ancestors is added
+// once.
 func (e *estate) addPools(root *ipamv1alpha1.IPPool, all []ipamv1alpha1.IPPool) {
-	for i := range all {
-		if ref := all[i].Spec.ParentPoolRef; ref != nil && ref.ProjectRef == nil && ref.Name == root.Name {
-			e.addPools(&all[i], all)
-		}
-	}
+	e.addBelow(root, all, map[string]bool{root.Name: true})
 	e.pools = append(e.pools, root)
+}
+
+// addBelow adds the pools below a pool that are not seen yet.
+func (e *estate) addBelow(above *ipamv1alpha1.IPPool, all []ipamv1alpha1.IPPool, seen map[string]bool) {
+	for i := range all {
+		pool := &all[i]
+		if ref := pool.Spec.ParentPoolRef; ref == nil || ref.ProjectRef != nil || ref.Name != above.Name || seen[pool.Name] {
+			continue
+		}
+		seen[pool.Name] = true
+		e.addBelow(pool, all, seen)
+		e.pools = append(e.pools, pool)
+	}
 }

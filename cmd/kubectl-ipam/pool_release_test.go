@@ -40,7 +40,7 @@ func TestPoolRelease_Confirm(t *testing.T) {
 	s := newStage(t)
 	if err := (&poolRelease{session: s.session}).confirm(t.Context(), doomed, "lab"); exitCode(err) != exitAborted ||
 		!strings.Contains(err.Error(), "stdin is not a terminal: pass --yes") {
-		t.Errorf("with nobody to ask: %v; want to end with %d and to name --yes", err, exitAborted)
+		t.Errorf("without a terminal: %v; want to end with %d and to name --yes", err, exitAborted)
 	}
 	if err := (&poolRelease{session: s.session, yes: true}).confirm(t.Context(), doomed, "lab"); err != nil {
 		t.Errorf("with --yes: %v", err)

@@ -28,15 +28,19 @@ func newPoolShow(s *session) *cobra.Command {
 	o := &poolShow{session: s}
 	cmd := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Show a pool: how full it is, a map of its space, and who holds what",
-		Long: `Show a pool: how full it is, a map of its space, and who holds what. Blocks of other
-workspaces are counted only, but shown to admins of the platform. Of a pool of another
-workspace you are shown the blocks that you hold.`,
+		Short: "Show a pool: how full it is, a map of its space, and the holders of its blocks",
+		Long: `Show a pool: how full it is, a map of its space, and the holders of its blocks. Only admins
+of the platform see the blocks of other workspaces; other users see how many addresses
+those hold. Of a pool of another workspace, you see only the blocks that you hold.`,
+		Example: `  kubectl ipam pool show lab
+
+  # show what you hold of a pool that the workspace root:net shares
+  kubectl ipam pool show edge --workspace root:net`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	o.output.addFlags(cmd)
-	cmd.Flags().StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net, if it is another one's")
+	cmd.Flags().StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net; empty is the current one")
 	completeArgs(s, cmd, poolNames)
 	return cmd
 }
@@ -154,7 +158,7 @@ func describePool(s *session, pool *ipamv1alpha1.IPPool, holdings []space.Holdin
 	return s.holders(shown, holdings, status.Capacity)
 }
 
-// holders lists who holds what, and counts the rest.
+// holders lists the visible holders, and counts the addresses of the others.
 func (s *session) holders(shown space.Space, holdings []space.Holding, capacity *ipamv1alpha1.PoolCapacity) error {
 	if len(holdings) > 0 {
 		printLine(s.Out, "")
@@ -185,7 +189,7 @@ func gatewayOf(spec ipamv1alpha1.IPPoolSpec) string {
 	return fmt.Sprintf("%s, network of a /%d", orElse(spec.Gateway, "none"), spec.NetworkPrefixLength)
 }
 
-// visible says who may use a pool.
+// visible says which workspaces may use a pool.
 func visible(spec ipamv1alpha1.IPPoolSpec) string {
 	if len(spec.Consumers) == 0 {
 		return string(spec.Visibility)

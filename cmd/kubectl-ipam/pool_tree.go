@@ -19,9 +19,13 @@ func newPoolTree(s *session) *cobra.Command {
 	out := &output{}
 	cmd := &cobra.Command{
 		Use:   "tree [NAME]",
-		Short: "Draw the pools and those carved from them, and how full they are",
-		Long: `Draw the pools of this workspace as a tree, and how full each is. Who runs the platform
-also sees the pools of all tenants.`,
+		Short: "Draw the pools as a tree, and how full each is",
+		Long: `Draw the pools of this workspace as a tree, each child pool below its parent, and how full
+each is. Admins of the platform also see the pools of all tenants.`,
+		Example: `  kubectl ipam pool tree
+
+  # draw one pool and those below it
+  kubectl ipam pool tree lab`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return s.poolTree(cmd.Context(), args, out) },
 	}
@@ -86,28 +90,44 @@ type node struct {
 // plant puts pools below their parents, and those whose parent is not seen beside
 // the root pools; all by address.
 func plant(r *reach, pools []ipamv1alpha1.IPPool) []*node {
-	type key struct{ workspace, name string }
-	known := map[key]*node{}
+	known := map[poolKey]*node{}
 	for i := range pools {
 		n := &node{pool: &pools[i], workspace: r.workspace(&pools[i])}
-		known[key{n.workspace, n.pool.Name}] = n
+		known[poolKey{n.workspace, n.pool.Name}] = n
+	}
+	parent := func(n *node) (_ *node, ok bool) {
+		ref := n.pool.Spec.ParentPoolRef
+		if ref == nil {
+			return nil, false
+		}
+		above, ok := known[poolKey{r.owner(n.pool, *ref), ref.Name}]
+		return above, ok
 	}
 	var roots []*node
 	for i := range pools {
-		n := known[key{r.workspace(&pools[i]), pools[i].Name}]
-		if ref := n.pool.Spec.ParentPoolRef; ref != nil {
-			if parent, ok := known[key{r.owner(n.pool, *ref), ref.Name}]; ok {
-				parent.children = append(parent.children, n)
-				continue
-			}
+		n := known[poolKey{r.workspace(&pools[i]), pools[i].Name}]
+		above, ok := parent(n)
+		if !ok || descends(n, parent) {
+			roots = append(roots, n)
+			continue
 		}
-		roots = append(roots, n)
+		above.children = append(above.children, n)
 	}
 	for _, n := range known {
 		slices.SortFunc(n.children, byAddress)
 	}
 	slices.SortFunc(roots, byAddress)
 	return roots
+}
+
+// descends reports whether a pool is one of its own ancestors. Such pools never get a block, and
+// may be created all the same.
+func descends(n *node, parent func(*node) (*node, bool)) bool {
+	seen := map[*node]bool{}
+	for above, ok := parent(n); ok && !seen[above]; above, ok = parent(above) {
+		seen[above] = true
+	}
+	return seen[n]
 }
 
 func byAddress(a, b *node) int {

@@ -16,7 +16,7 @@ import (
 )
 
 // reach is how far the caller sees: the current workspace, and from the platform,
-// for who may read the export's content, the workspaces of all tenants.
+// for users who can read the content of the export, the workspaces of all tenants.
 type reach struct {
 	client.WithWatch
 	// path of the current workspace; its logical cluster where the path is not known.
@@ -29,8 +29,8 @@ type reach struct {
 	paths map[string]string
 }
 
-// reach finds out how far the caller sees. Who does not see the tenants gets no error:
-// there is just less to show.
+// reach finds out how far the caller sees. A caller that cannot see the tenants gets no error,
+// and less to show.
 func (s *session) reach(ctx context.Context) (*reach, error) {
 	cfg, err := s.config()
 	if err != nil {

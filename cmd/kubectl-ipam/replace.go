@@ -17,7 +17,7 @@ import (
 // else.
 func differs(conflict *ipamclient.ConflictError) error {
 	name := conflict.Claim.Name
-	hint := fmt.Sprintf("use another name, or give its block back first: kubectl ipam claim release %s", name)
+	hint := fmt.Sprintf("use another name, or release the claim first: kubectl ipam claim release %s", name)
 	if conflict.Claim.Status.AllocatedCIDR == "" {
 		hint = fmt.Sprintf("it holds no block: --replace replaces it, kubectl ipam claim release %s deletes it", name)
 	}

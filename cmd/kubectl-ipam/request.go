@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,11 +39,11 @@ func (r *request) addFlags(cmd *cobra.Command) {
 	r.output.addFlags(cmd)
 	r.given = cmd.Flags().Changed
 	cmd.Flags().DurationVar(&r.wait, "wait", 30*time.Second,
-		"How long to wait for the answer; 0 does not wait. A class or a pool that does not exist is waited for with this flag only")
+		"How long to wait for the answer; 0 does not wait. Without this flag, do not wait for a class or a pool that does not exist")
 	cmd.Flags().StringVar(&r.dryRun, "dry-run", dryRunNone,
-		"client: print the manifest and send nothing. server: check it there, and store nothing")
+		"client: print the manifest and send nothing. server: print the answer of the server, and store nothing")
 	cmd.Flags().Lookup("dry-run").NoOptDefVal = dryRunClient
-	cmd.Flags().BoolVarP(&r.quiet, "quiet", "q", false, "Print the CIDR, of a class the name, and nothing else")
+	cmd.Flags().BoolVarP(&r.quiet, "quiet", "q", false, "Print only the CIDR, or the name of a class")
 	completeWith(cmd, "dry-run", dryRunNone, dryRunClient, dryRunServer)
 }
 
@@ -219,15 +220,22 @@ func specOf(object client.Object) any {
 	}
 }
 
-// named is the one name that was given, as an argument or by --name.
-func named(args []string, flag string) (string, error) {
-	if len(args) == 0 {
-		return flag, nil
+// named is the one name that was given, as an argument or by --name; empty if none was. An empty
+// one is refused: a script whose variable is not set would get a new claim at each run.
+func (r *request) named(args []string, flag string) (string, error) {
+	names := args
+	if r.given("name") {
+		names = append(slices.Clip(args), flag)
 	}
-	if flag != "" && flag != args[0] {
-		return "", usagef("the names %q and %q were given; give one", args[0], flag)
+	switch names = slices.Compact(names); {
+	case len(names) == 0:
+		return "", nil
+	case slices.Contains(names, ""):
+		return "", usagef("the name is empty; write a name, or leave NAME and --name out for a generated one")
+	case len(names) > 1:
+		return "", usagef("the names %q and %q were given; give one", names[0], names[1])
 	}
-	return args[0], nil
+	return names[0], nil
 }
 
 // oneOf finds a word among those that may be written, whatever its case.

@@ -12,20 +12,22 @@ import (
 func newRoot(s *session) *cobra.Command {
 	root := &cobra.Command{
 		Use:         "kubectl-ipam",
-		Short:       "Claim IP address space, and look after it",
+		Short:       "Claim and manage IP address space",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl ipam"},
-		Long: `kubectl ipam claims IP address space in the current workspace, and shows who holds what.
+		Long: `kubectl ipam claims blocks of IP addresses in the current workspace, manages the pools that
+they come from, and shows the holder of each address.
 
-It speaks the Kubernetes API alone, and takes every connection flag of kubectl. Data
-goes to stdout and words go to stderr. The exit code is 0 ok, 1 error, 2 usage,
-3 forbidden, 4 not found, 5 conflict, 6 invalid, 7 exhausted, 8 unavailable, 9 aborted.`,
-		Example: `  # a /28 by the class "internal": waits, and prints the CIDR
+It uses the Kubernetes API only, with your kubeconfig, and takes every connection flag of
+kubectl. Data goes to stdout, and messages go to stderr. The exit code is 0 ok, 1 error,
+2 usage, 3 forbidden, 4 not found, 5 conflict, 6 invalid, 7 exhausted, 8 unavailable,
+9 aborted.`,
+		Example: `  # claim a /28 by the class "internal", wait for it and print its CIDR
   kubectl ipam claim create app --class internal --length 28
 
-  # why a claim is not bound, and what would help
+  # show why a claim is not bound, and what would help
   kubectl ipam why app
 
-  # how full the pools are
+  # show how full the pools are
   kubectl ipam pool tree`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -38,17 +40,17 @@ goes to stdout and words go to stderr. The exit code is 0 ok, 1 error, 2 usage,
 	shown := []string{"as", "context", "kubeconfig", "namespace", "server"}
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = !slices.Contains(shown, f.Name) })
 	root.AddCommand(
-		group("claim", "Ask for blocks of addresses, and give them back",
+		group(aboutClaims,
 			newClaimCreate(s, "create"), newClaimList(s), newClaimShow(s), newClaimRelease(s)),
-		deprecated(group("prefix", "Alias of claim (deprecated)",
+		deprecated(group(noun{name: "prefix", short: "Alias of claim (deprecated)"},
 			newClaimCreate(s, "claim"), newClaimList(s), newClaimShow(s), newClaimRelease(s))),
-		group("pool", "Look after address space to claim from",
+		group(aboutPools,
 			newPoolCreate(s), newPoolList(s), newPoolShow(s), newPoolTree(s), newPoolNext(s), newPoolRelease(s)),
-		group("class", "Say and see what may be claimed here, and by which rules",
+		group(aboutClasses,
 			newClassCreate(s), newClassList(s), newClassShow(s)),
-		group("address", "See whether an address is free, and who holds it",
+		group(aboutAddresses,
 			newAddressShow(s)),
-		group("tenant", "Serve the API to workspaces",
+		group(aboutTenants,
 			newTenantBind(s)),
 		newImport(s),
 		newExport(s),
@@ -65,9 +67,9 @@ goes to stdout and words go to stderr. The exit code is 0 ok, 1 error, 2 usage,
 	return root
 }
 
-// group is a noun: the commands are its verbs.
-func group(noun, short string, verbs ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: noun, Short: short}
+// group is the command of a noun, with a command for each of its verbs.
+func group(n noun, verbs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: n.name, Short: n.short, Long: n.long, Example: n.example}
 	cmd.AddCommand(verbs...)
 	refuseWords(cmd)
 	return cmd
@@ -79,7 +81,7 @@ func deprecated(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// refuseWords has a command that only leads to others refuse what it does not know.
+// refuseWords makes a command that only groups others refuse unknown words.
 func refuseWords(cmd *cobra.Command) {
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -108,7 +110,7 @@ func kubectlDoes(noun, verb string) string {
 	return ""
 }
 
-// markStarts has every command note that its command line was understood.
+// markStarts makes every command note that its command line was valid.
 func (s *session) markStarts(cmd *cobra.Command) {
 	for _, below := range cmd.Commands() {
 		s.markStarts(below)

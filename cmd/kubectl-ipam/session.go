@@ -24,7 +24,7 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// session is one run of the program: who talks, to whom, and where to.
+// session is one run of the program: its streams, its access to a server, and its clock.
 type session struct {
 	genericiooptions.IOStreams
 	flags *genericclioptions.ConfigFlags
@@ -123,7 +123,7 @@ func (s *session) client() (client.WithWatch, error) {
 	return newClient(cfg)
 }
 
-// newClient knows where the kinds it speaks of are served, and asks nobody.
+// newClient knows where its kinds are served, and sends no request.
 func newClient(cfg *rest.Config) (client.WithWatch, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []string{"IPClass", "IPPool"} {

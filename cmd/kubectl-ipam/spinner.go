@@ -13,7 +13,7 @@ type spinner struct {
 	done  chan struct{}
 }
 
-// spin starts a spinner. Whoever starts it stops it.
+// spin starts a spinner. The caller stops it.
 func (s *session) spin(words string) *spinner {
 	sp := &spinner{words: make(chan string), done: make(chan struct{})}
 	frames := time.NewTicker(120 * time.Millisecond)

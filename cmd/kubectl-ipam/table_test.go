@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,7 +51,7 @@ func TestTables(t *testing.T) {
 
 // No text that a user chooses is a formula in a table for a spreadsheet.
 func TestTables_NoFormula(t *testing.T) {
-	for _, formula := range []string{`=HYPERLINK("http://evil.example","x")`, "+1", "-1", "@SUM(A1)"} {
+	for _, formula := range []string{`=HYPERLINK("http://evil.example","x")`, "+1", "-1", "@SUM(A1)", "\uff1dSUM(A1)", "\uff0b1", "\uff0d1", "\uff20SUM(A1)"} {
 		claim := gen.Claim("web", gen.OfClass(formula), gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: formula, Name: "x"}))
 		claim.Status.Conditions = allocated(ipamv1alpha1.ReasonClassNotFound, formula)
 		s := newStage(t)
@@ -63,7 +64,7 @@ func TestTables_NoFormula(t *testing.T) {
 		}
 		shown := 0
 		for _, cell := range rows[0] {
-			if cell != "" && strings.ContainsRune("=+-@", rune(cell[0])) {
+			if first, _ := utf8.DecodeRuneInString(cell); cell != "" && strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", first) {
 				t.Errorf("%s becomes the cell %q, which a spreadsheet computes", formula, cell)
 			}
 			if strings.HasPrefix(cell, "'"+formula) {

@@ -17,9 +17,9 @@ func newTenantBind(s *session) *cobra.Command {
 	workspace := newWorkspace{resource: schema.GroupResource{Group: "apis.kcp.io", Resource: "apibindings"}}
 	cmd := &cobra.Command{
 		Use:   "bind WORKSPACE",
-		Short: "Serve the API in a workspace: make it, bind the export, add the roles",
-		Long: `Make a workspace a tenant: the workspace itself if it is missing, in it the APIBinding to
-the export of the platform, and the roles for its people. It may be run again at any time.`,
+		Short: "Make a workspace a tenant: create it, bind the APIExport, add the roles",
+		Long: `Make a workspace a tenant: create the workspace if it does not exist, bind the APIExport of
+the platform in it, and create the roles for its users. The command can be repeated.`,
 		Example: `  kubectl ipam tenant bind root:team-c`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -29,7 +29,7 @@ the export of the platform, and the roles for its people. It may be run again at
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	workspace.addFlags(cmd)
-	cmd.Flags().StringVar(&platform, "platform", platform, "The platform's workspace")
+	cmd.Flags().StringVar(&platform, "platform", platform, "Workspace of the platform")
 	return cmd
 }
 

@@ -28,16 +28,20 @@ func newUI(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Serve pages with maps of the pools to your browser",
-		Long: `Serve pages to your browser: pools as maps and lists, who holds what, what waits, and
-where a claim would go. They show what you may see in the current workspace, and change
-nothing. The server is this program, on an address of this machine alone; it prints the
-address, with a token that only you know, and serves until you stop it.`,
-		Example: `  # serve the pages, and open them
+		Long: `Serve pages to your browser: pools as maps and lists, the holder of each block, the claims
+that wait, and the block that a claim would get. The pages show what you may see in the
+current workspace, and change nothing.
+
+The command is the server. It listens on 127.0.0.1, prints an address with a token that
+admits your browser, and serves until you stop it.`,
+		Example: `  kubectl ipam ui
+
+  # serve the pages, and open them in your browser
   kubectl ipam ui --open`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
-	cmd.Flags().IntVar(&o.port, "port", 0, "Port to listen on, of 127.0.0.1; 0 takes a free one")
+	cmd.Flags().IntVar(&o.port, "port", 0, "Port of 127.0.0.1 to listen on; 0 takes a free one")
 	cmd.Flags().BoolVar(&o.open, "open", false, "Open the pages in your browser")
 	return cmd
 }

@@ -14,9 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// Who calls the program wrongly is told how to call it, and nothing is done.
+// A wrong command line does nothing, and the error says what to write.
 func TestUsage(t *testing.T) {
 	for line, want := range map[string]string{
 		"clam":                      `did you mean "claim"?`,
@@ -59,16 +60,25 @@ func TestUsage(t *testing.T) {
 		"pool next lab -o xml":                         "write json or yaml or name or csv",
 		"ui --port 70000":                              "write a number up to 65535",
 		"pool next lab --count 0":                      "write a number from 1 to 1000",
+		"claim create ''":                              "the name is empty",
+		"claim create --name ''":                       "the name is empty",
+		"pool create a --parent '' --workspace root:a": "--parent is empty",
+		"pool create a --parent ''":                    "--parent is empty",
+		"pool create a --cidr ''":                      "--cidr is empty",
 	} {
 		s := newStage(t)
-		code := s.execute(t.Context(), strings.Fields(line))
+		args := strings.Fields(line)
+		for i, arg := range args {
+			args[i] = strings.Trim(arg, "'")
+		}
+		code := s.execute(t.Context(), args)
 		if code != exitUsage || !strings.Contains(s.errs.String(), want) || s.out.Len() > 0 {
 			t.Errorf("kubectl ipam %s ended with %d and said %q; want %d and %q", line, code, s.errs, exitUsage, want)
 		}
 	}
 }
 
-// What nobody is asked for works without a server.
+// Commands that need no server work without one.
 func TestWithoutServer(t *testing.T) {
 	for line, name := range map[string]string{
 		"": "help", "claim create --help": "help_claim_create",
@@ -141,7 +151,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// Colours are for terminals, and for who did not decline them.
+// Only terminals get colours, unless the user declines them.
 func TestPaint(t *testing.T) {
 	s := newStage(t)
 	if paintFor(s.Out, func(string) string { return "" }) {
@@ -149,6 +159,17 @@ func TestPaint(t *testing.T) {
 	}
 	if got := paint(true).red("no"); got != "\x1b[31mno\x1b[0m" {
 		t.Errorf("red is %q", got)
+	}
+}
+
+// A server that reports an impossible share does not end the program.
+func TestBar_ImpossibleShare(t *testing.T) {
+	t.Parallel()
+	for percent, full := range map[float64]int{-5: 0, 0: 0, 100: 16, 250: 16, 1e300: 16} {
+		drawn := string(paint(false).bar(ready(gen.Pool("p"), "10.0.0.0/8", ipamv1alpha1.IPv4, percent, 0)))
+		if got := strings.Count(drawn, "█"); got != full {
+			t.Errorf("%v%% is drawn as %q with %d full cells; want %d", percent, drawn, got, full)
+		}
 	}
 }
 

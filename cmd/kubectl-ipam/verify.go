@@ -21,10 +21,15 @@ func newVerify(s *session) *cobra.Command {
 		Use:   "verify",
 		Short: "Check claims against their records",
 		Long: `Check that every bound claim has its IPAllocation, that every IPAllocation has its claim
-or was retained, that both say the same, and that no two of a pool overlap. It looks at
-what you may see: this workspace, and for admins of the platform those of all tenants.
+or is retained, that both name the same block, and that no two blocks of a pool overlap.
+The command checks what you may see: this workspace, and for admins of the platform the
+workspaces of all tenants. ipam-controller verify compares them with the ledger.
 
-It ends with 1 if something is wrong. The ledger is verified by the controller.`,
+The exit code is 1 when something is wrong.`,
+		Example: `  kubectl ipam verify
+
+  # print the findings for a program
+  kubectl ipam verify -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.verify(cmd.Context(), out) },
 	}
@@ -72,7 +77,7 @@ func (s *session) verify(ctx context.Context, out *report) error {
 			return err
 		}
 	}
-	return fail(exitError, "ipam-controller repairs what it finds; if this stays, look at its log", "%d things are wrong", len(found.Findings))
+	return fail(exitError, "ipam-controller repairs most of this; if it stays, see its log", "%d things are wrong", len(found.Findings))
 }
 
 // audit checks the books, and keeps what is wrong each time.

@@ -24,10 +24,16 @@ func newVersion(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Show the versions of this program and of the server",
-		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return s.version(client, out) },
+		Long: `Show the version of this program, of the API that it uses, and of the server, and the
+current workspace.`,
+		Example: `  kubectl ipam version
+
+  # ask no server
+  kubectl ipam version --client`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return s.version(client, out) },
 	}
-	cmd.Flags().BoolVar(&client, "client", false, "That of this program alone; asks no server")
+	cmd.Flags().BoolVar(&client, "client", false, "Show the version of this program only, and ask no server")
 	out.addFlags(cmd)
 	return cmd
 }

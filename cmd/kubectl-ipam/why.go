@@ -20,14 +20,15 @@ import (
 func newWhy(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why CLAIM",
-		Short: "Say why a claim is not bound, and what would help",
-		Long: `Say why a claim is not bound: the answer of the system, and the pools that come into
-question, as far as you may see them, with what each could give.
+		Short: "Explain why a claim is not bound, and what would help",
+		Long: `Explain why a claim is not bound: the reason, the pools of this workspace that could serve
+the claim, and what keeps each of them from it.
 
-The exit code is 0 when there is an answer, whatever it is: claim show has the claim
-itself, and claim create ends with the code of the reason.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return s.why(cmd.Context(), args[0]) },
+The exit code is 0 whenever the command has an answer. claim create ends with the code of
+the reason.`,
+		Example: `  kubectl ipam why app`,
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return s.why(cmd.Context(), args[0]) },
 	}
 	completeArgs(s, cmd, claimNames)
 	return cmd

@@ -45,7 +45,7 @@ func TestWhy(t *testing.T) {
 
 	s = newStage(t)
 	alone := question{claim: waiting(gen.Claim("db", gen.OfClass("nobodys")), ipamv1alpha1.ReasonClassNotFound,
-		`there is no class "nobodys"; name one that exists, or have it created`)}
+		`there is no class "nobodys"; name one that exists, or ask the platform to create it`)}
 	if err := alone.explain(s.session); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestWhy_NoPools(t *testing.T) {
 	}{
 		{"served by the platform", question{claim: gen.Claim("a", gen.OfClass("internal")), class: served},
 			"the platform's pools serve this class; a pool of this workspace is not needed"},
-		{"served by nobody", question{claim: gen.Claim("a", gen.OfClass("internal")), class: bare},
+		{"served by no pool", question{claim: gen.Claim("a", gen.OfClass("internal")), class: bare},
 			"neither the platform nor this workspace has a ready pool for this class"},
 		{"of no class", question{claim: gen.Claim("a", gen.OfClass("nobodys"))}, ""},
 		{"from an own pool", question{claim: gen.Claim("a", gen.FromPool("own"))}, "no pool of this workspace comes into question"},

@@ -39,8 +39,8 @@ func validWorkspace(path string) error {
 	return nil
 }
 
-// announce says which workspaces are about to be created. It refuses if a parent would be
-// created that nobody asked for, or if the server would refuse the first one.
+// announce says which workspaces are about to be created. It refuses to create parents unless
+// the caller asked for them, and fails if the server would refuse the first workspace.
 func (w newWorkspace) announce(ctx context.Context, s *session, cfg *rest.Config) error {
 	missing, err := workspaces.Missing(ctx, cfg, w.path)
 	if err != nil {
@@ -69,8 +69,8 @@ func (w newWorkspace) announce(ctx context.Context, s *session, cfg *rest.Config
 	return nil
 }
 
-// enter fails if the caller cannot create in the workspace what the command creates. It asks,
-// as kcp is given half a minute to learn of new grants before it is believed.
+// enter fails if the caller cannot create in the workspace what the command creates. It asks for
+// a review of access: a refusal by kcp is otherwise retried for half a minute, in case a grant is new.
 func (w newWorkspace) enter(ctx context.Context, cfg *rest.Config) error {
 	c, err := newClient(workspaces.At(cfg, w.path))
 	if err != nil {

@@ -34,7 +34,7 @@ const (
 	failed = 5 * time.Second
 )
 
-// errTurn: an earlier CREATE of the same claim was answered, and nobody knows yet what came of it.
+// errTurn: an earlier CREATE of the same claim was answered, and its outcome is not known yet.
 var errTurn = errors.New("an earlier CREATE of this claim is not settled yet")
 
 // errNewcomer: the caches do not show the workspace yet.
@@ -117,7 +117,7 @@ func (r *Reconciler) arrived(ctx context.Context, req door.Request) (a *arrival,
 	return a, err
 }
 
-// arriving reads what there is of the claim's name. It fails where nobody can decide yet what
+// arriving reads what there is of the claim's name. It fails while it is not known what
 // the claim's workspace may use.
 func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, error) {
 	from := r.directory.Workspace(req.Cluster)
@@ -189,8 +189,8 @@ func (a *arrival) refuses(ctx context.Context) bool {
 	return policy == ipamv1alpha1.UnmetRefuse
 }
 
-// compared asks a candidate, and compares it with what is published if nobody has done so. On a
-// replica that does not lead nobody else does.
+// compared asks a candidate, and compares it with what is published if that was not done yet. On a
+// standby nothing else does.
 func (r *Reconciler) compared(ask asks) asks {
 	return func(ctx context.Context, req allocator.Request) (allocator.Block, error) {
 		block, err := ask(ctx, req)

@@ -80,8 +80,8 @@ func (p *pass) unchecked(r allocator.Request) error {
 }
 
 // held is the block of a claim that shows one: of a claim that was bound before, or whose
-// CREATE was answered. It is never exchanged for another: whoever uses the address would not
-// be told.
+// CREATE was answered. It is never exchanged for another: the users of the address would
+// not be told.
 func (p *pass) held(ctx context.Context) (allocator.Block, error) {
 	if !p.recorded() {
 		if block, ok, err := p.promised(ctx); ok || err != nil {

@@ -42,12 +42,14 @@ type Options struct {
 	Feed *feed.Feed
 	// Queue is the controller's, which the ledger adds to.
 	Queue inbox.Queue
+	// Listed adds a claim to the queue that a first list has shown with its block.
+	Listed func(mcreconcile.Request)
 	// Compare compares the ledger with what is published of a pool, and of the others in its
 	// space. It reports whether nothing is lost, so that blocks may be reserved there.
 	Compare func(context.Context, allocator.PoolID) (bool, error)
-	// Workers that look at claims side by side. Default 16.
+	// Workers is how many claims are reconciled at the same time. Default 16.
 	Workers int
-	// Tracer makes a span of each look at a claim, and of each answer. Default: none.
+	// Tracer makes a span of each reconcile and of each answer. Default: none.
 	Tracer trace.Tracer
 }
 
@@ -63,6 +65,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		catalog:   opts.Catalog,
 		directory: opts.Directory,
 		queue:     opts.Queue,
+		listed:    opts.Listed,
 		compare:   opts.Compare,
 		tracer:    opts.Tracer,
 		clock:     clock.RealClock{},
@@ -126,7 +129,7 @@ func (r *Reconciler) Departed(cluster allocator.ClusterName) {
 	}
 }
 
-// Named looks again at the claims that a workspace's path may serve or refuse anew.
+// Named requeues the claims that may be served or refused now that a workspace has a path.
 func (r *Reconciler) Named(workspace directory.Workspace) {
 	for _, claim := range r.waiting.on(topicsOfWorkspace(workspace)...) {
 		r.queue.Add(claim)
@@ -138,14 +141,19 @@ type (
 	handlerFuncs = handler.TypedFuncs[client.Object, mcreconcile.Request]
 )
 
-// onClaim looks at a claim that came or changed, and hands one that went to
-// the releases, with its UID and policy as last seen.
+// onClaim queues a claim that came or changed. It hands one that went to the releases, with its UID and
+// policy as last seen.
 func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
 	seen := &sightings{}
 	return handlerFuncs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
 			seen.saw(e.Object)
-			q.Add(inbox.Request(name, client.ObjectKeyFromObject(e.Object)))
+			request := inbox.Request(name, client.ObjectKeyFromObject(e.Object))
+			if e.IsInInitialList && e.Object.(*ipamv1alpha1.IPClaim).Status.AllocatedCIDR != "" {
+				r.listed(request)
+				return
+			}
+			q.Add(request)
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q inbox.Queue) {
 			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
@@ -183,9 +191,9 @@ func recordOf(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPCl
 	return slot.Record
 }
 
-// onRecord looks after records. One whose claim is not there is a hint, and so is
-// a retained one that was seen being deleted. Where one goes, its claim is looked
-// at again, to write it anew; and so is a claim that it was in the way of.
+// onRecord reacts to records. One whose claim does not exist is a hint, and so is a retained one that
+// was seen deleted. When a record goes, it requeues the record's claim, which writes it again, and a
+// claim that needs its name.
 func (r *Reconciler) onRecord(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
 	seen := &sightings{}
 	return handlerFuncs{
@@ -231,7 +239,7 @@ func claimed(ctx context.Context, cache client.Reader, record *ipamv1alpha1.IPAl
 	return err == nil && claim.UID == ref.UID
 }
 
-// suspect hints that nobody may hold the block of a record any more.
+// suspect hints that the holder of a record's block may be gone.
 func (r *Reconciler) suspect(name multicluster.ClusterName, record *ipamv1alpha1.IPAllocation) {
 	claim, uid := record.HeldBy()
 	r.releases.Suspect(allocator.Holder{
@@ -242,7 +250,7 @@ func (r *Reconciler) suspect(name multicluster.ClusterName, record *ipamv1alpha1
 	})
 }
 
-// onPool wakes the claims that a change of a pool may serve or refuse anew.
+// onPool requeues the claims that may be served or refused now that a pool has changed.
 func (r *Reconciler) onPool(name multicluster.ClusterName, _ cluster.Cluster) eventHandler {
 	wake := func(q inbox.Queue, pools ...*ipamv1alpha1.IPPool) {
 		for _, claim := range r.waiting.on(topicsOfPool(r.directory.Ledger(name), pools...)...) {
@@ -281,7 +289,7 @@ func sound(pool *ipamv1alpha1.IPPool) bool {
 	return meta.IsStatusConditionTrue(pool.Status.Conditions, ipamv1alpha1.ConditionReady)
 }
 
-// onClass wakes the claims that a change of a class may serve or refuse anew.
+// onClass requeues the claims that may be served or refused now that a class has changed.
 func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) eventHandler {
 	wake := func(obj client.Object, q inbox.Queue) {
 		for _, claim := range r.waiting.on(topicsOfClass(obj.(*ipamv1alpha1.IPClass))...) {

@@ -43,8 +43,8 @@ type waits interface {
 	nowhere()
 	// at waits for room as the requests say, and nowhere else.
 	at(requests []allocator.Request)
-	// unchecked is told that nobody has compared the pool of a request with what was published.
-	// It returns an error if nothing is said of that yet.
+	// unchecked is called when the pool of a request was not compared with what is published. It
+	// returns an error where the claim is to say nothing of that yet.
 	unchecked(r allocator.Request) error
 }
 
@@ -72,7 +72,7 @@ func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error
 	return plan, err
 }
 
-// resolve looks at the catalog. The claim waits for the topics from before the
+// resolve reads the catalog. The claim waits for the topics from before the
 // look, so that a change after it wakes the claim.
 func (d *decision) resolve(ctx context.Context, topics []topic) (resolve.Plan, error) {
 	d.waits.enter(topics)
@@ -164,8 +164,7 @@ func (d *decision) request(plan resolve.Plan, c resolve.Candidate) allocator.Req
 	}
 }
 
-// unchecked reports whether a pool refused because nobody has compared it with what was
-// published.
+// unchecked reports whether a pool refused because it was not compared with what is published.
 func unchecked(err error) bool {
 	frozen, ok := errors.AsType[*allocator.FrozenError](err)
 	return ok && !frozen.Lost

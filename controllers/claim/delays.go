@@ -6,8 +6,8 @@ const (
 	// goneDelay is how long a pass waits for its cache to show a deletion.
 	goneDelay = time.Second
 
-	// missedDelay is how long it takes until a claim that is gone for certain, and that the
-	// cache shows nevertheless, is looked at again.
+	// missedDelay is after how long a claim is requeued that the cache shows although it is gone for
+	// certain.
 	missedDelay = 10 * time.Second
 
 	// checking is how long after the start claims say nothing of a pool that was not

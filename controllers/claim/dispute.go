@@ -26,8 +26,8 @@ func (p *pass) doubts() bool {
 	return p.memory.doubts(p.claim.UID) || meta.IsStatusConditionTrue(p.claim.Status.Conditions, ipamv1alpha1.ConditionDisputed)
 }
 
-// dispute says of a block, in the conditions of its claim or record, whether others
-// have been given its addresses, too. Who they are is nobody's business.
+// dispute says in the conditions of a claim or record whether others have been given addresses of its
+// block, too. It does not name them: they may be other tenants.
 func dispute(conditions *[]metav1.Condition, generation int64, block allocator.Block) {
 	if block.State != allocator.Disputed {
 		meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionDisputed)

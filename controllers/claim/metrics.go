@@ -55,7 +55,7 @@ type lack struct {
 	since  time.Time
 }
 
-// note has the claim counted. Who is counted keeps the time at which that began.
+// note counts the claim. One that is counted already keeps its time.
 func (l *lacks) note(claim mcreconcile.Request, reason ipamv1alpha1.Reason, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +76,7 @@ func (l *lacks) knows(claim mcreconcile.Request) bool {
 	return known
 }
 
-// settle has the claim counted no more.
+// settle stops counting the claim.
 func (l *lacks) settle(claim mcreconcile.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

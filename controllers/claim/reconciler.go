@@ -63,15 +63,16 @@ type Reconciler struct {
 	catalog   *catalog.Catalog
 	directory *directory.Directory
 	queue     inbox.Queue
+	listed    func(mcreconcile.Request)
 	compare   func(context.Context, allocator.PoolID) (bool, error)
 	tracer    trace.Tracer // nil: nothing is traced
 	clock     clock.PassiveClock
 	waiting   waiting
-	started   func() time.Time // when the first was looked at: a replica may stand by for long
+	started   func() time.Time // when the first was reconciled: a replica may stand by for long
 	memory    memory           // of what the cache does not show
 }
 
-// pass is one look at one claim.
+// pass is one reconcile of one claim.
 type pass struct {
 	*Reconciler
 	request mcreconcile.Request
@@ -83,7 +84,7 @@ type pass struct {
 	reason  ipamv1alpha1.Reason // why it was not
 }
 
-// Reconcile looks at one claim.
+// Reconcile reconciles one claim.
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
 	begun := time.Now()
 	cl, err := r.clusters.GetCluster(ctx, req.ClusterName)
@@ -145,9 +146,9 @@ func requeueFor(err error) (reconcile.Result, error) {
 	return patch.Requeue(err)
 }
 
-// abandon has a claim wait for nothing that is not there to be looked at: it is gone, or
-// its workspace is not engaged any more, and nobody may have seen it being deleted.
-// Whoever is engaged again is shown all its claims.
+// abandon cancels the waits of a claim that the caches do not show: it is gone, or its workspace is not
+// engaged any more, and its deletion may not have been seen.
+// When the workspace is engaged again, all its claims are reconciled.
 func (r *Reconciler) abandon(req mcreconcile.Request) {
 	unmet.settle(req)
 	if uid, waited := r.waiting.leave(req); waited {
@@ -209,10 +210,10 @@ func (p *pass) reconcile(ctx context.Context) error {
 	return err
 }
 
-// errUnchecked: nobody has made sure yet that the ledger has lost nothing of the pool.
+// errUnchecked: the pool has not been compared with the published records yet.
 var errUnchecked = errors.New("the pool was not compared with the published records yet")
 
-// errFormer: nobody could tell yet that the former claim is gone.
+// errFormer: it is not certain yet that the former claim is gone.
 var errFormer = errors.New("the former claim of this name still holds")
 
 // errUnseen: the server has a record that the cache does not show yet.

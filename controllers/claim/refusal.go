@@ -79,7 +79,7 @@ func refusal(plan resolve.Plan, tried []miss) *outcome.Refusal {
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: message}
 }
 
-// taken says why an address is not to be had: somebody has it, or had it a moment ago.
+// taken says why an address is not available: it is in use, or it is cooling.
 func taken(exact netip.Prefix, tried []miss) string {
 	said := fmt.Sprintf("%s is in use, in part or whole", exact)
 	for _, m := range tried {

@@ -16,11 +16,10 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/door"
 )
 
-// tracing looks at each claim within a span, "reconcile", and has what is logged
-// meanwhile name the trace.
+// tracing reconciles each claim within a span, "reconcile". What is logged meanwhile names the trace.
 type tracing struct{ *Reconciler }
 
-// traced is the reconciler with a span around each look; itself without a tracer.
+// traced is the reconciler with a span around each reconcile; itself without a tracer.
 func (r *Reconciler) traced() reconcile.TypedReconciler[mcreconcile.Request] {
 	if r.tracer == nil {
 		return r
@@ -28,7 +27,7 @@ func (r *Reconciler) traced() reconcile.TypedReconciler[mcreconcile.Request] {
 	return tracing{r}
 }
 
-// Reconcile looks at one claim.
+// Reconcile reconciles one claim.
 func (t tracing) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
 	ctx, span := t.tracer.Start(ctx, "reconcile")
 	defer span.End()

@@ -35,8 +35,8 @@ const (
 	nameTopic                     // which path the workspace has
 )
 
-// waiting knows which claims wait for what. A claim enters before it looks at
-// the catalog, so that no change slips between its look and its wait. The zero
+// waiting knows which claims wait for what. A claim enters before it reads
+// the catalog, so that no change is missed between the read and the wait. The zero
 // value is ready; safe for concurrent use.
 type waiting struct {
 	mu     sync.Mutex

@@ -37,8 +37,8 @@ func Setup(mgr manager.Manager, opts Options) error {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// onClass looks at a class that came or changed, and then at the other
-// defaults, of which another may count now.
+// onClass queues a class that came or changed, and the other classes marked as default: another one may
+// be in force now.
 func (r *Reconciler) onClass() handler.EventHandler {
 	marked := func(ctx context.Context, q queue) {
 		list := &ipamv1alpha1.IPClassList{}
@@ -67,7 +67,7 @@ func (r *Reconciler) onClass() handler.EventHandler {
 	}
 }
 
-// onPool looks at the classes that a pool names, or named.
+// onPool requeues the classes that a pool names, or named.
 func onPool() handler.EventHandler {
 	add := func(obj client.Object, q queue) {
 		for _, class := range obj.(*ipamv1alpha1.IPPool).Spec.ClassNames {

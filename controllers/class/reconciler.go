@@ -22,7 +22,7 @@ type Reconciler struct {
 	directory *directory.Directory
 }
 
-// Reconcile looks at one class.
+// Reconcile reconciles one class.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	class := &ipamv1alpha1.IPClass{}
 	if err := r.client.Get(ctx, req.NamespacedName, class); err != nil {
@@ -117,8 +117,8 @@ func phase(refusal *outcome.Refusal) ipamv1alpha1.ClassPhase {
 	}
 }
 
-// fail records a fault that is being retried. What was said of the class before holds
-// as far as is known; of one that was not looked at yet nothing is.
+// fail records a fault that is being retried. The rest of the status of a class stays; that of a class
+// that was not reconciled before is Pending.
 func fail(class *ipamv1alpha1.IPClass, err error) {
 	if class.Status.Phase == "" {
 		class.Status.Phase = ipamv1alpha1.ClassPending

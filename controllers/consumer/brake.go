@@ -71,8 +71,7 @@ func (b *brake) free(cluster allocator.ClusterName, limit int, now time.Time) bo
 	return len(b.abandoned[cluster]) <= limit
 }
 
-// limit is how many claims of the workspace may seem abandoned, of those that were
-// looked at.
+// limit is how many of the checked claims of the workspace may seem abandoned.
 func (p *pass) limit() int {
 	return min(p.MaxDeletes, max(few, int(p.MaxShare*float64(p.looks.of(p.request.ClusterName)))))
 }

@@ -91,9 +91,9 @@ type (
 	handlerFuncs = handler.TypedFuncs[client.Object, mcreconcile.Request]
 )
 
-// onClaim has a claim looked at that came, at a moment of its own, so that not all are
-// looked at together; and those whose consumer it was, once it goes. Which consumer a
-// claim has never changes, so that its updates are no matter.
+// onClaim queues a new claim after a delay of its own, so that not all are checked together, and, when a
+// claim goes, the claims whose consumer it was. The consumer of a claim never changes, so updates are
+// ignored.
 func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
 	return handlerFuncs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
@@ -111,7 +111,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 	}
 }
 
-// onPool has the claims looked at whose consumer a pool was.
+// onPool requeues the claims whose consumer was a pool.
 func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
 	return handlerFuncs{
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
@@ -120,7 +120,7 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 	}
 }
 
-// wake has the claims looked at whose consumer has just gone.
+// wake requeues the claims whose consumer has just gone.
 func (r *Reconciler) wake(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster, q inbox.Queue, kind string, gone client.Object) {
 	list := &ipamv1alpha1.IPClaimList{}
 	key := indexKey(ipamv1alpha1.GroupName, kind, gone.GetNamespace(), gone.GetName())

@@ -11,7 +11,7 @@
 //	ConsumerDisrupted        its node was told to end it
 //	ConsumerAddressMismatch  it reports addresses, and none of this claim (not unless wanted)
 //
-// A claim is looked at when it is old enough, and from then on at intervals. What two
+// A claim is checked when it is old enough, and from then on at intervals. What two
 // looks in a row have found is reported; one look that finds all well takes it back.
 // Every look asks the servers and no cache, and of what may not be read there nothing
 // is said, least of all that it is gone.

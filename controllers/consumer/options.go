@@ -43,9 +43,9 @@ type Options struct {
 	// MaxShare bounds them as a share of the claims of the workspace that name a
 	// consumer, where that is more than a few. Default 0.1.
 	MaxShare float64
-	// Interval between two looks at a claim, jittered by a fifth. Default 30 s.
+	// Interval between two checks of a claim, jittered by a fifth. Default 30 s.
 	Interval time.Duration
-	// MinAge is how old a claim must be to be looked at. Default 60 s.
+	// MinAge is how old a claim must be to be checked. Default 60 s.
 	MinAge time.Duration
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock

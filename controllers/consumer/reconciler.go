@@ -51,7 +51,7 @@ type limiter interface {
 	Wait(ctx context.Context) error
 }
 
-// pass is one look at one claim.
+// pass is one reconcile of one claim.
 type pass struct {
 	*Reconciler
 	request mcreconcile.Request

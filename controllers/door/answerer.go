@@ -9,8 +9,8 @@ import (
 
 // Answerer decides claims that are being created. It is safe for concurrent use.
 type Answerer interface {
-	// Answer returns what the CREATE of a claim is answered. An error means that nobody
-	// can tell now; its text is for logs only. It returns soon after ctx ends.
+	// Answer returns what the CREATE of a claim is answered. An error means that there is
+	// no answer now; its text is for logs only. It returns soon after ctx ends.
 	Answer(ctx context.Context, req Request) (Answer, error)
 }
 

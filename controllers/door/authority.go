@@ -22,8 +22,8 @@ const (
 	leafLife = 30 * 24 * time.Hour
 	// backdate is how far the clock of a verifier may be behind.
 	backdate = time.Hour
-	// settling is how long a new CA signs nothing, if there is another one: by then everybody
-	// trusts it.
+	// settling is how long a new CA signs nothing, if there is another one: by then every
+	// client trusts it.
 	settling = time.Hour
 )
 

@@ -103,9 +103,9 @@ func (r registration) refuse() admissionregistrationv1.ValidatingWebhook {
 	}
 }
 
-// notTheSystem exempts those who may write a status, as the policies do: system:masters, and the
-// controller. On kcp anybody may name a service account like the controller's; the logical
-// cluster that it comes from cannot be chosen.
+// notTheSystem exempts the users that may write a status, as the policies do: system:masters, and the
+// controller. On kcp any tenant can create a service account with the name of the controller's, but
+// cannot choose the logical cluster that it comes from.
 func (r registration) notTheSystem() []admissionregistrationv1.MatchCondition {
 	controller := fmt.Sprintf("request.userInfo.username == '%s'", r.controller)
 	if r.platform != "" {

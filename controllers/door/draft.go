@@ -54,8 +54,8 @@ func (d *draft) claim() (*ipamv1alpha1.IPClaim, error) {
 }
 
 // storable reports whether the server may store a claim of this name and reclaim policy. The server
-// checks them after this call, and a reservation keeps both in the ledger: of any length, and by a
-// name that no request can ask for, so that nobody could tell that the claim is not there.
+// checks them after this call, and a reservation keeps both in the ledger: of any length, and with a
+// name for which no request can be made, so that no server could be asked whether the claim exists.
 func storable(claim *ipamv1alpha1.IPClaim) bool {
 	switch claim.Spec.ReclaimPolicy {
 	case "", ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain:
@@ -82,8 +82,7 @@ func (d *draft) setStatus(value any) {
 	}
 }
 
-// disownStatus removes the status from all entries of the managed fields: nobody but the
-// system writes it.
+// disownStatus removes the status from all entries of the managed fields: only the system writes it.
 func (d *draft) disownStatus() {
 	entries, _, _ := unstructured.NestedFieldNoCopy(d.Object, "metadata", "managedFields")
 	list, _ := entries.([]any)

@@ -14,8 +14,8 @@ type identity interface {
 	Bundle() ([]byte, error)
 }
 
-// Files are an identity that somebody else keeps. They are read again for each connection, and
-// each time the registration is looked at.
+// Files are a certificate and a key that another program renews. They are read again for each
+// connection, and each time the registration is checked.
 type Files struct {
 	// Cert and Key are the serving certificate and its key. The zero value is none.
 	Cert, Key string

@@ -77,8 +77,8 @@ func (k keys) renewed(now time.Time) (keys, error) {
 	return k, nil
 }
 
-// signer is the CA that signs serving certificates: the newest one that everybody trusts, or the
-// oldest if there is none.
+// signer is the CA that signs serving certificates: the newest one that every client trusts, or
+// the oldest if there is none.
 func (k keys) signer(now time.Time) authority {
 	for _, a := range k.authorities {
 		if made := a.cert.NotBefore.Add(backdate); !now.Before(made.Add(settling)) {

@@ -91,8 +91,7 @@ type (
 	handlerFuncs = handler.TypedFuncs[client.Object, mcreconcile.Request]
 )
 
-// onPool looks at a pool that came or changed, and then at those that may have
-// waited for that.
+// onPool queues a pool that came or changed, and the pools that may have waited for that.
 func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
 	add := func(q inbox.Queue, pool client.Object) { q.Add(inbox.Request(name, client.ObjectKeyFromObject(pool))) }
 	wakeChildren := func(q inbox.Queue, parent client.Object) {
@@ -129,8 +128,8 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 	}
 }
 
-// gone hints at a pool that was seen to go and is open in the ledger: somebody has taken its
-// finalizer off. One that was not compared with the ledger is left to the sweep, as is one that
+// gone hints at a pool that was seen to go and is open in the ledger: its finalizer
+// was removed by a user. One that was not compared with the ledger is left to the sweep, as is one that
 // a list merely left out.
 func (r *Reconciler) gone(in allocator.ClusterName, pool *ipamv1alpha1.IPPool) {
 	id := allocator.PoolID(pool.UID)
@@ -139,15 +138,15 @@ func (r *Reconciler) gone(in allocator.ClusterName, pool *ipamv1alpha1.IPPool) {
 	}
 }
 
-// Named looks again at the children that a workspace's path may serve or refuse anew.
+// Named requeues the child pools that may be served or refused now that a workspace has a path.
 func (r *Reconciler) Named(workspace directory.Workspace) {
 	for _, child := range r.waiting.named(workspace) {
 		r.queue.Add(child)
 	}
 }
 
-// Leaving looks again at the pools of a workspace that gives up the export: they
-// are let go now, whoever holds a block of them.
+// Leaving requeues the pools of a workspace that gives up the export. Their finalizers are removed now,
+// even while others hold blocks of them.
 func (r *Reconciler) Leaving(cluster allocator.ClusterName) { r.wake(cluster) }
 
 // Arrived requeues the pools of a workspace that is served again: those that are in use
@@ -161,8 +160,8 @@ func (r *Reconciler) wake(cluster allocator.ClusterName) {
 	}
 }
 
-// wakeUnready looks again at the pools of a workspace that have no CIDR yet, or are
-// not to have one any longer: roots whose rival is gone, pools that are let go.
+// wakeUnready requeues the pools of a workspace that have no CIDR yet, or are deleted: root pools whose
+// rival is gone, pools whose finalizer is removed now.
 func (r *Reconciler) wakeUnready(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster, q inbox.Queue) {
 	list := &ipamv1alpha1.IPPoolList{}
 	if err := cl.GetCache().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {

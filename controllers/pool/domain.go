@@ -17,7 +17,7 @@ func (p *pass) moves(entered allocator.Pool) bool {
 	return entered.Space != catalog.Space(p.pool, entered.Cluster)
 }
 
-// leave takes a pool out of its domain, so that it can be entered anew in another.
+// leave takes a pool out of its domain, so that it can enter another.
 // It is known still if it is in use: admission has seen it a moment too late, and
 // the pool stays where its blocks are until the last of them is gone.
 func (p *pass) leave(ctx context.Context) (known bool, err error) {

@@ -70,7 +70,7 @@ type Reconciler struct {
 	waiting   waiting
 }
 
-// pass is one look at one pool.
+// pass is one reconcile of one pool.
 type pass struct {
 	*Reconciler
 	request mcreconcile.Request
@@ -83,8 +83,7 @@ type pass struct {
 	due     time.Duration    // until the next sample; 0: when something changes
 }
 
-// Reconcile looks at one pool or, without a name, has those of a workspace looked at that have no
-// CIDR.
+// Reconcile reconciles one pool or, without a name, requeues the pools of a workspace that have no CIDR.
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
 	cl, err := r.clusters.GetCluster(ctx, req.ClusterName)
 	if err != nil {
@@ -129,8 +128,7 @@ func requeueFor(err error) (reconcile.Result, error) {
 	return patch.Requeue(err)
 }
 
-// abandon has a child wait for nothing that is not there to be looked at, or whose
-// workspace is not engaged any more.
+// abandon cancels the wait of a child pool that is gone, or whose workspace is not engaged any more.
 func (r *Reconciler) abandon(req mcreconcile.Request) {
 	if id, waited := r.waiting.leave(req); waited {
 		r.ledger.Withdraw(id)
@@ -203,8 +201,8 @@ func (p *pass) enter(ctx context.Context) error {
 	return nil
 }
 
-// exists makes sure that the pool is not deleted. One that another replica has retired
-// meanwhile would be entered again, for nobody.
+// exists makes sure that the pool is not deleted. A pool that another replica has
+// retired meanwhile would be entered again, and never removed.
 func (p *pass) exists(ctx context.Context) error {
 	answer, err := p.oracle.Holder(ctx, allocator.Holder{Claim: allocator.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.pool.Name})
 	switch {

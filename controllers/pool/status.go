@@ -181,8 +181,7 @@ func (p *pass) holders(ctx context.Context) ([]allocator.Holder, error) {
 	return own, nil
 }
 
-// use says who holds a pool: those of its own workspace by name, everybody else by
-// number.
+// use describes the holders of a pool: those of its own workspace by name, all others by their number.
 func use(own []allocator.Holder, total int) string {
 	names := make([]string, len(own))
 	for i, h := range own {

@@ -225,7 +225,9 @@ func (c *Controller) missed(claim allocator.ClaimID) bool {
 // unseen reports whether a list left out the claim, and no deletion of its workspace's binding was seen.
 // In a kcp that was restored from a backup, the newer workspaces are bound nowhere, as if they had left.
 // The sweep has a brake for that.
-func (c *Controller) unseen(o orphan) bool { return c.missed(o.Claim) && !c.HasDeparted(o.Cluster) }
+func (c *Controller) unseen(o orphan) bool {
+	return c.missed(o.Claim) && !c.HasDeparted(o.Cluster)
+}
 
 // Suspect hints that the holder of a block may be gone.
 func (c *Controller) Suspect(h allocator.Holder) {

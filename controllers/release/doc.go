@@ -18,7 +18,7 @@
 // promised is settled as what it holds; and a reservation is looked up by its claim's name, when
 // no CREATE that was answered with it can still succeed.
 //
-// Nothing is freed on a hint alone. And a claim whose deletion nobody saw needs its
-// record as a witness: a kcp restored from a backup lacks both of every newer claim.
-// What has no witness is left to the sweep and its brake.
+// Nothing is freed on a hint alone. A claim whose deletion was not seen needs a witness, too: its
+// record, or that the binding of its workspace was seen to go. A kcp restored from a backup has
+// neither for a newer claim. What has no witness is left to the sweep and its brake.
 package release

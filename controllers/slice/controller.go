@@ -49,7 +49,7 @@ type Options struct {
 	Departed func(allocator.ClusterName) bool
 }
 
-// request asks for a look at what a workspace has of a pool or, without a cluster,
+// request asks for a reconcile of what a workspace has of a pool or, without a cluster,
 // at the pool.
 type request struct {
 	pool    string
@@ -63,8 +63,8 @@ type Controller struct {
 	ledger    Ledger
 	oracle    Oracle
 	queue     workqueue.TypedRateLimitingInterface[request]
-	doubt     workqueue.TypedRateLimiter[request] // of workspaces that nobody can speak for
-	rolls     rolls
+	doubt     workqueue.TypedRateLimiter[request] // of workspaces that no server answers for
+	members   memberLists
 	departed  func(allocator.ClusterName) bool
 }
 
@@ -84,7 +84,7 @@ func New(mgr manager.Manager, opts Options) (*Controller, error) {
 		Reconciler:              c,
 		MaxConcurrentReconciles: 8,
 		NewQueue: func(string, workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request] {
-			return c.queue // made before the manager starts, so that nobody who arrives is missed
+			return c.queue // made before the manager starts, so that no arrival is missed
 		},
 		LogConstructor: func(req *request) logr.Logger {
 			if req == nil {
@@ -96,7 +96,7 @@ func New(mgr manager.Manager, opts Options) (*Controller, error) {
 	return c, err
 }
 
-// Reconcile looks at one pool, or at what one workspace has of it.
+// Reconcile reconciles one pool, or what one workspace has of it.
 func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Result, error) {
 	if req.cluster == "" {
 		return c.report(ctx, req.pool)
@@ -116,19 +116,19 @@ func (c *Controller) Seen(in allocator.ClusterName, before, after *ipamv1alpha1.
 		return
 	}
 	switch {
-	case pool.Labels[ipamv1alpha1.LabelSlice] == "" && (after != nil || !c.rolls.known(pool.Name)):
+	case pool.Labels[ipamv1alpha1.LabelSlice] == "" && (after != nil || !c.members.known(pool.Name)):
 	case before == nil, after == nil, stageOf(before) != stageOf(after):
 		c.queue.Add(request{pool: pool.Name, cluster: in})
 	}
 }
 
-// seenOnPlatform looks at a pool that has slices, or had. Where its room has changed,
-// blocks that drained may have returned.
+// seenOnPlatform queues a pool that has slices, or had, and, where its room has changed, the members
+// whose blocks drain: they may have returned.
 func (c *Controller) seenOnPlatform(name string, before, after *ipamv1alpha1.IPPool) {
 	sliced := func(p *ipamv1alpha1.IPPool) bool {
 		return p != nil && (p.Spec.Slices != nil || meta.FindStatusCondition(p.Status.Conditions, ipamv1alpha1.ConditionSliced) != nil)
 	}
-	if !sliced(before) && !sliced(after) && !c.rolls.known(name) {
+	if !sliced(before) && !sliced(after) && !c.members.known(name) {
 		return
 	}
 	if before == nil || after == nil || before.Generation != after.Generation || stageOf(before) != stageOf(after) {
@@ -136,26 +136,26 @@ func (c *Controller) seenOnPlatform(name string, before, after *ipamv1alpha1.IPP
 		return
 	}
 	if !equality.Semantic.DeepEqual(before.Status.Capacity, after.Status.Capacity) {
-		for _, cluster := range c.rolls.those(name, draining) {
+		for _, cluster := range c.members.inState(name, draining) {
 			c.queue.Add(request{pool: name, cluster: cluster})
 		}
 	}
 }
 
-// Arrived looks at every slice of a workspace that binds the export.
+// Arrived queues every slice of a workspace that binds the export.
 func (c *Controller) Arrived(cluster allocator.ClusterName) { c.each(cluster) }
 
-// Engaged looks at every slice of a workspace that can be looked at from now on, or no more.
+// Engaged queues every slice of a workspace whose cache can be read from now on, or no longer.
 func (c *Controller) Engaged(cluster allocator.ClusterName) { c.each(cluster) }
 
-// Named looks again at a workspace that is admitted by the path it has now.
+// Named queues the slices of a workspace that may be admitted by its path.
 func (c *Controller) Named(workspace directory.Workspace) { c.each(workspace.Cluster) }
 
-// Departed looks at what becomes of the slices of a workspace whose binding has gone.
+// Departed queues the slices of a workspace whose binding has gone.
 func (c *Controller) Departed(cluster allocator.ClusterName) { c.each(cluster) }
 
 func (c *Controller) each(cluster allocator.ClusterName) {
-	for _, pool := range c.rolls.pools() {
+	for _, pool := range c.members.pools() {
 		c.queue.Add(request{pool: pool, cluster: cluster})
 	}
 }

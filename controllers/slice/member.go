@@ -19,7 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// pass is one look at what one workspace has of one pool.
+// pass is one reconcile of what one workspace has of one pool.
 type pass struct {
 	*Controller
 	request request
@@ -27,12 +27,12 @@ type pass struct {
 	member  directory.Workspace
 	cluster cluster.Cluster          // nil: the workspace is not engaged
 	binding *apisv1alpha1.APIBinding // what entitles it; nil: nothing yet
-	child   *ipamv1alpha1.IPPool     // the pool of that name there, whosever it is; nil: none
+	child   *ipamv1alpha1.IPPool     // the pool of that name there, of any origin; nil: none
 }
 
 // What ends a pass before it has come to an answer of its own.
 var (
-	// errDoubt: nobody could say what became of the child.
+	// errDoubt: no server says what became of the child.
 	errDoubt = errors.New("the workspace cannot be asked")
 	// errLags: the cache does not show what is there.
 	errLags = errors.New("the cache lags behind")
@@ -43,7 +43,7 @@ var (
 	errInUse = errors.New("the block is in use")
 )
 
-// member looks at what a workspace has of a pool.
+// member reconciles what a workspace has of a pool.
 func (c *Controller) member(ctx context.Context, req request) (reconcile.Result, error) {
 	p, ok, err := c.begin(ctx, req)
 	if err != nil || !ok {
@@ -52,7 +52,7 @@ func (c *Controller) member(ctx context.Context, req request) (reconcile.Result,
 	now, err := p.look(ctx)
 	switch {
 	case errors.Is(err, errDoubt):
-		p.stand(unseen)
+		p.setState(unseen)
 		return reconcile.Result{RequeueAfter: c.doubt.When(req)}, nil
 	case errors.Is(err, errLags):
 		return reconcile.Result{RequeueAfter: patch.ConflictDelay}, nil
@@ -63,7 +63,7 @@ func (c *Controller) member(ctx context.Context, req request) (reconcile.Result,
 	case err != nil:
 		return reconcile.Result{}, err
 	}
-	p.stand(now)
+	p.setState(now)
 	if !p.tell(ctx, now) {
 		return reconcile.Result{RequeueAfter: c.doubt.When(req)}, nil
 	}
@@ -71,7 +71,7 @@ func (c *Controller) member(ctx context.Context, req request) (reconcile.Result,
 	return reconcile.Result{}, nil
 }
 
-// begin gathers what a pass looks at, from the caches. ok is false where the pool is
+// begin reads what a pass needs from the caches. ok is false where the pool is
 // gone: then its children wait for it, or went before.
 func (c *Controller) begin(ctx context.Context, req request) (p *pass, ok bool, err error) {
 	view := c.catalog.View(ctx)
@@ -102,8 +102,8 @@ func (c *Controller) begin(ctx context.Context, req request) (p *pass, ok bool, 
 	return p, true, nil
 }
 
-// look says how the workspace stands, and gives it its slice if it is to have one.
-func (p *pass) look(ctx context.Context) (standing, error) {
+// look returns the state of the workspace, and gives it a slice if it is entitled to one.
+func (p *pass) look(ctx context.Context) (state, error) {
 	mine := p.child != nil && p.child.Labels[ipamv1alpha1.LabelSlice] == string(p.parent.UID)
 	switch {
 	case !mine:
@@ -117,8 +117,8 @@ func (p *pass) look(ctx context.Context) (standing, error) {
 	}
 }
 
-// with looks at a slice that is there.
-func (p *pass) with(ctx context.Context) (standing, error) {
+// with reconciles a slice that exists.
+func (p *pass) with(ctx context.Context) (state, error) {
 	id := allocator.PoolID(p.child.UID)
 	if p.entitlement() == denied || !resolve.IsSlice(p.child, p.parent) {
 		// What was given stays, as with all that is no longer shared.
@@ -130,7 +130,7 @@ func (p *pass) with(ctx context.Context) (standing, error) {
 			return settled, p.recall(ctx)
 		}
 	}
-	if p.binding != nil && !p.rolls.carries(p.request, id) {
+	if p.binding != nil && !p.members.carries(p.request, id) {
 		if err := p.put(ctx, allocator.SliceGiven, id, 0); err != nil {
 			return settled, err
 		}
@@ -141,8 +141,8 @@ func (p *pass) with(ctx context.Context) (standing, error) {
 	return settled, nil
 }
 
-// without looks at a workspace that has no slice, to give it one.
-func (p *pass) without(ctx context.Context) (standing, error) {
+// without reconciles a workspace that has no slice.
+func (p *pass) without(ctx context.Context) (state, error) {
 	record, err := p.settle(ctx)
 	if err != nil {
 		return settled, err
@@ -164,7 +164,7 @@ func (p *pass) without(ctx context.Context) (standing, error) {
 	}
 }
 
-// entitlement is whether a workspace is to have a slice.
+// entitlement is whether a workspace may have a slice.
 type entitlement int
 
 const (
@@ -188,14 +188,14 @@ func (p *pass) entitlement() entitlement {
 	}
 }
 
-// stand notes how the workspace stands. When that has changed, the pool says so, and
-// whoever waits next may have its turn.
-func (p *pass) stand(now standing) {
-	at := place{standing: now}
+// setState notes the state of the workspace. If that has changed, it requeues the pool, whose status
+// shows it, and the workspace that has waited longest.
+func (p *pass) setState(now state) {
+	at := membership{state: now}
 	if p.binding != nil {
 		at.since = p.binding.CreationTimestamp.Time
 	}
-	before := p.rolls.stand(p.request, at)
+	before := p.members.set(p.request, at)
 	if before == now {
 		return
 	}
@@ -205,9 +205,9 @@ func (p *pass) stand(now standing) {
 	}
 }
 
-// tell has the workspace know why it has no slice, once. It reports false while it
-// cannot: its binding has not accepted our events yet.
-func (p *pass) tell(ctx context.Context, now standing) bool {
+// tell emits one event in the workspace that says why it has no slice. It reports false while its
+// binding has not accepted the events of the export.
+func (p *pass) tell(ctx context.Context, now state) bool {
 	refusal := p.refusal(now)
 	if refusal == nil || p.binding == nil {
 		return true
@@ -215,7 +215,7 @@ func (p *pass) tell(ctx context.Context, now standing) bool {
 	if !acceptsEvents(p.binding) {
 		return false
 	}
-	if p.rolls.tell(p.request, now) {
+	if p.members.tell(p.request, now) {
 		p.warn(refusal)
 		log.FromContext(ctx).Info("slice refused", "reason", refusal.Reason, "message", refusal.Message)
 	}
@@ -230,9 +230,9 @@ func acceptsEvents(binding *apisv1alpha1.APIBinding) bool {
 	})
 }
 
-// wake has the workspace looked at that has waited longest.
+// wake requeues the workspace that has waited longest.
 func (c *Controller) wake(pool string) {
-	if first, _, ok := c.rolls.first(pool); ok {
+	if first, _, ok := c.members.first(pool); ok {
 		c.queue.Add(request{pool: pool, cluster: first})
 	}
 }

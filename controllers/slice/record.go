@@ -30,7 +30,7 @@ func (p *pass) settle(ctx context.Context) (allocator.Slice, error) {
 	if err := p.confirm(ctx, record, carried); err != nil {
 		return allocator.Slice{}, err
 	}
-	p.rolls.carry(p.request, "")
+	p.members.carry(p.request, "")
 	if p.binding == nil || record.Binding != string(p.binding.UID) {
 		return allocator.Slice{}, p.forfeit(ctx, record)
 	}
@@ -101,14 +101,14 @@ func (p *pass) put(ctx context.Context, state allocator.SliceState, child alloca
 		Child: child, State: state, Since: p.binding.CreationTimestamp.Time,
 	}, limit)
 	if err == nil {
-		p.rolls.carry(p.request, child)
+		p.members.carry(p.request, child)
 	}
 	return err
 }
 
 // give makes the slice of a workspace, unless all are given, or somebody else has
 // waited longer.
-func (p *pass) give(ctx context.Context) (standing, error) {
+func (p *pass) give(ctx context.Context) (state, error) {
 	limit := int(p.parent.Spec.Slices.MaxSlices)
 	err := allocator.ErrSlicesGiven
 	if p.next() {
@@ -120,8 +120,8 @@ func (p *pass) give(ctx context.Context) (standing, error) {
 	if err != nil {
 		return settled, err
 	}
-	// It counts from here on, and nobody needs to wait for the rest.
-	p.stand(unseen)
+	// It counts from here on; no other workspace has to wait for the rest.
+	p.setState(unseen)
 	child := p.carved()
 	err = p.cluster.GetClient().Create(ctx, child)
 	if apierrors.IsAlreadyExists(err) {
@@ -134,9 +134,9 @@ func (p *pass) give(ctx context.Context) (standing, error) {
 	return settled, p.put(ctx, allocator.SliceGiven, allocator.PoolID(child.UID), 0)
 }
 
-// next reports whether it is the workspace's turn. If not, he is looked at whose it is.
+// next reports whether it is the workspace's turn. If not, it requeues the workspace whose turn it is.
 func (p *pass) next() bool {
-	first, since, ok := p.rolls.first(p.request.pool)
+	first, since, ok := p.members.first(p.request.pool)
 	if !ok || first == p.request.cluster || older(p.request.cluster, p.binding.CreationTimestamp.Time, first, since) {
 		return true
 	}

@@ -45,8 +45,8 @@ func stageOf(pool *ipamv1alpha1.IPPool) stage {
 	}
 }
 
-// report looks at a pool with slices: at every workspace, when the pool has changed,
-// and then at how they stand, which is said in its status.
+// report reconciles a pool with slices. It queues every workspace when the pool has changed, and writes
+// the states of its members to its status.
 func (c *Controller) report(ctx context.Context, name string) (reconcile.Result, error) {
 	platform, err := c.catalog.Clusters.GetCluster(ctx, c.directory.Engaged(c.directory.Platform().Cluster))
 	if err != nil {
@@ -57,11 +57,11 @@ func (c *Controller) report(ctx context.Context, name string) (reconcile.Result,
 	if err := view.Err(); err != nil {
 		return reconcile.Result{}, err
 	}
-	if owner, ok := c.rolls.owner(name); ok && owner != allocator.PoolID(pool.UID) {
+	if owner, ok := c.members.owner(name); ok && owner != allocator.PoolID(pool.UID) {
 		if err := c.ledger.DropSlices(ctx, owner); err != nil {
 			return reconcile.Result{}, fmt.Errorf("forget the slices of pool %s: %w", name, err)
 		}
-		c.rolls.close(name)
+		c.members.close(name)
 	}
 	if !exists {
 		return reconcile.Result{}, nil
@@ -70,19 +70,19 @@ func (c *Controller) report(ctx context.Context, name string) (reconcile.Result,
 		return reconcile.Result{}, fmt.Errorf("look at the slices of pool %s: %w", name, err)
 	}
 	return patch.Requeue(patch.Reconcile(ctx, platform.GetClient(), pool, func(context.Context) error {
-		say(pool, c.rolls.census(name))
+		say(pool, c.members.counts(name))
 		return nil
 	}))
 }
 
-// enlist looks at all workspaces, those included that have a record and are bound no
-// longer, once for each state of the pool.
+// enlist queues all workspaces once for each version of the pool, and also those with a record that are
+// no longer bound.
 func (c *Controller) enlist(ctx context.Context, pool *ipamv1alpha1.IPPool) error {
-	now := edition{pool: allocator.PoolID(pool.UID), generation: pool.Generation, stage: stageOf(pool)}
-	if c.rolls.current(pool.Name, now) {
+	now := version{pool: allocator.PoolID(pool.UID), generation: pool.Generation, stage: stageOf(pool)}
+	if c.members.current(pool.Name, now) {
 		return nil
 	}
-	c.rolls.open(pool.Name, now.pool)
+	c.members.open(pool.Name, now.pool)
 	records, err := c.ledger.Slices(ctx, now.pool)
 	if err != nil {
 		return err
@@ -90,27 +90,27 @@ func (c *Controller) enlist(ctx context.Context, pool *ipamv1alpha1.IPPool) erro
 	for _, record := range records {
 		at := request{pool: pool.Name, cluster: record.Cluster}
 		if record.State == allocator.SliceWaiting {
-			if c.rolls.stand(at, place{standing: waiting, since: record.Since}) != waiting {
-				c.rolls.tell(at, waiting) // it was told when it began to wait
+			if c.members.set(at, membership{state: waiting, since: record.Since}) != waiting {
+				c.members.tell(at, waiting) // it was told when it began to wait
 			}
 		}
-		c.rolls.expect(at)
+		c.members.expect(at)
 		if c.directory.Workspace(record.Cluster).Path == "" {
 			c.queue.AddAfter(at, absence)
 		}
 	}
 	for _, workspace := range c.directory.Workspaces() {
 		at := request{pool: pool.Name, cluster: workspace.Cluster}
-		c.rolls.expect(at)
+		c.members.expect(at)
 		c.queue.Add(at)
 	}
-	c.rolls.publish(pool.Name, now)
+	c.members.checked(pool.Name, now)
 	return nil
 }
 
-// say sets what the status of a pool says of its slices. While somebody was not looked
-// at yet, nothing is taken back.
-func say(pool *ipamv1alpha1.IPPool, now census) {
+// say sets the conditions about slices in the status of a pool. While a workspace has not been
+// reconciled yet, no complaint is withdrawn.
+func say(pool *ipamv1alpha1.IPPool, now counts) {
 	conditions := &pool.Status.Conditions
 	set := func(kind string, status metav1.ConditionStatus, reason ipamv1alpha1.Reason, message string) {
 		meta.SetStatusCondition(conditions, metav1.Condition{
@@ -145,8 +145,8 @@ func say(pool *ipamv1alpha1.IPPool, now census) {
 	}
 }
 
-// refusal is what a workspace is told about its standing; nil: nothing.
-func (p *pass) refusal(now standing) *outcome.Refusal {
+// refusal is what a workspace is told about its state; nil: nothing.
+func (p *pass) refusal(now state) *outcome.Refusal {
 	switch now {
 	case waiting:
 		return &outcome.Refusal{

@@ -18,33 +18,33 @@ func TestSay(t *testing.T) {
 		drainsOn = "Draining=True BlockInUse"
 	)
 	plain, sliced := gen.Pool("p"), gen.Pool("p", gen.Slices(24))
-	saying := func(now census) *ipamv1alpha1.IPPool {
+	saying := func(now counts) *ipamv1alpha1.IPPool {
 		pool := sliced.DeepCopy()
 		say(pool, now)
 		return pool
 	}
-	unsliced := saying(census{})
+	unsliced := saying(counts{})
 	unsliced.Spec.Slices = nil
-	deleted := saying(census{})
+	deleted := saying(counts{})
 	deleted.DeletionTimestamp = new(metav1.Now())
 	for _, tt := range []struct {
 		name string
 		pool *ipamv1alpha1.IPPool
-		now  census
+		now  counts
 		want []string
 	}{
-		{"no slices", plain, census{}, nil},
-		{"no slices any more", unsliced, census{draining: 1}, []string{drainsOn}},
-		{"nobody", sliced, census{}, []string{given}},
-		{"nobody was looked at yet", sliced, census{unseen: 1}, []string{given}},
-		{"one waits", sliced, census{waiting: 1, nameTaken: 1}, []string{isFull}},
-		{"one has no room", sliced, census{unplaced: 1}, []string{isFull}},
-		{"one has a pool of that name", sliced, census{nameTaken: 1}, []string{taken}},
-		{"one drains", sliced, census{draining: 1}, []string{given, drainsOn}},
-		{"the pool itself drains", deleted, census{draining: 1}, []string{given}},
-		{"over", saying(census{waiting: 1, draining: 1}), census{}, []string{given}},
-		{"over, unless somebody is not looked at yet", saying(census{waiting: 1, draining: 1}), census{unseen: 1}, []string{isFull, drainsOn}},
-		{"worse, whoever is not looked at yet", saying(census{}), census{waiting: 1, draining: 1, unseen: 1}, []string{isFull, drainsOn}},
+		{"no slices", plain, counts{}, nil},
+		{"no slices any more", unsliced, counts{draining: 1}, []string{drainsOn}},
+		{"nobody", sliced, counts{}, []string{given}},
+		{"nobody was looked at yet", sliced, counts{unseen: 1}, []string{given}},
+		{"one waits", sliced, counts{waiting: 1, nameTaken: 1}, []string{isFull}},
+		{"one has no room", sliced, counts{unplaced: 1}, []string{isFull}},
+		{"one has a pool of that name", sliced, counts{nameTaken: 1}, []string{taken}},
+		{"one drains", sliced, counts{draining: 1}, []string{given, drainsOn}},
+		{"the pool itself drains", deleted, counts{draining: 1}, []string{given}},
+		{"over", saying(counts{waiting: 1, draining: 1}), counts{}, []string{given}},
+		{"over, unless somebody is not looked at yet", saying(counts{waiting: 1, draining: 1}), counts{unseen: 1}, []string{isFull, drainsOn}},
+		{"worse, whoever is not looked at yet", saying(counts{}), counts{waiting: 1, draining: 1, unseen: 1}, []string{isFull, drainsOn}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := tt.pool.DeepCopy()

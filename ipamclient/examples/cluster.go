@@ -15,14 +15,15 @@ import (
 // Networks says which blocks a cluster gets, by what they are for.
 type Networks map[string]ipamv1alpha1.IPClaimSpec
 
-// ClaimNetworks claims the blocks of a new cluster, all or none: if one is refused, the others are
-// given back. After a fault it is called again, and finds what it has claimed.
+// ClaimNetworks claims the blocks of a new cluster, all or none: if one is refused, it releases all
+// blocks of the cluster. After a fault, call it again: it finds the claims that exist. Names with a
+// dot keep the claims of two clusters apart, as the name of a cluster has none.
 func ClaimNetworks(ctx context.Context, c client.WithWatch, namespace, cluster string, networks Networks) (map[string]netip.Prefix, error) {
 	blocks := map[string]netip.Prefix{}
 	for purpose, spec := range networks {
 		spec.UnmetPolicy = ipamv1alpha1.UnmetRefuse // the claim is bound, or not created
 		allocation, err := ipamclient.Claim(ctx, c, &ipamv1alpha1.IPClaim{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster + "-" + purpose},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster + "." + purpose},
 			Spec:       spec,
 		})
 		if ipamclient.ReasonOf(err) != "" {
@@ -40,7 +41,7 @@ func ClaimNetworks(ctx context.Context, c client.WithWatch, namespace, cluster s
 func ReleaseNetworks(ctx context.Context, c client.WithWatch, namespace, cluster string, networks Networks) error {
 	errs := make([]error, 0, len(networks))
 	for purpose := range networks {
-		_, _, err := ipamclient.Release(ctx, c, client.ObjectKey{Namespace: namespace, Name: cluster + "-" + purpose})
+		_, _, err := ipamclient.Release(ctx, c, client.ObjectKey{Namespace: namespace, Name: cluster + "." + purpose})
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

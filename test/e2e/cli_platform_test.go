@@ -32,7 +32,7 @@ func TestCLI_PlatformSeesAll(t *testing.T) {
 	shows(t, admin.ok("address", "show", address), block, "claim default/web", s.tenant.Path, s.name)
 	shows(t, admin.ok("address", "show", address, "-o", "jsonpath={.items[0].metadata.namespace}"), "default")
 	shows(t, plain.ok("pool", "show", s.name), "others hold 16 addresses")
-	plain.run("address", "show", address).ends(4).says("in pool "+s.name, "nobody that you may see")
+	plain.run("address", "show", address).ends(4).says("in pool "+s.name, "you see no holder of")
 	shows(t, tenant.ok("address", "show", address), "claim default/web", s.name+" of "+s.platform.Path, s.tenant.Path)
 	shows(t, admin.ok("pool", "tree", s.name), s.name, string(s.cidr))
 	shows(t, admin.ok("class", "show", s.name), "addresses free, in blocks of up to /17", s.name)

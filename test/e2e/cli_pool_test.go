@@ -109,7 +109,7 @@ func TestCLI_PoolShared(t *testing.T) {
 	guest.run("pool", "show", "own").ends(4)
 	guest.run("pool", "next", "own", "--workspace", s.tenant.Path, "--length", "28").ends(4)
 	owner.ok("pool", "next", "own", "--length", "28")
-	owner.run("address", "show", theirs).ends(4).says("free, or allocated to another workspace, in pool own", "nobody that you may see")
+	owner.run("address", "show", theirs).ends(4).says("free, or allocated to another workspace, in pool own", "you see no holder of")
 	shows(t, guest.ok("address", "show", theirs), "claim default/secret", "own of "+s.tenant.Path)
 	owner.run("pool", "release", "own", "--cascade", "--yes", "--wait=2s").ends(5).says("in use")
 }

@@ -228,7 +228,7 @@ func TestGoClient_Networks(t *testing.T) {
 			return err
 		}
 		for _, claim := range claims.Items {
-			if strings.HasPrefix(claim.Name, "b-") {
+			if strings.HasPrefix(claim.Name, "b.") {
 				return fmt.Errorf("%s is there", claim.Name)
 			}
 		}

@@ -21,8 +21,7 @@
 // Platform and Tenant are clients: a Platform as somebody with the roles of the
 // platform's people, a Tenant as somebody with the roles of a tenant's people. Both are
 // users with a token of their own and no right anywhere else, never kcp's admin.
-// [Tenant.Owner] is somebody who may do anything in the tenant's workspace, [Admin]
-// is kcp's own admin.
+// [Tenant.Owner] is a cluster-admin of the tenant's workspace, [Admin] is kcp's own admin.
 //
 // A test that stops, kills or counts takes a platform of its own with [NewPlatform] and
 // starts the controller itself with [Platform.StartController]. The controller is a

@@ -35,8 +35,8 @@ func AdminConfig(t testing.TB) *rest.Config {
 	return cfg
 }
 
-// ReadAdminConfig is AdminConfig for who is not the test itself. kcp makes a new
-// token whenever it starts, so what was read before is of no use then.
+// ReadAdminConfig is AdminConfig for other processes than the test. kcp makes a new token at each
+// start, and one that was read before is refused then.
 func ReadAdminConfig() (*rest.Config, error) { return here.kcp.Admin() }
 
 // System returns a client of a workspace as kcp itself, whom no role and no policy

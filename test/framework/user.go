@@ -14,8 +14,8 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// newUser returns the access to a workspace of a user nobody else is, who may enter
-// it, make namespaces and has the cluster roles named, there and nowhere else.
+// newUser returns the access to a workspace of a new user. The user can enter it, create namespaces,
+// and has the cluster roles, there and nowhere else.
 func newUser(ctx context.Context, g ground, workspace string, roles ...string) (*rest.Config, error) {
 	user, err := g.TakeUser()
 	if err != nil {

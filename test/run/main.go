@@ -29,8 +29,7 @@ func main() {
 	dir := flag.String("dir", "", "folder to keep everything in (default .run of the repository, or .run-standalone)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// Whoever asks twice wants out at once: the second signal ends the program, and the
-	// end of the program ends what it has started.
+	// The second signal ends the program at once, and with it what it has started.
 	context.AfterFunc(ctx, stop)
 
 	r := &run{out: os.Stdout, began: time.Now(), once: *once, standalone: *standalone, dir: *dir}

@@ -111,7 +111,7 @@ func parseMetrics(text string) map[string]float64 {
 	return values
 }
 
-// watch looks at all processes now and then, while ctx lasts. Who is away says nothing.
+// watch measures all processes at intervals, while ctx lasts. It skips those that do not run.
 func (s *stage) watch(ctx context.Context) error {
 	all := s.processes()
 	for retry.Pause(ctx, s.sample) {

@@ -29,7 +29,7 @@ func (t *tenant) work(ctx, whole context.Context) error {
 		if err := t.turn(whole); err != nil {
 			return fmt.Errorf("tenant %s: %w", t.path, err)
 		}
-		// Who was kept waiting does not make up for it.
+		// A caller that was kept waiting does not make up for it.
 		next = time.Now().Add(drawn(t.random, each/2, each*3/2))
 	}
 	return nil

@@ -50,6 +50,10 @@ func (s *Space) remove(prefix netip.Prefix) {
 // note notes the owners of a block, and whether it cools. It counts the new owners before it stops
 // counting the old ones: a concurrent reader may see too much, never too little.
 func (s *Space) note(prefix netip.Prefix, r store.Record) {
+	if s.draft != nil {
+		s.load(prefix, r)
+		return
+	}
 	s.News.touchAll(s.Room.Pools.over(prefix))
 	by := ownersOf(r)
 	old, had := s.Blocks.of(prefix)
@@ -81,7 +85,7 @@ func (s *Space) setCooling(prefix netip.Prefix, c *Cooled) {
 	}
 	if p := s.Pool(c.Owner.Value().Pool); p != nil {
 		if w, waits := p.Waiting.names[c.former]; waits {
-			s.News.wake(w.request.Holder)
+			s.News.wake(&w.request.Holder)
 		}
 	}
 }
@@ -99,7 +103,7 @@ func (s *Space) count(prefix netip.Prefix, of owners, sign int64) {
 // publish publishes a change of an account: first the new sum, then, if it is smaller, a
 // notification. A space that waits for that begins to watch the account before it reads the sum.
 func (s *Space) publish(a Account, n *big.Int) {
-	if s.draft {
+	if s.draft != nil {
 		return
 	}
 	if a.pool == "" {

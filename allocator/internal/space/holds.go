@@ -28,7 +28,7 @@ func (r *Room) Wait(p *Pool, req ledger.Request) {
 		return
 	}
 	if _, ok := p.FormerBlock(req); ok {
-		r.news.wake(req.Holder)
+		r.news.wake(&req.Holder)
 	}
 	if p.fits(w) {
 		r.hold(p, w)
@@ -67,7 +67,7 @@ func (r *Room) clear(p *Pool) {
 	r.table.Waiting.Add(-int64(len(claims)))
 	for _, w := range claims {
 		if w.held {
-			w.stop()
+			w.release()
 			r.Unreserve(w.Last)
 		}
 	}
@@ -82,22 +82,8 @@ func (r *Room) hold(p *Pool, w *Waiter) {
 	p.Waiting.hold(w, prefix)
 	r.reserved[prefix] = w
 	r.Pools.take(prefix)
-	r.news.wake(w.request.Holder)
-	turn := w.turn
-	w.stop = r.table.After(r.table.HoldTime, func() { r.expire(w, turn) })
-}
-
-// expire ends the hold of a claim that did not bind in time, and offers the room to the
-// next. The claim waits on, as the youngest.
-func (r *Room) expire(w *Waiter, turn int) {
-	r.lock.Lock()
-	defer r.lock.Unlock()
-	p := r.Pools.Find(w.request.Pool)
-	if p == nil || p.Waiting.Claims[w.request.Holder.Claim] != w || w.turn != turn {
-		return
-	}
-	w.since = r.table.Now()
-	r.giveUp(p, w)
+	r.news.wake(&w.request.Holder)
+	r.start(w)
 }
 
 // giveUp releases the hold of a waiter, which waits on.

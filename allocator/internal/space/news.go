@@ -10,11 +10,11 @@ import (
 
 // News are the notifications of a space, which are delivered once its lock is released.
 type News struct {
-	Woken    []ledger.Holder // that should ask again
-	Touched  []ledger.PoolID // whose usage or state has changed
-	Left     []ledger.Pool   // that have left the ledger
-	Drained  []*Pool         // whose last block is gone: they are to be retired
-	Relieved []Account       // on which less is held
+	Woken    []*ledger.Holder // that should ask again; there may be very many at once
+	Touched  []ledger.PoolID  // whose usage or state has changed
+	Left     []ledger.Pool    // that have left the ledger
+	Drained  []*Pool          // whose last block is gone: they are to be retired
+	Relieved []Account        // on which less is held
 }
 
 // Touch notes that the usage or the state of a pool has changed.
@@ -33,11 +33,12 @@ func (n *News) touchAll(pools iter.Seq[*Pool]) {
 // Reconcile wakes the holder of a block that is no longer in dispute.
 func (n *News) Reconcile(r store.Record) {
 	if !r.Disputed {
-		n.wake(r.Block(r.Holdings[0]).Holder)
+		b := r.Block(r.Holdings[0])
+		n.wake(&b.Holder)
 	}
 }
 
-func (n *News) wake(h ledger.Holder) { n.Woken = append(n.Woken, h) }
+func (n *News) wake(h *ledger.Holder) { n.Woken = append(n.Woken, h) }
 
 func (n *News) relieve(a Account) {
 	if !slices.Contains(n.Relieved, a) {

@@ -78,28 +78,29 @@ func (o owners) accounts() []Account {
 // blocks are the blocks of one space that can be read: the owners of each, and the number of each
 // pool. The space's lock guards them.
 type blocks struct {
-	first  map[netip.Prefix]unique.Handle[Owner]
-	rivals map[netip.Prefix][]Owner
+	first  prefixes[unique.Handle[Owner]]
+	rivals map[netip.Prefix][]Owner // of disputed blocks
 	count  map[ledger.PoolID]int
 }
 
 func newBlocks() blocks {
-	return blocks{first: map[netip.Prefix]unique.Handle[Owner]{}, rivals: map[netip.Prefix][]Owner{}, count: map[ledger.PoolID]int{}}
+	return blocks{rivals: map[netip.Prefix][]Owner{}, count: map[ledger.PoolID]int{}}
 }
 
 // Len is the number of blocks.
-func (b *blocks) Len() int { return len(b.first) }
+func (b *blocks) Len() int { return b.first.len() }
 
 // of are the owners of a block; ok is false if there is no such block.
 func (b *blocks) of(prefix netip.Prefix) (o owners, ok bool) {
-	o.first, ok = b.first[prefix]
-	o.rivals = b.rivals[prefix]
+	if o.first, ok = b.first.get(prefix); ok && len(b.rivals) > 0 {
+		o.rivals = b.rivals[prefix]
+	}
 	return o, ok
 }
 
 // put adds a block with its owners. It must not be there.
 func (b *blocks) put(prefix netip.Prefix, by owners) {
-	b.first[prefix] = by.first
+	b.first.put(prefix, by.first)
 	if len(by.rivals) > 0 {
 		b.rivals[prefix] = by.rivals
 	}
@@ -111,7 +112,7 @@ func (b *blocks) remove(prefix netip.Prefix) (old owners, ok bool) {
 	if old, ok = b.of(prefix); !ok {
 		return owners{}, false
 	}
-	delete(b.first, prefix)
+	b.first.remove(prefix)
 	delete(b.rivals, prefix)
 	b.tally(old, -1)
 	return old, true

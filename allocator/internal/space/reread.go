@@ -7,8 +7,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// ReplaceBy replaces the space by a fresh reading of the ledger. Reservations and waiters stay.
+// ReplaceBy replaces the space by a draft of it. Reservations and waiters stay.
 func (s *Space) ReplaceBy(fresh *Space) {
+	fresh.settle()
 	old := s.Room.Pools
 	s.Known, s.Head, s.Room.Pools, s.Damage, s.Stale = fresh.Known, fresh.Head, fresh.Room.Pools, fresh.Damage, false
 	s.Marked = fresh.Marked

@@ -15,6 +15,7 @@ type Room struct {
 	Pools    Pools
 	reserved map[netip.Prefix]*Waiter // taken in the indexes, not in the ledger; with the waiter, if it is a hold
 
+	clock *clock // of the holds that are made until the lock is released; nil: there is none yet
 	table *Table
 	lock  sync.Locker // of the space
 	news  *News       // of the space
@@ -60,7 +61,7 @@ func (r *Room) wakeFormer(p *Pool) {
 	}
 	for _, w := range p.Waiting.names {
 		if _, ok := p.FormerBlock(w.request); ok {
-			r.news.wake(w.request.Holder)
+			r.news.wake(&w.request.Holder)
 		}
 	}
 }
@@ -103,14 +104,26 @@ func (r *Room) serve(p *Pool, freed netip.Prefix) {
 	if len(p.Waiting.Claims) == 0 || r.Pools.Frozen() != NotFrozen {
 		return
 	}
-	exact := p.Waiting.touching(freed)
+	exact := p.Waiting.exact.touching(freed, p.Index.Free, p.Waiting.turns)
 	for w := p.first(exact); w != nil; w = p.first(exact) {
 		if broken := p.broken(w, nil); broken != nil {
-			p.Waiting.suspend(w, accountOf(broken, w.cluster()))
-			r.news.wake(w.request.Holder) // its claim shows why it waits now
+			r.pass(p, w, accountOf(broken, w.cluster()), exact)
 			continue
 		}
 		r.hold(p, w)
 		exact.fix(w.cluster())
+	}
+}
+
+// pass passes over a waiter whose limit is met. Where it waits for an exact prefix, the next of its
+// workspace that does takes its place.
+func (r *Room) pass(p *Pool, w *Waiter, on Account, exact *line) {
+	p.Waiting.suspend(w, on)
+	r.news.wake(&w.request.Holder) // its claim says what it waits for now
+	if !w.request.Exact.IsValid() {
+		return
+	}
+	if next, ok := p.Waiting.exact.following(w); ok {
+		exact.push(next)
 	}
 }

@@ -32,7 +32,7 @@ type Space struct {
 	Blocks  blocks
 	usage   usage // the addresses of this space on each account
 	Cooling coolingBlocks
-	draft   bool   // it is being read, and not published
+	draft   *draft // of a space that is being read, and is not published; else nil
 	Damage  Damage // while there is any, the space does nothing
 	Stale   bool   // events were skipped; it is about to be read again
 	Marked  string // the writer that keeps the waiting list, by the mark in the ledger; empty: claims do not wait
@@ -53,7 +53,7 @@ func NewSpace(t *Table, id ledger.SpaceID) *Space {
 // it is for ReplaceBy of the published one.
 func NewDraft(t *Table, id ledger.SpaceID) *Space {
 	s := NewSpace(t, id)
-	s.draft = true
+	s.draft = &draft{held: map[share]int64{}}
 	return s
 }
 
@@ -65,7 +65,7 @@ func (s *Space) Unlock() {
 	s.Unlocking()
 	s.News.Drained = s.Room.Pools.drained(s.News.Touched)
 	told := s.News
-	s.News = News{}
+	s.News, s.Room.clock = News{}, nil
 	s.mu.Unlock()
 	s.Unlocked(told)
 }
@@ -97,7 +97,7 @@ func (s *Space) PutPool(record ledger.Pool) {
 	}
 	s.Room.Pools = s.Room.Pools.with(p)
 	s.News.Touch(p.ID)
-	if !s.draft {
+	if s.draft == nil {
 		s.Table.Add(p)
 	}
 }

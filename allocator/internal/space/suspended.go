@@ -8,7 +8,7 @@ import (
 // unwatch ends the room's watch of an account, unless a waiter is still suspended on it. Else the
 // accounts of workspaces and pools that are gone would be watched for ever.
 func (r *Room) unwatch(on Account) {
-	if !slices.ContainsFunc(r.Pools, func(p *Pool) bool { return len(p.Waiting.suspended[on]) > 0 }) {
+	if !slices.ContainsFunc(r.Pools, func(p *Pool) bool { return p.Waiting.suspended[on] != nil }) {
 		r.table.Quotas.unwatch(on, r)
 	}
 }
@@ -22,7 +22,7 @@ func (r *Room) requeue(on Account) {
 	for _, p := range r.Pools {
 		pledged := Pending{on: new(big.Int)}
 		var least *big.Int // the smallest request that was too large for this account
-		for _, w := range slices.Clone(p.Waiting.suspended[on]) {
+		for _, w := range p.Waiting.suspendedOn(on) {
 			wanted := p.wanted(w.request)
 			if least != nil && wanted.Cmp(least) >= 0 {
 				continue
@@ -35,21 +35,21 @@ func (r *Room) requeue(on Account) {
 				least = wanted
 			default:
 				p.Waiting.suspend(w, accountOf(broken, w.cluster()))
-				r.news.wake(w.request.Holder)
+				r.news.wake(&w.request.Holder)
 			}
 		}
 	}
 }
 
-// resume puts a waiter back into its line, holds room for it if there is any, and wakes it in
-// any case.
+// resume holds room for a waiter if there is any, else puts it back into its line. It wakes the
+// waiter in any case.
 func (r *Room) resume(p *Pool, w *Waiter) {
-	p.Waiting.requeue(w)
 	if r.Pools.Frozen() == NotFrozen && p.fits(w) {
 		r.hold(p, w)
 		return
 	}
-	r.news.wake(w.request.Holder)
+	p.Waiting.requeue(w)
+	r.news.wake(&w.request.Holder)
 }
 
 // Relieve requeues the waiters that are suspended on some accounts, on which less is held now.

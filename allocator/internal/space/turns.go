@@ -57,6 +57,7 @@ func (t *turns) before(a, b ledger.ClusterName) int {
 // line is the waiters for blocks of one length: a heap of lanes, one for each workspace,
 // in the order of their turns.
 type line struct {
+	length    int // of the blocks
 	turns     *turns
 	lanes     []*waitLane
 	byCluster map[ledger.ClusterName]*waitLane
@@ -65,38 +66,57 @@ type line struct {
 // waitLane is the waiters of one workspace in a line, oldest first. It is never empty.
 type waitLane struct {
 	cluster ledger.ClusterName
-	waiters *btree.BTreeG[*Waiter]
+	turn    *workspaceTurn // of the workspace
+	waiters *byAge
+	oldest  *Waiter
 	index   int // in the line
 }
 
-func (l *waitLane) first() *Waiter {
-	w, _ := l.waiters.Min()
-	return w
+// byAge is some waiters, oldest first.
+type byAge = btree.BTreeG[*Waiter]
+
+// nodes are shared by all trees of waiters: most lanes have so few that lists of their own would
+// be larger than they are.
+var nodes = btree.NewFreeListG[*Waiter](btree.DefaultFreeListSize)
+
+func newByAge() *byAge {
+	return btree.NewWithFreeListG(32, func(a, b *Waiter) bool { return older(a, b) < 0 }, nodes)
 }
 
-func newLine(t *turns) *line { return &line{turns: t, byCluster: map[ledger.ClusterName]*waitLane{}} }
+func newLine(t *turns, length int) *line {
+	return &line{length: length, turns: t, byCluster: map[ledger.ClusterName]*waitLane{}}
+}
 
 func (l *line) push(w *Waiter) {
 	lane := l.byCluster[w.cluster()]
 	if lane == nil {
-		lane = &waitLane{cluster: w.cluster(), waiters: btree.NewG(32, func(a, b *Waiter) bool { return older(a, b) < 0 })}
+		lane = &waitLane{cluster: w.cluster(), turn: l.turns.waits[w.cluster()], waiters: newByAge(), oldest: w}
 		lane.waiters.ReplaceOrInsert(w)
 		l.byCluster[lane.cluster] = lane
 		heap.Push(l, lane)
 		return
 	}
 	lane.waiters.ReplaceOrInsert(w)
-	heap.Fix(l, lane.index)
+	if older(w, lane.oldest) < 0 {
+		lane.oldest = w
+		heap.Fix(l, lane.index)
+	}
 }
 
+// remove removes a waiter, and puts its workspace's lane in its place.
 func (l *line) remove(w *Waiter) {
 	lane := l.byCluster[w.cluster()]
-	if lane.waiters.Len() == 1 { // while the heap can compare it
+	switch {
+	case lane.waiters.Len() == 1: // while the heap can compare it
 		heap.Remove(l, lane.index)
 		delete(l.byCluster, lane.cluster)
 		return
+	case w == lane.oldest: // as when it is served; this needs no comparison
+		lane.waiters.DeleteMin()
+		lane.oldest, _ = lane.waiters.Min()
+	default:
+		lane.waiters.Delete(w)
 	}
-	lane.waiters.Delete(w)
 	heap.Fix(l, lane.index)
 }
 
@@ -108,7 +128,7 @@ func (l *line) fix(c ledger.ClusterName) {
 }
 
 // first is the next waiter. There must be one.
-func (l *line) first() *Waiter { return l.lanes[0].first() }
+func (l *line) first() *Waiter { return l.lanes[0].oldest }
 
 // Len implements heap.Interface.
 func (l *line) Len() int { return len(l.lanes) }
@@ -116,7 +136,10 @@ func (l *line) Len() int { return len(l.lanes) }
 // Less implements heap.Interface.
 func (l *line) Less(i, j int) bool {
 	a, b := l.lanes[i], l.lanes[j]
-	return cmp.Or(l.turns.before(a.cluster, b.cluster), older(a.first(), b.first())) < 0
+	if a.turn.served != b.turn.served {
+		return a.turn.served < b.turn.served
+	}
+	return older(a.oldest, b.oldest) < 0
 }
 
 // Swap implements heap.Interface.

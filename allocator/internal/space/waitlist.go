@@ -17,10 +17,10 @@ type waitlist struct {
 	Claims    map[ledger.ClaimID]*Waiter
 	names     map[former]*Waiter // by the name of the claim
 	turns     *turns
-	lines     map[int]*line         // by prefix length, those without a hold
-	exact     []*Waiter             // by prefix, then by age, those without a hold
-	suspended map[Account][]*Waiter // by the account whose limit stops them, oldest first; in no line
-	Suspended int                   // how many are suspended
+	lines     []*line            // by prefix length, those without a hold; none is empty
+	exact     *exact             // those for an exact prefix, without a hold
+	suspended map[Account]*byAge // by the account whose limit stops them; in no line
+	Suspended int                // how many are suspended
 }
 
 // Waiter is a claim that waits. Either it is in a line, or it has a hold, or it is suspended: a limit
@@ -31,21 +31,23 @@ type Waiter struct {
 	held      bool
 	suspended Account      // whose limit stops it; the zero Account: it is not suspended
 	Last      netip.Prefix // of its hold, or the last one
-	stop      func() bool  // stops the timer of the hold
-	turn      int          // counts its holds
+	clock     *clock       // of the hold
 }
 
 func (w *Waiter) cluster() ledger.ClusterName { return w.request.Holder.Cluster }
 
 func older(a, b *Waiter) int {
-	return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.request.Holder.Claim, b.request.Holder.Claim))
+	if by := a.since.Compare(b.since); by != 0 {
+		return by
+	}
+	return cmp.Compare(a.request.Holder.Claim, b.request.Holder.Claim)
 }
 
 // add puts a waiter on the list, and into its line.
 func (q *waitlist) add(w *Waiter) {
 	if q.Claims == nil {
 		*q = waitlist{
-			Claims: map[ledger.ClaimID]*Waiter{}, names: map[former]*Waiter{}, lines: map[int]*line{}, turns: &turns{}, suspended: map[Account][]*Waiter{},
+			Claims: map[ledger.ClaimID]*Waiter{}, names: map[former]*Waiter{}, turns: &turns{}, exact: newExact(), suspended: map[Account]*byAge{},
 		}
 	}
 	q.Claims[w.request.Holder.Claim] = w
@@ -66,7 +68,10 @@ func (q *waitlist) remove(w *Waiter) {
 
 // before orders waiters as they are served.
 func (q *waitlist) before(a, b *Waiter) int {
-	return cmp.Or(q.turns.before(a.cluster(), b.cluster()), older(a, b))
+	if by := q.turns.before(a.cluster(), b.cluster()); by != 0 {
+		return by
+	}
+	return older(a, b)
 }
 
 // requeue puts a waiter that has a hold, or is suspended, back into its line.
@@ -77,15 +82,19 @@ func (q *waitlist) requeue(w *Waiter) {
 
 func (q *waitlist) enqueue(w *Waiter) {
 	if w.request.Exact.IsValid() {
-		q.exact = insert(q.exact, w, byPrefix)
+		q.exact.add(w)
 		return
 	}
-	l := q.lines[w.request.Length]
-	if l == nil {
-		l = newLine(q.turns)
-		q.lines[w.request.Length] = l
+	i, ok := q.lineOf(w.request.Length)
+	if !ok {
+		q.lines = slices.Insert(q.lines, i, newLine(q.turns, w.request.Length))
 	}
-	l.push(w)
+	q.lines[i].push(w)
+}
+
+// lineOf finds the line of a length, or where it would be.
+func (q *waitlist) lineOf(length int) (i int, ok bool) {
+	return slices.BinarySearchFunc(q.lines, length, func(l *line, length int) int { return cmp.Compare(l.length, length) })
 }
 
 // suspend removes a waiter from its line until less is held on an account.
@@ -93,15 +102,32 @@ func (q *waitlist) suspend(w *Waiter, on Account) {
 	q.leave(w)
 	w.suspended = on
 	q.Suspended++
-	q.suspended[on] = insert(q.suspended[on], w, older)
+	if q.suspended[on] == nil {
+		q.suspended[on] = newByAge()
+	}
+	q.suspended[on].ReplaceOrInsert(w)
 }
 
-// hold notes that a prefix is held for a waiter in a line: its workspace has had its turn.
+// suspendedOn are the waiters that are suspended on an account, oldest first. They may change
+// meanwhile.
+func (q *waitlist) suspendedOn(on Account) []*Waiter {
+	tree := q.suspended[on]
+	if tree == nil {
+		return nil
+	}
+	waiters := make([]*Waiter, 0, tree.Len())
+	tree.Ascend(func(w *Waiter) bool {
+		waiters = append(waiters, w)
+		return true
+	})
+	return waiters
+}
+
+// hold notes that a prefix is held for a waiter: its workspace has had its turn.
 func (q *waitlist) hold(w *Waiter, prefix netip.Prefix) {
+	q.turns.serve(w.cluster()) // first, so that its own line is put in order for both at once
 	q.leave(w)
 	w.held, w.Last = true, prefix
-	w.turn++
-	q.turns.serve(w.cluster())
 	for _, l := range q.lines {
 		l.fix(w.cluster())
 	}
@@ -112,76 +138,32 @@ func (q *waitlist) hold(w *Waiter, prefix netip.Prefix) {
 func (q *waitlist) leave(w *Waiter) {
 	switch {
 	case w.held:
-		w.held = false
-		w.stop()
+		w.release()
 	case w.suspended != (Account{}):
 		q.Suspended--
-		if rest := remove(q.suspended[w.suspended], w, older); len(rest) > 0 {
-			q.suspended[w.suspended] = rest
-		} else {
+		tree := q.suspended[w.suspended]
+		if tree.Delete(w); tree.Len() == 0 {
 			delete(q.suspended, w.suspended)
 		}
 		w.suspended = Account{}
 	case w.request.Exact.IsValid():
-		q.exact = remove(q.exact, w, byPrefix)
+		q.exact.remove(w)
 	default:
-		l := q.lines[w.request.Length]
-		if l.remove(w); len(l.lanes) == 0 {
-			delete(q.lines, w.request.Length)
+		i, _ := q.lineOf(w.request.Length)
+		if q.lines[i].remove(w); len(q.lines[i].lanes) == 0 {
+			q.lines = slices.Delete(q.lines, i, i+1)
 		}
 	}
-}
-
-func insert(list []*Waiter, w *Waiter, order func(a, b *Waiter) int) []*Waiter {
-	i, _ := slices.BinarySearchFunc(list, w, order)
-	return slices.Insert(list, i, w)
-}
-
-func remove(list []*Waiter, w *Waiter, order func(a, b *Waiter) int) []*Waiter {
-	if list[0] == w { // the oldest, as a rule: the others need not move
-		list[0] = nil
-		return list[1:]
-	}
-	i, _ := slices.BinarySearchFunc(list, w, order)
-	return slices.Delete(list, i, i+1)
 }
 
 // next is the next waiter that a free block of the given length would serve; nil: none.
 func (q *waitlist) next(largest int) *Waiter {
 	var first *Waiter
-	for length, l := range q.lines {
-		if length < largest {
-			continue
-		}
+	from, _ := q.lineOf(largest)
+	for _, l := range q.lines[from:] {
 		if w := l.first(); first == nil || q.before(w, first) < 0 {
 			first = w
 		}
 	}
 	return first
-}
-
-// touching returns the waiters for an exact prefix that overlaps p, in a line of their own.
-func (q *waitlist) touching(p netip.Prefix) *line {
-	found := newLine(q.turns)
-	for bits := range p.Bits() {
-		cover := netip.PrefixFrom(p.Addr(), bits).Masked()
-		for i := q.search(cover); i < len(q.exact) && q.exact[i].request.Exact == cover; i++ {
-			found.push(q.exact[i])
-		}
-	}
-	for i := q.search(p); i < len(q.exact) && p.Contains(q.exact[i].request.Exact.Addr()); i++ {
-		found.push(q.exact[i])
-	}
-	return found
-}
-
-func (q *waitlist) search(p netip.Prefix) int {
-	i, _ := slices.BinarySearchFunc(q.exact, p, func(w *Waiter, p netip.Prefix) int {
-		return ledger.ComparePrefixes(w.request.Exact, p)
-	})
-	return i
-}
-
-func byPrefix(a, b *Waiter) int {
-	return cmp.Or(ledger.ComparePrefixes(a.request.Exact, b.request.Exact), older(a, b))
 }

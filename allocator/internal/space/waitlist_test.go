@@ -64,8 +64,8 @@ func TestWaiting_AsSearched(t *testing.T) {
 			}
 		default:
 			if want != nil {
-				want.stop = func() bool { return true }
 				q.hold(want, netip.Prefix{})
+				want.clock = &clock{held: 1, stop: func() bool { return true }}
 				now++
 				turns[want.cluster()] = now
 				q.remove(want)

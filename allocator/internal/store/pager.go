@@ -68,6 +68,23 @@ type place struct {
 // ErrExpired: etcd has compacted the revision. It does not read pages ahead.
 func (p *Pager) Keys(ctx context.Context, from, end string) iter.Seq2[*mvccpb.KeyValue, error] {
 	return func(yield func(*mvccpb.KeyValue, error) bool) {
+		for page, err := range p.pages(ctx, from, end) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, kv := range page {
+				if !yield(kv, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// pages yields the keys of a range as they are read.
+func (p *Pager) pages(ctx context.Context, from, end string) iter.Seq2[[]*mvccpb.KeyValue, error] {
+	return func(yield func([]*mvccpb.KeyValue, error) bool) {
 		at := place{from: from}
 		for at.from < end {
 			if p.traffic != nil {
@@ -80,10 +97,8 @@ func (p *Pager) Keys(ctx context.Context, from, end string) iter.Seq2[*mvccpb.Ke
 				yield(nil, err)
 				return
 			}
-			for _, kv := range page.Kvs {
-				if !yield(kv, nil) {
-					return
-				}
+			if !yield(page.Kvs, nil) {
+				return
 			}
 			p.advance(&at, page, to)
 		}

@@ -13,10 +13,7 @@ import (
 func (s *Store) Snapshot(ctx context.Context, visit func(Entry)) (revision int64, err error) {
 	pages := s.NewPager(0)
 	var pools []ledger.Pool
-	for _, part := range []string{s.Keys.pools(), s.Keys.workspaces(), s.Keys.Quotas(), s.Keys.Claim(ledger.ReservationPrefix), s.Keys.Spaces()} {
-		if part == s.Keys.Spaces() {
-			pages.Windows = Windows(s.Keys, pools, false)
-		}
+	for _, part := range []string{s.Keys.pools(), s.Keys.workspaces(), s.Keys.Quotas(), s.Keys.Claim(ledger.ReservationPrefix)} {
 		for kv, err := range pages.Keys(ctx, part, clientv3.GetPrefixRangeEnd(part)) {
 			if err != nil {
 				return 0, err
@@ -26,6 +23,15 @@ func (s *Store) Snapshot(ctx context.Context, visit func(Entry)) (revision int64
 				pools = append(pools, e.Registered)
 			}
 			visit(e)
+		}
+	}
+	pages.Windows = Windows(s.Keys, pools, false)
+	for entries, err := range s.ahead(ctx, pages, s.Keys.Spaces()) {
+		if err != nil {
+			return 0, err
+		}
+		for i := range entries {
+			visit(entries[i])
 		}
 	}
 	return pages.revision, nil

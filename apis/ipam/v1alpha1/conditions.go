@@ -56,7 +56,7 @@ const (
 	// family. Take the annotation off one of the two.
 	ReasonDefaultConflict Reason = "DefaultConflict"
 	// ReasonQuotaExceeded: the workspace holds its maxPerConsumer. Release
-	// addresses of the same class or pool, or have the limit raised.
+	// addresses of the same class or pool, or ask the platform to raise the limit.
 	ReasonQuotaExceeded Reason = "QuotaExceeded"
 	// ReasonNoOfferingPool: the class exists, but no ready pool backs it for
 	// this workspace. Add the class to spec.classNames of a pool.
@@ -128,7 +128,7 @@ const (
 )
 
 // Reasons of the condition ConsumerGone: the rules by which a consumer is gone. Delete
-// the claim, if nobody uses its address any more.
+// the claim if its address is no longer in use.
 const (
 	// ReasonConsumerNotFound: there is no object of that kind and name.
 	ReasonConsumerNotFound Reason = "ConsumerNotFound"

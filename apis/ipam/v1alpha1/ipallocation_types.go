@@ -25,7 +25,7 @@ type ClaimRef struct {
 	// +required
 	Name string `json:"name"`
 
-	// uid of the IPClaim: a claim made anew under the same name is another one.
+	// uid of the IPClaim: a later claim of the same name is another one.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -60,7 +60,7 @@ type IPAllocationSpec struct {
 	// +optional
 	ClaimRef *ClaimRef `json:"claimRef,omitempty"`
 
-	// reclaimPolicy says what becomes of the block when the claim is deleted.
+	// reclaimPolicy says what happens to the block when the claim is deleted.
 	// +required
 	ReclaimPolicy ReclaimPolicy `json:"reclaimPolicy"`
 
@@ -86,8 +86,8 @@ type IPAllocationStatus struct {
 	// +optional
 	Address string `json:"address,omitempty"`
 
-	// expires is when a retained allocation is released. Absent while its claim is there,
-	// and when it is kept until somebody deletes it.
+	// expires is when a retained allocation is released. Absent while its claim exists,
+	// and when the allocation is kept until it is deleted.
 	// +optional
 	Expires *metav1.Time `json:"expires,omitempty"`
 

@@ -11,7 +11,7 @@ const (
 	ClaimPending ClaimPhase = "Pending"
 	// ClaimBound claims hold the block in status.allocatedCIDR.
 	ClaimBound ClaimPhase = "Bound"
-	// ClaimReleasing claims are deleted, and held by somebody else's finalizer.
+	// ClaimReleasing claims are deleted, and held by a finalizer of another program.
 	ClaimReleasing ClaimPhase = "Releasing"
 	// ClaimError claims met a failure of the controller, which retries.
 	ClaimError ClaimPhase = "Error"
@@ -70,8 +70,8 @@ type IPClaimSpec struct {
 	// +optional
 	Address string `json:"address,omitempty"`
 
-	// reclaimPolicy overrides that of the class. It may be changed at any time; as
-	// it stands when the claim is deleted, it counts.
+	// reclaimPolicy overrides that of the class. It may be changed at any time; its
+	// value at the deletion of the claim counts.
 	// +optional
 	ReclaimPolicy ReclaimPolicy `json:"reclaimPolicy,omitempty"`
 
@@ -81,9 +81,9 @@ type IPClaimSpec struct {
 	// +optional
 	UnmetPolicy UnmetPolicy `json:"unmetPolicy,omitempty"`
 
-	// retainedPolicy says what the claim makes of a retained allocation of its name, and
-	// overrides that of the class. Wait: it waits for its deletion. Reuse: it gets the
-	// retained block, if class and length agree.
+	// retainedPolicy overrides that of the class, and applies if an allocation of the
+	// claim's name is retained. Wait: the claim waits until that is deleted. Reuse: the
+	// claim gets the retained block, if class and length agree.
 	// +optional
 	RetainedPolicy RetainedPolicy `json:"retainedPolicy,omitempty"`
 
@@ -147,7 +147,7 @@ type IPClaimStatus struct {
 
 // IPClaim is a request for a block of addresses. A claim that cannot be met
 // stays, says why in its condition Allocated, and binds by itself when the cause
-// is gone. Deleting it gives the block back, unless its reclaimPolicy is Retain.
+// is gone. Deleting it frees the block, unless its reclaimPolicy is Retain.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -165,7 +165,7 @@ type IPClaimStatus struct {
 // ---
 // This version has no status subresource, because a server with one drops the status of
 // each CREATE. The controller writes in package v1controller1; a policy refuses a status
-// that anybody else writes.
+// that any other user writes.
 type IPClaim struct {
 	metav1.TypeMeta `json:",inline"`
 

@@ -50,8 +50,8 @@ type IPClassSpec struct {
 	// +optional
 	DefaultPrefixLength int32 `json:"defaultPrefixLength,omitempty"`
 
-	// reclaimPolicy says what becomes of a block when its claim is deleted, unless
-	// the claim says otherwise. Delete gives it back, Retain keeps it taken.
+	// reclaimPolicy says what happens to a block when its claim is deleted, unless
+	// the claim says otherwise. Delete frees the block, Retain keeps it allocated.
 	// +kubebuilder:default=Delete
 	// +optional
 	ReclaimPolicy ReclaimPolicy `json:"reclaimPolicy,omitempty"`
@@ -62,25 +62,25 @@ type IPClassSpec struct {
 	// +optional
 	UnmetPolicy UnmetPolicy `json:"unmetPolicy,omitempty"`
 
-	// releaseCooldown is how long a block of this class is given to nobody after it was
-	// freed, but to a claim of the same workspace, namespace and name. The longer one of
+	// releaseCooldown is how long a freed block of this class is not allocated again,
+	// except to a claim of the same workspace, namespace and name. The longer one of
 	// class and pool counts. At most 24h. Left out, blocks are free at once.
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^(([0-9]{1,6})(h|m|s|ms))+$') || duration(self) <= duration('24h')",message="spec.releaseCooldown must not exceed 24h"
 	// +optional
 	ReleaseCooldown Duration `json:"releaseCooldown,omitempty"`
 
 	// retentionLease is how long a retained allocation of this class keeps its block. Then
-	// it is released. Left out, it is kept until somebody deletes it.
+	// it is released. Left out, it is kept until it is deleted.
 	// +optional
 	RetentionLease Duration `json:"retentionLease,omitempty"`
 
-	// retainedPolicy says what a claim of this class makes of a retained allocation of its
-	// name, unless the claim says otherwise. Wait: it waits for its deletion. Reuse: it gets
-	// the retained block, if class and length agree. Left out, it is Wait.
+	// retainedPolicy applies if an allocation of a claim's name is retained, unless the
+	// claim says otherwise. Wait: the claim waits until that is deleted. Reuse: the claim
+	// gets the retained block, if class and length agree. Left out, it is Wait.
 	// +optional
 	RetainedPolicy RetainedPolicy `json:"retainedPolicy,omitempty"`
 
-	// visibility says who may use the class. consumer: this workspace only.
+	// visibility says which workspaces may use the class. consumer: this workspace only.
 	// platform: every workspace, narrowed by consumers. shared: the workspaces
 	// that consumers lists.
 	// +kubebuilder:default=platform
@@ -89,8 +89,8 @@ type IPClassSpec struct {
 
 	// consumers lists the workspaces that may use a shared class, or narrows a
 	// platform one: exact paths (root:acme:web) or subtrees (root:acme:*, all
-	// below root:acme). Empty means nobody else on a shared class, and everybody
-	// on a platform one.
+	// below root:acme). Empty means no other workspace on a shared class, and every
+	// workspace on a platform one.
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=set
 	// +optional

@@ -18,15 +18,15 @@ type PoolCapacity struct {
 	// +required
 	Available string `json:"available"`
 
-	// cooling is the number of those allocated addresses that were freed, and are given to
-	// nobody yet. Absent when there are none.
+	// cooling is the number of those allocated addresses that were freed, and cannot be
+	// allocated again yet. Absent when there are none.
 	// +kubebuilder:validation:MaxLength=39
 	// +optional
 	Cooling string `json:"cooling,omitempty"`
 }
 
-// PoolLedger says of which ledger a status speaks, and how far that had come. By it
-// a ledger that was lost or restored is told from one that has all it ever had.
+// PoolLedger names the ledger that a status is of, and its number of changes then. It
+// shows whether a ledger was lost or restored since.
 type PoolLedger struct {
 	// id is the ledger's own, made at random with it.
 	// +kubebuilder:validation:MaxLength=64

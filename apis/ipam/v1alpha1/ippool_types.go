@@ -76,7 +76,7 @@ type PoolSlices struct {
 	MaxSlices int32 `json:"maxSlices,omitempty"`
 }
 
-// IPPoolSpec is the address space of a pool, and who may have what of it.
+// IPPoolSpec is the address space of a pool, and the rules for claiming from it.
 // +kubebuilder:validation:XValidation:rule="has(self.cidr) || has(self.parentPoolRef)",fieldPath=".cidr",message="spec.cidr is required on a root pool: give spec.cidr, or spec.parentPoolRef and spec.prefixLength for a child pool"
 // +kubebuilder:validation:XValidation:rule="!has(self.parentPoolRef) || !has(self.cidr)",fieldPath=".cidr",message="spec.cidr is not allowed on a child pool, whose block is carved from the parent: remove it, or remove spec.parentPoolRef"
 // +kubebuilder:validation:XValidation:rule="!has(self.parentPoolRef) || !has(self.ipFamily)",fieldPath=".ipFamily",message="spec.ipFamily is not allowed on a child pool, which has the family of the parent: remove it"
@@ -123,7 +123,7 @@ type IPPoolSpec struct {
 	Slices *PoolSlices `json:"slices,omitempty"`
 
 	// addressDomain names a domain of root pools of this workspace that may
-	// overlap and still never give out overlapping blocks. It is joined or left
+	// overlap and still never allocate overlapping blocks. It can be set or removed
 	// only while the pool is not in use.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -148,7 +148,7 @@ type IPPoolSpec struct {
 	// +optional
 	MaxPerConsumer AddressCount `json:"maxPerConsumer,omitempty"`
 
-	// visibility says who may use the pool. consumer: claims of this workspace.
+	// visibility says which claims may use the pool. consumer: claims of this workspace.
 	// platform, in the platform workspace only: backs classes for every workspace,
 	// narrowed by consumers. shared: claims of the workspaces that consumers
 	// lists may name the pool by poolRef.projectRef.
@@ -158,8 +158,8 @@ type IPPoolSpec struct {
 
 	// consumers lists the workspaces that may use a shared pool, or narrows a
 	// platform one: exact paths (root:acme:web) or subtrees (root:acme:*, all
-	// below root:acme). Empty means nobody else on a shared pool, and everybody on
-	// a platform one.
+	// below root:acme). Empty means no other workspace on a shared pool, and every
+	// workspace on a platform one.
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=set
 	// +optional
@@ -179,7 +179,7 @@ type IPPoolSpec struct {
 
 	// gateway is the address of the router in the network of this pool. It is never handed
 	// out, and counts as allocated. With it, the network and the broadcast address of an
-	// IPv4 network are withheld, too. Mutable; what was given out before stays given.
+	// IPv4 network are withheld, too. Mutable; blocks that are allocated already stay.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip.isCanonical(self)",message="invalid gateway: write an address such as 192.0.2.1 or 2001:db8::1",messageExpression="isIP(self) ? 'invalid gateway: write %s'.format([string(ip(self))]) : 'invalid gateway: write an address such as 192.0.2.1 or 2001:db8::1'"
@@ -193,8 +193,8 @@ type IPPoolSpec struct {
 	// +optional
 	NetworkPrefixLength int32 `json:"networkPrefixLength,omitempty"`
 
-	// releaseCooldown is how long a block of this pool is given to nobody after it was
-	// freed, but to a claim of the same workspace, namespace and name. The longer one of
+	// releaseCooldown is how long a freed block of this pool is not allocated again,
+	// except to a claim of the same workspace, namespace and name. The longer one of
 	// pool and class counts. At most 24h. Left out, blocks are free at once.
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^(([0-9]{1,6})(h|m|s|ms))+$') || duration(self) <= duration('24h')",message="spec.releaseCooldown must not exceed 24h"
 	// +optional
@@ -246,7 +246,7 @@ type IPPoolStatus struct {
 	// +optional
 	LargestFreePrefix *int32 `json:"largestFreePrefix,omitempty"`
 
-	// nextRelease is when the next block that cools is free. Absent when none does.
+	// nextRelease is when the next cooling block is free. Absent when no block cools.
 	// +optional
 	NextRelease *metav1.Time `json:"nextRelease,omitempty"`
 
@@ -295,7 +295,7 @@ type IPPool struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is the address space, and who may have what of it.
+	// spec is the address space, and the rules for claiming from it.
 	// +required
 	Spec IPPoolSpec `json:"spec"`
 

@@ -18,7 +18,7 @@ const (
 	AnnotationDefaultClass = GroupName + "/is-default-class"
 
 	// LabelPublished is "true" on classes that are listed in the workspaces of
-	// tenants. The class controller keeps it; nobody else needs to set it.
+	// tenants. The class controller sets it; users need not.
 	LabelPublished = GroupName + "/published"
 
 	// AnnotationUsage is, on an IPPool, how many addresses of it were used at some times of the last

@@ -32,14 +32,14 @@ const (
 	LeastUtilized Strategy = "LeastUtilized"
 )
 
-// ReclaimPolicy says what becomes of a block when its claim is deleted.
+// ReclaimPolicy says what happens to a block when its claim is deleted.
 // +kubebuilder:validation:Enum=Delete;Retain
 type ReclaimPolicy string
 
 const (
 	// ReclaimDelete gives the block back to its pool.
 	ReclaimDelete ReclaimPolicy = "Delete"
-	// ReclaimRetain keeps the block taken until its IPAllocation is deleted.
+	// ReclaimRetain keeps the block allocated until its IPAllocation is deleted.
 	ReclaimRetain ReclaimPolicy = "Retain"
 )
 
@@ -54,12 +54,12 @@ const (
 	UnmetRefuse UnmetPolicy = "Refuse"
 )
 
-// RetainedPolicy says what a claim makes of a retained allocation of its name.
+// RetainedPolicy says what happens to a claim if an allocation of its name is retained.
 // +kubebuilder:validation:Enum=Wait;Reuse
 type RetainedPolicy string
 
 const (
-	// RetainedWait has the claim wait until the allocation is deleted.
+	// RetainedWait makes the claim wait until the allocation is deleted.
 	RetainedWait RetainedPolicy = "Wait"
 	// RetainedReuse gives the claim the block of the allocation, if class and length agree.
 	RetainedReuse RetainedPolicy = "Reuse"
@@ -110,7 +110,7 @@ type CIDR string
 
 // Consumer names workspaces by path: root:acme:web is that workspace,
 // root:acme:* is every workspace below root:acme, but not root:acme itself.
-// Without a colon it is the ID of a logical cluster, which nobody can forge.
+// Without a colon it is the ID of a logical cluster, which cannot be forged.
 // +kubebuilder:validation:MaxLength=256
 // +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(:[*])?$')",message="invalid workspace: write a path such as root:acme:web, or root:acme:* for all workspaces below root:acme"
 type Consumer string
@@ -165,8 +165,8 @@ type LocalRef struct {
 	Name string `json:"name"`
 }
 
-// OwnerRef names the object that uses an address. It is information: nothing
-// is freed on its word.
+// OwnerRef names the object that uses an address. It is information: no address is freed
+// because of it.
 type OwnerRef struct {
 	// apiGroup of the object. Empty for the core group.
 	// +kubebuilder:validation:MaxLength=256
@@ -191,7 +191,7 @@ type OwnerRef struct {
 	Name string `json:"name"`
 
 	// uid of the object. When given, an object of the same name with another
-	// UID is somebody else.
+	// UID is another object.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=256
 	// +optional

@@ -42,6 +42,9 @@ func Cell(text string) string {
 	return text
 }
 
-// Formula reports whether a spreadsheet takes a text for a formula, which may send what other cells
-// say elsewhere.
-func Formula(text string) bool { return text != "" && strings.ContainsRune("=+-@", rune(text[0])) }
+// Formula reports whether a spreadsheet takes a text for a formula, which may send the content of
+// other cells elsewhere. Spreadsheets of East Asian languages take full-width signs for the others.
+func Formula(text string) bool {
+	first, _ := utf8.DecodeRuneInString(text)
+	return text != "" && strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", first)
+}

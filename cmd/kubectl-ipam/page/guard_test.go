@@ -31,7 +31,7 @@ func TestGuard(t *testing.T) {
 		"another port":             {host: "127.0.0.1:8081", cookie: token, status: 403},
 		"localhost":                {host: "localhost:8080", cookie: token, status: 403},
 		"another origin":           {origin: "http://evil.example", cookie: token, status: 403},
-		"an origin of nobody":      {origin: "null", cookie: token, status: 403},
+		"a null origin":            {origin: "null", cookie: token, status: 403},
 		"a secure origin":          {origin: "https://" + host, cookie: token, status: 403},
 		"a POST":                   {method: http.MethodPost, cookie: token, status: 405},
 		"a DELETE":                 {method: http.MethodDelete, cookie: token, path: "/pool/office", status: 405},

@@ -38,7 +38,7 @@ type listRow struct {
 	Depth int
 	Block netip.Prefix
 	Kind  draw.Kind
-	// Holder says who holds the block; Link leads to it on a map.
+	// Holder names the holder of the block; Link leads to it on a map.
 	Holder, Class, Owner string
 	Workspace            string
 	Since                metav1.Time
@@ -67,7 +67,7 @@ func (s *server) list(r *http.Request, snapshot *Snapshot) (view, error) {
 	data := listView{Pool: p, Meter: meterOf(p.Object), CSV: p.Path("list.csv")}
 	all := rows(snapshot, p, 0)
 	number, err := strconv.Atoi(r.URL.Query().Get("page"))
-	if err != nil || number < 1 || (number-1)*perPage >= max(len(all), 1) {
+	if err != nil || number < 1 || number > 1+(len(all)-1)/perPage {
 		number = 1
 	}
 	first, last := (number-1)*perPage, min(number*perPage, len(all))

@@ -228,6 +228,9 @@ func TestList(t *testing.T) {
 	if rows := strings.Count(said, "\n"); rows < 10 {
 		t.Errorf("the CSV has %d rows:\n%s", rows, said)
 	}
+	for _, number := range []string{"0", "-1", "2", "x", "9223372036854775807", "18446744073709551615", "36893488147419104"} {
+		shows(t, handler, "/pool/office/list?page="+number, "1 to ")
+	}
 }
 
 func TestPlan(t *testing.T) {

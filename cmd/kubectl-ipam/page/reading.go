@@ -9,7 +9,7 @@ import (
 type reading struct {
 	source Source
 	now    func() time.Time
-	// turn has the last snapshot while nobody reads; a request waits for it, or for its own end.
+	// turn has the last snapshot while no request reads; a request waits for it, or for its own end.
 	turn chan last
 }
 

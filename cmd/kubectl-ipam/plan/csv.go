@@ -82,6 +82,9 @@ type table struct {
 // contains their block.
 func ReadCSV(data []byte, options Options) (*Plan, []Problem) {
 	found := &problems{}
+	if found.notUTF8(data) {
+		return &Plan{}, found.sorted()
+	}
 	t := &table{Options: options, in: csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))}
 	t.in.FieldsPerRecord, t.in.TrimLeadingSpace, t.in.Comment = -1, true, '#'
 	header, err := t.in.Read()

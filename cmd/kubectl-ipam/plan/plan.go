@@ -6,10 +6,12 @@
 package plan
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
@@ -49,6 +51,20 @@ type problems []Problem
 
 func (p *problems) add(line int, format string, args ...any) {
 	*p = append(*p, Problem{Line: line, Message: short(fmt.Sprintf(format, args...))})
+}
+
+// notUTF8 adds a problem if a file is in another encoding, and reports whether it is. Its letters
+// would be replaced in the names of owners, without a word.
+func (p *problems) notUTF8(data []byte) bool {
+	line := 0
+	for text := range bytes.Lines(data) {
+		line++
+		if !utf8.Valid(text) {
+			p.add(line, "it has characters that are not UTF-8: save the file as UTF-8")
+			return true
+		}
+	}
+	return false
 }
 
 // short is a message as long as a person reads: a cell may have millions of characters.

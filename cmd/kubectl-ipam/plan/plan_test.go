@@ -247,8 +247,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// An owner that a table cannot say is not exported to one, nor is one that a spreadsheet would take
-// for a formula: whoever may claim chooses its name.
+// An owner that a table cannot express is not exported to one. Nor is an owner that a spreadsheet
+// would take for a formula: users who can create claims choose its name.
 func TestWriteCSV_Unsayable(t *testing.T) {
 	t.Parallel()
 	for _, owner := range []ipamv1alpha1.OwnerRef{

@@ -3,10 +3,13 @@ package plan
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"slices"
 
+	goyaml "go.yaml.in/yaml/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -20,6 +23,9 @@ import (
 // the plan.
 func ReadYAML(data []byte, options Options) (*Plan, []Problem) {
 	b := &builder{plan: &Plan{}, problems: &problems{}, namespace: options.Namespace}
+	if b.problems.notUTF8(data) {
+		return b.plan, b.problems.sorted()
+	}
 	for _, d := range documents(bytes.TrimPrefix(data, []byte("\ufeff"))) {
 		b.document(d)
 	}
@@ -33,21 +39,44 @@ type document struct {
 	text []byte
 }
 
-// documents splits a file at its lines "---".
+// documents splits a file at its lines "---" and "...". What follows a "---" in its line is of the
+// next document.
 func documents(data []byte) []document {
 	var found []document
 	at := document{line: 1}
 	line := 0
 	for text := range bytes.Lines(data) {
 		line++
-		if bytes.HasPrefix(text, []byte("---")) && len(bytes.TrimSpace(text[3:])) == 0 {
+		if rest, ok := divided(text); ok {
 			found = append(found, at)
-			at = document{line: line + 1}
+			at = document{line: line, text: rest}
+			if len(bytes.TrimSpace(rest)) == 0 {
+				at.line++
+			}
 			continue
 		}
 		at.text = append(at.text, text...)
 	}
 	return slices.DeleteFunc(append(found, at), func(d document) bool { return len(bytes.TrimSpace(d.text)) == 0 })
+}
+
+// divided reports whether a line begins or ends a document, and returns what follows the marker.
+func divided(line []byte) (rest []byte, ok bool) {
+	for _, marker := range []string{"---", "..."} {
+		rest, ok := bytes.CutPrefix(line, []byte(marker))
+		if ok && (len(rest) == 0 || bytes.ContainsAny(rest[:1], " \t\r\n")) {
+			return slices.Clone(bytes.TrimLeft(rest, " \t")), true
+		}
+	}
+	return nil, false
+}
+
+// single reports whether a text has one document. The reader of YAML leaves out what follows the
+// first one.
+func single(text []byte) bool {
+	decoder := goyaml.NewDecoder(bytes.NewReader(text))
+	_ = decoder.Decode(&struct{}{}) // was read without an error before
+	return errors.Is(decoder.Decode(&struct{}{}), io.EOF)
 }
 
 // document reads an object, or a list of them.
@@ -63,6 +92,10 @@ func (b *builder) document(d document) {
 	}
 	if string(text) == "null" {
 		return // nothing but comments
+	}
+	if !single(d.text) {
+		b.problems.add(d.line, "there is more than one object: write a line --- between them")
+		return
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
 		b.problems.add(d.line, "this is no object: write IPPools and IPClaims, as kubectl ipam export prints them")

@@ -1,5 +1,5 @@
 // Package space computes what is known of the addresses of a pool: which are taken, which are never
-// handed out, and which are free. It asks nobody: all functions are pure.
+// handed out, and which are free. All functions are pure.
 package space
 
 import (
@@ -62,7 +62,7 @@ func (s Space) Unseen(capacity *ipamv1alpha1.PoolCapacity) *big.Int {
 	if !ok {
 		return new(big.Int)
 	}
-	taken.Sub(taken, Cooling(capacity)) // it is counted by itself, and nobody's
+	taken.Sub(taken, Cooling(capacity)) // it is counted by itself, and has no holder
 	return taken.Sub(taken, s.Known())
 }
 

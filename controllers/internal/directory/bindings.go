@@ -179,8 +179,8 @@ func (d *Directory) drop(cluster allocator.ClusterName, uid types.UID, note func
 	return of, true
 }
 
-// Closed forgets what an endpoint has shown that nobody watches any more, and lists the
-// workspaces. They keep their paths: nobody else may take one while its owner is out of sight.
+// Closed forgets what an endpoint has shown that is not watched any more, and lists the workspaces.
+// They keep their paths: no other workspace may take one while its owner is out of sight.
 func (d *Directory) Closed(endpoint string) []allocator.ClusterName {
 	d.mu.Lock()
 	defer d.mu.Unlock()

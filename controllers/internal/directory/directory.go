@@ -3,7 +3,7 @@
 // that the export's virtual workspace shows, whose annotations carry path and
 // cluster.
 //
-// The cluster is kcp's word. The path is, too, but who may change the
+// The cluster is kcp's word. The path is, too, but users that can update the
 // LogicalCluster of a workspace can change it there. So a path that two
 // workspaces show names neither, and that of the platform is the platform's.
 package directory
@@ -64,7 +64,7 @@ func New(platform Workspace) *Directory {
 	}
 }
 
-// Observe names who is told from now on. Call it before the provider starts.
+// Observe sets the observer. Call it before the provider starts.
 func (d *Directory) Observe(o Observer) { d.observer = o }
 
 // Platform is the workspace that holds the export.
@@ -159,7 +159,7 @@ func (d *Directory) move(cluster allocator.ClusterName, from, to string) {
 	}
 }
 
-// tell says who has a path now, or that several show it.
+// tell tells the observer which workspace has a path now, or that several show it.
 func (d *Directory) tell(path string) {
 	d.mu.RLock()
 	shown := slices.Clone(d.shown[path])

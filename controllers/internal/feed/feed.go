@@ -40,8 +40,8 @@ type Shown interface {
 	Endpoint() (url string, shared kcpcache.WildcardCache)
 }
 
-// Engage has the workspace watched until ctx ends. One that is engaged anew, with a new
-// context, is shown all that is there anew.
+// Engage watches the workspace until ctx ends. When it is engaged again, with a new context, its
+// handler is called for every object again.
 func (f *Feed) Engage(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster) error {
 	shown, ok := cl.(Shown)
 	if !ok {

@@ -77,7 +77,7 @@ func (t *tap) start(w *workspace) error {
 	return nil
 }
 
-// remove has the workspace's handler called no more, unless it was engaged anew.
+// remove ends the calls of the workspace's handler, unless it was engaged again.
 func (t *tap) remove(w *workspace) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -63,7 +63,7 @@ func (w *watch) open(of *workspace) error {
 	return t.add(of)
 }
 
-// close has it called no more.
+// close ends the calls of its handler.
 func (w *watch) close(of *workspace) {
 	w.mu.Lock()
 	t := w.taps[of.endpoint]

@@ -37,6 +37,7 @@ type Inbox struct {
 	// Pools is the queue of the pool controller.
 	Pools Queue
 
+	listed    *listed // the storage of Claims
 	directory *directory.Directory
 	pools     atomic.Pointer[PoolTable]
 }
@@ -48,10 +49,11 @@ type PoolTable interface {
 
 // New makes the queues.
 func New(d *directory.Directory) *Inbox {
-	return &Inbox{Claims: NewQueue("claim"), Pools: NewQueue("pool"), directory: d}
+	listed := newListed()
+	return &Inbox{Claims: newQueue("claim", listed), Pools: NewQueue("pool"), listed: listed, directory: d}
 }
 
-// Wake has the object looked at that the ledger has found room for.
+// Wake requeues the object for which the ledger has found room.
 func (i *Inbox) Wake(h allocator.Holder) {
 	queue := i.Claims
 	if h.Namespace == "" {
@@ -60,11 +62,17 @@ func (i *Inbox) Wake(h allocator.Holder) {
 	queue.Add(Request(i.directory.Engaged(h.Cluster), client.ObjectKey{Namespace: h.Namespace, Name: h.Name}))
 }
 
+// Listed requeues a claim that a first list has shown, behind the claims that are queued by Add.
+func (i *Inbox) Listed(claim mcreconcile.Request) {
+	i.listed.mark(claim)
+	i.Claims.Add(claim)
+}
+
 // Serve names the ledger whose pools Changed tells of. What changed before is
-// not lost: the controllers look at every pool when they start.
+// not lost: the controllers reconcile every pool when they start.
 func (i *Inbox) Serve(pools PoolTable) { i.pools.Store(&pools) }
 
-// Changed has pools looked at whose use has changed, soon. A change concerns more than one
+// Changed requeues pools whose use has changed, after a moment. A change concerns more than one
 // where pools of an address domain overlap, and of many the status is written in turn: a
 // claim in such a domain keeps the server no busier than with a few pools.
 func (i *Inbox) Changed(ids ...allocator.PoolID) {
@@ -92,8 +100,8 @@ func untilTurn(now time.Time, place, of int) time.Duration {
 	return (round - since) % round
 }
 
-// Retired has those pools of a workspace looked at that have no CIDR: the pool that has left the
-// ledger may have stood in their way. A request without a name stands for them.
+// Retired requeues the pools of a workspace that have no CIDR: the pool that has left the ledger may
+// have stood in their way. A request without a name stands for them.
 func (i *Inbox) Retired(pool allocator.Pool) {
 	if pool.Parent == "" {
 		i.Pools.Add(Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{}))
@@ -106,10 +114,12 @@ func Request(cluster multicluster.ClusterName, key client.ObjectKey) mcreconcile
 }
 
 // NewQueue makes a queue in which workspaces take turns. Its metrics have the name.
-func NewQueue(name string) Queue {
+func NewQueue(name string) Queue { return newQueue(name, NewTurns()) }
+
+func newQueue(name string, storage workqueue.Queue[mcreconcile.Request]) Queue {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[mcreconcile.Request](10*time.Millisecond, 30*time.Second)
 	items := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[mcreconcile.Request]{
-		Name: name, Queue: NewTurns(),
+		Name: name, Queue: storage,
 	})
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[mcreconcile.Request]{Name: name, Queue: items})
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[mcreconcile.Request]{

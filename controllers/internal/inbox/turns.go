@@ -6,8 +6,8 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 )
 
-// turns is the storage of a workqueue in which workspaces take turns: whoever has much
-// waiting delays the others by one each, not by all of it. It is what the ledger does with
+// turns is the storage of a workqueue in which workspaces take turns: one with many
+// items delays the others by one each, not by all of them. It is what the ledger does with
 // the calls that wait for a pool, and what API Priority and Fairness (KEP-1040) does with
 // flows. A workqueue calls it from one goroutine at a time.
 type turns struct {
@@ -17,7 +17,9 @@ type turns struct {
 }
 
 // NewTurns makes the storage of a workqueue in which workspaces take turns.
-func NewTurns() workqueue.Queue[mcreconcile.Request] {
+func NewTurns() workqueue.Queue[mcreconcile.Request] { return newTurns() }
+
+func newTurns() *turns {
 	return &turns{lanes: map[multicluster.ClusterName][]mcreconcile.Request{}}
 }
 

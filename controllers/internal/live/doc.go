@@ -1,11 +1,11 @@
 // Package live asks the API servers themselves, never a cache, whether the
 // holder of a block still exists. What it answers decides whether an address
-// may be given to somebody else, so every doubt is an answer of its own:
+// may be given to another claim, so every doubt is an answer of its own:
 //
 //	Alive    the object exists, with the UID that holds the block
 //	Gone     a server that serves this workspace says that the object is not there
 //	Unbound  every endpoint lists its workspaces, and this one is in none of the lists
-//	Unknown  nobody could say; ask again
+//	Unknown  no server could say; ask again
 //
 // The first definite answer of any endpoint counts, whatever the others say. That an
 // object's workspace is nowhere is no answer of the endpoints if the slice that lists them

@@ -16,8 +16,8 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// kindsAge is how long what a server offers is taken to be so. It may be wrong for
-// that long: who reads by it is answered a 404 that names nothing.
+// kindsAge is how long the list of kinds that a server offers is kept. When it is outdated, a read is
+// answered with a 404 that names no object.
 const kindsAge = time.Minute
 
 // resource is how a server offers a kind.

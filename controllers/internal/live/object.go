@@ -18,8 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
-// Ref names an object the way people do: by its kind, of whatever version. It may be
-// anything that somebody has written down.
+// Ref names an object by its kind, of any version. A user has written it, so it may be anything.
 type Ref struct {
 	Kind schema.GroupKind
 	// Namespace is empty for an object without one.

@@ -26,8 +26,7 @@ func (r *Refusal) Error() string {
 	return string(r.Reason) + ": " + r.Message
 }
 
-// Stalled reports whether nobody but the author of the object can end the
-// refusal. The others are waited out.
+// Stalled reports whether only a change of the object can end the refusal. Otherwise the object waits.
 func Stalled(reason ipamv1alpha1.Reason) bool {
 	switch reason {
 	case ipamv1alpha1.ReasonPrefixLengthRejected, ipamv1alpha1.ReasonFamilyMismatch,
@@ -94,7 +93,7 @@ func Pending(r *Refusal) bool {
 }
 
 // Observe says of all conditions that they speak of this generation. It is for records,
-// which nobody but the system writes: what is written makes the generation.
+// which only the system writes: what is written makes the generation.
 func Observe(conditions []metav1.Condition, generation int64) {
 	for i := range conditions {
 		conditions[i].ObservedGeneration = generation

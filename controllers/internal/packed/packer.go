@@ -133,7 +133,7 @@ func (p *Packer) home(meta *metav1.ObjectMeta) *home {
 	return at
 }
 
-// remember adds to a map. A full map is replaced by an empty one first.
+// remember adds to a map, which begins empty again when it is full.
 func remember[K comparable, V any](all map[K]V, key K, value V) map[K]V {
 	if all == nil || len(all) >= remembered {
 		all = map[K]V{}

@@ -31,9 +31,8 @@ func matters(changes map[string]any) bool {
 	return false
 }
 
-// sendStatus patches the status. Where somebody else has written the object
-// meanwhile, it is sent again on top of what they wrote, as long as their change
-// and ours have nothing to do with each other.
+// sendStatus patches the status. If another client has written the object meanwhile, it sends the patch
+// again on top of that, unless both have changed the same field.
 func sendStatus(ctx context.Context, c client.StatusWriter, obj client.Object, before, after map[string]any) error {
 	wanted := diff(before, after)
 	for attempt := 1; ; attempt++ {
@@ -96,8 +95,8 @@ func combine(wanted, before, theirs map[string]any) bool {
 	return ok
 }
 
-// mergeConditions takes each condition from who has changed it: from us those that
-// are not as they were before, all others from them. Both is a conflict.
+// mergeConditions takes each condition from the side that has changed it: from ours those that differ
+// from before, all others from theirs. If both have changed one, it is a conflict.
 func mergeConditions(before, ours, theirs []any) (merged []any, ok bool) {
 	was, wanted := byType(before), byType(ours)
 	for _, condition := range theirs {

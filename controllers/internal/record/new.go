@@ -44,8 +44,8 @@ func status(block allocator.Block) ipamv1alpha1.IPAllocationStatus {
 	return status
 }
 
-// Date says of conditions that nobody has seen yet that they hold since the block was bound or
-// reserved, to the second.
+// Date sets the transition time of conditions that were never published: the second in which the block
+// was bound or reserved.
 func Date(conditions []metav1.Condition, block allocator.Block) {
 	for i := range conditions {
 		conditions[i].LastTransitionTime = metav1.NewTime(block.BoundAt.UTC())
@@ -60,7 +60,7 @@ func Address(block netip.Prefix) string {
 	return ""
 }
 
-// Retain takes the claim out of a record: it then lives, and its block, until somebody deletes it, or
+// Retain takes the claim out of a record: it then lives, and its block, until a user deletes it, or
 // until the time given, if that is not zero.
 func Retain(record *ipamv1alpha1.IPAllocation, claim string, holder allocator.ClaimID, until time.Time) {
 	record.Status.Expires = nil

@@ -73,8 +73,8 @@ func Answered(claim *ipamv1alpha1.IPClaim) time.Time {
 }
 
 // InFlight reports whether a CREATE that was answered with the block may still succeed, and
-// leave a claim that shows the block: nobody has confirmed it yet, or it was answered to more
-// than one CREATE.
+// leave a claim that shows the block: it is not confirmed yet, or it was answered to more than
+// one CREATE.
 func InFlight(b allocator.Block, now time.Time) bool {
 	return (Is(b.Holder.Claim) || b.Shared) && now.Sub(b.BoundAt) < Grace
 }

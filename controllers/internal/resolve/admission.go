@@ -7,7 +7,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
-// sharing is what an object says about who may use it.
+// sharing is what an object says about its users.
 type sharing struct {
 	owner      directory.Workspace
 	visibility ipamv1alpha1.Visibility

@@ -30,7 +30,7 @@ func (q Query) namedOrDefault(catalog Catalog) (*ipamv1alpha1.IPClass, error) {
 		class, ok := catalog.Class(name)
 		if !ok || !q.mayUse(class) {
 			return nil, refuse(ipamv1alpha1.ReasonClassNotFound,
-				"there is no class %q; name one that exists, or have it created", name)
+				"there is no class %q; name one that exists, or ask the platform to create it", name)
 		}
 		return class, nil
 	}
@@ -89,7 +89,7 @@ func Published(class *ipamv1alpha1.IPClass) bool {
 	return class.Spec.Visibility == ipamv1alpha1.VisibilityPlatform && len(class.Spec.Consumers) == 0
 }
 
-// Backs reports whether a platform pool offers addresses of the class to somebody.
+// Backs reports whether a platform pool offers addresses of the class.
 func Backs(pool *ipamv1alpha1.IPPool, class *ipamv1alpha1.IPClass) bool {
 	return slices.Contains(pool.Spec.ClassNames, class.Name) && Ready(pool) &&
 		pool.Status.IPFamily == class.Spec.IPFamily

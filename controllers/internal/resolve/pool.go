@@ -23,7 +23,7 @@ func Ready(pool *ipamv1alpha1.IPPool) bool {
 func (q Query) byPool(catalog Catalog) (Plan, error) {
 	ref := q.Claim.Spec.PoolRef
 	missing := refuse(ipamv1alpha1.ReasonPoolNotFound,
-		"there is no pool %q here; name one that exists, or have it created or shared", ref.Name)
+		"there is no pool %q here; name one that exists, create it, or ask its owner to share it", ref.Name)
 	owner, ok := q.workspace(catalog, ref.ProjectRef)
 	if !ok {
 		return Plan{}, missing

@@ -131,7 +131,7 @@ func (q Query) tiers() []directory.Workspace {
 }
 
 // mayDraw reports whether a claim by class may draw on the pool: on any of its
-// own workspace, and on the platform's when they are for everybody.
+// own workspace, and on the platform's when they are for all workspaces.
 func (q Query) mayDraw(pool *ipamv1alpha1.IPPool, owner directory.Workspace) bool {
 	if owner.Cluster == q.From.Cluster {
 		return true

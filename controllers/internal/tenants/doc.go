@@ -3,7 +3,7 @@
 //
 //	endpoint slice ──▶ an endpoint for each URL: its caches, and a queue of workspaces
 //	                       │
-//	APIBindings there ─────┴─▶ directory (who is bound)
+//	APIBindings there ─────┴─▶ directory (which are bound)
 //	                       └─▶ queue ─▶ settle: is bound what is engaged, and nothing else?
 //
 // What is bound and what is engaged are compared, workspace by workspace, whenever one of

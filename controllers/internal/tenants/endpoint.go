@@ -191,7 +191,7 @@ func (e *endpoint) settle(ctx context.Context, name multicluster.ClusterName) er
 }
 
 // engage hands a workspace to the controllers, until ctx ends or the engagement does. However it
-// ends, the workspace is looked at again.
+// ends, the workspace is checked again.
 func (e *endpoint) engage(ctx context.Context, name multicluster.ClusterName) error {
 	scoped, err := kcpcache.NewScopedCluster(e.config, logicalcluster.Name(name), e.cache, e.opts.Scheme, nil)
 	if err != nil {

@@ -28,7 +28,7 @@ func (e *engaged) add(name multicluster.ClusterName, t *tenant) {
 	e.tenants[name] = t
 }
 
-// remove ends an engagement, if there is one. Whoever is told finds the workspace gone.
+// remove ends an engagement, if there is one. Those it is reported to find the workspace gone.
 func (e *engaged) remove(name multicluster.ClusterName) {
 	e.mu.Lock()
 	t := e.tenants[name]

@@ -35,7 +35,7 @@ type Options struct {
 	Slice string
 	// Scheme knows our kinds and kcp's.
 	Scheme *runtime.Scheme
-	// Directory is told of all APIBindings, and knows by them who is bound.
+	// Directory is told of all APIBindings, and knows by them which workspaces are bound.
 	Directory *directory.Directory
 	// Logger for what goes wrong.
 	Logger logr.Logger

@@ -6,30 +6,24 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"runtime"
 	"slices"
-	"time"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/kcp-ipam/ipam/allocator"
 )
 
-// flat is a pool that fills up, and then a ledger that is opened with all that.
+// flat is a pool that fills up.
 func flat(ctx context.Context, opts *options, out io.Writer) error {
 	filling := newTable("blocks held", "callers", "µs a block", "raw µs a block", "÷ raw", "÷ raw, over that of the empty pool")
-	opening := newTable("blocks in the ledger", "open, s", "raw read of the same keys, s", "÷ raw", "bytes a block")
 	for _, f := range families {
-		if err := flatFamily(ctx, opts, f, filling, opening); err != nil {
+		if err := flatFamily(ctx, opts, f, filling); err != nil {
 			return err
 		}
 	}
 	fmt.Fprintf(out, "### A pool that fills up\n\n%s\nRaw is measured at the same fill of the same etcd, whose own cost grows with its size.\n\n", filling)
-	fmt.Fprintf(out, "### Opening\n\n%s\nOf a ledger in an etcd that is up. The bytes are the live heap that the allocator adds.\n\n", opening)
 	return nil
 }
 
-func flatFamily(ctx context.Context, opts *options, f family, filling, opening *table) (err error) {
+func flatFamily(ctx context.Context, opts *options, f family, filling *table) (err error) {
 	s, err := newStage(ctx, f)
 	if err != nil {
 		return err
@@ -59,54 +53,7 @@ func flatFamily(ctx context.Context, opts *options, f family, filling, opening *
 				ratio.write("%.2f"), relative.write("%.2f"))
 		}
 	}
-	return s.reopen(ctx, opts, opening)
-}
-
-// reopen measures an allocator that opens, beside a plain read of what it reads.
-func (s *stage) reopen(ctx context.Context, opts *options, t *table) error {
-	held, _ := s.Capacity("pool")
-	var opened, read, bytes figures
-	for range min(opts.rounds, 3) {
-		if err := s.Close(); err != nil {
-			return err
-		}
-		s.Allocator = nil
-		before := heap()
-		began := time.Now()
-		if err := s.open(ctx); err != nil {
-			return err
-		}
-		opened = append(opened, time.Since(began).Seconds())
-		bytes = append(bytes, float64(heap()-before)/float64(held.Blocks))
-		began = time.Now()
-		if err := s.readAll(ctx); err != nil {
-			return err
-		}
-		read = append(read, time.Since(began).Seconds())
-	}
-	t.row(count(held.Blocks)+" "+s.family.name, opened.write("%.2f"), read.write("%.2f"), opened.over(read).write("%.2f"), bytes.write("%.0f"))
 	return nil
-}
-
-// readAll reads the keys that opening reads, in pages of the same size.
-func (s *stage) readAll(ctx context.Context) error {
-	from, end := "/ipam/v1/spaces/", clientv3.GetPrefixRangeEnd("/ipam/v1/spaces/")
-	for {
-		resp, err := s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(10_000))
-		if err != nil || !resp.More {
-			return err
-		}
-		from = string(resp.Kvs[len(resp.Kvs)-1].Key) + "\x00"
-	}
-}
-
-// heap is the number of bytes in live objects.
-func heap() int64 {
-	runtime.GC()
-	runtime.GC() // what the first one's finalizers let go
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // manyPools is one caller who asks many pools in turn.

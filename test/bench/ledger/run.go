@@ -5,6 +5,7 @@
 // turns with their baseline, so that what the machine does besides falls on both.
 //
 //	bench ledger [--rounds 7] [--round-seconds 0.5] [--blocks 1000000] [--only hot,peer] [--out docs/benchmarks.md]
+//	bench ledger --only open [--open 1000000,5000000] [--out docs/benchmarks.md]
 //
 // Progress goes to stderr, the tables to the page, or to stdout without --out.
 package ledger
@@ -24,14 +25,19 @@ import (
 	"github.com/kcp-ipam/ipam/test/bench/page"
 )
 
-// section is the part of the page that this program writes.
-const section = "ledger"
+const (
+	// section is the part of the page that this program writes.
+	section = "ledger"
+	// opening is the chapter that has a section of its own: it is measured when it is named, and alone.
+	opening = "open"
+)
 
 // options are the flags of the program.
 type options struct {
 	rounds       int
 	roundSeconds float64
 	blocks       int
+	open         []int
 	only         []string
 	out          string
 	date         string
@@ -51,6 +57,7 @@ var chapters = []struct {
 	{"history", history},
 	{"peer", peer},
 	{"flat", flat},
+	{opening, open},
 	{"lists", lists},
 	{"pools", manyPools},
 	{"fair", fair},
@@ -72,7 +79,7 @@ func Run(ctx context.Context, args []string, say harness.Say) error {
 	fmt.Fprintf(&text, "\n\n%s; etcd with fsync, 2,048 operations a transaction. Medians of %d rounds of %g s, quartiles in brackets; ratios are of neighbouring rounds.\n\n",
 		page.Machine(), opts.rounds, opts.roundSeconds)
 	for _, c := range chapters {
-		if len(opts.only) > 0 && !slices.Contains(opts.only, c.name) {
+		if !opts.measures(c.name) {
 			continue
 		}
 		say("%s", c.name)
@@ -81,7 +88,18 @@ func Run(ctx context.Context, args []string, say harness.Say) error {
 		}
 	}
 	say("done")
+	if opts.measures(opening) {
+		return harness.Publish(opts.out, section+"-"+opening, text.String())
+	}
 	return harness.Publish(opts.out, section, text.String())
+}
+
+// measures reports whether a chapter is to be measured.
+func (o *options) measures(chapter string) bool {
+	if len(o.only) == 0 {
+		return chapter != opening
+	}
+	return slices.Contains(o.only, chapter)
 }
 
 func parse(args []string) (*options, error) {
@@ -90,7 +108,8 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&opts.rounds, "rounds", 7, "how many times everything is measured")
 	f.Float64Var(&opts.roundSeconds, "round-seconds", 0.5, "how long each measurement lasts")
 	f.IntVar(&opts.blocks, "blocks", 1_000_000, "how many blocks the fullest pool holds")
-	f.StringSliceVar(&opts.only, "only", nil, "the chapters to measure; empty: all")
+	f.IntSliceVar(&opts.open, "open", []int{1_000_000}, "how many blocks the ledgers hold that are opened, the fewest first")
+	f.StringSliceVar(&opts.only, "only", nil, "the chapters to measure; empty: all but open, which is measured alone")
 	f.StringVar(&opts.out, "out", "", "the page to write the tables to; empty: stdout")
 	f.StringVar(&opts.date, "date", "", "a date to be written beside the tables")
 	if err := f.Parse(args); err != nil {
@@ -98,6 +117,12 @@ func parse(args []string) (*options, error) {
 	}
 	if opts.rounds < 1 || opts.roundSeconds <= 0 || opts.blocks < 1 {
 		return nil, errors.New("give --rounds and --blocks at least 1, and --round-seconds more than 0")
+	}
+	if !slices.IsSorted(opts.open) || len(opts.open) == 0 || opts.open[0] < 1 {
+		return nil, errors.New("give --open numbers of blocks of at least 1, the fewest first")
+	}
+	if slices.Contains(opts.only, opening) && len(opts.only) > 1 {
+		return nil, errors.New("measure --only open alone: it has a part of the page of its own")
 	}
 	return opts, nil
 }

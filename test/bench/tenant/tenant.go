@@ -1,4 +1,4 @@
-// Package tenant is a workspace that a benchmark claims in: as a user who is no admin,
+// Package tenant is a workspace that a benchmark claims in: as a user without admin rights,
 // with a watch that tells when a claim is answered.
 package tenant
 
@@ -49,7 +49,7 @@ func Bound(claim *ipamv1alpha1.IPClaim) bool { return claim.Status.AllocatedCIDR
 // Stored is the answer of a CREATE that nobody answers: the claim is there.
 func Stored(*ipamv1alpha1.IPClaim) bool { return true }
 
-// waiter is somebody who waits for a claim to be answered.
+// waiter waits for a claim to be answered.
 type waiter struct {
 	answered Answered
 	at       chan<- time.Time // has room for one; closed when the watch is lost

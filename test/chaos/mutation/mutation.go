@@ -138,6 +138,13 @@ var Mutants = []Mutant{
 		Suite: Suite{Package: "./controllers/release"},
 	},
 	{
+		Name:  "what a list left out is freed without the brake of the sweep",
+		File:  "controllers/release/controller.go",
+		Old:   "return c.missed(o.Claim) && !c.HasDeparted(o.Cluster)",
+		New:   "return false",
+		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
 		Name:  "the holder of a block is looked up by the name in a hint",
 		File:  "controllers/release/settle.go",
 		Old:   "Holder: block.Holder, known",

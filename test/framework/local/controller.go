@@ -133,7 +133,7 @@ func (c *Controller) Leads(ctx context.Context) (bool, error) {
 	return leads.MatchString(text), err
 }
 
-// leads is the metric of who holds the lease.
+// leads matches the metric of the replica that holds the lease.
 var leads = regexp.MustCompile(`(?m)^leader_election_master_status\{.*\} 1$`)
 
 // Webhooks is the URL at which kcp reaches the controller's webhooks.

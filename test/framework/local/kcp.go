@@ -97,7 +97,7 @@ func (k *KCP) ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	admin.Timeout = 5 * time.Second // whoever has an old port may not answer at all
+	admin.Timeout = 5 * time.Second // another process may have the old port, and not answer
 	c, err := kubernetes.NewForConfig(admin)
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ type Shards struct {
 	admin        string
 }
 
-// server is one of the processes, and the access to it as somebody who may do everything.
+// server is one of the processes, and a kubeconfig of its admin.
 type server struct {
 	process
 	access string

@@ -16,8 +16,8 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// User is somebody who can log in to a kcp with a token, and has no rights there
-// but those granted to the name or to all authenticated users.
+// User can log in to a kcp with a token. It has the rights that are granted to its name, or to all
+// authenticated users.
 type User struct {
 	Name  string
 	Token string

@@ -1,5 +1,4 @@
-// Package retry does things with those who may be away meanwhile: what tests strike down
-// comes back.
+// Package retry retries requests to processes that tests stop or kill, and that come back.
 package retry
 
 import (

@@ -5,7 +5,7 @@
 // half is on the left, or on top. So every prefix is one box, each box is a square or two squares
 // side by side, buddies lie next to each other, and addresses run from left to right and from top
 // to bottom, as text does. (This is a Z-order curve. A Hilbert curve keeps distant neighbours
-// closer, but turns at each level, so nobody finds an address by eye.)
+// closer, but turns at each level, so that readers do not find an address by eye.)
 package draw
 
 import (
@@ -39,7 +39,7 @@ const (
 	Planned
 	// Mixed has several blocks, which are too small to draw or too many.
 	Mixed
-	// Cooling is free, or was released a short while ago and is given to nobody yet.
+	// Cooling is free, or was released a short while ago and is not allocated again yet.
 	Cooling
 )
 

@@ -8,11 +8,11 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 )
 
-// Whoever waits longest is first, in whatever order they come, and a settled workspace
-// leaves nothing behind.
-func TestRolls(t *testing.T) {
+// The workspace that has waited longest is first, in whatever order they come, and a settled
+// workspace leaves nothing behind.
+func TestMemberLists(t *testing.T) {
 	var (
-		r     rolls
+		r     memberLists
 		now   = time.Now()
 		at    = func(cluster allocator.ClusterName) request { return request{pool: "p", cluster: cluster} }
 		first = func(want allocator.ClusterName) {
@@ -22,37 +22,37 @@ func TestRolls(t *testing.T) {
 			}
 		}
 	)
-	r.stand(at("early"), place{standing: waiting}) // of no account: the pool has no roll
+	r.set(at("early"), membership{state: waiting}) // ignored: the pool has no list
 	first("")
 	r.open("p", "uid")
 	for i, cluster := range []allocator.ClusterName{"young", "old", "oldest"} {
 		r.expect(at(cluster))
-		if before := r.stand(at(cluster), place{waiting, now.Add(-time.Duration(i) * time.Second)}); before != unseen {
-			t.Errorf("%s stood as %v before, want unseen", cluster, before)
+		if before := r.set(at(cluster), membership{waiting, now.Add(-time.Duration(i) * time.Second)}); before != unseen {
+			t.Errorf("%s was in state %v before, want unseen", cluster, before)
 		}
 	}
 	first("oldest")
 	r.expect(at("oldest")) // more is known already
-	r.stand(at("oldest"), place{standing: unseen})
+	r.set(at("oldest"), membership{state: unseen})
 	first("old")
-	r.stand(at("old"), place{standing: draining})
+	r.set(at("old"), membership{state: draining})
 	first("young")
-	if c := r.census("p"); c[waiting] != 1 || c[unseen] != 1 || c[draining] != 1 {
-		t.Errorf("census is %v", c)
+	if c := r.counts("p"); c[waiting] != 1 || c[unseen] != 1 || c[draining] != 1 {
+		t.Errorf("counts = %v, want one that waits, one unseen and one that drains", c)
 	}
-	if got := fmt.Sprint(r.those("p", draining)); got != "[old]" {
+	if got := fmt.Sprint(r.inState("p", draining)); got != "[old]" {
 		t.Errorf("draining are %s", got)
 	}
 	for _, cluster := range []allocator.ClusterName{"young", "old", "oldest"} {
-		r.stand(at(cluster), place{})
+		r.set(at(cluster), membership{})
 	}
 	first("")
 	if l := r.byName["p"]; len(l.members) > 0 {
-		t.Errorf("settled workspaces are on the roll: %v", l.members)
+		t.Errorf("settled workspaces are on the list: %v", l.members)
 	}
 	r.close("p")
 	if r.known("p") {
-		t.Error("the roll is open")
+		t.Error("the list of a closed pool is known")
 	}
 }
 

@@ -1,0 +1,117 @@
+package space
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// Room that appears goes to the waiters whose turn it is by a search of all, whether they wait for
+// an exact prefix or for a length, many of them for the same prefix, and some beyond their limit.
+func TestRoom_ServesAsSearched(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		table, told := NewTable(), &News{}
+		table.Writer, table.HoldTime, table.Logger, table.Now = "me", time.Hour, slog.Default(), time.Now
+		table.After = func(time.Duration, func()) func() bool { return func() bool { return true } }
+		s := NewSpace(table, "s")
+		s.Unlocking, s.Unlocked = func() {}, func(n News) { *told = n }
+		all := netip.MustParsePrefix("10.0.0.0/28")
+		s.PutPool(ledger.Pool{ID: "p", CIDR: all, State: ledger.PoolOpen})
+		p := s.Pool("p")
+		s.Lock()
+		var taken []netip.Prefix // all of it, in blocks of two
+		for i := range 8 {
+			addr := netip.AddrFrom4([4]byte{10, 0, 0, byte(2 * i)})
+			taken = append(taken, netip.PrefixFrom(addr, 31))
+			s.Room.Reserve(taken[i])
+		}
+		for i := range 40 {
+			s.Room.Wait(p, someRequest(random, i))
+		}
+		for c := range p.Waiting.turns.waits { // so that the limits of some are met that wait in a line
+			s.usage.add(Account{pool: "p", Cluster: c}, big.NewInt(int64(random.IntN(4))))
+		}
+		random.Shuffle(len(taken), func(i, j int) { taken[i], taken[j] = taken[j], taken[i] })
+		for _, freed := range taken {
+			s.News = News{}
+			want := searched(p, freed)
+			s.Room.Unreserve(freed)
+			var got []ledger.ClaimID
+			for _, h := range s.News.Woken {
+				got = append(got, h.Claim)
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("seed %d: %v was freed, and woken are %v; want %v", seed, freed, got, want)
+			}
+		}
+		s.Unlock()
+	}
+}
+
+// someRequest is one of a few workspaces: of an exact prefix or of a length, with or without a limit.
+func someRequest(random *rand.Rand, i int) ledger.Request {
+	r := asks(ledger.ClaimID(fmt.Sprintf("c%02d", i)))
+	r.Holder.Cluster = ledger.ClusterName(fmt.Sprint("w", random.IntN(4)))
+	r.Since = time.Unix(int64(random.IntN(20)), 0)
+	r.Length = 29 + random.IntN(4)
+	if random.IntN(3) > 0 {
+		r.Exact = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(random.IntN(16))}), r.Length).Masked()
+	}
+	if random.IntN(3) == 0 { // as yet it may have what it asks for
+		r.Limits.Pool = big.NewInt(int64(1<<(32-r.Length) + random.IntN(3)))
+	}
+	return r
+}
+
+// searched are those that would be woken in their order if a prefix became free. It changes nothing
+// but the index and the turns, both of which it restores.
+func searched(p *Pool, freed netip.Prefix) (woken []ledger.ClaimID) {
+	turns := map[ledger.ClusterName]uint64{}
+	for c, t := range p.Waiting.turns.waits {
+		turns[c] = t.served
+	}
+	now, passed := p.Waiting.turns.now, map[*Waiter]bool{}
+	p.Index.Put(freed)
+	var held []netip.Prefix
+	for {
+		var first *Waiter
+		for _, w := range p.Waiting.Claims {
+			if w.held || w.suspended != (Account{}) || passed[w] || !p.fits(w) {
+				continue
+			}
+			if first == nil || cmp.Or(cmp.Compare(turns[w.cluster()], turns[first.cluster()]), older(w, first)) < 0 {
+				first = w
+			}
+		}
+		if first == nil {
+			break
+		}
+		passed[first] = true
+		woken = append(woken, first.request.Holder.Claim)
+		if _, broken := p.Over(first.request, nil); broken != nil {
+			continue
+		}
+		prefix := first.request.Exact
+		if !prefix.IsValid() {
+			prefix, _ = p.Index.Find(first.request.Length, first.request.Strategy)
+		}
+		p.Index.Take(prefix)
+		held = append(held, prefix)
+		now++
+		turns[first.cluster()] = now
+	}
+	for _, prefix := range held {
+		p.Index.Put(prefix)
+	}
+	p.Index.Take(freed)
+	return woken
+}

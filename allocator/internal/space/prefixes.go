@@ -1,0 +1,78 @@
+package space
+
+import (
+	"encoding/binary"
+	"net/netip"
+)
+
+// prefixes maps prefixes to values, of which there are millions: those of IPv4, and the /64s of
+// IPv6, have keys of eight bytes in the place of 32. The zero value is empty.
+type prefixes[V any] struct {
+	four      map[uint64]V // the address, then the length in the lowest byte
+	sixtyFour map[uint64]V // the first half of the address
+	others    map[netip.Prefix]V
+}
+
+// len is how many prefixes there are.
+func (m *prefixes[V]) len() int { return len(m.four) + len(m.sixtyFour) + len(m.others) }
+
+// get is the value of a prefix; ok is false if it has none.
+func (m *prefixes[V]) get(p netip.Prefix) (v V, ok bool) {
+	switch {
+	case p.Addr().Is4():
+		v, ok = m.four[keyOfFour(p)]
+	case p.Bits() == 64 && plain(p):
+		v, ok = m.sixtyFour[keyOfSixtyFour(p)]
+	default:
+		v, ok = m.others[p]
+	}
+	return v, ok
+}
+
+// put gives a prefix a value, in the place of the one that it had.
+func (m *prefixes[V]) put(p netip.Prefix, v V) {
+	switch {
+	case p.Addr().Is4():
+		put(&m.four, keyOfFour(p), v)
+	case p.Bits() == 64 && plain(p):
+		put(&m.sixtyFour, keyOfSixtyFour(p), v)
+	default:
+		put(&m.others, p, v)
+	}
+}
+
+// remove takes the value of a prefix away, if it has one.
+func (m *prefixes[V]) remove(p netip.Prefix) {
+	switch {
+	case p.Addr().Is4():
+		delete(m.four, keyOfFour(p))
+	case p.Bits() == 64 && plain(p):
+		delete(m.sixtyFour, keyOfSixtyFour(p))
+	default:
+		delete(m.others, p)
+	}
+}
+
+func put[K comparable, V any](m *map[K]V, k K, v V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[k] = v
+}
+
+func keyOfFour(p netip.Prefix) uint64 {
+	addr := p.Addr().As4()
+	return uint64(binary.BigEndian.Uint32(addr[:]))<<8 | uint64(p.Bits())
+}
+
+func keyOfSixtyFour(p netip.Prefix) uint64 {
+	addr := p.Addr().As16()
+	return binary.BigEndian.Uint64(addr[:8])
+}
+
+// plain reports whether an IPv6 prefix is all that its first half and its length say. A prefix has no
+// zone, and a block has no host bits; what has some is told apart from the block all the same.
+func plain(p netip.Prefix) bool {
+	addr := p.Addr().As16()
+	return binary.BigEndian.Uint64(addr[8:]) == 0
+}

@@ -1,0 +1,45 @@
+package space
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+)
+
+// Prefixes of all lengths and both families are told apart, as in a plain map.
+func TestPrefixes_AsAMap(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var m prefixes[int]
+	plain := map[netip.Prefix]int{}
+	for i := range 200_000 {
+		p := somePrefix(random)
+		got, ok := m.get(p)
+		if want, has := plain[p]; got != want || ok != has {
+			t.Fatalf("step %d: get(%v) = %v, %v; want %v, %v", i, p, got, ok, want, has)
+		}
+		if random.IntN(3) == 0 {
+			m.remove(p)
+			delete(plain, p)
+		} else {
+			m.put(p, i)
+			plain[p] = i
+		}
+		if m.len() != len(plain) {
+			t.Fatalf("step %d: len() = %d after %v, want %d", i, m.len(), p, len(plain))
+		}
+	}
+}
+
+// somePrefix is one of a few hundred that have much in common, some of them with host bits.
+func somePrefix(random *rand.Rand) netip.Prefix {
+	last := byte(random.IntN(4))
+	addr := netip.AddrFrom4([4]byte{10, last, 0, byte(random.IntN(2))})
+	bits := 28 + random.IntN(5)
+	switch random.IntN(3) {
+	case 0:
+		addr, bits = netip.AddrFrom16([16]byte{0x20, 1, 7: last, 15: byte(random.IntN(2))}), 62+random.IntN(5)
+	case 1: // an IPv6 address that stands for one of IPv4, and is another one
+		addr, bits = netip.AddrFrom16(addr.As16()), []int{28, 32, 64, 124, 128}[random.IntN(5)]
+	}
+	return netip.PrefixFrom(addr, bits)
+}
