@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +28,9 @@ const (
 	lookInterval = 10 * time.Minute
 	// syncPatience is how long a readiness check waits for a cache.
 	syncPatience = time.Second
+	// answerPatience is how long a server may take to answer a request at the start. The process then ends, and
+	// says which server does not answer, before a liveness probe ends it.
+	answerPatience = 20 * time.Second
 )
 
 // ClusterAPIOptions configure the controller for Cluster API beside a workspace. All fields but
@@ -53,15 +57,14 @@ type ClusterAPIOptions struct {
 
 // NewClusterAPI makes a manager that runs the controller for Cluster API alone. It has no ledger:
 // its IPClaims are served like those of everybody in the workspace. Both servers have
-// to answer now, and may be away later.
+// to answer now, and may be away later. The error says which one does not, and what it was asked for.
 func NewClusterAPI(ctx context.Context, opts ClusterAPIOptions) (manager.Manager, error) {
-	live, err := client.New(opts.Management, client.Options{Scheme: opts.Scheme})
+	origin, err := identify(ctx, opts)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("management cluster %s: %w", opts.Management.Host, err)
 	}
-	origin, err := capi.Identify(ctx, live)
-	if err != nil {
-		return nil, err
+	if err := visit(ctx, opts); err != nil {
+		return nil, fmt.Errorf("workspace %s: %w", opts.Workspace.Host, err)
 	}
 	names := capi.Names{Origin: origin, Namespace: opts.Namespace}
 	opts.Manager.Scheme, opts.Manager.Logger = opts.Scheme, opts.Logger
@@ -88,6 +91,38 @@ func NewClusterAPI(ctx context.Context, opts ClusterAPIOptions) (manager.Manager
 		opts.Probes.AddReadyzCheck("management", synced(mgr.GetCache())),
 		opts.Probes.AddReadyzCheck("workspace", synced(workspace.GetCache())),
 	)
+}
+
+// identify asks the management cluster which one it is.
+func identify(ctx context.Context, opts ClusterAPIOptions) (types.UID, error) {
+	management, err := impatient(opts.Management, opts.Scheme)
+	if err != nil {
+		return "", err
+	}
+	return capi.Identify(ctx, management)
+}
+
+// visit asks the workspace whether it answers, serves the API, and lets this user read what the controller
+// is going to watch.
+func visit(ctx context.Context, opts ClusterAPIOptions) error {
+	workspace, err := impatient(opts.Workspace, opts.Scheme)
+	if err != nil {
+		return err
+	}
+	if err := workspace.List(ctx, &ipamv1alpha1.IPClaimList{}, client.InNamespace(opts.Namespace), client.Limit(1)); err != nil {
+		return fmt.Errorf("list IPClaims in namespace %s: %w", opts.Namespace, err)
+	}
+	if err := workspace.List(ctx, &ipamv1alpha1.IPPoolList{}, client.Limit(1)); err != nil {
+		return fmt.Errorf("list IPPools: %w", err)
+	}
+	return nil
+}
+
+// impatient is a client of a server that has to answer each request in time.
+func impatient(server *rest.Config, scheme *runtime.Scheme) (client.Client, error) {
+	server = rest.CopyConfig(server)
+	server.Timeout = answerPatience
+	return client.New(server, client.Options{Scheme: scheme})
 }
 
 // claimsOf is what is cached of a workspace: pools, and the IPClaims of one management cluster.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -88,6 +90,17 @@ func (c *clusterAPI) validate() error {
 	return errors.Join(append(errs, c.election.validate(), c.validateMetrics())...)
 }
 
+// leaseName is that of the replicas that serve the same IPAddressClaims. Those of another scope work at the
+// same time.
+func (c *clusterAPI) leaseName() string {
+	const name = "ipam-controller-capi"
+	if c.scope == (capi.Scope{}) {
+		return name
+	}
+	sum := sha256.Sum256([]byte(c.scope.Namespace + "/" + c.scope.Filter)) // a label's value is no name of a lease
+	return name + "-" + hex.EncodeToString(sum[:4])
+}
+
 // run serves until the context ends.
 func (c *clusterAPI) run(ctx context.Context) error {
 	ctx = c.logged(ctx)
@@ -105,7 +118,7 @@ func (c *clusterAPI) run(ctx context.Context) error {
 		return err
 	}
 	o := c.managerOptions(ctx)
-	o.LeaderElectionID = "ipam-controller-capi"
+	o.LeaderElectionID = c.leaseName()
 	mgr, err := controllers.NewClusterAPI(ctx, controllers.ClusterAPIOptions{
 		Management: management, Workspace: workspace, Namespace: c.namespace, Scope: c.scope,
 		Scheme: scheme, Logger: log.FromContext(ctx), Probes: checked, Manager: o,

@@ -10,6 +10,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kcp-ipam/ipam/controllers/capi"
 )
 
 // The components are what clusterctl asks of a provider: one namespace, a Deployment whose container
@@ -92,6 +95,24 @@ func TestClusterAPI_Flags(t *testing.T) {
 		if err := c.validate(); err == nil {
 			t.Errorf("%s: the flags are accepted", name)
 		}
+	}
+}
+
+// Controllers that serve different claims of a management cluster do not wait for the lease of one another.
+func TestClusterAPI_Lease(t *testing.T) {
+	of := map[string]capi.Scope{}
+	for _, scope := range []capi.Scope{{}, {Namespace: "edge"}, {Filter: "edge"}, {Filter: "Edge_1"}, {Namespace: "edge", Filter: "edge"}} {
+		name := (&clusterAPI{scope: scope}).leaseName()
+		if errs := validation.IsDNS1123Subdomain(name); len(errs) > 0 {
+			t.Errorf("the lease for %+v is %q: %v", scope, name, errs)
+		}
+		if other, taken := of[name]; taken {
+			t.Errorf("the lease for %+v and for %+v is %q", scope, other, name)
+		}
+		of[name] = scope
+	}
+	if _, found := of["ipam-controller-capi"]; !found {
+		t.Errorf("without a scope the lease is none of %v; want ipam-controller-capi, as before", of)
 	}
 }
 

@@ -16,7 +16,8 @@ func newCheck(s *session) *cobra.Command {
 		Long: `Check that the IPAM API is served in the current workspace, that its APIBinding or its
 APIExport is complete, that your roles allow you to claim, that the controller answers, and
 that this program knows the API that is served. It creates one claim by a dry run on the
-server, and stores nothing.
+server, and stores nothing. In a management cluster of Cluster API, it names IPAddressClaims
+that have no address.
 
 A check of something that you cannot read, or that this server does not have, is skipped.
 The exit code is that of the first check that failed.`,

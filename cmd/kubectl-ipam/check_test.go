@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/yaml"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -59,6 +60,19 @@ func complete(t *testing.T) *installation {
 	}
 }
 
+// machine is an IPAddressClaim whose condition Ready has this status; empty for one that was not answered.
+func machine(name string, ready metav1.ConditionStatus) capiv1.IPAddressClaim {
+	made := capiv1.IPAddressClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	if ready == "" {
+		return made
+	}
+	made.Status.Conditions = []metav1.Condition{{
+		Type: capiv1.IPAddressClaimReadyCondition, Status: ready,
+		Reason: capiv1.IPAddressClaimReadyPoolNotReadyReason, Message: "IPPool lab does not exist; create it, the address then follows",
+	}}
+	return made
+}
+
 // Each way in which an installation can be incomplete has its row, its remedy and its exit code.
 func TestCheck(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -86,6 +100,23 @@ func TestCheck(t *testing.T) {
 		}, exitOK},
 		"platform": {func(i *installation) {
 			i.exportErr, i.export, i.bindings = nil, &apisv1alpha2.APIExport{}, nil
+		}, exitOK},
+		"machines": {func(i *installation) {
+			i.machines = &machines{claims: []capiv1.IPAddressClaim{machine("a", metav1.ConditionTrue)}}
+		}, exitOK},
+		"machines_without_contract": {func(i *installation) {
+			i.machines = &machines{lacking: []string{"ipaddressclaims.ipam.cluster.x-k8s.io/v1beta2"}}
+		}, exitOK},
+		"machines_unread": {func(i *installation) { i.machines = &machines{claimsErr: apierrors.NewForbidden(apiGroups, "", nil)} }, exitOK},
+		"machines_refused": {func(i *installation) {
+			i.machines = &machines{claims: []capiv1.IPAddressClaim{machine("a", metav1.ConditionTrue), machine("b", metav1.ConditionFalse)}}
+		}, exitOK},
+		"machines_not_answered": {func(i *installation) {
+			i.machines = &machines{claims: []capiv1.IPAddressClaim{machine("a", metav1.ConditionFalse), machine("b", "")}}
+		}, exitOK},
+		"machines_of_a_workspace": {func(i *installation) {
+			i.servedErr, i.bindings = apierrors.NewNotFound(apiGroups, ""), nil
+			i.machines = &machines{claims: []capiv1.IPAddressClaim{machine("a", metav1.ConditionTrue)}}
 		}, exitOK},
 	} {
 		s, found := newStage(t), complete(t)

@@ -41,11 +41,7 @@ Retain stays allocated, until claim release --retained frees it.`,
 }
 
 func (o *claimRelease) run(ctx context.Context, names []string) error {
-	namespace, err := o.namespace()
-	if err != nil {
-		return err
-	}
-	c, err := o.client()
+	c, namespace, err := o.here()
 	if err != nil {
 		return err
 	}

@@ -57,11 +57,7 @@ func (s *session) claimShow(ctx context.Context, name string, out *output) error
 
 // claim reads a claim of the current namespace.
 func (s *session) claim(ctx context.Context, name string) (*ipamv1alpha1.IPClaim, error) {
-	namespace, err := s.namespace()
-	if err != nil {
-		return nil, err
-	}
-	c, err := s.client()
+	c, namespace, err := s.here()
 	if err != nil {
 		return nil, err
 	}

@@ -61,11 +61,7 @@ func (s *session) complete(ctx context.Context, names namesOf, taken []string, b
 func (s *session) list(ctx context.Context, names namesOf) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	namespace, err := s.namespace()
-	if err != nil {
-		return nil, err
-	}
-	c, err := s.client()
+	c, namespace, err := s.here()
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,8 @@ type installation struct {
 	// trial is a claim as the dry run of its CREATE returned it.
 	trial    *ipamv1alpha1.IPClaim
 	trialErr error
+	// machines is nil on a server without Cluster API.
+	machines *machines
 }
 
 // access is a verb on a resource of the API.
@@ -76,6 +78,7 @@ func (i *installation) read(ctx context.Context, asked discovery.DiscoveryInterf
 	i.readAPI(asked)
 	i.readBindings(ctx, c)
 	i.readExport(ctx, c)
+	i.readMachines(ctx, asked, c)
 	if i.servedErr == nil {
 		i.askAccess(ctx, c)
 		i.try(ctx, c)

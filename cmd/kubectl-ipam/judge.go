@@ -16,13 +16,18 @@ import (
 // judge says of each part of an installation whether it is complete.
 func (i *installation) judge() checklist {
 	list := checklist{Workspace: i.workspace, Namespace: i.namespace}
-	for _, c := range []struct {
+	type check struct {
 		name  string
 		judge func() finished
-	}{
+	}
+	checks := []check{
 		{"server", i.judgeServer}, {"api", i.judgeAPI}, {"export", i.judgeExport}, {"binding", i.judgeBinding},
 		{"version", i.judgeVersion}, {"roles", i.judgeRoles}, {"controller", i.judgeController},
-	} {
+	}
+	if i.machines != nil {
+		checks = append(checks, check{"machines", i.judgeMachines})
+	}
+	for _, c := range checks {
 		done := c.judge()
 		if i.serverErr != nil && c.name != "server" {
 			done = skipped("the server does not answer")
@@ -64,6 +69,9 @@ func (i *installation) judgeServer() finished {
 }
 
 func (i *installation) judgeAPI() finished {
+	if apierrors.IsNotFound(i.servedErr) && i.machines != nil && len(i.machines.claims) > 0 {
+		return skipped("the IPAM API is not served here; the pools of IPAddressClaims are in a workspace of kcp")
+	}
 	if apierrors.IsNotFound(i.servedErr) {
 		return finished{Result: checkFailed, Found: "the IPAM API is not served here", code: exitUnavailable,
 			Remedy: "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace"}

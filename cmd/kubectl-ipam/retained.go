@@ -17,11 +17,7 @@ import (
 // retained is what is retained from a former claim of a name in the current namespace; nil if
 // nothing is.
 func (s *session) retained(ctx context.Context, name string) (*ipamv1alpha1.IPAllocation, error) {
-	namespace, err := s.namespace()
-	if err != nil {
-		return nil, err
-	}
-	c, err := s.client()
+	c, namespace, err := s.here()
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -123,6 +124,15 @@ func (s *session) client() (client.WithWatch, error) {
 	return newClient(cfg)
 }
 
+// here is the access to the current workspace, and the current namespace in it.
+func (s *session) here() (c client.WithWatch, namespace string, err error) {
+	if namespace, err = s.namespace(); err != nil {
+		return nil, "", err
+	}
+	c, err = s.client()
+	return c, namespace, err
+}
+
 // newClient knows where its kinds are served, and sends no request.
 func newClient(cfg *rest.Config) (client.WithWatch, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
@@ -132,6 +142,7 @@ func newClient(cfg *rest.Config) (client.WithWatch, error) {
 	for _, kind := range []string{"IPClaim", "IPAllocation"} {
 		mapper.Add(ipamv1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
+	mapper.Add(capiv1.GroupVersion.WithKind("IPAddressClaim"), meta.RESTScopeNamespace)
 	for _, kind := range []schema.GroupVersionKind{
 		apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"),
 		apisv1alpha1.SchemeGroupVersion.WithKind("APIBinding"),
@@ -142,7 +153,11 @@ func newClient(cfg *rest.Config) (client.WithWatch, error) {
 	} {
 		mapper.Add(kind, meta.RESTScopeRoot)
 	}
-	return client.NewWithWatch(cfg, client.Options{Scheme: workspaces.NewScheme(), Mapper: mapper})
+	scheme := workspaces.NewScheme()
+	if err := capiv1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	return client.NewWithWatch(cfg, client.Options{Scheme: scheme, Mapper: mapper})
 }
 
 // workspace is the current one as the server's URL names it: by path, or by its

@@ -37,6 +37,15 @@ func belongs(address *capiv1.IPAddress, key client.ObjectKey) bool {
 		address.Spec.ClaimRef.Name == key.Name && managed(address.Spec.PoolRef)
 }
 
+// textOf is the address of an IPAddress in the one form in which IPClaims have it.
+func textOf(address *capiv1.IPAddress) string {
+	parsed, err := netip.ParseAddr(address.Spec.Address)
+	if err != nil {
+		return address.Spec.Address // which the API refuses
+	}
+	return parsed.String()
+}
+
 // newAddress is the IPAddress of an IPAddressClaim with the address of its IPClaim, in the
 // network of the IPPool that this is from.
 func newAddress(claim *capiv1.IPAddressClaim, bound *ipamv1alpha1.IPClaim, from *ipamv1alpha1.IPPool) (*capiv1.IPAddress, error) {
@@ -72,10 +81,10 @@ func (r *Reconciler) complete(address *capiv1.IPAddress, claim *capiv1.IPAddress
 	return nil
 }
 
-// ownByPool makes the pool an owner of an IPAddress. One of a workspace cannot be: owners are in
-// the same cluster.
+// ownByPool makes the pool an owner of an IPAddress, if it is there. One of a workspace cannot be: owners
+// are in the same cluster.
 func (r *Reconciler) ownByPool(address *capiv1.IPAddress, pool *source) error {
-	if r.Names.beside() {
+	if r.Names.beside() || pool == nil {
 		return nil
 	}
 	err := controllerutil.SetOwnerReference(pool.object, address, r.Scheme(), controllerutil.WithBlockOwnerDeletion(true))
@@ -128,7 +137,7 @@ func (r *Reconciler) compareAddress(found, wanted *capiv1.IPAddress) error {
 		return failed("IPAddress %s is of IPAddressClaim %s; delete that IPAddress", found.Name, found.Spec.ClaimRef.Name)
 	case found.Spec.PoolRef != wanted.Spec.PoolRef:
 		return failed("IPAddress %s is of another pool than spec.poolRef; delete this IPAddressClaim, and create it again", found.Name)
-	case found.Spec.Address != wanted.Spec.Address:
+	case textOf(found) != wanted.Spec.Address:
 		return failed("IPAddress %s has the address %s, but IPClaim %s holds %s; delete this IPAddressClaim, and create it again",
 			found.Name, found.Spec.Address, r.Names.claim(client.ObjectKeyFromObject(found)).Name, wanted.Spec.Address)
 	}

@@ -49,21 +49,21 @@ func request(ref capiv1.IPPoolReference) (class string, pool *ipamv1alpha1.PoolR
 	return "", &ipamv1alpha1.PoolRef{Name: ref.Name}
 }
 
-// ensureClaim returns the IPClaim of an IPAddressClaim, made if it is not there. The error is a
-// refusal if one is in the way.
-func (r *Reconciler) ensureClaim(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, address *capiv1.IPAddress) (*ipamv1alpha1.IPClaim, error) {
-	found, err := r.claim(ctx, claim, pool)
-	if err != nil {
-		return nil, err
+// ensureClaim returns the IPClaim of an IPAddressClaim as the cache shows it, made if that shows none. The
+// error is a refusal if another one is in the way.
+func (r *Reconciler) ensureClaim(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, found *ipamv1alpha1.IPClaim) (*ipamv1alpha1.IPClaim, error) {
+	if found == nil {
+		made, err := r.createClaim(ctx, claim, pool)
+		if err != nil {
+			return nil, err
+		}
+		found = made
 	}
 	if err := r.compareClaim(found, claim); err != nil {
 		return nil, err
 	}
-	if found.DeletionTimestamp == nil {
-		return found, r.hold(ctx, found)
-	}
-	if found.Status.AllocatedCIDR != "" || address != nil {
-		return found, nil // it is held by the finalizer, with its address
+	if !ended(found) {
+		return found, r.hold(ctx, found) // one that is being deleted is held, with its address
 	}
 	if err := r.letGo(ctx, found); err != nil {
 		return nil, err
@@ -71,16 +71,15 @@ func (r *Reconciler) ensureClaim(ctx context.Context, claim *capiv1.IPAddressCla
 	return nil, &refusal{reason: clusterv1.NotReadyReason, message: fmt.Sprintf("IPClaim %s was deleted; another one follows", found.Name)}
 }
 
-// claim reads the IPClaim of an IPAddressClaim from the cache, and makes it if it is not there.
-func (r *Reconciler) claim(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source) (*ipamv1alpha1.IPClaim, error) {
+// held reads the IPClaim of an IPAddressClaim from the cache; nil if it is not there.
+func (r *Reconciler) held(ctx context.Context, key client.ObjectKey) (*ipamv1alpha1.IPClaim, error) {
 	found := &ipamv1alpha1.IPClaim{}
-	key := r.Names.claim(client.ObjectKeyFromObject(claim))
-	err := r.Claims.Get(ctx, key, found)
+	err := r.Claims.Get(ctx, r.Names.claim(key), found)
 	if apierrors.IsNotFound(err) {
-		return r.createClaim(ctx, claim, pool)
+		return nil, nil //nolint:nilnil // Nil is that there is none.
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read IPClaim %s: %w", key.Name, err)
+		return nil, fmt.Errorf("read the IPClaim of IPAddressClaim %s: %w", key.Name, err)
 	}
 	return found, nil
 }
@@ -95,7 +94,7 @@ func (r *Reconciler) createClaim(ctx context.Context, claim *capiv1.IPAddressCla
 	}
 	made.Spec.PrefixLength = pool.bits()
 	if !absent && belongs(address, key) {
-		made.Spec.Address = address.Spec.Address
+		made.Spec.Address = textOf(address)
 	} else if err := r.pinned(ctx); err != nil {
 		return nil, err
 	}
@@ -122,10 +121,18 @@ func (r *Reconciler) compareClaim(found *ipamv1alpha1.IPClaim, claim *capiv1.IPA
 	return nil
 }
 
-// hold puts the finalizer and the label on an IPClaim, unless it has them.
+// ended reports whether an IPClaim was deleted before it had an address. It gets none any more.
+func ended(claim *ipamv1alpha1.IPClaim) bool {
+	return claim.DeletionTimestamp != nil && claim.Status.AllocatedCIDR == ""
+}
+
+// hold puts the finalizer and the label on an IPClaim, unless it has them. One that is being deleted
+// takes no finalizer.
 func (r *Reconciler) hold(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
 	before := patch.Snapshot(claim)
-	controllerutil.AddFinalizer(claim, Finalizer)
+	if claim.DeletionTimestamp == nil {
+		controllerutil.AddFinalizer(claim, Finalizer)
+	}
 	r.Names.mark(claim)
 	return before.Patch(ctx, r.Claims, claim)
 }

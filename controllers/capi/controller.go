@@ -80,9 +80,9 @@ func Setup(mgr manager.Manager, opts Options) error {
 	return b.Complete(r)
 }
 
-// ofOurs passes claims for our pools.
+// ofOurs passes claims that the controller serves, or has served.
 var ofOurs = predicate.NewPredicateFuncs(func(object client.Object) bool {
-	return managed(object.(*capiv1.IPAddressClaim).Spec.PoolRef)
+	return ours(object.(*capiv1.IPAddressClaim))
 })
 
 // released passes the events by which a Cluster no longer keeps its claims waiting. Claims come by

@@ -40,6 +40,9 @@ func (r *Reconciler) paused(ctx context.Context, claim *capiv1.IPAddressClaim) (
 	if why, err := r.clusterHolds(ctx, claim); why != "" || err != nil {
 		return why, err
 	}
+	if !managed(claim.Spec.PoolRef) {
+		return "", nil
+	}
 	pool, err := r.source(ctx, claim.Spec.PoolRef)
 	if refused := (*refusal)(nil); errors.As(err, &refused) {
 		return "", nil // it is said in the status

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,16 +28,12 @@ func (r *Reconciler) pin(ctx context.Context, claim *capiv1.IPAddressClaim) erro
 	if err != nil || address == nil || !belongs(address, key) || claim.DeletionTimestamp != nil {
 		return err
 	}
-	err = r.Claims.Get(ctx, r.Names.claim(key), &ipamv1alpha1.IPClaim{})
-	if !apierrors.IsNotFound(err) {
+	held, err := r.held(ctx, key)
+	if err != nil || held != nil && !ended(held) {
 		return err
 	}
-	made := r.Names.newClaim(claim)
-	made.Spec.Address = address.Spec.Address
-	if err := client.IgnoreAlreadyExists(r.Claims.Create(ctx, made)); err != nil {
-		return fmt.Errorf("create IPClaim %s: %w", made.Name, err)
-	}
-	return nil
+	_, err = r.adopt(ctx, address)
+	return err
 }
 
 // pinned refuses while the cache shows an IPAddress without its IPClaim, and makes that one.
@@ -48,7 +43,7 @@ func (r *Reconciler) pinned(ctx context.Context) error {
 		return fmt.Errorf("list IPClaims: %w", err)
 	}
 	for i := range claims.Items {
-		known[client.ObjectKeyFromObject(&claims.Items[i])] = true
+		known[client.ObjectKeyFromObject(&claims.Items[i])] = !ended(&claims.Items[i])
 	}
 	addresses := &capiv1.IPAddressList{}
 	if err := r.List(ctx, addresses, client.UnsafeDisableDeepCopy); err != nil {

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
@@ -22,6 +23,11 @@ const (
 // managed reports whether a pool is one of ours.
 func managed(ref capiv1.IPPoolReference) bool {
 	return ref.APIGroup == ipamv1alpha1.GroupName && (ref.Kind == kindPool || ref.Kind == kindClass)
+}
+
+// ours reports whether an IPAddressClaim is for a pool of ours, or was when it got its address.
+func ours(claim *capiv1.IPAddressClaim) bool {
+	return managed(claim.Spec.PoolRef) || controllerutil.ContainsFinalizer(claim, Finalizer)
 }
 
 // source is what spec.poolRef names: an IPPool, or an IPClass.
@@ -77,17 +83,20 @@ func (r *Reconciler) source(ctx context.Context, ref capiv1.IPPoolReference) (*s
 }
 
 // backing reads an IPPool of the workspace that backs a class, instead of the class: not every
-// workspace shows its classes, and an IPAddress needs the gateway of such a pool.
+// workspace shows its classes, and an IPAddress needs the gateway of such a pool. It is a paused one
+// only if all are paused, and else the first by name.
 func (r *Reconciler) backing(ctx context.Context, class string) (*source, error) {
 	pools := &ipamv1alpha1.IPPoolList{}
 	if err := r.Claims.List(ctx, pools); err != nil {
 		return nil, fmt.Errorf("list IPPools: %w", err)
 	}
-	for i := range pools.Items {
-		found := sourceOf(&pools.Items[i])
-		if slices.Contains(pools.Items[i].Spec.ClassNames, class) && found.family != "" {
-			return found, nil
-		}
+	backs := slices.DeleteFunc(pools.Items, func(pool ipamv1alpha1.IPPool) bool {
+		return !slices.Contains(pool.Spec.ClassNames, class) || sourceOf(&pool).family == ""
+	})
+	slices.SortFunc(backs, func(a, b ipamv1alpha1.IPPool) int { return cmp.Compare(a.Name, b.Name) })
+	running := slices.IndexFunc(backs, func(pool ipamv1alpha1.IPPool) bool { return !annotated(&pool) })
+	if len(backs) > 0 {
+		return sourceOf(&backs[max(running, 0)]), nil
 	}
 	return nil, notReady("no IPPool of the workspace backs IPClass %s; name the class in spec.classNames of one", class)
 }

@@ -41,12 +41,15 @@ type Reconciler struct {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if !r.Scope.reaches(req.Namespace) {
+		return reconcile.Result{}, nil // the cache may lack its namespace
+	}
 	claim := &capiv1.IPAddressClaim{}
 	err := r.Get(ctx, req.NamespacedName, claim)
 	if apierrors.IsNotFound(err) {
 		return patch.Requeue(r.abandoned(ctx, req.NamespacedName))
 	}
-	if err != nil || !managed(claim.Spec.PoolRef) || !r.Scope.has(claim) {
+	if err != nil || !ours(claim) || !r.Scope.has(claim) {
 		return reconcile.Result{}, err
 	}
 	why, err := r.paused(ctx, claim)
@@ -55,10 +58,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if why != "" {
 		log.FromContext(ctx).V(1).Info("left alone", "reason", why)
-		return reconcile.Result{}, r.pin(ctx, claim)
+		return patch.Requeue(r.pin(ctx, claim))
 	}
 	if claim.DeletionTimestamp != nil {
 		return patch.Requeue(r.release(ctx, claim))
+	}
+	if !managed(claim.Spec.PoolRef) {
+		return reconcile.Result{}, nil // it keeps its address until it is deleted
 	}
 	var after time.Duration
 	result, err := patch.Requeue(patch.Reconcile(ctx, r.Client, claim, func(ctx context.Context) (err error) {
@@ -86,17 +92,21 @@ func (r *Reconciler) serve(ctx context.Context, claim *capiv1.IPAddressClaim) (a
 }
 
 // provide makes the IPClaim of a claim, and then its IPAddress. The error is a refusal if there is
-// no address for it.
+// no address for it. A claim that has one does not lose it with its class.
 func (r *Reconciler) provide(ctx context.Context, claim *capiv1.IPAddressClaim) error {
-	pool, err := r.source(ctx, claim.Spec.PoolRef)
+	held, err := r.held(ctx, client.ObjectKeyFromObject(claim))
 	if err != nil {
+		return err
+	}
+	pool, err := r.source(ctx, claim.Spec.PoolRef)
+	if _, refused := errors.AsType[*refusal](err); err != nil && (!refused || held == nil || held.Status.Address == "") {
 		return err
 	}
 	found, err := r.address(ctx, client.ObjectKeyFromObject(claim))
 	if err != nil {
 		return err
 	}
-	bound, err := r.ensureClaim(ctx, claim, pool, found)
+	bound, err := r.ensureClaim(ctx, claim, pool, held)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
@@ -163,5 +164,65 @@ func TestClaim_DeletedBeforeItWasBound(t *testing.T) {
 	s.reconcile(claim)
 	if !s.has(waits) {
 		t.Error("no other IPClaim was made")
+	}
+}
+
+// An address in use is claimed again if its IPClaim was deleted before it had the address: that one never
+// gets it, and nothing keeps the address from others.
+func TestClaim_DeletedBeforeItHadTheAddressInUse(t *testing.T) {
+	claim := machine("web")
+	waits := inPlace.newClaim(claim)
+	waits.Spec.Address = "192.0.2.7"
+	s := newScene(t, lab(), claim, waits, published(claim, "192.0.2.7"))
+	if err := s.Delete(t.Context(), waits); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile(claim)
+	s.reconcile(claim)
+	if made := inPlace.newClaim(claim); !s.has(made) || made.DeletionTimestamp != nil || made.Spec.Address != "192.0.2.7" {
+		t.Errorf("the IPClaim is deleted at %v and asks for %q; want another one, for 192.0.2.7", made.DeletionTimestamp, made.Spec.Address)
+	}
+}
+
+// An IPAddressClaim whose pool is of another provider now gives its address back when it is deleted.
+// Cluster API refuses such a change, while its webhooks answer.
+func TestRelease_OfAPoolOfAnother(t *testing.T) {
+	claim := machine("web")
+	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
+	claim.Spec.PoolRef = capiv1.IPPoolReference{APIGroup: capiv1.GroupVersion.Group, Kind: "InClusterIPPool", Name: "lab"}
+	s := newScene(t, lab(), claim, address, held)
+	s.reconcile(claim)
+	if !s.has(address) || !s.has(held) || held.DeletionTimestamp != nil {
+		t.Fatal("the address was given back though the claim is there")
+	}
+	if err := s.Delete(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	if !s.has(claim) || !ofOurs.Generic(event.GenericEvent{Object: claim}) {
+		t.Fatal("events of the claim are not seen, and its finalizer holds it")
+	}
+	s.reconcile(claim)
+	if s.has(claim) || s.has(address) || s.has(held) {
+		t.Error("the claim was deleted, and something of it is left")
+	}
+}
+
+// One address may be written in several ways.
+func TestClaim_OfAnAddressInAnotherForm(t *testing.T) {
+	claim, pool := machine("web"), lab()
+	pool.Spec.CIDR, pool.Status.AllocatedCIDR, pool.Status.IPFamily = "2001:db8::/64", "2001:db8::/64", ipamv1alpha1.IPv6
+	s := newScene(t, pool, claim, published(claim, "2001:DB8::0:7"))
+	s.reconcile(claim)
+	made := inPlace.newClaim(claim)
+	if !s.has(made) || made.Spec.Address != "2001:db8::7" {
+		t.Fatalf("the IPClaim asks for %q; want 2001:db8::7", made.Spec.Address)
+	}
+	made.Status = bound(claim, "2001:db8::7").Status
+	if err := s.Update(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile(claim)
+	if ready := s.ready(claim); ready.Status != metav1.ConditionTrue {
+		t.Errorf("Ready is %s, %s: %s; want True", ready.Status, ready.Reason, ready.Message)
 	}
 }

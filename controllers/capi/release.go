@@ -35,7 +35,7 @@ func (r *Reconciler) release(ctx context.Context, claim *capiv1.IPAddressClaim) 
 // not being deleted is kept, and its IPClaim with it: the garbage collector deletes it, and
 // until then it may belong to a claim that is being restored.
 func (r *Reconciler) abandoned(ctx context.Context, key client.ObjectKey) error {
-	if left, err := r.left(ctx, key); err != nil || !left || !r.Scope.reaches(key.Namespace) {
+	if left, err := r.left(ctx, key); err != nil || !left {
 		return err
 	}
 	if gone, err := r.gone(ctx, key, &capiv1.IPAddressClaim{}); err != nil || !gone {
@@ -52,7 +52,10 @@ func (r *Reconciler) abandoned(ctx context.Context, key client.ObjectKey) error 
 	if !gone && belongs(address, key) && address.DeletionTimestamp == nil {
 		return nil
 	}
-	if gone, err := r.deleteAddress(ctx, key); err != nil || !gone {
+	if !gone {
+		gone, err = r.dropAddress(ctx, address)
+	}
+	if err != nil || !gone {
 		return err
 	}
 	_, err = r.deleteClaim(ctx, key)
@@ -78,8 +81,8 @@ func (r *Reconciler) left(ctx context.Context, key client.ObjectKey) (bool, erro
 	if address != nil || err != nil {
 		return address != nil, err
 	}
-	err = r.Claims.Get(ctx, r.Names.claim(key), &ipamv1alpha1.IPClaim{})
-	return err == nil, client.IgnoreNotFound(err)
+	held, err := r.held(ctx, key)
+	return held != nil, err
 }
 
 // deleteAddress deletes the IPAddress of an IPAddressClaim, and reports whether it is gone. A
@@ -89,13 +92,18 @@ func (r *Reconciler) deleteAddress(ctx context.Context, key client.ObjectKey) (g
 	if gone, err = r.gone(ctx, key, address); err != nil || gone {
 		return gone, err
 	}
-	if !belongs(address, key) {
+	return r.dropAddress(ctx, address)
+}
+
+// dropAddress deletes an IPAddress as it was read, unless it is another's, and reports whether it is gone.
+func (r *Reconciler) dropAddress(ctx context.Context, address *capiv1.IPAddress) (gone bool, err error) {
+	if !belongs(address, client.ObjectKeyFromObject(address)) {
 		return true, nil
 	}
 	before := patch.Snapshot(address)
 	controllerutil.RemoveFinalizer(address, FinalizerAddress)
 	if err := client.IgnoreNotFound(before.Patch(ctx, r.Client, address)); err != nil {
-		return false, fmt.Errorf("let IPAddress %s go: %w", key.Name, err)
+		return false, fmt.Errorf("let IPAddress %s go: %w", address.Name, err)
 	}
 	return r.remove(ctx, address)
 }

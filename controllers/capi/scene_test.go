@@ -2,6 +2,7 @@ package capi
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,6 +49,15 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 				return apierrors.NewNotFound(capiv1.GroupVersion.WithResource("hidden").GroupResource(), key.Name)
 			}
 			return c.Get(ctx, key, object, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			if claims, ok := list.(*ipamv1alpha1.IPClaimList); ok {
+				claims.Items = slices.DeleteFunc(claims.Items, func(claim ipamv1alpha1.IPClaim) bool {
+					return s.hides(client.ObjectKeyFromObject(&claim), &claim)
+				})
+			}
+			return err
 		},
 	})
 	s.Reconciler = &Reconciler{Server: Server{cached, server}, Claims: Server{cached, server}}

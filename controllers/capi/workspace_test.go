@@ -2,6 +2,8 @@ package capi
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
 // beside is a scene with the names of a workspace, in the management cluster of that identity.
@@ -39,6 +43,36 @@ func TestAbandoned_AnotherManagementCluster(t *testing.T) {
 	here := beside(t, "one", held.DeepCopy())
 	if _, err := here.Reconcile(t.Context(), request); err != nil || here.has(held.DeepCopy()) {
 		t.Errorf("the IPClaim of a claim that is gone is kept: %v", err)
+	}
+}
+
+// An IPAddress of the same name that comes while the one before is given up is left alone, as in a move to
+// and fro.
+func TestAbandoned_AnotherIPAddress(t *testing.T) {
+	claim := machine("web")
+	before, after := published(claim, "192.0.2.7"), published(claim, "192.0.2.7")
+	s := newScene(t, lab(), before)
+	if err := s.Delete(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	server, reads := s.Live, 0
+	s.Live = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			err := server.Get(ctx, key, object, opts...)
+			if _, asked := object.(*capiv1.IPAddress); !asked || reads > 0 {
+				return err
+			}
+			reads++
+			before := object.DeepCopyObject().(client.Object)
+			before.SetFinalizers(nil)
+			return errors.Join(err, s.Update(ctx, before), s.Create(ctx, after))
+		},
+	})
+	if _, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Get(t.Context(), client.ObjectKeyFromObject(after), after); err != nil || after.DeletionTimestamp != nil || len(after.Finalizers) != 1 {
+		t.Errorf("the IPAddress that came is deleted at %v with the finalizers %q, %v; want it as it came", after.DeletionTimestamp, after.Finalizers, err)
 	}
 }
 
@@ -95,6 +129,83 @@ func TestScope(t *testing.T) {
 		if s.has(inPlace.newClaim(claim)) {
 			t.Errorf("%s/%s, which is not of the scope, has an IPClaim", claim.Namespace, claim.Name)
 		}
+	}
+}
+
+// What is of another namespace is not looked for: the cache has but that of the scope, and says so with an
+// error. Its IPClaim is seen all the same, if another controller serves it for this management cluster.
+func TestScope_OfANamespace(t *testing.T) {
+	elsewhere := machine("web")
+	elsewhere.Namespace = "elsewhere"
+	s := beside(t, "one")
+	held := s.Names.newClaim(elsewhere)
+	if err := s.Claims.Create(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	s.Scope = Scope{Namespace: "default"}
+	s.Client = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+			return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
+		},
+	})
+	for _, request := range s.toConsumer(t.Context(), held) {
+		if _, err := s.Reconcile(t.Context(), request); err != nil {
+			t.Errorf("%s is reconciled: %v; want it left alone", request, err)
+		}
+	}
+	if !s.has(held) || held.DeletionTimestamp != nil {
+		t.Error("the address of a claim of another namespace was given back")
+	}
+}
+
+// A claim that has its address keeps it, and says so, when nothing backs its class any more: that is how a
+// pool is emptied.
+func TestClass_NotBackedAnyMore(t *testing.T) {
+	claim := machine("web")
+	claim.Spec.PoolRef.Kind, claim.Spec.PoolRef.Name = kindClass, "machines"
+	for what, s := range map[string]*scene{
+		"a class of a workspace":      beside(t, "one", claim.DeepCopy(), published(claim, "192.0.2.7")),
+		"a class of the same cluster": newScene(t, lab(), claim.DeepCopy(), published(claim, "192.0.2.7")),
+	} {
+		held := s.Names.newClaim(claim)
+		held.Status = bound(claim, "192.0.2.7").Status
+		held.Status.PoolRef.Name = "lab"
+		if err := s.Claims.Create(t.Context(), held); err != nil {
+			t.Fatal(err)
+		}
+		s.reconcile(claim)
+		if ready := s.ready(claim); ready.Status != metav1.ConditionTrue {
+			t.Errorf("%s: Ready is %s, %s: %s; want True", what, ready.Status, ready.Reason, ready.Message)
+		}
+	}
+}
+
+// A class is paused when all pools that back it are. It does not matter which one the cache names first.
+func TestClass_OfAPausedPool(t *testing.T) {
+	claim := machine("web")
+	claim.Spec.PoolRef.Kind, claim.Spec.PoolRef.Name = kindClass, "machines"
+	s := beside(t, "one", claim)
+	var pools []*ipamv1alpha1.IPPool
+	for _, name := range []string{"a", "b"} {
+		pool := lab()
+		pool.Name, pool.Spec.ClassNames = name, []string{"machines"}
+		pool.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		if err := s.Claims.Create(t.Context(), pool); err != nil {
+			t.Fatal(err)
+		}
+		pools = append(pools, pool)
+	}
+	s.reconcile(claim)
+	if s.has(s.Names.newClaim(claim)) {
+		t.Fatal("the claim is served, though all pools of the class are paused")
+	}
+	pools[1].Annotations = nil
+	if err := s.Claims.Update(t.Context(), pools[1]); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile(claim)
+	if !s.has(s.Names.newClaim(claim)) {
+		t.Error("the claim is not served, though one pool of the class is not paused")
 	}
 }
 

@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"strings"
 	"testing"
 
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
@@ -52,7 +53,8 @@ func managementAway(t *testing.T, first, second *scene) {
 }
 
 // While kcp is away, claims of both clusters wait to be bound and to be released. When it is back, they
-// are, and nothing is left.
+// are, and nothing is left: by a controller that ran meanwhile, and by one that was started again and
+// again, as its Deployment does.
 func workspaceAway(t *testing.T, first, second *scene) {
 	_, _, cidr := first.network(t, 28)
 	first.offer(t, gen.Pool("outage", gen.CIDR(cidr)))
@@ -71,6 +73,7 @@ func workspaceAway(t *testing.T, first, second *scene) {
 		framework.Create(t, s, coming[i])
 	}
 	first.controller.KillController(t)
+	first.awaits(t, "workspace")
 	framework.StartKCP(t)
 	first.controller.StartController(t)
 	for i, s := range both {
@@ -83,5 +86,16 @@ func workspaceAway(t *testing.T, first, second *scene) {
 	}
 	for i, s := range both {
 		s.release(t, coming[i])
+	}
+}
+
+// awaits starts the controller while one of its servers is away: it ends, and says which one.
+func (s *scene) awaits(t *testing.T, server string) {
+	t.Helper()
+	for range 2 {
+		said := s.management.FailController(t)
+		if !strings.Contains(said, "ipam-controller: "+server+" https://") || !strings.Contains(said, "connection refused") {
+			t.Errorf("without its %s the controller ends with:\n%s\nwant the server that does not answer", server, said)
+		}
 	}
 }

@@ -48,6 +48,7 @@ func TestClusterAPI(t *testing.T) {
 		{"MovedAway", movedAway},
 		{"Others", others},
 		{"Killed", killed},
+		{"Check", checked},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, s) })
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -136,8 +135,7 @@ func killed(t *testing.T, s *scene) {
 		framework.WaitGone(t, s, machine)
 		s.nothingLeft(t, machine)
 	}
-	// The block that an interrupted CREATE was answered with is kept for 75 seconds.
-	framework.Within(t, 3*time.Minute, "the addresses of claims that are gone", func(ctx context.Context) error {
+	framework.Within(t, servedWithin, "the addresses of claims that are gone", func(ctx context.Context) error {
 		if err := s.pools.Get(ctx, client.ObjectKeyFromObject(pool), pool); err != nil {
 			return err
 		}

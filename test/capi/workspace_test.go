@@ -47,10 +47,12 @@ func TestWorkspace(t *testing.T) {
 		{"MovedAwayUnseen", movedAwayUnseen},
 		{"Others", others},
 		{"Killed", killed},
+		{"Check", checked},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, first) })
 	}
 	t.Run("Namesakes", func(t *testing.T) { namesakes(t, first, second) })
+	t.Run("Namespace", func(t *testing.T) { namespaced(t, second) })
 	t.Run("ManagementAway", func(t *testing.T) { managementAway(t, first, second) })
 	t.Run("WorkspaceAway", func(t *testing.T) { workspaceAway(t, first, second) })
 	left := &ipamv1alpha1.IPClaimList{}

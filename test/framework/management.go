@@ -78,12 +78,41 @@ func (m *Management) AdminConfig(t testing.TB) *rest.Config {
 	return cfg
 }
 
+// CLI is the command line of an admin of the cluster.
+func (m *Management) CLI(t testing.TB) CLI {
+	t.Helper()
+	return newCLI(t, m.AdminConfig(t))
+}
+
 // StartController starts the controller and returns when it is ready.
 func (m *Management) StartController(t testing.TB) {
 	t.Helper()
 	if err := errors.Join(current(t).build(), m.controller.Start(t.Context())); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// RestartController stops the controller and starts it with these flags, in the place of those that it had.
+func (m *Management) RestartController(t testing.TB, flags ...string) {
+	t.Helper()
+	if err := m.controller.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	m.controller.SetFlags(flags)
+	m.StartController(t)
+}
+
+// FailController starts the controller, which has to end with an error, and returns what it has written.
+func (m *Management) FailController(t testing.TB) string {
+	t.Helper()
+	if err := current(t).build(); err != nil {
+		t.Fatal(err)
+	}
+	said, err := m.controller.Fail(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return said
 }
 
 // KillController ends the controller with SIGKILL.

@@ -2,8 +2,12 @@ package local
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/client-go/rest"
 )
@@ -23,7 +27,8 @@ type ClusterAPIOptions struct {
 // ClusterAPI is an ipam-controller capi.
 type ClusterAPI struct {
 	process
-	health string
+	health   string
+	required []string // of the arguments
 }
 
 // NewClusterAPI returns an ipam-controller capi, which is not started yet.
@@ -47,11 +52,16 @@ func NewClusterAPI(ctx context.Context, opts ClusterAPIOptions) (*ClusterAPI, er
 		}
 		args = append(args, flag(name, file))
 	}
-	return &ClusterAPI{
-		health:  "http://" + address(ports[0]),
-		process: process{name: "ipam-controller capi", log: filepath.Join(opts.Dir, "controller.log"), args: append(args, opts.Flags...)},
-	}, nil
+	c := &ClusterAPI{
+		health: "http://" + address(ports[0]), required: args,
+		process: process{name: "ipam-controller capi", log: filepath.Join(opts.Dir, "controller.log")},
+	}
+	c.SetFlags(opts.Flags)
+	return c, nil
 }
+
+// SetFlags replaces the further flags, from the next start on.
+func (c *ClusterAPI) SetFlags(flags []string) { c.args = slices.Concat(c.required, flags) }
 
 // Start starts the controller and returns when it is ready.
 func (c *ClusterAPI) Start(ctx context.Context) error {
@@ -62,6 +72,24 @@ func (c *ClusterAPI) Start(ctx context.Context) error {
 		_, err := get(ctx, c.health+"/readyz")
 		return err
 	})
+}
+
+// Fail starts the controller, waits until it has ended with an error, and returns what it has written.
+func (c *ClusterAPI) Fail(ctx context.Context) (said string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	before, err := os.ReadFile(c.log)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err := errors.Join(c.start(), c.awaitEnd(ctx)); err != nil {
+		return "", err
+	}
+	if c.err == nil {
+		return "", fmt.Errorf("%s has ended without an error, see %s", c.name, c.log)
+	}
+	after, err := os.ReadFile(c.log)
+	return string(after[min(len(before), len(after)):]), err
 }
 
 // Stop ends the controller in good order.
