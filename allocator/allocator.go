@@ -21,9 +21,9 @@ const (
 	defaultHoldTime   = 10 * time.Second
 )
 
-// Allocator hands out blocks of registered pools and records them in etcd. It
-// holds the free space of every pool in memory, and whose each block is, kept current
-// by one watch. The records of blocks are read from the ledger.
+// Allocator allocates blocks of registered pools, and records them in etcd. In memory
+// it has the free space of every pool, and the owner of each block. One watch keeps
+// those current. The records of blocks are read from the ledger.
 //
 // Any number of Allocators, in any number of processes, may use one ledger.
 // All methods are safe for concurrent use. Make one with Open, end it with Close.
@@ -33,13 +33,13 @@ type Allocator struct {
 	keys      store.Keys   // those of the store
 	table     *space.Table // that of the engine
 	slices    store.Slices // of the store
-	terms     terms        // on which blocks are let go
+	terms     terms        // on which blocks are freed
 	options   Options
 	registrar chan struct{} // holds the token of the one registration under way
 }
 
-// Open reads the ledger into memory and follows it from there. It returns when
-// everything that was committed before the call is known. The client stays the
+// Open reads the ledger into memory, and follows it from there. When it returns,
+// memory has everything that was committed before the call. The client stays the
 // caller's: close it after the Allocator.
 func Open(ctx context.Context, client *clientv3.Client, options Options) (*Allocator, error) {
 	return open(ctx, client, options, engine.RealHooks())
@@ -80,24 +80,24 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Close refuses what is queued with ErrClosed, waits for the transactions in
-// flight and for all goroutines, and always returns nil. A second call does nothing.
+// Close refuses queued requests with ErrClosed, and waits for the transactions in
+// flight and for all goroutines. It always returns nil. A second call does nothing.
 func (a *Allocator) Close() error {
 	a.engine.Close()
 	return nil
 }
 
-// LedgerID identifies the ledger: made once, at random, by whoever opened it
-// first. Another ID means another ledger, and that nothing known about blocks
-// holds any more.
+// LedgerID identifies the ledger. The Allocator that opens a ledger first makes the
+// ID, at random. Another ID means another ledger: what the caller knows of blocks does
+// not hold for it.
 func (a *Allocator) LedgerID() string { return a.engine.ID }
 
 // Healthy returns nil when the ledger is being followed and the last
 // transaction went through, otherwise what is wrong.
 func (a *Allocator) Healthy() error { return a.engine.Healthy() }
 
-// Revision is one up to which all that the ledger held is known here. What was committed
-// before has no greater one, once the watch has brought it.
+// Revision is one up to which memory has all changes of the ledger. A change that memory has
+// may be of a later one, which the watch has not reached yet.
 func (a *Allocator) Revision() int64 { return a.engine.Watched.Get() }
 
 // Failed is closed when the Allocator cannot go on. Err then says why. End the process,
@@ -110,9 +110,9 @@ func (a *Allocator) Err() error {
 }
 
 // Lead makes this Allocator the one whose waiting lists count, until ctx ends. Others answer
-// ErrOthersWait to Reserve in spaces where claims wait. Close settled when all claims that
-// waited at a former leader wait here, or need not: until then the spaces that the former
-// leader marked stay closed for reservations. Lead returns nil.
+// ErrOthersWait to Reserve in spaces where claims wait. Close complete when all claims that
+// waited at a former leader wait here, or need not wait. Until then, the spaces that the former
+// leader has marked stay closed for reservations. Lead returns nil.
 func (a *Allocator) Lead(ctx context.Context, complete <-chan struct{}) error {
 	a.engine.Lead(ctx, complete)
 	return nil

@@ -13,24 +13,26 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// errBound: the claim has a block already. Which one, the ledger says.
+// errBound: the claim has a block already, which the ledger names.
 var errBound = errors.New("claim is bound")
 
-// errUncertain: etcd did not answer, and by now there is no telling whether the claim
-// was bound and released again. To bind it once more could be once too often.
+// errUncertain: etcd did not answer, and other writers have changed the space since. The claim may
+// have been bound and released again, so that another attempt could bind it twice.
 var errUncertain = fmt.Errorf("%w: the outcome is unknown, and others have written since; ask again", ErrUnavailable)
 
-// Bind gives a claim one block of a pool and returns when the ledger has it.
+// Bind gives a claim one block of a pool, and returns when the ledger has it.
 //
-// It is idempotent by claim: one that is bound already, in whatever pool, gets
-// the block it has, whatever else was asked. A refusal is one of
-// *ExhaustedError, *ExcludedError, *QuotaError, *FrozenError, ErrInUse, ErrOutOfRange,
-// ErrPoolDraining, ErrUnknownPool, ErrInvalid; it is as certain as a block: it held in the ledger at some moment
-// during the call. Of what a workspace holds by a class, as far as it lies in other
-// spaces, some may have been freed unseen: then Wait has the claim woken when it is seen.
+// It is idempotent by claim: a claim that is bound already, in any pool, gets the block
+// that it has, whatever the request asks for.
 //
-// When ctx ends while the block is being written, the block stays. It belongs to
-// the claim: Bind finds it, Release frees it.
+// A refusal is one of *ExhaustedError, *ExcludedError, *QuotaError, *FrozenError, ErrInUse,
+// ErrOutOfRange, ErrPoolDraining, ErrUnknownPool and ErrInvalid. It is as certain as a block:
+// it was true of the ledger at some moment during the call. There is one exception: for the
+// limit of a class, the usage in other spaces may be stale. After Wait, the claim is woken when
+// the usage is seen to be less.
+//
+// If ctx ends while the block is being written, the block stays the claim's: Bind finds
+// it, Release frees it.
 func (a *Allocator) Bind(ctx context.Context, req Request) (Block, error) {
 	ctx, span := engine.StartSpan(ctx, "allocate")
 	block, err := a.bind(ctx, req)
@@ -46,7 +48,8 @@ func (a *Allocator) bind(ctx context.Context, req Request) (Block, error) {
 	return block, err
 }
 
-// bindOnce binds a block to the holder, unless it had one before: then it returns that.
+// bindOnce binds a block to the holder. If the holder has one already, it returns that, and had is
+// true.
 func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block Block, had bool, err error) {
 	if err := checkRequest(req.Request); err != nil {
 		return Block{}, false, err
@@ -88,15 +91,15 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block Block, had 
 type bind struct {
 	request   wanted
 	record    store.Record  // of the block, with the one holding
-	value     string        // of the block; the caller encodes it, not the worker
+	value     string        // of the block, encoded by the caller and not by the worker
 	prefix    netip.Prefix  // reserved for it
-	former    *space.Cooled // what cools there, and is given back
-	fence     int64         // revision of its quota's fence, if it has a quota that was looked at
-	held      *space.Waiter // the place in the waiting list that it gave up
+	former    *space.Cooled // the cooling block that it gets back; nil: none
+	fence     int64         // revision of the fence of its class's limit; 0: it has none
+	held      *space.Waiter // its place on the waiting list, which it has left
 	refusal   error
-	block     Block // what was bound
-	losses    int   // attempts that came to nothing
-	uncertain bool  // an attempt may have gone through, and been undone by others since
+	block     Block // that was bound
+	losses    int   // attempts that failed
+	uncertain bool  // an attempt may have been committed, and undone by other writers since
 }
 
 func newBind(req wanted, h store.Holding) *bind {
@@ -109,8 +112,8 @@ func (b *bind) Claim() (ClaimID, bool) { return b.request.Holder.Claim, true }
 func (b *bind) Uncertain()             { b.uncertain = true }
 func (b *bind) Refuses() bool          { return b.refusal != nil }
 
-// Takes is whose account a planned bind is on, and how many addresses it takes: none, if they
-// are on it already.
+// Takes is the owner of a planned bind, and how many addresses it adds to the owner's accounts. A
+// block that cools is on them already.
 func (b *bind) Takes() (by space.Owner, n *big.Int) {
 	by = space.OwnerOf(b.record.Holdings[0])
 	if b.former != nil {
@@ -119,9 +122,8 @@ func (b *bind) Takes() (by space.Owner, n *big.Int) {
 	return by, cidr.Size(b.prefix)
 }
 
-// Plan finds a free prefix and reserves it. A refusal goes into the
-// transaction, too: what is known here may be behind the ledger, and the claim
-// may be bound elsewhere.
+// Plan finds a free prefix and reserves it. The transaction confirms a refusal,
+// too: memory may lag behind the ledger, and the claim may be bound elsewhere.
 func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
 	keys, claim := s.Keys, b.request.Holder.Claim
 	p := s.Pool(b.request.Pool)
@@ -174,8 +176,8 @@ func (b *bind) Won(s *engine.Worker, revision int64, got store.Results) error {
 	return nil
 }
 
-// makeWay takes a claim that was refused for its quota off the waiting list. What is held for it
-// is offered to the next.
+// makeWay removes a claim that was refused for a quota from the waiting list. Room that is held for it
+// is offered to the next claim.
 func (b *bind) makeWay(s *engine.Worker) {
 	p := s.Pool(b.request.Pool)
 	if _, over := errors.AsType[*QuotaError](b.refusal); over && p != nil {
@@ -204,7 +206,7 @@ func (b *bind) Lost(s *engine.Worker, why engine.Loss) error {
 	return engine.ErrAgain
 }
 
-// find chooses a free prefix, or says why there is none.
+// find chooses a free prefix, or refuses the request.
 func (b *bind) find(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 	r := b.request
 	b.former, b.held = nil, nil

@@ -14,10 +14,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Carve makes a child pool: its block is bound in the parent, which is
-// req.Pool, and the child is registered with that CIDR, in one transaction. The
-// child is the claim: req.Holder.Claim and child.ID are the same UID. The CIDR
-// of child is ignored and returned filled in. A child that is carved already is
+// Carve makes a child pool. One transaction binds the child's block in the
+// parent, which is req.Pool, and registers the child with that CIDR. The child is
+// the claim: req.Holder.Claim and child.ID are the same UID. Carve ignores the CIDR
+// of child, and returns the child with its CIDR. A child that is carved already is
 // returned as it is.
 //
 // Refusals are those of Bind, and ErrPoolMismatch if the UID has a block that
@@ -79,7 +79,7 @@ func (c *carving) run(ctx context.Context) (Pool, error) {
 	}
 }
 
-// makeWay makes way for a child whose former block cools under its ID.
+// makeWay handles a former block of the child, which cools under the child's ID.
 func (c *carving) makeWay(ctx context.Context) error {
 	id := c.req.Holder.Claim
 	if c.req.adopts {
@@ -92,10 +92,10 @@ func (c *carving) makeWay(ctx context.Context) error {
 	return c.cools(ctx, b, &c.last)
 }
 
-// Readopt carves a child pool at exactly req.Exact, because its published status
-// says so, and freezes it: its own blocks are missing still. Like Adopt it asks for no
-// permission, and what cools there makes way, but where others hold something it is refused with ErrInUse: a pool is
-// never in dispute.
+// Readopt carves a child pool at exactly req.Exact, which its published status shows,
+// and freezes it, because its own blocks are still missing. Like Adopt it may use a pool
+// that is draining or frozen, and excluded prefixes, and it frees blocks that cool there.
+// Unlike Adopt it makes no dispute: if others hold addresses there, it returns ErrInUse.
 func (a *Allocator) Readopt(ctx context.Context, req Request, child Pool) (Pool, error) {
 	if !req.Exact.IsValid() {
 		return Pool{}, fmt.Errorf("%w: adopt an exact prefix", ErrInvalid)
@@ -113,8 +113,8 @@ func (a *Allocator) Readopt(ctx context.Context, req Request, child Pool) (Pool,
 	}
 }
 
-// before finds the child if it was carved before. Its claim and its pool are read at
-// once: between two reads it might be retired, and carved elsewhere.
+// before finds the child if it was carved before. It reads the child's claim and pool at one
+// revision: between two reads the child might be retired, and carved elsewhere.
 func (c *carving) before(ctx context.Context) (Pool, bool, error) {
 	id := c.child.ID
 	resp, err := c.store.Commit(ctx, nil, store.Ops(store.Get(c.keys.Claim(ClaimID(id))), store.Get(c.keys.Pool(id))), nil)
@@ -132,7 +132,7 @@ func (c *carving) before(ctx context.Context) (Pool, bool, error) {
 	if pool == nil {
 		r, ok, err := c.store.RecordAt(ctx, within, prefix, clientv3.WithRev(resp.Header.Revision))
 		if store.Compacted(err) || ok && space.CooledOf(r) != nil {
-			return Pool{}, false, nil // it was retired, or has to be looked at again
+			return Pool{}, false, nil // it was retired, or the caller tries again
 		}
 		if err != nil {
 			return Pool{}, false, err
@@ -153,8 +153,8 @@ func (c *carving) before(ctx context.Context) (Pool, bool, error) {
 	return p, true, nil
 }
 
-// register brings a pool that was carved at the revision into memory, if the watch
-// has not done so. If it has, the pool may be gone by now.
+// register brings a pool that was carved at the revision into memory, unless the watch
+// has. In that case the pool may be gone by now.
 func (c *carving) register(child Pool, revision int64) {
 	s := c.engine.Spaces.Enter(child.Space)
 	defer s.Unlock()
@@ -172,7 +172,7 @@ func (c *carving) register(child Pool, revision int64) {
 type carve struct {
 	*bind
 	child  Pool
-	poolAt int // where the answers tell of a pool of the child's ID
+	poolAt int // index of the answer that has a pool of the child's ID
 }
 
 func (c *carve) Claim() (ClaimID, bool) { return "", false }
@@ -190,7 +190,7 @@ func (c *carve) Plan(s *engine.Worker) (engine.Share, error) {
 	return sh, nil
 }
 
-// Lost answers, too, if the child's ID is that of another pool.
+// Lost is that of the bind, but refuses a child whose ID is that of another pool.
 func (c *carve) Lost(s *engine.Worker, why engine.Loss) error {
 	err := c.bind.Lost(s, why)
 	if errors.Is(err, engine.ErrAgain) && why.Got.Found(c.poolAt) != nil {

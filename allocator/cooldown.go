@@ -7,7 +7,7 @@ import (
 )
 
 // endCooldowns ends the cooldowns that an op finds in the space of a pool. It reports whether there
-// was any.
+// were any.
 func (a *Allocator) endCooldowns(ctx context.Context, id PoolID, wanted engine.EndCooldowns) (bool, error) {
 	return engine.EndAll(wanted, func(o engine.Op) error { return a.engine.Submit(ctx, id, o) })
 }

@@ -271,6 +271,22 @@ func TestCooldown_WakesItsName(t *testing.T) {
 }
 
 // What cools counts for the workspace that had it.
+// A claim of the name that has waited for the end of a freeze is woken, although nothing is free.
+func TestCooldown_WakesItsNameAfterAFreeze(t *testing.T) {
+	i := newIcebox(t)
+	i.bind(request("p", "a", 24))
+	i.release("a")
+	i.freeze(i.Allocator)
+	i.Wait(named("new", "a", 24))
+	i.Wait(request("p", "other", 28))
+	i.wantWoken()
+	i.resume(i.Allocator, 0)
+	i.wantWoken("new")
+	if b := i.bind(named("new", "a", 24)); b.Prefix != prefix("10.0.0.0/24") {
+		t.Errorf("Bind = %s, want the former block 10.0.0.0/24", b.Prefix)
+	}
+}
+
 func TestCooldown_CountsForTheLimit(t *testing.T) {
 	i := newIcebox(t)
 	limited := func(claim string) Request {

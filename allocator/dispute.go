@@ -10,12 +10,13 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
-// Adopt records that a claim has exactly the prefix req.Exact, because a
-// published record says so. It is how a ledger that was lost is made again, and
-// asks for no permission: the pool may be draining or frozen, the prefix excluded. If
-// others have blocks there, neither is right or wrong: all of them are Disputed,
-// until all but one are released. A claim that has a block keeps that one. What cools there
-// is nobody's, and makes way.
+// Adopt records that a claim has exactly the prefix req.Exact, because a published record
+// shows it. It restores a lost ledger, and so the pool may be draining or frozen, and the
+// prefix excluded.
+//
+// If others have blocks there, Adopt does not decide which record is right: all of them become
+// Disputed, until all but one are released. A claim that has a block keeps that one. Blocks that
+// cool there are freed.
 //
 // state is Bound or Retained. The prefix has to lie in the pool.
 func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (Block, error) {
@@ -52,7 +53,7 @@ type adoption struct {
 	holding store.Holding
 }
 
-// run binds the prefix as any other, and if that is refused, all the same.
+// run tries an ordinary bind first. If that is refused, it adds the claim to what is there.
 func (n adoption) run(ctx context.Context) (Block, error) {
 	b := newBind(n.req, n.holding)
 	err := n.engine.Submit(ctx, n.req.Pool, b)
@@ -81,13 +82,13 @@ func (n adoption) run(ctx context.Context) (Block, error) {
 type adopt struct {
 	request Request
 	record  store.Record   // of the prefix, with the new holder
-	others  []store.Record // that overlap it, and are in dispute from now on
-	head    int64          // as of which that is so
+	others  []store.Record // that overlap it, and come into dispute by it
+	head    int64          // revision of the space's head, as of which these were read
 	shared  bool           // the prefix itself has another holder
 	block   Block
 }
 
-// op makes the op, by what the ledger has there now.
+// op makes the op, from the blocks that the ledger has there now.
 func (n adoption) op(ctx context.Context) (*adopt, error) {
 	req := n.req.Request
 	p, err := n.engine.Known(ctx, req.Pool)

@@ -1,45 +1,47 @@
-// Package allocator hands out blocks of address space and records them in etcd.
+// Package allocator allocates blocks of address space, and records them in etcd.
 // It knows prefixes and etcd, and nothing of Kubernetes.
 //
 // # Model
 //
-// A pool is a CIDR to hand out from. A block is a prefix of a pool that was
-// given to a holder, whose ClaimID is the key of all that is done: a claim has
-// one block at most, and whoever asks again for the same claim gets the same
-// block. Blocks live in spaces. A space is the unit in which no two blocks
-// overlap, and the unit of contention; a pool has a space of its own unless it
-// joins others of its address domain in one. A child pool is a block of its
-// parent, held by the child's own ID, with a space of its own.
+// A pool is a CIDR from which blocks are allocated. A block is a prefix of a pool
+// that was given to a holder. The holder's ClaimID is the key of every operation: a
+// claim has one block at most, and a repeated request gets the same block. Blocks
+// live in spaces. A space is the unit in which no two blocks overlap, and the unit of
+// contention. A pool has its own space, unless it shares one with the other pools of
+// its address domain. A child pool is a block of its parent that the child's own ID
+// holds, and has its own space.
 //
-// The ledger, in etcd, is the truth. Memory holds only the free space of each
-// pool (package index), as of a known revision of the space; one watch keeps it
-// current. What is decided in memory is real when a transaction has confirmed
-// that the space was still at that revision. Refusals are confirmed in the same
-// way, so they are as true as blocks.
+// The ledger, in etcd, is the truth. Memory has the free space of each pool (package
+// index), as of a known revision of the space. One watch keeps it current. A decision
+// made in memory becomes real when a transaction has confirmed that the space was
+// still at that revision. Refusals are confirmed in the same way, so they are as
+// certain as blocks.
 //
-// Requests for a space queue up while a transaction is in flight and then share
-// the next one (internal/engine). Whoever finds nothing free may wait for
-// room, and is served in the order of age (internal/space).
+// While a transaction on a space is in flight, further requests wait in a queue, and
+// then share the next transaction (internal/engine). A claim that finds no room may
+// wait for it. Workspaces are served in turn, and the oldest claim of each is first
+// (internal/space).
 //
 // A block can be reserved for a claim that is being created, and given to it once it is
-// there (reserve.go). Any Allocator may reserve. One of them, the leader, has the waiting
-// lists, and marks the spaces in which claims wait for the others (internal/engine/lead.go).
+// created (reserve.go). Any Allocator may reserve. One of them, the leader, has the waiting
+// lists, and marks the spaces in which claims wait (internal/engine/lead.go).
 //
-// A block that outlives its claim is retained (retain.go), for a time if it has a lease. The
-// caller releases it then, and DueLeases names what is due (leases.go). A later claim of the
-// same name may get the block back, in one transaction.
+// A block that outlives its claim is retained (retain.go), and may have a lease. When that
+// is over, DueLeases names its holder (leases.go), and the caller releases the block. A later
+// claim of the same name may get the block back, in one transaction.
 //
-// A request may come with limits on what its workspace holds of the pool, and by the
-// class, of whatever pools (internal/space/account.go). What is held are sums in memory, of the
-// blocks that each space notes (internal/space/usage.go). The head of the space fences the first. For the
-// second there is a fence of its own, for each class and workspace, which every bind
-// under a limit compares and puts; once it exists, binds without a limit put it, too.
-// A limit applies to the requests that come with it. What the workspace holds already counts,
-// and nothing of that is taken away.
+// A request may have limits on what its workspace holds of the pool, and by the class, of
+// any pool (internal/space/account.go). Each space adds up in memory what workspaces hold
+// (internal/space/usage.go). The head of the space fences a limit of the pool. A limit of the
+// class has a fence of its own, for each class and workspace. Every bind with such a limit
+// compares and puts the fence; once it exists, binds without a limit put it, too. A limit applies
+// to the requests that come with it. What the workspace holds already counts, and is not
+// taken away.
 //
-// A block that is freed may have to cool (Options.Cooldown): it stays in the ledger, with
-// the key of its claim, and is nobody's. A bind by an object of its former holder's name
-// takes it over (former.go). When its time is over, block and key go (internal/engine/cooldown.go).
+// A block that is freed may have to cool (Options.Cooldown). It stays in the ledger, with the
+// key of its claim, and has no holder. A bind by an object of the former holder's name gets it
+// back (former.go). When the cooldown is over, block and key are deleted
+// (internal/engine/cooldown.go).
 //
 // # Rooms
 //
@@ -48,7 +50,7 @@
 //
 //	ledger           the words: pools, blocks, requests, refusals
 //	internal/engine  a worker for each space, which commits operations in groups; the watch
-//	internal/space   what is known in memory: free space, owners, limits, cooling blocks, waiters
+//	internal/space   memory: free space, owners, limits, cooling blocks, waiters
 //	internal/store   etcd: keys, values, transactions, pages, snapshot
 //
 // # Keys
@@ -64,10 +66,11 @@
 //	pools/<pool>                   a pool
 //	workspaces/<cluster>/roots     put when a root pool of the workspace comes or goes
 //	quotas/<class>/<cluster>       put by every bind by a class that has had a limit there
-//	turns/<space>                  put by a writer that keeps losing to others, to be let go first
+//	turns/<space>                  put by a writer that loses to others, to ask for a turn
 //	slices/<pool>/head             put when a record of the pool's slices changes; counts those given
-//	slices/<pool>/members/<cluster> what a workspace has of them
-//	history/<prefix>/<space>/<revision> who had a block; put by what frees it, at that revision of the block
+//	slices/<pool>/members/<cluster> the record of a workspace
+//	history/<bucket>/<space>/<head>.<part> tenures that a transaction has ended, of blocks in a prefix; with the
+//	                               revision of the head that it has compared, and the number of the part, in hex
 //
 // IDs contain no slash. A prefix is written in full, 010.000.000.000-08 or
 // 2001:0db8:0000:0000:0000:0000:0000:0000-032, so that keys sort by address, a
@@ -87,16 +90,16 @@
 //	claim   {"v":1,"space":"…","prefix":"10.0.0.0/26"}
 //	pool    {"v":1,"space":"…","cidr":"10.0.0.0/8","excluded":["…"],"parent":"…","state":"open|draining","cluster":"…","name":"…"}
 //	        version 2 with "frozen":true, which is absent otherwise
-//	        "until":"…" of a child that drains: what cooled in it would have been free then
+//	        "until":"…" of a child that drains: when the blocks that cooled in it would have been free
 //	waiters {"v":1,"w":"…"}
 //	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","slice":true,"at":"2026-01-02T03:04:05.678Z"}
-//	        version 3 with "until":"…", when that state ends by itself: a retained block is released then
 //	        version 2 with "state":"reserved", and "shared":true if several requests were answered with it
-//	        version 3 with "until":"…", when the state ends: "state":"cooling"
-//
+//	        version 3 with "until":"…", when the state ends by itself: the lease of a retained block, or with "state":"cooling"
 //	        "since":"…" if the holder began to have it before "at", and of a cooling block when it was freed
 //	        "adopted":true if it was taken from a published record
-//	history {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","slice":true,"adopted":true,"disputed":true,"from":"…","until":"…","cools":"…","cause":"Released"}
+//	history {"v":1,"t":[{"p":"10.0.0.0/26","r":17,"o":"…","c":"…","w":"…","s":"…","n":"…","k":"…","slice":true,"adopted":true,"disputed":true,"f":1767225600000,"u":1767229200000,"l":1767229500000,"y":"Released"}]}
+//	        for each tenure: prefix, revision of the block's last change, pool, claim, cluster, namespace, name, class;
+//	        begin, end, and end of the cooldown in milliseconds since 1970; cause
 //
 //	slices  {"v":1,"given":17}
 //	slice   {"v":1,"binding":"…","child":"…","state":"waiting|given|declined","since":"…"}
@@ -132,8 +135,7 @@
 //	while a pool whose blocks cool is retired  a draining pool with fewer of them, or none; retired by the next try
 //	while the ledger is first opened     an ID without pools, or nothing
 //
-// A transaction whose answer is lost while the process lives on may still be on
-// its way, and reading does not settle that. So the head is put once more: the
-// comparison of the lost transaction can then no longer succeed, and what is
-// read afterwards is final.
+// If the answer to a transaction is lost and the process lives on, the transaction may still be
+// on its way to etcd, and a read does not show that. So the head is put again. Then the comparison
+// of the lost transaction can no longer succeed, and what is read afterwards is final.
 package allocator

@@ -11,8 +11,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
-// Exclude replaces the list of prefixes that a pool never hands out. Blocks that
-// lie in them already stay. The list that is known here costs nothing.
+// Exclude replaces the list of prefixes from which a pool allocates nothing. Blocks that
+// lie in them already stay. If the pool has this list, Exclude writes nothing.
 func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix) error {
 	p, err := a.engine.Known(ctx, id)
 	if err != nil {
@@ -24,10 +24,10 @@ func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix)
 	return a.engine.Submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Excluded = list }})
 }
 
-// Drain closes a pool for good: its blocks and its CIDR stay, nothing more is
-// handed out, and it is retired by itself when its last block is gone. Draining
-// twice is draining once. While the ledger is known to lack changes of the pool's space,
-// Drain refuses with *FrozenError: a pool that seems to be empty may have lost its blocks.
+// Drain closes a pool for good. It allocates nothing more, keeps its blocks and its CIDR,
+// and is retired by itself when its last block is gone. A second Drain changes nothing.
+// While the ledger is known to lack changes of the pool's space, Drain refuses with
+// *FrozenError: a pool that seems to be empty may have lost its blocks.
 func (a *Allocator) Drain(ctx context.Context, id PoolID) error {
 	p, err := a.engine.Known(ctx, id)
 	if err != nil {
@@ -40,8 +40,8 @@ func (a *Allocator) Drain(ctx context.Context, id PoolID) error {
 type edit struct {
 	pool   Pool
 	change func(*Pool)
-	idle   bool             // only if nobody has a block of the pool, else ErrPoolInUse
-	check  func(Pool) error // may refuse, by the pool as it is then
+	idle   bool             // only if no block of the pool has a holder, else ErrPoolInUse
+	check  func(Pool) error // may refuse the pool as it is then
 	next   Pool
 	inUse  bool
 	same   bool // there is nothing to change

@@ -6,7 +6,7 @@ import "github.com/kcp-ipam/ipam/allocator/ledger"
 var (
 	// ErrUnknownPool: the pool is not registered in the ledger.
 	ErrUnknownPool = ledger.ErrUnknownPool
-	// ErrPoolDraining: the pool hands out nothing any more.
+	// ErrPoolDraining: the pool allocates nothing any more.
 	ErrPoolDraining = ledger.ErrPoolDraining
 	// ErrPoolInUse: the pool still holds blocks.
 	ErrPoolInUse = ledger.ErrPoolInUse
@@ -20,7 +20,7 @@ var (
 	ErrInvalid = ledger.ErrInvalid
 	// ErrChanged: the block is not as the caller last saw it.
 	ErrChanged = ledger.ErrChanged
-	// ErrReservations: the workspace has MaxReservations reservations that nobody has confirmed.
+	// ErrReservations: the workspace has MaxReservations unconfirmed reservations.
 	ErrReservations = ledger.ErrReservations
 	// ErrOthersWait: claims wait for room in the space, and another Allocator keeps their list.
 	// That one alone may answer there.
@@ -31,13 +31,13 @@ var (
 	ErrBusy = ledger.ErrBusy
 	// ErrUnavailable: the ledger cannot be reached or cannot be written.
 	ErrUnavailable = ledger.ErrUnavailable
-	// ErrCools: the claim had a block that was freed, and that cools under its ID. It is not what
-	// the claim asks for now, and a claim has one block at most.
+	// ErrCools: a former block of the claim cools under its ID, and differs from what the claim
+	// asks for now. A claim has one block at most.
 	ErrCools = ledger.ErrCools
 	// ErrClosed: the allocator was closed.
 	ErrClosed = ledger.ErrClosed
-	// ErrReplaced: the ledger was restored from an older copy under this Allocator, or another
-	// one was put in its place. Open another Allocator.
+	// ErrReplaced: while this Allocator used it, the ledger was restored from an older copy, or
+	// replaced by another one. Open another Allocator.
 	ErrReplaced = ledger.ErrReplaced
 	// ErrExpired: a list took longer than etcd keeps history. Start it again.
 	ErrExpired = ledger.ErrExpired
@@ -53,11 +53,11 @@ type (
 	CoolingError = ledger.CoolingError
 	// ExcludedError refuses an exact prefix because the pool excludes it, in part or whole.
 	ExcludedError = ledger.ExcludedError
-	// QuotaError refuses a request because its workspace would then hold more than it may, of
+	// QuotaError refuses a request because its workspace would hold more than a limit allows, of
 	// the pool or by the class; see Limits.
 	QuotaError = ledger.QuotaError
-	// FrozenError refuses a request because the pool's space gives nothing out until it is
-	// known to hold all that was ever given out of it.
+	// FrozenError refuses a request because the ledger may lack blocks of the pool's space, which
+	// therefore allocates nothing.
 	FrozenError = ledger.FrozenError
 	// OverlapError refuses to register a root pool whose CIDR overlaps that of another root
 	// pool of the same workspace.

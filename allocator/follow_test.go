@@ -97,20 +97,8 @@ func TestFollow(t *testing.T) {
 // Releases that share a transaction are told one by one, and only the last as such.
 func TestFollow_OfAStorm(t *testing.T) {
 	c := newChronicle(t)
-	inFlight, goOn := c.holdCommits()
 	const claims = 50
-	done := make(chan error, claims)
-	for i := range claims {
-		go func() {
-			_, err := c.Bind(t.Context(), request("p", fmt.Sprint("c", i), 32))
-			done <- errors.Join(err, c.Release(t.Context(), ClaimID(fmt.Sprint("c", i))))
-		}()
-	}
-	<-inFlight
-	goOn()
-	for range claims {
-		c.must(<-done)
-	}
+	c.storm(claims)
 	c.bind(request("p", "end", 32))
 	told := map[string]int{}
 	revisions := []int64{0}

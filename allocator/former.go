@@ -12,16 +12,16 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
-// A cooling block goes back at once to a claim with the name of its former holder. That is an
-// ordinary bind, whose transaction replaces the block's value, and the key of the former claim by
+// A claim with the name of a cooling block's former holder gets the block back at once. That is a
+// bind whose transaction replaces the block's value, and replaces the key of the former claim by
 // that of the new one.
 
-// errTwice: another call of the group writes a key that the op has to write. The next group
-// takes it.
+// errTwice: another call of the group writes a key that the op has to write. The caller makes
+// another op.
 var errTwice = errors.New("the block or its former claim is in the same transaction")
 
-// takeFormer is the share of a bind that gets a cooling block back. What cools is as the head
-// says, and needs no comparison of its own.
+// takeFormer is the share of a bind that gets a cooling block back. To compare the head is enough: no
+// block that cools can change without it.
 func (b *bind) takeFormer(s *engine.Worker) (engine.Share, error) {
 	keys, claim := s.Keys, b.request.Holder.Claim
 	if _, twice := s.Placing.Blocks[b.prefix]; twice {
@@ -46,9 +46,9 @@ func (b *bind) takeFormer(s *engine.Worker) (engine.Share, error) {
 	return sh, nil
 }
 
-// formerValue is the block as it is given back. Its history has no gap: the holder has it from when
-// the former one let go. A reservation keeps in mind until when it
-// would cool: its CREATE may fail.
+// formerValue is the block as it is given back. Its history has no gap: the new tenure begins when the
+// former one has ended. A reservation keeps the end of the cooldown: if the CREATE fails, the block
+// cools until then.
 func (b *bind) formerValue() string {
 	b.record.Holdings[0].Since = b.former.Freed()
 	if b.request.reserves {
@@ -73,10 +73,10 @@ func (b *bind) From() ClaimID {
 	return b.former.Claim
 }
 
-// cools is asked by a bind whose claim seems to have a block and has none. It waits until a
-// block that cools under the claim's ID is known here, and fails if it is, and is not what
-// the claim asks for: a claim has one block at most. A claim whose block was freed is gone,
-// as a rule, and a cache shows it still.
+// cools handles a bind that has failed because a former block of the claim cools under the claim's ID.
+// It waits until memory has that block, so that the next attempt can get it back. If that attempt has
+// failed, too, the block is not what the claim asks for: it returns ErrCools. As a rule such a claim is
+// gone, and only a cache still shows it.
 func (a *Allocator) cools(ctx context.Context, b Block, last *int64) error {
 	switch {
 	case b.State != Cooling:
@@ -88,8 +88,8 @@ func (a *Allocator) cools(ctx context.Context, b Block, last *int64) error {
 	return a.engine.Await(ctx, b.Revision)
 }
 
-// Regains reports whether a request would get a cooling block of its pool back, as known
-// here: one that an object of the holder's name had before.
+// Regains reports whether a request would get a cooling block of its pool back, as of memory: one
+// that an object of the holder's name has had before.
 func (a *Allocator) Regains(r Request) (regains bool) {
 	a.table.Visit(r.Pool, func(p *space.Pool) {
 		if p.State == PoolOpen && p.In.Room.Pools.Frozen() == space.NotFrozen {

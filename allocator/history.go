@@ -7,21 +7,21 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
-// farewell is what a transaction that ends the tenure of a holder writes of it. The zero value
+// farewell is the record of a tenure, which the transaction that ends it writes. The zero value
 // writes nothing: the ledger keeps no history.
 type farewell struct {
 	tenure Tenure
 	record *store.Farewell
 }
 
-// terms are those on which blocks are let go: what the history keeps of them, and for how long they
+// terms are the options by which blocks are freed: whether the history records it, and how long they
 // cool.
 type terms struct {
 	options Options
 	engine  *engine.Engine
 }
 
-// farewell is that of a block that is let go now.
+// farewell is that of a block that its holder loses now.
 func (t terms) farewell(b Block, cause Cause) farewell {
 	if b.State == Reserved {
 		cause = CauseCreateFailed
@@ -37,8 +37,8 @@ func (t terms) farewellAt(b Block, cause Cause, until time.Time) farewell {
 	return farewell{tenure, store.FarewellOf(tenure)}
 }
 
-// cooldown is when a block that is freed now may be given to anybody; zero: now. A
-// reservation goes back to what it was: free, or cooling until its old time.
+// cooldown is the end of the cooldown of a block that is freed now; zero: it does not cool. The
+// block of a reservation becomes what it was before: free, or cooling until its old time.
 func (t terms) cooldown(b Block) (time.Time, error) {
 	now := t.engine.Hooks.Now()
 	switch {
@@ -54,7 +54,7 @@ func (t terms) cooldown(b Block) (time.Time, error) {
 	return store.Stamped(now.Add(d)), nil
 }
 
-// cooling is the same of a block that cools after it.
+// cooling is the farewell of a block that cools until then.
 func (f farewell) cooling(until time.Time) farewell {
 	if f.record == nil {
 		return f

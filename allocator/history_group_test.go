@@ -10,13 +10,23 @@ import (
 // Many releases share a transaction, and each leaves its record.
 func TestHistory_OfAStorm(t *testing.T) {
 	c := newChronicle(t)
-	inFlight, goOn := c.holdCommits()
 	const claims = 200
+	c.storm(claims)
+	if got := c.records(); got != claims {
+		t.Errorf("the history has %d records, want %d", got, claims)
+	}
+	c.sameAsLedger()
+}
+
+// storm binds and releases so many claims at once, which share transactions.
+func (c *chronicle) storm(claims int) {
+	c.t.Helper()
+	inFlight, goOn := c.holdCommits()
 	done := make(chan error, claims)
 	for i := range claims {
 		go func() {
-			_, err := c.Bind(t.Context(), request("p", fmt.Sprint("c", i), 32))
-			done <- errors.Join(err, c.Release(t.Context(), ClaimID(fmt.Sprint("c", i))))
+			_, err := c.Bind(c.t.Context(), request("p", fmt.Sprint("c", i), 32))
+			done <- errors.Join(err, c.Release(c.t.Context(), ClaimID(fmt.Sprint("c", i))))
 		}()
 	}
 	<-inFlight
@@ -24,10 +34,6 @@ func TestHistory_OfAStorm(t *testing.T) {
 	for range claims {
 		c.must(<-done)
 	}
-	if got := c.records(); got != claims {
-		t.Errorf("the history has %d records, want %d", got, claims)
-	}
-	c.sameAsLedger()
 }
 
 // records is how many tenures the history has.

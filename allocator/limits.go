@@ -7,9 +7,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
-// secure makes sure that the fence of the account of a request's class exists, if that
-// has a limit, and that all that was bound before is known here. From then on every bind
-// by the class puts it.
+// secure makes sure that there is a fence for the limit of a request's class, if it has one,
+// and that memory has all that was bound before. From then on every bind by the class puts
+// the fence.
 func (a *Allocator) secure(ctx context.Context, r Request) error {
 	if !space.ClassLimited(r) {
 		return nil

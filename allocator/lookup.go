@@ -8,7 +8,7 @@ import (
 )
 
 // Lookup reads the block of a claim from the ledger, as of now. ok is false if
-// the claim has none. A block that cools is nobody's.
+// the claim has none. A block that cools has no holder.
 func (a *Allocator) Lookup(ctx context.Context, id ClaimID) (b Block, ok bool, err error) {
 	b, err = a.latest(ctx, id)
 	if err != nil || b.State == "" || b.State == Cooling {
@@ -17,7 +17,7 @@ func (a *Allocator) Lookup(ctx context.Context, id ClaimID) (b Block, ok bool, e
 	return b, true, nil
 }
 
-// latest reads the block that a claim has, or had and that cools; the zero Block without one.
+// latest reads the block of a claim, also if it cools; the zero Block: there is none.
 func (a *Allocator) latest(ctx context.Context, id ClaimID) (b Block, err error) {
 	if err := ledger.CheckID("claim", id); err != nil {
 		return Block{}, err
@@ -30,8 +30,8 @@ func (a *Allocator) latest(ctx context.Context, id ClaimID) (b Block, err error)
 }
 
 // BlockAt reads the block at exactly this prefix of a pool's space from the
-// ledger, as of now. ok is false if there is none, or the pool is unknown. Of a
-// disputed block the oldest holder is returned.
+// ledger, as of now. ok is false if there is none, or the pool is unknown. A disputed
+// block is returned with its oldest holder.
 func (a *Allocator) BlockAt(ctx context.Context, id PoolID, p netip.Prefix) (b Block, ok bool, err error) {
 	pool, ok := a.Pool(id)
 	if !ok || !p.IsValid() {

@@ -10,7 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Pool is the pool's record as known here.
+// Pool is the pool's record as of memory.
 func (a *Allocator) Pool(id PoolID) (record Pool, ok bool) {
 	ok = a.table.Visit(id, func(p *space.Pool) { record = p.Pool })
 	record.Excluded = slices.Clone(record.Excluded)
@@ -26,8 +26,8 @@ func (a *Allocator) Registered(ctx context.Context, id PoolID) (p Pool, revision
 	return a.store.Pool(ctx, id)
 }
 
-// Pools yields all pools known here, in no order. It is a snapshot: the caller
-// may do anything meanwhile.
+// Pools yields all pools in memory, in no order. No lock is held meanwhile: the caller
+// may call any method.
 func (a *Allocator) Pools() iter.Seq[Pool] {
 	ids := a.table.IDs()
 	return func(yield func(Pool) bool) {
@@ -39,15 +39,15 @@ func (a *Allocator) Pools() iter.Seq[Pool] {
 	}
 }
 
-// Capacity counts what a pool holds, as known here. Pools of one address domain
-// share what they have in common, so a block of one counts in the others too.
+// Capacity counts the addresses of a pool, as of memory. A block counts in every pool of
+// the address domain that it overlaps.
 func (a *Allocator) Capacity(id PoolID) (c Capacity, ok bool) {
 	ok = a.table.Visit(id, func(p *space.Pool) { c = p.Capacity() })
 	return c, ok
 }
 
 // Fit is the length of the smallest free block of a pool that can hold a prefix
-// of the given length, as known here; ok is false when there is none.
+// of the given length, as of memory; ok is false when there is none.
 func (a *Allocator) Fit(id PoolID, length int) (fit int, ok bool) {
 	free, _ := a.FreeBlocks(id)
 	for fit = min(length, len(free)-1); fit >= 0; fit-- {
@@ -58,9 +58,9 @@ func (a *Allocator) Fit(id PoolID, length int) (fit int, ok bool) {
 	return 0, false
 }
 
-// FreeBlocks counts the free blocks of a pool by prefix length, as known here: the
-// fewest that its free space can be seen as. What is reserved for a transaction or
-// held for a claim that waits is not free.
+// FreeBlocks counts the free blocks of a pool by prefix length, as of memory: the
+// fewest that make up its free space. A prefix that is reserved for a transaction or
+// held for a waiting claim is not free.
 func (a *Allocator) FreeBlocks(id PoolID) (free index.Histogram, ok bool) {
 	ok = a.table.Visit(id, func(p *space.Pool) { free = p.Index.Histogram() })
 	return free, ok

@@ -13,13 +13,13 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Register makes a root pool known to the ledger and returns it as it is there.
-// The first of two overlapping root pools of a workspace wins, and the other is
-// refused with *OverlapError, unless both name the same Space; one too many in a space is
-// refused with *CrowdedError. Registering a
-// pool again changes nothing and returns what is there; with another CIDR, space
-// or cluster it is refused with ErrPoolMismatch. Exclusions count at the first
-// registration only; see Exclude.
+// Register adds a root pool to the ledger, and returns its record there. A pool that
+// overlaps another root pool of its workspace is refused with *OverlapError, unless both name
+// the same Space. One too many in a space is refused with *CrowdedError.
+//
+// To register a pool again changes nothing, and returns its record. With another CIDR, space
+// or cluster it is refused with ErrPoolMismatch. Exclusions count at the first registration
+// only; see Exclude.
 func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
 	p, err := asRoot(p)
 	if err != nil {
@@ -82,15 +82,15 @@ func exclusions(p Pool, list []netip.Prefix) ([]netip.Prefix, error) {
 type register struct {
 	wanted Pool
 	pool   Pool // as it is then in the ledger
-	known  bool // it is decided by what is there already
+	known  bool // the pools in memory decide it: nothing is written
 	answer error
 }
 
 func (r *register) Cluster() ClusterName   { return r.wanted.Cluster }
 func (r *register) Claim() (ClaimID, bool) { return "", false }
 
-// Plan decides by the root pools known here. The transaction confirms that no
-// other has come or gone meanwhile.
+// Plan decides by the root pools in memory. The transaction confirms that no other
+// has come or gone meanwhile.
 func (r *register) Plan(s *engine.Worker) (engine.Share, error) {
 	if err := s.Table.Damaged(); err != nil && !r.wanted.Frozen { // a frozen one was there before
 		return engine.Share{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
@@ -112,8 +112,8 @@ func (r *register) Plan(s *engine.Worker) (engine.Share, error) {
 	return sh, nil
 }
 
-// decide looks for what stands against the pool, and returns the revision of
-// the fence under which that holds.
+// decide decides by the other root pools of the workspace, and returns the revision of
+// their fence.
 func (r *register) decide(s *engine.Worker) int64 {
 	r.pool, r.known, r.answer = r.wanted, false, nil
 	others := s.Table.RootsIn(r.wanted.Cluster)
@@ -136,7 +136,7 @@ func (r *register) mismatch(known Pool) error {
 	return fmt.Errorf("%w: as %s in space %s of cluster %s", ErrPoolMismatch, known.CIDR, known.Space, known.Cluster)
 }
 
-// conflict looks for a pool that the new one may not live beside.
+// conflict refuses the pool if it cannot be registered beside another one.
 func (r *register) conflict(s *engine.Worker, others space.Roots) error {
 	for _, p := range others.Pools {
 		if p.CIDR.Overlaps(r.wanted.CIDR) && p.Space != r.wanted.Space {
@@ -165,7 +165,7 @@ func (r *register) Won(s *engine.Worker, revision int64, _ store.Results) error 
 	return nil
 }
 
-// Lost plans the pool again, unless its ID is taken by a pool that the
+// Lost plans the op again, unless a pool of another workspace has the ID, which the
 // fence does not guard.
 func (r *register) Lost(_ *engine.Worker, why engine.Loss) error {
 	kv := why.Got.Found(1)

@@ -12,11 +12,11 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
-// Release frees the block of a claim: block and claim leave the ledger in one
-// transaction, or the block begins to cool, if Options.Cooldown says so. A claim without a
-// block is released already.
+// Release frees the block of a claim. One transaction deletes the block and the claim's key, or
+// with Options.Cooldown the block begins to cool. If the claim has no block, Release does
+// nothing.
 //
-// Nothing here asks whether the claim is really gone; the caller has made sure.
+// It does not check that the claim is gone: the caller must have confirmed that.
 func (a *Allocator) Release(ctx context.Context, id ClaimID) error {
 	var last Block
 	for {
@@ -41,8 +41,8 @@ func (a *Allocator) ReleaseIf(ctx context.Context, b Block) error {
 	return a.ReleaseFor(ctx, b, CauseReleased)
 }
 
-// ReleaseFor is ReleaseIf with the cause that the history keeps. A reservation is released
-// because its CREATE has failed, whatever the cause.
+// ReleaseFor is ReleaseIf with the cause that the history keeps. For a reservation that is always
+// CauseCreateFailed.
 func (a *Allocator) ReleaseFor(ctx context.Context, b Block, cause Cause) error {
 	var err error
 	if b.State == Disputed {
@@ -68,15 +68,14 @@ func (a *Allocator) free(ctx context.Context, b Block, cause Cause) error {
 	return a.engine.Change(ctx, b, f)
 }
 
-// SetPolicy records what is to become of a claim's block when the claim is
-// deleted. It writes nothing if that is recorded already, or if the claim has no
-// block.
+// SetPolicy records the reclaim policy of a claim's block. It writes nothing if the block
+// has that policy already, or if the claim has no block.
 func (a *Allocator) SetPolicy(ctx context.Context, id ClaimID, policy ReclaimPolicy) error {
 	_, _, err := a.amend(ctx, id, func(h *store.Holding) { h.Policy = policy })
 	return err
 }
 
-// amend changes what a block is to its claim.
+// amend changes the holding of a claim. ok is false if the claim has no block.
 func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Holding)) (Block, bool, error) {
 	var last int64
 	for {
@@ -107,7 +106,8 @@ func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Hold
 	}
 }
 
-// present finds the pool of a block that the ledger may still have.
+// present returns ErrGone if the pool of a block is not in memory, and ErrChanged if the block is
+// certainly not there.
 func present(s *engine.Worker, b Block) error {
 	p := s.Pool(b.Pool)
 	if p == nil {
@@ -124,17 +124,17 @@ type free struct {
 	block     Block
 	farewell  farewell
 	cooled    *store.Record // the block as it cools; nil: it is free at once
-	value     string        // of that; the caller encodes it, not the worker
-	uncertain bool          // an earlier attempt may have gone through
-	gone      bool          // and it did, as far as can be told
+	value     string        // of that, encoded by the caller and not by the worker
+	uncertain bool          // an earlier attempt may have been committed
+	gone      bool          // and it was, because the block is not there any more
 }
 
 func (f *free) Cluster() ClusterName   { return f.block.Holder.Cluster }
 func (f *free) Claim() (ClaimID, bool) { return f.block.Holder.Claim, true }
 func (f *free) Changes() netip.Prefix  { return f.block.Prefix }
 
-// cool has a block cool. It keeps the key of its claim, unless that is a reservation: a
-// workspace may not have many of those.
+// cool makes a block cool instead. The block keeps the key of its claim, but not that of a
+// reservation, because a workspace may have only a few of those.
 func (f *free) cool(b Block, until time.Time) {
 	f.farewell = f.farewell.cooling(until)
 	id := b.Holder.Claim

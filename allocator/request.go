@@ -10,14 +10,14 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// wanted is a Request, and on what grounds it is made.
+// wanted is a Request of one of the operations.
 type wanted struct {
 	Request
-	adopts   bool // a published record says so: exclusions and a freeze do not count
+	adopts   bool // it is for a published record: exclusions and a freeze do not count
 	reserves bool // the holder is a reservation
 }
 
-// checkRequest refuses what no pool could meet.
+// checkRequest refuses a request that no pool could serve.
 func checkRequest(r Request) error {
 	if err := errors.Join(ledger.CheckID("pool", r.Pool), ledger.CheckID("claim", r.Holder.Claim), ledger.CheckID("cluster", r.Holder.Cluster)); err != nil {
 		return err
@@ -31,7 +31,7 @@ func checkRequest(r Request) error {
 	return nil
 }
 
-// holding is what a request becomes when it is granted.
+// holding is that of a block which a request gets.
 func (r wanted) holding(now time.Time) store.Holding {
 	state := Bound
 	if r.reserves {

@@ -19,8 +19,8 @@ import (
 // capacity, limits and the invariants, until Confirm gives it to the claim or Release frees it.
 //
 // Reserve is idempotent by the reservation's ID. A second answer marks the block as Shared
-// and renews its BoundAt. Beside the refusals of Bind there are ErrReservations and
-// ErrOthersWait. A reservation never takes room that a claim on the waiting list could use.
+// and renews its BoundAt. Its refusals are those of Bind, ErrReservations and ErrOthersWait. A
+// reservation never takes room that a claim on the waiting list could use.
 func (a *Allocator) Reserve(ctx context.Context, req Request) (Block, error) {
 	ctx, span := engine.StartSpan(ctx, "reserve")
 	block, err := a.reserve(ctx, req)
@@ -50,15 +50,15 @@ func (a *Allocator) reserve(ctx context.Context, req Request) (Block, error) {
 	}
 }
 
-// HasReservation reports whether the ledger has a reservation, as far as it is known here. It may
-// be behind by what the watch has not brought yet.
+// HasReservation reports whether the ledger has a reservation, as of memory. It may lack what the
+// watch has not brought yet.
 func (a *Allocator) HasReservation(id ClaimID) bool {
 	cluster, ok := ledger.ReservedBy(id)
 	return ok && a.table.Reservations.Has(cluster, id)
 }
 
-// Preview says which block Reserve would give at this moment, and takes nothing. It is not
-// confirmed by the ledger.
+// Preview returns the block that Reserve would give now, and reserves nothing. It does not ask the
+// ledger.
 func (a *Allocator) Preview(ctx context.Context, req Request) (netip.Prefix, error) {
 	if err := checkRequest(req); err != nil {
 		return netip.Prefix{}, err
@@ -91,29 +91,29 @@ func preview(s *engine.Worker, req Request) (netip.Prefix, error) {
 	return b.find(s, p)
 }
 
-// Confirmation says which claim a reservation was made for.
+// Confirmation names a reservation and the claim that it was made for.
 type Confirmation struct {
 	Reservation ClaimID
 	// Claim gets the block. Policy is its reclaim policy now; empty: as reserved.
 	Claim  ClaimID
 	Policy ReclaimPolicy
-	// Prefix is the block that the claim was told, and Answered is when, to the second: the
-	// reservation's BoundAt, as the claim shows it.
+	// Prefix is the block with which the CREATE of the claim was answered. Answered is when, to
+	// the second: the reservation's BoundAt, as the claim shows it.
 	Prefix   netip.Prefix
 	Answered time.Time
-	// Certain: a live read has shown the claim with that block. Without it, a reservation
-	// that may have been answered to another claim, too, is refused with ErrShared.
+	// Certain: a live read has shown the claim with that block. Otherwise ErrShared refuses a
+	// reservation with which another CREATE may have been answered, too.
 	Certain bool
 }
 
 // Confirm gives the block of a reservation to the claim that was created. ok is false if
-// there is no such reservation of that prefix, or if the claim has a block already; Lookup
-// tells.
+// there is no such reservation of that prefix, or if the claim has a block already, which
+// Lookup returns.
 //
-// Claims of one name and spec that follow each other have the same reservation ID. A claim
-// that a cache still shows may be an earlier one than that of the reservation. The time of
-// the answer tells them apart, and where it cannot, ErrShared asks for a live read. The block
-// stays Shared, with its BoundAt: another request that was answered with it may still succeed.
+// Successive claims of one name and spec have the same reservation ID. A cache may still show an
+// earlier claim than that of the reservation. The time of the answer tells them apart. Where it
+// cannot, Confirm returns ErrShared, and the caller needs a live read. The block stays Shared, with
+// its BoundAt: another CREATE that was answered with it may still succeed.
 func (a *Allocator) Confirm(ctx context.Context, c Confirmation) (b Block, ok bool, err error) {
 	if err := errors.Join(ledger.CheckID("reservation", c.Reservation), ledger.CheckID("claim", c.Claim)); err != nil {
 		return Block{}, false, err

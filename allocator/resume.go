@@ -11,15 +11,15 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
-// Frozen reports whether nothing is allocated from a pool's space because of this pool:
-// Trust was not called yet, or the ledger says that the pool is frozen.
+// Frozen reports whether this pool keeps its space frozen: Trust was not called yet, or the
+// pool is frozen in the ledger.
 func (a *Allocator) Frozen(id PoolID) (frozen bool) {
 	a.table.Visit(id, func(p *space.Pool) { frozen = p.FreezeReason() != space.NotFrozen })
 	return frozen
 }
 
-// Behind reports whether the ledger has fewer changes of a pool's space than that, or
-// does not know the pool. Changes that were made while the space was frozen do not count.
+// Behind reports whether the ledger counts fewer than this many changes of a pool's space, or does
+// not have the pool. Changes that were made while the space was frozen do not count.
 func (a *Allocator) Behind(ctx context.Context, id PoolID, changes int64) (bool, error) {
 	p, err := a.engine.Known(ctx, id)
 	if errors.Is(err, ErrUnknownPool) {
@@ -28,7 +28,7 @@ func (a *Allocator) Behind(ctx context.Context, id PoolID, changes int64) (bool,
 	if err != nil || !short(a.table, id, changes) {
 		return false, err
 	}
-	// Others may have gone on, and what they did is not known here yet.
+	// Memory may lack changes of other Allocators.
 	head, _, err := a.store.Get(ctx, a.keys.Space(p.Space).Head())
 	if err == nil && head != nil {
 		err = a.engine.Await(ctx, head.ModRevision)
@@ -36,16 +36,16 @@ func (a *Allocator) Behind(ctx context.Context, id PoolID, changes int64) (bool,
 	return err == nil && short(a.table, id, changes), err
 }
 
-// short is Behind as far as is known here.
+// short is Behind as of memory.
 func short(t *space.Table, id PoolID, changes int64) bool {
 	var count int64
 	known := t.Visit(id, func(p *space.Pool) { count = p.In.Head.Count })
 	return !known || count < changes
 }
 
-// Freeze records in the ledger that it lacks changes of a pool's space: no Allocator
-// allocates from that space until Resume, whichever process runs by then. A pool that is
-// not registered is as good as frozen; register it as a frozen one.
+// Freeze records in the ledger that it lacks changes of a pool's space: no Allocator, now or
+// later, allocates from that space until Resume. For a pool that is not registered, Freeze does
+// nothing; register it as a frozen one.
 func (a *Allocator) Freeze(ctx context.Context, id PoolID) error {
 	p, err := a.engine.Known(ctx, id)
 	if err == nil && !p.Frozen {
@@ -57,9 +57,9 @@ func (a *Allocator) Freeze(ctx context.Context, id PoolID) error {
 	return nil
 }
 
-// Trust notes, in this Allocator alone, that the ledger has all that was given out of a
-// pool. When that is so of all pools of the space, waiters are served. A pool that is
-// frozen in the ledger stays so: Resume ends that.
+// Trust notes, in this Allocator only, that the ledger has all blocks of a pool. When it has been
+// called for all pools of a space, waiters are served. A pool that is frozen in the ledger stays
+// frozen until Resume.
 func (a *Allocator) Trust(id PoolID) {
 	a.table.Visit(id, func(p *space.Pool) {
 		if p.Untrusted {
@@ -69,10 +69,9 @@ func (a *Allocator) Trust(id PoolID) {
 	})
 }
 
-// Resume records in the ledger that a frozen pool has all that was ever given out of it,
-// and trusts it. The count of the space's changes goes on from the given one, if it is
-// behind: copies of the ledger from before the loss then stay behind what is counted
-// after it.
+// Resume ends the freeze of a pool in the ledger, which has all of the pool's blocks again, and
+// calls Trust. If the count of the space's changes is less than changes, it goes on from there.
+// So copies of the ledger from before the loss count less than the ledger does from now on.
 func (a *Allocator) Resume(ctx context.Context, id PoolID, changes int64) error {
 	p, err := a.engine.Known(ctx, id)
 	if err == nil && (p.Frozen || short(a.table, id, changes)) {
@@ -85,8 +84,8 @@ func (a *Allocator) Resume(ctx context.Context, id PoolID, changes int64) error 
 	return nil
 }
 
-// resume is the op that ends a pool's freeze in the ledger, and moves the count of the
-// space's changes on.
+// resume is the op that ends a pool's freeze in the ledger, and raises the count of the
+// space's changes.
 type resume struct {
 	pool Pool
 	to   int64
@@ -115,8 +114,8 @@ func (r *resume) Won(s *engine.Worker, revision int64, _ store.Results) error {
 
 func (r *resume) Lost(*engine.Worker, engine.Loss) error { return engine.ErrAgain }
 
-// Overlapping lists the blocks of a pool's space that have addresses in common with
-// a prefix, those of every holder, whatever pool they are of.
+// Overlapping lists the blocks of a pool's space that overlap a prefix, once for each
+// holder, of any pool.
 func (a *Allocator) Overlapping(ctx context.Context, id PoolID, prefix netip.Prefix) ([]Block, error) {
 	p, err := a.engine.Known(ctx, id)
 	if err != nil {

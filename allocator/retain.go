@@ -11,10 +11,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Retain turns the block of a claim from bound to retained, which it then stays until it is
-// released. until is when its lease ends, and the caller is to release it; zero: it has none.
-// A block that is retained already keeps the lease that it has. ok is false if the claim has
-// no block.
+// Retain makes the bound block of a claim a retained one, until the caller releases it. until is
+// the end of its lease, when the caller should do so; zero: it has none. A block that is
+// retained already keeps its lease. ok is false if the claim has no block.
 func (a *Allocator) Retain(ctx context.Context, id ClaimID, until time.Time) (b Block, ok bool, err error) {
 	return a.amend(ctx, id, func(h *store.Holding) {
 		if h.State == Bound || h.State == Reserved {
@@ -24,11 +23,11 @@ func (a *Allocator) Retain(ctx context.Context, id ClaimID, until time.Time) (b 
 }
 
 // Promise notes that a CREATE is answered with a retained block. The block stays retained, with
-// its lease; it is Shared, and BoundAt is the time of the answer, so that it is not freed while
+// its lease. It becomes Shared, and BoundAt the time of the answer, so that it is not freed while
 // the CREATE may still succeed. [Allocator.Reuse] then gives it to the claim.
 //
-// ErrShared: it was promised less than grace ago, and that CREATE may still succeed. ErrChanged:
-// it is not retained any more.
+// ErrShared: another CREATE was answered with it less than grace ago, and may still succeed.
+// ErrChanged: it is not retained any more.
 func (a *Allocator) Promise(ctx context.Context, b Block, grace time.Duration) (Block, error) {
 	var refusal error
 	promised, ok, err := a.amend(ctx, b.Holder.Claim, func(h *store.Holding) {
@@ -62,11 +61,12 @@ type Successor struct {
 }
 
 // Reuse gives a retained block to a later claim of the same workspace, namespace and name, in one
-// transaction: the block is bound, has no lease any more, and was never free in between. It takes
-// nothing from any pool, so that no limit counts it again.
+// transaction. The block is bound then, has no lease, and was never free in between. Limits count it
+// already, and do not apply.
 //
-// It is idempotent: a successor that has the block already gets it. ErrChanged: the block is not as
-// given, or the successor has another one. ErrInvalid: the names differ, or it is not retained.
+// Reuse is idempotent: it returns the block to a successor that has it already. ErrChanged: the block
+// is not as given, or the successor has another one. ErrInvalid: the names differ, or the block is not
+// retained.
 func (a *Allocator) Reuse(ctx context.Context, b Block, to Successor) (Block, error) {
 	if err := to.check(b); err != nil {
 		return Block{}, err

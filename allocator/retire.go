@@ -3,7 +3,6 @@ package allocator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
@@ -14,10 +13,12 @@ import (
 // retryRetire is the pause before a drained pool is tried again, after a fault.
 const retryRetire = time.Second
 
-// Retire removes an empty pool from the ledger. A child's block returns to its
-// parent in the same transaction, and cools there for the longest of the parent's cooldown
-// and what is left of those inside the child. Blocks that cool hold no pool up: they go with it. A pool that holds blocks is refused with
-// ErrPoolInUse; one that is not registered is retired already.
+// Retire removes an empty pool from the ledger. The same transaction frees a child's block
+// in the parent, where it cools for the longer of the parent's cooldown and what is left of the
+// cooldowns inside the child. If that block is in dispute, the other holders keep it.
+//
+// Blocks that cool do not count: they are freed with the pool. A pool with other blocks is refused
+// with ErrPoolInUse. For a pool that is not registered, Retire does nothing.
 func (a *Allocator) Retire(ctx context.Context, id PoolID) error {
 	r := retirement{Allocator: a, id: id, check: anyState}
 	return r.run(ctx)
@@ -26,8 +27,8 @@ func (a *Allocator) Retire(ctx context.Context, id PoolID) error {
 // anyState refuses no pool.
 func anyState(Pool) error { return nil }
 
-// draining refuses a pool that is open. One that has drained may be gone, and another one there
-// by the same ID.
+// draining refuses an open pool: the one that drained may be gone, and another one registered under
+// its ID.
 func draining(p Pool) error {
 	if p.State != PoolDraining {
 		return ErrPoolInUse
@@ -65,16 +66,17 @@ func (r retirement) run(ctx context.Context) error {
 	return err
 }
 
-// retireDrained retires a pool whose last block is gone, and does not give up
-// unless it is in use again.
+// retireDrained retires a pool whose last block is gone. It retries until that succeeds, or
+// the pool is in use again.
 func (a *Allocator) retireDrained(p *space.Pool) {
-	r := retirement{Allocator: a, id: p.ID, check: draining}
+	r := retirement{Allocator: a, check: draining}
+	p.In.Read(func() { r.id = p.ID })
 	for {
 		err := r.run(a.engine.Ctx)
 		if err == nil || errors.Is(err, ErrPoolInUse) || a.engine.Ctx.Err() != nil {
 			break
 		}
-		a.options.Logger.Warn("cannot retire a drained pool yet", "pool", p.ID, "error", err)
+		a.options.Logger.Warn("cannot retire a drained pool yet", "pool", r.id, "error", err)
 		select {
 		case <-time.After(retryRetire):
 		case <-a.engine.Ctx.Done():
@@ -86,12 +88,12 @@ func (a *Allocator) retireDrained(p *space.Pool) {
 	p.In.News.Touch(p.ID) // its last block may have gone meanwhile
 }
 
-// errCooling: nothing is held of the pool but blocks that cool.
+// errCooling: all blocks of the pool cool.
 var errCooling = errors.New("blocks of the pool are cooling")
 
-// endCooldowns frees the cooling blocks of a pool that holds no others. It closes the pool first,
-// so that no bind takes them early. The record of a child keeps the end of the last cooldown in
-// it: until then the child's own block cools in the parent.
+// endCooldowns frees the cooling blocks of a pool that has no others. It closes the pool first,
+// so that no bind gets them before the end of their cooldown. The record of a child keeps the end
+// of the last cooldown: until then the child's own block cools in the parent.
 func (r retirement) endCooldowns(ctx context.Context) error {
 	p, err := r.engine.Known(ctx, r.id)
 	if err != nil {
@@ -150,8 +152,8 @@ func (r *retire) Won(s *engine.Worker, revision int64, _ store.Results) error {
 
 func (r *retire) Lost(*engine.Worker, engine.Loss) error { return engine.ErrAgain }
 
-// child removes a child pool through the worker of its parent, provided
-// that the child's head stays as it was when the child was seen to be empty.
+// child removes a child pool through the worker of its parent. The transaction compares
+// the child's head, as of which the child is empty.
 func (r retirement) child(ctx context.Context) error {
 	p, ok := r.table.Find(r.id)
 	if !ok {
@@ -159,7 +161,7 @@ func (r retirement) child(ctx context.Context) error {
 	}
 	o, err := newUncarve(p, r.check)
 	if err == nil {
-		err = o.cool(ctx, r.Allocator)
+		err = o.look(ctx, r.Allocator)
 	}
 	if err != nil {
 		return err
@@ -176,104 +178,4 @@ func (r retirement) child(ctx context.Context) error {
 		s.Close()
 	}
 	return nil
-}
-
-// newUncarve makes the op that removes a child as it is now. Its record and its head
-// belong together: with the head of another life, or with none, the transaction
-// would free what has been handed out anew at the child's old place.
-func newUncarve(p *space.Pool, check func(Pool) error) (*uncarve, error) {
-	s := p.In
-	s.Lock()
-	defer s.Unlock()
-	if s.Gone || s.Pool(p.ID) != p || s.Head.Revision == 0 {
-		return nil, engine.ErrStale
-	}
-	if err := check(p.Pool); err != nil {
-		return nil, err
-	}
-	if p.Held() == 0 && p.Cools.Own > 0 {
-		return nil, errCooling
-	}
-	return &uncarve{child: p.Pool, head: s.Head.Revision, inUse: p.Held() > 0}, nil
-}
-
-// uncarve is the op that removes a child pool.
-type uncarve struct {
-	child    Pool
-	head     int64
-	inUse    bool
-	record   int64 // revision of the child's block; 0: it is not as it should be
-	free     free
-	revision int64
-}
-
-// parent is the space of the child's block.
-func (r *uncarve) parent(a *Allocator) SpaceID {
-	p, _ := a.Pool(r.child.Parent)
-	return p.Space
-}
-
-// cool reads the child's block, and has it cool in the parent, for the longest of the
-// parent's own cooldown and what is left of those inside the child.
-func (r *uncarve) cool(ctx context.Context, a *Allocator) error {
-	if r.inUse {
-		return nil
-	}
-	record, ok, err := a.store.RecordAt(ctx, r.parent(a), r.child.CIDR)
-	if err != nil || !ok || record.Disputed || record.Of(ClaimID(r.child.ID)) != 0 {
-		return err
-	}
-	block := record.Block(record.Holdings[0])
-	r.record, r.free.farewell = record.Revision, a.terms.farewell(block, CausePoolRetired)
-	until, err := a.terms.cooldown(block)
-	if err != nil {
-		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
-	}
-	if until = later(until, r.child.CoolsUntil); until.After(a.engine.Hooks.Now()) {
-		r.free.cool(block, until)
-	}
-	return nil
-}
-
-func (r *uncarve) Cluster() ClusterName   { return r.child.Cluster }
-func (r *uncarve) Claim() (ClaimID, bool) { return "", false }
-
-func (r *uncarve) Plan(s *engine.Worker) (engine.Share, error) {
-	keys := s.Keys
-	child := keys.Space(r.child.Space).Head()
-	sh := engine.Share{Ifs: store.Cmps(store.At(child, r.head)), Els: store.Ops(store.Get(child)), Farewell: r.free.farewell.record}
-	if !r.inUse {
-		sh.Then = store.Ops(
-			store.Remove(keys.Pool(r.child.ID)), store.Remove(child), store.Remove(keys.Space(r.child.Space).Turn()), store.Remove(keys.Space(r.child.Space).Waiters()),
-		)
-	}
-	block := keys.Block(r.child.CIDR)
-	if r.record > 0 {
-		sh.Ifs = append(sh.Ifs, store.At(block, r.record))
-	}
-	switch {
-	case r.inUse:
-	case r.free.cooled != nil:
-		sh.Then = append(sh.Then, store.Put(block, r.free.value))
-	default:
-		sh.Then = append(sh.Then, store.Remove(block), store.Remove(keys.Claim(ClaimID(r.child.ID))))
-	}
-	return sh, nil
-}
-
-func (r *uncarve) Won(s *engine.Worker, revision int64, _ store.Results) error {
-	if r.inUse {
-		return ErrPoolInUse
-	}
-	r.revision = revision
-	r.free.block.Prefix = r.child.CIDR
-	return r.free.Won(s, revision, nil)
-}
-
-// Lost has the child looked at again if it has changed or gone.
-func (r *uncarve) Lost(_ *engine.Worker, why engine.Loss) error {
-	if why.Kind == engine.Refuted {
-		return engine.ErrStale
-	}
-	return engine.ErrAgain
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Retired reports whether a pool that the ledger does not know left it in good order
-// since the Allocator was opened, here or elsewhere: then nothing of it was lost.
+// Retired reports whether a pool that is not in the ledger was retired since this Allocator was
+// opened, by this one or another. Otherwise the ledger may have lost the pool.
 func (a *Allocator) Retired(ctx context.Context, id PoolID) (bool, error) {
 	if err := ledger.CheckID("pool", id); err != nil {
 		return false, err

@@ -20,8 +20,8 @@ func (a *Allocator) Slices(ctx context.Context, id PoolID) ([]Slice, error) {
 	return a.slices.List(ctx, id)
 }
 
-// PutSlice writes a record. With a limit above zero, one more slice than that is not
-// given: ErrSlicesGiven. A slice that is given already is in no danger of it.
+// PutSlice writes a record. ErrSlicesGiven: with a limit above zero, so many slices are given
+// already. A slice that is given already is never refused.
 func (a *Allocator) PutSlice(ctx context.Context, s Slice, limit int) error {
 	if err := errors.Join(ledger.CheckID("pool", s.Pool), ledger.CheckID("cluster", s.Cluster)); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (a *Allocator) PutSlice(ctx context.Context, s Slice, limit int) error {
 	}
 }
 
-// DropSlice forgets what a workspace has. Without a record, nothing is to be done.
+// DropSlice deletes the record of a workspace. If there is none, it does nothing.
 func (a *Allocator) DropSlice(ctx context.Context, id PoolID, c ClusterName) error {
 	for {
 		if err := a.Err(); err != nil {
@@ -60,7 +60,7 @@ func (a *Allocator) DropSlice(ctx context.Context, id PoolID, c ClusterName) err
 	}
 }
 
-// DropSlices forgets a pool's slices altogether.
+// DropSlices deletes all records of a pool.
 func (a *Allocator) DropSlices(ctx context.Context, id PoolID) error {
 	if err := a.Err(); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (a *Allocator) DropSlices(ctx context.Context, id PoolID) error {
 	return a.slices.DeleteAll(ctx, id)
 }
 
-// same reports whether two records say the same.
+// same reports whether two records are equal.
 func same(a, b Slice) bool {
 	if !a.Since.Equal(b.Since) {
 		return false

@@ -18,11 +18,11 @@ import (
 type ListOptions struct {
 	// Pool limits the list to the blocks of one pool.
 	Pool PoolID
-	// Limit ends the list after so many blocks were read, which includes those that other
-	// pools of the space have among the addresses of Pool. 0: there is no limit.
+	// Limit ends the list after so many blocks were read, which includes blocks of other
+	// pools of the space among the addresses of Pool. 0: there is no limit.
 	Limit int
-	// After begins the list behind the blocks at a place, such as that of the last one of a list that was
-	// broken off. The zero Position: at the first block.
+	// After begins the list behind a place, such as that of the last block of an earlier list. The zero
+	// Position: at the first block.
 	After Position
 }
 
@@ -72,9 +72,10 @@ func (a *Allocator) listed(ctx context.Context, o ListOptions) (from, end string
 	return from, end, nil
 }
 
-// ChangedBlocks are those that were written since the call before, as the watch has seen them last. A
-// place without blocks is free, or what it has cannot be read. The first call begins to note them, and
-// returns none. Some may be missing: List has all. It is for one caller at a time.
+// ChangedBlocks are the blocks that have changed since the last call, as the watch has brought them: for
+// each place, the block as each of its holders has it. A place without any is free, or its block cannot
+// be read. The first call returns none, and begins to note them. Some may be missing: List has all.
+// There may be one caller.
 func (a *Allocator) ChangedBlocks() map[Position][]Block {
 	changed := map[Position][]Block{}
 	for at, r := range a.table.Journal.Take() {
@@ -87,7 +88,7 @@ func (a *Allocator) ChangedBlocks() map[Position][]Block {
 	return changed
 }
 
-// yield yields what a key is to its holders, all or those of the pool. It reports
+// yield yields the block of a key once for each holder, or for each of the pool. It reports
 // whether to go on.
 func (o ListOptions) yield(keys store.Keys, kv *mvccpb.KeyValue, yield func(Block, error) bool) bool {
 	e := store.EntryOf(keys, kv)
@@ -105,8 +106,8 @@ func (o ListOptions) yield(keys store.Keys, kv *mvccpb.KeyValue, yield func(Bloc
 	return true
 }
 
-// survey tells a pager how blocks lie, as far as memory knows: it cuts a list of all blocks
-// into parts of about a page, and names the windows that have more.
+// survey tells a pager where blocks are dense, as of memory: it cuts a list of all blocks into
+// parts of about a page, and adds the windows that have more than that.
 func survey(p *store.Pager, eng *engine.Engine) {
 	spaces := eng.Spaces.All()
 	slices.SortFunc(spaces, func(s, t *engine.Worker) int { return cmp.Compare(s.Keys.Blocks(), t.Keys.Blocks()) })

@@ -2,7 +2,7 @@ package allocator
 
 import "github.com/kcp-ipam/ipam/allocator/internal/space"
 
-// tell calls those who have to know what has changed in a space.
+// tell calls the functions of Options for the changes in a space.
 func (a *Allocator) tell(n space.News) {
 	if len(n.Touched) > 0 {
 		a.options.Changed(n.Touched...)

@@ -10,19 +10,19 @@ import (
 type (
 	// PoolID identifies a pool for life.
 	PoolID = ledger.PoolID
-	// ClaimID identifies who holds a block.
+	// ClaimID identifies the holder of a block.
 	ClaimID = ledger.ClaimID
 	// SpaceID names a space.
 	SpaceID = ledger.SpaceID
 	// ClusterName is the ID of a logical cluster.
 	ClusterName = ledger.ClusterName
-	// Holder says which object a block was given to.
+	// Holder names the object that a block was given to.
 	Holder = ledger.Holder
-	// ReclaimPolicy says what becomes of a block when its claim is deleted.
+	// ReclaimPolicy is whether a block is freed or retained when its claim is deleted.
 	ReclaimPolicy = ledger.ReclaimPolicy
 	// BlockState is the state of a block.
 	BlockState = ledger.BlockState
-	// Block is the record of a prefix that was given out.
+	// Block is the record of a prefix that was allocated.
 	Block = ledger.Block
 	// Position is where a block lies: its space and its prefix.
 	Position = space.Position
@@ -32,7 +32,7 @@ type (
 	Pool = ledger.Pool
 	// Capacity counts a pool's addresses.
 	Capacity = ledger.Capacity
-	// Slice is what a workspace has of a pool that gives every workspace one block.
+	// Slice is the record of one workspace and a pool that gives every workspace one block.
 	Slice = ledger.Slice
 	// Request asks for one block of one pool.
 	Request = ledger.Request
@@ -42,23 +42,23 @@ type (
 	Lease = ledger.Lease
 	// Tenure is the time during which one holder has a block, or had it.
 	Tenure = ledger.Tenure
-	// Cause says why the holder of a block has it no longer.
+	// Cause says why a tenure has ended.
 	Cause = ledger.Cause
-	// Event is one thing that has happened to the holder of a block.
+	// Event is a change of the holders of a block.
 	Event = ledger.Event
-	// EventKind says what has happened.
+	// EventKind is the kind of such a change.
 	EventKind = ledger.EventKind
-	// ForgottenError says that etcd no longer has what happened.
+	// ForgottenError says that etcd has compacted the requested changes.
 	ForgottenError = ledger.ForgottenError
 	// SliceState is the state of a slice.
 	SliceState = ledger.SliceState
 )
 
-// What reads a ledger without an Allocator.
+// Types to read a ledger without an Allocator.
 type (
 	// Reader reads a ledger without taking part in it.
 	Reader = store.Reader
-	// Visitor is told what a Reader finds.
+	// Visitor gets the content of a ledger from a Reader.
 	Visitor = store.Visitor
 )
 

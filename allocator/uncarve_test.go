@@ -66,3 +66,50 @@ func TestRetire_Storm(t *testing.T) {
 	})
 	l.sameAsLedger(allocators[1:]...)
 }
+
+// A child goes and leaves others the addresses that they hold, too: a dispute ends, and no block goes
+// but its own.
+func TestRetire_DisputedChild(t *testing.T) {
+	for name, tt := range map[string]struct{ rival, want string }{
+		"the same block": {"10.0.0.0/26", "10.0.0.0/26 [rival] bound"},
+		"a block inside": {"10.0.0.16/28", "10.0.0.16/28 [rival] bound"},
+		"a block around": {"10.0.0.0/25", "10.0.0.0/25 [rival] bound"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger(t)
+			l.pool("p", "10.0.0.0/24")
+			if _, err := l.carve("p", "child", 26); err != nil {
+				t.Fatalf("carve: %v", err)
+			}
+			rival := l.adopt("rival", tt.rival, Bound)
+			if err := l.Retire(t.Context(), "child"); err != nil {
+				t.Fatalf("Retire: %v", err)
+			}
+			l.wantBlocks(tt.want)
+			if b, ok, err := l.Lookup(t.Context(), "rival"); err != nil || !ok || b.Prefix != rival.Prefix {
+				t.Errorf("Lookup of the rival = %v, %t, %v, want %s", b, ok, err, rival.Prefix)
+			}
+			if b := l.bind(request("p", "next", 26)); b.Prefix.Overlaps(rival.Prefix) {
+				t.Errorf("Bind gave %s, which overlaps %s of the rival", b.Prefix, rival.Prefix)
+			}
+		})
+	}
+}
+
+// A child whose block was released goes alone: another claim keeps what it has in that place.
+func TestRetire_ChildWithoutBlock(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	if _, err := l.carve("p", "child", 26); err != nil {
+		t.Fatalf("carve: %v", err)
+	}
+	l.free("child")
+	l.bind(exactly(request("p", "other", 0), "10.0.0.0/26"))
+	if err := l.Retire(t.Context(), "child"); err != nil {
+		t.Fatalf("Retire: %v", err)
+	}
+	l.wantBlocks("10.0.0.0/26 [other] bound")
+	if p, ok := l.Pool("child"); ok {
+		t.Errorf("the ledger has %v still, want it retired", p)
+	}
+}

@@ -23,11 +23,8 @@ func (a *Allocator) releaseDisputed(ctx context.Context, b Block, cause Cause) e
 		case !ok || r.Revision != b.Revision || r.Of(b.Holder.Claim) < 0:
 			return ErrChanged
 		}
-		o := &undispute{block: b, seen: r, farewell: parting}
-		if err = o.findUndisputed(ctx, a); err != nil {
-			return err
-		}
-		if o.head, o.next, err = flagInParts(ctx, a.engine, flag{pool: b.Pool, head: o.head, records: o.next}); err == nil {
+		o, err := a.undispute(ctx, b, r, parting)
+		if err == nil {
 			err = a.engine.Change(ctx, b, o)
 		}
 		if !errors.Is(err, engine.ErrStale) {
@@ -37,19 +34,30 @@ func (a *Allocator) releaseDisputed(ctx context.Context, b Block, cause Cause) e
 	}
 }
 
+// undispute makes the op that takes one holder from a disputed block, which is as it was seen. ErrStale:
+// others have written since.
+func (a *Allocator) undispute(ctx context.Context, b Block, seen store.Record, parting farewell) (*undispute, error) {
+	o := &undispute{block: b, seen: seen, farewell: parting}
+	err := o.findUndisputed(ctx, a)
+	if err == nil {
+		o.head, o.next, err = flagInParts(ctx, a.engine, flag{pool: b.Pool, head: o.head, records: o.next})
+	}
+	return o, err
+}
+
 // undispute is the op that takes one holder from a disputed block.
 type undispute struct {
 	block     Block
 	farewell  farewell
 	seen      store.Record   // the block as it is
-	head      int64          // as of which all of this is so
+	head      int64          // revision of the space's head, as of which these were read
 	rest      store.Record   // the block without the holder
-	next      []store.Record // others, that are in dispute no longer
+	next      []store.Record // other blocks, which are in dispute no longer
 	frees     bool           // no holder is left
 	uncertain bool
 }
 
-// findUndisputed finds out what is no longer in dispute without the holder.
+// findUndisputed finds the blocks that are no longer in dispute without the holder.
 func (o *undispute) findUndisputed(ctx context.Context, a *Allocator) error {
 	near, head, err := a.store.Overlapping(ctx, o.seen.Space, o.seen.Prefix)
 	if err == nil {
@@ -86,8 +94,8 @@ func (o *undispute) findUndisputed(ctx context.Context, a *Allocator) error {
 	return nil
 }
 
-// nested tells of each record whether it lies in another or another in it. They are in
-// the order of their addresses, and of those that cover each other the larger is first.
+// nested reports for each record whether it lies in another one, or another one in it. The records
+// are in the order of their addresses, and one comes before those inside it.
 func nested(records []store.Record) []bool {
 	is := make([]bool, len(records))
 	var covering []int // those that the next may lie in, the smallest last
@@ -145,9 +153,9 @@ func (o *undispute) Lost(_ *engine.Worker, why engine.Loss) error {
 	return engine.ErrStale
 }
 
-// flagInParts writes records, of which only the dispute has changed, until one
-// transaction carries the rest, and returns that. All of it is as of a revision of the
-// head, and then as of the one returned; ErrStale: others have written since.
+// flagInParts writes records whose dispute has changed, until one transaction can carry the
+// rest, and returns that. all.head is the revision of the head as of which they were read. head is
+// the one as of which the rest can be written. ErrStale: others have written since.
 func flagInParts(ctx context.Context, eng *engine.Engine, all flag) (head int64, rest []store.Record, err error) {
 	for {
 		part := all
@@ -174,7 +182,7 @@ func firstPart(records []store.Record, limit int) []store.Record {
 	return records
 }
 
-// flag is the op that writes a part of them.
+// flag is the op that writes some of the records.
 type flag struct {
 	pool    PoolID
 	records []store.Record

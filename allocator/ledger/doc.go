@@ -1,7 +1,7 @@
-// Package ledger has the words of the ledger: pools, blocks and their holders, and the answers
-// of those that ask for them. It is data.
+// Package ledger has the words of the ledger: pools, blocks and their holders, requests and
+// refusals. It is data.
 //
-// It owns what these words mean and how they are named. It must not know where they are
-// stored, what is free, or what was asked for. Package allocator has all that callers need of
-// it under the same names.
+// It owns the meaning and the names of these words. It must not know where they are stored,
+// which room is free, or which operations there are. Package allocator exports them to callers
+// under the same names.
 package ledger

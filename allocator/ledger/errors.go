@@ -13,7 +13,7 @@ import (
 var (
 	// ErrUnknownPool: the pool is not registered in the ledger.
 	ErrUnknownPool = errors.New("pool is not registered")
-	// ErrPoolDraining: the pool hands out nothing any more.
+	// ErrPoolDraining: the pool allocates nothing any more.
 	ErrPoolDraining = errors.New("pool is draining")
 	// ErrPoolInUse: the pool still holds blocks.
 	ErrPoolInUse = errors.New("pool is in use")
@@ -27,7 +27,7 @@ var (
 	ErrInvalid = errors.New("request is not valid")
 	// ErrChanged: the block is not as the caller last saw it.
 	ErrChanged = errors.New("block has changed")
-	// ErrReservations: the workspace has MaxReservations reservations that nobody has confirmed.
+	// ErrReservations: the workspace has MaxReservations unconfirmed reservations.
 	ErrReservations = errors.New("too many reservations of the workspace are not confirmed yet")
 	// ErrOthersWait: claims wait for room in the space, and another Allocator keeps their list.
 	// That one alone may answer there.
@@ -39,14 +39,14 @@ var (
 // ErrExpired: a list took longer than etcd keeps history. Start it again.
 var ErrExpired = errors.New("list has expired; start it again")
 
-// Faults. The caller may try again; nothing was given out that is not in the ledger.
+// Faults. The caller may try again. No block was allocated that is not in the ledger.
 var (
 	// ErrBusy: the space's queue is full.
 	ErrBusy = errors.New("too many requests are queued")
 	// ErrUnavailable: the ledger cannot be reached or cannot be written.
 	ErrUnavailable = errors.New("ledger is unavailable")
-	// ErrCools: the claim had a block that was freed, and that cools under its ID. It is not what
-	// the claim asks for now, and a claim has one block at most.
+	// ErrCools: a former block of the claim cools under its ID, and differs from what the claim
+	// asks for now. A claim has one block at most.
 	ErrCools = errors.New("the claim's former block cools")
 	// ErrClosed: the allocator was closed.
 	ErrClosed = errors.New("allocator is closed")
@@ -90,9 +90,8 @@ func (e *CoolingError) Error() string {
 // Is makes it an ErrInUse.
 func (e *CoolingError) Is(target error) bool { return target == ErrInUse }
 
-// ExcludedError refuses an exact prefix because the pool excludes it, in part or whole. Blocks
-// that are freed do not change that, and Wait need not be called: only
-// Exclude does.
+// ExcludedError refuses an exact prefix because the pool excludes it, in part or whole. Only
+// Exclude changes that. Room that becomes free does not, so there is no need to Wait.
 type ExcludedError struct {
 	Pool PoolID
 	// Excluded is an exclusion of the pool that overlaps the prefix, the first by address.
@@ -103,15 +102,15 @@ func (e *ExcludedError) Error() string {
 	return fmt.Sprintf("prefix overlaps %s, which the pool excludes", e.Excluded)
 }
 
-// QuotaError refuses a request because its workspace would then hold more than it may,
-// of the pool or by the class; see Limits. Wait has the claim woken when the workspace
-// holds less.
+// QuotaError refuses a request because its workspace would hold more than a limit allows, of
+// the pool or by the class; see Limits. After Wait, the claim is woken when the workspace holds
+// less.
 type QuotaError struct {
 	Pool  PoolID // whose limit it is; empty if it is the class's
 	Class string // whose limit it is; empty if it is the pool's
 	// Limit, Held and Wanted count addresses. Held is what the workspace has already.
 	Limit, Held, Wanted *big.Int
-	// Cooling is the part of Held that was freed, and cools. It is nil for the limit of a class.
+	// Cooling is the part of Held that cools. It is not counted for the limit of a class: nil.
 	Cooling *big.Int
 }
 
@@ -168,9 +167,9 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("key %s: value has version %d, which is unknown here", e.Key, e.Version)
 }
 
-// FrozenError refuses a request because the pool's space gives nothing out until
-// it is known to hold all that was ever given out of it; see Options.Frozen. Wait
-// has the claim woken when that is so.
+// FrozenError refuses a request because the ledger may lack blocks of the pool's space,
+// which therefore allocates nothing; see Options.Frozen. After Wait, the claim is woken when
+// the freeze is over and there is room for it.
 type FrozenError struct {
 	Pool PoolID
 	// Lost: the space is known to lack changes that were made to it. Otherwise
@@ -192,7 +191,7 @@ func Unreadable(err error) bool {
 	return errors.As(err, &version) || errors.As(err, &damage)
 }
 
-// ErrReplaced: the ledger was restored from an older copy under this Allocator, or another
-// one was put in its place. What memory holds is of a ledger that is no more, so the
-// Allocator changes nothing from then on. Open another one.
+// ErrReplaced: while this Allocator used it, the ledger was restored from an older copy, or
+// replaced by another one. Its memory is that of the former ledger, and so the Allocator changes
+// nothing from then on. Open another one.
 var ErrReplaced = fmt.Errorf("%w: the ledger was restored or replaced while this process used it; restart the process", ErrUnavailable)

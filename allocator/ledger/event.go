@@ -7,18 +7,18 @@ type EventKind string
 
 // The kinds of events.
 const (
-	// Allocated: the holder has the block from now on. One whose State is Reserved is a CREATE
-	// that was answered with the block.
+	// Allocated: the holder has the block from now on. If its State is Reserved, a CREATE was
+	// answered with the block.
 	Allocated EventKind = "Allocated"
-	// Confirmed: the claim of a reservation was created, and has the block from the answer on.
+	// Confirmed: the claim of a reservation was created. It has the block since the answer.
 	Confirmed EventKind = "Confirmed"
-	// Released: the holder has let go. Its tenure has ended; without a history it has no cause and
-	// no end.
+	// Released: the tenure of the holder has ended. Its end and its cause are known only if the
+	// ledger keeps a history.
 	Released EventKind = "Released"
 )
 
-// Event is one thing that has happened to the holder of a block. In one revision there is one
-// of each holder and block, at most.
+// Event is a change of the holders of a block. A revision has at most one for each holder and
+// block.
 type Event struct {
 	// Revision of the ledger in which it happened.
 	Revision int64
@@ -28,11 +28,11 @@ type Event struct {
 	Last bool
 }
 
-// ForgottenError says that etcd no longer has what happened at a revision.
+// ForgottenError says that etcd has compacted the changes at a revision.
 type ForgottenError struct {
-	// Revision is what was asked for, or the one at which a reader was too slow.
+	// Revision is the requested one, or the one at which the reader was too slow.
 	Revision int64
-	// First is one from which everything is there.
+	// First is a revision from which on etcd has all changes.
 	First int64
 }
 

@@ -14,7 +14,7 @@ func DomainSpace(cluster ClusterName, domain string) SpaceID {
 	return SpaceID(string(cluster) + ":" + url.PathEscape(domain))
 }
 
-// reservationPrefix begins the ID of every reservation. No UID begins so.
+// ReservationPrefix begins the ID of every reservation, and of no UID.
 const ReservationPrefix = "reserved."
 
 // ReservationID names a reservation of a workspace. The sum identifies the request: one that

@@ -23,30 +23,28 @@ type Request struct {
 	// that wait for room: the oldest that fits is served first.
 	Since time.Time
 
-	// Until is when the lease of a retained block ends that is adopted; see Adopt. Zero: it has
-	// none.
+	// Until is the end of the lease, for Adopt of a retained block. Zero: it has none.
 	Until time.Time
 
 	// Limits bound what the holder's workspace may have with this block. The zero
 	// value sets none.
 	Limits Limits
-	// Slice marks a block that the system gives to a workspace unasked: no limit
+	// Slice marks a block that the system gives to a workspace by itself: no limit
 	// counts it.
 	Slice bool
 }
 
-// Limits bound how many addresses the workspace of a request may hold, all of its
-// blocks taken together. Nil is no limit. The numbers are not to be changed once the
-// request was made.
+// Limits bound how many addresses the workspace of a request may hold in all. Nil is
+// no limit. The caller must not change the numbers after the request.
 type Limits struct {
-	// Pool bounds what it holds of the request's pool, whatever the class.
+	// Pool bounds the addresses of the request's pool, by any class.
 	Pool *big.Int
-	// Class bounds what it holds by the request's class, of whatever pools.
+	// Class bounds the addresses by the request's class, of any pool.
 	Class *big.Int
 }
 
 // Lease is that of a retained block.
 type Lease struct {
-	Holder Holder // the claim that it was retained from
+	Holder Holder // the former claim
 	Until  time.Time
 }

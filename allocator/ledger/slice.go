@@ -2,28 +2,28 @@ package ledger
 
 import "time"
 
-// SliceState is what a workspace has of a pool's slices.
+// SliceState is the state of a workspace's slice of a pool.
 type SliceState string
 
 const (
 	// SliceWaiting: the workspace waits for one.
 	SliceWaiting SliceState = "waiting"
-	// SliceGiven: the workspace has one, or is about to. It counts until it is
+	// SliceGiven: the workspace has one, or is about to have it. It counts until it is
 	// declined or dropped.
 	SliceGiven SliceState = "given"
-	// SliceDeclined: the workspace has given its slice up, for as long as its binding
-	// lasts.
+	// SliceDeclined: the workspace has given up its slice, until it has another binding.
 	SliceDeclined SliceState = "declined"
 )
 
-// Slice is the record of what a workspace has of a pool that gives every workspace
-// one block. It is no block: that is carved like any child pool's.
+// Slice is the record of one workspace and a pool that gives every workspace one block. It is not
+// the block: that is carved as for any child pool.
 type Slice struct {
 	Pool    PoolID
 	Cluster ClusterName
-	// Binding is what entitles the workspace: another binding is entitled anew.
+	// Binding is the UID of the APIBinding by which the workspace has a right to a slice. A workspace
+	// that declined its slice gets one again by another binding.
 	Binding string
-	// Child is the pool that was made for it. Empty until that is known.
+	// Child is the child pool. Empty until that is known.
 	Child PoolID
 	State SliceState
 	// Since is the workspace's place among those that wait.

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Cause says why the holder of a block has it no longer.
+// Cause says why a tenure has ended.
 type Cause string
 
-// The causes that the ledger records. An older program may meet others.
+// The causes that the ledger records. A newer program may record others.
 const (
 	// CauseReleased: the claim is gone.
 	CauseReleased Cause = "Released"
@@ -24,7 +24,7 @@ const (
 	CauseSuperseded Cause = "Superseded"
 )
 
-// Tenure is the time during which one holder has a block, or had it.
+// Tenure is a holder of a block, and the time during which it has or had the block.
 type Tenure struct {
 	Prefix netip.Prefix
 	Pool   PoolID
@@ -33,39 +33,39 @@ type Tenure struct {
 	Class  string
 	// Slice: the system gave the block to the workspace unasked.
 	Slice bool
-	// Adopted: the block was taken into the ledger from a published record, at From. Since when
-	// the holder had it, a ledger that was lost or restored does not tell.
+	// Adopted: the ledger was lost or restored, and took the block from a published record, at From.
+	// The holder may have had it for longer.
 	Adopted bool
 	// Disputed: others had the same addresses at the time.
 	Disputed bool
 	// From is when it began, by the clock of the Allocator that bound the block.
 	From time.Time
-	// Until is when it ended, never before From; zero: the holder has the block still.
+	// Until is when it ended, never before From; zero: it has not ended.
 	Until time.Time
-	// CoolsUntil is when the block was to be free, if it had to cool from Until on; else zero.
+	// CoolsUntil is the end of the cooldown that began at Until; zero: there was none.
 	CoolsUntil time.Time
 	// Cause is why it ended; empty if it did not.
 	Cause Cause
 	// State is that of the block; empty if the tenure has ended.
 	State BlockState
-	// Revision is that of the last change of the block, up to its end. Among the tenures of a
-	// block it grows.
+	// Revision is that of the last change of the block within the tenure. Later tenures of the block
+	// have a greater one.
 	Revision int64
 }
 
-// BucketBits is by how many bits a bucket of the history is shorter than the longest prefixes that
-// lie in it.
+// BucketBits is the number of bits by which a bucket of the history is shorter than the longest prefixes
+// in it.
 const BucketBits = 4
 
-// Bucket is the prefix under which the history keeps the tenure, beside those of its neighbours:
-// of all prefixes whose length is a multiple of BucketBits, the longest that covers more than the
-// block. That of a /32 is a /28. All tenures of a block lie in one bucket.
+// Bucket is the prefix under which the history keeps the tenure, together with those of neighbouring
+// blocks. Of all prefixes whose length is a multiple of BucketBits, it is the longest that covers more
+// than the block. The bucket of a /32 is a /28. All tenures of a block lie in one bucket.
 func (t Tenure) Bucket() netip.Prefix {
 	bits := max(0, t.Prefix.Bits()-1) / BucketBits * BucketBits
 	return netip.PrefixFrom(t.Prefix.Addr(), bits).Masked()
 }
 
-// Begun is when the holder of a block began to have it.
+// Begun is when the tenure of the block's holder began.
 func (b Block) Begun() time.Time {
 	if b.Since.IsZero() || b.State == Reserved {
 		return b.BoundAt
@@ -73,7 +73,7 @@ func (b Block) Begun() time.Time {
 	return b.Since
 }
 
-// Tenure is that of the block's holder, which lasts.
+// Tenure is that of the block's holder, which has not ended.
 func (b Block) Tenure() Tenure {
 	return Tenure{
 		Prefix: b.Prefix, Pool: b.Pool, Space: b.Space, Holder: b.Holder, Class: b.Class, Slice: b.Slice, Adopted: b.Adopted,
@@ -81,8 +81,8 @@ func (b Block) Tenure() Tenure {
 	}
 }
 
-// Ended is the tenure once the holder has let go. A clock that was behind when the block was
-// released makes the tenure end as it began.
+// Ended is the tenure with its end. If the clock that released the block was behind, the tenure ends
+// when it began.
 func (t Tenure) Ended(until time.Time, cause Cause) Tenure {
 	if until.Before(t.From) {
 		until = t.From
@@ -91,8 +91,8 @@ func (t Tenure) Ended(until time.Time, cause Cause) Tenure {
 	return t
 }
 
-// Overlaps reports whether two tenures of a block overlap by more than what the clocks of
-// Allocators may differ. Those of a disputed block may.
+// Overlaps reports whether two tenures of a block overlap by more than skew, by which the clocks of
+// Allocators may differ. Tenures of a disputed block may overlap: it reports false.
 func (t Tenure) Overlaps(other Tenure, skew time.Duration) bool {
 	if t.Disputed || other.Disputed {
 		return false
@@ -100,7 +100,7 @@ func (t Tenure) Overlaps(other Tenure, skew time.Duration) bool {
 	return t.before(other.Until, skew) && other.before(t.Until, skew)
 }
 
-// before reports whether it begins before a time, which may be zero for none, by more than that.
+// before reports whether the tenure begins before end by more than skew. A zero end is after all.
 func (t Tenure) before(end time.Time, skew time.Duration) bool {
 	return end.IsZero() || t.From.Add(skew).Before(end)
 }

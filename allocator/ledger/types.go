@@ -9,7 +9,7 @@ import (
 // PoolID identifies a pool for life: the UID of its IPPool.
 type PoolID string
 
-// ClaimID identifies who holds a block, and is the idempotency key of a bind:
+// ClaimID identifies the holder of a block, and is the idempotency key of a bind:
 // the UID of an IPClaim, or of the child IPPool that was carved.
 type ClaimID string
 
@@ -20,8 +20,8 @@ type SpaceID string
 // ClusterName is the ID of a logical cluster, never its path.
 type ClusterName string
 
-// Holder says which object a block was given to, well enough to find that
-// object again without any cache.
+// Holder names the object that a block was given to, so that it can be found
+// without a cache.
 type Holder struct {
 	Claim     ClaimID
 	Cluster   ClusterName
@@ -46,13 +46,13 @@ const (
 	Bound BlockState = "bound"
 	// Reserved blocks are promised to a claim that is being created; see Reserve.
 	Reserved BlockState = "reserved"
-	// Retained blocks have outlived their claim and live as long as their IPAllocation.
+	// Retained blocks have outlived their claim, and stay as long as their IPAllocation.
 	Retained BlockState = "retained"
-	// Cooling blocks were freed a moment ago, and are nobody's until their cooldown is over.
-	// Their claim has no block: Lookup finds none.
+	// Cooling blocks were freed, and have no holder until their cooldown is over. Their claim
+	// has no block: Lookup finds none.
 	Cooling BlockState = "cooling"
-	// Disputed blocks are claimed by two published records and are never handed
-	// out; see Adopt.
+	// Disputed blocks are in two or more published records, and stay until all but one of
+	// their holders are released; see Adopt.
 	Disputed BlockState = "disputed"
 )
 
@@ -72,16 +72,16 @@ type Block struct {
 	// clock of the Allocator that did so, to the millisecond.
 	BoundAt time.Time
 	// Until is when the state ends by itself: a cooling block is free then, a retained one is
-	// released. Zero: it does not. A reservation has that of the cooling block it was made of,
-	// and is that again when it is freed before.
+	// released. Zero: it does not. A reservation of a cooling block keeps the end of the cooldown:
+	// if it is freed before, the block cools again until then.
 	Until time.Time
-	// Since is when the holder began to have the block, if that is not BoundAt: a later answer has
-	// renewed BoundAt, or the block cooled and was given back. Of a cooling block: when it was
-	// freed. Zero: at BoundAt, or a program without history wrote it.
+	// Since is when the tenure began, if that is not BoundAt: a later answer has renewed BoundAt, or
+	// the block cooled and was given back. Of a cooling block it is when the block was freed. Zero:
+	// the tenure began at BoundAt, or a program without history wrote the block.
 	Since time.Time
-	// Adopted: it was taken into the ledger from a published record, at BoundAt.
+	// Adopted: the ledger took it from a published record, at BoundAt.
 	Adopted bool
-	// Slice: the system gave it to the workspace unasked, and no limit counts it.
+	// Slice: the system gave it to the workspace by itself, and no limit counts it.
 	Slice    bool
 	Revision int64 // etcd revision of the block's last change; the precondition of ReleaseIf
 }
@@ -90,9 +90,9 @@ type Block struct {
 type PoolState string
 
 const (
-	// PoolOpen: the pool hands out blocks.
+	// PoolOpen: the pool allocates blocks.
 	PoolOpen PoolState = "open"
-	// PoolDraining: the pool keeps its blocks and its CIDR, and hands out
+	// PoolDraining: the pool keeps its blocks and its CIDR, and allocates
 	// nothing. It is retired when its last block is gone.
 	PoolDraining PoolState = "draining"
 )
@@ -105,7 +105,7 @@ type Pool struct {
 	// Space is the pool's space. Empty at registration: a space of its own.
 	Space SpaceID
 	CIDR  netip.Prefix
-	// Excluded lists the prefixes inside CIDR that are never handed out
+	// Excluded lists the prefixes inside CIDR from which nothing is allocated
 	// (reservations and exclusions alike). They count as allocated.
 	Excluded []netip.Prefix
 	// Parent is the pool this one was carved from; empty for a root pool.
@@ -114,11 +114,11 @@ type Pool struct {
 	// RegisteredAt is when the pool came into the ledger, by the clock of the Allocator that
 	// registered it. Zero for a pool of a program that did not note it.
 	RegisteredAt time.Time
-	// CoolsUntil is, of a child that drains, when the last of the blocks that cooled in it
-	// would have been free: its own block cools in the parent until then.
+	// CoolsUntil is the end of the last cooldown in a child that drains. Its own block cools in
+	// the parent until then.
 	CoolsUntil time.Time
-	// Frozen: the ledger lacks changes of the pool's space, and nothing is allocated
-	// from that until Resume. It is in the ledger, for every Allocator.
+	// Frozen: the ledger lacks changes of the pool's space, and no Allocator allocates from
+	// that until Resume.
 	Frozen bool
 }
 
@@ -126,16 +126,15 @@ type Pool struct {
 // Allocated + Available = Total; exclusions count as allocated.
 type Capacity struct {
 	Total, Allocated, Available *big.Int
-	// Cooling is the part of Allocated that was freed, and is given to nobody before its
-	// cooldown is over.
+	// Cooling is the part of Allocated that was freed, and whose cooldown is not over.
 	Cooling *big.Int
 	// NextRelease is when the next cooling block is free; zero if none cools.
 	NextRelease time.Time
-	// Blocks is the number of blocks held of the pool, cooling ones, exclusions and the
-	// blocks of other pools of its domain not counted.
+	// Blocks is the number of the pool's blocks that have a holder. Cooling ones, exclusions
+	// and the blocks of other pools of its domain do not count.
 	Blocks int
-	// Stranded is the number of those that lie in an exclusion, in part or whole:
-	// they were given out before it was made.
+	// Stranded is the number of blocks that lie in an exclusion, in part or whole:
+	// they were allocated before it was made.
 	Stranded int
 	// Changes counts all changes that were ever made to the pool's space. A
 	// ledger that shows fewer than were seen before has lost some.

@@ -20,7 +20,7 @@ const maxUnreadable = 10
 // ErrQuery: the query cannot be answered; the message says what to ask instead.
 var ErrQuery = errors.New("cannot be answered")
 
-// Ledger is what is asked. [allocator.Reader] is one.
+// Ledger is read for an answer. [allocator.Reader] is one.
 type Ledger interface {
 	Tenures(ctx context.Context, p netip.Prefix, visit func(allocator.Tenure, error) bool) (revision int64, err error)
 }
@@ -31,16 +31,16 @@ type Names interface {
 	Workspace(cluster allocator.ClusterName) directory.Workspace
 }
 
-// Answer is what a ledger says.
+// Answer is the answer to a query.
 type Answer struct {
 	// Revision of the ledger that was read.
 	Revision int64 `json:"revision"`
 	// Holders, in the order in which they got their blocks. Never nil.
 	Holders []Holder `json:"holders"`
-	// More: there were earlier ones than the query's limit allows.
+	// More: earlier ones are left out, by the query's limit.
 	More bool `json:"more,omitempty"`
-	// Unreadable are keys that cannot be read, and why: the first of them. Some holder may be
-	// missing because of each.
+	// Unreadable are the errors of the first keys that cannot be read. Holders may be missing because
+	// of them.
 	Unreadable []string `json:"unreadable,omitempty"`
 }
 
@@ -74,8 +74,8 @@ type Holder struct {
 	Revision int64 `json:"revision"`
 }
 
-// Find answers a query. names may be nil: then workspaces have IDs alone. ErrQuery: ask
-// something else.
+// Find answers a query. names may be nil: then workspaces have IDs only. ErrQuery: the query cannot be
+// answered.
 func Find(ctx context.Context, ledger Ledger, names Names, q Query) (Answer, error) {
 	if err := q.resolve(names); err != nil {
 		return Answer{}, fmt.Errorf("%w: %w", ErrQuery, err)
@@ -114,7 +114,7 @@ func (q *Query) resolve(names Names) error {
 	return nil
 }
 
-// collection is an answer that grows.
+// collection is an answer while it grows.
 type collection struct {
 	query  Query
 	limit  int
@@ -136,7 +136,7 @@ func (c *collection) add(t allocator.Tenure, err error) bool {
 		return true
 	}
 	c.answer.Holders = append(c.answer.Holders, holderOf(t))
-	if len(c.answer.Holders) >= 2*c.limit+100 {
+	if (len(c.answer.Holders)-100)/2 >= c.limit {
 		c.shrink()
 	}
 	return true

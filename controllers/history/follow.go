@@ -15,7 +15,7 @@ import (
 // FollowPath is where a controller streams, below its socket.
 const FollowPath = "follow"
 
-// Follower is a ledger whose events are asked for. [allocator.Reader] is one.
+// Follower yields the events of a ledger. [allocator.Reader] is one.
 type Follower interface {
 	Follow(ctx context.Context, from int64) iter.Seq2[allocator.Event, error]
 }
@@ -27,18 +27,18 @@ type From struct {
 
 // Line is one event, or why there are no more.
 type Line struct {
-	// Event is what has happened, at Revision of the ledger.
+	// Event is the kind of the change, at Revision of the ledger.
 	Event    allocator.EventKind `json:"event,omitempty"`
 	Revision int64               `json:"revision,omitempty"`
 	// Last: no other event of this revision follows.
 	Last bool `json:"last,omitempty"`
 	// Holder of the block. Its own revision is that of the block's last change.
 	Holder *Holder `json:"holder,omitempty"`
-	// Unreadable is a key that cannot be read, and why: an event may be missing because of it.
+	// Unreadable is the error of a key that cannot be read. An event may be missing because of it.
 	Unreadable string `json:"unreadable,omitempty"`
 	// Error is why the stream ends.
 	Error string `json:"error,omitempty"`
-	// Forgotten: etcd has compacted what was asked for, and has everything from this revision on.
+	// Forgotten: etcd has compacted the requested revision, and has all changes from this one on.
 	Forgotten int64 `json:"forgotten,omitempty"`
 }
 
@@ -88,7 +88,7 @@ func (h *FollowHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	control := http.NewResponseController(w)
 	lines := json.NewEncoder(w)
-	err := control.Flush() // the client is to know that it is heard
+	err := control.Flush() // shows the client that the stream has begun
 	for line := range Follow(r.Context(), h.Ledger, h.Names, from) {
 		if err == nil {
 			err = lines.Encode(line)

@@ -13,24 +13,24 @@ import (
 // usualLimit is how many holders an answer has at most, unless the query says otherwise.
 const usualLimit = 1000
 
-// Query says whose history is asked for. All that is set has to hold. It needs a Prefix, a
-// Workspace or a Claim.
+// Query selects tenures. All fields that are set have to match. It needs a Prefix, a Workspace or a
+// Claim.
 type Query struct {
-	// Prefix: what has addresses in common with it. With it the history is not read as a whole.
+	// Prefix: tenures of blocks that overlap it. With it, only a part of the history is read.
 	Prefix netip.Prefix `json:"prefix,omitzero"`
 	// Workspace is a logical cluster, by ID or path.
 	Workspace string `json:"workspace,omitempty"`
 	// Claim is a UID, or namespace/name.
 	Claim string `json:"claim,omitempty"`
-	// At: those that had it at this time.
+	// At: tenures at this time.
 	At time.Time `json:"at,omitzero"`
-	// Since: those that had it at this time, or later.
+	// Since: tenures at this time, or later.
 	Since time.Time `json:"since,omitzero"`
 	// Limit is how many holders the answer has at most, the latest; 0: 1000.
 	Limit int `json:"limit,omitempty"`
 }
 
-// Validate says what to write instead.
+// Validate checks the query. Its errors say what to write instead.
 func (q Query) Validate() error {
 	switch {
 	case !q.Prefix.IsValid() && q.Workspace == "" && q.Claim == "":
@@ -45,7 +45,7 @@ func (q Query) Validate() error {
 	return nil
 }
 
-// Admits reports whether a tenure is asked for. The workspace is a logical cluster's ID by now.
+// admits reports whether the query selects a tenure. Its workspace is the ID of a logical cluster by now.
 func (q Query) admits(t allocator.Tenure) bool {
 	if q.Workspace != "" && q.Workspace != string(t.Holder.Cluster) {
 		return false

@@ -46,7 +46,7 @@ type Controller struct {
 	oracle  Oracle
 	clock   clock.PassiveClock
 	queue   workqueue.TypedRateLimitingInterface[allocator.Holder]
-	backoff workqueue.TypedRateLimiter[allocator.Holder] // of hints that nobody can speak for
+	backoff workqueue.TypedRateLimiter[allocator.Holder] // of hints that cannot be settled yet
 	bound   func(allocator.ClusterName) bool
 	leases  func(context.Context, allocator.Block) (time.Duration, error)
 	expired func(context.Context, allocator.Holder, *ipamv1alpha1.IPAllocation)
@@ -72,11 +72,11 @@ type Options struct {
 	// Bound reports whether a workspace is bound, as far as the caches show it. Where it is not,
 	// the workspace is asked for before its objects are. Default: all are bound.
 	Bound func(allocator.ClusterName) bool
-	// Lease is how long a block is retained whose claim is gone; 0: until somebody deletes its
-	// IPAllocation. Default: 0.
+	// Lease is how long a block whose claim is gone is retained; 0: until its IPAllocation is
+	// deleted. Default: 0.
 	Lease func(context.Context, allocator.Block) (time.Duration, error)
-	// Expired is told of a retained block that was released because its lease was over, with its
-	// last IPAllocation. Default: nothing.
+	// Expired is called when a retained block was released because its lease was over, with its
+	// last IPAllocation. Default: no call.
 	Expired func(context.Context, allocator.Holder, *ipamv1alpha1.IPAllocation)
 	// Absence is how far apart the two censuses must begin that find a workspace
 	// unbound. Default 2 s.
@@ -165,8 +165,8 @@ func (c *Controller) Missed(h allocator.Holder, last *ipamv1alpha1.IPClaim) {
 	c.hint(h, seen)
 }
 
-// PoolDeleted hints that a pool was seen being deleted. The pool controller has taken most of
-// those out of the ledger before. A pool whose finalizer somebody took off is there still.
+// PoolDeleted hints that a pool was seen being deleted. As a rule the pool controller has removed it
+// from the ledger by then. It has not if a user has removed the finalizer.
 func (c *Controller) PoolDeleted(h allocator.Holder, last *ipamv1alpha1.IPPool) {
 	c.hint(h, deletion{revision: last.ResourceVersion, bound: true})
 }
@@ -205,7 +205,7 @@ func (c *Controller) lastRecord(claim allocator.ClaimID) *ipamv1alpha1.IPAllocat
 	return c.deleted[claim].record.DeepCopy()
 }
 
-// forgetRecord has the record of a claim read that was seen deleted.
+// forgetRecord forgets the record of a claim that was seen deleted, so that it is read.
 func (c *Controller) forgetRecord(claim allocator.ClaimID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,7 +215,7 @@ func (c *Controller) forgetRecord(claim allocator.ClaimID) {
 	}
 }
 
-// missed reports whether nobody saw the claim being deleted that is said to be gone.
+// missed reports whether the hint at a claim came without its deletion being seen.
 func (c *Controller) missed(claim allocator.ClaimID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

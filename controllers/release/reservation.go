@@ -23,8 +23,8 @@ import (
 // a claim may be there that shows a block of which the ledger names another holder: an earlier
 // claim of its name, or the reservation.
 
-// promised confirms the reservation that a claim was answered with which is gone already, so
-// that its block is released, or retained, as that of any other claim.
+// promised confirms the reservation of a claim that is gone already, so that its block is released or
+// retained as that of any other claim.
 func (c *Controller) promised(ctx context.Context, o orphan) (orphan, error) {
 	last := c.last(o.Claim)
 	if last == nil {
@@ -47,8 +47,8 @@ func (c *Controller) promised(ctx context.Context, o orphan) (orphan, error) {
 	return holding(block), nil
 }
 
-// unshared confirms a reservation that may have been answered to several CREATEs. If another
-// claim is there that shows the block, it is that one's.
+// unshared confirms a reservation with which several CREATEs may have been answered, unless another
+// claim exists that shows the block.
 func (c *Controller) unshared(ctx context.Context, o orphan, shown allocator.Confirmation) (allocator.Block, bool, error) {
 	answer, err := c.oracle.Holder(ctx, o.Holder)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *Controller) unshared(ctx context.Context, o orphan, shown allocator.Con
 	return c.ledger.Confirm(ctx, shown)
 }
 
-// heir is the claim that has an orphan's name by now, if it shows the orphan's block.
+// heir is the claim that has the orphan's name now; ok is false unless it shows the orphan's block.
 func (o orphan) heir(answer live.Answer) (claim *ipamv1alpha1.IPClaim, ok bool) {
 	claim, ok = answer.Object.(*ipamv1alpha1.IPClaim)
 	return claim, ok && o.held && claim.Status.AllocatedCIDR == o.prefix.String()
@@ -77,7 +77,7 @@ func (c *Controller) inherit(ctx context.Context, o orphan, heir *ipamv1alpha1.I
 	case err != nil:
 		return false, fmt.Errorf("look up what %s/%s has: %w", heir.Namespace, heir.Name, err)
 	case has && own.Prefix == o.prefix:
-		return c.free(ctx, o, anotherHas) // they have it both, which is in dispute
+		return c.free(ctx, o, anotherHas) // both have it, and it is in dispute
 	case has:
 		return false, nil // it is about to show that one
 	case reservation.Is(o.Claim):

@@ -34,9 +34,9 @@ func (c *Controller) until(ctx context.Context, block allocator.Block) (time.Tim
 	return c.clock.Now().UTC().Add(lease + time.Second - time.Nanosecond).Truncate(time.Second), nil
 }
 
-// retain keeps the block, and takes the claim out of its record. The end of the lease is in the
-// ledger first, by the transaction that retains the block, and stays as it is from then on. A
-// record that is retained although the block is not has the end that the ledger has lost.
+// retain keeps the block, and removes the claim from its record. The transaction that retains the block
+// writes the end of the lease, which does not change from then on. If only the record is retained, the
+// ledger has lost the end, and takes it from the record.
 func (c *Controller) retain(ctx context.Context, o orphan, seen *ipamv1alpha1.IPAllocation, workspace client.Client) error {
 	until, err := expiresOf(seen), error(nil)
 	if seen.Spec.ClaimRef != nil && o.block.State != allocator.Retained {
@@ -78,8 +78,8 @@ func (c *Controller) over(o orphan) bool {
 	return o.held && o.block.State == allocator.Retained && !o.block.Until.IsZero() && !c.clock.Now().Before(o.block.Until)
 }
 
-// expire frees a block whose lease is over. Its record, as it was, is gone by now; nil if somebody
-// had deleted it.
+// expire frees a block whose lease is over. last is its record, which was deleted just now; nil: there
+// was none.
 func (c *Controller) expire(ctx context.Context, o orphan, last *ipamv1alpha1.IPAllocation) (bool, error) {
 	freed, err := c.free(ctx, o, leaseOver)
 	if err != nil || !freed || last == nil {
@@ -91,7 +91,7 @@ func (c *Controller) expire(ctx context.Context, o orphan, last *ipamv1alpha1.IP
 }
 
 // deleteSuperseded deletes the retained record of a former claim of the name whose block this claim
-// got, if that is there still: the claim went before its reconcile could replace it.
+// has. It is there only if the claim went before its reconcile could replace it.
 func (c *Controller) deleteSuperseded(ctx context.Context, o orphan, workspace client.Client) error {
 	if !o.held || o.block.State != allocator.Bound {
 		return nil
@@ -109,9 +109,9 @@ func (c *Controller) deleteSuperseded(ctx context.Context, o orphan, workspace c
 	return deleteRecord(ctx, former, workspace)
 }
 
-// told gives a claim that is gone the retained block that its CREATE was answered with, so that it is
-// released, or retained, as that of any other claim. It changes nothing if there is none, or if
-// another claim shows the block by now.
+// told gives a claim that is gone the retained block with which its CREATE was answered, so that the
+// block is released or retained as that of any other claim. It changes nothing if there is no such
+// block, or if another claim shows it by now.
 func (c *Controller) told(ctx context.Context, o orphan, answer live.Answer) (orphan, error) {
 	last := c.last(o.Claim)
 	if o.held || last == nil {
@@ -136,8 +136,8 @@ func (c *Controller) told(ctx context.Context, o orphan, answer live.Answer) (or
 	return c.suspect(ctx, o.Holder)
 }
 
-// hand gives a retained block to the claim of its name that was seen with it: its CREATE was
-// answered with the block. It reports false as long as that is not possible.
+// hand gives a retained block to a claim of its name whose CREATE was answered with it. It reports
+// false while that is not possible.
 func (c *Controller) hand(ctx context.Context, o orphan, heir *ipamv1alpha1.IPClaim) (bool, error) {
 	holder := o.Holder
 	holder.Claim = allocator.ClaimID(heir.UID)

@@ -26,8 +26,8 @@ const (
 	settleTimeout = time.Minute
 )
 
-// Reconcile settles one hint. A holder that nobody can speak for is looked at
-// again, with backoff, for as long as it takes.
+// Reconcile settles one hint. While no server can tell whether the holder is gone, it
+// requeues the hint with backoff.
 func (c *Controller) Reconcile(ctx context.Context, h allocator.Holder) (reconcile.Result, error) {
 	settled, err := c.settle(ctx, h)
 	if err != nil {
@@ -41,8 +41,8 @@ func (c *Controller) Reconcile(ctx context.Context, h allocator.Holder) (reconci
 	return reconcile.Result{}, nil
 }
 
-// again is when a hint that is not settled is looked at again: with backoff, but for a block that
-// CREATEs in flight may show as soon as none is.
+// again is the time until a hint that is not settled is requeued: a backoff, or for a block that a CREATE
+// in flight may show, the time until no such CREATE can succeed.
 func (c *Controller) again(ctx context.Context, h allocator.Holder) time.Duration {
 	now := c.clock.Now()
 	if block, held, err := c.ledger.Lookup(ctx, h.Claim); err == nil && held && reservation.InFlight(block, now) {
@@ -58,8 +58,8 @@ func (c *Controller) Settle(ctx context.Context, h allocator.Holder) (bool, erro
 	return c.settle(ctx, h)
 }
 
-// Alive returns the claim as the servers show it, now. It is nil if it is gone, or if nobody
-// can tell.
+// Alive returns the claim as the servers show it, now. It is nil if the claim is gone, or if that cannot
+// be known.
 func (c *Controller) Alive(ctx context.Context, h allocator.Holder) (*ipamv1alpha1.IPClaim, error) {
 	answer, err := c.oracle.Holder(ctx, h)
 	if err != nil {
@@ -82,8 +82,8 @@ func (c *Controller) Gone(ctx context.Context, h allocator.Holder) (bool, error)
 	return answer.Verdict == live.Gone && !c.outdated(h.Claim, answer.Revision), nil
 }
 
-// settle reads the block first, then asks for its holder, and then frees the block
-// only as it was read.
+// settle reads the block, then asks for its holder, and then frees the block if it has
+// not changed.
 func (c *Controller) settle(ctx context.Context, h allocator.Holder) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -96,7 +96,7 @@ func (c *Controller) settle(ctx context.Context, h allocator.Holder) (bool, erro
 	}
 	h = suspect.Holder
 	if !suspect.known && (h.Namespace == "" || c.neverBound(h.Claim)) {
-		return true, nil // a bind under way that commits after this look finds its claim gone, and says so
+		return true, nil // a bind that commits after this read finds its claim gone, and hints again
 	}
 	if !c.bound(h.Cluster) {
 		if c.unseen(suspect) {
@@ -117,7 +117,7 @@ func (c *Controller) settle(ctx context.Context, h allocator.Holder) (bool, erro
 	return c.confirm(ctx, suspect)
 }
 
-// confirm asks for the holder itself.
+// confirm asks the servers for the holder.
 func (c *Controller) confirm(ctx context.Context, suspect orphan) (bool, error) {
 	asked := c.clock.Now()
 	answer, err := c.oracle.Holder(ctx, suspect.Holder)
@@ -135,7 +135,7 @@ func (c *Controller) confirm(ctx context.Context, suspect orphan) (bool, error) 
 		}
 		settled, err := c.reclaim(ctx, suspect, answer)
 		if err != nil {
-			c.forgetRecord(suspect.Claim) // it may have been written since: it is read next time
+			c.forgetRecord(suspect.Claim) // it may have changed: the next attempt reads it
 		}
 		return settled, err
 	case live.Unbound, live.NoEndpoint:
@@ -152,7 +152,7 @@ func (c *Controller) confirm(ctx context.Context, suspect orphan) (bool, error) 
 	}
 }
 
-// orphan is a holder that is asked for, and what it has in the ledger, as it was before.
+// orphan is a holder that may be gone, and what it had in the ledger before the servers were asked.
 type orphan struct {
 	allocator.Holder
 	known    bool            // it has something
@@ -170,9 +170,9 @@ func holding(block allocator.Block) orphan {
 	}
 }
 
-// suspect looks up what a holder has: a block, or a root pool. The ledger says which object holds
-// it. Asked for by the name of a hint, which may be that of another object, a live holder would
-// seem to be gone.
+// suspect looks up what a holder has: a block, or a root pool. It takes the holder's name from the
+// ledger. The name of a hint may be that of another object, by which a live holder would seem to be
+// gone.
 func (c *Controller) suspect(ctx context.Context, h allocator.Holder) (orphan, error) {
 	block, held, err := c.ledger.Lookup(ctx, h.Claim)
 	if held {
@@ -189,13 +189,13 @@ func (c *Controller) suspect(ctx context.Context, h allocator.Holder) (orphan, e
 	return orphan{Holder: h, known: true, prefix: pool.CIDR, since: pool.RegisteredAt, revision: revision}, nil
 }
 
-// predates reports whether what is in the ledger may be older than something that was made at a
-// time of kcp's clock, which counts seconds.
+// predates reports whether the block or pool may be older than an object that was made at that time, by
+// kcp's clock, which counts seconds.
 func (o orphan) predates(made time.Time) bool {
 	return o.known && !made.IsZero() && !o.since.After(made.Add(time.Second))
 }
 
-// unlessUncounted is the error, unless that is only that something is asked again later.
+// unlessUncounted is the error; nil for errUncounted, after which the hint is only requeued.
 func unlessUncounted(err error) error {
 	if errors.Is(err, errUncounted) {
 		return nil
@@ -203,7 +203,7 @@ func unlessUncounted(err error) error {
 	return err
 }
 
-// reclaim does as the policy says with the block and the record of a claim that is gone.
+// reclaim frees or retains the block of a claim that is gone, with its record, by the reclaim policy.
 func (c *Controller) reclaim(ctx context.Context, o orphan, answer live.Answer) (bool, error) {
 	if o.Namespace == "" {
 		return c.free(ctx, o, poolGone)
@@ -235,9 +235,9 @@ func (c *Controller) reclaim(ctx context.Context, o orphan, answer live.Answer) 
 		return true, c.retain(ctx, o, record, workspace)
 	}
 	if over && reservation.InFlight(o.block, c.clock.Now()) {
-		return false, nil // a claim may come that was told the block
+		return false, nil // a claim may be created whose CREATE was answered with the block
 	}
-	// The record goes first: what is published as taken is never free already.
+	// The record goes first, so that no free address is still published.
 	if record != nil {
 		err = deleteRecord(ctx, record, workspace)
 	}
@@ -252,9 +252,9 @@ func (c *Controller) reclaim(ctx context.Context, o orphan, answer live.Answer) 
 	return c.free(ctx, o, claimGone)
 }
 
-// record is the holder's IPAllocation: the one that names the claim by UID, as its holder or as
-// what it was retained from. It is read, unless it was seen when the claim was seen deleted: who
-// writes it names the version that was seen.
+// record is the holder's IPAllocation, which names the claim by UID, as its holder or its former one.
+// If it was seen when the claim was seen deleted, it is not read: a write names the version that was
+// seen. nil: there is none.
 func (c *Controller) record(ctx context.Context, h allocator.Holder, workspace client.Client) (*ipamv1alpha1.IPAllocation, error) {
 	if seen := c.lastRecord(h.Claim); seen != nil {
 		return seen, nil
@@ -272,9 +272,9 @@ func (c *Controller) record(ctx context.Context, h allocator.Holder, workspace c
 	return nil, nil
 }
 
-// free gives the block back, if it has not changed since it was read: else it
-// reports false, and also while a claim may still be created that shows the block. A pool that is gone drains first, while others hold blocks of it. One whose
-// space has lost changes stays: those who hold blocks of it may be among what was lost.
+// free frees the block. It reports false if the block has changed since it was read, or while a claim may
+// still be created that shows it. A pool that is gone drains first, while others hold blocks of it. It
+// stays while its space has lost changes: the ledger may lack some of its blocks.
 func (c *Controller) free(ctx context.Context, o orphan, because cause) (bool, error) {
 	var err error
 	switch {
@@ -310,7 +310,7 @@ func deleteRecord(ctx context.Context, record *ipamv1alpha1.IPAllocation, worksp
 	return nil
 }
 
-// exactly has a record deleted only as it was read.
+// exactly is the precondition that a record has not changed since it was read.
 func exactly(record *ipamv1alpha1.IPAllocation) client.Preconditions {
 	return client.Preconditions{UID: new(record.UID), ResourceVersion: new(record.ResourceVersion)}
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
 
-// confirmByRecord frees the block of a claim that was seen deleted with its record, by two requests: a
-// read of the claim, and the deletion of its record. It reports false if that proves nothing; then the
-// holder is asked for.
+// confirmByRecord frees the block of a claim that was seen deleted, and whose record was seen, too. It
+// sends two requests to one server: a read of the claim, and the deletion of its record. It reports false
+// if they prove nothing. The caller then asks for the holder.
 //
-// A server that deletes the record as it was seen, by UID and resourceVersion, has the workspace, and
-// as it was after the record was written, which was after the claim was created. So it has known
-// the claim, and its word from just before that there is none counts. It is one server for both.
+// The proof is that the server deletes exactly the record that was seen, by UID and resourceVersion. So
+// it serves the workspace, and has its state from after the record was written, which was after the claim
+// was created. Such a server has known the claim, and its answer just before, that there is none, counts.
 func (c *Controller) confirmByRecord(ctx context.Context, o orphan) (bool, error) {
 	record := c.lastRecord(o.Claim)
 	if record == nil || !c.mayFree(o, record) {
@@ -35,7 +35,7 @@ func (c *Controller) confirmByRecord(ctx context.Context, o orphan) (bool, error
 	return c.free(ctx, o, claimGone)
 }
 
-// mayFree reports whether nothing but the end of its claim keeps a block with this record from being freed.
+// mayFree reports whether a block with this record can be freed as soon as its claim is gone.
 func (c *Controller) mayFree(o orphan, record *ipamv1alpha1.IPAllocation) bool {
 	return o.held && o.block.State == allocator.Bound && !c.retains(o, record) &&
 		!reservation.InFlight(o.block, c.clock.Now())

@@ -11,17 +11,17 @@ import (
 const (
 	// gathering is how long departures are gathered before the ledger is read for them all.
 	gathering = time.Second
-	// patience is how long they are at most, when the read before took long.
+	// patience is how long they are gathered at most, when the last read took long.
 	patience = time.Minute
 )
 
-// Departed has the blocks and pools of a workspace looked at whose binding was seen to go, without
-// waiting for the interval. On a replica that does not sweep it does nothing: the first round of
-// one that begins to sees to those who left before. It does not block.
+// Departed asks for a look at the blocks and pools of a workspace whose binding was seen to go, before
+// the interval is over. On a replica that does not sweep it does nothing: when that begins to sweep, its
+// first round finds the workspaces that left before. It does not block.
 func (s *Sweeper) Departed(cluster allocator.ClusterName) { s.departures.add(cluster) }
 
-// suspectDeparted hints at all that the workspaces have which departed since the last time. The
-// ledger is read once for all of them.
+// suspectDeparted hints at all blocks and pools of the workspaces that departed since the last call. It
+// reads the ledger once for all of them.
 func (s *Sweeper) suspectDeparted(ctx context.Context) error {
 	departed := s.departures.take()
 	if len(departed) == 0 {
@@ -49,10 +49,11 @@ type departures struct {
 	mu       sync.Mutex
 	clusters map[allocator.ClusterName]bool
 	news     chan struct{} // nil before collect
-	next     time.Time     // the ledger is not read for them before
+	next     time.Time     // when the ledger may be read for them again
 }
 
-// collect begins to collect. The channel tells that there is something to take, once until it was taken.
+// collect begins to collect. The channel receives a value when there are workspaces to take, once for each
+// take.
 func (d *departures) collect() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +68,7 @@ func (d *departures) add(cluster allocator.ClusterName) {
 		return
 	}
 	if d.clusters[cluster] = true; len(d.clusters) > 1 {
-		return // it is known that there is something to take
+		return // a notification is pending
 	}
 	select {
 	case d.news <- struct{}{}:
@@ -83,15 +84,15 @@ func (d *departures) take() map[allocator.ClusterName]bool {
 	return taken
 }
 
-// gather is for how long to gather what departs: a second, or as long as it takes for reads to cost no
-// more than a fiftieth of a processor, but no longer than patience.
+// gather is how long to gather departures: a second, or so long that reads take no more than a fiftieth
+// of a processor, but no longer than patience.
 func (d *departures) gather(now time.Time) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return min(patience, max(gathering, d.next.Sub(now)))
 }
 
-// rest notes from when until when the ledger was read.
+// rest notes the time during which the ledger was read.
 func (d *departures) rest(begun, ended time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
 
-// glance looks at the blocks that have changed since the glance before, and at those that were too
-// young then: what it costs does not depend on how large the ledger is. It may miss some, which the
-// round finds. It decides about no orphan, since it does not know how many others there are: that it
-// has seen one is the first of the two sightings that a round needs, the round after this one.
+// glance looks at the blocks that have changed since the last glance, and at those that were too young
+// then. Its cost does not depend on the size of the ledger. It may miss blocks, which the round finds. It
+// does not decide about orphans, because it does not know how many there are. If it sees one, that counts
+// as the sighting of the current round: the next round needs only one more.
 func (s *Sweeper) glance(ctx context.Context) {
 	maps.Copy(s.recent, s.Ledger.ChangedBlocks())
 	for at, blocks := range s.recent {

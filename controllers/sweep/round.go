@@ -9,8 +9,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
 
-// round is one look at every block. In a large ledger it is made in parts, an interval after one
-// another. Nothing is decided about an orphan before the end: the brake needs to know all of them.
+// round is one look at every block. In a large ledger it is made in parts, one at each interval. The
+// sweep decides about orphans at its end, because the brake needs to know all of them.
 type round struct {
 	sightings map[allocator.ClaimID]int64
 	pools     map[allocator.PoolID]*census
@@ -34,8 +34,8 @@ type census struct {
 	orphans []allocator.Holder // found twice
 }
 
-// part makes the next part of the round, and ends the round if it was the last one. One that fails
-// goes on the next time where it was.
+// part makes the next part of the round, and ends the round if it was the last one. If it fails, the
+// next call goes on from where it was.
 func (s *Sweeper) part(ctx context.Context) error {
 	r, begun := s.round, s.Clock.Now()
 	seen, most := 0, s.blocks/s.parts+1
@@ -63,8 +63,8 @@ func (s *Sweeper) part(ctx context.Context) error {
 func (s *Sweeper) inspect(ctx context.Context, b allocator.Block, r *round) {
 	r.blocks++
 	if reservation.Is(b.Holder.Claim) {
-		// No claim has its UID, so nobody sees its holder. It is looked up at once, by name, and is no
-		// orphan that the brake counts: a tenant makes as many as its requests fail.
+		// No claim has its UID, so that the caches never show its holder. Package release looks for the
+		// claim by name. The brake does not count it: each request of a tenant that fails may leave one.
 		if !s.young(b) {
 			s.Releases.Suspect(b.Holder)
 		}
@@ -88,13 +88,13 @@ func (s *Sweeper) inspect(ctx context.Context, b allocator.Block, r *round) {
 	r.sees(b)
 }
 
-// sees notes that a block seems to be nobody's. The text that its ID is a part of is not kept: at the
-// start, when no workspace is engaged yet, that would be the whole ledger.
+// sees notes an orphan. It clones the ID, which is a part of the block's value: otherwise it would keep
+// the whole ledger in memory at the start, when no workspace is engaged yet.
 func (r *round) sees(b allocator.Block) {
 	r.sightings[allocator.ClaimID(strings.Clone(string(b.Holder.Claim)))] = b.Revision
 }
 
-// end takes up what a round has found, and begins the next one.
+// end decides about what a round has found, and begins the next one.
 func (s *Sweeper) end(ctx context.Context, r *round) {
 	orphans.Reset()
 	braked.Reset()
@@ -112,15 +112,15 @@ func (s *Sweeper) end(ctx context.Context, r *round) {
 	s.round = newRound()
 }
 
-// partsOf is in how many parts a round is made that takes so long: in so many that it costs a fiftieth
-// of a processor, but lasts no longer than longest.
+// partsOf is the number of parts of a round that takes so long: so many that it takes a fiftieth of a
+// processor, but lasts no longer than longest.
 func (s *Sweeper) partsOf(took time.Duration) int {
 	needed, most := (share*took+s.Interval-1)/s.Interval, longest/s.Interval
 	return int(max(1, min(needed, most)))
 }
 
-// arbitrate has the claims say which of their blocks are in dispute, and which are so
-// no longer. Who is right is not for a program to tell.
+// arbitrate wakes the claims whose blocks are in dispute, or were in the last round, so that
+// they show it. It does not decide which claim is right.
 func (s *Sweeper) arbitrate(disputed map[allocator.Holder]bool) {
 	for holder := range disputed {
 		s.Doubt(holder)

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// share is how many times as long as it takes to look at all blocks a round lasts at least, until that
-	// is longest.
+	// share is the least ratio of the time that a round lasts to the time that it takes to look at all
+	// blocks. A round lasts no longer than longest, whatever the ratio is then.
 	share   = 50
 	longest = 5 * time.Minute
 )
@@ -45,13 +45,13 @@ type Options struct {
 	Ledger   Ledger
 	Releases Releases
 	World    World
-	// Wake has a claim looked at that has lost its record.
+	// Wake requeues a claim that has lost its record.
 	Wake func(allocator.Holder)
-	// Doubt has a claim compared with the ledger whose block is in dispute, or was.
+	// Doubt requeues a claim whose block is in dispute, or was, to compare it with the ledger.
 	Doubt func(allocator.Holder)
-	// Interval between two looks, jittered by a fifth. Each is at what has changed since the one before, and
-	// at all blocks, or at a part of them: if all take more than a fiftieth of it, they are looked at in
-	// so many parts that they take a fiftieth of the time, but in five minutes. Default 30 s.
+	// Interval between two looks, jittered by a fifth. Each is a glance at the blocks that have changed, and
+	// a round or a part of one. A round that takes more than a fiftieth of the interval is made in parts,
+	// one at each interval, within five minutes. Default 30 s.
 	Interval time.Duration
 	// MinAge is how old a block must be to be an orphan. Default 60 s.
 	MinAge time.Duration
@@ -70,22 +70,22 @@ type Sweeper struct {
 	Options
 	round  *round
 	parts  int // of the round
-	blocks int // that the round before has seen
-	// recent are blocks that changed, and were too young for a judgement when a glance saw them.
+	blocks int // of the last round
+	// recent are blocks that have changed, and were too young to judge at the last glance.
 	recent map[allocator.Position][]allocator.Block
 
-	// sightings are the orphans of the round before, and those that glances have seen during it, at
-	// the revision they had.
+	// sightings are the orphans of the last round, and those that glances saw during it, with their
+	// revisions.
 	sightings map[allocator.ClaimID]int64
 	braked    map[allocator.PoolID]bool
-	disputed  map[allocator.Holder]bool // as of the round before
-	gone      map[allocator.PoolID]bool // root pools of which the round before did not see the IPPool
+	disputed  map[allocator.Holder]bool // as of the last round
+	gone      map[allocator.PoolID]bool // root pools whose IPPool the last round did not see
 	named     int                       // pools that the metrics of this round name
 
 	departures departures
 }
 
-// Defaults are what New takes for what is zero.
+// Defaults are the values that New uses for fields that are zero.
 func Defaults() Options {
 	return Options{Interval: 30 * time.Second, MinAge: time.Minute, MaxFrees: 100, MaxShare: 0.1}
 }
@@ -108,8 +108,8 @@ var _ manager.LeaderElectionRunnable = (*Sweeper)(nil)
 // NeedLeaderElection says that one replica sweeps.
 func (s *Sweeper) NeedLeaderElection() bool { return true }
 
-// Start sweeps until the context ends: over all blocks at once, for what was missed while nobody
-// did, and from then on at intervals.
+// Start sweeps until the context ends. It looks at all blocks at once, for events that were missed while
+// no replica swept, and then at intervals.
 func (s *Sweeper) Start(ctx context.Context) error {
 	news := s.departures.collect()
 	s.sweep(ctx, s.look)
@@ -147,8 +147,8 @@ func (s *Sweeper) look(ctx context.Context) error {
 	return s.part(ctx)
 }
 
-// judge does what is to be done about a block, as the caches show its holder. It reports whether
-// nobody seems to hold it.
+// judge handles a block by what the caches show of its holder. It reports whether the block seems to be
+// an orphan.
 func (s *Sweeper) judge(ctx context.Context, b allocator.Block) (orphaned bool) {
 	switch state := s.World.State(ctx, b); {
 	case state == Held:
@@ -170,8 +170,8 @@ func (s *Sweeper) young(b allocator.Block) bool {
 	return s.Clock.Since(b.BoundAt) < s.MinAge
 }
 
-// each calls visit for the blocks of the ledger behind a place that somebody has, as of one revision,
-// until it returns false. It reports whether those were all.
+// each calls visit for the blocks of the ledger behind a place that have a holder, as of one revision,
+// until visit returns false. all is false then.
 func (s *Sweeper) each(ctx context.Context, after allocator.Position, visit func(allocator.Block) bool) (all bool, err error) {
 	for b, err := range s.Ledger.List(ctx, allocator.ListOptions{After: after}) {
 		if allocator.Unreadable(err) {
@@ -181,7 +181,7 @@ func (s *Sweeper) each(ctx context.Context, after allocator.Position, visit func
 		if err != nil {
 			return false, fmt.Errorf("list blocks: %w", err)
 		}
-		if b.State != allocator.Cooling && !visit(b) { // one that cools is nobody's, and is free by itself
+		if b.State != allocator.Cooling && !visit(b) { // one that cools has no holder, and is freed by itself
 			return false, nil
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // ErrNobody: no controller listens at the socket.
 var ErrNobody = errors.New("no controller listens")
 
-// Ask has the controller that listens at a socket verify. ErrNobody: there is none.
+// Ask asks the controller that listens at a socket to verify. ErrNobody: there is none.
 func Ask(ctx context.Context, socket string) (Report, error) {
 	answer, err := Call(ctx, socket, "verify", nil)
 	if err != nil {
@@ -30,8 +30,8 @@ func Ask(ctx context.Context, socket string) (Report, error) {
 	return report, nil
 }
 
-// AskRepair has the controller that made a report do what it says can be done. It
-// does not wait for the outcome: ask again.
+// AskRepair asks the controller that made a report for the repairs in it. It does not
+// wait for the outcome: ask again.
 func AskRepair(ctx context.Context, socket string, shown Report) error {
 	body, err := json.Marshal(shown)
 	if err != nil {
@@ -56,7 +56,7 @@ func Call(ctx context.Context, socket, path string, body []byte) ([]byte, error)
 	return answer, nil
 }
 
-// Stream is Call of which the answer is read as it comes. The caller closes it.
+// Stream is Call with an answer that is read as it comes. The caller closes it.
 func Stream(ctx context.Context, socket, path string, body []byte) (io.ReadCloser, error) {
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
@@ -85,7 +85,7 @@ func dial(ctx context.Context, socket string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	for _, nobody := range []error{
 		os.ErrNotExist,
-		syscall.ECONNREFUSED, // who listened was killed
+		syscall.ECONNREFUSED, // the controller was killed
 		syscall.EINVAL,       // the path is too long for a socket
 	} {
 		if errors.Is(err, nobody) {

@@ -16,11 +16,11 @@ import (
 
 // block is a block of the ledger, as one holder has it.
 type block struct {
-	allocator.Block // without what nothing is compared with
+	allocator.Block // without the fields that verify does not compare
 	*marks
 }
 
-// marks are what a look has found out about a block.
+// marks are the results of one look at a block.
 type marks struct {
 	keyed    bool // the claim's key leads to it
 	held     bool // its holder exists
@@ -29,9 +29,9 @@ type marks struct {
 	promised bool // it is reserved, and a claim shows it
 }
 
-// blocks are those of the ledger, by their claims: 64 bytes each and their names, and some more for
-// each namespace, and for those whose state ends by itself. First they are added,
-// then sealed, and then they are found. The zero value is empty.
+// blocks are the blocks of the ledger, by their claims. Each takes 64 bytes and its name, and there is
+// some more for each namespace, and for blocks whose state ends by itself. Add all, then seal, then find
+// them. The zero value is empty.
 type blocks struct {
 	count   int
 	entries [][]entry // full pages, but for the last one
@@ -39,7 +39,7 @@ type blocks struct {
 	lots    []lot
 	lotOf   map[lot]uint32
 	until   map[ending]time.Time           // of those whose state ends by itself
-	odd     map[identity]allocator.ClaimID // those that are not written like a UID
+	odd     map[identity]allocator.ClaimID // claims whose ID is not written like a UID
 }
 
 // page is how many entries are allocated at a time, and how many bytes of names.
@@ -79,7 +79,7 @@ type ending struct {
 // identity is a claim's ID: a UID, or the digest of an ID that is written otherwise.
 type identity [16]byte
 
-// identify returns the identity of a claim's ID. It is odd if the ID does not follow from it.
+// identify returns the identity of a claim's ID. odd: the ID cannot be made of the identity.
 func identify(id allocator.ClaimID) (of identity, odd bool) {
 	if uid, err := uuid.Parse(string(id)); err == nil && uid.String() == string(id) {
 		return identity(uid), false
@@ -105,7 +105,7 @@ func (s *blocks) add(b allocator.Block) {
 		shared: b.Shared, four: b.Prefix.Addr().Is4(),
 	}
 	name := b.Holder.Name
-	if len(name) > 255 { // no object has such a name, but the ledger is not believed here
+	if len(name) > 255 { // no object has such a name, but the ledger is what is verified
 		of.long, of.name, name = true, name, ""
 	}
 	e.lot, e.name, e.length = s.index(of), s.keep(name), uint8(len(name))
@@ -130,7 +130,7 @@ func (s *blocks) index(of lot) uint32 {
 	return i
 }
 
-// keep adds a name, and returns where it is. Each is behind those before.
+// keep adds a name, and returns its place. Places grow.
 func (s *blocks) keep(name string) uint32 {
 	last := len(s.names) - 1
 	if last < 0 || len(s.names[last])+len(name) >= page {
@@ -141,8 +141,8 @@ func (s *blocks) keep(name string) uint32 {
 	return uint32(last*page + at)
 }
 
-// seal makes the blocks ready to be found. It calls again for each block of a claim that has
-// another one, which was added first, and leaves it out.
+// seal makes the blocks ready to be found. If a claim has several blocks, it keeps the one that was added
+// first, and calls again for each of the others.
 func (s *blocks) seal(again func(one, other allocator.Block)) {
 	sort.Sort(byClaim{s})
 	kept := 0
@@ -170,7 +170,7 @@ func (s *blocks) of(id allocator.ClaimID) *block {
 	return &block{s.whole(s.at(i)), &s.at(i).marks}
 }
 
-// all yields all blocks. What is yielded is good until the next one is.
+// all yields all blocks. A yielded block is valid until the next one is yielded.
 func (s *blocks) all() iter.Seq[*block] {
 	return func(yield func(*block) bool) {
 		var b block
@@ -183,7 +183,7 @@ func (s *blocks) all() iter.Seq[*block] {
 	}
 }
 
-// whole is a block as it was added, but for what nothing is compared with.
+// whole is a block as it was added, without the fields that verify does not compare.
 func (s *blocks) whole(e *entry) allocator.Block {
 	of := s.lots[e.lot]
 	claim, odd := s.odd[e.claim]

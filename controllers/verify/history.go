@@ -6,8 +6,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 )
 
-// skew is how far the clocks of replicas may differ: a tenure begins by the clock of the replica
-// that bound the block, and ends by that of the one that released it.
+// skew is the most by which the clocks of replicas may differ: a tenure begins by the clock of the replica
+// that bound the block, and ends by the clock of the one that released it.
 const skew = time.Minute
 
 // addTenure compares a tenure of the history with the clock, and with the one before it of the

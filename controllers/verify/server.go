@@ -18,15 +18,15 @@ import (
 
 // Hints are how repairs are asked for. None may block.
 type Hints struct {
-	// Claim has a claim looked at again.
+	// Claim requeues a claim.
 	Claim func(allocator.Holder)
-	// Pool has a pool looked at again.
+	// Pool requeues a pool.
 	Pool func(allocator.PoolID)
-	// Release has it looked into whether a holder is gone.
+	// Release asks whether a holder is gone, and releases its block then.
 	Release func(allocator.Holder)
 }
 
-// Server answers who asks at a socket of this machine, which is its owner's alone.
+// Server answers requests at a socket of this machine, which only its owner can use.
 // A manager runs it, on every replica.
 type Server struct {
 	// Path of the socket.
@@ -36,7 +36,7 @@ type Server struct {
 	// Leading is closed when this replica leads: the controllers that hints go to
 	// run there only.
 	Leading <-chan struct{}
-	// Also are what else can be asked for, by path. Nil: nothing.
+	// Also are handlers of further paths. Nil: there are none.
 	Also map[string]http.Handler
 }
 

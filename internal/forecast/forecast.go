@@ -12,7 +12,7 @@ const Day = 24 * time.Hour
 // horizon is how far a forecast looks ahead.
 const horizon = 3650 * Day
 
-// Window is a span of time, up to now, whose rate a forecast goes by.
+// Window is a span of time up to now. A forecast goes by the rate of that time.
 type Window struct {
 	Name   string // as in "the last day", and the label of the metric
 	Length time.Duration
@@ -21,7 +21,7 @@ type Window struct {
 // Windows are those of every forecast, the shortest first.
 var Windows = []Window{{"day", Day}, {"week", 7 * Day}, {"month", 30 * Day}}
 
-// State says what is known of when a pool is full.
+// State says whether a forecast has a time.
 type State int
 
 // The states of a Forecast.

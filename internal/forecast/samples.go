@@ -68,8 +68,8 @@ func (s Samples) String() string {
 }
 
 // Record is the samples with one more, if the number has changed and the last sample is an hour
-// old. If it is younger, wait says how long until it is; else wait is 0. What no forecast needs any
-// longer is left out: a month takes 57 samples at most.
+// old. If it is younger, wait is the time until then; else wait is 0. Samples that no forecast needs
+// any longer are left out: a month takes 57 at most.
 func (s Samples) Record(now time.Time, used *big.Int) (next Samples, wait time.Duration) {
 	now = now.UTC().Truncate(time.Second)
 	if len(s) > 0 {

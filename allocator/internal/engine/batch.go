@@ -14,14 +14,13 @@ const (
 	// MaxGroupBytes keeps a group well below etcd's default limit of 1.5 MiB
 	// a request.
 	MaxGroupBytes = 1 << 20
-	// shareOps is how many operations one more call takes: one and its fence, and what
-	// it nests.
+	// shareOps is how many operations one more call takes: its own, its fence, and those
+	// that it nests.
 	shareOps = 5
 	// maxDelay bounds the random pause after a first conflict with another writer, so
 	// that the two do not meet again at once.
 	maxDelay = 2 * time.Millisecond
-	// retrySettle is the pause before a transaction that could not be settled is
-	// looked at again.
+	// retrySettle is the pause before the next attempt to settle a transaction.
 	retrySettle = 250 * time.Millisecond
 )
 
@@ -31,9 +30,9 @@ type group struct {
 	shares []Share
 	Claims map[ledger.ClaimID]struct{}
 	Blocks map[netip.Prefix]struct{} // that it changes
-	at     store.Head                // it was planned on the indexes of this head
+	at     store.Head                // the head of the space when the group was planned
 	known  int64                     // all changes of the space up to this revision were known then
-	stride int64                     // how far it moves the count of changes: not at all while the space is frozen
+	stride int64                     // what it adds to the count of changes: 0 while the space is frozen
 	// stamps are the fences of quotas that the group puts.
 	stamps  map[space.Account]struct{}
 	pledges space.Pending
@@ -44,7 +43,7 @@ type group struct {
 	writes  bool
 }
 
-// count is that of the space's changes once the group is committed.
+// count is the number of the space's changes once the group is committed.
 func (g *group) count() int64 {
 	count := g.at.Count + g.stride
 	for _, sh := range g.shares {
@@ -112,8 +111,8 @@ func (g *group) add(c *call, sh Share) {
 	}
 }
 
-// work commits group after group until nothing waits and the outcome of all that
-// was sent is known. One worker at a time runs for a space.
+// work commits group after group until the queue is empty and the outcome of each
+// transaction is known. A space has one worker at a time.
 func (s *Worker) work() {
 	for {
 		if err := s.settle(); err != nil {
@@ -138,7 +137,7 @@ func (s *Worker) work() {
 	}
 }
 
-// yield waits for a writer that asks for a turn.
+// yield lets a writer go first that has asked for a turn.
 func (s *Worker) yield() {
 	s.Lock()
 	t := s.turn
@@ -154,14 +153,14 @@ func (s *Worker) yield() {
 	}
 }
 
-// gather plans what waits, in turn, until the transaction is full. nil: nothing
-// waits, and the worker's work is over.
+// gather plans the queued calls, in turn, until the transaction is full. nil: the queue is
+// empty, and the worker ends.
 func (s *Worker) gather() *group {
 	s.Lock()
 	defer s.Unlock()
 	maxOps := int(s.Engine.Limit.Load())
 	g := &group{at: s.Head, known: s.Known}
-	if !s.Stale { // else events up to there were passed over
+	if !s.Stale { // else some events up to there were skipped
 		g.known = max(s.Known, s.Engine.Watched.Get())
 	}
 	if s.Room.Pools.Frozen() == space.NotFrozen {
@@ -212,10 +211,9 @@ func (s *Worker) plan(o Op) (Share, error) {
 	return o.Plan(s)
 }
 
-// refuse answers all who wait with err. The worker stays with the pending
-// transaction, even if nobody asks for more: until it is settled, memory may not
-// be what the ledger holds. It reports false when the allocator is closed, which
-// ends the worker's work.
+// refuse answers all queued calls with err. The worker stays with the pending
+// transaction, even if the queue is empty: until that is settled, memory may differ from
+// the ledger. It reports false, and the worker ends, when the allocator is closed.
 func (s *Worker) refuse(err error) bool {
 	s.Lock()
 	defer s.Unlock()

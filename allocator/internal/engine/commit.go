@@ -10,9 +10,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// request writes the transaction of a group on a space. Each of its parts is a transaction of
-// its own inside it, so that one that is refuted fails by itself. A call that is alone has
-// none: refuted, it writes nothing at all.
+// request builds the transaction of a group on a space. Each part is a nested transaction, so that
+// a refuted one fails by itself. A call that is alone has no part: if it is refuted, the transaction
+// writes nothing.
 func (g *group) request(txn clientv3.Txn, keys store.SpaceKeys) clientv3.Txn {
 	key := keys.Head()
 	ifs, els := g.at.Same(key), store.Ops(store.Get(key))
@@ -43,10 +43,10 @@ func (g *group) request(txn clientv3.Txn, keys store.SpaceKeys) clientv3.Txn {
 
 func (g *group) alone() bool { return len(g.calls) == 1 }
 
-// commit makes one transaction of a group, and leaves it pending if it did not
-// succeed. It reports whether another writer was in between.
+// commit sends a group as one transaction, and leaves it pending if it did not
+// succeed. It reports whether another writer has changed the space since the group was planned.
 func (s *Worker) commit(g *group) (conflict bool) {
-	if s.losses > 0 { // it has lost to other writers
+	if s.losses > 0 { // other writers came first
 		g.wish = &store.Turn{Writer: s.Table.Writer, Took: s.took}
 	}
 	begun, seen := s.Engine.Hooks.Now(), s.Engine.Watched.Get()
@@ -69,8 +69,8 @@ func (s *Worker) commit(g *group) (conflict bool) {
 	return false
 }
 
-// tooLarge handles a group that etcd takes in smaller parts only. One call of a few
-// operations that is too large is at fault itself, and nothing else is.
+// tooLarge handles a group that is too large for etcd. The next ones are smaller. A single call
+// of a few operations cannot be made smaller: it is refused.
 func (s *Worker) tooLarge(g *group, err error) {
 	s.pending = g.lose(Loss{Kind: Overtaken})
 	if g.alone() && len(g.shares[0].Then) <= shareOps {
@@ -81,11 +81,11 @@ func (s *Worker) tooLarge(g *group, err error) {
 	s.Engine.Limit.Store(int64(limit))
 	s.Engine.logger.Warn("etcd allows fewer operations in a transaction than configured", "operations", limit)
 	if g.alone() {
-		s.pending.answer = ErrStale // to be made of smaller parts
+		s.pending.answer = ErrStale // the caller makes a smaller one
 	}
 }
 
-// failed handles a group that etcd did not carry out, or may not have.
+// failed handles a group that etcd refused, or whose outcome is unknown.
 func (s *Worker) failed(g *group, err error) {
 	words := s.Engine.store.Unavailable(err)
 	s.Engine.Health.setCommit(words)
@@ -135,12 +135,12 @@ func (s *Worker) committed(g *group, resp *clientv3.TxnResponse) {
 			continue
 		}
 		if r, ok := c.op.(refuser); ok && r.Refuses() && len(rest.losers) > 0 {
-			// It made room for one before it, that has come to nothing.
+			// It was refused because of a call before it, which has failed.
 			rest.losers = append(rest.losers, loser{c, Loss{Kind: Overtaken}})
 			continue
 		}
 		c.finish(c.op.Won(s, revision, got))
-		if st := g.shares[i].Stamp; st != nil && st.compared { // else others may have put it since it was last seen
+		if st := g.shares[i].Stamp; st != nil && st.compared { // else other writers may have put it since it was last seen
 			s.Table.Quotas.Fenced(st.account, revision)
 		}
 	}
@@ -157,8 +157,8 @@ func (s *Worker) committed(g *group, resp *clientv3.TxnResponse) {
 	}
 }
 
-// conflicted handles a group whose comparisons failed: another writer has moved the head,
-// or what the one call of the group compares is not so.
+// conflicted handles a group whose comparisons failed: another writer has put the head,
+// or the comparison of the group's only call has failed.
 func (s *Worker) conflicted(g *group, got store.Results) (conflict bool) {
 	head, why := got.Found(0), Loss{Kind: Overtaken}
 	switch {

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// endGrace is how much later an Allocator that does not lead ends a cooldown: the
-	// leader has done so by then, and nobody writes what somebody else writes.
+	// endGrace is how much later an Allocator that does not lead ends a cooldown. By then the
+	// leader has, as a rule, so that two do not write the same.
 	endGrace = 2 * time.Second
-	// endLook is how long a timer runs at most. It runs by the monotonic clock, and a
+	// endLook is how long a timer runs at most. A timer follows the monotonic clock, and a
 	// cooldown ends by the wall clock, which may be set.
 	endLook = time.Minute
-	// endPause is the time between two looks at what is over: where blocks are freed all the
-	// time, one transaction ends the cooldowns of many.
+	// endPause is the time between two transactions that end cooldowns: where blocks are freed all
+	// the time, one transaction ends those of many.
 	endPause = 100 * time.Millisecond
 	// endRetry is the pause after a fault.
 	endRetry = time.Second
@@ -27,13 +27,13 @@ const (
 
 // alarm is the one timer of a space, for the cooldown that ends next. The space's lock guards it.
 type alarm struct {
-	at      time.Time // what it waits for; zero: it is not set
+	at      time.Time // when it rings; zero: it is not set
 	stop    func() bool
 	running bool      // a goroutine ends cooldowns
-	after   time.Time // not before
+	after   time.Time // it does not ring before
 }
 
-// set sets the timer for what ends next; zero: nothing does.
+// set sets the timer for the next end; zero: there is none.
 func (a *alarm) set(next time.Time, hooks *Hooks, ring func()) {
 	if !next.IsZero() && next.Before(a.after) {
 		next = a.after
@@ -50,7 +50,18 @@ func (a *alarm) set(next time.Time, hooks *Hooks, ring func()) {
 	a.stop = hooks.After(min(max(0, next.Sub(hooks.Now())), endLook), ring)
 }
 
-// updateAlarm sets the timer of the space for what this Allocator ends next.
+// take takes the alarm for a goroutine that ends cooldowns, and reports whether none has it. The timer
+// that is set need not be the one that rang: that may have been replaced as it did.
+func (a *alarm) take() (ok bool) {
+	if !a.at.IsZero() {
+		a.stop()
+	}
+	ok = !a.running
+	a.running, a.at = true, time.Time{}
+	return ok
+}
+
+// updateAlarm sets the timer of the space for the next cooldown that this Allocator ends.
 func (s *Worker) updateAlarm() {
 	if s.alarm.running || len(s.Cooling.Blocks) == 0 && s.alarm.at.IsZero() {
 		return
@@ -65,7 +76,7 @@ func (s *Worker) updateAlarm() {
 	s.alarm.set(next, &s.Engine.Hooks, func() { s.Engine.Spawn(s.endDue) })
 }
 
-// grace is how much later than at its time a cooldown is ended.
+// grace is how long after its time a cooldown is ended.
 func (l Leadership) grace() time.Duration {
 	if l == Following {
 		return endGrace
@@ -76,10 +87,9 @@ func (l Leadership) grace() time.Duration {
 // endDue ends the cooldowns of the space whose time is over.
 func (s *Worker) endDue() {
 	s.Lock()
-	running := s.alarm.running
-	s.alarm.running, s.alarm.at = true, time.Time{}
+	ok := s.alarm.take()
 	s.Unlock()
-	if running {
+	if !ok {
 		return
 	}
 	_, err := EndAll(EndCooldowns{}, func(o Op) error { return s.Do(s.Engine.Ctx, o) })
@@ -91,8 +101,8 @@ func (s *Worker) endDue() {
 	}
 }
 
-// EndAll frees what the wanted op finds, as much as one transaction carries at a time, until nothing
-// is left. It reports whether there was any.
+// EndAll frees the blocks that the wanted op finds, as many as one transaction carries at a time, until
+// none is left. It reports whether there were any.
 func EndAll(wanted EndCooldowns, do func(Op) error) (ended bool, err error) {
 	for {
 		o := wanted // each has an outcome of its own
@@ -123,18 +133,18 @@ type EndCooldowns struct {
 	full   bool // there may be more
 }
 
-// Cluster is no workspace: the op has a lane of its own.
+// Cluster is empty: the op has a lane of its own.
 func (l *EndCooldowns) Cluster() ledger.ClusterName { return "" }
 
 // Claim is none: the op has a transaction of its own.
 func (l *EndCooldowns) Claim() (ledger.ClaimID, bool) { return "", false }
 
-// Plan takes as many as one transaction carries. Nothing has to be compared but the head:
-// what cools as of that, cools.
+// Plan takes as many blocks as one transaction carries. To compare the head is enough: no block that
+// cools can change without it.
 func (l *EndCooldowns) Plan(s *Worker) (Share, error) {
 	l.ended, l.full = nil, false
 	if p := s.Pool(l.Of); l.Of != "" && (p == nil || p.State != ledger.PoolDraining) {
-		return Share{}, errNothing // another pool is there by its ID
+		return Share{}, errNothing // it is another pool, of the same ID
 	}
 	limit, bytes := max(1, int(s.Engine.Limit.Load())-8), 0
 	var sh Share

@@ -14,9 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Engine writes one ledger, and keeps memory in step with it: a worker for each space commits
-// what operations ask for, and the watch brings what others have written. It is safe for
-// concurrent use.
+// Engine writes one ledger, and keeps memory in step with it. A worker for each space commits
+// operations, and the watch brings the changes of other writers. It is safe for concurrent use.
 type Engine struct {
 	store      *store.Store
 	Keys       store.Keys // those of the store
@@ -30,7 +29,7 @@ type Engine struct {
 
 	Health  health
 	ID      string       // of the ledger
-	Watched *mark        // all that the ledger holds up to here is in memory
+	Watched *mark        // memory has all changes up to this revision
 	Leads   atomic.Int32 // a leadership
 	Limit   atomic.Int64 // operations in a transaction; shrinks when etcd allows fewer
 	Spaces  spaces
@@ -49,7 +48,7 @@ type Settings struct {
 	History    History
 }
 
-// New makes an engine that has read nothing yet. Close it in any case.
+// New makes an engine that has read nothing yet. Close it, also if Start fails.
 func New(ctx context.Context, st *store.Store, set Settings) *Engine {
 	st.Timeout = set.Hooks.Timeout
 	eng := &Engine{
@@ -83,7 +82,7 @@ func (eng *Engine) Start(ctx context.Context, r prometheus.Registerer) (err erro
 	return nil
 }
 
-// Close refuses what is queued with ErrClosed, and waits for the transactions in flight and
+// Close refuses queued requests with ErrClosed, and waits for the transactions in flight and
 // for all goroutines.
 func (eng *Engine) Close() {
 	eng.end()
@@ -108,14 +107,14 @@ func (eng *Engine) whileOpen(d time.Duration, f func()) (stop func() bool) {
 	})
 }
 
-// Hooks are the seams for tests. The zero value is not usable; see realHooks.
+// Hooks are what a test may replace. The zero value is not usable; see [RealHooks].
 type Hooks struct {
 	Timeout time.Duration // of one request to etcd, and of one wait for the watch
-	Probe   time.Duration // pause between two looks whether the ledger is the same
+	Probe   time.Duration // pause between two checks that the ledger is the same
 	Now     func() time.Time
 	After   func(time.Duration, func()) (stop func() bool)
-	// beforeCommit and afterCommit stand around the transaction of a group.
-	// An error takes the place of the transaction's outcome.
+	// BeforeCommit and AfterCommit are called around the transaction of a group.
+	// Their error replaces the transaction's outcome.
 	BeforeCommit, AfterCommit func(ledger.SpaceID) error
 }
 

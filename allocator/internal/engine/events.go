@@ -10,7 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// changes are what one revision has done, by what it concerns.
+// changes are the events of one revision, by what they concern.
 type changes struct {
 	spaces     map[ledger.SpaceID][]store.Entry
 	fences     []store.Entry
@@ -25,7 +25,7 @@ func (f follower) sort(events []store.Entry) (changes, error) {
 	var reread error
 	for _, e := range events {
 		if p, ok := f.Table.Find(e.Pool); ok && e.Kind == store.PoolKey {
-			e.Space = p.In.ID // whatever its record says, and if it cannot be read
+			e.Space = p.In.ID // the record may be damaged, or name another space
 		}
 		c.wrote = c.wrote || e.Put
 		switch {
@@ -63,11 +63,11 @@ func (f follower) sort(events []store.Entry) (changes, error) {
 	return c, reread
 }
 
-// errReread: memory cannot be brought up to date by the watch alone.
+// errReread: the watch has skipped events, and the ledger has to be read again.
 var errReread = errors.New("the ledger has to be read again")
 
 // inspectPool notes whether the record of a pool that is not known can be read. It
-// reports true where it can be again: what has happened in its space was passed over.
+// reports true if it can be read again: the events of its space were skipped until now.
 func (f follower) inspectPool(e store.Entry) (healed bool) {
 	if _, known := f.Table.Find(e.Pool); known {
 		return false // its space notes that
@@ -85,8 +85,8 @@ func (f follower) inspectPool(e store.Entry) (healed bool) {
 	return healed
 }
 
-// noteTurn notes that another writer asks for a turn in a space in which this one is at work. What
-// cannot be read asks for nothing.
+// noteTurn notes that another writer asks for a turn in a space that this one writes. A request
+// that cannot be read is ignored.
 func (f follower) noteTurn(e store.Entry) {
 	s, ok := f.Spaces.find(e.Space)
 	if !ok || !e.Put || e.Damage != nil || e.Turn.Writer == f.Table.Writer {
@@ -99,8 +99,8 @@ func (f follower) noteTurn(e store.Entry) {
 	}
 }
 
-// noteBlock notes what has become of a block, and of its lease. One that was deleted, or cannot be
-// read, has none.
+// noteBlock notes a change of a block, and of its lease. A block that was deleted, or cannot be read,
+// has no lease.
 func (f follower) noteBlock(e store.Entry) {
 	at := space.Position{Space: e.Space, Prefix: e.Prefix}
 	f.Table.Journal.Put(at, e.Block)
@@ -111,11 +111,11 @@ func (f follower) noteBlock(e store.Entry) {
 	f.Table.Leases.Remove(at)
 }
 
-// apply brings one revision into memory, space by space. errReread: that is not enough.
+// apply brings one revision into memory, space by space. errReread: the ledger has to be read again.
 func (f follower) apply(revision int64, events []store.Entry) error {
 	c, reread := f.sort(events)
 	f.Table.NoteRetired(c.came, false)
-	if c.wrote { // who removes without writing does not retire: the ledger is being wiped
+	if c.wrote { // a retirement writes, too; else the ledger is being wiped
 		f.Table.NoteRetired(c.left, true)
 	}
 	for id, entries := range c.spaces {
@@ -138,8 +138,8 @@ func (f follower) apply(revision int64, events []store.Entry) error {
 	return reread
 }
 
-// applySpace brings what one revision did to one space into memory, unless it
-// is known there: own transactions are applied when they return.
+// applySpace brings the changes of one revision to one space into memory, unless they
+// are there: the worker applies its own transactions when they return.
 func (f follower) applySpace(id ledger.SpaceID, revision int64, entries []store.Entry) {
 	s := f.visit(id, revision, entries)
 	if s == nil {
@@ -163,7 +163,7 @@ func (f follower) applySpace(id ledger.SpaceID, revision int64, entries []store.
 	}
 }
 
-// poolsFirst puts the records of pools before what lies in them.
+// poolsFirst puts the records of pools before their blocks.
 func poolsFirst(a, b store.Entry) int {
 	rank := func(e store.Entry) int {
 		if e.Kind == store.PoolKey && e.Put {
@@ -175,8 +175,7 @@ func poolsFirst(a, b store.Entry) int {
 }
 
 // visit returns the space that a revision has changed, locked; nil if there is
-// nothing to do. A space that was retired here is remembered until the watch
-// has seen that, too.
+// nothing to do. A space that was retired here is kept until the watch has brought its end.
 func (f follower) visit(id ledger.SpaceID, revision int64, entries []store.Entry) *Worker {
 	if s, ok := f.Spaces.find(id); ok {
 		s.Lock()

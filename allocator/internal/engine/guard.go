@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// probeEvery is the pause between two looks whether the ledger is still the same one. A
-	// restored etcd tells nothing by itself: a watch simply waits for revisions to come.
+	// probeEvery is the pause between two checks that the ledger is still the same. An etcd that
+	// was restored does not say so: a watch just waits for the next revision.
 	probeEvery = time.Second
-	// pruneEvery is the pause between two looks for what nobody uses.
+	// pruneEvery is the pause between two searches for unused keys.
 	pruneEvery = time.Minute
 )
 
-// Guard looks whether the ledger is still the one that is in memory, and removes from it what
-// nobody uses.
+// Guard checks that the ledger is still the one that is in memory, and deletes unused keys from
+// it.
 type Guard struct{ *Engine }
 
-// run does so until the Allocator is closed.
+// run checks and deletes until the Allocator is closed.
 func (g Guard) run() {
 	probe, prune := time.NewTicker(g.Hooks.Probe), time.NewTicker(pruneEvery)
 	defer probe.Stop()
@@ -40,8 +40,7 @@ func (g Guard) run() {
 	}
 }
 
-// probe compares the ledger with what was seen of it. An etcd that does not answer says
-// nothing about that.
+// probe compares the ledger with memory. If etcd does not answer, nothing follows from that.
 func (g Guard) probe(ctx context.Context) {
 	seen := g.Watched.Get()
 	id, ok, revision, err := g.store.PresentID(ctx)
@@ -58,9 +57,9 @@ func (g Guard) probe(ctx context.Context) {
 	}
 }
 
-// Prune deletes fences that nobody uses: of the quotas of workspaces that hold nothing,
-// and of workspaces without a root pool. Workspaces come and go, and would leave them
-// behind. Each is deleted only as it was seen; a fence that is needed is made again.
+// Prune deletes unused fences: those of the quotas of workspaces that hold nothing, and those
+// of workspaces without a root pool. Else each workspace that goes would leave some behind. A
+// fence is deleted only if it was not put meanwhile, and is made again when it is needed.
 func (g Guard) Prune(ctx context.Context) {
 	unused := map[string]int64{}
 	for to, fence := range g.Table.Quotas.Idle(g.Hooks.Now()) {
@@ -71,7 +70,7 @@ func (g Guard) Prune(ctx context.Context) {
 	}
 	for key, revision := range unused {
 		if _, err := g.store.Commit(ctx, store.Cmps(store.At(key, revision)), store.Ops(store.Remove(key)), nil); err != nil {
-			return // the next look finds it, too
+			return // the next search finds it, too
 		}
 	}
 }

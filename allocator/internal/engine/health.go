@@ -10,8 +10,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// health remembers the last fault of the watch and of the transactions, and one that
-// is for good. It is safe for concurrent use.
+// health keeps the last fault of the watch and of the transactions, and a fatal one. It is safe
+// for concurrent use.
 type health struct {
 	Failed chan struct{} // closed when there is a fatal one
 	logger *slog.Logger
@@ -20,7 +20,7 @@ type health struct {
 	watch, commit, fatal error
 }
 
-// Err is the fault that is for good; nil if there is none.
+// Err is the fatal fault; nil if there is none.
 func (h *health) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -45,30 +45,30 @@ func (h *health) setCommit(err error) {
 	h.commit = err
 }
 
-// behind says that the watch could not be waited for.
+// behind notes that the watch did not reach a revision in time, and returns that as an error.
 func (h *health) behind() error {
 	err := fmt.Errorf("%w: the watch is behind", ledger.ErrUnavailable)
 	h.setWatch(err)
 	return err
 }
 
-// compare notes what a response says that came after a revision was seen. Requests
-// are answered as of the present, so a response from before that is from another past.
+// compare compares the revision of an answer with one that was seen before the request. etcd
+// answers as of the present, so an answer from before that comes from a restored ledger.
 func (h *health) compare(seen, answered int64) {
 	if answered < seen {
 		h.replaced(fmt.Sprintf("etcd is at revision %d, and was at %d", answered, seen))
 	}
 }
 
-// compareHeads looks at the head of a space that the watch has brought. Every one is seen, so that
-// one which is not the next shows that the watch goes on in another past.
+// compareHeads checks the head of a space that the watch has brought. The watch brings every one.
+// If one is missing, the watch goes on in a restored ledger.
 func (h *health) compareHeads(id ledger.SpaceID, seen, next store.Head) {
 	if seen.Revision > 0 && next.Created == seen.Created && next.Version != seen.Version+1 {
 		h.replaced(fmt.Sprintf("the head of space %s was put %d times, of which %d were seen", id, next.Version, seen.Version+1))
 	}
 }
 
-// replaced notes that the ledger is not the one that is in memory, which is for good.
+// replaced notes that the ledger is not the one that is in memory. The engine cannot go on.
 func (h *health) replaced(sign string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,10 +12,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// keepEvery is the pause between two looks for what the history need not keep.
+// keepEvery is the pause between two searches for tenures that the history need not keep.
 const keepEvery = 10 * time.Minute
 
-// History says what is kept of the tenures that have ended.
+// History says which of the tenures that have ended are kept.
 type History struct {
 	Keep time.Duration // 0: nothing
 	Max  int           // 0: as many as there are
@@ -46,10 +46,10 @@ func (eng *Engine) keepWhileLeading() {
 	}
 }
 
-// PruneHistory deletes what the history need not keep: what is too old, and if the rest is too
-// much, the oldest of that. It reads in pages, deletes no more in a transaction than etcd takes,
-// gives way to the transactions of the spaces, and holds no more in memory than a count for each
-// minute. What cannot be read stays: verify names it.
+// PruneHistory deletes the tenures that are too old. If the rest are too many, it deletes the oldest
+// of them. It reads in pages, deletes no more in a transaction than etcd takes, and gives way to
+// the transactions of the spaces. In memory it has a count for each minute. A key that cannot be
+// read stays: verify names it.
 func (eng *Engine) PruneHistory(ctx context.Context) error {
 	p := &prune{Engine: eng, before: eng.Hooks.Now().Add(-eng.history.Keep)}
 	if err := p.pass(ctx); err != nil {
@@ -65,18 +65,18 @@ func (eng *Engine) PruneHistory(ctx context.Context) error {
 	return nil
 }
 
-// prune is one look at the whole history, or two.
+// prune is one PruneHistory: one pass over the whole history, or two.
 type prune struct {
 	*Engine
-	before time.Time // all that ended by then goes
-	extra  int       // and of what ended in the minute after that, so many
+	before time.Time // tenures that ended by then are deleted
+	extra  int       // and so many of those that ended in the minute after that
 	kept   int
 	ended  map[int64]int // of those that are kept: how many in each minute
 	batch  []clientv3.Op
 	gone   int // how many tenures the batch deletes
 }
 
-// pass deletes what is to go, and counts the rest.
+// pass deletes tenures, and counts those that are kept.
 func (p *prune) pass(ctx context.Context) error {
 	p.kept, p.ended = 0, map[int64]int{}
 	for kv, err := range p.store.HistoryKeys(ctx) {
@@ -115,7 +115,7 @@ func last(tenures []ledger.Tenure) (until time.Time) {
 	return until
 }
 
-// goes decides about the tenures of a key, which go together.
+// goes reports whether the tenures of a key, which last ended then, are to be deleted.
 func (p *prune) goes(until time.Time, n int) bool {
 	if !until.After(p.before) {
 		return true
@@ -127,8 +127,8 @@ func (p *prune) goes(until time.Time, n int) bool {
 	return true
 }
 
-// narrow moves the end of what goes so that the most is kept that may be, less what shares a key.
-// Those whose time cannot be read count, and stay.
+// narrow moves the end of what is deleted so that no more than most are kept. A key is deleted as a
+// whole, so that a few less may be kept. Keys that cannot be read count, and stay.
 func (p *prune) narrow(most int) {
 	p.extra = p.kept - most
 	for _, minute := range slices.Sorted(maps.Keys(p.ended)) {
@@ -140,7 +140,7 @@ func (p *prune) narrow(most int) {
 	}
 }
 
-// flush deletes what was collected.
+// flush deletes the keys of the batch.
 func (p *prune) flush(ctx context.Context) error {
 	if len(p.batch) == 0 {
 		return nil

@@ -9,23 +9,22 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// The waiting list is in the memory of one Allocator, the leader. Other Allocators that
-// reserve must not take room that a claim on that list could use. So the leader marks a
-// space in the ledger when a claim begins to wait there. The mark is put by the next
-// transaction on the space, which puts the head, too: a reservation of another Allocator
-// that does not know of it conflicts. Blocks are freed by the leader, so whatever is freed
-// for a waiter is freed behind the mark.
+// The waiting list is in the memory of one Allocator, the leader. Other Allocators must not
+// reserve room that a claim on that list could use. So the leader marks a space in the ledger
+// when a claim begins to wait there. The next transaction on the space puts the mark and the
+// head: a reservation of an Allocator that has not seen the mark conflicts. The leader frees
+// blocks, too, so that it has put the mark before it frees a block for a waiter.
 
-// RetryMark is the pause before a mark is written again that etcd did not take.
+// RetryMark is the pause before the next attempt to put a mark that etcd did not take.
 const RetryMark = time.Second
 
-// Leadership says what an Allocator's waiting lists are good for.
+// Leadership says whether an Allocator's waiting lists count.
 type Leadership int32
 
 const (
 	// Following: another replica leads, or none does. Its lists do not count.
 	Following Leadership = iota
-	// leading: its lists count, but do not have everybody yet who waited at a former leader.
+	// leading: its lists count, but may lack claims that waited at a former leader.
 	leading
 	// Complete: its lists are complete.
 	Complete
@@ -45,7 +44,7 @@ func (eng *Engine) Lead(ctx context.Context, complete <-chan struct{}) {
 	<-ctx.Done()
 }
 
-// LeadAs has all spaces marked as that leadership wants it.
+// LeadAs changes the leadership, and brings the marks of all spaces in line with it.
 func (eng *Engine) LeadAs(l Leadership) {
 	eng.Leads.Store(int32(l))
 	for _, s := range eng.Spaces.All() {
@@ -57,7 +56,7 @@ func (eng *Engine) LeadAs(l Leadership) {
 
 func (eng *Engine) leadership() Leadership { return Leadership(eng.Leads.Load()) }
 
-// updateMark sees to it that a worker brings the mark up to date.
+// updateMark starts a worker if the mark has to be written.
 func (s *Worker) updateMark() {
 	if !s.Working && s.markDiffers() {
 		s.Working = s.Engine.Spawn(s.work)
@@ -84,7 +83,7 @@ func (l Leadership) mark(s *space.Space) string {
 	case Complete:
 	}
 	for _, p := range s.Room.Pools {
-		// Those who are suspended cannot use room.
+		// Suspended claims cannot use room.
 		if len(p.Waiting.Claims) > p.Waiting.Suspended {
 			return s.Table.Writer
 		}
@@ -97,7 +96,7 @@ type markOp struct{ writer string }
 
 func (m *markOp) Cluster() ledger.ClusterName { return "" }
 
-// Claim is that of nobody: the mark shares its transaction with others.
+// Claim is empty: the mark writes no claim's keys, and shares its transaction with other ops.
 func (m *markOp) Claim() (ledger.ClaimID, bool) { return "", true }
 
 func (m *markOp) Plan(s *Worker) (Share, error) { return m.share(s), nil }
@@ -110,7 +109,7 @@ func (m *markOp) share(s *Worker) Share {
 	return Share{Then: store.Ops(store.Put(key, store.EncodeWriter(m.writer)))}
 }
 
-// Won notes the mark that is in the ledger now.
+// Won notes the mark.
 func (m *markOp) Won(s *Worker, revision int64, _ store.Results) error {
 	if revision > s.Known {
 		s.Marked = m.writer
@@ -118,7 +117,7 @@ func (m *markOp) Won(s *Worker, revision int64, _ store.Results) error {
 	return nil
 }
 
-// Lost gives the op up: the next group has another, if it is needed then.
+// Lost drops the op. The next group has another one, if the mark still has to be written.
 func (m *markOp) Lost(s *Worker, why Loss) error {
 	if why.Kind == Unanswered {
 		s.Resting = true

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// progressEvery is the pause between two questions how far the watch is: etcd
-	// leaves them unanswered while the watch has something to catch up with.
+	// progressEvery is the pause between two requests for the progress of the watch. etcd
+	// does not answer while the watch has to catch up.
 	progressEvery = 50 * time.Millisecond
 )
 
-// locateAttempts is how often a pool is looked for in memory that the ledger has. It may
-// come and go meanwhile, but not for ever: then memory is of another ledger.
+// locateAttempts is how often a pool of the ledger is looked for in memory. It may come and go
+// meanwhile, but not for ever: then memory is of another ledger.
 const locateAttempts = 10
 
-// Locate finds the space of a pool. One that is not in memory may have been
-// registered a moment ago by somebody else.
+// Locate finds the space of a pool. Another Allocator may have registered the pool a moment
+// ago, so that one that is not in memory is looked up in the ledger.
 func (eng *Engine) Locate(ctx context.Context, id ledger.PoolID) (*Worker, error) {
 	for range locateAttempts {
 		if w, ok := eng.WorkerOf(id); ok {
@@ -38,7 +38,7 @@ func (eng *Engine) Locate(ctx context.Context, id ledger.PoolID) (*Worker, error
 	return nil, fmt.Errorf("%w: pool %s is registered, and memory does not know it", ledger.ErrUnavailable, id)
 }
 
-// Known returns the record of a pool, if need be after asking the ledger.
+// Known returns the record of a pool. It asks the ledger for one that is not in memory.
 func (eng *Engine) Known(ctx context.Context, id ledger.PoolID) (record ledger.Pool, err error) {
 	if err := ledger.CheckID("pool", id); err != nil {
 		return ledger.Pool{}, err
@@ -62,8 +62,8 @@ func (eng *Engine) WorkerOf(id ledger.PoolID) (*Worker, bool) {
 	return eng.Spaces.find(p.In.ID)
 }
 
-// Confirm asks the ledger whether a pool is registered, and waits until what it
-// says is known here.
+// Confirm asks the ledger whether a pool is registered, and waits until the pool's last
+// change is in memory. ErrUnknownPool: it is not registered.
 func (eng *Engine) Confirm(ctx context.Context, id ledger.PoolID) error {
 	_, revision, ok, err := eng.store.Pool(ctx, id)
 	if err != nil {
@@ -75,7 +75,7 @@ func (eng *Engine) Confirm(ctx context.Context, id ledger.PoolID) error {
 	return eng.Await(ctx, revision)
 }
 
-// Await waits until what the ledger held at a revision is known here.
+// Await waits until the watch has brought a revision, which is one of a change in this ledger.
 func (eng *Engine) Await(ctx context.Context, revision int64) error {
 	bounded, cancel := context.WithTimeout(ctx, eng.store.Timeout)
 	defer cancel()
@@ -85,8 +85,8 @@ func (eng *Engine) Await(ctx context.Context, revision int64) error {
 	return eng.Health.behind()
 }
 
-// AwaitAll waits until all is known here that the ledger held at a revision, also if
-// that revision was of another part of etcd.
+// AwaitAll waits until memory has all changes up to a revision, which may be that of a change
+// outside of this ledger.
 func (eng *Engine) AwaitAll(ctx context.Context, revision int64) error {
 	bounded, cancel := context.WithTimeout(ctx, eng.store.Timeout)
 	defer cancel()

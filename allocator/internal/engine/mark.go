@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// mark is a revision that only grows and can be waited for.
+// mark is a revision that only grows. Goroutines can wait for it. It is safe for concurrent use.
 type mark struct {
 	mu       sync.Mutex
 	revision int64

@@ -5,8 +5,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics of one Allocator. None has labels but for the members of etcd, so their
-// number does not grow with pools or workspaces.
+// metrics of one Allocator. Only those of the members of etcd have labels, so the number of
+// series does not grow with pools or workspaces.
 type metrics struct {
 	transactions prometheus.Histogram
 	groups       prometheus.Histogram
@@ -23,7 +23,7 @@ type metrics struct {
 	forgotten    prometheus.Counter
 	members      store.Members
 
-	unregister func() // takes back what was registered
+	unregister func() // unregisters what was registered
 }
 
 // CountCooling counts the cooling blocks of all spaces.
@@ -91,8 +91,7 @@ func (m *metrics) all() []prometheus.Collector {
 	}
 }
 
-// register hands the metrics to a registry, until they are unregistered. A nil
-// registry takes none.
+// register registers the metrics, until unregister is called. A nil registry takes none.
 func (m *metrics) register(r prometheus.Registerer) error {
 	if r == nil {
 		return nil

@@ -21,24 +21,25 @@ type Op interface {
 	// Claim is the claim whose keys the op writes; ok is false for an op that
 	// needs a transaction of its own.
 	Claim() (id ledger.ClaimID, ok bool)
-	// Plan decides, by what the space holds, what to ask of the transaction.
-	// An error is the answer, and nothing is asked.
+	// Plan decides, by the state of the space, what to ask of the transaction. An error is
+	// the caller's answer, and the op has no part in the transaction.
 	Plan(s *Worker) (Share, error)
-	// Won takes the answers to Share.Then, committed at the revision, and gives
-	// the caller's answer.
+	// Won brings the change into memory, and returns the caller's answer. got are the answers
+	// to Share.Then, which was committed at the revision.
 	Won(s *Worker, revision int64, got store.Results) error
-	// Lost takes back what Plan did. After ErrAgain the op is planned again.
+	// Lost undoes what Plan has done in memory, and returns the caller's answer. After
+	// ErrAgain the op is planned again.
 	Lost(s *Worker, why Loss) error
 }
 
 // taker is an op that takes addresses.
 type taker interface {
-	// Takes says on whose accounts, and how many.
+	// Takes returns the owner whose accounts they are on, and their number.
 	Takes() (by space.Owner, n *big.Int)
 }
 
-// OnceOnly is an op that must not be done twice. It is told when an attempt may
-// have gone through, and been undone by others since.
+// OnceOnly is an op that must not be done twice. Uncertain is called when an attempt may
+// have been committed, and other writers may have undone it since.
 type OnceOnly interface {
 	Uncertain()
 }
@@ -50,41 +51,41 @@ type mover interface {
 }
 
 // changer is an op that writes the key of a block which is in the ledger. One transaction
-// may not write a key twice, and of two such ops one has seen the block as it is no longer.
+// may not write a key twice, and after the first of two such ops the block is not what the
+// second has seen.
 type changer interface {
 	// Changes is that block; not valid if there is none.
 	Changes() netip.Prefix
 }
 
-// refuser is an op that may ask the transaction for nothing but to confirm a refusal.
+// refuser is an op that may ask the transaction only to confirm a refusal.
 type refuser interface {
-	// Refuses reports whether it does. It was decided with all that the calls before it in
-	// the group are to have.
+	// Refuses reports whether it does. The refusal holds only if the calls before it in the
+	// group are committed, too.
 	Refuses() bool
 }
 
-// Loss says why the share of an op did not go through.
+// Loss says why the share of an op was not committed.
 type Loss struct {
 	Kind lossKind
-	Got  store.Results // of a refuted one: the answers to Share.Els
+	Got  store.Results // the answers to Share.Els, if it was refuted
 }
 
 type lossKind int
 
 const (
-	// Unanswered: whether the transaction has happened is not known, but it cannot
-	// happen any more.
+	// Unanswered: whether the transaction was committed is unknown. It cannot be any more.
 	Unanswered lossKind = iota
-	// Overtaken: another writer has changed the space. Nothing was compared but its head.
+	// Overtaken: another writer has changed the space. Nothing else is known.
 	Overtaken
-	// Refuted: a comparison of the share's own has failed.
+	// Refuted: one of the share's own comparisons has failed.
 	Refuted
 )
 
 var (
-	// ErrAgain: nothing speaks against another attempt.
+	// ErrAgain: the op can be planned again.
 	ErrAgain = errors.New("plan again")
-	// ErrStale: what the op was made from is no longer so. It has to be made anew.
+	// ErrStale: the ledger has changed since the caller made the op. The caller makes another one.
 	ErrStale = errors.New("ledger has moved on")
 )
 
@@ -94,13 +95,13 @@ type Share struct {
 	Then, Els []clientv3.Op
 	// DropsSpace ends the space: its head is deleted.
 	DropsSpace bool
-	// Count is what the count of the space's changes becomes, at the least.
+	// Count is the least that the count of the space's changes becomes.
 	Count int64
 	// Stamp is the fence of a quota that the transaction puts, once for all shares.
 	Stamp *stamp
-	// Farewell is the tenure that the share ends; nil: none, or no history is kept. Shares with one
-	// may be carried out together or not at all: then Won gets no results, and of a failed
-	// comparison Lost gets to know when it is tried alone.
+	// Farewell is the tenure that the share ends; nil: none, or no history is kept. Several shares
+	// with one may be carried out together or not at all. Then Won gets no results, and Lost does
+	// not get those of a failed comparison before the share is tried alone.
 	Farewell *store.Farewell
 	// Fence settles an unknown outcome where the space has no head yet.
 	Fence *Fence
@@ -108,7 +109,7 @@ type Share struct {
 
 func (sh Share) writes() bool { return slices.ContainsFunc(sh.Then, store.Writes) }
 
-// Fence is a key that a transaction compares. Once it is put again, that
+// Fence is a key that a transaction compares. Once somebody has put it again, that
 // transaction can no longer succeed.
 type Fence struct {
 	Key      string

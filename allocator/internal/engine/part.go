@@ -9,10 +9,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// A release writes one key more when a history is kept. What etcd does for each key is most of
-// what a release costs, and does not depend on its length. So releases of neighbouring blocks
-// that are in one group become one part of the transaction, with one key for all their
-// tenures. A part is carried out as a whole or not at all; its calls are then tried one by one.
+// With a history, each release writes one more key. Most of the cost of a release is etcd's work
+// for each key, however long its value is. So the releases of neighbouring blocks in a group become
+// one part of the transaction, with one key for all their tenures. A part is carried out as a
+// whole or not at all. If it fails, its calls are tried one by one.
 
 // partOps is how many operations one share of a part has at most, beside the key of the history.
 const partOps = 3
@@ -20,7 +20,8 @@ const partOps = 3
 // part is the shares that one nested transaction carries out.
 type part []int
 
-// divide makes the parts of a group, so that etcd takes what each nests. A call that is alone has none.
+// divide makes the parts of a group, none with more operations than etcd allows. A call that is alone
+// has no part.
 func (g *group) divide(maxOps int) {
 	if g.alone() {
 		return
@@ -59,7 +60,7 @@ func (g *group) part(i int, keys store.SpaceKeys) clientv3.Op {
 	return clientv3.OpTxn(ifs, append(then, keys.PutFarewells(g.chapter(i), farewells...)), nil)
 }
 
-// withFarewell is what a share does by itself, in the i-th part.
+// withFarewell is the operations of a share that is the only one of the i-th part.
 func (g *group) withFarewell(sh Share, i int, keys store.SpaceKeys) []clientv3.Op {
 	if sh.Farewell == nil {
 		return sh.Then
@@ -71,7 +72,7 @@ func (g *group) chapter(part int) store.Chapter {
 	return store.Chapter{Head: g.at.Revision, Part: part}
 }
 
-// outcome is what a committed transaction says of a share.
+// outcome is that of a share in a committed transaction.
 type outcome struct {
 	succeeded bool
 	got       store.Results

@@ -11,11 +11,11 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// A turn is that of the first writer who asks, for a time that is bounded, until another has
-// written.
+// The first writer that asks gets the turn, for a bounded time, or until another writer has changed
+// the space.
 func TestTurn(t *testing.T) {
 	var at turn
-	at.take() // nobody has asked: nothing happens
+	at.take() // no writer has asked: nothing happens
 	at.ask(store.Turn{Took: time.Hour})
 	first := at
 	at.ask(store.Turn{Took: time.Millisecond})
@@ -27,6 +27,31 @@ func TestTurn(t *testing.T) {
 		t.Errorf("the turn is %+v after it was taken, want none", at)
 	}
 	first.yield(t.Context()) // it was taken, so there is nothing to wait for
+}
+
+// A timer that rings as it is replaced leaves no second one behind.
+func TestAlarm_RingsAsItIsReplaced(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	set := 0
+	hooks := RealHooks()
+	hooks.Now = func() time.Time { return start }
+	hooks.After = func(time.Duration, func()) func() bool {
+		set++
+		return func() bool { set--; return true }
+	}
+	var a alarm
+	a.set(start.Add(time.Minute), &hooks, func() {})
+	set-- // it rings
+	a.stop = func() bool { return false }
+	a.set(start.Add(time.Second), &hooks, func() {})
+	if !a.take() {
+		t.Fatal("take reports that another goroutine ends cooldowns, and none does")
+	}
+	a.running = false
+	a.set(start.Add(time.Hour), &hooks, func() {})
+	if set != 1 {
+		t.Errorf("%d timers are set, want one", set)
+	}
 }
 
 // The timer of a space is set once for each end, is not set before a pause is over, and is stopped

@@ -8,8 +8,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Pledged is what the calls of a group are about to take on the accounts of a request.
-// An account is counted from when a request with a limit asks for it.
+// Pledged is how much the calls of a group are about to take on the accounts of a request.
+// An account is counted as soon as a request with a limit asks for it.
 func (g *group) Pledged(r ledger.Request) space.Pending {
 	if g == nil || r.Limits == (ledger.Limits{}) {
 		return nil
@@ -32,7 +32,7 @@ func (g *group) Pledged(r ledger.Request) space.Pending {
 	return g.pledges
 }
 
-// pledge adds what a call is about to take, if anything is counted.
+// pledge adds what a call is about to take to the accounts that are counted.
 func (c *call) pledge(p space.Pending) {
 	if t, ok := c.op.(taker); ok && len(p) > 0 {
 		p.Add(t.Takes())
@@ -42,12 +42,12 @@ func (c *call) pledge(p space.Pending) {
 // stamp is the fence of an account that a transaction puts.
 type stamp struct {
 	account  space.Account
-	compared bool // it compares it, too
+	compared bool // the transaction compares the fence, too
 }
 
-// StampOf is what tells others of a bind by a class, at the revision of its fence: where that is
-// known the transaction compares it, too. 0 puts it where there has been a limit. nil: nobody has to
-// know.
+// StampOf is the fence that a bind by a class puts, so that other Allocators notice the bind. fence is
+// its revision, which the transaction compares; 0: it compares nothing, and puts only a fence that is
+// there because of some other request's limit. nil: the bind puts no fence.
 func StampOf(q *space.Quotas, r ledger.Request, fence int64) *stamp {
 	account := space.ClassAccount(r)
 	if r.Class == "" || r.Slice || fence == 0 && q.Fence(account) == 0 {

@@ -14,10 +14,10 @@ type call struct {
 	done   chan struct{} // closed when err is final
 	err    error
 	traced *traced
-	single bool // it failed together with others, and is tried by itself; the worker's own
+	single bool // it has failed together with others, and is tried alone; only the worker uses it
 
 	// The space's lock guards these.
-	gone bool // the caller has stopped waiting, or has its answer
+	gone bool // the caller has its answer, or does not wait any more
 }
 
 // finish gives the caller its answer. A caller that has one already keeps it.
@@ -30,8 +30,8 @@ func (c *call) finish(err error) {
 	close(c.done)
 }
 
-// queue holds the calls of a space. Each workspace has a lane of its own, and
-// lanes take turns, so that a storm from one delays the others by one call each.
+// queue holds the calls of a space. Each workspace has its own lane, and lanes take
+// turns: a storm from one workspace delays the calls of another by one call each.
 // The zero value is empty. The space's lock guards it.
 type queue struct {
 	lanes map[ledger.ClusterName]*lane
@@ -50,8 +50,8 @@ func (q *queue) push(c *call) {
 	q.Size++
 }
 
-// unpop puts back calls that were popped, in the order they were, ahead of all
-// others in their lanes.
+// unpop puts back calls that were popped, in their order, ahead of all others in
+// their lanes.
 func (q *queue) unpop(calls []*call) {
 	back := map[ledger.ClusterName][]*call{}
 	for _, c := range calls {
@@ -65,7 +65,7 @@ func (q *queue) unpop(calls []*call) {
 	q.Size += len(calls)
 }
 
-// lane returns the lane of a cluster, which the caller must put a call into.
+// lane returns the lane of a cluster. The caller must put a call into it.
 func (q *queue) lane(cluster ledger.ClusterName) *lane {
 	if l, ok := q.lanes[cluster]; ok {
 		return l
@@ -79,7 +79,7 @@ func (q *queue) lane(cluster ledger.ClusterName) *lane {
 	return l
 }
 
-// peek returns the call whose turn it is; nil if there is none.
+// peek returns the next call; nil if there is none.
 func (q *queue) peek() *call {
 	if q.Size == 0 {
 		return nil
@@ -100,12 +100,12 @@ func (q *queue) pop() {
 	q.turns = append(q.turns, l)
 }
 
-// ErrGone: the space was retired while the call was on its way.
+// ErrGone: the space was retired before the call was planned.
 var ErrGone = errors.New("space is gone")
 
-// Submit hands an op to the worker of the pool's space and waits for the answer.
-// When ctx ends first, an op that is still queued is withdrawn, and one that is
-// in a transaction is completed without its caller.
+// Submit gives an op to the worker of the pool's space, and waits for the answer.
+// If ctx ends first, an op that is still queued is dropped, and one that is in a
+// transaction is completed without its caller.
 func (eng *Engine) Submit(ctx context.Context, id ledger.PoolID, o Op) error {
 	for {
 		s, err := eng.Locate(ctx, id)
@@ -121,8 +121,8 @@ func (eng *Engine) Submit(ctx context.Context, id ledger.PoolID, o Op) error {
 	}
 }
 
-// Change is Submit of an op on a block, as of the revision of the block. A pool that is gone was
-// empty, so the block is not as it was: ErrChanged.
+// Change is Submit of an op on a block, once memory has the block's last change. ErrChanged: the
+// pool is gone, and the block with it.
 func (eng *Engine) Change(ctx context.Context, b ledger.Block, o Op) error {
 	s, err := eng.Locate(ctx, b.Pool)
 	if err == nil {
@@ -140,7 +140,7 @@ func (eng *Engine) Change(ctx context.Context, b ledger.Block, o Op) error {
 	return err
 }
 
-// Do runs an op through the space's worker.
+// Do gives an op to the space's worker, and waits for the answer, as Submit does.
 func (s *Worker) Do(ctx context.Context, o Op) error {
 	c := &call{op: o, done: make(chan struct{}), traced: NewTraced(ctx)}
 	if err := s.enqueue(c); err != nil {
@@ -157,7 +157,7 @@ func (s *Worker) Do(ctx context.Context, o Op) error {
 	return c.err
 }
 
-// enqueue puts a call into the queue, and sees to it that a worker is there.
+// enqueue puts a call into the queue, and starts a worker if there is none.
 func (s *Worker) enqueue(c *call) error {
 	s.Lock()
 	defer s.Unlock()

@@ -7,17 +7,17 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
-// pending are the calls of a transaction that did not succeed, or may have, or not
-// for all. The worker goes on when that is certain, and the indexes are up to date with it.
+// pending are the calls of a transaction that were not committed, or may not have been. The worker
+// goes on when the outcome is certain, and the indexes are up to date with it.
 type pending struct {
 	losers []loser
-	fence  *Fence // still to be put, if the outcome is unknown
+	fence  *Fence // to be put, if the outcome is unknown
 	answer error  // for the callers; nil: they are planned again
 	need   int64  // revision that the watch has to reach
-	moved  bool   // the fence was too late: the transaction may have gone through
+	moved  bool   // the fence had moved: the transaction may have been committed
 }
 
-// loser is a call whose share did not go through.
+// loser is a call whose share was not committed, or may not have been.
 type loser struct {
 	*call
 	why Loss
@@ -32,8 +32,8 @@ func (g *group) lose(why Loss) *pending {
 	return p
 }
 
-// sawRevisions notes what was seen in the ledger: it has to be known here before the losers
-// are planned again.
+// sawRevisions notes the revisions of keys that etcd has returned: the watch has to reach them before
+// the losers are planned again.
 func (p *pending) sawRevisions(got store.Results) {
 	for i := range got {
 		if kv := got.Found(i); kv != nil {
@@ -42,7 +42,8 @@ func (p *pending) sawRevisions(got store.Results) {
 	}
 }
 
-// closeAt marks the space as retired, if it had a head and still seems to have it.
+// closeAt marks the space as retired if memory has its head at this revision. 0: there was no head,
+// and nothing happens.
 func (s *Worker) closeAt(revision int64) {
 	s.Lock()
 	defer s.Unlock()
@@ -51,7 +52,7 @@ func (s *Worker) closeAt(revision int64) {
 	}
 }
 
-// fence chooses what has to be put for a group's transaction to be over.
+// fence is the key that has to be put so that a group's transaction can no longer succeed.
 func (g *group) fence(keys store.SpaceKeys) *Fence {
 	if g.at.Revision == 0 {
 		return g.shares[0].Fence
@@ -60,8 +61,8 @@ func (g *group) fence(keys store.SpaceKeys) *Fence {
 	return &Fence{Key: key, Revision: g.at.Revision, Same: g.at.Same(key), Value: store.EncodeHead(g.at.Count + g.stride)}
 }
 
-// settle waits until the outcome of the pending transaction is certain and the
-// indexes know of it. Its calls are then answered or queued again.
+// settle waits until the outcome of the pending transaction is certain, and the
+// indexes are up to date with it. It then answers the calls, or queues them again.
 func (s *Worker) settle() error {
 	p := s.pending
 	if p == nil {
@@ -88,9 +89,8 @@ func (s *Worker) settle() error {
 }
 
 // putFence puts the fence of a transaction whose outcome is unknown. A read would
-// not do: the transaction may still be on its way. What etcd has answered for
-// certain, if not with an outcome, needs no more than a read. It reports whether the fence is
-// gone.
+// not be enough: the transaction may still be on its way to etcd. If etcd has refused
+// it, a read is enough. putFence reports whether the fence is gone.
 func (p *pending) putFence(eng *Engine) (gone bool, err error) {
 	ctx, cancel := context.WithTimeout(eng.Ctx, eng.store.Timeout)
 	defer cancel()
@@ -103,7 +103,7 @@ func (p *pending) putFence(eng *Engine) (gone bool, err error) {
 	if err != nil {
 		return false, eng.store.Unavailable(err)
 	}
-	if p.answer == nil { // it has written, or could have
+	if p.answer == nil { // etcd takes writes again
 		eng.Health.setCommit(nil)
 	}
 	current := store.Results(resp.Responses).Found(0)
@@ -119,8 +119,8 @@ func (p *pending) putFence(eng *Engine) (gone bool, err error) {
 	return false, nil
 }
 
-// undo takes back what the ops of a failed transaction had planned, answers
-// those that are decided, and returns the others.
+// undo undoes what the ops of a failed transaction have planned. It answers some of
+// the calls, and returns those that are to be planned again.
 func (p *pending) undo(s *Worker) []*call {
 	var again []*call
 	for _, l := range p.losers {

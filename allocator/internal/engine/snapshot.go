@@ -9,7 +9,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// image is the ledger at one revision, as spaces that nobody else knows yet.
+// image is the ledger at one revision, as spaces that are not published yet.
 type image struct {
 	revision int64
 	spaces   map[ledger.SpaceID]*space.Space
@@ -20,7 +20,7 @@ type image struct {
 	damage   space.Damage // of the records of pools
 }
 
-// load reads the ledger and brings memory up to what it says.
+// load reads the ledger, and brings memory in line with it.
 func (f follower) load(ctx context.Context) error {
 	im, err := f.snapshot(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func (f follower) image(im *image, e store.Entry) {
 	}
 }
 
-// apply adds a key of a space. All there is is new to an image.
+// apply adds a key of a space. To an image every key is a new one.
 func (im *image) apply(table *space.Table, e store.Entry) {
 	s, ok := im.spaces[e.Space]
 	if !ok {
@@ -75,8 +75,8 @@ func (im *image) apply(table *space.Table, e store.Entry) {
 	s.Apply(e)
 }
 
-// install brings memory up to an image. Spaces that have moved on are left as
-// they are: the watch goes on from the image's revision.
+// install brings memory in line with an image. A space that has newer changes stays as
+// it is: the watch goes on from the image's revision.
 func (f follower) install(im *image) {
 	f.Health.compare(f.Watched.Get(), im.revision)
 	for id, fresh := range im.spaces {

@@ -7,14 +7,14 @@ import (
 )
 
 // spaces are the workers of all spaces. It is safe for concurrent use. Its lock is taken after that
-// of a space, never before, and held for memory work only.
+// of a space, never before. Its holder waits for nothing.
 type spaces struct {
 	mu      sync.RWMutex
 	workers map[ledger.SpaceID]*Worker
 	open    func(ledger.SpaceID) *Worker // makes a worker
 }
 
-// find is the worker of a space; ok is false if the space is not known, or no longer.
+// find is the worker of a space; ok is false if the space is not known.
 func (all *spaces) find(id ledger.SpaceID) (w *Worker, ok bool) {
 	all.mu.RLock()
 	defer all.mu.RUnlock()
@@ -33,8 +33,8 @@ func (all *spaces) All() []*Worker {
 	return workers
 }
 
-// Enter finds or makes a space, and returns it locked. One that is gone is
-// replaced by one that knows as much.
+// Enter finds or makes a space, and returns it locked. It replaces a space that is gone by
+// a new one, as of the same revision.
 func (all *spaces) Enter(id ledger.SpaceID) *Worker {
 	var gone *Worker
 	for {
@@ -57,7 +57,7 @@ func (all *spaces) Enter(id ledger.SpaceID) *Worker {
 	}
 }
 
-// drop removes a space, if it is the one that is there.
+// drop removes a space, unless another one has taken its place.
 func (all *spaces) drop(w *Worker) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -66,7 +66,7 @@ func (all *spaces) drop(w *Worker) {
 	}
 }
 
-// Count adds up what each space counts, whose lock is held meanwhile.
+// Count adds up a number of each space. It calls of with the lock of the space held.
 func (all *spaces) Count(of func(*Worker) int) (n int) {
 	for _, w := range all.All() {
 		w.Read(func() { n += of(w) })

@@ -14,19 +14,19 @@ import (
 // scope is the name of this package's spans.
 const scope = "github.com/kcp-ipam/ipam/allocator"
 
-// Whoever asks with a context that carries a span which records gets spans for what
-// is done, from the provider of that span:
+// A request whose context carries a recording span gets spans below it, from the provider
+// of that span:
 //
 //	allocate                one Bind
 //	├─ wait for group       in the queue of the space, until the worker takes it
 //	├─ place                on the index
 //	└─ etcd transaction     of the whole group
 //
-// A transaction is shared, and a trace is not. So its span is in the trace of the first
-// of its requests that is traced, and has a link to each of the others; those have a
-// span of their own for it, with a link to that one.
+// A transaction is shared, and a trace is not. So the span of a transaction is in the trace of
+// its first request that is traced, with a link to each of the others. Each of those has a
+// span of its own for the transaction, with a link to the first.
 
-// StartSpan starts a span below that of the context. It is nil if that does not record.
+// StartSpan starts a span below that of the context; nil if that one does not record.
 func StartSpan(ctx context.Context, name string) (context.Context, trace.Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
@@ -50,7 +50,7 @@ func EndSpan(span trace.Span, err error) {
 	span.End()
 }
 
-// traced is what a call remembers of its trace: nil if it is in none.
+// traced is the trace of a call; nil if it has none.
 type traced struct {
 	ctx    context.Context // of the caller, for its span alone
 	tracer trace.Tracer
@@ -66,14 +66,14 @@ func NewTraced(ctx context.Context) *traced {
 	return &traced{ctx: ctx, tracer: span.TracerProvider().Tracer(scope), queued: time.Now()}
 }
 
-// Requeued notes that the call waits once more.
+// Requeued notes that the call waits again.
 func (t *traced) Requeued() {
 	if t != nil {
 		t.queued = time.Now()
 	}
 }
 
-// Placing ends the wait, and begins the placing.
+// Placing ends the span of the wait, and starts that of the placing.
 func (t *traced) Placing() trace.Span {
 	if t == nil {
 		return nil

@@ -11,11 +11,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// retryWatch is the pause before a watch that was cut off is started again.
+// retryWatch is the pause before the watch is started again.
 const retryWatch = 250 * time.Millisecond
 
-// follower keeps the memory of an engine in step with the ledger: it reads all of it, and from
-// there on applies what the watch brings.
+// follower keeps the memory of an engine in step with the ledger: it reads the ledger once, and
+// then applies what the watch brings.
 type follower struct{ *Engine }
 
 // follow keeps memory in step with the ledger until the Allocator is closed.
@@ -47,7 +47,7 @@ func (f follower) reload() {
 	}
 }
 
-// stream applies what the watch delivers, from where memory is, until it ends.
+// stream applies what the watch brings, from the revision of memory on, until the watch ends.
 func (f follower) stream(ctx context.Context) error {
 	for batch, err := range f.store.Watch(ctx, f.Watched.Get()) {
 		if err != nil {

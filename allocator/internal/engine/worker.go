@@ -8,8 +8,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Worker is a space with what writes it: the requests that are queued, and the transaction
-// that is under way. The lock of the space guards what is not said to be the goroutine's own.
+// Worker is a space and its writer: the queued requests, and the transaction in flight. The lock
+// of the space guards all fields but those of the goroutine.
 type Worker struct {
 	*space.Space
 	Engine *Engine
@@ -19,12 +19,13 @@ type Worker struct {
 	Working bool   // the goroutine runs
 	Placing *group // what it is gathering
 	alarm   alarm  // for the next cooldown that ends
-	turn    turn   // that another writer asks for
+	turn    turn   // of another writer that has asked for it
 	Resting bool   // etcd did not take the last mark of waiters; the next is tried after a pause
 
-	pending *pending      // the goroutine's own: the calls of the last transaction that are not settled
-	losses  int           // the goroutine's own: conflicts with other writers, lately
-	took    time.Duration // the goroutine's own: by the last transaction
+	// The goroutine's own.
+	pending *pending      // the calls of the last transaction that are not settled
+	losses  int           // recent conflicts with other writers
+	took    time.Duration // by the last transaction
 }
 
 func (eng *Engine) newWorker(id ledger.SpaceID) *Worker {
@@ -33,7 +34,7 @@ func (eng *Engine) newWorker(id ledger.SpaceID) *Worker {
 	return w
 }
 
-// beforeUnlock brings mark and alarm in line with the space, before its lock is let go.
+// beforeUnlock brings mark and alarm in line with the space, before its lock is released.
 func (s *Worker) beforeUnlock() {
 	s.updateMark()
 	s.updateAlarm()

@@ -7,19 +7,19 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// Account is what a limit bounds: what a workspace holds of a pool, or by a class.
+// Account names what a limit bounds: the addresses that a workspace holds of a pool, or by a class.
 type Account struct {
-	pool    ledger.PoolID // empty: by the class, of whatever pools
+	pool    ledger.PoolID // empty: by the class, of any pool
 	Class   string
 	Cluster ledger.ClusterName
 }
 
-// PoolAccount is what the request's workspace holds of the request's pool.
+// PoolAccount is the account of the request's workspace with the request's pool.
 func PoolAccount(r ledger.Request) Account {
 	return Account{pool: r.Pool, Cluster: r.Holder.Cluster}
 }
 
-// ClassAccount is what the request's workspace holds by the request's class.
+// ClassAccount is the account of the request's workspace with the request's class.
 func ClassAccount(r ledger.Request) Account {
 	return Account{Class: r.Class, Cluster: r.Holder.Cluster}
 }
@@ -35,9 +35,8 @@ func (p *Pool) wanted(r ledger.Request) *big.Int {
 	return new(big.Int).Lsh(big.NewInt(1), uint(max(0, p.CIDR.Addr().BitLen()-r.Length)))
 }
 
-// Over says which limit a request would break, that of the class first, and at which
-// revision of the fence that is so. pledged is what is to be counted beside what is
-// held.
+// Over returns the limit that a request would break, that of the class first, and the revision
+// of the class's fence as of which that holds. pledged counts in addition to what is held.
 func (p *Pool) Over(r ledger.Request, pledged Pending) (fence int64, broken *ledger.QuotaError) {
 	if r.Limits.Pool == nil && !ClassLimited(r) {
 		return 0, nil
@@ -62,9 +61,9 @@ func (p *Pool) Over(r ledger.Request, pledged Pending) (fence int64, broken *led
 	return fence, nil
 }
 
-// broken says which limit a waiter would break if it were served. The space is told
-// when less is held on its account: it asks for that, then looks again, so that no change
-// slips between.
+// broken returns the limit that a waiter would break if it were served; nil: none. The space
+// is notified when less is held on that account. It begins to watch the account and then looks
+// again, so that it misses no change.
 func (p *Pool) broken(w *Waiter, pledged Pending) *ledger.QuotaError {
 	var watched Account
 	for {
@@ -81,12 +80,12 @@ func exceeds(held, wanted, limit *big.Int) bool {
 	return new(big.Int).Add(held, wanted).Cmp(limit) > 0
 }
 
-// accountOf is the account of the limit that was met.
+// accountOf is the account of a limit that a request would break.
 func accountOf(e *ledger.QuotaError, c ledger.ClusterName) Account {
 	return Account{pool: e.Pool, Class: e.Class, Cluster: c}
 }
 
-// Pending count addresses that are about to be taken, and not in the ledger yet.
+// Pending counts addresses that are about to be taken, and are not in the ledger yet.
 type Pending map[Account]*big.Int
 
 // Of is how much is about to be taken on an account.

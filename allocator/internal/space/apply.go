@@ -4,8 +4,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
-// Apply brings what one key says into the space. A block whose value cannot be read is taken, and
-// nobody's.
+// Apply brings a key of the ledger into the space. A block whose value cannot be read is taken, and
+// has no owner.
 func (s *Space) Apply(e store.Entry) {
 	was := s.Damage.note(e)
 	switch {

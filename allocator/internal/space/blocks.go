@@ -25,8 +25,7 @@ func (s *Space) Put(prefix netip.Prefix, r store.Record, revision int64) {
 	}
 }
 
-// Add takes the prefix of a block that is new in the ledger. What was held there for a waiter is
-// given up.
+// Add takes the prefix of a block that is new in the ledger. A hold on that prefix ends.
 func (s *Space) Add(prefix netip.Prefix) {
 	s.Room.Pools.take(prefix)
 	s.Room.yield(prefix)
@@ -48,8 +47,8 @@ func (s *Space) remove(prefix netip.Prefix) {
 	s.Room.free(prefix)
 }
 
-// note notes what the ledger says of a block: whose it is, and whether it cools. New owners are
-// counted before the old ones are not: a concurrent reader sees too much, never too little.
+// note notes the owners of a block, and whether it cools. It counts the new owners before it stops
+// counting the old ones: a concurrent reader may see too much, never too little.
 func (s *Space) note(prefix netip.Prefix, r store.Record) {
 	if s.draft != nil {
 		s.load(prefix, r)
@@ -69,8 +68,8 @@ func (s *Space) note(prefix netip.Prefix, r store.Record) {
 	s.setCooling(prefix, CooledOf(r))
 }
 
-// setCooling notes that a block cools; nil: it does not. A waiter with the name of its former
-// holder is woken: it is given the block at once.
+// setCooling notes that a block cools; nil: it does not. It wakes the waiter with the name of the
+// former holder, which gets the block at once.
 func (s *Space) setCooling(prefix netip.Prefix, c *Cooled) {
 	if old, cooled := s.Cooling.remove(prefix); cooled {
 		for p := range s.Room.Pools.over(prefix) {
@@ -91,7 +90,7 @@ func (s *Space) setCooling(prefix netip.Prefix, c *Cooled) {
 	}
 }
 
-// count adds a block to what its owners have, times a sign.
+// count adds a block to the accounts of its owners, times a sign.
 func (s *Space) count(prefix netip.Prefix, of owners, sign int64) {
 	n := cidr.Size(prefix)
 	n.Mul(n, big.NewInt(sign))
@@ -101,8 +100,8 @@ func (s *Space) count(prefix netip.Prefix, of owners, sign int64) {
 	}
 }
 
-// publish tells those outside of the space that an account has changed: first how much
-// is held, then that it is less. Who waits for that asks to be told, then looks.
+// publish publishes a change of an account: first the new sum, then, if it is smaller, a
+// notification. A space that waits for that begins to watch the account before it reads the sum.
 func (s *Space) publish(a Account, n *big.Int) {
 	if s.draft != nil {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Suits refuses what the pool could never give.
+// Suits refuses a request that the pool could never serve.
 func (p *Pool) Suits(r ledger.Request) error {
 	switch {
 	case r.Exact.IsValid() && !Contains(p.CIDR, r.Exact):
@@ -30,7 +30,7 @@ func (p *Pool) excludes(prefix netip.Prefix) error {
 	return nil
 }
 
-// Vacant returns a prefix of the pool in which nobody has a block, excluded or not.
+// Vacant returns a prefix of the pool if it overlaps no block. It may be excluded.
 func (p *Pool) Vacant(prefix netip.Prefix) (netip.Prefix, error) {
 	switch {
 	case !Contains(p.CIDR, prefix):
@@ -41,7 +41,7 @@ func (p *Pool) Vacant(prefix netip.Prefix) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// Exact returns a prefix of the pool, or says why it cannot be had.
+// Exact returns a prefix of the pool if it is free, and else refuses it.
 func (p *Pool) Exact(prefix netip.Prefix) (netip.Prefix, error) {
 	if p.Index.Free(prefix) {
 		return prefix, nil
@@ -52,7 +52,7 @@ func (p *Pool) Exact(prefix netip.Prefix) (netip.Prefix, error) {
 	return netip.Prefix{}, ledger.ErrInUse
 }
 
-// Lacks reports whether the ledger, as known here, has no block at exactly this
+// Lacks reports whether the ledger, as of memory, has no block at exactly this
 // prefix of the pool. It may report false although there is none.
 func (p *Pool) Lacks(prefix netip.Prefix) bool {
 	_, reserved := p.In.Room.reserved[prefix]
@@ -68,9 +68,9 @@ func (p *Pool) fits(w *Waiter) bool {
 	return ok && w.request.Length >= largest
 }
 
-// first is the waiter whose turn it is of those that fit, in the lines of the pool and in
-// the given one of exact waiters, which it leaves. An exact one that does not fit leaves
-// it, too: in the course of an offer nothing becomes free. nil: none fits.
+// first is the next waiter that fits, of the pool's lines and of the given line of exact waiters.
+// It removes that waiter from the exact line, and those before it that do not fit: during an
+// offer nothing becomes free. nil: none fits.
 func (p *Pool) first(exact *line) *Waiter {
 	var w *Waiter
 	if largest, ok := p.Index.Largest(); ok {

@@ -16,11 +16,11 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// former identifies the object that a cooling block belonged to: a hash of its workspace,
-// namespace and name. There may be many of them, so that the names themselves are not kept.
+// former identifies the former holder of a cooling block: a hash of workspace, namespace and
+// name. There may be many cooling blocks, so the names themselves are not kept.
 type former [16]byte
 
-// formerOf is that of the holder. A later object of its name has the same one.
+// formerOf is the hash of a holder. A later object of the same name has the same hash.
 func formerOf(h ledger.Holder) former {
 	sum := sha256.Sum256([]byte(string(h.Cluster) + "\x00" + h.Namespace + "\x00" + h.Name))
 	return former(sum[:16])
@@ -29,11 +29,11 @@ func formerOf(h ledger.Holder) former {
 // Cooled is what a space knows of a cooling block.
 type Cooled struct {
 	until  int64 // in milliseconds of the wall clock
-	freed  int64 // the same of when it was freed; 0: that is not known
+	freed  int64 // when it was freed, in the same; 0: that is not known
 	Claim  ledger.ClaimID
 	former former
 	Owner  unique.Handle[Owner]
-	Taken  bool // the group that is being placed gives it back to its former holder
+	Taken  bool // a bind of the current group gives it back to its former holder
 }
 
 // End is when the block is free.
@@ -47,7 +47,7 @@ func (c *Cooled) Freed() time.Time {
 	return time.UnixMilli(c.freed).UTC()
 }
 
-// CooledOf is what the record says of a block that cools; nil if it does not.
+// CooledOf is the cooling block of a record; nil if the block does not cool.
 func CooledOf(r store.Record) *Cooled {
 	h := r.Holdings[0]
 	if h.State != ledger.Cooling || r.Disputed {
@@ -68,10 +68,10 @@ func CooledOf(r store.Record) *Cooled {
 type coolingBlocks struct {
 	Blocks map[netip.Prefix]*Cooled
 	former map[former][]netip.Prefix
-	sums   usage // of pools: what of it cools
+	sums   usage // the cooling part of each account with a pool
 }
 
-// put notes that a block cools that did not.
+// put notes that a block begins to cool.
 func (b *coolingBlocks) put(prefix netip.Prefix, c *Cooled) {
 	if b.Blocks == nil {
 		b.Blocks, b.former, b.sums = map[netip.Prefix]*Cooled{}, map[former][]netip.Prefix{}, usage{}
@@ -81,7 +81,7 @@ func (b *coolingBlocks) put(prefix netip.Prefix, c *Cooled) {
 	b.count(c, cidr.Size(prefix))
 }
 
-// remove notes that a block does not cool any longer, if it did.
+// remove notes that a block does not cool any more. cooled is false if it did not.
 func (b *coolingBlocks) remove(prefix netip.Prefix) (c *Cooled, cooled bool) {
 	if c, cooled = b.Blocks[prefix]; !cooled {
 		return nil, false
@@ -96,8 +96,8 @@ func (b *coolingBlocks) remove(prefix netip.Prefix) (c *Cooled, cooled bool) {
 	return c, true
 }
 
-// count adds to what cools of a workspace's account with the pool. What it holds by a class lies in
-// many spaces.
+// count adds to the cooling part of a workspace's account with the pool. Accounts with classes
+// are not counted: they extend over many spaces.
 func (b *coolingBlocks) count(c *Cooled, n *big.Int) {
 	for a := range c.Owner.Value().accounts() {
 		if a.pool != "" {
@@ -106,7 +106,7 @@ func (b *coolingBlocks) count(c *Cooled, n *big.Int) {
 	}
 }
 
-// at finds the cooling block that a prefix is, or lies in.
+// at finds the cooling block that contains a prefix.
 func (b *coolingBlocks) at(p netip.Prefix) (prefix netip.Prefix, c *Cooled, ok bool) {
 	for bits := p.Bits(); bits >= 0 && len(b.Blocks) > 0; bits-- {
 		prefix = netip.PrefixFrom(p.Addr(), bits).Masked()
@@ -130,12 +130,12 @@ func (d deadline) less(than deadline) bool {
 	return ledger.ComparePrefixes(d.Prefix, than.Prefix) < 0
 }
 
-// coolingWindow are the cooling blocks in the window of one pool: the sum of their addresses, and
-// when each is free. The zero value is empty.
+// coolingWindow is the cooling blocks in the window of one pool: the sum of their addresses, and
+// the end of each cooldown. The zero value is empty.
 type coolingWindow struct {
 	ends *btree.BTreeG[deadline]
 	sum  big.Int
-	Own  int // blocks of the pool itself
+	Own  int // how many of them are blocks of the pool itself
 }
 
 // Next is when the next cooling block is free; zero if none cools.
@@ -177,7 +177,7 @@ func (p *Pool) cool(prefix netip.Prefix, c *Cooled) {
 	}
 }
 
-// uncool notes that it does not cool any longer.
+// uncool notes that a block which overlaps the pool does not cool any more.
 func (p *Pool) uncool(prefix netip.Prefix, c *Cooled) {
 	p.Cools.ends.Delete(deadline{c.until, prefix})
 	p.Cools.sum.Sub(&p.Cools.sum, cidr.Size(cidr.Narrower(p.CIDR, prefix)))
@@ -186,8 +186,8 @@ func (p *Pool) uncool(prefix netip.Prefix, c *Cooled) {
 	}
 }
 
-// FormerBlock finds the cooling block that a request gets back: it was the pool's and the
-// class's, of an object of the same name, and is what the request asks for.
+// FormerBlock finds the cooling block that a request gets back. It was given by the same pool and
+// class to an object of the same name, and has the length or the prefix that the request asks for.
 func (p *Pool) FormerBlock(r ledger.Request) (netip.Prefix, bool) {
 	known := p.In.Cooling
 	if len(known.Blocks) == 0 {

@@ -7,14 +7,14 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
-// A value that cannot be read stops the space that it belongs to, and nothing else: no
-// call of that space is answered but with the name of the key, until the key is readable
-// again or gone. A rolling upgrade that writes newer values is then no outage of the
-// replicas that are older. Of a pool that is not known, only the key of its record is:
-// until that can be read no root pool is registered anywhere, as it might overlap, but for
-// those that a lost ledger had before.
+// A value that cannot be read stops the space that it belongs to, and nothing else. All calls of
+// that space fail with the name of the key, until the key can be read again or is gone. So
+// replicas of an older version survive a rolling upgrade that writes newer values.
+//
+// If the record of a pool cannot be read, its CIDR is unknown, and any root pool might overlap it.
+// Until it can be read, no root pool is registered, except those that a lost ledger had before.
 
-// Damage is the keys that cannot be read, and why. The zero value is empty.
+// Damage is the keys that cannot be read, with the error of each. The zero value is empty.
 type Damage map[string]error
 
 // note notes whether a key can be read. It reports whether it could not before.
@@ -27,7 +27,7 @@ func (d Damage) note(e store.Entry) (was bool) {
 	return was
 }
 
-// Err is about the first key; nil if there is none.
+// Err is the error of the first key; nil if there is none.
 func (d Damage) Err() error {
 	if len(d) == 0 {
 		return nil

@@ -1,7 +1,8 @@
-// Package space is what is known of the spaces of a ledger in memory: their pools with the
-// free space of each, whose the blocks are, what workspaces hold by their limits, which blocks
-// cool, and which claims wait for room.
+// Package space is the memory of the spaces of a ledger: their pools and the free space of each,
+// the owners of the blocks, the addresses that count for limits, the cooling blocks, and the
+// claims that wait for room.
 //
-// It owns who is next to get room. It must not know how a request is written, or who asks: it
-// reads what package store says of a key, and never asks etcd.
+// The package decides which claim gets room next. It must not know how a request is written, or
+// which operation makes it. It takes keys from package store as they were read, and never asks
+// etcd.
 package space

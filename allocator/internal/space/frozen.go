@@ -4,15 +4,15 @@ package space
 type FreezeReason int
 
 const (
-	// NotFrozen: it does not.
+	// NotFrozen: the pool does not keep it frozen.
 	NotFrozen FreezeReason = iota
-	// Untrusted: this Allocator was not told yet that nothing is lost.
+	// Untrusted: Trust was not called yet in this Allocator.
 	Untrusted
-	// LostChanges: the ledger says that changes are lost.
+	// LostChanges: the ledger records that changes are lost.
 	LostChanges
 )
 
-// FreezeReason is why the pool keeps its space frozen, if it does.
+// FreezeReason is why the pool keeps its space frozen, or NotFrozen.
 func (p *Pool) FreezeReason() FreezeReason {
 	switch {
 	case p.Frozen:

@@ -7,7 +7,7 @@ import (
 )
 
 // Wait adds a claim to the list of a pool, and holds room for it if there is
-// any: the invariant of the list is that none on it fits into what is free.
+// any. Always true of the list: no claim without a hold fits into the free space.
 func (r *Room) Wait(p *Pool, req ledger.Request) {
 	r.Withdraw(p, req.Holder.Claim)
 	if p.State != ledger.PoolOpen || r.Pools.Find(p.ID) != p || req.Length > p.CIDR.Addr().BitLen() {
@@ -35,7 +35,7 @@ func (r *Room) Wait(p *Pool, req ledger.Request) {
 	}
 }
 
-// Withdraw takes a claim off the list of a pool.
+// Withdraw removes a claim from the list of a pool, and ends its hold.
 func (r *Room) Withdraw(p *Pool, id ledger.ClaimID) {
 	w, ok := p.Waiting.Claims[id]
 	if !ok {
@@ -47,7 +47,7 @@ func (r *Room) Withdraw(p *Pool, id ledger.ClaimID) {
 	}
 }
 
-// remove takes a waiter off its list. What is held for it stays reserved.
+// remove removes a waiter from its list. What is held for it stays reserved.
 func (r *Room) remove(p *Pool, w *Waiter) {
 	on := w.suspended
 	p.Waiting.remove(w)
@@ -57,7 +57,7 @@ func (r *Room) remove(p *Pool, w *Waiter) {
 	}
 }
 
-// clear empties the list of a pool that hands out nothing any more.
+// clear empties the list of a pool that allocates nothing any more.
 func (r *Room) clear(p *Pool) {
 	claims, suspended := p.Waiting.Claims, p.Waiting.suspended
 	p.Waiting = waitlist{}
@@ -73,7 +73,7 @@ func (r *Room) clear(p *Pool) {
 	}
 }
 
-// hold reserves room for a waiter in a line, and has it woken.
+// hold reserves room for a waiter in a line, and wakes it.
 func (r *Room) hold(p *Pool, w *Waiter) {
 	prefix := w.request.Exact
 	if !prefix.IsValid() {
@@ -86,21 +86,22 @@ func (r *Room) hold(p *Pool, w *Waiter) {
 	r.start(w)
 }
 
-// giveUp gives up what is held for a waiter, who waits on.
+// giveUp releases the hold of a waiter, which waits on.
 func (r *Room) giveUp(p *Pool, w *Waiter) {
 	p.Waiting.requeue(w)
 	r.Unreserve(w.Last)
 }
 
-// yield gives up a hold on exactly the prefix that another allocator has bound.
+// yield releases a hold on exactly the prefix that another Allocator has bound.
 func (r *Room) yield(prefix netip.Prefix) {
 	if w := r.reserved[prefix]; w != nil {
 		r.giveUp(r.Pools.Find(w.request.Pool), w)
 	}
 }
 
-// Claim hands a claim what is held for it in the pool, if the request is still
-// the one that waited: it is free then, and nobody else is asked first. nil: nothing is held.
+// Claim ends the wait of a claim that has a hold in the pool, and makes the held prefix free
+// for it: no other waiter is offered it. nil: the claim has no hold, or the request is not the one
+// that waited.
 func (r *Room) Claim(p *Pool, req ledger.Request) *Waiter {
 	w, ok := p.Waiting.Claims[req.Holder.Claim]
 	if !ok || !w.held {
@@ -117,7 +118,8 @@ func (r *Room) Claim(p *Pool, req ledger.Request) *Waiter {
 	return nil
 }
 
-// Rejoin puts a waiter back on the list of its pool, at its old place, after Claim.
+// Rejoin undoes Claim: it puts a waiter back on the list of its pool, at its old place, without a
+// hold.
 func (r *Room) Rejoin(w *Waiter) {
 	p := r.Pools.Find(w.request.Pool)
 	if p == nil || p.State != ledger.PoolOpen || r.table.withdrawn(w) {

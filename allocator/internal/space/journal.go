@@ -9,16 +9,15 @@ import (
 // journalled is how many blocks a Journal keeps. About half a kilobyte each is in memory.
 const journalled = 1 << 15
 
-// Journal has the blocks that have changed since they were last taken, as the watch has seen them.
-// It may lack some: it begins with the first call of Take, it drops all when there are too many,
-// and what the watch has not brought is not in it. The zero value is empty. It is safe for
-// concurrent use.
+// Journal has the blocks that have changed since the last Take, as the watch has brought them. Some
+// may be missing: it begins with the first Take, drops all when there are too many, and has no
+// change that the watch skipped. The zero value is empty. It is safe for concurrent use.
 type Journal struct {
 	mu      sync.Mutex
 	records map[Position]store.Record // without holdings for a block that is gone; nil before the first Take
 }
 
-// Put notes what has become of the block at a place: its record, or one without holdings if it is gone.
+// Put notes the new record of the block at a place, without holdings if the block is gone.
 func (j *Journal) Put(at Position, r store.Record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -31,7 +30,7 @@ func (j *Journal) Put(at Position, r store.Record) {
 	j.records[at] = r
 }
 
-// Take returns what has changed, and forgets it.
+// Take returns the blocks that have changed, and empties the journal.
 func (j *Journal) Take() map[Position]store.Record {
 	j.mu.Lock()
 	defer j.mu.Unlock()

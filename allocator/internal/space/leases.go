@@ -11,10 +11,10 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// retell is when a holder is named again whose lease is over and whose block is still there.
+// retell is the time after which Tell names a holder again, if its block is still there.
 const retell = time.Minute
 
-// LeaseOf is the lease of a block, if it is retained for a time, and not in dispute.
+// LeaseOf is the lease of a block; ok is false if it has none, or is in dispute.
 func LeaseOf(r store.Record) (lease ledger.Lease, ok bool) {
 	if len(r.Holdings) == 0 || r.Disputed {
 		return ledger.Lease{}, false
@@ -32,8 +32,8 @@ type Position struct {
 	Prefix netip.Prefix
 }
 
-// Leases are those in the ledger, as the watch has seen it, in the order of their ends. What one
-// costs does not depend on how many there are, but for a logarithm. It is safe for concurrent use.
+// Leases are the leases of the ledger, as the watch has brought them, in the order of their ends.
+// A change costs the logarithm of their number. It is safe for concurrent use.
 type Leases struct {
 	News chan struct{}
 
@@ -45,7 +45,7 @@ type Leases struct {
 // term is a lease in the queue.
 type term struct {
 	ledger.Lease
-	tell time.Time // when it is to be named
+	tell time.Time // when Tell names it
 	at   Position
 }
 
@@ -94,11 +94,11 @@ func (l *Leases) add(at Position, lease ledger.Lease) {
 	}
 	select {
 	case l.News <- struct{}{}:
-	default: // it is known that there is something new
+	default: // a notification is pending
 	}
 }
 
-// Reset replaces what is known of the ledger.
+// Reset replaces all leases.
 func (l *Leases) Reset(now map[Position]ledger.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +109,7 @@ func (l *Leases) Reset(now map[Position]ledger.Lease) {
 	}
 }
 
-// Tell names the holders whose leases are over, and says when the next one will be.
+// Tell returns the holders whose leases are over, and the end of the next lease; zero: there is none.
 func (l *Leases) Tell(now time.Time) (due []ledger.Holder, next time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

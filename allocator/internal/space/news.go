@@ -8,16 +8,16 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// News are what callers outside of the space are told, once its lock is free.
+// News are the notifications of a space, which are delivered once its lock is released.
 type News struct {
 	Woken    []*ledger.Holder // that should ask again; there may be very many at once
-	Touched  []ledger.PoolID  // whose usage or state is another
-	Left     []ledger.Pool    // that are in the ledger no longer
+	Touched  []ledger.PoolID  // whose usage or state has changed
+	Left     []ledger.Pool    // that have left the ledger
 	Drained  []*Pool          // whose last block is gone: they are to be retired
 	Relieved []Account        // on which less is held
 }
 
-// Touch notes that the usage or the state of a pool is another.
+// Touch notes that the usage or the state of a pool has changed.
 func (n *News) Touch(id ledger.PoolID) {
 	if !slices.Contains(n.Touched, id) {
 		n.Touched = append(n.Touched, id)
@@ -30,7 +30,7 @@ func (n *News) touchAll(pools iter.Seq[*Pool]) {
 	}
 }
 
-// Reconcile notes the holder of a block that is in dispute no longer: it should ask again.
+// Reconcile wakes the holder of a block that is no longer in dispute.
 func (n *News) Reconcile(r store.Record) {
 	if !r.Disputed {
 		b := r.Block(r.Holdings[0])

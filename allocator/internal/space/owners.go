@@ -10,7 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Owner says who has a block, as far as pools and limits count it.
+// Owner is the part of a holding by which pools and limits count a block.
 type Owner struct {
 	Pool    ledger.PoolID
 	cluster ledger.ClusterName
@@ -18,13 +18,13 @@ type Owner struct {
 	slice   bool
 }
 
-// OwnerOf is who has a block by one of its holdings.
+// OwnerOf is the owner of a holding.
 func OwnerOf(h store.Holding) Owner {
 	return Owner{Pool: h.Pool, cluster: h.Cluster, class: h.Class, slice: h.Slice}
 }
 
-// accounts are those that a block of the owner is on. Slices are on none: nobody has
-// asked for them.
+// accounts are those that a block of the owner counts for. A slice counts for none: the workspace
+// has not asked for it.
 func (o Owner) accounts() iter.Seq[Account] {
 	return func(yield func(Account) bool) {
 		if o.slice || !yield(Account{pool: o.Pool, Cluster: o.cluster}) || o.class == "" {
@@ -62,7 +62,7 @@ func (o owners) all() iter.Seq[Owner] {
 	}
 }
 
-// accounts are those that the block is on, each once, however many owners share it.
+// accounts are those that the block counts for, each once, however many owners share it.
 func (o owners) accounts() []Account {
 	accounts := make([]Account, 0, 2)
 	for by := range o.all() {
@@ -75,8 +75,8 @@ func (o owners) accounts() []Account {
 	return accounts
 }
 
-// blocks are those of one space in the ledger, as far as they can be read: whose each is, and how
-// many each pool has. The space's lock guards them.
+// blocks are the blocks of one space that can be read: the owners of each, and the number of each
+// pool. The space's lock guards them.
 type blocks struct {
 	first  prefixes[unique.Handle[Owner]]
 	rivals map[netip.Prefix][]Owner // of disputed blocks
@@ -87,7 +87,7 @@ func newBlocks() blocks {
 	return blocks{rivals: map[netip.Prefix][]Owner{}, count: map[ledger.PoolID]int{}}
 }
 
-// Len is how many blocks there are.
+// Len is the number of blocks.
 func (b *blocks) Len() int { return b.first.len() }
 
 // of are the owners of a block; ok is false if there is no such block.
@@ -98,7 +98,7 @@ func (b *blocks) of(prefix netip.Prefix) (o owners, ok bool) {
 	return o, ok
 }
 
-// put notes the owners of a block that is not there.
+// put adds a block with its owners. It must not be there.
 func (b *blocks) put(prefix netip.Prefix, by owners) {
 	b.first.put(prefix, by.first)
 	if len(by.rivals) > 0 {
@@ -107,7 +107,7 @@ func (b *blocks) put(prefix netip.Prefix, by owners) {
 	b.tally(by, 1)
 }
 
-// remove notes that a block has no owners, and returns those that it had.
+// remove removes a block, and returns its owners; ok is false if there is no such block.
 func (b *blocks) remove(prefix netip.Prefix) (old owners, ok bool) {
 	if old, ok = b.of(prefix); !ok {
 		return owners{}, false
@@ -118,7 +118,7 @@ func (b *blocks) remove(prefix netip.Prefix) (old owners, ok bool) {
 	return old, true
 }
 
-// tally adds to the counts of the pools that a block is of.
+// tally adds to the counts of the pools of a block's owners.
 func (b *blocks) tally(of owners, n int) {
 	first := of.first.Value().Pool
 	b.count[first] += n

@@ -15,8 +15,8 @@ type Pool struct {
 	Index     *index.Index
 	Cools     coolingWindow
 	Waiting   waitlist
-	Retiring  bool // drained, and about to be retired
-	Untrusted bool // begins frozen, and was not trusted yet
+	Retiring  bool // a goroutine retires it
+	Untrusted bool // it began frozen, and Trust was not called yet
 }
 
 func newPool(s *Space, record ledger.Pool) *Pool {
@@ -27,7 +27,8 @@ func newPool(s *Space, record ledger.Pool) *Pool {
 	return p
 }
 
-// Capacity counts what the ledger holds: a reservation is not an allocation.
+// Capacity counts the addresses that the ledger has allocated. What is only reserved in memory counts
+// as available.
 func (p *Pool) Capacity() ledger.Capacity {
 	c := ledger.Capacity{Total: p.Index.Total(), Available: p.Index.Available(), Blocks: p.Held(), Changes: p.In.Head.Count, LargestFree: -1}
 	for prefix := range p.In.Room.reserved {
@@ -46,7 +47,7 @@ func (p *Pool) Capacity() ledger.Capacity {
 	return c
 }
 
-// Held is the number of the pool's blocks that somebody has: not those that cool.
+// Held is the number of the pool's blocks that have a holder. Cooling ones have none.
 func (p *Pool) Held() int { return p.blocks() - p.Cools.Own }
 
 // blocks is the number of the pool's blocks in the ledger, cooling ones included.

@@ -8,11 +8,11 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Pools are those of one space, whose lock guards them. They are windows on the same addresses:
-// what is taken in one is taken in all that it overlaps.
+// Pools are the pools of one space, whose lock guards them. They are windows on the same
+// addresses: a prefix that is taken in one is taken in every pool that it overlaps.
 type Pools []*Pool
 
-// Find is the pool of an ID; nil: there is none.
+// Find is the pool with an ID; nil: there is none.
 func (ps Pools) Find(id ledger.PoolID) *Pool {
 	for _, p := range ps {
 		if p.ID == id {
@@ -33,7 +33,7 @@ func (ps Pools) over(prefix netip.Prefix) iter.Seq[*Pool] {
 	}
 }
 
-// take marks a prefix as held in every pool that it overlaps.
+// take takes a prefix in every pool that it overlaps.
 func (ps Pools) take(prefix netip.Prefix) {
 	for _, p := range ps {
 		p.Index.Take(prefix)
@@ -47,8 +47,8 @@ func (ps Pools) put(prefix netip.Prefix) {
 	}
 }
 
-// with adds a pool. What the others hold is held in the new one too: every block of a space lies
-// in one of its pools.
+// with adds a pool. What is taken in the others is taken in the new one, too. Every block of a
+// space lies in one of its pools, so that none is missed.
 func (ps Pools) with(p *Pool) Pools {
 	for prefix, times := range ps.held() {
 		for range times {
@@ -58,7 +58,7 @@ func (ps Pools) with(p *Pool) Pools {
 	return append(ps, p)
 }
 
-// drained returns those of some pools that are to be retired now, and notes that they are.
+// drained returns those of some pools that are to be retired now, and marks them as retiring.
 func (ps Pools) drained(touched []ledger.PoolID) (drained []*Pool) {
 	for _, id := range touched {
 		if p := ps.Find(id); p != nil && p.State == ledger.PoolDraining && !p.Retiring && p.Held() == 0 {
@@ -69,7 +69,7 @@ func (ps Pools) drained(touched []ledger.PoolID) (drained []*Pool) {
 	return drained
 }
 
-// held counts how often each prefix is held.
+// held counts how often each prefix is taken.
 func (ps Pools) held() map[netip.Prefix]int {
 	most := map[netip.Prefix]int{}
 	for _, p := range ps {
@@ -92,12 +92,12 @@ func (ps Pools) NextRelease() (next time.Time) {
 	return next
 }
 
-// Frozen is the worst of what the pools say. One that drains allocates nothing, and nobody may
-// be left to speak for it.
+// Frozen is why the space is frozen: the worst reason of its pools. A pool that drains does not
+// count: it allocates nothing, and its IPPool may be gone, so that nothing would end its freeze.
 //
-// The changes of a frozen space are not counted in its head: the head keeps saying how
-// much of what was published the ledger had when it was found. So however often the
-// process ends before the space is whole again, the next one finds the same.
+// The head of a frozen space does not count changes. It keeps the number of changes that the
+// ledger had when it was found. So a process that starts before the space is whole again finds
+// the same number.
 func (ps Pools) Frozen() FreezeReason {
 	worst := NotFrozen
 	for _, p := range ps {

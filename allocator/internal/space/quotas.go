@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// quotaIdle is how long a fence is kept that nobody uses. It is made again when a
-	// claim asks for its limit, which costs a transaction.
+	// quotaIdle is how long an unused fence is kept. The next claim with that limit makes it
+	// again, which costs a transaction.
 	quotaIdle = 10 * time.Minute
 )
 
-// ErrUnsecured: the fence of a quota is gone that the request needs.
+// ErrUnsecured: the request needs the fence of a quota, and there is none.
 var ErrUnsecured = errors.New("the fence of the quota is gone")
 
-// Quotas are the accounts of classes, whose blocks lie in many spaces, and who waits
-// for which account. Its lock is taken last. The zero value is empty; safe for
+// Quotas are the accounts of classes, whose blocks lie in many spaces, and the rooms that
+// watch an account. Its lock is taken last. The zero value is empty. It is safe for
 // concurrent use.
 type Quotas struct {
 	mu       sync.Mutex
@@ -27,17 +27,17 @@ type Quotas struct {
 	watchers map[Account]map[*Room]struct{}
 }
 
-// classUsage is what is known of the account of a class.
+// classUsage is the account of a class.
 type classUsage struct {
 	held  big.Int
-	fence int64 // revision of its fence; all that was bound under it up to there is counted in held
+	fence int64 // revision of its fence, 0: none; held counts all that was bound under it up to there
 
-	// As of the last look for idle ones.
+	// As of the last call of Idle.
 	seen int64
 	used time.Time
 }
 
-// read returns what is held, and the revision of the fence as of which that is so.
+// read returns the addresses that are held, and the revision of the fence as of which they are.
 func (q *Quotas) read(a Account) (held *big.Int, fence int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -58,7 +58,7 @@ func (q *Quotas) Fence(a Account) int64 {
 	return 0
 }
 
-// post adds to what is held.
+// post adds to the addresses that are held.
 func (q *Quotas) post(a Account, n *big.Int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -67,15 +67,15 @@ func (q *Quotas) post(a Account, n *big.Int) {
 	q.forget(a)
 }
 
-// forget forgets an account of which there is nothing to know.
+// forget removes an account that holds nothing and has no fence.
 func (q *Quotas) forget(a Account) {
 	if st := q.accounts[a]; st != nil && st.held.Sign() == 0 && st.fence == 0 {
 		delete(q.accounts, a)
 	}
 }
 
-// Fenced notes that the fence was put at the revision. All that was bound under it up
-// to there has been posted.
+// Fenced notes that the fence was put at the revision. The caller has posted all that was
+// bound under it up to there.
 func (q *Quotas) Fenced(a Account, revision int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -93,8 +93,8 @@ func (q *Quotas) Lifted(a Account, revision int64) {
 	}
 }
 
-// Idle returns the fences of accounts on which nothing is held, and that were not used
-// since they were asked for before then.
+// Idle returns the fences, and their revisions, of accounts that hold nothing. Each was not put
+// for quotaIdle, as the calls of Idle have seen it.
 func (q *Quotas) Idle(now time.Time) map[Account]int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -121,7 +121,7 @@ func (q *Quotas) usage(a Account) *classUsage {
 	return q.accounts[a]
 }
 
-// watch has the room of a space told, once, when less is held on an account.
+// watch asks for one notification of a space's room when less is held on an account.
 func (q *Quotas) watch(a Account, r *Room) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -134,7 +134,7 @@ func (q *Quotas) watch(a Account, r *Room) {
 	q.watchers[a][r] = struct{}{}
 }
 
-// unwatch has a room told of an account no more.
+// unwatch ends watch.
 func (q *Quotas) unwatch(a Account, r *Room) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -144,14 +144,14 @@ func (q *Quotas) unwatch(a Account, r *Room) {
 	}
 }
 
-// watched reports whether a room is to be told of an account.
+// watched reports whether any room watches an account.
 func (q *Quotas) watched(a Account) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.watchers[a]) > 0
 }
 
-// take returns the rooms to be told of an account.
+// take returns the rooms that watch an account, and ends their watches.
 func (q *Quotas) take(a Account) iter.Seq[*Room] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -160,7 +160,7 @@ func (q *Quotas) take(a Account) iter.Seq[*Room] {
 	return maps.Keys(watchers)
 }
 
-// Size is how many accounts are remembered, and how many are watched.
+// Size is the number of accounts, and the number of those that are watched.
 func (q *Quotas) Size() (accounts, watched int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -7,8 +7,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// ReplaceBy makes the space what a draft of it says. What is reserved, and who
-// waits, stays.
+// ReplaceBy replaces the space by a draft of it. Reservations and waiters stay.
 func (s *Space) ReplaceBy(fresh *Space) {
 	fresh.settle()
 	old := s.Room.Pools
@@ -35,12 +34,12 @@ func (s *Space) ReplaceBy(fresh *Space) {
 	}
 	for _, p := range s.Room.Pools {
 		s.Table.Add(p)
-		s.Room.serve(p, p.CIDR)
 	}
+	s.Room.offerAll()
 }
 
-// inherits hands what memory alone knows of a pool that was read again to the new one. It reports
-// whether that has its waiting list: one that is open.
+// inherits takes over what only memory has of a pool that was read again. It reports whether the pool
+// takes over the waiting list, too: an open one does.
 func (p *Pool) inherits(was *Pool) bool {
 	p.Untrusted = was.Untrusted
 	if p.State != ledger.PoolOpen {
@@ -50,7 +49,7 @@ func (p *Pool) inherits(was *Pool) bool {
 	return true
 }
 
-// replaceBlocks makes the blocks and the accounts what a fresh reading of the space says.
+// replaceBlocks replaces the blocks and the accounts by those of a fresh reading.
 func (s *Space) replaceBlocks(fresh *Space) {
 	for a, change := range s.usage.until(fresh.usage) {
 		s.publish(a, change)
@@ -58,7 +57,7 @@ func (s *Space) replaceBlocks(fresh *Space) {
 	s.Blocks, s.usage, s.Cooling = fresh.Blocks, fresh.usage, fresh.Cooling
 }
 
-// Close ends the space, which was retired.
+// Close removes all pools and blocks of the space, which was retired.
 func (s *Space) Close() {
 	s.Gone = true
 	s.Head = store.Head{}

@@ -7,8 +7,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// MaxReservations is how many reservations one workspace may have that nobody has confirmed.
-// Several Allocators that reserve at the same moment may exceed it by what is in flight.
+// MaxReservations is how many unconfirmed reservations one workspace may have. Several
+// Allocators that reserve at the same moment may exceed it by the calls in flight.
 const MaxReservations = 256
 
 // Reserved are the reservations of each workspace.
@@ -29,8 +29,8 @@ func (r Reserved) remove(c ledger.ClusterName, id ledger.ClaimID) {
 	}
 }
 
-// Reservations counts those of each workspace that nobody has confirmed: what the watch has
-// seen in the ledger, and the calls in flight. The zero value is empty. It is safe for
+// Reservations counts the unconfirmed reservations of each workspace: those in the ledger, as
+// the watch has brought them, and the calls in flight. The zero value is empty. It is safe for
 // concurrent use.
 type Reservations struct {
 	mu     sync.Mutex
@@ -38,8 +38,8 @@ type Reservations struct {
 	calls  map[ledger.ClusterName]int
 }
 
-// Begin counts a call, or reports false if the workspace has too many reservations. One that
-// is repeated takes none.
+// Begin counts a call, or reports false if the workspace has too many reservations. A repeated
+// one is always admitted.
 func (r *Reservations) Begin(c ledger.ClusterName, id ledger.ClaimID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +53,7 @@ func (r *Reservations) Begin(c ledger.ClusterName, id ledger.ClaimID) bool {
 	return true
 }
 
-// End counts a call no more.
+// End ends Begin.
 func (r *Reservations) End(c ledger.ClusterName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +62,7 @@ func (r *Reservations) End(c ledger.ClusterName) {
 	}
 }
 
-// Seen notes that a reservation has come into the ledger, or has left it.
+// Seen notes whether the ledger has a reservation.
 func (r *Reservations) Seen(c ledger.ClusterName, id ledger.ClaimID, there bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,14 +84,14 @@ func (r *Reservations) Has(c ledger.ClusterName, id ledger.ClaimID) bool {
 	return stored
 }
 
-// Reset replaces what is known of the ledger.
+// Reset replaces the reservations that the ledger has.
 func (r *Reservations) Reset(stored Reserved) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stored = stored
 }
 
-// Len is how many the ledger has.
+// Len is the number of reservations in the ledger.
 func (r *Reservations) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,13 +5,13 @@ import (
 )
 
 const (
-	// retireesKept is how many retired pools are remembered at least, and half of how
-	// many at most. It has to outlast what caches still show, not more.
+	// retireesKept is the least number of retired pools that are remembered, and half of the most. A
+	// pool has to be remembered only as long as caches may still show it.
 	retireesKept = 8192
 )
 
-// retirees are pools that left the ledger in good order: retired by an allocator, here
-// or elsewhere. What merely is not there when the ledger is read may have been lost.
+// retirees are the pools that an Allocator, this one or another, has retired while the watch followed.
+// A pool that is only missing when the ledger is read may have been lost.
 type retirees struct {
 	recent, former map[ledger.PoolID]struct{}
 }

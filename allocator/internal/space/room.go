@@ -8,20 +8,20 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Room is the free room of a space, what is reserved of it, and the claims that wait for it.
-// Whatever becomes free is offered at once, so that none that waits fits into what is free. It
+// Room is the free room of a space, the prefixes that are reserved, and the claims that wait.
+// Room that becomes free is offered at once, so that no waiting claim fits into the free space. It
 // knows nothing of blocks and their owners. The space's lock guards it.
 type Room struct {
 	Pools    Pools
-	reserved map[netip.Prefix]*Waiter // taken in the indexes, not in the ledger; for whom, if it is a hold
+	reserved map[netip.Prefix]*Waiter // taken in the indexes, not in the ledger; with the waiter, if it is a hold
 
-	clock *clock // of the holds that are made until the lock is let go; nil: there is none yet
+	clock *clock // of the holds that are made until the lock is released; nil: there is none yet
 	table *Table
 	lock  sync.Locker // of the space
 	news  *News       // of the space
 }
 
-// Reserve takes a prefix that is free now, for a transaction.
+// Reserve takes a free prefix for a transaction.
 func (r *Room) Reserve(prefix netip.Prefix) {
 	r.reserved[prefix] = nil
 	r.Pools.take(prefix)
@@ -33,26 +33,40 @@ func (r *Room) Unreserve(prefix netip.Prefix) {
 	r.free(prefix)
 }
 
-// free undoes one take, and offers the room to those who wait for it.
+// free undoes one take, and offers the room to the claims that wait.
 func (r *Room) free(prefix netip.Prefix) {
 	r.Pools.put(prefix)
 	r.offer(prefix)
 }
 
-// offer offers what may have become free to those who wait at any pool.
+// offer offers a prefix that may have become free to the claims that wait at any pool.
 func (r *Room) offer(prefix netip.Prefix) {
 	for p := range r.Pools.over(prefix) {
 		r.serve(p, prefix)
 	}
 }
 
+// offerAll offers all free room, and wakes the claims whose former block cools.
 func (r *Room) offerAll() {
 	for _, p := range r.Pools {
 		r.serve(p, p.CIDR)
+		r.wakeFormer(p)
 	}
 }
 
-// Unfreeze makes a change that may end the space's freeze, and serves waiters if it does.
+// wakeFormer wakes each claim that gets a cooling block of the pool back.
+func (r *Room) wakeFormer(p *Pool) {
+	if r.Pools.Frozen() != NotFrozen {
+		return
+	}
+	for _, w := range p.Waiting.names {
+		if _, ok := p.FormerBlock(w.request); ok {
+			r.news.wake(&w.request.Holder)
+		}
+	}
+}
+
+// Unfreeze makes a change that may end the freeze of the space, and then offers its room.
 func (r *Room) Unfreeze(change func()) {
 	before := r.Pools.Frozen()
 	change()
@@ -61,7 +75,7 @@ func (r *Room) Unfreeze(change func()) {
 	}
 }
 
-// update replaces a pool's record, and brings its exclusions in line with it.
+// update replaces a pool's record, and brings the index in line with its exclusions.
 func (r *Room) update(p *Pool, record ledger.Pool) {
 	old := p.Excluded
 	r.Unfreeze(func() { p.Pool = record })
@@ -84,9 +98,8 @@ func (r *Room) update(p *Pool, record ledger.Pool) {
 	}
 }
 
-// serve holds free room of a pool for the waiters in their turn, until none of them
-// fits. Of those for an exact prefix only the ones that touch what became free are
-// looked at.
+// serve holds free room of a pool for its waiters, in their turn, until none of them fits.
+// It passes over waiters for an exact prefix that does not overlap what became free.
 func (r *Room) serve(p *Pool, freed netip.Prefix) {
 	if len(p.Waiting.Claims) == 0 || r.Pools.Frozen() != NotFrozen {
 		return

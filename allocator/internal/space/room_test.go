@@ -90,3 +90,62 @@ func TestRoom_Suspended(t *testing.T) {
 		t.Errorf("woken are %v, and %d are suspended; want one and none", told.Woken, p.Waiting.Suspended)
 	}
 }
+
+// A claim is woken whose former block began to cool while the watch missed it.
+func TestReplaceBy_WakesTheFormerHolder(t *testing.T) {
+	s, p, told := tight(t)
+	cools := netip.MustParsePrefix("10.0.0.0/31")
+	s.Lock()
+	s.Room.Reserve(cools)
+	s.Committed(cools, block("former"), 1)
+	req := asks("later")
+	req.Holder.Name, req.Length = "former", 31
+	s.Room.Wait(p, req)
+	s.Unlock()
+	if len(told.Woken) > 0 {
+		t.Fatalf("woken are %v before anything was freed", told.Woken)
+	}
+	fresh, record := NewDraft(s.Table, "s"), block("former")
+	record.Holdings[0].State, record.Holdings[0].Until = ledger.Cooling, time.Now().Add(time.Hour)
+	fresh.PutPool(p.Pool)
+	fresh.Apply(store.Entry{Key: store.Key{Kind: store.BlockKey, Space: "s", Prefix: cools}, Put: true, Created: true, Block: record})
+	s.Lock()
+	s.ReplaceBy(fresh)
+	s.Unlock()
+	if len(told.Woken) != 1 || told.Woken[0].Claim != "later" {
+		t.Errorf("woken are %v, want the claim of the former holder's name", told.Woken)
+	}
+}
+
+// A pool that is read again while a caller looks it up is visited as it is then, not as it was.
+func TestTable_VisitsNoFormerPool(t *testing.T) {
+	s, _, _ := tight(t)
+	s.Unlocked = func(News) {}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range 5000 {
+			fresh := NewDraft(s.Table, "s")
+			fresh.PutPool(ledger.Pool{ID: "p", CIDR: netip.MustParsePrefix("10.0.0.0/31"), State: ledger.PoolOpen})
+			s.Lock()
+			s.ReplaceBy(fresh)
+			s.Unlock()
+		}
+	}()
+	former := 0
+	for visits := 0; ; visits++ {
+		s.Table.Visit("p", func(p *Pool) {
+			if s.Pool("p") != p {
+				former++
+			}
+		})
+		select {
+		case <-ended:
+			if former > 0 {
+				t.Errorf("%d of %d visits were of a pool that was replaced", former, visits)
+			}
+			return
+		default:
+		}
+	}
+}

@@ -9,58 +9,58 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Space is one space in memory: its pools with their free space, whose the blocks are, and the
+// Space is one space in memory: its pools with their free space, the owners of its blocks, and the
 // claims that wait for room.
 //
-// Its parts know nothing of one another: room is what is free and who waits for it, blocks are
-// those of the ledger, usage and Cooling what of them is on whose account, and what cools. The
-// space joins them: what the ledger says goes through Apply, or through Put, Committed and
-// Removed where this process has written it.
+// Its parts know nothing of one another. Room has the free space and the waiters, Blocks the
+// owners, usage the accounts, and Cooling the blocks that cool. The space keeps them in line:
+// Apply takes what the watch has brought, and Put, Committed and Removed take what this process
+// has written.
 //
-// All is as of the ledger at the known revision, plus what is reserved. Only the holder of the
-// lock touches it: the worker when it places and when its transaction is through, the watch when
-// another allocator wrote. Nobody holds the lock while waiting for anything.
+// All of it is as of the ledger at the revision Known, plus the reservations. The lock guards all
+// fields: the worker takes it to plan and after a transaction, the watch for the changes of other
+// Allocators. Its holder waits for nothing.
 type Space struct {
 	ID    ledger.SpaceID
 	Table *Table
 
 	mu      sync.Mutex
 	Known   int64      // revision up to which all changes to the space are known
-	Head    store.Head // of the space, as of then
-	Gone    bool       // retired; what is queued has to look for its pool again
+	Head    store.Head // of the space, as of that revision
+	Gone    bool       // retired; a queued call has to look for its pool again
 	Room    Room
 	Blocks  blocks
-	usage   usage // what the owners of the blocks hold of this space
+	usage   usage // the addresses of this space on each account
 	Cooling coolingBlocks
-	draft   *draft // being read, what it says is not published; nil: it is not
-	Damage  Damage // nothing is done in the space while there is any
-	Stale   bool   // events were passed over; it is about to be read again
-	Marked  string // the writer that keeps the waiting list, as the ledger names it; empty: claims do not wait
+	draft   *draft // of a space that is being read, and is not published; else nil
+	Damage  Damage // while there is any, the space does nothing
+	Stale   bool   // events were skipped; it is about to be read again
+	Marked  string // the writer that keeps the waiting list, by the mark in the ledger; empty: claims do not wait
 
-	Unlocking func()     // called before the lock is let go
-	Unlocked  func(News) // called after that, with what is to be told
+	Unlocking func()     // called before the lock is released
+	Unlocked  func(News) // called after that, with the notifications
 	News      News
 }
 
-// NewSpace makes a space of which nothing is known. Set Unlocking and Unlocked before its lock is let go.
+// NewSpace makes an empty space. Set Unlocking and Unlocked before the first Unlock.
 func NewSpace(t *Table, id ledger.SpaceID) *Space {
 	s := &Space{Table: t, ID: id, Blocks: newBlocks(), usage: usage{}, Damage: Damage{}}
 	s.Room = Room{table: t, lock: s, news: &s.News, reserved: map[netip.Prefix]*Waiter{}}
 	return s
 }
 
-// NewDraft makes a space that is being read: what it says is not published, nobody has to be told
-// of it, and another one is replaced by it.
+// NewDraft makes an empty space for a reading of the ledger. It publishes nothing and notifies nobody:
+// it is for ReplaceBy of the published one.
 func NewDraft(t *Table, id ledger.SpaceID) *Space {
 	s := NewSpace(t, id)
 	s.draft = &draft{held: map[share]int64{}}
 	return s
 }
 
-// Lock takes the space. Nobody holds it while waiting for anything.
+// Lock takes the lock of the space. Its holder must not wait for anything.
 func (s *Space) Lock() { s.mu.Lock() }
 
-// Unlock lets go of the space, then tells those who have to know.
+// Unlock releases the lock, and then delivers the notifications.
 func (s *Space) Unlock() {
 	s.Unlocking()
 	s.News.Drained = s.Room.Pools.drained(s.News.Touched)
@@ -70,20 +70,20 @@ func (s *Space) Unlock() {
 	s.Unlocked(told)
 }
 
-// Read calls a function with the lock held that changes nothing.
+// Read calls look with the lock held. look must change nothing: no notification follows.
 func (s *Space) Read(look func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	look()
 }
 
-// OthersWait reports whether claims wait for room whose list is not here, or not complete.
+// OthersWait reports whether another writer keeps a list of claims that wait in the space.
 func (s *Space) OthersWait() bool { return s.Marked != "" && s.Marked != s.Table.Writer }
 
-// Pool is a pool of the space; nil: it has none of that ID.
+// Pool is the pool of the space with an ID; nil: there is none.
 func (s *Space) Pool(id ledger.PoolID) *Pool { return s.Room.Pools.Find(id) }
 
-// PutPool brings the record of a pool up to date, or a new pool in.
+// PutPool replaces the record of a pool, or adds a new pool.
 func (s *Space) PutPool(record ledger.Pool) {
 	if p := s.Pool(record.ID); p != nil {
 		s.Room.update(p, record)
@@ -102,7 +102,7 @@ func (s *Space) PutPool(record ledger.Pool) {
 	}
 }
 
-// RemovePool removes a pool, if it is there, and those who waited for it.
+// RemovePool removes a pool, if it is there, and its waiters.
 func (s *Space) RemovePool(id ledger.PoolID) {
 	p := s.Pool(id)
 	if p == nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// unwatch has the room not told of an account on which nobody is suspended any more. Else
+// unwatch ends the room's watch of an account, unless a waiter is still suspended on it. Else the
 // accounts of workspaces and pools that are gone would be watched for ever.
 func (r *Room) unwatch(on Account) {
 	if !slices.ContainsFunc(r.Pools, func(p *Pool) bool { return p.Waiting.suspended[on] != nil }) {
@@ -13,15 +13,15 @@ func (r *Room) unwatch(on Account) {
 	}
 }
 
-// requeue has those wait for room again who are suspended on an account, oldest first, as
-// far as the limit goes now. They are woken whether there is room or not: what they wait
-// for has changed.
+// requeue puts waiters that are suspended on an account back into their lines, oldest first,
+// until the limit is reached. It wakes them whether there is room or not, because the reason
+// for which they wait has changed.
 func (r *Room) requeue(on Account) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	for _, p := range r.Pools {
 		pledged := Pending{on: new(big.Int)}
-		var least *big.Int // that was too much for this account
+		var least *big.Int // the smallest request that was too large for this account
 		for _, w := range p.Waiting.suspendedOn(on) {
 			wanted := p.wanted(w.request)
 			if least != nil && wanted.Cmp(least) >= 0 {
@@ -41,8 +41,8 @@ func (r *Room) requeue(on Account) {
 	}
 }
 
-// resume holds room for a waiter if there is any, else puts it back into its line. It has it
-// woken in any case.
+// resume holds room for a waiter if there is any, else puts it back into its line. It wakes the
+// waiter in any case.
 func (r *Room) resume(p *Pool, w *Waiter) {
 	if r.Pools.Frozen() == NotFrozen && p.fits(w) {
 		r.hold(p, w)
@@ -52,7 +52,7 @@ func (r *Room) resume(p *Pool, w *Waiter) {
 	r.news.wake(&w.request.Holder)
 }
 
-// Relieve has those look again who wait for less to be held on some accounts.
+// Relieve requeues the waiters that are suspended on some accounts, on which less is held now.
 func (t *Table) Relieve(accounts []Account) {
 	for _, to := range accounts {
 		for r := range t.Quotas.take(to) {

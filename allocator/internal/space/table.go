@@ -12,9 +12,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Table is what is known of a ledger beside its spaces: where each pool is, and what concerns
-// more than one space. The exported fields are set before it is used. It is safe for concurrent
-// use.
+// Table is the memory of a ledger that concerns more than one space: where each pool is, the
+// accounts of classes, reservations, leases, and where each claim waits. Set the exported fields
+// before its first use. It is safe for concurrent use.
 type Table struct {
 	Writer   string        // names this process to others that write the same spaces
 	Frozen   bool          // pools begin frozen, until they are trusted
@@ -25,18 +25,18 @@ type Table struct {
 
 	Waiting atomic.Int64 // claims that wait, over all pools
 	Quotas  Quotas
-	// reservations are those that nobody has confirmed.
+	// Reservations are the unconfirmed ones.
 	Reservations Reservations
 	Leases       Leases
 	Journal      Journal
 
-	// mu is taken after a space's lock, never before, and held for memory work only.
+	// mu is taken after a space's lock, never before. Its holder waits for nothing.
 	mu      sync.RWMutex
 	pools   map[ledger.PoolID]*Pool
 	roots   map[ledger.ClusterName]*Roots
 	waits   map[ledger.ClaimID][]ledger.PoolID // where a claim waits
 	damage  Damage                             // of the records of pools that are not known
-	retired retirees                           // pools that were seen to leave the ledger in good order
+	retired retirees
 }
 
 // NewTable makes an empty table. The caller sets its exported fields.
@@ -56,22 +56,21 @@ func (t *Table) remember(w *Waiter) {
 	}
 }
 
-// withdrawn reports whether the claim of a waiter has left all lists meanwhile.
+// withdrawn reports whether the claim of a waiter was withdrawn from its pool.
 func (t *Table) withdrawn(w *Waiter) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return !slices.Contains(t.waits[w.request.Holder.Claim], w.request.Pool)
 }
 
-// Roots are the root pools of one workspace, as of the fence's revision or later:
-// a pool comes or goes first, then the revision moves. Revision 0: there is no fence, as
-// there is no pool.
+// Roots are the root pools of one workspace, as of the fence's revision or later: a pool is
+// added or removed before the revision changes. Revision 0: there is no fence, and no pool.
 type Roots struct {
 	Revision int64
 	Pools    map[ledger.PoolID]ledger.Pool
 }
 
-// Add adds a pool to the tables. Its space's lock is held.
+// Add adds a pool to the table. Its space's lock is held.
 func (t *Table) Add(p *Pool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +81,7 @@ func (t *Table) Add(p *Pool) {
 	}
 }
 
-// Remove removes a pool from the tables, if it is the one that is there. Its
+// Remove removes a pool from the table, unless another one has taken its place. Its
 // space's lock is held.
 func (t *Table) Remove(p *Pool) {
 	t.mu.Lock()
@@ -114,15 +113,27 @@ func (t *Table) Find(id ledger.PoolID) (*Pool, bool) {
 	return p, ok
 }
 
-// Visit calls a function with a pool that is known, and the lock of its space held. ok is false if
-// it is not known.
+// Visit calls visit with a pool, and with the lock of its space held. ok is false if the pool is not
+// in memory.
 func (t *Table) Visit(id ledger.PoolID, visit func(*Pool)) (ok bool) {
-	p, ok := t.Find(id)
-	if !ok {
-		return false
+	for {
+		p, ok := t.Find(id)
+		if !ok {
+			return false
+		}
+		if t.visit(p, visit) {
+			return true
+		}
 	}
+}
+
+// visit reports false, and calls nothing, if the pool was replaced before its space was locked.
+func (t *Table) visit(p *Pool, visit func(*Pool)) (ok bool) {
 	p.In.Lock()
 	defer p.In.Unlock()
+	if now, _ := t.Find(p.ID); now != p {
+		return false
+	}
 	visit(p)
 	return true
 }
@@ -149,8 +160,8 @@ func (t *Table) Unfenced(c ledger.ClusterName, revision int64) {
 	}
 }
 
-// NoteRetired notes that pools were retired, or came back. It is done before they are struck
-// from the tables: who finds them gone then knows why.
+// NoteRetired notes that pools were retired, or came back. Call it before Remove, so that a caller
+// which does not find the pool finds out why.
 func (t *Table) NoteRetired(ids []ledger.PoolID, retired bool) {
 	if len(ids) == 0 {
 		return
@@ -166,15 +177,15 @@ func (t *Table) NoteRetired(ids []ledger.PoolID, retired bool) {
 	}
 }
 
-// Damaged is about the first pool that is not known, as its record cannot be read.
+// Damaged is the error of the first pool whose record cannot be read; nil if there is none.
 func (t *Table) Damaged() error {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.damage.Err()
 }
 
-// Note notes whether the key of a pool that is not known can be read. It reports whether it
-// could not before.
+// Note notes whether the record of a pool that is not known can be read. It reports whether it
+// could not be read before.
 func (t *Table) Note(e store.Entry) (was bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -188,7 +199,7 @@ func (t *Table) SetDamage(d Damage) {
 	t.damage = d
 }
 
-// Unreadable counts the pools that are not known, as their keys cannot be read.
+// Unreadable counts the pools that are not known because their records cannot be read.
 func (t *Table) Unreadable() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -206,7 +217,7 @@ func (t *Table) RootsIn(c ledger.ClusterName) Roots {
 	return Roots{Revision: r.Revision, Pools: maps.Clone(r.Pools)}
 }
 
-// Rootless are the fences of clusters that have no root pool, and their revisions.
+// Rootless are the clusters that have a fence and no root pool, with the revision of the fence.
 func (t *Table) Rootless() map[ledger.ClusterName]int64 {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -219,14 +230,14 @@ func (t *Table) Rootless() map[ledger.ClusterName]int64 {
 	return found
 }
 
-// IDs are those of all pools.
+// IDs are the IDs of all pools.
 func (t *Table) IDs() []ledger.PoolID {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return slices.Collect(maps.Keys(t.pools))
 }
 
-// HasRetired reports whether a pool was seen to leave the ledger in good order.
+// HasRetired reports whether the pool was seen to be retired, and has not come back.
 func (t *Table) HasRetired(id ledger.PoolID) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -241,8 +252,8 @@ func (t *Table) WaitsAnywhere(id ledger.ClaimID) bool {
 	return waits
 }
 
-// WaitOnly notes that a claim waits at these pools at most, and returns those where it did
-// and is to wait no more.
+// WaitOnly notes that a claim waits at no pools but these, and returns the others where it has
+// waited.
 func (t *Table) WaitOnly(id ledger.ClaimID, at []ledger.PoolID) (left []ledger.PoolID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

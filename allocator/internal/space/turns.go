@@ -8,17 +8,16 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// turns say which workspace is served next of those that wait for room in a pool: the one
-// that was served longest ago, and of those that were not served yet the one of the oldest
-// claim. So many old claims of one workspace do not keep all others waiting. One that
-// begins to wait comes after all that have waited longer for their turn. The zero value is
-// empty.
+// turns order the workspaces that wait for room in a pool. The one that was served longest ago
+// is next, and among those that were not served yet, the one with the oldest claim. So many old
+// claims of one workspace do not keep all others waiting. A workspace that begins to wait comes
+// after all that have waited longer for their turn. The zero value is empty.
 type turns struct {
 	now   uint64
 	waits map[ledger.ClusterName]*workspaceTurn
 }
 
-// workspaceTurn is when the turn of a workspace is that waits.
+// workspaceTurn is the place of a workspace in the order.
 type workspaceTurn struct {
 	served  uint64 // when it was served last, or began to wait
 	waiters int
@@ -35,7 +34,7 @@ func (t *turns) enter(c ledger.ClusterName) {
 	t.waits[c].waiters++
 }
 
-// leave counts a waiter no more. A workspace without waiters is forgotten.
+// leave ends enter for one waiter. A workspace without waiters is forgotten.
 func (t *turns) leave(c ledger.ClusterName) {
 	if w := t.waits[c]; w != nil {
 		if w.waiters--; w.waiters == 0 {
@@ -121,14 +120,14 @@ func (l *line) remove(w *Waiter) {
 	heap.Fix(l, lane.index)
 }
 
-// fix puts a workspace's lane in its place after its turn has changed.
+// fix moves a workspace's lane to its place after its turn has changed.
 func (l *line) fix(c ledger.ClusterName) {
 	if lane := l.byCluster[c]; lane != nil {
 		heap.Fix(l, lane.index)
 	}
 }
 
-// first is the waiter whose turn it is. There must be one.
+// first is the next waiter. There must be one.
 func (l *line) first() *Waiter { return l.lanes[0].oldest }
 
 // Len implements heap.Interface.

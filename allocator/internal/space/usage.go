@@ -5,11 +5,11 @@ import (
 	"math/big"
 )
 
-// usage is how many addresses are on each account, of one space. An account that has none is not
-// there.
+// usage is the number of addresses of one space on each account. An account without addresses is
+// not in it.
 type usage map[Account]*big.Int
 
-// add adds to an account, or takes away.
+// add adds a number, which may be negative, to an account.
 func (u usage) add(a Account, n *big.Int) {
 	sum, ok := u[a]
 	if !ok {
@@ -21,7 +21,7 @@ func (u usage) add(a Account, n *big.Int) {
 	}
 }
 
-// of is how many addresses are on an account. The caller may change it.
+// of is the number of addresses on an account. The caller may change it.
 func (u usage) of(a Account) *big.Int {
 	if sum, ok := u[a]; ok {
 		return new(big.Int).Set(sum)
@@ -29,7 +29,7 @@ func (u usage) of(a Account) *big.Int {
 	return new(big.Int)
 }
 
-// until is what has to be added to each account for it to become the next usage.
+// until is what has to be added to each account to make it the next usage.
 func (u usage) until(next usage) usage {
 	changes := maps.Clone(next)
 	for a, was := range u {

@@ -9,28 +9,28 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// waitlist is the list of the claims that wait for room in one pool. Whenever room appears
-// it is held for the one whose turn it is among those that fit, so a newcomer finds only
-// what none of them could have had. Workspaces take turns, and within one the oldest claim
-// is first; see turns. The zero value is empty. The space's lock guards it.
+// waitlist is the claims that wait for room in one pool. Room that becomes free is held for
+// the next claim that fits, so a new claim finds only room that no waiting one could use.
+// Workspaces take turns, and within one the oldest claim is first; see turns. The zero value
+// is empty. The space's lock guards it.
 type waitlist struct {
 	Claims    map[ledger.ClaimID]*Waiter
 	names     map[former]*Waiter // by the name of the claim
 	turns     *turns
 	lines     []*line            // by prefix length, those without a hold; none is empty
 	exact     *exact             // those for an exact prefix, without a hold
-	suspended map[Account]*byAge // they are in no line
+	suspended map[Account]*byAge // by the account whose limit stops them; in no line
 	Suspended int                // how many are suspended
 }
 
-// Waiter is a claim that waits. It is in a line, held for, or suspended: its workspace has to hold
-// less before it may take room from others.
+// Waiter is a claim that waits. Either it is in a line, or it has a hold, or it is suspended: a limit
+// stops it until its workspace holds less.
 type Waiter struct {
 	request   ledger.Request
 	since     time.Time
 	held      bool
-	suspended Account      // for less to be held on it; the zero account: it is not suspended
-	Last      netip.Prefix // what is or was held for it
+	suspended Account      // whose limit stops it; the zero Account: it is not suspended
+	Last      netip.Prefix // of its hold, or the last one
 	clock     *clock       // of the hold
 }
 
@@ -74,7 +74,7 @@ func (q *waitlist) before(a, b *Waiter) int {
 	return older(a, b)
 }
 
-// requeue puts a waiter back into its line that is held for, or suspended.
+// requeue puts a waiter that has a hold, or is suspended, back into its line.
 func (q *waitlist) requeue(w *Waiter) {
 	q.leave(w)
 	q.enqueue(w)
@@ -97,7 +97,7 @@ func (q *waitlist) lineOf(length int) (i int, ok bool) {
 	return slices.BinarySearchFunc(q.lines, length, func(l *line, length int) int { return cmp.Compare(l.length, length) })
 }
 
-// suspend has a waiter wait for less to be held on an account.
+// suspend removes a waiter from its line until less is held on an account.
 func (q *waitlist) suspend(w *Waiter, on Account) {
 	q.leave(w)
 	w.suspended = on
@@ -133,8 +133,8 @@ func (q *waitlist) hold(w *Waiter, prefix netip.Prefix) {
 	}
 }
 
-// leave takes a waiter out of its line, or ends that it is held for or suspended. The caller
-// puts it somewhere else, or off the list.
+// leave removes a waiter from its line, or ends its hold or its suspension. The caller puts it
+// somewhere else, or off the list.
 func (q *waitlist) leave(w *Waiter) {
 	switch {
 	case w.held:
@@ -156,8 +156,7 @@ func (q *waitlist) leave(w *Waiter) {
 	}
 }
 
-// next is the waiter whose turn it is among those that a free block of the given length
-// would serve.
+// next is the next waiter that a free block of the given length would serve; nil: none.
 func (q *waitlist) next(largest int) *Waiter {
 	var first *Waiter
 	from, _ := q.lineOf(largest)

@@ -16,19 +16,18 @@ const (
 	// valueVersion is the version of the values written. A change that an older program
 	// would misread raises it.
 	valueVersion = 1
-	// frozenVersion is that of a frozen pool: a program that did not know what that means
-	// would allocate from it.
+	// frozenVersion is that of a frozen pool: a program that does not know the field would
+	// allocate from it.
 	frozenVersion = 2
-	// reservedVersion is that of a block that is reserved: a program that did not know what
-	// that means would look for a claim of the reservation's ID, and free the block.
+	// reservedVersion is that of a reserved block: a program that does not know the state would
+	// look for a claim of the reservation's ID, and free the block.
 	reservedVersion = 2
-	// timedVersion is that of a block whose state ends by itself: a program that did not know
-	// what that means would keep it for ever, or take it for one that a claim holds.
+	// timedVersion is that of a block whose state ends by itself: a program that does not know
+	// the field would keep the block for ever, or assume that a claim holds it.
 	timedVersion = 3
 )
 
-// current is how every value written here begins; checking it spares most
-// values a second look.
+// current is how most values begin. Those need not be parsed for their version.
 var current = fmt.Appendf(nil, `{"v":%d,`, valueVersion)
 
 // The values of the ledger. V comes first in each; names are short because
@@ -69,7 +68,7 @@ type (
 		Disputed bool      `json:"disputed,omitempty"`
 		Rivals   []Holding `json:"rivals,omitempty"`
 	}
-	// Holding is what a block is to one holder. Only a disputed block has several.
+	// Holding is the share of one holder in a block. Only a disputed block has several.
 	Holding struct {
 		Pool      ledger.PoolID        `json:"pool"`
 		Claim     ledger.ClaimID       `json:"claim"`
@@ -88,7 +87,7 @@ type (
 	}
 )
 
-// encode writes a value. It cannot fail: the values hold nothing that JSON lacks.
+// encode writes a value. It cannot fail: JSON has all that the values hold.
 func encode(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -97,7 +96,7 @@ func encode(v any) string {
 	return string(b)
 }
 
-// decode reads the value of a key, or says what is wrong with it.
+// decode reads the value of a key. It fails with *DamageError or *VersionError.
 func decode(key string, value []byte, into any) error {
 	return decodeUpTo(valueVersion, key, value, into)
 }
@@ -140,7 +139,7 @@ func decodeHead(key string, value []byte) (count int64, err error) {
 	return v.Count, err
 }
 
-// EncodeFence writes the value of a key of which only the revision matters.
+// EncodeFence writes the value of a fence, of which only the revision matters.
 func EncodeFence() string {
 	return encode(fenceValue{V: valueVersion})
 }
@@ -169,7 +168,7 @@ func EncodePool(p ledger.Pool) string {
 	return encode(v)
 }
 
-// DecodePool reads the record of a pool, or says what is wrong with it.
+// DecodePool reads the record of a pool.
 func DecodePool(key string, id ledger.PoolID, value []byte) (ledger.Pool, error) {
 	var v poolValue
 	if err := decodeUpTo(frozenVersion, key, value, &v); err != nil {
@@ -220,7 +219,7 @@ func DecodeRecord(s ledger.SpaceID, p netip.Prefix, kv *mvccpb.KeyValue) (Record
 	return r, nil
 }
 
-// Of finds what the block is to a claim; -1 if nothing.
+// Of is the index of a claim's holding; -1 if it has none.
 func (r Record) Of(id ledger.ClaimID) int {
 	return slices.IndexFunc(r.Holdings, func(h Holding) bool { return h.Claim == id })
 }
@@ -239,5 +238,5 @@ func (r Record) Block(h Holding) ledger.Block {
 	return b
 }
 
-// Stamped is a time as the ledger keeps it.
+// Stamped is a time as the ledger keeps it: UTC, to the millisecond.
 func Stamped(now time.Time) time.Time { return now.UTC().Truncate(time.Millisecond) }

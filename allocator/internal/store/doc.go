@@ -1,7 +1,7 @@
 // Package store reads and writes the ledger in etcd.
 //
-// It owns the keys, the values and their versions, the words that transactions are written
-// in, the pages of lists, the snapshot, the watch, and what etcd's errors mean. It must not
-// know what is free, who waits or what was asked for: it keeps nothing of what it has read,
-// and decides nothing.
+// It owns the keys, the values and their versions, the parts that transactions are made of, the
+// pages of lists, the snapshot, the watch, and the meaning of etcd's errors. It must not know
+// which room is free, which claims wait, or what a caller has asked for. It keeps nothing that
+// it has read, and decides nothing.
 package store

@@ -5,8 +5,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// Entry is what one key says, as it was read or as an event of the watch has brought it.
-// Beside the fields of the key, only those of its kind are set.
+// Entry is one key and its value, as it was read, or as the watch has brought it. Apart from the
+// fields of the key, only those of its kind are set.
 type Entry struct {
 	Key
 	Text     string // the key itself
@@ -14,12 +14,12 @@ type Entry struct {
 	Created  bool   // it was put, and was not there before
 	Revision int64  // of its last change
 
-	Registered ledger.Pool // that was put; the space of the entry is that of the pool
+	Registered ledger.Pool // the record of a pool, whose space is that of the entry
 	Head       Head
 	Block      Record
 	Writer     string // that keeps the list of waiters
 	Turn       Turn   // that a writer asks for
-	Damage     error  // why what was put cannot be read
+	Damage     error  // why the key or its value cannot be read
 }
 
 // deleted is the entry of a key that is gone.

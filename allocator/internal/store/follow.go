@@ -13,24 +13,24 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Follow yields what happens to blocks from a revision on, in the order of revisions, each event
-// once, until ctx ends; from 0: what happens from now on. Who resumes at the revision after that of
-// an event that was the Last misses nothing and sees nothing twice.
+// Follow yields the events of blocks from a revision on, in the order of revisions, each once, until
+// ctx ends. 0 begins now. To resume, begin at the revision after that of an event that was the Last:
+// no event is missing then, and none comes twice.
 //
-// An error for which Unreadable holds names a key, and more may follow. Any other is the last that
-// it yields; *ForgottenError: etcd has compacted what was asked for.
+// An error for which Unreadable holds names a key, and more events may follow. Any other error is
+// the last that it yields. *ForgottenError: etcd has compacted the revision.
 func (r Reader) Follow(ctx context.Context, from int64) iter.Seq2[ledger.Event, error] {
 	return func(yield func(ledger.Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		s := NewStore(r.Client, r.Prefix)
 		if from == 0 {
-			now, err := s.Client.Get(ctx, s.Keys.ledger())
+			_, now, err := s.Get(ctx, s.Keys.ledger())
 			if err != nil {
-				yield(ledger.Event{}, s.Unavailable(err))
+				yield(ledger.Event{}, err)
 				return
 			}
-			from = now.Header.Revision + 1
+			from = now + 1
 		}
 		f := follower{keys: s.Keys, from: from}
 		watch := s.Client.Watch(clientv3.WithRequireLeader(ctx), string(s.Keys)+"/", clientv3.WithPrefix(), clientv3.WithPrevKV(),
@@ -44,7 +44,7 @@ func (r Reader) Follow(ctx context.Context, from int64) iter.Seq2[ledger.Event, 
 	}
 }
 
-// follower turns what a watch brings into events.
+// follower makes events of the changes that a watch brings.
 type follower struct {
 	keys Keys
 	from int64 // the next revision
@@ -53,10 +53,12 @@ type follower struct {
 // tell yields the events of a response, one revision at a time. It reports whether to go on.
 func (f *follower) tell(resp clientv3.WatchResponse, yield func(ledger.Event, error) bool) bool {
 	if resp.CompactRevision > 0 {
-		return yield(ledger.Event{}, &ledger.ForgottenError{Revision: f.from, First: resp.CompactRevision + 1}) && false
+		yield(ledger.Event{}, &ledger.ForgottenError{Revision: f.from, First: resp.CompactRevision + 1})
+		return false
 	}
 	if err := resp.Err(); err != nil {
-		return yield(ledger.Event{}, err) && false
+		yield(ledger.Event{}, err)
+		return false
 	}
 	for rest := resp.Events; len(rest) > 0; {
 		revision := rest[0].Kv.ModRevision
@@ -66,7 +68,8 @@ func (f *follower) tell(resp clientv3.WatchResponse, yield func(ledger.Event, er
 		}
 		events, damaged, ok := f.revision(rest[:n])
 		if !ok {
-			return yield(ledger.Event{}, &ledger.ForgottenError{Revision: revision, First: resp.Header.Revision + 1}) && false
+			yield(ledger.Event{}, &ledger.ForgottenError{Revision: revision, First: resp.Header.Revision + 1})
+			return false
 		}
 		for _, err := range damaged {
 			if !yield(ledger.Event{Revision: revision}, err) {
@@ -84,14 +87,15 @@ func (f *follower) tell(resp clientv3.WatchResponse, yield func(ledger.Event, er
 	return true
 }
 
-// turn is what one revision has done to the holders of blocks.
+// turn is the changes of one revision to the holders of blocks.
 type turn struct {
-	came, went []ledger.Block
-	ended      []ledger.Tenure // as the history has it
+	came, went []ledger.Block  // with their new holders, and with their former ones
+	ended      []ledger.Tenure // that the history got
 	damaged    []error
 }
 
-// revision reads the events of one revision; ok is false if etcd has compacted what was before.
+// revision reads the changes of one revision; ok is false if etcd has compacted the values from
+// before it.
 func (f *follower) revision(changes []*clientv3.Event) (events []ledger.Event, damaged []error, ok bool) {
 	t := &turn{}
 	for _, ev := range changes {
@@ -116,7 +120,7 @@ func (f *follower) revision(changes []*clientv3.Event) (events []ledger.Event, d
 	return t.events(), t.damaged, true
 }
 
-// recorded reads a key of the history.
+// recorded reads a key of the history; ok is false for any other key.
 func (f *follower) recorded(t *turn, ev *clientv3.Event) (tenures []ledger.Tenure, ok bool) {
 	if key := string(ev.Kv.Key); len(key) < len(f.keys.History()) || key[:len(f.keys.History())] != f.keys.History() {
 		return nil, false
@@ -131,7 +135,7 @@ func (f *follower) recorded(t *turn, ev *clientv3.Event) (tenures []ledger.Tenur
 	return tenures, true
 }
 
-// block notes who has come to have a block, and who has it no longer.
+// block notes the new and the former holders of a block.
 func (t *turn) block(n Key, ev *clientv3.Event) {
 	var now []ledger.Block
 	if ev.Type == clientv3.EventTypePut {
@@ -150,7 +154,7 @@ func (t *turn) block(n Key, ev *clientv3.Event) {
 	}
 }
 
-// holders are those of a block; one that cools has none.
+// holders are the block as each of its holders has it. One that cools has none.
 func (t *turn) holders(n Key, kv *mvccpb.KeyValue) (holders []ledger.Block) {
 	if kv == nil {
 		return nil
@@ -172,7 +176,7 @@ func has(blocks []ledger.Block, b ledger.Block) bool {
 	return slices.ContainsFunc(blocks, func(other ledger.Block) bool { return other.Holder.Claim == b.Holder.Claim })
 }
 
-// events are those of the revision: what ended, and then what began.
+// events are the events of the revision: first the ends of tenures, then the beginnings.
 func (t *turn) events() (events []ledger.Event) {
 	for _, tenure := range t.ended {
 		events = append(events, ledger.Event{Kind: ledger.Released, Tenure: tenure})
@@ -194,7 +198,7 @@ func (t *turn) events() (events []ledger.Event) {
 	return events
 }
 
-// recordedEnd reports whether the history says that a holder has let go.
+// recordedEnd reports whether the history got the end of a holder's tenure.
 func (t *turn) recordedEnd(b ledger.Block) bool {
 	return slices.ContainsFunc(t.ended, func(e ledger.Tenure) bool {
 		return e.Prefix == b.Prefix && e.Space == b.Space && e.Holder.Claim == b.Holder.Claim
@@ -205,7 +209,7 @@ func (t *turn) isConfirmed(old ledger.Block) bool {
 	return slices.ContainsFunc(t.came, func(b ledger.Block) bool { return confirms(b, old) })
 }
 
-// confirms reports whether a block is that of a claim whose reservation it was.
+// confirms reports whether b is the block of a claim, and old the reservation that it was made of.
 func confirms(b, old ledger.Block) bool {
 	return old.State == ledger.Reserved && b.State != ledger.Reserved && b.Prefix == old.Prefix && b.Space == old.Space &&
 		b.Holder.Cluster == old.Holder.Cluster && b.Holder.Namespace == old.Holder.Namespace && b.Holder.Name == old.Holder.Name

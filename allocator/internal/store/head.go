@@ -9,9 +9,9 @@ import (
 
 // Head is the head of a space. Revision 0: there is none.
 type Head struct {
-	Revision, Count int64
+	Revision, Count int64 // Count is the number of changes to the space
 	Created         int64 // revision at which it was first put
-	Version         int64 // how often it was put since
+	Version         int64 // how often it was put since then, that time included
 	Value           string
 }
 
@@ -20,15 +20,15 @@ func (h Head) Next(revision, count int64) Head {
 	return Head{Revision: revision, Count: count, Created: cmp.Or(h.Created, revision), Version: h.Version + 1, Value: EncodeHead(count)}
 }
 
-// readHead is the head as a key holds it.
+// readHead reads the head from its key.
 func readHead(kv *mvccpb.KeyValue) (Head, error) {
 	count, err := decodeHead(string(kv.Key), kv.Value)
 	return Head{Revision: kv.ModRevision, Count: count, Created: kv.CreateRevision, Version: kv.Version, Value: string(kv.Value)}, err
 }
 
 // Same compares the head with the one in the ledger. The revision is enough, unless the
-// ledger was restored from an older copy: then one revision is given twice, but not with
-// the same count, which goes on from beyond what was published (see Resume).
+// ledger was restored from an older copy: then two changes may have the same revision. Their
+// counts differ, because the count goes on from the published one (see Resume).
 func (h Head) Same(key string) []clientv3.Cmp {
 	if h.Revision == 0 {
 		return Cmps(Absent(key))
@@ -36,9 +36,9 @@ func (h Head) Same(key string) []clientv3.Cmp {
 	return Cmps(At(key, h.Revision), clientv3.Compare(clientv3.Value(key), "=", h.Value))
 }
 
-// Precedes reports whether a head is of before this one, although it was there already
-// when this one was seen: an etcd that is restored may be given revisions that are higher
-// than all before, so that watches notice, and the count still tells.
+// Precedes reports whether the ledger has gone back from the head that was seen to this one. An
+// operator may restore etcd with higher revisions, so that watches notice. The count shows it
+// even then.
 func (h Head) Precedes(seen Head) bool {
 	return h.Revision > 0 && h.Created <= seen.Revision && h.Count < seen.Count
 }

@@ -18,14 +18,14 @@ import (
 )
 
 type (
-	// chapterValue is a key of the history: the tenures of neighbouring blocks that one transaction
-	// has ended.
+	// chapterValue is the value of a key of the history: the tenures of neighbouring blocks that one
+	// transaction has ended.
 	chapterValue struct {
 		V       int           `json:"v"`
 		Tenures []tenureValue `json:"t"`
 	}
-	// tenureValue is one of them. Times are milliseconds since 1970; 0: none. Names are shorter than
-	// elsewhere, because there may be far more of them than blocks.
+	// tenureValue is one of them. Times are milliseconds since 1970; 0: none. Its fields have shorter
+	// names than those of a block, because there may be far more tenures than blocks.
 	tenureValue struct {
 		Prefix    netip.Prefix       `json:"p"`
 		Revision  int64              `json:"r"`
@@ -47,11 +47,11 @@ type (
 
 // Farewell is a tenure that has ended, ready to be written.
 type Farewell struct {
-	Bucket netip.Prefix // that its key begins with
+	Bucket netip.Prefix // with which its key begins
 	text   string
 }
 
-// FarewellOf is that of a tenure.
+// FarewellOf is the farewell of a tenure.
 func FarewellOf(t ledger.Tenure) *Farewell {
 	return &Farewell{Bucket: t.Bucket(), text: encode(tenureValue{
 		Prefix: t.Prefix, Revision: t.Revision, Pool: t.Pool, Claim: t.Holder.Claim, Cluster: t.Holder.Cluster, Namespace: t.Holder.Namespace,
@@ -60,17 +60,17 @@ func FarewellOf(t ledger.Tenure) *Farewell {
 	})}
 }
 
-// Size is how many bytes it takes.
+// Size is the number of bytes of the farewell.
 func (f Farewell) Size() int { return len(f.text) }
 
-// Chapter is where a transaction on a space writes the history: the revision of the space's head that
-// it compares, and which of its parts it is. No two of a space have these in common.
+// Chapter names what one part of a transaction writes into the history: by the revision of the space's
+// head that the transaction compares, and by the number of the part. It is unique in its space.
 type Chapter struct {
 	Head int64
 	Part int
 }
 
-// PutFarewells writes farewells, one at least and all of one bucket, into the history.
+// PutFarewells writes farewells into the history: at least one, and all of one bucket.
 func (k SpaceKeys) PutFarewells(c Chapter, farewells ...*Farewell) clientv3.Op {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"v":%d,"t":[`, valueVersion)
@@ -131,7 +131,7 @@ func ofMillis(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// parseChapter reads what the key itself says.
+// parseChapter reads a key of the history.
 func (k Keys) parseChapter(key string) (bucket netip.Prefix, space ledger.SpaceID, err error) {
 	parts := strings.Split(strings.TrimPrefix(key, k.History()), "/")
 	if len(parts) != 3 || parts[1] == "" {
@@ -152,8 +152,8 @@ type span struct{ from, end string }
 
 func spanOf(prefix string) span { return span{prefix, clientv3.GetPrefixRangeEnd(prefix)} }
 
-// historyOver are the ranges of the tenures that have addresses in common with a prefix: one
-// for each bucket that covers it, and one for those inside. Not valid: of all.
+// historyOver are the ranges of the tenures that overlap a prefix: one for each bucket that covers
+// it, and one for the buckets inside. A prefix that is not valid stands for all.
 func (k Keys) historyOver(p netip.Prefix) []span {
 	if !p.IsValid() {
 		return []span{spanOf(k.History())}
@@ -166,7 +166,8 @@ func (k Keys) historyOver(p netip.Prefix) []span {
 	return append(spans, span{k.HistoryOf(p), clientv3.GetPrefixRangeEnd(k.HistoryOf(netip.PrefixFrom(last, last.BitLen())))})
 }
 
-// blocksOver are those of the blocks of the space, no prefix shorter than that.
+// blocksOver are the ranges of the blocks of the space that overlap a prefix. No block has a prefix
+// shorter than shortest.
 func (k SpaceKeys) blocksOver(p netip.Prefix, shortest int) []span {
 	var spans []span
 	for bits := shortest; bits < p.Bits(); bits++ {
@@ -178,7 +179,7 @@ func (k SpaceKeys) blocksOver(p netip.Prefix, shortest int) []span {
 }
 
 // HistoryKeys yields the keys of the history, page by page. An error is the last that it yields.
-// ErrExpired: it took longer than etcd keeps its revisions.
+// ErrExpired: reading took longer than etcd keeps its revisions.
 func (s *Store) HistoryKeys(ctx context.Context) iter.Seq2[*mvccpb.KeyValue, error] {
 	all := spanOf(s.Keys.History())
 	return s.NewPager(0).Keys(ctx, all.from, all.end)

@@ -14,7 +14,7 @@ import (
 // Keys makes and reads the keys of a ledger. It is the prefix of all keys.
 type Keys string
 
-// newKeyspace is that of a prefix; empty: the default one.
+// newKeyspace is the keys below a prefix; empty: below the default one.
 func newKeyspace(prefix string) Keys {
 	return Keys(cmp.Or(strings.TrimSuffix(prefix, "/"), DefaultPrefix))
 }
@@ -49,11 +49,11 @@ func (k Keys) Quota(class string, c ledger.ClusterName) string {
 	return k.Quotas() + url.PathEscape(class) + "/" + string(c)
 }
 
-// History is where the tenures lie that have ended. It lies beside what is read when a ledger is
-// opened, and what the watch brings of it concerns nobody.
+// History is the prefix of the tenures that have ended. They are not read when a ledger is opened, and
+// the engine ignores them in its watch.
 func (k Keys) History() string { return string(k) + "/history/" }
 
-// HistoryOf is where those of one bucket lie, in any space.
+// HistoryOf is the prefix of the tenures of one bucket, in any space.
 func (k Keys) HistoryOf(bucket netip.Prefix) string { return k.History() + formatPrefix(bucket) + "/" }
 
 // SpaceKeys makes the keys of one space, and those of its ledger.
@@ -63,8 +63,8 @@ type SpaceKeys struct {
 	prefix string
 }
 
-// Chapter is the key of the tenures in a bucket that a part of one transaction ends. In a bucket and
-// a space they sort by time.
+// Chapter is the key of the tenures that one part of a transaction ends in a bucket. Within a bucket
+// and a space, the keys sort by time.
 func (k SpaceKeys) Chapter(bucket netip.Prefix, c Chapter) string {
 	return fmt.Sprintf("%s%s/%016x.%03x", k.HistoryOf(bucket), k.id, c.Head, c.Part)
 }
@@ -75,7 +75,7 @@ func (k SpaceKeys) Head() string { return k.prefix + "/head" }
 // Waiters is the mark of a space in which claims wait.
 func (k SpaceKeys) Waiters() string { return k.prefix + "/waiters" }
 
-// Turn is how a writer asks to be the next that writes the space.
+// Turn is the key by which a writer asks to be the next to write the space.
 func (k SpaceKeys) Turn() string { return k.turns() + string(k.id) }
 
 // Blocks is the prefix of the blocks.
@@ -95,7 +95,7 @@ type Kind int
 
 // The kinds of keys.
 const (
-	// OtherKey concerns nothing that is in memory.
+	// OtherKey is a key that memory has no use for.
 	OtherKey Kind = iota
 	HeadKey
 	BlockKey
@@ -107,7 +107,7 @@ const (
 	ReservationKey
 )
 
-// Key is what a key says. Only the fields of its kind are set.
+// Key is a parsed key. Only the fields of its kind are set.
 type Key struct {
 	Kind    Kind
 	Space   ledger.SpaceID
@@ -118,9 +118,8 @@ type Key struct {
 	Claim   ledger.ClaimID
 }
 
-// Parse reads a key that the watch or the snapshot met. Keys that do not
-// concern the tables in memory are otherKey. A block whose prefix cannot be read has none,
-// and comes with a *DamageError.
+// Parse reads a key. Keys that memory has no use for are of the kind OtherKey. If the prefix of
+// a block cannot be read, the Key has none, and the error is a *DamageError.
 func (k Keys) Parse(key string) (Key, error) {
 	if rest, ok := strings.CutPrefix(key, k.Spaces()); ok {
 		return parseSpace(key, rest)

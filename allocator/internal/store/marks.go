@@ -7,7 +7,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// Turn is the wish of a writer to be the next that writes a space.
+// Turn is a writer's request to be the next to write a space.
 type Turn struct {
 	Writer string
 	Took   time.Duration // by the writer's last transaction
@@ -37,12 +37,13 @@ type waitersValue struct {
 	Writer string `json:"w"`
 }
 
-// EncodeWriter is the mark of the writer that keeps the list.
+// EncodeWriter is the value of the mark, which names the writer that keeps the list.
 func EncodeWriter(writer string) string {
 	return encode(waitersValue{V: valueVersion, Writer: writer})
 }
 
-// decodeWriter is the writer that a mark names. One that cannot be read is that of others.
+// decodeWriter is the writer that a mark names. A mark that cannot be read is taken for another
+// writer's.
 func decodeWriter(value []byte) string {
 	var v waitersValue
 	if err := json.Unmarshal(value, &v); err != nil || v.Writer == "" {

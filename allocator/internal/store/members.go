@@ -10,8 +10,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// statusTimeout bounds how long a member of etcd may take to tell its status. Whoever
-// collects the metrics waits for it.
+// statusTimeout bounds how long a member of etcd may take to tell its status. A request for the
+// metrics waits for it.
 const statusTimeout = 2 * time.Second
 
 // embedded stands for the endpoint of an etcd in this process.

@@ -22,18 +22,18 @@ const pageSize = 1_000
 
 // Pager reads ranges of keys, page by page, all at one revision. It is for one goroutine.
 //
-// For each page etcd counts the keys to the end of the range that was asked for, and no
-// write can proceed meanwhile. Asking for all that is left would make a list of n pages
-// cost n² and delay every bind. So the pager asks for a part of the range at a time, which
-// grows and shrinks to have about a page of keys. Among the blocks of a pool a part is a
-// prefix of addresses, elsewhere the keys that share their first bytes.
+// For each page etcd counts the keys to the end of the requested range, and no write can
+// proceed meanwhile. With a request for the whole rest each time, a list of n pages would
+// cost n², and would delay every bind. So the pager requests a part of the range at a time.
+// A part grows and shrinks to have about a page of keys. Among the blocks of a pool a part
+// is a prefix of addresses, elsewhere it is the keys that share their first bytes.
 //
-// A part that reaches into a region where keys lie much closer is counted as a whole,
-// once. What is known to be such a region is a window that is full.
+// Where a part reaches into a region of much denser keys, etcd counts that part as a whole,
+// once. A window that is full is known to be such a region.
 type Pager struct {
 	client   *clientv3.Client
 	timeout  time.Duration // of each page
-	traffic  *traffic      // to give way to, before each page
+	traffic  *traffic      // to which it gives way before each page
 	Size     int           // keys in a page
 	Fit      int           // keys in a part
 	revision int64         // of all pages; 0: of the first
@@ -54,18 +54,18 @@ func (s *Store) NewPager(revision int64) *Pager {
 	return &Pager{client: s.Client, traffic: &s.Traffic, timeout: s.Timeout, Size: s.Page, Fit: s.Page, revision: revision}
 }
 
-// place is where a pager is in a range.
+// place is the position of a pager in a range.
 type place struct {
 	from  string
-	skip  int        // how many windows, beside the first, a part reaches over
-	depth int        // how many bytes its keys share; 0: any
+	skip  int        // how many windows after the first one a part covers
+	depth int        // how many first bytes the keys of a part share; 0: any number
 	in    *window    // if parts are prefixes
-	bits  int        // how long these are
-	addr  netip.Addr // which the next one contains
+	bits  int        // the length of these
+	addr  netip.Addr // in the next one
 }
 
 // Keys yields the keys of a range, in order. An error is the last that it yields.
-// ErrExpired: etcd no longer has the revision. Pages are not read ahead.
+// ErrExpired: etcd has compacted the revision. It does not read pages ahead.
 func (p *Pager) Keys(ctx context.Context, from, end string) iter.Seq2[*mvccpb.KeyValue, error] {
 	return func(yield func(*mvccpb.KeyValue, error) bool) {
 		for page, err := range p.pages(ctx, from, end) {
@@ -105,7 +105,7 @@ func (p *Pager) pages(ctx context.Context, from, end string) iter.Seq2[[]*mvccpb
 	}
 }
 
-// enter notes that a window ends here, or that here is a key of one that is full.
+// enter leaves a window that ends here, or enters a full one that has a key here.
 func (p *Pager) enter(at *place) {
 	if at.in != nil && at.from >= at.in.end {
 		at.in, at.depth, at.skip = nil, 0, 0
@@ -120,13 +120,13 @@ func (p *Pager) enter(at *place) {
 	}
 }
 
-// addr is the address of the block that has a key, or has the key before it.
+// addr is the address of the block with a key, or with the key before it.
 func (w *window) addr(key string) (addr netip.Addr, ok bool) {
 	block, err := parsePrefix(strings.TrimSuffix(strings.TrimPrefix(key, w.keys.Blocks()), "\x00"))
 	return block.Addr(), err == nil
 }
 
-// to is where the next part ends.
+// to is the end of the next part.
 func (p *Pager) to(at place) string {
 	if at.in != nil {
 		_, end := at.in.keys.Within(netip.PrefixFrom(at.addr, at.bits).Masked())
@@ -149,8 +149,8 @@ func (p *Pager) to(at place) string {
 	return to
 }
 
-// advance moves behind a page of a part that ends there, and learns from it how large
-// the next part is to be.
+// advance moves behind a page of a part that ends at to, and adapts the size of the
+// next part.
 func (p *Pager) advance(at *place, page *clientv3.GetResponse, to string) {
 	n, count := len(page.Kvs), int(page.Count)
 	if page.More {
@@ -180,7 +180,7 @@ func (p *Pager) advance(at *place, page *clientv3.GetResponse, to string) {
 	}
 }
 
-// narrow makes parts as small as two keys say that are half a page apart.
+// narrow makes parts smaller, by two keys that are half a page apart.
 func (p *Pager) narrow(at *place, middle, last string) {
 	at.depth, at.skip = shared(middle, last)+1, 0
 	if at.in = p.windowAt(last); at.in == nil {
@@ -216,7 +216,7 @@ func (p *Pager) windowAt(key string) *window {
 	return &p.Windows[i-1]
 }
 
-// commonBits is how many first bits two addresses have in common.
+// commonBits is the number of first bits that two addresses have in common.
 func commonBits(a, b netip.Addr) int {
 	x, y := a.AsSlice(), b.AsSlice()
 	for i := range x {
@@ -227,7 +227,7 @@ func commonBits(a, b netip.Addr) int {
 	return 8 * len(x)
 }
 
-// shared is how many first bytes two keys have in common.
+// shared is the number of first bytes that two keys have in common.
 func shared(a, b string) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {
@@ -257,7 +257,7 @@ func (p *Pager) page(ctx context.Context, from, to string) (*clientv3.GetRespons
 	return page, nil
 }
 
-// Windows are those of some pools, without those that lie in others.
+// Windows are the windows of some pools, without those that lie in another one.
 func Windows(keys Keys, pools []ledger.Pool, full bool) []window {
 	all := make([]window, len(pools))
 	for i, p := range pools {

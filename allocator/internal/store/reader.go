@@ -20,28 +20,29 @@ type Reader struct {
 	Prefix string
 }
 
-// Visitor is told what a ledger holds: all pools, then the blocks of each space
-// in the order of their addresses and the space's head, then all claims, then the tenures that
-// have ended, bucket by bucket, and those of a block in the order of time. Its functions are called one at a time. All fields are required.
+// Visitor gets the content of a ledger: all pools, then for each space its blocks in the order of
+// their addresses and its head, then all claims, and then the tenures that have ended. Those come
+// bucket by bucket, and those of a block in the order of time. Its functions are called one at a
+// time. All fields are required.
 type Visitor struct {
 	Pool func(ledger.Pool)
 	// Block is called once for each holder of a block.
 	Block func(ledger.Block)
-	// Head says that a space has one.
+	// Head is called for each space that has a head.
 	Head func(ledger.SpaceID)
-	// Claim says where the key of a claim leads.
+	// Claim is called with the space and the prefix that the key of a claim names.
 	Claim func(ledger.ClaimID, ledger.SpaceID, netip.Prefix)
 	// Tenure is called once for each tenure of the history.
 	Tenure func(ledger.Tenure)
-	// Damaged names a key that cannot be read, and why.
+	// Damaged is called for each key that cannot be read.
 	Damaged func(key string, err error)
-	// Unread names a block that is there, and whose key was Damaged.
+	// Unread is called, too, if that key is the one of a block.
 	Unread func(ledger.SpaceID, netip.Prefix)
 }
 
-// Walk tells the visitor the whole ledger as of one revision, which it returns,
-// and reads it page by page. Nothing is checked that the keys do not say of
-// themselves. ErrExpired: the walk took longer than etcd keeps history.
+// Walk calls the visitor with the whole ledger as of one revision, which it returns. It
+// reads page by page, and checks each key by itself only. ErrExpired: the walk took longer
+// than etcd keeps its revisions.
 func (r Reader) Walk(ctx context.Context, visitor Visitor) (revision int64, err error) {
 	s := NewStore(r.Client, r.Prefix)
 	w, pages := walk{visitor: visitor, keys: s.Keys}, s.NewPager(0)
@@ -71,7 +72,7 @@ func (r Reader) Walk(ctx context.Context, visitor Visitor) (revision int64, err 
 type walk struct {
 	visitor Visitor
 	keys    Keys
-	pools   []ledger.Pool // told so far
+	pools   []ledger.Pool // visited so far
 }
 
 func (w *walk) pool(kv *mvccpb.KeyValue) error {

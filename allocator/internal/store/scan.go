@@ -7,12 +7,12 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// scanRecord reads the value of a block as record.encode writes it for one holder: fields
-// in that order, strings of printable ASCII without escapes. Lists decode millions of
+// scanRecord reads the value of a block with one holder as [Record.Encode] writes it: the fields
+// in that order, and strings of printable ASCII without escapes. Lists decode millions of
 // such values, and encoding/json takes longer for each than etcd takes to read it. ok is
 // false for any other value, which may still be valid JSON.
 //
-// The strings of the result are parts of one copy of the value.
+// The strings of the result share one copy of the value: clone one that is kept.
 func scanRecord(value []byte) (h Holding, ok bool) {
 	if !simple(value) {
 		return Holding{}, false
@@ -66,7 +66,7 @@ func (s *scanner) skip(literal string) {
 	s.rest, s.failed = rest, s.failed || !ok
 }
 
-// text reads a string, which follows the words that introduce it.
+// text reads a string that follows the literal which introduces it.
 func (s *scanner) text(introduced string) string {
 	s.skip(introduced)
 	text, rest, ok := strings.Cut(s.rest, `"`)

@@ -27,8 +27,8 @@ type (
 	}
 )
 
-// Slices reads and writes what workspaces have of the pools that give every workspace one block. It
-// is safe for concurrent use.
+// Slices reads and writes the records of the pools that give every workspace one block. It is safe
+// for concurrent use.
 type Slices struct{ *Store }
 
 // sliceKeys is the prefix of the keys of one pool's records.
@@ -42,10 +42,10 @@ func (k sliceKeys) head() string                       { return string(k) + "hea
 func (k sliceKeys) members() string                    { return string(k) + "members/" }
 func (k sliceKeys) member(c ledger.ClusterName) string { return k.members() + string(c) }
 
-// SliceView is the record of a workspace and the fence of all records of the pool, as they
-// were at one revision. What is written with it is written if nobody else has meanwhile.
+// SliceView is the record of a workspace and the fence of all records of the pool, as of one
+// revision. A write with it succeeds only if the fence was not put since.
 type SliceView struct {
-	Slice  ledger.Slice // with pool and cluster in any case
+	Slice  ledger.Slice // has pool and cluster even if there is no record
 	Exists bool         // there is a record
 	Given  int          // how many slices of the pool are given
 
@@ -101,14 +101,14 @@ func (s Slices) View(ctx context.Context, id ledger.PoolID, c ledger.ClusterName
 	return view, err
 }
 
-// Put puts the record of the view's workspace, and how many are given with it. It reports
-// false if somebody else has written since the view.
+// Put puts the record of the view's workspace, and how many slices are given then. It reports
+// false if another caller has written since the view.
 func (s Slices) Put(ctx context.Context, view SliceView, next ledger.Slice, given int) (done bool, err error) {
 	value := sliceValue{V: valueVersion, Binding: next.Binding, Child: next.Child, State: next.State, Since: next.Since.UTC()}
 	return s.write(ctx, view, given, Put(s.keys(view.Slice.Pool).member(view.Slice.Cluster), encode(value)))
 }
 
-// Delete is Put, but that the record is deleted.
+// Delete deletes the record, as Put puts one.
 func (s Slices) Delete(ctx context.Context, view SliceView, given int) (done bool, err error) {
 	return s.write(ctx, view, given, Remove(s.keys(view.Slice.Pool).member(view.Slice.Cluster)))
 }

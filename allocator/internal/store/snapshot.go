@@ -8,8 +8,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Snapshot reads what memory needs of the ledger, at one revision, which it returns: pools,
-// then fences and reservations, then heads and blocks.
+// Snapshot reads the keys that memory needs, at one revision, which it returns: pools, then
+// fences and reservations, then heads and blocks.
 func (s *Store) Snapshot(ctx context.Context, visit func(Entry)) (revision int64, err error) {
 	pages := s.NewPager(0)
 	var pools []ledger.Pool

@@ -20,25 +20,25 @@ const (
 	DefaultTimeout = 5 * time.Second
 )
 
-// Store reads and writes one ledger in etcd. It keeps nothing of what it has read, and
-// decides nothing. All its errors of etcd are ErrUnavailable, in plain words. It is safe for
-// concurrent use, and must not be copied.
+// Store reads and writes one ledger in etcd. It keeps nothing that it has read, and decides
+// nothing. Errors of etcd are ErrUnavailable, with an explanation. It is safe for concurrent
+// use, and must not be copied.
 type Store struct {
 	Client  *clientv3.Client
 	Keys    Keys
 	Timeout time.Duration // of one request
 	Page    int           // keys that are read at once
-	// Traffic is what lists give way to.
+	// Traffic counts the transactions in flight, to which lists give way.
 	Traffic traffic
 }
 
-// NewStore is that of the ledger below a prefix; empty: the default one.
+// NewStore makes the store of the ledger below a prefix; empty: below the default one.
 func NewStore(client *clientv3.Client, prefix string) *Store {
 	return &Store{Client: client, Keys: newKeyspace(prefix), Timeout: DefaultTimeout, Page: pageSize}
 }
 
-// Commit makes a transaction of operations of its own. The worker of a space does not use
-// it: it has to tell what etcd has refused from what may have happened.
+// Commit sends one transaction. The worker of a space does not use it: that has to tell a
+// transaction that etcd has refused from one that may have been committed.
 func (s *Store) Commit(ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op) (*clientv3.TxnResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
@@ -62,8 +62,8 @@ func (s *Store) ID(ctx context.Context) (string, error) {
 	return decodeID(Results(resp.Responses).Found(0))
 }
 
-// PresentID is the ID that the ledger has now, and the revision of the answer. ok is false if
-// it has none.
+// PresentID reads the ledger's ID, and returns the revision of the answer, too. ok is false if the
+// ledger has no ID.
 func (s *Store) PresentID(ctx context.Context) (id string, ok bool, revision int64, err error) {
 	kv, revision, err := s.Get(ctx, s.Keys.ledger())
 	if err != nil || kv == nil {
@@ -115,11 +115,11 @@ func (s *Store) RecordAt(ctx context.Context, id ledger.SpaceID, p netip.Prefix,
 	return r, err == nil, err
 }
 
-// RecordOf reads the claim, then the block that it has, or had and that cools, as of the same
-// revision.
+// RecordOf reads a claim's key and its block, as of one revision. A block that cools is still the
+// one of its former claim.
 func (s *Store) RecordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok bool, err error) {
 	for {
-		if r, ok, err = s.recordOf(ctx, id); !Compacted(err) { // else that revision is gone by now
+		if r, ok, err = s.recordOf(ctx, id); !Compacted(err) { // else read both again
 			return r, ok, err
 		}
 	}
@@ -142,8 +142,8 @@ func (s *Store) recordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok b
 	return r, ok, err
 }
 
-// Overlapping reads the blocks of a space that have addresses in common with a prefix, and the
-// revision of the head as of which that is so.
+// Overlapping reads the blocks of a space that overlap a prefix, and the revision of the space's head
+// at that time.
 func (s *Store) Overlapping(ctx context.Context, id ledger.SpaceID, p netip.Prefix) ([]Record, int64, error) {
 	head, revision, err := s.Get(ctx, s.Keys.Space(id).Head())
 	if err != nil || head == nil {

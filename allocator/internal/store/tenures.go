@@ -8,15 +8,14 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// Tenures tells who has and had addresses of a prefix, or with the zero Prefix any addresses, as
-// of one revision, which it returns: tenures that have ended first, those of a block in the order
-// of time. visit gets a key that cannot be read as an error for which Unreadable holds, and
-// says whether to go on. A block that cools has no holder.
+// Tenures calls visit with the tenures of the blocks that overlap a prefix, or with the zero Prefix of
+// all blocks, as of one revision, which it returns. Tenures that have ended come first, those of a
+// block in the order of time. A block that cools has no holder. For a key that cannot be read, visit
+// gets an error for which Unreadable holds. If visit returns false, Tenures ends.
 //
-// Of a prefix it reads the keys of those tenures and of their bucket, however long the history is
-// elsewhere. Without one it
-// reads all of it, and all blocks, in pages. ErrExpired: it took longer than etcd keeps its
-// revisions.
+// For a prefix it reads only the buckets and the blocks that may overlap, however long the history is.
+// Without one it reads the whole history and all blocks, in pages. ErrExpired: reading took longer than
+// etcd keeps its revisions.
 func (r Reader) Tenures(ctx context.Context, p netip.Prefix, visit func(ledger.Tenure, error) bool) (revision int64, err error) {
 	s := NewStore(r.Client, r.Prefix)
 	l := lookback{keys: s.Keys, pages: s.NewPager(0), prefix: p, visit: visit}
@@ -34,12 +33,12 @@ type lookback struct {
 	pages  *Pager
 	prefix netip.Prefix
 	visit  func(ledger.Tenure, error) bool
-	spaces map[ledger.SpaceID]int // that have the prefix, and the shortest pool that does
+	spaces map[ledger.SpaceID]int // with pools that overlap the prefix, and the length of the shortest of those
 	all    []ledger.Pool
 	over   bool // the visitor has seen enough
 }
 
-// each visits the keys of some ranges, until it is over.
+// each visits the keys of some ranges, until the visitor has seen enough.
 func (l *lookback) each(ctx context.Context, spans []span, visit func(*mvccpb.KeyValue)) error {
 	for _, s := range spans {
 		for kv, err := range l.pages.Keys(ctx, s.from, s.end) {

@@ -13,9 +13,9 @@ const (
 	recent = 250 * time.Millisecond
 )
 
-// traffic counts the transactions in flight, so that lists can wait for them between two
-// pages, and read smaller ones. A page keeps etcd and a processor busy for milliseconds, and a
-// bind that meets it waits as long. The zero value is ready to use; safe for concurrent use.
+// traffic counts the transactions in flight, so that lists can wait for them before each page, and
+// read smaller pages. A page keeps etcd and a processor busy for milliseconds, and a bind at that
+// moment waits as long. The zero value is ready to use. It is safe for concurrent use.
 type traffic struct {
 	mu    sync.Mutex
 	count int
@@ -42,8 +42,8 @@ func (t *traffic) end() {
 	}
 }
 
-// page is how many keys of a page of so many a list reads at once now: an eighth beside binds,
-// which costs the list a tenth more time.
+// page is how many keys a list with pages of that size reads at once now. Beside binds it is an
+// eighth, which costs the list a tenth more time.
 func (t *traffic) page(size int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

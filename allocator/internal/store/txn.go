@@ -6,14 +6,14 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// The words that transactions are written in.
+// The parts that transactions are made of.
 
-// At holds if a key was last changed at the revision; 0: if there is no such key.
+// At compares: a key was last changed at the revision; 0: there is no such key.
 func At(key string, revision int64) clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(key), "=", revision)
 }
 
-// Absent holds if there is no such key.
+// Absent compares: there is no such key.
 func Absent(key string) clientv3.Cmp { return At(key, 0) }
 
 // Get reads a key.
@@ -28,16 +28,16 @@ func Remove(key string) clientv3.Op { return clientv3.OpDelete(key) }
 // Writes reports whether an operation may change the ledger.
 func Writes(op clientv3.Op) bool { return op.IsPut() || op.IsDelete() || op.IsTxn() }
 
-// Ops are operations, as a list.
+// Ops is a list of operations.
 func Ops(ops ...clientv3.Op) []clientv3.Op { return ops }
 
-// Cmps are comparisons, as a list.
+// Cmps is a list of comparisons.
 func Cmps(cmps ...clientv3.Cmp) []clientv3.Cmp { return cmps }
 
 // Results are the answers to the operations of a transaction, in their order.
 type Results []*etcdserverpb.ResponseOp
 
-// Found is what a get read; nil if there was no such key.
+// Found is the key that the i-th operation, a get, has read; nil if there was none.
 func (r Results) Found(i int) *mvccpb.KeyValue {
 	if i >= len(r) {
 		return nil

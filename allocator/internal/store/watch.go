@@ -8,15 +8,15 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Batch is what one revision has done. One without entries says that the watch is alive, and
-// how far it is; 0: it does not say.
+// Batch is the changes of one revision. One without entries shows that the watch is alive, and
+// which revision it has reached; 0: that is not known.
 type Batch struct {
 	Revision int64
 	Entries  []Entry
 }
 
-// Watch yields what happens after a revision, in order, until an error, which is the last
-// that it yields. Compacted holds of it if etcd no longer has what happened.
+// Watch yields the changes after a revision, in order. An error is the last that it yields.
+// Compacted(err): etcd has compacted the changes.
 func (s *Store) Watch(ctx context.Context, after int64) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

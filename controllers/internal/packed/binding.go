@@ -13,9 +13,9 @@ import (
 // fields for.
 const converted = "apis.v1alpha2.kcp.io/"
 
-// trim leaves of the status of a binding whether it serves its workspace. The controllers read no
-// more of it, and write none: what kcp notes there of schemas and permissions is several KiB of each
-// workspace.
+// trim removes all of a binding's status but what shows whether it serves its workspace. The controllers
+// read no more of it, and write none. What kcp writes there about schemas and permissions is several KiB
+// for each workspace.
 func trim(binding *apisv1alpha1.APIBinding) {
 	conditions := slices.DeleteFunc(binding.Status.Conditions, func(c conditionsv1alpha1.Condition) bool {
 		return c.Type != conditionsv1alpha1.ReadyCondition

@@ -10,7 +10,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// own stands in a shape for what each object has of its own.
+// own stands in a shape for a value that each object has of its own.
 const own = "\x00"
 
 // claim is a packed IPClaim.
@@ -18,7 +18,7 @@ type claim struct {
 	head
 	shape  *ipamv1alpha1.IPClaim
 	prefix netip.Prefix           // its block; zero for none
-	at     int64                  // seconds, since when its conditions are as they are
+	at     int64                  // last transition of its conditions, in seconds
 	owner  *ipamv1alpha1.OwnerRef // its consumer; nil for none
 }
 
@@ -44,7 +44,7 @@ func keyOfClaim(c *ipamv1alpha1.IPClaim) claimKey {
 	return key
 }
 
-// newClaim packs a claim by a shape. Whether that is true of it only unpacking tells.
+// newClaim packs a claim by a shape. The caller checks by unpacking that the claim is of that shape.
 func newClaim(c *ipamv1alpha1.IPClaim, at *home, shape *ipamv1alpha1.IPClaim) *claim {
 	p := &claim{head: newHead(at, &c.ObjectMeta), shape: shape, at: since(c.Status.Conditions), owner: c.Spec.OwnerRef}
 	p.shared = &shape.ObjectMeta
@@ -100,7 +100,7 @@ func ownOf(value string) string {
 	return own
 }
 
-// since is when the first condition came about, in seconds.
+// since is the last transition of the first condition, in seconds.
 func since(conditions []metav1.Condition) int64 {
 	if len(conditions) == 0 {
 		return 0
@@ -117,8 +117,7 @@ func blankConditions(conditions []metav1.Condition, cidr string) {
 	}
 }
 
-// wholeConditions puts back what blankConditions takes out. A message that is that of the
-// condition before shares its memory.
+// wholeConditions puts back what blankConditions takes out.
 func wholeConditions(conditions []metav1.Condition, cidr string, at int64) {
 	for i := range conditions {
 		conditions[i].LastTransitionTime = metav1.Unix(at, 0)

@@ -1,13 +1,13 @@
-// Package packed keeps claims and their records in a cache in a tenth of the memory. Most of
-// what one says, thousands say alike: that is kept once, as their shape, and each keeps only
-// what is its own.
+// Package packed keeps claims and their records in a cache in a tenth of the memory. Most fields have
+// the same values in thousands of objects. Those are kept once, as the shape of these objects, and each
+// object keeps only its own values.
 //
-// Nothing of them is lost but managedFields, which no part of the controllers reads or writes. An object
-// is packed only if unpacking it gives back the same, field by field; one of which that is not
-// true stays as it is. So a field that is added to a kind later needs no word here.
+// Packed objects lose nothing but managedFields, which the controllers neither read nor write. An object
+// is packed only if unpacking it returns the same, field by field. Otherwise it stays as it is. So this
+// package needs no change when a field is added to a kind.
 //
-// APIBindings, which are only read, lose what is not.
+// APIBindings are only read, and lose the fields that no controller reads.
 //
-// A cache that packs hands out whole objects to those that read copies. Its event handlers are
-// called with what it keeps: give that to Whole first.
+// Reads that copy from such a cache return whole objects. Its event handlers get the packed ones: pass
+// those to Whole first.
 package packed

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// home is where objects are: what those of one namespace of a logical cluster share.
+// home is what the objects of one namespace of a logical cluster share.
 type home struct {
 	namespace   string
 	annotations map[string]string // the one that names the logical cluster; nil without kcp
@@ -20,7 +20,7 @@ type home struct {
 // identity is a UID.
 type identity [16]byte
 
-// parse reads a UID. One in another form than usual gives another text.
+// parse reads a UID. From one in an unusual form, uid makes another text.
 func parse(uid types.UID) (id identity) {
 	digits := strings.ReplaceAll(string(uid), "-", "")
 	_, _ = hex.Decode(id[:], []byte(digits[:min(len(digits), 2*len(id))])) // compared when it is unpacked

@@ -11,11 +11,11 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// clusterAnnotation is where kcp says of which logical cluster an object is.
+// clusterAnnotation is the annotation by which kcp names the logical cluster of an object.
 const clusterAnnotation = "kcp.io/cluster"
 
-// remembered bounds the homes and the shapes of a kind that a Packer looks for objects to share.
-// Objects keep those that it has forgotten.
+// remembered bounds the homes, and the shapes of a kind, that a Packer remembers. Objects keep those that
+// it has forgotten.
 const remembered = 1 << 15
 
 // Packer packs the objects of a cache. The zero value is ready. It is safe for concurrent use.
@@ -28,8 +28,8 @@ type Packer struct {
 
 type place struct{ cluster, namespace string }
 
-// Transform is a TransformFunc of client-go: it is called with each object before the cache keeps
-// it, and takes managedFields out of all. An object may be packed already. It returns no error.
+// Transform is a TransformFunc of client-go: a cache calls it with each object before it keeps that. It
+// removes managedFields from all objects. An object may be packed already. It returns no error.
 func (p *Packer) Transform(obj any) (any, error) {
 	object, ok := obj.(client.Object)
 	if !ok || isPacked(obj) {
@@ -47,8 +47,8 @@ func (p *Packer) Transform(obj any) (any, error) {
 	return obj, nil
 }
 
-// Whole is an object that a cache keeps as it was before it was packed: a new copy of a packed one,
-// and any other itself.
+// Whole is an object of a cache as it was before it was packed: a new copy of a packed object, and any
+// other object itself.
 func Whole(obj client.Object) client.Object {
 	if isPacked(obj) {
 		return obj.DeepCopyObject().(client.Object)

@@ -13,7 +13,7 @@ type allocation struct {
 	head
 	shape  *ipamv1alpha1.IPAllocation
 	prefix netip.Prefix           // its block; zero for none
-	at     int64                  // seconds, since when its conditions are as they are
+	at     int64                  // last transition of its conditions, in seconds
 	claim  string                 // the claim that it names; empty for none
 	holder identity               // the UID of that
 	owner  *ipamv1alpha1.OwnerRef // its consumer; nil for none
@@ -31,7 +31,7 @@ func keyOfRecord(r *ipamv1alpha1.IPAllocation) recordKey {
 	return recordKey{r.Kind, r.Spec.ClassName, r.Spec.PoolRef.Name, r.Status.Phase, r.Spec.ReclaimPolicy, r.Generation}
 }
 
-// newRecord packs a record by a shape. Whether that is true of it only unpacking tells.
+// newRecord packs a record by a shape. The caller checks by unpacking that the record is of that shape.
 func newRecord(r *ipamv1alpha1.IPAllocation, at *home, shape *ipamv1alpha1.IPAllocation) *allocation {
 	p := &allocation{head: newHead(at, &r.ObjectMeta), shape: shape, at: since(r.Status.Conditions), owner: r.Spec.OwnerRef}
 	p.shared = &shape.ObjectMeta
