@@ -49,11 +49,11 @@ func startLoad(t *testing.T, tenant *framework.Tenant, class, name string) *load
 	return l
 }
 
-// creates waits until that many more claims have been created.
+// creates waits until that many more claims have been created, which takes a second each on a busy machine.
 func (l *load) creates(more int64) {
 	l.Helper()
 	want := l.created.Load() + more
-	framework.Eventually(l, fmt.Sprintf("%d claims of %s", want, l.prefix), func(context.Context) error {
+	framework.Within(l, 4*framework.Patience, fmt.Sprintf("%d claims of %s", want, l.prefix), func(context.Context) error {
 		if got := l.created.Load(); got < want {
 			return fmt.Errorf("there are %d", got)
 		}

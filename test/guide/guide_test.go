@@ -93,7 +93,7 @@ func TestWithoutKCP(t *testing.T) {
 	p := newPlace(t)
 	p.write(t, data, "admin.kubeconfig")
 	p.follow(t, "docs/getting-started.md", "Install")
-	p.follow(t, "docs/standalone.md", "See it")
+	p.follow(t, "docs/standalone.md", "Try it")
 	p.follow(t, "docs/standalone.md", "On a cluster you have")
 	shell := p.open(t)
 	shell.typed(t, block{commands: "kubectl --kubeconfig admin.kubeconfig apply -k config/deploy/overlays/standalone"}, done)
