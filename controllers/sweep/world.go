@@ -8,11 +8,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/packed"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 )
 
@@ -59,35 +61,58 @@ func (c Caches) State(ctx context.Context, b allocator.Block) State {
 	if err != nil {
 		return Away
 	}
-	reader, holder := cl.GetCache(), client.ObjectKey{Namespace: b.Holder.Namespace, Name: b.Holder.Name}
+	show, holder := shown(ctx, cl), client.ObjectKey{Namespace: b.Holder.Namespace, Name: b.Holder.Name}
+	if b.State == allocator.Retained {
+		return recorded(show, holder, b.Holder.Claim, Orphaned)
+	}
+	kind := client.Object(&ipamv1alpha1.IPClaim{})
+	if b.Holder.Namespace == "" {
+		kind = &ipamv1alpha1.IPPool{}
+	}
+	obj, err := show(kind, holder)
 	switch {
-	case b.Holder.Namespace == "":
-		return present(ctx, reader, &ipamv1alpha1.IPPool{}, holder, b.Holder.Claim)
-	case b.State == allocator.Retained:
-		return recorded(ctx, reader, holder, b.Holder.Claim, Orphaned)
-	}
-	claim := &ipamv1alpha1.IPClaim{}
-	if state := present(ctx, reader, claim, holder, b.Holder.Claim); state != Held || claim.Status.Phase != ipamv1alpha1.ClaimBound {
-		return state
-	}
-	return recorded(ctx, reader, holder, b.Holder.Claim, Unrecorded)
-}
-
-// present reads an object that must have the UID.
-func present(ctx context.Context, reader client.Reader, obj client.Object, key client.ObjectKey, uid allocator.ClaimID) State {
-	err := reader.Get(ctx, key, obj)
-	if apierrors.IsNotFound(err) || err == nil && obj.GetUID() != types.UID(uid) {
+	case err != nil:
+		return Held
+	case obj == nil || obj.GetUID() != types.UID(b.Holder.Claim):
 		return Orphaned
+	case packed.Bound(obj):
+		return recorded(show, holder, b.Holder.Claim, Unrecorded)
 	}
 	return Held
 }
 
 // recorded looks for the record of a claim, live or gone; without one the state is missing.
-func recorded(ctx context.Context, reader client.Reader, claim client.ObjectKey, uid allocator.ClaimID, missing State) State {
-	if exists, err := record.Exists(ctx, reader, claim, types.UID(uid)); err == nil && !exists {
+func recorded(show showing, claim client.ObjectKey, uid allocator.ClaimID, missing State) State {
+	exists, err := record.Exists(func(key client.ObjectKey) (client.Object, error) {
+		return show(&ipamv1alpha1.IPAllocation{}, key)
+	}, claim, types.UID(uid))
+	if err == nil && !exists {
 		return missing
 	}
 	return Held
+}
+
+// showing gives the object of a kind as a cache keeps it; nil if the cache does not show it.
+type showing = func(kind client.Object, key client.ObjectKey) (client.Object, error)
+
+// keeper is a cluster that gives objects as its cache keeps them. A sweep reads so many that copies of them
+// would be most of its cost.
+type keeper interface {
+	Kept(kind client.Object, key client.ObjectKey) (client.Object, error)
+}
+
+func shown(ctx context.Context, cl cluster.Cluster) showing {
+	if k, ok := cl.(keeper); ok {
+		return k.Kept
+	}
+	reader := cl.GetCache() // that of the platform's workspace gives only copies
+	return func(kind client.Object, key client.ObjectKey) (client.Object, error) {
+		err := reader.Get(ctx, key, kind)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return kind, err
+	}
 }
 
 // Allowed implements World.

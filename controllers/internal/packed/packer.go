@@ -6,6 +6,7 @@ import (
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -65,6 +66,30 @@ func Consumer(obj client.Object) *ipamv1alpha1.OwnerRef {
 		return c.Spec.OwnerRef
 	}
 	return nil
+}
+
+// Bound reports whether an IPClaim, packed or not, is bound.
+func Bound(obj client.Object) bool {
+	switch c := obj.(type) {
+	case *claim:
+		return c.shape.Status.Phase == ipamv1alpha1.ClaimBound
+	case *ipamv1alpha1.IPClaim:
+		return c.Status.Phase == ipamv1alpha1.ClaimBound
+	}
+	return false
+}
+
+// Holder is the UID of the claim that an IPAllocation names, packed or not, or from which it was retained;
+// empty for none.
+func Holder(obj client.Object) types.UID {
+	if a, ok := obj.(*allocation); ok && a.claim != "" {
+		return a.holder.uid()
+	}
+	if record, ok := Whole(obj).(*ipamv1alpha1.IPAllocation); ok {
+		_, holder := record.HeldBy()
+		return holder
+	}
+	return ""
 }
 
 func isPacked(obj any) bool {

@@ -70,11 +70,27 @@ func packs(t *testing.T, p *Packer, object client.Object) any {
 	if got := Whole(kept.(client.Object)); !reflect.DeepEqual(got, want) {
 		t.Fatalf("after Transform the object is\n%+v\nwant\n%+v", got, want)
 	}
+	sameRead(t, kept.(client.Object), want)
 	again, err := p.Transform(kept)
 	if err != nil || again != kept {
 		t.Fatalf("Transform of what it returned = %v, %v; want the same", again, err)
 	}
 	return kept
+}
+
+// sameRead fails the test unless a kept object reads as the whole one does.
+func sameRead(t *testing.T, kept, whole client.Object) {
+	t.Helper()
+	switch whole := whole.(type) {
+	case *ipamv1alpha1.IPClaim:
+		if got, want := Bound(kept), whole.Status.Phase == ipamv1alpha1.ClaimBound; got != want {
+			t.Fatalf("Bound(%+v) = %t, want %t", whole, got, want)
+		}
+	case *ipamv1alpha1.IPAllocation:
+		if _, want := whole.HeldBy(); Holder(kept) != want {
+			t.Fatalf("Holder(%+v) = %s, want %s", whole, Holder(kept), want)
+		}
+	}
 }
 
 // Bound claims and records are packed, and share their shape.
@@ -142,7 +158,10 @@ func TestTransform_OneFieldDiffers(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(*ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation){
 		"the claim named by the record": func(_ *ipamv1alpha1.IPClaim, r *ipamv1alpha1.IPAllocation) { r.Spec.ClaimRef = nil },
-		"no name in the record":         func(_ *ipamv1alpha1.IPClaim, r *ipamv1alpha1.IPAllocation) { r.Spec.ClaimRef.Name = "" },
+		"a record that is retained": func(_ *ipamv1alpha1.IPClaim, r *ipamv1alpha1.IPAllocation) {
+			r.Spec.ClaimRef, r.Annotations[ipamv1alpha1.AnnotationRetainedFrom] = nil, "web-1/0b8a3a0e-6f0b-4d43-9d5a-000000000001"
+		},
+		"no name in the record": func(_ *ipamv1alpha1.IPClaim, r *ipamv1alpha1.IPAllocation) { r.Spec.ClaimRef.Name = "" },
 		"an UID in capitals": func(c *ipamv1alpha1.IPClaim, _ *ipamv1alpha1.IPAllocation) {
 			c.UID = "0B8A3A0E-6F0B-4D43-9D5A-000000000001"
 		},

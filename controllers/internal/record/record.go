@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/packed"
 )
 
 // Slot is the place of a claim name's record.
@@ -48,18 +49,15 @@ func Find(ctx context.Context, reader client.Reader, claim client.ObjectKey) (Sl
 	return Slot{Name: free}, nil
 }
 
-// Exists reports whether the reader shows a record of this claim, which is identified by
-// name and UID.
-func Exists(ctx context.Context, reader client.Reader, claim client.ObjectKey, uid types.UID) (bool, error) {
+// Exists reports whether there is a record of this claim, which is identified by name and UID. show gives
+// the record of a name, as a cache keeps it; nil for none.
+func Exists(show func(key client.ObjectKey) (client.Object, error), claim client.ObjectKey, uid types.UID) (bool, error) {
 	for _, name := range ipamv1alpha1.AllocationNames(claim.Namespace, claim.Name) {
-		record, err := get(ctx, reader, claim.Namespace, name)
+		record, err := show(client.ObjectKey{Namespace: claim.Namespace, Name: name})
 		if err != nil {
 			return false, err
 		}
-		if record == nil {
-			continue
-		}
-		if _, holder := record.HeldBy(); holder == uid {
+		if record != nil && packed.Holder(record) == uid {
 			return true, nil
 		}
 	}

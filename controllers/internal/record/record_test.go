@@ -43,6 +43,17 @@ func newReader(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) 
 	return fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(objects...).Build()
 }
 
+// shownBy gives the records that a reader shows.
+func shownBy(t *testing.T, reader client.Reader) func(client.ObjectKey) (client.Object, error) {
+	return func(key client.ObjectKey) (client.Object, error) {
+		record, err := get(t.Context(), reader, key.Namespace, key.Name)
+		if record == nil {
+			return nil, err
+		}
+		return record, err
+	}
+}
+
 func TestFind(t *testing.T) {
 	for name, tt := range map[string]struct {
 		records []client.Object
@@ -66,7 +77,7 @@ func TestFind(t *testing.T) {
 			if err != nil || slot.Name != tt.slot || (slot.Record != nil) != tt.found {
 				t.Errorf("Find() = %s with a record %t, %v; want %s, %t", slot.Name, slot.Record != nil, err, tt.slot, tt.found)
 			}
-			exists, err := Exists(t.Context(), reader, claim, "1")
+			exists, err := Exists(shownBy(t, reader), claim, "1")
 			if err != nil || exists != tt.exists {
 				t.Errorf("Exists(1) = %t, %v; want %t", exists, err, tt.exists)
 			}
@@ -83,7 +94,7 @@ func TestFind_Faults(t *testing.T) {
 	if _, err := Find(t.Context(), reader, claim); !errors.Is(err, fault) {
 		t.Errorf("Find() = %v, want %v", err, fault)
 	}
-	if _, err := Exists(t.Context(), reader, claim, "1"); !errors.Is(err, fault) {
+	if _, err := Exists(shownBy(t, reader), claim, "1"); !errors.Is(err, fault) {
 		t.Errorf("Exists() = %v, want %v", err, fault)
 	}
 }

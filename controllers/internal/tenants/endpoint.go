@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"sync"
 	"time"
 
@@ -39,7 +40,8 @@ type endpoint struct {
 	url       string
 	config    *rest.Config
 	cache     kcpcache.WildcardCache
-	writer    client.Client // of all its workspaces: see router
+	kept      map[reflect.Type]toolscache.Indexer // of the cache, by kind; set once it is filled
+	writer    client.Client                       // of all its workspaces: see router
 	http      *http.Client
 	recorders *recorder.Manager
 	queue     workqueue.TypedRateLimitingInterface[multicluster.ClusterName]
@@ -73,6 +75,7 @@ func (p *Provider) open(ctx context.Context, url string, logger logr.Logger) (*e
 		url:       url,
 		config:    cfg,
 		cache:     shared,
+		kept:      map[reflect.Type]toolscache.Indexer{},
 		recorders: recorder.NewManager(p.opts.Scheme, logger.V(1)),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[multicluster.ClusterName](soonest, latest),
@@ -126,9 +129,11 @@ func (e *endpoint) fill(ctx context.Context) error {
 		}
 	}
 	for _, kind := range []client.Object{&ipamv1alpha1.IPPool{}, &ipamv1alpha1.IPClaim{}, &ipamv1alpha1.IPAllocation{}} {
-		if _, err := e.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
+		informer, err := e.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
+		e.kept[reflect.TypeOf(kind)] = informer.(toolscache.SharedIndexInformer).GetIndexer() // as the wildcard cache requires it, too
 	}
 	if !e.cache.WaitForCacheSync(ctx) {
 		return ctx.Err()

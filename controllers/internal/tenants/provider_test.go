@@ -4,8 +4,11 @@ import (
 	"testing"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 func TestProvider_EngagesWhatIsBound(t *testing.T) {
@@ -108,6 +111,29 @@ func TestProvider_AtTwoEndpoints(t *testing.T) {
 	}
 	if url, _ := cl.(*tenant).Endpoint(); url != s.server.URL+"/two" {
 		t.Errorf("a is engaged through %s, want the second endpoint", url)
+	}
+}
+
+// A workspace gives its own objects as the cache keeps them, and not those of others.
+func TestTenant_Kept(t *testing.T) {
+	s := newScene(t)
+	const claims = "/one/clusters/*/apis/ipam.miloapis.com/v1alpha1/ipclaims"
+	for _, workspace := range []string{"a", "b"} {
+		claim := gen.Claim("web")
+		claim.UID, claim.Annotations = types.UID("of-"+workspace), map[string]string{"kcp.io/cluster": workspace}
+		s.put(claims, workspace, claim)
+	}
+	s.binds("one", "a")
+	s.sees("+a")
+	a := s.engaged.tenant("a")
+	kept, err := a.Kept(&ipamv1alpha1.IPClaim{}, client.ObjectKey{Namespace: "default", Name: "web"})
+	if err != nil || kept == nil || kept.GetUID() != "of-a" {
+		t.Errorf("Kept(default/web) = %+v, %v; want the claim of a", kept, err)
+	}
+	for what, kind := range map[string]client.Object{"a claim": &ipamv1alpha1.IPClaim{}, "a record": &ipamv1alpha1.IPAllocation{}, "a pool": &ipamv1alpha1.IPPool{}} {
+		if kept, err := a.Kept(kind, client.ObjectKey{Namespace: "default", Name: "other"}); kept != nil || err != nil {
+			t.Errorf("Kept of %s that is not there = %+v, %v; want nothing", what, kept, err)
+		}
 	}
 }
 

@@ -3,7 +3,9 @@ package tenants
 import (
 	"context"
 	"net/http"
+	"reflect"
 
+	kcpkey "github.com/kcp-dev/apimachinery/v2/pkg/cache"
 	"github.com/kcp-dev/logicalcluster/v3"
 	kcpcache "github.com/kcp-dev/multicluster-provider/pkg/cache"
 	"github.com/kcp-dev/multicluster-provider/pkg/events/recorder"
@@ -36,6 +38,16 @@ func (t *tenant) Endpoint() (url string, shared kcpcache.WildcardCache) { return
 
 // GetCache implements cluster.Cluster.
 func (t *tenant) GetCache() cache.Cache { return t.cache }
+
+// Kept is the object of a kind as the cache keeps it: it may be packed, and is to be read only. It is nil
+// if the cache does not show the object. Get takes many times as long, because it unpacks a copy.
+func (t *tenant) Kept(kind client.Object, key client.ObjectKey) (client.Object, error) {
+	obj, shown, err := t.at.kept[reflect.TypeOf(kind)].GetByKey(kcpkey.ToClusterAwareKey(string(t.name), key.Namespace, key.Name))
+	if err != nil || !shown {
+		return nil, err
+	}
+	return obj.(client.Object), nil
+}
 
 // GetClient implements cluster.Cluster. It reads from the cache.
 func (t *tenant) GetClient() client.Client {
