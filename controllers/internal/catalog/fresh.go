@@ -14,8 +14,7 @@ const remembered = time.Minute
 
 // fresh are pools that this process makes Ready, for as long as the cache shows them as they were before.
 // Users may see a Ready pool before the cache does. Without this memory, a claim by class that follows at
-// once would get a block of another pool. Only the replica that leads writes pools, and has the memory.
-// The zero value is ready. It is safe for concurrent use.
+// once would get a block of another pool. The zero value is ready. It is safe for concurrent use.
 type fresh struct {
 	mu    sync.RWMutex
 	pools map[types.UID]readied
