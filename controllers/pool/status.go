@@ -36,11 +36,7 @@ func (p *pass) report(ctx context.Context) error {
 	}
 	p.tellProgress(entered)
 	p.sample(ctx, capacity)
-	ready := resolve.Ready(p.pool)
 	succeeded(p.pool, entered, capacity)
-	if !ready && resolve.Ready(p.pool) {
-		p.catalog.Readied(p.pool)
-	}
 	if p.owner.Cluster == p.directory.Platform().Cluster {
 		free, _ := p.ledger.FreeBlocks(p.id)
 		shown.show(p.pool.Name, figure{capacity, free, p.samples})

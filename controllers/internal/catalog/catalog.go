@@ -57,8 +57,6 @@ type Catalog struct {
 	Clusters  Clusters
 	Directory *directory.Directory
 	Rooms     Rooms
-
-	fresh fresh
 }
 
 // View is the catalog during one pass. It remembers the first failure, so that
@@ -95,22 +93,21 @@ func (v *View) DefaultClasses() []*ipamv1alpha1.IPClass {
 // Pool finds a pool of a workspace by name.
 func (v *View) Pool(in directory.Workspace, name string) (*ipamv1alpha1.IPPool, bool) {
 	pool := &ipamv1alpha1.IPPool{}
-	found := v.get(in, name, pool)
-	return v.fresh.latest(pool), found
+	return pool, v.get(in, name, pool)
 }
 
 // Pools lists the pools of a workspace.
 func (v *View) Pools(in directory.Workspace) []*ipamv1alpha1.IPPool {
 	list := &ipamv1alpha1.IPPoolList{}
 	v.list(in, list)
-	return v.fresh.latests(list.Items)
+	return pointers(list.Items)
 }
 
 // Backing lists the pools of a workspace that name a class.
 func (v *View) Backing(in directory.Workspace, class string) []*ipamv1alpha1.IPPool {
 	list := &ipamv1alpha1.IPPoolList{}
 	v.list(in, list, client.MatchingFields{ByClass: class})
-	return v.fresh.latests(list.Items)
+	return pointers(list.Items)
 }
 
 // Workspace finds a workspace by its path.

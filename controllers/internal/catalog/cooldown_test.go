@@ -39,10 +39,6 @@ func (c cached) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 	return c.reader.Get(ctx, key, obj, opts...)
 }
 
-func (c cached) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	return c.reader.List(ctx, list, opts...)
-}
-
 func (p platform) GetCluster(_ context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
 	if name != "" {
 		return nil, multicluster.ErrClusterNotFound
