@@ -49,6 +49,12 @@ func TestRestore_OfAnOlderKCP(t *testing.T) {
 	})
 	waitHeld(t, platform, pool, size(blocksOf(t, known...)...))
 	framework.WaitBound(t, tenant, known...)
+
+	// The watches of the controller that other tests share have ended several times in a few minutes. The
+	// reflectors of client-go then pause for up to a minute, which the other tests do not expect.
+	shared := framework.SharedPlatform(t)
+	shared.StopController(t)
+	shared.StartController(t)
 }
 
 // showsInLedger fails the test unless the ledger, read key by key while the controller
