@@ -124,6 +124,26 @@ func TestCooldown(t *testing.T) {
 	}
 }
 
+// When a cooldown ends, those that end a moment later go on.
+func TestCooldown_EndsNoneEarly(t *testing.T) {
+	i := newIcebox(t)
+	first, second := i.bind(request("p", "a", 28)), i.bind(request("p", "b", 28))
+	i.release("a")
+	i.pass(500 * time.Millisecond)
+	i.release("b")
+	until := i.clock.now().Add(time.Minute)
+	i.pass(time.Minute - 500*time.Millisecond)
+	i.waitFor(t, "p", func(s *engine.Worker) bool { return !s.Working && len(s.Cooling.Blocks) < 2 })
+	i.wantFigures("16", until)
+	if b := i.bind(exactly(request("p", "c", 0), first.Prefix.String())); b.Prefix != first.Prefix {
+		t.Errorf("after its cooldown %s is bound as %s", first.Prefix, b.Prefix)
+	}
+	_, err := i.Bind(t.Context(), exactly(request("p", "d", 0), second.Prefix.String()))
+	if cooling, ok := errors.AsType[*CoolingError](err); !ok || !cooling.Until.Equal(until) {
+		t.Errorf("Bind of %s, which cools for another half second, = %v; want a CoolingError until %s", second.Prefix, err, until)
+	}
+}
+
 // A claim of the former holder's name gets the block back at once, by Bind and by Reserve.
 func TestCooldown_GivesBack(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -147,8 +147,8 @@ var Mutants = []Mutant{
 	{
 		Name:  "the holder of a block is looked up by the name in a hint",
 		File:  "controllers/release/settle.go",
-		Old:   "Holder: block.Holder, known",
-		New:   "Holder: h, known",
+		Old:   "return holding(block), nil",
+		New:   "o := holding(block); o.Holder = h; return o, nil",
 		Suite: Suite{Package: "./controllers/release"},
 	},
 	{
