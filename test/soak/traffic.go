@@ -93,18 +93,27 @@ func (t *tenant) bind(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
 	return nil
 }
 
-// remove deletes a claim, and what it has retained.
+// remove deletes a claim, and what it has retained. The IPAllocation follows the answer to CREATE: a
+// claim that goes before it is there retains its block all the same, and nobody would delete that.
 func (t *tenant) remove(ctx context.Context, i int) error {
 	claim := t.held[i]
 	t.held = slices.Delete(t.held, i, i+1)
-	if err := t.unbind(ctx, claim.name); err != nil || !claim.retain {
+	if !claim.retain {
+		return t.unbind(ctx, claim.name)
+	}
+	allocation := &ipamv1alpha1.IPAllocation{}
+	allocation.Namespace, allocation.Name = metav1.NamespaceDefault, ipamv1alpha1.AllocationName(metav1.NamespaceDefault, claim.name)
+	err := retry.Do(ctx, patience, "the IPAllocation of "+claim.name, func(ctx context.Context) error {
+		return t.Get(ctx, client.ObjectKeyFromObject(allocation), allocation)
+	})
+	if err != nil {
 		return err
 	}
-	name := ipamv1alpha1.AllocationName(metav1.NamespaceDefault, claim.name)
+	if err := t.unbind(ctx, claim.name); err != nil {
+		return err
+	}
 	return retry.Do(ctx, patience, "delete what "+claim.name+" has retained", func(ctx context.Context) error {
-		allocation := &ipamv1alpha1.IPAllocation{}
-		allocation.Namespace, allocation.Name = metav1.NamespaceDefault, name
-		return gone(t.Delete(ctx, allocation), "ipallocations", name) // refused until the claim is out of it
+		return gone(t.Delete(ctx, allocation), "ipallocations", allocation.Name) // refused until the claim is out of it
 	})
 }
 
