@@ -21,6 +21,12 @@ const (
 	maxRequestBytes  = 4 << 20
 	name             = "ipam"
 	dirMode          = 0o700
+
+	// snapshotCount bounds the transactions that a start reads again from the log, and catchUpEntries those
+	// that stay in memory. etcd's defaults are 10,000 and 5,000, for members that lag behind. There are none
+	// here, and a transaction may have a megabyte.
+	snapshotCount  = 1000
+	catchUpEntries = 100
 )
 
 // Options configure a Server.
@@ -135,6 +141,7 @@ func (s *Server) config() (*embed.Config, error) {
 	}
 	c.InitialCluster = c.InitialClusterFromName(name)
 	c.TickMs, c.ElectionMs = 10, 100 // a single member elects itself
+	c.SnapshotCount, c.SnapshotCatchUpEntries = snapshotCount, catchUpEntries
 	c.QuotaBackendBytes = s.options.QuotaBytes
 	c.MaxTxnOps, c.MaxRequestBytes = uint(s.options.MaxTxnOps), maxRequestBytes
 	c.UnsafeNoFsync = s.options.NoFsync

@@ -57,6 +57,26 @@ func TestStart_KeepsItsData(t *testing.T) {
 	}
 }
 
+// TestLog_IsShort: the log of transactions, which etcd holds in memory for other members, does not grow with
+// their size.
+func TestLog_IsShort(t *testing.T) {
+	const size, puts = 128 << 10, 2000
+	s := mustStart(t, t.TempDir())
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before, value := heap(), strings.Repeat("x", size)
+	for range puts {
+		put(t, s, "k", value)
+	}
+	if grown := int64(heap()) - int64(before); grown > size*puts/2 {
+		t.Errorf("%d transactions of %d bytes leave %d bytes in memory, want less than half of their size", puts, size, grown)
+	}
+}
+
 func TestStart_TwoOnOneMachine(t *testing.T) {
 	one, two := mustStart(t, t.TempDir()), mustStart(t, t.TempDir())
 	put(t, one, "k", "v")
