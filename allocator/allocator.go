@@ -109,8 +109,8 @@ func (a *Allocator) Err() error {
 	return a.engine.Health.Err()
 }
 
-// Lead makes this Allocator the one whose waiting lists count, until ctx ends. Others answer
-// ErrOthersWait to Reserve in spaces where claims wait. Close complete when all claims that
+// Lead makes this Allocator the one whose waiting lists count, until ctx ends. Others give
+// no room by Reserve in spaces where claims wait, but ErrOthersWait. Close complete when all claims that
 // waited at a former leader wait here, or need not wait. Until then, the spaces that the former
 // leader has marked stay closed for reservations. Lead returns nil.
 func (a *Allocator) Lead(ctx context.Context, complete <-chan struct{}) error {

@@ -143,6 +143,9 @@ func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
 		sh.Then = store.Ops(store.Get(keys.Claim(claim)))
 		return sh, nil //nolint:nilerr // the refusal is the answer once the transaction confirms it
 	}
+	if b.request.reserves {
+		b.date(s)
+	}
 	if b.former != nil {
 		return b.takeFormer(s)
 	}
@@ -154,6 +157,16 @@ func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
 	)
 	sh.Stamp = engine.StampOf(&s.Table.Quotas, b.request.Request, b.fence)
 	return sh, nil
+}
+
+// date gives a reservation a time that no former one of its ID has had. Memory has the former one: a
+// transaction planned before it came would lose the comparison of the head.
+func (b *bind) date(s *engine.Worker) {
+	h := &b.record.Holdings[0]
+	if next := s.Table.Reservations.Next(h.Claim, h.BoundAt); !next.Equal(h.BoundAt) {
+		h.BoundAt = next
+		b.value = b.record.Encode()
+	}
 }
 
 func (b *bind) Won(s *engine.Worker, revision int64, got store.Results) error {
@@ -206,8 +219,17 @@ func (b *bind) Lost(s *engine.Worker, why engine.Loss) error {
 	return engine.ErrAgain
 }
 
-// find chooses a free prefix, or refuses the request.
+// find chooses a free prefix, or refuses the request. A reservation is given none that a waiter of
+// another Allocator could use. Where there is none, it is refused as by that one, whoever waits.
 func (b *bind) find(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
+	prefix, err := b.choose(s, p)
+	if err == nil && b.former == nil && b.request.reserves && p.In.OthersWait() {
+		return netip.Prefix{}, ErrOthersWait
+	}
+	return prefix, err
+}
+
+func (b *bind) choose(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 	r := b.request
 	b.former, b.held = nil, nil
 	if b.uncertain {
@@ -220,7 +242,7 @@ func (b *bind) find(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 		return p.Vacant(r.Exact)
 	}
 	if reason := p.In.Room.Pools.Frozen(); reason != space.NotFrozen {
-		return netip.Prefix{}, &FrozenError{Pool: p.ID, Lost: reason == space.LostChanges}
+		return netip.Prefix{}, &FrozenError{Pool: p.ID, Lost: reason == space.LostChanges, Disputed: reason == space.Disputed}
 	}
 	if err := p.Suits(r.Request); err != nil {
 		return netip.Prefix{}, err
@@ -228,9 +250,6 @@ func (b *bind) find(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 	if prefix, ok := p.FormerBlock(r.Request); ok {
 		b.former = p.In.Cooling.Blocks[prefix]
 		return prefix, nil
-	}
-	if r.reserves && p.In.OthersWait() {
-		return netip.Prefix{}, ErrOthersWait
 	}
 	fence, broken := p.Over(r.Request, s.Placing.Pledged(r.Request))
 	if b.fence = fence; space.ClassLimited(r.Request) && fence == 0 {

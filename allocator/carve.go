@@ -157,6 +157,15 @@ func (c *carving) before(ctx context.Context) (Pool, bool, error) {
 // has. In that case the pool may be gone by now.
 func (c *carving) register(child Pool, revision int64) {
 	s := c.engine.Spaces.Enter(child.Space)
+	if revision > s.Known && s.Head.Revision > 0 {
+		// A former child of this ID, whose end the watch has not brought here yet. The transaction has found
+		// no head, so nothing of it was left before that revision.
+		s.Known = revision - 1
+		s.Close()
+		s.Unlock()
+		c.register(child, revision)
+		return
+	}
 	defer s.Unlock()
 	if c.engine.Watched.Get() >= revision {
 		s.DropIfEmpty()
@@ -182,7 +191,7 @@ func (c *carve) Plan(s *engine.Worker) (engine.Share, error) {
 	if err != nil || c.refusal != nil {
 		return sh, err
 	}
-	c.child.CIDR = c.prefix
+	c.child.CIDR, c.child.Disputed = c.prefix, s.Pool(c.request.Pool).Disputed
 	poolKey, headKey := s.Keys.Pool(c.child.ID), s.Keys.Space(c.child.Space).Head()
 	sh.Ifs = append(sh.Ifs, store.Absent(poolKey), store.Absent(headKey))
 	sh.Then = append(sh.Then, store.Put(poolKey, store.EncodePool(c.child)), store.Put(headKey, store.EncodeHead(1)))

@@ -8,6 +8,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Adopt records that a claim has exactly the prefix req.Exact, because a published record
@@ -65,10 +67,16 @@ func (n adoption) run(ctx context.Context) (Block, error) {
 		if _, err = n.endCooldowns(ctx, n.req.Pool, engine.EndCooldowns{Within: n.req.Exact}); err != nil {
 			break
 		}
-		if o, err = n.op(ctx); err != nil {
+		if o, err = n.op(ctx); errors.Is(err, engine.ErrStale) {
+			continue
+		}
+		if err != nil {
 			break
 		}
 		if o.head, o.others, err = flagInParts(ctx, n.engine, flag{pool: n.req.Pool, head: o.head, records: o.others}); err != nil {
+			continue
+		}
+		if err = n.stopBelow(ctx, o); err != nil {
 			continue
 		}
 		if err = n.engine.Submit(ctx, n.req.Pool, o); err == nil {
@@ -84,6 +92,8 @@ type adopt struct {
 	record  store.Record   // of the prefix, with the new holder
 	others  []store.Record // that overlap it, and come into dispute by it
 	head    int64          // revision of the space's head, as of which these were read
+	below   []Pool         // child pools that hold blocks there
+	stopped []clientv3.Cmp // those of them that this brings into dispute are stopped
 	shared  bool           // the prefix itself has another holder
 	block   Block
 }
@@ -110,6 +120,7 @@ func (n adoption) op(ctx context.Context) (*adopt, error) {
 		if space.CooledOf(r) != nil {
 			return nil, engine.ErrStale // it began to cool meanwhile
 		}
+		o.below = append(o.below, n.childrenIn(r)...)
 		if r.Prefix == req.Exact {
 			o.record, o.shared = r, true
 			continue
@@ -136,7 +147,7 @@ func (o *adopt) Plan(s *engine.Worker) (engine.Share, error) {
 	}
 	keys, claim := s.Keys, o.request.Holder.Claim
 	sh := engine.Share{
-		Ifs: store.Cmps(store.Absent(keys.Claim(claim))),
+		Ifs: append(store.Cmps(store.Absent(keys.Claim(claim))), o.stopped...),
 		Then: store.Ops(
 			store.Put(keys.Block(o.record.Prefix), o.record.Encode()),
 			store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, o.record.Prefix)),
@@ -164,6 +175,9 @@ func (o *adopt) Won(s *engine.Worker, revision int64, _ store.Results) error {
 func (o *adopt) Lost(_ *engine.Worker, why engine.Loss) error {
 	if why.Got.Found(0) != nil {
 		return errBound
+	}
+	if why.Kind == engine.Refuted { // a pool that was stopped goes on
+		return engine.ErrStale
 	}
 	return engine.ErrAgain
 }

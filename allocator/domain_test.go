@@ -3,6 +3,7 @@ package allocator
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"testing"
 )
 
@@ -55,6 +56,51 @@ func TestDomain_DisputeBetweenPools(t *testing.T) {
 	l.free("two")
 	l.wantCounts(0, 0, other)
 	l.sameAsLedger(other, l.open())
+}
+
+// Room that is held for a claim at one pool of a domain lies in an exclusion of another. There it is allocated,
+// as it was before.
+func TestDomain_AHoldInAnExclusion(t *testing.T) {
+	l := newLedger(t)
+	l.domain()
+	for _, excluded := range []string{"10.0.0.0/28", "10.0.0.32/28"} {
+		if err := l.Exclude(t.Context(), "small", []netip.Prefix{prefix(excluded)}); err != nil {
+			t.Fatalf("Exclude: %v", err)
+		}
+		before, _ := l.Capacity("small")
+		l.Wait(exactly(request("big", "inside", 0), "10.0.0.0/30"))
+		l.Wait(exactly(request("big", "around", 0), "10.0.0.32/27"))
+		l.Wait(exactly(request("big", "beside", 0), "10.0.0.128/28"))
+		if after, _ := l.Capacity("small"); before.Available.Cmp(after.Available) != 0 || before.Allocated.Cmp(after.Allocated) != 0 {
+			t.Errorf("%s excluded: %v addresses are available, and %v where some are held; want the same", excluded, before.Available, after.Available)
+		}
+		for _, claim := range []ClaimID{"inside", "around", "beside"} {
+			l.Withdraw(claim)
+		}
+	}
+}
+
+// Pools of both families share a domain. The keys of an IPv6 block lie between those of IPv4 addresses, and
+// yet a dispute over these does not concern it.
+func TestDomain_OfBothFamilies(t *testing.T) {
+	l := newLedger(t)
+	for id, cidr := range map[PoolID]string{"p": "128.0.0.0/1", "six": "2001:db8::/32"} {
+		p := root(id, cidr)
+		p.Space = DomainSpace("platform", "d")
+		if _, err := l.Register(t.Context(), p); err != nil {
+			t.Fatalf("Register: %v", err)
+		}
+	}
+	l.bind(request("six", "six", 48))
+	l.adopt("a", "200.0.0.0/7", Bound)
+	l.adopt("b", "200.0.0.0/7", Bound)
+	l.wantBlocks("200.0.0.0/7 [a b] disputed", "2001:db8::/48 [six] bound")
+	blocks, err := l.Overlapping(t.Context(), "p", prefix("200.0.0.0/7"))
+	if err != nil || len(blocks) != 2 {
+		t.Errorf("Overlapping = %v, %v; want the blocks of a and b", blocks, err)
+	}
+	l.free("b")
+	l.wantBlocks("200.0.0.0/7 [a] bound", "2001:db8::/48 [six] bound")
 }
 
 // The list of a pool has its own blocks, of all that are in its CIDR.

@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/big"
@@ -139,6 +140,43 @@ func TestQuota_TheFenceIsDeleted(t *testing.T) {
 		}
 	}
 	l.sameAsLedger(other.Allocator)
+}
+
+// While the watch was cut off, the fence of a workspace without root pools was deleted as unused, and etcd
+// has compacted that. A root pool is registered all the same.
+func TestRegister_TheFenceIsDeleted(t *testing.T) {
+	l := newLedger(t)
+	l.pool("o", "10.9.0.0/24")
+	former := root("former", "10.1.0.0/24")
+	former.Cluster = "tenant"
+	if _, err := l.Register(t.Context(), former); err != nil {
+		t.Fatalf("Register: %v", err)
+	}
+	if err := l.Retire(t.Context(), former.ID); err != nil {
+		t.Fatalf("Retire: %v", err)
+	}
+	l.catchUp(t)
+	watch := &cutter{Watcher: l.etcd.Client().Watcher}
+	behind := l.through(l.etcd.Client().KV, watch)
+	watch.set(true)
+	guard := engine.Guard{Engine: l.engine}
+	if guard.Prune(t.Context()); len(l.keysWith("/workspaces/tenant")) > 0 {
+		t.Fatalf("the ledger has %v, want no fence", l.keysWith("/workspaces/tenant"))
+	}
+	b := l.bind(request("o", "unseen", 26))
+	if _, err := l.etcd.Client().Compact(t.Context(), b.Revision); err != nil {
+		t.Fatalf("etcd Compact: %v", err)
+	}
+	watch.set(false)
+	behind.catchUp(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	next := root("next", "10.0.0.0/24")
+	next.Cluster = "tenant"
+	if _, err := behind.Register(ctx, next); err != nil {
+		t.Errorf("Register = %v, want the pool", err)
+	}
+	l.sameAsLedger(behind)
 }
 
 // What a workspace has left behind in the ledger goes when it is used no more.

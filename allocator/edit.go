@@ -69,7 +69,7 @@ func (e *edit) Plan(s *engine.Worker) (engine.Share, error) {
 	if e.next.State != p.State && e.next.State == PoolDraining && s.Room.Pools.Frozen() == space.LostChanges {
 		return engine.Share{}, &FrozenError{Pool: p.ID, Lost: true}
 	}
-	if e.same = e.next.State == p.State && e.next.CoolsUntil.Equal(p.CoolsUntil) && e.next.Frozen == p.Frozen && slices.Equal(e.next.Excluded, p.Excluded); e.same {
+	if e.same = e.next.State == p.State && e.next.CoolsUntil.Equal(p.CoolsUntil) && e.next.Frozen == p.Frozen && e.next.Disputed == p.Disputed && slices.Equal(e.next.Excluded, p.Excluded); e.same {
 		return engine.Share{}, nil // the transaction confirms that it is so
 	}
 	return engine.Share{Then: store.Ops(store.Put(s.Keys.Pool(p.ID), store.EncodePool(e.next)))}, nil

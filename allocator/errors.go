@@ -23,7 +23,7 @@ var (
 	// ErrReservations: the workspace has MaxReservations unconfirmed reservations.
 	ErrReservations = ledger.ErrReservations
 	// ErrOthersWait: claims wait for room in the space, and another Allocator keeps their list.
-	// That one alone may answer there.
+	// That one alone gives room there.
 	ErrOthersWait = ledger.ErrOthersWait
 	// ErrShared: more than one request may have been answered with the reservation; see Confirm.
 	ErrShared = ledger.ErrShared

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 )
 
 func frozenLedger(o *Options) { o.Frozen = true }
@@ -75,6 +77,32 @@ func TestFrozen_Domain(t *testing.T) {
 	l.wantFrozen("big", false)
 	l.Trust("big")
 	l.bind(request("small", "c", 26))
+}
+
+// The freeze of a domain ends when the one pool that kept it frozen is retired. Claims that wait at
+// another one are woken then.
+func TestFrozen_APoolOfADomainRetires(t *testing.T) {
+	woken := make(chan ClaimID, 1)
+	l := newLedger(t, frozenLedger, func(o *Options) { o.Wake = func(h Holder) { woken <- h.Claim } })
+	l.domain()
+	l.Trust("small")
+	l.wantFrozen("small", false)
+	l.Wait(request("small", "waits", 26))
+	if err := l.Retire(t.Context(), "big"); err != nil {
+		t.Fatalf("Retire: %v", err)
+	}
+	l.waitFor(t, "small", func(s *engine.Worker) bool { return !s.Working })
+	l.catchUp(t)
+	select {
+	case got := <-woken:
+		if got != "waits" {
+			t.Errorf("%s was woken, want waits", got)
+		}
+	default:
+		t.Error("the freeze of the domain has ended, and the claim that waits was not woken")
+	}
+	l.bind(request("small", "waits", 26))
+	l.sameAsLedger()
 }
 
 // A ledger is behind by what it has not, whatever was done to it since it was opened.

@@ -71,6 +71,36 @@ func TestLead_OthersDoNotReserveWhereClaimsWait(t *testing.T) {
 	l.sameAsLedger(other)
 }
 
+// Where there is no room, everybody says so: no waiter changes that.
+func TestLead_OthersRefuseWhereClaimsWait(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/28")
+	other := l.open()
+	complete, _ := l.lead(l.Allocator)
+	complete()
+	full := l.bind(request("p", "full", 28))
+	l.Wait(request("p", "waits", 28))
+	l.marked(other, l.table.Writer)
+	exact := reservation("exact", 28)
+	exact.Exact = full.Prefix
+	for name, a := range map[string]*Allocator{"the leader": l.Allocator, "another": other} {
+		if b, err := a.Reserve(t.Context(), reservation("new", 28)); !isExhausted(err) {
+			t.Errorf("Reserve by %s in a full pool = %+v, %v, want an ExhaustedError", name, b, err)
+		}
+		if b, err := a.Preview(t.Context(), reservation("new", 28)); !isExhausted(err) {
+			t.Errorf("Preview by %s in a full pool = %s, %v, want an ExhaustedError", name, b, err)
+		}
+		if b, err := a.Reserve(t.Context(), exact); !errors.Is(err, ErrInUse) {
+			t.Errorf("Reserve by %s of a prefix in use = %+v, %v, want %v", name, b, err, ErrInUse)
+		}
+	}
+}
+
+func isExhausted(err error) bool {
+	_, ok := errors.AsType[*ExhaustedError](err)
+	return ok
+}
+
 // The mark is in the ledger before anything that is freed for a waiter: an Allocator that
 // has not heard of it conflicts.
 func TestLead_AnAllocatorThatLagsBehind(t *testing.T) {

@@ -84,6 +84,7 @@ type register struct {
 	pool   Pool // as it is then in the ledger
 	known  bool // the pools in memory decide it: nothing is written
 	answer error
+	fence  int64 // revision of the workspace's fence; 0: it has none
 }
 
 func (r *register) Cluster() ClusterName   { return r.wanted.Cluster }
@@ -96,12 +97,13 @@ func (r *register) Plan(s *engine.Worker) (engine.Share, error) {
 		return engine.Share{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
 	}
 	fenceKey, poolKey := s.Keys.Roots(r.wanted.Cluster), s.Keys.Pool(r.wanted.ID)
-	revision := r.decide(s)
+	r.fence = r.decide(s)
+	unchanged := store.Cmps(store.At(fenceKey, r.fence))
 	sh := engine.Share{
-		Ifs:   store.Cmps(store.At(fenceKey, revision)),
+		Ifs:   slices.Clone(unchanged),
 		Then:  store.Ops(store.Get(fenceKey)),
 		Els:   store.Ops(store.Get(fenceKey)),
-		Fence: &engine.Fence{Key: fenceKey, Revision: revision, Same: store.Cmps(store.At(fenceKey, revision)), Value: store.EncodeFence()},
+		Fence: &engine.Fence{Key: fenceKey, Revision: r.fence, Same: unchanged, Value: store.EncodeFence()},
 	}
 	if r.known {
 		return sh, nil
@@ -167,7 +169,10 @@ func (r *register) Won(s *engine.Worker, revision int64, _ store.Results) error 
 
 // Lost plans the op again, unless a pool of another workspace has the ID, which the
 // fence does not guard.
-func (r *register) Lost(_ *engine.Worker, why engine.Loss) error {
+func (r *register) Lost(s *engine.Worker, why engine.Loss) error {
+	if why.Kind == engine.Refuted && why.Got.Found(0) == nil {
+		r.unfence(s)
+	}
 	kv := why.Got.Found(1)
 	if kv == nil {
 		return engine.ErrAgain
@@ -180,4 +185,12 @@ func (r *register) Lost(_ *engine.Worker, why engine.Loss) error {
 		return err
 	}
 	return engine.ErrAgain
+}
+
+// unfence forgets the fence of a workspace, which is not in the ledger any more. It may have been deleted
+// while the watch had a gap. While memory has root pools of the workspace, it is the watch that lags.
+func (r *register) unfence(s *engine.Worker) {
+	if len(s.Table.RootsIn(r.wanted.Cluster).Pools) == 0 {
+		s.Table.Unfenced(r.wanted.Cluster, r.fence)
+	}
 }

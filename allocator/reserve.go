@@ -19,8 +19,8 @@ import (
 // capacity, limits and the invariants, until Confirm gives it to the claim or Release frees it.
 //
 // Reserve is idempotent by the reservation's ID. A second answer marks the block as Shared
-// and renews its BoundAt. Its refusals are those of Bind, ErrReservations and ErrOthersWait. A
-// reservation never takes room that a claim on the waiting list could use.
+// and renews its BoundAt. Its refusals are those of Bind, ErrReservations, and ErrOthersWait in
+// place of a block. A reservation never takes room that a claim on the waiting list could use.
 func (a *Allocator) Reserve(ctx context.Context, req Request) (Block, error) {
 	ctx, span := engine.StartSpan(ctx, "reserve")
 	block, err := a.reserve(ctx, req)
@@ -57,8 +57,8 @@ func (a *Allocator) HasReservation(id ClaimID) bool {
 	return ok && a.table.Reservations.Has(cluster, id)
 }
 
-// Preview returns the block that Reserve would give now, and reserves nothing. It does not ask the
-// ledger.
+// Preview returns the block that Reserve would give now to a holder that has none, and reserves nothing.
+// It does not ask the ledger.
 func (a *Allocator) Preview(ctx context.Context, req Request) (netip.Prefix, error) {
 	if err := checkRequest(req); err != nil {
 		return netip.Prefix{}, err

@@ -14,7 +14,7 @@ import (
 // Frozen reports whether this pool keeps its space frozen: Trust was not called yet, or the
 // pool is frozen in the ledger.
 func (a *Allocator) Frozen(id PoolID) (frozen bool) {
-	a.table.Visit(id, func(p *space.Pool) { frozen = p.FreezeReason() != space.NotFrozen })
+	a.table.Visit(id, func(p *space.Pool) { frozen = p.FreezeReason() >= space.Untrusted })
 	return frozen
 }
 

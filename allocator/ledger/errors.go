@@ -30,7 +30,7 @@ var (
 	// ErrReservations: the workspace has MaxReservations unconfirmed reservations.
 	ErrReservations = errors.New("too many reservations of the workspace are not confirmed yet")
 	// ErrOthersWait: claims wait for room in the space, and another Allocator keeps their list.
-	// That one alone may answer there.
+	// That one alone gives room there.
 	ErrOthersWait = errors.New("other claims wait for room, in the order of another writer")
 	// ErrShared: more than one request may have been answered with the reservation; see Confirm.
 	ErrShared = errors.New("the reservation may have been answered to several requests")
@@ -168,16 +168,22 @@ func (e *VersionError) Error() string {
 }
 
 // FrozenError refuses a request because the ledger may lack blocks of the pool's space,
-// which therefore allocates nothing; see Options.Frozen. After Wait, the claim is woken when
+// which therefore allocates nothing; see Options.Frozen, and Disputed. After Wait, the claim is woken when
 // the freeze is over and there is room for it.
 type FrozenError struct {
 	Pool PoolID
 	// Lost: the space is known to lack changes that were made to it. Otherwise
 	// it was not compared yet.
 	Lost bool
+	// Disputed: the ledger has all blocks of the space, but others hold some of its addresses; see
+	// Pool.Disputed.
+	Disputed bool
 }
 
 func (e *FrozenError) Error() string {
+	if e.Disputed {
+		return "its block in the parent pool is in dispute: release all holders but one there, or this pool"
+	}
 	if e.Lost {
 		return "the ledger has lost changes to the pool's space, and takes them from the published records first"
 	}

@@ -120,6 +120,9 @@ type Pool struct {
 	// Frozen: the ledger lacks changes of the pool's space, and no Allocator allocates from
 	// that until Resume.
 	Frozen bool
+	// Disputed: the block of this child in its parent, or that of a pool above it, is in dispute, and
+	// others have some of its addresses. No Allocator allocates from it until EndDispute.
+	Disputed bool
 }
 
 // Capacity counts a pool's addresses, exactly, whatever their number.

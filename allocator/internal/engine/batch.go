@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"math/rand/v2"
 	"net/netip"
 	"time"
 
@@ -17,9 +16,6 @@ const (
 	// shareOps is how many operations one more call takes: its own, its fence, and those
 	// that it nests.
 	shareOps = 5
-	// maxDelay bounds the random pause after a first conflict with another writer, so
-	// that the two do not meet again at once.
-	maxDelay = 2 * time.Millisecond
 	// retrySettle is the pause before the next attempt to settle a transaction.
 	retrySettle = 250 * time.Millisecond
 )
@@ -131,9 +127,7 @@ func (s *Worker) work() {
 			s.losses /= 2
 			continue
 		}
-		if s.losses++; s.losses == 0 {
-			s.Engine.rest(rand.N(maxDelay))
-		}
+		s.losses++
 	}
 }
 
@@ -163,7 +157,7 @@ func (s *Worker) gather() *group {
 	if !s.Stale { // else some events up to there were skipped
 		g.known = max(s.Known, s.Engine.Watched.Get())
 	}
-	if s.Room.Pools.Frozen() == space.NotFrozen {
+	if s.Room.Pools.Frozen() < space.Untrusted {
 		g.stride = 1
 	}
 	s.Placing = g

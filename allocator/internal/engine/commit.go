@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 
@@ -127,6 +128,7 @@ func (s *Worker) committed(g *group, resp *clientv3.TxnResponse) {
 	s.Lock()
 	defer s.Unlock()
 	outcomes := g.outcomes(resp)
+	var compared []space.Account // whose fences the group has compared and put
 	for i, c := range g.calls {
 		succeeded, got := outcomes[i].succeeded, outcomes[i].got
 		if !succeeded {
@@ -141,8 +143,11 @@ func (s *Worker) committed(g *group, resp *clientv3.TxnResponse) {
 		}
 		c.finish(c.op.Won(s, revision, got))
 		if st := g.shares[i].Stamp; st != nil && st.compared { // else other writers may have put it since it was last seen
-			s.Table.Quotas.Fenced(st.account, revision)
+			compared = append(compared, st.account)
 		}
+	}
+	for _, account := range compared { // all shares are counted by now
+		s.Table.Quotas.Fenced(account, revision)
 	}
 	if len(rest.losers) > 0 {
 		s.pending = rest

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
@@ -50,6 +51,11 @@ func (s *Space) remove(prefix netip.Prefix) {
 // note notes the owners of a block, and whether it cools. It counts the new owners before it stops
 // counting the old ones: a concurrent reader may see too much, never too little.
 func (s *Space) note(prefix netip.Prefix, r store.Record) {
+	for _, h := range r.Holdings {
+		if h.State == ledger.Reserved {
+			s.Table.Reservations.Told(h.Claim, h.BoundAt)
+		}
+	}
 	if s.draft != nil {
 		s.load(prefix, r)
 		return

@@ -6,6 +6,8 @@ type FreezeReason int
 const (
 	// NotFrozen: the pool does not keep it frozen.
 	NotFrozen FreezeReason = iota
+	// Disputed: others hold some of the pool's addresses in a pool above it.
+	Disputed
 	// Untrusted: Trust was not called yet in this Allocator.
 	Untrusted
 	// LostChanges: the ledger records that changes are lost.
@@ -19,6 +21,8 @@ func (p *Pool) FreezeReason() FreezeReason {
 		return LostChanges
 	case p.Untrusted:
 		return Untrusted
+	case p.Disputed:
+		return Disputed
 	}
 	return NotFrozen
 }

@@ -44,6 +44,7 @@ func (r *Room) Withdraw(p *Pool, id ledger.ClaimID) {
 	held := w.held
 	if r.remove(p, w); held {
 		r.Unreserve(w.Last)
+		r.unpledge(w)
 	}
 }
 
@@ -90,6 +91,17 @@ func (r *Room) hold(p *Pool, w *Waiter) {
 func (r *Room) giveUp(p *Pool, w *Waiter) {
 	p.Waiting.requeue(w)
 	r.Unreserve(w.Last)
+	r.unpledge(w)
+}
+
+// unpledge requeues the waiters that are suspended on the accounts of a waiter which has lost its hold.
+// It may be that hold alone which stops them, and not what their workspace has in the ledger.
+func (r *Room) unpledge(w *Waiter) {
+	for _, a := range []Account{PoolAccount(w.request), ClassAccount(w.request)} {
+		if r.table.Quotas.watched(a) {
+			r.news.relieve(a)
+		}
+	}
 }
 
 // yield releases a hold on exactly the prefix that another Allocator has bound.
@@ -115,12 +127,14 @@ func (r *Room) Claim(p *Pool, req ledger.Request) *Waiter {
 		return w
 	}
 	r.offer(w.Last)
+	r.unpledge(w)
 	return nil
 }
 
 // Rejoin undoes Claim: it puts a waiter back on the list of its pool, at its old place, without a
 // hold.
 func (r *Room) Rejoin(w *Waiter) {
+	r.unpledge(w)
 	p := r.Pools.Find(w.request.Pool)
 	if p == nil || p.State != ledger.PoolOpen || r.table.withdrawn(w) {
 		return

@@ -2,10 +2,10 @@ package space
 
 import (
 	"math/big"
+	"net/netip"
 
 	"github.com/kcp-ipam/ipam/allocator/index"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // Pool is a pool of a space in memory. Its space's lock guards it.
@@ -30,12 +30,7 @@ func newPool(s *Space, record ledger.Pool) *Pool {
 // Capacity counts the addresses that the ledger has allocated. What is only reserved in memory counts
 // as available.
 func (p *Pool) Capacity() ledger.Capacity {
-	c := ledger.Capacity{Total: p.Index.Total(), Available: p.Index.Available(), Blocks: p.Held(), Changes: p.In.Head.Count, LargestFree: -1}
-	for prefix := range p.In.Room.reserved {
-		if p.CIDR.Overlaps(prefix) {
-			c.Available.Add(c.Available, cidr.Size(cidr.Narrower(p.CIDR, prefix)))
-		}
-	}
+	c := ledger.Capacity{Total: p.Index.Total(), Available: p.unreserved(), Blocks: p.Held(), Changes: p.In.Head.Count, LargestFree: -1}
 	c.Cooling, c.NextRelease = new(big.Int).Set(&p.Cools.sum), p.Cools.Next()
 	c.Allocated = new(big.Int).Sub(c.Total, c.Available)
 	if length, ok := p.Index.Largest(); ok {
@@ -45,6 +40,22 @@ func (p *Pool) Capacity() ledger.Capacity {
 		c.Stranded += p.Index.Overlapping(x)
 	}
 	return c
+}
+
+// unreserved is how many addresses are free, those that are only reserved included. The index tells which of
+// these are excluded, or in a block that another Allocator has bound.
+func (p *Pool) unreserved() *big.Int {
+	var mine []netip.Prefix
+	for prefix := range p.In.Room.reserved {
+		if p.Index.Put(prefix) {
+			mine = append(mine, prefix)
+		}
+	}
+	available := p.Index.Available()
+	for _, prefix := range mine {
+		p.Index.Take(prefix)
+	}
+	return available
 }
 
 // Held is the number of the pool's blocks that have a holder. Cooling ones have none.

@@ -21,12 +21,13 @@ func (s *Space) ReplaceBy(fresh *Space) {
 		}
 		s.News.Touch(p.ID)
 	}
-	for _, was := range old {
+	// All lists are taken over before any is cleared: that ends the watches of accounts that no list needs.
+	ended := slices.DeleteFunc(slices.Clone(old), func(was *Pool) bool {
 		p := s.Pool(was.ID)
-		if p != nil && p.inherits(was) {
-			continue
-		}
-		if p == nil {
+		return p != nil && p.inherits(was)
+	})
+	for _, was := range ended {
+		if s.Pool(was.ID) == nil {
 			s.Table.Remove(was)
 			s.News.Left = append(s.News.Left, was.Pool)
 		}

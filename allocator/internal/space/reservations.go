@@ -3,6 +3,7 @@ package space
 import (
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -10,6 +11,9 @@ import (
 // MaxReservations is how many unconfirmed reservations one workspace may have. Several
 // Allocators that reserve at the same moment may exceed it by the calls in flight.
 const MaxReservations = 256
+
+// minTold is how many answers are remembered before old ones are looked for.
+const minTold = 1024
 
 // Reserved are the reservations of each workspace.
 type Reserved map[ledger.ClusterName]map[ledger.ClaimID]struct{}
@@ -36,7 +40,40 @@ type Reservations struct {
 	mu     sync.Mutex
 	stored Reserved
 	calls  map[ledger.ClusterName]int
+	told   map[ledger.ClaimID]time.Time // the last answer with a reservation of this ID, for a second at least
+	kept   int                          // how many of those were left when the old ones were last forgotten
 }
+
+// Told notes when a CREATE was answered with a reservation.
+func (r *Reservations) Told(id ledger.ClaimID, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.told) >= 2*r.kept+minTold {
+		maps.DeleteFunc(r.told, func(_ ledger.ClaimID, last time.Time) bool { return second(last).Before(second(at)) })
+		r.kept = len(r.told)
+	}
+	if r.told == nil {
+		r.told = map[ledger.ClaimID]time.Time{}
+	}
+	if at.After(r.told[id]) {
+		r.told[id] = at
+	}
+}
+
+// Next is the time of a new reservation of this ID: now, or the beginning of the second that follows its
+// last answer. A claim shows the time of its answer to the second, and by that, successive claims of one
+// name and spec are told apart. Memory has all answers from the space of the reservation since it was
+// opened; it may lack one from another space that the watch has not brought yet.
+func (r *Reservations) Next(id ledger.ClaimID, now time.Time) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last, ok := r.told[id]; ok && !second(last).Before(second(now)) {
+		return second(last).Add(time.Second)
+	}
+	return now
+}
+
+func second(t time.Time) time.Time { return t.Truncate(time.Second) }
 
 // Begin counts a call, or reports false if the workspace has too many reservations. A repeated
 // one is always admitted.

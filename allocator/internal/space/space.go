@@ -109,7 +109,9 @@ func (s *Space) RemovePool(id ledger.PoolID) {
 		return
 	}
 	s.Room.clear(p)
-	s.Room.Pools = slices.DeleteFunc(s.Room.Pools, func(q *Pool) bool { return q == p })
+	s.Room.Unfreeze(func() {
+		s.Room.Pools = slices.DeleteFunc(s.Room.Pools, func(q *Pool) bool { return q == p })
+	})
 	s.News.Left = append(s.News.Left, p.Pool)
 	s.News.Touch(p.ID)
 	s.Table.Remove(p)

@@ -14,8 +14,8 @@ func (r *Room) unwatch(on Account) {
 }
 
 // requeue puts waiters that are suspended on an account back into their lines, oldest first,
-// until the limit is reached. It wakes them whether there is room or not, because the reason
-// for which they wait has changed.
+// until the limit is reached by what is held for them. It wakes them whether there is room or not,
+// because the reason for which they wait has changed.
 func (r *Room) requeue(on Account) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -29,8 +29,9 @@ func (r *Room) requeue(on Account) {
 			}
 			switch broken := p.broken(w, pledged); {
 			case broken == nil:
-				pledged[on].Add(pledged[on], wanted)
-				r.resume(p, w)
+				if r.resume(p, w); w.held {
+					pledged[on].Add(pledged[on], wanted)
+				}
 			case accountOf(broken, w.cluster()) == on:
 				least = wanted
 			default:

@@ -19,6 +19,8 @@ const (
 	// frozenVersion is that of a frozen pool: a program that does not know the field would
 	// allocate from it.
 	frozenVersion = 2
+	// disputedVersion is that of a pool whose addresses are in dispute, for the same reason.
+	disputedVersion = 3
 	// reservedVersion is that of a reserved block: a program that does not know the state would
 	// look for a claim of the reservation's ID, and free the block.
 	reservedVersion = 2
@@ -59,6 +61,7 @@ type (
 		Cluster  ledger.ClusterName `json:"cluster"`
 		Name     string             `json:"name"`
 		Frozen   bool               `json:"frozen,omitempty"`
+		Disputed bool               `json:"disputed,omitempty"`
 		At       time.Time          `json:"at,omitzero"`
 		Until    time.Time          `json:"until,omitzero"`
 	}
@@ -160,9 +163,12 @@ func DecodeClaim(kv *mvccpb.KeyValue) (ledger.SpaceID, netip.Prefix, error) {
 func EncodePool(p ledger.Pool) string {
 	v := poolValue{
 		V: valueVersion, Space: p.Space, CIDR: p.CIDR, Excluded: p.Excluded, Parent: p.Parent,
-		State: p.State, Cluster: p.Cluster, Name: p.Name, Frozen: p.Frozen, At: p.RegisteredAt, Until: p.CoolsUntil,
+		State: p.State, Cluster: p.Cluster, Name: p.Name, Frozen: p.Frozen, Disputed: p.Disputed, At: p.RegisteredAt, Until: p.CoolsUntil,
 	}
-	if v.Frozen {
+	switch {
+	case v.Disputed:
+		v.V = disputedVersion
+	case v.Frozen:
 		v.V = frozenVersion
 	}
 	return encode(v)
@@ -171,12 +177,12 @@ func EncodePool(p ledger.Pool) string {
 // DecodePool reads the record of a pool.
 func DecodePool(key string, id ledger.PoolID, value []byte) (ledger.Pool, error) {
 	var v poolValue
-	if err := decodeUpTo(frozenVersion, key, value, &v); err != nil {
+	if err := decodeUpTo(disputedVersion, key, value, &v); err != nil {
 		return ledger.Pool{}, err
 	}
 	return ledger.Pool{
 		ID: id, Cluster: v.Cluster, Name: v.Name, Space: v.Space, CIDR: v.CIDR,
-		Excluded: v.Excluded, Parent: v.Parent, State: v.State, Frozen: v.Frozen, RegisteredAt: v.At, CoolsUntil: v.Until,
+		Excluded: v.Excluded, Parent: v.Parent, State: v.State, Frozen: v.Frozen, Disputed: v.Disputed, RegisteredAt: v.At, CoolsUntil: v.Until,
 	}, nil
 }
 

@@ -212,3 +212,14 @@ func TestEncodePool_FrozenHasAVersionOfItsOwn(t *testing.T) {
 		t.Errorf("a frozen pool is read as %+v, %v", again, err)
 	}
 }
+
+// The same holds of a pool whose addresses are in dispute, also for a program that knows frozen ones.
+func TestEncodePool_DisputedHasAVersionOfItsOwn(t *testing.T) {
+	p := ledger.Pool{ID: "p", Space: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24"), State: ledger.PoolOpen, Cluster: "c", Name: "p", Disputed: true}
+	if err := checkVersion(frozenVersion, "p", []byte(EncodePool(p))); err == nil {
+		t.Errorf("a disputed pool is written with version %d or less", frozenVersion)
+	}
+	if again, err := DecodePool("p", "p", []byte(EncodePool(p))); err != nil || !again.Disputed {
+		t.Errorf("a disputed pool is read as %+v, %v", again, err)
+	}
+}

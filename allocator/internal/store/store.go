@@ -168,7 +168,9 @@ func (s *Store) Overlapping(ctx context.Context, id ledger.SpaceID, p netip.Pref
 		if e.Damage != nil {
 			return nil, 0, e.Damage
 		}
-		records = append(records, e.Block)
+		if e.Prefix.Overlaps(p) { // keys of IPv6 may lie between those of IPv4
+			records = append(records, e.Block)
+		}
 	}
 	return records, head.ModRevision, nil
 }

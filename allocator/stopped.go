@@ -1,0 +1,170 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// The block of a child pool may come into dispute. Then others hold some of its addresses, and its own
+// space does not show which. So the child is stopped, and with it the pools below it that have these
+// addresses: their records in the ledger say that they are Disputed, which every Allocator goes by.
+//
+// That comes first, and the transaction that begins the dispute compares it. EndDispute compares the child's
+// block, and does not let the child go on while that is disputed.
+
+// childrenIn are the child pools that hold a block.
+func (a *Allocator) childrenIn(r store.Record) (children []Pool) {
+	for _, h := range r.Holdings {
+		if p, ok := a.Pool(PoolID(h.Claim)); ok && p.Parent == h.Pool {
+			children = append(children, p)
+		}
+	}
+	return children
+}
+
+// stopBelow stops the child pools that hold blocks which come into dispute, or are in it.
+// engine.ErrStale: others have written since.
+func (n adoption) stopBelow(ctx context.Context, o *adopt) error {
+	if len(o.below) == 0 {
+		return nil
+	}
+	revisions := map[PoolID]int64{}
+	for _, p := range o.below {
+		revision, err := n.stop(ctx, p, n.req.Exact)
+		if errors.Is(err, ErrUnknownPool) { // it was retired, and its block is gone
+			err = engine.ErrStale
+		}
+		if err != nil {
+			return err
+		}
+		revisions[p.ID] = revision
+	}
+	for _, r := range append(slices.Clip(o.others), o.record) {
+		for _, p := range n.childrenIn(r) {
+			o.stopped = append(o.stopped, store.At(n.keys.Pool(p.ID), revisions[p.ID]))
+		}
+	}
+	return nil
+}
+
+// stop stops a pool, and then the pools below it that have addresses of the prefix. None is carved from it
+// by then. It returns the revision of the pool's record.
+func (a *Allocator) stop(ctx context.Context, p Pool, prefix netip.Prefix) (int64, error) {
+	o := &edit{pool: p, check: anyState, change: func(p *Pool) { p.Disputed = true }}
+	if err := a.engine.Submit(ctx, p.ID, o); err != nil {
+		return 0, err
+	}
+	stopped, now, err := a.poolNow(ctx, p.ID)
+	if err == nil && !now.Disputed {
+		err = engine.ErrStale
+	}
+	if err != nil {
+		return 0, err
+	}
+	head, _, err := a.store.Get(ctx, a.keys.Space(p.Space).Head())
+	if err == nil && head != nil {
+		err = a.engine.Await(ctx, head.ModRevision) // the pools below it may be in memory later than their blocks
+	}
+	if err != nil {
+		return 0, err
+	}
+	for below := range a.Pools() {
+		if below.Parent != p.ID || !below.CIDR.Overlaps(prefix) {
+			continue
+		}
+		if _, err := a.stop(ctx, below, prefix); err != nil && !errors.Is(err, ErrUnknownPool) {
+			return 0, err
+		}
+	}
+	return stopped, nil
+}
+
+// poolNow reads the record of a pool, and its revision.
+func (a *Allocator) poolNow(ctx context.Context, id PoolID) (revision int64, p Pool, err error) {
+	kv, _, err := a.store.Get(ctx, a.keys.Pool(id))
+	if err == nil && kv == nil {
+		err = ErrUnknownPool
+	}
+	if err != nil {
+		return 0, Pool{}, err
+	}
+	p, err = store.DecodePool(string(kv.Key), id, kv.Value)
+	return kv.ModRevision, p, err
+}
+
+// EndDispute lets a pool that is Disputed allocate again, and then the pools below it, if the dispute is
+// over. Otherwise it does nothing. When the dispute ends, Wake is called for the holder of the pool's block
+// in its parent, which is the pool itself.
+func (a *Allocator) EndDispute(ctx context.Context, id PoolID) error {
+	for {
+		p, ok := a.Pool(id)
+		if !ok || !p.Disputed {
+			return nil
+		}
+		over, err := a.disputeOver(ctx, p)
+		if err != nil || over == nil {
+			return err
+		}
+		o := &endDispute{edit: edit{pool: p, check: anyState, change: func(p *Pool) { p.Disputed = false }}, over: over}
+		err = a.engine.Submit(ctx, id, o)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, engine.ErrStale) {
+			return err
+		}
+	}
+	for below := range a.Pools() {
+		if below.Parent != id {
+			continue
+		}
+		if err := a.EndDispute(ctx, below.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// disputeOver returns what has to stay as it is in the ledger, so that the dispute over a child's block is
+// over; nil if it is not. A child without a block stays stopped: its addresses may be anybody's.
+func (a *Allocator) disputeOver(ctx context.Context, child Pool) ([]clientv3.Cmp, error) {
+	revision, parent, err := a.poolNow(ctx, child.Parent)
+	if errors.Is(err, ErrUnknownPool) {
+		return nil, nil
+	}
+	if err != nil || parent.Disputed {
+		return nil, err
+	}
+	r, ok, err := a.store.RecordAt(ctx, parent.Space, child.CIDR)
+	if err != nil || !ok || r.Disputed || r.Of(ClaimID(child.ID)) < 0 {
+		return nil, err
+	}
+	block := a.keys.Space(parent.Space).Block(child.CIDR)
+	return store.Cmps(store.At(a.keys.Pool(parent.ID), revision), store.At(block, r.Revision)), nil
+}
+
+// endDispute is the op of an EndDispute.
+type endDispute struct {
+	edit
+	over []clientv3.Cmp
+}
+
+func (e *endDispute) Plan(s *engine.Worker) (engine.Share, error) {
+	sh, err := e.edit.Plan(s)
+	sh.Ifs = append(sh.Ifs, e.over...)
+	return sh, err
+}
+
+func (e *endDispute) Lost(_ *engine.Worker, why engine.Loss) error {
+	if why.Kind == engine.Refuted {
+		return engine.ErrStale
+	}
+	return engine.ErrAgain
+}

@@ -1,0 +1,142 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// wantStopped fails the test unless a pool allocates nothing, because of a dispute above it.
+func (l *fixture) wantStopped(a *Allocator, pool PoolID) {
+	l.t.Helper()
+	b, err := a.Bind(l.t.Context(), request(pool, "new", 32))
+	if frozen, ok := errors.AsType[*FrozenError](err); !ok || !frozen.Disputed || frozen.Lost {
+		l.t.Errorf("Bind in %s = %s, %v; want it refused, as its addresses are in dispute", pool, b.Prefix, err)
+	}
+}
+
+// endDispute calls EndDispute, and fails the test if that fails.
+func (l *fixture) endDispute(a *Allocator, pool PoolID) {
+	l.t.Helper()
+	if err := a.EndDispute(l.t.Context(), pool); err != nil {
+		l.t.Errorf("EndDispute(%s): %v", pool, err)
+	}
+}
+
+// A record shows addresses of a child pool as those of another claim. While the child's block is in dispute,
+// no Allocator gives anything out of it, or out of the pool below it that has these addresses.
+func TestDispute_StopsAChild(t *testing.T) {
+	for name, adopted := range map[string]string{
+		"a block inside": "10.0.0.0/32",
+		"the same block": "10.0.0.0/24",
+		"a block around": "10.0.0.0/23",
+	} {
+		t.Run(name, func(t *testing.T) {
+			woken := make(chan Holder, 10)
+			l := newLedger(t, func(o *Options) { o.Wake = func(h Holder) { woken <- h } })
+			other := l.open()
+			l.pool("p", "10.0.0.0/16")
+			for _, at := range []struct {
+				parent, child PoolID
+				length        int
+			}{{"p", "child", 24}, {"child", "grandchild", 26}, {"p", "sibling", 23}} {
+				if _, err := l.carve(at.parent, at.child, at.length); err != nil {
+					t.Fatalf("carve: %v", err)
+				}
+			}
+			if x := l.adopt("x", adopted, Bound); x.State != Disputed {
+				t.Errorf("Adopt = %v, want it disputed", x)
+			}
+			l.endDispute(other, "child") // which it does not
+			for allocator, a := range map[string]*Allocator{"its own": l.Allocator, "another": other, "a new one": l.open()} {
+				t.Run(allocator, func(*testing.T) {
+					l.endDispute(a, "grandchild")
+					l.wantStopped(a, "child")
+					l.wantStopped(a, "grandchild")
+				})
+			}
+			l.bind(request("sibling", "beside", 24))
+			l.Wait(request("child", "waits", 28))
+			if len(woken) > 0 {
+				t.Errorf("%v was woken", <-woken)
+			}
+			l.free("x")
+			if h := <-woken; h.Claim != "child" {
+				t.Errorf("%v was woken, want the child", h)
+			}
+			l.endDispute(l.Allocator, "child")
+			if h := <-woken; h.Claim != "waits" {
+				t.Errorf("%v was woken, want the claim that waits", h)
+			}
+			l.bind(request("child", "waits", 28))
+			l.bind(request("grandchild", "below", 28))
+			l.sameAsLedger(other, l.open())
+		})
+	}
+}
+
+// A child of a pool that is stopped is stopped, too: it is put back where its status shows it, which may be
+// the addresses in dispute.
+func TestDispute_StopsAChildThatComesBack(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/16")
+	if _, err := l.carve("p", "child", 24); err != nil {
+		t.Fatalf("carve: %v", err)
+	}
+	l.adopt("x", "10.0.0.0/32", Bound)
+	again := Pool{ID: "grandchild", Cluster: "tenant", Name: "grandchild"}
+	if _, err := l.Readopt(t.Context(), exactly(request("child", "grandchild", 0), "10.0.0.0/26"), again); err != nil {
+		t.Fatalf("Readopt: %v", err)
+	}
+	if err := l.Resume(t.Context(), "grandchild", 0); err != nil {
+		t.Fatalf("Resume: %v", err)
+	}
+	l.wantStopped(l.Allocator, "grandchild")
+	l.free("x")
+	l.endDispute(l.Allocator, "child")
+	l.bind(request("grandchild", "c", 28))
+	l.sameAsLedger(l.open())
+}
+
+// However often a dispute begins and ends while others try to end it: once Adopt has returned, the child
+// gives nothing out.
+func TestDispute_StopsAChildAgain(t *testing.T) {
+	l := newLedger(t)
+	others := []*Allocator{l.open(), l.open()}
+	l.pool("p", "10.0.0.0/16")
+	if _, err := l.carve("p", "child", 24); err != nil {
+		t.Fatalf("carve: %v", err)
+	}
+	if _, err := l.carve("child", "grandchild", 26); err != nil {
+		t.Fatalf("carve: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var enders sync.WaitGroup
+	for _, a := range others {
+		enders.Go(func() {
+			for ctx.Err() == nil {
+				for _, id := range []PoolID{"child", "grandchild"} {
+					if err := a.EndDispute(ctx, id); err != nil && ctx.Err() == nil {
+						t.Errorf("EndDispute(%s): %v", id, err)
+					}
+				}
+			}
+		})
+	}
+	for round := range 30 {
+		x := fmt.Sprint("x", round)
+		l.adopt(x, "10.0.0.0/32", Bound)
+		for _, id := range []PoolID{"child", "grandchild"} {
+			l.wantStopped(l.Allocator, id)
+			l.wantStopped(others[0], id)
+		}
+		l.free(ClaimID(x))
+	}
+	cancel()
+	enders.Wait()
+	l.endDispute(l.Allocator, "child")
+	l.bind(request("grandchild", "c", 28))
+	l.sameAsLedger(others...)
+}
