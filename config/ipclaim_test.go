@@ -46,6 +46,8 @@ func TestIPClaim_Create(t *testing.T) {
 		{`address: banana`, "invalid address: write an address such as 192.0.2.7"},
 		{`address: "2001:DB8::1"`, "write 2001:db8::1"},
 		{`address: 192.0.2.7/28`, "invalid CIDR: 192.0.2.7/28 is not in network form; write 192.0.2.0/28"},
+		{`address: 0.0.0.0/0`, "invalid address: 0.0.0.0/0 is not a block; write one of length 1 or more, such as 192.0.2.0/28"},
+		{`address: "::/0"`, "invalid address: ::/0 is not a block"},
 		{`address: 192.0.2.7, ipFamily: IPv6`, "address family of spec.ipFamily does not match spec.address"},
 		{`address: 192.0.2.0/28, prefixLength: 29`, "spec.prefixLength does not match spec.address"},
 		{`address: 192.0.2.0, prefixLength: 28`, "spec.prefixLength does not match spec.address"},

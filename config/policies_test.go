@@ -10,7 +10,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -129,6 +129,10 @@ func (r request) attributes(t *testing.T) *admission.VersionedAttributes {
 	}
 	content, old := &unstructured.Unstructured{Object: object(t, after)}, &unstructured.Unstructured{Object: object(t, before)}
 	resource, subresource, _ := strings.Cut(r.resource, "/")
+	version := ipamv1alpha1.GroupVersion
+	if _, ok := r.object.(*v1controller1.IPClaim); ok {
+		version = v1controller1.GroupVersion
+	}
 	attributes := &admission.VersionedAttributes{VersionedKind: content.GroupVersionKind()}
 	switch r.operation {
 	case admission.Create:
@@ -140,7 +144,7 @@ func (r request) attributes(t *testing.T) *admission.VersionedAttributes {
 	}
 	attributes.Attributes = admission.NewAttributesRecord(attributes.VersionedObject, attributes.VersionedOldObject,
 		content.GroupVersionKind(), content.GetNamespace(), content.GetName(),
-		schema.GroupVersionResource{Group: ipamv1alpha1.GroupName, Version: ipamv1alpha1.GroupVersion.Version, Resource: resource},
+		version.WithResource(resource),
 		subresource, r.operation, nil, false, r.by)
 	return attributes
 }
@@ -194,6 +198,7 @@ func TestPolicies_Refuse(t *testing.T) {
 		{"create a claim with a status", request{nil, admission.Create, "ipclaims", created(`"f:spec":{},"f:status":{"f:phase":{}}`)}, "the status is written by the system: remove status"},
 		{"create a claim with a second manager of a status", request{nil, admission.Create, "ipclaims", created(`"f:spec":{}`, `"f:status":{".":{}}`)}, "the status is written by the system: remove status"},
 		{"create a claim without managed fields", request{nil, admission.Create, "ipclaims", created()}, "metadata.managedFields is empty"},
+		{"create a claim in the version of the controller", request{nil, admission.Create, "ipclaims", &v1controller1.IPClaim{IPClaim: *created(`"f:spec":{}`)}}, "v1controller1 is for the controller alone: create the claim in v1alpha1"},
 		{"give a claim a status", request{nil, admission.Update, "ipclaims", change{gen.Claim("c"), answered}}, "the status is written by the system: send it as it was read"},
 		{"take the status of a claim", request{nil, admission.Update, "ipclaims", change{answered, gen.Claim("c")}}, "the status is written by the system: send it as it was read"},
 		{"change the status of a claim", request{nil, admission.Update, "ipclaims", change{answered, otherwise}}, "the status is written by the system: send it as it was read"},

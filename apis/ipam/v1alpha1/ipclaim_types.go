@@ -67,6 +67,7 @@ type IPClaimSpec struct {
 	// and for no other when it is taken.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="isIP(self) ? ip.isCanonical(self) : isCIDR(self) && string(cidr(self).masked()) == self",message="invalid address: write an address such as 192.0.2.7 or a network such as 192.0.2.0/28",messageExpression="isIP(self) ? 'invalid address: write %s'.format([string(ip(self))]) : isCIDR(self) ? 'invalid CIDR: %s is not in network form; write %s'.format([self, string(cidr(self).masked())]) : 'invalid address: write an address such as 192.0.2.7 or a network such as 192.0.2.0/28'"
+	// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self).prefixLength() > 0",message="invalid address: a network of length 0 is not a block; write one of length 1 or more, such as 192.0.2.0/28",messageExpression="'invalid address: %s is not a block; write one of length 1 or more, such as 192.0.2.0/28'.format([self])"
 	// +optional
 	Address string `json:"address,omitempty"`
 
