@@ -89,7 +89,7 @@ func ensureChild(ctx context.Context, cfg *rest.Config, parent logicalcluster.Pa
 			return err
 		}
 		if ws.Status.Phase != corev1alpha1.LogicalClusterPhaseReady {
-			return fmt.Errorf("its phase is %q", ws.Status.Phase)
+			return fmt.Errorf("its phase is %q%s", ws.Status.Phase, unmet(ws.Status.Conditions))
 		}
 		cluster = logicalcluster.Name(ws.Spec.Cluster)
 		return nil
