@@ -128,7 +128,10 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	if err := index(ctx, mgr); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(addControllers(mgr, workspaces, reader, opts), addClusterAPI(mgr, opts), mgr.Add(workspaces)); err != nil {
+	contested := &paths{directory: opts.Ledger.directory, oracle: reader, clock: clock.RealClock{}}
+	if err := errors.Join(
+		addControllers(mgr, workspaces, reader, opts), addClusterAPI(mgr, opts), mgr.Add(workspaces), mgr.GetLocalManager().Add(contested),
+	); err != nil {
 		return nil, err
 	}
 	return mgr, errors.Join(addChecks(mgr, reader, opts), opts.Probes.AddReadyzCheck("workspaces", tenants.Ready))
@@ -165,7 +168,7 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 		Ledger: ledger, Oracle: reader, Bound: func(cluster allocator.ClusterName) bool {
 			return cluster == known.Platform().Cluster || known.Bound(cluster)
 		},
-		Lease: catalog.Leases{Catalog: classes, Pools: ledger}.Of, Expired: tellExpired(mgr, known),
+		Lease: catalog.Leases{Catalog: classes, Pools: ledger}.Of, Reclaims: classes.Reclaims, Expired: tellExpired(mgr, known),
 	})
 	if err != nil {
 		return fmt.Errorf("release controller: %w", err)

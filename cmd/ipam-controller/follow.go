@@ -23,6 +23,8 @@ func (l *lookback) validateFollow(args []string) error {
 		return fmt.Errorf("--from-revision is %d; give it the revision after the last that you have, or 0 for now", l.from.Revision)
 	case l.output != "json":
 		return errors.New("--follow prints lines of JSON; give it -o json")
+	case l.limited:
+		return errors.New("--follow prints all that happens; leave --limit out")
 	case len(args) > 0 || l.query != (history.Query{Limit: l.query.Limit}) || l.at != "" || l.since != 0:
 		return errors.New("--follow prints all that happens; select from its lines")
 	}

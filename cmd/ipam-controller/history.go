@@ -27,10 +27,12 @@ type lookback struct {
 	since  time.Duration
 	output string
 	follow bool
-	from   history.From
-	now    func() time.Time
-	out    io.Writer // the answer
-	says   io.Writer // everything else
+	// limited is set if --limit was given.
+	limited bool
+	from    history.From
+	now     func() time.Time
+	out     io.Writer // the answer
+	says    io.Writer // everything else
 }
 
 func newHistoryCommand() *cobra.Command {
@@ -74,6 +76,7 @@ something could not be read.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l.out, l.says = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			l.limited = cmd.Flags().Changed("limit")
 			if err := l.parse(args); err != nil {
 				return usage(err)
 			}

@@ -136,6 +136,7 @@ func TestHistory_Usage(t *testing.T) {
 		"give --follow, too":           {"10.0.0.7", "--from-revision", "5"},
 		"the revision after the last":  {"--follow", "-o", "json", "--from-revision", "-1"},
 		"select from its lines":        {"10.0.0.7", "--follow", "-o", "json"},
+		"leave --limit out":            {"--follow", "-o", "json", "--limit", "5"},
 	} {
 		if _, _, err := askHistory(t, args...); exitCode(err) != exitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("history %v: %v; want a usage error with %q", args, err, want)

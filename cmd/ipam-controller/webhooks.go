@@ -13,7 +13,7 @@ import (
 )
 
 // webhookConnections is the number of open connections to the webhooks; one more closes the
-// oldest. A shard has as many as CREATEs in flight, unless it speaks HTTP/2.
+// oldest of those without the token. A shard has as many as CREATEs in flight, unless it speaks HTTP/2.
 const webhookConnections = 1024
 
 // webhookOptions say where kcp reaches the webhooks that answer the CREATE of claims.

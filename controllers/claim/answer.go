@@ -143,6 +143,9 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 	a.claim = req.Claim.DeepCopy()
 	a.claim.Status = ipamv1alpha1.IPClaimStatus{}
 	a.claim.Generation = 1
+	// The reservation has the policy of the class. A later claim may get it, too, and each has its own
+	// policy, which its confirmation says.
+	a.claim.Spec.ReclaimPolicy = ""
 	name := client.ObjectKeyFromObject(a.claim)
 	a.holder = allocator.Holder{
 		Claim: reservation.Of(from.Cluster, a.claim), Cluster: from.Cluster, Namespace: name.Namespace, Name: name.Name,
@@ -204,8 +207,14 @@ func (r *Reconciler) compared(ask asks) asks {
 	}
 }
 
-// preview asks a candidate which block it would give, and takes nothing.
+// preview asks a candidate which block it would give, and takes nothing. A claim that has a reservation
+// gets that, whatever the candidate.
 func (r *Reconciler) preview(ctx context.Context, req allocator.Request) (allocator.Block, error) {
+	if r.ledger.HasReservation(req.Holder.Claim) {
+		if own, ok, err := r.ledger.Lookup(ctx, req.Holder.Claim); ok || err != nil {
+			return own, err
+		}
+	}
 	prefix, err := r.ledger.Preview(ctx, req)
 	return allocator.Block{
 		Prefix: prefix, Pool: req.Pool, Holder: req.Holder, Class: req.Class, Policy: req.Policy, BoundAt: time.Now(),

@@ -124,6 +124,33 @@ func TestAnswer_DryRun(t *testing.T) {
 	}
 }
 
+// A dry run beside the claim's own reservation, which a CREATE that failed has left, shows that
+// block, as the next CREATE does. It may be of another pool than the first candidate.
+func TestAnswer_DryRunBesideAReservation(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]string{"an address": "10.0.0.16/28", "any block": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, allocator.Options{}, offered(gen.Unmet(ipamv1alpha1.UnmetRefuse)))
+			claim := gen.Claim("c", gen.OfClass("internal"), gen.Address(address))
+			before := s.create(claim)
+			s.known(claim)
+			s.later(failed + time.Second)
+			earlier := readyPool("a", "10.1.0.0/24", gen.Backs("internal"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+			if err := s.world.platform.client.Create(t.Context(), earlier); err != nil {
+				t.Fatal(err)
+			}
+			s.register(earlier)
+			for _, dry := range []bool{true, false} {
+				answer, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim, DryRun: dry})
+				if err != nil || answer.Refuse || answer.Status.AllocatedCIDR != before.Status.AllocatedCIDR || answer.Status.PoolRef.Name != "p" {
+					t.Errorf("dry run %t: answered %+v, %v; want %s of pool p", dry, answer, err, before.Status.AllocatedCIDR)
+				}
+			}
+		})
+	}
+}
+
 // A claim that gets nothing is told why, and fails if it says so, or else its class. It waits
 // for nothing before its reconcile.
 func TestAnswer_Refused(t *testing.T) {
@@ -141,6 +168,8 @@ func TestAnswer_Refused(t *testing.T) {
 		{"no class, and it refuses to wait", gen.Claim("c", gen.OfClass("none")), refuse, "", ipamv1alpha1.ReasonClassNotFound, true},
 		{"too large", gen.Claim("c", gen.OfClass("internal"), gen.Length(23)), "", "", ipamv1alpha1.ReasonPoolExhausted, false},
 		{"too large, by a class that refuses to wait", gen.Claim("c", gen.OfClass("internal"), gen.Length(23)), "", refuse, ipamv1alpha1.ReasonPoolExhausted, true},
+		{"another family, by such a class", gen.Claim("c", gen.OfClass("internal"), gen.Family(ipamv1alpha1.IPv6)), "", refuse, ipamv1alpha1.ReasonFamilyMismatch, true},
+		{"too long, by such a class", gen.Claim("c", gen.OfClass("internal"), gen.Length(33)), "", refuse, ipamv1alpha1.ReasonPrefixLengthRejected, true},
 		{"too large, by such a class, and it waits", gen.Claim("c", gen.OfClass("internal"), gen.Length(23)), wait, refuse, ipamv1alpha1.ReasonPoolExhausted, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -162,6 +191,17 @@ func TestAnswer_Refused(t *testing.T) {
 				t.Errorf("%d claims wait at the pool, want none", n)
 			}
 		})
+	}
+}
+
+// A class that nobody provisions here refuses claims all the same, if it says so.
+func TestAnswer_RefusedByAClassOfAnotherProvisioner(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered(gen.Unmet(ipamv1alpha1.UnmetRefuse), gen.Provisioner("example.com/other")))
+	answer := s.create(gen.Claim("c", gen.OfClass("internal")))
+	says := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	if says == nil || says.Reason != string(ipamv1alpha1.ReasonUnknownProvisioner) || !answer.Refuse {
+		t.Errorf("answered %+v, want it refused with reason %s", answer, ipamv1alpha1.ReasonUnknownProvisioner)
 	}
 }
 

@@ -122,7 +122,7 @@ func TestReconcile_OfAClaimThatTheServerDenies(t *testing.T) {
 	before := s.stored(gen.Claim("c", gen.OfClass("internal")), door.Answer{})
 	s.world.tenant.denies = true
 	s.reconcile("c")
-	if diff := cmp.Diff([]string{"c " + before.ResourceVersion}, s.servers.missed); diff != "" {
+	if diff := cmp.Diff([]string{"c " + before.ResourceVersion + " "}, s.servers.missed); diff != "" {
 		t.Errorf("said to be missed (-want +got):\n%s", diff)
 	}
 }
@@ -143,6 +143,45 @@ func TestReconcile_OfALateAnswer(t *testing.T) {
 		t.Errorf("the claim has %+v, want 10.0.0.0/28", after.Status)
 	}
 	s.wantBlocks("10.0.0.0/28 bound uid-of-c")
+}
+
+// A reservation that a failed CREATE has left serves a later claim of another reclaim policy. Its block
+// is kept by the word of that claim, else of its class.
+func TestReconcile_OfAReservationOfAnotherPolicy(t *testing.T) {
+	t.Parallel()
+	const keep, free = ipamv1alpha1.ReclaimRetain, ipamv1alpha1.ReclaimDelete
+	for _, tt := range []struct {
+		name                       string
+		class, failed, claim, want ipamv1alpha1.ReclaimPolicy
+	}{
+		{"the class retains, and the failed CREATE did not", keep, free, "", keep},
+		{"the class deletes, and the failed CREATE did not", free, keep, "", free},
+		{"the claim retains", free, "", keep, keep},
+		{"the claim deletes", keep, "", free, free},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, allocator.Options{}, offered(gen.Reclaim(tt.class)))
+			failing := gen.Claim("c", gen.OfClass("internal"), gen.Reclaim(tt.failed))
+			s.create(failing)
+			s.known(failing)
+			s.later(failed + time.Second)
+			claim := gen.Claim("c", gen.OfClass("internal"), gen.Reclaim(tt.claim))
+			s.stored(claim, s.create(claim))
+			s.reconcile("c")
+			block, _, err := s.ledger.Lookup(t.Context(), allocator.ClaimID(claim.UID))
+			if err != nil || block.Policy != allocator.ReclaimPolicy(tt.want) {
+				t.Errorf("the block is kept with %q, %v; want %s", block.Policy, err, tt.want)
+			}
+			record := gen.Allocation("c", "p", "")
+			if err := s.world.tenant.client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil {
+				t.Fatal(err)
+			}
+			if record.Spec.ReclaimPolicy != tt.want {
+				t.Errorf("the record says %q, want %s", record.Spec.ReclaimPolicy, tt.want)
+			}
+		})
+	}
 }
 
 // A claim that shows a block which the ledger does not have keeps showing it, and gets no other.

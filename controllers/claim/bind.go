@@ -39,11 +39,24 @@ func (p *pass) bind(ctx context.Context) (allocator.Block, error) {
 
 // unpublished frees the block of a claim that is refused for a retained record: it was bound
 // before the record was seen, and was never published. It returns why the claim has none.
-func (p *pass) unpublished(ctx context.Context, why error) error {
-	if _, refused := errors.AsType[*outcome.Refusal](why); !refused {
+func (p *pass) unpublished(ctx context.Context, has bool, why error) error {
+	if _, refused := errors.AsType[*outcome.Refusal](why); !refused || !has {
 		return why
 	}
+	if err := p.blockless(ctx); err != nil {
+		return err
+	}
 	return cmp.Or(p.ledger.Release(ctx, allocator.ClaimID(p.claim.UID)), why)
+}
+
+// blockless fails unless a server shows, now, that the claim is there and has no block. A cache that
+// lags may show a claim that is gone, or hide the block that was published for it.
+func (p *pass) blockless(ctx context.Context) error {
+	now, err := p.releases.Alive(ctx, p.holder())
+	if err == nil && (now == nil || now.Status.AllocatedCIDR != "") {
+		return errUnsure
+	}
+	return err
 }
 
 // decision is that of the claim, which may wait.

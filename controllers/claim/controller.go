@@ -28,6 +28,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/feed"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/packed"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
@@ -144,26 +145,20 @@ type (
 // onClaim queues a claim that came or changed. It hands one that went to the releases, with its UID and
 // policy as last seen.
 func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
-	seen := &sightings{}
 	return handlerFuncs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
-			seen.saw(e.Object)
 			request := inbox.Request(name, client.ObjectKeyFromObject(e.Object))
-			if e.IsInInitialList && e.Object.(*ipamv1alpha1.IPClaim).Status.AllocatedCIDR != "" {
+			if e.IsInInitialList && packed.Allocated(e.Object) {
 				r.listed(request)
 				return
 			}
 			q.Add(request)
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q inbox.Queue) {
-			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
-				seen.forget(e.ObjectOld.GetUID())
-			}
-			seen.saw(e.ObjectNew)
 			q.Add(inbox.Request(name, client.ObjectKeyFromObject(e.ObjectNew)))
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
-			claim := e.Object.(*ipamv1alpha1.IPClaim)
+			claim := packed.Whole(e.Object).(*ipamv1alpha1.IPClaim)
 			holder := allocator.Holder{
 				Claim:     allocator.ClaimID(claim.UID),
 				Cluster:   r.directory.Ledger(name),
@@ -172,10 +167,10 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 			}
 			r.ledger.Withdraw(holder.Claim)
 			r.memory.forget(claim.UID)
-			if seen.deleted(claim) {
-				r.releases.Deleted(holder, claim, recordOf(ctx, cl.GetCache(), claim))
-			} else {
+			if e.DeleteStateUnknown {
 				r.releases.Missed(holder, claim)
+			} else {
+				r.releases.Deleted(holder, claim, recordOf(ctx, cl.GetCache(), claim))
 			}
 			q.Add(inbox.Request(name, client.ObjectKeyFromObject(claim)))
 		},
@@ -195,31 +190,21 @@ func recordOf(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPCl
 // was seen deleted. When a record goes, it requeues the record's claim, which writes it again, and a
 // claim that needs its name.
 func (r *Reconciler) onRecord(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
-	seen := &sightings{}
 	return handlerFuncs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, _ inbox.Queue) {
-			record := e.Object.(*ipamv1alpha1.IPAllocation)
-			if record.Spec.ClaimRef == nil {
-				seen.saw(record)
-			}
 			// It may be new: who wrote it may have seen the claim in a cache that lagged behind, when
 			// what is done about the claim's deletion was done already.
-			if !claimed(ctx, cl.GetCache(), record) {
-				r.suspect(name, record)
-			}
-		},
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ inbox.Queue) {
-			if e.ObjectNew.(*ipamv1alpha1.IPAllocation).Spec.ClaimRef == nil {
-				seen.saw(e.ObjectNew)
+			if !claimed(ctx, cl, e.Object) {
+				r.suspect(name, e.Object)
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q inbox.Queue) {
-			record := e.Object.(*ipamv1alpha1.IPAllocation)
-			switch {
-			case record.Spec.ClaimRef != nil:
-				q.Add(inbox.Request(name, client.ObjectKey{Namespace: record.Namespace, Name: record.Spec.ClaimRef.Name}))
-			case seen.deleted(record):
-				r.suspect(name, record)
+			record := client.ObjectKeyFromObject(e.Object)
+			switch claim, _, retained := packed.HeldBy(e.Object); {
+			case !retained:
+				q.Add(inbox.Request(name, client.ObjectKey{Namespace: record.Namespace, Name: claim}))
+			case !e.DeleteStateUnknown:
+				r.suspect(name, e.Object)
 			}
 			for _, claim := range r.waiting.on(recordTopicOf(r.directory.Ledger(name), record.Namespace, record.Name)) {
 				q.Add(claim)
@@ -229,23 +214,22 @@ func (r *Reconciler) onRecord(name multicluster.ClusterName, cl cluster.Cluster)
 }
 
 // claimed reports whether the cache shows the claim that a record names.
-func claimed(ctx context.Context, cache client.Reader, record *ipamv1alpha1.IPAllocation) bool {
-	ref := record.Spec.ClaimRef
-	if ref == nil {
-		return true // retained: it needs none
+func claimed(ctx context.Context, cl cluster.Cluster, record client.Object) bool {
+	name, uid, retained := packed.HeldBy(record)
+	if retained {
+		return true // it needs none
 	}
-	claim := &ipamv1alpha1.IPClaim{}
-	err := cache.Get(ctx, client.ObjectKey{Namespace: record.Namespace, Name: ref.Name}, claim)
-	return err == nil && claim.UID == ref.UID
+	claim, err := packed.Kept(ctx, cl)(&ipamv1alpha1.IPClaim{}, client.ObjectKey{Namespace: record.GetNamespace(), Name: name})
+	return err == nil && claim != nil && claim.GetUID() == uid
 }
 
 // suspect hints that the holder of a record's block may be gone.
-func (r *Reconciler) suspect(name multicluster.ClusterName, record *ipamv1alpha1.IPAllocation) {
-	claim, uid := record.HeldBy()
+func (r *Reconciler) suspect(name multicluster.ClusterName, record client.Object) {
+	claim, uid, _ := packed.HeldBy(record)
 	r.releases.Suspect(allocator.Holder{
 		Claim:     allocator.ClaimID(uid),
 		Cluster:   r.directory.Ledger(name),
-		Namespace: record.Namespace,
+		Namespace: record.GetNamespace(),
 		Name:      claim,
 	})
 }

@@ -167,7 +167,7 @@ func (d *decision) request(plan resolve.Plan, c resolve.Candidate) allocator.Req
 // unchecked reports whether a pool refused because it was not compared with what is published.
 func unchecked(err error) bool {
 	frozen, ok := errors.AsType[*allocator.FrozenError](err)
-	return ok && !frozen.Lost
+	return ok && !frozen.Lost && !frozen.Disputed
 }
 
 // poolRef names the pool of a block as the claim's workspace sees it: by name alone when it

@@ -15,8 +15,9 @@ const cacheLag = 10 * time.Second
 
 // memory is what this replica knows of single claims and its cache does not show. It spares
 // writes that are made already, and blocks for claims that are gone. No rule of safety depends on
-// it: a restart loses it. An entry goes when the cache shows what it is about, and with its claim.
-// It needs a clock. Safe for concurrent use.
+// it: a restart loses it. An entry goes when the cache shows what it is about, with the event of its
+// claim's deletion, or at the end of the pass during which that event came. It needs a clock. Safe for
+// concurrent use.
 type memory struct {
 	clock clock.PassiveClock
 

@@ -97,6 +97,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		r.abandon(req)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	// The pass of a former claim may have entered the ledger's waiting lists after that claim was seen deleted.
+	if former, waited := r.waiting.replaced(req, claim.UID); waited {
+		r.ledger.Withdraw(allocator.ClaimID(former))
+	}
 	read := claim.ResourceVersion
 	if r.memory.outdated(claim.UID, read) {
 		return reconcile.Result{}, nil // the event of our own write is on its way
@@ -122,11 +126,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		// the deletion was looked into. While kcp moves the workspace to another schema it
 		// answers the same of a claim that is there, and a kcp that was restored from an older
 		// copy of one that it never knew; so this, too, is only a hint, and the claim is looked
-		// at again.
+		// at again. What the pass has changed about it was shown to nobody.
 		r.memory.deny(claim.UID)
-		r.releases.Missed(p.holder(), claim)
+		r.releases.Missed(p.holder(), before.Was().(*ipamv1alpha1.IPClaim))
 	}
+	r.forgetDeleted(ctx, cl, claim)
 	return requeueFor(err)
+}
+
+// forgetDeleted forgets a claim that was deleted during its pass: the pass may have noted something after the event of
+// the deletion, with which a claim is forgotten otherwise. A cache drops an object before it tells of that. So
+// a claim that it shows now is forgotten with its event.
+func (r *Reconciler) forgetDeleted(ctx context.Context, cl cluster.Cluster, claim *ipamv1alpha1.IPClaim) {
+	if r.memory.of(claim.UID) == (memo{}) {
+		return
+	}
+	now := &ipamv1alpha1.IPClaim{}
+	err := cl.GetClient().Get(ctx, client.ObjectKeyFromObject(claim), now)
+	if apierrors.IsNotFound(err) || err == nil && now.UID != claim.UID {
+		r.memory.forget(claim.UID)
+	}
 }
 
 // requeueFor is what the queue is to do after a pass that ended with err.

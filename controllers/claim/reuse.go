@@ -132,20 +132,16 @@ func (p *pass) reuse(ctx context.Context) (allocator.Block, error) {
 	block, err := p.decision().former(ctx, p.slot.Record)
 	if err != nil {
 		p.nowhere()
-		return allocator.Block{}, p.unpublished(ctx, err)
+		return allocator.Block{}, p.unpublished(ctx, has, err)
+	}
+	// A claim that is gone, and that a stale cache shows, would take the block and have it freed.
+	if err := p.blockless(ctx); err != nil {
+		return allocator.Block{}, err
 	}
 	if has { // it was bound before the record was seen, and was never published
 		if err := p.ledger.Release(ctx, allocator.ClaimID(p.claim.UID)); err != nil {
 			return allocator.Block{}, err
 		}
-	}
-	// A claim that is gone, and that a stale cache shows, would take the block and have it freed.
-	now, err := p.releases.Alive(ctx, p.holder())
-	if err == nil && (now == nil || now.Status.AllocatedCIDR != "") {
-		err = errUnsure
-	}
-	if err != nil {
-		return allocator.Block{}, err
 	}
 	block, err = p.take(ctx, block, block.Class, allocator.Successor{Holder: p.holder()})
 	if err != nil {
@@ -182,7 +178,7 @@ func (p *pass) told(ctx context.Context) (block allocator.Block, ok bool, err er
 func (p *pass) take(ctx context.Context, block allocator.Block, class string, to allocator.Successor) (taken allocator.Block, err error) {
 	ctx, end := step(ctx, "reuse")
 	defer func() { end(err) }()
-	if to.Policy, err = p.reclaims(ctx, class); err != nil {
+	if to.Policy, err = p.catalog.Reclaims(ctx, p.claim.Spec.ReclaimPolicy, class); err != nil {
 		return allocator.Block{}, err
 	}
 	taken, err = p.ledger.Reuse(ctx, block, to)
@@ -190,20 +186,6 @@ func (p *pass) take(ctx context.Context, block allocator.Block, class string, to
 		return allocator.Block{}, fmt.Errorf("%w: %w", errUnseen, err) // its record is changed or gone by now
 	}
 	return taken, err
-}
-
-// reclaims is what becomes of a block when the claim is deleted: the claim's word, else that of the
-// class; empty if there is no such class any more.
-func (p *pass) reclaims(ctx context.Context, name string) (allocator.ReclaimPolicy, error) {
-	if own := p.claim.Spec.ReclaimPolicy; own != "" || name == "" {
-		return cmp.Or(allocator.ReclaimPolicy(own), allocator.Delete), nil
-	}
-	view := p.catalog.View(ctx)
-	class, ok := view.Class(name)
-	if !ok {
-		return "", view.Err()
-	}
-	return cmp.Or(allocator.ReclaimPolicy(class.Spec.ReclaimPolicy), allocator.Delete), nil
 }
 
 // supersedes reports whether the claim's block is that of the retained record of its name, which the

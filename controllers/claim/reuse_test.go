@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -250,4 +251,37 @@ func TestReuse_OfAnotherName(t *testing.T) {
 	}})
 	_, _ = s.Reconcile(t.Context(), requestIn("tenant", "c"))
 	s.wantBlocks("10.0.0.0/28 retained former")
+}
+
+// TestReuse_AStaleCache: a cache that still shows the claim without its block, and the retained record
+// of the former claim, frees nothing: a server shows the block.
+func TestReuse_AStaleCache(t *testing.T) {
+	t.Parallel()
+	for policy, recordIsGone := range map[ipamv1alpha1.RetainedPolicy]bool{"": true, ipamv1alpha1.RetainedReuse: false} {
+		s := newScene(t, allocator.Options{}, offered())
+		s.retains("c")
+		if recordIsGone { // only the cache still shows it
+			if err := s.ledger.Release(t.Context(), "former"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		block, err := s.ledger.Bind(t.Context(), allocator.Request{ // by the leader before
+			Pool: "uid-of-p", Class: "internal", Length: 28, Exact: netip.MustParsePrefix("10.0.0.16/28"), Policy: allocator.Delete,
+			Holder: allocator.Holder{Claim: "later", Cluster: "tenant", Namespace: "default", Name: "c"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim := gen.Claim("c", gen.UID("later"), gen.OfClass("internal"), gen.OnRetained(policy))
+		claim.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Minute).Truncate(time.Second))
+		if err := s.world.tenant.client.Create(t.Context(), bare(claim)); err != nil {
+			t.Fatal(err)
+		}
+		s.servers.claim = claim.DeepCopy()
+		s.servers.claim.Status.AllocatedCIDR = block.Prefix.String()
+		_, _ = s.Reconcile(t.Context(), requestIn("tenant", "c")) // the ledger says what it did
+		if got, held, err := s.ledger.Lookup(t.Context(), "later"); err != nil || !held || got.Prefix != block.Prefix {
+			t.Errorf("retainedPolicy %q: the claim has %s, %t, %v in the ledger; want %s, as the server shows", policy, got.Prefix, held, err, block.Prefix)
+		}
+	}
 }

@@ -137,7 +137,7 @@ type alive struct {
 }
 
 func (a *alive) Missed(h allocator.Holder, last *ipamv1alpha1.IPClaim) {
-	a.missed = append(a.missed, h.Name+" "+last.ResourceVersion)
+	a.missed = append(a.missed, h.Name+" "+last.ResourceVersion+" "+last.Status.AllocatedCIDR)
 }
 
 func (a *alive) Alive(context.Context, allocator.Holder) (*ipamv1alpha1.IPClaim, error) {

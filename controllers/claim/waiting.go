@@ -80,6 +80,19 @@ func (w *waiting) leave(claim mcreconcile.Request) (uid types.UID, ok bool) {
 	return left.uid, ok
 }
 
+// replaced ends the wait of another claim of this name, and says whose it was. ok is false if there is
+// none.
+func (w *waiting) replaced(claim mcreconcile.Request, by types.UID) (uid types.UID, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	former, ok := w.claims[claim]
+	if !ok || former.uid == by {
+		return "", false
+	}
+	w.drop(claim)
+	return former.uid, true
+}
+
 // of lists the claims of a workspace that wait for anything.
 func (w *waiting) of(cluster multicluster.ClusterName) []mcreconcile.Request {
 	w.mu.Lock()

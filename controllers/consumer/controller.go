@@ -97,13 +97,13 @@ type (
 func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
 	return handlerFuncs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
-			if claim := e.Object.(*ipamv1alpha1.IPClaim); claim.Spec.OwnerRef != nil {
-				young := max(0, r.MinAge-r.Clock.Since(claim.CreationTimestamp.Time))
-				q.AddAfter(inbox.Request(name, client.ObjectKeyFromObject(claim)), young+rand.N(r.Interval))
+			if packed.Consumer(e.Object) != nil {
+				young := max(0, r.MinAge-r.Clock.Since(e.Object.GetCreationTimestamp().Time))
+				q.AddAfter(inbox.Request(name, client.ObjectKeyFromObject(e.Object)), young+rand.N(r.Interval))
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
-			if e.Object.(*ipamv1alpha1.IPClaim).Spec.OwnerRef != nil {
+			if packed.Consumer(e.Object) != nil {
 				q.Add(inbox.Request(name, client.ObjectKeyFromObject(e.Object)))
 			}
 			r.wake(ctx, name, cl, q, "IPClaim", e.Object)

@@ -29,13 +29,11 @@ func (s *server) answer(ctx context.Context, req *admissionv1.AdmissionRequest) 
 	if prefix := draft.GetGenerateName(); draft.GetName() == "" && prefix != "" {
 		draft.rename(names.SimpleNameGenerator.GenerateName(prefix))
 	}
-	claim, err := draft.claim()
-	if err != nil || !storable(claim) {
-		// The server will refuse it. Nobody has to be asked.
+	claim, ok := draft.decidable(req)
+	if !ok {
 		draft.setStatus(nil)
 		return draft.allowed()
 	}
-	claim.Namespace, claim.UID = req.Namespace, ""
 	request := Request{Cluster: s.clusterOf(claim), Claim: claim, DryRun: req.DryRun != nil && *req.DryRun}
 	answer, err := s.ask(ctx, request)
 	observe(answer, err, time.Since(begun))
@@ -55,6 +53,20 @@ func (s *server) answer(ctx context.Context, req *admissionv1.AdmissionRequest) 
 	logger.V(1).Info("CREATE is answered", "phase", answer.Status.Phase, "prefix", answer.Status.AllocatedCIDR)
 	draft.setStatus(answer.Status)
 	return draft.allowed()
+}
+
+// decidable returns the claim of a draft. ok is false if the server will refuse it, or if it is too
+// long: then nobody has to be asked.
+func (d *draft) decidable(req *admissionv1.AdmissionRequest) (claim *ipamv1alpha1.IPClaim, ok bool) {
+	if tooLong(req.Object.Raw) {
+		return nil, false
+	}
+	claim, err := d.claim()
+	if err != nil {
+		return nil, false
+	}
+	claim.Namespace, claim.UID = req.Namespace, ""
+	return claim, d.storable(claim)
 }
 
 // ask asks the Answerer. A panic is an error: the other CREATEs go on.

@@ -106,7 +106,8 @@ func TestAnswer_GenerateName(t *testing.T) {
 	}
 }
 
-// Nobody is asked for a claim that the server refuses for what a reservation would keep of it.
+// TestAnswer_NotStorable: a claim that the server will refuse is not decided. It would leave a
+// reservation, and the corrected claim could not get the same address.
 func TestAnswer_NotStorable(t *testing.T) {
 	for what, object := range map[string]string{
 		"no name":                      `{"metadata":{"annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`,
@@ -116,6 +117,11 @@ func TestAnswer_NotStorable(t *testing.T) {
 		"a name of capitals":           `{"metadata":{"name":"WEB","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`,
 		"a name of 254 bytes":          `{"metadata":{"name":"` + strings.Repeat("x", 254) + `","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`,
 		"a generated name of capitals": `{"metadata":{"generateName":"WEB-","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`,
+		"a label with a blank":         `{"metadata":{"name":"a","labels":{"a b":"c"},"annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`,
+		"an annotation of two slashes": `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1","a/b/c":""}},"spec":{}}`,
+		"an owner without a UID":       `{"metadata":{"name":"a","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p"}],"annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`,
+		"no spec":                      `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}}}`,
+		"an address with host bits":    `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{"address":"10.0.0.7/28"}}`,
 		"another reclaim policy":       `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{"reclaimPolicy":"Recycle"}}`,
 	} {
 		s := answering(t, boundAnswer, nil)

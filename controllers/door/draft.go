@@ -6,7 +6,6 @@ import (
 	"reflect"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -51,18 +50,6 @@ func (d *draft) claim() (*ipamv1alpha1.IPClaim, error) {
 	claim := &ipamv1alpha1.IPClaim{}
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(without, claim)
 	return claim, err
-}
-
-// storable reports whether the server may store a claim of this name and reclaim policy. The server
-// checks them after this call, and a reservation keeps both in the ledger: of any length, and with a
-// name for which no request can be made, so that no server could be asked whether the claim exists.
-func storable(claim *ipamv1alpha1.IPClaim) bool {
-	switch claim.Spec.ReclaimPolicy {
-	case "", ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain:
-		return len(validation.NameIsDNSSubdomain(claim.Name, false)) == 0
-	default:
-		return false
-	}
 }
 
 // rename gives the claim a name.

@@ -10,13 +10,40 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// maxReview bounds the body of a request, in bytes. The API server lets in objects of 3 MiB,
-// and a review of an UPDATE has two.
-const maxReview = 7 << 20
+const (
+	// maxReview bounds the body of a request with the token, in bytes. A claim is a few KiB, and
+	// 256 KiB more with all the annotations that it may have; a review of an UPDATE has two. The
+	// API server lets in objects of 3 MiB. It does without the door for a larger one.
+	maxReview = 2 << 20
+	// maxRefused bounds the body of a request without the token. The API server refuses a larger one
+	// itself, as nobody can be asked.
+	maxRefused = 512 << 10
+)
+
+// review has the fields of an AdmissionReview that are used. The decoder skips the others, such as
+// userInfo, which would take many times their size in memory.
+type review struct {
+	APIVersion string   `json:"apiVersion"`
+	Request    *request `json:"request"`
+}
+
+// request is what is read of an AdmissionRequest.
+type request struct {
+	UID         types.UID                   `json:"uid"`
+	Resource    metav1.GroupVersionResource `json:"resource"`
+	SubResource string                      `json:"subResource"`
+	Name        string                      `json:"name"`
+	Namespace   string                      `json:"namespace"`
+	Object      runtime.RawExtension        `json:"object"`
+	OldObject   runtime.RawExtension        `json:"oldObject"`
+	DryRun      *bool                       `json:"dryRun"`
+}
 
 // reviewer decides one admission request. An error means that it cannot: the API server then
 // goes by the failure policy of the webhook.
@@ -30,17 +57,17 @@ type httpError struct {
 
 func (e *httpError) Unwrap() error { return e.error }
 
-// readReview reads an admission request for a claim.
-func readReview(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest, error) {
+// readReview reads an admission request for a claim, of that many bytes at most.
+func readReview(w http.ResponseWriter, r *http.Request, most int64) (*admissionv1.AdmissionRequest, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
 		return nil, &httpError{errors.New("the content type must be application/json"), http.StatusUnsupportedMediaType}
 	}
-	if r.ContentLength > maxReview {
-		return nil, &httpError{fmt.Errorf("a review has at most %d bytes", maxReview), http.StatusRequestEntityTooLarge}
+	if r.ContentLength > most {
+		return nil, &httpError{fmt.Errorf("a review has at most %d bytes", most), http.StatusRequestEntityTooLarge}
 	}
-	review := &admissionv1.AdmissionReview{}
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxReview)).Decode(review); err != nil {
+	review := &review{}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, most)).Decode(review); err != nil {
 		code := http.StatusBadRequest
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			code = http.StatusRequestEntityTooLarge
@@ -51,11 +78,14 @@ func readReview(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionR
 	if review.APIVersion != admissionv1.SchemeGroupVersion.String() || req == nil || !ofClaims(req) {
 		return nil, &httpError{errors.New("this is not an AdmissionReview of admission.k8s.io/v1 for an IPClaim"), http.StatusBadRequest}
 	}
-	return req, nil
+	return &admissionv1.AdmissionRequest{
+		UID: req.UID, Resource: req.Resource, Name: req.Name, Namespace: req.Namespace,
+		Object: req.Object, OldObject: req.OldObject, DryRun: req.DryRun,
+	}, nil
 }
 
 // ofClaims reports whether a request is about the main resource of a claim, as v1alpha1.
-func ofClaims(req *admissionv1.AdmissionRequest) bool {
+func ofClaims(req *request) bool {
 	resource := ipamv1alpha1.GroupVersion.WithResource("ipclaims")
 	return req.Resource == metav1.GroupVersionResource(resource) && req.SubResource == ""
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,7 +41,27 @@ type scene struct {
 	token  string
 	client *http.Client
 	asked  chan Request // what the Answerer was asked, if it was given as an Answer
+	// trusted counts the requests that have made their connection a trusted one.
+	trusted *atomic.Int32
 }
+
+// trusting is a listener whose connections count that they are trusted.
+type trusting struct {
+	net.Listener
+	trusted *atomic.Int32
+}
+
+type trustedConn struct {
+	net.Conn
+	trusted *atomic.Int32
+}
+
+func (l trusting) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return trustedConn{conn, l.trusted}, err
+}
+
+func (c trustedConn) Trust() { c.trusted.Add(1) }
 
 // open opens a door on kcp, or with a cluster on a standalone one.
 func open(t *testing.T, answerer Answerer, only allocator.ClusterName) *scene {
@@ -54,11 +75,12 @@ func open(t *testing.T, answerer Answerer, only allocator.ClusterName) *scene {
 		t.Fatal(err)
 	}
 	handler := newServer(answerer, only, ring.token).handler(logr.Discard())
-	served := serving(listener, ring.Certificate, handler, logr.Discard())
+	trusted := &atomic.Int32{}
+	served := serving(trusting{listener, trusted}, ring.Certificate, handler, logr.Discard())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- served.Start(ctx) }()
-	s := &scene{T: t, base: "https://" + listener.Addr().String(), token: ring.token(), client: clientOf(t, ring)}
+	s := &scene{T: t, base: "https://" + listener.Addr().String(), token: ring.token(), client: clientOf(t, ring), trusted: trusted}
 	t.Cleanup(func() {
 		s.client.CloseIdleConnections()
 		cancel()

@@ -24,9 +24,6 @@ const (
 	// patience is how long an answer may take, from the request on: the rest of the timeout is
 	// for the network, and for a busy API server.
 	patience = time.Second
-	// inFlight is how many requests are read and decided at once; further ones wait. It bounds
-	// the memory that they take.
-	inFlight = 128
 )
 
 // server decides admission requests. It is safe for concurrent use.
@@ -35,24 +32,20 @@ type server struct {
 	// only is the logical cluster of all claims; empty on kcp, where each claim names its own.
 	only  allocator.ClusterName
 	token func() string // empty while it is not known
-	// Requests that are being read and decided: those with the token, and those without, which
-	// cannot keep the others waiting.
-	known, anybody chan struct{}
+	// Requests with the token, and those without, which cannot keep the others waiting.
+	known, anybody slots
 }
 
 func newServer(answerer Answerer, only allocator.ClusterName, token func() string) *server {
-	return &server{
-		answerer: answerer, only: only, token: token,
-		known: make(chan struct{}, inFlight), anybody: make(chan struct{}, inFlight),
-	}
+	return &server{answerer: answerer, only: only, token: token, known: known(), anybody: anybody()}
 }
 
 // handler serves the paths of the door.
 func (s *server) handler(logger logr.Logger) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("POST /{token}/"+pathAnswer, s.secret(path{s.known, s.answer, answers.WithLabelValues(resultUnanswered).Inc}))
-	mux.Handle("POST /{token}/"+pathKeep, s.secret(path{s.known, keep, func() {}}))
-	mux.Handle("POST /"+pathRefuse, path{s.anybody, refuse, func() {}})
+	mux.Handle("POST /{token}/"+pathAnswer, s.secret(path{s.known, maxReview, s.answer, answers.WithLabelValues(resultUnanswered).Inc}))
+	mux.Handle("POST /{token}/"+pathKeep, s.secret(path{s.known, maxReview, keep, func() {}}))
+	mux.Handle("POST /"+pathRefuse, path{s.anybody, maxRefused, refuse, func() {}})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(log.IntoContext(r.Context(), logger), patience)
 		defer cancel()
@@ -60,7 +53,7 @@ func (s *server) handler(logger logr.Logger) http.Handler {
 	})
 }
 
-// secret serves those who know the token. To all others there is nothing.
+// secret serves those who know the token, and keeps their connections. To all others there is nothing.
 func (s *server) secret(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token := s.token()
@@ -68,28 +61,47 @@ func (s *server) secret(next http.Handler) http.Handler {
 			http.NotFound(w, r)
 			return
 		}
+		if conn, ok := r.Context().Value(connection{}).(Trustable); ok {
+			conn.Trust()
+		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// path serves a reviewer, as many requests at once as slots has room for.
+// Trustable is a connection whose listener closes others first once it is trusted.
+type Trustable interface{ Trust() }
+
+// connection is the key by which the context of a request has its connection, below TLS.
+type connection struct{}
+
+func withConnection(ctx context.Context, conn net.Conn) context.Context {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	return context.WithValue(ctx, connection{}, conn)
+}
+
+// path serves a reviewer, as many requests at once as there are slots.
 type path struct {
-	slots  chan struct{}
+	slots slots
+	// most bounds the body of a request, in bytes.
+	most   int64
 	decide reviewer
 	// missed is called when a request found no slot in time.
 	missed func()
 }
 
 func (p path) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	slots := p.slots.of(r)
 	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-r.Context().Done():
 		p.missed()
 		writeError(w, &httpError{errors.New("too many requests at once"), http.StatusServiceUnavailable})
 		return
 	}
-	req, err := readReview(w, r)
+	req, err := readReview(w, r, p.most)
 	if err != nil {
 		writeError(w, err)
 		return
@@ -120,7 +132,8 @@ func serving(listener net.Listener, certificate func() (*tls.Certificate, error)
 		Server: &http.Server{
 			Handler: handler, MaxHeaderBytes: 1 << 16,
 			ReadHeaderTimeout: timeout, ReadTimeout: timeout, WriteTimeout: 2 * timeout, IdleTimeout: 10 * time.Minute,
-			ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(logger), slog.LevelDebug),
+			ConnContext: withConnection,
+			ErrorLog:    slog.NewLogLogger(logr.ToSlogHandler(logger), slog.LevelDebug),
 		},
 		ShutdownTimeout: new(timeout),
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +27,9 @@ func TestServer_Hostile(t *testing.T) {
 	other, deleted, old := creating(anyClaim), creating(anyClaim), bytes.ReplaceAll(sane, []byte("admission.k8s.io/v1"), []byte("admission.k8s.io/v1beta1"))
 	other.Resource.Resource = "ippools"
 	deleted.SubResource = "status"
-	huge := slices.Concat(sane[:len(sane)-1], bytes.Repeat([]byte(" "), maxReview), []byte("}"))
+	padded := func(n int) []byte {
+		return slices.Concat(sane[:len(sane)-1], bytes.Repeat([]byte(" "), n), []byte("}"))
+	}
 	const media = "application/json"
 	for name, tt := range map[string]struct {
 		path, media string
@@ -45,7 +48,10 @@ func TestServer_Hostile(t *testing.T) {
 		"an older review":      {s.answerPath(), media, old, http.StatusBadRequest},
 		"another resource":     {s.answerPath(), media, reviewOf(t, other), http.StatusBadRequest},
 		"a subresource":        {s.answerPath(), media, reviewOf(t, deleted), http.StatusBadRequest},
-		"a huge body":          {s.answerPath(), media, huge, http.StatusRequestEntityTooLarge},
+		"a huge body":          {s.answerPath(), media, padded(maxReview), http.StatusRequestEntityTooLarge},
+		"a body for the token": {"/refuse", media, padded(maxRefused), http.StatusRequestEntityTooLarge},
+		"a large body":         {s.answerPath(), media, padded(maxReview - len(sane)), http.StatusOK},
+		"a refused body":       {"/refuse", media, padded(maxRefused - len(sane)), http.StatusOK},
 		"no object":            {s.answerPath(), media, reviewOf(t, creating(`null`)), http.StatusInternalServerError},
 		"a list":               {s.answerPath(), media, reviewOf(t, creating(`[]`)), http.StatusInternalServerError},
 		"sane":                 {s.answerPath(), media, sane, http.StatusOK},
@@ -56,17 +62,56 @@ func TestServer_Hostile(t *testing.T) {
 	}
 }
 
+// The connections of those who know the token are closed last, and of nobody else.
+func TestServer_TrustsTheToken(t *testing.T) {
+	s := answering(t, boundAnswer, nil)
+	body := reviewOf(t, creating(anyClaim))
+	for _, path := range []string{"/refuse", "/answer", "/" + strings.Repeat("A", len(s.token)) + "/answer"} {
+		if s.post(path, "application/json", body); s.trusted.Load() != 0 {
+			t.Errorf("a connection with a request to %s is trusted", path)
+		}
+	}
+	if s.post(s.answerPath(), "application/json", body); s.trusted.Load() != 1 {
+		t.Errorf("%d connections are trusted after a request with the token, want 1", s.trusted.Load())
+	}
+}
+
 // A body is not read beyond the limit, whatever its length was said to be.
 func TestReadReview_OfUnknownLength(t *testing.T) {
 	body := &endless{}
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/refuse", body)
 	request.Header.Set("Content-Type", "application/json")
-	_, err := readReview(httptest.NewRecorder(), request)
+	_, err := readReview(httptest.NewRecorder(), request, maxReview)
 	if coded, ok := errors.AsType[*httpError](err); !ok || coded.code != http.StatusRequestEntityTooLarge {
 		t.Errorf("readReview = %v, want it to be too large", err)
 	}
 	if most := 2 * maxReview; body.read > most {
 		t.Errorf("%d bytes were read, want %d at most", body.read, most)
+	}
+}
+
+// What nobody reads of a review takes no memory, whatever a client writes into it.
+func TestReadReview_TakesWhatIsRead(t *testing.T) {
+	review := reviewOf(t, creating(anyClaim))
+	for _, hostile := range []string{
+		`"userInfo":{"extra":{"x":[` + strings.Repeat(`"",`, maxReview/4) + `""]}},`,
+		`"userInfo":{"groups":[` + strings.Repeat(`"",`, maxReview/4) + `""]},`,
+		`"options":{"x":[` + strings.Repeat(`{},`, maxReview/4) + `{}]},`,
+	} {
+		body := bytes.Replace(review, []byte(`"request":{`), []byte(`"request":{`+hostile), 1)
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/refuse", bytes.NewReader(body))
+		request.Header.Set("Content-Type", "application/json")
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := readReview(httptest.NewRecorder(), request, maxReview)
+		runtime.ReadMemStats(&after)
+		if err != nil {
+			t.Fatalf("readReview: %v", err)
+		}
+		// The buffer doubles until it holds the body.
+		if took, most := after.TotalAlloc-before.TotalAlloc, uint64(5*len(body)); took > most {
+			t.Errorf("a review of %d bytes with %.20s took %d bytes to read, want %d at most", len(body), hostile, took, most)
+		}
 	}
 }
 
@@ -109,10 +154,10 @@ func TestServer_TLS(t *testing.T) {
 	}
 }
 
-// A request that finds no slot in time is counted as unanswered, and those without the token
+// A request that finds no slot in time is counted as unanswered. Those without the token and large ones
 // take no slot from the others.
 func TestServer_InFlight(t *testing.T) {
-	entered, leave := make(chan struct{}, inFlight), make(chan struct{})
+	entered, leave := make(chan struct{}, inFlight+largeInFlight), make(chan struct{})
 	s := open(t, answererFunc(func(context.Context, Request) (Answer, error) {
 		entered <- struct{}{}
 		<-leave
@@ -120,19 +165,26 @@ func TestServer_InFlight(t *testing.T) {
 	}), "")
 	before := counted()["unanswered"]
 	var others sync.WaitGroup
-	for range inFlight {
-		others.Go(func() { s.post(s.answerPath(), "application/json", reviewOf(t, creating(anyClaim))) })
+	small := reviewOf(t, creating(anyClaim))
+	large := slices.Concat(small, bytes.Repeat([]byte(" "), largeBody))
+	for _, those := range []struct {
+		n    int
+		body []byte
+	}{{largeInFlight, large}, {inFlight, small}} {
+		for range those.n {
+			others.Go(func() { s.post(s.answerPath(), "application/json", those.body) })
+		}
+		for range those.n {
+			<-entered
+		}
+		if code, body := s.post(s.answerPath(), "application/json", those.body); code != http.StatusServiceUnavailable {
+			t.Errorf("beside %d requests of %d bytes another one gets %d %s, want 503", those.n, len(those.body), code, body)
+		}
 	}
-	for range inFlight {
-		<-entered
+	if got := counted()["unanswered"] - before; got != 2 {
+		t.Errorf("%v requests are counted as unanswered, want 2", got)
 	}
-	if code, body := s.post(s.answerPath(), "application/json", reviewOf(t, creating(anyClaim))); code != http.StatusServiceUnavailable {
-		t.Errorf("beside %d requests another one gets %d %s, want 503", inFlight, code, body)
-	}
-	if got := counted()["unanswered"] - before; got != 1 {
-		t.Errorf("%v requests are counted as unanswered, want 1", got)
-	}
-	if code, body := s.post("/refuse", "application/json", reviewOf(t, creating(anyClaim))); code != http.StatusOK {
+	if code, body := s.post("/refuse", "application/json", small); code != http.StatusOK {
 		t.Errorf("beside %d requests /refuse answers %d %s, want 200", inFlight, code, body)
 	}
 	close(leave)

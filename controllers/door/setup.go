@@ -18,7 +18,7 @@ const SecretName = "ipam-webhook"
 // Options say where the door is, and who answers.
 type Options struct {
 	// Listener is where the door listens; the door closes it. Nil: there is none, and what is
-	// registered is removed.
+	// registered is removed. Its connections may be Trustable.
 	Listener net.Listener
 	// Endpoint is where the API server reaches the listener. Required with a listener.
 	Endpoint Endpoint

@@ -15,7 +15,9 @@ import (
 // carve gives a child pool its block of the parent. A parent that is missing or
 // full is waited for.
 func (p *pass) carve(ctx context.Context) (allocator.Pool, error) {
-	p.waiting.enter(p.request, waitOf(p.pool, p.owner.Cluster))
+	if former, replaced := p.waiting.enter(p.request, waitOf(p.pool, p.owner.Cluster)); replaced {
+		p.ledger.Withdraw(former) // of a pool without its finalizer
+	}
 	view := p.catalog.View(ctx)
 	query := resolve.ParentQuery{Child: p.pool, From: p.owner}
 	parent, err := query.Resolve(view)

@@ -29,9 +29,6 @@ import (
 	"github.com/kcp-ipam/ipam/internal/forecast"
 )
 
-// errStale: the cache shows a pool that is deleted.
-var errStale = errors.New("the pool is deleted, and the cache has missed it")
-
 // Ledger is what pools need of the allocator.
 type Ledger interface {
 	Register(ctx context.Context, pool allocator.Pool) (allocator.Pool, error)
@@ -39,6 +36,7 @@ type Ledger interface {
 	Exclude(ctx context.Context, id allocator.PoolID, excluded []netip.Prefix) error
 	Retire(ctx context.Context, id allocator.PoolID) error
 	Drain(ctx context.Context, id allocator.PoolID) error
+	DropSlices(ctx context.Context, id allocator.PoolID) error
 	Pool(id allocator.PoolID) (allocator.Pool, bool)
 	Capacity(id allocator.PoolID) (allocator.Capacity, bool)
 	FreeBlocks(id allocator.PoolID) (index.Histogram, bool)
@@ -48,9 +46,10 @@ type Ledger interface {
 	LedgerID() string
 	Frozen(id allocator.PoolID) bool
 	Trust(id allocator.PoolID)
+	EndDispute(ctx context.Context, id allocator.PoolID) error
 }
 
-// Oracle answers whether a pool still exists, past every cache.
+// Oracle answers whether a pool still exists, and what it is like, past every cache.
 type Oracle interface {
 	Holder(ctx context.Context, h allocator.Holder) (live.Answer, error)
 }
@@ -172,13 +171,16 @@ func (p *pass) enter(ctx context.Context) error {
 	}
 	entered, known := p.ledger.Pool(p.id)
 	if known && p.moves(entered) {
-		var err error
+		err := p.confirm(ctx)
+		if err != nil {
+			return err
+		}
 		if known, err = p.leave(ctx); err != nil {
 			return err
 		}
 	}
 	if !known {
-		err := p.exists(ctx)
+		err := p.confirm(ctx)
 		if err != nil {
 			return err
 		}
@@ -190,30 +192,11 @@ func (p *pass) enter(ctx context.Context) error {
 			p.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonPoolCreated, "holds "+entered.CIDR.String())
 		}
 	}
-	excluded, err := excluded(entered.CIDR, p.pool.Spec)
-	if err != nil {
-		return err
-	}
-	if err := p.ledger.Exclude(ctx, p.id, excluded); err != nil {
+	if err := p.exclude(ctx, entered); err != nil {
 		return err
 	}
 	p.ledger.Trust(p.id)
-	return nil
-}
-
-// exists makes sure that the pool is not deleted. A pool that another replica has
-// retired meanwhile would be entered again, and never removed.
-func (p *pass) exists(ctx context.Context) error {
-	answer, err := p.oracle.Holder(ctx, allocator.Holder{Claim: allocator.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.pool.Name})
-	switch {
-	case err != nil:
-		return fmt.Errorf("ask whether the pool exists: %w", err)
-	case answer.Verdict == live.Gone, answer.Leaving:
-		return errStale
-	case answer.Verdict != live.Alive:
-		return errors.New("no server can be asked whether the pool exists")
-	}
-	return nil
+	return p.ledger.EndDispute(ctx, p.id)
 }
 
 // place gives a new pool its CIDR: its own, or one carved from its parent.
@@ -272,6 +255,10 @@ func (p *pass) retire(ctx context.Context) error {
 		// The workspace is not kept from going by what others hold of its pool.
 		// The ledger keeps the addresses until the last of them is given back.
 		err = p.ledger.Drain(ctx, p.id)
+	}
+	// The slice controller drops the records of pools that it has seen. A new leader will not see this one.
+	if err == nil && p.owner.Cluster == p.directory.Platform().Cluster {
+		err = p.ledger.DropSlices(ctx, p.id)
 	}
 	if err != nil {
 		return fmt.Errorf("retire pool %s: %w", p.pool.Name, err)

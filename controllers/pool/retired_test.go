@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -31,6 +32,9 @@ func (w workspace) GetCluster(context.Context, multicluster.ClusterName) (cluste
 	return w, nil
 }
 func (w workspace) GetCache() cache.Cache { return shownPools{Reader: w.shows} }
+func (workspace) GetEventRecorder(string) events.EventRecorder {
+	return events.NewFakeRecorder(1)
+}
 
 type shownPools struct {
 	cache.Cache
@@ -108,6 +112,36 @@ func TestGone(t *testing.T) {
 		r.gone("w", pool)
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s: said to be deleted are %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// With a pool of the platform go the records of its slices, before the finalizer does: a leader that sees the pool for
+// the first time knows of no records of one that is gone. While the pool is in use they stay.
+func TestRetire_DropsTheSlices(t *testing.T) {
+	t.Parallel()
+	for _, inUse := range []bool{true, false} {
+		p, _ := newEntered(t, allocator.Pool{})
+		p.owner = p.directory.Platform()
+		p.pool.Finalizers = []string{ipamv1alpha1.FinalizerPool}
+		ledger := p.ledger.(*allocator.Allocator)
+		record := allocator.Slice{Pool: p.id, Cluster: "w", Binding: "b", State: allocator.SliceDeclined}
+		if err := ledger.PutSlice(t.Context(), record, 0); err != nil {
+			t.Fatal(err)
+		}
+		holder := allocator.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"}
+		if inUse {
+			if _, err := ledger.Bind(t.Context(), allocator.Request{Pool: p.id, Length: 28, Holder: holder}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.retire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		left, err := ledger.Slices(t.Context(), p.id)
+		if err != nil || (len(left) > 0) != inUse || (len(p.pool.Finalizers) > 0) != inUse {
+			t.Errorf("in use: %t; %d records are left, %v, and the finalizers %v; want both as long as the pool is in use",
+				inUse, len(left), err, p.pool.Finalizers)
 		}
 	}
 }

@@ -38,14 +38,17 @@ func waitOf(child *ipamv1alpha1.IPPool, in allocator.ClusterName) wait {
 	return w
 }
 
-// enter has a child wait for its parent.
-func (w *waiting) enter(child mcreconcile.Request, parent wait) {
+// enter has a child wait for its parent. If another child of this name has waited until now, replaced is
+// true, and former is that child.
+func (w *waiting) enter(child mcreconcile.Request, parent wait) (former allocator.ClaimID, replaced bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.children == nil {
 		w.children = map[mcreconcile.Request]wait{}
 	}
+	before, waited := w.children[child]
 	w.children[child] = parent
+	return before.id, waited && before.id != parent.id
 }
 
 // leave ends the child's wait, and says whose it was. ok is false if it did not wait.

@@ -89,3 +89,20 @@ func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 		t.Errorf("%v wait, and %v were withdrawn; want nobody, and the child once", left, ledger.who)
 	}
 }
+
+// TestWaiting_Replaced: a child that takes the name of one that waits says whose wait ends.
+func TestWaiting_Replaced(t *testing.T) {
+	var w waiting
+	first, second := gen.Pool("k", gen.ChildOf("p", 24)), gen.Pool("k", gen.ChildOf("q", 24))
+	second.UID = "another"
+	request := inbox.Request("a", client.ObjectKeyFromObject(first))
+	if former, replaced := w.enter(request, waitOf(first, "a")); replaced {
+		t.Errorf("the first replaces %q, want nobody", former)
+	}
+	if former, replaced := w.enter(request, waitOf(second, "a")); !replaced || former != "uid-of-k" {
+		t.Errorf("the second replaces %q, %t, want the first", former, replaced)
+	}
+	if former, replaced := w.enter(request, waitOf(second, "a")); replaced {
+		t.Errorf("the second, again, replaces %q, want nobody", former)
+	}
+}

@@ -42,20 +42,22 @@ type Oracle interface {
 
 // Controller settles hints. It is safe for concurrent use.
 type Controller struct {
-	ledger  Ledger
-	oracle  Oracle
-	clock   clock.PassiveClock
-	queue   workqueue.TypedRateLimitingInterface[allocator.Holder]
-	backoff workqueue.TypedRateLimiter[allocator.Holder] // of hints that cannot be settled yet
-	bound   func(allocator.ClusterName) bool
-	leases  func(context.Context, allocator.Block) (time.Duration, error)
-	expired func(context.Context, allocator.Holder, *ipamv1alpha1.IPAllocation)
-	apart   time.Duration // two censuses that confirm an absence
+	ledger   Ledger
+	oracle   Oracle
+	clock    clock.PassiveClock
+	queue    workqueue.TypedRateLimitingInterface[allocator.Holder]
+	backoff  workqueue.TypedRateLimiter[allocator.Holder] // of hints that cannot be settled yet
+	bound    func(allocator.ClusterName) bool
+	leases   func(context.Context, allocator.Block) (time.Duration, error)
+	expired  func(context.Context, allocator.Holder, *ipamv1alpha1.IPAllocation)
+	reclaims func(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (allocator.ReclaimPolicy, error)
+	apart    time.Duration // two censuses that confirm an absence
 
 	counting sync.Mutex // held while a census is taken
 
 	mu       sync.Mutex
 	deleted  map[allocator.ClaimID]deletion // claims and pools that were seen deleted, or are missed
+	hints    uint64                         // how many there were at claims and pools that were seen deleted, or are missed
 	latest   census
 	tried    time.Time // when the latest census began, also if it failed
 	absences map[allocator.ClusterName]absence
@@ -75,6 +77,9 @@ type Options struct {
 	// Lease is how long a block whose claim is gone is retained; 0: until its IPAllocation is
 	// deleted. Default: 0.
 	Lease func(context.Context, allocator.Block) (time.Duration, error)
+	// Reclaims is what becomes of the block of a claim that has this reclaimPolicy and class when the
+	// claim is deleted; empty if nobody knows. Default: what the claim says, else Delete.
+	Reclaims func(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (allocator.ReclaimPolicy, error)
 	// Expired is called when a retained block was released because its lease was over, with its
 	// last IPAllocation. Default: no call.
 	Expired func(context.Context, allocator.Holder, *ipamv1alpha1.IPAllocation)
@@ -115,6 +120,7 @@ func newController(opts Options) *Controller {
 		bound:    opts.Bound,
 		leases:   opts.Lease,
 		expired:  opts.Expired,
+		reclaims: opts.Reclaims,
 		apart:    apart,
 		queue:    workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[allocator.Holder]{Name: "release"}),
 		deleted:  map[allocator.ClaimID]deletion{},
@@ -130,6 +136,11 @@ func newController(opts Options) *Controller {
 	if c.leases == nil {
 		c.leases = func(context.Context, allocator.Block) (time.Duration, error) { return 0, nil }
 	}
+	if c.reclaims == nil {
+		c.reclaims = func(_ context.Context, own ipamv1alpha1.ReclaimPolicy, _ string) (allocator.ReclaimPolicy, error) {
+			return cmp.Or(allocator.ReclaimPolicy(own), allocator.Delete), nil
+		}
+	}
 	if c.expired == nil {
 		c.expired = func(context.Context, allocator.Holder, *ipamv1alpha1.IPAllocation) {}
 	}
@@ -138,6 +149,7 @@ func newController(opts Options) *Controller {
 
 // deletion is what was last seen of a claim or pool that is deleted.
 type deletion struct {
+	number   uint64                     // of the hint
 	policy   ipamv1alpha1.ReclaimPolicy // the claim's own; empty when it left that to its class
 	revision string
 	bound    bool                       // it showed a block
@@ -180,11 +192,29 @@ func lastSeen(claim *ipamv1alpha1.IPClaim) deletion {
 	}
 }
 
+// hint keeps what was last seen, and queues the hint. A deletion that was seen says more than a claim that is
+// missed, in whatever order they come: a write may be answered with a 404 after the deletion was seen.
 func (c *Controller) hint(h allocator.Holder, last deletion) {
-	c.mu.Lock()
-	c.deleted[h.Claim] = last
-	c.mu.Unlock()
+	c.note(h.Claim, last)
 	c.queue.Add(h)
+}
+
+func (c *Controller) note(claim allocator.ClaimID, last deletion) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if before, ok := c.deleted[claim]; ok && last.missed && !before.missed {
+		return
+	}
+	c.hints++
+	last.number = c.hints
+	c.deleted[claim] = last
+}
+
+// number is that of the latest hint at a claim; 0 if nothing is known of its deletion.
+func (c *Controller) number(claim allocator.ClaimID) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.deleted[claim].number
 }
 
 // last is the claim as it was last seen, if that was seen deleted, or is missed, and showed a
@@ -265,8 +295,12 @@ func (c *Controller) neverBound(claim allocator.ClaimID) bool {
 	return ok && !seen.bound
 }
 
-func (c *Controller) forget(claim allocator.ClaimID) {
+// forget forgets what was last seen of a claim, unless a later hint than that of this number has told more. That one
+// is queued.
+func (c *Controller) forget(claim allocator.ClaimID, number uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.deleted, claim)
+	if c.deleted[claim].number == number {
+		delete(c.deleted, claim)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -48,4 +49,40 @@ func TestHints_NeedNoWorkspace(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// A claim is deleted while an earlier hint at it is settled: a server still said that it is alive. What was
+// seen of the claim then is not forgotten with the earlier hint.
+func TestHints_ADeletionWhileAnotherIsSettled(t *testing.T) {
+	t.Parallel()
+	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
+	claim := p.answered("a")
+	claim.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain // changed last, which the ledger has not followed
+	h := holderOf(claim)
+	p.Missed(h, claim)
+	p.oracle.asked = func() { p.oracle.asked = nil; p.Deleted(h, claim, nil) }
+	for _, answer := range []live.Answer{
+		{Verdict: live.Alive, Client: p.workspace, Object: claim}, {Verdict: live.Gone, Client: p.workspace},
+	} {
+		p.oracle.answer = answer
+		if _, err := p.Reconcile(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.wantBlocks("10.0.0.0/28 retained a")
+	if n := len(p.deleted); n != 0 {
+		t.Errorf("%d claims are remembered after their hints were settled, want 0", n)
+	}
+}
+
+// A write of a claim may be answered with a 404 after its deletion was seen. That hint says less.
+func TestHints_A404AfterTheDeletion(t *testing.T) {
+	t.Parallel()
+	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
+	claim := p.answered("a")
+	claim.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
+	p.Deleted(holderOf(claim), claim, nil)
+	p.Missed(holderOf(claim), claim)
+	p.settles(holderOf(claim), live.Gone, nil)
+	p.wantBlocks("10.0.0.0/28 retained a")
 }

@@ -30,7 +30,7 @@ func retainedFor(t *testing.T, lease time.Duration) (p *promise, expired *[]stri
 	if !p.settles(holderOf(claim), live.Gone, nil) {
 		t.Fatal("not settled")
 	}
-	p.forget("a")
+	p.forget("a", p.number("a"))
 	p.wantBlocks("10.0.0.0/28 retained a")
 	return p, expired
 }
@@ -168,6 +168,7 @@ func TestLease_ReusedAndDeletedAtOnce(t *testing.T) {
 		"Delete, in the ledger": {ipamv1alpha1.ReclaimDelete, true, nil},
 		"Retain, told alone":    {ipamv1alpha1.ReclaimRetain, false, []string{"10.0.0.0/28 retained b"}},
 		"Retain, in the ledger": {ipamv1alpha1.ReclaimRetain, true, []string{"10.0.0.0/28 retained b"}},
+		"nothing, told alone":   {"", false, nil}, // not the word of the former claim
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := retainedFor(t, time.Hour)

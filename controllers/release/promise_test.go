@@ -142,3 +142,28 @@ func TestPromise_RetainedAndInherited(t *testing.T) {
 	}
 	p.wantBlocks("10.0.0.0/28 bound b")
 }
+
+// A replica that comes late writes no record: another has retained the block meanwhile, with a record
+// that its owner has deleted by now.
+func TestPromise_RetainedByAnotherReplica(t *testing.T) {
+	t.Parallel()
+	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
+	claim := p.answered("a")
+	p.confirm(claim)
+	p.Deleted(holderOf(claim), claim, nil)
+	p.oracle.asked = func() {
+		if _, _, err := p.ledger.Retain(t.Context(), "a", time.Time{}); err != nil {
+			t.Error(err)
+		}
+	}
+	p.pass(reservation.Grace)
+	if p.settles(holderOf(claim), live.Gone, nil) {
+		t.Error("settled, by a block that has changed meanwhile")
+	}
+	kept := gen.Allocation("c", "p", "")
+	if err := p.workspace.Get(t.Context(), client.ObjectKeyFromObject(kept), kept); err == nil {
+		t.Errorf("a record was written: %+v; want none, as its owner has deleted it", kept)
+	}
+	p.settles(holderOf(claim), live.Gone, nil)
+	p.wantBlocks()
+}

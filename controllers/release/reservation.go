@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,10 +63,24 @@ func (c *Controller) unshared(ctx context.Context, o orphan, shown allocator.Con
 	return c.ledger.Confirm(ctx, shown)
 }
 
-// heir is the claim that has the orphan's name now; ok is false unless it shows the orphan's block.
-func (o orphan) heir(answer live.Answer) (claim *ipamv1alpha1.IPClaim, ok bool) {
-	claim, ok = answer.Object.(*ipamv1alpha1.IPClaim)
-	return claim, ok && o.held && claim.Status.AllocatedCIDR == o.prefix.String()
+// heir is the claim that has the orphan's name now, if it shows the orphan's block; else nil. A block of
+// another address domain may have the same prefix: if the claim holds that, or it is reserved for the
+// claim, that is the one it shows.
+func (c *Controller) heir(ctx context.Context, o orphan, answer live.Answer) (*ipamv1alpha1.IPClaim, error) {
+	claim, ok := answer.Object.(*ipamv1alpha1.IPClaim)
+	if !ok || !o.held || claim.Status.AllocatedCIDR != o.prefix.String() {
+		return nil, nil
+	}
+	for _, id := range []allocator.ClaimID{allocator.ClaimID(claim.UID), reservation.Of(o.Cluster, claim)} {
+		own, has, err := c.ledger.Lookup(ctx, id)
+		if err != nil {
+			return nil, fmt.Errorf("look up what %s/%s has: %w", claim.Namespace, claim.Name, err)
+		}
+		if has && own.Prefix == o.prefix && own.Space != o.block.Space {
+			return nil, nil
+		}
+	}
+	return claim, nil
 }
 
 // inherit gives a block to the claim that shows it: the one that the reservation was made for,
@@ -89,9 +104,13 @@ func (c *Controller) inherit(ctx context.Context, o orphan, heir *ipamv1alpha1.I
 	}
 	holder := o.Holder
 	holder.Claim = allocator.ClaimID(heir.UID)
+	policy, err := c.reclaims(ctx, heir.Spec.ReclaimPolicy, o.block.Class)
+	if err != nil {
+		return false, fmt.Errorf("look up the reclaim policy of %s/%s: %w", heir.Namespace, heir.Name, err)
+	}
 	// The block is never free in between: both hold it, until the former one lets go.
 	_, err = c.ledger.Adopt(ctx, allocator.Request{
-		Pool: o.block.Pool, Holder: holder, Exact: o.prefix, Class: o.block.Class, Policy: o.block.Policy,
+		Pool: o.block.Pool, Holder: holder, Exact: o.prefix, Class: o.block.Class, Policy: cmp.Or(policy, o.block.Policy),
 		Since: heir.CreationTimestamp.Time,
 	}, allocator.Bound)
 	if err != nil {
@@ -137,6 +156,12 @@ func (c *Controller) recordLate(ctx context.Context, o orphan, workspace client.
 	}
 	until, err := c.until(ctx, o.block)
 	if err != nil {
+		return false, err
+	}
+	// Where several replicas work at once, another may have retained the block meanwhile, and the record
+	// may have been deleted since. To create it again would keep for good what its owner has released.
+	now, held, err := c.ledger.Lookup(ctx, o.Claim)
+	if err != nil || !held || now.Revision != o.block.Revision {
 		return false, err
 	}
 	late := record.New(last, o.block, *last.Status.PoolRef, slot.Name)

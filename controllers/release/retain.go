@@ -141,8 +141,14 @@ func (c *Controller) told(ctx context.Context, o orphan, answer live.Answer) (or
 func (c *Controller) hand(ctx context.Context, o orphan, heir *ipamv1alpha1.IPClaim) (bool, error) {
 	holder := o.Holder
 	holder.Claim = allocator.ClaimID(heir.UID)
-	_, err := c.ledger.Reuse(ctx, o.block, allocator.Successor{
-		Holder: holder, Policy: allocator.ReclaimPolicy(heir.Spec.ReclaimPolicy), Answered: reservation.Answered(heir),
+	// As its reconcile would: a claim that says nothing has the policy of its class, and not that of
+	// the former claim.
+	policy, err := c.reclaims(ctx, heir.Spec.ReclaimPolicy, o.block.Class)
+	if err != nil {
+		return false, fmt.Errorf("look up the reclaim policy of %s/%s: %w", heir.Namespace, heir.Name, err)
+	}
+	_, err = c.ledger.Reuse(ctx, o.block, allocator.Successor{
+		Holder: holder, Policy: policy, Answered: reservation.Answered(heir),
 	})
 	if errors.Is(err, allocator.ErrChanged) {
 		return false, nil

@@ -29,6 +29,7 @@ const (
 // Reconcile settles one hint. While no server can tell whether the holder is gone, it
 // requeues the hint with backoff.
 func (c *Controller) Reconcile(ctx context.Context, h allocator.Holder) (reconcile.Result, error) {
+	number := c.number(h.Claim)
 	settled, err := c.settle(ctx, h)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -37,7 +38,7 @@ func (c *Controller) Reconcile(ctx context.Context, h allocator.Holder) (reconci
 		return reconcile.Result{RequeueAfter: c.again(ctx, h)}, nil
 	}
 	c.backoff.Forget(h)
-	c.forget(h.Claim)
+	c.forget(h.Claim, number)
 	return reconcile.Result{}, nil
 }
 
@@ -226,8 +227,11 @@ func (c *Controller) reclaim(ctx context.Context, o orphan, answer live.Answer) 
 	if err != nil {
 		return false, err
 	}
-	heir, inherits := o.heir(answer)
-	if record == nil && !inherits && c.owes(o) {
+	heir, err := c.heir(ctx, o, answer)
+	if err != nil {
+		return false, err
+	}
+	if record == nil && heir == nil && c.owes(o) {
 		return c.recordLate(ctx, o, workspace)
 	}
 	over := c.over(o)
@@ -244,7 +248,7 @@ func (c *Controller) reclaim(ctx context.Context, o orphan, answer live.Answer) 
 	switch {
 	case err != nil:
 		return false, err
-	case inherits:
+	case heir != nil:
 		return c.inherit(ctx, o, heir)
 	case over:
 		return c.expire(ctx, o, record)

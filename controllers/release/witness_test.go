@@ -50,8 +50,11 @@ func TestSettle_NoWitness(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"no record was seen":    func(_ *testing.T, s *scene) { s.Deleted(s.holder, gen.Claim("c"), nil) },
-		"the claim was missed":  func(_ *testing.T, s *scene) { s.Missed(s.holder, gen.Claim("c")) },
+		"no record was seen": func(_ *testing.T, s *scene) { s.Deleted(s.holder, gen.Claim("c"), nil) },
+		"the claim was missed": func(_ *testing.T, s *scene) {
+			s.forget(s.holder.Claim, s.number(s.holder.Claim))
+			s.Missed(s.holder, gen.Claim("c"))
+		},
 		"the block is retained": func(_ *testing.T, s *scene) { s.ledger.block.State = allocator.Retained },
 		"it is to be retained":  func(_ *testing.T, s *scene) { s.ledger.block.Policy = allocator.Retain },
 		"a CREATE is in flight": func(_ *testing.T, s *scene) {

@@ -5,10 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -61,7 +59,7 @@ func (c Caches) State(ctx context.Context, b allocator.Block) State {
 	if err != nil {
 		return Away
 	}
-	show, holder := shown(ctx, cl), client.ObjectKey{Namespace: b.Holder.Namespace, Name: b.Holder.Name}
+	show, holder := packed.Kept(ctx, cl), client.ObjectKey{Namespace: b.Holder.Namespace, Name: b.Holder.Name}
 	if b.State == allocator.Retained {
 		return recorded(show, holder, b.Holder.Claim, Orphaned)
 	}
@@ -82,7 +80,7 @@ func (c Caches) State(ctx context.Context, b allocator.Block) State {
 }
 
 // recorded looks for the record of a claim, live or gone; without one the state is missing.
-func recorded(show showing, claim client.ObjectKey, uid allocator.ClaimID, missing State) State {
+func recorded(show packed.Reader, claim client.ObjectKey, uid allocator.ClaimID, missing State) State {
 	exists, err := record.Exists(func(key client.ObjectKey) (client.Object, error) {
 		return show(&ipamv1alpha1.IPAllocation{}, key)
 	}, claim, types.UID(uid))
@@ -90,29 +88,6 @@ func recorded(show showing, claim client.ObjectKey, uid allocator.ClaimID, missi
 		return missing
 	}
 	return Held
-}
-
-// showing gives the object of a kind as a cache keeps it; nil if the cache does not show it.
-type showing = func(kind client.Object, key client.ObjectKey) (client.Object, error)
-
-// keeper is a cluster that gives objects as its cache keeps them. A sweep reads so many that copies of them
-// would be most of its cost.
-type keeper interface {
-	Kept(kind client.Object, key client.ObjectKey) (client.Object, error)
-}
-
-func shown(ctx context.Context, cl cluster.Cluster) showing {
-	if k, ok := cl.(keeper); ok {
-		return k.Kept
-	}
-	reader := cl.GetCache() // that of the platform's workspace gives only copies
-	return func(kind client.Object, key client.ObjectKey) (client.Object, error) {
-		err := reader.Get(ctx, key, kind)
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return kind, err
-	}
 }
 
 // Allowed implements World.

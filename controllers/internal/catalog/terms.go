@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -35,4 +36,18 @@ func (c *Catalog) terms(ctx context.Context, pools Pools, b allocator.Block) (cl
 		pool = found.Spec
 	}
 	return class, pool, view.Err()
+}
+
+// Reclaims is what becomes of the block of a claim when the claim is deleted: the claim's own word,
+// else that of the block's class, as it is now. Empty if there is no such class any more.
+func (c *Catalog) Reclaims(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (allocator.ReclaimPolicy, error) {
+	if own != "" || class == "" {
+		return cmp.Or(allocator.ReclaimPolicy(own), allocator.Delete), nil
+	}
+	view := c.View(ctx)
+	found, ok := view.Class(class)
+	if !ok {
+		return "", view.Err()
+	}
+	return cmp.Or(allocator.ReclaimPolicy(found.Spec.ReclaimPolicy), allocator.Delete), nil
 }

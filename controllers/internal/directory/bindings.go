@@ -1,6 +1,8 @@
 package directory
 
 import (
+	"time"
+
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/core"
@@ -180,7 +182,8 @@ func (d *Directory) drop(cluster allocator.ClusterName, uid types.UID, note func
 }
 
 // Closed forgets what an endpoint has shown that is not watched any more, and lists the workspaces.
-// They keep their paths: no other workspace may take one while its owner is out of sight.
+// They keep their paths: no other workspace may take one while its owner is out of sight. Nobody tells when
+// one of them goes, so see OutOfSight and Forget.
 func (d *Directory) Closed(endpoint string) []allocator.ClusterName {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -200,4 +203,34 @@ func (d *Directory) Closed(endpoint string) []allocator.ClusterName {
 		}
 	}
 	return closed
+}
+
+// OutOfSight lists the workspaces that keep a path although no endpoint shows a binding of theirs any more, and when
+// one showed the path last.
+func (d *Directory) OutOfSight() map[allocator.ClusterName]time.Time {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	list := map[allocator.ClusterName]time.Time{}
+	for cluster, last := range d.last {
+		if _, shown := d.bound[cluster]; !shown {
+			list[cluster] = last
+		}
+	}
+	return list
+}
+
+// Forget forgets the path of a workspace that is out of sight, and bound nowhere. One that an endpoint shows by now
+// keeps its path.
+func (d *Directory) Forget(cluster allocator.ClusterName) {
+	d.mu.Lock()
+	path, known := d.paths[cluster]
+	_, shown := d.bound[cluster]
+	forgets := known && !shown && cluster != d.platform.Cluster
+	if forgets {
+		d.move(cluster, path, "")
+	}
+	d.mu.Unlock()
+	if forgets && d.observer != nil {
+		d.tell(path)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
@@ -213,5 +214,39 @@ func TestBindings_PathOfTheUnserved(t *testing.T) {
 	d.Seen(endpoint, forger)
 	if got, ok := d.Find("root:a"); !ok || got.Cluster != "a" {
 		t.Errorf("Find(root:a) = %v, %t beside a workspace that is not bound, want a", got, ok)
+	}
+}
+
+// An endpoint closes before it tells that a workspace went, and the workspace is made again at its path. Both show the
+// path until it is certain that the former one is gone.
+func TestBindings_Forget(t *testing.T) {
+	t.Parallel()
+	d, told := newDirectory(), &seen{}
+	d.Observe(told)
+	begun := time.Now()
+	d.Seen(endpoint, binding("former", "root:a"))
+	d.Seen("https://other", binding("b", "root:b"))
+	d.Closed(endpoint)
+	d.Seen(endpoint, binding("later", "root:a"))
+	if at := d.OutOfSight(); len(at) != 1 || at["former"].Before(begun) || at["former"].After(time.Now()) {
+		t.Errorf("OutOfSight = %v, want former, and when it was shown", at)
+	}
+	if got, ok := d.Find("root:a"); ok {
+		t.Errorf("Find(root:a) = %v, while it is not certain that the former workspace is gone", got)
+	}
+	for _, cluster := range []allocator.ClusterName{"former", "b", "p", "unknown"} {
+		d.Forget(cluster)
+	}
+	for path, want := range map[string]allocator.ClusterName{"root:a": "later", "root:b": "b", "root:ipam": "p"} {
+		if got, ok := d.Find(path); !ok || got.Cluster != want {
+			t.Errorf("Find(%s) = %v, %t; want %s", path, got, ok, want)
+		}
+	}
+	if last := told.named[len(told.named)-1]; last.Cluster != "later" || len(d.OutOfSight()) != 0 {
+		t.Errorf("told last of %v, out of sight are %v; want later, and none", last, d.OutOfSight())
+	}
+	d.Seen(endpoint, binding("former", "root:a")) // it was not gone after all
+	if got, ok := d.Find("root:a"); ok {
+		t.Errorf("Find(root:a) = %v, of two that show it", got)
 	}
 }

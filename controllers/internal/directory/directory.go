@@ -11,6 +11,7 @@ package directory
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
@@ -32,8 +33,9 @@ type Directory struct {
 
 	mu    sync.RWMutex
 	bound map[allocator.ClusterName]*bindings
-	paths map[allocator.ClusterName]string   // that each shows
-	shown map[string][]allocator.ClusterName // by whom, paths that are shown
+	paths map[allocator.ClusterName]string    // that each shows
+	shown map[string][]allocator.ClusterName  // by whom, paths that are shown
+	last  map[allocator.ClusterName]time.Time // when each showed its path last
 }
 
 // Observer is told which workspaces come and go. Its methods must not block.
@@ -61,6 +63,7 @@ func New(platform Workspace) *Directory {
 		bound:    map[allocator.ClusterName]*bindings{},
 		paths:    map[allocator.ClusterName]string{platform.Cluster: platform.Path},
 		shown:    map[string][]allocator.ClusterName{platform.Path: {platform.Cluster}},
+		last:     map[allocator.ClusterName]time.Time{},
 	}
 }
 
@@ -139,6 +142,9 @@ func (d *Directory) show(cluster allocator.ClusterName, path string) {
 	if changed {
 		d.move(cluster, before, path)
 	}
+	if path != "" && cluster != d.platform.Cluster {
+		d.last[cluster] = time.Now()
+	}
 	d.mu.Unlock()
 	if !changed || d.observer == nil {
 		return
@@ -153,6 +159,7 @@ func (d *Directory) move(cluster allocator.ClusterName, from, to string) {
 		delete(d.shown, from)
 	}
 	delete(d.paths, cluster)
+	delete(d.last, cluster)
 	if to != "" {
 		d.paths[cluster] = to
 		d.shown[to] = append(d.shown[to], cluster)

@@ -43,11 +43,28 @@ func TestEngage_ADeletionHandsTheLastObject(t *testing.T) {
 	a, b := s.engage("a"), s.engage("b")
 	tap := s.feed.watches[0].taps["https://endpoint"]
 	tap.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "a|default/x", Obj: labelled(claim("a", "x"))})
-	a.sees("-x")
+	a.sees("!x")
 	if a.last.GetLabels()["seen"] != "last" {
 		t.Errorf("the deletion handed %v", a.last)
 	}
 	b.sees()
+}
+
+// TestEngage_AReplacedObject: a list that shows an object in the place of another one of its name shows
+// that the other is gone.
+func TestEngage_AReplacedObject(t *testing.T) {
+	s := newScene(t)
+	a := s.engage("a")
+	tap := s.feed.watches[0].taps["https://endpoint"]
+	before, after := claim("a", "x"), claim("a", "x")
+	before.UID, after.UID = "1", "2"
+	tap.OnUpdate(before, after)
+	a.sees("!x", "+x")
+	if a.last.GetUID() != "2" {
+		t.Errorf("the last event handed the object %s, want the new one", a.last.GetUID())
+	}
+	tap.OnUpdate(after, labelled(after.DeepCopy()))
+	a.sees("~x")
 }
 
 // What a list leaves out after the watch has broken was deleted meanwhile. The informer
@@ -61,7 +78,7 @@ func TestEngage_ADeletionThatNobodyWatched(t *testing.T) {
 	w.seesAll(2)
 	s.source.DeleteDropWatch(claim("w", "goes"))
 	s.source.ResetWatch()
-	for w.next() != "-goes" { // what is still there is shown again, or not
+	for w.next() != "!goes" { // what is still there is shown again, or not
 	}
 	if keys := s.cache.GetIndexer().ListKeys(); len(keys) != 1 {
 		t.Errorf("the cache shows %v", keys)

@@ -78,11 +78,11 @@ func (s *scene) watch() *listener {
 // engage engages a workspace as the provider does, and returns what the first watch sees.
 func (s *scene) engage(name string) *seen {
 	s.t.Helper()
+	w := s.first.renew(name)
 	ctx, leave := context.WithCancel(s.t.Context())
 	if err := s.feed.Engage(ctx, multicluster.ClusterName(name), &shown{cache: s.cache}); err != nil {
 		s.t.Fatal(err)
 	}
-	w := s.first.of(name)
 	w.leave = leave
 	return w
 }
@@ -130,21 +130,38 @@ type listener struct {
 	seen map[multicluster.ClusterName]*seen
 }
 
+// of is what the watch sees of a workspace's present engagement.
 func (l *listener) of(name string) *seen {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.seen[multicluster.ClusterName(name)]
+	w := l.seen[multicluster.ClusterName(name)]
+	if w == nil {
+		w = &seen{t: l.t, events: make(chan seeing, 10000)}
+		l.seen[multicluster.ClusterName(name)] = w
+	}
+	return w
+}
+
+// renew is of, for an engagement that is to come.
+func (l *listener) renew(name string) *seen {
+	l.mu.Lock()
+	delete(l.seen, multicluster.ClusterName(name))
+	l.mu.Unlock()
+	return l.of(name)
 }
 
 func (l *listener) handle(name multicluster.ClusterName, _ cluster.Cluster) handler.TypedEventHandler[client.Object, mcreconcile.Request] {
-	w := &seen{t: l.t, events: make(chan seeing, 10000)}
-	l.mu.Lock()
-	l.seen[name] = w
-	l.mu.Unlock()
+	w := l.of(string(name))
 	return handler.TypedFuncs[client.Object, mcreconcile.Request]{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, _ queue) { w.events <- seeing{"+", e.Object} },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ queue) { w.events <- seeing{"~", e.ObjectNew} },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) { w.events <- seeing{"-", e.Object} },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) {
+			if e.DeleteStateUnknown {
+				w.events <- seeing{"!", e.Object}
+				return
+			}
+			w.events <- seeing{"-", e.Object}
+		},
 	}
 }
 
@@ -157,7 +174,7 @@ type seen struct {
 }
 
 type seeing struct {
-	what string // +, ~ or -
+	what string // +, ~, - or, for an object that is missing from a list, !
 	obj  client.Object
 }
 

@@ -13,8 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
-
-	"github.com/kcp-ipam/ipam/controllers/internal/packed"
 )
 
 // tap is the one handler that a watch has on the cache of an endpoint. It calls the
@@ -29,10 +27,11 @@ type tap struct {
 	// passed on is among what is there.
 	mu       sync.Mutex
 	informer toolscache.SharedIndexInformer // nil until a workspace is engaged
-	open     map[multicluster.ClusterName]opened
+	open     map[multicluster.ClusterName]*opened
 }
 
-// opened is a workspace whose handler is called.
+// opened is a workspace whose handler is called. The handler is made for the first event, as most
+// workspaces see none of most kinds.
 type opened struct {
 	*workspace
 	handler handler.TypedEventHandler[client.Object, mcreconcile.Request]
@@ -54,10 +53,11 @@ func (t *tap) add(w *workspace) error {
 	} else if err := t.start(w); err != nil {
 		return err
 	}
-	o := opened{w, t.watch.handle(w.name, w.cluster)}
-	t.open[w.name] = o
+	t.open[w.name] = &opened{workspace: w}
 	for _, obj := range there {
-		o.handler.Create(w.ctx, event.CreateEvent{Object: packed.Whole(obj.(client.Object)), IsInInitialList: true}, t.watch.queue)
+		t.pass(w.name, func(o *opened) {
+			o.handler.Create(w.ctx, event.CreateEvent{Object: obj.(client.Object), IsInInitialList: true}, t.watch.queue)
+		})
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (t *tap) start(w *workspace) error {
 		return err
 	}
 	t.informer = informer.(toolscache.SharedIndexInformer) // as the wildcard cache requires it, too
-	t.open = map[multicluster.ClusterName]opened{}
+	t.open = map[multicluster.ClusterName]*opened{}
 	return nil
 }
 
@@ -81,22 +81,29 @@ func (t *tap) start(w *workspace) error {
 func (t *tap) remove(w *workspace) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.open[w.name].workspace == w {
+	if o := t.open[w.name]; o != nil && o.workspace == w {
 		delete(t.open, w.name)
 	}
 }
 
 // OnAdd implements toolscache.ResourceEventHandler.
 func (t *tap) OnAdd(obj any, initial bool) {
-	t.call(obj, func(o opened) {
-		o.handler.Create(o.ctx, event.CreateEvent{Object: packed.Whole(obj.(client.Object)), IsInInitialList: initial}, t.watch.queue)
+	t.call(obj, func(o *opened) {
+		o.handler.Create(o.ctx, event.CreateEvent{Object: obj.(client.Object), IsInInitialList: initial}, t.watch.queue)
 	})
 }
 
-// OnUpdate implements toolscache.ResourceEventHandler.
+// OnUpdate implements toolscache.ResourceEventHandler. A list may show an object in the place of
+// another one of its name: that one is gone, and was not seen to go.
 func (t *tap) OnUpdate(before, after any) {
-	t.call(after, func(o opened) {
-		o.handler.Update(o.ctx, event.UpdateEvent{ObjectOld: packed.Whole(before.(client.Object)), ObjectNew: packed.Whole(after.(client.Object))}, t.watch.queue)
+	old, now := before.(client.Object), after.(client.Object)
+	if old.GetUID() != now.GetUID() {
+		t.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: old})
+		t.OnAdd(now, false)
+		return
+	}
+	t.call(now, func(o *opened) {
+		o.handler.Update(o.ctx, event.UpdateEvent{ObjectOld: old, ObjectNew: now}, t.watch.queue)
 	})
 }
 
@@ -107,17 +114,26 @@ func (t *tap) OnDelete(obj any) {
 	if unknown {
 		obj = missing.Obj
 	}
-	t.call(obj, func(o opened) {
-		o.handler.Delete(o.ctx, event.DeleteEvent{Object: packed.Whole(obj.(client.Object)), DeleteStateUnknown: unknown}, t.watch.queue)
+	t.call(obj, func(o *opened) {
+		o.handler.Delete(o.ctx, event.DeleteEvent{Object: obj.(client.Object), DeleteStateUnknown: unknown}, t.watch.queue)
 	})
 }
 
 // call calls the handler of the workspace that the object is of.
-func (t *tap) call(obj any, handle func(opened)) {
-	name := multicluster.ClusterName(logicalcluster.From(obj.(client.Object)))
+func (t *tap) call(obj any, handle func(*opened)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if o, ok := t.open[name]; ok && o.ctx.Err() == nil {
-		handle(o)
+	t.pass(multicluster.ClusterName(logicalcluster.From(obj.(client.Object))), handle)
+}
+
+// pass calls the handler of a workspace that is open. The caller holds mu.
+func (t *tap) pass(name multicluster.ClusterName, handle func(*opened)) {
+	o := t.open[name]
+	if o == nil || o.ctx.Err() != nil {
+		return
 	}
+	if o.handler == nil {
+		o.handler = t.watch.handle(o.name, o.cluster)
+	}
+	handle(o)
 }

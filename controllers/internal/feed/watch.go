@@ -15,14 +15,15 @@ import (
 )
 
 type (
-	// Handler makes the handler of a workspace.
+	// Handler makes the handler of a workspace. Events have the objects as the caches keep them: they may be
+	// packed, see package packed, and are to be read only.
 	Handler = mchandler.TypedEventHandlerFunc[client.Object, mcreconcile.Request]
 	queue   = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
 )
 
 // Platform is a source of what happens to the objects of a kind on the platform.
 func Platform(local cluster.Cluster, obj client.Object, handle Handler) source.TypedSource[mcreconcile.Request] {
-	return source.TypedKind[client.Object](local.GetCache(), obj, whole{handle(mcmanager.LocalCluster, local)})
+	return source.TypedKind[client.Object](local.GetCache(), obj, platform{handle(mcmanager.LocalCluster, local)})
 }
 
 // Tenants is a source of what happens to the objects of a kind in the engaged workspaces.

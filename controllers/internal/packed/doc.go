@@ -8,6 +8,6 @@
 //
 // APIBindings are only read, and lose the fields that no controller reads.
 //
-// Reads that copy from such a cache return whole objects. Its event handlers get the packed ones: pass
-// those to Whole first.
+// Reads that copy from such a cache return whole objects. Its event handlers get the packed ones, and
+// either pass them to Whole or ask for the little that they need: an event costs less than a copy.
 package packed

@@ -25,6 +25,7 @@ type Packer struct {
 	homes   map[place]*home
 	claims  map[claimKey]*ipamv1alpha1.IPClaim
 	records map[recordKey]*ipamv1alpha1.IPAllocation
+	spec    apisv1alpha1.APIBindingSpec // that of the last binding
 }
 
 type place struct{ cluster, namespace string }
@@ -43,7 +44,7 @@ func (p *Packer) Transform(obj any) (any, error) {
 	case *ipamv1alpha1.IPAllocation:
 		return p.record(whole), nil
 	case *apisv1alpha1.APIBinding:
-		trim(whole)
+		return p.binding(whole), nil
 	}
 	return obj, nil
 }
@@ -79,17 +80,29 @@ func Bound(obj client.Object) bool {
 	return false
 }
 
-// Holder is the UID of the claim that an IPAllocation names, packed or not, or from which it was retained;
-// empty for none.
-func Holder(obj client.Object) types.UID {
+// Allocated reports whether an IPClaim, packed or not, shows a block.
+func Allocated(obj client.Object) bool {
+	switch c := obj.(type) {
+	case *claim:
+		return c.shape.Status.AllocatedCIDR != ""
+	case *ipamv1alpha1.IPClaim:
+		return c.Status.AllocatedCIDR != ""
+	}
+	return false
+}
+
+// HeldBy is the name and UID of the claim that an IPAllocation names, packed or not, or from which it was
+// retained; empty for none. retained reports that it names none any more.
+func HeldBy(obj client.Object) (claim string, uid types.UID, retained bool) {
 	if a, ok := obj.(*allocation); ok && a.claim != "" {
-		return a.holder.uid()
+		return a.claim, a.holder.uid(), false
 	}
-	if record, ok := Whole(obj).(*ipamv1alpha1.IPAllocation); ok {
-		_, holder := record.HeldBy()
-		return holder
+	record, ok := Whole(obj).(*ipamv1alpha1.IPAllocation)
+	if !ok {
+		return "", "", false
 	}
-	return ""
+	claim, uid = record.HeldBy()
+	return claim, uid, record.Spec.ClaimRef == nil
 }
 
 func isPacked(obj any) bool {

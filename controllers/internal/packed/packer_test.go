@@ -86,9 +86,13 @@ func sameRead(t *testing.T, kept, whole client.Object) {
 		if got, want := Bound(kept), whole.Status.Phase == ipamv1alpha1.ClaimBound; got != want {
 			t.Fatalf("Bound(%+v) = %t, want %t", whole, got, want)
 		}
+		if got, want := Allocated(kept), whole.Status.AllocatedCIDR != ""; got != want {
+			t.Fatalf("Allocated(%+v) = %t, want %t", whole, got, want)
+		}
 	case *ipamv1alpha1.IPAllocation:
-		if _, want := whole.HeldBy(); Holder(kept) != want {
-			t.Fatalf("Holder(%+v) = %s, want %s", whole, Holder(kept), want)
+		name, uid := whole.HeldBy()
+		if gotName, gotUID, retained := HeldBy(kept); gotName != name || gotUID != uid || retained != (whole.Spec.ClaimRef == nil) {
+			t.Fatalf("HeldBy(%+v) = %s, %s, %t; want %s, %s, %t", whole, gotName, gotUID, retained, name, uid, whole.Spec.ClaimRef == nil)
 		}
 	}
 }
@@ -220,21 +224,37 @@ func filler(random *rand.Rand) *randfill.Filler {
 	)
 }
 
-// Of a binding the cache keeps what tells whether it serves its workspace, and what it permits.
+// Of a binding the cache keeps which it is, what it permits, and whether it serves its workspace.
 func TestTransform_Binding(t *testing.T) {
 	t.Parallel()
 	ready := conditionsv1alpha1.Condition{Type: conditionsv1alpha1.ReadyCondition, Status: "True"}
-	binding := &apisv1alpha1.APIBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "ipam", Annotations: map[string]string{clusterAnnotation: "c"}},
-		Spec:       apisv1alpha1.APIBindingSpec{PermissionClaims: []apisv1alpha1.AcceptablePermissionClaim{{State: apisv1alpha1.ClaimAccepted}}},
+	want := func(name string) *apisv1alpha1.APIBinding {
+		return &apisv1alpha1.APIBinding{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, UID: "u", ResourceVersion: "7", Generation: 2,
+				CreationTimestamp: metav1.Unix(1_700_000_000, 0), DeletionTimestamp: new(metav1.Unix(1_700_000_100, 0)),
+				Annotations: map[string]string{clusterAnnotation: "c", "kcp.io/path": "root:c"},
+			},
+			Spec: apisv1alpha1.APIBindingSpec{
+				Reference:        apisv1alpha1.BindingReference{Export: &apisv1alpha1.ExportBindingReference{Path: "root:platform", Name: "ipam"}},
+				PermissionClaims: []apisv1alpha1.AcceptablePermissionClaim{{State: apisv1alpha1.ClaimAccepted}},
+			},
+			Status: apisv1alpha1.APIBindingStatus{Conditions: conditionsv1alpha1.Conditions{ready}},
+		}
 	}
-	want := binding.DeepCopy()
-	want.Status.Conditions = conditionsv1alpha1.Conditions{ready}
-	binding.ManagedFields, binding.Annotations[converted+"any"] = []metav1.ManagedFieldsEntry{{Manager: "kcp"}}, "[]"
-	binding.Status.BoundResources = []apisv1alpha1.BoundAPIResource{{Resource: "ipclaims"}}
-	binding.Status.Conditions = conditionsv1alpha1.Conditions{{Type: "APIExportValid", Status: "True"}, ready}
-	kept, err := (&Packer{}).Transform(binding)
-	if err != nil || !reflect.DeepEqual(kept, want) {
-		t.Errorf("Transform = %+v, %v; want %+v", kept, err, want)
+	p, kept := &Packer{}, [2]*apisv1alpha1.APIBinding{}
+	for i, name := range []string{"ipam", "ipam-2"} {
+		binding := want(name)
+		binding.ManagedFields, binding.Annotations["apis.v1alpha2.kcp.io/any"] = []metav1.ManagedFieldsEntry{{Manager: "kcp"}}, "[]"
+		binding.Status.BoundResources = []apisv1alpha1.BoundAPIResource{{Resource: "ipclaims"}}
+		binding.Status.Conditions = conditionsv1alpha1.Conditions{{Type: "APIExportValid", Status: "True"}, ready}
+		got, err := p.Transform(binding)
+		if err != nil || !reflect.DeepEqual(got, want(name)) {
+			t.Fatalf("Transform = %+v, %v; want %+v", got, err, want(name))
+		}
+		kept[i] = got.(*apisv1alpha1.APIBinding)
+	}
+	if kept[0].Spec.Reference.Export != kept[1].Spec.Reference.Export {
+		t.Error("two bindings of the same spec do not share it")
 	}
 }

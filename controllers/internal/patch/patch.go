@@ -21,6 +21,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,6 +42,9 @@ func Snapshot(obj client.Object) *Helper {
 	return &Helper{before: copyOf(obj)}
 }
 
+// Was is the object as it was remembered. It is to be read only.
+func (h *Helper) Was() client.Object { return h.before }
+
 // Patch sends what differs from the snapshot: first metadata and spec, then
 // status. If the first fails the second is not sent. An object that is being
 // deleted and is gone by now counts as written, except the status of an IPClaim:
@@ -48,8 +52,8 @@ func Snapshot(obj client.Object) *Helper {
 // NotFound does not mean that the claim is gone. On success obj holds what the
 // server answered.
 func (h *Helper) Patch(ctx context.Context, c client.Client, obj client.Object) error {
-	if equality.Semantic.DeepEqual(h.before, obj) {
-		return nil // as most passes find it; what follows costs far more
+	if reflect.DeepEqual(h.before, obj) || equality.Semantic.DeepEqual(h.before, obj) {
+		return nil // as most passes find it; reflect is cheaper, and what follows costs far more
 	}
 	before, err := split(h.before)
 	if err != nil {

@@ -57,7 +57,10 @@ func Exists(show func(key client.ObjectKey) (client.Object, error), claim client
 		if err != nil {
 			return false, err
 		}
-		if record != nil && packed.Holder(record) == uid {
+		if record == nil {
+			continue
+		}
+		if _, holder, _ := packed.HeldBy(record); holder == uid {
 			return true, nil
 		}
 	}

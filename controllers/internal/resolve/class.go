@@ -8,18 +8,19 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
-// class finds the class that governs a claim which names none of its pools.
+// class finds the class that governs a claim which names none of its pools. A class that refuses the
+// claim is returned beside the refusal.
 func (q Query) class(catalog Catalog) (*ipamv1alpha1.IPClass, error) {
 	class, err := q.namedOrDefault(catalog)
 	if err != nil {
 		return nil, err
 	}
 	if p := class.Spec.Provisioner; p != "" && p != ipamv1alpha1.NativeProvisioner {
-		return nil, refuse(ipamv1alpha1.ReasonUnknownProvisioner,
+		return class, refuse(ipamv1alpha1.ReasonUnknownProvisioner,
 			"class %q is provisioned by %q, which is not served here", class.Name, p)
 	}
 	if f := q.family(); f != "" && f != class.Spec.IPFamily {
-		return nil, refuse(ipamv1alpha1.ReasonFamilyMismatch,
+		return class, refuse(ipamv1alpha1.ReasonFamilyMismatch,
 			"address family %s does not match class %q, which is %s", f, class.Name, class.Spec.IPFamily)
 	}
 	return class, nil

@@ -64,6 +64,13 @@ func TestResolve_ByClass(t *testing.T) {
 			reason: ipamv1alpha1.ReasonPrefixLengthRejected},
 		{name: "too short", from: web, claim: gen.Claim("x", gen.OfClass("c"), gen.Length(23)),
 			reason: ipamv1alpha1.ReasonPrefixLengthRejected},
+		{name: "an address of no length", from: web, claim: gen.Claim("x", gen.OfClass("c"), gen.Address("0.0.0.0/0")),
+			reason: ipamv1alpha1.ReasonPrefixLengthRejected},
+		{name: "an address of no length, by the only length", from: web, claim: gen.Claim("x", gen.OfClass("c"), gen.Address("0.0.0.0/0")),
+			change: func(w *world) {
+				w.classes[0].Spec.AllowedPrefixLengths = &ipamv1alpha1.PrefixLengthRange{Min: 28, Max: 28}
+			},
+			reason: ipamv1alpha1.ReasonPrefixLengthRejected},
 		{name: "no length and no default", from: web, claim: gen.Claim("x", gen.OfClass("c")),
 			change: func(w *world) { w.classes[0].Spec.DefaultPrefixLength = 0 },
 			reason: ipamv1alpha1.ReasonPrefixLengthRejected},

@@ -118,6 +118,9 @@ func (q Query) exact() (netip.Prefix, error) {
 		return netip.Prefix{}, nil
 	}
 	if prefix, err := netip.ParsePrefix(text); err == nil {
+		if prefix.Bits() == 0 { // which elsewhere means that the claim gives no length
+			return netip.Prefix{}, refuse(ipamv1alpha1.ReasonPrefixLengthRejected, "%s is not a block; ask for one of length 1 or more", prefix)
+		}
 		return prefix.Masked(), nil
 	}
 	addr, err := netip.ParseAddr(text)

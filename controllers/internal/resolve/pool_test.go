@@ -57,6 +57,7 @@ func TestResolve_ByPool(t *testing.T) {
 		{"by label elsewhere, what is lent", selectIn("root:acme:db"), []string{"lent"}, ""},
 		{"a host", gen.Claim("x", gen.FromPool("six"), gen.Address("2001:db8::1")), []string{"six"}, ""},
 		{"an address of the wrong family", gen.Claim("x", gen.FromPool("six"), gen.Address("10.0.0.1")), nil, ipamv1alpha1.ReasonFamilyMismatch},
+		{"an address of no length", gen.Claim("x", gen.FromPool("own"), gen.Address("0.0.0.0/0")), nil, ipamv1alpha1.ReasonPrefixLengthRejected},
 		{"an address elsewhere", gen.Claim("x", gen.FromPool("six"), gen.Address("2001:db9::1")), nil, ipamv1alpha1.ReasonAddressOutOfRange},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

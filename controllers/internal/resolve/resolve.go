@@ -88,8 +88,11 @@ func (q Query) Resolve(catalog Catalog) (Plan, error) {
 
 func (q Query) byClass(catalog Catalog) (Plan, error) {
 	class, err := q.class(catalog)
-	if err != nil {
+	if class == nil {
 		return Plan{}, err
+	}
+	if err != nil {
+		return Plan{ClassName: class.Name}, err
 	}
 	length, err := q.classLength(class)
 	if err != nil {

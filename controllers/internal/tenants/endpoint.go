@@ -25,6 +25,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/packed"
+	"github.com/kcp-ipam/ipam/controllers/internal/wildcard"
 )
 
 const (
@@ -54,15 +55,15 @@ type endpoint struct {
 func (p *Provider) open(ctx context.Context, url string, logger logr.Logger) (*endpoint, error) {
 	cfg := rest.CopyConfig(p.opts.Config)
 	cfg.Host = url
-	shared, err := kcpcache.NewWildcardCache(cfg, cache.Options{
-		Scheme: p.opts.Scheme, Mapper: live.Mapper(), DefaultTransform: (&packed.Packer{}).Transform,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make its cache: %w", err)
-	}
 	web, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("make its client: %w", err)
+	}
+	shared, err := wildcard.New(cfg, cache.Options{
+		Scheme: p.opts.Scheme, Mapper: live.Mapper(), HTTPClient: web, DefaultTransform: (&packed.Packer{}).Transform,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make its cache: %w", err)
 	}
 	writer, err := newWriter(cfg, p.opts.Scheme)
 	if err != nil {

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"net"
+	"testing"
+)
+
+// Above the limit the oldest connection is closed that nobody vouches for, and only without such one
+// the oldest of the others.
+func TestBounded(t *testing.T) {
+	t.Parallel()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &bounded{Listener: listener, most: 2}
+	t.Cleanup(func() { _ = l.Close() })
+	connect := func() (client net.Conn, server *tracked) {
+		client = dial(t, listener.Addr().String())
+		accepted, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client, accepted.(*tracked)
+	}
+	isClosed := func(name string, client net.Conn) {
+		t.Helper()
+		if _, err := client.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("the %s connection: Read = %v, want it closed", name, err)
+		}
+	}
+	known, knownServer := connect()
+	stranger, strangerServer := connect()
+	knownServer.Trust()
+	second, secondServer := connect()
+	isClosed("unknown", stranger)
+	strangerServer.Trust() // too late
+	secondServer.Trust()
+	_, last := connect()
+	isClosed("oldest", known)
+	knownServer.Close()
+	last.Close()
+	send(t, second, "x")
+	if _, err := io.ReadFull(secondServer, make([]byte, 1)); err != nil {
+		t.Errorf("the other connection: %v, want it open", err)
+	}
+	secondServer.Close()
+	if l.strangers.Len() != 0 || l.trusted.Len() != 0 {
+		t.Errorf("%d and %d connections are counted, want none", l.strangers.Len(), l.trusted.Len())
+	}
+}

@@ -1,0 +1,142 @@
+package door
+
+import (
+	"encoding/json"
+	"net/netip"
+	"regexp"
+	"slices"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+const (
+	// maxSpec is how long a spec may be that is decided, in bytes. A selector of a hundred values is
+	// a few KiB.
+	maxSpec = 64 << 10
+	// maxText is how many characters a name may have in a spec.
+	maxText = 256
+	// maxRequirements bounds a selector's labels, its expressions, and the values of each.
+	maxRequirements = 64
+	// maxKey and maxValue are how many characters the key and the value of a label may have.
+	maxKey, maxValue = 317, 63
+)
+
+// workspacePath is what a projectRef may name.
+var workspacePath = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+// storable reports whether the server stores the claim of this draft, as far as its metadata and its
+// spec say. The server checks both after this call. To decide a claim that it then refuses leaves a
+// reservation: of an address that the user asks for again, in a claim that is right.
+//
+// The schema says the same, and TestStorable compares the two. To run the schema here would take
+// 0.15 ms and 600 allocations of each CREATE.
+func (d *draft) storable(claim *ipamv1alpha1.IPClaim) bool {
+	meta := claim.ObjectMeta
+	meta.ManagedFields = nil // the server has written them
+	if len(validation.ValidateObjectMeta(&meta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))) != 0 {
+		return false
+	}
+	spec, ok := d.Object["spec"].(map[string]any)
+	if !ok {
+		return false
+	}
+	for _, value := range spec { // which the claim cannot tell from fields that are left out
+		if value == "" || value == int64(0) || value == float64(0) {
+			return false
+		}
+	}
+	return storableSpec(claim.Spec)
+}
+
+func storableSpec(s ipamv1alpha1.IPClaimSpec) bool {
+	given := 0
+	for _, one := range []bool{s.ClassName != "", s.PoolRef != nil, s.PoolSelector != nil} {
+		if one {
+			given++
+		}
+	}
+	return given <= 1 && atMost(maxText, s.ClassName) && storableAddress(s) &&
+		oneOf(s.ReclaimPolicy, ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain) &&
+		oneOf(s.UnmetPolicy, ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse) &&
+		oneOf(s.RetainedPolicy, ipamv1alpha1.RetainedWait, ipamv1alpha1.RetainedReuse) &&
+		(s.PoolRef == nil || named(s.PoolRef.Name) && storableProject(s.PoolRef.ProjectRef)) &&
+		storableSelector(s.PoolSelector) && storableOwner(s.OwnerRef)
+}
+
+// storableAddress checks address, prefixLength and ipFamily, which must agree.
+func storableAddress(s ipamv1alpha1.IPClaimSpec) bool {
+	if s.PrefixLength < 0 || s.PrefixLength > 128 || s.PrefixLength > 32 && s.IPFamily == ipamv1alpha1.IPv4 ||
+		!oneOf(s.IPFamily, ipamv1alpha1.IPv4, ipamv1alpha1.IPv6) {
+		return false
+	}
+	if s.Address == "" {
+		return true
+	}
+	prefix, ok := canonical(s.Address)
+	return ok && prefix.Bits() > 0 && (s.PrefixLength == 0 || int(s.PrefixLength) == prefix.Bits()) &&
+		(s.IPFamily == "" || (s.IPFamily == ipamv1alpha1.IPv6) == prefix.Addr().Is6())
+}
+
+// canonical reads an address or a network in the one form in which the schema admits it.
+func canonical(text string) (netip.Prefix, bool) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(addr, addr.BitLen()), addr.String() == text && addr.Zone() == "" && !addr.Is4In6()
+	}
+	prefix, err := netip.ParsePrefix(text)
+	return prefix, err == nil && prefix.Masked().String() == text && !prefix.Addr().Is4In6()
+}
+
+func storableSelector(s *ipamv1alpha1.PoolSelector) bool {
+	if s == nil {
+		return true
+	}
+	if len(s.MatchLabels) > maxRequirements || len(s.MatchExpressions) > maxRequirements || !storableProject(s.ProjectRef) {
+		return false
+	}
+	for key, value := range s.MatchLabels {
+		if !atMost(maxKey, key) || !atMost(maxValue, value) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(s.MatchExpressions, func(r ipamv1alpha1.LabelRequirement) bool {
+		return !atMost(maxKey, r.Key) || len(r.Values) > maxRequirements || !atMost(maxValue, r.Values...) || r.Operator == "" ||
+			!oneOf(r.Operator, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist)
+	})
+}
+
+func storableProject(ref *ipamv1alpha1.ProjectRef) bool {
+	return ref == nil || atMost(maxText, ref.Name) && workspacePath.MatchString(ref.Name)
+}
+
+func storableOwner(ref *ipamv1alpha1.OwnerRef) bool {
+	return ref == nil || named(ref.Kind) && named(ref.Name) && atMost(maxText, ref.APIGroup, ref.Namespace, string(ref.UID))
+}
+
+// oneOf reports whether a word is left out, or one of these.
+func oneOf[T ~string](word T, words ...T) bool { return word == "" || slices.Contains(words, word) }
+
+// named reports whether a name that is required is given, and not too long.
+func named(name string) bool { return name != "" && atMost(maxText, name) }
+
+// atMost reports whether texts have at most n characters each.
+func atMost(n int, texts ...string) bool {
+	return !slices.ContainsFunc(texts, func(text string) bool { return utf8.RuneCountInString(text) > n })
+}
+
+// tooLong reports whether a claim has a spec that is not decided, whatever it says: to look for the
+// pools that a selector of some MiB matches takes seconds.
+func tooLong(raw []byte) bool {
+	if len(raw) <= maxSpec {
+		return false
+	}
+	claim := struct {
+		Spec json.RawMessage `json:"spec"`
+	}{}
+	err := json.Unmarshal(raw, &claim)
+	return err != nil || len(claim.Spec) > maxSpec
+}

@@ -1,0 +1,171 @@
+package door
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kcp-ipam/ipam/config"
+)
+
+// schemaOf is the schema of claims as the server checks it.
+type schemaOf struct {
+	structural *schema.Structural
+	openAPI    validation.SchemaValidator
+	rules      *cel.Validator
+}
+
+func newSchema(t *testing.T) schemaOf {
+	t.Helper()
+	manifest, err := fs.ReadFile(config.CRDs(), "ipam.miloapis.com_ipclaims.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd, openAPI := &apiextensionsv1.CustomResourceDefinition{}, &apiextensions.JSONSchemaProps{}
+	if err := yaml.Unmarshal(manifest, crd); err != nil {
+		t.Fatal(err)
+	}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, openAPI, nil); err != nil {
+		t.Fatal(err)
+	}
+	structural, err := schema.NewStructural(openAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	validator, _, err := validation.NewSchemaValidator(openAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schemaOf{structural, validator, cel.NewValidator(structural, true, celconfig.PerCallLimit)}
+}
+
+// refusal is why the server does not store an object; empty if it does.
+func (s schemaOf) refusal(object map[string]any) string {
+	errs := validation.ValidateCustomResource(nil, object, s.openAPI)
+	ruled, _ := s.rules.Validate(context.Background(), nil, s.structural, object, nil, celconfig.RuntimeCELCostBudget)
+	if errs = append(errs, ruled...); len(errs) == 0 {
+		return ""
+	}
+	return errs.ToAggregate().Error()
+}
+
+// fields are values of the fields of a spec, as JSON: good ones, and those just beyond a bound.
+func fields() map[string][]string {
+	text := func(n int) string { return `"` + strings.Repeat("x", n) + `"` }
+	list := func(n int, item string) string { return "[" + strings.Repeat(item+",", n-1) + item + "]" }
+	labels := func(n int) string {
+		all := map[string]string{}
+		for i := range n {
+			all[fmt.Sprint("k", i)] = ""
+		}
+		encoded, _ := json.Marshal(all)
+		return string(encoded)
+	}
+	owner := func(field, value string) string { return `{"kind":"Pod","name":"web",` + field + `:` + value + `}` }
+	requires := func(key, operator, values string) string {
+		return `{"matchExpressions":[{"key":` + key + `,"operator":` + operator + `,"values":` + values + `}]}`
+	}
+	return map[string][]string{
+		"className":    {`"a"`, `""`, text(256), text(257), `"` + strings.Repeat("ä", 256) + `"`},
+		"prefixLength": {`0`, `1`, `-1`, `32`, `33`, `64`, `128`, `129`},
+		"ipFamily":     {`"IPv4"`, `"IPv6"`, `"IPv5"`, `""`},
+		"address": {
+			`"10.0.0.1"`, `"10.0.0.1/32"`, `"10.0.0.0/28"`, `"10.0.0.7/28"`, `"10.0.0.0/028"`, `"10.0.0.0/33"`, `"10.0.0.01"`, `""`, `"web"`,
+			`"2001:db8::"`, `"2001:db8::/64"`, `"2001:db8::1/64"`, `"2001:DB8::1"`, `"2001:db8:0::/64"`, `"fe80::1%eth0"`, `"::ffff:10.0.0.1"`, `"::ffff:10.0.0.0/120"`,
+			`"0.0.0.0"`, `"::"`, `"0.0.0.0/0"`, `"::/0"`, `"0.0.0.0/1"`,
+		},
+		"reclaimPolicy":  {`"Delete"`, `"Retain"`, `"Recycle"`, `""`},
+		"unmetPolicy":    {`"Wait"`, `"Refuse"`, `"refuse"`, `""`},
+		"retainedPolicy": {`"Wait"`, `"Reuse"`, `"Delete"`, `""`},
+		"poolRef": {
+			`{"name":"p"}`, `{"name":""}`, `{}`, `{"name":` + text(256) + `}`, `{"name":` + text(257) + `}`,
+			`{"name":"p","projectRef":{"name":"root:a-b:c"}}`, `{"name":"p","projectRef":{"name":"root::a"}}`, `{"name":"p","projectRef":{}}`,
+			`{"name":"p","projectRef":{"name":` + text(257) + `}}`,
+		},
+		"poolSelector": {
+			`{}`, `{"matchLabels":{"a":"b"}}`, `{"matchLabels":` + labels(64) + `}`, `{"matchLabels":` + labels(65) + `}`,
+			`{"matchLabels":{"a":` + text(63) + `}}`, `{"matchLabels":{"a":` + text(64) + `}}`,
+			`{"matchLabels":{` + text(317) + `:""}}`, `{"matchLabels":{` + text(318) + `:""}}`, `{"projectRef":{"name":"Root"}}`,
+			requires(`"a"`, `"In"`, `["b"]`), requires(`"a"`, `"Exists"`, `[]`), requires(`"a"`, `"Equals"`, `["b"]`), requires(`"a"`, `""`, `["b"]`),
+			requires(text(317), `"NotIn"`, `["b"]`), requires(text(318), `"NotIn"`, `["b"]`),
+			requires(`"a"`, `"In"`, list(64, text(63))), requires(`"a"`, `"In"`, list(65, `"b"`)), requires(`"a"`, `"In"`, list(1, text(64))),
+			`{"matchExpressions":` + list(64, `{"key":"a","operator":"DoesNotExist"}`) + `}`,
+			`{"matchExpressions":` + list(65, `{"key":"a","operator":"DoesNotExist"}`) + `}`,
+		},
+		"ownerRef": {
+			`{"kind":"Pod","name":"web"}`, `{"kind":"Pod"}`, `{"name":"web"}`, `{"kind":"","name":"web"}`, owner(`"apiGroup"`, `""`),
+			owner(`"apiGroup"`, text(257)), owner(`"namespace"`, text(256)), owner(`"namespace"`, text(257)), owner(`"uid"`, text(257)),
+		},
+	}
+}
+
+// The door decides what the server stores, by the schema, and nothing else.
+func TestStorable(t *testing.T) {
+	t.Parallel()
+	server, all := newSchema(t), fields()
+	judge := func(spec string) {
+		d, err := readDraft([]byte(`{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{"name":"a"}` + spec + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim, err := d.claim()
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim.Namespace = "default"
+		if why, got := server.refusal(d.Object), d.storable(claim); got != (why == "") {
+			t.Errorf("storable(%.300s) = %t; the server says %q", spec, got, why)
+		}
+	}
+	judge("")
+	judge(`,"spec":{}`)
+	for name, values := range all {
+		for _, value := range values {
+			judge(fmt.Sprintf(`,"spec":{%q:%s}`, name, value))
+		}
+	}
+	judge(`,"spec":{"className":"a","poolRef":{"name":"p"}}`)
+	judge(`,"spec":{"className":"a","poolSelector":{}}`)
+	judge(`,"spec":{"poolRef":{"name":"p"},"poolSelector":{}}`)
+	for _, address := range all["address"] {
+		for _, length := range all["prefixLength"] {
+			judge(fmt.Sprintf(`,"spec":{"address":%s,"prefixLength":%s}`, address, length))
+		}
+	}
+	for _, family := range all["ipFamily"] {
+		for _, address := range all["address"] {
+			judge(fmt.Sprintf(`,"spec":{"address":%s,"ipFamily":%s}`, address, family))
+		}
+		for _, length := range all["prefixLength"] {
+			judge(fmt.Sprintf(`,"spec":{"prefixLength":%s,"ipFamily":%s}`, length, family))
+		}
+	}
+}
+
+// A spec of some MiB is left to the server, and its status is removed as that of any other.
+func TestAnswer_LongSpec(t *testing.T) {
+	s := answering(t, boundAnswer, nil)
+	claim := func(n int, status string) string {
+		return `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{"poolSelector":{"matchLabels":{"a":"` +
+			strings.Repeat("x", n) + `"}}}` + status + `}`
+	}
+	sameJSON(t, s.created(claim(maxSpec, `,"status":{"phase":"Bound"}`)), claim(maxSpec, ""))
+	if len(s.asked) != 0 {
+		t.Error("the Answerer is asked for a claim whose spec is too long")
+	}
+	long := creating(`{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1","note":"` + strings.Repeat("x", maxSpec) + `"}},"spec":{}}`)
+	if s.review(s.answerPath(), long); len(s.asked) != 1 {
+		t.Error("the Answerer is not asked for a claim whose annotation is long")
+	}
+}

@@ -1,0 +1,42 @@
+package catalog
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// The claim's word counts, else that of its class. Nobody knows that of a class that is gone.
+func TestReclaims(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	keeps, silent := gen.Class("keeps", gen.Reclaim(ipamv1alpha1.ReclaimRetain)), gen.Class("silent")
+	p := platform{reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(keeps, silent).Build()}
+	c := &Catalog{Clusters: p, Directory: directory.New(directory.Workspace{Cluster: "platform"})}
+	for _, tt := range []struct {
+		own   ipamv1alpha1.ReclaimPolicy
+		class string
+		want  allocator.ReclaimPolicy
+	}{
+		{"", "", allocator.Delete},
+		{"", "silent", allocator.Delete},
+		{"", "keeps", allocator.Retain},
+		{"", "gone", ""},
+		{ipamv1alpha1.ReclaimDelete, "keeps", allocator.Delete},
+		{ipamv1alpha1.ReclaimRetain, "silent", allocator.Retain},
+		{ipamv1alpha1.ReclaimRetain, "gone", allocator.Retain},
+	} {
+		if got, err := c.Reclaims(t.Context(), tt.own, tt.class); err != nil || got != tt.want {
+			t.Errorf("Reclaims(%q, %q) = %q, %v; want %q", tt.own, tt.class, got, err, tt.want)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package controllers
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+)
+
+// pathLooks is the pause between two looks for paths of workspaces that are gone.
+const pathLooks = 10 * time.Second
+
+// paths frees the paths of workspaces that are gone. When kcp removes an endpoint, its workspaces keep their paths,
+// and no event tells when one of them goes. Another one that is made at such a path shows the same path, which
+// names neither. So as long as there is such a workspace, paths lists who is bound. Two lists in a row that do not
+// have the workspace prove that it is gone. Every replica does so, since every replica answers CREATEs.
+type paths struct {
+	directory *directory.Directory
+	oracle    interface {
+		Census(ctx context.Context) (c live.Census, ok bool, err error)
+	}
+	clock clock.WithTicker
+
+	// lacked are the workspaces that the last list did not have, and when each showed its path last.
+	lacked map[allocator.ClusterName]time.Time
+}
+
+var _ manager.LeaderElectionRunnable = (*paths)(nil)
+
+// NeedLeaderElection says that every replica looks.
+func (p *paths) NeedLeaderElection() bool { return false }
+
+// Start looks until the context ends.
+func (p *paths) Start(ctx context.Context) error {
+	ticker := p.clock.NewTicker(pathLooks)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+			if err := p.look(ctx); err != nil && ctx.Err() == nil {
+				log.FromContext(ctx).Error(err, "look for workspaces that are gone and keep their path")
+			}
+		}
+	}
+}
+
+// look lists who is bound, if a workspace is out of sight whose path another shows.
+func (p *paths) look(ctx context.Context) error {
+	before := p.lacked
+	p.lacked = map[allocator.ClusterName]time.Time{}
+	missing := p.contested()
+	if len(missing) == 0 {
+		return nil
+	}
+	census, whole, err := p.oracle.Census(ctx)
+	if err != nil || !whole || census.Endpoints == 0 {
+		return err
+	}
+	for cluster, shown := range missing {
+		switch {
+		case census.Bound[cluster]:
+		case !shown.After(census.Since.Add(time.Second)):
+			// Its shard may be away, and not have entered itself in an endpoint slice that was made since.
+		case before[cluster].Equal(shown):
+			log.FromContext(ctx).Info("a workspace that is bound nowhere gives up its path", "cluster", cluster)
+			p.directory.Forget(cluster)
+		default:
+			p.lacked[cluster] = shown
+		}
+	}
+	return nil
+}
+
+// contested are the workspaces out of sight whose path another shows, and when each showed it last.
+func (p *paths) contested() map[allocator.ClusterName]time.Time {
+	found := map[allocator.ClusterName]time.Time{}
+	for cluster, shown := range p.directory.OutOfSight() {
+		if p.directory.Contests(cluster) {
+			found[cluster] = shown
+		}
+	}
+	return found
+}

@@ -1,0 +1,132 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+)
+
+// counted is what the endpoints show: the same census each time, or none.
+type counted struct {
+	census  live.Census
+	partial bool
+	err     error
+	times   int
+}
+
+func (c *counted) Census(context.Context) (live.Census, bool, error) {
+	c.times++
+	return c.census, !c.partial && c.err == nil, c.err
+}
+
+// binding serves a workspace at the path root:team.
+func binding(cluster string) *apisv1alpha1.APIBinding {
+	b := &apisv1alpha1.APIBinding{ObjectMeta: metav1.ObjectMeta{
+		UID: types.UID(cluster), Annotations: map[string]string{"kcp.io/cluster": cluster, "kcp.io/path": "root:team"},
+	}}
+	conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)
+	return b
+}
+
+// recreated knows a workspace that went out of sight, and another that was made at its path since.
+func recreated() *directory.Directory {
+	d := directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})
+	d.Seen("https://a", binding("former"))
+	d.Closed("https://a")
+	d.Seen("https://a", binding("later"))
+	return d
+}
+
+// A workspace that is out of sight loses its path when two complete lists in a row do not have it, and
+// another shows the path. Every doubt leaves the path to nobody.
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	later := map[allocator.ClusterName]bool{"later": true}
+	for name, tt := range map[string]struct {
+		counted
+		want bool
+	}{
+		"gone":                      {counted{census: live.Census{Bound: later, Endpoints: 1, Since: time.Now().Add(-time.Hour)}}, true},
+		"bound":                     {counted{census: live.Census{Bound: map[allocator.ClusterName]bool{"later": true, "former": true}, Endpoints: 1}}, false},
+		"a partial view":            {counted{census: live.Census{Bound: later, Endpoints: 1}, partial: true}, false},
+		"no endpoint":               {counted{}, false},
+		"a shard away":              {counted{err: errors.New("connection refused")}, false},
+		"a slice that was made new": {counted{census: live.Census{Bound: later, Endpoints: 1, Since: time.Now().Add(time.Hour)}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := recreated()
+			p := &paths{directory: d, oracle: &tt.counted}
+			for look := range 3 {
+				if err := p.look(t.Context()); !errors.Is(err, tt.err) {
+					t.Errorf("look = %v, want %v", err, tt.err)
+				}
+				if got, ok := d.Find("root:team"); ok != (tt.want && look > 0) {
+					t.Errorf("Find = %v, %t after %d looks", got, ok, look+1)
+				}
+			}
+		})
+	}
+}
+
+// What was out of sight, shown, and out of sight again is looked for twice again.
+func TestPaths_InSightInBetween(t *testing.T) {
+	t.Parallel()
+	d := recreated()
+	p := &paths{directory: d, oracle: &counted{census: live.Census{Endpoints: 1}}}
+	for look := range 2 {
+		if err := p.look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := d.Find("root:team"); ok {
+			t.Errorf("Find = %v after look %d, want nobody", got, look)
+		}
+		d.Seen("https://b", binding("former"))
+		d.Closed("https://b")
+	}
+}
+
+// It looks at intervals, until its context ends.
+func TestPaths_Start(t *testing.T) {
+	t.Parallel()
+	d, now := recreated(), clocktesting.NewFakeClock(time.Unix(0, 0))
+	p := &paths{directory: d, oracle: &counted{census: live.Census{Endpoints: 1}}, clock: now}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Start(ctx) }()
+	ticking(t, now)
+	err := wait.PollUntilContextCancel(t.Context(), time.Millisecond, true, func(context.Context) (bool, error) {
+		now.Step(pathLooks)
+		_, found := d.Find("root:team")
+		return found, nil
+	})
+	cancel()
+	if err := errors.Join(err, <-ended); err != nil {
+		t.Error(err)
+	}
+}
+
+// A path that nobody else shows is in nobody's way: no server is asked.
+func TestPaths_NobodyElse(t *testing.T) {
+	t.Parallel()
+	d, servers := directory.New(directory.Workspace{Cluster: "platform"}), &counted{}
+	d.Seen("https://a", binding("former"))
+	d.Closed("https://a")
+	p := &paths{directory: d, oracle: servers}
+	if err := p.look(t.Context()); err != nil || servers.times != 0 {
+		t.Errorf("look = %v after %d lists, want none", err, servers.times)
+	}
+}

@@ -1,0 +1,141 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+type oracle struct {
+	answer live.Answer
+	err    error
+	asked  int
+}
+
+func (o *oracle) Holder(context.Context, allocator.Holder) (live.Answer, error) {
+	o.asked++
+	return o.answer, o.err
+}
+
+// A cache may show a pool that another replica has retired, or as it was before a change that another replica has
+// followed. So a server confirms that the pool exists, is not being deleted, and is as the cache shows it.
+func TestConfirm(t *testing.T) {
+	later := gen.Pool("p")
+	later.Generation++
+	for name, test := range map[string]struct {
+		oracle
+		want, stale bool
+	}{
+		"there":              {oracle: oracle{answer: live.Answer{Verdict: live.Alive, Object: gen.Pool("p")}}, want: true},
+		"changed":            {oracle: oracle{answer: live.Answer{Verdict: live.Alive, Object: later}}, stale: true},
+		"being deleted":      {oracle: oracle{answer: live.Answer{Verdict: live.Alive, Object: gen.Pool("p"), Leaving: true}}, stale: true},
+		"gone":               {oracle: oracle{answer: live.Answer{Verdict: live.Gone}}, stale: true},
+		"nobody can say":     {},
+		"workspace has left": {oracle: oracle{answer: live.Answer{Verdict: live.Unbound}}},
+		"no answer":          {oracle: oracle{err: errors.New("timeout")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &pass{Reconciler: &Reconciler{oracle: &test.oracle}, pool: gen.Pool("p")}
+			if err := p.confirm(t.Context()); (err == nil) != test.want || errors.Is(err, errStale) != test.stale {
+				t.Errorf("confirm = %v; want it to be so: %t, stale: %t", err, test.want, test.stale)
+			}
+		})
+	}
+}
+
+// adopted is an Adoption of a ledger that has lost nothing.
+type adopted struct{}
+
+func (adopted) Whole(context.Context, *ipamv1alpha1.IPPool) (bool, error) { return true, nil }
+
+// The ledger has followed a pool that excludes a prefix and is in a domain. The cache of the next leader may
+// still show it as it was before: that undoes nothing. No server is asked unless something would be undone.
+func TestEnter_ByAStaleCache(t *testing.T) {
+	t.Parallel()
+	const excluded = "10.0.0.0/28"
+	domain := gen.Domain("d")
+	for name, tt := range map[string]struct {
+		shown []gen.PoolOption // by the cache
+		fresh bool             // the server shows the same
+		want  []string         // what the ledger excludes then
+		left  bool             // the pool has left the domain
+		asked int
+	}{
+		"as it is":               {shown: []gen.PoolOption{domain, gen.Excludes(excluded)}, want: []string{excluded}},
+		"one exclusion more":     {shown: []gen.PoolOption{domain, gen.Excludes(excluded, "10.0.0.16/28")}, want: []string{"10.0.0.0/27"}},
+		"the same in two halves": {shown: []gen.PoolOption{domain, gen.Excludes("10.0.0.0/29", "10.0.0.8/29")}, want: []string{excluded}},
+		"exclusion not seen":     {shown: []gen.PoolOption{domain}, want: []string{excluded}, asked: 1},
+		"exclusion removed":      {shown: []gen.PoolOption{domain}, fresh: true, asked: 1},
+		"domain not seen":        {shown: []gen.PoolOption{gen.Excludes(excluded)}, want: []string{excluded}, asked: 1},
+		"domain left":            {shown: []gen.PoolOption{gen.Excludes(excluded)}, fresh: true, want: []string{excluded}, left: true, asked: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, servers := newEntered(t, allocator.Pool{Space: allocator.DomainSpace("w", "d"), Excluded: prefixes(excluded)}, tt.shown...)
+			if !tt.fresh {
+				later := p.pool.DeepCopy()
+				later.Generation++
+				servers.answer.Object = later
+			}
+			stale := tt.asked > 0 && !tt.fresh
+			if err := p.enter(t.Context()); errors.Is(err, errStale) != stale || err != nil && !stale {
+				t.Errorf("enter = %v; want errStale: %t", err, stale)
+			}
+			now, _ := p.ledger.Pool(p.id)
+			if left := now.Space != allocator.DomainSpace("w", "d"); !slices.Equal(now.Excluded, prefixes(tt.want...)) || left != tt.left {
+				t.Errorf("the ledger excludes %v, left the domain: %t; want %v, %t", now.Excluded, left, tt.want, tt.left)
+			}
+			if servers.asked != tt.asked {
+				t.Errorf("a server was asked %d times, want %d", servers.asked, tt.asked)
+			}
+		})
+	}
+}
+
+// newEntered is a pass over a pool that the ledger has as given, and cache and server show with these options.
+func newEntered(t *testing.T, has allocator.Pool, shown ...gen.PoolOption) (*pass, *oracle) {
+	t.Helper()
+	ledger, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ledger.Close() })
+	scheme := runtime.NewScheme()
+	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	pool := gen.Pool("p", append(shown, gen.CIDR("10.0.0.0/24"))...)
+	has.ID, has.Cluster, has.Name, has.CIDR = allocator.PoolID(pool.UID), "w", "p", netip.MustParsePrefix("10.0.0.0/24")
+	if _, err := ledger.Register(t.Context(), has); err != nil {
+		t.Fatal(err)
+	}
+	servers := &oracle{answer: live.Answer{Verdict: live.Alive, Object: pool}}
+	known := directory.New(directory.Workspace{Cluster: "platform"})
+	return &pass{
+		Reconciler: &Reconciler{ledger: ledger, adoption: adopted{}, oracle: servers, directory: known, queue: inbox.New(known).Pools, now: time.Now},
+		cluster:    workspace{shows: fake.NewClientBuilder().WithScheme(scheme).Build()},
+		pool:       pool, id: has.ID, owner: directory.Workspace{Cluster: "w"},
+	}, servers
+}
+
+func prefixes(texts ...string) []netip.Prefix {
+	var list []netip.Prefix
+	for _, text := range texts {
+		list = append(list, netip.MustParsePrefix(text))
+	}
+	return list
+}

@@ -1,0 +1,88 @@
+package release
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// elsewhere is a claim of the same name whose CREATE was answered with the same prefix of another pool,
+// with the reservation. Its reconcile is still to come.
+func (p *promise) elsewhere() (*ipamv1alpha1.IPClaim, allocator.Block) {
+	p.Helper()
+	if _, err := p.ledger.Register(p.Context(), allocator.Pool{ID: "q", Cluster: "x", Name: "q", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
+		p.Fatal(err)
+	}
+	claim := gen.Claim("c", gen.UID("b"), gen.FromPool("q"))
+	reserved, err := p.ledger.Reserve(p.Context(), allocator.Request{
+		Pool: "q", Length: 28, Policy: allocator.Delete, Since: time.Now(),
+		Holder: allocator.Holder{Claim: reservation.Of("w", claim), Cluster: "w", Namespace: "default", Name: "c"},
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	claim.Status = ipamv1alpha1.IPClaimStatus{Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: reserved.Prefix.String(), PoolRef: &ipamv1alpha1.PoolRef{Name: "q"}}
+	outcome.Succeed(&claim.Status.Conditions, 1, "bound")
+	record.Date(claim.Status.Conditions, reserved)
+	return claim, reserved
+}
+
+// wantOf fails the test unless the reconcile of a claim, which comes now, finds the block of its CREATE.
+func (p *promise) wantOf(claim *ipamv1alpha1.IPClaim, promised allocator.Block) {
+	p.Helper()
+	if b, has, err := p.ledger.Lookup(p.Context(), allocator.ClaimID(claim.UID)); err != nil || has && b.Pool != promised.Pool {
+		p.Errorf("the ledger gives the claim %s of pool %s, %v; its CREATE was answered with that of pool %s", b.Prefix, b.Pool, err, promised.Pool)
+	}
+	shown, _ := reservation.Shown("w", claim)
+	if b, ok, err := p.ledger.Confirm(p.Context(), shown); err != nil || !ok || b.Pool != promised.Pool {
+		p.Errorf("Confirm = %s of pool %s, %t, %v; want the block of pool %s", b.Prefix, b.Pool, ok, err, promised.Pool)
+	}
+}
+
+// TestHeir_OfAnotherPool: a block does not pass to a later claim that shows the same prefix of another
+// pool, whatever holds it: a claim that is gone, the reservation of a CREATE that failed, or a record.
+func TestHeir_OfAnotherPool(t *testing.T) {
+	t.Parallel()
+	t.Run("of a claim that is gone", func(t *testing.T) {
+		t.Parallel()
+		p := newPromise(t, ipamv1alpha1.ReclaimDelete)
+		former := p.answered("a")
+		p.Deleted(holderOf(former), former, nil)
+		later, promised := p.elsewhere()
+		if !p.settles(holderOf(former), live.Gone, later) {
+			t.Error("not settled")
+		}
+		p.wantOf(later, promised)
+	})
+	t.Run("of a CREATE that failed", func(t *testing.T) {
+		t.Parallel()
+		p := newPromise(t, ipamv1alpha1.ReclaimDelete)
+		later, promised := p.elsewhere()
+		p.pass(reservation.Grace)
+		if !p.settles(p.reserved.Holder, live.Gone, later) {
+			t.Error("not settled")
+		}
+		p.wantOf(later, promised)
+	})
+	t.Run("of a record that was deleted", func(t *testing.T) {
+		t.Parallel()
+		p, _ := retainedFor(t, time.Hour)
+		former := p.block()
+		if err := p.workspace.Delete(t.Context(), p.kept()); err != nil {
+			t.Fatal(err)
+		}
+		later, promised := p.elsewhere()
+		if !p.settles(former.Holder, live.Gone, later) {
+			t.Error("not settled")
+		}
+		p.wantOf(later, promised)
+	})
+}
