@@ -77,3 +77,15 @@ func TestStates(t *testing.T) {
 		t.Errorf("stateOf(retained) = %q, want %q", got, space.WordRetained)
 	}
 }
+
+// An IPv4 address in IPv6 form is that address.
+func TestParseBlock_Mapped(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"::ffff:10.8.1.7": "10.8.1.7/32", "::ffff:10.8.1.7/128": "10.8.1.7/32", "::ffff:10.8.1.0/120": "10.8.1.0/24", "::ffff:0:0/95": "::fffe:0:0/95", "2001:db8::7": "2001:db8::7/128",
+	} {
+		if got, err := parseBlock(text); err != nil || got.String() != want {
+			t.Errorf("parseBlock(%s) = %s, %v; want %s", text, got, err, want)
+		}
+	}
+}

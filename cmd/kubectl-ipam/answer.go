@@ -75,7 +75,7 @@ func (a answer) err(object client.Object) error {
 	case a.given():
 		return nil
 	case a.allocated == nil:
-		return fail(exitUnavailable, "wait, and look again with kubectl ipam "+kindOf(object)+" show "+object.GetName()+
+		return fail(exitUnavailable, "wait, and look again with kubectl ipam "+kindOf(object)+" show "+argsOf(object)+
 			"; if there still is none, kubectl ipam check says whether the controller runs", "%s: there is no answer yet", what)
 	default:
 		return refused(what, *a.allocated)
@@ -94,6 +94,16 @@ func kindOf(object client.Object) string {
 	default:
 		return "claim"
 	}
+}
+
+// argsOf are the arguments by which a command finds an object, whatever the current namespace is.
+func argsOf(object client.Object) string { return argsFor(client.ObjectKeyFromObject(object)) }
+
+func argsFor(key client.ObjectKey) string {
+	if key.Namespace == "" {
+		return key.Name
+	}
+	return key.Name + " -n " + key.Namespace
 }
 
 // nameOf is the name of an object, with its namespace if it has one.

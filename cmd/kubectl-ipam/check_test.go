@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"net/http"
 	"net/url"
 	"testing"
 
@@ -140,5 +141,27 @@ func TestCheck_Output(t *testing.T) {
 			t.Errorf("%s: ends with %v; want %d", format, err, exitUnavailable)
 		}
 		golden(t, "check_"+format, s.out.String())
+	}
+}
+
+// A controller that refuses the claim of a default class has answered.
+func TestCheck_Refused(t *testing.T) {
+	by := func(code int32, reason ipamv1alpha1.Reason) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: "no",
+			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseType(reason), Message: "no"}}}}}
+	}
+	for _, test := range []struct {
+		err  error
+		want result
+	}{
+		{by(http.StatusInsufficientStorage, ipamv1alpha1.ReasonPoolExhausted), checkOK},
+		{by(http.StatusServiceUnavailable, ipamv1alpha1.ReasonError), checkFailed},
+		{apierrors.NewServiceUnavailable("later"), checkFailed},
+	} {
+		found := complete(t)
+		found.trialErr = test.err
+		if got := found.judgeController(); got.Result != test.want {
+			t.Errorf("a trial that ends with %v is judged %+v, want %s", test.err, got, test.want)
+		}
 	}
 }

@@ -87,7 +87,7 @@ func (o *claimRelease) kept(ctx context.Context, c client.Client, key client.Obj
 		err = nil
 	}
 	if err == nil && policy == ipamv1alpha1.ReclaimRetain {
-		o.say("its block is retained; kubectl ipam claim release %s --retained gives it back", key.Name)
+		o.say("its block is retained; kubectl ipam claim release %s --retained gives it back", argsFor(key))
 	}
 	return err
 }
@@ -117,7 +117,7 @@ func (o *claimRelease) record(ctx context.Context, c client.WithWatch, key clien
 
 // held is the error of giving back a block that a claim has.
 func held(block string, claim client.ObjectKey) error {
-	return fail(exitConflict, fmt.Sprintf("kubectl ipam claim release %s gives it back", claim.Name),
+	return fail(exitConflict, fmt.Sprintf("kubectl ipam claim release %s gives it back", argsFor(claim)),
 		"the block %s is held by the claim %s", block, claim)
 }
 

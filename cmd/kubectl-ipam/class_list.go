@@ -26,16 +26,16 @@ further classes for some workspaces only. They are not listed, and can be claime
 }
 
 func classTable(classes []ipamv1alpha1.IPClass, now time.Time) *metav1.Table {
-	t := table("NAME", "FAMILY", "LENGTHS", "LENGTH", "STRATEGY", "RECLAIM", "POOLS", "PHASE", "AGE", "provisioner", "limit", "message")
+	t := table("NAME", "FAMILY", "LENGTHS", "LENGTH", "STRATEGY", "RECLAIM", "POOLS", "PHASE", "AGE", "provisioner", "limit", "is-default", "message")
 	for i := range classes {
 		c := &classes[i]
-		name := c.Name
+		name, byDefault := c.Name, ""
 		if isDefault(c) {
-			name += " (default)"
+			name, byDefault = name+" (default)", "true"
 		}
 		t.Rows = append(t.Rows, row(c, name, string(c.Spec.IPFamily), ipamv1alpha1.LengthsColumn(c.Spec.AllowedPrefixLengths), slash(c.Spec.DefaultPrefixLength),
 			string(c.Spec.Strategy), string(c.Spec.ReclaimPolicy), fmt.Sprint(c.Status.OfferingPools), string(c.Status.Phase),
-			age(c.CreationTimestamp, now), c.Spec.Provisioner, string(c.Spec.MaxPerConsumer), messageOf(ipamv1alpha1.ConditionReady, c.Status.Conditions)))
+			age(c.CreationTimestamp, now), c.Spec.Provisioner, string(c.Spec.MaxPerConsumer), byDefault, messageOf(ipamv1alpha1.ConditionReady, c.Status.Conditions)))
 	}
 	return t
 }

@@ -29,12 +29,14 @@ const hostile = "x\x1b[2J\x1b[31mred\x1b]0;title\x07\r\n" + forged + "\t\t" + fo
 type evil struct {
 	*testing.T
 	*httptest.Server
-	bound bool // claims and pools have blocks, and valid CIDRs
+	bound    bool   // claims and pools have blocks, and valid CIDRs
+	endpoint string // of the export
 }
 
 func newEvil(t *testing.T, bound bool) *evil {
 	e := &evil{T: t, bound: bound}
 	e.Server = httptest.NewServer(http.HandlerFunc(e.serve))
+	e.endpoint = e.URL + "/services/apiexport/id/ipam.miloapis.com"
 	t.Cleanup(e.Close)
 	return e
 }
@@ -143,7 +145,7 @@ func (e *evil) shape(object client.Object) {
 	case *apisv1alpha1.APIBinding:
 		object.Spec.Reference.Export.Path = "root:ipam"
 	case *apisv1alpha1.APIExportEndpointSlice:
-		object.Status.APIExportEndpoints = []apisv1alpha1.APIExportEndpoint{{URL: e.URL + "/services/apiexport"}}
+		object.Status.APIExportEndpoints = []apisv1alpha1.APIExportEndpoint{{URL: e.endpoint}}
 	}
 }
 

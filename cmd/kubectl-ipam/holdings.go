@@ -38,7 +38,7 @@ func (r *reach) allHoldings(pools []ipamv1alpha1.IPPool, allocations []ipamv1alp
 	}
 	for i := range pools {
 		if p := &pools[i]; p.Spec.ParentPoolRef != nil {
-			add(space.Holding{Kind: space.Child, Name: p.Name, Holder: "pool " + p.Name}, p, *p.Spec.ParentPoolRef, p.Status.AllocatedCIDR)
+			add(space.Holding{Kind: space.Child, Slice: p.Labels[ipamv1alpha1.LabelSlice] != "", Name: p.Name, Holder: "pool " + p.Name}, p, *p.Spec.ParentPoolRef, p.Status.AllocatedCIDR)
 		}
 	}
 	for _, held := range found {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,9 +77,15 @@ func (o *planImport) validate() error {
 		return usagef("--wait is %s; write a duration such as 30s", o.wait)
 	}
 	theirs := map[string]string{}
-	for column, name := range o.options.Columns {
+	for _, column := range slices.Sorted(maps.Keys(o.options.Columns)) {
+		name := o.options.Columns[column]
 		if !slices.Contains(plan.Columns(), column) {
 			return usagef("--column %s=%s: there is no column %q; write one of %s before the =", column, name, column, strings.Join(plan.Columns(), ", "))
+		}
+		for also, meaning := range theirs {
+			if strings.EqualFold(also, name) {
+				return usagef("--column reads %q as %s and as %s; give it one meaning", name, meaning, column)
+			}
 		}
 		theirs[name] = column
 	}
@@ -120,6 +127,25 @@ func (o *planImport) run(ctx context.Context, file string) error {
 	return o.show(steps, o.create(ctx, c, steps))
 }
 
+// forTables refuses what only a table can use.
+func (o *planImport) forTables() error {
+	if strings.EqualFold(filepath.Ext(o.file), ".csv") {
+		return nil
+	}
+	var flag string
+	switch {
+	case len(o.options.Columns) > 0:
+		flag = "--column"
+	case len(o.options.Ignore) > 0:
+		flag = "--ignore-column"
+	case len(o.options.Defaults) > 0:
+		flag = "--default"
+	default:
+		return nil
+	}
+	return usagef("%s is for tables, and %s is none; write the fields in the file, or give a .csv file", flag, o.file)
+}
+
 // read reads the plan, and checks it by itself.
 func (o *planImport) read() (*plan.Plan, error) {
 	read, ok := map[string]func([]byte, plan.Options) (*plan.Plan, []plan.Problem){
@@ -127,6 +153,9 @@ func (o *planImport) read() (*plan.Plan, error) {
 	}[strings.ToLower(filepath.Ext(o.file))]
 	if !ok {
 		return nil, usagef("%s is no plan: give a file whose name ends with .csv, .yaml or .json", o.file)
+	}
+	if err := o.forTables(); err != nil {
+		return nil, err
 	}
 	in, err := os.Open(o.file)
 	if err != nil {

@@ -46,20 +46,20 @@ func (o *planImport) each(ctx context.Context, verb, kind string, steps []*step,
 }
 
 // preview asks the server about every line that is new, and stores nothing. It refuses the plan if
-// the server refuses a line.
+// the server refuses a line; the first one that it refuses decides the exit code.
 func (o *planImport) preview(ctx context.Context, c client.WithWatch, steps []*step) error {
 	var mu sync.Mutex
-	var wrong []plan.Problem
+	var wrong []refusal
 	newPool := anyNewPool(steps)
 	ask := func(ctx context.Context, s *step) error {
 		err := o.ask(ctx, c, s, newPool)
-		if exitCode(err) == exitUnavailable || ctx.Err() != nil {
+		if _, answered := errors.AsType[*failure](err); ctx.Err() != nil || !answered && exitCode(err) == exitUnavailable {
 			return err
 		}
 		if err != nil {
 			mu.Lock()
 			defer mu.Unlock()
-			wrong = append(wrong, plan.Problem{Line: s.Line, Message: fmt.Sprintf("%s %s: %s", s.Kind, s.shownName(), err)})
+			wrong = append(wrong, refusal{plan.Problem{Line: s.Line, Message: fmt.Sprintf("%s %s: %s", s.Kind, s.shownName(), err)}, exitCode(err)})
 		}
 		return nil
 	}
@@ -71,8 +71,18 @@ func (o *planImport) preview(ctx context.Context, c client.WithWatch, steps []*s
 	if len(wrong) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(wrong, func(a, b plan.Problem) int { return a.Line - b.Line })
-	return o.refuse(exitConflict, wrong)
+	slices.SortStableFunc(wrong, func(a, b refusal) int { return a.problem.Line - b.problem.Line })
+	problems := make([]plan.Problem, len(wrong))
+	for i, one := range wrong {
+		problems[i] = one.problem
+	}
+	return o.refuse(wrong[0].code, problems)
+}
+
+// refusal is a line that the server refuses, and the exit code of its reason.
+type refusal struct {
+	problem plan.Problem
+	code    int
 }
 
 // ask is the preview of one line. A claim may miss a pool of the plan, which is not there yet.
@@ -96,7 +106,7 @@ func (o *planImport) ask(ctx context.Context, c client.WithWatch, s *step, newPo
 		}
 	default:
 	}
-	return fmt.Errorf("%s: %s; %s", unmet.Reason, unmet.Message, unmet.Reason.Remedy())
+	return fail(unmet.Reason.ExitCode(), "", "%s: %s; %s", unmet.Reason, unmet.Message, unmet.Reason.Remedy())
 }
 
 // create creates what is new: the pools, each with its block, then the claims. A line that fails

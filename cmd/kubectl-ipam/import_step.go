@@ -150,10 +150,18 @@ func (s *step) comparePool(pool *ipamv1alpha1.IPPool, there []ipamv1alpha1.IPPoo
 	return "", nil
 }
 
+// differentPool says in what a pool that is there differs, or why it has no block; empty if neither.
 func differentPool(pool, there *ipamv1alpha1.IPPool) (string, error) {
 	differs, err := ipamclient.Differences(plan.Comparable(pool), plan.Comparable(there))
-	if err != nil || len(differs) == 0 {
+	if err != nil {
 		return "", err
+	}
+	if len(differs) == 0 && there.Status.AllocatedCIDR == "" {
+		return fmt.Sprintf("pool %s is there, and has no block: %s; kubectl ipam pool show %s shows it, kubectl ipam pool release %s deletes it",
+			pool.Name, answerOf(there).reason(), pool.Name, pool.Name), nil
+	}
+	if len(differs) == 0 {
+		return "", nil
 	}
 	return fmt.Sprintf("pool %s is there, and %s: correct the plan, or kubectl edit ippool %s", pool.Name, listed(differs), pool.Name), nil
 }
@@ -164,7 +172,7 @@ func differentClaim(claim, there *ipamv1alpha1.IPClaim) string {
 	name := nameOf(claim)
 	held, ok, err := ipamclient.AllocationOf(there)
 	if err != nil || !ok {
-		return fmt.Sprintf("claim %s is there, and holds no block: kubectl ipam why %s says why, kubectl ipam claim release %s deletes it", name, claim.Name, claim.Name)
+		return fmt.Sprintf("claim %s is there, and holds no block: kubectl ipam why %s says why, kubectl ipam claim release %s deletes it", name, argsOf(claim), argsOf(claim))
 	}
 	wanted, have := claim.Spec, there.Spec
 	have.Address, wanted.Address = held.Prefix.String(), blockText(wanted.Address)
@@ -183,7 +191,7 @@ func differentClaim(claim, there *ipamv1alpha1.IPClaim) string {
 	if err != nil || len(differs) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("claim %s is there, and %s: correct the plan, or kubectl ipam claim release %s", name, listed(differs), claim.Name)
+	return fmt.Sprintf("claim %s is there, and %s: correct the plan, or kubectl ipam claim release %s", name, listed(differs), argsOf(claim))
 }
 
 // blockText is an address as a prefix.

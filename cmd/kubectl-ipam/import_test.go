@@ -4,12 +4,18 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -69,7 +75,10 @@ func TestImport_Usage(t *testing.T) {
 		"an odd wait":       {[]string{csv, "--wait", "0s"}, exitUsage, "write a duration such as 30s"},
 		"an odd form":       {[]string{csv, "-o", "xml"}, exitUsage, "write json or yaml or name or csv"},
 		"an unknown column": {[]string{csv, "--column", "prefix=CIDR"}, exitUsage, `there is no column "prefix"`},
+		"a column twice":    {[]string{csv, "--column", "name=cidr,pool=CIDR"}, exitUsage, `--column reads "CIDR" as name and as pool`},
+		"a missing column":  {[]string{csv, "--column", "cidr=Prefix"}, exitInvalid, `:1: --column cidr=Prefix: the table has no column "Prefix"`},
 		"an odd default":    {[]string{csv, "--default", "vrf=a"}, exitUsage, `there is no column "vrf"`},
+		"columns of YAML":   {[]string{planFile(t, "plan.yaml", "# nothing\n"), "--default", "kind=claim"}, exitUsage, "--default is for tables"},
 		"in no pool":        {[]string{csv}, exitInvalid, ":2: 10.0.0.1/32 is in no pool of this plan"},
 		"empty":             {[]string{planFile(t, "plan.yaml", "# nothing\n")}, exitInvalid, "describes nothing"},
 		"columns alone":     {[]string{planFile(t, "plan.csv", "kind,cidr\n")}, exitInvalid, "describes nothing"},
@@ -160,6 +169,52 @@ func TestImport_SkipClaims(t *testing.T) {
 	for s, state := range want {
 		if s.State != state || state == stateFailed && (s.code != exitConflict || s.Message != "pool p of line 2 is not ready") {
 			t.Errorf("claim %s is %s, %q, with the code %d; want it %s", s.object.GetName(), s.State, s.Message, s.code, state)
+		}
+	}
+}
+
+// A pool that exists and has no block is a line that is wrong, with the reason.
+func TestImport_PoolWithoutBlock(t *testing.T) {
+	t.Parallel()
+	overlaps, waits, fine := gen.Pool("lab", gen.CIDR("10.0.0.0/22")), gen.Pool("lab", gen.CIDR("10.0.0.0/22")), gen.Pool("lab", gen.CIDR("10.0.0.0/22"))
+	overlaps.Status.Conditions = allocated(ipamv1alpha1.ReasonOverlap, "it overlaps pool dc")
+	fine.Status.AllocatedCIDR = "10.0.0.0/22"
+	for want, there := range map[string]*ipamv1alpha1.IPPool{"Overlap: it overlaps pool dc": overlaps, "no answer yet": waits, "": fine} {
+		said, err := (&step{}).comparePool(gen.Pool("lab", gen.CIDR("10.0.0.0/22")), []ipamv1alpha1.IPPool{*there})
+		if err != nil || want == "" && said != "" || !strings.Contains(said, want) || want != "" && !strings.Contains(said, "kubectl ipam pool") {
+			t.Errorf("comparePool = %q, %v; want %q", said, err, want)
+		}
+	}
+}
+
+// What the server refuses decides how an import ends.
+func TestImport_RefusedBy(t *testing.T) {
+	group, pools := ipamv1alpha1.GroupVersion.WithKind("IPPool").GroupKind(), ipamv1alpha1.Resource("ippools")
+	unmetBy := func(code int32, reason ipamv1alpha1.Reason) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: "no",
+			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseType(reason), Message: "no"}}}}}
+	}
+	for _, test := range []struct {
+		kind string
+		err  error
+		want int
+	}{
+		{"pool", apierrors.NewForbidden(pools, "a", errors.New("no")), exitForbidden},
+		{"pool", apierrors.NewInvalid(group, "a", nil), exitInvalid},
+		{"pool", apierrors.NewAlreadyExists(pools, "a"), exitConflict},
+		{"pool", apierrors.NewServiceUnavailable("later"), exitUnavailable},
+		{"claim", unmetBy(http.StatusForbidden, ipamv1alpha1.ReasonQuotaExceeded), 7},
+		{"claim", unmetBy(http.StatusServiceUnavailable, ipamv1alpha1.ReasonNoOfferingPool), 8},
+		{"claim", unmetBy(http.StatusConflict, ipamv1alpha1.ReasonAddressInUse), 5},
+	} {
+		c := estateServer(t, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return test.err }})
+		steps := []*step{{Line: 2, Kind: "pool", State: stateNew, object: gen.Pool("a")}}
+		if test.kind == "claim" {
+			steps[0] = &step{Line: 2, Kind: "claim", State: stateNew, object: gen.Claim("a")}
+		}
+		err := (&planImport{session: newStage(t).session, file: "plan.csv"}).preview(t.Context(), c, steps)
+		if exitCode(err) != test.want || test.want != exitUnavailable && !strings.Contains(err.Error(), "plan.csv:2: ") {
+			t.Errorf("a %s refused by %v ends with %d, %v; want %d", test.kind, test.err, exitCode(err), err, test.want)
 		}
 	}
 }

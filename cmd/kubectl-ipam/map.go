@@ -23,18 +23,18 @@ const (
 	mapRows    = 8
 )
 
-// cell is how much of a part of the pool is taken or kept back, 0 to 1.
-type cell struct{ taken, kept float64 }
+// cell is how much of a part of the pool is kept back, and how much is taken or kept back, 0 to 1.
+type cell struct{ kept, used float64 }
 
 func (c cell) String() string {
 	switch {
 	case c.kept >= 1:
 		return "×"
-	case c.taken+c.kept >= 1:
+	case c.used >= 1:
 		return "█"
-	case c.taken+c.kept > 0.5:
+	case c.used > 0.5:
 		return "▓"
-	case c.taken+c.kept > 0:
+	case c.used > 0:
 		return "░"
 	default:
 		return "·"
@@ -50,10 +50,10 @@ func (s spaceMap) cellBits() int {
 func (s spaceMap) cells() []cell {
 	bits := s.cellBits()
 	cells := make([]cell, 1<<(bits-s.Pool.Bits()))
-	for _, block := range s.Taken {
-		s.spread(block, func(i int, share float64) { cells[i].taken += share })
+	for _, block := range space.Outermost(slices.Concat(s.Taken, s.Kept)) {
+		s.spread(block, func(i int, share float64) { cells[i].used += share })
 	}
-	for _, block := range s.Kept {
+	for _, block := range space.Outermost(s.Kept) {
 		s.spread(block, func(i int, share float64) { cells[i].kept += share })
 	}
 	return cells

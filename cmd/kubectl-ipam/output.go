@@ -102,7 +102,7 @@ func (o *output) print(w io.Writer, object runtime.Object, now func() time.Time)
 		}
 	}
 	if o.format == outputCSV {
-		return printCSV(w, table, o.noHeaders)
+		return printCSV(w, bareNames(table), o.noHeaders)
 	}
 	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.format == outputWide, NoHeaders: o.noHeaders}).PrintObj(table, w)
 }

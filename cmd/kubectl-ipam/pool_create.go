@@ -48,7 +48,7 @@ of the same name is a conflict.`,
 	cmd.MarkFlagsOneRequired("cidr", "parent")
 	cmd.MarkFlagsMutuallyExclusive("cidr", "parent")
 	cmd.MarkFlagsMutuallyExclusive("cidr", "workspace")
-	completeWith(cmd, "strategy", string(ipamv1alpha1.FirstFit), string(ipamv1alpha1.BestFit))
+	completeWith(cmd, "strategy", string(ipamv1alpha1.FirstFit), string(ipamv1alpha1.BestFit), string(ipamv1alpha1.LeastUtilized))
 	completeWith(cmd, "visibility", string(ipamv1alpha1.VisibilityConsumer), string(ipamv1alpha1.VisibilityShared),
 		string(ipamv1alpha1.VisibilityPlatform))
 	completeNames(s, cmd, "parent", poolNames)
@@ -66,7 +66,7 @@ func (o *poolCreate) addSpecFlags(cmd *cobra.Command) {
 	flags.StringSliceVar(&o.classes, "class", nil, "Classes that the pool backs")
 	flags.StringVar(&o.visibility, "visibility", string(ipamv1alpha1.VisibilityConsumer), "Which workspaces may use the pool: consumer (this one), shared (those of --consumer) or platform (all, by a class)")
 	flags.StringSliceVar(&o.consumers, "consumer", nil, "Workspaces that may use the pool, such as root:acme:web or 'root:acme:*'")
-	flags.StringVar(&o.strategy, "strategy", string(ipamv1alpha1.FirstFit), "How a block is chosen: FirstFit or BestFit")
+	flags.StringVar(&o.strategy, "strategy", string(ipamv1alpha1.FirstFit), "How a block is chosen: FirstFit, BestFit or LeastUtilized")
 	flags.Var(&o.shortest, "min-length", "Shortest prefix length that may be claimed: the largest block")
 	flags.Var(&o.longest, "max-length", "Longest prefix length that may be claimed: the smallest block")
 	flags.StringSliceVar(&o.excluded, "exclude", nil, "CIDRs inside the pool that are never allocated")
@@ -118,13 +118,16 @@ func (o *poolCreate) pool(name string) (*ipamv1alpha1.IPPool, error) {
 			Leading: o.leading, Trailing: o.trailing, UnitPrefixLength: int32(o.unit),
 		}
 	}
+	if o.unit != 0 && spec.Reservations == nil {
+		return nil, usagef("--unit-length is the length of the reserved blocks; give --leading or --trailing with it")
+	}
 	var err error
 	spec.Visibility, err = oneOf("visibility", o.visibility,
 		ipamv1alpha1.VisibilityConsumer, ipamv1alpha1.VisibilityShared, ipamv1alpha1.VisibilityPlatform)
 	if err != nil {
 		return nil, err
 	}
-	spec.Allocation.Strategy, err = oneOf("strategy", o.strategy, ipamv1alpha1.FirstFit, ipamv1alpha1.BestFit)
+	spec.Allocation.Strategy, err = oneOf("strategy", o.strategy, ipamv1alpha1.FirstFit, ipamv1alpha1.BestFit, ipamv1alpha1.LeastUtilized)
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ func (o *poolNext) show(pool *ipamv1alpha1.IPPool, held []space.Holding) error {
 		unseen = new(big.Int) // the figures do not count the latest blocks yet
 	}
 	next := nextBlocks{Pool: pool.Name, Length: length, Strategy: strategy, Blocks: shown.Next(int(length), o.count, strategy), Unseen: unseen.String()}
-	if len(next.Blocks) == 0 {
+	if len(next.Blocks) == 0 || full(pool, length) {
 		return fail(ipamv1alpha1.ReasonPoolExhausted.ExitCode(), ipamv1alpha1.ReasonPoolExhausted.Remedy(), "pool %s has no free /%d", pool.Name, length)
 	}
 	if err := o.print(next); err != nil {
@@ -126,6 +126,13 @@ func (o *poolNext) show(pool *ipamv1alpha1.IPPool, held []space.Holding) error {
 		o.say("%s: some of these blocks may be among them", space.CoolsUntil(pool))
 	}
 	return nil
+}
+
+// full reports whether a pool has no room for a block of this length by its own figures, which count
+// the blocks that are not shown to the caller.
+func full(pool *ipamv1alpha1.IPPool, length int32) bool {
+	largest := pool.Status.LargestFreePrefix
+	return pool.Status.Capacity.Available == "0" || largest != nil && *largest > length
 }
 
 // lengthIn is the length of the blocks, which the pool has to allow.

@@ -60,6 +60,7 @@ func TestPoolNext_None(t *testing.T) {
 		says   string
 	}{
 		{28, full, 7, "has no free /28"},
+		{28, nil, 7, "has no free /28"}, // its blocks are not shown
 		{25, nil, exitInvalid, "pool lab gives /26 to /30, not /25"},
 		{31, nil, exitInvalid, "not /31"},
 		{0, nil, exitUsage, "give --length"},
@@ -68,6 +69,18 @@ func TestPoolNext_None(t *testing.T) {
 		err := (&poolNext{session: s.session, length: test.length, count: 1}).show(pool, test.held)
 		if got := exitCode(err); got != test.code || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("pool next --length %d ended with %d and said %q; want %d and %q", test.length, got, err, test.code, test.says)
+		}
+	}
+}
+
+// A pool whose largest free block is too small shows none, although its holders are not shown.
+func TestPoolNext_TooSmall(t *testing.T) {
+	pool := ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24")), "192.0.2.0/24", ipamv1alpha1.IPv4, 50, 29)
+	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "128", Available: "128"}
+	for length, want := range map[prefixLength]int{28: 7, 29: exitOK} {
+		s := newStage(t)
+		if err := (&poolNext{session: s.session, length: length, count: 1}).show(pool, nil); exitCode(err) != want {
+			t.Errorf("pool next --length %d of a pool whose largest free block is a /29 ends with %v; want %d", length, err, want)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (o *poolRelease) run(ctx context.Context, name string) error {
 		if doomed, err = estateOf(ctx, c, pool); err != nil {
 			return err
 		}
-	} else if err := inUse(pool); err != nil {
+	} else if err := inUse(pool, "--cascade releases what it holds in this workspace"); err != nil {
 		return err
 	}
 	if err := o.confirm(ctx, doomed, name); err != nil {
@@ -74,14 +74,13 @@ func (o *poolRelease) run(ctx context.Context, name string) error {
 	return o.release(ctx, c, doomed)
 }
 
-// inUse says that a pool holds something; nil if it does not.
-func inUse(pool *ipamv1alpha1.IPPool) error {
+// inUse says that a pool holds something, with a hint at what to do; nil if it does not.
+func inUse(pool *ipamv1alpha1.IPPool, hint string) error {
 	condition := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionInUse)
 	if condition == nil || condition.Reason != string(ipamv1alpha1.ReasonInUse) {
 		return nil
 	}
-	return fail(ipamv1alpha1.ReasonInUse.ExitCode(), "--cascade releases what it holds in this workspace",
-		"pool %s is in use: %s", pool.Name, condition.Message)
+	return fail(ipamv1alpha1.ReasonInUse.ExitCode(), hint, "pool %s is in use: %s", pool.Name, condition.Message)
 }
 
 // confirm asks the user to type the name of the pool.
@@ -112,13 +111,11 @@ func (o *poolRelease) confirm(ctx context.Context, doomed *estate, name string) 
 
 // release deletes claims and retained blocks, then pools from the leaves to the root.
 func (o *poolRelease) release(ctx context.Context, c client.WithWatch, doomed *estate) error {
-	for _, object := range doomed.blocks {
-		if err := c.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-			return err
-		}
-	}
 	spinner := o.spin("releasing " + doomed.String())
 	defer spinner.stop()
+	if err := doomed.releaseBlocks(ctx, c); err != nil {
+		return err
+	}
 	for _, pool := range doomed.pools {
 		spinner.say("waiting for pool " + pool.Name + " to be empty and gone")
 		if err := deletePool(ctx, c, pool); err != nil {
@@ -151,96 +148,28 @@ func deletePool(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPo
 // deleteEmpty waits until a pool is empty, and deletes it. The status of a pool follows its use by a
 // moment, so a pool that seems to be empty may be refused: its status has been written since.
 func deleteEmpty(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool) error {
+	busy := func() error {
+		return inUse(pool, fmt.Sprintf("blocks of other workspaces stay, and those that came meanwhile: kubectl ipam pool show %s shows what you may see", pool.Name))
+	}
 	for {
-		err := ipamclient.Until(ctx, c, pool, func() bool { return inUse(pool) == nil })
+		err := ipamclient.Until(ctx, c, pool, func() bool { return busy() == nil })
 		if errors.Is(err, context.DeadlineExceeded) {
-			return inUse(pool)
+			return busy()
 		}
 		if err != nil {
 			return err
 		}
-		err = c.Delete(ctx, pool)
+		err = c.Delete(ctx, pool, client.Preconditions{UID: &pool.UID})
 		if !apierrors.IsInvalid(err) { // the one thing that admission refuses of a deletion
 			return err
 		}
 		refused := fail(exitConflict, "try again", "pool %s has come into use: %w", pool.Name, err)
-		err = ipamclient.Until(ctx, c, pool, func() bool { return inUse(pool) != nil })
+		err = ipamclient.Until(ctx, c, pool, func() bool { return busy() != nil })
 		if errors.Is(err, context.DeadlineExceeded) {
 			return refused
 		}
 		if err != nil {
 			return err
 		}
-	}
-}
-
-// estate is what goes with a pool.
-type estate struct {
-	// blocks are its claims and retained allocations.
-	blocks []client.Object
-	// pools are those carved from it, from the leaves on, and itself at the end.
-	pools []*ipamv1alpha1.IPPool
-}
-
-func (e *estate) String() string {
-	root := e.pools[len(e.pools)-1]
-	said := "pool " + root.Name
-	if root.Status.AllocatedCIDR != "" {
-		said += " (" + root.Status.AllocatedCIDR + ")"
-	}
-	if below := len(e.pools) - 1; below > 0 {
-		said += fmt.Sprintf(", %d carved from it", below)
-	}
-	if blocks := len(e.blocks); blocks > 0 {
-		said += fmt.Sprintf(" and %d held from there", blocks)
-	}
-	return said
-}
-
-// estateOf finds what a pool holds in its own workspace.
-func estateOf(ctx context.Context, c client.Client, root *ipamv1alpha1.IPPool) (*estate, error) {
-	pools, claims, records := &ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{}
-	for _, list := range []client.ObjectList{pools, claims, records} {
-		if err := c.List(ctx, list); err != nil {
-			return nil, err
-		}
-	}
-	e := &estate{}
-	e.addPools(root, pools.Items)
-	ours := map[string]bool{}
-	for _, pool := range e.pools {
-		ours[pool.Name] = true
-	}
-	holds := func(ref *ipamv1alpha1.PoolRef) bool { return ref != nil && ref.ProjectRef == nil && ours[ref.Name] }
-	for i := range claims.Items {
-		if claim := &claims.Items[i]; holds(claim.Status.PoolRef) || holds(claim.Spec.PoolRef) {
-			e.blocks = append(e.blocks, claim)
-		}
-	}
-	for i := range records.Items {
-		if record := &records.Items[i]; record.Spec.ClaimRef == nil && holds(&record.Spec.PoolRef) {
-			e.blocks = append(e.blocks, record)
-		}
-	}
-	return e, nil
-}
-
-// addPools adds all pools below root, then root. A pool that is one of its own ancestors is added
-// once.
-func (e *estate) addPools(root *ipamv1alpha1.IPPool, all []ipamv1alpha1.IPPool) {
-	e.addBelow(root, all, map[string]bool{root.Name: true})
-	e.pools = append(e.pools, root)
-}
-
-// addBelow adds the pools below a pool that are not seen yet.
-func (e *estate) addBelow(above *ipamv1alpha1.IPPool, all []ipamv1alpha1.IPPool, seen map[string]bool) {
-	for i := range all {
-		pool := &all[i]
-		if ref := pool.Spec.ParentPoolRef; ref == nil || ref.ProjectRef != nil || ref.Name != above.Name || seen[pool.Name] {
-			continue
-		}
-		seen[pool.Name] = true
-		e.addBelow(pool, all, seen)
-		e.pools = append(e.pools, pool)
 	}
 }

@@ -49,14 +49,20 @@ func (s *session) poolTree(ctx context.Context, args []string, out *output) erro
 	if err := countChildren(ctx, r, pools); err != nil {
 		return err
 	}
-	if out.given() {
-		return out.print(s.Out, &ipamv1alpha1.IPPoolList{Items: pools}, s.now)
-	}
+	return s.showTree(r, pools, args, out)
+}
+
+// showTree prints all pools, or one and those below it.
+func (s *session) showTree(r *reach, pools []ipamv1alpha1.IPPool, args []string, out *output) error {
 	roots := plant(r, pools)
 	if len(args) > 0 {
 		if roots = find(roots, args[0]); len(roots) == 0 {
 			return notFound("ippools", args[0])
 		}
+		pools = poolsOfNodes(roots)
+	}
+	if out.given() {
+		return out.print(s.Out, &ipamv1alpha1.IPPoolList{Items: pools}, s.now)
 	}
 	if len(roots) == 0 {
 		s.say("there are no pools in this workspace; claims by class use those of the platform")
@@ -147,6 +153,15 @@ func find(roots []*node, name string) []*node {
 		found = append(found, find(n.children, name)...)
 	}
 	return found
+}
+
+// poolsOfNodes are the pools of nodes, each followed by those below it.
+func poolsOfNodes(nodes []*node) []ipamv1alpha1.IPPool {
+	var pools []ipamv1alpha1.IPPool
+	for _, n := range nodes {
+		pools = append(append(pools, *n.pool), poolsOfNodes(n.children)...)
+	}
+	return pools
 }
 
 // branch is a line of the tree.

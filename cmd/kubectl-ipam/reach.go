@@ -57,8 +57,11 @@ func (s *session) reach(ctx context.Context) (*reach, error) {
 	return r, nil
 }
 
-// enter adds the tenants behind an endpoint.
+// enter adds the tenants behind an endpoint, if the caller's credential may be sent there.
 func (r *reach) enter(ctx context.Context, cfg *rest.Config, url string) error {
+	if err := trusts(cfg, url); err != nil {
+		return err
+	}
 	tenants := rest.CopyConfig(cfg)
 	tenants.Host = strings.TrimSuffix(url, "/") + "/clusters/*"
 	c, err := newClient(tenants)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,7 +19,7 @@ import (
 // differs is the error of creating a claim whose name is taken by one that asks for something
 // else.
 func differs(conflict *ipamclient.ConflictError) error {
-	name := conflict.Claim.Name
+	name := argsOf(conflict.Claim)
 	hint := fmt.Sprintf("use another name, or release the claim first: kubectl ipam claim release %s", name)
 	if conflict.Claim.Status.AllocatedCIDR == "" {
 		hint = fmt.Sprintf("it holds no block: --replace replaces it, kubectl ipam claim release %s deletes it", name)
@@ -25,11 +28,31 @@ func differs(conflict *ipamclient.ConflictError) error {
 }
 
 // taken is the error of creating a pool or a class whose name is taken by one that asks for
-// something else.
-func taken(there client.Object) error {
+// something else. unlike says in which labels and annotations it differs.
+func taken(there client.Object, unlike []string) error {
 	kind, name := kindOf(there), there.GetName()
+	what := "it asks for something else"
+	if len(unlike) > 0 {
+		what += ": " + strings.Join(unlike, ", ")
+	}
 	hint := fmt.Sprintf("kubectl ipam %s show %s shows it, kubectl edit ip%s %s changes it; or use another name", kind, name, kind, name)
-	return fail(exitConflict, hint, "there is a %s %s already, and it asks for something else", kind, nameOf(there))
+	return fail(exitConflict, hint, "there is a %s %s already, and %s", kind, nameOf(there), what)
+}
+
+// unlikeOf says which labels and annotations that are wanted an object does not have. Others may
+// have been added to it.
+func unlikeOf(wanted, there client.Object) []string {
+	var unlike []string
+	compare := func(what string, wanted, there map[string]string) {
+		for _, key := range slices.Sorted(maps.Keys(wanted)) {
+			if there[key] != wanted[key] {
+				unlike = append(unlike, fmt.Sprintf("%s %s is %q, not %q", what, key, there[key], wanted[key]))
+			}
+		}
+	}
+	compare("label", wanted.GetLabels(), there.GetLabels())
+	compare("annotation", wanted.GetAnnotations(), there.GetAnnotations())
+	return unlike
 }
 
 // leaving is how long a deleted claim may take to be gone. It has no finalizer of this project.
@@ -40,13 +63,13 @@ const leaving = 30 * time.Second
 // stays.
 func (r *request) replaceUnbound(ctx context.Context, c client.WithWatch, there, wanted *ipamv1alpha1.IPClaim) error {
 	if there.Status.AllocatedCIDR != "" {
-		return fail(exitConflict, fmt.Sprintf("kubectl ipam claim release %s gives its block back", there.Name),
+		return fail(exitConflict, fmt.Sprintf("kubectl ipam claim release %s gives its block back", argsOf(there)),
 			"claim %s holds %s; --replace replaces claims without a block only", nameOf(there), there.Status.AllocatedCIDR)
 	}
 	uid, version := there.GetUID(), there.GetResourceVersion()
 	err := c.Delete(ctx, there, client.Preconditions{UID: &uid, ResourceVersion: &version})
 	if apierrors.IsConflict(err) {
-		return fail(exitConflict, fmt.Sprintf("kubectl ipam claim show %s shows it", there.Name),
+		return fail(exitConflict, fmt.Sprintf("kubectl ipam claim show %s shows it", argsOf(there)),
 			"claim %s has changed meanwhile, and may be bound now", nameOf(there))
 	}
 	if client.IgnoreNotFound(err) != nil {

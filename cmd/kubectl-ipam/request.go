@@ -101,10 +101,11 @@ func (r *request) ensure(ctx context.Context, c client.WithWatch, object client.
 	if !object.GetDeletionTimestamp().IsZero() {
 		return fail(exitConflict, "try again when it is gone", "%s %s is being deleted", kindOf(object), nameOf(object))
 	}
-	if equality.Semantic.DeepEqual(specOf(wanted), specOf(object)) {
+	unlike := unlikeOf(wanted, object)
+	if equality.Semantic.DeepEqual(specOf(wanted), specOf(object)) && len(unlike) == 0 {
 		return nil
 	}
-	return taken(object)
+	return taken(object, unlike)
 }
 
 // ensureClaim is ensure for a claim, one without a block included: its status says why.
@@ -119,9 +120,13 @@ func (r *request) ensureClaim(ctx context.Context, c client.WithWatch, claim *ip
 		err = r.replaceUnbound(ctx, c, claim, wanted)
 		wanted.DeepCopyInto(claim)
 		return err
-	default:
-		return whenStored(err)
 	}
+	err = whenStored(err)
+	if unlike := unlikeOf(wanted, claim); err == nil && len(unlike) > 0 {
+		r.say("claim %s exists and is not changed: %s; kubectl label ipclaim %s LABEL=VALUE --overwrite changes it",
+			nameOf(claim), strings.Join(unlike, ", "), argsOf(claim))
+	}
+	return err
 }
 
 // whenStored takes a claim that waits for created.
@@ -169,7 +174,7 @@ func (r *request) show(object client.Object) error {
 	}
 	if r.wait == 0 && !now.given() {
 		if !r.quiet {
-			r.say("%s %s is created; kubectl ipam %s show %s shows the answer", kindOf(object), nameOf(object), kindOf(object), object.GetName())
+			r.say("%s %s is created; kubectl ipam %s show %s shows the answer", kindOf(object), nameOf(object), kindOf(object), argsOf(object))
 		}
 		return nil
 	}

@@ -58,7 +58,8 @@ type value struct {
 }
 
 func valueOf(text string) value {
-	if number, ok := new(big.Float).SetString(text); ok {
+	const bits = 256 // more than any number of addresses has
+	if number, ok := new(big.Float).SetPrec(bits).SetString(text); ok {
 		return value{kind: 1, number: number}
 	}
 	if block, err := parseBlock(text); err == nil {

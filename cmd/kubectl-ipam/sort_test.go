@@ -34,3 +34,17 @@ func TestSortList(t *testing.T) {
 		t.Errorf("sorted by a field that is none: %v, want wrong usage", err)
 	}
 }
+
+// Figures of IPv6 have more digits than a float64, or 64 bits.
+func TestSortList_IPv6(t *testing.T) {
+	const more, less = "79228162514264337593543950335", "79228162514264337593543950080" // 2^96-1, 2^96-256
+	list := &ipamv1alpha1.IPPoolList{}
+	for _, available := range []string{more, less} {
+		pool := gen.Pool("p" + available[len(available)-3:])
+		pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Available: available}
+		list.Items = append(list.Items, *pool)
+	}
+	if err := sortList(list, ".status.capacity.available"); err != nil || list.Items[0].Status.Capacity.Available != less {
+		t.Errorf("%s comes first (%v); want %s", list.Items[0].Status.Capacity.Available, err, less)
+	}
+}

@@ -23,7 +23,7 @@ func (r *request) advised(ctx context.Context, c client.Reader, object client.Ob
 		failed.hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	if claim.UID != "" {
-		failed.hint += fmt.Sprintf("\nthe claim stays: --replace with the corrected command replaces it, kubectl ipam claim release %s deletes it", claim.Name)
+		failed.hint += fmt.Sprintf("\nthe claim stays: --replace with the corrected command replaces it, kubectl ipam claim release %s deletes it", argsOf(claim))
 	}
 	return failed
 }

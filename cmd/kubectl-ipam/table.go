@@ -55,6 +55,17 @@ func addNamespaces(t *metav1.Table) error {
 	return nil
 }
 
+// bareNames leaves nothing but its name in the column NAME of an object, for programs.
+func bareNames(t *metav1.Table) *metav1.Table {
+	at := slices.IndexFunc(t.ColumnDefinitions, func(c metav1.TableColumnDefinition) bool { return c.Name == "NAME" })
+	for i := range t.Rows {
+		if object, err := meta.Accessor(t.Rows[i].Object.Object); at >= 0 && err == nil {
+			t.Rows[i].Cells[at] = row(nil, object.GetName()).Cells[0]
+		}
+	}
+	return t
+}
+
 // printCSV prints all columns of a table as comma-separated values.
 func printCSV(w io.Writer, t *metav1.Table, noHeaders bool) error {
 	out := csv.NewWriter(w)

@@ -36,7 +36,7 @@ func TestTables(t *testing.T) {
 			*gen.Allocation("old", "lab", "10.8.0.16/28", gen.Retained(), hourAgo),
 		}},
 	} {
-		for _, format := range []string{outputTable, outputWide} {
+		for _, format := range []string{outputTable, outputWide, outputCSV} {
 			s := newStage(t)
 			out := output{}
 			out.addFlags(&cobra.Command{})

@@ -59,9 +59,9 @@ func (o *ui) run(ctx context.Context) error {
 	if err != nil {
 		return fail(exitUnavailable, "--port 0 takes a free one", "listen: %w", err)
 	}
-	token, host := page.NewToken(), listener.Addr().String()
-	server := &http.Server{Handler: page.New(page.Options{Source: source, Host: host, Token: token, Now: o.now}), ReadHeaderTimeout: 10 * time.Second}
-	address := fmt.Sprintf("http://%s/?token=%s", host, token)
+	options := page.Options{Source: source, Host: listener.Addr().String(), Token: page.NewToken(), Root: page.NewToken(), Now: o.now}
+	server := &http.Server{Handler: page.New(options), ReadHeaderTimeout: 10 * time.Second}
+	address := fmt.Sprintf("http://%s/%s/?token=%s", options.Host, options.Root, options.Token)
 	printLine(o.Out, "%s", address)
 	o.say("serving what you may see in %s; Ctrl-C stops it", orElse(first.Workspace, "this cluster"))
 	if o.open {

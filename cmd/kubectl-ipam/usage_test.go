@@ -64,6 +64,7 @@ func TestUsage(t *testing.T) {
 		"claim create --name ''":                       "the name is empty",
 		"pool create a --parent '' --workspace root:a": "--parent is empty",
 		"pool create a --parent ''":                    "--parent is empty",
+		"pool create a --cidr c --unit-length 28":      "give --leading or --trailing with it",
 		"pool create a --cidr ''":                      "--cidr is empty",
 	} {
 		s := newStage(t)
@@ -84,6 +85,7 @@ func TestWithoutServer(t *testing.T) {
 		"": "help", "claim create --help": "help_claim_create",
 		"claim create web --class internal --length 28 --dry-run":                        "dry_run",
 		"pool create lab --cidr 10.8.0.0/16 --class a,b --dry-run=client":                "dry_run_pool",
+		"pool create spread --cidr 10.8.0.0/16 --strategy leastutilized --dry-run":       "dry_run_strategy",
 		"pool create east --parent lab --length 20 --workspace root:n --dry-run -o json": "dry_run_child",
 	} {
 		s := newStage(t)

@@ -57,7 +57,7 @@ func detailsOf(p *Pool, block netip.Prefix) *details {
 	if p.Object != nil {
 		state, _ := space.StateIn(p.Object, p.Window(), block, p.Held)
 		d.Because = state.Because
-		if state.Word == space.WordReserved || state.Word == space.WordExcluded {
+		if state.Kept {
 			d.Kind = draw.Kept
 		}
 	}

@@ -24,12 +24,15 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect
 //
 // A page of another site can have a browser ask this server: by a name of its own that leads to
 // 127.0.0.1 (the Host is refused), or by a link (SameSite keeps the cookie back) or a script (the
-// Origin is refused). Another user of the machine knows the port, and not the token.
+// Origin is refused). Another user of the machine knows the port, and neither the token nor the root:
+// a server of that user, on another port, gets requests of this browser, but no cookie with them.
 type guard struct {
-	// host is what a browser has to ask for, such as 127.0.0.1:8080.
+	// host is what a browser has to ask for, such as 127.0.0.1:8080. Browsers leave out port 80.
 	host  string
 	token string
-	next  http.Handler
+	// root is what all paths begin with, such as /x7Q; empty for none.
+	root string
+	next http.Handler
 }
 
 // cookie is named after the port: cookies do not tell ports apart.
@@ -53,13 +56,26 @@ func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		header.Set("Allow", "GET, HEAD")
 		http.Error(w, "this page is for reading", http.StatusMethodNotAllowed)
+	case !g.below(r.URL.Path):
+		g.stop(w)
 	case r.URL.Query().Has("token"):
 		g.admit(w, r)
 	case !g.knows(r):
-		http.Error(w, "open the address that kubectl ipam ui has printed: it has the token", http.StatusUnauthorized)
+		g.stop(w)
 	default:
-		g.next.ServeHTTP(w, r)
+		http.StripPrefix(g.root, g.next).ServeHTTP(w, r)
 	}
+}
+
+// stop refuses a browser that was not admitted.
+func (g guard) stop(w http.ResponseWriter) {
+	http.Error(w, "open the address that kubectl ipam ui has printed: it has the token", http.StatusUnauthorized)
+}
+
+// below reports whether a path is below the root.
+func (g guard) below(path string) bool {
+	first, _, found := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return g.root == "" || found && same("/"+first, g.root)
 }
 
 // admit exchanges the token in the address for a cookie, so that it is in no history.
@@ -70,9 +86,9 @@ func (g guard) admit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query.Del("token")
-	http.SetCookie(w, &http.Cookie{Name: g.cookie(), Value: g.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: g.cookie(), Value: g.token, Path: g.root + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	// The path begins with one slash: //host would lead to another server.
-	to := url.URL{Path: "/" + strings.TrimLeft(r.URL.Path, `/\`), RawQuery: query.Encode()}
+	to := url.URL{Path: g.root + "/" + strings.TrimLeft(strings.TrimPrefix(r.URL.Path, g.root), `/\`), RawQuery: query.Encode()}
 	http.Redirect(w, r, to.String(), http.StatusSeeOther)
 }
 

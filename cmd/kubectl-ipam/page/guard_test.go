@@ -3,8 +3,10 @@ package page_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page"
 )
@@ -100,5 +102,61 @@ func TestNewToken(t *testing.T) {
 	t.Parallel()
 	if a, b := page.NewToken(), page.NewToken(); a == b || len(a) < 43 {
 		t.Errorf("the tokens are %q and %q; want different ones of 256 bits", a, b)
+	}
+}
+
+// Browsers send the cookies of 127.0.0.1 to all of its ports, but only below the path of the cookie.
+// Nobody else can guess that path, and all pages and links are below it.
+func TestGuard_Root(t *testing.T) {
+	t.Parallel()
+	const root = "/x7Q"
+	handler := page.New(page.Options{Source: town(""), Host: host, Token: token, Root: root[1:], Now: func() time.Time { return noon }})
+	ask := func(path string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+path, nil)
+		r.AddCookie(&http.Cookie{Name: "kubectl-ipam-8080", Value: token})
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		return w
+	}
+	for _, path := range []string{"/", "/x7Q", "/x7", "/x7Qq/", "/pool/office", "/?token=" + token, "//x7Q/", "/static/page.js"} {
+		if w := ask(path); w.Code != http.StatusUnauthorized || len(w.Result().Cookies()) > 0 || strings.Contains(w.Body.String(), "x7Q") {
+			t.Errorf("GET %s, which is not below the root, ends with %d: %s", path, w.Code, w.Body)
+		}
+	}
+	for path, want := range map[string]string{"/x7Q/?token=secret": "/x7Q/", "/x7Q//evil.example?token=secret": "/x7Q/evil.example"} {
+		w := ask(path)
+		if cookies := w.Result().Cookies(); len(cookies) != 1 || cookies[0].Path != root+"/" || w.Header().Get("Location") != want {
+			t.Errorf("GET %s leads to %q with the cookies %v; want %q and one for %s/", path, w.Header().Get("Location"), cookies, want, root)
+		}
+	}
+	links := regexp.MustCompile(`="(/[^"]*)"`)
+	for _, path := range []string{"/", "/pool/office?block=192.0.2.16/28", "/pool/office/list", "/plan?class=internal&length=28", "/search?q=web", "/tenants", "/nowhere"} {
+		shown := ask(root + path).Body.String()
+		found := links.FindAllStringSubmatch(shown, -1)
+		for _, link := range found {
+			if !strings.HasPrefix(link[1], root+"/") {
+				t.Errorf("%s leads to %s, which is not below %s", path, link[1], root)
+			}
+		}
+		if len(found) < 5 {
+			t.Errorf("%s has %d links: %s", path, len(found), shown)
+		}
+	}
+	if w := ask(root + "/static/style.css"); w.Code != http.StatusOK {
+		t.Errorf("the style ends with %d", w.Code)
+	}
+}
+
+// Browsers leave the port of the scheme out of Host and Origin.
+func TestGuard_Port80(t *testing.T) {
+	t.Parallel()
+	handler := page.New(page.Options{Source: town(""), Host: "127.0.0.1:80", Token: token, Now: func() time.Time { return noon }})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/", nil)
+	r.Header.Set("Origin", "http://127.0.0.1")
+	r.AddCookie(&http.Cookie{Name: "kubectl-ipam-", Value: token})
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		t.Errorf("on port 80 a browser gets %d: %s", w.Code, w.Body)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"html/template"
 	"math/big"
 	"net/http"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,9 @@ type Options struct {
 	Host string
 	// Token admits a browser, see [NewToken].
 	Token string
+	// Root is the first part of all paths. Browsers send the cookie below it alone, but to all ports of
+	// the machine: nobody should be able to guess it, see [NewToken]. Empty is no such part.
+	Root string
 	// Now is the clock of ages; nil is time.Now.
 	Now func() time.Time
 }
@@ -39,6 +43,8 @@ type server struct {
 	Options
 	reading   *reading
 	templates map[string]*template.Template
+	// links puts the root before the links of a page. In texts of users quotes are escaped.
+	links *strings.Replacer
 }
 
 // New is the handler of all pages. It may be called at the same time.
@@ -46,7 +52,12 @@ func New(options Options) http.Handler {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
+	root := ""
+	if options.Root != "" {
+		root = "/" + options.Root
+	}
 	s := &server{Options: options, reading: newReading(options.Source, options.Now)}
+	s.links = strings.NewReplacer(` href="/`, ` href="`+root+"/", ` src="/`, ` src="`+root+"/", ` action="/`, ` action="`+root+"/")
 	s.templates = s.parse()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.view(s.overview))
@@ -61,7 +72,7 @@ func New(options Options) http.Handler {
 	mux.HandleFunc("GET /", s.view(func(*http.Request, *Snapshot) (view, error) {
 		return view{}, &problem{http.StatusNotFound, "There is no such page."}
 	}))
-	return guard{host: options.Host, token: options.Token, next: mux}
+	return guard{host: strings.TrimSuffix(options.Host, ":80"), token: options.Token, root: root, next: mux}
 }
 
 // view is one page.
@@ -122,7 +133,7 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, status int, page 
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(out.Bytes()) // the client has gone
+	_, _ = s.links.WriteString(w, out.String()) // fails when the client has gone
 }
 
 // parse reads the templates: each page with the layout.

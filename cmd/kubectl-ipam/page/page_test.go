@@ -261,7 +261,10 @@ func TestSearch(t *testing.T) {
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	source := town("")
-	shows(t, pages(source), "/tenants", "root:team-b", "root:ipam", "pool office</bdi>: 32 of 64", "50.0% used")
+	source.Pools[0].Object.Spec.MaxPerConsumer = "128"
+	shows(t, pages(source), "/tenants", "root:team-b", "root:ipam", "pool office</bdi>: 96 of 128", "75.0% used")
+	source.Pools[0].Held[2].Slice = true // which the limit does not count
+	shows(t, pages(source), "/tenants", "pool office</bdi>: 32 of 128")
 	source.Tenants = false
 	if w := get(t, pages(source), "/tenants"); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "root:team-b") {
 		t.Errorf("GET /tenants of a tenant ends with %d: %s", w.Code, w.Body)

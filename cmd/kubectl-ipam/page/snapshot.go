@@ -103,6 +103,9 @@ func (p *Pool) Window() netip.Prefix {
 	const around = 2 // bits, for the neighbourhood of one block
 	window := p.Held[0].Block
 	for _, h := range p.Held {
+		if h.Block.Addr().Is4() != window.Addr().Is4() {
+			continue // of another pool of the same name, at another time
+		}
 		for !window.Contains(h.Block.Addr()) {
 			window = widened(window, 1)
 		}
@@ -117,12 +120,10 @@ func widened(p netip.Prefix, bits int) netip.Prefix {
 
 // Space is what is known of the addresses of the pool.
 func (p *Pool) Space() space.Space {
-	s := space.Space{Pool: p.Window()}
+	window := p.Window()
+	s := space.Space{Pool: window, Taken: space.Within(window, p.Held)}
 	if p.Object != nil {
-		s.Kept = space.KeptBack(s.Pool, p.Object.Spec)
-	}
-	for _, h := range p.Held {
-		s.Taken = append(s.Taken, h.Block)
+		s.Kept = space.KeptBack(window, p.Object.Spec)
 	}
 	return s
 }

@@ -71,19 +71,22 @@ func (s *server) tenants(_ *http.Request, snapshot *Snapshot) (view, error) {
 	return view{Template: "tenants.html", Title: "Tenants", Data: all}, nil
 }
 
-// holds counts a block of a pool. The block of a child pool is counted by what it holds.
+// holds counts a block of a pool. The block of a child pool counts for the limit of its parent, and
+// otherwise by what it holds.
 func (t *tenant) holds(p *Pool, h space.Holding) {
+	size, sum := cidr.Size(h.Block), t.V4
+	if !h.Slice {
+		count(t.byPool, p.Title(), size)
+	}
 	if h.Kind == space.Child {
 		return
 	}
 	t.Blocks++
-	size, sum := cidr.Size(h.Block), t.V4
 	if h.Block.Addr().Is6() {
 		sum = t.V6
 	}
 	sum.Add(sum, size)
 	count(t.byClass, h.Class, size)
-	count(t.byPool, p.Title(), size)
 }
 
 // count adds to one of the counts.

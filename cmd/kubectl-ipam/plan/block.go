@@ -33,11 +33,11 @@ func ParseBlock(text string) (netip.Prefix, error) {
 	if !isNetwork {
 		return netip.PrefixFrom(address, address.BitLen()), nil
 	}
-	length, err := parseLength(bits)
-	if err != nil || length > address.BitLen() {
+	length, err := strconv.ParseUint(bits, 10, 8)
+	if err != nil || int(length) > address.BitLen() {
 		return netip.Prefix{}, fmt.Errorf("%s has no such prefix length: write 1 to %d after the slash", text, address.BitLen())
 	}
-	prefix := netip.PrefixFrom(address, length)
+	prefix := netip.PrefixFrom(address, int(length))
 	if prefix.Masked() != prefix {
 		return netip.Prefix{}, fmt.Errorf("%s has host bits set: write %s for the network, or %s for the address", text, prefix.Masked(), address)
 	}

@@ -102,11 +102,15 @@ func setDefaults(pool *ipamv1alpha1.IPPool) {
 }
 
 func (b *builder) claim(r row) {
-	if host := r.text(columnHost); host != "" && r.text(columnCIDR) == "" {
-		// The address of a host, with the length of its network or without.
-		r.cells[columnCIDR], _, _ = strings.Cut(host, "/")
+	// The address of a host, with the length of its network or without.
+	host, _, _ := strings.Cut(r.text(columnHost), "/")
+	if host != "" && r.text(columnCIDR) == "" {
+		r.cells[columnCIDR] = host
 	}
 	block, ok := r.block()
+	if at, err := ParseBlock(host); ok && host != "" && (err != nil || at.String() != block) {
+		r.wrong(columnHost, "%s is not %s: leave host or cidr empty", r.text(columnHost), r.text(columnCIDR))
+	}
 	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{Name: r.text(columnName), Namespace: r.text(columnNamespace), Labels: r.labels()}}
 	claim.TypeMeta = typeOf("IPClaim")
 	if claim.Namespace == "" {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -140,6 +141,11 @@ func (t *table) header(names []string, found *problems) {
 		}
 		seen[column] = true
 		t.columns = append(t.columns, column)
+	}
+	for _, from := range slices.Sorted(maps.Keys(t.Columns)) {
+		if !slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(from, strings.TrimSpace(name)) }) {
+			found.add(1, "--column %s=%s: the table has no column %q: it has %s", t.Columns[from], from, from, strings.Join(names, ", "))
+		}
 	}
 }
 

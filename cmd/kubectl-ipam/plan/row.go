@@ -136,5 +136,5 @@ func texts[T ~string](words []string) []T {
 }
 
 func strategies() []ipamv1alpha1.Strategy {
-	return []ipamv1alpha1.Strategy{ipamv1alpha1.FirstFit, ipamv1alpha1.BestFit}
+	return []ipamv1alpha1.Strategy{ipamv1alpha1.FirstFit, ipamv1alpha1.BestFit, ipamv1alpha1.LeastUtilized}
 }

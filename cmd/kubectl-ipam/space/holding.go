@@ -24,6 +24,8 @@ const (
 type Holding struct {
 	Block netip.Prefix
 	Kind  Kind
+	// Slice is set for a child pool that every workspace gets. Limits do not count it.
+	Slice bool
 	// Name is that of the claim, as namespace/name, or of the child pool. A retained block of an
 	// unknown claim has that of its namespace.
 	Name string

@@ -27,25 +27,27 @@ func Of(pool *ipamv1alpha1.IPPool, held []Holding) (Space, error) {
 	if err != nil {
 		return Space{}, err
 	}
-	s := Space{Pool: block, Kept: KeptBack(block, pool.Spec)}
+	return Space{Pool: block, Taken: Within(block, held), Kept: KeptBack(block, pool.Spec)}, nil
+}
+
+// Within are the blocks of a pool among those that are held. Others are from a former pool of the
+// same name.
+func Within(pool netip.Prefix, held []Holding) []netip.Prefix {
+	var within []netip.Prefix
 	for _, h := range held {
-		s.Taken = append(s.Taken, h.Block)
+		if pool.Overlaps(h.Block) {
+			within = append(within, h.Block)
+		}
 	}
-	return s, nil
+	return within
 }
 
 // Known is the number of addresses that are taken or kept back, as far as is seen. What lies in
 // several blocks is counted once.
 func (s Space) Known() *big.Int {
-	all := slices.Concat(s.Taken, s.Kept)
-	slices.SortFunc(all, netip.Prefix.Compare)
-	counts, last := map[int]int64{}, netip.Prefix{}
-	for _, block := range all {
-		if last.IsValid() && last.Contains(block.Addr()) {
-			continue // prefixes nest, or have nothing in common
-		}
+	counts := map[int]int64{}
+	for _, block := range Outermost(slices.Concat(s.Taken, s.Kept)) {
 		counts[block.Bits()]++
-		last = block
 	}
 	total := new(big.Int)
 	for bits, count := range counts {
@@ -53,6 +55,18 @@ func (s Space) Known() *big.Int {
 		total.Add(total, size.Mul(size, big.NewInt(count)))
 	}
 	return total
+}
+
+// Outermost are the blocks that are in no other one, by address: blocks nest, or have nothing in
+// common.
+func Outermost(blocks []netip.Prefix) []netip.Prefix {
+	var outermost []netip.Prefix
+	for _, block := range slices.SortedFunc(slices.Values(blocks), netip.Prefix.Compare) {
+		if last := len(outermost) - 1; last < 0 || !outermost[last].Contains(block.Addr()) {
+			outermost = append(outermost, block)
+		}
+	}
+	return outermost
 }
 
 // Unseen is the number of addresses that others hold of a pool, by its figures. It is

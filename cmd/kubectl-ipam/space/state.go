@@ -25,6 +25,8 @@ type State struct {
 	Block netip.Prefix
 	// Word is one of the states, Pool the pool that says so, and Because the reason.
 	Word, Pool, Because string
+	// Kept is set if the pool never hands the block out, or a part of it.
+	Kept bool
 }
 
 func (s State) String() string {
@@ -38,24 +40,23 @@ func (s State) String() string {
 // StateIn is the state of a block in a pool, of which these holdings are visible; ok is false if
 // a child pool has all of the block.
 func StateIn(pool *ipamv1alpha1.IPPool, cidr, block netip.Prefix, held []Holding) (_ State, ok bool) {
-	shown := Space{Pool: cidr, Kept: KeptBack(cidr, pool.Spec)}
+	shown := Space{Pool: cidr, Taken: Within(cidr, held), Kept: KeptBack(cidr, pool.Spec)}
 	for _, h := range held {
 		if h.Block.Overlaps(block) {
 			within := h.Block.Contains(block.Addr()) && h.Block.Bits() <= block.Bits()
 			return State{Word: WordAllocated, Because: fmt.Sprintf("%s holds %s", h.Holder, h.Block)}, !within
 		}
-		shown.Taken = append(shown.Taken, h.Block)
 	}
 	if at, found := FirstOverlap(Excluded(pool.Spec), block); found {
-		return State{Word: WordExcluded, Because: fmt.Sprintf("spec.excludedCIDRs of the pool has %s", at)}, true
+		return State{Kept: true, Word: WordExcluded, Because: fmt.Sprintf("spec.excludedCIDRs of the pool has %s", at)}, true
 	}
 	for _, w := range pool.Spec.Withheld(cidr) {
 		if block.Contains(w.Address) {
-			return State{Word: "the " + w.As, Because: fmt.Sprintf("%s is never handed out", w.Address)}, true
+			return State{Kept: true, Word: "the " + w.As, Because: fmt.Sprintf("%s is never handed out", w.Address)}, true
 		}
 	}
 	if at, found := FirstOverlap(Edges(cidr, pool.Spec), block); found {
-		return State{Word: WordReserved, Because: fmt.Sprintf("spec.reservations of the pool covers %s", at)}, true
+		return State{Kept: true, Word: WordReserved, Because: fmt.Sprintf("spec.reservations of the pool covers %s", at)}, true
 	}
 	if pool.Status.Capacity == nil {
 		return State{Word: WordUnseen, Because: "the pool shows no figures yet"}, true

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// A caller's credential is sent to the caller's kcp alone.
+func TestTrusts(t *testing.T) {
+	t.Parallel()
+	const host = "https://kcp.example/clusters/root:acme"
+	system, own := rest.TLSClientConfig{}, rest.TLSClientConfig{CAData: []byte("x")}
+	for name, test := range map[string]struct {
+		host, endpoint string
+		tls            rest.TLSClientConfig
+		trusted        bool
+	}{
+		"the same server":              {host, "https://kcp.example/services/apiexport/a/ipam", system, true},
+		"the same port, written out":   {host, "https://kcp.example:443/services/apiexport/a/ipam", system, true},
+		"another port":                 {host, "https://kcp.example:6443/services/apiexport/a/ipam", system, false},
+		"another server":               {host, "https://evil.example/services/apiexport/a/ipam", system, false},
+		"a shard, by a CA":             {host, "https://shard-1.example/services/apiexport/a/ipam", own, true},
+		"a shard, by a CA in a file":   {host, "https://shard-1.example/services/apiexport/a/ipam", rest.TLSClientConfig{CAFile: "ca.crt"}, true},
+		"another server, not verified": {host, "https://evil.example/services/apiexport/a/ipam", rest.TLSClientConfig{Insecure: true}, false},
+		"without TLS":                  {host, "http://kcp.example/services/apiexport/a/ipam", own, false},
+		"without TLS, on its port":     {host, "http://kcp.example:443/services/apiexport/a/ipam", system, false},
+		"a server without TLS":         {"http://127.0.0.1:8001", "http://127.0.0.1:8001/services/apiexport/a/ipam", system, true},
+		"a workspace, or a mount":      {host, "https://kcp.example/clusters/root:evil:mount", own, false},
+		"a path that climbs":           {host, "https://kcp.example/services/apiexport/../../clusters/root:evil", own, false},
+		"a path that climbs, encoded":  {host, "https://kcp.example/services/apiexport/%2e%2e/%2e%2e/clusters/root:evil", own, false},
+		"a user":                       {host, "https://kcp.example@evil.example/services/apiexport/a/ipam", system, false},
+		"a query":                      {host, "https://kcp.example/services/apiexport/a?x=", system, false},
+		"no URL":                       {host, "https://kcp.example:x/services/apiexport/a", own, false},
+		"empty":                        {host, "", own, false},
+	} {
+		err := trusts(&rest.Config{Host: test.host, TLSClientConfig: test.tls}, test.endpoint)
+		if (err == nil) != test.trusted {
+			t.Errorf("%s: trusts(%s) = %v, want it trusted: %v", name, test.endpoint, err, test.trusted)
+		}
+	}
+}
+
+// A tenant that names a server of its own as the endpoint of the export gets no request.
+func TestReach_OwnServerOfATenant(t *testing.T) {
+	asked := 0
+	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	defer thief.Close()
+	server := newEvil(t, true)
+	server.endpoint = thief.URL + "/services/apiexport/a/ipam.miloapis.com"
+	for _, line := range []string{"pool show x", "pool tree", "address show 192.0.2.17", "verify"} {
+		s := newStage(t)
+		code := s.execute(t.Context(), append([]string{"--server", server.URL, "--token", "secret"}, strings.Fields(line)...))
+		if asked > 0 {
+			t.Fatalf("kubectl ipam %s sends the token to the server of a tenant", line)
+		}
+		if code != exitForbidden || !strings.Contains(s.errs.String(), "your credential was not sent there") || !strings.Contains(s.errs.String(), "certificate-authority") {
+			t.Errorf("kubectl ipam %s ends with %d and says %q; want %d, and that nothing was sent", line, code, s.errs, exitForbidden)
+		}
+	}
+}
