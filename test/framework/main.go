@@ -96,6 +96,9 @@ func run(m *testing.M, newGround func(ctx context.Context, dir string) (ground, 
 	w.cli = sync.OnceValues(w.buildCLI)
 	w.shared, w.stopShared = sync.OnceValues(w.startShared), func() error { return nil }
 	defer func() {
+		if code != 0 {
+			showFaults(w.kcpDir())
+		}
 		err = errors.Join(err, w.stop())
 		if code == 0 && err == nil {
 			err = os.RemoveAll(dir)
@@ -117,7 +120,7 @@ func run(m *testing.M, newGround func(ctx context.Context, dir string) (ground, 
 
 // startKCP starts the kcp that newGround makes in a folder.
 func (w *world) startKCP(ctx context.Context, newGround func(ctx context.Context, dir string) (ground, error)) error {
-	kcp, err := newGround(ctx, filepath.Join(w.dir, "kcp"))
+	kcp, err := newGround(ctx, w.kcpDir())
 	if err != nil {
 		return err
 	}
@@ -153,6 +156,8 @@ func folder() (string, error) {
 	}
 	return os.MkdirTemp(parent, filepath.Base(strings.TrimSuffix(os.Args[0], ".test"))+"-")
 }
+
+func (w *world) kcpDir() string { return filepath.Join(w.dir, "kcp") }
 
 func (w *world) binary() string { return filepath.Join(w.dir, "ipam-controller") }
 

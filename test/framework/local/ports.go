@@ -10,29 +10,64 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-// Ports are asked for below the range from which systems take the ports of outgoing
+// Ports are taken below the range from which systems take the ports of outgoing
 // connections, so that a process finds its own again after a restart.
 const (
 	firstPort = 20000
 	lastPort  = 32000
+	blockSize = 100
 )
 
-// freePorts returns n different ports of 127.0.0.1 that nobody listens on now.
-func freePorts(ctx context.Context, n int) ([]int, error) {
-	var ports []int
-	start := rand.IntN(lastPort - firstPort)
-	for i := range lastPort - firstPort {
-		port := firstPort + (start+i)%(lastPort-firstPort)
-		if !free(ctx, port) {
-			continue
+// mine is where this process takes ports from.
+var mine ports
+
+// ports hands out ports that no other process with a ports takes meanwhile, though nobody may
+// listen on them for a while: each process has blocks of its own, which it locks by listening on
+// their first port until it ends.
+type ports struct {
+	mu        sync.Mutex
+	next, end int // what is left of the last block
+	locks     []net.Listener
+}
+
+// freePorts returns n different ports of 127.0.0.1 that nobody listens on now. This process does
+// not get them again.
+func freePorts(ctx context.Context, n int) ([]int, error) { return mine.take(ctx, n) }
+
+func (p *ports) take(ctx context.Context, n int) ([]int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var taken []int
+	for len(taken) < n {
+		if p.next == p.end {
+			if err := p.lock(ctx); err != nil {
+				return nil, err
+			}
 		}
-		if ports = append(ports, port); len(ports) == n {
-			return ports, nil
+		if free(ctx, p.next) {
+			taken = append(taken, p.next)
+		}
+		p.next++
+	}
+	return taken, nil
+}
+
+// lock takes another block.
+func (p *ports) lock(ctx context.Context) error {
+	const blocks = (lastPort - firstPort) / blockSize
+	for _, block := range rand.Perm(blocks) {
+		first := firstPort + block*blockSize
+		lock, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address(first))
+		if err == nil {
+			p.locks = append(p.locks, lock)
+			p.next, p.end = first+1, first+blockSize
+			return nil
 		}
 	}
-	return nil, fmt.Errorf("no %d free ports between %d and %d", n, firstPort, lastPort)
+	return fmt.Errorf("no %d free ports in a row between %d and %d", blockSize, firstPort, lastPort)
 }
 
 func free(ctx context.Context, port int) bool {

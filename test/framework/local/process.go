@@ -75,8 +75,8 @@ func (p *process) stop() error {
 	if p.exited == nil {
 		return nil
 	}
-	if !p.running() {
-		return fmt.Errorf("stop %s: it had ended before (%w), see %s", p.name, p.end(), p.log)
+	if err := p.lost(); err != nil {
+		return err
 	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stop %s: %w", p.name, err)
@@ -93,6 +93,14 @@ func (p *process) stop() error {
 		return fmt.Errorf("stop %s: %w, see %s", p.name, p.err, p.log)
 	}
 	return nil
+}
+
+// lost returns an error if the process was started and has ended by itself.
+func (p *process) lost() error {
+	if p.exited == nil || p.running() {
+		return nil
+	}
+	return fmt.Errorf("stop %s: it had ended before (%w), see %s", p.name, p.end(), p.log)
 }
 
 // kill ends the process at once, as a crash would, and waits until it is gone.

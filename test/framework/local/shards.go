@@ -79,27 +79,21 @@ func NewShards(ctx context.Context, dir string) (*Shards, error) {
 	return s, err
 }
 
-// Start starts all, and returns when all are ready.
+// Start starts all, and returns when all are ready. Each stands before the next one joins it: of
+// shards that start side by side, the second one has been seen to be ready and to take no workspace.
 func (s *Shards) Start(ctx context.Context) error {
-	if err := s.cache.boot(ctx); err != nil {
-		return err
-	}
-	for _, shard := range s.shards {
-		if err := shard.start(); err != nil {
+	for _, server := range []*server{s.cache, s.shards[RootShard], s.shards[OtherShard], s.proxy} {
+		if err := server.boot(ctx); err != nil {
 			return err
 		}
 	}
-	for _, shard := range s.shards {
-		if err := shard.await(ctx, shard.ready); err != nil {
-			return err
-		}
-	}
-	return s.proxy.boot(ctx)
+	return nil
 }
 
-// Stop ends all at once: what they store is of no further use.
+// Stop ends all at once: what they store is of no further use. A server that has ended by itself is
+// an error.
 func (s *Shards) Stop() error {
-	return errors.Join(s.proxy.kill(), s.shards[OtherShard].kill(), s.shards[RootShard].kill(), s.cache.kill())
+	return errors.Join(s.proxy.discard(), s.shards[OtherShard].discard(), s.shards[RootShard].discard(), s.cache.discard())
 }
 
 // KillShard ends a shard as a crash would.
@@ -136,6 +130,8 @@ func (s *server) boot(ctx context.Context) error {
 	}
 	return s.await(ctx, s.ready)
 }
+
+func (s *server) discard() error { return errors.Join(s.lost(), s.kill()) }
 
 func (s *server) ready(ctx context.Context) error {
 	cfg, err := clientcmd.BuildConfigFromFlags("", s.access)

@@ -1,0 +1,37 @@
+package local
+
+import (
+	"slices"
+	"testing"
+)
+
+// Two processes never take the same port, and one never takes a port twice.
+func TestPorts_OfTwoProcesses(t *testing.T) {
+	t.Parallel()
+	var here, there ports
+	t.Cleanup(func() {
+		for _, lock := range slices.Concat(here.locks, there.locks) {
+			if err := lock.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	seen := map[int]bool{}
+	for range 20 {
+		for _, process := range []*ports{&here, &there} {
+			taken, err := process.take(t.Context(), blockSize/10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, port := range taken {
+				if seen[port] {
+					t.Fatalf("port %d was taken twice", port)
+				}
+				seen[port] = true
+			}
+		}
+	}
+	if len(here.locks) < 2 {
+		t.Errorf("%d blocks are locked, want more", len(here.locks))
+	}
+}
