@@ -24,6 +24,7 @@ const (
 type calm struct {
 	from, to time.Time
 	claims   int
+	ended    int                  // claims that were bound, and are no more
 	readings map[string][]reading // by process
 }
 
@@ -130,8 +131,9 @@ func (s *stage) calm(ctx context.Context, until time.Time) error {
 		retry.Pause(ctx, lookEvery)
 	}
 	c.to = time.Now()
-	s.record.calm(c)
 	given, reused, live := s.history.Counts()
+	c.ended = given - live
+	s.record.calm(c)
 	s.Say("calm with %d claims held, all verified; %d were bound so far, %d of them to the blocks of former ones", live, given, reused)
 	return nil
 }

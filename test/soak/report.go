@@ -131,7 +131,11 @@ func (f *findings) writeChanges(b *strings.Builder, role, note string) {
 			}
 			fmt.Fprintf(b, " %s |", cell)
 		}
-		fmt.Fprintf(b, " %.0f %% + %g |\n", figure.share*100, figure.slack)
+		fmt.Fprintf(b, " %.0f %% + %g", figure.share*100, figure.slack)
+		if figure.tenure > 0 {
+			fmt.Fprintf(b, " + %.0f KiB for each of %.0f claims that ended", figure.tenure*1024, row[0].ended)
+		}
+		b.WriteString(" |\n")
 	}
 	fmt.Fprintf(b, "\n%sMedians over the calms. What each may grow by is beyond the highest of its row in the first third: a "+
 		"process that was struck starts again, with less.\n\n", note)

@@ -117,6 +117,21 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// TestChanges_History: the ledger's history may grow with the claims that end.
+func TestChanges_History(t *testing.T) {
+	t.Parallel()
+	at := func(used float64, ended int) calm {
+		return calm{ended: ended, readings: map[string][]reading{"etcd-1": {{values: map[string]float64{dbInUse: used * mib}}}}}
+	}
+	for used, want := range map[float64]bool{5: false, 6: true} {
+		list := changes([]calm{at(2, 500), at(4, 900), at(used, 1500)}, kindMember, []string{"etcd-1"})
+		i := slices.IndexFunc(list, func(c change) bool { return c.figure.metric == dbInUse })
+		if got := list[i].grown(); got != want {
+			t.Errorf("%s after 1000 claims ended: grown is %t, want %t", list[i], got, want)
+		}
+	}
+}
+
 // A process that was struck comes up to what others have, and no further.
 func TestChanges_Struck(t *testing.T) {
 	t.Parallel()
