@@ -10,6 +10,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
@@ -144,13 +146,14 @@ func (s *site) compact() error {
 	})
 }
 
-// ask makes a request that may fail while a member is away.
+// ask makes a request that may fail while a member is away, or as one goes.
 func (s *site) ask(request func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err := request(ctx)
 	var known rpctypes.EtcdError
-	if errors.As(rpctypes.Error(err), &known) || errors.Is(err, context.DeadlineExceeded) || clientv3.IsConnCanceled(err) {
+	away := errors.Is(err, context.DeadlineExceeded) || clientv3.IsConnCanceled(err) || status.Code(err) == codes.Unavailable
+	if away || errors.As(rpctypes.Error(err), &known) {
 		s.note("  (%v)", err)
 		return nil
 	}

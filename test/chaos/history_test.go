@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -82,6 +83,13 @@ func (h *history) revision() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.last
+}
+
+// sofar is what is in the history by now.
+func (h *history) sofar() []change {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.changes)
 }
 
 // upTo waits until the history holds a revision, and returns all of it.

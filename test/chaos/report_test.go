@@ -32,7 +32,7 @@ func (s *site) report(seed uint64) {
 	}
 	s.leave("operations.json", s.traffic.operations)
 	var steps []string
-	for _, st := range newReplay(s.traffic.started, s.history.changes).steps {
+	for _, st := range newReplay(s.traffic.started, s.history.sofar()).steps {
 		steps = append(steps, fmt.Sprintf("%+v", st))
 	}
 	s.leave("steps.json", steps)

@@ -90,7 +90,7 @@ var Mutants = []Mutant{
 	{
 		Name: "changes of a frozen space are counted",
 		File: "allocator/internal/engine/batch.go",
-		Old:  "if s.Room.Pools.Frozen() == space.NotFrozen {\n\t\tg.stride = 1\n",
+		Old:  "if s.Room.Pools.Frozen() < space.Untrusted {\n\t\tg.stride = 1\n",
 		New:  "if s.Room.Pools.Frozen() >= space.NotFrozen {\n\t\tg.stride = 1\n",
 	},
 	{
@@ -181,6 +181,26 @@ var Mutants = []Mutant{
 		File: "allocator/edit.go",
 		Old:  "s.Room.Pools.Frozen() == space.LostChanges {",
 		New:  "s.Room.Pools.Frozen() > space.LostChanges {",
+	},
+	{
+		Name: "two reservations of one ID show the same second",
+		File: "allocator/internal/space/reservations.go",
+		Old:  "return second(last).Add(time.Second)",
+		New:  "return now",
+	},
+	{
+		Name:  "a block passes to a claim that shows its prefix in another domain",
+		File:  "controllers/release/reservation.go",
+		Old:   "own.Space != o.block.Space",
+		New:   "false",
+		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
+		Name:  "a block is freed because a cache shows no claim with it",
+		File:  "controllers/claim/bind.go",
+		Old:   "(now == nil || now.Status.AllocatedCIDR != \"\") {",
+		New:   "(now != nil && false) {",
+		Suite: Suite{Package: "./controllers/claim"},
 	},
 	{
 		Name:  "a record counts for a claim that it does not name",
