@@ -57,6 +57,7 @@ var attacksOnCreate = []attack{
 	{name: "update of what is not there", verb: "PUT", at: "/NAME", body: creating("")},
 	{name: "create the status alone", at: "/NAME/status", body: creating("")},
 	{name: "apply to the status", verb: "PATCH", at: "/NAME/status", kind: asApply, query: applied, body: creating("")},
+	{name: "in the second version, without a status", version: second, body: `{"apiVersion": "VERSION", "kind": "IPClaim", "metadata": {"name": "NAME"}, "spec": SPEC}`},
 	{name: "in the second version", version: second, body: creating("")},
 	{name: "in the second version, managed fields reset", version: second, body: creating(managed("{}"))},
 	{name: "apply in the second version", version: second, verb: "PATCH", at: "/NAME", kind: asApply, query: applied, body: creating("")},

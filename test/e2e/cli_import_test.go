@@ -123,10 +123,10 @@ func TestCLI_ImportRefused(t *testing.T) {
 		"a pool differs":   {"kind,name,cidr,class\npool,own,10.200.0.0/16,x\n", 5, []string{".csv:2: pool own is there, and spec.classNames is nothing"}},
 		"a claim differs":  {"kind,name,cidr,pool\nclaim,taken,10.200.1.0/24,own\n", 5, []string{`.csv:2: claim default/taken is there, and spec.address is "10.200.0.0/24"`}},
 		"an address used":  {"kind,name,cidr,pool\nclaim,a,10.200.1.0/24,own\nclaim,b,10.200.0.7,own\n", 5, []string{".csv:3: claim default/b: AddressInUse"}},
-		"no such pool":     {"kind,name,cidr,pool\nclaim,a,10.200.1.0/24,owm\n", 5, []string{".csv:2: claim default/a: PoolNotFound"}},
-		"no namespace":     {"kind,name,namespace,cidr,pool\nclaim,a,nowhere,10.200.1.0/24,own\n", 5, []string{`.csv:2: claim nowhere/a`, `"nowhere" not found`}},
-		"a bad label":      {"kind,name,cidr,pool,labels\nclaim,a,10.200.1.0/24,own,site=f/r/a\n", 5, []string{".csv:2: claim default/a"}},
-		"of another class": {"kind,name,cidr,class\nclaim,a,10.200.1.0/24,nobodys\n", 5, []string{".csv:2: claim default/a: ClassNotFound"}},
+		"no such pool":     {"kind,name,cidr,pool\nclaim,a,10.200.1.0/24,owm\n", 4, []string{".csv:2: claim default/a: PoolNotFound"}},
+		"no namespace":     {"kind,name,namespace,cidr,pool\nclaim,a,nowhere,10.200.1.0/24,own\n", 4, []string{`.csv:2: claim nowhere/a`, `"nowhere" not found`}},
+		"a bad label":      {"kind,name,cidr,pool,labels\nclaim,a,10.200.1.0/24,own,site=f/r/a\n", 6, []string{".csv:2: claim default/a"}},
+		"of another class": {"kind,name,cidr,class\nclaim,a,10.200.1.0/24,nobodys\n", 4, []string{".csv:2: claim default/a: ClassNotFound"}},
 	} {
 		c.run("import", planFile(t, "plan.csv", test.plan)).ends(test.code).says(test.says...)
 		if now := s.versions(); now != there {

@@ -97,7 +97,7 @@ func (f forger) send(a attack, claim *ipamv1alpha1.IPClaim) error {
 }
 
 // creates sends attacks that create claims, and fails the test if anything forged is stored,
-// whatever the server answers. It returns how many claims were stored without the status.
+// whatever the server answers, or anything in the second version. It returns how many claims were stored without the status.
 func (f forger) creates(attacks []attack) (stored int) {
 	f.Helper()
 	for i, a := range attacks {
@@ -112,6 +112,9 @@ func (f forger) creates(attacks []attack) (stored int) {
 			continue
 		case read != nil:
 			f.Fatalf("%s, %s: read the claim: %v", f.who, a.name, read)
+		}
+		if a.version == second {
+			f.Errorf("%s, %s: the claim is stored; want it refused, as nobody answers a CREATE in %s", f.who, a.name, second)
 		}
 		stored++
 		f.isGenuine(a.name, claim)

@@ -19,7 +19,7 @@ func TestForgery_OfANewClaim(t *testing.T) {
 	tenant := framework.SharedPlatform(t).Tenant(t)
 	for _, f := range forgersOf(t, tenant) {
 		if stored := f.creates(attacksOnCreate); stored == 0 {
-			t.Errorf("%s: no attack created a claim; want one of those whose status the server drops by itself", f.who)
+			t.Errorf("%s: no attack created a claim; want one of those whose status the webhook removes", f.who)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -101,6 +102,8 @@ func TestWaiting_PoolComes(t *testing.T) {
 	for _, claim := range append(old, young...) {
 		framework.WaitAllocated(t, s.tenant, claim, ipamv1alpha1.ReasonPoolNotFound)
 	}
+	// A pass that kcp has answered with a 404 is repeated after a second. It would find the pool by itself.
+	s.past(young[len(young)-1], 3*time.Second)
 	framework.Create(t, s.tenant, gen.Pool("own", gen.CIDR("10.0.0.0/28")))
 	for _, claim := range young {
 		framework.WaitAllocated(t, s.tenant, claim, ipamv1alpha1.ReasonPoolExhausted)
