@@ -32,6 +32,7 @@ func TestCreate(t *testing.T) {
 	own := gen.Pool("own", gen.CIDR("192.0.2.0/24"), gen.Label("site", "here"))
 	framework.Create(t, tenant, own)
 	framework.WaitAllocated(t, tenant, own, ipamv1alpha1.ReasonAllocationSucceeded)
+	serves(t, tenant, gen.FromPool(own.Name))
 	theirs := &ipamv1alpha1.PoolRef{Name: "internal", ProjectRef: &ipamv1alpha1.ProjectRef{Name: platform.Path}}
 
 	generated := gen.Claim("", gen.OfClass("internal"))

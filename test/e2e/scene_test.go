@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -43,6 +44,7 @@ func (s scene) pool(cidr ipamv1alpha1.CIDR) *ipamv1alpha1.IPPool {
 	pool := platformPool(s.name, cidr, s.name)
 	framework.Create(s, s.platform, pool)
 	framework.WaitAllocated(s, s.platform, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+	serves(s.T, s.tenant, gen.OfClass(s.name))
 	return pool
 }
 
@@ -51,7 +53,25 @@ func (s scene) ownPool(options ...gen.PoolOption) *ipamv1alpha1.IPPool {
 	pool := gen.Pool("own", options...)
 	framework.Create(s, s.tenant, pool)
 	framework.WaitAllocated(s, s.tenant, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+	serves(s.T, s.tenant, gen.FromPool(pool.Name))
 	return pool
+}
+
+// serves waits until the controller knows that a pool, which claims ask for in this way, is ready.
+// It does a moment after the pool shows it: until then, claims are answered as if there were none.
+func serves(t *testing.T, tenant client.Client, by gen.ClaimOption) {
+	t.Helper()
+	framework.Eventually(t, "claims to be served by the new pool", func(ctx context.Context) error {
+		probe := gen.Claim("probe", by, gen.Unmet(ipamv1alpha1.UnmetWait))
+		if err := tenant.Create(ctx, probe, client.DryRunAll); err != nil {
+			return err
+		}
+		allocated := meta.FindStatusCondition(probe.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+		if allocated == nil || allocated.Reason == string(ipamv1alpha1.ReasonPoolNotFound) || allocated.Reason == string(ipamv1alpha1.ReasonNoOfferingPool) {
+			return fmt.Errorf("a claim would be answered with %+v", allocated)
+		}
+		return nil
+	})
 }
 
 // holds makes a claim of the tenant, by the class of the scene, that is bound.

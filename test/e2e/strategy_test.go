@@ -1,12 +1,9 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"testing"
-
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
@@ -68,7 +65,7 @@ func TestStrategy_AcrossPools(t *testing.T) {
 			} {
 				framework.Create(t, s.tenant, pool)
 				framework.WaitAllocated(t, s.tenant, pool, ipamv1alpha1.ReasonAllocationSucceeded)
-				s.answersFrom(pool)
+				serves(t, s.tenant, gen.FromPool(pool.Name))
 			}
 			got := ""
 			for i := range len(want) {
@@ -83,20 +80,4 @@ func TestStrategy_AcrossPools(t *testing.T) {
 			}
 		})
 	}
-}
-
-// answersFrom waits until CREATEs are answered with blocks of a pool of the tenant: the caches show
-// it a moment later than its own user sees it.
-func (s scene) answersFrom(pool *ipamv1alpha1.IPPool) {
-	s.Helper()
-	framework.Eventually(s, "pool "+pool.Name+" to be known", func(ctx context.Context) error {
-		probe := gen.Claim("probe", gen.FromPool(pool.Name), gen.Length(32))
-		if err := s.tenant.Create(ctx, probe, client.DryRunAll); err != nil {
-			return err
-		}
-		if probe.Status.AllocatedCIDR == "" {
-			return fmt.Errorf("a claim on it is answered with %+v", probe.Status)
-		}
-		return nil
-	})
 }
