@@ -15,7 +15,7 @@ func (s *Space) Committed(prefix netip.Prefix, r store.Record, revision int64) {
 		s.Room.Unreserve(prefix)
 		return
 	}
-	delete(s.Room.reserved, prefix)
+	s.Room.reserved.remove(prefix)
 	s.note(prefix, r)
 }
 

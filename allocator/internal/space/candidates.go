@@ -55,7 +55,7 @@ func (p *Pool) Exact(prefix netip.Prefix) (netip.Prefix, error) {
 // Lacks reports whether the ledger, as of memory, has no block at exactly this
 // prefix of the pool. It may report false although there is none.
 func (p *Pool) Lacks(prefix netip.Prefix) bool {
-	_, reserved := p.In.Room.reserved[prefix]
+	_, reserved := p.In.Room.reserved.get(prefix)
 	return reserved || p.Index.Free(prefix)
 }
 
@@ -79,7 +79,7 @@ func (p *Pool) first(exact *line) *Waiter {
 	for len(exact.lanes) > 0 && !p.Index.Free(exact.first().request.Exact) {
 		exact.remove(exact.first())
 	}
-	if len(exact.lanes) == 0 || w != nil && p.Waiting.before(w, exact.first()) < 0 {
+	if len(exact.lanes) == 0 || w != nil && before(w, exact.first()) < 0 {
 		return w
 	}
 	w = exact.first()

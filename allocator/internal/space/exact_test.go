@@ -52,6 +52,11 @@ func TestRoom_ServesAsSearched(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Fatalf("seed %d: %v was freed, and woken are %v; want %v", seed, freed, got, want)
 			}
+			for c, turn := range p.Waiting.turns.waits {
+				if slices.ContainsFunc(turn.lanes, func(l *waitLane) bool { return !slices.Contains(p.Waiting.lines, l.line) }) {
+					t.Fatalf("seed %d: after %v was freed, workspace %s has a lane of a line that is over", seed, freed, c)
+				}
+			}
 		}
 		s.Unlock()
 	}

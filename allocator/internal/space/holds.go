@@ -81,7 +81,7 @@ func (r *Room) hold(p *Pool, w *Waiter) {
 		prefix, _ = p.Index.Find(w.request.Length, w.request.Strategy)
 	}
 	p.Waiting.hold(w, prefix)
-	r.reserved[prefix] = w
+	r.reserved.put(prefix, w)
 	r.Pools.take(prefix)
 	r.news.wake(&w.request.Holder)
 	r.start(w)
@@ -106,7 +106,7 @@ func (r *Room) unpledge(w *Waiter) {
 
 // yield releases a hold on exactly the prefix that another Allocator has bound.
 func (r *Room) yield(prefix netip.Prefix) {
-	if w := r.reserved[prefix]; w != nil {
+	if w, _ := r.reserved.get(prefix); w != nil {
 		r.giveUp(r.Pools.Find(w.request.Pool), w)
 	}
 }
@@ -120,7 +120,7 @@ func (r *Room) Claim(p *Pool, req ledger.Request) *Waiter {
 		return nil
 	}
 	r.remove(p, w)
-	delete(r.reserved, w.Last)
+	r.reserved.remove(w.Last)
 	r.Pools.put(w.Last)
 	same := w.request.Exact == req.Exact && (req.Exact.IsValid() || w.request.Length == req.Length)
 	if same && p.Index.Free(w.Last) {

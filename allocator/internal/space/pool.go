@@ -46,7 +46,7 @@ func (p *Pool) Capacity() ledger.Capacity {
 // these are excluded, or in a block that another Allocator has bound.
 func (p *Pool) unreserved() *big.Int {
 	var mine []netip.Prefix
-	for prefix := range p.In.Room.reserved {
+	for prefix := range p.In.Room.reserved.all() {
 		if p.Index.Put(prefix) {
 			mine = append(mine, prefix)
 		}
@@ -64,7 +64,7 @@ func (p *Pool) Held() int { return p.blocks() - p.Cools.Own }
 // blocks is the number of the pool's blocks in the ledger, cooling ones included.
 func (p *Pool) blocks() int {
 	if len(p.In.Room.Pools) == 1 {
-		return p.Index.Blocks() - len(p.In.Room.reserved)
+		return p.Index.Blocks() - p.In.Room.reserved.len()
 	}
 	return p.In.Blocks.count[p.ID]
 }

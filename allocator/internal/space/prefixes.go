@@ -2,6 +2,7 @@ package space
 
 import (
 	"encoding/binary"
+	"iter"
 	"net/netip"
 )
 
@@ -53,6 +54,27 @@ func (m *prefixes[V]) remove(p netip.Prefix) {
 	}
 }
 
+// all yields the prefixes and their values, in no order. They may change meanwhile.
+func (m *prefixes[V]) all() iter.Seq2[netip.Prefix, V] {
+	return func(yield func(netip.Prefix, V) bool) {
+		for k, v := range m.four {
+			if !yield(prefixOfFour(k), v) {
+				return
+			}
+		}
+		for k, v := range m.sixtyFour {
+			if !yield(prefixOfSixtyFour(k), v) {
+				return
+			}
+		}
+		for p, v := range m.others {
+			if !yield(p, v) {
+				return
+			}
+		}
+	}
+}
+
 func put[K comparable, V any](m *map[K]V, k K, v V) {
 	if *m == nil {
 		*m = map[K]V{}
@@ -63,6 +85,18 @@ func put[K comparable, V any](m *map[K]V, k K, v V) {
 func keyOfFour(p netip.Prefix) uint64 {
 	addr := p.Addr().As4()
 	return uint64(binary.BigEndian.Uint32(addr[:]))<<8 | uint64(p.Bits())
+}
+
+func prefixOfFour(k uint64) netip.Prefix {
+	var addr [4]byte
+	binary.BigEndian.PutUint32(addr[:], uint32(k>>8)) //nolint:gosec // see keyOfFour
+	return netip.PrefixFrom(netip.AddrFrom4(addr), int(k&0xff))
+}
+
+func prefixOfSixtyFour(k uint64) netip.Prefix {
+	var addr [16]byte
+	binary.BigEndian.PutUint64(addr[:8], k)
+	return netip.PrefixFrom(netip.AddrFrom16(addr), 64)
 }
 
 func keyOfSixtyFour(p netip.Prefix) uint64 {

@@ -1,6 +1,7 @@
 package space
 
 import (
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"testing"
@@ -26,6 +27,11 @@ func TestPrefixes_AsAMap(t *testing.T) {
 		}
 		if m.len() != len(plain) {
 			t.Fatalf("step %d: len() = %d after %v, want %d", i, m.len(), p, len(plain))
+		}
+		if i%1000 == 0 {
+			if all := maps.Collect(m.all()); !maps.Equal(all, plain) {
+				t.Fatalf("step %d: all() = %v, want %v", i, all, plain)
+			}
 		}
 	}
 }

@@ -16,7 +16,7 @@ func (s *Space) ReplaceBy(fresh *Space) {
 	s.replaceBlocks(fresh)
 	for _, p := range s.Room.Pools {
 		p.In = s
-		for prefix := range s.Room.reserved {
+		for prefix := range s.Room.reserved.all() {
 			p.Index.Take(prefix)
 		}
 		s.News.Touch(p.ID)

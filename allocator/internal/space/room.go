@@ -13,7 +13,7 @@ import (
 // knows nothing of blocks and their owners. The space's lock guards it.
 type Room struct {
 	Pools    Pools
-	reserved map[netip.Prefix]*Waiter // taken in the indexes, not in the ledger; with the waiter, if it is a hold
+	reserved prefixes[*Waiter] // taken in the indexes, not in the ledger; with the waiter, if it is a hold
 
 	clock *clock // of the holds that are made until the lock is released; nil: there is none yet
 	table *Table
@@ -23,13 +23,13 @@ type Room struct {
 
 // Reserve takes a free prefix for a transaction.
 func (r *Room) Reserve(prefix netip.Prefix) {
-	r.reserved[prefix] = nil
+	r.reserved.put(prefix, nil)
 	r.Pools.take(prefix)
 }
 
 // Unreserve gives a reserved prefix back.
 func (r *Room) Unreserve(prefix netip.Prefix) {
-	delete(r.reserved, prefix)
+	r.reserved.remove(prefix)
 	r.free(prefix)
 }
 
@@ -85,7 +85,7 @@ func (r *Room) update(p *Pool, record ledger.Pool) {
 	}
 	for _, x := range record.Excluded {
 		p.Index.Exclude(x)
-		for prefix, w := range r.reserved {
+		for prefix, w := range r.reserved.all() {
 			if w != nil && w.request.Pool == p.ID && prefix.Overlaps(x) {
 				r.giveUp(p, w)
 			}
@@ -104,14 +104,13 @@ func (r *Room) serve(p *Pool, freed netip.Prefix) {
 	if len(p.Waiting.Claims) == 0 || r.Pools.Frozen() != NotFrozen {
 		return
 	}
-	exact := p.Waiting.exact.touching(freed, p.Index.Free, p.Waiting.turns)
+	exact := p.Waiting.exact.touching(freed, p.Index.Free)
 	for w := p.first(exact); w != nil; w = p.first(exact) {
 		if broken := p.broken(w, nil); broken != nil {
 			r.pass(p, w, accountOf(broken, w.cluster()), exact)
 			continue
 		}
 		r.hold(p, w)
-		exact.fix(w.cluster())
 	}
 }
 

@@ -1,7 +1,6 @@
 package space
 
 import (
-	"net/netip"
 	"slices"
 	"sync"
 
@@ -45,7 +44,7 @@ type Space struct {
 // NewSpace makes an empty space. Set Unlocking and Unlocked before the first Unlock.
 func NewSpace(t *Table, id ledger.SpaceID) *Space {
 	s := &Space{Table: t, ID: id, Blocks: newBlocks(), usage: usage{}, Damage: Damage{}}
-	s.Room = Room{table: t, lock: s, news: &s.News, reserved: map[netip.Prefix]*Waiter{}}
+	s.Room = Room{table: t, lock: s, news: &s.News}
 	return s
 }
 

@@ -1,8 +1,8 @@
 package space
 
 import (
-	"cmp"
 	"container/heap"
+	"slices"
 
 	"github.com/google/btree"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -21,17 +21,21 @@ type turns struct {
 type workspaceTurn struct {
 	served  uint64 // when it was served last, or began to wait
 	waiters int
+	lanes   []*waitLane // of the workspace, one in each line that has waiters of it
 }
 
-// enter counts a waiter of a workspace.
-func (t *turns) enter(c ledger.ClusterName) {
+// enter counts a waiter of a workspace, and returns the place of the workspace.
+func (t *turns) enter(c ledger.ClusterName) *workspaceTurn {
 	if t.waits == nil {
 		t.waits = map[ledger.ClusterName]*workspaceTurn{}
 	}
-	if t.waits[c] == nil {
-		t.waits[c] = &workspaceTurn{served: t.now}
+	w := t.waits[c]
+	if w == nil {
+		w = &workspaceTurn{served: t.now}
+		t.waits[c] = w
 	}
-	t.waits[c].waiters++
+	w.waiters++
+	return w
 }
 
 // leave ends enter for one waiter. A workspace without waiters is forgotten.
@@ -43,29 +47,40 @@ func (t *turns) leave(c ledger.ClusterName) {
 	}
 }
 
-// serve notes that a workspace has had its turn.
-func (t *turns) serve(c ledger.ClusterName) {
+// serve notes that a workspace has had its turn. Its lanes have to be put in their places for that;
+// see fix.
+func (t *turns) serve(w *workspaceTurn) {
 	t.now++
-	t.waits[c].served = t.now
+	w.served = t.now
 }
 
-// before orders workspaces by their turn; 0 if the age of their claims decides.
-func (t *turns) before(a, b ledger.ClusterName) int {
-	return cmp.Compare(t.waits[a].served, t.waits[b].served)
+// fix puts the lanes of a workspace in their places after its turn has changed.
+func (t *workspaceTurn) fix() {
+	for _, lane := range t.lanes {
+		heap.Fix(lane.line, lane.index)
+	}
+}
+
+// lane is the workspace's lane of a line; nil: it has none.
+func (t *workspaceTurn) lane(of *line) *waitLane {
+	for _, lane := range t.lanes {
+		if lane.line == of {
+			return lane
+		}
+	}
+	return nil
 }
 
 // line is the waiters for blocks of one length: a heap of lanes, one for each workspace,
 // in the order of their turns.
 type line struct {
-	length    int // of the blocks
-	turns     *turns
-	lanes     []*waitLane
-	byCluster map[ledger.ClusterName]*waitLane
+	length int // of the blocks
+	lanes  []*waitLane
 }
 
 // waitLane is the waiters of one workspace in a line, oldest first. It is never empty.
 type waitLane struct {
-	cluster ledger.ClusterName
+	line    *line
 	turn    *workspaceTurn // of the workspace
 	waiters *byAge
 	oldest  *Waiter
@@ -83,16 +98,11 @@ func newByAge() *byAge {
 	return btree.NewWithFreeListG(32, func(a, b *Waiter) bool { return older(a, b) < 0 }, nodes)
 }
 
-func newLine(t *turns, length int) *line {
-	return &line{length: length, turns: t, byCluster: map[ledger.ClusterName]*waitLane{}}
-}
-
 func (l *line) push(w *Waiter) {
-	lane := l.byCluster[w.cluster()]
+	lane := w.turn.lane(l)
 	if lane == nil {
-		lane = &waitLane{cluster: w.cluster(), turn: l.turns.waits[w.cluster()], waiters: newByAge(), oldest: w}
+		lane = &waitLane{line: l, turn: w.turn, waiters: newByAge(), oldest: w}
 		lane.waiters.ReplaceOrInsert(w)
-		l.byCluster[lane.cluster] = lane
 		heap.Push(l, lane)
 		return
 	}
@@ -105,11 +115,10 @@ func (l *line) push(w *Waiter) {
 
 // remove removes a waiter, and puts its workspace's lane in its place.
 func (l *line) remove(w *Waiter) {
-	lane := l.byCluster[w.cluster()]
+	lane := w.turn.lane(l)
 	switch {
 	case lane.waiters.Len() == 1: // while the heap can compare it
 		heap.Remove(l, lane.index)
-		delete(l.byCluster, lane.cluster)
 		return
 	case w == lane.oldest: // as when it is served; this needs no comparison
 		lane.waiters.DeleteMin()
@@ -118,13 +127,6 @@ func (l *line) remove(w *Waiter) {
 		lane.waiters.Delete(w)
 	}
 	heap.Fix(l, lane.index)
-}
-
-// fix moves a workspace's lane to its place after its turn has changed.
-func (l *line) fix(c ledger.ClusterName) {
-	if lane := l.byCluster[c]; lane != nil {
-		heap.Fix(l, lane.index)
-	}
 }
 
 // first is the next waiter. There must be one.
@@ -153,6 +155,7 @@ func (l *line) Push(x any) {
 	lane := x.(*waitLane)
 	lane.index = len(l.lanes)
 	l.lanes = append(l.lanes, lane)
+	lane.turn.lanes = append(lane.turn.lanes, lane)
 }
 
 // Pop implements heap.Interface.
@@ -161,5 +164,6 @@ func (l *line) Pop() any {
 	lane := l.lanes[last]
 	l.lanes[last] = nil
 	l.lanes = l.lanes[:last]
+	lane.turn.lanes = slices.DeleteFunc(lane.turn.lanes, func(other *waitLane) bool { return other == lane })
 	return lane
 }

@@ -27,6 +27,7 @@ type waitlist struct {
 // stops it until its workspace holds less.
 type Waiter struct {
 	request   ledger.Request
+	turn      *workspaceTurn // of its workspace
 	since     time.Time
 	held      bool
 	suspended Account      // whose limit stops it; the zero Account: it is not suspended
@@ -52,7 +53,7 @@ func (q *waitlist) add(w *Waiter) {
 	}
 	q.Claims[w.request.Holder.Claim] = w
 	q.names[formerOf(w.request.Holder)] = w
-	q.turns.enter(w.cluster())
+	w.turn = q.turns.enter(w.cluster())
 	q.enqueue(w)
 }
 
@@ -67,8 +68,8 @@ func (q *waitlist) remove(w *Waiter) {
 }
 
 // before orders waiters as they are served.
-func (q *waitlist) before(a, b *Waiter) int {
-	if by := q.turns.before(a.cluster(), b.cluster()); by != 0 {
+func before(a, b *Waiter) int {
+	if by := cmp.Compare(a.turn.served, b.turn.served); by != 0 {
 		return by
 	}
 	return older(a, b)
@@ -87,7 +88,7 @@ func (q *waitlist) enqueue(w *Waiter) {
 	}
 	i, ok := q.lineOf(w.request.Length)
 	if !ok {
-		q.lines = slices.Insert(q.lines, i, newLine(q.turns, w.request.Length))
+		q.lines = slices.Insert(q.lines, i, &line{length: w.request.Length})
 	}
 	q.lines[i].push(w)
 }
@@ -125,12 +126,10 @@ func (q *waitlist) suspendedOn(on Account) []*Waiter {
 
 // hold notes that a prefix is held for a waiter: its workspace has had its turn.
 func (q *waitlist) hold(w *Waiter, prefix netip.Prefix) {
-	q.turns.serve(w.cluster()) // first, so that its own line is put in order for both at once
+	q.turns.serve(w.turn) // first, so that its own line is put in order for both at once
 	q.leave(w)
 	w.held, w.Last = true, prefix
-	for _, l := range q.lines {
-		l.fix(w.cluster())
-	}
+	w.turn.fix()
 }
 
 // leave removes a waiter from its line, or ends its hold or its suspension. The caller puts it
@@ -161,7 +160,7 @@ func (q *waitlist) next(largest int) *Waiter {
 	var first *Waiter
 	from, _ := q.lineOf(largest)
 	for _, l := range q.lines[from:] {
-		if w := l.first(); first == nil || q.before(w, first) < 0 {
+		if w := l.first(); first == nil || before(w, first) < 0 {
 			first = w
 		}
 	}
