@@ -16,8 +16,9 @@ type kind struct {
 }
 
 const (
-	ipamGroup = "ipam.miloapis.com"
-	kcpGroup  = "apis.kcp.io"
+	ipamGroup    = "ipam.miloapis.com"
+	kcpGroup     = "apis.kcp.io"
+	webhookGroup = "admissionregistration.k8s.io"
 )
 
 var kinds = []kind{
@@ -33,6 +34,8 @@ var kinds = []kind{
 	{group: "", name: "Event", plural: "events", versions: []string{"v1"}, namespaced: true},
 	{group: "", name: "Namespace", plural: "namespaces", versions: []string{"v1"}},
 	{group: "", name: "Secret", plural: "secrets", versions: []string{"v1"}, namespaced: true},
+	{group: webhookGroup, name: "MutatingWebhookConfiguration", plural: "mutatingwebhookconfigurations", versions: []string{"v1"}},
+	{group: webhookGroup, name: "ValidatingWebhookConfiguration", plural: "validatingwebhookconfigurations", versions: []string{"v1"}},
 }
 
 // apiVersion is that of one of the kind's versions.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
@@ -39,6 +40,9 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, q request) {
 		after, refusal = s.create(q, body)
 	case http.MethodPatch, http.MethodPut:
 		after, refusal = s.change(q, r.Method, body, dry)
+		if apply := r.Header.Get("Content-Type") == string(types.ApplyPatchType); apply && apierrors.IsNotFound(refusal) {
+			after, refusal = s.create(q, body)
+		}
 	case http.MethodDelete:
 		after, refusal = s.remove(q, body)
 	default:

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -26,10 +27,10 @@ type step struct {
 
 	one, empty, full size // with one workspace, with all that have a claim each, with all claims
 
-	answered, seen time.Duration // after the start: the first new claim, and all that were there
-	again          time.Duration // until a new claim is answered after the controller was killed
-	requests       int64         // until all were seen
-	work           float64       // seconds of a processor until then
+	created, bound, seen time.Duration // after the start: the first CREATE that is answered, the first claim bound without that, and all claims seen
+	createdAgain, again  time.Duration // the same of the first two after the controller was killed
+	requests             int64         // until all were seen
+	work                 float64       // seconds of a processor until then
 
 	idle          float64 // of a processor
 	sweep, verify float64 // seconds each
@@ -116,8 +117,8 @@ func (s *stage) measure(ctx context.Context, opts *options, st *step) (err error
 	if st.full, err = s.size(ctx); err != nil {
 		return err
 	}
-	s.say("%d workspaces, %d claims: %s; a new claim answered after %.1f s, all seen after %.1f s and %.1f s of a processor",
-		st.workspaces, st.claims, st.full, st.answered.Seconds(), st.seen.Seconds(), st.work)
+	s.say("%d workspaces, %d claims: %s; CREATE answered after %.1f s, a claim bound after %.1f s, all seen after %.1f s and %.1f s of a processor",
+		st.workspaces, st.claims, st.full, st.created.Seconds(), st.bound.Seconds(), st.seen.Seconds(), st.work)
 	if err := s.rest(ctx, opts, st); err != nil {
 		return err
 	}
@@ -130,15 +131,15 @@ func (s *stage) measure(ctx context.Context, opts *options, st *step) (err error
 	if err := s.Kill(); err != nil {
 		return err
 	}
-	st.again, err = s.first(ctx, "again")
-	s.say("killed and started again: a new claim answered after %.1f s", st.again.Seconds())
+	st.createdAgain, st.again, err = s.first(ctx, "again")
+	s.say("killed and started again: CREATE answered after %.1f s, a claim bound after %.1f s", st.createdAgain.Seconds(), st.again.Seconds())
 	return err
 }
 
 // arrive starts the controller, with a claim that was made just before.
 func (s *stage) arrive(ctx context.Context, st *step) (err error) {
 	began := time.Now()
-	if st.answered, err = s.first(ctx, "first"); err != nil {
+	if st.created, st.bound, err = s.first(ctx, "first"); err != nil {
 		return err
 	}
 	if st.seen, err = s.look(ctx, began); err != nil {
@@ -152,18 +153,37 @@ func (s *stage) arrive(ctx context.Context, st *step) (err error) {
 	return err
 }
 
-// first starts the controller, and tells how long a claim took that was made meanwhile.
-func (s *stage) first(ctx context.Context, name string) (time.Duration, error) {
+// first starts the controller, and tells when it answered the first CREATE, and when it had bound a claim whose
+// CREATE it was not asked about. Both were made meanwhile.
+func (s *stage) first(ctx context.Context, name string) (created, bound time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	began := time.Now()
 	group, started := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.Start(started) })
 	group.Go(func() error {
-		return s.server.Claim(started, 0, gen.Claim(name, gen.OfClass("shared"), gen.Length(32)))
+		err := s.create(started, gen.Claim(name+"-created", gen.OfClass("shared"), gen.Length(32)))
+		created = time.Since(began)
+		return err
 	})
-	err := group.Wait()
-	return time.Since(began), err
+	group.Go(func() error {
+		err := s.server.Claim(started, 0, gen.Claim(name, gen.OfClass("shared"), gen.Length(32)))
+		bound = time.Since(began)
+		return err
+	})
+	err = group.Wait()
+	return created, bound, err
+}
+
+// create waits until the CREATE of a claim is answered with a block.
+func (s *stage) create(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
+	return harness.Eventually(ctx, patience, "CREATE to be answered", func(ctx context.Context) error {
+		answered, err := s.server.Ask(ctx, 0, claim)
+		if err == nil && answered.Status.AllocatedCIDR == "" {
+			err = fmt.Errorf("it is answered with %+v", answered.Status)
+		}
+		return err
+	})
 }
 
 // rest finds out what the controller takes doing nothing but its sweeps and verifications, after the first round of

@@ -81,7 +81,7 @@ func (s *stage) up(ctx context.Context, opts *options, workspaces, claims int) e
 	}
 	s.Controller, err = local.NewController(ctx, local.ControllerOptions{
 		Binary: binary, Dir: s.dir, Workspace: platform, Identity: &rest.Config{Host: url}, Profiles: true,
-		Flags: append([]string{"--webhook-bind-address=0"}, opts.controllerFlags...),
+		Flags: opts.controllerFlags,
 	})
 	if err != nil {
 		return err
