@@ -62,27 +62,33 @@ func (x *Index) Find(length int, s Strategy) (p netip.Prefix, ok bool) {
 // lowest is the address of the lowest free block whose length is in the set
 // lengths. The root's summary says that there is one.
 //
-// Below a node, the way to a child passes one free buddy per length skipped.
-// Buddies left of the way come first, from the top; then what is below the
-// child; then buddies right of the way, from the bottom.
+// Below a node, the left half comes before the right. In a half, the way to the
+// child passes one free buddy per length skipped. Buddies left of the way come
+// first, from the top; then what is below the child; then buddies right of the
+// way, from the bottom.
 func (x *Index) lowest(lengths uint128) uint128 {
-	n := x.nodes.at(root)
+	n, side := x.nodes.at(root), 0
 	for {
-		side := 0
-		if x.branch(n, side).and(lengths).isZero() {
-			side = 1
+		c := n.child[side]
+		if c == none {
+			if !lengths.and(bit(n.length + 1)).isZero() {
+				return n.half(side).addr
+			}
+			side++
+			continue
 		}
-		if n.child[side] == none {
-			return n.half(side).addr
-		}
-		m := x.nodes.at(n.child[side])
+		m := x.nodes.at(c)
 		buddies := skipped(n, m).and(lengths)
-		if left := buddies.and(m.addr); !left.isZero() {
+		left := buddies.and(m.addr)
+		switch {
+		case !left.isZero():
 			return m.buddy(left.first()).addr
+		case !m.free.and(lengths).isZero():
+			n, side = m, 0
+		case !buddies.isZero():
+			return m.buddy(buddies.last()).addr
+		default:
+			side++
 		}
-		if m.free.and(lengths).isZero() {
-			return m.buddy(buddies.andNot(m.addr).last()).addr
-		}
-		n = m
 	}
 }
