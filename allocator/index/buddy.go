@@ -5,7 +5,8 @@ package index
 // every prefix that is held or excluded, and for every fork between two of
 // those; a node of another kind is spliced out at once. So there are at most
 // twice as many nodes as prefixes marked, and below every node but an empty
-// root something is marked.
+// root something is marked. A node with nothing below it is a leaf, and small;
+// most held prefixes are leaves.
 //
 // Free blocks are not stored. A missing child is a free half. A child of a
 // length greater by more than one leaves, for every length skipped, the buddy of
@@ -18,30 +19,6 @@ package index
 //
 // A marked node offers nothing, whatever is below it, but keeps its children:
 // they count again when the mark goes.
-
-// node is 48 bytes without pointers. What a descent reads lies together.
-type node struct {
-	addr     uint128
-	child    [2]uint32 // places in the arena, or none
-	held     uint32    // how often this very prefix is held; at the root, how often it is covered
-	length   uint8
-	excluded uint8   // whether this very prefix is excluded; at the root, how often it is covered
-	free     uint128 // lengths of the free blocks at and below this node; see summary
-}
-
-const (
-	root = 0 // place of the root in the arena
-	none = 0 // no child: the root is nobody's
-)
-
-func (n *node) taken() bool { return n.held > 0 || n.excluded > 0 }
-
-func (n *node) leaf() bool { return n.child[0] == none && n.child[1] == none }
-
-// only is the one child of a node that has at most one, or none.
-func (n *node) only() uint32 { return n.child[0] | n.child[1] }
-
-func (n *node) prefix() prefix { return prefix{n.addr, n.length} }
 
 // half is one half of the node's prefix.
 func (n *node) half(side int) prefix {
@@ -62,22 +39,26 @@ func (n *node) buddy(length uint8) prefix {
 func skipped(n, m *node) uint128 { return ones(m.length).andNot(ones(n.length + 1)) }
 
 // branch is the set of lengths of the free blocks in one half of an untaken n.
-func (x *Index) branch(n *node, side int) uint128 {
-	if n.child[side] == none {
+func (x *Index) branch(n *inner, side int) uint128 {
+	c := n.child[side]
+	if c == none {
 		return bit(n.length + 1)
 	}
-	m := x.nodes.at(n.child[side])
-	return m.free.or(skipped(n, m))
+	m, below := x.nodes.both(c)
+	if below == nil {
+		return skipped(&n.node, m)
+	}
+	return below.free.or(skipped(&n.node, m))
 }
 
 // summary is the set of lengths of the free blocks at and below n, marks above
 // n left aside. Only an empty ::/0 or 0.0.0.0/0 would need length 0, which the
 // set lacks; see vacant.
-func (x *Index) summary(n *node) uint128 {
+func (x *Index) summary(n *inner) uint128 {
 	if n.taken() {
 		return uint128{}
 	}
-	if n.leaf() {
+	if n.empty() {
 		return bit(n.length)
 	}
 	return x.branch(n, 0).or(x.branch(n, 1))
@@ -85,38 +66,43 @@ func (x *Index) summary(n *node) uint128 {
 
 // vacant reports whether the whole window is one free block.
 func (x *Index) vacant() bool {
-	r := x.nodes.at(root)
-	return r.leaf() && !r.taken()
+	r := x.nodes.inner(root)
+	return r.empty() && !r.taken()
 }
 
 // trail is the way from the root down to a node.
 type trail struct {
-	nodes   [129]uint32
+	nodes   [129]place
 	depth   int
 	covered bool // a node above the last one is taken
 }
 
-func (t *trail) push(i uint32) { t.nodes[t.depth] = i; t.depth++ }
-func (t *trail) last() uint32  { return t.nodes[t.depth-1] }
+func (t *trail) push(i place) { t.nodes[t.depth] = i; t.depth++ }
+func (t *trail) pop()         { t.depth-- }
+func (t *trail) last() place  { return t.nodes[t.depth-1] }
 
 // descend follows the stored nodes that contain p, as far as they go, and
 // reports whether it ended at p itself.
 func (x *Index) descend(p prefix, t *trail) bool {
-	i, n := uint32(root), x.nodes.at(root)
+	i := root
+	n, below := x.nodes.both(i)
 	for {
 		t.push(i)
 		if n.length == p.length {
 			return true
 		}
-		i = n.child[p.addr.side(n.length)]
+		if below == nil {
+			return false
+		}
+		i = below.child[p.addr.side(n.length)]
 		if i == none {
 			return false
 		}
-		m := x.nodes.at(i)
-		if !m.prefix().contains(p) {
+		next, belowNext := x.nodes.both(i)
+		if !next.prefix().contains(p) {
 			return false
 		}
 		t.covered = t.covered || n.taken()
-		n = m
+		n, below = next, belowNext
 	}
 }

@@ -18,7 +18,7 @@ func (x *Index) Largest() (length int, ok bool) {
 	if x.vacant() {
 		return int(x.window.length), true
 	}
-	free := x.nodes.at(root).free
+	free := x.nodes.inner(root).free
 	if free.isZero() {
 		return 0, false
 	}

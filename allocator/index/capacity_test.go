@@ -64,7 +64,7 @@ func TestSeq_Break(t *testing.T) {
 	}
 }
 
-// The arena keeps its size when as much goes as comes.
+// The arenas keep their size when as much goes as comes.
 func TestTake_ReusesNodes(t *testing.T) {
 	x := index.New(cidr("2001:db8::/32"))
 	churn := func() {
@@ -85,7 +85,39 @@ func TestTake_ReusesNodes(t *testing.T) {
 	wantFree(t, x, "2001:db8::/32")
 }
 
-// Enough blocks for several chunks of the arena come, go in another order, and
+// A block becomes an inner node when another comes in it, and a leaf again when that goes.
+func TestTake_ReusesNodesInBlocks(t *testing.T) {
+	x := index.New(cidr("2001:db8::/32"))
+	blocks := scattered(x.Window(), 64, 1000)
+	takeAll(x, blocks)
+	want := x.Nodes()
+	want[0]++ // the block that has another in it; that one has its place
+	for range 2 {
+		for _, p := range blocks {
+			x.Take(netip.PrefixFrom(p.Addr(), 128))
+			x.Put(netip.PrefixFrom(p.Addr(), 128))
+		}
+		if got := x.Nodes(); got != want {
+			t.Errorf("%d inner nodes and leaves, want %d", got, want)
+		}
+	}
+	if err := x.Check(); err != nil {
+		t.Errorf("Check: %v", err)
+	}
+}
+
+// A block costs a leaf and a fork: 24 and 48 bytes.
+func TestTake_Size(t *testing.T) {
+	const blocks, want = 20_000, 72
+	for _, pool := range pools {
+		x := filled(pool.window, scattered(pool.window, pool.length, blocks))
+		if got := x.Bytes(); got > blocks*want {
+			t.Errorf("%v: %d bytes for %d blocks, want at most %d for each", pool.window, got, blocks, want)
+		}
+	}
+}
+
+// Enough blocks for several chunks of the arenas come, go in another order, and
 // leave nothing behind.
 func TestTake_Many(t *testing.T) {
 	const blocks = 20_000

@@ -1,9 +1,12 @@
 package index
 
-import "fmt"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // Check reports what is wrong with the trie itself: a node that should have been
-// spliced out, a stale summary, a place lost from the arena.
+// spliced out, a stale summary, a place lost from an arena.
 func (x *Index) Check() error {
 	if x.width == 0 {
 		return nil
@@ -12,42 +15,58 @@ func (x *Index) Check() error {
 	if err != nil {
 		return err
 	}
-	spare := 0
-	for i := x.nodes.spare; i != none; i = x.nodes.at(i).child[0] {
-		spare++
+	for kind, i := range []place{x.nodes.spareInner, x.nodes.spareLeaf} {
+		for ; i != none; i = place(x.nodes.at(i).held) {
+			stored[kind]++
+		}
 	}
-	if stored+spare != x.nodes.size() {
-		return fmt.Errorf("%d nodes stored and %d spare of %d", stored, spare, x.nodes.size())
+	if want := x.Nodes(); stored != want {
+		return fmt.Errorf("%d inner nodes and leaves are stored or spare, of %d", stored, want)
 	}
 	return nil
 }
 
-func (x *Index) check(i uint32) (stored int, err error) {
-	n := x.nodes.at(i)
-	forked := n.child[0] != none && n.child[1] != none
+// check reports what is wrong at and below node i, and counts the inner nodes
+// and the leaves there.
+func (x *Index) check(i place) (stored [2]int, err error) {
+	n, child := x.nodes.at(i), x.nodes.children(i)
+	forked := child[0] != none && child[1] != none
 	if i != root && !n.taken() && !forked {
-		return 0, fmt.Errorf("%v is stored without need", n.prefix().netip(x.width))
+		return stored, fmt.Errorf("%v is stored without need", n.prefix().netip(x.width))
 	}
-	if got := x.summary(n); got != n.free {
-		return 0, fmt.Errorf("%v: summary %x, want %x", n.prefix().netip(x.width), n.free, got)
+	if i != root && !i.leaf() && child == [2]place{} {
+		return stored, fmt.Errorf("%v is no leaf, and nothing is below it", n.prefix().netip(x.width))
 	}
-	stored = 1
-	for side, c := range n.child {
+	if !i.leaf() {
+		m := x.nodes.inner(i)
+		if got := x.summary(m); got != m.free {
+			return stored, fmt.Errorf("%v: summary %x, want %x", n.prefix().netip(x.width), m.free, got)
+		}
+	}
+	stored[i>>31] = 1
+	for side, c := range child {
 		if c == none {
 			continue
 		}
 		m := x.nodes.at(c)
 		if m.length <= n.length || common(m.addr, n.half(side).addr) <= n.length || m.addr.andNot(ones(m.length)) != (uint128{}) {
-			return 0, fmt.Errorf("%v is stored below %v", m.prefix().netip(x.width), n.prefix().netip(x.width))
+			return stored, fmt.Errorf("%v is stored below %v", m.prefix().netip(x.width), n.prefix().netip(x.width))
 		}
 		below, err := x.check(c)
 		if err != nil {
-			return 0, err
+			return stored, err
 		}
-		stored += below
+		stored[0] += below[0]
+		stored[1] += below[1]
 	}
 	return stored, nil
 }
 
-// Nodes is the number of places in the arena.
-func (x *Index) Nodes() int { return x.nodes.size() }
+// Nodes are the numbers of places for inner nodes and for leaves.
+func (x *Index) Nodes() [2]int { return [2]int{x.nodes.inners.size(), x.nodes.leaves.size()} }
+
+// Bytes is what these places take.
+func (x *Index) Bytes() int {
+	places := x.Nodes()
+	return places[0]*int(unsafe.Sizeof(inner{})) + places[1]*int(unsafe.Sizeof(node{}))
+}

@@ -30,7 +30,7 @@ import (
 type Index struct {
 	window    prefix
 	width     uint8 // bits of an address of the family: 32 or 128
-	nodes     arena // the first is the root: the window
+	nodes     nodes // the root is the window
 	histogram Histogram
 	blocks    int
 	covers    []cover // by length: marks that cover the window, the window's own included; nil until there is one
@@ -50,7 +50,7 @@ func New(window netip.Prefix) *Index {
 	}
 	w := prefixOf(window)
 	x := &Index{window: w, width: uint8(window.Addr().BitLen())}
-	x.nodes.alloc(node{addr: w.addr, length: w.length, free: bit(w.length)})
+	x.nodes.addInner(inner{node: node{addr: w.addr, length: w.length}, free: bit(w.length)})
 	x.histogram[w.length] = 1
 	return x
 }
@@ -80,7 +80,7 @@ func (x *Index) Free(p netip.Prefix) bool {
 	if t.covered || n.taken() {
 		return false
 	}
-	c := n.child[q.addr.side(n.length)]
+	c := x.nodes.inner(t.last()).child[q.addr.side(n.length)] // not taken, so no leaf
 	return c == none || common(q.addr, x.nodes.at(c).addr) < q.length
 }
 

@@ -12,22 +12,25 @@ func (x *Index) reach(p prefix, t *trail) {
 			return
 		}
 		t.covered = t.covered || n.taken()
-		side := p.addr.side(n.length)
-		if n.child[side] == none {
+		switch {
+		case i.leaf():
+			x.promote(t)
+		case x.nodes.inner(i).child[p.addr.side(n.length)] == none:
 			t.push(x.addLeaf(i, p, t.covered))
 			return
+		default:
+			t.push(x.addFork(i, p))
 		}
-		t.push(x.addFork(i, p))
 	}
 }
 
-// addLeaf hangs a node for p below i, where nothing is yet.
-func (x *Index) addLeaf(i uint32, p prefix, covered bool) uint32 {
-	c := x.nodes.alloc(node{addr: p.addr, length: p.length, free: bit(p.length)})
+// addLeaf hangs a leaf for p below i, where nothing is yet. The caller marks it.
+func (x *Index) addLeaf(i place, p prefix, covered bool) place {
+	c := x.nodes.addLeaf(node{addr: p.addr, length: p.length})
 	if !covered {
 		x.count(i, -1)
 	}
-	n := x.nodes.at(i)
+	n := x.nodes.inner(i)
 	n.child[p.addr.side(n.length)] = c
 	if !covered {
 		x.count(i, +1)
@@ -38,17 +41,41 @@ func (x *Index) addLeaf(i uint32, p prefix, covered bool) uint32 {
 
 // addFork puts a node between i and its child on the side of p: where their ways
 // part, or at p itself if p contains the child.
-func (x *Index) addFork(i uint32, p prefix) uint32 {
-	side := p.addr.side(x.nodes.at(i).length)
-	c := x.nodes.at(i).child[side]
+func (x *Index) addFork(i place, p prefix) place {
+	n := x.nodes.inner(i)
+	side := p.addr.side(n.length)
+	c := n.child[side]
 	m := x.nodes.at(c)
 	length := min(p.length, common(p.addr, m.addr))
-	fork := node{addr: p.addr.and(ones(length)), length: length}
+	fork := inner{node: node{addr: p.addr.and(ones(length)), length: length}}
 	fork.child[m.addr.side(length)] = c
 	fork.free = x.summary(&fork)
-	f := x.nodes.alloc(fork)
-	x.nodes.at(i).child[side] = f
+	f := x.nodes.addInner(fork)
+	x.nodes.inner(i).child[side] = f
 	return f
+}
+
+// promote makes the last node of the trail an inner node, for what comes below
+// it. It is a leaf, so marked, and has nothing free before and after.
+func (x *Index) promote(t *trail) {
+	i := t.last()
+	t.pop()
+	t.push(x.replace(t.last(), i, x.nodes.addInner(inner{node: *x.nodes.at(i)})))
+}
+
+// demote undoes promote. Nothing is below the node any more.
+func (x *Index) demote(t *trail) {
+	i := t.last()
+	t.pop()
+	t.push(x.replace(t.last(), i, x.nodes.addLeaf(*x.nodes.at(i))))
+}
+
+// replace puts node m below i where c was, and returns it.
+func (x *Index) replace(i, c, m place) place {
+	n := x.nodes.inner(i)
+	n.child[x.nodes.at(c).addr.side(n.length)] = m
+	x.nodes.release(c)
+	return m
 }
 
 // take tells the index that the last node of the trail has got its first mark.
@@ -70,40 +97,49 @@ func (x *Index) give(t *trail) {
 
 // prune removes from the end of the trail what the trie does not need: a node
 // without a mark that is neither the root nor a fork. When a leaf goes, its
-// parent may have ceased to be a fork.
+// parent may have ceased to be a fork. A marked node that has lost all below it
+// becomes a leaf: else each block that once had others in it would stay large.
 func (x *Index) prune(t *trail) {
 	for t.depth > 1 {
 		c := t.last()
-		n := x.nodes.at(c)
-		if n.taken() || n.child[0] != none && n.child[1] != none {
+		child := x.nodes.children(c)
+		if x.nodes.at(c).taken() {
+			if !c.leaf() && child == [2]place{} {
+				x.demote(t)
+			}
 			return
 		}
-		t.depth--
+		if child[0] != none && child[1] != none {
+			return
+		}
+		t.pop()
 		x.splice(t.last(), c, t.covered)
 	}
 }
 
 // splice replaces c below its parent i by the only child of c, or by nothing:
 // then c joins its free buddies. The free space is the same either way.
-func (x *Index) splice(i, c uint32, covered bool) {
-	n := x.nodes.at(i)
-	joins := x.nodes.at(c).leaf() && !covered
+func (x *Index) splice(i, c place, covered bool) {
+	joins := c.leaf() && !covered
 	if joins {
 		x.count(i, -1)
 		x.count(c, -1)
 	}
-	n.child[x.nodes.at(c).addr.side(n.length)] = x.nodes.at(c).only()
+	child := x.nodes.children(c)
+	x.replace(i, c, child[0]|child[1])
 	if joins {
 		x.count(i, +1)
 	}
-	x.nodes.release(c)
 }
 
 // refresh brings the summaries along the trail up to date, from its end until
 // one is found unchanged.
 func (x *Index) refresh(t *trail) {
 	for d := t.depth - 1; d >= 0; d-- {
-		n := x.nodes.at(t.nodes[d])
+		if t.nodes[d].leaf() {
+			continue // it has no summary
+		}
+		n := x.nodes.inner(t.nodes[d])
 		free := x.summary(n)
 		if free == n.free {
 			return
@@ -114,13 +150,13 @@ func (x *Index) refresh(t *trail) {
 
 // count adds the free blocks that lie at node i, not below its children and as
 // if it were untaken, to the histogram, by times.
-func (x *Index) count(i uint32, by int) {
-	n := x.nodes.at(i)
-	if n.leaf() {
+func (x *Index) count(i place, by int) {
+	n, child := x.nodes.at(i), x.nodes.children(i)
+	if child == [2]place{} {
 		x.histogram[n.length] += by
 		return
 	}
-	for _, c := range n.child {
+	for _, c := range child {
 		if c == none {
 			x.histogram[n.length+1] += by
 			continue
@@ -134,9 +170,9 @@ func (x *Index) count(i uint32, by int) {
 
 // countAll is count for i and all below that no taken node covers. Its cost is
 // what is stored below i: nothing for a block that holds no others.
-func (x *Index) countAll(i uint32, by int) {
+func (x *Index) countAll(i place, by int) {
 	x.count(i, by)
-	for _, c := range x.nodes.at(i).child {
+	for _, c := range x.nodes.children(i) {
 		if c != none && !x.nodes.at(c).taken() {
 			x.countAll(c, by)
 		}

@@ -44,7 +44,7 @@ func (x *Index) Find(length int, s Strategy) (p netip.Prefix, ok bool) {
 	if x.vacant() {
 		return want.netip(x.width), true
 	}
-	fits := x.nodes.at(root).free.and(ones(want.length))
+	fits := x.nodes.inner(root).free.and(ones(want.length))
 	if fits.isZero() {
 		return netip.Prefix{}, false
 	}
@@ -67,7 +67,7 @@ func (x *Index) Find(length int, s Strategy) (p netip.Prefix, ok bool) {
 // first, from the top; then what is below the child; then buddies right of the
 // way, from the bottom.
 func (x *Index) lowest(lengths uint128) uint128 {
-	n, side := x.nodes.at(root), 0
+	n, side := x.nodes.inner(root), 0
 	for {
 		c := n.child[side]
 		if c == none {
@@ -77,14 +77,14 @@ func (x *Index) lowest(lengths uint128) uint128 {
 			side++
 			continue
 		}
-		m := x.nodes.at(c)
-		buddies := skipped(n, m).and(lengths)
+		m, below := x.nodes.both(c)
+		buddies := skipped(&n.node, m).and(lengths)
 		left := buddies.and(m.addr)
 		switch {
 		case !left.isZero():
 			return m.buddy(left.first()).addr
-		case !m.free.and(lengths).isZero():
-			n, side = m, 0
+		case below != nil && !below.free.and(lengths).isZero():
+			n, side = below, 0
 		case !buddies.isZero():
 			return m.buddy(buddies.last()).addr
 		default:

@@ -11,17 +11,17 @@ func (x *Index) held(yield func(netip.Prefix) bool) {
 		}
 	}
 	if x.width > 0 {
-		x.heldBelow(x.nodes.at(root), yield)
+		x.heldBelow(root, yield)
 	}
 }
 
-func (x *Index) heldBelow(n *node, yield func(netip.Prefix) bool) bool {
-	for _, c := range n.child {
+func (x *Index) heldBelow(i place, yield func(netip.Prefix) bool) bool {
+	for _, c := range x.nodes.children(i) {
 		if c == none {
 			continue
 		}
 		m := x.nodes.at(c)
-		if !x.repeat(m.prefix(), int(m.held), yield) || !x.heldBelow(m, yield) {
+		if !x.repeat(m.prefix(), int(m.held), yield) || !x.heldBelow(c, yield) {
 			return false
 		}
 	}
@@ -40,19 +40,20 @@ func (x *Index) repeat(p prefix, times int, yield func(netip.Prefix) bool) bool 
 // freeBlocks is the body of FreeBlocks.
 func (x *Index) freeBlocks(yield func(netip.Prefix) bool) {
 	if x.width > 0 {
-		x.freeBelow(x.nodes.at(root), yield)
+		x.freeBelow(root, yield)
 	}
 }
 
-func (x *Index) freeBelow(n *node, yield func(netip.Prefix) bool) bool {
-	if n.taken() {
+func (x *Index) freeBelow(i place, yield func(netip.Prefix) bool) bool {
+	if i.leaf() || x.nodes.at(i).taken() {
 		return true
 	}
-	if n.leaf() {
+	n := x.nodes.inner(i)
+	if n.empty() {
 		return yield(n.prefix().netip(x.width))
 	}
 	for side, c := range n.child {
-		if !x.freeHalf(n, side, c, yield) {
+		if !x.freeHalf(&n.node, side, c, yield) {
 			return false
 		}
 	}
@@ -60,7 +61,7 @@ func (x *Index) freeBelow(n *node, yield func(netip.Prefix) bool) bool {
 }
 
 // freeHalf yields what is free in one half of n, in the order that lowest explains.
-func (x *Index) freeHalf(n *node, side int, c uint32, yield func(netip.Prefix) bool) bool {
+func (x *Index) freeHalf(n *node, side int, c place, yield func(netip.Prefix) bool) bool {
 	if c == none {
 		return yield(n.half(side).netip(x.width))
 	}
@@ -71,7 +72,7 @@ func (x *Index) freeHalf(n *node, side int, c uint32, yield func(netip.Prefix) b
 			return false
 		}
 	}
-	if !x.freeBelow(m, yield) {
+	if !x.freeBelow(c, yield) {
 		return false
 	}
 	for right := buddies.andNot(m.addr); !right.isZero(); right = right.andNot(bit(right.last())) {
@@ -90,23 +91,22 @@ func (x *Index) overlapping(p prefix) int {
 	for _, i := range t.nodes[:t.depth] {
 		count += int(x.nodes.at(i).held)
 	}
-	n := x.nodes.at(t.last())
+	i := t.last()
 	if reached {
-		return count + x.countBelow(n)
+		return count + x.countBelow(i)
 	}
-	c := n.child[p.addr.side(n.length)]
+	c := x.nodes.children(i)[p.addr.side(x.nodes.at(i).length)]
 	if c == none || !p.contains(x.nodes.at(c).prefix()) {
 		return count
 	}
-	return count + int(x.nodes.at(c).held) + x.countBelow(x.nodes.at(c))
+	return count + int(x.nodes.at(c).held) + x.countBelow(c)
 }
 
-func (x *Index) countBelow(n *node) int {
+func (x *Index) countBelow(i place) int {
 	count := 0
-	for _, c := range n.child {
+	for _, c := range x.nodes.children(i) {
 		if c != none {
-			m := x.nodes.at(c)
-			count += int(m.held) + x.countBelow(m)
+			count += int(x.nodes.at(c).held) + x.countBelow(c)
 		}
 	}
 	return count
