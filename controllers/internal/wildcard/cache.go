@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	kcpindex "github.com/kcp-dev/apimachinery/v2/pkg/cache"
-	kcpinformers "github.com/kcp-dev/apimachinery/v2/third_party/informers"
 	"github.com/kcp-dev/logicalcluster/v3"
 	kcpcache "github.com/kcp-dev/multicluster-provider/pkg/cache"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -35,10 +33,7 @@ func New(cfg *rest.Config, opts cache.Options) (kcpcache.WildcardCache, error) {
 	cfg.Host = strings.TrimSuffix(cfg.Host, "/") + "/clusters/*"
 	watches := &watches{config: cfg, opts: opts}
 	opts.NewInformer = func(lists toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, _ toolscache.Indexers) toolscache.SharedIndexInformer {
-		return kcpinformers.NewSharedIndexInformer(watches.of(lists, obj), obj, resync, toolscache.Indexers{
-			kcpindex.ClusterIndexName:             kcpcache.ClusterIndexFunc,
-			kcpindex.ClusterAndNamespaceIndexName: kcpcache.ClusterAndNamespaceIndexFunc,
-		})
+		return newInformer(watches.of(lists, obj), obj, resync)
 	}
 	all, err := cache.New(cfg, opts)
 	if err != nil {
@@ -66,7 +61,7 @@ func (w *wildcard) GetSharedInformer(obj runtime.Object) (toolscache.SharedIndex
 	if !ok {
 		return nil, gvk, "", fmt.Errorf("the informer of %s is a %T, which shares no index", gvk.Kind, informer)
 	}
-	return shared, gvk, mapping.Scope.Name(), nil
+	return namespaced{shared}, gvk, mapping.Scope.Name(), nil
 }
 
 // IndexField implements client.FieldIndexer. A scoped cache finds the values of its workspace.

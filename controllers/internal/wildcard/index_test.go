@@ -1,0 +1,129 @@
+package wildcard
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	kcpcache "github.com/kcp-dev/multicluster-provider/pkg/cache"
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// still is a wildcard cache of what was added to one informer.
+type still struct {
+	kcpcache.WildcardCache
+	informer toolscache.SharedIndexInformer
+	kind     schema.GroupVersionKind
+	scope    meta.RESTScopeName
+}
+
+func (s still) GetSharedInformer(runtime.Object) (toolscache.SharedIndexInformer, schema.GroupVersionKind, meta.RESTScopeName, error) {
+	return namespaced{s.informer}, s.kind, s.scope, nil
+}
+
+// scoped is the scoped cache of multicluster-provider, of logical cluster "a", with these objects in the
+// cache behind it.
+func scoped(t *testing.T, kind string, scope meta.RESTScopeName, objects ...client.Object) client.Reader {
+	t.Helper()
+	informer := newInformer(&toolscache.ListWatch{}, objects[0], 0)
+	for _, object := range objects {
+		if err := informer.GetIndexer().Add(object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := still{informer: informer, kind: ipamv1alpha1.GroupVersion.WithKind(kind), scope: scope}
+	one, err := kcpcache.NewScopedCluster(&rest.Config{Host: "https://kcp.invalid"}, "a", all, runtime.NewScheme(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return one.GetCache()
+}
+
+func in(cluster, namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: namespace, Annotations: map[string]string{logicalcluster.AnnotationKey: cluster}}
+}
+
+func namesOf[T any](items []T, name func(*T) string) []string {
+	names := []string{}
+	for i := range items {
+		names = append(names, name(&items[i]))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestScoped_Namespaces: a scoped cache gets and lists what is in its workspace, and in a namespace of it,
+// without an index by namespace.
+func TestScoped_Namespaces(t *testing.T) {
+	claim := func(meta metav1.ObjectMeta) client.Object { return &ipamv1alpha1.IPClaim{ObjectMeta: meta} }
+	cache := scoped(t, "IPClaim", meta.RESTScopeNameNamespace,
+		claim(in("a", "x", "one")), claim(in("a", "x", "two")), claim(in("a", "y", "three")), claim(in("b", "x", "four")))
+	for name, test := range map[string]struct {
+		opts []client.ListOption
+		want []string
+	}{
+		"all namespaces": {nil, []string{"one", "three", "two"}},
+		"one":            {[]client.ListOption{client.InNamespace("x")}, []string{"one", "two"}},
+		"another":        {[]client.ListOption{client.InNamespace("y")}, []string{"three"}},
+		"an empty one":   {[]client.ListOption{client.InNamespace("z")}, []string{}},
+	} {
+		list := &ipamv1alpha1.IPClaimList{}
+		if err := cache.List(t.Context(), list, test.opts...); err != nil {
+			t.Fatalf("%s: List = %v", name, err)
+		}
+		if got := namesOf(list.Items, func(c *ipamv1alpha1.IPClaim) string { return c.Name }); !slices.Equal(got, test.want) {
+			t.Errorf("%s: List found %v, want %v", name, got, test.want)
+		}
+	}
+	got := &ipamv1alpha1.IPClaim{}
+	if err := cache.Get(t.Context(), client.ObjectKey{Namespace: "y", Name: "three"}, got); err != nil || got.Name != "three" {
+		t.Errorf("Get = %s, %v; want three", got.Name, err)
+	}
+	if err := cache.Get(t.Context(), client.ObjectKey{Namespace: "x", Name: "four"}, got); err == nil {
+		t.Error("Get found a claim of another workspace")
+	}
+}
+
+// TestScoped_ClusterScoped: objects without a namespace are found by their workspace.
+func TestScoped_ClusterScoped(t *testing.T) {
+	binding := func(meta metav1.ObjectMeta) client.Object { return &apisv1alpha1.APIBinding{ObjectMeta: meta} }
+	cache := scoped(t, "APIBinding", meta.RESTScopeNameRoot, binding(in("a", "", "one")), binding(in("a", "", "two")), binding(in("b", "", "three")))
+	list := &apisv1alpha1.APIBindingList{}
+	if err := cache.List(t.Context(), list); err != nil {
+		t.Fatalf("List = %v", err)
+	}
+	name := func(b *apisv1alpha1.APIBinding) string { return b.Name }
+	if got, want := namesOf(list.Items, name), []string{"one", "two"}; !slices.Equal(got, want) {
+		t.Errorf("List found %v, want %v", got, want)
+	}
+	if err := cache.Get(t.Context(), client.ObjectKey{Name: "two"}, &apisv1alpha1.APIBinding{}); err != nil {
+		t.Errorf("Get = %v, want two", err)
+	}
+}
+
+// TestIndex_OneMap: client-go keeps one set for each workspace that has objects of a kind, and none for
+// its namespaces.
+func TestIndex_OneMap(t *testing.T) {
+	informer := newInformer(&toolscache.ListWatch{}, &ipamv1alpha1.IPClaim{}, 0)
+	for _, namespace := range []string{"x", "y"} {
+		if err := informer.GetIndexer().Add(&ipamv1alpha1.IPClaim{ObjectMeta: in("a", namespace, "one")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	values := 0
+	for name := range informer.GetIndexer().GetIndexers() {
+		values += len(informer.GetIndexer().ListIndexFuncValues(name))
+	}
+	if values != 1 {
+		t.Errorf("the indexes have %d values for the objects of one workspace, want 1", values)
+	}
+}
