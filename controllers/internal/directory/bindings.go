@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"slices"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -15,16 +16,31 @@ import (
 
 // binding is what is known of an APIBinding.
 type binding struct {
+	uid      types.UID
 	endpoint string // that shows it
 	serves   bool
 	leaving  bool // it is being deleted
 }
 
-// bindings are the APIBindings of one workspace, by UID. There may be several: kcp accepts
+// bindings are the APIBindings of one workspace. There may be several: kcp accepts
 // a second one to the same export, and does not bind it while the first is there.
 type bindings struct {
-	known map[types.UID]binding
-	went  bool // one that served was seen to go, and none has served since
+	known []binding // each UID once
+	went  bool      // one that served was seen to go, and none has served since
+}
+
+// put adds a binding, or replaces what was known of it.
+func (b *bindings) put(now binding) {
+	if i := b.find(now.uid); i >= 0 {
+		b.known[i] = now
+		return
+	}
+	b.known = append(b.known, now)
+}
+
+// find is the index of a binding; negative for none.
+func (b *bindings) find(uid types.UID) int {
+	return slices.IndexFunc(b.known, func(known binding) bool { return known.uid == uid })
 }
 
 // standing is how a workspace is bound.
@@ -107,8 +123,8 @@ func (d *Directory) Served(endpoint string, cluster allocator.ClusterName) bool 
 // Seen learns a binding that an endpoint shows, new or changed.
 func (d *Directory) Seen(endpoint string, b *apisv1alpha1.APIBinding) {
 	cluster := allocator.ClusterName(logicalcluster.From(b))
-	before, now := d.note(cluster, b.UID, binding{
-		endpoint: endpoint, serves: Serves(b), leaving: !b.DeletionTimestamp.IsZero(),
+	before, now := d.note(cluster, binding{
+		uid: b.UID, endpoint: endpoint, serves: Serves(b), leaving: !b.DeletionTimestamp.IsZero(),
 	})
 	if path := b.Annotations[core.LogicalClusterPathAnnotationKey]; path != "" && Serves(b) {
 		d.show(cluster, path)
@@ -124,16 +140,16 @@ func (d *Directory) Seen(endpoint string, b *apisv1alpha1.APIBinding) {
 
 // note keeps what is known of a binding, and tells how its workspace was bound before and
 // is now.
-func (d *Directory) note(cluster allocator.ClusterName, uid types.UID, b binding) (before, now standing) {
+func (d *Directory) note(cluster allocator.ClusterName, b binding) (before, now standing) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	of, ok := d.bound[cluster]
 	if !ok {
-		of = &bindings{known: map[types.UID]binding{}}
+		of = &bindings{}
 		d.bound[cluster] = of
 	}
 	before = of.standing()
-	of.known[uid] = b
+	of.put(b)
 	now = of.standing()
 	if now == served {
 		of.went = false
@@ -172,8 +188,12 @@ func (d *Directory) drop(cluster allocator.ClusterName, uid types.UID, note func
 	if !ok {
 		return nil, false
 	}
-	note(of, of.known[uid])
-	delete(of.known, uid)
+	known := binding{}
+	if i := of.find(uid); i >= 0 {
+		known = of.known[i]
+		of.known = slices.Delete(of.known, i, i+1)
+	}
+	note(of, known)
 	if len(of.known) > 0 {
 		return of, false
 	}
@@ -190,11 +210,7 @@ func (d *Directory) Closed(endpoint string) []allocator.ClusterName {
 	var closed []allocator.ClusterName
 	for cluster, of := range d.bound {
 		before := len(of.known)
-		for uid, known := range of.known {
-			if known.endpoint == endpoint {
-				delete(of.known, uid)
-			}
-		}
+		of.known = slices.DeleteFunc(of.known, func(known binding) bool { return known.endpoint == endpoint })
 		if len(of.known) < before {
 			closed = append(closed, cluster)
 		}
