@@ -3,16 +3,13 @@ package feed
 import (
 	"context"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 )
 
 // platform passes on what happens on the platform. An update from one object to another of its name
 // becomes two events, as in a tap.
 type platform struct {
-	handler.TypedEventHandler[client.Object, mcreconcile.Request]
+	eventHandler
 }
 
 // Update implements handler.TypedEventHandler.
@@ -22,5 +19,5 @@ func (p platform) Update(ctx context.Context, e event.UpdateEvent, q queue) {
 		p.Create(ctx, event.CreateEvent{Object: e.ObjectNew}, q)
 		return
 	}
-	p.TypedEventHandler.Update(ctx, e, q)
+	p.eventHandler.Update(ctx, e, q)
 }

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"context"
 	"sync"
 
 	kcpindex "github.com/kcp-dev/apimachinery/v2/pkg/cache"
@@ -10,9 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
-	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 )
 
 // tap is the one handler that a watch has on the cache of an endpoint. It calls the
@@ -27,14 +26,7 @@ type tap struct {
 	// passed on is among what is there.
 	mu       sync.Mutex
 	informer toolscache.SharedIndexInformer // nil until a workspace is engaged
-	open     map[multicluster.ClusterName]*opened
-}
-
-// opened is a workspace whose handler is called. The handler is made for the first event, as most
-// workspaces see none of most kinds.
-type opened struct {
-	*workspace
-	handler handler.TypedEventHandler[client.Object, mcreconcile.Request]
+	open     map[multicluster.ClusterName]*workspace
 }
 
 // add has the workspace's handler called: for all that is there, then for what happens.
@@ -53,10 +45,10 @@ func (t *tap) add(w *workspace) error {
 	} else if err := t.start(w); err != nil {
 		return err
 	}
-	t.open[w.name] = &opened{workspace: w}
+	t.open[w.name] = w
 	for _, obj := range there {
-		t.pass(w.name, func(o *opened) {
-			o.handler.Create(w.ctx, event.CreateEvent{Object: obj.(client.Object), IsInInitialList: true}, t.watch.queue)
+		t.pass(w.name, func(ctx context.Context, to eventHandler) {
+			to.Create(ctx, event.CreateEvent{Object: obj.(client.Object), IsInInitialList: true}, t.watch.queue)
 		})
 	}
 	return nil
@@ -73,7 +65,7 @@ func (t *tap) start(w *workspace) error {
 		return err
 	}
 	t.informer = informer.(toolscache.SharedIndexInformer) // as the wildcard cache requires it, too
-	t.open = map[multicluster.ClusterName]*opened{}
+	t.open = map[multicluster.ClusterName]*workspace{}
 	return nil
 }
 
@@ -81,15 +73,15 @@ func (t *tap) start(w *workspace) error {
 func (t *tap) remove(w *workspace) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if o := t.open[w.name]; o != nil && o.workspace == w {
+	if t.open[w.name] == w {
 		delete(t.open, w.name)
 	}
 }
 
 // OnAdd implements toolscache.ResourceEventHandler.
 func (t *tap) OnAdd(obj any, initial bool) {
-	t.call(obj, func(o *opened) {
-		o.handler.Create(o.ctx, event.CreateEvent{Object: obj.(client.Object), IsInInitialList: initial}, t.watch.queue)
+	t.call(obj, func(ctx context.Context, to eventHandler) {
+		to.Create(ctx, event.CreateEvent{Object: obj.(client.Object), IsInInitialList: initial}, t.watch.queue)
 	})
 }
 
@@ -102,8 +94,8 @@ func (t *tap) OnUpdate(before, after any) {
 		t.OnAdd(now, false)
 		return
 	}
-	t.call(now, func(o *opened) {
-		o.handler.Update(o.ctx, event.UpdateEvent{ObjectOld: old, ObjectNew: now}, t.watch.queue)
+	t.call(now, func(ctx context.Context, to eventHandler) {
+		to.Update(ctx, event.UpdateEvent{ObjectOld: old, ObjectNew: now}, t.watch.queue)
 	})
 }
 
@@ -114,26 +106,22 @@ func (t *tap) OnDelete(obj any) {
 	if unknown {
 		obj = missing.Obj
 	}
-	t.call(obj, func(o *opened) {
-		o.handler.Delete(o.ctx, event.DeleteEvent{Object: obj.(client.Object), DeleteStateUnknown: unknown}, t.watch.queue)
+	t.call(obj, func(ctx context.Context, to eventHandler) {
+		to.Delete(ctx, event.DeleteEvent{Object: obj.(client.Object), DeleteStateUnknown: unknown}, t.watch.queue)
 	})
 }
 
 // call calls the handler of the workspace that the object is of.
-func (t *tap) call(obj any, handle func(*opened)) {
+func (t *tap) call(obj any, handle func(context.Context, eventHandler)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pass(multicluster.ClusterName(logicalcluster.From(obj.(client.Object))), handle)
 }
 
-// pass calls the handler of a workspace that is open. The caller holds mu.
-func (t *tap) pass(name multicluster.ClusterName, handle func(*opened)) {
-	o := t.open[name]
-	if o == nil || o.ctx.Err() != nil {
-		return
+// pass calls the handler of a workspace that is open. The handler is made for each event, which costs less
+// than to keep one for each workspace. The caller holds mu.
+func (t *tap) pass(name multicluster.ClusterName, handle func(context.Context, eventHandler)) {
+	if w := t.open[name]; w != nil && w.ctx.Err() == nil {
+		handle(w.ctx, t.watch.handle(w.name, w.cluster))
 	}
-	if o.handler == nil {
-		o.handler = t.watch.handle(o.name, o.cluster)
-	}
-	handle(o)
 }

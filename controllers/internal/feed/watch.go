@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	mchandler "sigs.k8s.io/multicluster-runtime/pkg/handler"
@@ -15,10 +16,11 @@ import (
 )
 
 type (
-	// Handler makes the handler of a workspace. Events have the objects as the caches keep them: they may be
-	// packed, see package packed, and are to be read only.
-	Handler = mchandler.TypedEventHandlerFunc[client.Object, mcreconcile.Request]
-	queue   = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
+	// Handler makes the handler of a workspace, for each event again: the handler can remember nothing. Events
+	// have the objects as the caches keep them: they may be packed, see package packed, and are to be read only.
+	Handler      = mchandler.TypedEventHandlerFunc[client.Object, mcreconcile.Request]
+	eventHandler = handler.TypedEventHandler[client.Object, mcreconcile.Request]
+	queue        = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
 )
 
 // Platform is a source of what happens to the objects of a kind on the platform.
