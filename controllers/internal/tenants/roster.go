@@ -104,6 +104,9 @@ func (r *roster) count(name multicluster.ClusterName) {
 	case !missed:
 		r.missing[name] = absence{since: r.clock.Now()}
 	}
+	if len(r.missing) == 0 {
+		r.missing = map[multicluster.ClusterName]absence{} // an emptied map keeps its room, which after a start is for all
+	}
 	boundWorkspaces.Set(float64(len(r.bound)))
 	engagedWorkspaces.Set(float64(len(r.bound) - len(r.missing)))
 }
