@@ -1,20 +1,26 @@
 package packed
 
 import (
-	"reflect"
-
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/core"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// binding leaves of an APIBinding which one it is, in which workspace, what it permits, and whether it serves
+// binding is a packed APIBinding.
+type binding struct {
+	head
+	shape *apisv1alpha1.APIBinding
+	path  string // of its workspace
+}
+
+// reduced leaves of an APIBinding which one it is, in which workspace, what it permits, and whether it serves
 // the workspace. The controllers read no more of it, and write none. What kcp writes there about schemas
-// and permissions is several KiB for each workspace. Bindings with the same spec share it.
-func (p *Packer) binding(b *apisv1alpha1.APIBinding) *apisv1alpha1.APIBinding {
-	kept := &apisv1alpha1.APIBinding{
+// and permissions is several KiB for each workspace.
+func reduced(b *apisv1alpha1.APIBinding) *apisv1alpha1.APIBinding {
+	rest := &apisv1alpha1.APIBinding{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: b.Name, UID: b.UID, ResourceVersion: b.ResourceVersion, Generation: b.Generation,
 			CreationTimestamp: b.CreationTimestamp, DeletionTimestamp: b.DeletionTimestamp,
@@ -23,19 +29,56 @@ func (p *Packer) binding(b *apisv1alpha1.APIBinding) *apisv1alpha1.APIBinding {
 	}
 	for _, name := range []string{logicalcluster.AnnotationKey, core.LogicalClusterPathAnnotationKey} {
 		if value, ok := b.Annotations[name]; ok {
-			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, name, value)
+			metav1.SetMetaDataAnnotation(&rest.ObjectMeta, name, value)
 		}
 	}
 	for _, c := range b.Status.Conditions {
 		if c.Type == conditionsv1alpha1.ReadyCondition {
-			kept.Status.Conditions = conditionsv1alpha1.Conditions{{Type: conditionsv1alpha1.ReadyCondition, Status: c.Status}}
+			rest.Status.Conditions = conditionsv1alpha1.Conditions{{Type: conditionsv1alpha1.ReadyCondition, Status: c.Status}}
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if reflect.DeepEqual(kept.Spec, p.spec) {
-		kept.Spec = p.spec
-	}
-	p.spec = kept.Spec
-	return kept
+	return rest
 }
+
+// bindingKey is what bindings of one shape have in common, as a rule.
+type bindingKey struct {
+	generation int64
+	leaving    bool
+	conditions int
+}
+
+func keyOfBinding(b *apisv1alpha1.APIBinding) bindingKey {
+	return bindingKey{b.Generation, b.DeletionTimestamp != nil, len(b.Status.Conditions)}
+}
+
+// newBinding packs a binding by a shape. The caller checks by unpacking that the binding is of that shape.
+// Its home is its own: nothing else that is packed has no namespace.
+func newBinding(b, shape *apisv1alpha1.APIBinding) *binding {
+	at := &home{cluster: b.Annotations[clusterAnnotation]}
+	p := &binding{head: newHead(at, &b.ObjectMeta), shape: shape, path: b.Annotations[core.LogicalClusterPathAnnotationKey]}
+	p.shared, p.more = &shape.ObjectMeta, nil
+	return p
+}
+
+// shapeOfBinding is the shape of bindings like this one.
+func shapeOfBinding(b *apisv1alpha1.APIBinding) *apisv1alpha1.APIBinding {
+	shape := b.DeepCopy()
+	blank(&shape.ObjectMeta)
+	return shape
+}
+
+// whole is the binding as it was.
+func (p *binding) whole() *apisv1alpha1.APIBinding {
+	b := p.shape.DeepCopy()
+	p.head.whole(&b.ObjectMeta)
+	b.Annotations = p.GetAnnotations()
+	return b
+}
+
+// GetAnnotations implements metav1.Object. kcp sets both on each binding.
+func (p *binding) GetAnnotations() map[string]string {
+	return map[string]string{logicalcluster.AnnotationKey: p.home.cluster, core.LogicalClusterPathAnnotationKey: p.path}
+}
+
+// DeepCopyObject implements runtime.Object: a copy is whole.
+func (p *binding) DeepCopyObject() runtime.Object { return p.whole() }

@@ -1,4 +1,4 @@
-// Package packed keeps claims and their records in a cache in a tenth of the memory. Most fields have
+// Package packed keeps claims, their records and APIBindings in a cache in a tenth of the memory. Most fields have
 // the same values in thousands of objects. Those are kept once, as the shape of these objects, and each
 // object keeps only its own values.
 //
@@ -6,7 +6,7 @@
 // is packed only if unpacking it returns the same, field by field. Otherwise it stays as it is. So this
 // package needs no change when a field is added to a kind.
 //
-// APIBindings are only read, and lose the fields that no controller reads.
+// APIBindings are only read. Before they are packed, they lose the fields that no controller reads.
 //
 // Reads that copy from such a cache return whole objects. Its event handlers get the packed ones, and
 // either pass them to Whole or ask for the little that they need: an event costs less than a copy.

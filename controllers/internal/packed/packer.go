@@ -21,14 +21,12 @@ const remembered = 1 << 15
 
 // Packer packs the objects of a cache. The zero value is ready. It is safe for concurrent use.
 type Packer struct {
-	mu      sync.Mutex
-	homes   map[place]*home
-	claims  map[claimKey]*ipamv1alpha1.IPClaim
-	records map[recordKey]*ipamv1alpha1.IPAllocation
-	spec    apisv1alpha1.APIBindingSpec // that of the last binding
+	mu       sync.Mutex
+	homes    map[home]*home
+	claims   map[claimKey]*ipamv1alpha1.IPClaim
+	records  map[recordKey]*ipamv1alpha1.IPAllocation
+	bindings map[bindingKey]*apisv1alpha1.APIBinding
 }
-
-type place struct{ cluster, namespace string }
 
 // Transform is a TransformFunc of client-go: a cache calls it with each object before it keeps that. It
 // removes managedFields from all objects. An object may be packed already. It returns no error.
@@ -107,66 +105,70 @@ func HeldBy(obj client.Object) (claim string, uid types.UID, retained bool) {
 
 func isPacked(obj any) bool {
 	switch obj.(type) {
-	case *claim, *allocation:
+	case *claim, *allocation, *binding:
 		return true
 	}
 	return false
 }
 
 func (p *Packer) claim(c *ipamv1alpha1.IPClaim) client.Object {
-	key, at := keyOfClaim(c), p.home(&c.ObjectMeta)
-	p.mu.Lock()
-	shape := p.claims[key]
-	p.mu.Unlock()
-	if shape != nil {
-		if packed := newClaim(c, at, shape); reflect.DeepEqual(packed.whole(), c) {
-			return packed
-		}
-	}
-	shape = shapeOfClaim(c)
-	packed := newClaim(c, at, shape)
-	if !reflect.DeepEqual(packed.whole(), c) {
-		return c
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.claims = remember(p.claims, key, shape)
-	return packed
+	at := p.home(&c.ObjectMeta)
+	return pack(p, &p.claims, keyOfClaim(c), c, shapeOfClaim, func(shape *ipamv1alpha1.IPClaim) kept[*ipamv1alpha1.IPClaim] {
+		return newClaim(c, at, shape)
+	})
 }
 
 func (p *Packer) record(r *ipamv1alpha1.IPAllocation) client.Object {
-	key, at := keyOfRecord(r), p.home(&r.ObjectMeta)
+	at := p.home(&r.ObjectMeta)
+	return pack(p, &p.records, keyOfRecord(r), r, shapeOfRecord, func(shape *ipamv1alpha1.IPAllocation) kept[*ipamv1alpha1.IPAllocation] {
+		return newRecord(r, at, shape)
+	})
+}
+
+func (p *Packer) binding(b *apisv1alpha1.APIBinding) client.Object {
+	b = reduced(b)
+	return pack(p, &p.bindings, keyOfBinding(b), b, shapeOfBinding, func(shape *apisv1alpha1.APIBinding) kept[*apisv1alpha1.APIBinding] {
+		return newBinding(b, shape)
+	})
+}
+
+// kept is a packed object of a kind.
+type kept[T any] interface {
+	client.Object
+	whole() T
+}
+
+// pack packs an object by the shape of those that have its key, or else by its own. An object that would
+// not come back the same stays as it is.
+func pack[K comparable, T client.Object](p *Packer, shapes *map[K]T, key K, object T, shapeOf func(T) T, by func(shape T) kept[T]) client.Object {
 	p.mu.Lock()
-	shape := p.records[key]
+	shape, known := (*shapes)[key]
 	p.mu.Unlock()
-	if shape != nil {
-		if packed := newRecord(r, at, shape); reflect.DeepEqual(packed.whole(), r) {
+	if known {
+		if packed := by(shape); reflect.DeepEqual(packed.whole(), object) {
 			return packed
 		}
 	}
-	shape = shapeOfRecord(r)
-	packed := newRecord(r, at, shape)
-	if !reflect.DeepEqual(packed.whole(), r) {
-		return r
+	shape = shapeOf(object)
+	packed := by(shape)
+	if !reflect.DeepEqual(packed.whole(), object) {
+		return object
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.records = remember(p.records, key, shape)
+	*shapes = remember(*shapes, key, shape)
 	return packed
 }
 
 // home is that of an object.
 func (p *Packer) home(meta *metav1.ObjectMeta) *home {
-	key := place{cluster: meta.Annotations[clusterAnnotation], namespace: meta.Namespace}
+	key := home{cluster: meta.Annotations[clusterAnnotation], namespace: meta.Namespace}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if known := p.homes[key]; known != nil {
 		return known
 	}
-	at := &home{namespace: key.namespace}
-	if key.cluster != "" {
-		at.annotations = map[string]string{clusterAnnotation: key.cluster}
-	}
+	at := &home{key.cluster, key.namespace} // not the address of key, which would be a home for each call
 	p.homes = remember(p.homes, key, at)
 	return at
 }

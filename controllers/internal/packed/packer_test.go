@@ -126,6 +126,12 @@ func TestHead(t *testing.T) {
 		t.Fatalf("the claim is kept as %T, want a packed one", kept)
 	}
 	whole.ManagedFields = nil
+	sameMeta(t, kept, whole)
+}
+
+// sameMeta fails the test unless the metadata of a kept object reads as that of the whole one.
+func sameMeta(t *testing.T, kept, whole client.Object) {
+	t.Helper()
 	getters := reflect.TypeFor[metav1.Object]()
 	for method := range getters.Methods() {
 		name := method.Name
@@ -133,7 +139,7 @@ func TestHead(t *testing.T) {
 			continue
 		}
 		got := reflect.ValueOf(kept).MethodByName(name).Call(nil)[0].Interface()
-		want := reflect.ValueOf(client.Object(whole)).MethodByName(name).Call(nil)[0].Interface()
+		want := reflect.ValueOf(whole).MethodByName(name).Call(nil)[0].Interface()
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s = %v, want %v", name, got, want)
 		}
@@ -231,7 +237,7 @@ func TestTransform_Binding(t *testing.T) {
 	want := func(name string) *apisv1alpha1.APIBinding {
 		return &apisv1alpha1.APIBinding{
 			ObjectMeta: metav1.ObjectMeta{
-				Name: name, UID: "u", ResourceVersion: "7", Generation: 2,
+				Name: name, UID: "0b8a3a0e-6f0b-4d43-9d5a-000000000001", ResourceVersion: "7", Generation: 2,
 				CreationTimestamp: metav1.Unix(1_700_000_000, 0), DeletionTimestamp: new(metav1.Unix(1_700_000_100, 0)),
 				Annotations: map[string]string{clusterAnnotation: "c", "kcp.io/path": "root:c"},
 			},
@@ -242,19 +248,38 @@ func TestTransform_Binding(t *testing.T) {
 			Status: apisv1alpha1.APIBindingStatus{Conditions: conditionsv1alpha1.Conditions{ready}},
 		}
 	}
-	p, kept := &Packer{}, [2]*apisv1alpha1.APIBinding{}
+	p, kept := &Packer{}, [2]*binding{}
 	for i, name := range []string{"ipam", "ipam-2"} {
-		binding := want(name)
-		binding.ManagedFields, binding.Annotations["apis.v1alpha2.kcp.io/any"] = []metav1.ManagedFieldsEntry{{Manager: "kcp"}}, "[]"
-		binding.Status.BoundResources = []apisv1alpha1.BoundAPIResource{{Resource: "ipclaims"}}
-		binding.Status.Conditions = conditionsv1alpha1.Conditions{{Type: "APIExportValid", Status: "True"}, ready}
-		got, err := p.Transform(binding)
-		if err != nil || !reflect.DeepEqual(got, want(name)) {
-			t.Fatalf("Transform = %+v, %v; want %+v", got, err, want(name))
+		whole := want(name)
+		whole.ManagedFields, whole.Annotations["apis.v1alpha2.kcp.io/any"] = []metav1.ManagedFieldsEntry{{Manager: "kcp"}}, "[]"
+		whole.Status.BoundResources = []apisv1alpha1.BoundAPIResource{{Resource: "ipclaims"}}
+		whole.Status.Conditions = conditionsv1alpha1.Conditions{{Type: "APIExportValid", Status: "True"}, ready}
+		got, err := p.Transform(whole)
+		if err != nil || !reflect.DeepEqual(Whole(got.(client.Object)), want(name)) {
+			t.Fatalf("Transform = %+v, %v; want %+v", Whole(got.(client.Object)), err, want(name))
 		}
-		kept[i] = got.(*apisv1alpha1.APIBinding)
+		sameMeta(t, got.(client.Object), want(name))
+		if kept[i], _ = got.(*binding); kept[i] == nil {
+			t.Fatalf("the binding is kept as %T, want a packed one", got)
+		}
 	}
-	if kept[0].Spec.Reference.Export != kept[1].Spec.Reference.Export {
-		t.Error("two bindings of the same spec do not share it")
+	if kept[0].shape != kept[1].shape {
+		t.Error("two bindings that differ by their names alone share no shape")
+	}
+}
+
+// A binding that says something unusual keeps that, too.
+func TestTransform_UnusualBinding(t *testing.T) {
+	t.Parallel()
+	p, fill := &Packer{}, filler(rand.New(rand.NewSource(1)))
+	for range 500 {
+		whole := &apisv1alpha1.APIBinding{}
+		fill.Fill(whole)
+		want := reduced(whole.DeepCopy())
+		got, err := p.Transform(whole)
+		if err != nil || !reflect.DeepEqual(Whole(got.(client.Object)), client.Object(want)) {
+			t.Fatalf("Transform = %+v, %v; want %+v", Whole(got.(client.Object)), err, want)
+		}
+		sameMeta(t, got.(client.Object), want)
 	}
 }

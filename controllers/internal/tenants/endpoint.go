@@ -220,12 +220,12 @@ func (e *endpoint) engage(ctx context.Context, name multicluster.ClusterName) er
 }
 
 // OnAdd implements toolscache.ResourceEventHandler.
-func (e *endpoint) OnAdd(obj any, _ bool) { e.saw(obj.(*apisv1alpha1.APIBinding)) }
+func (e *endpoint) OnAdd(obj any, _ bool) { e.saw(bindingOf(obj)) }
 
 // OnUpdate implements toolscache.ResourceEventHandler. A list may show a binding in the place
 // of another one of its name.
 func (e *endpoint) OnUpdate(before, after any) {
-	was, is := before.(*apisv1alpha1.APIBinding), after.(*apisv1alpha1.APIBinding)
+	was, is := bindingOf(before), bindingOf(after)
 	if was.UID != is.UID {
 		e.opts.Directory.Missed(was)
 	}
@@ -235,14 +235,19 @@ func (e *endpoint) OnUpdate(before, after any) {
 // OnDelete implements toolscache.ResourceEventHandler.
 func (e *endpoint) OnDelete(obj any) {
 	if missing, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		b := missing.Obj.(*apisv1alpha1.APIBinding)
+		b := bindingOf(missing.Obj)
 		e.opts.Directory.Missed(b)
 		e.compare(b)
 		return
 	}
-	b := obj.(*apisv1alpha1.APIBinding)
+	b := bindingOf(obj)
 	e.opts.Directory.Gone(b)
 	e.compare(b)
+}
+
+// bindingOf is a binding as it was before the cache packed it.
+func bindingOf(obj any) *apisv1alpha1.APIBinding {
+	return packed.Whole(obj.(client.Object)).(*apisv1alpha1.APIBinding)
 }
 
 func (e *endpoint) saw(b *apisv1alpha1.APIBinding) {
