@@ -1,10 +1,8 @@
 package controllers
 
 import (
-	"context"
 	"net/http"
 
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	nop "sigs.k8s.io/multicluster-runtime/providers/nop"
 
@@ -35,19 +33,3 @@ type nobody struct{ *nop.Provider }
 func (nobody) Reengage(multicluster.ClusterName) {}
 
 func (nobody) Ready(*http.Request) error { return nil }
-
-// onEngage is called when a workspace is engaged, and when it is no more.
-type onEngage func(name multicluster.ClusterName)
-
-// Engage implements multicluster.Aware.
-func (f onEngage) Engage(ctx context.Context, name multicluster.ClusterName, _ cluster.Cluster) error {
-	f(name)
-	context.AfterFunc(ctx, func() { f(name) })
-	return nil
-}
-
-// Start implements manager.Runnable. It works when it is called upon.
-func (onEngage) Start(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
-}

@@ -207,7 +207,7 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 		logger: opts.Logger.WithName("directory"),
 	})
 	// What a workspace has of the platform's slices depends on whether its cache can be read.
-	engaged := onEngage(func(name multicluster.ClusterName) { slices.Engaged(known.Ledger(name)) })
+	workspaces.Changed = func(name multicluster.ClusterName) { slices.Engaged(known.Ledger(name)) }
 	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: classes, Directory: known}); err != nil {
 		return fmt.Errorf("class controller: %w", err)
 	}
@@ -217,7 +217,7 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 	}
 	leader := &leading{ledger: ledger, claims: news.Claims, clock: clock.RealClock{}}
 	return errors.Join(
-		mgr.Add(engaged), addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, opts),
+		addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, opts),
 		mgr.GetLocalManager().Add(&release.Expiry{Leases: ledger, Suspect: releases.Suspect}),
 		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper), mgr.GetLocalManager().Add(leader),
 		mgr.GetLocalManager().Add(&memory.Watch{}),

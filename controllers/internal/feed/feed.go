@@ -18,6 +18,9 @@ type Feed struct {
 	// Reengage disengages a workspace that a new watch could not be opened on, and engages it
 	// again. Required.
 	Reengage func(multicluster.ClusterName)
+	// Changed is called when a workspace is engaged, and when it is no more. It must not block. Set it before
+	// the manager starts. Default: nothing is called.
+	Changed func(multicluster.ClusterName)
 
 	mu         sync.Mutex
 	workspaces map[multicluster.ClusterName]*workspace
@@ -50,6 +53,7 @@ func (f *Feed) Engage(ctx context.Context, name multicluster.ClusterName, cl clu
 	w := &workspace{ctx: ctx, name: name, cluster: cl}
 	w.endpoint, w.cache = shown.Endpoint()
 	watches := f.enter(w)
+	f.tell(name)
 	context.AfterFunc(ctx, func() { f.leave(w) })
 	for _, watch := range watches {
 		if err := watch.open(w); err != nil {
@@ -80,6 +84,13 @@ func (f *Feed) leave(w *workspace) {
 	f.mu.Unlock()
 	for _, watch := range watches {
 		watch.close(w)
+	}
+	f.tell(w.name)
+}
+
+func (f *Feed) tell(name multicluster.ClusterName) {
+	if f.Changed != nil {
+		f.Changed(name)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -23,6 +24,25 @@ func TestEngage_ShowsWhatIsThereThenWhatHappens(t *testing.T) {
 	a.sees("~new")
 	s.source.Delete(claim("a", "old"))
 	a.sees("-old")
+}
+
+// TestEngage_Changed: it is told when a workspace is engaged, and when it is no more.
+func TestEngage_Changed(t *testing.T) {
+	s := newScene(t)
+	changes := make(chan multicluster.ClusterName, 10)
+	s.feed.Changed = func(name multicluster.ClusterName) { changes <- name }
+	a := s.engage("a")
+	for _, when := range []string{"it was engaged", "it left"} {
+		select {
+		case name := <-changes:
+			if name != "a" {
+				t.Errorf("workspace %q has changed when %s, want a", name, when)
+			}
+		case <-time.After(soon):
+			t.Fatalf("nothing was told when %s", when)
+		}
+		a.leave()
+	}
 }
 
 func TestEngage_ShowsNothingOfOthers(t *testing.T) {
