@@ -12,9 +12,12 @@ import (
 // binding is a packed APIBinding.
 type binding struct {
 	head
-	shape *apisv1alpha1.APIBinding
-	path  string // of its workspace
+	shape         *apisv1alpha1.APIBinding
+	cluster, path string // of its workspace
 }
+
+// nowhere is the home of all bindings, which tell their annotations themselves.
+var nowhere = &home{}
 
 // reduced leaves of an APIBinding which one it is, in which workspace, what it permits, and whether it serves
 // the workspace. The controllers read no more of it, and write none. What kcp writes there about schemas
@@ -52,10 +55,11 @@ func keyOfBinding(b *apisv1alpha1.APIBinding) bindingKey {
 }
 
 // newBinding packs a binding by a shape. The caller checks by unpacking that the binding is of that shape.
-// Its home is its own: nothing else that is packed has no namespace.
 func newBinding(b, shape *apisv1alpha1.APIBinding) *binding {
-	at := &home{cluster: b.Annotations[clusterAnnotation]}
-	p := &binding{head: newHead(at, &b.ObjectMeta), shape: shape, path: b.Annotations[core.LogicalClusterPathAnnotationKey]}
+	p := &binding{
+		head: newHead(nowhere, &b.ObjectMeta), shape: shape,
+		cluster: b.Annotations[logicalcluster.AnnotationKey], path: b.Annotations[core.LogicalClusterPathAnnotationKey],
+	}
 	p.shared, p.more = &shape.ObjectMeta, nil
 	return p
 }
@@ -75,9 +79,10 @@ func (p *binding) whole() *apisv1alpha1.APIBinding {
 	return b
 }
 
-// GetAnnotations implements metav1.Object. kcp sets both on each binding.
+// GetAnnotations implements metav1.Object. kcp sets both on each binding. They are put together for each
+// call: a map would be most of the binding, and few events of it come.
 func (p *binding) GetAnnotations() map[string]string {
-	return map[string]string{logicalcluster.AnnotationKey: p.home.cluster, core.LogicalClusterPathAnnotationKey: p.path}
+	return map[string]string{logicalcluster.AnnotationKey: p.cluster, core.LogicalClusterPathAnnotationKey: p.path}
 }
 
 // DeepCopyObject implements runtime.Object: a copy is whole.

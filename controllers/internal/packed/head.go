@@ -13,17 +13,8 @@ import (
 
 // home is what the objects of one namespace of a logical cluster share.
 type home struct {
-	cluster   string // empty without kcp
-	namespace string // empty for objects without one
-}
-
-// annotations is the one that names the logical cluster. It is made for each call, because to keep it would
-// take a third of a KiB for each home.
-func (h *home) annotations() map[string]string {
-	if h.cluster == "" {
-		return nil
-	}
-	return map[string]string{clusterAnnotation: h.cluster}
+	namespace   string
+	annotations map[string]string // the one that names the logical cluster; nil without kcp
 }
 
 // identity is a UID.
@@ -65,7 +56,7 @@ type head struct {
 func newHead(at *home, meta *metav1.ObjectMeta) head {
 	version, _ := strconv.ParseUint(meta.ResourceVersion, 10, 64) // compared when it is unpacked
 	h := head{home: at, name: meta.Name, uid: parse(meta.UID), version: version, created: meta.CreationTimestamp.Unix(), labels: meta.Labels}
-	if len(meta.Annotations) > 1 || at.cluster == "" {
+	if len(meta.Annotations) > len(at.annotations) {
 		h.more = meta.Annotations
 	}
 	return h
@@ -75,10 +66,7 @@ func newHead(at *home, meta *metav1.ObjectMeta) head {
 func (h *head) whole(meta *metav1.ObjectMeta) {
 	meta.Name, meta.Namespace, meta.UID = h.name, h.home.namespace, h.uid.uid()
 	meta.ResourceVersion, meta.CreationTimestamp = h.GetResourceVersion(), metav1.Unix(h.created, 0)
-	meta.Labels, meta.Annotations = maps.Clone(h.labels), h.home.annotations()
-	if h.more != nil {
-		meta.Annotations = maps.Clone(h.more)
-	}
+	meta.Labels, meta.Annotations = maps.Clone(h.labels), maps.Clone(h.GetAnnotations())
 }
 
 // blank takes an object's own metadata out of what is to be a shape.
@@ -111,7 +99,7 @@ func (h *head) GetAnnotations() map[string]string {
 	if h.more != nil {
 		return h.more
 	}
-	return h.home.annotations()
+	return h.home.annotations
 }
 
 // The setters of metav1.Object. An object of a cache is never changed.

@@ -22,11 +22,13 @@ const remembered = 1 << 15
 // Packer packs the objects of a cache. The zero value is ready. It is safe for concurrent use.
 type Packer struct {
 	mu       sync.Mutex
-	homes    map[home]*home
+	homes    map[place]*home
 	claims   map[claimKey]*ipamv1alpha1.IPClaim
 	records  map[recordKey]*ipamv1alpha1.IPAllocation
 	bindings map[bindingKey]*apisv1alpha1.APIBinding
 }
+
+type place struct{ cluster, namespace string }
 
 // Transform is a TransformFunc of client-go: a cache calls it with each object before it keeps that. It
 // removes managedFields from all objects. An object may be packed already. It returns no error.
@@ -162,13 +164,16 @@ func pack[K comparable, T client.Object](p *Packer, shapes *map[K]T, key K, obje
 
 // home is that of an object.
 func (p *Packer) home(meta *metav1.ObjectMeta) *home {
-	key := home{cluster: meta.Annotations[clusterAnnotation], namespace: meta.Namespace}
+	key := place{cluster: meta.Annotations[clusterAnnotation], namespace: meta.Namespace}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if known := p.homes[key]; known != nil {
 		return known
 	}
-	at := &home{key.cluster, key.namespace} // not the address of key, which would be a home for each call
+	at := &home{namespace: key.namespace}
+	if key.cluster != "" {
+		at.annotations = map[string]string{clusterAnnotation: key.cluster}
+	}
 	p.homes = remember(p.homes, key, at)
 	return at
 }
