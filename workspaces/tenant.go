@@ -61,10 +61,11 @@ func bind(ctx context.Context, cfg *rest.Config, opts TenantOptions) error {
 		return err
 	}
 	err = await(ctx, "the API to be bound", func(ctx context.Context) error {
-		if err := advance(ctx, c, opts.Platform); err != nil {
+		binding, err := advance(ctx, c, opts.Platform)
+		if err != nil {
 			return err
 		}
-		return c.List(ctx, &ipamv1alpha1.IPClaimList{}, client.Limit(1))
+		return served(ctx, c, binding)
 	})
 	if err != nil {
 		return err
@@ -76,9 +77,32 @@ func bind(ctx context.Context, cfg *rest.Config, opts TenantOptions) error {
 	})
 }
 
+// served returns an error until the workspace serves each kind that is bound. A published kind
+// may follow the others after half a minute, when kcp is busy. Claims must be readable; for the
+// others a refusal will do.
+func served(ctx context.Context, c client.Reader, binding *apisv1alpha2.APIBinding) error {
+	lists := map[string]client.ObjectList{
+		"ipclaims":      &ipamv1alpha1.IPClaimList{},
+		"ippools":       &ipamv1alpha1.IPPoolList{},
+		"ipallocations": &ipamv1alpha1.IPAllocationList{},
+		classesResource: &ipamv1alpha1.IPClassList{},
+	}
+	for _, bound := range binding.Status.BoundResources {
+		list, ok := lists[bound.Resource]
+		if !ok {
+			continue
+		}
+		err := c.List(ctx, list, client.Limit(1))
+		if err != nil && (!apierrors.IsForbidden(err) || bound.Resource == "ipclaims") {
+			return err
+		}
+	}
+	return nil
+}
+
 // advance does the next thing for the binding, and says what it still lacks. One that
 // is being deleted is waited for, and created again.
-func advance(ctx context.Context, c client.Client, platform string) error {
+func advance(ctx context.Context, c client.Client, platform string) (*apisv1alpha2.APIBinding, error) {
 	binding := &apisv1alpha2.APIBinding{}
 	binding.Name = BindingName
 	binding.Spec.Reference.Export = &apisv1alpha2.ExportBindingReference{Path: platform, Name: ExportName}
@@ -87,14 +111,14 @@ func advance(ctx context.Context, c client.Client, platform string) error {
 		err = c.Create(ctx, binding)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if accept(binding) {
 		if err := c.Update(ctx, binding); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return Bound(binding)
+	return binding, Bound(binding)
 }
 
 // accept grants exactly the permissions the export asks for, and reports whether that
