@@ -55,7 +55,8 @@ func (e *exact) add(w *Waiter) { e.tree.ReplaceOrInsert(wishOf(w)) }
 func (e *exact) remove(w *Waiter) { e.tree.Delete(wishOf(w)) }
 
 // touching puts the waiters for a prefix that overlaps p, and is free, in a line of their own. Of
-// those of one workspace for one prefix it has the oldest; see following. The caller removes them all.
+// those of one workspace for one prefix it has the oldest; see following. The caller removes all from
+// the line, because their workspaces keep its lanes.
 func (e *exact) touching(p netip.Prefix, free func(netip.Prefix) bool) *line {
 	found := &line{}
 	if e.tree.Len() == 0 {

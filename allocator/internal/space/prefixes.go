@@ -93,15 +93,15 @@ func prefixOfFour(k uint64) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4(addr), int(k&0xff))
 }
 
+func keyOfSixtyFour(p netip.Prefix) uint64 {
+	addr := p.Addr().As16()
+	return binary.BigEndian.Uint64(addr[:8])
+}
+
 func prefixOfSixtyFour(k uint64) netip.Prefix {
 	var addr [16]byte
 	binary.BigEndian.PutUint64(addr[:8], k)
 	return netip.PrefixFrom(netip.AddrFrom16(addr), 64)
-}
-
-func keyOfSixtyFour(p netip.Prefix) uint64 {
-	addr := p.Addr().As16()
-	return binary.BigEndian.Uint64(addr[:8])
 }
 
 // plain reports whether an IPv6 prefix is all that its first half and its length say. A prefix has no

@@ -98,14 +98,13 @@ func (r *roster) fail(name multicluster.ClusterName, err error) {
 func (r *roster) count(name multicluster.ClusterName) {
 	_, engaged := r.engaged[name]
 	_, missed := r.missing[name]
-	switch {
-	case !r.bound[name], engaged:
-		delete(r.missing, name)
-	case !missed:
+	switch misses := r.bound[name] && !engaged; {
+	case misses && !missed:
 		r.missing[name] = absence{since: r.clock.Now()}
-	}
-	if len(r.missing) == 0 {
-		r.missing = map[multicluster.ClusterName]absence{} // an emptied map keeps its room, which after a start is for all
+	case missed && !misses:
+		if delete(r.missing, name); len(r.missing) == 0 {
+			r.missing = map[multicluster.ClusterName]absence{} // an emptied map keeps its room, which after a start is for all
+		}
 	}
 	boundWorkspaces.Set(float64(len(r.bound)))
 	engagedWorkspaces.Set(float64(len(r.bound) - len(r.missing)))

@@ -5,6 +5,6 @@
 //   - A watch decodes each event once. The decoder of client-go reads an event seven times, and takes seven
 //     times as long (BenchmarkDecode). Most of a controller's start is spent there, because a server sends
 //     the first list as events, too.
-//   - The only index is that of the logical cluster. An index by namespace would be half a KiB of memory for
-//     each workspace and kind.
+//   - The only index is that of the logical cluster. An index by namespace would take a third of a KiB
+//     for each workspace and kind.
 package wildcard
