@@ -147,7 +147,7 @@ func (e *endpoint) fill(ctx context.Context) error {
 func (e *endpoint) close() {
 	e.roster.fill(e.url, false)
 	for _, name := range e.engaged.at(e) {
-		e.engaged.remove(name)
+		e.disengage(name)
 	}
 	for _, cluster := range e.opts.Directory.Closed(e.url) {
 		e.roster.bind(multicluster.ClusterName(cluster), e.opts.Directory.Bound(cluster))
@@ -190,14 +190,13 @@ func (e *endpoint) settle(ctx context.Context, name multicluster.ClusterName) er
 	case bound && there.at != e:
 		return fmt.Errorf("%s shows it, too", there.at.url)
 	case !bound && there != nil && there.at == e:
-		e.engaged.remove(name)
+		e.disengage(name)
 		e.recorders.StopProvider(ctx, logicalcluster.Name(name))
 	}
 	return nil
 }
 
-// engage hands a workspace to the controllers, until ctx ends or the engagement does. However it
-// ends, the workspace is checked again.
+// engage hands a workspace to the controllers, until ctx ends or the workspace is disengaged.
 func (e *endpoint) engage(ctx context.Context, name multicluster.ClusterName) error {
 	scoped, err := kcpcache.NewScopedCluster(e.config, logicalcluster.Name(name), e.cache, e.opts.Scheme, nil)
 	if err != nil {
@@ -211,11 +210,8 @@ func (e *endpoint) engage(ctx context.Context, name multicluster.ClusterName) er
 		e.engaged.remove(name)
 		return err
 	}
-	e.roster.engage(ctx, name)
-	context.AfterFunc(ctx, func() {
-		e.roster.disengage(ctx, name)
-		e.queue.Add(name)
-	})
+	e.engaged.take(t)
+	e.roster.recount(name)
 	return nil
 }
 

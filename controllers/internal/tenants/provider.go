@@ -79,12 +79,9 @@ func New(opts Options) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cache of endpoint slices: %w", err)
 	}
-	return &Provider{
-		opts:      opts,
-		slices:    endpointSlices,
-		roster:    newRoster(clock.RealClock{}),
-		endpoints: map[string]running{},
-	}, nil
+	p := &Provider{opts: opts, slices: endpointSlices, endpoints: map[string]running{}}
+	p.roster = newRoster(clock.RealClock{}, p.engaged.taken)
+	return p, nil
 }
 
 // Get implements multicluster.Provider.
@@ -103,7 +100,15 @@ func (p *Provider) IndexField(_ context.Context, obj client.Object, field string
 }
 
 // Reengage disengages a workspace that a controller could not take up, and engages it again.
-func (p *Provider) Reengage(name multicluster.ClusterName) { p.engaged.remove(name) }
+func (p *Provider) Reengage(name multicluster.ClusterName) { p.disengage(name) }
+
+// disengage ends an engagement, if there is one, and has the workspace checked again.
+func (p *Provider) disengage(name multicluster.ClusterName) {
+	if t := p.engaged.remove(name); t != nil {
+		p.roster.recount(name)
+		t.at.queue.Add(name)
+	}
+}
 
 // Start implements multicluster.ProviderRunnable. It follows the endpoint slice until ctx ends,
 // and returns when nothing runs any more.

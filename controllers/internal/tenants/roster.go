@@ -1,7 +1,6 @@
 package tenants
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"sync"
@@ -17,13 +16,13 @@ const grace = time.Minute
 // roster counts which workspaces are bound, and which of them are engaged. It is safe for
 // concurrent use.
 type roster struct {
-	clock clock.PassiveClock
+	clock   clock.PassiveClock
+	engaged func(multicluster.ClusterName) bool // as of now
 
 	mu      sync.Mutex
 	bound   map[multicluster.ClusterName]bool
-	engaged map[multicluster.ClusterName]context.Context // until it ends
-	missing map[multicluster.ClusterName]absence         // those that are bound and not engaged
-	filled  map[string]bool                              // endpoints, by URL
+	missing map[multicluster.ClusterName]absence // those that are bound and not engaged
+	filled  map[string]bool                      // endpoints, by URL
 }
 
 // absence is that of a workspace which ought to be engaged.
@@ -32,11 +31,11 @@ type absence struct {
 	err   error // of the last attempt; nil before the first
 }
 
-func newRoster(c clock.PassiveClock) *roster {
+func newRoster(c clock.PassiveClock, engaged func(multicluster.ClusterName) bool) *roster {
 	return &roster{
 		clock:   c,
+		engaged: engaged,
 		bound:   map[multicluster.ClusterName]bool{},
-		engaged: map[multicluster.ClusterName]context.Context{},
 		missing: map[multicluster.ClusterName]absence{},
 		filled:  map[string]bool{},
 	}
@@ -66,21 +65,10 @@ func (r *roster) bind(name multicluster.ClusterName, bound bool) {
 	r.count(name)
 }
 
-// engage notes that a workspace is engaged until ctx ends.
-func (r *roster) engage(ctx context.Context, name multicluster.ClusterName) {
+// recount notes that an engagement has begun or ended.
+func (r *roster) recount(name multicluster.ClusterName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.engaged[name] = ctx
-	r.count(name)
-}
-
-// disengage notes that an engagement has ended. Another one may have begun.
-func (r *roster) disengage(ctx context.Context, name multicluster.ClusterName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.engaged[name] == ctx {
-		delete(r.engaged, name)
-	}
 	r.count(name)
 }
 
@@ -96,9 +84,8 @@ func (r *roster) fail(name multicluster.ClusterName, err error) {
 
 // count brings missing and the metrics up to date. The caller holds mu.
 func (r *roster) count(name multicluster.ClusterName) {
-	_, engaged := r.engaged[name]
 	_, missed := r.missing[name]
-	switch misses := r.bound[name] && !engaged; {
+	switch misses := r.bound[name] && !r.engaged(name); {
 	case misses && !missed:
 		r.missing[name] = absence{since: r.clock.Now()}
 	case missed && !misses:

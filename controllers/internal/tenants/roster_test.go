@@ -1,7 +1,6 @@
 package tenants
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -10,13 +9,30 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
+
+// attendance is a roster of workspaces, some of which are engaged.
+type attendance struct {
+	*roster
+	present map[multicluster.ClusterName]bool
+}
+
+func newAttendance(clock *clocktesting.FakePassiveClock) attendance {
+	present := map[multicluster.ClusterName]bool{}
+	return attendance{roster: newRoster(clock, func(name multicluster.ClusterName) bool { return present[name] }), present: present}
+}
+
+func (a attendance) engage(name multicluster.ClusterName, engaged bool) {
+	a.present[name] = engaged
+	a.recount(name)
+}
 
 // A replica that engages nobody is not ready, after a grace time. One that serves others is,
 // whoever is missing: the metrics tell.
 func TestRoster_Ready(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := newRoster(clock)
+	r := newAttendance(clock)
 	wants := func(when string, words ...string) {
 		t.Helper()
 		err := r.ready()
@@ -38,7 +54,7 @@ func TestRoster_Ready(t *testing.T) {
 	wants("they wait for the caches", "2 of 2", "caches")
 	r.fail("a", errors.New("no such thing"))
 	wants("one has failed", "2 of 2", "workspace a", "no such thing")
-	r.engage(t.Context(), "b")
+	r.engage("b", true)
 	wants("the other is served")
 	r.bind("b", false)
 	wants("only the failed one is left", "1 of 1", "workspace a")
@@ -49,7 +65,7 @@ func TestRoster_Ready(t *testing.T) {
 }
 
 func TestRoster_Counts(t *testing.T) {
-	r := newRoster(clocktesting.NewFakePassiveClock(time.Now()))
+	r := newAttendance(clocktesting.NewFakePassiveClock(time.Now()))
 	wants := func(when string, bound, engaged float64) {
 		t.Helper()
 		if b, e := value(t, boundWorkspaces), value(t, engagedWorkspaces); b != bound || e != engaged {
@@ -60,15 +76,11 @@ func TestRoster_Counts(t *testing.T) {
 	r.bind("a", true)
 	r.bind("b", true)
 	wants("two bound", 2, 0)
-	first, end := context.WithCancel(t.Context())
-	r.engage(first, "a")
+	r.engage("a", true)
 	wants("one engaged", 2, 1)
-	end()
-	second := t.Context()
-	r.engage(second, "a")
-	r.disengage(first, "a")
-	wants("one engaged again before its former engagement was seen to end", 2, 1)
-	r.disengage(second, "a")
+	r.recount("a")
+	wants("the end of a former engagement was seen late", 2, 1)
+	r.engage("a", false)
 	wants("one disengaged", 2, 0)
 	r.bind("a", false)
 	r.bind("b", false)

@@ -28,6 +28,7 @@ type tenant struct {
 	at     *endpoint
 	ended  <-chan struct{}    // closed when the engagement has ended
 	cancel context.CancelFunc // ends it
+	taken  bool               // by the controllers; engaged guards it
 }
 
 var _ cluster.Cluster = (*tenant)(nil)
