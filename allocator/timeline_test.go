@@ -101,7 +101,7 @@ func (r *rewind) restore(meanwhile func(*fixture)) *fixture {
 	other.Allocator = other.open(frozenLedger)
 	meanwhile(other)
 	r.watch.set(true)
-	r.watch.Watcher = e.Client().Watcher
+	r.watch.to(e.Client().Watcher)
 	r.kv.to(e.Client())
 	r.watch.set(false)
 	return other
@@ -223,7 +223,7 @@ func TestReplaced_NotByARestart(t *testing.T) {
 		r.watch.set(true)
 		r.etcd.Stop()
 		r.etcd.Start()
-		r.watch.Watcher = r.etcd.Client().Watcher
+		r.watch.to(r.etcd.Client().Watcher)
 		r.kv.to(r.etcd.Client())
 		r.watch.set(false)
 		for r.Healthy() != nil {

@@ -45,6 +45,13 @@ func (c *cutter) set(off bool) {
 	}
 }
 
+// to has what is opened from now on be a watch of another etcd.
+func (c *cutter) to(watcher clientv3.Watcher) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Watcher = watcher
+}
+
 // through opens an Allocator that sees etcd through the given parts.
 func (l *fixture) through(kv clientv3.KV, watcher clientv3.Watcher) *Allocator {
 	l.t.Helper()

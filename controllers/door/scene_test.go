@@ -124,12 +124,7 @@ func newFake() client.WithWatch {
 // post sends a body to a path, and returns the HTTP status and the body of the response.
 func (s *scene) post(path, contentType string, body []byte) (int, []byte) {
 	s.Helper()
-	request, err := http.NewRequestWithContext(s.Context(), http.MethodPost, s.base+path, bytes.NewReader(body))
-	if err != nil {
-		s.Fatal(err)
-	}
-	request.Header.Set("Content-Type", contentType)
-	response, err := s.client.Do(request)
+	response, err := s.send(path, contentType, body)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -139,6 +134,15 @@ func (s *scene) post(path, contentType string, body []byte) (int, []byte) {
 		s.Fatal(err)
 	}
 	return response.StatusCode, got
+}
+
+func (s *scene) send(path, contentType string, body []byte) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(s.Context(), http.MethodPost, s.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", contentType)
+	return s.client.Do(request)
 }
 
 // review sends an admission request to a path, and returns the answer to it.

@@ -171,11 +171,20 @@ func TestServer_InFlight(t *testing.T) {
 		n    int
 		body []byte
 	}{{largeInFlight, large}, {inFlight, small}} {
-		for range those.n {
-			others.Go(func() { s.post(s.answerPath(), "application/json", those.body) })
-		}
-		for range those.n {
-			<-entered
+		for range those.n { // one after the other: none is kept from its slot by the work of the others
+			ended := make(chan struct{})
+			others.Go(func() {
+				defer close(ended)
+				response, err := s.send(s.answerPath(), "application/json", those.body)
+				if err == nil { // else it took longer than the door lets it
+					response.Body.Close()
+				}
+			})
+			select {
+			case <-entered:
+			case <-ended:
+				t.Fatalf("a request of %d bytes has found no slot, want %d", len(those.body), those.n)
+			}
 		}
 		if code, body := s.post(s.answerPath(), "application/json", those.body); code != http.StatusServiceUnavailable {
 			t.Errorf("beside %d requests of %d bytes another one gets %d %s, want 503", those.n, len(those.body), code, body)
