@@ -14,6 +14,12 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
+// deciding decides about a claim of the tenant.
+func deciding(ledger Ledger, claim *ipamv1alpha1.IPClaim) *decision {
+	r := &Reconciler{ledger: ledger, directory: directory.New(directory.Workspace{Cluster: "platform"})}
+	return (&pass{Reconciler: r, claim: claim, from: directory.Workspace{Cluster: "tenant"}}).decision()
+}
+
 // A claim waits where it may be served, and nowhere else: of a pool that it may use no
 // longer, room would be held for it again and again.
 func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
@@ -34,7 +40,7 @@ func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
 		}
 		both = append(both, resolve.Candidate{Pool: pool, Length: 23})
 	}
-	p := (&pass{Reconciler: &Reconciler{ledger: ledger}, claim: gen.Claim("c"), from: directory.Workspace{Cluster: "tenant"}}).decision()
+	p := deciding(ledger, gen.Claim("c"))
 
 	for _, candidates := range [][]resolve.Candidate{both, both[1:], nil} {
 		_, err := p.try(t.Context(), resolve.Plan{Candidates: candidates})
@@ -69,7 +75,7 @@ func TestTry_WaitsForNoRoomWhereItsAddressIsExcluded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := (&pass{Reconciler: &Reconciler{ledger: ledger}, claim: gen.Claim("c"), from: directory.Workspace{Cluster: "tenant"}}).decision()
+	p := deciding(ledger, gen.Claim("c"))
 	_, err = p.try(t.Context(), resolve.Plan{Exact: exact, Candidates: []resolve.Candidate{{Pool: pool, Length: 32}}})
 	if refused, ok := errors.AsType[*outcome.Refusal](err); !ok || refused.Reason != ipamv1alpha1.ReasonAddressReserved {
 		t.Errorf("try(%s) = %v, want %s", exact, err, ipamv1alpha1.ReasonAddressReserved)

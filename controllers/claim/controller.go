@@ -132,7 +132,7 @@ func (r *Reconciler) Departed(cluster allocator.ClusterName) {
 
 // Named requeues the claims that may be served or refused now that a workspace has a path.
 func (r *Reconciler) Named(workspace directory.Workspace) {
-	for _, claim := range r.waiting.on(topicsOfWorkspace(workspace)...) {
+	for _, claim := range r.waiting.wake(topicsOfWorkspace(workspace)...) {
 		r.queue.Add(claim)
 	}
 }
@@ -237,22 +237,30 @@ func (r *Reconciler) suspect(name multicluster.ClusterName, record client.Object
 // onPool requeues the claims that may be served or refused now that a pool has changed.
 func (r *Reconciler) onPool(name multicluster.ClusterName, _ cluster.Cluster) eventHandler {
 	wake := func(q inbox.Queue, pools ...*ipamv1alpha1.IPPool) {
-		for _, claim := range r.waiting.on(topicsOfPool(r.directory.Ledger(name), pools...)...) {
+		for _, claim := range r.waiting.wake(topicsOfPool(r.directory.Ledger(name), pools...)...) {
 			q.Add(claim)
 		}
 	}
 	return handlerFuncs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
-			wake(q, e.Object.(*ipamv1alpha1.IPPool))
+			pool := e.Object.(*ipamv1alpha1.IPPool)
+			wake(q, pool)
+			r.announced.note(pool)
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q inbox.Queue) {
 			before, after := e.ObjectOld.(*ipamv1alpha1.IPPool), e.ObjectNew.(*ipamv1alpha1.IPPool)
 			if poolMatters(before, after) {
 				wake(q, before, after)
 			}
+			if before.UID != after.UID {
+				r.announced.drop(before.UID)
+			}
+			r.announced.note(after)
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q inbox.Queue) {
-			wake(q, e.Object.(*ipamv1alpha1.IPPool))
+			pool := e.Object.(*ipamv1alpha1.IPPool)
+			wake(q, pool)
+			r.announced.drop(pool.UID)
 		},
 	}
 }
@@ -276,7 +284,7 @@ func sound(pool *ipamv1alpha1.IPPool) bool {
 // onClass requeues the claims that may be served or refused now that a class has changed.
 func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) eventHandler {
 	wake := func(obj client.Object, q inbox.Queue) {
-		for _, claim := range r.waiting.on(topicsOfClass(obj.(*ipamv1alpha1.IPClass))...) {
+		for _, claim := range r.waiting.wake(topicsOfClass(obj.(*ipamv1alpha1.IPClass))...) {
 			q.Add(claim)
 		}
 	}

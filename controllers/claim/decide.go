@@ -91,6 +91,9 @@ func (d *decision) resolve(ctx context.Context, topics []topic) (resolve.Plan, e
 func (d *decision) try(ctx context.Context, plan resolve.Plan) (allocator.Block, error) {
 	var tried []miss
 	for _, c := range d.ordered(plan) {
+		if d.behind(c) {
+			return allocator.Block{}, errBehind
+		}
 		request := d.request(plan, c)
 		block, err := d.ask(ctx, request)
 		if unchecked(err) {

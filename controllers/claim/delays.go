@@ -14,6 +14,9 @@ const (
 	// compared with the ledger yet.
 	checking = 10 * time.Second
 
+	// coming is how long claims leave a new pool to older ones that were not woken yet, at most.
+	coming = 5 * time.Second
+
 	// settling is how long a new claim says nothing of a former one of its name.
 	settling = 10 * time.Second
 

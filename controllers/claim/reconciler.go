@@ -68,6 +68,7 @@ type Reconciler struct {
 	tracer    trace.Tracer // nil: nothing is traced
 	clock     clock.PassiveClock
 	waiting   waiting
+	announced announced
 	started   func() time.Time // when the first was reconciled: a replica may stand by for long
 	memory    memory           // of what the cache does not show
 }
@@ -87,6 +88,7 @@ type pass struct {
 // Reconcile reconciles one claim.
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
 	begun := time.Now()
+	r.waiting.begin(req)
 	cl, err := r.clusters.GetCluster(ctx, req.ClusterName)
 	if err != nil {
 		r.abandon(req)
@@ -159,7 +161,7 @@ func requeueFor(err error) (reconcile.Result, error) {
 		return reconcile.Result{}, nil // the claim goes with its namespace
 	case errors.Is(err, errUnchecked), errors.Is(err, errFormer), errors.Is(err, errUnsure):
 		return reconcile.Result{RequeueAfter: goneDelay}, nil // what it waits for wakes the claim, sooner as a rule
-	case errors.Is(err, errUnseen), errors.Is(err, errTurn):
+	case errors.Is(err, errUnseen), errors.Is(err, errTurn), errors.Is(err, errBehind):
 		return reconcile.Result{RequeueAfter: patch.ConflictDelay}, nil
 	}
 	return patch.Requeue(err)
@@ -213,7 +215,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 		p.refuse(ctx, refusal)
 		return nil
 	}
-	if errors.Is(err, errTurn) || (errors.Is(err, errFormer) || errors.Is(err, errUnsure)) && p.age() < settling {
+	if errors.Is(err, errTurn) || errors.Is(err, errBehind) || (errors.Is(err, errFormer) || errors.Is(err, errUnsure)) && p.age() < settling {
 		return err
 	}
 	if err != nil {

@@ -42,6 +42,7 @@ type waiting struct {
 	mu     sync.Mutex
 	claims map[mcreconcile.Request]wait
 	topics map[topic]map[mcreconcile.Request]time.Time // when each claim was made
+	woken  map[multicluster.ClusterName]*woken         // none that is empty
 }
 
 // wait is the wait of one claim.

@@ -1,0 +1,162 @@
+package claim
+
+import (
+	"container/heap"
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
+)
+
+// The ledger keeps the order of the claims that wait for room in a pool. Claims that wait for a pool, or for a class, are in
+// none of its lists. When the pool comes they are woken, the oldest first. This file keeps a younger claim
+// from asking the pool in between.
+
+// errBehind: an older claim of the workspace comes first.
+var errBehind = errors.New("an older claim is looked at first")
+
+// behind reports whether older claims of the workspace are to ask a candidate first: they were woken and not looked
+// at since, or are about to be woken, as the pool has just come.
+func (d *decision) behind(c resolve.Candidate) bool {
+	workspace := d.directory.Engaged(d.from.Cluster)
+	return d.waiting.wokenBefore(workspace, d.since) ||
+		d.comes(c.Pool) && d.waiting.waitsBefore(workspace, d.since, topicsOfPool(c.Owner.Cluster, c.Pool))
+}
+
+// comes reports whether a pool got its CIDR a moment ago, and those who wait for it were not woken yet.
+func (d *decision) comes(pool *ipamv1alpha1.IPPool) bool {
+	ready := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	return ready != nil && d.clock.Since(ready.LastTransitionTime.Time) < coming && !d.announced.has(pool.UID)
+}
+
+// announced are the ready pools for which those who wait were woken. The zero value is none; safe
+// for concurrent use.
+type announced struct {
+	mu    sync.Mutex
+	pools map[types.UID]bool
+}
+
+func (a *announced) has(pool types.UID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.pools[pool]
+}
+
+// note notes how a pool is now that all who wait for it were woken.
+func (a *announced) note(pool *ipamv1alpha1.IPPool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !resolve.Ready(pool) {
+		delete(a.pools, pool.UID)
+		return
+	}
+	if a.pools == nil {
+		a.pools = map[types.UID]bool{}
+	}
+	a.pools[pool.UID] = true
+}
+
+func (a *announced) drop(pool types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.pools, pool)
+}
+
+// woken are the claims of one workspace that were woken, and not looked at since. Its owner guards it.
+type woken struct {
+	claims map[mcreconcile.Request]bool
+	queue  byAge // the first is one of them; others may not be any more
+}
+
+func (w *woken) add(claim inbox.Waiter) {
+	if w.claims[claim.Request] {
+		return
+	}
+	w.claims[claim.Request] = true
+	heap.Push(&w.queue, claim)
+}
+
+// remove notes that a claim is looked at.
+func (w *woken) remove(claim mcreconcile.Request) {
+	delete(w.claims, claim)
+	for len(w.queue) > 0 && !w.claims[w.queue[0].Request] {
+		heap.Pop(&w.queue)
+	}
+}
+
+// byAge is a heap of claims, the oldest on top.
+type byAge []inbox.Waiter
+
+func (b byAge) Len() int           { return len(b) }
+func (b byAge) Less(i, j int) bool { return b[i].Since.Before(b[j].Since) }
+func (b byAge) Swap(i, j int)      { b[i], b[j] = b[j], b[i] }
+func (b *byAge) Push(claim any)    { *b = append(*b, claim.(inbox.Waiter)) }
+
+func (b *byAge) Pop() any {
+	last := (*b)[len(*b)-1]
+	*b = (*b)[:len(*b)-1]
+	return last
+}
+
+// wake lists the claims that wait for any of the topics, oldest first. Until a pass has begun for each, younger
+// ones of its workspace are behind it.
+func (w *waiting) wake(topics ...topic) []mcreconcile.Request {
+	waiters := w.since(topics)
+	w.mu.Lock()
+	for _, claim := range waiters {
+		of := w.woken[claim.Request.ClusterName]
+		if of == nil {
+			if w.woken == nil {
+				w.woken = map[multicluster.ClusterName]*woken{}
+			}
+			of = &woken{claims: map[mcreconcile.Request]bool{}}
+			w.woken[claim.Request.ClusterName] = of
+		}
+		of.add(claim)
+	}
+	w.mu.Unlock()
+	return inbox.OldestFirst(waiters)
+}
+
+// begin notes that a pass begins for a claim.
+func (w *waiting) begin(claim mcreconcile.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	of := w.woken[claim.ClusterName]
+	if of == nil {
+		return
+	}
+	if of.remove(claim); len(of.claims) == 0 {
+		delete(w.woken, claim.ClusterName)
+	}
+}
+
+// wokenBefore reports whether an older claim of a workspace was woken, and not looked at since.
+func (w *waiting) wokenBefore(workspace multicluster.ClusterName, since time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	of := w.woken[workspace]
+	return of != nil && of.queue[0].Since.Before(since)
+}
+
+// waitsBefore reports whether an older claim of a workspace waits for any of the topics.
+func (w *waiting) waitsBefore(workspace multicluster.ClusterName, since time.Time, topics []topic) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range topics {
+		for claim, made := range w.topics[t] {
+			if claim.ClusterName == workspace && made.Before(since) {
+				return true
+			}
+		}
+	}
+	return false
+}
