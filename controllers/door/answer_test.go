@@ -208,6 +208,9 @@ func TestAnswer_Refuse(t *testing.T) {
 func TestAnswer_NobodyCanTell(t *testing.T) {
 	panics := answererFunc(func(context.Context, Request) (Answer, error) { panic("a nil map") })
 	hangs := answererFunc(func(ctx context.Context, _ Request) (Answer, error) {
+		if ends, ok := ctx.Deadline(); !ok || time.Until(ends) >= timeout {
+			t.Errorf("an answer may take until %s (%t), want less than the timeout of %s", ends, ok, timeout)
+		}
 		<-ctx.Done()
 		return Answer{}, ctx.Err()
 	})
@@ -216,12 +219,8 @@ func TestAnswer_NobodyCanTell(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t, answerer, "")
-			begun := time.Now()
 			const waits = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{"unmetPolicy":"Wait"}}`
 			sameJSON(t, s.created(waits), waits)
-			if took := time.Since(begun); took >= timeout {
-				t.Errorf("the answer took %s, want less than the timeout of %s", took, timeout)
-			}
 			resp := s.review(s.answerPath(), creating(`{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{"unmetPolicy":"Refuse"}}`))
 			if resp.Allowed || resp.Result.Code != http.StatusServiceUnavailable || resp.Result.Details.RetryAfterSeconds != 0 {
 				t.Errorf("the response is %+v, want a refusal by 503", resp)
