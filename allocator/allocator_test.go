@@ -175,17 +175,24 @@ func (l *fixture) waitQueued(n int) {
 	l.waitFor(l.t, "p", func(s *engine.Worker) bool { return s.Queue.Size >= n })
 }
 
-// waitIdle waits until the worker of pool p has nothing left to do, not even to
-// tell anybody.
+// waitIdle waits until no worker has anything left to do, not even to tell anybody.
 func (a *Allocator) waitIdle(t *testing.T) {
 	t.Helper()
-	a.waitFor(t, "p", func(s *engine.Worker) bool { return !s.Working })
+	for _, w := range a.engine.Spaces.All() {
+		until(t, w, func(s *engine.Worker) bool { return !s.Working })
+	}
 }
 
 func (a *Allocator) waitFor(t *testing.T, id PoolID, ok func(*engine.Worker) bool) {
 	t.Helper()
-	w, found := a.engine.WorkerOf(id)
-	for found && t.Context().Err() == nil {
+	if w, found := a.engine.WorkerOf(id); found {
+		until(t, w, ok)
+	}
+}
+
+func until(t *testing.T, w *engine.Worker, ok func(*engine.Worker) bool) {
+	t.Helper()
+	for t.Context().Err() == nil {
 		w.Lock()
 		done := ok(w)
 		w.Unlock()
