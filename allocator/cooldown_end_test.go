@@ -33,6 +33,7 @@ func TestCooldown_EndsNoneEarly(t *testing.T) {
 // the cooldown, the leader at once and any other a little later.
 func TestCooldown_EndsElsewhere(t *testing.T) {
 	i := newIcebox(t)
+	i.cooldown = 30 * time.Second // no timer looks once in a minute meanwhile, after which none rings for a moment
 	i.bind(request("p", "a", 24))
 	i.release("a")
 	if err := i.Close(); err != nil {
@@ -45,7 +46,7 @@ func TestCooldown_EndsElsewhere(t *testing.T) {
 	i.bind(request("p", "b", 24))
 	i.release("b")
 	other := i.follower()
-	i.pass(time.Minute)
+	i.pass(i.cooldown)
 	i.waitCooling(i.Allocator, 1)
 	other.engine.LeadAs(engine.Complete)
 	i.pass(0)
