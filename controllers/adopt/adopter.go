@@ -118,13 +118,13 @@ func (a *Adopter) misses(ctx context.Context, id allocator.PoolID, status ipamv1
 	if known && !a.Ledger.Frozen(id) {
 		return false, nil
 	}
-	if !known { // the record shows a pool until its finalizer is off, and caches show it longer
-		if retired, err := a.Ledger.Retired(ctx, id); err != nil || retired {
-			return false, err
-		}
-	}
 	behind, err := a.behind(ctx, id, status)
 	if err != nil || !behind {
+		return false, err
+	}
+	// The record shows a pool until its finalizer is off, and caches show it longer. It may have been retired
+	// since it was found in memory, so this is asked last.
+	if retired, err := a.Ledger.Retired(ctx, id); err != nil || retired {
 		return false, err
 	}
 	a.lose(id)
