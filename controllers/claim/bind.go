@@ -63,8 +63,14 @@ func (p *pass) blockless(ctx context.Context) error {
 func (p *pass) decision() *decision {
 	return &decision{
 		Reconciler: p.Reconciler, claim: p.claim, from: p.from, holder: p.holder(),
-		since: p.claim.CreationTimestamp.Time, ask: p.ledger.Bind, waits: p,
+		since: p.claim.CreationTimestamp.Time, ask: p.ask, waits: p,
 	}
+}
+
+// ask asks the ledger for a block. From here on it is the ledger that serves the oldest first.
+func (p *pass) ask(ctx context.Context, r allocator.Request) (allocator.Block, error) {
+	p.end(p.request, false)
+	return p.ledger.Bind(ctx, r)
 }
 
 // enter implements waits.

@@ -89,11 +89,11 @@ func (d *decision) resolve(ctx context.Context, topics []topic) (resolve.Plan, e
 
 // try asks the candidates in turn.
 func (d *decision) try(ctx context.Context, plan resolve.Plan) (allocator.Block, error) {
+	if slices.ContainsFunc(plan.Candidates, d.behind) {
+		return allocator.Block{}, errBehind
+	}
 	var tried []miss
 	for _, c := range d.ordered(plan) {
-		if d.behind(c) {
-			return allocator.Block{}, errBehind
-		}
 		request := d.request(plan, c)
 		block, err := d.ask(ctx, request)
 		if unchecked(err) {

@@ -18,13 +18,14 @@ import (
 
 // The ledger keeps the order of the claims that wait for room in a pool. Claims that wait for a pool, or for a class, are in
 // none of its lists. When the pool comes they are woken, the oldest first. This file keeps a younger claim
-// from asking the pool in between.
+// from asking the pool in between: it is parked, and queued once no older one is left. To look again and again would cost
+// a thousand claims that wait for one pool a thousand looks each.
 
 // errBehind: an older claim of the workspace comes first.
 var errBehind = errors.New("an older claim is looked at first")
 
-// behind reports whether older claims of the workspace are to ask a candidate first: they were woken and not looked
-// at since, or are about to be woken, as the pool has just come.
+// behind reports whether older claims of the workspace are to ask a candidate first: they were woken and have not
+// asked since, or are about to be woken, as the pool has just come.
 func (d *decision) behind(c resolve.Candidate) bool {
 	workspace := d.directory.Engaged(d.from.Cluster)
 	return d.waiting.wokenBefore(workspace, d.since) ||
@@ -35,6 +36,15 @@ func (d *decision) behind(c resolve.Candidate) bool {
 func (d *decision) comes(pool *ipamv1alpha1.IPPool) bool {
 	ready := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionAllocated)
 	return ready != nil && d.clock.Since(ready.LastTransitionTime.Time) < coming && !d.announced.has(pool.UID)
+}
+
+// end notes that the pass of a claim has asked a candidate, or has ended. parked says that an older claim queues it.
+func (r *Reconciler) end(claim mcreconcile.Request, behind bool) (parked bool) {
+	parked, next, ok := r.waiting.end(claim, behind)
+	if ok {
+		r.queue.Add(next)
+	}
+	return parked
 }
 
 // announced are the ready pools for which those who wait were woken. The zero value is none; safe
@@ -70,27 +80,40 @@ func (a *announced) drop(pool types.UID) {
 	delete(a.pools, pool)
 }
 
-// woken are the claims of one workspace that were woken, and not looked at since. Its owner guards it.
+// woken are the claims of one workspace that were woken, and have not asked a candidate since. Its owner guards it.
 type woken struct {
-	claims map[mcreconcile.Request]bool
+	claims map[mcreconcile.Request]stage
 	queue  byAge // the first is one of them; others may not be any more
 }
 
+// stage is how far a woken claim is.
+type stage uint8
+
+const (
+	queued stage = iota // a pass is to begin
+	looked              // one has begun
+	parked              // one has ended, behind older claims; the last of those queues it
+)
+
 func (w *woken) add(claim inbox.Waiter) {
-	if w.claims[claim.Request] {
-		return
+	if _, known := w.claims[claim.Request]; !known {
+		heap.Push(&w.queue, claim)
 	}
-	w.claims[claim.Request] = true
-	heap.Push(&w.queue, claim)
+	w.claims[claim.Request] = queued
 }
 
-// remove notes that a claim is looked at.
 func (w *woken) remove(claim mcreconcile.Request) {
 	delete(w.claims, claim)
-	for len(w.queue) > 0 && !w.claims[w.queue[0].Request] {
+	for len(w.queue) > 0 {
+		if _, left := w.claims[w.queue[0].Request]; left {
+			return
+		}
 		heap.Pop(&w.queue)
 	}
 }
+
+// oldest is the first of those that are left. There must be one.
+func (w *woken) oldest() mcreconcile.Request { return w.queue[0].Request }
 
 // byAge is a heap of claims, the oldest on top.
 type byAge []inbox.Waiter
@@ -106,8 +129,8 @@ func (b *byAge) Pop() any {
 	return last
 }
 
-// wake lists the claims that wait for any of the topics, oldest first. Until a pass has begun for each, younger
-// ones of its workspace are behind it.
+// wake lists the claims that wait for any of the topics, oldest first. Until each of them has asked a candidate, or a
+// pass of it has ended otherwise, younger ones of its workspace are behind it.
 func (w *waiting) wake(topics ...topic) []mcreconcile.Request {
 	waiters := w.since(topics)
 	w.mu.Lock()
@@ -117,7 +140,7 @@ func (w *waiting) wake(topics ...topic) []mcreconcile.Request {
 			if w.woken == nil {
 				w.woken = map[multicluster.ClusterName]*woken{}
 			}
-			of = &woken{claims: map[mcreconcile.Request]bool{}}
+			of = &woken{claims: map[mcreconcile.Request]stage{}}
 			w.woken[claim.Request.ClusterName] = of
 		}
 		of.add(claim)
@@ -130,16 +153,46 @@ func (w *waiting) wake(topics ...topic) []mcreconcile.Request {
 func (w *waiting) begin(claim mcreconcile.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	of := w.woken[claim.ClusterName]
-	if of == nil {
-		return
-	}
-	if of.remove(claim); len(of.claims) == 0 {
-		delete(w.woken, claim.ClusterName)
+	if of := w.woken[claim.ClusterName]; of != nil {
+		if _, ok := of.claims[claim]; ok {
+			of.claims[claim] = looked
+		}
 	}
 }
 
-// wokenBefore reports whether an older claim of a workspace was woken, and not looked at since.
+// end notes that the pass of a claim has asked a candidate or has ended. One that ended behind older claims is
+// parked, unless none is older any more. next is to be queued, if ok: a parked claim that is behind none now.
+func (w *waiting) end(claim mcreconcile.Request, behind bool) (isParked bool, next mcreconcile.Request, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	of := w.woken[claim.ClusterName]
+	if of == nil {
+		return false, next, false
+	}
+	if at, known := of.claims[claim]; !known || at != looked {
+		return false, next, false // woken again meanwhile, it is queued
+	}
+	if behind {
+		isParked = of.oldest() != claim
+		of.claims[claim] = queued
+		if isParked {
+			of.claims[claim] = parked
+		}
+		return isParked, next, false
+	}
+	if of.remove(claim); len(of.claims) == 0 {
+		delete(w.woken, claim.ClusterName)
+		return false, next, false
+	}
+	next = of.oldest()
+	ok = of.claims[next] == parked
+	if ok {
+		of.claims[next] = queued
+	}
+	return false, next, ok
+}
+
+// wokenBefore reports whether an older claim of a workspace was woken, and has not asked a candidate since.
 func (w *waiting) wokenBefore(workspace multicluster.ClusterName, since time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

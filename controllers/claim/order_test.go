@@ -3,7 +3,9 @@ package claim
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -37,16 +40,17 @@ func TestOrder_OfANewPool(t *testing.T) {
 		c.CreationTimestamp = metav1.NewTime(made.Add(-age))
 		return c
 	}
-	s := newScene(t, allocator.Options{}, offered(), claim("old", time.Hour), claim("young", time.Minute), claim("youngest", 0))
+	s := newScene(t, allocator.Options{}, offered(),
+		claim("old", time.Hour), claim("middle", time.Minute), claim("young", time.Second), claim("youngest", 0))
 	queue := inbox.NewQueue("test")
 	defer queue.ShutDown()
 	s.queue = queue
-	for _, name := range []string{"old", "young", "youngest"} {
+	for _, name := range []string{"old", "middle", "young", "youngest"} {
 		if got, _ := s.looks(name); got != "" {
 			t.Fatalf("%s is bound to %s without a pool", name, got)
 		}
 	}
-	pool := readyPool("own", "10.9.0.0/28")
+	pool := readyPool("own", "10.9.0.0/27")
 	s.register(pool)
 	if err := s.world.tenant.client.Create(t.Context(), pool); err != nil {
 		t.Fatal(err)
@@ -58,11 +62,26 @@ func TestOrder_OfANewPool(t *testing.T) {
 		t.Errorf("Answer = %+v, %v; want %v", answer, err, errBehind)
 	}
 	s.onPool("tenant", nil).Create(t.Context(), event.TypedCreateEvent[client.Object]{Object: pool}, queue)
-	if got, behind := s.looks("young"); got != "" || !behind {
-		t.Errorf("before the old claim is looked at, the young one has %q; want it to be behind", got)
+	for _, name := range []string{"middle", "young"} {
+		if got, behind := s.looks(name); got != "" || !behind {
+			t.Errorf("before the old claim is looked at, the %s one has %q; want it to be behind", name, got)
+		}
 	}
+	drain(queue)
 	if got, _ := s.looks("old"); got != "10.9.0.0/28" {
 		t.Errorf("the old claim is bound to %q, want 10.9.0.0/28", got)
+	}
+	if got := drain(queue); !slices.Equal(got, []string{"middle"}) {
+		t.Errorf("queued are %v once the old claim was looked at, want the middle one", got)
+	}
+	if got, behind := s.looks("young"); got != "" || !behind {
+		t.Errorf("before the middle claim is looked at again, the young one has %q; want it to be behind", got)
+	}
+	if got, _ := s.looks("middle"); got != "10.9.0.16/28" {
+		t.Errorf("the middle claim is bound to %q, want 10.9.0.16/28", got)
+	}
+	if got := drain(queue); !slices.Equal(got, []string{"young"}) {
+		t.Errorf("queued are %v once the middle claim was looked at, want the young one", got)
 	}
 	conditions := s.reconcile("young").Status.Conditions
 	says := meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionAllocated)
@@ -98,34 +117,84 @@ func TestOrder_IsBounded(t *testing.T) {
 	}
 }
 
-// The oldest that was woken and not looked at is found among many, in whatever order they are looked at.
+// drain takes all that is queued.
+func drain(queue inbox.Queue) (names []string) {
+	for queue.Len() > 0 {
+		request, _ := queue.Get()
+		queue.Done(request)
+		names = append(names, request.Name)
+	}
+	return names
+}
+
+// Whatever the queue's order, and however often claims are woken again while passes run, each of those that were woken asks
+// before any younger one, and none is forgotten.
 func TestWoken(t *testing.T) {
 	t.Parallel()
+	const claims, workers = 100, 8
 	var w waiting
-	start := time.Unix(0, 0)
-	at := func(i int) time.Time { return start.Add(time.Duration(i) * time.Second) }
-	class, left := topic{kind: classTopic, name: "c"}, map[int]bool{}
-	for i := range 100 {
+	class := topic{kind: classTopic, name: "c"}
+	made := func(i int) time.Time { return time.Unix(int64(i), 0) }
+	place := map[mcreconcile.Request]int{}
+	for i := range claims {
 		c := gen.Claim("x")
-		c.CreationTimestamp = metav1.NewTime(at(i))
-		w.enter(requestIn("a", fmt.Sprint(i)), c, []topic{class})
+		c.CreationTimestamp = metav1.NewTime(made(i))
+		request := requestIn("a", fmt.Sprint(i))
+		place[request] = i
+		w.enter(request, c, []topic{class})
 	}
-	for range 1000 {
-		if rand.IntN(20) == 0 {
-			w.wake(class)
-			for i := range 100 {
-				left[i] = true
+	// As a workqueue does, none of these is in two passes, and one that is added during its pass is queued after it.
+	due, running, dirty := map[mcreconcile.Request]bool{}, map[mcreconcile.Request]bool{}, map[mcreconcile.Request]bool{}
+	add := func(request mcreconcile.Request) {
+		if running[request] {
+			dirty[request] = true
+		} else {
+			due[request] = true
+		}
+	}
+	owed := map[int]bool{} // those that are to ask
+	any := func(of map[mcreconcile.Request]bool) mcreconcile.Request {
+		all := slices.SortedFunc(maps.Keys(of), func(a, b mcreconcile.Request) int { return place[a] - place[b] })
+		return all[rand.IntN(len(all))]
+	}
+	for step := 0; step < 2000 || len(due)+len(running) > 0; step++ {
+		switch {
+		case step < 2000 && rand.IntN(200) == 0:
+			for _, request := range w.wake(class) {
+				owed[place[request]] = true
+				add(request)
+			}
+		case len(due) > 0 && len(running) < workers && rand.IntN(2) == 0:
+			request := any(due)
+			delete(due, request)
+			running[request] = true
+			w.begin(request)
+		case len(running) > 0:
+			request := any(running)
+			i := place[request]
+			behind := w.wokenBefore("a", made(i))
+			older := slices.ContainsFunc(slices.Collect(maps.Keys(owed)), func(o int) bool { return o < i })
+			if behind != older {
+				t.Fatalf("claim %d is behind: %t, and %v are to ask", i, behind, slices.Sorted(maps.Keys(owed)))
+			}
+			parked, next, ok := w.end(request, behind)
+			delete(running, request)
+			if ok {
+				add(next)
+			}
+			if behind && !parked {
+				add(request)
+			}
+			if !behind && !dirty[request] {
+				delete(owed, i)
+			}
+			if dirty[request] {
+				delete(dirty, request)
+				add(request)
 			}
 		}
-		i := rand.IntN(100)
-		w.begin(requestIn("a", fmt.Sprint(i)))
-		delete(left, i)
-		oldest := 100
-		for i := range left {
-			oldest = min(oldest, i)
-		}
-		if w.wokenBefore("a", at(oldest)) || oldest < 100 && !w.wokenBefore("a", at(oldest+1)) || w.wokenBefore("b", at(100)) {
-			t.Fatalf("the oldest that is left is %d, and the queue begins with %v", oldest, w.woken["a"].queue[0])
-		}
+	}
+	if len(owed) > 0 || len(w.woken) > 0 {
+		t.Errorf("%v have never asked", slices.Sorted(maps.Keys(owed)))
 	}
 }

@@ -87,17 +87,26 @@ type pass struct {
 
 // Reconcile reconciles one claim.
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
-	begun := time.Now()
 	r.waiting.begin(req)
+	err := r.look(ctx, req)
+	if parked := r.end(req, errors.Is(err, errBehind)); parked {
+		return reconcile.Result{}, nil
+	}
+	return requeueFor(err)
+}
+
+// look is one pass.
+func (r *Reconciler) look(ctx context.Context, req mcreconcile.Request) error {
+	begun := time.Now()
 	cl, err := r.clusters.GetCluster(ctx, req.ClusterName)
 	if err != nil {
 		r.abandon(req)
-		return reconcile.Result{}, err
+		return err
 	}
 	claim := &ipamv1alpha1.IPClaim{}
 	if err := cl.GetClient().Get(ctx, req.NamespacedName, claim); err != nil {
 		r.abandon(req)
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		return client.IgnoreNotFound(err)
 	}
 	// The pass of a former claim may have entered the ledger's waiting lists after that claim was seen deleted.
 	if former, waited := r.waiting.replaced(req, claim.UID); waited {
@@ -105,7 +114,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	}
 	read := claim.ResourceVersion
 	if r.memory.outdated(claim.UID, read) {
-		return reconcile.Result{}, nil // the event of our own write is on its way
+		return nil // the event of our own write is on its way
 	}
 	p := &pass{
 		Reconciler: r,
@@ -133,7 +142,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		r.releases.Missed(p.holder(), before.Was().(*ipamv1alpha1.IPClaim))
 	}
 	r.forgetDeleted(ctx, cl, claim)
-	return requeueFor(err)
+	return err
 }
 
 // forgetDeleted forgets a claim that was deleted during its pass: the pass may have noted something after the event of
