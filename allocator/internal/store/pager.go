@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -62,10 +63,11 @@ type place struct {
 	in    *window    // if parts are prefixes
 	bits  int        // the length of these
 	addr  netip.Addr // in the next one
+	began time.Time  // when the last page was asked for
 }
 
 // Keys yields the keys of a range, in order. An error is the last that it yields.
-// ErrExpired: etcd has compacted the revision. It does not read pages ahead.
+// ErrExpired: etcd has compacted the revision. While the caller uses a page, the next one is read.
 func (p *Pager) Keys(ctx context.Context, from, end string) iter.Seq2[*mvccpb.KeyValue, error] {
 	return func(yield func(*mvccpb.KeyValue, error) bool) {
 		for page, err := range p.pages(ctx, from, end) {
@@ -82,27 +84,52 @@ func (p *Pager) Keys(ctx context.Context, from, end string) iter.Seq2[*mvccpb.Ke
 	}
 }
 
-// pages yields the keys of a range as they are read.
+// pages yields the keys of a range as they are read. After the first page, which may be all that the caller wants,
+// it reads one page ahead, unless transactions need the processors.
 func (p *Pager) pages(ctx context.Context, from, end string) iter.Seq2[[]*mvccpb.KeyValue, error] {
 	return func(yield func([]*mvccpb.KeyValue, error) bool) {
-		at := place{from: from}
-		for at.from < end {
-			if p.traffic != nil {
-				p.traffic.giveWay(ctx)
-			}
-			p.enter(&at)
-			to := min(end, p.to(at))
-			page, err := p.page(ctx, at.from, to)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if !yield(page.Kvs, nil) {
-				return
-			}
-			p.advance(&at, page, to)
+		var work sync.WaitGroup
+		defer work.Wait()
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		if from >= end {
+			return
 		}
+		at := place{from: from, began: time.Now()}
+		var page []*mvccpb.KeyValue
+		var err error
+		read := func() { page, err = p.next(ctx, &at, end) }
+		read()
+		for pages := 1; err == nil && at.from < end; pages++ {
+			now, ahead := page, pages > 1 && !p.traffic.busy()
+			if ahead {
+				work.Go(read)
+			}
+			if !yield(now, nil) {
+				return
+			}
+			if ahead {
+				work.Wait()
+			} else {
+				read()
+			}
+		}
+		yield(page, err)
 	}
+}
+
+// next reads the page at a place, and moves on.
+func (p *Pager) next(ctx context.Context, at *place, end string) ([]*mvccpb.KeyValue, error) {
+	p.traffic.giveWay(ctx, time.Since(at.began))
+	at.began = time.Now()
+	p.enter(at)
+	to := min(end, p.to(*at))
+	page, err := p.page(ctx, at.from, to)
+	if err != nil {
+		return nil, err
+	}
+	p.advance(at, page, to)
+	return page.Kvs, nil
 }
 
 // enter leaves a window that ends here, or enters a full one that has a key here.
@@ -240,11 +267,8 @@ func shared(a, b string) int {
 func (p *Pager) page(ctx context.Context, from, to string) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	limit := p.Size
-	if p.traffic != nil {
-		limit = p.traffic.page(limit)
-	}
-	page, err := p.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(p.revision), clientv3.WithLimit(int64(limit)))
+	limit := int64(p.traffic.page(p.Size))
+	page, err := p.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(p.revision), clientv3.WithLimit(limit))
 	if Compacted(err) {
 		return nil, ledger.ErrExpired
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxGiveWay bounds how long a list waits for transactions before it reads the next page.
+	// maxGiveWay bounds how long a list rests and waits before it reads the next page.
 	maxGiveWay = 5 * time.Millisecond
 	// recent is how long after a transaction lists read small pages.
 	recent = 250 * time.Millisecond
@@ -42,19 +42,31 @@ func (t *traffic) end() {
 	}
 }
 
+// busy reports whether there was a transaction a moment ago.
+func (t *traffic) busy() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.count > 0 || time.Since(t.last) <= recent
+}
+
 // page is how many keys a list with pages of that size reads at once now. Beside binds it is an
 // eighth, which costs the list a tenth more time.
 func (t *traffic) page(size int) int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if time.Since(t.last) > recent {
+	if !t.busy() {
 		return size
 	}
 	return max(1, size/8)
 }
 
-// giveWay waits until no transaction is in flight, and no longer than maxGiveWay.
-func (t *traffic) giveWay(ctx context.Context) {
+// giveWay is called before each page, with the time since the last call returned. Beside transactions it rests
+// three times as long, then waits until none is in flight, all of that no longer than maxGiveWay. A list that never rests has
+// the garbage collector run all the time, beside which a bind on two processors takes ten milliseconds.
+func (t *traffic) giveWay(ctx context.Context, worked time.Duration) {
+	if !t.busy() {
+		return
+	}
+	rest := min(3*worked, maxGiveWay)
+	wait(ctx, nil, rest)
 	t.mu.Lock()
 	if t.count == 0 {
 		t.mu.Unlock()
@@ -65,9 +77,17 @@ func (t *traffic) giveWay(ctx context.Context) {
 	}
 	quiet := t.quiet
 	t.mu.Unlock()
+	wait(ctx, quiet, maxGiveWay-rest)
+}
+
+// wait waits for the channel, or until the time or ctx ends.
+func wait(ctx context.Context, done <-chan struct{}, most time.Duration) {
+	if most <= 0 {
+		return
+	}
 	select {
-	case <-quiet:
-	case <-time.After(maxGiveWay):
+	case <-done:
+	case <-time.After(most):
 	case <-ctx.Done():
 	}
 }

@@ -10,24 +10,30 @@ import (
 func TestTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var way traffic
-		waited := func() time.Duration {
+		waited := func(worked time.Duration) time.Duration {
 			begun := time.Now()
-			way.giveWay(t.Context())
+			way.giveWay(t.Context(), worked)
 			return time.Since(begun)
 		}
-		if d := waited(); d != 0 {
+		if d := waited(time.Second); d != 0 {
 			t.Errorf("without transactions giveWay took %s, want 0", d)
 		}
 		end := way.Begin()
-		if d := waited(); d != maxGiveWay {
-			t.Errorf("beside a transaction that does not end giveWay took %s, want %s", d, maxGiveWay)
+		for _, worked := range []time.Duration{0, time.Millisecond, time.Second} {
+			if d := waited(worked); d != maxGiveWay {
+				t.Errorf("after %s, beside a transaction that does not end, giveWay took %s, want %s", worked, d, maxGiveWay)
+			}
 		}
-		time.AfterFunc(time.Millisecond, end)
-		if d := waited(); d != time.Millisecond {
-			t.Errorf("beside a transaction of 1 ms giveWay took %s", d)
+		time.AfterFunc(4*time.Millisecond, end)
+		if d := waited(time.Millisecond); d != 4*time.Millisecond {
+			t.Errorf("beside a transaction of 4 ms giveWay took %s", d)
 		}
-		if d := waited(); d != 0 {
-			t.Errorf("after all transactions giveWay took %s, want 0", d)
+		if d := waited(time.Millisecond); d != 3*time.Millisecond {
+			t.Errorf("between transactions giveWay took %s after 1 ms, want 3 ms", d)
+		}
+		<-time.After(2 * recent)
+		if d := waited(time.Second); d != 0 {
+			t.Errorf("long after all transactions giveWay took %s, want 0", d)
 		}
 	})
 }
