@@ -91,6 +91,9 @@ func (a *Allocator) ChangedBlocks() map[Position][]Block {
 // yield yields the block of a key once for each holder, or for each of the pool. It reports
 // whether to go on.
 func (o ListOptions) yield(keys store.Keys, kv *mvccpb.KeyValue, yield func(Block, error) bool) bool {
+	if b, ok := store.DecodeSole(keys, kv); ok {
+		return o.Pool != "" && b.Pool != o.Pool || yield(b, nil)
+	}
 	e := store.EntryOf(keys, kv)
 	switch {
 	case e.Kind != store.BlockKey:

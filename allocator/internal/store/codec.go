@@ -210,6 +210,20 @@ func (r Record) version() int {
 	return valueVersion
 }
 
+// DecodeSole reads a block that has one holder without an allocation for it: a list of millions makes so much less garbage.
+// ok is false for any other key or value, which DecodeRecord may still read.
+func DecodeSole(k Keys, kv *mvccpb.KeyValue) (b ledger.Block, ok bool) {
+	key, err := k.Parse(string(kv.Key))
+	if err != nil || key.Kind != BlockKey {
+		return ledger.Block{}, false
+	}
+	h, ok := scanRecord(kv.Value)
+	if !ok {
+		return ledger.Block{}, false
+	}
+	return Record{Space: key.Space, Prefix: key.Prefix, Revision: kv.ModRevision}.Block(h), true
+}
+
 // DecodeRecord reads the block at a prefix of a space.
 func DecodeRecord(s ledger.SpaceID, p netip.Prefix, kv *mvccpb.KeyValue) (Record, error) {
 	r := Record{Space: s, Prefix: p, Revision: kv.ModRevision}

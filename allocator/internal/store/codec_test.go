@@ -90,6 +90,33 @@ func TestScanRecord_ReadsWhatIsWritten(t *testing.T) {
 	}
 }
 
+// DecodeSole reads a block as EntryOf does, or leaves it to that.
+func TestDecodeSole(t *testing.T) {
+	keys, place := NewStore(nil, "").Keys, netip.MustParsePrefix("10.0.0.16/28")
+	held := Holding{Pool: "p", Claim: "c", Cluster: "tenant", Name: "c", Policy: ledger.Delete, State: ledger.Bound, BoundAt: Stamped(time.Now())}
+	space := keys.Space("s")
+	for _, tt := range []struct {
+		name, key, value string
+		want             bool
+	}{
+		{"a block", space.Block(place), Record{Holdings: []Holding{held}}.Encode(), true},
+		{"a block of two", space.Block(place), Record{Disputed: true, Holdings: []Holding{held, held}}.Encode(), false},
+		{"a head", space.Head(), EncodeHead(7), false},
+		{"damage", space.Block(place), "{", false},
+	} {
+		kv := &mvccpb.KeyValue{Key: []byte(tt.key), Value: []byte(tt.value), ModRevision: 7}
+		got, ok := DecodeSole(keys, kv)
+		if ok != tt.want {
+			t.Errorf("%s: DecodeSole is ok = %t; want %t", tt.name, ok, tt.want)
+		}
+		if e := EntryOf(keys, kv); ok {
+			if diff := cmp.Diff(e.Block.Block(e.Block.Holdings[0]), got, readAs...); diff != "" {
+				t.Errorf("%s (-EntryOf +DecodeSole):\n%s", tt.name, diff)
+			}
+		}
+	}
+}
+
 func FuzzDecodePool(f *testing.F) {
 	for _, value := range []string{
 		`{"v":1,"space":"s","cidr":"10.0.0.0/8","excluded":["10.0.0.0/32"],"state":"open","cluster":"k","name":"p"}`,
