@@ -64,7 +64,9 @@ type Server struct {
 	goroutines sync.WaitGroup
 	closing    sync.Once
 
-	nearlyFull bool // the file is, as of the last round of maintain, which alone uses it
+	// Only maintain uses these.
+	nearlyFull bool // the file is, as of the last round
+	compaction compaction
 }
 
 // Start runs a server on the data in Dir, and returns when it answers. A

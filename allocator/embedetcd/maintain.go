@@ -16,9 +16,14 @@ import (
 const (
 	// tendEvery is how often the store is looked after.
 	tendEvery = 10 * time.Second
-	// keepRounds is for how many rounds history is kept: a watch or a list that
+	// keepRounds is for how many rounds history is kept at least: a watch or a list that
 	// is one minute behind can go on, however little room there is.
 	keepRounds = 6
+	// compactAfter is how long history is kept at most, as far as there is any.
+	compactAfter = 10 * time.Minute
+	// compactFrom is how much a small file may grow before history is dropped. A large one may grow by a sixteenth, and
+	// none by more than a quarter of the room that is left.
+	compactFrom = 4 << 20
 	// defragFrom is the size below which a file is never defragmented.
 	defragFrom = 128 << 20
 	// nearlyFull is the share of the size that the file may have from which on there is a warning.
@@ -53,8 +58,28 @@ func remember(history []int64, revision int64) []int64 {
 	return history[max(0, len(history)-keepRounds):]
 }
 
+// compaction is how far history was dropped, and is to be dropped. For that etcd looks at every key: with a million of them,
+// every ten seconds, it would be the most that an idle controller does.
+type compaction struct {
+	revision int64 // up to which it was dropped
+	due      int64 // up to which it is to be dropped, as soon as that is a minute old
+	used     int64 // of the file, afterwards
+	at       time.Time
+}
+
+// plan notes that the history up to now is to be dropped if it is much; and the history that may be dropped, if there was
+// none for long.
+func (c *compaction) plan(now, oldest, used, quota int64) {
+	if used-c.used > min(c.used/16+compactFrom, (quota-c.used)/4) {
+		c.due = now
+	}
+	if time.Since(c.at) >= compactAfter {
+		c.due = max(c.due, oldest)
+	}
+}
+
 // tend does one round: it drops history older than the oldest revision given, once
-// there are enough of them, gives room in the file back, and ends a NOSPACE alarm that is
+// there are enough of them and it is due, gives room in the file back, and ends a NOSPACE alarm that is
 // over. It returns the current revision.
 //
 // A file that is full is defragmented only to gain an eighth of it: no read is answered
@@ -65,13 +90,20 @@ func (s *Server) tend(ctx context.Context, history []int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	file := s.etcd.Server.Backend()
+	used := inUse(file)
 	if len(history) == keepRounds {
-		if err := s.compact(ctx, history[0]); err != nil {
-			return 0, err
+		c := &s.compaction
+		c.plan(revision, history[0], used, s.options.QuotaBytes)
+		if history[0] > c.revision && (alarmed || c.due > c.revision) {
+			if err := s.compact(ctx, history[0]); err != nil {
+				return 0, err
+			}
+			used = inUse(file)
+			c.revision, c.used, c.at = history[0], used, time.Now()
 		}
 	}
-	file := s.etcd.Server.Backend()
-	size, used := file.Size(), inUse(file)
+	size := file.Size()
 	if alarmed && used < size-size/8 || size > defragFrom && used < size/3 {
 		if err := file.Defrag(); err != nil {
 			return 0, fmt.Errorf("defragment: %w", err)

@@ -145,6 +145,35 @@ func TestTend_KeepsHistoryForLists(t *testing.T) {
 	}
 }
 
+// History is dropped when it is much, or old: for that etcd looks at every key.
+func TestTend_CompactsWhatIsWorthIt(t *testing.T) {
+	s := small(t, 256<<20)
+	put(t, s, "k", "first")
+	history := s.tendFor(t, 2*keepRounds, nil)
+	old := history[0]
+	for i := range 3 * keepRounds {
+		put(t, s, "k", fmt.Sprint(i))
+		history = s.tendFor(t, 1, history)
+	}
+	read := func() error {
+		_, err := s.Client().Get(t.Context(), "k", clientv3.WithRev(old))
+		return err
+	}
+	if err := read(); err != nil {
+		t.Errorf("a read at the revision before a few small writes: %v", err)
+	}
+	s.compaction.at = s.compaction.at.Add(-compactAfter)
+	history = s.tendFor(t, 1, history)
+	wantWords(t, read(), "compacted")
+
+	old = history[0]
+	for i := range 200 {
+		put(t, s, "k", fmt.Sprint(i, strings.Repeat("v", 100_000)))
+	}
+	s.tendFor(t, keepRounds+1, history)
+	wantWords(t, read(), "compacted")
+}
+
 // defrags counts how often etcd has defragmented.
 func defrags(t *testing.T) uint64 {
 	t.Helper()
