@@ -1,0 +1,72 @@
+package adopt
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+func TestWhole(t *testing.T) {
+	l := newLoss(t)
+	if !l.whole(gen.Pool("new")) {
+		t.Error("a pool that never had a CIDR was lost")
+	}
+	if before := l.had(gen.Pool("before"), "10.0.0.0/16", "", 0); l.whole(before) {
+		t.Error("a pool that has a CIDR, and is not in the ledger, was not lost")
+	}
+}
+
+// retires is a ledger in which another replica retires a pool when it is compared with the record.
+type retires struct {
+	Ledger
+	retire func()
+}
+
+func (r retires) Behind(ctx context.Context, id allocator.PoolID, changes int64) (bool, error) {
+	r.retire()
+	return r.Ledger.Behind(ctx, id, changes)
+}
+
+// A pool that retires is in the record until its finalizer is off, and in caches longer.
+// Were it taken for lost, its block would be carved again, for nobody.
+func TestWhole_WhileAPoolRetires(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		before bool // it is retired before it is looked for
+	}{{"before it is looked for", true}, {"once it was found", false}} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLoss(t)
+			retiring := l.had(gen.Pool("retiring"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
+			id := allocator.PoolID(retiring.UID)
+			record := allocator.Pool{ID: id, Cluster: "platform", Name: "retiring", CIDR: netip.MustParsePrefix("10.0.0.0/16")}
+			if _, err := l.ledger.Register(t.Context(), record); err != nil {
+				t.Fatal(err)
+			}
+			other, err := allocator.Open(t.Context(), l.etcd.Client(), allocator.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := other.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			retire := sync.OnceFunc(func() {
+				if err := other.Retire(t.Context(), id); err != nil {
+					t.Error(err)
+				}
+			})
+			if test.before {
+				retire()
+			}
+			l.Ledger = retires{l.ledger, retire}
+			if !l.whole(retiring) {
+				t.Error("a pool that another replica has retired is taken for lost")
+			}
+		})
+	}
+}
