@@ -113,7 +113,7 @@ func TestList_CountsWhatItReads(t *testing.T) {
 				t.Errorf("a page of %d counts %d keys; want at most %d", page, counted.most, most)
 			}
 			counted.reset()
-			if _, err := a.store.Snapshot(t.Context(), func(store.Entry) {}); err != nil {
+			if _, err := a.store.Snapshot(t.Context(), func(*store.Entry) {}); err != nil {
 				t.Fatalf("Snapshot: %v", err)
 			}
 			counted.want(t, "snapshot", want, 4)

@@ -12,18 +12,19 @@ import (
 
 // changes are the events of one revision, by what they concern.
 type changes struct {
-	spaces     map[ledger.SpaceID][]store.Entry
-	fences     []store.Entry
-	quotas     []store.Entry
+	spaces     map[ledger.SpaceID][]*store.Entry
+	fences     []*store.Entry
+	quotas     []*store.Entry
 	came, left []ledger.PoolID
 	wrote      bool
 }
 
 // sort sorts the events of one revision.
 func (f follower) sort(events []store.Entry) (changes, error) {
-	c := changes{spaces: map[ledger.SpaceID][]store.Entry{}}
+	c := changes{spaces: map[ledger.SpaceID][]*store.Entry{}}
 	var reread error
-	for _, e := range events {
+	for i := range events {
+		e := &events[i]
 		if p, ok := f.Table.Find(e.Pool); ok && e.Kind == store.PoolKey {
 			e.Space = p.In.ID // the record may be damaged, or name another space
 		}
@@ -46,8 +47,6 @@ func (f follower) sort(events []store.Entry) (changes, error) {
 		case store.BlockKey:
 			f.noteBlock(e)
 			c.spaces[e.Space] = append(c.spaces[e.Space], e)
-		case store.ReservationKey:
-			f.Table.Reservations.Seen(e.Cluster, e.Claim, e.Put)
 		case store.PoolKey:
 			healed := f.inspectPool(e)
 			if healed {
@@ -68,7 +67,7 @@ var errReread = errors.New("the ledger has to be read again")
 
 // inspectPool notes whether the record of a pool that is not known can be read. It
 // reports true if it can be read again: the events of its space were skipped until now.
-func (f follower) inspectPool(e store.Entry) (healed bool) {
+func (f follower) inspectPool(e *store.Entry) (healed bool) {
 	if _, known := f.Table.Find(e.Pool); known {
 		return false // its space notes that
 	}
@@ -87,7 +86,7 @@ func (f follower) inspectPool(e store.Entry) (healed bool) {
 
 // noteTurn notes that another writer asks for a turn in a space that this one writes. A request
 // that cannot be read is ignored.
-func (f follower) noteTurn(e store.Entry) {
+func (f follower) noteTurn(e *store.Entry) {
 	s, ok := f.Spaces.find(e.Space)
 	if !ok || !e.Put || e.Damage != nil || e.Turn.Writer == f.Table.Writer {
 		return
@@ -99,11 +98,12 @@ func (f follower) noteTurn(e store.Entry) {
 	}
 }
 
-// noteBlock notes a change of a block, and of its lease. A block that was deleted, or cannot be read,
-// has no lease.
-func (f follower) noteBlock(e store.Entry) {
+// noteBlock notes a change of a block, of its lease, and of its reservations. A block that was deleted,
+// or cannot be read, has none.
+func (f follower) noteBlock(e *store.Entry) {
 	at := space.Position{Space: e.Space, Prefix: e.Prefix}
 	f.Table.Journal.Put(at, e.Block)
+	f.Table.Reservations.Put(at, e.Block)
 	if lease, ok := space.LeaseOf(e.Block); ok {
 		f.Table.Leases.Put(at, lease)
 		return
@@ -140,7 +140,7 @@ func (f follower) apply(revision int64, events []store.Entry) error {
 
 // applySpace brings the changes of one revision to one space into memory, unless they
 // are there: the worker applies its own transactions when they return.
-func (f follower) applySpace(id ledger.SpaceID, revision int64, entries []store.Entry) {
+func (f follower) applySpace(id ledger.SpaceID, revision int64, entries []*store.Entry) {
 	s := f.visit(id, revision, entries)
 	if s == nil {
 		return
@@ -164,8 +164,8 @@ func (f follower) applySpace(id ledger.SpaceID, revision int64, entries []store.
 }
 
 // poolsFirst puts the records of pools before their blocks.
-func poolsFirst(a, b store.Entry) int {
-	rank := func(e store.Entry) int {
+func poolsFirst(a, b *store.Entry) int {
+	rank := func(e *store.Entry) int {
 		if e.Kind == store.PoolKey && e.Put {
 			return 0
 		}
@@ -176,7 +176,7 @@ func poolsFirst(a, b store.Entry) int {
 
 // visit returns the space that a revision has changed, locked; nil if there is
 // nothing to do. A space that was retired here is kept until the watch has brought its end.
-func (f follower) visit(id ledger.SpaceID, revision int64, entries []store.Entry) *Worker {
+func (f follower) visit(id ledger.SpaceID, revision int64, entries []*store.Entry) *Worker {
 	if s, ok := f.Spaces.find(id); ok {
 		s.Lock()
 		if !s.Gone {

@@ -15,7 +15,7 @@ type image struct {
 	spaces   map[ledger.SpaceID]*space.Space
 	fences   map[ledger.ClusterName]int64
 	quotas   map[space.Account]int64
-	reserved space.Reserved
+	reserved *space.Reserved
 	leases   map[space.Position]ledger.Lease
 	damage   space.Damage // of the records of pools
 }
@@ -32,14 +32,14 @@ func (f follower) load(ctx context.Context) error {
 
 // snapshot reads the ledger as of one revision.
 func (f follower) snapshot(ctx context.Context) (*image, error) {
-	im := &image{spaces: map[ledger.SpaceID]*space.Space{}, fences: map[ledger.ClusterName]int64{}, quotas: map[space.Account]int64{}, reserved: space.Reserved{}, leases: map[space.Position]ledger.Lease{}, damage: space.Damage{}}
-	revision, err := f.store.Snapshot(ctx, func(e store.Entry) { f.image(im, e) })
+	im := &image{spaces: map[ledger.SpaceID]*space.Space{}, fences: map[ledger.ClusterName]int64{}, quotas: map[space.Account]int64{}, reserved: &space.Reserved{}, leases: map[space.Position]ledger.Lease{}, damage: space.Damage{}}
+	revision, err := f.store.Snapshot(ctx, func(e *store.Entry) { f.image(im, e) })
 	im.revision = revision
 	return im, err
 }
 
 // image adds one key to an image.
-func (f follower) image(im *image, e store.Entry) {
+func (f follower) image(im *image, e *store.Entry) {
 	switch e.Kind {
 	case store.PoolKey:
 		if e.Damage != nil {
@@ -52,20 +52,20 @@ func (f follower) image(im *image, e store.Entry) {
 	case store.QuotaKey:
 		im.quotas[space.Account{Class: e.Class, Cluster: e.Cluster}] = e.Revision
 	case store.BlockKey:
+		at := space.Position{Space: e.Space, Prefix: e.Prefix}
 		if lease, ok := space.LeaseOf(e.Block); ok {
-			im.leases[space.Position{Space: e.Space, Prefix: e.Prefix}] = lease
+			im.leases[at] = lease
 		}
+		im.reserved.Put(at, e.Block)
 		im.apply(f.Table, e)
 	case store.HeadKey, store.WaitersKey:
 		im.apply(f.Table, e)
-	case store.ReservationKey:
-		im.reserved.Add(e.Cluster, e.Claim)
 	case store.OtherKey, store.TurnKey:
 	}
 }
 
 // apply adds a key of a space. To an image every key is a new one.
-func (im *image) apply(table *space.Table, e store.Entry) {
+func (im *image) apply(table *space.Table, e *store.Entry) {
 	s, ok := im.spaces[e.Space]
 	if !ok {
 		s = space.NewDraft(table, e.Space)

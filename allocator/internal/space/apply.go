@@ -6,7 +6,7 @@ import (
 
 // Apply brings a key of the ledger into the space. A block whose value cannot be read is taken, and
 // has no owner.
-func (s *Space) Apply(e store.Entry) {
+func (s *Space) Apply(e *store.Entry) {
 	was := s.Damage.note(e)
 	switch {
 	case e.Put && e.Damage != nil:
@@ -17,7 +17,7 @@ func (s *Space) Apply(e store.Entry) {
 	}
 	switch {
 	case e.Kind == store.PoolKey && e.Put && e.Damage == nil:
-		s.PutPool(e.Registered)
+		s.PutPool(*e.Registered)
 	case e.Kind == store.PoolKey && !e.Put:
 		s.RemovePool(e.Pool)
 	case e.Kind == store.WaitersKey:
@@ -31,7 +31,7 @@ func (s *Space) Apply(e store.Entry) {
 	}
 }
 
-func (s *Space) applyBlock(e store.Entry) {
+func (s *Space) applyBlock(e *store.Entry) {
 	if !e.Put {
 		s.remove(e.Prefix)
 		return

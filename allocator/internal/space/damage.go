@@ -18,7 +18,7 @@ import (
 type Damage map[string]error
 
 // note notes whether a key can be read. It reports whether it could not before.
-func (d Damage) note(e store.Entry) (was bool) {
+func (d Damage) note(e *store.Entry) (was bool) {
 	_, was = d[e.Text]
 	delete(d, e.Text)
 	if e.Put && e.Damage != nil {

@@ -2,9 +2,11 @@ package space
 
 import (
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
@@ -15,21 +17,46 @@ const MaxReservations = 256
 // minTold is how many answers are remembered before old ones are looked for.
 const minTold = 1024
 
-// Reserved are the reservations of each workspace.
-type Reserved map[ledger.ClusterName]map[ledger.ClaimID]struct{}
-
-// Add notes a reservation of a workspace.
-func (r Reserved) Add(c ledger.ClusterName, id ledger.ClaimID) {
-	if r[c] == nil {
-		r[c] = map[ledger.ClaimID]struct{}{}
-	}
-	r[c][id] = struct{}{}
+// Reserved are the reservations in the ledger, of each workspace and of each block. The zero value is
+// empty.
+type Reserved struct {
+	of map[ledger.ClusterName]map[ledger.ClaimID]struct{}
+	at map[Position][]ledger.ClaimID
 }
 
-func (r Reserved) remove(c ledger.ClusterName, id ledger.ClaimID) {
-	delete(r[c], id)
-	if len(r[c]) == 0 {
-		delete(r, c)
+// Put notes the block at a place. Its reservations are those of its holders, and one that cools is still
+// the reservation of its former holder.
+func (r *Reserved) Put(at Position, block store.Record) {
+	r.remove(at)
+	for _, h := range block.Holdings {
+		if cluster, ok := ledger.ReservedBy(h.Claim); ok {
+			r.add(at, ledger.ClusterName(strings.Clone(string(cluster))), ledger.ClaimID(strings.Clone(string(h.Claim))))
+		}
+	}
+}
+
+func (r *Reserved) add(at Position, c ledger.ClusterName, id ledger.ClaimID) {
+	if r.of == nil {
+		r.of, r.at = map[ledger.ClusterName]map[ledger.ClaimID]struct{}{}, map[Position][]ledger.ClaimID{}
+	}
+	if r.of[c] == nil {
+		r.of[c] = map[ledger.ClaimID]struct{}{}
+	}
+	r.of[c][id] = struct{}{}
+	r.at[at] = append(r.at[at], id)
+}
+
+func (r *Reserved) remove(at Position) {
+	ids, ok := r.at[at]
+	if !ok {
+		return
+	}
+	delete(r.at, at)
+	for _, id := range ids {
+		c, _ := ledger.ReservedBy(id)
+		if delete(r.of[c], id); len(r.of[c]) == 0 {
+			delete(r.of, c)
+		}
 	}
 }
 
@@ -80,7 +107,7 @@ func second(t time.Time) time.Time { return t.Truncate(time.Second) }
 func (r *Reservations) Begin(c ledger.ClusterName, id ledger.ClaimID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, again := r.stored[c][id]; !again && len(r.stored[c])+r.calls[c] >= MaxReservations {
+	if _, again := r.stored.of[c][id]; !again && len(r.stored.of[c])+r.calls[c] >= MaxReservations {
 		return false
 	}
 	if r.calls == nil {
@@ -99,33 +126,26 @@ func (r *Reservations) End(c ledger.ClusterName) {
 	}
 }
 
-// Seen notes whether the ledger has a reservation.
-func (r *Reservations) Seen(c ledger.ClusterName, id ledger.ClaimID, there bool) {
+// Put notes a block that the ledger has now, without holdings if the block is gone.
+func (r *Reservations) Put(at Position, block store.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !there {
-		r.stored.remove(c, id)
-		return
-	}
-	if r.stored == nil {
-		r.stored = Reserved{}
-	}
-	r.stored.Add(c, id)
+	r.stored.Put(at, block)
 }
 
 // Has reports whether the ledger has a reservation.
 func (r *Reservations) Has(c ledger.ClusterName, id ledger.ClaimID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, stored := r.stored[c][id]
+	_, stored := r.stored.of[c][id]
 	return stored
 }
 
 // Reset replaces the reservations that the ledger has.
-func (r *Reservations) Reset(stored Reserved) {
+func (r *Reservations) Reset(stored *Reserved) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stored = stored
+	r.stored = *stored
 }
 
 // Len is the number of reservations in the ledger.
@@ -133,7 +153,7 @@ func (r *Reservations) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := 0
-	for ids := range maps.Values(r.stored) {
+	for ids := range maps.Values(r.stored.of) {
 		n += len(ids)
 	}
 	return n

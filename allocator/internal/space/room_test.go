@@ -108,7 +108,7 @@ func TestReplaceBy_WakesTheFormerHolder(t *testing.T) {
 	fresh, record := NewDraft(s.Table, "s"), block("former")
 	record.Holdings[0].State, record.Holdings[0].Until = ledger.Cooling, time.Now().Add(time.Hour)
 	fresh.PutPool(p.Pool)
-	fresh.Apply(store.Entry{Key: store.Key{Kind: store.BlockKey, Space: "s", Prefix: cools}, Put: true, Created: true, Block: record})
+	fresh.Apply(&store.Entry{Key: store.Key{Kind: store.BlockKey, Space: "s", Prefix: cools}, Put: true, Created: true, Block: record})
 	s.Lock()
 	s.ReplaceBy(fresh)
 	s.Unlock()

@@ -186,7 +186,7 @@ func (t *Table) Damaged() error {
 
 // Note notes whether the record of a pool that is not known can be read. It reports whether it
 // could not be read before.
-func (t *Table) Note(e store.Entry) (was bool) {
+func (t *Table) Note(e *store.Entry) (was bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.damage.note(e)

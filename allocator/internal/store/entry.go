@@ -14,7 +14,7 @@ type Entry struct {
 	Created  bool   // it was put, and was not there before
 	Revision int64  // of its last change
 
-	Registered ledger.Pool // the record of a pool, whose space is that of the entry
+	Registered *ledger.Pool // the record of a pool, whose space is that of the entry
 	Head       Head
 	Block      Record
 	Writer     string // that keeps the list of waiters
@@ -39,8 +39,9 @@ func EntryOf(k Keys, kv *mvccpb.KeyValue) Entry {
 	}
 	switch n.Kind {
 	case PoolKey:
-		e.Registered, e.Damage = DecodePool(key, n.Pool, kv.Value)
-		e.Space = e.Registered.Space
+		var p ledger.Pool
+		p, e.Damage = DecodePool(key, n.Pool, kv.Value)
+		e.Registered, e.Space = &p, p.Space
 	case HeadKey:
 		e.Head, e.Damage = readHead(kv)
 	case WaitersKey:
@@ -49,7 +50,7 @@ func EntryOf(k Keys, kv *mvccpb.KeyValue) Entry {
 		e.Turn, e.Damage = decodeTurn(kv)
 	case BlockKey:
 		e.Block, e.Damage = DecodeRecord(n.Space, n.Prefix, kv)
-	case OtherKey, RootsKey, QuotaKey, ReservationKey:
+	case OtherKey, RootsKey, QuotaKey:
 	}
 	return e
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go4.org/netipx"
 )
 
@@ -23,6 +24,12 @@ func (k Keys) ledger() string     { return string(k) + "/ledger" }
 func (k Keys) pools() string      { return string(k) + "/pools/" }
 func (k Keys) workspaces() string { return string(k) + "/workspaces/" }
 func (k Keys) turns() string      { return string(k) + "/turns/" }
+
+// watched is the range of the keys that the engine follows. It begins after the claims, the history and
+// the ledger's ID: half of all changes are to claims.
+func (k Keys) watched() (from, end string) {
+	return k.pools(), clientv3.GetPrefixRangeEnd(string(k) + "/")
+}
 
 // Spaces is the prefix of all keys of spaces.
 func (k Keys) Spaces() string { return string(k) + "/spaces/" }
@@ -50,7 +57,7 @@ func (k Keys) Quota(class string, c ledger.ClusterName) string {
 }
 
 // History is the prefix of the tenures that have ended. They are not read when a ledger is opened, and
-// the engine ignores them in its watch.
+// the engine does not watch them.
 func (k Keys) History() string { return string(k) + "/history/" }
 
 // HistoryOf is the prefix of the tenures of one bucket, in any space.
@@ -104,7 +111,6 @@ const (
 	QuotaKey
 	TurnKey
 	WaitersKey
-	ReservationKey
 )
 
 // Key is a parsed key. Only the fields of its kind are set.
@@ -115,7 +121,6 @@ type Key struct {
 	Pool    ledger.PoolID
 	Cluster ledger.ClusterName
 	Class   string
-	Claim   ledger.ClaimID
 }
 
 // Parse reads a key. Keys that memory has no use for are of the kind OtherKey. If the prefix of
@@ -137,11 +142,6 @@ func (k Keys) Parse(key string) (Key, error) {
 	}
 	if rest, ok := strings.CutPrefix(key, k.turns()); ok {
 		return Key{Kind: TurnKey, Space: ledger.SpaceID(rest)}, nil
-	}
-	if id, ok := strings.CutPrefix(key, k.Claim("")); ok {
-		if cluster, ok := ledger.ReservedBy(ledger.ClaimID(id)); ok {
-			return Key{Kind: ReservationKey, Claim: ledger.ClaimID(id), Cluster: cluster}, nil
-		}
 	}
 	return Key{}, nil
 }

@@ -78,8 +78,8 @@ type walk struct {
 func (w *walk) pool(kv *mvccpb.KeyValue) error {
 	e := EntryOf(w.keys, kv)
 	if e.Damage == nil {
-		w.pools = append(w.pools, e.Registered)
-		w.visitor.Pool(e.Registered)
+		w.pools = append(w.pools, *e.Registered)
+		w.visitor.Pool(*e.Registered)
 	}
 	return e.Damage
 }

@@ -9,20 +9,20 @@ import (
 )
 
 // Snapshot reads the keys that memory needs, at one revision, which it returns: pools, then
-// fences and reservations, then heads and blocks.
-func (s *Store) Snapshot(ctx context.Context, visit func(Entry)) (revision int64, err error) {
+// fences, then heads and blocks. An entry is the caller's only while it is visited.
+func (s *Store) Snapshot(ctx context.Context, visit func(*Entry)) (revision int64, err error) {
 	pages := s.NewPager(0)
 	var pools []ledger.Pool
-	for _, part := range []string{s.Keys.pools(), s.Keys.workspaces(), s.Keys.Quotas(), s.Keys.Claim(ledger.ReservationPrefix)} {
+	for _, part := range []string{s.Keys.pools(), s.Keys.workspaces(), s.Keys.Quotas()} {
 		for kv, err := range pages.Keys(ctx, part, clientv3.GetPrefixRangeEnd(part)) {
 			if err != nil {
 				return 0, err
 			}
 			e := EntryOf(s.Keys, kv)
 			if e.Kind == PoolKey && e.Damage == nil {
-				pools = append(pools, e.Registered)
+				pools = append(pools, *e.Registered)
 			}
-			visit(e)
+			visit(&e)
 		}
 	}
 	pages.Windows = Windows(s.Keys, pools, false)
@@ -31,7 +31,7 @@ func (s *Store) Snapshot(ctx context.Context, visit func(Entry)) (revision int64
 			return 0, err
 		}
 		for i := range entries {
-			visit(entries[i])
+			visit(&entries[i])
 		}
 	}
 	return pages.revision, nil

@@ -39,7 +39,7 @@ func manyBlocks(t *testing.T) (s *Store, keys []string) {
 func TestSnapshot_VisitsAllInOrder(t *testing.T) {
 	s, keys := manyBlocks(t)
 	var visited []string
-	revision, err := s.Snapshot(t.Context(), func(e Entry) {
+	revision, err := s.Snapshot(t.Context(), func(e *Entry) {
 		visited = append(visited, e.Text)
 		if damaged := e.Text == keys[700]; damaged != (e.Damage != nil) {
 			t.Errorf("key %s: damage is %v", e.Text, e.Damage)
@@ -61,7 +61,7 @@ func TestSnapshot_Cancelled(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			visited := 0
-			_, err := s.Snapshot(ctx, func(Entry) {
+			_, err := s.Snapshot(ctx, func(*Entry) {
 				if visited++; visited == after {
 					cancel()
 				}

@@ -87,7 +87,7 @@ func (l *lookback) pools(ctx context.Context) error {
 			l.tell(ledger.Tenure{}, e.Damage)
 			return
 		}
-		p := e.Registered
+		p := *e.Registered
 		l.all = append(l.all, p)
 		if !l.prefix.IsValid() || !p.CIDR.Overlaps(l.prefix) {
 			return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -15,13 +16,15 @@ type Batch struct {
 	Entries  []Entry
 }
 
-// Watch yields the changes after a revision, in order. An error is the last that it yields.
+// Watch yields the changes after a revision, in order, but for those to claims and to the history: what
+// memory has of a claim is in its block, which changes with it. An error is the last that it yields.
 // Compacted(err): etcd has compacted the changes.
 func (s *Store) Watch(ctx context.Context, after int64) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		watch := s.Client.Watch(ctx, string(s.Keys)+"/", clientv3.WithPrefix(), clientv3.WithRev(after+1), clientv3.WithCreatedNotify())
+		from, end := s.Keys.watched()
+		watch := s.Client.Watch(ctx, from, clientv3.WithRange(end), clientv3.WithRev(after+1), clientv3.WithCreatedNotify())
 		for resp := range watch {
 			if err := resp.Err(); err != nil {
 				yield(Batch{}, err)
@@ -44,17 +47,22 @@ func (s *Store) batches(resp clientv3.WatchResponse, yield func(Batch, error) bo
 		}
 		return yield(alive, nil)
 	}
-	var b Batch
-	for _, ev := range resp.Events {
-		if revision := ev.Kv.ModRevision; revision != b.Revision {
-			if len(b.Entries) > 0 && !yield(b, nil) {
-				return false
-			}
-			b = Batch{Revision: revision}
+	for rest := resp.Events; len(rest) > 0; {
+		b := Batch{Revision: rest[0].Kv.ModRevision}
+		n := slices.IndexFunc(rest, func(ev *clientv3.Event) bool { return ev.Kv.ModRevision != b.Revision })
+		if n < 0 {
+			n = len(rest)
 		}
-		b.Entries = append(b.Entries, s.event(ev))
+		b.Entries = make([]Entry, n)
+		for i, ev := range rest[:n] {
+			b.Entries[i] = s.event(ev)
+		}
+		if !yield(b, nil) {
+			return false
+		}
+		rest = rest[n:]
 	}
-	return yield(b, nil)
+	return true
 }
 
 func (s *Store) event(ev *clientv3.Event) Entry {

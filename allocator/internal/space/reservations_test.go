@@ -1,0 +1,50 @@
+package space
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// The reservations that the ledger has are those of the blocks as they are now.
+func TestReservations_FollowTheBlocks(t *testing.T) {
+	at := func(prefix string) Position { return Position{Space: "s", Prefix: netip.MustParsePrefix(prefix)} }
+	one, other := ledger.ReservationID("k", "one"), ledger.ReservationID("k", "other")
+	block := func(claims ...ledger.ClaimID) (r store.Record) {
+		for _, id := range claims {
+			r.Holdings = append(r.Holdings, store.Holding{Claim: id, Cluster: "k"})
+		}
+		return r
+	}
+	var r Reservations
+	for _, step := range []struct {
+		name       string
+		at         Position
+		block      store.Record
+		one, other bool
+	}{
+		{"a block of a claim", at("10.0.0.0/32"), block("c"), false, false},
+		{"a reservation", at("10.0.0.0/32"), block(one), true, false},
+		{"the same again", at("10.0.0.0/32"), block(one), true, false},
+		{"another beside it", at("10.0.0.1/32"), block(other), true, true},
+		{"the first is confirmed", at("10.0.0.0/32"), block("c"), false, true},
+		{"one block of both, in dispute", at("10.0.0.1/32"), block(other, one), true, true},
+		{"that block is gone", at("10.0.0.1/32"), block(), false, false},
+		{"it was gone", at("10.0.0.1/32"), block(), false, false},
+		{"a reservation of the same name elsewhere", at("10.0.0.9/32"), block(one), true, false},
+	} {
+		r.Put(step.at, step.block)
+		if a, b := r.Has("k", one), r.Has("k", other); a != step.one || b != step.other {
+			t.Errorf("%s: the ledger has the first = %t, the second = %t; want %t, %t", step.name, a, b, step.one, step.other)
+		}
+	}
+	if got := r.Len(); got != 1 {
+		t.Errorf("Len = %d; want 1", got)
+	}
+	r.Put(at("10.0.0.9/32"), block())
+	if r.Len() != 0 || len(r.stored.of) != 0 || len(r.stored.at) != 0 {
+		t.Errorf("without reservations there remain %d workspaces and %d blocks", len(r.stored.of), len(r.stored.at))
+	}
+}
