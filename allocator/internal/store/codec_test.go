@@ -52,6 +52,8 @@ func FuzzScanRecord(f *testing.F) {
 		`{"v":1,"pool":"","claim":"","cluster":"","name":"","policy":"","state":"","at":"2026-1-2T3:4:5Z"}`,
 		`{"v":1,"pool":"","claim":"","cluster":"","name":"","policy":"","state":"","at":"2026-01-02T03:04:05Z"}}`,
 		`{"v":1,"pool":"","claim":"","cluster":"","name":"","policy":"","state":"","at":"2026-01-02T03:04:05Z","since":"2026-01-02T03:04:05Z","adopted":true}`,
+		`{"v":2,"pool":"p","claim":"c","cluster":"k","name":"n","policy":"Delete","state":"reserved","shared":true,"at":"2026-01-02T03:04:05Z"}`,
+		`{"v":3,"pool":"p","claim":"c","cluster":"k","name":"n","policy":"Delete","state":"cooling","at":"2026-01-02T03:04:05Z","until":"2026-01-02T03:04:05Z"}`,
 		`{"v":12,"pool":""}`, `{"v":1`, ``,
 	} {
 		f.Add([]byte(value))
@@ -62,13 +64,55 @@ func FuzzScanRecord(f *testing.F) {
 			return
 		}
 		var want blockValue
-		if err := decode("k", value, &want); err != nil {
+		if err := decodeUpTo(timedVersion, "k", value, &want); err != nil {
 			t.Fatalf("scanRecord(%q) = %+v; decode: %v", value, got, err)
 		}
-		if diff := cmp.Diff(want, blockValue{V: 1, Holding: got}, append(readAs, cmp.AllowUnexported(blockValue{}))...); diff != "" {
+		if diff := cmp.Diff(want, blockValue{V: want.V, Holding: got}, append(readAs, cmp.AllowUnexported(blockValue{}))...); diff != "" {
 			t.Errorf("scanRecord(%q) (-decoded +scanned):\n%s", value, diff)
 		}
 	})
+}
+
+// The short way to write a value writes what encoding/json writes, or leaves it to that.
+func FuzzPrintRecord(f *testing.F) {
+	f.Add("p", "c", "k", "n", "web", "x", "Delete", "bound", int64(1767323045678), int64(0), uint8(0))
+	f.Add("", "", "", "", "", "", "", "reserved", int64(0), int64(1), uint8(2))
+	f.Add("<", "\"", "\\", "&", "ä", "\x7f", "\x00", ">", int64(253402300800000), int64(-1), uint8(15))
+	f.Fuzz(func(t *testing.T, pool, claim, cluster, namespace, name, class, policy, state string, at, until int64, flags uint8) {
+		h := Holding{
+			Pool: ledger.PoolID(pool), Claim: ledger.ClaimID(claim), Cluster: ledger.ClusterName(cluster), Namespace: namespace, Name: name, Class: class,
+			Policy: ledger.ReclaimPolicy(policy), State: ledger.BlockState(state),
+			Slice: flags&1 > 0, Shared: flags&2 > 0, Adopted: flags&4 > 0, BoundAt: time.UnixMilli(at).UTC(),
+		}
+		if until != 0 {
+			h.Until = time.UnixMilli(until).In(time.FixedZone("", 60*int(flags)))
+		}
+		if flags&8 > 0 {
+			h.Since = h.Until
+		}
+		version := Record{Holdings: []Holding{h}}.version()
+		got, ok := printRecord(version, h)
+		if !ok {
+			return
+		}
+		if want := encode(blockValue{V: version, Holding: h}); got != want {
+			t.Errorf("printRecord(%+v) =\n%s; want\n%s", h, got, want)
+		}
+	})
+}
+
+// The short way to write where a claim's block is writes what encoding/json writes, or leaves it to that.
+func TestPrintClaim(t *testing.T) {
+	for _, p := range []netip.Prefix{
+		netip.MustParsePrefix("10.0.0.0/28"), netip.MustParsePrefix("2001:db8::/64"), netip.MustParsePrefix("::ffff:10.0.0.0/120"), {},
+	} {
+		for _, s := range []ledger.SpaceID{"s", "", "a<b", "ä", `"`, "domain:k/d"} {
+			want := encode(claimValue{V: valueVersion, Space: s, Prefix: p})
+			if got := EncodeClaim(s, p); got != want {
+				t.Errorf("EncodeClaim(%q, %s) = %s; want %s", s, p, got, want)
+			}
+		}
+	}
 }
 
 // What is written for an ordinary claim is read the short way.
@@ -82,7 +126,9 @@ func TestScanRecord_ReadsWhatIsWritten(t *testing.T) {
 	adopted.Since, adopted.Adopted = adopted.BoundAt.Add(-time.Hour), true
 	cooling := ordinary
 	cooling.State, cooling.Until, cooling.Since = ledger.Cooling, Stamped(time.Now()), Stamped(time.Now())
-	for _, want := range []Holding{ordinary, slice, adopted, cooling} {
+	reserved := ordinary
+	reserved.State, reserved.Shared = ledger.Reserved, true
+	for _, want := range []Holding{ordinary, slice, adopted, cooling, reserved} {
 		got, ok := scanRecord([]byte(Record{Holdings: []Holding{want}}.Encode()))
 		if diff := cmp.Diff(want, got, readAs...); !ok || diff != "" {
 			t.Errorf("scanRecord of %+v is ok = %t; want true (-written +scanned):\n%s", want, ok, diff)

@@ -1,11 +1,15 @@
 package store
 
 import (
+	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
+
+// begins are how the values of a block of each version begin.
+var begins = [...]string{valueVersion: `{"v":1`, reservedVersion: `{"v":2`, timedVersion: `{"v":3`}
 
 // scanRecord reads the value of a block with one holder as [Record.Encode] writes it: the fields
 // in that order, and strings of printable ASCII without escapes. Lists decode millions of
@@ -18,12 +22,7 @@ func scanRecord(value []byte) (h Holding, ok bool) {
 		return Holding{}, false
 	}
 	s := scanner{rest: string(value)}
-	timed := strings.HasPrefix(s.rest, `{"v":3`)
-	if timed {
-		s.rest = s.rest[len(`{"v":3`):]
-	} else {
-		s.skip(`{"v":1`)
-	}
+	version := s.version()
 	h.Pool = ledger.PoolID(s.text(`,"pool":"`))
 	h.Claim = ledger.ClaimID(s.text(`,"claim":"`))
 	h.Cluster = ledger.ClusterName(s.text(`,"cluster":"`))
@@ -33,8 +32,9 @@ func scanRecord(value []byte) (h Holding, ok bool) {
 	h.Policy = ledger.ReclaimPolicy(s.text(`,"policy":"`))
 	h.State = ledger.BlockState(s.text(`,"state":"`))
 	h.Slice = s.flag(`,"slice":true`)
+	h.Shared = s.flag(`,"shared":true`)
 	h.BoundAt = s.time(`,"at":"`)
-	if timed {
+	if version == timedVersion {
 		h.Until = s.time(`,"until":"`)
 	}
 	if since := `,"since":"`; strings.HasPrefix(s.rest, since) {
@@ -43,6 +43,96 @@ func scanRecord(value []byte) (h Holding, ok bool) {
 	h.Adopted = s.flag(`,"adopted":true`)
 	s.skip(`}`)
 	return h, !s.failed && s.rest == ""
+}
+
+// printRecord writes the value of a block with one holder as encoding/json does, in less than half of the
+// time: every bind writes one. ok is false for any other block, and for one of which JSON escapes a character.
+func printRecord(version int, h Holding) (value string, ok bool) {
+	p := newPrinter(begins[version], len(h.Pool)+len(h.Claim)+len(h.Cluster)+len(h.Namespace)+len(h.Name)+len(h.Class)+len(h.Policy)+len(h.State))
+	p.string(`,"pool":"`, string(h.Pool))
+	p.string(`,"claim":"`, string(h.Claim))
+	p.string(`,"cluster":"`, string(h.Cluster))
+	p.optional(`,"ns":"`, h.Namespace)
+	p.string(`,"name":"`, h.Name)
+	p.optional(`,"class":"`, h.Class)
+	p.string(`,"policy":"`, string(h.Policy))
+	p.string(`,"state":"`, string(h.State))
+	p.flag(`,"slice":true`, h.Slice)
+	p.flag(`,"shared":true`, h.Shared)
+	p.time(`,"at":"`, h.BoundAt)
+	if !h.Until.IsZero() {
+		p.time(`,"until":"`, h.Until)
+	}
+	if !h.Since.IsZero() {
+		p.time(`,"since":"`, h.Since)
+	}
+	p.flag(`,"adopted":true`, h.Adopted)
+	return p.end()
+}
+
+// printClaim is printRecord for the value of a claim's key.
+func printClaim(s ledger.SpaceID, prefix netip.Prefix) (value string, ok bool) {
+	p := newPrinter(begins[valueVersion], len(s))
+	p.string(`,"space":"`, string(s))
+	p.string(`,"prefix":"`, prefix.String())
+	p.failed = p.failed || !prefix.IsValid()
+	return p.end()
+}
+
+// printer writes a value from its beginning. After a failure its text means nothing.
+type printer struct {
+	text   strings.Builder
+	failed bool
+}
+
+// newPrinter makes a printer of a value that begins so, and has so many bytes of strings besides names and
+// times.
+func newPrinter(begin string, strings int) *printer {
+	p := &printer{}
+	p.text.Grow(strings + 224)
+	p.text.WriteString(begin)
+	return p
+}
+
+func (p *printer) end() (value string, ok bool) {
+	p.text.WriteByte('}')
+	return p.text.String(), !p.failed
+}
+
+func (p *printer) string(introduced, s string) {
+	p.text.WriteString(introduced)
+	for i := range len(s) {
+		switch c := s[i]; c {
+		case '"', '\\', '<', '>', '&':
+			p.failed = true
+		default:
+			p.failed = p.failed || c < ' ' || c > '~'
+		}
+	}
+	p.text.WriteString(s)
+	p.text.WriteByte('"')
+}
+
+// optional is string of a field that is left out when it is empty.
+func (p *printer) optional(introduced, s string) {
+	if s != "" {
+		p.string(introduced, s)
+	}
+}
+
+func (p *printer) flag(literal string, set bool) {
+	if set {
+		p.text.WriteString(literal)
+	}
+}
+
+func (p *printer) time(introduced string, t time.Time) {
+	var buffer [len(time.RFC3339Nano)]byte
+	text, err := t.AppendText(buffer[:0])
+	p.failed = p.failed || err != nil
+	p.text.WriteString(introduced)
+	p.text.Write(text)
+	p.text.WriteByte('"')
 }
 
 // simple reports whether a JSON value has only characters that stand for themselves.
@@ -59,6 +149,17 @@ func simple(value []byte) bool {
 type scanner struct {
 	rest   string
 	failed bool
+}
+
+// version reads how a value begins, with one of the versions that a block may have.
+func (s *scanner) version() int {
+	for v := valueVersion; v <= timedVersion; v++ {
+		if s.flag(begins[v]) {
+			return v
+		}
+	}
+	s.failed = true
+	return 0
 }
 
 func (s *scanner) skip(literal string) {
