@@ -62,7 +62,7 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block Block, had 
 		b := newBind(req, req.holding(a.engine.Hooks.Now()))
 		err := a.engine.Submit(ctx, req.Pool, b)
 		if err == nil {
-			return b.block, false, nil
+			return b.bound(), false, nil
 		}
 		if errors.Is(err, space.ErrUnsecured) || errors.Is(err, errTwice) {
 			continue
@@ -90,16 +90,15 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block Block, had 
 // bind is the op of a Bind.
 type bind struct {
 	request   wanted
-	record    store.Record  // of the block, with the one holding
+	record    store.Record  // of the block that is bound, with the one holding
 	value     string        // of the block, encoded by the caller and not by the worker
 	prefix    netip.Prefix  // reserved for it
 	former    *space.Cooled // the cooling block that it gets back; nil: none
 	fence     int64         // revision of the fence of its class's limit; 0: it has none
 	held      *space.Waiter // its place on the waiting list, which it has left
 	refusal   error
-	block     Block // that was bound
-	losses    int   // attempts that failed
-	uncertain bool  // an attempt may have been committed, and undone by other writers since
+	losses    int  // attempts that failed
+	uncertain bool // an attempt may have been committed, and undone by other writers since
 }
 
 func newBind(req wanted, h store.Holding) *bind {
@@ -122,6 +121,9 @@ func (b *bind) Takes() (by space.Owner, n *big.Int) {
 	return by, cidr.Size(b.prefix)
 }
 
+// bound is the block, once it was won.
+func (b *bind) bound() Block { return b.record.Block(b.record.Holdings[0]) }
+
 // Plan finds a free prefix and reserves it. The transaction confirms a refusal,
 // too: memory may lag behind the ledger, and the claim may be bound elsewhere.
 func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
@@ -134,13 +136,14 @@ func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
 	if b.prefix, b.refusal = b.find(s, p); errors.Is(b.refusal, space.ErrUnsecured) {
 		return engine.Share{}, space.ErrUnsecured
 	}
-	sh := engine.Share{Els: store.Ops(store.Get(keys.Claim(claim)))}
+	key := keys.Claim(claim)
+	sh := engine.Share{Els: store.Ops(store.Get(key))}
 	if b.fence > 0 {
 		quota := keys.Quota(b.request.Class, b.request.Holder.Cluster)
 		sh.Ifs, sh.Els = append(sh.Ifs, store.At(quota, b.fence)), append(sh.Els, store.Get(quota))
 	}
 	if b.refusal != nil {
-		sh.Then = store.Ops(store.Get(keys.Claim(claim)))
+		sh.Then = store.Ops(store.Get(key))
 		return sh, nil //nolint:nilerr // the refusal is the answer once the transaction confirms it
 	}
 	if b.request.reserves {
@@ -150,10 +153,10 @@ func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
 		return b.takeFormer(s)
 	}
 	s.Room.Reserve(b.prefix)
-	sh.Ifs = append(sh.Ifs, store.Absent(keys.Claim(claim)))
+	sh.Ifs = append(sh.Ifs, store.Absent(key))
 	sh.Then = store.Ops(
 		store.Put(keys.Block(b.prefix), b.value),
-		store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, b.prefix)),
+		store.Put(key, store.EncodeClaim(s.ID, b.prefix)),
 	)
 	sh.Stamp = engine.StampOf(&s.Table.Quotas, b.request.Request, b.fence)
 	return sh, nil
@@ -183,7 +186,6 @@ func (b *bind) Won(s *engine.Worker, revision int64, got store.Results) error {
 		s.Committed(b.prefix, b.record, revision)
 	}
 	b.record.Space, b.record.Prefix, b.record.Revision = s.ID, b.prefix, revision
-	b.block = b.record.Block(b.record.Holdings[0])
 	s.Engine.Metrics.Bound.Inc()
 	s.Engine.Metrics.Attempts.Observe(float64(b.losses + 1))
 	return nil

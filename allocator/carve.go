@@ -53,7 +53,7 @@ func (c *carving) run(ctx context.Context) (Pool, error) {
 		o := &carve{bind: newBind(c.req, c.req.holding(now)), child: c.child}
 		err := c.engine.Submit(ctx, c.req.Pool, o)
 		if err == nil {
-			c.register(o.child, o.block.Revision)
+			c.register(o.child, o.record.Revision)
 			c.Withdraw(c.req.Holder.Claim)
 			return o.child, nil
 		}

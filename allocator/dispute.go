@@ -60,7 +60,7 @@ func (n adoption) run(ctx context.Context) (Block, error) {
 	b := newBind(n.req, n.holding)
 	err := n.engine.Submit(ctx, n.req.Pool, b)
 	if err == nil {
-		return b.block, nil
+		return b.bound(), nil
 	}
 	for errors.Is(err, ErrInUse) || errors.Is(err, ErrPoolDraining) || errors.Is(err, engine.ErrStale) {
 		var o *adopt

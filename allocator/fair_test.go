@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -29,8 +30,8 @@ func (l *fixture) latency(d time.Duration) *Allocator {
 	return a
 }
 
-// A call whose own comparisons fail fails by itself: what shares a transaction with it
-// needs no other.
+// A call whose own comparisons fail fails by itself. What shares a transaction with it needs one more,
+// the first time; the groups that follow need no other.
 func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 	const others = 8
 	l := newLedger(t)
@@ -41,18 +42,6 @@ func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 	}
 	l.free("gone")
 	l.bind(request("p", "successor", 28)) // where gone was
-	var transactions atomic.Int64
-	inFlight, goOn := l.holdCommits()
-	hold := l.engine.Hooks.BeforeCommit
-	l.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = func(id SpaceID) error {
-			transactions.Add(1)
-			return hold(id)
-		}
-	})
-	var calls sync.WaitGroup
-	calls.Go(func() { l.bind(request("p", "first", 28)) })
-	<-inFlight
 	refuted := map[string]func() error{
 		"bind of a bound claim": func() error {
 			again, err := l.Bind(t.Context(), request("p", "bound", 28))
@@ -64,23 +53,51 @@ func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 		"release of a block that has changed": func() error { return wantChanged(l.ReleaseIf(t.Context(), stale)) },
 		"release of a block that is gone":     func() error { return wantChanged(l.ReleaseIf(t.Context(), gone)) },
 	}
-	for name, call := range refuted {
-		calls.Go(func() {
-			if err := call(); err != nil {
-				t.Errorf("%s: %v", name, err)
+	for _, round := range []struct {
+		name string
+		want int64
+	}{{"flat", 2}, {"nested", 1}, {"nested again", 1}} {
+		got := l.transactionsOf(len(refuted)+others, func(calls *sync.WaitGroup) {
+			for name, call := range refuted {
+				calls.Go(func() {
+					if err := call(); err != nil {
+						t.Errorf("%s, %s: %v", round.name, name, err)
+					}
+				})
+			}
+			for i := range others {
+				calls.Go(func() { l.bind(request("p", fmt.Sprint(round.name, i), 28)) })
 			}
 		})
-	}
-	for i := range others {
-		calls.Go(func() { l.bind(request("p", fmt.Sprint("other", i), 28)) })
-	}
-	l.waitQueued(len(refuted) + others)
-	goOn()
-	calls.Wait()
-	if got := transactions.Load(); got != 2 {
-		t.Errorf("%d binds beside %d calls that fail took %d transactions; want 2: the first bind's, and theirs", others, len(refuted), got)
+		if got != round.want {
+			t.Errorf("%s: %d binds beside %d calls that fail took %d transactions; want %d", round.name, others, len(refuted), got, round.want)
+		}
 	}
 	l.sameAsLedger()
+}
+
+// transactionsOf counts the transactions of some calls that are queued together.
+func (l *fixture) transactionsOf(calls int, begin func(*sync.WaitGroup)) int64 {
+	l.t.Helper()
+	l.waitIdle(l.t)
+	var transactions atomic.Int64
+	inFlight, goOn := l.holdCommits()
+	hold := l.engine.Hooks.BeforeCommit
+	l.swap(func(h *engine.Hooks) {
+		h.BeforeCommit = func(id SpaceID) error {
+			transactions.Add(1)
+			return hold(id)
+		}
+	})
+	var all sync.WaitGroup
+	first := request("p", rand.Text(), 28)
+	all.Go(func() { l.bind(first) })
+	<-inFlight
+	begin(&all)
+	l.waitQueued(calls)
+	goOn()
+	all.Wait()
+	return transactions.Load() - 1 // that of the first
 }
 
 func wantChanged(err error) error {

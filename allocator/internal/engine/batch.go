@@ -35,6 +35,7 @@ type group struct {
 	wish    *store.Turn // that it leaves if it loses; nil: none
 	bytes   int
 	parts   []part // of the transaction that is made of it
+	flat    bool   // which carries them out itself, and not in nested transactions
 	drops   bool   // the space ends with it
 	writes  bool
 }
@@ -78,7 +79,7 @@ func (g *group) ops() int { return len(g.calls) + len(g.stamps) + 1 }
 func (g *group) add(c *call, sh Share) {
 	if claim, ok := c.op.Claim(); ok {
 		if len(g.calls) == 0 {
-			g.Claims = map[ledger.ClaimID]struct{}{}
+			g.Claims = make(map[ledger.ClaimID]struct{}, cap(g.calls))
 		}
 		g.Claims[claim] = struct{}{}
 	}
@@ -154,6 +155,9 @@ func (s *Worker) gather() *group {
 	defer s.Unlock()
 	maxOps := int(s.Engine.Limit.Load())
 	g := &group{at: s.Head, known: s.Known}
+	if n := min(s.Queue.Size, maxOps); n > 1 {
+		g.calls, g.shares = make([]*call, 0, n), make([]Share, 0, n)
+	}
 	if !s.Stale { // else some events up to there were skipped
 		g.known = max(s.Known, s.Engine.Watched.Get())
 	}

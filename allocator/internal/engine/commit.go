@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
@@ -11,20 +12,37 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// request builds the transaction of a group on a space. Each part is a nested transaction, so that
-// a refuted one fails by itself. A call that is alone has no part: if it is refuted, the transaction
-// writes nothing.
+// A flat transaction carries out all parts of a group itself. It is smaller than one with a nested
+// transaction for each part, and takes etcd less time. But if one part is refuted, the whole transaction
+// is. Few parts ever are. So groups are flat, until one is refuted; then the parts of the next ones are
+// nested, so that a refuted one fails by itself.
+
+// nestedGroups is how many groups are nested after a flat one was refuted. Of a caller that is always
+// refuted, the others of its space notice one more transaction in so many.
+const nestedGroups = 64
+
+// request builds the transaction of a group on a space. A call that is alone has no part: if it is
+// refuted, the transaction writes nothing.
 func (g *group) request(txn clientv3.Txn, keys store.SpaceKeys) clientv3.Txn {
 	key := keys.Head()
 	ifs, els := g.at.Same(key), store.Ops(store.Get(key))
 	then := make([]clientv3.Op, 0, g.ops())
+	if g.flat {
+		many, ops := g.flatOps()
+		ifs, then = slices.Grow(ifs, many), slices.Grow(then, ops)
+	}
 	if g.alone() {
 		sh := g.shares[0]
 		sh.Then = g.withFarewell(sh, 0, keys)
 		ifs, then, els = append(ifs, sh.Ifs...), append(then, sh.Then...), append(els, sh.Els...)
 	} else {
 		for i := range g.parts {
-			then = append(then, g.part(i, keys))
+			partIfs, partThen, partEls := g.part(i, keys)
+			if g.flat {
+				ifs, then = append(ifs, partIfs...), append(then, partThen...)
+			} else {
+				then = append(then, clientv3.OpTxn(partIfs, partThen, partEls))
+			}
 		}
 	}
 	switch {
@@ -112,6 +130,11 @@ func (s *Worker) send(g *group) (*clientv3.TxnResponse, error) {
 	defer eng.store.Traffic.Begin()()
 	spans, started := g.trace(), eng.Hooks.Now()
 	g.divide(int(eng.Limit.Load()))
+	if s.nest > 0 {
+		s.nest--
+	} else {
+		g.flatten(int(eng.Limit.Load()))
+	}
 	resp, err := g.request(eng.store.Client.Txn(ctx), s.Keys).Commit()
 	endSpans(spans, err == nil && resp.Succeeded, err)
 	eng.Metrics.transactions.Observe(eng.Hooks.Now().Sub(started).Seconds())
@@ -163,13 +186,14 @@ func (s *Worker) committed(g *group, resp *clientv3.TxnResponse) {
 }
 
 // conflicted handles a group whose comparisons failed: another writer has put the head,
-// or the comparison of the group's only call has failed.
+// or a comparison of the group's only call has failed, or one of a flat group, whose calls are planned again.
 func (s *Worker) conflicted(g *group, got store.Results) (conflict bool) {
 	head, why := got.Found(0), Loss{Kind: Overtaken}
+	unchanged := head != nil && head.ModRevision == g.at.Revision && string(head.Value) == g.at.Value
 	switch {
-	case head == nil && g.at.Revision == 0:
-		why = Loss{Refuted, got[1:]}
-	case head != nil && head.ModRevision == g.at.Revision && string(head.Value) == g.at.Value:
+	case unchanged && g.flat:
+		s.nest = nestedGroups
+	case unchanged, head == nil && g.at.Revision == 0:
 		why = Loss{Refuted, got[1:]}
 	case head != nil && head.ModRevision <= g.known:
 		// No change up to there was unknown.
@@ -181,7 +205,7 @@ func (s *Worker) conflicted(g *group, got store.Results) (conflict bool) {
 		s.closeAt(g.at.Revision)
 		return false
 	}
-	if conflict = why.Kind == Overtaken; conflict {
+	if conflict = why.Kind == Overtaken && !unchanged; conflict {
 		s.Engine.Metrics.conflicts.Inc()
 	}
 	return conflict

@@ -17,7 +17,7 @@ import (
 // partOps is how many operations one share of a part has at most, beside the key of the history.
 const partOps = 3
 
-// part is the shares that one nested transaction carries out.
+// part is the shares that are carried out as a whole or not at all.
 type part []int
 
 // divide makes the parts of a group, none with more operations than etcd allows. A call that is alone
@@ -44,20 +44,40 @@ func (g *group) divide(maxOps int) {
 	}
 }
 
-// part is the nested transaction of the i-th part.
-func (g *group) part(i int, keys store.SpaceKeys) clientv3.Op {
+// flatten has the transaction itself carry out all parts, if it has room for their operations and none
+// of the calls has failed together with others. It then succeeds or fails as a whole.
+func (g *group) flatten(maxOps int) {
+	if g.alone() || slices.ContainsFunc(g.calls, func(c *call) bool { return c.single }) {
+		return
+	}
+	ifs, then := g.flatOps()
+	g.flat = max(ifs, then) <= maxOps
+}
+
+// flatOps is how many comparisons and operations the flat transaction of a group has at most.
+func (g *group) flatOps() (ifs, then int) {
+	ifs, then = len(g.at.Same("")), g.ops()-len(g.calls)
+	for _, sh := range g.shares {
+		ifs, then = ifs+len(sh.Ifs), then+len(sh.Then)
+		if sh.Farewell != nil {
+			then++
+		}
+	}
+	return ifs, then
+}
+
+// part is what the i-th part asks of its transaction.
+func (g *group) part(i int, keys store.SpaceKeys) (ifs []clientv3.Cmp, then, els []clientv3.Op) {
 	if p := g.parts[i]; len(p) == 1 {
 		sh := g.shares[p[0]]
-		return clientv3.OpTxn(sh.Ifs, g.withFarewell(sh, i, keys), sh.Els)
+		return sh.Ifs, g.withFarewell(sh, i, keys), sh.Els
 	}
-	var ifs []clientv3.Cmp
-	var then []clientv3.Op
 	var farewells []*store.Farewell
 	for _, n := range g.parts[i] {
 		sh := g.shares[n]
 		ifs, then, farewells = append(ifs, sh.Ifs...), append(then, sh.Then...), append(farewells, sh.Farewell)
 	}
-	return clientv3.OpTxn(ifs, append(then, keys.PutFarewells(g.chapter(i), farewells...)), nil)
+	return ifs, append(then, keys.PutFarewells(g.chapter(i), farewells...)), nil
 }
 
 // withFarewell is the operations of a share that is the only one of the i-th part.
@@ -85,6 +105,10 @@ func (g *group) outcomes(resp *clientv3.TxnResponse) []outcome {
 		return []outcome{{succeeded: true, got: resp.Responses}}
 	}
 	all := make([]outcome, len(g.shares))
+	if g.flat {
+		g.flatOutcomes(resp.Responses, all)
+		return all
+	}
 	for i, p := range g.parts {
 		nested := resp.Responses[i].GetResponseTxn()
 		if len(p) == 1 {
@@ -98,4 +122,18 @@ func (g *group) outcomes(resp *clientv3.TxnResponse) []outcome {
 		}
 	}
 	return all
+}
+
+// flatOutcomes reads those of a flat group, all of which has succeeded.
+func (g *group) flatOutcomes(got store.Results, all []outcome) {
+	for _, p := range g.parts {
+		for _, n := range p {
+			ops := len(g.shares[n].Then)
+			all[n] = outcome{succeeded: true, got: got[:ops]}
+			got = got[ops:]
+		}
+		if g.shares[p[0]].Farewell != nil {
+			got = got[1:] // the key of the history
+		}
+	}
 }

@@ -25,6 +25,7 @@ type Worker struct {
 	// The goroutine's own.
 	pending *pending      // the calls of the last transaction that are not settled
 	losses  int           // recent conflicts with other writers
+	nest    int           // how many of the next groups are nested
 	took    time.Duration // by the last transaction
 }
 

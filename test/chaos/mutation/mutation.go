@@ -36,8 +36,14 @@ var Mutants = []Mutant{
 	{
 		Name: "the compare of the claim's key is skipped",
 		File: "allocator/bind.go",
-		Old:  "sh.Ifs = append(sh.Ifs, store.Absent(keys.Claim(claim)))\n",
+		Old:  "sh.Ifs = append(sh.Ifs, store.Absent(key))\n",
 		New:  "\n",
+	},
+	{
+		Name: "a flat group compares no more than the head",
+		File: "allocator/internal/engine/commit.go",
+		Old:  "ifs, then = append(ifs, partIfs...), append(then, partThen...)\n",
+		New:  "then = append(then, partThen...)\n",
 	},
 	{
 		Name: "a reservation is confirmed whoever else was answered with it",
