@@ -44,11 +44,11 @@ test-image: ## Run the tests of the program that builds the image, a module of i
 .PHONY: test
 test: kcp-shards kube chromium ## Run every test: unit, model, and end to end on a real kcp and a real Kubernetes
 	@GOGC=$(TEST_GOGC) $(TOOL) gotestsum --format pkgname --hide-summary=skipped -- \
-		-race -count=1 -p 2 -timeout 40m $(TEST_ARGS) $(TEST)
+		-race -count=1 -p 2 -timeout 75m $(TEST_ARGS) $(TEST)
 
 .PHONY: e2e
 e2e: kcp kube ## Run the end-to-end tests alone
-	@GOGC=$(TEST_GOGC) $(TOOL) gotestsum --format testname -- -count=1 -timeout 40m $(TEST_ARGS) ./test/e2e/...
+	@GOGC=$(TEST_GOGC) $(TOOL) gotestsum --format testname -- -count=1 -timeout 75m $(TEST_ARGS) ./test/e2e/...
 
 # Arguments of the benchmark: make bench BENCH_ARGS='--rounds 1'
 BENCH_ARGS ?= --out docs/benchmarks.md
