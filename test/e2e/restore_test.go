@@ -28,8 +28,9 @@ func TestRestore_OfAnOlderKCP(t *testing.T) {
 	known := bindSome(t, tenant, name, "known", 2)
 
 	restore := framework.BackupKCP(t)
-	newer := bindSome(t, tenant, name, "newer", 6)
-	newer = append(newer, bindSome(t, platform.Tenant(t), name, "newcomer", 6)...)
+	// A round of the sweep may find those of one workspace before the others: the brake has to hold for each.
+	newer := bindSome(t, tenant, name, "newer", 12)
+	newer = append(newer, bindSome(t, platform.Tenant(t), name, "newcomer", 12)...)
 	published := blocksOf(t, slices.Concat(known, newer)...)
 	restore()
 

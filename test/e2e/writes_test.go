@@ -93,7 +93,7 @@ func bind(t *testing.T, claims int, platform *framework.Platform, tenant *framew
 	waitHeld(t, platform, pool, size())
 	before := readMeters(t, platform)
 	writesOfPool := watchPool(t, platform, pool)
-	unanswered := 0
+	unanswered, began := 0, time.Now()
 	for i := range claims {
 		claim := gen.Claim(fmt.Sprintf("claim-%d", i), gen.OfClass(pool.Name), gen.Length(28))
 		framework.Create(t, tenant, claim)
@@ -128,8 +128,9 @@ func bind(t *testing.T, claims int, platform *framework.Platform, tenant *framew
 	if failed := spent.passes["claim error"]; failed != 0 {
 		t.Errorf("%d passes over claims have failed", failed)
 	}
-	if ofPool == 0 || ofPool >= claims {
-		t.Errorf("the pool was written %d times for %d claims", ofPool, claims)
+	// A machine that takes as long for a claim as the status waits for more may write one for each.
+	if took := time.Since(began); ofPool == 0 || ofPool >= claims && took < time.Duration(claims)*time.Second/2 {
+		t.Errorf("the pool was written %d times for %d claims in %s; want fewer", ofPool, claims, took)
 	}
 	return spent
 }
