@@ -24,8 +24,7 @@ type Reserved struct {
 	at map[Position][]ledger.ClaimID
 }
 
-// Put notes the block at a place. Its reservations are those of its holders, and one that cools is still
-// the reservation of its former holder.
+// Put notes the block at a place. Its reservations are those of its holders.
 func (r *Reserved) Put(at Position, block store.Record) {
 	r.remove(at)
 	for _, h := range block.Holdings {

@@ -45,8 +45,8 @@ func scanRecord(value []byte) (h Holding, ok bool) {
 	return h, !s.failed && s.rest == ""
 }
 
-// printRecord writes the value of a block with one holder as encoding/json does, in less than half of the
-// time: every bind writes one. ok is false for any other block, and for one of which JSON escapes a character.
+// printRecord writes the value of a block with one holder as encoding/json does, without reflection: every
+// bind writes one. ok is false for any other block, and for one of which JSON escapes a character.
 func printRecord(version int, h Holding) (value string, ok bool) {
 	p := newPrinter(begins[version], len(h.Pool)+len(h.Claim)+len(h.Cluster)+len(h.Namespace)+len(h.Name)+len(h.Class)+len(h.Policy)+len(h.State))
 	p.string(`,"pool":"`, string(h.Pool))
@@ -85,11 +85,11 @@ type printer struct {
 	failed bool
 }
 
-// newPrinter makes a printer of a value that begins so, and has so many bytes of strings besides names and
-// times.
-func newPrinter(begin string, strings int) *printer {
+// newPrinter makes a printer of a value that begins so. size is the length of all strings in the value,
+// which has room for the names of the fields and for times besides.
+func newPrinter(begin string, size int) *printer {
 	p := &printer{}
-	p.text.Grow(strings + 224)
+	p.text.Grow(size + 224)
 	p.text.WriteString(begin)
 	return p
 }
