@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"iter"
+	"slices"
 	"sync"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -20,8 +21,9 @@ type decoded struct {
 }
 
 // ahead yields the keys below a prefix page by page, in order, like the pager. While the caller uses
-// one page the next are read and decoded, on other processors if there are any. When it returns
-// nothing is read any more, and the pager can be used again.
+// one page the next are read and decoded, on other processors if there are any. A page is the caller's only
+// until it asks for the next one: its entries are used again. When ahead returns nothing is read any more, and the
+// pager can be used again.
 func (s *Store) ahead(ctx context.Context, pages *Pager, prefix string) iter.Seq2[[]Entry, error] {
 	return func(yield func([]Entry, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -29,6 +31,7 @@ func (s *Store) ahead(ctx context.Context, pages *Pager, prefix string) iter.Seq
 		defer work.Wait()
 		defer cancel()
 		read := make(chan chan decoded, readAhead)
+		used := make(spares, readAhead)
 		work.Go(func() {
 			defer close(read)
 			for page, err := range pages.pages(ctx, prefix, clientv3.GetPrefixRangeEnd(prefix)) {
@@ -38,7 +41,7 @@ func (s *Store) ahead(ctx context.Context, pages *Pager, prefix string) iter.Seq
 				case <-ctx.Done():
 					return
 				}
-				work.Go(func() { next <- decoded{s.decodeAll(page), err} })
+				work.Go(func() { next <- decoded{s.decodeAll(used.take(), page), err} })
 			}
 		})
 		for next := range read {
@@ -46,6 +49,7 @@ func (s *Store) ahead(ctx context.Context, pages *Pager, prefix string) iter.Seq
 			if !yield(page.entries, page.err) || page.err != nil {
 				return
 			}
+			used.keep(page.entries)
 		}
 		if err := ctx.Err(); err != nil { // what was read may not be all
 			yield(nil, explained(s.Client, err))
@@ -53,11 +57,30 @@ func (s *Store) ahead(ctx context.Context, pages *Pager, prefix string) iter.Seq
 	}
 }
 
-// decodeAll decodes a page.
-func (s *Store) decodeAll(page []*mvccpb.KeyValue) []Entry {
-	entries := make([]Entry, len(page))
-	for i, kv := range page {
-		entries[i] = EntryOf(s.Keys, kv)
+// spares are entries of pages that were used.
+type spares chan []Entry
+
+func (s spares) take() []Entry {
+	select {
+	case entries := <-s:
+		return entries
+	default:
+		return nil
+	}
+}
+
+func (s spares) keep(entries []Entry) {
+	select {
+	case s <- entries:
+	default:
+	}
+}
+
+// decodeAll decodes a page, in the place of former entries.
+func (s *Store) decodeAll(former []Entry, page []*mvccpb.KeyValue) []Entry {
+	entries := slices.Grow(former[:0], len(page))
+	for _, kv := range page {
+		entries = append(entries, EntryOf(s.Keys, kv))
 	}
 	return entries
 }
