@@ -21,7 +21,8 @@ const (
 	settling = 10 * time.Second
 
 	// unfinished is how old a claim that shows its block must be before it shows a fault of the
-	// controller. CREATE has answered it: what is left is bookkeeping, which a fault delays.
+	// controller. CREATE has answered it: what is left is bookkeeping, which a fault delays. A single fault it never
+	// shows: a leader that was stopped for a minute fails once with what was under way, and no longer leads.
 	unfinished = 30 * time.Second
 
 	// claiming is how old a claim without an answer must be before a reservation of its name and spec

@@ -31,6 +31,7 @@ type memo struct {
 	record  sight  // what the cache showed when the server had another record
 	denied  bool   // the server did not know the claim when it was written
 	doubted bool   // the claim is to be compared with the ledger
+	failed  bool   // the last reconcile ended with a fault
 }
 
 // sight is what the cache showed of a claim's record when the server had another.
@@ -88,7 +89,13 @@ func (m *memory) hides(claim types.UID, shown record.Slot) bool {
 
 // found notes that the cache shows the claim's record.
 func (m *memory) found(claim types.UID) {
-	m.change(claim, func(known *memo) { known.record = sight{} })
+	m.change(claim, func(known *memo) { known.record, known.failed = sight{}, false })
+}
+
+// fails notes that a reconcile of a claim ended with a fault, and reports whether the last one did, too.
+func (m *memory) fails(claim types.UID) (again bool) {
+	m.change(claim, func(known *memo) { again, known.failed = known.failed, true })
+	return again
 }
 
 // deny notes that the server does not know a claim that the cache shows.

@@ -284,7 +284,8 @@ func (p *pass) fail(ctx context.Context, err error) {
 	}
 	refusal := &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()}
 	p.reason = refusal.Reason
-	if p.claim.Status.AllocatedCIDR != "" && p.age() < unfinished {
+	again := p.memory.fails(p.claim.UID)
+	if p.claim.Status.AllocatedCIDR != "" && (!again || p.age() < unfinished) {
 		return
 	}
 	if !outcome.Failing(p.claim.Status.Conditions) {
