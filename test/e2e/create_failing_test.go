@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,16 +81,21 @@ func TestCreate_FailingByQuota(t *testing.T) {
 	s.class(gen.DefaultLength(32))
 	pool := s.pool(part(s.cidr, 22))
 	admin := framework.Admin(t, s.tenant.Path)
+	s.holds("first")
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "ipam"}}
 	quota.Spec.Hard = corev1.ResourceList{"count/ipclaims.ipam.miloapis.com": resource.MustParse("1")}
 	framework.Create(t, admin, quota)
-	framework.WaitFor(t, admin, quota, func(q *corev1.ResourceQuota) error {
-		if len(q.Status.Hard) == 0 {
-			return errors.New("nothing is counted yet")
+	// kcp enforces a quota a moment after it shows it.
+	framework.Eventually(t, "the quota to be enforced", func(ctx context.Context) error {
+		probe := gen.Claim("probe", gen.OfClass(s.name))
+		switch err := s.tenant.Create(ctx, probe); {
+		case apierrors.IsForbidden(err):
+			return nil
+		case err != nil:
+			return err
 		}
-		return nil
+		return cmp.Or(s.tenant.Delete(ctx, probe), errors.New("a claim over the quota was created"))
 	})
-	s.holds("first")
 	for i := range 300 {
 		if err := s.tenant.Create(t.Context(), gen.Claim(fmt.Sprintf("over-%d", i), gen.OfClass(s.name))); !apierrors.IsForbidden(err) {
 			t.Fatalf("CREATE %d over the quota: %v; want Forbidden", i, err)
