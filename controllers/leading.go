@@ -25,6 +25,7 @@ type leading struct {
 		Lead(ctx context.Context, complete <-chan struct{}) error
 	}
 	claims interface{ Len() int }
+	coming func() bool // whether there are workspaces whose claims are yet to be queued
 	clock  clock.WithTicker
 }
 
@@ -56,7 +57,7 @@ func (l *leading) filled(ctx context.Context) bool {
 		case <-ctx.Done():
 			return false
 		case <-ticker.C():
-			if l.clock.Since(begun) >= filling && l.claims.Len() == 0 {
+			if l.clock.Since(begun) >= filling && !l.coming() && l.claims.Len() == 0 {
 				return true
 			}
 		}

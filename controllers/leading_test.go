@@ -26,14 +26,15 @@ type queue struct{ length atomic.Int32 }
 
 func (q *queue) Len() int { return int(q.length.Load()) }
 
-// The lists of a new leader are complete when it has had time to collect the claims, and has
-// reconciled all of them.
+// The lists of a new leader are complete when it has had time to collect the claims, no workspace is yet to show
+// its own, and all were reconciled.
 func TestLeading(t *testing.T) {
 	t.Parallel()
 	now, waiting := clocktesting.NewFakeClock(time.Unix(0, 0)), &queue{}
 	waiting.length.Store(1)
 	told := ledger{make(chan struct{})}
-	l := &leading{ledger: told, claims: waiting, clock: now}
+	var coming atomic.Bool
+	l := &leading{ledger: told, claims: waiting, coming: coming.Load, clock: now}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- l.Start(ctx) }()
@@ -55,6 +56,9 @@ func TestLeading(t *testing.T) {
 	}
 	step(filling-2*glance, 0, false)
 	step(3*glance, 1, false)
+	coming.Store(true)
+	step(glance, 0, false)
+	coming.Store(false)
 	step(glance, 0, true)
 	cancel()
 	if err := <-ended; err != nil {

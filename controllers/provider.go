@@ -1,11 +1,14 @@
 package controllers
 
 import (
+	"context"
 	"net/http"
 
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	nop "sigs.k8s.io/multicluster-runtime/providers/nop"
 
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/tenants"
 )
 
@@ -15,6 +18,24 @@ type provider interface {
 	multicluster.ProviderRunnable
 	Reengage(name multicluster.ClusterName)
 	Ready(*http.Request) error
+	Bound(ctx context.Context, name multicluster.ClusterName) (cluster.Cluster, error)
+	Coming() bool
+}
+
+// bound gives access to the platform, and to the workspaces that bind the export, also before the manager has
+// engaged them: CREATE is answered while a million claims are still being listed. It shows their pools from
+// the cache.
+type bound struct {
+	manager catalog.Clusters
+	tenants provider
+}
+
+// GetCluster implements catalog.Clusters.
+func (b bound) GetCluster(ctx context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
+	if name == "" {
+		return b.manager.GetCluster(ctx, name)
+	}
+	return b.tenants.Bound(ctx, name)
 }
 
 func newProvider(opts Options) (provider, error) {
@@ -33,3 +54,9 @@ type nobody struct{ *nop.Provider }
 func (nobody) Reengage(multicluster.ClusterName) {}
 
 func (nobody) Ready(*http.Request) error { return nil }
+
+func (n nobody) Bound(ctx context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
+	return n.Get(ctx, name)
+}
+
+func (nobody) Coming() bool { return false }

@@ -130,7 +130,7 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	}
 	contested := &paths{directory: opts.Ledger.directory, oracle: reader, clock: clock.RealClock{}}
 	if err := errors.Join(
-		addControllers(mgr, workspaces, reader, opts), addClusterAPI(mgr, opts), mgr.Add(workspaces), mgr.GetLocalManager().Add(contested),
+		addControllers(mgr, tenants, workspaces, reader, opts), addClusterAPI(mgr, opts), mgr.Add(workspaces), mgr.GetLocalManager().Add(contested),
 	); err != nil {
 		return nil, err
 	}
@@ -160,9 +160,10 @@ func index(ctx context.Context, mgr mcmanager.Manager) error {
 	return nil
 }
 
-func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.Reader, opts Options) error {
+func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Feed, reader *live.Reader, opts Options) error {
 	ledger, known, news := opts.Ledger.Allocator, opts.Ledger.directory, opts.Ledger.inbox
-	classes := &catalog.Catalog{Clusters: mgr, Directory: known, Rooms: ledger}
+	early := bound{manager: mgr, tenants: tenants}
+	classes := &catalog.Catalog{Clusters: early, Directory: known, Rooms: ledger}
 	opts.Ledger.cooldowns.Serve(classes, ledger)
 	releases, err := release.New(mgr.GetLocalManager(), release.Options{
 		Ledger: ledger, Oracle: reader, Bound: func(cluster allocator.ClusterName) bool {
@@ -174,7 +175,7 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 		return fmt.Errorf("release controller: %w", err)
 	}
 	adopter := adopt.New(adopt.Options{
-		Ledger: ledger, Record: reader, Directory: known, Clusters: mgr, Suspect: releases.Suspect,
+		Ledger: ledger, Record: reader, Directory: known, Clusters: early, Suspect: releases.Suspect,
 	})
 	claims, err := claim.New(mgr, claim.Options{
 		Ledger: ledger, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare,
@@ -184,7 +185,8 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 		return fmt.Errorf("claim controller: %w", err)
 	}
 	slices, err := slice.New(mgr.GetLocalManager(), slice.Options{
-		Catalog: classes, Directory: known, Ledger: ledger, Oracle: reader, Departed: releases.HasDeparted,
+		Catalog:   &catalog.Catalog{Clusters: mgr, Directory: known, Rooms: ledger}, // it writes to the workspaces
+		Directory: known, Ledger: ledger, Oracle: reader, Departed: releases.HasDeparted,
 	})
 	if err != nil {
 		return fmt.Errorf("slice controller: %w", err)
@@ -199,8 +201,7 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 	}
 	opts.Sweep.Ledger, opts.Sweep.Releases = ledger, releases
 	opts.Sweep.World = sweep.Caches{Clusters: mgr, Directory: known}
-	opts.Sweep.Wake = news.Wake
-	opts.Sweep.Doubt = claims.Doubt
+	opts.Sweep.Wake, opts.Sweep.Doubt = news.Wake, claims.Doubt
 	sweeper := sweep.New(opts.Sweep)
 	known.Observe(&watcher{
 		releases: releases, claims: claims, pools: pools, slices: slices, sweeper: sweeper,
@@ -215,7 +216,7 @@ func addControllers(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.R
 	if err := consumer.New(mgr, workspaces, opts.Consumer); err != nil {
 		return fmt.Errorf("consumer controller: %w", err)
 	}
-	leader := &leading{ledger: ledger, claims: news.Claims, clock: clock.RealClock{}}
+	leader := &leading{ledger: ledger, claims: news.Claims, coming: tenants.Coming, clock: clock.RealClock{}}
 	return errors.Join(
 		addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, opts),
 		mgr.GetLocalManager().Add(&release.Expiry{Leases: ledger, Suspect: releases.Suspect}),

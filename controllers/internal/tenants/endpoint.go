@@ -112,7 +112,8 @@ func (e *endpoint) run(ctx context.Context) error {
 
 // fill fills the caches of all kinds that are read at the endpoint, with all indexes. So none
 // can fail for a single workspace, and reads of an engaged workspace never wait for a list. Before
-// the first workspace is bound, the endpoint may not know the kinds.
+// the first workspace is bound, the endpoint may not know the kinds. The pools come first: with them, CREATE is
+// answered, see Bound.
 func (e *endpoint) fill(ctx context.Context) error {
 	if !e.cache.WaitForCacheSync(ctx) { // of the APIBindings
 		return ctx.Err()
@@ -124,12 +125,28 @@ func (e *endpoint) fill(ctx context.Context) error {
 		return ctx.Err()
 	}
 	e.roster.fill(e.url, false)
-	for _, index := range e.indexes {
-		if err := e.cache.IndexField(ctx, index.Object, index.Field, index.Extractor); err != nil {
-			return fmt.Errorf("index %s: %w", index.Field, err)
-		}
+	if err := e.list(ctx, &ipamv1alpha1.IPPool{}); err != nil {
+		return err
 	}
-	for _, kind := range []client.Object{&ipamv1alpha1.IPPool{}, &ipamv1alpha1.IPClaim{}, &ipamv1alpha1.IPAllocation{}} {
+	e.pooled.Store(e.url, e)
+	if err := e.list(ctx, &ipamv1alpha1.IPClaim{}, &ipamv1alpha1.IPAllocation{}); err != nil {
+		return err
+	}
+	e.roster.fill(e.url, true)
+	return nil
+}
+
+// list fills the caches of these kinds.
+func (e *endpoint) list(ctx context.Context, kinds ...client.Object) error {
+	for _, kind := range kinds {
+		for _, index := range e.indexes {
+			if reflect.TypeOf(index.Object) != reflect.TypeOf(kind) {
+				continue
+			}
+			if err := e.cache.IndexField(ctx, index.Object, index.Field, index.Extractor); err != nil {
+				return fmt.Errorf("index %s: %w", index.Field, err)
+			}
+		}
 		informer, err := e.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
@@ -139,12 +156,12 @@ func (e *endpoint) fill(ctx context.Context) error {
 	if !e.cache.WaitForCacheSync(ctx) {
 		return ctx.Err()
 	}
-	e.roster.fill(e.url, true)
 	return nil
 }
 
 // close disengages the workspaces of the endpoint, and forgets what it has shown.
 func (e *endpoint) close() {
+	e.pooled.Delete(e.url)
 	e.roster.fill(e.url, false)
 	for _, name := range e.engaged.at(e) {
 		e.disengage(name)
@@ -198,13 +215,12 @@ func (e *endpoint) settle(ctx context.Context, name multicluster.ClusterName) er
 
 // engage hands a workspace to the controllers, until ctx ends or the workspace is disengaged.
 func (e *endpoint) engage(ctx context.Context, name multicluster.ClusterName) error {
-	scoped, err := kcpcache.NewScopedCluster(e.config, logicalcluster.Name(name), e.cache, e.opts.Scheme, nil)
+	scoped, err := e.scoped(name)
 	if err != nil {
-		return fmt.Errorf("make its cluster: %w", err)
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	// Of the scoped cluster the cache alone is kept: its clients are 10 KiB of each workspace.
-	t := &tenant{name: name, cache: scoped.GetCache(), at: e, ended: ctx.Done(), cancel: cancel}
+	t := &tenant{name: name, cache: scoped, at: e, ended: ctx.Done(), cancel: cancel}
 	e.engaged.add(name, t) // the controllers look it up as soon as they have it
 	if err := e.aware.Engage(ctx, name, t); err != nil {
 		e.engaged.remove(name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/clusters"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
@@ -46,6 +48,7 @@ type Options struct {
 type Provider struct {
 	opts    Options
 	engaged engaged
+	pooled  sync.Map // URL → *endpoint whose pools are cached
 	slices  cache.Cache
 	roster  *roster
 	indexes []clusters.Index
@@ -92,15 +95,24 @@ func (p *Provider) Get(_ context.Context, name multicluster.ClusterName) (cluste
 	return nil, fmt.Errorf("workspace %s: %w", name, multicluster.ErrClusterNotFound)
 }
 
-// IndexField implements multicluster.Provider. Call it before Start: all endpoints get the index
-// when they are opened.
+// IndexField implements multicluster.Provider, for the kinds that are cached. Call it before Start: all endpoints get
+// the index when they are opened.
 func (p *Provider) IndexField(_ context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
+	switch obj.(type) {
+	case *ipamv1alpha1.IPPool, *ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation:
+	default:
+		return fmt.Errorf("index %s of %T: that kind is not cached", field, obj)
+	}
 	p.indexes = append(p.indexes, clusters.Index{Object: obj, Field: field, Extractor: extract})
 	return nil
 }
 
 // Reengage disengages a workspace that a controller could not take up, and engages it again.
 func (p *Provider) Reengage(name multicluster.ClusterName) { p.disengage(name) }
+
+// Coming reports whether workspaces are bound that are yet to be engaged, as all are while the claims of
+// their endpoint are listed. One of which that failed does not count.
+func (p *Provider) Coming() bool { return p.roster.coming() }
 
 // disengage ends an engagement, if there is one, and has the workspace checked again.
 func (p *Provider) disengage(name multicluster.ClusterName) {

@@ -18,8 +18,10 @@ import (
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,7 +45,7 @@ type scene struct {
 
 	mu      sync.Mutex
 	lists   map[string]map[string]client.Object // what there is, by path and name
-	broken  map[string]bool                     // paths that are answered 503
+	broken  map[string]int                      // paths that are answered with a status of HTTP
 	history []happening                         // one for each version
 	news    chan struct{}                       // closed at a change
 	refused map[multicluster.ClusterName]bool   // that the manager does not take up
@@ -53,7 +55,7 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{
-		T: t, lists: map[string]map[string]client.Object{}, broken: map[string]bool{}, news: make(chan struct{}),
+		T: t, lists: map[string]map[string]client.Object{}, broken: map[string]int{}, news: make(chan struct{}),
 		refused: map[multicluster.ClusterName]bool{}, events: make(chan string, 1000),
 	}
 	s.server = httptest.NewServer(s)
@@ -146,7 +148,11 @@ func (s *scene) happens(path, what string, thing client.Object) {
 	s.history = append(s.history, happening{path, what, stamped(path, thing)})
 }
 
-func (s *scene) breaks(path string)  { s.change(func() { s.broken[path] = true }) }
+func (s *scene) breaks(path string) { s.answers(path, http.StatusServiceUnavailable) }
+
+// answers has a path answered with a status that says nothing of objects.
+func (s *scene) answers(path string, status int) { s.change(func() { s.broken[path] = status }) }
+
 func (s *scene) repairs(path string) { s.change(func() { delete(s.broken, path) }) }
 
 func (s *scene) change(what func()) {
@@ -157,7 +163,7 @@ func (s *scene) change(what func()) {
 	s.news = make(chan struct{})
 }
 
-// ServeHTTP answers lists and watches.
+// ServeHTTP answers lists and watches, and reads of single claims and records.
 func (s *scene) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	s.mu.Lock()
@@ -167,8 +173,10 @@ func (s *scene) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Unlock()
 	switch query := r.URL.Query(); {
-	case broken:
-		w.WriteHeader(http.StatusServiceUnavailable)
+	case broken != 0:
+		w.WriteHeader(broken)
+	case strings.Contains(path, "/namespaces/"):
+		s.one(w, path)
 	case query.Get("sendInitialEvents") == "true":
 		w.WriteHeader(http.StatusUnprocessableEntity) // list first
 	case query.Get("watch") == "true":
@@ -179,6 +187,25 @@ func (s *scene) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		list["metadata"], list["items"] = metav1.ListMeta{ResourceVersion: strconv.Itoa(version)}, items
 		_ = json.NewEncoder(w).Encode(list)
 	}
+}
+
+// one answers a read of one object.
+func (s *scene) one(w http.ResponseWriter, path string) {
+	end := strings.LastIndex(path, "/")
+	list, name := path[:end], path[end+1:]
+	s.mu.Lock()
+	thing := s.lists[list][name]
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if thing != nil {
+		_ = json.NewEncoder(w).Encode(stamped(list, thing))
+		return
+	}
+	w.WriteHeader(http.StatusNotFound)
+	kind := schema.GroupResource{Group: ipamv1alpha1.GroupName, Resource: list[strings.LastIndex(list, "/")+1:]}
+	status := apierrors.NewNotFound(kind, name).Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	_ = json.NewEncoder(w).Encode(status)
 }
 
 // show answers a watch until its client ends it.
@@ -246,8 +273,8 @@ var kinds = map[string]string{
 // of is the beginning of what is answered to a request for this path.
 func of(path, suffix string) map[string]any {
 	_, path, _ = strings.Cut(path, "/apis/")
-	end := strings.LastIndex(path, "/")
-	return map[string]any{"apiVersion": path[:end], "kind": kinds[path[end+1:]] + suffix}
+	parts := strings.Split(path, "/")
+	return map[string]any{"apiVersion": parts[0] + "/" + parts[1], "kind": kinds[parts[len(parts)-1]] + suffix}
 }
 
 // stamped is an object with its kind, as it is now.

@@ -1,0 +1,96 @@
+package tenants
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	kcpcache "github.com/kcp-dev/multicluster-provider/pkg/cache"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/internal/absent"
+)
+
+// Bound gives access to a workspace from the moment in which the pools of its endpoint are cached. Get does so when
+// its claims and records are, too, which takes two minutes if there are a million. Until then these are read
+// from the server. The error is [multicluster.ErrClusterNotFound] if no endpoint shows the workspace as bound.
+func (p *Provider) Bound(_ context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
+	if t := p.engaged.tenant(name); t != nil {
+		return t, nil
+	}
+	url, bound := p.opts.Directory.Endpoint(allocator.ClusterName(name))
+	e, shows := p.pooled.Load(url)
+	if !bound || !shows {
+		return nil, fmt.Errorf("workspace %s: %w", name, multicluster.ErrClusterNotFound)
+	}
+	return e.(*endpoint).early(name)
+}
+
+// early is the cluster of a workspace that is not engaged. It records no events.
+func (e *endpoint) early(name multicluster.ClusterName) (cluster.Cluster, error) {
+	cached, err := e.scoped(name)
+	if err != nil {
+		return nil, err
+	}
+	ended := make(chan struct{})
+	close(ended)
+	t := &tenant{name: name, at: e, ended: ended}
+	t.cache = early{Cache: cached, server: workspaceClient{Client: e.writer, name: name}}
+	// It has the methods of a cluster alone: Kept reads caches that may not be there yet.
+	return struct{ cluster.Cluster }{t}, nil
+}
+
+// scoped is what the caches of the endpoint show of a workspace.
+func (e *endpoint) scoped(name multicluster.ClusterName) (cache.Cache, error) {
+	scoped, err := kcpcache.NewScopedCluster(e.config, logicalcluster.Name(name), e.cache, e.opts.Scheme, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make its cluster: %w", err)
+	}
+	// The cache alone is kept: the clients of the cluster are 10 KiB of each workspace.
+	return scoped.GetCache(), nil
+}
+
+// early reads a workspace of which the pools alone are cached. Safe for concurrent use.
+type early struct {
+	cache.Cache
+	server workspaceClient
+}
+
+// Get implements client.Reader. Not found is what a server says of the object itself: any other 404 is an error of
+// another kind.
+func (e early) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if _, pool := obj.(*ipamv1alpha1.IPPool); pool {
+		return e.Cache.Get(ctx, key, obj, opts...)
+	}
+	err := e.server.Client.Get(e.server.in(ctx), key, obj, opts...)
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	gvk, unknown := apiutil.GVKForObject(obj, e.server.Scheme())
+	if unknown != nil {
+		return unknown
+	}
+	mapping, unknown := e.server.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if unknown != nil {
+		return unknown
+	}
+	if !absent.Object(err, mapping.Resource.Resource, key.Name) {
+		return fmt.Errorf("workspace %s is not served at %s: %v", e.server.name, gvk.GroupVersion(), err) //nolint:errorlint // it is no "not found" of the object
+	}
+	return err
+}
+
+// List implements client.Reader, for pools.
+func (e early) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if _, pools := list.(*ipamv1alpha1.IPPoolList); !pools {
+		return fmt.Errorf("list %T of workspace %s: it is not cached yet", list, e.server.name)
+	}
+	return e.Cache.List(ctx, list, opts...)
+}
