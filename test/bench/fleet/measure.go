@@ -32,8 +32,8 @@ type step struct {
 	requests             int64         // until all were seen
 	work                 float64       // seconds of a processor until then
 
-	idle          float64 // of a processor
-	sweep, verify float64 // seconds each
+	idle  float64 // of a processor
+	sweep float64 // seconds
 
 	p50, p95     time.Duration
 	cpu, garbage float64 // a claim: seconds, bytes
@@ -186,7 +186,7 @@ func (s *stage) create(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
 	})
 }
 
-// rest finds out what the controller takes doing nothing but its sweeps and verifications, after the first round of
+// rest finds out what the controller takes doing nothing but its sweeps, after the first round of
 // the sweep, which is not spread out.
 func (s *stage) rest(ctx context.Context, opts *options, st *step) error {
 	err := harness.Eventually(ctx, patience, "the first round of the sweep to end", func(ctx context.Context) error {
@@ -214,8 +214,8 @@ func (s *stage) rest(ctx context.Context, opts *options, st *step) error {
 		return err
 	}
 	st.idle = (after.Sum(spent) - before.Sum(spent)) / time.Since(began).Seconds()
-	st.sweep, st.verify = after.Mean("ipam_sweep_duration_seconds"), after.Mean("ipam_verify_duration_seconds")
-	s.say("idle %.1f %% of a processor; a sweep %.2f s, a verification %.2f s", st.idle*100, st.sweep, st.verify)
+	st.sweep = after.Mean("ipam_sweep_duration_seconds")
+	s.say("idle %.1f %% of a processor; a sweep %.2f s", st.idle*100, st.sweep)
 	return nil
 }
 
