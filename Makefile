@@ -14,8 +14,7 @@ RUN_ARGS ?=
 # What `make test` tests, and how: make test TEST=./allocator/... TEST_ARGS='-run Release'
 TEST ?= ./...
 TEST_ARGS ?=
-# kcp takes most of the time, and a seventh of that to collect garbage: it may use more memory instead. What vet finds,
-# make lint finds.
+# kcp takes most of the time, and a seventh of that to collect garbage: it may use more memory instead.
 TEST_GOGC ?= 200
 
 .PHONY: help
@@ -42,6 +41,7 @@ unit: ## Run the tests that need no kcp, without the race detector (under 2 minu
 test-image: ## Run the tests of the program that builds the image, a module of its own
 	@go test -C tools/image -count=1 ./...
 
+# Vet is off, as make lint runs it.
 .PHONY: test
 test: kcp-shards kube chromium ## Run every test: unit, model, and end to end on a real kcp and a real Kubernetes
 	@GOGC=$(TEST_GOGC) $(TOOL) gotestsum --format pkgname --hide-summary=skipped -- \

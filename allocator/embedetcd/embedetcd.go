@@ -142,7 +142,7 @@ func (s *Server) config() (*embed.Config, error) {
 		c.ListenClientUrls = []url.URL{*listen}
 	}
 	c.InitialCluster = c.InitialClusterFromName(name)
-	c.TickMs, c.ElectionMs = 20, 100 // a single member elects itself; each tick takes an idle processor 80 µs
+	c.TickMs, c.ElectionMs = 20, 100 // a single member elects itself; each tick wakes an idle process
 	c.SnapshotCount, c.SnapshotCatchUpEntries = snapshotCount, catchUpEntries
 	c.QuotaBackendBytes = s.options.QuotaBytes
 	c.MaxTxnOps, c.MaxRequestBytes = uint(s.options.MaxTxnOps), maxRequestBytes

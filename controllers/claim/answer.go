@@ -127,7 +127,7 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 	if r.directory.Leaves(req.Cluster) {
 		return nil, fmt.Errorf("workspace %s gives up the export", req.Cluster)
 	}
-	cl, err := r.catalog.Clusters.GetCluster(ctx, r.directory.Engaged(req.Cluster)) // bound is enough
+	cl, err := r.catalog.Clusters.GetCluster(ctx, r.directory.Engaged(req.Cluster)) // answered before it is engaged, too
 	if errors.Is(err, multicluster.ErrClusterNotFound) {
 		return nil, fmt.Errorf("%w: %w", errNewcomer, err)
 	}

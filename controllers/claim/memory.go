@@ -31,7 +31,7 @@ type memo struct {
 	record  sight  // what the cache showed when the server had another record
 	denied  bool   // the server did not know the claim when it was written
 	doubted bool   // the claim is to be compared with the ledger
-	failed  bool   // the last reconcile ended with a fault
+	failed  bool   // a reconcile ended with a fault, and none has found all well since
 }
 
 // sight is what the cache showed of a claim's record when the server had another.
@@ -87,12 +87,12 @@ func (m *memory) hides(claim types.UID, shown record.Slot) bool {
 	return before.shows(shown) && m.clock.Since(before.at) < cacheLag
 }
 
-// found notes that the cache shows the claim's record.
+// found notes that a reconcile saw the claim bound and its record in the cache: nothing is amiss any more.
 func (m *memory) found(claim types.UID) {
 	m.change(claim, func(known *memo) { known.record, known.failed = sight{}, false })
 }
 
-// fails notes that a reconcile of a claim ended with a fault, and reports whether the last one did, too.
+// fails notes that a reconcile of a claim ended with a fault, and reports whether one did before, and none has found all well since.
 func (m *memory) fails(claim types.UID) (again bool) {
 	m.change(claim, func(known *memo) { again, known.failed = known.failed, true })
 	return again
