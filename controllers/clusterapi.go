@@ -20,6 +20,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/capi"
+	"github.com/kcp-ipam/ipam/controllers/internal/caches"
 )
 
 const (
@@ -67,7 +68,7 @@ func NewClusterAPI(ctx context.Context, opts ClusterAPIOptions) (manager.Manager
 		return nil, fmt.Errorf("workspace %s: %w", opts.Workspace.Host, err)
 	}
 	names := capi.Names{Origin: origin, Namespace: opts.Namespace}
-	opts.Manager.Scheme, opts.Manager.Logger = opts.Scheme, opts.Logger
+	opts.Manager.Scheme, opts.Manager.Logger, opts.Manager.NewCache = opts.Scheme, opts.Logger, caches.New
 	if opts.Scope.Namespace != "" {
 		opts.Manager.Cache.DefaultNamespaces = map[string]cache.Config{opts.Scope.Namespace: {}}
 	}
@@ -76,7 +77,7 @@ func NewClusterAPI(ctx context.Context, opts ClusterAPIOptions) (manager.Manager
 		return nil, fmt.Errorf("manager: %w", err)
 	}
 	workspace, err := cluster.New(opts.Workspace, func(o *cluster.Options) {
-		o.Scheme, o.Logger, o.Cache = opts.Scheme, opts.Logger.WithName("workspace"), claimsOf(names)
+		o.Scheme, o.Logger, o.Cache, o.NewCache = opts.Scheme, opts.Logger.WithName("workspace"), claimsOf(names), caches.New
 	})
 	if err != nil {
 		return nil, fmt.Errorf("workspace: %w", err)

@@ -33,6 +33,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/class"
 	"github.com/kcp-ipam/ipam/controllers/consumer"
 	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/internal/caches"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/feed"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
@@ -109,6 +110,7 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	}
 	workspaces := &feed.Feed{Reengage: tenants.Reengage}
 	opts.Manager.Scheme, opts.Manager.Logger = opts.Scheme, opts.Logger
+	opts.Manager.NewCache = caches.New
 	opts.Manager.Cache.DefaultTransform = (&packed.Packer{}).Transform
 	// Hidden is that the provider can be run: the manager would do so on the leader alone.
 	hidden := struct{ multicluster.Provider }{tenants}

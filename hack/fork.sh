@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails unless third_party/kcp-apimachinery is the released module with the one change of its fork.diff.
+# Fails unless third_party/kcp-apimachinery is the released module with the changes of its fork.diff.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/caches"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
@@ -72,7 +73,7 @@ var (
 
 // New makes a Provider. It asks no server yet.
 func New(opts Options) (*Provider, error) {
-	endpointSlices, err := cache.New(opts.Config, cache.Options{
+	endpointSlices, err := caches.New(opts.Config, cache.Options{
 		Scheme: opts.Scheme,
 		Mapper: live.Mapper(),
 		ByObject: map[client.Object]cache.ByObject{

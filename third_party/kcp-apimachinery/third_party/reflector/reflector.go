@@ -811,7 +811,10 @@ func (r *Reflector) watchList(ctx context.Context) (watch.Interface, error) {
 	isErrorRetriableWithSideEffectsFn := func(err error) bool {
 		if canRetry := isWatchErrorRetriable(err); canRetry {
 			logger.V(2).Info("watch-list failed - backing off", "reflector", r.name, "type", r.typeDescription, "err", err)
-			<-r.clock.After(r.delayHandler())
+			select {
+			case <-r.clock.After(r.delayHandler()):
+			case <-stopCh:
+			}
 			return true
 		}
 		if isExpiredError(err) || isTooLargeResourceVersionError(err) {
