@@ -53,6 +53,13 @@ type Caches struct {
 	Directory *directory.Directory
 }
 
+// The kinds that are read. A round reads millions of objects, and makes none to name their kind.
+var (
+	claimKind  = &ipamv1alpha1.IPClaim{}
+	poolKind   = &ipamv1alpha1.IPPool{}
+	recordKind = &ipamv1alpha1.IPAllocation{}
+)
+
 // State implements World. Doubt counts as held, and a pass later is as good.
 func (c Caches) State(ctx context.Context, b allocator.Block) State {
 	cl, err := c.Clusters.GetCluster(ctx, c.Directory.Engaged(b.Holder.Cluster))
@@ -63,9 +70,9 @@ func (c Caches) State(ctx context.Context, b allocator.Block) State {
 	if b.State == allocator.Retained {
 		return recorded(show, holder, b.Holder.Claim, Orphaned)
 	}
-	kind := client.Object(&ipamv1alpha1.IPClaim{})
+	kind := client.Object(claimKind)
 	if b.Holder.Namespace == "" {
-		kind = &ipamv1alpha1.IPPool{}
+		kind = poolKind
 	}
 	obj, err := show(kind, holder)
 	switch {
@@ -82,7 +89,7 @@ func (c Caches) State(ctx context.Context, b allocator.Block) State {
 // recorded looks for the record of a claim, live or gone; without one the state is missing.
 func recorded(show packed.Reader, claim client.ObjectKey, uid allocator.ClaimID, missing State) State {
 	exists, err := record.Exists(func(key client.ObjectKey) (client.Object, error) {
-		return show(&ipamv1alpha1.IPAllocation{}, key)
+		return show(recordKind, key)
 	}, claim, types.UID(uid))
 	if err == nil && !exists {
 		return missing

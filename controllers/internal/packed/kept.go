@@ -8,7 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 )
 
-// Reader gives the object of a kind as a cache keeps it, to be read only; nil if the cache does not show it.
+// Reader gives the object of a kind as a cache keeps it, to be read only; nil if the cache does not show it. What names
+// the kind stays as it is.
 type Reader = func(kind client.Object, key client.ObjectKey) (client.Object, error)
 
 // keeper is a cluster that gives objects as its cache keeps them.
@@ -24,10 +25,11 @@ func Kept(ctx context.Context, cl cluster.Cluster) Reader {
 	}
 	reader := cl.GetCache()
 	return func(kind client.Object, key client.ObjectKey) (client.Object, error) {
-		err := reader.Get(ctx, key, kind)
+		obj := kind.DeepCopyObject().(client.Object)
+		err := reader.Get(ctx, key, obj)
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
-		return kind, err
+		return obj, err
 	}
 }
