@@ -13,6 +13,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"go.etcd.io/etcd/server/v3/proxy/grpcproxy/adapter"
 )
 
 const (
@@ -57,6 +59,7 @@ type Server struct {
 	options Options
 	etcd    *embed.Etcd
 	client  *clientv3.Client
+	gate    *gate // before the client's requests
 	lock    *os.File
 	faults  *faults
 
@@ -124,6 +127,8 @@ func (s *Server) start(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	s.client = v3client.New(s.etcd.Server)
+	s.gate = &gate{KVServer: v3rpc.NewQuotaKVServer(s.etcd.Server)}
+	s.client.KV = clientv3.NewKVFromKVClient(adapter.KvServerToKvClient(s.gate), s.client)
 	return nil
 }
 
@@ -151,7 +156,8 @@ func (s *Server) config() (*embed.Config, error) {
 	return c, nil
 }
 
-// Client calls the server. It belongs to the Server and ends with it.
+// Client calls the server. It belongs to the Server and ends with it: what is read or written after that fails with
+// rpctypes.ErrStopped.
 func (s *Server) Client() *clientv3.Client { return s.client }
 
 // MaxTxnOps is how many operations a transaction may have.
@@ -176,6 +182,7 @@ func (s *Server) Close() error {
 			err = nil // that is how this client says that it is closed
 		}
 		if s.Err() == nil {
+			s.gate.close()
 			s.etcd.Close()
 			awaitForks()
 		}

@@ -1,0 +1,49 @@
+package embedetcd
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// A server that is closed under its callers answers them or says that it is stopped, and goes on saying so. etcd by
+// itself would read in a file that is closed.
+func TestClose_UnderItsCallers(t *testing.T) {
+	for range 3 {
+		s := mustStart(t, t.TempDir())
+		put(t, s, "k", "v")
+		var callers sync.WaitGroup
+		calling := make(chan struct{}, 16)
+		for range cap(calling) {
+			callers.Go(func() {
+				err := readUntilItFails(t.Context(), s.Client(), calling)
+				if !errors.Is(err, rpctypes.ErrStopped) {
+					t.Errorf("a read of a closed server ends with %v", err)
+				}
+			})
+		}
+		for range cap(calling) {
+			<-calling
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		callers.Wait()
+		if _, err := s.Client().Put(t.Context(), "k", "w"); !errors.Is(err, rpctypes.ErrStopped) {
+			t.Errorf("a write to a closed server ends with %v", err)
+		}
+	}
+}
+
+func readUntilItFails(ctx context.Context, client *clientv3.Client, calling chan<- struct{}) error {
+	_, err := client.Get(ctx, "k", clientv3.WithSerializable())
+	calling <- struct{}{}
+	for err == nil {
+		_, err = client.Get(ctx, "k", clientv3.WithSerializable())
+	}
+	return err
+}
