@@ -2,7 +2,7 @@ package e2e
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,24 +30,10 @@ func TestEarly_CreateIsAnsweredBeforeClaimsAreListed(t *testing.T) {
 
 	link.Fail(lists("ipclaims"))
 	platform.StartController(t)
-	framework.Eventually(t, "CREATE to be answered", func(ctx context.Context) error {
-		early := gen.Claim("", gen.OfClass(s.name), gen.Length(28))
-		early.GenerateName = "early-"
-		if err := s.tenant.Create(ctx, early); err != nil {
-			return err
-		}
-		claims = append(claims, early)
-		if early.Status.AllocatedCIDR == "" {
-			return errors.New("it is not")
-		}
-		return nil
-	})
+	ofClass := s.answered(gen.OfClass(s.name))
 	link.WaitFailed(t, 1)
-	own := gen.Claim("own", gen.FromPool("own"), gen.Length(28))
-	framework.Create(t, s.tenant, own)
-	if own.Status.Phase != ipamv1alpha1.ClaimBound {
-		t.Errorf("the CREATE of a claim of the tenant's own pool is answered with %+v, want that it is bound", own.Status)
-	}
+	own := s.answered(gen.FromPool("own"))
+	claims = append(claims, ofClass...)
 	if err := s.tenant.Create(t.Context(), gen.Claim(claims[0].Name, gen.OfClass(s.name), gen.Length(28))); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("the CREATE of a claim that exists ends with %v, want AlreadyExists", err)
 	}
@@ -59,10 +45,29 @@ func TestEarly_CreateIsAnsweredBeforeClaimsAreListed(t *testing.T) {
 	}
 
 	link.Restore()
-	framework.WaitBound(t, s.tenant, append(claims, own)...)
+	framework.WaitBound(t, s.tenant, append(own, claims...)...)
 	blocks := append(blocksOf(t, claims...), blockOf(t, kept))
 	disjointIn(t, s.cidr, blocks...)
 	waitHeld(t, platform, pool, size(blocks...))
 	framework.Delete(t, s.tenant, again)
 	platform.WaitVerified(t)
+}
+
+// answered makes claims until the CREATE of one is answered, which may take longer than a CREATE waits. It returns all of them.
+func (s scene) answered(from gen.ClaimOption) []*ipamv1alpha1.IPClaim {
+	s.Helper()
+	var made []*ipamv1alpha1.IPClaim
+	framework.Eventually(s, "CREATE to be answered", func(ctx context.Context) error {
+		early := gen.Claim("", from, gen.Length(28))
+		early.GenerateName = "early-"
+		if err := s.tenant.Create(ctx, early); err != nil {
+			return err
+		}
+		made = append(made, early)
+		if early.Status.Phase != ipamv1alpha1.ClaimBound || early.Status.AllocatedCIDR == "" {
+			return fmt.Errorf("it is answered with %+v", early.Status)
+		}
+		return nil
+	})
+	return made
 }

@@ -35,11 +35,17 @@ func NewEtcd(t testing.TB) *etcd.Cluster {
 // Replicas are controllers of one platform, of which one leads.
 type Replicas []*Platform
 
+// election gives a leader that cannot renew its lease more time than the usual three seconds: it would end, and nobody
+// starts it again here, when the kcp of all tests stands still for as long.
+var election = []string{
+	"--leader-elect", "--leader-elect-lease-duration=12s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=1s",
+}
+
 // Replicas returns the same platform with n other controllers that elect a leader. They are not started and
 // get these flags, among which those of an etcd must be.
 func (p *Platform) Replicas(t testing.TB, n int, flags ...string) Replicas {
 	t.Helper()
-	flags = append([]string{"--leader-elect"}, flags...)
+	flags = slices.Concat(election, flags)
 	replicas := make(Replicas, n)
 	for i := range replicas {
 		replicas[i] = p.Replica(t, fmt.Sprint("replica-", i), flags...)
