@@ -43,7 +43,7 @@ test-image: ## Run the tests of the program that builds the image, a module of i
 
 # Vet is off, as make lint runs it.
 .PHONY: test
-test: kcp-shards kube chromium ## Run every test: unit, model, and end to end on a real kcp and a real Kubernetes
+test: kcp-shards kube chromium ## Run every test but the long ones: unit, model, and end to end on a real kcp and a real Kubernetes
 	@GOGC=$(TEST_GOGC) $(TOOL) gotestsum --format pkgname --hide-summary=skipped -- \
 		-race -count=1 -p 2 -vet=off -timeout 75m $(TEST_ARGS) $(TEST)
 
@@ -96,7 +96,8 @@ soak: kcp ## Churn claims while replicas, etcd and kcp are struck, and see that 
 	@mkdir -p $(BIN) && go build -o $(BIN)/soak ./test/soak && exec $(BIN)/soak $(SOAK_ARGS)
 
 .PHONY: chaos
-chaos: kcp ## Kill, stop and cut off etcd, allocators, kcp and controller at length, and break the allocator on purpose (45 minutes)
+chaos: kcp-shards kube ## Run the long end-to-end tests; kill, stop and cut off etcd, allocators, kcp and controller at length; break the allocator on purpose (80 minutes)
+	@GOGC=$(TEST_GOGC) go test -race -count=1 -p 1 -v -timeout 1h -tags long -run TestLong ./test/e2e ./test/shards ./test/capi
 	@go test -race -count=1 -v -timeout 3h -run TestChaos ./test/chaos $(CHAOS_ARGS)
 	@go test -race -count=1 -v -timeout 3h -run TestStack ./test/chaos/stack $(STACK_ARGS)
 	@go test -count=1 -v -timeout 3h ./test/chaos/mutation -kill

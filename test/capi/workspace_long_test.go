@@ -1,3 +1,5 @@
+//go:build long
+
 package capi
 
 import (
@@ -21,7 +23,7 @@ import (
 
 // The contract holds as far as it can with pools in a workspace of kcp. The tests share one workspace
 // and two management clusters; kcp and the clusters go away in between, so nothing runs beside them.
-func TestWorkspace(t *testing.T) {
+func TestLong_Workspace(t *testing.T) {
 	platform := framework.NewPlatform(t).Reconfigured(t, "--sweep-interval=500ms", "--orphan-min-age=1s")
 	platform.StartController(t)
 	tenant := platform.Tenant(t)

@@ -110,46 +110,6 @@ func TestCooldown_SameName(t *testing.T) {
 	waitNotCooling(t, s.platform, small)
 }
 
-// The time is in the ledger: it passes whether a controller runs or not.
-func TestCooldown_AcrossRestarts(t *testing.T) {
-	t.Parallel()
-	platform := framework.NewPlatform(t)
-	platform.StartController(t)
-	name := framework.Name(t)
-	framework.Create(t, platform, gen.Class(name, gen.Cooldown("10s")))
-	pool := platformPool(name, part(platform.CIDR(t), 28), name)
-	framework.Create(t, platform, pool)
-	framework.WaitAllocated(t, platform, pool, ipamv1alpha1.ReasonAllocationSucceeded)
-	tenant := platform.Tenant(t)
-	first := bindSome(t, tenant, name, "first", 1)[0]
-	framework.Delete(t, tenant, first)
-	free := waitCooling(t, platform, pool, "16")
-	second := gen.Claim("second", gen.OfClass(name), gen.Length(28))
-	framework.Create(t, tenant, second)
-	framework.WaitAllocated(t, tenant, second, ipamv1alpha1.ReasonPoolExhausted)
-	platform.KillController(t)
-	platform.StartController(t)
-	framework.WaitBound(t, tenant, second)
-	wantNotBefore(t, second, free)
-
-	framework.Delete(t, tenant, second)
-	free = waitCooling(t, platform, pool, "16")
-	platform.KillController(t)
-	framework.Eventually(t, "the cooldown to be over", func(context.Context) error {
-		if time.Now().Before(free) {
-			return fmt.Errorf("it is not %s yet", free)
-		}
-		return nil
-	})
-	platform.StartController(t)
-	waitNotCooling(t, platform, pool)
-	third := bindSome(t, tenant, name, "third", 1)[0]
-	if blockOf(t, third) != blockOf(t, first) {
-		t.Errorf("the claim has %s, want %s", blockOf(t, third), blockOf(t, first))
-	}
-	platform.WaitVerified(t)
-}
-
 // A pool of which nothing is held but what cools can be deleted, a child as well as a root.
 func TestCooldown_OfAPoolThatGoes(t *testing.T) {
 	t.Parallel()

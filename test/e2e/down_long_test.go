@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e
 
 import (
@@ -12,7 +14,7 @@ import (
 
 // What goes while no controller runs is settled when one comes: claims, a namespace
 // full of them, and workspaces.
-func TestDown_SettlesWhatWent(t *testing.T) {
+func TestLong_DownSettlesWhatWent(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t).Replica(t, "swept", sweeping...)
 	platform.StartController(t)

@@ -65,24 +65,6 @@ func TestRelease_SameNameOverAndOver(t *testing.T) {
 	waitUnrecorded(t, tenant, "web")
 }
 
-// The same with claims that are bound each time.
-func TestRelease_BoundOverAndOver(t *testing.T) {
-	t.Parallel()
-	platform := framework.SharedPlatform(t)
-	name, cidr := framework.Name(t), platform.CIDR(t)
-	pool := offer(t, platform, name, cidr)
-	tenant := platform.Tenant(t)
-
-	for range 50 {
-		claim := gen.Claim("web", gen.OfClass(name), gen.Length(26))
-		framework.Create(t, tenant, claim)
-		framework.WaitBound(t, tenant, claim)
-		framework.Delete(t, tenant, claim)
-	}
-	waitHeld(t, platform, pool, size())
-	waitUnrecorded(t, tenant, "web")
-}
-
 // A namespace takes its claims with it, and their blocks are free.
 func TestRelease_WithNamespace(t *testing.T) {
 	t.Parallel()

@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e
 
 import (
@@ -26,7 +28,7 @@ import (
 // The program behind `make run`, run again over what it has left behind, shows the same
 // allocations: one of each tenant, from the pool of the samples. A claim of the user that
 // cannot be bound is listed, and stops nothing; the kubeconfig is valid once kcp is up.
-func TestRun_Twice(t *testing.T) {
+func TestLong_RunTwice(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t)
 	typo := gen.Claim("typo", gen.OfClass("internal"), gen.Length(16))

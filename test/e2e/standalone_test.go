@@ -259,3 +259,23 @@ func standaloneRoles(t *testing.T, cluster *framework.Platform) {
 	}
 	framework.Delete(t, editor, claim)
 }
+
+// stored are the claims and the records that a client reads, each with its UID and version.
+func stored(t *testing.T, c client.Reader) map[string]string {
+	t.Helper()
+	claims, records := &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{}
+	if err := errors.Join(c.List(t.Context(), claims), c.List(t.Context(), records)); err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	note := func(object client.Object) {
+		versions[fmt.Sprintf("%T %s", object, object.GetName())] = string(object.GetUID()) + " " + object.GetResourceVersion()
+	}
+	for i := range claims.Items {
+		note(&claims.Items[i])
+	}
+	for i := range records.Items {
+		note(&records.Items[i])
+	}
+	return versions
+}

@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e
 
 import (
@@ -21,7 +23,7 @@ import (
 // controller of today works all the while, as in docs/upgrade.md, and tenants create and
 // delete claims. For some seconds of a move kcp serves no status subresource, and answers
 // as if the claims were gone: no claim loses its status or its block by that.
-func TestUpgrade_AndBackUnderLoad(t *testing.T) {
+func TestLong_UpgradeAndBackUnderLoad(t *testing.T) {
 	t.Parallel()
 	platform := firstPlatform(t)
 	platform.StartController(t)

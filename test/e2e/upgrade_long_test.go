@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e
 
 import (
@@ -12,7 +14,6 @@ import (
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -25,7 +26,7 @@ import (
 // A platform of the first schemas that there were is brought to those of today, with
 // tenants on it. What they hold stays as it is, written by nobody; then the controller is
 // restarted, and all goes on.
-func TestUpgrade_FromTheFirstSchemas(t *testing.T) {
+func TestLong_UpgradeFromTheFirstSchemas(t *testing.T) {
 	t.Parallel()
 	platform := firstPlatform(t)
 	platform.StartController(t)
@@ -120,26 +121,6 @@ func applyFirstCRDs(t *testing.T, platform *framework.Platform) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// stored are the claims and the records that a client reads, each with its UID and version.
-func stored(t *testing.T, c client.Reader) map[string]string {
-	t.Helper()
-	claims, records := &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{}
-	if err := errors.Join(c.List(t.Context(), claims), c.List(t.Context(), records)); err != nil {
-		t.Fatal(err)
-	}
-	versions := map[string]string{}
-	note := func(object client.Object) {
-		versions[fmt.Sprintf("%T %s", object, object.GetName())] = string(object.GetUID()) + " " + object.GetResourceVersion()
-	}
-	for i := range claims.Items {
-		note(&claims.Items[i])
-	}
-	for i := range records.Items {
-		note(&records.Items[i])
-	}
-	return versions
 }
 
 // waitFollows waits until a tenant's binding has all schemas of a folder.

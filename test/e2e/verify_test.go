@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/verify"
-	"github.com/kcp-ipam/ipam/test/chaos/etcd"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -68,64 +66,6 @@ func TestVerify(t *testing.T) {
 		if _, exit := platform.Verify(t, flags...); exit != 2 {
 			t.Errorf("verify %q exits with %d, want 2", flags, exit)
 		}
-	}
-}
-
-// Whoever writes to etcd past the controller is found out: a block that nobody claims
-// is freed on demand, and one that is taken from a claim is not given back by guessing.
-func TestVerify_DamagedLedger(t *testing.T) {
-	t.Parallel()
-	store, err := etcd.New(t.Context(), etcd.Options{Dir: t.TempDir()})
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ledger, err := etcd.Dial(store.Addrs()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ledger.Close() })
-	platform := framework.NewPlatform(t)
-	servers, socket := "--etcd-servers=http://"+store.Members[0].Addr, "--verify-socket="+filepath.Join(t.TempDir(), "verify.sock")
-	replica := platform.Replica(t, "external", servers, socket)
-	replica.StartController(t)
-	name, cidr := framework.Name(t), platform.CIDR(t)
-	pool := offer(t, platform, name, cidr)
-	tenant := platform.Tenant(t)
-	claim := gen.Claim("robbed", gen.OfClass(name), gen.Length(28))
-	framework.Create(t, tenant, claim)
-	framework.WaitBound(t, tenant, claim)
-	replica.WaitVerified(t, servers) // without a socket it reads both itself
-
-	block := netip.MustParsePrefix(claim.Status.AllocatedCIDR)
-	value, err := ledger.Get(t.Context(), blockKey(pool, block))
-	if err != nil || len(value.Kvs) != 1 {
-		t.Fatalf("the ledger has no block of the claim: %v", err)
-	}
-	ghost := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, block.Addr().As4()[1], 7, 0}), 28)
-	write(t, ledger,
-		clientv3.OpPut(blockKey(pool, ghost), strings.NewReplacer(string(claim.UID), "ghost-uid", claim.Name, "ghost").Replace(string(value.Kvs[0].Value))),
-		clientv3.OpPut("/ipam/v1/claims/ghost-uid", fmt.Sprintf(`{"v":1,"space":%q,"prefix":%q}`, pool.UID, ghost)),
-		clientv3.OpPut(headKey(pool), headOf(t, ledger, pool)),
-	)
-	finds(t, replica, verify.BlockWithoutClaim, "ghost", socket, servers)
-	if report, exit := replica.Verify(t, "--repair", socket, servers); exit != 0 {
-		t.Errorf("after the repair verify exits with %d and finds %+v", exit, report.Findings)
-	}
-	waitHeld(t, platform, pool, size(block))
-
-	write(t, ledger,
-		clientv3.OpDelete(blockKey(pool, block)),
-		clientv3.OpDelete("/ipam/v1/claims/"+string(claim.UID)),
-		clientv3.OpPut(headKey(pool), headOf(t, ledger, pool)),
-	)
-	finds(t, replica, verify.ClaimWithoutBlock, claim.Name, "--repair", socket, servers)
-	if _, exit := replica.Verify(t, "--etcd-servers=http://127.0.0.1:1"); exit != 3 {
-		t.Errorf("verify without a ledger exits with %d, want 3", exit)
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build long
+
 package shards
 
 import (
@@ -7,7 +9,7 @@ import (
 )
 
 // Every shard asks the webhooks that are registered in the platform workspace, on one of them.
-func TestWebhooks(t *testing.T) {
+func TestLong_Webhooks(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
 	platform.StartController(t)
