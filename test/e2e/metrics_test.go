@@ -41,3 +41,13 @@ func TestMetrics_OfAPool(t *testing.T) {
 		return nil
 	})
 }
+
+// metric is the value in the line of a metric that begins so; empty if there is none.
+func metric(text, begin string) string {
+	for line := range strings.SplitSeq(text, "\n") {
+		if value, ok := strings.CutPrefix(line, begin); ok {
+			return value
+		}
+	}
+	return ""
+}

@@ -31,6 +31,16 @@ func TestRestart_OfKCP(t *testing.T) {
 	blocks = append(blocks, blockOf(t, claimAnew(t, tenants[1], name)))
 	disjointIn(t, cidr, blocks...)
 	waitHeld(t, platform, pool, size(blocks...))
+	restartShared(t)
+}
+
+// restartShared starts the controller that tests share again. Its watches have ended with kcp: the reflectors of client-go
+// then pause for up to a minute, which the other tests do not expect.
+func restartShared(t *testing.T) {
+	t.Helper()
+	shared := framework.SharedPlatform(t)
+	defer shared.StartController(t) // also if it does not end well: the other tests are not to fail for that
+	shared.StopController(t)
 }
 
 // waitSomeBound waits until the tenants together have so many bound claims, with others

@@ -62,26 +62,6 @@ func TestPool_Stripped(t *testing.T) {
 	platform.StartController(t)
 	waitPools(t, platform, 1)
 	platform.WaitVerified(t)
-
-	t.Run("200 pools", func(t *testing.T) {
-		for quarter := range 4 {
-			t.Run(fmt.Sprint(quarter), func(t *testing.T) {
-				t.Parallel()
-				for i := 50 * quarter; i < 50*(quarter+1); i++ {
-					pool := gen.Pool(fmt.Sprint("loop-", i), gen.CIDR(ipamv1alpha1.CIDR(fmt.Sprintf("172.16.%d.0/24", i))))
-					framework.Create(t, owner, pool)
-					framework.WaitAllocated(t, owner, pool, ipamv1alpha1.ReasonAllocationSucceeded)
-					strip(t, owner, pool)
-				}
-			})
-		}
-	})
-	waitPools(t, platform, 1)
-	again := gen.Pool("again", gen.CIDR("172.16.0.0/12"))
-	framework.Create(t, owner, again)
-	framework.WaitAllocated(t, owner, again, ipamv1alpha1.ReasonAllocationSucceeded)
-	framework.WaitAllocated(t, owner, next, ipamv1alpha1.ReasonAllocationSucceeded)
-	platform.WaitVerified(t)
 }
 
 // strip takes the finalizers off a pool and deletes it, until it is gone.

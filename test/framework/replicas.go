@@ -38,7 +38,7 @@ type Replicas []*Platform
 // election gives a leader that cannot renew its lease more time than the usual three seconds: it would end, and nobody
 // starts it again here, when the kcp of all tests stands still for as long.
 var election = []string{
-	"--leader-elect", "--leader-elect-lease-duration=12s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=1s",
+	"--leader-elect", "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=7s", "--leader-elect-retry-period=1s",
 }
 
 // Replicas returns the same platform with n other controllers that elect a leader. They are not started and

@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e
 
 import (
@@ -18,7 +20,7 @@ import (
 
 // A tenant that makes hundreds of claims at once gets what its limit allows. The others
 // are answered, too, and then cost nothing more; another tenant is served in the midst.
-func TestStorm_OfOneTenant(t *testing.T) {
+func TestLong_StormOfOneTenant(t *testing.T) {
 	t.Parallel()
 	const claims, allowed = 200, 32
 	platform, tenant, pool := alone(t)

@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e
 
 import (
@@ -17,7 +19,7 @@ import (
 // The ledger is restored from a snapshot while a shard is away, so that what was published
 // there cannot be adopted. Until the shard is back nothing is allocated from the pool,
 // however often the controller is killed, and however many blocks are released meanwhile.
-func TestAdopt_RestartsWhileAShardIsAway(t *testing.T) {
+func TestLong_AdoptRestartsWhileAShardIsAway(t *testing.T) {
 	t.Parallel()
 	l := newLossy(t)
 	here := framework.Admin(t, l.platform.Path)

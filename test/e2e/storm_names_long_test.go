@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e
 
 import (
@@ -30,7 +32,7 @@ const (
 // other specs under one name, by every kind of CREATE, retained and reused, and in namespaces that
 // go meanwhile. At no revision of kcp have two claims a common address, no claim ever shows another
 // one than its CREATE was answered with, and in the end nothing is left.
-func TestStorm_OfNames(t *testing.T) {
+func TestLong_StormOfNames(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t).Replica(t, "sweeping", sweeping...)
 	platform.StartController(t)

@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e
 
 import (
@@ -5,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // A kcp that was restored from an older copy knows nothing of newer claims and newer
 // tenants. Their blocks stay, in a controller that ran on and in one that was started
 // since, until an operator says that they may go. All other tests wait for this one.
-func TestRestore_OfAnOlderKCP(t *testing.T) {
+func TestLong_RestoreOfAnOlderKCP(t *testing.T) {
 	platform := framework.NewPlatform(t).Replica(t, "swept", sweeping...)
 	platform.StartController(t)
 	name, cidr := framework.Name(t), platform.CIDR(t)
@@ -51,11 +52,7 @@ func TestRestore_OfAnOlderKCP(t *testing.T) {
 	waitHeld(t, platform, pool, size(blocksOf(t, known...)...))
 	framework.WaitBound(t, tenant, known...)
 
-	// The watches of the controller that other tests share have ended several times in a few minutes. The
-	// reflectors of client-go then pause for up to a minute, which the other tests do not expect.
-	shared := framework.SharedPlatform(t)
-	defer shared.StartController(t) // also if it does not end well: the other tests are not to fail for that
-	shared.StopController(t)
+	restartShared(t)
 }
 
 // showsInLedger fails the test unless the ledger, read key by key while the controller
@@ -87,14 +84,4 @@ func waitBraked(t *testing.T, platform *framework.Platform, pool string, orphans
 		}
 		return nil
 	})
-}
-
-// metric is the value in the line of a metric that begins so; empty if there is none.
-func metric(text, begin string) string {
-	for line := range strings.SplitSeq(text, "\n") {
-		if value, ok := strings.CutPrefix(line, begin); ok {
-			return value
-		}
-	}
-	return ""
 }

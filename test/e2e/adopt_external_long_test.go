@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e
 
 import (
@@ -13,7 +15,7 @@ import (
 
 // A cluster of etcd is restored from a snapshot while no controller runs: what was given
 // out since is not given out again.
-func TestAdopt_RestoredCluster(t *testing.T) {
+func TestLong_AdoptRestoredCluster(t *testing.T) {
 	t.Parallel()
 	l, store := newLossyCluster(t)
 	before := l.holds("before", gen.Length(28))
@@ -82,7 +84,7 @@ func peerOf(t *testing.T, home string, member *etcd.Member) string {
 // A cluster of etcd is restored from a snapshot under a controller that runs. The controller
 // notices, binds nothing by what it remembers, and ends. The next one adopts what was
 // published since the snapshot.
-func TestAdopt_RestoredUnderTheController(t *testing.T) {
+func TestLong_AdoptRestoredUnderTheController(t *testing.T) {
 	t.Parallel()
 	l, store := newLossyCluster(t)
 	before := l.holds("before", gen.Length(28))
