@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/kcp-ipam/ipam/test/framework"
-	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // endpoint is how the path of a request to an endpoint of the export begins.
@@ -26,29 +25,6 @@ func lists(resource string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		return strings.HasPrefix(r.URL.Path, endpoint) && strings.HasSuffix(r.URL.Path, "/"+resource)
 	}
-}
-
-// What fails while workspaces are engaged heals, too.
-func TestEngage_FailsMeanwhile(t *testing.T) {
-	t.Parallel()
-	link, platform := framework.NewPlatform(t).Link(t, "linked", sweeping...)
-	platform.StartController(t)
-	class, cidr := framework.Name(t), platform.CIDR(t)
-	offer(t, platform, class, cidr)
-	tenant := platform.Tenant(t)
-	claims := bindSome(t, tenant, class, "before", 1)
-	for _, resource := range []string{"apibindings", "ipclaims", "ipallocations", "ippools"} {
-		link.Fail(lists(resource))
-		link.WaitFailed(t, 2)
-		meanwhile := gen.Claim("beside-"+resource, gen.OfClass(class), gen.Length(28))
-		framework.Create(t, tenant, meanwhile)
-		link.Restore()
-		framework.WaitBound(t, tenant, meanwhile)
-		claims = append(claims, meanwhile)
-	}
-	framework.WaitBound(t, tenant, claims...)
-	disjointIn(t, cidr, blocksOf(t, claims...)...)
-	waitEngaged(t, platform, 1)
 }
 
 // waitEngaged waits until so many workspaces are bound, and all of them engaged.

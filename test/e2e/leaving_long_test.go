@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e
 
 import (
@@ -13,7 +15,7 @@ import (
 
 // A workspace goes, with a pool of which another holds a block. It is not kept
 // from going, and the other keeps its block.
-func TestLeaving_APoolThatOthersHold(t *testing.T) {
+func TestLong_LeavingAPoolThatOthersHold(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
 	platform.StartController(t)
