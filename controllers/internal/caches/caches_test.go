@@ -14,6 +14,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/wildcard"
 )
 
 // refuses is the way to a server that does not run.
@@ -22,39 +23,56 @@ type refuses struct{}
 func (refuses) RoundTrip(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }
 
 // Of many caches whose server has been away for minutes, each somewhere in a pause of half a minute or more, all stop
-// within the bound.
-func TestNew_StopsWhileTheServerIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		scheme := runtime.NewScheme()
-		if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		const many = 20
-		ended := make(chan error, many)
-		for range many {
-			made, err := New(&rest.Config{Host: "https://kcp.invalid"}, cache.Options{
-				Scheme: scheme, Mapper: live.Mapper(), HTTPClient: &http.Client{Transport: refuses{}},
+// within a bound. Those of the endpoints stop at once: others wait for that.
+func TestStart_EndsWhileTheServerIsAway(t *testing.T) {
+	for name, kind := range map[string]struct {
+		open  func(*rest.Config, cache.Options) (cache.Cache, error)
+		bound time.Duration
+	}{
+		"of the platform": {New, ending},
+		"of an endpoint":  {func(cfg *rest.Config, opts cache.Options) (cache.Cache, error) { return wildcard.New(cfg, opts) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const many = 20
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, many)
+				for range many {
+					away := awayCache(t, kind.open)
+					go func() { ended <- away.Start(ctx) }()
+				}
+				<-time.After(5 * time.Minute)
+				stopped := time.Now()
+				cancel()
+				for range many {
+					if err := <-ended; err != nil {
+						t.Error(err)
+					}
+				}
+				if took := time.Since(stopped); took > kind.bound {
+					t.Errorf("the last cache stopped after %s, want %s at most", took, kind.bound)
+				}
+				<-time.After(2 * time.Minute) // What is left of their pauses.
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := made.GetInformer(t.Context(), &ipamv1alpha1.IPClaim{}, cache.BlockUntilSynced(false)); err != nil {
-				t.Fatal(err)
-			}
-			go func() { ended <- made.Start(ctx) }()
-		}
-		<-time.After(5 * time.Minute)
-		stopped := time.Now()
-		cancel()
-		for range many {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}
-		if took := time.Since(stopped); took > ending {
-			t.Errorf("the last cache stopped after %s, want %s at most", took, ending)
-		}
-		<-time.After(2 * time.Minute) // What is left of their pauses.
+		})
+	}
+}
+
+// awayCache is a cache of claims whose server is away.
+func awayCache(t *testing.T, open func(*rest.Config, cache.Options) (cache.Cache, error)) cache.Cache {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	made, err := open(&rest.Config{Host: "https://kcp.invalid"}, cache.Options{
+		Scheme: scheme, Mapper: live.Mapper(), HTTPClient: &http.Client{Transport: refuses{}},
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := made.GetInformer(t.Context(), &ipamv1alpha1.IPClaim{}, cache.BlockUntilSynced(false)); err != nil {
+		t.Fatal(err)
+	}
+	return made
 }
