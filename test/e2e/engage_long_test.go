@@ -3,7 +3,10 @@
 package e2e
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/kcp-ipam/ipam/test/framework"
@@ -73,4 +76,28 @@ func TestLong_EngageFailsMeanwhile(t *testing.T) {
 	framework.WaitBound(t, tenant, claims...)
 	disjointIn(t, cidr, blocksOf(t, claims...)...)
 	waitEngaged(t, platform, 1)
+}
+
+// discovery reports whether a request asks an endpoint what it serves.
+func discovery(r *http.Request) bool {
+	_, path, ok := strings.Cut(r.URL.Path, "/clusters/")
+	_, path, _ = strings.Cut(path, "/")
+	return ok && strings.HasPrefix(r.URL.Path, endpoint) && (path == "api" || strings.HasPrefix(path, "apis") && strings.Count(path, "/") < 3)
+}
+
+// waitEngaged waits until so many workspaces are bound, and all of them engaged.
+func waitEngaged(t *testing.T, platform *framework.Platform, count int) {
+	t.Helper()
+	for _, state := range []string{"bound", "engaged"} {
+		begin := fmt.Sprintf("ipam_workspaces{state=%q} ", state)
+		framework.Eventually(t, fmt.Sprintf("%d workspaces to be %s", count, state), func(context.Context) error {
+			if got := metric(platform.Metrics(t), begin); got != fmt.Sprint(count) {
+				return fmt.Errorf("there are %s", got)
+			}
+			return nil
+		})
+	}
+	if err := platform.Probe(t.Context(), "/readyz/workspaces"); err != nil {
+		t.Errorf("the controller is not ready: %v", err)
+	}
 }

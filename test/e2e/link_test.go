@@ -2,14 +2,26 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
+
+// endpoint is how the path of a request to an endpoint of the export begins.
+const endpoint = "/services/apiexport/"
+
+// lists reports whether a request lists or watches a resource of all workspaces at an endpoint.
+func lists(resource string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		return strings.HasPrefix(r.URL.Path, endpoint) && strings.HasSuffix(r.URL.Path, "/"+resource)
+	}
+}
 
 // sweeping has a controller look for orphans all the time, so that a test need not
 // wait for it to do what it should not.

@@ -8,9 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
-	"github.com/kcp-ipam/ipam/allocator/embedetcd"
-	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -129,27 +126,5 @@ func TestReuse_Refused(t *testing.T) {
 	framework.WaitBound(t, s.tenant, waits)
 	if waits.Status.AllocatedCIDR != former.Status.AllocatedCIDR {
 		t.Errorf("the claim that waited got %s, want %s", waits.Status.AllocatedCIDR, former.Status.AllocatedCIDR)
-	}
-}
-
-// reusedInTheLedger gives the retained block of a claim to another one, in the ledger of a controller
-// that does not run.
-func (s scene) reusedInTheLedger(former, claim *ipamv1alpha1.IPClaim) {
-	s.Helper()
-	etcd := etcdtest.NewWith(s, embedetcd.Options{Dir: s.platform.LedgerDir()})
-	defer etcd.Stop()
-	ledger, err := allocator.Open(s.Context(), etcd.Client(), allocator.Options{})
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer func() { _ = ledger.Close() }()
-	block, _, err := ledger.Lookup(s.Context(), allocator.ClaimID(former.UID))
-	if err != nil {
-		s.Fatal(err)
-	}
-	to := allocator.Successor{Holder: block.Holder, Policy: allocator.ReclaimPolicy(claim.Spec.ReclaimPolicy)}
-	to.Holder.Claim = allocator.ClaimID(claim.UID)
-	if _, err := ledger.Reuse(s.Context(), block, to); err != nil {
-		s.Fatal(err)
 	}
 }

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/controllers/verify"
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
@@ -72,5 +74,40 @@ func TestLong_VerifyDamagedLedger(t *testing.T) {
 	finds(t, replica, verify.ClaimWithoutBlock, claim.Name, "--repair", socket, servers)
 	if _, exit := replica.Verify(t, "--etcd-servers=http://127.0.0.1:1"); exit != 3 {
 		t.Errorf("verify without a ledger exits with %d, want 3", exit)
+	}
+}
+
+func headKey(pool client.Object) string {
+	return "/ipam/v1/spaces/" + string(pool.GetUID()) + "/head"
+}
+
+// blockKey is the key of a block of IPv4.
+func blockKey(pool client.Object, block netip.Prefix) string {
+	a := block.Addr().As4()
+	return fmt.Sprintf("/ipam/v1/spaces/%s/blocks/%03d.%03d.%03d.%03d-%02d", pool.GetUID(), a[0], a[1], a[2], a[3], block.Bits())
+}
+
+// headOf is the next value of a pool's head.
+func headOf(t *testing.T, ledger *clientv3.Client, pool client.Object) string {
+	t.Helper()
+	got, err := ledger.Get(t.Context(), headKey(pool))
+	if err != nil || len(got.Kvs) != 1 {
+		t.Fatalf("the pool has no head: %v", err)
+	}
+	var head struct {
+		V int   `json:"v"`
+		N int64 `json:"n"`
+	}
+	if err := json.Unmarshal(got.Kvs[0].Value, &head); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf(`{"v":%d,"n":%d}`, head.V, head.N+1)
+}
+
+// write changes the ledger in one transaction, past the controller.
+func write(t *testing.T, ledger *clientv3.Client, ops ...clientv3.Op) {
+	t.Helper()
+	if _, err := ledger.Txn(t.Context()).Then(ops...).Commit(); err != nil {
+		t.Fatal(err)
 	}
 }

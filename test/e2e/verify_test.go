@@ -1,15 +1,9 @@
 package e2e
 
 import (
-	"encoding/json"
-	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/verify"
@@ -76,40 +70,5 @@ func finds(t *testing.T, platform *framework.Platform, kind verify.Kind, name st
 	named := func(f verify.Finding) bool { return f.Kind == kind && f.Name == name }
 	if got != 1 || !slices.ContainsFunc(report.Findings, named) {
 		t.Errorf("verify exits with %d and finds %+v; want 1 and %s of %s", got, report.Findings, kind, name)
-	}
-}
-
-func headKey(pool client.Object) string {
-	return "/ipam/v1/spaces/" + string(pool.GetUID()) + "/head"
-}
-
-// blockKey is the key of a block of IPv4.
-func blockKey(pool client.Object, block netip.Prefix) string {
-	a := block.Addr().As4()
-	return fmt.Sprintf("/ipam/v1/spaces/%s/blocks/%03d.%03d.%03d.%03d-%02d", pool.GetUID(), a[0], a[1], a[2], a[3], block.Bits())
-}
-
-// headOf is the next value of a pool's head.
-func headOf(t *testing.T, ledger *clientv3.Client, pool client.Object) string {
-	t.Helper()
-	got, err := ledger.Get(t.Context(), headKey(pool))
-	if err != nil || len(got.Kvs) != 1 {
-		t.Fatalf("the pool has no head: %v", err)
-	}
-	var head struct {
-		V int   `json:"v"`
-		N int64 `json:"n"`
-	}
-	if err := json.Unmarshal(got.Kvs[0].Value, &head); err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf(`{"v":%d,"n":%d}`, head.V, head.N+1)
-}
-
-// write changes the ledger in one transaction, past the controller.
-func write(t *testing.T, ledger *clientv3.Client, ops ...clientv3.Op) {
-	t.Helper()
-	if _, err := ledger.Txn(t.Context()).Then(ops...).Commit(); err != nil {
-		t.Fatal(err)
 	}
 }
