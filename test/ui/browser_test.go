@@ -162,10 +162,20 @@ func (b *browser) visit(path string) string {
 	return b.page()
 }
 
-// page is what is shown now.
+// page is what is shown now. It is read in one step: the number of a node, found in a step before, may be of a page that is gone.
 func (b *browser) page() string {
 	b.Helper()
-	return ask(b, "read the page", chromedp.OuterHTML(chromedp.CSS("html")))
+	return ask(b, "read the page", chromedp.Evaluate[string](`document.documentElement.outerHTML`))
+}
+
+// click clicks where an element is. It is found in one step, as the page is read.
+func (b *browser) click(selector string) {
+	b.Helper()
+	place := ask(b, "find "+selector, chromedp.Evaluate[[2]float64](fmt.Sprintf(`(() => {
+		const r = document.querySelector(%q).getBoundingClientRect();
+		return [r.x + r.width / 2, r.y + r.height / 2];
+	})()`, selector)))
+	b.run("click at "+selector, chromedp.MouseClickXY(place[0], place[1]))
 }
 
 // shows visits a page, and fails the test unless it says all of these.

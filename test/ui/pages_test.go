@@ -107,8 +107,8 @@ func blockOf(t testing.TB, tenant *framework.Tenant, name string) string {
 func alive(b *browser, s town) {
 	b.visit("/pool/lab")
 	ask(b, "mark the page", chromedp.Evaluate[int](`window.mark = 1`))
-	b.run("select a block", chromedp.Click(chromedp.CSS(`svg.map a[aria-label*="default/vm-1"] rect`)),
-		chromedp.WaitVisible(chromedp.Search(`//aside//dd[contains(., "default/vm-1")]`)))
+	b.click(`svg.map a[aria-label*="default/vm-1"] rect`)
+	b.run("read the block's details", chromedp.WaitVisible(chromedp.Search(`//aside//dd[contains(., "default/vm-1")]`)))
 	ask(b, "point at a block", chromedp.Evaluate[bool](`document.querySelector('svg.map a[aria-label*="default/vm-2"] rect')
 		.dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX: 200, clientY: 300}))`))
 	b.run("read what is said of it", chromedp.WaitVisible(chromedp.Search(`//*[@id="tip" and contains(., "default/vm-2")]`)))
