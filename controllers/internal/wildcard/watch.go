@@ -72,10 +72,7 @@ type decoder struct {
 	body   io.Closer
 	stream *jsontext.Decoder
 	kind   reflect.Type
-	event  struct {
-		Type   watch.EventType `json:"type"`
-		Object jsontext.Value  `json:"object"`
-	}
+	event  event
 }
 
 // lenient accepts what the decoder of client-go does. No controller reads managedFields. A metav1.Time
@@ -105,27 +102,81 @@ func newDecoder(body io.ReadCloser, obj runtime.Object) *decoder {
 
 // Decode implements watch.Decoder.
 func (d *decoder) Decode() (watch.EventType, runtime.Object, error) {
-	d.event.Type, d.event.Object = "", d.event.Object[:0] // whose memory is used again
-	if err := json.UnmarshalDecode(d.stream, &d.event, lenient); err != nil {
+	d.event = event{kind: d.kind}
+	e := &d.event
+	if err := json.UnmarshalDecode(d.stream, e, lenient); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			err = io.ErrUnexpectedEOF // which its caller compares
 		}
 		return "", nil, err
 	}
-	var obj runtime.Object
-	switch d.event.Type {
+	e.object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as in all that client-go decodes
+	return e.name, e.object, nil
+}
+
+// event is one event of a watch.
+type event struct {
+	kind   reflect.Type // of its object, but for errors
+	name   watch.EventType
+	object runtime.Object
+	early  jsontext.Value // an object before the type
+}
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom. Servers write the type first: then the object is decoded as it is
+// read. To find its end first would take a quarter more time.
+func (e *event) UnmarshalJSONFrom(from *jsontext.Decoder) error {
+	if kind := from.PeekKind(); kind != '{' && kind != 0 {
+		return fmt.Errorf("an event begins with %s", kind)
+	}
+	_, err := from.ReadToken()
+	for err == nil && from.PeekKind() != '}' {
+		err = e.member(from)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := from.ReadToken(); err != nil {
+		return err
+	}
+	if e.object != nil {
+		return nil
+	}
+	if e.object, err = e.blank(); err != nil {
+		return err
+	}
+	return json.Unmarshal(e.early, e.object, lenient)
+}
+
+// member decodes a member of the event.
+func (e *event) member(from *jsontext.Decoder) error {
+	name, err := from.ReadToken()
+	if err != nil {
+		return err
+	}
+	switch name.String() {
+	case "type":
+		return json.UnmarshalDecode(from, &e.name, lenient)
+	case "object":
+		if e.name == "" {
+			return json.UnmarshalDecode(from, &e.early, lenient)
+		}
+		if e.object, err = e.blank(); err != nil {
+			return err
+		}
+		return json.UnmarshalDecode(from, e.object, lenient)
+	}
+	return from.SkipValue()
+}
+
+// blank is an empty object of the kind that an event of this type brings.
+func (e *event) blank() (runtime.Object, error) {
+	switch e.name {
 	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
-		obj = reflect.New(d.kind).Interface().(runtime.Object)
+		return reflect.New(e.kind).Interface().(runtime.Object), nil
 	case watch.Error:
-		obj = &metav1.Status{}
-	default:
-		return "", nil, fmt.Errorf("an event of type %q", d.event.Type)
+		return &metav1.Status{}, nil
 	}
-	if err := json.Unmarshal(d.event.Object, obj, lenient); err != nil {
-		return "", nil, fmt.Errorf("decode the object of an event: %w", err)
-	}
-	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as in all that client-go decodes
-	return d.event.Type, obj, nil
+	return nil, fmt.Errorf("an event of type %q", e.name)
 }
 
 // Close implements watch.Decoder.
