@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -15,10 +14,11 @@ import (
 type Crowd struct {
 	workspaces, each, shards int
 
-	clusters []string       // by their numbers
-	numbers  map[string]int // of the clusters
-	names    map[string]int // of records → number of the claim in its workspace
-	blocks   []netip.Addr   // by the number of the claim; set before it is served
+	clusters    []string       // by their numbers
+	numbers     map[string]int // of the clusters
+	recordNames []string       // names of records, by the number of the claim in its workspace
+	names       map[string]int // of records → that number
+	blocks      []netip.Addr   // by the number of the claim; set before it is served
 
 	claim, record, binding template
 }
@@ -37,7 +37,8 @@ func NewCrowd(workspaces, claims, shards int) *Crowd {
 		c.numbers[cluster] = w
 	}
 	for k := range c.each {
-		c.names[recordName(k)] = k
+		name := ipamv1alpha1.AllocationNames("default", claimName(k))[0]
+		c.names[name], c.recordNames = k, append(c.recordNames, name)
 	}
 	c.claim, c.record, c.binding = newTemplate(sampleClaim()), newTemplate(sampleRecord()), newTemplate(sampleBinding())
 	return c
@@ -68,7 +69,7 @@ func (c *Crowd) shardOf(cluster string) string {
 	return shardName(w * c.shards / c.workspaces)
 }
 
-func shardName(n int) string { return fmt.Sprintf("shard-%d", n) }
+func shardName(n int) string { return "shard-" + strconv.Itoa(n) }
 
 // workspacesIn are the numbers of the workspaces that a scope may cover.
 func (c *Crowd) workspacesIn(in scope) (from, to int) {
@@ -104,14 +105,31 @@ func (c claims) find(p place) (int, bool) {
 	return w*c.each + k, true
 }
 
-func (c claims) render(i int) []byte { return c.claim.of(c.values(i)) }
+func (c claims) render(i int) []byte { return c.claim.of(c.value(i)) }
 
-func (c *Crowd) values(i int) []string {
-	return []string{
-		"$cluster", c.clusters[i/c.each], "$path", c.Path(i / c.each), "$claim", claimName(i % c.each), "$uid", claimUID(i),
-		"$record", recordName(i % c.each), "$ruid", uid(uint64(i) + 1<<40), "$address", c.blocks[i].String(), "$rv", fmt.Sprint(100 + i%800),
+// value gives the words of the templates of a claim and its record.
+func (c *Crowd) value(i int) func(word string) string {
+	return func(word string) string {
+		switch word {
+		case "$cluster":
+			return c.clusters[i/c.each]
+		case "$claim":
+			return claimName(i % c.each)
+		case "$uid":
+			return claimUID(i)
+		case "$record":
+			return c.recordNames[i%c.each]
+		case "$ruid":
+			return uid(uint64(i) + 1<<40)
+		case "$address":
+			return c.blocks[i].String()
+		}
+		return version(i)
 	}
 }
+
+// version is the resourceVersion of a generated object.
+func version(i int) string { return strconv.Itoa(100 + i%800) }
 
 // records are their IPAllocations.
 type records struct{ *Crowd }
@@ -119,7 +137,7 @@ type records struct{ *Crowd }
 func (c records) span(in scope) (int, int) { return claims(c).span(in) }
 
 func (c records) at(i int) place {
-	return place{c.clusters[i/c.each], "default", recordName(i % c.each)}
+	return place{c.clusters[i/c.each], "default", c.recordNames[i%c.each]}
 }
 
 func (c records) find(p place) (int, bool) {
@@ -128,7 +146,7 @@ func (c records) find(p place) (int, bool) {
 	return w*c.each + k, ok && there && p.namespace == "default"
 }
 
-func (c records) render(i int) []byte { return c.record.of(c.values(i)) }
+func (c records) render(i int) []byte { return c.record.of(c.value(i)) }
 
 // bindings are the APIBindings of the workspaces.
 type bindings struct{ *Crowd }
@@ -143,29 +161,22 @@ func (c bindings) find(p place) (int, bool) {
 }
 
 func (c bindings) render(i int) []byte {
-	return c.binding.of([]string{"$cluster", c.clusters[i], "$path", c.Path(i), "$uid", uid(uint64(i) + 1<<41), "$rv", fmt.Sprint(100 + i%800)})
-}
-
-// template is the JSON of an object with words to be replaced.
-type template string
-
-func newTemplate(object any) template {
-	text, err := json.Marshal(object)
-	if err != nil {
-		panic(err) // of values of this package
-	}
-	return template(text)
-}
-
-func (t template) of(values []string) []byte {
-	return []byte(strings.NewReplacer(values...).Replace(string(t)))
+	return c.binding.of(func(word string) string {
+		switch word {
+		case "$cluster":
+			return c.clusters[i]
+		case "$path":
+			return c.Path(i)
+		case "$uid":
+			return uid(uint64(i) + 1<<41)
+		}
+		return version(i)
+	})
 }
 
 func claimName(k int) string { return fmt.Sprintf("web-%06d", k) }
 
 func claimUID(i int) string { return uid(uint64(i)) }
-
-func recordName(k int) string { return ipamv1alpha1.AllocationNames("default", claimName(k))[0] }
 
 // clusterName is like those of kcp.
 func clusterName(w int) string {

@@ -38,5 +38,9 @@ func report(opts *options, steps []*step) string {
 // command is what gives these tables again.
 func command(opts *options) string {
 	numbers := func(n []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(n), " ", ","), "[]") }
-	return fmt.Sprintf("go run ./test/bench fleet --workspaces %s --claims %s", numbers(opts.workspaces), numbers(opts.claims))
+	line := fmt.Sprintf("go run ./test/bench fleet --workspaces %s --claims %s", numbers(opts.workspaces), numbers(opts.claims))
+	if opts.external {
+		line += " --external-etcd"
+	}
+	return line
 }

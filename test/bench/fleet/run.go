@@ -29,6 +29,7 @@ type options struct {
 	leaving         int
 	resting         time.Duration
 	binary          string
+	external        bool
 	out             string
 	controllerFlags []string
 }
@@ -60,6 +61,7 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&opts.leaving, "leaving", 5, "how many workspaces leave in the end")
 	f.DurationVar(&opts.resting, "resting", time.Minute, "how long the idle controller is measured")
 	f.StringVar(&opts.binary, "binary", "", "an ipam-controller to measure in place of the one that is built")
+	f.BoolVar(&opts.external, "external-etcd", false, "keep the ledger in an etcd beside the controller, which goes on when that is started again")
 	f.StringVar(&opts.out, "out", "", "the page to write the tables to; empty: stdout")
 	f.StringArrayVar(&opts.controllerFlags, "controller-flag", nil, "a further flag of ipam-controller")
 	if err := f.Parse(args); err != nil {

@@ -10,8 +10,10 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/bench/harness"
+	"github.com/kcp-ipam/ipam/test/chaos/etcd"
 	"github.com/kcp-ipam/ipam/test/fleet"
 	"github.com/kcp-ipam/ipam/test/framework/local"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -36,6 +39,7 @@ const (
 type stage struct {
 	*local.Controller
 	dir    string
+	etcd   *etcd.Cluster // nil if it is embedded
 	server *fleet.Server
 	crowd  *fleet.Crowd
 	web    *http.Server
@@ -79,9 +83,15 @@ func (s *stage) up(ctx context.Context, opts *options, workspaces, claims int) e
 			return err
 		}
 	}
+	flags := opts.controllerFlags
+	if opts.external {
+		if s.etcd, err = etcd.New(ctx, etcd.Options{Dir: s.dir, Fsync: true}); err != nil {
+			return err
+		}
+		flags = slices.Concat(flags, s.etcd.Flags())
+	}
 	s.Controller, err = local.NewController(ctx, local.ControllerOptions{
-		Binary: binary, Dir: s.dir, Workspace: platform, Identity: &rest.Config{Host: url}, Profiles: true,
-		Flags: opts.controllerFlags,
+		Binary: binary, Dir: s.dir, Workspace: platform, Identity: &rest.Config{Host: url}, Profiles: true, Flags: flags,
 	})
 	if err != nil {
 		return err
@@ -103,19 +113,37 @@ func (s *stage) furnish(url string) error {
 	)
 }
 
+// ledger opens the ledger of the controller, which must not run. shut closes it again.
+func (s *stage) ledger(ctx context.Context) (ledger *allocator.Allocator, shut func() error, err error) {
+	opts := allocator.Options{Prefix: "/ipam/v1"}
+	var client *clientv3.Client
+	var stop func() error
+	if s.etcd != nil {
+		if client, err = etcd.Dial(s.etcd.Addrs()...); err != nil {
+			return nil, nil, err
+		}
+		stop = client.Close
+	} else {
+		embedded, err := embedetcd.Start(ctx, embedetcd.Options{Dir: s.LedgerDir(), Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return nil, nil, err
+		}
+		client, stop, opts.MaxTxnOps = embedded.Client(), embedded.Close, embedded.MaxTxnOps()
+	}
+	if ledger, err = allocator.Open(ctx, client, opts); err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	return ledger, func() error { return errors.Join(ledger.Close(), stop()) }, nil
+}
+
 // fill binds the blocks of all claims in the ledger of the controller.
 func (s *stage) fill(ctx context.Context) (err error) {
 	began := time.Now()
-	etcd, err := embedetcd.Start(ctx, embedetcd.Options{Dir: s.LedgerDir(), Logger: slog.New(slog.DiscardHandler)})
+	ledger, shut, err := s.ledger(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, etcd.Close()) }()
-	ledger, err := allocator.Open(ctx, etcd.Client(), allocator.Options{Prefix: "/ipam/v1", MaxTxnOps: etcd.MaxTxnOps()})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, ledger.Close()) }()
+	defer func() { err = errors.Join(err, shut()) }()
 	uid, cluster := s.server.PlatformUID("ippools", name)
 	pool := allocator.PoolID(uid)
 	_, err = ledger.Register(ctx, allocator.Pool{ID: pool, Cluster: allocator.ClusterName(cluster), Name: name, CIDR: netip.MustParsePrefix("10.0.0.0/8")})
@@ -149,6 +177,9 @@ func (s *stage) close() error {
 	var errs []error
 	if s.Controller != nil && s.Running() {
 		errs = append(errs, s.Stop())
+	}
+	if s.etcd != nil {
+		errs = append(errs, s.etcd.Close())
 	}
 	if s.web != nil {
 		errs = append(errs, s.web.Close())
