@@ -22,6 +22,8 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 )
 
 // watches opens the watches of a cache.
@@ -75,36 +77,15 @@ type decoder struct {
 	event  event
 }
 
-// lenient accepts what the decoder of client-go does. No controller reads managedFields. A metav1.Time
-// would start a decoder of its own for each time.
-var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
-	json.WithUnmarshalers(json.JoinUnmarshalers(
-		json.UnmarshalFromFunc(func(from *jsontext.Decoder, _ *[]metav1.ManagedFieldsEntry) error { return from.SkipValue() }),
-		json.UnmarshalFromFunc(decodeTime),
-	)))
-
-// decodeTime reads a time in the form in which servers write it, and leaves any other to the time.
-func decodeTime(from *jsontext.Decoder, to *metav1.Time) error {
-	value, err := from.ReadValue()
-	if err != nil {
-		return err
-	}
-	if n := len(value); n > 2 && value[0] == '"' && to.UnmarshalText(value[1:n-1]) == nil {
-		to.Time = to.Local() // as it does itself
-		return nil
-	}
-	return to.UnmarshalJSON(value)
-}
-
 func newDecoder(body io.ReadCloser, obj runtime.Object) *decoder {
-	return &decoder{body: body, stream: jsontext.NewDecoder(body, lenient), kind: reflect.TypeOf(obj).Elem()}
+	return &decoder{body: body, stream: jsontext.NewDecoder(body, decode.Options), kind: reflect.TypeOf(obj).Elem()}
 }
 
 // Decode implements watch.Decoder.
 func (d *decoder) Decode() (watch.EventType, runtime.Object, error) {
 	d.event = event{kind: d.kind}
 	e := &d.event
-	if err := json.UnmarshalDecode(d.stream, e, lenient); err != nil {
+	if err := json.UnmarshalDecode(d.stream, e, decode.Options); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			err = io.ErrUnexpectedEOF // which its caller compares
 		}
@@ -144,7 +125,7 @@ func (e *event) UnmarshalJSONFrom(from *jsontext.Decoder) error {
 	if e.object, err = e.blank(); err != nil {
 		return err
 	}
-	return json.Unmarshal(e.early, e.object, lenient)
+	return json.Unmarshal(e.early, e.object, decode.Options)
 }
 
 // member decodes a member of the event.
@@ -155,15 +136,15 @@ func (e *event) member(from *jsontext.Decoder) error {
 	}
 	switch name.String() {
 	case "type":
-		return json.UnmarshalDecode(from, &e.name, lenient)
+		return json.UnmarshalDecode(from, &e.name, decode.Options)
 	case "object":
 		if e.name == "" {
-			return json.UnmarshalDecode(from, &e.early, lenient)
+			return json.UnmarshalDecode(from, &e.early, decode.Options)
 		}
 		if e.object, err = e.blank(); err != nil {
 			return err
 		}
-		return json.UnmarshalDecode(from, e.object, lenient)
+		return json.UnmarshalDecode(from, e.object, decode.Options)
 	}
 	return from.SkipValue()
 }
