@@ -18,6 +18,10 @@ var (
 		Name: "ipam_verify_last_success_timestamp_seconds",
 		Help: "When everything was last verified, in seconds since 1970.",
 	})
+	interval = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "ipam_verify_interval_seconds",
+		Help: "Time between two verifications: --verify-interval, or longer if the last one took long.",
+	})
 	durations = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "ipam_verify_duration_seconds",
 		Help:    "Time of a verification that looked at everything, the pause before a second look included.",
@@ -29,7 +33,9 @@ var (
 	})
 )
 
-func init() { metrics.Registry.MustRegister(found, revision, lastSuccess, durations, failures) }
+func init() {
+	metrics.Registry.MustRegister(found, revision, lastSuccess, interval, durations, failures)
+}
 
 // export shows the report as metrics.
 func (r Report) export() {

@@ -12,12 +12,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
+const (
+	// share is the least ratio of the time between two verifications that nobody has asked for to the time that the last
+	// one took. They are no further apart than longest, whatever the ratio is then.
+	share   = 100
+	longest = 2 * time.Hour
+)
+
 // Options configure a Verifier. Ledger and World are required.
 type Options struct {
 	Ledger Ledger
 	World  World
-	// Interval between two verifications that nobody has asked for, jittered by a
-	// fifth. Default 10 minutes.
+	// Interval between two verifications that nobody has asked for, jittered by a fifth. It is longer, up to two hours, if
+	// the last one took more than a hundredth of it. Default 10 minutes.
 	Interval time.Duration
 	// Pause between two looks: what is merely in flight is over by then. Default 5 s.
 	Pause time.Duration
@@ -57,8 +64,10 @@ func (v *Verifier) NeedLeaderElection() bool { return true }
 
 // Start verifies from time to time until the context ends.
 func (v *Verifier) Start(ctx context.Context) error {
-	for v.sleep(ctx, wait.Jitter(v.Interval, 0.2)) == nil {
+	for took := time.Duration(0); v.sleep(ctx, wait.Jitter(v.rest(took), 0.2)) == nil; {
+		begun := v.Clock.Now()
 		report, err := v.Verify(ctx)
+		took = v.Clock.Since(begun)
 		if err != nil {
 			if ctx.Err() == nil {
 				log.FromContext(ctx).Error(err, "verify")
@@ -71,6 +80,14 @@ func (v *Verifier) Start(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// rest is how long to wait after a verification that took so long. It reads every object of the API servers, so that it is
+// they who have most of the work. The pause before a second look is no work.
+func (v *Verifier) rest(took time.Duration) time.Duration {
+	rest := max(v.Interval, min(share*(took-v.Pause), longest))
+	interval.Set(rest.Seconds())
+	return rest
 }
 
 // Verify looks, and where something differs looks again after the pause. What

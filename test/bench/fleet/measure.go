@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/verify"
 	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -34,6 +35,9 @@ type step struct {
 
 	idle  float64 // of a processor
 	sweep float64 // seconds
+
+	verification     time.Duration
+	verificationWork float64 // seconds of a processor
 
 	p50, p95     time.Duration
 	cpu, garbage float64 // a claim: seconds, bytes
@@ -120,6 +124,9 @@ func (s *stage) measure(ctx context.Context, opts *options, st *step) (err error
 	s.say("%d workspaces, %d claims: %s; CREATE answered after %.1f s, a claim bound after %.1f s, all seen after %.1f s and %.1f s of a processor",
 		st.workspaces, st.claims, st.full, st.created.Seconds(), st.bound.Seconds(), st.seen.Seconds(), st.work)
 	if err := s.rest(ctx, opts, st); err != nil {
+		return err
+	}
+	if err := s.verify(ctx, st); err != nil {
 		return err
 	}
 	if err := s.sample(ctx, opts, st); err != nil {
@@ -217,6 +224,24 @@ func (s *stage) rest(ctx context.Context, opts *options, st *step) error {
 	st.sweep = after.Mean("ipam_sweep_duration_seconds")
 	s.say("idle %.1f %% of a processor; a sweep %.2f s", st.idle*100, st.sweep)
 	return nil
+}
+
+// verify has the controller compare its ledger with all claims and records, as it does from time to time.
+func (s *stage) verify(ctx context.Context, st *step) error {
+	before, err := s.metrics(ctx)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	report, err := verify.Ask(ctx, s.socket)
+	if err != nil {
+		return err
+	}
+	st.verification = time.Since(began)
+	after, err := s.metrics(ctx)
+	st.verificationWork = after.Sum(spent) - before.Sum(spent)
+	s.say("a verification took %.1f s and %.1f s of a processor, and has %d findings", st.verification.Seconds(), st.verificationWork, len(report.Findings))
+	return err
 }
 
 // sample times claims of some clients, each in a workspace of its own.

@@ -20,11 +20,11 @@ func report(opts *options, steps []*step) string {
 			(s.empty.live-s.one.live)/1024/float64(s.workspaces-opts.shards),
 			(s.full.live-s.empty.live)/1024/more, (s.full.resident-s.empty.resident)/1024/more)
 	}
-	b.WriteString("\n| workspaces | claims | start → CREATE is answered, s | start → a claim is bound, s | start → every claim seen, s | of a processor, s | requests until then | killed, started → CREATE is answered, s | a claim is bound, s | idle, % of a processor | sweep s |\n")
-	b.WriteString("|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("\n| workspaces | claims | start → CREATE is answered, s | start → a claim is bound, s | start → every claim seen, s | of a processor, s | requests until then | killed, started → CREATE is answered, s | a claim is bound, s | idle, % of a processor | sweep s | verification s | of a processor, s |\n")
+	b.WriteString("|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, s := range steps {
-		fmt.Fprintf(&b, "| %d | %d | %.1f | %.1f | %.1f | %.1f | %d | %.1f | %.1f | %.1f | %.2f |\n", s.workspaces, s.claims, s.created.Seconds(), s.bound.Seconds(),
-			s.seen.Seconds(), s.work, s.requests, s.createdAgain.Seconds(), s.again.Seconds(), s.idle*100, s.sweep)
+		fmt.Fprintf(&b, "| %d | %d | %.1f | %.1f | %.1f | %.1f | %d | %.1f | %.1f | %.1f | %.2f | %.1f | %.1f |\n", s.workspaces, s.claims, s.created.Seconds(), s.bound.Seconds(),
+			s.seen.Seconds(), s.work, s.requests, s.createdAgain.Seconds(), s.again.Seconds(), s.idle*100, s.sweep, s.verification.Seconds(), s.verificationWork)
 	}
 	fmt.Fprintf(&b, "\n| workspaces | claims | a claim, %d clients: p50 ms | p95 ms | CPU ms | garbage KiB | claims of each workspace that leaves | requests for each | all are freed after s |\n", clients)
 	b.WriteString("|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")

@@ -39,6 +39,7 @@ const (
 type stage struct {
 	*local.Controller
 	dir    string
+	socket string        // where it is asked to verify
 	etcd   *etcd.Cluster // nil if it is embedded
 	server *fleet.Server
 	crowd  *fleet.Crowd
@@ -83,7 +84,8 @@ func (s *stage) up(ctx context.Context, opts *options, workspaces, claims int) e
 			return err
 		}
 	}
-	flags := opts.controllerFlags
+	s.socket = filepath.Join(s.dir, "verify.sock")
+	flags := append([]string{"--verify-socket=" + s.socket}, opts.controllerFlags...)
 	if opts.external {
 		if s.etcd, err = etcd.New(ctx, etcd.Options{Dir: s.dir, Fsync: true}); err != nil {
 			return err
