@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -107,4 +108,13 @@ func letGo(t *testing.T, admin client.Client, binding *apisv1alpha2.APIBinding) 
 		binding.Finalizers = kept
 		return admin.Update(t.Context(), binding)
 	})
+}
+
+// claimAnew waits until the tenant's API is served, claims and is bound.
+func claimAnew(t *testing.T, tenant *framework.Tenant, class string) *ipamv1alpha1.IPClaim {
+	t.Helper()
+	claim := gen.Claim("web", gen.OfClass(class), gen.Length(28))
+	framework.Eventually(t, "a claim to be made", func(ctx context.Context) error { return tenant.Create(ctx, claim) })
+	framework.WaitBound(t, tenant, claim)
+	return claim
 }

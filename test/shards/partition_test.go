@@ -47,18 +47,6 @@ func TestPartition(t *testing.T) {
 	s.keeps()
 }
 
-// An endpoint slice that is made while a shard is away does not list it. Nothing is freed that is
-// held there.
-func TestPartition_ASliceMadeWhileAShardIsAway(t *testing.T) {
-	s := newScene(t)
-	framework.KillShard(t, framework.OtherShard)
-	s.remake(1)
-	s.platform.WaitSwept(t, 12)
-	s.holds()
-	framework.StartShard(t, framework.OtherShard)
-	s.keeps()
-}
-
 // narrow replaces the endpoint slice by one that a partition narrows to a shard. The other shard
 // is away meanwhile: it would enter its endpoint before it knows of the partition, and leave it.
 func (s *scene) narrow(shard, other string) {
