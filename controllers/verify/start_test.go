@@ -51,11 +51,11 @@ func TestStart_RestsAfterAllThatWork(t *testing.T) {
 	if s.looks != 1 {
 		t.Fatalf("the verifier has looked %d times after 12 minutes, want once", s.looks)
 	}
-	clock.Step(16 * time.Minute) // 10 s are a hundredth of 16 minutes and 40 seconds
+	clock.Step(24 * time.Minute) // 15 s are a hundredth of 25 minutes
 	if !clock.HasWaiters() {
 		t.Fatal("the verifier does not rest a hundred times as long as a verification takes")
 	}
-	clock.Step(5 * time.Minute)
+	clock.Step(7 * time.Minute)
 	waits()
 	if s.looks != 2 {
 		t.Errorf("the verifier has looked %d times, want twice", s.looks)
@@ -63,18 +63,35 @@ func TestStart_RestsAfterAllThatWork(t *testing.T) {
 }
 
 func TestRest(t *testing.T) {
-	v := New(Options{Interval: 10 * time.Minute, Pause: 5 * time.Second})
-	for took, want := range map[time.Duration]time.Duration{
+	for worked, want := range map[time.Duration]time.Duration{
 		0:                10 * time.Minute,
-		11 * time.Second: 10 * time.Minute,
-		25 * time.Second: 2000 * time.Second,
+		6 * time.Second:  10 * time.Minute,
+		20 * time.Second: 2000 * time.Second,
 		time.Hour:        2 * time.Hour,
 	} {
-		if got := v.rest(took); got != want {
-			t.Errorf("after a verification of %s the verifier rests %s, want %s", took, got, want)
+		v := New(Options{Interval: 10 * time.Minute})
+		v.worked = worked
+		if got := v.rest(); got != want {
+			t.Errorf("after a verification of %s the verifier rests %s, want %s", worked, got, want)
 		}
 	}
-	if rare := New(Options{Interval: 6 * time.Hour}); rare.rest(time.Hour) != 6*time.Hour {
-		t.Errorf("an interval of 6 h becomes %s", rare.rest(time.Hour))
+	rare := New(Options{Interval: 6 * time.Hour})
+	rare.worked = time.Hour
+	if got := rare.rest(); got != 6*time.Hour {
+		t.Errorf("an interval of 6 h becomes %s", got)
+	}
+}
+
+// The pause before a second look is no work.
+func TestRest_WithoutThePause(t *testing.T) {
+	s := newScene(t)
+	delete(s.records, "a")
+	v := New(Options{Ledger: s, World: s, Pause: 100 * time.Millisecond})
+	begun := time.Now()
+	if _, err := v.Verify(t.Context()); err != nil || s.looks != 2 {
+		t.Fatalf("the verifier has looked %d times, want twice; %v", s.looks, err)
+	}
+	if most := time.Since(begun) - v.Pause; v.worked <= 0 || v.worked > most {
+		t.Errorf("the verifier has worked %s, want no more than %s", v.worked, most)
 	}
 }

@@ -42,8 +42,9 @@ func Defaults() Options {
 type Verifier struct {
 	Options
 
-	mu   sync.Mutex
-	last Report
+	mu     sync.Mutex
+	last   Report
+	worked time.Duration // on the last verification, without the pause
 }
 
 var _ manager.LeaderElectionRunnable = (*Verifier)(nil)
@@ -64,10 +65,8 @@ func (v *Verifier) NeedLeaderElection() bool { return true }
 
 // Start verifies from time to time until the context ends.
 func (v *Verifier) Start(ctx context.Context) error {
-	for took := time.Duration(0); v.sleep(ctx, wait.Jitter(v.rest(took), 0.2)) == nil; {
-		begun := v.Clock.Now()
+	for v.sleep(ctx, wait.Jitter(v.rest(), 0.2)) == nil {
 		report, err := v.Verify(ctx)
-		took = v.Clock.Since(begun)
 		if err != nil {
 			if ctx.Err() == nil {
 				log.FromContext(ctx).Error(err, "verify")
@@ -82,10 +81,11 @@ func (v *Verifier) Start(ctx context.Context) error {
 	return nil
 }
 
-// rest is how long to wait after a verification that took so long. It reads every object of the API servers, so that it is
-// they who have most of the work. The pause before a second look is no work.
-func (v *Verifier) rest(took time.Duration) time.Duration {
-	rest := max(v.Interval, min(share*(took-v.Pause), longest))
+// rest is how long to wait after the last verification. Each has the API servers list every object.
+func (v *Verifier) rest() time.Duration {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	rest := max(v.Interval, min(share*v.worked, longest))
 	interval.Set(rest.Seconds())
 	return rest
 }
@@ -95,44 +95,52 @@ func (v *Verifier) rest(took time.Duration) time.Duration {
 // everything could be read, and says nothing about what was.
 func (v *Verifier) Verify(ctx context.Context) (Report, error) {
 	begun := v.Clock.Now()
-	report, err := v.verify(ctx)
+	report, paused, err := v.verify(ctx)
+	took := v.Clock.Since(begun)
+	v.mu.Lock()
+	v.worked = took - paused
+	if err == nil {
+		v.last = report
+	}
+	v.mu.Unlock()
 	if err != nil {
 		failures.Inc()
 		return Report{}, err
 	}
-	v.mu.Lock()
-	v.last = report
-	v.mu.Unlock()
 	report.export()
-	durations.Observe(v.Clock.Since(begun).Seconds())
+	durations.Observe(took.Seconds())
 	return report, nil
 }
 
-func (v *Verifier) verify(ctx context.Context) (Report, error) {
+// verify tells how long it has paused, too.
+func (v *Verifier) verify(ctx context.Context) (report Report, paused time.Duration, err error) {
 	first, err := v.look(ctx)
 	if err != nil || len(first.findings) == 0 {
-		return v.report(first), err
+		return v.report(first), 0, err
 	}
 	differed := make(map[Finding]bool, len(first.findings))
 	for _, f := range first.findings {
 		differed[f] = true
 	}
 	first = nil // before the second look takes as much memory
-	if err := v.sleep(ctx, v.Pause); err != nil {
-		return Report{}, err
+	begun := v.Clock.Now()
+	err = v.sleep(ctx, v.Pause)
+	paused = v.Clock.Since(begun)
+	if err != nil {
+		return Report{}, paused, err
 	}
 	second, err := v.look(ctx)
 	if err != nil {
-		return Report{}, err
+		return Report{}, paused, err
 	}
-	report := v.report(second)
+	report = v.report(second)
 	for _, f := range second.findings {
 		if differed[f] {
 			report.Findings = append(report.Findings, f)
 		}
 	}
 	sorted(report.Findings)
-	return report, nil
+	return report, paused, nil
 }
 
 // look compares once.

@@ -12,23 +12,19 @@ import (
 // nothing taken. At first it is the only one, so that the export's endpoint goes with it.
 func TestLong_Rebind(t *testing.T) {
 	t.Parallel()
-	platform := framework.NewPlatform(t)
-	platform.StartController(t)
-	name := framework.Name(t)
-	pool := offer(t, platform, name, platform.CIDR(t))
-	tenant := platform.Tenant(t)
+	platform, tenant, pool := alone(t)
 
 	for range 3 {
-		claimAnew(t, tenant, name)
+		claimAnew(t, tenant, pool.Name)
 		tenant.Unbind(t)
 		waitHeld(t, platform, pool, size())
 		tenant.Bind(t)
 	}
 
 	other := platform.Tenant(t)
-	stays := claimAnew(t, other, name)
+	stays := claimAnew(t, other, pool.Name)
 	for range 2 {
-		goes := claimAnew(t, tenant, name)
+		goes := claimAnew(t, tenant, pool.Name)
 		waitHeld(t, platform, pool, size(blockOf(t, stays), blockOf(t, goes)))
 		tenant.Unbind(t)
 		waitHeld(t, platform, pool, size(blockOf(t, stays)))
@@ -36,7 +32,7 @@ func TestLong_Rebind(t *testing.T) {
 	}
 	framework.WaitBound(t, other, stays)
 
-	claimAnew(t, tenant, name)
+	claimAnew(t, tenant, pool.Name)
 	tenant.DeleteWorkspace(t)
 	waitHeld(t, platform, pool, size(blockOf(t, stays)))
 }

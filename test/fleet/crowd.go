@@ -123,8 +123,10 @@ func (c *Crowd) value(i int) func(word string) string {
 			return uid(uint64(i) + 1<<40)
 		case "$address":
 			return c.blocks[i].String()
+		case "$rv":
+			return version(i)
 		}
-		return version(i)
+		panic("no value for " + word)
 	}
 }
 
@@ -169,8 +171,10 @@ func (c bindings) render(i int) []byte {
 			return c.Path(i)
 		case "$uid":
 			return uid(uint64(i) + 1<<41)
+		case "$rv":
+			return version(i)
 		}
-		return version(i)
+		panic("no value for " + word)
 	})
 }
 
