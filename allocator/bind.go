@@ -111,6 +111,12 @@ func (b *bind) Claim() (ClaimID, bool) { return b.request.Holder.Claim, true }
 func (b *bind) Uncertain()             { b.uncertain = true }
 func (b *bind) Refuses() bool          { return b.refusal != nil }
 
+// Independent is a bind without limits. Once planned, it gets free room that is held for nobody.
+func (b *bind) Independent() bool {
+	unbounded := b.request.Limits == Limits{} && !b.request.adopts
+	return unbounded && b.refusal == nil && b.former == nil && b.held == nil
+}
+
 // Takes is the owner of a planned bind, and how many addresses it adds to the owner's accounts. A
 // block that cools is on them already.
 func (b *bind) Takes() (by space.Owner, n *big.Int) {
@@ -137,10 +143,10 @@ func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
 		return engine.Share{}, space.ErrUnsecured
 	}
 	key := keys.Claim(claim)
-	sh := engine.Share{Els: store.Ops(store.Get(key))}
+	sh := engine.Share{Look: []string{key}}
 	if b.fence > 0 {
 		quota := keys.Quota(b.request.Class, b.request.Holder.Cluster)
-		sh.Ifs, sh.Els = append(sh.Ifs, store.At(quota, b.fence)), append(sh.Els, store.Get(quota))
+		sh.Ifs, sh.Look = append(sh.Ifs, store.At(quota, b.fence)), append(sh.Look, quota)
 	}
 	if b.refusal != nil {
 		sh.Then = store.Ops(store.Get(key))
@@ -201,7 +207,9 @@ func (b *bind) makeWay(s *engine.Worker) {
 }
 
 func (b *bind) Lost(s *engine.Worker, why engine.Loss) error {
-	b.losses++
+	if why.Kind != engine.Unsent {
+		b.losses++
+	}
 	if b.held != nil {
 		s.Room.Rejoin(b.held)
 		b.held = nil

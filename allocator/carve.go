@@ -195,7 +195,7 @@ func (c *carve) Plan(s *engine.Worker) (engine.Share, error) {
 	poolKey, headKey := s.Keys.Pool(c.child.ID), s.Keys.Space(c.child.Space).Head()
 	sh.Ifs = append(sh.Ifs, store.Absent(poolKey), store.Absent(headKey))
 	sh.Then = append(sh.Then, store.Put(poolKey, store.EncodePool(c.child)), store.Put(headKey, store.EncodeHead(1)))
-	c.poolAt, sh.Els = len(sh.Els), append(sh.Els, store.Get(poolKey))
+	c.poolAt, sh.Look = len(sh.Look), append(sh.Look, poolKey)
 	return sh, nil
 }
 

@@ -152,7 +152,7 @@ func (o *adopt) Plan(s *engine.Worker) (engine.Share, error) {
 			store.Put(keys.Block(o.record.Prefix), o.record.Encode()),
 			store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, o.record.Prefix)),
 		),
-		Els: store.Ops(store.Get(keys.Claim(claim))),
+		Look: []string{keys.Claim(claim)},
 	}
 	sh.Stamp = engine.StampOf(&s.Table.Quotas, o.request, 0)
 	for _, r := range o.others {

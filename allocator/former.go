@@ -27,7 +27,7 @@ func (b *bind) takeFormer(s *engine.Worker) (engine.Share, error) {
 	if _, twice := s.Placing.Blocks[b.prefix]; twice {
 		return engine.Share{}, errTwice
 	}
-	sh, former := engine.Share{Els: store.Ops(store.Get(keys.Claim(claim)))}, b.former.Claim
+	sh, former := engine.Share{Look: []string{keys.Claim(claim)}}, b.former.Claim
 	if former == claim {
 		sh.Then = store.Ops(store.Put(keys.Block(b.prefix), b.formerValue()))
 		b.former.Taken = true

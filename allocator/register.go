@@ -102,7 +102,7 @@ func (r *register) Plan(s *engine.Worker) (engine.Share, error) {
 	sh := engine.Share{
 		Ifs:   slices.Clone(unchanged),
 		Then:  store.Ops(store.Get(fenceKey)),
-		Els:   store.Ops(store.Get(fenceKey)),
+		Look:  []string{fenceKey},
 		Fence: &engine.Fence{Key: fenceKey, Revision: r.fence, Same: unchanged, Value: store.EncodeFence()},
 	}
 	if r.known {
@@ -110,7 +110,7 @@ func (r *register) Plan(s *engine.Worker) (engine.Share, error) {
 	}
 	sh.Ifs = append(sh.Ifs, store.Absent(poolKey))
 	sh.Then = store.Ops(store.Put(fenceKey, store.EncodeFence()), store.Put(poolKey, store.EncodePool(r.pool)))
-	sh.Els = append(sh.Els, store.Get(poolKey))
+	sh.Look = append(sh.Look, poolKey)
 	return sh, nil
 }
 

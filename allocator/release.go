@@ -162,7 +162,7 @@ func (f *free) Plan(s *engine.Worker) (engine.Share, error) {
 		return engine.Share{}, err
 	}
 	block, claim := s.Keys.Block(f.block.Prefix), s.Keys.Claim(f.block.Holder.Claim)
-	sh := engine.Share{Ifs: store.Cmps(store.At(block, f.block.Revision)), Then: store.Ops(store.Remove(block), store.Remove(claim)), Els: store.Ops(store.Get(block)), Farewell: f.farewell.record}
+	sh := engine.Share{Ifs: store.Cmps(store.At(block, f.block.Revision)), Then: store.Ops(store.Remove(block), store.Remove(claim)), Look: []string{block}, Farewell: f.farewell.record}
 	if f.cooled == nil {
 		return sh, nil
 	}
@@ -193,7 +193,7 @@ func (f *free) Lost(_ *engine.Worker, why engine.Loss) error {
 	case engine.Unanswered:
 		f.uncertain = true
 		return engine.ErrAgain
-	case engine.Overtaken:
+	case engine.Overtaken, engine.Unsent:
 		return engine.ErrAgain
 	case engine.Refuted:
 	}
@@ -222,7 +222,7 @@ func (m *amend) Plan(s *engine.Worker) (engine.Share, error) {
 	return engine.Share{
 		Ifs:  store.Cmps(store.At(key, m.old.Revision)),
 		Then: store.Ops(store.Put(key, m.next.Encode())),
-		Els:  store.Ops(store.Get(key)),
+		Look: []string{key},
 	}, nil
 }
 

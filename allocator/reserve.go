@@ -180,7 +180,7 @@ func (c *confirm) Plan(s *engine.Worker) (engine.Share, error) {
 			store.Put(claim, store.EncodeClaim(s.ID, c.old.Prefix)),
 			store.Remove(keys.Claim(c.old.Holder.Claim)),
 		),
-		Els:      store.Ops(store.Get(claim)),
+		Look:     []string{claim},
 		Farewell: c.farewell.record,
 	}, nil
 }

@@ -88,7 +88,7 @@ func (r *uncarve) Claim() (ClaimID, bool) { return "", false }
 
 func (r *uncarve) Plan(s *engine.Worker) (engine.Share, error) {
 	keys := s.Keys.Space(r.child.Space)
-	sh := engine.Share{Ifs: store.Cmps(store.At(keys.Head(), r.head)), Els: store.Ops(store.Get(keys.Head()))}
+	sh := engine.Share{Ifs: store.Cmps(store.At(keys.Head(), r.head)), Look: []string{keys.Head()}}
 	if r.inUse {
 		return sh, nil
 	}

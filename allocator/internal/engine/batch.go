@@ -38,6 +38,7 @@ type group struct {
 	flat    bool   // which carries them out itself, and not in nested transactions
 	drops   bool   // the space ends with it
 	writes  bool
+	mixed   bool // not all of its calls are independent
 }
 
 // count is the number of the space's changes once the group is committed.
@@ -97,6 +98,7 @@ func (g *group) add(c *call, sh Share) {
 	g.drops = g.drops || sh.DropsSpace
 	g.stamp(sh.Stamp)
 	g.writes = g.writes || sh.writes()
+	g.mixed = g.mixed || !c.independent() || sh.Stamp != nil
 	if sh.writes() {
 		c.pledge(g.pledges)
 	}
@@ -148,24 +150,17 @@ func (s *Worker) yield() {
 	}
 }
 
-// gather plans the queued calls, in turn, until the transaction is full. nil: the queue is
-// empty, and the worker ends.
+// gather plans the queued calls, in turn, until the transaction is full. Those that were planned ahead
+// are in it already. nil: there are no calls, and the worker ends.
 func (s *Worker) gather() *group {
 	s.Lock()
 	defer s.Unlock()
 	maxOps := int(s.Engine.Limit.Load())
-	g := &group{at: s.Head, known: s.Known}
-	if n := min(s.Queue.Size, maxOps); n > 1 {
-		g.calls, g.shares = make([]*call, 0, n), make([]Share, 0, n)
+	g := s.takeAhead()
+	if g == nil {
+		g = newGroup(min(s.Queue.Size, maxOps))
 	}
-	if !s.Stale { // else some events up to there were skipped
-		g.known = max(s.Known, s.Engine.Watched.Get())
-	}
-	if s.Room.Pools.Frozen() < space.Untrusted {
-		g.stride = 1
-	}
-	s.Placing = g
-	defer func() { s.Placing = nil }()
+	s.asOf(g)
 	if s.markDiffers() {
 		m := &markOp{writer: s.Engine.leadership().mark(s.Space)}
 		g.add(&call{op: m, done: make(chan struct{})}, m.share(s))
@@ -175,9 +170,7 @@ func (s *Worker) gather() *group {
 		if c.gone {
 			continue
 		}
-		placing := c.traced.Placing()
-		sh, err := s.plan(c.op)
-		EndSpan(placing, err)
+		sh, err := s.place(c, g)
 		if err != nil {
 			c.finish(err)
 			continue
@@ -189,24 +182,60 @@ func (s *Worker) gather() *group {
 		s.DropIfEmpty()
 		return nil
 	}
+	s.launch(g)
 	return g
+}
+
+// newGroup makes a group for some calls.
+func newGroup(calls int) *group {
+	g := &group{}
+	if calls > 1 {
+		g.calls, g.shares = make([]*call, 0, calls), make([]Share, 0, calls)
+	}
+	return g
+}
+
+// asOf notes as of when a group is planned.
+func (s *Worker) asOf(g *group) {
+	g.at, g.known, g.stride = s.Head, s.Known, 0
+	if !s.Stale { // else some events up to there were skipped
+		g.known = max(s.Known, s.Engine.Watched.Get())
+	}
+	if s.Room.Pools.Frozen() < space.Untrusted {
+		g.stride = 1
+	}
+}
+
+// place plans a call for a group.
+func (s *Worker) place(c *call, g *group) (Share, error) {
+	span := c.traced.Placing()
+	s.Placing = g
+	sh, err := s.plan(c.op)
+	s.Placing = nil
+	EndSpan(span, err)
+	return sh, err
 }
 
 // plan plans an op, unless the space can plan nothing.
 func (s *Worker) plan(o Op) (Share, error) {
-	if s.Engine.Ctx.Err() != nil {
-		return Share{}, ledger.ErrClosed
-	}
-	if err := s.Engine.Health.Err(); err != nil {
-		return Share{}, err
-	}
-	if s.Gone {
-		return Share{}, ErrGone
-	}
-	if err := s.Damage.Err(); err != nil {
+	if err := s.unfit(); err != nil {
 		return Share{}, err
 	}
 	return o.Plan(s)
+}
+
+// unfit is why the space can plan nothing; nil: it can.
+func (s *Worker) unfit() error {
+	if s.Engine.Ctx.Err() != nil {
+		return ledger.ErrClosed
+	}
+	if err := s.Engine.Health.Err(); err != nil {
+		return err
+	}
+	if s.Gone {
+		return ErrGone
+	}
+	return s.Damage.Err()
 }
 
 // refuse answers all queued calls with err. The worker stays with the pending

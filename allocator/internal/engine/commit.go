@@ -34,14 +34,14 @@ func (g *group) request(txn clientv3.Txn, keys store.SpaceKeys) clientv3.Txn {
 	if g.alone() {
 		sh := g.shares[0]
 		sh.Then = g.withFarewell(sh, 0, keys)
-		ifs, then, els = append(ifs, sh.Ifs...), append(then, sh.Then...), append(els, sh.Els...)
+		ifs, then, els = append(ifs, sh.Ifs...), append(then, sh.Then...), append(els, store.Gets(sh.Look)...)
 	} else {
 		for i := range g.parts {
-			partIfs, partThen, partEls := g.part(i, keys)
+			partIfs, partThen, look := g.part(i, keys)
 			if g.flat {
 				ifs, then = append(ifs, partIfs...), append(then, partThen...)
 			} else {
-				then = append(then, clientv3.OpTxn(partIfs, partThen, partEls))
+				then = append(then, clientv3.OpTxn(partIfs, partThen, store.Gets(look)))
 			}
 		}
 	}
@@ -91,7 +91,7 @@ func (s *Worker) commit(g *group) (conflict bool) {
 // tooLarge handles a group that is too large for etcd. The next ones are smaller. A single call
 // of a few operations cannot be made smaller: it is refused.
 func (s *Worker) tooLarge(g *group, err error) {
-	s.pending = g.lose(Loss{Kind: Overtaken})
+	s.lose(g, Loss{Kind: Overtaken})
 	if g.alone() && len(g.shares[0].Then) <= shareOps {
 		s.pending.answer = fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
 		return
@@ -108,7 +108,7 @@ func (s *Worker) tooLarge(g *group, err error) {
 func (s *Worker) failed(g *group, err error) {
 	words := s.Engine.store.Unavailable(err)
 	s.Engine.Health.setCommit(words)
-	s.pending = g.lose(Loss{Kind: Unanswered})
+	s.lose(g, Loss{Kind: Unanswered})
 	switch {
 	case store.Refused(err):
 		s.pending.answer = words
@@ -175,14 +175,14 @@ func (s *Worker) committed(g *group, resp *clientv3.TxnResponse) {
 	if len(rest.losers) > 0 {
 		s.pending = rest
 	}
-	if !g.writes || revision <= s.Known {
-		return
+	if g.writes && revision > s.Known {
+		s.Known = revision
+		s.Head = g.at.Next(revision, g.count())
+		if g.drops {
+			s.Close()
+		}
 	}
-	s.Known = revision
-	s.Head = g.at.Next(revision, g.count())
-	if g.drops {
-		s.Close()
-	}
+	s.land(revision)
 }
 
 // conflicted handles a group whose comparisons failed: another writer has put the head,
@@ -199,7 +199,7 @@ func (s *Worker) conflicted(g *group, got store.Results) (conflict bool) {
 		// No change up to there was unknown.
 		s.Engine.Health.replaced(fmt.Sprintf("the head of space %s was put at revision %d, which is not what was seen there", s.ID, head.ModRevision))
 	}
-	s.pending = g.lose(why)
+	s.lose(g, why)
 	s.pending.sawRevisions(got)
 	if head == nil {
 		s.closeAt(g.at.Revision)

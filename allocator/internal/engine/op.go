@@ -65,10 +65,17 @@ type refuser interface {
 	Refuses() bool
 }
 
+// independent is an op that may be planned while others of the kind are in flight.
+type independent interface {
+	// Independent reports whether the op depends on nothing but room, and, once it is planned, whether
+	// it takes free room and does nothing else.
+	Independent() bool
+}
+
 // Loss says why the share of an op was not committed.
 type Loss struct {
 	Kind lossKind
-	Got  store.Results // the answers to Share.Els, if it was refuted
+	Got  store.Results // what Share.Look has found, if it was refuted
 }
 
 type lossKind int
@@ -80,6 +87,8 @@ const (
 	Overtaken
 	// Refuted: one of the share's own comparisons has failed.
 	Refuted
+	// Unsent: the transaction was given up before it was sent.
+	Unsent
 )
 
 var (
@@ -91,8 +100,10 @@ var (
 
 // Share is what one op asks of the transaction of its group.
 type Share struct {
-	Ifs       []clientv3.Cmp
-	Then, Els []clientv3.Op
+	Ifs  []clientv3.Cmp
+	Then []clientv3.Op
+	// Look are keys that are read if a comparison fails.
+	Look []string
 	// DropsSpace ends the space: its head is deleted.
 	DropsSpace bool
 	// Count is the least that the count of the space's changes becomes.

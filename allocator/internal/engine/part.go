@@ -29,9 +29,11 @@ func (g *group) divide(maxOps int) {
 	most := (maxOps - g.ops() - 1) / partOps
 	open := map[netip.Prefix]int{} // the part that the next release of a bucket joins
 	g.parts = make([]part, 0, len(g.shares))
+	singles := make([]int, len(g.shares))
 	for i, sh := range g.shares {
 		if sh.Farewell == nil || g.calls[i].single {
-			g.parts = append(g.parts, part{i})
+			singles[i] = i
+			g.parts = append(g.parts, singles[i:i+1:i+1])
 			continue
 		}
 		at, ok := open[sh.Farewell.Bucket]
@@ -67,10 +69,10 @@ func (g *group) flatOps() (ifs, then int) {
 }
 
 // part is what the i-th part asks of its transaction.
-func (g *group) part(i int, keys store.SpaceKeys) (ifs []clientv3.Cmp, then, els []clientv3.Op) {
+func (g *group) part(i int, keys store.SpaceKeys) (ifs []clientv3.Cmp, then []clientv3.Op, look []string) {
 	if p := g.parts[i]; len(p) == 1 {
 		sh := g.shares[p[0]]
-		return sh.Ifs, g.withFarewell(sh, i, keys), sh.Els
+		return sh.Ifs, g.withFarewell(sh, i, keys), sh.Look
 	}
 	var farewells []*store.Farewell
 	for _, n := range g.parts[i] {

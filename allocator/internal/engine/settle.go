@@ -23,13 +23,16 @@ type loser struct {
 	why Loss
 }
 
-// lose makes all calls of a group losers, for the same reason.
-func (g *group) lose(why Loss) *pending {
-	p := &pending{losers: make([]loser, len(g.calls))}
+// lose leaves a group pending. All its calls have lost, for the same reason, and what was planned
+// behind it is given up.
+func (s *Worker) lose(g *group, why Loss) {
+	s.pending = &pending{losers: make([]loser, len(g.calls))}
 	for i, c := range g.calls {
-		p.losers[i] = loser{c, why}
+		s.pending.losers[i] = loser{c, why}
 	}
-	return p
+	s.Lock()
+	defer s.Unlock()
+	s.recall()
 }
 
 // sawRevisions notes the revisions of keys that etcd has returned: the watch has to reach them before

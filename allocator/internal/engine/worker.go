@@ -15,12 +15,14 @@ type Worker struct {
 	Engine *Engine
 	Keys   store.SpaceKeys // those of the space
 
-	Queue   queue
-	Working bool   // the goroutine runs
-	Placing *group // what it is gathering
-	alarm   alarm  // for the next cooldown that ends
-	turn    turn   // of another writer that has asked for it
-	Resting bool   // etcd did not take the last mark of waiters; the next is tried after a pause
+	Queue    queue
+	Working  bool   // the goroutine runs
+	Placing  *group // for which a call is being planned
+	inFlight *group // if calls may be planned behind it; else nil
+	ahead    *group // the calls that were planned behind it; nil: none
+	alarm    alarm  // for the next cooldown that ends
+	turn     turn   // of another writer that has asked for it
+	Resting  bool   // etcd did not take the last mark of waiters; the next is tried after a pause
 
 	// The goroutine's own.
 	pending *pending      // the calls of the last transaction that are not settled

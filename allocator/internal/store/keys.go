@@ -89,7 +89,12 @@ func (k SpaceKeys) Turn() string { return k.turns() + string(k.id) }
 func (k SpaceKeys) Blocks() string { return k.prefix + "/blocks/" }
 
 // Block is the key of the block at a prefix.
-func (k SpaceKeys) Block(p netip.Prefix) string { return k.Blocks() + formatPrefix(p) }
+func (k SpaceKeys) Block(p netip.Prefix) string {
+	const blocks, longest = "/blocks/", len("2001:0db8:0000:0000:0000:0000:0000:0000-032")
+	key := make([]byte, 0, len(k.prefix)+len(blocks)+longest)
+	key = append(append(key, k.prefix...), blocks...)
+	return string(appendPrefix(key, p))
+}
 
 // Within is the range of the blocks that lie in a prefix, itself included.
 func (k SpaceKeys) Within(p netip.Prefix) (from, end string) {

@@ -48,7 +48,7 @@ func scanRecord(value []byte) (h Holding, ok bool) {
 // printRecord writes the value of a block with one holder as encoding/json does, without reflection: every
 // bind writes one. ok is false for any other block, and for one of which JSON escapes a character.
 func printRecord(version int, h Holding) (value string, ok bool) {
-	p := newPrinter(begins[version], len(h.Pool)+len(h.Claim)+len(h.Cluster)+len(h.Namespace)+len(h.Name)+len(h.Class)+len(h.Policy)+len(h.State))
+	p := newPrinter(begins[version], 224+len(h.Pool)+len(h.Claim)+len(h.Cluster)+len(h.Namespace)+len(h.Name)+len(h.Class)+len(h.Policy)+len(h.State))
 	p.string(`,"pool":"`, string(h.Pool))
 	p.string(`,"claim":"`, string(h.Claim))
 	p.string(`,"cluster":"`, string(h.Cluster))
@@ -72,7 +72,7 @@ func printRecord(version int, h Holding) (value string, ok bool) {
 
 // printClaim is printRecord for the value of a claim's key.
 func printClaim(s ledger.SpaceID, prefix netip.Prefix) (value string, ok bool) {
-	p := newPrinter(begins[valueVersion], len(s))
+	p := newPrinter(begins[valueVersion], 72+len(s))
 	p.string(`,"space":"`, string(s))
 	p.string(`,"prefix":"`, prefix.String())
 	p.failed = p.failed || !prefix.IsValid()
@@ -85,11 +85,11 @@ type printer struct {
 	failed bool
 }
 
-// newPrinter makes a printer of a value that begins so. size is the length of all strings in the value,
-// which has room for the names of the fields and for times besides.
+// newPrinter makes a printer of a value that begins so. size is the length of the rest, as far as it is known: of the
+// strings, the names of the fields, and the times.
 func newPrinter(begin string, size int) *printer {
 	p := &printer{}
-	p.text.Grow(size + 224)
+	p.text.Grow(len(begin) + size)
 	p.text.WriteString(begin)
 	return p
 }

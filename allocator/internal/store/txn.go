@@ -19,6 +19,15 @@ func Absent(key string) clientv3.Cmp { return At(key, 0) }
 // Get reads a key.
 func Get(key string) clientv3.Op { return clientv3.OpGet(key) }
 
+// Gets reads several keys.
+func Gets(keys []string) []clientv3.Op {
+	ops := make([]clientv3.Op, len(keys))
+	for i, key := range keys {
+		ops[i] = Get(key)
+	}
+	return ops
+}
+
 // Put writes a key.
 func Put(key, value string) clientv3.Op { return clientv3.OpPut(key, value) }
 
