@@ -84,7 +84,7 @@ func (d *departures) take() map[allocator.ClusterName]bool {
 	return taken
 }
 
-// gather is how long to gather departures: a second, or so long that reads take no more than a sixtieth
+// gather is how long to gather departures: a second, or so long that reads take no more than a hundredth
 // of a processor, but no longer than patience.
 func (d *departures) gather(now time.Time) time.Duration {
 	d.mu.Lock()

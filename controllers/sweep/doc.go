@@ -2,7 +2,7 @@
 // holder the caches do not show, root pools without an IPPool, and bound claims that have lost their
 // IPAllocation.
 //
-// A round looks at every block. In a large ledger it is made in parts, so that it takes a sixtieth of
+// A round looks at every block. In a large ledger it is made in parts, so that it takes a hundredth of
 // a processor, or lasts ten minutes at most. Between the parts, a glance looks at the blocks that have
 // changed. It hints at reservations, wakes claims, and notes the orphans that it sees. The sweep decides
 // about orphans at the end of a round, when it knows all orphans of a pool.

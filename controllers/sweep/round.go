@@ -112,7 +112,7 @@ func (s *Sweeper) end(ctx context.Context, r *round) {
 	s.round = newRound()
 }
 
-// partsOf is the number of parts of a round that takes so long: so many that it takes a sixtieth of a
+// partsOf is the number of parts of a round that takes so long: so many that it takes a hundredth of a
 // processor, but lasts no longer than longest.
 func (s *Sweeper) partsOf(took time.Duration) int {
 	needed, most := (share*took+s.Interval-1)/s.Interval, longest/s.Interval

@@ -19,8 +19,8 @@ func TestPartsOf(t *testing.T) {
 		want           int
 	}{
 		"empty ledger":     {30 * time.Second, 0, 1},
-		"small ledger":     {30 * time.Second, 500 * time.Millisecond, 1},
-		"large ledger":     {30 * time.Second, 2 * time.Second, 4},
+		"small ledger":     {30 * time.Second, 300 * time.Millisecond, 1},
+		"large ledger":     {30 * time.Second, 2 * time.Second, 7},
 		"largest ledger":   {30 * time.Second, 20 * time.Second, 20},
 		"rare by the flag": {time.Hour, 20 * time.Second, 1},
 	} {
@@ -59,11 +59,11 @@ func (l *slow) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[a
 // newSlow is a scene with a ledger of which a round takes four parts.
 func newSlow(t *testing.T) *slow {
 	t.Helper()
-	l := &slow{scene: newScene(t, 40), each: 45 * time.Millisecond}
+	l := &slow{scene: newScene(t, 40), each: 27 * time.Millisecond}
 	l.Ledger = l
 	l.sweep(t)
 	if l.parts != 4 {
-		t.Fatalf("a round that takes 1.8 s has %d parts, want 4", l.parts)
+		t.Fatalf("a round that takes 1.1 s has %d parts, want 4", l.parts)
 	}
 	return l
 }

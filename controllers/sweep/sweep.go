@@ -19,7 +19,7 @@ import (
 const (
 	// share is the least ratio of the time that a round lasts to the time that it takes to look at all
 	// blocks. A round lasts no longer than longest, whatever the ratio is then.
-	share   = 60
+	share   = 100
 	longest = 10 * time.Minute
 )
 
@@ -50,7 +50,7 @@ type Options struct {
 	// Doubt requeues a claim whose block is in dispute, or was, to compare it with the ledger.
 	Doubt func(allocator.Holder)
 	// Interval between two looks, jittered by a fifth. Each is a glance at the blocks that have changed, and
-	// a round or a part of one. A round that takes more than a sixtieth of the interval is made in parts,
+	// a round or a part of one. A round that takes more than a hundredth of the interval is made in parts,
 	// one at each interval, within ten minutes. Default 30 s.
 	Interval time.Duration
 	// MinAge is how old a block must be to be an orphan. Default 60 s.

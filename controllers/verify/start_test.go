@@ -51,11 +51,11 @@ func TestStart_RestsAfterAllThatWork(t *testing.T) {
 	if s.looks != 1 {
 		t.Fatalf("the verifier has looked %d times after 12 minutes, want once", s.looks)
 	}
-	clock.Step(24 * time.Minute) // 15 s are a hundredth of 25 minutes
+	clock.Step(49 * time.Minute) // 15 s are a two-hundredth of 50 minutes
 	if !clock.HasWaiters() {
-		t.Fatal("the verifier does not rest a hundred times as long as a verification takes")
+		t.Fatal("the verifier does not rest two hundred times as long as a verification takes")
 	}
-	clock.Step(7 * time.Minute)
+	clock.Step(12 * time.Minute)
 	waits()
 	if s.looks != 2 {
 		t.Errorf("the verifier has looked %d times, want twice", s.looks)
@@ -65,9 +65,9 @@ func TestStart_RestsAfterAllThatWork(t *testing.T) {
 func TestRest(t *testing.T) {
 	for worked, want := range map[time.Duration]time.Duration{
 		0:                10 * time.Minute,
-		6 * time.Second:  10 * time.Minute,
-		20 * time.Second: 2000 * time.Second,
-		time.Hour:        2 * time.Hour,
+		3 * time.Second:  10 * time.Minute,
+		20 * time.Second: 4000 * time.Second,
+		time.Hour:        4 * time.Hour,
 	} {
 		v := New(Options{Interval: 10 * time.Minute})
 		v.worked = worked

@@ -15,16 +15,16 @@ import (
 const (
 	// share is the least ratio of the time between two verifications that nobody has asked for to the time that the last
 	// one took. They are no further apart than longest, whatever the ratio is then.
-	share   = 100
-	longest = 2 * time.Hour
+	share   = 200
+	longest = 4 * time.Hour
 )
 
 // Options configure a Verifier. Ledger and World are required.
 type Options struct {
 	Ledger Ledger
 	World  World
-	// Interval between two verifications that nobody has asked for, jittered by a fifth. It is longer, up to two hours, if
-	// the last one took more than a hundredth of it. Default 10 minutes.
+	// Interval between two verifications that nobody has asked for, jittered by a fifth. It is longer, up to four hours, if
+	// the last one took more than a two-hundredth of it. Default 10 minutes.
 	Interval time.Duration
 	// Pause between two looks: what is merely in flight is over by then. Default 5 s.
 	Pause time.Duration

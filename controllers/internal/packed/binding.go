@@ -11,8 +11,7 @@ import (
 
 // binding is a packed APIBinding.
 type binding struct {
-	head
-	shape         *apisv1alpha1.APIBinding
+	head[*apisv1alpha1.APIBinding]
 	cluster, path string // of its workspace
 }
 
@@ -57,10 +56,10 @@ func keyOfBinding(b *apisv1alpha1.APIBinding) bindingKey {
 // newBinding packs a binding by a shape. The caller checks by unpacking that the binding is of that shape.
 func newBinding(b, shape *apisv1alpha1.APIBinding) *binding {
 	p := &binding{
-		head: newHead(nowhere, &b.ObjectMeta), shape: shape,
+		head:    newHead(nowhere, shape, &b.ObjectMeta, nil),
 		cluster: b.Annotations[logicalcluster.AnnotationKey], path: b.Annotations[core.LogicalClusterPathAnnotationKey],
 	}
-	p.shared, p.more = &shape.ObjectMeta, nil
+	p.rare = nil // it tells its annotations itself
 	return p
 }
 

@@ -1,7 +1,6 @@
 package packed
 
 import (
-	"net/netip"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,11 +14,9 @@ const own = "\x00"
 
 // claim is a packed IPClaim.
 type claim struct {
-	head
-	shape  *ipamv1alpha1.IPClaim
-	prefix netip.Prefix           // its block; zero for none
-	at     int64                  // last transition of its conditions, in seconds
-	owner  *ipamv1alpha1.OwnerRef // its consumer; nil for none
+	head[*ipamv1alpha1.IPClaim]
+	at    int64 // last transition of its conditions, in seconds
+	block block // none: it has none
 }
 
 // claimKey is what claims of one shape have in common, as a rule.
@@ -46,10 +43,9 @@ func keyOfClaim(c *ipamv1alpha1.IPClaim) claimKey {
 
 // newClaim packs a claim by a shape. The caller checks by unpacking that the claim is of that shape.
 func newClaim(c *ipamv1alpha1.IPClaim, at *home, shape *ipamv1alpha1.IPClaim) *claim {
-	p := &claim{head: newHead(at, &c.ObjectMeta), shape: shape, at: since(c.Status.Conditions), owner: c.Spec.OwnerRef}
-	p.shared = &shape.ObjectMeta
-	p.prefix, _ = netip.ParsePrefix(c.Status.AllocatedCIDR) // compared when it is unpacked
-	return p
+	return &claim{
+		head: newHead(at, shape, &c.ObjectMeta, c.Spec.OwnerRef), at: since(c.Status.Conditions), block: parseBlock(c.Status.AllocatedCIDR),
+	}
 }
 
 // shapeOfClaim is the shape of claims like this one.
@@ -70,18 +66,19 @@ func shapeOfClaim(c *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 func (p *claim) whole() *ipamv1alpha1.IPClaim {
 	c := p.shape.DeepCopy()
 	p.head.whole(&c.ObjectMeta)
-	c.Spec.OwnerRef = p.owner.DeepCopy()
+	c.Spec.OwnerRef = p.owner().DeepCopy()
 	status := &c.Status
 	if ref := status.BoundAllocationRef; ref != nil && ref.Name == own {
 		ref.Name = recordName(c.Namespace, c.Name)
 	}
-	cidr := p.prefix.String()
+	prefix := p.block.prefix()
+	cidr := prefix.String()
 	wholeConditions(status.Conditions, cidr, p.at)
 	if status.AllocatedCIDR == own {
 		status.AllocatedCIDR = cidr
 	}
 	if status.Address == own {
-		status.Address = p.prefix.Addr().String()
+		status.Address = prefix.Addr().String()
 	}
 	return c
 }

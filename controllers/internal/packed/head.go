@@ -9,6 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
 // home is what the objects of one namespace of a logical cluster share.
@@ -40,33 +43,52 @@ func (id identity) uid() types.UID {
 	return types.UID(text[:])
 }
 
-// head is the metadata of a packed object. It is read only.
-type head struct {
+// head is the metadata of a packed object, and its shape. It is read only. It has few pointers: each is one
+// more for the collector of garbage to follow, in millions of objects.
+type head[S client.Object] struct {
 	home    *home
-	shared  *metav1.ObjectMeta // of its shape
+	shape   S
 	name    string
 	uid     identity
 	version uint64
-	created int64 // seconds
-	labels  map[string]string
-	more    map[string]string // annotations beyond those of its home
+	created int64   // seconds
+	rare    *rarity // nil: none
 }
 
-// newHead takes an object's own metadata.
-func newHead(at *home, meta *metav1.ObjectMeta) head {
+// rarity is what few objects have.
+type rarity struct {
+	labels      map[string]string
+	annotations map[string]string      // with some beyond those of its home; nil: those
+	owner       *ipamv1alpha1.OwnerRef // its consumer
+}
+
+// newHead takes an object's own metadata, and the consumer that it names.
+func newHead[S client.Object](at *home, shape S, meta *metav1.ObjectMeta, owner *ipamv1alpha1.OwnerRef) head[S] {
 	version, _ := strconv.ParseUint(meta.ResourceVersion, 10, 64) // compared when it is unpacked
-	h := head{home: at, name: meta.Name, uid: parse(meta.UID), version: version, created: meta.CreationTimestamp.Unix(), labels: meta.Labels}
+	h := head[S]{home: at, shape: shape, name: meta.Name, uid: parse(meta.UID), version: version, created: meta.CreationTimestamp.Unix()}
+	r := rarity{labels: meta.Labels, owner: owner}
 	if len(meta.Annotations) > len(at.annotations) {
-		h.more = meta.Annotations
+		r.annotations = meta.Annotations
+	}
+	if r.labels != nil || r.annotations != nil || owner != nil {
+		h.rare = &r
 	}
 	return h
 }
 
 // whole is the metadata as it was.
-func (h *head) whole(meta *metav1.ObjectMeta) {
+func (h *head[S]) whole(meta *metav1.ObjectMeta) {
 	meta.Name, meta.Namespace, meta.UID = h.name, h.home.namespace, h.uid.uid()
 	meta.ResourceVersion, meta.CreationTimestamp = h.GetResourceVersion(), metav1.Unix(h.created, 0)
-	meta.Labels, meta.Annotations = maps.Clone(h.labels), maps.Clone(h.GetAnnotations())
+	meta.Labels, meta.Annotations = maps.Clone(h.GetLabels()), maps.Clone(h.GetAnnotations())
+}
+
+// owner is the consumer that the object names; nil for none.
+func (h *head[S]) owner() *ipamv1alpha1.OwnerRef {
+	if h.rare == nil {
+		return nil
+	}
+	return h.rare.owner
 }
 
 // blank takes an object's own metadata out of what is to be a shape.
@@ -76,48 +98,56 @@ func blank(meta *metav1.ObjectMeta) {
 }
 
 // GetObjectKind implements runtime.Object.
-func (h *head) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+func (h *head[S]) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
 // The getters of metav1.Object. A selfLink, which no server sets any more, is in the copy alone.
 
-func (h *head) GetNamespace() string                          { return h.home.namespace }
-func (h *head) GetName() string                               { return h.name }
-func (h *head) GetUID() types.UID                             { return h.uid.uid() }
-func (h *head) GetResourceVersion() string                    { return strconv.FormatUint(h.version, 10) }
-func (h *head) GetCreationTimestamp() metav1.Time             { return metav1.Unix(h.created, 0) }
-func (h *head) GetLabels() map[string]string                  { return h.labels }
-func (h *head) GetGenerateName() string                       { return h.shared.GenerateName }
-func (h *head) GetGeneration() int64                          { return h.shared.Generation }
-func (h *head) GetSelfLink() string                           { return "" }
-func (h *head) GetDeletionTimestamp() *metav1.Time            { return h.shared.DeletionTimestamp }
-func (h *head) GetDeletionGracePeriodSeconds() *int64         { return h.shared.DeletionGracePeriodSeconds }
-func (h *head) GetFinalizers() []string                       { return h.shared.Finalizers }
-func (h *head) GetOwnerReferences() []metav1.OwnerReference   { return h.shared.OwnerReferences }
-func (h *head) GetManagedFields() []metav1.ManagedFieldsEntry { return nil }
+func (h *head[S]) GetNamespace() string               { return h.home.namespace }
+func (h *head[S]) GetName() string                    { return h.name }
+func (h *head[S]) GetUID() types.UID                  { return h.uid.uid() }
+func (h *head[S]) GetResourceVersion() string         { return strconv.FormatUint(h.version, 10) }
+func (h *head[S]) GetCreationTimestamp() metav1.Time  { return metav1.Unix(h.created, 0) }
+func (h *head[S]) GetGenerateName() string            { return h.shape.GetGenerateName() }
+func (h *head[S]) GetGeneration() int64               { return h.shape.GetGeneration() }
+func (h *head[S]) GetSelfLink() string                { return "" }
+func (h *head[S]) GetDeletionTimestamp() *metav1.Time { return h.shape.GetDeletionTimestamp() }
+func (h *head[S]) GetDeletionGracePeriodSeconds() *int64 {
+	return h.shape.GetDeletionGracePeriodSeconds()
+}
+func (h *head[S]) GetFinalizers() []string                       { return h.shape.GetFinalizers() }
+func (h *head[S]) GetOwnerReferences() []metav1.OwnerReference   { return h.shape.GetOwnerReferences() }
+func (h *head[S]) GetManagedFields() []metav1.ManagedFieldsEntry { return nil }
 
-func (h *head) GetAnnotations() map[string]string {
-	if h.more != nil {
-		return h.more
+func (h *head[S]) GetLabels() map[string]string {
+	if h.rare == nil {
+		return nil
+	}
+	return h.rare.labels
+}
+
+func (h *head[S]) GetAnnotations() map[string]string {
+	if h.rare != nil && h.rare.annotations != nil {
+		return h.rare.annotations
 	}
 	return h.home.annotations
 }
 
 // The setters of metav1.Object. An object of a cache is never changed.
 
-func (*head) SetNamespace(string)                          { panic(readOnly) }
-func (*head) SetName(string)                               { panic(readOnly) }
-func (*head) SetGenerateName(string)                       { panic(readOnly) }
-func (*head) SetUID(types.UID)                             { panic(readOnly) }
-func (*head) SetResourceVersion(string)                    { panic(readOnly) }
-func (*head) SetGeneration(int64)                          { panic(readOnly) }
-func (*head) SetSelfLink(string)                           { panic(readOnly) }
-func (*head) SetCreationTimestamp(metav1.Time)             { panic(readOnly) }
-func (*head) SetDeletionTimestamp(*metav1.Time)            { panic(readOnly) }
-func (*head) SetDeletionGracePeriodSeconds(*int64)         { panic(readOnly) }
-func (*head) SetLabels(map[string]string)                  { panic(readOnly) }
-func (*head) SetAnnotations(map[string]string)             { panic(readOnly) }
-func (*head) SetFinalizers([]string)                       { panic(readOnly) }
-func (*head) SetOwnerReferences([]metav1.OwnerReference)   { panic(readOnly) }
-func (*head) SetManagedFields([]metav1.ManagedFieldsEntry) { panic(readOnly) }
+func (*head[S]) SetNamespace(string)                          { panic(readOnly) }
+func (*head[S]) SetName(string)                               { panic(readOnly) }
+func (*head[S]) SetGenerateName(string)                       { panic(readOnly) }
+func (*head[S]) SetUID(types.UID)                             { panic(readOnly) }
+func (*head[S]) SetResourceVersion(string)                    { panic(readOnly) }
+func (*head[S]) SetGeneration(int64)                          { panic(readOnly) }
+func (*head[S]) SetSelfLink(string)                           { panic(readOnly) }
+func (*head[S]) SetCreationTimestamp(metav1.Time)             { panic(readOnly) }
+func (*head[S]) SetDeletionTimestamp(*metav1.Time)            { panic(readOnly) }
+func (*head[S]) SetDeletionGracePeriodSeconds(*int64)         { panic(readOnly) }
+func (*head[S]) SetLabels(map[string]string)                  { panic(readOnly) }
+func (*head[S]) SetAnnotations(map[string]string)             { panic(readOnly) }
+func (*head[S]) SetFinalizers([]string)                       { panic(readOnly) }
+func (*head[S]) SetOwnerReferences([]metav1.OwnerReference)   { panic(readOnly) }
+func (*head[S]) SetManagedFields([]metav1.ManagedFieldsEntry) { panic(readOnly) }
 
 const readOnly = "packed: an object of a cache is read only; change a copy"

@@ -62,7 +62,7 @@ func Whole(obj client.Object) client.Object {
 func Consumer(obj client.Object) *ipamv1alpha1.OwnerRef {
 	switch c := obj.(type) {
 	case *claim:
-		return c.owner
+		return c.owner()
 	case *ipamv1alpha1.IPClaim:
 		return c.Spec.OwnerRef
 	}

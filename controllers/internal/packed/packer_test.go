@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 	"time"
+	"unsafe"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
@@ -112,6 +113,19 @@ func TestTransform_Bound(t *testing.T) {
 	d, alsoPacked := packs(t, p, second).(*allocation)
 	if !isPacked || !alsoPacked || c.shape != d.shape || c.home != a.home {
 		t.Errorf("two records are kept as %T and %T, want packed ones that share shape and home", c, d)
+	}
+}
+
+// Packed objects fit into the sizes in which Go gives out memory.
+func TestSize(t *testing.T) {
+	t.Parallel()
+	for kind, size := range map[string][2]uintptr{
+		"claim":  {unsafe.Sizeof(claim{}), 112},
+		"record": {unsafe.Sizeof(allocation{}), 144},
+	} {
+		if size[0] > size[1] {
+			t.Errorf("a packed %s has %d bytes; want %d at most", kind, size[0], size[1])
+		}
 	}
 }
 

@@ -1,8 +1,6 @@
 package packed
 
 import (
-	"net/netip"
-
 	"k8s.io/apimachinery/pkg/runtime"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -10,13 +8,11 @@ import (
 
 // allocation is a packed IPAllocation.
 type allocation struct {
-	head
-	shape  *ipamv1alpha1.IPAllocation
-	prefix netip.Prefix           // its block; zero for none
-	at     int64                  // last transition of its conditions, in seconds
-	claim  string                 // the claim that it names; empty for none
-	holder identity               // the UID of that
-	owner  *ipamv1alpha1.OwnerRef // its consumer; nil for none
+	head[*ipamv1alpha1.IPAllocation]
+	claim  string   // the claim that it names; empty for none
+	holder identity // the UID of that
+	at     int64    // last transition of its conditions, in seconds
+	block  block    // none: it has none
 }
 
 // recordKey is what records of one shape have in common, as a rule.
@@ -33,12 +29,13 @@ func keyOfRecord(r *ipamv1alpha1.IPAllocation) recordKey {
 
 // newRecord packs a record by a shape. The caller checks by unpacking that the record is of that shape.
 func newRecord(r *ipamv1alpha1.IPAllocation, at *home, shape *ipamv1alpha1.IPAllocation) *allocation {
-	p := &allocation{head: newHead(at, &r.ObjectMeta), shape: shape, at: since(r.Status.Conditions), owner: r.Spec.OwnerRef}
-	p.shared = &shape.ObjectMeta
-	if ref := r.Spec.ClaimRef; ref != nil {
-		p.claim, p.holder = ref.Name, parse(ref.UID)
+	p := &allocation{
+		head: newHead(at, shape, &r.ObjectMeta, r.Spec.OwnerRef), at: since(r.Status.Conditions), block: parseBlock(r.Status.AllocatedCIDR),
 	}
-	p.prefix, _ = netip.ParsePrefix(r.Status.AllocatedCIDR) // compared when it is unpacked
+	if ref := r.Spec.ClaimRef; ref != nil {
+		both := r.Name + ref.Name // of one piece
+		p.name, p.claim, p.holder = both[:len(r.Name)], both[len(r.Name):], parse(ref.UID)
+	}
 	return p
 }
 
@@ -57,17 +54,18 @@ func shapeOfRecord(r *ipamv1alpha1.IPAllocation) *ipamv1alpha1.IPAllocation {
 func (p *allocation) whole() *ipamv1alpha1.IPAllocation {
 	r := p.shape.DeepCopy()
 	p.head.whole(&r.ObjectMeta)
-	r.Spec.OwnerRef = p.owner.DeepCopy()
+	r.Spec.OwnerRef = p.owner().DeepCopy()
 	if p.claim != "" {
 		r.Spec.ClaimRef = &ipamv1alpha1.ClaimRef{Name: p.claim, UID: p.holder.uid()}
 	}
-	status, cidr := &r.Status, p.prefix.String()
+	status, prefix := &r.Status, p.block.prefix()
+	cidr := prefix.String()
 	wholeConditions(status.Conditions, cidr, p.at)
 	if status.AllocatedCIDR == own {
 		status.AllocatedCIDR = cidr
 	}
 	if status.Address == own {
-		status.Address = p.prefix.Addr().String()
+		status.Address = prefix.Addr().String()
 	}
 	return r
 }
