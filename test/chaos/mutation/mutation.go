@@ -185,8 +185,8 @@ var Mutants = []Mutant{
 	{
 		Name: "a release leaves no record in the history",
 		File: "allocator/release.go",
-		Old:  "Els: store.Ops(store.Get(block)), Farewell: f.farewell.record}",
-		New:  "Els: store.Ops(store.Get(block))}",
+		Old:  "Look: []string{block}, Farewell: f.farewell.record}",
+		New:  "Look: []string{block}}",
 	},
 	{
 		Name: "of neighbours that are released together only the last is recorded",
