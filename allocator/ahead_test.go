@@ -175,14 +175,21 @@ func TestAhead_RoomInFlight(t *testing.T) {
 	}
 }
 
-// A claim does not overtake one that has to wait for the outcome of a transaction.
-func TestAhead_InTurn(t *testing.T) {
-	l := newLedger(t)
+// withOneInFlight is a ledger with the pool 10.0.0.0/24, and a bind of its first /27 that is in flight.
+func withOneInFlight(t *testing.T, calls *sync.WaitGroup) (l *fixture, goOn func()) {
+	t.Helper()
+	l = newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	inFlight, goOn := l.holdCommits()
-	var calls sync.WaitGroup
 	calls.Go(func() { l.bind(request("p", "first", 27)) })
 	<-inFlight
+	return l, goOn
+}
+
+// A claim does not overtake one that has to wait for the outcome of a transaction.
+func TestAhead_InTurn(t *testing.T) {
+	var calls sync.WaitGroup
+	l, goOn := withOneInFlight(t, &calls)
 	for i, r := range []Request{limited(64, 0, request("p", "limited", 27)), request("p", "last", 27)} {
 		calls.Go(func() {
 			if b, want := l.bind(r), []string{"10.0.0.32/27", "10.0.0.64/27"}[i]; b.Prefix != prefix(want) {
@@ -258,12 +265,8 @@ func TestAhead_Limit(t *testing.T) {
 
 // A caller that gives up before the transaction is sent leaves nothing, although its block was chosen.
 func TestAhead_GivenUpByTheCaller(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
-	inFlight, goOn := l.holdCommits()
 	var calls sync.WaitGroup
-	calls.Go(func() { l.bind(request("p", "first", 27)) })
-	<-inFlight
+	l, goOn := withOneInFlight(t, &calls)
 	ctx, giveUp := context.WithCancel(t.Context())
 	given := make(chan error, 1)
 	go func() {
