@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 
@@ -117,7 +118,7 @@ func describeAllocation(s *session, r *reach, a *ipamv1alpha1.IPAllocation) {
 	page.line("Block", a.Status.AllocatedCIDR)
 	page.line("State", stateOf(a))
 	page.line("Holder", space.HoldingOf(a).Holder)
-	page.line("Workspace", orElse(r.workspace(a), r.path))
+	page.line("Workspace", cmp.Or(r.workspace(a), r.path))
 	page.line("Pool", space.In(a.Spec.PoolRef.Name, r.owner(a, a.Spec.PoolRef)))
 	page.line("Class", a.Spec.ClassName)
 	page.line("Reclaim", string(a.Spec.ReclaimPolicy))

@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,14 +12,10 @@ import (
 // claimCreate is kubectl ipam claim create.
 type claimCreate struct {
 	request
-	name                         string
-	class, pool, selector        string
-	workspace                    string
-	length                       prefixLength
-	address, family, reclaimWord string
-	unmetWord, retainedWord      string
-	owner                        string
-	labels                       map[string]string
+	claim           ipamv1alpha1.IPClaim
+	name            string
+	pool, workspace string
+	selector, owner string
 }
 
 func newClaimCreate(s *session, verb string) *cobra.Command {
@@ -56,28 +49,28 @@ created. To correct a claim that was never bound, repeat the command with --repl
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
+	spec := &o.claim.Spec
 	flags := cmd.Flags()
 	flags.StringVar(&o.name, "name", "", "Name of the claim, instead of the argument")
-	flags.StringVar(&o.class, "class", "", "Class to claim by")
+	flags.StringVar(&spec.ClassName, "class", "", "Class to claim by")
 	flags.StringVar(&o.pool, "pool", "", "Pool to claim from")
 	flags.StringVarP(&o.selector, "selector", "l", "", "Labels of the pools to claim from, such as site=fra (deprecated: claim by class)")
 	flags.StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net; empty is the current one")
-	flags.Var(&o.length, "length", "Prefix length of the block, such as 28")
-	flags.StringVar(&o.address, "address", "", "Claim exactly this address or CIDR")
-	flags.StringVar(&o.family, "family", "", "Address family: IPv4 or IPv6")
-	flags.StringVar(&o.reclaimWord, "reclaim-policy", "", "What happens to the block when the claim is deleted: Delete frees it, Retain keeps it")
-	flags.StringVar(&o.unmetWord, "unmet-policy", "", "What happens to a claim that cannot be met now: Wait stores it, Refuse does not create it")
-	flags.StringVar(&o.retainedWord, "retained-policy", "", "What happens if a block is retained from a deleted claim of the name: Wait until it is released, or Reuse it")
+	flags.Var((*prefixLength)(&spec.PrefixLength), "length", "Prefix length of the block, such as 28")
+	flags.StringVar(&spec.Address, "address", "", "Claim exactly this address or CIDR")
+	choose(cmd, &spec.IPFamily, "family", "Address family: IPv4 or IPv6", ipamv1alpha1.IPv4, ipamv1alpha1.IPv6)
+	choose(cmd, &spec.ReclaimPolicy, "reclaim-policy", "What happens to the block when the claim is deleted: Delete frees it, Retain keeps it",
+		ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain)
+	choose(cmd, &spec.UnmetPolicy, "unmet-policy", "What happens to a claim that cannot be met now: Wait stores it, Refuse does not create it",
+		ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse)
+	choose(cmd, &spec.RetainedPolicy, "retained-policy", "What happens if a block is retained from a deleted claim of the name: Wait until it is released, or Reuse it",
+		ipamv1alpha1.RetainedWait, ipamv1alpha1.RetainedReuse)
 	flags.StringVar(&o.owner, "owner", "", "Object that uses the block, such as Service/default/web or Machine.example.com/default/m-1")
-	flags.StringToStringVar(&o.labels, "labels", nil, "Labels of the claim, such as team=web")
+	flags.StringToStringVar(&o.claim.Labels, "labels", nil, "Labels of the claim, such as team=web")
 	flags.BoolVar(&o.replace, "replace", false, "Replace a claim of this name that asks for something else and has no block")
 	o.addFlags(cmd)
 	cmd.MarkFlagsMutuallyExclusive("class", "pool", "selector")
 	cmd.MarkFlagsMutuallyExclusive("class", "workspace")
-	completeWith(cmd, "family", string(ipamv1alpha1.IPv4), string(ipamv1alpha1.IPv6))
-	completeWith(cmd, "reclaim-policy", string(ipamv1alpha1.ReclaimDelete), string(ipamv1alpha1.ReclaimRetain))
-	completeWith(cmd, "unmet-policy", string(ipamv1alpha1.UnmetWait), string(ipamv1alpha1.UnmetRefuse))
-	completeWith(cmd, "retained-policy", string(ipamv1alpha1.RetainedWait), string(ipamv1alpha1.RetainedReuse))
 	completeNames(s, cmd, "class", classNames)
 	completeNames(s, cmd, "pool", poolNames)
 	return cmd
@@ -87,48 +80,30 @@ func (o *claimCreate) run(ctx context.Context, args []string) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	claim, err := o.claim(args)
-	if err != nil {
+	if err := o.complete(args); err != nil {
 		return err
 	}
-	return o.send(ctx, claim)
+	return o.send(ctx, &o.claim)
 }
 
-// claim is what is asked for.
-func (o *claimCreate) claim(args []string) (*ipamv1alpha1.IPClaim, error) {
-	namespace, err := o.namespace()
-	if err != nil {
-		return nil, err
+// complete adds to the claim what no flag says by itself.
+func (o *claimCreate) complete(args []string) (err error) {
+	if o.claim.Namespace, err = o.namespace(); err != nil {
+		return err
 	}
-	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: o.labels}}
-	if claim.Name, err = o.named(args, o.name); err != nil {
-		return nil, err
+	if o.claim.Name, err = o.named(args, o.name); err != nil {
+		return err
 	}
-	if claim.Name == "" {
-		claim.GenerateName = "claim-"
+	if o.claim.Name == "" {
+		o.claim.GenerateName = "claim-"
 	}
-	spec := &claim.Spec
-	spec.ClassName, spec.Address, spec.PrefixLength = o.class, o.address, int32(o.length)
-	if spec.OwnerRef, err = parseOwner(o.owner); err != nil {
-		return nil, err
+	if o.claim.Spec.OwnerRef, err = parseOwner(o.owner); err != nil {
+		return err
 	}
-	if spec.IPFamily, err = oneOf("family", o.family, ipamv1alpha1.IPv4, ipamv1alpha1.IPv6); err != nil {
-		return nil, err
+	if o.replace && (o.claim.Name == "" || o.dryRun == dryRunServer) {
+		return usagef("--replace replaces a claim: give its NAME, and no --dry-run=server")
 	}
-	if spec.UnmetPolicy, err = oneOf("unmet-policy", o.unmetWord, ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse); err != nil {
-		return nil, err
-	}
-	if spec.RetainedPolicy, err = oneOf("retained-policy", o.retainedWord, ipamv1alpha1.RetainedWait, ipamv1alpha1.RetainedReuse); err != nil {
-		return nil, err
-	}
-	spec.ReclaimPolicy, err = oneOf("reclaim-policy", o.reclaimWord, ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain)
-	if err != nil {
-		return nil, err
-	}
-	if o.replace && (claim.Name == "" || o.dryRun == dryRunServer) {
-		return nil, usagef("--replace replaces a claim: give its NAME, and no --dry-run=server")
-	}
-	return claim, o.source(spec)
+	return o.source(&o.claim.Spec)
 }
 
 // source says where the block is to come from.
@@ -154,26 +129,3 @@ func (o *claimCreate) source(spec *ipamv1alpha1.IPClaimSpec) error {
 	}
 	return nil
 }
-
-// prefixLength is a flag that takes 28 as well as /28. Zero when it is not given.
-type prefixLength int32
-
-func (l *prefixLength) String() string {
-	if *l == 0 {
-		return ""
-	}
-	return fmt.Sprint(int32(*l))
-}
-
-// Set implements pflag.Value.
-func (l *prefixLength) Set(text string) error {
-	length, err := strconv.ParseUint(strings.TrimPrefix(text, "/"), 10, 8)
-	if err != nil || length < 1 || length > 128 {
-		return fmt.Errorf("write a prefix length, 1 to 32 for IPv4 and 1 to 128 for IPv6")
-	}
-	*l = prefixLength(length)
-	return nil
-}
-
-// Type implements pflag.Value.
-func (l *prefixLength) Type() string { return "length" }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/big"
@@ -83,7 +84,7 @@ func describeClass(s *session, class *ipamv1alpha1.IPClass, pools []ipamv1alpha1
 	page.painted("Phase", page.phase(string(class.Status.Phase)))
 	page.line("Family", string(spec.IPFamily))
 	page.line("Lengths", classLengths(class))
-	page.line("Length", orElse(slash(spec.DefaultPrefixLength), "to be given in the claim"))
+	page.line("Length", cmp.Or(slash(spec.DefaultPrefixLength), "to be given in the claim"))
 	page.line("Strategy", string(spec.Strategy))
 	page.line("Reclaim", string(spec.ReclaimPolicy))
 	page.line("Lease", leaseOf(spec))
@@ -131,11 +132,4 @@ func limitOf(count ipamv1alpha1.AddressCount) string {
 		return ""
 	}
 	return string(count) + " addresses for each workspace"
-}
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }

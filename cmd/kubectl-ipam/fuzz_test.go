@@ -31,14 +31,15 @@ func FuzzParseBlock(f *testing.F) {
 }
 
 // A word is one of those there are, whatever its case, or is refused.
-func FuzzOneOf(f *testing.F) {
+func FuzzChoice(f *testing.F) {
 	f.Add("ipv4")
 	f.Add("IPV6")
 	f.Add("")
 	f.Add("ıpv4")
 	f.Fuzz(func(t *testing.T, word string) {
-		got, err := oneOf("family", word, ipamv1alpha1.IPv4, ipamv1alpha1.IPv6)
-		known := got == "" && word == "" || strings.EqualFold(word, string(got))
+		var got ipamv1alpha1.IPFamily
+		err := (&choice[ipamv1alpha1.IPFamily]{&got, []ipamv1alpha1.IPFamily{ipamv1alpha1.IPv4, ipamv1alpha1.IPv6}}).Set(word)
+		known := word != "" && strings.EqualFold(word, string(got))
 		if (err == nil) != known {
 			t.Errorf("%q is %q, %v", word, got, err)
 		}

@@ -58,21 +58,16 @@ contains it, and a row without a name is named after its block.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.dryRun, "dry-run", dryRunNone, "server: check everything, and create nothing. client: check the plan by itself, without a server")
-	flags.Lookup("dry-run").NoOptDefVal = dryRunServer
+	addDryRun(cmd, &o.dryRun, dryRunServer, "server: check everything, and create nothing. client: check the plan by itself, without a server")
 	flags.DurationVar(&o.wait, "wait", 30*time.Second, "How long to wait for the block of each pool and claim")
 	flags.StringToStringVar(&o.options.Columns, "column", nil, "Column of a table to read as another one, such as cidr=Prefix")
 	flags.StringSliceVar(&o.options.Ignore, "ignore-column", nil, "Columns of a table that are not read")
 	flags.StringToStringVar(&o.options.Defaults, "default", nil, "Values for empty cells and for columns that a table lacks, such as kind=claim")
 	o.report.addFlags(cmd)
-	completeWith(cmd, "dry-run", dryRunNone, dryRunClient, dryRunServer)
 	return cmd
 }
 
 func (o *planImport) validate() error {
-	if !slices.Contains([]string{dryRunNone, dryRunClient, dryRunServer}, o.dryRun) {
-		return usagef("--dry-run is %q; write client or server", o.dryRun)
-	}
 	if o.wait <= 0 {
 		return usagef("--wait is %s; write a duration such as 30s", o.wait)
 	}

@@ -15,6 +15,8 @@ type listing struct {
 	selector string
 	sortBy   string
 	watch    bool
+	// filter leaves out what is not to be listed; nil keeps all.
+	filter func(client.ObjectList)
 }
 
 // newList makes the command that lists the objects of one kind.
@@ -35,7 +37,8 @@ func newList(s *session, short string, run func(context.Context, *listing) error
 }
 
 // list prints what a namespace has, or all of them; if there is nothing it says so, and
-// draws no table.
+// draws no table. Without --sort-by, the order is that of namespaces and names: in the workspaces of
+// tenants, kcp lists classes in another order each time.
 func (o *listing) list(ctx context.Context, list client.ObjectList, namespace, nothing string) error {
 	selector, err := parseSelector(o.selector)
 	if err != nil {
@@ -52,8 +55,11 @@ func (o *listing) list(ctx context.Context, list client.ObjectList, namespace, n
 	if err := c.List(ctx, list, &options); err != nil {
 		return err
 	}
-	if o.sortBy != "" {
-		if err := sortList(list, o.sortBy); err != nil {
+	if o.filter != nil {
+		o.filter(list)
+	}
+	for _, field := range []string{".metadata.name", ".metadata.namespace", o.sortBy} {
+		if err := sortList(list, field); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -186,7 +187,7 @@ func gatewayOf(spec ipamv1alpha1.IPPoolSpec) string {
 	if spec.NetworkPrefixLength == 0 {
 		return spec.Gateway
 	}
-	return fmt.Sprintf("%s, network of a /%d", orElse(spec.Gateway, "none"), spec.NetworkPrefixLength)
+	return fmt.Sprintf("%s, network of a /%d", cmp.Or(spec.Gateway, "none"), spec.NetworkPrefixLength)
 }
 
 // visible says which workspaces may use a pool.

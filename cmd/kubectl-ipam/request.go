@@ -40,19 +40,18 @@ func (r *request) addFlags(cmd *cobra.Command) {
 	r.given = cmd.Flags().Changed
 	cmd.Flags().DurationVar(&r.wait, "wait", 30*time.Second,
 		"How long to wait for the answer; 0 does not wait. Without this flag, do not wait for a class or a pool that does not exist")
-	cmd.Flags().StringVar(&r.dryRun, "dry-run", dryRunNone,
-		"client: print the manifest and send nothing. server: print the answer of the server, and store nothing")
-	cmd.Flags().Lookup("dry-run").NoOptDefVal = dryRunClient
+	addDryRun(cmd, &r.dryRun, dryRunClient, "client: print the manifest and send nothing. server: print the answer of the server, and store nothing")
 	cmd.Flags().BoolVarP(&r.quiet, "quiet", "q", false, "Print only the CIDR, or the name of a class")
-	completeWith(cmd, "dry-run", dryRunNone, dryRunClient, dryRunServer)
+}
+
+// addDryRun gives a command the flag --dry-run, and what it means without a value.
+func addDryRun(cmd *cobra.Command, value *string, alone, usage string) {
+	*value = dryRunNone
+	choose(cmd, value, "dry-run", usage, dryRunClient, dryRunServer, dryRunNone)
+	cmd.Flags().Lookup("dry-run").NoOptDefVal = alone
 }
 
 func (r *request) validate() error {
-	switch r.dryRun {
-	case dryRunNone, dryRunClient, dryRunServer:
-	default:
-		return usagef("--dry-run is %q; write client or server", r.dryRun)
-	}
 	if r.wait < 0 {
 		return usagef("--wait is %s; write a duration such as 30s, or 0", r.wait)
 	}
@@ -241,19 +240,4 @@ func (r *request) named(args []string, flag string) (string, error) {
 		return "", usagef("the names %q and %q were given; give one", names[0], names[1])
 	}
 	return names[0], nil
-}
-
-// oneOf finds a word among those that may be written, whatever its case.
-func oneOf[T ~string](flag, word string, words ...T) (T, error) {
-	if word == "" {
-		return "", nil
-	}
-	known := make([]string, len(words))
-	for i, w := range words {
-		if strings.EqualFold(word, string(w)) {
-			return w, nil
-		}
-		known[i] = string(w)
-	}
-	return "", usagef("--%s is %q; write %s", flag, word, strings.Join(known, " or "))
 }

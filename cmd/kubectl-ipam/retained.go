@@ -30,35 +30,14 @@ func (s *session) retained(ctx context.Context, name string) (*ipamv1alpha1.IPAl
 
 // listRetained prints the retained allocations of a namespace, or of all.
 func (o *listing) listRetained(ctx context.Context, namespace string) error {
-	if err := o.output.validate(); err != nil {
-		return err
-	}
-	selector, err := parseSelector(o.selector)
-	if err != nil {
-		return err
-	}
-	c, err := o.client()
-	if err != nil {
-		return err
-	}
-	list := &ipamv1alpha1.IPAllocationList{}
-	if err := c.List(ctx, list, &client.ListOptions{Namespace: namespace, LabelSelector: selector}); err != nil {
-		return err
-	}
-	list.Items = slices.DeleteFunc(list.Items, func(a ipamv1alpha1.IPAllocation) bool { return a.Spec.ClaimRef != nil })
-	if o.sortBy != "" {
-		if err := sortList(list, o.sortBy); err != nil {
-			return err
-		}
-	}
-	if len(list.Items) == 0 && o.output.tabular() && o.output.format != outputCSV {
-		o.say("nothing is retained")
-		return nil
-	}
-	if o.output.tabular() && o.output.format == "" {
+	if !o.output.given() {
 		o.output.format = outputWide // which has the column EXPIRES
 	}
-	return o.output.print(o.Out, list, o.now)
+	o.filter = func(list client.ObjectList) {
+		records := list.(*ipamv1alpha1.IPAllocationList)
+		records.Items = slices.DeleteFunc(records.Items, func(a ipamv1alpha1.IPAllocation) bool { return a.Spec.ClaimRef != nil })
+	}
+	return o.list(ctx, &ipamv1alpha1.IPAllocationList{}, namespace, "nothing is retained")
 }
 
 // describeRetained shows what is retained from a claim that is gone.

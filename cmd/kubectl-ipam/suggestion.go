@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
+	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -45,39 +46,20 @@ func meant(ctx context.Context, c client.Reader, claim *ipamv1alpha1.IPClaim, re
 	return nearest(asked, known)
 }
 
-// nearest is the known word that was probably meant: one that begins with what was typed, or
-// differs from it in few letters. Empty if there is none.
+// nearest is the known word that was probably meant, by the rule by which cobra suggests commands: one
+// that begins with what was typed, or differs from it in few letters. Empty if there is none, or if
+// the word itself is known.
 func nearest(typed string, known []string) string {
-	best, least := "", max(1, len(typed)/3)+1
-	for _, word := range known {
-		far := distance(typed, word)
-		if typed != "" && strings.HasPrefix(word, typed) {
-			far = 1
-		}
-		if far < least && word == plain(word) {
-			best, least = word, far
-		}
-	}
-	return best
-}
-
-// distance is that of Levenshtein: how many letters to insert, drop or change.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
+	for far := 1; typed != "" && far <= max(1, len(typed)/3); far++ {
+		words := &cobra.Command{SuggestionsMinimumDistance: far}
+		for _, word := range known {
+			if word == plain(word) {
+				words.AddCommand(&cobra.Command{Use: word, Run: func(*cobra.Command, []string) {}})
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, diagonal+1)
+		}
+		if near := words.SuggestionsFor(typed); len(near) > 0 && !slices.Contains(known, typed) {
+			return near[0]
 		}
 	}
-	return row[len(b)]
+	return ""
 }

@@ -37,60 +37,43 @@ func table(columns ...string) *metav1.Table {
 func row(object runtime.Object, cells ...string) metav1.TableRow {
 	shown := make([]any, len(cells))
 	for i, cell := range cells {
-		shown[i] = orElse(plain(cell), "-")
+		shown[i] = cmp.Or(plain(cell), "-")
 	}
 	return metav1.TableRow{Cells: shown, Object: runtime.RawExtension{Object: object}}
 }
 
 // addNamespaces adds a column with the namespace of each row's object.
-func addNamespaces(t *metav1.Table) error {
+func addNamespaces(t *metav1.Table) {
 	t.ColumnDefinitions = slices.Insert(t.ColumnDefinitions, 0, table("NAMESPACE").ColumnDefinitions...)
-	for i := range t.Rows {
-		object, err := meta.Accessor(t.Rows[i].Object.Object)
-		if err != nil {
-			return err
-		}
-		t.Rows[i].Cells = slices.Insert(t.Rows[i].Cells, 0, row(nil, object.GetNamespace()).Cells...)
+	for i, r := range t.Rows {
+		t.Rows[i].Cells = slices.Insert(r.Cells, 0, row(nil, r.Object.Object.(metav1.Object).GetNamespace()).Cells...)
 	}
-	return nil
 }
 
-// bareNames leaves nothing but its name in the column NAME of an object, for programs.
-func bareNames(t *metav1.Table) *metav1.Table {
-	at := slices.IndexFunc(t.ColumnDefinitions, func(c metav1.TableColumnDefinition) bool { return c.Name == "NAME" })
-	for i := range t.Rows {
-		if object, err := meta.Accessor(t.Rows[i].Object.Object); at >= 0 && err == nil {
-			t.Rows[i].Cells[at] = row(nil, object.GetName()).Cells[0]
-		}
-	}
-	return t
-}
-
-// printCSV prints all columns of a table as comma-separated values.
+// printCSV prints all columns of a table as comma-separated values. The column NAME of an object has
+// nothing but its name, for programs.
 func printCSV(w io.Writer, t *metav1.Table, noHeaders bool) error {
-	out := csv.NewWriter(w)
-	if !noHeaders {
-		names := make([]string, len(t.ColumnDefinitions))
-		for i, column := range t.ColumnDefinitions {
-			names[i] = column.Name
-		}
-		if err := out.Write(names); err != nil {
-			return err
-		}
+	var records [][]string
+	names := make([]string, len(t.ColumnDefinitions))
+	for i, column := range t.ColumnDefinitions {
+		names[i] = column.Name
 	}
-	for _, row := range t.Rows {
-		cells := make([]string, len(row.Cells))
-		for i, cell := range row.Cells {
-			if text := fmt.Sprint(cell); text != "-" {
-				cells[i] = legible.Cell(text)
+	if !noHeaders {
+		records = append(records, names)
+	}
+	for _, r := range t.Rows {
+		cells := make([]string, len(r.Cells))
+		for i, cell := range r.Cells {
+			if object, ok := r.Object.Object.(metav1.Object); ok && names[i] == "NAME" {
+				cell = plain(object.GetName())
+			}
+			if cell != "-" {
+				cells[i] = legible.Cell(fmt.Sprint(cell))
 			}
 		}
-		if err := out.Write(cells); err != nil {
-			return err
-		}
+		records = append(records, cells)
 	}
-	out.Flush()
-	return out.Error()
+	return csv.NewWriter(w).WriteAll(records)
 }
 
 // tableOf is an object or a list of them as a table.

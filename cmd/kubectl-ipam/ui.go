@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,7 @@ func (o *ui) run(ctx context.Context) error {
 	server := &http.Server{Handler: page.New(options), ReadHeaderTimeout: 10 * time.Second}
 	address := fmt.Sprintf("http://%s/%s/?token=%s", options.Host, options.Root, options.Token)
 	printLine(o.Out, "%s", address)
-	o.say("serving what you may see in %s; Ctrl-C stops it", orElse(first.Workspace, "this cluster"))
+	o.say("serving what you may see in %s; Ctrl-C stops it", cmp.Or(first.Workspace, "this cluster"))
 	if o.open {
 		o.browse(ctx, address)
 	}

@@ -126,7 +126,7 @@ type finding struct {
 }
 
 func (b books) about(object client.Object, format string, args ...any) finding {
-	return finding{orElse(b.workspace(object), b.path), object.GetNamespace(), kindOf(object) + "/" + object.GetName(), fmt.Sprintf(format, args...)}
+	return finding{cmp.Or(b.workspace(object), b.path), object.GetNamespace(), kindOf(object) + "/" + object.GetName(), fmt.Sprintf(format, args...)}
 }
 
 // check lists what is wrong.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -82,7 +83,7 @@ var version string
 func built() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return orElse(version, "unknown")
+		return cmp.Or(version, "unknown")
 	}
-	return fmt.Sprintf("%s, %s", orElse(version, info.Main.Version), info.GoVersion)
+	return fmt.Sprintf("%s, %s", cmp.Or(version, info.Main.Version), info.GoVersion)
 }

@@ -181,7 +181,7 @@ func (q question) verdict(pool *ipamv1alpha1.IPPool) string {
 	status, bounds, length := pool.Status, pool.Spec.Allocation, q.length(pool)
 	cidr, err := netip.ParsePrefix(status.AllocatedCIDR)
 	if err != nil || !answerOf(pool).given() {
-		return "not ready: " + orElse(reasonOf(status.Conditions), "no answer yet")
+		return "not ready: " + cmp.Or(reasonOf(status.Conditions), "no answer yet")
 	}
 	if family := q.family(); family != "" && family != status.IPFamily {
 		return fmt.Sprintf("is %s; the claim is %s", status.IPFamily, family)
