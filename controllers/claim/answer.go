@@ -168,7 +168,7 @@ func (a *arrival) decide(ctx context.Context) (allocator.Block, error) {
 	case former == nil:
 		return a.place(ctx)
 	case former.Spec.ClaimRef != nil:
-		return allocator.Block{}, fmt.Errorf("%w %s", errFormer, former.Status.AllocatedCIDR)
+		return allocator.Block{}, stillHolds(former)
 	}
 	return a.reuse(ctx)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
@@ -14,7 +13,7 @@ import (
 
 // errUnsure: no server has shown yet that the claim is there with the block that it shows in
 // the cache.
-var errUnsure = errors.New("no server shows the claim with the block that the cache shows")
+var errUnsure error = &outcome.Fault{Message: "no server shows the claim with the block that the cache shows"}
 
 // bind finds the claim its block: the one it has, as long as it has one.
 func (p *pass) bind(ctx context.Context) (allocator.Block, error) {
@@ -115,7 +114,7 @@ func (p *pass) held(ctx context.Context) (allocator.Block, error) {
 		if block, ok, err = p.told(ctx); ok || err != nil {
 			return block, err
 		}
-		return allocator.Block{}, fmt.Errorf("the ledger has no block of this claim, which was bound to %s", p.claim.Status.AllocatedCIDR)
+		return allocator.Block{}, &outcome.Fault{Message: "the ledger has no block of this claim, which was bound to " + p.claim.Status.AllocatedCIDR}
 	}
 	if !p.recorded() {
 		err = p.shown(ctx)
@@ -214,7 +213,7 @@ func (p *pass) settleFormer(ctx context.Context, own allocator.Block) error {
 		return err
 	}
 	if !settled {
-		return fmt.Errorf("%w %s", errFormer, record.Status.AllocatedCIDR)
+		return stillHolds(record)
 	}
 	if kept, ok, err := p.ledger.Lookup(ctx, former.Claim); err != nil || ok && kept.State == allocator.Retained {
 		return cmp.Or(err, errUnseen) // the record is retained by now, as the cache is about to show

@@ -13,6 +13,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
@@ -186,7 +187,7 @@ func (r *Reconciler) poolRef(from allocator.ClusterName, block allocator.Block) 
 	}
 	owner := r.directory.Workspace(pool.Cluster)
 	if owner.Path == "" {
-		return ref, fmt.Errorf("the path of pool %s's workspace is not known yet", pool.Name)
+		return ref, &outcome.Fault{Message: fmt.Sprintf("the path of pool %s's workspace is not known yet", pool.Name)}
 	}
 	ref.ProjectRef = &ipamv1alpha1.ProjectRef{Name: owner.Path}
 	return ref, nil

@@ -228,14 +228,13 @@ func (p *pass) reconcile(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		p.fail(ctx, err)
-		return err
+		return p.fail(ctx, err)
 	}
 	p.waiting.leave(p.request)
 	p.bound = true
 	err = p.publish(ctx, block)
 	if apierrors.IsAlreadyExists(err) {
-		p.fail(ctx, err)
+		return p.fail(ctx, err)
 	}
 	return err
 }
@@ -244,7 +243,12 @@ func (p *pass) reconcile(ctx context.Context) error {
 var errUnchecked = errors.New("the pool was not compared with the published records yet")
 
 // errFormer: it is not certain yet that the former claim is gone.
-var errFormer = errors.New("the former claim of this name still holds")
+var errFormer = errors.New("the end of the former claim is not confirmed")
+
+// stillHolds is errFormer of the claim that has left a record.
+func stillHolds(record *ipamv1alpha1.IPAllocation) error {
+	return &outcome.Fault{Message: "the former claim of this name still holds " + record.Status.AllocatedCIDR, Err: errFormer}
+}
 
 // errUnseen: the server has a record that the cache does not show yet.
 var errUnseen = errors.New("the cache does not show the IPAllocation yet")
@@ -276,21 +280,22 @@ func (p *pass) refuse(ctx context.Context, refusal *outcome.Refusal) {
 // one: the door has put it there.
 func (p *pass) untold() bool { return p.age() < telling && !unmet.knows(p.request) }
 
-// fail records a fault that is being retried, with an event when it is the first. A
-// shutdown is none.
-func (p *pass) fail(ctx context.Context, err error) {
+// fail records a fault that is being retried, with an event when it is the first, and returns it for
+// the log. A shutdown is none.
+func (p *pass) fail(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, errUnchecked) || apierrors.IsConflict(err) {
-		return
+		return err
 	}
-	refusal := &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()}
+	refusal, err := outcome.Failed(err)
 	p.reason = refusal.Reason
 	again := p.memory.fails(p.claim.UID)
 	if p.claim.Status.AllocatedCIDR != "" && (!again || p.age() < unfinished) {
-		return
+		return err
 	}
 	if !outcome.Failing(p.claim.Status.Conditions) {
 		refusals.WithLabelValues(string(refusal.Reason)).Inc()
 		p.warn(refusal)
 	}
 	refused(p.claim, refusal)
+	return err
 }

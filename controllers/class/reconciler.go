@@ -43,10 +43,10 @@ func (r *Reconciler) reconcile(ctx context.Context, class *ipamv1alpha1.IPClass)
 	refusal := check(class, view.DefaultClasses())
 	offering := offering(class, view.Backing(r.directory.Platform(), class.Name))
 	if err := view.Err(); err != nil {
-		if ctx.Err() == nil {
-			fail(class, err)
+		if ctx.Err() != nil {
+			return err
 		}
-		return err
+		return fail(class, err)
 	}
 	label(class)
 	report(class, offering, refusal)
@@ -118,11 +118,12 @@ func phase(refusal *outcome.Refusal) ipamv1alpha1.ClassPhase {
 }
 
 // fail records a fault that is being retried. The rest of the status of a class stays; that of a class
-// that was not reconciled before is Pending.
-func fail(class *ipamv1alpha1.IPClass, err error) {
+// that was not reconciled before is Pending. It returns the fault for the log.
+func fail(class *ipamv1alpha1.IPClass, err error) error {
 	if class.Status.Phase == "" {
 		class.Status.Phase = ipamv1alpha1.ClassPending
 	}
-	outcome.Retry(&class.Status.Conditions, class.Generation,
-		&outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()})
+	refusal, err := outcome.Failed(err)
+	outcome.Retry(&class.Status.Conditions, class.Generation, refusal)
+	return err
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
@@ -68,11 +69,10 @@ func readReview(w http.ResponseWriter, r *http.Request, most int64) (*admissionv
 	}
 	review := &review{}
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, most)).Decode(review); err != nil {
-		code := http.StatusBadRequest
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			code = http.StatusRequestEntityTooLarge
+			return nil, &httpError{fmt.Errorf("a review has at most %d bytes", most), http.StatusRequestEntityTooLarge}
 		}
-		return nil, &httpError{fmt.Errorf("read the AdmissionReview: %w", err), code}
+		return nil, &httpError{errors.New("the body is no AdmissionReview, or was cut off"), http.StatusBadRequest}
 	}
 	req := review.Request
 	if review.APIVersion != admissionv1.SchemeGroupVersion.String() || req == nil || !ofClaims(req) {
@@ -101,11 +101,13 @@ func writeReview(w http.ResponseWriter, req *admissionv1.AdmissionRequest, resp 
 	})
 }
 
-// writeError answers a request that cannot be decided.
-func writeError(w http.ResponseWriter, err error) {
-	code := http.StatusInternalServerError
-	if coded, ok := errors.AsType[*httpError](err); ok {
-		code = coded.code
+// writeError answers a request that cannot be decided. The API server may tell the user what it is answered: the
+// text of an error that is none of the door's is for the log.
+func writeError(ctx context.Context, w http.ResponseWriter, err error) {
+	coded, ok := errors.AsType[*httpError](err)
+	if !ok {
+		log.FromContext(ctx).Error(err, "a review cannot be decided")
+		coded = &httpError{errors.New("the review cannot be decided"), http.StatusInternalServerError}
 	}
-	http.Error(w, err.Error(), code)
+	http.Error(w, coded.Error(), coded.code)
 }

@@ -98,17 +98,17 @@ func (p path) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-slots }()
 	case <-r.Context().Done():
 		p.missed()
-		writeError(w, &httpError{errors.New("too many requests at once"), http.StatusServiceUnavailable})
+		writeError(r.Context(), w, &httpError{errors.New("too many requests at once"), http.StatusServiceUnavailable})
 		return
 	}
 	req, err := readReview(w, r, p.most)
 	if err != nil {
-		writeError(w, err)
+		writeError(r.Context(), w, err)
 		return
 	}
 	resp, err := p.decide(r.Context(), req)
 	if err != nil {
-		writeError(w, err)
+		writeError(r.Context(), w, err)
 		return
 	}
 	writeReview(w, req, resp)

@@ -3,7 +3,6 @@ package pool
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,7 +22,9 @@ type Adoption interface {
 
 // errLost: what was published of the pool is not in the ledger. Whatever were
 // decided by that ledger could give an address a second owner.
-var errLost = errors.New("frozen: the ledger was lost or restored from an older copy, and takes the blocks from the published records first")
+var errLost error = &outcome.Fault{
+	Message: "frozen: the ledger was lost or restored from an older copy, and takes the blocks from the published records first",
+}
 
 // whole makes sure that the ledger has lost nothing of the pool. Before a root pool
 // is registered, nothing may be lost of those either that it might overlap.
@@ -40,19 +41,23 @@ func (p *pass) whole(ctx context.Context) error {
 	}
 	for i := range others.Items {
 		if whole, err := p.adoption.Whole(ctx, &others.Items[i]); err != nil || !whole {
-			return fmt.Errorf("pool %s is %w", others.Items[i].Name, cmp.Or(err, errLost))
+			err = cmp.Or(err, errLost)
+			refusal, _ := outcome.Failed(err)
+			return &outcome.Fault{Message: fmt.Sprintf("pool %s is %s", others.Items[i].Name, refusal.Message), Err: err}
 		}
 	}
 	return nil
 }
 
 // freeze says that the pool gives nothing out for now, with an event when that is
-// news. Its figures, and what they say of the ledger, stay as they were published.
-func (p *pass) freeze(ctx context.Context, err error) {
-	refusal := &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()}
+// news, and returns the fault for the log. Its figures, and what they say of the ledger, stay as they were
+// published.
+func (p *pass) freeze(ctx context.Context, err error) error {
+	refusal, err := outcome.Failed(err)
 	if ready := meta.FindStatusCondition(p.pool.Status.Conditions, ipamv1alpha1.ConditionReady); ready == nil || ready.Message != refusal.Message {
 		p.warn(refusal)
 		log.FromContext(ctx).Info("pool frozen", "prefix", p.pool.Status.AllocatedCIDR)
 	}
 	refused(p.pool, refusal)
+	return err
 }

@@ -147,8 +147,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 	}
 	err := p.enter(ctx)
 	if errors.Is(err, errLost) {
-		p.freeze(ctx, err)
-		return err
+		return p.freeze(ctx, err)
 	}
 	if errors.Is(err, errStale) {
 		return err
@@ -158,8 +157,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		p.fail(ctx, err)
-		return err
+		return p.fail(ctx, err)
 	}
 	return p.report(ctx)
 }
@@ -242,8 +240,7 @@ func (p *pass) retire(ctx context.Context) error {
 		return nil
 	}
 	if whole, err := p.adoption.Whole(ctx, p.pool); err != nil || !whole {
-		p.freeze(ctx, cmp.Or(err, errLost))
-		return cmp.Or(err, errLost)
+		return p.freeze(ctx, cmp.Or(err, errLost))
 	}
 	p.ledger.Trust(p.id) // others of its domain wait for it
 	err := p.ledger.Retire(ctx, p.id)
@@ -277,15 +274,16 @@ func (p *pass) refuse(ctx context.Context, refusal *outcome.Refusal) {
 	refused(p.pool, refusal)
 }
 
-// fail records a fault that is being retried, with an event when it is the first. A
-// shutdown is none.
-func (p *pass) fail(ctx context.Context, err error) {
+// fail records a fault that is being retried, with an event when it is the first, and returns it for
+// the log. A shutdown is none.
+func (p *pass) fail(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return
+		return err
 	}
-	refusal := &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: err.Error()}
+	refusal, err := outcome.Failed(err)
 	if !outcome.Failing(p.pool.Status.Conditions) {
 		p.warn(refusal)
 	}
 	refused(p.pool, refusal)
+	return err
 }

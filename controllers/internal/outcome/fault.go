@@ -1,0 +1,77 @@
+package outcome
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"regexp"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Fault is an error with words for users. The text of every other error is for the log alone: it may
+// have addresses of servers, keys of etcd, and names of other workspaces.
+type Fault struct {
+	// Message is what users read: a whole sentence without its full stop.
+	Message string
+	// Err is what the log says beside it. Nil: nothing.
+	Err error
+}
+
+func (f *Fault) Error() string {
+	if f.Err == nil {
+		return f.Message
+	}
+	return f.Message + ": " + f.Err.Error()
+}
+
+func (f *Fault) Unwrap() error { return f.Err }
+
+// Failed is what users are told of a fault that is being retried, and the error for the log. Both
+// have the same number where users get no words but that. The same fault has the same number each
+// time, so that an object is not written again for a retry.
+func Failed(err error) (*Refusal, error) {
+	said, known := words(err)
+	if !known {
+		id := number(err)
+		said, err = "an internal fault (id "+id+"), which the log of the controller explains", fmt.Errorf("internal fault %s: %w", id, err)
+	}
+	return &Refusal{Reason: ipamv1alpha1.ReasonError, Message: said}, err
+}
+
+// words are those for an error that is known.
+func words(err error) (said string, known bool) {
+	fault, told := errors.AsType[*Fault](err)
+	network, unreachable := errors.AsType[net.Error](err)
+	switch {
+	case told:
+		return fault.Message, true
+	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrBusy), errors.Is(err, ledger.ErrClosed):
+		return "the ledger is not available now", true
+	case errors.Is(err, ledger.ErrCools):
+		return ledger.ErrCools.Error() + ", and differs from what the claim asks for", true
+	case ledger.Unreadable(err):
+		return "the ledger has a value that this version cannot read", true
+	case apierrors.IsForbidden(err):
+		return "the workspace forbids what the controller has to write: a ResourceQuota, or a policy of admission", true
+	case errors.Is(err, context.DeadlineExceeded), unreachable && network.Timeout(), apierrors.IsTimeout(err), apierrors.IsServerTimeout(err),
+		apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err):
+		return "a server did not answer in time", true
+	}
+	return "", false
+}
+
+// digits differ from one attempt to the next: ports, times, revisions.
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// number is that of a fault.
+func number(err error) string {
+	sum := fnv.New32a()
+	_, _ = sum.Write(digits.ReplaceAll([]byte(err.Error()), nil)) // it never fails
+	return fmt.Sprintf("%08x", sum.Sum32())
+}
