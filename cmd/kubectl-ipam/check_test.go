@@ -12,7 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -74,6 +76,25 @@ func machine(name string, ready metav1.ConditionStatus) capiv1.IPAddressClaim {
 	return made
 }
 
+// needy is a management cluster with one claim of each plight, and two that were not answered.
+func needy() *machines {
+	of := func(cluster string, claim capiv1.IPAddressClaim) capiv1.IPAddressClaim {
+		claim.Spec.ClusterName = cluster
+		return claim
+	}
+	deleted, annotated := of("resting", machine("deleted", metav1.ConditionTrue)), machine("annotated", "")
+	deleted.DeletionTimestamp = new(metav1.Now())
+	annotated.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	resting := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "resting"}, Spec: clusterv1.ClusterSpec{Paused: new(true)}}
+	return &machines{
+		claims: []capiv1.IPAddressClaim{
+			deleted, annotated, machine("refused", metav1.ConditionFalse), machine("silent-1", ""), machine("silent-2", ""),
+			of("missing", machine("early", "")), of("resting", machine("served", metav1.ConditionTrue)),
+		},
+		clusters: map[client.ObjectKey]*clusterv1.Cluster{client.ObjectKeyFromObject(resting): resting},
+	}
+}
+
 // Each way in which an installation can be incomplete has its row, its remedy and its exit code.
 func TestCheck(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -115,6 +136,12 @@ func TestCheck(t *testing.T) {
 		"machines_not_answered": {func(i *installation) {
 			i.machines = &machines{claims: []capiv1.IPAddressClaim{machine("a", metav1.ConditionFalse), machine("b", "")}}
 		}, exitOK},
+		"machines_deleted": {func(i *installation) {
+			leaving := machine("b", metav1.ConditionTrue)
+			leaving.DeletionTimestamp = new(metav1.Now())
+			i.machines = &machines{claims: []capiv1.IPAddressClaim{machine("a", metav1.ConditionTrue), leaving}}
+		}, exitOK},
+		"machines_in_need": {func(i *installation) { i.machines = needy() }, exitOK},
 		"machines_of_a_workspace": {func(i *installation) {
 			i.servedErr, i.bindings = apierrors.NewNotFound(apiGroups, ""), nil
 			i.machines = &machines{claims: []capiv1.IPAddressClaim{machine("a", metav1.ConditionTrue)}}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -88,7 +89,7 @@ func exitCode(err error) int {
 		return known.code
 	case errors.Is(err, context.Canceled):
 		return exitAborted
-	case errors.Is(err, ipamclient.ErrTerminating):
+	case errors.Is(err, ipamclient.ErrTerminating), ending(err):
 		return exitConflict
 	case errors.Is(err, context.DeadlineExceeded), unserved(err):
 		return exitUnavailable
@@ -133,6 +134,8 @@ func hintOf(err error) string {
 		return "check that the server runs, and that --kubeconfig and --context or --server name it"
 	case unserved(err):
 		return "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace"
+	case ending(err):
+		return "wait until the namespace is gone, and create it again; or claim in another one: --namespace NAME"
 	case apierrors.IsForbidden(err):
 		return "ask an admin of this workspace for one of the roles ipam-viewer, ipam-consumer and ipam-pool-admin"
 	case apierrors.IsUnauthorized(err):
@@ -152,6 +155,9 @@ func unreachable(err error) bool {
 	_, ok := errors.AsType[*url.Error](err)
 	return ok
 }
+
+// ending reports whether a namespace takes no new objects, since it is being deleted.
+func ending(err error) bool { return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) }
 
 // unserved reports whether an error says that a resource is not served, rather
 // than that an object is not there.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -24,6 +23,8 @@ type machines struct {
 	// claims are the IPAddressClaims for IPPools and IPClasses.
 	claims    []capiv1.IPAddressClaim
 	claimsErr error
+	// clusters are the Clusters, by their keys; nil if they cannot be read.
+	clusters map[client.ObjectKey]*clusterv1.Cluster
 }
 
 // contract are the kinds that a provider reads and writes.
@@ -57,19 +58,30 @@ func (i *installation) readMachines(ctx context.Context, asked discovery.Discove
 	}
 }
 
-// readClaims reads the claims of all namespaces, or of the current one if the caller sees no others.
+// readClaims reads the claims and the Clusters of all namespaces, or of the current one if the caller sees no
+// others.
 func (m *machines) readClaims(ctx context.Context, c client.Client, namespace string) {
-	list := &capiv1.IPAddressClaimList{}
-	m.claimsErr = c.List(ctx, list)
-	if apierrors.IsForbidden(m.claimsErr) {
-		m.claimsErr = c.List(ctx, list, client.InNamespace(namespace))
+	list, clusters := &capiv1.IPAddressClaimList{}, &clusterv1.ClusterList{}
+	read := func(list client.ObjectList) error {
+		err := c.List(ctx, list)
+		if apierrors.IsForbidden(err) {
+			err = c.List(ctx, list, client.InNamespace(namespace))
+		}
+		return err
+	}
+	m.claimsErr = read(list)
+	if read(clusters) == nil {
+		m.clusters = map[client.ObjectKey]*clusterv1.Cluster{}
+		for i := range clusters.Items {
+			m.clusters[client.ObjectKeyFromObject(&clusters.Items[i])] = &clusters.Items[i]
+		}
 	}
 	m.claims = slices.DeleteFunc(list.Items, func(claim capiv1.IPAddressClaim) bool {
 		return claim.Spec.PoolRef.APIGroup != ipamv1alpha1.GroupName
 	})
 }
 
-// judgeMachines says which IPAddressClaims have no address. That is a warning: a user who claims here does
+// judgeMachines says which IPAddressClaims need attention. That is a warning: a user who claims here does
 // not need Cluster API.
 func (i *installation) judgeMachines() finished {
 	m := i.machines
@@ -80,36 +92,5 @@ func (i *installation) judgeMachines() finished {
 	case m.claimsErr != nil:
 		return unread("IPAddressClaims", m.claimsErr)
 	}
-	served := 0
-	var silent, refused []capiv1.IPAddressClaim
-	for _, claim := range m.claims {
-		_, paused := claim.Annotations[clusterv1.PausedAnnotation]
-		ready := meta.FindStatusCondition(claim.Status.Conditions, capiv1.IPAddressClaimReadyCondition)
-		switch {
-		case ready != nil && ready.Status == metav1.ConditionTrue:
-			served++
-		case claim.DeletionTimestamp != nil, paused:
-		case ready == nil:
-			silent = append(silent, claim)
-		default:
-			refused = append(refused, claim)
-		}
-	}
-	switch {
-	case len(silent) > 0:
-		return m.warning(silent, "it was not answered",
-			"see that ipam-controller runs with --capi, or as ipam-controller capi, and that its Cluster exists and is not paused")
-	case len(refused) > 0:
-		why := meta.FindStatusCondition(refused[0].Status.Conditions, capiv1.IPAddressClaimReadyCondition)
-		return m.warning(refused, why.Reason+": "+why.Message, "end what the message names; the address then follows")
-	}
-	return passed("%d IPAddressClaims for IPPools and IPClasses have their addresses", served)
-}
-
-// warning is about claims without an address, of which it names the first.
-func (m *machines) warning(without []capiv1.IPAddressClaim, why, remedy string) finished {
-	done := passed("%d of %d IPAddressClaims have no address; the first is %s/%s: %s",
-		len(without), len(m.claims), without[0].Namespace, without[0].Name, why)
-	done.Result, done.Remedy = checkWarning, remedy
-	return done
+	return m.judge()
 }

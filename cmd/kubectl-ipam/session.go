@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -143,6 +145,7 @@ func newClient(cfg *rest.Config) (client.WithWatch, error) {
 		mapper.Add(ipamv1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	mapper.Add(capiv1.GroupVersion.WithKind("IPAddressClaim"), meta.RESTScopeNamespace)
+	mapper.Add(clusterv1.GroupVersion.WithKind("Cluster"), meta.RESTScopeNamespace)
 	for _, kind := range []schema.GroupVersionKind{
 		apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"),
 		apisv1alpha1.SchemeGroupVersion.WithKind("APIBinding"),
@@ -154,7 +157,7 @@ func newClient(cfg *rest.Config) (client.WithWatch, error) {
 		mapper.Add(kind, meta.RESTScopeRoot)
 	}
 	scheme := workspaces.NewScheme()
-	if err := capiv1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(capiv1.AddToScheme(scheme), clusterv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	return client.NewWithWatch(cfg, client.Options{Scheme: scheme, Mapper: mapper})

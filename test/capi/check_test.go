@@ -16,7 +16,7 @@ func checked(t *testing.T, s *scene) {
 	machine := claim("checked", "IPPool", "checked")
 	framework.Create(t, s, machine)
 	s.refused(t, machine, capiv1.IPAddressClaimReadyPoolNotReadyReason)
-	s.checks(t, "warning", "the first is default/checked: PoolNotReady: IPPool checked does not exist")
+	s.checks(t, "warning", "1 PoolNotReady, the first is default/checked: IPPool checked does not exist")
 	s.offer(t, s.pool(t, "checked"))
 	s.address(t, machine)
 	s.checks(t, "ok", "IPAddressClaims for IPPools and IPClasses have their addresses")
