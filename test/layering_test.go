@@ -132,6 +132,13 @@ var rules = []struct {
 		deep:  true,
 	},
 	{
+		why:    "a noun of the command line knows no other noun",
+		from:   []string{"cmd/kubectl-ipam/..."},
+		except: []string{"cmd/kubectl-ipam"},
+		never: []string{"cmd/kubectl-ipam/claim", "cmd/kubectl-ipam/pool", "cmd/kubectl-ipam/class", "cmd/kubectl-ipam/address",
+			"cmd/kubectl-ipam/tenant", "cmd/kubectl-ipam/check", "cmd/kubectl-ipam/transfer", "cmd/kubectl-ipam/ui"},
+	},
+	{
 		why:   "to draw, to add up addresses and to read a plan is to compute; the pages ask a source that they are given",
 		from:  []string{"cmd/kubectl-ipam/space", "cmd/kubectl-ipam/plan", "cmd/kubectl-ipam/page/..."},
 		never: []string{"sigs.k8s.io/controller-runtime/...", "k8s.io/client-go/...", "workspaces/..."},

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kcp-ipam/ipam/test/stage"
 )
 
 // own are the commands of this program, without those of cobra.
@@ -21,7 +23,7 @@ func own(t *testing.T) []*cobra.Command {
 			}
 		}
 	}
-	add(newRoot(newStage(t).session))
+	add(newRoot(stage.New(t).Session))
 	return found
 }
 
@@ -50,7 +52,7 @@ func TestHelp_ExamplesAreAccepted(t *testing.T) {
 		calls := call.FindAllStringSubmatch(strings.ReplaceAll(comment.ReplaceAllString(cmd.Example, ""), "\\\n", " "), -1)
 		for _, found := range calls {
 			args := strings.Fields(strings.NewReplacer("'", "", `"`, "").Replace(found[1]))
-			root := newRoot(newStage(t).session)
+			root := newRoot(stage.New(t).Session)
 			named, rest, err := root.Traverse(args)
 			if err == nil {
 				named, rest, err = root.Find(args)

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,8 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
-	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
+	"github.com/kcp-ipam/ipam/test/stage"
 )
 
 // lines are the commands that print server data.
@@ -41,19 +45,19 @@ var lines = []string{
 func TestHostile_NoCommandPassesItOn(t *testing.T) {
 	for _, given := range []struct {
 		bound    bool
-		coloured paint
+		coloured screen.Paint
 	}{{false, false}, {true, true}} {
 		server := newEvil(t, given.bound)
 		for _, line := range lines {
-			s := newStage(t)
-			s.session.out, s.err = given.coloured, given.coloured
-			s.execute(t.Context(), append([]string{"--server", server.URL}, split(line)...))
-			for name, shown := range map[string]string{"stdout": s.out.String(), "stderr": s.errs.String()} {
+			s := stage.New(t)
+			s.Paint, s.ErrPaint = given.coloured, given.coloured
+			s.Execute(t.Context(), newRoot(s.Session), append([]string{"--server", server.URL}, split(line)...))
+			for name, shown := range map[string]string{"stdout": s.Printed.String(), "stderr": s.Said.String()} {
 				if says := obeyed(shown, given.coloured); says != "" {
 					t.Errorf("%+v: kubectl ipam %q writes to %s %s: %q", given, line, name, says, shown)
 				}
 			}
-			if s.out.Len()+s.errs.Len() == 0 {
+			if s.Printed.Len()+s.Said.Len() == 0 {
 				t.Errorf("%+v: kubectl ipam %q says nothing", given, line)
 			}
 		}
@@ -76,27 +80,27 @@ func TestHostile_EveryCommand(t *testing.T) {
 			t.Errorf("kubectl ipam %s is not tried with a hostile server", path)
 		}
 	}
-	check(newRoot(newStage(t).session))
+	check(newRoot(stage.New(t).Session))
 }
 
 // Errors of the server are printed without its control characters.
 func TestHostile_ErrorsPassNothingOn(t *testing.T) {
 	server := newEvil(t, false)
 	for _, line := range retrying {
-		s := newStage(t)
+		s := stage.New(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		s.execute(ctx, append([]string{"--server", server.URL}, split(line)...))
+		s.Execute(ctx, newRoot(s.Session), append([]string{"--server", server.URL}, split(line)...))
 		cancel()
-		if says := obeyed(s.out.String()+s.errs.String(), false); says != "" || s.errs.Len() == 0 {
-			t.Errorf("kubectl ipam %q writes %s: %q", line, says, s.errs)
+		if says := obeyed(s.Printed.String()+s.Said.String(), false); says != "" || s.Said.Len() == 0 {
+			t.Errorf("kubectl ipam %q writes %s: %q", line, says, s.Said)
 		}
 	}
 }
 
 // obeyed says what is wrong with an output; empty if nothing is.
-func obeyed(shown string, coloured paint) string {
+func obeyed(shown string, coloured screen.Paint) string {
 	if coloured {
-		shown = colour.ReplaceAllStringFunc(strings.ReplaceAll(shown, "\x1b[31mred", "\x00"), func(string) string { return "" })
+		shown = screen.Colour.ReplaceAllStringFunc(strings.ReplaceAll(shown, "\x1b[31mred", "\x00"), func(string) string { return "" })
 	}
 	switch {
 	case !utf8.ValidString(shown):
@@ -138,14 +142,14 @@ func TestHostile_DataIsFaithful(t *testing.T) {
 		for command, plural := range map[string]string{
 			"claim show web": "ipclaims", "class show " + hostile: "ipclasses", "pool show " + hostile + " --workspace " + hostile: "ippools",
 		} {
-			s := newStage(t)
-			code := s.execute(t.Context(), append([]string{"--server", server.URL}, split(command+" -o "+format)...))
-			if shown := s.out.String(); code != exitOK || strings.IndexFunc(shown, commands) >= 0 || !utf8.ValidString(shown) {
+			s := stage.New(t)
+			code := s.Execute(t.Context(), newRoot(s.Session), append([]string{"--server", server.URL}, split(command+" -o "+format)...))
+			if shown := s.Printed.String(); code != exit.OK || strings.IndexFunc(shown, commands) >= 0 || !utf8.ValidString(shown) {
 				t.Errorf("kubectl ipam %q -o %s ends with %d and writes %q", command, format, code, shown)
 			}
 			want := server.one(plural)
 			got := reflect.New(reflect.TypeOf(want).Elem()).Interface().(client.Object)
-			if err := read(s.out.Bytes(), got); err != nil {
+			if err := read(s.Printed.Bytes(), got); err != nil {
 				t.Errorf("kubectl ipam %q -o %s is not to be read: %v", command, format, err)
 			}
 			got.GetObjectKind().SetGroupVersionKind(want.GetObjectKind().GroupVersionKind())
@@ -162,28 +166,36 @@ func TestHostile_Templates(t *testing.T) {
 	server := newEvil(t, true)
 	for _, format := range []string{"jsonpath={.metadata.name}", "go-template={{.metadata.name}}"} {
 		for _, terminal := range []bool{false, true} {
-			s := newStage(t)
-			s.Out = screen{s.out, &s.session.out, terminal}
-			s.session.out = true
-			s.execute(t.Context(), []string{"--server", server.URL, "claim", "show", "web", "-o", format})
+			s := stage.New(t)
+			s.Out = screen.Writer{Writer: s.Printed, Paint: &s.Paint, Terminal: terminal}
+			s.Paint = true
+			s.Execute(t.Context(), newRoot(s.Session), []string{"--server", server.URL, "claim", "show", "web", "-o", format})
 			want := hostile
 			if terminal {
 				want = legible.Escape(hostile, "\n\t")
 			}
-			if got := s.out.String(); got != want {
+			if got := s.Printed.String(); got != want {
 				t.Errorf("-o %s writes %q (to a terminal: %v), want %q", format, got, terminal, want)
 			}
 		}
 	}
 }
 
-// Unprintable characters in a page are escaped.
-func TestHostile_IsSpelledOut(t *testing.T) {
-	s := newStage(t)
-	describeClaim(s.session, waiting(gen.Claim("web"), "Bad\x1b[31mred", "one\ttwo\nthree \xff\u202e"), nil)
-	for _, want := range []string{`Bad\x1b[31mred`, `one\ttwo\nthree \xff\u202e`} {
-		if !strings.Contains(s.out.String(), want) {
-			t.Errorf("the page says %q, want it to say %s", s.out, want)
+// A tenant that names a server of its own as the endpoint of the export gets no request.
+func TestReach_OwnServerOfATenant(t *testing.T) {
+	asked := 0
+	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	defer thief.Close()
+	server := newEvil(t, true)
+	server.endpoint = thief.URL + "/services/apiexport/a/ipam.miloapis.com"
+	for _, line := range []string{"pool show x", "pool tree", "address show 192.0.2.17", "verify"} {
+		s := stage.New(t)
+		code := s.Execute(t.Context(), newRoot(s.Session), append([]string{"--server", server.URL, "--token", "secret"}, strings.Fields(line)...))
+		if asked > 0 {
+			t.Fatalf("kubectl ipam %s sends the token to the server of a tenant", line)
+		}
+		if code != exit.Forbidden || !strings.Contains(s.Said.String(), "your credential was not sent there") || !strings.Contains(s.Said.String(), "certificate-authority") {
+			t.Errorf("kubectl ipam %s ends with %d and says %q; want %d, and that nothing was sent", line, code, s.Said, exit.Forbidden)
 		}
 	}
 }

@@ -17,14 +17,19 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
+
+// version is set by make release; otherwise it is that of the module.
+var version string
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	klog.SetLogger(logr.Discard()) // what fails is in the error
 	log.SetLogger(logr.Discard())
-	s := newSession(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
-	code := s.execute(ctx, os.Args[1:])
+	s := session.New(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+	code := s.Execute(ctx, newRoot(s), os.Args[1:])
 	stop()
 	os.Exit(code)
 }

@@ -1,20 +1,13 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/test/stage"
 )
 
 // A wrong command line does nothing, and the error says what to write.
@@ -67,14 +60,14 @@ func TestUsage(t *testing.T) {
 		"pool create a --cidr c --unit-length 28":      "give --leading or --trailing with it",
 		"pool create a --cidr ''":                      "--cidr is empty",
 	} {
-		s := newStage(t)
+		s := stage.New(t)
 		args := strings.Fields(line)
 		for i, arg := range args {
 			args[i] = strings.Trim(arg, "'")
 		}
-		code := s.execute(t.Context(), args)
-		if code != exitUsage || !strings.Contains(s.errs.String(), want) || s.out.Len() > 0 {
-			t.Errorf("kubectl ipam %s ended with %d and said %q; want %d and %q", line, code, s.errs, exitUsage, want)
+		code := s.Execute(t.Context(), newRoot(s.Session), args)
+		if code != exit.Usage || !strings.Contains(s.Said.String(), want) || s.Printed.Len() > 0 {
+			t.Errorf("kubectl ipam %s ended with %d and said %q; want %d and %q", line, code, s.Said, exit.Usage, want)
 		}
 	}
 }
@@ -88,18 +81,18 @@ func TestWithoutServer(t *testing.T) {
 		"pool create spread --cidr 10.8.0.0/16 --strategy leastutilized --dry-run":       "dry_run_strategy",
 		"pool create east --parent lab --length 20 --workspace root:n --dry-run -o json": "dry_run_child",
 	} {
-		s := newStage(t)
-		if code := s.execute(t.Context(), strings.Fields(line)); code != exitOK {
-			t.Fatalf("kubectl ipam %s ended with %d: %s", line, code, s.errs)
+		s := stage.New(t)
+		if code := s.Execute(t.Context(), newRoot(s.Session), strings.Fields(line)); code != exit.OK {
+			t.Fatalf("kubectl ipam %s ended with %d: %s", line, code, s.Said)
 		}
-		golden(t, name, s.out.String())
+		stage.Golden(t, name, s.Printed.String())
 	}
-	s := newStage(t)
-	if code := s.execute(t.Context(), []string{"init", "--dry-run"}); code != exitOK ||
-		!strings.Contains(s.out.String(), "kind: APIExport") || !strings.Contains(s.out.String(), "kind: CustomResourceDefinition") {
-		t.Errorf("init --dry-run ended with %d and %s", code, s.errs)
+	s := stage.New(t)
+	if code := s.Execute(t.Context(), newRoot(s.Session), []string{"init", "--dry-run"}); code != exit.OK ||
+		!strings.Contains(s.Printed.String(), "kind: APIExport") || !strings.Contains(s.Printed.String(), "kind: CustomResourceDefinition") {
+		t.Errorf("init --dry-run ended with %d and %s", code, s.Said)
 	}
-	if code := s.execute(t.Context(), []string{"version", "--client"}); code != exitOK {
+	if code := s.Execute(t.Context(), newRoot(s.Session), []string{"version", "--client"}); code != exit.OK {
 		t.Errorf("version --client ended with %d", code)
 	}
 }
@@ -120,76 +113,5 @@ func TestCommands(t *testing.T) {
 			check(below)
 		}
 	}
-	check(newRoot(newStage(t).session))
-}
-
-// The exit code comes from the reason of what has gone wrong.
-func TestExitCode(t *testing.T) {
-	claims := ipamv1alpha1.Resource("ipclaims")
-	for _, test := range []struct {
-		err  error
-		want int
-	}{
-		{nil, 0},
-		{errors.New("something"), 1},
-		{usagef("wrong"), 2},
-		{apierrors.NewForbidden(claims, "a", nil), 3},
-		{apierrors.NewUnauthorized("who"), 3},
-		{fmt.Errorf("read: %w", apierrors.NewNotFound(claims, "a")), 4},
-		{apierrors.NewConflict(claims, "a", nil), 5},
-		{apierrors.NewAlreadyExists(claims, "a"), 5},
-		{apierrors.NewInvalid(ipamv1alpha1.GroupVersion.WithKind("IPClaim").GroupKind(), "a", nil), 6},
-		{refused("claim a", metav1.Condition{Reason: string(ipamv1alpha1.ReasonPoolExhausted)}), 7},
-		{apierrors.NewGenericServerResponse(404, "get", claims, "a", "404 page not found", 0, true), 8},
-		{apierrors.NewServiceUnavailable("later"), 8},
-		{&url.Error{Err: errors.New("refused")}, 8},
-		{context.DeadlineExceeded, 8},
-		{&url.Error{Err: context.Canceled}, 9},
-		{errors.Join(nil, apierrors.NewNotFound(claims, "a")), 4},
-	} {
-		if got := exitCode(test.err); got != test.want {
-			t.Errorf("%v ends with %d; want %d", test.err, got, test.want)
-		}
-	}
-}
-
-// Only terminals get colours, unless the user declines them.
-func TestPaint(t *testing.T) {
-	s := newStage(t)
-	if paintFor(s.Out, func(string) string { return "" }) {
-		t.Error("what is no terminal gets colours")
-	}
-	if got := paint(true).red("no"); got != "\x1b[31mno\x1b[0m" {
-		t.Errorf("red is %q", got)
-	}
-}
-
-// A server that reports an impossible share does not end the program.
-func TestBar_ImpossibleShare(t *testing.T) {
-	t.Parallel()
-	for percent, full := range map[float64]int{-5: 0, 0: 0, 100: 16, 250: 16, 1e300: 16} {
-		drawn := string(paint(false).bar(ready(gen.Pool("p"), "10.0.0.0/8", ipamv1alpha1.IPv4, percent, 0)))
-		if got := strings.Count(drawn, "█"); got != full {
-			t.Errorf("%v%% is drawn as %q with %d full cells; want %d", percent, drawn, got, full)
-		}
-	}
-}
-
-// A spinner shows the latest words at each tick, and nothing when it is over.
-func TestTurn(t *testing.T) {
-	s := newStage(t)
-	ticks, words := make(chan time.Time), make(chan string)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		turn(s.errs, "first", ticks, words)
-	}()
-	ticks <- noon
-	words <- "second"
-	ticks <- noon
-	close(words)
-	<-done
-	if want := "\r\x1b[K⠋ first\r\x1b[K⠙ second\r\x1b[K"; s.errs.String() != want {
-		t.Errorf("the spinner has drawn %q; want %q", s.errs, want)
-	}
+	check(newRoot(stage.New(t).Session))
 }

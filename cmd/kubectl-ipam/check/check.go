@@ -1,0 +1,99 @@
+// Package check is kubectl ipam check, verify and version.
+package check
+
+import (
+	"context"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+)
+
+// New makes kubectl ipam check.
+func New(s *session.Session) *cobra.Command {
+	out := &output.Report{}
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Check that you can claim addresses here, and say what is missing",
+		Long: `Check that the IPAM API is served in the current workspace, that its APIBinding or its
+APIExport is complete, that your roles allow you to claim, that the controller answers, and
+that this program knows the API that is served. It creates one claim by a dry run on the
+server, and stores nothing. In a management cluster of Cluster API, it names IPAddressClaims
+that have no address.
+
+A check of something that you cannot read, or that this server does not have, is skipped.
+The exit code is that of the first check that failed.`,
+		Example: `  kubectl ipam check
+
+  # in the workspace of a tenant, as one of its users
+  kubectl ipam check --context team-a --namespace web`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), s, out) },
+	}
+	out.AddFlags(cmd)
+	return cmd
+}
+
+// result is how a check ended.
+type result string
+
+const (
+	checkOK      result = "ok"
+	checkFailed  result = "failed"
+	checkWarning result = "warning"
+	checkSkipped result = "skipped"
+)
+
+// finished is a check that was made, and the fields of -o.
+type finished struct {
+	Check  string `json:"check"`
+	Result result `json:"result"`
+	Found  string `json:"found"`
+	// Remedy is what to do; empty if nothing is.
+	Remedy string `json:"remedy,omitempty"`
+	// code is the exit code when it failed.
+	code int
+}
+
+// checklist are all checks, and the fields of -o.
+type checklist struct {
+	Workspace string     `json:"workspace,omitempty"`
+	Namespace string     `json:"namespace"`
+	Checks    []finished `json:"checks"`
+}
+
+func run(ctx context.Context, s *session.Session, out *output.Report) error {
+	if err := out.Validate(); err != nil {
+		return err
+	}
+	found, err := inspect(ctx, s)
+	if err != nil {
+		return err
+	}
+	return showChecks(s, out, found.judge())
+}
+
+func showChecks(s *session.Session, out *output.Report, list checklist) error {
+	if out.Given() {
+		if err := out.Print(s.Out, list); err != nil {
+			return err
+		}
+	} else {
+		t := output.NewTable("CHECK", "RESULT", "FOUND", "REMEDY")
+		for _, c := range list.Checks {
+			t.Rows = append(t.Rows, output.Row(nil, c.Check, string(c.Result), c.Found, c.Remedy))
+		}
+		if err := output.WriteTable(s.Out, t); err != nil {
+			return err
+		}
+	}
+	failed := slices.DeleteFunc(slices.Clone(list.Checks), func(c finished) bool { return c.Result != checkFailed })
+	if len(failed) == 0 {
+		return nil
+	}
+	return exit.Fail(failed[0].code, failed[0].Remedy, "%d of %d checks failed; the first is %s: %s",
+		len(failed), len(list.Checks), failed[0].Check, failed[0].Found)
+}

@@ -1,0 +1,197 @@
+package check
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"testing"
+
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/config"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/stage"
+)
+
+var (
+	apiGroups = schema.GroupResource{Group: "apis.kcp.io"}
+	events    = apisv1alpha2.PermissionClaim{GroupResource: apisv1alpha2.GroupResource{Resource: "events"}}
+)
+
+// complete is what a tenant's user sees of an installation that lacks nothing.
+func complete(t *testing.T) *installation {
+	t.Helper()
+	export := &apisv1alpha2.APIExport{}
+	if err := yaml.Unmarshal(config.APIExport(), export); err != nil {
+		t.Fatal(err)
+	}
+	binding := apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{Name: "ipam"}}
+	claim := apisv1alpha2.ScopedPermissionClaim{PermissionClaim: events}
+	binding.Spec.PermissionClaims = []apisv1alpha2.AcceptablePermissionClaim{{ScopedPermissionClaim: claim, State: apisv1alpha2.ClaimAccepted}}
+	binding.Status = apisv1alpha2.APIBindingStatus{
+		Phase:                   apisv1alpha2.APIBindingPhaseBound,
+		ExportPermissionClaims:  []apisv1alpha2.PermissionClaim{events},
+		AppliedPermissionClaims: []apisv1alpha2.ScopedPermissionClaim{claim},
+		Conditions:              conditionsv1alpha1.Conditions{{Type: apisv1alpha2.BindingUpToDate, Status: corev1.ConditionTrue}},
+	}
+	for _, resource := range export.Spec.Resources {
+		binding.Status.BoundResources = append(binding.Status.BoundResources, apisv1alpha2.BoundAPIResource{
+			Group: resource.Group, Resource: resource.Name, Schema: apisv1alpha2.BoundAPIResourceSchema{Name: resource.Schema},
+		})
+	}
+	trial := gen.Claim("trial")
+	trial.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Reason: string(ipamv1alpha1.ReasonNoDefaultClass)}}
+	may := map[access]bool{}
+	for _, want := range needed {
+		may[want] = true
+	}
+	return &installation{
+		workspace: "root:team-a", namespace: "default", server: "v1.35.0+kcp",
+		served:    []string{"ipclaims", "ipallocations", "ippools", "ipclasses"},
+		bindings:  []apisv1alpha2.APIBinding{binding},
+		exportErr: apierrors.NewNotFound(apiGroups, "ipam.miloapis.com"),
+		may:       may, trial: trial,
+	}
+}
+
+// machine is an IPAddressClaim whose condition Ready has this status; empty for one that was not answered.
+func machine(name string, ready metav1.ConditionStatus) capiv1.IPAddressClaim {
+	made := capiv1.IPAddressClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	if ready == "" {
+		return made
+	}
+	made.Status.Conditions = []metav1.Condition{{
+		Type: capiv1.IPAddressClaimReadyCondition, Status: ready,
+		Reason: capiv1.IPAddressClaimReadyPoolNotReadyReason, Message: "IPPool lab does not exist; create it, the address then follows",
+	}}
+	return made
+}
+
+// needy is a management cluster with one claim of each plight, and two that were not answered.
+func needy() *machines {
+	of := func(cluster string, claim capiv1.IPAddressClaim) capiv1.IPAddressClaim {
+		claim.Spec.ClusterName = cluster
+		return claim
+	}
+	deleted, annotated := of("resting", machine("deleted", metav1.ConditionTrue)), machine("annotated", "")
+	deleted.DeletionTimestamp = new(metav1.Now())
+	annotated.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	resting := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "resting"}, Spec: clusterv1.ClusterSpec{Paused: new(true)}}
+	return &machines{
+		claims: []capiv1.IPAddressClaim{
+			deleted, annotated, machine("refused", metav1.ConditionFalse), machine("silent-1", ""), machine("silent-2", ""),
+			of("missing", machine("early", "")), of("resting", machine("served", metav1.ConditionTrue)),
+		},
+		clusters: map[client.ObjectKey]*clusterv1.Cluster{client.ObjectKeyFromObject(resting): resting},
+	}
+}
+
+// Each way in which an installation can be incomplete has its row, its remedy and its exit code.
+func TestCheck(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*installation)
+		code   int
+	}{
+		"complete": {func(*installation) {}, exit.OK},
+		"no_server": {func(i *installation) {
+			i.serverErr = &url.Error{Op: "Get", URL: "https://kcp.example:6443/version", Err: errors.New("connection refused")}
+		}, exit.Unavailable},
+		"not_bound": {func(i *installation) {
+			i.servedErr, i.bindings = apierrors.NewNotFound(apiGroups, ""), nil
+		}, exit.Unavailable},
+		"rejected": {func(i *installation) {
+			i.bindings[0].Spec.PermissionClaims[0].State = apisv1alpha2.ClaimRejected
+		}, exit.Forbidden},
+		"viewer": {func(i *installation) {
+			i.bindingErr, i.bindings = apierrors.NewForbidden(apiGroups, "", nil), nil
+			i.may[access{"create", "ipclaims"}], i.may[access{"delete", "ipclaims"}] = false, false
+		}, exit.Forbidden},
+		"no_controller": {func(i *installation) { i.trial = gen.Claim("trial") }, exit.Unavailable},
+		"skew": {func(i *installation) {
+			i.bindings[0].Status.BoundResources[0].Schema.Name = "v0.ipallocations.ipam.miloapis.com"
+			i.served = i.served[:3]
+		}, exit.OK},
+		"platform": {func(i *installation) {
+			i.exportErr, i.export, i.bindings = nil, &apisv1alpha2.APIExport{}, nil
+		}, exit.OK},
+		"machines": {func(i *installation) {
+			i.machines = &machines{claims: []capiv1.IPAddressClaim{machine("a", metav1.ConditionTrue)}}
+		}, exit.OK},
+		"machines_without_contract": {func(i *installation) {
+			i.machines = &machines{lacking: []string{"ipaddressclaims.ipam.cluster.x-k8s.io/v1beta2"}}
+		}, exit.OK},
+		"machines_unread": {func(i *installation) { i.machines = &machines{claimsErr: apierrors.NewForbidden(apiGroups, "", nil)} }, exit.OK},
+		"machines_refused": {func(i *installation) {
+			i.machines = &machines{claims: []capiv1.IPAddressClaim{machine("a", metav1.ConditionTrue), machine("b", metav1.ConditionFalse)}}
+		}, exit.OK},
+		"machines_not_answered": {func(i *installation) {
+			i.machines = &machines{claims: []capiv1.IPAddressClaim{machine("a", metav1.ConditionFalse), machine("b", "")}}
+		}, exit.OK},
+		"machines_deleted": {func(i *installation) {
+			leaving := machine("b", metav1.ConditionTrue)
+			leaving.DeletionTimestamp = new(metav1.Now())
+			i.machines = &machines{claims: []capiv1.IPAddressClaim{machine("a", metav1.ConditionTrue), leaving}}
+		}, exit.OK},
+		"machines_in_need": {func(i *installation) { i.machines = needy() }, exit.OK},
+		"machines_of_a_workspace": {func(i *installation) {
+			i.servedErr, i.bindings = apierrors.NewNotFound(apiGroups, ""), nil
+			i.machines = &machines{claims: []capiv1.IPAddressClaim{machine("a", metav1.ConditionTrue)}}
+		}, exit.OK},
+	} {
+		s, found := stage.New(t), complete(t)
+		test.change(found)
+		err := showChecks(s.Session, &output.Report{}, found.judge())
+		if got := exit.CodeOf(err); got != test.code {
+			t.Errorf("%s: ends with %d, %v; want %d", name, got, err, test.code)
+		}
+		if err != nil {
+			s.Report(err)
+		}
+		stage.Golden(t, "check_"+name, s.Printed.String()+s.Said.String())
+	}
+}
+
+func TestCheck_Output(t *testing.T) {
+	for _, format := range []string{output.JSON, output.YAML} {
+		s, found := stage.New(t), complete(t)
+		found.trial = gen.Claim("trial")
+		if err := showChecks(s.Session, &output.Report{Format: format}, found.judge()); exit.CodeOf(err) != exit.Unavailable {
+			t.Errorf("%s: ends with %v; want %d", format, err, exit.Unavailable)
+		}
+		stage.Golden(t, "check_"+format, s.Printed.String())
+	}
+}
+
+// A controller that refuses the claim of a default class has answered.
+func TestCheck_Refused(t *testing.T) {
+	by := func(code int32, reason ipamv1alpha1.Reason) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: "no",
+			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseType(reason), Message: "no"}}}}}
+	}
+	for _, test := range []struct {
+		err  error
+		want result
+	}{
+		{by(http.StatusInsufficientStorage, ipamv1alpha1.ReasonPoolExhausted), checkOK},
+		{by(http.StatusServiceUnavailable, ipamv1alpha1.ReasonError), checkFailed},
+		{apierrors.NewServiceUnavailable("later"), checkFailed},
+	} {
+		found := complete(t)
+		found.trialErr = test.err
+		if got := found.judgeController(); got.Result != test.want {
+			t.Errorf("a trial that ends with %v is judged %+v, want %s", test.err, got, test.want)
+		}
+	}
+}

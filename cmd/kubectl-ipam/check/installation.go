@@ -1,0 +1,146 @@
+package check
+
+import (
+	"context"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// installation is what the caller sees of an installation. Each fact has the error with which it
+// was asked for.
+type installation struct {
+	workspace, namespace string
+
+	// server is the version of the API server.
+	server    string
+	serverErr error
+	// served are the resources of the API.
+	served    []string
+	servedErr error
+	// bindings are the APIBindings to the export; none in the platform workspace.
+	bindings   []apisv1alpha2.APIBinding
+	bindingErr error
+	// export is that of the platform workspace, and endpoints how many shards serve it.
+	export    *apisv1alpha2.APIExport
+	exportErr error
+	endpoints int
+	// may says by verb and resource what the caller is allowed to do.
+	may    map[access]bool
+	mayErr error
+	// trial is a claim as the dry run of its CREATE returned it.
+	trial    *ipamv1alpha1.IPClaim
+	trialErr error
+	// machines is nil on a server without Cluster API.
+	machines *machines
+}
+
+// access is a verb on a resource of the API.
+type access struct{ verb, resource string }
+
+// needed is what a user needs in order to claim.
+var needed = []access{{"list", "ipclaims"}, {"create", "ipclaims"}, {"delete", "ipclaims"}}
+
+// inspect collects the facts. Its own error is one of the command line.
+func inspect(ctx context.Context, s *session.Session) (*installation, error) {
+	cfg, err := s.Config()
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := s.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	c, err := session.NewClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	found := &installation{workspace: session.WorkspaceOf(cfg), namespace: namespace}
+	if found.readServer(asked); found.serverErr == nil {
+		found.read(ctx, asked, c)
+	}
+	return found, ctx.Err()
+}
+
+// read asks a server that has answered.
+func (i *installation) read(ctx context.Context, asked discovery.DiscoveryInterface, c client.Client) {
+	i.readAPI(asked)
+	i.readBindings(ctx, c)
+	i.readExport(ctx, c)
+	i.readMachines(ctx, asked, c)
+	if i.servedErr == nil {
+		i.askAccess(ctx, c)
+		i.try(ctx, c)
+	}
+}
+
+func (i *installation) readServer(asked discovery.DiscoveryInterface) {
+	info, err := asked.ServerVersion()
+	if i.serverErr = err; err == nil {
+		i.server = info.GitVersion
+	}
+}
+
+func (i *installation) readAPI(asked discovery.DiscoveryInterface) {
+	list, err := asked.ServerResourcesForGroupVersion(ipamv1alpha1.GroupVersion.String())
+	if i.servedErr = err; err != nil {
+		return
+	}
+	for _, resource := range list.APIResources {
+		i.served = append(i.served, resource.Name)
+	}
+}
+
+func (i *installation) readBindings(ctx context.Context, c client.Client) {
+	list := &apisv1alpha2.APIBindingList{}
+	i.bindingErr = c.List(ctx, list)
+	for _, binding := range list.Items {
+		if export := binding.Spec.Reference.Export; export != nil && export.Name == workspaces.ExportName {
+			i.bindings = append(i.bindings, binding)
+		}
+	}
+}
+
+func (i *installation) readExport(ctx context.Context, c client.Client) {
+	key, export := client.ObjectKey{Name: workspaces.ExportName}, &apisv1alpha2.APIExport{}
+	if i.exportErr = c.Get(ctx, key, export); i.exportErr != nil {
+		return
+	}
+	i.export = export
+	slice := &apisv1alpha1.APIExportEndpointSlice{}
+	i.exportErr = c.Get(ctx, key, slice)
+	i.endpoints = len(slice.Status.APIExportEndpoints)
+}
+
+func (i *installation) askAccess(ctx context.Context, c client.Client) {
+	i.may = map[access]bool{}
+	for _, want := range needed {
+		review := &authorizationv1.SelfSubjectAccessReview{}
+		review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Verb: want.verb, Group: ipamv1alpha1.GroupName, Resource: want.resource, Namespace: i.namespace,
+		}
+		if i.mayErr = c.Create(ctx, review); i.mayErr != nil {
+			return
+		}
+		i.may[want] = review.Status.Allowed
+	}
+}
+
+// try asks the server for the answer to a claim, which it does not store.
+func (i *installation) try(ctx context.Context, c client.Client) {
+	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "ipam-check-", Namespace: i.namespace}}
+	i.trialErr = c.Create(ctx, claim, client.DryRunAll)
+	i.trial = claim
+}

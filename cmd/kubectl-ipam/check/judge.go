@@ -1,0 +1,221 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/yaml"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/config"
+	"github.com/kcp-ipam/ipam/ipamclient"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// judge says of each part of an installation whether it is complete.
+func (i *installation) judge() checklist {
+	list := checklist{Workspace: i.workspace, Namespace: i.namespace}
+	type check struct {
+		name  string
+		judge func() finished
+	}
+	checks := []check{
+		{"server", i.judgeServer}, {"api", i.judgeAPI}, {"export", i.judgeExport}, {"binding", i.judgeBinding},
+		{"version", i.judgeVersion}, {"roles", i.judgeRoles}, {"controller", i.judgeController},
+	}
+	if i.machines != nil {
+		checks = append(checks, check{"machines", i.judgeMachines})
+	}
+	for _, c := range checks {
+		done := c.judge()
+		if i.serverErr != nil && c.name != "server" {
+			done = skipped("the server does not answer")
+		}
+		done.Check = c.name
+		list.Checks = append(list.Checks, done)
+	}
+	return list
+}
+
+func passed(format string, args ...any) finished {
+	return finished{Result: checkOK, Found: fmt.Sprintf(format, args...)}
+}
+
+func skipped(why string) finished { return finished{Result: checkSkipped, Found: why} }
+
+// failedBy is a check that ended with an error.
+func failedBy(err error) finished {
+	return finished{Result: checkFailed, Found: exit.Explain(err), Remedy: exit.HintOf(err), code: exit.CodeOf(err)}
+}
+
+// unread is a check of something that the caller cannot read, or that this server does not have.
+func unread(what string, err error) finished {
+	switch {
+	case apierrors.IsForbidden(err):
+		return skipped("you cannot read " + what)
+	case exit.Unserved(err), apierrors.IsNotFound(err):
+		return skipped("there is none here")
+	default:
+		return failedBy(err)
+	}
+}
+
+func (i *installation) judgeServer() finished {
+	if i.serverErr != nil {
+		return failedBy(i.serverErr)
+	}
+	return passed("%s", i.server)
+}
+
+func (i *installation) judgeAPI() finished {
+	if apierrors.IsNotFound(i.servedErr) && i.machines != nil && len(i.machines.claims) > 0 {
+		return skipped("the IPAM API is not served here; the pools of IPAddressClaims are in a workspace of kcp")
+	}
+	if apierrors.IsNotFound(i.servedErr) {
+		return finished{Result: checkFailed, Found: "the IPAM API is not served here", code: exit.Unavailable,
+			Remedy: "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace"}
+	}
+	if i.servedErr != nil {
+		return failedBy(i.servedErr)
+	}
+	missing := slices.DeleteFunc([]string{"ipclaims", "ipallocations", "ippools"}, func(r string) bool { return slices.Contains(i.served, r) })
+	switch {
+	case len(missing) > 0:
+		return finished{Result: checkFailed, Found: strings.Join(missing, ", ") + " are not served", code: exit.Unavailable,
+			Remedy: "ask the platform's admin to run kubectl ipam init with this version"}
+	case !slices.Contains(i.served, "ipclasses"):
+		return finished{Result: checkWarning, Found: "classes are not served: you can claim by them, and not list them",
+			Remedy: "start kcp with --feature-gates=CacheAPIs=true, then run kubectl ipam init again"}
+	}
+	return passed("claims, allocations, pools and classes are served")
+}
+
+func (i *installation) judgeExport() finished {
+	if i.exportErr != nil {
+		return unread("the APIExport", i.exportErr)
+	}
+	if i.endpoints == 0 {
+		return finished{Result: checkWarning, Found: "the APIExport has no endpoint",
+			Remedy: "it gets one with the first APIBinding: kubectl ipam tenant bind WORKSPACE"}
+	}
+	return passed("the APIExport has %d endpoints", i.endpoints)
+}
+
+func (i *installation) judgeBinding() finished {
+	if i.bindingErr != nil {
+		return unread("APIBindings", i.bindingErr)
+	}
+	if len(i.bindings) == 0 {
+		return skipped("there is none here")
+	}
+	const bind = "kubectl ipam tenant bind WORKSPACE completes it"
+	for _, binding := range i.bindings {
+		if err := workspaces.Bound(&binding); err != nil {
+			return finished{Result: checkFailed, Found: "APIBinding " + binding.Name + ": " + err.Error(), Remedy: bind, code: exit.Unavailable}
+		}
+		if refused := notAccepted(&binding); len(refused) > 0 {
+			return finished{Result: checkFailed, code: exit.Forbidden, Remedy: "accept it in spec.permissionClaims of the APIBinding; " + bind + " unless it was rejected",
+				Found: "APIBinding " + binding.Name + " does not accept the permission for " + strings.Join(refused, ", ")}
+		}
+	}
+	return passed("APIBinding %s is bound, and all permissions are accepted", i.bindings[0].Name)
+}
+
+// notAccepted are the resources for which the export asks for a permission that it does not have.
+func notAccepted(binding *apisv1alpha2.APIBinding) []string {
+	var refused []string
+	for _, asked := range binding.Status.ExportPermissionClaims {
+		if !slices.ContainsFunc(binding.Spec.PermissionClaims, func(answered apisv1alpha2.AcceptablePermissionClaim) bool {
+			return answered.EqualGRI(asked) && answered.State == apisv1alpha2.ClaimAccepted
+		}) {
+			refused = append(refused, asked.Resource)
+		}
+	}
+	return refused
+}
+
+// judgeVersion compares the schemas that are served with those of this program. A schema is named
+// after its content.
+func (i *installation) judgeVersion() finished {
+	served := i.schemas()
+	if len(served) == 0 {
+		return skipped("you see no APIBinding and no APIExport, which name the schemas")
+	}
+	own := &apisv1alpha2.APIExport{}
+	if err := yaml.Unmarshal(config.APIExport(), own); err != nil {
+		return failedBy(err)
+	}
+	var differ []string
+	for _, resource := range own.Spec.Resources {
+		if schema, ok := served[resource.Name]; ok && schema != resource.Schema {
+			differ = append(differ, resource.Name)
+		}
+	}
+	if len(differ) > 0 {
+		return finished{Result: checkWarning, Found: "this program has another version of " + strings.Join(differ, ", "),
+			Remedy: "use the kubectl ipam of the platform's version, or upgrade the platform: kubectl ipam init"}
+	}
+	return passed("the platform has the API of this program")
+}
+
+// schemas are the names of the served schemas, by resource.
+func (i *installation) schemas() map[string]string {
+	served := map[string]string{}
+	if i.export != nil {
+		for _, resource := range i.export.Spec.Resources {
+			served[resource.Name] = resource.Schema
+		}
+	}
+	for _, binding := range i.bindings {
+		for _, resource := range binding.Status.BoundResources {
+			served[resource.Resource] = resource.Schema.Name
+		}
+	}
+	return served
+}
+
+func (i *installation) judgeRoles() finished {
+	if i.servedErr != nil {
+		return skipped("the API is not served")
+	}
+	if i.mayErr != nil {
+		return failedBy(i.mayErr)
+	}
+	var lacking []string
+	for _, want := range needed {
+		if !i.may[want] {
+			lacking = append(lacking, want.verb)
+		}
+	}
+	if len(lacking) > 0 {
+		return finished{Result: checkFailed, code: exit.Forbidden,
+			Found:  fmt.Sprintf("you cannot %s ipclaims in the namespace %s", strings.Join(lacking, ", "), i.namespace),
+			Remedy: "ask an admin of this workspace for the role ipam-consumer"}
+	}
+	return passed("you can list, create and delete claims in the namespace %s", i.namespace)
+}
+
+func (i *installation) judgeController() finished {
+	refusal := ipamclient.ReasonOf(i.trialErr)
+	switch {
+	case i.servedErr != nil:
+		return skipped("the API is not served")
+	case i.mayErr == nil && !i.may[access{"create", "ipclaims"}]:
+		return skipped("you cannot create claims, and only a CREATE is answered")
+	case refusal != "" && refusal != ipamv1alpha1.ReasonError: // which kcp gets when no replica answers
+		return passed("it refuses a claim of the default class: %s", refusal)
+	case i.trialErr != nil:
+		return failedBy(i.trialErr)
+	}
+	said := facts.AnswerOf(i.trial)
+	if said.Allocated == nil {
+		return finished{Result: checkFailed, Found: "the CREATE of a claim is not answered", code: exit.Unavailable,
+			Remedy: "see that ipam-controller runs and that kcp reaches --webhook-url; with --webhook-bind-address=0 claims are answered later"}
+	}
+	return passed("it answers a claim of the default class: %s", said.Allocated.Reason)
+}

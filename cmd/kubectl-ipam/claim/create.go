@@ -1,0 +1,134 @@
+package claim
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/request"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+)
+
+// creation is kubectl ipam claim create.
+type creation struct {
+	request.Command
+	claim           ipamv1alpha1.IPClaim
+	name            string
+	pool, workspace string
+	selector, owner string
+}
+
+func newCreate(s *session.Session, verb string) *cobra.Command {
+	o := &creation{Command: request.Command{Session: s}}
+	cmd := &cobra.Command{
+		Use:   verb + " [NAME]",
+		Short: "Claim a block, wait for it and print its CIDR",
+		Long: `Claim a block of addresses by a class, from a pool, or from pools with certain labels;
+with none of these, by the default class. Wait for the block and print its CIDR.
+
+With a name, the command can be repeated: the same request gets the same block, and a
+different one is a conflict. Without a name, each run creates another claim.
+
+A claim that gets no block in time stays, and is bound when the cause is gone. The exit
+code is that of the reason why it waits. With --unmet-policy Refuse, such a claim is not
+created. To correct a claim that was never bound, repeat the command with --replace.`,
+		Example: `  # claim a block of the default length by the class "internal"
+  kubectl ipam claim create jobs --class internal
+
+  # correct the claim "batch", which asked for a block that it cannot get
+  kubectl ipam claim create batch --class internal --length 26 --replace
+
+  # claim the block that is retained from a deleted claim "web"
+  kubectl ipam claim create web --class internal --retained-policy Reuse
+
+  # use the block in a script
+  cidr=$(kubectl ipam claim create api --class internal --length 27 --quiet)
+
+  # claim exactly this address, from a pool that the workspace root:net shares
+  kubectl ipam claim create vip --pool edge --workspace root:net --address 192.0.2.7`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+	}
+	spec := &o.claim.Spec
+	flags := cmd.Flags()
+	flags.StringVar(&o.name, "name", "", "Name of the claim, instead of the argument")
+	flags.StringVar(&spec.ClassName, "class", "", "Class to claim by")
+	flags.StringVar(&o.pool, "pool", "", "Pool to claim from")
+	flags.StringVarP(&o.selector, "selector", "l", "", "Labels of the pools to claim from, such as site=fra (deprecated: claim by class)")
+	flags.StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net; empty is the current one")
+	flags.Var((*session.Length)(&spec.PrefixLength), "length", "Prefix length of the block, such as 28")
+	flags.StringVar(&spec.Address, "address", "", "Claim exactly this address or CIDR")
+	session.Choose(cmd, &spec.IPFamily, "family", "Address family: IPv4 or IPv6", ipamv1alpha1.IPv4, ipamv1alpha1.IPv6)
+	session.Choose(cmd, &spec.ReclaimPolicy, "reclaim-policy", "What happens to the block when the claim is deleted: Delete frees it, Retain keeps it",
+		ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain)
+	session.Choose(cmd, &spec.UnmetPolicy, "unmet-policy", "What happens to a claim that cannot be met now: Wait stores it, Refuse does not create it",
+		ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse)
+	session.Choose(cmd, &spec.RetainedPolicy, "retained-policy", "What happens if a block is retained from a deleted claim of the name: Wait until it is released, or Reuse it",
+		ipamv1alpha1.RetainedWait, ipamv1alpha1.RetainedReuse)
+	flags.StringVar(&o.owner, "owner", "", "Object that uses the block, such as Service/default/web or Machine.example.com/default/m-1")
+	flags.StringToStringVar(&o.claim.Labels, "labels", nil, "Labels of the claim, such as team=web")
+	flags.BoolVar(&o.Replace, "replace", false, "Replace a claim of this name that asks for something else and has no block")
+	o.AddFlags(cmd)
+	cmd.MarkFlagsMutuallyExclusive("class", "pool", "selector")
+	cmd.MarkFlagsMutuallyExclusive("class", "workspace")
+	session.CompleteNames(s, cmd, "class", session.ClassNames)
+	session.CompleteNames(s, cmd, "pool", session.PoolNames)
+	return cmd
+}
+
+func (o *creation) run(ctx context.Context, args []string) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	if err := o.complete(args); err != nil {
+		return err
+	}
+	return o.Send(ctx, &o.claim)
+}
+
+// complete adds to the claim what no flag says by itself.
+func (o *creation) complete(args []string) (err error) {
+	if o.claim.Namespace, err = o.Namespace(); err != nil {
+		return err
+	}
+	if o.claim.Name, err = o.Named(args, o.name); err != nil {
+		return err
+	}
+	if o.claim.Name == "" {
+		o.claim.GenerateName = "claim-"
+	}
+	if o.claim.Spec.OwnerRef, err = parseOwner(o.owner); err != nil {
+		return err
+	}
+	if o.Replace && (o.claim.Name == "" || o.DryRun == request.DryRunServer) {
+		return exit.Usagef("--replace replaces a claim: give its NAME, and no --dry-run=server")
+	}
+	return o.source(&o.claim.Spec)
+}
+
+// source says where the block is to come from.
+func (o *creation) source(spec *ipamv1alpha1.IPClaimSpec) error {
+	var in *ipamv1alpha1.ProjectRef
+	if o.workspace != "" {
+		in = &ipamv1alpha1.ProjectRef{Name: o.workspace}
+	}
+	switch {
+	case o.pool != "":
+		spec.PoolRef = &ipamv1alpha1.PoolRef{Name: o.pool, ProjectRef: in}
+	case o.selector != "":
+		labels, err := metav1.ParseToLabelSelector(o.selector)
+		if err != nil {
+			return exit.Usagef("--selector is %q; write labels such as site=fra: %w", o.selector, err)
+		}
+		spec.PoolSelector = &ipamv1alpha1.PoolSelector{MatchLabels: labels.MatchLabels, ProjectRef: in}
+		for _, r := range labels.MatchExpressions {
+			spec.PoolSelector.MatchExpressions = append(spec.PoolSelector.MatchExpressions, ipamv1alpha1.LabelRequirement(r))
+		}
+	case in != nil:
+		return exit.Usagef("--workspace is the workspace of a pool; give --pool or --selector with it")
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/listing"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+)
+
+// retained is what is retained from a former claim of a name in the current namespace; nil if
+// nothing is.
+func retained(ctx context.Context, s *session.Session, name string) (*ipamv1alpha1.IPAllocation, error) {
+	c, namespace, err := s.Here()
+	if err != nil {
+		return nil, err
+	}
+	kept, err := recordOf(ctx, c, client.ObjectKey{Namespace: namespace, Name: name})
+	if apierrors.IsNotFound(err) || err == nil && kept.Spec.ClaimRef != nil {
+		return nil, nil
+	}
+	return kept, err
+}
+
+// listRetained prints the retained allocations of a namespace, or of all.
+func listRetained(ctx context.Context, o *listing.Command, namespace string) error {
+	if !o.Output.Given() {
+		o.Output.Format = output.Wide // which has the column EXPIRES
+	}
+	o.Filter = func(list client.ObjectList) {
+		records := list.(*ipamv1alpha1.IPAllocationList)
+		records.Items = slices.DeleteFunc(records.Items, func(a ipamv1alpha1.IPAllocation) bool { return a.Spec.ClaimRef != nil })
+	}
+	return o.List(ctx, &ipamv1alpha1.IPAllocationList{}, namespace, "nothing is retained")
+}
+
+// describeRetained shows what is retained from a claim that is gone.
+func describeRetained(s *session.Session, name string, kept *ipamv1alpha1.IPAllocation) {
+	page := s.Page()
+	page.Line("Claim", kept.Namespace+"/"+name)
+	page.Line("Phase", "gone")
+	page.Line("Retained", keptUntil(kept, s.Now()))
+	page.Line("Class", kept.Spec.ClassName)
+	page.Line("Pool", space.In(kept.Spec.PoolRef.Name, facts.Workspace(kept.Spec.PoolRef)))
+	page.Line("Allocation", kept.Name)
+}
+
+// keptUntil is what a retained allocation keeps, and until when.
+func keptUntil(kept *ipamv1alpha1.IPAllocation, now time.Time) string {
+	if kept.Status.Expires == nil {
+		return kept.Status.AllocatedCIDR + ", until it is deleted"
+	}
+	if left := kept.Status.Expires.Sub(now); left > 0 {
+		return fmt.Sprintf("%s, until %s (in %s)", kept.Status.AllocatedCIDR, facts.Expiry(kept), duration.HumanDuration(left))
+	}
+	return fmt.Sprintf("%s, until %s: it is about to be released", kept.Status.AllocatedCIDR, facts.Expiry(kept))
+}
+
+// waysOut says what ends the wait of a claim for whose name a block is retained.
+func (q question) waysOut(s *session.Session) {
+	if q.kept == nil || facts.Reason(q.claim.Status.Conditions) != string(ipamv1alpha1.ReasonAllocationRetained) {
+		return
+	}
+	namespace := q.claim.Namespace
+	screen.Line(s.Out, "")
+	screen.Line(s.Out, "retained: %s", keptUntil(q.kept, s.Now()))
+	screen.Line(s.Out, "  to give it up:    kubectl delete ipallocation %s -n %s", q.kept.Name, namespace)
+	screen.Line(s.Out, "  to get it back:   kubectl ipam claim create %s -n %s%s --address %s --retained-policy Reuse --replace",
+		q.claim.Name, namespace, sourceOf(q.kept), q.kept.Status.AllocatedCIDR)
+}
+
+// sourceOf are the flags of a claim that asks as the former one did.
+func sourceOf(kept *ipamv1alpha1.IPAllocation) string {
+	if kept.Spec.ClassName != "" {
+		return " --class " + kept.Spec.ClassName
+	}
+	flags := " --pool " + kept.Spec.PoolRef.Name
+	if in := facts.Workspace(kept.Spec.PoolRef); in != "" {
+		flags += " --workspace " + in
+	}
+	return flags
+}

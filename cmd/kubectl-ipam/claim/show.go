@@ -1,0 +1,92 @@
+package claim
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+)
+
+func newShow(s *session.Session) *cobra.Command {
+	out := &output.Printer{}
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a claim: what it holds, or why it waits",
+		Long: `Show a claim: the block that it holds, its class and pool; or the reason why it waits, and
+what to do. Of a claim that is deleted, show the block that is retained.`,
+		Example: `  kubectl ipam claim show app
+
+  # print the block only
+  kubectl ipam claim show app -o jsonpath={.status.allocatedCIDR}`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return show(cmd.Context(), s, args[0], out) },
+	}
+	out.AddFlags(cmd)
+	session.CompleteArgs(s, cmd, session.ClaimNames)
+	return cmd
+}
+
+func show(ctx context.Context, s *session.Session, name string, out *output.Printer) error {
+	if err := out.Validate(); err != nil {
+		return err
+	}
+	claim, err := get(ctx, s, name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	kept, keptErr := retained(ctx, s, name)
+	switch {
+	case err != nil && kept == nil:
+		return err
+	case err == nil && out.Given():
+		return out.Print(s.Out, claim, s.Now)
+	case err == nil:
+		describeClaim(s, claim, kept)
+		return exit.IgnoreUnseen(keptErr)
+	case out.Given():
+		return out.Print(s.Out, &ipamv1alpha1.IPAllocationList{Items: []ipamv1alpha1.IPAllocation{*kept}}, s.Now)
+	}
+	describeRetained(s, name, kept)
+	return nil
+}
+
+// get reads a claim of the current namespace.
+func get(ctx context.Context, s *session.Session, name string) (*ipamv1alpha1.IPClaim, error) {
+	c, namespace, err := s.Here()
+	if err != nil {
+		return nil, err
+	}
+	claim := &ipamv1alpha1.IPClaim{}
+	return claim, c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, claim)
+}
+
+// describeClaim shows a claim, and what is retained from a former one of its name; nil for nothing.
+func describeClaim(s *session.Session, claim *ipamv1alpha1.IPClaim, kept *ipamv1alpha1.IPAllocation) {
+	page := s.Page()
+	ref, status := facts.Pool(claim), claim.Status
+	page.Line("Claim", facts.Name(claim))
+	page.Painted("Phase", page.Phase(string(status.Phase)))
+	page.Line("Allocated", status.AllocatedCIDR)
+	page.Line("Asked for", facts.Requested(claim))
+	page.Line("Class", facts.Class(claim))
+	page.Line("Pool", space.In(ref.Name, facts.Workspace(ref)))
+	page.Line("Family", string(status.IPFamily))
+	page.Line("Reclaim", string(claim.Spec.ReclaimPolicy))
+	page.Line("Owner", space.OwnerOf(claim.Spec.OwnerRef))
+	if kept != nil {
+		page.Line("Retained", keptUntil(kept, s.Now()))
+	}
+	if status.BoundAllocationRef != nil {
+		page.Line("Allocation", status.BoundAllocationRef.Name)
+	}
+	page.Line("Age", facts.Age(claim.CreationTimestamp, s.Now()))
+	facts.Describe(page, facts.AnswerOf(claim))
+}

@@ -1,0 +1,189 @@
+// Package exit says how the program ends: with which code, and what to do about an error. The code
+// comes from the reason of an answer, never from its message.
+package exit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/ipamclient"
+)
+
+// The exit codes. Those of an answer come from its reason: see
+// [ipamv1alpha1.Reason.ExitCode].
+const (
+	OK          = 0
+	Error       = 1
+	Usage       = 2
+	Forbidden   = 3
+	NotFound    = 4
+	Conflict    = 5
+	Invalid     = 6
+	Unavailable = 8
+	Aborted     = 9
+)
+
+// exitOfStatus is how a refusal of the API server ends.
+var exitOfStatus = map[metav1.StatusReason]int{
+	metav1.StatusReasonUnauthorized:       Forbidden,
+	metav1.StatusReasonForbidden:          Forbidden,
+	metav1.StatusReasonNotFound:           NotFound,
+	metav1.StatusReasonAlreadyExists:      Conflict,
+	metav1.StatusReasonConflict:           Conflict,
+	metav1.StatusReasonInvalid:            Invalid,
+	metav1.StatusReasonBadRequest:         Invalid,
+	metav1.StatusReasonServerTimeout:      Unavailable,
+	metav1.StatusReasonTimeout:            Unavailable,
+	metav1.StatusReasonTooManyRequests:    Unavailable,
+	metav1.StatusReasonServiceUnavailable: Unavailable,
+}
+
+// Failure is an error with its exit code, and lines on what to do.
+type Failure struct {
+	Code int
+	Err  error
+	Hint string
+	// reason is that of the system's answer; empty if the error is no answer.
+	Reason ipamv1alpha1.Reason
+}
+
+// Error implements error.
+func (f *Failure) Error() string { return f.Err.Error() }
+
+// Unwrap returns the error without code and hint.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Fail makes an error with its exit code, and with a hint on what to do, which may be empty.
+func Fail(code int, hint, format string, args ...any) error {
+	return &Failure{Code: code, Hint: hint, Err: fmt.Errorf(format, args...)}
+}
+
+// Usagef is an error in how the program was called.
+func Usagef(format string, args ...any) error { return Fail(Usage, "", format, args...) }
+
+// Refused is the answer of the system when it is not the one hoped for.
+func Refused(what string, condition metav1.Condition) error {
+	reason := ipamv1alpha1.Reason(condition.Reason)
+	return &Failure{Code: reason.ExitCode(), Reason: reason, Hint: reason.Remedy(),
+		Err: fmt.Errorf("%s: %s: %s", what, reason, condition.Message)}
+}
+
+// Unmet is the error of a claim that has no block, by whose reason the program ends. Any other
+// error stays as it is.
+func Unmet(err error) error {
+	reason := ipamclient.ReasonOf(err)
+	if reason == "" {
+		return err
+	}
+	return &Failure{Code: reason.ExitCode(), Reason: reason, Hint: reason.Remedy(), Err: err}
+}
+
+// CodeOf is the code with which the program ends.
+func CodeOf(err error) int {
+	known, isKnown := errors.AsType[*Failure](err)
+	switch {
+	case err == nil:
+		return OK
+	case isKnown:
+		return known.Code
+	case errors.Is(err, context.Canceled):
+		return Aborted
+	case errors.Is(err, ipamclient.ErrTerminating), ending(err):
+		return Conflict
+	case errors.Is(err, context.DeadlineExceeded), Unserved(err):
+		return Unavailable
+	}
+	if code, ok := exitOfStatus[apierrors.ReasonForError(err)]; ok {
+		return code
+	}
+	if Unreachable(err) {
+		return Unavailable
+	}
+	return Error
+}
+
+// Joined returns the errors that errors.Join made one error of, or the error itself.
+func Joined(err error) []error {
+	many, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	return many.Unwrap()
+}
+
+// Explain is an error in words.
+func Explain(err error) string {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "interrupted"
+	case Unserved(err):
+		return "this workspace does not serve the IPAM API"
+	default:
+		return err.Error()
+	}
+}
+
+// HintOf is what to do about an error; empty when its words say it.
+func HintOf(err error) string {
+	known, isKnown := errors.AsType[*Failure](err)
+	switch {
+	case isKnown:
+		return known.Hint
+	case Unreachable(err):
+		return "check that the server runs, and that --kubeconfig and --context or --server name it"
+	case Unserved(err):
+		return "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace"
+	case ending(err):
+		return "wait until the namespace is gone, and create it again; or claim in another one: --namespace NAME"
+	case apierrors.IsForbidden(err):
+		return "ask an admin of this workspace for one of the roles ipam-viewer, ipam-consumer and ipam-pool-admin"
+	case apierrors.IsUnauthorized(err):
+		return "log in again, or give other credentials in the kubeconfig"
+	default:
+		return ""
+	}
+}
+
+// Missing is the error of the API server for an object that is not among those seen.
+func Missing(plural, name string) error {
+	return apierrors.NewNotFound(ipamv1alpha1.Resource(plural), name)
+}
+
+// Unreachable reports whether no server has answered.
+func Unreachable(err error) bool {
+	_, ok := errors.AsType[*url.Error](err)
+	return ok
+}
+
+// ending reports whether a namespace takes no new objects, since it is being deleted.
+func ending(err error) bool { return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) }
+
+// Unserved reports whether an error says that a resource is not served, rather
+// than that an object is not there.
+func Unserved(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	for _, cause := range status.Status().Details.Causes {
+		if cause.Type == metav1.CauseTypeUnexpectedServerResponse {
+			return true
+		}
+	}
+	return false
+}
+
+// IgnoreUnseen takes for nothing what the caller may not see, or what is not there.
+func IgnoreUnseen(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,86 @@
+package exit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// A namespace that is being deleted is told apart from missing rights, which no admin could grant.
+func TestHint_ForANamespaceThatIsBeingDeleted(t *testing.T) {
+	err := apierrors.NewForbidden(ipamv1alpha1.Resource("ipclaims"), "c", errors.New("because it is being terminated"))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	wrapped := fmt.Errorf("create claim c: %w", err)
+	if hint := HintOf(wrapped); strings.Contains(hint, "role") || !strings.Contains(hint, "--namespace") {
+		t.Errorf("the hint is %q; want one about the namespace, not about roles", hint)
+	}
+	if got := CodeOf(Unmet(wrapped)); got != Conflict {
+		t.Errorf("exit code %d, want %d", got, Conflict)
+	}
+}
+
+// A claim that is not created because it cannot be met ends as one that waits for the same reason.
+func TestUnmet(t *testing.T) {
+	denied := func(code int32, causes ...metav1.StatusCause) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: code, Message: "denied", Details: &metav1.StatusDetails{Causes: causes},
+		}}
+	}
+	for _, tt := range []struct {
+		name string
+		err  error
+		want int
+	}{
+		{"created", nil, OK},
+		{"exhausted", denied(http.StatusInsufficientStorage, metav1.StatusCause{Type: "Exhausted"},
+			metav1.StatusCause{Type: metav1.CauseType(ipamv1alpha1.ReasonPoolExhausted)}), 7},
+		{"over the limit", denied(http.StatusForbidden, metav1.StatusCause{Type: metav1.CauseType(ipamv1alpha1.ReasonQuotaExceeded)}), 7},
+		{"of no class", denied(http.StatusUnprocessableEntity, metav1.StatusCause{Type: metav1.CauseType(ipamv1alpha1.ReasonClassNotFound)}), 4},
+		{"another refusal", apierrors.NewForbidden(ipamv1alpha1.Resource("ipclaims"), "c", errors.New("no")), Forbidden},
+		{"no answer", errors.New("EOF"), Error},
+	} {
+		if got := CodeOf(Unmet(tt.err)); got != tt.want {
+			t.Errorf("%s: exit code %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// The exit code comes from the reason of what has gone wrong.
+func TestExitCode(t *testing.T) {
+	claims := ipamv1alpha1.Resource("ipclaims")
+	for _, test := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{errors.New("something"), 1},
+		{Usagef("wrong"), 2},
+		{apierrors.NewForbidden(claims, "a", nil), 3},
+		{apierrors.NewUnauthorized("who"), 3},
+		{fmt.Errorf("read: %w", apierrors.NewNotFound(claims, "a")), 4},
+		{apierrors.NewConflict(claims, "a", nil), 5},
+		{apierrors.NewAlreadyExists(claims, "a"), 5},
+		{apierrors.NewInvalid(ipamv1alpha1.GroupVersion.WithKind("IPClaim").GroupKind(), "a", nil), 6},
+		{Refused("claim a", metav1.Condition{Reason: string(ipamv1alpha1.ReasonPoolExhausted)}), 7},
+		{apierrors.NewGenericServerResponse(404, "get", claims, "a", "404 page not found", 0, true), 8},
+		{apierrors.NewServiceUnavailable("later"), 8},
+		{&url.Error{Err: errors.New("refused")}, 8},
+		{context.DeadlineExceeded, 8},
+		{&url.Error{Err: context.Canceled}, 9},
+		{errors.Join(nil, apierrors.NewNotFound(claims, "a")), 4},
+	} {
+		if got := CodeOf(test.err); got != test.want {
+			t.Errorf("%v ends with %d; want %d", test.err, got, test.want)
+		}
+	}
+}

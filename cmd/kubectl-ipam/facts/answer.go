@@ -1,0 +1,97 @@
+package facts
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
+)
+
+// Answer is what the system says to a claim, a pool or a class.
+type Answer struct {
+	// data is the block of a claim or a pool, empty while there is none, or the name of a class.
+	Data string
+	// allocated is the condition that answers: Ready on a class, else Allocated. Nil before
+	// the first answer.
+	Allocated *metav1.Condition
+	// stalled answers do not change by waiting.
+	Stalled bool
+}
+
+// AnswerOf reads the answer from the status of an object.
+func AnswerOf(object client.Object) Answer {
+	var conditions []metav1.Condition
+	var a Answer
+	deciding := ipamv1alpha1.ConditionAllocated
+	switch object := object.(type) {
+	case *ipamv1alpha1.IPClaim:
+		a.Data, conditions = object.Status.AllocatedCIDR, object.Status.Conditions
+	case *ipamv1alpha1.IPPool:
+		a.Data, conditions = object.Status.AllocatedCIDR, object.Status.Conditions
+	case *ipamv1alpha1.IPClass:
+		a.Data, conditions, deciding = object.Name, object.Status.Conditions, ipamv1alpha1.ConditionReady
+	}
+	a.Allocated = meta.FindStatusCondition(conditions, deciding)
+	a.Stalled = meta.IsStatusConditionTrue(conditions, ipamv1alpha1.ConditionStalled)
+	return a
+}
+
+// Given reports whether the object has its block, or the class can be used.
+func (a Answer) Given() bool {
+	return a.Data != "" && a.Allocated != nil && a.Allocated.Status == metav1.ConditionTrue
+}
+
+// Missing reports whether what the object names does not exist: somebody has to create it or
+// to correct the name.
+func (a Answer) Missing() bool {
+	if a.Allocated == nil {
+		return false
+	}
+	switch ipamv1alpha1.Reason(a.Allocated.Reason) {
+	case ipamv1alpha1.ReasonClassNotFound, ipamv1alpha1.ReasonNoDefaultClass, ipamv1alpha1.ReasonPoolNotFound:
+		return true
+	default:
+		return false
+	}
+}
+
+// Reason is why there is no block, in words.
+func (a Answer) Reason() string {
+	if a.Allocated == nil {
+		return "no answer yet"
+	}
+	return a.Allocated.Reason + ": " + a.Allocated.Message
+}
+
+// Err is the answer as an error; nil when the block is there.
+func (a Answer) Err(object client.Object) error {
+	what := fmt.Sprintf("%s %s has no block", Kind(object), Name(object))
+	if _, ok := object.(*ipamv1alpha1.IPClass); ok {
+		what = fmt.Sprintf("class %s cannot be used", object.GetName())
+	}
+	switch {
+	case a.Given():
+		return nil
+	case a.Allocated == nil:
+		return exit.Fail(exit.Unavailable, "wait, and look again with kubectl ipam "+Kind(object)+" show "+Args(object)+
+			"; if there still is none, kubectl ipam check says whether the controller runs", "%s: there is no answer yet", what)
+	default:
+		return exit.Refused(what, *a.Allocated)
+	}
+}
+
+// Describe says why there is no block, and what to do.
+func Describe(p *screen.Sheet, a Answer) {
+	if a.Allocated == nil || a.Allocated.Status == metav1.ConditionTrue {
+		return
+	}
+	reason := ipamv1alpha1.Reason(a.Allocated.Reason)
+	p.Painted("Reason", p.Paint.Yellow(string(reason)))
+	p.Line("", a.Allocated.Message)
+	p.Line("To do", reason.Remedy())
+}

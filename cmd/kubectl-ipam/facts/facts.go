@@ -1,0 +1,191 @@
+// Package facts says in a few words what claims, pools, classes and allocations are and have, for tables,
+// sheets and messages alike.
+package facts
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+)
+
+// Kind is the word for the kind of an object.
+func Kind(object client.Object) string {
+	switch object.(type) {
+	case *ipamv1alpha1.IPPool:
+		return "pool"
+	case *ipamv1alpha1.IPClass:
+		return "class"
+	case *ipamv1alpha1.IPAllocation:
+		return "allocation"
+	default:
+		return "claim"
+	}
+}
+
+// Args are the arguments by which a command finds an object, whatever the current namespace is.
+func Args(object client.Object) string { return ArgsFor(client.ObjectKeyFromObject(object)) }
+
+// ArgsFor is Args for the key of an object.
+func ArgsFor(key client.ObjectKey) string {
+	if key.Namespace == "" {
+		return key.Name
+	}
+	return key.Name + " -n " + key.Namespace
+}
+
+// Name is the name of an object, with its namespace if it has one.
+func Name(object client.Object) string {
+	if object.GetNamespace() == "" {
+		return object.GetName()
+	}
+	return object.GetNamespace() + "/" + object.GetName()
+}
+
+// Class is the class of a claim: the one used, else the one asked for.
+func Class(c *ipamv1alpha1.IPClaim) string {
+	if c.Status.ClassName != "" {
+		return c.Status.ClassName
+	}
+	return c.Spec.ClassName
+}
+
+// Pool is the pool of a claim: the one used, else the one asked for.
+func Pool(c *ipamv1alpha1.IPClaim) ipamv1alpha1.PoolRef {
+	if c.Status.PoolRef != nil {
+		return *c.Status.PoolRef
+	}
+	if c.Spec.PoolRef != nil {
+		return *c.Spec.PoolRef
+	}
+	return ipamv1alpha1.PoolRef{}
+}
+
+// Workspace is the workspace that a reference names; empty for the current one.
+func Workspace(ref ipamv1alpha1.PoolRef) string {
+	if ref.ProjectRef == nil {
+		return ""
+	}
+	return ref.ProjectRef.Name
+}
+
+// Requested is the block that a claim asks for, by itself or by the default of its class.
+func Requested(c *ipamv1alpha1.IPClaim) string {
+	return cmp.Or(c.Status.Requested, ipamv1alpha1.RequestedColumn(c.Spec))
+}
+
+// Reason is that of the condition Allocated; empty without one.
+func Reason(conditions []metav1.Condition) string {
+	if found := meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionAllocated); found != nil {
+		return found.Reason
+	}
+	return ""
+}
+
+// Message is the message of the condition of that type; empty without one.
+func Message(kind string, conditions []metav1.Condition) string {
+	if found := meta.FindStatusCondition(conditions, kind); found != nil {
+		return found.Message
+	}
+	return ""
+}
+
+// Age says how old an object is; empty for a time that is not set.
+func Age(since metav1.Time, now time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return duration.HumanDuration(now.Sub(since.Time))
+}
+
+// CIDR is the block of a pool: that which it has, else that which it asks for.
+func CIDR(p *ipamv1alpha1.IPPool) string {
+	if p.Status.AllocatedCIDR != "" {
+		return p.Status.AllocatedCIDR
+	}
+	return string(p.Spec.CIDR)
+}
+
+// Parent names the parent of a child pool.
+func Parent(p *ipamv1alpha1.IPPool) string {
+	if p.Spec.ParentPoolRef == nil {
+		return ""
+	}
+	return space.In(p.Spec.ParentPoolRef.Name, Workspace(*p.Spec.ParentPoolRef))
+}
+
+// IsDefault reports whether a class is the default of its family.
+func IsDefault(c *ipamv1alpha1.IPClass) bool {
+	return c.Annotations[ipamv1alpha1.AnnotationDefaultClass] == "true"
+}
+
+// ClassLengths are the lengths that a class allows.
+func ClassLengths(c *ipamv1alpha1.IPClass) string {
+	if c.Spec.AllowedPrefixLengths == nil {
+		return "any length"
+	}
+	return Lengths(c.Spec.AllowedPrefixLengths.Min, c.Spec.AllowedPrefixLengths.Max)
+}
+
+// Slash writes a prefix length; empty for none.
+func Slash(length int32) string {
+	if length == 0 {
+		return ""
+	}
+	return fmt.Sprintf("/%d", length)
+}
+
+// LargestFree is the largest block that a pool could still give.
+func LargestFree(pool *ipamv1alpha1.IPPool) string {
+	if pool.Status.LargestFreePrefix == nil {
+		return ""
+	}
+	return fmt.Sprintf("/%d", *pool.Status.LargestFreePrefix)
+}
+
+// Utilisation is how much of a pool is taken, in percent.
+func Utilisation(pool *ipamv1alpha1.IPPool) string {
+	if pool.Status.UtilizationPercent == nil {
+		return ""
+	}
+	return ipamv1alpha1.UtilizationColumn(*pool.Status.UtilizationPercent)
+}
+
+// Lengths are the lengths that a range allows, in words.
+func Lengths(least, most int32) string {
+	switch {
+	case least == 0 && most == 0:
+		return ""
+	case least == most:
+		return fmt.Sprintf("/%d only", least)
+	case most == 0:
+		return fmt.Sprintf("/%d and longer", least)
+	case least == 0:
+		return fmt.Sprintf("up to /%d", most)
+	default:
+		return fmt.Sprintf("/%d to /%d", least, most)
+	}
+}
+
+// Limit says how much a workspace may hold; empty if there is no limit.
+func Limit(count ipamv1alpha1.AddressCount) string {
+	if count == "" {
+		return ""
+	}
+	return string(count) + " addresses for each workspace"
+}
+
+// Expiry is when a retained allocation is released; empty if it is not by itself.
+func Expiry(a *ipamv1alpha1.IPAllocation) string {
+	if a.Status.Expires == nil {
+		return ""
+	}
+	return a.Status.Expires.UTC().Format(time.RFC3339)
+}

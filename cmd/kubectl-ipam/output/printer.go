@@ -1,0 +1,174 @@
+// Package output prints objects and reports in the form that -o asks for: tables, CSV, JSON, YAML, names
+// and templates.
+package output
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// The forms of output that more than one command names.
+const (
+	Table = "table"
+	Wide  = "wide"
+	CSV   = "csv"
+	JSON  = "json"
+	YAML  = "yaml"
+	Name  = "name"
+)
+
+// Printer prints objects in the form that -o asks for, by the printers of cli-runtime. addFlags comes
+// first, then validate.
+type Printer struct {
+	Format string
+	flags  *genericclioptions.PrintFlags
+	// columns are those that -o custom-columns names; nil without it.
+	columns []column
+	// namespaces adds a column with the namespace.
+	Namespaces bool
+	NoHeaders  bool
+}
+
+// AddFlags gives a command -o, and the flags that go with it.
+func (o *Printer) AddFlags(cmd *cobra.Command) {
+	o.flags = genericclioptions.NewPrintFlags("").WithTypeSetter(workspaces.NewScheme())
+	o.flags.OutputFormat = &o.Format
+	o.flags.JSONYamlPrintFlags.AddFlags(cmd)
+	o.flags.TemplatePrinterFlags.AddFlags(cmd)
+	cmd.Flags().StringVarP(&o.Format, "output", "o", "", "Output format: "+strings.Join(o.formats(), ", "))
+	cmd.Flags().BoolVar(&o.NoHeaders, "no-headers", false, "Print tables without their first line")
+	session.CompleteWith(cmd, "output", o.formats()...)
+}
+
+func (o *Printer) formats() []string {
+	formats := append(o.flags.AllowedFormats(), customColumns, customColumnsFile)
+	slices.Sort(formats)
+	return append([]string{Table, Wide, CSV}, slices.Compact(formats)...)
+}
+
+// Given reports whether the caller asked for a form.
+func (o *Printer) Given() bool {
+	return o.Format != "" || *o.flags.TemplatePrinterFlags.TemplateArgument != ""
+}
+
+// Tabular reports whether the output is a table.
+func (o *Printer) Tabular() bool {
+	return !o.Given() || o.columns != nil || o.Format == Table || o.Format == Wide || o.Format == CSV
+}
+
+// Validate refuses a form that there is not.
+func (o *Printer) Validate() error {
+	var err error
+	if o.columns, err = parseColumns(o.Format); err != nil || o.Tabular() {
+		return err
+	}
+	_, err = o.flags.ToPrinter()
+	if genericclioptions.IsNoCompatiblePrinterError(err) {
+		err = fmt.Errorf("write one of %s", strings.Join(o.formats(), ", "))
+	}
+	if err != nil {
+		return exit.Usagef("--output is %q: %w", o.Format, err)
+	}
+	return nil
+}
+
+// Print prints an object or a list.
+func (o *Printer) Print(w io.Writer, object runtime.Object, now func() time.Time) error {
+	switch {
+	case !o.Tabular():
+		return o.printAs(w, object)
+	case o.columns != nil:
+		t, err := columnTable(o.columns, object)
+		if err != nil {
+			return err
+		}
+		return printers.NewTablePrinter(printers.PrintOptions{NoHeaders: o.NoHeaders}).PrintObj(t, w)
+	}
+	t, err := tableOf(object, now())
+	if err != nil {
+		return err
+	}
+	if o.Namespaces {
+		addNamespaces(t)
+	}
+	if o.Format == CSV {
+		return WriteCSV(w, t, o.NoHeaders)
+	}
+	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.Format == Wide, NoHeaders: o.NoHeaders}).PrintObj(t, w)
+}
+
+// PrintManifest prints what is not stored: as YAML, unless another form is asked for.
+func (o *Printer) PrintManifest(w io.Writer, object runtime.Object) error {
+	if o.columns != nil {
+		return o.Print(w, object, time.Now)
+	}
+	if o.Tabular() {
+		o.Format = YAML
+	}
+	return o.printAs(w, object)
+}
+
+// printAs prints an object or a list in a form that is no table.
+func (o *Printer) printAs(w io.Writer, object runtime.Object) error {
+	items := []runtime.Object{object}
+	if meta.IsListType(object) {
+		if err := meta.EachListItem(object, setKind); err != nil {
+			return err
+		}
+		items, _ = meta.ExtractList(object)
+	}
+	encode := func(format string) (string, error) { return o.encode(format, object) }
+	switch {
+	case o.Format == Name:
+		for _, item := range items {
+			name, err := o.encode(Name, item)
+			if err != nil {
+				return err
+			}
+			screen.Line(w, "%s", strings.TrimSuffix(name, "\n"))
+		}
+		return nil
+	case o.Format == YAML, o.Format == JSON, strings.HasPrefix(o.Format, "jsonpath-as-json"):
+		return printEncoded(w, o.Format, encode)
+	}
+	text, err := encode(o.Format)
+	if err != nil {
+		return err
+	}
+	return screen.Data(w, text)
+}
+
+// encode prints an object in a format.
+func (o *Printer) encode(format string, object runtime.Object) (string, error) {
+	flags := *o.flags
+	flags.OutputFormat = &format
+	printer, err := flags.ToPrinter()
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	err = printer.PrintObj(object, &text)
+	return text.String(), err
+}
+
+// setKind sets the kind of an object of a list, which the server leaves out.
+func setKind(object runtime.Object) error {
+	kind, err := apiutil.GVKForObject(object, workspaces.NewScheme())
+	object.GetObjectKind().SetGroupVersionKind(kind)
+	return err
+}

@@ -1,0 +1,102 @@
+package output
+
+import (
+	"encoding/csv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/stage"
+)
+
+// Every kind has a table of its own, and a wide one.
+func TestTables(t *testing.T) {
+	lab := stage.Ready(gen.Pool("lab", gen.CIDR("10.8.0.0/16"), gen.Backs("internal", "edge"), gen.Domain("old"),
+		gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:acme:*"}, stage.HourAgo), "10.8.0.0/16", ipamv1alpha1.IPv4, 37.5, 18)
+	lab.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "65536", Allocated: "24576", Available: "40960"}
+	overlaps := gen.Pool("other", gen.CIDR("10.8.0.0/24"))
+	overlaps.Status.Phase = ipamv1alpha1.PoolError
+	overlaps.Status.Conditions = stage.Allocated(ipamv1alpha1.ReasonOverlap, `10.8.0.0/24 overlaps pool "lab"`)
+	internal := gen.Class("internal", gen.Lengths{Min: 24, Max: 28}, gen.DefaultLength(28), gen.Default(), gen.MaxPerConsumer("256"), stage.HourAgo)
+	internal.Status.Phase, internal.Status.OfferingPools = ipamv1alpha1.ClassReady, 2
+
+	for name, list := range map[string]runtime.Object{
+		"pool_list": &ipamv1alpha1.IPPoolList{Items: []ipamv1alpha1.IPPool{
+			*lab, *stage.Ready(gen.Pool("east", gen.ChildOf("lab", 20), stage.HourAgo), "10.8.0.0/20", ipamv1alpha1.IPv4, 100, 0), *overlaps,
+		}},
+		"class_list": &ipamv1alpha1.IPClassList{Items: []ipamv1alpha1.IPClass{
+			*internal, *gen.Class("any", gen.Family(ipamv1alpha1.IPv6), gen.Provisioner("example.com/other")),
+		}},
+		"allocation_list": &ipamv1alpha1.IPAllocationList{Items: []ipamv1alpha1.IPAllocation{
+			*gen.Allocation("web", "lab", "10.8.0.0/28", gen.ByClass("internal"), stage.HourAgo),
+			*gen.Allocation("old", "lab", "10.8.0.16/28", gen.Retained(), stage.HourAgo),
+		}},
+	} {
+		for _, format := range []string{Table, Wide, CSV} {
+			s := stage.New(t)
+			out := Printer{}
+			out.AddFlags(&cobra.Command{})
+			out.Format = format
+			if err := out.Print(s.Out, list, s.Now); err != nil {
+				t.Fatalf("%s as %s: %v", name, format, err)
+			}
+			stage.Golden(t, name+"_"+format, s.Printed.String())
+		}
+	}
+}
+
+// No text that a user chooses is a formula in a table for a spreadsheet.
+func TestTables_NoFormula(t *testing.T) {
+	for _, formula := range []string{`=HYPERLINK("http://evil.example","x")`, "+1", "-1", "@SUM(A1)", "\uff1dSUM(A1)", "\uff0b1", "\uff0d1", "\uff20SUM(A1)"} {
+		claim := gen.Claim("web", gen.OfClass(formula), gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: formula, Name: "x"}))
+		claim.Status.Conditions = stage.Allocated(ipamv1alpha1.ReasonClassNotFound, formula)
+		s := stage.New(t)
+		if err := WriteCSV(s.Out, Claims([]ipamv1alpha1.IPClaim{*claim}, s.Now()), true); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(strings.NewReader(s.Printed.String())).ReadAll()
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("the table has %d rows, %v; want one", len(rows), err)
+		}
+		shown := 0
+		for _, cell := range rows[0] {
+			if first, _ := utf8.DecodeRuneInString(cell); cell != "" && strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", first) {
+				t.Errorf("%s becomes the cell %q, which a spreadsheet computes", formula, cell)
+			}
+			if strings.HasPrefix(cell, "'"+formula) {
+				shown++
+			}
+		}
+		if shown != 3 {
+			t.Errorf("%s is in %d cells of %q; want class, owner and message to show it as text", formula, shown, rows[0])
+		}
+	}
+}
+
+// A claim is printed in each form.
+func TestClaims(t *testing.T) {
+	web := stage.Bound(gen.Claim("web", gen.OfClass("internal"), gen.Length(28), stage.HourAgo), "10.64.0.0/28", stage.OfPlatform("internal-a"))
+	full := stage.Waiting(gen.Claim("batch", gen.OfClass("internal"), gen.Length(24), stage.HourAgo),
+		ipamv1alpha1.ReasonPoolExhausted, `pool "lab": no free /24: the largest free block is a /26`)
+	list := &ipamv1alpha1.IPClaimList{Items: []ipamv1alpha1.IPClaim{*full, *web, *gen.Claim("new")}}
+	for _, format := range []string{"table", "wide", "csv", "name", "json", "yaml", "jsonpath={.items[*].status.allocatedCIDR}",
+		"custom-columns=WHO:.metadata.name,BLOCK:{.status.allocatedCIDR},WHY:status.conditions[*].reason"} {
+		s := stage.New(t)
+		out := Printer{}
+		out.AddFlags(&cobra.Command{})
+		out.Format = format
+		if err := out.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if err := out.Print(s.Out, list, s.Now); err != nil {
+			t.Fatalf("%s: %v", format, err)
+		}
+		form, _, _ := strings.Cut(format, "=")
+		stage.Golden(t, "claim_list_"+form, s.Printed.String())
+	}
+}

@@ -1,0 +1,97 @@
+package output
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+)
+
+// tableOf is an object or a list of them as a table.
+func tableOf(object runtime.Object, now time.Time) (*metav1.Table, error) {
+	switch object := object.(type) {
+	case *ipamv1alpha1.IPClaim:
+		return Claims([]ipamv1alpha1.IPClaim{*object}, now), nil
+	case *ipamv1alpha1.IPClaimList:
+		return Claims(object.Items, now), nil
+	case *ipamv1alpha1.IPPool:
+		return Pools([]ipamv1alpha1.IPPool{*object}, now), nil
+	case *ipamv1alpha1.IPPoolList:
+		return Pools(object.Items, now), nil
+	case *ipamv1alpha1.IPClass:
+		return Classes([]ipamv1alpha1.IPClass{*object}, now), nil
+	case *ipamv1alpha1.IPClassList:
+		return Classes(object.Items, now), nil
+	case *ipamv1alpha1.IPAllocationList:
+		return Allocations(object.Items, now), nil
+	default:
+		return nil, fmt.Errorf("%T has no table", object)
+	}
+}
+
+// Claims makes the table of claims, with their ages by a clock.
+func Claims(claims []ipamv1alpha1.IPClaim, now time.Time) *metav1.Table {
+	t := NewTable("NAME", "CLASS", "POOL", "REQUESTED", "ALLOCATED", "PHASE", "REASON", "AGE", "workspace", "reclaim", "owner", "message")
+	for i := range claims {
+		c := &claims[i]
+		ref := facts.Pool(c)
+		t.Rows = append(t.Rows, Row(c, c.Name, facts.Class(c), ref.Name, facts.Requested(c), c.Status.AllocatedCIDR, string(c.Status.Phase),
+			facts.Reason(c.Status.Conditions), facts.Age(c.CreationTimestamp, now), facts.Workspace(ref),
+			string(c.Spec.ReclaimPolicy), space.OwnerOf(c.Spec.OwnerRef), facts.Message(ipamv1alpha1.ConditionAllocated, c.Status.Conditions)))
+	}
+	return t
+}
+
+// Allocations makes the table of allocations, with their ages by a clock.
+func Allocations(allocations []ipamv1alpha1.IPAllocation, now time.Time) *metav1.Table {
+	t := NewTable("BLOCK", "HOLDER", "POOL", "CLASS", "RECLAIM", "AGE", "name", "owner", "expires")
+	for i := range allocations {
+		a := &allocations[i]
+		t.Rows = append(t.Rows, Row(a, a.Status.AllocatedCIDR, space.HoldingOf(a).Holder, a.Spec.PoolRef.Name, a.Spec.ClassName,
+			string(a.Spec.ReclaimPolicy), facts.Age(a.CreationTimestamp, now), a.Name, space.OwnerOf(a.Spec.OwnerRef), facts.Expiry(a)))
+	}
+	return t
+}
+
+// Pools makes the table of pools, with their ages by a clock.
+func Pools(pools []ipamv1alpha1.IPPool, now time.Time) *metav1.Table {
+	t := NewTable("NAME", "CIDR", "PARENT", "CLASSES", "UTIL", "LARGEST FREE", "VISIBILITY", "PHASE", "AGE",
+		"available", "domain", "consumers", "reason", "message")
+	for i := range pools {
+		p := &pools[i]
+		available := ""
+		if p.Status.Capacity != nil {
+			available = p.Status.Capacity.Available
+		}
+		consumers := make([]string, len(p.Spec.Consumers))
+		for i, consumer := range p.Spec.Consumers {
+			consumers[i] = string(consumer)
+		}
+		t.Rows = append(t.Rows, Row(p, p.Name, facts.CIDR(p), facts.Parent(p), strings.Join(p.Spec.ClassNames, ","), facts.Utilisation(p),
+			facts.LargestFree(p), string(p.Spec.Visibility), string(p.Status.Phase), facts.Age(p.CreationTimestamp, now),
+			available, p.Spec.AddressDomain, strings.Join(consumers, ","), facts.Reason(p.Status.Conditions), facts.Message(ipamv1alpha1.ConditionAllocated, p.Status.Conditions)))
+	}
+	return t
+}
+
+// Classes makes the table of classes, with their ages by a clock.
+func Classes(classes []ipamv1alpha1.IPClass, now time.Time) *metav1.Table {
+	t := NewTable("NAME", "FAMILY", "LENGTHS", "LENGTH", "STRATEGY", "RECLAIM", "POOLS", "PHASE", "AGE", "provisioner", "limit", "is-default", "message")
+	for i := range classes {
+		c := &classes[i]
+		name, byDefault := c.Name, ""
+		if facts.IsDefault(c) {
+			name, byDefault = name+" (default)", "true"
+		}
+		t.Rows = append(t.Rows, Row(c, name, string(c.Spec.IPFamily), ipamv1alpha1.LengthsColumn(c.Spec.AllowedPrefixLengths), facts.Slash(c.Spec.DefaultPrefixLength),
+			string(c.Spec.Strategy), string(c.Spec.ReclaimPolicy), fmt.Sprint(c.Status.OfferingPools), string(c.Status.Phase),
+			facts.Age(c.CreationTimestamp, now), c.Spec.Provisioner, string(c.Spec.MaxPerConsumer), byDefault, facts.Message(ipamv1alpha1.ConditionReady, c.Status.Conditions)))
+	}
+	return t
+}

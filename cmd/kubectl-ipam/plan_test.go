@@ -1,0 +1,93 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/transfer"
+	"github.com/kcp-ipam/ipam/test/stage"
+)
+
+// planFile is a file with a plan.
+func planFile(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// A plan is checked by itself without a server.
+func TestImport_WithoutServer(t *testing.T) {
+	for format, name := range map[string]string{"": "import_table", "json": "import_json", "csv": "import_csv", "name": "import_name"} {
+		s := stage.New(t)
+		t.Chdir("testdata")
+		args := []string{"import", "plan.csv", "--dry-run=client"}
+		if format != "" {
+			args = append(args, "-o", format)
+		}
+		code := s.Execute(t.Context(), newRoot(s.Session), args)
+		t.Chdir("..")
+		if code != exit.OK || s.Said.String() != "plan.csv: 5 valid\n" {
+			t.Fatalf("%v ended with %d and said %q", args, code, s.Said)
+		}
+		stage.Golden(t, name, s.Printed.String())
+	}
+}
+
+// A plan with many wrong lines names fifty of them, and as JSON all.
+func TestImport_ManyWrongLines(t *testing.T) {
+	file := planFile(t, "plan.csv", "kind,cidr\n"+strings.Repeat("claim,10.0.0.1/8\n", 60))
+	s := stage.New(t)
+	code := s.Execute(t.Context(), newRoot(s.Session), []string{"import", file, "--dry-run=client", "-o", "json"})
+	if lines := strings.Count(s.Said.String(), "host bits"); code != exit.Invalid || lines != 50 || !strings.Contains(s.Said.String(), "10 lines more are wrong") {
+		t.Errorf("it ended with %d and names %d lines: %s", code, lines, s.Said)
+	}
+	if lines := strings.Count(s.Printed.String(), `"line"`); lines != 60 {
+		t.Errorf("as JSON it names %d lines; want 60", lines)
+	}
+}
+
+func TestImport_Usage(t *testing.T) {
+	csv := planFile(t, "plan.csv", "kind,cidr\nclaim,10.0.0.1\n")
+	for name, test := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no plan":           {[]string{planFile(t, "plan.txt", "")}, exit.Usage, "give a file whose name ends with .csv, .yaml or .json"},
+		"no file":           {[]string{"/nowhere/plan.csv"}, exit.NotFound, "no such file"},
+		"an odd dry run":    {[]string{csv, "--dry-run=perhaps"}, exit.Usage, "write client or server"},
+		"an odd wait":       {[]string{csv, "--wait", "0s"}, exit.Usage, "write a duration such as 30s"},
+		"an odd form":       {[]string{csv, "-o", "xml"}, exit.Usage, "write json or yaml or name or csv"},
+		"an unknown column": {[]string{csv, "--column", "prefix=CIDR"}, exit.Usage, `there is no column "prefix"`},
+		"a column twice":    {[]string{csv, "--column", "name=cidr,pool=CIDR"}, exit.Usage, `--column reads "CIDR" as name and as pool`},
+		"a missing column":  {[]string{csv, "--column", "cidr=Prefix"}, exit.Invalid, `:1: --column cidr=Prefix: the table has no column "Prefix"`},
+		"an odd default":    {[]string{csv, "--default", "vrf=a"}, exit.Usage, `there is no column "vrf"`},
+		"columns of YAML":   {[]string{planFile(t, "plan.yaml", "# nothing\n"), "--default", "kind=claim"}, exit.Usage, "--default is for tables"},
+		"in no pool":        {[]string{csv}, exit.Invalid, ":2: 10.0.0.1/32 is in no pool of this plan"},
+		"empty":             {[]string{planFile(t, "plan.yaml", "# nothing\n")}, exit.Invalid, "describes nothing"},
+		"columns alone":     {[]string{planFile(t, "plan.csv", "kind,cidr\n")}, exit.Invalid, "describes nothing"},
+	} {
+		s := stage.New(t)
+		if code := s.Execute(t.Context(), newRoot(s.Session), append([]string{"import"}, test.args...)); code != test.code || !strings.Contains(s.Said.String(), test.want) || s.Printed.Len() > 0 {
+			t.Errorf("%s: it ended with %d and said %q; want %d and %q", name, code, s.Said, test.code, test.want)
+		}
+	}
+}
+
+// A file that is too large is refused before it is read as a plan.
+func TestImport_TooLarge(t *testing.T) {
+	file := planFile(t, "plan.csv", "kind,cidr\n")
+	if err := os.Truncate(file, transfer.MostPlan+1); err != nil {
+		t.Fatal(err)
+	}
+	s := stage.New(t)
+	if code := s.Execute(t.Context(), newRoot(s.Session), []string{"import", file}); code != exit.Invalid || !strings.Contains(s.Said.String(), "is larger than 64 MiB") {
+		t.Errorf("it ended with %d and said %q", code, s.Said)
+	}
+}

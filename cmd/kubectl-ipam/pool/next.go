@@ -1,0 +1,179 @@
+package pool
+
+import (
+	"context"
+	"math/big"
+	"net/netip"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/internal/cidr"
+)
+
+// next is kubectl ipam pool next.
+type next struct {
+	*session.Session
+	report    output.Report
+	workspace string
+	length    session.Length
+	count     int
+}
+
+func newNext(s *session.Session) *cobra.Command {
+	o := &next{Session: s, report: output.Report{Also: []string{output.Name, output.CSV}}}
+	cmd := &cobra.Command{
+		Use:   "next NAME",
+		Short: "Show the next free blocks of a pool, and allocate none",
+		Long: `Show the blocks that the next claims of a length would get from a pool, by the strategy of
+the pool. Nothing is allocated, and another claim may come first. A block of another
+workspace that you cannot see may be shown as free.
+
+claim create --dry-run=server asks the controller instead, and also works with a class.`,
+		Example: `  # show the next five free /28
+  kubectl ipam pool next lab --length 28 --count 5`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+	}
+	o.report.AddFlags(cmd)
+	cmd.Flags().StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net; empty is the current one")
+	cmd.Flags().Var(&o.length, "length", "Prefix length of the blocks, such as 28; not needed if the pool has one length only")
+	cmd.Flags().IntVar(&o.count, "count", 1, "How many blocks to show")
+	session.CompleteArgs(s, cmd, session.PoolNames)
+	return cmd
+}
+
+func (o *next) run(ctx context.Context, name string) error {
+	if err := o.report.Validate(); err != nil {
+		return err
+	}
+	if o.count < 1 || o.count > maxNext {
+		return exit.Usagef("--count is %d; write a number from 1 to %d", o.count, maxNext)
+	}
+	r, err := reach.Of(ctx, o.Session)
+	if err != nil {
+		return err
+	}
+	pools, err := r.Pools(ctx)
+	if err != nil {
+		return err
+	}
+	in := o.workspace
+	if in == r.Path {
+		in = ""
+	}
+	at := slices.IndexFunc(pools, func(p ipamv1alpha1.IPPool) bool { return p.Name == name && r.Workspace(&p) == in })
+	if at < 0 {
+		return exit.Fail(exit.NotFound, "a pool is shown to its own workspace, and to admins of the platform", "there is no pool %s that you may see", space.In(name, in))
+	}
+	allocations, err := r.Allocations(ctx)
+	if err != nil {
+		return err
+	}
+	pool, held := &pools[at], r.Holdings(in, name, pools, allocations)
+	if in == "" {
+		if err := settled(ctx, r, pool, held, func(unseen int) bool { return unseen == 0 }); err != nil {
+			return err
+		}
+	}
+	return o.show(pool, held)
+}
+
+// maxNext is how many blocks are shown at most.
+const maxNext = 1000
+
+// nextBlocks are the next free blocks of a pool.
+type nextBlocks struct {
+	Pool     string                `json:"pool"`
+	Length   int32                 `json:"length"`
+	Strategy ipamv1alpha1.Strategy `json:"strategy"`
+	Blocks   []netip.Prefix        `json:"blocks"`
+	// Unseen is the number of addresses that others hold and that are not shown to the caller: a
+	// block may be one of theirs.
+	Unseen string `json:"unseen"`
+}
+
+func (o *next) show(pool *ipamv1alpha1.IPPool, held []space.Holding) error {
+	shown, err := space.Of(pool, held)
+	if err != nil || pool.Status.Capacity == nil {
+		return exit.Fail(exit.Unavailable, "kubectl ipam pool show "+pool.Name+" says why", "pool %s has no block yet", pool.Name)
+	}
+	length, err := o.lengthIn(pool, shown)
+	if err != nil {
+		return err
+	}
+	strategy := pool.Spec.Allocation.Strategy
+	unseen := shown.Unseen(pool.Status.Capacity)
+	if unseen.Sign() < 0 {
+		unseen = new(big.Int) // the figures do not count the latest blocks yet
+	}
+	next := nextBlocks{Pool: pool.Name, Length: length, Strategy: strategy, Blocks: shown.Next(int(length), o.count, strategy), Unseen: unseen.String()}
+	if len(next.Blocks) == 0 || full(pool, length) {
+		return exit.Fail(ipamv1alpha1.ReasonPoolExhausted.ExitCode(), ipamv1alpha1.ReasonPoolExhausted.Remedy(), "pool %s has no free /%d", pool.Name, length)
+	}
+	if err := o.print(next); err != nil {
+		return err
+	}
+	if len(next.Blocks) < o.count {
+		o.Say("the pool has room for %d, not for %d", len(next.Blocks), o.count)
+	}
+	if unseen.Sign() > 0 {
+		o.Say("others hold %s addresses, which are not shown to you: some of these blocks may be theirs", unseen)
+	}
+	if space.Cooling(pool.Status.Capacity).Sign() > 0 {
+		o.Say("%s: some of these blocks may be among them", space.CoolsUntil(pool))
+	}
+	return nil
+}
+
+// full reports whether a pool has no room for a block of this length by its own figures, which count
+// the blocks that are not shown to the caller.
+func full(pool *ipamv1alpha1.IPPool, length int32) bool {
+	largest := pool.Status.LargestFreePrefix
+	return pool.Status.Capacity.Available == "0" || largest != nil && *largest > length
+}
+
+// lengthIn is the length of the blocks, which the pool has to allow.
+func (o *next) lengthIn(pool *ipamv1alpha1.IPPool, shown space.Space) (int32, error) {
+	bounds, length := pool.Spec.Allocation, int32(o.length)
+	least, most := max(bounds.MinPrefixLength, int32(shown.Pool.Bits())), int32(shown.Pool.Addr().BitLen())
+	if bounds.MaxPrefixLength != 0 {
+		most = bounds.MaxPrefixLength
+	}
+	if length == 0 && least == most {
+		return least, nil
+	}
+	if length == 0 {
+		return 0, exit.Usagef("give --length: pool %s gives %s", pool.Name, facts.Lengths(least, most))
+	}
+	if length < least || length > most {
+		return 0, exit.Fail(exit.Invalid, "", "pool %s gives %s, not /%d", pool.Name, facts.Lengths(least, most), length)
+	}
+	return length, nil
+}
+
+// print writes a block a line, unless another form is asked for.
+func (o *next) print(next nextBlocks) error {
+	if o.report.Structured() {
+		return o.report.Print(o.Out, next)
+	}
+	if o.report.Format == output.CSV {
+		t := output.NewTable("BLOCK", "POOL", "LENGTH", "ADDRESSES")
+		for _, block := range next.Blocks {
+			t.Rows = append(t.Rows, output.Row(nil, block.String(), next.Pool, facts.Slash(next.Length), cidr.Size(block).String()))
+		}
+		return output.WriteCSV(o.Out, t, false)
+	}
+	for _, block := range next.Blocks {
+		screen.Line(o.Out, "%s", block)
+	}
+	return nil
+}

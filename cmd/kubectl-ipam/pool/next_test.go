@@ -1,0 +1,91 @@
+package pool
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/stage"
+)
+
+// The next blocks are printed one a line or as data, and what is not seen is said.
+func TestPoolNext(t *testing.T) {
+	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Lengths{Min: 26, Max: 30}, gen.Reserves(1, 0, 28)), "192.0.2.0/24", ipamv1alpha1.IPv4, 25, 25)
+	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "64", Available: "192"}
+	held := []space.Holding{{Block: netip.MustParsePrefix("192.0.2.16/28"), Holder: "claim default/web"}}
+	for format, want := range map[string]string{
+		"":     "192.0.2.32/28\n192.0.2.48/28\n",
+		"name": "192.0.2.32/28\n192.0.2.48/28\n",
+		"csv":  "BLOCK,POOL,LENGTH,ADDRESSES\n192.0.2.32/28,lab,/28,16\n192.0.2.48/28,lab,/28,16\n",
+		"yaml": "blocks:\n- 192.0.2.32/28\n- 192.0.2.48/28\nlength: 28\npool: lab\nstrategy: FirstFit\nunseen: \"32\"\n",
+	} {
+		s := stage.New(t)
+		o := &next{Session: s.Session, report: output.Report{Format: format}, length: 28, count: 2}
+		if err := o.show(pool, held); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Printed.String(); got != want {
+			t.Errorf("-o %q prints %q, want %q", format, got, want)
+		}
+		if said := "others hold 32 addresses"; !strings.Contains(s.Said.String(), said) {
+			t.Errorf("-o %q says %q, want %q", format, s.Said, said)
+		}
+	}
+}
+
+// What cools has no block of its own, so that the next blocks may be among it.
+func TestPoolNext_Cooling(t *testing.T) {
+	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24")), "192.0.2.0/24", ipamv1alpha1.IPv4, 25, 25)
+	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "16", Available: "240", Cooling: "16"}
+	s := stage.New(t)
+	o := &next{Session: s.Session, length: 28, count: 1}
+	if err := o.show(pool, nil); err != nil {
+		t.Fatal(err)
+	}
+	if said := s.Said.String(); !strings.Contains(said, "16 addresses of the pool cool after their release") || strings.Contains(said, "others hold") {
+		t.Errorf("it says %q; want how much cools, and nothing of others", said)
+	}
+}
+
+// What a pool cannot give has the exit code of the reason.
+func TestPoolNext_None(t *testing.T) {
+	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Lengths{Min: 26, Max: 30}), "192.0.2.0/24", ipamv1alpha1.IPv4, 25, 25)
+	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "256", Available: "0"}
+	full := []space.Holding{{Block: netip.MustParsePrefix("192.0.2.0/24")}}
+	for _, test := range []struct {
+		length session.Length
+		held   []space.Holding
+		code   int
+		says   string
+	}{
+		{28, full, 7, "has no free /28"},
+		{28, nil, 7, "has no free /28"}, // its blocks are not shown
+		{25, nil, exit.Invalid, "pool lab gives /26 to /30, not /25"},
+		{31, nil, exit.Invalid, "not /31"},
+		{0, nil, exit.Usage, "give --length"},
+	} {
+		s := stage.New(t)
+		err := (&next{Session: s.Session, length: test.length, count: 1}).show(pool, test.held)
+		if got := exit.CodeOf(err); got != test.code || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("pool next --length %d ended with %d and said %q; want %d and %q", test.length, got, err, test.code, test.says)
+		}
+	}
+}
+
+// A pool whose largest free block is too small shows none, although its holders are not shown.
+func TestPoolNext_TooSmall(t *testing.T) {
+	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24")), "192.0.2.0/24", ipamv1alpha1.IPv4, 50, 29)
+	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "128", Available: "128"}
+	for length, want := range map[session.Length]int{28: 7, 29: exit.OK} {
+		s := stage.New(t)
+		if err := (&next{Session: s.Session, length: length, count: 1}).show(pool, nil); exit.CodeOf(err) != want {
+			t.Errorf("pool next --length %d of a pool whose largest free block is a /29 ends with %v; want %d", length, err, want)
+		}
+	}
+}

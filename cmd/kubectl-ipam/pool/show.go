@@ -1,0 +1,208 @@
+package pool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/ipamclient"
+)
+
+// show is kubectl ipam pool show.
+type show struct {
+	*session.Session
+	output    output.Printer
+	workspace string
+}
+
+func newShow(s *session.Session) *cobra.Command {
+	o := &show{Session: s}
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a pool: how full it is, a map of its space, and the holders of its blocks",
+		Long: `Show a pool: how full it is, a map of its space, and the holders of its blocks. Only admins
+of the platform see the blocks of other workspaces; other users see how many addresses
+those hold. Of a pool of another workspace, you see only the blocks that you hold.`,
+		Example: `  kubectl ipam pool show lab
+
+  # show what you hold of a pool that the workspace root:net shares
+  kubectl ipam pool show edge --workspace root:net`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+	}
+	o.output.AddFlags(cmd)
+	cmd.Flags().StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net; empty is the current one")
+	session.CompleteArgs(s, cmd, session.PoolNames)
+	return cmd
+}
+
+func (o *show) run(ctx context.Context, name string) error {
+	if err := o.output.Validate(); err != nil {
+		return err
+	}
+	r, err := reach.Of(ctx, o.Session)
+	if err != nil {
+		return err
+	}
+	in := o.workspace
+	if in == r.Path {
+		in = ""
+	}
+	pools, err := r.Pools(ctx)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(pools, func(p ipamv1alpha1.IPPool) bool { return p.Name == name && r.Workspace(&p) == in })
+	if at < 0 && in == "" {
+		return exit.Missing("ippools", name)
+	}
+	if at >= 0 && o.output.Given() {
+		return o.output.Print(o.Out, &pools[at], o.Now)
+	}
+	allocations, err := r.Allocations(ctx)
+	if err != nil {
+		return err
+	}
+	held := r.Holdings(in, name, pools, allocations)
+	if at < 0 {
+		return o.guest(name, held)
+	}
+	if in == "" {
+		if err := settled(ctx, r, &pools[at], held, func(unseen int) bool { return unseen == 0 }); err != nil {
+			return err
+		}
+	}
+	return describePool(o.Session, &pools[at], held)
+}
+
+// lag is more than the figures of a pool lag behind its blocks.
+const lag = 750 * time.Millisecond
+
+// settled waits until the figures of a pool agree with the blocks that are shown, as long as
+// they may lag behind. agrees is told the sign of the number of addresses that are counted
+// beyond these blocks: others may hold more.
+func settled(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool, held []space.Holding, agrees func(unseen int) bool) error {
+	if pool.Status.Capacity == nil {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, lag)
+	defer cancel()
+	err := ipamclient.Until(limited, c, pool, func() bool {
+		shown, err := space.Of(pool, held)
+		return err != nil || pool.Status.Capacity == nil || agrees(shown.Unseen(pool.Status.Capacity).Sign())
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil
+	}
+	return exit.IgnoreUnseen(err)
+}
+
+// guest shows what the caller holds of a pool that he may not read.
+func (o *show) guest(name string, held []space.Holding) error {
+	if len(held) == 0 {
+		return exit.Fail(exit.NotFound, "a pool is shown to its own workspace, and to admins of the platform",
+			"you hold nothing of a pool %s of %s", name, o.workspace)
+	}
+	page := o.Page()
+	page.Line("Pool", space.In(name, o.workspace))
+	screen.Line(o.Out, "")
+	if err := listHoldings(o.Session, held); err != nil {
+		return err
+	}
+	screen.Line(o.Out, "")
+	screen.Line(o.Out, "what others hold of it is not shown to you")
+	return nil
+}
+
+func describePool(s *session.Session, pool *ipamv1alpha1.IPPool, holdings []space.Holding) error {
+	page := s.Page()
+	spec, status := pool.Spec, pool.Status
+	page.Line("Pool", pool.Name)
+	page.Painted("Phase", page.Phase(string(status.Phase)))
+	page.Line("CIDR", facts.CIDR(pool))
+	page.Line("Parent", facts.Parent(pool))
+	page.Line("Domain", spec.AddressDomain)
+	page.Line("Classes", strings.Join(spec.ClassNames, ", "))
+	page.Line("Visibility", visible(spec))
+	page.Line("Lengths", facts.Lengths(spec.Allocation.MinPrefixLength, spec.Allocation.MaxPrefixLength))
+	page.Line("Gateway", gatewayOf(spec))
+	page.Line("Lease", string(spec.MaxRetentionLease))
+	page.Line("Limit", facts.Limit(spec.MaxPerConsumer))
+	page.Line("Cooldown", string(spec.ReleaseCooldown))
+	page.Line("Age", facts.Age(pool.CreationTimestamp, s.Now()))
+	facts.Describe(page, facts.AnswerOf(pool))
+	if status.Capacity == nil {
+		return nil // it has no block yet
+	}
+	shown, err := space.Of(pool, holdings)
+	if err != nil {
+		return err
+	}
+	page.Line("Addresses", fmt.Sprintf("%s in all, %s taken, %s free", status.Capacity.Total, status.Capacity.Allocated, status.Capacity.Available))
+	page.Line("Cooling", cools(pool, s.Now()))
+	page.Line("Largest free", facts.LargestFree(pool))
+	page.Painted("Taken", bar(s.Paint, pool))
+	page.Line("Forecast", space.OutlookOf(pool, s.Now()).String())
+
+	screen.Line(s.Out, "")
+	spaceMap{shown}.draw(s.Out, s.Width)
+	return holders(s, shown, holdings, status.Capacity)
+}
+
+// holders lists the visible holders, and counts the addresses of the others.
+func holders(s *session.Session, shown space.Space, holdings []space.Holding, capacity *ipamv1alpha1.PoolCapacity) error {
+	if len(holdings) > 0 {
+		screen.Line(s.Out, "")
+		if err := listHoldings(s, holdings); err != nil {
+			return err
+		}
+	}
+	if rest := shown.Unseen(capacity); rest.Sign() > 0 {
+		screen.Line(s.Out, "")
+		screen.Line(s.Out, "others hold %s addresses, which are not shown to you; figures may be half a second old", rest)
+	}
+	return nil
+}
+
+func listHoldings(s *session.Session, holdings []space.Holding) error {
+	t := output.NewTable("BLOCK", "HOLDER", "CLASS", "AGE")
+	for _, h := range holdings {
+		t.Rows = append(t.Rows, output.Row(nil, h.Block.String(), h.Holder, h.Class, facts.Age(h.Since, s.Now())))
+	}
+	return output.WriteTable(s.Out, t)
+}
+
+// gatewayOf is the gateway of a pool and the length of its network, as far as they are given.
+func gatewayOf(spec ipamv1alpha1.IPPoolSpec) string {
+	if spec.NetworkPrefixLength == 0 {
+		return spec.Gateway
+	}
+	return fmt.Sprintf("%s, network of a /%d", cmp.Or(spec.Gateway, "none"), spec.NetworkPrefixLength)
+}
+
+// visible says which workspaces may use a pool.
+func visible(spec ipamv1alpha1.IPPoolSpec) string {
+	if len(spec.Consumers) == 0 {
+		return string(spec.Visibility)
+	}
+	consumers := make([]string, len(spec.Consumers))
+	for i, consumer := range spec.Consumers {
+		consumers[i] = string(consumer)
+	}
+	return fmt.Sprintf("%s, for %s", spec.Visibility, strings.Join(consumers, ", "))
+}

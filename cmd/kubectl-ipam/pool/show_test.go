@@ -1,0 +1,34 @@
+package pool
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/stage"
+)
+
+// The map shows what is seen, and counts what is not.
+func TestPoolShow(t *testing.T) {
+	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Lengths{Min: 25, Max: 32}, gen.Excludes("192.0.2.128/27"),
+		gen.Reserves(1, 2, 30), gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:team-b"}, gen.Backs("edge"), gen.Cooldown("30s"), stage.HourAgo),
+		"192.0.2.0/24", ipamv1alpha1.IPv4, 42.1875, 26)
+	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "108", Available: "148", Cooling: "32"}
+	pool.Status.NextRelease = &metav1.Time{Time: stage.Noon.Add(12 * time.Second)}
+	web := gen.Allocation("web", "lab", "192.0.2.16/28", gen.ByClass("edge"), stage.HourAgo)
+	held := []space.Holding{
+		{Block: netip.MustParsePrefix("192.0.2.16/28"), Holder: space.HoldingOf(web).Holder, Class: "edge", Since: web.CreationTimestamp},
+		{Block: netip.MustParsePrefix("192.0.2.32/32"), Holder: "retained for default/old", Since: web.CreationTimestamp},
+	}
+	s := stage.New(t)
+	if err := describePool(s.Session, pool, held); err != nil {
+		t.Fatal(err)
+	}
+	stage.Golden(t, "pool_show", s.Printed.String())
+
+}

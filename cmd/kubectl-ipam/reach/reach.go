@@ -1,0 +1,145 @@
+// Package reach finds out how far the caller sees, and reads the pools, claims and allocations there.
+package reach
+
+import (
+	"context"
+	"strings"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/core"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// View is how far the caller sees: the current workspace, and from the platform,
+// for users who can read the content of the export, the workspaces of all tenants.
+type View struct {
+	client.WithWatch
+	// path of the current workspace; its logical cluster where the path is not known.
+	Path string
+	// namespace is the current one.
+	Namespace string
+	// tenants read the workspaces of all tenants, one for each shard.
+	Tenants []client.Reader
+	// paths of the tenants' workspaces, by logical cluster.
+	Paths map[string]string
+}
+
+// Of finds out how far the caller sees. A caller that cannot see the tenants gets no error,
+// and less to show.
+func Of(ctx context.Context, s *session.Session) (*View, error) {
+	cfg, err := s.Config()
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := s.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	here, err := session.NewClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	r := &View{WithWatch: here, Path: session.WorkspaceOf(cfg), Namespace: namespace, Paths: map[string]string{}}
+	slice := &apisv1alpha1.APIExportEndpointSlice{}
+	if err := here.Get(ctx, client.ObjectKey{Name: workspaces.ExportName}, slice); err != nil {
+		return r, exit.IgnoreUnseen(err)
+	}
+	for _, endpoint := range slice.Status.APIExportEndpoints {
+		if err := r.enter(ctx, cfg, endpoint.URL); err != nil {
+			return r, exit.IgnoreUnseen(err)
+		}
+	}
+	return r, nil
+}
+
+// enter adds the tenants behind an endpoint, if the caller's credential may be sent there.
+func (r *View) enter(ctx context.Context, cfg *rest.Config, url string) error {
+	if err := trusts(cfg, url); err != nil {
+		return err
+	}
+	tenants := rest.CopyConfig(cfg)
+	tenants.Host = strings.TrimSuffix(url, "/") + "/clusters/*"
+	c, err := session.NewClient(tenants)
+	if err != nil {
+		return err
+	}
+	bindings := &apisv1alpha1.APIBindingList{}
+	if err := c.List(ctx, bindings); err != nil {
+		return err
+	}
+	for _, binding := range bindings.Items {
+		r.Paths[logicalcluster.From(&binding).String()] = binding.Annotations[core.LogicalClusterPathAnnotationKey]
+		if export := binding.Spec.Reference.Export; export != nil && !strings.HasPrefix(r.Path, "root") {
+			r.Path = export.Path // the kubeconfig names the logical cluster
+		}
+	}
+	r.Tenants = append(r.Tenants, c)
+	return nil
+}
+
+// Workspace is the path of an object's workspace; empty for the current one.
+func (r *View) Workspace(object client.Object) string {
+	return r.Paths[logicalcluster.From(object).String()]
+}
+
+// Owner is the path of the workspace of a pool that an object refers to; empty for the
+// current one.
+func (r *View) Owner(from client.Object, ref ipamv1alpha1.PoolRef) string {
+	switch in := facts.Workspace(ref); in {
+	case "":
+		return r.Workspace(from)
+	case r.Path:
+		return ""
+	default:
+		return in
+	}
+}
+
+// Pools are all that the caller may read.
+func (r *View) Pools(ctx context.Context) ([]ipamv1alpha1.IPPool, error) {
+	return everywhere(ctx, r, func() *ipamv1alpha1.IPPoolList { return &ipamv1alpha1.IPPoolList{} },
+		func(list *ipamv1alpha1.IPPoolList) []ipamv1alpha1.IPPool { return list.Items })
+}
+
+// Claims likewise.
+func (r *View) Claims(ctx context.Context) ([]ipamv1alpha1.IPClaim, error) {
+	return everywhere(ctx, r, func() *ipamv1alpha1.IPClaimList { return &ipamv1alpha1.IPClaimList{} },
+		func(list *ipamv1alpha1.IPClaimList) []ipamv1alpha1.IPClaim { return list.Items })
+}
+
+// Allocations likewise.
+func (r *View) Allocations(ctx context.Context) ([]ipamv1alpha1.IPAllocation, error) {
+	return everywhere(ctx, r, func() *ipamv1alpha1.IPAllocationList { return &ipamv1alpha1.IPAllocationList{} },
+		func(list *ipamv1alpha1.IPAllocationList) []ipamv1alpha1.IPAllocation { return list.Items })
+}
+
+// everywhere lists a kind in every workspace that the caller sees, or in the current
+// namespace alone.
+func everywhere[L client.ObjectList, T any](ctx context.Context, r *View, fresh func() L, items func(L) []T) ([]T, error) {
+	here := fresh()
+	err := r.List(ctx, here)
+	if apierrors.IsForbidden(err) {
+		err = r.List(ctx, here, client.InNamespace(r.Namespace))
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := items(here)
+	for _, c := range r.Tenants {
+		there := fresh()
+		if err := c.List(ctx, there); err != nil {
+			return nil, err
+		}
+		all = append(all, items(there)...)
+	}
+	return all, nil
+}

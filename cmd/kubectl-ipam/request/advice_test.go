@@ -1,0 +1,47 @@
+package request
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/ipamclient"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/stage"
+)
+
+// A command that is advised names the namespace: in the current one it would be about another claim.
+func TestAdvice_NamesTheNamespace(t *testing.T) {
+	waits, holds := gen.Claim("web"), stage.Bound(gen.Claim("web"), "10.0.0.16/28", ipamv1alpha1.PoolRef{Name: "p"})
+	waits.Namespace, holds.Namespace = "shop", "shop"
+	s := stage.New(t)
+	r := &Command{Session: s.Session}
+	r.AddFlags(&cobra.Command{})
+	r.wait = 0
+	missing := &exit.Failure{Reason: ipamv1alpha1.ReasonClassNotFound, Err: fmt.Errorf("no class")}
+	c := stage.Server(t, interceptor.Funcs{})
+	for name, said := range map[string]string{
+		"another claim that waits":   exit.HintOf(differs(&ipamclient.ConflictError{Claim: waits})),
+		"another claim with a block": exit.HintOf(differs(&ipamclient.ConflictError{Claim: holds})),
+		"to be replaced, with block": exit.HintOf(r.replaceUnbound(t.Context(), c, holds, waits)),
+		"a claim that stays":         exit.HintOf(r.advised(t.Context(), c, waits, missing)),
+		"a claim without an answer":  exit.HintOf(facts.AnswerOf(waits).Err(waits)),
+	} {
+		if named := strings.Count(said, " web -n shop"); named == 0 || named < strings.Count(said, " web") {
+			t.Errorf("%s: the hint is %q; want every command to name the namespace", name, said)
+		}
+	}
+	if err := r.show(waits); err != nil || !strings.Contains(s.Said.String(), "kubectl ipam claim show web -n shop") {
+		t.Errorf("a claim that is not waited for: %v; it says %q", err, s.Said)
+	}
+	pool := gen.Pool("lab")
+	if said := exit.HintOf(facts.AnswerOf(pool).Err(pool)); strings.Contains(said, " -n ") {
+		t.Errorf("the hint about a pool is %q; want no namespace", said)
+	}
+}

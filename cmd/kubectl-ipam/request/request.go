@@ -1,0 +1,252 @@
+// Package request creates a claim, a pool or a class, and waits for the answer.
+package request
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/ipamclient"
+)
+
+// Command creates a claim, a pool or a class and waits for the answer.
+type Command struct {
+	*session.Session
+	output output.Printer
+	wait   time.Duration
+	DryRun string
+	quiet  bool
+	// replace deletes a claim of the same name that has no block.
+	Replace bool
+	// given reports whether the command line has a flag.
+	Given func(flag string) bool
+}
+
+// The values of --dry-run.
+const (
+	dryRunNone   = "none"
+	DryRunClient = "client"
+	DryRunServer = "server"
+)
+
+// AddFlags gives a command the flags of every creation.
+func (r *Command) AddFlags(cmd *cobra.Command) {
+	r.output.AddFlags(cmd)
+	r.Given = cmd.Flags().Changed
+	cmd.Flags().DurationVar(&r.wait, "wait", 30*time.Second,
+		"How long to wait for the answer; 0 does not wait. Without this flag, do not wait for a class or a pool that does not exist")
+	AddDryRun(cmd, &r.DryRun, DryRunClient, "client: print the manifest and send nothing. server: print the answer of the server, and store nothing")
+	cmd.Flags().BoolVarP(&r.quiet, "quiet", "q", false, "Print only the CIDR, or the name of a class")
+}
+
+// AddDryRun gives a command the flag --dry-run, and what it means without a value.
+func AddDryRun(cmd *cobra.Command, value *string, alone, usage string) {
+	*value = dryRunNone
+	session.Choose(cmd, value, "dry-run", usage, DryRunClient, DryRunServer, dryRunNone)
+	cmd.Flags().Lookup("dry-run").NoOptDefVal = alone
+}
+
+// Validate refuses values of the flags that have no meaning.
+func (r *Command) Validate() error {
+	if r.wait < 0 {
+		return exit.Usagef("--wait is %s; write a duration such as 30s, or 0", r.wait)
+	}
+	return r.output.Validate()
+}
+
+// Send creates the object and waits for its block.
+func (r *Command) Send(ctx context.Context, object client.Object) error {
+	if r.DryRun == DryRunClient {
+		return r.output.PrintManifest(r.Out, object)
+	}
+	c, err := r.Client()
+	if err != nil {
+		return err
+	}
+	if err := r.ensure(ctx, c, object); err != nil {
+		return r.advised(ctx, c, object, err)
+	}
+	if r.DryRun == DryRunServer {
+		return r.output.PrintManifest(r.Out, object)
+	}
+	if err := r.await(ctx, c, object); err != nil {
+		return err
+	}
+	return r.advised(ctx, c, object, r.show(object))
+}
+
+// ensure creates the object, or finds the same there. What is there by the same
+// name and asks for something else is a conflict.
+func (r *Command) ensure(ctx context.Context, c client.WithWatch, object client.Object) error {
+	var options []client.CreateOption
+	if r.DryRun == DryRunServer {
+		options = append(options, client.DryRunAll)
+	}
+	if claim, ok := object.(*ipamv1alpha1.IPClaim); ok {
+		return r.ensureClaim(ctx, c, claim, options)
+	}
+	wanted := object.DeepCopyObject().(client.Object)
+	err := c.Create(ctx, object, options...)
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+		return err
+	}
+	if !object.GetDeletionTimestamp().IsZero() {
+		return exit.Fail(exit.Conflict, "try again when it is gone", "%s %s is being deleted", facts.Kind(object), facts.Name(object))
+	}
+	unlike := unlikeOf(wanted, object)
+	if equality.Semantic.DeepEqual(specOf(wanted), specOf(object)) && len(unlike) == 0 {
+		return nil
+	}
+	return taken(object, unlike)
+}
+
+// ensureClaim is ensure for a claim, one without a block included: its status says why.
+func (r *Command) ensureClaim(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim, options []client.CreateOption) error {
+	wanted := claim.DeepCopy()
+	_, err := ipamclient.Ensure(ctx, c, claim, options...)
+	conflict, ok := errors.AsType[*ipamclient.ConflictError](err)
+	switch {
+	case ok && !r.Replace:
+		return differs(conflict)
+	case ok:
+		err = r.replaceUnbound(ctx, c, claim, wanted)
+		wanted.DeepCopyInto(claim)
+		return err
+	}
+	err = whenStored(err)
+	if unlike := unlikeOf(wanted, claim); err == nil && len(unlike) > 0 {
+		r.Say("claim %s exists and is not changed: %s; kubectl label ipclaim %s LABEL=VALUE --overwrite changes it",
+			facts.Name(claim), strings.Join(unlike, ", "), facts.Args(claim))
+	}
+	return err
+}
+
+// whenStored takes a claim that waits for created.
+func whenStored(err error) error {
+	if refused, ok := errors.AsType[*ipamclient.UnmetError](err); ok && refused.Stored {
+		return nil
+	}
+	return exit.Unmet(err)
+}
+
+// await waits until the object has its block or can never get it, and no longer
+// than was said. A claim has its answer in the response to its creation, as a rule.
+func (r *Command) await(ctx context.Context, c client.WithWatch, object client.Object) error {
+	if r.wait == 0 {
+		return nil
+	}
+	what := facts.Kind(object) + " " + facts.Name(object)
+	spinner := r.Spin("waiting for " + what)
+	defer spinner.Stop()
+	limited, cancel := context.WithTimeout(ctx, r.wait)
+	defer cancel()
+	err := ipamclient.Until(limited, c, object, func() bool {
+		now := facts.AnswerOf(object)
+		if now.Allocated != nil {
+			spinner.Say(what + " waits: " + now.Reason())
+		}
+		return now.Given() || now.Stalled || now.Missing() && !r.Given("wait")
+	})
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil // the answer is what there is by now
+	}
+	if errors.Is(err, ipamclient.ErrGone) {
+		return exit.Fail(exit.Aborted, "", "%s: %w", what, err)
+	}
+	return err
+}
+
+// show prints the block, or the object if that was asked for.
+func (r *Command) show(object client.Object) error {
+	now := facts.AnswerOf(object)
+	if r.output.Given() {
+		if err := r.output.Print(r.Out, object, r.Now); err != nil {
+			return err
+		}
+	}
+	if r.wait == 0 && !now.Given() {
+		if !r.quiet {
+			r.Say("%s %s is created; kubectl ipam %s show %s shows the answer", facts.Kind(object), facts.Name(object), facts.Kind(object), facts.Args(object))
+		}
+		return nil
+	}
+	if err := now.Err(object); err != nil {
+		return err
+	}
+	if !r.quiet {
+		screen.Line(r.ErrOut, "%s %s %s", facts.Kind(object), r.ErrPaint.Bold(facts.Name(object)), gotFrom(object))
+	}
+	if !r.output.Given() {
+		screen.Line(r.Out, "%s", now.Data)
+	}
+	return nil
+}
+
+// gotFrom says where a block is from.
+func gotFrom(object client.Object) string {
+	switch object := object.(type) {
+	case *ipamv1alpha1.IPClaim:
+		from := "is bound"
+		if object.Status.PoolRef != nil {
+			from += " from pool " + object.Status.PoolRef.Name
+		}
+		if object.Status.ClassName != "" {
+			from += " by class " + object.Status.ClassName
+		}
+		return from
+	case *ipamv1alpha1.IPPool:
+		if parent := object.Spec.ParentPoolRef; parent != nil {
+			return "is carved from pool " + parent.Name
+		}
+	case *ipamv1alpha1.IPClass:
+		if object.Status.OfferingPools == 0 {
+			return "is ready, and no pool backs it yet: kubectl ipam pool create POOL --cidr CIDR --visibility platform --class " + object.Name
+		}
+	}
+	return "is ready"
+}
+
+func specOf(object client.Object) any {
+	switch object := object.(type) {
+	case *ipamv1alpha1.IPPool:
+		return *object.Spec.DeepCopy()
+	case *ipamv1alpha1.IPClass:
+		return *object.Spec.DeepCopy()
+	default:
+		return nil
+	}
+}
+
+// Named is the one name that was given, as an argument or by --name; empty if none was. An empty
+// one is refused: a script whose variable is not set would get a new claim at each run.
+func (r *Command) Named(args []string, flag string) (string, error) {
+	names := args
+	if r.Given("name") {
+		names = append(slices.Clip(args), flag)
+	}
+	switch names = slices.Compact(names); {
+	case len(names) == 0:
+		return "", nil
+	case slices.Contains(names, ""):
+		return "", exit.Usagef("the name is empty; write a name, or leave NAME and --name out for a generated one")
+	case len(names) > 1:
+		return "", exit.Usagef("the names %q and %q were given; give one", names[0], names[1])
+	}
+	return names[0], nil
+}

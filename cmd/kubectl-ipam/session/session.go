@@ -1,0 +1,198 @@
+// Package session is one run of the program: its streams, its access to a server, its clock, and what all
+// commands share, such as completion and flags.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"github.com/spf13/cobra"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// Session is one run of the program: its streams, its access to a server, and its clock.
+type Session struct {
+	genericiooptions.IOStreams
+	Flags *genericclioptions.ConfigFlags
+	// now is the clock of ages.
+	Now func() time.Time
+	// out and err colour what goes to stdout and to stderr.
+	Paint, ErrPaint screen.Paint
+	// terminal is stderr if it is a terminal, for the spinner; nil otherwise.
+	terminal io.Writer
+	// width is that of a line, as COLUMNS says; 0 if it does not.
+	Width int
+	// asks is whether somebody is there to answer a question.
+	Asks bool
+	// written remembers what went wrong with stdout.
+	written *screen.Recorder
+	// started is set once a command does its work: what fails before is wrong usage.
+	started bool
+}
+
+// New makes a session of streams, and of the environment.
+func New(streams genericiooptions.IOStreams) *Session {
+	s := &Session{
+		Flags:    genericclioptions.NewConfigFlags(true),
+		Now:      time.Now,
+		Paint:    screen.PaintFor(streams.Out, os.Getenv),
+		ErrPaint: screen.PaintFor(streams.ErrOut, os.Getenv),
+		Asks:     screen.IsTerminal(streams.In),
+	}
+	if width, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
+		s.Width = width
+	}
+	s.written = &screen.Recorder{Writer: streams.Out}
+	s.IOStreams = genericiooptions.IOStreams{
+		In:     streams.In,
+		Out:    screen.Writer{Writer: s.written, Paint: &s.Paint, Terminal: screen.IsTerminal(streams.Out)},
+		ErrOut: screen.Writer{Writer: streams.ErrOut, Paint: &s.ErrPaint, Terminal: screen.IsTerminal(streams.ErrOut)},
+	}
+	if screen.IsTerminal(streams.ErrOut) {
+		s.terminal = streams.ErrOut
+	}
+	s.Flags.WrapConfigFn = func(cfg *rest.Config) *rest.Config {
+		cfg.QPS = -1 // the server says when to slow down
+		cfg.WarningHandler = rest.NewWarningWriter(s.ErrOut, rest.WarningWriterOptions{Deduplicate: true, Color: bool(s.ErrPaint)})
+		return cfg
+	}
+	return s
+}
+
+// Execute runs one command line and returns the exit code.
+func (s *Session) Execute(ctx context.Context, root *cobra.Command, args []string) int {
+	s.markStarts(root)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil && s.written.Err != nil {
+		err = exit.Fail(exit.Error, "", "write to stdout: %w", s.written.Err)
+	}
+	if err == nil {
+		return exit.OK
+	}
+	if !s.started && s.written.Err == nil {
+		err = &exit.Failure{Code: exit.Usage, Err: err, Hint: fmt.Sprintf("%s --help shows how it is used", cmd.CommandPath())}
+	}
+	s.Report(err)
+	return exit.CodeOf(err)
+}
+
+// markStarts makes every command note that its command line was valid.
+func (s *Session) markStarts(cmd *cobra.Command) {
+	for _, below := range cmd.Commands() {
+		s.markStarts(below)
+	}
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s.started = true
+		return run(cmd, args)
+	}
+}
+
+// Say writes a line to stderr.
+func (s *Session) Say(format string, args ...any) {
+	screen.Line(s.ErrOut, format, args...)
+}
+
+// Report writes an error to stderr, and what to do about it.
+func (s *Session) Report(err error) {
+	for _, one := range exit.Joined(err) {
+		screen.Line(s.ErrOut, "%s %s", s.ErrPaint.Red("error:"), exit.Explain(one))
+	}
+	if hints := exit.HintOf(err); hints != "" {
+		for hint := range strings.SplitSeq(hints, "\n") {
+			screen.Line(s.ErrOut, "%s %s", s.ErrPaint.Dim("hint:"), hint)
+		}
+	}
+}
+
+// Spin shows on a terminal what the program waits for. The caller stops it.
+func (s *Session) Spin(words string) *screen.Spinner { return screen.Spin(s.terminal, words) }
+
+// Page describes one thing on stdout.
+func (s *Session) Page() *screen.Sheet { return &screen.Sheet{W: s.Out, Paint: s.Paint} }
+
+// Config is the access that kubeconfig and flags describe.
+func (s *Session) Config() (*rest.Config, error) { return s.Flags.ToRESTConfig() }
+
+// Namespace is the current one, or that of --namespace.
+func (s *Session) Namespace() (string, error) {
+	namespace, _, err := s.Flags.ToRawKubeConfigLoader().Namespace()
+	return namespace, err
+}
+
+// Client speaks to the current workspace. It reads live.
+func (s *Session) Client() (client.WithWatch, error) {
+	cfg, err := s.Config()
+	if err != nil {
+		return nil, err
+	}
+	return NewClient(cfg)
+}
+
+// Here is the access to the current workspace, and the current namespace in it.
+func (s *Session) Here() (c client.WithWatch, namespace string, err error) {
+	if namespace, err = s.Namespace(); err != nil {
+		return nil, "", err
+	}
+	c, err = s.Client()
+	return c, namespace, err
+}
+
+// NewClient knows where its kinds are served, and sends no request.
+func NewClient(cfg *rest.Config) (client.WithWatch, error) {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, kind := range []string{"IPClass", "IPPool"} {
+		mapper.Add(ipamv1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeRoot)
+	}
+	for _, kind := range []string{"IPClaim", "IPAllocation"} {
+		mapper.Add(ipamv1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	mapper.Add(capiv1.GroupVersion.WithKind("IPAddressClaim"), meta.RESTScopeNamespace)
+	mapper.Add(clusterv1.GroupVersion.WithKind("Cluster"), meta.RESTScopeNamespace)
+	for _, kind := range []schema.GroupVersionKind{
+		apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"),
+		apisv1alpha1.SchemeGroupVersion.WithKind("APIBinding"),
+		apisv1alpha2.SchemeGroupVersion.WithKind("APIExport"),
+		apisv1alpha2.SchemeGroupVersion.WithKind("APIBinding"),
+		tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"),
+		authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"),
+	} {
+		mapper.Add(kind, meta.RESTScopeRoot)
+	}
+	scheme := workspaces.NewScheme()
+	if err := errors.Join(capiv1.AddToScheme(scheme), clusterv1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	return client.NewWithWatch(cfg, client.Options{Scheme: scheme, Mapper: mapper})
+}
+
+// WorkspaceOf is the current workspace as the server's URL names it: by path, or by its
+// logical cluster. Empty on a server that has none.
+func WorkspaceOf(cfg *rest.Config) string {
+	_, workspace, _ := strings.Cut(cfg.Host, "/clusters/")
+	workspace, _, _ = strings.Cut(workspace, "/")
+	return workspace
+}

@@ -1,0 +1,102 @@
+package transfer
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+)
+
+// planExport is kubectl ipam export.
+type planExport struct {
+	*session.Session
+	report output.Report
+	all    bool
+}
+
+// NewExport makes kubectl ipam export.
+func NewExport(s *session.Session) *cobra.Command {
+	o := &planExport{Session: s, report: output.Report{Also: []string{output.Name, output.CSV}}}
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Print the address plan of this workspace, for kubectl ipam import",
+		Long: `Print the pools of this workspace, and the claims of a namespace with their exact blocks,
+as manifests or as a table. kubectl ipam import reads both, in this workspace or another.
+
+Child pools, claims from child pools, and claims that wait are left out, because a plan
+cannot ask for their blocks. The command names each of them on stderr. Annotations and
+retained blocks are left out as well.`,
+		Example: `  # write a table to edit
+  kubectl ipam export -A -o csv > plan.csv
+
+  # copy the plan into another workspace
+  kubectl ipam export -A > plan.yaml
+  kubectl ipam --context elsewhere import plan.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "Print the claims of all namespaces")
+	o.report.AddFlags(cmd)
+	return cmd
+}
+
+func (o *planExport) run(ctx context.Context) error {
+	if err := o.report.Validate(); err != nil {
+		return err
+	}
+	namespace, err := o.Namespace()
+	if err != nil {
+		return err
+	}
+	if o.all {
+		namespace = ""
+	}
+	c, err := o.Client()
+	if err != nil {
+		return err
+	}
+	pools, claims := &ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPClaimList{}
+	if err := c.List(ctx, pools); err != nil {
+		return err
+	}
+	if err := c.List(ctx, claims, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	p, left := plan.Of(pools.Items, claims.Items)
+	more, err := o.print(p)
+	for _, one := range more {
+		left = append(left, one+": a table cannot say all of it; -o yaml can")
+	}
+	for _, one := range left {
+		o.Say("left out: %s", one)
+	}
+	return err
+}
+
+// print writes the plan, and returns what the form cannot say.
+func (o *planExport) print(p *plan.Plan) (left []string, _ error) {
+	switch o.report.Format {
+	case output.CSV:
+		return plan.WriteCSV(o.Out, p)
+	case output.Name:
+		for _, s := range stepsOf(p) {
+			screen.Line(o.Out, "%s", s.fullName())
+		}
+		return nil, nil
+	case output.JSON:
+		return nil, o.report.Print(o.Out, p.List())
+	}
+	for _, object := range p.Objects() {
+		screen.Line(o.Out, "---")
+		if err := o.report.Print(o.Out, object); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,250 @@
+// Package transfer is kubectl ipam import and export.
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/request"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+)
+
+// planImport is kubectl ipam import.
+type planImport struct {
+	*session.Session
+	report  output.Report
+	dryRun  string
+	wait    time.Duration
+	options plan.Options
+	// file is the name of the plan, as it was given.
+	file string
+}
+
+// MostPlan is the size of the largest plan that is read, in bytes.
+const MostPlan = 64 << 20
+
+// NewImport makes kubectl ipam import.
+func NewImport(s *session.Session) *cobra.Command {
+	o := &planImport{Session: s, report: output.Report{Also: []string{output.Name, output.CSV}}}
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Create the pools, exclusions and claims of an address plan",
+		Long: `Create what an address plan describes: pools, the blocks that they exclude, and claims for
+exact blocks. The plan is a table (.csv) or manifests (.yaml, .yml, .json), such as
+kubectl ipam export prints, in UTF-8.
+
+The whole plan is checked before anything is created, first by itself and then with the
+server. If a line is wrong, or contradicts an object that exists, nothing is created, and
+the error names each such line and what to write instead. Objects that exist and agree with
+the plan stay as they are: importing the same plan again changes nothing.
+
+A table begins with the names of its columns: kind, name and cidr are enough. kind is pool,
+claim or exclusion. A claim without pool and class claims from the pool of the plan that
+contains it, and a row without a name is named after its block.`,
+		Example: `  # show what would be created, and what prevents it
+  kubectl ipam import plan.csv --dry-run
+
+  # read a table of another program, and make each row a claim
+  kubectl ipam import prefixes.csv --column cidr=Prefix --ignore-column Status --default kind=claim,pool=dc`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+	}
+	flags := cmd.Flags()
+	request.AddDryRun(cmd, &o.dryRun, request.DryRunServer, "server: check everything, and create nothing. client: check the plan by itself, without a server")
+	flags.DurationVar(&o.wait, "wait", 30*time.Second, "How long to wait for the block of each pool and claim")
+	flags.StringToStringVar(&o.options.Columns, "column", nil, "Column of a table to read as another one, such as cidr=Prefix")
+	flags.StringSliceVar(&o.options.Ignore, "ignore-column", nil, "Columns of a table that are not read")
+	flags.StringToStringVar(&o.options.Defaults, "default", nil, "Values for empty cells and for columns that a table lacks, such as kind=claim")
+	o.report.AddFlags(cmd)
+	return cmd
+}
+
+func (o *planImport) validate() error {
+	if o.wait <= 0 {
+		return exit.Usagef("--wait is %s; write a duration such as 30s", o.wait)
+	}
+	theirs := map[string]string{}
+	for _, column := range slices.Sorted(maps.Keys(o.options.Columns)) {
+		name := o.options.Columns[column]
+		if !slices.Contains(plan.Columns(), column) {
+			return exit.Usagef("--column %s=%s: there is no column %q; write one of %s before the =", column, name, column, strings.Join(plan.Columns(), ", "))
+		}
+		for also, meaning := range theirs {
+			if strings.EqualFold(also, name) {
+				return exit.Usagef("--column reads %q as %s and as %s; give it one meaning", name, meaning, column)
+			}
+		}
+		theirs[name] = column
+	}
+	o.options.Columns = theirs
+	for column := range o.options.Defaults {
+		if !slices.Contains(plan.Columns(), column) {
+			return exit.Usagef("--default: there is no column %q; write one of %s", column, strings.Join(plan.Columns(), ", "))
+		}
+	}
+	return o.report.Validate()
+}
+
+func (o *planImport) run(ctx context.Context, file string) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	o.file = file
+	p, err := o.read()
+	if err != nil {
+		return err
+	}
+	steps := stepsOf(p)
+	if o.dryRun == request.DryRunClient {
+		return o.show(steps, nil)
+	}
+	c, err := o.Client()
+	if err != nil {
+		return err
+	}
+	if err := o.compare(ctx, c, steps); err != nil {
+		return err
+	}
+	if err := o.preview(ctx, c, steps); err != nil {
+		return err
+	}
+	if o.dryRun == request.DryRunServer {
+		return o.show(steps, nil)
+	}
+	return o.show(steps, o.create(ctx, c, steps))
+}
+
+// forTables refuses what only a table can use.
+func (o *planImport) forTables() error {
+	if strings.EqualFold(filepath.Ext(o.file), ".csv") {
+		return nil
+	}
+	var flag string
+	switch {
+	case len(o.options.Columns) > 0:
+		flag = "--column"
+	case len(o.options.Ignore) > 0:
+		flag = "--ignore-column"
+	case len(o.options.Defaults) > 0:
+		flag = "--default"
+	default:
+		return nil
+	}
+	return exit.Usagef("%s is for tables, and %s is none; write the fields in the file, or give a .csv file", flag, o.file)
+}
+
+// read reads the plan, and checks it by itself.
+func (o *planImport) read() (*plan.Plan, error) {
+	read, ok := map[string]func([]byte, plan.Options) (*plan.Plan, []plan.Problem){
+		".csv": plan.ReadCSV, ".yaml": plan.ReadYAML, ".yml": plan.ReadYAML, ".json": plan.ReadYAML,
+	}[strings.ToLower(filepath.Ext(o.file))]
+	if !ok {
+		return nil, exit.Usagef("%s is no plan: give a file whose name ends with .csv, .yaml or .json", o.file)
+	}
+	if err := o.forTables(); err != nil {
+		return nil, err
+	}
+	in, err := os.Open(o.file)
+	if err != nil {
+		return nil, exit.Fail(exit.NotFound, "", "%w", err)
+	}
+	defer in.Close() //nolint:errcheck // It is only read.
+	data, err := io.ReadAll(io.LimitReader(in, MostPlan+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > MostPlan {
+		return nil, exit.Fail(exit.Invalid, "split it, with each pool in the file of its claims", "%s is larger than %d MiB", o.file, MostPlan>>20)
+	}
+	if o.options.Namespace, err = o.Namespace(); err != nil {
+		return nil, err
+	}
+	p, wrong := read(data, o.options)
+	if len(wrong) == 0 {
+		wrong = p.Check()
+	}
+	if len(wrong) > 0 {
+		return nil, o.refuse(exit.Invalid, wrong)
+	}
+	if len(p.Pools)+len(p.Claims) == 0 {
+		return nil, exit.Fail(exit.Invalid, "", "%s describes nothing: write pools and claims", o.file)
+	}
+	return p, nil
+}
+
+// mostNamed is how many lines an error names.
+const mostNamed = 50
+
+// refuse is the error of a plan of which nothing was created.
+func (o *planImport) refuse(code int, wrong []plan.Problem) error {
+	if o.report.Structured() {
+		if err := o.report.Print(o.Out, map[string]any{"file": o.file, "problems": wrong}); err != nil {
+			return err
+		}
+	}
+	errs := make([]error, 0, len(wrong))
+	for _, one := range wrong[:min(len(wrong), mostNamed)] {
+		errs = append(errs, exit.Fail(code, "", "%s:%d: %s", o.file, one.Line, one.Message))
+	}
+	if more := len(wrong) - mostNamed; more > 0 {
+		errs = append(errs, exit.Fail(code, "", "%s: %d lines more are wrong; -o json names all", o.file, more))
+	}
+	errs = append(errs, exit.Fail(code, "", "nothing is imported"))
+	return errors.Join(errs...)
+}
+
+// show prints what became of each line, and how many there are of each sort.
+func (o *planImport) show(steps []*step, failed error) error {
+	if err := o.print(steps); err != nil {
+		return err
+	}
+	count := map[string]int{}
+	for _, s := range steps {
+		count[s.State]++
+	}
+	said := make([]string, 0, len(count))
+	for _, state := range []string{stateValid, stateNew, stateCreated, stateUnchanged, stateFailed} {
+		if n := count[state]; n > 0 {
+			said = append(said, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	if count[stateUnchanged] == len(steps) {
+		said = append(said, "nothing to do")
+	}
+	o.Say("%s: %s", o.file, strings.Join(said, ", "))
+	return failed
+}
+
+func (o *planImport) print(steps []*step) error {
+	switch {
+	case o.report.Structured():
+		return o.report.Print(o.Out, map[string]any{"file": o.file, "lines": steps})
+	case o.report.Format == output.Name:
+		for _, s := range steps {
+			screen.Line(o.Out, "%s", s.fullName())
+		}
+		return nil
+	}
+	t := output.NewTable("LINE", "KIND", "NAME", "BLOCK", "STATE", "message")
+	for _, s := range steps {
+		t.Rows = append(t.Rows, output.Row(nil, fmt.Sprint(s.Line), s.Kind, s.shownName(), s.Block, s.State, s.Message))
+	}
+	if o.report.Format == output.CSV {
+		return output.WriteCSV(o.Out, t, false)
+	}
+	return output.WriteTable(o.Out, t)
+}

@@ -1,0 +1,209 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
+	"github.com/kcp-ipam/ipam/ipamclient"
+)
+
+// atOnce is how many requests are under way.
+const atOnce = 8
+
+// each calls a function for every step of a kind that is new, several at a time, and shows how far
+// it has come. It ends with the context, and with the first error that the function returns.
+func (o *planImport) each(ctx context.Context, verb, kind string, steps []*step, do func(context.Context, *step) error) error {
+	steps = slices.DeleteFunc(slices.Clone(steps), func(s *step) bool { return s.State != stateNew || s.Kind != kind })
+	spinner := o.Spin(verb)
+	defer spinner.Stop()
+	var mu sync.Mutex
+	done := 0
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for _, s := range steps {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			err := do(ctx, s)
+			mu.Lock()
+			done++
+			said := fmt.Sprintf("%s: %d of %d %ss", verb, done, len(steps), kind)
+			mu.Unlock()
+			spinner.Say(said)
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// preview asks the server about every line that is new, and stores nothing. It refuses the plan if
+// the server refuses a line; the first one that it refuses decides the exit code.
+func (o *planImport) preview(ctx context.Context, c client.WithWatch, steps []*step) error {
+	var mu sync.Mutex
+	var wrong []refusal
+	newPool := anyNewPool(steps)
+	ask := func(ctx context.Context, s *step) error {
+		err := o.ask(ctx, c, s, newPool)
+		if _, answered := errors.AsType[*exit.Failure](err); ctx.Err() != nil || !answered && exit.CodeOf(err) == exit.Unavailable {
+			return err
+		}
+		if err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			wrong = append(wrong, refusal{plan.Problem{Line: s.Line, Message: fmt.Sprintf("%s %s: %s", s.Kind, s.shownName(), err)}, exit.CodeOf(err)})
+		}
+		return nil
+	}
+	for _, kind := range []string{"pool", "claim"} {
+		if err := o.each(ctx, "checking", kind, steps, ask); err != nil {
+			return err
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(wrong, func(a, b refusal) int { return a.problem.Line - b.problem.Line })
+	problems := make([]plan.Problem, len(wrong))
+	for i, one := range wrong {
+		problems[i] = one.problem
+	}
+	return o.refuse(wrong[0].code, problems)
+}
+
+// refusal is a line that the server refuses, and the exit code of its reason.
+type refusal struct {
+	problem plan.Problem
+	code    int
+}
+
+// ask is the preview of one line. A claim may miss a pool of the plan, which is not there yet.
+func (o *planImport) ask(ctx context.Context, c client.WithWatch, s *step, newPool bool) error {
+	object := s.object.DeepCopyObject().(client.Object)
+	claim, ok := object.(*ipamv1alpha1.IPClaim)
+	if !ok {
+		return c.Create(ctx, object, client.DryRunAll)
+	}
+	_, err := ipamclient.Ensure(ctx, c, claim, client.DryRunAll)
+	unmet, isUnmet := errors.AsType[*ipamclient.UnmetError](err)
+	if !isUnmet {
+		return err
+	}
+	switch unmet.Reason {
+	case "":
+		return nil // the controller is away; its answer counts when the claim is created
+	case ipamv1alpha1.ReasonPoolNotFound, ipamv1alpha1.ReasonNoOfferingPool, ipamv1alpha1.ReasonAddressOutOfRange:
+		if newPool {
+			return nil
+		}
+	default:
+	}
+	return exit.Fail(unmet.Reason.ExitCode(), "", "%s: %s; %s", unmet.Reason, unmet.Message, unmet.Reason.Remedy())
+}
+
+// create creates what is new: the pools, each with its block, then the claims. A line that fails
+// does not keep the others back; the error is that of all that failed.
+func (o *planImport) create(ctx context.Context, c client.WithWatch, steps []*step) error {
+	ended := o.each(ctx, "creating", "pool", steps, func(ctx context.Context, s *step) error { return o.store(ctx, s, o.createPool(ctx, c, s)) })
+	if ended == nil {
+		skipClaims(steps)
+		ended = o.each(ctx, "creating", "claim", steps, func(ctx context.Context, s *step) error { return o.store(ctx, s, o.createClaim(ctx, c, s)) })
+	}
+	return o.failures(steps, ended)
+}
+
+// skipClaims gives up the claims from pools that were not created: each would wait in vain for its
+// pool.
+func skipClaims(steps []*step) {
+	failed := map[string]*step{}
+	for _, s := range steps {
+		if s.Kind == "pool" && s.State == stateFailed {
+			failed[s.Name] = s
+		}
+	}
+	for _, s := range steps {
+		claim, ok := s.object.(*ipamv1alpha1.IPClaim)
+		if !ok || s.State != stateNew || claim.Spec.PoolRef == nil || claim.Spec.PoolRef.ProjectRef != nil {
+			continue
+		}
+		if pool, ok := failed[claim.Spec.PoolRef.Name]; ok {
+			s.State, s.Message, s.code = stateFailed, fmt.Sprintf("pool %s of line %d is not ready", pool.Name, pool.Line), pool.code
+		}
+	}
+}
+
+// failures is the error of all lines that failed. What ended the import comes first, and decides
+// the exit code: the lines that were under way then failed by it.
+func (o *planImport) failures(steps []*step, ended error) error {
+	var errs []error
+	if ended != nil {
+		errs = append(errs, exit.Fail(exit.CodeOf(ended), exit.HintOf(ended), "%w", ended))
+	}
+	for _, s := range steps {
+		if s.State == stateFailed && len(errs) <= mostNamed {
+			errs = append(errs, exit.Fail(s.code, "", "%s:%d: %s", o.file, s.Line, s.Message))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// store notes what became of a line. It returns an error if the others need not be tried.
+func (o *planImport) store(ctx context.Context, s *step, err error) error {
+	if err == nil {
+		s.State = stateCreated
+		return nil
+	}
+	s.State, s.Message, s.code = stateFailed, err.Error(), exit.CodeOf(exit.Unmet(err))
+	if ctx.Err() != nil || exit.Unreachable(err) {
+		return err
+	}
+	return nil
+}
+
+func (o *planImport) createPool(ctx context.Context, c client.WithWatch, s *step) error {
+	pool := s.object.(*ipamv1alpha1.IPPool)
+	if err := c.Create(ctx, pool); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, o.wait)
+	defer cancel()
+	err := ipamclient.Until(limited, c, pool, func() bool {
+		now := facts.AnswerOf(pool)
+		return now.Given() || now.Stalled
+	})
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return facts.AnswerOf(pool).Err(pool)
+}
+
+// createClaim creates a claim, and deletes it again if it gets no block: a plan leaves no claims
+// that wait for an address in use.
+func (o *planImport) createClaim(ctx context.Context, c client.WithWatch, s *step) error {
+	claim := s.object.(*ipamv1alpha1.IPClaim)
+	limited, cancel := context.WithTimeout(ctx, o.wait)
+	defer cancel()
+	_, err := ipamclient.Claim(limited, c, claim)
+	unmet, ok := errors.AsType[*ipamclient.UnmetError](err)
+	if !ok || !unmet.Stored {
+		return err
+	}
+	// The deletion names the version that was seen without a block. It outlives an interrupt.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.wait)
+	defer cancel()
+	deleted := c.Delete(last, claim, client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
+	if client.IgnoreNotFound(deleted) != nil {
+		return fmt.Errorf("%w; it stays: %w", err, deleted)
+	}
+	return err
+}

@@ -1,0 +1,213 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
+	"github.com/kcp-ipam/ipam/ipamclient"
+)
+
+// What becomes of a line of a plan.
+const (
+	stateValid     = "valid"     // by itself; no server was asked
+	stateNew       = "new"       // it would be created
+	stateCreated   = "created"   // it is there now
+	stateUnchanged = "unchanged" // it was there before
+	stateFailed    = "failed"    // it is not there, or has not what it asked for
+)
+
+// step is a line of a plan: an object, and what became of it.
+type step struct {
+	Line      int    `json:"line"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Block     string `json:"block"`
+	State     string `json:"state"`
+	Message   string `json:"message,omitempty"`
+
+	object client.Object
+	code   int // of the program, if the line failed
+}
+
+// stepsOf are the lines of a plan: pools, then claims.
+func stepsOf(p *plan.Plan) []*step {
+	steps := make([]*step, 0, len(p.Pools)+len(p.Claims))
+	add := func(line int, block string, object client.Object) {
+		steps = append(steps, &step{
+			Line: line, Kind: facts.Kind(object), Namespace: object.GetNamespace(), Name: object.GetName(),
+			Block: block, State: stateValid, object: object,
+		})
+	}
+	for _, pool := range p.Pools {
+		add(pool.Line, string(pool.Spec.CIDR), pool.IPPool)
+	}
+	for _, claim := range p.Claims {
+		add(claim.Line, claim.Spec.Address, claim.IPClaim)
+	}
+	return steps
+}
+
+func (s *step) shownName() string { return facts.Name(s.object) }
+
+// fullName is what kubectl calls the object, as -o name prints it.
+func (s *step) fullName() string {
+	return fmt.Sprintf("ip%s.%s/%s", s.Kind, ipamv1alpha1.GroupName, s.Name)
+}
+
+// anyNewPool reports whether a pool of the plan is not there yet.
+func anyNewPool(steps []*step) bool {
+	return slices.ContainsFunc(steps, func(s *step) bool { return s.State == stateNew && s.Kind == "pool" })
+}
+
+// compare finds which lines are there already, and refuses the plan if one of them is there as
+// something else.
+func (o *planImport) compare(ctx context.Context, c client.Client, steps []*step) error {
+	pools, claims, err := thereFor(ctx, c, steps)
+	if err != nil {
+		return err
+	}
+	var wrong []plan.Problem
+	for _, s := range steps {
+		s.State = stateNew
+		message := ""
+		switch object := s.object.(type) {
+		case *ipamv1alpha1.IPPool:
+			message, err = s.comparePool(object, pools)
+		case *ipamv1alpha1.IPClaim:
+			if there, ok := claims[client.ObjectKeyFromObject(object)]; ok {
+				message, s.State = differentClaim(object, there), stateUnchanged
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if message != "" {
+			wrong = append(wrong, plan.Problem{Line: s.Line, Message: message})
+		}
+	}
+	if len(wrong) > 0 {
+		return o.refuse(exit.Conflict, wrong)
+	}
+	return nil
+}
+
+// thereFor reads the pools of the workspace, and the claims of the namespaces of a plan.
+func thereFor(ctx context.Context, c client.Client, steps []*step) ([]ipamv1alpha1.IPPool, map[client.ObjectKey]*ipamv1alpha1.IPClaim, error) {
+	pools := &ipamv1alpha1.IPPoolList{}
+	if err := c.List(ctx, pools); err != nil {
+		return nil, nil, err
+	}
+	claims, read := map[client.ObjectKey]*ipamv1alpha1.IPClaim{}, map[string]bool{}
+	for _, s := range steps {
+		if s.Namespace == "" || read[s.Namespace] {
+			continue
+		}
+		read[s.Namespace] = true
+		list := &ipamv1alpha1.IPClaimList{}
+		if err := c.List(ctx, list, client.InNamespace(s.Namespace)); err != nil {
+			return nil, nil, err
+		}
+		for i := range list.Items {
+			claims[client.ObjectKeyFromObject(&list.Items[i])] = &list.Items[i]
+		}
+	}
+	return pools.Items, claims, nil
+}
+
+// comparePool looks for a pool among those that are there, and says what is in its way.
+func (s *step) comparePool(pool *ipamv1alpha1.IPPool, there []ipamv1alpha1.IPPool) (string, error) {
+	block, err := netip.ParsePrefix(string(pool.Spec.CIDR))
+	if err != nil {
+		return "", err
+	}
+	for i := range there {
+		other := &there[i]
+		if other.Name == pool.Name {
+			s.State = stateUnchanged
+			return differentPool(pool, other)
+		}
+	}
+	for i := range there {
+		other := &there[i]
+		taken, err := netip.ParsePrefix(facts.CIDR(other))
+		if err != nil || other.Spec.ParentPoolRef != nil || !taken.Overlaps(block) {
+			continue // a child pool has its block from a root pool, which counts
+		}
+		if domain := pool.Spec.AddressDomain; domain == "" || domain != other.Spec.AddressDomain {
+			return fmt.Sprintf("pool %s (%s) overlaps pool %s (%s), which is there: write claims in pool %s, or put both pools in one addressDomain",
+				pool.Name, block, other.Name, taken, other.Name), nil
+		}
+	}
+	return "", nil
+}
+
+// differentPool says in what a pool that is there differs, or why it has no block; empty if neither.
+func differentPool(pool, there *ipamv1alpha1.IPPool) (string, error) {
+	differs, err := ipamclient.Differences(plan.Comparable(pool), plan.Comparable(there))
+	if err != nil {
+		return "", err
+	}
+	if len(differs) == 0 && there.Status.AllocatedCIDR == "" {
+		return fmt.Sprintf("pool %s is there, and has no block: %s; kubectl ipam pool show %s shows it, kubectl ipam pool release %s deletes it",
+			pool.Name, facts.AnswerOf(there).Reason(), pool.Name, pool.Name), nil
+	}
+	if len(differs) == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("pool %s is there, and %s: correct the plan, or kubectl edit ippool %s", pool.Name, listed(differs), pool.Name), nil
+}
+
+// differentClaim says what a claim that is there has instead; empty if it holds what the plan
+// asks for, whatever it asked for itself.
+func differentClaim(claim, there *ipamv1alpha1.IPClaim) string {
+	name := facts.Name(claim)
+	held, ok, err := ipamclient.AllocationOf(there)
+	if err != nil || !ok {
+		return fmt.Sprintf("claim %s is there, and holds no block: kubectl ipam why %s says why, kubectl ipam claim release %s deletes it", name, facts.Args(claim), facts.Args(claim))
+	}
+	wanted, have := claim.Spec, there.Spec
+	have.Address, wanted.Address = held.Prefix.String(), blockText(wanted.Address)
+	have.ClassName, have.PoolRef, have.PoolSelector = held.ClassName, &held.Pool, nil
+	have.PrefixLength, have.IPFamily, have.UnmetPolicy = wanted.PrefixLength, wanted.IPFamily, wanted.UnmetPolicy
+	if wanted.ClassName == "" {
+		have.ClassName = ""
+	}
+	if wanted.PoolRef == nil || equality.Semantic.DeepEqual(wanted.PoolRef, there.Spec.PoolRef) {
+		have.PoolRef = wanted.PoolRef // a status leaves out the claim's own workspace, a spec may name it
+	}
+	if wanted.ReclaimPolicy == "" {
+		have.ReclaimPolicy = ""
+	}
+	differs, err := ipamclient.Differences(wanted, have)
+	if err != nil || len(differs) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("claim %s is there, and %s: correct the plan, or kubectl ipam claim release %s", name, listed(differs), facts.Args(claim))
+}
+
+// blockText is an address as a prefix.
+func blockText(address string) string {
+	if block, err := plan.ParseBlock(address); err == nil {
+		return block.String()
+	}
+	return address
+}
+
+func listed(differs []ipamclient.Difference) string {
+	words := make([]string, len(differs))
+	for i, d := range differs {
+		words[i] = d.String()
+	}
+	return strings.Join(words, ", ")
+}

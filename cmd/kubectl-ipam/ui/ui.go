@@ -1,0 +1,101 @@
+// Package ui is kubectl ipam ui: it reads what the pages show, and serves them.
+package ui
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+)
+
+// command is kubectl ipam ui.
+type command struct {
+	*session.Session
+	port int
+	open bool
+}
+
+// New makes kubectl ipam ui.
+func New(s *session.Session) *cobra.Command {
+	o := &command{Session: s}
+	cmd := &cobra.Command{
+		Use:   "ui",
+		Short: "Serve pages with maps of the pools to your browser",
+		Long: `Serve pages to your browser: pools as maps and lists, the holder of each block, the claims
+that wait, and the block that a claim would get. The pages show what you may see in the
+current workspace, and change nothing.
+
+The command is the server. It listens on 127.0.0.1, prints an address with a token that
+admits your browser, and serves until you stop it.`,
+		Example: `  kubectl ipam ui
+
+  # serve the pages, and open them in your browser
+  kubectl ipam ui --open`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	cmd.Flags().IntVar(&o.port, "port", 0, "Port of 127.0.0.1 to listen on; 0 takes a free one")
+	cmd.Flags().BoolVar(&o.open, "open", false, "Open the pages in your browser")
+	return cmd
+}
+
+func (o *command) run(ctx context.Context) error {
+	if o.port < 0 || o.port > 65535 {
+		return exit.Usagef("--port is %d; write a number up to 65535, or 0", o.port)
+	}
+	source := pageSource{o.Session}
+	first, err := source.Read(ctx)
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)))
+	if err != nil {
+		return exit.Fail(exit.Unavailable, "--port 0 takes a free one", "listen: %w", err)
+	}
+	options := page.Options{Source: source, Host: listener.Addr().String(), Token: page.NewToken(), Root: page.NewToken(), Now: o.Now}
+	server := &http.Server{Handler: page.New(options), ReadHeaderTimeout: 10 * time.Second}
+	address := fmt.Sprintf("http://%s/%s/?token=%s", options.Host, options.Root, options.Token)
+	screen.Line(o.Out, "%s", address)
+	o.Say("serving what you may see in %s; Ctrl-C stops it", cmp.Or(first.Workspace, "this cluster"))
+	if o.open {
+		o.browse(ctx, address)
+	}
+	return serve(ctx, server, listener)
+}
+
+// serve serves until the context ends. It does not wait for requests then: they only read.
+func serve(ctx context.Context, server *http.Server, listener net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return exit.Fail(exit.Error, "", "serve: %w", err)
+	}
+	return nil
+}
+
+// browse opens an address in the browser of the user. If that fails, the user can open it.
+func (o *command) browse(ctx context.Context, address string) {
+	words := map[string][]string{"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"}}[runtime.GOOS]
+	if words == nil {
+		words = []string{"xdg-open"}
+	}
+	browser := exec.CommandContext(ctx, words[0], append(words[1:], address)...)
+	if err := browser.Start(); err != nil {
+		o.Say("no browser was opened: %v", err)
+		return
+	}
+	go func() { _ = browser.Wait() }() // ends with the browser, or with the context
+}
