@@ -180,7 +180,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 		Ledger: ledger, Record: reader, Directory: known, Clusters: early, Suspect: releases.Suspect,
 	})
 	claims, err := claim.New(mgr, claim.Options{
-		Ledger: ledger, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare,
+		Ledger: ledger, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete,
 		Feed: workspaces, Queue: news.Claims, Listed: news.Listed, Workers: opts.Workers, Tracer: opts.Tracer,
 	})
 	if err != nil {

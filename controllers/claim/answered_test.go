@@ -191,22 +191,6 @@ func TestReconcile_OfAReservationOfAnotherPolicy(t *testing.T) {
 	}
 }
 
-// A claim that shows a block which the ledger does not have keeps showing it, and gets no other.
-func TestReconcile_OfAPromiseThatTheLedgerDoesNotHave(t *testing.T) {
-	t.Parallel()
-	s := newScene(t, allocator.Options{}, offered())
-	claim := gen.Claim("c", gen.OfClass("internal"))
-	answer := s.create(claim)
-	if err := s.ledger.Release(t.Context(), reservation.Of("tenant", claim)); err != nil {
-		t.Fatal(err)
-	}
-	s.stored(claim, answer)
-	if _, err := s.Reconcile(t.Context(), requestIn("tenant", "c")); err == nil {
-		t.Error("Reconcile = nil, want an error: the ledger has no block of the claim")
-	}
-	s.wantBlocks()
-}
-
 // The first refusal is told by an event and counted, also if the claim came with it.
 func TestReconcile_TellsARefusalOfTheDoor(t *testing.T) {
 	t.Parallel()

@@ -98,8 +98,8 @@ func (p *pass) unchecked(r allocator.Request) error {
 }
 
 // held is the block of a claim that shows one: of a claim that was bound before, or whose
-// CREATE was answered. It is never exchanged for another: the users of the address would
-// not be told.
+// CREATE was answered. It is never exchanged for another. A claim that shows one which it was
+// never given loses that: see unbacked.
 func (p *pass) held(ctx context.Context) (allocator.Block, error) {
 	if !p.recorded() {
 		if block, ok, err := p.promised(ctx); ok || err != nil {
@@ -114,7 +114,7 @@ func (p *pass) held(ctx context.Context) (allocator.Block, error) {
 		if block, ok, err = p.told(ctx); ok || err != nil {
 			return block, err
 		}
-		return allocator.Block{}, &outcome.Fault{Message: "the ledger has no block of this claim, which was bound to " + p.claim.Status.AllocatedCIDR}
+		return allocator.Block{}, p.unbacked(ctx)
 	}
 	if !p.recorded() {
 		err = p.shown(ctx)

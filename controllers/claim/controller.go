@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"maps"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -48,6 +49,9 @@ type Options struct {
 	// Compare compares the ledger with what is published of a pool, and of the others in its
 	// space. It reports whether nothing is lost, so that blocks may be reserved there.
 	Compare func(context.Context, allocator.PoolID) (bool, error)
+	// Complete reports whether the ledger has every pool, of whatever workspace, that has addresses of a
+	// prefix, and lacks nothing of them.
+	Complete func(context.Context, netip.Prefix) (bool, error)
 	// Workers is how many claims are reconciled at the same time. Default 16.
 	Workers int
 	// Tracer makes a span of each reconcile and of each answer. Default: none.
@@ -68,6 +72,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		queue:     opts.Queue,
 		listed:    opts.Listed,
 		compare:   opts.Compare,
+		complete:  opts.Complete,
 		tracer:    opts.Tracer,
 		clock:     clock.RealClock{},
 		started:   sync.OnceValue(time.Now),

@@ -29,6 +29,10 @@ const (
 	// counts as its own.
 	claiming = 2 * time.Second
 
+	// lasting is the time between two looks that find the ledger to lack what a claim shows, before that is
+	// taken back. An Allocator notices within a second that its ledger was replaced.
+	lasting = 10 * time.Second
+
 	// telling is how old a claim may be whose first refusal was not told yet. An older one was
 	// refused before this process began.
 	telling = time.Minute

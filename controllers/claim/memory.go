@@ -27,11 +27,18 @@ type memory struct {
 
 // memo is what is known of one claim.
 type memo struct {
-	written string // the resourceVersion on which our last write of the claim was made
-	record  sight  // what the cache showed when the server had another record
-	denied  bool   // the server did not know the claim when it was written
-	doubted bool   // the claim is to be compared with the ledger
-	failed  bool   // a reconcile ended with a fault, and none has found all well since
+	written string  // the resourceVersion on which our last write of the claim was made
+	record  sight   // what the cache showed when the server had another record
+	denied  bool    // the server did not know the claim when it was written
+	doubted bool    // the claim is to be compared with the ledger
+	failed  bool    // a reconcile ended with a fault, and none has found all well since
+	lacking missing // what the claim shows and the ledger was found not to have
+}
+
+// missing is a block that a claim shows and the ledger does not have.
+type missing struct {
+	shown string
+	since time.Time
 }
 
 // sight is what the cache showed of a claim's record when the server had another.
@@ -89,13 +96,25 @@ func (m *memory) hides(claim types.UID, shown record.Slot) bool {
 
 // found notes that a reconcile saw the claim bound and its record in the cache: nothing is amiss any more.
 func (m *memory) found(claim types.UID) {
-	m.change(claim, func(known *memo) { known.record, known.failed = sight{}, false })
+	m.change(claim, func(known *memo) { known.record, known.failed, known.lacking = sight{}, false, missing{} })
 }
 
 // fails notes that a reconcile of a claim ended with a fault, and reports whether one did before, and none has found all well since.
 func (m *memory) fails(claim types.UID) (again bool) {
 	m.change(claim, func(known *memo) { again, known.failed = known.failed, true })
 	return again
+}
+
+// lacks notes that the ledger does not have the block that a claim shows, and reports whether that was seen
+// long enough ago, too. A ledger that is replaced by an older copy under the process ends that before.
+func (m *memory) lacks(claim types.UID, shown string) (before bool) {
+	m.change(claim, func(known *memo) {
+		if known.lacking.shown != shown {
+			known.lacking = missing{shown: shown, since: m.clock.Now()}
+		}
+		before = m.clock.Since(known.lacking.since) >= lasting
+	})
+	return before
 }
 
 // deny notes that the server does not know a claim that the cache shows.

@@ -23,6 +23,10 @@ var (
 		Name: "ipam_claim_refusals_total",
 		Help: "Refusals and faults that were news to their claim, by reason.",
 	}, []string{"reason"})
+	corrections = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "ipam_claim_corrections_total",
+		Help: "Claims that showed a block which the ledger had not given to them, and whose status was corrected.",
+	})
 	unmet = &lacks{}
 )
 
@@ -32,7 +36,7 @@ const (
 	resultFailed  = "failed"
 )
 
-func init() { metrics.Registry.MustRegister(durations, refusals, unmet) }
+func init() { metrics.Registry.MustRegister(durations, refusals, corrections, unmet) }
 
 var (
 	unmetClaims = prometheus.NewDesc("ipam_unmet_claims",

@@ -35,6 +35,10 @@ func (p *pass) publish(ctx context.Context, block allocator.Block) error {
 	if outcome.Failing(p.claim.Status.Conditions) {
 		p.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonReconciled, "bound to "+block.Prefix.String())
 	}
+	if shown := p.claim.Status.AllocatedCIDR; shown != "" && shown != block.Prefix.String() {
+		corrections.Inc()
+		p.tell(corev1.EventTypeWarning, ipamv1alpha1.ReasonError, fmt.Sprintf("%s was shown and never given to this claim, which has %s", shown, block.Prefix))
+	}
 	disputed := meta.IsStatusConditionTrue(p.claim.Status.Conditions, ipamv1alpha1.ConditionDisputed)
 	succeeded(p.claim, block, poolRef, p.slot.Name)
 	if block.State == allocator.Disputed && !disputed {

@@ -53,6 +53,7 @@ type Releases interface {
 	Settle(ctx context.Context, h allocator.Holder) (bool, error)
 	Gone(ctx context.Context, h allocator.Holder) (bool, error)
 	Alive(ctx context.Context, h allocator.Holder) (*ipamv1alpha1.IPClaim, error)
+	Published(ctx context.Context, h allocator.Holder) (claim *ipamv1alpha1.IPClaim, recorded bool, err error)
 }
 
 // Reconciler binds claims. It is safe for concurrent use.
@@ -65,6 +66,7 @@ type Reconciler struct {
 	queue     inbox.Queue
 	listed    func(mcreconcile.Request)
 	compare   func(context.Context, allocator.PoolID) (bool, error)
+	complete  func(context.Context, netip.Prefix) (bool, error)
 	tracer    trace.Tracer // nil: nothing is traced
 	clock     clock.PassiveClock
 	waiting   waiting

@@ -132,8 +132,14 @@ func (w *workspace) GetEventRecorder(string) events.EventRecorder {
 // alive are releases by whose word a claim is as the test says.
 type alive struct {
 	Releases
-	claim  *ipamv1alpha1.IPClaim
-	missed []string // claims that were said to be missed
+	claim    *ipamv1alpha1.IPClaim
+	recorded bool
+	away     error
+	missed   []string // claims that were said to be missed
+}
+
+func (a *alive) Published(context.Context, allocator.Holder) (*ipamv1alpha1.IPClaim, bool, error) {
+	return a.claim, a.recorded, a.away
 }
 
 func (a *alive) Missed(h allocator.Holder, last *ipamv1alpha1.IPClaim) {
@@ -158,10 +164,11 @@ func newScene(t *testing.T, options allocator.Options, platform []client.Object,
 	}}
 	s.Reconciler = &Reconciler{
 		clusters: s.world, ledger: ledger, releases: s.servers, directory: known,
-		catalog: &catalog.Catalog{Clusters: s.world, Directory: known, Rooms: ledger},
-		compare: func(context.Context, allocator.PoolID) (bool, error) { return false, nil },
-		started: func() time.Time { return time.Now().Add(-time.Hour) },
-		memory:  memory{clock: clock.RealClock{}}, clock: s.now,
+		catalog:  &catalog.Catalog{Clusters: s.world, Directory: known, Rooms: ledger},
+		compare:  func(context.Context, allocator.PoolID) (bool, error) { return false, nil },
+		complete: func(context.Context, netip.Prefix) (bool, error) { return true, nil },
+		started:  func() time.Time { return time.Now().Add(-time.Hour) },
+		memory:   memory{clock: clock.RealClock{}}, clock: s.now,
 	}
 	for _, object := range platform {
 		if pool, ok := object.(*ipamv1alpha1.IPPool); ok {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
@@ -14,11 +16,13 @@ import (
 // bound reports whether the claim has its block and its record as it should
 // be, so that there is nothing to do.
 func bound(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) bool {
-	return claim.Status.Phase == ipamv1alpha1.ClaimBound &&
-		claim.Status.ObservedGeneration == claim.Generation && !outcome.Failing(claim.Status.Conditions) &&
+	status := &claim.Status
+	return status.Phase == ipamv1alpha1.ClaimBound &&
+		status.ObservedGeneration == claim.Generation && !outcome.Failing(status.Conditions) &&
 		record != nil && record.Spec.ClaimRef != nil && record.Spec.ClaimRef.UID == claim.UID &&
-		record.Status.AllocatedCIDR == claim.Status.AllocatedCIDR &&
-		claim.Status.BoundAllocationRef != nil && claim.Status.BoundAllocationRef.Name == record.Name
+		record.Status.AllocatedCIDR == status.AllocatedCIDR && record.Status.Address == status.Address &&
+		status.PoolRef != nil && equality.Semantic.DeepEqual(*status.PoolRef, record.Spec.PoolRef) &&
+		status.BoundAllocationRef != nil && status.BoundAllocationRef.Name == record.Name
 }
 
 // succeeded sets the status of a claim that has its block, recorded under that name.
@@ -44,6 +48,7 @@ func refused(claim *ipamv1alpha1.IPClaim, refusal *outcome.Refusal) {
 		outcome.Retry(&status.Conditions, claim.Generation, refusal)
 		return
 	}
+	status.Address, status.PoolRef, status.BoundAllocationRef = "", nil, nil
 	if outcome.Changed(status.Conditions, refusal) { // a claim is not written for its columns alone
 		status.ClassName = cmp.Or(status.ClassName, claim.Spec.ClassName)
 	}

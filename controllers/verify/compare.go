@@ -101,7 +101,7 @@ func (b *books) seeClaim(cluster allocator.ClusterName, claim *ipamv1alpha1.IPCl
 			b.find(Finding{
 				Kind: ClaimWithoutBlock, Cluster: cluster, Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID),
 				Prefix: shown, Message: "the claim shows this address, and the ledger has no block of it",
-			})
+			}.by(LookAtClaim))
 		}
 		return
 	}
@@ -115,7 +115,7 @@ func (b *books) seeClaim(cluster allocator.ClusterName, claim *ipamv1alpha1.IPCl
 	case shown == "" && !held.leaving:
 		b.find(about(ClaimMismatch, held.Block, "the claim shows no address; it is %s", claim.Status.Phase).by(LookAtClaim))
 	case shown != "" && shown != held.Prefix.String():
-		b.find(about(ClaimMismatch, held.Block, "the claim shows %s", shown))
+		b.find(about(ClaimMismatch, held.Block, "the claim shows %s", shown).by(LookAtClaim))
 	}
 }
 

@@ -82,7 +82,7 @@ type Repair string
 
 const (
 	// LookAtClaim has the claim looked at again: its record and status are
-	// written from its block, as long as it has one.
+	// written from its block. If it has none, and no record, what it shows is taken back.
 	LookAtClaim Repair = "LookAtClaim"
 	// LookAtPool has the pool looked at again: its figures are written anew.
 	LookAtPool Repair = "LookAtPool"

@@ -113,8 +113,8 @@ func TestVerify_Findings(t *testing.T) {
 		{"a child pool that is gone", func(s *scene) { delete(s.pools, "child") },
 			BlockWithoutClaim, []Kind{PoolWithoutObject}, "child", ConfirmRelease},
 		{"an address that was not given", func(s *scene) { s.must(s.ledger.Release(s.Context(), "uid-of-a")) },
-			ClaimWithoutBlock, []Kind{CapacityMismatch, RecordWithoutBlock}, "a", ""},
-		{"another address", func(s *scene) { s.claims["a"].Status.AllocatedCIDR = "10.0.0.32/28" }, ClaimMismatch, nil, "a", ""},
+			ClaimWithoutBlock, []Kind{CapacityMismatch, RecordWithoutBlock}, "a", LookAtClaim},
+		{"another address", func(s *scene) { s.claims["a"].Status.AllocatedCIDR = "10.0.0.32/28" }, ClaimMismatch, nil, "a", LookAtClaim},
 		{"an address that is not shown", func(s *scene) { s.claims["a"].Status = ipamv1alpha1.IPClaimStatus{} }, ClaimMismatch, nil, "a", LookAtClaim},
 		{"a claim of another name", func(s *scene) { s.claims["a"].Name = "b" }, ClaimMismatch, nil, "a", ""},
 		{"a retained block of a claim that lives", func(s *scene) {

@@ -1,0 +1,70 @@
+package claim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+)
+
+// A claim may show a block that the ledger never gave to it: kcp decides who serves a request before it
+// reads the body, and asks webhooks and policies by the bindings that it finds afterwards. So the status that
+// is stored need not be the one that the door has answered, nor one that any policy has seen.
+//
+//	shown without a block ──▶ 75 s old, 10 s later still so ──▶ live: the same, and no record
+//	──▶ no pool with these addresses lacks anything ──▶ not in the ledger: taken back
+//
+// The ledger is asked last. What it was found to lack before that may have been adopted meanwhile.
+
+// unbacked is what becomes of a claim that shows a block which the ledger does not have: a refusal that takes
+// the block back, or an error that leaves it as it is, for now or, where an IPAllocation says the same, for
+// good. That was written after the block was in the ledger, so it is the ledger that has lost something.
+func (p *pass) unbacked(ctx context.Context) error {
+	shown := p.claim.Status.AllocatedCIDR
+	kept := &outcome.Fault{Message: "the ledger has no block of this claim, which shows " + shown}
+	if p.recorded() || p.age() < reservation.Grace || !p.memory.lacks(p.claim.UID, shown) {
+		return kept
+	}
+	if err := p.forged(ctx, shown); err != nil {
+		log.FromContext(ctx).Info("a block that the ledger does not have is not taken back yet", "prefix", shown, "why", err.Error())
+		return kept
+	}
+	p.claim.Status = ipamv1alpha1.IPClaimStatus{}
+	corrections.Inc()
+	log.FromContext(ctx).Info("took back a block that the ledger does not have", "prefix", shown)
+	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: fmt.Sprintf(
+		"%s was shown and never given to this claim; it is taken back, and the claim is served as a new one", shown)}
+}
+
+// forged fails unless it is certain that the claim was never given the block that it shows.
+func (p *pass) forged(ctx context.Context, shown string) error {
+	now, recorded, err := p.releases.Published(ctx, p.holder())
+	if err != nil {
+		return err
+	}
+	if now == nil || now.Status.AllocatedCIDR != shown || recorded {
+		return errUnsure
+	}
+	if prefix, err := netip.ParsePrefix(shown); err == nil { // another text lies in no pool
+		if whole, err := p.complete(ctx, prefix); err != nil || !whole {
+			return cmp.Or(err, errIncomplete)
+		}
+	}
+	for _, id := range []allocator.ClaimID{allocator.ClaimID(p.claim.UID), reservation.Of(p.from.Cluster, p.claim)} {
+		if _, found, err := p.ledger.Lookup(ctx, id); err != nil || found {
+			return cmp.Or(err, errTurn)
+		}
+	}
+	return nil
+}
+
+// errIncomplete: the ledger may have lost what the claim shows.
+var errIncomplete = errors.New("a pool that has its addresses is not in the ledger, or is frozen")

@@ -1,0 +1,215 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// forgery is a claim that was stored with a block which it was never given: 10.0.0.0/28, which another
+// workspace has, unless a test says otherwise.
+type forgery struct {
+	*scene
+	claim *ipamv1alpha1.IPClaim
+}
+
+func forge(t *testing.T, name string) *forgery {
+	t.Helper()
+	s := newScene(t, allocator.Options{}, offered())
+	s.memory.clock = s.now
+	t.Cleanup(func() { unmet.settle(requestIn("tenant", name)) })
+	other := allocator.Holder{Claim: "other", Cluster: "other", Namespace: "default", Name: "other"}
+	if _, err := s.ledger.Bind(t.Context(), allocator.Request{Pool: "uid-of-p", Holder: other, Length: 28}); err != nil {
+		t.Fatal(err)
+	}
+	claim := gen.Claim(name, gen.OfClass("internal"))
+	return &forgery{s, s.stored(claim, door.Answer{Status: shows("10.0.0.0/28")})}
+}
+
+// shows is the status of a claim that is bound to a block.
+func shows(cidr string) ipamv1alpha1.IPClaimStatus {
+	block := allocator.Block{Prefix: netip.MustParsePrefix(cidr), Class: "internal"}
+	claim := gen.Claim("")
+	succeeded(claim, block, ipamv1alpha1.PoolRef{Name: "p", ProjectRef: &ipamv1alpha1.ProjectRef{Name: "root:ipam"}}, "of-another")
+	return claim.Status
+}
+
+// look reconciles the claim after so long, and returns it as it then is.
+func (f *forgery) look(after time.Duration) *ipamv1alpha1.IPClaim {
+	f.Helper()
+	f.later(after)
+	_, _ = f.Reconcile(f.Context(), requestIn("tenant", f.claim.Name)) // an error while it keeps what it shows
+	now := gen.Claim(f.claim.Name)
+	if err := f.world.tenant.client.Get(f.Context(), client.ObjectKeyFromObject(now), now); err != nil {
+		f.Fatal(err)
+	}
+	return now
+}
+
+// keeps looks twice, long after all that may be waited for, and wants the claim to show what it shows.
+func (f *forgery) keeps(why string) {
+	f.Helper()
+	for _, after := range []time.Duration{time.Hour, 2 * time.Hour} {
+		if got := f.look(after).Status.AllocatedCIDR; got != f.claim.Status.AllocatedCIDR {
+			f.Errorf("%s, and after %s the claim shows %q; want %s kept", why, after, got, f.claim.Status.AllocatedCIDR)
+		}
+	}
+}
+
+// A claim that shows another's block loses it once no CREATE can have been answered with it, and is then served as
+// any other.
+func TestUnbacked_IsTakenBack(t *testing.T) {
+	t.Parallel()
+	f := forge(t, "forged")
+	f.look(lasting)
+	if now := f.look(reservation.Grace - time.Second); now.Status.AllocatedCIDR != "10.0.0.0/28" {
+		t.Errorf("before its CREATE is over for certain it shows %+v; want what it was stored with", now.Status)
+	}
+	f.look(reservation.Grace + time.Second)
+	now := f.look(reservation.Grace + lasting + 2*time.Second)
+	allocated := meta.FindStatusCondition(now.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	if s := now.Status; s.AllocatedCIDR != "" || s.Address != "" || s.PoolRef != nil || s.BoundAllocationRef != nil || allocated == nil || allocated.Status != "False" {
+		t.Errorf("the claim shows %+v; want no block, and Allocated False", s)
+	}
+	told := false
+	for len(f.world.tenant.events.Events) > 0 {
+		told = strings.Contains(<-f.world.tenant.events.Events, "10.0.0.0/28 was shown and never given") || told
+	}
+	if !told {
+		t.Error("no event tells that the block was taken back")
+	}
+	f.wantBlocks("10.0.0.0/28 bound other")
+
+	if now := f.look(2 * time.Minute); now.Status.AllocatedCIDR != "10.0.0.16/28" || now.Status.Phase != ipamv1alpha1.ClaimBound {
+		t.Errorf("the claim shows %+v; want it bound to 10.0.0.16/28", now.Status)
+	}
+	f.wantBlocks("10.0.0.0/28 bound other", "10.0.0.16/28 bound uid-of-forged")
+}
+
+// What is no prefix lies in no pool.
+func TestUnbacked_WhatIsNoPrefix(t *testing.T) {
+	t.Parallel()
+	f := forge(t, "no-prefix")
+	f.complete = func(context.Context, netip.Prefix) (bool, error) { return false, nil }
+	f.claim.Status.AllocatedCIDR = "10.0.0.0/280"
+	if err := f.world.tenant.client.Status().Update(t.Context(), f.claim); err != nil {
+		t.Fatal(err)
+	}
+	f.servers.claim = f.claim
+	f.look(time.Hour)
+	if now := f.look(2 * time.Hour); now.Status.AllocatedCIDR != "" {
+		t.Errorf("the claim shows %q; want nothing", now.Status.AllocatedCIDR)
+	}
+}
+
+// Whatever may mean that the ledger, and not the claim, is wrong leaves the claim as it is.
+func TestUnbacked_InDoubt(t *testing.T) {
+	t.Parallel()
+	for name, doubt := range map[string]func(f *forgery){
+		"no server shows the claim": func(f *forgery) { f.servers.claim = nil },
+		"a server shows another block": func(f *forgery) {
+			f.servers.claim = f.claim.DeepCopy()
+			f.servers.claim.Status.AllocatedCIDR = "10.0.0.32/28"
+		},
+		"a server shows its record":  func(f *forgery) { f.servers.recorded = true },
+		"the servers are away":       func(f *forgery) { f.servers.away = errors.New("away") },
+		"the ledger is not complete": func(f *forgery) { f.complete = func(context.Context, netip.Prefix) (bool, error) { return false, nil } },
+		"a shard is away": func(f *forgery) {
+			f.complete = func(context.Context, netip.Prefix) (bool, error) { return true, errors.New("away") }
+		},
+		"the cache shows its record": func(f *forgery) {
+			record := gen.Allocation(f.claim.Name, "p", "10.0.0.0/28")
+			if err := f.world.tenant.client.Create(f.Context(), record); err != nil {
+				f.Fatal(err)
+			}
+		},
+		"something is reserved for its name": func(f *forgery) {
+			f.world.tenant.client.Delete(f.Context(), bare(f.claim)) //nolint:errcheck // It is created again.
+			f.create(gen.Claim(f.claim.Name, gen.OfClass("internal")))
+			f.claim = f.stored(bare(f.claim), door.Answer{Status: f.claim.Status})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := forge(t, "doubted")
+			doubt(f)
+			f.keeps(name)
+		})
+	}
+}
+
+// The ledger is asked once more after it was found to be complete: what was adopted meanwhile is the claim's.
+func TestUnbacked_AdoptedMeanwhile(t *testing.T) {
+	t.Parallel()
+	f := forge(t, "adopted")
+	f.claim.Status = shows("10.0.0.32/28")
+	if err := f.world.tenant.client.Status().Update(t.Context(), f.claim); err != nil {
+		t.Fatal(err)
+	}
+	f.servers.claim = f.claim
+	f.complete = func(ctx context.Context, prefix netip.Prefix) (bool, error) {
+		holder := allocator.Holder{Claim: "uid-of-adopted", Cluster: "tenant", Namespace: "default", Name: "adopted"}
+		_, err := f.ledger.Adopt(ctx, allocator.Request{Pool: "uid-of-p", Holder: holder, Exact: prefix}, allocator.Bound)
+		return true, err
+	}
+	f.keeps("its block was adopted meanwhile")
+	if now := f.look(3 * time.Hour); now.Status.Phase != ipamv1alpha1.ClaimBound || outcome.Failing(now.Status.Conditions) {
+		t.Errorf("the claim shows %+v; want it bound", now.Status)
+	}
+}
+
+// A claim that shows something else than its block gets its own back.
+func TestUnbacked_AnotherBlockThanItsOwn(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*ipamv1alpha1.IPClaimStatus){
+		"a block":      func(s *ipamv1alpha1.IPClaimStatus) { s.AllocatedCIDR = "10.0.0.32/28" },
+		"an address":   func(s *ipamv1alpha1.IPClaimStatus) { s.Address = "10.0.0.32" },
+		"a pool":       func(s *ipamv1alpha1.IPClaimStatus) { s.PoolRef = &ipamv1alpha1.PoolRef{Name: "other"} },
+		"other record": func(s *ipamv1alpha1.IPClaimStatus) { s.BoundAllocationRef.Name = "other" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, allocator.Options{}, offered())
+			claim := gen.Claim("c", gen.OfClass("internal"))
+			s.stored(claim, s.create(claim))
+			s.reconcile("c")
+			was := s.reconcile("c")
+			changed := was.DeepCopy()
+			change(&changed.Status)
+			if err := s.world.tenant.client.Status().Update(t.Context(), changed); err != nil {
+				t.Fatal(err)
+			}
+			now := s.reconcile("c")
+			if got, want := now.Status, was.Status; got.AllocatedCIDR != want.AllocatedCIDR || got.Address != want.Address || got.PoolRef.Name != want.PoolRef.Name || *got.BoundAllocationRef != *want.BoundAllocationRef {
+				t.Errorf("the claim shows %+v, want %+v", got, want)
+			}
+			s.wantBlocks("10.0.0.0/28 bound uid-of-c")
+		})
+	}
+}
+
+// A claim that is refused shows no address that it was stored with.
+func TestRefused_ShowsNoAddress(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	t.Cleanup(func() { unmet.settle(requestIn("tenant", "bare")) })
+	status := shows("10.0.0.0/28")
+	status.AllocatedCIDR, status.Address = "", "10.0.0.5"
+	s.stored(gen.Claim("bare", gen.OfClass("none")), door.Answer{Status: status})
+	if now := s.reconcile("bare").Status; now.Address != "" || now.PoolRef != nil || now.BoundAllocationRef != nil {
+		t.Errorf("a claim that was refused shows %+v; want no address, pool and record", now)
+	}
+}
