@@ -44,6 +44,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/slice"
 	"github.com/kcp-ipam/ipam/controllers/sweep"
 	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/internal/build"
 )
 
 // Scheme knows every kind that the controllers read or write.
@@ -211,7 +212,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	})
 	// What a workspace has of the platform's slices depends on whether its cache can be read.
 	workspaces.Changed = func(name multicluster.ClusterName) { slices.Engaged(known.Ledger(name)) }
-	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: classes, Directory: known}); err != nil {
+	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: classes, Directory: known, Version: build.Version()}); err != nil {
 		return fmt.Errorf("class controller: %w", err)
 	}
 	opts.Consumer.Clusters, opts.Consumer.Directory, opts.Consumer.World = mgr, known, reader

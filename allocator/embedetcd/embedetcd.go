@@ -31,6 +31,9 @@ const (
 	catchUpEntries = 100
 )
 
+// nowhere is the address of the one member for others, of whom there are none.
+var nowhere = url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+
 // Options configure a Server.
 type Options struct {
 	// Dir is the data directory. It is made if missing, and must be on local
@@ -136,7 +139,6 @@ func (s *Server) config() (*embed.Config, error) {
 	c := embed.NewConfig()
 	c.Name, c.Dir = name, s.options.Dir
 	// The one member needs an address in its records, and nobody to talk to.
-	nowhere := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
 	c.AdvertisePeerUrls, c.AdvertiseClientUrls = []url.URL{nowhere}, []url.URL{nowhere}
 	c.ListenPeerUrls, c.ListenClientUrls = nil, nil
 	if s.options.Listen != "" {

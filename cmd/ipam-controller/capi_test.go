@@ -18,7 +18,7 @@ import (
 // The components are what clusterctl asks of a provider: one namespace, a Deployment whose container
 // is called manager, and the label of the provider on everything.
 func TestComponents(t *testing.T) {
-	objects := build(t, "../../capi")
+	objects := overlaid(t, "../../capi")
 	one[*corev1.Namespace](t, objects)
 	deployment := one[*appsv1.Deployment](t, objects)
 	if got := deployment.Spec.Template.Spec.Containers; len(got) != 1 || got[0].Name != "manager" {
@@ -43,7 +43,7 @@ func TestComponents(t *testing.T) {
 // clusterctl move takes pools and classes along, and neither claims nor allocations, which would be
 // made again with another address.
 func TestComponents_Moved(t *testing.T) {
-	objects := build(t, "../../capi")
+	objects := overlaid(t, "../../capi")
 	moved := map[string]bool{"IPPool": true, "IPClass": true}
 	for _, crd := range all[*apiextensionsv1.CustomResourceDefinition](objects) {
 		_, got := crd.Labels["clusterctl.cluster.x-k8s.io/move"]
@@ -62,7 +62,7 @@ func TestComponents_Moved(t *testing.T) {
 
 // With pools in a workspace, the manifests run the command capi, with a lease and without webhooks.
 func TestComponents_Workspace(t *testing.T) {
-	objects := build(t, "../../capi/workspace")
+	objects := overlaid(t, "../../capi/workspace")
 	deployment := one[*appsv1.Deployment](t, objects)
 	args := deployment.Spec.Template.Spec.Containers[0].Args
 	c := &clusterAPI{options: defaults(), namespace: "default"}

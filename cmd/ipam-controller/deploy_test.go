@@ -31,8 +31,8 @@ import (
 
 const deployDir = "../../config/deploy"
 
-// build returns the objects of an overlay, as kustomize makes them.
-func build(t *testing.T, overlay string) []runtime.Object {
+// overlaid returns the objects of an overlay, as kustomize makes them.
+func overlaid(t *testing.T, overlay string) []runtime.Object {
 	t.Helper()
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
 		Run(filesys.MakeFsOnDisk(), filepath.Join(deployDir, "overlays", overlay))
@@ -100,12 +100,12 @@ func standalone(t *testing.T) workload { return single(t, "standalone") }
 
 func single(t *testing.T, overlay string) workload {
 	t.Helper()
-	set := one[*appsv1.StatefulSet](t, build(t, overlay))
+	set := one[*appsv1.StatefulSet](t, overlaid(t, overlay))
 	return workload{*set.Spec.Replicas, set.Spec.Selector, set.Spec.Template, set.Spec.VolumeClaimTemplates}
 }
 
 func ha(t *testing.T) workload {
-	deployment := one[*appsv1.Deployment](t, build(t, "ha"))
+	deployment := one[*appsv1.Deployment](t, overlaid(t, "ha"))
 	return workload{*deployment.Spec.Replicas, deployment.Spec.Selector, deployment.Spec.Template, nil}
 }
 
@@ -211,7 +211,7 @@ func TestDeploy_PodsAreRestricted(t *testing.T) {
 func TestDeploy_SelectorsMatchThePods(t *testing.T) {
 	for name, overlay := range overlays {
 		t.Run(name, func(t *testing.T) {
-			objects, w := build(t, name), overlay(t)
+			objects, w := overlaid(t, name), overlay(t)
 			selectors := []*metav1.LabelSelector{
 				w.selector,
 				&one[*networkingv1.NetworkPolicy](t, objects).Spec.PodSelector,
@@ -251,7 +251,7 @@ func TestDeploy_Replicas(t *testing.T) {
 
 // A cluster without kcp gets the kinds, and grants to the account that the pod has.
 func TestDeploy_StandaloneBringsTheAPI(t *testing.T) {
-	objects, pod := build(t, "standalone"), standalone(t).pod.Spec
+	objects, pod := overlaid(t, "standalone"), standalone(t).pod.Spec
 	account, kinds, granted := one[*corev1.ServiceAccount](t, objects), 0, 0
 	for _, object := range objects {
 		switch object := object.(type) {

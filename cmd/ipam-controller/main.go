@@ -55,6 +55,7 @@ It keeps all allocations in etcd. For one replica, etcd is embedded, with its da
   # run one of several replicas
   ipam-controller --kubeconfig controller.kubeconfig --etcd-servers https://etcd-0:2379,https://etcd-1:2379 \
     --etcd-cafile ca.crt --etcd-certfile tls.crt --etcd-keyfile tls.key --leader-elect`,
+		Version:       built(),
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -67,6 +68,7 @@ It keeps all allocations in etcd. For one replica, etcd is embedded, with its da
 	}
 	opts.addFlags(cmd.Flags())
 	cmd.MarkFlagsMutuallyExclusive("standalone", "workspace")
-	cmd.AddCommand(newVerifyCommand(), newHistoryCommand(), newClusterAPICommand())
+	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	cmd.AddCommand(newVerifyCommand(), newHistoryCommand(), newBackupCommand(), newRestoreCommand(), newClusterAPICommand(), newVersionCommand())
 	return cmd
 }

@@ -82,7 +82,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	o.addPlaceFlags(f)
 	f.BoolVar(&o.bootstrap, "bootstrap", o.bootstrap, "make the platform workspace, or with --standalone the cluster, ready first; the kubeconfig must be an admin's, the controller then runs as its service account")
 	f.BoolVar(&o.request, "request-token", o.request, "request tokens of the service account "+workspaces.ControllerNamespace+"/"+workspaces.ControllerAccount+", each for an hour, and run as it; the kubeconfig then needs the right to request them, and nothing else, and is read again for each; --bootstrap does so anyway")
-	f.StringVar(&o.etcdListen, "etcd-listen-client-url", o.etcdListen, "where the embedded etcd answers etcdctl, to take snapshots: unix:///path, or an http:// address of this machine; a program that reaches it may read and write everything; empty for nowhere")
+	o.addListenFlag(f)
 	f.IntVar(&o.etcdTxnOps, "etcd-max-txn-ops", o.etcdTxnOps, "the external etcd's own --max-txn-ops: more of them let more claims share a transaction")
 	o.election.addFlags(f)
 	f.IntVar(&o.workers, "workers", o.workers, "how many claims are reconciled at once; waiting claims of different workspaces take turns; with more workers, each request to kcp takes longer")
@@ -92,7 +92,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&o.sweep.MaxShare, "sweep-max-share", o.sweep.MaxShare, "which share of a pool's blocks a sweep frees at most, 0 to 1, and ten blocks in any case; if there are more orphans, it frees none and waits for an operator")
 	f.DurationVar(&o.verify.Interval, "verify-interval", o.verify.Interval, "how often to compare ledger, allocations and claims; less often, down to once in four hours, where that takes long")
 	f.DurationVar(&o.history, "history", o.history, "how long the ledger keeps the former holder of an address after its release; give all replicas the same; 0: keep nothing, and delete what there is")
-	f.IntVar(&o.historyMax, "history-max-records", o.historyMax, "how many former holders the ledger keeps at most, of about a quarter of a kilobyte each; the oldest are deleted first; 0: no limit")
+	f.IntVar(&o.historyMax, "history-max-records", o.historyMax, "how many former holders the ledger keeps at most, of about 0.4 KiB each in etcd; the oldest are deleted first; 0: no limit")
 	addScopeFlags(f, &o.capiScope)
 	o.addConsumerFlags(f)
 	o.webhooks.addFlags(f)
@@ -122,13 +122,26 @@ func (o *options) addPlaceFlags(f *pflag.FlagSet) {
 
 // addStoreFlags adds those that say where the ledger is.
 func (o *options) addStoreFlags(f *pflag.FlagSet) {
+	o.addDirFlag(f)
+	o.addServersFlags(f)
+	f.StringVar(&o.etcdPrefix, "etcd-prefix", o.etcdPrefix, "prefix of all keys in etcd")
+	f.StringVar(&o.verifySocket, "verify-socket", o.verifySocket, "socket on which a running controller answers the commands verify and history; empty: verify.sock in --etcd-data-dir, or with --etcd-servers none")
+}
+
+func (o *options) addListenFlag(f *pflag.FlagSet) {
+	f.StringVar(&o.etcdListen, "etcd-listen-client-url", o.etcdListen, "where the embedded etcd answers etcdctl, to take snapshots: unix:///path, or an http:// address of this machine; a program that reaches it may read and write everything; empty for nowhere")
+}
+
+func (o *options) addDirFlag(f *pflag.FlagSet) {
 	f.StringVar(&o.etcdDataDir, "etcd-data-dir", o.etcdDataDir, "directory of the embedded etcd, unless --etcd-servers is given")
+}
+
+// addServersFlags adds those that reach an external etcd.
+func (o *options) addServersFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.etcdServers, "etcd-servers", o.etcdServers, "URLs of an external etcd, comma-separated")
 	f.StringVar(&o.etcdCAFile, "etcd-cafile", o.etcdCAFile, "CA that signed the certificates of the external etcd")
 	f.StringVar(&o.etcdCertFile, "etcd-certfile", o.etcdCertFile, "client certificate for the external etcd")
 	f.StringVar(&o.etcdKeyFile, "etcd-keyfile", o.etcdKeyFile, "key of the client certificate")
-	f.StringVar(&o.etcdPrefix, "etcd-prefix", o.etcdPrefix, "prefix of all keys in etcd")
-	f.StringVar(&o.verifySocket, "verify-socket", o.verifySocket, "socket on which a running controller answers the commands verify and history; empty: verify.sock in --etcd-data-dir, or with --etcd-servers none")
 }
 
 // socket is where a running controller can be asked; empty for nowhere.

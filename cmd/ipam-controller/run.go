@@ -17,6 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/controllers"
+	"github.com/kcp-ipam/ipam/internal/build"
 )
 
 // shutdownGrace is how long what is under way may take to end at shutdown.
@@ -71,11 +72,12 @@ func run(ctx context.Context, opts *options) error {
 	return errors.Join(err, store.err(), ledger.Err(), ledger.Close(), store.Close())
 }
 
-// logged starts the log, and returns a context with the logger.
+// logged starts the log, with the version in its first line, and returns a context with the logger.
 func (o *options) logged(ctx context.Context) context.Context {
 	logger := newLogger(o.verbosity)
 	log.SetLogger(logger)
 	klog.SetLogger(logger.WithName("client"))
+	logger.Info("starting", "version", build.Version(), "go", build.Go())
 	return log.IntoContext(ctx, logger)
 }
 

@@ -51,20 +51,29 @@ func startEtcd(ctx context.Context, opts *options) (*store, error) {
 	}, nil
 }
 
-func dialEtcd(ctx context.Context, opts *options) (*store, error) {
+// etcdConfig says how to reach the external etcd.
+func (o *options) etcdConfig(ctx context.Context) (clientv3.Config, error) {
 	cfg := clientv3.Config{
-		Endpoints:            opts.etcdServers,
+		Endpoints:            o.etcdServers,
 		DialTimeout:          5 * time.Second,
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 5 * time.Second,
 		Logger:               zap.NewNop(), // what goes wrong comes back as an error
 		Context:              context.WithoutCancel(ctx),
 	}
-	if files, ok := opts.etcdFiles(); ok {
+	if files, ok := o.etcdFiles(); ok {
 		if err := files.check(); err != nil {
-			return nil, fmt.Errorf("--etcd-cafile, --etcd-certfile, --etcd-keyfile: %w", err)
+			return cfg, fmt.Errorf("--etcd-cafile, --etcd-certfile, --etcd-keyfile: %w", err)
 		}
 		cfg.DialOptions = []grpc.DialOption{grpc.WithTransportCredentials(files)}
+	}
+	return cfg, nil
+}
+
+func dialEtcd(ctx context.Context, opts *options) (*store, error) {
+	cfg, err := opts.etcdConfig(ctx)
+	if err != nil {
+		return nil, err
 	}
 	client, err := clientv3.New(cfg)
 	if err != nil {

@@ -72,7 +72,7 @@ func TestWebhooks_Listen(t *testing.T) {
 func TestDeploy_Webhooks(t *testing.T) {
 	for name, overlay := range overlays {
 		t.Run(name, func(t *testing.T) {
-			objects, opts := build(t, name), parsed(t, overlay(t)).webhooks
+			objects, opts := overlaid(t, name), parsed(t, overlay(t)).webhooks
 			endpoint, err := opts.endpoint(&net.TCPAddr{})
 			if err != nil {
 				t.Fatal(err)

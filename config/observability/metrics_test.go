@@ -133,3 +133,39 @@ func TestDocs_NameMetricsThatExist(t *testing.T) {
 		}
 	}
 }
+
+var (
+	histogram = regexp.MustCompile(`HistogramOpts\{\s*(?:Namespace: "\w+", )?Name:\s*"(ipam_\w+)"`)
+	sentence  = regexp.MustCompile(`(?s)only grow\.(.*?)are histograms`)
+)
+
+// The page names the histograms before it calls all others gauges.
+func TestDocs_NameTheHistograms(t *testing.T) {
+	made := map[string]bool{}
+	for _, root := range []string{"allocator", "cmd", "controllers"} {
+		err := filepath.WalkDir(filepath.Join("..", "..", root), func(file string, _ os.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+				return err
+			}
+			source, err := os.ReadFile(file)
+			for _, match := range histogram.FindAllStringSubmatch(string(source), -1) {
+				made[match[1]] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	for _, name := range named.FindAllString(sentence.FindString(string(text)), -1) {
+		shown[name] = true
+	}
+	if diff := cmp.Diff(made, shown); diff != "" {
+		t.Errorf("docs/metrics.md names other histograms than the code has (-code +page):\n%s", diff)
+	}
+}

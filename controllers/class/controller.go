@@ -22,12 +22,14 @@ import (
 type Options struct {
 	Catalog   *catalog.Catalog
 	Directory *directory.Directory
+	// Version is that of the controller.
+	Version string
 }
 
 // Setup adds the class controller to the platform's manager: classes live there
 // and nowhere else.
 func Setup(mgr manager.Manager, opts Options) error {
-	r := &Reconciler{client: mgr.GetClient(), catalog: opts.Catalog, directory: opts.Directory}
+	r := &Reconciler{client: mgr.GetClient(), catalog: opts.Catalog, directory: opts.Directory, version: opts.Version}
 	return builder.ControllerManagedBy(mgr).
 		Named("class").
 		Watches(&ipamv1alpha1.IPClass{}, r.onClass()).

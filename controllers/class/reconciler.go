@@ -3,6 +3,7 @@ package class
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -20,12 +21,16 @@ type Reconciler struct {
 	client    client.Client
 	catalog   *catalog.Catalog
 	directory *directory.Directory
+	version   string
+	// signed has the name of each class that was seen with this version.
+	signed sync.Map
 }
 
 // Reconcile reconciles one class.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	class := &ipamv1alpha1.IPClass{}
 	if err := r.client.Get(ctx, req.NamespacedName, class); err != nil {
+		r.signed.Delete(req.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !class.DeletionTimestamp.IsZero() {
@@ -49,8 +54,25 @@ func (r *Reconciler) reconcile(ctx context.Context, class *ipamv1alpha1.IPClass)
 		return fail(class, err)
 	}
 	label(class)
+	r.sign(class)
 	report(class, offering, refusal)
 	return nil
+}
+
+// sign has a class say the version of the controller: everybody may read classes. A version that another controller has
+// written over this one stays, as two without a leader would otherwise write for ever.
+func (r *Reconciler) sign(class *ipamv1alpha1.IPClass) {
+	if class.Annotations[ipamv1alpha1.AnnotationController] == r.version {
+		r.signed.Store(class.Name, true)
+		return
+	}
+	if _, once := r.signed.Load(class.Name); once {
+		return
+	}
+	if class.Annotations == nil {
+		class.Annotations = map[string]string{}
+	}
+	class.Annotations[ipamv1alpha1.AnnotationController] = r.version
 }
 
 // check says what is wrong with a class; nil when it may be used as it says.

@@ -29,7 +29,9 @@ var platforms = []v1.Platform{{OS: "linux", Architecture: "amd64"}, {OS: "linux"
 type source struct {
 	// Package is the program, as a path of go build.
 	Package string
-	Tag     name.Tag
+	// Variable is that of the program that the tag becomes the value of, as the linker names it.
+	Variable string
+	Tag      name.Tag
 	// Time is the time of everything in the image.
 	Time time.Time
 	// BOMs is a directory for the SBOMs. Empty writes none.
@@ -115,7 +117,8 @@ func (s source) compile(ctx context.Context, platform v1.Platform) ([]byte, erro
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	binary := filepath.Join(dir, "binary")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", binary, s.Package)
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
+		"-ldflags=-s -w -buildid= -X "+s.Variable+"="+s.Tag.TagStr(), "-o", binary, s.Package)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0",
 		"GOOS="+platform.OS, "GOARCH="+platform.Architecture)
 	if said, err := build.CombinedOutput(); err != nil {

@@ -29,7 +29,7 @@ func hello(t *testing.T) (string, v1.Hash, v1.ImageIndex) {
 		t.Fatal(err)
 	}
 	to := filepath.Join(t.TempDir(), "hello.tar")
-	digest, err := source{Package: "./testdata/hello", Tag: tag, Time: time.Unix(1_700_000_000, 0).UTC()}.write(t.Context(), to)
+	digest, err := source{Package: "./testdata/hello", Variable: "main.version", Tag: tag, Time: time.Unix(1_700_000_000, 0).UTC()}.write(t.Context(), to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +114,9 @@ func checkFiles(t *testing.T, image v1.Image) {
 	}
 	if !strings.HasPrefix(string(files["hello"]), "\x7fELF") {
 		t.Error("the image has no program")
+	}
+	if !strings.Contains(string(files["hello"]), "v1.2.3") {
+		t.Error("the program does not know its version, v1.2.3")
 	}
 	if !x509.NewCertPool().AppendCertsFromPEM(files["etc/ssl/certs/ca-certificates.crt"]) {
 		t.Error("the image has no CA certificates")

@@ -40,7 +40,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	switch args[0] {
 	case "build":
-		from := source{Package: "./cmd/ipam-controller", Tag: named, Time: time.Unix(*epoch, 0).UTC(), BOMs: *boms}
+		from := source{
+			Package: "./cmd/ipam-controller", Variable: "github.com/kcp-ipam/ipam/internal/build.version",
+			Tag: named, Time: time.Unix(*epoch, 0).UTC(), BOMs: *boms,
+		}
 		digest, err := from.write(ctx, *file)
 		if err == nil {
 			fmt.Fprintln(out, digest)

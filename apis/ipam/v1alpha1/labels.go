@@ -21,6 +21,10 @@ const (
 	// tenants. The class controller sets it; users need not.
 	LabelPublished = GroupName + "/published"
 
+	// AnnotationController is, on a class, the version of the controller that serves it. The class
+	// controller writes it once after each of its starts.
+	AnnotationController = GroupName + "/controller-version"
+
 	// AnnotationUsage is, on an IPPool, how many addresses of it were used at some times of the last
 	// month, as "1767225600=12 1767229200=40": seconds since 1970, and addresses. The system writes
 	// it at most once an hour, when the number has changed.

@@ -1,4 +1,6 @@
 // Command hello stands for the controller in the tests of the image.
 package main
 
-func main() { println("hello") }
+var version string
+
+func main() { println("hello", version) }

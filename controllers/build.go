@@ -1,0 +1,16 @@
+package controllers
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/kcp-ipam/ipam/internal/build"
+)
+
+func init() {
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "ipam_build_info", Help: "1, with the versions of the controller and of the Go that built it.",
+	}, []string{"version", "go"})
+	info.WithLabelValues(build.Version(), build.Go()).Set(1)
+	metrics.Registry.MustRegister(info)
+}
