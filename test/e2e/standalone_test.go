@@ -33,6 +33,7 @@ func TestStandalone(t *testing.T) {
 		{"Restart", standaloneRestart},
 		{"Namespace", standaloneNamespace},
 		{"GarbageCollection", standaloneGarbageCollection},
+		{"Apply", standaloneApply},
 		{"Refusals", standaloneRefusals},
 		{"Forgery", standaloneForgery},
 		{"Roles", standaloneRoles},
