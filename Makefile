@@ -22,11 +22,11 @@ help: ## Show this help
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 .PHONY: run
-run: kcp ## Start kcp, etcd and the controller, and have two tenants claim addresses (Ctrl-C stops it)
+run: ## Start kcp, etcd and the controller, and have two tenants claim addresses (Ctrl-C stops it)
 	@mkdir -p $(BIN) && go build -o $(BIN)/run ./test/run && exec $(BIN)/run $(RUN_ARGS)
 
 .PHONY: run-standalone
-run-standalone: kube ## The same without kcp: start Kubernetes and the controller, and have two namespaces claim addresses
+run-standalone: ## The same without kcp: start Kubernetes and the controller, and have two namespaces claim addresses
 	@mkdir -p $(BIN) && go build -o $(BIN)/run ./test/run && exec $(BIN)/run --standalone $(RUN_ARGS)
 
 # What needs no kcp: everything but the tests of the whole.
@@ -48,7 +48,7 @@ test: kcp-shards kube chromium ## Run every test but the long ones: unit, model,
 		-race -count=1 -p 2 -vet=off -timeout 75m $(TEST_ARGS) $(TEST)
 
 .PHONY: e2e
-e2e: kcp kube ## Run the end-to-end tests alone
+e2e: kcp ## Run the end-to-end tests alone; builds a Kubernetes only for a test that needs one
 	@GOGC=$(TEST_GOGC) $(TOOL) gotestsum --format testname -- -count=1 -timeout 75m $(TEST_ARGS) ./test/e2e/...
 
 # Arguments of the benchmark: make bench BENCH_ARGS='--rounds 1'

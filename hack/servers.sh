@@ -6,7 +6,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 module=tools/$1 takes=$2
 shift 2
-key=$({ cat "$module/go.sum"; go version; } | sha256sum | cut -c1-16)
+# The version of a module as its go.mod requires it.
+required() { awk -v module="$1" '$1 == module && $2 ~ /^v/ { print $2; exit }' "$module/go.mod"; }
+
+# Without this the servers say that their version is v0.0.0-master+$Format:%H$.
+kcp=$(required github.com/kcp-dev/kcp)
+says=$(required k8s.io/kubernetes)${kcp:++kcp-$kcp}
+flags="-s -w"
+for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+	flags+=" -X $package.gitVersion=$says -X $package.gitMajor=1 -X $package.gitMinor=$(cut -d. -f2 <<<"$says")"
+done
+key=$({ cat "$module/go.sum"; go version; echo "$flags"; } | sha256sum | cut -c1-16)
 store="${XDG_CACHE_HOME:-$HOME/.cache}/kcp-ipam/$key"
 missing=()
 for package in "$@"; do
@@ -17,7 +27,7 @@ if ((${#missing[@]})); then
 	mkdir -p "$store"
 	building=$(mktemp -d "$store/building.XXXXXX")
 	trap 'rm -rf "$building"' EXIT
-	go -C "$module" build -trimpath -o "$building/" "${missing[@]}"
+	go -C "$module" build -trimpath -ldflags "$flags" -o "$building/" "${missing[@]}"
 	mv -f "$building"/* "$store/"
 fi
 mkdir -p .cache/bin

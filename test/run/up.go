@@ -62,8 +62,16 @@ func (r *run) newStage(ctx context.Context, dir string) (stage, error) {
 	return onKCP{kcp}, err
 }
 
-// up starts everything and has the tenants claim.
+// up starts everything and has the tenants claim. The controller is built meanwhile: it takes as long as a server needs to
+// start, and minutes on a machine that has built nothing yet.
 func (r *run) up(ctx context.Context, dir string) error {
+	building, cancel := context.WithCancel(ctx)
+	built := r.build(building, dir)
+	defer func() {
+		cancel()
+		for range built { // until it has ended
+		}
+	}()
 	made, err := r.newStage(ctx, dir)
 	if err != nil {
 		return err
@@ -81,7 +89,7 @@ func (r *run) up(ctx context.Context, dir string) error {
 	if err := r.stage.writeKubeconfig(filepath.Join(dir, kubeconfigName), admin); err != nil {
 		return err
 	}
-	if r.controller, err = r.prepare(ctx, admin, dir); err != nil {
+	if r.controller, err = r.prepare(ctx, admin, dir, built); err != nil {
 		return err
 	}
 	r.say("starting the controller: log in %s", r.controller.Log())
@@ -121,15 +129,33 @@ func (r *run) down() error {
 	return errors.Join(errs...)
 }
 
-// prepare makes what the controller stands on, and returns the controller for it.
-func (r *run) prepare(ctx context.Context, admin *rest.Config, dir string) (*local.Controller, error) {
+// build builds the controller, and sends how that ended.
+func (r *run) build(ctx context.Context, dir string) <-chan error {
+	built := make(chan error, 1)
+	go func() {
+		defer close(built)
+		built <- local.Build(ctx, "./cmd/ipam-controller", binary(dir))
+	}()
+	return built
+}
+
+// binary is the file of the controller in the folder of a run.
+func binary(dir string) string { return filepath.Join(dir, "ipam-controller") }
+
+// prepare makes what the controller stands on, and returns the controller for it once it is built.
+func (r *run) prepare(ctx context.Context, admin *rest.Config, dir string, built <-chan error) (*local.Controller, error) {
 	opts, err := r.stage.prepare(ctx, admin, func(step string) { r.say("%s", step) })
 	if err != nil {
 		return nil, err
 	}
-	r.say("building the controller")
-	opts.Dir, opts.Binary = filepath.Join(dir, "controller"), filepath.Join(dir, "ipam-controller")
-	if err := local.Build(ctx, "./cmd/ipam-controller", opts.Binary); err != nil {
+	opts.Dir, opts.Binary = filepath.Join(dir, "controller"), binary(dir)
+	select {
+	case err = <-built:
+	default:
+		r.say("waiting for the build of the controller")
+		err = <-built
+	}
+	if err != nil {
 		return nil, err
 	}
 	return local.NewController(ctx, opts)

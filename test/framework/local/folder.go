@@ -78,7 +78,7 @@ func (f *folder) grant(name, server, group string) error {
 // server returns a server of that name, with a certificate, a log and a kubeconfig for
 // somebody of a group, and the flags that all servers have.
 func (f *folder) server(name, program string, port int, group string) (*server, error) {
-	binary, err := built(program, "make kcp-shards")
+	binary, err := built(program, "kcp-shards")
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ type KCP struct {
 // which is made if missing. Data of an earlier run is taken up. The server is not
 // started yet.
 func NewKCP(ctx context.Context, dir string) (*KCP, error) {
-	binary, err := built("kcp", "make kcp")
+	binary, err := built("kcp", "kcp")
 	if err != nil {
 		return nil, err
 	}
@@ -162,23 +162,10 @@ func (k *KCP) As(user User, workspace string) (*rest.Config, error) {
 	return user.at(admin, workspace), nil
 }
 
-// built returns the path of a program of kcp that a target of the Makefile has built.
-func built(program, target string) (string, error) {
-	root, err := ModuleRoot()
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(root, ".cache", "bin", program)
-	if _, err := os.Stat(binary); err != nil {
-		return "", fmt.Errorf("there is no %s to start: run `%s` first", program, target)
-	}
-	return binary, nil
-}
-
 // KCPVersion is the version that the server was built from.
 func KCPVersion() string {
 	const unknown = "of unknown version"
-	binary, err := built("kcp", "make kcp")
+	binary, err := built("kcp", "kcp")
 	if err != nil {
 		return unknown
 	}

@@ -105,7 +105,7 @@ func (k *Kubernetes) keys() error {
 }
 
 func (k *Kubernetes) apiServer(port int, tokens string) (*server, error) {
-	binary, err := built("kube-apiserver", "make kube")
+	binary, err := built("kube-apiserver", "kube")
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (k *Kubernetes) apiServer(port int, tokens string) (*server, error) {
 }
 
 func (k *Kubernetes) controllerManager(port int) (*server, error) {
-	binary, err := built("kube-controller-manager", "make kube")
+	binary, err := built("kube-controller-manager", "kube")
 	if err != nil {
 		return nil, err
 	}

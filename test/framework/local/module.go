@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 )
 
 // ModuleRoot returns the folder of this repository, found upwards from the working
@@ -26,6 +27,30 @@ func ModuleRoot() (string, error) {
 		}
 		dir = parent
 	}
+}
+
+// making is held by the one caller that builds servers.
+var making sync.Mutex
+
+// built returns the path of a server that a target of the Makefile builds. One that was never built is built first, which
+// takes minutes; make says so.
+func built(program, target string) (string, error) {
+	root, err := ModuleRoot()
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(root, ".cache", "bin", program)
+	making.Lock()
+	defer making.Unlock()
+	if _, err := os.Stat(binary); err == nil {
+		return binary, nil
+	}
+	build := exec.CommandContext(context.Background(), "make", "--no-print-directory", target)
+	build.Dir, build.Stdout, build.Stderr = root, os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		return "", fmt.Errorf("make %s: %w", target, err)
+	}
+	return binary, nil
 }
 
 // Build compiles a command of this repository, like ./cmd/ipam-controller, into a
