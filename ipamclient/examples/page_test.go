@@ -9,11 +9,11 @@ import (
 
 var fence = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 
-// The code of the page is that of this package, which the tests run.
+// The code of the page is that of these programs, which the tests run.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	sources := ""
-	for _, name := range []string{"operator.go", "cluster.go"} {
+	for _, name := range []string{"claim/main.go", "operator.go", "cluster.go"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -25,8 +25,8 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := fence.FindAllStringSubmatch(string(page), -1)
-	if len(blocks) < 3 {
-		t.Fatalf("docs/go-client.md has %d blocks of code; want at least 3", len(blocks))
+	if len(blocks) < 4 {
+		t.Fatalf("docs/go-client.md has %d blocks of code; want at least 4", len(blocks))
 	}
 	for _, block := range blocks {
 		if !strings.Contains(sources, block[1]) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/ipamclient"
 	"github.com/kcp-ipam/ipam/ipamclient/examples"
 	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/framework/local"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -234,4 +237,44 @@ func TestGoClient_Networks(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// The whole program of docs/go-client.md runs in a module of its own, made by the commands of the page.
+func TestGoClient_AModuleOfItsOwn(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class(gen.DefaultLength(28))
+	s.pool(s.cidr)
+	root, err := local.ModuleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"ipamclient/examples/claim/main.go", "go.sum"} { // the sums, as a test asks no database for them
+		data, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs/go-client.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, made, found := strings.Cut(string(page), "```\ngo mod init")
+	made, _, ends := strings.Cut(made, "KUBECONFIG=")
+	if !found || !ends {
+		t.Fatal("docs/go-client.md has no block that makes a module")
+	}
+	cli := s.tenant.CLI(t)
+	build := fmt.Sprintf("cd %s && IPAM=%s && export GOFLAGS= GOWORK=off && set -e\ngo mod init%s", dir, root, made)
+	if ran := cli.RunIn(t, "sh", "-c", build); ran.Code != 0 {
+		t.Fatalf("the commands of the page end with %d:\n%s", ran.Code, ran.Err)
+	}
+	first, again := cli.RunIn(t, filepath.Join(dir, "claim"), s.name, "whole"), cli.RunIn(t, filepath.Join(dir, "claim"), s.name, "whole")
+	if prefix, err := netip.ParsePrefix(strings.TrimSpace(first.Out)); err != nil || prefix.Bits() != 28 || again.Out != first.Out {
+		t.Errorf("the program prints %q and %q, %v, %s; want one /28 twice", first.Out, again.Out, err, first.Err)
+	}
 }

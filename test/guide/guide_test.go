@@ -63,7 +63,8 @@ func TestOnAKCP(t *testing.T) {
 	p := newPlace(t, "KUBECONFIG="+kcp.Kubeconfig())
 	p.follow(t, "docs/getting-started.md", "Install")
 	p.follow(t, "docs/getting-started.md", "On a kcp you have")
-	p.write(t, []byte("stands in for what the reader has"), "ca.crt", "tls.crt", "tls.key")
+	p.write(t, []byte("stands in for what the reader has"),
+		"etcd/ca.crt", "etcd/client.crt", "etcd/client.key", "metrics/clients-ca.crt", "metrics/server.crt", "metrics/server.key")
 	p.follow(t, "docs/deploy.md", "")
 }
 
@@ -106,7 +107,8 @@ func TestWithoutKCP(t *testing.T) {
 func (p place) write(t *testing.T, data []byte, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if err := os.WriteFile(filepath.Join(p.dir, name), data, 0o600); err != nil {
+		file := filepath.Join(p.dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, data, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
