@@ -159,9 +159,10 @@ func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
 		return b.takeFormer(s)
 	}
 	s.Room.Reserve(b.prefix)
-	sh.Ifs = append(sh.Ifs, store.Absent(key))
+	block := keys.Block(b.prefix)
+	sh.Ifs, sh.Look = append(sh.Ifs, store.Absent(key), store.Absent(block)), append(sh.Look, block)
 	sh.Then = store.Ops(
-		store.Put(keys.Block(b.prefix), b.value),
+		store.Put(block, b.value),
 		store.Put(key, store.EncodeClaim(s.ID, b.prefix)),
 	)
 	sh.Stamp = engine.StampOf(&s.Table.Quotas, b.request.Request, b.fence)
@@ -220,13 +221,31 @@ func (b *bind) Lost(s *engine.Worker, why engine.Loss) error {
 	case b.refusal == nil:
 		s.Room.Unreserve(b.prefix)
 	}
-	if why.Got.Found(0) != nil {
+	switch {
+	case why.Kind != engine.Refuted:
+		return engine.ErrAgain
+	case b.mistaken(s, why.Got):
+		return s.Distrust(b.prefix)
+	case why.Got.Of(s.Keys.Claim(b.request.Holder.Claim)) != nil:
 		return errBound
 	}
-	if why.Kind == engine.Refuted && b.fence > 0 && why.Got.Found(1) == nil {
+	if b.fence > 0 && why.Got.Of(s.Keys.Quota(b.request.Class, b.request.Holder.Cluster)) == nil {
 		s.Table.Quotas.Lifted(space.ClassAccount(b.request.Request), b.fence)
 	}
 	return engine.ErrAgain
+}
+
+// mistaken reports whether memory was wrong about the prefix, by what a refuted transaction has found. The head
+// was as memory has it. So a prefix that memory has as free has no block, and one that cools for a former
+// holder has the key of that claim.
+func (b *bind) mistaken(s *engine.Worker, got store.Results) bool {
+	switch {
+	case b.refusal != nil:
+		return false
+	case b.former != nil:
+		return got.Of(s.Keys.Claim(b.former.Claim)) == nil
+	}
+	return got.Of(s.Keys.Block(b.prefix)) != nil
 }
 
 // find chooses a free prefix, or refuses the request. A reservation is given none that a waiter of

@@ -180,8 +180,7 @@ func (c *carving) register(child Pool, revision int64) {
 // carve is the op of a Carve: a bind, and the registration of what it got.
 type carve struct {
 	*bind
-	child  Pool
-	poolAt int // index of the answer that has a pool of the child's ID
+	child Pool
 }
 
 func (c *carve) Claim() (ClaimID, bool) { return "", false }
@@ -195,14 +194,14 @@ func (c *carve) Plan(s *engine.Worker) (engine.Share, error) {
 	poolKey, headKey := s.Keys.Pool(c.child.ID), s.Keys.Space(c.child.Space).Head()
 	sh.Ifs = append(sh.Ifs, store.Absent(poolKey), store.Absent(headKey))
 	sh.Then = append(sh.Then, store.Put(poolKey, store.EncodePool(c.child)), store.Put(headKey, store.EncodeHead(1)))
-	c.poolAt, sh.Look = len(sh.Look), append(sh.Look, poolKey)
+	sh.Look = append(sh.Look, poolKey)
 	return sh, nil
 }
 
 // Lost is that of the bind, but refuses a child whose ID is that of another pool.
 func (c *carve) Lost(s *engine.Worker, why engine.Loss) error {
 	err := c.bind.Lost(s, why)
-	if errors.Is(err, engine.ErrAgain) && why.Got.Found(c.poolAt) != nil {
+	if errors.Is(err, engine.ErrAgain) && why.Got.Of(s.Keys.Pool(c.child.ID)) != nil {
 		return fmt.Errorf("%w: as a pool that was not carved", ErrPoolMismatch)
 	}
 	return err

@@ -20,14 +20,16 @@ import (
 // another op.
 var errTwice = errors.New("the block or its former claim is in the same transaction")
 
-// takeFormer is the share of a bind that gets a cooling block back. To compare the head is enough: no
-// block that cools can change without it.
+// takeFormer is the share of a bind that gets a cooling block back. No block that cools can change without
+// the head. That the key of its former claim is there shows that memory is right: whatever takes the block
+// from that claim removes the key.
 func (b *bind) takeFormer(s *engine.Worker) (engine.Share, error) {
 	keys, claim := s.Keys, b.request.Holder.Claim
 	if _, twice := s.Placing.Blocks[b.prefix]; twice {
 		return engine.Share{}, errTwice
 	}
-	sh, former := engine.Share{Look: []string{keys.Claim(claim)}}, b.former.Claim
+	former := b.former.Claim
+	sh := engine.Share{Ifs: store.Cmps(store.Present(keys.Claim(former))), Look: []string{keys.Claim(claim), keys.Claim(former)}}
 	if former == claim {
 		sh.Then = store.Ops(store.Put(keys.Block(b.prefix), b.formerValue()))
 		b.former.Taken = true
@@ -36,7 +38,7 @@ func (b *bind) takeFormer(s *engine.Worker) (engine.Share, error) {
 	if _, twice := s.Placing.Claims[former]; twice {
 		return engine.Share{}, errTwice
 	}
-	sh.Ifs = store.Cmps(store.Absent(keys.Claim(claim)))
+	sh.Ifs = append(sh.Ifs, store.Absent(keys.Claim(claim)))
 	sh.Then = store.Ops(
 		store.Put(keys.Block(b.prefix), b.formerValue()),
 		store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, b.prefix)),

@@ -84,7 +84,7 @@ func preview(s *engine.Worker, req Request) (netip.Prefix, error) {
 	if p == nil {
 		return netip.Prefix{}, ErrUnknownPool
 	}
-	if err := s.Damage.Err(); err != nil {
+	if err := s.Unfit(); err != nil {
 		return netip.Prefix{}, err
 	}
 	b := &bind{request: wanted{Request: req, reserves: true}}

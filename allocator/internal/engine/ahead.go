@@ -76,7 +76,7 @@ func (s *Worker) takeAhead() *group {
 	if g == nil {
 		return nil
 	}
-	changed := s.Head.Revision != g.at.Revision || s.Stale || s.Room.Pools.Frozen() != space.NotFrozen || s.unfit() != nil
+	changed := s.Head.Revision != g.at.Revision || s.Room.Pools.Frozen() != space.NotFrozen || s.Unfit() != nil
 	if changed || slices.ContainsFunc(g.calls, func(c *call) bool { return c.gone }) {
 		s.recall()
 		return nil

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -197,10 +198,7 @@ func newGroup(calls int) *group {
 
 // asOf notes as of when a group is planned.
 func (s *Worker) asOf(g *group) {
-	g.at, g.known, g.stride = s.Head, s.Known, 0
-	if !s.Stale { // else some events up to there were skipped
-		g.known = max(s.Known, s.Engine.Watched.Get())
-	}
+	g.at, g.known, g.stride = s.Head, max(s.Known, s.Engine.Watched.Get()), 0
 	if s.Room.Pools.Frozen() < space.Untrusted {
 		g.stride = 1
 	}
@@ -218,24 +216,41 @@ func (s *Worker) place(c *call, g *group) (Share, error) {
 
 // plan plans an op, unless the space can plan nothing.
 func (s *Worker) plan(o Op) (Share, error) {
-	if err := s.unfit(); err != nil {
+	if err := s.Unfit(); err != nil {
 		return Share{}, err
 	}
 	return o.Plan(s)
 }
 
-// unfit is why the space can plan nothing; nil: it can.
-func (s *Worker) unfit() error {
+// Unfit is why the space can plan nothing; nil: it can.
+func (s *Worker) Unfit() error {
 	if s.Engine.Ctx.Err() != nil {
 		return ledger.ErrClosed
 	}
 	if err := s.Engine.Health.Err(); err != nil {
 		return err
 	}
-	if s.Gone {
+	switch {
+	case s.Gone:
 		return ErrGone
+	case len(s.Damage) > 0:
+		return s.Damage.Err()
+	case s.Stale:
+		return errStale
 	}
-	return s.Damage.Err()
+	return nil
+}
+
+// errStale: memory is not what the ledger has.
+var errStale = fmt.Errorf("%w: the space is being read again", ledger.ErrUnavailable)
+
+// Distrust notes that a transaction has found memory wrong: it takes a prefix for free that the ledger has
+// not as free. It has written nothing. The space plans nothing until it is read again.
+func (s *Worker) Distrust(prefix netip.Prefix) error {
+	s.Engine.logger.Error("memory differs from the ledger, which is read again", "space", s.ID, "prefix", prefix)
+	s.Stale = true
+	s.Engine.reread()
+	return errStale
 }
 
 // refuse answers all queued calls with err. The worker stays with the pending

@@ -33,6 +33,8 @@ type Engine struct {
 	Leads   atomic.Int32 // a leadership
 	Limit   atomic.Int64 // operations in a transaction; shrinks when etcd allows fewer
 	Spaces  spaces
+	// endStream ends the watch; nil before the first one.
+	endStream atomic.Pointer[context.CancelCauseFunc]
 	lifetime
 }
 

@@ -65,10 +65,10 @@ func (s *Worker) updateMark() {
 
 // markDiffers reports whether the mark has to be written.
 func (s *Worker) markDiffers() bool {
-	if s.Gone || s.Resting || s.Head.Revision == 0 || s.Engine.leadership().mark(s.Space) == s.Marked {
+	if s.Resting || s.Head.Revision == 0 || s.Engine.leadership().mark(s.Space) == s.Marked {
 		return false
 	}
-	return s.Engine.Ctx.Err() == nil && s.Engine.Health.Err() == nil && s.Damage.Err() == nil
+	return s.Unfit() == nil
 }
 
 // mark is what the mark of a space should be.

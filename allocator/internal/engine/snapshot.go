@@ -76,7 +76,7 @@ func (im *image) apply(table *space.Table, e *store.Entry) {
 }
 
 // install brings memory in line with an image. A space that has newer changes stays as
-// it is: the watch goes on from the image's revision.
+// it is: the watch goes on from the image's revision. A stale one that has newer changes stays stale.
 func (f follower) install(im *image) {
 	f.Health.compare(f.Watched.Get(), im.revision)
 	for id, fresh := range im.spaces {
@@ -85,7 +85,7 @@ func (f follower) install(im *image) {
 		if s.Head.Revision <= im.revision && fresh.Head.Precedes(s.Head) { // our own commits may be newer
 			f.Health.replaced(fmt.Sprintf("space %s has seen %d changes, and the ledger has %d", id, s.Head.Count, fresh.Head.Count))
 		}
-		if s.Stale || s.Known < max(fresh.Head.Revision, 1) {
+		if s.Stale && s.Known <= im.revision || s.Known < max(fresh.Head.Revision, 1) {
 			s.ReplaceBy(fresh)
 		}
 		s.Unlock()
@@ -95,7 +95,7 @@ func (f follower) install(im *image) {
 			continue
 		}
 		s.Lock()
-		if s.Head.Revision > 0 && s.Known <= im.revision {
+		if (s.Head.Revision > 0 || s.Stale) && s.Known <= im.revision {
 			s.Close()
 			f.Spaces.drop(s)
 		}

@@ -28,11 +28,7 @@ func (f follower) follow() {
 		}
 		f.Health.setWatch(fmt.Errorf("watch the ledger: %w", f.store.Unavailable(err)))
 		f.logger.Warn("the watch on the ledger was cut off", "error", err)
-		select {
-		case <-time.After(retryWatch):
-		case <-f.Ctx.Done():
-			return
-		}
+		f.rest(retryWatch)
 		if store.Compacted(err) || errors.Is(err, errReread) {
 			f.reload()
 		}
@@ -47,9 +43,36 @@ func (f follower) reload() {
 	}
 }
 
-// stream applies what the watch brings, from the revision of memory on, until the watch ends.
+// stale reports whether a space is to be read again.
+func (f follower) stale() bool {
+	return f.Spaces.Count(func(w *Worker) int {
+		if w.Stale {
+			return 1
+		}
+		return 0
+	}) > 0
+}
+
+// reread ends the watch, so that the ledger is read again. Call it after a space was made stale.
+func (eng *Engine) reread() {
+	if end := eng.endStream.Load(); end != nil {
+		(*end)(errReread)
+	}
+}
+
+// stream applies what the watch brings, from the revision of memory on, until the watch ends. While a space is
+// stale it applies nothing: no event comes on top of a reading of the ledger that has failed.
 func (f follower) stream(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	f.endStream.Store(&cancel)
+	if f.stale() {
+		return errReread
+	}
 	for batch, err := range f.store.Watch(ctx, f.Watched.Get()) {
+		if errors.Is(context.Cause(ctx), errReread) {
+			return errReread
+		}
 		if err != nil {
 			return err
 		}

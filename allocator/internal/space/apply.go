@@ -39,7 +39,9 @@ func (s *Space) applyBlock(e *store.Entry) {
 	if e.Created {
 		s.Add(e.Prefix)
 	}
-	if e.Damage == nil {
-		s.note(e.Prefix, e.Block)
+	if e.Damage != nil {
+		s.Blocks.hide(e.Prefix)
+		return
 	}
+	s.note(e.Prefix, e.Block)
 }

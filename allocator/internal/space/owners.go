@@ -75,19 +75,43 @@ func (o owners) accounts() []Account {
 	return accounts
 }
 
-// blocks are the blocks of one space that can be read: the owners of each, and the number of each
-// pool. The space's lock guards them.
+// blocks are the blocks of one space: the owners of each, and the number of each pool. The space's
+// lock guards them.
 type blocks struct {
 	first  prefixes[unique.Handle[Owner]]
-	rivals map[netip.Prefix][]Owner // of disputed blocks
+	rivals map[netip.Prefix][]Owner  // of disputed blocks
+	unread map[netip.Prefix]struct{} // blocks that could never be read, and so have no owner
 	count  map[ledger.PoolID]int
 }
 
 func newBlocks() blocks {
-	return blocks{rivals: map[netip.Prefix][]Owner{}, count: map[ledger.PoolID]int{}}
+	return blocks{rivals: map[netip.Prefix][]Owner{}, unread: map[netip.Prefix]struct{}{}, count: map[ledger.PoolID]int{}}
 }
 
-// Len is the number of blocks.
+// all yields the prefixes of all blocks, in no order.
+func (b *blocks) all() iter.Seq[netip.Prefix] {
+	return func(yield func(netip.Prefix) bool) {
+		for prefix := range b.first.all() {
+			if !yield(prefix) {
+				return
+			}
+		}
+		for prefix := range b.unread {
+			if !yield(prefix) {
+				return
+			}
+		}
+	}
+}
+
+// hide notes a block that cannot be read. One that could be read before keeps its owners.
+func (b *blocks) hide(prefix netip.Prefix) {
+	if _, ok := b.first.get(prefix); !ok {
+		b.unread[prefix] = struct{}{}
+	}
+}
+
+// Len is the number of blocks that can be read.
 func (b *blocks) Len() int { return b.first.len() }
 
 // of are the owners of a block; ok is false if there is no such block.
@@ -100,6 +124,7 @@ func (b *blocks) of(prefix netip.Prefix) (o owners, ok bool) {
 
 // put adds a block with its owners. It must not be there.
 func (b *blocks) put(prefix netip.Prefix, by owners) {
+	delete(b.unread, prefix)
 	b.first.put(prefix, by.first)
 	if len(by.rivals) > 0 {
 		b.rivals[prefix] = by.rivals
@@ -109,6 +134,7 @@ func (b *blocks) put(prefix netip.Prefix, by owners) {
 
 // remove removes a block, and returns its owners; ok is false if there is no such block.
 func (b *blocks) remove(prefix netip.Prefix) (old owners, ok bool) {
+	delete(b.unread, prefix)
 	if old, ok = b.of(prefix); !ok {
 		return owners{}, false
 	}

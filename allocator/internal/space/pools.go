@@ -47,17 +47,6 @@ func (ps Pools) put(prefix netip.Prefix) {
 	}
 }
 
-// with adds a pool. What is taken in the others is taken in the new one, too. Every block of a
-// space lies in one of its pools, so that none is missed.
-func (ps Pools) with(p *Pool) Pools {
-	for prefix, times := range ps.held() {
-		for range times {
-			p.Index.Take(prefix)
-		}
-	}
-	return append(ps, p)
-}
-
 // drained returns those of some pools that are to be retired now, and marks them as retiring.
 func (ps Pools) drained(touched []ledger.PoolID) (drained []*Pool) {
 	for _, id := range touched {
@@ -67,19 +56,6 @@ func (ps Pools) drained(touched []ledger.PoolID) (drained []*Pool) {
 		}
 	}
 	return drained
-}
-
-// held counts how often each prefix is taken.
-func (ps Pools) held() map[netip.Prefix]int {
-	most := map[netip.Prefix]int{}
-	for _, p := range ps {
-		times := map[netip.Prefix]int{}
-		for prefix := range p.Index.Held() {
-			times[prefix]++
-			most[prefix] = max(most[prefix], times[prefix])
-		}
-	}
-	return most
 }
 
 // NextRelease is when the next cooling block of any pool is free; zero if none cools.

@@ -89,15 +89,28 @@ func (s *Space) PutPool(record ledger.Pool) {
 		return
 	}
 	p := newPool(s, record)
+	s.fill(p)
 	for prefix, c := range s.Cooling.Blocks {
 		if p.CIDR.Overlaps(prefix) {
 			p.cool(prefix, c)
 		}
 	}
-	s.Room.Pools = s.Room.Pools.with(p)
+	s.Room.Pools = append(s.Room.Pools, p)
 	s.News.Touch(p.ID)
 	if s.draft == nil {
 		s.Table.Add(p)
+	}
+}
+
+// fill takes in the index of a new pool all that the space has there: the blocks of the ledger, those that
+// cannot be read included, and the reservations. The indexes of the other pools would not do: the pool of a
+// block may be one that cannot be read, and that of a reservation may have gone.
+func (s *Space) fill(p *Pool) {
+	for prefix := range s.Blocks.all() {
+		p.Index.Take(prefix)
+	}
+	for prefix := range s.Room.reserved.all() {
+		p.Index.Take(prefix)
 	}
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"iter"
 	"math/bits"
 	"net/netip"
@@ -66,6 +67,9 @@ type place struct {
 	began time.Time  // when the last page was asked for
 }
 
+// part is the prefix that the next part is, in a window.
+func (at *place) part() netip.Prefix { return netip.PrefixFrom(at.addr, at.bits).Masked() }
+
 // Keys yields the keys of a range, in order. An error is the last that it yields.
 // ErrExpired: etcd has compacted the revision. While the caller uses a page, the next one is read.
 func (p *Pager) Keys(ctx context.Context, from, end string) iter.Seq2[*mvccpb.KeyValue, error] {
@@ -123,7 +127,10 @@ func (p *Pager) next(ctx context.Context, at *place, end string) ([]*mvccpb.KeyV
 	p.traffic.giveWay(ctx, time.Since(at.began))
 	at.began = time.Now()
 	p.enter(at)
-	to := min(end, p.to(*at))
+	to := min(end, p.to(at))
+	if to <= at.from {
+		return nil, fmt.Errorf("list keys: the part from %q ends at %q", at.from, to)
+	}
 	page, err := p.page(ctx, at.from, to)
 	if err != nil {
 		return nil, err
@@ -141,7 +148,7 @@ func (p *Pager) enter(at *place) {
 	if at.in != nil || w == nil || !w.full {
 		return
 	}
-	if addr, ok := w.addr(at.from); ok {
+	if addr, ok := w.addr(at.from); ok && w.holds(addr) {
 		at.in, at.addr = w, addr
 		at.bits = max(w.cidr.Bits(), at.addr.BitLen()-bits.Len(uint(p.Fit))+1)
 	}
@@ -153,11 +160,20 @@ func (w *window) addr(key string) (addr netip.Addr, ok bool) {
 	return block.Addr(), err == nil
 }
 
+// holds reports whether an address is of the window's family. Their keys interleave: a window has keys of the
+// other family among its own, which are no part of it.
+func (w *window) holds(addr netip.Addr) bool { return addr.Is4() == w.cidr.Addr().Is4() }
+
 // to is the end of the next part.
-func (p *Pager) to(at place) string {
+func (p *Pager) to(at *place) string {
 	if at.in != nil {
-		_, end := at.in.keys.Within(netip.PrefixFrom(at.addr, at.bits).Masked())
-		return min(end, at.in.end)
+		end := at.in.end
+		if _, part := at.in.keys.Within(at.part()); part > at.from {
+			return min(part, end)
+		}
+		at.addr = netipx.PrefixLastIP(at.part()).Next() // the last key was the last of its part
+		_, part := at.in.keys.Within(at.part())
+		return min(part, end)
 	}
 	to := "\xff"
 	if at.depth > 0 {
@@ -198,7 +214,7 @@ func (p *Pager) advance(at *place, page *clientv3.GetResponse, to string) {
 		}
 		return
 	}
-	at.addr = netipx.PrefixLastIP(netip.PrefixFrom(at.addr, at.bits).Masked()).Next()
+	at.addr = netipx.PrefixLastIP(at.part()).Next()
 	switch shortest := at.in.cidr.Bits(); {
 	case count < p.Fit/16:
 		at.bits = max(shortest, at.bits-2)
@@ -215,7 +231,7 @@ func (p *Pager) narrow(at *place, middle, last string) {
 	}
 	blocks := at.in.keys.Blocks()
 	to, err := parsePrefix(strings.TrimPrefix(last, blocks))
-	if err != nil {
+	if err != nil || !at.in.holds(to.Addr()) {
 		at.in = nil
 		return
 	}
@@ -281,8 +297,8 @@ func (p *Pager) page(ctx context.Context, from, to string) (*clientv3.GetRespons
 	return page, nil
 }
 
-// Windows are the windows of some pools, without those that lie in another one.
-func Windows(keys Keys, pools []ledger.Pool, full bool) []window {
+// Windows are the windows of some pools, without those whose keys begin among the keys of another one.
+func Windows(keys Keys, pools []ledger.Pool, full bool) (apart []window) {
 	all := make([]window, len(pools))
 	for i, p := range pools {
 		w := window{keys: keys.Space(p.Space), cidr: p.CIDR, full: full}
@@ -290,5 +306,10 @@ func Windows(keys Keys, pools []ledger.Pool, full bool) []window {
 		all[i] = w
 	}
 	slices.SortFunc(all, func(a, b window) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.end, a.end)) })
-	return slices.CompactFunc(all, func(a, b window) bool { return a.from < b.end && b.from < a.end })
+	for _, w := range all {
+		if n := len(apart); n == 0 || apart[n-1].end <= w.from {
+			apart = append(apart, w)
+		}
+	}
+	return apart
 }

@@ -43,6 +43,11 @@ func Ops(ops ...clientv3.Op) []clientv3.Op { return ops }
 // Cmps is a list of comparisons.
 func Cmps(cmps ...clientv3.Cmp) []clientv3.Cmp { return cmps }
 
+// Present compares: there is such a key.
+func Present(key string) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(key), ">", 0)
+}
+
 // Results are the answers to the operations of a transaction, in their order.
 type Results []*etcdserverpb.ResponseOp
 
@@ -56,4 +61,14 @@ func (r Results) Found(i int) *mvccpb.KeyValue {
 		return nil
 	}
 	return kvs[0]
+}
+
+// Of is a key that one of the operations, a get, has read; nil if none has, or if there was no such key.
+func (r Results) Of(key string) *mvccpb.KeyValue {
+	for i := range r {
+		if kv := r.Found(i); kv != nil && string(kv.Key) == key {
+			return kv
+		}
+	}
+	return nil
 }
