@@ -29,7 +29,7 @@ func TestExcluded(t *testing.T) {
 		{"a CIDR elsewhere", "10.0.0.0/24", []gen.PoolOption{gen.Excludes("192.0.2.0/24")}, nil},
 		{"a gateway", "10.0.0.0/24", []gen.PoolOption{gen.Gateway("10.0.0.1", 0)}, []string{"10.0.0.0/31", "10.0.0.255/32"}},
 		{"a gateway of a part of a network", "10.0.0.64/26", []gen.PoolOption{gen.Gateway("10.0.0.65", 24)}, []string{"10.0.0.65/32"}},
-		{"a gateway of IPv6", "2001:db8::/64", []gen.PoolOption{gen.Gateway("2001:db8::1", 0)}, []string{"2001:db8::1/128"}},
+		{"a gateway of IPv6", "2001:db8::/64", []gen.PoolOption{gen.Gateway("2001:db8::1", 0)}, []string{"2001:db8::/127"}},
 		{"overlapping ones count once", "10.0.0.0/24", []gen.PoolOption{gen.Reserves(2, 0, 0), gen.Excludes("10.0.0.0/30", "10.0.0.4/30")},
 			[]string{"10.0.0.0/29"}},
 	} {

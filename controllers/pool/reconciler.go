@@ -41,6 +41,7 @@ type Ledger interface {
 	Capacity(id allocator.PoolID) (allocator.Capacity, bool)
 	FreeBlocks(id allocator.PoolID) (index.Histogram, bool)
 	List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[allocator.Block, error]
+	Overlapping(ctx context.Context, id allocator.PoolID, prefix netip.Prefix) ([]allocator.Block, error)
 	Wait(r allocator.Request)
 	Withdraw(claim allocator.ClaimID)
 	LedgerID() string

@@ -34,9 +34,13 @@ func (p *pass) report(ctx context.Context) error {
 	if !ok || !known {
 		return fmt.Errorf("pool %s is not in the ledger", p.pool.Name)
 	}
-	p.tellProgress(entered)
+	warning, err := p.gateway(ctx, entered, capacity)
+	if err != nil {
+		return err
+	}
+	p.tellProgress(entered, warning)
 	p.sample(ctx, capacity)
-	succeeded(p.pool, entered, capacity)
+	succeeded(p.pool, entered, capacity, warning)
 	if p.owner.Cluster == p.directory.Platform().Cluster {
 		free, _ := p.ledger.FreeBlocks(p.id)
 		shown.show(p.pool.Name, figure{capacity, free, p.samples})
@@ -46,19 +50,21 @@ func (p *pass) report(ctx context.Context) error {
 }
 
 // tellProgress emits the event of a change that came into force, or of a failure that
-// is over, before the status says so.
-func (p *pass) tellProgress(entered allocator.Pool) {
+// is over, before the status says so. A change that needs another one is told as a warning.
+func (p *pass) tellProgress(entered allocator.Pool, warning string) {
 	status := &p.pool.Status
 	switch {
 	case outcome.Failing(status.Conditions):
 		p.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonReconciled, "holds "+entered.CIDR.String())
+	case warning != "" && status.ObservedGeneration != p.pool.Generation:
+		p.tell(corev1.EventTypeWarning, ipamv1alpha1.ReasonPoolUpdated, warning)
 	case status.AllocatedCIDR != "" && status.ObservedGeneration != p.pool.Generation:
 		p.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonPoolUpdated, "the change of the spec is in force")
 	}
 }
 
-// succeeded sets the figures of a pool.
-func succeeded(pool *ipamv1alpha1.IPPool, entered allocator.Pool, capacity allocator.Capacity) {
+// succeeded sets the figures of a pool, and says what is wrong with its gateway if anything is.
+func succeeded(pool *ipamv1alpha1.IPPool, entered allocator.Pool, capacity allocator.Capacity, warning string) {
 	status := &pool.Status
 	status.Phase = ipamv1alpha1.PoolReady
 	if capacity.Available.Sign() == 0 {
@@ -84,7 +90,11 @@ func succeeded(pool *ipamv1alpha1.IPPool, entered allocator.Pool, capacity alloc
 		status.LargestFreePrefix = new(int32(capacity.LargestFree)) //nolint:gosec // at most 128
 	}
 	status.ObservedGeneration = pool.Generation
-	outcome.Succeed(&status.Conditions, pool.Generation, holding(pool, entered, capacity))
+	said := holding(pool, entered, capacity)
+	if warning != "" {
+		said += "; " + warning
+	}
+	outcome.Succeed(&status.Conditions, pool.Generation, said)
 }
 
 // upward is a time as the API shows it, to the second: a block is free by then.
@@ -100,7 +110,7 @@ func holding(pool *ipamv1alpha1.IPPool, entered allocator.Pool, capacity allocat
 		said += "; spec.addressDomain was changed while the pool was in use, and takes effect when its blocks are released"
 	}
 	if capacity.Stranded > 0 {
-		said += fmt.Sprintf("; blocks in spec.reservations or spec.excludedCIDRs that were given out before and stay until they are released: %d",
+		said += fmt.Sprintf("; blocks in spec.reservations, in spec.excludedCIDRs or at the gateway that were given out before and stay until they are released: %d",
 			capacity.Stranded)
 	}
 	return said

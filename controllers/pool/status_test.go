@@ -1,8 +1,10 @@
 package pool
 
 import (
+	"context"
 	"math/big"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -39,7 +41,7 @@ func TestSucceeded(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := gen.Pool("p")
-			succeeded(pool, allocator.Pool{CIDR: netip.MustParsePrefix(tt.cidr)}, tt.capacity)
+			succeeded(pool, allocator.Pool{CIDR: netip.MustParsePrefix(tt.cidr)}, tt.capacity, "")
 			status := pool.Status
 			if status.Phase != tt.phase || status.Capacity.Available != tt.available || *status.UtilizationPercent != tt.percent {
 				t.Errorf("phase %s, available %s, %v %%; want %s, %s, %v %%",
@@ -54,7 +56,7 @@ func TestSucceeded(t *testing.T) {
 
 func TestRefused_KeepsTheCIDROfAPoolThatHasOne(t *testing.T) {
 	pool := gen.Pool("p")
-	succeeded(pool, allocator.Pool{CIDR: netip.MustParsePrefix("10.0.0.0/24")}, capacity("256", "0", 24))
+	succeeded(pool, allocator.Pool{CIDR: netip.MustParsePrefix("10.0.0.0/24")}, capacity("256", "0", 24), "")
 	refused(pool, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "etcd is away"})
 	if pool.Status.Phase != ipamv1alpha1.PoolReady || pool.Status.AllocatedCIDR != "10.0.0.0/24" || !resolve.Ready(pool) {
 		t.Errorf("status = %+v", pool.Status)
@@ -76,6 +78,49 @@ func TestUse(t *testing.T) {
 	} {
 		if got := use(tt.own, tt.total); got != tt.want {
 			t.Errorf("use = %q, want %q", got, tt.want)
+		}
+	}
+}
+
+// gatewayLedger has these blocks in each pool.
+type gatewayLedger struct {
+	Ledger
+	blocks []allocator.Block
+}
+
+func (l gatewayLedger) Overlapping(context.Context, allocator.PoolID, netip.Prefix) ([]allocator.Block, error) {
+	return l.blocks, nil
+}
+
+// A gateway that was moved to an address in use is named, with its holder if that is of the same workspace. So is
+// one that no interface could use, which a child pool can have: its block was not known when it was written.
+func TestGateway_IsNamedWithItsHolder(t *testing.T) {
+	const id, parent = allocator.PoolID("pool"), allocator.PoolID("parent")
+	carved := allocator.Block{Pool: parent, Prefix: netip.MustParsePrefix("192.0.2.0/28"), Holder: allocator.Holder{Cluster: "own", Name: "child"}}
+	block := func(cluster allocator.ClusterName, state allocator.BlockState) []allocator.Block {
+		return []allocator.Block{carved, {
+			Pool: id, Prefix: netip.MustParsePrefix("192.0.2.2/32"), State: state,
+			Holder: allocator.Holder{Cluster: cluster, Namespace: "default", Name: "web"},
+		}}
+	}
+	for what, tt := range map[string]struct {
+		gateway string
+		blocks  []allocator.Block
+		want    string
+	}{
+		"held here":         {"192.0.2.2", block("own", allocator.Bound), "spec.gateway 192.0.2.2 lies in 192.0.2.2/32, which claim default/web holds"},
+		"held elsewhere":    {"192.0.2.2", block("other", allocator.Bound), "which another workspace holds"},
+		"cooling":           {"192.0.2.2", block("own", allocator.Cooling), ""},
+		"free":              {"192.0.2.2", []allocator.Block{carved}, ""},
+		"of another family": {"2001:db8::1", nil, "is not in the network of the pool, 192.0.2.0/28"},
+		"off the link":      {"198.51.100.1", nil, "is not in the network of the pool, 192.0.2.0/28"},
+		"none":              {"", block("own", allocator.Bound), ""},
+	} {
+		p := &pass{Reconciler: &Reconciler{ledger: gatewayLedger{blocks: tt.blocks}}, id: id, pool: gen.Pool("p", gen.Gateway(tt.gateway, 0))}
+		p.owner.Cluster = "own"
+		got, err := p.gateway(t.Context(), allocator.Pool{CIDR: netip.MustParsePrefix("192.0.2.0/28")}, allocator.Capacity{Stranded: 1})
+		if err != nil || (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("a gateway that is %s: %q, %v; want %q", what, got, err, tt.want)
 		}
 	}
 }

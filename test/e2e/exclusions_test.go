@@ -103,7 +103,7 @@ func TestExclusions_Gateway(t *testing.T) {
 			waits = claim
 		}
 	}
-	if err := s.tenant.Patch(t.Context(), pool, merge(`{"spec": {"gateway": "10.0.1.1"}}`)); err == nil || !strings.Contains(err.Error(), "spec.gateway must be an address inside spec.cidr") {
+	if err := s.tenant.Patch(t.Context(), pool, merge(`{"spec": {"gateway": "10.0.1.1"}}`)); err == nil || !strings.Contains(err.Error(), "spec.gateway must be an address of the network of the pool") {
 		t.Errorf("a gateway outside of the pool: %v; want it refused", err)
 	}
 	if err := s.tenant.Patch(t.Context(), pool, merge(`{"spec": {"gateway": "10.0.0.6"}}`)); err != nil {
