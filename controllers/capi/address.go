@@ -53,6 +53,14 @@ func newAddress(claim *capiv1.IPAddressClaim, bound *ipamv1alpha1.IPClaim, from 
 	if err != nil {
 		return nil, fmt.Errorf("IPPool %s: %w", from.Name, err)
 	}
+	router, err := from.Spec.Router(block)
+	if err != nil {
+		return nil, notReady("IPPool %s: %v", from.Name, err)
+	}
+	var gateway string
+	if router.IsValid() {
+		gateway = router.String()
+	}
 	return &capiv1.IPAddress{
 		ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name},
 		Spec: capiv1.IPAddressSpec{
@@ -60,7 +68,7 @@ func newAddress(claim *capiv1.IPAddressClaim, bound *ipamv1alpha1.IPClaim, from 
 			PoolRef:  claim.Spec.PoolRef,
 			Address:  bound.Status.Address,
 			Prefix:   new(int32(from.Spec.Network(block).Bits())), //nolint:gosec // At most 128.
-			Gateway:  from.Spec.Gateway,
+			Gateway:  gateway,
 		},
 	}, nil
 }
@@ -134,7 +142,7 @@ func (r *Reconciler) ensureAddress(ctx context.Context, claim *capiv1.IPAddressC
 func (r *Reconciler) compareAddress(found, wanted *capiv1.IPAddress) error {
 	switch {
 	case found.Spec.ClaimRef != wanted.Spec.ClaimRef:
-		return failed("IPAddress %s is of IPAddressClaim %s; delete that IPAddress", found.Name, found.Spec.ClaimRef.Name)
+		return inTheWay("IPAddress %s is of IPAddressClaim %s; delete that IPAddress", found.Name, found.Spec.ClaimRef.Name)
 	case found.Spec.PoolRef != wanted.Spec.PoolRef:
 		return failed("IPAddress %s is of another pool than spec.poolRef; delete this IPAddressClaim, and create it again", found.Name)
 	case textOf(found) != wanted.Spec.Address:

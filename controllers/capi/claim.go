@@ -95,10 +95,11 @@ func (r *Reconciler) createClaim(ctx context.Context, claim *capiv1.IPAddressCla
 	made.Spec.PrefixLength = pool.bits()
 	if !absent && belongs(address, key) {
 		made.Spec.Address = textOf(address)
-	} else if err := r.pinned(ctx); err != nil {
-		return nil, err
 	}
 	err = r.Claims.Create(ctx, made) // the answer has the address
+	if apierrors.IsForbidden(err) {  // by a quota, or in a namespace that is being deleted
+		return nil, inTheWay("IPClaim %s cannot be made: %v", made.Name, err)
+	}
 	if !apierrors.IsAlreadyExists(err) {
 		return made, err
 	}
@@ -114,7 +115,7 @@ func (r *Reconciler) compareClaim(found *ipamv1alpha1.IPClaim, claim *capiv1.IPA
 	class, pool := request(claim.Spec.PoolRef)
 	switch {
 	case !r.Names.owns(client.ObjectKeyFromObject(claim), found):
-		return failed("IPClaim %s is not of this IPAddressClaim; delete that IPClaim, or use another name", found.Name)
+		return inTheWay("IPClaim %s is not of this IPAddressClaim; delete that IPClaim, or use another name", found.Name)
 	case found.Spec.ClassName != class, (found.Spec.PoolRef == nil) != (pool == nil), pool != nil && found.Spec.PoolRef.Name != pool.Name:
 		return failed("IPClaim %s is of another pool than spec.poolRef; delete this IPAddressClaim, and create it again", found.Name)
 	}

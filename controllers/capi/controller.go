@@ -100,6 +100,7 @@ var usable = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		return annotated(e.ObjectOld) && !annotated(e.ObjectNew) ||
 			sourceOf(e.ObjectOld).family != sourceOf(e.ObjectNew).family ||
+			linkOf(e.ObjectOld) != linkOf(e.ObjectNew) ||
 			!slices.Equal(classNames(e.ObjectOld), classNames(e.ObjectNew))
 	},
 }
@@ -135,6 +136,19 @@ func classNames(object client.Object) []string {
 		return pool.Spec.ClassNames
 	}
 	return nil
+}
+
+// link is what an IPPool says of the network that its addresses are in.
+type link struct {
+	gateway string
+	length  int32
+}
+
+func linkOf(object client.Object) link {
+	if pool, ok := object.(*ipamv1alpha1.IPPool); ok {
+		return link{pool.Spec.Gateway, pool.Spec.NetworkPrefixLength}
+	}
+	return link{}
 }
 
 // toClaimsOfPool maps an IPPool or IPClass to the IPAddressClaims that name it, or a class that it backs.

@@ -117,6 +117,11 @@ func (r *Reconciler) provide(ctx context.Context, claim *capiv1.IPAddressClaim) 
 	if err != nil {
 		return err
 	}
+	if found == nil {
+		if err := r.yield(ctx, client.ObjectKeyFromObject(claim), bound, from); err != nil {
+			return err
+		}
+	}
 	wanted, err := newAddress(claim, bound, from)
 	if err != nil {
 		return err

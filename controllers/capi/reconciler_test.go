@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -96,21 +95,6 @@ func TestClaim_OfAnAddressThatTheCacheLacks(t *testing.T) {
 	}
 }
 
-// Nothing is claimed before the addresses that are in use.
-func TestClaim_AfterAddressesInUse(t *testing.T) {
-	claim, other := machine("web"), machine("restored")
-	s := newScene(t, lab(), claim, published(other, "192.0.2.0"))
-	if result := s.reconcile(claim); result.RequeueAfter != pinDelay {
-		t.Errorf("the claim is tried again after %s; want %s", result.RequeueAfter, pinDelay)
-	}
-	if made := inPlace.newClaim(claim); s.has(made) {
-		t.Errorf("IPClaim %s was made while the address of another is not claimed", made.Name)
-	}
-	if ready := s.ready(claim); ready.Reason != clusterv1.NotReadyReason || !strings.Contains(ready.Message, "restored") {
-		t.Errorf("the claim says %s: %s; want the IPAddress it waits for", ready.Reason, ready.Message)
-	}
-}
-
 // What is in the way is said, and left as it is.
 func TestClaim_InTheWay(t *testing.T) {
 	claim, other := machine("web"), machine("other")
@@ -126,12 +110,13 @@ func TestClaim_InTheWay(t *testing.T) {
 		claim   *ipamv1alpha1.IPClaim
 		address *capiv1.IPAddress
 		says    string
+		foreign bool // no watch shows that it went
 	}{
-		"an IPClaim of another":      {foreign, nil, "is not of this IPAddressClaim"},
-		"an IPClaim of another pool": {elsewhere, nil, "is of another pool"},
-		"an IPClaim of a network":    {network, nil, "is not one address"},
-		"an IPAddress of another":    {bound(claim, "192.0.2.9"), stray, "is of IPAddressClaim other"},
-		"another address":            {bound(claim, "192.0.2.9"), published(claim, "192.0.2.7"), "holds 192.0.2.9"},
+		"an IPClaim of another":      {foreign, nil, "is not of this IPAddressClaim", true},
+		"an IPClaim of another pool": {elsewhere, nil, "is of another pool", false},
+		"an IPClaim of a network":    {network, nil, "is not one address", false},
+		"an IPAddress of another":    {bound(claim, "192.0.2.9"), stray, "is of IPAddressClaim other", true},
+		"another address":            {bound(claim, "192.0.2.9"), published(claim, "192.0.2.7"), "holds 192.0.2.9", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, lab(), claim.DeepCopy(), tt.claim.DeepCopy())
@@ -140,7 +125,9 @@ func TestClaim_InTheWay(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s.reconcile(claim)
+			if after := s.reconcile(claim).RequeueAfter; (after > 0) != tt.foreign {
+				t.Errorf("the claim is tried again after %s; want that only for an object of others: %t", after, tt.foreign)
+			}
 			ready := s.ready(claim.DeepCopy())
 			if ready.Status != metav1.ConditionFalse || ready.Reason != capiv1.IPAddressClaimReadyAllocationFailedReason || !strings.Contains(ready.Message, tt.says) {
 				t.Errorf("Ready is %s, %s: %s; want AllocationFailed, and that it %s", ready.Status, ready.Reason, ready.Message, tt.says)

@@ -32,8 +32,8 @@ func (r *Reconciler) release(ctx context.Context, claim *capiv1.IPAddressClaim) 
 
 // abandoned gives back what an IPAddressClaim has left that went without us: its finalizer was
 // taken off, as clusterctl move does on the side that it moves from. An IPAddress that is
-// not being deleted is kept, and its IPClaim with it: the garbage collector deletes it, and
-// until then it may belong to a claim that is being restored.
+// not being deleted is kept, with its address: the garbage collector deletes it, and until then it may
+// belong to a claim that is being restored.
 func (r *Reconciler) abandoned(ctx context.Context, key client.ObjectKey) error {
 	if left, err := r.left(ctx, key); err != nil || !left {
 		return err
@@ -50,7 +50,8 @@ func (r *Reconciler) abandoned(ctx context.Context, key client.ObjectKey) error 
 		return err
 	}
 	if !gone && belongs(address, key) && address.DeletionTimestamp == nil {
-		return nil
+		_, err = r.adopt(ctx, address)
+		return err
 	}
 	if !gone {
 		gone, err = r.dropAddress(ctx, address)
@@ -78,7 +79,7 @@ func (r *Reconciler) confirm(ctx context.Context) error {
 // left reports whether the cache shows anything of an IPAddressClaim that it does not show itself.
 func (r *Reconciler) left(ctx context.Context, key client.ObjectKey) (bool, error) {
 	address, err := r.address(ctx, key)
-	if address != nil || err != nil {
+	if err != nil || address != nil && belongs(address, key) {
 		return address != nil, err
 	}
 	held, err := r.held(ctx, key)

@@ -2,6 +2,7 @@ package capi
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -62,6 +63,18 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 	})
 	s.Reconciler = &Reconciler{Server: Server{cached, server}, Claims: Server{cached, server}}
 	return s
+}
+
+// forbid has the server refuse IPClaims of a namespace, as a quota does.
+func (s *scene) forbid(namespace string) {
+	s.Claims.Client = interceptor.NewClient(s.Claims.Client.(client.WithWatch), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
+			if object.GetNamespace() == namespace {
+				return apierrors.NewForbidden(ipamv1alpha1.Resource("ipclaims"), object.GetName(), errors.New("exceeded quota"))
+			}
+			return c.Create(ctx, object, opts...)
+		},
+	})
 }
 
 // hides reports whether the cache lacks an object.

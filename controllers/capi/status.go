@@ -20,11 +20,19 @@ type refusal struct {
 	after time.Duration
 }
 
+// wayDelay is when a claim is tried again that an object of others was in the way of.
+const wayDelay = 5 * time.Second
+
 func (r *refusal) Error() string { return r.reason + ": " + r.message }
 
 // failed is a refusal that a person, or a change of the pool, has to end.
 func failed(format string, args ...any) error {
 	return &refusal{reason: capiv1.IPAddressClaimReadyAllocationFailedReason, message: fmt.Sprintf(format, args...)}
+}
+
+// inTheWay is a refusal by an object of others, whose end no watch may show.
+func inTheWay(format string, args ...any) error {
+	return &refusal{reason: capiv1.IPAddressClaimReadyAllocationFailedReason, message: fmt.Sprintf(format, args...), after: wayDelay}
 }
 
 // notReady is a refusal that ends with the pool.

@@ -4,54 +4,154 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// adopt makes the IPClaim of an IPAddress that has none, whether its IPAddressClaim is there or
-// not. Else one IPAddress that nobody reconciles, such as one made by hand, would keep all
-// IPAddressClaims of the cluster waiting. It reports false for an IPAddress that no pool can hold,
-// which keeps nobody waiting.
-func (r *Reconciler) adopt(ctx context.Context, address *capiv1.IPAddress) (bool, error) {
-	if _, err := netip.ParseAddr(address.Spec.Address); err != nil {
-		return false, nil //nolint:nilerr // It is no address.
+// An IPAddress without its IPClaim is a stray: it was restored, moved here by clusterctl, or made by hand, and
+// the ledger does not know its address. Each is reconciled by itself, and gets an IPClaim of exactly its
+// address, also while its Cluster is paused. Until that has the address, an IPClaim of another IPAddressClaim may be
+// answered with it. That one keeps the address to itself, publishes nothing, and gives way when
+// the IPClaim of the stray waits for it. So a stray delays at most one IPAddressClaim.
+
+const (
+	// yieldDelay is when an IPAddressClaim that gave way to a stray, or waits to do so, is tried again.
+	yieldDelay = time.Second
+	// strayDelay is when one is tried again beside a stray that cannot be claimed now.
+	strayDelay = 10 * time.Second
+)
+
+// pin claims the address of an IPAddressClaim that is left alone, if it has one that the ledger
+// does not know. Objects of Cluster API are not written.
+func (r *Reconciler) pin(ctx context.Context, claim *capiv1.IPAddressClaim) error {
+	if claim.DeletionTimestamp != nil {
+		return nil
+	}
+	address, err := r.address(ctx, client.ObjectKeyFromObject(claim))
+	if err != nil || address == nil {
+		return err
+	}
+	_, err = r.adopt(ctx, address)
+	return err
+}
+
+// adopt returns the IPClaim of an IPAddress, made if there is none; nil if it can have none now. One that [ended]
+// is let go: another one follows.
+func (r *Reconciler) adopt(ctx context.Context, address *capiv1.IPAddress) (*ipamv1alpha1.IPClaim, error) {
+	key := client.ObjectKeyFromObject(address)
+	_, err := netip.ParseAddr(address.Spec.Address)
+	if err != nil || !belongs(address, key) || address.DeletionTimestamp != nil {
+		return nil, nil //nolint:nilerr,nilnil // No pool has its address, or it is about to go.
+	}
+	held, err := r.held(ctx, key)
+	if err != nil || held != nil && !ended(held) {
+		return held, err
 	}
 	claim := &capiv1.IPAddressClaim{Spec: capiv1.IPAddressClaimSpec{PoolRef: address.Spec.PoolRef}}
 	claim.Namespace, claim.Name, claim.Labels = address.Namespace, address.Name, address.Labels
 	made := r.Names.newClaim(claim)
 	made.Spec.Address = textOf(address)
-	err := r.Claims.Create(ctx, made)
+	err = r.Claims.Create(ctx, made)
 	switch {
 	case err == nil:
 		log.FromContext(ctx).Info("address claimed for an IPAddress without IPClaim", "claim", made.Namespace+"/"+made.Name, "prefix", made.Spec.Address)
-		return true, nil
+		return made, nil
 	case apierrors.IsInvalid(err):
-		return false, nil
+		return nil, nil //nolint:nilnil // No pool has such an address.
 	case apierrors.IsAlreadyExists(err):
-		return r.regain(ctx, client.ObjectKeyFromObject(address))
+		return r.regain(ctx, key)
 	}
-	return false, fmt.Errorf("create IPClaim %s: %w", made.Name, err)
+	return nil, fmt.Errorf("create IPClaim %s: %w", made.Name, err)
 }
 
-// regain puts the IPClaim of an IPAddress right that the cache does not show, as its label was taken off, or
-// that [ended]: another one follows. It reports false for one that is not of this IPAddress.
-func (r *Reconciler) regain(ctx context.Context, key client.ObjectKey) (bool, error) {
+// regain returns the IPClaim of an IPAddress that the cache does not show, as its label was taken off, and puts
+// it right. It returns nil for one that [ended], and for one that is not of this IPAddress.
+func (r *Reconciler) regain(ctx context.Context, key client.ObjectKey) (*ipamv1alpha1.IPClaim, error) {
 	found := &ipamv1alpha1.IPClaim{}
-	err := r.Claims.Live.Get(ctx, r.Names.claim(key), found)
+	gone, err := r.Claims.gone(ctx, r.Names.claim(key), found)
 	switch {
-	case apierrors.IsNotFound(err):
-		return true, nil // it went meanwhile
-	case err != nil:
-		return false, fmt.Errorf("read the IPClaim of IPAddress %s: %w", key, err)
-	case !r.Names.owns(key, found):
-		return false, nil
+	case err != nil || gone || !r.Names.owns(key, found):
+		return nil, err
 	case ended(found):
-		return true, r.letGo(ctx, found)
+		return nil, r.letGo(ctx, found)
 	}
-	return true, r.hold(ctx, found)
+	return found, r.hold(ctx, found)
+}
+
+// yield refuses to publish the address of an IPClaim that a stray shows. The IPClaim gives way when that of the stray
+// waits for the address, and is made again.
+func (r *Reconciler) yield(ctx context.Context, key client.ObjectKey, bound *ipamv1alpha1.IPClaim, from *ipamv1alpha1.IPPool) error {
+	stray, err := r.stray(ctx, key, bound.Status.Address, from)
+	if err != nil || stray == nil {
+		return err
+	}
+	if gone, err := r.gone(ctx, client.ObjectKeyFromObject(stray), stray); err != nil || gone {
+		return err // the cache lagged
+	}
+	wait := &refusal{
+		reason:  clusterv1.NotReadyReason,
+		message: fmt.Sprintf("%s is the address of an IPAddress that was restored, moved or made by hand, and has to get its IPClaim first", bound.Status.Address),
+		after:   strayDelay,
+	}
+	held, err := r.adopt(ctx, stray)
+	if err != nil { // it has nothing to do with this IPAddressClaim
+		log.FromContext(ctx).Error(err, "an IPAddress has no IPClaim, and keeps its address from others; delete it, or let its IPClaim be made",
+			"address", client.ObjectKeyFromObject(stray), "prefix", bound.Status.AllocatedCIDR)
+		return wait
+	}
+	if !awaits(held, bound.Status.Address) {
+		return wait
+	}
+	if _, err := r.deleteClaim(ctx, key); err != nil {
+		return err
+	}
+	wait.after = yieldDelay
+	return wait
+}
+
+// stray finds another IPAddress that shows an address of a pool, and whose IPClaim does not have another one.
+func (r *Reconciler) stray(ctx context.Context, key client.ObjectKey, address string, from *ipamv1alpha1.IPPool) (*capiv1.IPAddress, error) {
+	addresses := &capiv1.IPAddressList{}
+	if err := r.List(ctx, addresses, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list IPAddresses: %w", err)
+	}
+	for i := range addresses.Items {
+		found := &addresses.Items[i]
+		other := client.ObjectKeyFromObject(found)
+		if other == key || !offers(from, found.Spec.PoolRef) || textOf(found) != address || !belongs(found, other) {
+			continue
+		}
+		held, err := r.held(ctx, other)
+		if err != nil {
+			return nil, err
+		}
+		if held == nil || held.Status.Address == "" {
+			return found.DeepCopy(), nil
+		}
+	}
+	return nil, nil //nolint:nilnil // Nil is that there is none.
+}
+
+// offers reports whether what an IPAddress names as its pool is an IPPool, or a class that it backs.
+func offers(pool *ipamv1alpha1.IPPool, ref capiv1.IPPoolReference) bool {
+	return managed(ref) && (ref.Kind == kindPool && ref.Name == pool.Name || ref.Kind == kindClass && slices.Contains(pool.Spec.ClassNames, ref.Name))
+}
+
+// awaits reports whether an IPClaim gets an address when its holder gives it back.
+func awaits(claim *ipamv1alpha1.IPClaim, address string) bool {
+	if claim == nil || claim.DeletionTimestamp != nil || claim.Spec.Address != address || !controllerutil.ContainsFinalizer(claim, Finalizer) {
+		return false
+	}
+	allocated := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	return allocated != nil && allocated.Reason == string(ipamv1alpha1.ReasonAddressInUse)
 }

@@ -1,30 +1,33 @@
 package capi
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// An IPAddress that nobody reconciles keeps other claims waiting until its address is claimed, and
-// no longer: one of a namespace, of a pool or in a form that nobody knows could else stop a cluster.
-func TestPinned_AStray(t *testing.T) {
+// An IPAddress that nobody reconciles is claimed by itself, from its own pool.
+func TestStray_IsClaimed(t *testing.T) {
 	for what, tt := range map[string]struct{ address, want string }{
 		"an address":                 {"192.0.2.7", "192.0.2.7"},
 		"an address in another form": {"2001:DB8::0:7", "2001:db8::7"},
 		"no address":                 {"192.0.2.0/24", ""},
 	} {
-		claim, stray := machine("web"), machine("stray")
+		stray := machine("stray")
 		stray.Namespace, stray.Spec.PoolRef.Name = "elsewhere", "no-such-pool"
-		s := newScene(t, lab(), claim, published(stray, tt.address))
-		for range 2 {
-			s.reconcile(claim)
-			s.reconcile(stray)
-		}
-		if made := inPlace.newClaim(claim); !s.has(made) {
-			t.Errorf("beside %s that nobody reconciles no IPClaim is made; the claim says %+v", what, s.ready(claim))
-		}
+		s := newScene(t, lab(), published(stray, tt.address))
+		s.reconcile(stray)
 		made := inPlace.newClaim(stray)
 		if there := s.has(made); there != (tt.want != "") || made.Spec.Address != tt.want || there && made.Spec.PoolRef.Name != "no-such-pool" {
 			t.Errorf("for %s an IPClaim is there: %t, and asks for %q; want it to ask for %q, from its own pool", what, there, made.Spec.Address, tt.want)
@@ -32,25 +35,151 @@ func TestPinned_AStray(t *testing.T) {
 	}
 }
 
+// Other IPAddresses keep nobody waiting whose address is not theirs: one that cannot be claimed, since a quota
+// forbids it or since its IPClaim is held, or many that come one after another.
+func TestStray_KeepsNobodyWaiting(t *testing.T) {
+	for what, prepare := range map[string]func(*scene, *capiv1.IPAddressClaim){
+		"forbidden": func(s *scene, stray *capiv1.IPAddressClaim) { s.forbid(stray.Namespace) },
+		"held": func(s *scene, stray *capiv1.IPAddressClaim) {
+			ended := inPlace.newClaim(stray)
+			ended.Finalizers = append(ended.Finalizers, "example.com/others")
+			if err := errors.Join(s.Claims.Create(s.Context(), ended), s.Claims.Delete(s.Context(), ended)); err != nil {
+				s.Fatal(err)
+			}
+		},
+		"of another pool": func(s *scene, stray *capiv1.IPAddressClaim) {
+			other := stray.DeepCopy()
+			other.Name, other.Spec.PoolRef.Name = "other", "no-such-pool"
+			if err := s.Create(s.Context(), published(other, "192.0.2.9")); err != nil {
+				s.Fatal(err)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			claim, stray := machine("web"), machine("stray")
+			stray.Namespace = "elsewhere"
+			s := newScene(t, lab(), claim, published(stray, "192.0.2.7"))
+			prepare(s, stray)
+			s.reconcile(claim)
+			made := inPlace.newClaim(claim)
+			if !s.has(made) {
+				t.Fatalf("no IPClaim is made; the claim says %+v", s.ready(claim))
+			}
+			made.Status = bound(claim, "192.0.2.9").Status
+			if err := s.Claims.Update(t.Context(), made); err != nil {
+				t.Fatal(err)
+			}
+			if s.reconcile(claim); !s.has(published(claim, "")) {
+				t.Errorf("no IPAddress is published; the claim says %+v", s.ready(claim))
+			}
+		})
+	}
+}
+
+// An IPClaim with the address of a stray publishes nothing. It keeps the address from others until the IPClaim of the
+// stray waits for it, and gives way then. What it says names no other namespace.
+func TestStray_GetsItsAddress(t *testing.T) {
+	for what, tt := range map[string]struct {
+		says      ipamv1alpha1.Reason // the IPClaim of the stray; empty: it is not answered
+		forbidden bool
+		yields    bool
+	}{
+		"waiting for the address": {ipamv1alpha1.ReasonAddressInUse, false, true},
+		"not answered":            {"", false, false},
+		"over a limit":            {ipamv1alpha1.ReasonQuotaExceeded, false, false},
+		"without IPClaim":         {"", true, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			claim, stray := machine("web"), machine("restored")
+			stray.Namespace = "elsewhere"
+			mine, theirs := bound(claim, "192.0.2.7"), inPlace.newClaim(stray)
+			s := newScene(t, lab(), claim, mine, published(stray, "192.0.2.7"))
+			if tt.forbidden {
+				s.forbid(stray.Namespace)
+			}
+			s.reconcile(claim)
+			if there := s.has(theirs); there == tt.forbidden || there && theirs.Spec.Address != "192.0.2.7" {
+				t.Fatalf("the stray has an IPClaim: %t, for %q; want one for 192.0.2.7: %t", there, theirs.Spec.Address, !tt.forbidden)
+			}
+			if tt.says != "" {
+				theirs.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionFalse, Reason: string(tt.says)}}
+				if err := s.Claims.Update(t.Context(), theirs); err != nil {
+					t.Fatal(err)
+				}
+			}
+			after := s.reconcile(claim).RequeueAfter
+			if yielded := !s.has(mine); yielded != tt.yields || after == 0 {
+				t.Errorf("the IPClaim gave way: %t, and is tried again after %s; want %t, and a time", yielded, after, tt.yields)
+			}
+			if s.has(published(claim, "")) {
+				t.Error("the address was published twice")
+			}
+			if ready := s.ready(claim); ready.Reason != clusterv1.NotReadyReason || strings.Contains(ready.Message, "elsewhere") || !strings.Contains(ready.Message, "192.0.2.7 is the address of an IPAddress") {
+				t.Errorf("the claim says %s: %s; want NotReady, and no other namespace", ready.Reason, ready.Message)
+			}
+		})
+	}
+}
+
+// An IPAddress that the server does not have any more is no stray, whatever the cache shows.
+func TestStray_OfACacheThatLags(t *testing.T) {
+	claim, former := machine("web"), machine("former")
+	s := newScene(t, lab(), claim, bound(claim, "192.0.2.7"), published(former, "192.0.2.7"))
+	server := s.Live
+	s.Live = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			if _, asked := object.(*capiv1.IPAddress); asked && key.Name == former.Name {
+				return apierrors.NewNotFound(capiv1.GroupVersion.WithResource("ipaddresses").GroupResource(), key.Name)
+			}
+			return server.Get(ctx, key, object, opts...)
+		},
+	})
+	if s.reconcile(claim); !s.has(published(claim, "")) || s.has(inPlace.newClaim(former)) {
+		t.Errorf("the address is not published, or claimed for an IPAddress that is gone; the claim says %+v", s.ready(claim))
+	}
+}
+
+// No machine is told a gateway that it cannot reach. The pool is named, and its correction ends the wait.
+func TestAddress_OfAPoolWhoseGatewayIsOffTheLink(t *testing.T) {
+	for gateway, want := range map[string]string{"192.0.2.1": "192.0.2.1", "": "", "198.51.100.1": "refused", "2001:db8::1": "refused", "192.0.2.255": "refused"} {
+		claim, pool := machine("web"), lab()
+		pool.Spec.Gateway = gateway
+		s := newScene(t, pool, claim, bound(claim, "192.0.2.7"))
+		s.reconcile(claim)
+		made := published(claim, "")
+		there := s.has(made)
+		if there != (want != "refused") || there && made.Spec.Gateway != want {
+			t.Errorf("of a pool with the gateway %q an IPAddress is there: %t, with the gateway %q; want %q", gateway, there, made.Spec.Gateway, want)
+		}
+		if ready := s.ready(claim); !there && (ready.Reason != capiv1.IPAddressClaimReadyPoolNotReadyReason || !strings.Contains(ready.Message, "spec.gateway "+gateway)) {
+			t.Errorf("the claim says %s: %s; want PoolNotReady, with the gateway", ready.Reason, ready.Message)
+		}
+		corrected := pool.DeepCopy()
+		corrected.Spec.Gateway = "192.0.2.2"
+		if !usable.Update(event.UpdateEvent{ObjectOld: pool, ObjectNew: corrected}) {
+			t.Error("a pool whose gateway was corrected wakes no claim")
+		}
+	}
+}
+
 // The IPClaim of an IPAddress that nobody reconciles, or whose IPAddressClaim is paused, is put right: one
 // that lost its label is not seen, and one that was deleted before it had the address never gets it. Either
 // would else keep all others waiting, or the address from being claimed.
-func TestPinned_AnIPClaimOfAStray(t *testing.T) {
-	stray, others := machine("stray"), machine("web")
+func TestStray_WhoseIPClaimIsNotSeen(t *testing.T) {
+	stray := machine("stray")
 	paused := stray.DeepCopy()
 	paused.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 	for what, tt := range map[string]struct {
 		left    *capiv1.IPAddressClaim // of the stray
-		next    *capiv1.IPAddressClaim // what is reconciled
 		deleted bool
 	}{
-		"without label":                    {nil, others, false},
-		"without label, of a paused one":   {paused, paused, false},
-		"deleted unbound":                  {nil, others, true},
-		"deleted unbound, of a paused one": {paused, paused, true},
+		"without label":                    {nil, false},
+		"without label, of a paused one":   {paused, false},
+		"deleted unbound":                  {nil, true},
+		"deleted unbound, of a paused one": {paused, true},
 	} {
 		t.Run(what, func(t *testing.T) {
-			s := beside(t, "one", others.DeepCopy(), published(stray, "192.0.2.7"))
+			s := beside(t, "one", published(stray, "192.0.2.7"))
 			if tt.left != nil {
 				if err := s.Create(t.Context(), tt.left.DeepCopy()); err != nil {
 					t.Fatal(err)
@@ -69,8 +198,9 @@ func TestPinned_AnIPClaimOfAStray(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s.reconcile(tt.next) // lets go of the one that was deleted
-			s.reconcile(tt.next)
+			for range 2 { // the first lets go of one that was deleted
+				s.reconcile(stray)
+			}
 			if !s.has(held) || held.DeletionTimestamp != nil || held.Labels[LabelOrigin] != "one" || held.Spec.Address != "192.0.2.7" {
 				t.Errorf("the IPClaim of the stray is deleted at %v, has the labels %v and asks for %q; want one that is there, labelled, for 192.0.2.7",
 					held.DeletionTimestamp, held.Labels, held.Spec.Address)
