@@ -45,6 +45,7 @@ type Ledger interface {
 	Drain(ctx context.Context, id allocator.PoolID) error
 	Adopt(ctx context.Context, r allocator.Request, state allocator.BlockState) (allocator.Block, error)
 	Retain(ctx context.Context, claim allocator.ClaimID, until time.Time) (b allocator.Block, ok bool, err error)
+	Lookup(ctx context.Context, claim allocator.ClaimID) (b allocator.Block, ok bool, err error)
 	Confirm(ctx context.Context, c allocator.Confirmation) (b allocator.Block, ok bool, err error)
 	Overlapping(ctx context.Context, id allocator.PoolID, prefix netip.Prefix) ([]allocator.Block, error)
 	Pools() iter.Seq[allocator.Pool]
@@ -198,6 +199,9 @@ func (a *Adopter) pass(ctx context.Context) error {
 	log.FromContext(ctx).Info("the ledger misses what was published: adopting it", "pools", len(world.lost))
 	if err := a.enter(ctx, world); err != nil {
 		return err
+	}
+	for _, p := range world.lost {
+		p.lost = p.stuck == nil
 	}
 	adopted, err := a.adopt(ctx, world)
 	if err != nil {

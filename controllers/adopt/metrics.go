@@ -18,10 +18,14 @@ var (
 		Name: "ipam_adopt_disputed_total",
 		Help: "Adopted records whose addresses others hold, too.",
 	})
+	unplaced = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "ipam_adopt_unplaced_records",
+		Help: "Published records that the last adoption could not place: no pool is found for them, or a claim alone shows addresses of others, or of a pool that does not admit it.",
+	})
 	failures = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "ipam_adopt_failures_total",
 		Help: "Attempts to make the ledger whole again that could not do everything.",
 	})
 )
 
-func init() { metrics.Registry.MustRegister(frozen, records, disputed, failures) }
+func init() { metrics.Registry.MustRegister(frozen, records, disputed, unplaced, failures) }

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -20,32 +19,38 @@ import (
 const workers = 32
 
 // adopt records every block of the lost pools that was published, and returns how many
-// records there were. Allocations come first: they have the policy that counts.
+// records there were. Allocations come first: only the system writes them. What a claim alone shows is
+// adopted last, and takes nothing from anybody: see alone.
 func (a *Adopter) adopt(ctx context.Context, w *world) (int, error) {
-	lost := make(map[allocator.PoolID]bool, len(w.lost))
-	for _, p := range w.lost {
-		lost[p.id] = p.stuck == nil
-	}
 	adopted := 0
 	for _, list := range []client.ObjectList{&ipamv1alpha1.IPAllocationList{}, &ipamv1alpha1.IPClaimList{}} {
 		group, each := errgroup.WithContext(ctx)
 		group.SetLimit(workers) // and with it what is in memory
 		err := a.Record.Each(each, list, func(cluster allocator.ClusterName, object client.Object) {
 			r, ok := readRecord(cluster, object)
-			p := w.find(cluster, r.pool)
-			if !ok || p == nil || !lost[p.id] {
+			if !ok {
+				return
+			}
+			p, err := w.place(r)
+			if err != nil {
+				w.leave(ctx, r, err)
+				return
+			}
+			if !p.lost {
 				return
 			}
 			r.request.Pool = p.id
-			group.Go(func() error { return w.stick(p, a.take(each, r)) })
+			group.Go(func() error { return w.stick(p, a.take(each, w, r)) })
 			adopted++
 		})
 		if err = errors.Join(group.Wait(), err); err != nil {
 			return 0, err
 		}
 	}
+	err := a.alone(ctx, w)
 	records.Add(float64(adopted))
-	return adopted, nil
+	unplaced.Set(float64(w.left))
+	return adopted, err
 }
 
 // record is a block as it was published.
@@ -54,7 +59,8 @@ type record struct {
 	request allocator.Request
 	state   allocator.BlockState
 	text    string // of the prefix
-	// promise is the reservation that a claim was answered with. It may be in the ledger still.
+	fault   error  // why the text is none
+	// promise is, of a claim, the reservation that it was answered with. It may be in the ledger still.
 	promise *allocator.Confirmation
 }
 
@@ -87,25 +93,21 @@ func readRecord(cluster allocator.ClusterName, object client.Object) (r record, 
 	}
 	r.request.Holder = allocator.Holder{Claim: allocator.ClaimID(uid), Cluster: cluster, Namespace: object.GetNamespace(), Name: name}
 	r.request.Since = object.GetCreationTimestamp().Time
+	if r.request.Exact, r.fault = netip.ParsePrefix(r.text); r.fault == nil && r.request.Exact != r.request.Exact.Masked() {
+		r.fault = fmt.Errorf("%s is not the first address of a block", r.text)
+	}
 	return r, r.text != "" && uid != types.UID("")
 }
 
-// take adopts one block. What can never be adopted keeps nothing frozen: it is said.
-func (a *Adopter) take(ctx context.Context, r record) error {
-	var err error
-	if r.request.Exact, err = netip.ParsePrefix(r.text); err != nil {
-		return fmt.Errorf("the record of claim %s/%s: %w", r.request.Holder.Namespace, r.request.Holder.Name, err)
-	}
+// take adopts one block, or notes that a claim alone shows it. What can never be adopted keeps nothing frozen: it is said.
+func (a *Adopter) take(ctx context.Context, w *world, r record) error {
 	if r.promise != nil {
-		if _, ok, err := a.Ledger.Confirm(ctx, *r.promise); ok || err != nil {
-			return err
-		}
+		return a.promised(ctx, w, r)
 	}
 	block, err := a.Ledger.Adopt(ctx, r.request, r.state)
 	switch {
 	case errors.Is(err, allocator.ErrOutOfRange):
-		log.FromContext(ctx).Error(err, "a record is outside of its pool", "cluster", r.request.Holder.Cluster,
-			"claim", r.request.Holder.Namespace+"/"+r.request.Holder.Name, "prefix", r.request.Exact)
+		w.leave(ctx, r, err)
 		return nil
 	case err != nil:
 		return fmt.Errorf("adopt %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)

@@ -16,6 +16,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
 // pool is what the record says of a pool.
@@ -29,9 +30,11 @@ type pool struct {
 	slice  allocator.PoolID      // of which pool it is a slice; empty if it is none
 	made   time.Time
 	had    *ipamv1alpha1.PoolLedger
+	lost   bool  // the ledger misses something of it, and it was not stuck before the records were read
 	stuck  error // why it cannot be made whole, for as long as that is so; nil if it can
 	// lacking is its parent's space, if the pool's block is missing there.
 	lacking allocator.SpaceID
+	admits  func(directory.Workspace) bool // whether a workspace may claim from it
 }
 
 // beyond is the count of changes that a pool's space goes on from: none in a ledger
@@ -60,7 +63,9 @@ type world struct {
 	clusters map[string]allocator.ClusterName // of paths
 	lost     []*pool                          // oldest first
 
-	mu sync.Mutex // held while a pool is noted as stuck
+	mu    sync.Mutex // guards what follows, and what is noted as stuck
+	alone []record   // of claims without a record
+	left  int        // how many records are not adopted
 }
 
 // survey reads all pools, and finds those that the ledger misses something of.
@@ -157,6 +162,7 @@ func read(object *ipamv1alpha1.IPPool, owner directory.Workspace) (*pool, error)
 		slice:  allocator.PoolID(object.Labels[ipamv1alpha1.LabelSlice]),
 		made:   object.CreationTimestamp.Time,
 		had:    object.Status.Ledger,
+		admits: func(who directory.Workspace) bool { return resolve.Admits(object, owner, who) },
 	}
 	text := cmp.Or(object.Status.AllocatedCIDR, string(object.Spec.CIDR))
 	if text == "" {

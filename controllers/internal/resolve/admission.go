@@ -36,6 +36,11 @@ func (s sharing) admits(who directory.Workspace) bool {
 	}
 }
 
+// Admits reports whether a workspace may claim from a pool of the owner's workspace.
+func Admits(pool *ipamv1alpha1.IPPool, owner, who directory.Workspace) bool {
+	return sharing{owner, pool.Spec.Visibility, pool.Spec.Consumers}.admits(who)
+}
+
 // listed reports whether a workspace is in a list of consumers: by its path exactly,
 // by a subtree that it is below of, or by the ID of its logical cluster. An ID has no
 // colon, and is never taken for a path, which a workspace's owner can forge.

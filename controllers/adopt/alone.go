@@ -1,0 +1,121 @@
+package adopt
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// told is how many records that cannot be adopted are named in the log by one pass.
+const told = 20
+
+var (
+	errOthers   = errors.New("others hold these addresses, and no record says that the claim has them")
+	errStranger = errors.New("the pool does not admit the claim's workspace, and no record says that the claim has the block")
+)
+
+// promised gives a claim the block that is reserved for it. If nothing is, and the claim has no block by
+// its record, it notes the claim for later.
+func (a *Adopter) promised(ctx context.Context, w *world, r record) error {
+	if _, ok, err := a.Ledger.Confirm(ctx, *r.promise); ok || err != nil {
+		return err
+	}
+	if _, ok, err := a.Ledger.Lookup(ctx, r.request.Holder.Claim); ok || err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.alone = append(w.alone, r)
+	return nil
+}
+
+// alone adopts what claims show without a record, one after the other, the oldest first. That is what they were
+// answered with shortly before the loss. It may also be a status that was stored past all webhooks and policies, so
+// it is believed only of a pool that admits the workspace, and takes no address that anybody has.
+func (a *Adopter) alone(ctx context.Context, w *world) error {
+	slices.SortFunc(w.alone, func(r, s record) int {
+		return cmp.Or(r.request.Since.Compare(s.request.Since), cmp.Compare(r.request.Holder.Claim, s.request.Holder.Claim))
+	})
+	for _, r := range w.alone {
+		p := w.find(r.request.Holder.Cluster, r.pool)
+		err := a.takeAlone(ctx, p, r)
+		if errors.Is(err, errOthers) || errors.Is(err, errStranger) || errors.Is(err, allocator.ErrOutOfRange) {
+			w.leave(ctx, r, err)
+			continue
+		}
+		if err := w.stick(p, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Adopter) takeAlone(ctx context.Context, p *pool, r record) error {
+	if !p.admits(a.Directory.Workspace(r.request.Holder.Cluster)) {
+		return errStranger
+	}
+	blocks, err := a.Ledger.Overlapping(ctx, p.id, r.request.Exact)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(blocks, func(b allocator.Block) bool { return b.State != allocator.Cooling }) {
+		return errOthers
+	}
+	if _, err = a.Ledger.Adopt(ctx, r.request, r.state); err != nil {
+		return fmt.Errorf("adopt %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
+	}
+	return nil
+}
+
+// errUnplaced: no pool is found that has the block.
+var errUnplaced = errors.New("no workspace shows a pool of this path and name that has these addresses")
+
+// place finds the pool of a record. An error means that it has no place in any.
+func (w *world) place(r record) (*pool, error) {
+	if r.fault != nil {
+		return nil, r.fault
+	}
+	p := w.find(r.request.Holder.Cluster, r.pool)
+	if p == nil || !p.cidr.Overlaps(r.request.Exact) {
+		return nil, errUnplaced
+	}
+	return p, nil
+}
+
+// leave says that a record is not adopted. A pool of another workspace is named by that one's path, which may have
+// changed since. So what an IPAllocation may have of a lost pool keeps that frozen: one of the name that it says, with
+// the addresses. The word of a claim alone keeps nothing frozen, as any tenant could write it.
+func (w *world) leave(ctx context.Context, r record, why error) {
+	w.mu.Lock()
+	w.left++
+	tell := w.left <= told
+	w.mu.Unlock()
+	h := r.request.Holder
+	if tell {
+		log.FromContext(ctx).Error(why, "a record is not adopted", "cluster", h.Cluster, "claim", h.Namespace+"/"+h.Name,
+			"pool", pathOf(r.pool)+r.pool.Name, "prefix", r.text)
+	}
+	if r.promise != nil || r.pool.ProjectRef == nil || !errors.Is(why, errUnplaced) {
+		return
+	}
+	for _, p := range w.lost {
+		if p.name == r.pool.Name && p.cidr.Overlaps(r.request.Exact) {
+			_ = w.stick(p, fmt.Errorf("the record of claim %s/%s of workspace %s has %s of a pool of this name in workspace %s, which none shows",
+				h.Namespace, h.Name, h.Cluster, r.request.Exact, r.pool.ProjectRef.Name)) // it is no fault of everybody's
+		}
+	}
+}
+
+func pathOf(ref ipamv1alpha1.PoolRef) string {
+	if ref.ProjectRef == nil {
+		return ""
+	}
+	return ref.ProjectRef.Name + ":"
+}

@@ -1,0 +1,90 @@
+package adopt
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// shows publishes a claim of a workspace that shows a block of the platform's pool, and has no record.
+func (l *loss) shows(name, cluster, pool, cidr string, made time.Time) {
+	claim := gen.Claim(name)
+	claim.Annotations = map[string]string{"kcp.io/cluster": cluster}
+	claim.CreationTimestamp = metav1.NewTime(made)
+	claim.Status.AllocatedCIDR = cidr
+	claim.Status.PoolRef = &ipamv1alpha1.PoolRef{Name: pool, ProjectRef: &ipamv1alpha1.ProjectRef{Name: "root:ipam"}}
+	l.record.claims = append(l.record.claims, claim)
+}
+
+// What a claim alone shows is adopted if the pool admits its workspace and nobody has the addresses. It takes nothing
+// from a record, whatever the order in which they are read, and keeps nothing frozen.
+func TestPass_AClaimAlone(t *testing.T) {
+	l := newLoss(t)
+	open := l.had(gen.Pool("open", gen.Visible(ipamv1alpha1.VisibilityPlatform)), "10.0.0.0/16", "lost", 7)
+	closed := l.had(gen.Pool("closed"), "10.1.0.0/16", "lost", 7)
+	l.record.records = []*ipamv1alpha1.IPAllocation{gen.Allocation("honest", "open", "10.0.4.0/28")}
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	l.shows("younger", "w1", "open", "10.0.6.0/28", now.Add(time.Second))
+	l.shows("older", "w2", "open", "10.0.6.0/27", now)
+	l.shows("against-a-record", "w1", "open", "10.0.4.0/24", now)
+	l.shows("a-stranger", "w1", "closed", "10.1.4.0/28", now)
+	l.shows("outside", "w1", "open", "10.9.0.0/28", now)
+	l.shows("no-prefix", "w1", "open", "10.0.8.0/280", now)
+	l.shows("not-masked", "w1", "open", "10.0.8.1/28", now)
+	l.shows("everything", "w1", "nowhere", "0.0.0.0/0", now)
+	if err := l.pass(t.Context()); err != nil || !l.whole(open) || !l.whole(closed) {
+		t.Errorf("pass = %v; want both pools whole: no claim alone keeps one frozen", err)
+	}
+	want := map[allocator.ClaimID]string{"uid-of-honest": "10.0.4.0/28 bound", "uid-of-older": "10.0.6.0/27 bound"}
+	if got := l.blocks(); !maps.Equal(got, want) {
+		t.Errorf("the ledger has %v, want %v", got, want)
+	}
+}
+
+// The path by which a record names a pool's workspace may not be shown any more. What the record may have of a lost
+// pool keeps that frozen, until the path is shown again; other pools go on.
+func TestPass_ARecordWhosePathNobodyShows(t *testing.T) {
+	l := newLoss(t)
+	shown := func(path string) *apisv1alpha1.APIBinding {
+		b := &apisv1alpha1.APIBinding{}
+		b.UID = types.UID(path)
+		conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)
+		b.Annotations = map[string]string{"kcp.io/cluster": "owner", "kcp.io/path": path}
+		return b
+	}
+	of := map[string]string{"kcp.io/cluster": "owner"}
+	pool := l.had(gen.Pool("shared"), "10.1.0.0/16", "lost", 7)
+	beside := l.had(gen.Pool("beside"), "10.1.0.0/16", "lost", 7)
+	elsewhere := l.had(gen.Pool("elsewhere"), "10.2.0.0/16", "lost", 7)
+	pool.Annotations, elsewhere.Annotations = of, of
+	record := gen.Allocation("a", "shared", "10.1.4.0/28")
+	record.Annotations = map[string]string{"kcp.io/cluster": "tenant"}
+	record.Spec.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:before"}
+	l.record.records = []*ipamv1alpha1.IPAllocation{record}
+
+	l.Directory.Seen("https://endpoint", shown("root:after"))
+	if err := l.pass(t.Context()); err == nil || l.whole(pool) || !l.ledger.Frozen("uid-of-shared") {
+		t.Errorf("pass = %v; want the pool frozen that the record may lie in", err)
+	}
+	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{record: ""})
+	if !l.whole(elsewhere) || !l.whole(beside) {
+		t.Error("a pool of another name, or without these addresses, is frozen; want it whole")
+	}
+
+	l.Directory.Gone(shown("root:after"))
+	l.Directory.Seen("https://endpoint", shown("root:before"))
+	if err := l.pass(t.Context()); err != nil || !l.whole(pool) {
+		t.Errorf("once its path is shown: %v; want the pool whole", err)
+	}
+	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{record: "10.1.4.0/28 bound"})
+}
