@@ -18,8 +18,12 @@ func (p *pass) carve(ctx context.Context) (allocator.Pool, error) {
 	if former, replaced := p.waiting.enter(p.request, waitOf(p.pool, p.owner.Cluster)); replaced {
 		p.ledger.Withdraw(former) // of a pool without its finalizer
 	}
+	asks, err := p.asks(ctx)
+	if err != nil {
+		return allocator.Pool{}, err
+	}
 	view := p.catalog.View(ctx)
-	query := resolve.ParentQuery{Child: p.pool, From: p.owner}
+	query := resolve.ParentQuery{Child: asks, From: p.owner}
 	parent, err := query.Resolve(view)
 	if viewErr := view.Err(); viewErr != nil {
 		return allocator.Pool{}, viewErr
@@ -36,7 +40,7 @@ func (p *pass) carve(ctx context.Context) (allocator.Pool, error) {
 		Since:    p.pool.CreationTimestamp.Time,
 		Limits:   allocator.Limits{Pool: parent.Pool.Spec.MaxPerConsumer.Int()},
 	}
-	if resolve.IsSlice(p.pool, parent.Pool) {
+	if resolve.IsSlice(asks, parent.Pool) {
 		request.Slice, request.Limits = true, allocator.Limits{} // nobody there has asked for it
 	}
 	child := p.entry(netip.Prefix{})
@@ -67,4 +71,20 @@ func (p *pass) carve(ctx context.Context) (allocator.Pool, error) {
 		p.waiting.leave(p.request)
 	}
 	return carved, err
+}
+
+// asks is the pool as it asks for its block: as a slice only if the ledger has given its workspace one. The label that
+// says so could be stored past all policies, and the pool would count against no maxSlices.
+func (p *pass) asks(ctx context.Context) (*ipamv1alpha1.IPPool, error) {
+	of, labelled := p.pool.Labels[ipamv1alpha1.LabelSlice]
+	if !labelled {
+		return p.pool, nil
+	}
+	slice, ok, err := p.ledger.Slice(ctx, allocator.PoolID(of), p.owner.Cluster)
+	if err != nil || ok && slice.State == allocator.SliceGiven && (slice.Child == "" || slice.Child == p.id) {
+		return p.pool, err
+	}
+	asks := p.pool.DeepCopy()
+	delete(asks.Labels, ipamv1alpha1.LabelSlice)
+	return asks, nil
 }

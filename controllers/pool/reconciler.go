@@ -36,6 +36,7 @@ type Ledger interface {
 	Exclude(ctx context.Context, id allocator.PoolID, excluded []netip.Prefix) error
 	Retire(ctx context.Context, id allocator.PoolID) error
 	Drain(ctx context.Context, id allocator.PoolID) error
+	Slice(ctx context.Context, id allocator.PoolID, c allocator.ClusterName) (allocator.Slice, bool, error)
 	DropSlices(ctx context.Context, id allocator.PoolID) error
 	Pool(id allocator.PoolID) (allocator.Pool, bool)
 	Capacity(id allocator.PoolID) (allocator.Capacity, bool)
