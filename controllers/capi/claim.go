@@ -38,6 +38,9 @@ func (n Names) newClaim(claim *capiv1.IPAddressClaim) *ipamv1alpha1.IPClaim {
 		metav1.SetMetaDataLabel(&made.ObjectMeta, clusterv1.ClusterNameLabel, name)
 	}
 	n.mark(made)
+	if n.beside() {
+		metav1.SetMetaDataAnnotation(&made.ObjectMeta, AnnotationRevision, claim.ResourceVersion)
+	}
 	return made
 }
 

@@ -37,6 +37,8 @@ type Reconciler struct {
 	Names Names
 	// Scope says which IPAddressClaims are served. Default: all.
 	Scope Scope
+
+	memory memory
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -49,8 +51,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if apierrors.IsNotFound(err) {
 		return patch.Requeue(r.abandoned(ctx, req.NamespacedName))
 	}
-	if err != nil || !ours(claim) || !r.Scope.has(claim) {
+	if err != nil || !ours(claim) {
 		return reconcile.Result{}, err
+	}
+	if r.Names.beside() {
+		r.memory.see(req.NamespacedName)
+	}
+	if !r.Scope.has(claim) {
+		return reconcile.Result{}, nil
 	}
 	why, err := r.paused(ctx, claim)
 	if err != nil {

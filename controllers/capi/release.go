@@ -25,6 +25,7 @@ func (r *Reconciler) release(ctx context.Context, claim *capiv1.IPAddressClaim) 
 	if gone, err := r.deleteClaim(ctx, key); err != nil || !gone {
 		return err
 	}
+	r.memory.forget(key)
 	before := patch.Snapshot(claim)
 	controllerutil.RemoveFinalizer(claim, Finalizer)
 	return before.Patch(ctx, r.Client, claim)
@@ -59,7 +60,11 @@ func (r *Reconciler) abandoned(ctx context.Context, key client.ObjectKey) error 
 	if err != nil || !gone {
 		return err
 	}
+	if kept, err := r.keeps(ctx, key); err != nil || kept {
+		return err
+	}
 	_, err = r.deleteClaim(ctx, key)
+	r.memory.forget(key)
 	return err
 }
 

@@ -58,7 +58,7 @@ func (r *Reconciler) adopt(ctx context.Context, address *capiv1.IPAddress) (*ipa
 		return held, err
 	}
 	claim := &capiv1.IPAddressClaim{Spec: capiv1.IPAddressClaimSpec{PoolRef: address.Spec.PoolRef}}
-	claim.Namespace, claim.Name, claim.Labels = address.Namespace, address.Name, address.Labels
+	claim.Namespace, claim.Name, claim.Labels, claim.ResourceVersion = address.Namespace, address.Name, address.Labels, address.ResourceVersion
 	made := r.Names.newClaim(claim)
 	made.Spec.Address = textOf(address)
 	err = r.Claims.Create(ctx, made)

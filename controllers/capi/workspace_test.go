@@ -26,6 +26,7 @@ func beside(t *testing.T, origin types.UID, objects ...client.Object) *scene {
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: origin}}
 	s := newScene(t, append(objects, lab(), system)...)
 	s.Names = Names{Origin: "one", Namespace: "machines"}
+	s.reach(1000)
 	return s
 }
 

@@ -1,0 +1,176 @@
+package capi
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/patch"
+)
+
+const (
+	// AnnotationRevision of an IPClaim in a workspace is the revision that the management cluster had
+	// reached when the IPClaim was made. A cluster with a lower one was restored from an older copy.
+	AnnotationRevision = ipamv1alpha1.GroupName + "/management-revision"
+	// AnnotationAbandoned of an IPClaim in a workspace says what is to become of one whose IPAddressClaim
+	// the management cluster does not know: [Held] is written by the controller, [Release] by a person.
+	AnnotationAbandoned = ipamv1alpha1.GroupName + "/abandoned"
+	// Held keeps an IPClaim until somebody writes [Release].
+	Held = "held"
+	// Release gives an IPClaim back whose IPAddressClaim is gone.
+	Release = "release"
+)
+
+const (
+	// few is how many IPClaims may be given back in a window whose IPAddressClaims this process never saw.
+	few = 10
+	// share is how many, as a part of all IPClaims of the management cluster, where that is more.
+	share = 0.1
+	// window is how long one counts.
+	window = 10 * time.Minute
+)
+
+// memory is what a process knows of the management cluster, to tell an IPAddressClaim that was deleted from one
+// that the cluster has forgotten: it was restored from an older copy, or is a clone. The zero value is ready.
+type memory struct {
+	mu        sync.Mutex
+	started   time.Time
+	seen      map[client.ObjectKey]bool
+	abandoned map[client.ObjectKey]time.Time
+	compared  bool // with all IPClaims of the workspace
+	backwards bool
+}
+
+// see remembers an IPAddressClaim that the cache shows.
+func (m *memory) see(key client.ObjectKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.seen == nil {
+		m.seen, m.abandoned = map[client.ObjectKey]bool{}, map[client.ObjectKey]time.Time{}
+	}
+	m.seen[key] = true
+}
+
+// forget drops an IPAddressClaim whose address was given back.
+func (m *memory) forget(key client.ObjectKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.seen, key)
+}
+
+// doubt says why an IPClaim is not given back; empty if it may be. The caller asks for one whose
+// IPAddressClaim is gone. All is how many IPClaims the management cluster has.
+func (m *memory) doubt(key client.ObjectKey, claim *ipamv1alpha1.IPClaim, reached uint64, all int, now time.Time) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.backwards = m.backwards || revision(claim) > reached
+	switch {
+	case m.backwards:
+		return "the management cluster is older than IPClaims that it made, as after a restore"
+	case m.seen[key]:
+		return "" // it was there, and was deleted
+	case claim.CreationTimestamp.After(m.started):
+		return "another controller made it for this management cluster, as beside a clone"
+	}
+	maps.DeleteFunc(m.abandoned, func(_ client.ObjectKey, at time.Time) bool { return now.Sub(at) > window })
+	if m.abandoned == nil {
+		m.abandoned = map[client.ObjectKey]time.Time{}
+	}
+	m.abandoned[key] = now
+	if len(m.abandoned) > max(few, int(share*float64(all))) {
+		return "many IPAddressClaims are gone at once"
+	}
+	return ""
+}
+
+// revision is the one at which an IPClaim was made; 0 if it does not say.
+func revision(claim *ipamv1alpha1.IPClaim) uint64 {
+	at, err := strconv.ParseUint(claim.Annotations[AnnotationRevision], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return at
+}
+
+// keeps reports whether the IPClaim of an IPAddressClaim that is gone has to stay, since the management cluster
+// may have forgotten it. That is written on the IPClaim, so that it holds after a restart.
+func (r *Reconciler) keeps(ctx context.Context, key client.ObjectKey) (bool, error) {
+	claim := &ipamv1alpha1.IPClaim{}
+	gone, err := r.Claims.gone(ctx, r.Names.claim(key), claim)
+	if err != nil || gone || !r.Names.beside() || !r.Names.owns(key, claim) {
+		return false, err
+	}
+	switch claim.Annotations[AnnotationAbandoned] {
+	case Release:
+		return false, nil
+	case Held:
+		return true, nil
+	}
+	reached, err := r.reached(ctx)
+	if err != nil {
+		return false, err
+	}
+	all, err := r.survey(ctx, reached)
+	if err != nil {
+		return false, err
+	}
+	why := r.memory.doubt(key, claim, reached, all, time.Now())
+	if why == "" {
+		return false, nil
+	}
+	before := patch.Snapshot(claim)
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, AnnotationAbandoned, Held)
+	if err := before.Patch(ctx, r.Claims, claim); err != nil {
+		return false, fmt.Errorf("hold IPClaim %s: %w", claim.Name, err)
+	}
+	log.FromContext(ctx).Info("an address is not given back, though its IPAddressClaim is gone; see docs/cluster-api.md",
+		"reason", why, "claim", claim.Name, "prefix", claim.Status.AllocatedCIDR)
+	return true, nil
+}
+
+// reached reads the revision of the management cluster.
+func (r *Reconciler) reached(ctx context.Context) (uint64, error) {
+	list := &capiv1.IPAddressClaimList{}
+	if err := r.Live.List(ctx, list, client.Limit(1), client.InNamespace(r.Scope.Namespace)); err != nil {
+		return 0, fmt.Errorf("read the revision of the management cluster: %w", err)
+	}
+	at, err := strconv.ParseUint(list.ResourceVersion, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("the management cluster has the revision %q, which is not a number", list.ResourceVersion)
+	}
+	return at, nil
+}
+
+// survey counts the IPClaims of the management cluster. The first one compares the revision with all of them: the
+// newest one tells best, and an older one may be looked at before.
+func (r *Reconciler) survey(ctx context.Context, reached uint64) (int, error) {
+	r.memory.mu.Lock()
+	from, compared := client.Reader(r.Claims), r.memory.compared
+	r.memory.mu.Unlock()
+	if !compared {
+		from = r.Claims.Live
+	}
+	list := &ipamv1alpha1.IPClaimList{}
+	if err := from.List(ctx, list, client.InNamespace(r.Names.Namespace), client.MatchingLabels{LabelOrigin: string(r.Names.Origin)}); err != nil {
+		return 0, fmt.Errorf("list IPClaims: %w", err)
+	}
+	if compared {
+		return len(list.Items), nil
+	}
+	r.memory.mu.Lock()
+	defer r.memory.mu.Unlock()
+	r.memory.compared = true
+	for i := range list.Items {
+		r.memory.backwards = r.memory.backwards || revision(&list.Items[i]) > reached
+	}
+	return len(list.Items), nil
+}

@@ -1,0 +1,129 @@
+package capi
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// reach has the management cluster say that it has reached a revision.
+func (s *scene) reach(revision int) {
+	server := s.Server.Live
+	s.Server.Live = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			return server.Get(ctx, key, object, opts...)
+		},
+		List: func(ctx context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := server.List(ctx, list, opts...)
+			if _, asked := list.(*capiv1.IPAddressClaimList); asked {
+				list.SetResourceVersion(strconv.Itoa(revision))
+			}
+			return err
+		},
+	})
+}
+
+// forgotten makes IPClaims whose IPAddressClaims the management cluster does not know, and returns those. The newest was
+// made at a revision, the others before.
+func (s *scene) forgotten(count, newest int, at time.Time) []*capiv1.IPAddressClaim {
+	var claims []*capiv1.IPAddressClaim
+	for i := range count {
+		claim := machine(fmt.Sprintf("web-%d", i))
+		claim.ResourceVersion = strconv.Itoa(max(newest-count+i+1, 1))
+		made := s.Names.newClaim(claim)
+		made.CreationTimestamp = metav1.NewTime(at)
+		if err := s.Claims.Create(s.Context(), made); err != nil {
+			s.Fatal(err)
+		}
+		claims = append(claims, claim)
+	}
+	return claims
+}
+
+// kept reconciles claims, and counts those whose IPClaim stays.
+func (s *scene) kept(claims []*capiv1.IPAddressClaim) int {
+	kept := 0
+	for _, claim := range claims {
+		s.reconcile(claim)
+		if s.has(s.Names.newClaim(claim)) {
+			kept++
+		}
+	}
+	return kept
+}
+
+// A management cluster that was restored from an older copy does not know newer IPAddressClaims, whose machines run.
+// Nothing is given back until somebody says so, also after a restart, and when the cluster has come as far again.
+func TestAbandoned_OfARestoredCluster(t *testing.T) {
+	s := beside(t, "one")
+	claims := s.forgotten(5, 150, time.Now().Add(-time.Hour))
+	s.reach(148)
+	if kept := s.kept(claims); kept != len(claims) {
+		t.Errorf("%d of %d IPClaims are kept while the cluster is older than the newest; want all", kept, len(claims))
+	}
+	s.reach(1000)
+	s.memory.compared, s.memory.backwards = false, false // as after a restart
+	if kept := s.kept(claims); kept != len(claims) {
+		t.Errorf("%d of %d IPClaims are kept after a restart; want all", kept, len(claims))
+	}
+	for _, claim := range claims {
+		held := s.Names.newClaim(claim)
+		if !s.has(held) {
+			continue
+		}
+		held.Annotations[AnnotationAbandoned] = Release
+		if err := s.Claims.Update(t.Context(), held); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if kept := s.kept(claims); kept != 0 {
+		t.Errorf("%d IPClaims are kept after somebody had them released; want none", kept)
+	}
+}
+
+// What went while the controller did not run is given back, if it is not much: a cluster that has forgotten many
+// IPAddressClaims was restored, though its revision does not show it.
+func TestAbandoned_ManyAtOnce(t *testing.T) {
+	for count, want := range map[int]int{few: 0, 5 * few: 4 * few} {
+		s := beside(t, "one")
+		claims := s.forgotten(count, 0, time.Now().Add(-time.Hour))
+		s.memory.started = time.Now()
+		s.reach(1000)
+		if kept := s.kept(claims); kept != want {
+			t.Errorf("of %d IPClaims whose IPAddressClaims this process never saw %d are kept; want %d", count, kept, want)
+		}
+	}
+}
+
+// An IPClaim that another controller made for the same management cluster is that of its original, or of a clone. One
+// whose IPAddressClaim was seen, and then deleted, is given back, however many there are.
+func TestAbandoned_OfAClone(t *testing.T) {
+	s := beside(t, "one")
+	s.memory.started = time.Now().Add(-time.Hour)
+	s.reach(1000)
+	claims := s.forgotten(5*few, 900, time.Now())
+	theirs, own := claims[:1], claims[1:]
+	for _, claim := range own {
+		s.memory.see(client.ObjectKeyFromObject(claim))
+	}
+	if kept := s.kept(theirs); kept != 1 {
+		t.Error("the IPClaim of an IPAddressClaim that this process never saw, made since it began, is given back")
+	}
+	if kept := s.kept(own); kept != 0 {
+		t.Errorf("%d of %d IPClaims are kept whose IPAddressClaims were seen and deleted; want none", kept, len(own))
+	}
+	if len(s.memory.seen) != 0 {
+		t.Errorf("%d IPAddressClaims are remembered; want none", len(s.memory.seen))
+	}
+	made := s.Names.newClaim(theirs[0])
+	if !s.has(made) || made.Annotations[AnnotationAbandoned] != Held {
+		t.Errorf("the annotations of the IPClaim that is kept are %v; want that it is held", made.Annotations)
+	}
+}
