@@ -86,8 +86,10 @@ func (r *Reconciler) turn(ctx context.Context, req door.Request) error {
 	if req.DryRun || !r.ledger.HasReservation(id) {
 		return nil
 	}
-	err := poll.PollUntilContextTimeout(ctx, turnTime/30, turnTime, false, func(context.Context) (bool, error) {
-		return !r.ledger.HasReservation(id), nil
+	err := door.Sleep(ctx, req.Cluster, func(ctx context.Context) error {
+		return poll.PollUntilContextTimeout(ctx, turnTime/30, turnTime, false, func(context.Context) (bool, error) {
+			return !r.ledger.HasReservation(id), nil
+		})
 	})
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -110,9 +112,14 @@ type arrival struct {
 
 // arrived is arriving, once the workspace is known.
 func (r *Reconciler) arrived(ctx context.Context, req door.Request) (a *arrival, err error) {
-	_ = poll.PollUntilContextTimeout(ctx, newcomerTime/20, newcomerTime, true, func(ctx context.Context) (bool, error) {
-		a, err = r.arriving(ctx, req)
-		return !errors.Is(err, errNewcomer), nil
+	if a, err = r.arriving(ctx, req); !errors.Is(err, errNewcomer) {
+		return a, err
+	}
+	_ = door.Sleep(ctx, req.Cluster, func(ctx context.Context) error {
+		return poll.PollUntilContextTimeout(ctx, newcomerTime/20, newcomerTime, false, func(ctx context.Context) (bool, error) {
+			a, err = r.arriving(ctx, req)
+			return !errors.Is(err, errNewcomer), nil
+		})
 	})
 	return a, err
 }

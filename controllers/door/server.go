@@ -34,6 +34,7 @@ type server struct {
 	token func() string // empty while it is not known
 	// Requests with the token, and those without, which cannot keep the others waiting.
 	known, anybody slots
+	sleepers       sleepers
 }
 
 func newServer(answerer Answerer, only allocator.ClusterName, token func() string) *server {
@@ -43,9 +44,9 @@ func newServer(answerer Answerer, only allocator.ClusterName, token func() strin
 // handler serves the paths of the door.
 func (s *server) handler(logger logr.Logger) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("POST /{token}/"+pathAnswer, s.secret(path{s.known, maxReview, s.answer, answers.WithLabelValues(resultUnanswered).Inc}))
-	mux.Handle("POST /{token}/"+pathKeep, s.secret(path{s.known, maxReview, keep, func() {}}))
-	mux.Handle("POST /"+pathRefuse, path{s.anybody, maxRefused, refuse, func() {}})
+	mux.Handle("POST /{token}/"+pathAnswer, s.secret(path{s.known, &s.sleepers, maxReview, s.answer, answers.WithLabelValues(resultUnanswered).Inc}))
+	mux.Handle("POST /{token}/"+pathKeep, s.secret(path{s.known, &s.sleepers, maxReview, keep, func() {}}))
+	mux.Handle("POST /"+pathRefuse, path{s.anybody, &s.sleepers, maxRefused, refuse, func() {}})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(log.IntoContext(r.Context(), logger), patience)
 		defer cancel()
@@ -83,7 +84,8 @@ func withConnection(ctx context.Context, conn net.Conn) context.Context {
 
 // path serves a reviewer, as many requests at once as there are slots.
 type path struct {
-	slots slots
+	slots    slots
+	sleepers *sleepers
 	// most bounds the body of a request, in bytes.
 	most   int64
 	decide reviewer
@@ -106,7 +108,7 @@ func (p path) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(r.Context(), w, err)
 		return
 	}
-	resp, err := p.decide(r.Context(), req)
+	resp, err := p.decide(context.WithValue(r.Context(), seated{}, seat{slots, p.sleepers}), req)
 	if err != nil {
 		writeError(r.Context(), w, err)
 		return

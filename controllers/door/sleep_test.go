@@ -1,0 +1,106 @@
+package door
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Many CREATEs of one workspace sleep, more than there are slots. That keeps no other workspace waiting, and those that are
+// too many are let pass without an answer.
+func TestSleep_KeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	const tooMany = 3
+	wake, slept := make(chan struct{}), make(chan struct{}, asleepShare)
+	var refused atomic.Int32
+	answerer := answererFunc(func(ctx context.Context, req Request) (Answer, error) {
+		if req.Cluster != "a" {
+			return boundAnswer, nil
+		}
+		err := Sleep(ctx, req.Cluster, func(context.Context) error {
+			slept <- struct{}{}
+			<-wake
+			return nil
+		})
+		if err != nil {
+			refused.Add(1)
+		}
+		return boundAnswer, err
+	})
+	few := make(chan struct{}, 2)
+	p := path{slots{few, few}, &sleepers{}, maxReview, newServer(answerer, "", nil).answer, func() {}}
+	create := func(cluster string) {
+		object := fmt.Sprintf(`{"metadata":{"name":"c","annotations":{"kcp.io/cluster":%q}},"spec":{}}`, cluster)
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(reviewOf(t, creating(object))))
+		request.Header.Set("Content-Type", "application/json")
+		response := httptest.NewRecorder()
+		if p.ServeHTTP(response, request); response.Code != http.StatusOK {
+			t.Errorf("a CREATE of %s is answered with HTTP status %d, want %d", cluster, response.Code, http.StatusOK)
+		}
+	}
+	var storm sync.WaitGroup
+	for range asleepShare {
+		storm.Go(func() { create("a") })
+	}
+	for range asleepShare {
+		<-slept
+	}
+	for range tooMany {
+		create("a")
+	}
+	create("b")
+	close(wake)
+	storm.Wait()
+	if got := refused.Load(); got != tooMany || len(few) != 0 {
+		t.Errorf("%d CREATEs of the storm were not answered, and %d slots are taken still; want %d and 0", got, len(few), tooMany)
+	}
+}
+
+// The places to sleep are bounded, for a workspace and for all, and are given back.
+func TestSleepers(t *testing.T) {
+	t.Parallel()
+	var s sleepers
+	for n := range asleepShare {
+		if !s.begin("a") {
+			t.Fatalf("CREATE %d of a workspace may not sleep, want %d", n+1, asleepShare)
+		}
+	}
+	if s.begin("a") {
+		t.Errorf("more than %d CREATEs of a workspace sleep", asleepShare)
+	}
+	for n := range asleep - asleepShare {
+		if !s.begin("b") && n < asleepShare {
+			t.Errorf("CREATE %d of another workspace may not sleep", n+1)
+		}
+	}
+	for range asleepShare {
+		s.end("a")
+		s.end("b")
+	}
+	if s.all != 0 || len(s.of) != 0 {
+		t.Errorf("%d CREATEs of %d workspaces are counted, want none", s.all, len(s.of))
+	}
+}
+
+// A request that has slept has its slot again.
+func TestSleep_TakesTheSlotAgain(t *testing.T) {
+	t.Parallel()
+	slots := make(chan struct{}, 1)
+	slots <- struct{}{}
+	ctx := context.WithValue(t.Context(), seated{}, seat{slots, &sleepers{}})
+	err := Sleep(ctx, "a", func(context.Context) error {
+		if len(slots) != 0 {
+			t.Error("a request that sleeps has a slot")
+		}
+		return context.Canceled
+	})
+	if !errors.Is(err, context.Canceled) || len(slots) != 1 {
+		t.Errorf("Sleep = %v, with %d slots taken; want %v and 1", err, len(slots), context.Canceled)
+	}
+}
