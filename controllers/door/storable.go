@@ -50,7 +50,36 @@ func (d *draft) storable(claim *ipamv1alpha1.IPClaim) bool {
 			return false
 		}
 	}
-	return storableSpec(claim.Spec)
+	return !hasNull(spec) && keyed(spec) && storableSpec(claim.Spec)
+}
+
+// hasNull reports whether there is a null in a value, however deep. The claim cannot tell it from a field that is left out.
+func hasNull(value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return true
+	case []any:
+		return slices.ContainsFunc(value, hasNull)
+	case map[string]any:
+		for _, field := range value {
+			if hasNull(field) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// keyed reports whether each expression of the selector of a spec has a key. The claim cannot tell an empty one, which the
+// server stores, from none.
+func keyed(spec map[string]any) bool {
+	selector, _ := spec["poolSelector"].(map[string]any)
+	expressions, _ := selector["matchExpressions"].([]any)
+	return !slices.ContainsFunc(expressions, func(one any) bool {
+		expression, _ := one.(map[string]any)
+		_, has := expression["key"]
+		return !has
+	})
 }
 
 func storableSpec(s ipamv1alpha1.IPClaimSpec) bool {

@@ -77,7 +77,7 @@ func fields() map[string][]string {
 		return `{"matchExpressions":[{"key":` + key + `,"operator":` + operator + `,"values":` + values + `}]}`
 	}
 	return map[string][]string{
-		"className":    {`"a"`, `""`, text(256), text(257), `"` + strings.Repeat("ä", 256) + `"`},
+		"className":    {`"a"`, `""`, `null`, text(256), text(257), `"` + strings.Repeat("ä", 256) + `"`},
 		"prefixLength": {`0`, `1`, `-1`, `32`, `33`, `64`, `128`, `129`},
 		"ipFamily":     {`"IPv4"`, `"IPv6"`, `"IPv5"`, `""`},
 		"address": {
@@ -89,12 +89,16 @@ func fields() map[string][]string {
 		"unmetPolicy":    {`"Wait"`, `"Refuse"`, `"refuse"`, `""`},
 		"retainedPolicy": {`"Wait"`, `"Reuse"`, `"Delete"`, `""`},
 		"poolRef": {
-			`{"name":"p"}`, `{"name":""}`, `{}`, `{"name":` + text(256) + `}`, `{"name":` + text(257) + `}`,
+			`{"name":"p"}`, `{"name":""}`, `{}`, `null`, `{"name":null}`, `{"name":"p","projectRef":null}`, `{"name":"p","projectRef":{"name":null}}`, `{"name":` + text(256) + `}`, `{"name":` + text(257) + `}`,
 			`{"name":"p","projectRef":{"name":"root:a-b:c"}}`, `{"name":"p","projectRef":{"name":"root::a"}}`, `{"name":"p","projectRef":{}}`,
 			`{"name":"p","projectRef":{"name":` + text(257) + `}}`,
 		},
 		"poolSelector": {
-			`{}`, `{"matchLabels":{"a":"b"}}`, `{"matchLabels":` + labels(64) + `}`, `{"matchLabels":` + labels(65) + `}`,
+			`{}`, `null`, `{"matchLabels":null}`, `{"matchLabels":{"":"b"}}`, `{"matchLabels":{"a":null}}`, `{"matchExpressions":null}`,
+			`{"matchExpressions":[null]}`, `{"matchExpressions":[{"operator":"Exists"}]}`, `{"matchExpressions":[{"key":null,"operator":"Exists"}]}`,
+			`{"matchExpressions":[{"key":"","operator":"Exists"}]}`, `{"matchExpressions":[{"key":"a"}]}`, `{"matchExpressions":[{"key":"a","operator":null}]}`,
+			requires(`"a"`, `"In"`, `[null]`), requires(`"a"`, `"In"`, `[""]`), requires(`"a"`, `"In"`, `null`), `{"projectRef":null}`,
+			`{"matchLabels":{"a":"b"}}`, `{"matchLabels":` + labels(64) + `}`, `{"matchLabels":` + labels(65) + `}`,
 			`{"matchLabels":{"a":` + text(63) + `}}`, `{"matchLabels":{"a":` + text(64) + `}}`,
 			`{"matchLabels":{` + text(317) + `:""}}`, `{"matchLabels":{` + text(318) + `:""}}`, `{"projectRef":{"name":"Root"}}`,
 			requires(`"a"`, `"In"`, `["b"]`), requires(`"a"`, `"Exists"`, `[]`), requires(`"a"`, `"Equals"`, `["b"]`), requires(`"a"`, `""`, `["b"]`),
@@ -104,7 +108,7 @@ func fields() map[string][]string {
 			`{"matchExpressions":` + list(65, `{"key":"a","operator":"DoesNotExist"}`) + `}`,
 		},
 		"ownerRef": {
-			`{"kind":"Pod","name":"web"}`, `{"kind":"Pod"}`, `{"name":"web"}`, `{"kind":"","name":"web"}`, owner(`"apiGroup"`, `""`),
+			`{"kind":"Pod","name":"web"}`, `{"kind":"Pod"}`, `null`, `{"kind":"Pod","name":null}`, owner(`"uid"`, `null`), owner(`"uid"`, `""`), `{"name":"web"}`, `{"kind":"","name":"web"}`, owner(`"apiGroup"`, `""`),
 			owner(`"apiGroup"`, text(257)), owner(`"namespace"`, text(256)), owner(`"namespace"`, text(257)), owner(`"uid"`, text(257)),
 		},
 	}
