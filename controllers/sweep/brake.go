@@ -23,7 +23,7 @@ func (s *Sweeper) settle(ctx context.Context, id allocator.PoolID, found *census
 	}
 	labels := s.labels(pool)
 	orphans.WithLabelValues(labels...).Add(float64(len(found.orphans)))
-	if len(found.orphans) > s.limit(found.blocks) && !s.World.Allowed(ctx, pool, s.Clock.Now()) {
+	if len(found.orphans) > s.limit(found.blocks) && !s.World.Allowed(ctx, pool, found.orphans, s.Clock.Now()) {
 		s.braked[id] = true
 		braked.WithLabelValues(labels...).Set(1)
 		if !already {
@@ -53,7 +53,8 @@ func (s *Sweeper) limit(blocks int) int {
 // warn says that the orphans of a pool are left alone, and what to do.
 func (s *Sweeper) warn(ctx context.Context, pool allocator.Pool, count, blocks int) {
 	message := fmt.Sprintf("%d of %d blocks seem to have lost their claims, more than a sweep frees by itself; "+
-		"if that is right, annotate the pool with %s and a time until which it may", count, blocks, AnnotationAllow)
+		"if that is right, annotate the pool with %s and a time until which it may; "+
+		"where blocks of other workspaces are among them, that counts on pools of the platform alone", count, blocks, AnnotationAllow)
 	log.FromContext(ctx).Info("sweep braked", "cluster", pool.Cluster, "pool", pool.Name, "orphans", count, "blocks", blocks)
 	s.World.Warn(ctx, pool, message)
 }

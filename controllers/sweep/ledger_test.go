@@ -67,8 +67,10 @@ func (l *land) State(_ context.Context, b allocator.Block) State {
 	}
 	return Held
 }
-func (l *land) Allowed(context.Context, allocator.Pool, time.Time) bool { return false }
-func (l *land) Warn(context.Context, allocator.Pool, string)            {}
+func (l *land) Allowed(context.Context, allocator.Pool, []allocator.Holder, time.Time) bool {
+	return false
+}
+func (l *land) Warn(context.Context, allocator.Pool, string) {}
 
 // A round of a real ledger in parts sees every block once, and suspects the orphans of two rounds, as
 // one in a single part does.

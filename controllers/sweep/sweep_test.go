@@ -90,9 +90,11 @@ func (s *scene) Suspect(h allocator.Holder)      { s.suspected = append(s.suspec
 func (s *scene) State(_ context.Context, b allocator.Block) State {
 	return s.states[b.Holder.Claim]
 }
-func (s *scene) HasDeparted(allocator.ClusterName) bool                  { return s.departed }
-func (s *scene) Allowed(context.Context, allocator.Pool, time.Time) bool { return s.allowed }
-func (s *scene) Warn(context.Context, allocator.Pool, string)            { s.warnings++ }
+func (s *scene) HasDeparted(allocator.ClusterName) bool { return s.departed }
+func (s *scene) Allowed(context.Context, allocator.Pool, []allocator.Holder, time.Time) bool {
+	return s.allowed
+}
+func (s *scene) Warn(context.Context, allocator.Pool, string) { s.warnings++ }
 
 // orphan takes the holders of the first n blocks away.
 func (s *scene) orphan(n int) {

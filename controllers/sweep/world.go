@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,8 @@ import (
 )
 
 // AnnotationAllow, on a pool, lets sweeps free any number of its orphans until
-// the time that it gives, in the form of RFC 3339.
+// the time that it gives, in the form of RFC 3339. On a pool of a tenant it does so only while all of
+// them are of the tenant's own workspace: the owner of a shared pool has no say in the blocks of others.
 const AnnotationAllow = ipamv1alpha1.GroupName + "/allow-sweep-until"
 
 // reasonBraked is the reason of the event on a pool whose brake is on.
@@ -41,8 +43,8 @@ const (
 type World interface {
 	// State says what the caches show of the holder of a block.
 	State(ctx context.Context, b allocator.Block) State
-	// Allowed reports whether an operator has lifted the brake of a pool.
-	Allowed(ctx context.Context, pool allocator.Pool, now time.Time) bool
+	// Allowed reports whether somebody who may has lifted the brake of a pool that has these orphans.
+	Allowed(ctx context.Context, pool allocator.Pool, orphans []allocator.Holder, now time.Time) bool
 	// Warn emits an event on a pool.
 	Warn(ctx context.Context, pool allocator.Pool, message string)
 }
@@ -98,7 +100,11 @@ func recorded(show packed.Reader, claim client.ObjectKey, uid allocator.ClaimID,
 }
 
 // Allowed implements World.
-func (c Caches) Allowed(ctx context.Context, pool allocator.Pool, now time.Time) bool {
+func (c Caches) Allowed(ctx context.Context, pool allocator.Pool, orphans []allocator.Holder, now time.Time) bool {
+	foreign := func(h allocator.Holder) bool { return h.Cluster != pool.Cluster }
+	if pool.Cluster != c.Directory.Platform().Cluster && slices.ContainsFunc(orphans, foreign) {
+		return false
+	}
 	obj, _, ok := c.pool(ctx, pool)
 	if !ok {
 		return false

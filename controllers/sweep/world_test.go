@@ -51,7 +51,7 @@ func newCaches(t *testing.T, funcs interceptor.Funcs, shown ...client.Object) Ca
 }
 
 func (e *engaged) GetCluster(_ context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
-	if name != "w" {
+	if name != "w" && name != "" {
 		return nil, multicluster.ErrClusterNotFound
 	}
 	return e, nil
@@ -130,9 +130,31 @@ func TestCaches_Allowed(t *testing.T) {
 	} {
 		pool := gen.Pool("p")
 		pool.Annotations = map[string]string{AnnotationAllow: until}
-		got := newCaches(t, interceptor.Funcs{}, pool).Allowed(t.Context(), allocator.Pool{Cluster: "w", Name: "p"}, now)
+		got := newCaches(t, interceptor.Funcs{}, pool).Allowed(t.Context(), allocator.Pool{Cluster: "w", Name: "p"}, nil, now)
 		if got != want {
 			t.Errorf("until %q: allowed = %t, want %t", until, got, want)
+		}
+	}
+}
+
+// The owner of a shared pool does not lift the brake that protects the blocks of others in it. The platform does.
+func TestCaches_AllowedByTheOwnerForItsOwnBlocksAlone(t *testing.T) {
+	pool := gen.Pool("p")
+	pool.Annotations = map[string]string{AnnotationAllow: "2026-01-01T12:00:01Z"}
+	own, foreign := allocator.Holder{Cluster: "w", Name: "own"}, allocator.Holder{Cluster: "v", Name: "foreign"}
+	for name, tt := range map[string]struct {
+		owner   allocator.ClusterName
+		orphans []allocator.Holder
+		want    bool
+	}{
+		"a tenant, own blocks":        {"w", []allocator.Holder{own, own}, true},
+		"a tenant, one of another":    {"w", []allocator.Holder{own, foreign}, false},
+		"the platform, all of others": {"platform", []allocator.Holder{own, foreign}, true},
+	} {
+		caches := newCaches(t, interceptor.Funcs{}, pool)
+		got := caches.Allowed(t.Context(), allocator.Pool{Cluster: tt.owner, Name: "p"}, tt.orphans, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+		if got != tt.want {
+			t.Errorf("%s: allowed = %t, want %t", name, got, tt.want)
 		}
 	}
 }
