@@ -18,6 +18,22 @@ import (
 type waiting struct {
 	mu       sync.Mutex
 	children map[mcreconcile.Request]wait
+	parents  map[parent]map[mcreconcile.Request]bool // none that is empty
+}
+
+// parent is what a child waits for: a pool of a workspace, which the child's spec names by its path, or
+// which is the child's own.
+type parent struct {
+	in   allocator.ClusterName // empty if the path says it
+	path string
+	pool string
+}
+
+func (w wait) of() parent {
+	if w.path != "" {
+		return parent{path: w.path, pool: w.parent}
+	}
+	return parent{in: w.in, pool: w.parent}
 }
 
 // wait is the wait of one child.
@@ -40,31 +56,54 @@ func waitOf(child *ipamv1alpha1.IPPool, in allocator.ClusterName) wait {
 
 // enter has a child wait for its parent. If another child of this name has waited until now, replaced is
 // true, and former is that child.
-func (w *waiting) enter(child mcreconcile.Request, parent wait) (former allocator.ClaimID, replaced bool) {
+func (w *waiting) enter(child mcreconcile.Request, at wait) (former allocator.ClaimID, replaced bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.children == nil {
 		w.children = map[mcreconcile.Request]wait{}
+		w.parents = map[parent]map[mcreconcile.Request]bool{}
 	}
-	before, waited := w.children[child]
-	w.children[child] = parent
-	return before.id, waited && before.id != parent.id
+	before, waited := w.drop(child)
+	w.children[child] = at
+	if w.parents[at.of()] == nil {
+		w.parents[at.of()] = map[mcreconcile.Request]bool{}
+	}
+	w.parents[at.of()][child] = true
+	return before.id, waited && before.id != at.id
 }
 
 // leave ends the child's wait, and says whose it was. ok is false if it did not wait.
 func (w *waiting) leave(child mcreconcile.Request) (id allocator.ClaimID, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	left, ok := w.children[child]
-	delete(w.children, child)
+	left, ok := w.drop(child)
 	return left.id, ok
+}
+
+// drop ends the wait of a child, and returns it. The caller holds mu.
+func (w *waiting) drop(child mcreconcile.Request) (wait, bool) {
+	left, ok := w.children[child]
+	if !ok {
+		return wait{}, false
+	}
+	delete(w.children, child)
+	if delete(w.parents[left.of()], child); len(w.parents[left.of()]) == 0 {
+		delete(w.parents, left.of())
+	}
+	return left, true
 }
 
 // on lists the children that wait for a pool of a workspace.
 func (w *waiting) on(in directory.Workspace, pool string) []mcreconcile.Request {
-	return w.those(func(c wait) bool {
-		return c.parent == pool && (c.path == "" && c.in == in.Cluster || c.path != "" && c.path == in.Path)
-	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var found []inbox.Waiter
+	for _, at := range []parent{{in: in.Cluster, pool: pool}, {path: in.Path, pool: pool}} {
+		for child := range w.parents[at] {
+			found = append(found, inbox.Waiter{Request: child, Since: w.children[child].since})
+		}
+	}
+	return inbox.OldestFirst(found)
 }
 
 // named lists the children whose wait the path of a workspace may end: that of
