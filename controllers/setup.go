@@ -115,7 +115,8 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	opts.Manager.Cache.DefaultTransform = (&packed.Packer{}).Transform
 	// Hidden is that the provider can be run: the manager would do so on the leader alone.
 	hidden := struct{ multicluster.Provider }{tenants}
-	mgr, err := mcmanager.New(opts.Config, hidden, opts.Manager, mcmanager.WithCoordinator(newStandby(tenants.Reengage)))
+	waiting := newStandby(tenants.Reengage)
+	mgr, err := mcmanager.New(opts.Config, hidden, opts.Manager, mcmanager.WithCoordinator(waiting))
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
@@ -133,7 +134,8 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	}
 	contested := &paths{directory: opts.Ledger.directory, oracle: reader, clock: clock.RealClock{}}
 	if err := errors.Join(
-		addControllers(mgr, tenants, workspaces, reader, opts), addClusterAPI(mgr, opts), mgr.Add(workspaces), mgr.GetLocalManager().Add(contested),
+		addControllers(mgr, comers{tenants, waiting}, workspaces, reader, opts), addClusterAPI(mgr, opts), mgr.Add(workspaces),
+		mgr.GetLocalManager().Add(contested),
 	); err != nil {
 		return nil, err
 	}
