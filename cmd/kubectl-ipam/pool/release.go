@@ -66,7 +66,7 @@ func (o *removal) run(ctx context.Context, name string) error {
 		if doomed, err = estateOf(ctx, c, pool); err != nil {
 			return err
 		}
-	} else if err := inUse(pool, "--cascade releases what it holds in this workspace"); err != nil {
+	} else if err := emptied(ctx, c, pool); err != nil {
 		return err
 	}
 	if err := o.confirm(ctx, doomed, name); err != nil {
@@ -75,6 +75,22 @@ func (o *removal) run(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.wait, fmt.Errorf("pool %s is not gone after %s", name, o.wait))
 	defer cancel()
 	return o.release(ctx, c, doomed)
+}
+
+// settling is how long the status of a pool may take to follow its use.
+const settling = time.Second
+
+// emptied says that a pool holds something, once its status has had time to show that it does not: its last claim may have
+// been released a moment ago.
+func emptied(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool) error {
+	const hint = "--cascade releases what it holds in this workspace"
+	ctx, cancel := context.WithTimeout(ctx, settling)
+	defer cancel()
+	err := ipamclient.Until(ctx, c, pool, func() bool { return inUse(pool, hint) == nil })
+	if errors.Is(err, context.DeadlineExceeded) {
+		return inUse(pool, hint)
+	}
+	return err
 }
 
 // inUse says that a pool holds something, with a hint at what to do; nil if it does not.

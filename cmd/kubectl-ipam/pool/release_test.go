@@ -94,3 +94,48 @@ func TestPoolRelease_StatusLags(t *testing.T) {
 		t.Errorf("deletePool = %v after %d deletions, want nil after a second one", err, refusals)
 	}
 }
+
+// A pool that seems to be in use, as its last claim was released a moment ago, is not refused before its status could
+// follow. One that stays in use is.
+func TestPoolRelease_StatusIsToFollow(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		then ipamv1alpha1.Reason
+		want int
+	}{"free then": {ipamv1alpha1.ReasonUnused, exit.OK}, "in use": {ipamv1alpha1.ReasonInUse, exit.Conflict}} {
+		pool := stage.Ready(gen.Pool("lab"), "10.8.0.0/16", ipamv1alpha1.IPv4, 0, 17)
+		says := func(reason ipamv1alpha1.Reason) {
+			meta.SetStatusCondition(&pool.Status.Conditions, metav1.Condition{
+				Type: ipamv1alpha1.ConditionInUse, Status: metav1.ConditionTrue, Reason: string(reason),
+			})
+		}
+		says(ipamv1alpha1.ReasonInUse)
+		shown := pool.DeepCopy()
+		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(pool).WithStatusSubresource(pool).
+			WithIndex(pool, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).
+			WithInterceptorFuncs(interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+					err := c.List(ctx, l, opts...)
+					l.SetResourceVersion("1")
+					return err
+				},
+				Watch: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+					changes, err := c.Watch(ctx, l, opts...)
+					says(tt.then)
+					if err := c.Status().Update(ctx, pool); err != nil {
+						t.Error(err)
+					}
+					return changes, err
+				},
+			}).Build()
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
+			t.Fatal(err)
+		}
+		if err := emptied(t.Context(), c, shown); exit.CodeOf(err) != tt.want {
+			t.Errorf("%s: %v; want to end with %d", name, err, tt.want)
+		}
+	}
+}

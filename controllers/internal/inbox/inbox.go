@@ -40,11 +40,13 @@ type Inbox struct {
 	listed    *listed // the storage of Claims
 	directory *directory.Directory
 	pools     atomic.Pointer[PoolTable]
+	freed     lately
 }
 
 // PoolTable finds the ledger's pools.
 type PoolTable interface {
 	Pool(id allocator.PoolID) (allocator.Pool, bool)
+	Capacity(id allocator.PoolID) (allocator.Capacity, bool)
 }
 
 // New makes the queues.
@@ -75,6 +77,9 @@ func (i *Inbox) Serve(pools PoolTable) { i.pools.Store(&pools) }
 // Changed requeues pools whose use has changed, after a moment. A change concerns more than one
 // where pools of an address domain overlap, and of many the status is written in turn: a
 // claim in such a domain keeps the server no busier than with a few pools.
+//
+// A pool that holds nothing any more is requeued at once, as it is about to be deleted, perhaps: admission refuses that by
+// the pool's status. One that is emptied again and again is requeued so once a moment.
 func (i *Inbox) Changed(ids ...allocator.PoolID) {
 	pools := i.pools.Load()
 	if pools == nil {
@@ -84,6 +89,10 @@ func (i *Inbox) Changed(ids ...allocator.PoolID) {
 	for place, id := range ids {
 		if pool, ok := (*pools).Pool(id); ok {
 			request := Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{Name: pool.Name})
+			if c, _ := (*pools).Capacity(id); c.Blocks == 0 && i.freed.first(id, now) {
+				i.Pools.Add(request)
+				continue
+			}
 			i.Pools.AddAfter(request, coalesce+untilTurn(now, place, len(ids)))
 		}
 	}
