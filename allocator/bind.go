@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"net/netip"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
@@ -97,6 +98,7 @@ type bind struct {
 	fence     int64         // revision of the fence of its class's limit; 0: it has none
 	held      *space.Waiter // its place on the waiting list, which it has left
 	refusal   error
+	previews  bool // it is only looked for a prefix, and nothing changes
 	losses    int  // attempts that failed
 	uncertain bool // an attempt may have been committed, and undone by other writers since
 }
@@ -260,6 +262,9 @@ func (b *bind) find(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 
 func (b *bind) choose(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 	r := b.request
+	if b.former != nil { // it was planned with a block that it does not get now
+		b.record.Holdings[0].Since, b.record.Holdings[0].Until = time.Time{}, time.Time{}
+	}
 	b.former, b.held = nil, nil
 	if b.uncertain {
 		return netip.Prefix{}, errUncertain
@@ -287,7 +292,13 @@ func (b *bind) choose(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 	if broken != nil {
 		return netip.Prefix{}, broken
 	}
-	b.held = p.In.Room.Claim(p, r.Request)
+	if b.previews {
+		if prefix, ok := p.HeldFor(r.Request); ok {
+			return prefix, nil
+		}
+	} else {
+		b.held = p.In.Room.Claim(p, r.Request)
+	}
 	if r.Exact.IsValid() {
 		return p.Exact(r.Exact)
 	}

@@ -62,8 +62,13 @@ func (n adoption) run(ctx context.Context) (Block, error) {
 	if err == nil {
 		return b.bound(), nil
 	}
-	for errors.Is(err, ErrInUse) || errors.Is(err, ErrPoolDraining) || errors.Is(err, engine.ErrStale) {
+	for attempts := pace(0); errors.Is(err, ErrInUse) || errors.Is(err, ErrPoolDraining) || errors.Is(err, engine.ErrStale); {
 		var o *adopt
+		if errors.Is(err, engine.ErrStale) {
+			if err = attempts.wait(ctx); err != nil {
+				break
+			}
+		}
 		if _, err = n.endCooldowns(ctx, n.req.Pool, engine.EndCooldowns{Within: n.req.Exact}); err != nil {
 			break
 		}
@@ -73,7 +78,7 @@ func (n adoption) run(ctx context.Context) (Block, error) {
 		if err != nil {
 			break
 		}
-		if o.head, o.others, err = flagInParts(ctx, n.engine, flag{pool: n.req.Pool, head: o.head, records: o.others}); err != nil {
+		if err = o.flagInParts(ctx, n.engine); err != nil {
 			continue
 		}
 		if err = n.stopBelow(ctx, o); err != nil {
@@ -91,7 +96,8 @@ type adopt struct {
 	request Request
 	record  store.Record   // of the prefix, with the new holder
 	others  []store.Record // that overlap it, and come into dispute by it
-	head    int64          // revision of the space's head, as of which these were read
+	near    neighbours     // all that overlap it, itself included
+	parted  bool           // some of others were written before
 	below   []Pool         // child pools that hold blocks there
 	stopped []clientv3.Cmp // those of them that this brings into dispute are stopped
 	shared  bool           // the prefix itself has another holder
@@ -115,7 +121,7 @@ func (n adoption) op(ctx context.Context) (*adopt, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &adopt{request: req, head: head, record: store.Record{Space: p.Space, Prefix: req.Exact}}
+	o := &adopt{request: req, near: neighbours{req.Exact, req.Pool, near, head}, record: store.Record{Space: p.Space, Prefix: req.Exact}}
 	for _, r := range near {
 		if space.CooledOf(r) != nil {
 			return nil, engine.ErrStale // it began to cool meanwhile
@@ -135,6 +141,14 @@ func (n adoption) op(ctx context.Context) (*adopt, error) {
 	return o, nil
 }
 
+// flagInParts writes some of the others before, where they are too many for one transaction.
+func (o *adopt) flagInParts(ctx context.Context, eng *engine.Engine) (err error) {
+	all := o.others
+	o.near.head, o.others, err = flagInParts(ctx, eng, flag{pool: o.request.Pool, head: o.near.head, records: all})
+	o.parted = len(o.others) < len(all)
+	return err
+}
+
 func (o *adopt) Cluster() ClusterName   { return o.request.Holder.Cluster }
 func (o *adopt) Claim() (ClaimID, bool) { return "", false }
 
@@ -142,12 +156,16 @@ func (o *adopt) Plan(s *engine.Worker) (engine.Share, error) {
 	if s.Pool(o.request.Pool) == nil {
 		return engine.Share{}, engine.ErrGone
 	}
-	if s.Head.Revision != o.head {
+	if o.parted && s.Head.Revision != o.near.head { // what was written in parts is not as it was read
 		return engine.Share{}, engine.ErrStale
+	}
+	same, err := o.near.same(s)
+	if err != nil {
+		return engine.Share{}, err
 	}
 	keys, claim := s.Keys, o.request.Holder.Claim
 	sh := engine.Share{
-		Ifs: append(store.Cmps(store.Absent(keys.Claim(claim))), o.stopped...),
+		Ifs: append(append(same, store.Absent(keys.Claim(claim)), store.At(keys.Block(o.record.Prefix), o.record.Revision)), o.stopped...),
 		Then: store.Ops(
 			store.Put(keys.Block(o.record.Prefix), o.record.Encode()),
 			store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, o.record.Prefix)),

@@ -87,7 +87,7 @@ func preview(s *engine.Worker, req Request) (netip.Prefix, error) {
 	if err := s.Unfit(); err != nil {
 		return netip.Prefix{}, err
 	}
-	b := &bind{request: wanted{Request: req, reserves: true}}
+	b := &bind{request: wanted{Request: req, reserves: true}, previews: true}
 	return b.find(s, p)
 }
 

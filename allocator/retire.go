@@ -3,6 +3,7 @@ package allocator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
@@ -45,7 +46,7 @@ type retirement struct {
 
 func (r retirement) run(ctx context.Context) error {
 	p, err := r.engine.Known(ctx, r.id)
-	for err == nil {
+	for attempts := pace(0); err == nil; {
 		if p.Parent == "" {
 			err = r.engine.Submit(ctx, r.id, &retire{pool: p, check: r.check})
 		} else {
@@ -58,7 +59,9 @@ func (r retirement) run(ctx context.Context) error {
 		if !errors.Is(err, engine.ErrStale) {
 			break
 		}
-		err = r.engine.Confirm(ctx, r.id)
+		if err = r.engine.Confirm(ctx, r.id); err == nil {
+			err = attempts.wait(ctx)
+		}
 	}
 	if errors.Is(err, ErrUnknownPool) {
 		return nil
@@ -166,7 +169,11 @@ func (r retirement) child(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.engine.Submit(ctx, o.child.Parent, o); err != nil {
+	err = r.engine.Submit(ctx, o.child.Parent, o)
+	if errors.Is(err, ErrUnknownPool) { // of the parent, and not of the child
+		err = fmt.Errorf("the parent %s of pool %s is not in the ledger", o.child.Parent, r.id)
+	}
+	if err != nil {
 		return err
 	}
 	s := p.In

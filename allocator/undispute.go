@@ -7,13 +7,15 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // releaseDisputed takes one holder from a disputed block. Where one holder is left, the
 // dispute is over.
 func (a *Allocator) releaseDisputed(ctx context.Context, b Block, cause Cause) error {
 	uncertain, parting := false, a.terms.farewell(b, cause)
-	for {
+	for attempts := pace(0); ; {
 		r, ok, err := a.store.RecordAt(ctx, b.Space, b.Prefix)
 		switch {
 		case err != nil:
@@ -31,6 +33,9 @@ func (a *Allocator) releaseDisputed(ctx context.Context, b Block, cause Cause) e
 			return err
 		}
 		uncertain = uncertain || o.uncertain
+		if err := attempts.wait(ctx); err != nil {
+			return err
+		}
 	}
 }
 
@@ -40,9 +45,22 @@ func (a *Allocator) undispute(ctx context.Context, b Block, seen store.Record, p
 	o := &undispute{block: b, seen: seen, farewell: parting}
 	err := o.findUndisputed(ctx, a)
 	if err == nil {
-		o.head, o.next, err = flagInParts(ctx, a.engine, flag{pool: b.Pool, head: o.head, records: o.next})
+		err = o.flagInParts(ctx, a.engine)
 	}
 	return o, err
+}
+
+// flagInParts writes some of the next records before, where they are too many for one transaction.
+func (o *undispute) flagInParts(ctx context.Context, eng *engine.Engine) (err error) {
+	read, all := o.near.head, o.next
+	o.near.head, o.next, err = flagInParts(ctx, eng, flag{pool: o.block.Pool, head: read, records: all})
+	o.parted = len(o.next) < len(all)
+	for i := range o.beyond {
+		if o.parted && o.beyond[i].head == read { // nobody else has written since
+			o.beyond[i].head = o.near.head
+		}
+	}
+	return err
 }
 
 // undispute is the op that takes one holder from a disputed block.
@@ -50,7 +68,9 @@ type undispute struct {
 	block     Block
 	farewell  farewell
 	seen      store.Record   // the block as it is
-	head      int64          // revision of the space's head, as of which these were read
+	near      neighbours     // the blocks that overlap it, itself included
+	beyond    []neighbours   // those that overlap one of these, where they decide
+	parted    bool           // some of next were written before
 	rest      store.Record   // the block without the holder
 	next      []store.Record // other blocks, which are in dispute no longer
 	frees     bool           // no holder is left
@@ -66,7 +86,7 @@ func (o *undispute) findUndisputed(ctx context.Context, a *Allocator) error {
 	if err != nil {
 		return err
 	}
-	o.head, o.rest = head, o.seen
+	o.near, o.rest = neighbours{o.seen.Prefix, o.block.Pool, slices.Clone(near), head}, o.seen
 	mine := o.seen.Of(o.block.Holder.Claim)
 	o.rest.Holdings = slices.Delete(slices.Clone(o.seen.Holdings), mine, mine+1)
 	o.frees = len(o.rest.Holdings) == 0
@@ -80,10 +100,14 @@ func (o *undispute) findUndisputed(ctx context.Context, a *Allocator) error {
 		still := len(n.Holdings) > 1 || nested[i]
 		if !still && n.Prefix.Bits() < o.seen.Prefix.Bits() {
 			// It reaches beyond, to others that are not near.
-			others, _, err := a.store.Overlapping(ctx, n.Space, n.Prefix)
+			others, head, err := a.store.Overlapping(ctx, n.Space, n.Prefix)
+			if err == nil {
+				err = a.engine.Await(ctx, head)
+			}
 			if err != nil {
 				return err
 			}
+			o.beyond = append(o.beyond, neighbours{n.Prefix, n.Holdings[0].Pool, others, head})
 			still = len(others) > 2 // itself, and the one that goes
 		}
 		if !still {
@@ -115,8 +139,9 @@ func (o *undispute) Cluster() ClusterName   { return o.block.Holder.Cluster }
 func (o *undispute) Claim() (ClaimID, bool) { return "", false }
 
 func (o *undispute) Plan(s *engine.Worker) (engine.Share, error) {
-	if s.Head.Revision != o.head {
-		return engine.Share{}, engine.ErrStale
+	same, err := o.same(s)
+	if err != nil {
+		return engine.Share{}, err
 	}
 	keys, key := s.Keys, s.Keys.Block(o.block.Prefix)
 	change := store.Remove(key)
@@ -124,7 +149,7 @@ func (o *undispute) Plan(s *engine.Worker) (engine.Share, error) {
 		change = store.Put(key, o.rest.Encode())
 	}
 	sh := engine.Share{
-		Ifs:      store.Cmps(store.At(key, o.seen.Revision)),
+		Ifs:      append(same, store.At(key, o.seen.Revision)),
 		Then:     store.Ops(change, store.Remove(keys.Claim(o.block.Holder.Claim))),
 		Farewell: o.farewell.record,
 	}
@@ -132,6 +157,25 @@ func (o *undispute) Plan(s *engine.Worker) (engine.Share, error) {
 		sh.Then = append(sh.Then, store.Put(keys.Block(r.Prefix), r.Encode()))
 	}
 	return sh, nil
+}
+
+// same is what the transaction compares of the blocks around. What was written in parts is not as it was read: then
+// only the head tells.
+func (o *undispute) same(s *engine.Worker) (ifs []clientv3.Cmp, err error) {
+	if o.parted && s.Head.Revision != o.near.head {
+		return nil, engine.ErrStale
+	}
+	for _, n := range append(slices.Clip(o.beyond), o.near) {
+		same, err := n.same(s)
+		if err != nil {
+			return nil, err
+		}
+		ifs = append(ifs, same...)
+	}
+	if len(ifs) > max(0, int(s.Engine.Limit.Load())-spareOps) {
+		return nil, engine.ErrStale
+	}
+	return ifs, nil
 }
 
 func (o *undispute) Won(s *engine.Worker, revision int64, _ store.Results) error {

@@ -156,6 +156,9 @@ func (f follower) applySpace(id ledger.SpaceID, revision int64, entries []*store
 			f.Health.compareHeads(id, s.Head, e.Head)
 			s.turn.take()
 		}
+		if e.Kind == store.WaitersKey && s.Engine.leadership() == Complete {
+			s.rest()
+		}
 		s.Apply(e)
 	}
 	if s.Gone {

@@ -33,6 +33,13 @@ func (h *health) all() error {
 	return errors.Join(h.fatal, h.watch, h.commit)
 }
 
+// commits is the last fault of the transactions; nil if there is none.
+func (h *health) commits() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.commit
+}
+
 func (h *health) setWatch(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

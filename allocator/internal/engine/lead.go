@@ -15,7 +15,8 @@ import (
 // head: a reservation of an Allocator that has not seen the mark conflicts. The leader frees
 // blocks, too, so that it has put the mark before it frees a block for a waiter.
 
-// RetryMark is the pause before the next attempt to put a mark that etcd did not take.
+// RetryMark is the pause before the next attempt to put a mark that etcd did not take, or that another writer
+// has replaced: that one may lead, too, and would replace it again.
 const RetryMark = time.Second
 
 // Leadership says whether an Allocator's waiting lists count.
@@ -120,12 +121,20 @@ func (m *markOp) Won(s *Worker, revision int64, _ store.Results) error {
 // Lost drops the op. The next group has another one, if the mark still has to be written.
 func (m *markOp) Lost(s *Worker, why Loss) error {
 	if why.Kind == Unanswered {
-		s.Resting = true
-		s.Engine.Hooks.After(RetryMark, func() {
-			s.Lock()
-			defer s.Unlock()
-			s.Resting = false
-		})
+		s.rest()
 	}
 	return ErrStale
+}
+
+// rest puts off the next mark. The lock of the space is held.
+func (s *Worker) rest() {
+	if s.Resting {
+		return
+	}
+	s.Resting = true
+	s.Engine.Hooks.After(RetryMark, func() {
+		s.Lock()
+		defer s.Unlock()
+		s.Resting = false
+	})
 }

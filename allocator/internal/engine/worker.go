@@ -22,7 +22,7 @@ type Worker struct {
 	ahead    *group // the calls that were planned behind it; nil: none
 	alarm    alarm  // for the next cooldown that ends
 	turn     turn   // of another writer that has asked for it
-	Resting  bool   // etcd did not take the last mark of waiters; the next is tried after a pause
+	Resting  bool   // the next mark of waiters is tried after a pause
 
 	// The goroutine's own.
 	pending *pending      // the calls of the last transaction that are not settled

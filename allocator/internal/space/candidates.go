@@ -41,6 +41,17 @@ func (p *Pool) Vacant(prefix netip.Prefix) (netip.Prefix, error) {
 	return prefix, nil
 }
 
+// Neighbours counts the blocks of the ledger that overlap a prefix of the pool.
+func (p *Pool) Neighbours(prefix netip.Prefix) int {
+	n := p.Index.Overlapping(prefix)
+	for reserved := range p.In.Room.reserved.all() {
+		if reserved.Overlaps(prefix) {
+			n--
+		}
+	}
+	return n
+}
+
 // Exact returns a prefix of the pool if it is free, and else refuses it.
 func (p *Pool) Exact(prefix netip.Prefix) (netip.Prefix, error) {
 	if p.Index.Free(prefix) {

@@ -111,6 +111,20 @@ func (r *Room) yield(prefix netip.Prefix) {
 	}
 }
 
+// HeldFor is the prefix that is held for a request; ok is false if there is none.
+func (p *Pool) HeldFor(req ledger.Request) (prefix netip.Prefix, ok bool) {
+	w := p.Waiting.Claims[req.Holder.Claim]
+	if w == nil || !w.held || !w.asks(req) {
+		return netip.Prefix{}, false
+	}
+	return w.Last, true
+}
+
+// asks reports whether a request is the one that waits.
+func (w *Waiter) asks(req ledger.Request) bool {
+	return w.request.Exact == req.Exact && (req.Exact.IsValid() || w.request.Length == req.Length)
+}
+
 // Claim ends the wait of a claim that has a hold in the pool, and makes the held prefix free
 // for it: no other waiter is offered it. nil: the claim has no hold, or the request is not the one
 // that waited.
@@ -122,8 +136,7 @@ func (r *Room) Claim(p *Pool, req ledger.Request) *Waiter {
 	r.remove(p, w)
 	r.reserved.remove(w.Last)
 	r.Pools.put(w.Last)
-	same := w.request.Exact == req.Exact && (req.Exact.IsValid() || w.request.Length == req.Length)
-	if same && p.Index.Free(w.Last) {
+	if w.asks(req) && p.Index.Free(w.Last) {
 		return w
 	}
 	r.offer(w.Last)

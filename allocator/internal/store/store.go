@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -18,6 +19,8 @@ const (
 	DefaultPrefix = "/ipam/v1"
 	// DefaultTimeout bounds one request to etcd.
 	DefaultTimeout = 5 * time.Second
+	// coverOps is how many keys one transaction reads, which any etcd takes.
+	coverOps = 16
 )
 
 // Store reads and writes one ledger in etcd. It keeps nothing that it has read, and decides
@@ -60,6 +63,25 @@ func (s *Store) ID(ctx context.Context) (string, error) {
 		return id, nil
 	}
 	return decodeID(Results(resp.Responses).Found(0))
+}
+
+// CheckWritable sends a transaction that changes nothing, and returns why etcd does not take it. Its comparison
+// cannot hold. etcd refuses it all the same if it has no space, or takes no writes.
+func (s *Store) CheckWritable(ctx context.Context) error {
+	key := s.Keys.ledger()
+	_, err := s.Commit(ctx, Cmps(At(key, -1)), Ops(Put(key, "")), nil)
+	return err
+}
+
+// Turns reads the keys by which writers ask for a turn.
+func (s *Store) Turns(ctx context.Context) ([]*mvccpb.KeyValue, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	resp, err := s.Client.Get(ctx, s.Keys.turns(), clientv3.WithPrefix())
+	if err != nil {
+		return nil, s.Unavailable(err)
+	}
+	return resp.Kvs, nil
 }
 
 // PresentID reads the ledger's ID, and returns the revision of the answer, too. ok is false if the
@@ -142,6 +164,36 @@ func (s *Store) recordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok b
 	return r, ok, err
 }
 
+// covering reads the blocks of a space that contain a prefix, and are larger, as of a revision.
+func (s *Store) covering(ctx context.Context, id ledger.SpaceID, p netip.Prefix, revision int64) (records []Record, err error) {
+	all := make([]netip.Prefix, p.Bits())
+	for bits := range all {
+		all[bits] = netip.PrefixFrom(p.Addr(), bits).Masked()
+	}
+	for part := range slices.Chunk(all, coverOps) {
+		var gets []clientv3.Op
+		for _, at := range part {
+			gets = append(gets, clientv3.OpGet(s.Keys.Space(id).Block(at), clientv3.WithRev(revision)))
+		}
+		resp, err := s.Commit(ctx, nil, gets, nil)
+		if err != nil {
+			return nil, err
+		}
+		for i, at := range part {
+			kv := Results(resp.Responses).Found(i)
+			if kv == nil {
+				continue
+			}
+			r, err := DecodeRecord(id, at, kv)
+			if err != nil {
+				return nil, err
+			}
+			records = append(records, r)
+		}
+	}
+	return records, nil
+}
+
 // Overlapping reads the blocks of a space that overlap a prefix, and the revision of the space's head
 // at that time.
 func (s *Store) Overlapping(ctx context.Context, id ledger.SpaceID, p netip.Prefix) ([]Record, int64, error) {
@@ -149,15 +201,9 @@ func (s *Store) Overlapping(ctx context.Context, id ledger.SpaceID, p netip.Pref
 	if err != nil || head == nil {
 		return nil, 0, err
 	}
-	var records []Record
-	for bits := range p.Bits() {
-		r, ok, err := s.RecordAt(ctx, id, netip.PrefixFrom(p.Addr(), bits).Masked(), clientv3.WithRev(revision))
-		if err != nil {
-			return nil, 0, err
-		}
-		if ok {
-			records = append(records, r)
-		}
+	records, err := s.covering(ctx, id, p, revision)
+	if err != nil {
+		return nil, 0, err
 	}
 	from, end := s.Keys.Space(id).Within(p)
 	for kv, err := range s.NewPager(revision).Keys(ctx, from, end) {

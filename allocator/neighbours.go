@@ -1,0 +1,65 @@
+package allocator
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// neighbours are the blocks that overlap a prefix, as they were read.
+type neighbours struct {
+	of      netip.Prefix
+	pool    PoolID // in whose window the prefix lies
+	records []store.Record
+	head    int64 // revision of the space's head, as of which they were read
+}
+
+// spareOps are kept for an op's own comparisons.
+const spareOps = 16
+
+// same is what a transaction compares, so that the neighbours are still as they were read. A space in use moves
+// on meanwhile, so that the head is not enough to go by: memory knows how many blocks there are as of the head, and
+// the transaction compares each. ErrStale: they have changed, or are too many for that.
+func (n neighbours) same(s *engine.Worker) ([]clientv3.Cmp, error) {
+	p := s.Pool(n.pool)
+	switch {
+	case s.Head.Revision == n.head:
+		return nil, nil
+	case p == nil, len(n.records) > int(s.Engine.Limit.Load())-spareOps, p.Neighbours(n.of) != len(n.records):
+		return nil, engine.ErrStale
+	}
+	ifs := make([]clientv3.Cmp, 0, len(n.records)+spareOps)
+	for _, r := range n.records {
+		ifs = append(ifs, store.At(s.Keys.Block(r.Prefix), r.Revision))
+	}
+	return ifs, nil
+}
+
+const (
+	// staleAttempts is how often an op is made from what the ledger has, if that changes each time.
+	staleAttempts = 12
+	// stalePause is the pause after the first attempt. Each is twice as long as the one before.
+	stalePause = time.Millisecond
+)
+
+// pace paces the attempts of an op that others have made stale. The zero value has seen none.
+type pace int
+
+// wait waits before the next attempt. After the last one it returns ErrBusy.
+func (p *pace) wait(ctx context.Context) error {
+	if *p++; *p >= staleAttempts {
+		return fmt.Errorf("%w: others change the blocks there all the time", ErrBusy)
+	}
+	select {
+	case <-time.After(stalePause << *p):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,118 @@
+package allocator
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// An Allocator that etcd has refused once is healthy again when etcd takes transactions, though it has none to send.
+func TestHealthy_AgainWithoutAnotherTransaction(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.swap(func(h *engine.Hooks) { h.BeforeCommit = once(rpctypes.ErrTooManyRequests) })
+	if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ErrUnavailable) {
+		t.Fatalf("Bind = %v, want %v", err, ErrUnavailable)
+	}
+	if l.Healthy() == nil {
+		t.Error("healthy right after etcd has refused a transaction")
+	}
+	for l.Healthy() != nil && t.Context().Err() == nil {
+		runtime.Gosched() // the next probe
+	}
+}
+
+// A bind that was planned with a former block, and does not get it, begins its tenure when it is bound.
+func TestBind_WithoutTheFormerBlockThatWasPlanned(t *testing.T) {
+	l := newLedger(t, func(o *Options) { o.Cooldown = func(Block) (time.Duration, error) { return time.Hour, nil } })
+	l.pool("p", "10.0.0.0/24")
+	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
+	l.bind(request("p", "c", 28))
+	l.free("c")
+	taken := false
+	l.swap(func(h *engine.Hooks) {
+		h.BeforeCommit = func(SpaceID) error {
+			if !taken {
+				taken = true
+				again := request("p", "c", 28)
+				again.Holder.Claim = "other"
+				other.bind(again) // gets the former block
+			}
+			return nil
+		}
+	})
+	again := request("p", "c", 28)
+	again.Holder.Claim = "late"
+	if b := l.bind(again); !b.Since.IsZero() {
+		t.Errorf("the tenure of %s begins at %s, want at the bind", b.Prefix, b.Since)
+	}
+}
+
+// The wish of a writer for a turn in a space that is gone does not stay in the ledger.
+func TestPrune_TurnsOfSpacesThatAreGone(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	for _, id := range []string{"p", "gone"} {
+		l.put("turns/"+id, store.EncodeTurn(store.Turn{Writer: "w"}))
+	}
+	engine.Guard{Engine: l.engine}.Prune(t.Context())
+	resp, err := l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/turns/", clientv3.WithPrefix())
+	if err != nil || len(resp.Kvs) != 1 || string(resp.Kvs[0].Key) != store.DefaultPrefix+"/turns/p" {
+		t.Errorf("turns after Prune: %v, %v; want that of p alone", resp.Kvs, err)
+	}
+}
+
+// Preview changes nothing: a claim that room is held for keeps its place and its room.
+func TestPreview_OfAClaimThatRoomIsHeldFor(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/28")
+	full := l.bind(request("p", "full", 28))
+	l.Wait(request("p", "waits", 28))
+	l.free("full")
+	for range 2 {
+		if got, err := l.Preview(t.Context(), request("p", "waits", 28)); err != nil || got != full.Prefix {
+			t.Errorf("Preview = %s, %v; want %s, which is held", got, err, full.Prefix)
+		}
+	}
+	if _, err := l.Bind(t.Context(), request("p", "newcomer", 28)); !isExhausted(err) {
+		t.Errorf("Bind of a newcomer after Preview = %v, want an ExhaustedError", err)
+	}
+	l.bind(request("p", "waits", 28))
+}
+
+// Two Allocators that both lead do not replace one another's mark all the time.
+func TestLead_TwoWithDifferentLists(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/28")
+	l.bind(request("p", "full", 28))
+	other := l.open()
+	for _, a := range []*Allocator{l.Allocator, other} {
+		complete, _ := l.lead(a)
+		complete()
+		for engine.Leadership(a.engine.Leads.Load()) != engine.Complete && t.Context().Err() == nil {
+			runtime.Gosched()
+		}
+	}
+	before, err := l.etcd.Client().Get(t.Context(), "none")
+	if err != nil {
+		t.Fatalf("etcd Get: %v", err)
+	}
+	l.Wait(request("p", "waits", 28))
+	for range 20 {
+		l.catchUp(t)
+		other.catchUp(t)
+		l.waitIdle(t)
+		other.waitIdle(t)
+	}
+	after, err := l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/spaces/p/waiters")
+	if err != nil || len(after.Kvs) > 0 && after.Kvs[0].Version > 2 || after.Header.Revision-before.Header.Revision > 90 {
+		t.Errorf("%d revisions later the mark is %v, %v; want it written once or twice", after.Header.Revision-before.Header.Revision, after.Kvs, err)
+	}
+}
