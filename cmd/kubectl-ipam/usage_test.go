@@ -18,47 +18,74 @@ func TestUsage(t *testing.T) {
 		"pool edit lab":             "use kubectl edit ippool NAME",
 		"class create a":            `"family"`,
 		"class create a --family 4": "write IPv4 or IPv6",
-		"class create a --family IPv4 --min-length 24": "[min-length max-length]",
-		"claim list -o custom-columns":                 "write custom-columns=... after it",
-		"claim list -o custom-columns=NAME":            "write NAME:FIELD",
-		"claim list -o custom-columns=A:.a[":           "write a field such as",
-		"claim list all":                               "unknown command",
-		"claim create a b":                             "accepts at most 1 arg",
-		"claim create --length x":                      "write a prefix length, 1 to 32 for IPv4 and 1 to 128 for IPv6",
-		"claim create --class a --pool b":              "[class pool]",
-		"claim create --workspace root:a":              "give --pool or --selector with it",
-		"claim create a --name b":                      "give one",
-		"claim create --family 4":                      "write IPv4 or IPv6",
-		"claim create --reclaim-policy keep":           "write Delete or Retain",
-		"claim create --unmet-policy never":            "write Wait or Refuse",
-		"claim create --pool p --wait=-1s":             "write a duration such as 30s",
-		"claim create --dry-run=perhaps":               "write client or server",
-		"claim create -l a=(":                          "write labels such as site=fra",
-		"claim list -o xml":                            "write one of table, wide",
-		"claim list -l a=(":                            "write labels such as site=fra",
-		"claim list -o jsonpath={":                     "--output",
-		"claim show":                                   "accepts 1 arg",
-		"claim release":                                "requires at least 1 arg",
-		"pool create a":                                "[cidr parent]",
-		"pool create a --parent b":                     "--parent and --length go together",
-		"pool create a --cidr c --visibility":          "needs an argument",
-		"pool create a --cidr c --visibility world":    "write consumer or shared or platform",
-		"pool create a --cidr c --strategy Best":       "write FirstFit or BestFit",
-		"pool release a --wait 0":                      "write a duration such as 30s",
-		"address show 10.0.0.300":                      "write one such as 192.0.2.7",
-		"init ipam":                                    "write a path below root",
-		"tenant bind root":                             "write a path below root",
-		"why":                                          "accepts 1 arg",
-		"why --nonsense a":                             "unknown flag",
-		"pool next lab -o xml":                         "write json or yaml or name or csv",
-		"ui --port 70000":                              "write a number up to 65535",
-		"pool next lab --count 0":                      "write a number from 1 to 1000",
-		"claim create ''":                              "the name is empty",
-		"claim create --name ''":                       "the name is empty",
-		"pool create a --parent '' --workspace root:a": "--parent is empty",
-		"pool create a --parent ''":                    "--parent is empty",
-		"pool create a --cidr c --unit-length 28":      "give --leading or --trailing with it",
-		"pool create a --cidr ''":                      "--cidr is empty",
+		"class create a --family IPv4 --min-length 24":      "[min-length max-length]",
+		"claim list -o custom-columns":                      "write custom-columns=... after it",
+		"claim list -o custom-columns=NAME":                 "write NAME:FIELD",
+		"claim list -o custom-columns=A:.a[":                "write a field such as",
+		"claim list all":                                    "unknown command",
+		"claim create a b":                                  "accepts at most 1 arg",
+		"claim create --length x":                           "write a prefix length, 1 to 32 for IPv4 and 1 to 128 for IPv6",
+		"claim create --class a --pool b":                   "[class pool]",
+		"claim create --workspace root:a":                   "give --pool or --selector with it",
+		"claim create a --name b":                           "give one",
+		"claim create --family 4":                           "write IPv4 or IPv6",
+		"claim create --reclaim-policy keep":                "write Delete or Retain",
+		"claim create --unmet-policy never":                 "write Wait or Refuse",
+		"claim create --pool p --wait=-1s":                  "write a duration such as 30s",
+		"claim create --dry-run=perhaps":                    "write client or server",
+		"claim create -l a=(":                               "write labels such as site=fra",
+		"claim list -o xml":                                 "write one of table, wide",
+		"claim list -l a=(":                                 "write labels such as site=fra",
+		"claim list -o jsonpath={":                          "--output",
+		"claim show":                                        "accepts 1 arg",
+		"claim release":                                     "requires at least 1 arg",
+		"pool create a":                                     "[cidr parent]",
+		"pool create a --parent b":                          "--parent and --length go together",
+		"pool create a --cidr c --visibility":               "needs an argument",
+		"pool create a --cidr c --visibility world":         "write consumer or shared or platform",
+		"pool create a --cidr c --strategy Best":            "write FirstFit or BestFit",
+		"pool release a --wait 0":                           "write a duration such as 30s",
+		"address show 10.0.0.300":                           "write one such as 192.0.2.7",
+		"init ipam":                                         "write a path below root",
+		"tenant bind root":                                  "write a path below root",
+		"why":                                               "accepts 1 arg",
+		"why --nonsense a":                                  "unknown flag",
+		"pool next lab -o xml":                              "write json or yaml or name or csv",
+		"ui --port 70000":                                   "write a number up to 65535",
+		"pool next lab --count 0":                           "write a number from 1 to 1000",
+		"claim create ''":                                   "the name is empty",
+		"claim create --name ''":                            "--name is empty",
+		"pool create a --parent '' --workspace root:a":      "--parent is empty",
+		"pool create a --parent ''":                         "--parent is empty",
+		"pool create a --cidr c --unit-length 28":           "give --leading or --trailing with it",
+		"pool create a --cidr ''":                           "--cidr is empty",
+		"claim create a --class=":                           "--class is empty",
+		"claim create a --pool ''":                          "--pool is empty",
+		"claim create a --selector ''":                      "--selector is empty",
+		"claim create a --address ''":                       "--address is empty",
+		"claim create a --family ''":                        "write IPv4 or IPv6",
+		"claim create a --reclaim-policy ''":                "write Delete or Retain",
+		"claim create a --owner ''":                         "--owner is empty",
+		"claim create a --labels ''":                        "must be formatted as key=value",
+		"claim release a -n ''":                             "--namespace is empty",
+		"claim list --context ''":                           "--context is empty",
+		"claim list -l ''":                                  "--selector is empty",
+		"claim list -o ''":                                  "--output is empty",
+		"pool create a --cidr c --gateway ''":               "--gateway is empty",
+		"pool create a --cidr c --class ''":                 "--class is empty",
+		"pool create a --cidr c --consumer ''":              "--consumer is empty",
+		"pool create a --cidr c --consumer a,":              "--consumer is empty",
+		"class create a --family IPv4 --retention-lease ''": "--retention-lease is empty",
+		"tenant bind root:a --platform ''":                  "--platform is empty",
+		"tenant list":                                       "use kubectl get workspaces",
+		"history":                                           "use ipam-controller history",
+		"get claims":                                        "use kubectl ipam claim get",
+		"claim get":                                         "accepts 1 arg",
+		"claims delete":                                     "requires at least 1 arg",
+		"claim rm":                                          "requires at least 1 arg",
+		"pool describe":                                     "accepts 1 arg",
+		"pool delete":                                       "accepts 1 arg",
+		"class rm a":                                        "use kubectl delete ipclass NAME",
 	} {
 		s := stage.New(t)
 		args := strings.Fields(line)
@@ -114,4 +141,23 @@ func TestCommands(t *testing.T) {
 		}
 	}
 	check(newRoot(stage.New(t).Session))
+}
+
+// A flag whose help says what an empty value means takes one.
+func TestUsage_EmptyByIntent(t *testing.T) {
+	s := stage.New(t)
+	line := []string{"claim", "create", "web", "--pool", "lab", "--workspace", "", "--dry-run"}
+	if code := s.Execute(t.Context(), newRoot(s.Session), line); code != exit.OK {
+		t.Errorf("kubectl ipam %q ended with %d and said %q; want %d", line, code, s.Said, exit.OK)
+	}
+}
+
+// A command in a hint reaches the server that the user has named, as the same user.
+func TestHints_KeepTheConnection(t *testing.T) {
+	server := newEvil(t, false)
+	s := stage.New(t)
+	s.Execute(t.Context(), newRoot(s.Session), []string{"--server", server.URL, "--as", "bob", "claim", "create", "web", "--class", "c"})
+	if want := "kubectl ipam --as bob --server " + server.URL + " claim release "; !strings.Contains(s.Said.String(), want) {
+		t.Errorf("claim create says %q; want %q", s.Said, want)
+	}
 }

@@ -44,7 +44,7 @@ func TestCLI_PlatformSeesAll(t *testing.T) {
 			t.Errorf("after a release the pool is shown as held by others:\n%s", shown)
 		}
 	}
-	tenant.run("verify").ends(0).says("1 claims and 1 allocations agree")
+	tenant.run("verify").ends(0).says("1 claim and 1 allocation agree")
 	if verified := admin.run("verify"); verified.Code > 1 { // others change the same platform
 		t.Errorf("verify ended with %d: %s", verified.Code, verified.Err)
 	}
@@ -88,7 +88,7 @@ func TestCLI_InitAndBind(t *testing.T) {
 	tenant := cli{framework.AdminCLI(t, "root:cli-team"), t}
 	tenant.run("claim", "create", "web", "--class", "none", "--wait=1s").ends(8).says("there is no answer yet")
 	platform := cli{framework.AdminCLI(t, "root:cli-platform"), t}
-	platform.run("verify").ends(0).says("1 claims and 0 allocations agree")
+	platform.run("verify").ends(0).says("1 claim and 0 allocations agree")
 	shows(t, platform.ok("version"), "Program", "Server", "root:cli-platform")
 	shows(t, admin.ok("init", "--dry-run"), "kind: APIExport")
 	shows(t, tenant.run("check").ends(8).Out, "binding      ok", "controller   failed", "is not answered")

@@ -3,7 +3,9 @@ package address
 import (
 	"cmp"
 	"context"
+	"io"
 	"net/netip"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
@@ -19,8 +22,9 @@ import (
 func newShow(s *session.Session) *cobra.Command {
 	out := &output.Printer{}
 	cmd := &cobra.Command{
-		Use:   "show IP",
-		Short: "Show the state of an address or a block, and its holder",
+		Use:     "show IP",
+		Aliases: []string{"get", "describe"},
+		Short:   "Show the state of an address or a block, and its holder",
 		Long: `Show the state of an address or a block:
   allocated or retained, with the claim, its pool and class, and since when;
   reserved or excluded by its pool;
@@ -28,7 +32,8 @@ func newShow(s *session.Session) *cobra.Command {
   or in no pool.
 Only admins of the platform see holders in other workspaces.
 
-The exit code is 4 when you see no holder.`,
+The exit code is 4 for a block in no pool that you see, or if it may be that of a holder that
+you do not see.`,
 		Example: `  kubectl ipam address show 10.64.3.7
 
   # list the holders of all blocks in a prefix
@@ -58,7 +63,15 @@ func show(ctx context.Context, s *session.Session, text string, out *output.Prin
 	}
 	held := overlapping(allocations, block)
 	if len(held) == 0 {
-		return unheld(ctx, s, r, block, allocations)
+		states, err := unheld(ctx, r, block, allocations)
+		if err != nil || out.Given() {
+			say(s.ErrOut, states)
+		} else {
+			say(s.Out, states)
+		}
+		if err != nil || !out.Given() {
+			return err
+		}
 	}
 	if out.Given() {
 		return out.Print(s.Out, &ipamv1alpha1.IPAllocationList{Items: held}, s.Now)
@@ -81,20 +94,28 @@ func overlapping(allocations []ipamv1alpha1.IPAllocation, block netip.Prefix) []
 	return held
 }
 
-// unheld describes a block without a visible holder: what each pool that has it makes of it.
-func unheld(ctx context.Context, s *session.Session, r *reach.View, block netip.Prefix, allocations []ipamv1alpha1.IPAllocation) error {
+// unheld returns what each pool makes of a block without a visible holder. It is an error if no pool has the block,
+// or if a holder may be one that is not shown.
+func unheld(ctx context.Context, r *reach.View, block netip.Prefix, allocations []ipamv1alpha1.IPAllocation) ([]space.State, error) {
 	pools, err := r.Pools(ctx)
 	if exit.IgnoreUnseen(err) != nil {
-		return err
+		return nil, err
 	}
 	found := statesOf(r, block, pools, allocations)
 	if len(found) == 0 {
-		return exit.Fail(exit.NotFound, "", "%s is in no pool that you may see", block)
+		return nil, exit.Fail(exit.NotFound, "", "%s is in no pool that you may see", block)
 	}
-	for _, state := range found {
-		s.Say("%s", state)
+	if slices.ContainsFunc(found, func(state space.State) bool { return !state.Known() }) {
+		return found, exit.Fail(exit.NotFound, "", "you see no holder of %s", block)
 	}
-	return exit.Fail(exit.NotFound, "", "you see no holder of %s", block)
+	return found, nil
+}
+
+// say writes a line for each state.
+func say(w io.Writer, states []space.State) {
+	for _, state := range states {
+		screen.Line(w, "%s", state)
+	}
 }
 
 func describeAllocation(s *session.Session, r *reach.View, a *ipamv1alpha1.IPAllocation) {

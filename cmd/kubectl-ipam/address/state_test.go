@@ -1,13 +1,16 @@
 package address
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
@@ -88,4 +91,23 @@ func TestAddressShow(t *testing.T) {
 	s := stage.New(t)
 	describeAllocation(s.Session, r, web)
 	stage.Golden(t, "address_show", s.Printed.String())
+}
+
+// What is known of a block without a holder is an answer; a block that others may hold, or in no pool, is not found.
+func TestUnheld(t *testing.T) {
+	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Excludes("192.0.2.16/28")), "192.0.2.0/24", ipamv1alpha1.IPv4, 0, 24)
+	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "0", Available: "256"}
+	lent := stage.Ready(gen.Pool("lent", gen.CIDR("198.51.100.0/24")), "198.51.100.0/24", ipamv1alpha1.IPv4, 0, 27)
+	lent.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "1", Available: "255"}
+	r := &reach.View{WithWatch: stage.Server(t, interceptor.Funcs{}, pool, lent)}
+	for asked, want := range map[string]struct {
+		code, states int
+	}{
+		"192.0.2.128": {exit.OK, 1}, "192.0.2.17": {exit.OK, 1}, "198.51.100.7": {exit.NotFound, 1}, "10.0.0.1": {exit.NotFound, 0},
+	} {
+		states, err := unheld(t.Context(), r, netip.MustParsePrefix(asked+"/32"), nil)
+		if exit.CodeOf(err) != want.code || len(states) != want.states {
+			t.Errorf("%s: %d states %v and exit code %d (%v), want %d and %d", asked, len(states), states, exit.CodeOf(err), err, want.states, want.code)
+		}
+	}
 }

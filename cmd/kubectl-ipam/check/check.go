@@ -84,7 +84,7 @@ func showChecks(s *session.Session, out *output.Report, list checklist) error {
 	} else {
 		t := output.NewTable("CHECK", "RESULT", "FOUND", "REMEDY")
 		for _, c := range list.Checks {
-			t.Rows = append(t.Rows, output.Row(nil, c.Check, string(c.Result), c.Found, c.Remedy))
+			t.Rows = append(t.Rows, output.Row(nil, c.Check, string(c.Result), c.Found, s.Aimed(c.Remedy)))
 		}
 		if err := output.WriteTable(s.Out, t); err != nil {
 			return err

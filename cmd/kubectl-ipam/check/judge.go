@@ -12,6 +12,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/config"
 	"github.com/kcp-ipam/ipam/ipamclient"
 	"github.com/kcp-ipam/ipam/workspaces"
@@ -103,7 +104,7 @@ func (i *installation) judgeExport() finished {
 		return finished{Result: checkWarning, Found: "the APIExport has no endpoint",
 			Remedy: "it gets one with the first APIBinding: kubectl ipam tenant bind WORKSPACE"}
 	}
-	return passed("the APIExport has %d endpoints", i.endpoints)
+	return passed("the APIExport has %s", space.Counted(i.endpoints, "endpoint", "endpoints"))
 }
 
 func (i *installation) judgeBinding() finished {

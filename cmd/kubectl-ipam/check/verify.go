@@ -17,6 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
 // NewVerify makes kubectl ipam verify.
@@ -70,7 +71,7 @@ func verify(ctx context.Context, s *session.Session, out *output.Report) error {
 		}
 	}
 	if len(found.Findings) == 0 {
-		s.Say("%d claims and %d allocations agree", found.Claims, found.Allocations)
+		s.Say("%s and %s agree", space.Counted(found.Claims, "claim", "claims"), space.Counted(found.Allocations, "allocation", "allocations"))
 		return nil
 	}
 	if !out.Given() {
@@ -82,7 +83,7 @@ func verify(ctx context.Context, s *session.Session, out *output.Report) error {
 			return err
 		}
 	}
-	return exit.Fail(exit.Error, "ipam-controller repairs most of this; if it stays, see its log", "%d things are wrong", len(found.Findings))
+	return exit.Fail(exit.Error, "ipam-controller repairs most of this; if it stays, see its log", "%s wrong", space.Counted(len(found.Findings), "thing is", "things are"))
 }
 
 // auditOf checks the books, and keeps what is wrong each time.

@@ -10,8 +10,9 @@ import (
 // New makes kubectl ipam claim.
 func New(s *session.Session) *cobra.Command {
 	return session.Group(&cobra.Command{
-		Use:   "claim",
-		Short: "Claim blocks of addresses, and release them",
+		Use:     "claim",
+		Aliases: []string{"claims"},
+		Short:   "Claim blocks of addresses, and release them",
 		Long: `A claim asks for a block of addresses and holds it until the claim is deleted. It belongs
 to a namespace of the current workspace. A class decides from which pools the block comes,
 unless the claim names a pool.

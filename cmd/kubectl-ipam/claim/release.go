@@ -26,8 +26,9 @@ type removal struct {
 func newRelease(s *session.Session) *cobra.Command {
 	o := &removal{Session: s}
 	cmd := &cobra.Command{
-		Use:   "release NAME...",
-		Short: "Delete claims, which frees their blocks",
+		Use:     "release NAME...",
+		Aliases: []string{"delete", "rm"},
+		Short:   "Delete claims, which frees their blocks",
 		Long: `Delete claims, which frees their blocks. The block of a claim with the reclaim policy
 Retain stays allocated, until claim release --retained frees it.`,
 		Example: `  kubectl ipam claim release app web

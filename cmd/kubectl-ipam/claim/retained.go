@@ -75,9 +75,13 @@ func (q question) waysOut(s *session.Session) {
 	namespace := q.claim.Namespace
 	screen.Line(s.Out, "")
 	screen.Line(s.Out, "retained: %s", keptUntil(q.kept, s.Now()))
-	screen.Line(s.Out, "  to give it up:    kubectl delete ipallocation %s -n %s", q.kept.Name, namespace)
-	screen.Line(s.Out, "  to get it back:   kubectl ipam claim create %s -n %s%s --address %s --retained-policy Reuse --replace",
-		q.claim.Name, namespace, sourceOf(q.kept), q.kept.Status.AllocatedCIDR)
+	for _, way := range []string{
+		fmt.Sprintf("to give it up:    kubectl delete ipallocation %s -n %s", q.kept.Name, namespace),
+		fmt.Sprintf("to get it back:   kubectl ipam claim create %s -n %s%s --address %s --retained-policy Reuse --replace",
+			q.claim.Name, namespace, sourceOf(q.kept), q.kept.Status.AllocatedCIDR),
+	} {
+		screen.Line(s.Out, "  %s", s.Aimed(way))
+	}
 }
 
 // sourceOf are the flags of a claim that asks as the former one did.

@@ -18,8 +18,9 @@ import (
 func newShow(s *session.Session) *cobra.Command {
 	out := &output.Printer{}
 	cmd := &cobra.Command{
-		Use:   "show NAME",
-		Short: "Show a claim: what it holds, or why it waits",
+		Use:     "show NAME",
+		Aliases: []string{"get", "describe"},
+		Short:   "Show a claim: what it holds, or why it waits",
 		Long: `Show a claim: the block that it holds, its class and pool; or the reason why it waits, and
 what to do. Of a claim that is deleted, show the block that is retained.`,
 		Example: `  kubectl ipam claim show app

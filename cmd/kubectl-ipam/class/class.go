@@ -10,8 +10,9 @@ import (
 // New makes kubectl ipam class.
 func New(s *session.Session) *cobra.Command {
 	return session.Group(&cobra.Command{
-		Use:   "class",
-		Short: "Create and inspect classes, the rules for claiming",
+		Use:     "class",
+		Aliases: []string{"classes"},
+		Short:   "Create and inspect classes, the rules for claiming",
 		Long: `A class says what can be claimed and by which rules: the address family, the lengths of
 blocks, the limit of each workspace, and what happens to a block after its release. Admins
 create classes in the platform workspace. Tenants claim by them.`,

@@ -18,13 +18,15 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
 func newShow(s *session.Session) *cobra.Command {
 	out := &output.Printer{}
 	cmd := &cobra.Command{
-		Use:   "show NAME",
-		Short: "Show a class: its rules, and the pools of this workspace behind it",
+		Use:     "show NAME",
+		Aliases: []string{"get", "describe"},
+		Short:   "Show a class: its rules, and the pools of this workspace behind it",
 		Long: `Show a class: its rules, how many pools of the platform back it, and the pools of this
 workspace that back it, and how full each is.`,
 		Example: `  kubectl ipam class show internal`,
@@ -127,7 +129,7 @@ func headRoom(pools []ipamv1alpha1.IPPool) string {
 			largest = ", in blocks of up to " + facts.LargestFree(&pools[i])
 		}
 	}
-	return fmt.Sprintf("%s addresses free%s", free, largest)
+	return fmt.Sprintf("%s free%s", space.Counted(free.String(), "address", "addresses"), largest)
 }
 
 // leaseOf says how long a class retains a block.

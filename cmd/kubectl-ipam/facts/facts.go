@@ -179,7 +179,7 @@ func Limit(count ipamv1alpha1.AddressCount) string {
 	if count == "" {
 		return ""
 	}
-	return string(count) + " addresses for each workspace"
+	return space.Counted(string(count), "address", "addresses") + " for each workspace"
 }
 
 // Expiry is when a retained allocation is released; empty if it is not by itself.

@@ -43,8 +43,7 @@ func New(s *session.Session, short string, run func(context.Context, *Command) e
 }
 
 // List prints what a namespace has, or all of them; if there is nothing it says so, and
-// draws no table. Without --sort-by, the order is that of namespaces and names: in the workspaces of
-// tenants, kcp lists classes in another order each time.
+// draws no table.
 func (o *Command) List(ctx context.Context, list client.ObjectList, namespace, nothing string) error {
 	selector, err := parseSelector(o.selector)
 	if err != nil {
@@ -58,16 +57,8 @@ func (o *Command) List(ctx context.Context, list client.ObjectList, namespace, n
 		return err
 	}
 	options := client.ListOptions{Namespace: namespace, LabelSelector: selector}
-	if err := c.List(ctx, list, &options); err != nil {
+	if err := o.read(ctx, c, list, &options); err != nil {
 		return err
-	}
-	if o.Filter != nil {
-		o.Filter(list)
-	}
-	for _, field := range []string{".metadata.name", ".metadata.namespace", o.sortBy} {
-		if err := output.Sort(list, field); err != nil {
-			return err
-		}
 	}
 	empty := meta.LenList(list) == 0 && o.Output.Tabular() && o.Output.Format != output.CSV
 	if empty {
@@ -80,6 +71,23 @@ func (o *Command) List(ctx context.Context, list client.ObjectList, namespace, n
 		return nil
 	}
 	return o.Output.Print(o.Out, list, o.Now)
+}
+
+// read reads a list and sorts it. Without --sort-by, the order is that of namespaces and names: in the workspaces
+// of tenants, kcp lists classes in another order each time.
+func (o *Command) read(ctx context.Context, c client.Client, list client.ObjectList, options *client.ListOptions) error {
+	if err := c.List(ctx, list, options); err != nil {
+		return err
+	}
+	if o.Filter != nil {
+		o.Filter(list)
+	}
+	for _, field := range []string{".metadata.name", ".metadata.namespace", o.sortBy} {
+		if err := output.Sort(list, field); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // parseSelector reads labels as people write them.

@@ -125,14 +125,7 @@ func (m meter) Width() string {
 }
 
 // sized is a number of addresses in a prefix.
-func sized(p netip.Prefix) string { return draw.Size(p) + plural(p) }
-
-func plural(p netip.Prefix) string {
-	if p.IsSingleIP() {
-		return " address"
-	}
-	return " addresses"
-}
+func sized(p netip.Prefix) string { return space.Counted(draw.Size(p), "address", "addresses") }
 
 // owned reports whether a text occurs among those by which a holding is found.
 func owned(h space.Holding, has func(string) bool) bool {

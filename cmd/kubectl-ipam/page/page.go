@@ -19,6 +19,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
 // Options are what a page needs.
@@ -151,7 +152,8 @@ func (s *server) parse() map[string]*template.Template {
 				}
 				return draw.Count(n)
 			},
-			"svg": func(f draw.Figure) (template.HTML, error) { return f.SVG() },
+			"counted": space.Counted[string],
+			"svg":     func(f draw.Figure) (template.HTML, error) { return f.SVG() },
 		})
 		parsed[name] = template.Must(page.ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name))
 	}

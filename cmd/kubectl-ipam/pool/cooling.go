@@ -17,7 +17,7 @@ func cools(pool *ipamv1alpha1.IPPool, now time.Time) string {
 	if space.Cooling(pool.Status.Capacity).Sign() == 0 {
 		return ""
 	}
-	said := pool.Status.Capacity.Cooling + " addresses after their release"
+	said := space.Counted(pool.Status.Capacity.Cooling, "address after its release", "addresses after their release")
 	next := pool.Status.NextRelease
 	if next == nil {
 		return said

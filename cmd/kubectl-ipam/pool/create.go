@@ -91,11 +91,6 @@ func (o *creation) run(ctx context.Context, name string) error {
 
 // complete adds to the pool what no flag says by itself.
 func (o *creation) complete(spec *ipamv1alpha1.IPPoolSpec) error {
-	for flag, value := range map[string]string{"cidr": string(spec.CIDR), "parent": o.parent} {
-		if o.Given(flag) && value == "" {
-			return exit.Usagef("--%s is empty; write --cidr 10.8.0.0/16 for a root pool, or --parent POOL for a child pool", flag)
-		}
-	}
 	if o.parent != "" {
 		spec.ParentPoolRef = &ipamv1alpha1.PoolRef{Name: o.parent}
 	}

@@ -10,8 +10,9 @@ import (
 // New makes kubectl ipam pool.
 func New(s *session.Session) *cobra.Command {
 	return session.Group(&cobra.Command{
-		Use:   "pool",
-		Short: "Create, inspect and release pools of address space",
+		Use:     "pool",
+		Aliases: []string{"pools"},
+		Short:   "Create, inspect and release pools of address space",
 		Long: `A pool is address space to claim from. A root pool has a CIDR of its own. The block of a
 child pool is carved from a parent pool.
 

@@ -30,8 +30,9 @@ type removal struct {
 func newRelease(s *session.Session) *cobra.Command {
 	o := &removal{Session: s}
 	cmd := &cobra.Command{
-		Use:   "release NAME",
-		Short: "Delete a pool, and with --cascade what it holds in this workspace",
+		Use:     "release NAME",
+		Aliases: []string{"delete", "rm"},
+		Short:   "Delete a pool, and with --cascade what it holds in this workspace",
 		Long: `Delete a pool, which frees its block in its parent. A pool that holds blocks is refused.
 With --cascade, its claims, its retained blocks and the pools carved from it are released
 first, if they are of this workspace. Type the name of the pool to confirm.`,

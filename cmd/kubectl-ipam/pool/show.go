@@ -33,8 +33,9 @@ type show struct {
 func newShow(s *session.Session) *cobra.Command {
 	o := &show{Session: s}
 	cmd := &cobra.Command{
-		Use:   "show NAME",
-		Short: "Show a pool: how full it is, a map of its space, and the holders of its blocks",
+		Use:     "show NAME",
+		Aliases: []string{"get", "describe"},
+		Short:   "Show a pool: how full it is, a map of its space, and the holders of its blocks",
 		Long: `Show a pool: how full it is, a map of its space, and the holders of its blocks. Only admins
 of the platform see the blocks of other workspaces; other users see how many addresses
 those hold. Of a pool of another workspace, you see only the blocks that you hold.`,
@@ -174,7 +175,7 @@ func holders(s *session.Session, shown space.Space, holdings []space.Holding, ca
 	}
 	if rest := shown.Unseen(capacity); rest.Sign() > 0 {
 		screen.Line(s.Out, "")
-		screen.Line(s.Out, "others hold %s addresses, which are not shown to you; figures may be half a second old", rest)
+		screen.Line(s.Out, "others hold %s not shown to you; figures may be half a second old", space.Counted(rest.String(), "address, which is", "addresses, which are"))
 	}
 	return nil
 }

@@ -190,7 +190,7 @@ func (r *Command) show(object client.Object) error {
 		return err
 	}
 	if !r.quiet {
-		screen.Line(r.ErrOut, "%s %s %s", facts.Kind(object), r.ErrPaint.Bold(facts.Name(object)), gotFrom(object))
+		screen.Line(r.ErrOut, "%s %s %s", facts.Kind(object), r.ErrPaint.Bold(facts.Name(object)), r.Aimed(gotFrom(object)))
 	}
 	if !r.output.Given() {
 		screen.Line(r.Out, "%s", now.Data)
@@ -243,10 +243,10 @@ func (r *Command) Named(args []string, flag string) (string, error) {
 	switch names = slices.Compact(names); {
 	case len(names) == 0:
 		return "", nil
-	case slices.Contains(names, ""):
-		return "", exit.Usagef("the name is empty; write a name, or leave NAME and --name out for a generated one")
 	case len(names) > 1:
 		return "", exit.Usagef("the names %q and %q were given; give one", names[0], names[1])
+	case names[0] == "":
+		return "", exit.Usagef("the name is empty; write a name, or leave NAME and --name out for a generated one")
 	}
 	return names[0], nil
 }

@@ -32,13 +32,20 @@ func refuseWords(cmd *cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// kubectlDoes is the command of kubectl for what this program leaves to it; empty otherwise.
+// kubectlDoes returns the command of another program, or the place, of what this one does not do here; empty
+// if there is none.
 func kubectlDoes(noun, verb string) string {
-	switch {
-	case verb == "edit" && slices.Contains([]string{"claim", "pool", "class"}, noun):
-		return fmt.Sprintf("kubectl edit ip%s NAME", noun)
-	case verb == "delete" && noun == "class":
+	switch kind := "ip" + noun; {
+	case verb == "edit" && slices.Contains([]string{"ipclaim", "ippool", "ipclass"}, kind):
+		return fmt.Sprintf("kubectl edit %s NAME", kind)
+	case noun == "class" && slices.Contains([]string{"delete", "release", "rm"}, verb):
 		return "kubectl delete ipclass NAME"
+	case noun == "tenant" && slices.Contains([]string{"get", "list", "ls"}, verb):
+		return "kubectl get workspaces"
+	case verb == "history":
+		return "ipam-controller history"
+	case noun == "kubectl-ipam" && slices.Contains([]string{"create", "delete", "describe", "get", "list", "ls", "release", "rm", "show"}, verb):
+		return fmt.Sprintf("kubectl ipam claim %s, or another noun: pool, class, address", verb)
 	}
 	return ""
 }

@@ -48,6 +48,8 @@ type Session struct {
 	Asks bool
 	// written remembers what went wrong with stdout.
 	written *screen.Recorder
+	// connection are the flags of this command line that say which server it asks, and as which user.
+	connection string
 	// started is set once a command does its work: what fails before is wrong usage.
 	started bool
 }
@@ -106,24 +108,27 @@ func (s *Session) markStarts(cmd *cobra.Command) {
 	}
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s.started = true
+		if err := refuseEmpty(cmd.Flags()); err != nil {
+			return err
+		}
+		s.started, s.connection = true, connection(cmd.Flags())
 		return run(cmd, args)
 	}
 }
 
 // Say writes a line to stderr.
 func (s *Session) Say(format string, args ...any) {
-	screen.Line(s.ErrOut, format, args...)
+	screen.Line(s.ErrOut, "%s", s.Aimed(fmt.Sprintf(format, args...)))
 }
 
 // Report writes an error to stderr, and what to do about it.
 func (s *Session) Report(err error) {
 	for _, one := range exit.Joined(err) {
-		screen.Line(s.ErrOut, "%s %s", s.ErrPaint.Red("error:"), exit.Explain(one))
+		screen.Line(s.ErrOut, "%s %s", s.ErrPaint.Red("error:"), s.Aimed(exit.Explain(one)))
 	}
 	if hints := exit.HintOf(err); hints != "" {
 		for hint := range strings.SplitSeq(hints, "\n") {
-			screen.Line(s.ErrOut, "%s %s", s.ErrPaint.Dim("hint:"), hint)
+			screen.Line(s.ErrOut, "%s %s", s.ErrPaint.Dim("hint:"), s.Aimed(hint))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package space
 
 import (
+	"fmt"
 	"math/big"
 	"time"
 
@@ -20,9 +21,17 @@ func Cooling(capacity *ipamv1alpha1.PoolCapacity) *big.Int {
 
 // CoolsUntil says how much of a pool cools, and when the next of it is free.
 func CoolsUntil(pool *ipamv1alpha1.IPPool) string {
-	said := pool.Status.Capacity.Cooling + " addresses of the pool cool after their release"
+	said := Counted(pool.Status.Capacity.Cooling, "address of the pool cools after its release", "addresses of the pool cool after their release")
 	if next := pool.Status.NextRelease; next != nil {
 		said += ", the next of them until " + next.UTC().Format(time.RFC3339)
 	}
 	return said
+}
+
+// Counted says how many there are of something, by the words for one and for many.
+func Counted[N ~int | ~string](n N, one, many string) string {
+	if fmt.Sprint(n) == "1" {
+		return "1 " + one
+	}
+	return fmt.Sprint(n) + " " + many
 }

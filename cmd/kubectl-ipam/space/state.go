@@ -29,6 +29,9 @@ type State struct {
 	Kept bool
 }
 
+// Known reports whether no holder that is not shown can have the block.
+func (s State) Known() bool { return s.Word != WordUnseen && s.Word != WordEither }
+
 func (s State) String() string {
 	said := fmt.Sprintf("%s is %s in pool %s", s.Block, s.Word, s.Pool)
 	if s.Because == "" {
@@ -70,7 +73,7 @@ func unheld(pool *ipamv1alpha1.IPPool, shown Space) State {
 		return State{Word: WordUnseen, Because: "the pool's figures cannot be read"}
 	}
 	hidden, cooling := shown.Unseen(pool.Status.Capacity), Cooling(pool.Status.Capacity).Sign() > 0
-	others := fmt.Sprintf("others hold %s addresses of the pool, which are not shown to you", hidden)
+	others := "others hold " + Counted(hidden.String(), "address of the pool, which is", "addresses of the pool, which are") + " not shown to you"
 	switch {
 	case cooling && hidden.Sign() > 0:
 		return State{Word: WordEither, Because: others + "; " + CoolsUntil(pool)}

@@ -10,8 +10,9 @@ import (
 // New makes kubectl ipam tenant.
 func New(s *session.Session) *cobra.Command {
 	return session.Group(&cobra.Command{
-		Use:   "tenant",
-		Short: "Make workspaces tenants of the platform",
+		Use:     "tenant",
+		Aliases: []string{"tenants"},
+		Short:   "Make workspaces tenants of the platform",
 		Long: `A tenant is a workspace that is bound to the API of a platform. Its users claim from the
 pools of the platform, and from pools of their own.`,
 		Example: `  kubectl ipam tenant bind root:team-c`,

@@ -40,6 +40,7 @@ func (s pageSource) Read(ctx context.Context) (*page.Snapshot, error) {
 	if err := r.List(ctx, classes); exit.IgnoreUnseen(err) != nil {
 		return nil, err
 	}
+	slices.SortFunc(classes.Items, func(a, b ipamv1alpha1.IPClass) int { return cmp.Compare(a.Name, b.Name) })
 	snapshot := &page.Snapshot{
 		Workspace: r.Path, Namespace: r.Namespace, Tenants: len(r.Tenants) > 0, Classes: classes.Items, Pools: poolsOf(r, pools, allocations),
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
 // Figure is a picture of a map.
@@ -136,7 +137,7 @@ func lines(b Box) []Line {
 func notes(b Box, room int) []string {
 	switch b.Kind {
 	case Free:
-		if size := Size(b.Prefix) + " addresses"; len(size) <= room {
+		if size := space.Counted(Size(b.Prefix), "address", "addresses"); len(size) <= room {
 			return []string{"free", size}
 		}
 		return []string{"free", Size(b.Prefix)}
