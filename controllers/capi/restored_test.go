@@ -15,8 +15,8 @@ import (
 
 // reach has the management cluster say that it has reached a revision.
 func (s *scene) reach(revision int) {
-	server := s.Server.Live
-	s.Server.Live = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
+	server := s.Live
+	s.Live = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 			return server.Get(ctx, key, object, opts...)
 		},
