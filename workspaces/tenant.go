@@ -2,6 +2,7 @@ package workspaces
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,25 +101,51 @@ func served(ctx context.Context, c client.Reader, binding *apisv1alpha2.APIBindi
 	return nil
 }
 
-// advance does the next thing for the binding, and says what it still lacks. One that
-// is being deleted is waited for, and created again.
+// advance does the next thing for the binding that is in use, and says what it still lacks.
+// One that is being deleted is waited for, and created again.
 func advance(ctx context.Context, c client.Client, platform string) (*apisv1alpha2.APIBinding, error) {
+	all := &apisv1alpha2.APIBindingList{}
+	if err := c.List(ctx, all); err != nil {
+		return nil, err
+	}
+	if known := Bindings(all); len(known) > 0 {
+		return complete(ctx, c, &known[0])
+	}
 	binding := &apisv1alpha2.APIBinding{}
 	binding.Name = BindingName
 	binding.Spec.Reference.Export = &apisv1alpha2.ExportBindingReference{Path: platform, Name: ExportName}
-	err := c.Get(ctx, client.ObjectKeyFromObject(binding), binding)
-	if apierrors.IsNotFound(err) {
-		err = c.Create(ctx, binding)
-	}
-	if err != nil {
+	if err := c.Create(ctx, binding); err != nil {
 		return nil, err
 	}
+	return complete(ctx, c, binding)
+}
+
+// complete accepts what the export asks for, and says what the binding still lacks.
+func complete(ctx context.Context, c client.Client, binding *apisv1alpha2.APIBinding) (*apisv1alpha2.APIBinding, error) {
 	if accept(binding) {
 		if err := c.Update(ctx, binding); err != nil {
 			return nil, err
 		}
 	}
 	return binding, Bound(binding)
+}
+
+// Bindings returns the APIBindings of a workspace that are to the export, whatever their names,
+// and first the one in use: that which kcp has bound, else the oldest.
+func Bindings(all *apisv1alpha2.APIBindingList) []apisv1alpha2.APIBinding {
+	var bindings []apisv1alpha2.APIBinding
+	for _, binding := range all.Items {
+		if export := binding.Spec.Reference.Export; export != nil && export.Name == ExportName {
+			bindings = append(bindings, binding)
+		}
+	}
+	slices.SortStableFunc(bindings, func(a, b apisv1alpha2.APIBinding) int {
+		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	})
+	if i := slices.IndexFunc(bindings, func(b apisv1alpha2.APIBinding) bool { return b.Status.Phase == apisv1alpha2.APIBindingPhaseBound }); i > 0 {
+		bindings[0], bindings[i] = bindings[i], bindings[0]
+	}
+	return bindings
 }
 
 // accept grants exactly the permissions the export asks for, and reports whether that
@@ -151,16 +178,28 @@ func accepted(claim apisv1alpha2.PermissionClaim) apisv1alpha2.AcceptablePermiss
 	}
 }
 
+// ErrConflict is in the error of Bound for a binding that kcp does not bind, since another one,
+// or a definition in the workspace, has its resources.
+var ErrConflict = errors.New("its resources are taken")
+
+// ErrNoExport is in the error of Bound for a binding whose export is gone or invalid. kcp serves
+// what it has bound before; the controller and its webhook do not reach the workspace.
+var ErrNoExport = errors.New("its APIExport is not valid")
+
 // Bound returns what a binding still lacks to be in use; nil if it lacks nothing.
 func Bound(binding *apisv1alpha2.APIBinding) error {
-	if !binding.DeletionTimestamp.IsZero() {
-		return fmt.Errorf("it is being deleted%s", unmet(binding.Status.Conditions))
-	}
-	if binding.Status.Phase != apisv1alpha2.APIBindingPhaseBound {
-		return fmt.Errorf("its phase is %q%s", binding.Status.Phase, unmet(binding.Status.Conditions))
-	}
-	if !conditions.IsTrue(binding, apisv1alpha2.BindingUpToDate) {
-		return fmt.Errorf("it is not up to date%s", unmet(binding.Status.Conditions))
+	lacks := unmet(binding.Status.Conditions)
+	switch {
+	case !binding.DeletionTimestamp.IsZero():
+		return fmt.Errorf("it is being deleted%s", lacks)
+	case conditions.IsFalse(binding, apisv1alpha2.APIExportValid):
+		return fmt.Errorf("%w%s", ErrNoExport, lacks)
+	case conditions.GetReason(binding, apisv1alpha2.BindingUpToDate) == apisv1alpha2.NamingConflictsReason:
+		return fmt.Errorf("%w%s", ErrConflict, lacks)
+	case binding.Status.Phase != apisv1alpha2.APIBindingPhaseBound:
+		return fmt.Errorf("its phase is %q%s", binding.Status.Phase, lacks)
+	case !conditions.IsTrue(binding, apisv1alpha2.BindingUpToDate):
+		return fmt.Errorf("it is not up to date%s", lacks)
 	}
 	for _, claim := range binding.Spec.PermissionClaims {
 		if claim.State != apisv1alpha2.ClaimAccepted {
@@ -169,17 +208,20 @@ func Bound(binding *apisv1alpha2.APIBinding) error {
 		if !slices.ContainsFunc(binding.Status.AppliedPermissionClaims, func(applied apisv1alpha2.ScopedPermissionClaim) bool {
 			return applied.EqualGRI(claim.PermissionClaim)
 		}) {
-			return fmt.Errorf("the permission for %s is not applied%s", claim.PermissionClaim, unmet(binding.Status.Conditions))
+			return fmt.Errorf("the permission for %s is not applied%s", claim.PermissionClaim, lacks)
 		}
 	}
 	return nil
 }
 
-// unmet lists the conditions that are not true, to follow a sentence.
+// unmet lists the conditions that are not true, to follow a sentence. Several may have one
+// message, which is said once.
 func unmet(all conditionsv1alpha1.Conditions) string {
 	var list strings.Builder
+	said := map[string]bool{}
 	for _, condition := range all {
-		if condition.Status != corev1.ConditionTrue {
+		if condition.Status != corev1.ConditionTrue && !said[condition.Message] {
+			said[condition.Message] = true
 			fmt.Fprintf(&list, "; %s: %s (%s)", condition.Type, condition.Message, condition.Reason)
 		}
 	}

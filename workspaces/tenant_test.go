@@ -1,9 +1,11 @@
 package workspaces
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
@@ -86,6 +88,60 @@ func TestBound_SaysWhatIsMissing(t *testing.T) {
 	binding.DeletionTimestamp = new(metav1.Now())
 	if err := Bound(binding); err == nil || !strings.Contains(err.Error(), "being deleted") {
 		t.Errorf("Bound() = %v; want an error that says it goes", err)
+	}
+}
+
+// A workspace may have bound the export under any name, and twice. One of them is in use.
+func TestBindings(t *testing.T) {
+	t.Parallel()
+	to := func(export, name string, age time.Duration, phase apisv1alpha2.APIBindingPhaseType) apisv1alpha2.APIBinding {
+		binding := apisv1alpha2.APIBinding{}
+		binding.Name, binding.CreationTimestamp = name, metav1.NewTime(time.Unix(0, 0).Add(-age))
+		binding.Spec.Reference.Export = &apisv1alpha2.ExportBindingReference{Path: "root:ipam", Name: export}
+		binding.Status.Phase = phase
+		return binding
+	}
+	const bound, waits = apisv1alpha2.APIBindingPhaseBound, apisv1alpha2.APIBindingPhaseBinding
+	other := to("tenancy.kcp.io", "tenancy", time.Hour, bound)
+	for name, test := range map[string]struct {
+		all  []apisv1alpha2.APIBinding
+		want []string
+	}{
+		"none":               {[]apisv1alpha2.APIBinding{other, {}}, nil},
+		"of another name":    {[]apisv1alpha2.APIBinding{other, to(ExportName, "addresses", time.Hour, bound)}, []string{"addresses"}},
+		"a second one":       {[]apisv1alpha2.APIBinding{to(ExportName, "a", time.Minute, waits), to(ExportName, "b", time.Hour, bound)}, []string{"b", "a"}},
+		"the second in use":  {[]apisv1alpha2.APIBinding{to(ExportName, "a", time.Hour, waits), to(ExportName, "b", time.Minute, bound)}, []string{"b", "a"}},
+		"neither in use yet": {[]apisv1alpha2.APIBinding{to(ExportName, "a", time.Minute, ""), to(ExportName, "b", time.Hour, waits)}, []string{"b", "a"}},
+	} {
+		var got []string
+		for _, binding := range Bindings(&apisv1alpha2.APIBindingList{Items: test.all}) {
+			got = append(got, binding.Name)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: the bindings are %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// kcp goes on serving what was bound when the export is gone, and says so by a condition.
+func TestBound_Sentinels(t *testing.T) {
+	t.Parallel()
+	binding := &apisv1alpha2.APIBinding{}
+	binding.Status.Phase = apisv1alpha2.APIBindingPhaseBound
+	binding.Status.Conditions = conditionsv1alpha1.Conditions{
+		{Type: apisv1alpha2.BindingUpToDate, Status: corev1.ConditionTrue},
+		{Type: apisv1alpha2.APIExportValid, Status: corev1.ConditionFalse, Reason: apisv1alpha2.APIExportNotFoundReason, Message: "not found"},
+	}
+	if err := Bound(binding); !errors.Is(err, ErrNoExport) {
+		t.Errorf("without its export Bound() = %v, want %v", err, ErrNoExport)
+	}
+	binding.Status.Phase = apisv1alpha2.APIBindingPhaseBinding
+	binding.Status.Conditions = conditionsv1alpha1.Conditions{
+		{Type: conditionsv1alpha1.ReadyCondition, Status: corev1.ConditionFalse, Reason: apisv1alpha2.NamingConflictsReason, Message: "bound by ipam"},
+		{Type: apisv1alpha2.BindingUpToDate, Status: corev1.ConditionFalse, Reason: apisv1alpha2.NamingConflictsReason, Message: "bound by ipam"},
+	}
+	if err := Bound(binding); !errors.Is(err, ErrConflict) || strings.Count(err.Error(), "bound by ipam") != 1 {
+		t.Errorf("beside another binding Bound() = %v, want %v, and its cause once", err, ErrConflict)
 	}
 }
 

@@ -2,6 +2,7 @@ package workspaces
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,7 +17,7 @@ const (
 	interval = 250 * time.Millisecond
 
 	// settling is how long kcp may refuse what it is about to allow: it caches
-	// decisions for some seconds, and replicates grants between shards.
+	// decisions for some seconds, and replicates grants and exports between shards.
 	settling = 30 * time.Second
 )
 
@@ -26,16 +27,18 @@ const (
 func await(ctx context.Context, what string, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not so after %s", patience))
 	defer cancel()
-	settled, cancel := context.WithTimeout(ctx, settling)
-	defer cancel()
 
 	var missing error
+	var since time.Time // when it was missing first
 	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (bool, error) {
 		// A call cut short by the end of the wait says less than the one before it.
 		if seen := check(ctx); ctx.Err() == nil || missing == nil {
+			if missing == nil || seen == nil || missing.Error() != seen.Error() {
+				since = time.Now()
+			}
 			missing = seen
 		}
-		if final(missing, settled.Err() != nil) {
+		if final(missing, time.Since(since) > settling) {
 			return false, missing
 		}
 		return missing == nil, nil
@@ -52,7 +55,8 @@ func await(ctx context.Context, what string, check func(context.Context) error) 
 
 // final reports whether waiting longer cannot make err go away.
 func final(err error, settled bool) bool {
-	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsAlreadyExists(err) ||
+		errors.Is(err, ErrConflict) || errors.Is(err, ErrNoExport) {
 		return settled
 	}
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)

@@ -3,6 +3,7 @@ package workspaces
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -46,6 +47,10 @@ func TestFinal(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "apibindings"}, "ipam", errors.New("no permission to bind"))
 	if final(forbidden, false) || !final(forbidden, true) {
 		t.Error("a refusal of rights is final only when decisions have settled")
+	}
+	taken := fmt.Errorf("APIBinding ipam: %w", ErrConflict)
+	if final(taken, false) || !final(taken, true) {
+		t.Error("a conflict is final only when it has lasted")
 	}
 	if final(errors.New("connection refused"), true) || final(nil, true) {
 		t.Error("what is no refusal is final")

@@ -26,8 +26,9 @@ import (
 )
 
 var (
-	apiGroups = schema.GroupResource{Group: "apis.kcp.io"}
-	events    = apisv1alpha2.PermissionClaim{GroupResource: apisv1alpha2.GroupResource{Resource: "events"}}
+	apiGroups  = schema.GroupResource{Group: "apis.kcp.io"}
+	apiExports = schema.GroupResource{Group: "apis.kcp.io", Resource: "apiexports"}
+	events     = apisv1alpha2.PermissionClaim{GroupResource: apisv1alpha2.GroupResource{Resource: "events"}}
 )
 
 // complete is what a tenant's user sees of an installation that lacks nothing.
@@ -64,6 +65,19 @@ func complete(t *testing.T) *installation {
 		exportErr: apierrors.NewNotFound(apiGroups, "ipam.miloapis.com"),
 		may:       may, trial: trial,
 	}
+}
+
+// inConflict is a binding that kcp does not bind beside another one.
+func inConflict(name string) apisv1alpha2.APIBinding {
+	binding := apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	binding.Status.Phase = apisv1alpha2.APIBindingPhaseBinding
+	for _, kind := range []conditionsv1alpha1.ConditionType{conditionsv1alpha1.ReadyCondition, apisv1alpha2.BindingUpToDate} {
+		binding.Status.Conditions = append(binding.Status.Conditions, conditionsv1alpha1.Condition{
+			Type: kind, Status: corev1.ConditionFalse, Reason: apisv1alpha2.NamingConflictsReason,
+			Message: "Unable to bind APIs because they are bound by other APIBindings or CRDs: ipclaims.ipam.miloapis.com",
+		})
+	}
+	return binding
 }
 
 // machine is an IPAddressClaim whose condition Ready has this status; empty for one that was not answered.
@@ -126,6 +140,22 @@ func TestCheck(t *testing.T) {
 		"platform": {func(i *installation) {
 			i.exportErr, i.export, i.bindings = nil, &apisv1alpha2.APIExport{}, nil
 		}, exit.OK},
+		"second_binding": {func(i *installation) {
+			i.bindings = append(i.bindings, inConflict("ipam2"))
+		}, exit.OK},
+		"conflict": {func(i *installation) {
+			i.bindings = []apisv1alpha2.APIBinding{inConflict("ipam")}
+		}, exit.Unavailable},
+		"export_gone": {func(i *installation) {
+			i.bindings[0].Status.Conditions = append(i.bindings[0].Status.Conditions, conditionsv1alpha1.Condition{
+				Type: apisv1alpha2.APIExportValid, Status: corev1.ConditionFalse, Reason: apisv1alpha2.APIExportNotFoundReason,
+				Message: "APIExport root:ipam|ipam.miloapis.com not found",
+			})
+			i.served, i.trial = i.served[:3], gen.Claim("trial")
+		}, exit.Unavailable},
+		"platform_export_gone": {func(i *installation) {
+			i.exportErr, i.bindings = apierrors.NewNotFound(apiExports, "ipam.miloapis.com"), nil
+		}, exit.Unavailable},
 		"machines": {func(i *installation) {
 			i.machines = &machines{claims: []capiv1.IPAddressClaim{machine("a", metav1.ConditionTrue)}}
 		}, exit.OK},

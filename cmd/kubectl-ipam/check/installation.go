@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"errors"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
@@ -12,6 +13,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/internal/absent"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -26,7 +28,7 @@ type installation struct {
 	// served are the resources of the API.
 	served    []string
 	servedErr error
-	// bindings are the APIBindings to the export; none in the platform workspace.
+	// bindings are the APIBindings to the export, the one in use first; none in the platform workspace.
 	bindings   []apisv1alpha2.APIBinding
 	bindingErr error
 	// export is that of the platform workspace, and endpoints how many shards serve it.
@@ -106,11 +108,7 @@ func (i *installation) readAPI(asked discovery.DiscoveryInterface) {
 func (i *installation) readBindings(ctx context.Context, c client.Client) {
 	list := &apisv1alpha2.APIBindingList{}
 	i.bindingErr = c.List(ctx, list)
-	for _, binding := range list.Items {
-		if export := binding.Spec.Reference.Export; export != nil && export.Name == workspaces.ExportName {
-			i.bindings = append(i.bindings, binding)
-		}
-	}
+	i.bindings = workspaces.Bindings(list)
 }
 
 func (i *installation) readExport(ctx context.Context, c client.Client) {
@@ -122,6 +120,22 @@ func (i *installation) readExport(ctx context.Context, c client.Client) {
 	slice := &apisv1alpha1.APIExportEndpointSlice{}
 	i.exportErr = c.Get(ctx, key, slice)
 	i.endpoints = len(slice.Status.APIExportEndpoints)
+}
+
+// exportGone says that the export does not exist any more, which the API was served by; empty if it does, or
+// if the caller sees too little to tell. kcp goes on serving what it has bound.
+func (i *installation) exportGone() string {
+	switch {
+	case i.servedErr != nil || i.bindingErr != nil:
+		return ""
+	case len(i.bindings) > 0:
+		if err := workspaces.Bound(&i.bindings[0]); errors.Is(err, workspaces.ErrNoExport) {
+			return "APIBinding " + i.bindings[0].Name + ": " + err.Error()
+		}
+	case absent.Object(i.exportErr, "apiexports", workspaces.ExportName):
+		return "there is no APIExport " + workspaces.ExportName + ", and no tenant is served"
+	}
+	return ""
 }
 
 func (i *installation) askAccess(ctx context.Context, c client.Client) {

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -89,7 +90,7 @@ func (i *installation) judgeAPI() finished {
 	case len(missing) > 0:
 		return finished{Result: checkFailed, Found: strings.Join(missing, ", ") + " are not served", code: exit.Unavailable,
 			Remedy: "ask the platform's admin to run kubectl ipam init with this version"}
-	case !slices.Contains(i.served, "ipclasses"):
+	case !slices.Contains(i.served, "ipclasses") && i.exportGone() == "":
 		return finished{Result: checkWarning, Found: "classes are not served: you can claim by them, and not list them",
 			Remedy: "start kcp with --feature-gates=CacheAPIs=true, then run kubectl ipam init again"}
 	}
@@ -97,6 +98,9 @@ func (i *installation) judgeAPI() finished {
 }
 
 func (i *installation) judgeExport() finished {
+	if gone := i.exportGone(); gone != "" && len(i.bindings) == 0 {
+		return finished{Result: checkFailed, Found: gone, Remedy: remakeExport, code: exit.Unavailable}
+	}
 	if i.exportErr != nil {
 		return unread("the APIExport", i.exportErr)
 	}
@@ -114,17 +118,37 @@ func (i *installation) judgeBinding() finished {
 	if len(i.bindings) == 0 {
 		return skipped("there is none here")
 	}
-	const bind = "kubectl ipam tenant bind WORKSPACE completes it"
-	for _, binding := range i.bindings {
-		if err := workspaces.Bound(&binding); err != nil {
-			return finished{Result: checkFailed, Found: "APIBinding " + binding.Name + ": " + err.Error(), Remedy: bind, code: exit.Unavailable}
-		}
-		if refused := notAccepted(&binding); len(refused) > 0 {
-			return finished{Result: checkFailed, code: exit.Forbidden, Remedy: "accept it in spec.permissionClaims of the APIBinding; " + bind + " unless it was rejected",
-				Found: "APIBinding " + binding.Name + " does not accept the permission for " + strings.Join(refused, ", ")}
-		}
+	inUse := &i.bindings[0]
+	if err := workspaces.Bound(inUse); err != nil {
+		return finished{Result: checkFailed, Found: "APIBinding " + inUse.Name + ": " + err.Error(), Remedy: remedyOf(err), code: exit.Unavailable}
 	}
-	return passed("APIBinding %s is bound, and all permissions are accepted", i.bindings[0].Name)
+	if refused := notAccepted(inUse); len(refused) > 0 {
+		return finished{Result: checkFailed, code: exit.Forbidden, Remedy: "accept it in spec.permissionClaims of the APIBinding; " + completeBinding + " unless it was rejected",
+			Found: "APIBinding " + inUse.Name + " does not accept the permission for " + strings.Join(refused, ", ")}
+	}
+	if len(i.bindings) > 1 {
+		second := i.bindings[1].Name
+		return finished{Result: checkWarning, Found: fmt.Sprintf("APIBinding %s is bound; APIBinding %s is not in use, and is bound when that one goes", inUse.Name, second),
+			Remedy: "delete the one that is not meant to stay: without APIBinding " + inUse.Name + " every claim here is released"}
+	}
+	return passed("APIBinding %s is bound, and all permissions are accepted", inUse.Name)
+}
+
+const (
+	completeBinding = "kubectl ipam tenant bind WORKSPACE completes it"
+	remakeExport    = "kubectl ipam init creates it again, and tenants are served as before if the Secret of its identity is still there"
+)
+
+// remedyOf is what to do about what workspaces.Bound says.
+func remedyOf(err error) string {
+	switch {
+	case errors.Is(err, workspaces.ErrConflict):
+		return "delete the APIBinding or CustomResourceDefinition that has them; this one is bound by itself then"
+	case errors.Is(err, workspaces.ErrNoExport):
+		return "ask the platform's admin: " + remakeExport
+	default:
+		return completeBinding
+	}
 }
 
 // notAccepted are the resources for which the export asks for a permission that it does not have.
@@ -208,6 +232,8 @@ func (i *installation) judgeController() finished {
 		return skipped("the API is not served")
 	case i.mayErr == nil && !i.may[access{"create", "ipclaims"}]:
 		return skipped("you cannot create claims, and only a CREATE is answered")
+	case i.exportGone() != "" && len(i.bindings) > 0:
+		return skipped("it serves no workspace without the APIExport")
 	case refusal != "" && refusal != ipamv1alpha1.ReasonError: // which kcp gets when no replica answers
 		return passed("it refuses a claim of the default class: %s", refusal)
 	case i.trialErr != nil:

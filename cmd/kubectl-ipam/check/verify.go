@@ -18,6 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // NewVerify makes kubectl ipam verify.
@@ -65,6 +66,7 @@ func verify(ctx context.Context, s *session.Session, out *output.Report) error {
 	if err != nil {
 		return err
 	}
+	found.Findings = append(found.Findings, checkExport(ctx, r)...)
 	if out.Given() {
 		if err := out.Print(s.Out, found); err != nil {
 			return err
@@ -105,6 +107,17 @@ func auditOf(ctx context.Context, r *reach.View) (audit, error) {
 		}
 	}
 	return found, nil
+}
+
+// checkExport says that the API is served without its export: then nobody keeps the books.
+func checkExport(ctx context.Context, r *reach.View) []finding {
+	here := &installation{}
+	here.readBindings(ctx, r)
+	here.readExport(ctx, r)
+	if gone := here.exportGone(); gone != "" {
+		return []finding{{Workspace: r.Path, Name: "APIExport/" + workspaces.ExportName, Wrong: gone}}
+	}
+	return nil
 }
 
 // books are the claims and their records, as far as they are seen.

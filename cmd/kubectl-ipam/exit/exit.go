@@ -82,7 +82,11 @@ func Unmet(err error) error {
 	if reason == "" {
 		return err
 	}
-	return &Failure{Code: reason.ExitCode(), Reason: reason, Hint: reason.Remedy(), Err: err}
+	hint := reason.Remedy()
+	if apierrors.IsServiceUnavailable(err) {
+		hint = "nothing was created: create the claim again in some seconds"
+	}
+	return &Failure{Code: reason.ExitCode(), Reason: reason, Hint: hint, Err: err}
 }
 
 // CodeOf is the code with which the program ends.

@@ -29,6 +29,17 @@ func TestHint_ForANamespaceThatIsBeingDeleted(t *testing.T) {
 	}
 }
 
+// The CREATE of a claim that says Refuse fails where nobody can tell. There is no claim, so nobody retries.
+func TestUnmet_NobodyCanTell(t *testing.T) {
+	err := Unmet(&apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable, Message: "denied",
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseType(ipamv1alpha1.ReasonError)}}},
+	}})
+	if got, want := HintOf(err), "nothing was created: create the claim again in some seconds"; got != want || CodeOf(err) != Error {
+		t.Errorf("the hint is %q, with exit code %d; want %q and %d", got, CodeOf(err), want, Error)
+	}
+}
+
 // A claim that is not created because it cannot be met ends as one that waits for the same reason.
 func TestUnmet(t *testing.T) {
 	denied := func(code int32, causes ...metav1.StatusCause) error {
