@@ -16,6 +16,7 @@ const forgetDeparture = 24 * time.Hour
 type departure struct {
 	at    time.Time
 	asked time.Time // the last call of HasDeparted
+	back  bool      // another binding has come since
 }
 
 // Departed notes that a workspace's binding was seen to go. Its blocks still
@@ -38,7 +39,10 @@ func (c *Controller) Departed(cluster allocator.ClusterName) {
 func (c *Controller) Arrived(cluster allocator.ClusterName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.departed, cluster)
+	if d, ok := c.departed[cluster]; ok {
+		d.back = true
+		c.departed[cluster] = d
+	}
 	delete(c.absences, cluster)
 }
 
@@ -57,5 +61,17 @@ func (c *Controller) departure(cluster allocator.ClusterName) (at time.Time, ok 
 		d.asked = c.clock.Now()
 		c.departed[cluster] = d
 	}
-	return d.at, ok
+	return d.at, ok && !d.back
+}
+
+// wentBefore reports whether the holder is a claim that is older than the binding that its workspace has
+// now: it went with a former one, and everything that it had is to be released, whatever its policy. Both
+// times are kcp's. It is false of a claim of which nothing was seen. seen reports whether that former
+// binding, or a later one, was seen to go.
+func (c *Controller) wentBefore(h allocator.Holder, served time.Time) (older, seen bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := c.deleted[h.Claim].claim
+	_, seen = c.departed[h.Cluster]
+	return last != nil && last.CreationTimestamp.Time.Before(served), seen
 }

@@ -218,7 +218,8 @@ func (c *Controller) reclaim(ctx context.Context, o orphan, answer live.Answer) 
 	if err != nil {
 		return false, err
 	}
-	if record == nil && c.missed(o.Claim) {
+	older, seen := c.wentBefore(o.Holder, answer.Served)
+	if record == nil && c.missed(o.Claim) && !(older && seen) {
 		return true, nil // nothing shows that this server ever knew the claim: left to the sweep
 	}
 	if record == nil {
@@ -230,6 +231,9 @@ func (c *Controller) reclaim(ctx context.Context, o orphan, answer live.Answer) 
 	heir, err := c.heir(ctx, o, answer)
 	if err != nil {
 		return false, err
+	}
+	if record == nil && heir == nil && older {
+		return c.free(ctx, o, unbound)
 	}
 	if record == nil && heir == nil && c.owes(o) {
 		return c.recordLate(ctx, o, workspace)

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
@@ -52,8 +53,9 @@ func TestBinding_TheSecondTakesOver(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class()
-	s.pool(s.cidr)
+	pool := s.pool(part(s.cidr, 24))
 	s.holds("before", gen.Length(28))
+	s.holds("kept", gen.Length(28), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
 	admin := framework.Admin(t, s.tenant.Path)
 	second := s.secondBinding(admin)
 
@@ -64,7 +66,46 @@ func TestBinding_TheSecondTakesOver(t *testing.T) {
 		}
 		return nil
 	})
-	claimAnew(t, s.tenant, s.name)
+	s.holdsAlone(pool, claimAnew(t, s.tenant, s.name))
+
+	s.tenant.Bind(t) // which completes the binding that is there, of whatever name
+	bindings := &apisv1alpha2.APIBindingList{}
+	if err := admin.List(t.Context(), bindings); err != nil {
+		t.Fatal(err)
+	}
+	if known := workspaces.Bindings(bindings); len(known) != 1 || known[0].Name != second.Name {
+		t.Errorf("the bindings are %+v, want %s alone", known, second.Name)
+	}
+}
+
+// A binding that is created again as soon as it is gone serves none of the claims of the former one: what these had is
+// released, whatever their policy, and no record of them comes up.
+func TestBinding_ComesBackAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class()
+	pool := s.pool(part(s.cidr, 24))
+	for _, policy := range []ipamv1alpha1.ReclaimPolicy{ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain} {
+		for i := range 3 {
+			s.holds(fmt.Sprint(strings.ToLower(string(policy)), i), gen.Length(28), gen.Reclaim(policy))
+		}
+	}
+	s.tenant.Unbind(t)
+	s.tenant.Bind(t)
+	s.holdsAlone(pool, claimAnew(t, s.tenant, s.name))
+}
+
+// holdsAlone waits until a claim is all that has something of the pool. Its record is the only one of the tenant.
+func (s scene) holdsAlone(pool *ipamv1alpha1.IPPool, claim *ipamv1alpha1.IPClaim) {
+	s.Helper()
+	waitHeld(s.T, s.platform, pool, size(blockOf(s.T, claim)))
+	records := &ipamv1alpha1.IPAllocationList{}
+	if err := s.tenant.List(s.Context(), records); err != nil {
+		s.Fatal(err)
+	}
+	if len(records.Items) != 1 || records.Items[0].Status.AllocatedCIDR != claim.Status.AllocatedCIDR {
+		s.Errorf("the tenant has the records %+v, want that of %s alone", records.Items, claim.Status.AllocatedCIDR)
+	}
 }
 
 // served fails the test unless the workspace has its claims bound, by class and by pool, and a

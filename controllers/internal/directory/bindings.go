@@ -160,14 +160,15 @@ func (d *Directory) note(cluster allocator.ClusterName, b binding) (before, now 
 // Gone forgets a binding whose end was seen.
 func (d *Directory) Gone(b *apisv1alpha1.APIBinding) {
 	cluster := allocator.ClusterName(logicalcluster.From(b))
-	of, last := d.drop(cluster, b.UID, func(of *bindings, known binding) {
+	departed := false
+	_, last := d.drop(cluster, b.UID, func(of *bindings, known binding) {
 		of.went = of.went || known.serves && known.leaving
+		departed = of.went && of.standing() == unserved
 	})
-	if !last {
-		return
+	if last {
+		d.show(cluster, "")
 	}
-	d.show(cluster, "")
-	if of.went && d.observer != nil {
+	if departed && d.observer != nil {
 		d.observer.Departed(cluster)
 	}
 }

@@ -96,25 +96,25 @@ func TestBindings(t *testing.T) {
 			steps: []func(d){seen(first), seen(second), seen(with(first, deleted))}, words: "arrived leaving", served: true, leaves: true,
 		},
 		"the first gone, the second waits": {
-			steps: []func(d){seen(first), seen(second), seen(with(first, deleted)), gone(first)}, words: "arrived leaving",
+			steps: []func(d){seen(first), seen(second), seen(with(first, deleted)), gone(first)}, words: "arrived leaving departed",
 		},
 		"the second takes over": {
 			steps: []func(d){seen(first), seen(second), seen(with(first, deleted)), gone(first), seen(with(second, bound))},
-			words: "arrived leaving arrived", served: true,
+			words: "arrived leaving departed arrived", served: true,
 		},
 		"both gone, one after the other": {
 			steps: []func(d){seen(first), seen(second), seen(with(first, deleted)), gone(first), seen(with(second, deleted)), gone(second)},
-			words: "arrived leaving departed",
+			words: "arrived leaving departed departed",
 		},
 		"both gone, the second unseen": {
 			steps: []func(d){seen(first), seen(second), seen(with(first, deleted)), gone(first), missed(second)},
-			words: "arrived leaving",
+			words: "arrived leaving departed",
 		},
 		"the second took over and is missing": {
 			steps: []func(d){
 				seen(first), seen(second), seen(with(first, deleted)), gone(first), seen(with(second, bound)), missed(second),
 			},
-			words: "arrived leaving arrived",
+			words: "arrived leaving departed arrived",
 		},
 		"made again": {
 			steps: []func(d){seen(first), seen(with(first, deleted)), gone(first), seen(of("third", bound))},

@@ -51,8 +51,9 @@ type Observer interface {
 	// all that the export has put there.
 	Leaving(cluster allocator.ClusterName)
 	// Departed: the binding that served the workspace was seen to go, from the
-	// beginning of its deletion to the end, and there is no other. That one is
-	// missing from a list says no such thing.
+	// beginning of its deletion to the end, and no other serves it. That one is
+	// missing from a list says no such thing. Another one that waits may serve
+	// it soon; if that one goes, too, Departed is called again.
 	Departed(cluster allocator.ClusterName)
 }
 

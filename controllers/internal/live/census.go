@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"maps"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -49,7 +48,9 @@ func (r *Reader) Census(ctx context.Context) (c Census, ok bool, err error) {
 		return Census{}, false, err
 	}
 	for _, list := range lists {
-		maps.Copy(c.Bound, list.clusters)
+		for cluster := range list.clusters {
+			c.Bound[cluster] = true
+		}
 	}
 	return c, true, nil
 }

@@ -53,6 +53,9 @@ type Answer struct {
 	Revision string
 	// Since, of Unbound, is that of the Census.
 	Since time.Time
+	// Served, of Gone, is when the binding was bound that the workspace has now, by kcp's clock, which counts
+	// seconds. A claim that is older went with a former binding. Zero on the platform.
+	Served time.Time
 }
 
 // Holder asks whether the object that holds a block still exists. An error
@@ -113,8 +116,9 @@ func (r *Reader) holderBound(ctx context.Context, endpoint string, h allocator.H
 	if err != nil {
 		return Answer{}, false, err
 	}
-	answer.Revision = here.revision
-	return answer, answer.Verdict == Gone && here.clusters[h.Cluster], nil
+	served, bound := here.clusters[h.Cluster]
+	answer.Revision, answer.Served = here.revision, served
+	return answer, answer.Verdict == Gone && bound, nil
 }
 
 func (r *Reader) holderOnPlatform(ctx context.Context, h allocator.Holder) (Answer, error) {

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -112,10 +115,10 @@ type workspaceAt struct {
 	cluster  allocator.ClusterName
 }
 
-// bindings are the logical clusters that bind the export at an endpoint, and
-// the server's revision when it listed them.
+// bindings are the logical clusters that bind the export at an endpoint, and since when a binding has served
+// each, zero if none has. revision is the server's when it listed them.
 type bindings struct {
-	clusters map[allocator.ClusterName]bool
+	clusters map[allocator.ClusterName]time.Time
 	revision string
 }
 
@@ -126,7 +129,7 @@ func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (bindings,
 	if err != nil {
 		return bindings{}, err
 	}
-	found := bindings{clusters: map[allocator.ClusterName]bool{}}
+	found := bindings{clusters: map[allocator.ClusterName]time.Time{}}
 	for next := ""; ; {
 		list := &apisv1alpha1.APIBindingList{}
 		bounded, cancel := context.WithTimeout(ctx, readTimeout)
@@ -136,11 +139,23 @@ func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (bindings,
 			return bindings{}, fmt.Errorf("list bindings of %s at %s: %w", cluster, endpoint, err)
 		}
 		for i := range list.Items {
-			found.clusters[allocator.ClusterName(logicalcluster.From(&list.Items[i]))] = true
+			cluster, since := allocator.ClusterName(logicalcluster.From(&list.Items[i])), servedSince(&list.Items[i])
+			if latest, ok := found.clusters[cluster]; !ok || since.After(latest) {
+				found.clusters[cluster] = since
+			}
 		}
 		found.revision = list.ResourceVersion
 		if next = list.Continue; next == "" {
 			return found, nil
 		}
 	}
+}
+
+// servedSince is when kcp bound a binding; zero if it has not yet. A binding may have waited for long before that,
+// beside another one.
+func servedSince(binding *apisv1alpha1.APIBinding) time.Time {
+	if done := conditions.Get(binding, apisv1alpha1.InitialBindingCompleted); done != nil && done.Status == corev1.ConditionTrue {
+		return done.LastTransitionTime.Time
+	}
+	return time.Time{}
 }
