@@ -22,6 +22,9 @@ var (
 	ErrChanged = ledger.ErrChanged
 	// ErrReservations: the workspace has MaxReservations unconfirmed reservations.
 	ErrReservations = ledger.ErrReservations
+	// ErrLapsing: CREATEs were answered with the reservation for minutes, and none has stored the claim. It is not
+	// renewed, so that its block becomes free.
+	ErrLapsing = ledger.ErrLapsing
 	// ErrOthersWait: claims wait for room in the space, and another Allocator keeps their list.
 	// That one alone gives room there.
 	ErrOthersWait = ledger.ErrOthersWait

@@ -19,8 +19,8 @@ import (
 // capacity, limits and the invariants, until Confirm gives it to the claim or Release frees it.
 //
 // Reserve is idempotent by the reservation's ID. A second answer marks the block as Shared
-// and renews its BoundAt. Its refusals are those of Bind, ErrReservations, and ErrOthersWait in
-// place of a block. A reservation never takes room that a claim on the waiting list could use.
+// and renews its BoundAt, for some minutes from its first answer on; then ErrLapsing refuses it. Its other
+// refusals are those of Bind, ErrReservations, and ErrOthersWait in place of a block. A reservation never takes room that a claim on the waiting list could use.
 func (a *Allocator) Reserve(ctx context.Context, req Request) (Block, error) {
 	ctx, span := engine.StartSpan(ctx, "reserve")
 	block, err := a.reserve(ctx, req)
@@ -33,8 +33,8 @@ func (a *Allocator) reserve(ctx context.Context, req Request) (Block, error) {
 	if cluster, ok := ledger.ReservedBy(id); !ok || cluster != req.Holder.Cluster {
 		return Block{}, fmt.Errorf("%w: %s is not the ID of a reservation of workspace %s", ErrInvalid, id, req.Holder.Cluster)
 	}
-	if !a.table.Reservations.Begin(req.Holder.Cluster, id) {
-		return Block{}, ErrReservations
+	if err := a.table.Reservations.Begin(req.Holder.Cluster, id, a.engine.Hooks.Now()); err != nil {
+		return Block{}, err
 	}
 	defer a.table.Reservations.End(req.Holder.Cluster)
 	for {
@@ -53,8 +53,19 @@ func (a *Allocator) reserve(ctx context.Context, req Request) (Block, error) {
 // HasReservation reports whether the ledger has a reservation, as of memory. It may lack what the
 // watch has not brought yet.
 func (a *Allocator) HasReservation(id ClaimID) bool {
+	_, ok := a.ReservedSince(id)
+	return ok
+}
+
+// ReservedSince is when the first CREATE was answered with a reservation, of which BoundAt is the last, or, if that
+// was before the ledger was opened, the last one before it. ok is false if the ledger does not have the reservation,
+// as of memory.
+func (a *Allocator) ReservedSince(id ClaimID) (since time.Time, ok bool) {
 	cluster, ok := ledger.ReservedBy(id)
-	return ok && a.table.Reservations.Has(cluster, id)
+	if !ok {
+		return time.Time{}, false
+	}
+	return a.table.Reservations.Since(cluster, id)
 }
 
 // Preview returns the block that Reserve would give now to a holder that has none, and reserves nothing.

@@ -271,6 +271,43 @@ func TestReserve_Limit(t *testing.T) {
 	}
 }
 
+// A CREATE that fails each time does not keep its block for as long as it is repeated. Every replica counts from
+// the first answer.
+func TestReserve_AgainAndAgain(t *testing.T) {
+	c := newClock()
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/28")
+	other := &fixture{t: t, etcd: l.etcd, Allocator: l.open()}
+	for _, a := range []*fixture{l, other} {
+		a.swap(func(h *engine.Hooks) { h.Now = c.now })
+	}
+	first := l.reserve(reservation("web", 28))
+	last := first
+	for c.now().Sub(first.BoundAt) < space.Renewable-time.Minute {
+		c.advance(time.Minute)
+		last = l.reserve(reservation("web", 28))
+		other.catchUp(t)
+		if since, ok := other.ReservedSince(first.Holder.Claim); !ok || !since.Equal(first.BoundAt) {
+			t.Errorf("after %s the reservation is there since %s, %t; want %s", c.now().Sub(first.BoundAt), since, ok, first.BoundAt)
+		}
+	}
+	c.advance(time.Minute)
+	for _, a := range []*Allocator{l.Allocator, other.Allocator} {
+		if b, err := a.Reserve(t.Context(), reservation("web", 28)); !errors.Is(err, ErrLapsing) {
+			t.Errorf("Reserve = %+v, %v after %s; want %v", b, err, space.Renewable, ErrLapsing)
+		}
+	}
+	if now, _, err := l.Lookup(t.Context(), first.Holder.Claim); err != nil || !now.BoundAt.Equal(last.BoundAt) {
+		t.Errorf("Lookup = %+v, %v; want the last answer at %s, as before", now, err, last.BoundAt)
+	}
+	if err := l.Release(t.Context(), first.Holder.Claim); err != nil {
+		t.Fatal(err)
+	}
+	if b := l.reserve(reservation("web", 28)); b.Prefix != first.Prefix {
+		t.Errorf("Reserve = %s when it has lapsed, want %s", b.Prefix, first.Prefix)
+	}
+}
+
 // A preview is what a reservation would get, and takes nothing.
 func TestPreview(t *testing.T) {
 	l := newLedger(t)

@@ -29,6 +29,9 @@ var (
 	ErrChanged = errors.New("block has changed")
 	// ErrReservations: the workspace has MaxReservations unconfirmed reservations.
 	ErrReservations = errors.New("too many reservations of the workspace are not confirmed yet")
+	// ErrLapsing: CREATEs were answered with the reservation for minutes, and none has stored the claim. It is not
+	// renewed, so that its block becomes free.
+	ErrLapsing = errors.New("the reservation was answered again and again, and is not renewed any more")
 	// ErrOthersWait: claims wait for room in the space, and another Allocator keeps their list.
 	// That one alone gives room there.
 	ErrOthersWait = errors.New("other claims wait for room, in the order of another writer")

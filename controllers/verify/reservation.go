@@ -8,7 +8,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
 
-// overdue is the age at which a reservation should have been confirmed or freed: a sweep hints at
+// overdue is the age, from its first answer, at which a reservation should have been confirmed or freed: a sweep hints at
 // it within half a minute after its grace, and some live reads follow. A cooldown that is over so
 // long should have been ended, too.
 const overdue = reservation.Grace + time.Minute
@@ -25,12 +25,16 @@ func (b *books) promised(cluster allocator.ClusterName, claim *ipamv1alpha1.IPCl
 
 // judgeReservation says what is wrong with a block that is reserved for a claim.
 func (b *books) judgeReservation(held *block) {
-	if held.State != allocator.Reserved || b.now.Sub(held.BoundAt) < overdue {
+	since := held.BoundAt
+	if first, ok := b.reserved(held.Holder.Claim); ok && first.Before(since) {
+		since = first // a CREATE that fails again and again renews the reservation
+	}
+	if held.State != allocator.Reserved || b.now.Sub(since) < overdue {
 		return // a dispute has a finding of its own
 	}
 	what := "the block is reserved for a claim that was not created"
 	if held.promised {
 		what = "the claim shows the block, which is still only reserved for it"
 	}
-	b.find(about(BlockWithoutClaim, held.Block, "%s, since %s", what, held.BoundAt.Format(time.RFC3339)).by(ConfirmRelease))
+	b.find(about(BlockWithoutClaim, held.Block, "%s, since %s", what, since.Format(time.RFC3339)).by(ConfirmRelease))
 }

@@ -28,16 +28,18 @@ func TestVerify_Reservations(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
-		shows   string // what the claim shows; empty: there is none
-		age     time.Duration
+		shows   string        // what the claim shows; empty: there is none
+		age     time.Duration // of the last answer
+		renewed time.Duration // how long before that the first one was
 		want    []Kind
 		message string
 	}{
-		{"reserved", "", time.Second, nil, ""},
-		{"reserved, and shown", "10.0.2.0/28", time.Second, nil, ""},
-		{"reserved, and the claim shows something else", "10.0.3.0/28", time.Second, []Kind{ClaimWithoutBlock}, ""},
-		{"never created", "", overdue, []Kind{BlockWithoutClaim}, "was not created"},
-		{"never confirmed", "10.0.2.0/28", overdue, []Kind{BlockWithoutClaim}, "shows the block"},
+		{"reserved", "", time.Second, 0, nil, ""},
+		{"reserved, and shown", "10.0.2.0/28", time.Second, 0, nil, ""},
+		{"reserved, and the claim shows something else", "10.0.3.0/28", time.Second, 0, []Kind{ClaimWithoutBlock}, ""},
+		{"never created", "", overdue, 0, []Kind{BlockWithoutClaim}, "was not created"},
+		{"never created, again and again", "", time.Second, overdue, []Kind{BlockWithoutClaim}, "was not created"},
+		{"never confirmed", "10.0.2.0/28", overdue, 0, []Kind{BlockWithoutClaim}, "shows the block"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -52,7 +54,7 @@ func TestVerify_Reservations(t *testing.T) {
 				claim.Status = ipamv1alpha1.IPClaimStatus{Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: tt.shows}
 				s.claims["new"] = claim
 			}
-			s.Clock = later{by: tt.age}
+			s.Clock, s.renewed = later{by: tt.age}, tt.renewed
 			kinds, findings := s.verify()
 			if !slices.Equal(kinds, tt.want) {
 				t.Fatalf("found %v, want %v", findings, tt.want)

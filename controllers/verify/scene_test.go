@@ -30,6 +30,7 @@ type scene struct {
 	*Verifier
 	etcd    *clientv3.Client
 	ledger  *allocator.Allocator
+	renewed time.Duration // how long before its last answer each reservation had its first
 	pools   map[string]*ipamv1alpha1.IPPool
 	claims  map[string]*ipamv1alpha1.IPClaim
 	records map[string]*ipamv1alpha1.IPAllocation // by the name of their claim
@@ -49,7 +50,7 @@ func newScene(t *testing.T) *scene {
 		T: t, etcd: etcd, ledger: ledger, between: func() {},
 		pools: map[string]*ipamv1alpha1.IPPool{}, claims: map[string]*ipamv1alpha1.IPClaim{}, records: map[string]*ipamv1alpha1.IPAllocation{},
 	}
-	s.Verifier = New(Options{Ledger: s, World: s, Pause: time.Millisecond})
+	s.Verifier = New(Options{Ledger: s, World: s, Reserved: s.reservedSince, Pause: time.Millisecond})
 
 	_, err = ledger.Register(t.Context(), allocator.Pool{
 		ID: "uid-of-root", Cluster: "w", Name: "root", CIDR: netip.MustParsePrefix("10.0.0.0/16"),
@@ -115,6 +116,12 @@ func (s *scene) show(name, cidr, total, allocated, available string) {
 	pool.Status.AllocatedCIDR = cidr
 	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: total, Allocated: allocated, Available: available}
 	s.pools[name] = pool
+}
+
+// reservedSince tells how old a reservation is.
+func (s *scene) reservedSince(id allocator.ClaimID) (time.Time, bool) {
+	since, ok := s.ledger.ReservedSince(id)
+	return since.Add(-s.renewed), ok
 }
 
 // Walk implements Ledger.

@@ -10,6 +10,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/kcp-ipam/ipam/allocator"
 )
 
 const (
@@ -22,7 +24,9 @@ const (
 // Options configure a Verifier. Ledger and World are required.
 type Options struct {
 	Ledger Ledger
-	World  World
+	// Reserved tells since when a reservation is in the ledger. Default: its last answer counts.
+	Reserved func(allocator.ClaimID) (since time.Time, ok bool)
+	World    World
 	// Interval between two verifications that nobody has asked for, jittered by a fifth. It is longer, up to four hours, if
 	// the last one took more than a two-hundredth of it. Default 10 minutes.
 	Interval time.Duration
@@ -56,6 +60,9 @@ func New(opts Options) *Verifier {
 	opts.Pause = cmp.Or(opts.Pause, usual.Pause)
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
+	}
+	if opts.Reserved == nil {
+		opts.Reserved = func(allocator.ClaimID) (time.Time, bool) { return time.Time{}, false }
 	}
 	return &Verifier{Options: opts}
 }
@@ -149,6 +156,7 @@ func (v *Verifier) look(ctx context.Context) (*books, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.reserved = v.Reserved
 	return b, b.compare(ctx, v.World)
 }
 

@@ -101,7 +101,7 @@ func TestCreate_FailingByQuota(t *testing.T) {
 			t.Fatalf("CREATE %d over the quota: %v; want Forbidden", i, err)
 		}
 	}
-	const mostReservations = 256 // of a workspace
+	const mostReservations = 64 // of a workspace
 	holdsAtMost(t, s.platform, pool, 1+mostReservations+16)
 	neighbour := s.platform.Tenant(t)
 	theirs := gen.Claim("theirs", gen.OfClass(s.name), gen.Length(24))

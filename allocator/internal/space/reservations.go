@@ -11,8 +11,13 @@ import (
 )
 
 // MaxReservations is how many unconfirmed reservations one workspace may have. Several
-// Allocators that reserve at the same moment may exceed it by the calls in flight.
-const MaxReservations = 256
+// Allocators that reserve at the same moment may exceed it by the calls in flight. A claim that was created is
+// confirmed within milliseconds, so more are those of CREATEs that have failed.
+const MaxReservations = 64
+
+// Renewable is how long after its first answer a reservation may be given as the answer once more. A CREATE
+// that fails each time would otherwise keep its block for as long as it is repeated.
+const Renewable = 5 * time.Minute
 
 // minTold is how many answers are remembered before old ones are looked for.
 const minTold = 1024
@@ -20,28 +25,37 @@ const minTold = 1024
 // Reserved are the reservations in the ledger, of each workspace and of each block. The zero value is
 // empty.
 type Reserved struct {
-	of map[ledger.ClusterName]map[ledger.ClaimID]struct{}
+	of map[ledger.ClusterName]map[ledger.ClaimID]time.Time // since when each is there, as far as memory goes back
 	at map[Position][]ledger.ClaimID
 }
 
 // Put notes the block at a place. Its reservations are those of its holders.
 func (r *Reserved) Put(at Position, block store.Record) {
+	before := map[ledger.ClaimID]time.Time{}
+	for _, id := range r.at[at] {
+		c, _ := ledger.ReservedBy(id)
+		before[id] = r.of[c][id]
+	}
 	r.remove(at)
 	for _, h := range block.Holdings {
 		if cluster, ok := ledger.ReservedBy(h.Claim); ok {
-			r.add(at, ledger.ClusterName(strings.Clone(string(cluster))), ledger.ClaimID(strings.Clone(string(h.Claim))))
+			since, known := before[h.Claim]
+			if !known {
+				since = h.BoundAt
+			}
+			r.add(at, ledger.ClusterName(strings.Clone(string(cluster))), ledger.ClaimID(strings.Clone(string(h.Claim))), since)
 		}
 	}
 }
 
-func (r *Reserved) add(at Position, c ledger.ClusterName, id ledger.ClaimID) {
+func (r *Reserved) add(at Position, c ledger.ClusterName, id ledger.ClaimID, since time.Time) {
 	if r.of == nil {
-		r.of, r.at = map[ledger.ClusterName]map[ledger.ClaimID]struct{}{}, map[Position][]ledger.ClaimID{}
+		r.of, r.at = map[ledger.ClusterName]map[ledger.ClaimID]time.Time{}, map[Position][]ledger.ClaimID{}
 	}
 	if r.of[c] == nil {
-		r.of[c] = map[ledger.ClaimID]struct{}{}
+		r.of[c] = map[ledger.ClaimID]time.Time{}
 	}
-	r.of[c][id] = struct{}{}
+	r.of[c][id] = since
 	r.at[at] = append(r.at[at], id)
 }
 
@@ -101,19 +115,23 @@ func (r *Reservations) Next(id ledger.ClaimID, now time.Time) time.Time {
 
 func second(t time.Time) time.Time { return t.Truncate(time.Second) }
 
-// Begin counts a call, or reports false if the workspace has too many reservations. A repeated
-// one is always admitted.
-func (r *Reservations) Begin(c ledger.ClusterName, id ledger.ClaimID) bool {
+// Begin counts a call. It returns ErrReservations if the workspace has too many reservations, and ErrLapsing if this
+// one was answered for too long. End must follow if it returns nil.
+func (r *Reservations) Begin(c ledger.ClusterName, id ledger.ClaimID, now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, again := r.stored.of[c][id]; !again && len(r.stored.of[c])+r.calls[c] >= MaxReservations {
-		return false
+	since, again := r.stored.of[c][id]
+	switch {
+	case again && now.Sub(since) >= Renewable:
+		return ledger.ErrLapsing
+	case !again && len(r.stored.of[c])+r.calls[c] >= MaxReservations:
+		return ledger.ErrReservations
 	}
 	if r.calls == nil {
 		r.calls = map[ledger.ClusterName]int{}
 	}
 	r.calls[c]++
-	return true
+	return nil
 }
 
 // End ends Begin.
@@ -132,12 +150,12 @@ func (r *Reservations) Put(at Position, block store.Record) {
 	r.stored.Put(at, block)
 }
 
-// Has reports whether the ledger has a reservation.
-func (r *Reservations) Has(c ledger.ClusterName, id ledger.ClaimID) bool {
+// Since is when the first CREATE was answered with a reservation. ok is false if the ledger does not have it.
+func (r *Reservations) Since(c ledger.ClusterName, id ledger.ClaimID) (since time.Time, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, stored := r.stored.of[c][id]
-	return stored
+	since, ok = r.stored.of[c][id]
+	return since, ok
 }
 
 // Reset replaces the reservations that the ledger has.

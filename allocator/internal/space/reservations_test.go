@@ -36,7 +36,9 @@ func TestReservations_FollowTheBlocks(t *testing.T) {
 		{"a reservation of the same name elsewhere", at("10.0.0.9/32"), block(one), true, false},
 	} {
 		r.Put(step.at, step.block)
-		if a, b := r.Has("k", one), r.Has("k", other); a != step.one || b != step.other {
+		_, a := r.Since("k", one)
+		_, b := r.Since("k", other)
+		if a != step.one || b != step.other {
 			t.Errorf("%s: the ledger has the first = %t, the second = %t; want %t, %t", step.name, a, b, step.one, step.other)
 		}
 	}
