@@ -49,6 +49,9 @@ func (r *Reconciler) Answer(ctx context.Context, req door.Request) (door.Answer,
 	defer cancel()
 	ctx, end := r.span(ctx, req)
 	answer, err := r.answer(ctx, req)
+	if errors.Is(err, errTurn) || errors.Is(err, errFormer) || errors.Is(err, allocator.ErrLapsing) {
+		err = fmt.Errorf("%w: %w", door.ErrEarly, err)
+	}
 	end(answer, err)
 	return answer, err
 }

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/kcp-dev/logicalcluster/v3"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apiserver/pkg/storage/names"
@@ -39,11 +40,11 @@ func (s *server) answer(ctx context.Context, req *admissionv1.AdmissionRequest) 
 	observe(answer, err, time.Since(begun))
 	logger := log.FromContext(ctx).WithValues("cluster", request.Cluster, "claim", claim.Namespace+"/"+claim.Name)
 	switch {
-	case err != nil && claim.Spec.UnmetPolicy == ipamv1alpha1.UnmetRefuse:
-		logger.Error(err, "CREATE is refused: nobody can answer it")
-		return refused(claim.Name, ipamv1alpha1.ReasonError, unknown), nil
 	case err != nil:
-		logger.Error(err, "CREATE is not answered")
+		note(logger, err)
+		if claim.Spec.UnmetPolicy == ipamv1alpha1.UnmetRefuse {
+			return refused(claim.Name, ipamv1alpha1.ReasonError, unknown), nil
+		}
 		draft.setStatus(nil)
 		return draft.allowed()
 	case answer.Refuse:
@@ -55,17 +56,29 @@ func (s *server) answer(ctx context.Context, req *admissionv1.AdmissionRequest) 
 	return draft.allowed()
 }
 
+// note logs why a CREATE has no answer. That it comes too early is no fault.
+func note(logger logr.Logger, err error) {
+	const what = "CREATE is not answered"
+	if errors.Is(err, ErrEarly) {
+		logger.Info(what, "why", err.Error())
+		return
+	}
+	logger.Error(err, what)
+}
+
 // decidable returns the claim of a draft. ok is false if the server will refuse it, or if it is too
-// long: then nobody has to be asked.
+// long: then nobody has to be asked. The server records no managed fields if the client has sent a status
+// of another type, or managed fields of a version that is not served: the policy ipam-claim-status-create
+// refuses both.
 func (d *draft) decidable(req *admissionv1.AdmissionRequest) (claim *ipamv1alpha1.IPClaim, ok bool) {
 	if tooLong(req.Object.Raw) {
 		return nil, false
 	}
 	claim, err := d.claim()
-	if err != nil {
+	if err != nil || len(claim.ManagedFields) == 0 {
 		return nil, false
 	}
-	claim.Namespace, claim.UID = req.Namespace, ""
+	claim.Namespace, claim.UID, claim.ManagedFields = req.Namespace, "", nil
 	return claim, d.storable(claim)
 }
 

@@ -110,6 +110,7 @@ func TestAnswer_GenerateName(t *testing.T) {
 // reservation, and the corrected claim could not get the same address.
 func TestAnswer_NotStorable(t *testing.T) {
 	for what, object := range map[string]string{
+		"no managed fields":            `{"metadata":{"name":"a","managedFields":[],"annotations":{"kcp.io/cluster":"c1"}},"spec":{},"status":"x"}`,
 		"no name":                      `{"metadata":{"annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`,
 		"a name with a slash":          `{"metadata":{"name":"a/b","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`,
 		"a name of two dots":           `{"metadata":{"name":"..","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`,

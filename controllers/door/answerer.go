@@ -2,6 +2,7 @@ package door
 
 import (
 	"context"
+	"errors"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -13,6 +14,10 @@ type Answerer interface {
 	// no answer now; its text is for logs only. It returns soon after ctx ends.
 	Answer(ctx context.Context, req Request) (Answer, error)
 }
+
+// ErrEarly is in the error of an Answerer when an earlier claim or CREATE of the same name is not settled yet. It is
+// no fault, and the log says so.
+var ErrEarly = errors.New("the CREATE comes too early")
 
 // Request is one claim that is being created.
 type Request struct {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -171,8 +172,12 @@ func (s *scene) created(object string) string {
 	return patched(s.T, object, s.review(s.answerPath(), creating(object)))
 }
 
-// creating is the admission request for the CREATE of an object.
+// creating is the admission request for the CREATE of an object. The server has recorded who made it, unless the
+// object says so itself.
 func creating(object string) *admissionv1.AdmissionRequest {
+	if !strings.Contains(object, `"managedFields"`) {
+		object = strings.Replace(object, `{"metadata":{"`, `{"metadata":{"managedFields":[{"manager":"kubectl"}],"`, 1)
+	}
 	resource := metav1.GroupVersionResource(ipamv1alpha1.GroupVersion.WithResource("ipclaims"))
 	return &admissionv1.AdmissionRequest{
 		UID: "4711", Resource: resource, Namespace: "default", Operation: admissionv1.Create,

@@ -30,6 +30,7 @@ func (s *Server) Ask(ctx context.Context, workspace int, claim *ipamv1alpha1.IPC
 	}
 	asked := claim.DeepCopy()
 	asked.Annotations = map[string]string{"kcp.io/cluster": s.crowd.Cluster(workspace)}
+	asked.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "fleet", Operation: metav1.ManagedFieldsOperationUpdate}} // as the server records
 	object, err := json.Marshal(asked)
 	if err != nil {
 		return nil, err
