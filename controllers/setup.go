@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync/atomic"
-	"time"
 
 	"github.com/go-logr/logr"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
@@ -247,47 +245,13 @@ func addDoor(mgr mcmanager.Manager, answerer door.Answerer, opts Options) error 
 }
 
 // addChecks makes the controller healthy while it lives, and ready while the ledger
-// is and once the endpoints were read: there may be none, but that must be known.
+// is and the export has its endpoint slice: there may be no endpoints, but that must be known.
 func addChecks(mgr mcmanager.Manager, reader *live.Reader, opts Options) error {
-	endpoints := &endpointsCheck{reader: reader}
+	endpoints := newEndpointsCheck(reader)
 	return errors.Join(
 		mgr.GetLocalManager().Add(endpoints),
 		opts.Probes.AddHealthzCheck("ping", healthz.Ping),
 		opts.Probes.AddReadyzCheck("ledger", func(*http.Request) error { return opts.Ledger.Healthy() }),
 		opts.Probes.AddReadyzCheck("endpoints", endpoints.check),
 	)
-}
-
-// endpointsCheck reads the endpoints until it has succeeded once. A replica that
-// waits for its turn does so, too.
-type endpointsCheck struct {
-	reader *live.Reader
-	known  atomic.Bool
-}
-
-// NeedLeaderElection says that every replica checks.
-func (c *endpointsCheck) NeedLeaderElection() bool { return false }
-
-// Start implements manager.Runnable.
-func (c *endpointsCheck) Start(ctx context.Context) error {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for {
-		if err := c.reader.Valid(ctx); err == nil {
-			c.known.Store(true)
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
-}
-
-func (c *endpointsCheck) check(*http.Request) error {
-	if !c.known.Load() {
-		return fmt.Errorf("the endpoints of APIExport %s were not read yet", ipamv1alpha1.GroupName)
-	}
-	return nil
 }

@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
@@ -55,6 +58,51 @@ func TestExport_MadeAnewFromItsIdentity(t *testing.T) {
 	framework.Create(t, tenant, after)
 	framework.WaitBound(t, tenant, claim, after)
 	waitHeld(t, platform, pool, size(blockOf(t, claim), blockOf(t, after)))
+}
+
+// kcp goes on serving what it has bound when the export is deleted, and no tenant is served by the controller any more.
+// Each tool says so, and all goes on when the export is there again.
+func TestExport_Deleted(t *testing.T) {
+	t.Parallel()
+	platform := framework.NewPlatform(t)
+	platform.StartController(t)
+	name := framework.Name(t)
+	pool := offer(t, platform, name, platform.CIDR(t))
+	tenant := platform.Tenant(t)
+	claim := gen.Claim("before", gen.OfClass(name), gen.Length(28))
+	framework.Create(t, tenant, claim)
+	framework.WaitBound(t, tenant, claim)
+
+	admin := framework.Admin(t, platform.Path)
+	export := &apisv1alpha2.APIExport{}
+	export.Name = workspaces.ExportName
+	framework.Delete(t, admin, export)
+	framework.Eventually(t, "the controller not to be ready", func(ctx context.Context) error {
+		if platform.Probe(ctx, "/readyz") == nil {
+			return errors.New("it is ready")
+		}
+		return nil
+	})
+	theirs, ours := cli{framework.AdminCLI(t, tenant.Path), t}, cli{framework.AdminCLI(t, platform.Path), t}
+	framework.Eventually(t, "the binding to lack its export", func(context.Context) error {
+		if checked := theirs.run("check"); !strings.Contains(checked.Out, "APIExportNotFound") {
+			return errors.New(checked.Out)
+		}
+		return nil
+	})
+	shows(t, theirs.run("check").ends(8).Err, "the first is binding", "kubectl ipam init")
+	shows(t, theirs.run("verify").ends(1).Out, "APIExportNotFound")
+	shows(t, ours.run("check").ends(8).Err, "the first is export", "there is no APIExport")
+	shows(t, ours.run("verify").ends(1).Out, "there is no APIExport")
+
+	bootstrapped(t, platform, admin)
+	framework.Eventually(t, "the controller to be ready", func(ctx context.Context) error { return platform.Probe(ctx, "/readyz") })
+	after := gen.Claim("after", gen.OfClass(name), gen.Length(28))
+	framework.Create(t, tenant, after)
+	framework.WaitBound(t, tenant, claim, after)
+	waitHeld(t, platform, pool, size(blockOf(t, claim), blockOf(t, after)))
+	ours.run("check").ends(0)
+	theirs.run("check").ends(0)
 }
 
 // loseExport deletes the export and its identity.

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
 // view is what the endpoint slice shows of the export.
@@ -33,12 +35,18 @@ func (r *Reader) Endpoints(ctx context.Context) ([]string, error) {
 	return seen.urls, err
 }
 
+// ErrInvalid is in the error of Valid if there is no endpoint slice, or kcp does not find it valid.
+var ErrInvalid = errors.New("the export is not served")
+
 // Valid returns an error unless kcp has found the endpoint slice valid, read after the call. It
 // may be narrowed to some shards all the same.
 func (r *Reader) Valid(ctx context.Context) error {
 	seen, err := r.endpoints.get(ctx)
 	if err == nil && seen.unmet != "" {
-		err = fmt.Errorf("endpoint slice %s is not valid: %s", r.slice, seen.unmet)
+		err = fmt.Errorf("%w: endpoint slice %s is not valid: %s", ErrInvalid, r.slice, seen.unmet)
+	}
+	if absent.Object(err, "apiexportendpointslices", r.slice) {
+		err = fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return err
 }

@@ -134,7 +134,10 @@ func (p *Provider) Start(ctx context.Context, aware multicluster.Aware) error {
 	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { p.follow(ctx, obj.(*apisv1alpha1.APIExportEndpointSlice)) },
 		UpdateFunc: func(_, obj any) { p.follow(ctx, obj.(*apisv1alpha1.APIExportEndpointSlice)) },
-		DeleteFunc: func(any) { p.keep(nil) },
+		DeleteFunc: func(any) {
+			p.tell("metadata: it was deleted")
+			p.keep(nil)
+		},
 	}); err != nil {
 		return fmt.Errorf("watch endpoint slice %s: %w", p.opts.Slice, err)
 	}
