@@ -5,7 +5,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,6 +106,30 @@ func TestHolder_IsReadEachTime(t *testing.T) {
 	endpoint.bind("15", "w")
 	endpoint.holds("uid-of-c")
 	asks(t, reader, Alive)
+}
+
+// Of a claim that is gone the answer says when kcp bound the binding that the workspace has now: neither one that is not
+// bound yet nor a former one counts.
+func TestHolder_Served(t *testing.T) {
+	endpoint := newSite(t)
+	_, reader := newWorld(t, endpoint)
+	bound := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	at := func(time time.Time, status corev1.ConditionStatus) apisv1alpha1.APIBinding {
+		binding := apisv1alpha1.APIBinding{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"kcp.io/cluster": "w"}}}
+		binding.Status.Conditions = conditionsv1alpha1.Conditions{{
+			Type: apisv1alpha1.InitialBindingCompleted, Status: status, LastTransitionTime: metav1.NewTime(time),
+		}}
+		return binding
+	}
+	list := bindingList("9")
+	list.Items = []apisv1alpha1.APIBinding{
+		at(bound.Add(-time.Hour), corev1.ConditionTrue), at(bound, corev1.ConditionTrue), at(bound.Add(time.Hour), corev1.ConditionFalse),
+	}
+	endpoint.serve(bindingsPath("w"), list)
+	endpoint.lacks()
+	if got := asks(t, reader, Gone).Served; !got.Equal(bound) {
+		t.Errorf("the workspace is served since %s, want %s", got, bound)
+	}
 }
 
 // The answer shows the object that has the name, whosever it is.
