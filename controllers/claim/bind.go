@@ -97,6 +97,9 @@ func (p *pass) unchecked(r allocator.Request) error {
 	return errUnchecked
 }
 
+// anyway implements waits.
+func (p *pass) anyway() { p.queue.AddAfter(p.request, askAgain) }
+
 // held is the block of a claim that shows one: of a claim that was bound before, or whose
 // CREATE was answered. It is never exchanged for another. A claim that shows one which it was
 // never given loses that: see unbacked.

@@ -31,6 +31,9 @@ type decision struct {
 	class  string // that governs the claim, as far as it is known
 }
 
+// mostAsked is how many candidates a claim asks for a block, and waits for.
+const mostAsked = 64
+
 // asks asks a candidate for a block. Its errors are those of [allocator.Allocator.Bind] and
 // [allocator.Allocator.Reserve].
 type asks func(context.Context, allocator.Request) (allocator.Block, error)
@@ -47,6 +50,8 @@ type waits interface {
 	// unchecked is called when the pool of a request was not compared with what is published. It
 	// returns an error where the claim is to say nothing of that yet.
 	unchecked(r allocator.Request) error
+	// anyway is called when the claim cannot wait for all that could serve it: it is to look again after a while.
+	anyway()
 }
 
 // place resolves the claim and takes a block of the first candidate that has room. A claim that
@@ -94,7 +99,12 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (allocator.Block,
 		return allocator.Block{}, errBehind
 	}
 	var tried []miss
-	for _, c := range d.ordered(plan) {
+	candidates := d.few(plan, d.ordered(plan))
+	if left := len(plan.Candidates) - len(candidates); left > 0 {
+		plan.Passed = left
+		d.waits.anyway()
+	}
+	for _, c := range candidates {
 		request := d.request(plan, c)
 		block, err := d.ask(ctx, request)
 		if unchecked(err) {
@@ -137,6 +147,23 @@ func (d *decision) ordered(plan resolve.Plan) []resolve.Candidate {
 	return slices.SortedStableFunc(slices.Values(plan.Candidates), func(a, b resolve.Candidate) int {
 		return cmp.Compare(place[a.Pool.UID], place[b.Pool.UID])
 	})
+}
+
+// few are the candidates that are asked, in their order. Each costs a transaction, and a place on a waiting list: a
+// workspace may have any number of pools. Of too many, those come first that have room as of memory.
+func (d *decision) few(plan resolve.Plan, candidates []resolve.Candidate) []resolve.Candidate {
+	if len(candidates) <= mostAsked {
+		return candidates
+	}
+	place := make(map[types.UID]int, len(candidates))
+	for _, c := range candidates {
+		if _, fits := d.catalog.Rooms.Fit(allocator.PoolID(c.Pool.UID), c.Length); !fits && !d.ledger.Regains(d.request(plan, c)) {
+			place[c.Pool.UID] = 1
+		}
+	}
+	return slices.SortedStableFunc(slices.Values(candidates), func(a, b resolve.Candidate) int {
+		return cmp.Compare(place[a.Pool.UID], place[b.Pool.UID])
+	})[:mostAsked]
 }
 
 // refuse has the claim wait at every candidate that was tried, and nowhere else any more,

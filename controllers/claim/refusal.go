@@ -73,6 +73,10 @@ func refusal(plan resolve.Plan, tried []miss) *outcome.Refusal {
 		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressInUse, Message: taken(plan.Exact, tried)}
 	}
 	message := say(tried)
+	if plan.Passed > 0 {
+		message = fmt.Sprintf("%d pools were asked, and %d were not, as a claim asks %d at most: name a pool, or a class or labels of fewer pools; %s",
+			len(tried), plan.Passed, mostAsked, message)
+	}
 	if len(plan.Unfit) > 0 {
 		message += "; " + resolve.Messages(plan.Unfit)
 	}

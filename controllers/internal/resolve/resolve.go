@@ -70,6 +70,8 @@ type Plan struct {
 	// Unfit are the refusals of pools that could serve the claim if they handed out its
 	// length.
 	Unfit []*outcome.Refusal
+	// Passed counts the candidates that were not asked, as there are too many. Resolve leaves it 0.
+	Passed int
 }
 
 // Resolve decides where the claim may be served. A claim that may be served
