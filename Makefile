@@ -38,8 +38,9 @@ unit: ## Run the tests that need no kcp, without the race detector (under 2 minu
 	@$(TOOL) gotestsum --format pkgname --hide-summary=skipped -- -count=1 $(TEST_ARGS) $(UNIT)
 
 .PHONY: test-image
-test-image: ## Run the tests of the program that builds the image, a module of its own
+test-image: ## Run the tests of the image and of the Helm chart, in modules of their own
 	@go test -C tools/image -count=1 ./...
+	@go test -C tools/chart -count=1 ./...
 
 # Vet is off, as make lint runs it.
 .PHONY: test
@@ -118,11 +119,20 @@ fuzz: ## Fuzz everything that reads what tenants write (a minute for each target
 vuln: ## Fail if a known vulnerability can be reached (asks the database of Go, or the copy of it that GOVULNDB names)
 	@$(TOOL) govulncheck ./...
 
+# There once the linters of these versions are built, which make lint says before it begins.
+LINTERS := .cache/linters-$(shell cat tools/dev/go.sum tools/prose/go.sum | cksum | cut -d' ' -f1)
+
+$(LINTERS):
+	@echo "building the linters: some minutes, the first time only"
+	@$(TOOL) -n golangci-lint >/dev/null && go tool -modfile=tools/prose/go.mod -n vale >/dev/null
+	@mkdir -p $(@D) && touch $@
+
 .PHONY: lint
-lint: ## Run the linters, of code and of prose
+lint: $(LINTERS) ## Run the linters, of code and of prose
 	@hack/prose.sh
 	@GOLANGCI_LINT_CACHE=$(LINT_CACHE) $(TOOL) golangci-lint run --allow-parallel-runners ./...
-	@linter=$$($(TOOL) -n golangci-lint) && cd tools/image && GOLANGCI_LINT_CACHE=$(LINT_CACHE) "$$linter" run --allow-parallel-runners ./...
+	@linter=$$($(TOOL) -n golangci-lint) && for module in tools/image tools/chart; do \
+		(cd $$module && GOLANGCI_LINT_CACHE=$(LINT_CACHE) "$$linter" run --allow-parallel-runners ./...) || exit 1; done
 
 .PHONY: generate
 generate: ## Write the generated code and manifests again
@@ -150,14 +160,14 @@ push: ## Push the image that make image built, as VERSION, to the registry that 
 	@hack/image.sh $(IMAGE):$(VERSION) $(IMAGE_FILE) push
 
 .PHONY: install-manifest
-install-manifest: ## Write dist/install-*.yaml, and ipam-components.yaml and metadata.yaml for clusterctl, with the image by VERSION
+install-manifest: ## Write dist/install-*.yaml, a Helm chart, and ipam-components.yaml and metadata.yaml for clusterctl, with the image by VERSION
 	@mkdir -p dist && go run ./tools/install -image $(IMAGE) -version $(VERSION)
 
 .PHONY: release
 release: ## Build the kubectl plugin, the image and the manifests into dist/, with checksums and a krew manifest
 	@hack/release.sh $(VERSION)
 	@$(MAKE) --no-print-directory image install-manifest
-	@cd dist && sha256sum ipam-controller_* install-*.yaml ipam-components.yaml metadata.yaml >>checksums.txt
+	@cd dist && sha256sum ipam-controller_* install-*.yaml kcp-ipam-*.tgz ipam-components.yaml metadata.yaml >>checksums.txt
 
 .PHONY: clean
 clean: ## Remove what make run and the builds leave behind (not the kcp cached in the home directory)

@@ -1,5 +1,5 @@
 // Command install writes the manifests that install the controller without a clone: one file for
-// each way to run it, with the image of a version. It runs from the root of the repository.
+// each way to run it, with the image of a version, and a Helm chart of all. It runs from the root of the repository.
 package main
 
 import (
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// write writes the manifests, and the metadata for clusterctl.
+// write writes the manifests, the Helm chart, and the metadata for clusterctl.
 func write(out, repository, version string) error {
 	for file, overlay := range overlays {
 		manifest, err := render(".", overlay, repository, version)
@@ -47,6 +47,9 @@ func write(out, repository, version string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
+	}
+	if err := writeChart(".", out, repository, version); err != nil {
+		return fmt.Errorf("the Helm chart: %w", err)
 	}
 	data, err := os.ReadFile(metadata)
 	if err != nil {

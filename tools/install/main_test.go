@@ -40,3 +40,19 @@ func TestRender_WithoutVersion(t *testing.T) {
 		t.Error("without a version, the image of any version is installed")
 	}
 }
+
+// A chart whose values would be ignored is not made.
+func TestTemplated_WithoutAPart(t *testing.T) {
+	manifest, err := render("../..", modes["embedded"], "placeholder", "placeholder")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"--webhook-url=", "storage: 10Gi", "kind: Namespace", "image: placeholder:placeholder"} {
+		if _, err := templated("embedded", strings.ReplaceAll(string(manifest), part, "other")); err == nil {
+			t.Errorf("a chart was made of an overlay without %q; want an error", part)
+		}
+	}
+	if _, err := templated("embedded", string(manifest)+"# {{ .Other }}\n"); err == nil {
+		t.Error("a chart was made of an overlay with a template in it; want an error")
+	}
+}
