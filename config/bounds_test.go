@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -75,6 +76,49 @@ func walkObject(path string, schema apiextensionsv1.JSONSchemaProps, lacks func(
 	}
 	for name, property := range schema.Properties {
 		walk(path+"."+name, property, lacks)
+	}
+}
+
+// Every integer that a user may write fits the type that Go reads it into: one that does not could be stored, and not be read.
+func TestSchemas_IntegersFitTheirTypes(t *testing.T) {
+	platform := loadAs[*apiextensionsv1.CustomResourceDefinition](t, CRDs())
+	for _, crd := range append(platform, tenantCRDs(t)...) {
+		for _, version := range crd.Spec.Versions {
+			spec := version.Schema.OpenAPIV3Schema.Properties["spec"]
+			numbers(".spec", spec, func(path string, schema apiextensionsv1.JSONSchemaProps) {
+				least, most := float64(math.MinInt32), float64(math.MaxInt32)
+				if schema.Type != "integer" || schema.Format != "int32" {
+					t.Errorf("%s %s: %s is a %s of format %q, want an integer of format int32", crd.Name, version.Name, path, schema.Type, schema.Format)
+				}
+				if schema.Minimum == nil || schema.Maximum == nil || *schema.Minimum < least || *schema.Maximum > most {
+					t.Errorf("%s %s: %s has a minimum of %s and a maximum of %s, want both within an int32", crd.Name, version.Name, path,
+						written(schema.Minimum), written(schema.Maximum))
+				}
+			})
+		}
+	}
+}
+
+func written(bound *float64) string {
+	if bound == nil {
+		return "none"
+	}
+	return fmt.Sprint(*bound)
+}
+
+// numbers calls visit for every number of a schema.
+func numbers(path string, schema apiextensionsv1.JSONSchemaProps, visit func(path string, schema apiextensionsv1.JSONSchemaProps)) {
+	if schema.Type == "integer" || schema.Type == "number" {
+		visit(path, schema)
+	}
+	if schema.Items != nil {
+		numbers(path+"[]", *schema.Items.Schema, visit)
+	}
+	if schema.AdditionalProperties != nil {
+		numbers(path+"[*]", *schema.AdditionalProperties.Schema, visit)
+	}
+	for name, property := range schema.Properties {
+		numbers(path+"."+name, property, visit)
 	}
 }
 

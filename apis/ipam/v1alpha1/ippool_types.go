@@ -47,11 +47,13 @@ type PoolAllocation struct {
 type PoolReservations struct {
 	// leading is the number of blocks reserved at the start of the pool.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Leading int32 `json:"leading,omitempty"`
 
 	// trailing is the number of blocks reserved at the end of the pool.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Trailing int32 `json:"trailing,omitempty"`
 
@@ -72,6 +74,7 @@ type PoolSlices struct {
 
 	// maxSlices is the number of slices given at most. Left out, as many as fit.
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	MaxSlices int32 `json:"maxSlices,omitempty"`
 }
