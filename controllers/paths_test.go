@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,8 +33,8 @@ func (c *counted) Census(context.Context) (live.Census, bool, error) {
 }
 
 // binding serves a workspace at the path root:team.
-func binding(cluster string) *apisv1alpha1.APIBinding {
-	b := &apisv1alpha1.APIBinding{ObjectMeta: metav1.ObjectMeta{
+func binding(cluster string) *apisv1alpha2.APIBinding {
+	b := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
 		UID: types.UID(cluster), Annotations: map[string]string{"kcp.io/cluster": cluster, "kcp.io/path": "root:team"},
 	}}
 	conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"github.com/kcp-dev/sdk/apis/core"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiversion "k8s.io/apimachinery/pkg/version"
@@ -96,7 +97,7 @@ func (e *evil) one(plural string) client.Object {
 	case "ipclasses":
 		object = &ipamv1alpha1.IPClass{}
 	case "apibindings":
-		object = &apisv1alpha1.APIBinding{}
+		object = &apisv1alpha2.APIBinding{}
 	case "apiexportendpointslices":
 		object = &apisv1alpha1.APIExportEndpointSlice{}
 	default:
@@ -142,7 +143,7 @@ func (e *evil) shape(object client.Object) {
 		}
 	case *ipamv1alpha1.IPClass:
 		object.Status.Conditions = refused
-	case *apisv1alpha1.APIBinding:
+	case *apisv1alpha2.APIBinding:
 		object.Spec.Reference.Export.Path = "root:ipam"
 	case *apisv1alpha1.APIExportEndpointSlice:
 		object.Status.APIExportEndpoints = []apisv1alpha1.APIExportEndpoint{{URL: e.endpoint}}
@@ -162,8 +163,11 @@ func (e *evil) list(plural string) any {
 }
 
 func apiVersionOf(object client.Object) string {
-	if strings.Contains(reflect.TypeOf(object).Elem().PkgPath(), "kcp-dev") {
+	switch object.(type) {
+	case *apisv1alpha1.APIExportEndpointSlice:
 		return apisv1alpha1.SchemeGroupVersion.String()
+	case *apisv1alpha2.APIBinding:
+		return apisv1alpha2.SchemeGroupVersion.String()
 	}
 	return ipamv1alpha1.GroupVersion.String()
 }

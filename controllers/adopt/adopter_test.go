@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -209,8 +209,8 @@ func TestPass_OlderLedger(t *testing.T) {
 // everybody else goes on.
 func TestPass_AContestedPath(t *testing.T) {
 	l := newLoss(t)
-	binding := func(cluster string) *apisv1alpha1.APIBinding {
-		b := &apisv1alpha1.APIBinding{}
+	binding := func(cluster string) *apisv1alpha2.APIBinding {
+		b := &apisv1alpha2.APIBinding{}
 		b.UID = types.UID(cluster)
 		conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)
 		b.Annotations = map[string]string{"kcp.io/cluster": cluster, "kcp.io/path": "root:victim"}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,8 +55,8 @@ func TestPass_AClaimAlone(t *testing.T) {
 // pool keeps that frozen, until the path is shown again; other pools go on.
 func TestPass_ARecordWhosePathNobodyShows(t *testing.T) {
 	l := newLoss(t)
-	shown := func(path string) *apisv1alpha1.APIBinding {
-		b := &apisv1alpha1.APIBinding{}
+	shown := func(path string) *apisv1alpha2.APIBinding {
+		b := &apisv1alpha2.APIBinding{}
 		b.UID = types.UID(path)
 		conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)
 		b.Annotations = map[string]string{"kcp.io/cluster": "owner", "kcp.io/path": path}

@@ -24,6 +24,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/source"
 )
 
 // Ledger is what binding needs of the allocator.
@@ -108,6 +109,9 @@ func (r *Reconciler) look(ctx context.Context, req mcreconcile.Request) error {
 	claim := &ipamv1alpha1.IPClaim{}
 	if err := cl.GetClient().Get(ctx, req.NamespacedName, claim); err != nil {
 		r.abandon(req)
+		if source.Tell(cl, err) {
+			return nil
+		}
 		return client.IgnoreNotFound(err)
 	}
 	// The pass of a former claim may have entered the ledger's waiting lists after that claim was seen deleted.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -202,8 +202,8 @@ func (s *scene) register(pool *ipamv1alpha1.IPPool) {
 }
 
 // binding is that of the tenant.
-func binding() *apisv1alpha1.APIBinding {
-	b := &apisv1alpha1.APIBinding{ObjectMeta: metav1.ObjectMeta{
+func binding() *apisv1alpha2.APIBinding {
+	b := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
 		UID: "binding", Annotations: map[string]string{"kcp.io/cluster": "tenant", "kcp.io/path": "root:tenant"},
 	}}
 	conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)

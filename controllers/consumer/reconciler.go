@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
@@ -91,6 +93,9 @@ func (r *Reconciler) reconcile(ctx context.Context, req mcreconcile.Request, cl 
 	claim := &ipamv1alpha1.IPClaim{}
 	if err := cl.GetClient().Get(ctx, req.NamespacedName, claim); err != nil {
 		r.forget(req)
+		if _, odd := errors.AsType[*decode.UnreadableError](err); odd {
+			return reconcile.Result{}, nil // as the claim itself tells
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if claim.Spec.OwnerRef == nil || !claim.DeletionTimestamp.IsZero() {

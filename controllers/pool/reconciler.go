@@ -21,6 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/index"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
@@ -78,6 +79,7 @@ type pass struct {
 	cluster cluster.Cluster
 	owner   directory.Workspace
 	pool    *ipamv1alpha1.IPPool
+	odd     error // the pool cannot be read: what is known of it is in pool
 	id      allocator.PoolID
 
 	samples forecast.Samples // of what was used
@@ -96,7 +98,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		return reconcile.Result{}, nil
 	}
 	pool := &ipamv1alpha1.IPPool{}
-	if err := cl.GetClient().Get(ctx, req.NamespacedName, pool); err != nil {
+	err = cl.GetClient().Get(ctx, req.NamespacedName, pool)
+	odd, unreadable := errors.AsType[*decode.UnreadableError](err)
+	if unreadable {
+		pool, err = odd.Object.DeepCopyObject().(*ipamv1alpha1.IPPool), nil
+	}
+	if err != nil {
 		r.abandon(req)
 		if r.directory.Ledger(req.ClusterName) == r.directory.Platform().Cluster {
 			shown.hide(req.Name)
@@ -110,6 +117,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		owner:      r.directory.Workspace(r.directory.Ledger(req.ClusterName)),
 		pool:       pool,
 		id:         allocator.PoolID(pool.UID),
+	}
+	if unreadable {
+		p.odd = &outcome.Fault{Message: odd.Error()}
 	}
 	result, err := requeueFor(patch.Reconcile(ctx, cl.GetClient(), pool, p.reconcile))
 	if err == nil && p.due > 0 {
@@ -141,6 +151,10 @@ func (r *Reconciler) abandon(req mcreconcile.Request) {
 func (p *pass) reconcile(ctx context.Context) error {
 	if !p.pool.DeletionTimestamp.IsZero() {
 		return p.retire(ctx)
+	}
+	if p.odd != nil {
+		_ = p.fail(ctx, p.odd) // until it is changed; the ledger keeps what it has of the pool
+		return nil
 	}
 	// The finalizer is stored before the ledger knows the pool, or a pool
 	// deleted in between would stay registered.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -26,7 +26,7 @@ type pass struct {
 	parent  *ipamv1alpha1.IPPool
 	member  directory.Workspace
 	cluster cluster.Cluster          // nil: the workspace is not engaged
-	binding *apisv1alpha1.APIBinding // what entitles it; nil: nothing yet
+	binding *apisv1alpha2.APIBinding // what entitles it; nil: nothing yet
 	child   *ipamv1alpha1.IPPool     // the pool of that name there, of any origin; nil: none
 }
 
@@ -90,7 +90,7 @@ func (c *Controller) begin(ctx context.Context, req request) (p *pass, ok bool, 
 	if child, there := view.Pool(p.member, req.pool); there {
 		p.child = child
 	}
-	bindings := &apisv1alpha1.APIBindingList{}
+	bindings := &apisv1alpha2.APIBindingList{}
 	if err := errors.Join(view.Err(), p.cluster.GetCache().List(ctx, bindings)); err != nil {
 		return nil, false, err
 	}
@@ -224,9 +224,9 @@ func (p *pass) tell(ctx context.Context, now state) bool {
 
 // acceptsEvents reports whether a binding lets us write events beside it. It may be
 // accepted a moment after the workspace is bound.
-func acceptsEvents(binding *apisv1alpha1.APIBinding) bool {
-	return slices.ContainsFunc(binding.Spec.PermissionClaims, func(c apisv1alpha1.AcceptablePermissionClaim) bool {
-		return c.Group == "" && c.Resource == "events" && c.State == apisv1alpha1.ClaimAccepted
+func acceptsEvents(binding *apisv1alpha2.APIBinding) bool {
+	return slices.ContainsFunc(binding.Spec.PermissionClaims, func(c apisv1alpha2.AcceptablePermissionClaim) bool {
+		return c.Group == "" && c.Resource == "events" && c.State == apisv1alpha2.ClaimAccepted
 	})
 }
 

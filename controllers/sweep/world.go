@@ -20,7 +20,7 @@ import (
 // AnnotationAllow, on a pool, lets sweeps free any number of its orphans until
 // the time that it gives, in the form of RFC 3339. On a pool of a tenant it does so only while all of
 // them are of the tenant's own workspace: the owner of a shared pool has no say in the blocks of others.
-const AnnotationAllow = ipamv1alpha1.GroupName + "/allow-sweep-until"
+const AnnotationAllow = ipamv1alpha1.AnnotationAllowSweep
 
 // reasonBraked is the reason of the event on a pool whose brake is on.
 const reasonBraked = "SweepBraked"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
 
@@ -34,7 +35,14 @@ func (b *books) compare(ctx context.Context, world World) error {
 		{&ipamv1alpha1.IPClaimList{}, func(c allocator.ClusterName, o client.Object) { b.seeClaim(c, o.(*ipamv1alpha1.IPClaim)) }},
 		{&ipamv1alpha1.IPAllocationList{}, func(c allocator.ClusterName, o client.Object) { b.seeRecord(c, o.(*ipamv1alpha1.IPAllocation)) }},
 	} {
-		if err := world.Each(ctx, part.list, part.visit); err != nil {
+		err := world.Each(ctx, part.list, func(c allocator.ClusterName, o client.Object) {
+			if odd := decode.Unreadable(o); odd != nil {
+				b.seeOdd(c, o, odd)
+				return
+			}
+			part.visit(c, o)
+		})
+		if err != nil {
 			return fmt.Errorf("read what is published: %w", err)
 		}
 	}
@@ -47,6 +55,25 @@ func (b *books) compare(ctx context.Context, world World) error {
 		}
 	}
 	return nil
+}
+
+// seeOdd sees an object that cannot be read. It exists, and so does what lives by it.
+func (b *books) seeOdd(cluster allocator.ClusterName, obj client.Object, odd error) {
+	b.find(Finding{
+		Kind: Unreadable, Cluster: cluster, Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: string(obj.GetUID()), Message: odd.Error(),
+	})
+	if record, ok := obj.(*ipamv1alpha1.IPAllocation); ok {
+		if _, uid := record.HeldBy(); b.of(uid) != nil {
+			b.of(uid).recorded = true
+		}
+		return
+	}
+	if held := b.blocks.of(allocator.ClaimID(obj.GetUID())); held != nil {
+		held.held = true
+	}
+	if p := b.pools[allocator.PoolID(obj.GetUID())]; p != nil {
+		p.seen = true
+	}
 }
 
 func (b *books) seePool(cluster allocator.ClusterName, obj *ipamv1alpha1.IPPool) {

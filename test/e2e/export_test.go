@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,7 +35,7 @@ func TestExport_MadeAnewFromItsIdentity(t *testing.T) {
 	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "kcp-system", Name: workspaces.ExportName}, identity); err != nil {
 		t.Fatal(err)
 	}
-	binding := &apisv1alpha1.APIBinding{}
+	binding := &apisv1alpha2.APIBinding{}
 	if err := framework.Admin(t, tenant.Path).Get(t.Context(), client.ObjectKey{Name: workspaces.BindingName}, binding); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode"
 
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -73,7 +73,7 @@ func TestHostile_ForgedPath(t *testing.T) {
 func showPath(t *testing.T, owner client.Client, path string) {
 	t.Helper()
 	annotate := merge(fmt.Sprintf(`{"metadata": {"annotations": {"kcp.io/path": %q}}}`, path))
-	cluster, binding := &corev1alpha1.LogicalCluster{}, &apisv1alpha1.APIBinding{}
+	cluster, binding := &corev1alpha1.LogicalCluster{}, &apisv1alpha2.APIBinding{}
 	cluster.Name, binding.Name = "cluster", workspaces.BindingName
 	if err := owner.Patch(t.Context(), cluster, annotate); err != nil {
 		t.Fatal(err)

@@ -83,7 +83,7 @@ func (k *talk) exchange() []string {
 	k.ask("a claim in the version of the controller", http.MethodGet, here+group+"v1controller1"+one, "")
 	k.ask("no such claim", http.MethodGet, here+group+"v1alpha1/namespaces/default/ipclaims/none", "")
 	k.ask("a version that is not served", http.MethodGet, here+group+"v9"+one, "")
-	k.ask("the bindings", http.MethodGet, here+"/apis/apis.kcp.io/v1alpha1/apibindings?limit=500", "")
+	k.ask("the bindings", http.MethodGet, here+"/apis/apis.kcp.io/v1alpha2/apibindings?limit=500", "")
 
 	list := k.ask("records", http.MethodGet, records, "")
 	record := list["items"].([]any)[0].(map[string]any)

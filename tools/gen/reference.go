@@ -120,9 +120,9 @@ func typeOf(s apiextensionsv1.JSONSchemaProps) string {
 	case s.AdditionalProperties != nil:
 		return "map of strings" + bounds(s.MaxProperties, "entries")
 	case s.Minimum != nil && s.Maximum != nil:
-		return fmt.Sprintf("%s, %v to %v", s.Type, *s.Minimum, *s.Maximum)
+		return fmt.Sprintf("%s, %.0f to %.0f", s.Type, *s.Minimum, *s.Maximum)
 	case s.Minimum != nil:
-		return fmt.Sprintf("%s, at least %v", s.Type, *s.Minimum)
+		return fmt.Sprintf("%s, at least %.0f", s.Type, *s.Minimum)
 	default:
 		return s.Type + bounds(s.MaxLength, "characters")
 	}

@@ -34,6 +34,10 @@ const (
 	// block was given to, as name/UID. The system writes it.
 	AnnotationRetainedFrom = GroupName + "/retained-from"
 
+	// AnnotationAllowSweep, on a pool, lets sweeps free any number of its orphans until
+	// the time that it gives, in the form of RFC 3339.
+	AnnotationAllowSweep = GroupName + "/allow-sweep-until"
+
 	// LabelSlice is, on a pool that is the slice of a workspace, the UID of the
 	// platform's pool that it is a slice of. The system gives it, and admission
 	// keeps everybody else from it: a slice is carved from a pool that tenants may

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"github.com/kcp-dev/sdk/apis/core"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
@@ -72,7 +73,7 @@ func (r *View) enter(ctx context.Context, cfg *rest.Config, url string) error {
 	if err != nil {
 		return err
 	}
-	bindings := &apisv1alpha1.APIBindingList{}
+	bindings := &apisv1alpha2.APIBindingList{}
 	if err := c.List(ctx, bindings); err != nil {
 		return err
 	}

@@ -179,7 +179,6 @@ func NewClient(cfg *rest.Config) (client.WithWatch, error) {
 	mapper.Add(clusterv1.GroupVersion.WithKind("Cluster"), meta.RESTScopeNamespace)
 	for _, kind := range []schema.GroupVersionKind{
 		apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"),
-		apisv1alpha1.SchemeGroupVersion.WithKind("APIBinding"),
 		apisv1alpha2.SchemeGroupVersion.WithKind("APIExport"),
 		apisv1alpha2.SchemeGroupVersion.WithKind("APIBinding"),
 		tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"),

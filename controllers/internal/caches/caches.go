@@ -3,24 +3,52 @@ package caches
 
 import (
 	"context"
+	"reflect"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/kcp-ipam/ipam/controllers/internal/source"
 )
 
 // ending is how long a cache may take to stop: its handlers take milliseconds.
 const ending = 5 * time.Second
 
-// New makes a cache as [cache.New] does. Its Start returns at most five seconds after the context has ended. That of
+// New makes a cache as [cache.New] does, in which each object is decoded by itself: one that cannot be read costs nobody
+// but itself, see package source. Kinds that are narrowed by selectors or namespaces are read as [cache.New] does. Its Start returns at most five seconds after the context has ended. That of
 // [cache.New] waits for informers, and an informer of client-go whose server is away pauses for up to a minute
 // whether or not it is stopped.
 func New(cfg *rest.Config, opts cache.Options) (cache.Cache, error) {
+	reading := opts
+	opts.NewInformer = func(lists toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, by toolscache.Indexers) toolscache.SharedIndexInformer {
+		if whole(reading, obj) {
+			lists = source.Of(cfg, reading, obj)
+		}
+		return source.Guarded(toolscache.NewSharedIndexInformerWithOptions(lists, obj, toolscache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: by}))
+	}
 	made, err := cache.New(cfg, opts)
 	if err != nil {
 		return nil, err
 	}
 	return bounded{made}, nil
+}
+
+// whole reports whether all objects of a kind are cached, by its Go type.
+func whole(opts cache.Options, obj runtime.Object) bool {
+	switch obj.(type) {
+	case runtime.Unstructured, *metav1.PartialObjectMetadata:
+		return false
+	}
+	for narrowed := range opts.ByObject {
+		if reflect.TypeOf(narrowed) == reflect.TypeOf(obj) {
+			return false
+		}
+	}
+	return opts.DefaultNamespaces == nil && opts.DefaultLabelSelector == nil && opts.DefaultFieldSelector == nil
 }
 
 type bounded struct{ cache.Cache }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
@@ -132,12 +134,17 @@ func (v *View) Room(pool *ipamv1alpha1.IPPool, length int) resolve.Room {
 
 func (v *View) platform() directory.Workspace { return v.Directory.Platform() }
 
+// get reads an object. Of one that cannot be read it tells what is known, marked, and reports false.
 func (v *View) get(in directory.Workspace, name string, into client.Object) bool {
 	reader, ok := v.reader(in)
 	if !ok {
 		return false
 	}
 	err := reader.Get(v.ctx, client.ObjectKey{Name: name}, into)
+	if odd, ok := errors.AsType[*decode.UnreadableError](err); ok {
+		reflect.ValueOf(into).Elem().Set(reflect.ValueOf(odd.Object).Elem())
+		return false // what cannot be used looks like what does not exist
+	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		v.fail(fmt.Errorf("read %T %s: %w", into, name, err))
 	}
@@ -172,10 +179,16 @@ func (v *View) fail(err error) {
 	}
 }
 
-func pointers[T any](items []T) []*T {
-	list := make([]*T, len(items))
+// pointers are those of the objects that can be read.
+func pointers[T any, P interface {
+	*T
+	client.Object
+}](items []T) []P {
+	list := make([]P, 0, len(items))
 	for i := range items {
-		list[i] = &items[i]
+		if decode.Unreadable(P(&items[i])) == nil {
+			list = append(list, &items[i])
+		}
 	}
 	return list
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,7 +97,7 @@ func TestCooldowns(t *testing.T) {
 			t.Errorf("Of(%s, %q) = %s, %v, want %s", tt.pool, tt.class, got, err, tt.want)
 		}
 	}
-	binding := &apisv1alpha1.APIBinding{ObjectMeta: metav1.ObjectMeta{
+	binding := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
 		UID: "binding", Annotations: map[string]string{"kcp.io/cluster": "left", "kcp.io/path": "root:left"},
 	}}
 	conditions.MarkTrue(binding, conditionsv1alpha1.ReadyCondition)

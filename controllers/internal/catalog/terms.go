@@ -7,6 +7,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 )
 
 // Pools finds the ledger's pools.
@@ -16,11 +17,11 @@ type Pools interface {
 
 // terms are the class and the pool of a block, as they are now. What does not exist is zero. It
 // is an error if the pool's workspace is bound and its cache cannot be read yet: a decision to
-// give a block back can wait, and must not be made without its pool.
+// give a block back can wait, and must not be made without its pool. Of one that cannot be decoded whole, what is known counts.
 func (c *Catalog) terms(ctx context.Context, pools Pools, b allocator.Block) (class ipamv1alpha1.IPClassSpec, pool ipamv1alpha1.IPPoolSpec, err error) {
 	view := c.View(ctx)
 	if b.Class != "" {
-		if found, ok := view.Class(b.Class); ok {
+		if found, ok := view.Class(b.Class); ok || decode.Unreadable(found) != nil {
 			class = found.Spec
 		}
 	}
@@ -32,7 +33,7 @@ func (c *Catalog) terms(ctx context.Context, pools Pools, b allocator.Block) (cl
 	if _, engaged := view.reader(owner); !engaged && c.Directory.Bound(known.Cluster) {
 		view.fail(fmt.Errorf("the workspace of pool %s is not served yet", known.Name))
 	}
-	if found, ok := view.Pool(owner, known.Name); ok && allocator.PoolID(found.UID) == known.ID {
+	if found, ok := view.Pool(owner, known.Name); (ok || decode.Unreadable(found) != nil) && allocator.PoolID(found.UID) == known.ID {
 		pool = found.Spec
 	}
 	return class, pool, view.Err()
@@ -46,7 +47,7 @@ func (c *Catalog) Reclaims(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, 
 	}
 	view := c.View(ctx)
 	found, ok := view.Class(class)
-	if !ok {
+	if !ok && decode.Unreadable(found) == nil {
 		return "", view.Err()
 	}
 	return cmp.Or(allocator.ReclaimPolicy(found.Spec.ReclaimPolicy), allocator.Delete), nil

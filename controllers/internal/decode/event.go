@@ -1,91 +1,56 @@
-package wildcard
+package decode
 
 import (
-	"context"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"reflect"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-
-	"github.com/kcp-ipam/ipam/controllers/internal/decode"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// watches opens the watches of a cache.
-type watches struct {
-	config *rest.Config
-	opts   cache.Options
-}
-
-// of lists as before, and watches with the decoder of this package.
-func (w *watches) of(lists toolscache.ListerWatcher, obj runtime.Object) toolscache.ListerWatcher {
-	return &toolscache.ListWatch{
-		ListWithContextFunc: toolscache.ToListerWithContext(lists).ListWithContext,
-		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-			return w.open(ctx, obj, opts)
-		},
-	}
-}
-
-// open begins a watch of the objects of a kind, in all logical clusters.
-func (w *watches) open(ctx context.Context, obj runtime.Object, opts metav1.ListOptions) (watch.Interface, error) {
-	gvk, err := apiutil.GVKForObject(obj, w.opts.Scheme)
-	if err != nil {
-		return nil, err
-	}
-	mapping, err := w.opts.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if err != nil {
-		return nil, err
-	}
-	kind, err := apiutil.RESTClientForGVK(gvk, false, false, w.config, serializer.NewCodecFactory(w.opts.Scheme), w.opts.HTTPClient)
-	if err != nil {
-		return nil, err
-	}
-	opts.Watch, opts.AllowWatchBookmarks = true, true
-	body, err := kind.Get().Resource(mapping.Resource.Resource).VersionedParams(&opts, runtime.NewParameterCodec(w.opts.Scheme)).Stream(ctx)
-	if net.IsProbableEOF(err) || net.IsTimeout(err) {
-		return watch.NewEmptyWatch(), nil // as client-go does: it is opened again at once
-	}
-	if err != nil {
-		return nil, err
-	}
-	// The reporter says 500 as client-go's own does: other codes are those of servers.
-	return watch.NewStreamWatcherWithLogger(klog.FromContext(ctx), newDecoder(body, obj),
-		apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchDecoding")), nil
-}
-
-// decoder decodes the events of a watch. It is for one goroutine; Close ends a Decode that waits.
-type decoder struct {
-	body   io.Closer
+// Events decodes the events of a watch. An object with a field that cannot be decoded is marked, see [Object]: the watch
+// goes on. It is for one goroutine; Close ends a Decode that waits.
+type Events struct {
+	body   io.ReadCloser
 	stream *jsontext.Decoder
+	read   *recorder // what stream reads
 	kind   reflect.Type
 	event  event
 }
 
-func newDecoder(body io.ReadCloser, obj runtime.Object) *decoder {
-	return &decoder{body: body, stream: jsontext.NewDecoder(body, decode.Options), kind: reflect.TypeOf(obj).Elem()}
+var _ watch.Decoder = (*Events)(nil)
+
+// NewEvents decodes what a watch of objects of this kind brings.
+func NewEvents(body io.ReadCloser, obj runtime.Object) *Events {
+	e := &Events{body: body, kind: reflect.TypeOf(obj).Elem()}
+	e.follow(body)
+	return e
+}
+
+func (d *Events) follow(stream io.Reader) {
+	d.read = &recorder{Reader: stream}
+	d.stream = jsontext.NewDecoder(d.read, Options)
 }
 
 // Decode implements watch.Decoder.
-func (d *decoder) Decode() (watch.EventType, runtime.Object, error) {
+func (d *Events) Decode() (watch.EventType, runtime.Object, error) {
+	d.read.forget(d.stream.InputOffset())
 	d.event = event{kind: d.kind}
 	e := &d.event
-	if err := json.UnmarshalDecode(d.stream, e, decode.Options); err != nil {
+	err := json.UnmarshalDecode(d.stream, e, Options)
+	if _, semantic := errors.AsType[*json.SemanticError](err); semantic {
+		*e = event{kind: d.kind}
+		err = d.again(err)
+	}
+	if err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			err = io.ErrUnexpectedEOF // which its caller compares
 		}
@@ -94,6 +59,64 @@ func (d *decoder) Decode() (watch.EventType, runtime.Object, error) {
 	e.object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as in all that client-go decodes
 	return e.name, e.object, nil
 }
+
+// again reads an event again that was not decoded whole, and decodes of its object what can be decoded. It returns the fault
+// if that is not an object.
+func (d *Events) again(fault error) error {
+	d.follow(io.MultiReader(bytes.NewReader(d.read.since()), d.read.Reader))
+	raw, err := d.stream.ReadValue()
+	if err != nil {
+		return err
+	}
+	parts := struct {
+		Type   watch.EventType `json:"type"`
+		Object jsontext.Value  `json:"object"`
+	}{}
+	if json.Unmarshal(raw, &parts, Options) != nil {
+		return fault
+	}
+	e := &d.event
+	e.name = parts.Type
+	if e.object, err = e.blank(); err != nil {
+		return fault
+	}
+	obj, ok := e.object.(client.Object)
+	if !ok || Object(parts.Object, obj) != nil {
+		return fault
+	}
+	return nil
+}
+
+// recorder keeps what was read of a stream since the last event.
+type recorder struct {
+	io.Reader
+	kept  []byte
+	first int64 // offset of what is kept
+	begin int   // of the event
+}
+
+// Read implements io.Reader.
+func (r *recorder) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.kept = append(r.kept, p[:n]...)
+	return n, err
+}
+
+// idle is how much of earlier events may be kept, so that little is moved for each event.
+const idle = 1 << 16
+
+// forget forgets what comes before an offset.
+func (r *recorder) forget(offset int64) {
+	r.begin = int(offset - r.first)
+	if r.begin < idle {
+		return
+	}
+	r.kept = r.kept[:copy(r.kept, r.kept[r.begin:])]
+	r.first, r.begin = offset, 0
+}
+
+// since is what was read since the last offset.
+func (r *recorder) since() []byte { return r.kept[r.begin:] }
 
 // event is one event of a watch.
 type event struct {
@@ -125,7 +148,7 @@ func (e *event) UnmarshalJSONFrom(from *jsontext.Decoder) error {
 	if e.object, err = e.blank(); err != nil {
 		return err
 	}
-	return json.Unmarshal(e.early, e.object, decode.Options)
+	return json.Unmarshal(e.early, e.object, Options)
 }
 
 // member decodes a member of the event.
@@ -136,15 +159,15 @@ func (e *event) member(from *jsontext.Decoder) error {
 	}
 	switch name.String() {
 	case "type":
-		return json.UnmarshalDecode(from, &e.name, decode.Options)
+		return json.UnmarshalDecode(from, &e.name, Options)
 	case "object":
 		if e.name == "" {
-			return json.UnmarshalDecode(from, &e.early, decode.Options)
+			return json.UnmarshalDecode(from, &e.early, Options)
 		}
 		if e.object, err = e.blank(); err != nil {
 			return err
 		}
-		return json.UnmarshalDecode(from, e.object, decode.Options)
+		return json.UnmarshalDecode(from, e.object, Options)
 	}
 	return from.SkipValue()
 }
@@ -161,4 +184,4 @@ func (e *event) blank() (runtime.Object, error) {
 }
 
 // Close implements watch.Decoder.
-func (d *decoder) Close() { _ = d.body.Close() }
+func (d *Events) Close() { _ = d.body.Close() }

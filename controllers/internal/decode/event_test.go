@@ -1,4 +1,4 @@
-package wildcard
+package decode
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -24,11 +24,11 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// theirs is the decoder of client-go, which [decoder] has to agree with.
+// theirs is the decoder of client-go, which [Events] has to agree with.
 func theirs(t testing.TB, body io.ReadCloser) watch.Decoder {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, apisv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, apisv1alpha2.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func kinds() map[string]client.Object {
 		"claim":   &ipamv1alpha1.IPClaim{TypeMeta: typed("ipam.miloapis.com", "IPClaim")},
 		"record":  &ipamv1alpha1.IPAllocation{TypeMeta: typed("ipam.miloapis.com", "IPAllocation")},
 		"pool":    &ipamv1alpha1.IPPool{TypeMeta: typed("ipam.miloapis.com", "IPPool")},
-		"binding": &apisv1alpha1.APIBinding{TypeMeta: typed("apis.kcp.io", "APIBinding")},
+		"binding": &apisv1alpha2.APIBinding{TypeMeta: metav1.TypeMeta{APIVersion: apisv1alpha2.SchemeGroupVersion.String(), Kind: "APIBinding"}},
 	}
 }
 
@@ -81,7 +81,7 @@ func TestDecode_AsClientGo(t *testing.T) {
 				}
 				text.WriteString(`{"type":"MODIFIED","object":` + string(raw) + "}\n")
 			}
-			want, got := theirs(t, stream(text.String())), newDecoder(stream(text.String()), blank)
+			want, got := theirs(t, stream(text.String())), NewEvents(stream(text.String()), blank)
 			for range objects {
 				sameEvent(t, want, got)
 			}
@@ -145,7 +145,7 @@ func TestDecode_Events(t *testing.T) {
 		"nothing":             ``,
 	} {
 		t.Run(name, func(t *testing.T) {
-			sameEvent(t, theirs(t, stream(text)), newDecoder(stream(text), &ipamv1alpha1.IPClaim{}))
+			sameEvent(t, theirs(t, stream(text)), NewEvents(stream(text), &ipamv1alpha1.IPClaim{}))
 		})
 	}
 }
@@ -153,7 +153,7 @@ func TestDecode_Events(t *testing.T) {
 // TestDecode_Alone: an event takes nothing from the one before.
 func TestDecode_Alone(t *testing.T) {
 	first := `{"type":"ADDED","object":{"metadata":{"name":"a","labels":{"x":"1"}},"spec":{"prefixLength":32}}}`
-	d := newDecoder(stream(first+`{"type":"ADDED","object":{"metadata":{"name":"b"}}}{"type":"ADDED"}`), &ipamv1alpha1.IPClaim{})
+	d := NewEvents(stream(first+`{"type":"ADDED","object":{"metadata":{"name":"b"}}}{"type":"ADDED"}`), &ipamv1alpha1.IPClaim{})
 	var claims []*ipamv1alpha1.IPClaim
 	for range 2 {
 		_, obj, err := d.Decode()
@@ -174,7 +174,7 @@ func TestDecode_Alone(t *testing.T) {
 func TestDecode_Closed(t *testing.T) {
 	reader, writer := io.Pipe()
 	defer writer.Close()
-	d := newDecoder(reader, &ipamv1alpha1.IPClaim{})
+	d := NewEvents(reader, &ipamv1alpha1.IPClaim{})
 	ended := make(chan error, 1)
 	go func() {
 		_, _, err := d.Decode()
@@ -206,7 +206,7 @@ func BenchmarkDecode(b *testing.B) {
 "ipFamily":"IPv4","observedGeneration":1,"phase":"Bound","poolRef":{"name":"shared","projectRef":{"name":"root:ipam"}}}}}`, "\n", "") + "\n"
 	for name, open := range map[string]func(io.ReadCloser) watch.Decoder{
 		"client-go": func(body io.ReadCloser) watch.Decoder { return theirs(b, body) },
-		"once":      func(body io.ReadCloser) watch.Decoder { return newDecoder(body, &ipamv1alpha1.IPClaim{}) },
+		"once":      func(body io.ReadCloser) watch.Decoder { return NewEvents(body, &ipamv1alpha1.IPClaim{}) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			d := open(io.NopCloser(&repeated{text: text}))

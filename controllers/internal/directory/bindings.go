@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"github.com/kcp-dev/sdk/apis/core"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
@@ -68,7 +68,7 @@ func (b *bindings) standing() standing {
 
 // Serves reports whether kcp has bound a binding, so that it serves its workspace. It still
 // does while it is being deleted.
-func Serves(b *apisv1alpha1.APIBinding) bool {
+func Serves(b *apisv1alpha2.APIBinding) bool {
 	return conditions.IsTrue(b, conditionsv1alpha1.ReadyCondition)
 }
 
@@ -121,7 +121,7 @@ func (d *Directory) Served(endpoint string, cluster allocator.ClusterName) bool 
 }
 
 // Seen learns a binding that an endpoint shows, new or changed.
-func (d *Directory) Seen(endpoint string, b *apisv1alpha1.APIBinding) {
+func (d *Directory) Seen(endpoint string, b *apisv1alpha2.APIBinding) {
 	cluster := allocator.ClusterName(logicalcluster.From(b))
 	before, now := d.note(cluster, binding{
 		uid: b.UID, endpoint: endpoint, serves: Serves(b), leaving: !b.DeletionTimestamp.IsZero(),
@@ -158,7 +158,7 @@ func (d *Directory) note(cluster allocator.ClusterName, b binding) (before, now 
 }
 
 // Gone forgets a binding whose end was seen.
-func (d *Directory) Gone(b *apisv1alpha1.APIBinding) {
+func (d *Directory) Gone(b *apisv1alpha2.APIBinding) {
 	cluster := allocator.ClusterName(logicalcluster.From(b))
 	departed := false
 	_, last := d.drop(cluster, b.UID, func(of *bindings, known binding) {
@@ -174,7 +174,7 @@ func (d *Directory) Gone(b *apisv1alpha1.APIBinding) {
 }
 
 // Missed forgets a binding that a list has left out. Nobody has seen what became of it.
-func (d *Directory) Missed(b *apisv1alpha1.APIBinding) {
+func (d *Directory) Missed(b *apisv1alpha2.APIBinding) {
 	cluster := allocator.ClusterName(logicalcluster.From(b))
 	if _, last := d.drop(cluster, b.UID, func(of *bindings, _ binding) { of.went = false }); last {
 		d.show(cluster, "")

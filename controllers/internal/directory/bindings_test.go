@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,12 +28,12 @@ func (*said) Contested(string, []allocator.ClusterName) {}
 // The first binding of these tests serves the workspace a, the second does not.
 var first, second = of("first", bound), of("second")
 
-func bound(b *apisv1alpha1.APIBinding) { conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition) }
+func bound(b *apisv1alpha2.APIBinding) { conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition) }
 
-func deleted(b *apisv1alpha1.APIBinding) { b.DeletionTimestamp = new(metav1.Now()) }
+func deleted(b *apisv1alpha2.APIBinding) { b.DeletionTimestamp = new(metav1.Now()) }
 
-func of(uid types.UID, changes ...func(*apisv1alpha1.APIBinding)) *apisv1alpha1.APIBinding {
-	b := &apisv1alpha1.APIBinding{ObjectMeta: metav1.ObjectMeta{
+func of(uid types.UID, changes ...func(*apisv1alpha2.APIBinding)) *apisv1alpha2.APIBinding {
+	b := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
 		UID: uid, Annotations: map[string]string{"kcp.io/cluster": "a", "kcp.io/path": "root:a"},
 	}}
 	for _, change := range changes {
@@ -42,7 +42,7 @@ func of(uid types.UID, changes ...func(*apisv1alpha1.APIBinding)) *apisv1alpha1.
 	return b
 }
 
-func with(b *apisv1alpha1.APIBinding, changes ...func(*apisv1alpha1.APIBinding)) *apisv1alpha1.APIBinding {
+func with(b *apisv1alpha2.APIBinding, changes ...func(*apisv1alpha2.APIBinding)) *apisv1alpha2.APIBinding {
 	b = b.DeepCopy()
 	for _, change := range changes {
 		change(b)
@@ -53,9 +53,9 @@ func with(b *apisv1alpha1.APIBinding, changes ...func(*apisv1alpha1.APIBinding))
 func TestBindings(t *testing.T) {
 	t.Parallel()
 	type d = *directory.Directory
-	seen := func(b *apisv1alpha1.APIBinding) func(d) { return func(d d) { d.Seen(endpoint, b) } }
-	gone := func(b *apisv1alpha1.APIBinding) func(d) { return func(d d) { d.Gone(b) } }
-	missed := func(b *apisv1alpha1.APIBinding) func(d) { return func(d d) { d.Missed(b) } }
+	seen := func(b *apisv1alpha2.APIBinding) func(d) { return func(d d) { d.Seen(endpoint, b) } }
+	gone := func(b *apisv1alpha2.APIBinding) func(d) { return func(d d) { d.Gone(b) } }
+	missed := func(b *apisv1alpha2.APIBinding) func(d) { return func(d d) { d.Missed(b) } }
 	closed := func(d d) { d.Closed(endpoint) }
 
 	for name, tt := range map[string]struct {
@@ -182,15 +182,15 @@ func TestBindings_AtTwoEndpoints(t *testing.T) {
 func TestBindings_Endpoint(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		seen []*apisv1alpha1.APIBinding
+		seen []*apisv1alpha2.APIBinding
 		want string
 	}{
-		"bound":                 {[]*apisv1alpha1.APIBinding{first}, endpoint},
-		"bound, with a second":  {[]*apisv1alpha1.APIBinding{second, first}, endpoint},
+		"bound":                 {[]*apisv1alpha2.APIBinding{first}, endpoint},
+		"bound, with a second":  {[]*apisv1alpha2.APIBinding{second, first}, endpoint},
 		"not bound":             {nil, ""},
-		"not bound yet":         {[]*apisv1alpha1.APIBinding{second}, ""},
-		"about to be unbound":   {[]*apisv1alpha1.APIBinding{with(first, deleted)}, ""},
-		"bound and not anymore": {[]*apisv1alpha1.APIBinding{first, with(first, deleted)}, ""},
+		"not bound yet":         {[]*apisv1alpha2.APIBinding{second}, ""},
+		"about to be unbound":   {[]*apisv1alpha2.APIBinding{with(first, deleted)}, ""},
+		"bound and not anymore": {[]*apisv1alpha2.APIBinding{first, with(first, deleted)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -210,7 +210,7 @@ func TestBindings_PathOfTheUnserved(t *testing.T) {
 	t.Parallel()
 	d := newDirectory()
 	d.Seen(endpoint, first)
-	forger := with(second, func(b *apisv1alpha1.APIBinding) { b.Annotations["kcp.io/cluster"] = "forger" })
+	forger := with(second, func(b *apisv1alpha2.APIBinding) { b.Annotations["kcp.io/cluster"] = "forger" })
 	d.Seen(endpoint, forger)
 	if got, ok := d.Find("root:a"); !ok || got.Cluster != "a" {
 		t.Errorf("Find(root:a) = %v, %t beside a workspace that is not bound, want a", got, ok)

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,12 +18,12 @@ import (
 const endpoint = "https://endpoint"
 
 // binding is one that serves its workspace.
-func binding(cluster, path string) *apisv1alpha1.APIBinding {
+func binding(cluster, path string) *apisv1alpha2.APIBinding {
 	annotations := map[string]string{"kcp.io/cluster": cluster}
 	if path != "" {
 		annotations["kcp.io/path"] = path
 	}
-	b := &apisv1alpha1.APIBinding{ObjectMeta: metav1.ObjectMeta{UID: types.UID(cluster), Annotations: annotations}}
+	b := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{UID: types.UID(cluster), Annotations: annotations}}
 	conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)
 	return b
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -114,15 +114,15 @@ func TestHolder_Served(t *testing.T) {
 	endpoint := newSite(t)
 	_, reader := newWorld(t, endpoint)
 	bound := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	at := func(time time.Time, status corev1.ConditionStatus) apisv1alpha1.APIBinding {
-		binding := apisv1alpha1.APIBinding{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"kcp.io/cluster": "w"}}}
+	at := func(time time.Time, status corev1.ConditionStatus) apisv1alpha2.APIBinding {
+		binding := apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"kcp.io/cluster": "w"}}}
 		binding.Status.Conditions = conditionsv1alpha1.Conditions{{
-			Type: apisv1alpha1.InitialBindingCompleted, Status: status, LastTransitionTime: metav1.NewTime(time),
+			Type: apisv1alpha2.InitialBindingCompleted, Status: status, LastTransitionTime: metav1.NewTime(time),
 		}}
 		return binding
 	}
 	list := bindingList("9")
-	list.Items = []apisv1alpha1.APIBinding{
+	list.Items = []apisv1alpha2.APIBinding{
 		at(bound.Add(-time.Hour), corev1.ConditionTrue), at(bound, corev1.ConditionTrue), at(bound.Add(time.Hour), corev1.ConditionFalse),
 	}
 	endpoint.serve(bindingsPath("w"), list)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,12 +19,19 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 )
 
-// page is how many objects are read at a time.
-const page = 500
+// page is how many objects are read at a time, at first and of bindings. The pages of a list are made longer or shorter
+// until they have pageBytes: tenants may write objects of more than a MiB, and usual ones have two KiB.
+const (
+	page      = 50
+	longest   = 500
+	shortest  = 5
+	pageBytes = 4 << 20
+)
 
 // Each calls visit for every object of a kind: those of the platform, and those
 // of every workspace that binds the export. list says of which kind, and stays as it
-// is; a page at a time is in memory. An endpoint that cannot be
+// is; a page at a time is in memory. An object that cannot be read is told as far as
+// it is known, marked: see package decode. An endpoint that cannot be
 // read is an error: what was told until then is not all.
 func (r *Reader) Each(ctx context.Context, list client.ObjectList, visit func(allocator.ClusterName, client.Object)) error {
 	err := r.each(ctx, r.cfg.Host, "", list, func(object client.Object) { visit(r.platform, object) })
@@ -58,15 +64,17 @@ func (r *Reader) each(ctx context.Context, host, cluster string, list client.Obj
 		return err
 	}
 	params := runtime.NewParameterCodec(r.scheme)
+	limit := page
 	for next := ""; ; {
 		// Read into again, a list keeps what the next page leaves out: a field of the
 		// object that was at this place before, or the end of the last page but one.
 		read := list.DeepCopyObject().(client.ObjectList)
-		result := kind.Get().Resource(plural).VersionedParams(&metav1.ListOptions{Limit: page, Continue: next}, params).Do(ctx)
+		result := kind.Get().Resource(plural).VersionedParams(&metav1.ListOptions{Limit: int64(limit), Continue: next}, params).Do(ctx)
 		err := result.Error()
 		if err == nil {
 			raw, _ := result.Raw() // the error is that of the result
-			err = json.Unmarshal(raw, read, decode.Options)
+			err = decode.List(raw, read)
+			limit = min(longest, max(shortest, meta.LenList(read)*pageBytes/max(1, len(raw))))
 		}
 		if got := read.GetObjectKind().GroupVersionKind(); err == nil && got != gvk {
 			err = fmt.Errorf("the server has sent a %q, want %s", got.Kind, gvk.Kind) // that seems to be an empty list

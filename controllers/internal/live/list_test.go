@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
@@ -102,4 +103,14 @@ func TestEach_Refused(t *testing.T) {
 			t.Error("Each of a context that has ended returns no error")
 		}
 	})
+}
+
+// TestMapper_StoredVersions: of kinds with several versions, only the stored one can be read. Reading another has kcp
+// convert each object, and one that it cannot convert fails the list of all workspaces.
+func TestMapper_StoredVersions(t *testing.T) {
+	for _, kind := range []schema.GroupKind{{Group: "apis.kcp.io", Kind: "APIBinding"}, {Group: "apis.kcp.io", Kind: "APIExport"}} {
+		if mapping, err := Mapper().RESTMapping(kind, "v1alpha1"); err == nil {
+			t.Errorf("%s can be read as %s, want v1alpha2 alone", kind.Kind, mapping.GroupVersionKind)
+		}
+	}
 }

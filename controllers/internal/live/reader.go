@@ -88,7 +88,6 @@ func Mapper() meta.RESTMapper {
 	m.Add(ipamv1alpha1.GroupVersion.WithKind("IPClaim"), meta.RESTScopeNamespace)
 	m.Add(ipamv1alpha1.GroupVersion.WithKind("IPAllocation"), meta.RESTScopeNamespace)
 	m.Add(ipamv1alpha1.GroupVersion.WithKind("IPPool"), meta.RESTScopeRoot)
-	m.Add(apisv1alpha1.SchemeGroupVersion.WithKind("APIBinding"), meta.RESTScopeRoot)
 	m.Add(apisv1alpha2.SchemeGroupVersion.WithKind("APIBinding"), meta.RESTScopeRoot)
 	m.Add(apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"), meta.RESTScopeRoot)
 	return m
@@ -131,9 +130,9 @@ func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (bindings,
 	}
 	found := bindings{clusters: map[allocator.ClusterName]time.Time{}}
 	for next := ""; ; {
-		list := &apisv1alpha1.APIBindingList{}
+		list := &apisv1alpha2.APIBindingList{}
 		bounded, cancel := context.WithTimeout(ctx, readTimeout)
-		err := c.List(bounded, list, client.Limit(500), client.Continue(next))
+		err := c.List(bounded, list, client.Limit(page), client.Continue(next))
 		cancel()
 		if err != nil {
 			return bindings{}, fmt.Errorf("list bindings of %s at %s: %w", cluster, endpoint, err)
@@ -153,8 +152,8 @@ func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (bindings,
 
 // servedSince is when kcp bound a binding; zero if it has not yet. A binding may have waited for long before that,
 // beside another one.
-func servedSince(binding *apisv1alpha1.APIBinding) time.Time {
-	if done := conditions.Get(binding, apisv1alpha1.InitialBindingCompleted); done != nil && done.Status == corev1.ConditionTrue {
+func servedSince(binding *apisv1alpha2.APIBinding) time.Time {
+	if done := conditions.Get(binding, apisv1alpha2.InitialBindingCompleted); done != nil && done.Status == corev1.ConditionTrue {
 		return done.LastTransitionTime.Time
 	}
 	return time.Time{}

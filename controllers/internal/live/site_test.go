@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -88,7 +89,7 @@ const (
 )
 
 func bindingsPath(cluster string) string {
-	return "/clusters/" + cluster + "/apis/apis.kcp.io/v1alpha1/apibindings"
+	return "/clusters/" + cluster + "/apis/apis.kcp.io/v1alpha2/apibindings"
 }
 
 // bind has the site serve these workspaces and no others, at a revision.
@@ -102,13 +103,13 @@ func (s *site) bind(revision string, clusters ...string) {
 	}
 }
 
-func bindingList(revision string, clusters ...string) *apisv1alpha1.APIBindingList {
-	list := &apisv1alpha1.APIBindingList{
-		TypeMeta: metav1.TypeMeta{APIVersion: "apis.kcp.io/v1alpha1", Kind: "APIBindingList"},
+func bindingList(revision string, clusters ...string) *apisv1alpha2.APIBindingList {
+	list := &apisv1alpha2.APIBindingList{
+		TypeMeta: metav1.TypeMeta{APIVersion: "apis.kcp.io/v1alpha2", Kind: "APIBindingList"},
 		ListMeta: metav1.ListMeta{ResourceVersion: revision},
 	}
 	for _, cluster := range clusters {
-		list.Items = append(list.Items, apisv1alpha1.APIBinding{ObjectMeta: metav1.ObjectMeta{
+		list.Items = append(list.Items, apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
 			Name: "ipam", Annotations: map[string]string{"kcp.io/cluster": cluster},
 		}})
 	}
@@ -148,7 +149,7 @@ func newWorld(t *testing.T, endpoints ...*site) (*site, *Reader) {
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, apisv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,7 @@ package packed
 
 import (
 	"github.com/kcp-dev/logicalcluster/v3"
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"github.com/kcp-dev/sdk/apis/core"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,7 +11,7 @@ import (
 
 // binding is a packed APIBinding.
 type binding struct {
-	head[*apisv1alpha1.APIBinding]
+	head[*apisv1alpha2.APIBinding]
 	cluster, path string // of its workspace
 }
 
@@ -21,8 +21,8 @@ var nowhere = &home{}
 // reduced leaves of an APIBinding which one it is, in which workspace, what it permits, and whether it serves
 // the workspace. The controllers read no more of it, and write none. What kcp writes there about schemas
 // and permissions is several KiB for each workspace.
-func reduced(b *apisv1alpha1.APIBinding) *apisv1alpha1.APIBinding {
-	rest := &apisv1alpha1.APIBinding{
+func reduced(b *apisv1alpha2.APIBinding) *apisv1alpha2.APIBinding {
+	rest := &apisv1alpha2.APIBinding{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: b.Name, UID: b.UID, ResourceVersion: b.ResourceVersion, Generation: b.Generation,
 			CreationTimestamp: b.CreationTimestamp, DeletionTimestamp: b.DeletionTimestamp,
@@ -49,12 +49,12 @@ type bindingKey struct {
 	conditions int
 }
 
-func keyOfBinding(b *apisv1alpha1.APIBinding) bindingKey {
+func keyOfBinding(b *apisv1alpha2.APIBinding) bindingKey {
 	return bindingKey{b.Generation, b.DeletionTimestamp != nil, len(b.Status.Conditions)}
 }
 
 // newBinding packs a binding by a shape. The caller checks by unpacking that the binding is of that shape.
-func newBinding(b, shape *apisv1alpha1.APIBinding) *binding {
+func newBinding(b, shape *apisv1alpha2.APIBinding) *binding {
 	p := &binding{
 		head:    newHead(nowhere, shape, &b.ObjectMeta, nil),
 		cluster: b.Annotations[logicalcluster.AnnotationKey], path: b.Annotations[core.LogicalClusterPathAnnotationKey],
@@ -64,14 +64,14 @@ func newBinding(b, shape *apisv1alpha1.APIBinding) *binding {
 }
 
 // shapeOfBinding is the shape of bindings like this one.
-func shapeOfBinding(b *apisv1alpha1.APIBinding) *apisv1alpha1.APIBinding {
+func shapeOfBinding(b *apisv1alpha2.APIBinding) *apisv1alpha2.APIBinding {
 	shape := b.DeepCopy()
 	blank(&shape.ObjectMeta)
 	return shape
 }
 
 // whole is the binding as it was.
-func (p *binding) whole() *apisv1alpha1.APIBinding {
+func (p *binding) whole() *apisv1alpha2.APIBinding {
 	b := p.shape.DeepCopy()
 	p.head.whole(&b.ObjectMeta)
 	b.Annotations = p.GetAnnotations()

@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"sync"
 
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,25 +25,25 @@ type Packer struct {
 	homes    map[place]*home
 	claims   map[claimKey]*ipamv1alpha1.IPClaim
 	records  map[recordKey]*ipamv1alpha1.IPAllocation
-	bindings map[bindingKey]*apisv1alpha1.APIBinding
+	bindings map[bindingKey]*apisv1alpha2.APIBinding
 }
 
 type place struct{ cluster, namespace string }
 
 // Transform is a TransformFunc of client-go: a cache calls it with each object before it keeps that. It
-// removes managedFields from all objects. An object may be packed already. It returns no error.
+// removes the metadata that no controller reads. An object may be packed already. It returns no error.
 func (p *Packer) Transform(obj any) (any, error) {
 	object, ok := obj.(client.Object)
 	if !ok || isPacked(obj) {
 		return obj, nil
 	}
-	object.SetManagedFields(nil)
+	strip(object)
 	switch whole := obj.(type) {
 	case *ipamv1alpha1.IPClaim:
 		return p.claim(whole), nil
 	case *ipamv1alpha1.IPAllocation:
 		return p.record(whole), nil
-	case *apisv1alpha1.APIBinding:
+	case *apisv1alpha2.APIBinding:
 		return p.binding(whole), nil
 	}
 	return obj, nil
@@ -127,9 +127,9 @@ func (p *Packer) record(r *ipamv1alpha1.IPAllocation) client.Object {
 	})
 }
 
-func (p *Packer) binding(b *apisv1alpha1.APIBinding) client.Object {
+func (p *Packer) binding(b *apisv1alpha2.APIBinding) client.Object {
 	b = reduced(b)
-	return pack(p, &p.bindings, keyOfBinding(b), b, shapeOfBinding, func(shape *apisv1alpha1.APIBinding) kept[*apisv1alpha1.APIBinding] {
+	return pack(p, &p.bindings, keyOfBinding(b), b, shapeOfBinding, func(shape *apisv1alpha2.APIBinding) kept[*apisv1alpha2.APIBinding] {
 		return newBinding(b, shape)
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unsafe"
 
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -59,7 +59,7 @@ func bound(i int) (*ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {
 }
 
 // packs transforms a copy of an object, and fails the test unless its copies are the same but for
-// managedFields.
+// the metadata that nobody reads.
 func packs(t *testing.T, p *Packer, object client.Object) any {
 	t.Helper()
 	kept, err := p.Transform(object.DeepCopyObject())
@@ -67,7 +67,7 @@ func packs(t *testing.T, p *Packer, object client.Object) any {
 		t.Fatalf("Transform: %v", err)
 	}
 	want := object.DeepCopyObject().(client.Object)
-	want.SetManagedFields(nil)
+	strip(want)
 	if got := Whole(kept.(client.Object)); !reflect.DeepEqual(got, want) {
 		t.Fatalf("after Transform the object is\n%+v\nwant\n%+v", got, want)
 	}
@@ -133,7 +133,7 @@ func TestSize(t *testing.T) {
 func TestHead(t *testing.T) {
 	t.Parallel()
 	whole, _ := bound(7)
-	whole.Labels, whole.Annotations["note"] = map[string]string{"app": "web"}, "mine"
+	whole.Annotations[ipamv1alpha1.AnnotationUsage] = "mine"
 	whole.Finalizers, whole.DeletionTimestamp = []string{"example.com/stays"}, new(metav1.Unix(1_700_000_100, 0))
 	kept := packs(t, &Packer{}, whole).(client.Object)
 	if _, ok := kept.(*claim); !ok {
@@ -248,25 +248,25 @@ func filler(random *rand.Rand) *randfill.Filler {
 func TestTransform_Binding(t *testing.T) {
 	t.Parallel()
 	ready := conditionsv1alpha1.Condition{Type: conditionsv1alpha1.ReadyCondition, Status: "True"}
-	want := func(name string) *apisv1alpha1.APIBinding {
-		return &apisv1alpha1.APIBinding{
+	want := func(name string) *apisv1alpha2.APIBinding {
+		return &apisv1alpha2.APIBinding{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: name, UID: "0b8a3a0e-6f0b-4d43-9d5a-000000000001", ResourceVersion: "7", Generation: 2,
 				CreationTimestamp: metav1.Unix(1_700_000_000, 0), DeletionTimestamp: new(metav1.Unix(1_700_000_100, 0)),
 				Annotations: map[string]string{clusterAnnotation: "c", "kcp.io/path": "root:c"},
 			},
-			Spec: apisv1alpha1.APIBindingSpec{
-				Reference:        apisv1alpha1.BindingReference{Export: &apisv1alpha1.ExportBindingReference{Path: "root:platform", Name: "ipam"}},
-				PermissionClaims: []apisv1alpha1.AcceptablePermissionClaim{{State: apisv1alpha1.ClaimAccepted}},
+			Spec: apisv1alpha2.APIBindingSpec{
+				Reference:        apisv1alpha2.BindingReference{Export: &apisv1alpha2.ExportBindingReference{Path: "root:platform", Name: "ipam"}},
+				PermissionClaims: []apisv1alpha2.AcceptablePermissionClaim{{State: apisv1alpha2.ClaimAccepted}},
 			},
-			Status: apisv1alpha1.APIBindingStatus{Conditions: conditionsv1alpha1.Conditions{ready}},
+			Status: apisv1alpha2.APIBindingStatus{Conditions: conditionsv1alpha1.Conditions{ready}},
 		}
 	}
 	p, kept := &Packer{}, [2]*binding{}
 	for i, name := range []string{"ipam", "ipam-2"} {
 		whole := want(name)
 		whole.ManagedFields, whole.Annotations["apis.v1alpha2.kcp.io/any"] = []metav1.ManagedFieldsEntry{{Manager: "kcp"}}, "[]"
-		whole.Status.BoundResources = []apisv1alpha1.BoundAPIResource{{Resource: "ipclaims"}}
+		whole.Status.BoundResources = []apisv1alpha2.BoundAPIResource{{Resource: "ipclaims"}}
 		whole.Status.Conditions = conditionsv1alpha1.Conditions{{Type: "APIExportValid", Status: "True"}, ready}
 		got, err := p.Transform(whole)
 		if err != nil || !reflect.DeepEqual(Whole(got.(client.Object)), want(name)) {
@@ -287,7 +287,7 @@ func TestTransform_UnusualBinding(t *testing.T) {
 	t.Parallel()
 	p, fill := &Packer{}, filler(rand.New(rand.NewSource(1)))
 	for range 500 {
-		whole := &apisv1alpha1.APIBinding{}
+		whole := &apisv1alpha2.APIBinding{}
 		fill.Fill(whole)
 		want := reduced(whole.DeepCopy())
 		got, err := p.Transform(whole)

@@ -13,7 +13,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	kcpcache "github.com/kcp-dev/multicluster-provider/pkg/cache"
 	"github.com/kcp-dev/multicluster-provider/pkg/events/recorder"
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -84,7 +84,7 @@ func (p *Provider) open(ctx context.Context, url string, logger logr.Logger) (*e
 		needed: make(chan struct{}),
 		logger: logger,
 	}
-	bindings, err := shared.GetInformer(ctx, &apisv1alpha1.APIBinding{}, cache.BlockUntilSynced(false))
+	bindings, err := shared.GetInformer(ctx, &apisv1alpha2.APIBinding{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("watch APIBindings: %w", err)
 	}
@@ -119,20 +119,24 @@ func (e *endpoint) fill(ctx context.Context) error {
 		return ctx.Err()
 	}
 	e.roster.fill(e.url, true)
+	e.roster.await(e.url, "", 0)
 	select {
 	case <-e.needed:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	e.roster.fill(e.url, false)
+	e.roster.await(e.url, "IPPools", 0)
 	if err := e.list(ctx, &ipamv1alpha1.IPPool{}); err != nil {
 		return err
 	}
 	e.pooled.Store(e.url, e)
+	e.roster.await(e.url, "IPClaims and IPAllocations", listing)
 	if err := e.list(ctx, &ipamv1alpha1.IPClaim{}, &ipamv1alpha1.IPAllocation{}); err != nil {
 		return err
 	}
 	e.roster.fill(e.url, true)
+	e.roster.await(e.url, "", 0)
 	return nil
 }
 
@@ -258,17 +262,17 @@ func (e *endpoint) OnDelete(obj any) {
 }
 
 // bindingOf is a binding as it was before the cache packed it.
-func bindingOf(obj any) *apisv1alpha1.APIBinding {
-	return packed.Whole(obj.(client.Object)).(*apisv1alpha1.APIBinding)
+func bindingOf(obj any) *apisv1alpha2.APIBinding {
+	return packed.Whole(obj.(client.Object)).(*apisv1alpha2.APIBinding)
 }
 
-func (e *endpoint) saw(b *apisv1alpha1.APIBinding) {
+func (e *endpoint) saw(b *apisv1alpha2.APIBinding) {
 	e.opts.Directory.Seen(e.url, b)
 	e.compare(b)
 }
 
 // compare queues a workspace whose bindings have changed.
-func (e *endpoint) compare(b *apisv1alpha1.APIBinding) {
+func (e *endpoint) compare(b *apisv1alpha2.APIBinding) {
 	cluster := allocator.ClusterName(logicalcluster.From(b))
 	e.roster.bind(multicluster.ClusterName(cluster), e.opts.Directory.Bound(cluster))
 	if e.opts.Directory.Served(e.url, cluster) {

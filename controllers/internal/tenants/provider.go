@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -52,8 +53,10 @@ type Provider struct {
 	pooled  sync.Map // URL → *endpoint whose pools are cached
 	slices  cache.Cache
 	roster  *roster
-	indexes []clusters.Index
-	aware   multicluster.Aware // that workspaces are engaged with
+	// followed is set once the endpoints that the slice lists are followed, or there is no slice.
+	followed atomic.Bool
+	indexes  []clusters.Index
+	aware    multicluster.Aware // that workspaces are engaged with
 
 	// The handler of the slice owns these.
 	endpoints map[string]running // by URL
@@ -131,17 +134,24 @@ func (p *Provider) Start(ctx context.Context, aware multicluster.Aware) error {
 	if err != nil {
 		return fmt.Errorf("watch endpoint slice %s: %w", p.opts.Slice, err)
 	}
-	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	handler, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { p.follow(ctx, obj.(*apisv1alpha1.APIExportEndpointSlice)) },
 		UpdateFunc: func(_, obj any) { p.follow(ctx, obj.(*apisv1alpha1.APIExportEndpointSlice)) },
 		DeleteFunc: func(any) {
 			p.tell("metadata: it was deleted")
 			p.keep(nil)
 		},
-	}); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("watch endpoint slice %s: %w", p.opts.Slice, err)
 	}
+	noted := make(chan struct{})
+	go func() {
+		defer close(noted)
+		p.followed.Store(toolscache.WaitForCacheSync(ctx.Done(), handler.HasSynced))
+	}()
 	err = p.slices.Start(ctx) // returns when its handlers have
+	<-noted
 	p.keep(nil)
 	return err
 }
@@ -161,6 +171,7 @@ func (p *Provider) follow(ctx context.Context, slice *apisv1alpha1.APIExportEndp
 		ctx, cancel := context.WithCancel(ctx)
 		done := make(chan struct{})
 		p.endpoints[url] = running{cancel: cancel, done: done}
+		p.roster.await(url, "APIBindings", 0)
 		go func() {
 			defer close(done)
 			wait.UntilWithContext(ctx, func(ctx context.Context) { p.serve(ctx, url) }, reopen)
@@ -176,6 +187,7 @@ func (p *Provider) keep(urls []string) {
 			e.cancel()
 			<-e.done
 			delete(p.endpoints, url)
+			p.roster.unlist(url)
 		}
 	}
 	listedEndpoints.Set(float64(len(p.endpoints)))

@@ -3,7 +3,7 @@ package tenants
 import (
 	"testing"
 
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -13,7 +13,7 @@ import (
 
 func TestProvider_EngagesWhatIsBound(t *testing.T) {
 	s := newScene(t)
-	waits := &apisv1alpha1.APIBinding{}
+	waits := &apisv1alpha2.APIBinding{}
 	waits.Annotations = map[string]string{"kcp.io/cluster": "waits"}
 	s.put(bindingsPath("one"), "waits", waits)
 	s.binds("one", "a")

@@ -2,7 +2,9 @@ package tenants
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +14,9 @@ import (
 
 // grace is how long a workspace may take from being bound to being engaged.
 const grace = time.Minute
+
+// listing is how long the claims and records of an endpoint may take to be listed: two minutes, if there are a million.
+const listing = 10 * time.Minute
 
 // roster counts which workspaces are bound, and which of them are engaged. It is safe for
 // concurrent use.
@@ -23,6 +28,14 @@ type roster struct {
 	bound   map[multicluster.ClusterName]bool
 	missing map[multicluster.ClusterName]absence // those that are bound and not engaged
 	filled  map[string]bool                      // endpoints, by URL
+	awaits  map[string]await                     // of the endpoints that the slice lists, by URL
+}
+
+// await is the list that an endpoint is to send next.
+type await struct {
+	kinds    string // none: it has sent all
+	since    time.Time
+	patience time.Duration // for as long it does not count
 }
 
 // absence is that of a workspace which ought to be engaged.
@@ -38,6 +51,7 @@ func newRoster(c clock.PassiveClock, engaged func(multicluster.ClusterName) bool
 		bound:   map[multicluster.ClusterName]bool{},
 		missing: map[multicluster.ClusterName]absence{},
 		filled:  map[string]bool{},
+		awaits:  map[string]await{},
 	}
 }
 
@@ -51,6 +65,36 @@ func (r *roster) fill(url string, filled bool) {
 		delete(r.filled, url)
 	}
 	filledEndpoints.Set(float64(len(r.filled)))
+}
+
+// await notes what an endpoint is to list next, before the replica can serve its workspaces; of no kinds: nothing.
+func (r *roster) await(url, kinds string, patience time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.awaits[url] = await{kinds: kinds, since: r.clock.Now(), patience: patience}
+}
+
+// unlist forgets an endpoint that the slice does not list any more.
+func (r *roster) unlist(url string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.awaits, url)
+}
+
+// unlisted returns an error if no endpoint of the slice has sent what it is to list. The caller holds mu.
+func (r *roster) unlisted() error {
+	var err error
+	for _, url := range slices.Sorted(maps.Keys(r.awaits)) {
+		a := r.awaits[url]
+		waited := r.clock.Since(a.since)
+		if a.kinds == "" || waited < a.patience {
+			return nil
+		}
+		if err == nil {
+			err = fmt.Errorf("the %s of endpoint %s have not been listed yet, for %s", a.kinds, url, waited.Round(time.Second))
+		}
+	}
+	return err
 }
 
 // bind notes whether a workspace is bound.
@@ -109,19 +153,29 @@ func (r *roster) count(name multicluster.ClusterName) {
 	engagedWorkspaces.Set(float64(len(r.bound) - len(r.missing)))
 }
 
-// Ready returns an error if workspaces are bound, and none of them could be engaged for some
-// time. It is a readiness check, the same on a leader and on a standby, which engages the
+// Ready returns an error while no endpoint of the slice has listed its APIBindings, and the pools of the
+// workspaces that are bound there: the replica knows nobody whom it could serve. An update that makes it so stops there.
+// A shard that is away must not take the service from those of the others: of that the metrics tell.
+//
+// It also returns an error if workspaces are bound, and none of them could be engaged for some time. It is a readiness check, the same on a leader and on a standby, which engages the
 // workspaces to have their caches filled.
 //
 // One that cannot be engaged leaves the replica ready: a tenant whose workspace is broken must
 // not take the service from all others, and another replica would not serve it either. The
-// metrics tell of it. A replica that serves nobody loses nothing by not being ready, and an
-// update that makes it so stops there.
-func (p *Provider) Ready(*http.Request) error { return p.roster.ready() }
+// metrics tell of it. A replica that serves nobody loses nothing by not being ready.
+func (p *Provider) Ready(*http.Request) error {
+	if !p.followed.Load() {
+		return fmt.Errorf("endpoint slice %s has not been listed yet", p.opts.Slice)
+	}
+	return p.roster.ready()
+}
 
 func (r *roster) ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := r.unlisted(); err != nil {
+		return err
+	}
 	if len(r.missing) < len(r.bound) {
 		return nil
 	}

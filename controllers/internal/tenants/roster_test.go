@@ -64,6 +64,38 @@ func TestRoster_Ready(t *testing.T) {
 	wants("it has come again")
 }
 
+// A replica for which no endpoint has listed whom to serve is not ready. One that serves a shard is, whatever
+// keeps the others.
+func TestRoster_NotReadyBeforeTheLists(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	r := newAttendance(clock)
+	wants := func(when, word string) {
+		t.Helper()
+		if err := r.ready(); (err != nil) != (word != "") || err != nil && !strings.Contains(err.Error(), word) {
+			t.Errorf("%s: ready = %v, want an error with %q", when, err, word)
+		}
+	}
+	wants("there is no endpoint", "")
+	r.await("u1", "APIBindings", 0)
+	wants("the only endpoint has listed nothing", "APIBindings of endpoint u1")
+	r.await("u1", "", 0)
+	wants("it has listed its bindings, and nobody is bound", "")
+	r.await("u1", "IPPools", 0)
+	wants("a workspace is bound", "IPPools of endpoint u1")
+	r.await("u1", "IPClaims", listing)
+	wants("it lists the claims", "")
+	clock.SetTime(clock.Now().Add(listing))
+	wants("it does so for too long", "IPClaims of endpoint u1")
+	r.await("u2", "APIBindings", 0)
+	wants("another has listed nothing either", "u1")
+	r.await("u1", "", 0)
+	wants("the first has listed all", "")
+	r.unlist("u1")
+	wants("the slice lists the other alone", "APIBindings of endpoint u2")
+	r.unlist("u2")
+	wants("the slice lists none", "")
+}
+
 func TestRoster_Counts(t *testing.T) {
 	r := newAttendance(clocktesting.NewFakePassiveClock(time.Now()))
 	wants := func(when string, bound, engaged float64) {

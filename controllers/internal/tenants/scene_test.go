@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-logr/logr/testr"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,7 +62,7 @@ func newScene(t *testing.T) *scene {
 	s.server = httptest.NewServer(s)
 	t.Cleanup(s.server.Close)
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, apisv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +99,7 @@ type happening struct {
 const slicesPath = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
 
 func bindingsPath(endpoint string) string {
-	return "/" + endpoint + "/clusters/*/apis/apis.kcp.io/v1alpha1/apibindings"
+	return "/" + endpoint + "/clusters/*/apis/apis.kcp.io/v1alpha2/apibindings"
 }
 
 // listed has the endpoint slice list these endpoints.
@@ -114,7 +115,7 @@ func (s *scene) listed(endpoints ...string) {
 
 // binds has an endpoint show a binding that serves a workspace.
 func (s *scene) binds(endpoint, workspace string) {
-	b := &apisv1alpha1.APIBinding{}
+	b := &apisv1alpha2.APIBinding{}
 	b.Name, b.UID = "b", types.UID(endpoint+"/"+workspace)
 	b.Annotations = map[string]string{"kcp.io/cluster": workspace}
 	conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)

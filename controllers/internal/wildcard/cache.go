@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/kcp-ipam/ipam/controllers/internal/source"
 )
 
 // wildcard is a cache of the objects of all logical clusters. Read it by a scoped cache of
@@ -31,9 +33,9 @@ type wildcard struct {
 func New(cfg *rest.Config, opts cache.Options) (kcpcache.WildcardCache, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Host = strings.TrimSuffix(cfg.Host, "/") + "/clusters/*"
-	watches := &watches{config: cfg, opts: opts}
-	opts.NewInformer = func(lists toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, _ toolscache.Indexers) toolscache.SharedIndexInformer {
-		return newInformer(watches.of(lists, obj), obj, resync)
+	reading := opts
+	opts.NewInformer = func(_ toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, _ toolscache.Indexers) toolscache.SharedIndexInformer {
+		return newInformer(source.Of(cfg, reading, obj), obj, resync)
 	}
 	all, err := cache.New(cfg, opts)
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/controllers/internal/source"
 )
 
 // newInformer makes an informer whose objects are found by their logical cluster. It has no index by
@@ -23,24 +25,25 @@ func newInformer(source toolscache.ListerWatcher, obj runtime.Object, resync tim
 	})
 }
 
-// namespaced is an informer whose objects a scoped cache can list by namespace, too.
+// namespaced is an informer whose objects a scoped cache can list by namespace, too, and that is guarded: see
+// [source.Guarded].
 type namespaced struct{ toolscache.SharedIndexInformer }
 
 // GetIndexer implements toolscache.SharedIndexInformer.
 func (n namespaced) GetIndexer() toolscache.Indexer {
-	return indexer{n.SharedIndexInformer.GetIndexer()}
+	return indexer{source.Guard{Indexer: n.SharedIndexInformer.GetIndexer()}}
 }
 
 // indexer finds the objects of a namespace among those of its logical cluster. No controller lists a
 // namespace of a workspace, so it may take longer than an index.
-type indexer struct{ toolscache.Indexer }
+type indexer struct{ source.Guard }
 
 // ByIndex implements toolscache.Indexer.
 func (i indexer) ByIndex(name, value string) ([]any, error) {
 	if name != kcpindex.ClusterAndNamespaceIndexName {
-		return i.Indexer.ByIndex(name, value)
+		return i.Guard.ByIndex(name, value)
 	}
 	cluster, namespace, _ := strings.Cut(value, "/")
-	all, err := i.Indexer.ByIndex(kcpindex.ClusterIndexName, cluster)
+	all, err := i.Guard.ByIndex(kcpindex.ClusterIndexName, cluster)
 	return slices.DeleteFunc(all, func(obj any) bool { return obj.(client.Object).GetNamespace() != namespace }), err
 }

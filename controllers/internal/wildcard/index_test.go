@@ -6,7 +6,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	kcpcache "github.com/kcp-dev/multicluster-provider/pkg/cache"
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -95,17 +95,17 @@ func TestScoped_Namespaces(t *testing.T) {
 
 // TestScoped_ClusterScoped: objects without a namespace are found by their workspace.
 func TestScoped_ClusterScoped(t *testing.T) {
-	binding := func(meta metav1.ObjectMeta) client.Object { return &apisv1alpha1.APIBinding{ObjectMeta: meta} }
+	binding := func(meta metav1.ObjectMeta) client.Object { return &apisv1alpha2.APIBinding{ObjectMeta: meta} }
 	cache := scoped(t, "APIBinding", meta.RESTScopeNameRoot, binding(in("a", "", "one")), binding(in("a", "", "two")), binding(in("b", "", "three")))
-	list := &apisv1alpha1.APIBindingList{}
+	list := &apisv1alpha2.APIBindingList{}
 	if err := cache.List(t.Context(), list); err != nil {
 		t.Fatalf("List = %v", err)
 	}
-	name := func(b *apisv1alpha1.APIBinding) string { return b.Name }
+	name := func(b *apisv1alpha2.APIBinding) string { return b.Name }
 	if got, want := namesOf(list.Items, name), []string{"one", "two"}; !slices.Equal(got, want) {
 		t.Errorf("List found %v, want %v", got, want)
 	}
-	if err := cache.Get(t.Context(), client.ObjectKey{Name: "two"}, &apisv1alpha1.APIBinding{}); err != nil {
+	if err := cache.Get(t.Context(), client.ObjectKey{Name: "two"}, &apisv1alpha2.APIBinding{}); err != nil {
 		t.Errorf("Get = %v, want two", err)
 	}
 }

@@ -1,0 +1,123 @@
+package decode
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Mark is the annotation by which an object says why it could not be decoded whole. No server stores a name like this.
+const Mark = "(unreadable)"
+
+// longest is how long the text of a fault may be. It may have the value that a user wrote.
+const longest = 300
+
+// lenient decodes all fields that can be decoded, and returns an error if there are others.
+var lenient = json.JoinOptions(Options, jsonv1.ReportErrorsWithLegacySemantics(true))
+
+// UnreadableError is returned instead of an object that a server stores, and that has a field with a value that its Go
+// type cannot have. It exists: nothing may be concluded but that.
+type UnreadableError struct {
+	// Object is the object without the fields that could not be decoded. It is marked, see [Unreadable].
+	Object client.Object
+	// Fault says which field could not be decoded.
+	Fault string
+}
+
+// Error implements error.
+func (e *UnreadableError) Error() string {
+	return "the object cannot be read, write it again as the API says, or delete it: " + e.Fault
+}
+
+// Unreadable returns an error if the object was not decoded whole, and nil for any other.
+func Unreadable(obj client.Object) error {
+	if fault, marked := obj.GetAnnotations()[Mark]; marked {
+		return &UnreadableError{Object: obj, Fault: fault}
+	}
+	return nil
+}
+
+// Object decodes an object into an empty one of its kind. If a field cannot be decoded, the object is marked as
+// unreadable and has all others: a single object must not fail the list or the watch that brings it. The error is of
+// what is no object with a name and a UID.
+func Object(raw []byte, into client.Object) error {
+	strict := json.Unmarshal(raw, into, Options)
+	if strict == nil {
+		return nil
+	}
+	reflect.ValueOf(into).Elem().SetZero()
+	fault := json.Unmarshal(raw, into, lenient)
+	if fault == nil || into.GetName() == "" || into.GetUID() == "" {
+		return strict
+	}
+	into.SetAnnotations(withMark(into.GetAnnotations(), fault))
+	return nil
+}
+
+func withMark(annotations map[string]string, fault error) map[string]string {
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	text := fault.Error()
+	annotations[Mark] = strings.ToValidUTF8(text[:min(len(text), longest)], "")
+	return annotations
+}
+
+// page is a list whose objects are not decoded yet.
+type page struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        metav1.ListMeta  `json:"metadata"`
+	Items           []jsontext.Value `json:"items"`
+}
+
+// List decodes a list into an empty one of its kind, and each object by itself, see [Object]. Most lists are decoded in one
+// go: to find the end of each object first would take a quarter more time.
+func List(raw []byte, into client.ObjectList) error {
+	strict := json.Unmarshal(raw, into, Options)
+	if _, semantic := errors.AsType[*json.SemanticError](strict); !semantic {
+		return strict
+	}
+	read := page{}
+	if err := json.Unmarshal(raw, &read, Options); err != nil {
+		return err
+	}
+	objects := make([]runtime.Object, 0, len(read.Items))
+	for _, item := range read.Items {
+		obj, err := blank(into)
+		if err != nil {
+			return err
+		}
+		if err := Object(item, obj); err != nil {
+			return fmt.Errorf("an object of the list: %w", err)
+		}
+		objects = append(objects, obj)
+	}
+	reflect.ValueOf(into).Elem().SetZero()
+	into.GetObjectKind().SetGroupVersionKind(read.GroupVersionKind())
+	into.SetResourceVersion(read.Metadata.ResourceVersion)
+	into.SetContinue(read.Metadata.Continue)
+	into.SetRemainingItemCount(read.Metadata.RemainingItemCount)
+	return meta.SetList(into, objects)
+}
+
+// blank is an empty object of a list's kind.
+func blank(list client.ObjectList) (client.Object, error) {
+	items, err := meta.GetItemsPtr(list)
+	if err != nil {
+		return nil, err
+	}
+	obj, ok := reflect.New(reflect.TypeOf(items).Elem().Elem()).Interface().(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is not a list of objects", list)
+	}
+	return obj, nil
+}

@@ -1,0 +1,79 @@
+package packed
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// TestStrip_KeepsWhatIsRead: of the metadata that a user may write, a cache keeps what a controller reads or writes.
+func TestStrip_KeepsWhatIsRead(t *testing.T) {
+	t.Parallel()
+	usual := func() map[string]string {
+		return map[string]string{
+			clusterAnnotation: "c", ipamv1alpha1.AnnotationUsage: "1=2", ipamv1alpha1.AnnotationAllowSweep: "t", ipamv1alpha1.AnnotationRetainedFrom: "n/u",
+		}
+	}
+	labels, stays := map[string]string{"app": "web"}, []string{"example.com/stays"}
+	for _, object := range []client.Object{&ipamv1alpha1.IPClaim{}, &ipamv1alpha1.IPAllocation{}, &ipamv1alpha1.IPPool{}} {
+		annotations := usual()
+		annotations["note"] = "mine"
+		object.SetAnnotations(annotations)
+		object.SetLabels(labels)
+		object.SetFinalizers(stays)
+		object.SetOwnerReferences([]metav1.OwnerReference{{Name: "o"}})
+		strip(object)
+		if got := object.GetAnnotations(); !maps.Equal(got, usual()) {
+			t.Errorf("%T has the annotations %v, want %v", object, got, usual())
+		}
+		if _, ok := annotations["note"]; !ok {
+			t.Errorf("strip changed the map of annotations of a %T, which others may read", object)
+		}
+		_, pool := object.(*ipamv1alpha1.IPPool)
+		if got := object.GetLabels(); (got != nil) != pool {
+			t.Errorf("%T has the labels %v, want them on a pool alone", object, got)
+		}
+		if got := object.GetFinalizers(); !reflect.DeepEqual(got, stays) || object.GetOwnerReferences() != nil {
+			t.Errorf("%T has the finalizers %v and the owners %v, want the finalizers alone", object, got, object.GetOwnerReferences())
+		}
+	}
+}
+
+// TestTransform_HugeMetadata: what a claim takes in a cache does not depend on what its user wrote into its labels,
+// annotations and owners.
+func TestTransform_HugeMetadata(t *testing.T) {
+	const claims, most = 50, 16 << 10
+	p, kept := &Packer{}, make([]any, claims)
+	used := func() uint64 {
+		runtime.GC()
+		stats := runtime.MemStats{}
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	before := used()
+	for i := range kept {
+		claim, _ := bound(i)
+		claim.Annotations["note"] = strings.Repeat("x", 256<<10)
+		claim.Labels = map[string]string{}
+		for k := range 5000 {
+			claim.Labels[fmt.Sprintf("label-%d-%d", i, k)] = strings.Repeat("y", 60)
+			claim.OwnerReferences = append(claim.OwnerReferences, metav1.OwnerReference{Name: fmt.Sprintf("owner-%d-%d", i, k)})
+		}
+		var err error
+		if kept[i], err = p.Transform(claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := int64(used()-before) / claims; got > most {
+		t.Errorf("a claim with a megabyte of metadata takes %d bytes in the cache, want %d at most", got, most)
+	}
+	runtime.KeepAlive(kept)
+}
