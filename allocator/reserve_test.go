@@ -303,6 +303,7 @@ func TestReserve_AgainAndAgain(t *testing.T) {
 	if err := l.Release(t.Context(), first.Holder.Claim); err != nil {
 		t.Fatal(err)
 	}
+	l.catchUp(t)
 	if b := l.reserve(reservation("web", 28)); b.Prefix != first.Prefix {
 		t.Errorf("Reserve = %s when it has lapsed, want %s", b.Prefix, first.Prefix)
 	}

@@ -219,7 +219,7 @@ func (c *Controller) reclaim(ctx context.Context, o orphan, answer live.Answer) 
 		return false, err
 	}
 	older, seen := c.wentBefore(o.Holder, answer.Served)
-	if record == nil && c.missed(o.Claim) && !(older && seen) {
+	if record == nil && c.missed(o.Claim) && (!older || !seen) {
 		return true, nil // nothing shows that this server ever knew the claim: left to the sweep
 	}
 	if record == nil {

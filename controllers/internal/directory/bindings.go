@@ -161,7 +161,7 @@ func (d *Directory) note(cluster allocator.ClusterName, b binding) (before, now 
 func (d *Directory) Gone(b *apisv1alpha2.APIBinding) {
 	cluster := allocator.ClusterName(logicalcluster.From(b))
 	departed := false
-	_, last := d.drop(cluster, b.UID, func(of *bindings, known binding) {
+	last := d.drop(cluster, b.UID, func(of *bindings, known binding) {
 		of.went = of.went || known.serves && known.leaving
 		departed = of.went && of.standing() == unserved
 	})
@@ -176,18 +176,18 @@ func (d *Directory) Gone(b *apisv1alpha2.APIBinding) {
 // Missed forgets a binding that a list has left out. Nobody has seen what became of it.
 func (d *Directory) Missed(b *apisv1alpha2.APIBinding) {
 	cluster := allocator.ClusterName(logicalcluster.From(b))
-	if _, last := d.drop(cluster, b.UID, func(of *bindings, _ binding) { of.went = false }); last {
+	if last := d.drop(cluster, b.UID, func(of *bindings, _ binding) { of.went = false }); last {
 		d.show(cluster, "")
 	}
 }
 
 // drop forgets a binding, and reports whether it was the last of its workspace.
-func (d *Directory) drop(cluster allocator.ClusterName, uid types.UID, note func(*bindings, binding)) (of *bindings, last bool) {
+func (d *Directory) drop(cluster allocator.ClusterName, uid types.UID, note func(*bindings, binding)) (last bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	of, ok := d.bound[cluster]
 	if !ok {
-		return nil, false
+		return false
 	}
 	known := binding{}
 	if i := of.find(uid); i >= 0 {
@@ -196,10 +196,10 @@ func (d *Directory) drop(cluster allocator.ClusterName, uid types.UID, note func
 	}
 	note(of, known)
 	if len(of.known) > 0 {
-		return of, false
+		return false
 	}
 	delete(d.bound, cluster)
-	return of, true
+	return true
 }
 
 // Closed forgets what an endpoint has shown that is not watched any more, and lists the workspaces.
