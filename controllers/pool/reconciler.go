@@ -79,7 +79,7 @@ type pass struct {
 	cluster cluster.Cluster
 	owner   directory.Workspace
 	pool    *ipamv1alpha1.IPPool
-	odd     error // the pool cannot be read: what is known of it is in pool
+	odd     *outcome.Fault // the pool cannot be read: what is known of it is in pool
 	id      allocator.PoolID
 
 	samples forecast.Samples // of what was used

@@ -29,13 +29,12 @@ func TestView_Unreadable(t *testing.T) {
 	for _, obj := range []client.Object{pool, class} {
 		obj.SetAnnotations(map[string]string{decode.Mark: "spec.x"})
 	}
-	as := func(obj client.Object) error { return decode.Unreadable(obj) }
 	reader := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 			if _, ok := obj.(*ipamv1alpha1.IPPool); ok {
-				return as(pool)
+				return decode.Unreadable(pool)
 			}
-			return as(class)
+			return decode.Unreadable(class)
 		},
 	}).Build()
 	id := allocator.PoolID(pool.UID)

@@ -115,7 +115,7 @@ func blank(list client.ObjectList) (client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	obj, ok := reflect.New(reflect.TypeOf(items).Elem().Elem()).Interface().(client.Object)
+	obj, ok := reflect.TypeAssert[client.Object](reflect.New(reflect.TypeOf(items).Elem().Elem()))
 	if !ok {
 		return nil, fmt.Errorf("%T is not a list of objects", list)
 	}
