@@ -46,9 +46,6 @@ you do not see.`,
 }
 
 func show(ctx context.Context, s *session.Session, text string, out *output.Printer) error {
-	if err := out.Validate(); err != nil {
-		return err
-	}
 	block, err := facts.ParseBlock(text)
 	if err != nil {
 		return err

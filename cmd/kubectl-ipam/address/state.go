@@ -1,7 +1,6 @@
 package address
 
 import (
-	"fmt"
 	"net/netip"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -24,21 +23,9 @@ func statesOf(r *reach.View, block netip.Prefix, pools []ipamv1alpha1.IPPool, al
 	held := r.AllHoldings(pools, allocations)
 	for i := range pools {
 		p := &pools[i]
-		cidr, err := netip.ParsePrefix(p.Status.AllocatedCIDR)
-		if err != nil || !cidr.Overlaps(block) {
-			continue
+		if state, ok := space.StateOf(p, space.In(p.Name, r.Workspace(p)), block, held[reach.Key{Workspace: r.Workspace(p), Name: p.Name}]); ok {
+			found = append(found, state)
 		}
-		part := block
-		if cidr.Bits() > block.Bits() {
-			part = cidr
-		}
-		state, ok := space.StateIn(p, cidr, part, held[reach.Key{Workspace: r.Workspace(p), Name: p.Name}])
-		if !ok {
-			continue
-		}
-		state.Block = part
-		state.Pool = fmt.Sprintf("%s (%s)", space.In(p.Name, r.Workspace(p)), cidr)
-		found = append(found, state)
 	}
 	return found
 }

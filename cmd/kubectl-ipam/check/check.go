@@ -66,9 +66,6 @@ type checklist struct {
 }
 
 func run(ctx context.Context, s *session.Session, out *output.Report) error {
-	if err := out.Validate(); err != nil {
-		return err
-	}
 	found, err := inspect(ctx, s)
 	if err != nil {
 		return err

@@ -55,9 +55,6 @@ type audit struct {
 const looks = 3
 
 func verify(ctx context.Context, s *session.Session, out *output.Report) error {
-	if err := out.Validate(); err != nil {
-		return err
-	}
 	r, err := reach.Of(ctx, s)
 	if err != nil {
 		return err

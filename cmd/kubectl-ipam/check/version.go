@@ -44,9 +44,6 @@ current workspace.`,
 }
 
 func showVersion(s *session.Session, client bool, program string, out *output.Report) error {
-	if err := out.Validate(); err != nil {
-		return err
-	}
 	shown := versions{Program: program, API: ipamv1alpha1.GroupVersion.String()}
 	var err error
 	if !client {

@@ -52,6 +52,16 @@ created. To correct a claim that was never bound, repeat the command with --repl
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
+	o.addSpecFlags(cmd)
+	o.AddFlags(cmd)
+	cmd.MarkFlagsMutuallyExclusive("class", "pool", "selector")
+	cmd.MarkFlagsMutuallyExclusive("class", "workspace")
+	session.CompleteNames(s, cmd, "class", session.ClassNames)
+	session.CompleteNames(s, cmd, "pool", session.PoolNames)
+	return cmd
+}
+
+func (o *creation) addSpecFlags(cmd *cobra.Command) {
 	spec := &o.claim.Spec
 	flags := cmd.Flags()
 	flags.StringVar(&o.name, "name", "", "Name of the claim, instead of the argument")
@@ -71,18 +81,9 @@ created. To correct a claim that was never bound, repeat the command with --repl
 	flags.StringVar(&o.owner, "owner", "", "Object that uses the block, such as Service/default/web or Machine.example.com/default/m-1")
 	flags.StringToStringVar(&o.claim.Labels, "labels", nil, "Labels of the claim, such as team=web")
 	flags.BoolVar(&o.Replace, "replace", false, "Replace a claim of this name that asks for something else and has no block")
-	o.AddFlags(cmd)
-	cmd.MarkFlagsMutuallyExclusive("class", "pool", "selector")
-	cmd.MarkFlagsMutuallyExclusive("class", "workspace")
-	session.CompleteNames(s, cmd, "class", session.ClassNames)
-	session.CompleteNames(s, cmd, "pool", session.PoolNames)
-	return cmd
 }
 
 func (o *creation) run(ctx context.Context, args []string) error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
 	if err := o.complete(args); err != nil {
 		return err
 	}

@@ -36,9 +36,6 @@ what to do. Of a claim that is deleted, show the block that is retained.`,
 }
 
 func show(ctx context.Context, s *session.Session, name string, out *output.Printer) error {
-	if err := out.Validate(); err != nil {
-		return err
-	}
 	claim, err := get(ctx, s, name)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err

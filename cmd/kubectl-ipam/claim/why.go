@@ -183,32 +183,34 @@ func (q question) elsewhere() string {
 
 // verdict is what a pool has to say to the claim.
 func (q question) verdict(pool *ipamv1alpha1.IPPool) string {
-	status, bounds, length := pool.Status, pool.Spec.Allocation, q.length(pool)
-	cidr, err := netip.ParsePrefix(status.AllocatedCIDR)
+	cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
 	if err != nil || !facts.AnswerOf(pool).Given() {
-		return "not ready: " + cmp.Or(facts.Reason(status.Conditions), "no answer yet")
+		return "not ready: " + cmp.Or(facts.Reason(pool.Status.Conditions), "no answer yet")
 	}
-	if family := q.family(); family != "" && family != status.IPFamily {
-		return fmt.Sprintf("is %s; the claim is %s", status.IPFamily, family)
+	if family := q.family(); family != "" && family != pool.Status.IPFamily {
+		return fmt.Sprintf("is %s; the claim is %s", pool.Status.IPFamily, family)
 	}
-	if said := q.withheld(pool, cidr); said != "" {
-		return said
-	}
-	shortest := max(bounds.MinPrefixLength, int32(cidr.Bits()))
+	return cmp.Or(q.withheld(pool, cidr), q.room(pool, cidr))
+}
+
+// room says whether a pool gives blocks of the length that the claim asks for, and has one.
+func (q question) room(pool *ipamv1alpha1.IPPool, cidr netip.Prefix) string {
+	length, free, bounds := q.length(pool), pool.Status.LargestFreePrefix, pool.Spec.Allocation
+	least, most := max(bounds.MinPrefixLength, int32(cidr.Bits())), cmp.Or(bounds.MaxPrefixLength, int32(cidr.Addr().BitLen()))
+	said := fmt.Sprintf("has room for a /%d: older claims come first, or it is about to be served", length)
 	switch {
 	case length == 0:
-		return "the claim gives no length"
-	case length < shortest || bounds.MaxPrefixLength != 0 && length > bounds.MaxPrefixLength:
-		return fmt.Sprintf("gives %s; the claim is a /%d", facts.Lengths(shortest, cmp.Or(bounds.MaxPrefixLength, int32(cidr.Addr().BitLen()))), length)
-	case status.LargestFreePrefix == nil:
-		return coolingToo("is full", pool)
-	case *status.LargestFreePrefix > length:
-		return coolingToo(fmt.Sprintf("has no free /%d", length), pool)
+		said = "the claim gives no length"
+	case length < least || length > most:
+		said = fmt.Sprintf("gives %s; the claim is a /%d", facts.Lengths(least, most), length)
+	case free == nil:
+		said = coolingToo("is full", pool)
+	case *free > length:
+		said = coolingToo(fmt.Sprintf("has no free /%d", length), pool)
 	case q.claim.Spec.Address != "":
-		return q.claim.Spec.Address + " is taken, or the claim is about to be served"
-	default:
-		return fmt.Sprintf("has room for a /%d: older claims come first, or it is about to be served", length)
+		said = q.claim.Spec.Address + " is taken, or the claim is about to be served"
 	}
+	return said
 }
 
 // coolingToo adds to a verdict that some of the pool is about to be free.

@@ -74,9 +74,6 @@ func (o *creation) addSpecFlags(cmd *cobra.Command) {
 }
 
 func (o *creation) run(ctx context.Context, name string) error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
 	o.class.Name, o.class.Spec.Consumers = name, session.Words[ipamv1alpha1.Consumer](o.consumers)
 	if o.isDefault {
 		o.class.Annotations = map[string]string{ipamv1alpha1.AnnotationDefaultClass: "true"}

@@ -39,9 +39,6 @@ workspace that back it, and how full each is.`,
 }
 
 func show(ctx context.Context, s *session.Session, name string, out *output.Printer) error {
-	if err := out.Validate(); err != nil {
-		return err
-	}
 	c, err := s.Client()
 	if err != nil {
 		return err

@@ -92,25 +92,25 @@ func Unmet(err error) error {
 // CodeOf is the code with which the program ends.
 func CodeOf(err error) int {
 	known, isKnown := errors.AsType[*Failure](err)
+	code, isStatus := exitOfStatus[apierrors.ReasonForError(err)]
 	switch {
 	case err == nil:
-		return OK
+		code = OK
 	case isKnown:
-		return known.Code
+		code = known.Code
 	case errors.Is(err, context.Canceled):
-		return Aborted
+		code = Aborted
 	case errors.Is(err, ipamclient.ErrTerminating), ending(err):
-		return Conflict
+		code = Conflict
 	case errors.Is(err, context.DeadlineExceeded), Unserved(err):
-		return Unavailable
+		code = Unavailable
+	case isStatus:
+	case Unreachable(err):
+		code = Unavailable
+	default:
+		code = Error
 	}
-	if code, ok := exitOfStatus[apierrors.ReasonForError(err)]; ok {
-		return code
-	}
-	if Unreachable(err) {
-		return Unavailable
-	}
-	return Error
+	return code
 }
 
 // Joined returns the errors that errors.Join made one error of, or the error itself.
@@ -135,24 +135,23 @@ func Explain(err error) string {
 }
 
 // HintOf is what to do about an error; empty when its words say it.
-func HintOf(err error) string {
+func HintOf(err error) (hint string) {
 	known, isKnown := errors.AsType[*Failure](err)
 	switch {
 	case isKnown:
-		return known.Hint
+		hint = known.Hint
 	case Unreachable(err):
-		return "check that the server runs, and that --kubeconfig and --context or --server name it"
+		hint = "check that the server runs, and that --kubeconfig and --context or --server name it"
 	case Unserved(err):
-		return "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace"
+		hint = "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace"
 	case ending(err):
-		return "wait until the namespace is gone, and create it again; or claim in another one: --namespace NAME"
+		hint = "wait until the namespace is gone, and create it again; or claim in another one: --namespace NAME"
 	case apierrors.IsForbidden(err):
-		return "ask an admin of this workspace for one of the roles ipam-viewer, ipam-consumer and ipam-pool-admin"
+		hint = "ask an admin of this workspace for one of the roles ipam-viewer, ipam-consumer and ipam-pool-admin"
 	case apierrors.IsUnauthorized(err):
-		return "log in again, or give other credentials in the kubeconfig"
-	default:
-		return ""
+		hint = "log in again, or give other credentials in the kubeconfig"
 	}
+	return hint
 }
 
 // Missing is the error of the API server for an object that is not among those seen.

@@ -49,9 +49,6 @@ func (o *Command) List(ctx context.Context, list client.ObjectList, namespace, n
 	if err != nil {
 		return err
 	}
-	if err := o.Output.Validate(); err != nil {
-		return err
-	}
 	c, err := o.Client()
 	if err != nil {
 		return err
@@ -66,7 +63,7 @@ func (o *Command) List(ctx context.Context, list client.ObjectList, namespace, n
 	}
 	switch {
 	case o.watch:
-		return newWatchPrinter(o).run(ctx, c, list, options)
+		return o.follow(ctx, c, list, options)
 	case empty:
 		return nil
 	}

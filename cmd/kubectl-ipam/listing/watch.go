@@ -2,7 +2,7 @@ package listing
 
 import (
 	"context"
-	"io"
+	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,43 +23,25 @@ import (
 // phaseDeleted is what a watched table shows of an object that is gone.
 const phaseDeleted = "Deleted"
 
-// watchPrinter prints a list and then its changes. Tables have one heading, and columns that
+// follow prints a list and then each change, until the context ends. Tables have one heading, and columns that
 // keep their width.
-type watchPrinter struct {
-	*Command
-	lines io.Writer
-	flush func() error
-}
-
-func newWatchPrinter(o *Command) *watchPrinter {
-	p := &watchPrinter{Command: o, lines: o.Out, flush: func() error { return nil }}
+func (o *Command) follow(ctx context.Context, c client.WithWatch, list client.ObjectList, options client.ListOptions) error {
+	lines, flush := o.Out, func() error { return nil }
 	if o.Output.Tabular() && o.Output.Format != output.CSV {
 		aligned := printers.GetNewTabWriter(o.Out)
-		p.lines, p.flush = aligned, aligned.Flush
+		lines, flush = aligned, aligned.Flush
 	}
-	return p
-}
-
-// run prints what was listed, and then each change, until the context ends.
-func (p *watchPrinter) run(ctx context.Context, c client.WithWatch, list client.ObjectList, options client.ListOptions) error {
-	if err := meta.EachListItem(list, p.print); err != nil {
+	show := func(object runtime.Object) error {
+		if o.Output.Format == output.YAML {
+			screen.Line(lines, "---")
+		}
+		err := o.Output.Print(lines, object, o.Now)
+		o.Output.NoHeaders = true
 		return err
 	}
-	return p.follow(ctx, c, list, options)
-}
-
-func (p *watchPrinter) print(object runtime.Object) error {
-	if p.Output.Format == "yaml" {
-		screen.Line(p.lines, "---")
-	}
-	if err := p.Output.Print(p.lines, object, p.Now); err != nil {
+	if err := errors.Join(meta.EachListItem(list, show), flush()); err != nil {
 		return err
 	}
-	p.Output.NoHeaders = true
-	return p.flush()
-}
-
-func (p *watchPrinter) follow(ctx context.Context, c client.WithWatch, list client.ObjectList, options client.ListOptions) error {
 	lists := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
 		options.Raw = &raw
 		return c.Watch(ctx, list, &options)
@@ -74,10 +56,10 @@ func (p *watchPrinter) follow(ctx context.Context, c client.WithWatch, list clie
 		case watch.Error:
 			return exit.Fail(exit.Aborted, "run the command again", "the watch has ended: %w", apierrors.FromObject(event.Object))
 		case watch.Deleted:
-			p.markDeleted(event.Object)
+			o.markDeleted(event.Object)
 		default:
 		}
-		if err := p.print(event.Object); err != nil {
+		if err := errors.Join(show(event.Object), flush()); err != nil {
 			return err
 		}
 	}
@@ -85,8 +67,8 @@ func (p *watchPrinter) follow(ctx context.Context, c client.WithWatch, list clie
 }
 
 // markDeleted marks an object as gone, in tables. Other formats print it as it was.
-func (p *watchPrinter) markDeleted(object runtime.Object) {
-	if !p.Output.Tabular() {
+func (o *Command) markDeleted(object runtime.Object) {
+	if !o.Output.Tabular() {
 		return
 	}
 	switch object := object.(type) {

@@ -39,18 +39,9 @@ func parseColumns(format string) ([]column, error) {
 	case kind == customColumns:
 		pairs = strings.Split(spec, ",")
 	default:
-		text, err := os.ReadFile(spec)
-		if err != nil {
+		var err error
+		if pairs, err = columnsIn(spec); err != nil {
 			return nil, err
-		}
-		names, fields, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-		for i, field := range strings.Fields(fields) {
-			if i < len(strings.Fields(names)) {
-				pairs = append(pairs, strings.Fields(names)[i]+":"+field)
-			}
-		}
-		if len(pairs) != len(strings.Fields(names)) || len(pairs) != len(strings.Fields(fields)) {
-			return nil, exit.Usagef("%s must have two lines: the names of the columns, and below each its field, such as .metadata.name", spec)
 		}
 	}
 	columns := make([]column, len(pairs))
@@ -66,6 +57,23 @@ func parseColumns(format string) ([]column, error) {
 		columns[i] = column{name, field}
 	}
 	return columns, nil
+}
+
+// columnsIn reads names and fields, as NAME:FIELD, from a file with a line of each.
+func columnsIn(file string) (pairs []string, _ error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	above, below, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	names, fields := strings.Fields(above), strings.Fields(below)
+	if len(names) != len(fields) {
+		return nil, exit.Usagef("%s must have two lines: the names of the columns, and below each its field, such as .metadata.name", file)
+	}
+	for i, name := range names {
+		pairs = append(pairs, name+":"+fields[i])
+	}
+	return pairs, nil
 }
 
 // parseField reads a JSONPath, with or without braces and the first dot.

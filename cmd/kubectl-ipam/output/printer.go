@@ -44,7 +44,8 @@ type Printer struct {
 	NoHeaders  bool
 }
 
-// AddFlags gives a command -o, and the flags that go with it.
+// AddFlags gives a command -o, and the flags that go with it. A form that there is not is refused before the
+// command runs.
 func (o *Printer) AddFlags(cmd *cobra.Command) {
 	o.flags = genericclioptions.NewPrintFlags("").WithTypeSetter(workspaces.NewScheme())
 	o.flags.OutputFormat = &o.Format
@@ -53,6 +54,7 @@ func (o *Printer) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&o.Format, "output", "o", "", "Output format: "+strings.Join(o.formats(), ", "))
 	cmd.Flags().BoolVar(&o.NoHeaders, "no-headers", false, "Print tables without their first line")
 	session.CompleteWith(cmd, "output", o.formats()...)
+	session.Check(cmd, o.validate)
 }
 
 func (o *Printer) formats() []string {
@@ -71,8 +73,8 @@ func (o *Printer) Tabular() bool {
 	return !o.Given() || o.columns != nil || o.Format == Table || o.Format == Wide || o.Format == CSV
 }
 
-// Validate refuses a form that there is not.
-func (o *Printer) Validate() error {
+// validate refuses a form that there is not.
+func (o *Printer) validate() error {
 	var err error
 	if o.columns, err = parseColumns(o.Format); err != nil || o.Tabular() {
 		return err

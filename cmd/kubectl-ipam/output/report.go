@@ -28,10 +28,11 @@ type Report struct {
 // formats are all that -o takes.
 func (r *Report) formats() []string { return append([]string{JSON, YAML}, r.Also...) }
 
-// AddFlags gives a command -o.
+// AddFlags gives a command -o. A form that there is not is refused before the command runs.
 func (r *Report) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&r.Format, "output", "o", "", "Output format: "+strings.Join(r.formats(), " or "))
 	session.CompleteWith(cmd, "output", r.formats()...)
+	session.Check(cmd, r.validate)
 }
 
 // Given reports whether the caller asked for a form.
@@ -40,8 +41,8 @@ func (r *Report) Given() bool { return r.Format != "" }
 // Structured reports whether that form is JSON or YAML.
 func (r *Report) Structured() bool { return r.Format == JSON || r.Format == YAML }
 
-// Validate refuses a form that there is not.
-func (r *Report) Validate() error {
+// validate refuses a form that there is not.
+func (r *Report) validate() error {
 	if r.Format == "" || slices.Contains(r.formats(), r.Format) {
 		return nil
 	}

@@ -90,7 +90,7 @@ func TestClaims(t *testing.T) {
 		out := Printer{}
 		out.AddFlags(&cobra.Command{})
 		out.Format = format
-		if err := out.Validate(); err != nil {
+		if err := out.validate(); err != nil {
 			t.Fatal(err)
 		}
 		if err := out.Print(s.Out, list, s.Now); err != nil {

@@ -14,25 +14,26 @@ import (
 )
 
 // tableOf is an object or a list of them as a table.
-func tableOf(object runtime.Object, now time.Time) (*metav1.Table, error) {
+func tableOf(object runtime.Object, now time.Time) (t *metav1.Table, err error) {
 	switch object := object.(type) {
 	case *ipamv1alpha1.IPClaim:
-		return Claims([]ipamv1alpha1.IPClaim{*object}, now), nil
+		t = Claims([]ipamv1alpha1.IPClaim{*object}, now)
 	case *ipamv1alpha1.IPClaimList:
-		return Claims(object.Items, now), nil
+		t = Claims(object.Items, now)
 	case *ipamv1alpha1.IPPool:
-		return Pools([]ipamv1alpha1.IPPool{*object}, now), nil
+		t = Pools([]ipamv1alpha1.IPPool{*object}, now)
 	case *ipamv1alpha1.IPPoolList:
-		return Pools(object.Items, now), nil
+		t = Pools(object.Items, now)
 	case *ipamv1alpha1.IPClass:
-		return Classes([]ipamv1alpha1.IPClass{*object}, now), nil
+		t = Classes([]ipamv1alpha1.IPClass{*object}, now)
 	case *ipamv1alpha1.IPClassList:
-		return Classes(object.Items, now), nil
+		t = Classes(object.Items, now)
 	case *ipamv1alpha1.IPAllocationList:
-		return Allocations(object.Items, now), nil
+		t = Allocations(object.Items, now)
 	default:
-		return nil, fmt.Errorf("%T has no table", object)
+		err = fmt.Errorf("%T has no table", object)
 	}
+	return t, err
 }
 
 // Claims makes the table of claims, with their ages by a clock.

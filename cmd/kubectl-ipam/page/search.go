@@ -1,7 +1,6 @@
 package page
 
 import (
-	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -69,20 +68,12 @@ func (v *searchView) searchAddress(snapshot *Snapshot, block netip.Prefix) {
 	for i := range snapshot.Pools {
 		p := &snapshot.Pools[i]
 		v.add(p, func(h space.Holding) bool { return h.Block.Overlaps(block) })
-		window := p.Window()
-		if p.Object == nil || !window.IsValid() || !window.Overlaps(block) {
+		if p.Object == nil {
 			continue
 		}
-		part := block
-		if window.Bits() > block.Bits() {
-			part = window
+		if found, ok := space.StateOf(p.Object, p.Title(), block, p.Held); ok {
+			v.States = append(v.States, state{found, p.At(p.Window(), found.Block)})
 		}
-		found, ok := space.StateIn(p.Object, window, part, p.Held)
-		if !ok {
-			continue // a child pool answers
-		}
-		found.Block, found.Pool = part, fmt.Sprintf("%s (%s)", p.Title(), window)
-		v.States = append(v.States, state{found, p.At(window, part)})
 	}
 }
 

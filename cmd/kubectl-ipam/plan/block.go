@@ -21,17 +21,16 @@ func ParseBlock(text string) (netip.Prefix, error) {
 	}
 	host, bits, isNetwork := strings.Cut(text, "/")
 	address, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("%q is no block: write a network such as 10.0.0.0/8 or 2001:db8::/32, or an address such as 192.0.2.7", text)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%q is no block: write a network such as 10.0.0.0/8 or 2001:db8::/32, or an address such as 192.0.2.7", text)
+	case address.Zone() != "":
+		err = fmt.Errorf("%s has a zone: write %s", text, address.WithZone(""))
+	case address.Is4In6():
+		err = fmt.Errorf("%s is an IPv4 address in IPv6 form: write it as IPv4, such as %s", text, address.Unmap())
 	}
-	if address.Zone() != "" {
-		return netip.Prefix{}, fmt.Errorf("%s has a zone: write %s", text, address.WithZone(""))
-	}
-	if address.Is4In6() {
-		return netip.Prefix{}, fmt.Errorf("%s is an IPv4 address in IPv6 form: write it as IPv4, such as %s", text, address.Unmap())
-	}
-	if !isNetwork {
-		return netip.PrefixFrom(address, address.BitLen()), nil
+	if err != nil || !isNetwork {
+		return netip.PrefixFrom(address, address.BitLen()), err
 	}
 	length, err := strconv.ParseUint(bits, 10, 8)
 	if err != nil || int(length) > address.BitLen() {

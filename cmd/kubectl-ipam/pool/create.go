@@ -79,9 +79,6 @@ func (o *creation) addSpecFlags(cmd *cobra.Command) {
 }
 
 func (o *creation) run(ctx context.Context, name string) error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
 	o.pool.Name = name
 	if err := o.complete(&o.pool.Spec); err != nil {
 		return err

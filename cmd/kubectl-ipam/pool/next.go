@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/big"
 	"net/netip"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
@@ -52,39 +50,21 @@ claim create --dry-run=server asks the controller instead, and also works with a
 }
 
 func (o *next) run(ctx context.Context, name string) error {
-	if err := o.report.Validate(); err != nil {
-		return err
-	}
 	if o.count < 1 || o.count > maxNext {
 		return exit.Usagef("--count is %d; write a number from 1 to %d", o.count, maxNext)
 	}
-	r, err := reach.Of(ctx, o.Session)
+	f, err := find(ctx, o.Session, o.workspace, name)
 	if err != nil {
 		return err
 	}
-	pools, err := r.Pools(ctx)
+	if f.pool == nil {
+		return exit.Fail(exit.NotFound, "a pool is shown to its own workspace, and to admins of the platform", "there is no pool %s that you may see", space.In(name, f.in))
+	}
+	held, err := f.held(ctx)
 	if err != nil {
 		return err
 	}
-	in := o.workspace
-	if in == r.Path {
-		in = ""
-	}
-	at := slices.IndexFunc(pools, func(p ipamv1alpha1.IPPool) bool { return p.Name == name && r.Workspace(&p) == in })
-	if at < 0 {
-		return exit.Fail(exit.NotFound, "a pool is shown to its own workspace, and to admins of the platform", "there is no pool %s that you may see", space.In(name, in))
-	}
-	allocations, err := r.Allocations(ctx)
-	if err != nil {
-		return err
-	}
-	pool, held := &pools[at], r.Holdings(in, name, pools, allocations)
-	if in == "" {
-		if err := settled(ctx, r, pool, held, func(unseen int) bool { return unseen == 0 }); err != nil {
-			return err
-		}
-	}
-	return o.show(pool, held)
+	return o.show(f.pool, held)
 }
 
 // maxNext is how many blocks are shown at most.

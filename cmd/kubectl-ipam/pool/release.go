@@ -64,10 +64,11 @@ func (o *removal) run(ctx context.Context, name string) error {
 	}
 	doomed := &estate{pools: []*ipamv1alpha1.IPPool{pool}}
 	if o.cascade {
-		if doomed, err = estateOf(ctx, c, pool); err != nil {
-			return err
-		}
-	} else if err := emptied(ctx, c, pool); err != nil {
+		doomed, err = estateOf(ctx, c, pool)
+	} else {
+		err = emptied(ctx, c, pool)
+	}
+	if err != nil {
 		return err
 	}
 	if err := o.confirm(ctx, doomed, name); err != nil {

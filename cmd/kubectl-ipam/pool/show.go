@@ -3,24 +3,18 @@ package pool
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
-	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
 // show is kubectl ipam pool show.
@@ -53,64 +47,24 @@ those hold. Of a pool of another workspace, you see only the blocks that you hol
 }
 
 func (o *show) run(ctx context.Context, name string) error {
-	if err := o.output.Validate(); err != nil {
-		return err
-	}
-	r, err := reach.Of(ctx, o.Session)
+	f, err := find(ctx, o.Session, o.workspace, name)
 	if err != nil {
 		return err
 	}
-	in := o.workspace
-	if in == r.Path {
-		in = ""
-	}
-	pools, err := r.Pools(ctx)
-	if err != nil {
-		return err
-	}
-	at := slices.IndexFunc(pools, func(p ipamv1alpha1.IPPool) bool { return p.Name == name && r.Workspace(&p) == in })
-	if at < 0 && in == "" {
+	if f.pool == nil && f.in == "" {
 		return exit.Missing("ippools", name)
 	}
-	if at >= 0 && o.output.Given() {
-		return o.output.Print(o.Out, &pools[at], o.Now)
+	if f.pool != nil && o.output.Given() {
+		return o.output.Print(o.Out, f.pool, o.Now)
 	}
-	allocations, err := r.Allocations(ctx)
+	held, err := f.held(ctx)
 	if err != nil {
 		return err
 	}
-	held := r.Holdings(in, name, pools, allocations)
-	if at < 0 {
+	if f.pool == nil {
 		return o.guest(name, held)
 	}
-	if in == "" {
-		if err := settled(ctx, r, &pools[at], held, func(unseen int) bool { return unseen == 0 }); err != nil {
-			return err
-		}
-	}
-	return describePool(o.Session, &pools[at], held)
-}
-
-// lag is more than the figures of a pool lag behind its blocks.
-const lag = 750 * time.Millisecond
-
-// settled waits until the figures of a pool agree with the blocks that are shown, as long as
-// they may lag behind. agrees is told the sign of the number of addresses that are counted
-// beyond these blocks: others may hold more.
-func settled(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool, held []space.Holding, agrees func(unseen int) bool) error {
-	if pool.Status.Capacity == nil {
-		return nil
-	}
-	limited, cancel := context.WithTimeout(ctx, lag)
-	defer cancel()
-	err := ipamclient.Until(limited, c, pool, func() bool {
-		shown, err := space.Of(pool, held)
-		return err != nil || pool.Status.Capacity == nil || agrees(shown.Unseen(pool.Status.Capacity).Sign())
-	})
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return nil
-	}
-	return exit.IgnoreUnseen(err)
+	return describePool(o.Session, f.pool, held)
 }
 
 // guest shows what the caller holds of a pool that he may not read.

@@ -42,9 +42,6 @@ each is. Admins of the platform also see the pools of all tenants.`,
 }
 
 func tree(ctx context.Context, s *session.Session, args []string, out *output.Printer) error {
-	if err := out.Validate(); err != nil {
-		return err
-	}
 	r, err := reach.Of(ctx, s)
 	if err != nil {
 		return err
@@ -63,7 +60,7 @@ func tree(ctx context.Context, s *session.Session, args []string, out *output.Pr
 func showTree(s *session.Session, r *reach.View, pools []ipamv1alpha1.IPPool, args []string, out *output.Printer) error {
 	roots := plant(r, pools)
 	if len(args) > 0 {
-		if roots = find(roots, args[0]); len(roots) == 0 {
+		if roots = nodesNamed(roots, args[0]); len(roots) == 0 {
 			return exit.Missing("ippools", args[0])
 		}
 		pools = poolsOfNodes(roots)
@@ -150,14 +147,14 @@ func byAddress(a, b *node) int {
 	return cmp.Or(left.Compare(right), cmp.Compare(a.workspace, b.workspace), cmp.Compare(a.pool.Name, b.pool.Name))
 }
 
-// find returns the nodes of that name in the current workspace.
-func find(roots []*node, name string) []*node {
+// nodesNamed returns the nodes of that name in the current workspace.
+func nodesNamed(roots []*node, name string) []*node {
 	var found []*node
 	for _, n := range roots {
 		if n.pool.Name == name && n.workspace == "" {
 			found = append(found, n)
 		}
-		found = append(found, find(n.children, name)...)
+		found = append(found, nodesNamed(n.children, name)...)
 	}
 	return found
 }

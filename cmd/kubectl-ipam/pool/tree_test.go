@@ -28,9 +28,10 @@ func TestPoolTree_Name(t *testing.T) {
 	} {
 		for _, format := range []string{"", "custom-columns=NAME:.metadata.name"} {
 			s, out := stage.New(t), &output.Printer{NoHeaders: true}
-			out.AddFlags(&cobra.Command{})
+			cmd := &cobra.Command{}
+			out.AddFlags(cmd)
 			out.Format, out.NoHeaders = format, true
-			if err := out.Validate(); err != nil {
+			if err := cmd.PreRunE(cmd, nil); err != nil {
 				t.Fatal(err)
 			}
 			err := showTree(s.Session, &reach.View{}, pools, test.args, out)
@@ -69,6 +70,6 @@ func TestPoolTree(t *testing.T) {
 
 	s = stage.New(t)
 	s.Paint = true
-	drawTree(s.Out, s.Paint, find(roots, "lab-east"))
+	drawTree(s.Out, s.Paint, nodesNamed(roots, "lab-east"))
 	stage.Golden(t, "pool_tree_colour", s.Printed.String())
 }

@@ -45,6 +45,7 @@ const (
 // AddFlags gives a command the flags of every creation.
 func (r *Command) AddFlags(cmd *cobra.Command) {
 	r.output.AddFlags(cmd)
+	session.Check(cmd, r.validate)
 	r.Given = cmd.Flags().Changed
 	cmd.Flags().DurationVar(&r.wait, "wait", 30*time.Second,
 		"How long to wait for the answer; 0 does not wait. Without this flag, do not wait for a class or a pool that does not exist")
@@ -59,12 +60,12 @@ func AddDryRun(cmd *cobra.Command, value *string, alone, usage string) {
 	cmd.Flags().Lookup("dry-run").NoOptDefVal = alone
 }
 
-// Validate refuses values of the flags that have no meaning.
-func (r *Command) Validate() error {
+// validate refuses values of the flags that have no meaning.
+func (r *Command) validate() error {
 	if r.wait < 0 {
 		return exit.Usagef("--wait is %s; write a duration such as 30s, or 0", r.wait)
 	}
-	return r.output.Validate()
+	return nil
 }
 
 // Send creates the object and waits for its block.

@@ -67,6 +67,19 @@ func (l *Length) Set(text string) error {
 // Type implements pflag.Value.
 func (l *Length) Type() string { return "length" }
 
+// Check adds to what is checked of a command line before the command runs. An error is one of usage.
+func Check(cmd *cobra.Command, check func() error) {
+	earlier := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if earlier != nil {
+			if err := earlier(cmd, args); err != nil {
+				return err
+			}
+		}
+		return check()
+	}
+}
+
 // texts converts words of the API to texts.
 func texts[T ~string](words []T) []string { return converted[string](words) }
 

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // The states of an address.
@@ -40,10 +41,23 @@ func (s State) String() string {
 	return said + ": " + s.Because
 }
 
+// StateOf is the state of a block, or of its part in a pool with this title; ok is false if the pool has none of
+// the block, or a child pool has all of it.
+func StateOf(pool *ipamv1alpha1.IPPool, title string, block netip.Prefix, held []Holding) (_ State, ok bool) {
+	window, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
+	if err != nil || !window.Overlaps(block) {
+		return State{}, false
+	}
+	part := cidr.Narrower(window, block)
+	state, ok := StateIn(pool, window, part, held)
+	state.Block, state.Pool = part, fmt.Sprintf("%s (%s)", title, window)
+	return state, ok
+}
+
 // StateIn is the state of a block in a pool, of which these holdings are visible; ok is false if
 // a child pool has all of the block.
-func StateIn(pool *ipamv1alpha1.IPPool, cidr, block netip.Prefix, held []Holding) (_ State, ok bool) {
-	shown := Space{Pool: cidr, Taken: Within(cidr, held), Kept: KeptBack(cidr, pool.Spec)}
+func StateIn(pool *ipamv1alpha1.IPPool, window, block netip.Prefix, held []Holding) (_ State, ok bool) {
+	shown := Space{Pool: window, Taken: Within(window, held), Kept: KeptBack(window, pool.Spec)}
 	for _, h := range held {
 		if h.Block.Overlaps(block) {
 			within := h.Block.Contains(block.Addr()) && h.Block.Bits() <= block.Bits()
@@ -53,12 +67,12 @@ func StateIn(pool *ipamv1alpha1.IPPool, cidr, block netip.Prefix, held []Holding
 	if at, found := FirstOverlap(Excluded(pool.Spec), block); found {
 		return State{Kept: true, Word: WordExcluded, Because: fmt.Sprintf("spec.excludedCIDRs of the pool has %s", at)}, true
 	}
-	for _, w := range pool.Spec.Withheld(cidr) {
+	for _, w := range pool.Spec.Withheld(window) {
 		if block.Contains(w.Address) {
 			return State{Kept: true, Word: "the " + w.As, Because: fmt.Sprintf("%s is never handed out", w.Address)}, true
 		}
 	}
-	if at, found := FirstOverlap(Edges(cidr, pool.Spec), block); found {
+	if at, found := FirstOverlap(Edges(window, pool.Spec), block); found {
 		return State{Kept: true, Word: WordReserved, Because: fmt.Sprintf("spec.reservations of the pool covers %s", at)}, true
 	}
 	if pool.Status.Capacity == nil {

@@ -67,25 +67,7 @@ func (o *controllerKubeconfig) run(ctx context.Context) error {
 	if o.duration < shortestToken {
 		return exit.Usagef("--duration is %s; give it at least %s", o.duration, shortestToken)
 	}
-	cfg, err := o.Config()
-	if err != nil {
-		return err
-	}
-	if err := checkPlatform(ctx, cfg, o.platform); err != nil {
-		return err
-	}
-	platform := workspaces.At(cfg, o.platform)
-	granted, err := workspaces.RequestToken(ctx, platform, o.duration)
-	if err != nil {
-		return needing(err, "the right to create serviceaccounts/token of "+workspaces.ControllerAccount+" in the namespace "+workspaces.ControllerNamespace+" of "+o.platform)
-	}
-	controller := rest.AnonymousClientConfig(platform)
-	controller.BearerToken = granted.Token
-	if o.address != "" {
-		controller.Host = o.address
-		controller = workspaces.At(controller, o.platform)
-	}
-	kubeconfig, err := kubeconfigOf(controller)
+	kubeconfig, ends, err := o.request(ctx)
 	if err != nil {
 		return err
 	}
@@ -96,8 +78,32 @@ func (o *controllerKubeconfig) run(ctx context.Context) error {
 	if err := writePrivate(o.file, kubeconfig); err != nil {
 		return err
 	}
-	o.Say("%s is the kubeconfig of the controller for %s; its token ends at %s", o.file, o.platform, granted.ExpirationTimestamp.UTC().Format(time.RFC3339))
+	o.Say("%s is the kubeconfig of the controller for %s; its token ends at %s", o.file, o.platform, ends.UTC().Format(time.RFC3339))
 	return nil
+}
+
+// request requests a token, and returns it as a kubeconfig, with the time of its end.
+func (o *controllerKubeconfig) request(ctx context.Context) (kubeconfig []byte, ends time.Time, _ error) {
+	cfg, err := o.Config()
+	if err == nil {
+		err = checkPlatform(ctx, cfg, o.platform)
+	}
+	if err != nil {
+		return nil, ends, err
+	}
+	platform := workspaces.At(cfg, o.platform)
+	granted, err := workspaces.RequestToken(ctx, platform, o.duration)
+	if err != nil {
+		return nil, ends, needing(err, "the right to create serviceaccounts/token of "+workspaces.ControllerAccount+" in the namespace "+workspaces.ControllerNamespace+" of "+o.platform)
+	}
+	controller := rest.AnonymousClientConfig(platform)
+	controller.BearerToken = granted.Token
+	if o.address != "" {
+		controller.Host = o.address
+		controller = workspaces.At(controller, o.platform)
+	}
+	kubeconfig, err = kubeconfigOf(controller)
+	return kubeconfig, granted.ExpirationTimestamp.Time, err
 }
 
 // kubeconfigOf is a token and the way to a server as a kubeconfig, which needs no other file.

@@ -47,9 +47,6 @@ retained blocks are left out as well.`,
 }
 
 func (o *planExport) run(ctx context.Context) error {
-	if err := o.report.Validate(); err != nil {
-		return err
-	}
 	namespace, err := o.Namespace()
 	if err != nil {
 		return err

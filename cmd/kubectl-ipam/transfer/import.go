@@ -71,6 +71,7 @@ contains it, and a row without a name is named after its block.`,
 	flags.StringSliceVar(&o.options.Ignore, "ignore-column", nil, "Columns of a table that are not read")
 	flags.StringToStringVar(&o.options.Defaults, "default", nil, "Values for empty cells and for columns that a table lacks, such as kind=claim")
 	o.report.AddFlags(cmd)
+	session.Check(cmd, o.validate)
 	return cmd
 }
 
@@ -97,13 +98,10 @@ func (o *planImport) validate() error {
 			return exit.Usagef("--default: there is no column %q; write one of %s", column, strings.Join(plan.Columns(), ", "))
 		}
 	}
-	return o.report.Validate()
+	return nil
 }
 
 func (o *planImport) run(ctx context.Context, file string) error {
-	if err := o.validate(); err != nil {
-		return err
-	}
 	o.file = file
 	p, err := o.read()
 	if err != nil {
@@ -123,10 +121,10 @@ func (o *planImport) run(ctx context.Context, file string) error {
 	if err := o.preview(ctx, c, steps); err != nil {
 		return err
 	}
-	if o.dryRun == request.DryRunServer {
-		return o.show(steps, nil)
+	if o.dryRun != request.DryRunServer {
+		err = o.create(ctx, c, steps)
 	}
-	return o.show(steps, o.create(ctx, c, steps))
+	return o.show(steps, err)
 }
 
 // forTables refuses what only a table can use.
@@ -159,17 +157,9 @@ func (o *planImport) read() (*plan.Plan, error) {
 	if err := o.forTables(); err != nil {
 		return nil, err
 	}
-	in, err := os.Open(o.file)
-	if err != nil {
-		return nil, exit.Fail(exit.NotFound, "", "%w", err)
-	}
-	defer in.Close() //nolint:errcheck // It is only read.
-	data, err := io.ReadAll(io.LimitReader(in, MostPlan+1))
+	data, err := readFile(o.file)
 	if err != nil {
 		return nil, err
-	}
-	if len(data) > MostPlan {
-		return nil, exit.Fail(exit.Invalid, "split it, with each pool in the file of its claims", "%s is larger than %d MiB", o.file, MostPlan>>20)
 	}
 	if o.options.Namespace, err = o.Namespace(); err != nil {
 		return nil, err
@@ -178,13 +168,27 @@ func (o *planImport) read() (*plan.Plan, error) {
 	if len(wrong) == 0 {
 		wrong = p.Check()
 	}
-	if len(wrong) > 0 {
-		return nil, o.refuse(exit.Invalid, wrong)
+	switch {
+	case len(wrong) > 0:
+		err = o.refuse(exit.Invalid, wrong)
+	case len(p.Pools)+len(p.Claims) == 0:
+		err = exit.Fail(exit.Invalid, "", "%s describes nothing: write pools and claims", o.file)
 	}
-	if len(p.Pools)+len(p.Claims) == 0 {
-		return nil, exit.Fail(exit.Invalid, "", "%s describes nothing: write pools and claims", o.file)
+	return p, err
+}
+
+// readFile reads a file that is not too large.
+func readFile(name string) ([]byte, error) {
+	in, err := os.Open(name)
+	if err != nil {
+		return nil, exit.Fail(exit.NotFound, "", "%w", err)
 	}
-	return p, nil
+	defer in.Close() //nolint:errcheck // It is only read.
+	data, err := io.ReadAll(io.LimitReader(in, MostPlan+1))
+	if err == nil && len(data) > MostPlan {
+		err = exit.Fail(exit.Invalid, "split it, with each pool in the file of its claims", "%s is larger than %d MiB", name, MostPlan>>20)
+	}
+	return data, err
 }
 
 // mostNamed is how many lines an error names.

@@ -135,26 +135,21 @@ func lines(b Box) []Line {
 
 // notes are what is said below the prefix of a box.
 func notes(b Box, room int) []string {
-	switch b.Kind {
-	case Free:
-		if size := space.Counted(Size(b.Prefix), "address", "addresses"); len(size) <= room {
-			return []string{"free", size}
+	said := map[Kind]string{Unseen: "not shown", Cooling: "free or cooling", Mixed: b.Percent(), Kept: "kept back"}[b.Kind]
+	if b.Kind == Free {
+		size := space.Counted(Size(b.Prefix), "address", "addresses")
+		if len(size) > room {
+			size = Size(b.Prefix)
 		}
-		return []string{"free", Size(b.Prefix)}
-	case Unseen:
-		return []string{"not shown"}
-	case Cooling:
-		return []string{"free or cooling"}
-	case Mixed:
-		return []string{b.Percent()}
-	case Kept:
-		return []string{"kept back"}
-	default:
-		if label := legible.Text(b.Label); b.Short == "" || utf8.RuneCountInString(label) <= room {
-			return []string{label}
-		}
-		return []string{b.Short}
+		return []string{"free", size}
 	}
+	if said == "" {
+		said = legible.Text(b.Label)
+		if b.Short != "" && utf8.RuneCountInString(said) > room {
+			said = b.Short
+		}
+	}
+	return []string{said}
 }
 
 // clip shortens a text to so many characters.
