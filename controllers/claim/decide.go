@@ -99,7 +99,7 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (allocator.Block,
 		return allocator.Block{}, errBehind
 	}
 	var tried []miss
-	candidates := d.few(plan, d.ordered(plan))
+	candidates := d.few(ctx, plan, d.ordered(plan))
 	if left := len(plan.Candidates) - len(candidates); left > 0 {
 		plan.Passed = left
 		d.waits.anyway()
@@ -150,14 +150,19 @@ func (d *decision) ordered(plan resolve.Plan) []resolve.Candidate {
 }
 
 // few are the candidates that are asked, in their order. Each costs a transaction, and a place on a waiting list: a
-// workspace may have any number of pools. Of too many, those come first that have room as of memory.
-func (d *decision) few(plan resolve.Plan, candidates []resolve.Candidate) []resolve.Candidate {
+// workspace may have any number of pools. Of too many, those come first that would give the claim a block as of memory,
+// which knows what is held for it, and those last that never give the address.
+func (d *decision) few(ctx context.Context, plan resolve.Plan, candidates []resolve.Candidate) []resolve.Candidate {
 	if len(candidates) <= mostAsked {
 		return candidates
 	}
 	place := make(map[types.UID]int, len(candidates))
 	for _, c := range candidates {
-		if _, fits := d.catalog.Rooms.Fit(allocator.PoolID(c.Pool.UID), c.Length); !fits && !d.ledger.Regains(d.request(plan, c)) {
+		_, err := d.ledger.Preview(ctx, d.request(plan, c))
+		switch _, excluded := (miss{c, err}).excluded(); {
+		case excluded:
+			place[c.Pool.UID] = 2
+		case err != nil:
 			place[c.Pool.UID] = 1
 		}
 	}

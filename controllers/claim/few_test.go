@@ -26,6 +26,18 @@ func (a *asked) Bind(ctx context.Context, r allocator.Request) (allocator.Block,
 	return a.Ledger.Bind(ctx, r)
 }
 
+// takes has a claim of another workspace take a block of a pool.
+func (s *scene) takes(pool allocator.PoolID, block string) {
+	s.Helper()
+	exact, id := netip.MustParsePrefix(block), "taker-of-"+string(pool)
+	if _, err := s.ledger.Bind(s.Context(), allocator.Request{
+		Pool: pool, Length: exact.Bits(), Exact: exact,
+		Holder: allocator.Holder{Claim: allocator.ClaimID(id), Cluster: "other", Namespace: "default", Name: id},
+	}); err != nil {
+		s.Fatal(err)
+	}
+}
+
 // A workspace may have any number of full pools. A claim asks and waits for a bounded number of them, says so, and finds
 // the one that has room, wherever it comes in their order.
 func TestReconcile_AsksFewOfManyPools(t *testing.T) {
@@ -41,14 +53,7 @@ func TestReconcile_AsksFewOfManyPools(t *testing.T) {
 	s.Reconciler.ledger, s.queue = counted, inbox.New(s.directory).Claims
 	t.Cleanup(s.queue.ShutDown)
 	for n := range mostAsked + more {
-		id := fmt.Sprintf("taker%d", n)
-		_, err := s.ledger.Bind(t.Context(), allocator.Request{
-			Pool: allocator.PoolID(fmt.Sprintf("uid-of-p%03d", n)), Length: 28, Exact: netip.MustParsePrefix(fmt.Sprintf("10.0.%d.0/28", n)),
-			Holder: allocator.Holder{Claim: allocator.ClaimID(id), Cluster: "other", Namespace: "default", Name: id},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s.takes(allocator.PoolID(fmt.Sprintf("uid-of-p%03d", n)), fmt.Sprintf("10.0.%d.0/28", n))
 	}
 	got := s.reconcile("c").Status.Conditions[0]
 	if want := fmt.Sprintf("%d pools were asked, and %d were not", mostAsked, more); got.Reason != string(ipamv1alpha1.ReasonPoolExhausted) || !strings.HasPrefix(got.Message, want) {
@@ -57,11 +62,45 @@ func TestReconcile_AsksFewOfManyPools(t *testing.T) {
 	if counted.binds != mostAsked {
 		t.Errorf("%d pools were asked, want %d", counted.binds, mostAsked)
 	}
-	if err := s.ledger.Release(t.Context(), allocator.ClaimID(fmt.Sprintf("taker%d", mostAsked+more-1))); err != nil {
+	if err := s.ledger.Release(t.Context(), allocator.ClaimID(fmt.Sprintf("taker-of-uid-of-p%03d", mostAsked+more-1))); err != nil {
 		t.Fatal(err)
 	}
 	counted.binds = 0
 	if claim := s.reconcile("c"); claim.Status.Phase != ipamv1alpha1.ClaimBound || counted.binds != 1 {
 		t.Errorf("the claim is %s after %d pools were asked, want %s by the one that has room", claim.Status.Phase, counted.binds, ipamv1alpha1.ClaimBound)
+	}
+}
+
+// The address that a claim asks for lies in more pools than it asks, and in all but the last it is taken. It gets it there.
+func TestReconcile_AnAddressOfManyPools(t *testing.T) {
+	t.Parallel()
+	const last = mostAsked + 5
+	var pools []client.Object
+	for n := range last + 1 {
+		pools = append(pools, readyPool(fmt.Sprintf("p%03d", n), "10.0.0.0/28", gen.Backs("internal")))
+	}
+	s := newScene(t, allocator.Options{}, []client.Object{gen.Class("internal", gen.DefaultLength(32))},
+		append(pools, gen.Claim("c", gen.OfClass("internal"), gen.Address("10.0.0.1")), gen.Claim("d", gen.OfClass("internal"), gen.Address("10.0.0.1")))...)
+	s.queue = inbox.New(s.directory).Claims
+	t.Cleanup(s.queue.ShutDown)
+	for n, object := range pools {
+		id, owner := allocator.PoolID(object.GetUID()), allocator.ClusterName(fmt.Sprintf("w%d", n))
+		if n == last {
+			owner = "tenant"
+		}
+		pool := allocator.Pool{ID: id, Cluster: owner, Name: object.GetName(), CIDR: netip.MustParsePrefix("10.0.0.0/28")}
+		if _, err := s.ledger.Register(t.Context(), pool); err != nil {
+			t.Fatal(err)
+		}
+		if n < last {
+			s.takes(id, "10.0.0.1/32")
+		}
+	}
+	if got := s.reconcile("c").Status; got.Phase != ipamv1alpha1.ClaimBound || got.PoolRef.Name != pools[last].GetName() {
+		t.Errorf("the claim is %s with %v, want %s by %s", got.Phase, got.Conditions, ipamv1alpha1.ClaimBound, pools[last].GetName())
+	}
+	got := s.reconcile("d").Status.Conditions[0]
+	if want := fmt.Sprintf("%d pools were asked, and 6 were not", mostAsked); got.Reason != string(ipamv1alpha1.ReasonAddressInUse) || !strings.HasPrefix(got.Message, want) {
+		t.Errorf("the claim says %s: %.120q, want %s: %q", got.Reason, got.Message, ipamv1alpha1.ReasonAddressInUse, want)
 	}
 }

@@ -53,8 +53,18 @@ func overClass(err error) bool {
 	return ok && over.Class != ""
 }
 
-// refusal says why no candidate served the claim.
+// refusal says why no candidate served the claim, and how many there are that it did not ask.
 func refusal(plan resolve.Plan, tried []miss) *outcome.Refusal {
+	refusal := missed(plan, tried)
+	if plan.Passed > 0 {
+		refusal.Message = fmt.Sprintf("%d pools were asked, and %d were not, as a claim asks %d at most: name a pool, or a class or labels of fewer pools; %s",
+			mostAsked, plan.Passed, mostAsked, refusal.Message)
+	}
+	return refusal
+}
+
+// missed says why the candidates that were tried did not serve the claim.
+func missed(plan resolve.Plan, tried []miss) *outcome.Refusal {
 	if len(tried) == 0 {
 		return &outcome.Refusal{Reason: noPool(plan), Message: "the pool is being set up or taken down"}
 	}
@@ -73,10 +83,6 @@ func refusal(plan resolve.Plan, tried []miss) *outcome.Refusal {
 		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressInUse, Message: taken(plan.Exact, tried)}
 	}
 	message := say(tried)
-	if plan.Passed > 0 {
-		message = fmt.Sprintf("%d pools were asked, and %d were not, as a claim asks %d at most: name a pool, or a class or labels of fewer pools; %s",
-			len(tried), plan.Passed, mostAsked, message)
-	}
 	if len(plan.Unfit) > 0 {
 		message += "; " + resolve.Messages(plan.Unfit)
 	}

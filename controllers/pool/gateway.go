@@ -14,7 +14,7 @@ import (
 func (p *pass) gateway(ctx context.Context, entered allocator.Pool, capacity allocator.Capacity) (string, error) {
 	router, err := p.pool.Spec.Router(entered.CIDR)
 	if err != nil {
-		return err.Error(), nil // it is said in the status
+		return err.Error(), nil //nolint:nilerr // it is said in the status
 	}
 	if capacity.Stranded == 0 || !entered.CIDR.Contains(router) {
 		return "", nil
