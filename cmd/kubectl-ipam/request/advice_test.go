@@ -37,6 +37,10 @@ func TestAdvice_NamesTheNamespace(t *testing.T) {
 			t.Errorf("%s: the hint is %q; want every command to name the namespace", name, said)
 		}
 	}
+	waits.GenerateName, missing.Hint = "claim-", ""
+	if said := exit.HintOf(r.advised(t.Context(), c, waits, missing)); strings.Contains(said, "--replace") {
+		t.Errorf("the hint for a claim with a generated name is %q; want no --replace, which needs a name", said)
+	}
 	if err := r.show(waits); err != nil || !strings.Contains(s.Said.String(), "kubectl ipam claim show web -n shop") {
 		t.Errorf("a claim that is not waited for: %v; it says %q", err, s.Said)
 	}

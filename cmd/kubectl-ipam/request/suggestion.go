@@ -28,7 +28,11 @@ func (r *Command) advised(ctx context.Context, c client.Reader, object client.Ob
 		failed.Hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	if claim.UID != "" {
-		failed.Hint += fmt.Sprintf("\nthe claim stays: --replace with the corrected command replaces it, kubectl ipam claim release %s deletes it", facts.Args(claim))
+		replace := "--replace with the corrected command replaces it, "
+		if claim.GenerateName != "" {
+			replace = "" // the command has no name to repeat
+		}
+		failed.Hint += fmt.Sprintf("\nthe claim stays: %skubectl ipam claim release %s deletes it", replace, facts.Args(claim))
 	}
 	return failed
 }

@@ -32,7 +32,7 @@ var connecting = []string{"as", "as-group", "as-uid", "cluster", "context", "kub
 // connection returns those of the given flags that say which server is asked, and as which user, as a shell
 // reads them.
 func connection(flags *pflag.FlagSet) string {
-	said := ""
+	var said []string
 	flags.Visit(func(f *pflag.Flag) {
 		if !slices.Contains(connecting, f.Name) {
 			return
@@ -45,10 +45,10 @@ func connection(flags *pflag.FlagSet) string {
 			if plain.FindString(value) != value {
 				value = "'" + strings.ReplaceAll(value, "'", `'"'"'`) + "'"
 			}
-			said += " --" + f.Name + " " + value
+			said = append(said, " --"+f.Name+" "+value)
 		}
 	})
-	return said
+	return strings.Join(said, "")
 }
 
 var (
