@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -92,6 +93,21 @@ func TestCLI_InitAndBind(t *testing.T) {
 	shows(t, platform.ok("version"), "Program", "Server", "root:cli-platform")
 	shows(t, admin.ok("init", "--dry-run"), "kind: APIExport")
 	shows(t, tenant.run("check").ends(8).Out, "binding      ok", "controller   failed", "is not answered")
+}
+
+// A tenant sees which version of the controller serves it, and that of kcp.
+func TestCLI_VersionOfTheController(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class()
+	tenant := cli{s.tenant.CLI(t), t}
+	framework.Eventually(t, "the version of the controller to be shown", func(context.Context) error {
+		said := tenant.ok("version")
+		if !strings.Contains(said, "Controller") || !strings.Contains(said, "+kcp-v") {
+			return fmt.Errorf("it prints %s", said)
+		}
+		return nil
+	})
 }
 
 // The controller's kubeconfig is that of its service account, for its owner alone.

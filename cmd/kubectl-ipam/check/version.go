@@ -2,52 +2,63 @@ package check
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
 
 // versions are what the version command shows, and the fields of -o.
 type versions struct {
-	Program   string `json:"program"`
-	API       string `json:"api"`
-	Server    string `json:"server,omitempty"`
-	Workspace string `json:"workspace,omitempty"`
+	Program    string `json:"program"`
+	API        string `json:"api"`
+	Server     string `json:"server,omitempty"`
+	Controller string `json:"controller,omitempty"`
+	Workspace  string `json:"workspace,omitempty"`
 }
 
 // NewVersion makes kubectl ipam version, for the version that the program was built as; empty is that of
 // the module.
 func NewVersion(s *session.Session, program string) *cobra.Command {
-	client, out := false, &output.Report{}
+	alone, out := false, &output.Report{}
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Show the versions of this program and of the server",
+		Short: "Show the versions of this program, the server and the controller",
 		Long: `Show the version of this program, of the API that it uses, and of the server, and the
-current workspace.`,
+current workspace. The version of the controller is that of the classes that you may see.`,
 		Example: `  kubectl ipam version
 
   # ask no server
   kubectl ipam version --client`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return showVersion(s, client, built(program), out) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return showVersion(cmd.Context(), s, alone, versions{Program: built(program)}, out)
+		},
 	}
-	cmd.Flags().BoolVar(&client, "client", false, "Show the version of this program only, and ask no server")
+	cmd.Flags().BoolVar(&alone, "client", false, "Show the version of this program only, and ask no server")
 	out.AddFlags(cmd)
 	return cmd
 }
 
-func showVersion(s *session.Session, client bool, program string, out *output.Report) error {
-	shown := versions{Program: program, API: ipamv1alpha1.GroupVersion.String()}
+func showVersion(ctx context.Context, s *session.Session, alone bool, shown versions, out *output.Report) error {
+	shown.API = ipamv1alpha1.GroupVersion.String()
 	var err error
-	if !client {
-		shown.Server, shown.Workspace, err = server(s)
+	if !alone {
+		if shown.Server, shown.Workspace, err = server(s); err == nil {
+			shown.Controller, err = controllerOf(ctx, s)
+		}
 	}
 	if out.Given() {
 		return errors.Join(err, out.Print(s.Out, shown))
@@ -56,6 +67,7 @@ func showVersion(s *session.Session, client bool, program string, out *output.Re
 	page.Line("Program", shown.Program)
 	page.Line("API", shown.API)
 	page.Line("Server", shown.Server)
+	page.Line("Controller", shown.Controller)
 	page.Line("Workspace", shown.Workspace)
 	return err
 }
@@ -75,6 +87,31 @@ func server(s *session.Session) (version, workspace string, err error) {
 		return "", "", err
 	}
 	return info.GitVersion, session.WorkspaceOf(cfg), nil
+}
+
+func controllerOf(ctx context.Context, s *session.Session) (string, error) {
+	c, err := s.Client()
+	if err != nil {
+		return "", err
+	}
+	return controller(ctx, c)
+}
+
+// controller is the version of the controller, as the classes show it; empty where none is seen. During an upgrade there may be
+// two.
+func controller(ctx context.Context, c client.Reader) (string, error) {
+	classes := &ipamv1alpha1.IPClassList{}
+	if err := c.List(ctx, classes); exit.IgnoreUnseen(err) != nil && !meta.IsNoMatchError(err) {
+		return "", err
+	}
+	var found []string
+	for i := range classes.Items {
+		if version := classes.Items[i].Annotations[ipamv1alpha1.AnnotationController]; version != "" {
+			found = append(found, version)
+		}
+	}
+	slices.Sort(found)
+	return strings.Join(slices.Compact(found), ", "), nil
 }
 
 // built is the version that this program was built from: the given one, or that of the module.
