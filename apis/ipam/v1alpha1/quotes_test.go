@@ -22,7 +22,7 @@ var (
 	name     = regexp.MustCompile(`"[^"]*"`)
 	word     = regexp.MustCompile(`\b[a-z]{2,}\b`)
 	// inside are the texts that the code builds as one and pages quote by their parts.
-	inside = regexp.MustCompile(`: |; `)
+	inside = regexp.MustCompile(`: |; |, `)
 )
 
 // quotes returns the messages that a page quotes: code of several words, and what commands print after a reason.
@@ -54,7 +54,7 @@ func quotes(t *testing.T, page string) []string {
 }
 
 // messages returns, for each text in the code that messages are made of, what it may look like: the whole of it, what stands
-// before a colon or a semicolon, and what stands between one and the next.
+// before a colon, a semicolon or a comma, and what stands between one and the next.
 func messages(t *testing.T) []*regexp.Regexp {
 	t.Helper()
 	var found []*regexp.Regexp
@@ -76,7 +76,7 @@ func messages(t *testing.T) []*regexp.Regexp {
 	return found
 }
 
-// pieces returns every part of a text that begins after its begin, a colon or a semicolon, and ends before one or its end.
+// pieces returns every part of a text that begins at its begin or after one of inside, and ends before one or at its end.
 func pieces(text string) []string {
 	begins, ends := []int{0}, []int{}
 	for _, at := range inside.FindAllStringIndex(text, -1) {
@@ -132,7 +132,7 @@ func TestQuotes_AreMessages(t *testing.T) {
 			t.Errorf("docs/%s quotes %d messages; want at least %d", page, len(found), least)
 		}
 		for _, quote := range found {
-			for part := range strings.SplitSeq(strings.TrimPrefix(quote, "…; "), ": ") {
+			for part := range strings.SplitSeq(strings.TrimSuffix(strings.TrimPrefix(quote, "…; "), ", …"), ": ") {
 				made := func(m *regexp.Regexp) bool { return m.MatchString(part) }
 				if len(word.FindAllString(name.ReplaceAllString(part, ""), -1)) > 1 && !slices.ContainsFunc(said, made) {
 					t.Errorf("docs/%s quotes %q, and no message has %q", page, quote, part)
