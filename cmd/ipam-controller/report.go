@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // outputs are the forms of a report.
@@ -32,8 +33,8 @@ func (v *verification) print(w io.Writer, report verify.Report) error {
 	if err := writeTable(w, report); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%d findings in %d pools and %d blocks, at revision %d, %s\n",
-		len(report.Findings), report.Pools, report.Blocks, report.Revision, report.Time.Format(time.RFC3339))
+	_, err := fmt.Fprintf(w, "%s in %s and %s, at revision %d, %s\n", plural.Of(len(report.Findings), "finding", "findings"),
+		plural.Of(report.Pools, "pool", "pools"), plural.Of(report.Blocks, "block", "blocks"), report.Revision, report.Time.Format(time.RFC3339))
 	return err
 }
 

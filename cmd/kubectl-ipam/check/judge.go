@@ -13,8 +13,8 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/config"
+	"github.com/kcp-ipam/ipam/internal/plural"
 	"github.com/kcp-ipam/ipam/ipamclient"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -108,7 +108,7 @@ func (i *installation) judgeExport() finished {
 		return finished{Result: checkWarning, Found: "the APIExport has no endpoint",
 			Remedy: "it gets one with the first APIBinding: kubectl ipam tenant bind WORKSPACE"}
 	}
-	return passed("the APIExport has %s", space.Counted(i.endpoints, "endpoint", "endpoints"))
+	return passed("the APIExport has %s", plural.Of(i.endpoints, "endpoint", "endpoints"))
 }
 
 func (i *installation) judgeBinding() finished {

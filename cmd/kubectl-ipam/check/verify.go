@@ -17,7 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/internal/plural"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -70,7 +70,7 @@ func verify(ctx context.Context, s *session.Session, out *output.Report) error {
 		}
 	}
 	if len(found.Findings) == 0 {
-		s.Say("%s and %s agree", space.Counted(found.Claims, "claim", "claims"), space.Counted(found.Allocations, "allocation", "allocations"))
+		s.Say("%s and %s agree", plural.Of(found.Claims, "claim", "claims"), plural.Of(found.Allocations, "allocation", "allocations"))
 		return nil
 	}
 	if !out.Given() {
@@ -82,7 +82,7 @@ func verify(ctx context.Context, s *session.Session, out *output.Report) error {
 			return err
 		}
 	}
-	return exit.Fail(exit.Error, "ipam-controller repairs most of this; if it stays, see its log", "%s wrong", space.Counted(len(found.Findings), "thing is", "things are"))
+	return exit.Fail(exit.Error, "ipam-controller repairs most of this; if it stays, see its log", "%s wrong", plural.Of(len(found.Findings), "thing is", "things are"))
 }
 
 // auditOf checks the books, and keeps what is wrong each time.

@@ -18,7 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 func newShow(s *session.Session) *cobra.Command {
@@ -126,7 +126,7 @@ func headRoom(pools []ipamv1alpha1.IPPool) string {
 			largest = ", in blocks of up to " + facts.LargestFree(&pools[i])
 		}
 	}
-	return fmt.Sprintf("%s free%s", space.Counted(free.String(), "address", "addresses"), largest)
+	return fmt.Sprintf("%s free%s", plural.Of(free.String(), "address", "addresses"), largest)
 }
 
 // leaseOf says how long a class retains a block.

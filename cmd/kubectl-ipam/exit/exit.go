@@ -50,7 +50,7 @@ type Failure struct {
 	Code int
 	Err  error
 	Hint string
-	// reason is that of the system's answer; empty if the error is no answer.
+	// Reason is that of the system's answer; empty if the error is no answer.
 	Reason ipamv1alpha1.Reason
 }
 

@@ -14,12 +14,12 @@ import (
 
 // Answer is what the system says to a claim, a pool or a class.
 type Answer struct {
-	// data is the block of a claim or a pool, empty while there is none, or the name of a class.
+	// Data is the block of a claim or a pool, empty while there is none, or the name of a class.
 	Data string
-	// allocated is the condition that answers: Ready on a class, else Allocated. Nil before
+	// Allocated is the condition that answers: Ready on a class, else Allocated. Nil before
 	// the first answer.
 	Allocated *metav1.Condition
-	// stalled answers do not change by waiting.
+	// Stalled answers do not change by waiting.
 	Stalled bool
 }
 

@@ -14,6 +14,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // Kind is the word for the kind of an object.
@@ -179,7 +180,7 @@ func Limit(count ipamv1alpha1.AddressCount) string {
 	if count == "" {
 		return ""
 	}
-	return space.Counted(string(count), "address", "addresses") + " for each workspace"
+	return plural.Of(string(count), "address", "addresses") + " for each workspace"
 }
 
 // Expiry is when a retained allocation is released; empty if it is not by itself.

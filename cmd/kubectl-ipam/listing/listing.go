@@ -21,7 +21,7 @@ type Command struct {
 	selector string
 	sortBy   string
 	watch    bool
-	// filter leaves out what is not to be listed; nil keeps all.
+	// Filter leaves out what is not to be listed; nil keeps all.
 	Filter func(client.ObjectList)
 }
 

@@ -32,14 +32,14 @@ const (
 	Name  = "name"
 )
 
-// Printer prints objects in the form that -o asks for, by the printers of cli-runtime. addFlags comes
+// Printer prints objects in the form that -o asks for, by the printers of cli-runtime. AddFlags comes
 // first, then validate.
 type Printer struct {
 	Format string
 	flags  *genericclioptions.PrintFlags
 	// columns are those that -o custom-columns names; nil without it.
 	columns []column
-	// namespaces adds a column with the namespace.
+	// Namespaces adds a column with the namespace.
 	Namespaces bool
 	NoHeaders  bool
 }

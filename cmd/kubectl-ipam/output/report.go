@@ -21,7 +21,7 @@ import (
 // Report prints what is no object of the API, as JSON or YAML if -o asks for it.
 type Report struct {
 	Format string
-	// also are the formats that the command prints by itself.
+	// Also are the formats that the command prints by itself.
 	Also []string
 }
 

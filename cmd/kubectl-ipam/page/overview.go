@@ -12,6 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/internal/cidr"
+	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // overview is all that there is, at a glance.
@@ -125,7 +126,7 @@ func (m meter) Width() string {
 }
 
 // sized is a number of addresses in a prefix.
-func sized(p netip.Prefix) string { return space.Counted(draw.Size(p), "address", "addresses") }
+func sized(p netip.Prefix) string { return plural.Of(draw.Size(p), "address", "addresses") }
 
 // owned reports whether a text occurs among those by which a holding is found.
 func owned(h space.Holding, has func(string) bool) bool {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // Options are what a page needs.
@@ -152,7 +152,7 @@ func (s *server) parse() map[string]*template.Template {
 				}
 				return draw.Count(n)
 			},
-			"counted": space.Counted[string],
+			"counted": plural.Of[string],
 			"svg":     func(f draw.Figure) (template.HTML, error) { return f.SVG() },
 		})
 		parsed[name] = template.Must(page.ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name))

@@ -10,6 +10,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // cools says how much of a pool cools, and until when; empty if nothing does.
@@ -17,7 +18,7 @@ func cools(pool *ipamv1alpha1.IPPool, now time.Time) string {
 	if space.Cooling(pool.Status.Capacity).Sign() == 0 {
 		return ""
 	}
-	said := space.Counted(pool.Status.Capacity.Cooling, "address after its release", "addresses after their release")
+	said := plural.Of(pool.Status.Capacity.Cooling, "address after its release", "addresses after their release")
 	next := pool.Status.NextRelease
 	if next == nil {
 		return said

@@ -15,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/internal/cidr"
+	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // next is kubectl ipam pool next.
@@ -106,7 +107,7 @@ func (o *next) show(pool *ipamv1alpha1.IPPool, held []space.Holding) error {
 		o.Say("the pool has room for %d, not for %d", len(next.Blocks), o.count)
 	}
 	if unseen.Sign() > 0 {
-		o.Say("others hold %s not shown to you: some of these blocks may be theirs", space.Counted(unseen.String(), "address, which is", "addresses, which are"))
+		o.Say("others hold %s not shown to you: some of these blocks may be theirs", plural.Of(unseen.String(), "address, which is", "addresses, which are"))
 	}
 	if space.Cooling(pool.Status.Capacity).Sign() > 0 {
 		o.Say("%s: some of these blocks may be among them", space.CoolsUntil(pool))

@@ -15,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // show is kubectl ipam pool show.
@@ -129,7 +130,7 @@ func holders(s *session.Session, shown space.Space, holdings []space.Holding, ca
 	}
 	if rest := shown.Unseen(capacity); rest.Sign() > 0 {
 		screen.Line(s.Out, "")
-		screen.Line(s.Out, "others hold %s not shown to you; figures may be half a second old", space.Counted(rest.String(), "address, which is", "addresses, which are"))
+		screen.Line(s.Out, "others hold %s not shown to you; figures may be half a second old", plural.Of(rest.String(), "address, which is", "addresses, which are"))
 	}
 	return nil
 }

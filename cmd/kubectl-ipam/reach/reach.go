@@ -24,13 +24,13 @@ import (
 // for users who can read the content of the export, the workspaces of all tenants.
 type View struct {
 	client.WithWatch
-	// path of the current workspace; its logical cluster where the path is not known.
+	// Path of the current workspace; its logical cluster where the path is not known.
 	Path string
-	// namespace is the current one.
+	// Namespace is the current one.
 	Namespace string
-	// tenants read the workspaces of all tenants, one for each shard.
+	// Tenants read the workspaces of all tenants, one for each shard.
 	Tenants []client.Reader
-	// paths of the tenants' workspaces, by logical cluster.
+	// Paths of the tenants' workspaces, by logical cluster.
 	Paths map[string]string
 }
 

@@ -29,9 +29,9 @@ type Command struct {
 	wait   time.Duration
 	DryRun string
 	quiet  bool
-	// replace deletes a claim of the same name that has no block.
+	// Replace deletes a claim of the same name that has no block.
 	Replace bool
-	// given reports whether the command line has a flag.
+	// Given reports whether the command line has a flag.
 	Given func(flag string) bool
 }
 

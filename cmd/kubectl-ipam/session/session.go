@@ -36,15 +36,15 @@ import (
 type Session struct {
 	genericiooptions.IOStreams
 	Flags *genericclioptions.ConfigFlags
-	// now is the clock of ages.
+	// Now is the clock of ages.
 	Now func() time.Time
-	// out and err colour what goes to stdout and to stderr.
+	// Paint and ErrPaint colour what goes to stdout and to stderr.
 	Paint, ErrPaint screen.Paint
 	// terminal is stderr if it is a terminal, for the spinner; nil otherwise.
 	terminal io.Writer
-	// width is that of a line, as COLUMNS says; 0 if it does not.
+	// Width is that of a line, as COLUMNS says; 0 if it does not.
 	Width int
-	// asks is whether somebody is there to answer a question.
+	// Asks is whether somebody is there to answer a question.
 	Asks bool
 	// written remembers what went wrong with stdout.
 	written *screen.Recorder

@@ -1,11 +1,11 @@
 package space
 
 import (
-	"fmt"
 	"math/big"
 	"time"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // Cooling is how many addresses of a pool cool after their release.
@@ -21,17 +21,9 @@ func Cooling(capacity *ipamv1alpha1.PoolCapacity) *big.Int {
 
 // CoolsUntil says how much of a pool cools, and when the next of it is free.
 func CoolsUntil(pool *ipamv1alpha1.IPPool) string {
-	said := Counted(pool.Status.Capacity.Cooling, "address of the pool cools after its release", "addresses of the pool cool after their release")
+	said := plural.Of(pool.Status.Capacity.Cooling, "address of the pool cools after its release", "addresses of the pool cool after their release")
 	if next := pool.Status.NextRelease; next != nil {
 		said += ", the next of them until " + next.UTC().Format(time.RFC3339)
 	}
 	return said
-}
-
-// Counted says how many there are of something, by the words for one and for many.
-func Counted[N ~int | ~string](n N, one, many string) string {
-	if fmt.Sprint(n) == "1" {
-		return "1 " + one
-	}
-	return fmt.Sprint(n) + " " + many
 }

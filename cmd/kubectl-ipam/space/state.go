@@ -7,6 +7,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/internal/cidr"
+	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // The states of an address.
@@ -87,7 +88,7 @@ func unheld(pool *ipamv1alpha1.IPPool, shown Space) State {
 		return State{Word: WordUnseen, Because: "the pool's figures cannot be read"}
 	}
 	hidden, cooling := shown.Unseen(pool.Status.Capacity), Cooling(pool.Status.Capacity).Sign() > 0
-	others := "others hold " + Counted(hidden.String(), "address of the pool, which is", "addresses of the pool, which are") + " not shown to you"
+	others := "others hold " + plural.Of(hidden.String(), "address of the pool, which is", "addresses of the pool, which are") + " not shown to you"
 	switch {
 	case cooling && hidden.Sign() > 0:
 		return State{Word: WordEither, Because: others + "; " + CoolsUntil(pool)}

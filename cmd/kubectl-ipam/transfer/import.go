@@ -21,7 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/request"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // planImport is kubectl ipam import.
@@ -206,7 +206,7 @@ func (o *planImport) refuse(code int, wrong []plan.Problem) error {
 		errs = append(errs, exit.Fail(code, "", "%s:%d: %s", o.file, one.Line, one.Message))
 	}
 	if more := len(wrong) - mostNamed; more > 0 {
-		errs = append(errs, exit.Fail(code, "", "%s: %s wrong; -o json names all", o.file, space.Counted(more, "line more is", "lines more are")))
+		errs = append(errs, exit.Fail(code, "", "%s: %s wrong; -o json names all", o.file, plural.Of(more, "line more is", "lines more are")))
 	}
 	errs = append(errs, exit.Fail(code, "", "nothing is imported"))
 	return errors.Join(errs...)

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // Figure is a picture of a map.
@@ -137,7 +137,7 @@ func lines(b Box) []Line {
 func notes(b Box, room int) []string {
 	said := map[Kind]string{Unseen: "not shown", Cooling: "free or cooling", Mixed: b.Percent(), Kept: "kept back"}[b.Kind]
 	if b.Kind == Free {
-		size := space.Counted(Size(b.Prefix), "address", "addresses")
+		size := plural.Of(Size(b.Prefix), "address", "addresses")
 		if len(size) > room {
 			size = Size(b.Prefix)
 		}
