@@ -68,6 +68,8 @@ type Options struct {
 	Defaults map[string]string
 	// Namespace is that of claims that name none.
 	Namespace string
+	// Separator stands between the cells of the table; 0 is that of its first row.
+	Separator rune
 }
 
 // table is a CSV file whose first line is read.
@@ -86,14 +88,8 @@ func ReadCSV(data []byte, options Options) (*Plan, []Problem) {
 	if found.notUTF8(data) {
 		return &Plan{}, found.sorted()
 	}
-	t := &table{Options: options, in: csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))}
-	t.in.FieldsPerRecord, t.in.TrimLeadingSpace, t.in.Comment = -1, true, '#'
-	header, err := t.in.Read()
-	if err != nil {
-		found.add(1, "there are no columns: %s", broken(err))
-		return &Plan{}, found.sorted()
-	}
-	if t.header(header, found); len(*found) > 0 {
+	t := open(data, options, found)
+	if len(*found) > 0 {
 		return &Plan{}, found.sorted()
 	}
 	b := &builder{plan: &Plan{}, problems: found, namespace: options.Namespace}
@@ -108,7 +104,7 @@ func ReadCSV(data []byte, options Options) (*Plan, []Problem) {
 		}
 		line, _ := t.in.FieldPos(0)
 		if len(cells) != len(t.columns) {
-			found.add(line, "it has %d cells, and the table has %d columns: put cells with a comma in quotes, and empty ones between two commas", len(cells), len(t.columns))
+			found.add(line, "it has %d cells, and the table has %d columns: put cells with a %s in quotes, and empty ones between two of them", len(cells), len(t.columns), separatorName(t.in.Comma))
 			continue
 		}
 		b.row(t.row(line, cells, found))
@@ -118,8 +114,37 @@ func ReadCSV(data []byte, options Options) (*Plan, []Problem) {
 	return b.plan, found.sorted()
 }
 
+// open finds out how a table is written, and reads its columns.
+func open(data []byte, options Options, found *problems) *table {
+	data, separator := separatorLine(unixLines(bytes.TrimPrefix(data, []byte("\ufeff"))))
+	if options.Separator != 0 {
+		separator = options.Separator
+	}
+	if separator == 0 {
+		var err error
+		if separator, err = separatorOf(data); err != nil {
+			found.add(1, "%s", err)
+			return nil
+		}
+	}
+	t := &table{Options: options, in: csv.NewReader(bytes.NewReader(data))}
+	t.in.FieldsPerRecord, t.in.Comma, t.in.Comment = -1, separator, '#'
+	t.in.TrimLeadingSpace = separator != '\t' // which is a space, too, and would be lost
+	header, err := t.in.Read()
+	if err != nil {
+		found.add(1, "there are no columns: %s", broken(err))
+		return nil
+	}
+	t.header(header, found)
+	return t
+}
+
 // header finds out what the columns are.
 func (t *table) header(names []string, found *problems) {
+	line, _ := t.in.FieldPos(0)
+	has := func(column string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(column, strings.TrimSpace(name)) })
+	}
 	seen := map[string]bool{}
 	for _, name := range names {
 		column := strings.ToLower(strings.TrimSpace(name))
@@ -132,19 +157,25 @@ func (t *table) header(names []string, found *problems) {
 		switch {
 		case ignored:
 			column = ""
-		case strings.ContainsAny(name, ";\t") && len(names) == 1:
-			found.add(1, "the columns are not separated by commas: write %s", strings.Join(strings.FieldsFunc(name, func(r rune) bool { return r == ';' || r == '\t' }), ","))
+		case slices.Contains(Columns(), column) && !seen[column]:
+		case strings.ContainsAny(name, separators+" ") && len(names) == 1:
+			found.add(line, "there is one column alone: separate columns by , or ; or | or tab, or give --separator: %s", quoted(name))
 		case !slices.Contains(Columns(), column):
-			found.add(1, "there is no column %q: write one of %s; or give --column COLUMN=%q to read it as one of them, or --ignore-column %q", column, strings.Join(Columns(), ", "), name, name)
-		case seen[column]:
-			found.add(1, "the column %s is there twice: leave one of them out", column)
+			found.add(line, "there is no column %s: write one of %s; or give --column COLUMN=%q to read it as one of them, or --ignore-column %q", quoted(column), strings.Join(Columns(), ", "), name, name)
+		default:
+			found.add(line, "the column %s is there twice: leave one of them out", column)
 		}
 		seen[column] = true
 		t.columns = append(t.columns, column)
 	}
 	for _, from := range slices.Sorted(maps.Keys(t.Columns)) {
-		if !slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(from, strings.TrimSpace(name)) }) {
-			found.add(1, "--column %s=%s: the table has no column %q: it has %s", t.Columns[from], from, from, strings.Join(names, ", "))
+		if !has(from) {
+			found.add(line, "--column %s=%s: the table has no column %s: it has %s", t.Columns[from], from, quoted(from), strings.Join(names, ", "))
+		}
+	}
+	for _, name := range t.Ignore {
+		if !has(name) {
+			found.add(line, "--ignore-column %s: the table has no column %s: it has %s", name, quoted(name), strings.Join(names, ", "))
 		}
 	}
 }
@@ -174,7 +205,7 @@ func broken(err error) string {
 	case errors.Is(err, io.EOF):
 		return "the file is empty; write a first line such as kind,name,cidr"
 	case errors.Is(err, csv.ErrQuote), errors.Is(err, csv.ErrBareQuote):
-		return `a quote stands alone: put the whole cell in quotes, and write "" for a quote in it`
+		return `a quote stands alone: put the whole cell in quotes, and write "" for a quote in it; if another character than , or ; or | or tab separates the cells, give --separator`
 	default:
 		return fmt.Sprint(err)
 	}

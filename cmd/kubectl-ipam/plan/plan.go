@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -74,6 +75,16 @@ func short(message string) string {
 		return message
 	}
 	return strings.ToValidUTF8(message[:most], "") + "…"
+}
+
+// quoted is a text in quotes; one with other letters than those of ASCII is shown without these as
+// well, since some look like them.
+func quoted(text string) string {
+	shown, ascii := strconv.Quote(text), strconv.QuoteToASCII(text)
+	if shown != ascii {
+		return shown + " (" + ascii + ")"
+	}
+	return shown
 }
 
 // sorted are the problems by line.

@@ -92,7 +92,7 @@ func TestReadCSV_Refuses(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"nothing":                {"", "1: there are no columns: the file is empty"},
 		"an unknown column":      {"kind,name,prefix\n", `1: there is no column "prefix"`},
-		"semicolons":             {"kind;name;cidr\n", "1: the columns are not separated by commas: write kind,name,cidr"},
+		"a column in Cyrillic":   {"kind,n\u0430me,cidr\n", "1: there is no column \"n\u0430me\" (\"n\\u0430me\")"},
 		"a column twice":         {"kind,cidr,CIDR\n", "1: the column cidr is there twice"},
 		"host bits":              {pool + "claim,a,10.0.0.7/24,,\n", "3: cidr: 10.0.0.7/24 has host bits set: write 10.0.0.0/24 for the network, or 10.0.0.7 for the address"},
 		"a length of 0":          {"kind,name,cidr,min-length\npool,p,10.0.0.0/8,0\n", `2: min-length: "0" is no prefix length: write 1 to 32`},

@@ -31,6 +31,8 @@ type planImport struct {
 	dryRun  string
 	wait    time.Duration
 	options plan.Options
+	// separator is --separator, as it was given.
+	separator string
 	// file is the name of the plan, as it was given.
 	file string
 }
@@ -54,8 +56,9 @@ the error names each such line and what to write instead. Objects that exist and
 the plan stay as they are: importing the same plan again changes nothing.
 
 A table begins with the names of its columns: kind, name and cidr are enough. kind is pool,
-claim or exclusion. A claim without pool and class claims from the pool of the plan that
-contains it, and a row without a name is named after its block.`,
+claim or exclusion. Commas, semicolons, tabs or bars separate the cells. A claim without
+pool and class claims from the pool of the plan that contains it, and a row without a name
+is named after its block.`,
 		Example: `  # show what would be created, and what prevents it
   kubectl ipam import plan.csv --dry-run
 
@@ -70,6 +73,7 @@ contains it, and a row without a name is named after its block.`,
 	flags.StringToStringVar(&o.options.Columns, "column", nil, "Column of a table to read as another one, such as cidr=Prefix")
 	flags.StringSliceVar(&o.options.Ignore, "ignore-column", nil, "Columns of a table that are not read")
 	flags.StringToStringVar(&o.options.Defaults, "default", nil, "Values for empty cells and for columns that a table lacks, such as kind=claim")
+	flags.StringVar(&o.separator, "separator", "", "What separates the cells of a table, such as ; or tab, if its first line does not show it")
 	o.report.AddFlags(cmd)
 	session.Check(cmd, o.validate)
 	return cmd
@@ -78,6 +82,12 @@ contains it, and a row without a name is named after its block.`,
 func (o *planImport) validate() error {
 	if o.wait <= 0 {
 		return exit.Usagef("--wait is %s; write a duration such as 30s", o.wait)
+	}
+	if o.separator != "" {
+		var err error
+		if o.options.Separator, err = plan.ParseSeparator(o.separator); err != nil {
+			return exit.Usagef("--separator: %w", err)
+		}
 	}
 	theirs := map[string]string{}
 	for _, column := range slices.Sorted(maps.Keys(o.options.Columns)) {
@@ -140,6 +150,8 @@ func (o *planImport) forTables() error {
 		flag = "--ignore-column"
 	case len(o.options.Defaults) > 0:
 		flag = "--default"
+	case o.separator != "":
+		flag = "--separator"
 	default:
 		return nil
 	}
