@@ -40,6 +40,8 @@ func TestResolve_Messages(t *testing.T) {
 			change: func(w *world) { w.pools[web][0].Status.Conditions = nil }},
 		`address family IPv6 does not match pool "own", which is IPv4`: {
 			claim: gen.Claim("x", gen.FromPool("own"), v6, gen.Length(28)), reason: ipamv1alpha1.ReasonFamilyMismatch},
+		`there is no pool "nope" here; name one that exists, create it, or ask its owner to share it`: {
+			claim: gen.Claim("x", gen.FromPool("nope"), gen.Length(28)), reason: ipamv1alpha1.ReasonPoolNotFound},
 		`the pool selector matches no ready pool here`: {
 			claim: gen.Claim("x", gen.Selecting("site", "none"), gen.Length(28)), reason: ipamv1alpha1.ReasonPoolNotFound},
 	} {
