@@ -72,7 +72,7 @@ func TestImport_Usage(t *testing.T) {
 		"a separator":       {[]string{planFile(t, "plan.yaml", "# nothing\n"), "--separator", ";"}, exit.Usage, "--separator is for tables"},
 		"an odd default":    {[]string{csv, "--default", "vrf=a"}, exit.Usage, `there is no column "vrf"`},
 		"columns of YAML":   {[]string{planFile(t, "plan.yaml", "# nothing\n"), "--default", "kind=claim"}, exit.Usage, "--default is for tables"},
-		"in no pool":        {[]string{csv}, exit.Invalid, ":2: 10.0.0.1/32 is in no pool of this plan"},
+		"in no pool":        {[]string{csv}, exit.Invalid, ":2: 10.0.0.1 is in no pool of this plan"},
 		"empty":             {[]string{planFile(t, "plan.yaml", "# nothing\n")}, exit.Invalid, "describes nothing"},
 		"columns alone":     {[]string{planFile(t, "plan.csv", "kind,cidr\n")}, exit.Invalid, "describes nothing"},
 	} {

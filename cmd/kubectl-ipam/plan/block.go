@@ -16,8 +16,11 @@ func ParseBlock(text string) (netip.Prefix, error) {
 	if text == "" {
 		return netip.Prefix{}, errors.New("there is no block: write a network such as 10.0.0.0/8 or an address such as 192.0.2.7")
 	}
-	if r, err := netipx.ParseIPRange(text); err == nil {
-		return netip.Prefix{}, fmt.Errorf("%s is a range, and a block is a prefix: write %s", text, listOf(r.Prefixes()))
+	if r, ok, err := parseRange(text); ok {
+		if err == nil {
+			err = fmt.Errorf("%s is a range, and a block is a prefix: write %s", text, listOf(r.Prefixes()))
+		}
+		return netip.Prefix{}, err
 	}
 	host, bits, isNetwork := strings.Cut(text, "/")
 	address, err := netip.ParseAddr(host)
@@ -54,11 +57,45 @@ func parseLength(text string) (int, error) {
 
 // excluded reads what a pool excludes: a block, or a range as the blocks that make it up.
 func excluded(text string) ([]netip.Prefix, error) {
-	if r, err := netipx.ParseIPRange(text); err == nil {
+	if r, ok, err := parseRange(text); ok {
+		if err != nil {
+			return nil, err
+		}
 		return r.Prefixes(), nil
 	}
 	prefix, err := ParseBlock(text)
-	return []netip.Prefix{prefix}, err
+	if err != nil {
+		return nil, fmt.Errorf("%w; a range is written as 192.0.2.5-192.0.2.9", err)
+	}
+	return []netip.Prefix{prefix}, nil
+}
+
+// parseRange reads a range such as 192.0.2.5-192.0.2.9, which of IPv4 may be 192.0.2.5-9. ok says
+// that the text is a range, and an error what to write instead of it.
+func parseRange(text string) (r netipx.IPRange, ok bool, _ error) {
+	at := dash.FindStringIndex(text)
+	if at == nil {
+		return r, false, nil
+	}
+	begin, end := strings.TrimSpace(text[:at[0]]), strings.TrimSpace(text[at[1]:])
+	from, _ := netip.ParseAddr(begin)
+	if !from.IsValid() || from.Zone() != "" {
+		return r, false, nil
+	}
+	if last, err := strconv.ParseUint(end, 10, 8); err == nil && from.Is4() {
+		end = fmt.Sprintf("%s.%d", begin[:strings.LastIndexByte(begin, '.')], last)
+	}
+	to, err := netip.ParseAddr(end)
+	switch r := netipx.IPRangeFrom(from, to); {
+	case err != nil || to.Zone() != "":
+		return r, true, fmt.Errorf("%s ends with %s, which is no address: write a range such as 192.0.2.5-192.0.2.9", text, quoted(end))
+	case from.Is4() != to.Is4():
+		return r, true, fmt.Errorf("%s begins and ends with addresses of different families: write a range such as 192.0.2.5-192.0.2.9", text)
+	case to.Less(from):
+		return r, true, fmt.Errorf("%s ends before it begins: write %s-%s", text, to, from)
+	default:
+		return r, true, nil
+	}
 }
 
 // addressOf is a block as spec.address has it: a single address without its length.

@@ -27,8 +27,10 @@ type builder struct {
 	exclusions []exclusion
 }
 
+// exclusion is a block or a range that a pool excludes, as the file has it.
 type exclusion struct {
 	line   int
+	text   string
 	pool   string // empty: the pool that contains it
 	blocks []netip.Prefix
 }
@@ -43,9 +45,11 @@ func (b *builder) row(r row) {
 	case kindExclusion:
 		b.exclusion(r)
 	case "":
+		b.plan.incomplete = true
 		r.wrong(columnKind, "it is empty: write pool, claim or exclusion, or give --default kind=claim for all rows without one")
 		return
 	default:
+		b.plan.incomplete = true
 		r.wrong(columnKind, "%q is none of its words: write pool, claim or exclusion", kind)
 		return
 	}
@@ -73,22 +77,23 @@ func (b *builder) pool(r row) {
 	if slices != (ipamv1alpha1.PoolSlices{}) {
 		spec.Slices = &slices
 	}
-	for _, word := range r.words(columnExclude) {
+	for _, word := range r.ranges(columnExclude) {
 		blocks, err := excluded(word)
 		if err != nil {
 			r.wrong(columnExclude, "%s", err)
 			continue
 		}
-		b.exclusions = append(b.exclusions, exclusion{r.line, pool.Name, blocks})
+		b.exclusions = append(b.exclusions, exclusion{r.line, word, pool.Name, blocks})
 	}
 	if !ok {
+		b.plan.incomplete = true
 		return
 	}
 	if pool.Name == "" {
 		pool.Name = nameOfBlock(netip.MustParsePrefix(block))
 	}
 	setDefaults(pool)
-	b.plan.Pools = append(b.plan.Pools, Pool{Line: r.line, IPPool: pool, excludedBy: map[ipamv1alpha1.CIDR]int{}})
+	b.plan.Pools = append(b.plan.Pools, Pool{Line: r.line, IPPool: pool, excludedBy: map[ipamv1alpha1.CIDR]exclusion{}})
 }
 
 // setDefaults gives a pool what the server gives it, so that the two can be compared.
@@ -159,15 +164,20 @@ func (r row) owner() *ipamv1alpha1.OwnerRef {
 
 func (b *builder) exclusion(r row) {
 	_ = r.text(columnName) // A plan may name what it excludes; nothing has that name.
-	blocks, err := excluded(r.text(columnCIDR))
-	if length := r.text(columnLength); err != nil || length != "" {
+	text, pool := r.text(columnCIDR), r.text(columnPool)
+	blocks, err := excluded(text)
+	if length := r.text(columnLength); length != "" {
 		block, ok := r.block()
 		if !ok {
 			return
 		}
-		blocks = []netip.Prefix{netip.MustParsePrefix(block)}
+		blocks, err = []netip.Prefix{netip.MustParsePrefix(block)}, nil
 	}
-	b.exclusions = append(b.exclusions, exclusion{r.line, r.text(columnPool), blocks})
+	if err != nil {
+		r.wrong(columnCIDR, "%s", err)
+		return
+	}
+	b.exclusions = append(b.exclusions, exclusion{r.line, text, pool, blocks})
 }
 
 // exclude adds the exclusions to their pools.
@@ -176,20 +186,29 @@ func (b *builder) exclude() {
 	for _, e := range b.exclusions {
 		for _, block := range e.blocks {
 			pool, ok := pools.find(e.pool, block)
-			if !ok && e.pool != "" {
-				b.problems.add(e.line, "there is no pool %s in this plan: correct the name, or add a row for the pool", e.pool)
-				break
-			}
 			if !ok {
-				b.problems.add(e.line, "%s is in no pool of this plan: add a row for the pool, or give its name", block)
+				b.unplaced(e, block)
 				break
 			}
 			cidr := ipamv1alpha1.CIDR(block.String())
 			if !slices.Contains(pool.Spec.ExcludedCIDRs, cidr) {
 				pool.Spec.ExcludedCIDRs = append(pool.Spec.ExcludedCIDRs, cidr)
-				pool.excludedBy[cidr] = e.line
+				pool.excludedBy[cidr] = e
 			}
 		}
+	}
+}
+
+// unplaced reports an exclusion whose block is in no pool.
+func (b *builder) unplaced(e exclusion, block netip.Prefix) {
+	switch {
+	case b.plan.incomplete: // may be the pool
+	case e.pool != "":
+		b.problems.add(e.line, "there is no pool %s in this plan: correct the name, or add a row for the pool", quoted(e.pool))
+	case len(e.blocks) > 1:
+		b.problems.add(e.line, "%s of the range %s is in no pool of this plan: end the range with the pool, add a row for the pool, or give its name", block, e.text)
+	default:
+		b.problems.add(e.line, "%s is in no pool of this plan: add a row for the pool, or give its name", e.text)
 	}
 }
 
@@ -204,12 +223,9 @@ func (b *builder) source() {
 		if err != nil {
 			continue // which is a problem by itself
 		}
-		pool, ok := pools.find("", block)
-		if !ok {
-			b.problems.add(claim.Line, "%s is in no pool of this plan: give the claim a pool or a class, or add a row for the pool", block)
-			continue
+		if pool, ok := pools.find("", block); ok {
+			claim.Spec.PoolRef = &ipamv1alpha1.PoolRef{Name: pool.Name}
 		}
-		claim.Spec.PoolRef = &ipamv1alpha1.PoolRef{Name: pool.Name}
 	}
 }
 

@@ -2,8 +2,10 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"net/netip"
-	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -18,100 +20,65 @@ const mostExcluded = 256
 // duplicates, overlaps, and claims for what their pool does not give.
 func (p *Plan) Check() []Problem {
 	found := &problems{}
-	p.names(found)
-	p.overlappingPools(found)
+	repeats := p.overlappingPools(found)
+	again, nested := p.overlappingClaims(found)
+	maps.Copy(repeats, again)
+	p.names(repeats, found)
 	for _, pool := range p.Pools {
 		pool.check(found)
 	}
-	p.overlappingClaims(found)
 	p.outside(found)
+	p.homeless(nested, found)
 	return found.sorted()
 }
 
-// names finds names that no object may have, and those that two have.
-func (p *Plan) names(found *problems) {
+// names finds names that no object may have, and those that two have. A line that repeats the block
+// of another one has its problem.
+func (p *Plan) names(repeats map[int]bool, found *problems) {
 	pools, claims := map[string]int{}, map[string]int{}
-	for _, pool := range p.Pools {
-		checkName(pool.Line, kindPool, pool.Name, pool.Name, pools, found)
-	}
-	for _, claim := range p.Claims {
-		checkName(claim.Line, kindClaim, claim.Name, claim.name(), claims, found)
-	}
-}
-
-func checkName(line int, kind, name, key string, seen map[string]int, found *problems) {
-	if wrong := validation.IsDNS1123Subdomain(name); len(wrong) > 0 {
-		found.add(line, "%q is no name of a %s: write lower case letters, digits, - and . alone, such as web-1", name, kind)
-	}
-	if first, ok := seen[key]; ok {
-		found.add(line, "the %s %s is on line %d already: leave one of them out, or give it another name", kind, key, first)
-		return
-	}
-	seen[key] = line
-}
-
-// placed is a block of a line, for finding overlaps.
-type placed struct {
-	block netip.Prefix
-	line  int
-	name  string
-	// space tells blocks apart that may overlap.
-	space string
-}
-
-// overlaps calls each with every block that overlaps one before it in the same space. It sorts the
-// blocks: of two that overlap, one contains the other.
-func overlaps(blocks []placed, each func(inner, outer placed)) {
-	slices.SortStableFunc(blocks, func(a, b placed) int {
-		return cmp.Or(cmp.Compare(a.space, b.space), a.block.Addr().Compare(b.block.Addr()), cmp.Compare(a.block.Bits(), b.block.Bits()))
-	})
-	var around []placed
-	for _, b := range blocks {
-		for len(around) > 0 && (around[len(around)-1].space != b.space || !contains(around[len(around)-1].block, b.block)) {
-			around = around[:len(around)-1]
+	check := func(line int, kind, name, key string, seen map[string]int) {
+		if wrong := misnamed(name); wrong != "" {
+			found.add(line, "%s is no name of a %s: %s", quoted(name), kind, wrong)
 		}
-		if len(around) > 0 {
-			each(b, around[len(around)-1])
-		}
-		around = append(around, b)
-	}
-}
-
-func (p *Plan) overlappingPools(found *problems) {
-	var blocks []placed
-	domains := map[int]string{}
-	for _, pool := range p.Pools {
-		if block, err := ParseBlock(string(pool.Spec.CIDR)); err == nil {
-			blocks = append(blocks, placed{block: block, line: pool.Line, name: pool.Name})
-			domains[pool.Line] = pool.Spec.AddressDomain
-		}
-	}
-	overlaps(blocks, func(inner, outer placed) {
-		if domain := domains[inner.line]; domain != "" && domain == domains[outer.line] {
+		first, ok := seen[key]
+		if !ok {
+			seen[key] = line
 			return
 		}
-		found.add(inner.line, "pool %s (%s) overlaps pool %s (%s) of line %d: write %s as a claim in pool %s, or put both pools in one addressDomain",
-			inner.name, inner.block, outer.name, outer.block, outer.line, inner.block, outer.name)
-	})
-}
-
-func (p *Plan) overlappingClaims(found *problems) {
-	var blocks []placed
-	for _, claim := range p.Claims {
-		if block, err := ParseBlock(claim.Spec.Address); err == nil {
-			blocks = append(blocks, placed{block: block, line: claim.Line, name: claim.name(), space: sourceOf(claim.Spec)})
+		if !repeats[line] {
+			found.add(line, "the %s %s is on line %d already: leave one of them out, or give it another name", kind, key, first)
 		}
 	}
-	overlaps(blocks, func(inner, outer placed) {
-		found.add(inner.line, "claim %s (%s) overlaps claim %s (%s) of line %d: two claims never have the same address; leave one of them out",
-			inner.name, inner.block, outer.name, outer.block, outer.line)
-	})
+	for _, pool := range p.Pools {
+		check(pool.Line, kindPool, pool.Name, pool.Name, pools)
+	}
+	for _, claim := range p.Claims {
+		check(claim.Line, kindClaim, claim.Name, claim.name(), claims)
+	}
 }
 
-// sourceOf is where a claim gets its block from, as a text. Claims of different sources may have
+// misnamed says what to write instead of a name that no object may have; empty for one that an
+// object may have.
+func misnamed(name string) string {
+	strange := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.' }
+	switch {
+	case len(validation.IsDNS1123Subdomain(name)) == 0:
+		return ""
+	case strings.ContainsFunc(name, strange):
+		return "write lower case letters a to z, digits, - and . alone, such as web-1"
+	case len(name) > validation.DNS1123SubdomainMaxLength:
+		return fmt.Sprintf("it has %d characters; write %d at most", len(name), validation.DNS1123SubdomainMaxLength)
+	default:
+		return "begin and end it, and each part between dots, with a letter or a digit, such as web-1"
+	}
+}
+
+// sourceOf is where a claim gets its block from, as a text that is empty if it does not say. Claims of different sources may have
 // blocks of different spaces.
 func sourceOf(spec ipamv1alpha1.IPClaimSpec) string {
 	switch ref := spec.PoolRef; {
+	case ref == nil && spec.ClassName == "":
+		return ""
 	case ref == nil:
 		return "class " + spec.ClassName
 	case ref.ProjectRef == nil:
@@ -130,15 +97,20 @@ func (p Pool) check(found *problems) {
 	if n := len(p.Spec.ExcludedCIDRs); n > mostExcluded {
 		found.add(p.Line, "pool %s excludes %d blocks, and a pool may exclude %d: write larger blocks, or claims", p.Name, n, mostExcluded)
 	}
+	var told exclusion // a range has several blocks
 	for _, cidr := range p.Spec.ExcludedCIDRs {
-		line := cmp.Or(p.excludedBy[cidr], p.Line)
+		by, ok := p.excludedBy[cidr]
+		if !ok {
+			by = exclusion{line: p.Line, text: string(cidr)}
+		}
 		excluded, err := ParseBlock(string(cidr))
 		if err != nil {
-			found.add(line, "pool %s: spec.excludedCIDRs: %v", p.Name, err)
+			found.add(by.line, "pool %s: spec.excludedCIDRs: %v", p.Name, err)
 			continue
 		}
-		if !contains(block, excluded) {
-			found.add(line, "pool %s (%s) excludes %s, which is not inside it: leave it out, or write the part inside", p.Name, block, excluded)
+		if !contains(block, excluded) && by.text != told.text {
+			told = by
+			found.add(by.line, "pool %s (%s) excludes %s, which is not inside it: leave it out, or write the part inside", p.Name, block, by.text)
 		}
 	}
 }
@@ -162,6 +134,16 @@ func (p *Plan) outside(found *problems) {
 			kept[pool.Name] = space.KeptBack(whole, pool.Spec)
 		}
 		claim.inside(pool, whole, block, kept[pool.Name], found)
+	}
+}
+
+// homeless finds claims that do not say where they get their block from, and are in no pool of the
+// plan. nested are lines with another problem, which ends this one.
+func (p *Plan) homeless(nested map[int]bool, found *problems) {
+	for _, claim := range p.Claims {
+		if sourceOf(claim.Spec) == "" && claim.Spec.PoolSelector == nil && !nested[claim.Line] && !p.incomplete {
+			found.add(claim.Line, "%s is in no pool of this plan: give the claim a pool or a class, or add a row for the pool", claim.Spec.Address)
+		}
 	}
 }
 

@@ -100,10 +100,12 @@ func ReadCSV(data []byte, options Options) (*Plan, []Problem) {
 		}
 		if err != nil {
 			found.add(lineOf(err, t.in), "%s", broken(err))
+			b.plan.incomplete = true
 			break // where the next row begins is unknown
 		}
 		line, _ := t.in.FieldPos(0)
 		if len(cells) != len(t.columns) {
+			b.plan.incomplete = true
 			found.add(line, "it has %d cells, and the table has %d columns: put cells with a %s in quotes, and empty ones between two of them", len(cells), len(t.columns), separatorName(t.in.Comma))
 			continue
 		}

@@ -21,14 +21,17 @@ import (
 type Plan struct {
 	Pools  []Pool
 	Claims []Claim
+	// incomplete is set if a pool of the file could not be read: it may be the one that another
+	// line misses.
+	incomplete bool
 }
 
 // Pool is a root pool, and the line of the file that describes it.
 type Pool struct {
 	Line int
 	*ipamv1alpha1.IPPool
-	// excludedBy are the lines of exclusions, by CIDR; one that is missing is that of the pool.
-	excludedBy map[ipamv1alpha1.CIDR]int
+	// excludedBy are the exclusions, by CIDR; one that is missing is in the line of the pool.
+	excludedBy map[ipamv1alpha1.CIDR]exclusion
 }
 
 // Claim is a claim for an exact block, and the line of the file that describes it.
@@ -67,6 +70,9 @@ func (p *problems) notUTF8(data []byte) bool {
 	}
 	return false
 }
+
+// Join is all problems of a file, by line.
+func Join(some, more []Problem) []Problem { return problems(slices.Concat(some, more)).sorted() }
 
 // short is a message as long as a person reads: a cell may have millions of characters.
 func short(message string) string {

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,15 @@ func (r row) wrong(column, format string, args ...any) {
 // words are those of a cell that has several.
 func (r row) words(column string) []string {
 	return strings.FieldsFunc(r.text(column), func(c rune) bool { return c == ' ' || c == ',' })
+}
+
+// dash is what stands between the two ends of a range.
+var dash = regexp.MustCompile(`\s*[-–]\s*`)
+
+// ranges are the blocks and ranges of a cell that has several. A range may have blanks inside.
+func (r row) ranges(column string) []string {
+	r.cells[column] = dash.ReplaceAllString(r.text(column), "-")
+	return r.words(column)
 }
 
 func (r row) number(column string) int32 {

@@ -29,6 +29,7 @@ func ReadYAML(data []byte, options Options) (*Plan, []Problem) {
 	for _, d := range documents(bytes.TrimPrefix(data, []byte("\ufeff"))) {
 		b.document(d)
 	}
+	b.plan.incomplete = len(*b.problems) > 0 // an object that cannot be read may be a pool
 	b.source()
 	return b.plan, b.problems.sorted()
 }

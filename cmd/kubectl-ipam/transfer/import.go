@@ -177,9 +177,7 @@ func (o *planImport) read() (*plan.Plan, error) {
 		return nil, err
 	}
 	p, wrong := read(data, o.options)
-	if len(wrong) == 0 {
-		wrong = p.Check()
-	}
+	wrong = plan.Join(wrong, p.Check())
 	switch {
 	case len(wrong) > 0:
 		err = o.refuse(exit.Invalid, wrong)
