@@ -42,8 +42,10 @@ func TestReport(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			class := tt.class
-			fail(class, errors.New("the cache is away"))
+			class, away := tt.class, errors.New("the cache is away")
+			if err := fail(class, away); !errors.Is(err, away) {
+				t.Errorf("the log is told %v; want %v", err, away)
+			}
 			if class.Status.Phase != ipamv1alpha1.ClassPending || reasons(class) != [3]string{"False Error", "True Error", ""} {
 				t.Errorf("a class not looked at yet is %s with %q", class.Status.Phase, reasons(class))
 			}
@@ -57,8 +59,7 @@ func TestReport(t *testing.T) {
 			if !equality.Semantic.DeepEqual(class, again) {
 				t.Error("a second look changes the status")
 			}
-			fail(again, errors.New("the cache is away"))
-			if again.Status.Phase != tt.phase {
+			if err := fail(again, away); !errors.Is(err, away) || again.Status.Phase != tt.phase {
 				t.Errorf("a fault makes the phase %s", again.Status.Phase)
 			}
 		})
