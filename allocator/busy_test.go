@@ -1,41 +1,48 @@
 package allocator
 
 import (
+	"context"
 	"fmt"
-	"sync"
+	"strings"
 	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// A block in dispute is released, and one is adopted beside others, in a space that others write all the time.
+// writtenKV has others write a space whenever its head was read.
+type writtenKV struct {
+	clientv3.KV
+	write func()
+}
+
+func (kv *writtenKV) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	resp, err := kv.KV.Get(ctx, key, opts...)
+	if strings.HasSuffix(key, "/head") {
+		kv.write()
+	}
+	return resp, err
+}
+
+// A block in dispute is released, and one is adopted beside others, though others write the space after each look.
 func TestDispute_InABusySpace(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
-	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
-	stop := make(chan struct{})
-	var busy sync.WaitGroup
-	busy.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-				other.bind(exactly(request("p", fmt.Sprint("busy", i), 0), fmt.Sprintf("10.0.%d.%d/32", 128+i/256%128, i%256)))
-			}
-		}
-	})
-	defer busy.Wait()
-	defer close(stop)
-	for i := range 5 {
-		at := fmt.Sprintf("10.0.%d.0/28", i)
-		first, second := fmt.Sprint("first", i), fmt.Sprint("second", i)
-		l.bind(exactly(request("p", first, 0), at))
-		l.adopt(second, at, Bound)
-		l.adopt(fmt.Sprint("around", i), fmt.Sprintf("10.0.%d.0/27", i), Bound)
-		for _, claim := range []string{"around" + fmt.Sprint(i), first} {
-			l.free(ClaimID(claim))
-		}
-		if b, ok, err := l.Lookup(t.Context(), ClaimID(second)); err != nil || !ok || b.State != Bound {
-			t.Errorf("Lookup of the last holder = %s, %t, %v; want it bound", b.State, ok, err)
-		}
+	bound := 0
+	kv := &writtenKV{KV: l.etcd.Client().KV, write: func() {
+		bound++
+		l.bind(exactly(request("p", fmt.Sprint("busy", bound), 0), fmt.Sprintf("10.0.128.%d/32", bound)))
+	}}
+	busy := &fixture{Allocator: l.through(kv, l.etcd.Client().Watcher), t: t, etcd: l.etcd}
+	busy.bind(exactly(request("p", "first", 0), "10.0.0.0/28"))
+	busy.adopt("second", "10.0.0.0/28", Bound)
+	busy.adopt("around", "10.0.0.0/27", Bound)
+	busy.free("around")
+	busy.free("first")
+	if b, ok, err := busy.Lookup(t.Context(), "second"); err != nil || !ok || b.State != Bound {
+		t.Errorf("Lookup of the last holder = %s, %t, %v; want it bound", b.State, ok, err)
 	}
+	if bound == 0 {
+		t.Error("nobody has written the space meanwhile")
+	}
+	l.sameAsLedger(busy.Allocator)
 }

@@ -13,11 +13,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// registerIn registers a pool in an address domain.
-func (l *fixture) registerIn(domain string, id PoolID, cidr string) {
+// registerIn registers a pool in the address domain d.
+func (l *fixture) registerIn(id PoolID, cidr string) {
 	l.t.Helper()
 	p := root(id, cidr)
-	p.Space = DomainSpace("platform", domain)
+	p.Space = DomainSpace("platform", "d")
 	if _, err := l.Register(l.t.Context(), p); err != nil {
 		l.t.Fatalf("Register %s: %v", id, err)
 	}
@@ -42,8 +42,8 @@ func TestPutPool_WhileABindIsInFlight(t *testing.T) {
 		for _, next := range []PoolID{"a", "a2"} {
 			t.Run(point+", by "+string(next), func(t *testing.T) {
 				l := newLedger(t)
-				l.registerIn("d", "a", "10.0.0.0/24")
-				l.registerIn("d", "b", "10.1.0.0/24")
+				l.registerIn("a", "10.0.0.0/24")
+				l.registerIn("b", "10.1.0.0/24")
 				other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
 				var done atomic.Bool
 				var theirs Block
@@ -58,7 +58,7 @@ func TestPutPool_WhileABindIsInFlight(t *testing.T) {
 						if err := other.Retire(t.Context(), "a"); err != nil {
 							t.Errorf("Retire: %v", err)
 						}
-						other.registerIn("d", next, "10.0.0.0/24")
+						other.registerIn(next, "10.0.0.0/24")
 						theirs = other.bind(request(next, "theirs", 28))
 						l.catchUp(t)
 						return c.err
@@ -81,8 +81,8 @@ func TestPutPool_WhileABindIsInFlight(t *testing.T) {
 // A pool that is registered over the blocks of one whose record cannot be read has them as taken.
 func TestPutPool_OverBlocksOfAPoolThatCannotBeRead(t *testing.T) {
 	l := newLedger(t)
-	l.registerIn("d", "p", "10.0.0.0/24")
-	l.registerIn("d", "q", "10.1.0.0/24")
+	l.registerIn("p", "10.0.0.0/24")
+	l.registerIn("q", "10.1.0.0/24")
 	for _, claim := range []string{"one", "two"} {
 		l.bind(request("p", claim, 28))
 	}
@@ -123,7 +123,7 @@ func (kv *unreadableKV) Get(ctx context.Context, key string, opts ...clientv3.Op
 // blocks of the pool are known before the pool is.
 func TestWatch_AHealedPoolWhileTheLedgerCannotBeRead(t *testing.T) {
 	l := newLedger(t)
-	l.registerIn("d", "q", "10.1.0.0/24")
+	l.registerIn("q", "10.1.0.0/24")
 	record, _ := l.Pool("q")
 	healed := record
 	healed.ID, healed.Name, healed.CIDR = "p", "p", prefix("10.0.0.0/24")

@@ -31,7 +31,9 @@ func TestHealthy_AgainWithoutAnotherTransaction(t *testing.T) {
 
 // A bind that was planned with a former block, and does not get it, begins its tenure when it is bound.
 func TestBind_WithoutTheFormerBlockThatWasPlanned(t *testing.T) {
-	l := newLedger(t, func(o *Options) { o.Cooldown = func(Block) (time.Duration, error) { return time.Hour, nil } })
+	l := newLedger(t, func(o *Options) {
+		o.History, o.Cooldown = time.Hour, func(Block) (time.Duration, error) { return time.Hour, nil }
+	})
 	l.pool("p", "10.0.0.0/24")
 	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
 	l.bind(request("p", "c", 28))
