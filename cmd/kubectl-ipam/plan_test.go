@@ -60,6 +60,8 @@ func TestImport_Usage(t *testing.T) {
 		want string
 	}{
 		"no plan":           {[]string{planFile(t, "plan.txt", "")}, exit.Usage, "give a file whose name ends with .csv, .yaml or .json"},
+		"two files":         {[]string{csv, "-f", "-"}, exit.Usage, "2 files were given; give one, or - for stdin"},
+		"no file at all":    {nil, exit.Usage, "0 files were given; give one, or - for stdin"},
 		"no file":           {[]string{"/nowhere/plan.csv"}, exit.NotFound, "no such file"},
 		"an odd dry run":    {[]string{csv, "--dry-run=perhaps"}, exit.Usage, "write client or server"},
 		"an odd wait":       {[]string{csv, "--wait", "0s"}, exit.Usage, "write a duration such as 30s"},
@@ -79,6 +81,26 @@ func TestImport_Usage(t *testing.T) {
 		s := stage.New(t)
 		if code := s.Execute(t.Context(), newRoot(s.Session), append([]string{"import"}, test.args...)); code != test.code || !strings.Contains(s.Said.String(), test.want) || s.Printed.Len() > 0 {
 			t.Errorf("%s: it ended with %d and said %q; want %d and %q", name, code, s.Said, test.code, test.want)
+		}
+	}
+}
+
+// A plan from stdin is a table or manifests, as its text says.
+func TestImport_Stdin(t *testing.T) {
+	manifest := "# a pool\n\nkind: IPPool\napiVersion: ipam.miloapis.com/v1alpha1\nmetadata: {name: p}\nspec: {cidr: 10.0.0.0/8}\n"
+	for text, args := range map[string][]string{
+		"kind;name;cidr\npool;p;10.0.0.0/8\n": {"import", "-"},
+		"\ufeffkind,cidr\npool,10.0.0.0/8\n":  {"import", "-f", "-"},
+		"cidr\n10.0.0.0/8\n":                  {"import", "-", "--default", "kind=pool"},
+		manifest:                              {"import", "-"},
+		"---\n" + manifest:                    {"import", "-f", "-"},
+		"{\"items\": [], \"kind\": \"List\"}": {"import", "-"},
+	} {
+		s := stage.New(t)
+		s.In = strings.NewReader(text)
+		code := s.Execute(t.Context(), newRoot(s.Session), append(args, "--dry-run=client"))
+		if want := "stdin: 1 valid\n"; s.Said.String() != want && (code != exit.Invalid || !strings.Contains(s.Said.String(), "stdin describes nothing")) {
+			t.Errorf("%q: it ended with %d and said %q; want %q", text, code, s.Said, want)
 		}
 	}
 }

@@ -5,15 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
@@ -33,26 +31,25 @@ type planImport struct {
 	options plan.Options
 	// separator is --separator, as it was given.
 	separator string
+	// filename is --filename, instead of the argument.
+	filename string
 	// file is the name of the plan, as it was given.
 	file string
 }
-
-// MostPlan is the size of the largest plan that is read, in bytes.
-const MostPlan = 64 << 20
 
 // NewImport makes kubectl ipam import.
 func NewImport(s *session.Session) *cobra.Command {
 	o := &planImport{Session: s, report: output.Report{Also: []string{output.Name, output.CSV}}}
 	cmd := &cobra.Command{
-		Use:   "import FILE",
+		Use:   "import FILE | -",
 		Short: "Create the pools, exclusions and claims of an address plan",
 		Long: `Create what an address plan describes: pools, the blocks that they exclude, and claims for
 exact blocks. The plan is a table (.csv) or manifests (.yaml, .yml, .json), such as
-kubectl ipam export prints, in UTF-8.
+kubectl ipam export prints, in UTF-8. - reads it from stdin.
 
-The whole plan is checked before anything is created, first by itself and then with the
-server. If a line is wrong, or contradicts an object that exists, nothing is created, and
-the error names each such line and what to write instead. Objects that exist and agree with
+The whole plan is checked before anything is created, by itself and with the server. If a
+line is wrong, or contradicts an object that exists, nothing is created, and the error
+names each such line and what to write instead. Objects that exist and agree with
 the plan stay as they are: importing the same plan again changes nothing.
 
 A table begins with the names of its columns: kind, name and cidr are enough. kind is pool,
@@ -64,11 +61,20 @@ is named after its block.`,
 
   # read a table of another program, and make each row a claim
   kubectl ipam import prefixes.csv --column cidr=Prefix --ignore-column Status --default kind=claim,pool=dc`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.filename != "" {
+				args = append(args, o.filename)
+			}
+			if len(args) != 1 {
+				return exit.Usagef("%d files were given; give one, or - for stdin", len(args))
+			}
+			return o.run(cmd.Context(), args[0])
+		},
 	}
 	flags := cmd.Flags()
 	request.AddDryRun(cmd, &o.dryRun, request.DryRunServer, "server: check everything, and create nothing. client: check the plan by itself, without a server")
+	flags.StringVarP(&o.filename, "filename", "f", "", "The plan, instead of the argument; - is stdin")
 	flags.DurationVar(&o.wait, "wait", 30*time.Second, "How long to wait for the block of each pool and claim")
 	flags.StringToStringVar(&o.options.Columns, "column", nil, "Column of a table to read as another one, such as cidr=Prefix")
 	flags.StringSliceVar(&o.options.Ignore, "ignore-column", nil, "Columns of a table that are not read")
@@ -113,99 +119,70 @@ func (o *planImport) validate() error {
 
 func (o *planImport) run(ctx context.Context, file string) error {
 	o.file = file
-	p, err := o.read()
+	p, wrong, err := o.read()
 	if err != nil {
 		return err
 	}
-	steps := stepsOf(p)
-	if o.dryRun == request.DryRunClient {
-		return o.show(steps, nil)
+	steps, found := stepsOf(p), &faults{}
+	found.add(exit.Invalid, wrong...)
+	var c client.WithWatch
+	if o.dryRun != request.DryRunClient && len(steps) > 0 {
+		c, err = o.check(ctx, steps, found)
 	}
-	c, err := o.Client()
+	if len(found.problems) > 0 {
+		return o.refuse(found, err)
+	}
 	if err != nil {
 		return err
 	}
-	if err := o.compare(ctx, c, steps); err != nil {
-		return err
-	}
-	if err := o.preview(ctx, c, steps); err != nil {
-		return err
-	}
-	if o.dryRun != request.DryRunServer {
+	if c != nil && o.dryRun != request.DryRunServer {
 		err = o.create(ctx, c, steps)
 	}
 	return o.show(steps, err)
 }
 
-// forTables refuses what only a table can use.
-func (o *planImport) forTables() error {
-	if strings.EqualFold(filepath.Ext(o.file), ".csv") {
-		return nil
-	}
-	var flag string
-	switch {
-	case len(o.options.Columns) > 0:
-		flag = "--column"
-	case len(o.options.Ignore) > 0:
-		flag = "--ignore-column"
-	case len(o.options.Defaults) > 0:
-		flag = "--default"
-	case o.separator != "":
-		flag = "--separator"
-	default:
-		return nil
-	}
-	return exit.Usagef("%s is for tables, and %s is none; write the fields in the file, or give a .csv file", flag, o.file)
-}
-
-// read reads the plan, and checks it by itself.
-func (o *planImport) read() (*plan.Plan, error) {
-	read, ok := map[string]func([]byte, plan.Options) (*plan.Plan, []plan.Problem){
-		".csv": plan.ReadCSV, ".yaml": plan.ReadYAML, ".yml": plan.ReadYAML, ".json": plan.ReadYAML,
-	}[strings.ToLower(filepath.Ext(o.file))]
-	if !ok {
-		return nil, exit.Usagef("%s is no plan: give a file whose name ends with .csv, .yaml or .json", o.file)
-	}
-	if err := o.forTables(); err != nil {
-		return nil, err
-	}
-	data, err := readFile(o.file)
+// check asks the server about each line that is not wrong by itself.
+func (o *planImport) check(ctx context.Context, steps []*step, found *faults) (client.WithWatch, error) {
+	c, err := o.Client()
 	if err != nil {
 		return nil, err
 	}
-	if o.options.Namespace, err = o.Namespace(); err != nil {
+	if err := compare(ctx, c, steps, found); err != nil {
 		return nil, err
 	}
-	p, wrong := read(data, o.options)
-	wrong = plan.Join(wrong, p.Check())
-	switch {
-	case len(wrong) > 0:
-		err = o.refuse(exit.Invalid, wrong)
-	case len(p.Pools)+len(p.Claims) == 0:
-		err = exit.Fail(exit.Invalid, "", "%s describes nothing: write pools and claims", o.file)
-	}
-	return p, err
+	return c, o.preview(ctx, c, steps, found)
 }
 
-// readFile reads a file that is not too large.
-func readFile(name string) ([]byte, error) {
-	in, err := os.Open(name)
-	if err != nil {
-		return nil, exit.Fail(exit.NotFound, "", "%w", err)
+// faults are what is wrong with a plan. The first ones decide the exit code: what a file says by
+// itself, then what the objects that are there contradict, then what the server refuses.
+type faults struct {
+	code     int
+	problems []plan.Problem
+}
+
+func (f *faults) add(code int, problems ...plan.Problem) {
+	if len(f.problems) == 0 {
+		f.code = code
 	}
-	defer in.Close() //nolint:errcheck // It is only read.
-	data, err := io.ReadAll(io.LimitReader(in, MostPlan+1))
-	if err == nil && len(data) > MostPlan {
-		err = exit.Fail(exit.Invalid, "split it, with each pool in the file of its claims", "%s is larger than %d MiB", name, MostPlan>>20)
+	f.problems = plan.Join(f.problems, problems)
+}
+
+// lines are those that have a fault.
+func (f *faults) lines() map[int]bool {
+	lines := map[int]bool{}
+	for _, one := range f.problems {
+		lines[one.Line] = true
 	}
-	return data, err
+	return lines
 }
 
 // mostNamed is how many lines an error names.
 const mostNamed = 50
 
-// refuse is the error of a plan of which nothing was created.
-func (o *planImport) refuse(code int, wrong []plan.Problem) error {
+// refuse is the error of a plan of which nothing was created. unasked is why the server has not
+// answered for all of its lines; nil if it has.
+func (o *planImport) refuse(found *faults, unasked error) error {
+	code, wrong := found.code, found.problems
 	if o.report.Structured() {
 		if err := o.report.Print(o.Out, map[string]any{"file": o.file, "problems": wrong}); err != nil {
 			return err
@@ -217,6 +194,9 @@ func (o *planImport) refuse(code int, wrong []plan.Problem) error {
 	}
 	if more := len(wrong) - mostNamed; more > 0 {
 		errs = append(errs, exit.Fail(code, "", "%s: %s wrong; -o json names all", o.file, plural.Of(more, "line more is", "lines more are")))
+	}
+	if unasked != nil {
+		errs = append(errs, exit.Fail(code, "", "the server was not asked about all lines: %w", unasked))
 	}
 	errs = append(errs, exit.Fail(code, "", "nothing is imported"))
 	return errors.Join(errs...)
@@ -232,7 +212,7 @@ func (o *planImport) show(steps []*step, failed error) error {
 		count[s.State]++
 	}
 	said := make([]string, 0, len(count))
-	for _, state := range []string{stateValid, stateNew, stateCreated, stateUnchanged, stateFailed} {
+	for _, state := range []string{stateValid, stateNew, stateCreated, stateUnchanged, stateFailed, stateUnknown, stateUntried} {
 		if n := count[state]; n > 0 {
 			said = append(said, fmt.Sprintf("%d %s", n, state))
 		}

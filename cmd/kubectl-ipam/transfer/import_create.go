@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
@@ -27,7 +30,7 @@ func (o *planImport) each(ctx context.Context, verb, kind string, steps []*step,
 	spinner := o.Spin(verb)
 	defer spinner.Stop()
 	var mu sync.Mutex
-	done := 0
+	done, said := 0, o.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for _, s := range steps {
@@ -37,22 +40,37 @@ func (o *planImport) each(ctx context.Context, verb, kind string, steps []*step,
 			}
 			err := do(ctx, s)
 			mu.Lock()
+			defer mu.Unlock()
 			done++
-			said := fmt.Sprintf("%s: %d of %d %ss", verb, done, len(steps), kind)
-			mu.Unlock()
-			spinner.Say(said)
+			words := fmt.Sprintf("%s: %d of %d %ss", verb, done, len(steps), kind)
+			spinner.Say(words)
+			if now := o.Now(); now.Sub(said) >= sayEvery {
+				said = now
+				o.sayWithoutTerminal(words)
+			}
 			return err
 		})
 	}
 	return group.Wait()
 }
 
-// preview asks the server about every line that is new, and stores nothing. It refuses the plan if
-// the server refuses a line; the first one that it refuses decides the exit code.
-func (o *planImport) preview(ctx context.Context, c client.WithWatch, steps []*step) error {
+// sayEvery is how often an import without a terminal, which has no spinner, says how far it is.
+const sayEvery = 5 * time.Second
+
+func (o *planImport) sayWithoutTerminal(words string) {
+	if w, ok := o.ErrOut.(screen.Writer); !ok || !w.Terminal {
+		o.Say("%s", words)
+	}
+}
+
+// preview asks the server about every line that is new, and stores nothing. What it refuses is
+// added to what is wrong.
+func (o *planImport) preview(ctx context.Context, c client.WithWatch, steps []*step, found *faults) error {
 	var mu sync.Mutex
 	var wrong []refusal
-	newPool := anyNewPool(steps)
+	newPool := anyNewPool(steps) || len(found.problems) > 0
+	faulty := found.lines()
+	steps = slices.DeleteFunc(slices.Clone(steps), func(s *step) bool { return faulty[s.Line] })
 	ask := func(ctx context.Context, s *step) error {
 		err := o.ask(ctx, c, s, newPool)
 		if _, answered := errors.AsType[*exit.Failure](err); ctx.Err() != nil || !answered && exit.CodeOf(err) == exit.Unavailable {
@@ -65,20 +83,22 @@ func (o *planImport) preview(ctx context.Context, c client.WithWatch, steps []*s
 		}
 		return nil
 	}
+	var ended error
 	for _, kind := range []string{"pool", "claim"} {
-		if err := o.each(ctx, "checking", kind, steps, ask); err != nil {
-			return err
+		if ended = o.each(ctx, "checking", kind, steps, ask); ended != nil {
+			break
 		}
 	}
 	if len(wrong) == 0 {
-		return nil
+		return ended
 	}
 	slices.SortStableFunc(wrong, func(a, b refusal) int { return a.problem.Line - b.problem.Line })
 	problems := make([]plan.Problem, len(wrong))
 	for i, one := range wrong {
 		problems[i] = one.problem
 	}
-	return o.refuse(wrong[0].code, problems)
+	found.add(wrong[0].code, problems...)
+	return ended
 }
 
 // refusal is a line that the server refuses, and the exit code of its reason.
@@ -108,7 +128,11 @@ func (o *planImport) ask(ctx context.Context, c client.WithWatch, s *step, newPo
 		}
 	default:
 	}
-	return exit.Fail(unmet.Reason.ExitCode(), "", "%s: %s; %s", unmet.Reason, unmet.Message, unmet.Reason.Remedy())
+	said := fmt.Sprintf("%s: %s", unmet.Reason, unmet.Message)
+	if !strings.Contains(unmet.Message, "; ") { // after which a message says what to do
+		said += "; " + unmet.Reason.Remedy()
+	}
+	return exit.Fail(unmet.Reason.ExitCode(), "", "%s", said)
 }
 
 // create creates what is new: the pools, each with its block, then the claims. A line that fails
@@ -143,7 +167,7 @@ func skipClaims(steps []*step) {
 }
 
 // failures is the error of all lines that failed. What ended the import comes first, and decides
-// the exit code: the lines that were under way then failed by it.
+// the exit code. The lines after it were not tried.
 func (o *planImport) failures(steps []*step, ended error) error {
 	var errs []error
 	if ended != nil {
@@ -153,21 +177,28 @@ func (o *planImport) failures(steps []*step, ended error) error {
 		if s.State == stateFailed && len(errs) <= mostNamed {
 			errs = append(errs, exit.Fail(s.code, "", "%s:%d: %s", o.file, s.Line, s.Message))
 		}
+		if s.State == stateNew {
+			s.State = stateUntried
+		}
+	}
+	if ended != nil {
+		errs = append(errs, exit.Fail(exit.CodeOf(ended), "", "%s is imported in part: import it again, which continues with the rest", o.file))
 	}
 	return errors.Join(errs...)
 }
 
 // store notes what became of a line. It returns an error if the others need not be tried.
 func (o *planImport) store(ctx context.Context, s *step, err error) error {
-	if err == nil {
+	switch {
+	case err == nil:
 		s.State = stateCreated
 		return nil
-	}
-	s.State, s.Message, s.code = stateFailed, err.Error(), exit.CodeOf(exit.Unmet(err))
-	if ctx.Err() != nil || exit.Unreachable(err) {
+	case errors.Is(err, context.Canceled), exit.Unreachable(err):
+		s.State, s.Message, s.code = stateUnknown, "its request was not answered", exit.CodeOf(err)
 		return err
 	}
-	return nil
+	s.State, s.Message, s.code = stateFailed, err.Error(), exit.CodeOf(exit.Unmet(err))
+	return ctx.Err()
 }
 
 func (o *planImport) createPool(ctx context.Context, c client.WithWatch, s *step) error {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -24,6 +25,8 @@ const (
 	stateCreated   = "created"   // it is there now
 	stateUnchanged = "unchanged" // it was there before
 	stateFailed    = "failed"    // it is not there, or has not what it asked for
+	stateUnknown   = "unknown"   // no server has answered; it may be there
+	stateUntried   = "untried"   // the import ended before
 )
 
 // step is a line of a plan: an object, and what became of it.
@@ -70,9 +73,9 @@ func anyNewPool(steps []*step) bool {
 	return slices.ContainsFunc(steps, func(s *step) bool { return s.State == stateNew && s.Kind == "pool" })
 }
 
-// compare finds which lines are there already, and refuses the plan if one of them is there as
-// something else.
-func (o *planImport) compare(ctx context.Context, c client.Client, steps []*step) error {
+// compare finds which lines are there already. Those that are there as something else are added to
+// what is wrong.
+func compare(ctx context.Context, c client.Client, steps []*step, found *faults) error {
 	pools, claims, err := thereFor(ctx, c, steps)
 	if err != nil {
 		return err
@@ -96,9 +99,7 @@ func (o *planImport) compare(ctx context.Context, c client.Client, steps []*step
 			wrong = append(wrong, plan.Problem{Line: s.Line, Message: message})
 		}
 	}
-	if len(wrong) > 0 {
-		return o.refuse(exit.Conflict, wrong)
-	}
+	found.add(exit.Conflict, wrong...)
 	return nil
 }
 
@@ -165,7 +166,24 @@ func differentPool(pool, there *ipamv1alpha1.IPPool) (string, error) {
 	if len(differs) == 0 {
 		return "", nil
 	}
+	fixed := slices.DeleteFunc(slices.Clone(differs), func(d ipamclient.Difference) bool { return !immutable(d.Field, there) })
+	if len(fixed) > 0 {
+		return fmt.Sprintf("pool %s is there, and %s. That cannot be changed in a pool: write what is there, or give the pool of the plan another name and another block; kubectl ipam pool release %s deletes the one that is there",
+			pool.Name, listed(differs), pool.Name), nil
+	}
 	return fmt.Sprintf("pool %s is there, and %s: correct the plan, or kubectl edit ippool %s", pool.Name, listed(differs), pool.Name), nil
+}
+
+// immutable reports whether a field of a pool that is there cannot be changed.
+func immutable(field string, there *ipamv1alpha1.IPPool) bool {
+	switch field {
+	case "spec.cidr", "spec.ipFamily", "spec.parentPoolRef", "spec.prefixLength":
+		return true
+	case "spec.addressDomain", "spec.slices":
+		return meta.IsStatusConditionTrue(there.Status.Conditions, ipamv1alpha1.ConditionInUse)
+	default:
+		return false
+	}
 }
 
 // differentClaim says what a claim that is there has instead; empty if it holds what the plan

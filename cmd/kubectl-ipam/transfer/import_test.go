@@ -3,12 +3,16 @@ package transfer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -131,9 +135,115 @@ func TestImport_RefusedBy(t *testing.T) {
 		if test.kind == "claim" {
 			steps[0] = &step{Line: 2, Kind: "claim", State: stateNew, object: gen.Claim("a")}
 		}
-		err := (&planImport{Session: stage.New(t).Session, file: "plan.csv"}).preview(t.Context(), c, steps)
+		o, found := &planImport{Session: stage.New(t).Session, file: "plan.csv"}, &faults{}
+		err := o.preview(t.Context(), c, steps, found)
+		if len(found.problems) > 0 {
+			err = o.refuse(found, err)
+		}
 		if exit.CodeOf(err) != test.want || test.want != exit.Unavailable && !strings.Contains(err.Error(), "plan.csv:2: ") {
 			t.Errorf("a %s refused by %v ends with %d, %v; want %d", test.kind, test.err, exit.CodeOf(err), err, test.want)
+		}
+	}
+}
+
+// An import whose server goes away counts what was created, what may be, and what was not tried.
+func TestImport_ServerGoesAway(t *testing.T) {
+	s := stage.New(t)
+	pools := []string{"a", "b", "c", "d", "e"}
+	steps := make([]*step, len(pools))
+	for i, name := range pools {
+		steps[i] = &step{Line: 2 + i, Kind: "pool", Name: name, State: stateNew, object: gen.Pool(name)}
+	}
+	steps[0].State = stateCreated
+	o := &planImport{Session: s.Session, file: "plan.csv"}
+	gone := &url.Error{Op: "Post", URL: "https://kcp", Err: errors.New("connection refused")}
+	for i, err := range []error{nil, gone, fmt.Errorf("create claim c: %w", context.Canceled), apierrors.NewInvalid(ipamv1alpha1.GroupVersion.WithKind("IPPool").GroupKind(), "d", nil)} {
+		if got := o.store(t.Context(), steps[i], err); (got != nil) != (i == 1 || i == 2) {
+			t.Errorf("after %v the import goes on: %t", err, got == nil)
+		}
+	}
+	err := o.show(steps, o.failures(steps, gone))
+	if got, want := s.Said.String(), "plan.csv: 1 created, 1 failed, 2 unknown, 1 untried\n"; got != want {
+		t.Errorf("the import says %q; want %q", got, want)
+	}
+	if said := err.Error(); exit.CodeOf(err) != exit.Unavailable || strings.Count(said, "refused") != 1 || strings.Contains(said, "canceled") || !strings.Contains(said, "plan.csv:5: ") || !strings.Contains(said, "import it again") {
+		t.Errorf("the error is %q", said)
+	}
+}
+
+// Without a terminal, a long import says every few seconds how far it is.
+func TestImport_Progress(t *testing.T) {
+	s := stage.New(t)
+	now := stage.Noon
+	s.Now = func() time.Time { now = now.Add(time.Second); return now }
+	steps := make([]*step, 20)
+	for i := range steps {
+		steps[i] = &step{Kind: "claim", State: stateNew}
+	}
+	err := (&planImport{Session: s.Session}).each(t.Context(), "creating", "claim", steps, func(context.Context, *step) error { return nil })
+	if got, want := s.Said.String(), "creating: 5 of 20 claims\ncreating: 10 of 20 claims\ncreating: 15 of 20 claims\ncreating: 20 of 20 claims\n"; err != nil || got != want {
+		t.Errorf("the import says %q, %v; want %q", got, err, want)
+	}
+}
+
+// One run names what is wrong with cells, names and overlaps, with what is there, and with what the
+// server refuses. A line that is wrong is not asked about.
+func TestImport_AllFaultsAtOnce(t *testing.T) {
+	s := stage.New(t)
+	there := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24")), "192.0.2.0/24", ipamv1alpha1.IPv4, 0, 24)
+	asked := map[string]bool{}
+	c := stage.Server(t, interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
+		asked[object.GetName()] = true
+		if object.GetName() == "used" {
+			return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusConflict, Message: "no",
+				Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseType(ipamv1alpha1.ReasonAddressInUse), Message: "no"}}}}}
+		}
+		return nil
+	}}, there)
+	file := filepath.Join(t.TempDir(), "plan.csv")
+	const table = "kind,name,cidr,pool\npool,lab,192.0.2.0/25,\nclaim,cell,192.0.2.300,\nclaim,DB 1,192.0.2.1,\nclaim,used,192.0.2.2,\nclaim,fine,192.0.2.3,\n"
+	if err := os.WriteFile(file, []byte(table), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := &planImport{Session: s.Session, file: file}
+	p, wrong, err := o.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, found := stepsOf(p), &faults{}
+	found.add(exit.Invalid, wrong...)
+	if err := errors.Join(compare(t.Context(), c, steps, found), o.preview(t.Context(), c, steps, found)); err != nil {
+		t.Fatal(err)
+	}
+	refused := o.refuse(found, nil)
+	for _, want := range []string{
+		`:2: pool lab is there, and spec.cidr is "192.0.2.0/24", not "192.0.2.0/25". That cannot be changed in a pool`,
+		`:3: cidr: "192.0.2.300" is no block`, `:4: "DB 1" is no name of a claim`, ":5: claim default/used: ", "nothing is imported",
+	} {
+		if !strings.Contains(refused.Error(), want) {
+			t.Errorf("the error is\n%v\nwant in it %q", refused, want)
+		}
+	}
+	if exit.CodeOf(refused) != exit.Invalid || strings.Contains(refused.Error(), "kubectl edit") || asked["DB 1"] || asked["lab"] || !asked["fine"] {
+		t.Errorf("it ends with %d: %v; the server was asked about %v", exit.CodeOf(refused), refused, asked)
+	}
+}
+
+// A message that says what to do is not followed by the same in other words.
+func TestImport_RemedyOnce(t *testing.T) {
+	for message, want := range map[string]string{
+		"there is no pool \"p\" here; name one that exists, create it, or ask its owner to share it": "PoolNotFound: there is no pool \"p\" here; name one that exists, create it, or ask its owner to share it",
+		"pool \"p\" is not ready": "PoolNotFound: pool \"p\" is not ready; " + ipamv1alpha1.ReasonPoolNotFound.Remedy(),
+	} {
+		unmet := gen.Claim("a")
+		unmet.Status.Conditions = stage.Allocated(ipamv1alpha1.ReasonPoolNotFound, message)
+		c := stage.Server(t, interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
+			unmet.DeepCopyInto(object.(*ipamv1alpha1.IPClaim))
+			return nil
+		}})
+		err := (&planImport{}).ask(t.Context(), c, &step{Kind: "claim", object: gen.Claim("a")}, false)
+		if err == nil || err.Error() != want {
+			t.Errorf("the error is %v; want %s", err, want)
 		}
 	}
 }
