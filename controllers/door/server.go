@@ -108,7 +108,11 @@ func (p path) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(r.Context(), w, err)
 		return
 	}
-	resp, err := p.decide(context.WithValue(r.Context(), seated{}, seat{slots, p.sleepers}), req)
+	ctx := r.Context()
+	if slots == p.slots.small {
+		ctx = context.WithValue(ctx, seated{}, seat{slots, p.sleepers})
+	}
+	resp, err := p.decide(ctx, req)
 	if err != nil {
 		writeError(r.Context(), w, err)
 		return

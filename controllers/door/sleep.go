@@ -58,7 +58,8 @@ type seat struct {
 type seated struct{}
 
 // Sleep calls wait, in which an Answerer does nothing but wait for something. Meanwhile the request gives its slot to
-// others, so that many of one workspace that wait delay nobody. It fails at once if there are many.
+// others, so that many of one workspace that wait delay nobody. It fails at once if there are many. A large request keeps
+// its slot, which bounds the memory that large ones take: it delays large ones alone.
 func Sleep(ctx context.Context, cluster allocator.ClusterName, wait func(context.Context) error) error {
 	s, ok := ctx.Value(seated{}).(seat)
 	if !ok {

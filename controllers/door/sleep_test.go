@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,7 +35,7 @@ func TestSleep_KeepsNobodyWaiting(t *testing.T) {
 		return boundAnswer, err
 	})
 	few := make(chan struct{}, 2)
-	p := path{slots{few, few}, &sleepers{}, maxReview, newServer(answerer, "", nil).answer, func() {}}
+	p := path{slots{few, nil}, &sleepers{}, maxReview, newServer(answerer, "", nil).answer, func() {}}
 	create := func(cluster string) {
 		object := fmt.Sprintf(`{"metadata":{"name":"c","annotations":{"kcp.io/cluster":%q}},"spec":{}}`, cluster)
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(reviewOf(t, creating(object))))
@@ -102,5 +103,27 @@ func TestSleep_TakesTheSlotAgain(t *testing.T) {
 	})
 	if !errors.Is(err, context.Canceled) || len(slots) != 1 {
 		t.Errorf("Sleep = %v, with %d slots taken; want %v and 1", err, len(slots), context.Canceled)
+	}
+}
+
+// A large request keeps its slot while it sleeps: what it is decoded into stays in memory.
+func TestSleep_OfALargeRequest(t *testing.T) {
+	t.Parallel()
+	large := make(chan struct{}, 1)
+	answerer := answererFunc(func(ctx context.Context, req Request) (Answer, error) {
+		return boundAnswer, Sleep(ctx, req.Cluster, func(context.Context) error {
+			if len(large) != 1 {
+				t.Error("a large request that sleeps has no slot")
+			}
+			return nil
+		})
+	})
+	p := path{slots{make(chan struct{}, 1), large}, &sleepers{}, maxReview, newServer(answerer, "", nil).answer, func() {}}
+	object := fmt.Sprintf(`{"metadata":{"name":"c","annotations":{"kcp.io/cluster":"a","padding":%q}},"spec":{}}`, strings.Repeat("x", largeBody))
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(reviewOf(t, creating(object))))
+	request.Header.Set("Content-Type", "application/json")
+	response := httptest.NewRecorder()
+	if p.ServeHTTP(response, request); response.Code != http.StatusOK || len(large) != 0 {
+		t.Errorf("HTTP status %d, with %d slots taken; want %d and 0", response.Code, len(large), http.StatusOK)
 	}
 }
