@@ -153,8 +153,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 		return p.retire(ctx)
 	}
 	if p.odd != nil {
-		_ = p.fail(ctx, p.odd) // until it is changed; the ledger keeps what it has of the pool
-		return nil
+		return p.unread(ctx)
 	}
 	// The finalizer is stored before the ledger knows the pool, or a pool
 	// deleted in between would stay registered.
@@ -246,6 +245,17 @@ func (p *pass) entry(cidr netip.Prefix) allocator.Pool {
 		ID: p.id, Cluster: p.owner.Cluster, Name: p.pool.Name, CIDR: cidr,
 		Space: catalog.Space(p.pool, p.owner.Cluster),
 	}
+}
+
+// unread says that the pool cannot be read, until it is changed. The ledger keeps what it has of the pool, and the other pools
+// of its domain do not wait for it.
+func (p *pass) unread(ctx context.Context) error {
+	if whole, err := p.adoption.Whole(ctx, p.pool); err != nil || !whole {
+		return p.freeze(ctx, cmp.Or(err, errLost))
+	}
+	p.ledger.Trust(p.id)
+	_ = p.fail(ctx, p.odd)
+	return nil
 }
 
 // retire takes a deleted pool out of the ledger. While it is in use it stays.

@@ -1,0 +1,30 @@
+package pool
+
+import (
+	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+)
+
+// trusting notes which pools are trusted.
+type trusting struct {
+	Ledger
+	trusted map[allocator.PoolID]bool
+}
+
+func (l trusting) Trust(id allocator.PoolID) { l.trusted[id] = true }
+
+// The other pools of an address domain do not wait for one that cannot be read.
+func TestReconcile_OfAPoolThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	p, _ := newEntered(t, allocator.Pool{Space: allocator.DomainSpace("w", "d")})
+	ledger := trusting{p.ledger, map[allocator.PoolID]bool{}}
+	p.ledger, p.odd = ledger, &outcome.Fault{Message: "odd"}
+	if err := p.reconcile(t.Context()); err != nil {
+		t.Errorf("reconcile = %v, want nil until the pool is changed", err)
+	}
+	if !ledger.trusted[p.id] {
+		t.Error("the pool keeps its domain frozen, and the ledger lacks nothing of it")
+	}
+}
