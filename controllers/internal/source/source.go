@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -46,6 +47,12 @@ type source struct {
 	obj    runtime.Object
 	health health
 	faults faults
+	ends   sync.Once
+}
+
+// end has nothing counted once the cache ends, with ctx.
+func (s *source) end(ctx context.Context) {
+	s.ends.Do(func() { context.AfterFunc(ctx, s.faults.reset) })
 }
 
 // list lists the objects, a page or all of them.
@@ -54,6 +61,7 @@ func (s *source) list(ctx context.Context, opts metav1.ListOptions) (runtime.Obj
 	if err != nil {
 		return nil, err
 	}
+	s.end(ctx)
 	s.health.begin(ctx)
 	made, err := s.opts.Scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	if err != nil {
@@ -91,6 +99,7 @@ func (s *source) watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 	if err != nil {
 		return nil, err
 	}
+	s.end(ctx)
 	lists := opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	if lists {
 		s.health.begin(ctx)

@@ -193,3 +193,13 @@ func TestOf_ListComes(t *testing.T) {
 		})
 	}
 }
+
+// TestOf_Ends: nothing is counted of a server that is not followed any more.
+func TestOf_Ends(t *testing.T) {
+	t.Run("a cache that ends", func(t *testing.T) {
+		s := newServer(t, true, pool("odd", tooMany))
+		s.inform()
+		s.eventually("the object to be counted", func() bool { return value(t, unreadable) == 1 })
+	})
+	(&server{T: t}).eventually("nothing to be counted", func() bool { return value(t, unreadable) == 0 })
+}
