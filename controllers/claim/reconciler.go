@@ -37,6 +37,7 @@ type Ledger interface {
 	Withdraw(claim allocator.ClaimID)
 	SetPolicy(ctx context.Context, claim allocator.ClaimID, policy allocator.ReclaimPolicy) error
 	Pool(id allocator.PoolID) (allocator.Pool, bool)
+	Overlapping(ctx context.Context, id allocator.PoolID, prefix netip.Prefix) ([]allocator.Block, error)
 	Reserve(ctx context.Context, r allocator.Request) (allocator.Block, error)
 	Preview(ctx context.Context, r allocator.Request) (netip.Prefix, error)
 	HasReservation(id allocator.ClaimID) bool

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -20,7 +21,7 @@ import (
 // is stored need not be the one that the door has answered, nor one that any policy has seen.
 //
 //	shown without a block ──▶ 75 s old, 10 s later still so ──▶ live: the same, and no record
-//	──▶ no pool with these addresses lacks anything ──▶ not in the ledger: taken back
+//	──▶ no pool with these addresses lacks anything ──▶ no former claim of its name has it ──▶ not in the ledger: taken back
 //
 // The ledger is asked last. What it was found to lack before that may have been adopted meanwhile.
 
@@ -57,6 +58,9 @@ func (p *pass) forged(ctx context.Context, shown string) error {
 		if whole, err := p.complete(ctx, prefix); err != nil || !whole {
 			return cmp.Or(err, errIncomplete)
 		}
+		if inherits, err := p.inherits(ctx, prefix); err != nil || inherits {
+			return cmp.Or(err, errFormer)
+		}
 	}
 	for _, id := range []allocator.ClaimID{allocator.ClaimID(p.claim.UID), reservation.Of(p.from.Cluster, p.claim)} {
 		if _, found, err := p.ledger.Lookup(ctx, id); err != nil || found {
@@ -64,6 +68,37 @@ func (p *pass) forged(ctx context.Context, shown string) error {
 		}
 	}
 	return nil
+}
+
+// inherits reports whether a former claim of this name holds what the claim shows, or its reservation does. Then a CREATE
+// was answered with that, and the claim is about to get it: see package release.
+func (p *pass) inherits(ctx context.Context, shown netip.Prefix) (bool, error) {
+	id, ok, err := p.poolShown(ctx)
+	if err != nil || !ok {
+		return false, err
+	}
+	blocks, err := p.ledger.Overlapping(ctx, id, shown)
+	if errors.Is(err, allocator.ErrUnknownPool) {
+		return false, nil
+	}
+	return slices.ContainsFunc(blocks, func(b allocator.Block) bool {
+		return b.Prefix == shown && b.State != allocator.Cooling && p.decision().succeeds(b)
+	}), err
+}
+
+// poolShown finds the pool that the claim shows; ok is false if there is none.
+func (p *pass) poolShown(ctx context.Context) (id allocator.PoolID, ok bool, err error) {
+	ref, owner, view := p.claim.Status.PoolRef, p.from, p.catalog.View(ctx)
+	if ref == nil {
+		return "", false, nil
+	}
+	if ref.ProjectRef != nil {
+		if owner, ok = view.Workspace(ref.ProjectRef.Name); !ok {
+			return "", false, nil
+		}
+	}
+	pool, ok := view.Pool(owner, ref.Name)
+	return allocator.PoolID(pool.UID), ok, view.Err()
 }
 
 // errIncomplete: the ledger may have lost what the claim shows.

@@ -136,6 +136,17 @@ func TestUnbacked_InDoubt(t *testing.T) {
 				f.Fatal(err)
 			}
 		},
+		"a former claim of its name has the block": func(f *forgery) {
+			former := allocator.Holder{Claim: "former", Cluster: "tenant", Namespace: "default", Name: f.claim.Name}
+			if _, err := f.ledger.Bind(f.Context(), allocator.Request{Pool: "uid-of-p", Holder: former, Exact: netip.MustParsePrefix("10.0.0.32/28")}); err != nil {
+				f.Fatal(err)
+			}
+			f.claim.Status = shows("10.0.0.32/28")
+			if err := f.world.tenant.client.Status().Update(f.Context(), f.claim); err != nil {
+				f.Fatal(err)
+			}
+			f.servers.claim = f.claim
+		},
 		"something is reserved for its name": func(f *forgery) {
 			f.world.tenant.client.Delete(f.Context(), bare(f.claim)) //nolint:errcheck // It is created again.
 			f.create(gen.Claim(f.claim.Name, gen.OfClass("internal")))
