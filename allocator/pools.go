@@ -39,6 +39,9 @@ func (a *Allocator) Pools() iter.Seq[Pool] {
 	}
 }
 
+// PoolsOf counts the pools of a cluster in memory, child pools included.
+func (a *Allocator) PoolsOf(c ClusterName) int { return a.table.PoolsOf(c) }
+
 // Capacity counts the addresses of a pool, as of memory. A block counts in every pool of
 // the address domain that it overlaps.
 func (a *Allocator) Capacity(id PoolID) (c Capacity, ok bool) {

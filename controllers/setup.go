@@ -59,14 +59,18 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Options configure the controllers. All fields but ClusterAPI, Workers, Tracer and Manager are
-// required.
+// Options configure the controllers. All fields but ClusterAPI, MaxPools, MaxWaits, Workers, Tracer and
+// Manager are required.
 type Options struct {
 	Ground
 	// Ledger is that of the ground's platform.
 	Ledger *Ledger
 	// Workers is how many claims are reconciled at the same time. Default 16.
 	Workers int
+	// MaxPools is how many pools a workspace may have, the platform apart. Default: any number.
+	MaxPools int
+	// MaxWaits is at how many pools the claims of one workspace wait, each pool counted for each claim. Default: any number.
+	MaxWaits int
 	// Sweep sets how orphans are looked for; the zero value is safe.
 	Sweep sweep.Options
 	// Verify sets how ledger and objects are compared; its Ledger is required.
@@ -182,7 +186,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	})
 	claims, err := claim.New(mgr, claim.Options{
 		Ledger: ledger, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete,
-		Feed: workspaces, Queue: news.Claims, Listed: news.Listed, Workers: opts.Workers, Tracer: opts.Tracer,
+		Feed: workspaces, Queue: news.Claims, Listed: news.Listed, MaxWaits: opts.MaxWaits, Workers: opts.Workers, Tracer: opts.Tracer,
 	})
 	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)
@@ -197,7 +201,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	adopter.Doubt = claims.Doubt
 	pools, err := pool.New(mgr, pool.Options{
 		Ledger: ledger, Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
-		Adoption: adopter, Oracle: reader, Seen: slices.Seen, Deleted: releases.PoolDeleted,
+		Adoption: adopter, Oracle: reader, Seen: slices.Seen, Deleted: releases.PoolDeleted, MaxPools: opts.MaxPools,
 	})
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)

@@ -47,6 +47,8 @@ type options struct {
 	pprofAddress string
 	probeAddress string
 	workers      int
+	maxPools     int
+	maxWaits     int
 	sweep        sweep.Options
 	verify       verify.Options
 	verifySocket string
@@ -67,6 +69,8 @@ func defaults() *options {
 		metricsAddress: ":8080",
 		probeAddress:   ":8081",
 		workers:        16,
+		maxPools:       1000,
+		maxWaits:       10_000,
 		election:       election{lease: 4 * time.Second, renew: 3 * time.Second, retry: 400 * time.Millisecond},
 		sweep:          sweep.Defaults(),
 		verify:         verify.Defaults(),
@@ -86,6 +90,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.etcdTxnOps, "etcd-max-txn-ops", o.etcdTxnOps, "the external etcd's own --max-txn-ops: more of them let more claims share a transaction")
 	o.election.addFlags(f)
 	f.IntVar(&o.workers, "workers", o.workers, "how many claims are reconciled at once; waiting claims of different workspaces take turns; with more workers, each request to kcp takes longer")
+	f.IntVar(&o.maxPools, "max-pools-per-workspace", o.maxPools, "how many pools a workspace may have, child pools included; those of the platform are not counted; 0: any number")
+	f.IntVar(&o.maxWaits, "max-waits-per-workspace", o.maxWaits, "at how many pools the claims of one workspace wait for room, each pool counted for each claim: it bounds the memory that a workspace takes; 0: any number")
 	f.DurationVar(&o.sweep.Interval, "sweep-interval", o.sweep.Interval, "how often to search the ledger for orphans: blocks whose claim is gone")
 	f.DurationVar(&o.sweep.MinAge, "orphan-min-age", o.sweep.MinAge, "how old a block must be to count as an orphan")
 	f.IntVar(&o.sweep.MaxFrees, "sweep-max-frees", o.sweep.MaxFrees, "how many orphans of one pool a sweep frees at most; if there are more, it frees none and waits for an operator")
@@ -165,6 +171,12 @@ func (o *options) validate() error {
 	}
 	if o.workers < 1 {
 		errs = append(errs, fmt.Errorf("--workers is %d; give it at least 1", o.workers))
+	}
+	if o.maxPools < 0 {
+		errs = append(errs, fmt.Errorf("--max-pools-per-workspace is %d; give it at least 1, or 0 for any number", o.maxPools))
+	}
+	if o.maxWaits < 0 {
+		errs = append(errs, fmt.Errorf("--max-waits-per-workspace is %d; give it at least 1, or 0 for any number", o.maxWaits))
 	}
 	if o.etcdTxnOps < 16 {
 		errs = append(errs, fmt.Errorf("--etcd-max-txn-ops is %d; give it at least 16", o.etcdTxnOps))

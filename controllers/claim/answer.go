@@ -236,6 +236,6 @@ type nothing struct{}
 
 func (nothing) enter([]topic)                     {}
 func (nothing) nowhere()                          {}
-func (nothing) at([]allocator.Request)            {}
+func (nothing) at([]allocator.Request) bool       { return true }
 func (nothing) anyway()                           {}
 func (nothing) unchecked(allocator.Request) error { return errUnchecked }

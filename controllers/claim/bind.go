@@ -76,16 +76,25 @@ func (p *pass) ask(ctx context.Context, r allocator.Request) (allocator.Block, e
 func (p *pass) enter(topics []topic) { p.waiting.enter(p.request, p.claim, topics) }
 
 // nowhere implements waits.
-func (p *pass) nowhere() { p.ledger.Withdraw(allocator.ClaimID(p.claim.UID)) }
+func (p *pass) nowhere() {
+	p.waiting.occupy(p.request, 0, 0)
+	p.ledger.Withdraw(allocator.ClaimID(p.claim.UID))
+}
 
 // at implements waits.
-func (p *pass) at(requests []allocator.Request) {
+func (p *pass) at(requests []allocator.Request) bool {
+	if over := p.waiting.occupy(p.request, len(requests), p.maxPlaces); over > 0 {
+		p.ledger.Withdraw(allocator.ClaimID(p.claim.UID))
+		p.queue.AddAfter(p.request, untilTurn(over))
+		return false
+	}
 	pools := make([]allocator.PoolID, len(requests))
 	for i, r := range requests {
 		pools[i] = r.Pool
 		p.ledger.Wait(r)
 	}
 	p.ledger.WaitOnly(allocator.ClaimID(p.claim.UID), pools...)
+	return true
 }
 
 // unchecked implements waits. Soon after the start the pool controller is about to compare.

@@ -34,7 +34,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// Options configure the controller. All fields but Workers and Tracer are required.
+// Options configure the controller. All fields but MaxWaits, Workers and Tracer are required.
 type Options struct {
 	Ledger    Ledger
 	Releases  Releases
@@ -52,6 +52,8 @@ type Options struct {
 	// Complete reports whether the ledger has every pool, of whatever workspace, that has addresses of a
 	// prefix, and lacks nothing of them.
 	Complete func(context.Context, netip.Prefix) (bool, error)
+	// MaxWaits is at how many pools the claims of one workspace wait, each pool counted for each claim. Default: any number.
+	MaxWaits int
 	// Workers is how many claims are reconciled at the same time. Default 16.
 	Workers int
 	// Tracer makes a span of each reconcile and of each answer. Default: none.
@@ -74,6 +76,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		compare:   opts.Compare,
 		complete:  opts.Complete,
 		tracer:    opts.Tracer,
+		maxPlaces: opts.MaxWaits,
 		clock:     clock.RealClock{},
 		started:   sync.OnceValue(time.Now),
 		memory:    memory{clock: clock.RealClock{}},

@@ -45,8 +45,9 @@ type waits interface {
 	enter(topics []topic)
 	// nowhere ends all waits for room.
 	nowhere()
-	// at waits for room as the requests say, and nowhere else.
-	at(requests []allocator.Request)
+	// at waits for room as the requests say, and nowhere else. It reports false, and waits nowhere, if the claims of
+	// the workspace wait at too many pools.
+	at(requests []allocator.Request) bool
 	// unchecked is called when the pool of a request was not compared with what is published. It
 	// returns an error where the claim is to say nothing of that yet.
 	unchecked(r allocator.Request) error
@@ -102,7 +103,6 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (allocator.Block,
 	candidates := d.few(ctx, plan, d.ordered(plan))
 	if left := len(plan.Candidates) - len(candidates); left > 0 {
 		plan.Passed = left
-		d.waits.anyway()
 	}
 	for _, c := range candidates {
 		request := d.request(plan, c)
@@ -181,8 +181,13 @@ func (d *decision) refuse(plan resolve.Plan, tried []miss) error {
 			requests = append(requests, d.request(plan, m.Candidate))
 		}
 	}
-	d.waits.at(requests)
-	return refusal(plan, tried)
+	refusal := refusal(plan, tried)
+	if !d.waits.at(requests) {
+		refusal.Message = crowded(d.maxPlaces, refusal.Message)
+	} else if plan.Passed > 0 {
+		d.waits.anyway()
+	}
+	return refusal
 }
 
 // request is what the claim asks of a candidate.

@@ -6,9 +6,6 @@ const (
 	// goneDelay is how long a pass waits for its cache to show a deletion.
 	goneDelay = time.Second
 
-	// askAgain is after how long a claim looks again that more pools could serve than it may wait for.
-	askAgain = time.Minute
-
 	// missedDelay is after how long a claim is requeued that the cache shows although it is gone for
 	// certain.
 	missedDelay = 10 * time.Second

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -102,5 +103,70 @@ func TestReconcile_AnAddressOfManyPools(t *testing.T) {
 	got := s.reconcile("d").Status.Conditions[0]
 	if want := fmt.Sprintf("%d pools were asked, and 6 were not", mostAsked); got.Reason != string(ipamv1alpha1.ReasonAddressInUse) || !strings.HasPrefix(got.Message, want) {
 		t.Errorf("the claim says %s: %.120q, want %s: %q", got.Reason, got.Message, ipamv1alpha1.ReasonAddressInUse, want)
+	}
+}
+
+// A tenant has a thousand full pools of its own, and more claims than may wait at so many. Each pass asks a bounded number of
+// pools, and the lists of those that wait stay as short as they may be. A claim that waits at none says so, and does
+// when another one has gone.
+func TestReconcile_ManyClaimsOfManyPools(t *testing.T) {
+	t.Parallel()
+	const pools, waiting, claims = 1000, 3, 6
+	tenant := make([]client.Object, 0, pools+claims)
+	for n := range pools {
+		tenant = append(tenant, readyPool(fmt.Sprintf("p%03d", n), "10.0.0.0/32", gen.Backs("internal")))
+	}
+	for n := range claims {
+		tenant = append(tenant, gen.Claim(fmt.Sprintf("c%d", n), gen.OfClass("internal")))
+	}
+	s := newScene(t, allocator.Options{}, []client.Object{gen.Class("internal", gen.DefaultLength(32))}, tenant...)
+	counted := &asked{Ledger: s.ledger}
+	s.Reconciler.ledger, s.queue, s.maxPlaces = counted, inbox.New(s.directory).Claims, waiting*mostAsked
+	t.Cleanup(s.queue.ShutDown)
+	for n, object := range tenant[:pools] {
+		id, owner := allocator.PoolID(object.GetUID()), allocator.ClusterName(fmt.Sprintf("w%d", n))
+		pool := allocator.Pool{ID: id, Cluster: owner, Name: object.GetName(), CIDR: netip.MustParsePrefix("10.0.0.0/32")}
+		if _, err := s.ledger.Register(t.Context(), pool); err != nil {
+			t.Fatal(err)
+		}
+		s.takes(id, "10.0.0.0/32")
+	}
+	const says = "this one waits at none"
+	for n := range claims {
+		counted.binds = 0
+		claim := s.reconcile(fmt.Sprintf("c%d", n))
+		got := claim.Status.Conditions[0]
+		if over := n >= waiting; got.Reason != string(ipamv1alpha1.ReasonPoolExhausted) || strings.Contains(got.Message, says) != over {
+			t.Errorf("%s says %s: %.200q, want %s, and that it waits at none: %t", claim.Name, got.Reason, got.Message, ipamv1alpha1.ReasonPoolExhausted, over)
+		}
+		if counted.binds != mostAsked {
+			t.Errorf("%d pools were asked for %s, want %d", counted.binds, claim.Name, mostAsked)
+		}
+	}
+	wait := func() (all int) {
+		for pool := range s.ledger.Pools() {
+			all += s.ledger.Waiting(pool.ID)
+		}
+		return all
+	}
+	if got := wait(); got != waiting*mostAsked {
+		t.Errorf("the claims wait at %d pools, want %d", got, waiting*mostAsked)
+	}
+	s.abandon(requestIn("tenant", "c0"))
+	if got := s.reconcile("c5").Status.Conditions[0].Message; strings.Contains(got, says) || wait() != waiting*mostAsked {
+		t.Errorf("once another claim has gone, the claim says %.100q, and the claims wait at %d pools; want that it waits, and %d", got, wait(), waiting*mostAsked)
+	}
+	s.Departed("tenant")
+	if len(s.waiting.places) > 0 || wait() > 0 {
+		t.Errorf("when the workspace has gone, its places are %v, and claims wait at %d pools; want none", s.waiting.places, wait())
+	}
+}
+
+// Many claims that wait at no pool look again a few times a second, all together.
+func TestUntilTurn(t *testing.T) {
+	for over, want := range map[int]time.Duration{1: time.Minute, 240: time.Minute, 2400: 10 * time.Minute} {
+		if got := untilTurn(over); got != want {
+			t.Errorf("of %d claims each looks again after %v, want %v", over, got, want)
+		}
 	}
 }

@@ -71,6 +71,7 @@ type Reconciler struct {
 	complete  func(context.Context, netip.Prefix) (bool, error)
 	tracer    trace.Tracer // nil: nothing is traced
 	clock     clock.PassiveClock
+	maxPlaces int // of one workspace in waiting
 	waiting   waiting
 	announced announced
 	started   func() time.Time // when the first was reconciled: a replica may stand by for long

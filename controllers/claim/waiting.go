@@ -43,27 +43,36 @@ type waiting struct {
 	claims map[mcreconcile.Request]wait
 	topics map[topic]map[mcreconcile.Request]time.Time // when each claim was made
 	woken  map[multicluster.ClusterName]*woken         // none that is empty
+	places map[multicluster.ClusterName]places         // none that is zero
 }
 
 // wait is the wait of one claim.
 type wait struct {
 	uid    types.UID
 	topics []topic
+	at     int  // how many pools
+	over   bool // none, as its workspace has too many places
 }
 
 // enter has a claim wait for these topics and no others.
 func (w *waiting) enter(claim mcreconcile.Request, as *ipamv1alpha1.IPClaim, topics []topic) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if known := w.claims[claim]; known.uid == as.UID && slices.Equal(known.topics, topics) {
+	known := w.claims[claim]
+	if known.uid == as.UID && slices.Equal(known.topics, topics) {
 		return
 	}
 	w.drop(claim)
 	if w.claims == nil {
-		w.claims = map[mcreconcile.Request]wait{}
+		w.claims, w.places = map[mcreconcile.Request]wait{}, map[multicluster.ClusterName]places{}
 		w.topics = map[topic]map[mcreconcile.Request]time.Time{}
 	}
-	w.claims[claim] = wait{as.UID, topics}
+	enters := wait{uid: as.UID, topics: topics}
+	if known.uid == as.UID { // it still waits where it did
+		enters.at, enters.over = known.at, known.over
+	}
+	w.claims[claim] = enters
+	w.count(claim, enters, 1)
 	for _, t := range topics {
 		if w.topics[t] == nil {
 			w.topics[t] = map[mcreconcile.Request]time.Time{}
@@ -108,7 +117,12 @@ func (w *waiting) of(cluster multicluster.ClusterName) []mcreconcile.Request {
 }
 
 func (w *waiting) drop(claim mcreconcile.Request) {
-	for _, t := range w.claims[claim].topics {
+	left, ok := w.claims[claim]
+	if !ok {
+		return
+	}
+	w.count(claim, left, -1)
+	for _, t := range left.topics {
 		delete(w.topics[t], claim)
 		if len(w.topics[t]) == 0 {
 			delete(w.topics, t)

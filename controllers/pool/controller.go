@@ -33,13 +33,15 @@ const (
 	lostDelay = 2 * time.Second
 )
 
-// Options configure the controller. All fields are required.
+// Options configure the controller. All fields but MaxPools are required.
 type Options struct {
 	Ledger    Ledger
 	Catalog   *catalog.Catalog
 	Directory *directory.Directory
 	Adoption  Adoption
 	Oracle    Oracle
+	// MaxPools is how many pools a workspace may have, the platform apart. Default: any number.
+	MaxPools int
 	// Feed tells what happens in the workspaces.
 	Feed *feed.Feed
 	// Queue is the controller's, which the ledger adds to.
@@ -64,6 +66,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		queue:     opts.Queue,
 		seen:      opts.Seen,
 		deleted:   opts.Deleted,
+		maxPools:  opts.MaxPools,
 		now:       time.Now,
 	}
 	local := mgr.GetLocalManager()

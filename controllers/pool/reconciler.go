@@ -41,6 +41,7 @@ type Ledger interface {
 	DropSlices(ctx context.Context, id allocator.PoolID) error
 	Pool(id allocator.PoolID) (allocator.Pool, bool)
 	Capacity(id allocator.PoolID) (allocator.Capacity, bool)
+	PoolsOf(c allocator.ClusterName) int
 	FreeBlocks(id allocator.PoolID) (index.Histogram, bool)
 	List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[allocator.Block, error]
 	Overlapping(ctx context.Context, id allocator.PoolID, prefix netip.Prefix) ([]allocator.Block, error)
@@ -69,6 +70,7 @@ type Reconciler struct {
 	seen      func(in allocator.ClusterName, before, after *ipamv1alpha1.IPPool)
 	deleted   func(h allocator.Holder, last *ipamv1alpha1.IPPool)
 	now       func() time.Time
+	maxPools  int
 	waiting   waiting
 }
 
@@ -193,7 +195,10 @@ func (p *pass) enter(ctx context.Context) error {
 		}
 	}
 	if !known {
-		err := p.confirm(ctx)
+		err := p.counted(ctx)
+		if err == nil {
+			err = p.confirm(ctx)
+		}
 		if err != nil {
 			return err
 		}

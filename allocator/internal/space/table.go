@@ -34,6 +34,7 @@ type Table struct {
 	mu      sync.RWMutex
 	pools   map[ledger.PoolID]*Pool
 	roots   map[ledger.ClusterName]*Roots
+	has     map[ledger.ClusterName]int         // how many pools, none that is 0
 	waits   map[ledger.ClaimID][]ledger.PoolID // where a claim waits
 	damage  Damage                             // of the records of pools that are not known
 	retired retirees
@@ -42,7 +43,7 @@ type Table struct {
 // NewTable makes an empty table. The caller sets its exported fields.
 func NewTable() *Table {
 	return &Table{
-		pools: map[ledger.PoolID]*Pool{}, roots: map[ledger.ClusterName]*Roots{}, waits: map[ledger.ClaimID][]ledger.PoolID{}, damage: Damage{}, Leases: newLeases(),
+		pools: map[ledger.PoolID]*Pool{}, has: map[ledger.ClusterName]int{}, roots: map[ledger.ClusterName]*Roots{}, waits: map[ledger.ClaimID][]ledger.PoolID{}, damage: Damage{}, Leases: newLeases(),
 	}
 }
 
@@ -74,6 +75,9 @@ type Roots struct {
 func (t *Table) Add(p *Pool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.pools[p.ID] == nil {
+		t.has[p.Cluster]++
+	}
 	t.pools[p.ID] = p
 	t.retired.forget(p.ID)
 	if p.Parent == "" {
@@ -90,6 +94,9 @@ func (t *Table) Remove(p *Pool) {
 		return
 	}
 	delete(t.pools, p.ID)
+	if t.has[p.Cluster]--; t.has[p.Cluster] == 0 {
+		delete(t.has, p.Cluster)
+	}
 	if r := t.roots[p.Cluster]; r != nil && p.Parent == "" {
 		delete(r.Pools, p.ID)
 	}
@@ -228,6 +235,13 @@ func (t *Table) Rootless() map[ledger.ClusterName]int64 {
 		}
 	}
 	return found
+}
+
+// PoolsOf counts the pools of a cluster.
+func (t *Table) PoolsOf(c ledger.ClusterName) int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.has[c]
 }
 
 // IDs are the IDs of all pools.

@@ -55,8 +55,8 @@ const (
 	// ReasonDefaultConflict: an older class is already the default of the
 	// family. Take the annotation off one of the two.
 	ReasonDefaultConflict Reason = "DefaultConflict"
-	// ReasonQuotaExceeded: the workspace holds its maxPerConsumer. Release
-	// addresses of the same class or pool, or ask the platform to raise the limit.
+	// ReasonQuotaExceeded: the workspace holds its maxPerConsumer, or has as many pools as it may. Release
+	// addresses of the same class or pool, delete a pool, or ask the platform to raise the limit.
 	ReasonQuotaExceeded Reason = "QuotaExceeded"
 	// ReasonNoOfferingPool: the class exists, but no ready pool backs it for
 	// this workspace. Add the class to spec.classNames of a pool.

@@ -1,0 +1,29 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+)
+
+// counted refuses a new pool of a workspace that has as many as it may. The platform may have any number. So may the ledger
+// give any number of slices, though they count; and a pool that shows its CIDR is not new, though the ledger may have lost it.
+// No server is asked: the pools that are refused are looked at whenever one of the workspace goes.
+func (p *pass) counted(ctx context.Context) error {
+	if p.maxPools == 0 || p.pool.Status.AllocatedCIDR != "" || p.owner.Cluster == p.directory.Platform().Cluster ||
+		p.ledger.PoolsOf(p.owner.Cluster) < p.maxPools {
+		return nil
+	}
+	asks, err := p.asks(ctx)
+	if _, slice := asks.Labels[ipamv1alpha1.LabelSlice]; err != nil || slice {
+		return err
+	}
+	p.abandon(p.request)
+	return &outcome.Refusal{
+		Reason: ipamv1alpha1.ReasonQuotaExceeded,
+		Message: fmt.Sprintf("the limit of a workspace is %d pools, child pools included; delete one of them, or ask the platform to raise the limit",
+			p.maxPools),
+	}
+}
