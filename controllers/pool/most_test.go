@@ -45,10 +45,10 @@ func TestEnter_MorePoolsThanAWorkspaceMayHave(t *testing.T) {
 	slice.Labels = map[string]string{ipamv1alpha1.LabelSlice: "uid-of-p"}
 	shows := gen.Pool("shows")
 	shows.Status.AllocatedCIDR = "10.0.2.0/24"
-	given := given{Ledger: first.ledger, slice: &allocator.Slice{Pool: "uid-of-p", Cluster: "w", State: allocator.SliceGiven}}
+	gives := given{Ledger: first.ledger, slice: &allocator.Slice{Pool: "uid-of-p", Cluster: "w", State: allocator.SliceGiven}}
 	for name, pool := range map[string]*ipamv1alpha1.IPPool{"a slice": slice, "a pool that the ledger has lost": shows} {
 		exempt := *first
-		exempt.Reconciler, exempt.pool = &Reconciler{ledger: given, directory: first.directory, maxPools: 1}, pool
+		exempt.Reconciler, exempt.pool = &Reconciler{ledger: gives, directory: first.directory, maxPools: 1}, pool
 		if err := exempt.counted(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
