@@ -56,6 +56,9 @@ func request(ref capiv1.IPPoolReference) (class string, pool *ipamv1alpha1.PoolR
 // error is a refusal if another one is in the way.
 func (r *Reconciler) ensureClaim(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, found *ipamv1alpha1.IPClaim) (*ipamv1alpha1.IPClaim, error) {
 	if found == nil {
+		if err := r.yielded(ctx, client.ObjectKeyFromObject(claim)); err != nil {
+			return nil, err
+		}
 		made, err := r.createClaim(ctx, claim, pool)
 		if err != nil {
 			return nil, err

@@ -48,6 +48,33 @@ type memory struct {
 	abandoned map[client.ObjectKey]time.Time
 	compared  bool // with all IPClaims of the workspace
 	backwards bool
+	// yielded are the IPAddressClaims whose IPClaims gave way to a stray, and the key of that.
+	yielded map[client.ObjectKey]client.ObjectKey
+}
+
+// yield remembers that the IPClaim of an IPAddressClaim gave way to a stray.
+func (m *memory) yield(key, stray client.ObjectKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.yielded == nil {
+		m.yielded = map[client.ObjectKey]client.ObjectKey{}
+	}
+	m.yielded[key] = stray
+}
+
+// yieldedTo is the stray that the IPClaim of an IPAddressClaim gave way to; ok is false if there is none.
+func (m *memory) yieldedTo(key client.ObjectKey) (stray client.ObjectKey, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	stray, ok = m.yielded[key]
+	return stray, ok
+}
+
+// resume forgets that the IPClaim of an IPAddressClaim gave way.
+func (m *memory) resume(key client.ObjectKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.yielded, key)
 }
 
 // see remembers an IPAddressClaim that the cache shows.
@@ -65,6 +92,7 @@ func (m *memory) forget(key client.ObjectKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.seen, key)
+	delete(m.yielded, key)
 }
 
 // doubt says why an IPClaim is not given back; empty if it may be. The caller asks for one whose

@@ -98,11 +98,7 @@ func (r *Reconciler) yield(ctx context.Context, key client.ObjectKey, bound *ipa
 	if gone, err := r.gone(ctx, client.ObjectKeyFromObject(stray), stray); err != nil || gone {
 		return err // the cache lagged
 	}
-	wait := &refusal{
-		reason:  clusterv1.NotReadyReason,
-		message: fmt.Sprintf("%s is the address of an IPAddress that was restored, moved or made by hand, and has to get its IPClaim first", bound.Status.Address),
-		after:   strayDelay,
-	}
+	wait := behind(bound.Status.Address)
 	held, err := r.adopt(ctx, stray)
 	if err != nil { // it has nothing to do with this IPAddressClaim
 		log.FromContext(ctx).Error(err, "an IPAddress has no IPClaim, and keeps its address from others; delete it, or let its IPClaim be made",
@@ -115,8 +111,36 @@ func (r *Reconciler) yield(ctx context.Context, key client.ObjectKey, bound *ipa
 	if _, err := r.deleteClaim(ctx, key); err != nil {
 		return err
 	}
+	r.memory.yield(key, client.ObjectKeyFromObject(stray))
 	wait.after = yieldDelay
 	return wait
+}
+
+// behind is the refusal of an IPAddressClaim that has to wait until a stray has its address.
+func behind(address string) *refusal {
+	return &refusal{
+		reason:  clusterv1.NotReadyReason,
+		message: fmt.Sprintf("%s is the address of an IPAddress that was restored, moved or made by hand, and has to get its IPClaim first", address),
+		after:   strayDelay,
+	}
+}
+
+// yielded refuses to make the IPClaim of an IPAddressClaim again that gave way to a stray, until that has its address. In a
+// pool with a cooldown, the ledger would give the address back to the name at once, and so without end.
+func (r *Reconciler) yielded(ctx context.Context, key client.ObjectKey) error {
+	stray, ok := r.memory.yieldedTo(key)
+	if !ok {
+		return nil
+	}
+	held, err := r.held(ctx, stray)
+	if err != nil {
+		return err
+	}
+	if held != nil && awaits(held, held.Spec.Address) {
+		return behind(held.Spec.Address)
+	}
+	r.memory.resume(key)
+	return nil
 }
 
 // stray finds another IPAddress that shows an address of a pool, and whose IPClaim does not have another one.

@@ -121,6 +121,39 @@ func TestStray_GetsItsAddress(t *testing.T) {
 	}
 }
 
+// An IPClaim that gave way is not made again before the stray has the address: while that cools, the ledger would give it back to
+// the name, again and again.
+func TestStray_GetsItsAddressFirst(t *testing.T) {
+	claim, stray := machine("web"), machine("restored")
+	mine, theirs := bound(claim, "192.0.2.7"), inPlace.newClaim(stray)
+	s := newScene(t, lab(), claim, mine, published(stray, "192.0.2.7"))
+	s.reconcile(claim)
+	if !s.has(theirs) {
+		t.Fatal("the stray has no IPClaim")
+	}
+	theirs.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionFalse, Reason: string(ipamv1alpha1.ReasonAddressInUse)}}
+	if err := s.Claims.Update(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile(claim)
+	said := s.ready(claim)
+	for range 3 {
+		if after := s.reconcile(claim).RequeueAfter; s.has(inPlace.newClaim(claim)) || after == 0 {
+			t.Fatalf("an IPClaim was made, or nothing ends the wait: it is tried again after %s", after)
+		}
+	}
+	if ready := s.ready(claim); ready.Message != said.Message {
+		t.Errorf("the claim says %q; want still %q", ready.Message, said.Message)
+	}
+	theirs.Status = bound(stray, "192.0.2.7").Status
+	if err := s.Claims.Update(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	if s.reconcile(claim); !s.has(inPlace.newClaim(claim)) {
+		t.Errorf("no IPClaim is made; the claim says %+v", s.ready(claim))
+	}
+}
+
 // An IPAddress that the server does not have any more is no stray, whatever the cache shows.
 func TestStray_OfACacheThatLags(t *testing.T) {
 	claim, former := machine("web"), machine("former")
