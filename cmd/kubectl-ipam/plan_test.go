@@ -71,6 +71,8 @@ func TestImport_Usage(t *testing.T) {
 		"a missing column":  {[]string{csv, "--column", "cidr=Prefix"}, exit.Invalid, `:1: --column cidr=Prefix: the table has no column "Prefix"`},
 		"none to ignore":    {[]string{csv, "--ignore-column", "VRF"}, exit.Invalid, `:1: --ignore-column VRF: the table has no column "VRF"`},
 		"an odd separator":  {[]string{csv, "--separator", "||"}, exit.Usage, `--separator: "||" separates no cells: write one character, such as ; or tab`},
+		"nothing left out":  {[]string{csv, "--leave-out", "Free"}, exit.Usage, "--leave-out Free: write a column of the table and a value, such as Status=Free"},
+		"rows of YAML":      {[]string{planFile(t, "plan.yaml", "# nothing\n"), "--leave-out", "a=b"}, exit.Usage, "--leave-out is for tables"},
 		"a separator":       {[]string{planFile(t, "plan.yaml", "# nothing\n"), "--separator", ";"}, exit.Usage, "--separator is for tables"},
 		"an odd default":    {[]string{csv, "--default", "vrf=a"}, exit.Usage, `there is no column "vrf"`},
 		"columns of YAML":   {[]string{planFile(t, "plan.yaml", "# nothing\n"), "--default", "kind=claim"}, exit.Usage, "--default is for tables"},

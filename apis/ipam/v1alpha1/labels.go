@@ -25,6 +25,10 @@ const (
 	// controller writes it once after each of its starts.
 	AnnotationController = GroupName + "/controller-version"
 
+	// AnnotationDescription is, on a pool or a claim, what its owner says about it. The system does
+	// not read it. It is the annotation that Kubernetes names for any kind.
+	AnnotationDescription = "kubernetes.io/description"
+
 	// AnnotationUsage is, on an IPPool, how many addresses of it were used at some times of the last
 	// month, as "1767225600=12 1767229200=40": seconds since 1970, and addresses. The system writes
 	// it at most once an hour, when the number has changed.

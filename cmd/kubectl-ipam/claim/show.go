@@ -79,6 +79,7 @@ func describeClaim(s *session.Session, claim *ipamv1alpha1.IPClaim, kept *ipamv1
 	page.Line("Family", string(status.IPFamily))
 	page.Line("Reclaim", string(claim.Spec.ReclaimPolicy))
 	page.Line("Owner", space.OwnerOf(claim.Spec.OwnerRef))
+	page.Line("Description", claim.Annotations[ipamv1alpha1.AnnotationDescription])
 	if kept != nil {
 		page.Line("Retained", keptUntil(kept, s.Now()))
 	}

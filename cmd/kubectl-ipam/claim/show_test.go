@@ -26,6 +26,7 @@ func TestHostile_IsSpelledOut(t *testing.T) {
 // A claim is shown with its block, or with the reason why it has none.
 func TestClaimShow(t *testing.T) {
 	web := stage.Bound(gen.Claim("web", gen.OfClass("internal"), gen.Length(28), stage.HourAgo), "10.64.0.0/28", stage.OfPlatform("internal-a"))
+	web.Annotations = map[string]string{ipamv1alpha1.AnnotationDescription: "the shop"}
 	full := stage.Waiting(gen.Claim("batch", gen.OfClass("internal"), gen.Length(24), stage.HourAgo),
 		ipamv1alpha1.ReasonPoolExhausted, `pool "lab": no free /24: the largest free block is a /26`)
 	for _, claim := range []*ipamv1alpha1.IPClaim{web, full} {

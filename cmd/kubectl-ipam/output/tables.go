@@ -38,13 +38,14 @@ func tableOf(object runtime.Object, now time.Time) (t *metav1.Table, err error) 
 
 // Claims makes the table of claims, with their ages by a clock.
 func Claims(claims []ipamv1alpha1.IPClaim, now time.Time) *metav1.Table {
-	t := NewTable("NAME", "CLASS", "POOL", "REQUESTED", "ALLOCATED", "PHASE", "REASON", "AGE", "workspace", "reclaim", "owner", "message")
+	t := NewTable("NAME", "CLASS", "POOL", "REQUESTED", "ALLOCATED", "PHASE", "REASON", "AGE", "workspace", "reclaim", "owner", "description", "message")
 	for i := range claims {
 		c := &claims[i]
 		ref := facts.Pool(c)
 		t.Rows = append(t.Rows, Row(c, c.Name, facts.Class(c), ref.Name, facts.Requested(c), c.Status.AllocatedCIDR, string(c.Status.Phase),
 			facts.Reason(c.Status.Conditions), facts.Age(c.CreationTimestamp, now), facts.Workspace(ref),
-			string(c.Spec.ReclaimPolicy), space.OwnerOf(c.Spec.OwnerRef), facts.Message(ipamv1alpha1.ConditionAllocated, c.Status.Conditions)))
+			string(c.Spec.ReclaimPolicy), space.OwnerOf(c.Spec.OwnerRef), c.Annotations[ipamv1alpha1.AnnotationDescription],
+			facts.Message(ipamv1alpha1.ConditionAllocated, c.Status.Conditions)))
 	}
 	return t
 }
@@ -63,7 +64,7 @@ func Allocations(allocations []ipamv1alpha1.IPAllocation, now time.Time) *metav1
 // Pools makes the table of pools, with their ages by a clock.
 func Pools(pools []ipamv1alpha1.IPPool, now time.Time) *metav1.Table {
 	t := NewTable("NAME", "CIDR", "PARENT", "CLASSES", "UTIL", "LARGEST FREE", "VISIBILITY", "PHASE", "AGE",
-		"available", "domain", "consumers", "reason", "message")
+		"available", "domain", "consumers", "description", "reason", "message")
 	for i := range pools {
 		p := &pools[i]
 		available := ""
@@ -76,7 +77,8 @@ func Pools(pools []ipamv1alpha1.IPPool, now time.Time) *metav1.Table {
 		}
 		t.Rows = append(t.Rows, Row(p, p.Name, facts.CIDR(p), facts.Parent(p), strings.Join(p.Spec.ClassNames, ","), facts.Utilisation(p),
 			facts.LargestFree(p), string(p.Spec.Visibility), string(p.Status.Phase), facts.Age(p.CreationTimestamp, now),
-			available, p.Spec.AddressDomain, strings.Join(consumers, ","), facts.Reason(p.Status.Conditions), facts.Message(ipamv1alpha1.ConditionAllocated, p.Status.Conditions)))
+			available, p.Spec.AddressDomain, strings.Join(consumers, ","), p.Annotations[ipamv1alpha1.AnnotationDescription],
+			facts.Reason(p.Status.Conditions), facts.Message(ipamv1alpha1.ConditionAllocated, p.Status.Conditions)))
 	}
 	return t
 }

@@ -58,7 +58,7 @@ func (b *builder) row(r row) {
 
 func (b *builder) pool(r row) {
 	block, ok := r.block()
-	pool := &ipamv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: r.text(columnName), Labels: r.labels()}}
+	pool := &ipamv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: r.text(columnName), Labels: r.labels(), Annotations: described(r.text(columnDescription))}}
 	pool.TypeMeta = typeOf("IPPool")
 	spec := &pool.Spec
 	spec.CIDR, spec.AddressDomain, spec.Gateway = ipamv1alpha1.CIDR(block), r.text(columnDomain), r.text(columnGateway)
@@ -116,7 +116,9 @@ func (b *builder) claim(r row) {
 	if at, err := ParseBlock(host); ok && host != "" && (err != nil || at.String() != block) {
 		r.wrong(columnHost, "%s is not %s: leave host or cidr empty", r.text(columnHost), r.text(columnCIDR))
 	}
-	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{Name: r.text(columnName), Namespace: r.text(columnNamespace), Labels: r.labels()}}
+	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: r.text(columnName), Namespace: r.text(columnNamespace), Labels: r.labels(), Annotations: described(r.text(columnDescription)),
+	}}
 	claim.TypeMeta = typeOf("IPClaim")
 	if claim.Namespace == "" {
 		claim.Namespace = b.namespace
@@ -163,7 +165,7 @@ func (r row) owner() *ipamv1alpha1.OwnerRef {
 }
 
 func (b *builder) exclusion(r row) {
-	_ = r.text(columnName) // A plan may name what it excludes; nothing has that name.
+	_, _ = r.text(columnName), r.text(columnDescription) // A plan may say what it excludes; nothing has that name.
 	text, pool := r.text(columnCIDR), r.text(columnPool)
 	blocks, err := excluded(text)
 	if length := r.text(columnLength); length != "" {
@@ -227,6 +229,19 @@ func (b *builder) source() {
 			claim.Spec.PoolRef = &ipamv1alpha1.PoolRef{Name: pool.Name}
 		}
 	}
+}
+
+// described are the annotations of an object with a description; nil without one.
+func described(description string) map[string]string {
+	if description == "" {
+		return nil
+	}
+	return map[string]string{ipamv1alpha1.AnnotationDescription: description}
+}
+
+// descriptionOf are the annotations of an object that a plan keeps.
+func descriptionOf(object metav1.Object) map[string]string {
+	return described(object.GetAnnotations()[ipamv1alpha1.AnnotationDescription])
 }
 
 func typeOf(kind string) metav1.TypeMeta {

@@ -45,6 +45,7 @@ const (
 	columnOwner          = "owner"
 	columnOwnerUID       = "owner-uid"
 	columnLabels         = "labels"
+	columnDescription    = "description"
 )
 
 // Columns are the columns that a table may have, in any order.
@@ -54,6 +55,7 @@ func Columns() []string {
 		columnDomain, columnVisibility, columnConsumers, columnExclude, columnGateway, columnNetworkLength, columnMinLength,
 		columnMaxLength, columnStrategy, columnLeading, columnTrailing, columnUnitLength, columnSliceLength, columnMaxSlices,
 		columnMaxPerConsumer, columnCooldown, columnMaxLease, columnReclaim, columnRetained, columnOwner, columnOwnerUID, columnLabels,
+		columnDescription,
 	}
 }
 
@@ -64,6 +66,9 @@ type Options struct {
 	Columns map[string]string
 	// Ignore are names of columns of the table that are not read.
 	Ignore []string
+	// LeaveOut are rows that are not read: those with one of these values, in any case, in a column of
+	// the table.
+	LeaveOut map[string][]string
 	// Defaults are values for empty cells, by column, and for columns that the table lacks.
 	Defaults map[string]string
 	// Namespace is that of claims that name none.
@@ -78,6 +83,8 @@ type table struct {
 	in *csv.Reader
 	// columns has a name of [Columns] for each column of the file; empty for one that is ignored.
 	columns []string
+	// leaveOut has the values of a row that is not read, for columns of the file by their number.
+	leaveOut map[int][]string
 }
 
 // ReadCSV reads a plan from a table. It reads the whole of it, and returns what is wrong with its
@@ -107,6 +114,10 @@ func ReadCSV(data []byte, options Options) (*Plan, []Problem) {
 		if len(cells) != len(t.columns) {
 			b.plan.incomplete = true
 			found.add(line, "it has %d cells, and the table has %d columns: put cells with a %s in quotes, and empty ones between two of them", len(cells), len(t.columns), separatorName(t.in.Comma))
+			continue
+		}
+		if t.leftOut(cells) {
+			b.plan.LeftOut++
 			continue
 		}
 		b.row(t.row(line, cells, found))
@@ -144,25 +155,24 @@ func open(data []byte, options Options, found *problems) *table {
 // header finds out what the columns are.
 func (t *table) header(names []string, found *problems) {
 	line, _ := t.in.FieldPos(0)
-	has := func(column string) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(column, strings.TrimSpace(name)) })
-	}
+	t.leaveOut = map[int][]string{}
 	seen := map[string]bool{}
-	for _, name := range names {
-		column := strings.ToLower(strings.TrimSpace(name))
-		for from, to := range t.Columns {
-			if strings.EqualFold(from, strings.TrimSpace(name)) {
-				column = to
-			}
+	for i, name := range names {
+		name = strings.TrimSpace(name)
+		column := strings.ToLower(name)
+		if to, ok := folded(t.Columns, name); ok {
+			column = to
 		}
-		ignored := slices.ContainsFunc(t.Ignore, func(n string) bool { return strings.EqualFold(n, strings.TrimSpace(name)) })
+		values, ok := folded(t.LeaveOut, name)
+		t.leaveOut[i] = values
+		known := slices.Contains(Columns(), column)
 		switch {
-		case ignored:
+		case slices.ContainsFunc(t.Ignore, func(n string) bool { return strings.EqualFold(n, name) }), ok && !known:
 			column = ""
-		case slices.Contains(Columns(), column) && !seen[column]:
+		case known && !seen[column]:
 		case strings.ContainsAny(name, separators+" ") && len(names) == 1:
 			found.add(line, "there is one column alone: separate columns by , or ; or | or tab, or give --separator: %s", quoted(name))
-		case !slices.Contains(Columns(), column):
+		case !known:
 			found.add(line, "there is no column %s: write one of %s; or give --column COLUMN=%q to read it as one of them, or --ignore-column %q", quoted(column), strings.Join(Columns(), ", "), name, name)
 		default:
 			found.add(line, "the column %s is there twice: leave one of them out", column)
@@ -170,16 +180,46 @@ func (t *table) header(names []string, found *problems) {
 		seen[column] = true
 		t.columns = append(t.columns, column)
 	}
-	for _, from := range slices.Sorted(maps.Keys(t.Columns)) {
-		if !has(from) {
-			found.add(line, "--column %s=%s: the table has no column %s: it has %s", t.Columns[from], from, quoted(from), strings.Join(names, ", "))
+	t.absent(line, names, found)
+}
+
+// folded finds the value of a name in any case.
+func folded[V any](values map[string]V, name string) (_ V, ok bool) {
+	for key, value := range values {
+		if strings.EqualFold(key, name) {
+			return value, true
 		}
+	}
+	var none V
+	return none, false
+}
+
+// absent finds the columns that options name and the table does not have.
+func (t *table) absent(line int, names []string, found *problems) {
+	check := func(option, name string) {
+		if !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(name, strings.TrimSpace(n)) }) {
+			found.add(line, "%s: the table has no column %s: it has %s", option, quoted(name), strings.Join(names, ", "))
+		}
+	}
+	for _, from := range slices.Sorted(maps.Keys(t.Columns)) {
+		check("--column "+t.Columns[from]+"="+from, from)
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.LeaveOut)) {
+		check("--leave-out "+name, name)
 	}
 	for _, name := range t.Ignore {
-		if !has(name) {
-			found.add(line, "--ignore-column %s: the table has no column %s: it has %s", name, quoted(name), strings.Join(names, ", "))
+		check("--ignore-column "+name, name)
+	}
+}
+
+// leftOut reports whether a row has a value that keeps it out of the plan.
+func (t *table) leftOut(cells []string) bool {
+	for i, values := range t.leaveOut {
+		if slices.ContainsFunc(values, func(value string) bool { return strings.EqualFold(value, strings.TrimSpace(cells[i])) }) {
+			return true
 		}
 	}
+	return false
 }
 
 func (t *table) row(line int, cells []string, found *problems) row {

@@ -21,6 +21,8 @@ import (
 type Plan struct {
 	Pools  []Pool
 	Claims []Claim
+	// LeftOut is how many rows were not read, as was asked for.
+	LeftOut int
 	// incomplete is set if a pool of the file could not be read: it may be the one that another
 	// line misses.
 	incomplete bool

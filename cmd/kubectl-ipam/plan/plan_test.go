@@ -217,6 +217,7 @@ func TestRoundTrip(t *testing.T) {
 	rich := gen.Pool("p", gen.CIDR("10.0.0.0/16"), gen.Backs("a", "b"), gen.Domain("d"), gen.Excludes("10.0.9.0/24", "10.0.8.0/24"),
 		gen.Reserves(1, 2, 24), gen.Gateway("10.0.1.1", 16), gen.Lengths{Min: 20, Max: 32}, gen.Consumers{"root:acme:*", "root:b"},
 		gen.Visible(ipamv1alpha1.VisibilityShared), gen.Cooldown("30s"), gen.Lease("720h"), gen.MaxPerConsumer("256"), gen.Label("site", "fra"))
+	rich.Annotations = map[string]string{ipamv1alpha1.AnnotationDescription: "hall 1, rows 3; see \"plan\"", ipamv1alpha1.AnnotationUsage: "1=2"}
 	pools := []ipamv1alpha1.IPPool{*rich, *gen.Pool("plain", gen.CIDR("2001:db8::/32")), *gen.Pool("sliced", gen.CIDR("10.1.0.0/16"), gen.Slices(24), gen.MaxSlices(3)), *gen.Pool("child", gen.ChildOf("p", 20))}
 	claims := []ipamv1alpha1.IPClaim{
 		bound("web", "10.0.2.0/24", "p", gen.OfClass("a"), gen.Length(24), gen.Label("team", "web"), gen.Reclaim(ipamv1alpha1.ReclaimRetain)),
@@ -225,6 +226,7 @@ func TestRoundTrip(t *testing.T) {
 		bound("far", "10.7.0.0/24", "q", gen.FromPoolIn("root:net", "q")), bound("found", "10.0.3.0/24", "p", gen.Selecting("site", "fra")),
 		bound("carved", "10.0.64.0/24", "child", gen.FromPool("child")), *gen.Claim("waits", gen.OfClass("a")),
 	}
+	claims[0].Annotations = map[string]string{ipamv1alpha1.AnnotationDescription: "das Übliche"}
 	p, left := plan.Of(pools, claims)
 	if len(left) != 3 || len(p.Pools) != 3 || len(p.Claims) != 4 {
 		t.Fatalf("of 4 pools and 6 claims the plan has %d and %d, and left out are %q", len(p.Pools), len(p.Claims), left)
@@ -248,6 +250,9 @@ func TestRoundTrip(t *testing.T) {
 	same := []cmp.Option{cmpopts.IgnoreFields(plan.Pool{}, "Line"), cmpopts.IgnoreFields(plan.Claim{}, "Line"), cmpopts.IgnoreUnexported(plan.Plan{}, plan.Pool{}), cmpopts.EquateEmpty()}
 	if diff := cmp.Diff(p, fromTable, same...); diff != "" {
 		t.Errorf("the table loses something (-want +got):\n%s\n%s", diff, table.String())
+	}
+	if got := fromTable.Pools[0].Annotations; len(got) != 1 || got[ipamv1alpha1.AnnotationDescription] == "" {
+		t.Errorf("of the annotations there are %v; want the description alone", got)
 	}
 	if diff := cmp.Diff(p, fromManifests, same...); diff != "" {
 		t.Errorf("the manifests lose something (-want +got):\n%s\n%s", diff, manifests.String())

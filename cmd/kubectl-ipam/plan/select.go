@@ -45,7 +45,8 @@ func Of(pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) (p *Plan, le
 
 func exportedPool(pool *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
 	exported := &ipamv1alpha1.IPPool{
-		TypeMeta: typeOf("IPPool"), ObjectMeta: metav1.ObjectMeta{Name: pool.Name, Labels: pool.Labels}, Spec: *pool.Spec.DeepCopy(),
+		TypeMeta: typeOf("IPPool"), Spec: *pool.Spec.DeepCopy(),
+		ObjectMeta: metav1.ObjectMeta{Name: pool.Name, Labels: pool.Labels, Annotations: descriptionOf(pool)},
 	}
 	if block, err := ParseBlock(string(pool.Spec.CIDR)); err == nil {
 		exported.Spec.IPFamily = familyIn(pool.Spec.IPFamily, block)
@@ -68,7 +69,8 @@ func Comparable(pool *ipamv1alpha1.IPPool) ipamv1alpha1.IPPoolSpec {
 // becomes the pool that it has found; unmetPolicy has no meaning any more.
 func exportedClaim(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 	exported := &ipamv1alpha1.IPClaim{
-		TypeMeta: typeOf("IPClaim"), ObjectMeta: metav1.ObjectMeta{Name: claim.Name, Namespace: claim.Namespace, Labels: claim.Labels},
+		TypeMeta:   typeOf("IPClaim"),
+		ObjectMeta: metav1.ObjectMeta{Name: claim.Name, Namespace: claim.Namespace, Labels: claim.Labels, Annotations: descriptionOf(claim)},
 	}
 	spec, asked := &exported.Spec, claim.Spec.DeepCopy()
 	spec.ClassName, spec.PoolRef = asked.ClassName, asked.PoolRef

@@ -34,24 +34,38 @@ func (p *Plan) Objects() []any {
 
 // WriteCSV writes a plan as a table, with the columns that it needs. What a table cannot say is
 // left out, and returned by name: unprintable characters, what a spreadsheet would take for a
-// formula, or an owner with a slash in its name.
+// formula, or an owner with a slash in its name. A description is left out by itself.
 func WriteCSV(w io.Writer, p *Plan) (left []string, _ error) {
 	rows := make([]map[string]string, 0, len(p.Pools)+len(p.Claims))
+	add := func(name string, cells map[string]string, same func(read *Plan) bool) {
+		if read, ok := reread(cells); ok && same(read) {
+			rows = append(rows, cells)
+			return
+		}
+		described := cells[columnDescription] != ""
+		cells[columnDescription] = ""
+		if read, ok := reread(cells); !described || !ok || !same(read) {
+			left = append(left, name)
+			return
+		}
+		left = append(left, "description of "+name)
+		rows = append(rows, cells)
+	}
 	for _, pool := range p.Pools {
 		cells := poolCells(pool.IPPool)
-		if read, ok := reread(cells); !ok || len(read.Pools) != 1 || !equality.Semantic.DeepEqual(read.Pools[0].IPPool, pool.IPPool) {
-			left = append(left, kindPool+" "+pool.Name)
-			continue
-		}
-		rows = append(rows, cells)
+		add(kindPool+" "+pool.Name, cells, func(read *Plan) bool {
+			wanted := pool.DeepCopy()
+			wanted.Annotations = described(cells[columnDescription])
+			return len(read.Pools) == 1 && equality.Semantic.DeepEqual(read.Pools[0].IPPool, wanted)
+		})
 	}
 	for _, claim := range p.Claims {
 		cells := claimCells(claim.IPClaim)
-		if read, ok := reread(cells); !ok || len(read.Claims) != 1 || !equality.Semantic.DeepEqual(read.Claims[0].IPClaim, claim.IPClaim) {
-			left = append(left, kindClaim+" "+claim.name())
-			continue
-		}
-		rows = append(rows, cells)
+		add(kindClaim+" "+claim.name(), cells, func(read *Plan) bool {
+			wanted := claim.DeepCopy()
+			wanted.Annotations = described(cells[columnDescription])
+			return len(read.Claims) == 1 && equality.Semantic.DeepEqual(read.Claims[0].IPClaim, wanted)
+		})
 	}
 	return left, writeRows(w, rows)
 }
@@ -106,6 +120,7 @@ func poolCells(pool *ipamv1alpha1.IPPool) map[string]string {
 		columnMinLength: digits(spec.Allocation.MinPrefixLength), columnMaxLength: digits(spec.Allocation.MaxPrefixLength),
 		columnStrategy: string(spec.Allocation.Strategy), columnMaxPerConsumer: string(spec.MaxPerConsumer),
 		columnCooldown: string(spec.ReleaseCooldown), columnMaxLease: string(spec.MaxRetentionLease), columnLabels: labelText(pool.Labels),
+		columnDescription: pool.Annotations[ipamv1alpha1.AnnotationDescription],
 	}
 	if edges := spec.Reservations; edges != nil {
 		cells[columnLeading], cells[columnTrailing], cells[columnUnitLength] = digits(edges.Leading), digits(edges.Trailing), digits(edges.UnitPrefixLength)
@@ -121,6 +136,7 @@ func claimCells(claim *ipamv1alpha1.IPClaim) map[string]string {
 	cells := map[string]string{
 		columnKind: kindClaim, columnName: claim.Name, columnNamespace: claim.Namespace, columnCIDR: spec.Address, columnClass: spec.ClassName,
 		columnReclaim: string(spec.ReclaimPolicy), columnRetained: string(spec.RetainedPolicy), columnLabels: labelText(claim.Labels),
+		columnDescription: claim.Annotations[ipamv1alpha1.AnnotationDescription],
 	}
 	if ref := spec.PoolRef; ref != nil {
 		cells[columnPool] = ref.Name

@@ -18,7 +18,7 @@ import (
 )
 
 // ReadYAML reads a plan from manifests of IPPools and IPClaims, one after another or in a List, as
-// YAML or JSON. It takes spec, name, namespace and labels of each, and no status. The line of an
+// YAML or JSON. It takes spec, name, namespace, labels and description of each, and no status. The line of an
 // object is that of its document. It reads the whole file, and returns what is wrong beside
 // the plan.
 func ReadYAML(data []byte, options Options) (*Plan, []Problem) {
@@ -147,7 +147,7 @@ func (b *builder) manifestPool(line int, read *ipamv1alpha1.IPPool) {
 		b.problems.add(line, "pool %s is carved from pool %s, and its block cannot be asked for: leave it out, and create it by kubectl ipam pool create", read.Name, read.Spec.ParentPoolRef.Name)
 		return
 	}
-	pool := &ipamv1alpha1.IPPool{TypeMeta: typeOf("IPPool"), ObjectMeta: metav1.ObjectMeta{Name: read.Name, Labels: read.Labels}, Spec: read.Spec}
+	pool := &ipamv1alpha1.IPPool{TypeMeta: typeOf("IPPool"), ObjectMeta: metav1.ObjectMeta{Name: read.Name, Labels: read.Labels, Annotations: descriptionOf(read)}, Spec: read.Spec}
 	block, err := ParseBlock(string(pool.Spec.CIDR))
 	if err != nil {
 		b.problems.add(line, "pool %s: spec.cidr: %v", read.Name, err)
@@ -167,7 +167,9 @@ func familyIn(family ipamv1alpha1.IPFamily, block netip.Prefix) ipamv1alpha1.IPF
 }
 
 func (b *builder) manifestClaim(line int, read *ipamv1alpha1.IPClaim) {
-	claim := &ipamv1alpha1.IPClaim{TypeMeta: typeOf("IPClaim"), ObjectMeta: metav1.ObjectMeta{Name: read.Name, Namespace: read.Namespace, Labels: read.Labels}, Spec: read.Spec}
+	claim := &ipamv1alpha1.IPClaim{TypeMeta: typeOf("IPClaim"), Spec: read.Spec, ObjectMeta: metav1.ObjectMeta{
+		Name: read.Name, Namespace: read.Namespace, Labels: read.Labels, Annotations: descriptionOf(read),
+	}}
 	if claim.Namespace == "" {
 		claim.Namespace = b.namespace
 	}

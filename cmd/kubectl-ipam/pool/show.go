@@ -100,6 +100,7 @@ func describePool(s *session.Session, pool *ipamv1alpha1.IPPool, holdings []spac
 	page.Line("Lease", string(spec.MaxRetentionLease))
 	page.Line("Limit", facts.Limit(spec.MaxPerConsumer))
 	page.Line("Cooldown", string(spec.ReleaseCooldown))
+	page.Line("Description", pool.Annotations[ipamv1alpha1.AnnotationDescription])
 	page.Line("Age", facts.Age(pool.CreationTimestamp, s.Now()))
 	facts.Describe(page, facts.AnswerOf(pool))
 	if status.Capacity == nil {

@@ -20,6 +20,7 @@ func TestPoolShow(t *testing.T) {
 		"192.0.2.0/24", ipamv1alpha1.IPv4, 42.1875, 26)
 	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "108", Available: "148", Cooling: "32"}
 	pool.Status.NextRelease = &metav1.Time{Time: stage.Noon.Add(12 * time.Second)}
+	pool.Annotations = map[string]string{ipamv1alpha1.AnnotationDescription: "hall 1"}
 	web := gen.Allocation("web", "lab", "192.0.2.16/28", gen.ByClass("edge"), stage.HourAgo)
 	held := []space.Holding{
 		{Block: netip.MustParsePrefix("192.0.2.16/28"), Holder: space.HoldingOf(web).Holder, Class: "edge", Since: web.CreationTimestamp},

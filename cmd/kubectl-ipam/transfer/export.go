@@ -30,8 +30,8 @@ func NewExport(s *session.Session) *cobra.Command {
 as manifests or as a table. kubectl ipam import reads both, in this workspace or another.
 
 Child pools, claims from child pools, and claims that wait are left out, because a plan
-cannot ask for their blocks. The command names each of them on stderr. Annotations and
-retained blocks are left out as well.`,
+cannot ask for their blocks. The command names each of them on stderr. Retained blocks, and
+all annotations except the description, are left out as well.`,
 		Example: `  # write a table to edit
   kubectl ipam export -A -o csv > plan.csv
 

@@ -31,6 +31,8 @@ type planImport struct {
 	options plan.Options
 	// separator is --separator, as it was given.
 	separator string
+	// leaveOut are the values of --leave-out, as COLUMN=VALUE.
+	leaveOut []string
 	// filename is --filename, instead of the argument.
 	filename string
 	// file is the name of the plan, as it was given.
@@ -79,6 +81,7 @@ is named after its block.`,
 	flags.StringToStringVar(&o.options.Columns, "column", nil, "Column of a table to read as another one, such as cidr=Prefix")
 	flags.StringSliceVar(&o.options.Ignore, "ignore-column", nil, "Columns of a table that are not read")
 	flags.StringToStringVar(&o.options.Defaults, "default", nil, "Values for empty cells and for columns that a table lacks, such as kind=claim")
+	flags.StringArrayVar(&o.leaveOut, "leave-out", nil, "Rows of a table that are not read, such as Status=Free: those with that value in that column")
 	flags.StringVar(&o.separator, "separator", "", "What separates the cells of a table, such as ; or tab, if its first line does not show it")
 	o.report.AddFlags(cmd)
 	session.Check(cmd, o.validate)
@@ -94,6 +97,9 @@ func (o *planImport) validate() error {
 		if o.options.Separator, err = plan.ParseSeparator(o.separator); err != nil {
 			return exit.Usagef("--separator: %w", err)
 		}
+	}
+	if err := o.parseLeaveOut(); err != nil {
+		return err
 	}
 	theirs := map[string]string{}
 	for _, column := range slices.Sorted(maps.Keys(o.options.Columns)) {
@@ -117,11 +123,27 @@ func (o *planImport) validate() error {
 	return nil
 }
 
+// parseLeaveOut reads --leave-out.
+func (o *planImport) parseLeaveOut() error {
+	o.options.LeaveOut = map[string][]string{}
+	for _, one := range o.leaveOut {
+		column, value, ok := strings.Cut(one, "=")
+		if !ok || column == "" {
+			return exit.Usagef("--leave-out %s: write a column of the table and a value, such as Status=Free", one)
+		}
+		o.options.LeaveOut[column] = append(o.options.LeaveOut[column], value)
+	}
+	return nil
+}
+
 func (o *planImport) run(ctx context.Context, file string) error {
 	o.file = file
 	p, wrong, err := o.read()
 	if err != nil {
 		return err
+	}
+	if p.LeftOut > 0 {
+		o.Say("%s: %s left out by --leave-out", o.file, plural.Of(p.LeftOut, "row is", "rows are"))
 	}
 	steps, found := stepsOf(p), &faults{}
 	found.add(exit.Invalid, wrong...)

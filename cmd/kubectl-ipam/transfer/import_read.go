@@ -64,6 +64,8 @@ func (o *planImport) forTables() error {
 		flag = "--ignore-column"
 	case len(o.options.Defaults) > 0:
 		flag = "--default"
+	case len(o.leaveOut) > 0:
+		flag = "--leave-out"
 	case o.separator != "":
 		flag = "--separator"
 	default:

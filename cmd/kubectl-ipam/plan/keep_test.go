@@ -1,0 +1,61 @@
+package plan_test
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// Rows of free addresses are not read, whatever else is wrong with them.
+func TestReadCSV_LeavesOut(t *testing.T) {
+	t.Parallel()
+	const table = "kind,name,cidr,State\npool,p,192.0.2.0/24,\nclaim,a,192.0.2.1,Used\nclaim,b,192.0.2.2,Free\nclaim,C !,192.0.2.300, free \nclaim,d,192.0.2.4,available\n"
+	p, wrong := read(table, plan.Options{LeaveOut: map[string][]string{"state": {"free", "Available"}}})
+	if want := []string{"2 p 192.0.2.0/24 []", "3 default a 192.0.2.1 p"}; len(wrong) > 0 || !slices.Equal(blocks(p), want) || p.LeftOut != 3 {
+		t.Errorf("the plan is %q without %d rows, with the problems %v; want %q without 3", blocks(p), p.LeftOut, wrong, want)
+	}
+	p, wrong = read(table, plan.Options{Ignore: []string{"State"}, LeaveOut: map[string][]string{"name": {"C !"}}})
+	if len(wrong) > 0 || len(p.Claims) != 3 || p.LeftOut != 1 {
+		t.Errorf("by a column that is read as well, the plan is %q without %d rows, with the problems %v; want 3 claims without 1", blocks(p), p.LeftOut, wrong)
+	}
+	if _, wrong := read(table, plan.Options{Ignore: []string{"State"}, LeaveOut: map[string][]string{"Status": {"Free"}}}); len(wrong) != 1 || !strings.Contains(wrong[0].Error(), `1: --leave-out Status: the table has no column "Status"`) {
+		t.Errorf("the problems are %v; want the column that is not there", wrong)
+	}
+}
+
+// A description of a pool or a claim is kept; a row that is no object may have one.
+func TestReadCSV_Descriptions(t *testing.T) {
+	t.Parallel()
+	p, wrong := read("kind,name,cidr,Description\npool,p,192.0.2.0/24,hall 1\nexclusion,,192.0.2.9,printers\nclaim,a,192.0.2.1,\"web, old\"\nclaim,b,192.0.2.2,\n", plan.Options{})
+	if len(wrong) > 0 {
+		t.Fatalf("the problems are %v; want none", wrong)
+	}
+	for want, got := range map[string]map[string]string{"hall 1": p.Pools[0].Annotations, "web, old": p.Claims[0].Annotations, "": p.Claims[1].Annotations} {
+		if got[ipamv1alpha1.AnnotationDescription] != want || want == "" && got != nil {
+			t.Errorf("the annotations are %v; want the description %q", got, want)
+		}
+	}
+}
+
+// A description that a table cannot say does not keep its claim out of the table.
+func TestWriteCSV_LeavesOutDescriptions(t *testing.T) {
+	t.Parallel()
+	for _, description := range []string{"- rack 1", "two\nlines", "=1+1", " blank"} {
+		claim := bound("web", "10.0.2.0/24", "p", gen.FromPool("p"))
+		claim.Annotations = map[string]string{ipamv1alpha1.AnnotationDescription: description}
+		p, _ := plan.Of(nil, []ipamv1alpha1.IPClaim{claim})
+		var table bytes.Buffer
+		left, err := plan.WriteCSV(&table, p)
+		if err != nil || !slices.Equal(left, []string{"description of claim default/web"}) || !strings.Contains(table.String(), "claim,web,default,10.0.2.0/24") {
+			t.Errorf("of the description %q WriteCSV leaves out %q, and returns %v and %q", description, left, err, table.String())
+		}
+		if p.Claims[0].Annotations[ipamv1alpha1.AnnotationDescription] != description {
+			t.Errorf("the plan has lost its description")
+		}
+	}
+}
