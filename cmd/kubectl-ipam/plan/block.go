@@ -26,7 +26,7 @@ func ParseBlock(text string) (netip.Prefix, error) {
 	address, err := netip.ParseAddr(host)
 	switch {
 	case err != nil:
-		err = fmt.Errorf("%q is no block: write a network such as 10.0.0.0/8 or 2001:db8::/32, or an address such as 192.0.2.7", text)
+		err = fmt.Errorf("%s is no block: write a network such as 10.0.0.0/8 or 2001:db8::/32, or an address such as 192.0.2.7", quoted(text))
 	case address.Zone() != "":
 		err = fmt.Errorf("%s has a zone: write %s", text, address.WithZone(""))
 	case address.Is4In6():
@@ -50,7 +50,7 @@ func ParseBlock(text string) (netip.Prefix, error) {
 func parseLength(text string) (int, error) {
 	length, err := strconv.ParseUint(strings.TrimPrefix(text, "/"), 10, 8)
 	if err != nil || length < 1 || length > 128 {
-		return 0, fmt.Errorf("%q is no prefix length: write 1 to 32 for IPv4, 1 to 128 for IPv6", text)
+		return 0, fmt.Errorf("%s is no prefix length: write 1 to 32 for IPv4, 1 to 128 for IPv6", quoted(text))
 	}
 	return int(length), nil
 }

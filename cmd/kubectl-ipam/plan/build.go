@@ -50,7 +50,7 @@ func (b *builder) row(r row) {
 		return
 	default:
 		b.plan.incomplete = true
-		r.wrong(columnKind, "%q is none of its words: write pool, claim or exclusion", kind)
+		r.wrong(columnKind, "%s is none of its words: write pool, claim or exclusion", quoted(kind))
 		return
 	}
 	r.unread(kind)
@@ -157,7 +157,7 @@ func (r row) owner() *ipamv1alpha1.OwnerRef {
 	}
 	ref, ok := ParseOwner(text)
 	if !ok {
-		r.wrong(columnOwner, "%q is no object: write KIND/NAMESPACE/NAME, or KIND/NAME for a kind without namespaces", text)
+		r.wrong(columnOwner, "%s is no object: write KIND/NAMESPACE/NAME, or KIND/NAME for a kind without namespaces", quoted(text))
 		return nil
 	}
 	ref.UID = types.UID(uid)

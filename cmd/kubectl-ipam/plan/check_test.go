@@ -59,6 +59,9 @@ func TestPlan_Problems(t *testing.T) {
 			"8: 192.0.3.0/30 of the range 192.0.2.250-192.0.3.5 is in no pool of this plan: end the range with the pool",
 			"9: cidr: 192.0.2.5-9 is a range, and a block is a prefix: write 192.0.2.5/32, 192.0.2.6/31, 192.0.2.8/31",
 		}},
+		"look-alikes": {pool + "cl\u0430im,a,192.0.2.1,\nexclusion,,192.0.2.\u06f1,\nclaim,a,192.0.2.1,l\u0430b\n", plan.Options{}, []string{
+			"3: kind: \"cl\u0430im\" (\"cl\\u0430im\") is none of its words", "4: cidr: \"192.0.2.\u06f1\" (\"192.0.2.\\u06f1\") is no block",
+		}},
 		"a range outside its pool": {pool + "exclusion,,192.0.2.250-192.0.3.5,p\n", plan.Options{}, []string{
 			"3: pool p (192.0.2.0/24) excludes 192.0.2.250-192.0.3.5, which is not inside it: leave it out, or write the part inside",
 		}},

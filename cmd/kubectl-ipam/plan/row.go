@@ -55,7 +55,7 @@ func (r row) number(column string) int32 {
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		r.wrong(column, "%q is no number: write one such as 1, or leave it empty", text)
+		r.wrong(column, "%s is no number: write one such as 1, or leave it empty", quoted(text))
 	}
 	return int32(n)
 }
@@ -78,7 +78,7 @@ func (r row) labels() map[string]string {
 	for _, word := range r.words(columnLabels) {
 		key, value, ok := strings.Cut(word, "=")
 		if !ok {
-			r.wrong(columnLabels, "%q is no label: write site=fra, and spaces between several", word)
+			r.wrong(columnLabels, "%s is no label: write site=fra, and spaces between several", quoted(word))
 			continue
 		}
 		if labels == nil {
@@ -101,7 +101,7 @@ func oneOf[T ~string](r row, column string, words ...T) T {
 		for i, w := range words {
 			known[i] = string(w)
 		}
-		r.wrong(column, "%q is none of its words: write %s", text, strings.Join(known, " or "))
+		r.wrong(column, "%s is none of its words: write %s", quoted(text), strings.Join(known, " or "))
 		return ""
 	}
 	return words[at]

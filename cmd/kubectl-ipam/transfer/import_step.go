@@ -145,10 +145,15 @@ func (s *step) comparePool(pool *ipamv1alpha1.IPPool, there []ipamv1alpha1.IPPoo
 		if err != nil || other.Spec.ParentPoolRef != nil || !taken.Overlaps(block) {
 			continue // a child pool has its block from a root pool, which counts
 		}
-		if domain := pool.Spec.AddressDomain; domain == "" || domain != other.Spec.AddressDomain {
-			return fmt.Sprintf("pool %s (%s) overlaps pool %s (%s), which is there: write claims in pool %s, or put both pools in one addressDomain",
-				pool.Name, block, other.Name, taken, other.Name), nil
+		if domain := pool.Spec.AddressDomain; domain != "" && domain == other.Spec.AddressDomain {
+			continue
 		}
+		if taken == block {
+			return fmt.Sprintf("pool %s repeats %s of pool %s, which is there: a workspace has each address once; write claims in pool %s, or import each VRF into a workspace of its own",
+				pool.Name, block, other.Name, other.Name), nil
+		}
+		return fmt.Sprintf("pool %s (%s) overlaps pool %s (%s), which is there: write claims in pool %s, or put both pools in one addressDomain",
+			pool.Name, block, other.Name, taken, other.Name), nil
 	}
 	return "", nil
 }
