@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
@@ -15,19 +17,26 @@ import (
 const (
 	// unreadEndpoints is how often the endpoint slice is read until it was found valid once.
 	unreadEndpoints = time.Second
-	// readEndpoints is how often it is read from then on.
-	readEndpoints = 10 * time.Second
+	// readEndpoints is how often it is read from then on, and how long a read may take.
+	readEndpoints = 5 * time.Second
+	// blind is after how long without an answer the caches are not believed any more. An API server that restarts
+	// is away for less.
+	blind = 30 * time.Second
 )
 
-// endpointsCheck is ready while the endpoint slice is valid, as far as that is known. A kcp that does not answer
-// changes nothing. A replica that waits for its turn checks, too.
+// endpointsCheck is ready while the endpoint slice is valid, as far as that is known, and a server has answered of late.
+// A replica that waits for its turn checks, too: one whose token has ended, or whose watches hang, would go on to answer
+// CREATEs from what it saw last. Without kcp there is no slice, and nothing is read.
 type endpointsCheck struct {
 	valid func(context.Context) error
-	lacks atomic.Pointer[error] // what it lacks to be ready, nil if nothing
+	clock clock.PassiveClock
+	lacks atomic.Pointer[error]     // what it lacks to be ready, nil if nothing
+	seen  atomic.Pointer[time.Time] // when a server has answered last; at first, the start
 }
 
-func newEndpointsCheck(reader *live.Reader) *endpointsCheck {
-	c := &endpointsCheck{valid: reader.Valid}
+func newEndpointsCheck(reader *live.Reader, now clock.PassiveClock) *endpointsCheck {
+	c := &endpointsCheck{valid: reader.Valid, clock: now}
+	c.seen.Store(new(now.Now()))
 	c.tell(fmt.Errorf("the endpoints of APIExport %s were not read yet", ipamv1alpha1.GroupName))
 	return c
 }
@@ -51,13 +60,30 @@ func (c *endpointsCheck) Start(ctx context.Context) error {
 	}
 }
 
-// look reads the slice once.
+// look reads the slice once. That it is not valid is an answer, too.
 func (c *endpointsCheck) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, readEndpoints)
+	defer cancel()
 	if err := c.valid(ctx); err == nil || errors.Is(err, live.ErrInvalid) {
+		c.seen.Store(new(c.clock.Now()))
+		seen.Set(float64(c.clock.Now().Unix()))
 		c.tell(err)
 	}
 }
 
 func (c *endpointsCheck) tell(lacks error) { c.lacks.Store(&lacks) }
 
-func (c *endpointsCheck) check(*http.Request) error { return *c.lacks.Load() }
+// sees returns an error if no server has answered of late: then nothing that the caches show is to be believed.
+func (c *endpointsCheck) sees() error {
+	if ago := c.clock.Since(*c.seen.Load()); ago >= blind {
+		return fmt.Errorf("no server has answered a read of APIExportEndpointSlice %s for %s", ipamv1alpha1.GroupName, ago.Round(time.Second))
+	}
+	return nil
+}
+
+func (c *endpointsCheck) check(*http.Request) error {
+	if err := c.sees(); err != nil {
+		return err
+	}
+	return *c.lacks.Load()
+}

@@ -2,9 +2,21 @@ package controllers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
@@ -14,7 +26,7 @@ import (
 func TestEndpointsCheck(t *testing.T) {
 	t.Parallel()
 	invalid, away := fmt.Errorf("it has no export: %w", live.ErrInvalid), errors.New("connection refused")
-	c := newEndpointsCheck(&live.Reader{})
+	c := newEndpointsCheck(&live.Reader{}, clock.RealClock{})
 	for _, step := range []struct {
 		says  error
 		ready bool
@@ -24,5 +36,67 @@ func TestEndpointsCheck(t *testing.T) {
 		if err := c.check(nil); (err == nil) != step.ready {
 			t.Fatalf("when a read says %v, the check says %v; want ready: %t", step.says, err, step.ready)
 		}
+	}
+}
+
+// A server that does not let the replica in, or hangs, is not seen any more after a while: the replica says so, and is not
+// ready, until a server answers again, be it that the slice is not there.
+func TestEndpointsCheck_Blind(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]func(w http.ResponseWriter, back <-chan struct{}){
+		"unauthorized": func(w http.ResponseWriter, _ <-chan struct{}) { w.WriteHeader(http.StatusUnauthorized) },
+		"forbidden":    func(w http.ResponseWriter, _ <-chan struct{}) { w.WriteHeader(http.StatusForbidden) },
+		"cut off":      func(http.ResponseWriter, <-chan struct{}) { panic(http.ErrAbortHandler) },
+		"hangs":        func(_ http.ResponseWriter, back <-chan struct{}) { <-back },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var isAway atomic.Bool
+			back := make(chan struct{})
+			isAway.Store(true)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if isAway.Load() {
+					away(w, back)
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusNotFound)
+				absent := apierrors.NewNotFound(apisv1alpha1.Resource("apiexportendpointslices"), "slice").Status()
+				absent.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+				_ = json.NewEncoder(w).Encode(absent)
+			}))
+			t.Cleanup(server.Close)
+			scheme, err := Scheme()
+			if err != nil {
+				t.Fatal(err)
+			}
+			reader, err := live.NewReader(live.Options{Config: &rest.Config{Host: server.URL}, Slice: "slice", Platform: "platform", Scheme: scheme})
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := clocktesting.NewFakePassiveClock(time.Now())
+			c := newEndpointsCheck(reader, now)
+			look := func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second/10)
+				defer cancel()
+				if !isAway.Load() {
+					close(back)
+					ctx = t.Context()
+				}
+				c.look(ctx)
+			}
+			for _, step := range []struct {
+				passes time.Duration
+				away   bool
+				sees   bool
+			}{{0, true, true}, {blind - 1, true, true}, {1, true, false}, {time.Hour, true, false}, {0, false, true}, {blind, true, false}} {
+				now.SetTime(now.Now().Add(step.passes))
+				isAway.Store(step.away)
+				look()
+				if err := c.sees(); (err == nil) != step.sees || c.check(nil) == nil {
+					t.Errorf("after %v, away: %t: %v, ready: %v; want it to see: %t, and not to be ready", step.passes, step.away, err, c.check(nil), step.sees)
+				}
+			}
+		})
 	}
 }

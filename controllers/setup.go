@@ -97,6 +97,8 @@ type Options struct {
 	Probes Probes
 	// Manager options: leader election, and how long a shutdown may take.
 	Manager manager.Options
+
+	sees func() error // whether the caches are to be believed
 }
 
 // Probes receive the health and readiness checks.
@@ -134,6 +136,8 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	if err := index(ctx, mgr); err != nil {
 		return nil, err
 	}
+	endpoints := newEndpointsCheck(reader, clock.RealClock{})
+	opts.sees = endpoints.sees
 	contested := &paths{directory: opts.Ledger.directory, oracle: reader, clock: clock.RealClock{}}
 	if err := errors.Join(
 		addControllers(mgr, comers{tenants, waiting}, workspaces, reader, opts), addClusterAPI(mgr, opts), mgr.Add(workspaces),
@@ -141,7 +145,7 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	); err != nil {
 		return nil, err
 	}
-	return mgr, errors.Join(addChecks(mgr, reader, opts), opts.Probes.AddReadyzCheck("workspaces", tenants.Ready))
+	return mgr, errors.Join(addChecks(mgr, endpoints, opts), opts.Probes.AddReadyzCheck("workspaces", tenants.Ready))
 }
 
 // index adds the field indexes of the catalog to platform and tenants, and with them fills the
@@ -187,6 +191,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	claims, err := claim.New(mgr, claim.Options{
 		Ledger: ledger, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete,
 		Feed: workspaces, Queue: news.Claims, Listed: news.Listed, MaxWaits: opts.MaxWaits, Workers: opts.Workers, Tracer: opts.Tracer,
+		Sees: opts.sees,
 	})
 	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)
@@ -250,8 +255,7 @@ func addDoor(mgr mcmanager.Manager, answerer door.Answerer, opts Options) error 
 
 // addChecks makes the controller healthy while it lives, and ready while the ledger
 // is and the export has its endpoint slice: there may be no endpoints, but that must be known.
-func addChecks(mgr mcmanager.Manager, reader *live.Reader, opts Options) error {
-	endpoints := newEndpointsCheck(reader)
+func addChecks(mgr mcmanager.Manager, endpoints *endpointsCheck, opts Options) error {
 	return errors.Join(
 		mgr.GetLocalManager().Add(endpoints),
 		opts.Probes.AddHealthzCheck("ping", healthz.Ping),

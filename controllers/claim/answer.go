@@ -57,6 +57,9 @@ func (r *Reconciler) Answer(ctx context.Context, req door.Request) (door.Answer,
 }
 
 func (r *Reconciler) answer(ctx context.Context, req door.Request) (door.Answer, error) {
+	if err := r.sees(); err != nil {
+		return door.Answer{}, err
+	}
 	if err := r.turn(ctx, req); err != nil {
 		return door.Answer{}, err
 	}

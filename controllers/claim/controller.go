@@ -52,6 +52,8 @@ type Options struct {
 	// Complete reports whether the ledger has every pool, of whatever workspace, that has addresses of a
 	// prefix, and lacks nothing of them.
 	Complete func(context.Context, netip.Prefix) (bool, error)
+	// Sees returns an error while the caches are not to be believed. No CREATE is answered meanwhile.
+	Sees func() error
 	// MaxWaits is at how many pools the claims of one workspace wait, each pool counted for each claim. Default: any number.
 	MaxWaits int
 	// Workers is how many claims are reconciled at the same time. Default 16.
@@ -76,6 +78,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		compare:   opts.Compare,
 		complete:  opts.Complete,
 		tracer:    opts.Tracer,
+		sees:      opts.Sees,
 		maxPlaces: opts.MaxWaits,
 		clock:     clock.RealClock{},
 		started:   sync.OnceValue(time.Now),

@@ -69,6 +69,7 @@ type Reconciler struct {
 	listed    func(mcreconcile.Request)
 	compare   func(context.Context, allocator.PoolID) (bool, error)
 	complete  func(context.Context, netip.Prefix) (bool, error)
+	sees      func() error
 	tracer    trace.Tracer // nil: nothing is traced
 	clock     clock.PassiveClock
 	maxPlaces int // of one workspace in waiting
