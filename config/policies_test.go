@@ -203,7 +203,7 @@ func TestPolicies_Refuse(t *testing.T) {
 		{"take the status of a claim", request{nil, admission.Update, "ipclaims", change{answered, gen.Claim("c")}}, "the status is written by the system: send it as it was read"},
 		{"change the status of a claim", request{nil, admission.Update, "ipclaims", change{answered, otherwise}}, "the status is written by the system: send it as it was read"},
 		{"make a slice", request{nil, admission.Create, "ippools", gen.Pool("p", gen.Label(ipamv1alpha1.LabelSlice, "uid"))}, "the label ipam.miloapis.com/slice-of is given by the system"},
-		{"delete a pool in use", request{nil, admission.Delete, "ippools", inUse(gen.Pool("p"))}, "this pool is in use: release its claims and child pools first (held by IPClaim default/web)"},
+		{"delete a pool in use", request{nil, admission.Delete, "ippools", inUse(gen.Pool("p"))}, "this pool is in use: release its claims and child pools first (held by IPClaim default/web); if you just did, try again in a second"},
 	} {
 		for name, somebody := range others {
 			t.Run(tt.name+" as "+name, func(t *testing.T) {
