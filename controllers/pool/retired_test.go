@@ -45,8 +45,8 @@ func (s shownPools) List(ctx context.Context, list client.ObjectList, _ ...clien
 	return s.Reader.List(ctx, list)
 }
 
-// A root pool that leaves the ledger has the pools of its workspace reconciled that have no
-// CIDR: it may have stood in their way. One that leaves with its block is looked for by others.
+// A pool that leaves the ledger has the pools of its workspace reconciled that have no CIDR: it may have stood in their way,
+// by its addresses, or as one of as many as the workspace may have.
 func TestRetired_RequeuesWhatItStoodInTheWayOf(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
@@ -60,21 +60,23 @@ func TestRetired_RequeuesWhatItStoodInTheWayOf(t *testing.T) {
 		clusters: workspace{shows: fake.NewClientBuilder().WithScheme(scheme).WithObjects(refused, ready).Build()},
 		ledger:   &withdrawals{}, directory: known, queue: news.Pools,
 	}
-	news.Retired(allocator.Pool{ID: "child", Cluster: "w", Name: "child", Parent: "p"})
-	if n := news.Pools.Len(); n != 0 {
-		t.Errorf("%d requests are queued for a child pool that left, want 0", n)
-	}
-	news.Retired(allocator.Pool{ID: "p", Cluster: "w", Name: "p"})
-	request, _ := news.Pools.Get()
-	if _, err := r.Reconcile(t.Context(), request); err != nil {
-		t.Fatalf("Reconcile(%v) = %v", request, err)
-	}
-	news.Pools.Done(request)
-	if n := news.Pools.Len(); n != 1 {
-		t.Fatalf("%d pools are queued, want that without a CIDR alone", n)
-	}
-	if got, _ := news.Pools.Get(); got != inbox.Request("w", client.ObjectKey{Name: "refused"}) {
-		t.Errorf("queued is %v, want pool refused of workspace w", got)
+	for _, left := range []allocator.Pool{{ID: "p", Cluster: "w", Name: "p"}, {ID: "child", Cluster: "w", Name: "child", Parent: "p"}} {
+		news.Retired(left)
+		if n := news.Pools.Len(); n != 1 {
+			t.Fatalf("%d requests are queued when pool %s has left, want 1", n, left.Name)
+		}
+		request, _ := news.Pools.Get()
+		if _, err := r.Reconcile(t.Context(), request); err != nil {
+			t.Fatalf("Reconcile(%v) = %v", request, err)
+		}
+		news.Pools.Done(request)
+		if n := news.Pools.Len(); n != 1 {
+			t.Fatalf("%d pools are queued, want that without a CIDR alone", n)
+		}
+		got, _ := news.Pools.Get()
+		if news.Pools.Done(got); got != inbox.Request("w", client.ObjectKey{Name: "refused"}) {
+			t.Errorf("queued is %v, want pool refused of workspace w", got)
+		}
 	}
 }
 

@@ -110,11 +110,9 @@ func untilTurn(now time.Time, place, of int) time.Duration {
 }
 
 // Retired requeues the pools of a workspace that have no CIDR: the pool that has left the ledger may
-// have stood in their way. A request without a name stands for them.
+// have stood in their way, or been one of as many as the workspace may have. A request without a name stands for them.
 func (i *Inbox) Retired(pool allocator.Pool) {
-	if pool.Parent == "" {
-		i.Pools.Add(Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{}))
-	}
+	i.Pools.Add(Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{}))
 }
 
 // Request names an object of a cluster as the manager knows it.
