@@ -189,9 +189,8 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 		Ledger: ledger, Record: reader, Directory: known, Clusters: early, Suspect: releases.Suspect,
 	})
 	claims, err := claim.New(mgr, claim.Options{
-		Ledger: ledger, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete,
+		Ledger: ledger, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete, Sees: opts.sees,
 		Feed: workspaces, Queue: news.Claims, Listed: news.Listed, MaxWaits: opts.MaxWaits, Workers: opts.Workers, Tracer: opts.Tracer,
-		Sees: opts.sees,
 	})
 	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)
