@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/big"
 	"net/netip"
-	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
@@ -91,6 +90,7 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block Block, had 
 // bind is the op of a Bind.
 type bind struct {
 	request   wanted
+	asked     store.Holding // as of the call; each plan begins with it
 	record    store.Record  // of the block that is bound, with the one holding
 	value     string        // of the block, encoded by the caller and not by the worker
 	prefix    netip.Prefix  // reserved for it
@@ -105,7 +105,7 @@ type bind struct {
 
 func newBind(req wanted, h store.Holding) *bind {
 	r := store.Record{Holdings: []store.Holding{h}}
-	return &bind{request: req, record: r, value: r.Encode()}
+	return &bind{request: req, asked: h, record: r, value: r.Encode()}
 }
 
 func (b *bind) Cluster() ClusterName   { return b.request.Holder.Cluster }
@@ -140,6 +140,9 @@ func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
 	if p == nil {
 		return engine.Share{}, engine.ErrGone
 	}
+	if err := b.date(s); err != nil { // before it takes anything
+		return engine.Share{}, err
+	}
 	b.fence = 0
 	if b.prefix, b.refusal = b.find(s, p); errors.Is(b.refusal, space.ErrUnsecured) {
 		return engine.Share{}, space.ErrUnsecured
@@ -153,9 +156,6 @@ func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
 	if b.refusal != nil {
 		sh.Then = store.Ops(store.Get(key))
 		return sh, nil //nolint:nilerr // the refusal is the answer once the transaction confirms it
-	}
-	if b.request.reserves {
-		b.date(s)
 	}
 	if b.former != nil {
 		return b.takeFormer(s)
@@ -171,14 +171,25 @@ func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
 	return sh, nil
 }
 
-// date gives a reservation a time that no former one of its ID has had. Memory has the former one: a
-// transaction planned before it came would lose the comparison of the head.
-func (b *bind) date(s *engine.Worker) {
-	h := &b.record.Holdings[0]
-	if next := s.Table.Reservations.Next(h.Claim, h.BoundAt); !next.Equal(h.BoundAt) {
-		h.BoundAt = next
+// date dates the record as of the call. A reservation gets a time that no former one of its ID has had. Memory has
+// the former one: a transaction planned before it came would lose the comparison of the head. Where that is not the
+// time of the call, the record says since when its holder has the block, for the history.
+func (b *bind) date(s *engine.Worker) error {
+	h := b.asked
+	if b.request.reserves {
+		next, err := s.Table.Reservations.Next(h.Claim, h.BoundAt)
+		if err != nil {
+			return err
+		}
+		if !next.Equal(h.BoundAt) {
+			h.BoundAt, h.Since = next, h.BoundAt
+		}
+	}
+	if h != b.record.Holdings[0] { // an earlier plan was dated differently, or had a former block
+		b.record.Holdings[0] = h
 		b.value = b.record.Encode()
 	}
+	return nil
 }
 
 func (b *bind) Won(s *engine.Worker, revision int64, got store.Results) error {
@@ -262,9 +273,6 @@ func (b *bind) find(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 
 func (b *bind) choose(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 	r := b.request
-	if b.former != nil { // it was planned with a block that it does not get now
-		b.record.Holdings[0].Since, b.record.Holdings[0].Until = time.Time{}, time.Time{}
-	}
 	b.former, b.held = nil, nil
 	if b.uncertain {
 		return netip.Prefix{}, errUncertain

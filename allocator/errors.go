@@ -25,6 +25,9 @@ var (
 	// ErrLapsing: CREATEs were answered with the reservation for minutes, and none has stored the claim. It is not
 	// renewed, so that its block becomes free.
 	ErrLapsing = ledger.ErrLapsing
+	// ErrTooOften: CREATEs of one name and spec were answered faster than one a second, by which their answers are told
+	// apart.
+	ErrTooOften = ledger.ErrTooOften
 	// ErrOthersWait: claims wait for room in the space, and another Allocator keeps their list.
 	// That one alone gives room there.
 	ErrOthersWait = ledger.ErrOthersWait

@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,9 +53,10 @@ func (b *bind) takeFormer(s *engine.Worker) (engine.Share, error) {
 // former one has ended. A reservation keeps the end of the cooldown: if the CREATE fails, the block
 // cools until then.
 func (b *bind) formerValue() string {
-	b.record.Holdings[0].Since = b.former.Freed()
+	h := &b.record.Holdings[0]
+	h.Since = cmp.Or(b.former.Freed(), h.Since)
 	if b.request.reserves {
-		b.record.Holdings[0].Until = b.former.End()
+		h.Until = b.former.End()
 	}
 	return b.record.Encode()
 }

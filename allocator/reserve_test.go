@@ -144,36 +144,6 @@ func TestConfirm_Shared(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// TestReserve_AgainInOneSecond: reservations of one ID that follow each other within a second show
-// different seconds, whichever Allocator makes them. So a claim that is gone does not take the one of its
-// successor.
-func TestReserve_AgainInOneSecond(t *testing.T) {
-	c := newClock()
-	l := newLedger(t)
-	l.swap(func(h *engine.Hooks) { h.Now = c.now })
-	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
-	other.swap(func(h *engine.Hooks) { h.Now = c.now })
-	l.pool("p", "10.0.0.0/24")
-	var before []Confirmation
-	for i, by := range []*fixture{l, l, other, l} {
-		b := by.reserve(reservation("web", 28))
-		for _, former := range before {
-			if got, ok, err := by.Confirm(t.Context(), former); ok || !errors.Is(err, ErrShared) {
-				t.Errorf("reservation %d: Confirm for a former claim = %+v, %t, %v; want %v", i, got, ok, err, ErrShared)
-			}
-		}
-		own := confirmation(b, fmt.Sprint("claim-", i))
-		own.Answered = own.Answered.Truncate(time.Second) // as a claim shows it
-		if got, ok, err := by.Confirm(t.Context(), own); err != nil || !ok || got.Shared {
-			t.Errorf("reservation %d: Confirm = %+v, %t, %v; want it bound, and not shared", i, got, ok, err)
-		}
-		by.free(own.Claim)
-		before = append(before, own)
-		c.advance(100 * time.Millisecond)
-	}
-	l.sameAsLedger()
-}
-
 // Nothing else is confirmed: no other prefix, no bound block, and no second block for a
 // claim that has one.
 func TestConfirm_Refuses(t *testing.T) {
@@ -222,6 +192,9 @@ func TestReserve_Race(t *testing.T) {
 		work.Go(func() {
 			r := reservation(fmt.Sprint("c", i%8), 28)
 			b, err := on.Reserve(t.Context(), r)
+			if errors.Is(err, ErrTooOften) {
+				return
+			}
 			if err != nil {
 				t.Errorf("Reserve(%s) = %v", r.Holder.Claim, err)
 				return
@@ -292,6 +265,7 @@ func TestReserve_AgainAndAgain(t *testing.T) {
 		}
 	}
 	c.advance(time.Minute)
+	l.catchUp(t)
 	for _, a := range []*Allocator{l.Allocator, other.Allocator} {
 		if b, err := a.Reserve(t.Context(), reservation("web", 28)); !errors.Is(err, ErrLapsing) {
 			t.Errorf("Reserve = %+v, %v after %s; want %v", b, err, space.Renewable, ErrLapsing)

@@ -32,6 +32,9 @@ var (
 	// ErrLapsing: CREATEs were answered with the reservation for minutes, and none has stored the claim. It is not
 	// renewed, so that its block becomes free.
 	ErrLapsing = errors.New("the reservation was answered again and again, and is not renewed any more")
+	// ErrTooOften: CREATEs of one name and spec were answered faster than one a second, by which their answers are told
+	// apart.
+	ErrTooOften = errors.New("claims of this name and spec are created again and again within a second")
 	// ErrOthersWait: claims wait for room in the space, and another Allocator keeps their list.
 	// That one alone gives room there.
 	ErrOthersWait = errors.New("other claims wait for room, in the order of another writer")

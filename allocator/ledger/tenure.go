@@ -65,9 +65,9 @@ func (t Tenure) Bucket() netip.Prefix {
 	return netip.PrefixFrom(t.Prefix.Addr(), bits).Masked()
 }
 
-// Begun is when the tenure of the block's holder began.
+// Begun is when the tenure of the block's holder began. The reservation of a cooling block begins with its answer.
 func (b Block) Begun() time.Time {
-	if b.Since.IsZero() || b.State == Reserved {
+	if b.Since.IsZero() || b.State == Reserved && !b.Until.IsZero() {
 		return b.BoundAt
 	}
 	return b.Since

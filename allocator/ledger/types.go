@@ -69,15 +69,16 @@ type Block struct {
 	// Confirm.
 	Shared bool
 	// BoundAt is when the block was bound, or when its reservation was last answered, by the
-	// clock of the Allocator that did so, to the millisecond.
+	// clock of the Allocator that did so, to the millisecond. An answer may be dated up to two seconds later, so that no
+	// two of one name have the same second.
 	BoundAt time.Time
 	// Until is when the state ends by itself: a cooling block is free then, a retained one is
 	// released. Zero: it does not. A reservation of a cooling block keeps the end of the cooldown:
 	// if it is freed before, the block cools again until then.
 	Until time.Time
-	// Since is when the tenure began, if that is not BoundAt: a later answer has renewed BoundAt, or
-	// the block cooled and was given back. Of a cooling block it is when the block was freed. Zero:
-	// the tenure began at BoundAt, or a program without history wrote the block.
+	// Since is when the tenure began, if that is not BoundAt: a later answer has renewed BoundAt, or its answer has
+	// a later second, or the block cooled and was given back. Of a cooling block it is when the block was freed.
+	// Zero: the tenure began at BoundAt, or a program without history wrote the block.
 	Since time.Time
 	// Adopted: the ledger took it from a published record, at BoundAt.
 	Adopted bool

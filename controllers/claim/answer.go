@@ -49,7 +49,7 @@ func (r *Reconciler) Answer(ctx context.Context, req door.Request) (door.Answer,
 	defer cancel()
 	ctx, end := r.span(ctx, req)
 	answer, err := r.answer(ctx, req)
-	if errors.Is(err, errTurn) || errors.Is(err, errFormer) || errors.Is(err, allocator.ErrLapsing) {
+	if errors.Is(err, errTurn) || errors.Is(err, errFormer) || errors.Is(err, allocator.ErrLapsing) || errors.Is(err, allocator.ErrTooOften) {
 		err = fmt.Errorf("%w: %w", door.ErrEarly, err)
 	}
 	end(answer, err)

@@ -19,6 +19,10 @@ const MaxReservations = 64
 // that fails each time would otherwise keep its block for as long as it is repeated.
 const Renewable = 5 * time.Minute
 
+// MaxLead is how far the time of a reservation may be ahead of the clock, because earlier answers of its ID have had the
+// seconds before.
+const MaxLead = 2 * time.Second
+
 // minTold is how many answers are remembered before old ones are looked for.
 const minTold = 1024
 
@@ -103,14 +107,20 @@ func (r *Reservations) Told(id ledger.ClaimID, at time.Time) {
 // Next is the time of a new reservation of this ID: now, or the beginning of the second that follows its
 // last answer. A claim shows the time of its answer to the second, and by that, successive claims of one
 // name and spec are told apart. Memory has all answers from the space of the reservation since it was
-// opened; it may lack one from another space that the watch has not brought yet.
-func (r *Reservations) Next(id ledger.ClaimID, now time.Time) time.Time {
+// opened; it may lack one from another space that the watch has not brought yet. ErrTooOften: it would be more than
+// MaxLead after now.
+func (r *Reservations) Next(id ledger.ClaimID, now time.Time) (time.Time, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last, ok := r.told[id]; ok && !second(last).Before(second(now)) {
-		return second(last).Add(time.Second)
+	last, ok := r.told[id]
+	if !ok || second(last).Before(second(now)) {
+		return now, nil
 	}
-	return now
+	next := second(last).Add(time.Second)
+	if next.Sub(now) > MaxLead {
+		return time.Time{}, ledger.ErrTooOften
+	}
+	return next, nil
 }
 
 func second(t time.Time) time.Time { return t.Truncate(time.Second) }

@@ -233,8 +233,14 @@ var Mutants = []Mutant{
 	{
 		Name: "two reservations of one ID show the same second",
 		File: "allocator/internal/space/reservations.go",
-		Old:  "return second(last).Add(time.Second)",
-		New:  "return now",
+		Old:  "next := second(last).Add(time.Second)",
+		New:  "next := now",
+	},
+	{
+		Name: "reservations of one ID are dated ever further ahead of the clock",
+		File: "allocator/internal/space/reservations.go",
+		Old:  "next.Sub(now) > MaxLead",
+		New:  "false",
 	},
 	{
 		Name:  "a block passes to a claim that shows its prefix in another domain",
