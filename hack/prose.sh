@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails on words and constructions that the project avoids, in its pages and in the help of its programs.
-# The rules are in tools/prose/styles. Part of `make lint`.
+# Fails on words and constructions that the project avoids: in its pages, in the help of its programs, in Go files, and in
+# the last commit's message. The rules are in tools/prose/styles. Part of `make lint`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -29,3 +29,7 @@ describe "$bin/ipam-controller"
 	git ls-files -z --cached --others --exclude-standard '*.md' ':!docs/api.md' ':!CHANGELOG.md' ':!third_party'
 	find "$help" -type f -print0
 } | xargs -0 go tool -modfile=tools/prose/go.mod vale --output=line
+
+# The same rules in Go: comments, the strings that users read, names, and the last commit's message.
+go build -C tools/prose -o "$bin/golint" ./golint
+"$bin/golint"
