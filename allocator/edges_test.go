@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -143,7 +144,7 @@ func TestQuota_TheFenceIsDeleted(t *testing.T) {
 }
 
 // While the watch was cut off, the fence of a workspace without root pools was deleted as unused, and etcd
-// has compacted that. A root pool is registered all the same.
+// has compacted that. Memory has the fence no more, and that of a quota. A root pool is registered all the same.
 func TestRegister_TheFenceIsDeleted(t *testing.T) {
 	l := newLedger(t)
 	l.pool("o", "10.9.0.0/24")
@@ -155,10 +156,18 @@ func TestRegister_TheFenceIsDeleted(t *testing.T) {
 	if err := l.Retire(t.Context(), former.ID); err != nil {
 		t.Fatalf("Retire: %v", err)
 	}
+	under := of("tenant", request("o", "limited", 28))
+	under.Class, under.Limits.Class = "class", big.NewInt(16)
+	l.bind(under)
+	l.free("limited")
+	gone := space.ClassAccount(under)
 	l.catchUp(t)
 	watch := &cutter{Watcher: l.etcd.Client().Watcher}
 	behind := l.through(l.etcd.Client().KV, watch)
 	watch.set(true)
+	if _, err := l.etcd.Client().Delete(t.Context(), l.engine.Keys.Quota(gone.Class, gone.Cluster)); err != nil {
+		t.Fatalf("etcd Delete: %v", err)
+	}
 	guard := engine.Guard{Engine: l.engine}
 	if guard.Prune(t.Context()); len(l.keysWith("/workspaces/tenant")) > 0 {
 		t.Fatalf("the ledger has %v, want no fence", l.keysWith("/workspaces/tenant"))
@@ -169,6 +178,9 @@ func TestRegister_TheFenceIsDeleted(t *testing.T) {
 	}
 	watch.set(false)
 	behind.catchUp(t)
+	if fences, left := behind.table.Rootless(), behind.table.Quotas.Fence(gone); len(fences) > 0 || left > 0 {
+		t.Errorf("fences that are gone from the ledger are in memory: %v, and that of a quota as of %d", fences, left)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	next := root("next", "10.0.0.0/24")

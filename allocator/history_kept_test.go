@@ -133,3 +133,19 @@ func (c *chronicle) copyTo(to *clientv3.Client) {
 		c.must(err)
 	}
 }
+
+// An etcd that takes fewer operations in a transaction than the option says has its history pruned in smaller ones.
+func TestHistory_PrunedInTransactionsThatEtcdTakes(t *testing.T) {
+	c := &chronicle{room: &room{fixture: &fixture{t: t, etcd: etcdtest.NewWith(t, embedetcd.Options{MaxTxnOps: 16})}, clock: newClock()}}
+	c.settings = Options{History: 24 * time.Hour, MaxTxnOps: 1000}
+	c.Allocator = c.reopen()
+	c.pool("p", "10.0.0.0/24")
+	for i := range 40 {
+		claim := fmt.Sprint("c", i)
+		c.bind(request("p", claim, 32))
+		c.free(ClaimID(claim))
+	}
+	c.clock.advance(25 * time.Hour)
+	c.must(c.engine.PruneHistory(t.Context()))
+	c.want("")
+}

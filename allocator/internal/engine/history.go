@@ -140,15 +140,21 @@ func (p *prune) narrow(most int) {
 	}
 }
 
-// flush deletes the keys of the batch.
+// flush deletes the keys of the batch, in smaller transactions if etcd takes fewer operations.
 func (p *prune) flush(ctx context.Context) error {
-	if len(p.batch) == 0 {
-		return nil
-	}
-	if _, err := p.store.Commit(ctx, nil, p.batch, nil); err != nil {
-		return err
+	for len(p.batch) > 0 {
+		n := min(len(p.batch), int(p.Limit.Load()))
+		_, err := p.store.Commit(ctx, nil, p.batch[:n], nil)
+		switch {
+		case store.TooLarge(err) && n > 1:
+			p.Limit.Store(int64(n / 2))
+		case err != nil:
+			return err
+		default:
+			p.batch = slices.Delete(p.batch, 0, n)
+		}
 	}
 	p.Metrics.forgotten.Add(float64(p.gone))
-	p.batch, p.gone = p.batch[:0], 0
+	p.gone = 0
 	return nil
 }

@@ -104,9 +104,15 @@ func (f follower) install(im *image) {
 	for c, revision := range im.fences {
 		f.Table.Fenced(c, revision)
 	}
+	for c := range f.Table.Rootless() {
+		if _, ok := im.fences[c]; !ok {
+			f.Table.Unfenced(c, im.revision)
+		}
+	}
 	for to, revision := range im.quotas {
 		f.Table.Quotas.Fenced(to, revision)
 	}
+	f.Table.Quotas.KeepFences(im.quotas, im.revision)
 	f.Table.Reservations.Reset(im.reserved)
 	f.Table.Leases.Reset(im.leases)
 	f.Table.SetDamage(im.damage)

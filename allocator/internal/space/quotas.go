@@ -93,6 +93,18 @@ func (q *Quotas) Lifted(a Account, revision int64) {
 	}
 }
 
+// KeepFences notes that the ledger had these fences and no others, as of the revision.
+func (q *Quotas) KeepFences(fences map[Account]int64, revision int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for a, st := range q.accounts {
+		if _, ok := fences[a]; !ok && st.fence <= revision {
+			st.fence = 0
+			q.forget(a)
+		}
+	}
+}
+
 // Idle returns the fences, and their revisions, of accounts that hold nothing. Each was not put
 // for quotaIdle, as the calls of Idle have seen it.
 func (q *Quotas) Idle(now time.Time) map[Account]int64 {
