@@ -83,6 +83,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		clock:     clock.RealClock{},
 		started:   sync.OnceValue(time.Now),
 		memory:    memory{clock: clock.RealClock{}},
+		maker:     record.Maker{Clock: clock.RealClock{}},
 	}
 	local := mgr.GetLocalManager()
 	return r, builder.TypedControllerManagedBy[mcreconcile.Request](local).

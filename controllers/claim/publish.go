@@ -79,7 +79,7 @@ func (p *pass) writeRecord(ctx context.Context, want *ipamv1alpha1.IPAllocation,
 // createRecord creates the record, where the cache shows none of this claim.
 func (p *pass) createRecord(ctx context.Context, want *ipamv1alpha1.IPAllocation) error {
 	ctx, end := step(ctx, "create record")
-	err := p.cluster.GetClient().Create(ctx, want)
+	err := p.maker.Create(ctx, p.cluster.GetClient(), p.from.Cluster, want)
 	end(err)
 	if apierrors.IsAlreadyExists(err) && p.memory.met(p.claim.UID, p.slot) {
 		return errUnseen

@@ -77,6 +77,7 @@ type Reconciler struct {
 	announced announced
 	started   func() time.Time // when the first was reconciled: a replica may stand by for long
 	memory    memory           // of what the cache does not show
+	maker     record.Maker
 }
 
 // pass is one reconcile of one claim.
@@ -182,6 +183,9 @@ func requeueFor(err error) (reconcile.Result, error) {
 	case errors.Is(err, errUnseen), errors.Is(err, errTurn), errors.Is(err, errBehind):
 		return reconcile.Result{RequeueAfter: patch.ConflictDelay}, nil
 	}
+	if barred, ok := errors.AsType[*record.BarredError](err); ok && !apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: barred.After}, nil
+	}
 	return patch.Requeue(err)
 }
 
@@ -242,7 +246,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 	p.waiting.leave(p.request)
 	p.bound = true
 	err = p.publish(ctx, block)
-	if apierrors.IsAlreadyExists(err) {
+	if _, barred := errors.AsType[*record.BarredError](err); barred || apierrors.IsAlreadyExists(err) {
 		return p.fail(ctx, err)
 	}
 	return err

@@ -34,6 +34,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -169,7 +170,7 @@ func newScene(t *testing.T, options allocator.Options, platform []client.Object,
 		sees:     func() error { return nil },
 		complete: func(context.Context, netip.Prefix) (bool, error) { return true, nil },
 		started:  func() time.Time { return time.Now().Add(-time.Hour) },
-		memory:   memory{clock: clock.RealClock{}}, clock: s.now,
+		memory:   memory{clock: clock.RealClock{}}, clock: s.now, maker: record.Maker{Clock: s.now},
 	}
 	for _, object := range platform {
 		if pool, ok := object.(*ipamv1alpha1.IPPool); ok {

@@ -17,6 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
 )
 
 // Ledger is what a release needs of the allocator.
@@ -52,6 +53,7 @@ type Controller struct {
 	expired  func(context.Context, allocator.Holder, *ipamv1alpha1.IPAllocation)
 	reclaims func(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (allocator.ReclaimPolicy, error)
 	apart    time.Duration // two censuses that confirm an absence
+	maker    record.Maker
 
 	counting sync.Mutex // held while a census is taken
 
@@ -130,6 +132,7 @@ func newController(opts Options) *Controller {
 	if c.clock == nil {
 		c.clock = clock.RealClock{}
 	}
+	c.maker.Clock = c.clock
 	if c.bound == nil {
 		c.bound = func(allocator.ClusterName) bool { return true }
 	}

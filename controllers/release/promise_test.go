@@ -1,10 +1,15 @@
 package release
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
@@ -59,6 +64,35 @@ func TestPromise_RetainedWhileItsRecordIsWritten(t *testing.T) {
 	}
 	if p.settles(holderOf(claim), live.Gone, nil) {
 		t.Error("settled, with the record of another claim in its place")
+	}
+	p.wantBlocks("10.0.0.0/28 bound a")
+}
+
+// A quota may forbid the record. It is tried again after pauses that grow to minutes, and the block stays meanwhile.
+func TestPromise_RetainedWhereAQuotaForbidsRecords(t *testing.T) {
+	t.Parallel()
+	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
+	posts := 0
+	p.workspace = interceptor.NewClient(p.workspace.(client.WithWatch), interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			posts++
+			return apierrors.NewForbidden(schema.GroupResource{Resource: records}, "alloc", errors.New("exceeded quota"))
+		},
+	})
+	claim := p.answered("a")
+	p.confirm(claim)
+	p.Deleted(holderOf(claim), claim, nil)
+	p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace}
+	p.pass(reservation.Grace)
+	for end := p.clock.Now().Add(time.Hour); p.clock.Now().Before(end); {
+		result, err := p.Reconcile(t.Context(), holderOf(claim))
+		if err != nil || result.RequeueAfter == 0 {
+			t.Fatalf("Reconcile = %+v, %v; want it again later", result, err)
+		}
+		p.clock.SetTime(p.clock.Now().Add(result.RequeueAfter))
+	}
+	if posts < 10 || posts > 20 {
+		t.Errorf("the record was tried %d times in an hour; want 10 to 20", posts)
 	}
 	p.wantBlocks("10.0.0.0/28 bound a")
 }

@@ -166,7 +166,7 @@ func (c *Controller) recordLate(ctx context.Context, o orphan, workspace client.
 	}
 	late := record.New(last, o.block, *last.Status.PoolRef, slot.Name)
 	record.Retain(late, o.Name, o.Claim, until)
-	err = workspace.Create(ctx, late)
+	err = c.maker.Create(ctx, workspace, o.Cluster, late)
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil // the reconcile wrote it after all, and it is found next time
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
@@ -31,6 +32,9 @@ const (
 func (c *Controller) Reconcile(ctx context.Context, h allocator.Holder) (reconcile.Result, error) {
 	number := c.number(h.Claim)
 	settled, err := c.settle(ctx, h)
+	if barred, ok := errors.AsType[*record.BarredError](err); ok {
+		return reconcile.Result{RequeueAfter: barred.After}, nil
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
