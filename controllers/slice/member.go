@@ -131,7 +131,11 @@ func (p *pass) with(ctx context.Context) (state, error) {
 		}
 	}
 	if p.binding != nil && !p.members.carries(p.request, id) {
-		if err := p.put(ctx, allocator.SliceGiven, id, 0); err != nil {
+		err := p.put(ctx, allocator.SliceGiven, id, p.limit())
+		if errors.Is(err, allocator.ErrSlicesGiven) {
+			return nameTaken, nil
+		}
+		if err != nil {
 			return settled, err
 		}
 	}
@@ -139,6 +143,15 @@ func (p *pass) with(ctx context.Context) (state, error) {
 		return unplaced, nil
 	}
 	return settled, nil
+}
+
+// limit is how many slices there may be for the child to count as one. The label that says that it is one could be
+// stored past all policies. A block in its status is the system's word, and is counted whatever maxSlices says by now.
+func (p *pass) limit() int {
+	if p.parent.Spec.Slices == nil || p.child.Status.AllocatedCIDR != "" {
+		return 0
+	}
+	return int(p.parent.Spec.Slices.MaxSlices)
 }
 
 // without reconciles a workspace that has no slice.

@@ -1,0 +1,58 @@
+package slice
+
+import (
+	"context"
+	"testing"
+
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// used is a ledger in which as many slices are given as there may be.
+type used struct {
+	Ledger
+	given bool
+}
+
+func (f *used) PutSlice(_ context.Context, _ allocator.Slice, limit int) error {
+	if limit > 0 {
+		return allocator.ErrSlicesGiven
+	}
+	f.given = true
+	return nil
+}
+
+// The label of a slice can be stored past all policies. Beyond maxSlices such a pool is one that has the name, and no
+// slice. A slice whose block was published counts in any case: the ledger may have lost it, and maxSlices may be lower now.
+func TestWith_AForgedLabel(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		shown string
+		given bool
+		want  state
+	}{
+		"no block was published": {"", false, nameTaken},
+		"a block was published":  {"10.0.0.0/28", true, settled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			parent := gen.Pool("p")
+			parent.Spec.Slices = &ipamv1alpha1.PoolSlices{PrefixLength: 28, MaxSlices: 1}
+			child := gen.Pool("p", gen.ChildOf("p", 28))
+			child.Labels = map[string]string{ipamv1alpha1.LabelSlice: string(parent.UID)}
+			child.Status.AllocatedCIDR = tt.shown
+			ledger := &used{}
+			p := &pass{
+				Controller: &Controller{ledger: ledger, members: memberLists{}}, request: request{pool: "p", cluster: "w"},
+				parent: parent, child: child, binding: &apisv1alpha2.APIBinding{},
+			}
+			got, err := p.with(t.Context())
+			if err != nil || got != tt.want || ledger.given != tt.given {
+				t.Errorf("with() = %v, %v, and the slice counts: %t; want %v, and %t", got, err, ledger.given, tt.want, tt.given)
+			}
+		})
+	}
+}
