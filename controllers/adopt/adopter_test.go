@@ -31,6 +31,7 @@ type published struct {
 	records []*ipamv1alpha1.IPAllocation
 	claims  []*ipamv1alpha1.IPClaim
 	away    error
+	unbound allocator.ClusterName // a workspace that is bound nowhere
 }
 
 func (p *published) Each(_ context.Context, list client.ObjectList, visit func(allocator.ClusterName, client.Object)) error {
@@ -52,7 +53,10 @@ func each[T client.Object](objects []T, away error, visit func(allocator.Cluster
 	return away
 }
 
-func (p *published) Holder(context.Context, allocator.Holder) (live.Answer, error) {
+func (p *published) Holder(_ context.Context, h allocator.Holder) (live.Answer, error) {
+	if h.Cluster == p.unbound {
+		return live.Answer{Verdict: live.Unbound}, nil
+	}
 	return live.Answer{Verdict: live.Gone}, nil
 }
 

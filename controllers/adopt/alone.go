@@ -11,6 +11,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
 // told is how many records that cannot be adopted are named in the log by one pass.
@@ -18,6 +19,7 @@ const told = 20
 
 var (
 	errOthers   = errors.New("others hold these addresses, and no record says that the claim has them")
+	errOrphan   = errors.New("the claim's workspace is bound nowhere, and no record says that the claim has the block")
 	errStranger = errors.New("the pool does not admit the claim's workspace, and no record says that the claim has the block")
 )
 
@@ -46,7 +48,7 @@ func (a *Adopter) alone(ctx context.Context, w *world) error {
 	for _, r := range w.alone {
 		p := w.find(r.request.Holder.Cluster, r.pool)
 		err := a.takeAlone(ctx, p, r)
-		if errors.Is(err, errOthers) || errors.Is(err, errStranger) || errors.Is(err, allocator.ErrOutOfRange) {
+		if errors.Is(err, errOthers) || errors.Is(err, errStranger) || errors.Is(err, errOrphan) || errors.Is(err, allocator.ErrOutOfRange) {
 			w.leave(ctx, r, err)
 			continue
 		}
@@ -61,6 +63,9 @@ func (a *Adopter) takeAlone(ctx context.Context, p *pool, r record) error {
 	if !p.admits(a.Directory.Workspace(r.request.Holder.Cluster)) {
 		return errStranger
 	}
+	if orphan, err := a.orphan(ctx, r.request.Holder); err != nil || orphan {
+		return cmp.Or(err, errOrphan)
+	}
 	blocks, err := a.Ledger.Overlapping(ctx, p.id, r.request.Exact)
 	if err != nil {
 		return err
@@ -72,6 +77,19 @@ func (a *Adopter) takeAlone(ctx context.Context, p *pool, r record) error {
 		return fmt.Errorf("adopt %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
 	}
 	return nil
+}
+
+// orphan reports whether a claim is left over from a workspace that is bound nowhere. kcp's wildcard lists go by the
+// identity of the export, and show for good what was stored while the binding went, or the workspace.
+func (a *Adopter) orphan(ctx context.Context, h allocator.Holder) (bool, error) {
+	if a.Directory.Workspace(h.Cluster).Path != "" || a.Directory.Contests(h.Cluster) {
+		return false, nil
+	}
+	answer, err := a.Record.Holder(ctx, h)
+	if err != nil {
+		return false, fmt.Errorf("look for the workspace %s of claim %s/%s: %w", h.Cluster, h.Namespace, h.Name, err)
+	}
+	return answer.Verdict == live.Unbound, nil
 }
 
 // errUnplaced: no pool is found that has the block.

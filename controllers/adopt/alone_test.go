@@ -39,6 +39,8 @@ func TestPass_AClaimAlone(t *testing.T) {
 	l.shows("against-a-record", "w1", "open", "10.0.4.0/24", now)
 	l.shows("a-stranger", "w1", "closed", "10.1.4.0/28", now)
 	l.shows("outside", "w1", "open", "10.9.0.0/28", now)
+	l.record.unbound = "deleted"
+	l.shows("an-orphan", "deleted", "open", "10.0.10.0/28", now)
 	l.shows("no-prefix", "w1", "open", "10.0.8.0/280", now)
 	l.shows("not-masked", "w1", "open", "10.0.8.1/28", now)
 	l.shows("everything", "w1", "nowhere", "0.0.0.0/0", now)
