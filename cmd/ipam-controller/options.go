@@ -95,7 +95,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.sweep.Interval, "sweep-interval", o.sweep.Interval, "how often to search the ledger for orphans: blocks whose claim is gone")
 	f.DurationVar(&o.sweep.MinAge, "orphan-min-age", o.sweep.MinAge, "how old a block must be to count as an orphan")
 	f.IntVar(&o.sweep.MaxFrees, "sweep-max-frees", o.sweep.MaxFrees, "how many orphans of one pool a sweep frees at most; if there are more, it frees none and waits for an operator")
-	f.Float64Var(&o.sweep.MaxShare, "sweep-max-share", o.sweep.MaxShare, "which share of a pool's blocks a sweep frees at most, 0 to 1, and ten blocks in any case; if there are more orphans, it frees none and waits for an operator")
+	f.Float64Var(&o.sweep.MaxShare, "sweep-max-share", o.sweep.MaxShare, "which share of a pool's blocks a sweep frees at most, 0 to 1, and always up to ten blocks; if there are more orphans, it frees none and waits for an operator")
 	f.DurationVar(&o.verify.Interval, "verify-interval", o.verify.Interval, "how often to compare ledger, allocations and claims; less often, down to once in four hours, where that takes long")
 	f.DurationVar(&o.history, "history", o.history, "how long the ledger keeps the former holder of an address after its release; give all replicas the same; 0: keep nothing, and delete what there is")
 	f.IntVar(&o.historyMax, "history-max-records", o.historyMax, "how many former holders the ledger keeps at most, of about 0.4 KiB each in etcd; the oldest are deleted first; 0: no limit")

@@ -23,7 +23,7 @@ var (
 		Help: "Claims deleted because their consumer was gone.",
 	})
 	brakedDesc = prometheus.NewDesc("ipam_consumer_braked",
-		"1 for a workspace of which too many claims seem abandoned for any to be deleted, up to 100 of them.", []string{"cluster"}, nil)
+		"1 for a workspace with too many claims that seem abandoned for any to be deleted, up to 100 workspaces.", []string{"cluster"}, nil)
 	braked = &stops{clock: clock.RealClock{}}
 )
 

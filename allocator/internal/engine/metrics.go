@@ -53,7 +53,7 @@ func newMetrics(eng *Engine) *metrics {
 		forgotten: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "ipam_ledger_history_pruned_total", Help: "Records of former holders that this process has deleted, as too old or too many.",
 		}),
-		unreadable: gauge("ipam_ledger_unreadable_keys", "Keys of the ledger that cannot be read, each of which stops its space.",
+		unreadable: gauge("ipam_ledger_unreadable_keys", "Keys of the ledger that cannot be read. Each stops its space.",
 			eng.Unreadable),
 		unregister: func() {},
 		members:    store.Members{Client: eng.store.Client},
