@@ -263,4 +263,10 @@ var Mutants = []Mutant{
 		New:   "holder != \"\"",
 		Suite: Suite{Package: "./controllers/internal/record"},
 	},
+	{
+		Name: "a dispute is settled though a neighbour has come since the neighbours were read",
+		File: "allocator/neighbours.go",
+		Old:  ", p.Neighbours(n.of) != len(n.records):",
+		New:  ":",
+	},
 }
