@@ -80,7 +80,7 @@ func (a *Adopter) takeAlone(ctx context.Context, p *pool, r record) error {
 }
 
 // orphan reports whether a claim is left over from a workspace that is bound nowhere. kcp's wildcard lists go by the
-// identity of the export, and show for good what was stored while the binding went, or the workspace.
+// identity of the export, and never lose an object that was stored while its workspace unbound.
 func (a *Adopter) orphan(ctx context.Context, h allocator.Holder) (bool, error) {
 	if a.Directory.Workspace(h.Cluster).Path != "" || a.Directory.Contests(h.Cluster) {
 		return false, nil

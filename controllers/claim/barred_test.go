@@ -146,7 +146,7 @@ func TestReconcile_WhereOneRecordIsForbidden(t *testing.T) {
 }
 
 // In a namespace that is being deleted nothing is tried again, and no other claim waits.
-func TestReconcile_InANamespaceThatGoes(t *testing.T) {
+func TestReconcile_ANamespaceInDeletionIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	q := newQuotaed(t, 2)
 	gone := apierrors.NewForbidden(ipamv1alpha1.GroupVersion.WithResource("ipallocations").GroupResource(), "a", errors.New("being terminated"))

@@ -26,7 +26,7 @@ func (f *used) PutSlice(_ context.Context, _ allocator.Slice, limit int) error {
 }
 
 // The label of a slice can be stored past all policies. Beyond maxSlices such a pool is one that has the name, and no
-// slice. A slice whose block was published counts in any case: the ledger may have lost it, and maxSlices may be lower now.
+// slice. A slice whose block was published always counts: the ledger may have lost it, and maxSlices may be lower now.
 func TestWith_AForgedLabel(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

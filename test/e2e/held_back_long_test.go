@@ -77,9 +77,9 @@ func TestLong_HeldBack(t *testing.T) {
 	}
 }
 
-// The workspace goes instead of binding once more. kcp then shows the orphans in its wildcard lists for good, and nobody
-// can delete them. They are in nobody's way: after a loss of the ledger, too, no address is taken for them, and what
-// they lack stops no other pool.
+// The workspace goes instead of binding once more. kcp then never stops to show the orphans in its wildcard lists, and nobody
+// can delete them. They are in nobody's way: after a loss of the ledger, too, no address is taken for them, and
+// no pool stays frozen for them.
 func TestLong_HeldBackOfADeletedWorkspace(t *testing.T) {
 	t.Parallel()
 	l := newLossy(t)
@@ -145,7 +145,7 @@ type heldBack struct {
 	answer chan error
 }
 
-// holdBack begins a CREATE, and returns once the server wants to read its body: by then it has decided who serves it.
+// holdBack begins a CREATE, and returns once the server wants to read its body, and so has decided who serves it.
 func holdBack(t *testing.T, access *rest.Config, resource, kind string, object client.Object) *heldBack {
 	t.Helper()
 	object.GetObjectKind().SetGroupVersionKind(ipamv1alpha1.GroupVersion.WithKind(kind))

@@ -24,7 +24,7 @@ const (
 )
 
 // Maker creates records. A ResourceQuota of a tenant counts those, too. So where one is forbidden, one claim of the
-// namespace tries again, after pauses that grow to minutes, and all others wait for what it finds. A quota counts a
+// namespace tries again, after pauses that grow to minutes, and all others wait for its result. A quota counts a
 // namespace, so no other waits. Safe for concurrent use.
 type Maker struct {
 	Clock clock.PassiveClock // required
@@ -39,7 +39,7 @@ type place struct {
 	namespace string
 }
 
-// bar is what is known of a namespace that forbids records.
+// bar says when a namespace that forbids records is tried again.
 type bar struct {
 	until time.Time // of the next try
 	pause time.Duration
@@ -93,14 +93,14 @@ func (m *Maker) enter(at place) (probes bool, err error) {
 	return barred, nil
 }
 
-// lift has records made again.
+// lift forgets that a namespace forbids records.
 func (m *Maker) lift(at place) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.bars, at)
 }
 
-// bar has a namespace left alone for a pause, which it returns. Tries that were under way when it was barred make it no
+// bar leaves a namespace alone for a pause, and returns that. Tries that were under way when it was barred make it no
 // longer. It forgets namespaces in which nobody has tried since.
 func (m *Maker) bar(at place, probes bool, why error) time.Duration {
 	m.mu.Lock()
