@@ -109,11 +109,12 @@ func (a *Allocator) Err() error {
 	return a.engine.Health.Err()
 }
 
-// Lead makes this Allocator the one whose waiting lists count, until ctx ends. Others give
-// no room by Reserve in spaces where claims wait, but ErrOthersWait. Close complete when all claims that
-// waited at a former leader wait here, or need not wait. Until then, the spaces that the former
-// leader has marked stay closed for reservations. Lead returns nil.
-func (a *Allocator) Lead(ctx context.Context, complete <-chan struct{}) error {
-	a.engine.Lead(ctx, complete)
+// Lead has this Allocator do what one of several does, until ctx ends: it ends cooldowns in time, and bounds the
+// history. The ledger tells the others the address at which the leader answers; empty: nowhere. Lead returns nil.
+func (a *Allocator) Lead(ctx context.Context, at string) error {
+	a.engine.Lead(ctx, at)
 	return nil
 }
+
+// Leader is the address that the last leader has given; empty: none. The leader may be gone.
+func (a *Allocator) Leader() string { return a.engine.Leader() }

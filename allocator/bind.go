@@ -261,17 +261,8 @@ func (b *bind) mistaken(s *engine.Worker, got store.Results) bool {
 	return got.Of(s.Keys.Block(b.prefix)) != nil
 }
 
-// find chooses a free prefix, or refuses the request. A reservation is given none that a waiter of
-// another Allocator could use. Where there is none, it is refused as by that one, whoever waits.
+// find chooses a free prefix, or refuses the request.
 func (b *bind) find(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
-	prefix, err := b.choose(s, p)
-	if err == nil && b.former == nil && b.request.reserves && p.In.OthersWait() {
-		return netip.Prefix{}, ErrOthersWait
-	}
-	return prefix, err
-}
-
-func (b *bind) choose(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 	r := b.request
 	b.former, b.held = nil, nil
 	if b.uncertain {

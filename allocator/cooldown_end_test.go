@@ -48,7 +48,7 @@ func TestCooldown_EndsElsewhere(t *testing.T) {
 	other := i.follower()
 	i.pass(i.cooldown)
 	i.waitCooling(i.Allocator, 1)
-	other.engine.LeadAs(engine.Complete)
+	other.engine.SetLeads(true)
 	i.pass(0)
 	i.waitCooling(i.Allocator, 0)
 	i.sameAsLedger(other)

@@ -31,7 +31,7 @@ func newIcebox(t *testing.T) *icebox {
 func (i *icebox) leader() *Allocator {
 	i.t.Helper()
 	a := i.follower()
-	a.engine.LeadAs(engine.Complete)
+	a.engine.SetLeads(true)
 	return a
 }
 

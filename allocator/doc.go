@@ -60,13 +60,13 @@
 //	ledger                         the ledger's ID, made once at random
 //	spaces/<space>/head            put by every change to the space; carries a counter
 //	spaces/<space>/blocks/<prefix> a block
-//	spaces/<space>/waiters         put while claims wait for room, by the writer that has their list
 //	claims/<claim>                 where the claim's block is
 //	claims/reserved.<cluster>.<sum> the same of a reservation
 //	pools/<pool>                   a pool
 //	workspaces/<cluster>/roots     put when a root pool of the workspace comes or goes
 //	quotas/<class>/<cluster>       put by every bind by a class that has had a limit there
 //	turns/<space>                  put by a writer that loses to others, to ask for a turn
+//	replicas/leader                the address at which the leader answers
 //	slices/<pool>/head             put when a record of the pool's slices changes; counts those given
 //	slices/<pool>/members/<cluster> the record of a workspace
 //	history/<bucket>/<space>/<head>.<part> tenures that a transaction has ended, of blocks in a prefix; with the
@@ -91,7 +91,7 @@
 //	pool    {"v":1,"space":"…","cidr":"10.0.0.0/8","excluded":["…"],"parent":"…","state":"open|draining","cluster":"…","name":"…"}
 //	        version 2 with "frozen":true, which is absent otherwise
 //	        "until":"…" of a child that drains: when the blocks that cooled in it would have been free
-//	waiters {"v":1,"w":"…"}
+//	leader  {"v":1,"at":"10.0.0.7:9443"}
 //	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","slice":true,"at":"2026-01-02T03:04:05.678Z"}
 //	        version 2 with "state":"reserved", and "shared":true if several requests were answered with it
 //	        version 3 with "until":"…", when the state ends by itself: the lease of a retained block, or with "state":"cooling"

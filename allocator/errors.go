@@ -28,9 +28,6 @@ var (
 	// ErrTooOften: CREATEs of one name and spec were answered faster than one a second, by which their answers are told
 	// apart.
 	ErrTooOften = ledger.ErrTooOften
-	// ErrOthersWait: claims wait for room in the space, and another Allocator keeps their list.
-	// That one alone gives room there.
-	ErrOthersWait = ledger.ErrOthersWait
 	// ErrShared: more than one request may have been answered with the reservation; see Confirm.
 	ErrShared = ledger.ErrShared
 	// ErrBusy: the space's queue is full.

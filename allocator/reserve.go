@@ -20,7 +20,7 @@ import (
 //
 // Reserve is idempotent by the reservation's ID. A second answer marks the block as Shared
 // and renews its BoundAt, for some minutes from its first answer on; then ErrLapsing refuses it. Its other
-// refusals are those of Bind, ErrReservations, ErrTooOften, and ErrOthersWait in place of a block. A reservation never takes room that a claim on the waiting list could use.
+// refusals are those of Bind, ErrReservations and ErrTooOften. A reservation never takes room that a claim on the waiting list could use.
 func (a *Allocator) Reserve(ctx context.Context, req Request) (Block, error) {
 	ctx, span := engine.StartSpan(ctx, "reserve")
 	block, err := a.reserve(ctx, req)

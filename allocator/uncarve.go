@@ -92,7 +92,7 @@ func (r *uncarve) Plan(s *engine.Worker) (engine.Share, error) {
 	if r.inUse {
 		return sh, nil
 	}
-	sh.Then = store.Ops(store.Remove(keys.Pool(r.child.ID)), store.Remove(keys.Head()), store.Remove(keys.Turn()), store.Remove(keys.Waiters()))
+	sh.Then = store.Ops(store.Remove(keys.Pool(r.child.ID)), store.Remove(keys.Head()), store.Remove(keys.Turn()))
 	part, err := r.parting(s)
 	sh.Ifs, sh.Then, sh.Farewell = append(sh.Ifs, part.Ifs...), append(sh.Then, part.Then...), part.Farewell
 	return sh, err

@@ -19,7 +19,7 @@ const pathLooks = 10 * time.Second
 // paths frees the paths of workspaces that are gone. When kcp removes an endpoint, its workspaces keep their paths,
 // and no event tells when one of them goes. Another one that is made at such a path shows the same path, which
 // names neither. So as long as there is such a workspace, paths lists who is bound. Two lists in a row that do not
-// have the workspace prove that it is gone. Every replica does so, since every replica answers CREATEs.
+// have the workspace prove that it is gone. Every replica does so, so that it can answer CREATEs as soon as it leads.
 type paths struct {
 	directory *directory.Directory
 	oracle    interface {

@@ -130,3 +130,14 @@ func TestPaths_NobodyElse(t *testing.T) {
 		t.Errorf("look = %v after %d lists, want none", err, servers.times)
 	}
 }
+
+// ticking waits until somebody waits for the clock.
+func ticking(t *testing.T, c *clocktesting.FakeClock) {
+	t.Helper()
+	err := wait.PollUntilContextCancel(t.Context(), time.Millisecond, true, func(context.Context) (bool, error) {
+		return c.HasWaiters(), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -19,7 +19,6 @@ type provider interface {
 	Reengage(name multicluster.ClusterName)
 	Ready(*http.Request) error
 	Bound(ctx context.Context, name multicluster.ClusterName) (cluster.Cluster, error)
-	Coming() bool
 }
 
 // bound gives access to the platform, and to the workspaces that bind the export, also before the manager has
@@ -58,5 +57,3 @@ func (nobody) Ready(*http.Request) error { return nil }
 func (n nobody) Bound(ctx context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
 	return n.Get(ctx, name)
 }
-
-func (nobody) Coming() bool { return false }

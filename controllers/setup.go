@@ -140,7 +140,7 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	opts.sees = endpoints.sees
 	contested := &paths{directory: opts.Ledger.directory, oracle: reader, clock: clock.RealClock{}}
 	if err := errors.Join(
-		addControllers(mgr, comers{tenants, waiting}, workspaces, reader, opts), addClusterAPI(mgr, opts), mgr.Add(workspaces),
+		addControllers(mgr, tenants, workspaces, reader, opts), addClusterAPI(mgr, opts), mgr.Add(workspaces),
 		mgr.GetLocalManager().Add(contested),
 	); err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func index(ctx context.Context, mgr mcmanager.Manager) error {
 		IndexField(ctx, &ipamv1alpha1.IPClass{}, catalog.ByDefault, catalog.IndexClassByDefault); err != nil {
 		return fmt.Errorf("index default classes: %w", err)
 	}
-	// A replica that does not lead has no watch that fills this one, and answers CREATEs from it.
+	// A replica that does not lead has no watch that fills this one, and answers CREATEs from it as soon as it leads.
 	_, err := mgr.GetLocalManager().GetCache().GetInformer(ctx, &ipamv1alpha1.IPAllocation{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch the platform's records: %w", err)
@@ -227,11 +227,10 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	if err := consumer.New(mgr, workspaces, opts.Consumer); err != nil {
 		return fmt.Errorf("consumer controller: %w", err)
 	}
-	leader := &leading{ledger: ledger, claims: news.Claims, coming: tenants.Coming, clock: clock.RealClock{}}
 	return errors.Join(
 		addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, opts),
 		mgr.GetLocalManager().Add(&release.Expiry{Leases: ledger, Suspect: releases.Suspect}),
-		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper), mgr.GetLocalManager().Add(leader),
+		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper), mgr.GetLocalManager().Add(leading{ledger, opts.Door.Peer}),
 		mgr.GetLocalManager().Add(&memory.Watch{}),
 	)
 }
@@ -249,6 +248,9 @@ func addClusterAPI(mgr mcmanager.Manager, opts Options) error {
 func addDoor(mgr mcmanager.Manager, answerer door.Answerer, opts Options) error {
 	opts.Door.Answerer = answerer
 	opts.Door.Platform, opts.Door.Standalone = opts.Platform.Cluster, opts.Export == ""
+	if opts.Manager.LeaderElection {
+		opts.Door.Elected, opts.Door.Leader = mgr.GetLocalManager().Elected(), opts.Ledger.Leader
+	}
 	return door.Setup(mgr.GetLocalManager(), opts.Door)
 }
 

@@ -21,10 +21,9 @@ type standby struct {
 	// reengage disengages a workspace, and engages it again.
 	reengage func(multicluster.ClusterName)
 
-	mu     sync.Mutex
-	leads  bool
-	handed bool // the controllers were given what was held
-	held   map[multicluster.ClusterName]engagement
+	mu    sync.Mutex
+	leads bool
+	held  map[multicluster.ClusterName]engagement
 }
 
 // engagement is a workspace that the controllers are to have while its context lasts.
@@ -86,29 +85,9 @@ func (s *standby) lead(ctx context.Context) error {
 			s.reengage(name)
 		}
 	}
-	s.mu.Lock()
-	s.handed = true
-	s.mu.Unlock()
 	<-ctx.Done()
 	return nil
 }
-
-// Coming reports whether the controllers have not been given all workspaces that were held. The provider counts those
-// as engaged.
-func (s *standby) Coming() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.handed
-}
-
-// comers is a provider by which those workspaces are coming, too, that a standby has not handed over yet.
-type comers struct {
-	provider
-	standby *standby
-}
-
-// Coming implements provider.
-func (c comers) Coming() bool { return c.standby.Coming() || c.provider.Coming() }
 
 // follower has the provider follow the tenants on every replica, not on the leader
 // alone as a manager would run it.

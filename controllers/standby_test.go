@@ -6,9 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
@@ -105,46 +103,5 @@ func TestStandby_OneFails(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("lead = %v", err)
-	}
-}
-
-// slow takes up a workspace when it is told to.
-type slow struct{ asked, goes chan struct{} }
-
-func (s slow) Engage(context.Context, multicluster.ClusterName, cluster.Cluster) error {
-	s.asked <- struct{}{}
-	<-s.goes
-	return nil
-}
-
-// The workspaces that a replica has held are still coming while it hands them over: until then the lists of the claims
-// that wait are not complete.
-func TestStandby_ComesUntilAllAreHandedOver(t *testing.T) {
-	t.Parallel()
-	s, controllers := newStandby(nil), slow{make(chan struct{}), make(chan struct{})}
-	s.AddAware(controllers)
-	workspaces := comers{nobody{}, s}
-	for _, name := range []multicluster.ClusterName{"a", "b"} {
-		if err := s.Engage(t.Context(), name, &workspace{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.lead(ctx) }()
-	for range 2 {
-		<-controllers.asked
-		if !workspaces.Coming() {
-			t.Error("no workspace is coming while one is handed over, want that it is")
-		}
-		controllers.goes <- struct{}{}
-	}
-	err := wait.PollUntilContextCancel(t.Context(), time.Millisecond, true, func(context.Context) (bool, error) { return !workspaces.Coming(), nil })
-	if err != nil {
-		t.Errorf("workspaces are coming when all were handed over: %v", err)
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }

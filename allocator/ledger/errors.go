@@ -35,9 +35,6 @@ var (
 	// ErrTooOften: CREATEs of one name and spec were answered faster than one a second, by which their answers are told
 	// apart.
 	ErrTooOften = errors.New("claims of this name and spec are created again and again within a second")
-	// ErrOthersWait: claims wait for room in the space, and another Allocator keeps their list.
-	// That one alone gives room there.
-	ErrOthersWait = errors.New("other claims wait for room, in the order of another writer")
 	// ErrShared: more than one request may have been answered with the reservation; see Confirm.
 	ErrShared = errors.New("the reservation may have been answered to several requests")
 )

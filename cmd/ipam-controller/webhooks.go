@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -21,6 +24,7 @@ type webhookOptions struct {
 	address string
 	url     string
 	service string
+	peer    string
 	files   door.Files
 }
 
@@ -28,6 +32,7 @@ func (o *webhookOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.address, "webhook-bind-address", o.address, "address of the webhooks by which kcp has the CREATE of a claim answered with its block, by TLS; every replica serves them; 0 for none: CREATE then returns at once, and the claim is bound a moment later")
 	f.StringVar(&o.url, "webhook-url", o.url, "https://HOST:PORT at which every shard of kcp reaches --webhook-bind-address; with several replicas an address that leads to any of them; empty: 127.0.0.1 and the port, for a kcp on this machine")
 	f.StringVar(&o.service, "webhook-service", o.service, "the same, with --standalone on a Kubernetes cluster, as the Service NAMESPACE/NAME[:PORT]; instead of --webhook-url")
+	f.StringVar(&o.peer, "webhook-peer-host", o.peer, "name or IP address at which the other replicas reach --webhook-bind-address when this one leads, at the same port: they forward to it what kcp asks them; empty: the address there, or the first one of this machine that is not loopback")
 	f.StringVar(&o.files.Cert, "webhook-cert-file", o.files.Cert, "certificate of the webhooks, for the host of --webhook-url; read again when it is replaced; empty: the controller makes one, by a CA that the replicas share in the Secret "+door.SecretName)
 	f.StringVar(&o.files.Key, "webhook-key-file", o.files.Key, "key of that certificate")
 	f.StringVar(&o.files.CA, "webhook-ca-file", o.files.CA, "CA that signed that certificate, for kcp to check it by; empty: kcp goes by what its system trusts")
@@ -46,6 +51,9 @@ func (o *webhookOptions) validate(standalone bool) error {
 	}
 	if o.service != "" && !standalone {
 		errs = append(errs, errors.New("--webhook-service goes with --standalone: kcp has no Services; give --webhook-url"))
+	}
+	if strings.ContainsAny(o.peer, "/[]") || strings.Contains(o.peer, ":") && net.ParseIP(o.peer) == nil {
+		errs = append(errs, fmt.Errorf("--webhook-peer-host is %q; write a name or an IP address, without a port", o.peer))
 	}
 	if _, err := o.endpoint(&net.TCPAddr{}); err != nil {
 		errs = append(errs, err)
@@ -77,6 +85,20 @@ func (o *webhookOptions) endpoint(listening *net.TCPAddr) (door.Endpoint, error)
 	return endpoint, nil
 }
 
+// reachable is the address at which other machines reach what listens at one.
+func reachable(listening net.IP) string {
+	if len(listening) > 0 && !listening.IsUnspecified() {
+		return listening.String()
+	}
+	own, _ := net.InterfaceAddrs() // without them there is no network
+	for _, address := range own {
+		if of, ok := address.(*net.IPNet); ok && of.IP.IsGlobalUnicast() {
+			return of.IP.String()
+		}
+	}
+	return "127.0.0.1"
+}
+
 // listen returns the door that the options ask for. It listens at once. Without one it has no
 // listener.
 func (o *webhookOptions) listen(ctx context.Context) (door.Options, error) {
@@ -94,6 +116,8 @@ func (o *webhookOptions) listen(ctx context.Context) (door.Options, error) {
 		return opts, fmt.Errorf("--webhook-bind-address: %w", err)
 	}
 	opts.Listener = &bounded{Listener: listener, most: webhookConnections}
-	opts.Endpoint, err = o.endpoint(listener.Addr().(*net.TCPAddr))
+	at := listener.Addr().(*net.TCPAddr)
+	opts.Peer = net.JoinHostPort(cmp.Or(o.peer, reachable(at.IP)), strconv.Itoa(at.Port))
+	opts.Endpoint, err = o.endpoint(at)
 	return opts, err
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"maps"
 	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -31,6 +33,11 @@ func TestWebhooks_Validate(t *testing.T) {
 		"half a certificate":    {webhookOptions{files: door.Files{Cert: "c"}}, false, "go together"},
 		"a CA of no one's":      {webhookOptions{files: door.Files{CA: "c"}}, false, "goes with --webhook-cert-file"},
 		"a URL with a path":     {webhookOptions{url: "https://a/b/"}, false, ""},
+		"a peer":                {webhookOptions{peer: "10.0.0.7"}, false, ""},
+		"a peer of IPv6":        {webhookOptions{peer: "fd00::7"}, false, ""},
+		"a peer by its name":    {webhookOptions{peer: "ipam-0.ipam"}, false, ""},
+		"a peer with a port":    {webhookOptions{peer: "ipam-0:9443"}, false, "without a port"},
+		"a peer as a URL":       {webhookOptions{peer: "https://ipam-0"}, false, "--webhook-peer-host is \"https://ipam-0\"; write a name"},
 		"a URL with parameters": {webhookOptions{url: "https://a/?b"}, false, "nothing else"},
 	} {
 		err := tt.opts.validate(tt.standalone)
@@ -64,6 +71,48 @@ func TestWebhooks_Listen(t *testing.T) {
 	missing := webhookOptions{address: "127.0.0.1:0", files: door.Files{Cert: filepath.Join(t.TempDir(), "none"), Key: "none"}}
 	if _, err := missing.listen(t.Context()); err == nil || !strings.Contains(err.Error(), "--webhook-cert-file") {
 		t.Errorf("with a certificate that is not there: listen = %v, want an error that names the flag", err)
+	}
+}
+
+// Other replicas are told an address that leads to this one from elsewhere, with the port that is listened on.
+func TestWebhooks_Peer(t *testing.T) {
+	for _, tt := range []struct{ address, peer, want string }{
+		{"127.0.0.1:0", "", "127.0.0.1"},
+		{"[::1]:0", "", "::1"},
+		{":0", "10.0.0.7", "10.0.0.7"},
+		{":0", "fd00::7", "fd00::7"},
+		{":0", "ipam-0.ipam", "ipam-0.ipam"},
+	} {
+		opts, err := (&webhookOptions{address: tt.address, peer: tt.peer}).listen(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := net.JoinHostPort(tt.want, strconv.Itoa(opts.Listener.Addr().(*net.TCPAddr).Port)); opts.Peer != want {
+			t.Errorf("at %s with host %q the peers are told %s, want %s", tt.address, tt.peer, opts.Peer, want)
+		}
+		if err := opts.Listener.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if ip := net.ParseIP(reachable(net.IPv4zero)); ip == nil || ip.IsUnspecified() || ip.IsLinkLocalUnicast() {
+		t.Errorf("without a host the peers are told %s, want an address of this machine", ip)
+	}
+}
+
+// Replicas tell one another the addresses of their pods, and the NetworkPolicy lets them reach the webhooks there.
+func TestDeploy_Peers(t *testing.T) {
+	container := ha(t).pod.Spec.Containers[0]
+	if !slices.Contains(container.Args, "--webhook-peer-host=$(POD_IP)") || !slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool {
+		return e.Name == "POD_IP" && e.ValueFrom.FieldRef.FieldPath == "status.podIP"
+	}) {
+		t.Errorf("the arguments are %q and the variables %v, want the peers to be told the address of the pod", container.Args, container.Env)
+	}
+	policy := one[*networkingv1.NetworkPolicy](t, overlaid(t, "ha"))
+	if !slices.ContainsFunc(policy.Spec.Egress, func(rule networkingv1.NetworkPolicyEgressRule) bool {
+		return len(rule.To) == 1 && rule.To[0].PodSelector != nil && rule.Ports[0].Port.IntValue() == 9443 &&
+			maps.Equal(rule.To[0].PodSelector.MatchLabels, policy.Spec.PodSelector.MatchLabels)
+	}) {
+		t.Error("the NetworkPolicy does not let a replica reach the webhooks of another")
 	}
 }
 

@@ -42,7 +42,7 @@ var errNewcomer = errors.New("the workspace is not known yet")
 
 var _ door.Answerer = (*Reconciler)(nil)
 
-// Answer implements door.Answerer. Any replica answers, from its caches and the ledger. A block
+// Answer implements door.Answerer. The leader answers, from its caches and the ledger. A block
 // is in the ledger before it is shown: reserved, until the reconcile confirms it.
 func (r *Reconciler) Answer(ctx context.Context, req door.Request) (door.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
@@ -205,8 +205,8 @@ func (a *arrival) refuses(ctx context.Context) bool {
 	return policy == ipamv1alpha1.UnmetRefuse
 }
 
-// compared asks a candidate, and compares it with what is published if that was not done yet. On a
-// standby nothing else does.
+// compared asks a candidate, and compares it with what is published if that was not done yet: a new
+// leader answers before its controllers have seen every pool.
 func (r *Reconciler) compared(ask asks) asks {
 	return func(ctx context.Context, req allocator.Request) (allocator.Block, error) {
 		block, err := ask(ctx, req)

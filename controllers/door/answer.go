@@ -56,10 +56,10 @@ func (s *server) answer(ctx context.Context, req *admissionv1.AdmissionRequest) 
 	return draft.allowed()
 }
 
-// note logs why a CREATE has no answer. That it comes too early is no fault.
+// note logs why a CREATE has no answer. That it comes too early is no fault, and a fault of the leader is in its log.
 func note(logger logr.Logger, err error) {
 	const what = "CREATE is not answered"
-	if errors.Is(err, ErrEarly) {
+	if errors.Is(err, ErrEarly) || errors.Is(err, errLeader) {
 		logger.Info(what, "why", err.Error())
 		return
 	}
@@ -82,16 +82,24 @@ func (d *draft) decidable(req *admissionv1.AdmissionRequest) (claim *ipamv1alpha
 	return claim, d.storable(claim)
 }
 
-// ask asks the Answerer. A panic is an error: the other CREATEs go on.
-func (s *server) ask(ctx context.Context, req Request) (answer Answer, err error) {
+// ask has a CREATE decided: by the leader, if this replica does not lead.
+func (s *server) ask(ctx context.Context, req Request) (Answer, error) {
+	switch {
+	case req.Cluster == "":
+		return Answer{}, errors.New("the claim does not name its logical cluster")
+	case !s.leads():
+		return s.leader.Answer(ctx, req)
+	}
+	return s.own(ctx, req)
+}
+
+// own asks the Answerer of this replica. A panic is an error: the other CREATEs go on.
+func (s *server) own(ctx context.Context, req Request) (answer Answer, err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			answer, err = Answer{}, fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
 		}
 	}()
-	if req.Cluster == "" {
-		return Answer{}, errors.New("the claim does not name its logical cluster")
-	}
 	return s.answerer.Answer(ctx, req)
 }
 

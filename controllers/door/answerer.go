@@ -19,21 +19,21 @@ type Answerer interface {
 // no fault, and the log says so.
 var ErrEarly = errors.New("the CREATE comes too early")
 
-// Request is one claim that is being created.
+// Request is one claim that is being created. A replica sends it to the leader as JSON: add fields, and change none.
 type Request struct {
 	// Cluster is the logical cluster of the claim.
-	Cluster allocator.ClusterName
+	Cluster allocator.ClusterName `json:"cluster"`
 	// Claim has its name and namespace. It has no UID yet, and its status is empty. The
 	// schema has not checked it yet.
-	Claim *ipamv1alpha1.IPClaim
+	Claim *ipamv1alpha1.IPClaim `json:"claim"`
 	// DryRun says that nothing may be taken.
-	DryRun bool
+	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// Answer is a final status.
+// Answer is a final status. The leader sends it as JSON.
 type Answer struct {
-	Status ipamv1alpha1.IPClaimStatus
+	Status ipamv1alpha1.IPClaimStatus `json:"status"`
 	// Refuse says that the claim or its class has unmetPolicy Refuse, and that the status
 	// is not Bound. The CREATE then fails with the reason of the condition Allocated.
-	Refuse bool
+	Refuse bool `json:"refuse,omitempty"`
 }

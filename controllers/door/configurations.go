@@ -10,10 +10,12 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// The paths of the door, of which the first two stand below the token.
+// The paths of the door, of which all but the last stand below the token. The API server knows nothing of pathDecide, by
+// which a replica asks the leader.
 const (
 	pathAnswer = "answer"
 	pathKeep   = "keep"
+	pathDecide = "decide"
 	pathRefuse = "refuse"
 )
 

@@ -9,11 +9,15 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// The label result takes the four values below.
+// The label result takes the values below.
 var (
 	answers = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "ipam_create_answers_total",
 		Help: "Claims whose CREATE asked for an answer, dry runs included: bound, pending with a reason, refused, or unanswered because nobody could tell in time.",
+	}, []string{"result"})
+	forwarded = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "ipam_create_forwarded_total",
+		Help: "CREATEs that this replica has forwarded to the leader: answered, or unanswered because the leader could not be asked or could not tell in time.",
 	}, []string{"result"})
 	durations = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "ipam_create_answer_seconds",
@@ -23,6 +27,7 @@ var (
 )
 
 const (
+	resultAnswered   = "answered"
 	resultBound      = "bound"
 	resultPending    = "pending"
 	resultRefused    = "refused"
@@ -30,10 +35,13 @@ const (
 )
 
 func init() {
-	metrics.Registry.MustRegister(answers, durations)
+	metrics.Registry.MustRegister(answers, forwarded, durations)
 	// An alert divides by their sum, and a series that is absent at first hides its first increase.
 	for _, result := range []string{resultBound, resultPending, resultRefused, resultUnanswered} {
 		answers.WithLabelValues(result)
+	}
+	for _, result := range []string{resultAnswered, resultUnanswered} {
+		forwarded.WithLabelValues(result)
 	}
 }
 

@@ -58,6 +58,10 @@ type httpError struct {
 
 func (e *httpError) Unwrap() error { return e.error }
 
+func tooLarge(most int64) error {
+	return &httpError{fmt.Errorf("a review has at most %d bytes", most), http.StatusRequestEntityTooLarge}
+}
+
 // readReview reads an admission request for a claim, of that many bytes at most.
 func readReview(w http.ResponseWriter, r *http.Request, most int64) (*admissionv1.AdmissionRequest, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -65,12 +69,12 @@ func readReview(w http.ResponseWriter, r *http.Request, most int64) (*admissionv
 		return nil, &httpError{errors.New("the content type must be application/json"), http.StatusUnsupportedMediaType}
 	}
 	if r.ContentLength > most {
-		return nil, &httpError{fmt.Errorf("a review has at most %d bytes", most), http.StatusRequestEntityTooLarge}
+		return nil, tooLarge(most)
 	}
 	review := &review{}
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, most)).Decode(review); err != nil {
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			return nil, &httpError{fmt.Errorf("a review has at most %d bytes", most), http.StatusRequestEntityTooLarge}
+			return nil, tooLarge(most)
 		}
 		return nil, &httpError{errors.New("the body is no AdmissionReview, or was cut off"), http.StatusBadRequest}
 	}

@@ -38,10 +38,11 @@ func (f answererFunc) Answer(ctx context.Context, req Request) (Answer, error) {
 // scene is a door that serves.
 type scene struct {
 	*testing.T
-	base   string
-	token  string
-	client *http.Client
-	asked  chan Request // what the Answerer was asked, if it was given as an Answer
+	base     string
+	token    string
+	client   *http.Client
+	asked    chan Request  // what the Answerer was asked, if it was given as an Answer
+	accepted *atomic.Int32 // counts its connections
 	// trusted counts the requests that have made their connection a trusted one.
 	trusted *atomic.Int32
 }
@@ -49,7 +50,7 @@ type scene struct {
 // trusting is a listener whose connections count that they are trusted.
 type trusting struct {
 	net.Listener
-	trusted *atomic.Int32
+	accepted, trusted *atomic.Int32
 }
 
 type trustedConn struct {
@@ -59,6 +60,9 @@ type trustedConn struct {
 
 func (l trusting) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
+	if err == nil {
+		l.accepted.Add(1)
+	}
 	return trustedConn{conn, l.trusted}, err
 }
 
@@ -67,21 +71,33 @@ func (c trustedConn) Trust() { c.trusted.Add(1) }
 // open opens a door on kcp, or with a cluster on a standalone one.
 func open(t *testing.T, answerer Answerer, only allocator.ClusterName) *scene {
 	t.Helper()
-	ring := newKeyring(newFake(), secretKey, "127.0.0.1", clocktesting.NewFakeClock(time.Now()))
+	ring := newRing(t, newFake())
+	return serve(t, ring, newServer(answerer, only, ring.token))
+}
+
+// newRing is a keyring with the keys of a Secret.
+func newRing(t *testing.T, c client.Client) *keyring {
+	t.Helper()
+	ring := newKeyring(c, secretKey, "127.0.0.1", clocktesting.NewFakeClock(time.Now()))
 	if err := ring.refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	return ring
+}
+
+// serve serves a door.
+func serve(t *testing.T, ring *keyring, server *server) *scene {
+	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := newServer(answerer, only, ring.token).handler(logr.Discard())
-	trusted := &atomic.Int32{}
-	served := serving(trusting{listener, trusted}, ring.Certificate, handler, logr.Discard())
+	accepted, trusted := &atomic.Int32{}, &atomic.Int32{}
+	served := serving(trusting{listener, accepted, trusted}, ring.Certificate, server.handler(logr.Discard()), logr.Discard())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- served.Start(ctx) }()
-	s := &scene{T: t, base: "https://" + listener.Addr().String(), token: ring.token(), client: clientOf(t, ring), trusted: trusted}
+	s := &scene{T: t, base: "https://" + listener.Addr().String(), token: ring.token(), client: clientOf(t, ring), accepted: accepted, trusted: trusted}
 	t.Cleanup(func() {
 		s.client.CloseIdleConnections()
 		cancel()
@@ -165,6 +181,7 @@ func (s *scene) review(path string, req *admissionv1.AdmissionRequest) *admissio
 
 func (s *scene) answerPath() string { return "/" + s.token + "/answer" }
 func (s *scene) keepPath() string   { return "/" + s.token + "/keep" }
+func (s *scene) decidePath() string { return "/" + s.token + "/decide" }
 
 // created sends the CREATE of an object, which must pass, and returns it patched.
 func (s *scene) created(object string) string {

@@ -32,21 +32,28 @@ type server struct {
 	// only is the logical cluster of all claims; empty on kcp, where each claim names its own.
 	only  allocator.ClusterName
 	token func() string // empty while it is not known
+	// elected is closed when this replica leads. Until then it asks the leader.
+	elected <-chan struct{}
+	leader  Answerer
 	// Requests with the token, and those without, which cannot keep the others waiting.
 	known, anybody slots
 	sleepers       sleepers
 }
 
 func newServer(answerer Answerer, only allocator.ClusterName, token func() string) *server {
-	return &server{answerer: answerer, only: only, token: token, known: known(), anybody: anybody()}
+	leads := make(chan struct{})
+	close(leads)
+	return &server{answerer: answerer, only: only, token: token, elected: leads, known: known(), anybody: anybody()}
 }
 
 // handler serves the paths of the door.
 func (s *server) handler(logger logr.Logger) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("POST /{token}/"+pathAnswer, s.secret(path{s.known, &s.sleepers, maxReview, s.answer, answers.WithLabelValues(resultUnanswered).Inc}))
-	mux.Handle("POST /{token}/"+pathKeep, s.secret(path{s.known, &s.sleepers, maxReview, keep, func() {}}))
-	mux.Handle("POST /"+pathRefuse, path{s.anybody, &s.sleepers, maxRefused, refuse, func() {}})
+	missed := answers.WithLabelValues(resultUnanswered).Inc
+	mux.Handle("POST /{token}/"+pathAnswer, s.secret(path{s.known, &s.sleepers, reviews{maxReview, s.answer}, missed}))
+	mux.Handle("POST /{token}/"+pathKeep, s.secret(path{s.known, &s.sleepers, reviews{maxReview, keep}, func() {}}))
+	mux.Handle("POST /{token}/"+pathDecide, s.secret(path{s.known, &s.sleepers, http.HandlerFunc(s.decide), func() {}}))
+	mux.Handle("POST /"+pathRefuse, path{s.anybody, &s.sleepers, reviews{maxRefused, refuse}, func() {}})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(log.IntoContext(r.Context(), logger), patience)
 		defer cancel()
@@ -82,13 +89,11 @@ func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connection{}, conn)
 }
 
-// path serves a reviewer, as many requests at once as there are slots.
+// path serves as many requests at once as there are slots.
 type path struct {
 	slots    slots
 	sleepers *sleepers
-	// most bounds the body of a request, in bytes.
-	most   int64
-	decide reviewer
+	serves   http.Handler
 	// missed is called when a request found no slot in time.
 	missed func()
 }
@@ -103,16 +108,27 @@ func (p path) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(r.Context(), w, &httpError{errors.New("too many requests at once"), http.StatusServiceUnavailable})
 		return
 	}
-	req, err := readReview(w, r, p.most)
-	if err != nil {
-		writeError(r.Context(), w, err)
-		return
-	}
 	ctx := r.Context()
 	if slots == p.slots.small {
 		ctx = context.WithValue(ctx, seated{}, seat{slots, p.sleepers})
 	}
-	resp, err := p.decide(ctx, req)
+	p.serves.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// reviews serves a reviewer.
+type reviews struct {
+	// most bounds the body of a request, in bytes.
+	most   int64
+	decide reviewer
+}
+
+func (v reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	req, err := readReview(w, r, v.most)
+	if err != nil {
+		writeError(r.Context(), w, err)
+		return
+	}
+	resp, err := v.decide(r.Context(), req)
 	if err != nil {
 		writeError(r.Context(), w, err)
 		return

@@ -33,6 +33,12 @@ type Options struct {
 	Standalone bool
 	// Answerer decides. Required with a listener.
 	Answerer Answerer
+	// Peer is the address of the listener, as HOST:PORT, at which the other replicas reach it when this one leads.
+	Peer string
+	// Elected is closed when this replica leads: until then it forwards what it is asked to the replica at Leader, which
+	// is empty while that is not known. Nil, and then Leader, too: this replica decides by itself.
+	Elected <-chan struct{}
+	Leader  func() string
 }
 
 // Setup has a manager of the platform run the door: on every replica the server, and on the
@@ -49,6 +55,10 @@ func Setup(mgr manager.Manager, opts Options) error {
 	ring := newKeyring(c, client.ObjectKey{Namespace: opts.Namespace, Name: SecretName}, opts.Endpoint.host(), clock.RealClock{})
 	logger := mgr.GetLogger().WithName("door")
 	server := newServer(opts.Answerer, opts.onlyCluster(), ring.token)
+	if opts.Elected != nil {
+		server.elected = opts.Elected
+		server.leader = newPeer(opts.Leader, ring.token, opts.Endpoint.host(), opts.identity(ring).Bundle)
+	}
 	return errors.Join(
 		mgr.Add(ring),
 		mgr.Add(serving(opts.Listener, opts.identity(ring).Certificate, server.handler(logger), logger)),

@@ -162,10 +162,6 @@ func (s *Worker) gather() *group {
 		g = newGroup(min(s.Queue.Size, maxOps))
 	}
 	s.asOf(g)
-	if s.markDiffers() {
-		m := &markOp{writer: s.Engine.leadership().mark(s.Space)}
-		g.add(&call{op: m, done: make(chan struct{})}, m.share(s))
-	}
 	for c := s.Queue.peek(); c != nil && g.admits(c, maxOps); c = s.Queue.peek() {
 		s.Queue.pop()
 		if c.gone {

@@ -47,7 +47,7 @@ func (g *group) request(txn clientv3.Txn, keys store.SpaceKeys) clientv3.Txn {
 	}
 	switch {
 	case g.drops:
-		then = append(then, store.Remove(key), store.Remove(keys.Turn()), store.Remove(keys.Waiters()))
+		then = append(then, store.Remove(key), store.Remove(keys.Turn()))
 	case g.writes:
 		then = append(then, store.Put(key, store.EncodeHead(g.count())))
 	}
@@ -66,7 +66,7 @@ func (g *group) alone() bool { return len(g.calls) == 1 }
 // succeed. It reports whether another writer has changed the space since the group was planned.
 func (s *Worker) commit(g *group) (conflict bool) {
 	if s.losses > 0 { // other writers came first
-		g.wish = &store.Turn{Writer: s.Table.Writer, Took: s.took}
+		g.wish = &store.Turn{Writer: s.Engine.writer, Took: s.took}
 	}
 	begun, seen := s.Engine.Hooks.Now(), s.Engine.Watched.Get()
 	resp, err := s.send(g)

@@ -71,17 +71,17 @@ func (s *Worker) updateAlarm() {
 		next = s.Room.Pools.NextRelease()
 	}
 	if !next.IsZero() {
-		next = next.Add(s.Engine.leadership().grace())
+		next = next.Add(s.Engine.grace())
 	}
 	s.alarm.set(next, &s.Engine.Hooks, func() { s.Engine.Spawn(s.endDue) })
 }
 
 // grace is how long after its time a cooldown is ended.
-func (l Leadership) grace() time.Duration {
-	if l == Following {
-		return endGrace
+func (eng *Engine) grace() time.Duration {
+	if eng.leads.Load() {
+		return 0
 	}
-	return 0
+	return endGrace
 }
 
 // endDue ends the cooldowns of the space whose time is over.
@@ -165,7 +165,7 @@ func (l *EndCooldowns) Plan(s *Worker) (Share, error) {
 
 // due yields each block that the op is about to free.
 func (l *EndCooldowns) due(s *Worker) func(yield func(netip.Prefix) bool) {
-	now := s.Engine.Hooks.Now().Add(-s.Engine.leadership().grace()).UnixMilli()
+	now := s.Engine.Hooks.Now().Add(-s.Engine.grace()).UnixMilli()
 	return func(yield func(netip.Prefix) bool) {
 		seen := map[netip.Prefix]bool{}
 		for _, p := range s.Room.Pools {

@@ -25,13 +25,15 @@ type Engine struct {
 	logger     *slog.Logger
 	queueLimit int
 	history    History
+	writer     string           // the name of this process in the ledger
 	tell       func(space.News) // called with no lock held
 
 	Health  health
-	ID      string       // of the ledger
-	Watched *mark        // memory has all changes up to this revision
-	Leads   atomic.Int32 // a leadership
-	Limit   atomic.Int64 // operations in a transaction; shrinks when etcd allows fewer
+	ID      string // of the ledger
+	Watched *mark  // memory has all changes up to this revision
+	leads   atomic.Bool
+	leader  atomic.Pointer[string] // where the leader answers
+	Limit   atomic.Int64           // operations in a transaction; shrinks when etcd allows fewer
 	Spaces  spaces
 	// endStream ends the watch; nil before the first one.
 	endStream atomic.Pointer[context.CancelCauseFunc]
@@ -54,10 +56,10 @@ type Settings struct {
 func New(ctx context.Context, st *store.Store, set Settings) *Engine {
 	st.Timeout = set.Hooks.Timeout
 	eng := &Engine{
-		store: st, Keys: st.Keys, Table: space.NewTable(), Hooks: set.Hooks, logger: set.Logger, queueLimit: set.QueueLimit, history: set.History, tell: set.Tell,
+		store: st, Keys: st.Keys, Table: space.NewTable(), Hooks: set.Hooks, logger: set.Logger, queueLimit: set.QueueLimit, history: set.History, tell: set.Tell, writer: rand.Text(),
 		Watched: newMark(), Health: health{Failed: make(chan struct{}), logger: set.Logger},
 	}
-	eng.Table.Writer, eng.Table.Frozen, eng.Table.HoldTime, eng.Table.Logger = rand.Text(), set.Frozen, set.HoldTime, set.Logger
+	eng.Table.Frozen, eng.Table.HoldTime, eng.Table.Logger = set.Frozen, set.HoldTime, set.Logger
 	eng.Table.Now, eng.Table.After = func() time.Time { return eng.Hooks.Now() }, eng.whileOpen
 	eng.Spaces = spaces{workers: map[ledger.SpaceID]*Worker{}, open: eng.newWorker}
 	eng.Metrics = newMetrics(eng)

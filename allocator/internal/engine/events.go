@@ -37,7 +37,9 @@ func (f follower) sort(events []store.Entry) (changes, error) {
 			c.left = append(c.left, e.Pool)
 		}
 		switch e.Kind {
-		case store.OtherKey:
+		case store.OtherKey, store.WaitersKey:
+		case store.LeaderKey:
+			f.leader.Store(new(e.Leader))
 		case store.RootsKey:
 			c.fences = append(c.fences, e)
 		case store.QuotaKey:
@@ -88,7 +90,7 @@ func (f follower) inspectPool(e *store.Entry) (healed bool) {
 // that cannot be read is ignored.
 func (f follower) noteTurn(e *store.Entry) {
 	s, ok := f.Spaces.find(e.Space)
-	if !ok || !e.Put || e.Damage != nil || e.Turn.Writer == f.Table.Writer {
+	if !ok || !e.Put || e.Damage != nil || e.Turn.Writer == f.writer {
 		return
 	}
 	s.Lock()
@@ -155,9 +157,6 @@ func (f follower) applySpace(id ledger.SpaceID, revision int64, entries []*store
 		if e.Kind == store.HeadKey && e.Put {
 			f.Health.compareHeads(id, s.Head, e.Head)
 			s.turn.take()
-		}
-		if e.Kind == store.WaitersKey && s.Engine.leadership() == Complete {
-			s.rest()
 		}
 		s.Apply(e)
 	}

@@ -38,7 +38,7 @@ func (eng *Engine) keepHistory() {
 }
 
 func (eng *Engine) keepWhileLeading() {
-	if Leadership(eng.Leads.Load()) == Following {
+	if !eng.leads.Load() {
 		return
 	}
 	if err := eng.PruneHistory(eng.Ctx); err != nil && eng.Ctx.Err() == nil {

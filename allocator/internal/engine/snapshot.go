@@ -18,6 +18,7 @@ type image struct {
 	reserved *space.Reserved
 	leases   map[space.Position]ledger.Lease
 	damage   space.Damage // of the records of pools
+	leader   string
 }
 
 // load reads the ledger, and brings memory in line with it.
@@ -58,9 +59,11 @@ func (f follower) image(im *image, e *store.Entry) {
 		}
 		im.reserved.Put(at, e.Block)
 		im.apply(f.Table, e)
-	case store.HeadKey, store.WaitersKey:
+	case store.HeadKey:
 		im.apply(f.Table, e)
-	case store.OtherKey, store.TurnKey:
+	case store.LeaderKey:
+		im.leader = e.Leader
+	case store.OtherKey, store.TurnKey, store.WaitersKey:
 	}
 }
 
@@ -116,5 +119,6 @@ func (f follower) install(im *image) {
 	f.Table.Reservations.Reset(im.reserved)
 	f.Table.Leases.Reset(im.leases)
 	f.Table.SetDamage(im.damage)
+	f.leader.Store(new(im.leader))
 	f.Watched.advance(im.revision)
 }

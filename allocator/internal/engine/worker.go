@@ -22,7 +22,6 @@ type Worker struct {
 	ahead    *group // the calls that were planned behind it; nil: none
 	alarm    alarm  // for the next cooldown that ends
 	turn     turn   // of another writer that has asked for it
-	Resting  bool   // the next mark of waiters is tried after a pause
 
 	// The goroutine's own.
 	pending *pending      // the calls of the last transaction that are not settled
@@ -33,14 +32,8 @@ type Worker struct {
 
 func (eng *Engine) newWorker(id ledger.SpaceID) *Worker {
 	w := &Worker{Space: space.NewSpace(eng.Table, id), Engine: eng, Keys: eng.Keys.Space(id)}
-	w.Unlocking, w.Unlocked = w.beforeUnlock, eng.tell
+	w.Unlocking, w.Unlocked = w.updateAlarm, eng.tell
 	return w
-}
-
-// beforeUnlock brings mark and alarm in line with the space, before its lock is released.
-func (s *Worker) beforeUnlock() {
-	s.updateMark()
-	s.updateAlarm()
 }
 
 // DropIfEmpty drops the space if nothing was ever registered in it.

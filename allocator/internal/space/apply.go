@@ -20,8 +20,6 @@ func (s *Space) Apply(e *store.Entry) {
 		s.PutPool(*e.Registered)
 	case e.Kind == store.PoolKey && !e.Put:
 		s.RemovePool(e.Pool)
-	case e.Kind == store.WaitersKey:
-		s.Marked = e.Writer
 	case e.Kind == store.HeadKey && e.Put:
 		s.Head = e.Head
 	case e.Kind == store.HeadKey && s.Head.Revision > 0:

@@ -20,7 +20,7 @@ func TestRoom_ServesAsSearched(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		table, told := NewTable(), &News{}
-		table.Writer, table.HoldTime, table.Logger, table.Now = "me", time.Hour, slog.Default(), time.Now
+		table.HoldTime, table.Logger, table.Now = time.Hour, slog.Default(), time.Now
 		table.After = func(time.Duration, func()) func() bool { return func() bool { return true } }
 		s := NewSpace(table, "s")
 		s.Unlocking, s.Unlocked = func() {}, func(n News) { *told = n }

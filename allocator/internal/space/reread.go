@@ -12,7 +12,6 @@ func (s *Space) ReplaceBy(fresh *Space) {
 	fresh.settle()
 	old := s.Room.Pools
 	s.Known, s.Head, s.Room.Pools, s.Damage, s.Stale = fresh.Known, fresh.Head, fresh.Room.Pools, fresh.Damage, false
-	s.Marked = fresh.Marked
 	s.replaceBlocks(fresh)
 	for _, p := range s.Room.Pools {
 		p.In = s

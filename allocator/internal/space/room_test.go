@@ -16,7 +16,7 @@ import (
 func tight(t *testing.T) (*Space, *Pool, *News) {
 	t.Helper()
 	table, told := NewTable(), &News{}
-	table.Writer, table.HoldTime, table.Logger, table.Now = "me", time.Hour, slog.Default(), time.Now
+	table.HoldTime, table.Logger, table.Now = time.Hour, slog.Default(), time.Now
 	table.After = func(time.Duration, func()) func() bool { return func() bool { return true } }
 	s := NewSpace(table, "s")
 	s.Unlocking, s.Unlocked = func() {}, func(n News) { *told = n }
@@ -75,8 +75,8 @@ func TestRoom_Suspended(t *testing.T) {
 	req.Limits.Pool = big.NewInt(1)
 	s.Room.Wait(p, req)
 	s.Unlock()
-	if len(told.Woken) != 0 || p.Waiting.Suspended != 1 {
-		t.Fatalf("woken are %v, and %d are suspended; want none and one", told.Woken, p.Waiting.Suspended)
+	if len(told.Woken) != 0 || len(p.Waiting.suspended) != 1 {
+		t.Fatalf("woken are %v, and %d are suspended; want none and one", told.Woken, len(p.Waiting.suspended))
 	}
 	s.Lock()
 	s.Removed(taken, 2)
@@ -86,8 +86,8 @@ func TestRoom_Suspended(t *testing.T) {
 		t.Fatalf("relieved are %v, want %v", relieved, PoolAccount(req))
 	}
 	s.Table.Relieve(relieved)
-	if len(told.Woken) != 1 || p.Waiting.Suspended != 0 {
-		t.Errorf("woken are %v, and %d are suspended; want one and none", told.Woken, p.Waiting.Suspended)
+	if len(told.Woken) != 1 || len(p.Waiting.suspended) != 0 {
+		t.Errorf("woken are %v, and %d are suspended; want one and none", told.Woken, len(p.Waiting.suspended))
 	}
 }
 

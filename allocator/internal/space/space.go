@@ -34,7 +34,6 @@ type Space struct {
 	draft   *draft // of a space that is being read, and is not published; else nil
 	Damage  Damage // while there is any, the space does nothing
 	Stale   bool   // events were skipped; it is about to be read again
-	Marked  string // the writer that keeps the waiting list, by the mark in the ledger; empty: claims do not wait
 
 	Unlocking func()     // called before the lock is released
 	Unlocked  func(News) // called after that, with the notifications
@@ -75,9 +74,6 @@ func (s *Space) Read(look func()) {
 	defer s.mu.Unlock()
 	look()
 }
-
-// OthersWait reports whether another writer keeps a list of claims that wait in the space.
-func (s *Space) OthersWait() bool { return s.Marked != "" && s.Marked != s.Table.Writer }
 
 // Pool is the pool of the space with an ID; nil: there is none.
 func (s *Space) Pool(id ledger.PoolID) *Pool { return s.Room.Pools.Find(id) }

@@ -20,7 +20,6 @@ type waitlist struct {
 	lines     []*line            // by prefix length, those without a hold; none is empty
 	exact     *exact             // those for an exact prefix, without a hold
 	suspended map[Account]*byAge // by the account whose limit stops them; in no line
-	Suspended int                // how many are suspended
 }
 
 // Waiter is a claim that waits. Either it is in a line, or it has a hold, or it is suspended: a limit
@@ -102,7 +101,6 @@ func (q *waitlist) lineOf(length int) (i int, ok bool) {
 func (q *waitlist) suspend(w *Waiter, on Account) {
 	q.leave(w)
 	w.suspended = on
-	q.Suspended++
 	if q.suspended[on] == nil {
 		q.suspended[on] = newByAge()
 	}
@@ -139,7 +137,6 @@ func (q *waitlist) leave(w *Waiter) {
 	case w.held:
 		w.release()
 	case w.suspended != (Account{}):
-		q.Suspended--
 		tree := q.suspended[w.suspended]
 		if tree.Delete(w); tree.Len() == 0 {
 			delete(q.suspended, w.suspended)

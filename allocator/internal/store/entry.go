@@ -17,8 +17,8 @@ type Entry struct {
 	Registered *ledger.Pool // the record of a pool, whose space is that of the entry
 	Head       Head
 	Block      Record
-	Writer     string // that keeps the list of waiters
 	Turn       Turn   // that a writer asks for
+	Leader     string // the address of the leader; empty: it has none
 	Damage     error  // why the key or its value cannot be read
 }
 
@@ -44,13 +44,13 @@ func EntryOf(k Keys, kv *mvccpb.KeyValue) Entry {
 		e.Registered, e.Space = &p, p.Space
 	case HeadKey:
 		e.Head, e.Damage = readHead(kv)
-	case WaitersKey:
-		e.Writer = decodeWriter(kv.Value)
+	case LeaderKey:
+		e.Leader, e.Damage = decodeLeader(kv)
 	case TurnKey:
 		e.Turn, e.Damage = decodeTurn(kv)
 	case BlockKey:
 		e.Block, e.Damage = DecodeRecord(n.Space, n.Prefix, kv)
-	case OtherKey, RootsKey, QuotaKey:
+	case OtherKey, RootsKey, QuotaKey, WaitersKey:
 	}
 	return e
 }

@@ -25,6 +25,9 @@ func (k Keys) pools() string      { return string(k) + "/pools/" }
 func (k Keys) workspaces() string { return string(k) + "/workspaces/" }
 func (k Keys) turns() string      { return string(k) + "/turns/" }
 
+// Leader is the address at which the leader answers.
+func (k Keys) Leader() string { return string(k) + "/replicas/leader" }
+
 // watched is the range of the keys that the engine follows. It begins after the claims, the history and
 // the ledger's ID: half of all changes are to claims.
 func (k Keys) watched() (from, end string) {
@@ -79,7 +82,7 @@ func (k SpaceKeys) Chapter(bucket netip.Prefix, c Chapter) string {
 // Head is the head of the space.
 func (k SpaceKeys) Head() string { return k.prefix + "/head" }
 
-// Waiters is the mark of a space in which claims wait.
+// Waiters is a mark that former versions of this program put. It means nothing now.
 func (k SpaceKeys) Waiters() string { return k.prefix + "/waiters" }
 
 // Turn is the key by which a writer asks to be the next to write the space.
@@ -115,6 +118,8 @@ const (
 	RootsKey
 	QuotaKey
 	TurnKey
+	LeaderKey
+	// WaitersKey is of a former version of this program.
 	WaitersKey
 )
 
@@ -147,6 +152,9 @@ func (k Keys) Parse(key string) (Key, error) {
 	}
 	if rest, ok := strings.CutPrefix(key, k.turns()); ok {
 		return Key{Kind: TurnKey, Space: ledger.SpaceID(rest)}, nil
+	}
+	if key == k.Leader() {
+		return Key{Kind: LeaderKey}, nil
 	}
 	return Key{}, nil
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -31,23 +30,19 @@ func decodeTurn(kv *mvccpb.KeyValue) (Turn, error) {
 	return Turn{Writer: v.Writer, Took: v.Took}, err
 }
 
-// waitersValue is the value of the mark of a space in which claims wait.
-type waitersValue struct {
-	V      int    `json:"v"`
-	Writer string `json:"w"`
+// leaderValue is the value of the key by which the leader says where it answers.
+type leaderValue struct {
+	V  int    `json:"v"`
+	At string `json:"at"`
 }
 
-// EncodeWriter is the value of the mark, which names the writer that keeps the list.
-func EncodeWriter(writer string) string {
-	return encode(waitersValue{V: valueVersion, Writer: writer})
+// EncodeLeader is the value of the key by which the leader says where it answers.
+func EncodeLeader(at string) string {
+	return encode(leaderValue{V: valueVersion, At: at})
 }
 
-// decodeWriter is the writer that a mark names. A mark that cannot be read is taken for another
-// writer's.
-func decodeWriter(value []byte) string {
-	var v waitersValue
-	if err := json.Unmarshal(value, &v); err != nil || v.Writer == "" {
-		return "unknown"
-	}
-	return v.Writer
+func decodeLeader(kv *mvccpb.KeyValue) (at string, err error) {
+	var v leaderValue
+	err = decode(string(kv.Key), kv.Value, &v)
+	return v.At, err
 }

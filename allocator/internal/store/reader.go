@@ -99,7 +99,7 @@ func (w *walk) space(kv *mvccpb.KeyValue) error {
 			w.visitor.Block(e.Block.Block(h))
 		}
 	case e.Kind != WaitersKey:
-		return fmt.Errorf("key %s: it is neither a head, a block nor the mark of waiters", e.Text)
+		return fmt.Errorf("key %s: it is neither a head nor a block", e.Text)
 	}
 	return nil
 }

@@ -8,12 +8,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Snapshot reads the keys that memory needs, at one revision, which it returns: pools, then
+// Snapshot reads the keys that memory needs, at one revision, which it returns: the leader, pools, then
 // fences, then heads and blocks. An entry is the caller's only while it is visited.
 func (s *Store) Snapshot(ctx context.Context, visit func(*Entry)) (revision int64, err error) {
 	pages := s.NewPager(0)
 	var pools []ledger.Pool
-	for _, part := range []string{s.Keys.pools(), s.Keys.workspaces(), s.Keys.Quotas()} {
+	for _, part := range []string{s.Keys.Leader(), s.Keys.pools(), s.Keys.workspaces(), s.Keys.Quotas()} {
 		for kv, err := range pages.Keys(ctx, part, clientv3.GetPrefixRangeEnd(part)) {
 			if err != nil {
 				return 0, err

@@ -55,9 +55,6 @@ func TestBound_BeforeItsClaimsAreListed(t *testing.T) {
 	if _, err := s.Get(t.Context(), "a"); !errors.Is(err, multicluster.ErrClusterNotFound) {
 		t.Errorf("Get = %v, want that the workspace is not engaged", err)
 	}
-	if !s.Coming() {
-		t.Error("no workspace is coming, want that a is, whose claims are not listed")
-	}
 	pools := &ipamv1alpha1.IPPoolList{}
 	if err := cl.GetCache().List(t.Context(), pools); err != nil || len(pools.Items) != 1 || pools.Items[0].Name != "p" {
 		t.Errorf("the pools are %v, %v; want p", pools.Items, err)
@@ -84,12 +81,6 @@ func TestBound_BeforeItsClaimsAreListed(t *testing.T) {
 	if now, err := s.Bound(t.Context(), "a"); err != nil || now == cl {
 		t.Errorf("Bound = %v, want the engaged workspace", err)
 	}
-	s.until(func() error {
-		if s.Coming() {
-			return errors.New("a workspace is coming, want that a is engaged")
-		}
-		return nil
-	})
 }
 
 // A 404 that names no object says nothing about it.

@@ -114,10 +114,6 @@ func (p *Provider) IndexField(_ context.Context, obj client.Object, field string
 // Reengage disengages a workspace that a controller could not take up, and engages it again.
 func (p *Provider) Reengage(name multicluster.ClusterName) { p.disengage(name) }
 
-// Coming reports whether workspaces are bound that are yet to be engaged, as all are while the claims of
-// their endpoint are listed. A workspace that could not be engaged does not count: it may never be.
-func (p *Provider) Coming() bool { return p.roster.coming() }
-
 // disengage ends an engagement, if there is one, and has the workspace checked again.
 func (p *Provider) disengage(name multicluster.ClusterName) {
 	if t := p.engaged.remove(name); t != nil {

@@ -126,18 +126,6 @@ func (r *roster) fail(name multicluster.ClusterName, err error) {
 	}
 }
 
-// coming reports whether a workspace is bound that was not tried to be engaged yet.
-func (r *roster) coming() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, missed := range r.missing {
-		if missed.err == nil {
-			return true
-		}
-	}
-	return false
-}
-
 // count brings missing and the metrics up to date. The caller holds mu.
 func (r *roster) count(name multicluster.ClusterName) {
 	_, missed := r.missing[name]

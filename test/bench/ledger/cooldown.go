@@ -43,9 +43,7 @@ func cooldown(ctx context.Context, opts *options, out io.Writer) (err error) {
 	}
 	leading, end := context.WithCancel(ctx)
 	defer end()
-	complete := make(chan struct{})
-	close(complete)
-	go func() { _ = s.Lead(leading, complete) }()
+	go func() { _ = s.Lead(leading, "") }()
 
 	t := newTable("callers", "without, blocks/s", "with, blocks/s", "with ÷ without")
 	for _, callers := range []int{1, 8, 64, 256} {

@@ -75,12 +75,6 @@ var Mutants = []Mutant{
 		New:  "Ifs: store.Cmps(store.At(block, c.old.Revision)),",
 	},
 	{
-		Name: "a replica reserves where claims wait at another",
-		File: "allocator/internal/space/space.go",
-		Old:  "return s.Marked != \"\" && s.Marked != s.Table.Writer",
-		New:  "return false",
-	},
-	{
 		Name: "a block that another writer has bound is not taken in the index",
 		File: "allocator/internal/space/apply.go",
 		Old:  "if e.Created {\n\t\ts.Add(e.Prefix)\n",

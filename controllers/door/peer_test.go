@@ -1,0 +1,215 @@
+package door
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// pair is a standby and the leader that it asks.
+type pair struct {
+	*scene        // the standby
+	leader *scene // its asked has what the leader was asked
+	at     atomic.Pointer[string]
+	elects context.CancelFunc // makes the standby the leader
+}
+
+// never answers nothing: the test fails if it is asked.
+func never(t *testing.T) Answerer {
+	return answererFunc(func(context.Context, Request) (Answer, error) {
+		t.Error("a replica that does not lead decides, want it to forward")
+		return Answer{}, errors.New("asked")
+	})
+}
+
+// newPair opens both, with the keys of their Secrets.
+func newPair(t *testing.T, own, leaders client.Client, standby, leader Answerer) *pair {
+	t.Helper()
+	asked, ring := make(chan Request, 1000), newRing(t, leaders)
+	p := &pair{leader: serve(t, ring, newServer(answererFunc(func(ctx context.Context, req Request) (Answer, error) {
+		asked <- req
+		return leader.Answer(ctx, req)
+	}), "", ring.token))}
+	p.leader.asked = asked
+	ring = newRing(t, own)
+	server := newServer(standby, "", ring.token)
+	var elected context.Context
+	elected, p.elects = context.WithCancel(t.Context())
+	server.elected = elected.Done()
+	server.leader = newPeer(func() string { return *p.at.Load() }, ring.token, "127.0.0.1", ring.Bundle)
+	p.scene = serve(t, ring, server)
+	p.at.Store(new(p.leader.address()))
+	return p
+}
+
+// answersOf is a pair whose leader gives one answer.
+func answersOf(t *testing.T, answer Answer, err error) *pair {
+	t.Helper()
+	shared := newFake()
+	return newPair(t, shared, shared, never(t), answererFunc(func(context.Context, Request) (Answer, error) { return answer, err }))
+}
+
+func (s *scene) address() string { return strings.TrimPrefix(s.base, "https://") }
+
+// A standby asks the leader, and answers what that says.
+func TestPeer_TheLeaderDecides(t *testing.T) {
+	p := answersOf(t, boundAnswer, nil)
+	before := counted()
+	req := creating(`{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{"className":"web","prefixLength":28}}`)
+	req.DryRun = new(true)
+	got := patched(t, string(req.Object.Raw), p.review(p.answerPath(), req))
+	if !strings.Contains(got, `"10.0.0.0/28"`) {
+		t.Errorf("the claim is stored as %s, want it with its block", got)
+	}
+	claim := &ipamv1alpha1.IPClaim{Spec: ipamv1alpha1.IPClaimSpec{ClassName: "web", PrefixLength: 28}}
+	claim.Name, claim.Namespace, claim.Annotations = "a", "default", map[string]string{"kcp.io/cluster": "c1"}
+	if diff := cmp.Diff(Request{Cluster: "c1", Claim: claim, DryRun: true}, <-p.leader.asked); diff != "" {
+		t.Errorf("the leader is asked (-want +got):\n%s", diff)
+	}
+	if got := counted()[resultBound] - before[resultBound]; got != 1 {
+		t.Errorf("the CREATE is counted %v times, want once", got)
+	}
+	for range 20 {
+		p.created(anyClaim)
+	}
+	if conns := p.leader.accepted.Load(); conns != 1 {
+		t.Errorf("21 CREATEs one after the other were forwarded by %d connections, want 1", conns)
+	}
+}
+
+// The leader's refusal is the standby's.
+func TestPeer_TheLeaderRefuses(t *testing.T) {
+	p := answersOf(t, Answer{Refuse: true}, nil)
+	if resp := p.review(p.answerPath(), creating(anyClaim)); resp.Allowed || resp.Result.Code != http.StatusServiceUnavailable {
+		t.Errorf("the response is %+v, want the refusal of the leader", resp)
+	}
+}
+
+// A replica that has become the leader decides by itself.
+func TestPeer_Elected(t *testing.T) {
+	shared := newFake()
+	p := newPair(t, shared, shared, answererFunc(func(context.Context, Request) (Answer, error) { return boundAnswer, nil }), never(t))
+	p.elects()
+	if got := p.created(anyClaim); !strings.Contains(got, `"10.0.0.0/28"`) {
+		t.Errorf("the claim is stored as %s, want it with its block", got)
+	}
+	if code, body := p.post(p.decidePath(), "application/json", []byte(`{"cluster":"c1","claim":{"metadata":{"name":"a"}}}`)); code != http.StatusOK {
+		t.Errorf("another replica that asks gets %d %s, want 200", code, body)
+	}
+}
+
+// Where the leader has no answer, CREATE is stored without one, and without what the client sent as one; or it is
+// refused, if the claim says so. Nothing is decided by another replica, and nothing goes round.
+func TestPeer_WithoutTheLeader(t *testing.T) {
+	const (
+		forged  = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{},"status":{"phase":"Bound","allocatedCIDR":"192.0.2.0/28"}}`
+		refuses = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{"unmetPolicy":"Refuse"}}`
+	)
+	shared := newFake()
+	silent := func(t *testing.T) string { // accepts, and says nothing
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { listener.Close() })
+		return listener.Addr().String()
+	}
+	for name, prepare := range map[string]func(*testing.T) *pair{
+		"it is not known": func(t *testing.T) *pair {
+			p := answersOf(t, boundAnswer, nil)
+			p.at.Store(new(""))
+			return p
+		},
+		"its address is none": func(t *testing.T) *pair {
+			p := answersOf(t, boundAnswer, nil)
+			p.at.Store(new("%zz"))
+			return p
+		},
+		"it is gone": func(t *testing.T) *pair {
+			p := answersOf(t, boundAnswer, nil)
+			p.at.Store(new("127.0.0.1:1"))
+			return p
+		},
+		"its node hangs": func(t *testing.T) *pair {
+			p := answersOf(t, boundAnswer, nil)
+			p.at.Store(new(silent(t)))
+			return p
+		},
+		"it is slow": func(t *testing.T) *pair {
+			return newPair(t, shared, shared, never(t), answererFunc(func(ctx context.Context, _ Request) (Answer, error) {
+				<-ctx.Done()
+				return boundAnswer, nil
+			}))
+		},
+		"it cannot tell": func(t *testing.T) *pair { return answersOf(t, Answer{}, errors.New("away")) },
+		"it panics": func(t *testing.T) *pair {
+			return newPair(t, shared, shared, never(t), answererFunc(func(context.Context, Request) (Answer, error) { panic("at the leader") }))
+		},
+		"the address is that of a standby": func(t *testing.T) *pair {
+			p := answersOf(t, boundAnswer, nil)
+			p.at.Store(new(p.address())) // of this one: a review that is forwarded is not forwarded again
+			return p
+		},
+		"it has another token": func(t *testing.T) *pair {
+			newRing(t, shared)
+			secret, leaders := &corev1.Secret{}, newFake()
+			if err := shared.Get(t.Context(), secretKey, secret); err != nil {
+				t.Fatal(err)
+			}
+			secret.ResourceVersion, secret.Data[entryToken] = "", bytes.Repeat([]byte("x"), minToken)
+			if err := leaders.Create(t.Context(), secret); err != nil {
+				t.Fatal(err)
+			}
+			return newPair(t, shared, leaders, never(t), never(t))
+		},
+		"it has the certificate of another CA": func(t *testing.T) *pair { return newPair(t, shared, newFake(), never(t), never(t)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := prepare(t)
+			before := counted()[resultUnanswered]
+			sameJSON(t, p.created(forged), strings.Split(forged, `,"status"`)[0]+"}")
+			if resp := p.review(p.answerPath(), creating(refuses)); resp.Allowed || resp.Result.Code != http.StatusServiceUnavailable {
+				t.Errorf("a claim that says Refuse gets %+v, want a refusal by 503", resp)
+			}
+			if got := counted()[resultUnanswered] - before; got != 2 {
+				t.Errorf("%v CREATEs are counted as unanswered, want 2", got)
+			}
+		})
+	}
+}
+
+// By the path between replicas too, only the token is let in, and no more than a review is read.
+func TestDecide_Hostile(t *testing.T) {
+	p := answersOf(t, boundAnswer, nil)
+	sane := []byte(`{"cluster":"c1","claim":{"metadata":{"name":"a","namespace":"default"}}}`)
+	for name, tt := range map[string]struct {
+		at   *scene
+		path string
+		body []byte
+		want int
+	}{
+		"sane":            {p.leader, p.decidePath(), sane, http.StatusOK},
+		"no token":        {p.leader, "/decide", sane, http.StatusNotFound},
+		"another token":   {p.leader, "/" + strings.Repeat("a", len(p.token)) + "/decide", sane, http.StatusNotFound},
+		"a huge body":     {p.leader, p.decidePath(), append(sane, bytes.Repeat([]byte(" "), maxReview)...), http.StatusRequestEntityTooLarge},
+		"no JSON":         {p.leader, p.decidePath(), []byte("<xml/>"), http.StatusBadRequest},
+		"no claim":        {p.leader, p.decidePath(), []byte(`{"cluster":"c1"}`), http.StatusBadRequest},
+		"no cluster":      {p.leader, p.decidePath(), []byte(`{"claim":{"metadata":{"name":"a"}}}`), http.StatusBadRequest},
+		"a standby asked": {p.scene, p.decidePath(), sane, http.StatusMisdirectedRequest},
+	} {
+		if got, body := tt.at.post(tt.path, "application/json", tt.body); got != tt.want || bytes.Contains(body, []byte(p.token)) {
+			t.Errorf("%s: the response is %d %.200s, want %d and no token", name, got, body, tt.want)
+		}
+	}
+}
