@@ -134,7 +134,7 @@ func (c *chronicle) copyTo(to *clientv3.Client) {
 	}
 }
 
-// An etcd that takes fewer operations in a transaction than the option says has its history pruned in smaller ones.
+// Where etcd takes fewer operations in a transaction than the option says, the history is pruned in smaller ones.
 func TestHistory_PrunedInTransactionsThatEtcdTakes(t *testing.T) {
 	c := &chronicle{room: &room{fixture: &fixture{t: t, etcd: etcdtest.NewWith(t, embedetcd.Options{MaxTxnOps: 16})}, clock: newClock()}}
 	c.settings = Options{History: 24 * time.Hour, MaxTxnOps: 1000}

@@ -3,7 +3,7 @@ package allocator
 import "testing"
 
 // A block stays in dispute if another that overlaps it comes while its last rival is released.
-func TestDispute_WithOneThatComesMeanwhile(t *testing.T) {
+func TestDispute_RefusesANewNeighbour(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
 	came := false

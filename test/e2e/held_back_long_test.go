@@ -177,7 +177,7 @@ func holdBack(t *testing.T, access *rest.Config, resource, kind string, object c
 	go func() {
 		response, err := trip.RoundTrip(request)
 		if err == nil {
-			defer response.Body.Close() //nolint:errcheck // It was read.
+			defer func() { _ = response.Body.Close() }()
 			says, _ := io.ReadAll(response.Body)
 			if response.StatusCode != http.StatusCreated {
 				err = fmt.Errorf("the server answers %s: %s", response.Status, says)
