@@ -3,6 +3,7 @@ package packed
 import (
 	"maps"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -13,6 +14,7 @@ import (
 var read = map[string]bool{
 	clusterAnnotation: true, decode.Mark: true,
 	ipamv1alpha1.AnnotationAllowSweep: true, ipamv1alpha1.AnnotationUsage: true, ipamv1alpha1.AnnotationRetainedFrom: true,
+	clusterv1.PausedAnnotation: true, // of a pool, by the IPAM provider of Cluster API
 }
 
 // strip removes the metadata that no controller reads: tenants write as much as they like. No controller writes

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -20,6 +21,7 @@ func TestStrip_KeepsWhatIsRead(t *testing.T) {
 	usual := func() map[string]string {
 		return map[string]string{
 			clusterAnnotation: "c", ipamv1alpha1.AnnotationUsage: "1=2", ipamv1alpha1.AnnotationAllowSweep: "t", ipamv1alpha1.AnnotationRetainedFrom: "n/u",
+			clusterv1.PausedAnnotation: "",
 		}
 	}
 	labels, stays := map[string]string{"app": "web"}, []string{"example.com/stays"}
