@@ -136,7 +136,9 @@ func TestDispute_StopsAChildAgain(t *testing.T) {
 	}
 	cancel()
 	enders.Wait()
-	l.endDispute(l.Allocator, "child")
+	for _, id := range []PoolID{"child", "grandchild"} { // the enders may have ended with either in dispute
+		l.endDispute(l.Allocator, id)
+	}
 	l.bind(request("grandchild", "c", 28))
 	l.sameAsLedger(others...)
 }
