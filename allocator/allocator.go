@@ -109,12 +109,12 @@ func (a *Allocator) Err() error {
 	return a.engine.Health.Err()
 }
 
-// Lead has this Allocator do what one of several does, until ctx ends: it ends cooldowns in time, and bounds the
+// Lead does the work of the one leader, until ctx ends: it ends cooldowns in time, and bounds the
 // history. The ledger tells the others the address at which the leader answers; empty: nowhere. Lead returns nil.
 func (a *Allocator) Lead(ctx context.Context, at string) error {
 	a.engine.Lead(ctx, at)
 	return nil
 }
 
-// Leader is the address that the last leader has given; empty: none. The leader may be gone.
+// Leader returns the address that the last leader has given; empty: none. The leader may be gone.
 func (a *Allocator) Leader() string { return a.engine.Leader() }

@@ -49,7 +49,7 @@ func TestLead_IsKnownToAll(t *testing.T) {
 	l.ledBy(l.Allocator, "10.0.0.2:9443")
 }
 
-// What a former leader put late does not stay, nor does what nobody can read.
+// An address that a former leader put late does not stay, nor does an unreadable one.
 func TestLead_PutsItsAddressAgain(t *testing.T) {
 	l := newLedger(t)
 	l.lead(l.Allocator, "10.0.0.1:9443")
@@ -61,8 +61,8 @@ func TestLead_PutsItsAddressAgain(t *testing.T) {
 	}
 }
 
-// A claim that waits, for a taken address or a length that does not fit, keeps nobody from reserving free room, whoever leads.
-func TestReserve_BesideAClaimThatWaits(t *testing.T) {
+// A claim that waits, for a taken address or a length that does not fit, keeps no Allocator from reserving free room.
+func TestReserve_TakesRoomAWaiterCannotUse(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	other := l.open()
@@ -82,7 +82,7 @@ func TestReserve_BesideAClaimThatWaits(t *testing.T) {
 }
 
 // The mark of waiters that a former version has put means nothing, and is deleted by the next leader.
-func TestLead_MarksOfAFormerVersion(t *testing.T) {
+func TestLead_DeletesMarks(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	l.put("spaces/p/waiters", `{"v":1,"w":"another"}`)

@@ -85,7 +85,7 @@ func (o *webhookOptions) endpoint(listening *net.TCPAddr) (door.Endpoint, error)
 	return endpoint, nil
 }
 
-// reachable is the address at which other machines reach what listens at one.
+// reachable returns the address at which other machines reach a listener.
 func reachable(listening net.IP) string {
 	if len(listening) > 0 && !listening.IsUnspecified() {
 		return listening.String()

@@ -82,7 +82,7 @@ func (d *draft) decidable(req *admissionv1.AdmissionRequest) (claim *ipamv1alpha
 	return claim, d.storable(claim)
 }
 
-// ask has a CREATE decided: by the leader, if this replica does not lead.
+// ask decides a CREATE, or asks the leader if this replica does not lead.
 func (s *server) ask(ctx context.Context, req Request) (Answer, error) {
 	switch {
 	case req.Cluster == "":

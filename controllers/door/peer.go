@@ -108,7 +108,7 @@ func (s *server) leads() bool {
 	}
 }
 
-// decide answers a peer with what a CREATE is to be answered. A replica that does not lead forwards nothing for others.
+// decide answers a peer with the answer to a CREATE. A replica that does not lead forwards nothing for others.
 func (s *server) decide(w http.ResponseWriter, r *http.Request) {
 	if !s.leads() {
 		writeError(r.Context(), w, &httpError{errors.New("this replica does not lead"), http.StatusMisdirectedRequest})

@@ -20,7 +20,7 @@ import (
 // pair is a standby and the leader that it asks.
 type pair struct {
 	*scene        // the standby
-	leader *scene // its asked has what the leader was asked
+	leader *scene // its asked receives the questions to the leader
 	at     atomic.Pointer[string]
 	elects context.CancelFunc // makes the standby the leader
 }
@@ -53,7 +53,7 @@ func newPair(t *testing.T, own, leaders client.Client, standby, leader Answerer)
 	return p
 }
 
-// answersOf is a pair whose leader gives one answer.
+// answersOf opens a pair whose leader gives one answer.
 func answersOf(t *testing.T, answer Answer, err error) *pair {
 	t.Helper()
 	shared := newFake()
@@ -62,7 +62,7 @@ func answersOf(t *testing.T, answer Answer, err error) *pair {
 
 func (s *scene) address() string { return strings.TrimPrefix(s.base, "https://") }
 
-// A standby asks the leader, and answers what that says.
+// A standby asks the leader, and answers as it does.
 func TestPeer_TheLeaderDecides(t *testing.T) {
 	p := answersOf(t, boundAnswer, nil)
 	before := counted()

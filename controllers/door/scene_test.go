@@ -75,7 +75,7 @@ func open(t *testing.T, answerer Answerer, only allocator.ClusterName) *scene {
 	return serve(t, ring, newServer(answerer, only, ring.token))
 }
 
-// newRing is a keyring with the keys of a Secret.
+// newRing returns a keyring with the keys of a Secret.
 func newRing(t *testing.T, c client.Client) *keyring {
 	t.Helper()
 	ring := newKeyring(c, secretKey, "127.0.0.1", clocktesting.NewFakeClock(time.Now()))

@@ -25,7 +25,7 @@ func (k Keys) pools() string      { return string(k) + "/pools/" }
 func (k Keys) workspaces() string { return string(k) + "/workspaces/" }
 func (k Keys) turns() string      { return string(k) + "/turns/" }
 
-// Leader is the address at which the leader answers.
+// Leader returns the key of the address at which the leader answers.
 func (k Keys) Leader() string { return string(k) + "/replicas/leader" }
 
 // watched is the range of the keys that the engine follows. It begins after the claims, the history and

@@ -82,8 +82,10 @@ func lintFunction(f *ast.FuncDecl, test bool) []finding {
 // isVerb reports whether a word may be a verb that says what a function does: "returns" is, "is" and "has" are not.
 func isVerb(word string) bool {
 	switch word {
-	case "is", "has", "was", "as", "this", "its", "does", "always", "ends":
-		return word == "always" || word == "ends"
+	case "is", "has", "was", "as", "this", "its":
+		return false
+	case "always":
+		return true
 	}
 	return strings.HasSuffix(word, "s") || strings.HasSuffix(word, "s,")
 }
