@@ -253,14 +253,14 @@ func (p *pass) entry(cidr netip.Prefix) allocator.Pool {
 }
 
 // unread says that the pool cannot be read, until it is changed. The ledger keeps what it has of the pool, and the other pools
-// of its domain do not wait for it.
+// of its domain do not wait for it. The condition InUse follows the ledger, so that the pool can be deleted when it is empty.
 func (p *pass) unread(ctx context.Context) error {
 	if whole, err := p.adoption.Whole(ctx, p.pool); err != nil || !whole {
 		return p.freeze(ctx, cmp.Or(err, errLost))
 	}
 	p.ledger.Trust(p.id)
 	_ = p.fail(ctx, p.odd)
-	return nil
+	return p.reportUse(ctx)
 }
 
 // retire takes a deleted pool out of the ledger. While it is in use it stays.

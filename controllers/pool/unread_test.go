@@ -3,7 +3,10 @@ package pool
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
@@ -23,6 +26,9 @@ func TestReconcile_OfAPoolThatCannotBeRead(t *testing.T) {
 	p.ledger, p.odd = ledger, &outcome.Fault{Message: "odd"}
 	if err := p.reconcile(t.Context()); err != nil {
 		t.Errorf("reconcile = %v, want nil until the pool is changed", err)
+	}
+	if !meta.IsStatusConditionFalse(p.pool.Status.Conditions, ipamv1alpha1.ConditionInUse) {
+		t.Errorf("the empty pool has the conditions %v, want InUse=False so that it can be deleted", p.pool.Status.Conditions)
 	}
 	if !ledger.trusted[p.id] {
 		t.Error("the pool keeps its domain frozen, and the ledger lacks nothing of it")

@@ -41,10 +41,7 @@ func sampleRecord() any {
 }
 
 func sampleBinding() any {
-	return sample(`{"apiVersion":"apis.kcp.io/v1alpha2","kind":"APIBinding","metadata":{"annotations":{"kcp.io/cluster":"$cluster","kcp.io/path":"$path",
-"apis.v1alpha2.kcp.io/acceptable-permission-claims":"[{\"resource\":\"events\",\"verbs\":[\"create\",\"update\",\"patch\"],\"state\":\"Accepted\",\"selector\":{\"matchAll\":true}}]",
-"apis.v1alpha2.kcp.io/status-applied-permission-claims":"[{\"resource\":\"events\",\"verbs\":[\"create\",\"update\",\"patch\"],\"selector\":{\"matchAll\":true}}]",
-"apis.v1alpha2.kcp.io/status-export-permission-claims":"[{\"resource\":\"events\",\"verbs\":[\"create\",\"update\",\"patch\"]}]"},
+	return sample(`{"apiVersion":"apis.kcp.io/v1alpha2","kind":"APIBinding","metadata":{"annotations":{"kcp.io/cluster":"$cluster","kcp.io/path":"$path"},
 "creationTimestamp":"2026-01-02T03:04:05Z","finalizers":["apis.kcp.io/apibinding-finalizer"],"generation":2,
 "labels":{"internal.apis.kcp.io/export":"2oJcHpEtBDfXNaAUBS4v6FcNYv9wJFyjPbKGGB","claimed.internal.apis.kcp.io/mxkqO8PzFSvZcA":"b9D1tBTgx8aVjbLcvRyFBU"},
 "managedFields":[{"apiVersion":"apis.kcp.io/v1alpha2","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:annotations":{".":{},"f:kcp.io/path":{}},
