@@ -17,7 +17,7 @@ type neighbours struct {
 	of      netip.Prefix
 	pool    PoolID // in whose window the prefix lies
 	records []store.Record
-	head    int64 // revision of the space's head, as of which they were read
+	head    int64 // revision of the space's head when they were read
 }
 
 // spareOps are kept for an op's own comparisons.

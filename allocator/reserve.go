@@ -57,7 +57,7 @@ func (a *Allocator) HasReservation(id ClaimID) bool {
 	return ok
 }
 
-// ReservedSince is when the first CREATE was answered with a reservation, of which BoundAt is the last, or, if that
+// ReservedSince is when the first CREATE was answered with a reservation (BoundAt: the last), or, if that
 // was before the ledger was opened, the last one before it. ok is false if the ledger does not have the reservation,
 // as of memory.
 func (a *Allocator) ReservedSince(id ClaimID) (since time.Time, ok bool) {

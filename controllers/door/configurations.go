@@ -10,7 +10,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// The paths of the door, of which all but the last stand below the token. The API server knows nothing of pathDecide, by
+// The paths of the door. All except the last stand below the token. The API server knows nothing of pathDecide, by
 // which a replica asks the leader.
 const (
 	pathAnswer = "answer"

@@ -66,7 +66,7 @@ func (c *Controller) departure(cluster allocator.ClusterName) (at time.Time, ok 
 
 // wentBefore reports whether the holder is a claim that is older than the binding that its workspace has
 // now: it went with a former one, and everything that it had is to be released, whatever its policy. Both
-// times are kcp's. It is false of a claim of which nothing was seen. seen reports whether that former
+// times are kcp's. It is false of a claim that was never seen. seen reports whether that former
 // binding, or a later one, was seen to go.
 func (c *Controller) wentBefore(h allocator.Holder, served time.Time) (older, seen bool) {
 	c.mu.Lock()

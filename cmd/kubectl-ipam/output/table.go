@@ -15,7 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 )
 
-// NewTable is a table of which every row is an object. Columns named in lower case are
+// NewTable returns a table whose rows are objects. Columns named in lower case are
 // for -o wide.
 func NewTable(columns ...string) *metav1.Table {
 	t := &metav1.Table{}

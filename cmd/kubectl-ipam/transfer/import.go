@@ -201,7 +201,7 @@ func (f *faults) lines() map[int]bool {
 // mostNamed is how many lines an error names.
 const mostNamed = 50
 
-// refuse is the error of a plan of which nothing was created. unasked is why the server has not
+// refuse returns the error of a plan that created nothing. unasked is why the server has not
 // answered for all of its lines; nil if it has.
 func (o *planImport) refuse(found *faults, unasked error) error {
 	code, wrong := found.code, found.problems

@@ -50,7 +50,7 @@ func (s pageSource) Read(ctx context.Context) (*page.Snapshot, error) {
 	return snapshot, nil
 }
 
-// poolsOf are the pools that the caller may see, and those of which he has blocks.
+// poolsOf returns the pools that the caller can read, or holds blocks of.
 func poolsOf(r *reach.View, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) []page.Pool {
 	held := r.AllHoldings(pools, allocations)
 	shown := make([]page.Pool, 0, len(pools))

@@ -7,7 +7,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 )
 
-// Guarded is an informer of which no reader gets an object that cannot be read: that is an error of its own, and no "not
+// Guarded is an informer whose readers never get an object that cannot be read: that is an error of its own, and no "not
 // found". Lists and handlers show it as far as it is known, marked.
 func Guarded(informer toolscache.SharedIndexInformer) toolscache.SharedIndexInformer {
 	return guarded{informer}
