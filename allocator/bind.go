@@ -140,11 +140,7 @@ func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
 	if p == nil {
 		return engine.Share{}, engine.ErrGone
 	}
-	if err := b.date(s); err != nil { // before it takes anything
-		return engine.Share{}, err
-	}
-	b.fence = 0
-	if b.prefix, b.refusal = b.find(s, p); errors.Is(b.refusal, space.ErrUnsecured) {
+	if b.refusal = b.choose(s, p); errors.Is(b.refusal, space.ErrUnsecured) {
 		return engine.Share{}, space.ErrUnsecured
 	}
 	key := keys.Claim(claim)
@@ -169,6 +165,19 @@ func (b *bind) Plan(s *engine.Worker) (engine.Share, error) {
 	)
 	sh.Stamp = engine.StampOf(&s.Table.Quotas, b.request.Request, b.fence)
 	return sh, nil
+}
+
+// choose dates the block and finds its prefix, or refuses the request. A refused date takes nothing.
+func (b *bind) choose(s *engine.Worker, p *space.Pool) (err error) {
+	b.prefix, b.former, b.held, b.fence = netip.Prefix{}, nil, nil, 0
+	if b.uncertain {
+		return errUncertain
+	}
+	if err := b.date(s); err != nil {
+		return err
+	}
+	b.prefix, err = b.find(s, p)
+	return err
 }
 
 // date dates the record as of the call. A reservation gets a time that no former one of its ID has had. Memory has
@@ -264,10 +273,6 @@ func (b *bind) mistaken(s *engine.Worker, got store.Results) bool {
 // find chooses a free prefix, or refuses the request.
 func (b *bind) find(s *engine.Worker, p *space.Pool) (netip.Prefix, error) {
 	r := b.request
-	b.former, b.held = nil, nil
-	if b.uncertain {
-		return netip.Prefix{}, errUncertain
-	}
 	if p.State != PoolOpen {
 		return netip.Prefix{}, ErrPoolDraining
 	}

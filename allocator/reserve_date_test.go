@@ -80,6 +80,23 @@ func TestReserve_ManyTimesWithinASecond(t *testing.T) {
 	}
 }
 
+// A CREATE that is repeated is answered with the reservation that the ledger has, although a new one would be refused
+// for its date.
+func TestReserve_TooOftenButThere(t *testing.T) {
+	c := newChronicle(t)
+	var b Block
+	for range 3 { // in the second of now, and in the next two
+		if b.Prefix.IsValid() {
+			c.free(b.Holder.Claim)
+		}
+		b = c.reserve(reservation("web", 28))
+	}
+	got, err := c.Reserve(t.Context(), reservation("web", 28))
+	if err != nil || got.Prefix != b.Prefix || !got.Shared {
+		t.Errorf("Reserve = %+v, %v; want %s, shared", got, err, b.Prefix)
+	}
+}
+
 // A reservation that is refused for its date takes no room from the waiting list.
 func TestReserve_TooOftenTakesNoHold(t *testing.T) {
 	c := newChronicle(t)

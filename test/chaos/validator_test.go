@@ -29,7 +29,7 @@ func at(prefix string) outcome { return outcome{Prefix: netip.MustParsePrefix(pr
 
 // The model of a claim knows right from wrong.
 func TestClaimModel(t *testing.T) {
-	lost, full := outcome{Unknown: "lost"}, outcome{Refusal: exhausted, Largest: -1}
+	lost, full, soon := outcome{Unknown: "lost"}, outcome{Refusal: exhausted, Largest: -1}, outcome{Refusal: tooOften}
 	here, there := at("10.2.0.16/28"), at("10.2.0.32/28")
 	for name, test := range map[string]struct {
 		history []operation
@@ -46,6 +46,9 @@ func TestClaimModel(t *testing.T) {
 		"gone without a release":            {[]operation{did("bind", 1, 2, here), did("lookup", 5, 6, outcome{})}, false},
 		"there without a bind":              {[]operation{did("lookup", 5, 6, here)}, false},
 		"refused though it has a block":     {[]operation{did("bind", 1, 2, here), did("bind", 3, 4, full)}, false},
+		"too often, and no block":           {[]operation{did("bind", 1, 2, soon), did("lookup", 3, 4, outcome{})}, true},
+		"too often, and a block":            {[]operation{did("bind", 1, 2, soon), did("lookup", 3, 4, here)}, false},
+		"too often, with a block":           {[]operation{did("bind", 1, 2, here), did("bind", 3, 4, soon)}, false},
 		"refused while another bind is on":  {[]operation{did("bind", 1, 5, here), did("bind", 2, 4, full)}, true},
 		"reused":                            {[]operation{did("bind", 1, 2, here), reuse("c", "d", 3, 4, here), did("lookup", 5, 6, outcome{})}, true},
 		"reused, and still there":           {[]operation{did("bind", 1, 2, here), reuse("c", "d", 3, 4, here), did("lookup", 5, 6, here)}, false},

@@ -63,7 +63,8 @@ const (
 	poolInUse = "pool in use"
 	noPool    = "no such pool"
 	changed   = "changed"
-	broken    = "broken" // an answer that no ledger may give
+	tooOften  = "too often" // of a reservation alone
+	broken    = "broken"    // an answer that no ledger may give
 )
 
 // work answers requests until standard input ends.
@@ -124,13 +125,13 @@ func (w *worker) answer(r request) {
 	o, err := deeds[r.Do](ctx, w.Allocator, r)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.out.Encode(answer{r.ID, o.with(err)}); err != nil {
+	if err := w.out.Encode(answer{r.ID, r.outcome(o, err)}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 }
 
-// with sorts an error into the refusals, which are certain, and the rest.
-func (o outcome) with(err error) outcome {
+// outcome sorts an error into the refusals, which are certain, and the rest.
+func (r request) outcome(o outcome, err error) outcome {
 	var full *allocator.ExhaustedError
 	var excluded *allocator.ExcludedError
 	switch {
@@ -145,6 +146,8 @@ func (o outcome) with(err error) outcome {
 		o.Refusal = changed
 	case errors.Is(err, allocator.ErrUnknownPool):
 		o.Refusal = noPool
+	case errors.Is(err, allocator.ErrTooOften) && r.reserves():
+		o.Refusal = tooOften
 	case errors.Is(err, allocator.ErrBusy), errors.Is(err, allocator.ErrReservations),
 		errors.Is(err, allocator.ErrCools), errors.Is(err, allocator.ErrPoolDraining):
 		o.Refusal = busy
@@ -163,6 +166,11 @@ func (r request) allocation() allocator.Request {
 	}
 }
 
+// reserves reports whether the request binds for a claim that has no UID yet.
+func (r request) reserves() bool {
+	return r.Do == "bind" && strings.HasPrefix(string(r.Claim), "reserved.")
+}
+
 // laterClaim ends the ID of a claim that follows one of the same name.
 const laterClaim = "-later"
 
@@ -177,7 +185,7 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 	},
 	"bind": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
 		bind := a.Bind
-		if strings.HasPrefix(string(r.Claim), "reserved.") {
+		if r.reserves() {
 			bind = a.Reserve
 		}
 		b, err := bind(ctx, r.allocation())
