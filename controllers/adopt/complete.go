@@ -6,19 +6,26 @@ import (
 	"net/netip"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
 // Complete reports whether the ledger has all blocks that were ever published in a prefix: it has every pool
-// that shows addresses of the prefix, whatever its workspace, and none of them is frozen. It reads the pools
+// that shows addresses of the prefix, whatever its workspace, and none of them has lost anything. It reads the pools
 // live, and an endpoint that does not answer is an error. What is adopted before it returns may have been missing
-// before. Safe for concurrent use.
+// before. A pool that only waits to be compared is compared here: its owner could keep it waiting for ever. Safe for
+// concurrent use.
 func (a *Adopter) Complete(ctx context.Context, prefix netip.Prefix) (bool, error) {
-	for p := range a.Ledger.Pools() { // which costs no list
-		if p.CIDR.Overlaps(prefix) && a.lacks(p.ID) {
+	unseen := map[allocator.PoolID]bool{} // those that were not compared yet, as long as no workspace shows them
+	for p := range a.Ledger.Pools() {     // which costs no list
+		switch {
+		case !p.CIDR.Overlaps(prefix):
+		case p.Frozen || a.isLost(p.ID):
 			return false, nil
+		case a.waits(p):
+			unseen[p.ID] = true
 		}
 	}
 	whole, failed := true, error(nil)
@@ -28,17 +35,36 @@ func (a *Adopter) Complete(ctx context.Context, prefix netip.Prefix) (bool, erro
 		if err != nil || !cidr.Overlaps(prefix) || !whole || failed != nil {
 			return
 		}
-		id := allocator.PoolID(pool.UID)
-		if whole = !a.lacks(id); !whole {
-			whole, failed = a.Ledger.Retired(ctx, id)
-		}
+		delete(unseen, allocator.PoolID(pool.UID))
+		whole, failed = a.has(ctx, pool)
 	})
-	return whole, errors.Join(failed, err)
+	return whole && len(unseen) == 0, errors.Join(failed, err)
 }
 
-// lacks reports whether the ledger does not have a pool, or may lack blocks of it. A pool that drains has got no
-// block since, and nothing may be left to compare it with.
-func (a *Adopter) lacks(id allocator.PoolID) bool {
+// waits reports whether a pool of the ledger was not compared with its status yet. One that drains has got no block
+// since, and nothing may be left to compare it with.
+func (a *Adopter) waits(p allocator.Pool) bool {
+	return p.State == allocator.PoolOpen && a.Ledger.Frozen(p.ID)
+}
+
+// has reports whether the ledger has all that a pool's status speaks of. Our finalizer is taken off a pool that goes
+// when the ledger has retired it, which only the process remembers that has seen it. Others may keep the pool there for
+// as long as they like.
+func (a *Adopter) has(ctx context.Context, pool *ipamv1alpha1.IPPool) (bool, error) {
+	id := allocator.PoolID(pool.UID)
 	p, known := a.Ledger.Pool(id)
-	return !known || p.Frozen || a.isLost(id) || p.State == allocator.PoolOpen && a.Ledger.Frozen(id)
+	switch {
+	case a.isLost(id), p.Frozen:
+		return false, nil
+	case known && !a.waits(p), !known && retired(pool):
+		return true, nil
+	}
+	if behind, err := a.behind(ctx, id, pool.Status); err != nil || !behind {
+		return err == nil, err
+	}
+	return a.Ledger.Retired(ctx, id)
+}
+
+func retired(pool *ipamv1alpha1.IPPool) bool {
+	return !pool.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(pool, ipamv1alpha1.FinalizerPool)
 }

@@ -5,7 +5,10 @@ import (
 	"net/netip"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -30,6 +33,24 @@ func TestComplete(t *testing.T) {
 			l.register("q", "10.0.0.0/16")
 			l.must(l.ledger.Retire(t.Context(), "uid-of-q"))
 		}, true},
+		"a pool was retired before the start, and somebody holds it": {func(l *loss) {
+			now := metav1.Now()
+			q := l.had(gen.Pool("q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
+			q.DeletionTimestamp, q.Finalizers = &now, []string{"example.com/mine"}
+		}, true},
+		"a pool goes that the ledger never had": {func(l *loss) {
+			now := metav1.Now()
+			q := l.had(gen.Pool("q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
+			q.DeletionTimestamp, q.Finalizers = &now, []string{ipamv1alpha1.FinalizerPool}
+		}, false},
+		"a pool waits to be compared, and the ledger has all of it": {func(l *loss) {
+			l.had(gen.Pool("q"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
+			l.register("q", "10.0.0.0/16")
+		}, true},
+		"a pool waits to be compared, and the ledger lacks changes": {func(l *loss) {
+			l.had(gen.Pool("q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
+			l.register("q", "10.0.0.0/16")
+		}, false},
 		"a pool drains that was never compared": {func(l *loss) {
 			l.register("q", "10.0.0.0/16")
 			l.must(l.ledger.Drain(t.Context(), "uid-of-q"))
