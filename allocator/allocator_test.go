@@ -172,7 +172,7 @@ func (l *fixture) swap(change func(*engine.Hooks)) {
 // waitQueued waits until n requests are queued for pool p.
 func (l *fixture) waitQueued(n int) {
 	l.t.Helper()
-	l.waitFor(l.t, "p", func(s *engine.Worker) bool { return s.Queued() >= n })
+	l.waitFor(l.t, "p", func(s *engine.Worker) bool { return s.Queue.Size >= n })
 }
 
 // waitIdle waits until no worker has anything left to do, not even to tell anybody.

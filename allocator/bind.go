@@ -113,12 +113,6 @@ func (b *bind) Claim() (ClaimID, bool) { return b.request.Holder.Claim, true }
 func (b *bind) Uncertain()             { b.uncertain = true }
 func (b *bind) Refuses() bool          { return b.refusal != nil }
 
-// Independent is a bind without limits. Once planned, it gets free room that is held for nobody.
-func (b *bind) Independent() bool {
-	unbounded := b.request.Limits == Limits{} && !b.request.adopts
-	return unbounded && b.refusal == nil && b.former == nil && b.held == nil
-}
-
 // Takes is the owner of a planned bind, and how many addresses it adds to the owner's accounts. A
 // block that cools is on them already.
 func (b *bind) Takes() (by space.Owner, n *big.Int) {
@@ -230,9 +224,7 @@ func (b *bind) makeWay(s *engine.Worker) {
 }
 
 func (b *bind) Lost(s *engine.Worker, why engine.Loss) error {
-	if why.Kind != engine.Unsent {
-		b.losses++
-	}
+	b.losses++
 	if b.held != nil {
 		s.Room.Rejoin(b.held)
 		b.held = nil

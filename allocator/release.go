@@ -193,7 +193,7 @@ func (f *free) Lost(_ *engine.Worker, why engine.Loss) error {
 	case engine.Unanswered:
 		f.uncertain = true
 		return engine.ErrAgain
-	case engine.Overtaken, engine.Unsent:
+	case engine.Overtaken:
 		return engine.ErrAgain
 	case engine.Refuted:
 	}

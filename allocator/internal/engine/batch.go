@@ -39,7 +39,6 @@ type group struct {
 	flat    bool   // which carries them out itself, and not in nested transactions
 	drops   bool   // the space ends with it
 	writes  bool
-	mixed   bool // not all of its calls are independent
 }
 
 // count is the number of the space's changes once the group is committed.
@@ -99,7 +98,6 @@ func (g *group) add(c *call, sh Share) {
 	g.drops = g.drops || sh.DropsSpace
 	g.stamp(sh.Stamp)
 	g.writes = g.writes || sh.writes()
-	g.mixed = g.mixed || !c.independent() || sh.Stamp != nil
 	if sh.writes() {
 		c.pledge(g.pledges)
 	}
@@ -151,16 +149,13 @@ func (s *Worker) yield() {
 	}
 }
 
-// gather plans the queued calls, in turn, until the transaction is full. Those that were planned ahead
-// are in it already. nil: there are no calls, and the worker ends.
+// gather plans the queued calls, in turn, until the transaction is full. nil: there are no calls, and
+// the worker ends.
 func (s *Worker) gather() *group {
 	s.Lock()
 	defer s.Unlock()
 	maxOps := int(s.Engine.Limit.Load())
-	g := s.takeAhead()
-	if g == nil {
-		g = newGroup(min(s.Queue.Size, maxOps))
-	}
+	g := newGroup(min(s.Queue.Size, maxOps))
 	s.asOf(g)
 	for c := s.Queue.peek(); c != nil && g.admits(c, maxOps); c = s.Queue.peek() {
 		s.Queue.pop()
@@ -179,7 +174,6 @@ func (s *Worker) gather() *group {
 		s.DropIfEmpty()
 		return nil
 	}
-	s.launch(g)
 	return g
 }
 

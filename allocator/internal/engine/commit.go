@@ -182,7 +182,6 @@ func (s *Worker) committed(g *group, resp *clientv3.TxnResponse) {
 			s.Close()
 		}
 	}
-	s.land(revision)
 }
 
 // conflicted handles a group whose comparisons failed: another writer has put the head,

@@ -1,8 +1,7 @@
 // Package engine writes a ledger, and keeps memory in step with it.
 //
 // Each space has a worker. While a transaction is in flight, requests for the space wait in a
-// queue, in which workspaces take turns (queue.go), or are planned at once for the next transaction
-// (ahead.go). They share that (batch.go, commit.go). If an answer is lost, the worker first makes sure that the transaction can no
+// queue, in which workspaces take turns (queue.go). They share the next one (batch.go, commit.go). If an answer is lost, the worker first makes sure that the transaction can no
 // longer happen (settle.go). One watch brings the changes of other writers (watch.go,
 // events.go). A ledger that was replaced or restored ends the engine (guard.go, health.go).
 //

@@ -70,7 +70,7 @@ func newMetrics(eng *Engine) *metrics {
 			Buckets: []float64{1, 2, 3, 5, 8, 13, 21},
 		}),
 		queued: gauge("ipam_ledger_queued_requests", "Requests that wait for a transaction, over all spaces.",
-			func() int { return eng.Spaces.Count(func(w *Worker) int { return w.Queued() }) }),
+			func() int { return eng.Spaces.Count(func(w *Worker) int { return w.Queue.Size }) }),
 		waiting: gauge("ipam_ledger_waiting_claims", "Claims that wait for room, over all pools.",
 			func() int { return int(eng.Table.Waiting.Load()) }),
 		conflicts: prometheus.NewCounter(prometheus.CounterOpts{

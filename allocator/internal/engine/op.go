@@ -65,13 +65,6 @@ type refuser interface {
 	Refuses() bool
 }
 
-// independent is an op that may be planned while others of the kind are in flight.
-type independent interface {
-	// Independent reports whether the op depends on nothing but room, and, once it is planned, whether
-	// it takes free room and does nothing else.
-	Independent() bool
-}
-
 // Loss says why the share of an op was not committed.
 type Loss struct {
 	Kind lossKind
@@ -87,8 +80,6 @@ const (
 	Overtaken
 	// Refuted: one of the share's own comparisons has failed.
 	Refuted
-	// Unsent: the transaction was given up before it was sent.
-	Unsent
 )
 
 var (

@@ -157,27 +157,17 @@ func (s *Worker) Do(ctx context.Context, o Op) error {
 	return c.err
 }
 
-// Queued is how many calls wait for a transaction, those that are planned for the next one included.
-func (s *Worker) Queued() int {
-	if s.ahead == nil {
-		return s.Queue.Size
-	}
-	return s.Queue.Size + len(s.ahead.calls)
-}
-
 // enqueue puts a call into the queue, and starts a worker if there is none.
 func (s *Worker) enqueue(c *call) error {
 	s.Lock()
 	defer s.Unlock()
-	if s.Queued() >= s.Engine.queueLimit {
+	if s.Queue.Size >= s.Engine.queueLimit {
 		return ledger.ErrBusy
 	}
 	if !s.Working && !s.Engine.Spawn(s.work) {
 		return ledger.ErrClosed
 	}
 	s.Working = true
-	if !s.planAhead(c) {
-		s.Queue.push(c)
-	}
+	s.Queue.push(c)
 	return nil
 }

@@ -23,16 +23,12 @@ type loser struct {
 	why Loss
 }
 
-// lose leaves a group pending. All its calls have lost, for the same reason, and what was planned
-// behind it is given up.
+// lose leaves a group pending. All its calls have lost, for the same reason.
 func (s *Worker) lose(g *group, why Loss) {
 	s.pending = &pending{losers: make([]loser, len(g.calls))}
 	for i, c := range g.calls {
 		s.pending.losers[i] = loser{c, why}
 	}
-	s.Lock()
-	defer s.Unlock()
-	s.recall()
 }
 
 // sawRevisions notes the revisions of keys that etcd has returned: the watch has to reach them before

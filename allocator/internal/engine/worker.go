@@ -15,13 +15,11 @@ type Worker struct {
 	Engine *Engine
 	Keys   store.SpaceKeys // those of the space
 
-	Queue    queue
-	Working  bool   // the goroutine runs
-	Placing  *group // for which a call is being planned
-	inFlight *group // if calls may be planned behind it; else nil
-	ahead    *group // the calls that were planned behind it; nil: none
-	alarm    alarm  // for the next cooldown that ends
-	turn     turn   // of another writer that has asked for it
+	Queue   queue
+	Working bool   // the goroutine runs
+	Placing *group // for which a call is being planned
+	alarm   alarm  // for the next cooldown that ends
+	turn    turn   // of another writer that has asked for it
 
 	// The goroutine's own.
 	pending *pending      // the calls of the last transaction that are not settled

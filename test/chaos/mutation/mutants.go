@@ -105,24 +105,6 @@ var Mutants = []Mutant{
 		New:  "return engine.Share{}, b.refusal",
 	},
 	{
-		Name: "a claim is planned behind any transaction in flight",
-		File: "allocator/internal/engine/ahead.go",
-		Old:  "if !g.mixed && s.losses == 0",
-		New:  "if s.losses == 0",
-	},
-	{
-		Name: "a limit does not count what is in flight",
-		File: "allocator/bind.go",
-		Old:  "unbounded := b.request.Limits == Limits{} && !b.request.adopts",
-		New:  "unbounded := !b.request.adopts",
-	},
-	{
-		Name: "what was planned behind a lost transaction keeps its room",
-		File: "allocator/internal/engine/ahead.go",
-		Old:  "if err := c.op.Lost(s, Loss{Kind: Unsent}); !errors.Is(err, ErrAgain) {",
-		New:  "if err := error(ErrAgain); !errors.Is(err, ErrAgain) {",
-	},
-	{
 		Name: "changes of a frozen space are counted",
 		File: "allocator/internal/engine/batch.go",
 		Old:  "if s.Room.Pools.Frozen() < space.Untrusted {\n\t\tg.stride = 1\n",
