@@ -10,7 +10,7 @@ import "github.com/kcp-ipam/ipam/allocator/internal/space"
 // block of that length, Wait does nothing.
 //
 // A claim that a limit of its request stops is passed over until its workspace holds
-// less. It is woken then.
+// less. It is woken then, unless older claims may have all that the limit leaves.
 func (a *Allocator) Wait(req Request) {
 	if checkRequest(req) == nil {
 		a.table.Visit(req.Pool, func(p *space.Pool) { p.In.Room.Wait(p, req) })

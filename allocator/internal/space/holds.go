@@ -9,7 +9,7 @@ import (
 // Wait adds a claim to the list of a pool, and holds room for it if there is
 // any. Always true of the list: no claim without a hold fits into the free space.
 func (r *Room) Wait(p *Pool, req ledger.Request) {
-	r.Withdraw(p, req.Holder.Claim)
+	r.replace(p, req)
 	if p.State != ledger.PoolOpen || r.Pools.Find(p.ID) != p || req.Length > p.CIDR.Addr().BitLen() {
 		return
 	}
@@ -35,17 +35,27 @@ func (r *Room) Wait(p *Pool, req ledger.Request) {
 	}
 }
 
+// replace removes a claim from the list of a pool, to which it comes back with another request.
+func (r *Room) replace(p *Pool, by ledger.Request) {
+	w := p.Waiting.Claims[by.Holder.Claim]
+	if w != nil && !w.held && kindOf(w.request) == kindOf(by) {
+		r.remove(p, w) // it stays one of those that were put back; see relief
+		return
+	}
+	r.Withdraw(p, by.Holder.Claim)
+}
+
 // Withdraw removes a claim from the list of a pool, and ends its hold.
 func (r *Room) Withdraw(p *Pool, id ledger.ClaimID) {
 	w, ok := p.Waiting.Claims[id]
 	if !ok {
 		return
 	}
-	held := w.held
+	held, on := w.held, w.suspended
 	if r.remove(p, w); held {
 		r.Unreserve(w.Last)
-		r.unpledge(w)
 	}
+	r.unpledge(w, on)
 }
 
 // remove removes a waiter from its list. What is held for it stays reserved.
@@ -91,14 +101,15 @@ func (r *Room) hold(p *Pool, w *Waiter) {
 func (r *Room) giveUp(p *Pool, w *Waiter) {
 	p.Waiting.requeue(w)
 	r.Unreserve(w.Last)
-	r.unpledge(w)
+	r.unpledge(w, Account{})
 }
 
-// unpledge requeues the waiters that are suspended on the accounts of a waiter which has lost its hold.
-// It may be that hold alone which stops them, and not what their workspace has in the ledger.
-func (r *Room) unpledge(w *Waiter) {
+// unpledge requeues the waiters that are suspended on the accounts of a waiter which has lost its hold, or
+// its place. It may be that waiter alone which stops them, and not what their workspace has in the ledger.
+// That is not so of the account on which it was suspended itself; the zero Account: on none.
+func (r *Room) unpledge(w *Waiter, but Account) {
 	for _, a := range []Account{PoolAccount(w.request), ClassAccount(w.request)} {
-		if r.table.Quotas.watched(a) {
+		if a != but && r.table.Quotas.watched(a) {
 			r.news.relieve(a)
 		}
 	}
@@ -140,14 +151,14 @@ func (r *Room) Claim(p *Pool, req ledger.Request) *Waiter {
 		return w
 	}
 	r.offer(w.Last)
-	r.unpledge(w)
+	r.unpledge(w, Account{})
 	return nil
 }
 
 // Rejoin undoes Claim: it puts a waiter back on the list of its pool, at its old place, without a
 // hold.
 func (r *Room) Rejoin(w *Waiter) {
-	r.unpledge(w)
+	r.unpledge(w, Account{})
 	p := r.Pools.Find(w.request.Pool)
 	if p == nil || p.State != ledger.PoolOpen || r.table.withdrawn(w) {
 		return

@@ -15,13 +15,19 @@ import (
 // tight makes a space with one pool of two addresses, which tells what it has to tell.
 func tight(t *testing.T) (*Space, *Pool, *News) {
 	t.Helper()
+	s, told := spaceOf(netip.MustParsePrefix("10.0.0.0/31"))
+	return s, s.Pool("p"), told
+}
+
+// spaceOf makes a space with one pool, which tells what it has to tell.
+func spaceOf(cidr netip.Prefix) (*Space, *News) {
 	table, told := NewTable(), &News{}
 	table.HoldTime, table.Logger, table.Now = time.Hour, slog.Default(), time.Now
 	table.After = func(time.Duration, func()) func() bool { return func() bool { return true } }
 	s := NewSpace(table, "s")
 	s.Unlocking, s.Unlocked = func() {}, func(n News) { *told = n }
-	s.PutPool(ledger.Pool{ID: "p", CIDR: netip.MustParsePrefix("10.0.0.0/31"), State: ledger.PoolOpen})
-	return s, s.Pool("p"), told
+	s.PutPool(ledger.Pool{ID: "p", CIDR: cidr, State: ledger.PoolOpen})
+	return s, told
 }
 
 func asks(claim ledger.ClaimID) ledger.Request {

@@ -17,9 +17,9 @@ type waitlist struct {
 	Claims    map[ledger.ClaimID]*Waiter
 	names     map[former]*Waiter // by the name of the claim
 	turns     *turns
-	lines     []*line            // by prefix length, those without a hold; none is empty
-	exact     *exact             // those for an exact prefix, without a hold
-	suspended map[Account]*byAge // by the account whose limit stops them; in no line
+	lines     []*line                     // by prefix length, those without a hold; none is empty
+	exact     *exact                      // those for an exact prefix, without a hold
+	suspended map[Account]map[kind]*byAge // by the account whose limit stops them; in no line, and none is empty
 }
 
 // Waiter is a claim that waits. Either it is in a line, or it has a hold, or it is suspended: a limit
@@ -47,7 +47,7 @@ func older(a, b *Waiter) int {
 func (q *waitlist) add(w *Waiter) {
 	if q.Claims == nil {
 		*q = waitlist{
-			Claims: map[ledger.ClaimID]*Waiter{}, names: map[former]*Waiter{}, turns: &turns{}, exact: newExact(), suspended: map[Account]*byAge{},
+			Claims: map[ledger.ClaimID]*Waiter{}, names: map[former]*Waiter{}, turns: &turns{}, exact: newExact(), suspended: map[Account]map[kind]*byAge{},
 		}
 	}
 	q.Claims[w.request.Holder.Claim] = w
@@ -97,31 +97,6 @@ func (q *waitlist) lineOf(length int) (i int, ok bool) {
 	return slices.BinarySearchFunc(q.lines, length, func(l *line, length int) int { return cmp.Compare(l.length, length) })
 }
 
-// suspend removes a waiter from its line until less is held on an account.
-func (q *waitlist) suspend(w *Waiter, on Account) {
-	q.leave(w)
-	w.suspended = on
-	if q.suspended[on] == nil {
-		q.suspended[on] = newByAge()
-	}
-	q.suspended[on].ReplaceOrInsert(w)
-}
-
-// suspendedOn are the waiters that are suspended on an account, oldest first. They may change
-// meanwhile.
-func (q *waitlist) suspendedOn(on Account) []*Waiter {
-	tree := q.suspended[on]
-	if tree == nil {
-		return nil
-	}
-	waiters := make([]*Waiter, 0, tree.Len())
-	tree.Ascend(func(w *Waiter) bool {
-		waiters = append(waiters, w)
-		return true
-	})
-	return waiters
-}
-
 // hold notes that a prefix is held for a waiter: its workspace has had its turn.
 func (q *waitlist) hold(w *Waiter, prefix netip.Prefix) {
 	q.turns.serve(w.turn) // first, so that its own line is put in order for both at once
@@ -137,11 +112,7 @@ func (q *waitlist) leave(w *Waiter) {
 	case w.held:
 		w.release()
 	case w.suspended != (Account{}):
-		tree := q.suspended[w.suspended]
-		if tree.Delete(w); tree.Len() == 0 {
-			delete(q.suspended, w.suspended)
-		}
-		w.suspended = Account{}
+		q.unsuspend(w)
 	case w.request.Exact.IsValid():
 		q.exact.remove(w)
 	default:
