@@ -84,7 +84,9 @@ func TestUsage(t *testing.T) {
 		"claims delete":                                     "requires at least 1 arg",
 		"claim rm":                                          "requires at least 1 arg",
 		"pool describe":                                     "accepts 1 arg",
-		"pool delete":                                       "accepts 1 arg",
+		"pool delete":                                       "requires at least 1 arg",
+		"pool create a --cidr c --max-slices 4":             "give --slice-length with it",
+		"claim create a --owner-uid u":                      "--owner is",
 		"class rm a":                                        "use kubectl delete ipclass NAME",
 	} {
 		s := stage.New(t)

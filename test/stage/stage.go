@@ -127,6 +127,7 @@ func Server(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) cli
 		return err
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&ipamv1alpha1.IPClaim{}, metav1.ObjectNameField, byName).
 		WithIndex(&ipamv1alpha1.IPPool{}, metav1.ObjectNameField, byName).
 		WithIndex(&ipamv1alpha1.IPAllocation{}, metav1.ObjectNameField, byName).
 		WithInterceptorFuncs(funcs).Build()

@@ -19,6 +19,7 @@ type creation struct {
 	name            string
 	pool, workspace string
 	selector, owner string
+	ownerUID        string
 }
 
 func newCreate(s *session.Session, verb string) *cobra.Command {
@@ -79,8 +80,8 @@ func (o *creation) addSpecFlags(cmd *cobra.Command) {
 	session.Choose(cmd, &spec.RetainedPolicy, "retained-policy", "What happens if a block is retained from a deleted claim of the name: Wait until it is released, or Reuse it",
 		ipamv1alpha1.RetainedWait, ipamv1alpha1.RetainedReuse)
 	flags.StringVar(&o.owner, "owner", "", "Object that uses the block, such as Service/default/web or Machine.example.com/default/m-1")
-	flags.StringToStringVar(&o.claim.Labels, "labels", nil, "Labels of the claim, such as team=web")
-	flags.BoolVar(&o.Replace, "replace", false, "Replace a claim of this name that asks for something else and has no block")
+	flags.StringVar(&o.ownerUID, "owner-uid", "", "UID of that object, by which it is told from a later one of its name")
+	o.AddReplace(cmd, "claim")
 }
 
 func (o *creation) run(ctx context.Context, args []string) error {
@@ -101,7 +102,7 @@ func (o *creation) complete(args []string) (err error) {
 	if o.claim.Name == "" {
 		o.claim.GenerateName = "claim-"
 	}
-	if o.claim.Spec.OwnerRef, err = parseOwner(o.owner); err != nil {
+	if o.claim.Spec.OwnerRef, err = parseOwner(o.owner, o.ownerUID); err != nil {
 		return err
 	}
 	if o.Replace && (o.claim.Name == "" || o.DryRun == request.DryRunServer) {

@@ -13,12 +13,12 @@ func TestParseOwner(t *testing.T) {
 		"Node/n-1":                        {Kind: "Node", Name: "n-1"},
 		"Machine.example.com/default/m-1": {APIGroup: "example.com", Kind: "Machine", Namespace: "default", Name: "m-1"},
 	} {
-		if got, err := parseOwner(text); err != nil || *got != want {
+		if got, err := parseOwner(text, ""); err != nil || *got != want {
 			t.Errorf("parseOwner(%q) = %+v, %v; want %+v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"web", "Service/", "/web", "Service/a/b/c", "Service//web"} {
-		if got, err := parseOwner(text); exit.CodeOf(err) != exit.Usage {
+		if got, err := parseOwner(text, ""); exit.CodeOf(err) != exit.Usage {
 			t.Errorf("parseOwner(%q) = %+v, %v; want wrong usage", text, got, err)
 		}
 	}

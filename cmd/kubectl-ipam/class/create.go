@@ -70,7 +70,6 @@ func (o *creation) addSpecFlags(cmd *cobra.Command) {
 	flags.StringSliceVar(&o.consumers, "consumer", nil, "Workspaces that may use the class, such as root:acme:web or 'root:acme:*'")
 	flags.StringVar((*string)(&spec.MaxPerConsumer), "max-per-consumer", "", "Addresses that one workspace may hold by this class")
 	flags.BoolVar(&o.isDefault, "default", false, "Make it the default class of its family")
-	flags.StringToStringVar(&o.class.Labels, "labels", nil, "Labels of the class, such as site=fra")
 }
 
 func (o *creation) run(ctx context.Context, name string) error {

@@ -18,6 +18,7 @@ type creation struct {
 	parent, workspace   string
 	consumers, excluded []string
 	edges               ipamv1alpha1.PoolReservations
+	slices              ipamv1alpha1.PoolSlices
 }
 
 func newCreate(s *session.Session) *cobra.Command {
@@ -29,12 +30,16 @@ func newCreate(s *session.Session) *cobra.Command {
 whose block is carved from a parent. Wait for the block and print its CIDR.
 
 The command can be repeated: the same request gets the same answer, and a different one
-of the same name is a conflict.`,
+of the same name is a conflict. A pool that gets no block stays, and has it when the cause
+is gone. To correct a pool that never had a block, repeat the command with --replace.`,
 		Example: `  # create a root pool behind the class "internal", and reserve its first /24
   kubectl ipam pool create lab --cidr 10.8.0.0/16 --class internal --leading 1 --unit-length 24
 
   # carve a /20 from it
   kubectl ipam pool create lab-east --parent lab --length 20
+
+  # give each workspace that binds the API a /24 of its own
+  kubectl ipam pool create edge --cidr 100.64.0.0/12 --visibility platform --slice-length 24
 
   # share a pool with all workspaces below root:acme
   kubectl ipam pool create transit --cidr 172.16.0.0/24 --visibility shared --consumer 'root:acme:*'`,
@@ -75,7 +80,10 @@ func (o *creation) addSpecFlags(cmd *cobra.Command) {
 	flags.Int32Var(&o.edges.Trailing, "trailing", 0, "Number of blocks that are reserved at the end")
 	flags.Var((*session.Length)(&o.edges.UnitPrefixLength), "unit-length", "Prefix length of each reserved block")
 	flags.StringVar((*string)(&spec.ReleaseCooldown), "release-cooldown", "", "How long a freed block is not allocated to another claim, such as 30s; at most 24h")
-	flags.StringToStringVar(&o.pool.Labels, "labels", nil, "Labels of the pool, such as site=fra")
+	flags.StringVar((*string)(&spec.MaxPerConsumer), "max-per-consumer", "", "Addresses that one workspace may hold of the pool")
+	flags.Var((*session.Length)(&o.slices.PrefixLength), "slice-length", "Prefix length of the child pool that each workspace gets which binds the API")
+	flags.Int32Var(&o.slices.MaxSlices, "max-slices", 0, "How many workspaces get such a child pool; 0 is as many as fit")
+	o.AddReplace(cmd, "pool")
 }
 
 func (o *creation) run(ctx context.Context, name string) error {
@@ -100,6 +108,12 @@ func (o *creation) complete(spec *ipamv1alpha1.IPPoolSpec) error {
 	}
 	if o.edges.UnitPrefixLength != 0 && spec.Reservations == nil {
 		return exit.Usagef("--unit-length is the length of the reserved blocks; give --leading or --trailing with it")
+	}
+	if o.slices.PrefixLength != 0 {
+		spec.Slices = &o.slices
+	}
+	if o.slices.MaxSlices != 0 && spec.Slices == nil {
+		return exit.Usagef("--max-slices is the number of slices; give --slice-length with it")
 	}
 	if (o.parent != "") != (spec.PrefixLength != 0) {
 		return exit.Usagef("--parent and --length go together: give both for a child pool, and neither for a root pool")

@@ -25,32 +25,34 @@ type removal struct {
 	*session.Session
 	cascade, yes bool
 	wait         time.Duration
+	// typed reads the answers of the user.
+	typed *bufio.Reader
 }
 
 func newRelease(s *session.Session) *cobra.Command {
 	o := &removal{Session: s}
 	cmd := &cobra.Command{
-		Use:     "release NAME",
+		Use:     "release NAME...",
 		Aliases: []string{"delete", "rm"},
-		Short:   "Delete a pool, and with --cascade what it holds in this workspace",
-		Long: `Delete a pool, which frees its block in its parent. A pool that holds blocks is refused.
+		Short:   "Delete pools, and with --cascade what they hold in this workspace",
+		Long: `Delete pools, which frees their blocks in their parents. A pool that holds blocks is refused.
 With --cascade, its claims, its retained blocks and the pools carved from it are released
-first, if they are of this workspace. Type the name of the pool to confirm.`,
+first, if they are of this workspace. Type the name of each pool to confirm.`,
 		Example: `  kubectl ipam pool release lab
 
   # release all that the pool holds in this workspace, and do not ask
   kubectl ipam pool release lab --cascade --yes`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	cmd.Flags().BoolVar(&o.cascade, "cascade", false, "Release what the pool holds in this workspace first")
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask for the name of the pool")
-	cmd.Flags().DurationVar(&o.wait, "wait", 30*time.Second, "How long to wait until the pool is gone")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask for the names of the pools")
+	cmd.Flags().DurationVar(&o.wait, "wait", 30*time.Second, "How long to wait until each pool is gone")
 	session.CompleteArgs(s, cmd, session.PoolNames)
 	return cmd
 }
 
-func (o *removal) run(ctx context.Context, name string) error {
+func (o *removal) run(ctx context.Context, names []string) error {
 	if o.wait <= 0 {
 		return exit.Usagef("--wait is %s; write a duration such as 30s", o.wait)
 	}
@@ -58,6 +60,16 @@ func (o *removal) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	o.typed = bufio.NewReader(o.In)
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, o.one(ctx, c, name))
+	}
+	return errors.Join(errs...)
+}
+
+// one releases one pool.
+func (o *removal) one(ctx context.Context, c client.WithWatch, name string) (err error) {
 	pool := &ipamv1alpha1.IPPool{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
 		return err
@@ -116,7 +128,7 @@ func (o *removal) confirm(ctx context.Context, doomed *estate, name string) erro
 	fmt.Fprint(o.ErrOut, "Type the name of the pool to go on: ")
 	typed := make(chan string, 1)
 	go func() { // without an answer it ends with the program
-		line, _ := bufio.NewReader(o.In).ReadString('\n')
+		line, _ := o.typed.ReadString('\n')
 		typed <- strings.TrimSpace(line)
 	}()
 	select {

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"bufio"
 	"context"
 	"strings"
 	"testing"
@@ -30,8 +31,8 @@ func TestPoolRelease_Confirm(t *testing.T) {
 	}
 	for typed, want := range map[string]int{"lab\n": exit.OK, "east\n": exit.Aborted, "\n": exit.Aborted, "": exit.Aborted, "lab": exit.OK} {
 		s := stage.New(t)
-		s.Asks, s.In = true, strings.NewReader(typed)
-		err := (&removal{Session: s.Session}).confirm(t.Context(), doomed, "lab")
+		s.Asks = true
+		err := (&removal{Session: s.Session, typed: bufio.NewReader(strings.NewReader(typed))}).confirm(t.Context(), doomed, "lab")
 		if exit.CodeOf(err) != want {
 			t.Errorf("%q typed: %v; want to end with %d", typed, err, want)
 		}

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
-	"github.com/kcp-ipam/ipam/ipamclient"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/stage"
 )
@@ -27,9 +28,9 @@ func TestAdvice_NamesTheNamespace(t *testing.T) {
 	missing := &exit.Failure{Reason: ipamv1alpha1.ReasonClassNotFound, Err: fmt.Errorf("no class")}
 	c := stage.Server(t, interceptor.Funcs{})
 	for name, said := range map[string]string{
-		"another claim that waits":   exit.HintOf(differs(&ipamclient.ConflictError{Claim: waits})),
-		"another claim with a block": exit.HintOf(differs(&ipamclient.ConflictError{Claim: holds})),
-		"to be replaced, with block": exit.HintOf(r.replaceUnbound(t.Context(), c, holds, waits)),
+		"another claim that waits":   instead(waits),
+		"another claim with a block": instead(holds),
+		"to be replaced, with block": exit.HintOf(deleteUnbound(t.Context(), c, holds)),
 		"a claim that stays":         exit.HintOf(r.advised(t.Context(), c, waits, missing)),
 		"a claim without an answer":  exit.HintOf(facts.AnswerOf(waits).Err(waits)),
 	} {
@@ -47,5 +48,34 @@ func TestAdvice_NamesTheNamespace(t *testing.T) {
 	pool := gen.Pool("lab")
 	if said := exit.HintOf(facts.AnswerOf(pool).Err(pool)); strings.Contains(said, " -n ") {
 		t.Errorf("the hint about a pool is %q; want no namespace", said)
+	}
+}
+
+// What fails and stays is named, with the commands that correct and delete it.
+func TestAdvice_NamesWhatStays(t *testing.T) {
+	s := stage.New(t)
+	r := &Command{Session: s.Session}
+	c := stage.Server(t, interceptor.Funcs{}, gen.Pool("internal"))
+	child := gen.Pool("east", gen.ChildOf("internl", 20))
+	child.Status.Conditions = stage.Allocated(ipamv1alpha1.ReasonPoolNotFound, "no pool")
+	class := gen.Class("b", gen.Default())
+	class.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: string(ipamv1alpha1.ReasonDefaultConflict)}}
+	for _, test := range []struct {
+		object client.Object
+		says   []string
+	}{
+		{child, []string{`did you mean "internal"?`, "the pool stays: --replace with the corrected command replaces it, kubectl ipam pool release east deletes it"}},
+		{class, []string{"the class stays: kubectl edit ipclass b changes it, kubectl delete ipclass b deletes it"}},
+	} {
+		hint := exit.HintOf(r.advised(t.Context(), c, test.object, facts.AnswerOf(test.object).Err(test.object)))
+		for _, want := range test.says {
+			if !strings.Contains(hint, want) {
+				t.Errorf("the hint about %s is %q; want it to say %q", facts.Name(test.object), hint, want)
+			}
+		}
+		test.object.SetUID("")
+		if hint := exit.HintOf(r.advised(t.Context(), c, test.object, facts.AnswerOf(test.object).Err(test.object))); strings.Contains(hint, "stays") {
+			t.Errorf("the hint about %s, which was not created, is %q", facts.Name(test.object), hint)
+		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,27 +17,18 @@ import (
 	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
-// differs is the error of creating a claim whose name is taken by one that asks for something
-// else.
-func differs(conflict *ipamclient.ConflictError) error {
-	name := facts.Args(conflict.Claim)
-	hint := fmt.Sprintf("use another name, or release the claim first: kubectl ipam claim release %s", name)
-	if conflict.Claim.Status.AllocatedCIDR == "" {
-		hint = fmt.Sprintf("it holds no block: --replace replaces it, kubectl ipam claim release %s deletes it", name)
+// instead is what to do about an object that has the name of another one that is wanted.
+func instead(there client.Object) string {
+	kind, name := facts.Kind(there), facts.Args(there)
+	_, isClaim := there.(*ipamv1alpha1.IPClaim)
+	switch {
+	case facts.AnswerOf(there).Data == "":
+		return fmt.Sprintf("it holds no block: --replace replaces it, kubectl ipam %s release %s deletes it", kind, name)
+	case isClaim:
+		return "use another name, or release the claim first: kubectl ipam claim release " + name
+	default:
+		return fmt.Sprintf("kubectl ipam %s show %s shows it, kubectl edit ip%s %s changes it; or use another name", kind, name, kind, name)
 	}
-	return exit.Fail(exit.Conflict, hint, "%w", conflict)
-}
-
-// taken is the error of creating a pool or a class whose name is taken by one that asks for
-// something else. unlike says in which labels and annotations it differs.
-func taken(there client.Object, unlike []string) error {
-	kind, name := facts.Kind(there), there.GetName()
-	what := "it asks for something else"
-	if len(unlike) > 0 {
-		what += ": " + strings.Join(unlike, ", ")
-	}
-	hint := fmt.Sprintf("kubectl ipam %s show %s shows it, kubectl edit ip%s %s changes it; or use another name", kind, name, kind, name)
-	return exit.Fail(exit.Conflict, hint, "there is a %s %s already, and %s", kind, facts.Name(there), what)
 }
 
 // unlikeOf says which labels and annotations that are wanted an object does not have. Others may
@@ -57,36 +47,34 @@ func unlikeOf(wanted, there client.Object) []string {
 	return unlike
 }
 
-// leaving is how long a deleted claim may take to be gone. It has no finalizer of this project.
+// leaving is how long an object without a block may take to be gone.
 const leaving = 30 * time.Second
 
-// replaceUnbound deletes a claim that has no block and creates another one of its name. The
-// deletion names the version that was seen without a block: a claim that is bound meanwhile
-// stays.
-func (r *Command) replaceUnbound(ctx context.Context, c client.WithWatch, there, wanted *ipamv1alpha1.IPClaim) error {
-	if there.Status.AllocatedCIDR != "" {
-		return exit.Fail(exit.Conflict, fmt.Sprintf("kubectl ipam claim release %s gives its block back", facts.Args(there)),
-			"claim %s holds %s; --replace replaces claims without a block only", facts.Name(there), there.Status.AllocatedCIDR)
+// deleteUnbound deletes a claim or a pool that has no block, and waits until it is gone. The deletion names the
+// version that was seen without a block: an object that has got one meanwhile stays.
+func deleteUnbound(ctx context.Context, c client.WithWatch, there client.Object) error {
+	kind, name, args := facts.Kind(there), facts.Name(there), facts.Args(there)
+	if block := facts.AnswerOf(there).Data; block != "" {
+		return exit.Fail(exit.Conflict, fmt.Sprintf("kubectl ipam %s release %s gives its block back", kind, args),
+			"%s %s holds %s; --replace replaces a %s without a block only", kind, name, block, kind)
 	}
 	uid, version := there.GetUID(), there.GetResourceVersion()
 	err := c.Delete(ctx, there, client.Preconditions{UID: &uid, ResourceVersion: &version})
 	if apierrors.IsConflict(err) {
-		return exit.Fail(exit.Conflict, fmt.Sprintf("kubectl ipam claim show %s shows it", facts.Args(there)),
-			"claim %s has changed meanwhile, and may be bound now", facts.Name(there))
+		return exit.Fail(exit.Conflict, fmt.Sprintf("kubectl ipam %s show %s shows it", kind, args),
+			"%s %s has changed meanwhile, and may have a block now", kind, name)
 	}
-	if client.IgnoreNotFound(err) != nil {
-		return err
+	if err != nil {
+		return client.IgnoreNotFound(err)
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, leaving, fmt.Errorf("claim %s is not gone after %s", facts.Name(there), leaving))
+	limited, cancel := context.WithTimeoutCause(ctx, leaving, fmt.Errorf("%s %s is not gone after %s", kind, name, leaving))
 	defer cancel()
-	gone := apierrors.IsNotFound(err)
-	err = ipamclient.Until(limited, c, there, func() bool { return gone })
-	if errors.Is(err, context.DeadlineExceeded) {
+	err = ipamclient.Until(limited, c, there, func() bool { return false })
+	switch {
+	case errors.Is(err, ipamclient.ErrGone):
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
 		return exit.Fail(exit.Unavailable, "a finalizer may hold it; try again when it is gone", "%w", context.Cause(limited))
 	}
-	if err != nil && !errors.Is(err, ipamclient.ErrGone) {
-		return err
-	}
-	_, err = ipamclient.Ensure(ctx, c, wanted)
-	return whenStored(err)
+	return err
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -29,8 +29,11 @@ type Command struct {
 	wait   time.Duration
 	DryRun string
 	quiet  bool
-	// Replace deletes a claim of the same name that has no block.
+	// Replace deletes a claim or a pool of the same name that has no block.
 	Replace bool
+	// labels and description are added to the object.
+	labels      map[string]string
+	description string
 	// Given reports whether the command line has a flag.
 	Given func(flag string) bool
 }
@@ -51,6 +54,13 @@ func (r *Command) AddFlags(cmd *cobra.Command) {
 		"How long to wait for the answer; 0 does not wait. Without this flag, do not wait for a class or a pool that does not exist")
 	AddDryRun(cmd, &r.DryRun, DryRunClient, "client: print the manifest and send nothing. server: print the answer of the server, and store nothing")
 	cmd.Flags().BoolVarP(&r.quiet, "quiet", "q", false, "Print only the CIDR, or the name of a class")
+	cmd.Flags().StringToStringVar(&r.labels, "labels", nil, "Labels of the object, such as site=fra")
+	cmd.Flags().StringVar(&r.description, "description", "", "What people should know of the object: its annotation "+ipamv1alpha1.AnnotationDescription)
+}
+
+// AddReplace gives a command the flag --replace, for a kind of objects that get a block.
+func (r *Command) AddReplace(cmd *cobra.Command, kind string) {
+	cmd.Flags().BoolVar(&r.Replace, "replace", false, "Replace a "+kind+" of this name that asks for something else and has no block")
 }
 
 // AddDryRun gives a command the flag --dry-run, and what it means without a value.
@@ -70,6 +80,7 @@ func (r *Command) validate() error {
 
 // Send creates the object and waits for its block.
 func (r *Command) Send(ctx context.Context, object client.Object) error {
+	r.describe(object)
 	if r.DryRun == DryRunClient {
 		return r.output.PrintManifest(r.Out, object)
 	}
@@ -87,6 +98,16 @@ func (r *Command) Send(ctx context.Context, object client.Object) error {
 		return err
 	}
 	return r.advised(ctx, c, object, r.show(object))
+}
+
+// describe adds the labels and the description that the flags give to an object.
+func (r *Command) describe(object client.Object) {
+	if len(r.labels) > 0 {
+		object.SetLabels(r.labels)
+	}
+	if r.description != "" {
+		object.SetAnnotations(labels.Merge(object.GetAnnotations(), labels.Set{ipamv1alpha1.AnnotationDescription: r.description}))
+	}
 }
 
 // ensure creates the object, or finds the same there. What is there by the same
@@ -110,11 +131,26 @@ func (r *Command) ensure(ctx context.Context, c client.WithWatch, object client.
 	if !object.GetDeletionTimestamp().IsZero() {
 		return exit.Fail(exit.Conflict, "try again when it is gone", "%s %s is being deleted", facts.Kind(object), facts.Name(object))
 	}
-	unlike := unlikeOf(wanted, object)
-	if equality.Semantic.DeepEqual(specOf(wanted), specOf(object)) && len(unlike) == 0 {
-		return nil
+	differs, err := ipamclient.Differences(specOf(wanted), specOf(object))
+	if err != nil {
+		return err
 	}
-	return taken(object, unlike)
+	unlike := unlikeOf(wanted, object)
+	for _, one := range differs {
+		unlike = append(unlike, one.String())
+	}
+	switch {
+	case len(unlike) == 0:
+		return nil
+	case r.Replace:
+		if err := deleteUnbound(ctx, c, object); err != nil {
+			return err
+		}
+		wanted.(*ipamv1alpha1.IPPool).DeepCopyInto(object.(*ipamv1alpha1.IPPool)) // a class has no --replace
+		return c.Create(ctx, object)
+	}
+	return exit.Fail(exit.Conflict, instead(object), "there is a %s %s already, and it asks for something else: %s",
+		facts.Kind(object), facts.Name(object), strings.Join(unlike, ", "))
 }
 
 // ensureClaim is ensure for a claim, one without a block included: its status says why.
@@ -124,15 +160,18 @@ func (r *Command) ensureClaim(ctx context.Context, c client.WithWatch, claim *ip
 	conflict, ok := errors.AsType[*ipamclient.ConflictError](err)
 	switch {
 	case ok && !r.Replace:
-		return differs(conflict)
+		return exit.Fail(exit.Conflict, instead(claim), "%w", conflict)
 	case ok:
-		err = r.replaceUnbound(ctx, c, claim, wanted)
+		if err := deleteUnbound(ctx, c, claim); err != nil {
+			return err
+		}
 		wanted.DeepCopyInto(claim)
-		return err
+		_, err := ipamclient.Ensure(ctx, c, claim)
+		return whenStored(err)
 	}
 	err = whenStored(err)
 	if unlike := unlikeOf(wanted, claim); err == nil && len(unlike) > 0 {
-		r.Say("claim %s exists and is not changed: %s; kubectl label ipclaim %s LABEL=VALUE --overwrite changes it",
+		r.Say("claim %s exists and is not changed: %s; kubectl edit ipclaim %s changes it",
 			facts.Name(claim), strings.Join(unlike, ", "), facts.Args(claim))
 	}
 	return err

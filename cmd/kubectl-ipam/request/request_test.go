@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -33,6 +34,7 @@ func TestEnsure_Repeated(t *testing.T) {
 		"a missing label of a class":     {gen.Class("internal"), labelled(gen.Class("internal"), ams), exit.Conflict, `label site is "", not "ams"`},
 		"a class that becomes default":   {gen.Class("internal"), byDefault, exit.Conflict, ipamv1alpha1.AnnotationDefaultClass},
 		"a class that stays the default": {byDefault, gen.Class("internal"), exit.OK, ""},
+		"another CIDR of a pool":         {gen.Pool("lab", gen.CIDR("10.8.0.0/16")), gen.Pool("lab", gen.CIDR("10.9.0.0/16")), exit.Conflict, `spec.cidr is "10.8.0.0/16", not "10.9.0.0/16"`},
 		"another label of a claim":       {labelled(gen.Claim("web"), fra), labelled(gen.Claim("web"), ams), exit.OK, `label site is "fra", not "ams"`},
 		"the same label of a claim":      {labelled(gen.Claim("web"), fra), labelled(gen.Claim("web"), fra), exit.OK, ""},
 		"a new claim":                    {gen.Claim("db"), labelled(gen.Claim("web"), fra), exit.OK, ""},
@@ -47,6 +49,44 @@ func TestEnsure_Repeated(t *testing.T) {
 		}
 		if exit.CodeOf(err) != test.code || !strings.Contains(said, test.says) || test.says == "" && said != "" {
 			t.Errorf("%s: it ends with %d and says %q; want %d and %q", name, exit.CodeOf(err), said, test.code, test.says)
+		}
+	}
+}
+
+// A pool or a claim without a block is replaced by --replace, and one with a block is not.
+func TestEnsure_Replaces(t *testing.T) {
+	full := stage.Allocated(ipamv1alpha1.ReasonPoolExhausted, "no room")
+	waits := func(pool *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool { pool.Status.Conditions = full; return pool }
+	wanted := gen.Pool("east", gen.ChildOf("lab", 24))
+	for name, test := range map[string]struct {
+		there, wanted client.Object
+		code          int
+		says          string
+	}{
+		"a pool that waits":      {waits(gen.Pool("east", gen.ChildOf("lab", 20))), wanted, exit.OK, ""},
+		"a pool with a block":    {stage.Ready(gen.Pool("east", gen.ChildOf("lab", 20)), "10.8.0.0/20", ipamv1alpha1.IPv4, 0, 20), wanted, exit.Conflict, "holds 10.8.0.0/20"},
+		"the same pool":          {stage.Ready(wanted.DeepCopy(), "10.8.0.0/24", ipamv1alpha1.IPv4, 0, 24), wanted, exit.OK, ""},
+		"a claim that waits":     {gen.Claim("web", gen.OfClass("a")), gen.Claim("web", gen.OfClass("b")), exit.OK, ""},
+		"a claim with its block": {stage.Bound(gen.Claim("web"), "10.8.0.0/28", ipamv1alpha1.PoolRef{Name: "lab"}), gen.Claim("web", gen.OfClass("b")), exit.Conflict, "holds 10.8.0.0/28"},
+	} {
+		s := stage.New(t)
+		c := stage.Server(t, interceptor.Funcs{}, test.there.DeepCopyObject().(client.Object))
+		got := test.wanted.DeepCopyObject().(client.Object)
+		got.SetUID("")
+		err := (&Command{Session: s.Session, Replace: true}).ensure(t.Context(), c, got)
+		if exit.CodeOf(err) != test.code || err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: it ends with %v; want %d and %q", name, err, test.code, test.says)
+		}
+		stored := test.wanted.DeepCopyObject().(client.Object)
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(stored), stored); err != nil {
+			t.Fatal(err)
+		}
+		want := test.wanted
+		if test.code != exit.OK {
+			want = test.there
+		}
+		if diff := cmp.Diff(specOf(want), specOf(stored)); diff != "" {
+			t.Errorf("%s: another spec is stored (-want +got):\n%s", name, diff)
 		}
 	}
 }

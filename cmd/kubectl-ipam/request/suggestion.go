@@ -16,38 +16,50 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
 
-// advised adds to the error about a claim what the caller can do about it: the name that was
-// meant, if one that is listed is near, and how to correct a claim that was created.
+// advised adds to the answer to an object what the caller can do about it: the name that was meant, if one that
+// is listed is near, and how to correct what was created, and stays.
 func (r *Command) advised(ctx context.Context, c client.Reader, object client.Object, err error) error {
 	failed, isFailure := errors.AsType[*exit.Failure](err)
-	claim, isClaim := object.(*ipamv1alpha1.IPClaim)
-	if !isFailure || !isClaim || failed.Reason == "" {
+	if !isFailure || failed.Reason == "" {
 		return err
 	}
-	if near := meant(ctx, c, claim, failed.Reason); near != "" {
+	if near := meant(ctx, c, object, failed.Reason); near != "" {
 		failed.Hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	if claim.UID != "" {
-		replace := "--replace with the corrected command replaces it, "
-		if claim.GenerateName != "" {
-			replace = "" // the command has no name to repeat
-		}
-		failed.Hint += fmt.Sprintf("\nthe claim stays: %skubectl ipam claim release %s deletes it", replace, facts.Args(claim))
+	if object.GetUID() == "" {
+		return failed
 	}
+	kind, name := facts.Kind(object), facts.Args(object)
+	ways := fmt.Sprintf("--replace with the corrected command replaces it, kubectl ipam %s release %s deletes it", kind, name)
+	switch {
+	case kind == "class":
+		ways = fmt.Sprintf("kubectl edit ipclass %s changes it, kubectl delete ipclass %[1]s deletes it", name)
+	case object.GetGenerateName() != "": // the command has no name to repeat
+		ways = fmt.Sprintf("kubectl ipam %s release %s deletes it", kind, name)
+	}
+	failed.Hint += fmt.Sprintf("\nthe %s stays: %s", kind, ways)
 	return failed
 }
 
 // meant is the class or pool whose name is nearest to the one that was not found; empty
 // without a near one among those that the caller may list.
-func meant(ctx context.Context, c client.Reader, claim *ipamv1alpha1.IPClaim, reason ipamv1alpha1.Reason) string {
-	asked, names := claim.Spec.ClassName, session.ClassNames
-	switch ref := claim.Spec.PoolRef; {
-	case reason == ipamv1alpha1.ReasonPoolNotFound && ref != nil && ref.ProjectRef == nil:
-		asked, names = ref.Name, session.PoolNames
+func meant(ctx context.Context, c client.Reader, object client.Object, reason ipamv1alpha1.Reason) string {
+	var asked string
+	var pool *ipamv1alpha1.PoolRef
+	switch object := object.(type) {
+	case *ipamv1alpha1.IPClaim:
+		asked, pool = object.Spec.ClassName, object.Spec.PoolRef
+	case *ipamv1alpha1.IPPool:
+		pool = object.Spec.ParentPoolRef
+	}
+	names := session.ClassNames
+	switch {
+	case reason == ipamv1alpha1.ReasonPoolNotFound && pool != nil && pool.ProjectRef == nil:
+		asked, names = pool.Name, session.PoolNames
 	case reason != ipamv1alpha1.ReasonClassNotFound:
 		return ""
 	}
-	known, err := names(ctx, c, claim.Namespace)
+	known, err := names(ctx, c, object.GetNamespace())
 	if err != nil {
 		return ""
 	}
