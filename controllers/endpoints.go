@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -27,15 +28,21 @@ const (
 // endpointsCheck is ready while the endpoint slice is valid, as far as that is known, and a server has answered of late.
 // A replica that waits for its turn checks, too: one whose token has ended, or whose watches hang, would go on to answer
 // CREATEs from what it saw last. Without kcp there is no slice, and nothing is read.
+//
+// A platform that is away is that for all replicas, and changes nothing meanwhile. It must not take the service from the
+// tenants of other shards: so the answer of another server counts, unless the platform's has refused to answer.
 type endpointsCheck struct {
-	valid func(context.Context) error
-	clock clock.PassiveClock
-	lacks atomic.Pointer[error]     // what it lacks to be ready, nil if nothing
-	seen  atomic.Pointer[time.Time] // when a server has answered last; at first, the start
+	valid  func(context.Context) error
+	others func(context.Context) error // nil if any endpoint of the export answers
+	clock  clock.PassiveClock
+	lacks  atomic.Pointer[error]     // what it lacks to be ready, nil if nothing
+	seen   atomic.Pointer[time.Time] // when a server has answered last; at first, the start
+
+	refused bool // by the platform's server, when that has answered last; the runnable owns it
 }
 
 func newEndpointsCheck(reader *live.Reader, now clock.PassiveClock) *endpointsCheck {
-	c := &endpointsCheck{valid: reader.Valid, clock: now}
+	c := &endpointsCheck{valid: reader.Valid, others: reader.Answers, clock: now}
 	c.seen.Store(new(now.Now()))
 	c.tell(fmt.Errorf("the endpoints of APIExport %s were not read yet", ipamv1alpha1.GroupName))
 	return c
@@ -60,15 +67,28 @@ func (c *endpointsCheck) Start(ctx context.Context) error {
 	}
 }
 
-// look reads the slice once. That it is not valid is an answer, too.
+// look reads the slice once. That it is not valid is an answer, too. If the platform's server is away, look asks others.
 func (c *endpointsCheck) look(ctx context.Context) {
+	err := within(ctx, c.valid)
+	switch {
+	case err == nil || errors.Is(err, live.ErrInvalid):
+		c.refused = false
+		c.tell(err)
+	case apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err):
+		c.refused = true
+		return
+	case c.refused || within(ctx, c.others) != nil:
+		return
+	}
+	c.seen.Store(new(c.clock.Now()))
+	seen.Set(float64(c.clock.Now().Unix()))
+}
+
+// within limits how long a read may take.
+func within(ctx context.Context, read func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, readEndpoints)
 	defer cancel()
-	if err := c.valid(ctx); err == nil || errors.Is(err, live.ErrInvalid) {
-		c.seen.Store(new(c.clock.Now()))
-		seen.Set(float64(c.clock.Now().Unix()))
-		c.tell(err)
-	}
+	return read(ctx)
 }
 
 func (c *endpointsCheck) tell(lacks error) { c.lacks.Store(&lacks) }
@@ -76,7 +96,7 @@ func (c *endpointsCheck) tell(lacks error) { c.lacks.Store(&lacks) }
 // sees returns an error if no server has answered of late: then nothing that the caches show is to be believed.
 func (c *endpointsCheck) sees() error {
 	if ago := c.clock.Since(*c.seen.Load()); ago >= blind {
-		return fmt.Errorf("no server has answered a read of APIExportEndpointSlice %s for %s", ipamv1alpha1.GroupName, ago.Round(time.Second))
+		return fmt.Errorf("no server has answered a read of APIExportEndpointSlice %s or of an endpoint for %s", ipamv1alpha1.GroupName, ago.Round(time.Second))
 	}
 	return nil
 }

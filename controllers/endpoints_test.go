@@ -27,6 +27,7 @@ func TestEndpointsCheck(t *testing.T) {
 	t.Parallel()
 	invalid, away := fmt.Errorf("it has no export: %w", live.ErrInvalid), errors.New("connection refused")
 	c := newEndpointsCheck(&live.Reader{}, clock.RealClock{})
+	c.others = func(context.Context) error { return away }
 	for _, step := range []struct {
 		says  error
 		ready bool
@@ -98,5 +99,32 @@ func TestEndpointsCheck_Blind(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A platform that is away costs the tenants of other shards nothing, as long as any of their servers answers. One that is
+// there and refuses the replica makes it blind, also when it is away afterwards, until it lets the replica in.
+func TestEndpointsCheck_ThePlatformAway(t *testing.T) {
+	t.Parallel()
+	away, none := errors.New("connection refused"), error(nil)
+	refused := apierrors.NewForbidden(apisv1alpha1.Resource("apiexportendpointslices"), "slice", errors.New("no"))
+	ended := apierrors.NewUnauthorized("the token has ended")
+	now := clocktesting.NewFakePassiveClock(time.Now())
+	c := newEndpointsCheck(&live.Reader{}, now)
+	for i, step := range []struct {
+		platform, others error
+		sees             bool
+	}{
+		{none, away, true}, {away, none, true}, {away, none, true}, {away, away, false}, {away, none, true}, // another shard is back
+		{refused, none, false}, {away, none, false}, {none, away, true}, {ended, none, false}, {none, away, true},
+	} {
+		now.SetTime(now.Now().Add(blind))
+		c.valid = func(context.Context) error { return step.platform }
+		c.others = func(context.Context) error { return step.others }
+		c.look(t.Context())
+		if err := c.sees(); (err == nil) != step.sees || (c.check(nil) == nil) != step.sees {
+			t.Errorf("step %d, the platform says %v, the others %v: it sees %v, ready: %v; want it to see, and to be ready: %t",
+				i, step.platform, step.others, err, c.check(nil), step.sees)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -34,7 +35,8 @@ type Reader struct {
 
 	endpoints fresh[view]
 	serves    freshEach[workspaceAt, bindings]
-	kinds     sync.Map // group → offer; what servers offer, which changes seldom
+	listed    atomic.Pointer[[]string] // the URLs of endpoints, as of the slice that was read last
+	kinds     sync.Map                 // group → offer; what servers offer, which changes seldom
 }
 
 // Options configure a Reader. All fields but Slice, Path and Endpoint are required.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	corev1 "k8s.io/api/core/v1"
@@ -51,6 +52,26 @@ func (r *Reader) Valid(ctx context.Context) error {
 	return err
 }
 
+// Answers returns nil once any endpoint has answered that the slice listed when it was read last, by a read that
+// began after the call. A server that refuses the read does not answer.
+func (r *Reader) Answers(ctx context.Context) error {
+	listed := r.listed.Load()
+	if listed == nil {
+		return fmt.Errorf("endpoint slice %s was not read yet", r.slice)
+	}
+	_, ok, err := first(ctx, *listed, func(ctx context.Context, endpoint string) (none struct{}, ok bool, err error) {
+		c, err := r.at(endpoint, "*")
+		if err == nil {
+			err = c.List(ctx, &apisv1alpha2.APIBindingList{}, client.Limit(1))
+		}
+		return none, err == nil, err
+	})
+	if !ok && err == nil {
+		err = fmt.Errorf("endpoint slice %s has no endpoints", r.slice)
+	}
+	return err
+}
+
 func (r *Reader) readSlice(ctx context.Context) (view, error) {
 	if r.slice == "" {
 		return view{}, nil
@@ -63,7 +84,9 @@ func (r *Reader) readSlice(ctx context.Context) (view, error) {
 	if err := c.Get(ctx, client.ObjectKey{Name: r.slice}, slice); err != nil {
 		return view{}, fmt.Errorf("read endpoint slice %s: %w", r.slice, err)
 	}
-	return r.view(slice), nil
+	seen := r.view(slice)
+	r.listed.Store(&seen.urls)
+	return seen, nil
 }
 
 func (r *Reader) view(slice *apisv1alpha1.APIExportEndpointSlice) view {

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -107,5 +108,38 @@ func TestHolder_UnboundSinceTheSlice(t *testing.T) {
 	here.bind("9", "v")
 	if got := asks(t, reader, Unbound).Since; !got.Equal(s.CreationTimestamp.Time) {
 		t.Errorf("Since = %s, want %s", got, s.CreationTimestamp)
+	}
+}
+
+// Any endpoint that the slice has listed answers for all, also when the platform's server is away. One that refuses the read
+// does not, nor does a slice without endpoints, or that was never read.
+func TestAnswers(t *testing.T) {
+	forbidden := notFound("apibindings", "")
+	forbidden.Code, forbidden.Reason = http.StatusForbidden, metav1.StatusReasonForbidden
+	here, away, refuses := newSite(t), newSite(t), newSite(t)
+	here.bind("9", "w")
+	refuses.serve(bindingsPath("*"), forbidden)
+	away.Close()
+	for name, tt := range map[string]struct {
+		endpoints []*site
+		unread    bool
+		want      bool
+	}{
+		"one of two answers":   {endpoints: []*site{away, here}, want: true},
+		"none answers":         {endpoints: []*site{away}},
+		"all refuse":           {endpoints: []*site{refuses}},
+		"there are none":       {},
+		"the slice is unknown": {endpoints: []*site{here}, unread: true},
+	} {
+		platform, reader := newWorld(t, tt.endpoints...)
+		if !tt.unread {
+			if err := reader.Valid(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		platform.Close()
+		if err := reader.Answers(t.Context()); (err == nil) != tt.want {
+			t.Errorf("%s: Answers = %v; want an answer: %t", name, err, tt.want)
+		}
 	}
 }
