@@ -60,13 +60,17 @@ func Setup(mgr manager.Manager, opts Options) error {
 		Server: Server{mgr.GetClient(), mgr.GetAPIReader()}, Claims: Server{pools.GetClient(), pools.GetAPIReader()},
 		Names: opts.Names, Scope: opts.Scope, memory: memory{started: time.Now()},
 	}
+	served := []predicate.Predicate{ofOurs}
+	if opts.Names.beside() {
+		served = append(served, r.memory.watched())
+	}
 	b := builder.ControllerManagedBy(mgr).
 		Named("capi").
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers, CacheSyncTimeout: math.MaxInt64, ReconciliationTimeout: passTimeout,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, patience),
 		}).
-		For(&capiv1.IPAddressClaim{}, builder.WithPredicates(ofOurs)).
+		For(&capiv1.IPAddressClaim{}, builder.WithPredicates(served...)).
 		Watches(&capiv1.IPAddress{}, handler.EnqueueRequestsFromMapFunc(toClaimOfAddress)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.toClaimsOfCluster), builder.WithPredicates(released))
 	watch := func(object client.Object, requests handler.MapFunc, which ...predicate.Predicate) {

@@ -54,9 +54,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil || !ours(claim) {
 		return reconcile.Result{}, err
 	}
-	if r.Names.beside() {
-		r.memory.see(req.NamespacedName)
-	}
 	if !r.Scope.has(claim) {
 		return reconcile.Result{}, nil
 	}

@@ -25,7 +25,6 @@ func (r *Reconciler) release(ctx context.Context, claim *capiv1.IPAddressClaim) 
 	if gone, err := r.deleteClaim(ctx, key); err != nil || !gone {
 		return err
 	}
-	r.memory.forget(key)
 	before := patch.Snapshot(claim)
 	controllerutil.RemoveFinalizer(claim, Finalizer)
 	return before.Patch(ctx, r.Client, claim)
@@ -37,6 +36,9 @@ func (r *Reconciler) release(ctx context.Context, claim *capiv1.IPAddressClaim) 
 // belong to a claim that is being restored.
 func (r *Reconciler) abandoned(ctx context.Context, key client.ObjectKey) error {
 	if left, err := r.left(ctx, key); err != nil || !left {
+		if err == nil {
+			r.memory.forget(key)
+		}
 		return err
 	}
 	if gone, err := r.gone(ctx, key, &capiv1.IPAddressClaim{}); err != nil || !gone {
@@ -64,7 +66,6 @@ func (r *Reconciler) abandoned(ctx context.Context, key client.ObjectKey) error 
 		return err
 	}
 	_, err = r.deleteClaim(ctx, key)
-	r.memory.forget(key)
 	return err
 }
 

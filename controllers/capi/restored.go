@@ -11,7 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
@@ -39,12 +41,22 @@ const (
 	window = 10 * time.Minute
 )
 
+// fate is what the watch has shown of an IPAddressClaim.
+type fate int
+
+const (
+	present fate = iota + 1
+	deleted
+	// missed: a list did not have it any more. Either its deletion was missed, or the server has forgotten it.
+	missed
+)
+
 // memory is what a process knows of the management cluster, to tell an IPAddressClaim that was deleted from one
 // that the cluster has forgotten: it was restored from an older copy, or is a clone. The zero value is ready.
 type memory struct {
 	mu        sync.Mutex
 	started   time.Time
-	seen      map[client.ObjectKey]bool
+	fates     map[client.ObjectKey]fate
 	abandoned map[client.ObjectKey]time.Time
 	compared  bool // with all IPClaims of the workspace
 	backwards bool
@@ -77,26 +89,52 @@ func (m *memory) resume(key client.ObjectKey) {
 	delete(m.yielded, key)
 }
 
-// see remembers an IPAddressClaim that the cache shows.
-func (m *memory) see(key client.ObjectKey) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.seen == nil {
-		m.seen, m.abandoned = map[client.ObjectKey]bool{}, map[client.ObjectKey]time.Time{}
+// watched passes all events of IPAddressClaims, and remembers what they say. It is called in their order, before any
+// reconcile that they cause.
+func (m *memory) watched() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return m.note(e.Object, present) },
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			if e.DeleteStateUnknown {
+				return m.note(e.Object, missed)
+			}
+			return m.note(e.Object, deleted)
+		},
 	}
-	m.seen[key] = true
 }
 
-// forget drops an IPAddressClaim whose address was given back.
+func (m *memory) note(object client.Object, is fate) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fates == nil {
+		m.fates = map[client.ObjectKey]fate{}
+	}
+	m.fates[client.ObjectKeyFromObject(object)] = is
+	return true
+}
+
+// forget drops an IPAddressClaim whose address was given back, unless it was made again.
 func (m *memory) forget(key client.ObjectKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.seen, key)
+	if m.fates[key] != present {
+		delete(m.fates, key)
+	}
 	delete(m.yielded, key)
+}
+
+// shows reports whether the watch shows the IPAddressClaim still. The event of its end comes.
+func (m *memory) shows(key client.ObjectKey) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.fates[key] == present
 }
 
 // doubt says why an IPClaim is not given back; empty if it may be. The caller asks for one whose
 // IPAddressClaim is gone. All is how many IPClaims the management cluster has.
+//
+// A watch shows a deletion. A server that was restored shows none: its first list lacks what is newer. Its revision may be
+// higher than ever, as etcd can raise it, so that clients notice the restore.
 func (m *memory) doubt(key client.ObjectKey, claim *ipamv1alpha1.IPClaim, reached uint64, all int, now time.Time) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,8 +142,10 @@ func (m *memory) doubt(key client.ObjectKey, claim *ipamv1alpha1.IPClaim, reache
 	switch {
 	case m.backwards:
 		return "the management cluster is older than IPClaims that it made, as after a restore"
-	case m.seen[key]:
-		return "" // it was there, and was deleted
+	case m.fates[key] == deleted:
+		return ""
+	case m.fates[key] == missed:
+		return "the management cluster does not have the IPAddressClaim any more, and showed no deletion, as after a restore"
 	case claim.CreationTimestamp.After(m.started):
 		return "another controller made it for this management cluster, as beside a clone"
 	}
@@ -136,6 +176,9 @@ func (r *Reconciler) keeps(ctx context.Context, key client.ObjectKey) (bool, err
 	gone, err := r.Claims.gone(ctx, r.Names.claim(key), claim)
 	if err != nil || gone || !r.Names.beside() || !r.Names.owns(key, claim) {
 		return false, err
+	}
+	if r.memory.shows(key) {
+		return true, nil
 	}
 	switch claim.Annotations[AnnotationAbandoned] {
 	case Release:

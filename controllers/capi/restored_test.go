@@ -11,6 +11,7 @@ import (
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
 // reach has the management cluster say that it has reached a revision.
@@ -88,6 +89,50 @@ func TestAbandoned_OfARestoredCluster(t *testing.T) {
 	}
 }
 
+// watch shows the reconciler an IPAddressClaim, and then that it is gone: its deletion, or a list without it.
+func (s *scene) watch(claim *capiv1.IPAddressClaim, missed bool) {
+	watched := s.memory.watched()
+	watched.Create(event.CreateEvent{Object: claim})
+	watched.Delete(event.DeleteEvent{Object: claim, DeleteStateUnknown: missed})
+}
+
+// A management cluster that is restored under the controller, with a revision that was raised so that clients notice, shows no
+// deletion of what it has forgotten.
+func TestAbandoned_OfAClusterRestoredWithARaisedRevision(t *testing.T) {
+	s := beside(t, "one")
+	s.memory.started = time.Now().Add(-time.Hour)
+	claims := s.forgotten(2, 150, time.Now())
+	s.reach(1_000_000_150)
+	for _, claim := range claims {
+		s.watch(claim, true)
+	}
+	if kept := s.kept(claims); kept != len(claims) {
+		t.Errorf("%d of %d IPClaims are kept, though the cluster showed no deletion; want all", kept, len(claims))
+	}
+	for _, claim := range claims {
+		if made := s.Names.newClaim(claim); !s.has(made) || made.Annotations[AnnotationAbandoned] != Held {
+			t.Errorf("the annotations of the IPClaim are %v; want that it is held", made.Annotations)
+		}
+	}
+}
+
+// A reconcile may come before the event by which the IPAddressClaim went. Nothing is decided before.
+func TestAbandoned_BeforeItsEvent(t *testing.T) {
+	s := beside(t, "one")
+	claims := s.forgotten(1, 150, time.Now())
+	s.reach(1000)
+	watched := s.memory.watched()
+	watched.Create(event.CreateEvent{Object: claims[0]})
+	made := s.Names.newClaim(claims[0])
+	if s.kept(claims) != 1 || !s.has(made) || made.Annotations[AnnotationAbandoned] != "" {
+		t.Errorf("before the event, the IPClaim has the annotations %v; want it kept, and not held", made.Annotations)
+	}
+	watched.Delete(event.DeleteEvent{Object: claims[0]})
+	if s.kept(claims) != 0 {
+		t.Error("the IPClaim is kept after its IPAddressClaim was seen deleted")
+	}
+}
+
 // What went while the controller did not run is given back, if it is not much: a cluster that has forgotten many
 // IPAddressClaims was restored, though its revision does not show it.
 func TestAbandoned_ManyAtOnce(t *testing.T) {
@@ -111,7 +156,7 @@ func TestAbandoned_OfAClone(t *testing.T) {
 	claims := s.forgotten(5*few, 900, time.Now())
 	theirs, own := claims[:1], claims[1:]
 	for _, claim := range own {
-		s.memory.see(client.ObjectKeyFromObject(claim))
+		s.watch(claim, false)
 	}
 	if kept := s.kept(theirs); kept != 1 {
 		t.Error("the IPClaim of an IPAddressClaim that this process never saw, made since it began, is given back")
@@ -119,8 +164,8 @@ func TestAbandoned_OfAClone(t *testing.T) {
 	if kept := s.kept(own); kept != 0 {
 		t.Errorf("%d of %d IPClaims are kept whose IPAddressClaims were seen and deleted; want none", kept, len(own))
 	}
-	if len(s.memory.seen) != 0 {
-		t.Errorf("%d IPAddressClaims are remembered; want none", len(s.memory.seen))
+	if s.kept(own); len(s.memory.fates) != 0 {
+		t.Errorf("%d IPAddressClaims are remembered; want none", len(s.memory.fates))
 	}
 	made := s.Names.newClaim(theirs[0])
 	if !s.has(made) || made.Annotations[AnnotationAbandoned] != Held {
