@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/randfill"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 )
 
 // bound is a claim as the controller leaves it, and its record.
@@ -133,7 +134,7 @@ func TestSize(t *testing.T) {
 func TestHead(t *testing.T) {
 	t.Parallel()
 	whole, _ := bound(7)
-	whole.Annotations[ipamv1alpha1.AnnotationUsage] = "mine"
+	whole.Annotations[decode.Mark] = "mine"
 	whole.Finalizers, whole.DeletionTimestamp = []string{"example.com/stays"}, new(metav1.Unix(1_700_000_100, 0))
 	kept := packs(t, &Packer{}, whole).(client.Object)
 	if _, ok := kept.(*claim); !ok {

@@ -10,11 +10,22 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 )
 
-// read are the annotations of claims, records and pools that controllers read. Those that are not here are not cached.
-var read = map[string]bool{
-	clusterAnnotation: true, decode.Mark: true,
-	ipamv1alpha1.AnnotationAllowSweep: true, ipamv1alpha1.AnnotationUsage: true, ipamv1alpha1.AnnotationRetainedFrom: true,
-	clusterv1.PausedAnnotation: true, // of a pool, by the IPAM provider of Cluster API
+// longest is how long an annotation may be that is cached, in bytes. The usage samples of a pool take 2,850.
+const longest = 4 << 10
+
+// read reports whether a controller reads an annotation of a kind. Any other is not cached.
+func read(obj client.Object, annotation string) bool {
+	switch annotation {
+	case clusterAnnotation, decode.Mark:
+		return true
+	case ipamv1alpha1.AnnotationRetainedFrom:
+		_, record := obj.(*ipamv1alpha1.IPAllocation)
+		return record
+	case ipamv1alpha1.AnnotationAllowSweep, ipamv1alpha1.AnnotationUsage, clusterv1.PausedAnnotation: // paused, by the IPAM provider of Cluster API
+		_, pool := obj.(*ipamv1alpha1.IPPool)
+		return pool
+	}
+	return false
 }
 
 // strip removes the metadata that no controller reads: tenants write as much as they like. No controller writes
@@ -31,10 +42,11 @@ func strip(obj client.Object) {
 	}
 	obj.SetOwnerReferences(nil)
 	annotations := obj.GetAnnotations()
-	for name := range annotations {
-		if !read[name] {
+	drops := func(name, value string) bool { return !read(obj, name) || len(value) > longest }
+	for name, value := range annotations {
+		if drops(name, value) {
 			kept := maps.Clone(annotations)
-			maps.DeleteFunc(kept, func(name, _ string) bool { return !read[name] })
+			maps.DeleteFunc(kept, drops)
 			obj.SetAnnotations(kept)
 			return
 		}

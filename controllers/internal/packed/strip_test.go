@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,23 +19,31 @@ import (
 // TestStrip_KeepsWhatIsRead: of the metadata that a user may write, a cache keeps what a controller reads or writes.
 func TestStrip_KeepsWhatIsRead(t *testing.T) {
 	t.Parallel()
-	usual := func() map[string]string {
-		return map[string]string{
-			clusterAnnotation: "c", ipamv1alpha1.AnnotationUsage: "1=2", ipamv1alpha1.AnnotationAllowSweep: "t", ipamv1alpha1.AnnotationRetainedFrom: "n/u",
-			clusterv1.PausedAnnotation: "",
+	all := map[string]string{
+		clusterAnnotation: "c", ipamv1alpha1.AnnotationUsage: "1=2", ipamv1alpha1.AnnotationAllowSweep: "t", ipamv1alpha1.AnnotationRetainedFrom: "n/u",
+		clusterv1.PausedAnnotation: "", "note": "mine",
+	}
+	of := func(names ...string) map[string]string {
+		some := map[string]string{clusterAnnotation: "c"}
+		for _, name := range names {
+			some[name] = all[name]
 		}
+		return some
 	}
 	labels, stays := map[string]string{"app": "web"}, []string{"example.com/stays"}
-	for _, object := range []client.Object{&ipamv1alpha1.IPClaim{}, &ipamv1alpha1.IPAllocation{}, &ipamv1alpha1.IPPool{}} {
-		annotations := usual()
-		annotations["note"] = "mine"
+	for object, want := range map[client.Object]map[string]string{
+		&ipamv1alpha1.IPClaim{}:      of(),
+		&ipamv1alpha1.IPAllocation{}: of(ipamv1alpha1.AnnotationRetainedFrom),
+		&ipamv1alpha1.IPPool{}:       of(ipamv1alpha1.AnnotationUsage, ipamv1alpha1.AnnotationAllowSweep, clusterv1.PausedAnnotation),
+	} {
+		annotations := maps.Clone(all)
 		object.SetAnnotations(annotations)
 		object.SetLabels(labels)
 		object.SetFinalizers(stays)
 		object.SetOwnerReferences([]metav1.OwnerReference{{Name: "o"}})
 		strip(object)
-		if got := object.GetAnnotations(); !maps.Equal(got, usual()) {
-			t.Errorf("%T has the annotations %v, want %v", object, got, usual())
+		if got := object.GetAnnotations(); !maps.Equal(got, want) {
+			t.Errorf("%T has the annotations %v, want %v", object, got, want)
 		}
 		if _, ok := annotations["note"]; !ok {
 			t.Errorf("strip changed the map of annotations of a %T, which others may read", object)
@@ -63,7 +72,11 @@ func TestTransform_HugeMetadata(t *testing.T) {
 	before := used()
 	for i := range kept {
 		claim, _ := bound(i)
-		claim.Annotations["note"] = strings.Repeat("x", 256<<10)
+		for _, name := range []string{
+			"note", ipamv1alpha1.AnnotationUsage, ipamv1alpha1.AnnotationAllowSweep, ipamv1alpha1.AnnotationRetainedFrom, clusterv1.PausedAnnotation,
+		} {
+			claim.Annotations[name] = strings.Repeat("x", 64<<10)
+		}
 		claim.Labels = map[string]string{}
 		for k := range 5000 {
 			claim.Labels[fmt.Sprintf("label-%d-%d", i, k)] = strings.Repeat("y", 60)
@@ -78,4 +91,17 @@ func TestTransform_HugeMetadata(t *testing.T) {
 		t.Errorf("a claim with a megabyte of metadata takes %d bytes in the cache, want %d at most", got, most)
 	}
 	runtime.KeepAlive(kept)
+}
+
+// TestStrip_LongAnnotations: a pool has no annotation in a cache that is longer than any that is read.
+func TestStrip_LongAnnotations(t *testing.T) {
+	t.Parallel()
+	pool := &ipamv1alpha1.IPPool{}
+	pool.Annotations = map[string]string{
+		ipamv1alpha1.AnnotationUsage: strings.Repeat("x", longest), ipamv1alpha1.AnnotationAllowSweep: strings.Repeat("x", longest+1),
+	}
+	strip(pool)
+	if got := slices.Collect(maps.Keys(pool.Annotations)); !slices.Equal(got, []string{ipamv1alpha1.AnnotationUsage}) {
+		t.Errorf("the pool has the annotations %v, want %s alone", got, ipamv1alpha1.AnnotationUsage)
+	}
 }
