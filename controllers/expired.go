@@ -6,15 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
 // tellExpired emits an event on an IPAllocation that was released because its lease was over.
-func tellExpired(clusters catalog.Clusters, known *directory.Directory) func(context.Context, allocator.Holder, *ipamv1alpha1.IPAllocation) {
-	return func(ctx context.Context, h allocator.Holder, last *ipamv1alpha1.IPAllocation) {
+func tellExpired(clusters catalog.Clusters, known *directory.Directory) func(context.Context, ledger.Holder, *ipamv1alpha1.IPAllocation) {
+	return func(ctx context.Context, h ledger.Holder, last *ipamv1alpha1.IPAllocation) {
 		workspace, err := clusters.GetCluster(ctx, known.Engaged(h.Cluster))
 		if err != nil {
 			log.FromContext(ctx).Info("no event was written that a lease is over: the workspace is not engaged", "error", err.Error())

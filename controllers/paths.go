@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
@@ -28,7 +28,7 @@ type paths struct {
 	clock clock.WithTicker
 
 	// lacked are the workspaces that the last list did not have, and when each showed its path last.
-	lacked map[allocator.ClusterName]time.Time
+	lacked map[ledger.ClusterName]time.Time
 }
 
 var _ manager.LeaderElectionRunnable = (*paths)(nil)
@@ -55,7 +55,7 @@ func (p *paths) Start(ctx context.Context) error {
 // look lists who is bound, if a workspace is out of sight whose path another shows.
 func (p *paths) look(ctx context.Context) error {
 	before := p.lacked
-	p.lacked = map[allocator.ClusterName]time.Time{}
+	p.lacked = map[ledger.ClusterName]time.Time{}
 	missing := p.contested()
 	if len(missing) == 0 {
 		return nil
@@ -80,8 +80,8 @@ func (p *paths) look(ctx context.Context) error {
 }
 
 // contested are the workspaces out of sight whose path another shows, and when each showed it last.
-func (p *paths) contested() map[allocator.ClusterName]time.Time {
-	found := map[allocator.ClusterName]time.Time{}
+func (p *paths) contested() map[ledger.ClusterName]time.Time {
+	found := map[ledger.ClusterName]time.Time{}
 	for cluster, shown := range p.directory.OutOfSight() {
 		if p.directory.Contests(cluster) {
 			found[cluster] = shown

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
@@ -54,13 +54,13 @@ func recreated() *directory.Directory {
 // another shows the path. Every doubt leaves the path to nobody.
 func TestPaths(t *testing.T) {
 	t.Parallel()
-	later := map[allocator.ClusterName]bool{"later": true}
+	later := map[ledger.ClusterName]bool{"later": true}
 	for name, tt := range map[string]struct {
 		counted
 		want bool
 	}{
 		"gone":                      {counted{census: live.Census{Bound: later, Endpoints: 1, Since: time.Now().Add(-time.Hour)}}, true},
-		"bound":                     {counted{census: live.Census{Bound: map[allocator.ClusterName]bool{"later": true, "former": true}, Endpoints: 1}}, false},
+		"bound":                     {counted{census: live.Census{Bound: map[ledger.ClusterName]bool{"later": true, "former": true}, Endpoints: 1}}, false},
 		"a partial view":            {counted{census: live.Census{Bound: later, Endpoints: 1}, partial: true}, false},
 		"no endpoint":               {counted{}, false},
 		"a shard away":              {counted{err: errors.New("connection refused")}, false},

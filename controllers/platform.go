@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
@@ -54,7 +54,7 @@ func Platform(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (Wo
 		return Workspace{}, fmt.Errorf("read APIExport %s (is this the platform workspace, and bootstrapped?): %w", ipamv1alpha1.GroupName, err)
 	}
 	return Workspace{
-		Cluster: allocator.ClusterName(export.Annotations["kcp.io/cluster"]),
+		Cluster: ledger.ClusterName(export.Annotations["kcp.io/cluster"]),
 		Path:    export.Annotations[core.LogicalClusterPathAnnotationKey],
 	}, nil
 }
@@ -71,5 +71,5 @@ func Standalone(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (
 	if err := c.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, namespace); err != nil {
 		return Workspace{}, fmt.Errorf("read namespace %s, whose UID names the cluster: %w", metav1.NamespaceSystem, err)
 	}
-	return Workspace{Cluster: allocator.ClusterName(namespace.UID), Path: StandalonePath}, nil
+	return Workspace{Cluster: ledger.ClusterName(namespace.UID), Path: StandalonePath}, nil
 }

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/controllers/adopt"
@@ -172,45 +173,45 @@ func index(ctx context.Context, mgr mcmanager.Manager) error {
 }
 
 func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Feed, reader *live.Reader, opts Options) error {
-	ledger, known, news := opts.Ledger.Allocator, opts.Ledger.directory, opts.Ledger.inbox
+	alloc, known, news := opts.Ledger.Allocator, opts.Ledger.directory, opts.Ledger.inbox
 	early := bound{manager: mgr, tenants: tenants}
-	classes := &catalog.Catalog{Clusters: early, Directory: known, Rooms: ledger}
-	opts.Ledger.cooldowns.Serve(classes, ledger)
+	classes := &catalog.Catalog{Clusters: early, Directory: known, Rooms: alloc}
+	opts.Ledger.cooldowns.Serve(classes, alloc)
 	releases, err := release.New(mgr.GetLocalManager(), release.Options{
-		Ledger: ledger, Oracle: reader, Bound: func(cluster allocator.ClusterName) bool {
+		Ledger: alloc, Oracle: reader, Bound: func(cluster ledger.ClusterName) bool {
 			return cluster == known.Platform().Cluster || known.Bound(cluster)
 		},
-		Lease: catalog.Leases{Catalog: classes, Pools: ledger}.Of, Reclaims: classes.Reclaims, Expired: tellExpired(mgr, known),
+		Lease: catalog.Leases{Catalog: classes, Pools: alloc}.Of, Reclaims: classes.Reclaims, Expired: tellExpired(mgr, known),
 	})
 	if err != nil {
 		return fmt.Errorf("release controller: %w", err)
 	}
 	adopter := adopt.New(adopt.Options{
-		Ledger: ledger, Record: reader, Directory: known, Clusters: early, Suspect: releases.Suspect,
+		Ledger: alloc, Record: reader, Directory: known, Clusters: early, Suspect: releases.Suspect,
 	})
 	claims, err := claim.New(mgr, claim.Options{
-		Ledger: ledger, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete, Sees: opts.sees,
+		Ledger: alloc, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete, Sees: opts.sees,
 		Feed: workspaces, Queue: news.Claims, Listed: news.Listed, MaxWaits: opts.MaxWaits, Workers: opts.Workers, Tracer: opts.Tracer,
 	})
 	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)
 	}
 	slices, err := slice.New(mgr.GetLocalManager(), slice.Options{
-		Catalog:   &catalog.Catalog{Clusters: mgr, Directory: known, Rooms: ledger}, // it writes to the workspaces
-		Directory: known, Ledger: ledger, Oracle: reader, Departed: releases.HasDeparted,
+		Catalog:   &catalog.Catalog{Clusters: mgr, Directory: known, Rooms: alloc}, // it writes to the workspaces
+		Directory: known, Ledger: alloc, Oracle: reader, Departed: releases.HasDeparted,
 	})
 	if err != nil {
 		return fmt.Errorf("slice controller: %w", err)
 	}
 	adopter.Doubt = claims.Doubt
 	pools, err := pool.New(mgr, pool.Options{
-		Ledger: ledger, Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
+		Ledger: alloc, Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
 		Adoption: adopter, Oracle: reader, Seen: slices.Seen, Deleted: releases.PoolDeleted, MaxPools: opts.MaxPools,
 	})
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)
 	}
-	opts.Sweep.Ledger, opts.Sweep.Releases = ledger, releases
+	opts.Sweep.Ledger, opts.Sweep.Releases = alloc, releases
 	opts.Sweep.World = sweep.Caches{Clusters: mgr, Directory: known}
 	opts.Sweep.Wake, opts.Sweep.Doubt = news.Wake, claims.Doubt
 	sweeper := sweep.New(opts.Sweep)
@@ -229,8 +230,8 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	}
 	return errors.Join(
 		addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, opts),
-		mgr.GetLocalManager().Add(&release.Expiry{Leases: ledger, Suspect: releases.Suspect}),
-		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper), mgr.GetLocalManager().Add(leading{ledger, opts.Door.Peer}),
+		mgr.GetLocalManager().Add(&release.Expiry{Leases: alloc, Suspect: releases.Suspect}),
+		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper), mgr.GetLocalManager().Add(leading{alloc, opts.Door.Peer}),
 		mgr.GetLocalManager().Add(&memory.Watch{}),
 	)
 }

@@ -5,7 +5,7 @@ import (
 
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/history"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/release"
@@ -34,7 +34,7 @@ func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.C
 	news, known := opts.Ledger.inbox, opts.Ledger.directory
 	return mgr.GetLocalManager().Add(&verify.Server{
 		Path: opts.VerifySocket, Verifier: verifier, Leading: mgr.Elected(),
-		Hints: verify.Hints{Claim: news.Wake, Pool: func(id allocator.PoolID) { news.Changed(id) }, Release: releases.Suspect},
+		Hints: verify.Hints{Claim: news.Wake, Pool: func(id ledger.PoolID) { news.Changed(id) }, Release: releases.Suspect},
 		Also: map[string]http.Handler{
 			history.Path:       &history.Handler{Ledger: opts.History, Names: known},
 			history.FollowPath: &history.FollowHandler{Ledger: opts.History, Names: known},

@@ -3,7 +3,7 @@ package controllers
 import (
 	"github.com/go-logr/logr"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/claim"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/pool"
@@ -23,7 +23,7 @@ type watcher struct {
 }
 
 // Arrived implements directory.Observer.
-func (w *watcher) Arrived(cluster allocator.ClusterName) {
+func (w *watcher) Arrived(cluster ledger.ClusterName) {
 	w.releases.Arrived(cluster)
 	w.claims.Arrived(cluster)
 	w.pools.Arrived(cluster)
@@ -39,15 +39,15 @@ func (w *watcher) Named(workspace directory.Workspace) {
 
 // Contested implements directory.Observer. Somebody forges a path, or a workspace was
 // deleted and created again, and the former one is not gone yet.
-func (w *watcher) Contested(path string, clusters []allocator.ClusterName) {
+func (w *watcher) Contested(path string, clusters []ledger.ClusterName) {
 	w.logger.Info("a path names nobody: several workspaces show it", "path", path, "clusters", clusters)
 }
 
 // Leaving implements directory.Observer.
-func (w *watcher) Leaving(cluster allocator.ClusterName) { w.pools.Leaving(cluster) }
+func (w *watcher) Leaving(cluster ledger.ClusterName) { w.pools.Leaving(cluster) }
 
 // Departed implements directory.Observer.
-func (w *watcher) Departed(cluster allocator.ClusterName) {
+func (w *watcher) Departed(cluster ledger.ClusterName) {
 	w.releases.Departed(cluster)
 	w.claims.Departed(cluster)
 	w.slices.Departed(cluster)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
 )
 
@@ -39,19 +40,19 @@ func TestEtcdCertificates_AreReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	ledger, err := allocator.Open(t.Context(), store.client, allocator.Options{})
+	alloc, err := allocator.Open(t.Context(), store.client, allocator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ledger.Close()
-	if _, err := ledger.Register(t.Context(), allocator.Pool{ID: "p", Cluster: "c", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
+	defer alloc.Close()
+	if _, err := alloc.Register(t.Context(), ledger.Pool{ID: "p", Cluster: "c", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
 		t.Fatal(err)
 	}
-	bind := func(within time.Duration, claim allocator.ClaimID) error {
+	bind := func(within time.Duration, claim ledger.ClaimID) error {
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
 		return wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-			_, err := ledger.Bind(ctx, allocator.Request{Pool: "p", Length: 28, Holder: allocator.Holder{Claim: claim, Cluster: "c", Namespace: "n", Name: "n"}})
+			_, err := alloc.Bind(ctx, ledger.Request{Pool: "p", Length: 28, Holder: ledger.Holder{Claim: claim, Cluster: "c", Namespace: "n", Name: "n"}})
 			return err == nil, nil
 		})
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/history"
 	"github.com/kcp-ipam/ipam/controllers/verify"
 )
@@ -25,21 +26,21 @@ func oldLedger(t *testing.T) (dir string) {
 	dir = t.TempDir()
 	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: dir, NoFsync: true})
 	must(t, err)
-	ledger, err := allocator.Open(t.Context(), server.Client(), allocator.Options{History: time.Hour})
+	alloc, err := allocator.Open(t.Context(), server.Client(), allocator.Options{History: time.Hour})
 	must(t, err)
-	_, err = ledger.Register(t.Context(), allocator.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")})
+	_, err = alloc.Register(t.Context(), ledger.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")})
 	must(t, err)
 	for _, name := range []string{"a", "b"} {
-		b, err := ledger.Bind(t.Context(), allocator.Request{
+		b, err := alloc.Bind(t.Context(), ledger.Request{
 			Pool: "p", Exact: netip.MustParsePrefix("10.0.0.7/32"),
-			Holder: allocator.Holder{Claim: allocator.ClaimID("uid-" + name), Cluster: "w", Namespace: "default", Name: name},
+			Holder: ledger.Holder{Claim: ledger.ClaimID("uid-" + name), Cluster: "w", Namespace: "default", Name: name},
 		})
 		must(t, err)
 		if name == "a" {
-			must(t, ledger.ReleaseIf(t.Context(), b))
+			must(t, alloc.ReleaseIf(t.Context(), b))
 		}
 	}
-	must(t, errors.Join(ledger.Close(), server.Close()))
+	must(t, errors.Join(alloc.Close(), server.Close()))
 	return dir
 }
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -33,29 +34,29 @@ const (
 // Ledger is what is made whole again.
 type Ledger interface {
 	LedgerID() string
-	Frozen(id allocator.PoolID) bool
-	Retired(ctx context.Context, id allocator.PoolID) (bool, error)
-	Behind(ctx context.Context, id allocator.PoolID, changes int64) (bool, error)
-	Freeze(ctx context.Context, id allocator.PoolID) error
-	Resume(ctx context.Context, id allocator.PoolID, changes int64) error
-	Pool(id allocator.PoolID) (allocator.Pool, bool)
-	Register(ctx context.Context, pool allocator.Pool) (allocator.Pool, error)
-	Readopt(ctx context.Context, r allocator.Request, child allocator.Pool) (allocator.Pool, error)
-	Retire(ctx context.Context, id allocator.PoolID) error
-	Drain(ctx context.Context, id allocator.PoolID) error
-	Adopt(ctx context.Context, r allocator.Request, state allocator.BlockState) (allocator.Block, error)
-	Retain(ctx context.Context, claim allocator.ClaimID, until time.Time) (b allocator.Block, ok bool, err error)
-	Lookup(ctx context.Context, claim allocator.ClaimID) (b allocator.Block, ok bool, err error)
-	Confirm(ctx context.Context, c allocator.Confirmation) (b allocator.Block, ok bool, err error)
-	Overlapping(ctx context.Context, id allocator.PoolID, prefix netip.Prefix) ([]allocator.Block, error)
-	Pools() iter.Seq[allocator.Pool]
-	Trust(id allocator.PoolID)
+	Frozen(id ledger.PoolID) bool
+	Retired(ctx context.Context, id ledger.PoolID) (bool, error)
+	Behind(ctx context.Context, id ledger.PoolID, changes int64) (bool, error)
+	Freeze(ctx context.Context, id ledger.PoolID) error
+	Resume(ctx context.Context, id ledger.PoolID, changes int64) error
+	Pool(id ledger.PoolID) (ledger.Pool, bool)
+	Register(ctx context.Context, pool ledger.Pool) (ledger.Pool, error)
+	Readopt(ctx context.Context, r ledger.Request, child ledger.Pool) (ledger.Pool, error)
+	Retire(ctx context.Context, id ledger.PoolID) error
+	Drain(ctx context.Context, id ledger.PoolID) error
+	Adopt(ctx context.Context, r ledger.Request, state ledger.BlockState) (ledger.Block, error)
+	Retain(ctx context.Context, claim ledger.ClaimID, until time.Time) (b ledger.Block, ok bool, err error)
+	Lookup(ctx context.Context, claim ledger.ClaimID) (b ledger.Block, ok bool, err error)
+	Confirm(ctx context.Context, c allocator.Confirmation) (b ledger.Block, ok bool, err error)
+	Overlapping(ctx context.Context, id ledger.PoolID, prefix netip.Prefix) ([]ledger.Block, error)
+	Pools() iter.Seq[ledger.Pool]
+	Trust(id ledger.PoolID)
 }
 
 // Record is the published record, read past every cache.
 type Record interface {
-	Each(ctx context.Context, list client.ObjectList, visit func(allocator.ClusterName, client.Object)) error
-	Holder(ctx context.Context, h allocator.Holder) (live.Answer, error)
+	Each(ctx context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error
+	Holder(ctx context.Context, h ledger.Holder) (live.Answer, error)
 }
 
 // Options configure an Adopter. All fields are required.
@@ -66,9 +67,9 @@ type Options struct {
 	// Clusters shows the pools of the workspaces, from the caches.
 	Clusters catalog.Clusters
 	// Suspect has the holder of a block released if it is gone.
-	Suspect func(allocator.Holder)
+	Suspect func(ledger.Holder)
 	// Doubt has a claim compared with the ledger, which disputes its block.
-	Doubt func(allocator.Holder)
+	Doubt func(ledger.Holder)
 }
 
 // Adopter takes what the ledger has lost from the published record. A manager runs
@@ -78,12 +79,12 @@ type Adopter struct {
 	hint chan struct{}
 
 	mu   sync.Mutex
-	lost map[allocator.PoolID]bool // until they are whole again
+	lost map[ledger.PoolID]bool // until they are whole again
 }
 
 // New makes an Adopter.
 func New(opts Options) *Adopter {
-	return &Adopter{Options: opts, hint: make(chan struct{}, 1), lost: map[allocator.PoolID]bool{}}
+	return &Adopter{Options: opts, hint: make(chan struct{}, 1), lost: map[ledger.PoolID]bool{}}
 }
 
 var _ manager.LeaderElectionRunnable = (*Adopter)(nil)
@@ -94,7 +95,7 @@ func (a *Adopter) NeedLeaderElection() bool { return true }
 // Whole reports whether the ledger has all that it had when a pool's status was
 // written. If not, the pool is frozen in the ledger until all is adopted again.
 func (a *Adopter) Whole(ctx context.Context, pool *ipamv1alpha1.IPPool) (bool, error) {
-	misses, err := a.misses(ctx, allocator.PoolID(pool.UID), pool.Status)
+	misses, err := a.misses(ctx, ledger.PoolID(pool.UID), pool.Status)
 	if err != nil || !misses {
 		return err == nil, err
 	}
@@ -108,7 +109,7 @@ func (a *Adopter) Whole(ctx context.Context, pool *ipamv1alpha1.IPPool) (bool, e
 // misses compares the ledger with what a pool's status says of it. A pool that was
 // found lost stays so until it is whole again, whatever of it is in the ledger by then.
 // That is written in the ledger: another process, or another replica, goes on from there.
-func (a *Adopter) misses(ctx context.Context, id allocator.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
+func (a *Adopter) misses(ctx context.Context, id ledger.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
 	pool, known := a.Ledger.Pool(id)
 	if known && pool.Frozen {
 		a.lose(id)
@@ -134,7 +135,7 @@ func (a *Adopter) misses(ctx context.Context, id allocator.PoolID, status ipamv1
 
 // behind reports whether the ledger lacks changes that a pool's status speaks of, or is another
 // one. It changes nothing.
-func (a *Adopter) behind(ctx context.Context, id allocator.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
+func (a *Adopter) behind(ctx context.Context, id ledger.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
 	had := status.Ledger
 	if had == nil { // written by a version that did not count
 		had = &ipamv1alpha1.PoolLedger{ID: a.Ledger.LedgerID()}
@@ -143,14 +144,14 @@ func (a *Adopter) behind(ctx context.Context, id allocator.PoolID, status ipamv1
 	return behind || had.ID != a.Ledger.LedgerID(), err
 }
 
-func (a *Adopter) isLost(id allocator.PoolID) bool {
+func (a *Adopter) isLost(id ledger.PoolID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.lost[id]
 }
 
 // lose remembers that a pool is lost.
-func (a *Adopter) lose(id allocator.PoolID) {
+func (a *Adopter) lose(id ledger.PoolID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.lost[id] = true
@@ -158,10 +159,10 @@ func (a *Adopter) lose(id allocator.PoolID) {
 }
 
 // forget forgets that some of the pools were lost.
-func (a *Adopter) forget(some func(id allocator.PoolID) bool) {
+func (a *Adopter) forget(some func(id ledger.PoolID) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	maps.DeleteFunc(a.lost, func(id allocator.PoolID, _ bool) bool { return some(id) })
+	maps.DeleteFunc(a.lost, func(id ledger.PoolID, _ bool) bool { return some(id) })
 	frozen.Set(float64(len(a.lost)))
 }
 
@@ -192,7 +193,7 @@ func (a *Adopter) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.forget(func(id allocator.PoolID) bool { return !world.ids[id] }) // deleted since
+	a.forget(func(id ledger.PoolID) bool { return !world.ids[id] }) // deleted since
 	if len(world.lost) == 0 {
 		return nil
 	}
@@ -226,7 +227,7 @@ func (a *Adopter) resume(ctx context.Context, world *world) (resumed int, stuck 
 			stuck = errors.Join(stuck, fmt.Errorf("pool %s of %s: %w", p.name, p.owner.Cluster, p.stuck))
 			continue
 		}
-		a.forget(func(id allocator.PoolID) bool { return id == p.id })
+		a.forget(func(id ledger.PoolID) bool { return id == p.id })
 		resumed++
 	}
 	return resumed, stuck

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
@@ -31,10 +32,10 @@ type published struct {
 	records []*ipamv1alpha1.IPAllocation
 	claims  []*ipamv1alpha1.IPClaim
 	away    error
-	unbound allocator.ClusterName // a workspace that is bound nowhere
+	unbound ledger.ClusterName // a workspace that is bound nowhere
 }
 
-func (p *published) Each(_ context.Context, list client.ObjectList, visit func(allocator.ClusterName, client.Object)) error {
+func (p *published) Each(_ context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error {
 	switch list.(type) {
 	case *ipamv1alpha1.IPPoolList:
 		return each(p.pools, p.away, visit)
@@ -46,14 +47,14 @@ func (p *published) Each(_ context.Context, list client.ObjectList, visit func(a
 }
 
 // each visits what one shard has, before the other does not answer.
-func each[T client.Object](objects []T, away error, visit func(allocator.ClusterName, client.Object)) error {
+func each[T client.Object](objects []T, away error, visit func(ledger.ClusterName, client.Object)) error {
 	for _, object := range objects {
-		visit(allocator.ClusterName(cmp.Or(logicalcluster.From(object), "platform")), object)
+		visit(ledger.ClusterName(cmp.Or(logicalcluster.From(object), "platform")), object)
 	}
 	return away
 }
 
-func (p *published) Holder(_ context.Context, h allocator.Holder) (live.Answer, error) {
+func (p *published) Holder(_ context.Context, h ledger.Holder) (live.Answer, error) {
 	if h.Cluster == p.unbound {
 		return live.Answer{Verdict: live.Unbound}, nil
 	}
@@ -67,7 +68,7 @@ type loss struct {
 	etcd      *etcdtest.Etcd
 	ledger    *allocator.Allocator
 	record    *published
-	suspected []allocator.ClaimID
+	suspected []ledger.ClaimID
 }
 
 // newLoss has an empty ledger that is frozen.
@@ -81,21 +82,21 @@ func newLoss(t *testing.T) *loss {
 // restart has another process go on with what is in etcd.
 func (l *loss) restart() {
 	l.t.Helper()
-	ledger, err := allocator.Open(l.t.Context(), l.etcd.Client(), allocator.Options{Frozen: true})
+	alloc, err := allocator.Open(l.t.Context(), l.etcd.Client(), allocator.Options{Frozen: true})
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	l.t.Cleanup(func() {
-		if err := ledger.Close(); err != nil {
+		if err := alloc.Close(); err != nil {
 			l.t.Error(err)
 		}
 	})
-	l.ledger = ledger
+	l.ledger = alloc
 	l.Adopter = New(Options{
-		Ledger: ledger, Record: l.record,
+		Ledger: alloc, Record: l.record,
 		Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"}),
-		Suspect:   func(h allocator.Holder) { l.suspected = append(l.suspected, h.Claim) },
-		Doubt:     func(allocator.Holder) {},
+		Suspect:   func(h ledger.Holder) { l.suspected = append(l.suspected, h.Claim) },
+		Doubt:     func(ledger.Holder) {},
 	})
 }
 
@@ -117,9 +118,9 @@ func (l *loss) whole(pool *ipamv1alpha1.IPPool) bool {
 }
 
 // blocks are what the ledger has, by claim.
-func (l *loss) blocks() map[allocator.ClaimID]string {
+func (l *loss) blocks() map[ledger.ClaimID]string {
 	l.t.Helper()
-	blocks := map[allocator.ClaimID]string{}
+	blocks := map[ledger.ClaimID]string{}
 	for b, err := range l.ledger.List(l.t.Context(), allocator.ListOptions{}) {
 		if err != nil {
 			l.t.Fatal(err)
@@ -133,8 +134,8 @@ func (l *loss) wantBlocks(want map[*ipamv1alpha1.IPAllocation]string) {
 	l.t.Helper()
 	got := l.blocks()
 	for record, text := range want {
-		if _, uid := record.HeldBy(); got[allocator.ClaimID(uid)] != text {
-			l.t.Errorf("the block of %s is %q; want %q", uid, got[allocator.ClaimID(uid)], text)
+		if _, uid := record.HeldBy(); got[ledger.ClaimID(uid)] != text {
+			l.t.Errorf("the block of %s is %q; want %q", uid, got[ledger.ClaimID(uid)], text)
 		}
 	}
 }
@@ -173,7 +174,7 @@ func TestPass_AnotherLedger(t *testing.T) {
 	if b, _, err := l.ledger.Lookup(t.Context(), "uid-of-r"); err != nil || !b.Until.Equal(until.Time) {
 		t.Errorf("the retained block ends at %s, %v; want %s, as its record says", b.Until, err, until)
 	}
-	if p, ok := l.ledger.Pool(allocator.PoolID(child.UID)); !ok || p.CIDR != netip.MustParsePrefix("10.0.9.0/24") || p.Parent != allocator.PoolID(parent.UID) {
+	if p, ok := l.ledger.Pool(ledger.PoolID(child.UID)); !ok || p.CIDR != netip.MustParsePrefix("10.0.9.0/24") || p.Parent != ledger.PoolID(parent.UID) {
 		t.Errorf("the child is %+v, %t", p, ok)
 	}
 }
@@ -183,12 +184,12 @@ func TestPass_AnotherLedger(t *testing.T) {
 func TestPass_OlderLedger(t *testing.T) {
 	l := newLoss(t)
 	pool := gen.Pool("p")
-	id := allocator.PoolID(pool.UID)
-	if _, err := l.ledger.Register(t.Context(), allocator.Pool{ID: id, Cluster: "platform", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")}); err != nil {
+	id := ledger.PoolID(pool.UID)
+	if _, err := l.ledger.Register(t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")}); err != nil {
 		t.Fatal(err)
 	}
-	old := allocator.Request{Pool: id, Holder: allocator.Holder{Claim: "old", Cluster: "platform", Namespace: "default", Name: "old"}, Exact: netip.MustParsePrefix("10.0.0.0/28")}
-	if _, err := l.ledger.Adopt(t.Context(), old, allocator.Bound); err != nil {
+	old := ledger.Request{Pool: id, Holder: ledger.Holder{Claim: "old", Cluster: "platform", Namespace: "default", Name: "old"}, Exact: netip.MustParsePrefix("10.0.0.0/28")}
+	if _, err := l.ledger.Adopt(t.Context(), old, ledger.Bound); err != nil {
 		t.Fatal(err)
 	}
 	heir := gen.Allocation("heir", "p", "10.0.0.0/28")
@@ -273,7 +274,7 @@ func TestPass_ALostPoolThatIsGone(t *testing.T) {
 	if err := l.pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if l.isLost(allocator.PoolID(pool.UID)) {
+	if l.isLost(ledger.PoolID(pool.UID)) {
 		t.Error("a pool that is gone counts as lost for ever")
 	}
 }

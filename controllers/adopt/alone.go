@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
@@ -48,7 +48,7 @@ func (a *Adopter) alone(ctx context.Context, w *world) error {
 	for _, r := range w.alone {
 		p := w.find(r.request.Holder.Cluster, r.pool)
 		err := a.takeAlone(ctx, p, r)
-		if errors.Is(err, errOthers) || errors.Is(err, errStranger) || errors.Is(err, errOrphan) || errors.Is(err, allocator.ErrOutOfRange) {
+		if errors.Is(err, errOthers) || errors.Is(err, errStranger) || errors.Is(err, errOrphan) || errors.Is(err, ledger.ErrOutOfRange) {
 			w.leave(ctx, r, err)
 			continue
 		}
@@ -70,7 +70,7 @@ func (a *Adopter) takeAlone(ctx context.Context, p *pool, r record) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(blocks, func(b allocator.Block) bool { return b.State != allocator.Cooling }) {
+	if slices.ContainsFunc(blocks, func(b ledger.Block) bool { return b.State != ledger.Cooling }) {
 		return errOthers
 	}
 	if _, err = a.Ledger.Adopt(ctx, r.request, r.state); err != nil {
@@ -81,7 +81,7 @@ func (a *Adopter) takeAlone(ctx context.Context, p *pool, r record) error {
 
 // orphan reports whether a claim is left over from a workspace that is bound nowhere. kcp's wildcard lists go by the
 // identity of the export, and never lose an object that was stored while its workspace unbound.
-func (a *Adopter) orphan(ctx context.Context, h allocator.Holder) (bool, error) {
+func (a *Adopter) orphan(ctx context.Context, h ledger.Holder) (bool, error) {
 	if a.Directory.Workspace(h.Cluster).Path != "" || a.Directory.Contests(h.Cluster) {
 		return false, nil
 	}

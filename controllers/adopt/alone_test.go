@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -47,7 +47,7 @@ func TestPass_AClaimAlone(t *testing.T) {
 	if err := l.pass(t.Context()); err != nil || !l.whole(open) || !l.whole(closed) {
 		t.Errorf("pass = %v; want both pools whole: no claim alone keeps one frozen", err)
 	}
-	want := map[allocator.ClaimID]string{"uid-of-honest": "10.0.4.0/28 bound", "uid-of-older": "10.0.6.0/27 bound"}
+	want := map[ledger.ClaimID]string{"uid-of-honest": "10.0.4.0/28 bound", "uid-of-older": "10.0.6.0/27 bound"}
 	if got := l.blocks(); !maps.Equal(got, want) {
 		t.Errorf("the ledger has %v, want %v", got, want)
 	}

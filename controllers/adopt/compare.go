@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
@@ -18,14 +18,14 @@ import (
 // A cache that lags shows an older status, which speaks of fewer changes. The caches were filled
 // after the ledger was opened, as those of the leader are, and a ledger that is exchanged later is
 // noticed by the Allocator itself.
-func (a *Adopter) Compare(ctx context.Context, id allocator.PoolID) (bool, error) {
+func (a *Adopter) Compare(ctx context.Context, id ledger.PoolID) (bool, error) {
 	of, known := a.Ledger.Pool(id)
 	if !known {
 		return false, nil
 	}
 	all := true
 	for p := range a.Ledger.Pools() {
-		if p.Space != of.Space || p.State != allocator.PoolOpen || !a.Ledger.Frozen(p.ID) {
+		if p.Space != of.Space || p.State != ledger.PoolOpen || !a.Ledger.Frozen(p.ID) {
 			continue
 		}
 		whole, err := a.compare(ctx, p)
@@ -38,7 +38,7 @@ func (a *Adopter) Compare(ctx context.Context, id allocator.PoolID) (bool, error
 }
 
 // compare trusts one pool, if the ledger has all that its status speaks of.
-func (a *Adopter) compare(ctx context.Context, p allocator.Pool) (bool, error) {
+func (a *Adopter) compare(ctx context.Context, p ledger.Pool) (bool, error) {
 	if p.Frozen {
 		return false, nil
 	}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -59,7 +59,7 @@ func TestCompare(t *testing.T) {
 		{"another pool of that name", func(_ *loss, first, _ *ipamv1alpha1.IPPool) { first.UID = "another" }, false},
 		{"a spec that nobody has followed yet", func(_ *loss, first, _ *ipamv1alpha1.IPPool) { first.Generation++ }, false},
 		{"frozen in the ledger", func(l *loss, first, _ *ipamv1alpha1.IPPool) {
-			if err := l.ledger.Freeze(l.t.Context(), allocator.PoolID(first.UID)); err != nil {
+			if err := l.ledger.Freeze(l.t.Context(), ledger.PoolID(first.UID)); err != nil {
 				l.t.Fatal(err)
 			}
 		}, false},
@@ -68,15 +68,15 @@ func TestCompare(t *testing.T) {
 			t.Parallel()
 			l := newLoss(t)
 			first, second := l.shares("first", "10.0.0.0/24"), l.shares("second", "10.0.0.0/16")
-			id := allocator.PoolID(first.UID)
+			id := ledger.PoolID(first.UID)
 			tt.change(l, first, second)
 			l.Clusters = showing(t, first, second)
 			before := l.revision()
 			if whole, err := l.Compare(t.Context(), id); err != nil || whole != tt.want {
 				t.Errorf("Compare = %t, %v, want %t", whole, err, tt.want)
 			}
-			_, err := l.ledger.Reserve(t.Context(), allocator.Request{
-				Pool: id, Length: 28, Holder: allocator.Holder{Claim: allocator.ReservationID("w", "c"), Cluster: "w", Namespace: "default", Name: "c"},
+			_, err := l.ledger.Reserve(t.Context(), ledger.Request{
+				Pool: id, Length: 28, Holder: ledger.Holder{Claim: ledger.ReservationID("w", "c"), Cluster: "w", Namespace: "default", Name: "c"},
 			})
 			if (err == nil) != tt.want {
 				t.Errorf("Reserve: %v, want a block: %t", err, tt.want)
@@ -106,9 +106,9 @@ func (l *loss) revision() int64 {
 func (l *loss) shares(name string, cidr ipamv1alpha1.CIDR) *ipamv1alpha1.IPPool {
 	l.t.Helper()
 	pool := gen.Pool(name, gen.CIDR(cidr), gen.Domain("d"))
-	_, err := l.ledger.Register(l.t.Context(), allocator.Pool{
-		ID: allocator.PoolID(pool.UID), Cluster: "platform", Name: name,
-		CIDR: netip.MustParsePrefix(string(cidr)), Space: allocator.DomainSpace("platform", "d"),
+	_, err := l.ledger.Register(l.t.Context(), ledger.Pool{
+		ID: ledger.PoolID(pool.UID), Cluster: "platform", Name: name,
+		CIDR: netip.MustParsePrefix(string(cidr)), Space: ledger.DomainSpace("platform", "d"),
 	})
 	if err != nil {
 		l.t.Fatal(err)

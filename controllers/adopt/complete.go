@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
@@ -18,8 +18,8 @@ import (
 // before. A pool that only waits to be compared is compared here: its owner could keep it waiting for ever. Safe for
 // concurrent use.
 func (a *Adopter) Complete(ctx context.Context, prefix netip.Prefix) (bool, error) {
-	unseen := map[allocator.PoolID]bool{} // those that were not compared yet, as long as no workspace shows them
-	for p := range a.Ledger.Pools() {     // which costs no list
+	unseen := map[ledger.PoolID]bool{} // those that were not compared yet, as long as no workspace shows them
+	for p := range a.Ledger.Pools() {  // which costs no list
 		switch {
 		case !p.CIDR.Overlaps(prefix):
 		case p.Frozen || a.isLost(p.ID):
@@ -29,13 +29,13 @@ func (a *Adopter) Complete(ctx context.Context, prefix netip.Prefix) (bool, erro
 		}
 	}
 	whole, failed := true, error(nil)
-	err := a.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(_ allocator.ClusterName, object client.Object) {
+	err := a.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(_ ledger.ClusterName, object client.Object) {
 		pool := object.(*ipamv1alpha1.IPPool)
 		cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
 		if err != nil || !cidr.Overlaps(prefix) || !whole || failed != nil {
 			return
 		}
-		delete(unseen, allocator.PoolID(pool.UID))
+		delete(unseen, ledger.PoolID(pool.UID))
 		whole, failed = a.has(ctx, pool)
 	})
 	return whole && len(unseen) == 0, errors.Join(failed, err)
@@ -43,15 +43,15 @@ func (a *Adopter) Complete(ctx context.Context, prefix netip.Prefix) (bool, erro
 
 // waits reports whether a pool of the ledger was not compared with its status yet. One that drains has got no block
 // since, and nothing may be left to compare it with.
-func (a *Adopter) waits(p allocator.Pool) bool {
-	return p.State == allocator.PoolOpen && a.Ledger.Frozen(p.ID)
+func (a *Adopter) waits(p ledger.Pool) bool {
+	return p.State == ledger.PoolOpen && a.Ledger.Frozen(p.ID)
 }
 
 // has reports whether the ledger has all that a pool's status speaks of. Our finalizer is taken off a pool that goes
 // when the ledger has retired it, which only the process remembers that has seen it. Others may keep the pool there for
 // as long as they like.
 func (a *Adopter) has(ctx context.Context, pool *ipamv1alpha1.IPPool) (bool, error) {
-	id := allocator.PoolID(pool.UID)
+	id := ledger.PoolID(pool.UID)
 	p, known := a.Ledger.Pool(id)
 	switch {
 	case a.isLost(id), p.Frozen:

@@ -7,7 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -76,9 +76,9 @@ func TestComplete(t *testing.T) {
 // register has the ledger know a root pool of the platform, in a space of its own.
 func (l *loss) register(name, cidr string) {
 	l.t.Helper()
-	id := allocator.PoolID("uid-of-" + name)
-	_, err := l.ledger.Register(l.t.Context(), allocator.Pool{
-		ID: id, Cluster: allocator.ClusterName("owner-of-" + name), Name: name, CIDR: netip.MustParsePrefix(cidr),
+	id := ledger.PoolID("uid-of-" + name)
+	_, err := l.ledger.Register(l.t.Context(), ledger.Pool{
+		ID: id, Cluster: ledger.ClusterName("owner-of-" + name), Name: name, CIDR: netip.MustParsePrefix(cidr),
 	})
 	l.must(err)
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
@@ -71,10 +71,10 @@ func (a *Adopter) register(ctx context.Context, w *world, p *pool) error {
 			return fmt.Errorf("move it to its address domain: %w", err)
 		}
 	}
-	_, err := a.Ledger.Register(ctx, allocator.Pool{
+	_, err := a.Ledger.Register(ctx, ledger.Pool{
 		ID: p.id, Cluster: p.owner.Cluster, Name: p.name, CIDR: p.cidr, Space: p.space, Frozen: true,
 	})
-	if overlap, ok := errors.AsType[*allocator.OverlapError](err); ok && !w.ids[overlap.With.ID] {
+	if overlap, ok := errors.AsType[*ledger.OverlapError](err); ok && !w.ids[overlap.With.ID] {
 		return errors.Join(err, a.displace(ctx, overlap.With))
 	}
 	if err != nil {
@@ -84,12 +84,12 @@ func (a *Adopter) register(ctx context.Context, w *world, p *pool) error {
 }
 
 // displace takes a pool out of the ledger that was deleted since, if that is so.
-func (a *Adopter) displace(ctx context.Context, old allocator.Pool) error {
-	answer, err := a.Record.Holder(ctx, allocator.Holder{Claim: allocator.ClaimID(old.ID), Cluster: old.Cluster, Name: old.Name})
+func (a *Adopter) displace(ctx context.Context, old ledger.Pool) error {
+	answer, err := a.Record.Holder(ctx, ledger.Holder{Claim: ledger.ClaimID(old.ID), Cluster: old.Cluster, Name: old.Name})
 	if err != nil || answer.Verdict != live.Gone {
 		return err
 	}
-	if err = a.Ledger.Retire(ctx, old.ID); errors.Is(err, allocator.ErrPoolInUse) {
+	if err = a.Ledger.Retire(ctx, old.ID); errors.Is(err, ledger.ErrPoolInUse) {
 		return a.Ledger.Drain(ctx, old.ID)
 	}
 	return err
@@ -100,14 +100,14 @@ func (a *Adopter) readopt(ctx context.Context, p, parent *pool) error {
 	if a.knows(p) {
 		return nil
 	}
-	request := allocator.Request{Pool: parent.id, Holder: p.holder(), Exact: p.cidr, Since: p.made, Slice: p.slice == parent.id}
-	child := allocator.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.name}
+	request := ledger.Request{Pool: parent.id, Holder: p.holder(), Exact: p.cidr, Since: p.made, Slice: p.slice == parent.id}
+	child := ledger.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.name}
 	_, err := a.Ledger.Readopt(ctx, request, child)
-	if errors.Is(err, allocator.ErrOutOfRange) {
+	if errors.Is(err, ledger.ErrOutOfRange) {
 		p.stuck = fmt.Errorf("its parent is another one by now: %s is not in %s", p.cidr, parent.name)
 		return nil
 	}
-	if errors.Is(err, allocator.ErrInUse) {
+	if errors.Is(err, ledger.ErrInUse) {
 		return errors.Join(fmt.Errorf("%s of %s: %w", p.cidr, parent.name, err), a.suspect(ctx, parent.id, request))
 	}
 	return err
@@ -115,7 +115,7 @@ func (a *Adopter) readopt(ctx context.Context, p, parent *pool) error {
 
 // suspect hints at all others who hold something of what a request asks for: in a
 // copy from before they may have been there still.
-func (a *Adopter) suspect(ctx context.Context, id allocator.PoolID, r allocator.Request) error {
+func (a *Adopter) suspect(ctx context.Context, id ledger.PoolID, r ledger.Request) error {
 	blocks, err := a.Ledger.Overlapping(ctx, id, r.Exact)
 	for _, b := range blocks {
 		if b.Holder.Claim != r.Holder.Claim {

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -21,14 +21,14 @@ func TestPass_APromise(t *testing.T) {
 		l.record.claims = append(l.record.claims, claim)
 	}
 	pool := gen.Pool("p")
-	id := allocator.PoolID(pool.UID)
-	if _, err := l.ledger.Register(t.Context(), allocator.Pool{ID: id, Cluster: "platform", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")}); err != nil {
+	id := ledger.PoolID(pool.UID)
+	if _, err := l.ledger.Register(t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")}); err != nil {
 		t.Fatal(err)
 	}
 	l.ledger.Trust(id)
-	_, err := l.ledger.Reserve(t.Context(), allocator.Request{
+	_, err := l.ledger.Reserve(t.Context(), ledger.Request{
 		Pool: id, Exact: netip.MustParsePrefix("10.0.0.16/28"),
-		Holder: allocator.Holder{Claim: reservation.Of("platform", reserved), Cluster: "platform", Namespace: "default", Name: "b"},
+		Holder: ledger.Holder{Claim: reservation.Of("platform", reserved), Cluster: "platform", Namespace: "default", Name: "b"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestPass_APromise(t *testing.T) {
 	if err := l.pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := map[allocator.ClaimID]string{"uid-of-a": "10.0.0.0/28 bound", "uid-of-b": "10.0.0.16/28 bound"}
+	want := map[ledger.ClaimID]string{"uid-of-a": "10.0.0.0/28 bound", "uid-of-b": "10.0.0.16/28 bound"}
 	if got := l.blocks(); !maps.Equal(got, want) {
 		t.Errorf("the ledger has %v, want %v", got, want)
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
@@ -26,7 +27,7 @@ func (a *Adopter) adopt(ctx context.Context, w *world) (int, error) {
 	for _, list := range []client.ObjectList{&ipamv1alpha1.IPAllocationList{}, &ipamv1alpha1.IPClaimList{}} {
 		group, each := errgroup.WithContext(ctx)
 		group.SetLimit(workers) // and with it what is in memory
-		err := a.Record.Each(each, list, func(cluster allocator.ClusterName, object client.Object) {
+		err := a.Record.Each(each, list, func(cluster ledger.ClusterName, object client.Object) {
 			r, ok := readRecord(cluster, object)
 			if !ok {
 				return
@@ -56,8 +57,8 @@ func (a *Adopter) adopt(ctx context.Context, w *world) (int, error) {
 // record is a block as it was published.
 type record struct {
 	pool    ipamv1alpha1.PoolRef
-	request allocator.Request
-	state   allocator.BlockState
+	request ledger.Request
+	state   ledger.BlockState
 	text    string // of the prefix
 	fault   error  // why the text is none
 	// promise is, of a claim, the reservation that it was answered with. It may be in the ledger still.
@@ -66,16 +67,16 @@ type record struct {
 
 // readRecord takes from an allocation or a claim what the ledger has to know; ok is
 // false if no block was published in it.
-func readRecord(cluster allocator.ClusterName, object client.Object) (r record, ok bool) {
-	r.state = allocator.Bound
+func readRecord(cluster ledger.ClusterName, object client.Object) (r record, ok bool) {
+	r.state = ledger.Bound
 	name, uid := object.GetName(), object.GetUID()
 	switch o := object.(type) {
 	case *ipamv1alpha1.IPAllocation:
 		name, uid = o.HeldBy()
 		r.pool, r.text = o.Spec.PoolRef, o.Status.AllocatedCIDR
-		r.request.Class, r.request.Policy = o.Spec.ClassName, allocator.ReclaimPolicy(o.Spec.ReclaimPolicy)
+		r.request.Class, r.request.Policy = o.Spec.ClassName, ledger.ReclaimPolicy(o.Spec.ReclaimPolicy)
 		if o.Spec.ClaimRef == nil {
-			r.state = allocator.Retained
+			r.state = ledger.Retained
 			if o.Status.Expires != nil {
 				r.request.Until = o.Status.Expires.Time
 			}
@@ -85,13 +86,13 @@ func readRecord(cluster allocator.ClusterName, object client.Object) (r record, 
 			return r, false
 		}
 		r.pool, r.text = *o.Status.PoolRef, o.Status.AllocatedCIDR
-		r.request.Class, r.request.Policy = o.Status.ClassName, allocator.ReclaimPolicy(o.Spec.ReclaimPolicy)
+		r.request.Class, r.request.Policy = o.Status.ClassName, ledger.ReclaimPolicy(o.Spec.ReclaimPolicy)
 		if shown, ok := reservation.Shown(cluster, o); ok {
 			shown.Certain = true
 			r.promise = &shown
 		}
 	}
-	r.request.Holder = allocator.Holder{Claim: allocator.ClaimID(uid), Cluster: cluster, Namespace: object.GetNamespace(), Name: name}
+	r.request.Holder = ledger.Holder{Claim: ledger.ClaimID(uid), Cluster: cluster, Namespace: object.GetNamespace(), Name: name}
 	r.request.Since = object.GetCreationTimestamp().Time
 	if r.request.Exact, r.fault = netip.ParsePrefix(r.text); r.fault == nil && r.request.Exact != r.request.Exact.Masked() {
 		r.fault = fmt.Errorf("%s is not the first address of a block", r.text)
@@ -106,15 +107,15 @@ func (a *Adopter) take(ctx context.Context, w *world, r record) error {
 	}
 	block, err := a.Ledger.Adopt(ctx, r.request, r.state)
 	switch {
-	case errors.Is(err, allocator.ErrOutOfRange):
+	case errors.Is(err, ledger.ErrOutOfRange):
 		w.leave(ctx, r, err)
 		return nil
 	case err != nil:
 		return fmt.Errorf("adopt %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
-	case block.State == allocator.Disputed:
+	case block.State == ledger.Disputed:
 		disputed.Inc()
 		return a.suspect(ctx, r.request.Pool, r.request)
-	case r.state == allocator.Retained && block.State == allocator.Bound:
+	case r.state == ledger.Retained && block.State == ledger.Bound:
 		// The ledger is older than the record: the claim was there.
 		if _, _, err := a.Ledger.Retain(ctx, r.request.Holder.Claim, r.request.Until); err != nil {
 			return fmt.Errorf("retain %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)

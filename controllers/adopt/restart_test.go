@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -27,14 +27,14 @@ func TestPass_TakenUpByAnotherProcess(t *testing.T) {
 	for round := range 3 {
 		l.restart()
 		for _, pool := range []*ipamv1alpha1.IPPool{root, child} {
-			id := allocator.PoolID(pool.UID)
+			id := ledger.PoolID(pool.UID)
 			l.ledger.Trust(id)
 			if l.whole(pool) || !l.ledger.Frozen(id) {
 				t.Errorf("round %d: pool %s is whole or not frozen, and its blocks are missing", round, pool.Name)
 			}
-			holder := allocator.Holder{Claim: "new", Cluster: "platform", Namespace: "default", Name: "new"}
-			b, err := l.ledger.Bind(t.Context(), allocator.Request{Pool: id, Holder: holder, Length: 28})
-			if _, frozen := errors.AsType[*allocator.FrozenError](err); !frozen {
+			holder := ledger.Holder{Claim: "new", Cluster: "platform", Namespace: "default", Name: "new"}
+			b, err := l.ledger.Bind(t.Context(), ledger.Request{Pool: id, Holder: holder, Length: 28})
+			if _, frozen := errors.AsType[*ledger.FrozenError](err); !frozen {
 				t.Errorf("round %d: pool %s answers Bind with %v, %v; want it frozen", round, pool.Name, b.Prefix, err)
 			}
 		}

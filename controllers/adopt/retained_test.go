@@ -7,7 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -16,12 +16,12 @@ import (
 func TestPass_AnOlderLedgerOfARetainedBlock(t *testing.T) {
 	l := newLoss(t)
 	pool := gen.Pool("p")
-	id := allocator.PoolID(pool.UID)
-	if _, err := l.ledger.Register(t.Context(), allocator.Pool{ID: id, Cluster: "platform", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")}); err != nil {
+	id := ledger.PoolID(pool.UID)
+	if _, err := l.ledger.Register(t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")}); err != nil {
 		t.Fatal(err)
 	}
-	old := allocator.Request{Pool: id, Holder: allocator.Holder{Claim: "uid-of-r", Cluster: "platform", Namespace: "default", Name: "r"}, Exact: netip.MustParsePrefix("10.0.0.0/28")}
-	if _, err := l.ledger.Adopt(t.Context(), old, allocator.Bound); err != nil {
+	old := ledger.Request{Pool: id, Holder: ledger.Holder{Claim: "uid-of-r", Cluster: "platform", Namespace: "default", Name: "r"}, Exact: netip.MustParsePrefix("10.0.0.0/28")}
+	if _, err := l.ledger.Adopt(t.Context(), old, ledger.Bound); err != nil {
 		t.Fatal(err)
 	}
 	until := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
@@ -35,7 +35,7 @@ func TestPass_AnOlderLedgerOfARetainedBlock(t *testing.T) {
 	if err := l.pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if b, _, err := l.ledger.Lookup(t.Context(), "uid-of-r"); err != nil || b.State != allocator.Retained || !b.Until.Equal(until.Time) {
+	if b, _, err := l.ledger.Lookup(t.Context(), "uid-of-r"); err != nil || b.State != ledger.Retained || !b.Until.Equal(until.Time) {
 		t.Errorf("the block is %+v, %v; want it retained until %s, as its record says", b, err, until)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -21,19 +21,19 @@ import (
 
 // pool is what the record says of a pool.
 type pool struct {
-	id     allocator.PoolID
+	id     ledger.PoolID
 	owner  directory.Workspace
 	name   string
 	cidr   netip.Prefix // invalid: it never had one
-	space  allocator.SpaceID
+	space  ledger.SpaceID
 	parent *ipamv1alpha1.PoolRef // nil for a root
-	slice  allocator.PoolID      // of which pool it is a slice; empty if it is none
+	slice  ledger.PoolID         // of which pool it is a slice; empty if it is none
 	made   time.Time
 	had    *ipamv1alpha1.PoolLedger
 	lost   bool  // the ledger misses something of it, and it was not stuck before the records were read
 	stuck  error // why it cannot be made whole, for as long as that is so; nil if it can
 	// lacking is its parent's space, if the pool's block is missing there.
-	lacking allocator.SpaceID
+	lacking ledger.SpaceID
 	admits  func(directory.Workspace) bool // whether a workspace may claim from it
 }
 
@@ -46,22 +46,22 @@ func (p *pool) beyond(ledger string) int64 {
 	return p.had.Changes + leap
 }
 
-func (p *pool) holder() allocator.Holder {
-	return allocator.Holder{Claim: allocator.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.name}
+func (p *pool) holder() ledger.Holder {
+	return ledger.Holder{Claim: ledger.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.name}
 }
 
 // place names a pool as its owner's workspace has it.
 type place struct {
-	cluster allocator.ClusterName
+	cluster ledger.ClusterName
 	name    string
 }
 
 // world is the pools of all workspaces.
 type world struct {
 	pools    map[place]*pool
-	ids      map[allocator.PoolID]bool
-	clusters map[string]allocator.ClusterName // of paths
-	lost     []*pool                          // oldest first
+	ids      map[ledger.PoolID]bool
+	clusters map[string]ledger.ClusterName // of paths
+	lost     []*pool                       // oldest first
 
 	mu    sync.Mutex // guards what follows, and what is noted as stuck
 	alone []record   // of claims without a record
@@ -70,9 +70,9 @@ type world struct {
 
 // survey reads all pools, and finds those that the ledger misses something of.
 func (a *Adopter) survey(ctx context.Context) (*world, error) {
-	w := &world{pools: map[place]*pool{}, ids: map[allocator.PoolID]bool{}, clusters: map[string]allocator.ClusterName{}}
+	w := &world{pools: map[place]*pool{}, ids: map[ledger.PoolID]bool{}, clusters: map[string]ledger.ClusterName{}}
 	var failed error
-	err := a.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(cluster allocator.ClusterName, object client.Object) {
+	err := a.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(cluster ledger.ClusterName, object client.Object) {
 		if failed == nil {
 			failed = a.look(ctx, w, cluster, object.(*ipamv1alpha1.IPPool))
 		}
@@ -84,7 +84,7 @@ func (a *Adopter) survey(ctx context.Context) (*world, error) {
 }
 
 // look adds a pool to the world, and to what is lost if it is.
-func (a *Adopter) look(ctx context.Context, w *world, cluster allocator.ClusterName, found *ipamv1alpha1.IPPool) error {
+func (a *Adopter) look(ctx context.Context, w *world, cluster ledger.ClusterName, found *ipamv1alpha1.IPPool) error {
 	p, err := read(found, a.Directory.Workspace(cluster))
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (w *world) add(p *pool) {
 // stick notes the fault that keeps a pool from being made whole, and returns it if it
 // keeps all of them: the ledger is away, or the pass is over.
 func (w *world) stick(p *pool, fault error) error {
-	for _, everybodys := range []error{allocator.ErrUnavailable, allocator.ErrClosed, context.Canceled, context.DeadlineExceeded} {
+	for _, everybodys := range []error{ledger.ErrUnavailable, ledger.ErrClosed, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(fault, everybodys) {
 			return fault
 		}
@@ -131,7 +131,7 @@ func (w *world) stick(p *pool, fault error) error {
 // spread makes all pools of a space stuck if one is, or if the block of a stuck child is
 // missing there: what is missing could be allocated to others.
 func (w *world) spread() {
-	spaces := map[allocator.SpaceID]*pool{}
+	spaces := map[ledger.SpaceID]*pool{}
 	for _, p := range w.lost {
 		if p.stuck != nil {
 			spaces[p.space] = p
@@ -146,7 +146,7 @@ func (w *world) spread() {
 }
 
 // find follows a reference from a workspace.
-func (w *world) find(from allocator.ClusterName, ref ipamv1alpha1.PoolRef) *pool {
+func (w *world) find(from ledger.ClusterName, ref ipamv1alpha1.PoolRef) *pool {
 	if ref.ProjectRef == nil {
 		return w.pools[place{from, ref.Name}]
 	}
@@ -156,10 +156,10 @@ func (w *world) find(from allocator.ClusterName, ref ipamv1alpha1.PoolRef) *pool
 // read takes from an IPPool what a ledger has to know.
 func read(object *ipamv1alpha1.IPPool, owner directory.Workspace) (*pool, error) {
 	p := &pool{
-		id: allocator.PoolID(object.UID), owner: owner, name: object.Name,
+		id: ledger.PoolID(object.UID), owner: owner, name: object.Name,
 		space:  catalog.Space(object, owner.Cluster),
 		parent: object.Spec.ParentPoolRef,
-		slice:  allocator.PoolID(object.Labels[ipamv1alpha1.LabelSlice]),
+		slice:  ledger.PoolID(object.Labels[ipamv1alpha1.LabelSlice]),
 		made:   object.CreationTimestamp.Time,
 		had:    object.Status.Ledger,
 		admits: func(who directory.Workspace) bool { return resolve.Admits(object, owner, who) },

@@ -7,7 +7,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -67,9 +67,9 @@ func (l *loss) notWhole(pools []*ipamv1alpha1.IPPool) string {
 			names = append(names, pool.Name)
 			continue
 		}
-		l.ledger.Trust(allocator.PoolID(pool.UID)) // as the pool controller does
-		frozen := l.ledger.Frozen(allocator.PoolID(pool.UID))
-		if _, has, failed := l.ledger.Lookup(l.t.Context(), allocator.ClaimID("uid-of-in-"+pool.Name)); frozen || !has {
+		l.ledger.Trust(ledger.PoolID(pool.UID)) // as the pool controller does
+		frozen := l.ledger.Frozen(ledger.PoolID(pool.UID))
+		if _, has, failed := l.ledger.Lookup(l.t.Context(), ledger.ClaimID("uid-of-in-"+pool.Name)); frozen || !has {
 			l.t.Errorf("Whole(%s) = true, %v, frozen: %t, the published block is in the ledger: %t, %v", pool.Name, err, frozen, has, failed)
 		}
 	}
@@ -115,8 +115,8 @@ func (l *loss) restored() []*ipamv1alpha1.IPPool {
 		l.record.records = append(l.record.records, gen.Allocation("in-"+pool.Name, pool.Name, block.String()))
 	}
 	for _, i := range []int{0, 1, 4} {
-		if _, err := l.ledger.Register(l.t.Context(), allocator.Pool{
-			ID: allocator.PoolID(pools[i].UID), Cluster: "platform", Name: pools[i].Name,
+		if _, err := l.ledger.Register(l.t.Context(), ledger.Pool{
+			ID: ledger.PoolID(pools[i].UID), Cluster: "platform", Name: pools[i].Name,
 			CIDR: netip.MustParsePrefix(pools[i].Status.AllocatedCIDR), Space: catalog.Space(pools[i], "platform"),
 		}); err != nil {
 			l.t.Fatal(err)

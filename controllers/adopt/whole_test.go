@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -26,7 +27,7 @@ type retires struct {
 	retire func()
 }
 
-func (r retires) Behind(ctx context.Context, id allocator.PoolID, changes int64) (bool, error) {
+func (r retires) Behind(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) {
 	r.retire()
 	return r.Ledger.Behind(ctx, id, changes)
 }
@@ -41,8 +42,8 @@ func TestWhole_WhileAPoolRetires(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			l := newLoss(t)
 			retiring := l.had(gen.Pool("retiring"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
-			id := allocator.PoolID(retiring.UID)
-			record := allocator.Pool{ID: id, Cluster: "platform", Name: "retiring", CIDR: netip.MustParsePrefix("10.0.0.0/16")}
+			id := ledger.PoolID(retiring.UID)
+			record := ledger.Pool{ID: id, Cluster: "platform", Name: "retiring", CIDR: netip.MustParsePrefix("10.0.0.0/16")}
 			if _, err := l.ledger.Register(t.Context(), record); err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
@@ -49,7 +49,7 @@ func (r *Reconciler) Answer(ctx context.Context, req door.Request) (door.Answer,
 	defer cancel()
 	ctx, end := r.span(ctx, req)
 	answer, err := r.answer(ctx, req)
-	if errors.Is(err, errTurn) || errors.Is(err, errFormer) || errors.Is(err, allocator.ErrLapsing) || errors.Is(err, allocator.ErrTooOften) {
+	if errors.Is(err, errTurn) || errors.Is(err, errFormer) || errors.Is(err, ledger.ErrLapsing) || errors.Is(err, ledger.ErrTooOften) {
 		err = fmt.Errorf("%w: %w", door.ErrEarly, err)
 	}
 	end(answer, err)
@@ -160,7 +160,7 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 	// policy, which its confirmation says.
 	a.claim.Spec.ReclaimPolicy = ""
 	name := client.ObjectKeyFromObject(a.claim)
-	a.holder = allocator.Holder{
+	a.holder = ledger.Holder{
 		Claim: reservation.Of(from.Cluster, a.claim), Cluster: from.Cluster, Namespace: name.Namespace, Name: name.Name,
 	}
 	err = cl.GetCache().Get(ctx, name, &ipamv1alpha1.IPClaim{})
@@ -172,16 +172,16 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 }
 
 // decide takes a block for the claim, or says why it gets none.
-func (a *arrival) decide(ctx context.Context) (allocator.Block, error) {
+func (a *arrival) decide(ctx context.Context) (ledger.Block, error) {
 	switch former := a.slot.Record; {
 	case a.there:
 		// The CREATE fails, and nothing is taken for it. Should the cache be stale, it succeeds:
 		// so the block of the former claim must not be shown.
-		return allocator.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "there was a claim of this name a moment ago; trying again"}
+		return ledger.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "there was a claim of this name a moment ago; trying again"}
 	case former == nil:
 		return a.place(ctx)
 	case former.Spec.ClaimRef != nil:
-		return allocator.Block{}, stillHolds(former)
+		return ledger.Block{}, stillHolds(former)
 	}
 	return a.reuse(ctx)
 }
@@ -208,7 +208,7 @@ func (a *arrival) refuses(ctx context.Context) bool {
 // compared asks a candidate, and compares it with what is published if that was not done yet: a new
 // leader answers before its controllers have seen every pool.
 func (r *Reconciler) compared(ask asks) asks {
-	return func(ctx context.Context, req allocator.Request) (allocator.Block, error) {
+	return func(ctx context.Context, req ledger.Request) (ledger.Block, error) {
 		block, err := ask(ctx, req)
 		if !unchecked(err) {
 			return block, err
@@ -222,14 +222,14 @@ func (r *Reconciler) compared(ask asks) asks {
 
 // preview asks a candidate which block it would give, and takes nothing. A claim that has a reservation
 // gets that, whatever the candidate.
-func (r *Reconciler) preview(ctx context.Context, req allocator.Request) (allocator.Block, error) {
+func (r *Reconciler) preview(ctx context.Context, req ledger.Request) (ledger.Block, error) {
 	if r.ledger.HasReservation(req.Holder.Claim) {
 		if own, ok, err := r.ledger.Lookup(ctx, req.Holder.Claim); ok || err != nil {
 			return own, err
 		}
 	}
 	prefix, err := r.ledger.Preview(ctx, req)
-	return allocator.Block{
+	return ledger.Block{
 		Prefix: prefix, Pool: req.Pool, Holder: req.Holder, Class: req.Class, Policy: req.Policy, BoundAt: time.Now(),
 	}, err
 }
@@ -237,8 +237,8 @@ func (r *Reconciler) preview(ctx context.Context, req allocator.Request) (alloca
 // nothing is what a claim waits for that is being created: its reconcile does the waiting.
 type nothing struct{}
 
-func (nothing) enter([]topic)                     {}
-func (nothing) nowhere()                          {}
-func (nothing) at([]allocator.Request) bool       { return true }
-func (nothing) anyway()                           {}
-func (nothing) unchecked(allocator.Request) error { return errUnchecked }
+func (nothing) enter([]topic)                  {}
+func (nothing) nowhere()                       {}
+func (nothing) at([]ledger.Request) bool       { return true }
+func (nothing) anyway()                        {}
+func (nothing) unchecked(ledger.Request) error { return errUnchecked }

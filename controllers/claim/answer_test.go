@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -247,7 +248,7 @@ func TestAnswer_WhereTheNameWasUsed(t *testing.T) {
 func TestAnswer_NobodyCanTell(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
-	ask := func(cluster allocator.ClusterName) error {
+	ask := func(cluster ledger.ClusterName) error {
 		_, err := s.Answer(t.Context(), door.Request{Cluster: cluster, Claim: gen.Claim("c", gen.OfClass("internal"))})
 		return err
 	}
@@ -279,7 +280,7 @@ func TestAnswer_FromALedgerThatNobodyHasCompared(t *testing.T) {
 	if answer, err := s.Answer(t.Context(), request); err == nil {
 		t.Errorf("Answer = %+v while nobody has compared, want an error", answer)
 	}
-	s.compare = func(_ context.Context, id allocator.PoolID) (bool, error) {
+	s.compare = func(_ context.Context, id ledger.PoolID) (bool, error) {
 		s.ledger.Trust(id)
 		return true, nil
 	}

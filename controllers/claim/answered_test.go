@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
@@ -176,8 +177,8 @@ func TestReconcile_OfAReservationOfAnotherPolicy(t *testing.T) {
 			claim := gen.Claim("c", gen.OfClass("internal"), gen.Reclaim(tt.claim))
 			s.stored(claim, s.create(claim))
 			s.reconcile("c")
-			block, _, err := s.ledger.Lookup(t.Context(), allocator.ClaimID(claim.UID))
-			if err != nil || block.Policy != allocator.ReclaimPolicy(tt.want) {
+			block, _, err := s.ledger.Lookup(t.Context(), ledger.ClaimID(claim.UID))
+			if err != nil || block.Policy != ledger.ReclaimPolicy(tt.want) {
 				t.Errorf("the block is kept with %q, %v; want %s", block.Policy, err, tt.want)
 			}
 			record := gen.Allocation("c", "p", "")

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -36,7 +37,7 @@ type truthful struct {
 	workspace *workspace
 }
 
-func (r truthful) Alive(ctx context.Context, h allocator.Holder) (*ipamv1alpha1.IPClaim, error) {
+func (r truthful) Alive(ctx context.Context, h ledger.Holder) (*ipamv1alpha1.IPClaim, error) {
 	claim := &ipamv1alpha1.IPClaim{}
 	return claim, r.workspace.client.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}, claim)
 }

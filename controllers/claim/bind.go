@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
@@ -16,7 +17,7 @@ import (
 var errUnsure error = &outcome.Fault{Message: "no server shows the claim with the block that the cache shows"}
 
 // bind finds the claim its block: the one it has, as long as it has one.
-func (p *pass) bind(ctx context.Context) (allocator.Block, error) {
+func (p *pass) bind(ctx context.Context) (ledger.Block, error) {
 	if p.claim.Status.AllocatedCIDR != "" {
 		block, err := p.held(ctx)
 		if err == nil {
@@ -27,8 +28,8 @@ func (p *pass) bind(ctx context.Context) (allocator.Block, error) {
 	if former := p.slot.Record; former != nil && former.Spec.ClaimRef == nil {
 		return p.reuse(ctx)
 	}
-	if err := p.settleFormer(ctx, allocator.Block{}); err != nil {
-		return allocator.Block{}, err
+	if err := p.settleFormer(ctx, ledger.Block{}); err != nil {
+		return ledger.Block{}, err
 	}
 	if block, ok, err := p.late(ctx); ok || err != nil {
 		return block, err
@@ -45,7 +46,7 @@ func (p *pass) unpublished(ctx context.Context, has bool, why error) error {
 	if err := p.blockless(ctx); err != nil {
 		return err
 	}
-	return cmp.Or(p.ledger.Release(ctx, allocator.ClaimID(p.claim.UID)), why)
+	return cmp.Or(p.ledger.Release(ctx, ledger.ClaimID(p.claim.UID)), why)
 }
 
 // blockless fails unless a server shows, now, that the claim is there and has no block. A cache that
@@ -67,7 +68,7 @@ func (p *pass) decision() *decision {
 }
 
 // ask asks the ledger for a block. From here on it is the ledger that serves the oldest first.
-func (p *pass) ask(ctx context.Context, r allocator.Request) (allocator.Block, error) {
+func (p *pass) ask(ctx context.Context, r ledger.Request) (ledger.Block, error) {
 	p.end(p.request, false)
 	return p.ledger.Bind(ctx, r)
 }
@@ -78,27 +79,27 @@ func (p *pass) enter(topics []topic) { p.waiting.enter(p.request, p.claim, topic
 // nowhere implements waits.
 func (p *pass) nowhere() {
 	p.waiting.occupy(p.request, 0, 0)
-	p.ledger.Withdraw(allocator.ClaimID(p.claim.UID))
+	p.ledger.Withdraw(ledger.ClaimID(p.claim.UID))
 }
 
 // at implements waits.
-func (p *pass) at(requests []allocator.Request) bool {
+func (p *pass) at(requests []ledger.Request) bool {
 	if over := p.waiting.occupy(p.request, len(requests), p.maxPlaces); over > 0 {
-		p.ledger.Withdraw(allocator.ClaimID(p.claim.UID))
+		p.ledger.Withdraw(ledger.ClaimID(p.claim.UID))
 		p.queue.AddAfter(p.request, untilTurn(over))
 		return false
 	}
-	pools := make([]allocator.PoolID, len(requests))
+	pools := make([]ledger.PoolID, len(requests))
 	for i, r := range requests {
 		pools[i] = r.Pool
 		p.ledger.Wait(r)
 	}
-	p.ledger.WaitOnly(allocator.ClaimID(p.claim.UID), pools...)
+	p.ledger.WaitOnly(ledger.ClaimID(p.claim.UID), pools...)
 	return true
 }
 
 // unchecked implements waits. Soon after the start the pool controller is about to compare.
-func (p *pass) unchecked(r allocator.Request) error {
+func (p *pass) unchecked(r ledger.Request) error {
 	if time.Since(p.started()) >= checking {
 		return nil
 	}
@@ -112,21 +113,21 @@ func (p *pass) anyway() { p.queue.AddAfter(p.request, askAgain) }
 // held is the block of a claim that shows one: of a claim that was bound before, or whose
 // CREATE was answered. It is never exchanged for another. A claim that shows one which it was
 // never given loses that: see unbacked.
-func (p *pass) held(ctx context.Context) (allocator.Block, error) {
+func (p *pass) held(ctx context.Context) (ledger.Block, error) {
 	if !p.recorded() {
 		if block, ok, err := p.promised(ctx); ok || err != nil {
 			return block, err
 		}
 	}
-	block, ok, err := p.ledger.Lookup(ctx, allocator.ClaimID(p.claim.UID))
+	block, ok, err := p.ledger.Lookup(ctx, ledger.ClaimID(p.claim.UID))
 	if err != nil {
-		return allocator.Block{}, err
+		return ledger.Block{}, err
 	}
 	if !ok {
 		if block, ok, err = p.told(ctx); ok || err != nil {
 			return block, err
 		}
-		return allocator.Block{}, p.unbacked(ctx)
+		return ledger.Block{}, p.unbacked(ctx)
 	}
 	if !p.recorded() {
 		err = p.shown(ctx)
@@ -158,18 +159,18 @@ func (p *pass) recorded() bool {
 
 // promised gives the claim the block that was reserved when its CREATE was answered. ok is
 // false if it has its block already, or was not answered so.
-func (p *pass) promised(ctx context.Context) (b allocator.Block, ok bool, err error) {
+func (p *pass) promised(ctx context.Context) (b ledger.Block, ok bool, err error) {
 	shown, ok := reservation.Shown(p.from.Cluster, p.claim)
 	if !ok {
-		return allocator.Block{}, false, nil
+		return ledger.Block{}, false, nil
 	}
 	ctx, end := step(ctx, "confirm")
 	defer func() { end(err) }()
-	if b, ok, err = p.ledger.Confirm(ctx, shown); !errors.Is(err, allocator.ErrShared) {
+	if b, ok, err = p.ledger.Confirm(ctx, shown); !errors.Is(err, ledger.ErrShared) {
 		return b, ok, err
 	}
 	if err := p.shown(ctx); err != nil {
-		return allocator.Block{}, false, err
+		return ledger.Block{}, false, err
 	}
 	shown.Certain = true
 	return p.ledger.Confirm(ctx, shown)
@@ -178,25 +179,25 @@ func (p *pass) promised(ctx context.Context) (b allocator.Block, ok bool, err er
 // late gives a claim that was stored without an answer the block that was reserved for it: the
 // answer came too late, or got lost. To bind another block would be one too many, for an address
 // that the claim asks for, or for a limit. ok is false if nothing is reserved.
-func (p *pass) late(ctx context.Context) (b allocator.Block, ok bool, err error) {
+func (p *pass) late(ctx context.Context) (b ledger.Block, ok bool, err error) {
 	id := reservation.Of(p.from.Cluster, p.claim)
 	if !p.ledger.HasReservation(id) {
-		return allocator.Block{}, false, nil
+		return ledger.Block{}, false, nil
 	}
 	if p.age() < claiming {
-		return allocator.Block{}, false, errTurn // it may be that of a former claim, whose deletion is being settled
+		return ledger.Block{}, false, errTurn // it may be that of a former claim, whose deletion is being settled
 	}
 	reserved, ok, err := p.ledger.Lookup(ctx, id)
 	if err != nil || !ok {
-		return allocator.Block{}, false, err
+		return ledger.Block{}, false, err
 	}
 	now, err := p.releases.Alive(ctx, p.holder())
 	if err != nil || now == nil || now.Status.AllocatedCIDR != "" {
-		return allocator.Block{}, false, err
+		return ledger.Block{}, false, err
 	}
 	b, ok, err = p.ledger.Confirm(ctx, allocator.Confirmation{
-		Reservation: id, Claim: allocator.ClaimID(p.claim.UID), Prefix: reserved.Prefix,
-		Policy: allocator.ReclaimPolicy(p.claim.Spec.ReclaimPolicy), Certain: true,
+		Reservation: id, Claim: ledger.ClaimID(p.claim.UID), Prefix: reserved.Prefix,
+		Policy: ledger.ReclaimPolicy(p.claim.Spec.ReclaimPolicy), Certain: true,
 	})
 	if ok {
 		p.nowhere()
@@ -206,7 +207,7 @@ func (p *pass) late(ctx context.Context) (b allocator.Block, ok bool, err error)
 
 // settleFormer settles a record that another claim of this name has left. own is the block of this
 // claim, if it shows one.
-func (p *pass) settleFormer(ctx context.Context, own allocator.Block) error {
+func (p *pass) settleFormer(ctx context.Context, own ledger.Block) error {
 	record := p.slot.Record
 	if record == nil || p.recorded() {
 		return nil
@@ -219,7 +220,7 @@ func (p *pass) settleFormer(ctx context.Context, own allocator.Block) error {
 		return retained(record)
 	}
 	former := p.holder() // of the same name: the record says so
-	former.Claim = allocator.ClaimID(record.Spec.ClaimRef.UID)
+	former.Claim = ledger.ClaimID(record.Spec.ClaimRef.UID)
 	settled, err := p.releases.Settle(ctx, former)
 	if err != nil {
 		return err
@@ -227,7 +228,7 @@ func (p *pass) settleFormer(ctx context.Context, own allocator.Block) error {
 	if !settled {
 		return stillHolds(record)
 	}
-	if kept, ok, err := p.ledger.Lookup(ctx, former.Claim); err != nil || ok && kept.State == allocator.Retained {
+	if kept, ok, err := p.ledger.Lookup(ctx, former.Claim); err != nil || ok && kept.State == ledger.Retained {
 		return cmp.Or(err, errUnseen) // the record is retained by now, as the cache is about to show
 	}
 	return nil

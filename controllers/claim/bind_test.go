@@ -7,6 +7,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
@@ -24,23 +25,23 @@ func deciding(ledger Ledger, claim *ipamv1alpha1.IPClaim) *decision {
 // longer, room would be held for it again and again.
 func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
 	t.Parallel()
-	ledger, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{})
+	alloc, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = ledger.Close() })
+	t.Cleanup(func() { _ = alloc.Close() })
 	var both []resolve.Candidate
 	for name, cidr := range map[string]string{"a": "10.0.0.0/24", "b": "10.1.0.0/24"} {
 		pool := gen.Pool(name)
-		_, err := ledger.Register(t.Context(), allocator.Pool{
-			ID: allocator.PoolID(pool.UID), Cluster: "tenant", Name: name, CIDR: netip.MustParsePrefix(cidr),
+		_, err := alloc.Register(t.Context(), ledger.Pool{
+			ID: ledger.PoolID(pool.UID), Cluster: "tenant", Name: name, CIDR: netip.MustParsePrefix(cidr),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		both = append(both, resolve.Candidate{Pool: pool, Length: 23})
 	}
-	p := deciding(ledger, gen.Claim("c"))
+	p := deciding(alloc, gen.Claim("c"))
 
 	for _, candidates := range [][]resolve.Candidate{both, both[1:], nil} {
 		_, err := p.try(t.Context(), resolve.Plan{Candidates: candidates})
@@ -52,7 +53,7 @@ func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
 			if i >= len(both)-len(candidates) {
 				want = 1
 			}
-			if n := ledger.Waiting(allocator.PoolID(c.Pool.UID)); n != want {
+			if n := alloc.Waiting(ledger.PoolID(c.Pool.UID)); n != want {
 				t.Errorf("with %d candidates %d wait at pool %s, want %d", len(candidates), n, c.Pool.Name, want)
 			}
 		}
@@ -62,25 +63,25 @@ func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
 // A claim for an address that a pool excludes does not wait for room there, since none can serve it.
 func TestTry_WaitsForNoRoomWhereItsAddressIsExcluded(t *testing.T) {
 	t.Parallel()
-	ledger, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{})
+	alloc, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = ledger.Close() })
+	t.Cleanup(func() { _ = alloc.Close() })
 	pool, exact := gen.Pool("a"), netip.MustParsePrefix("10.0.0.4/32")
-	_, err = ledger.Register(t.Context(), allocator.Pool{
-		ID: allocator.PoolID(pool.UID), Cluster: "tenant", Name: "a", CIDR: netip.MustParsePrefix("10.0.0.0/24"),
+	_, err = alloc.Register(t.Context(), ledger.Pool{
+		ID: ledger.PoolID(pool.UID), Cluster: "tenant", Name: "a", CIDR: netip.MustParsePrefix("10.0.0.0/24"),
 		Excluded: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/29")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := deciding(ledger, gen.Claim("c"))
+	p := deciding(alloc, gen.Claim("c"))
 	_, err = p.try(t.Context(), resolve.Plan{Exact: exact, Candidates: []resolve.Candidate{{Pool: pool, Length: 32}}})
 	if refused, ok := errors.AsType[*outcome.Refusal](err); !ok || refused.Reason != ipamv1alpha1.ReasonAddressReserved {
 		t.Errorf("try(%s) = %v, want %s", exact, err, ipamv1alpha1.ReasonAddressReserved)
 	}
-	if n := ledger.Waiting(allocator.PoolID(pool.UID)); n != 0 {
+	if n := alloc.Waiting(ledger.PoolID(pool.UID)); n != 0 {
 		t.Errorf("Waiting(a) = %d, want 0", n)
 	}
 }
@@ -88,14 +89,14 @@ func TestTry_WaitsForNoRoomWhereItsAddressIsExcluded(t *testing.T) {
 // A claim is told of every pool that it was not served by: of those that have no room for
 // it, and of those that do not hand out its length.
 func TestRefusal_NamesEveryPool(t *testing.T) {
-	full := miss{resolve.Candidate{Pool: gen.Pool("full")}, &allocator.ExhaustedError{Length: 24, Largest: 26}}
-	taken := miss{resolve.Candidate{Pool: gen.Pool("taken")}, allocator.ErrInUse}
+	full := miss{resolve.Candidate{Pool: gen.Pool("full")}, &ledger.ExhaustedError{Length: 24, Largest: 26}}
+	taken := miss{resolve.Candidate{Pool: gen.Pool("taken")}, ledger.ErrInUse}
 	unfit := []*outcome.Refusal{
 		{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: `pool "a" is too small`},
 		{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: `pool "b" is too small`},
 	}
 	exact := netip.MustParsePrefix("10.0.0.0/24")
-	withheld := &allocator.ExcludedError{Excluded: netip.MustParsePrefix("10.0.0.0/29")}
+	withheld := &ledger.ExcludedError{Excluded: netip.MustParsePrefix("10.0.0.0/29")}
 	reserves := miss{resolve.Candidate{Pool: gen.Pool("reserves", gen.Reserves(8, 0, 32), gen.Excludes("10.0.9.0/24"))}, withheld}
 	excludes := miss{resolve.Candidate{Pool: gen.Pool("excludes", gen.Excludes("10.0.0.4/30"))}, withheld}
 	for _, tt := range []struct {

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -48,7 +48,7 @@ type Options struct {
 	Listed func(mcreconcile.Request)
 	// Compare compares the ledger with what is published of a pool, and of the others in its
 	// space. It reports whether nothing is lost, so that blocks may be reserved there.
-	Compare func(context.Context, allocator.PoolID) (bool, error)
+	Compare func(context.Context, ledger.PoolID) (bool, error)
 	// Complete reports whether the ledger has every pool, of whatever workspace, that has addresses of a
 	// prefix, and lacks nothing of them.
 	Complete func(context.Context, netip.Prefix) (bool, error)
@@ -117,7 +117,7 @@ func (r *Reconciler) logger(base logr.Logger) func(*mcreconcile.Request) logr.Lo
 
 // Arrived requeues the claims of a workspace that is served again. They were passed over
 // while it was giving up the export. One that is not engaged yet is shown all of them then.
-func (r *Reconciler) Arrived(cluster allocator.ClusterName) {
+func (r *Reconciler) Arrived(cluster ledger.ClusterName) {
 	ctx, name := context.Background(), r.directory.Engaged(cluster)
 	cl, err := r.clusters.GetCluster(ctx, name)
 	if err != nil {
@@ -134,7 +134,7 @@ func (r *Reconciler) Arrived(cluster allocator.ClusterName) {
 }
 
 // Departed ends the waits of a workspace that is bound no more.
-func (r *Reconciler) Departed(cluster allocator.ClusterName) {
+func (r *Reconciler) Departed(cluster ledger.ClusterName) {
 	engaged := r.directory.Engaged(cluster)
 	unmet.leave(engaged)
 	for _, claim := range r.waiting.of(engaged) {
@@ -171,8 +171,8 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
 			claim := packed.Whole(e.Object).(*ipamv1alpha1.IPClaim)
-			holder := allocator.Holder{
-				Claim:     allocator.ClaimID(claim.UID),
+			holder := ledger.Holder{
+				Claim:     ledger.ClaimID(claim.UID),
 				Cluster:   r.directory.Ledger(name),
 				Namespace: claim.Namespace,
 				Name:      claim.Name,
@@ -238,8 +238,8 @@ func claimed(ctx context.Context, cl cluster.Cluster, record client.Object) bool
 // suspect hints that the holder of a record's block may be gone.
 func (r *Reconciler) suspect(name multicluster.ClusterName, record client.Object) {
 	claim, uid, _ := packed.HeldBy(record)
-	r.releases.Suspect(allocator.Holder{
-		Claim:     allocator.ClaimID(uid),
+	r.releases.Suspect(ledger.Holder{
+		Claim:     ledger.ClaimID(uid),
 		Cluster:   r.directory.Ledger(name),
 		Namespace: record.GetNamespace(),
 		Name:      claim,

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
@@ -24,7 +24,7 @@ type decision struct {
 	*Reconciler
 	claim  *ipamv1alpha1.IPClaim
 	from   directory.Workspace
-	holder allocator.Holder
+	holder ledger.Holder
 	since  time.Time // the claim's place among those that wait
 	ask    asks
 	waits  waits
@@ -36,7 +36,7 @@ const mostAsked = 64
 
 // asks asks a candidate for a block. Its errors are those of [allocator.Allocator.Bind] and
 // [allocator.Allocator.Reserve].
-type asks func(context.Context, allocator.Request) (allocator.Block, error)
+type asks func(context.Context, ledger.Request) (ledger.Block, error)
 
 // waits is what a claim that gets no block waits for.
 type waits interface {
@@ -47,21 +47,21 @@ type waits interface {
 	nowhere()
 	// at waits for room as the requests say, and nowhere else. It reports false, and waits nowhere, if the claims of
 	// the workspace wait at too many pools.
-	at(requests []allocator.Request) bool
+	at(requests []ledger.Request) bool
 	// unchecked is called when the pool of a request was not compared with what is published. It
 	// returns an error where the claim is to say nothing of that yet.
-	unchecked(r allocator.Request) error
+	unchecked(r ledger.Request) error
 	// anyway is called when the claim cannot wait for all that could serve it: it is to look again after a while.
 	anyway()
 }
 
 // place resolves the claim and takes a block of the first candidate that has room. A claim that
 // finds none waits at every candidate.
-func (d *decision) place(ctx context.Context) (allocator.Block, error) {
+func (d *decision) place(ctx context.Context) (ledger.Block, error) {
 	plan, err := d.plan(ctx)
 	if err != nil {
 		d.waits.nowhere()
-		return allocator.Block{}, err
+		return ledger.Block{}, err
 	}
 	d.claim.Status.ClassName = plan.ClassName
 	d.claim.Status.IPFamily = plan.Family
@@ -95,9 +95,9 @@ func (d *decision) resolve(ctx context.Context, topics []topic) (resolve.Plan, e
 }
 
 // try asks the candidates in turn.
-func (d *decision) try(ctx context.Context, plan resolve.Plan) (allocator.Block, error) {
+func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, error) {
 	if slices.ContainsFunc(plan.Candidates, d.behind) {
-		return allocator.Block{}, errBehind
+		return ledger.Block{}, errBehind
 	}
 	var tried []miss
 	candidates := d.few(ctx, plan, d.ordered(plan))
@@ -109,23 +109,23 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (allocator.Block,
 		block, err := d.ask(ctx, request)
 		if unchecked(err) {
 			if err := d.waits.unchecked(request); err != nil {
-				return allocator.Block{}, err
+				return ledger.Block{}, err
 			}
 		}
 		switch {
 		case err == nil:
 			return block, nil
-		case errors.Is(err, allocator.ErrUnknownPool), errors.Is(err, allocator.ErrPoolDraining), errors.Is(err, allocator.ErrOutOfRange):
+		case errors.Is(err, ledger.ErrUnknownPool), errors.Is(err, ledger.ErrPoolDraining), errors.Is(err, ledger.ErrOutOfRange):
 			continue // the catalog lags behind the ledger
 		case refusedRoom(err):
 			tried = append(tried, miss{c, err})
 		case overClass(err):
-			return allocator.Block{}, d.refuse(plan, append(tried, miss{c, err}))
+			return ledger.Block{}, d.refuse(plan, append(tried, miss{c, err}))
 		default:
-			return allocator.Block{}, fmt.Errorf("bind in pool %s: %w", c.Pool.Name, err)
+			return ledger.Block{}, fmt.Errorf("bind in pool %s: %w", c.Pool.Name, err)
 		}
 	}
-	return allocator.Block{}, d.refuse(plan, tried)
+	return ledger.Block{}, d.refuse(plan, tried)
 }
 
 // ordered are the candidates, of which one that would give the claim a block back comes first:
@@ -175,7 +175,7 @@ func (d *decision) few(ctx context.Context, plan resolve.Plan, candidates []reso
 // and says why it does. No room ends the wait at a pool that excludes the address: a change of
 // the pool does, which is one of the claim's topics.
 func (d *decision) refuse(plan resolve.Plan, tried []miss) error {
-	var requests []allocator.Request
+	var requests []ledger.Request
 	for _, m := range tried {
 		if _, excluded := m.excluded(); !excluded {
 			requests = append(requests, d.request(plan, m.Candidate))
@@ -191,29 +191,29 @@ func (d *decision) refuse(plan resolve.Plan, tried []miss) error {
 }
 
 // request is what the claim asks of a candidate.
-func (d *decision) request(plan resolve.Plan, c resolve.Candidate) allocator.Request {
-	return allocator.Request{
-		Pool:     allocator.PoolID(c.Pool.UID),
+func (d *decision) request(plan resolve.Plan, c resolve.Candidate) ledger.Request {
+	return ledger.Request{
+		Pool:     ledger.PoolID(c.Pool.UID),
 		Holder:   d.holder,
 		Length:   c.Length,
 		Exact:    plan.Exact,
 		Strategy: resolve.Strategy(c.Strategy),
 		Class:    plan.ClassName,
-		Policy:   allocator.ReclaimPolicy(plan.Policy),
+		Policy:   ledger.ReclaimPolicy(plan.Policy),
 		Since:    d.since,
-		Limits:   allocator.Limits{Pool: c.Pool.Spec.MaxPerConsumer.Int(), Class: plan.Limit},
+		Limits:   ledger.Limits{Pool: c.Pool.Spec.MaxPerConsumer.Int(), Class: plan.Limit},
 	}
 }
 
 // unchecked reports whether a pool refused because it was not compared with what is published.
 func unchecked(err error) bool {
-	frozen, ok := errors.AsType[*allocator.FrozenError](err)
+	frozen, ok := errors.AsType[*ledger.FrozenError](err)
 	return ok && !frozen.Lost && !frozen.Disputed
 }
 
 // poolRef names the pool of a block as the claim's workspace sees it: by name alone when it
 // is its own, else with its owner's path.
-func (r *Reconciler) poolRef(from allocator.ClusterName, block allocator.Block) (ipamv1alpha1.PoolRef, error) {
+func (r *Reconciler) poolRef(from ledger.ClusterName, block ledger.Block) (ipamv1alpha1.PoolRef, error) {
 	pool, ok := r.ledger.Pool(block.Pool)
 	if !ok {
 		return ipamv1alpha1.PoolRef{}, fmt.Errorf("pool %s of block %s is not in the ledger", block.Pool, block.Prefix)

@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -17,13 +18,13 @@ type told struct {
 	hints []string
 }
 
-func (r *told) Deleted(h allocator.Holder, _ *ipamv1alpha1.IPClaim, _ *ipamv1alpha1.IPAllocation) {
+func (r *told) Deleted(h ledger.Holder, _ *ipamv1alpha1.IPClaim, _ *ipamv1alpha1.IPAllocation) {
 	r.hints = append(r.hints, "deleted "+h.Name)
 }
-func (r *told) Missed(h allocator.Holder, _ *ipamv1alpha1.IPClaim) {
+func (r *told) Missed(h ledger.Holder, _ *ipamv1alpha1.IPClaim) {
 	r.hints = append(r.hints, "missed "+h.Name)
 }
-func (r *told) Suspect(h allocator.Holder) { r.hints = append(r.hints, "suspected "+h.Name) }
+func (r *told) Suspect(h ledger.Holder) { r.hints = append(r.hints, "suspected "+h.Name) }
 
 // A deletion that was seen says more than an object that a list left out: that may be missing because kcp was
 // restored from a backup.

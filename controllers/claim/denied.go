@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // errGone: the claim does not exist, though the cache shows it.
@@ -23,7 +23,7 @@ func (p *pass) confirm(ctx context.Context) error {
 	}
 	if gone {
 		p.waiting.leave(p.request)
-		p.ledger.Withdraw(allocator.ClaimID(p.claim.UID))
+		p.ledger.Withdraw(ledger.ClaimID(p.claim.UID))
 		unmet.settle(p.request)
 		return errGone
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -15,7 +15,7 @@ type withdrawals struct {
 	count int
 }
 
-func (w *withdrawals) Withdraw(allocator.ClaimID) { w.count++ }
+func (w *withdrawals) Withdraw(ledger.ClaimID) { w.count++ }
 
 // servers say whether a claim is gone.
 type servers struct {
@@ -25,7 +25,7 @@ type servers struct {
 	asked int
 }
 
-func (s *servers) Gone(context.Context, allocator.Holder) (bool, error) {
+func (s *servers) Gone(context.Context, ledger.Holder) (bool, error) {
 	s.asked++
 	return s.gone, s.err
 }

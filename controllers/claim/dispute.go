@@ -6,14 +6,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 )
 
 // Doubt has a claim compared with the ledger although it seems to be bound: its block
 // is in dispute, or no longer. It does not block.
-func (r *Reconciler) Doubt(h allocator.Holder) {
+func (r *Reconciler) Doubt(h ledger.Holder) {
 	if h.Namespace == "" {
 		return // a pool, which is never in dispute itself
 	}
@@ -28,8 +28,8 @@ func (p *pass) doubts() bool {
 
 // dispute says in the conditions of a claim or record whether others have been given addresses of its
 // block, too. It does not name them: they may be other tenants.
-func dispute(conditions *[]metav1.Condition, generation int64, block allocator.Block) {
-	if block.State != allocator.Disputed {
+func dispute(conditions *[]metav1.Condition, generation int64, block ledger.Block) {
+	if block.State != ledger.Disputed {
 		meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionDisputed)
 		return
 	}
@@ -42,6 +42,6 @@ func dispute(conditions *[]metav1.Condition, generation int64, block allocator.B
 	})
 }
 
-func disputeOver(block allocator.Block) string {
+func disputeOver(block ledger.Block) string {
 	return "another record has addresses of " + block.Prefix.String() + ", too; find out who uses them, and delete the other claim"
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -22,18 +23,18 @@ type asked struct {
 	binds int
 }
 
-func (a *asked) Bind(ctx context.Context, r allocator.Request) (allocator.Block, error) {
+func (a *asked) Bind(ctx context.Context, r ledger.Request) (ledger.Block, error) {
 	a.binds++
 	return a.Ledger.Bind(ctx, r)
 }
 
 // takes has a claim of another workspace take a block of a pool.
-func (s *scene) takes(pool allocator.PoolID, block string) {
+func (s *scene) takes(pool ledger.PoolID, block string) {
 	s.Helper()
 	exact, id := netip.MustParsePrefix(block), "taker-of-"+string(pool)
-	if _, err := s.ledger.Bind(s.Context(), allocator.Request{
+	if _, err := s.ledger.Bind(s.Context(), ledger.Request{
 		Pool: pool, Length: exact.Bits(), Exact: exact,
-		Holder: allocator.Holder{Claim: allocator.ClaimID(id), Cluster: "other", Namespace: "default", Name: id},
+		Holder: ledger.Holder{Claim: ledger.ClaimID(id), Cluster: "other", Namespace: "default", Name: id},
 	}); err != nil {
 		s.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func TestReconcile_AsksFewOfManyPools(t *testing.T) {
 	s.Reconciler.ledger, s.queue = counted, inbox.New(s.directory).Claims
 	t.Cleanup(s.queue.ShutDown)
 	for n := range mostAsked + more {
-		s.takes(allocator.PoolID(fmt.Sprintf("uid-of-p%03d", n)), fmt.Sprintf("10.0.%d.0/28", n))
+		s.takes(ledger.PoolID(fmt.Sprintf("uid-of-p%03d", n)), fmt.Sprintf("10.0.%d.0/28", n))
 	}
 	got := s.reconcile("c").Status.Conditions[0]
 	if want := fmt.Sprintf("%d pools were asked, and %d were not", mostAsked, more); got.Reason != string(ipamv1alpha1.ReasonPoolExhausted) || !strings.HasPrefix(got.Message, want) {
@@ -63,7 +64,7 @@ func TestReconcile_AsksFewOfManyPools(t *testing.T) {
 	if counted.binds != mostAsked {
 		t.Errorf("%d pools were asked, want %d", counted.binds, mostAsked)
 	}
-	if err := s.ledger.Release(t.Context(), allocator.ClaimID(fmt.Sprintf("taker-of-uid-of-p%03d", mostAsked+more-1))); err != nil {
+	if err := s.ledger.Release(t.Context(), ledger.ClaimID(fmt.Sprintf("taker-of-uid-of-p%03d", mostAsked+more-1))); err != nil {
 		t.Fatal(err)
 	}
 	counted.binds = 0
@@ -85,11 +86,11 @@ func TestReconcile_AnAddressOfManyPools(t *testing.T) {
 	s.queue = inbox.New(s.directory).Claims
 	t.Cleanup(s.queue.ShutDown)
 	for n, object := range pools {
-		id, owner := allocator.PoolID(object.GetUID()), allocator.ClusterName(fmt.Sprintf("w%d", n))
+		id, owner := ledger.PoolID(object.GetUID()), ledger.ClusterName(fmt.Sprintf("w%d", n))
 		if n == last {
 			owner = "tenant"
 		}
-		pool := allocator.Pool{ID: id, Cluster: owner, Name: object.GetName(), CIDR: netip.MustParsePrefix("10.0.0.0/28")}
+		pool := ledger.Pool{ID: id, Cluster: owner, Name: object.GetName(), CIDR: netip.MustParsePrefix("10.0.0.0/28")}
 		if _, err := s.ledger.Register(t.Context(), pool); err != nil {
 			t.Fatal(err)
 		}
@@ -124,8 +125,8 @@ func TestReconcile_ManyClaimsOfManyPools(t *testing.T) {
 	s.Reconciler.ledger, s.queue, s.maxPlaces = counted, inbox.New(s.directory).Claims, waiting*mostAsked
 	t.Cleanup(s.queue.ShutDown)
 	for n, object := range tenant[:pools] {
-		id, owner := allocator.PoolID(object.GetUID()), allocator.ClusterName(fmt.Sprintf("w%d", n))
-		pool := allocator.Pool{ID: id, Cluster: owner, Name: object.GetName(), CIDR: netip.MustParsePrefix("10.0.0.0/32")}
+		id, owner := ledger.PoolID(object.GetUID()), ledger.ClusterName(fmt.Sprintf("w%d", n))
+		pool := ledger.Pool{ID: id, Cluster: owner, Name: object.GetName(), CIDR: netip.MustParsePrefix("10.0.0.0/32")}
 		if _, err := s.ledger.Register(t.Context(), pool); err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -18,7 +19,7 @@ type interrupted struct {
 	by func()
 }
 
-func (i *interrupted) Bind(ctx context.Context, r allocator.Request) (allocator.Block, error) {
+func (i *interrupted) Bind(ctx context.Context, r ledger.Request) (ledger.Block, error) {
 	b, err := i.Ledger.Bind(ctx, r)
 	if i.by != nil {
 		i.by()
@@ -30,8 +31,8 @@ func (i *interrupted) Bind(ctx context.Context, r allocator.Request) (allocator.
 // hinted are releases that take every hint.
 type hinted struct{ Releases }
 
-func (hinted) Deleted(allocator.Holder, *ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {}
-func (hinted) Missed(allocator.Holder, *ipamv1alpha1.IPClaim)                              {}
+func (hinted) Deleted(ledger.Holder, *ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {}
+func (hinted) Missed(ledger.Holder, *ipamv1alpha1.IPClaim)                              {}
 
 // A claim is deleted during its pass, which ends after the event of the deletion. What the pass notes of the claim
 // is forgotten, too. Of a claim that the cache still shows it is kept.

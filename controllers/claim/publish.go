@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
@@ -18,7 +18,7 @@ import (
 )
 
 // publish writes the record of the block, and sets the claim's status to it.
-func (p *pass) publish(ctx context.Context, block allocator.Block) error {
+func (p *pass) publish(ctx context.Context, block ledger.Block) error {
 	poolRef, err := p.poolRef(p.from.Cluster, block)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (p *pass) publish(ctx context.Context, block allocator.Block) error {
 	}
 	disputed := meta.IsStatusConditionTrue(p.claim.Status.Conditions, ipamv1alpha1.ConditionDisputed)
 	succeeded(p.claim, block, poolRef, p.slot.Name)
-	if block.State == allocator.Disputed && !disputed {
+	if block.State == ledger.Disputed && !disputed {
 		p.warn(&outcome.Refusal{Reason: ipamv1alpha1.ReasonDisputed, Message: disputeOver(block)})
 	}
 	log.FromContext(ctx).Info("bound", "pool", poolRef.Name, "prefix", block.Prefix)
@@ -50,15 +50,15 @@ func (p *pass) publish(ctx context.Context, block allocator.Block) error {
 
 // policy is what becomes of the block: the claim's word as it stands now, else
 // what the class said when the block was bound.
-func (p *pass) policy(block allocator.Block) allocator.ReclaimPolicy {
+func (p *pass) policy(block ledger.Block) ledger.ReclaimPolicy {
 	if own := p.claim.Spec.ReclaimPolicy; own != "" {
-		return allocator.ReclaimPolicy(own)
+		return ledger.ReclaimPolicy(own)
 	}
 	return block.Policy
 }
 
 // writeRecord creates the record, or brings the existing one up to date.
-func (p *pass) writeRecord(ctx context.Context, want *ipamv1alpha1.IPAllocation, block allocator.Block) error {
+func (p *pass) writeRecord(ctx context.Context, want *ipamv1alpha1.IPAllocation, block ledger.Block) error {
 	existing := p.slot.Record
 	if !p.recorded() {
 		return p.createRecord(ctx, want)

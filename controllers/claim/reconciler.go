@@ -17,6 +17,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -29,33 +30,33 @@ import (
 
 // Ledger is what binding needs of the allocator.
 type Ledger interface {
-	Bind(ctx context.Context, r allocator.Request) (allocator.Block, error)
-	Lookup(ctx context.Context, claim allocator.ClaimID) (allocator.Block, bool, error)
-	Release(ctx context.Context, claim allocator.ClaimID) error
-	Wait(r allocator.Request)
-	WaitOnly(claim allocator.ClaimID, at ...allocator.PoolID)
-	Withdraw(claim allocator.ClaimID)
-	SetPolicy(ctx context.Context, claim allocator.ClaimID, policy allocator.ReclaimPolicy) error
-	Pool(id allocator.PoolID) (allocator.Pool, bool)
-	Overlapping(ctx context.Context, id allocator.PoolID, prefix netip.Prefix) ([]allocator.Block, error)
-	Reserve(ctx context.Context, r allocator.Request) (allocator.Block, error)
-	Preview(ctx context.Context, r allocator.Request) (netip.Prefix, error)
-	HasReservation(id allocator.ClaimID) bool
-	Regains(r allocator.Request) bool
-	Confirm(ctx context.Context, c allocator.Confirmation) (allocator.Block, bool, error)
-	Promise(ctx context.Context, b allocator.Block, grace time.Duration) (allocator.Block, error)
-	Reuse(ctx context.Context, b allocator.Block, to allocator.Successor) (allocator.Block, error)
+	Bind(ctx context.Context, r ledger.Request) (ledger.Block, error)
+	Lookup(ctx context.Context, claim ledger.ClaimID) (ledger.Block, bool, error)
+	Release(ctx context.Context, claim ledger.ClaimID) error
+	Wait(r ledger.Request)
+	WaitOnly(claim ledger.ClaimID, at ...ledger.PoolID)
+	Withdraw(claim ledger.ClaimID)
+	SetPolicy(ctx context.Context, claim ledger.ClaimID, policy ledger.ReclaimPolicy) error
+	Pool(id ledger.PoolID) (ledger.Pool, bool)
+	Overlapping(ctx context.Context, id ledger.PoolID, prefix netip.Prefix) ([]ledger.Block, error)
+	Reserve(ctx context.Context, r ledger.Request) (ledger.Block, error)
+	Preview(ctx context.Context, r ledger.Request) (netip.Prefix, error)
+	HasReservation(id ledger.ClaimID) bool
+	Regains(r ledger.Request) bool
+	Confirm(ctx context.Context, c allocator.Confirmation) (ledger.Block, bool, error)
+	Promise(ctx context.Context, b ledger.Block, grace time.Duration) (ledger.Block, error)
+	Reuse(ctx context.Context, b ledger.Block, to allocator.Successor) (ledger.Block, error)
 }
 
 // Releases settles what claims have left behind.
 type Releases interface {
-	Deleted(h allocator.Holder, last *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation)
-	Missed(h allocator.Holder, last *ipamv1alpha1.IPClaim)
-	Suspect(h allocator.Holder)
-	Settle(ctx context.Context, h allocator.Holder) (bool, error)
-	Gone(ctx context.Context, h allocator.Holder) (bool, error)
-	Alive(ctx context.Context, h allocator.Holder) (*ipamv1alpha1.IPClaim, error)
-	Published(ctx context.Context, h allocator.Holder) (claim *ipamv1alpha1.IPClaim, recorded bool, err error)
+	Deleted(h ledger.Holder, last *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation)
+	Missed(h ledger.Holder, last *ipamv1alpha1.IPClaim)
+	Suspect(h ledger.Holder)
+	Settle(ctx context.Context, h ledger.Holder) (bool, error)
+	Gone(ctx context.Context, h ledger.Holder) (bool, error)
+	Alive(ctx context.Context, h ledger.Holder) (*ipamv1alpha1.IPClaim, error)
+	Published(ctx context.Context, h ledger.Holder) (claim *ipamv1alpha1.IPClaim, recorded bool, err error)
 }
 
 // Reconciler binds claims. It is safe for concurrent use.
@@ -67,7 +68,7 @@ type Reconciler struct {
 	directory *directory.Directory
 	queue     inbox.Queue
 	listed    func(mcreconcile.Request)
-	compare   func(context.Context, allocator.PoolID) (bool, error)
+	compare   func(context.Context, ledger.PoolID) (bool, error)
 	complete  func(context.Context, netip.Prefix) (bool, error)
 	sees      func() error
 	tracer    trace.Tracer // nil: nothing is traced
@@ -120,7 +121,7 @@ func (r *Reconciler) look(ctx context.Context, req mcreconcile.Request) error {
 	}
 	// The pass of a former claim may have entered the ledger's waiting lists after that claim was seen deleted.
 	if former, waited := r.waiting.replaced(req, claim.UID); waited {
-		r.ledger.Withdraw(allocator.ClaimID(former))
+		r.ledger.Withdraw(ledger.ClaimID(former))
 	}
 	read := claim.ResourceVersion
 	if r.memory.outdated(claim.UID, read) {
@@ -195,7 +196,7 @@ func requeueFor(err error) (reconcile.Result, error) {
 func (r *Reconciler) abandon(req mcreconcile.Request) {
 	unmet.settle(req)
 	if uid, waited := r.waiting.leave(req); waited {
-		r.ledger.Withdraw(allocator.ClaimID(uid))
+		r.ledger.Withdraw(ledger.ClaimID(uid))
 	}
 }
 
@@ -211,7 +212,7 @@ func (p *pass) write(ctx context.Context, before *patch.Helper) error {
 func (p *pass) reconcile(ctx context.Context) error {
 	if !p.claim.DeletionTimestamp.IsZero() {
 		p.waiting.leave(p.request)
-		p.ledger.Withdraw(allocator.ClaimID(p.claim.UID))
+		p.ledger.Withdraw(ledger.ClaimID(p.claim.UID))
 		p.claim.Status.Phase = ipamv1alpha1.ClaimReleasing
 		return nil
 	}
@@ -266,9 +267,9 @@ func stillHolds(record *ipamv1alpha1.IPAllocation) error {
 // errUnseen: the server has a record that the cache does not show yet.
 var errUnseen = errors.New("the cache does not show the IPAllocation yet")
 
-func (p *pass) holder() allocator.Holder {
-	return allocator.Holder{
-		Claim:     allocator.ClaimID(p.claim.UID),
+func (p *pass) holder() ledger.Holder {
+	return ledger.Holder{
+		Claim:     ledger.ClaimID(p.claim.UID),
 		Cluster:   p.from.Cluster,
 		Namespace: p.claim.Namespace,
 		Name:      p.claim.Name,

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -22,10 +22,10 @@ import (
 // suspects are releases that note what they are hinted at.
 type suspects struct {
 	Releases
-	claims []allocator.ClaimID
+	claims []ledger.ClaimID
 }
 
-func (s *suspects) Suspect(h allocator.Holder) { s.claims = append(s.claims, h.Claim) }
+func (s *suspects) Suspect(h ledger.Holder) { s.claims = append(s.claims, h.Claim) }
 
 // shown is a cluster whose cache shows some objects.
 type shown struct {
@@ -89,7 +89,7 @@ func TestOnRecord_WithoutItsClaim(t *testing.T) {
 				record := tt.record.DeepCopy()
 				record.CreationTimestamp = metav1.NewTime(time.Now().Add(-age))
 				r.onRecord("tenant", tt.cache).Create(t.Context(), event.CreateEvent{Object: record}, nil)
-				if hint := len(releases.claims) == 1 && releases.claims[0] == allocator.ClaimID(claim.UID); hint != tt.hint {
+				if hint := len(releases.claims) == 1 && releases.claims[0] == ledger.ClaimID(claim.UID); hint != tt.hint {
 					t.Errorf("hints at %v; want one: %t", releases.claims, tt.hint)
 				}
 			})

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
@@ -23,7 +23,7 @@ type miss struct {
 // excluded is the exclusion of the candidate that overlaps the requested address; ok is false if
 // it refused for another reason.
 func (m miss) excluded() (excluded netip.Prefix, ok bool) {
-	refused, ok := errors.AsType[*allocator.ExcludedError](m.err)
+	refused, ok := errors.AsType[*ledger.ExcludedError](m.err)
 	if !ok {
 		return netip.Prefix{}, false
 	}
@@ -32,24 +32,24 @@ func (m miss) excluded() (excluded netip.Prefix, ok bool) {
 
 // over reports whether it was for a quota that the candidate refused.
 func (m miss) over() bool {
-	_, over := errors.AsType[*allocator.QuotaError](m.err)
+	_, over := errors.AsType[*ledger.QuotaError](m.err)
 	return over
 }
 
 // refusedRoom reports whether another pool may still have what this one refused.
 func refusedRoom(err error) bool {
-	var exhausted *allocator.ExhaustedError
-	var excluded *allocator.ExcludedError
-	var frozen *allocator.FrozenError
-	var over *allocator.QuotaError
-	return errors.As(err, &exhausted) || errors.As(err, &excluded) || errors.As(err, &frozen) || errors.Is(err, allocator.ErrInUse) ||
+	var exhausted *ledger.ExhaustedError
+	var excluded *ledger.ExcludedError
+	var frozen *ledger.FrozenError
+	var over *ledger.QuotaError
+	return errors.As(err, &exhausted) || errors.As(err, &excluded) || errors.As(err, &frozen) || errors.Is(err, ledger.ErrInUse) ||
 		errors.As(err, &over) && over.Class == ""
 }
 
 // overClass reports whether the workspace has what it may have by the class, whatever
 // the pool.
 func overClass(err error) bool {
-	over, ok := errors.AsType[*allocator.QuotaError](err)
+	over, ok := errors.AsType[*ledger.QuotaError](err)
 	return ok && over.Class != ""
 }
 
@@ -69,7 +69,7 @@ func missed(plan resolve.Plan, tried []miss) *outcome.Refusal {
 		return &outcome.Refusal{Reason: noPool(plan), Message: "the pool is being set up or taken down"}
 	}
 	for _, m := range tried {
-		if frozen, ok := errors.AsType[*allocator.FrozenError](m.err); ok {
+		if frozen, ok := errors.AsType[*ledger.FrozenError](m.err); ok {
 			return &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: fmt.Sprintf("pool %q is frozen: %v", m.Pool.Name, frozen)}
 		}
 	}
@@ -93,9 +93,9 @@ func missed(plan resolve.Plan, tried []miss) *outcome.Refusal {
 func taken(exact netip.Prefix, tried []miss) string {
 	said := fmt.Sprintf("%s is in use, in part or whole", exact)
 	for _, m := range tried {
-		if cooling, ok := errors.AsType[*allocator.CoolingError](m.err); ok {
+		if cooling, ok := errors.AsType[*ledger.CoolingError](m.err); ok {
 			said = fmt.Sprintf("%s is cooling: %v", exact, cooling)
-		} else if errors.Is(m.err, allocator.ErrInUse) {
+		} else if errors.Is(m.err, ledger.ErrInUse) {
 			return fmt.Sprintf("%s is in use, in part or whole", exact)
 		}
 	}
@@ -139,7 +139,7 @@ func say(tried []miss) string {
 	said := make([]string, len(tried))
 	for i, m := range tried {
 		said[i] = fmt.Sprintf("pool %q: %v", m.Pool.Name, m.err)
-		if over, ok := errors.AsType[*allocator.QuotaError](m.err); ok && over.Class != "" {
+		if over, ok := errors.AsType[*ledger.QuotaError](m.err); ok && over.Class != "" {
 			return fmt.Sprintf("class %q: %v", over.Class, over)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -21,7 +22,7 @@ type meanwhile struct {
 	happens func()
 }
 
-func (m *meanwhile) Bind(ctx context.Context, r allocator.Request) (allocator.Block, error) {
+func (m *meanwhile) Bind(ctx context.Context, r ledger.Request) (ledger.Block, error) {
 	block, err := m.Ledger.Bind(ctx, r)
 	if happens := m.happens; happens != nil {
 		m.happens = nil
@@ -30,15 +31,15 @@ func (m *meanwhile) Bind(ctx context.Context, r allocator.Request) (allocator.Bl
 	return block, err
 }
 
-func (*alive) Deleted(allocator.Holder, *ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {}
+func (*alive) Deleted(ledger.Holder, *ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {}
 
 // TestWaiting_Replaced: a claim that waits, and whose name another claim has by now, leaves the ledger's
 // waiting lists, also if it was replaced during the pass that entered it there.
 func TestWaiting_Replaced(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
-	if _, err := s.ledger.Bind(t.Context(), allocator.Request{
-		Pool: "uid-of-p", Length: 24, Holder: allocator.Holder{Claim: "x", Cluster: "tenant", Namespace: "default", Name: "x"},
+	if _, err := s.ledger.Bind(t.Context(), ledger.Request{
+		Pool: "uid-of-p", Length: 24, Holder: ledger.Holder{Claim: "x", Cluster: "tenant", Namespace: "default", Name: "x"},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -59,8 +60,8 @@ func TestReconcile_TellsNothingOfTheServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.Reconcile(t.Context(), requestIn("tenant", "c"))
-	if !errors.Is(err, allocator.ErrClosed) {
-		t.Fatalf("Reconcile = %v, want it to say %v", err, allocator.ErrClosed)
+	if !errors.Is(err, ledger.ErrClosed) {
+		t.Fatalf("Reconcile = %v, want it to say %v", err, ledger.ErrClosed)
 	}
 	claim := gen.Claim("c")
 	if err := s.world.tenant.client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {

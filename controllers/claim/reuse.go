@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
@@ -30,30 +31,30 @@ import (
 
 // former is the block that a retained record keeps, if the claim is to have it. A refusal says what
 // keeps it from that.
-func (d *decision) former(ctx context.Context, record *ipamv1alpha1.IPAllocation) (allocator.Block, error) {
+func (d *decision) former(ctx context.Context, record *ipamv1alpha1.IPAllocation) (ledger.Block, error) {
 	plan, err := d.plan(ctx, recordTopicOf(d.from.Cluster, record.Namespace, record.Name))
 	refusal, refused := errors.AsType[*outcome.Refusal](err)
 	if err != nil && !refused {
-		return allocator.Block{}, err
+		return ledger.Block{}, err
 	}
 	if policy, err := d.retainedPolicy(ctx); err != nil || policy != ipamv1alpha1.RetainedReuse {
-		return allocator.Block{}, cmp.Or(err, error(retained(record)))
+		return ledger.Block{}, cmp.Or(err, error(retained(record)))
 	}
 	if refused {
-		return allocator.Block{}, otherwise(record, refusal.Message)
+		return ledger.Block{}, otherwise(record, refusal.Message)
 	}
 	_, uid := record.HeldBy()
-	block, ok, err := d.ledger.Lookup(ctx, allocator.ClaimID(uid))
+	block, ok, err := d.ledger.Lookup(ctx, ledger.ClaimID(uid))
 	switch {
 	case err != nil:
-		return allocator.Block{}, err
-	case !ok || block.State != allocator.Retained || !d.succeeds(block):
-		return allocator.Block{}, retained(record)
+		return ledger.Block{}, err
+	case !ok || block.State != ledger.Retained || !d.succeeds(block):
+		return ledger.Block{}, retained(record)
 	case !block.Until.IsZero() && !d.clock.Now().Before(block.Until):
-		return allocator.Block{}, otherwise(record, "its lease is over, and it is about to be released")
+		return ledger.Block{}, otherwise(record, "its lease is over, and it is about to be released")
 	}
 	if why := differs(plan, block); why != "" {
-		return allocator.Block{}, otherwise(record, why)
+		return ledger.Block{}, otherwise(record, why)
 	}
 	return block, nil
 }
@@ -72,15 +73,15 @@ func (d *decision) retainedPolicy(ctx context.Context) (ipamv1alpha1.RetainedPol
 }
 
 // succeeds reports whether the claim has the name that a block was retained from.
-func (d *decision) succeeds(block allocator.Block) bool {
+func (d *decision) succeeds(block ledger.Block) bool {
 	own := d.holder
 	own.Claim = block.Holder.Claim
 	return own == block.Holder
 }
 
 // differs says what a claim asks for that a block is not; empty if that is nothing.
-func differs(plan resolve.Plan, block allocator.Block) string {
-	at := slices.IndexFunc(plan.Candidates, func(c resolve.Candidate) bool { return allocator.PoolID(c.Pool.UID) == block.Pool })
+func differs(plan resolve.Plan, block ledger.Block) string {
+	at := slices.IndexFunc(plan.Candidates, func(c resolve.Candidate) bool { return ledger.PoolID(c.Pool.UID) == block.Pool })
 	switch {
 	case plan.ClassName != block.Class:
 		return fmt.Sprintf("it was given by %s, and this claim asks by %s", classOf(block.Class), classOf(plan.ClassName))
@@ -104,25 +105,25 @@ func classOf(name string) string {
 // reuse promises the claim that is being created the block of the retained record of its name. The
 // block stays retained: a CREATE that fails leaves it as it was. While an earlier CREATE was promised
 // it and may still succeed, the claim is told nothing, and its reconcile decides.
-func (a *arrival) reuse(ctx context.Context) (allocator.Block, error) {
+func (a *arrival) reuse(ctx context.Context) (ledger.Block, error) {
 	block, err := a.former(ctx, a.slot.Record)
 	if err != nil || a.dry {
 		return block, err
 	}
 	block, err = a.ledger.Promise(ctx, block, reservation.Grace)
-	if errors.Is(err, allocator.ErrShared) || errors.Is(err, allocator.ErrChanged) {
+	if errors.Is(err, ledger.ErrShared) || errors.Is(err, ledger.ErrChanged) {
 		a.comes = true
-		return allocator.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonAllocationRetained, Message: fmt.Sprintf(
+		return ledger.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonAllocationRetained, Message: fmt.Sprintf(
 			"IPAllocation %s keeps %s from a former claim of this name; this claim gets it in a moment", a.slot.Record.Name, a.slot.Record.Status.AllocatedCIDR)}
 	}
 	return block, err
 }
 
 // reuse gives the claim the block of the retained record of its name.
-func (p *pass) reuse(ctx context.Context) (allocator.Block, error) {
-	own, has, err := p.ledger.Lookup(ctx, allocator.ClaimID(p.claim.UID))
+func (p *pass) reuse(ctx context.Context) (ledger.Block, error) {
+	own, has, err := p.ledger.Lookup(ctx, ledger.ClaimID(p.claim.UID))
 	if err != nil {
-		return allocator.Block{}, err
+		return ledger.Block{}, err
 	}
 	if has {
 		if done, err := p.supersedes(ctx, own); done || err != nil {
@@ -132,20 +133,20 @@ func (p *pass) reuse(ctx context.Context) (allocator.Block, error) {
 	block, err := p.decision().former(ctx, p.slot.Record)
 	if err != nil {
 		p.nowhere()
-		return allocator.Block{}, p.unpublished(ctx, has, err)
+		return ledger.Block{}, p.unpublished(ctx, has, err)
 	}
 	// A claim that is gone, and that a stale cache shows, would take the block and have it freed.
 	if err := p.blockless(ctx); err != nil {
-		return allocator.Block{}, err
+		return ledger.Block{}, err
 	}
 	if has { // it was bound before the record was seen, and was never published
-		if err := p.ledger.Release(ctx, allocator.ClaimID(p.claim.UID)); err != nil {
-			return allocator.Block{}, err
+		if err := p.ledger.Release(ctx, ledger.ClaimID(p.claim.UID)); err != nil {
+			return ledger.Block{}, err
 		}
 	}
 	block, err = p.take(ctx, block, block.Class, allocator.Successor{Holder: p.holder()})
 	if err != nil {
-		return allocator.Block{}, err
+		return ledger.Block{}, err
 	}
 	p.nowhere()
 	return block, p.dropFormer(ctx)
@@ -153,50 +154,50 @@ func (p *pass) reuse(ctx context.Context) (allocator.Block, error) {
 
 // told gives the claim the retained block that its CREATE was answered with. ok is false if there is
 // no such block.
-func (p *pass) told(ctx context.Context) (block allocator.Block, ok bool, err error) {
+func (p *pass) told(ctx context.Context) (block ledger.Block, ok bool, err error) {
 	former := p.slot.Record
 	if former == nil || former.Spec.ClaimRef != nil || former.Status.AllocatedCIDR != p.claim.Status.AllocatedCIDR {
-		return allocator.Block{}, false, nil
+		return ledger.Block{}, false, nil
 	}
 	_, uid := former.HeldBy()
-	block, ok, err = p.ledger.Lookup(ctx, allocator.ClaimID(uid))
-	if err != nil || !ok || block.State != allocator.Retained || !p.decision().succeeds(block) {
-		return allocator.Block{}, false, err
+	block, ok, err = p.ledger.Lookup(ctx, ledger.ClaimID(uid))
+	if err != nil || !ok || block.State != ledger.Retained || !p.decision().succeeds(block) {
+		return ledger.Block{}, false, err
 	}
 	pool, err := p.poolRef(p.from.Cluster, block)
 	if err != nil || !equality.Semantic.DeepEqual(&pool, p.claim.Status.PoolRef) {
-		return allocator.Block{}, false, err
+		return ledger.Block{}, false, err
 	}
 	if err := p.shown(ctx); err != nil {
-		return allocator.Block{}, false, err
+		return ledger.Block{}, false, err
 	}
 	block, err = p.take(ctx, block, block.Class, allocator.Successor{Holder: p.holder(), Answered: reservation.Answered(p.claim)})
 	return block, err == nil, err
 }
 
 // take has the ledger give a retained block to the claim.
-func (p *pass) take(ctx context.Context, block allocator.Block, class string, to allocator.Successor) (taken allocator.Block, err error) {
+func (p *pass) take(ctx context.Context, block ledger.Block, class string, to allocator.Successor) (taken ledger.Block, err error) {
 	ctx, end := step(ctx, "reuse")
 	defer func() { end(err) }()
 	if to.Policy, err = p.catalog.Reclaims(ctx, p.claim.Spec.ReclaimPolicy, class); err != nil {
-		return allocator.Block{}, err
+		return ledger.Block{}, err
 	}
 	taken, err = p.ledger.Reuse(ctx, block, to)
-	if errors.Is(err, allocator.ErrChanged) {
-		return allocator.Block{}, fmt.Errorf("%w: %w", errUnseen, err) // its record is changed or gone by now
+	if errors.Is(err, ledger.ErrChanged) {
+		return ledger.Block{}, fmt.Errorf("%w: %w", errUnseen, err) // its record is changed or gone by now
 	}
 	return taken, err
 }
 
 // supersedes reports whether the claim's block is that of the retained record of its name, which the
 // former claim does not have any more.
-func (p *pass) supersedes(ctx context.Context, own allocator.Block) (bool, error) {
+func (p *pass) supersedes(ctx context.Context, own ledger.Block) (bool, error) {
 	former := p.slot.Record
 	if own.Prefix.String() != former.Status.AllocatedCIDR {
 		return false, nil
 	}
 	_, uid := former.HeldBy()
-	_, held, err := p.ledger.Lookup(ctx, allocator.ClaimID(uid))
+	_, held, err := p.ledger.Lookup(ctx, ledger.ClaimID(uid))
 	return err == nil && !held, err
 }
 

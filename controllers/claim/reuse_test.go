@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
@@ -23,12 +24,12 @@ func reuses(options ...gen.ClaimOption) *ipamv1alpha1.IPClaim {
 }
 
 // retains retains a /28 of the class internal for an hour from a claim of the UID "former", with its record.
-func (s *scene) retains(name string) allocator.Block {
+func (s *scene) retains(name string) ledger.Block {
 	s.Helper()
 	former := gen.Claim(name, gen.UID("former"))
-	_, err := s.ledger.Bind(s.Context(), allocator.Request{
-		Pool: "uid-of-p", Class: "internal", Length: 28, Policy: allocator.Retain,
-		Holder: allocator.Holder{Claim: "former", Cluster: "tenant", Namespace: "default", Name: name},
+	_, err := s.ledger.Bind(s.Context(), ledger.Request{
+		Pool: "uid-of-p", Class: "internal", Length: 28, Policy: ledger.Retain,
+		Holder: ledger.Holder{Claim: "former", Cluster: "tenant", Namespace: "default", Name: name},
 	})
 	if err != nil {
 		s.Fatal(err)
@@ -87,7 +88,7 @@ func TestReuse_Answered(t *testing.T) {
 		t.Fatalf("the answer is %+v, want bound to 10.0.0.0/28", answer.Status)
 	}
 	now, _, err := s.ledger.Lookup(t.Context(), "former")
-	if err != nil || now.State != allocator.Retained || now.Until != kept.Until {
+	if err != nil || now.State != ledger.Retained || now.Until != kept.Until {
 		t.Errorf("after the answer the block is %+v, %v; want it retained until %s", now, err, kept.Until)
 	}
 	before := s.stored(claim, answer)
@@ -96,7 +97,7 @@ func TestReuse_Answered(t *testing.T) {
 	}
 	s.wantBlocks("10.0.0.0/28 bound later")
 	s.ownRecord()
-	if b, _, err := s.ledger.Lookup(t.Context(), "later"); err != nil || b.Shared || b.Policy != allocator.Delete {
+	if b, _, err := s.ledger.Lookup(t.Context(), "later"); err != nil || b.Shared || b.Policy != ledger.Delete {
 		t.Errorf("the block is %+v, %v; want no other CREATE to have been told it, and Delete as the class says", b, err)
 	}
 }
@@ -128,19 +129,19 @@ func TestReuse_AnsweredBefore(t *testing.T) {
 // the controller was killed after any step. A claim that no server shows gets nothing.
 func TestReuse_ByTheReconcile(t *testing.T) {
 	t.Parallel()
-	for name, steps := range map[string]func(s *scene, kept allocator.Block){
-		"from the beginning": func(*scene, allocator.Block) {},
-		"after the ledger": func(s *scene, kept allocator.Block) {
+	for name, steps := range map[string]func(s *scene, kept ledger.Block){
+		"from the beginning": func(*scene, ledger.Block) {},
+		"after the ledger": func(s *scene, kept ledger.Block) {
 			to := kept.Holder
 			to.Claim = "later"
 			if _, err := s.ledger.Reuse(s.Context(), kept, allocator.Successor{Holder: to}); err != nil {
 				s.Fatal(err)
 			}
 		},
-		"after another block was bound, before the record was seen": func(s *scene, kept allocator.Block) {
+		"after another block was bound, before the record was seen": func(s *scene, kept ledger.Block) {
 			to := kept.Holder
 			to.Claim = "later"
-			if _, err := s.ledger.Bind(s.Context(), allocator.Request{Pool: "uid-of-p", Class: "internal", Length: 28, Holder: to}); err != nil {
+			if _, err := s.ledger.Bind(s.Context(), ledger.Request{Pool: "uid-of-p", Class: "internal", Length: 28, Holder: to}); err != nil {
 				s.Fatal(err)
 			}
 		},
@@ -265,9 +266,9 @@ func TestReuse_AStaleCache(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		block, err := s.ledger.Bind(t.Context(), allocator.Request{ // by the leader before
-			Pool: "uid-of-p", Class: "internal", Length: 28, Exact: netip.MustParsePrefix("10.0.0.16/28"), Policy: allocator.Delete,
-			Holder: allocator.Holder{Claim: "later", Cluster: "tenant", Namespace: "default", Name: "c"},
+		block, err := s.ledger.Bind(t.Context(), ledger.Request{ // by the leader before
+			Pool: "uid-of-p", Class: "internal", Length: 28, Exact: netip.MustParsePrefix("10.0.0.16/28"), Policy: ledger.Delete,
+			Holder: ledger.Holder{Claim: "later", Cluster: "tenant", Namespace: "default", Name: "c"},
 		})
 		if err != nil {
 			t.Fatal(err)

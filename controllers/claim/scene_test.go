@@ -28,6 +28,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/controllers/door"
@@ -139,34 +140,34 @@ type alive struct {
 	missed   []string // claims that were said to be missed
 }
 
-func (a *alive) Published(context.Context, allocator.Holder) (*ipamv1alpha1.IPClaim, bool, error) {
+func (a *alive) Published(context.Context, ledger.Holder) (*ipamv1alpha1.IPClaim, bool, error) {
 	return a.claim, a.recorded, a.away
 }
 
-func (a *alive) Missed(h allocator.Holder, last *ipamv1alpha1.IPClaim) {
+func (a *alive) Missed(h ledger.Holder, last *ipamv1alpha1.IPClaim) {
 	a.missed = append(a.missed, h.Name+" "+last.ResourceVersion+" "+last.Status.AllocatedCIDR)
 }
 
-func (a *alive) Alive(context.Context, allocator.Holder) (*ipamv1alpha1.IPClaim, error) {
+func (a *alive) Alive(context.Context, ledger.Holder) (*ipamv1alpha1.IPClaim, error) {
 	return a.claim, nil
 }
 
 func newScene(t *testing.T, options allocator.Options, platform []client.Object, tenant ...client.Object) *scene {
 	t.Helper()
-	ledger, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), options)
+	alloc, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = ledger.Close() })
+	t.Cleanup(func() { _ = alloc.Close() })
 	known := directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})
 	known.Seen("endpoint", binding())
-	s := &scene{T: t, ledger: ledger, servers: &alive{}, now: clocktesting.NewFakePassiveClock(time.Now()), world: &workspaces{
+	s := &scene{T: t, ledger: alloc, servers: &alive{}, now: clocktesting.NewFakePassiveClock(time.Now()), world: &workspaces{
 		platform: newWorkspace(t, platform...), tenant: newWorkspace(t, tenant...),
 	}}
 	s.Reconciler = &Reconciler{
-		clusters: s.world, ledger: ledger, releases: s.servers, directory: known,
-		catalog:  &catalog.Catalog{Clusters: s.world, Directory: known, Rooms: ledger},
-		compare:  func(context.Context, allocator.PoolID) (bool, error) { return false, nil },
+		clusters: s.world, ledger: alloc, releases: s.servers, directory: known,
+		catalog:  &catalog.Catalog{Clusters: s.world, Directory: known, Rooms: alloc},
+		compare:  func(context.Context, ledger.PoolID) (bool, error) { return false, nil },
 		sees:     func() error { return nil },
 		complete: func(context.Context, netip.Prefix) (bool, error) { return true, nil },
 		started:  func() time.Time { return time.Now().Add(-time.Hour) },
@@ -195,8 +196,8 @@ func readyPool(name string, cidr ipamv1alpha1.CIDR, options ...gen.PoolOption) *
 
 func (s *scene) register(pool *ipamv1alpha1.IPPool) {
 	s.Helper()
-	_, err := s.ledger.Register(s.Context(), allocator.Pool{
-		ID: allocator.PoolID(pool.UID), Cluster: "platform", Name: pool.Name, CIDR: netip.MustParsePrefix(string(pool.Spec.CIDR)),
+	_, err := s.ledger.Register(s.Context(), ledger.Pool{
+		ID: ledger.PoolID(pool.UID), Cluster: "platform", Name: pool.Name, CIDR: netip.MustParsePrefix(string(pool.Spec.CIDR)),
 	})
 	if err != nil {
 		s.Fatal(err)

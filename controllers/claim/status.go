@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
@@ -26,7 +26,7 @@ func bound(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) bool 
 }
 
 // succeeded sets the status of a claim that has its block, recorded under that name.
-func succeeded(claim *ipamv1alpha1.IPClaim, block allocator.Block, pool ipamv1alpha1.PoolRef, recorded string) {
+func succeeded(claim *ipamv1alpha1.IPClaim, block ledger.Block, pool ipamv1alpha1.PoolRef, recorded string) {
 	status := &claim.Status
 	status.Phase = ipamv1alpha1.ClaimBound
 	status.AllocatedCIDR = block.Prefix.String()

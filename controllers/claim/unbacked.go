@@ -10,7 +10,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
@@ -62,7 +62,7 @@ func (p *pass) forged(ctx context.Context, shown string) error {
 			return cmp.Or(err, errFormer)
 		}
 	}
-	for _, id := range []allocator.ClaimID{allocator.ClaimID(p.claim.UID), reservation.Of(p.from.Cluster, p.claim)} {
+	for _, id := range []ledger.ClaimID{ledger.ClaimID(p.claim.UID), reservation.Of(p.from.Cluster, p.claim)} {
 		if _, found, err := p.ledger.Lookup(ctx, id); err != nil || found {
 			return cmp.Or(err, errTurn)
 		}
@@ -78,16 +78,16 @@ func (p *pass) inherits(ctx context.Context, shown netip.Prefix) (bool, error) {
 		return false, err
 	}
 	blocks, err := p.ledger.Overlapping(ctx, id, shown)
-	if errors.Is(err, allocator.ErrUnknownPool) {
+	if errors.Is(err, ledger.ErrUnknownPool) {
 		return false, nil
 	}
-	return slices.ContainsFunc(blocks, func(b allocator.Block) bool {
-		return b.Prefix == shown && b.State != allocator.Cooling && p.decision().succeeds(b)
+	return slices.ContainsFunc(blocks, func(b ledger.Block) bool {
+		return b.Prefix == shown && b.State != ledger.Cooling && p.decision().succeeds(b)
 	}), err
 }
 
 // poolShown finds the pool that the claim shows; ok is false if there is none.
-func (p *pass) poolShown(ctx context.Context) (id allocator.PoolID, ok bool, err error) {
+func (p *pass) poolShown(ctx context.Context) (id ledger.PoolID, ok bool, err error) {
 	ref, owner, view := p.claim.Status.PoolRef, p.from, p.catalog.View(ctx)
 	if ref == nil {
 		return "", false, nil
@@ -98,7 +98,7 @@ func (p *pass) poolShown(ctx context.Context) (id allocator.PoolID, ok bool, err
 		}
 	}
 	pool, ok := view.Pool(owner, ref.Name)
-	return allocator.PoolID(pool.UID), ok, view.Err()
+	return ledger.PoolID(pool.UID), ok, view.Err()
 }
 
 // errIncomplete: the ledger may have lost what the claim shows.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
@@ -31,8 +32,8 @@ func forge(t *testing.T, name string) *forgery {
 	s := newScene(t, allocator.Options{}, offered())
 	s.memory.clock = s.now
 	t.Cleanup(func() { unmet.settle(requestIn("tenant", name)) })
-	other := allocator.Holder{Claim: "other", Cluster: "other", Namespace: "default", Name: "other"}
-	if _, err := s.ledger.Bind(t.Context(), allocator.Request{Pool: "uid-of-p", Holder: other, Length: 28}); err != nil {
+	other := ledger.Holder{Claim: "other", Cluster: "other", Namespace: "default", Name: "other"}
+	if _, err := s.ledger.Bind(t.Context(), ledger.Request{Pool: "uid-of-p", Holder: other, Length: 28}); err != nil {
 		t.Fatal(err)
 	}
 	claim := gen.Claim(name, gen.OfClass("internal"))
@@ -41,7 +42,7 @@ func forge(t *testing.T, name string) *forgery {
 
 // shows is the status of a claim that is bound to a block.
 func shows(cidr string) ipamv1alpha1.IPClaimStatus {
-	block := allocator.Block{Prefix: netip.MustParsePrefix(cidr), Class: "internal"}
+	block := ledger.Block{Prefix: netip.MustParsePrefix(cidr), Class: "internal"}
 	claim := gen.Claim("")
 	succeeded(claim, block, ipamv1alpha1.PoolRef{Name: "p", ProjectRef: &ipamv1alpha1.ProjectRef{Name: "root:ipam"}}, "of-another")
 	return claim.Status
@@ -137,8 +138,8 @@ func TestUnbacked_InDoubt(t *testing.T) {
 			}
 		},
 		"a former claim of its name has the block": func(f *forgery) {
-			former := allocator.Holder{Claim: "former", Cluster: "tenant", Namespace: "default", Name: f.claim.Name}
-			if _, err := f.ledger.Bind(f.Context(), allocator.Request{Pool: "uid-of-p", Holder: former, Exact: netip.MustParsePrefix("10.0.0.32/28")}); err != nil {
+			former := ledger.Holder{Claim: "former", Cluster: "tenant", Namespace: "default", Name: f.claim.Name}
+			if _, err := f.ledger.Bind(f.Context(), ledger.Request{Pool: "uid-of-p", Holder: former, Exact: netip.MustParsePrefix("10.0.0.32/28")}); err != nil {
 				f.Fatal(err)
 			}
 			f.claim.Status = shows("10.0.0.32/28")
@@ -172,8 +173,8 @@ func TestUnbacked_AdoptedMeanwhile(t *testing.T) {
 	}
 	f.servers.claim = f.claim
 	f.complete = func(ctx context.Context, prefix netip.Prefix) (bool, error) {
-		holder := allocator.Holder{Claim: "uid-of-adopted", Cluster: "tenant", Namespace: "default", Name: "adopted"}
-		_, err := f.ledger.Adopt(ctx, allocator.Request{Pool: "uid-of-p", Holder: holder, Exact: prefix}, allocator.Bound)
+		holder := ledger.Holder{Claim: "uid-of-adopted", Cluster: "tenant", Namespace: "default", Name: "adopted"}
+		_, err := f.ledger.Adopt(ctx, ledger.Request{Pool: "uid-of-p", Holder: holder, Exact: prefix}, ledger.Bound)
 		return true, err
 	}
 	f.keeps("its block was adopted meanwhile")

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
@@ -18,7 +18,7 @@ import (
 // topic is something whose change may end a claim's wait.
 type topic struct {
 	kind    topicKind
-	cluster allocator.ClusterName // of pools
+	cluster ledger.ClusterName // of pools
 	name    string
 }
 
@@ -155,7 +155,7 @@ func (w *waiting) since(topics []topic) []inbox.Waiter {
 func topicsOf(claim *ipamv1alpha1.IPClaim, from, platform directory.Workspace, find func(string) (directory.Workspace, bool)) []topic {
 	spec := claim.Spec
 	topics := []topic{{kind: nameTopic, cluster: from.Cluster}}
-	in := func(ref *ipamv1alpha1.ProjectRef) allocator.ClusterName {
+	in := func(ref *ipamv1alpha1.ProjectRef) ledger.ClusterName {
 		if ref == nil {
 			return from.Cluster
 		}
@@ -189,12 +189,12 @@ func classTopics(class string, from, platform directory.Workspace) []topic {
 	return topics
 }
 
-func recordTopicOf(cluster allocator.ClusterName, namespace, name string) topic {
+func recordTopicOf(cluster ledger.ClusterName, namespace, name string) topic {
 	return topic{recordTopic, cluster, namespace + "/" + name}
 }
 
 // topicsOfPool lists the topics that a change of a pool touches.
-func topicsOfPool(cluster allocator.ClusterName, pools ...*ipamv1alpha1.IPPool) []topic {
+func topicsOfPool(cluster ledger.ClusterName, pools ...*ipamv1alpha1.IPPool) []topic {
 	topics := []topic{{kind: labelTopic, cluster: cluster}}
 	for _, pool := range pools {
 		topics = append(topics, topic{poolTopic, cluster, pool.Name})

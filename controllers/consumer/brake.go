@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // few is how many claims of a workspace of any size may be deleted.
@@ -22,12 +22,12 @@ const window = 10 * time.Minute
 // The zero value is ready; safe for concurrent use.
 type brake struct {
 	mu        sync.Mutex
-	abandoned map[allocator.ClusterName]map[types.UID]time.Time
+	abandoned map[ledger.ClusterName]map[types.UID]time.Time
 	pruned    time.Time // when what counts no more was forgotten last
 }
 
 // note counts a claim that was found abandoned now, or counts it no more.
-func (b *brake) note(cluster allocator.ClusterName, claim types.UID, gone bool, now time.Time) {
+func (b *brake) note(cluster ledger.ClusterName, claim types.UID, gone bool, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.prune(now)
@@ -36,7 +36,7 @@ func (b *brake) note(cluster allocator.ClusterName, claim types.UID, gone bool, 
 		return
 	}
 	if b.abandoned == nil {
-		b.abandoned = map[allocator.ClusterName]map[types.UID]time.Time{}
+		b.abandoned = map[ledger.ClusterName]map[types.UID]time.Time{}
 	}
 	if b.abandoned[cluster] == nil {
 		b.abandoned[cluster] = map[types.UID]time.Time{}
@@ -60,7 +60,7 @@ func (b *brake) prune(now time.Time) {
 }
 
 // free reports whether no more than so many claims of a workspace seem abandoned.
-func (b *brake) free(cluster allocator.ClusterName, limit int, now time.Time) bool {
+func (b *brake) free(cluster ledger.ClusterName, limit int, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for claim, at := range b.abandoned[cluster] {

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
@@ -35,7 +35,7 @@ type crowd struct {
 	mu        sync.Mutex
 	endpoints map[multicluster.ClusterName]string // of the workspaces that are engaged
 	leaving   []multicluster.ClusterName          // they leave when the first check ends
-	looks     map[allocator.ClusterName]int
+	looks     map[ledger.ClusterName]int
 	stuck     int // checks in progress at the endpoint that is away
 	most      int // of them at the same time
 }
@@ -44,7 +44,7 @@ type crowd struct {
 const away = "https://away"
 
 func newCrowd() *crowd {
-	c := &crowd{endpoints: map[multicluster.ClusterName]string{}, looks: map[allocator.ClusterName]int{}}
+	c := &crowd{endpoints: map[multicluster.ClusterName]string{}, looks: map[ledger.ClusterName]int{}}
 	c.Client = interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 			claim := gen.Claim(key.Name, gen.Created(time.Unix(0, 0)), gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: "Pod", Namespace: key.Namespace, Name: "p"}))
@@ -82,11 +82,11 @@ func (c *crowd) endpoint(name multicluster.ClusterName) string {
 	return c.endpoints[name]
 }
 
-func (c *crowd) Holder(context.Context, allocator.Holder) (live.Answer, error) {
+func (c *crowd) Holder(context.Context, ledger.Holder) (live.Answer, error) {
 	return live.Answer{}, nil
 }
 
-func (c *crowd) Object(ctx context.Context, cluster allocator.ClusterName, _ live.Ref) (live.Sight, error) {
+func (c *crowd) Object(ctx context.Context, cluster ledger.ClusterName, _ live.Ref) (live.Sight, error) {
 	if c.endpoint(multicluster.ClusterName(cluster)) == away {
 		c.hang(ctx)
 		return live.Sight{}, ctx.Err()
@@ -154,7 +154,7 @@ func TestReconcile_AnEndpointThatIsAway(t *testing.T) {
 		const intervals = 4
 		c.run(t, claims, intervals*30*time.Second)
 		for i := range 10 {
-			name := allocator.ClusterName(fmt.Sprint("well-", i))
+			name := ledger.ClusterName(fmt.Sprint("well-", i))
 			if n := c.looks[name]; n < intervals-1 {
 				t.Errorf("the claim of %s was looked at %d times in %d intervals, want %d at least", name, n, intervals, intervals-1)
 			}

@@ -8,13 +8,13 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
 // look is what the last checks of a claim found.
 type look struct {
-	claim allocator.ClaimID
+	claim ledger.ClaimID
 	rule  ipamv1alpha1.Reason
 	times int // in a row
 	at    time.Time

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 var (
@@ -38,21 +38,21 @@ func init() { metrics.Registry.MustRegister(checks, deleted, braked) }
 type stops struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
-	last  map[allocator.ClusterName]time.Time
+	last  map[ledger.ClusterName]time.Time
 }
 
 // hold notes that the brake has kept a claim of the workspace now.
-func (s *stops) hold(cluster allocator.ClusterName) {
+func (s *stops) hold(cluster ledger.ClusterName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil {
-		s.last = map[allocator.ClusterName]time.Time{}
+		s.last = map[ledger.ClusterName]time.Time{}
 	}
 	s.last[cluster] = s.clock.Now()
 }
 
 // let notes that the brake is free.
-func (s *stops) let(cluster allocator.ClusterName) {
+func (s *stops) let(cluster ledger.ClusterName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.last, cluster)
@@ -65,7 +65,7 @@ func (s *stops) Describe(ch chan<- *prometheus.Desc) { ch <- brakedDesc }
 func (s *stops) Collect(ch chan<- prometheus.Metric) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.last, func(_ allocator.ClusterName, at time.Time) bool { return s.clock.Since(at) > window })
+	maps.DeleteFunc(s.last, func(_ ledger.ClusterName, at time.Time) bool { return s.clock.Since(at) > window })
 	for i, cluster := range slices.Sorted(maps.Keys(s.last)) {
 		if i == maxNamed {
 			return

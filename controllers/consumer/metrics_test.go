@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 func TestStops(t *testing.T) {
@@ -37,7 +37,7 @@ func TestStops(t *testing.T) {
 	clock.SetTime(clock.Now().Add(window + time.Second))
 	wantNamed(0)
 	for i := range 2 * maxNamed {
-		s.hold(allocator.ClusterName(fmt.Sprint(i)))
+		s.hold(ledger.ClusterName(fmt.Sprint(i)))
 	}
 	wantNamed(maxNamed)
 }

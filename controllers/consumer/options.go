@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
@@ -17,8 +17,8 @@ import (
 
 // World is where consumers and claims are read, by no cache.
 type World interface {
-	Object(ctx context.Context, cluster allocator.ClusterName, ref live.Ref) (live.Sight, error)
-	Holder(ctx context.Context, h allocator.Holder) (live.Answer, error)
+	Object(ctx context.Context, cluster ledger.ClusterName, ref live.Ref) (live.Sight, error)
+	Holder(ctx context.Context, h ledger.Holder) (live.Answer, error)
 }
 
 // Options configure the controller. Clusters, Directory and World are required. The

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
@@ -57,7 +57,7 @@ type limiter interface {
 type pass struct {
 	*Reconciler
 	request mcreconcile.Request
-	from    allocator.ClusterName
+	from    ledger.ClusterName
 	cluster cluster.Cluster
 	claim   *ipamv1alpha1.IPClaim
 }
@@ -164,7 +164,7 @@ func (p *pass) find(ctx context.Context) (finding, error) {
 
 // count records the result of a check, and returns how many in a row had it.
 func (p *pass) count(rule ipamv1alpha1.Reason) int {
-	return p.looks.note(p.request, look{claim: allocator.ClaimID(p.claim.UID), rule: rule, at: p.Clock.Now()}, p.Interval)
+	return p.looks.note(p.request, look{claim: ledger.ClaimID(p.claim.UID), rule: rule, at: p.Clock.Now()}, p.Interval)
 }
 
 // report sets or takes away the condition, with an event when that is news.
@@ -193,8 +193,8 @@ func (p *pass) abandon(ctx context.Context, found finding) error {
 		return nil
 	}
 	braked.let(p.from)
-	answer, err := p.World.Holder(ctx, allocator.Holder{
-		Claim: allocator.ClaimID(p.claim.UID), Cluster: p.from, Namespace: p.claim.Namespace, Name: p.claim.Name,
+	answer, err := p.World.Holder(ctx, ledger.Holder{
+		Claim: ledger.ClaimID(p.claim.UID), Cluster: p.from, Namespace: p.claim.Namespace, Name: p.claim.Name,
 	})
 	if err != nil || answer.Verdict != live.Alive {
 		return err

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -78,12 +78,12 @@ func (s *scene) GetClient() client.Client                     { return s.workspa
 func (s *scene) GetConfig() *rest.Config                      { return &rest.Config{Host: "https://kcp/clusters/w"} }
 func (s *scene) GetEventRecorder(string) events.EventRecorder { return s.recorder }
 func (s *scene) Wait(context.Context) error                   { return nil }
-func (s *scene) Object(_ context.Context, _ allocator.ClusterName, ref live.Ref) (live.Sight, error) {
+func (s *scene) Object(_ context.Context, _ ledger.ClusterName, ref live.Ref) (live.Sight, error) {
 	s.refs = append(s.refs, ref)
 	return s.sight, nil
 }
 
-func (s *scene) Holder(context.Context, allocator.Holder) (live.Answer, error) {
+func (s *scene) Holder(context.Context, ledger.Holder) (live.Answer, error) {
 	return live.Answer{Verdict: s.holder, Client: s.workspace}, nil
 }
 

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
@@ -105,9 +105,9 @@ func (s *server) own(ctx context.Context, req Request) (answer Answer, err error
 
 // clusterOf returns the logical cluster of a claim; empty if it names none. On kcp it is an
 // annotation that kcp sets, whatever the client has sent. Elsewhere it is anybody's to write.
-func (s *server) clusterOf(claim *ipamv1alpha1.IPClaim) allocator.ClusterName {
+func (s *server) clusterOf(claim *ipamv1alpha1.IPClaim) ledger.ClusterName {
 	if s.only != "" {
 		return s.only
 	}
-	return allocator.ClusterName(claim.Annotations[logicalcluster.AnnotationKey])
+	return ledger.ClusterName(claim.Annotations[logicalcluster.AnnotationKey])
 }

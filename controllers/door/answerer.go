@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
@@ -22,7 +22,7 @@ var ErrEarly = errors.New("the CREATE comes too early")
 // Request is one claim that is being created. A replica sends it to the leader as JSON: add fields, and change none.
 type Request struct {
 	// Cluster is the logical cluster of the claim.
-	Cluster allocator.ClusterName `json:"cluster"`
+	Cluster ledger.ClusterName `json:"cluster"`
 	// Claim has its name and namespace. It has no UID yet, and its status is empty. The
 	// schema has not checked it yet.
 	Claim *ipamv1alpha1.IPClaim `json:"claim"`

@@ -6,7 +6,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
@@ -30,7 +30,7 @@ type registration struct {
 	// controller is the user that the controller is.
 	controller string
 	// platform is the logical cluster that the controller comes from; empty without kcp.
-	platform allocator.ClusterName
+	platform ledger.ClusterName
 }
 
 // Each field is set that the API server would set otherwise, so that what it has stored can be

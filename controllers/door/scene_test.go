@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
@@ -69,7 +69,7 @@ func (l trusting) Accept() (net.Conn, error) {
 func (c trustedConn) Trust() { c.trusted.Add(1) }
 
 // open opens a door on kcp, or with a cluster on a standalone one.
-func open(t *testing.T, answerer Answerer, only allocator.ClusterName) *scene {
+func open(t *testing.T, answerer Answerer, only ledger.ClusterName) *scene {
 	t.Helper()
 	ring := newRing(t, newFake())
 	return serve(t, ring, newServer(answerer, only, ring.token))

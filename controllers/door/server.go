@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 type server struct {
 	answerer Answerer
 	// only is the logical cluster of all claims; empty on kcp, where each claim names its own.
-	only  allocator.ClusterName
+	only  ledger.ClusterName
 	token func() string // empty while it is not known
 	// elected is closed when this replica leads. Until then it asks the leader.
 	elected <-chan struct{}
@@ -40,7 +40,7 @@ type server struct {
 	sleepers       sleepers
 }
 
-func newServer(answerer Answerer, only allocator.ClusterName, token func() string) *server {
+func newServer(answerer Answerer, only ledger.ClusterName, token func() string) *server {
 	leads := make(chan struct{})
 	close(leads)
 	return &server{answerer: answerer, only: only, token: token, elected: leads, known: known(), anybody: anybody()}

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // SecretName is the name of the Secret with the keys that all replicas share.
@@ -28,7 +28,7 @@ type Options struct {
 	// Required.
 	Namespace, Account string
 	// Platform is the logical cluster of the platform. Required.
-	Platform allocator.ClusterName
+	Platform ledger.ClusterName
 	// Standalone says that there is no kcp: the platform is the only cluster.
 	Standalone bool
 	// Answerer decides. Required with a listener.
@@ -75,7 +75,7 @@ func (o Options) identity(ring *keyring) identity {
 }
 
 // onlyCluster is the logical cluster of all claims; empty on kcp.
-func (o Options) onlyCluster() allocator.ClusterName {
+func (o Options) onlyCluster() ledger.ClusterName {
 	if o.Standalone {
 		return o.Platform
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 const (
@@ -21,25 +21,25 @@ var errAsleep = errors.New("too many CREATEs of this workspace, or of all, wait 
 // sleepers counts the requests that sleep, by workspace. The zero value is ready; safe for concurrent use.
 type sleepers struct {
 	mu  sync.Mutex
-	of  map[allocator.ClusterName]int // none that is 0
+	of  map[ledger.ClusterName]int // none that is 0
 	all int
 }
 
-func (s *sleepers) begin(cluster allocator.ClusterName) (ok bool) {
+func (s *sleepers) begin(cluster ledger.ClusterName) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == asleep || s.of[cluster] == asleepShare {
 		return false
 	}
 	if s.of == nil {
-		s.of = map[allocator.ClusterName]int{}
+		s.of = map[ledger.ClusterName]int{}
 	}
 	s.all++
 	s.of[cluster]++
 	return true
 }
 
-func (s *sleepers) end(cluster allocator.ClusterName) {
+func (s *sleepers) end(cluster ledger.ClusterName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all--
@@ -60,7 +60,7 @@ type seated struct{}
 // Sleep calls wait, in which an Answerer does nothing but wait for something. Meanwhile the request gives its slot to
 // others, so that many of one workspace that wait delay nobody. It fails at once if there are many. A large request keeps
 // its slot, which bounds the memory that large ones take: it delays large ones alone.
-func Sleep(ctx context.Context, cluster allocator.ClusterName, wait func(context.Context) error) error {
+func Sleep(ctx context.Context, cluster ledger.ClusterName, wait func(context.Context) error) error {
 	s, ok := ctx.Value(seated{}).(seat)
 	if !ok {
 		return wait(ctx)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
@@ -22,13 +22,13 @@ var ErrQuery = errors.New("cannot be answered")
 
 // Ledger is read for an answer. [allocator.Reader] is one.
 type Ledger interface {
-	Tenures(ctx context.Context, p netip.Prefix, visit func(allocator.Tenure, error) bool) (revision int64, err error)
+	Tenures(ctx context.Context, p netip.Prefix, visit func(ledger.Tenure, error) bool) (revision int64, err error)
 }
 
 // Names turn workspaces' paths into logical clusters, and back. *directory.Directory is one.
 type Names interface {
 	Find(path string) (directory.Workspace, bool)
-	Workspace(cluster allocator.ClusterName) directory.Workspace
+	Workspace(cluster ledger.ClusterName) directory.Workspace
 }
 
 // Answer is the answer to a query.
@@ -51,21 +51,21 @@ type Holder struct {
 	From  time.Time `json:"from"`
 	Until time.Time `json:"until,omitzero"`
 	// Cause is why it ended, and CoolsUntil when the block was to be free again.
-	Cause      allocator.Cause `json:"cause,omitempty"`
-	CoolsUntil time.Time       `json:"coolsUntil,omitzero"`
+	Cause      ledger.Cause `json:"cause,omitempty"`
+	CoolsUntil time.Time    `json:"coolsUntil,omitzero"`
 	// State is that of the block; absent once the holder has let go.
-	State allocator.BlockState `json:"state,omitempty"`
+	State ledger.BlockState `json:"state,omitempty"`
 
-	Cluster allocator.ClusterName `json:"cluster"`
+	Cluster ledger.ClusterName `json:"cluster"`
 	// Workspace is the path, if it is known.
-	Workspace string            `json:"workspace,omitempty"`
-	Namespace string            `json:"namespace,omitempty"`
-	Name      string            `json:"name"`
-	UID       allocator.ClaimID `json:"uid"`
-	Pool      allocator.PoolID  `json:"pool"`
-	Space     allocator.SpaceID `json:"space"`
-	Class     string            `json:"class,omitempty"`
-	Slice     bool              `json:"slice,omitempty"`
+	Workspace string         `json:"workspace,omitempty"`
+	Namespace string         `json:"namespace,omitempty"`
+	Name      string         `json:"name"`
+	UID       ledger.ClaimID `json:"uid"`
+	Pool      ledger.PoolID  `json:"pool"`
+	Space     ledger.SpaceID `json:"space"`
+	Class     string         `json:"class,omitempty"`
+	Slice     bool           `json:"slice,omitempty"`
 	// Adopted: the ledger took the block from a published record at From, and does not know
 	// since when the holder had it.
 	Adopted bool `json:"adopted,omitempty"`
@@ -122,9 +122,9 @@ type collection struct {
 	failed error
 }
 
-func (c *collection) add(t allocator.Tenure, err error) bool {
+func (c *collection) add(t ledger.Tenure, err error) bool {
 	switch {
-	case err != nil && !allocator.Unreadable(err):
+	case err != nil && !ledger.Unreadable(err):
 		c.failed = err
 		return false
 	case err != nil:
@@ -152,7 +152,7 @@ func (c *collection) shrink() {
 	}
 }
 
-func holderOf(t allocator.Tenure) Holder {
+func holderOf(t ledger.Tenure) Holder {
 	return Holder{
 		Prefix: t.Prefix, From: t.From, Until: t.Until, Cause: t.Cause, CoolsUntil: t.CoolsUntil, State: t.State,
 		Cluster: t.Holder.Cluster, Namespace: t.Holder.Namespace, Name: t.Holder.Name, UID: t.Holder.Claim,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
@@ -26,13 +27,13 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	etcd := etcdtest.New(t).Client()
-	ledger, err := allocator.Open(t.Context(), etcd, allocator.Options{History: time.Hour})
+	alloc, err := allocator.Open(t.Context(), etcd, allocator.Options{History: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = ledger.Close() })
-	s := &scene{T: t, ledger: ledger, reader: allocator.Reader{Client: etcd}}
-	_, err = ledger.Register(t.Context(), allocator.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")})
+	t.Cleanup(func() { _ = alloc.Close() })
+	s := &scene{T: t, ledger: alloc, reader: allocator.Reader{Client: etcd}}
+	_, err = alloc.Register(t.Context(), ledger.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")})
 	s.must(err)
 	return s
 }
@@ -45,12 +46,12 @@ func (s *scene) must(err error) {
 }
 
 // hold gives the one address to claims, one after the other, of which the last keeps it.
-func (s *scene) hold(cluster allocator.ClusterName, claims ...string) {
+func (s *scene) hold(cluster ledger.ClusterName, claims ...string) {
 	s.Helper()
 	for i, name := range claims {
-		b, err := s.ledger.Bind(s.Context(), allocator.Request{
+		b, err := s.ledger.Bind(s.Context(), ledger.Request{
 			Pool: "p", Exact: netip.MustParsePrefix("10.0.0.7/32"),
-			Holder: allocator.Holder{Claim: allocator.ClaimID("uid-" + name), Cluster: cluster, Namespace: "default", Name: name},
+			Holder: ledger.Holder{Claim: ledger.ClaimID("uid-" + name), Cluster: cluster, Namespace: "default", Name: name},
 		})
 		s.must(err)
 		if i < len(claims)-1 {
@@ -66,7 +67,7 @@ func (names) Find(path string) (directory.Workspace, bool) {
 	return directory.Workspace{Cluster: "w1", Path: "root:one"}, path == "root:one"
 }
 
-func (names) Workspace(cluster allocator.ClusterName) directory.Workspace {
+func (names) Workspace(cluster ledger.ClusterName) directory.Workspace {
 	if cluster == "w1" {
 		return directory.Workspace{Cluster: "w1", Path: "root:one"}
 	}
@@ -116,7 +117,7 @@ func TestFind(t *testing.T) {
 			}
 		})
 	}
-	if a.Workspace != "root:one" || a.Cluster != "w1" || a.Cause != allocator.CauseReleased || a.State != "" || a.Until.IsZero() {
+	if a.Workspace != "root:one" || a.Cluster != "w1" || a.Cause != ledger.CauseReleased || a.State != "" || a.Until.IsZero() {
 		t.Errorf("the first holder is %+v; want one of root:one that was released", a)
 	}
 }
@@ -124,7 +125,7 @@ func TestFind(t *testing.T) {
 // A holder has the block from the moment it begins until the moment it ends, exclusively.
 func TestQuery_Times(t *testing.T) {
 	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
-	ended, lasting := allocator.Tenure{From: at(10), Until: at(20)}, allocator.Tenure{From: at(20)}
+	ended, lasting := ledger.Tenure{From: at(10), Until: at(20)}, ledger.Tenure{From: at(20)}
 	for _, tt := range []struct {
 		query          Query
 		ended, lasting bool
@@ -187,8 +188,8 @@ func TestFind_Refused(t *testing.T) {
 // down is a ledger that cannot be read.
 type down struct{}
 
-func (down) Tenures(context.Context, netip.Prefix, func(allocator.Tenure, error) bool) (int64, error) {
-	return 0, allocator.ErrUnavailable
+func (down) Tenures(context.Context, netip.Prefix, func(ledger.Tenure, error) bool) (int64, error) {
+	return 0, ledger.ErrUnavailable
 }
 
 func TestHandler(t *testing.T) {

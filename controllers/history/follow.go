@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // FollowPath is where a controller streams, below its socket.
@@ -17,7 +17,7 @@ const FollowPath = "follow"
 
 // Follower yields the events of a ledger. [allocator.Reader] is one.
 type Follower interface {
-	Follow(ctx context.Context, from int64) iter.Seq2[allocator.Event, error]
+	Follow(ctx context.Context, from int64) iter.Seq2[ledger.Event, error]
 }
 
 // From asks for the events from a revision on; 0: from now on.
@@ -28,8 +28,8 @@ type From struct {
 // Line is one event, or why there are no more.
 type Line struct {
 	// Event is the kind of the change, at Revision of the ledger.
-	Event    allocator.EventKind `json:"event,omitempty"`
-	Revision int64               `json:"revision,omitempty"`
+	Event    ledger.EventKind `json:"event,omitempty"`
+	Revision int64            `json:"revision,omitempty"`
 	// Last: no other event of this revision follows.
 	Last bool `json:"last,omitempty"`
 	// Holder of the block. Its own revision is that of the block's last change.
@@ -54,13 +54,13 @@ func Follow(ctx context.Context, ledger Follower, names Names, from From) iter.S
 	}
 }
 
-func lineOf(e allocator.Event, err error, names Names) Line {
+func lineOf(e ledger.Event, err error, names Names) Line {
 	switch {
-	case err != nil && allocator.Unreadable(err):
+	case err != nil && ledger.Unreadable(err):
 		return Line{Revision: e.Revision, Unreadable: err.Error()}
 	case err != nil:
 		line := Line{Error: err.Error()}
-		if forgotten, ok := errors.AsType[*allocator.ForgottenError](err); ok {
+		if forgotten, ok := errors.AsType[*ledger.ForgottenError](err); ok {
 			line.Forgotten = forgotten.First
 		}
 		return line

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // usualLimit is how many holders an answer has at most, unless the query says otherwise.
@@ -46,21 +46,21 @@ func (q Query) Validate() error {
 }
 
 // admits reports whether the query selects a tenure. Its workspace is the ID of a logical cluster by now.
-func (q Query) admits(t allocator.Tenure) bool {
+func (q Query) admits(t ledger.Tenure) bool {
 	if q.Workspace != "" && q.Workspace != string(t.Holder.Cluster) {
 		return false
 	}
 	return q.admitsClaim(t.Holder) && q.admitsTime(t)
 }
 
-func (q Query) admitsClaim(h allocator.Holder) bool {
+func (q Query) admitsClaim(h ledger.Holder) bool {
 	if namespace, name, named := strings.Cut(q.Claim, "/"); named {
 		return h.Namespace == namespace && h.Name == name
 	}
 	return q.Claim == "" || q.Claim == string(h.Claim)
 }
 
-func (q Query) admitsTime(t allocator.Tenure) bool {
+func (q Query) admitsTime(t ledger.Tenure) bool {
 	lasts := t.Until.IsZero()
 	if !q.At.IsZero() {
 		return !t.From.After(q.At) && (lasts || t.Until.After(q.At))

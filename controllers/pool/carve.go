@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
@@ -14,59 +14,59 @@ import (
 
 // carve gives a child pool its block of the parent. A parent that is missing or
 // full is waited for.
-func (p *pass) carve(ctx context.Context) (allocator.Pool, error) {
+func (p *pass) carve(ctx context.Context) (ledger.Pool, error) {
 	if former, replaced := p.waiting.enter(p.request, waitOf(p.pool, p.owner.Cluster)); replaced {
 		p.ledger.Withdraw(former) // of a pool without its finalizer
 	}
 	asks, err := p.asks(ctx)
 	if err != nil {
-		return allocator.Pool{}, err
+		return ledger.Pool{}, err
 	}
 	view := p.catalog.View(ctx)
 	query := resolve.ParentQuery{Child: asks, From: p.owner}
 	parent, err := query.Resolve(view)
 	if viewErr := view.Err(); viewErr != nil {
-		return allocator.Pool{}, viewErr
+		return ledger.Pool{}, viewErr
 	}
 	if err != nil {
-		p.ledger.Withdraw(allocator.ClaimID(p.id))
-		return allocator.Pool{}, err
+		p.ledger.Withdraw(ledger.ClaimID(p.id))
+		return ledger.Pool{}, err
 	}
-	request := allocator.Request{
-		Pool:     allocator.PoolID(parent.Pool.UID),
-		Holder:   allocator.Holder{Claim: allocator.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.pool.Name},
+	request := ledger.Request{
+		Pool:     ledger.PoolID(parent.Pool.UID),
+		Holder:   ledger.Holder{Claim: ledger.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.pool.Name},
 		Length:   parent.Length,
 		Strategy: resolve.Strategy(parent.Strategy),
 		Since:    p.pool.CreationTimestamp.Time,
-		Limits:   allocator.Limits{Pool: parent.Pool.Spec.MaxPerConsumer.Int()},
+		Limits:   ledger.Limits{Pool: parent.Pool.Spec.MaxPerConsumer.Int()},
 	}
 	if resolve.IsSlice(asks, parent.Pool) {
-		request.Slice, request.Limits = true, allocator.Limits{} // nobody there has asked for it
+		request.Slice, request.Limits = true, ledger.Limits{} // nobody there has asked for it
 	}
 	child := p.entry(netip.Prefix{})
 	child.Parent = request.Pool
 	carved, err := p.ledger.Carve(ctx, request, child)
-	var exhausted *allocator.ExhaustedError
-	var over *allocator.QuotaError
-	var frozen *allocator.FrozenError
+	var exhausted *ledger.ExhaustedError
+	var over *ledger.QuotaError
+	var frozen *ledger.FrozenError
 	switch {
 	case errors.As(err, &frozen):
 		p.ledger.Wait(request)
-		return allocator.Pool{}, resolve.ParentNotReady(parent.Pool.Name)
+		return ledger.Pool{}, resolve.ParentNotReady(parent.Pool.Name)
 	case errors.As(err, &exhausted):
 		p.ledger.Wait(request)
-		return allocator.Pool{}, &outcome.Refusal{
+		return ledger.Pool{}, &outcome.Refusal{
 			Reason:  ipamv1alpha1.ReasonPoolExhausted,
 			Message: fmt.Sprintf("pool %q: %v", parent.Pool.Name, exhausted),
 		}
 	case errors.As(err, &over):
 		p.ledger.Wait(request)
-		return allocator.Pool{}, &outcome.Refusal{
+		return ledger.Pool{}, &outcome.Refusal{
 			Reason:  ipamv1alpha1.ReasonQuotaExceeded,
 			Message: fmt.Sprintf("pool %q: %v", parent.Pool.Name, over),
 		}
-	case errors.Is(err, allocator.ErrUnknownPool), errors.Is(err, allocator.ErrPoolDraining):
-		return allocator.Pool{}, resolve.ParentNotReady(parent.Pool.Name)
+	case errors.Is(err, ledger.ErrUnknownPool), errors.Is(err, ledger.ErrPoolDraining):
+		return ledger.Pool{}, resolve.ParentNotReady(parent.Pool.Name)
 	case err == nil:
 		p.waiting.leave(p.request)
 	}
@@ -80,8 +80,8 @@ func (p *pass) asks(ctx context.Context) (*ipamv1alpha1.IPPool, error) {
 	if !labelled {
 		return p.pool, nil
 	}
-	slice, ok, err := p.ledger.Slice(ctx, allocator.PoolID(of), p.owner.Cluster)
-	if err != nil || ok && slice.State == allocator.SliceGiven && (slice.Child == "" || slice.Child == p.id) {
+	slice, ok, err := p.ledger.Slice(ctx, ledger.PoolID(of), p.owner.Cluster)
+	if err != nil || ok && slice.State == ledger.SliceGiven && (slice.Child == "" || slice.Child == p.id) {
 		return p.pool, err
 	}
 	asks := p.pool.DeepCopy()

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
@@ -14,12 +14,12 @@ import (
 // given are the slices that the ledger has given.
 type given struct {
 	Ledger
-	slice *allocator.Slice
+	slice *ledger.Slice
 }
 
-func (g given) Slice(_ context.Context, id allocator.PoolID, c allocator.ClusterName) (allocator.Slice, bool, error) {
+func (g given) Slice(_ context.Context, id ledger.PoolID, c ledger.ClusterName) (ledger.Slice, bool, error) {
 	if g.slice == nil || g.slice.Pool != id || g.slice.Cluster != c {
-		return allocator.Slice{}, false, nil
+		return ledger.Slice{}, false, nil
 	}
 	return *g.slice, true, nil
 }
@@ -31,16 +31,16 @@ func TestCarve_ASliceThatTheLedgerDoesNotKnow(t *testing.T) {
 	parent := gen.Pool("p")
 	parent.Spec.Slices = &ipamv1alpha1.PoolSlices{PrefixLength: length}
 	for name, test := range map[string]struct {
-		slice *allocator.Slice
+		slice *ledger.Slice
 		want  bool
 	}{
 		"none was given":              {nil, false},
-		"the workspace waits for one": {&allocator.Slice{Pool: "uid-of-p", Cluster: "w", State: allocator.SliceWaiting}, false},
-		"it has given it up":          {&allocator.Slice{Pool: "uid-of-p", Cluster: "w", State: allocator.SliceDeclined, Child: "uid-of-child"}, false},
-		"another pool is the slice":   {&allocator.Slice{Pool: "uid-of-p", Cluster: "w", State: allocator.SliceGiven, Child: "other"}, false},
-		"another workspace has one":   {&allocator.Slice{Pool: "uid-of-p", Cluster: "v", State: allocator.SliceGiven}, false},
-		"it is about to be made":      {&allocator.Slice{Pool: "uid-of-p", Cluster: "w", State: allocator.SliceGiven}, true},
-		"it is the slice":             {&allocator.Slice{Pool: "uid-of-p", Cluster: "w", State: allocator.SliceGiven, Child: "uid-of-child"}, true},
+		"the workspace waits for one": {&ledger.Slice{Pool: "uid-of-p", Cluster: "w", State: ledger.SliceWaiting}, false},
+		"it has given it up":          {&ledger.Slice{Pool: "uid-of-p", Cluster: "w", State: ledger.SliceDeclined, Child: "uid-of-child"}, false},
+		"another pool is the slice":   {&ledger.Slice{Pool: "uid-of-p", Cluster: "w", State: ledger.SliceGiven, Child: "other"}, false},
+		"another workspace has one":   {&ledger.Slice{Pool: "uid-of-p", Cluster: "v", State: ledger.SliceGiven}, false},
+		"it is about to be made":      {&ledger.Slice{Pool: "uid-of-p", Cluster: "w", State: ledger.SliceGiven}, true},
+		"it is the slice":             {&ledger.Slice{Pool: "uid-of-p", Cluster: "w", State: ledger.SliceGiven, Child: "uid-of-child"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -48,10 +48,10 @@ type Options struct {
 	Queue inbox.Queue
 	// Seen is told of every pool that came (before is nil), changed, or went (after
 	// is nil). It must not block.
-	Seen func(in allocator.ClusterName, before, after *ipamv1alpha1.IPPool)
+	Seen func(in ledger.ClusterName, before, after *ipamv1alpha1.IPPool)
 	// Deleted is told of a pool that was seen being deleted, and is in the ledger still. It must
 	// not block.
-	Deleted func(h allocator.Holder, last *ipamv1alpha1.IPPool)
+	Deleted func(h ledger.Holder, last *ipamv1alpha1.IPPool)
 }
 
 // New makes the pool controller and has mgr run it.
@@ -134,10 +134,10 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 // gone hints at a pool that was seen to go and is open in the ledger: its finalizer
 // was removed by a user. One that was not compared with the ledger is left to the sweep, as is one that
 // a list merely left out.
-func (r *Reconciler) gone(in allocator.ClusterName, pool *ipamv1alpha1.IPPool) {
-	id := allocator.PoolID(pool.UID)
-	if known, ok := r.ledger.Pool(id); ok && known.State == allocator.PoolOpen && !r.ledger.Frozen(id) {
-		r.deleted(allocator.Holder{Claim: allocator.ClaimID(id), Cluster: in, Name: pool.Name}, pool)
+func (r *Reconciler) gone(in ledger.ClusterName, pool *ipamv1alpha1.IPPool) {
+	id := ledger.PoolID(pool.UID)
+	if known, ok := r.ledger.Pool(id); ok && known.State == ledger.PoolOpen && !r.ledger.Frozen(id) {
+		r.deleted(ledger.Holder{Claim: ledger.ClaimID(id), Cluster: in, Name: pool.Name}, pool)
 	}
 }
 
@@ -150,13 +150,13 @@ func (r *Reconciler) Named(workspace directory.Workspace) {
 
 // Leaving requeues the pools of a workspace that gives up the export. Their finalizers are removed now,
 // even while others hold blocks of them.
-func (r *Reconciler) Leaving(cluster allocator.ClusterName) { r.wake(cluster) }
+func (r *Reconciler) Leaving(cluster ledger.ClusterName) { r.wake(cluster) }
 
 // Arrived requeues the pools of a workspace that is served again: those that are in use
 // are held again.
-func (r *Reconciler) Arrived(cluster allocator.ClusterName) { r.wake(cluster) }
+func (r *Reconciler) Arrived(cluster ledger.ClusterName) { r.wake(cluster) }
 
-func (r *Reconciler) wake(cluster allocator.ClusterName) {
+func (r *Reconciler) wake(cluster ledger.ClusterName) {
 	ctx, name := context.Background(), r.directory.Engaged(cluster)
 	if cl, err := r.clusters.GetCluster(ctx, name); err == nil {
 		r.wakeUnready(ctx, name, cl, r.queue)

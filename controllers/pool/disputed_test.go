@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -13,14 +13,14 @@ import (
 // disputed is a ledger with one child pool, whose dispute may be over.
 type disputed struct {
 	Ledger
-	child allocator.Pool
-	asked []allocator.PoolID
+	child ledger.Pool
+	asked []ledger.PoolID
 }
 
-func (d *disputed) Pool(allocator.PoolID) (allocator.Pool, bool)                    { return d.child, true }
-func (d *disputed) Exclude(context.Context, allocator.PoolID, []netip.Prefix) error { return nil }
-func (d *disputed) Trust(allocator.PoolID)                                          {}
-func (d *disputed) EndDispute(_ context.Context, id allocator.PoolID) error {
+func (d *disputed) Pool(ledger.PoolID) (ledger.Pool, bool)                       { return d.child, true }
+func (d *disputed) Exclude(context.Context, ledger.PoolID, []netip.Prefix) error { return nil }
+func (d *disputed) Trust(ledger.PoolID)                                          {}
+func (d *disputed) EndDispute(_ context.Context, id ledger.PoolID) error {
 	d.asked = append(d.asked, id)
 	return nil
 }
@@ -33,7 +33,7 @@ func (whole) Whole(context.Context, *ipamv1alpha1.IPPool) (bool, error) { return
 // The ledger wakes a pool when the dispute over its block ends. The pool then allocates again.
 func TestEnter_EndsADispute(t *testing.T) {
 	pool := gen.Pool("child", gen.ChildOf("p", 24))
-	d := &disputed{child: allocator.Pool{ID: "child", CIDR: netip.MustParsePrefix("10.0.0.0/24"), Space: allocator.SpaceID(pool.UID), Parent: "p", Disputed: true}}
+	d := &disputed{child: ledger.Pool{ID: "child", CIDR: netip.MustParsePrefix("10.0.0.0/24"), Space: ledger.SpaceID(pool.UID), Parent: "p", Disputed: true}}
 	p := &pass{Reconciler: &Reconciler{ledger: d, adoption: whole{}}, pool: pool, id: "child"}
 	if err := p.enter(t.Context()); err != nil || len(d.asked) != 1 || d.asked[0] != "child" {
 		t.Errorf("enter = %v, and EndDispute was called for %v; want nil, and for the child once", err, d.asked)

@@ -7,13 +7,13 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 )
 
 // moves reports whether the spec puts a pool in another domain than the ledger has it in.
-func (p *pass) moves(entered allocator.Pool) bool {
+func (p *pass) moves(entered ledger.Pool) bool {
 	return entered.Space != catalog.Space(p.pool, entered.Cluster)
 }
 
@@ -22,7 +22,7 @@ func (p *pass) moves(entered allocator.Pool) bool {
 // the pool stays where its blocks are until the last of them is gone.
 func (p *pass) leave(ctx context.Context) (known bool, err error) {
 	err = p.ledger.Retire(ctx, p.id)
-	if errors.Is(err, allocator.ErrPoolInUse) {
+	if errors.Is(err, ledger.ErrPoolInUse) {
 		return true, nil
 	}
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // gateway says what is wrong with the gateway of a pool, now that its block is known; empty if nothing is. A
 // gateway that was moved to an address in use stays with its holder, who is named if it is of the pool's own
 // workspace.
-func (p *pass) gateway(ctx context.Context, entered allocator.Pool, capacity allocator.Capacity) (string, error) {
+func (p *pass) gateway(ctx context.Context, entered ledger.Pool, capacity ledger.Capacity) (string, error) {
 	router, err := p.pool.Spec.Router(entered.CIDR)
 	if err != nil {
 		return err.Error(), nil //nolint:nilerr // it is said in the status
@@ -20,11 +20,11 @@ func (p *pass) gateway(ctx context.Context, entered allocator.Pool, capacity all
 		return "", nil
 	}
 	blocks, err := p.ledger.Overlapping(ctx, p.id, netip.PrefixFrom(router, router.BitLen()))
-	if err != nil && !allocator.Unreadable(err) {
+	if err != nil && !ledger.Unreadable(err) {
 		return "", fmt.Errorf("find the holder of the gateway of pool %s: %w", p.pool.Name, err)
 	}
 	for _, b := range blocks {
-		if b.Pool != p.id || b.State == allocator.Cooling { // the block of a child pool is of its parent
+		if b.Pool != p.id || b.State == ledger.Cooling { // the block of a child pool is of its parent
 			continue
 		}
 		holder := "another workspace"

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/internal/forecast"
 )
 
@@ -48,7 +48,7 @@ type figures struct {
 
 // figure is what one pool holds, and what is free of it.
 type figure struct {
-	allocator.Capacity
+	ledger.Capacity
 	free    index.Histogram
 	samples forecast.Samples
 }

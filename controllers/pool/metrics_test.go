@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/internal/forecast"
 )
 
@@ -38,7 +38,7 @@ func gathered(t *testing.T, f *figures) map[string]float64 {
 func TestFigures(t *testing.T) {
 	f := &figures{now: func() time.Time { return time.Unix(8*24*3600, 0) }}
 	holds := figure{
-		Capacity: allocator.Capacity{Total: big.NewInt(256), Allocated: big.NewInt(64), Available: big.NewInt(192), Blocks: 4, LargestFree: 25},
+		Capacity: ledger.Capacity{Total: big.NewInt(256), Allocated: big.NewInt(64), Available: big.NewInt(192), Blocks: 4, LargestFree: 25},
 		free:     index.Histogram{25: 1, 27: 2},
 		samples:  forecast.Samples{{At: time.Unix(0, 0), Used: big.NewInt(32)}, {At: time.Unix(7*24*3600, 0), Used: big.NewInt(64)}},
 	}
@@ -56,7 +56,7 @@ func TestFigures(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	v6 := new(big.Int).Lsh(big.NewInt(1), 88)
-	f.show("lab", figure{Capacity: allocator.Capacity{Total: v6, Allocated: v6, Available: new(big.Int), Blocks: 5, LargestFree: -1}})
+	f.show("lab", figure{Capacity: ledger.Capacity{Total: v6, Allocated: v6, Available: new(big.Int), Blocks: 5, LargestFree: -1}})
 	want = map[string]float64{
 		"ipam_pool_addresses lab":           0x1p88,
 		"ipam_pool_allocated_addresses lab": 0x1p88,

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -16,12 +16,12 @@ import (
 // CIDR, or that are the platform's or slices of it, are left alone.
 func TestEnter_MorePoolsThanAWorkspaceMayHave(t *testing.T) {
 	t.Parallel()
-	first, servers := newEntered(t, allocator.Pool{})
+	first, servers := newEntered(t, ledger.Pool{})
 	first.maxPools = 1
 	enter := func(uid types.UID, options ...gen.PoolOption) error {
 		second := *first
 		second.pool = gen.Pool("second", append(options, gen.CIDR("10.0.1.0/24"))...)
-		second.pool.UID, second.id = uid, allocator.PoolID(uid)
+		second.pool.UID, second.id = uid, ledger.PoolID(uid)
 		servers.answer.Object = second.pool
 		return second.enter(t.Context())
 	}
@@ -45,7 +45,7 @@ func TestEnter_MorePoolsThanAWorkspaceMayHave(t *testing.T) {
 	slice.Labels = map[string]string{ipamv1alpha1.LabelSlice: "uid-of-p"}
 	shows := gen.Pool("shows")
 	shows.Status.AllocatedCIDR = "10.0.2.0/24"
-	gives := given{Ledger: first.ledger, slice: &allocator.Slice{Pool: "uid-of-p", Cluster: "w", State: allocator.SliceGiven}}
+	gives := given{Ledger: first.ledger, slice: &ledger.Slice{Pool: "uid-of-p", Cluster: "w", State: ledger.SliceGiven}}
 	for name, pool := range map[string]*ipamv1alpha1.IPPool{"a slice": slice, "a pool that the ledger has lost": shows} {
 		exempt := *first
 		exempt.Reconciler, exempt.pool = &Reconciler{ledger: gives, directory: first.directory, maxPools: 1}, pool

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
@@ -32,30 +33,30 @@ import (
 
 // Ledger is what pools need of the allocator.
 type Ledger interface {
-	Register(ctx context.Context, pool allocator.Pool) (allocator.Pool, error)
-	Carve(ctx context.Context, r allocator.Request, child allocator.Pool) (allocator.Pool, error)
-	Exclude(ctx context.Context, id allocator.PoolID, excluded []netip.Prefix) error
-	Retire(ctx context.Context, id allocator.PoolID) error
-	Drain(ctx context.Context, id allocator.PoolID) error
-	Slice(ctx context.Context, id allocator.PoolID, c allocator.ClusterName) (allocator.Slice, bool, error)
-	DropSlices(ctx context.Context, id allocator.PoolID) error
-	Pool(id allocator.PoolID) (allocator.Pool, bool)
-	Capacity(id allocator.PoolID) (allocator.Capacity, bool)
-	PoolsOf(c allocator.ClusterName) int
-	FreeBlocks(id allocator.PoolID) (index.Histogram, bool)
-	List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[allocator.Block, error]
-	Overlapping(ctx context.Context, id allocator.PoolID, prefix netip.Prefix) ([]allocator.Block, error)
-	Wait(r allocator.Request)
-	Withdraw(claim allocator.ClaimID)
+	Register(ctx context.Context, pool ledger.Pool) (ledger.Pool, error)
+	Carve(ctx context.Context, r ledger.Request, child ledger.Pool) (ledger.Pool, error)
+	Exclude(ctx context.Context, id ledger.PoolID, excluded []netip.Prefix) error
+	Retire(ctx context.Context, id ledger.PoolID) error
+	Drain(ctx context.Context, id ledger.PoolID) error
+	Slice(ctx context.Context, id ledger.PoolID, c ledger.ClusterName) (ledger.Slice, bool, error)
+	DropSlices(ctx context.Context, id ledger.PoolID) error
+	Pool(id ledger.PoolID) (ledger.Pool, bool)
+	Capacity(id ledger.PoolID) (ledger.Capacity, bool)
+	PoolsOf(c ledger.ClusterName) int
+	FreeBlocks(id ledger.PoolID) (index.Histogram, bool)
+	List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error]
+	Overlapping(ctx context.Context, id ledger.PoolID, prefix netip.Prefix) ([]ledger.Block, error)
+	Wait(r ledger.Request)
+	Withdraw(claim ledger.ClaimID)
 	LedgerID() string
-	Frozen(id allocator.PoolID) bool
-	Trust(id allocator.PoolID)
-	EndDispute(ctx context.Context, id allocator.PoolID) error
+	Frozen(id ledger.PoolID) bool
+	Trust(id ledger.PoolID)
+	EndDispute(ctx context.Context, id ledger.PoolID) error
 }
 
 // Oracle answers whether a pool still exists, and what it is like, past every cache.
 type Oracle interface {
-	Holder(ctx context.Context, h allocator.Holder) (live.Answer, error)
+	Holder(ctx context.Context, h ledger.Holder) (live.Answer, error)
 }
 
 // Reconciler keeps pools and ledger in step. It is safe for concurrent use.
@@ -67,8 +68,8 @@ type Reconciler struct {
 	adoption  Adoption
 	oracle    Oracle
 	queue     inbox.Queue
-	seen      func(in allocator.ClusterName, before, after *ipamv1alpha1.IPPool)
-	deleted   func(h allocator.Holder, last *ipamv1alpha1.IPPool)
+	seen      func(in ledger.ClusterName, before, after *ipamv1alpha1.IPPool)
+	deleted   func(h ledger.Holder, last *ipamv1alpha1.IPPool)
 	now       func() time.Time
 	maxPools  int
 	waiting   waiting
@@ -82,7 +83,7 @@ type pass struct {
 	owner   directory.Workspace
 	pool    *ipamv1alpha1.IPPool
 	odd     *outcome.Fault // the pool cannot be read: what is known of it is in pool
-	id      allocator.PoolID
+	id      ledger.PoolID
 
 	samples forecast.Samples // of what was used
 	due     time.Duration    // until the next sample; 0: when something changes
@@ -118,7 +119,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		cluster:    cl,
 		owner:      r.directory.Workspace(r.directory.Ledger(req.ClusterName)),
 		pool:       pool,
-		id:         allocator.PoolID(pool.UID),
+		id:         ledger.PoolID(pool.UID),
 	}
 	if unreadable {
 		p.odd = &outcome.Fault{Message: odd.Error()}
@@ -218,35 +219,35 @@ func (p *pass) enter(ctx context.Context) error {
 }
 
 // place gives a new pool its CIDR: its own, or one carved from its parent.
-func (p *pass) place(ctx context.Context) (allocator.Pool, error) {
+func (p *pass) place(ctx context.Context) (ledger.Pool, error) {
 	if p.pool.Spec.ParentPoolRef != nil {
 		return p.carve(ctx)
 	}
 	cidr, err := netip.ParsePrefix(string(p.pool.Spec.CIDR))
 	if err != nil {
-		return allocator.Pool{}, fmt.Errorf("spec.cidr: %w", err)
+		return ledger.Pool{}, fmt.Errorf("spec.cidr: %w", err)
 	}
 	entered, err := p.ledger.Register(ctx, p.entry(cidr))
-	if overlap, ok := errors.AsType[*allocator.OverlapError](err); ok {
-		return allocator.Pool{}, &outcome.Refusal{
+	if overlap, ok := errors.AsType[*ledger.OverlapError](err); ok {
+		return ledger.Pool{}, &outcome.Refusal{
 			Reason: ipamv1alpha1.ReasonOverlap,
 			Message: fmt.Sprintf("%s overlaps pool %q (%s); use a CIDR of its own, or one addressDomain for both pools",
 				cidr, overlap.With.Name, overlap.With.CIDR),
 		}
 	}
-	if _, crowded := errors.AsType[*allocator.CrowdedError](err); crowded {
-		return allocator.Pool{}, &outcome.Refusal{
+	if _, crowded := errors.AsType[*ledger.CrowdedError](err); crowded {
+		return ledger.Pool{}, &outcome.Refusal{
 			Reason: ipamv1alpha1.ReasonOverlap,
 			Message: fmt.Sprintf("address domain %q has %d pools, as many as one may have; use another addressDomain, or a CIDR that overlaps no other pool",
-				p.pool.Spec.AddressDomain, allocator.MaxSpacePools),
+				p.pool.Spec.AddressDomain, ledger.MaxSpacePools),
 		}
 	}
 	return entered, err
 }
 
 // entry is the pool as the ledger knows it.
-func (p *pass) entry(cidr netip.Prefix) allocator.Pool {
-	return allocator.Pool{
+func (p *pass) entry(cidr netip.Prefix) ledger.Pool {
+	return ledger.Pool{
 		ID: p.id, Cluster: p.owner.Cluster, Name: p.pool.Name, CIDR: cidr,
 		Space: catalog.Space(p.pool, p.owner.Cluster),
 	}
@@ -266,7 +267,7 @@ func (p *pass) unread(ctx context.Context) error {
 // retire takes a deleted pool out of the ledger. While it is in use it stays.
 func (p *pass) retire(ctx context.Context) error {
 	p.waiting.leave(p.request)
-	p.ledger.Withdraw(allocator.ClaimID(p.id))
+	p.ledger.Withdraw(ledger.ClaimID(p.id))
 	if !controllerutil.ContainsFinalizer(p.pool, ipamv1alpha1.FinalizerPool) {
 		return nil
 	}
@@ -275,7 +276,7 @@ func (p *pass) retire(ctx context.Context) error {
 	}
 	p.ledger.Trust(p.id) // others of its domain wait for it
 	err := p.ledger.Retire(ctx, p.id)
-	if errors.Is(err, allocator.ErrPoolInUse) {
+	if errors.Is(err, ledger.ErrPoolInUse) {
 		if !p.directory.Leaves(p.owner.Cluster) {
 			drains(p.pool)
 			return p.report(ctx)

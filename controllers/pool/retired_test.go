@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
@@ -60,7 +61,7 @@ func TestRetired_RequeuesWhatItStoodInTheWayOf(t *testing.T) {
 		clusters: workspace{shows: fake.NewClientBuilder().WithScheme(scheme).WithObjects(refused, ready).Build()},
 		ledger:   &withdrawals{}, directory: known, queue: news.Pools,
 	}
-	for _, left := range []allocator.Pool{{ID: "p", Cluster: "w", Name: "p"}, {ID: "child", Cluster: "w", Name: "child", Parent: "p"}} {
+	for _, left := range []ledger.Pool{{ID: "p", Cluster: "w", Name: "p"}, {ID: "child", Cluster: "w", Name: "child", Parent: "p"}} {
 		news.Retired(left)
 		if n := news.Pools.Len(); n != 1 {
 			t.Fatalf("%d requests are queued when pool %s has left, want 1", n, left.Name)
@@ -83,29 +84,29 @@ func TestRetired_RequeuesWhatItStoodInTheWayOf(t *testing.T) {
 // known is a ledger that knows one pool.
 type knownPool struct {
 	Ledger
-	pool   allocator.Pool
+	pool   ledger.Pool
 	frozen bool
 }
 
-func (k knownPool) Pool(id allocator.PoolID) (allocator.Pool, bool) { return k.pool, id == k.pool.ID }
-func (k knownPool) Frozen(allocator.PoolID) bool                    { return k.frozen }
+func (k knownPool) Pool(id ledger.PoolID) (ledger.Pool, bool) { return k.pool, id == k.pool.ID }
+func (k knownPool) Frozen(ledger.PoolID) bool                 { return k.frozen }
 
 // A pool that goes and is in the ledger still is said to have been deleted, if it was compared
 // with the ledger.
 func TestGone(t *testing.T) {
 	pool := gen.Pool("p")
-	id := allocator.PoolID(pool.UID)
+	id := ledger.PoolID(pool.UID)
 	for name, tt := range map[string]struct {
 		ledger knownPool
-		want   []allocator.ClaimID
+		want   []ledger.ClaimID
 	}{
 		"retired":      {},
-		"open":         {knownPool{pool: allocator.Pool{ID: id, State: allocator.PoolOpen}}, []allocator.ClaimID{allocator.ClaimID(id)}},
-		"draining":     {knownPool{pool: allocator.Pool{ID: id, State: allocator.PoolDraining}}, nil},
-		"not compared": {knownPool{pool: allocator.Pool{ID: id, State: allocator.PoolOpen}, frozen: true}, nil},
+		"open":         {knownPool{pool: ledger.Pool{ID: id, State: ledger.PoolOpen}}, []ledger.ClaimID{ledger.ClaimID(id)}},
+		"draining":     {knownPool{pool: ledger.Pool{ID: id, State: ledger.PoolDraining}}, nil},
+		"not compared": {knownPool{pool: ledger.Pool{ID: id, State: ledger.PoolOpen}, frozen: true}, nil},
 	} {
-		var got []allocator.ClaimID
-		r := &Reconciler{ledger: tt.ledger, deleted: func(h allocator.Holder, _ *ipamv1alpha1.IPPool) {
+		var got []ledger.ClaimID
+		r := &Reconciler{ledger: tt.ledger, deleted: func(h ledger.Holder, _ *ipamv1alpha1.IPPool) {
 			if h.Cluster != "w" || h.Namespace != "" || h.Name != "p" {
 				t.Errorf("%s: the holder is %+v, want pool p of workspace w", name, h)
 			}
@@ -123,24 +124,24 @@ func TestGone(t *testing.T) {
 func TestRetire_DropsTheSlices(t *testing.T) {
 	t.Parallel()
 	for _, inUse := range []bool{true, false} {
-		p, _ := newEntered(t, allocator.Pool{})
+		p, _ := newEntered(t, ledger.Pool{})
 		p.owner = p.directory.Platform()
 		p.pool.Finalizers = []string{ipamv1alpha1.FinalizerPool}
-		ledger := p.ledger.(*allocator.Allocator)
-		record := allocator.Slice{Pool: p.id, Cluster: "w", Binding: "b", State: allocator.SliceDeclined}
-		if err := ledger.PutSlice(t.Context(), record, 0); err != nil {
+		alloc := p.ledger.(*allocator.Allocator)
+		record := ledger.Slice{Pool: p.id, Cluster: "w", Binding: "b", State: ledger.SliceDeclined}
+		if err := alloc.PutSlice(t.Context(), record, 0); err != nil {
 			t.Fatal(err)
 		}
-		holder := allocator.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"}
+		holder := ledger.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"}
 		if inUse {
-			if _, err := ledger.Bind(t.Context(), allocator.Request{Pool: p.id, Length: 28, Holder: holder}); err != nil {
+			if _, err := alloc.Bind(t.Context(), ledger.Request{Pool: p.id, Length: 28, Holder: holder}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if err := p.retire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		left, err := ledger.Slices(t.Context(), p.id)
+		left, err := alloc.Slices(t.Context(), p.id)
 		if err != nil || (len(left) > 0) != inUse || (len(p.pool.Finalizers) > 0) != inUse {
 			t.Errorf("in use: %t; %d records are left, %v, and the finalizers %v; want both as long as the pool is in use",
 				inUse, len(left), err, p.pool.Finalizers)

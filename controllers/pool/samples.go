@@ -6,7 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/internal/forecast"
 )
@@ -17,7 +17,7 @@ const settling = time.Hour
 // sample notes how many addresses are used, for forecasts. The samples are an annotation: there
 // the plugin can read them, and they outlive the controller. A pool whose number does not change
 // has no more of them, and costs no write.
-func (p *pass) sample(ctx context.Context, capacity allocator.Capacity) {
+func (p *pass) sample(ctx context.Context, capacity ledger.Capacity) {
 	samples, err := forecast.Parse(p.pool.Annotations[ipamv1alpha1.AnnotationUsage])
 	if err != nil {
 		log.FromContext(ctx).Info("the samples of what was used begin anew", "annotation", ipamv1alpha1.AnnotationUsage, "why", err.Error())

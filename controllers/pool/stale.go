@@ -8,7 +8,7 @@ import (
 
 	"go4.org/netipx"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
@@ -19,7 +19,7 @@ var errStale = errors.New("the pool is deleted or changed, and the cache does no
 // leader's cache may be older than what the former leader has followed. It would enter again, and never remove, a
 // pool that was retired, and it would undo a change of the spec: addresses that are excluded would be allocated.
 func (p *pass) confirm(ctx context.Context) error {
-	answer, err := p.oracle.Holder(ctx, allocator.Holder{Claim: allocator.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.pool.Name})
+	answer, err := p.oracle.Holder(ctx, ledger.Holder{Claim: ledger.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.pool.Name})
 	switch {
 	case err != nil:
 		return fmt.Errorf("ask whether the pool is as the cache shows it: %w", err)
@@ -34,7 +34,7 @@ func (p *pass) confirm(ctx context.Context) error {
 }
 
 // exclude makes the exclusions of the ledger's pool what the spec says.
-func (p *pass) exclude(ctx context.Context, entered allocator.Pool) error {
+func (p *pass) exclude(ctx context.Context, entered ledger.Pool) error {
 	next, err := excluded(entered.CIDR, p.pool.Spec)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
@@ -26,7 +27,7 @@ type oracle struct {
 	asked  int
 }
 
-func (o *oracle) Holder(context.Context, allocator.Holder) (live.Answer, error) {
+func (o *oracle) Holder(context.Context, ledger.Holder) (live.Answer, error) {
 	o.asked++
 	return o.answer, o.err
 }
@@ -85,7 +86,7 @@ func TestEnter_ByAStaleCache(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, servers := newEntered(t, allocator.Pool{Space: allocator.DomainSpace("w", "d"), Excluded: prefixes(excluded)}, tt.shown...)
+			p, servers := newEntered(t, ledger.Pool{Space: ledger.DomainSpace("w", "d"), Excluded: prefixes(excluded)}, tt.shown...)
 			if !tt.fresh {
 				later := p.pool.DeepCopy()
 				later.Generation++
@@ -96,7 +97,7 @@ func TestEnter_ByAStaleCache(t *testing.T) {
 				t.Errorf("enter = %v; want errStale: %t", err, stale)
 			}
 			now, _ := p.ledger.Pool(p.id)
-			if left := now.Space != allocator.DomainSpace("w", "d"); !slices.Equal(now.Excluded, prefixes(tt.want...)) || left != tt.left {
+			if left := now.Space != ledger.DomainSpace("w", "d"); !slices.Equal(now.Excluded, prefixes(tt.want...)) || left != tt.left {
 				t.Errorf("the ledger excludes %v, left the domain: %t; want %v, %t", now.Excluded, left, tt.want, tt.left)
 			}
 			if servers.asked != tt.asked {
@@ -107,26 +108,26 @@ func TestEnter_ByAStaleCache(t *testing.T) {
 }
 
 // newEntered is a pass over a pool that the ledger has as given, and cache and server show with these options.
-func newEntered(t *testing.T, has allocator.Pool, shown ...gen.PoolOption) (*pass, *oracle) {
+func newEntered(t *testing.T, has ledger.Pool, shown ...gen.PoolOption) (*pass, *oracle) {
 	t.Helper()
-	ledger, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{})
+	alloc, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = ledger.Close() })
+	t.Cleanup(func() { _ = alloc.Close() })
 	scheme := runtime.NewScheme()
 	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	pool := gen.Pool("p", append(shown, gen.CIDR("10.0.0.0/24"))...)
-	has.ID, has.Cluster, has.Name, has.CIDR = allocator.PoolID(pool.UID), "w", "p", netip.MustParsePrefix("10.0.0.0/24")
-	if _, err := ledger.Register(t.Context(), has); err != nil {
+	has.ID, has.Cluster, has.Name, has.CIDR = ledger.PoolID(pool.UID), "w", "p", netip.MustParsePrefix("10.0.0.0/24")
+	if _, err := alloc.Register(t.Context(), has); err != nil {
 		t.Fatal(err)
 	}
 	servers := &oracle{answer: live.Answer{Verdict: live.Alive, Object: pool}}
 	known := directory.New(directory.Workspace{Cluster: "platform"})
 	return &pass{
-		Reconciler: &Reconciler{ledger: ledger, adoption: adopted{}, oracle: servers, directory: known, queue: inbox.New(known).Pools, now: time.Now},
+		Reconciler: &Reconciler{ledger: alloc, adoption: adopted{}, oracle: servers, directory: known, queue: inbox.New(known).Pools, now: time.Now},
 		cluster:    workspace{shows: fake.NewClientBuilder().WithScheme(scheme).Build()},
 		pool:       pool, id: has.ID, owner: directory.Workspace{Cluster: "w"},
 	}, servers

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
@@ -51,7 +52,7 @@ func (p *pass) report(ctx context.Context) error {
 
 // tellProgress emits the event of a change that came into force, or of a failure that
 // is over, before the status says so. A change that needs another one is told as a warning.
-func (p *pass) tellProgress(entered allocator.Pool, warning string) {
+func (p *pass) tellProgress(entered ledger.Pool, warning string) {
 	status := &p.pool.Status
 	switch {
 	case outcome.Failing(status.Conditions):
@@ -64,7 +65,7 @@ func (p *pass) tellProgress(entered allocator.Pool, warning string) {
 }
 
 // succeeded sets the figures of a pool, and says what is wrong with its gateway if anything is.
-func succeeded(pool *ipamv1alpha1.IPPool, entered allocator.Pool, capacity allocator.Capacity, warning string) {
+func succeeded(pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Capacity, warning string) {
 	status := &pool.Status
 	status.Phase = ipamv1alpha1.PoolReady
 	if capacity.Available.Sign() == 0 {
@@ -104,7 +105,7 @@ func upward(t time.Time) metav1.Time {
 
 // holding says what the pool holds, and what of the spec has to wait for blocks
 // that were given out before.
-func holding(pool *ipamv1alpha1.IPPool, entered allocator.Pool, capacity allocator.Capacity) string {
+func holding(pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Capacity) string {
 	said := "holds " + entered.CIDR.String()
 	if entered.Space != catalog.Space(pool, entered.Cluster) {
 		said += "; spec.addressDomain was changed while the pool was in use, and takes effect when its blocks are released"
@@ -117,7 +118,7 @@ func holding(pool *ipamv1alpha1.IPPool, entered allocator.Pool, capacity allocat
 }
 
 // percent is the share of the addresses that is taken, with four decimals.
-func percent(c allocator.Capacity) float64 {
+func percent(c ledger.Capacity) float64 {
 	share, _ := new(big.Rat).SetFrac(c.Allocated, c.Total).Float64()
 	return math.Round(share*100*1e4) / 1e4
 }
@@ -175,13 +176,13 @@ func drains(pool *ipamv1alpha1.IPPool) {
 
 // holders lists holders of the pool's own workspace. A block that cannot be read is
 // counted with the others.
-func (p *pass) holders(ctx context.Context) ([]allocator.Holder, error) {
-	var own []allocator.Holder
+func (p *pass) holders(ctx context.Context) ([]ledger.Holder, error) {
+	var own []ledger.Holder
 	for b, err := range p.ledger.List(ctx, allocator.ListOptions{Pool: p.id, Limit: looked}) {
-		if err != nil && !allocator.Unreadable(err) {
+		if err != nil && !ledger.Unreadable(err) {
 			return nil, err
 		}
-		if err == nil && b.Holder.Cluster == p.owner.Cluster && b.State != allocator.Cooling {
+		if err == nil && b.Holder.Cluster == p.owner.Cluster && b.State != ledger.Cooling {
 			own = append(own, b.Holder)
 		}
 		if len(own) == named {
@@ -192,7 +193,7 @@ func (p *pass) holders(ctx context.Context) ([]allocator.Holder, error) {
 }
 
 // use describes the holders of a pool: those of its own workspace by name, all others by their number.
-func use(own []allocator.Holder, total int) string {
+func use(own []ledger.Holder, total int) string {
 	names := make([]string, len(own))
 	for i, h := range own {
 		names[i] = holderName(h)
@@ -211,7 +212,7 @@ func use(own []allocator.Holder, total int) string {
 	return said
 }
 
-func holderName(h allocator.Holder) string {
+func holderName(h ledger.Holder) string {
 	if h.Namespace == "" {
 		return "pool " + h.Name
 	}

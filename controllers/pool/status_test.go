@@ -9,15 +9,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-func capacity(total, allocated string, largest int) allocator.Capacity {
-	c := allocator.Capacity{Total: new(big.Int), Allocated: new(big.Int), Available: new(big.Int), LargestFree: largest}
+func capacity(total, allocated string, largest int) ledger.Capacity {
+	c := ledger.Capacity{Total: new(big.Int), Allocated: new(big.Int), Available: new(big.Int), LargestFree: largest}
 	c.Total.SetString(total, 10)
 	c.Allocated.SetString(allocated, 10)
 	c.Available.Sub(c.Total, c.Allocated)
@@ -28,7 +28,7 @@ func TestSucceeded(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		cidr      string
-		capacity  allocator.Capacity
+		capacity  ledger.Capacity
 		phase     ipamv1alpha1.PoolPhase
 		available string
 		percent   float64
@@ -41,7 +41,7 @@ func TestSucceeded(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := gen.Pool("p")
-			succeeded(pool, allocator.Pool{CIDR: netip.MustParsePrefix(tt.cidr)}, tt.capacity, "")
+			succeeded(pool, ledger.Pool{CIDR: netip.MustParsePrefix(tt.cidr)}, tt.capacity, "")
 			status := pool.Status
 			if status.Phase != tt.phase || status.Capacity.Available != tt.available || *status.UtilizationPercent != tt.percent {
 				t.Errorf("phase %s, available %s, %v %%; want %s, %s, %v %%",
@@ -56,7 +56,7 @@ func TestSucceeded(t *testing.T) {
 
 func TestRefused_KeepsTheCIDROfAPoolThatHasOne(t *testing.T) {
 	pool := gen.Pool("p")
-	succeeded(pool, allocator.Pool{CIDR: netip.MustParsePrefix("10.0.0.0/24")}, capacity("256", "0", 24), "")
+	succeeded(pool, ledger.Pool{CIDR: netip.MustParsePrefix("10.0.0.0/24")}, capacity("256", "0", 24), "")
 	refused(pool, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "etcd is away"})
 	if pool.Status.Phase != ipamv1alpha1.PoolReady || pool.Status.AllocatedCIDR != "10.0.0.0/24" || !resolve.Ready(pool) {
 		t.Errorf("status = %+v", pool.Status)
@@ -68,13 +68,13 @@ func TestRefused_KeepsTheCIDROfAPoolThatHasOne(t *testing.T) {
 
 func TestUse(t *testing.T) {
 	for _, tt := range []struct {
-		own   []allocator.Holder
+		own   []ledger.Holder
 		total int
 		want  string
 	}{
 		{nil, 1, "the pool holds 1 block"},
-		{[]allocator.Holder{{Namespace: "a", Name: "b"}, {Name: "child"}}, 2, "the pool holds 2 blocks, of claim a/b, pool child"},
-		{[]allocator.Holder{{Namespace: "a", Name: "b"}}, 7, "the pool holds 7 blocks, of claim a/b and 6 others"},
+		{[]ledger.Holder{{Namespace: "a", Name: "b"}, {Name: "child"}}, 2, "the pool holds 2 blocks, of claim a/b, pool child"},
+		{[]ledger.Holder{{Namespace: "a", Name: "b"}}, 7, "the pool holds 7 blocks, of claim a/b and 6 others"},
 	} {
 		if got := use(tt.own, tt.total); got != tt.want {
 			t.Errorf("use = %q, want %q", got, tt.want)
@@ -85,40 +85,40 @@ func TestUse(t *testing.T) {
 // gatewayLedger has these blocks in each pool.
 type gatewayLedger struct {
 	Ledger
-	blocks []allocator.Block
+	blocks []ledger.Block
 }
 
-func (l gatewayLedger) Overlapping(context.Context, allocator.PoolID, netip.Prefix) ([]allocator.Block, error) {
+func (l gatewayLedger) Overlapping(context.Context, ledger.PoolID, netip.Prefix) ([]ledger.Block, error) {
 	return l.blocks, nil
 }
 
 // A gateway that was moved to an address in use is named, with its holder if that is of the same workspace. So is
 // one that no interface could use, which a child pool can have: its block was not known when it was written.
 func TestGateway_IsNamedWithItsHolder(t *testing.T) {
-	const id, parent = allocator.PoolID("pool"), allocator.PoolID("parent")
-	carved := allocator.Block{Pool: parent, Prefix: netip.MustParsePrefix("192.0.2.0/28"), Holder: allocator.Holder{Cluster: "own", Name: "child"}}
-	block := func(cluster allocator.ClusterName, state allocator.BlockState) []allocator.Block {
-		return []allocator.Block{carved, {
+	const id, parent = ledger.PoolID("pool"), ledger.PoolID("parent")
+	carved := ledger.Block{Pool: parent, Prefix: netip.MustParsePrefix("192.0.2.0/28"), Holder: ledger.Holder{Cluster: "own", Name: "child"}}
+	block := func(cluster ledger.ClusterName, state ledger.BlockState) []ledger.Block {
+		return []ledger.Block{carved, {
 			Pool: id, Prefix: netip.MustParsePrefix("192.0.2.2/32"), State: state,
-			Holder: allocator.Holder{Cluster: cluster, Namespace: "default", Name: "web"},
+			Holder: ledger.Holder{Cluster: cluster, Namespace: "default", Name: "web"},
 		}}
 	}
 	for what, tt := range map[string]struct {
 		gateway string
-		blocks  []allocator.Block
+		blocks  []ledger.Block
 		want    string
 	}{
-		"held here":         {"192.0.2.2", block("own", allocator.Bound), "spec.gateway 192.0.2.2 lies in 192.0.2.2/32, which claim default/web holds"},
-		"held elsewhere":    {"192.0.2.2", block("other", allocator.Bound), "which another workspace holds"},
-		"cooling":           {"192.0.2.2", block("own", allocator.Cooling), ""},
-		"free":              {"192.0.2.2", []allocator.Block{carved}, ""},
+		"held here":         {"192.0.2.2", block("own", ledger.Bound), "spec.gateway 192.0.2.2 lies in 192.0.2.2/32, which claim default/web holds"},
+		"held elsewhere":    {"192.0.2.2", block("other", ledger.Bound), "which another workspace holds"},
+		"cooling":           {"192.0.2.2", block("own", ledger.Cooling), ""},
+		"free":              {"192.0.2.2", []ledger.Block{carved}, ""},
 		"of another family": {"2001:db8::1", nil, "is not in the network of the pool, 192.0.2.0/28"},
 		"off the link":      {"198.51.100.1", nil, "is not in the network of the pool, 192.0.2.0/28"},
-		"none":              {"", block("own", allocator.Bound), ""},
+		"none":              {"", block("own", ledger.Bound), ""},
 	} {
 		p := &pass{Reconciler: &Reconciler{ledger: gatewayLedger{blocks: tt.blocks}}, id: id, pool: gen.Pool("p", gen.Gateway(tt.gateway, 0))}
 		p.owner.Cluster = "own"
-		got, err := p.gateway(t.Context(), allocator.Pool{CIDR: netip.MustParsePrefix("192.0.2.0/28")}, allocator.Capacity{Stranded: 1})
+		got, err := p.gateway(t.Context(), ledger.Pool{CIDR: netip.MustParsePrefix("192.0.2.0/28")}, ledger.Capacity{Stranded: 1})
 		if err != nil || (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
 			t.Errorf("a gateway that is %s: %q, %v; want %q", what, got, err, tt.want)
 		}

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
@@ -13,16 +13,16 @@ import (
 // trusting notes which pools are trusted.
 type trusting struct {
 	Ledger
-	trusted map[allocator.PoolID]bool
+	trusted map[ledger.PoolID]bool
 }
 
-func (l trusting) Trust(id allocator.PoolID) { l.trusted[id] = true }
+func (l trusting) Trust(id ledger.PoolID) { l.trusted[id] = true }
 
 // The other pools of an address domain do not wait for one that cannot be read.
 func TestReconcile_OfAPoolThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	p, _ := newEntered(t, allocator.Pool{Space: allocator.DomainSpace("w", "d")})
-	ledger := trusting{p.ledger, map[allocator.PoolID]bool{}}
+	p, _ := newEntered(t, ledger.Pool{Space: ledger.DomainSpace("w", "d")})
+	ledger := trusting{p.ledger, map[ledger.PoolID]bool{}}
 	p.ledger, p.odd = ledger, &outcome.Fault{Message: "odd"}
 	if err := p.reconcile(t.Context()); err != nil {
 		t.Errorf("reconcile = %v, want nil until the pool is changed", err)

@@ -6,7 +6,7 @@ import (
 
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
@@ -24,7 +24,7 @@ type waiting struct {
 // parent is what a child waits for: a pool of a workspace, which the child's spec names by its path, or
 // which is the child's own.
 type parent struct {
-	in   allocator.ClusterName // empty if the path says it
+	in   ledger.ClusterName // empty if the path says it
 	path string
 	pool string
 }
@@ -38,16 +38,16 @@ func (w wait) of() parent {
 
 // wait is the wait of one child.
 type wait struct {
-	id     allocator.ClaimID
-	since  time.Time             // when the child was made
-	in     allocator.ClusterName // its workspace
-	path   string                // the parent's workspace; empty: the child's own
+	id     ledger.ClaimID
+	since  time.Time          // when the child was made
+	in     ledger.ClusterName // its workspace
+	path   string             // the parent's workspace; empty: the child's own
 	parent string
 }
 
-func waitOf(child *ipamv1alpha1.IPPool, in allocator.ClusterName) wait {
+func waitOf(child *ipamv1alpha1.IPPool, in ledger.ClusterName) wait {
 	ref := child.Spec.ParentPoolRef
-	w := wait{id: allocator.ClaimID(child.UID), since: child.CreationTimestamp.Time, in: in, parent: ref.Name}
+	w := wait{id: ledger.ClaimID(child.UID), since: child.CreationTimestamp.Time, in: in, parent: ref.Name}
 	if ref.ProjectRef != nil {
 		w.path = ref.ProjectRef.Name
 	}
@@ -56,7 +56,7 @@ func waitOf(child *ipamv1alpha1.IPPool, in allocator.ClusterName) wait {
 
 // enter has a child wait for its parent. If another child of this name has waited until now, replaced is
 // true, and former is that child.
-func (w *waiting) enter(child mcreconcile.Request, at wait) (former allocator.ClaimID, replaced bool) {
+func (w *waiting) enter(child mcreconcile.Request, at wait) (former ledger.ClaimID, replaced bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.children == nil {
@@ -73,7 +73,7 @@ func (w *waiting) enter(child mcreconcile.Request, at wait) (former allocator.Cl
 }
 
 // leave ends the child's wait, and says whose it was. ok is false if it did not wait.
-func (w *waiting) leave(child mcreconcile.Request) (id allocator.ClaimID, ok bool) {
+func (w *waiting) leave(child mcreconcile.Request) (id ledger.ClaimID, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	left, ok := w.drop(child)

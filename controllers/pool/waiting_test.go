@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
@@ -24,7 +24,7 @@ func TestWaiting(t *testing.T) {
 	var (
 		w    waiting
 		a, b = directory.Workspace{Cluster: "a", Path: "root:a"}, directory.Workspace{Cluster: "b", Path: "root:b"}
-		wait = func(in allocator.ClusterName, name, parentIn, parent string, made time.Time) mcreconcile.Request {
+		wait = func(in ledger.ClusterName, name, parentIn, parent string, made time.Time) mcreconcile.Request {
 			child := gen.Pool(name, gen.ChildOf(parent, 24), gen.Created(made))
 			if parentIn != "" {
 				child.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: parentIn}
@@ -67,16 +67,16 @@ func (nowhere) GetCluster(context.Context, multicluster.ClusterName) (cluster.Cl
 // withdrawals is a ledger that notes who waits no more.
 type withdrawals struct {
 	Ledger
-	who []allocator.ClaimID
+	who []ledger.ClaimID
 }
 
-func (w *withdrawals) Withdraw(id allocator.ClaimID) { w.who = append(w.who, id) }
+func (w *withdrawals) Withdraw(id ledger.ClaimID) { w.who = append(w.who, id) }
 
 // The wait of a child whose workspace went with its endpoint ends when it is woken, in the
 // ledger, too: else room would be held for it again and again.
 func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
-	ledger := &withdrawals{}
-	r := &Reconciler{ledger: ledger, clusters: nowhere{}}
+	alloc := &withdrawals{}
+	r := &Reconciler{ledger: alloc, clusters: nowhere{}}
 	child := gen.Pool("k", gen.ChildOf("p", 24))
 	request := inbox.Request("a", client.ObjectKeyFromObject(child))
 	r.waiting.enter(request, waitOf(child, "a"))
@@ -85,8 +85,8 @@ func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 			t.Errorf("a pool of a workspace that is not there: %v", err)
 		}
 	}
-	if left := r.waiting.on(directory.Workspace{Cluster: "a"}, "p"); len(left) > 0 || !slices.Equal(ledger.who, []allocator.ClaimID{"uid-of-k"}) {
-		t.Errorf("%v wait, and %v were withdrawn; want nobody, and the child once", left, ledger.who)
+	if left := r.waiting.on(directory.Workspace{Cluster: "a"}, "p"); len(left) > 0 || !slices.Equal(alloc.who, []ledger.ClaimID{"uid-of-k"}) {
+		t.Errorf("%v wait, and %v were withdrawn; want nobody, and the child once", left, alloc.who)
 	}
 }
 

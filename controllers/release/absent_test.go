@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -22,15 +22,15 @@ func TestSettle_ARecordNotServedIsNotGone(t *testing.T) {
 		schema.GroupResource{Group: "ipam.miloapis.com", Resource: records}, "alloc-x", "404 page not found", 0, true)
 	for _, tt := range []struct {
 		name   string
-		policy allocator.ReclaimPolicy
+		policy ledger.ReclaimPolicy
 		funcs  interceptor.Funcs
 	}{
-		{"when read", allocator.Retain, interceptor.Funcs{
+		{"when read", ledger.Retain, interceptor.Funcs{
 			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 				return notServed
 			},
 		}},
-		{"when deleted", allocator.Delete, interceptor.Funcs{
+		{"when deleted", ledger.Delete, interceptor.Funcs{
 			Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
 				return notServed
 			},

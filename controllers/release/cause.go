@@ -1,19 +1,21 @@
 package release
 
-import "github.com/kcp-ipam/ipam/allocator"
+import (
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
 
 // cause is why a block is freed: for the log, and as the ledger's history records it.
 type cause struct {
 	why      string
-	recorded allocator.Cause
+	recorded ledger.Cause
 }
 
 var (
-	claimGone     = cause{"claim is gone", allocator.CauseReleased}
-	namespaceGone = cause{"namespace is gone", allocator.CauseReleased}
-	poolGone      = cause{"pool is gone", allocator.CausePoolRetired}
-	leaseOver     = cause{"lease is over", allocator.CauseLeaseExpired}
-	unbound       = cause{"workspace is unbound", allocator.CauseWorkspaceGone}
-	anotherHas    = cause{"another claim has the block", allocator.CauseSuperseded}
-	laterHas      = cause{"a later claim of the name has the block", allocator.CauseSuperseded}
+	claimGone     = cause{"claim is gone", ledger.CauseReleased}
+	namespaceGone = cause{"namespace is gone", ledger.CauseReleased}
+	poolGone      = cause{"pool is gone", ledger.CausePoolRetired}
+	leaseOver     = cause{"lease is over", ledger.CauseLeaseExpired}
+	unbound       = cause{"workspace is unbound", ledger.CauseWorkspaceGone}
+	anotherHas    = cause{"another claim has the block", ledger.CauseSuperseded}
+	laterHas      = cause{"a later claim of the name has the block", ledger.CauseSuperseded}
 )

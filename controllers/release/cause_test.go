@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // causes are why the tenures of the ledger's history have ended.
-func (p *promise) causes() (causes []allocator.Cause) {
+func (p *promise) causes() (causes []ledger.Cause) {
 	p.Helper()
-	_, err := p.reader.Tenures(p.Context(), netip.Prefix{}, func(h allocator.Tenure, err error) bool {
+	_, err := p.reader.Tenures(p.Context(), netip.Prefix{}, func(h ledger.Tenure, err error) bool {
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestCause_OfALease(t *testing.T) {
 	if !p.settles(holderOf(gen.Claim("c", gen.UID("a"))), live.Gone, nil) {
 		t.Fatal("not settled")
 	}
-	if got := p.causes(); !slices.Equal(got, []allocator.Cause{allocator.CauseLeaseExpired}) {
+	if got := p.causes(); !slices.Equal(got, []ledger.Cause{ledger.CauseLeaseExpired}) {
 		t.Errorf("the history has %v, want that the lease has expired", got)
 	}
 }
@@ -46,14 +46,14 @@ func TestCause_OfAWorkspaceThatLeft(t *testing.T) {
 	s := newScene(t)
 	s.settle(t, live.Unbound)
 	s.clock.SetTime(s.clock.Now().Add(time.Second))
-	if !s.settle(t, live.Unbound) || s.ledger.cause != allocator.CauseWorkspaceGone {
-		t.Errorf("the block is freed because of %q, want %s", s.ledger.cause, allocator.CauseWorkspaceGone)
+	if !s.settle(t, live.Unbound) || s.ledger.cause != ledger.CauseWorkspaceGone {
+		t.Errorf("the block is freed because of %q, want %s", s.ledger.cause, ledger.CauseWorkspaceGone)
 	}
 }
 
 func TestCause_OfAClaim(t *testing.T) {
 	s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
-	if !s.settle(t, live.Gone) || s.ledger.cause != allocator.CauseReleased {
-		t.Errorf("the block is freed because of %q, want %s", s.ledger.cause, allocator.CauseReleased)
+	if !s.settle(t, live.Gone) || s.ledger.cause != ledger.CauseReleased {
+		t.Errorf("the block is freed because of %q, want %s", s.ledger.cause, ledger.CauseReleased)
 	}
 }

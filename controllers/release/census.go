@@ -7,7 +7,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
@@ -84,7 +84,7 @@ func (c *Controller) misses(o orphan, latest census) bool {
 	defer c.mu.Unlock()
 	missed, ok := c.absences[o.Cluster]
 	if !ok || o.revision > missed.revision {
-		maps.DeleteFunc(c.absences, func(_ allocator.ClusterName, a absence) bool {
+		maps.DeleteFunc(c.absences, func(_ ledger.ClusterName, a absence) bool {
 			return c.clock.Since(a.first) > forgetAbsence
 		})
 		missed = absence{first: latest.begun, revision: latest.revision}

@@ -11,7 +11,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
@@ -95,31 +95,31 @@ func TestSettle_ABlockOlderThanTheEndpointSlice(t *testing.T) {
 // crowd is a ledger in which each of many claims has a block, and a world of which a test says
 // who is bound.
 type crowd struct {
-	ledger
-	blocks map[allocator.ClaimID]allocator.Block
-	bound  map[allocator.ClusterName]bool
+	fakeLedger
+	blocks map[ledger.ClaimID]ledger.Block
+	bound  map[ledger.ClusterName]bool
 	lists  int // of those who are bound
 	asked  int // for a single holder
 	away   error
 	doubt  *live.Census // what a census says instead, if not nil
 }
 
-func (c *crowd) Lookup(_ context.Context, claim allocator.ClaimID) (allocator.Block, bool, error) {
+func (c *crowd) Lookup(_ context.Context, claim ledger.ClaimID) (ledger.Block, bool, error) {
 	b, ok := c.blocks[claim]
 	return b, ok, nil
 }
 
-func (c *crowd) ReleaseFor(_ context.Context, b allocator.Block, _ allocator.Cause) error {
+func (c *crowd) ReleaseFor(_ context.Context, b ledger.Block, _ ledger.Cause) error {
 	delete(c.blocks, b.Holder.Claim)
 	return nil
 }
 
-func (c *crowd) Holder(context.Context, allocator.Holder) (live.Answer, error) {
+func (c *crowd) Holder(context.Context, ledger.Holder) (live.Answer, error) {
 	c.asked++
 	return live.Answer{Verdict: live.Alive}, nil
 }
 
-func (c *crowd) Lacks(context.Context, allocator.Holder) (client.Client, bool, error) {
+func (c *crowd) Lacks(context.Context, ledger.Holder) (client.Client, bool, error) {
 	return nil, false, nil
 }
 
@@ -134,17 +134,17 @@ func (c *crowd) Census(context.Context) (live.Census, bool, error) {
 // newCrowd is a controller in a world of so many workspaces with so many claims each.
 func newCrowd(t *testing.T, workspaces, claims int) (*crowd, *Controller, *clocktesting.FakePassiveClock) {
 	t.Helper()
-	world := &crowd{blocks: map[allocator.ClaimID]allocator.Block{}, bound: map[allocator.ClusterName]bool{}}
+	world := &crowd{blocks: map[ledger.ClaimID]ledger.Block{}, bound: map[ledger.ClusterName]bool{}}
 	for i := range workspaces * claims {
-		h := allocator.Holder{
-			Claim: allocator.ClaimID(fmt.Sprint(i)), Cluster: allocator.ClusterName(fmt.Sprint(i / claims)), Namespace: "default", Name: "c",
+		h := ledger.Holder{
+			Claim: ledger.ClaimID(fmt.Sprint(i)), Cluster: ledger.ClusterName(fmt.Sprint(i / claims)), Namespace: "default", Name: "c",
 		}
 		world.revision++
-		world.blocks[h.Claim] = allocator.Block{Holder: h, State: allocator.Bound, Revision: world.revision}
+		world.blocks[h.Claim] = ledger.Block{Holder: h, State: ledger.Bound, Revision: world.revision}
 		world.bound[h.Cluster] = true
 	}
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	c := newController(Options{Ledger: world, Oracle: world, Clock: clock, Bound: func(name allocator.ClusterName) bool { return world.bound[name] }})
+	c := newController(Options{Ledger: world, Oracle: world, Clock: clock, Bound: func(name ledger.ClusterName) bool { return world.bound[name] }})
 	t.Cleanup(c.queue.ShutDown)
 	return world, c, clock
 }
@@ -186,7 +186,7 @@ func TestCensus_WhileAShardIsAway(t *testing.T) {
 	world.away = errors.New("connection refused")
 	clear(world.bound)
 	for i := range 10 {
-		c.Departed(allocator.ClusterName(fmt.Sprint(i)))
+		c.Departed(ledger.ClusterName(fmt.Sprint(i)))
 	}
 	for range 3 {
 		if left := world.look(t, c); left != 200 || world.lists > 1 || world.asked != 0 {
@@ -209,9 +209,9 @@ func TestCensus_BeforeTheBlock(t *testing.T) {
 	if len(world.blocks) != 0 {
 		t.Fatal("the first block is not freed")
 	}
-	again := allocator.Holder{Claim: "again", Cluster: "0", Namespace: "default", Name: "c"}
+	again := ledger.Holder{Claim: "again", Cluster: "0", Namespace: "default", Name: "c"}
 	world.revision++
-	world.blocks["again"] = allocator.Block{Holder: again, State: allocator.Bound, Revision: world.revision}
+	world.blocks["again"] = ledger.Block{Holder: again, State: ledger.Bound, Revision: world.revision}
 	if left := world.look(t, c); left != 1 {
 		t.Error("a block was freed by a census from before it was bound")
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
@@ -22,22 +23,22 @@ import (
 
 // Ledger is what a release needs of the allocator.
 type Ledger interface {
-	Lookup(ctx context.Context, claim allocator.ClaimID) (allocator.Block, bool, error)
-	Retain(ctx context.Context, claim allocator.ClaimID, until time.Time) (allocator.Block, bool, error)
-	Reuse(ctx context.Context, b allocator.Block, to allocator.Successor) (allocator.Block, error)
-	ReleaseFor(ctx context.Context, b allocator.Block, cause allocator.Cause) error
-	Withdraw(claim allocator.ClaimID)
-	Drain(ctx context.Context, pool allocator.PoolID) error
-	Registered(ctx context.Context, pool allocator.PoolID) (allocator.Pool, int64, bool, error)
+	Lookup(ctx context.Context, claim ledger.ClaimID) (ledger.Block, bool, error)
+	Retain(ctx context.Context, claim ledger.ClaimID, until time.Time) (ledger.Block, bool, error)
+	Reuse(ctx context.Context, b ledger.Block, to allocator.Successor) (ledger.Block, error)
+	ReleaseFor(ctx context.Context, b ledger.Block, cause ledger.Cause) error
+	Withdraw(claim ledger.ClaimID)
+	Drain(ctx context.Context, pool ledger.PoolID) error
+	Registered(ctx context.Context, pool ledger.PoolID) (ledger.Pool, int64, bool, error)
 	Revision() int64
-	Confirm(ctx context.Context, c allocator.Confirmation) (b allocator.Block, ok bool, err error)
-	Adopt(ctx context.Context, req allocator.Request, state allocator.BlockState) (allocator.Block, error)
+	Confirm(ctx context.Context, c allocator.Confirmation) (b ledger.Block, ok bool, err error)
+	Adopt(ctx context.Context, req ledger.Request, state ledger.BlockState) (ledger.Block, error)
 }
 
 // Oracle answers whether the holder of a block still exists, and which workspaces do.
 type Oracle interface {
-	Holder(ctx context.Context, h allocator.Holder) (live.Answer, error)
-	Lacks(ctx context.Context, h allocator.Holder) (workspace client.Client, ok bool, err error)
+	Holder(ctx context.Context, h ledger.Holder) (live.Answer, error)
+	Lacks(ctx context.Context, h ledger.Holder) (workspace client.Client, ok bool, err error)
 	Census(ctx context.Context) (c live.Census, ok bool, err error)
 }
 
@@ -46,24 +47,24 @@ type Controller struct {
 	ledger   Ledger
 	oracle   Oracle
 	clock    clock.PassiveClock
-	queue    workqueue.TypedRateLimitingInterface[allocator.Holder]
-	backoff  workqueue.TypedRateLimiter[allocator.Holder] // of hints that cannot be settled yet
-	bound    func(allocator.ClusterName) bool
-	leases   func(context.Context, allocator.Block) (time.Duration, error)
-	expired  func(context.Context, allocator.Holder, *ipamv1alpha1.IPAllocation)
-	reclaims func(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (allocator.ReclaimPolicy, error)
+	queue    workqueue.TypedRateLimitingInterface[ledger.Holder]
+	backoff  workqueue.TypedRateLimiter[ledger.Holder] // of hints that cannot be settled yet
+	bound    func(ledger.ClusterName) bool
+	leases   func(context.Context, ledger.Block) (time.Duration, error)
+	expired  func(context.Context, ledger.Holder, *ipamv1alpha1.IPAllocation)
+	reclaims func(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (ledger.ReclaimPolicy, error)
 	apart    time.Duration // two censuses that confirm an absence
 	maker    record.Maker
 
 	counting sync.Mutex // held while a census is taken
 
 	mu       sync.Mutex
-	deleted  map[allocator.ClaimID]deletion // claims and pools that were seen deleted, or are missed
-	hints    uint64                         // how many there were at claims and pools that were seen deleted, or are missed
+	deleted  map[ledger.ClaimID]deletion // claims and pools that were seen deleted, or are missed
+	hints    uint64                      // how many there were at claims and pools that were seen deleted, or are missed
 	latest   census
 	tried    time.Time // when the latest census began, also if it failed
-	absences map[allocator.ClusterName]absence
-	departed map[allocator.ClusterName]departure
+	absences map[ledger.ClusterName]absence
+	departed map[ledger.ClusterName]departure
 	pruned   time.Time // when departed was last pruned
 }
 
@@ -75,16 +76,16 @@ type Options struct {
 	Workers int
 	// Bound reports whether a workspace is bound, as far as the caches show it. Where it is not,
 	// the workspace is asked for before its objects are. Default: all are bound.
-	Bound func(allocator.ClusterName) bool
+	Bound func(ledger.ClusterName) bool
 	// Lease is how long a block whose claim is gone is retained; 0: until its IPAllocation is
 	// deleted. Default: 0.
-	Lease func(context.Context, allocator.Block) (time.Duration, error)
+	Lease func(context.Context, ledger.Block) (time.Duration, error)
 	// Reclaims is what becomes of the block of a claim that has this reclaimPolicy and class when the
 	// claim is deleted; empty if nobody knows. Default: what the claim says, else Delete.
-	Reclaims func(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (allocator.ReclaimPolicy, error)
+	Reclaims func(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (ledger.ReclaimPolicy, error)
 	// Expired is called when a retained block was released because its lease was over, with its
 	// last IPAllocation. Default: no call.
-	Expired func(context.Context, allocator.Holder, *ipamv1alpha1.IPAllocation)
+	Expired func(context.Context, ledger.Holder, *ipamv1alpha1.IPAllocation)
 	// Absence is how far apart the two censuses must begin that find a workspace
 	// unbound. Default 2 s.
 	Absence time.Duration
@@ -95,13 +96,13 @@ type Options struct {
 // New makes a Controller and has mgr run it.
 func New(mgr manager.Manager, opts Options) (*Controller, error) {
 	c := newController(opts)
-	_, err := controller.NewTyped("release", mgr, controller.TypedOptions[allocator.Holder]{
+	_, err := controller.NewTyped("release", mgr, controller.TypedOptions[ledger.Holder]{
 		Reconciler:              c,
 		MaxConcurrentReconciles: cmp.Or(opts.Workers, 32),
-		NewQueue: func(string, workqueue.TypedRateLimiter[allocator.Holder]) workqueue.TypedRateLimitingInterface[allocator.Holder] {
+		NewQueue: func(string, workqueue.TypedRateLimiter[ledger.Holder]) workqueue.TypedRateLimitingInterface[ledger.Holder] {
 			return c.queue // made before the manager starts, so that no hint is lost
 		},
-		LogConstructor: func(h *allocator.Holder) logr.Logger {
+		LogConstructor: func(h *ledger.Holder) logr.Logger {
 			if h == nil {
 				return mgr.GetLogger()
 			}
@@ -113,39 +114,39 @@ func New(mgr manager.Manager, opts Options) (*Controller, error) {
 
 func newController(opts Options) *Controller {
 	apart := cmp.Or(opts.Absence, 2*time.Second)
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[allocator.Holder](50*time.Millisecond, time.Minute)
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](50*time.Millisecond, time.Minute)
 	c := &Controller{
 		ledger:   opts.Ledger,
 		oracle:   opts.Oracle,
 		clock:    opts.Clock,
-		backoff:  workqueue.NewTypedItemExponentialFailureRateLimiter[allocator.Holder](apart, time.Minute),
+		backoff:  workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](apart, time.Minute),
 		bound:    opts.Bound,
 		leases:   opts.Lease,
 		expired:  opts.Expired,
 		reclaims: opts.Reclaims,
 		apart:    apart,
-		queue:    workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[allocator.Holder]{Name: "release"}),
-		deleted:  map[allocator.ClaimID]deletion{},
-		absences: map[allocator.ClusterName]absence{},
-		departed: map[allocator.ClusterName]departure{},
+		queue:    workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[ledger.Holder]{Name: "release"}),
+		deleted:  map[ledger.ClaimID]deletion{},
+		absences: map[ledger.ClusterName]absence{},
+		departed: map[ledger.ClusterName]departure{},
 	}
 	if c.clock == nil {
 		c.clock = clock.RealClock{}
 	}
 	c.maker.Clock = c.clock
 	if c.bound == nil {
-		c.bound = func(allocator.ClusterName) bool { return true }
+		c.bound = func(ledger.ClusterName) bool { return true }
 	}
 	if c.leases == nil {
-		c.leases = func(context.Context, allocator.Block) (time.Duration, error) { return 0, nil }
+		c.leases = func(context.Context, ledger.Block) (time.Duration, error) { return 0, nil }
 	}
 	if c.reclaims == nil {
-		c.reclaims = func(_ context.Context, own ipamv1alpha1.ReclaimPolicy, _ string) (allocator.ReclaimPolicy, error) {
-			return cmp.Or(allocator.ReclaimPolicy(own), allocator.Delete), nil
+		c.reclaims = func(_ context.Context, own ipamv1alpha1.ReclaimPolicy, _ string) (ledger.ReclaimPolicy, error) {
+			return cmp.Or(ledger.ReclaimPolicy(own), ledger.Delete), nil
 		}
 	}
 	if c.expired == nil {
-		c.expired = func(context.Context, allocator.Holder, *ipamv1alpha1.IPAllocation) {}
+		c.expired = func(context.Context, ledger.Holder, *ipamv1alpha1.IPAllocation) {}
 	}
 	return c
 }
@@ -163,7 +164,7 @@ type deletion struct {
 
 // Deleted hints that a claim was seen being deleted, and how it and its record were last seen.
 // record is nil if none was seen.
-func (c *Controller) Deleted(h allocator.Holder, last *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) {
+func (c *Controller) Deleted(h ledger.Holder, last *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) {
 	seen := lastSeen(last)
 	seen.record = record
 	c.hint(h, seen)
@@ -174,7 +175,7 @@ func (c *Controller) Deleted(h allocator.Holder, last *ipamv1alpha1.IPClaim, rec
 // a backup. So the claim's block is freed only if the server still has the claim's record, and has
 // thus known the claim, or if the workspace's binding was seen to go. Otherwise it is left to the
 // sweep, which has a brake.
-func (c *Controller) Missed(h allocator.Holder, last *ipamv1alpha1.IPClaim) {
+func (c *Controller) Missed(h ledger.Holder, last *ipamv1alpha1.IPClaim) {
 	seen := lastSeen(last)
 	seen.missed = true
 	c.hint(h, seen)
@@ -182,7 +183,7 @@ func (c *Controller) Missed(h allocator.Holder, last *ipamv1alpha1.IPClaim) {
 
 // PoolDeleted hints that a pool was seen being deleted. As a rule the pool controller has removed it
 // from the ledger by then. It has not if a user has removed the finalizer.
-func (c *Controller) PoolDeleted(h allocator.Holder, last *ipamv1alpha1.IPPool) {
+func (c *Controller) PoolDeleted(h ledger.Holder, last *ipamv1alpha1.IPPool) {
 	c.hint(h, deletion{revision: last.ResourceVersion, bound: true})
 }
 
@@ -197,12 +198,12 @@ func lastSeen(claim *ipamv1alpha1.IPClaim) deletion {
 
 // hint keeps what was last seen, and queues the hint. A deletion that was seen says more than a claim that is
 // missed, in whatever order they come: a write may be answered with a 404 after the deletion was seen.
-func (c *Controller) hint(h allocator.Holder, last deletion) {
+func (c *Controller) hint(h ledger.Holder, last deletion) {
 	c.note(h.Claim, last)
 	c.queue.Add(h)
 }
 
-func (c *Controller) note(claim allocator.ClaimID, last deletion) {
+func (c *Controller) note(claim ledger.ClaimID, last deletion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if before, ok := c.deleted[claim]; ok && last.missed && !before.missed {
@@ -214,7 +215,7 @@ func (c *Controller) note(claim allocator.ClaimID, last deletion) {
 }
 
 // number is that of the latest hint at a claim; 0 if nothing is known of its deletion.
-func (c *Controller) number(claim allocator.ClaimID) uint64 {
+func (c *Controller) number(claim ledger.ClaimID) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.deleted[claim].number
@@ -222,7 +223,7 @@ func (c *Controller) number(claim allocator.ClaimID) uint64 {
 
 // last is the claim as it was last seen, if that was seen deleted, or is missed, and showed a
 // block. Else it is nil.
-func (c *Controller) last(claim allocator.ClaimID) *ipamv1alpha1.IPClaim {
+func (c *Controller) last(claim ledger.ClaimID) *ipamv1alpha1.IPClaim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if seen := c.deleted[claim]; seen.bound {
@@ -232,14 +233,14 @@ func (c *Controller) last(claim allocator.ClaimID) *ipamv1alpha1.IPClaim {
 }
 
 // lastRecord is the record of a claim that was seen deleted, as it was last seen; nil if it was not.
-func (c *Controller) lastRecord(claim allocator.ClaimID) *ipamv1alpha1.IPAllocation {
+func (c *Controller) lastRecord(claim ledger.ClaimID) *ipamv1alpha1.IPAllocation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.deleted[claim].record.DeepCopy()
 }
 
 // forgetRecord forgets the record of a claim that was seen deleted, so that it is read.
-func (c *Controller) forgetRecord(claim allocator.ClaimID) {
+func (c *Controller) forgetRecord(claim ledger.ClaimID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if seen, ok := c.deleted[claim]; ok {
@@ -249,7 +250,7 @@ func (c *Controller) forgetRecord(claim allocator.ClaimID) {
 }
 
 // missed reports whether the hint at a claim came without its deletion being seen.
-func (c *Controller) missed(claim allocator.ClaimID) bool {
+func (c *Controller) missed(claim ledger.ClaimID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.deleted[claim].missed
@@ -263,12 +264,12 @@ func (c *Controller) unseen(o orphan) bool {
 }
 
 // Suspect hints that the holder of a block may be gone.
-func (c *Controller) Suspect(h allocator.Holder) {
+func (c *Controller) Suspect(h ledger.Holder) {
 	c.queue.Add(h)
 }
 
 // policy is the reclaim policy that counts: that of the last object seen, else the recorded one.
-func (c *Controller) policy(block allocator.Block) ipamv1alpha1.ReclaimPolicy {
+func (c *Controller) policy(block ledger.Block) ipamv1alpha1.ReclaimPolicy {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p := c.deleted[block.Holder.Claim].policy; p != "" {
@@ -279,7 +280,7 @@ func (c *Controller) policy(block allocator.Block) ipamv1alpha1.ReclaimPolicy {
 
 // outdated reports whether a server that found the claim gone is older than the
 // claim: it was restored from a backup.
-func (c *Controller) outdated(claim allocator.ClaimID, server string) bool {
+func (c *Controller) outdated(claim ledger.ClaimID, server string) bool {
 	c.mu.Lock()
 	seen := c.deleted[claim].revision
 	c.mu.Unlock()
@@ -291,7 +292,7 @@ func (c *Controller) outdated(claim allocator.ClaimID, server string) bool {
 }
 
 // neverBound reports whether a claim was seen deleted, and not seen bound before.
-func (c *Controller) neverBound(claim allocator.ClaimID) bool {
+func (c *Controller) neverBound(claim ledger.ClaimID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	seen, ok := c.deleted[claim]
@@ -300,7 +301,7 @@ func (c *Controller) neverBound(claim allocator.ClaimID) bool {
 
 // forget forgets what was last seen of a claim, unless a later hint than that of this number has told more. That one
 // is queued.
-func (c *Controller) forget(claim allocator.ClaimID, number uint64) {
+func (c *Controller) forget(claim ledger.ClaimID, number uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.deleted[claim].number == number {

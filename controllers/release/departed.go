@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // forgetDeparture is how long HasDeparted must not be called for a workspace until its
@@ -21,7 +21,7 @@ type departure struct {
 
 // Departed notes that a workspace's binding was seen to go. Its blocks still
 // have to be hinted at, one by one.
-func (c *Controller) Departed(cluster allocator.ClusterName) {
+func (c *Controller) Departed(cluster ledger.ClusterName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock.Now()
@@ -30,13 +30,13 @@ func (c *Controller) Departed(cluster allocator.ClusterName) {
 		return
 	}
 	c.pruned = now
-	maps.DeleteFunc(c.departed, func(_ allocator.ClusterName, d departure) bool {
+	maps.DeleteFunc(c.departed, func(_ ledger.ClusterName, d departure) bool {
 		return c.clock.Since(d.asked) >= forgetDeparture
 	})
 }
 
 // Arrived notes that a workspace is bound (again).
-func (c *Controller) Arrived(cluster allocator.ClusterName) {
+func (c *Controller) Arrived(cluster ledger.ClusterName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if d, ok := c.departed[cluster]; ok {
@@ -47,13 +47,13 @@ func (c *Controller) Arrived(cluster allocator.ClusterName) {
 }
 
 // HasDeparted reports whether a workspace's binding was seen to go, and none came since.
-func (c *Controller) HasDeparted(cluster allocator.ClusterName) bool {
+func (c *Controller) HasDeparted(cluster ledger.ClusterName) bool {
 	_, departed := c.departure(cluster)
 	return departed
 }
 
 // departure says when a workspace's binding was seen to go; ok is false if it was not.
-func (c *Controller) departure(cluster allocator.ClusterName) (at time.Time, ok bool) {
+func (c *Controller) departure(cluster ledger.ClusterName) (at time.Time, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d, ok := c.departed[cluster]
@@ -68,7 +68,7 @@ func (c *Controller) departure(cluster allocator.ClusterName) (at time.Time, ok 
 // now: it went with a former one, and everything that it had is to be released, whatever its policy. Both
 // times are kcp's. It is false of a claim that was never seen. seen reports whether that former
 // binding, or a later one, was seen to go.
-func (c *Controller) wentBefore(h allocator.Holder, served time.Time) (older, seen bool) {
+func (c *Controller) wentBefore(h ledger.Holder, served time.Time) (older, seen bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	last := c.deleted[h.Claim].claim

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
@@ -20,7 +20,7 @@ func TestDeparted_IsForgotten(t *testing.T) {
 	const aDay = 10
 	for day := range 30 {
 		for i := range aDay {
-			s.Departed(allocator.ClusterName(fmt.Sprint(day, "/", i)))
+			s.Departed(ledger.ClusterName(fmt.Sprint(day, "/", i)))
 		}
 		s.clock.SetTime(s.clock.Now().Add(24 * time.Hour))
 		if !s.HasDeparted("asked-for") {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -40,7 +40,7 @@ func TestSettle_ARecordWithoutABlock(t *testing.T) {
 // Records are deleted and changed exactly as they were read. One that somebody has
 // changed since stays, and so does its block.
 func TestSettle_ARecordThatChangesMeanwhileStays(t *testing.T) {
-	for _, policy := range []allocator.ReclaimPolicy{allocator.Delete, allocator.Retain} {
+	for _, policy := range []ledger.ReclaimPolicy{ledger.Delete, ledger.Retain} {
 		t.Run(string(policy), func(t *testing.T) {
 			exact := false
 			s := newSceneWith(t, interceptor.Funcs{
@@ -71,7 +71,7 @@ func TestSettle_ARecordThatChangesMeanwhileStays(t *testing.T) {
 			if s.ledger.released || record == nil || record.Spec.ClaimRef == nil {
 				t.Errorf("released = %t, record = %v", s.ledger.released, record)
 			}
-			if policy == allocator.Delete && !exact {
+			if policy == ledger.Delete && !exact {
 				t.Error("the record was not deleted with its UID and resourceVersion as preconditions")
 			}
 		})

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // longest is how long Expiry waits at most until it looks at the clock: what it waits for is a time
@@ -18,7 +18,7 @@ const longest = time.Minute
 // Leases is what the ledger knows of the leases of retained blocks.
 type Leases interface {
 	// DueLeases names the holders whose leases are over, and says when the next one will be.
-	DueLeases(now time.Time) (due []allocator.Holder, next time.Time)
+	DueLeases(now time.Time) (due []ledger.Holder, next time.Time)
 	// LeaseNews is sent to when that may be sooner.
 	LeaseNews() <-chan struct{}
 }
@@ -29,7 +29,7 @@ type Leases interface {
 type Expiry struct {
 	Leases Leases
 	// Suspect settles a hint, or leaves the block as it is.
-	Suspect func(allocator.Holder)
+	Suspect func(ledger.Holder)
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
 }

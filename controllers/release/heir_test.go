@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
@@ -16,15 +16,15 @@ import (
 
 // elsewhere is a claim of the same name whose CREATE was answered with the same prefix of another pool,
 // with the reservation. Its reconcile is still to come.
-func (p *promise) elsewhere() (*ipamv1alpha1.IPClaim, allocator.Block) {
+func (p *promise) elsewhere() (*ipamv1alpha1.IPClaim, ledger.Block) {
 	p.Helper()
-	if _, err := p.ledger.Register(p.Context(), allocator.Pool{ID: "q", Cluster: "x", Name: "q", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
+	if _, err := p.ledger.Register(p.Context(), ledger.Pool{ID: "q", Cluster: "x", Name: "q", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
 		p.Fatal(err)
 	}
 	claim := gen.Claim("c", gen.UID("b"), gen.FromPool("q"))
-	reserved, err := p.ledger.Reserve(p.Context(), allocator.Request{
-		Pool: "q", Length: 28, Policy: allocator.Delete, Since: time.Now(),
-		Holder: allocator.Holder{Claim: reservation.Of("w", claim), Cluster: "w", Namespace: "default", Name: "c"},
+	reserved, err := p.ledger.Reserve(p.Context(), ledger.Request{
+		Pool: "q", Length: 28, Policy: ledger.Delete, Since: time.Now(),
+		Holder: ledger.Holder{Claim: reservation.Of("w", claim), Cluster: "w", Namespace: "default", Name: "c"},
 	})
 	if err != nil {
 		p.Fatal(err)
@@ -36,9 +36,9 @@ func (p *promise) elsewhere() (*ipamv1alpha1.IPClaim, allocator.Block) {
 }
 
 // wantOf fails the test unless the reconcile of a claim, which comes now, finds the block of its CREATE.
-func (p *promise) wantOf(claim *ipamv1alpha1.IPClaim, promised allocator.Block) {
+func (p *promise) wantOf(claim *ipamv1alpha1.IPClaim, promised ledger.Block) {
 	p.Helper()
-	if b, has, err := p.ledger.Lookup(p.Context(), allocator.ClaimID(claim.UID)); err != nil || has && b.Pool != promised.Pool {
+	if b, has, err := p.ledger.Lookup(p.Context(), ledger.ClaimID(claim.UID)); err != nil || has && b.Pool != promised.Pool {
 		p.Errorf("the ledger gives the claim %s of pool %s, %v; its CREATE was answered with that of pool %s", b.Prefix, b.Pool, err, promised.Pool)
 	}
 	shown, _ := reservation.Shown("w", claim)

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
@@ -21,8 +22,8 @@ import (
 func retainedFor(t *testing.T, lease time.Duration) (p *promise, expired *[]string) {
 	t.Helper()
 	p, expired = newPromise(t, ipamv1alpha1.ReclaimRetain), new([]string)
-	p.leases = func(context.Context, allocator.Block) (time.Duration, error) { return lease, nil }
-	p.expired = func(_ context.Context, h allocator.Holder, last *ipamv1alpha1.IPAllocation) {
+	p.leases = func(context.Context, ledger.Block) (time.Duration, error) { return lease, nil }
+	p.expired = func(_ context.Context, h ledger.Holder, last *ipamv1alpha1.IPAllocation) {
 		*expired = append(*expired, string(h.Claim)+" "+last.Status.AllocatedCIDR)
 	}
 	claim := p.answered("a")
@@ -36,7 +37,7 @@ func retainedFor(t *testing.T, lease time.Duration) (p *promise, expired *[]stri
 }
 
 // block is that of the claim of UID "a".
-func (p *promise) block() allocator.Block {
+func (p *promise) block() ledger.Block {
 	p.Helper()
 	b, ok, err := p.ledger.Lookup(p.Context(), "a")
 	if err != nil || !ok {
@@ -72,7 +73,7 @@ func TestLease(t *testing.T) {
 	if kept := p.kept(); kept.Status.Expires == nil || !kept.Status.Expires.Time.Equal(until) {
 		t.Errorf("the record expires at %v, want %s", kept.Status.Expires, until)
 	}
-	p.leases = func(context.Context, allocator.Block) (time.Duration, error) { return time.Second, nil }
+	p.leases = func(context.Context, ledger.Block) (time.Duration, error) { return time.Second, nil }
 	p.clock.SetTime(until.Add(-time.Millisecond))
 	for range 2 {
 		p.settles(holder, live.Gone, nil)
@@ -219,7 +220,7 @@ func TestLease_OfAnOlderLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.settles(holderOf(gen.Claim("c", gen.UID("a"))), live.Gone, nil)
-		if b := p.block(); b.State != allocator.Retained || !b.Until.Equal(until) {
+		if b := p.block(); b.State != ledger.Retained || !b.Until.Equal(until) {
 			t.Errorf("%s: the block is %+v; want it retained until %s, as its record says", policy, b, until)
 		}
 	}
@@ -228,16 +229,16 @@ func TestLease_OfAnOlderLedger(t *testing.T) {
 // due is a ledger in which leases end.
 type due struct {
 	news  chan struct{}
-	ends  map[allocator.ClaimID]time.Time
+	ends  map[ledger.ClaimID]time.Time
 	asked chan time.Time
 }
 
 func (d *due) LeaseNews() <-chan struct{} { return d.news }
 
-func (d *due) DueLeases(now time.Time) (holders []allocator.Holder, next time.Time) {
+func (d *due) DueLeases(now time.Time) (holders []ledger.Holder, next time.Time) {
 	for claim, end := range d.ends {
 		if !end.After(now) {
-			holders = append(holders, allocator.Holder{Claim: claim})
+			holders = append(holders, ledger.Holder{Claim: claim})
 			delete(d.ends, claim)
 		} else if next.IsZero() || end.Before(next) {
 			next = end
@@ -253,15 +254,15 @@ func TestExpiry(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	start := clock.Now()
-	ledger := &due{news: make(chan struct{}), asked: make(chan time.Time), ends: map[allocator.ClaimID]time.Time{
+	alloc := &due{news: make(chan struct{}), asked: make(chan time.Time), ends: map[ledger.ClaimID]time.Time{
 		"missed": start.Add(-time.Hour), "soon": start.Add(20 * time.Second), "late": start.Add(time.Hour),
 	}}
-	hinted := make(chan allocator.ClaimID, 8)
-	e := &Expiry{Leases: ledger, Clock: clock, Suspect: func(h allocator.Holder) { hinted <- h.Claim }}
+	hinted := make(chan ledger.ClaimID, 8)
+	e := &Expiry{Leases: alloc, Clock: clock, Suspect: func(h ledger.Holder) { hinted <- h.Claim }}
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error)
 	go func() { over <- e.Start(ctx) }()
-	<-ledger.asked
+	<-alloc.asked
 	want(t, hinted, "missed")
 	step := func(d time.Duration) {
 		for !clock.HasWaiters() { // until it waits
@@ -270,13 +271,13 @@ func TestExpiry(t *testing.T) {
 			}
 		}
 		clock.Step(d)
-		<-ledger.asked
+		<-alloc.asked
 	}
 	step(20 * time.Second)
 	want(t, hinted, "soon")
-	ledger.ends["sooner"] = clock.Now()
-	ledger.news <- struct{}{}
-	<-ledger.asked
+	alloc.ends["sooner"] = clock.Now()
+	alloc.news <- struct{}{}
+	<-alloc.asked
 	want(t, hinted, "sooner")
 	step(longest) // the time of day may have been set
 	if len(hinted) != 0 {
@@ -288,7 +289,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-func want(t *testing.T, hinted <-chan allocator.ClaimID, claim allocator.ClaimID) {
+func want(t *testing.T, hinted <-chan ledger.ClaimID, claim ledger.ClaimID) {
 	t.Helper()
 	select {
 	case got := <-hinted:

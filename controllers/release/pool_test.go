@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -12,8 +12,8 @@ import (
 // rootScene is a scene whose holder is a root pool.
 func rootScene(t *testing.T) *scene {
 	s := newScene(t)
-	s.holder = allocator.Holder{Claim: "uid-of-pool", Cluster: "w", Name: "pool"}
-	s.ledger.root = &allocator.Pool{ID: "uid-of-pool", Cluster: "w", Name: "pool", RegisteredAt: s.clock.Now()}
+	s.holder = ledger.Holder{Claim: "uid-of-pool", Cluster: "w", Name: "pool"}
+	s.ledger.root = &ledger.Pool{ID: "uid-of-pool", Cluster: "w", Name: "pool", RegisteredAt: s.clock.Now()}
 	return s
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
@@ -31,36 +32,36 @@ type promise struct {
 	oracle    *oracle
 	clock     *clocktesting.FakePassiveClock
 	workspace client.Client
-	reserved  allocator.Block
+	reserved  ledger.Block
 }
 
 func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy, objects ...client.Object) *promise {
 	t.Helper()
 	client := etcdtest.New(t).Client()
-	ledger, err := allocator.Open(t.Context(), client, allocator.Options{History: time.Hour})
+	alloc, err := allocator.Open(t.Context(), client, allocator.Options{History: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = ledger.Close() })
-	if _, err = ledger.Register(t.Context(), allocator.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
+	t.Cleanup(func() { _ = alloc.Close() })
+	if _, err = alloc.Register(t.Context(), ledger.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
 		t.Fatal(err)
 	}
 	p := &promise{
-		T: t, ledger: ledger, reader: allocator.Reader{Client: client}, oracle: &oracle{}, clock: clocktesting.NewFakePassiveClock(time.Now()),
+		T: t, ledger: alloc, reader: allocator.Reader{Client: client}, oracle: &oracle{}, clock: clocktesting.NewFakePassiveClock(time.Now()),
 		workspace: newSceneWith(t, interceptor.Funcs{}, objects...).workspace,
 	}
-	p.Controller = newController(Options{Ledger: ledger, Oracle: p.oracle, Clock: p.clock})
+	p.Controller = newController(Options{Ledger: alloc, Oracle: p.oracle, Clock: p.clock})
 	t.Cleanup(p.queue.ShutDown)
 	p.reserved = p.reserve(policy)
 	return p
 }
 
 // reserve answers a CREATE of the claim.
-func (p *promise) reserve(policy ipamv1alpha1.ReclaimPolicy) allocator.Block {
+func (p *promise) reserve(policy ipamv1alpha1.ReclaimPolicy) ledger.Block {
 	p.Helper()
-	b, err := p.ledger.Reserve(p.Context(), allocator.Request{
-		Pool: "p", Length: 28, Policy: allocator.ReclaimPolicy(policy), Since: time.Now(),
-		Holder: allocator.Holder{Claim: reservation.Of("w", gen.Claim("c")), Cluster: "w", Namespace: "default", Name: "c"},
+	b, err := p.ledger.Reserve(p.Context(), ledger.Request{
+		Pool: "p", Length: 28, Policy: ledger.ReclaimPolicy(policy), Since: time.Now(),
+		Holder: ledger.Holder{Claim: reservation.Of("w", gen.Claim("c")), Cluster: "w", Namespace: "default", Name: "c"},
 	})
 	if err != nil {
 		p.Fatal(err)
@@ -79,8 +80,8 @@ func (p *promise) answered(uid types.UID) *ipamv1alpha1.IPClaim {
 	return claim
 }
 
-func holderOf(claim *ipamv1alpha1.IPClaim) allocator.Holder {
-	return allocator.Holder{Claim: allocator.ClaimID(claim.UID), Cluster: "w", Namespace: claim.Namespace, Name: claim.Name}
+func holderOf(claim *ipamv1alpha1.IPClaim) ledger.Holder {
+	return ledger.Holder{Claim: ledger.ClaimID(claim.UID), Cluster: "w", Namespace: claim.Namespace, Name: claim.Name}
 }
 
 // pass makes the reservation so old.
@@ -88,7 +89,7 @@ func (p *promise) pass(age time.Duration) { p.clock.SetTime(p.reserved.BoundAt.A
 
 // settles settles a hint at a holder. By the word of the servers, the name is that of the
 // claim, or of none.
-func (p *promise) settles(h allocator.Holder, verdict live.Verdict, now *ipamv1alpha1.IPClaim) bool {
+func (p *promise) settles(h ledger.Holder, verdict live.Verdict, now *ipamv1alpha1.IPClaim) bool {
 	p.Helper()
 	p.oracle.answer = live.Answer{Verdict: verdict, Client: p.workspace}
 	if now != nil {

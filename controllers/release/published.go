@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/internal/absent"
@@ -15,7 +15,7 @@ import (
 
 // Published reads live what a workspace shows of a claim: the claim, and whether a record names it. The claim is
 // nil if no server shows it. An error means that one of the two is not known.
-func (c *Controller) Published(ctx context.Context, h allocator.Holder) (claim *ipamv1alpha1.IPClaim, recorded bool, err error) {
+func (c *Controller) Published(ctx context.Context, h ledger.Holder) (claim *ipamv1alpha1.IPClaim, recorded bool, err error) {
 	answer, err := c.oracle.Holder(ctx, h)
 	if err != nil {
 		return nil, false, fmt.Errorf("look for claim %s/%s: %w", h.Namespace, h.Name, err)

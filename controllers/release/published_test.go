@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -20,7 +20,7 @@ import (
 func TestPublished(t *testing.T) {
 	t.Parallel()
 	claim := gen.Claim("c")
-	holder := allocator.Holder{Claim: allocator.ClaimID(claim.UID), Cluster: "w", Namespace: claim.Namespace, Name: claim.Name}
+	holder := ledger.Holder{Claim: ledger.ClaimID(claim.UID), Cluster: "w", Namespace: claim.Namespace, Name: claim.Name}
 	own := gen.Allocation("c", "p", "10.0.0.0/28")
 	own.Spec.ClaimRef.UID = claim.UID
 	former := own.DeepCopy()

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
@@ -36,7 +37,7 @@ func (c *Controller) promised(ctx context.Context, o orphan) (orphan, error) {
 		return o, nil
 	}
 	block, ok, err := c.ledger.Confirm(ctx, shown)
-	if errors.Is(err, allocator.ErrShared) {
+	if errors.Is(err, ledger.ErrShared) {
 		block, ok, err = c.unshared(ctx, o, shown)
 	}
 	if err != nil {
@@ -50,14 +51,14 @@ func (c *Controller) promised(ctx context.Context, o orphan) (orphan, error) {
 
 // unshared confirms a reservation with which several CREATEs may have been answered, unless another
 // claim exists that shows the block.
-func (c *Controller) unshared(ctx context.Context, o orphan, shown allocator.Confirmation) (allocator.Block, bool, error) {
+func (c *Controller) unshared(ctx context.Context, o orphan, shown allocator.Confirmation) (ledger.Block, bool, error) {
 	answer, err := c.oracle.Holder(ctx, o.Holder)
 	if err != nil {
-		return allocator.Block{}, false, fmt.Errorf("look for another claim of the name %s/%s: %w", o.Namespace, o.Name, err)
+		return ledger.Block{}, false, fmt.Errorf("look for another claim of the name %s/%s: %w", o.Namespace, o.Name, err)
 	}
 	other, there := answer.Object.(*ipamv1alpha1.IPClaim)
 	if answer.Verdict != live.Gone || there && other.Status.AllocatedCIDR == shown.Prefix.String() {
-		return allocator.Block{}, false, nil
+		return ledger.Block{}, false, nil
 	}
 	shown.Certain = true
 	return c.ledger.Confirm(ctx, shown)
@@ -71,7 +72,7 @@ func (c *Controller) heir(ctx context.Context, o orphan, answer live.Answer) (*i
 	if !ok || !o.held || claim.Status.AllocatedCIDR != o.prefix.String() {
 		return nil, nil
 	}
-	for _, id := range []allocator.ClaimID{allocator.ClaimID(claim.UID), reservation.Of(o.Cluster, claim)} {
+	for _, id := range []ledger.ClaimID{ledger.ClaimID(claim.UID), reservation.Of(o.Cluster, claim)} {
 		own, has, err := c.ledger.Lookup(ctx, id)
 		if err != nil {
 			return nil, fmt.Errorf("look up what %s/%s has: %w", claim.Namespace, claim.Name, err)
@@ -87,7 +88,7 @@ func (c *Controller) heir(ctx context.Context, o orphan, answer live.Answer) (*i
 // or a later claim of the same name that was answered with the same block. It reports false as
 // long as that is not possible.
 func (c *Controller) inherit(ctx context.Context, o orphan, heir *ipamv1alpha1.IPClaim) (bool, error) {
-	own, has, err := c.ledger.Lookup(ctx, allocator.ClaimID(heir.UID))
+	own, has, err := c.ledger.Lookup(ctx, ledger.ClaimID(heir.UID))
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("look up what %s/%s has: %w", heir.Namespace, heir.Name, err)
@@ -97,22 +98,22 @@ func (c *Controller) inherit(ctx context.Context, o orphan, heir *ipamv1alpha1.I
 		return false, nil // it is about to show that one
 	case reservation.Is(o.Claim):
 		return c.confirmFor(ctx, o, heir)
-	case o.block.State == allocator.Retained:
+	case o.block.State == ledger.Retained:
 		return c.hand(ctx, o, heir)
 	case reservation.InFlight(o.block, c.clock.Now()):
 		return false, nil
 	}
 	holder := o.Holder
-	holder.Claim = allocator.ClaimID(heir.UID)
+	holder.Claim = ledger.ClaimID(heir.UID)
 	policy, err := c.reclaims(ctx, heir.Spec.ReclaimPolicy, o.block.Class)
 	if err != nil {
 		return false, fmt.Errorf("look up the reclaim policy of %s/%s: %w", heir.Namespace, heir.Name, err)
 	}
 	// The block is never free in between: both hold it, until the former one lets go.
-	_, err = c.ledger.Adopt(ctx, allocator.Request{
+	_, err = c.ledger.Adopt(ctx, ledger.Request{
 		Pool: o.block.Pool, Holder: holder, Exact: o.prefix, Class: o.block.Class, Policy: cmp.Or(policy, o.block.Policy),
 		Since: heir.CreationTimestamp.Time,
-	}, allocator.Bound)
+	}, ledger.Bound)
 	if err != nil {
 		return false, fmt.Errorf("give %s to %s/%s: %w", o.prefix, heir.Namespace, heir.Name, err)
 	}
@@ -139,7 +140,7 @@ func (c *Controller) confirmFor(ctx context.Context, o orphan, claim *ipamv1alph
 // was seen with the block, and with Retain, and went before its reconcile.
 func (c *Controller) owes(o orphan) bool {
 	last := c.last(o.Claim)
-	return o.held && o.block.State == allocator.Bound && last != nil && last.Status.PoolRef != nil &&
+	return o.held && o.block.State == ledger.Bound && last != nil && last.Status.PoolRef != nil &&
 		c.policy(o.block) == ipamv1alpha1.ReclaimRetain
 }
 

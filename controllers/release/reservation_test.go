@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
@@ -63,7 +63,7 @@ func TestReservation_OfAClaimThatHasAnotherBlock(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	claim := p.answered("a")
-	if _, err := p.ledger.Bind(t.Context(), allocator.Request{Pool: "p", Length: 28, Holder: holderOf(claim)}); err != nil {
+	if _, err := p.ledger.Bind(t.Context(), ledger.Request{Pool: "p", Length: 28, Holder: holderOf(claim)}); err != nil {
 		t.Fatal(err)
 	}
 	p.pass(time.Hour)
@@ -82,7 +82,7 @@ func TestReservation_OfAClaimThatHasTheBlock(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	claim := p.answered("a")
-	_, err := p.ledger.Adopt(t.Context(), allocator.Request{Pool: "p", Exact: p.reserved.Prefix, Holder: holderOf(claim)}, allocator.Bound)
+	_, err := p.ledger.Adopt(t.Context(), ledger.Request{Pool: "p", Exact: p.reserved.Prefix, Holder: holderOf(claim)}, ledger.Bound)
 	if err != nil {
 		t.Fatal(err)
 	}

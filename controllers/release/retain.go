@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
@@ -21,12 +22,12 @@ import (
 // retains reports whether the block of a claim that is gone stays taken: it is retained already, or
 // its record is, which a ledger restored from an older copy may not know, or it is to be.
 func (c *Controller) retains(o orphan, record *ipamv1alpha1.IPAllocation) bool {
-	return o.block.State == allocator.Retained || record.Spec.ClaimRef == nil || c.policy(o.block) == ipamv1alpha1.ReclaimRetain
+	return o.block.State == ledger.Retained || record.Spec.ClaimRef == nil || c.policy(o.block) == ipamv1alpha1.ReclaimRetain
 }
 
 // until is when the lease ends of a block that is retained now, by its class and pool as they are
 // now; zero if it has none. It is a whole second, as the record can show no other.
-func (c *Controller) until(ctx context.Context, block allocator.Block) (time.Time, error) {
+func (c *Controller) until(ctx context.Context, block ledger.Block) (time.Time, error) {
 	lease, err := c.leases(ctx, block)
 	if err != nil || lease <= 0 {
 		return time.Time{}, err
@@ -39,7 +40,7 @@ func (c *Controller) until(ctx context.Context, block allocator.Block) (time.Tim
 // ledger has lost the end, and takes it from the record.
 func (c *Controller) retain(ctx context.Context, o orphan, seen *ipamv1alpha1.IPAllocation, workspace client.Client) error {
 	until, err := expiresOf(seen), error(nil)
-	if seen.Spec.ClaimRef != nil && o.block.State != allocator.Retained {
+	if seen.Spec.ClaimRef != nil && o.block.State != ledger.Retained {
 		until, err = c.until(ctx, o.block)
 	}
 	if err != nil {
@@ -75,7 +76,7 @@ func expiresOf(seen *ipamv1alpha1.IPAllocation) time.Time {
 
 // over reports whether the lease of a retained block has ended.
 func (c *Controller) over(o orphan) bool {
-	return o.held && o.block.State == allocator.Retained && !o.block.Until.IsZero() && !c.clock.Now().Before(o.block.Until)
+	return o.held && o.block.State == ledger.Retained && !o.block.Until.IsZero() && !c.clock.Now().Before(o.block.Until)
 }
 
 // expire frees a block whose lease is over. last is its record, which was deleted just now; nil: there
@@ -93,7 +94,7 @@ func (c *Controller) expire(ctx context.Context, o orphan, last *ipamv1alpha1.IP
 // deleteSuperseded deletes the retained record of a former claim of the name whose block this claim
 // has. It is there only if the claim went before its reconcile could replace it.
 func (c *Controller) deleteSuperseded(ctx context.Context, o orphan, workspace client.Client) error {
-	if !o.held || o.block.State != allocator.Bound {
+	if !o.held || o.block.State != ledger.Bound {
 		return nil
 	}
 	slot, err := record.Find(ctx, workspace, client.ObjectKey{Namespace: o.Namespace, Name: o.Name})
@@ -102,7 +103,7 @@ func (c *Controller) deleteSuperseded(ctx context.Context, o orphan, workspace c
 		return err
 	}
 	_, uid := former.HeldBy()
-	_, held, err := c.ledger.Lookup(ctx, allocator.ClaimID(uid))
+	_, held, err := c.ledger.Lookup(ctx, ledger.ClaimID(uid))
 	if err != nil || held {
 		return err
 	}
@@ -126,8 +127,8 @@ func (c *Controller) told(ctx context.Context, o orphan, answer live.Answer) (or
 		return o, err
 	}
 	_, uid := former.HeldBy()
-	block, ok, err := c.ledger.Lookup(ctx, allocator.ClaimID(uid))
-	if err != nil || !ok || block.State != allocator.Retained {
+	block, ok, err := c.ledger.Lookup(ctx, ledger.ClaimID(uid))
+	if err != nil || !ok || block.State != ledger.Retained {
 		return o, err
 	}
 	if settled, err := c.hand(ctx, holding(block), last); err != nil || !settled {
@@ -140,7 +141,7 @@ func (c *Controller) told(ctx context.Context, o orphan, answer live.Answer) (or
 // false while that is not possible.
 func (c *Controller) hand(ctx context.Context, o orphan, heir *ipamv1alpha1.IPClaim) (bool, error) {
 	holder := o.Holder
-	holder.Claim = allocator.ClaimID(heir.UID)
+	holder.Claim = ledger.ClaimID(heir.UID)
 	// As its reconcile would: a claim that says nothing has the policy of its class, and not that of
 	// the former claim.
 	policy, err := c.reclaims(ctx, heir.Spec.ReclaimPolicy, o.block.Class)
@@ -150,7 +151,7 @@ func (c *Controller) hand(ctx context.Context, o orphan, heir *ipamv1alpha1.IPCl
 	_, err = c.ledger.Reuse(ctx, o.block, allocator.Successor{
 		Holder: holder, Policy: policy, Answered: reservation.Answered(heir),
 	})
-	if errors.Is(err, allocator.ErrChanged) {
+	if errors.Is(err, ledger.ErrChanged) {
 		return false, nil
 	}
 	if err != nil {

@@ -3,7 +3,7 @@ package release
 import (
 	"testing"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -12,13 +12,13 @@ import (
 func TestSettle_Retain(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
-		recorded allocator.ReclaimPolicy
+		recorded ledger.ReclaimPolicy
 		lastSeen ipamv1alpha1.ReclaimPolicy
 		retained bool
 	}{
-		{"as recorded", allocator.Retain, "", true},
-		{"as last seen", allocator.Delete, ipamv1alpha1.ReclaimRetain, true},
-		{"no more, as last seen", allocator.Retain, ipamv1alpha1.ReclaimDelete, false},
+		{"as recorded", ledger.Retain, "", true},
+		{"as last seen", ledger.Delete, ipamv1alpha1.ReclaimRetain, true},
+		{"no more, as last seen", ledger.Retain, ipamv1alpha1.ReclaimDelete, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
@@ -55,7 +55,7 @@ func TestSettle_ARetainedBlockStaysWithItsRecord(t *testing.T) {
 	record.Spec.ClaimRef = nil
 	record.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "c/uid-of-c"}
 	s := newScene(t, record)
-	s.ledger.block.State = allocator.Retained
+	s.ledger.block.State = ledger.Retained
 	if s.settle(t, live.Gone); s.ledger.released || s.record(t) == nil {
 		t.Errorf("released = %t, record = %v", s.ledger.released, s.record(t))
 	}

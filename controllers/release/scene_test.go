@@ -14,87 +14,88 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // ledger has one block, of the claim default/c of the workspace w.
-type ledger struct {
-	cause    allocator.Cause // of the release
-	block    allocator.Block
+type fakeLedger struct {
+	cause    ledger.Cause // of the release
+	block    ledger.Block
 	released bool
 	drained  bool
-	root     *allocator.Pool // that is registered
+	root     *ledger.Pool // that is registered
 	revision int64
 	done     chan struct{} // closed when the block is released
 }
 
-func (l *ledger) Lookup(_ context.Context, claim allocator.ClaimID) (allocator.Block, bool, error) {
+func (l *fakeLedger) Lookup(_ context.Context, claim ledger.ClaimID) (ledger.Block, bool, error) {
 	return l.block, claim == l.block.Holder.Claim && !l.released, nil
 }
 
-func (l *ledger) Retain(_ context.Context, _ allocator.ClaimID, until time.Time) (allocator.Block, bool, error) {
-	if l.block.State != allocator.Retained {
-		l.block.State, l.block.Until = allocator.Retained, until
+func (l *fakeLedger) Retain(_ context.Context, _ ledger.ClaimID, until time.Time) (ledger.Block, bool, error) {
+	if l.block.State != ledger.Retained {
+		l.block.State, l.block.Until = ledger.Retained, until
 	}
 	return l.block, true, nil
 }
 
-func (l *ledger) Reuse(context.Context, allocator.Block, allocator.Successor) (allocator.Block, error) {
-	return allocator.Block{}, errors.New("nothing is reused here")
+func (l *fakeLedger) Reuse(context.Context, ledger.Block, allocator.Successor) (ledger.Block, error) {
+	return ledger.Block{}, errors.New("nothing is reused here")
 }
 
-func (l *ledger) ReleaseFor(_ context.Context, b allocator.Block, because allocator.Cause) error {
+func (l *fakeLedger) ReleaseFor(_ context.Context, b ledger.Block, because ledger.Cause) error {
 	l.cause = because
 	if b != l.block || l.released {
-		return allocator.ErrChanged
+		return ledger.ErrChanged
 	}
 	l.released = true
 	close(l.done)
 	return nil
 }
 
-func (l *ledger) Withdraw(allocator.ClaimID) {}
+func (l *fakeLedger) Withdraw(ledger.ClaimID) {}
 
-func (l *ledger) Confirm(context.Context, allocator.Confirmation) (allocator.Block, bool, error) {
-	return allocator.Block{}, false, nil
+func (l *fakeLedger) Confirm(context.Context, allocator.Confirmation) (ledger.Block, bool, error) {
+	return ledger.Block{}, false, nil
 }
 
-func (l *ledger) Adopt(context.Context, allocator.Request, allocator.BlockState) (allocator.Block, error) {
-	return allocator.Block{}, errors.New("nothing is adopted here")
+func (l *fakeLedger) Adopt(context.Context, ledger.Request, ledger.BlockState) (ledger.Block, error) {
+	return ledger.Block{}, errors.New("nothing is adopted here")
 }
 
-func (l *ledger) Drain(_ context.Context, id allocator.PoolID) error {
+func (l *fakeLedger) Drain(_ context.Context, id ledger.PoolID) error {
 	if l.root != nil && l.root.Frozen {
-		return &allocator.FrozenError{Pool: id, Lost: true}
+		return &ledger.FrozenError{Pool: id, Lost: true}
 	}
 	l.drained = true
 	return nil
 }
 
-func (l *ledger) Registered(_ context.Context, id allocator.PoolID) (allocator.Pool, int64, bool, error) {
+func (l *fakeLedger) Registered(_ context.Context, id ledger.PoolID) (ledger.Pool, int64, bool, error) {
 	if l.root == nil || l.root.ID != id || l.drained {
-		return allocator.Pool{}, 0, false, nil
+		return ledger.Pool{}, 0, false, nil
 	}
 	return *l.root, 1, true, nil
 }
 
-func (l *ledger) Revision() int64 { return l.revision }
+func (l *fakeLedger) Revision() int64 { return l.revision }
 
 // oracle says what a test wants it to.
 type oracle struct {
 	answer live.Answer
 	err    error
-	asked  func()           // what happens while it is asked
-	holder allocator.Holder // asked for last
-	lists  int              // of those who are bound
-	times  int              // a holder was asked for
-	lacks  client.Client    // of the server that lacks the holder; none does if it is nil
-	looked func()           // what happens while a server looks whether it lacks the holder
+	asked  func()        // what happens while it is asked
+	holder ledger.Holder // asked for last
+	lists  int           // of those who are bound
+	times  int           // a holder was asked for
+	lacks  client.Client // of the server that lacks the holder; none does if it is nil
+	looked func()        // what happens while a server looks whether it lacks the holder
 }
 
-func (o *oracle) Lacks(context.Context, allocator.Holder) (client.Client, bool, error) {
+func (o *oracle) Lacks(context.Context, ledger.Holder) (client.Client, bool, error) {
 	if o.looked != nil {
 		o.looked()
 	}
@@ -107,7 +108,7 @@ func (o *oracle) Census(context.Context) (live.Census, bool, error) {
 	if o.asked != nil {
 		o.asked()
 	}
-	c := live.Census{Bound: map[allocator.ClusterName]bool{}, Endpoints: 1, Since: o.answer.Since}
+	c := live.Census{Bound: map[ledger.ClusterName]bool{}, Endpoints: 1, Since: o.answer.Since}
 	switch o.answer.Verdict {
 	case live.Unbound:
 	case live.NoEndpoint:
@@ -120,7 +121,7 @@ func (o *oracle) Census(context.Context) (live.Census, bool, error) {
 	return c, o.err == nil, o.err
 }
 
-func (o *oracle) Holder(_ context.Context, h allocator.Holder) (live.Answer, error) {
+func (o *oracle) Holder(_ context.Context, h ledger.Holder) (live.Answer, error) {
 	o.holder = h
 	o.times++
 	if o.asked != nil {
@@ -132,11 +133,11 @@ func (o *oracle) Holder(_ context.Context, h allocator.Holder) (live.Answer, err
 // scene is a controller with its world.
 type scene struct {
 	*Controller
-	ledger    *ledger
+	ledger    *fakeLedger
 	oracle    *oracle
 	clock     *clocktesting.FakePassiveClock
 	workspace client.Client
-	holder    allocator.Holder
+	holder    ledger.Holder
 }
 
 func newScene(t *testing.T, objects ...client.Object) *scene {
@@ -151,10 +152,10 @@ func newSceneWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Objec
 	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	holder := allocator.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}
+	holder := ledger.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}
 	s := &scene{
-		ledger: &ledger{
-			block:    allocator.Block{Holder: holder, State: allocator.Bound, Policy: allocator.Delete, Revision: 1},
+		ledger: &fakeLedger{
+			block:    ledger.Block{Holder: holder, State: ledger.Bound, Policy: ledger.Delete, Revision: 1},
 			revision: 1, done: make(chan struct{}),
 		},
 		oracle:    &oracle{},

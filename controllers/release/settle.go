@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
@@ -29,7 +29,7 @@ const (
 
 // Reconcile settles one hint. While no server can tell whether the holder is gone, it
 // requeues the hint with backoff.
-func (c *Controller) Reconcile(ctx context.Context, h allocator.Holder) (reconcile.Result, error) {
+func (c *Controller) Reconcile(ctx context.Context, h ledger.Holder) (reconcile.Result, error) {
 	number := c.number(h.Claim)
 	settled, err := c.settle(ctx, h)
 	if barred, ok := errors.AsType[*record.BarredError](err); ok {
@@ -48,7 +48,7 @@ func (c *Controller) Reconcile(ctx context.Context, h allocator.Holder) (reconci
 
 // again is the time until a hint that is not settled is requeued: a backoff, or for a block that a CREATE
 // in flight may show, the time until no such CREATE can succeed.
-func (c *Controller) again(ctx context.Context, h allocator.Holder) time.Duration {
+func (c *Controller) again(ctx context.Context, h ledger.Holder) time.Duration {
 	now := c.clock.Now()
 	if block, held, err := c.ledger.Lookup(ctx, h.Claim); err == nil && held && reservation.InFlight(block, now) {
 		c.backoff.Forget(h)
@@ -59,13 +59,13 @@ func (c *Controller) again(ctx context.Context, h allocator.Holder) time.Duratio
 
 // Settle settles a hint at once. It reports false while it cannot be known
 // whether the holder is gone.
-func (c *Controller) Settle(ctx context.Context, h allocator.Holder) (bool, error) {
+func (c *Controller) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
 	return c.settle(ctx, h)
 }
 
 // Alive returns the claim as the servers show it, now. It is nil if the claim is gone, or if that cannot
 // be known.
-func (c *Controller) Alive(ctx context.Context, h allocator.Holder) (*ipamv1alpha1.IPClaim, error) {
+func (c *Controller) Alive(ctx context.Context, h ledger.Holder) (*ipamv1alpha1.IPClaim, error) {
 	answer, err := c.oracle.Holder(ctx, h)
 	if err != nil {
 		return nil, fmt.Errorf("look for claim %s/%s: %w", h.Namespace, h.Name, err)
@@ -79,7 +79,7 @@ func (c *Controller) Alive(ctx context.Context, h allocator.Holder) (*ipamv1alph
 
 // Gone reports whether the servers say, now, that the holder does not exist. It
 // reports false while that cannot be known.
-func (c *Controller) Gone(ctx context.Context, h allocator.Holder) (bool, error) {
+func (c *Controller) Gone(ctx context.Context, h ledger.Holder) (bool, error) {
 	answer, err := c.oracle.Holder(ctx, h)
 	if err != nil {
 		return false, fmt.Errorf("confirm that %s/%s is gone: %w", h.Namespace, h.Name, err)
@@ -89,7 +89,7 @@ func (c *Controller) Gone(ctx context.Context, h allocator.Holder) (bool, error)
 
 // settle reads the block, then asks for its holder, and then frees the block if it has
 // not changed.
-func (c *Controller) settle(ctx context.Context, h allocator.Holder) (bool, error) {
+func (c *Controller) settle(ctx context.Context, h ledger.Holder) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	suspect, err := c.suspect(ctx, h)
@@ -159,17 +159,17 @@ func (c *Controller) confirm(ctx context.Context, suspect orphan) (bool, error) 
 
 // orphan is a holder that may be gone, and what it had in the ledger before the servers were asked.
 type orphan struct {
-	allocator.Holder
-	known    bool            // it has something
-	prefix   netip.Prefix    // of what it has
-	block    allocator.Block // zero for a root pool
-	held     bool            // there is a block
-	since    time.Time       // when the ledger got it, by the clock of a replica
-	revision int64           // of the ledger, when it last changed
+	ledger.Holder
+	known    bool         // it has something
+	prefix   netip.Prefix // of what it has
+	block    ledger.Block // zero for a root pool
+	held     bool         // there is a block
+	since    time.Time    // when the ledger got it, by the clock of a replica
+	revision int64        // of the ledger, when it last changed
 }
 
 // holding is the holder of a block.
-func holding(block allocator.Block) orphan {
+func holding(block ledger.Block) orphan {
 	return orphan{
 		Holder: block.Holder, known: true, prefix: block.Prefix, block: block, held: true, since: block.BoundAt, revision: block.Revision,
 	}
@@ -178,7 +178,7 @@ func holding(block allocator.Block) orphan {
 // suspect looks up what a holder has: a block, or a root pool. It takes the holder's name from the
 // ledger. The name of a hint may be that of another object, by which a live holder would seem to be
 // gone.
-func (c *Controller) suspect(ctx context.Context, h allocator.Holder) (orphan, error) {
+func (c *Controller) suspect(ctx context.Context, h ledger.Holder) (orphan, error) {
 	block, held, err := c.ledger.Lookup(ctx, h.Claim)
 	if held {
 		return holding(block), nil
@@ -186,7 +186,7 @@ func (c *Controller) suspect(ctx context.Context, h allocator.Holder) (orphan, e
 	if err != nil || h.Namespace != "" {
 		return orphan{Holder: h}, err
 	}
-	pool, revision, known, err := c.ledger.Registered(ctx, allocator.PoolID(h.Claim))
+	pool, revision, known, err := c.ledger.Registered(ctx, ledger.PoolID(h.Claim))
 	if err != nil || !known {
 		return orphan{Holder: h}, err
 	}
@@ -267,7 +267,7 @@ func (c *Controller) reclaim(ctx context.Context, o orphan, answer live.Answer) 
 // record is the holder's IPAllocation, which names the claim by UID, as its holder or its former one.
 // If it was seen when the claim was seen deleted, it is not read: a write names the version that was
 // seen. nil: there is none.
-func (c *Controller) record(ctx context.Context, h allocator.Holder, workspace client.Client) (*ipamv1alpha1.IPAllocation, error) {
+func (c *Controller) record(ctx context.Context, h ledger.Holder, workspace client.Client) (*ipamv1alpha1.IPAllocation, error) {
 	if seen := c.lastRecord(h.Claim); seen != nil {
 		return seen, nil
 	}
@@ -291,7 +291,7 @@ func (c *Controller) free(ctx context.Context, o orphan, because cause) (bool, e
 	var err error
 	switch {
 	case o.Namespace == "":
-		err = c.ledger.Drain(ctx, allocator.PoolID(o.Claim))
+		err = c.ledger.Drain(ctx, ledger.PoolID(o.Claim))
 	case o.held && reservation.InFlight(o.block, c.clock.Now()):
 		return false, nil
 	case o.held:
@@ -300,10 +300,10 @@ func (c *Controller) free(ctx context.Context, o orphan, because cause) (bool, e
 		c.ledger.Withdraw(o.Claim)
 		return true, nil
 	}
-	if errors.Is(err, allocator.ErrUnknownPool) {
+	if errors.Is(err, ledger.ErrUnknownPool) {
 		return true, nil // it was retired meanwhile, and with a child the child's block
 	}
-	if _, frozen := errors.AsType[*allocator.FrozenError](err); frozen || errors.Is(err, allocator.ErrChanged) {
+	if _, frozen := errors.AsType[*ledger.FrozenError](err); frozen || errors.Is(err, ledger.ErrChanged) {
 		return false, nil
 	}
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -35,7 +35,7 @@ func TestSettle_FreesNothingInDoubt(t *testing.T) {
 // that name says that no such object has the UID. The ledger's word is what is asked for.
 func TestSettle_AsksForTheHolderInTheLedger(t *testing.T) {
 	s := newScene(t)
-	for _, wrong := range []allocator.Holder{
+	for _, wrong := range []ledger.Holder{
 		{Claim: s.holder.Claim, Cluster: s.holder.Cluster, Namespace: s.holder.Namespace, Name: "another"},
 		{Claim: s.holder.Claim, Cluster: s.holder.Cluster, Namespace: "elsewhere", Name: s.holder.Name},
 		{Claim: s.holder.Claim, Cluster: s.holder.Cluster, Name: s.holder.Name},
@@ -55,7 +55,7 @@ func TestSettle_AsksForTheHolderInTheLedger(t *testing.T) {
 // the long one. The other's stays as it is.
 func TestSettle_ARecordOfTheLongName(t *testing.T) {
 	names := ipamv1alpha1.AllocationNames("default", "c")
-	for _, policy := range []allocator.ReclaimPolicy{allocator.Delete, allocator.Retain} {
+	for _, policy := range []ledger.ReclaimPolicy{ledger.Delete, ledger.Retain} {
 		other, own := gen.Allocation("c", "p", "10.0.0.16/28"), gen.Allocation("c", "p", "10.0.0.0/28")
 		other.Spec.ClaimRef = &ipamv1alpha1.ClaimRef{Name: "other", UID: "uid-of-other"}
 		own.Name, own.Spec.ClaimRef = names[1], &ipamv1alpha1.ClaimRef{Name: "c", UID: "uid-of-c"}
@@ -70,7 +70,7 @@ func TestSettle_ARecordOfTheLongName(t *testing.T) {
 		}
 		err := s.workspace.Get(t.Context(), client.ObjectKeyFromObject(own), now)
 		switch policy {
-		case allocator.Retain:
+		case ledger.Retain:
 			if _, uid := now.HeldBy(); err != nil || now.Spec.ClaimRef != nil || uid != "uid-of-c" || s.ledger.released {
 				t.Errorf("Retain: the record is %+v of %s, %v, released %t; want it without a claim, and the block kept", now.Spec, uid, err, s.ledger.released)
 			}
@@ -140,7 +140,7 @@ func TestSettle_AServerOlderThanTheClaimIsNotBelieved(t *testing.T) {
 
 func TestSettle_AChildPoolDrains(t *testing.T) {
 	s := newScene(t)
-	s.holder = allocator.Holder{Claim: "uid-of-pool", Cluster: "w", Name: "pool"}
+	s.holder = ledger.Holder{Claim: "uid-of-pool", Cluster: "w", Name: "pool"}
 	s.ledger.block.Holder = s.holder
 	if !s.settle(t, live.Gone) || !s.drained() {
 		t.Error("the pool is not drained")

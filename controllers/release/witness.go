@@ -5,7 +5,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
@@ -37,6 +37,6 @@ func (c *Controller) confirmByRecord(ctx context.Context, o orphan) (bool, error
 
 // mayFree reports whether a block with this record can be freed as soon as its claim is gone.
 func (c *Controller) mayFree(o orphan, record *ipamv1alpha1.IPAllocation) bool {
-	return o.held && o.block.State == allocator.Bound && !c.retains(o, record) &&
+	return o.held && o.block.State == ledger.Bound && !c.retains(o, record) &&
 		!reservation.InFlight(o.block, c.clock.Now())
 }

@@ -3,7 +3,7 @@ package release
 import (
 	"testing"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -55,8 +55,8 @@ func TestSettle_NoWitness(t *testing.T) {
 			s.forget(s.holder.Claim, s.number(s.holder.Claim))
 			s.Missed(s.holder, gen.Claim("c"))
 		},
-		"the block is retained": func(_ *testing.T, s *scene) { s.ledger.block.State = allocator.Retained },
-		"it is to be retained":  func(_ *testing.T, s *scene) { s.ledger.block.Policy = allocator.Retain },
+		"the block is retained": func(_ *testing.T, s *scene) { s.ledger.block.State = ledger.Retained },
+		"it is to be retained":  func(_ *testing.T, s *scene) { s.ledger.block.Policy = ledger.Retain },
 		"a CREATE is in flight": func(_ *testing.T, s *scene) {
 			s.ledger.block.Shared, s.ledger.block.BoundAt = true, s.clock.Now()
 		},

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -26,17 +26,17 @@ const (
 
 // Ledger is what slices need of the allocator.
 type Ledger interface {
-	Slice(ctx context.Context, pool allocator.PoolID, cluster allocator.ClusterName) (allocator.Slice, bool, error)
-	Slices(ctx context.Context, pool allocator.PoolID) ([]allocator.Slice, error)
-	PutSlice(ctx context.Context, s allocator.Slice, limit int) error
-	DropSlice(ctx context.Context, pool allocator.PoolID, cluster allocator.ClusterName) error
-	DropSlices(ctx context.Context, pool allocator.PoolID) error
-	Lookup(ctx context.Context, claim allocator.ClaimID) (allocator.Block, bool, error)
+	Slice(ctx context.Context, pool ledger.PoolID, cluster ledger.ClusterName) (ledger.Slice, bool, error)
+	Slices(ctx context.Context, pool ledger.PoolID) ([]ledger.Slice, error)
+	PutSlice(ctx context.Context, s ledger.Slice, limit int) error
+	DropSlice(ctx context.Context, pool ledger.PoolID, cluster ledger.ClusterName) error
+	DropSlices(ctx context.Context, pool ledger.PoolID) error
+	Lookup(ctx context.Context, claim ledger.ClaimID) (ledger.Block, bool, error)
 }
 
 // Oracle answers whether the pool of a slice still exists.
 type Oracle interface {
-	Holder(ctx context.Context, h allocator.Holder) (live.Answer, error)
+	Holder(ctx context.Context, h ledger.Holder) (live.Answer, error)
 }
 
 // Options configure a Controller. All fields are required.
@@ -46,14 +46,14 @@ type Options struct {
 	Ledger    Ledger
 	Oracle    Oracle
 	// Departed reports whether a workspace's binding was seen to go, and none came since.
-	Departed func(allocator.ClusterName) bool
+	Departed func(ledger.ClusterName) bool
 }
 
 // request asks for a reconcile of what a workspace has of a pool or, without a cluster,
 // at the pool.
 type request struct {
 	pool    string
-	cluster allocator.ClusterName
+	cluster ledger.ClusterName
 }
 
 // Controller gives slices. It is safe for concurrent use.
@@ -65,7 +65,7 @@ type Controller struct {
 	queue     workqueue.TypedRateLimitingInterface[request]
 	doubt     workqueue.TypedRateLimiter[request] // of workspaces that no server answers for
 	members   memberLists
-	departed  func(allocator.ClusterName) bool
+	departed  func(ledger.ClusterName) bool
 }
 
 // New makes the controller and has mgr run it.
@@ -106,7 +106,7 @@ func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Resu
 
 // Seen is told of a pool of some workspace that came (before is nil), changed, or went
 // (after is nil). It does not block.
-func (c *Controller) Seen(in allocator.ClusterName, before, after *ipamv1alpha1.IPPool) {
+func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPPool) {
 	pool := after
 	if pool == nil {
 		pool = before
@@ -143,18 +143,18 @@ func (c *Controller) seenOnPlatform(name string, before, after *ipamv1alpha1.IPP
 }
 
 // Arrived queues every slice of a workspace that binds the export.
-func (c *Controller) Arrived(cluster allocator.ClusterName) { c.each(cluster) }
+func (c *Controller) Arrived(cluster ledger.ClusterName) { c.each(cluster) }
 
 // Engaged queues every slice of a workspace whose cache can be read from now on, or no longer.
-func (c *Controller) Engaged(cluster allocator.ClusterName) { c.each(cluster) }
+func (c *Controller) Engaged(cluster ledger.ClusterName) { c.each(cluster) }
 
 // Named queues the slices of a workspace that may be admitted by its path.
 func (c *Controller) Named(workspace directory.Workspace) { c.each(workspace.Cluster) }
 
 // Departed queues the slices of a workspace whose binding has gone.
-func (c *Controller) Departed(cluster allocator.ClusterName) { c.each(cluster) }
+func (c *Controller) Departed(cluster ledger.ClusterName) { c.each(cluster) }
 
-func (c *Controller) each(cluster allocator.ClusterName) {
+func (c *Controller) each(cluster ledger.ClusterName) {
 	for _, pool := range c.members.pools() {
 		c.queue.Add(request{pool: pool, cluster: cluster})
 	}

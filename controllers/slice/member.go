@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
@@ -119,10 +120,10 @@ func (p *pass) look(ctx context.Context) (state, error) {
 
 // with reconciles a slice that exists.
 func (p *pass) with(ctx context.Context) (state, error) {
-	id := allocator.PoolID(p.child.UID)
+	id := ledger.PoolID(p.child.UID)
 	if p.entitlement() == denied || !resolve.IsSlice(p.child, p.parent) {
 		// What was given stays, as with all that is no longer shared.
-		_, holds, err := p.ledger.Lookup(ctx, allocator.ClaimID(id))
+		_, holds, err := p.ledger.Lookup(ctx, ledger.ClaimID(id))
 		if err != nil {
 			return settled, err
 		}
@@ -131,7 +132,7 @@ func (p *pass) with(ctx context.Context) (state, error) {
 		}
 	}
 	if p.binding != nil && !p.members.carries(p.request, id) {
-		err := p.put(ctx, allocator.SliceGiven, id, p.limit())
+		err := p.put(ctx, ledger.SliceGiven, id, p.limit())
 		if errors.Is(err, allocator.ErrSlicesGiven) {
 			return nameTaken, nil
 		}
@@ -168,7 +169,7 @@ func (p *pass) without(ctx context.Context) (state, error) {
 	case entitled:
 	}
 	switch {
-	case record.State == allocator.SliceDeclined && record.Binding == string(p.binding.UID):
+	case record.State == ledger.SliceDeclined && record.Binding == string(p.binding.UID):
 		return settled, nil
 	case p.child != nil:
 		return nameTaken, p.forfeit(ctx, record)

@@ -7,6 +7,7 @@ import (
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -17,7 +18,7 @@ type used struct {
 	given bool
 }
 
-func (f *used) PutSlice(_ context.Context, _ allocator.Slice, limit int) error {
+func (f *used) PutSlice(_ context.Context, _ ledger.Slice, limit int) error {
 	if limit > 0 {
 		return allocator.ErrSlicesGiven
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // state is what a workspace has of a pool with slices.
@@ -27,15 +27,15 @@ type counts [states]int
 // memberList is the state of each workspace that may have a slice of one pool. Settled ones are left out.
 type memberList struct {
 	version version
-	members map[allocator.ClusterName]membership
+	members map[ledger.ClusterName]membership
 	counts  counts
-	carried map[allocator.ClusterName]allocator.PoolID // children known to be on record
-	told    map[allocator.ClusterName]state            // the state of which a workspace was last told
+	carried map[ledger.ClusterName]ledger.PoolID // children known to be on record
+	told    map[ledger.ClusterName]state         // the state of which a workspace was last told
 }
 
 // version identifies what a pool was when all its members were queued.
 type version struct {
-	pool       allocator.PoolID
+	pool       ledger.PoolID
 	generation int64
 	stage      stage
 }
@@ -71,7 +71,7 @@ func (r *memberLists) pools() []string {
 }
 
 // open makes a list for a pool, unless it has one.
-func (r *memberLists) open(pool string, id allocator.PoolID) {
+func (r *memberLists) open(pool string, id ledger.PoolID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l := r.byName[pool]; l != nil && l.version.pool == id {
@@ -82,9 +82,9 @@ func (r *memberLists) open(pool string, id allocator.PoolID) {
 	}
 	r.byName[pool] = &memberList{
 		version: version{pool: id},
-		members: map[allocator.ClusterName]membership{},
-		carried: map[allocator.ClusterName]allocator.PoolID{},
-		told:    map[allocator.ClusterName]state{},
+		members: map[ledger.ClusterName]membership{},
+		carried: map[ledger.ClusterName]ledger.PoolID{},
+		told:    map[ledger.ClusterName]state{},
 	}
 }
 
@@ -106,7 +106,7 @@ func (r *memberLists) checked(pool string, e version) {
 }
 
 // owner is the pool to which the list of that name belongs.
-func (r *memberLists) owner(pool string) (id allocator.PoolID, ok bool) {
+func (r *memberLists) owner(pool string) (id ledger.PoolID, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l := r.byName[pool]; l != nil {
@@ -181,14 +181,14 @@ func (r *memberLists) counts(pool string) counts {
 }
 
 // inState lists the members of a pool in a state.
-func (r *memberLists) inState(pool string, as state) []allocator.ClusterName {
+func (r *memberLists) inState(pool string, as state) []ledger.ClusterName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.byName[pool]
 	if l == nil || l.counts[as] == 0 {
 		return nil
 	}
-	var list []allocator.ClusterName
+	var list []ledger.ClusterName
 	for cluster, p := range l.members {
 		if p.state == as {
 			list = append(list, cluster)
@@ -198,7 +198,7 @@ func (r *memberLists) inState(pool string, as state) []allocator.ClusterName {
 }
 
 // first is the member that has waited longest, and since when.
-func (r *memberLists) first(pool string) (cluster allocator.ClusterName, since time.Time, ok bool) {
+func (r *memberLists) first(pool string) (cluster ledger.ClusterName, since time.Time, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.byName[pool]
@@ -214,12 +214,12 @@ func (r *memberLists) first(pool string) (cluster allocator.ClusterName, since t
 }
 
 // older reports whether a workspace comes before another.
-func older(a allocator.ClusterName, sinceA time.Time, b allocator.ClusterName, sinceB time.Time) bool {
+func older(a ledger.ClusterName, sinceA time.Time, b ledger.ClusterName, sinceB time.Time) bool {
 	return cmp.Or(sinceA.Compare(sinceB), cmp.Compare(a, b)) < 0
 }
 
 // carries reports whether a child is known to be on record.
-func (r *memberLists) carries(at request, child allocator.PoolID) bool {
+func (r *memberLists) carries(at request, child ledger.PoolID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.byName[at.pool]
@@ -227,7 +227,7 @@ func (r *memberLists) carries(at request, child allocator.PoolID) bool {
 }
 
 // carry notes the child that is on record; an empty one is none.
-func (r *memberLists) carry(at request, child allocator.PoolID) {
+func (r *memberLists) carry(at request, child ledger.PoolID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l := r.byName[at.pool]; l != nil && child != "" {

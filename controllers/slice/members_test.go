@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // The workspace that has waited longest is first, in whatever order they come, and a settled
@@ -14,8 +14,8 @@ func TestMemberLists(t *testing.T) {
 	var (
 		r     memberLists
 		now   = time.Now()
-		at    = func(cluster allocator.ClusterName) request { return request{pool: "p", cluster: cluster} }
-		first = func(want allocator.ClusterName) {
+		at    = func(cluster ledger.ClusterName) request { return request{pool: "p", cluster: cluster} }
+		first = func(want ledger.ClusterName) {
 			t.Helper()
 			if got, _, ok := r.first("p"); got != want || ok != (want != "") {
 				t.Errorf("first is %q, want %q", got, want)
@@ -25,7 +25,7 @@ func TestMemberLists(t *testing.T) {
 	r.set(at("early"), membership{state: waiting}) // ignored: the pool has no list
 	first("")
 	r.open("p", "uid")
-	for i, cluster := range []allocator.ClusterName{"young", "old", "oldest"} {
+	for i, cluster := range []ledger.ClusterName{"young", "old", "oldest"} {
 		r.expect(at(cluster))
 		if before := r.set(at(cluster), membership{waiting, now.Add(-time.Duration(i) * time.Second)}); before != unseen {
 			t.Errorf("%s was in state %v before, want unseen", cluster, before)
@@ -43,7 +43,7 @@ func TestMemberLists(t *testing.T) {
 	if got := fmt.Sprint(r.inState("p", draining)); got != "[old]" {
 		t.Errorf("draining are %s", got)
 	}
-	for _, cluster := range []allocator.ClusterName{"young", "old", "oldest"} {
+	for _, cluster := range []ledger.ClusterName{"young", "old", "oldest"} {
 		r.set(at(cluster), membership{})
 	}
 	first("")

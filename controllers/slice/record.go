@@ -12,31 +12,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
 // settle reads the record of a workspace in which the cache shows no slice, and brings
 // it in line with what became of the one it names. Without a record it is zero.
-func (p *pass) settle(ctx context.Context) (allocator.Slice, error) {
-	record, ok, err := p.ledger.Slice(ctx, allocator.PoolID(p.parent.UID), p.request.cluster)
+func (p *pass) settle(ctx context.Context) (ledger.Slice, error) {
+	record, ok, err := p.ledger.Slice(ctx, ledger.PoolID(p.parent.UID), p.request.cluster)
 	if err != nil || !ok {
-		return allocator.Slice{}, err
+		return ledger.Slice{}, err
 	}
-	carried := record.State == allocator.SliceGiven && record.Child != ""
+	carried := record.State == ledger.SliceGiven && record.Child != ""
 	if p.cluster != nil && !carried {
 		return record, nil
 	}
 	if err := p.confirm(ctx, record, carried); err != nil {
-		return allocator.Slice{}, err
+		return ledger.Slice{}, err
 	}
 	p.members.carry(p.request, "")
 	if p.binding == nil || record.Binding != string(p.binding.UID) {
-		return allocator.Slice{}, p.forfeit(ctx, record)
+		return ledger.Slice{}, p.forfeit(ctx, record)
 	}
 	// The slice was deleted while its workspace is bound: it was given up.
 	log.FromContext(ctx).Info("slice given up")
-	record.State = allocator.SliceDeclined
+	record.State = ledger.SliceDeclined
 	err = p.ledger.PutSlice(ctx, record, 0)
 	p.wake(p.request.pool)
 	return record, err
@@ -44,9 +45,9 @@ func (p *pass) settle(ctx context.Context) (allocator.Slice, error) {
 
 // confirm makes sure, with the server and in the ledger, that the child of a record is
 // gone and its block returned, or that its workspace is bound no longer.
-func (p *pass) confirm(ctx context.Context, record allocator.Slice, carried bool) error {
-	answer, err := p.oracle.Holder(ctx, allocator.Holder{
-		Claim: allocator.ClaimID(record.Child), Cluster: record.Cluster, Name: p.request.pool,
+func (p *pass) confirm(ctx context.Context, record ledger.Slice, carried bool) error {
+	answer, err := p.oracle.Holder(ctx, ledger.Holder{
+		Claim: ledger.ClaimID(record.Child), Cluster: record.Cluster, Name: p.request.pool,
 	})
 	if err != nil {
 		return fmt.Errorf("confirm that the slice of %s is gone: %w", record.Cluster, err)
@@ -73,7 +74,7 @@ func (p *pass) confirm(ctx context.Context, record allocator.Slice, carried bool
 	if !carried {
 		return nil
 	}
-	_, holds, err := p.ledger.Lookup(ctx, allocator.ClaimID(record.Child))
+	_, holds, err := p.ledger.Lookup(ctx, ledger.ClaimID(record.Child))
 	if err != nil {
 		return err
 	}
@@ -85,8 +86,8 @@ func (p *pass) confirm(ctx context.Context, record allocator.Slice, carried bool
 
 // forfeit drops a record, and with it what it counts for. What was given up stays on
 // record as long as its workspace is bound.
-func (p *pass) forfeit(ctx context.Context, record allocator.Slice) error {
-	if record.State == "" || record.State == allocator.SliceDeclined && p.binding != nil {
+func (p *pass) forfeit(ctx context.Context, record ledger.Slice) error {
+	if record.State == "" || record.State == ledger.SliceDeclined && p.binding != nil {
 		return nil
 	}
 	err := p.ledger.DropSlice(ctx, record.Pool, record.Cluster)
@@ -95,9 +96,9 @@ func (p *pass) forfeit(ctx context.Context, record allocator.Slice) error {
 }
 
 // put writes the record of the workspace.
-func (p *pass) put(ctx context.Context, state allocator.SliceState, child allocator.PoolID, limit int) error {
-	err := p.ledger.PutSlice(ctx, allocator.Slice{
-		Pool: allocator.PoolID(p.parent.UID), Cluster: p.request.cluster, Binding: string(p.binding.UID),
+func (p *pass) put(ctx context.Context, state ledger.SliceState, child ledger.PoolID, limit int) error {
+	err := p.ledger.PutSlice(ctx, ledger.Slice{
+		Pool: ledger.PoolID(p.parent.UID), Cluster: p.request.cluster, Binding: string(p.binding.UID),
 		Child: child, State: state, Since: p.binding.CreationTimestamp.Time,
 	}, limit)
 	if err == nil {
@@ -112,10 +113,10 @@ func (p *pass) give(ctx context.Context) (state, error) {
 	limit := int(p.parent.Spec.Slices.MaxSlices)
 	err := allocator.ErrSlicesGiven
 	if p.next() {
-		err = p.put(ctx, allocator.SliceGiven, "", limit)
+		err = p.put(ctx, ledger.SliceGiven, "", limit)
 	}
 	if errors.Is(err, allocator.ErrSlicesGiven) {
-		return waiting, p.put(ctx, allocator.SliceWaiting, "", 0)
+		return waiting, p.put(ctx, ledger.SliceWaiting, "", 0)
 	}
 	if err != nil {
 		return settled, err
@@ -131,7 +132,7 @@ func (p *pass) give(ctx context.Context) (state, error) {
 		return settled, fmt.Errorf("make the slice: %w", err)
 	}
 	log.FromContext(ctx).Info("slice given")
-	return settled, p.put(ctx, allocator.SliceGiven, allocator.PoolID(child.UID), 0)
+	return settled, p.put(ctx, ledger.SliceGiven, ledger.PoolID(child.UID), 0)
 }
 
 // next reports whether it is the workspace's turn. If not, it requeues the workspace whose turn it is.
@@ -166,7 +167,7 @@ func (p *pass) carved() *ipamv1alpha1.IPPool {
 func (p *pass) recall(ctx context.Context) error {
 	if p.binding != nil {
 		// With its child on record, it would count as given up by the workspace.
-		if err := p.put(ctx, allocator.SliceGiven, "", 0); err != nil {
+		if err := p.put(ctx, ledger.SliceGiven, "", 0); err != nil {
 			return err
 		}
 	}

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
 type unbound struct{ since time.Time }
 
-func (u unbound) Holder(context.Context, allocator.Holder) (live.Answer, error) {
+func (u unbound) Holder(context.Context, ledger.Holder) (live.Answer, error) {
 	return live.Answer{Verdict: live.Unbound, Since: u.since}, nil
 }
 
@@ -29,8 +29,8 @@ func TestConfirm_ABindingOlderThanTheEndpointSlice(t *testing.T) {
 		"older":               {bound: made, want: errDoubt},
 		"older, seen leaving": {bound: made, departed: true},
 	} {
-		p := &pass{Controller: &Controller{oracle: unbound{made}, departed: func(allocator.ClusterName) bool { return tt.departed }}}
-		if err := p.confirm(t.Context(), allocator.Slice{Cluster: "w", Since: tt.bound}, false); !errors.Is(err, tt.want) {
+		p := &pass{Controller: &Controller{oracle: unbound{made}, departed: func(ledger.ClusterName) bool { return tt.departed }}}
+		if err := p.confirm(t.Context(), ledger.Slice{Cluster: "w", Since: tt.bound}, false); !errors.Is(err, tt.want) {
 			t.Errorf("%s: confirm = %v, want %v", name, err, tt.want)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
@@ -57,7 +57,7 @@ func (c *Controller) report(ctx context.Context, name string) (reconcile.Result,
 	if err := view.Err(); err != nil {
 		return reconcile.Result{}, err
 	}
-	if owner, ok := c.members.owner(name); ok && owner != allocator.PoolID(pool.UID) {
+	if owner, ok := c.members.owner(name); ok && owner != ledger.PoolID(pool.UID) {
 		if err := c.ledger.DropSlices(ctx, owner); err != nil {
 			return reconcile.Result{}, fmt.Errorf("forget the slices of pool %s: %w", name, err)
 		}
@@ -78,7 +78,7 @@ func (c *Controller) report(ctx context.Context, name string) (reconcile.Result,
 // enlist queues all workspaces once for each version of the pool, and also those with a record that are
 // no longer bound.
 func (c *Controller) enlist(ctx context.Context, pool *ipamv1alpha1.IPPool) error {
-	now := version{pool: allocator.PoolID(pool.UID), generation: pool.Generation, stage: stageOf(pool)}
+	now := version{pool: ledger.PoolID(pool.UID), generation: pool.Generation, stage: stageOf(pool)}
 	if c.members.current(pool.Name, now) {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (c *Controller) enlist(ctx context.Context, pool *ipamv1alpha1.IPPool) erro
 	}
 	for _, record := range records {
 		at := request{pool: pool.Name, cluster: record.Cluster}
-		if record.State == allocator.SliceWaiting {
+		if record.State == ledger.SliceWaiting {
 			if c.members.set(at, membership{state: waiting, since: record.Since}) != waiting {
 				c.members.tell(at, waiting) // it was told when it began to wait
 			}

@@ -6,14 +6,14 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // few is how many orphans a pass takes up in a pool of any size.
 const few = 10
 
 // settle takes up the orphans of a pool, or puts the brake on, if it was not on already.
-func (s *Sweeper) settle(ctx context.Context, id allocator.PoolID, found *census, already bool) {
+func (s *Sweeper) settle(ctx context.Context, id ledger.PoolID, found *census, already bool) {
 	pool, ok := s.Ledger.Pool(id)
 	if !ok {
 		return // retired meanwhile
@@ -37,7 +37,7 @@ func (s *Sweeper) settle(ctx context.Context, id allocator.PoolID, found *census
 }
 
 // labels name a pool in the metrics of this pass, as long as there is room for names.
-func (s *Sweeper) labels(pool allocator.Pool) []string {
+func (s *Sweeper) labels(pool ledger.Pool) []string {
 	if s.named == maxNamed {
 		return []string{"", ""}
 	}
@@ -51,7 +51,7 @@ func (s *Sweeper) limit(blocks int) int {
 }
 
 // warn says that the orphans of a pool are left alone, and what to do.
-func (s *Sweeper) warn(ctx context.Context, pool allocator.Pool, count, blocks int) {
+func (s *Sweeper) warn(ctx context.Context, pool ledger.Pool, count, blocks int) {
 	message := fmt.Sprintf("%d of %d blocks seem to have lost their claims, more than a sweep frees by itself; "+
 		"if that is right, annotate the pool with %s and a time until which it may; "+
 		"where blocks of other workspaces are among them, that counts on pools of the platform alone", count, blocks, AnnotationAllow)

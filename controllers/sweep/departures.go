@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 const (
@@ -18,7 +19,7 @@ const (
 // Departed asks for a look at the blocks and pools of a workspace whose binding was seen to go, before
 // the interval is over. On a replica that does not sweep it does nothing: when that begins to sweep, its
 // first round finds the workspaces that left before. It does not block.
-func (s *Sweeper) Departed(cluster allocator.ClusterName) { s.departures.add(cluster) }
+func (s *Sweeper) Departed(cluster ledger.ClusterName) { s.departures.add(cluster) }
 
 // suspectDeparted hints at all blocks and pools of the workspaces that departed since the last call. It
 // reads the ledger once for all of them.
@@ -30,11 +31,11 @@ func (s *Sweeper) suspectDeparted(ctx context.Context) error {
 	begun := s.Clock.Now()
 	defer func() { s.departures.rest(begun, s.Clock.Now()) }()
 	for p := range s.Ledger.Pools() {
-		if departed[p.Cluster] && p.Parent == "" && p.State == allocator.PoolOpen {
+		if departed[p.Cluster] && p.Parent == "" && p.State == ledger.PoolOpen {
 			s.Releases.Suspect(rootHolder(p))
 		}
 	}
-	_, err := s.each(ctx, allocator.Position{}, func(b allocator.Block) bool {
+	_, err := s.each(ctx, allocator.Position{}, func(b ledger.Block) bool {
 		if departed[b.Holder.Cluster] {
 			s.Releases.Suspect(b.Holder)
 		}
@@ -47,7 +48,7 @@ func (s *Sweeper) suspectDeparted(ctx context.Context) error {
 // collected before collect. Safe for concurrent use.
 type departures struct {
 	mu       sync.Mutex
-	clusters map[allocator.ClusterName]bool
+	clusters map[ledger.ClusterName]bool
 	news     chan struct{} // nil before collect
 	next     time.Time     // when the ledger may be read for them again
 }
@@ -57,11 +58,11 @@ type departures struct {
 func (d *departures) collect() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.clusters, d.news = map[allocator.ClusterName]bool{}, make(chan struct{}, 1)
+	d.clusters, d.news = map[ledger.ClusterName]bool{}, make(chan struct{}, 1)
 	return d.news
 }
 
-func (d *departures) add(cluster allocator.ClusterName) {
+func (d *departures) add(cluster ledger.ClusterName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.news == nil {
@@ -76,11 +77,11 @@ func (d *departures) add(cluster allocator.ClusterName) {
 	}
 }
 
-func (d *departures) take() map[allocator.ClusterName]bool {
+func (d *departures) take() map[ledger.ClusterName]bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	taken := d.clusters
-	d.clusters = map[allocator.ClusterName]bool{}
+	d.clusters = map[ledger.ClusterName]bool{}
 	return taken
 }
 

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
 
@@ -25,9 +25,9 @@ func (s *Sweeper) glance(ctx context.Context) {
 	}
 }
 
-func (s *Sweeper) glanceAt(ctx context.Context, b allocator.Block) {
+func (s *Sweeper) glanceAt(ctx context.Context, b ledger.Block) {
 	switch {
-	case b.State == allocator.Cooling || s.young(b):
+	case b.State == ledger.Cooling || s.young(b):
 	case reservation.Is(b.Holder.Claim):
 		s.Releases.Suspect(b.Holder)
 	case s.judge(ctx, b):

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
 
 // change notes that blocks have changed, as the watch would.
-func (s *scene) change(blocks ...allocator.Block) {
-	s.changed = map[allocator.Position][]allocator.Block{}
+func (s *scene) change(blocks ...ledger.Block) {
+	s.changed = map[allocator.Position][]ledger.Block{}
 	for _, b := range blocks {
 		at := allocator.Position{Space: b.Space, Prefix: b.Prefix}
 		s.changed[at] = append(s.changed[at], b)
@@ -40,7 +41,7 @@ type counting struct {
 	states int
 }
 
-func (c *counting) State(_ context.Context, b allocator.Block) State {
+func (c *counting) State(_ context.Context, b ledger.Block) State {
 	c.states++
 	return c.scene.states[b.Holder.Claim]
 }
@@ -50,13 +51,13 @@ func TestGlance_Reservations(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 3)
 	for i := range s.blocks {
-		s.blocks[i].State, s.blocks[i].BoundAt = allocator.Reserved, s.clock.Now()
-		s.blocks[i].Holder.Claim = allocator.ReservationID("w", fmt.Sprint(i))
+		s.blocks[i].State, s.blocks[i].BoundAt = ledger.Reserved, s.clock.Now()
+		s.blocks[i].Holder.Claim = ledger.ReservationID("w", fmt.Sprint(i))
 	}
 	s.change(s.blocks...)
 	s.glance(t.Context())
 	confirmed, freed := s.blocks[1], s.blocks[2]
-	confirmed.Holder.Claim, confirmed.State = "confirmed", allocator.Bound
+	confirmed.Holder.Claim, confirmed.State = "confirmed", ledger.Bound
 	s.change(confirmed)
 	s.changed[allocator.Position{Space: freed.Space, Prefix: freed.Prefix}] = nil
 	s.glance(t.Context())
@@ -65,7 +66,7 @@ func TestGlance_Reservations(t *testing.T) {
 	}
 	s.clock.Step(reservation.Grace)
 	s.glance(t.Context())
-	if want := []allocator.ClaimID{s.blocks[0].Holder.Claim}; !slices.Equal(s.suspected, want) {
+	if want := []ledger.ClaimID{s.blocks[0].Holder.Claim}; !slices.Equal(s.suspected, want) {
 		t.Errorf("suspected = %v, want %v: the others are no reservations any more", s.suspected, want)
 	}
 	if len(s.recent) != 0 {
@@ -127,10 +128,10 @@ func TestGlance_WakesAndLeavesAlone(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 2)
 	s.states["0"], s.states["1"] = Unrecorded, Orphaned
-	s.blocks[1].State = allocator.Cooling
+	s.blocks[1].State = ledger.Cooling
 	s.change(s.blocks...)
 	s.glance(t.Context())
-	if !slices.Equal(s.woken, []allocator.ClaimID{"0"}) || len(s.round.sightings) != 0 {
+	if !slices.Equal(s.woken, []ledger.ClaimID{"0"}) || len(s.round.sightings) != 0 {
 		t.Errorf("woken = %v, sightings = %v; want 0 and none", s.woken, s.round.sightings)
 	}
 }

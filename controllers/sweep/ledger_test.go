@@ -14,27 +14,28 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // land is a sweeper over a real ledger, of which no block is too young.
 type land struct {
 	*Sweeper
 	*allocator.Allocator
-	orphaned  map[allocator.ClaimID]bool
-	suspected []allocator.ClaimID
+	orphaned  map[ledger.ClaimID]bool
+	suspected []ledger.ClaimID
 }
 
 func newLand(t *testing.T, blocks int) *land {
 	t.Helper()
-	ledger, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{})
+	alloc, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{})
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
-	t.Cleanup(func() { _ = ledger.Close() })
-	l := &land{Allocator: ledger, orphaned: map[allocator.ClaimID]bool{}}
-	for _, id := range []allocator.PoolID{"p", "q"} {
-		cidr := map[allocator.PoolID]string{"p": "10.0.0.0/16", "q": "2001:db8::/32"}[id]
-		if _, err := ledger.Register(t.Context(), allocator.Pool{ID: id, Cluster: "w", Name: string(id), CIDR: netip.MustParsePrefix(cidr)}); err != nil {
+	t.Cleanup(func() { _ = alloc.Close() })
+	l := &land{Allocator: alloc, orphaned: map[ledger.ClaimID]bool{}}
+	for _, id := range []ledger.PoolID{"p", "q"} {
+		cidr := map[ledger.PoolID]string{"p": "10.0.0.0/16", "q": "2001:db8::/32"}[id]
+		if _, err := alloc.Register(t.Context(), ledger.Pool{ID: id, Cluster: "w", Name: string(id), CIDR: netip.MustParsePrefix(cidr)}); err != nil {
 			t.Fatalf("Register: %v", err)
 		}
 		var binds sync.WaitGroup
@@ -47,11 +48,11 @@ func newLand(t *testing.T, blocks int) *land {
 	return l
 }
 
-func (l *land) bind(t *testing.T, pool allocator.PoolID, claim string) allocator.Block {
+func (l *land) bind(t *testing.T, pool ledger.PoolID, claim string) ledger.Block {
 	t.Helper()
-	b, err := l.Bind(context.WithoutCancel(t.Context()), allocator.Request{
-		Pool: pool, Length: map[allocator.PoolID]int{"p": 32, "q": 64}[pool], Policy: allocator.Delete,
-		Holder: allocator.Holder{Claim: allocator.ClaimID(claim), Cluster: "w", Namespace: "n", Name: claim},
+	b, err := l.Bind(context.WithoutCancel(t.Context()), ledger.Request{
+		Pool: pool, Length: map[ledger.PoolID]int{"p": 32, "q": 64}[pool], Policy: ledger.Delete,
+		Holder: ledger.Holder{Claim: ledger.ClaimID(claim), Cluster: "w", Namespace: "n", Name: claim},
 	})
 	if err != nil {
 		t.Errorf("Bind(%s): %v", claim, err)
@@ -59,18 +60,18 @@ func (l *land) bind(t *testing.T, pool allocator.PoolID, claim string) allocator
 	return b
 }
 
-func (l *land) Suspect(h allocator.Holder)             { l.suspected = append(l.suspected, h.Claim) }
-func (l *land) HasDeparted(allocator.ClusterName) bool { return false }
-func (l *land) State(_ context.Context, b allocator.Block) State {
+func (l *land) Suspect(h ledger.Holder)             { l.suspected = append(l.suspected, h.Claim) }
+func (l *land) HasDeparted(ledger.ClusterName) bool { return false }
+func (l *land) State(_ context.Context, b ledger.Block) State {
 	if l.orphaned[b.Holder.Claim] {
 		return Orphaned
 	}
 	return Held
 }
-func (l *land) Allowed(context.Context, allocator.Pool, []allocator.Holder, time.Time) bool {
+func (l *land) Allowed(context.Context, ledger.Pool, []ledger.Holder, time.Time) bool {
 	return false
 }
-func (l *land) Warn(context.Context, allocator.Pool, string) {}
+func (l *land) Warn(context.Context, ledger.Pool, string) {}
 
 // A round of a real ledger in parts sees every block once, and suspects the orphans of two rounds, as
 // one in a single part does.
@@ -78,7 +79,7 @@ func TestLedger_RoundInParts(t *testing.T) {
 	t.Parallel()
 	const each = 1500
 	l := newLand(t, each)
-	for _, claim := range []allocator.ClaimID{"p0", "p733", "q1499"} {
+	for _, claim := range []ledger.ClaimID{"p0", "p733", "q1499"} {
 		l.orphaned[claim] = true
 	}
 	for round, parts := range []int{1, 7, 7, 1} {
@@ -98,7 +99,7 @@ func TestLedger_RoundInParts(t *testing.T) {
 			t.Errorf("round %d has seen %d blocks, want %d", round, l.blocks, 2*each)
 		}
 		slices.Sort(l.suspected)
-		if want := []allocator.ClaimID{"p0", "p733", "q1499"}; round > 0 && !slices.Equal(l.suspected, want) {
+		if want := []ledger.ClaimID{"p0", "p733", "q1499"}; round > 0 && !slices.Equal(l.suspected, want) {
 			t.Errorf("round %d suspects %v, want %v", round, l.suspected, want)
 		}
 	}

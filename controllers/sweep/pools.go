@@ -3,12 +3,12 @@ package sweep
 import (
 	"context"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // rootHolder names the IPPool of a root pool the way the holder of a block is named.
-func rootHolder(p allocator.Pool) allocator.Holder {
-	return allocator.Holder{Claim: allocator.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name}
+func rootHolder(p ledger.Pool) ledger.Holder {
+	return ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name}
 }
 
 // lookAtPools finds the root pools whose IPPool two passes in a row did not see. A child pool is
@@ -22,10 +22,10 @@ func rootHolder(p allocator.Pool) allocator.Holder {
 // while one of its pools was not compared with the ledger yet.
 func (s *Sweeper) lookAtPools(ctx context.Context) {
 	before := s.gone
-	s.gone = map[allocator.PoolID]bool{}
-	suspects, unseen := []allocator.Holder(nil), map[allocator.ClusterName]bool{}
+	s.gone = map[ledger.PoolID]bool{}
+	suspects, unseen := []ledger.Holder(nil), map[ledger.ClusterName]bool{}
 	for p := range s.Ledger.Pools() {
-		state := s.World.State(ctx, allocator.Block{Holder: rootHolder(p)})
+		state := s.World.State(ctx, ledger.Block{Holder: rootHolder(p)})
 		switch {
 		case state == Held && p.Frozen:
 			s.gone = nil
@@ -45,8 +45,8 @@ func (s *Sweeper) lookAtPools(ctx context.Context) {
 
 // suspicious reports whether a pool without an IPPool is to be released, and remembers it for the
 // next pass.
-func (s *Sweeper) suspicious(p allocator.Pool, state State, before bool) bool {
-	if p.Parent != "" || p.State != allocator.PoolOpen || s.Clock.Since(p.RegisteredAt) < s.MinAge {
+func (s *Sweeper) suspicious(p ledger.Pool, state State, before bool) bool {
+	if p.Parent != "" || p.State != ledger.PoolOpen || s.Clock.Since(p.RegisteredAt) < s.MinAge {
 		return false
 	}
 	if state == Away && s.Releases.HasDeparted(p.Cluster) {
@@ -60,7 +60,7 @@ func (s *Sweeper) suspicious(p allocator.Pool, state State, before bool) bool {
 }
 
 // empty reports whether nobody holds anything of a pool.
-func (s *Sweeper) empty(id allocator.PoolID) bool {
+func (s *Sweeper) empty(id ledger.PoolID) bool {
 	c, ok := s.Ledger.Capacity(id)
 	return ok && c.Blocks == 0
 }

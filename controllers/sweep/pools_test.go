@@ -5,17 +5,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // poolScene is a scene of root pools that are an hour old.
-func poolScene(t *testing.T, ids ...allocator.PoolID) *scene {
+func poolScene(t *testing.T, ids ...ledger.PoolID) *scene {
 	t.Helper()
 	s := newScene(t, 0)
-	s.held, s.unseen = map[allocator.PoolID]int{}, map[allocator.PoolID]bool{}
+	s.held, s.unseen = map[ledger.PoolID]int{}, map[ledger.PoolID]bool{}
 	for _, id := range ids {
-		s.pools = append(s.pools, allocator.Pool{
-			ID: id, Cluster: "w", Name: string(id), State: allocator.PoolOpen, RegisteredAt: s.clock.Now().Add(-time.Hour),
+		s.pools = append(s.pools, ledger.Pool{
+			ID: id, Cluster: "w", Name: string(id), State: ledger.PoolOpen, RegisteredAt: s.clock.Now().Add(-time.Hour),
 		})
 	}
 	return s
@@ -25,34 +25,34 @@ func poolScene(t *testing.T, ids ...allocator.PoolID) *scene {
 // nothing, and nothing says that the ledger may have lost blocks.
 func TestSweep_Pools(t *testing.T) {
 	for name, tt := range map[string]struct {
-		change func(s *scene, gone *allocator.Pool)
+		change func(s *scene, gone *ledger.Pool)
 		state  State
-		want   []allocator.ClaimID // by the second pass
+		want   []ledger.ClaimID // by the second pass
 	}{
 		"there":                 {state: Held},
-		"gone":                  {state: Orphaned, want: []allocator.ClaimID{"gone"}},
-		"in use":                {state: Orphaned, change: func(s *scene, _ *allocator.Pool) { s.held["gone"] = 1 }},
-		"young":                 {state: Orphaned, change: func(s *scene, p *allocator.Pool) { p.RegisteredAt = s.clock.Now().Add(-59 * time.Second) }},
-		"from an old program":   {state: Orphaned, change: func(_ *scene, p *allocator.Pool) { p.RegisteredAt = time.Time{} }, want: []allocator.ClaimID{"gone"}},
-		"draining":              {state: Orphaned, change: func(_ *scene, p *allocator.Pool) { p.State = allocator.PoolDraining }},
-		"a child":               {state: Orphaned, change: func(_ *scene, p *allocator.Pool) { p.Parent = "stays" }},
-		"its workspace is away": {state: Away, want: []allocator.ClaimID{"gone"}},
+		"gone":                  {state: Orphaned, want: []ledger.ClaimID{"gone"}},
+		"in use":                {state: Orphaned, change: func(s *scene, _ *ledger.Pool) { s.held["gone"] = 1 }},
+		"young":                 {state: Orphaned, change: func(s *scene, p *ledger.Pool) { p.RegisteredAt = s.clock.Now().Add(-59 * time.Second) }},
+		"from an old program":   {state: Orphaned, change: func(_ *scene, p *ledger.Pool) { p.RegisteredAt = time.Time{} }, want: []ledger.ClaimID{"gone"}},
+		"draining":              {state: Orphaned, change: func(_ *scene, p *ledger.Pool) { p.State = ledger.PoolDraining }},
+		"a child":               {state: Orphaned, change: func(_ *scene, p *ledger.Pool) { p.Parent = "stays" }},
+		"its workspace is away": {state: Away, want: []ledger.ClaimID{"gone"}},
 		"its workspace was seen to go": {
-			state: Away, change: func(s *scene, _ *allocator.Pool) { s.departed, s.held["gone"] = true, 1 }, want: []allocator.ClaimID{"gone"},
+			state: Away, change: func(s *scene, _ *ledger.Pool) { s.departed, s.held["gone"] = true, 1 }, want: []ledger.ClaimID{"gone"},
 		},
-		"another of its workspace was not compared": {state: Orphaned, change: func(s *scene, _ *allocator.Pool) { s.unseen["stays"] = true }},
+		"another of its workspace was not compared": {state: Orphaned, change: func(s *scene, _ *ledger.Pool) { s.unseen["stays"] = true }},
 		"another workspace's was not compared": {
-			state: Orphaned, change: func(s *scene, _ *allocator.Pool) { s.unseen["stays"], s.pools[1].Cluster = true, "v" },
-			want: []allocator.ClaimID{"gone"},
+			state: Orphaned, change: func(s *scene, _ *ledger.Pool) { s.unseen["stays"], s.pools[1].Cluster = true, "v" },
+			want: []ledger.ClaimID{"gone"},
 		},
 		"another workspace's has lost blocks": {
-			state: Orphaned, change: func(s *scene, _ *allocator.Pool) { s.pools[1].Frozen, s.pools[1].Cluster = true, "v" },
+			state: Orphaned, change: func(s *scene, _ *ledger.Pool) { s.pools[1].Frozen, s.pools[1].Cluster = true, "v" },
 		},
 		"another that is gone has lost blocks": {
-			state: Orphaned, change: func(s *scene, _ *allocator.Pool) {
+			state: Orphaned, change: func(s *scene, _ *ledger.Pool) {
 				s.pools[1].Frozen, s.states["stays"], s.held["stays"] = true, Orphaned, 1
 			},
-			want: []allocator.ClaimID{"gone"},
+			want: []ledger.ClaimID{"gone"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,15 +6,16 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
 
 // round is one look at every block. In a large ledger it is made in parts, one at each interval. The
 // sweep decides about orphans at its end, because the brake needs to know all of them.
 type round struct {
-	sightings map[allocator.ClaimID]int64
-	pools     map[allocator.PoolID]*census
-	disputed  map[allocator.Holder]bool
+	sightings map[ledger.ClaimID]int64
+	pools     map[ledger.PoolID]*census
+	disputed  map[ledger.Holder]bool
 
 	after  allocator.Position // the block that was looked at last
 	blocks int                // looked at
@@ -24,14 +25,14 @@ type round struct {
 
 func newRound() *round {
 	return &round{
-		sightings: map[allocator.ClaimID]int64{}, pools: map[allocator.PoolID]*census{}, disputed: map[allocator.Holder]bool{},
+		sightings: map[ledger.ClaimID]int64{}, pools: map[ledger.PoolID]*census{}, disputed: map[ledger.Holder]bool{},
 	}
 }
 
 // census counts the blocks of one pool.
 type census struct {
 	blocks  int
-	orphans []allocator.Holder // found twice
+	orphans []ledger.Holder // found twice
 }
 
 // part makes the next part of the round, and ends the round if it was the last one. If it fails, the
@@ -39,7 +40,7 @@ type census struct {
 func (s *Sweeper) part(ctx context.Context) error {
 	r, begun := s.round, s.Clock.Now()
 	seen, most := 0, s.blocks/s.parts+1
-	all, err := s.each(ctx, r.after, func(b allocator.Block) bool {
+	all, err := s.each(ctx, r.after, func(b ledger.Block) bool {
 		at := allocator.Position{Space: b.Space, Prefix: b.Prefix}
 		if seen >= most && r.parts+1 < s.parts && at != r.after { // a block in dispute is not cut in two
 			return false
@@ -60,7 +61,7 @@ func (s *Sweeper) part(ctx context.Context) error {
 }
 
 // inspect looks at one block.
-func (s *Sweeper) inspect(ctx context.Context, b allocator.Block, r *round) {
+func (s *Sweeper) inspect(ctx context.Context, b ledger.Block, r *round) {
 	r.blocks++
 	if reservation.Is(b.Holder.Claim) {
 		// No claim has its UID, so that the caches never show its holder. Package release looks for the
@@ -76,7 +77,7 @@ func (s *Sweeper) inspect(ctx context.Context, b allocator.Block, r *round) {
 		r.pools[b.Pool] = pool
 	}
 	pool.blocks++
-	if b.State == allocator.Disputed {
+	if b.State == ledger.Disputed {
 		r.disputed[b.Holder] = true
 	}
 	if s.young(b) || !s.judge(ctx, b) {
@@ -90,8 +91,8 @@ func (s *Sweeper) inspect(ctx context.Context, b allocator.Block, r *round) {
 
 // sees notes an orphan. It clones the ID, which is a part of the block's value: otherwise it would keep
 // the whole ledger in memory at the start, when no workspace is engaged yet.
-func (r *round) sees(b allocator.Block) {
-	r.sightings[allocator.ClaimID(strings.Clone(string(b.Holder.Claim)))] = b.Revision
+func (r *round) sees(b ledger.Block) {
+	r.sightings[ledger.ClaimID(strings.Clone(string(b.Holder.Claim)))] = b.Revision
 }
 
 // end decides about what a round has found, and begins the next one.
@@ -100,7 +101,7 @@ func (s *Sweeper) end(ctx context.Context, r *round) {
 	braked.Reset()
 	s.named = 0
 	before := s.braked
-	s.braked = map[allocator.PoolID]bool{}
+	s.braked = map[ledger.PoolID]bool{}
 	for id, pool := range r.pools {
 		s.settle(ctx, id, pool, before[id])
 	}
@@ -121,7 +122,7 @@ func (s *Sweeper) partsOf(took time.Duration) int {
 
 // arbitrate wakes the claims whose blocks are in dispute, or were in the last round, so that
 // they show it. It does not decide which claim is right.
-func (s *Sweeper) arbitrate(disputed map[allocator.Holder]bool) {
+func (s *Sweeper) arbitrate(disputed map[ledger.Holder]bool) {
 	for holder := range disputed {
 		s.Doubt(holder)
 	}

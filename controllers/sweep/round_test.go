@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // A round of a large ledger is made in more parts, and none takes longer than ten minutes.
@@ -42,8 +43,8 @@ type slow struct {
 	failAt int // counted over all lists; 0: never
 }
 
-func (l *slow) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[allocator.Block, error] {
-	return func(yield func(allocator.Block, error) bool) {
+func (l *slow) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error] {
+	return func(yield func(ledger.Block, error) bool) {
 		for b, err := range l.scene.List(ctx, opts) {
 			if l.failAt--; l.failAt == 0 {
 				err = errors.New("etcd is away")
@@ -111,14 +112,14 @@ func TestRound_FindsEveryOrphan(t *testing.T) {
 		l := newSlow(t)
 		claim := l.blocks[at].Holder.Claim
 		l.states[claim] = Orphaned
-		var suspected []allocator.ClaimID
+		var suspected []ledger.ClaimID
 		for look := range 8 {
 			if got := l.sweep(t); len(got) > 0 && look < 7 {
 				t.Errorf("block %d: look %d suspects %v before the end of the second round", at, look, got)
 			}
 			suspected = append(suspected, l.suspected...)
 		}
-		if !slices.Equal(suspected, []allocator.ClaimID{claim}) {
+		if !slices.Equal(suspected, []ledger.ClaimID{claim}) {
 			t.Errorf("block %d: two rounds suspect %v, want it once", at, suspected)
 		}
 	}
@@ -149,15 +150,15 @@ func TestRound_DoesNotCutADispute(t *testing.T) {
 	t.Parallel()
 	for at := range 40 {
 		l := newSlow(t)
-		var doubted []allocator.ClaimID
-		l.Doubt = func(h allocator.Holder) { doubted = append(doubted, h.Claim) }
+		var doubted []ledger.ClaimID
+		l.Doubt = func(h ledger.Holder) { doubted = append(doubted, h.Claim) }
 		rival := l.blocks[at]
-		rival.Holder.Claim, rival.State = "rival", allocator.Disputed
+		rival.Holder.Claim, rival.State = "rival", ledger.Disputed
 		l.blocks = slices.Insert(l.blocks, at+1, rival)
 		for range 4 {
 			l.sweep(t)
 		}
-		if !slices.Equal(doubted, []allocator.ClaimID{"rival"}) {
+		if !slices.Equal(doubted, []ledger.ClaimID{"rival"}) {
 			t.Errorf("the rival at block %d: doubted are %v, want it once", at, doubted)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // timed notes when the blocks are listed, which every pass does once.
@@ -21,7 +22,7 @@ type timed struct {
 	lists []time.Time
 }
 
-func (s *timed) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[allocator.Block, error] {
+func (s *timed) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error] {
 	s.lists = append(s.lists, time.Now())
 	return s.scene.List(ctx, opts)
 }
@@ -78,18 +79,18 @@ func TestStart_LooksAtAllThatDepartAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &timed{scene: newScene(t, 500*20+1)}
 		for i := range s.blocks[1:] {
-			s.blocks[i+1].Holder.Cluster = allocator.ClusterName(fmt.Sprint("gone-", i/20))
+			s.blocks[i+1].Holder.Cluster = ledger.ClusterName(fmt.Sprint("gone-", i/20))
 		}
-		s.pools = []allocator.Pool{
-			{ID: "left", Cluster: "gone-7", State: allocator.PoolOpen}, {ID: "stays", Cluster: "w", State: allocator.PoolOpen},
-			{ID: "child", Cluster: "gone-7", State: allocator.PoolOpen, Parent: "stays"}, {ID: "drains", Cluster: "gone-7", State: allocator.PoolDraining},
+		s.pools = []ledger.Pool{
+			{ID: "left", Cluster: "gone-7", State: ledger.PoolOpen}, {ID: "stays", Cluster: "w", State: ledger.PoolOpen},
+			{ID: "child", Cluster: "gone-7", State: ledger.PoolOpen, Parent: "stays"}, {ID: "drains", Cluster: "gone-7", State: ledger.PoolDraining},
 		}
 		stop := start(t, s)
 		synctest.Wait()
 		<-time.After(2 * time.Second)
 		before := len(s.lists)
 		for i := range 500 {
-			s.Departed(allocator.ClusterName(fmt.Sprint("gone-", i)))
+			s.Departed(ledger.ClusterName(fmt.Sprint("gone-", i)))
 		}
 		<-time.After(gathering)
 		synctest.Wait()
@@ -106,31 +107,31 @@ func TestStart_LooksAtAllThatDepartAtOnce(t *testing.T) {
 // large is a ledger that takes two seconds to read.
 type large struct {
 	*timed
-	suspected map[allocator.ClaimID]time.Time
+	suspected map[ledger.ClaimID]time.Time
 }
 
-func (l *large) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[allocator.Block, error] {
+func (l *large) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error] {
 	<-time.After(2 * time.Second)
 	return l.timed.List(ctx, opts)
 }
 
-func (l *large) Suspect(h allocator.Holder) { l.suspected[h.Claim] = time.Now() }
+func (l *large) Suspect(h ledger.Holder) { l.suspected[h.Claim] = time.Now() }
 
 // Workspaces that leave one after another do not cost a read of a large ledger each, and none waits
 // for more than a minute and the read.
 func TestStart_AStreamOfDepartures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const leaving = 1000
-		s := &large{&timed{scene: newScene(t, leaving)}, map[allocator.ClaimID]time.Time{}}
+		s := &large{&timed{scene: newScene(t, leaving)}, map[ledger.ClaimID]time.Time{}}
 		for i := range s.blocks {
-			s.blocks[i].Holder.Cluster = allocator.ClusterName(fmt.Sprint("w", i))
+			s.blocks[i].Holder.Cluster = ledger.ClusterName(fmt.Sprint("w", i))
 		}
 		s.Interval = time.Hour
 		s.Ledger, s.Releases = s, s
 		stop := s.run(t)
 		<-time.After(10 * time.Second)
 		before := len(s.lists)
-		left := map[allocator.ClaimID]time.Time{}
+		left := map[ledger.ClaimID]time.Time{}
 		for i := range leaving {
 			left[s.blocks[i].Holder.Claim] = time.Now()
 			s.Departed(s.blocks[i].Holder.Cluster)
@@ -156,7 +157,7 @@ func TestStart_CollectsNothingBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &timed{scene: newScene(t, 3)}
 		for i := range 5000 {
-			s.Departed(allocator.ClusterName(fmt.Sprint("gone-", i)))
+			s.Departed(ledger.ClusterName(fmt.Sprint("gone-", i)))
 		}
 		if n := len(s.departures.clusters); n != 0 {
 			t.Errorf("%d departures were collected while the sweeper did not run, want 0", n)

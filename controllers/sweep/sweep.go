@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
 
@@ -25,19 +26,19 @@ const (
 
 // Ledger is what a sweep reads.
 type Ledger interface {
-	List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[allocator.Block, error]
-	ChangedBlocks() map[allocator.Position][]allocator.Block
-	Pool(id allocator.PoolID) (allocator.Pool, bool)
-	Pools() iter.Seq[allocator.Pool]
-	Capacity(id allocator.PoolID) (allocator.Capacity, bool)
-	Frozen(id allocator.PoolID) bool
+	List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error]
+	ChangedBlocks() map[allocator.Position][]ledger.Block
+	Pool(id ledger.PoolID) (ledger.Pool, bool)
+	Pools() iter.Seq[ledger.Pool]
+	Capacity(id ledger.PoolID) (ledger.Capacity, bool)
+	Frozen(id ledger.PoolID) bool
 }
 
 // Releases takes the hints at blocks that nobody seems to hold.
 type Releases interface {
-	Suspect(h allocator.Holder)
+	Suspect(h ledger.Holder)
 	// HasDeparted reports whether a workspace's binding was seen to go.
-	HasDeparted(cluster allocator.ClusterName) bool
+	HasDeparted(cluster ledger.ClusterName) bool
 }
 
 // Options configure a Sweeper. Ledger, Releases and World are required.
@@ -46,9 +47,9 @@ type Options struct {
 	Releases Releases
 	World    World
 	// Wake requeues a claim that has lost its record.
-	Wake func(allocator.Holder)
+	Wake func(ledger.Holder)
 	// Doubt requeues a claim whose block is in dispute, or was, to compare it with the ledger.
-	Doubt func(allocator.Holder)
+	Doubt func(ledger.Holder)
 	// Interval between two looks, jittered by a fifth. Each is a glance at the blocks that have changed, and
 	// a round or a part of one. A round that takes more than a hundredth of the interval is made in parts,
 	// one at each interval, within ten minutes. Default 30 s.
@@ -72,15 +73,15 @@ type Sweeper struct {
 	parts  int // of the round
 	blocks int // of the last round
 	// recent are blocks that have changed, and were too young to judge at the last glance.
-	recent map[allocator.Position][]allocator.Block
+	recent map[allocator.Position][]ledger.Block
 
 	// sightings are the orphans of the last round, and those that glances saw during it, with their
 	// revisions.
-	sightings map[allocator.ClaimID]int64
-	braked    map[allocator.PoolID]bool
-	disputed  map[allocator.Holder]bool // as of the last round
-	gone      map[allocator.PoolID]bool // root pools whose IPPool the last round did not see
-	named     int                       // pools that the metrics of this round name
+	sightings map[ledger.ClaimID]int64
+	braked    map[ledger.PoolID]bool
+	disputed  map[ledger.Holder]bool // as of the last round
+	gone      map[ledger.PoolID]bool // root pools whose IPPool the last round did not see
+	named     int                    // pools that the metrics of this round name
 
 	departures departures
 }
@@ -100,7 +101,7 @@ func New(opts Options) *Sweeper {
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
 	}
-	return &Sweeper{Options: opts, round: newRound(), parts: 1, recent: map[allocator.Position][]allocator.Block{}}
+	return &Sweeper{Options: opts, round: newRound(), parts: 1, recent: map[allocator.Position][]ledger.Block{}}
 }
 
 var _ manager.LeaderElectionRunnable = (*Sweeper)(nil)
@@ -149,7 +150,7 @@ func (s *Sweeper) look(ctx context.Context) error {
 
 // judge handles a block by what the caches show of its holder. It reports whether the block seems to be
 // an orphan.
-func (s *Sweeper) judge(ctx context.Context, b allocator.Block) (orphaned bool) {
+func (s *Sweeper) judge(ctx context.Context, b ledger.Block) (orphaned bool) {
 	switch state := s.World.State(ctx, b); {
 	case state == Held:
 	case state == Unrecorded:
@@ -163,7 +164,7 @@ func (s *Sweeper) judge(ctx context.Context, b allocator.Block) (orphaned bool) 
 }
 
 // young reports whether it is too early to judge a block.
-func (s *Sweeper) young(b allocator.Block) bool {
+func (s *Sweeper) young(b ledger.Block) bool {
 	if reservation.Is(b.Holder.Claim) {
 		return reservation.InFlight(b, s.Clock.Now())
 	}
@@ -172,16 +173,16 @@ func (s *Sweeper) young(b allocator.Block) bool {
 
 // each calls visit for the blocks of the ledger behind a place that have a holder, as of one revision,
 // until visit returns false. all is false then.
-func (s *Sweeper) each(ctx context.Context, after allocator.Position, visit func(allocator.Block) bool) (all bool, err error) {
+func (s *Sweeper) each(ctx context.Context, after allocator.Position, visit func(ledger.Block) bool) (all bool, err error) {
 	for b, err := range s.Ledger.List(ctx, allocator.ListOptions{After: after}) {
-		if allocator.Unreadable(err) {
+		if ledger.Unreadable(err) {
 			log.FromContext(ctx).Error(err, "sweep: skip a block")
 			continue
 		}
 		if err != nil {
 			return false, fmt.Errorf("list blocks: %w", err)
 		}
-		if b.State != allocator.Cooling && !visit(b) { // one that cools has no holder, and is freed by itself
+		if b.State != ledger.Cooling && !visit(b) { // one that cools has no holder, and is freed by itself
 			return false, nil
 		}
 	}

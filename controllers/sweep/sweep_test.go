@@ -14,50 +14,51 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
 
 // scene is a sweeper over blocks that a test lists, all of pool p.
 type scene struct {
 	*Sweeper
-	blocks     []allocator.Block
-	unreadable map[allocator.ClaimID]error
-	states     map[allocator.ClaimID]State
+	blocks     []ledger.Block
+	unreadable map[ledger.ClaimID]error
+	states     map[ledger.ClaimID]State
 	departed   bool
-	changed    map[allocator.Position][]allocator.Block
+	changed    map[allocator.Position][]ledger.Block
 	reads      int
 	read       int // blocks
 	allowed    bool
-	pools      []allocator.Pool
-	held       map[allocator.PoolID]int  // blocks of pools, as the ledger counts them
-	unseen     map[allocator.PoolID]bool // pools that were not compared yet
-	suspected  []allocator.ClaimID
-	woken      []allocator.ClaimID
+	pools      []ledger.Pool
+	held       map[ledger.PoolID]int  // blocks of pools, as the ledger counts them
+	unseen     map[ledger.PoolID]bool // pools that were not compared yet
+	suspected  []ledger.ClaimID
+	woken      []ledger.ClaimID
 	warnings   int
 	clock      *clocktesting.FakeClock
 }
 
 func newScene(t *testing.T, blocks int) *scene {
 	t.Helper()
-	s := &scene{states: map[allocator.ClaimID]State{}}
+	s := &scene{states: map[ledger.ClaimID]State{}}
 	s.clock = clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	for i := range blocks {
-		s.blocks = append(s.blocks, allocator.Block{
+		s.blocks = append(s.blocks, ledger.Block{
 			Prefix:   netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32),
 			Pool:     "p",
-			Holder:   allocator.Holder{Claim: allocator.ClaimID(fmt.Sprint(i)), Cluster: "w", Namespace: "n", Name: fmt.Sprint(i)},
+			Holder:   ledger.Holder{Claim: ledger.ClaimID(fmt.Sprint(i)), Cluster: "w", Namespace: "n", Name: fmt.Sprint(i)},
 			BoundAt:  s.clock.Now().Add(-time.Hour),
 			Revision: 1,
 		})
 	}
 	s.Sweeper = New(Options{Ledger: s, Releases: s, World: s, Clock: s.clock,
-		Wake: func(h allocator.Holder) { s.woken = append(s.woken, h.Claim) }})
+		Wake: func(h ledger.Holder) { s.woken = append(s.woken, h.Claim) }})
 	return s
 }
 
-func (s *scene) List(_ context.Context, opts allocator.ListOptions) iter.Seq2[allocator.Block, error] {
+func (s *scene) List(_ context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error] {
 	s.reads++
-	return func(yield func(allocator.Block, error) bool) {
+	return func(yield func(ledger.Block, error) bool) {
 		for _, b := range s.blocks {
 			if b.Prefix.Addr().Compare(opts.After.Prefix.Addr()) <= 0 {
 				continue
@@ -69,32 +70,32 @@ func (s *scene) List(_ context.Context, opts allocator.ListOptions) iter.Seq2[al
 	}
 }
 
-func (s *scene) ChangedBlocks() map[allocator.Position][]allocator.Block {
+func (s *scene) ChangedBlocks() map[allocator.Position][]ledger.Block {
 	changed := s.changed
 	s.changed = nil
 	return changed
 }
 
-func (s *scene) Pool(id allocator.PoolID) (allocator.Pool, bool) {
-	return allocator.Pool{ID: id, Cluster: "platform", Name: string(id)}, true
+func (s *scene) Pool(id ledger.PoolID) (ledger.Pool, bool) {
+	return ledger.Pool{ID: id, Cluster: "platform", Name: string(id)}, true
 }
 
-func (s *scene) Pools() iter.Seq[allocator.Pool] { return slices.Values(s.pools) }
+func (s *scene) Pools() iter.Seq[ledger.Pool] { return slices.Values(s.pools) }
 
-func (s *scene) Capacity(id allocator.PoolID) (allocator.Capacity, bool) {
-	return allocator.Capacity{Blocks: s.held[id]}, true
+func (s *scene) Capacity(id ledger.PoolID) (ledger.Capacity, bool) {
+	return ledger.Capacity{Blocks: s.held[id]}, true
 }
 
-func (s *scene) Frozen(id allocator.PoolID) bool { return s.unseen[id] }
-func (s *scene) Suspect(h allocator.Holder)      { s.suspected = append(s.suspected, h.Claim) }
-func (s *scene) State(_ context.Context, b allocator.Block) State {
+func (s *scene) Frozen(id ledger.PoolID) bool { return s.unseen[id] }
+func (s *scene) Suspect(h ledger.Holder)      { s.suspected = append(s.suspected, h.Claim) }
+func (s *scene) State(_ context.Context, b ledger.Block) State {
 	return s.states[b.Holder.Claim]
 }
-func (s *scene) HasDeparted(allocator.ClusterName) bool { return s.departed }
-func (s *scene) Allowed(context.Context, allocator.Pool, []allocator.Holder, time.Time) bool {
+func (s *scene) HasDeparted(ledger.ClusterName) bool { return s.departed }
+func (s *scene) Allowed(context.Context, ledger.Pool, []ledger.Holder, time.Time) bool {
 	return s.allowed
 }
-func (s *scene) Warn(context.Context, allocator.Pool, string) { s.warnings++ }
+func (s *scene) Warn(context.Context, ledger.Pool, string) { s.warnings++ }
 
 // orphan takes the holders of the first n blocks away.
 func (s *scene) orphan(n int) {
@@ -104,7 +105,7 @@ func (s *scene) orphan(n int) {
 }
 
 // sweep looks once, which is a whole round unless a test says otherwise, and returns whom it suspects.
-func (s *scene) sweep(t *testing.T) []allocator.ClaimID {
+func (s *scene) sweep(t *testing.T) []ledger.ClaimID {
 	t.Helper()
 	s.suspected = nil
 	if err := s.look(t.Context()); err != nil {
@@ -119,7 +120,7 @@ func TestSweep_SuspectsAnOrphanAtTheSecondLook(t *testing.T) {
 	if got := s.sweep(t); len(got) != 0 {
 		t.Errorf("the first pass suspects %v", got)
 	}
-	if got := s.sweep(t); !slices.Equal(got, []allocator.ClaimID{"0"}) {
+	if got := s.sweep(t); !slices.Equal(got, []ledger.ClaimID{"0"}) {
 		t.Errorf("the second pass suspects %v, want 0", got)
 	}
 }
@@ -128,7 +129,7 @@ func TestSweep_SuspectsAnOrphanAtTheSecondLook(t *testing.T) {
 func TestSweep_LeavesWhatCoolsAlone(t *testing.T) {
 	s := newScene(t, 1)
 	s.orphan(1)
-	s.blocks[0].State = allocator.Cooling
+	s.blocks[0].State = ledger.Cooling
 	for range 3 {
 		if got := s.sweep(t); len(got) != 0 {
 			t.Errorf("a cooling block is suspected: %v", got)
@@ -176,8 +177,8 @@ func TestSweep_LeavesTheYoungAlone(t *testing.T) {
 func TestSweep_Reservations(t *testing.T) {
 	s := newScene(t, few+1)
 	for i := range s.blocks {
-		s.blocks[i].State = allocator.Reserved
-		s.blocks[i].Holder.Claim = allocator.ReservationID("w", fmt.Sprint(i))
+		s.blocks[i].State = ledger.Reserved
+		s.blocks[i].Holder.Claim = ledger.ReservationID("w", fmt.Sprint(i))
 		s.states[s.blocks[i].Holder.Claim] = Orphaned
 		s.blocks[i].BoundAt = s.clock.Now().Add(-reservation.Grace)
 	}
@@ -238,7 +239,7 @@ func TestSweep_WorkspacesThatAreAway(t *testing.T) {
 func TestSweep_WakesTheClaimThatLostItsRecord(t *testing.T) {
 	s := newScene(t, 2)
 	s.states["1"] = Unrecorded
-	if got := s.sweep(t); len(got) != 0 || !slices.Equal(s.woken, []allocator.ClaimID{"1"}) {
+	if got := s.sweep(t); len(got) != 0 || !slices.Equal(s.woken, []ledger.ClaimID{"1"}) {
 		t.Errorf("suspected %v, woken %v", got, s.woken)
 	}
 }
@@ -248,7 +249,7 @@ func TestLabels_AreBounded(t *testing.T) {
 	s := &Sweeper{}
 	names := map[string]bool{}
 	for i := range 3 * maxNamed {
-		names[s.labels(allocator.Pool{Name: strconv.Itoa(i)})[1]] = true
+		names[s.labels(ledger.Pool{Name: strconv.Itoa(i)})[1]] = true
 	}
 	if len(names) != maxNamed+1 || !names[""] {
 		t.Errorf("%d names, want %d and the empty one", len(names), maxNamed)
@@ -259,8 +260,8 @@ func TestLabels_AreBounded(t *testing.T) {
 // the others are looked at.
 func TestSweep_PassesOverWhatCannotBeRead(t *testing.T) {
 	s := newScene(t, 20)
-	s.unreadable = map[allocator.ClaimID]error{"7": &allocator.DamageError{Key: "spaces/p/blocks/7", Err: errors.New("no JSON")}}
-	for _, claim := range []allocator.ClaimID{"7", "9"} {
+	s.unreadable = map[ledger.ClaimID]error{"7": &ledger.DamageError{Key: "spaces/p/blocks/7", Err: errors.New("no JSON")}}
+	for _, claim := range []ledger.ClaimID{"7", "9"} {
 		s.states[claim] = Orphaned
 	}
 	for range 2 {
@@ -268,7 +269,7 @@ func TestSweep_PassesOverWhatCannotBeRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := []allocator.ClaimID{"9"}; !slices.Equal(s.suspected, want) {
+	if want := []ledger.ClaimID{"9"}; !slices.Equal(s.suspected, want) {
 		t.Errorf("suspected = %v, want %v", s.suspected, want)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -42,11 +42,11 @@ const (
 // World is what a sweep sees of Kubernetes.
 type World interface {
 	// State says what the caches show of the holder of a block.
-	State(ctx context.Context, b allocator.Block) State
+	State(ctx context.Context, b ledger.Block) State
 	// Allowed reports whether somebody who may has lifted the brake of a pool that has these orphans.
-	Allowed(ctx context.Context, pool allocator.Pool, orphans []allocator.Holder, now time.Time) bool
+	Allowed(ctx context.Context, pool ledger.Pool, orphans []ledger.Holder, now time.Time) bool
 	// Warn emits an event on a pool.
-	Warn(ctx context.Context, pool allocator.Pool, message string)
+	Warn(ctx context.Context, pool ledger.Pool, message string)
 }
 
 // Caches are the World as the manager's caches show it.
@@ -63,13 +63,13 @@ var (
 )
 
 // State implements World. Doubt counts as held, and a pass later is as good.
-func (c Caches) State(ctx context.Context, b allocator.Block) State {
+func (c Caches) State(ctx context.Context, b ledger.Block) State {
 	cl, err := c.Clusters.GetCluster(ctx, c.Directory.Engaged(b.Holder.Cluster))
 	if err != nil {
 		return Away
 	}
 	show, holder := packed.Kept(ctx, cl), client.ObjectKey{Namespace: b.Holder.Namespace, Name: b.Holder.Name}
-	if b.State == allocator.Retained {
+	if b.State == ledger.Retained {
 		return recorded(show, holder, b.Holder.Claim, Orphaned)
 	}
 	kind := client.Object(claimKind)
@@ -89,7 +89,7 @@ func (c Caches) State(ctx context.Context, b allocator.Block) State {
 }
 
 // recorded looks for the record of a claim, live or gone; without one the state is missing.
-func recorded(show packed.Reader, claim client.ObjectKey, uid allocator.ClaimID, missing State) State {
+func recorded(show packed.Reader, claim client.ObjectKey, uid ledger.ClaimID, missing State) State {
 	exists, err := record.Exists(func(key client.ObjectKey) (client.Object, error) {
 		return show(recordKind, key)
 	}, claim, types.UID(uid))
@@ -100,8 +100,8 @@ func recorded(show packed.Reader, claim client.ObjectKey, uid allocator.ClaimID,
 }
 
 // Allowed implements World.
-func (c Caches) Allowed(ctx context.Context, pool allocator.Pool, orphans []allocator.Holder, now time.Time) bool {
-	foreign := func(h allocator.Holder) bool { return h.Cluster != pool.Cluster }
+func (c Caches) Allowed(ctx context.Context, pool ledger.Pool, orphans []ledger.Holder, now time.Time) bool {
+	foreign := func(h ledger.Holder) bool { return h.Cluster != pool.Cluster }
 	if pool.Cluster != c.Directory.Platform().Cluster && slices.ContainsFunc(orphans, foreign) {
 		return false
 	}
@@ -114,13 +114,13 @@ func (c Caches) Allowed(ctx context.Context, pool allocator.Pool, orphans []allo
 }
 
 // Warn implements World.
-func (c Caches) Warn(ctx context.Context, pool allocator.Pool, message string) {
+func (c Caches) Warn(ctx context.Context, pool ledger.Pool, message string) {
 	if obj, recorder, ok := c.pool(ctx, pool); ok {
 		recorder(obj, message)
 	}
 }
 
-func (c Caches) pool(ctx context.Context, pool allocator.Pool) (*ipamv1alpha1.IPPool, func(*ipamv1alpha1.IPPool, string), bool) {
+func (c Caches) pool(ctx context.Context, pool ledger.Pool) (*ipamv1alpha1.IPPool, func(*ipamv1alpha1.IPPool, string), bool) {
 	cl, err := c.Clusters.GetCluster(ctx, c.Directory.Engaged(pool.Cluster))
 	if err != nil {
 		return nil, nil, false

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -78,13 +78,13 @@ func TestCaches_State(t *testing.T) {
 	keptLong.Name = long.Name
 	next := record.DeepCopy()
 	next.Spec.ClaimRef.UID = successor.UID
-	claimed := allocator.Block{Holder: allocator.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}}
+	claimed := ledger.Block{Holder: ledger.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}}
 	retained, carved, foreign := claimed, claimed, claimed
-	retained.State = allocator.Retained
-	carved.Holder = allocator.Holder{Claim: "uid-of-p", Cluster: "w", Name: "p"}
+	retained.State = ledger.Retained
+	carved.Holder = ledger.Holder{Claim: "uid-of-p", Cluster: "w", Name: "p"}
 	foreign.Holder.Cluster = "v"
 	for name, tt := range map[string]struct {
-		block   allocator.Block
+		block   ledger.Block
 		objects []client.Object
 		want    State
 	}{
@@ -117,7 +117,7 @@ func TestCaches_DoubtCountsAsHeld(t *testing.T) {
 	faulty := interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 		return errors.New("the cache is not synced")
 	}}
-	block := allocator.Block{Holder: allocator.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}}
+	block := ledger.Block{Holder: ledger.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}}
 	if got := newCaches(t, faulty).State(t.Context(), block); got != Held {
 		t.Errorf("state = %d, want %d", got, Held)
 	}
@@ -130,7 +130,7 @@ func TestCaches_Allowed(t *testing.T) {
 	} {
 		pool := gen.Pool("p")
 		pool.Annotations = map[string]string{AnnotationAllow: until}
-		got := newCaches(t, interceptor.Funcs{}, pool).Allowed(t.Context(), allocator.Pool{Cluster: "w", Name: "p"}, nil, now)
+		got := newCaches(t, interceptor.Funcs{}, pool).Allowed(t.Context(), ledger.Pool{Cluster: "w", Name: "p"}, nil, now)
 		if got != want {
 			t.Errorf("until %q: allowed = %t, want %t", until, got, want)
 		}
@@ -141,18 +141,18 @@ func TestCaches_Allowed(t *testing.T) {
 func TestCaches_AllowedByTheOwnerForItsOwnBlocksAlone(t *testing.T) {
 	pool := gen.Pool("p")
 	pool.Annotations = map[string]string{AnnotationAllow: "2026-01-01T12:00:01Z"}
-	own, foreign := allocator.Holder{Cluster: "w", Name: "own"}, allocator.Holder{Cluster: "v", Name: "foreign"}
+	own, foreign := ledger.Holder{Cluster: "w", Name: "own"}, ledger.Holder{Cluster: "v", Name: "foreign"}
 	for name, tt := range map[string]struct {
-		owner   allocator.ClusterName
-		orphans []allocator.Holder
+		owner   ledger.ClusterName
+		orphans []ledger.Holder
 		want    bool
 	}{
-		"a tenant, own blocks":        {"w", []allocator.Holder{own, own}, true},
-		"a tenant, one of another":    {"w", []allocator.Holder{own, foreign}, false},
-		"the platform, all of others": {"platform", []allocator.Holder{own, foreign}, true},
+		"a tenant, own blocks":        {"w", []ledger.Holder{own, own}, true},
+		"a tenant, one of another":    {"w", []ledger.Holder{own, foreign}, false},
+		"the platform, all of others": {"platform", []ledger.Holder{own, foreign}, true},
 	} {
 		caches := newCaches(t, interceptor.Funcs{}, pool)
-		got := caches.Allowed(t.Context(), allocator.Pool{Cluster: tt.owner, Name: "p"}, tt.orphans, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+		got := caches.Allowed(t.Context(), ledger.Pool{Cluster: tt.owner, Name: "p"}, tt.orphans, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 		if got != tt.want {
 			t.Errorf("%s: allowed = %t, want %t", name, got, tt.want)
 		}

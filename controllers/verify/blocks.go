@@ -11,12 +11,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // block is a block of the ledger, as one holder has it.
 type block struct {
-	allocator.Block // without the fields that verify does not compare
+	ledger.Block // without the fields that verify does not compare
 	*marks
 }
 
@@ -38,8 +38,8 @@ type blocks struct {
 	names   [][]byte  // in the order of the entries; no name is cut in two
 	lots    []lot
 	lotOf   map[lot]uint32
-	until   map[ending]time.Time           // of those whose state ends by itself
-	odd     map[identity]allocator.ClaimID // claims whose ID is not written like a UID
+	until   map[ending]time.Time        // of those whose state ends by itself
+	odd     map[identity]ledger.ClaimID // claims whose ID is not written like a UID
 }
 
 // page is how many entries are allocated at a time, and how many bytes of names.
@@ -60,12 +60,12 @@ type entry struct {
 
 // lot is what many blocks have in common.
 type lot struct {
-	space              allocator.SpaceID
-	pool               allocator.PoolID
-	cluster            allocator.ClusterName
+	space              ledger.SpaceID
+	pool               ledger.PoolID
+	cluster            ledger.ClusterName
 	namespace          string
-	policy             allocator.ReclaimPolicy
-	state              allocator.BlockState
+	policy             ledger.ReclaimPolicy
+	state              ledger.BlockState
 	shared, four, long bool // four: of IPv4; long: the name is in the lot
 	name               string
 }
@@ -80,7 +80,7 @@ type ending struct {
 type identity [16]byte
 
 // identify returns the identity of a claim's ID. odd: the ID cannot be made of the identity.
-func identify(id allocator.ClaimID) (of identity, odd bool) {
+func identify(id ledger.ClaimID) (of identity, odd bool) {
 	if uid, err := uuid.Parse(string(id)); err == nil && uid.String() == string(id) {
 		return identity(uid), false
 	}
@@ -89,10 +89,10 @@ func identify(id allocator.ClaimID) (of identity, odd bool) {
 }
 
 // add adds a block.
-func (s *blocks) add(b allocator.Block) {
+func (s *blocks) add(b ledger.Block) {
 	claim, odd := identify(b.Holder.Claim)
 	if s.lotOf == nil {
-		s.lotOf, s.until, s.odd = map[lot]uint32{}, map[ending]time.Time{}, map[identity]allocator.ClaimID{}
+		s.lotOf, s.until, s.odd = map[lot]uint32{}, map[ending]time.Time{}, map[identity]ledger.ClaimID{}
 	}
 	if odd {
 		s.odd[claim] = b.Holder.Claim
@@ -143,7 +143,7 @@ func (s *blocks) keep(name string) uint32 {
 
 // seal makes the blocks ready to be found. If a claim has several blocks, it keeps the one that was added
 // first, and calls again for each of the others.
-func (s *blocks) seal(again func(one, other allocator.Block)) {
+func (s *blocks) seal(again func(one, other ledger.Block)) {
 	sort.Sort(byClaim{s})
 	kept := 0
 	for i := range s.count {
@@ -161,7 +161,7 @@ func (s *blocks) seal(again func(one, other allocator.Block)) {
 func (s *blocks) at(i int) *entry { return &s.entries[i/page][i%page] }
 
 // of is the block of a claim; nil if there is none.
-func (s *blocks) of(id allocator.ClaimID) *block {
+func (s *blocks) of(id ledger.ClaimID) *block {
 	claim, _ := identify(id)
 	i := sort.Search(s.count, func(i int) bool { return bytes.Compare(s.at(i).claim[:], claim[:]) >= 0 })
 	if i == s.count || s.at(i).claim != claim {
@@ -184,11 +184,11 @@ func (s *blocks) all() iter.Seq[*block] {
 }
 
 // whole is a block as it was added, without the fields that verify does not compare.
-func (s *blocks) whole(e *entry) allocator.Block {
+func (s *blocks) whole(e *entry) ledger.Block {
 	of := s.lots[e.lot]
 	claim, odd := s.odd[e.claim]
 	if !odd {
-		claim = allocator.ClaimID(uuid.UUID(e.claim).String())
+		claim = ledger.ClaimID(uuid.UUID(e.claim).String())
 	}
 	name := of.name
 	if !of.long {
@@ -199,9 +199,9 @@ func (s *blocks) whole(e *entry) allocator.Block {
 	if of.four {
 		addr = addr.Unmap()
 	}
-	return allocator.Block{
+	return ledger.Block{
 		Prefix: netip.PrefixFrom(addr, int(e.bits)), Space: of.space, Pool: of.pool,
-		Holder: allocator.Holder{Claim: claim, Cluster: of.cluster, Namespace: of.namespace, Name: name},
+		Holder: ledger.Holder{Claim: claim, Cluster: of.cluster, Namespace: of.namespace, Name: name},
 		Policy: of.policy, State: of.state, Shared: of.shared,
 		BoundAt: time.UnixMilli(e.bound).UTC(), Until: s.until[ending{e.claim, e.name}], Revision: e.revision,
 	}

@@ -13,24 +13,24 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // random is a block with something in each field that is kept.
-func random(rng *rand.Rand, i int) allocator.Block {
+func random(rng *rand.Rand, i int) ledger.Block {
 	one := func(of ...string) string { return of[rng.IntN(len(of))] }
 	id := uuid.UUID{0: byte(rng.Uint32()), 7: byte(i >> 8), 15: byte(i)}.String()
 	if i%7 == 0 {
 		id = one("reserved.w.", "uid-of-", strings.ToUpper(id[:8])) + fmt.Sprint(i)
 	}
-	b := allocator.Block{
+	b := ledger.Block{
 		Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32),
-		Space:  allocator.SpaceID(one("s", "t")), Pool: allocator.PoolID(one("p", "q")),
-		Holder: allocator.Holder{
-			Claim: allocator.ClaimID(id), Cluster: allocator.ClusterName(one("w", "v")), Namespace: one("", "default", "n"),
+		Space:  ledger.SpaceID(one("s", "t")), Pool: ledger.PoolID(one("p", "q")),
+		Holder: ledger.Holder{
+			Claim: ledger.ClaimID(id), Cluster: ledger.ClusterName(one("w", "v")), Namespace: one("", "default", "n"),
 			Name: one("", "a", strings.Repeat("n", 253), strings.Repeat("damaged", 100)) + fmt.Sprint(i),
 		},
-		Policy: allocator.ReclaimPolicy(one("Delete", "Retain")), State: allocator.BlockState(one("bound", "retained", "cooling")),
+		Policy: ledger.ReclaimPolicy(one("Delete", "Retain")), State: ledger.BlockState(one("bound", "retained", "cooling")),
 		Shared: rng.IntN(2) == 0, BoundAt: time.UnixMilli(rng.Int64N(1 << 42)).UTC(), Revision: rng.Int64(),
 	}
 	if i%5 == 0 {
@@ -47,7 +47,7 @@ func TestBlocks_AsAMap(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	var kept blocks
-	plain, repeated := map[allocator.ClaimID]allocator.Block{}, map[int64]int64{}
+	plain, repeated := map[ledger.ClaimID]ledger.Block{}, map[int64]int64{}
 	for i := range 3*page + 10 {
 		b := random(rng, i)
 		if i%100 == 99 { // of a claim that has one
@@ -60,7 +60,7 @@ func TestBlocks_AsAMap(t *testing.T) {
 		}
 		plain[b.Holder.Claim] = b
 	}
-	kept.seal(func(one, other allocator.Block) {
+	kept.seal(func(one, other ledger.Block) {
 		if first, ok := repeated[one.Revision]; !ok || first != other.Revision {
 			t.Errorf("%s of claim %s is said to come after %s", one.Prefix, one.Holder.Claim, other.Prefix)
 		}
@@ -96,16 +96,16 @@ func TestBlocks_Memory(t *testing.T) {
 	ids := rand.New(rand.NewPCG(3, 4))
 	before, kept := heap(), &blocks{}
 	for i := range n {
-		kept.add(allocator.Block{
+		kept.add(ledger.Block{
 			Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32), Space: "space", Pool: "pool",
-			Holder: allocator.Holder{
-				Claim:   allocator.ClaimID(uuid.UUID{0: byte(ids.Uint32()), 13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)}.String()),
-				Cluster: allocator.ClusterName(fmt.Sprint("cluster-", i%1000)), Namespace: "default", Name: fmt.Sprintf("claim-of-%d", i),
+			Holder: ledger.Holder{
+				Claim:   ledger.ClaimID(uuid.UUID{0: byte(ids.Uint32()), 13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)}.String()),
+				Cluster: ledger.ClusterName(fmt.Sprint("cluster-", i%1000)), Namespace: "default", Name: fmt.Sprintf("claim-of-%d", i),
 			},
-			Policy: allocator.Delete, State: allocator.Bound, BoundAt: time.UnixMilli(int64(i)), Revision: int64(i),
+			Policy: ledger.Delete, State: ledger.Bound, BoundAt: time.UnixMilli(int64(i)), Revision: int64(i),
 		})
 	}
-	kept.seal(func(one, _ allocator.Block) { t.Fatalf("claim %s has two blocks", one.Holder.Claim) })
+	kept.seal(func(one, _ ledger.Block) { t.Fatalf("claim %s has two blocks", one.Holder.Claim) })
 	if each := (heap() - before) / n; each > most {
 		t.Errorf("a block takes %d bytes, want %d at most", each, most)
 	} else {

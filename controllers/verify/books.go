@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
@@ -20,32 +21,32 @@ type Ledger interface {
 // books are the ledger at one revision, with what differs in it.
 type books struct {
 	revision int64
-	pools    map[allocator.PoolID]*pool
-	spaces   map[allocator.SpaceID]*space
+	pools    map[ledger.PoolID]*pool
+	spaces   map[ledger.SpaceID]*space
 	blocks   blocks
 	sealed   bool // all blocks were read
 	findings []Finding
-	reserved func(allocator.ClaimID) (since time.Time, ok bool) // see Options.Reserved
+	reserved func(ledger.ClaimID) (since time.Time, ok bool) // see Options.Reserved
 
 	// A block that cannot be read is neither there nor absent: nothing is concluded about
 	// the claim whose key leads to it.
 	unread map[position]bool
-	hidden map[allocator.ClaimID]bool
+	hidden map[ledger.ClaimID]bool
 
-	now    time.Time                     // of the look
-	bucket netip.Prefix                  // of the history that was read last
-	past   map[position]allocator.Tenure // the last one of each block of a bucket of the history
+	now    time.Time                  // of the look
+	bucket netip.Prefix               // of the history that was read last
+	past   map[position]ledger.Tenure // the last one of each block of a bucket of the history
 }
 
 // position is where a block lies.
 type position struct {
-	space  allocator.SpaceID
+	space  ledger.SpaceID
 	prefix netip.Prefix
 }
 
 // pool is a pool of the ledger.
 type pool struct {
-	allocator.Pool
+	ledger.Pool
 	taken *big.Int // addresses that are in a block or excluded
 	seen  bool     // its IPPool exists
 }
@@ -53,26 +54,26 @@ type pool struct {
 // space is a space of the ledger while its blocks pass by.
 type space struct {
 	pools []*pool
-	last  allocator.Block // the one that reaches furthest; its successors begin no earlier
+	last  ledger.Block // the one that reaches furthest; its successors begin no earlier
 	used  bool
 	head  bool
 }
 
 // audit reads the ledger.
-func audit(ctx context.Context, ledger Ledger, now time.Time) (*books, error) {
+func audit(ctx context.Context, alloc Ledger, now time.Time) (*books, error) {
 	b := &books{
 		now:    now,
-		pools:  map[allocator.PoolID]*pool{},
-		spaces: map[allocator.SpaceID]*space{},
+		pools:  map[ledger.PoolID]*pool{},
+		spaces: map[ledger.SpaceID]*space{},
 		unread: map[position]bool{},
-		hidden: map[allocator.ClaimID]bool{},
-		past:   map[position]allocator.Tenure{},
+		hidden: map[ledger.ClaimID]bool{},
+		past:   map[position]ledger.Tenure{},
 	}
 	var err error
-	b.revision, err = ledger.Walk(ctx, allocator.Visitor{
+	b.revision, err = alloc.Walk(ctx, allocator.Visitor{
 		Pool:   b.addPool,
 		Block:  b.addBlock,
-		Head:   func(id allocator.SpaceID) { b.space(id).head = true },
+		Head:   func(id ledger.SpaceID) { b.space(id).head = true },
 		Claim:  b.addClaim,
 		Unread: b.addUnread,
 		Tenure: b.addTenure,
@@ -89,7 +90,7 @@ func audit(ctx context.Context, ledger Ledger, now time.Time) (*books, error) {
 
 func (b *books) find(f Finding) { b.findings = append(b.findings, f) }
 
-func (b *books) space(id allocator.SpaceID) *space {
+func (b *books) space(id ledger.SpaceID) *space {
 	s := b.spaces[id]
 	if s == nil {
 		s = &space{}
@@ -98,7 +99,7 @@ func (b *books) space(id allocator.SpaceID) *space {
 	return s
 }
 
-func (b *books) addPool(p allocator.Pool) {
+func (b *books) addPool(p ledger.Pool) {
 	added := &pool{Pool: p, taken: new(big.Int)}
 	for _, x := range p.Excluded {
 		added.taken.Add(added.taken, cidr.Size(x))
@@ -108,7 +109,7 @@ func (b *books) addPool(p allocator.Pool) {
 	s.pools, s.used = append(s.pools, added), true
 }
 
-func (b *books) addBlock(added allocator.Block) {
+func (b *books) addBlock(added ledger.Block) {
 	s := b.space(added.Space)
 	s.used = true
 	b.place(s, added)
@@ -117,7 +118,7 @@ func (b *books) addBlock(added allocator.Block) {
 	} else if p.Space != added.Space || !contains(p.CIDR, added.Prefix) {
 		b.find(about(BlockOutsidePool, added, "the block is in space %s, and its pool %s is %s of space %s", added.Space, p.Name, p.CIDR, p.Space))
 	}
-	if added.State == allocator.Disputed {
+	if added.State == ledger.Disputed {
 		b.find(about(Disputed, added, "others hold addresses of this block, too; release all but one of them"))
 	}
 	b.blocks.add(added)
@@ -129,23 +130,23 @@ func (b *books) seal() {
 		return
 	}
 	b.sealed = true
-	b.blocks.seal(func(one, other allocator.Block) {
+	b.blocks.seal(func(one, other ledger.Block) {
 		b.find(about(SeveralBlocks, one, "the claim has %s as well", other.Prefix))
 	})
 }
 
 // addUnread counts a block of which only its place is known.
-func (b *books) addUnread(in allocator.SpaceID, prefix netip.Prefix) {
+func (b *books) addUnread(in ledger.SpaceID, prefix netip.Prefix) {
 	s := b.space(in)
 	s.used = true
 	b.unread[position{in, prefix}] = true
-	b.place(s, allocator.Block{Space: in, Prefix: prefix})
+	b.place(s, ledger.Block{Space: in, Prefix: prefix})
 }
 
 // place counts a block in the pools it lies in, and compares it with the one
 // before that reaches furthest: prefixes overlap only if one contains the other,
 // and keys sort by address, the covering prefix first.
-func (b *books) place(s *space, added allocator.Block) {
+func (b *books) place(s *space, added ledger.Block) {
 	if !s.last.Prefix.IsValid() || !contains(s.last.Prefix, added.Prefix) {
 		s.last = added
 		for _, p := range s.pools {
@@ -153,7 +154,7 @@ func (b *books) place(s *space, added allocator.Block) {
 		}
 		return
 	}
-	if added.State != allocator.Disputed || s.last.State != allocator.Disputed {
+	if added.State != ledger.Disputed || s.last.State != ledger.Disputed {
 		b.find(about(OverlappingBlocks, added, "%s of claim %s overlaps it", s.last.Prefix, s.last.Holder.Claim))
 	}
 }
@@ -173,7 +174,7 @@ func (p *pool) take(prefix netip.Prefix) {
 	p.taken.Add(p.taken, taken)
 }
 
-func (b *books) addClaim(id allocator.ClaimID, in allocator.SpaceID, prefix netip.Prefix) {
+func (b *books) addClaim(id ledger.ClaimID, in ledger.SpaceID, prefix netip.Prefix) {
 	if b.unread[position{in, prefix}] {
 		b.hidden[id] = true
 		return
@@ -203,14 +204,14 @@ func (b *books) close() {
 			b.find(about(ClaimKeyMismatch, held.Block, "no key of the claim leads to the block"))
 		}
 	}
-	roots := map[allocator.ClusterName][]*pool{}
+	roots := map[ledger.ClusterName][]*pool{}
 	for _, p := range b.pools {
 		if p.Parent == "" {
 			roots[p.Cluster] = append(roots[p.Cluster], p)
 			continue
 		}
-		held := b.blocks.of(allocator.ClaimID(p.ID))
-		if b.hidden[allocator.ClaimID(p.ID)] {
+		held := b.blocks.of(ledger.ClaimID(p.ID))
+		if b.hidden[ledger.ClaimID(p.ID)] {
 			continue
 		}
 		if held == nil || held.Pool != p.Parent || held.Prefix != p.CIDR {

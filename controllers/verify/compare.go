@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
@@ -19,7 +19,7 @@ import (
 type World interface {
 	// Each calls visit for every object of the kind of list. It fails if it
 	// cannot tell all of them.
-	Each(ctx context.Context, list client.ObjectList, visit func(allocator.ClusterName, client.Object)) error
+	Each(ctx context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error
 }
 
 // compare finds what differs between the books and the objects. The ledger was
@@ -29,13 +29,13 @@ type World interface {
 func (b *books) compare(ctx context.Context, world World) error {
 	for _, part := range []struct {
 		list  client.ObjectList
-		visit func(allocator.ClusterName, client.Object)
+		visit func(ledger.ClusterName, client.Object)
 	}{
-		{&ipamv1alpha1.IPPoolList{}, func(c allocator.ClusterName, o client.Object) { b.seePool(c, o.(*ipamv1alpha1.IPPool)) }},
-		{&ipamv1alpha1.IPClaimList{}, func(c allocator.ClusterName, o client.Object) { b.seeClaim(c, o.(*ipamv1alpha1.IPClaim)) }},
-		{&ipamv1alpha1.IPAllocationList{}, func(c allocator.ClusterName, o client.Object) { b.seeRecord(c, o.(*ipamv1alpha1.IPAllocation)) }},
+		{&ipamv1alpha1.IPPoolList{}, func(c ledger.ClusterName, o client.Object) { b.seePool(c, o.(*ipamv1alpha1.IPPool)) }},
+		{&ipamv1alpha1.IPClaimList{}, func(c ledger.ClusterName, o client.Object) { b.seeClaim(c, o.(*ipamv1alpha1.IPClaim)) }},
+		{&ipamv1alpha1.IPAllocationList{}, func(c ledger.ClusterName, o client.Object) { b.seeRecord(c, o.(*ipamv1alpha1.IPAllocation)) }},
 	} {
-		err := world.Each(ctx, part.list, func(c allocator.ClusterName, o client.Object) {
+		err := world.Each(ctx, part.list, func(c ledger.ClusterName, o client.Object) {
 			if odd := decode.Unreadable(o); odd != nil {
 				b.seeOdd(c, o, odd)
 				return
@@ -50,7 +50,7 @@ func (b *books) compare(ctx context.Context, world World) error {
 		b.judge(held)
 	}
 	for _, p := range b.pools {
-		if !p.seen && p.State == allocator.PoolOpen {
+		if !p.seen && p.State == ledger.PoolOpen {
 			b.find(aboutPool(PoolWithoutObject, p.Pool, "its IPPool does not exist").by(ConfirmRelease))
 		}
 	}
@@ -58,7 +58,7 @@ func (b *books) compare(ctx context.Context, world World) error {
 }
 
 // seeOdd sees an object that cannot be read. It exists, and so does what lives by it.
-func (b *books) seeOdd(cluster allocator.ClusterName, obj client.Object, odd error) {
+func (b *books) seeOdd(cluster ledger.ClusterName, obj client.Object, odd error) {
 	b.find(Finding{
 		Kind: Unreadable, Cluster: cluster, Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: string(obj.GetUID()), Message: odd.Error(),
 	})
@@ -68,16 +68,16 @@ func (b *books) seeOdd(cluster allocator.ClusterName, obj client.Object, odd err
 		}
 		return
 	}
-	if held := b.blocks.of(allocator.ClaimID(obj.GetUID())); held != nil {
+	if held := b.blocks.of(ledger.ClaimID(obj.GetUID())); held != nil {
 		held.held = true
 	}
-	if p := b.pools[allocator.PoolID(obj.GetUID())]; p != nil {
+	if p := b.pools[ledger.PoolID(obj.GetUID())]; p != nil {
 		p.seen = true
 	}
 }
 
-func (b *books) seePool(cluster allocator.ClusterName, obj *ipamv1alpha1.IPPool) {
-	p := b.pools[allocator.PoolID(obj.UID)]
+func (b *books) seePool(cluster ledger.ClusterName, obj *ipamv1alpha1.IPPool) {
+	p := b.pools[ledger.PoolID(obj.UID)]
 	shown := obj.Status.AllocatedCIDR
 	if p == nil {
 		if shown != "" && obj.DeletionTimestamp.IsZero() {
@@ -89,7 +89,7 @@ func (b *books) seePool(cluster allocator.ClusterName, obj *ipamv1alpha1.IPPool)
 		return
 	}
 	p.seen = true
-	if held := b.blocks.of(allocator.ClaimID(obj.UID)); held != nil {
+	if held := b.blocks.of(ledger.ClaimID(obj.UID)); held != nil {
 		held.held = true
 	}
 	if p.Cluster != cluster || p.Name != obj.Name || shown != "" && shown != p.CIDR.String() {
@@ -113,18 +113,18 @@ func (b *books) compareFigures(p *pool, obj *ipamv1alpha1.IPPool) {
 
 // of is the block that a claim has. One that cools is nobody's.
 func (b *books) of(uid types.UID) *block {
-	held := b.blocks.of(allocator.ClaimID(uid))
-	if held == nil || held.State == allocator.Cooling {
+	held := b.blocks.of(ledger.ClaimID(uid))
+	if held == nil || held.State == ledger.Cooling {
 		return nil
 	}
 	return held
 }
 
-func (b *books) seeClaim(cluster allocator.ClusterName, claim *ipamv1alpha1.IPClaim) {
+func (b *books) seeClaim(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) {
 	shown := claim.Status.AllocatedCIDR
 	held := b.of(claim.UID)
 	if held == nil {
-		if shown != "" && !b.hidden[allocator.ClaimID(claim.UID)] && !b.promised(cluster, claim) {
+		if shown != "" && !b.hidden[ledger.ClaimID(claim.UID)] && !b.promised(cluster, claim) {
 			b.find(Finding{
 				Kind: ClaimWithoutBlock, Cluster: cluster, Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID),
 				Prefix: shown, Message: "the claim shows this address, and the ledger has no block of it",
@@ -137,7 +137,7 @@ func (b *books) seeClaim(cluster allocator.ClusterName, claim *ipamv1alpha1.IPCl
 	switch {
 	case h.Cluster != cluster || h.Namespace != claim.Namespace || h.Name != claim.Name:
 		b.find(about(ClaimMismatch, held.Block, "the claim of this UID is %s/%s of workspace %s", claim.Namespace, claim.Name, cluster))
-	case held.State == allocator.Retained:
+	case held.State == ledger.Retained:
 		b.find(about(ClaimMismatch, held.Block, "the block is retained, and its claim still exists"))
 	case shown == "" && !held.leaving:
 		b.find(about(ClaimMismatch, held.Block, "the claim shows no address; it is %s", claim.Status.Phase).by(LookAtClaim))
@@ -146,9 +146,9 @@ func (b *books) seeClaim(cluster allocator.ClusterName, claim *ipamv1alpha1.IPCl
 	}
 }
 
-func (b *books) seeRecord(cluster allocator.ClusterName, record *ipamv1alpha1.IPAllocation) {
+func (b *books) seeRecord(cluster ledger.ClusterName, record *ipamv1alpha1.IPAllocation) {
 	name, uid := record.HeldBy()
-	if b.hidden[allocator.ClaimID(uid)] {
+	if b.hidden[ledger.ClaimID(uid)] {
 		return
 	}
 	held := b.of(uid)
@@ -170,7 +170,7 @@ func (b *books) seeRecord(cluster allocator.ClusterName, record *ipamv1alpha1.IP
 	b.compareRecord(cluster, record, held)
 }
 
-func (b *books) compareRecord(cluster allocator.ClusterName, record *ipamv1alpha1.IPAllocation, held *block) {
+func (b *books) compareRecord(cluster ledger.ClusterName, record *ipamv1alpha1.IPAllocation, held *block) {
 	h, retained := held.Holder, record.Spec.ClaimRef == nil
 	names := ipamv1alpha1.AllocationNames(h.Namespace, h.Name)
 	switch {
@@ -178,11 +178,11 @@ func (b *books) compareRecord(cluster allocator.ClusterName, record *ipamv1alpha
 		b.find(about(RecordMismatch, held.Block, "its record is IPAllocation %s/%s of workspace %s", record.Namespace, record.Name, cluster))
 	case record.Status.AllocatedCIDR != held.Prefix.String():
 		b.find(about(RecordMismatch, held.Block, "IPAllocation %s records %s", record.Name, record.Status.AllocatedCIDR))
-	case held.State != allocator.Disputed && retained != (held.State == allocator.Retained):
+	case held.State != ledger.Disputed && retained != (held.State == ledger.Retained):
 		b.find(about(RecordMismatch, held.Block, "the block is %s, and IPAllocation %s does not say so", held.State, record.Name).by(ConfirmRelease))
-	case held.State == allocator.Retained && !expiresOf(record).Equal(held.Until):
+	case held.State == ledger.Retained && !expiresOf(record).Equal(held.Until):
 		b.find(about(RecordMismatch, held.Block, "IPAllocation %s expires at %q, the block at %q", record.Name, when(expiresOf(record)), when(held.Until)).by(ConfirmRelease))
-	case held.State == allocator.Bound && record.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimPolicy(held.Policy):
+	case held.State == ledger.Bound && record.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimPolicy(held.Policy):
 		b.find(about(RecordMismatch, held.Block, "IPAllocation %s says %s when the claim is deleted, the ledger %s",
 			record.Name, record.Spec.ReclaimPolicy, held.Policy))
 	}
@@ -206,7 +206,7 @@ func when(t time.Time) string {
 
 // judge says what a block lacks.
 func (b *books) judge(held *block) {
-	if held.State == allocator.Cooling {
+	if held.State == ledger.Cooling {
 		if b.now.Sub(held.Until) > overdue {
 			b.find(about(BlockOverdue, held.Block, "its cooldown was over at %s, and nobody has ended it", held.Until.Format(time.RFC3339)))
 		}
@@ -217,8 +217,8 @@ func (b *books) judge(held *block) {
 		return
 	}
 	if held.Holder.Namespace == "" {
-		child := b.pools[allocator.PoolID(held.Holder.Claim)]
-		if !held.held && (child == nil || child.State == allocator.PoolOpen) {
+		child := b.pools[ledger.PoolID(held.Holder.Claim)]
+		if !held.held && (child == nil || child.State == ledger.PoolOpen) {
 			b.find(about(BlockWithoutClaim, held.Block, "the child pool that holds the block does not exist").by(ConfirmRelease))
 		}
 		return
@@ -226,11 +226,11 @@ func (b *books) judge(held *block) {
 	switch {
 	case held.Shared && !held.held && b.now.Sub(held.BoundAt) < overdue:
 		// It is freed by itself once no CREATE can succeed that was answered with it, too.
-	case held.State == allocator.Retained && !held.Until.IsZero() && b.now.Sub(held.Until) > overdue:
+	case held.State == ledger.Retained && !held.Until.IsZero() && b.now.Sub(held.Until) > overdue:
 		b.find(about(LeaseOverdue, held.Block, "its lease was over at %s, and the block is there still", when(held.Until)).by(ConfirmRelease))
-	case held.State == allocator.Retained && !held.recorded:
+	case held.State == ledger.Retained && !held.recorded:
 		b.find(about(BlockWithoutRecord, held.Block, "the block is retained, and the IPAllocation it lives by does not exist").by(ConfirmRelease))
-	case !held.held && (held.State == allocator.Bound || held.State == allocator.Disputed && !held.recorded):
+	case !held.held && (held.State == ledger.Bound || held.State == ledger.Disputed && !held.recorded):
 		b.find(about(BlockWithoutClaim, held.Block, "the claim that holds the block does not exist").by(ConfirmRelease))
 	case held.held && !held.leaving && !held.recorded:
 		b.find(about(BlockWithoutRecord, held.Block, "the claim has no IPAllocation").by(LookAtClaim))

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Kind says what is wrong. The list is closed, and each is explained in
@@ -98,9 +98,9 @@ type Finding struct {
 	Kind Kind `json:"kind"`
 	// Cluster, Namespace and Name are the claim, child pool or pool that it is
 	// about, as far as that is known. A pool has no namespace.
-	Cluster   allocator.ClusterName `json:"cluster,omitempty"`
-	Namespace string                `json:"namespace,omitempty"`
-	Name      string                `json:"name,omitempty"`
+	Cluster   ledger.ClusterName `json:"cluster,omitempty"`
+	Namespace string             `json:"namespace,omitempty"`
+	Name      string             `json:"name,omitempty"`
 	// UID is that of the same claim or pool.
 	UID string `json:"uid,omitempty"`
 	// Prefix is the block or the pool's CIDR.
@@ -111,8 +111,8 @@ type Finding struct {
 	revision int64 // of the block: one given back and given again is another
 }
 
-func (f Finding) holder() allocator.Holder {
-	return allocator.Holder{Claim: allocator.ClaimID(f.UID), Cluster: f.Cluster, Namespace: f.Namespace, Name: f.Name}
+func (f Finding) holder() ledger.Holder {
+	return ledger.Holder{Claim: ledger.ClaimID(f.UID), Cluster: f.Cluster, Namespace: f.Namespace, Name: f.Name}
 }
 
 // Report is what was found.
@@ -154,7 +154,7 @@ func sorted(findings []Finding) []Finding {
 }
 
 // about begins a finding on the holder of a block.
-func about(kind Kind, b allocator.Block, format string, args ...any) Finding {
+func about(kind Kind, b ledger.Block, format string, args ...any) Finding {
 	return Finding{
 		Kind: kind, Cluster: b.Holder.Cluster, Namespace: b.Holder.Namespace, Name: b.Holder.Name, UID: string(b.Holder.Claim),
 		Prefix: b.Prefix.String(), Message: fmt.Sprintf(format, args...), revision: b.Revision,
@@ -162,7 +162,7 @@ func about(kind Kind, b allocator.Block, format string, args ...any) Finding {
 }
 
 // aboutPool begins a finding on a pool of the ledger.
-func aboutPool(kind Kind, p allocator.Pool, format string, args ...any) Finding {
+func aboutPool(kind Kind, p ledger.Pool, format string, args ...any) Finding {
 	return Finding{
 		Kind: kind, Cluster: p.Cluster, Name: p.Name, UID: string(p.ID),
 		Prefix: p.CIDR.String(), Message: fmt.Sprintf(format, args...),

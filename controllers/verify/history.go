@@ -3,7 +3,7 @@ package verify
 import (
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // skew is the most by which the clocks of replicas may differ: a tenure begins by the clock of the replica
@@ -12,7 +12,7 @@ const skew = time.Minute
 
 // addTenure compares a tenure of the history with the clock, and with the one before it of the
 // same block. They come bucket by bucket, and those of a block in the order of time.
-func (b *books) addTenure(t allocator.Tenure) {
+func (b *books) addTenure(t ledger.Tenure) {
 	if t.Bucket() != b.bucket {
 		clear(b.past)
 		b.bucket = t.Bucket()
@@ -30,6 +30,6 @@ func (b *books) addTenure(t allocator.Tenure) {
 }
 
 // aboutTenure begins a finding on a record of the history.
-func aboutTenure(t allocator.Tenure, format string, args ...any) Finding {
-	return about(HistoryMismatch, allocator.Block{Prefix: t.Prefix, Holder: t.Holder, Revision: t.Revision}, format, args...)
+func aboutTenure(t ledger.Tenure, format string, args ...any) Finding {
+	return about(HistoryMismatch, ledger.Block{Prefix: t.Prefix, Holder: t.Holder, Revision: t.Revision}, format, args...)
 }

@@ -3,7 +3,7 @@ package verify
 import (
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
@@ -14,7 +14,7 @@ import (
 const overdue = reservation.Grace + time.Minute
 
 // promised reports whether the block that a claim shows is reserved for it, and notes that.
-func (b *books) promised(cluster allocator.ClusterName, claim *ipamv1alpha1.IPClaim) bool {
+func (b *books) promised(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) bool {
 	held := b.blocks.of(reservation.Of(cluster, claim))
 	if held == nil || held.Prefix.String() != claim.Status.AllocatedCIDR {
 		return false
@@ -29,7 +29,7 @@ func (b *books) judgeReservation(held *block) {
 	if first, ok := b.reserved(held.Holder.Claim); ok && first.Before(since) {
 		since = first // a CREATE that fails again and again renews the reservation
 	}
-	if held.State != allocator.Reserved || b.now.Sub(since) < overdue {
+	if held.State != ledger.Reserved || b.now.Sub(since) < overdue {
 		return // a dispute has a finding of its own
 	}
 	what := "the block is reserved for a claim that was not created"

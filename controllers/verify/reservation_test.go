@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -60,7 +61,7 @@ func TestVerify_Reservations(t *testing.T) {
 				t.Fatalf("found %v, want %v", findings, tt.want)
 			}
 			for _, f := range findings {
-				if f.Kind == BlockWithoutClaim && (f.Repair != ConfirmRelease || allocator.ClaimID(f.UID) != r.Holder.Claim || !strings.Contains(f.Message, tt.message)) {
+				if f.Kind == BlockWithoutClaim && (f.Repair != ConfirmRelease || ledger.ClaimID(f.UID) != r.Holder.Claim || !strings.Contains(f.Message, tt.message)) {
 					t.Errorf("the finding is %+v, want one that says %q, with repair %s", f, tt.message, ConfirmRelease)
 				}
 			}
@@ -81,7 +82,7 @@ func TestVerify_BlockOfTwoAnswers(t *testing.T) {
 			s.must(err)
 		}
 		_, ok, err := s.ledger.Confirm(t.Context(), allocator.Confirmation{
-			Reservation: r.Holder.Claim, Claim: "uid-of-new", Prefix: r.Exact, Policy: allocator.Delete, Certain: true,
+			Reservation: r.Holder.Claim, Claim: "uid-of-new", Prefix: r.Exact, Policy: ledger.Delete, Certain: true,
 		})
 		s.must(err)
 		if !ok {

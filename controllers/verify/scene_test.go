@@ -13,6 +13,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -41,33 +42,33 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	etcd := etcdtest.New(t).Client()
-	ledger, err := allocator.Open(t.Context(), etcd, allocator.Options{})
+	alloc, err := allocator.Open(t.Context(), etcd, allocator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = ledger.Close() })
+	t.Cleanup(func() { _ = alloc.Close() })
 	s := &scene{
-		T: t, etcd: etcd, ledger: ledger, between: func() {},
+		T: t, etcd: etcd, ledger: alloc, between: func() {},
 		pools: map[string]*ipamv1alpha1.IPPool{}, claims: map[string]*ipamv1alpha1.IPClaim{}, records: map[string]*ipamv1alpha1.IPAllocation{},
 	}
 	s.Verifier = New(Options{Ledger: s, World: s, Reserved: s.reservedSince, Pause: time.Millisecond})
 
-	_, err = ledger.Register(t.Context(), allocator.Pool{
+	_, err = alloc.Register(t.Context(), ledger.Pool{
 		ID: "uid-of-root", Cluster: "w", Name: "root", CIDR: netip.MustParsePrefix("10.0.0.0/16"),
 		Excluded: []netip.Prefix{netip.MustParsePrefix("10.0.255.0/24")},
 	})
 	s.must(err)
 	s.hold("a", "10.0.0.0/28")
 	s.hold("r", "10.0.0.16/28")
-	_, _, err = ledger.Retain(t.Context(), "uid-of-r", time.Time{})
+	_, _, err = alloc.Retain(t.Context(), "uid-of-r", time.Time{})
 	s.must(err)
 	delete(s.claims, "r")
 	s.records["r"].Spec.ClaimRef = nil
 	s.records["r"].Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "r/uid-of-r"}
-	_, err = ledger.Carve(t.Context(), allocator.Request{
+	_, err = alloc.Carve(t.Context(), ledger.Request{
 		Pool: "uid-of-root", Exact: netip.MustParsePrefix("10.0.1.0/24"),
-		Holder: allocator.Holder{Claim: "uid-of-child", Cluster: "w", Name: "child"},
-	}, allocator.Pool{ID: "uid-of-child", Cluster: "w", Name: "child", Parent: "uid-of-root"})
+		Holder: ledger.Holder{Claim: "uid-of-child", Cluster: "w", Name: "child"},
+	}, ledger.Pool{ID: "uid-of-child", Cluster: "w", Name: "child", Parent: "uid-of-root"})
 	s.must(err)
 	s.show("root", "10.0.0.0/16", "65536", "544", "64992")
 	s.show("child", "10.0.1.0/24", "256", "0", "256")
@@ -92,15 +93,15 @@ func (s *scene) hold(name, prefix string) {
 // dispute adopts a block of the pool root, whoever holds it, and publishes it.
 func (s *scene) dispute(name, prefix string) {
 	s.Helper()
-	_, err := s.ledger.Adopt(s.Context(), request(name, prefix), allocator.Bound)
+	_, err := s.ledger.Adopt(s.Context(), request(name, prefix), ledger.Bound)
 	s.must(err)
 	s.publish(name, prefix)
 }
 
-func request(name, prefix string) allocator.Request {
-	return allocator.Request{
+func request(name, prefix string) ledger.Request {
+	return ledger.Request{
 		Pool: "uid-of-root", Exact: netip.MustParsePrefix(prefix),
-		Holder: allocator.Holder{Claim: allocator.ClaimID("uid-of-" + name), Cluster: "w", Namespace: "default", Name: name},
+		Holder: ledger.Holder{Claim: ledger.ClaimID("uid-of-" + name), Cluster: "w", Namespace: "default", Name: name},
 	}
 }
 
@@ -119,7 +120,7 @@ func (s *scene) show(name, cidr, total, allocated, available string) {
 }
 
 // reservedSince tells how old a reservation is.
-func (s *scene) reservedSince(id allocator.ClaimID) (time.Time, bool) {
+func (s *scene) reservedSince(id ledger.ClaimID) (time.Time, bool) {
 	since, ok := s.ledger.ReservedSince(id)
 	return since.Add(-s.renewed), ok
 }
@@ -133,7 +134,7 @@ func (s *scene) Walk(ctx context.Context, visitor allocator.Visitor) (int64, err
 }
 
 // Each implements World.
-func (s *scene) Each(_ context.Context, list client.ObjectList, visit func(allocator.ClusterName, client.Object)) error {
+func (s *scene) Each(_ context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error {
 	switch list.(type) {
 	case *ipamv1alpha1.IPPoolList:
 		all(s.pools, visit)
@@ -145,7 +146,7 @@ func (s *scene) Each(_ context.Context, list client.ObjectList, visit func(alloc
 	return nil
 }
 
-func all[T client.Object](objects map[string]T, visit func(allocator.ClusterName, client.Object)) {
+func all[T client.Object](objects map[string]T, visit func(ledger.ClusterName, client.Object)) {
 	for _, name := range slices.Sorted(maps.Keys(objects)) {
 		visit("w", objects[name])
 	}

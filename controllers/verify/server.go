@@ -13,17 +13,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Hints are how repairs are asked for. None may block.
 type Hints struct {
 	// Claim requeues a claim.
-	Claim func(allocator.Holder)
+	Claim func(ledger.Holder)
 	// Pool requeues a pool.
-	Pool func(allocator.PoolID)
+	Pool func(ledger.PoolID)
 	// Release asks whether a holder is gone, and releases its block then.
-	Release func(allocator.Holder)
+	Release func(ledger.Holder)
 }
 
 // Server answers requests at a socket of this machine, which only its owner can use.
@@ -141,7 +141,7 @@ func (h Hints) repair(f Finding) {
 	case LookAtClaim:
 		h.Claim(f.holder())
 	case LookAtPool:
-		h.Pool(allocator.PoolID(f.UID))
+		h.Pool(ledger.PoolID(f.UID))
 	case ConfirmRelease:
 		h.Release(f.holder())
 	}

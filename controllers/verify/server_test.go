@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // serve has a scene's verifier listen until the test ends, and returns where, and
@@ -28,9 +28,9 @@ func (s *scene) serve(leads bool) (socket string, hinted *[]string) {
 	server := &Server{
 		Path: filepath.Join(dir, "verify.sock"), Verifier: s.Verifier, Leading: leading,
 		Hints: Hints{
-			Claim:   func(h allocator.Holder) { *hinted = append(*hinted, "claim "+h.Namespace+"/"+h.Name) },
-			Pool:    func(id allocator.PoolID) { *hinted = append(*hinted, "pool "+string(id)) },
-			Release: func(h allocator.Holder) { *hinted = append(*hinted, "release "+string(h.Claim)) },
+			Claim:   func(h ledger.Holder) { *hinted = append(*hinted, "claim "+h.Namespace+"/"+h.Name) },
+			Pool:    func(id ledger.PoolID) { *hinted = append(*hinted, "pool "+string(id)) },
+			Release: func(h ledger.Holder) { *hinted = append(*hinted, "release "+string(h.Claim)) },
 		},
 	}
 	ctx, cancel := context.WithCancel(context.Background())

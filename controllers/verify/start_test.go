@@ -9,7 +9,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // slow is a World that takes its time.
@@ -19,7 +19,7 @@ type slow struct {
 	takes time.Duration // for each kind
 }
 
-func (w slow) Each(ctx context.Context, list client.ObjectList, visit func(allocator.ClusterName, client.Object)) error {
+func (w slow) Each(ctx context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error {
 	w.clock.Step(w.takes)
 	return w.scene.Each(ctx, list, visit)
 }

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 type Options struct {
 	Ledger Ledger
 	// Reserved tells since when a reservation is in the ledger. Default: its last answer counts.
-	Reserved func(allocator.ClaimID) (since time.Time, ok bool)
+	Reserved func(ledger.ClaimID) (since time.Time, ok bool)
 	World    World
 	// Interval between two verifications that nobody has asked for, jittered by a fifth. It is longer, up to four hours, if
 	// the last one took more than a two-hundredth of it. Default 10 minutes.
@@ -62,7 +62,7 @@ func New(opts Options) *Verifier {
 		opts.Clock = clock.RealClock{}
 	}
 	if opts.Reserved == nil {
-		opts.Reserved = func(allocator.ClaimID) (time.Time, bool) { return time.Time{}, false }
+		opts.Reserved = func(ledger.ClaimID) (time.Time, bool) { return time.Time{}, false }
 	}
 	return &Verifier{Options: opts}
 }

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
@@ -290,6 +290,6 @@ func TestVerify_AFaultIsNoReport(t *testing.T) {
 // world is a World that cannot be read.
 type world func() error
 
-func (w world) Each(context.Context, client.ObjectList, func(allocator.ClusterName, client.Object)) error {
+func (w world) Each(context.Context, client.ObjectList, func(ledger.ClusterName, client.Object)) error {
 	return w()
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/anishathalye/porcupine"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
@@ -82,7 +82,7 @@ func TestChaos(t *testing.T) {
 // askForAll has each allocator look for each claim, and nothing may be left
 // unknown.
 func (s *site) askForAll() {
-	var claims []allocator.ClaimID
+	var claims []ledger.ClaimID
 	for _, op := range s.traffic.operations {
 		if op.Claim != "" && !slices.Contains(claims, op.Claim) {
 			claims = append(claims, op.Claim)
@@ -128,7 +128,7 @@ func (s *site) linearizable(r *replay, operations []operation) {
 	for name, history := range claimHistories(operations) {
 		s.conform(name, claimModel.ToModel(), history)
 	}
-	for _, id := range []allocator.SpaceID{"domain", "c", "six"} {
+	for _, id := range []ledger.SpaceID{"domain", "c", "six"} {
 		var steps []step
 		for _, st := range r.steps {
 			if st.space == id {
@@ -169,12 +169,12 @@ func (s *site) memory(r *replay) {
 	}
 }
 
-func (s *site) knows(i int, id allocator.PoolID) outcome {
+func (s *site) knows(i int, id ledger.PoolID) outcome {
 	return s.traffic.do(s.t.Context(), i, request{Do: "capacity", Pool: id, Timeout: patience})
 }
 
 // expected counts a pool's blocks and free addresses in the ledger.
-func expected(w allocator.Pool, r *replay) outcome {
+func expected(w ledger.Pool, r *replay) outcome {
 	free := 1 << (w.CIDR.Addr().BitLen() - w.CIDR.Bits())
 	for _, x := range w.Excluded {
 		free -= 1 << (x.Addr().BitLen() - x.Bits())

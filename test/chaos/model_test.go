@@ -8,8 +8,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/golden"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // States of a claim beside the prefix of its block.
@@ -78,7 +78,7 @@ func claimHistories(operations []operation) map[string][]porcupine.Operation {
 	for _, op := range operations {
 		if op.Refusal == noPool { // it says, too, that the child is not there
 			child := op
-			child.Do, child.Claim = "lookup", allocator.ClaimID(op.Pool)
+			child.Do, child.Claim = "lookup", ledger.ClaimID(op.Pool)
 			operations = append(operations, child)
 		}
 	}
@@ -100,14 +100,14 @@ func claimHistories(operations []operation) map[string][]porcupine.Operation {
 // room is a space as its steps made it: the state of its model is how many of
 // them have happened.
 type room struct {
-	held     [][]netip.Prefix           // after so many steps
-	largest  map[allocator.PoolID][]int // likewise: the length of the largest free block, -1 if nothing is free
-	excluded map[allocator.PoolID][]netip.Prefix
+	held     [][]netip.Prefix        // after so many steps
+	largest  map[ledger.PoolID][]int // likewise: the length of the largest free block, -1 if nothing is free
+	excluded map[ledger.PoolID][]netip.Prefix
 }
 
 // newRoom goes through the steps of a space, in the slow and obvious way.
-func newRoom(id allocator.SpaceID, steps []step) *room {
-	r := &room{held: [][]netip.Prefix{nil}, largest: map[allocator.PoolID][]int{}, excluded: map[allocator.PoolID][]netip.Prefix{}}
+func newRoom(id ledger.SpaceID, steps []step) *room {
+	r := &room{held: [][]netip.Prefix{nil}, largest: map[ledger.PoolID][]int{}, excluded: map[ledger.PoolID][]netip.Prefix{}}
 	for _, s := range steps {
 		held := slices.Clone(r.held[len(r.held)-1])
 		if s.bound {
@@ -129,7 +129,7 @@ func newRoom(id allocator.SpaceID, steps []step) *room {
 	return r
 }
 
-func largest(w allocator.Pool, held []netip.Prefix) int {
+func largest(w ledger.Pool, held []netip.Prefix) int {
 	x := golden.New(w.CIDR)
 	for _, p := range w.Excluded {
 		x.Exclude(p)
@@ -177,7 +177,7 @@ func (r *room) model() porcupine.Model {
 }
 
 // roomHistory is what happened in a space, and who was refused there.
-func roomHistory(id allocator.SpaceID, steps []step, operations []operation) []porcupine.Operation {
+func roomHistory(id ledger.SpaceID, steps []step, operations []operation) []porcupine.Operation {
 	var history []porcupine.Operation
 	for i, s := range steps {
 		history = append(history, porcupine.Operation{ClientId: len(windows), Input: i, Call: s.after, Return: s.until})

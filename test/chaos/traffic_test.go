@@ -9,14 +9,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
 // windows are the pools that all ask for: two that overlap in one space, one
 // with an exclusion, one of IPv6. They are small, so that they fill up.
-var windows = []allocator.Pool{
+var windows = []ledger.Pool{
 	{ID: "a", Cluster: "platform", Name: "a", Space: "domain", CIDR: netip.MustParsePrefix("10.1.0.0/25")},
 	{ID: "b", Cluster: "platform", Name: "b", Space: "domain", CIDR: netip.MustParsePrefix("10.1.0.64/26")},
 	{
@@ -26,7 +26,7 @@ var windows = []allocator.Pool{
 	{ID: "six", Cluster: "platform", Name: "six", Space: "six", CIDR: netip.MustParsePrefix("2001:db8::/122")},
 }
 
-func findWindow(id allocator.PoolID) *allocator.Pool {
+func findWindow(id ledger.PoolID) *ledger.Pool {
 	for i := range windows {
 		if windows[i].ID == id {
 			return &windows[i]
@@ -36,11 +36,11 @@ func findWindow(id allocator.PoolID) *allocator.Pool {
 }
 
 // spaceOf is the space of a pool: a child has its own.
-func spaceOf(id allocator.PoolID) allocator.SpaceID {
+func spaceOf(id ledger.PoolID) ledger.SpaceID {
 	if w := findWindow(id); w != nil {
 		return w.Space
 	}
-	return allocator.SpaceID(id)
+	return ledger.SpaceID(id)
 }
 
 const (
@@ -108,7 +108,7 @@ func (t *traffic) choose(random *rand.Rand) request {
 	case n < 8:
 		r.Do = "bind"
 	case n < 9:
-		r.Do, r.Pool, r.Length = "bind", allocator.PoolID(child), 31+random.IntN(2)
+		r.Do, r.Pool, r.Length = "bind", ledger.PoolID(child), 31+random.IntN(2)
 	case n < 11:
 		r.Do, r.Exact = "bind", within(w.CIDR, r.Length, random)
 	case n < 16:
@@ -126,9 +126,9 @@ func (t *traffic) choose(random *rand.Rand) request {
 	case n >= 24:
 		r.Do = "lookup"
 	case n < 22:
-		r.Do, r.Pool, r.Length, r.Claim = "carve", "a", 28+random.IntN(3), allocator.ClaimID(child)
+		r.Do, r.Pool, r.Length, r.Claim = "carve", "a", 28+random.IntN(3), ledger.ClaimID(child)
 	default:
-		r.Do, r.Claim = "retire", allocator.ClaimID(child)
+		r.Do, r.Claim = "retire", ledger.ClaimID(child)
 	}
 	if r.Do == "release" && random.IntN(3) == 0 && epoch > 0 { // what former generations have left behind
 		r.Claim = claimID(random.Int64N(epoch), random.IntN(claimsAtOnce))
@@ -146,12 +146,12 @@ func (r request) mayBeLater() bool {
 }
 
 // claimID names a claim of a generation. One in four is a reservation.
-func claimID(epoch int64, n int) allocator.ClaimID {
+func claimID(epoch int64, n int) ledger.ClaimID {
 	name := fmt.Sprintf("claim-%d-%d", epoch, n)
 	if n%4 == 0 {
-		return allocator.ReservationID("tenant", name)
+		return ledger.ReservationID("tenant", name)
 	}
-	return allocator.ClaimID(name)
+	return ledger.ClaimID(name)
 }
 
 // within draws a prefix of a window.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // step is one block that was bound or freed. The steps of a revision are
@@ -19,8 +19,8 @@ import (
 type step struct {
 	revision     int64
 	seen         int64
-	space        allocator.SpaceID
-	claim        allocator.ClaimID
+	space        ledger.SpaceID
+	claim        ledger.ClaimID
 	prefix       netip.Prefix
 	bound        bool
 	timed        bool  // nobody has asked for it: a cooldown was over
@@ -121,7 +121,7 @@ func (r *replay) apply(c change) {
 func (b block) step(c change, bound bool) step {
 	return step{
 		revision: c.revision, seen: c.seen, bound: bound,
-		space: allocator.SpaceID(b.space), claim: allocator.ClaimID(b.claim), prefix: b.prefix, timed: !bound && b.state == cooling,
+		space: ledger.SpaceID(b.space), claim: ledger.ClaimID(b.claim), prefix: b.prefix, timed: !bound && b.state == cooling,
 	}
 }
 
@@ -236,7 +236,7 @@ func (r *replay) explain(operations []operation) {
 		}
 	}
 	var after int64
-	boundAfter := map[allocator.ClaimID]int64{}
+	boundAfter := map[ledger.ClaimID]int64{}
 	for i := range r.steps {
 		s := &r.steps[i]
 		s.until = s.seen

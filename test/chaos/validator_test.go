@@ -10,7 +10,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // did is an operation that took from one time to another.
@@ -21,7 +21,7 @@ func did(do string, call, end int64, o outcome) operation {
 // reuse is an operation that gives the block of a claim to another.
 func reuse(former, claim string, call, end int64, o outcome) operation {
 	op := did("reuse", call, end, o)
-	op.Claim, op.Former, op.Moved = allocator.ClaimID(claim), allocator.ClaimID(former), o.Unknown == ""
+	op.Claim, op.Former, op.Moved = ledger.ClaimID(claim), ledger.ClaimID(former), o.Unknown == ""
 	return op
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
 )
 
@@ -26,9 +27,9 @@ const workerEnv = "CHAOS_WORKER"
 type request struct {
 	ID       int
 	Do       string // a key of deeds
-	Pool     allocator.PoolID
-	Claim    allocator.ClaimID
-	Former   allocator.ClaimID // of a reuse: who has the block
+	Pool     ledger.PoolID
+	Claim    ledger.ClaimID
+	Former   ledger.ClaimID // of a reuse: who has the block
 	Length   int
 	Exact    netip.Prefix
 	Strategy index.Strategy
@@ -81,7 +82,7 @@ func work(addrs string) error {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	for w.Allocator == nil && opened.Err() == nil {
 		w.Allocator, err = allocator.Open(opened, client, allocator.Options{Logger: logger, Cooldown: cooldown, History: 24 * time.Hour})
-		if err != nil && !errors.Is(err, allocator.ErrUnavailable) && !errors.Is(err, allocator.ErrExpired) {
+		if err != nil && !errors.Is(err, ledger.ErrUnavailable) && !errors.Is(err, ledger.ErrExpired) {
 			return err
 		}
 	}
@@ -90,7 +91,7 @@ func work(addrs string) error {
 }
 
 // cooldown has the blocks of all pools but one cool for a moment.
-func cooldown(b allocator.Block) (time.Duration, error) {
+func cooldown(b ledger.Block) (time.Duration, error) {
 	if b.Pool == "b" {
 		return 0, nil
 	}
@@ -132,26 +133,26 @@ func (w *worker) answer(r request) {
 
 // outcome sorts an error into the refusals, which are certain, and the rest.
 func (r request) outcome(o outcome, err error) outcome {
-	var full *allocator.ExhaustedError
-	var excluded *allocator.ExcludedError
+	var full *ledger.ExhaustedError
+	var excluded *ledger.ExcludedError
 	switch {
 	case err == nil:
 	case errors.As(err, &full):
 		o.Refusal, o.Largest = exhausted, full.Largest
-	case errors.Is(err, allocator.ErrInUse), errors.As(err, &excluded):
+	case errors.Is(err, ledger.ErrInUse), errors.As(err, &excluded):
 		o.Refusal = inUse
-	case errors.Is(err, allocator.ErrPoolInUse):
+	case errors.Is(err, ledger.ErrPoolInUse):
 		o.Refusal = poolInUse
-	case errors.Is(err, allocator.ErrChanged), errors.Is(err, allocator.ErrInvalid):
+	case errors.Is(err, ledger.ErrChanged), errors.Is(err, ledger.ErrInvalid):
 		o.Refusal = changed
-	case errors.Is(err, allocator.ErrUnknownPool):
+	case errors.Is(err, ledger.ErrUnknownPool):
 		o.Refusal = noPool
-	case errors.Is(err, allocator.ErrTooOften) && r.reserves():
+	case errors.Is(err, ledger.ErrTooOften) && r.reserves():
 		o.Refusal = tooOften
-	case errors.Is(err, allocator.ErrBusy), errors.Is(err, allocator.ErrReservations),
-		errors.Is(err, allocator.ErrCools), errors.Is(err, allocator.ErrPoolDraining):
+	case errors.Is(err, ledger.ErrBusy), errors.Is(err, ledger.ErrReservations),
+		errors.Is(err, ledger.ErrCools), errors.Is(err, ledger.ErrPoolDraining):
 		o.Refusal = busy
-	case errors.Is(err, allocator.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		o.Unknown = err.Error()
 	default:
 		o.Refusal, o.Unknown = broken, err.Error()
@@ -159,10 +160,10 @@ func (r request) outcome(o outcome, err error) outcome {
 	return o
 }
 
-func (r request) allocation() allocator.Request {
-	return allocator.Request{
+func (r request) allocation() ledger.Request {
+	return ledger.Request{
 		Pool: r.Pool, Length: r.Length, Exact: r.Exact, Strategy: r.Strategy,
-		Holder: allocator.Holder{Claim: r.Claim, Cluster: "tenant", Namespace: "default", Name: nameOf(r.Claim)},
+		Holder: ledger.Holder{Claim: r.Claim, Cluster: "tenant", Namespace: "default", Name: nameOf(r.Claim)},
 	}
 }
 
@@ -175,7 +176,7 @@ func (r request) reserves() bool {
 const laterClaim = "-later"
 
 // nameOf is the name of a claim.
-func nameOf(id allocator.ClaimID) string { return strings.TrimSuffix(string(id), laterClaim) }
+func nameOf(id ledger.ClaimID) string { return strings.TrimSuffix(string(id), laterClaim) }
 
 // deeds are what can be asked of a worker.
 var deeds = map[string]func(context.Context, *allocator.Allocator, request) (outcome, error){
@@ -195,11 +196,11 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 		return outcome{}, a.Release(ctx, r.Claim)
 	},
 	"carve": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
-		p, err := a.Carve(ctx, r.allocation(), allocator.Pool{ID: allocator.PoolID(r.Claim), Cluster: "tenant", Name: string(r.Claim)})
+		p, err := a.Carve(ctx, r.allocation(), ledger.Pool{ID: ledger.PoolID(r.Claim), Cluster: "tenant", Name: string(r.Claim)})
 		return outcome{Prefix: p.CIDR}, err
 	},
 	"retire": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) { //nolint:unparam // All deeds have one shape.
-		return outcome{}, a.Retire(ctx, allocator.PoolID(r.Claim))
+		return outcome{}, a.Retire(ctx, ledger.PoolID(r.Claim))
 	},
 	"retain": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
 		b, _, err := a.Retain(ctx, r.Claim, time.Now().Add(r.Lease))
@@ -207,11 +208,11 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 	},
 	"promise": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
 		b, ok, err := a.Lookup(ctx, r.Claim)
-		if err != nil || !ok || b.State != allocator.Retained {
+		if err != nil || !ok || b.State != ledger.Retained {
 			return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
 		}
 		b, err = a.Promise(ctx, b, time.Second)
-		if errors.Is(err, allocator.ErrShared) {
+		if errors.Is(err, ledger.ErrShared) {
 			err = nil
 		}
 		return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
@@ -226,7 +227,7 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 	},
 	"expire": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
 		b, ok, err := a.Lookup(ctx, r.Claim)
-		if err != nil || !ok || b.State != allocator.Retained || time.Now().Before(b.Until) {
+		if err != nil || !ok || b.State != ledger.Retained || time.Now().Before(b.Until) {
 			return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
 		}
 		err = a.ReleaseIf(ctx, b)
@@ -242,7 +243,7 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 	"capacity": func(_ context.Context, a *allocator.Allocator, r request) (outcome, error) {
 		c, ok := a.Capacity(r.Pool)
 		if !ok {
-			return outcome{}, allocator.ErrUnknownPool
+			return outcome{}, ledger.ErrUnknownPool
 		}
 		return outcome{Blocks: c.Blocks, Free: c.Available.String()}, a.Healthy()
 	},

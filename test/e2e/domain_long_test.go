@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -23,7 +23,7 @@ func TestLong_DomainWritesOfManyPools(t *testing.T) {
 	platform := framework.NewPlatform(t)
 	platform.StartController(t)
 	tenant := platform.Tenant(t)
-	pools := make([]*ipamv1alpha1.IPPool, allocator.MaxSpacePools)
+	pools := make([]*ipamv1alpha1.IPPool, ledger.MaxSpacePools)
 	for i := range pools {
 		pools[i] = gen.Pool(fmt.Sprint("pool-", i), gen.CIDR("10.0.0.0/16"), gen.Domain("d"))
 		framework.Create(t, tenant, pools[i])

@@ -8,6 +8,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -56,18 +57,18 @@ func (s scene) reusedInTheLedger(former, claim *ipamv1alpha1.IPClaim) {
 	s.Helper()
 	etcd := etcdtest.NewWith(s, embedetcd.Options{Dir: s.platform.LedgerDir()})
 	defer etcd.Stop()
-	ledger, err := allocator.Open(s.Context(), etcd.Client(), allocator.Options{})
+	alloc, err := allocator.Open(s.Context(), etcd.Client(), allocator.Options{})
 	if err != nil {
 		s.Fatal(err)
 	}
-	defer func() { _ = ledger.Close() }()
-	block, _, err := ledger.Lookup(s.Context(), allocator.ClaimID(former.UID))
+	defer func() { _ = alloc.Close() }()
+	block, _, err := alloc.Lookup(s.Context(), ledger.ClaimID(former.UID))
 	if err != nil {
 		s.Fatal(err)
 	}
-	to := allocator.Successor{Holder: block.Holder, Policy: allocator.ReclaimPolicy(claim.Spec.ReclaimPolicy)}
-	to.Holder.Claim = allocator.ClaimID(claim.UID)
-	if _, err := ledger.Reuse(s.Context(), block, to); err != nil {
+	to := allocator.Successor{Holder: block.Holder, Policy: ledger.ReclaimPolicy(claim.Spec.ReclaimPolicy)}
+	to.Holder.Claim = ledger.ClaimID(claim.UID)
+	if _, err := alloc.Reuse(s.Context(), block, to); err != nil {
 		s.Fatal(err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -50,8 +50,8 @@ type Clusters interface {
 
 // Rooms is what the ledger knows of the use of a pool.
 type Rooms interface {
-	Capacity(pool allocator.PoolID) (allocator.Capacity, bool)
-	Fit(pool allocator.PoolID, length int) (int, bool)
+	Capacity(pool ledger.PoolID) (ledger.Capacity, bool)
+	Fit(pool ledger.PoolID, length int) (int, bool)
 }
 
 // Catalog reads the caches. It is safe for concurrent use.
@@ -119,7 +119,7 @@ func (v *View) Workspace(path string) (directory.Workspace, bool) {
 
 // Room tells how a pool is used. A pool that the ledger does not know has no room.
 func (v *View) Room(pool *ipamv1alpha1.IPPool, length int) resolve.Room {
-	id := allocator.PoolID(pool.UID)
+	id := ledger.PoolID(pool.UID)
 	capacity, ok := v.Rooms.Capacity(id)
 	if !ok || capacity.Total.Sign() == 0 {
 		return resolve.Room{Utilization: 1, Fit: -1, Largest: -1}

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Cooldowns tells the ledger for how long a block cools that is freed now. The zero value
@@ -28,7 +28,7 @@ func (c *Cooldowns) Serve(catalog *Catalog, pools Pools) {
 // Of is the longer of spec.releaseCooldown of the block's pool and of its class, as they are
 // now. What does not exist has none. It is an error if the pool's workspace is bound and its
 // cache cannot be read yet: releasing late is safer than allocating early.
-func (c *Cooldowns) Of(b allocator.Block) (time.Duration, error) {
+func (c *Cooldowns) Of(b ledger.Block) (time.Duration, error) {
 	source := c.source.Load()
 	if source == nil {
 		return 0, errors.New("the catalog is not read yet")

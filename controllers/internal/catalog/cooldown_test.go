@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -26,7 +26,7 @@ import (
 type platform struct {
 	cluster.Cluster
 	reader client.Client
-	pools  map[allocator.PoolID]allocator.Pool
+	pools  map[ledger.PoolID]ledger.Pool
 }
 
 // cached is a cache that shows what is written.
@@ -48,7 +48,7 @@ func (p platform) GetCluster(_ context.Context, name multicluster.ClusterName) (
 
 func (p platform) GetCache() cache.Cache { return cached{reader: p.reader} }
 
-func (p platform) Pool(id allocator.PoolID) (allocator.Pool, bool) {
+func (p platform) Pool(id ledger.PoolID) (ledger.Pool, bool) {
 	known, ok := p.pools[id]
 	return known, ok
 }
@@ -64,36 +64,36 @@ func TestCooldowns(t *testing.T) {
 	minute := gen.Class("minute", gen.Cooldown("1m"))
 	p := platform{
 		reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(short, long, none, minute).Build(),
-		pools:  map[allocator.PoolID]allocator.Pool{},
+		pools:  map[ledger.PoolID]ledger.Pool{},
 	}
 	for _, pool := range []*ipamv1alpha1.IPPool{short, long, none} {
-		id := allocator.PoolID(pool.UID)
-		p.pools[id] = allocator.Pool{ID: id, Cluster: "platform", Name: pool.Name}
+		id := ledger.PoolID(pool.UID)
+		p.pools[id] = ledger.Pool{ID: id, Cluster: "platform", Name: pool.Name}
 	}
-	p.pools["former"] = allocator.Pool{ID: "former", Cluster: "platform", Name: "long"} // another one has its name
-	p.pools["left"] = allocator.Pool{ID: "left", Cluster: "left", Name: "long"}
+	p.pools["former"] = ledger.Pool{ID: "former", Cluster: "platform", Name: "long"} // another one has its name
+	p.pools["left"] = ledger.Pool{ID: "left", Cluster: "left", Name: "long"}
 	cooldowns := &Cooldowns{}
-	if _, err := cooldowns.Of(allocator.Block{}); err == nil {
+	if _, err := cooldowns.Of(ledger.Block{}); err == nil {
 		t.Error("Of = nil before there is a catalog, want an error")
 	}
 	known := directory.New(directory.Workspace{Cluster: "platform"})
 	cooldowns.Serve(&Catalog{Clusters: p, Directory: known}, p)
 	for _, tt := range []struct {
-		pool  allocator.PoolID
+		pool  ledger.PoolID
 		class string
 		want  time.Duration
 	}{
-		{allocator.PoolID(short.UID), "", 10 * time.Second},
-		{allocator.PoolID(short.UID), "minute", time.Minute},
-		{allocator.PoolID(short.UID), "gone", 10 * time.Second},
-		{allocator.PoolID(long.UID), "minute", time.Hour},
-		{allocator.PoolID(none.UID), "", 0},
-		{allocator.PoolID(none.UID), "minute", time.Minute},
+		{ledger.PoolID(short.UID), "", 10 * time.Second},
+		{ledger.PoolID(short.UID), "minute", time.Minute},
+		{ledger.PoolID(short.UID), "gone", 10 * time.Second},
+		{ledger.PoolID(long.UID), "minute", time.Hour},
+		{ledger.PoolID(none.UID), "", 0},
+		{ledger.PoolID(none.UID), "minute", time.Minute},
 		{"former", "", 0},
 		{"left", "", 0},
 		{"unknown", "minute", time.Minute},
 	} {
-		if got, err := cooldowns.Of(allocator.Block{Pool: tt.pool, Class: tt.class}); err != nil || got != tt.want {
+		if got, err := cooldowns.Of(ledger.Block{Pool: tt.pool, Class: tt.class}); err != nil || got != tt.want {
 			t.Errorf("Of(%s, %q) = %s, %v, want %s", tt.pool, tt.class, got, err, tt.want)
 		}
 	}
@@ -103,11 +103,11 @@ func TestCooldowns(t *testing.T) {
 	conditions.MarkTrue(binding, conditionsv1alpha1.ReadyCondition)
 	known.Observe(nobody{})
 	known.Seen("endpoint", binding)
-	if got, err := cooldowns.Of(allocator.Block{Pool: "left"}); err == nil {
+	if got, err := cooldowns.Of(ledger.Block{Pool: "left"}); err == nil {
 		t.Errorf("Of a pool whose workspace is bound and not served = %s, want an error", got)
 	}
 	leases := Leases{Catalog: &Catalog{Clusters: p, Directory: known}, Pools: p}
-	if got, err := leases.Of(t.Context(), allocator.Block{Pool: "left"}); err == nil {
+	if got, err := leases.Of(t.Context(), ledger.Block{Pool: "left"}); err == nil {
 		t.Errorf("the lease of a block of such a pool is %s, want an error: the pool may bound it", got)
 	}
 }
@@ -115,8 +115,8 @@ func TestCooldowns(t *testing.T) {
 // nobody ignores what the directory tells of workspaces.
 type nobody struct{}
 
-func (nobody) Arrived(allocator.ClusterName)             {}
-func (nobody) Leaving(allocator.ClusterName)             {}
-func (nobody) Departed(allocator.ClusterName)            {}
-func (nobody) Named(directory.Workspace)                 {}
-func (nobody) Contested(string, []allocator.ClusterName) {}
+func (nobody) Arrived(ledger.ClusterName)             {}
+func (nobody) Leaving(ledger.ClusterName)             {}
+func (nobody) Departed(ledger.ClusterName)            {}
+func (nobody) Named(directory.Workspace)              {}
+func (nobody) Contested(string, []ledger.ClusterName) {}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Leases says for how long blocks are retained. All fields are required. It is safe for
@@ -17,7 +17,7 @@ type Leases struct {
 // Of is the lease of a block that is retained now: spec.retentionLease of its class, bounded by
 // spec.maxRetentionLease of its pool, as they are now. 0: it has none. It is an error if the
 // pool's workspace is bound and its cache cannot be read yet.
-func (l Leases) Of(ctx context.Context, b allocator.Block) (time.Duration, error) {
+func (l Leases) Of(ctx context.Context, b ledger.Block) (time.Duration, error) {
 	class, pool, err := l.Catalog.terms(ctx, l.Pools, b)
 	if err != nil {
 		return 0, err

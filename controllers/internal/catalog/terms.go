@@ -5,20 +5,20 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 )
 
 // Pools finds the ledger's pools.
 type Pools interface {
-	Pool(id allocator.PoolID) (allocator.Pool, bool)
+	Pool(id ledger.PoolID) (ledger.Pool, bool)
 }
 
 // terms are the class and the pool of a block, as they are now. What does not exist is zero. It
 // is an error if the pool's workspace is bound and its cache cannot be read yet: a decision to
 // give a block back can wait, and must not be made without its pool. Of one that cannot be decoded whole, what is known counts.
-func (c *Catalog) terms(ctx context.Context, pools Pools, b allocator.Block) (class ipamv1alpha1.IPClassSpec, pool ipamv1alpha1.IPPoolSpec, err error) {
+func (c *Catalog) terms(ctx context.Context, pools Pools, b ledger.Block) (class ipamv1alpha1.IPClassSpec, pool ipamv1alpha1.IPPoolSpec, err error) {
 	view := c.View(ctx)
 	if b.Class != "" {
 		if found, ok := view.Class(b.Class); ok || decode.Unreadable(found) != nil {
@@ -33,7 +33,7 @@ func (c *Catalog) terms(ctx context.Context, pools Pools, b allocator.Block) (cl
 	if _, engaged := view.reader(owner); !engaged && c.Directory.Bound(known.Cluster) {
 		view.fail(fmt.Errorf("the workspace of pool %s is not served yet", known.Name))
 	}
-	if found, ok := view.Pool(owner, known.Name); (ok || decode.Unreadable(found) != nil) && allocator.PoolID(found.UID) == known.ID {
+	if found, ok := view.Pool(owner, known.Name); (ok || decode.Unreadable(found) != nil) && ledger.PoolID(found.UID) == known.ID {
 		pool = found.Spec
 	}
 	return class, pool, view.Err()
@@ -41,14 +41,14 @@ func (c *Catalog) terms(ctx context.Context, pools Pools, b allocator.Block) (cl
 
 // Reclaims is what becomes of the block of a claim when the claim is deleted: the claim's own word,
 // else that of the block's class, as it is now. Empty if there is no such class any more.
-func (c *Catalog) Reclaims(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (allocator.ReclaimPolicy, error) {
+func (c *Catalog) Reclaims(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (ledger.ReclaimPolicy, error) {
 	if own != "" || class == "" {
-		return cmp.Or(allocator.ReclaimPolicy(own), allocator.Delete), nil
+		return cmp.Or(ledger.ReclaimPolicy(own), ledger.Delete), nil
 	}
 	view := c.View(ctx)
 	found, ok := view.Class(class)
 	if !ok && decode.Unreadable(found) == nil {
 		return "", view.Err()
 	}
-	return cmp.Or(allocator.ReclaimPolicy(found.Spec.ReclaimPolicy), allocator.Delete), nil
+	return cmp.Or(ledger.ReclaimPolicy(found.Spec.ReclaimPolicy), ledger.Delete), nil
 }

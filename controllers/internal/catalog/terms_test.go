@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -25,15 +25,15 @@ func TestReclaims(t *testing.T) {
 	for _, tt := range []struct {
 		own   ipamv1alpha1.ReclaimPolicy
 		class string
-		want  allocator.ReclaimPolicy
+		want  ledger.ReclaimPolicy
 	}{
-		{"", "", allocator.Delete},
-		{"", "silent", allocator.Delete},
-		{"", "keeps", allocator.Retain},
+		{"", "", ledger.Delete},
+		{"", "silent", ledger.Delete},
+		{"", "keeps", ledger.Retain},
 		{"", "gone", ""},
-		{ipamv1alpha1.ReclaimDelete, "keeps", allocator.Delete},
-		{ipamv1alpha1.ReclaimRetain, "silent", allocator.Retain},
-		{ipamv1alpha1.ReclaimRetain, "gone", allocator.Retain},
+		{ipamv1alpha1.ReclaimDelete, "keeps", ledger.Delete},
+		{ipamv1alpha1.ReclaimRetain, "silent", ledger.Retain},
+		{ipamv1alpha1.ReclaimRetain, "gone", ledger.Retain},
 	} {
 		if got, err := c.Reclaims(t.Context(), tt.own, tt.class); err != nil || got != tt.want {
 			t.Errorf("Reclaims(%q, %q) = %q, %v; want %q", tt.own, tt.class, got, err, tt.want)

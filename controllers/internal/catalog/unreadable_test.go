@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -37,8 +37,8 @@ func TestView_Unreadable(t *testing.T) {
 			return decode.Unreadable(class)
 		},
 	}).Build()
-	id := allocator.PoolID(pool.UID)
-	p := platform{reader: reader, pools: map[allocator.PoolID]allocator.Pool{id: {ID: id, Cluster: "platform", Name: "p"}}}
+	id := ledger.PoolID(pool.UID)
+	p := platform{reader: reader, pools: map[ledger.PoolID]ledger.Pool{id: {ID: id, Cluster: "platform", Name: "p"}}}
 	known := directory.New(directory.Workspace{Cluster: "platform"})
 	c := &Catalog{Clusters: p, Directory: known}
 	view := c.View(t.Context())
@@ -52,11 +52,11 @@ func TestView_Unreadable(t *testing.T) {
 	cooldowns := &Cooldowns{}
 	cooldowns.Serve(c, p)
 	for class, want := range map[string]time.Duration{"": time.Hour, "c": 2 * time.Hour} {
-		if got, err := cooldowns.Of(allocator.Block{Pool: id, Class: class}); got != want || err != nil {
+		if got, err := cooldowns.Of(ledger.Block{Pool: id, Class: class}); got != want || err != nil {
 			t.Errorf("the block of class %q cools for %s, %v; want %s", class, got, err, want)
 		}
 	}
-	if got, err := c.Reclaims(t.Context(), "", "c"); got != allocator.Retain || err != nil {
+	if got, err := c.Reclaims(t.Context(), "", "c"); got != ledger.Retain || err != nil {
 		t.Errorf("Reclaims = %s, %v; want Retain", got, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // binding is what is known of an APIBinding.
@@ -73,7 +73,7 @@ func Serves(b *apisv1alpha2.APIBinding) bool {
 }
 
 // Leaves reports whether the workspace is giving up the export.
-func (d *Directory) Leaves(cluster allocator.ClusterName) bool {
+func (d *Directory) Leaves(cluster ledger.ClusterName) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	of, ok := d.bound[cluster]
@@ -81,7 +81,7 @@ func (d *Directory) Leaves(cluster allocator.ClusterName) bool {
 }
 
 // Bound reports whether a binding serves the workspace.
-func (d *Directory) Bound(cluster allocator.ClusterName) bool {
+func (d *Directory) Bound(cluster ledger.ClusterName) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	of, ok := d.bound[cluster]
@@ -89,7 +89,7 @@ func (d *Directory) Bound(cluster allocator.ClusterName) bool {
 }
 
 // Endpoint is the one that shows a binding that serves the workspace and is not being deleted.
-func (d *Directory) Endpoint(cluster allocator.ClusterName) (url string, ok bool) {
+func (d *Directory) Endpoint(cluster ledger.ClusterName) (url string, ok bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	of, ok := d.bound[cluster]
@@ -105,7 +105,7 @@ func (d *Directory) Endpoint(cluster allocator.ClusterName) (url string, ok bool
 }
 
 // Served reports whether an endpoint shows a binding that serves the workspace.
-func (d *Directory) Served(endpoint string, cluster allocator.ClusterName) bool {
+func (d *Directory) Served(endpoint string, cluster ledger.ClusterName) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	of, ok := d.bound[cluster]
@@ -122,7 +122,7 @@ func (d *Directory) Served(endpoint string, cluster allocator.ClusterName) bool 
 
 // Seen learns a binding that an endpoint shows, new or changed.
 func (d *Directory) Seen(endpoint string, b *apisv1alpha2.APIBinding) {
-	cluster := allocator.ClusterName(logicalcluster.From(b))
+	cluster := ledger.ClusterName(logicalcluster.From(b))
 	before, now := d.note(cluster, binding{
 		uid: b.UID, endpoint: endpoint, serves: Serves(b), leaving: !b.DeletionTimestamp.IsZero(),
 	})
@@ -140,7 +140,7 @@ func (d *Directory) Seen(endpoint string, b *apisv1alpha2.APIBinding) {
 
 // note keeps what is known of a binding, and tells how its workspace was bound before and
 // is now.
-func (d *Directory) note(cluster allocator.ClusterName, b binding) (before, now standing) {
+func (d *Directory) note(cluster ledger.ClusterName, b binding) (before, now standing) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	of, ok := d.bound[cluster]
@@ -159,7 +159,7 @@ func (d *Directory) note(cluster allocator.ClusterName, b binding) (before, now 
 
 // Gone forgets a binding whose end was seen.
 func (d *Directory) Gone(b *apisv1alpha2.APIBinding) {
-	cluster := allocator.ClusterName(logicalcluster.From(b))
+	cluster := ledger.ClusterName(logicalcluster.From(b))
 	departed := false
 	last := d.drop(cluster, b.UID, func(of *bindings, known binding) {
 		of.went = of.went || known.serves && known.leaving
@@ -175,14 +175,14 @@ func (d *Directory) Gone(b *apisv1alpha2.APIBinding) {
 
 // Missed forgets a binding that a list has left out. Nobody has seen what became of it.
 func (d *Directory) Missed(b *apisv1alpha2.APIBinding) {
-	cluster := allocator.ClusterName(logicalcluster.From(b))
+	cluster := ledger.ClusterName(logicalcluster.From(b))
 	if last := d.drop(cluster, b.UID, func(of *bindings, _ binding) { of.went = false }); last {
 		d.show(cluster, "")
 	}
 }
 
 // drop forgets a binding, and reports whether it was the last of its workspace.
-func (d *Directory) drop(cluster allocator.ClusterName, uid types.UID, note func(*bindings, binding)) (last bool) {
+func (d *Directory) drop(cluster ledger.ClusterName, uid types.UID, note func(*bindings, binding)) (last bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	of, ok := d.bound[cluster]
@@ -205,10 +205,10 @@ func (d *Directory) drop(cluster allocator.ClusterName, uid types.UID, note func
 // Closed forgets what an endpoint has shown that is not watched any more, and lists the workspaces.
 // They keep their paths: no other workspace may take one while its owner is out of sight. Nobody tells when
 // one of them goes, so see OutOfSight and Forget.
-func (d *Directory) Closed(endpoint string) []allocator.ClusterName {
+func (d *Directory) Closed(endpoint string) []ledger.ClusterName {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var closed []allocator.ClusterName
+	var closed []ledger.ClusterName
 	for cluster, of := range d.bound {
 		before := len(of.known)
 		of.known = slices.DeleteFunc(of.known, func(known binding) bool { return known.endpoint == endpoint })
@@ -224,10 +224,10 @@ func (d *Directory) Closed(endpoint string) []allocator.ClusterName {
 
 // OutOfSight lists the workspaces that keep a path although no endpoint shows a binding of theirs any more, and when
 // one showed the path last.
-func (d *Directory) OutOfSight() map[allocator.ClusterName]time.Time {
+func (d *Directory) OutOfSight() map[ledger.ClusterName]time.Time {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	list := map[allocator.ClusterName]time.Time{}
+	list := map[ledger.ClusterName]time.Time{}
 	for cluster, last := range d.last {
 		if _, shown := d.bound[cluster]; !shown {
 			list[cluster] = last
@@ -238,7 +238,7 @@ func (d *Directory) OutOfSight() map[allocator.ClusterName]time.Time {
 
 // Forget forgets the path of a workspace that is out of sight, and bound nowhere. One that an endpoint shows by now
 // keeps its path.
-func (d *Directory) Forget(cluster allocator.ClusterName) {
+func (d *Directory) Forget(cluster ledger.ClusterName) {
 	d.mu.Lock()
 	path, known := d.paths[cluster]
 	_, shown := d.bound[cluster]

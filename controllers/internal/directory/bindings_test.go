@@ -12,18 +12,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
 // said is what an observer was told of a workspace, in order.
 type said struct{ words []string }
 
-func (s *said) Arrived(allocator.ClusterName)           { s.words = append(s.words, "arrived") }
-func (s *said) Leaving(allocator.ClusterName)           { s.words = append(s.words, "leaving") }
-func (s *said) Departed(allocator.ClusterName)          { s.words = append(s.words, "departed") }
-func (*said) Named(directory.Workspace)                 {}
-func (*said) Contested(string, []allocator.ClusterName) {}
+func (s *said) Arrived(ledger.ClusterName)           { s.words = append(s.words, "arrived") }
+func (s *said) Leaving(ledger.ClusterName)           { s.words = append(s.words, "leaving") }
+func (s *said) Departed(ledger.ClusterName)          { s.words = append(s.words, "departed") }
+func (*said) Named(directory.Workspace)              {}
+func (*said) Contested(string, []ledger.ClusterName) {}
 
 // The first binding of these tests serves the workspace a, the second does not.
 var first, second = of("first", bound), of("second")
@@ -152,7 +152,7 @@ func TestBindings_Path(t *testing.T) {
 	if got, ok := d.Find("root:a"); !ok || got.Cluster != "a" {
 		t.Errorf("Find(root:a) = %v, %t with a binding left, want a", got, ok)
 	}
-	if got := d.Closed(endpoint); !slices.Equal(got, []allocator.ClusterName{"a"}) {
+	if got := d.Closed(endpoint); !slices.Equal(got, []ledger.ClusterName{"a"}) {
 		t.Errorf("Closed = %v, want a", got)
 	}
 	if got, ok := d.Find("root:a"); !ok || got.Cluster != "a" {
@@ -234,10 +234,10 @@ func TestBindings_Forget(t *testing.T) {
 	if got, ok := d.Find("root:a"); ok {
 		t.Errorf("Find(root:a) = %v, while it is not certain that the former workspace is gone", got)
 	}
-	for _, cluster := range []allocator.ClusterName{"former", "b", "p", "unknown"} {
+	for _, cluster := range []ledger.ClusterName{"former", "b", "p", "unknown"} {
 		d.Forget(cluster)
 	}
-	for path, want := range map[string]allocator.ClusterName{"root:a": "later", "root:b": "b", "root:ipam": "p"} {
+	for path, want := range map[string]ledger.ClusterName{"root:a": "later", "root:b": "b", "root:ipam": "p"} {
 		if got, ok := d.Find(path); !ok || got.Cluster != want {
 			t.Errorf("Find(%s) = %v, %t; want %s", path, got, ok, want)
 		}

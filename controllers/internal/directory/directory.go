@@ -15,13 +15,13 @@ import (
 
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Workspace names a logical cluster both ways. Path is empty while it is not
 // known: such a workspace is admitted by no list of consumers.
 type Workspace struct {
-	Cluster allocator.ClusterName
+	Cluster ledger.ClusterName
 	Path    string
 }
 
@@ -32,39 +32,39 @@ type Directory struct {
 	observer Observer
 
 	mu    sync.RWMutex
-	bound map[allocator.ClusterName]*bindings
-	paths map[allocator.ClusterName]string    // that each shows
-	shown map[string][]allocator.ClusterName  // by whom, paths that are shown
-	last  map[allocator.ClusterName]time.Time // when each showed its path last
+	bound map[ledger.ClusterName]*bindings
+	paths map[ledger.ClusterName]string    // that each shows
+	shown map[string][]ledger.ClusterName  // by whom, paths that are shown
+	last  map[ledger.ClusterName]time.Time // when each showed its path last
 }
 
 // Observer is told which workspaces come and go. Its methods must not block.
 type Observer interface {
 	// Arrived: a binding serves the workspace from now on, and is not being deleted.
 	// What was skipped while there was none has to be done now.
-	Arrived(cluster allocator.ClusterName)
+	Arrived(cluster ledger.ClusterName)
 	// Named: the workspace's path is known now, or has changed.
 	Named(workspace Workspace)
 	// Contested: these workspaces show the same path, and are known by none.
-	Contested(path string, clusters []allocator.ClusterName)
+	Contested(path string, clusters []ledger.ClusterName)
 	// Leaving: the binding that serves the workspace is being deleted, and with it
 	// all that the export has put there.
-	Leaving(cluster allocator.ClusterName)
+	Leaving(cluster ledger.ClusterName)
 	// Departed: the binding that served the workspace was seen to go, from the
 	// beginning of its deletion to the end, and no other serves it. That one is
 	// missing from a list says no such thing. Another one that waits may serve
 	// it soon; if that one goes, too, Departed is called again.
-	Departed(cluster allocator.ClusterName)
+	Departed(cluster ledger.ClusterName)
 }
 
 // New makes a directory that knows the platform workspace.
 func New(platform Workspace) *Directory {
 	return &Directory{
 		platform: platform,
-		bound:    map[allocator.ClusterName]*bindings{},
-		paths:    map[allocator.ClusterName]string{platform.Cluster: platform.Path},
-		shown:    map[string][]allocator.ClusterName{platform.Path: {platform.Cluster}},
-		last:     map[allocator.ClusterName]time.Time{},
+		bound:    map[ledger.ClusterName]*bindings{},
+		paths:    map[ledger.ClusterName]string{platform.Cluster: platform.Path},
+		shown:    map[string][]ledger.ClusterName{platform.Path: {platform.Cluster}},
+		last:     map[ledger.ClusterName]time.Time{},
 	}
 }
 
@@ -76,7 +76,7 @@ func (d *Directory) Platform() Workspace { return d.platform }
 
 // Engaged is the name that the manager knows a logical cluster by: "" for the
 // platform, which is its local cluster.
-func (d *Directory) Engaged(cluster allocator.ClusterName) multicluster.ClusterName {
+func (d *Directory) Engaged(cluster ledger.ClusterName) multicluster.ClusterName {
 	if cluster == d.platform.Cluster {
 		return ""
 	}
@@ -84,15 +84,15 @@ func (d *Directory) Engaged(cluster allocator.ClusterName) multicluster.ClusterN
 }
 
 // Ledger is the name that the ledger knows a manager's cluster by.
-func (d *Directory) Ledger(engaged multicluster.ClusterName) allocator.ClusterName {
+func (d *Directory) Ledger(engaged multicluster.ClusterName) ledger.ClusterName {
 	if engaged == "" {
 		return d.platform.Cluster
 	}
-	return allocator.ClusterName(engaged)
+	return ledger.ClusterName(engaged)
 }
 
 // Workspace describes a logical cluster, as far as it is known.
-func (d *Directory) Workspace(cluster allocator.ClusterName) Workspace {
+func (d *Directory) Workspace(cluster ledger.ClusterName) Workspace {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	path := d.paths[cluster]
@@ -104,7 +104,7 @@ func (d *Directory) Workspace(cluster allocator.ClusterName) Workspace {
 
 // Contests reports whether a workspace shows a path that another shows, too, so that its
 // own path is not known.
-func (d *Directory) Contests(cluster allocator.ClusterName) bool {
+func (d *Directory) Contests(cluster ledger.ClusterName) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	path, shows := d.paths[cluster]
@@ -136,7 +136,7 @@ func (d *Directory) Workspaces() []Workspace {
 
 // show notes the path that a workspace shows, none if it is empty, and tells the
 // observer what follows.
-func (d *Directory) show(cluster allocator.ClusterName, path string) {
+func (d *Directory) show(cluster ledger.ClusterName, path string) {
 	d.mu.Lock()
 	before := d.paths[cluster]
 	changed := before != path && cluster != d.platform.Cluster
@@ -154,8 +154,8 @@ func (d *Directory) show(cluster allocator.ClusterName, path string) {
 	d.tell(path)
 }
 
-func (d *Directory) move(cluster allocator.ClusterName, from, to string) {
-	d.shown[from] = slices.DeleteFunc(d.shown[from], func(c allocator.ClusterName) bool { return c == cluster })
+func (d *Directory) move(cluster ledger.ClusterName, from, to string) {
+	d.shown[from] = slices.DeleteFunc(d.shown[from], func(c ledger.ClusterName) bool { return c == cluster })
 	if len(d.shown[from]) == 0 {
 		delete(d.shown, from)
 	}
@@ -182,7 +182,7 @@ func (d *Directory) tell(path string) {
 }
 
 // owner is the workspace that a path names: the only one that shows it.
-func (d *Directory) owner(path string) (cluster allocator.ClusterName, ok bool) {
+func (d *Directory) owner(path string) (cluster ledger.ClusterName, ok bool) {
 	if path == d.platform.Path {
 		return d.platform.Cluster, true
 	}

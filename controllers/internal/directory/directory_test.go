@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
@@ -29,18 +29,18 @@ func binding(cluster, path string) *apisv1alpha2.APIBinding {
 }
 
 type seen struct {
-	arrived, leaving, departed []allocator.ClusterName
+	arrived, leaving, departed []ledger.ClusterName
 
 	named     []directory.Workspace
 	contested []string
 }
 
-func (s *seen) Arrived(c allocator.ClusterName)  { s.arrived = append(s.arrived, c) }
-func (s *seen) Leaving(c allocator.ClusterName)  { s.leaving = append(s.leaving, c) }
-func (s *seen) Departed(c allocator.ClusterName) { s.departed = append(s.departed, c) }
-func (s *seen) Named(w directory.Workspace)      { s.named = append(s.named, w) }
+func (s *seen) Arrived(c ledger.ClusterName)  { s.arrived = append(s.arrived, c) }
+func (s *seen) Leaving(c ledger.ClusterName)  { s.leaving = append(s.leaving, c) }
+func (s *seen) Departed(c ledger.ClusterName) { s.departed = append(s.departed, c) }
+func (s *seen) Named(w directory.Workspace)   { s.named = append(s.named, w) }
 
-func (s *seen) Contested(path string, _ []allocator.ClusterName) {
+func (s *seen) Contested(path string, _ []ledger.ClusterName) {
 	s.contested = append(s.contested, path)
 }
 
@@ -105,7 +105,7 @@ func TestDirectory_PathForged(t *testing.T) {
 	if got, ok := d.Find("root:x"); ok {
 		t.Errorf("Find(root:x) = %v, of two that show it", got)
 	}
-	for _, cluster := range []allocator.ClusterName{"victim", "forger"} {
+	for _, cluster := range []ledger.ClusterName{"victim", "forger"} {
 		if got := d.Workspace(cluster); got.Path != "" || !d.Contests(cluster) {
 			t.Errorf("%s is known by %q, contested: %t", cluster, got.Path, d.Contests(cluster))
 		}

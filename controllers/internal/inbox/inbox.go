@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
@@ -45,8 +45,8 @@ type Inbox struct {
 
 // PoolTable finds the ledger's pools.
 type PoolTable interface {
-	Pool(id allocator.PoolID) (allocator.Pool, bool)
-	Capacity(id allocator.PoolID) (allocator.Capacity, bool)
+	Pool(id ledger.PoolID) (ledger.Pool, bool)
+	Capacity(id ledger.PoolID) (ledger.Capacity, bool)
 }
 
 // New makes the queues.
@@ -56,7 +56,7 @@ func New(d *directory.Directory) *Inbox {
 }
 
 // Wake requeues the object for which the ledger has found room.
-func (i *Inbox) Wake(h allocator.Holder) {
+func (i *Inbox) Wake(h ledger.Holder) {
 	queue := i.Claims
 	if h.Namespace == "" {
 		queue = i.Pools
@@ -80,7 +80,7 @@ func (i *Inbox) Serve(pools PoolTable) { i.pools.Store(&pools) }
 //
 // A pool that holds nothing any more is requeued at once, as it is about to be deleted, perhaps: admission refuses that by
 // the pool's status. One that is emptied again and again is requeued so once a moment.
-func (i *Inbox) Changed(ids ...allocator.PoolID) {
+func (i *Inbox) Changed(ids ...ledger.PoolID) {
 	pools := i.pools.Load()
 	if pools == nil {
 		return
@@ -111,7 +111,7 @@ func untilTurn(now time.Time, place, of int) time.Duration {
 
 // Retired requeues the pools of a workspace that have no CIDR: the pool that has left the ledger may
 // have stood in their way, or been one of as many as the workspace may have. A request without a name stands for them.
-func (i *Inbox) Retired(pool allocator.Pool) {
+func (i *Inbox) Retired(pool ledger.Pool) {
 	i.Pools.Add(Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{}))
 }
 

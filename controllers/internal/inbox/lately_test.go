@@ -6,19 +6,19 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
 // used is a ledger whose pools hold that many blocks.
-type used map[allocator.PoolID]int
+type used map[ledger.PoolID]int
 
-func (u used) Pool(id allocator.PoolID) (allocator.Pool, bool) {
-	return allocator.Pool{ID: id, Name: string(id), Cluster: "w"}, true
+func (u used) Pool(id ledger.PoolID) (ledger.Pool, bool) {
+	return ledger.Pool{ID: id, Name: string(id), Cluster: "w"}, true
 }
 
-func (u used) Capacity(id allocator.PoolID) (allocator.Capacity, bool) {
-	return allocator.Capacity{Blocks: u[id]}, true
+func (u used) Capacity(id ledger.PoolID) (ledger.Capacity, bool) {
+	return ledger.Capacity{Blocks: u[id]}, true
 }
 
 // A pool whose last block is released is reconciled at once, so that it can be deleted. All other changes are gathered.
@@ -43,7 +43,7 @@ func TestLately_ForgetsAfterAMoment(t *testing.T) {
 	var l lately
 	start := time.Unix(0, 0)
 	for _, tt := range []struct {
-		id    allocator.PoolID
+		id    ledger.PoolID
 		after time.Duration
 		want  bool
 	}{{"p", 0, true}, {"p", coalesce / 2, false}, {"q", coalesce / 2, true}, {"p", coalesce, true}, {"q", coalesce, false}, {"p", 3 * coalesce, true}} {

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Census says which workspaces have a binding to the export, by complete lists of all
@@ -14,7 +14,7 @@ import (
 // if it was there before.
 type Census struct {
 	// Bound are the workspaces, with the platform.
-	Bound map[allocator.ClusterName]bool
+	Bound map[ledger.ClusterName]bool
 	// Endpoints is how many endpoints the export has. With none, the census says something
 	// only of workspaces whose binding was seen to go.
 	Endpoints int
@@ -35,7 +35,7 @@ func (r *Reader) Census(ctx context.Context) (c Census, ok bool, err error) {
 	if err != nil || seen.gap != "" {
 		return Census{}, false, err
 	}
-	c = Census{Bound: map[allocator.ClusterName]bool{r.platform: true}, Endpoints: len(seen.urls), Since: seen.made}
+	c = Census{Bound: map[ledger.ClusterName]bool{r.platform: true}, Endpoints: len(seen.urls), Since: seen.made}
 	lists := make([]bindings, len(seen.urls))
 	each, ctx := errgroup.WithContext(ctx)
 	for i, endpoint := range seen.urls {

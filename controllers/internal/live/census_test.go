@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // A census has the workspaces of all endpoints, to the last page, and the platform.
@@ -27,7 +27,7 @@ func TestCensus(t *testing.T) {
 	_, reader := newWorld(t, a, b)
 	census, ok, err := reader.Census(t.Context())
 	got := slices.Sorted(maps.Keys(census.Bound))
-	if want := []allocator.ClusterName{"platform", "u", "v", "w", "x"}; err != nil || !ok || !slices.Equal(got, want) || census.Endpoints != 2 {
+	if want := []ledger.ClusterName{"platform", "u", "v", "w", "x"}; err != nil || !ok || !slices.Equal(got, want) || census.Endpoints != 2 {
 		t.Errorf("Census = %v at %d endpoints, %t, %v; want %v at 2", got, census.Endpoints, ok, err, want)
 	}
 }
@@ -78,7 +78,7 @@ func TestHolder_AServerThatHangs(t *testing.T) {
 			return nil, r.Context().Err()
 		})}
 		reader.endpoints.read = func(context.Context) (view, error) { return view{urls: []string{"http://shard"}}, nil }
-		for _, h := range []allocator.Holder{theClaim, {Claim: "uid-of-p", Cluster: "platform", Name: "p"}} {
+		for _, h := range []ledger.Holder{theClaim, {Claim: "uid-of-p", Cluster: "platform", Name: "p"}} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			begun := time.Now()
 			if answer, err := reader.Holder(ctx, h); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > 2*readTimeout {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
@@ -60,7 +60,7 @@ type Answer struct {
 
 // Holder asks whether the object that holds a block still exists. An error
 // comes with the verdict Unknown.
-func (r *Reader) Holder(ctx context.Context, h allocator.Holder) (Answer, error) {
+func (r *Reader) Holder(ctx context.Context, h ledger.Holder) (Answer, error) {
 	if h.Cluster == r.platform {
 		return r.holderOnPlatform(ctx, h)
 	}
@@ -88,7 +88,7 @@ func (r *Reader) Holder(ctx context.Context, h allocator.Holder) (Answer, error)
 // it names the object as one that it does not have. That proves nothing by itself: a server that does
 // not serve the workspace any more, or was restored from a backup, may say the same. The client is of the
 // workspace at that server, for the proof: see release. An error, like no answer, says nothing.
-func (r *Reader) Lacks(ctx context.Context, h allocator.Holder) (workspace client.Client, ok bool, err error) {
+func (r *Reader) Lacks(ctx context.Context, h ledger.Holder) (workspace client.Client, ok bool, err error) {
 	host, cluster := r.cfg.Host, ""
 	if h.Cluster != r.platform {
 		if host, ok = r.endpoint(h.Cluster); !ok {
@@ -104,7 +104,7 @@ func (r *Reader) Lacks(ctx context.Context, h allocator.Holder) (workspace clien
 
 // holderBound reads the object at one endpoint. ok reports whether the answer is definite:
 // the object is there, or it is not and its workspace is bound there.
-func (r *Reader) holderBound(ctx context.Context, endpoint string, h allocator.Holder) (answer Answer, ok bool, err error) {
+func (r *Reader) holderBound(ctx context.Context, endpoint string, h ledger.Holder) (answer Answer, ok bool, err error) {
 	answer, err = r.holderAt(ctx, endpoint, string(h.Cluster), h)
 	if err != nil || answer.Verdict == Alive {
 		return answer, err == nil, err
@@ -121,7 +121,7 @@ func (r *Reader) holderBound(ctx context.Context, endpoint string, h allocator.H
 	return answer, answer.Verdict == Gone && bound, nil
 }
 
-func (r *Reader) holderOnPlatform(ctx context.Context, h allocator.Holder) (Answer, error) {
+func (r *Reader) holderOnPlatform(ctx context.Context, h ledger.Holder) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	answer, err := r.holderAt(ctx, r.cfg.Host, "", h)
@@ -137,7 +137,7 @@ func (r *Reader) holderOnPlatform(ctx context.Context, h allocator.Holder) (Answ
 }
 
 // unbound confirms by complete lists that no endpoint serves the workspace.
-func (r *Reader) unbound(ctx context.Context, cluster allocator.ClusterName) (Answer, error) {
+func (r *Reader) unbound(ctx context.Context, cluster ledger.ClusterName) (Answer, error) {
 	census, ok, err := r.Census(ctx)
 	switch {
 	case !ok, census.Bound[cluster]:
@@ -152,7 +152,7 @@ func (r *Reader) unbound(ctx context.Context, cluster allocator.ClusterName) (An
 // holderAt reads the object at one server. A 404 counts as Gone only when it
 // names the object and its resource: an unbound workspace, or the wrong shard,
 // answers a 404 about nothing in particular.
-func (r *Reader) holderAt(ctx context.Context, host, cluster string, h allocator.Holder) (Answer, error) {
+func (r *Reader) holderAt(ctx context.Context, host, cluster string, h ledger.Holder) (Answer, error) {
 	c, err := r.at(host, cluster)
 	if err != nil {
 		return Answer{}, err
@@ -176,7 +176,7 @@ func (r *Reader) holderAt(ctx context.Context, host, cluster string, h allocator
 	}
 }
 
-func holderObject(h allocator.Holder) (obj client.Object, resource string) {
+func holderObject(h ledger.Holder) (obj client.Object, resource string) {
 	if h.Namespace == "" {
 		return &ipamv1alpha1.IPPool{}, "ippools"
 	}

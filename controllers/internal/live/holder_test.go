@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // A claim is gone only by the word of a server that serves its workspace.
@@ -64,7 +64,7 @@ func TestLacks(t *testing.T) {
 			tt.answers(endpoint)
 			_, reader := newWorld(t, endpoint)
 			if tt.known {
-				reader.endpoint = func(allocator.ClusterName) (string, bool) { return endpoint.URL, true }
+				reader.endpoint = func(ledger.ClusterName) (string, bool) { return endpoint.URL, true }
 			}
 			if _, ok, err := reader.Lacks(t.Context(), theClaim); ok != tt.want || err != nil {
 				t.Errorf("Lacks = %t, %v; want %t", ok, err, tt.want)
@@ -221,7 +221,7 @@ func TestHolder_NoEndpoint(t *testing.T) {
 // A claim of the platform's own workspace is asked for there.
 func TestHolder_OnThePlatform(t *testing.T) {
 	platform, reader := newWorld(t)
-	holder := allocator.Holder{Claim: "uid-of-p", Cluster: "platform", Name: "p"}
+	holder := ledger.Holder{Claim: "uid-of-p", Cluster: "platform", Name: "p"}
 	if answer, err := reader.Holder(t.Context(), holder); err != nil || answer.Verdict != Unknown {
 		t.Errorf("a 404 about nothing: verdict = %d, %v; want Unknown", answer.Verdict, err)
 	}

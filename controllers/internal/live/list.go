@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 )
 
@@ -33,7 +33,7 @@ const (
 // is; a page at a time is in memory. An object that cannot be read is told as far as
 // it is known, marked: see package decode. An endpoint that cannot be
 // read is an error: what was told until then is not all.
-func (r *Reader) Each(ctx context.Context, list client.ObjectList, visit func(allocator.ClusterName, client.Object)) error {
+func (r *Reader) Each(ctx context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error {
 	err := r.each(ctx, r.cfg.Host, "", list, func(object client.Object) { visit(r.platform, object) })
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (r *Reader) Each(ctx context.Context, list client.ObjectList, visit func(al
 	}
 	for _, endpoint := range endpoints {
 		err := r.each(ctx, endpoint, "*", list, func(object client.Object) {
-			visit(allocator.ClusterName(logicalcluster.From(object)), object)
+			visit(ledger.ClusterName(logicalcluster.From(object)), object)
 		})
 		if err != nil {
 			return err

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -40,7 +40,7 @@ func TestEach_AsClientGo(t *testing.T) {
 	platform.serve(claimsPath, claimList("next", "a", "b"))
 	platform.serve(claimsPath+"?next", claimList("", "c"))
 	var got []ipamv1alpha1.IPClaim
-	err := reader.Each(t.Context(), &ipamv1alpha1.IPClaimList{}, func(cluster allocator.ClusterName, object client.Object) {
+	err := reader.Each(t.Context(), &ipamv1alpha1.IPClaimList{}, func(cluster ledger.ClusterName, object client.Object) {
 		if cluster != "platform" {
 			t.Errorf("the claim is told as one of %s", cluster)
 		}
@@ -89,7 +89,7 @@ func TestEach_Refused(t *testing.T) {
 			platform, reader := newWorld(t)
 			platform.serve(claimsPath, claimList("next", "a"))
 			platform.serve(claimsPath+"?next", answer.page)
-			err := reader.Each(t.Context(), &ipamv1alpha1.IPClaimList{}, func(allocator.ClusterName, client.Object) {})
+			err := reader.Each(t.Context(), &ipamv1alpha1.IPClaimList{}, func(ledger.ClusterName, client.Object) {})
 			if err == nil || !strings.Contains(err.Error(), answer.want) || !strings.Contains(err.Error(), platform.URL) {
 				t.Errorf("Each = %v, want an error that says %q and names the server", err, answer.want)
 			}
@@ -99,7 +99,7 @@ func TestEach_Refused(t *testing.T) {
 		_, reader := newWorld(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := reader.Each(ctx, &ipamv1alpha1.IPClaimList{}, func(allocator.ClusterName, client.Object) {}); err == nil {
+		if err := reader.Each(ctx, &ipamv1alpha1.IPClaimList{}, func(ledger.ClusterName, client.Object) {}); err == nil {
 			t.Error("Each of a context that has ended returns no error")
 		}
 	})

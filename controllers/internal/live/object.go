@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
@@ -42,7 +42,7 @@ type Sight struct {
 // may not read that kind: in a workspace that is one which the export neither offers
 // nor was permitted to see whole, on the platform one that its roles do not name. An
 // error comes with the verdict Unknown.
-func (r *Reader) Object(ctx context.Context, cluster allocator.ClusterName, ref Ref) (Sight, error) {
+func (r *Reader) Object(ctx context.Context, cluster ledger.ClusterName, ref Ref) (Sight, error) {
 	if cluster == r.platform {
 		sight, _, err := r.objectAt(ctx, r.cfg.Host, "", ref)
 		sight.Proven = true
@@ -68,7 +68,7 @@ func (r *Reader) Object(ctx context.Context, cluster allocator.ClusterName, ref 
 
 // objectBound reads the object at one endpoint. ok reports whether the answer is definite.
 // That a kind is not offered is not: another endpoint may offer it.
-func (r *Reader) objectBound(ctx context.Context, endpoint string, cluster allocator.ClusterName, ref Ref) (sight Sight, ok bool, err error) {
+func (r *Reader) objectBound(ctx context.Context, endpoint string, cluster ledger.ClusterName, ref Ref) (sight Sight, ok bool, err error) {
 	sight, kind, err := r.objectAt(ctx, endpoint, string(cluster), ref)
 	if err != nil || sight.Verdict == Alive || kind.plural == "" {
 		return sight, sight.Verdict == Alive, err
@@ -114,7 +114,7 @@ func (r *Reader) objectAt(ctx context.Context, host, cluster string, ref Ref) (S
 }
 
 // prove tells what is gone from what the export no longer sees.
-func (r *Reader) prove(ctx context.Context, endpoint string, cluster allocator.ClusterName, kind resource, here grants) (Sight, error) {
+func (r *Reader) prove(ctx context.Context, endpoint string, cluster ledger.ClusterName, kind resource, here grants) (Sight, error) {
 	if kind.gvk.Group == ipamv1alpha1.GroupName {
 		return Sight{Verdict: Gone, Proven: true}, nil
 	}
@@ -140,7 +140,7 @@ type grants struct {
 }
 
 // grants reads the workspace's binding at an endpoint.
-func (r *Reader) grants(ctx context.Context, endpoint string, cluster allocator.ClusterName) (grants, error) {
+func (r *Reader) grants(ctx context.Context, endpoint string, cluster ledger.ClusterName) (grants, error) {
 	c, err := r.at(endpoint, string(cluster))
 	if err != nil {
 		return grants{}, err

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
@@ -26,12 +26,12 @@ import (
 type Reader struct {
 	cfg      *rest.Config
 	slice    string
-	platform allocator.ClusterName
+	platform ledger.ClusterName
 	path     string
 	http     *http.Client
 	scheme   *runtime.Scheme
 	mapper   meta.RESTMapper
-	endpoint func(allocator.ClusterName) (url string, ok bool)
+	endpoint func(ledger.ClusterName) (url string, ok bool)
 
 	endpoints fresh[view]
 	serves    freshEach[workspaceAt, bindings]
@@ -47,14 +47,14 @@ type Options struct {
 	// kcp: then there are no endpoints, and nobody speaks for other workspaces.
 	Slice string
 	// Platform is the platform's logical cluster.
-	Platform allocator.ClusterName
+	Platform ledger.ClusterName
 	// Path is the path of the platform's workspace.
 	Path string
 	// Scheme knows our kinds and kcp's.
 	Scheme *runtime.Scheme
 	// Endpoint is the one that serves a workspace, as far as the caches show it. Default: none is
 	// known.
-	Endpoint func(allocator.ClusterName) (url string, ok bool)
+	Endpoint func(ledger.ClusterName) (url string, ok bool)
 }
 
 // NewReader makes a Reader. It sends nothing yet.
@@ -74,7 +74,7 @@ func NewReader(opts Options) (*Reader, error) {
 		endpoint: opts.Endpoint,
 	}
 	if r.endpoint == nil {
-		r.endpoint = func(allocator.ClusterName) (string, bool) { return "", false }
+		r.endpoint = func(ledger.ClusterName) (string, bool) { return "", false }
 	}
 	r.endpoints.read = r.readSlice
 	r.serves.read = func(ctx context.Context, at workspaceAt) (bindings, error) {
@@ -113,13 +113,13 @@ func (r *Reader) config(host, cluster string) *rest.Config {
 // workspaceAt is a workspace as an endpoint serves it.
 type workspaceAt struct {
 	endpoint string
-	cluster  allocator.ClusterName
+	cluster  ledger.ClusterName
 }
 
 // bindings are the logical clusters that bind the export at an endpoint, and since when a binding has served
 // each, zero if none has. revision is the server's when it listed them.
 type bindings struct {
-	clusters map[allocator.ClusterName]time.Time
+	clusters map[ledger.ClusterName]time.Time
 	revision string
 }
 
@@ -130,7 +130,7 @@ func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (bindings,
 	if err != nil {
 		return bindings{}, err
 	}
-	found := bindings{clusters: map[allocator.ClusterName]time.Time{}}
+	found := bindings{clusters: map[ledger.ClusterName]time.Time{}}
 	for next := ""; ; {
 		list := &apisv1alpha2.APIBindingList{}
 		bounded, cancel := context.WithTimeout(ctx, readTimeout)
@@ -140,7 +140,7 @@ func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (bindings,
 			return bindings{}, fmt.Errorf("list bindings of %s at %s: %w", cluster, endpoint, err)
 		}
 		for i := range list.Items {
-			cluster, since := allocator.ClusterName(logicalcluster.From(&list.Items[i])), servedSince(&list.Items[i])
+			cluster, since := ledger.ClusterName(logicalcluster.From(&list.Items[i])), servedSince(&list.Items[i])
 			if latest, ok := found.clusters[cluster]; !ok || since.After(latest) {
 				found.clusters[cluster] = since
 			}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -174,7 +174,7 @@ func slice(valid corev1.ConditionStatus, endpoints ...*site) *apisv1alpha1.APIEx
 }
 
 // theClaim holds the block in question.
-var theClaim = allocator.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}
+var theClaim = ledger.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}
 
 // asks asks the reader about the claim, and fails the test if the verdict is another.
 func asks(t *testing.T, reader *Reader, want Verdict) Answer {

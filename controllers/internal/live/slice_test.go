@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
@@ -77,7 +77,7 @@ func TestEach_APartialView(t *testing.T) {
 			s := slice(corev1.ConditionTrue)
 			change(s)
 			platform.serve(slicePath, s)
-			err := reader.Each(t.Context(), &ipamv1alpha1.IPPoolList{}, func(allocator.ClusterName, client.Object) {})
+			err := reader.Each(t.Context(), &ipamv1alpha1.IPPoolList{}, func(ledger.ClusterName, client.Object) {})
 			if err == nil || !strings.Contains(err.Error(), field) || !strings.Contains(err.Error(), ipamv1alpha1.GroupName) {
 				t.Errorf("Each = %v; want an error that names slice %s and %s", err, ipamv1alpha1.GroupName, field)
 			}

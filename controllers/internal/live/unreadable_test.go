@@ -6,7 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 )
@@ -23,7 +23,7 @@ func TestHolder_Unreadable(t *testing.T) {
 		endpoint.serve(claimPath, json.RawMessage(odd))
 		_, reader := newWorld(t, endpoint)
 		h := theClaim
-		h.Claim = allocator.ClaimID(uid)
+		h.Claim = ledger.ClaimID(uid)
 		if answer, err := reader.Holder(t.Context(), h); err == nil || answer.Verdict != Unknown {
 			t.Errorf("the verdict on the claim %s is %v, %v; want Unknown and an error", uid, answer.Verdict, err)
 		}
@@ -39,7 +39,7 @@ func TestEach_OneUnreadable(t *testing.T) {
 	}
 	platform.serve(claimsPath, list)
 	var names []string
-	err := reader.Each(t.Context(), &ipamv1alpha1.IPClaimList{}, func(_ allocator.ClusterName, object client.Object) {
+	err := reader.Each(t.Context(), &ipamv1alpha1.IPClaimList{}, func(_ ledger.ClusterName, object client.Object) {
 		names = append(names, object.GetName())
 		claim := object.(*ipamv1alpha1.IPClaim)
 		if marked := decode.Unreadable(claim) != nil; marked != (claim.Name == "c") || claim.Status.AllocatedCIDR != "10.0.0.0/24" {

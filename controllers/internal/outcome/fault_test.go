@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
@@ -33,9 +33,9 @@ func TestFailed_TellsUsersNothingOfTheServers(t *testing.T) {
 		err  error
 		want string
 	}{
-		"a ledger without etcd":  {fmt.Errorf("bind in pool p: %w: etcdserver: server stopped", allocator.ErrUnavailable), "the ledger is not available now"},
-		"a closed ledger":        {allocator.ErrClosed, "the ledger is not available now"},
-		"a key":                  {&allocator.DamageError{Key: "/ipam/v1/pools/2abc", Err: errors.New("etcd")}, "cannot read"},
+		"a ledger without etcd":  {fmt.Errorf("bind in pool p: %w: etcdserver: server stopped", ledger.ErrUnavailable), "the ledger is not available now"},
+		"a closed ledger":        {ledger.ErrClosed, "the ledger is not available now"},
+		"a key":                  {&ledger.DamageError{Key: "/ipam/v1/pools/2abc", Err: errors.New("etcd")}, "cannot read"},
 		"a shard that is away":   {fmt.Errorf("read the claim: %w", dialed(50000)), "an internal fault (id "},
 		"a slow shard":           {&url.Error{Op: "Get", URL: "https://10.0.0.1", Err: context.DeadlineExceeded}, "did not answer in time"},
 		"a quota":                {apierrors.NewForbidden(claims, "c", errors.New("exceeded quota at 10.0.0.1")), "forbids"},

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
@@ -35,7 +35,7 @@ type Maker struct {
 
 // place is a namespace of a workspace.
 type place struct {
-	cluster   allocator.ClusterName
+	cluster   ledger.ClusterName
 	namespace string
 }
 
@@ -58,7 +58,7 @@ func (e *BarredError) Unwrap() error { return e.Err }
 
 // Create creates a record in a workspace. It returns a BarredError where the namespace forbids that, and asks the server
 // only if a try is due.
-func (m *Maker) Create(ctx context.Context, workspace client.Client, cluster allocator.ClusterName, record *ipamv1alpha1.IPAllocation) error {
+func (m *Maker) Create(ctx context.Context, workspace client.Client, cluster ledger.ClusterName, record *ipamv1alpha1.IPAllocation) error {
 	at := place{cluster, record.Namespace}
 	probes, err := m.enter(at)
 	if err != nil {

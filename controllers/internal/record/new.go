@@ -6,7 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
@@ -14,7 +14,7 @@ import (
 
 // New builds the IPAllocation of a claim's block, under the name of its slot. The pool is named
 // as the claim's workspace sees it.
-func New(claim *ipamv1alpha1.IPClaim, block allocator.Block, pool ipamv1alpha1.PoolRef, name string) *ipamv1alpha1.IPAllocation {
+func New(claim *ipamv1alpha1.IPClaim, block ledger.Block, pool ipamv1alpha1.PoolRef, name string) *ipamv1alpha1.IPAllocation {
 	return &ipamv1alpha1.IPAllocation{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: claim.Namespace,
@@ -33,7 +33,7 @@ func New(claim *ipamv1alpha1.IPClaim, block allocator.Block, pool ipamv1alpha1.P
 }
 
 // status is that of the record of a block.
-func status(block allocator.Block) ipamv1alpha1.IPAllocationStatus {
+func status(block ledger.Block) ipamv1alpha1.IPAllocationStatus {
 	status := ipamv1alpha1.IPAllocationStatus{
 		Phase:         ipamv1alpha1.AllocationReady,
 		AllocatedCIDR: block.Prefix.String(),
@@ -46,7 +46,7 @@ func status(block allocator.Block) ipamv1alpha1.IPAllocationStatus {
 
 // Date sets the transition time of conditions that were never published: the second in which the block
 // was bound or reserved.
-func Date(conditions []metav1.Condition, block allocator.Block) {
+func Date(conditions []metav1.Condition, block ledger.Block) {
 	for i := range conditions {
 		conditions[i].LastTransitionTime = metav1.NewTime(block.BoundAt.UTC())
 	}
@@ -62,7 +62,7 @@ func Address(block netip.Prefix) string {
 
 // Retain takes the claim out of a record: it then lives, and its block, until a user deletes it, or
 // until the time given, if that is not zero.
-func Retain(record *ipamv1alpha1.IPAllocation, claim string, holder allocator.ClaimID, until time.Time) {
+func Retain(record *ipamv1alpha1.IPAllocation, claim string, holder ledger.ClaimID, until time.Time) {
 	record.Status.Expires = nil
 	if !until.IsZero() {
 		record.Status.Expires = &metav1.Time{Time: until}

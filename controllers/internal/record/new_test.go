@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -18,8 +18,8 @@ func TestNew(t *testing.T) {
 	owner := ipamv1alpha1.OwnerRef{Kind: "Server", Name: "s"}
 	c := gen.Claim("c", gen.OwnedBy(owner))
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	block := allocator.Block{
-		Prefix: netip.MustParsePrefix("2001:db8::1/128"), Class: "internal", Policy: allocator.Delete, BoundAt: since,
+	block := ledger.Block{
+		Prefix: netip.MustParsePrefix("2001:db8::1/128"), Class: "internal", Policy: ledger.Delete, BoundAt: since,
 	}
 	r := New(c, block, ipamv1alpha1.PoolRef{Name: "p"}, names[0])
 	name, uid := r.HeldBy()
@@ -32,7 +32,7 @@ func TestNew(t *testing.T) {
 	if ready == nil || !ready.LastTransitionTime.Time.Equal(since) {
 		t.Errorf("condition Ready is %+v, want it true since %s", ready, since)
 	}
-	Retain(r, c.Name, allocator.ClaimID(c.UID), since)
+	Retain(r, c.Name, ledger.ClaimID(c.UID), since)
 	if name, uid := r.HeldBy(); r.Status.Expires == nil || !r.Status.Expires.Time.Equal(since) || r.Spec.ClaimRef != nil || r.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimRetain || name != "c" || uid != c.UID {
 		t.Errorf("retained it is %+v, of %s/%s; want it without a claim, of c, and with an end", r.Spec, name, uid)
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
@@ -31,7 +32,7 @@ const Grace = 75 * time.Second
 // Of names the reservation of a claim. The spec is part of it: CREATEs of one name that ask for
 // different blocks must not be answered with the same one. The policies are not, as a claim
 // may change the first, and the others say nothing about the block.
-func Of(cluster allocator.ClusterName, claim *ipamv1alpha1.IPClaim) allocator.ClaimID {
+func Of(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) ledger.ClaimID {
 	spec := claim.Spec
 	spec.ReclaimPolicy, spec.UnmetPolicy, spec.RetainedPolicy = "", "", ""
 	text, err := json.Marshal(spec)
@@ -39,23 +40,23 @@ func Of(cluster allocator.ClusterName, claim *ipamv1alpha1.IPClaim) allocator.Cl
 		panic(fmt.Sprintf("reservation: a spec of strings and numbers is not encoded: %v", err))
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s\n%s", claim.Namespace, claim.Name, text))
-	return allocator.ReservationID(cluster, hex.EncodeToString(sum[:]))
+	return ledger.ReservationID(cluster, hex.EncodeToString(sum[:]))
 }
 
 // Is reports whether a holder is a reservation.
-func Is(holder allocator.ClaimID) bool { return strings.HasPrefix(string(holder), "reserved.") }
+func Is(holder ledger.ClaimID) bool { return strings.HasPrefix(string(holder), "reserved.") }
 
 // Shown says which reservation a claim was answered with, as its status shows it. ok is false
 // if it shows no block.
-func Shown(cluster allocator.ClusterName, claim *ipamv1alpha1.IPClaim) (c allocator.Confirmation, ok bool) {
+func Shown(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (c allocator.Confirmation, ok bool) {
 	prefix, err := netip.ParsePrefix(claim.Status.AllocatedCIDR)
 	if err != nil {
 		return allocator.Confirmation{}, false
 	}
 	c = allocator.Confirmation{
 		Reservation: Of(cluster, claim),
-		Claim:       allocator.ClaimID(claim.UID),
-		Policy:      allocator.ReclaimPolicy(claim.Spec.ReclaimPolicy),
+		Claim:       ledger.ClaimID(claim.UID),
+		Policy:      ledger.ReclaimPolicy(claim.Spec.ReclaimPolicy),
 		Prefix:      prefix,
 	}
 	c.Answered = Answered(claim)
@@ -75,6 +76,6 @@ func Answered(claim *ipamv1alpha1.IPClaim) time.Time {
 // InFlight reports whether a CREATE that was answered with the block may still succeed, and
 // leave a claim that shows the block: it is not confirmed yet, or it was answered to more than
 // one CREATE.
-func InFlight(b allocator.Block, now time.Time) bool {
+func InFlight(b ledger.Block, now time.Time) bool {
 	return (Is(b.Holder.Claim) || b.Shared) && now.Sub(b.BoundAt) < Grace
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -31,7 +32,7 @@ func TestOf(t *testing.T) {
 	if got := Of("w", created); got != id {
 		t.Errorf("with other policies and a status it is %s; want %s, as before", got, id)
 	}
-	for name, other := range map[string]allocator.ClaimID{
+	for name, other := range map[string]ledger.ClaimID{
 		"another workspace": Of("v", gen.Claim("c", gen.Length(28))),
 		"another namespace": Of("w", gen.Claim("c", gen.Length(28), gen.Namespace("n"))),
 		"another name":      Of("w", gen.Claim("d", gen.Length(28))),
@@ -54,7 +55,7 @@ func TestShown(t *testing.T) {
 	outcome.Succeed(&claim.Status.Conditions, 1, "bound")
 	claim.Status.Conditions[0].LastTransitionTime = metav1.NewTime(answered)
 	want := allocator.Confirmation{
-		Reservation: Of("w", claim), Claim: allocator.ClaimID(claim.UID), Policy: allocator.Retain,
+		Reservation: Of("w", claim), Claim: ledger.ClaimID(claim.UID), Policy: ledger.Retain,
 		Prefix: netip.MustParsePrefix("10.0.0.0/28"), Answered: answered,
 	}
 	if got, ok := Shown("w", claim); !ok || got != want {
@@ -68,7 +69,7 @@ func TestInFlight(t *testing.T) {
 	reserved := Of("w", gen.Claim("c"))
 	for _, tt := range []struct {
 		name   string
-		holder allocator.ClaimID
+		holder ledger.ClaimID
 		shared bool
 		age    time.Duration
 		want   bool
@@ -79,7 +80,7 @@ func TestInFlight(t *testing.T) {
 		{"confirmed, and answered twice", "u", true, Grace - time.Second, true},
 		{"answered twice, long ago", "u", true, Grace, false},
 	} {
-		block := allocator.Block{Holder: allocator.Holder{Claim: tt.holder}, Shared: tt.shared, BoundAt: now.Add(-tt.age)}
+		block := ledger.Block{Holder: ledger.Holder{Claim: tt.holder}, Shared: tt.shared, BoundAt: now.Add(-tt.age)}
 		if got := InFlight(block, now); got != tt.want {
 			t.Errorf("%s: InFlight = %t, want %t", tt.name, got, tt.want)
 		}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
@@ -25,7 +25,7 @@ func (p *Provider) Bound(_ context.Context, name multicluster.ClusterName) (clus
 	if t := p.engaged.tenant(name); t != nil {
 		return t, nil
 	}
-	url, bound := p.opts.Directory.Endpoint(allocator.ClusterName(name))
+	url, bound := p.opts.Directory.Endpoint(ledger.ClusterName(name))
 	e, shows := p.pooled.Load(url)
 	if !bound || !shows {
 		return nil, fmt.Errorf("workspace %s: %w", name, multicluster.ErrClusterNotFound)

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/packed"
@@ -203,7 +203,7 @@ func (e *endpoint) look(ctx context.Context, name multicluster.ClusterName) {
 
 // settle engages a workspace that is bound, and disengages one that is not.
 func (e *endpoint) settle(ctx context.Context, name multicluster.ClusterName) error {
-	bound := e.opts.Directory.Served(e.url, allocator.ClusterName(name))
+	bound := e.opts.Directory.Served(e.url, ledger.ClusterName(name))
 	there := e.engaged.tenant(name)
 	switch {
 	case bound && there == nil:
@@ -273,7 +273,7 @@ func (e *endpoint) saw(b *apisv1alpha2.APIBinding) {
 
 // compare queues a workspace whose bindings have changed.
 func (e *endpoint) compare(b *apisv1alpha2.APIBinding) {
-	cluster := allocator.ClusterName(logicalcluster.From(b))
+	cluster := ledger.ClusterName(logicalcluster.From(b))
 	e.roster.bind(multicluster.ClusterName(cluster), e.opts.Directory.Bound(cluster))
 	if e.opts.Directory.Served(e.url, cluster) {
 		e.need.Do(func() { close(e.needed) })

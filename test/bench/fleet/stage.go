@@ -19,6 +19,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
@@ -141,31 +142,31 @@ func (s *stage) ledger(ctx context.Context) (ledger *allocator.Allocator, shut f
 // fill binds the blocks of all claims in the ledger of the controller.
 func (s *stage) fill(ctx context.Context) (err error) {
 	began := time.Now()
-	ledger, shut, err := s.ledger(ctx)
+	alloc, shut, err := s.ledger(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, shut()) }()
 	uid, cluster := s.server.PlatformUID("ippools", name)
-	pool := allocator.PoolID(uid)
-	_, err = ledger.Register(ctx, allocator.Pool{ID: pool, Cluster: allocator.ClusterName(cluster), Name: name, CIDR: netip.MustParsePrefix("10.0.0.0/8")})
+	pool := ledger.PoolID(uid)
+	_, err = alloc.Register(ctx, ledger.Pool{ID: pool, Cluster: ledger.ClusterName(cluster), Name: name, CIDR: netip.MustParsePrefix("10.0.0.0/8")})
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(fillers)
 	for i := range s.crowd.Claims() {
-		group.Go(func() error { return s.bind(ctx, ledger, pool, i) })
+		group.Go(func() error { return s.bind(ctx, alloc, pool, i) })
 	}
 	err = group.Wait()
 	s.say("the ledger has %d blocks, after %.0f s", s.crowd.Claims(), time.Since(began).Seconds())
 	return err
 }
 
-func (s *stage) bind(ctx context.Context, ledger *allocator.Allocator, pool allocator.PoolID, i int) error {
+func (s *stage) bind(ctx context.Context, alloc *allocator.Allocator, pool ledger.PoolID, i int) error {
 	claim, cluster, namespace, of := s.crowd.Holder(i)
-	block, err := ledger.Bind(ctx, allocator.Request{Pool: pool, Length: 32, Class: name, Policy: allocator.Delete, Holder: allocator.Holder{
-		Claim: allocator.ClaimID(claim), Cluster: allocator.ClusterName(cluster), Namespace: namespace, Name: of,
+	block, err := alloc.Bind(ctx, ledger.Request{Pool: pool, Length: 32, Class: name, Policy: ledger.Delete, Holder: ledger.Holder{
+		Claim: ledger.ClaimID(claim), Cluster: ledger.ClusterName(cluster), Namespace: namespace, Name: of,
 	}})
 	if err != nil {
 		return fmt.Errorf("bind the block of claim %d: %w", i, err)

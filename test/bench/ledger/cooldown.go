@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 )
 
 // cooldowns of the pools of this chapter. All others have none.
-func cooldowns(b allocator.Block) (time.Duration, error) {
+func cooldowns(b ledger.Block) (time.Duration, error) {
 	switch b.Pool {
 	case "cool":
 		return shortCooldown, nil
@@ -36,7 +36,7 @@ func cooldown(ctx context.Context, opts *options, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	for id, window := range map[allocator.PoolID]string{"cool": "11.0.0.0/8", "cold": "12.0.0.0/8"} {
+	for id, window := range map[ledger.PoolID]string{"cool": "11.0.0.0/8", "cold": "12.0.0.0/8"} {
 		if err := s.register(ctx, id, netip.MustParsePrefix(window)); err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func cooldown(ctx context.Context, opts *options, out io.Writer) (err error) {
 		var without, with figures
 		for range opts.rounds {
 			for _, turn := range []struct {
-				pool allocator.PoolID
+				pool ledger.PoolID
 				into *figures
 			}{{"pool", &without}, {"cool", &with}} {
 				rate, err := during(opts.round(), callers, func() error { return s.thereAndBack(ctx, turn.pool) })
@@ -75,7 +75,7 @@ func cooldown(ctx context.Context, opts *options, out io.Writer) (err error) {
 }
 
 // thereAndBack binds a block and releases it.
-func (s *stage) thereAndBack(ctx context.Context, pool allocator.PoolID) error {
+func (s *stage) thereAndBack(ctx context.Context, pool ledger.PoolID) error {
 	b, err := s.Bind(ctx, s.request(pool))
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (s *stage) thereAndBack(ctx context.Context, pool allocator.PoolID) error {
 
 // coolingBytes is how many bytes of memory a bound block takes, and one that cools.
 func (s *stage) coolingBytes(ctx context.Context) (held, cooling float64, err error) {
-	blocks := make(chan allocator.Block, coolBlocks)
+	blocks := make(chan ledger.Block, coolBlocks)
 	bind := func() error {
 		b, err := s.Bind(ctx, s.request("cold"))
 		blocks <- b

@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 const (
@@ -106,7 +106,7 @@ func (s *stage) counted(ended *figures, f func() error) error {
 }
 
 // quiet asks from a workspace other than the storm's.
-func (s *stage) quiet(ctx context.Context, pool allocator.PoolID) error {
+func (s *stage) quiet(ctx context.Context, pool ledger.PoolID) error {
 	req := s.request(pool)
 	req.Holder.Cluster = "1kd83hf0qquiet00"
 	_, err := s.Bind(ctx, req)

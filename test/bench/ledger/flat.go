@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // flat is a pool that fills up.
@@ -91,7 +91,7 @@ func manyPools(ctx context.Context, opts *options, out io.Writer) (err error) {
 	return nil
 }
 
-func poolID(n int) allocator.PoolID { return allocator.PoolID(fmt.Sprintf("pool-%05d", n)) }
+func poolID(n int) ledger.PoolID { return ledger.PoolID(fmt.Sprintf("pool-%05d", n)) }
 
 // inTurn measures binds of pools in turn, and raw transactions.
 func (s *stage) inTurn(ctx context.Context, opts *options, r *raw, pools int) (bound, raws figures, err error) {

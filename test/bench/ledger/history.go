@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // history is callers who bind a block and release it, in a ledger that keeps a history and in one
@@ -49,7 +50,7 @@ func history(ctx context.Context, opts *options, out io.Writer) (err error) {
 		t.row(count(callers), off.write("%.0f"), on.write("%.0f"), on.over(off).write("%.2f"), offCPU.write("%.0f"), onCPU.write("%.0f"), offCPU.over(onCPU).write("%.2f"))
 	}
 	records := 0
-	_, err = allocator.Reader{Client: with.client, Prefix: with.prefix}.Tenures(ctx, families[0].window, func(allocator.Tenure, error) bool {
+	_, err = allocator.Reader{Client: with.client, Prefix: with.prefix}.Tenures(ctx, families[0].window, func(ledger.Tenure, error) bool {
 		records++
 		return true
 	})

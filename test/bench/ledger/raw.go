@@ -11,7 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // raw writes transactions of the same operations and sizes as those of the
@@ -55,7 +55,7 @@ func (s *stage) newRaw(ctx context.Context, name string) (*raw, error) {
 		}
 		*value = string(resp.Kvs[0].Value)
 	}
-	return &raw{stage: s, name: "/raw/v1/spaces/" + name, pattern: p}, s.Release(ctx, allocator.ClaimID(p.claim))
+	return &raw{stage: s, name: "/raw/v1/spaces/" + name, pattern: p}, s.Release(ctx, ledger.ClaimID(p.claim))
 }
 
 // commit binds a group in one transaction.

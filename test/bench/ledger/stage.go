@@ -16,6 +16,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 const maxTxnOps = 2048
@@ -80,16 +81,16 @@ func (s *stage) open(ctx context.Context) (err error) {
 	return err
 }
 
-func (s *stage) register(ctx context.Context, id allocator.PoolID, window netip.Prefix) error {
-	_, err := s.Register(ctx, allocator.Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: window})
+func (s *stage) register(ctx context.Context, id ledger.PoolID, window netip.Prefix) error {
+	_, err := s.Register(ctx, ledger.Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: window})
 	return err
 }
 
 // request is one of a new claim, whose ID is a UID like those of Kubernetes.
-func (s *stage) request(pool allocator.PoolID) allocator.Request {
+func (s *stage) request(pool ledger.PoolID) ledger.Request {
 	uid := uid(s.claims.Add(1))
-	return allocator.Request{Pool: pool, Length: s.family.length, Class: "standard", Holder: allocator.Holder{
-		Claim: allocator.ClaimID(uid), Cluster: "2x7tq0fqzmdbp3kl", Namespace: "default", Name: uid[:8],
+	return ledger.Request{Pool: pool, Length: s.family.length, Class: "standard", Holder: ledger.Holder{
+		Claim: ledger.ClaimID(uid), Cluster: "2x7tq0fqzmdbp3kl", Namespace: "default", Name: uid[:8],
 	}}
 }
 
@@ -99,7 +100,7 @@ func uid(n uint64) string {
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", n>>32, n>>16&0xffff, n>>4&0xfff, n&0xfff, n*0xC2B2AE3D27D4EB4F>>16)
 }
 
-func (s *stage) bind(ctx context.Context, pool allocator.PoolID) error {
+func (s *stage) bind(ctx context.Context, pool ledger.PoolID) error {
 	_, err := s.Bind(ctx, s.request(pool))
 	return err
 }
