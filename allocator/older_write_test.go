@@ -1,0 +1,246 @@
+package allocator
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+func putTogether(t *testing.T, e *etcdtest.Etcd, keys []olderKey) (revision int64) {
+	t.Helper()
+	var puts []clientv3.Op
+	for _, k := range keys {
+		puts = append(puts, clientv3.OpPut(k.key, k.value))
+	}
+	resp, err := e.Client().Txn(t.Context()).Then(puts...).Commit()
+	if err != nil {
+		t.Fatalf("etcd Txn: %v", err)
+	}
+	return resp.Header.Revision
+}
+
+// readLedger reads the keys of a ledger in the order of their revisions.
+func readLedger(t *testing.T, e *etcdtest.Etcd) (keys []olderKey) {
+	t.Helper()
+	resp, err := e.Client().Get(t.Context(), store.DefaultPrefix+"/", clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByModRevision, clientv3.SortAscend))
+	if err != nil {
+		t.Fatalf("etcd Get: %v", err)
+	}
+	for _, kv := range resp.Kvs {
+		keys = append(keys, olderKey{kv.ModRevision, string(kv.Key), string(kv.Value)})
+	}
+	return keys
+}
+
+// writeLedgerFile writes a ledger with all that this program may write.
+func writeLedgerFile(t *testing.T, file string) {
+	t.Helper()
+	c := newEverything(t)
+	var b strings.Builder
+	fmt.Fprintf(&b, "at %s\n", c.clock.now().Format(time.RFC3339))
+	for _, k := range readLedger(t, c.etcd) {
+		fmt.Fprintf(&b, "%d %s %s\n", k.revision, k.key, k.value)
+	}
+	c.must(os.MkdirAll(filepath.Dir(file), 0o755))
+	c.must(os.WriteFile(file, []byte(b.String()), 0o644))
+}
+
+// newEverything makes a ledger that has each kind of pool, block, slice and tenure.
+func newEverything(t *testing.T) *chronicle {
+	t.Helper()
+	c := newChronicle(t)
+	c.settings.Cooldown = func(b Block) (time.Duration, error) {
+		if strings.HasPrefix(b.Holder.Name, "cool") {
+			return 3 * time.Hour, nil
+		}
+		return 0, nil
+	}
+	c.must(c.Close())
+	c.Allocator = c.reopen()
+	c.somePools()
+	c.someBlocks()
+	c.someReservations()
+	c.someDisputes()
+	c.someEnds()
+	put := func(cluster ClusterName, state SliceState, child PoolID) {
+		c.putSlice(Slice{Pool: "p", Cluster: cluster, Binding: "binding", Child: child, State: state, Since: c.clock.now()}, 8, nil)
+	}
+	put("first", SliceGiven, "child")
+	put("second", SliceWaiting, "")
+	put("third", SliceDeclined, "")
+	_, err := c.etcd.Client().Put(t.Context(), c.keys.Leader(), store.EncodeLeader("10.0.0.7:9443"))
+	c.must(err)
+	_, err = c.etcd.Client().Put(t.Context(), c.keys.Space("p").Turn(), store.EncodeTurn(store.Turn{Writer: "another", Took: time.Millisecond}))
+	c.must(err)
+	c.waitIdle(t)
+	return c
+}
+
+func (c *chronicle) somePools() {
+	c.must(c.Exclude(c.t.Context(), "p", []netip.Prefix{prefix("10.0.0.240/28"), prefix("10.0.0.0/30")}))
+	c.pool("six", "2001:db8::/32")
+	for _, p := range []Pool{{ID: "wide", CIDR: prefix("10.1.0.0/24")}, {ID: "part", CIDR: prefix("10.1.0.128/25")}} {
+		p.Cluster, p.Name, p.Space = "tenant", string(p.ID), DomainSpace("tenant", "d")
+		_, err := c.Register(c.t.Context(), p)
+		c.must(err)
+	}
+	c.pool("frozen", "10.2.0.0/24")
+	c.bind(request("frozen", "in-frozen", 28))
+	c.must(c.Freeze(c.t.Context(), "frozen"))
+	c.pool("drains", "10.3.0.0/24")
+	c.bind(request("drains", "in-drains", 28))
+	c.must(c.Drain(c.t.Context(), "drains"))
+	_, err := c.Carve(c.t.Context(), request("p", "child", 27), Pool{ID: "child", Cluster: "tenant", Name: "child"})
+	c.must(err)
+	c.bind(request("child", "in-child", 32))
+	c.wait()
+}
+
+func (c *chronicle) someBlocks() {
+	c.bind(limited(128, 256, request("p", "limited", 32)))
+	kept := request("p", "kept", 32)
+	kept.Policy, kept.Class = Retain, `a "class" of <tenants>`
+	c.bind(kept)
+	slice := request("p", "slice", 30)
+	slice.Slice = true
+	c.bind(slice)
+	c.bind(request("six", "in-six", 48))
+	c.bind(request("wide", "in-wide", 28))
+	c.bind(request("part", "in-part", 28))
+	for _, name := range []string{"retained", "leased", "promised"} {
+		c.bind(request("p", name, 32))
+	}
+	c.wait()
+	c.retain("retained", time.Time{})
+	c.retain("leased", c.clock.now().Add(10*time.Hour))
+	_, err := c.Promise(c.t.Context(), c.retain("promised", time.Time{}), time.Minute)
+	c.must(err)
+	for _, name := range []string{"cool", "cool-back", "cool-reserved"} {
+		c.bind(request("p", name, 31))
+	}
+	c.wait()
+	for _, name := range []ClaimID{"cool", "cool-back", "cool-reserved"} {
+		c.free(name)
+	}
+	c.wait()
+	back := request("p", "cool-back", 31)
+	back.Holder.Claim = "came-back"
+	c.bind(back)
+}
+
+func (c *chronicle) someReservations() {
+	c.reserve(reservation("new", 32))
+	c.reserve(reservation("asked-twice", 32))
+	c.wait()
+	c.reserve(reservation("asked-twice", 32))
+	c.reserve(reservation("cool-reserved", 31))
+	c.reserve(reservation("created", 32))
+	c.wait()
+	created := confirmation(c.reserve(reservation("created", 32)), "created")
+	created.Certain = true
+	_, _, err := c.Confirm(c.t.Context(), created)
+	c.must(err)
+}
+
+func (c *chronicle) someDisputes() {
+	c.adopt("adopted", "10.0.0.128/32", Bound)
+	c.adopt("same-1", "10.0.0.130/32", Bound)
+	c.adopt("same-2", "10.0.0.130/32", Retained)
+	c.adopt("around", "10.0.0.132/30", Bound)
+	c.adopt("inside", "10.0.0.133/32", Bound)
+	_, err := c.Carve(c.t.Context(), request("six", "torn", 56), Pool{ID: "torn", Cluster: "tenant", Name: "torn"})
+	c.must(err)
+	rival := exactly(request("six", "rival", 0), c.poolCIDR("torn"))
+	_, err = c.Adopt(c.t.Context(), rival, Bound)
+	c.must(err)
+}
+
+func (c *chronicle) poolCIDR(id PoolID) string {
+	p, _ := c.Pool(id)
+	return p.CIDR.String()
+}
+
+// someEnds ends a tenure for each cause.
+func (c *chronicle) someEnds() {
+	c.bind(request("p", "went", 32))
+	unbound, leased := c.bind(request("p", "unbound", 32)), c.bind(request("p", "lease-over", 32))
+	c.bind(request("p", "first", 32))
+	c.adopt("adopted-once", "10.0.0.140/32", Bound)
+	c.adopt("disputed-once", "10.0.0.140/32", Bound)
+	_, err := c.Carve(c.t.Context(), request("p", "retired", 31), Pool{ID: "retired", Cluster: "tenant", Name: "retired"})
+	c.must(err)
+	failed := c.reserve(reservation("failed", 32))
+	c.wait()
+	for _, claim := range []ClaimID{"went", "adopted-once", "disputed-once", failed.Holder.Claim} {
+		c.free(claim)
+	}
+	c.must(c.ReleaseFor(c.t.Context(), unbound, CauseWorkspaceGone))
+	c.must(c.ReleaseFor(c.t.Context(), leased, CauseLeaseExpired))
+	c.must(c.Retire(c.t.Context(), "retired"))
+	_, err = c.Reuse(c.t.Context(), c.retain("first", time.Time{}), successor("first", "second"))
+	c.must(err)
+}
+
+// shapes finds the kinds of keys in a ledger, each with the fields and the words that its values have.
+func shapes(t *testing.T, keys []olderKey) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	id := regexp.MustCompile(`^(spaces/)[^/]+|^(claims|pools)/.*|^(workspaces/).*(/roots)|^(quotas|turns|history)/.*|^(slices/)[^/]+(/head)|^(slices/).*|(/blocks)/.*`)
+	words := []string{"v", "state", "policy", "y"} // whose values are from a list
+	var walk func(at string, v any)
+	walk = func(at string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for field, value := range v {
+				walk(at+" "+field, value)
+				if slices.Contains(words, field) {
+					found[fmt.Sprint(at, " ", field, "=", value)] = true
+				}
+			}
+		case []any:
+			for _, value := range v {
+				walk(at, value)
+			}
+		default:
+			found[at] = true
+		}
+	}
+	for _, k := range keys {
+		kind := strings.TrimPrefix(k.key, store.DefaultPrefix+"/")
+		for before := ""; before != kind; {
+			before, kind = kind, id.ReplaceAllString(kind, "$1$2$3$4$5$6$7$8$9")
+		}
+		var v any
+		if err := json.Unmarshal([]byte(k.value), &v); err != nil {
+			t.Fatalf("%s: %v", k.key, err)
+		}
+		walk(kind, v)
+	}
+	return found
+}
+
+// The files have all that the program writes, so that later programs are tested with it.
+func TestOlder_HasWhatIsWrittenNow(t *testing.T) {
+	written, kept := shapes(t, readLedger(t, newEverything(t).etcd)), map[string]bool{}
+	for _, file := range olderFiles(t) {
+		_, keys := readLedgerFile(t, file)
+		maps.Copy(kept, shapes(t, keys))
+	}
+	for _, shape := range slices.Sorted(maps.Keys(written)) {
+		if !kept[shape] {
+			t.Errorf("no ledger in %s has %q: add one, with -ledger", ledgerFiles, shape)
+		}
+	}
+}
