@@ -41,7 +41,7 @@ const (
 	window = 10 * time.Minute
 )
 
-// fate is what the watch has shown of an IPAddressClaim.
+// fate says how the watch has shown an IPAddressClaim last.
 type fate int
 
 const (

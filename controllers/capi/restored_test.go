@@ -97,8 +97,8 @@ func (s *scene) watch(claim *capiv1.IPAddressClaim, missed bool) {
 }
 
 // A management cluster that is restored under the controller, with a revision that was raised so that clients notice, shows no
-// deletion of what it has forgotten.
-func TestAbandoned_OfAClusterRestoredWithARaisedRevision(t *testing.T) {
+// deletion of the objects that it has forgotten.
+func TestAbandoned_NeedsADeletionThatWasSeen(t *testing.T) {
 	s := beside(t, "one")
 	s.memory.started = time.Now().Add(-time.Hour)
 	claims := s.forgotten(2, 150, time.Now())

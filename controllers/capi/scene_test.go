@@ -155,6 +155,7 @@ func published(claim *capiv1.IPAddressClaim, address string) *capiv1.IPAddress {
 // bound is the IPClaim of a claim, with an address.
 func bound(claim *capiv1.IPAddressClaim, address string) *ipamv1alpha1.IPClaim {
 	made := inPlace.newClaim(claim)
+	made.CreationTimestamp = metav1.Now()
 	made.Status.Address, made.Status.AllocatedCIDR = address, address+"/32"
 	made.Status.PoolRef = &ipamv1alpha1.PoolRef{Name: claim.Spec.PoolRef.Name}
 	return made

@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -22,13 +23,16 @@ import (
 // the ledger does not know its address. Each is reconciled by itself, and gets an IPClaim of exactly its
 // address, also while its Cluster is paused. Until that has the address, an IPClaim of another IPAddressClaim may be
 // answered with it. That one keeps the address to itself, publishes nothing, and gives way when
-// the IPClaim of the stray waits for it. So a stray delays at most one IPAddressClaim.
+// the IPClaim of the stray waits for it. So a stray delays at most one IPAddressClaim, and for an hour at most if it is
+// forbidden to have an IPClaim and nobody asks for one.
 
 const (
 	// yieldDelay is when an IPAddressClaim that gave way to a stray, or waits to do so, is tried again.
 	yieldDelay = time.Second
 	// strayDelay is when one is tried again beside a stray that cannot be claimed now.
 	strayDelay = 10 * time.Second
+	// strayPatience is how long an IPClaim keeps its address for a stray that may have none and that no IPAddressClaim asks for.
+	strayPatience = time.Hour
 )
 
 // pin claims the address of an IPAddressClaim that is left alone, if it has one that the ledger
@@ -100,6 +104,9 @@ func (r *Reconciler) yield(ctx context.Context, key client.ObjectKey, bound *ipa
 	}
 	wait := behind(bound.Status.Address)
 	held, err := r.adopt(ctx, stray)
+	if apierrors.IsForbidden(err) {
+		return r.forbidden(ctx, client.ObjectKeyFromObject(stray), bound)
+	}
 	if err != nil { // it has nothing to do with this IPAddressClaim
 		log.FromContext(ctx).Error(err, "an IPAddress has no IPClaim, and keeps its address from others; delete it, or let its IPClaim be made",
 			"address", client.ObjectKeyFromObject(stray), "prefix", bound.Status.AllocatedCIDR)
@@ -114,6 +121,26 @@ func (r *Reconciler) yield(ctx context.Context, key client.ObjectKey, bound *ipa
 	r.memory.yield(key, client.ObjectKeyFromObject(stray))
 	wait.after = yieldDelay
 	return wait
+}
+
+// forbidden refuses to publish the address of an IPClaim that a stray shows whose own IPClaim is forbidden. Nobody is asked to
+// allow that one if no IPAddressClaim waits for it: so it keeps the address from others for a time only, and anybody
+// who may write an IPAddress cannot take addresses out of a pool.
+func (r *Reconciler) forbidden(ctx context.Context, stray client.ObjectKey, bound *ipamv1alpha1.IPClaim) error {
+	wait := behind(bound.Status.Address)
+	wait.message += ", which is forbidden, as by a ResourceQuota of its namespace: allow it there, or delete that IPAddress"
+	unclaimed, err := r.gone(ctx, stray, &capiv1.IPAddressClaim{})
+	if err != nil || !unclaimed {
+		return cmp.Or(err, error(wait))
+	}
+	until := bound.CreationTimestamp.Add(strayPatience)
+	if time.Now().Before(until) {
+		wait.message += fmt.Sprintf("; no IPAddressClaim asks for it, so it has the address until %s", until.UTC().Format(time.RFC3339))
+		return wait
+	}
+	log.FromContext(ctx).Info("an IPAddress without IPClaim and IPAddressClaim shows an address that another one gets; delete it",
+		"address", stray, "prefix", bound.Status.AllocatedCIDR, "claim", bound.Name)
+	return nil
 }
 
 // behind is the refusal of an IPAddressClaim that has to wait until a stray has its address.

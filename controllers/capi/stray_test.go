@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -116,6 +117,45 @@ func TestStray_GetsItsAddress(t *testing.T) {
 			}
 			if ready := s.ready(claim); ready.Reason != clusterv1.NotReadyReason || strings.Contains(ready.Message, "elsewhere") || !strings.Contains(ready.Message, "192.0.2.7 is the address of an IPAddress") {
 				t.Errorf("the claim says %s: %s; want NotReady, and no other namespace", ready.Reason, ready.Message)
+			}
+		})
+	}
+}
+
+// A stray that is forbidden to have an IPClaim keeps its address from others, and they say why: for ever if an IPAddressClaim
+// waits for it, as after a restore, else for an hour.
+func TestStray_KeepsItsAddressForAnHourUnlessClaimed(t *testing.T) {
+	for what, tt := range map[string]struct {
+		age             time.Duration
+		claimed, yields bool
+		says            string
+	}{
+		"at first":               {time.Minute, false, false, "it has the address until "},
+		"after an hour":          {strayPatience + time.Minute, false, true, ""},
+		"claimed, after an hour": {strayPatience + time.Minute, true, false, "allow it there, or delete that IPAddress"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			claim, stray := machine("web"), machine("restored")
+			stray.Namespace = "elsewhere"
+			mine := bound(claim, "192.0.2.7")
+			mine.CreationTimestamp = metav1.NewTime(time.Now().Add(-tt.age))
+			s := newScene(t, lab(), claim, mine, published(stray, "192.0.2.7"))
+			s.forbid(stray.Namespace)
+			if tt.claimed {
+				if err := s.Create(t.Context(), stray); err != nil {
+					t.Fatal(err)
+				}
+			}
+			after := s.reconcile(claim).RequeueAfter
+			if got := s.has(published(claim, "")); got != tt.yields || got == (after > 0) {
+				t.Errorf("the address is published: %t, and tried again after %s; want %t", got, after, tt.yields)
+			}
+			ready := s.ready(claim)
+			if !strings.Contains(ready.Message, tt.says) || strings.Contains(ready.Message, "elsewhere") {
+				t.Errorf("the claim says %q; want %q in it, and no other namespace", ready.Message, tt.says)
+			}
+			if !tt.yields && !strings.Contains(ready.Message, "ResourceQuota") {
+				t.Errorf("the claim says %q; want that a quota may forbid the IPClaim", ready.Message)
 			}
 		})
 	}
