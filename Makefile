@@ -31,7 +31,7 @@ run-standalone: ## The same without kcp: start Kubernetes and the controller, an
 
 # What needs no kcp: everything but the tests of the whole.
 UNIT := ./allocator/... ./apis/... ./cmd/... ./config/... ./controllers/... ./internal/... ./ipamclient/... ./workspaces/... ./tools/gen ./tools/install \
-	./test ./test/bench/... ./test/chaos/history ./test/fleet ./test/framework/... ./test/gen/... ./test/soak/...
+	./test ./test/bench/... ./test/chaos/history ./test/fleet ./test/framework/... ./test/gen/...
 
 .PHONY: unit
 unit: ## Run the tests that need no kcp, without the race detector (under 2 minutes, once built)
@@ -55,13 +55,8 @@ e2e: kcp ## Run the end-to-end tests alone; builds a Kubernetes only for a test 
 # Arguments of the benchmark: make bench BENCH_ARGS='--rounds 1'
 BENCH_ARGS ?= --out docs/benchmarks.md
 
-# Arguments of the soak: make soak SOAK_ARGS='--duration 3m --rounds 3'
-SOAK_ARGS ?= --out docs/benchmarks.md --samples .cache/soak.csv
-
 # Arguments of the ledger's benchmark, and of the long runs of chaos: make chaos CHAOS_ARGS='-seeds 7 -duration 60s'
 LEDGER_ARGS ?= --out docs/benchmarks.md
-# Arguments of the benchmark of many workspaces: make bench-scale SCALE_ARGS='--workspaces 10,100,300 --claims 15000'
-SCALE_ARGS ?= --out docs/benchmarks.md
 CHAOS_ARGS ?= -rounds 10 -duration 60s
 # Arguments of the long runs of chaos through the whole stack: make chaos STACK_ARGS='-seeds 7 -faults 40'
 STACK_ARGS ?= -rounds 3 -faults 15
@@ -73,10 +68,6 @@ bench: kcp bench-ledger ## Measure claims through kcp beside a bare controller, 
 .PHONY: bench-ledger
 bench-ledger: ## Measure the ledger alone beside raw etcd and go-ipam, into docs/benchmarks.md (6 minutes)
 	@go run ./test/bench ledger $(LEDGER_ARGS)
-
-.PHONY: bench-scale
-bench-scale: kcp ## Measure what more workspaces and claims cost, into docs/benchmarks.md (5 minutes)
-	@go run ./test/bench scale $(SCALE_ARGS)
 
 # Arguments of the benchmark of large fleets: make bench-fleet FLEET_ARGS='--workspaces 100 --claims 50000'
 FLEET_ARGS ?= --out docs/benchmarks.md
@@ -91,10 +82,6 @@ REPLICAS_ARGS ?= --out docs/benchmarks.md
 .PHONY: bench-replicas
 bench-replicas: kcp ## Measure replicas, and how long nobody works when the leader is lost, into docs/benchmarks.md (15 minutes)
 	@go run ./test/bench replicas $(REPLICAS_ARGS)
-
-.PHONY: soak
-soak: kcp ## Churn claims while replicas, etcd and kcp are struck, and see that nothing grows, into docs/benchmarks.md (20 minutes)
-	@mkdir -p $(BIN) && go build -o $(BIN)/soak ./test/soak && exec $(BIN)/soak $(SOAK_ARGS)
 
 .PHONY: chaos
 chaos: kcp-shards kube ## Run the long end-to-end tests; kill, stop and cut off etcd, allocators, kcp and controller at length; break the allocator on purpose (80 minutes)

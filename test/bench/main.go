@@ -5,8 +5,7 @@
 //	bench kcp        claims through a real kcp, beside a bare controller
 //	bench ledger     the allocator alone, beside raw etcd and go-ipam
 //	bench replicas   several controllers, and the loss of the leader
-//	bench scale      more workspaces and more claims
-//	bench bare       the bare controller, which kcp and scale start
+//	bench bare       the bare controller, which kcp starts
 package main
 
 import (
@@ -25,7 +24,6 @@ import (
 	"github.com/kcp-ipam/ipam/test/bench/kcp"
 	"github.com/kcp-ipam/ipam/test/bench/ledger"
 	"github.com/kcp-ipam/ipam/test/bench/replicas"
-	"github.com/kcp-ipam/ipam/test/bench/scale"
 )
 
 var benchmarks = map[string]func(context.Context, []string, harness.Say) error{
@@ -33,7 +31,6 @@ var benchmarks = map[string]func(context.Context, []string, harness.Say) error{
 	"kcp":      kcp.Run,
 	"ledger":   ledger.Run,
 	"replicas": replicas.Run,
-	"scale":    scale.Run,
 }
 
 func main() {
@@ -46,7 +43,7 @@ func main() {
 
 func run(ctx context.Context, args []string, say harness.Say) error {
 	if len(args) == 0 || benchmarks[args[0]] == nil {
-		return fmt.Errorf("%q is no benchmark; write fleet, kcp, ledger, replicas or scale, and then its flags", args)
+		return fmt.Errorf("%q is no benchmark; write fleet, kcp, ledger or replicas, and then its flags", args)
 	}
 	err := benchmarks[args[0]](ctx, args[1:], say)
 	if errors.Is(err, pflag.ErrHelp) {

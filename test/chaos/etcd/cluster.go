@@ -29,9 +29,6 @@ type Options struct {
 	// Fsync has the members wait for the disk. Without it a power cut could lose
 	// what was answered, but not the end of a process.
 	Fsync bool
-	// Keep is for how long the members keep history before they compact it by themselves.
-	// Default: for ever.
-	Keep time.Duration
 	// TLS are the certificates by which members and clients know each other.
 	// Default: none, clients are not encrypted.
 	TLS *transport.TLSInfo
@@ -125,8 +122,7 @@ func (c *Cluster) make(options Options, binary string) error {
 			"initial-cluster": strings.Join(initial, ","), "initial-cluster-state": "new",
 			"heartbeat-interval": 50, "election-timeout": 500,
 			"max-txn-ops": options.MaxTxnOps, "max-request-bytes": 4 << 20, "quota-backend-bytes": 8 << 30,
-			"auto-compaction-mode": "periodic", "auto-compaction-retention": options.Keep.String(),
-			"unsafe-no-fsync": !options.Fsync, "enable-pprof": true, "log-level": "warn", "logger": "zap",
+			"unsafe-no-fsync": !options.Fsync, "log-level": "warn", "logger": "zap",
 		})
 		if err != nil {
 			return err
