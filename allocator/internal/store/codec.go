@@ -149,9 +149,6 @@ func EncodeFence() string {
 
 // EncodeClaim writes where the block of a claim is.
 func EncodeClaim(s ledger.SpaceID, p netip.Prefix) string {
-	if value, ok := printClaim(s, p); ok {
-		return value
-	}
 	return encode(claimValue{V: valueVersion, Space: s, Prefix: p})
 }
 
@@ -200,11 +197,6 @@ type Record struct {
 
 // Encode writes the value of the block, in the oldest version that can say it.
 func (r Record) Encode() string {
-	if len(r.Holdings) == 1 && !r.Disputed {
-		if value, ok := printRecord(r.version(), r.Holdings[0]); ok {
-			return value
-		}
-	}
 	return encode(blockValue{V: r.version(), Holding: r.Holdings[0], Disputed: r.Disputed, Rivals: r.Holdings[1:]})
 }
 

@@ -73,48 +73,6 @@ func FuzzScanRecord(f *testing.F) {
 	})
 }
 
-// The short way to write a value writes what encoding/json writes, or leaves it to that.
-func FuzzPrintRecord(f *testing.F) {
-	f.Add("p", "c", "k", "n", "web", "x", "Delete", "bound", int64(1767323045678), int64(0), uint8(0))
-	f.Add("", "", "", "", "", "", "", "reserved", int64(0), int64(1), uint8(2))
-	f.Add("<", "\"", "\\", "&", "ä", "\x7f", "\x00", ">", int64(253402300800000), int64(-1), uint8(15))
-	f.Fuzz(func(t *testing.T, pool, claim, cluster, namespace, name, class, policy, state string, at, until int64, flags uint8) {
-		h := Holding{
-			Pool: ledger.PoolID(pool), Claim: ledger.ClaimID(claim), Cluster: ledger.ClusterName(cluster), Namespace: namespace, Name: name, Class: class,
-			Policy: ledger.ReclaimPolicy(policy), State: ledger.BlockState(state),
-			Slice: flags&1 > 0, Shared: flags&2 > 0, Adopted: flags&4 > 0, BoundAt: time.UnixMilli(at).UTC(),
-		}
-		if until != 0 {
-			h.Until = time.UnixMilli(until).In(time.FixedZone("", 60*int(flags)))
-		}
-		if flags&8 > 0 {
-			h.Since = h.Until
-		}
-		version := Record{Holdings: []Holding{h}}.version()
-		got, ok := printRecord(version, h)
-		if !ok {
-			return
-		}
-		if want := encode(blockValue{V: version, Holding: h}); got != want {
-			t.Errorf("printRecord(%+v) =\n%s; want\n%s", h, got, want)
-		}
-	})
-}
-
-// The short way to write where a claim's block is writes what encoding/json writes, or leaves it to that.
-func TestPrintClaim(t *testing.T) {
-	for _, p := range []netip.Prefix{
-		netip.MustParsePrefix("10.0.0.0/28"), netip.MustParsePrefix("2001:db8::/64"), netip.MustParsePrefix("::ffff:10.0.0.0/120"), {},
-	} {
-		for _, s := range []ledger.SpaceID{"s", "", "a<b", "ä", `"`, "domain:k/d"} {
-			want := encode(claimValue{V: valueVersion, Space: s, Prefix: p})
-			if got := EncodeClaim(s, p); got != want {
-				t.Errorf("EncodeClaim(%q, %s) = %s; want %s", s, p, got, want)
-			}
-		}
-	}
-}
-
 // What is written for an ordinary claim is read the short way.
 func TestScanRecord_ReadsWhatIsWritten(t *testing.T) {
 	ordinary := Holding{

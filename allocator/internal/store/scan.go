@@ -1,7 +1,6 @@
 package store
 
 import (
-	"net/netip"
 	"strings"
 	"time"
 
@@ -43,96 +42,6 @@ func scanRecord(value []byte) (h Holding, ok bool) {
 	h.Adopted = s.flag(`,"adopted":true`)
 	s.skip(`}`)
 	return h, !s.failed && s.rest == ""
-}
-
-// printRecord writes the value of a block with one holder as encoding/json does, without reflection: every
-// bind writes one. ok is false for any other block, and for one of which JSON escapes a character.
-func printRecord(version int, h Holding) (value string, ok bool) {
-	p := newPrinter(begins[version], 224+len(h.Pool)+len(h.Claim)+len(h.Cluster)+len(h.Namespace)+len(h.Name)+len(h.Class)+len(h.Policy)+len(h.State))
-	p.string(`,"pool":"`, string(h.Pool))
-	p.string(`,"claim":"`, string(h.Claim))
-	p.string(`,"cluster":"`, string(h.Cluster))
-	p.optional(`,"ns":"`, h.Namespace)
-	p.string(`,"name":"`, h.Name)
-	p.optional(`,"class":"`, h.Class)
-	p.string(`,"policy":"`, string(h.Policy))
-	p.string(`,"state":"`, string(h.State))
-	p.flag(`,"slice":true`, h.Slice)
-	p.flag(`,"shared":true`, h.Shared)
-	p.time(`,"at":"`, h.BoundAt)
-	if !h.Until.IsZero() {
-		p.time(`,"until":"`, h.Until)
-	}
-	if !h.Since.IsZero() {
-		p.time(`,"since":"`, h.Since)
-	}
-	p.flag(`,"adopted":true`, h.Adopted)
-	return p.end()
-}
-
-// printClaim is printRecord for the value of a claim's key.
-func printClaim(s ledger.SpaceID, prefix netip.Prefix) (value string, ok bool) {
-	p := newPrinter(begins[valueVersion], 72+len(s))
-	p.string(`,"space":"`, string(s))
-	p.string(`,"prefix":"`, prefix.String())
-	p.failed = p.failed || !prefix.IsValid()
-	return p.end()
-}
-
-// printer writes a value from its beginning. After a failure its text means nothing.
-type printer struct {
-	text   strings.Builder
-	failed bool
-}
-
-// newPrinter makes a printer of a value that begins so. size is the length of the rest, as far as it is known: of the
-// strings, the names of the fields, and the times.
-func newPrinter(begin string, size int) *printer {
-	p := &printer{}
-	p.text.Grow(len(begin) + size)
-	p.text.WriteString(begin)
-	return p
-}
-
-func (p *printer) end() (value string, ok bool) {
-	p.text.WriteByte('}')
-	return p.text.String(), !p.failed
-}
-
-func (p *printer) string(introduced, s string) {
-	p.text.WriteString(introduced)
-	for i := range len(s) {
-		switch c := s[i]; c {
-		case '"', '\\', '<', '>', '&':
-			p.failed = true
-		default:
-			p.failed = p.failed || c < ' ' || c > '~'
-		}
-	}
-	p.text.WriteString(s)
-	p.text.WriteByte('"')
-}
-
-// optional is string of a field that is left out when it is empty.
-func (p *printer) optional(introduced, s string) {
-	if s != "" {
-		p.string(introduced, s)
-	}
-}
-
-func (p *printer) flag(literal string, set bool) {
-	if set {
-		p.text.WriteString(literal)
-	}
-}
-
-func (p *printer) time(introduced string, t time.Time) {
-	var buffer [len(time.RFC3339Nano)]byte
-	text, err := t.AppendText(buffer[:0])
-	p.failed = p.failed || err != nil
-	p.text.WriteString(introduced)
-	p.text.Write(text)
-	p.text.WriteByte('"')
 }
 
 // simple reports whether a JSON value has only characters that stand for themselves.
