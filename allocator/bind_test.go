@@ -27,15 +27,11 @@ func TestBind(t *testing.T) {
 		Class: "gold", Policy: Retain, State: Bound, BoundAt: got.BoundAt, Revision: got.Revision,
 	}
 	if diff := cmp.Diff(want, got, comparePrefix); diff != "" {
-		t.Errorf("Diff: %v", diff)
+		t.Errorf("Bind (-want +got):\n%s", diff)
 	}
 	read, ok, err := l.Lookup(t.Context(), "c")
 	if diff := cmp.Diff(got, read, comparePrefix); err != nil || !ok || diff != "" {
 		t.Errorf("Lookup = %v, %v, (-want +got) %s", ok, err, diff)
-	}
-	at, ok, err := l.BlockAt(t.Context(), "p", got.Prefix)
-	if diff := cmp.Diff(got, at, comparePrefix); err != nil || !ok || diff != "" {
-		t.Errorf("BlockAt = %v, %v, (-want +got) %s", ok, err, diff)
 	}
 	l.sameAsLedger()
 }

@@ -86,8 +86,8 @@ func TestDispute_SamePrefix(t *testing.T) {
 	if err := l.SetPolicy(t.Context(), "b", Retain); err != nil {
 		t.Errorf("SetPolicy: %v", err)
 	}
-	if err := l.ReleaseIf(t.Context(), b); !errors.Is(err, ErrChanged) {
-		t.Errorf("ReleaseIf: %v", err)
+	if err := l.ReleaseFor(t.Context(), b, CauseReleased); !errors.Is(err, ErrChanged) {
+		t.Errorf("ReleaseFor: %v", err)
 	}
 	l.free("a")
 	l.wantBlocks("10.0.0.0/26 [b c] disputed")

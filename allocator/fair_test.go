@@ -50,8 +50,8 @@ func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 			}
 			return err
 		},
-		"release of a block that has changed": func() error { return wantChanged(l.ReleaseIf(t.Context(), stale)) },
-		"release of a block that is gone":     func() error { return wantChanged(l.ReleaseIf(t.Context(), gone)) },
+		"release of a block that has changed": func() error { return wantChanged(l.ReleaseFor(t.Context(), stale, CauseReleased)) },
+		"release of a block that is gone":     func() error { return wantChanged(l.ReleaseFor(t.Context(), gone, CauseReleased)) },
 	}
 	for _, round := range []struct {
 		name string

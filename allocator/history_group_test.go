@@ -73,7 +73,7 @@ func TestHistory_OfNeighbours(t *testing.T) {
 			<-inFlight
 			answers := make(chan error, claims)
 			for _, b := range blocks {
-				go func() { answers <- c.ReleaseIf(t.Context(), b) }()
+				go func() { answers <- c.ReleaseFor(t.Context(), b, CauseReleased) }()
 			}
 			c.waitQueued(claims)
 			goOn()

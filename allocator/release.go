@@ -28,21 +28,16 @@ func (a *Allocator) Release(ctx context.Context, id ClaimID) error {
 			a.Withdraw(id)
 			return nil
 		}
-		if err := a.ReleaseIf(ctx, b); !errors.Is(err, ErrChanged) || b == last {
+		if err := a.ReleaseFor(ctx, b, CauseReleased); !errors.Is(err, ErrChanged) || b == last {
 			return err
 		}
 		last = b
 	}
 }
 
-// ReleaseIf frees a block if it is still as given: same holder, same Revision.
-// Otherwise it returns ErrChanged, also if the block is gone.
-func (a *Allocator) ReleaseIf(ctx context.Context, b Block) error {
-	return a.ReleaseFor(ctx, b, CauseReleased)
-}
-
-// ReleaseFor is ReleaseIf with the cause that the history keeps. For a reservation that is always
-// CauseCreateFailed.
+// ReleaseFor frees a block if it is still as given: same holder, same Revision.
+// Otherwise it returns ErrChanged, also if the block is gone. The history keeps the cause: for a
+// reservation that is always CauseCreateFailed.
 func (a *Allocator) ReleaseFor(ctx context.Context, b Block, cause Cause) error {
 	var err error
 	if b.State == Disputed {

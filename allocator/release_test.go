@@ -21,7 +21,7 @@ func TestRelease_Twice(t *testing.T) {
 	l.sameAsLedger()
 }
 
-func TestReleaseIf_OnlyAsGiven(t *testing.T) {
+func TestReleaseFor_OnlyAsGiven(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	old := l.bind(request("p", "c", 26))
@@ -29,17 +29,17 @@ func TestReleaseIf_OnlyAsGiven(t *testing.T) {
 	if err != nil || !ok || kept.State != Retained || kept.Revision == old.Revision {
 		t.Fatalf("Retain = %v, %v, %v; want Retained", kept, ok, err)
 	}
-	if err := l.ReleaseIf(t.Context(), old); !errors.Is(err, ErrChanged) {
+	if err := l.ReleaseFor(t.Context(), old, CauseReleased); !errors.Is(err, ErrChanged) {
 		t.Error("freed a block that had changed:", err)
 	}
-	if err := l.ReleaseIf(t.Context(), kept); err != nil {
-		t.Errorf("ReleaseIf: %v", err)
+	if err := l.ReleaseFor(t.Context(), kept, CauseReleased); err != nil {
+		t.Errorf("ReleaseFor: %v", err)
 	}
-	if err := l.ReleaseIf(t.Context(), kept); !errors.Is(err, ErrChanged) {
+	if err := l.ReleaseFor(t.Context(), kept, CauseReleased); !errors.Is(err, ErrChanged) {
 		t.Error("freed a block twice:", err)
 	}
 	l.bind(request("p", "d", 26))
-	if err := l.ReleaseIf(t.Context(), kept); !errors.Is(err, ErrChanged) {
+	if err := l.ReleaseFor(t.Context(), kept, CauseReleased); !errors.Is(err, ErrChanged) {
 		t.Error("freed the block of another claim:", err)
 	}
 	if blocks := l.sameAsLedger(); len(blocks) != 1 {
@@ -88,7 +88,7 @@ func TestRelease_BesideAnOlderChange(t *testing.T) {
 	}()
 	<-inFlight
 	changed, released := make(chan error, 1), make(chan error, 1)
-	go func() { released <- l.ReleaseIf(t.Context(), now) }()
+	go func() { released <- l.ReleaseFor(t.Context(), now, CauseReleased) }()
 	l.waitQueued(1)
 	go func() { changed <- l.engine.Change(t.Context(), old, &amend{old: old, next: stale}) }()
 	l.waitQueued(2)
@@ -97,7 +97,7 @@ func TestRelease_BesideAnOlderChange(t *testing.T) {
 		t.Errorf("a change of the former holder = %v, want ErrChanged", err)
 	}
 	if err := <-released; err != nil {
-		t.Errorf("ReleaseIf beside it = %v", err)
+		t.Errorf("ReleaseFor beside it = %v", err)
 	}
 	<-results
 	l.waitIdle(t)

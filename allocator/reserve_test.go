@@ -101,8 +101,8 @@ func TestReserve_Twice(t *testing.T) {
 	if second.Prefix != first.Prefix || !second.Shared || second.BoundAt.Sub(first.BoundAt) != time.Minute {
 		t.Errorf("the second answer is %+v, want %s, shared, a minute after the first", second, first.Prefix)
 	}
-	if err := l.ReleaseIf(t.Context(), first); !errors.Is(err, ErrChanged) {
-		t.Errorf("ReleaseIf of the first answer = %v, want %v", err, ErrChanged)
+	if err := l.ReleaseFor(t.Context(), first, CauseReleased); !errors.Is(err, ErrChanged) {
+		t.Errorf("ReleaseFor of the first answer = %v, want %v", err, ErrChanged)
 	}
 	l.sameAsLedger()
 }
@@ -114,8 +114,8 @@ func TestConfirm_Shared(t *testing.T) {
 	l.swap(func(h *engine.Hooks) { h.Now = c.now })
 	l.pool("p", "10.0.0.0/24")
 	old := l.reserve(reservation("web", 28))
-	if err := l.ReleaseIf(t.Context(), old); err != nil {
-		t.Fatalf("ReleaseIf: %v", err)
+	if err := l.ReleaseFor(t.Context(), old, CauseReleased); err != nil {
+		t.Fatalf("ReleaseFor: %v", err)
 	}
 	c.advance(time.Minute)
 	b := l.reserve(reservation("web", 28))

@@ -105,8 +105,8 @@ func TestReuse(t *testing.T) {
 	if b, ok, err := l.Lookup(t.Context(), "c"); ok || err != nil {
 		t.Errorf("the former claim has %+v, %t, %v; want nothing", b, ok, err)
 	}
-	if err := l.ReleaseIf(t.Context(), kept); !errors.Is(err, ErrChanged) {
-		t.Errorf("ReleaseIf of the retained block = %v, want %v: it is another claim's", err, ErrChanged)
+	if err := l.ReleaseFor(t.Context(), kept, CauseReleased); !errors.Is(err, ErrChanged) {
+		t.Errorf("ReleaseFor of the retained block = %v, want %v: it is another claim's", err, ErrChanged)
 	}
 	l.sameAsLedger(other, l.open())
 }

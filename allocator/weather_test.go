@@ -181,8 +181,8 @@ func TestWatch_CompactedWakes(t *testing.T) {
 	defer behind.Close()
 	behind.Wait(request("p", "w", 25))
 	watch.set(true)
-	if err := l.ReleaseIf(t.Context(), full); err != nil {
-		t.Fatalf("ReleaseIf: %v", err)
+	if err := l.ReleaseFor(t.Context(), full, CauseReleased); err != nil {
+		t.Fatalf("ReleaseFor: %v", err)
 	}
 	kept := l.bind(request("p", "kept", 25))
 	if _, err := l.etcd.Client().Compact(t.Context(), kept.Revision); err != nil {

@@ -84,7 +84,7 @@ type Block struct {
 	Adopted bool
 	// Slice: the system gave it to the workspace by itself, and no limit counts it.
 	Slice    bool
-	Revision int64 // etcd revision of the block's last change; the precondition of ReleaseIf
+	Revision int64 // etcd revision of the block's last change; the precondition of ReleaseFor
 }
 
 // PoolState is the state of a pool in the ledger.

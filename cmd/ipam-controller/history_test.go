@@ -37,7 +37,7 @@ func oldLedger(t *testing.T) (dir string) {
 		})
 		must(t, err)
 		if name == "a" {
-			must(t, alloc.ReleaseIf(t.Context(), b))
+			must(t, alloc.ReleaseFor(t.Context(), b, ledger.CauseReleased))
 		}
 	}
 	must(t, errors.Join(alloc.Close(), server.Close()))

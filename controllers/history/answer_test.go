@@ -55,7 +55,7 @@ func (s *scene) hold(cluster ledger.ClusterName, claims ...string) {
 		})
 		s.must(err)
 		if i < len(claims)-1 {
-			s.must(s.ledger.ReleaseIf(s.Context(), b))
+			s.must(s.ledger.ReleaseFor(s.Context(), b, ledger.CauseReleased))
 		}
 	}
 }

@@ -230,7 +230,7 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 		if err != nil || !ok || b.State != ledger.Retained || time.Now().Before(b.Until) {
 			return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
 		}
-		err = a.ReleaseIf(ctx, b)
+		err = a.ReleaseFor(ctx, b, ledger.CauseReleased)
 		return outcome{Freed: err == nil}, err
 	},
 	"lookup": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {

@@ -80,7 +80,7 @@ func (s *stage) thereAndBack(ctx context.Context, pool ledger.PoolID) error {
 	if err != nil {
 		return err
 	}
-	return s.ReleaseIf(ctx, b)
+	return s.ReleaseFor(ctx, b, ledger.CauseReleased)
 }
 
 // coolingBytes is how many bytes of memory a bound block takes, and one that cools.
@@ -97,7 +97,7 @@ func (s *stage) coolingBytes(ctx context.Context) (held, cooling float64, err er
 	if held, err = s.bytes(ctx); err != nil {
 		return 0, 0, err
 	}
-	if _, err := spread(coolBlocks, maxTxnOps, func() error { return s.ReleaseIf(ctx, <-blocks) }); err != nil {
+	if _, err := spread(coolBlocks, maxTxnOps, func() error { return s.ReleaseFor(ctx, <-blocks, ledger.CauseReleased) }); err != nil {
 		return 0, 0, err
 	}
 	cooling, err = s.bytes(ctx)
