@@ -33,6 +33,11 @@ func TestCLI_PlatformSeesAll(t *testing.T) {
 	shows(t, admin.ok("address", "show", address), block, "claim default/web", s.tenant.Path, s.name)
 	shows(t, admin.ok("address", "show", address, "-o", "jsonpath={.items[0].metadata.namespace}"), "default")
 	shows(t, plain.ok("pool", "show", s.name), "others hold 16 addresses")
+	shows(t, admin.ok("tenant", "list"), "TENANT", s.tenant.Path)
+	shows(t, admin.ok("tenant", "list", "-o", "json"), s.tenant.Path, `"cluster"`)
+	plain.run("tenant", "list").ends(4).says("ipam-tenant-viewer")
+	tenant.run("tenant", "list").ends(4).says("in the workspace of the platform")
+	shows(t, tenant.ok("claim", "tree", "web"), "claim default/web", "Bound", block, "├─ class "+s.name, "├─ pool "+s.name+" of "+s.platform.Path, "└─ allocation ")
 	plain.run("address", "show", address).ends(4).says("in pool "+s.name, "you see no holder of")
 	shows(t, tenant.ok("address", "show", address), "claim default/web", s.name+" of "+s.platform.Path, s.tenant.Path)
 	shows(t, admin.ok("pool", "tree", s.name), s.name, string(s.cidr))
@@ -140,12 +145,14 @@ func TestCLI_Check(t *testing.T) {
 	} {
 		checks := c.ok("check")
 		t.Logf("%s:\n%s", who, checks)
+		c.ok("check", "--wait", "--timeout", "1m")
 		shows(t, checks, "api          ok", "roles        ok", "controller   ok")
 	}
 	viewer := cli{s.tenant.CLI(t, "ipam-viewer"), t}
 	shows(t, viewer.run("check").ends(3).Out, "roles        failed", "controller   skipped", "ipam-consumer")
 	shows(t, viewer.run("check", "-o", "json").ends(3).Out, `"result": "failed"`)
 	unbound := cli{framework.AdminCLI(t, "root"), t}
+	unbound.run("check", "--wait", "--timeout", "1s").ends(8)
 	shows(t, unbound.run("check").ends(8).Out, "api          failed", "kubectl ipam tenant bind")
 }
 

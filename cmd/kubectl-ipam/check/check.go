@@ -14,7 +14,7 @@ import (
 
 // New makes kubectl ipam check.
 func New(s *session.Session) *cobra.Command {
-	out := &output.Report{}
+	out, wait := &output.Report{}, patience{}
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check that you can claim addresses here, and say what is missing",
@@ -25,15 +25,32 @@ server, and stores nothing. In a management cluster of Cluster API, it names IPA
 that have no address.
 
 A check of something that you cannot read, or that this server does not have, is skipped.
-The exit code is that of the first check that failed.`,
+The exit code is that of the first check that failed. With --wait, the checks are repeated
+until none fails, and what fails meanwhile is written to stderr.`,
 		Example: `  kubectl ipam check
+
+  # in a script that has just started the controller
+  kubectl ipam check --wait --timeout 2m
 
   # in the workspace of a tenant, as one of its users
   kubectl ipam check --context team-a --namespace web`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), s, out) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := wait.repeat(cmd.Context(), s, func(ctx context.Context) (checklist, error) {
+				found, err := inspect(ctx, s)
+				if err != nil {
+					return checklist{}, err
+				}
+				return found.judge(), nil
+			})
+			if err != nil {
+				return err
+			}
+			return showChecks(s, out, list)
+		},
 	}
 	out.AddFlags(cmd)
+	wait.addFlags(cmd)
 	return cmd
 }
 
@@ -65,12 +82,9 @@ type checklist struct {
 	Checks    []finished `json:"checks"`
 }
 
-func run(ctx context.Context, s *session.Session, out *output.Report) error {
-	found, err := inspect(ctx, s)
-	if err != nil {
-		return err
-	}
-	return showChecks(s, out, found.judge())
+// failed returns the checks that failed.
+func (l checklist) failed() []finished {
+	return slices.DeleteFunc(slices.Clone(l.Checks), func(c finished) bool { return c.Result != checkFailed })
 }
 
 func showChecks(s *session.Session, out *output.Report, list checklist) error {
@@ -87,7 +101,7 @@ func showChecks(s *session.Session, out *output.Report, list checklist) error {
 			return err
 		}
 	}
-	failed := slices.DeleteFunc(slices.Clone(list.Checks), func(c finished) bool { return c.Result != checkFailed })
+	failed := list.failed()
 	if len(failed) == 0 {
 		return nil
 	}

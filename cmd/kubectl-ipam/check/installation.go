@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"errors"
+	"time"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
@@ -56,6 +57,9 @@ func inspect(ctx context.Context, s *session.Session) (*installation, error) {
 	cfg, err := s.Config()
 	if err != nil {
 		return nil, err
+	}
+	if end, ok := ctx.Deadline(); ok {
+		cfg.Timeout = time.Until(end) // the requests of discovery have no context
 	}
 	namespace, err := s.Namespace()
 	if err != nil {

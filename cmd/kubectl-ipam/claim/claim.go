@@ -24,7 +24,7 @@ A claim that cannot be met now waits, and is bound when the cause is gone.`,
 
   # list the claims of all namespaces
   kubectl ipam claim list -A`,
-	}, newCreate(s, "create"), newList(s), newShow(s), newRelease(s))
+	}, newCreate(s, "create"), newList(s), newShow(s), newTree(s), newRelease(s))
 }
 
 // NewPrefix makes kubectl ipam prefix, the deprecated alias of claim.

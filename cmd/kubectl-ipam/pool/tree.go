@@ -180,7 +180,7 @@ func (b branch) label() string { return b.lead + legible.Text(space.In(b.pool.Na
 func drawTree(w io.Writer, p screen.Paint, roots []*node) {
 	lines := make([]branch, 0, len(roots))
 	for _, root := range roots {
-		lines = append(lines, branches(root, "", "")...)
+		output.Walk(root, func(n *node) []*node { return n.children }, func(lead string, n *node) { lines = append(lines, branch{lead, n}) })
 	}
 	nameWidth, cidrWidth := 0, 0
 	for _, line := range lines {
@@ -191,20 +191,6 @@ func drawTree(w io.Writer, p screen.Paint, roots []*node) {
 		said := line.label() + strings.Repeat(" ", nameWidth-utf8.RuneCountInString(line.label()))
 		screen.Line(w, "%s  %-*s  %s  %s", said, cidrWidth, facts.CIDR(line.pool), bar(p, line.pool), p.Dim(remark(line)))
 	}
-}
-
-// branches are the lines of a node and of all below it. lead stands before its own
-// line, below before those of its children.
-func branches(n *node, lead, below string) []branch {
-	lines := []branch{{lead, n}}
-	for i, child := range n.children {
-		if i == len(n.children)-1 {
-			lines = append(lines, branches(child, below+"└─ ", below+"   ")...)
-			continue
-		}
-		lines = append(lines, branches(child, below+"├─ ", below+"│  ")...)
-	}
-	return lines
 }
 
 // remark is what there is to say of a pool beside its figures.

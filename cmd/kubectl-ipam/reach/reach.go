@@ -30,6 +30,8 @@ type View struct {
 	Namespace string
 	// Tenants read the workspaces of all tenants, one for each shard.
 	Tenants []client.Reader
+	// SeesTenants is set if the caller sees the workspaces of all tenants, which may be none.
+	SeesTenants bool
 	// Paths of the tenants' workspaces, by logical cluster.
 	Paths map[string]string
 }
@@ -59,6 +61,7 @@ func Of(ctx context.Context, s *session.Session) (*View, error) {
 			return r, exit.IgnoreUnseen(err)
 		}
 	}
+	r.SeesTenants = true
 	return r, nil
 }
 

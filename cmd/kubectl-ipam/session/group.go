@@ -40,8 +40,6 @@ func kubectlDoes(noun, verb string) string {
 		return fmt.Sprintf("kubectl edit %s NAME", kind)
 	case noun == "class" && slices.Contains([]string{"delete", "release", "rm"}, verb):
 		return "kubectl delete ipclass NAME"
-	case noun == "tenant" && slices.Contains([]string{"get", "list", "ls"}, verb):
-		return "kubectl get workspaces"
 	case verb == "history":
 		return "ipam-controller history"
 	case noun == "kubectl-ipam" && slices.Contains([]string{"create", "delete", "describe", "get", "list", "ls", "release", "rm", "show"}, verb):

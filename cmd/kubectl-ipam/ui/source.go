@@ -42,7 +42,7 @@ func (s pageSource) Read(ctx context.Context) (*page.Snapshot, error) {
 	}
 	slices.SortFunc(classes.Items, func(a, b ipamv1alpha1.IPClass) int { return cmp.Compare(a.Name, b.Name) })
 	snapshot := &page.Snapshot{
-		Workspace: r.Path, Namespace: r.Namespace, Tenants: len(r.Tenants) > 0, Classes: classes.Items, Pools: poolsOf(r, pools, allocations),
+		Workspace: r.Path, Namespace: r.Namespace, Tenants: r.SeesTenants, Classes: classes.Items, Pools: poolsOf(r, pools, allocations),
 	}
 	for i := range claims {
 		snapshot.Claims = append(snapshot.Claims, page.Claim{IPClaim: &claims[i], Workspace: r.Workspace(&claims[i])})
