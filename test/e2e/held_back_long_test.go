@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +32,8 @@ import (
 
 // kcp routes a request before it reads the body, and asks webhooks and policies by the bindings of a later moment. So a
 // CREATE whose body is held back until the workspace has unbound is stored as it was sent: a claim with another's
-// block, and a pool that says that it is a slice. Both give nothing: the claim loses the block and gets one of its own.
+// block, and a pool that says that it is a slice. Both give nothing: the claim loses the block and gets one of its own. A claim
+// that the controller could not read, and whose block it could not take back, is not stored.
 func TestLong_HeldBack(t *testing.T) {
 	t.Parallel()
 	platform, victim, pool := alone(t)
@@ -48,9 +50,16 @@ func TestLong_HeldBack(t *testing.T) {
 	slice := gen.Pool(sliced.Name, gen.ChildOf(sliced.Name, 28))
 	slice.UID, slice.Labels = "", map[string]string{ipamv1alpha1.LabelSlice: string(sliced.UID)}
 	slice.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: platform.Path}
+	odd := claim.DeepCopy()
+	odd.Name = "odd"
 	heldClaim := holdBack(t, owner, "namespaces/default/ipclaims", "IPClaim", claim)
+	heldOdd := holdBack(t, owner, "namespaces/default/ipclaims", "IPClaim", odd)
+	heldOdd.text = regexp.MustCompile(`(Time":"[0-9-]+)T([0-9:]+)Z`).ReplaceAll(heldOdd.text, []byte("${1}t${2}z"))
 	heldPool := holdBack(t, owner, "ippools", "IPPool", slice)
 	unbind(t, owner, thief.Path)
+	if err := heldOdd.send(); err == nil || !strings.Contains(err.Error(), "lastTransitionTime") {
+		t.Errorf("CREATE of a claim with a time that Go does not read = %v, want it to be refused for lastTransitionTime", err)
+	}
 	heldClaim.end(t)
 	heldPool.end(t)
 
@@ -195,16 +204,18 @@ func holdBack(t *testing.T, access *rest.Config, resource, kind string, object c
 	return h
 }
 
+// send sends the body, and returns nil if the object is stored.
+func (h *heldBack) send() error {
+	if _, err := h.body.Write(h.text); err != nil {
+		return err
+	}
+	return cmp.Or(h.body.Close(), <-h.answer)
+}
+
 // end sends the body, and wants the object to be stored.
 func (h *heldBack) end(t *testing.T) {
 	t.Helper()
-	if _, err := h.body.Write(h.text); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.body.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-h.answer; err != nil {
+	if err := h.send(); err != nil {
 		t.Fatal(err)
 	}
 }

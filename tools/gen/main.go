@@ -1,8 +1,8 @@
 // Command gen writes what follows from the CRDs in config/crd: the kcp side of the API,
 // which is an APIResourceSchema for each kind and the APIExport that offers them to
 // tenants, and the reference of the API for people, docs/api.md. To the CRD of IPClaim it
-// adds the version in which the controller writes. It runs from the root of the repository,
-// after controller-gen.
+// adds the version in which the controller writes, and which times it may have. It runs from the root of the
+// repository, after controller-gen.
 //
 // A schema is named after its content, so a changed schema is a new object, and
 // the APIExport that names it moves the bound workspaces to it.
@@ -66,6 +66,7 @@ func run() error {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 		if crd.Spec.Names.Plural == "ipclaims" {
+			withPlainTimes(crd)
 			withStatusVersion(crd)
 			if err := writeDefinition(file, crd); err != nil {
 				return err
@@ -113,6 +114,20 @@ func schemaOf(crd *apiextensionsv1.CustomResourceDefinition) (*apisv1alpha1.APIR
 	schema.Name = "v" + hex.EncodeToString(sum[:4]) + "." + crd.Name
 	schema.APIVersion, schema.Kind = apisv1alpha1.SchemeGroupVersion.String(), "APIResourceSchema"
 	return schema, nil
+}
+
+// plainTime is a time as our programs write it. The format date-time admits others, such as 2026-01-02t03:04:05z, that Go
+// does not read.
+const plainTime = `^\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\dZ$`
+
+// withPlainTimes bounds the times of a claim to those that the controller reads. A status may be stored that no webhook and
+// no policy has seen, and from a claim that cannot be read the controller takes no block back.
+func withPlainTimes(crd *apiextensionsv1.CustomResourceDefinition) {
+	status := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
+	condition := status.Properties["conditions"].Items.Schema
+	moment := condition.Properties["lastTransitionTime"]
+	moment.Pattern = plainTime
+	condition.Properties["lastTransitionTime"] = moment
 }
 
 // withStatusVersion adds the version in which the controller writes the status of claims.
