@@ -184,11 +184,17 @@ func TestPolicies_Refuse(t *testing.T) {
 	allocation := gen.Allocation("web", "p", "10.0.0.0/28")
 	answered, otherwise := gen.Claim("c"), gen.Claim("c")
 	answered.Status.AllocatedCIDR, otherwise.Status.AllocatedCIDR = "10.0.0.0/28", "10.0.0.16/28"
+	few, many := created(`"f:spec":{}`), created(`"f:spec":{}`)
+	few.Finalizers, many.Finalizers = held(16), held(17)
 	for _, tt := range []struct {
 		name string
 		request
 		want string
 	}{
+		{"create a claim with many finalizers", request{nil, admission.Create, "ipclaims", many}, "metadata.finalizers has more than 16 names"},
+		{"give a claim many finalizers", request{nil, admission.Update, "ipclaims", change{few, many}}, "metadata.finalizers has more than 16 names"},
+		{"create a pool with many labels", request{nil, admission.Create, "ippools", labelled(65)}, "metadata.labels has more than 64 labels"},
+		{"give a pool many labels", request{nil, admission.Update, "ippools", change{labelled(64), labelled(65)}}, "metadata.labels has more than 64 labels"},
 		{"create an allocation", request{nil, admission.Create, "ipallocations", allocation}, "IPAllocations are written by the system"},
 		{"change an allocation", request{nil, admission.Update, "ipallocations", allocation}, "IPAllocations are written by the system"},
 		{"delete a bound allocation", request{nil, admission.Delete, "ipallocations", allocation}, "this allocation is held by the IPClaim web: delete the claim"},
@@ -225,10 +231,14 @@ func TestPolicies_Admit(t *testing.T) {
 	tenant := others["a tenant"]
 	answered := gen.Claim("c")
 	answered.Status.AllocatedCIDR = "10.0.0.0/28"
-	labelled := answered.DeepCopy()
-	labelled.Labels = map[string]string{"a": "b"}
+	relabelled := answered.DeepCopy()
+	relabelled.Labels = map[string]string{"a": "b"}
 	webhook := created(`"f:spec":{}`)
 	webhook.Status = answered.Status
+	most := gen.Pool("p", gen.CIDR("10.0.0.0/8"))
+	most.Finalizers, most.Labels = held(16), labelled(64).Labels
+	older, fewer := gen.Claim("c"), gen.Claim("c")
+	older.Finalizers, fewer.Finalizers = held(40), held(39)
 	for _, r := range []request{
 		{tenant, admission.Delete, "ipallocations", gen.Allocation("web", "p", "10.0.0.0/28", gen.Retained())},
 		{tenant, admission.Delete, "ippools", gen.Pool("p")},
@@ -236,15 +246,37 @@ func TestPolicies_Admit(t *testing.T) {
 		{tenant, admission.Create, "ipclaims", created(`"f:metadata":{"f:labels":{}}`, `"f:spec":{},"f:status":{}`)},
 		{tenant, admission.Create, "ipclaims", webhook},
 		{tenant, admission.Update, "ipclaims", answered},
-		{tenant, admission.Update, "ipclaims", change{answered, labelled}},
+		{tenant, admission.Update, "ipclaims", change{answered, relabelled}},
 		{tenant, admission.Update, "ipclaims", change{gen.Claim("c"), `{metadata: {name: c}, spec: {}, status: {}}`}},
 		{tenant, admission.Update, "ipclaims", change{`{metadata: {name: c}, spec: {}, status: {}}`, gen.Claim("c")}},
 		{tenant, admission.Create, "ippools", gen.Pool("p")},
+		{tenant, admission.Create, "ippools", most},
+		{tenant, admission.Update, "ipclaims", older},
+		{tenant, admission.Update, "ipclaims", change{older, fewer}},
 		{tenant, admission.Create, "ippools", gen.Pool("p", gen.Label("tier", "a"))},
 		{tenant, admission.Update, "ippools", gen.Pool("p", gen.Label(ipamv1alpha1.LabelSlice, "uid"))},
 	} {
 		expect(t, r.denied(t, all), "")
 	}
+}
+
+// held returns as many finalizers.
+func held(many int) []string {
+	names := make([]string, many)
+	for i := range names {
+		names[i] = fmt.Sprint("example.com/", i)
+	}
+	return names
+}
+
+// labelled returns a pool with as many labels.
+func labelled(many int) *ipamv1alpha1.IPPool {
+	pool := gen.Pool("p")
+	pool.Labels = map[string]string{}
+	for i := range many {
+		pool.Labels[fmt.Sprint("l", i)] = ""
+	}
+	return pool
 }
 
 // created is a claim whose managers have recorded these fields.

@@ -173,3 +173,34 @@ func TestAnswer_LongSpec(t *testing.T) {
 		t.Error("the Answerer is not asked for a claim whose annotation is long")
 	}
 }
+
+// A claim with more metadata than the policy ipam-metadata admits reserves nothing, by a CREATE that fails.
+func TestStorable_CountsMetadata(t *testing.T) {
+	for name, tt := range map[string]struct {
+		finalizers, labels int
+		want               bool
+	}{
+		"as many as it may have": {maxFinalizers, maxLabels, true},
+		"a finalizer more":       {maxFinalizers + 1, 0, false},
+		"a label more":           {0, maxLabels + 1, false},
+	} {
+		d, err := readDraft([]byte(`{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{"name":"a"},"spec":{}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim, err := d.claim()
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim.Namespace, claim.Labels = "default", map[string]string{}
+		for i := range tt.finalizers {
+			claim.Finalizers = append(claim.Finalizers, fmt.Sprint("example.com/", i))
+		}
+		for i := range tt.labels {
+			claim.Labels[fmt.Sprint("l", i)] = ""
+		}
+		if got := d.storable(claim); got != tt.want {
+			t.Errorf("%s: storable = %t, want %t", name, got, tt.want)
+		}
+	}
+}
