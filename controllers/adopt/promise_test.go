@@ -7,7 +7,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -28,7 +28,7 @@ func TestPass_APromise(t *testing.T) {
 	l.ledger.Trust(id)
 	_, err := l.ledger.Reserve(t.Context(), ledger.Request{
 		Pool: id, Exact: netip.MustParsePrefix("10.0.0.16/28"),
-		Holder: ledger.Holder{Claim: reservation.Of("platform", reserved), Cluster: "platform", Namespace: "default", Name: "b"},
+		Holder: ledger.Holder{Claim: promise.Of("platform", reserved), Cluster: "platform", Namespace: "default", Name: "b"},
 	})
 	if err != nil {
 		t.Fatal(err)

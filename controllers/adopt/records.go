@@ -13,7 +13,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // workers adopt side by side, and then share transactions.
@@ -87,7 +87,7 @@ func readRecord(cluster ledger.ClusterName, object client.Object) (r record, ok 
 		}
 		r.pool, r.text = *o.Status.PoolRef, o.Status.AllocatedCIDR
 		r.request.Class, r.request.Policy = o.Status.ClassName, ledger.ReclaimPolicy(o.Spec.ReclaimPolicy)
-		if shown, ok := reservation.Shown(cluster, o); ok {
+		if shown, ok := promise.Shown(cluster, o); ok {
 			shown.Certain = true
 			r.promise = &shown
 		}

@@ -16,8 +16,8 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 )
 
 const (
@@ -85,10 +85,10 @@ func (r *Reconciler) answer(ctx context.Context, req door.Request) (door.Answer,
 }
 
 // turn waits until an earlier CREATE of the same claim is settled. To answer both with one
-// reservation keeps its block for long after the claim is deleted: see reservation.Grace. That is
+// reservation keeps its block for long after the claim is deleted: see promise.Grace. That is
 // left for an earlier one that seems to have failed, as it may again.
 func (r *Reconciler) turn(ctx context.Context, req door.Request) error {
-	id := reservation.Of(req.Cluster, req.Claim)
+	id := promise.Of(req.Cluster, req.Claim)
 	if req.DryRun || !r.ledger.HasReservation(id) {
 		return nil
 	}
@@ -161,7 +161,7 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 	a.claim.Spec.ReclaimPolicy = ""
 	name := client.ObjectKeyFromObject(a.claim)
 	a.holder = ledger.Holder{
-		Claim: reservation.Of(from.Cluster, a.claim), Cluster: from.Cluster, Namespace: name.Namespace, Name: name.Name,
+		Claim: promise.Of(from.Cluster, a.claim), Cluster: from.Cluster, Namespace: name.Namespace, Name: name.Name,
 	}
 	err = cl.GetCache().Get(ctx, name, &ipamv1alpha1.IPClaim{})
 	if a.there = err == nil; err != nil && !apierrors.IsNotFound(err) {

@@ -17,7 +17,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -28,13 +28,13 @@ func TestAnswer(t *testing.T) {
 	claim := gen.Claim("c")
 	claim.Status.AllocatedCIDR = "192.0.2.0/28" // whatever the user sends
 	answer := s.create(claim)
-	s.wantBlocks("10.0.0.0/28 reserved " + string(reservation.Of("tenant", claim)))
+	s.wantBlocks("10.0.0.0/28 reserved " + string(promise.Of("tenant", claim)))
 	allocated := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated)
 	ready := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionReady)
 	if allocated == nil || allocated.Status != metav1.ConditionTrue || ready == nil || ready.Status != metav1.ConditionTrue || len(answer.Status.Conditions) != 2 {
 		t.Fatalf("conditions are %+v, want Allocated and Ready", answer.Status.Conditions)
 	}
-	block, _, err := s.ledger.Lookup(t.Context(), reservation.Of("tenant", claim))
+	block, _, err := s.ledger.Lookup(t.Context(), promise.Of("tenant", claim))
 	if err != nil || !allocated.LastTransitionTime.Time.Equal(block.BoundAt) {
 		t.Errorf("allocated at %s, %v; want %s, by which the answer is told from others", allocated.LastTransitionTime, err, block.BoundAt)
 	}
@@ -66,7 +66,7 @@ func TestAnswer_InTurn(t *testing.T) {
 		t.Errorf("Answer = %+v, %v while the first CREATE is not settled; want %v", again, err, errTurn)
 	}
 	claim.Status = answer.Status
-	shown, _ := reservation.Shown("tenant", claim)
+	shown, _ := promise.Shown("tenant", claim)
 	settled := time.AfterFunc(turnTime/3, func() { _, _, _ = s.ledger.Confirm(t.Context(), shown) })
 	defer settled.Stop()
 	if again := s.create(claim); again.Status.AllocatedCIDR != "10.0.0.16/28" {

@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -86,7 +86,7 @@ func TestReconcile_OfAReservationAnsweredTwice(t *testing.T) {
 	for _, now := range []*ipamv1alpha1.IPClaim{nil, without} {
 		s.servers.claim = now
 		s.reconcile("c")
-		s.wantBlocks("10.0.0.0/28 reserved " + string(reservation.Of("tenant", claim)))
+		s.wantBlocks("10.0.0.0/28 reserved " + string(promise.Of("tenant", claim)))
 	}
 	s.servers.claim = stored
 	s.reconcile("c")
@@ -145,7 +145,7 @@ func TestReconcile_OfALateAnswer(t *testing.T) {
 	s.stored(claim, door.Answer{})
 	s.known(claim)
 	s.reconcile("c")
-	s.wantBlocks("10.0.0.0/28 reserved " + string(reservation.Of("tenant", claim))) // it may be that of a former claim
+	s.wantBlocks("10.0.0.0/28 reserved " + string(promise.Of("tenant", claim))) // it may be that of a former claim
 	s.later(claiming + time.Second)
 	if after := s.reconcile("c"); after.Status.AllocatedCIDR != "10.0.0.0/28" {
 		t.Errorf("the claim has %+v, want 10.0.0.0/28", after.Status)

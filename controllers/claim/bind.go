@@ -6,10 +6,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // errUnsure: no server has shown yet that the claim is there with the block that it shows in
@@ -31,7 +30,7 @@ func (p *pass) bind(ctx context.Context) (ledger.Block, error) {
 	if err := p.settleFormer(ctx, ledger.Block{}); err != nil {
 		return ledger.Block{}, err
 	}
-	if block, ok, err := p.late(ctx); ok || err != nil {
+	if block, ok, err := p.adoptReservation(ctx); ok || err != nil {
 		return block, err
 	}
 	return p.decision().place(ctx)
@@ -113,24 +112,33 @@ func (p *pass) anyway() { p.queue.AddAfter(p.request, askAgain) }
 // held is the block of a claim that shows one: of a claim that was bound before, or whose
 // CREATE was answered. It is never exchanged for another. A claim that shows one which it was
 // never given loses that: see unbacked.
-func (p *pass) held(ctx context.Context) (ledger.Block, error) {
+func (p *pass) held(ctx context.Context) (block ledger.Block, err error) {
+	ok := false
 	if !p.recorded() {
-		if block, ok, err := p.promised(ctx); ok || err != nil {
-			return block, err
-		}
+		traced, end := step(ctx, "confirm")
+		block, ok, err = p.promises().Confirm(traced, p.from.Cluster, p.claim, p.shown)
+		end(err)
 	}
-	block, ok, err := p.ledger.Lookup(ctx, ledger.ClaimID(p.claim.UID))
-	if err != nil {
+	if ok || err != nil {
+		return block, err
+	}
+	if block, ok, err = p.ledger.Lookup(ctx, ledger.ClaimID(p.claim.UID)); err != nil {
 		return ledger.Block{}, err
 	}
 	if !ok {
-		if block, ok, err = p.told(ctx); ok || err != nil {
-			return block, err
+		if block, ok, err = p.promises().Retained(ctx, p.from.Cluster, p.slot.Record, p.claim); err != nil {
+			return ledger.Block{}, err
 		}
-		return ledger.Block{}, p.unbacked(ctx)
+		if !ok {
+			return ledger.Block{}, p.unbacked(ctx)
+		}
+		if _, err = p.shown(ctx); err != nil {
+			return ledger.Block{}, err
+		}
+		return p.take(ctx, block)
 	}
 	if !p.recorded() {
-		err = p.shown(ctx)
+		_, err = p.shown(ctx)
 	}
 	return block, err
 }
@@ -139,15 +147,12 @@ func (p *pass) held(ctx context.Context) (ledger.Block, error) {
 // A kcp that was restored from an older copy knows neither the claim nor its record, and the cache
 // may be told of the record first. To write that again would be taken for proof that this kcp knew
 // the claim, and its block would be freed.
-func (p *pass) shown(ctx context.Context) error {
+func (p *pass) shown(ctx context.Context) (bool, error) {
 	now, err := p.releases.Alive(ctx, p.holder())
-	if err != nil {
-		return err
+	if err == nil && (now == nil || now.Status.AllocatedCIDR != p.claim.Status.AllocatedCIDR) {
+		err = errUnsure
 	}
-	if now == nil || now.Status.AllocatedCIDR != p.claim.Status.AllocatedCIDR {
-		return errUnsure
-	}
-	return nil
+	return err == nil, err
 }
 
 // recorded reports whether the claim has its own record. Its block was confirmed before that
@@ -157,30 +162,11 @@ func (p *pass) recorded() bool {
 	return record != nil && record.Spec.ClaimRef != nil && record.Spec.ClaimRef.UID == p.claim.UID
 }
 
-// promised gives the claim the block that was reserved when its CREATE was answered. ok is
-// false if it has its block already, or was not answered so.
-func (p *pass) promised(ctx context.Context) (b ledger.Block, ok bool, err error) {
-	shown, ok := reservation.Shown(p.from.Cluster, p.claim)
-	if !ok {
-		return ledger.Block{}, false, nil
-	}
-	ctx, end := step(ctx, "confirm")
-	defer func() { end(err) }()
-	if b, ok, err = p.ledger.Confirm(ctx, shown); !errors.Is(err, ledger.ErrShared) {
-		return b, ok, err
-	}
-	if err := p.shown(ctx); err != nil {
-		return ledger.Block{}, false, err
-	}
-	shown.Certain = true
-	return p.ledger.Confirm(ctx, shown)
-}
-
-// late gives a claim that was stored without an answer the block that was reserved for it: the
+// adoptReservation gives a claim that was stored without an answer the block that was reserved for it: the
 // answer came too late, or got lost. To bind another block would be one too many, for an address
 // that the claim asks for, or for a limit. ok is false if nothing is reserved.
-func (p *pass) late(ctx context.Context) (b ledger.Block, ok bool, err error) {
-	id := reservation.Of(p.from.Cluster, p.claim)
+func (p *pass) adoptReservation(ctx context.Context) (b ledger.Block, ok bool, err error) {
+	id := promise.Of(p.from.Cluster, p.claim)
 	if !p.ledger.HasReservation(id) {
 		return ledger.Block{}, false, nil
 	}
@@ -195,14 +181,14 @@ func (p *pass) late(ctx context.Context) (b ledger.Block, ok bool, err error) {
 	if err != nil || now == nil || now.Status.AllocatedCIDR != "" {
 		return ledger.Block{}, false, err
 	}
-	b, ok, err = p.ledger.Confirm(ctx, allocator.Confirmation{
-		Reservation: id, Claim: ledger.ClaimID(p.claim.UID), Prefix: reserved.Prefix,
-		Policy: ledger.ReclaimPolicy(p.claim.Spec.ReclaimPolicy), Certain: true,
-	})
-	if ok {
+	b, err = p.promises().Give(ctx, reserved, p.claim)
+	if errors.Is(err, ledger.ErrChanged) {
+		return ledger.Block{}, false, nil
+	}
+	if err == nil {
 		p.nowhere()
 	}
-	return b, ok, err
+	return b, err == nil, err
 }
 
 // settleFormer settles a record that another claim of this name has left. own is the block of this
@@ -213,7 +199,7 @@ func (p *pass) settleFormer(ctx context.Context, own ledger.Block) error {
 		return nil
 	}
 	if record.Spec.ClaimRef == nil {
-		if done, err := p.supersedes(ctx, own); done || err != nil {
+		if done, err := p.promises().Superseded(ctx, record, own); done || err != nil {
 			return cmp.Or(err, p.dropFormer(ctx))
 		}
 		p.enter([]topic{recordTopicOf(p.from.Cluster, record.Namespace, record.Name)})

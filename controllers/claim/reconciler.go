@@ -44,6 +44,7 @@ type Ledger interface {
 	HasReservation(id ledger.ClaimID) bool
 	Regains(r ledger.Request) bool
 	Confirm(ctx context.Context, c allocator.Confirmation) (ledger.Block, bool, error)
+	Retain(ctx context.Context, claim ledger.ClaimID, until time.Time) (ledger.Block, bool, error)
 	Promise(ctx context.Context, b ledger.Block, grace time.Duration) (ledger.Block, error)
 	Reuse(ctx context.Context, b ledger.Block, to allocator.Successor) (ledger.Block, error)
 }

@@ -7,15 +7,13 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
@@ -48,7 +46,7 @@ func (d *decision) former(ctx context.Context, record *ipamv1alpha1.IPAllocation
 	switch {
 	case err != nil:
 		return ledger.Block{}, err
-	case !ok || block.State != ledger.Retained || !d.succeeds(block):
+	case !ok || block.State != ledger.Retained || !promise.Follows(block, d.holder):
 		return ledger.Block{}, retained(record)
 	case !block.Until.IsZero() && !d.clock.Now().Before(block.Until):
 		return ledger.Block{}, otherwise(record, "its lease is over, and it is about to be released")
@@ -70,13 +68,6 @@ func (d *decision) retainedPolicy(ctx context.Context) (ipamv1alpha1.RetainedPol
 		return "", view.Err()
 	}
 	return class.Spec.RetainedPolicy, nil
-}
-
-// succeeds reports whether the claim has the name that a block was retained from.
-func (d *decision) succeeds(block ledger.Block) bool {
-	own := d.holder
-	own.Claim = block.Holder.Claim
-	return own == block.Holder
 }
 
 // differs says what a claim asks for that a block is not; empty if that is nothing.
@@ -110,7 +101,7 @@ func (a *arrival) reuse(ctx context.Context) (ledger.Block, error) {
 	if err != nil || a.dry {
 		return block, err
 	}
-	block, err = a.ledger.Promise(ctx, block, reservation.Grace)
+	block, err = a.ledger.Promise(ctx, block, promise.Grace)
 	if errors.Is(err, ledger.ErrShared) || errors.Is(err, ledger.ErrChanged) {
 		a.comes = true
 		return ledger.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonAllocationRetained, Message: fmt.Sprintf(
@@ -126,7 +117,7 @@ func (p *pass) reuse(ctx context.Context) (ledger.Block, error) {
 		return ledger.Block{}, err
 	}
 	if has {
-		if done, err := p.supersedes(ctx, own); done || err != nil {
+		if done, err := p.promises().Superseded(ctx, p.slot.Record, own); done || err != nil {
 			return own, cmp.Or(err, p.dropFormer(ctx))
 		}
 	}
@@ -144,61 +135,27 @@ func (p *pass) reuse(ctx context.Context) (ledger.Block, error) {
 			return ledger.Block{}, err
 		}
 	}
-	block, err = p.take(ctx, block, block.Class, allocator.Successor{Holder: p.holder()})
-	if err != nil {
+	if block, err = p.take(ctx, block); err != nil {
 		return ledger.Block{}, err
 	}
 	p.nowhere()
 	return block, p.dropFormer(ctx)
 }
 
-// told gives the claim the retained block that its CREATE was answered with. ok is false if there is
-// no such block.
-func (p *pass) told(ctx context.Context) (block ledger.Block, ok bool, err error) {
-	former := p.slot.Record
-	if former == nil || former.Spec.ClaimRef != nil || former.Status.AllocatedCIDR != p.claim.Status.AllocatedCIDR {
-		return ledger.Block{}, false, nil
-	}
-	_, uid := former.HeldBy()
-	block, ok, err = p.ledger.Lookup(ctx, ledger.ClaimID(uid))
-	if err != nil || !ok || block.State != ledger.Retained || !p.decision().succeeds(block) {
-		return ledger.Block{}, false, err
-	}
-	pool, err := p.poolRef(p.from.Cluster, block)
-	if err != nil || !equality.Semantic.DeepEqual(&pool, p.claim.Status.PoolRef) {
-		return ledger.Block{}, false, err
-	}
-	if err := p.shown(ctx); err != nil {
-		return ledger.Block{}, false, err
-	}
-	block, err = p.take(ctx, block, block.Class, allocator.Successor{Holder: p.holder(), Answered: reservation.Answered(p.claim)})
-	return block, err == nil, err
-}
-
-// take has the ledger give a retained block to the claim.
-func (p *pass) take(ctx context.Context, block ledger.Block, class string, to allocator.Successor) (taken ledger.Block, err error) {
+// take has the ledger give the retained block to the claim.
+func (p *pass) take(ctx context.Context, block ledger.Block) (taken ledger.Block, err error) {
 	ctx, end := step(ctx, "reuse")
 	defer func() { end(err) }()
-	if to.Policy, err = p.catalog.Reclaims(ctx, p.claim.Spec.ReclaimPolicy, class); err != nil {
-		return ledger.Block{}, err
-	}
-	taken, err = p.ledger.Reuse(ctx, block, to)
+	taken, err = p.promises().Give(ctx, block, p.claim)
 	if errors.Is(err, ledger.ErrChanged) {
 		return ledger.Block{}, fmt.Errorf("%w: %w", errUnseen, err) // its record is changed or gone by now
 	}
 	return taken, err
 }
 
-// supersedes reports whether the claim's block is that of the retained record of its name, which the
-// former claim does not have any more.
-func (p *pass) supersedes(ctx context.Context, own ledger.Block) (bool, error) {
-	former := p.slot.Record
-	if own.Prefix.String() != former.Status.AllocatedCIDR {
-		return false, nil
-	}
-	_, uid := former.HeldBy()
-	_, held, err := p.ledger.Lookup(ctx, ledger.ClaimID(uid))
-	return err == nil && !held, err
+// promises gives claims the blocks that they were promised.
+func (r *Reconciler) promises() promise.Keeper {
+	return promise.Keeper{Ledger: r.ledger, Reclaims: r.catalog.Reclaims}
 }
 
 // dropFormer deletes the retained record of the former claim, whose block this claim has: its claimRef

@@ -35,8 +35,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -227,7 +227,7 @@ func (s *scene) create(claim *ipamv1alpha1.IPClaim) door.Answer {
 func (s *scene) known(claim *ipamv1alpha1.IPClaim) {
 	s.Helper()
 	err := poll.PollUntilContextCancel(s.Context(), time.Millisecond, true, func(context.Context) (bool, error) {
-		return s.ledger.HasReservation(reservation.Of("tenant", claim)), nil
+		return s.ledger.HasReservation(promise.Of("tenant", claim)), nil
 	})
 	if err != nil {
 		s.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // A claim may show a block that the ledger never gave to it: kcp decides who serves a request before it
@@ -31,7 +31,7 @@ import (
 func (p *pass) unbacked(ctx context.Context) error {
 	shown := p.claim.Status.AllocatedCIDR
 	kept := &outcome.Fault{Message: "the ledger has no block of this claim, which shows " + shown}
-	if p.recorded() || p.age() < reservation.Grace || !p.memory.lacks(p.claim.UID, shown) {
+	if p.recorded() || p.age() < promise.Grace || !p.memory.lacks(p.claim.UID, shown) {
 		return kept
 	}
 	if err := p.forged(ctx, shown); err != nil {
@@ -62,7 +62,7 @@ func (p *pass) forged(ctx context.Context, shown string) error {
 			return cmp.Or(err, errFormer)
 		}
 	}
-	for _, id := range []ledger.ClaimID{ledger.ClaimID(p.claim.UID), reservation.Of(p.from.Cluster, p.claim)} {
+	for _, id := range []ledger.ClaimID{ledger.ClaimID(p.claim.UID), promise.Of(p.from.Cluster, p.claim)} {
 		if _, found, err := p.ledger.Lookup(ctx, id); err != nil || found {
 			return cmp.Or(err, errTurn)
 		}
@@ -82,7 +82,7 @@ func (p *pass) inherits(ctx context.Context, shown netip.Prefix) (bool, error) {
 		return false, nil
 	}
 	return slices.ContainsFunc(blocks, func(b ledger.Block) bool {
-		return b.Prefix == shown && b.State != ledger.Cooling && p.decision().succeeds(b)
+		return b.Prefix == shown && b.State != ledger.Cooling && promise.Follows(b, p.holder())
 	}), err
 }
 

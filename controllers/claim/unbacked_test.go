@@ -16,7 +16,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -76,11 +76,11 @@ func TestUnbacked_IsTakenBack(t *testing.T) {
 	t.Parallel()
 	f := forge(t, "forged")
 	f.look(lasting)
-	if now := f.look(reservation.Grace - time.Second); now.Status.AllocatedCIDR != "10.0.0.0/28" {
+	if now := f.look(promise.Grace - time.Second); now.Status.AllocatedCIDR != "10.0.0.0/28" {
 		t.Errorf("before its CREATE is over for certain it shows %+v; want what it was stored with", now.Status)
 	}
-	f.look(reservation.Grace + time.Second)
-	now := f.look(reservation.Grace + lasting + 2*time.Second)
+	f.look(promise.Grace + time.Second)
+	now := f.look(promise.Grace + lasting + 2*time.Second)
 	allocated := meta.FindStatusCondition(now.Status.Conditions, ipamv1alpha1.ConditionAllocated)
 	if s := now.Status; s.AllocatedCIDR != "" || s.Address != "" || s.PoolRef != nil || s.BoundAllocationRef != nil || allocated == nil || allocated.Status != "False" {
 		t.Errorf("the claim shows %+v; want no block, and Allocated False", s)

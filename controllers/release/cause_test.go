@@ -12,7 +12,7 @@ import (
 )
 
 // causes are why the tenures of the ledger's history have ended.
-func (p *promise) causes() (causes []ledger.Cause) {
+func (p *promiseScene) causes() (causes []ledger.Cause) {
 	p.Helper()
 	_, err := p.reader.Tenures(p.Context(), netip.Prefix{}, func(h ledger.Tenure, err error) bool {
 		if err != nil {

@@ -34,63 +34,63 @@ type absence struct {
 	confirmed bool      // by a second one
 }
 
-// absent reports whether the orphan's workspace is bound nowhere: two censuses from then on lack
-// it, with time between, and the block was bound before the first. All orphans share the censuses. So
+// absent reports whether the suspect's workspace is bound nowhere: two censuses from then on lack
+// it, with time between, and the block was bound before the first. All suspects share the censuses. So
 // their number depends on how long workspaces go on leaving, and not on how many leave, or with
 // how many claims. errUncounted: ask again later.
 //
 // What is gone with a workspace's binding does not come back with the next binding. So what two
 // censuses say of one block holds for all blocks of the workspace that are as old.
-func (c *Controller) absent(ctx context.Context, o orphan, then time.Time) (bool, error) {
-	missed, ok := c.absence(o)
+func (c *Controller) absent(ctx context.Context, s *suspect, then time.Time) (bool, error) {
+	missed, ok := c.absence(s)
 	if ok && missed.confirmed {
 		return true, nil
 	}
 	latest, err := c.census(ctx, func(known census) bool {
-		return known.revision >= o.revision && !known.begun.Before(then) &&
+		return known.revision >= s.revision && !known.begun.Before(then) &&
 			(!ok || known.begun.Sub(missed.first) >= c.apart) &&
-			(c.lacks(known, o) || c.clock.Since(known.begun) < c.apart)
+			(c.lacks(known, s) || c.clock.Since(known.begun) < c.apart)
 	})
 	switch {
 	case err != nil:
 		return false, err
-	case !latest.whole, latest.Bound[o.Cluster]:
+	case !latest.whole, latest.Bound[s.Cluster]:
 		return false, nil
-	case c.lacks(latest, o) && c.misses(o, latest):
+	case c.lacks(latest, s) && c.misses(s, latest):
 		return true, nil
 	}
 	return false, errUncounted
 }
 
-// lacks reports whether a census says that the orphan's workspace is bound nowhere. That it has
+// lacks reports whether a census says that the suspect's workspace is bound nowhere. That it has
 // no endpoint, or one of a younger endpoint slice, says so only of a workspace that was seen to go.
 // Where it does not say so, a later census may.
-func (c *Controller) lacks(known census, o orphan) bool {
-	return known.whole && !known.Bound[o.Cluster] &&
-		(known.Endpoints > 0 && !o.predates(known.Since) || c.HasDeparted(o.Cluster))
+func (c *Controller) lacks(known census, s *suspect) bool {
+	return known.whole && !known.Bound[s.Cluster] &&
+		(known.Endpoints > 0 && !s.predates(known.Since) || c.HasDeparted(s.Cluster))
 }
 
-// absence is what is known of the absence of the orphan's workspace since its block was bound.
-func (c *Controller) absence(o orphan) (absence, bool) {
+// absence is what is known of the absence of the suspect's workspace since its block was bound.
+func (c *Controller) absence(s *suspect) (absence, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	missed, ok := c.absences[o.Cluster]
-	return missed, ok && o.revision <= missed.revision
+	missed, ok := c.absences[s.Cluster]
+	return missed, ok && s.revision <= missed.revision
 }
 
-// misses notes that a census lacks the orphan's workspace, and reports whether it is the second.
-func (c *Controller) misses(o orphan, latest census) bool {
+// misses notes that a census lacks the suspect's workspace, and reports whether it is the second.
+func (c *Controller) misses(s *suspect, latest census) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	missed, ok := c.absences[o.Cluster]
-	if !ok || o.revision > missed.revision {
+	missed, ok := c.absences[s.Cluster]
+	if !ok || s.revision > missed.revision {
 		maps.DeleteFunc(c.absences, func(_ ledger.ClusterName, a absence) bool {
 			return c.clock.Since(a.first) > forgetAbsence
 		})
 		missed = absence{first: latest.begun, revision: latest.revision}
 	}
 	missed.confirmed = latest.begun.Sub(missed.first) >= c.apart
-	c.absences[o.Cluster] = missed
+	c.absences[s.Cluster] = missed
 	return missed.confirmed
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 )
 
@@ -32,7 +32,6 @@ type Ledger interface {
 	Registered(ctx context.Context, pool ledger.PoolID) (ledger.Pool, int64, bool, error)
 	Revision() int64
 	Confirm(ctx context.Context, c allocator.Confirmation) (b ledger.Block, ok bool, err error)
-	Adopt(ctx context.Context, req ledger.Request, state ledger.BlockState) (ledger.Block, error)
 }
 
 // Oracle answers whether the holder of a block still exists, and which workspaces do.
@@ -52,7 +51,7 @@ type Controller struct {
 	bound    func(ledger.ClusterName) bool
 	leases   func(context.Context, ledger.Block) (time.Duration, error)
 	expired  func(context.Context, ledger.Holder, *ipamv1alpha1.IPAllocation)
-	reclaims func(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (ledger.ReclaimPolicy, error)
+	promises promise.Keeper
 	apart    time.Duration // two censuses that confirm an absence
 	maker    record.Maker
 
@@ -123,7 +122,7 @@ func newController(opts Options) *Controller {
 		bound:    opts.Bound,
 		leases:   opts.Lease,
 		expired:  opts.Expired,
-		reclaims: opts.Reclaims,
+		promises: promise.Keeper{Ledger: opts.Ledger, Reclaims: opts.Reclaims},
 		apart:    apart,
 		queue:    workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[ledger.Holder]{Name: "release"}),
 		deleted:  map[ledger.ClaimID]deletion{},
@@ -140,8 +139,8 @@ func newController(opts Options) *Controller {
 	if c.leases == nil {
 		c.leases = func(context.Context, ledger.Block) (time.Duration, error) { return 0, nil }
 	}
-	if c.reclaims == nil {
-		c.reclaims = func(_ context.Context, own ipamv1alpha1.ReclaimPolicy, _ string) (ledger.ReclaimPolicy, error) {
+	if opts.Reclaims == nil {
+		c.promises.Reclaims = func(_ context.Context, own ipamv1alpha1.ReclaimPolicy, _ string) (ledger.ReclaimPolicy, error) {
 			return cmp.Or(ledger.ReclaimPolicy(own), ledger.Delete), nil
 		}
 	}
@@ -149,162 +148,4 @@ func newController(opts Options) *Controller {
 		c.expired = func(context.Context, ledger.Holder, *ipamv1alpha1.IPAllocation) {}
 	}
 	return c
-}
-
-// deletion is what was last seen of a claim or pool that is deleted.
-type deletion struct {
-	number   uint64                     // of the hint
-	policy   ipamv1alpha1.ReclaimPolicy // the claim's own; empty when it left that to its class
-	revision string
-	bound    bool                       // it showed a block
-	missed   bool                       // its deletion was not seen
-	claim    *ipamv1alpha1.IPClaim      // nil for a pool
-	record   *ipamv1alpha1.IPAllocation // nil if none was seen
-}
-
-// Deleted hints that a claim was seen being deleted, and how it and its record were last seen.
-// record is nil if none was seen.
-func (c *Controller) Deleted(h ledger.Holder, last *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) {
-	seen := lastSeen(last)
-	seen.record = record
-	c.hint(h, seen)
-}
-
-// Missed hints that a list left out a claim whose deletion was not seen, or that a server does not
-// know a claim that the cache shows. Both are true of every newer claim when a kcp was restored from
-// a backup. So the claim's block is freed only if the server still has the claim's record, and has
-// thus known the claim, or if the workspace's binding was seen to go. Otherwise it is left to the
-// sweep, which has a brake.
-func (c *Controller) Missed(h ledger.Holder, last *ipamv1alpha1.IPClaim) {
-	seen := lastSeen(last)
-	seen.missed = true
-	c.hint(h, seen)
-}
-
-// PoolDeleted hints that a pool was seen being deleted. As a rule the pool controller has removed it
-// from the ledger by then. It has not if a user has removed the finalizer.
-func (c *Controller) PoolDeleted(h ledger.Holder, last *ipamv1alpha1.IPPool) {
-	c.hint(h, deletion{revision: last.ResourceVersion, bound: true})
-}
-
-func lastSeen(claim *ipamv1alpha1.IPClaim) deletion {
-	return deletion{
-		policy:   claim.Spec.ReclaimPolicy,
-		revision: claim.ResourceVersion,
-		bound:    claim.Status.AllocatedCIDR != "",
-		claim:    claim,
-	}
-}
-
-// hint keeps what was last seen, and queues the hint. A deletion that was seen says more than a claim that is
-// missed, in whatever order they come: a write may be answered with a 404 after the deletion was seen.
-func (c *Controller) hint(h ledger.Holder, last deletion) {
-	c.note(h.Claim, last)
-	c.queue.Add(h)
-}
-
-func (c *Controller) note(claim ledger.ClaimID, last deletion) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if before, ok := c.deleted[claim]; ok && last.missed && !before.missed {
-		return
-	}
-	c.hints++
-	last.number = c.hints
-	c.deleted[claim] = last
-}
-
-// number is that of the latest hint at a claim; 0 if nothing is known of its deletion.
-func (c *Controller) number(claim ledger.ClaimID) uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.deleted[claim].number
-}
-
-// last is the claim as it was last seen, if that was seen deleted, or is missed, and showed a
-// block. Else it is nil.
-func (c *Controller) last(claim ledger.ClaimID) *ipamv1alpha1.IPClaim {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if seen := c.deleted[claim]; seen.bound {
-		return seen.claim
-	}
-	return nil
-}
-
-// lastRecord is the record of a claim that was seen deleted, as it was last seen; nil if it was not.
-func (c *Controller) lastRecord(claim ledger.ClaimID) *ipamv1alpha1.IPAllocation {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.deleted[claim].record.DeepCopy()
-}
-
-// forgetRecord forgets the record of a claim that was seen deleted, so that it is read.
-func (c *Controller) forgetRecord(claim ledger.ClaimID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if seen, ok := c.deleted[claim]; ok {
-		seen.record = nil
-		c.deleted[claim] = seen
-	}
-}
-
-// missed reports whether the hint at a claim came without its deletion being seen.
-func (c *Controller) missed(claim ledger.ClaimID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.deleted[claim].missed
-}
-
-// unseen reports whether a list left out the claim, and no deletion of its workspace's binding was seen.
-// In a kcp that was restored from a backup, the newer workspaces are bound nowhere, as if they had left.
-// The sweep has a brake for that.
-func (c *Controller) unseen(o orphan) bool {
-	return c.missed(o.Claim) && !c.HasDeparted(o.Cluster)
-}
-
-// Suspect hints that the holder of a block may be gone.
-func (c *Controller) Suspect(h ledger.Holder) {
-	c.queue.Add(h)
-}
-
-// policy is the reclaim policy that counts: that of the last object seen, else the recorded one.
-func (c *Controller) policy(block ledger.Block) ipamv1alpha1.ReclaimPolicy {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p := c.deleted[block.Holder.Claim].policy; p != "" {
-		return p
-	}
-	return ipamv1alpha1.ReclaimPolicy(block.Policy)
-}
-
-// outdated reports whether a server that found the claim gone is older than the
-// claim: it was restored from a backup.
-func (c *Controller) outdated(claim ledger.ClaimID, server string) bool {
-	c.mu.Lock()
-	seen := c.deleted[claim].revision
-	c.mu.Unlock()
-	if seen == "" || server == "" {
-		return false
-	}
-	order, err := resourceversion.CompareResourceVersion(server, seen)
-	return err != nil || order < 0
-}
-
-// neverBound reports whether a claim was seen deleted, and not seen bound before.
-func (c *Controller) neverBound(claim ledger.ClaimID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	seen, ok := c.deleted[claim]
-	return ok && !seen.bound
-}
-
-// forget forgets what was last seen of a claim, unless a later hint than that of this number has told more. That one
-// is queued.
-func (c *Controller) forget(claim ledger.ClaimID, number uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.deleted[claim].number == number {
-		delete(c.deleted, claim)
-	}
 }

@@ -64,14 +64,10 @@ func (c *Controller) departure(cluster ledger.ClusterName) (at time.Time, ok boo
 	return d.at, ok && !d.back
 }
 
-// wentBefore reports whether the holder is a claim that is older than the binding that its workspace has
-// now: it went with a former one, and everything that it had is to be released, whatever its policy. Both
-// times are kcp's. It is false of a claim that was never seen. seen reports whether that former
-// binding, or a later one, was seen to go.
-func (c *Controller) wentBefore(h ledger.Holder, served time.Time) (older, seen bool) {
+// departedOnce reports whether a binding of a workspace was seen to go, also if another has come since.
+func (c *Controller) departedOnce(cluster ledger.ClusterName) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	last := c.deleted[h.Claim].claim
-	_, seen = c.departed[h.Cluster]
-	return last != nil && last.CreationTimestamp.Time.Before(served), seen
+	_, departed := c.departed[cluster]
+	return departed
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // Departed workspaces are forgotten after a day without a call of HasDeparted. A workspace for
@@ -90,7 +90,7 @@ func TestDeparted_AndInherited(t *testing.T) {
 	claim := p.answered("a")
 	p.confirm(claim)
 	p.Deleted(holderOf(claim), claim, nil)
-	p.pass(2 * reservation.Grace)
+	p.pass(2 * promise.Grace)
 	p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace, Object: p.answered("b"), Served: time.Now()}
 	if settled, err := p.Settle(t.Context(), holderOf(claim)); err != nil || !settled {
 		t.Fatalf("Settle = %t, %v", settled, err)

@@ -6,16 +6,18 @@
 // a queue of its own, which needs no engaged cluster and outlives the
 // workspace's engagement:
 //
-//	hint ──▶ ask live ──▶ alive: nothing
-//	                  ──▶ gone: delete or retain the record, then the block
-//	                  ──▶ unbound: ask the censuses, and free the block (the record went with the binding)
-//	                  ──▶ unknown: ask again later
+//	hint ──▶ facts: verdict of the servers × block × record × later claim ──▶ table ──▶ action
+//
+//	alive ──▶ nothing
+//	gone ───▶ retain the record and the block, or delete the record, then free the block
+//	left ───▶ after two censuses: free the block (the record went with the binding)
+//	unknown ▶ ask again later
 //
 // A workspace that the caches show bound nowhere is asked for first, by two censuses that all
 // hints share. A root pool is held by its IPPool as a block is by its claim, and drains.
 //
-// A claim shows its block from its CREATE on, before anybody has confirmed that. What a claim was
-// promised is settled as what it holds; and a reservation is looked up by its claim's name, when
+// A claim shows its block from its CREATE on, before anybody has confirmed that. Package promise decides
+// whose the block is: of a claim that is gone, it is settled as any other block; and a reservation is looked up by its claim's name, when
 // no CREATE that was answered with it can still succeed.
 //
 // Nothing is freed on a hint alone. A claim whose deletion was not seen needs a witness, too: its

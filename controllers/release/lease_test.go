@@ -14,12 +14,12 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // retainedFor is a promise whose claim, of UID "a", was created, recorded, and deleted with a lease.
-func retainedFor(t *testing.T, lease time.Duration) (p *promise, expired *[]string) {
+func retainedFor(t *testing.T, lease time.Duration) (p *promiseScene, expired *[]string) {
 	t.Helper()
 	p, expired = newPromise(t, ipamv1alpha1.ReclaimRetain), new([]string)
 	p.leases = func(context.Context, ledger.Block) (time.Duration, error) { return lease, nil }
@@ -31,13 +31,13 @@ func retainedFor(t *testing.T, lease time.Duration) (p *promise, expired *[]stri
 	if !p.settles(holderOf(claim), live.Gone, nil) {
 		t.Fatal("not settled")
 	}
-	p.forget("a", p.number("a"))
+	p.forget("a", p.seen("a").number)
 	p.wantBlocks("10.0.0.0/28 retained a")
 	return p, expired
 }
 
 // block is that of the claim of UID "a".
-func (p *promise) block() ledger.Block {
+func (p *promiseScene) block() ledger.Block {
 	p.Helper()
 	b, ok, err := p.ledger.Lookup(p.Context(), "a")
 	if err != nil || !ok {
@@ -47,7 +47,7 @@ func (p *promise) block() ledger.Block {
 }
 
 // kept reads the record of the claim's name; nil if there is none.
-func (p *promise) kept() *ipamv1alpha1.IPAllocation {
+func (p *promiseScene) kept() *ipamv1alpha1.IPAllocation {
 	p.Helper()
 	kept := gen.Allocation("c", "p", "")
 	err := p.workspace.Get(p.Context(), client.ObjectKeyFromObject(kept), kept)
@@ -123,13 +123,13 @@ func TestLease_WhileACreateIsUnderWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, _ := retainedFor(t, time.Minute)
 			former := holderOf(gen.Claim("c", gen.UID("a")))
-			promised, err := p.ledger.Promise(t.Context(), p.block(), reservation.Grace)
+			promised, err := p.ledger.Promise(t.Context(), p.block(), promise.Grace)
 			if err != nil {
 				t.Fatal(err)
 			}
 			p.reserved = promised
 			later := p.answered("b")
-			p.clock.SetTime(promised.BoundAt.Add(reservation.Grace - time.Second)) // the lease is over
+			p.clock.SetTime(promised.BoundAt.Add(promise.Grace - time.Second)) // the lease is over
 			if tt.deleted {
 				if err := p.workspace.Delete(t.Context(), p.kept()); err != nil {
 					t.Fatal(err)
@@ -142,7 +142,7 @@ func TestLease_WhileACreateIsUnderWay(t *testing.T) {
 			if !tt.deleted && p.kept() == nil {
 				t.Error("the record is gone while the CREATE may still succeed")
 			}
-			p.clock.SetTime(promised.BoundAt.Add(reservation.Grace))
+			p.clock.SetTime(promised.BoundAt.Add(promise.Grace))
 			if !tt.comes {
 				later = nil
 			}
@@ -173,7 +173,7 @@ func TestLease_ReusedAndDeletedAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := retainedFor(t, time.Hour)
-			promised, err := p.ledger.Promise(t.Context(), p.block(), reservation.Grace)
+			promised, err := p.ledger.Promise(t.Context(), p.block(), promise.Grace)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -181,7 +181,7 @@ func TestLease_ReusedAndDeletedAtOnce(t *testing.T) {
 			claim := p.answered("b")
 			claim.Spec.ReclaimPolicy = tt.policy
 			if tt.moved {
-				_, err := p.ledger.Reuse(t.Context(), promised, allocator.Successor{Holder: holderOf(claim), Answered: reservation.Answered(claim)})
+				_, err := p.ledger.Reuse(t.Context(), promised, allocator.Successor{Holder: holderOf(claim), Answered: promise.Answered(claim)})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -17,14 +17,14 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// promise is a controller with a real ledger, in which a block is reserved for the claim
+// promiseScene is a controller with a real ledger, in which a block is reserved for the claim
 // default/c of workspace w.
-type promise struct {
+type promiseScene struct {
 	reader allocator.Reader
 	*Controller
 	*testing.T
@@ -35,7 +35,7 @@ type promise struct {
 	reserved  ledger.Block
 }
 
-func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy, objects ...client.Object) *promise {
+func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy, objects ...client.Object) *promiseScene {
 	t.Helper()
 	client := etcdtest.New(t).Client()
 	alloc, err := allocator.Open(t.Context(), client, allocator.Options{History: time.Hour})
@@ -46,7 +46,7 @@ func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy, objects ...clie
 	if _, err = alloc.Register(t.Context(), ledger.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
 		t.Fatal(err)
 	}
-	p := &promise{
+	p := &promiseScene{
 		T: t, ledger: alloc, reader: allocator.Reader{Client: client}, oracle: &oracle{}, clock: clocktesting.NewFakePassiveClock(time.Now()),
 		workspace: newSceneWith(t, interceptor.Funcs{}, objects...).workspace,
 	}
@@ -57,11 +57,11 @@ func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy, objects ...clie
 }
 
 // reserve answers a CREATE of the claim.
-func (p *promise) reserve(policy ipamv1alpha1.ReclaimPolicy) ledger.Block {
+func (p *promiseScene) reserve(policy ipamv1alpha1.ReclaimPolicy) ledger.Block {
 	p.Helper()
 	b, err := p.ledger.Reserve(p.Context(), ledger.Request{
 		Pool: "p", Length: 28, Policy: ledger.ReclaimPolicy(policy), Since: time.Now(),
-		Holder: ledger.Holder{Claim: reservation.Of("w", gen.Claim("c")), Cluster: "w", Namespace: "default", Name: "c"},
+		Holder: ledger.Holder{Claim: promise.Of("w", gen.Claim("c")), Cluster: "w", Namespace: "default", Name: "c"},
 	})
 	if err != nil {
 		p.Fatal(err)
@@ -70,7 +70,7 @@ func (p *promise) reserve(policy ipamv1alpha1.ReclaimPolicy) ledger.Block {
 }
 
 // answered is a claim of that UID as it was created with the answer.
-func (p *promise) answered(uid types.UID) *ipamv1alpha1.IPClaim {
+func (p *promiseScene) answered(uid types.UID) *ipamv1alpha1.IPClaim {
 	claim := gen.Claim("c", gen.UID(uid))
 	claim.Status = ipamv1alpha1.IPClaimStatus{
 		Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: p.reserved.Prefix.String(), PoolRef: &ipamv1alpha1.PoolRef{Name: "p"},
@@ -85,11 +85,11 @@ func holderOf(claim *ipamv1alpha1.IPClaim) ledger.Holder {
 }
 
 // pass makes the reservation so old.
-func (p *promise) pass(age time.Duration) { p.clock.SetTime(p.reserved.BoundAt.Add(age)) }
+func (p *promiseScene) pass(age time.Duration) { p.clock.SetTime(p.reserved.BoundAt.Add(age)) }
 
 // settles settles a hint at a holder. By the word of the servers, the name is that of the
 // claim, or of none.
-func (p *promise) settles(h ledger.Holder, verdict live.Verdict, now *ipamv1alpha1.IPClaim) bool {
+func (p *promiseScene) settles(h ledger.Holder, verdict live.Verdict, now *ipamv1alpha1.IPClaim) bool {
 	p.Helper()
 	p.oracle.answer = live.Answer{Verdict: verdict, Client: p.workspace}
 	if now != nil {
@@ -102,7 +102,7 @@ func (p *promise) settles(h ledger.Holder, verdict live.Verdict, now *ipamv1alph
 	return settled
 }
 
-func (p *promise) wantBlocks(want ...string) {
+func (p *promiseScene) wantBlocks(want ...string) {
 	p.Helper()
 	var got []string
 	for b, err := range p.ledger.List(p.Context(), allocator.ListOptions{}) {
@@ -116,14 +116,14 @@ func (p *promise) wantBlocks(want ...string) {
 	}
 }
 
-func (p *promise) unconfirmed() string {
+func (p *promiseScene) unconfirmed() string {
 	return "10.0.0.0/28 reserved " + string(p.reserved.Holder.Claim)
 }
 
 // confirm is what the reconcile of a claim does.
-func (p *promise) confirm(claim *ipamv1alpha1.IPClaim) {
+func (p *promiseScene) confirm(claim *ipamv1alpha1.IPClaim) {
 	p.Helper()
-	shown, _ := reservation.Shown("w", claim)
+	shown, _ := promise.Shown("w", claim)
 	shown.Certain = true
 	if _, ok, err := p.ledger.Confirm(p.Context(), shown); err != nil || !ok {
 		p.Fatalf("Confirm = %t, %v", ok, err)

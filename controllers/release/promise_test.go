@@ -13,7 +13,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -83,7 +83,7 @@ func TestPromise_RetainedWhereAQuotaForbidsRecords(t *testing.T) {
 	p.confirm(claim)
 	p.Deleted(holderOf(claim), claim, nil)
 	p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace}
-	p.pass(reservation.Grace)
+	p.pass(promise.Grace)
 	for end := p.clock.Now().Add(time.Hour); p.clock.Now().Before(end); {
 		result, err := p.Reconcile(t.Context(), holderOf(claim))
 		if err != nil || result.RequeueAfter == 0 {
@@ -134,7 +134,7 @@ func TestPromise_WhileAnotherCreateIsInFlight(t *testing.T) {
 	claim := p.answered("a")
 	p.confirm(claim)
 	p.Deleted(holderOf(claim), claim, nil)
-	p.pass(reservation.Grace - time.Second)
+	p.pass(promise.Grace - time.Second)
 	if p.settles(holderOf(claim), live.Gone, nil) {
 		t.Error("settled while another CREATE may still succeed")
 	}
@@ -145,7 +145,7 @@ func TestPromise_WhileAnotherCreateIsInFlight(t *testing.T) {
 	if err := p.workspace.Get(t.Context(), client.ObjectKeyFromObject(first), first); err == nil {
 		t.Error("the record is there, want it deleted at once")
 	}
-	p.pass(reservation.Grace)
+	p.pass(promise.Grace)
 	if !p.settles(holderOf(claim), live.Gone, p.answered("b")) {
 		t.Error("not settled, though no CREATE is in flight any more")
 	}
@@ -164,13 +164,13 @@ func TestPromise_RetainedAndInherited(t *testing.T) {
 	p.confirm(claim)
 	p.Deleted(holderOf(claim), claim, nil)
 	for _, now := range []*ipamv1alpha1.IPClaim{nil, p.answered("b")} {
-		p.pass(reservation.Grace - time.Second)
+		p.pass(promise.Grace - time.Second)
 		if p.settles(holderOf(claim), live.Gone, now) {
 			t.Errorf("settled while another CREATE may still succeed; the claim of the name is %v", now)
 		}
 		p.wantBlocks("10.0.0.0/28 bound a")
 	}
-	p.pass(reservation.Grace)
+	p.pass(promise.Grace)
 	if !p.settles(holderOf(claim), live.Gone, p.answered("b")) {
 		t.Error("not settled, though no CREATE is in flight any more")
 	}
@@ -190,7 +190,7 @@ func TestPromise_RetainedByAnotherReplica(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	p.pass(reservation.Grace)
+	p.pass(promise.Grace)
 	if p.settles(holderOf(claim), live.Gone, nil) {
 		t.Error("settled, by a block that has changed meanwhile")
 	}

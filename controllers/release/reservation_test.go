@@ -7,7 +7,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -17,13 +17,13 @@ func TestReservation_OfNoClaim(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	for _, verdict := range []live.Verdict{live.Gone, live.Unbound} {
-		p.pass(reservation.Grace - time.Second)
+		p.pass(promise.Grace - time.Second)
 		if p.settles(p.reserved.Holder, verdict, nil) {
 			t.Errorf("verdict %d: settled before a CREATE in flight has come to an end", verdict)
 		}
 		p.wantBlocks(p.unconfirmed())
 	}
-	p.pass(reservation.Grace)
+	p.pass(promise.Grace)
 	if p.settles(p.reserved.Holder, live.Unknown, nil) {
 		t.Error("settled, and nobody could tell what came of it")
 	}
@@ -39,7 +39,7 @@ func TestReservation_OfNoClaim(t *testing.T) {
 func TestReservation_AnsweredAgainMeanwhile(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
-	p.pass(reservation.Grace)
+	p.pass(promise.Grace)
 	p.oracle.asked = func() { p.reserve(ipamv1alpha1.ReclaimDelete) }
 	if p.settles(p.reserved.Holder, live.Gone, nil) {
 		t.Error("settled, though a CREATE was answered meanwhile")

@@ -52,7 +52,7 @@ func TestSettle_NoWitness(t *testing.T) {
 		},
 		"no record was seen": func(_ *testing.T, s *scene) { s.Deleted(s.holder, gen.Claim("c"), nil) },
 		"the claim was missed": func(_ *testing.T, s *scene) {
-			s.forget(s.holder.Claim, s.number(s.holder.Claim))
+			s.forget(s.holder.Claim, s.seen(s.holder.Claim).number)
 			s.Missed(s.holder, gen.Claim("c"))
 		},
 		"the block is retained": func(_ *testing.T, s *scene) { s.ledger.block.State = ledger.Retained },

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // glance looks at the blocks that have changed since the last glance, and at those that were too young
@@ -28,7 +28,7 @@ func (s *Sweeper) glance(ctx context.Context) {
 func (s *Sweeper) glanceAt(ctx context.Context, b ledger.Block) {
 	switch {
 	case b.State == ledger.Cooling || s.young(b):
-	case reservation.Is(b.Holder.Claim):
+	case promise.Is(b.Holder.Claim):
 		s.Releases.Suspect(b.Holder)
 	case s.judge(ctx, b):
 		s.round.sees(b)

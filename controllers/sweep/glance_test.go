@@ -9,7 +9,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // change notes that blocks have changed, as the watch would.
@@ -64,7 +64,7 @@ func TestGlance_Reservations(t *testing.T) {
 	if len(s.suspected) != 0 {
 		t.Fatalf("reservations in flight are suspected: %v", s.suspected)
 	}
-	s.clock.Step(reservation.Grace)
+	s.clock.Step(promise.Grace)
 	s.glance(t.Context())
 	if want := []ledger.ClaimID{s.blocks[0].Holder.Claim}; !slices.Equal(s.suspected, want) {
 		t.Errorf("suspected = %v, want %v: the others are no reservations any more", s.suspected, want)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // round is one look at every block. In a large ledger it is made in parts, one at each interval. The
@@ -63,7 +63,7 @@ func (s *Sweeper) part(ctx context.Context) error {
 // inspect looks at one block.
 func (s *Sweeper) inspect(ctx context.Context, b ledger.Block, r *round) {
 	r.blocks++
-	if reservation.Is(b.Holder.Claim) {
+	if promise.Is(b.Holder.Claim) {
 		// No claim has its UID, so that the caches never show its holder. Package release looks for the
 		// claim by name. The brake does not count it: each request of a tenant that fails may leave one.
 		if !s.young(b) {

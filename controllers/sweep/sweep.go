@@ -14,7 +14,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 const (
@@ -165,8 +165,8 @@ func (s *Sweeper) judge(ctx context.Context, b ledger.Block) (orphaned bool) {
 
 // young reports whether it is too early to judge a block.
 func (s *Sweeper) young(b ledger.Block) bool {
-	if reservation.Is(b.Holder.Claim) {
-		return reservation.InFlight(b, s.Clock.Now())
+	if promise.Is(b.Holder.Claim) {
+		return promise.InFlight(b, s.Clock.Now())
 	}
 	return s.Clock.Since(b.BoundAt) < s.MinAge
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // scene is a sweeper over blocks that a test lists, all of pool p.
@@ -180,9 +180,9 @@ func TestSweep_Reservations(t *testing.T) {
 		s.blocks[i].State = ledger.Reserved
 		s.blocks[i].Holder.Claim = ledger.ReservationID("w", fmt.Sprint(i))
 		s.states[s.blocks[i].Holder.Claim] = Orphaned
-		s.blocks[i].BoundAt = s.clock.Now().Add(-reservation.Grace)
+		s.blocks[i].BoundAt = s.clock.Now().Add(-promise.Grace)
 	}
-	s.blocks[0].BoundAt = s.clock.Now().Add(time.Second - reservation.Grace)
+	s.blocks[0].BoundAt = s.clock.Now().Add(time.Second - promise.Grace)
 	for range 2 {
 		if got := s.sweep(t); len(got) != few || slices.Contains(got, s.blocks[0].Holder.Claim) || s.warnings != 0 {
 			t.Errorf("suspected are %v, with %d warnings; want all but the young one, and no brake", got, s.warnings)

@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // World is every workspace, read live. *live.Reader is one.
@@ -212,7 +212,7 @@ func (b *books) judge(held *block) {
 		}
 		return
 	}
-	if reservation.Is(held.Holder.Claim) {
+	if promise.Is(held.Holder.Claim) {
 		b.judgeReservation(held)
 		return
 	}

@@ -5,17 +5,17 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // overdue is the age, from its first answer, at which a reservation should have been confirmed or freed: a sweep hints at
 // it within half a minute after its grace, and some live reads follow. A cooldown that is over so
 // long should have been ended, too.
-const overdue = reservation.Grace + time.Minute
+const overdue = promise.Grace + time.Minute
 
 // promised reports whether the block that a claim shows is reserved for it, and notes that.
 func (b *books) promised(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) bool {
-	held := b.blocks.of(reservation.Of(cluster, claim))
+	held := b.blocks.of(promise.Of(cluster, claim))
 	if held == nil || held.Prefix.String() != claim.Status.AllocatedCIDR {
 		return false
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -47,7 +47,7 @@ func TestVerify_Reservations(t *testing.T) {
 			s := newScene(t)
 			claim := gen.Claim("new")
 			r := request("new", "10.0.2.0/28")
-			r.Holder.Claim = reservation.Of("w", claim)
+			r.Holder.Claim = promise.Of("w", claim)
 			_, err := s.ledger.Reserve(t.Context(), r)
 			s.must(err)
 			s.show("root", "10.0.0.0/16", "65536", "560", "64976")
@@ -76,7 +76,7 @@ func TestVerify_BlockOfTwoAnswers(t *testing.T) {
 	for age, want := range map[time.Duration][]Kind{time.Second: nil, overdue: {BlockWithoutClaim}} {
 		s := newScene(t)
 		r := request("new", "10.0.2.0/28")
-		r.Holder.Claim = reservation.Of("w", gen.Claim("new"))
+		r.Holder.Claim = promise.Of("w", gen.Claim("new"))
 		for range 2 {
 			_, err := s.ledger.Reserve(t.Context(), r)
 			s.must(err)

@@ -165,7 +165,7 @@ func (u stormer) brief(name string) {
 }
 
 // calm deletes all claims and all that is retained, until nothing of the pool is held. A block that
-// was answered twice is retained when no CREATE is under way any longer: see reservation.Grace.
+// was answered twice is retained when no CREATE is under way any longer: see promise.Grace.
 func calm(t *testing.T, platform *framework.Platform, owner client.Client, pool *ipamv1alpha1.IPPool) {
 	t.Helper()
 	framework.Within(t, 10*framework.Patience, "nothing to be left of the storm", func(ctx context.Context) error {

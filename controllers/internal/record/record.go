@@ -8,12 +8,12 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/packed"
+	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
 // Slot is the place of a claim name's record.
@@ -25,7 +25,7 @@ type Slot struct {
 	Record *ipamv1alpha1.IPAllocation
 }
 
-// Find returns the slot of a claim name, as the reader shows it.
+// Find returns the slot of a claim name, as the reader shows it: a cache, or a server.
 func Find(ctx context.Context, reader client.Reader, claim client.ObjectKey) (Slot, error) {
 	var free string
 	for _, name := range ipamv1alpha1.AllocationNames(claim.Namespace, claim.Name) {
@@ -67,11 +67,12 @@ func Exists(show func(key client.ObjectKey) (client.Object, error), claim client
 	return false, nil
 }
 
-// get reads a record; nil if there is none.
+// get reads a record; nil if there is none. A cache names the kind of an object that it does not have, and a server the
+// resource. Any other 404 says nothing about the record.
 func get(ctx context.Context, reader client.Reader, namespace, name string) (*ipamv1alpha1.IPAllocation, error) {
 	record := &ipamv1alpha1.IPAllocation{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, record)
-	if apierrors.IsNotFound(err) {
+	if absent.Object(err, "ipallocations", name) || absent.Object(err, "IPAllocation", name) {
 		return nil, nil
 	}
 	if err != nil {

@@ -1,12 +1,4 @@
-// Package reservation ties the reservations of the ledger to the claims that they are made
-// for. A claim that is being created has no UID, so its reservation is named after what is
-// known of it.
-//
-//	CREATE ──▶ reserved in the ledger ──▶ status in the response ──▶ confirmed by the reconcile
-//
-// That a CREATE was answered does not say that it succeeds: the name may be taken, or a quota
-// used up. A CREATE that succeeds later than its answer leaves a claim that shows the block.
-package reservation
+package promise
 
 import (
 	"crypto/sha256"
@@ -24,8 +16,8 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// Grace is how long after its last answer a reservation is kept in any case. The API server
-// ends a request after 60 s, so by then no CREATE that was answered can still succeed. The
+// Grace is how long after its last answer a reservation is kept at least. The API server
+// ends a request after 60 s: then no CREATE that was answered can still succeed. The
 // rest is for the clocks of replicas, which may differ by that much.
 const Grace = 75 * time.Second
 
@@ -37,7 +29,7 @@ func Of(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) ledger.ClaimID 
 	spec.ReclaimPolicy, spec.UnmetPolicy, spec.RetainedPolicy = "", "", ""
 	text, err := json.Marshal(spec)
 	if err != nil {
-		panic(fmt.Sprintf("reservation: a spec of strings and numbers is not encoded: %v", err))
+		panic(fmt.Sprintf("promise: a spec of strings and numbers is not encoded: %v", err))
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s\n%s", claim.Namespace, claim.Name, text))
 	return ledger.ReservationID(cluster, hex.EncodeToString(sum[:]))
@@ -63,7 +55,7 @@ func Shown(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (c allocator
 	return c, true
 }
 
-// Answered is when the CREATE of a claim was answered with the block that it shows, to the second;
+// Answered returns when the CREATE of a claim was answered with the block that it shows, to the second;
 // zero if it shows no answer.
 func Answered(claim *ipamv1alpha1.IPClaim) time.Time {
 	allocated := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated)

@@ -9,14 +9,14 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
-	"github.com/kcp-ipam/ipam/controllers/internal/reservation"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// elsewhere is a claim of the same name whose CREATE was answered with the same prefix of another pool,
+// elsewhere creates a claim of the same name whose CREATE was answered with the same prefix of another pool,
 // with the reservation. Its reconcile is still to come.
-func (p *promise) elsewhere() (*ipamv1alpha1.IPClaim, ledger.Block) {
+func (p *promiseScene) elsewhere() (*ipamv1alpha1.IPClaim, ledger.Block) {
 	p.Helper()
 	if _, err := p.ledger.Register(p.Context(), ledger.Pool{ID: "q", Cluster: "x", Name: "q", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
 		p.Fatal(err)
@@ -24,7 +24,7 @@ func (p *promise) elsewhere() (*ipamv1alpha1.IPClaim, ledger.Block) {
 	claim := gen.Claim("c", gen.UID("b"), gen.FromPool("q"))
 	reserved, err := p.ledger.Reserve(p.Context(), ledger.Request{
 		Pool: "q", Length: 28, Policy: ledger.Delete, Since: time.Now(),
-		Holder: ledger.Holder{Claim: reservation.Of("w", claim), Cluster: "w", Namespace: "default", Name: "c"},
+		Holder: ledger.Holder{Claim: promise.Of("w", claim), Cluster: "w", Namespace: "default", Name: "c"},
 	})
 	if err != nil {
 		p.Fatal(err)
@@ -36,20 +36,20 @@ func (p *promise) elsewhere() (*ipamv1alpha1.IPClaim, ledger.Block) {
 }
 
 // wantOf fails the test unless the reconcile of a claim, which comes now, finds the block of its CREATE.
-func (p *promise) wantOf(claim *ipamv1alpha1.IPClaim, promised ledger.Block) {
+func (p *promiseScene) wantOf(claim *ipamv1alpha1.IPClaim, promised ledger.Block) {
 	p.Helper()
 	if b, has, err := p.ledger.Lookup(p.Context(), ledger.ClaimID(claim.UID)); err != nil || has && b.Pool != promised.Pool {
 		p.Errorf("the ledger gives the claim %s of pool %s, %v; its CREATE was answered with that of pool %s", b.Prefix, b.Pool, err, promised.Pool)
 	}
-	shown, _ := reservation.Shown("w", claim)
+	shown, _ := promise.Shown("w", claim)
 	if b, ok, err := p.ledger.Confirm(p.Context(), shown); err != nil || !ok || b.Pool != promised.Pool {
 		p.Errorf("Confirm = %s of pool %s, %t, %v; want the block of pool %s", b.Prefix, b.Pool, ok, err, promised.Pool)
 	}
 }
 
-// TestHeir_OfAnotherPool: a block does not pass to a later claim that shows the same prefix of another
+// TestSuccessor_TakesNoBlockOfAnotherPool: a block does not pass to a later claim that shows the same prefix of another
 // pool, whatever holds it: a claim that is gone, the reservation of a CREATE that failed, or a record.
-func TestHeir_OfAnotherPool(t *testing.T) {
+func TestSuccessor_TakesNoBlockOfAnotherPool(t *testing.T) {
 	t.Parallel()
 	t.Run("of a claim that is gone", func(t *testing.T) {
 		t.Parallel()
@@ -66,7 +66,7 @@ func TestHeir_OfAnotherPool(t *testing.T) {
 		t.Parallel()
 		p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 		later, promised := p.elsewhere()
-		p.pass(reservation.Grace)
+		p.pass(promise.Grace)
 		if !p.settles(p.reserved.Holder, live.Gone, later) {
 			t.Error("not settled")
 		}
@@ -85,4 +85,18 @@ func TestHeir_OfAnotherPool(t *testing.T) {
 		}
 		p.wantOf(later, promised)
 	})
+}
+
+// TestSuccessor_DeletedWithTheSamePrefixOfAnotherPool: a claim that is gone, and showed the retained prefix of its name as one of another
+// pool, takes no retained block along.
+func TestSuccessor_DeletedWithTheSamePrefixOfAnotherPool(t *testing.T) {
+	t.Parallel()
+	p, _ := retainedFor(t, time.Hour)
+	claim := p.answered("b")
+	claim.Status.PoolRef = &ipamv1alpha1.PoolRef{Name: "q"}
+	p.Deleted(holderOf(claim), claim, nil)
+	if !p.settles(holderOf(claim), live.Gone, nil) {
+		t.Error("not settled")
+	}
+	p.wantBlocks("10.0.0.0/28 retained a")
 }

@@ -1,4 +1,4 @@
-package reservation
+package promise
 
 import (
 	"net/netip"

@@ -1,0 +1,214 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
+)
+
+// read reads the facts about a holder. Where a server says that a claim is gone, they include its record, and whether a
+// later claim of its name shows its block.
+func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) {
+	if f.verdict, err = c.ask(ctx, s); err != nil {
+		return f, err
+	}
+	now := c.clock.Now()
+	if s.workspace != nil {
+		if err = c.findRecord(ctx, s); err != nil {
+			return f, err
+		}
+		if f.record, err = c.recorded(ctx, s); err != nil {
+			return f, err
+		}
+	}
+	if s.held {
+		f.inFlight = promise.InFlight(s.block, now)
+		f.later, err = c.promises.Share(ctx, s.block, s.later, now)
+	}
+	f.held = s.holding(c.seen(s.Claim), now)
+	return f, err
+}
+
+// ask asks for the holder: by censuses if the caches show its workspace bound nowhere, by the deletion of its record
+// if that was seen, else live. Where a server says that it is gone, the suspect gets a client of its workspace there.
+func (c *Controller) ask(ctx context.Context, s *suspect) (verdict, error) {
+	if !c.bound(s.Cluster) {
+		then, departed := c.departure(s.Cluster)
+		v, err := c.askCensus(ctx, s, then)
+		if v != unknown || errors.Is(err, errUncounted) || err != nil && departed {
+			return v, err
+		}
+	}
+	if c.goneByRecord(ctx, s) {
+		return gone, nil
+	}
+	asked := c.clock.Now()
+	answer, err := c.oracle.Holder(ctx, s.Holder)
+	if err != nil {
+		return unknown, fmt.Errorf("confirm that %s/%s is gone: %w", s.Namespace, s.Name, err)
+	}
+	switch answer.Verdict {
+	case live.Alive:
+		return alive, nil
+	case live.Gone:
+		return c.goneLive(ctx, s, answer), nil
+	case live.Unbound, live.NoEndpoint:
+		return c.askCensus(ctx, s, asked)
+	}
+	return unknown, nil
+}
+
+// askCensus asks whether the holder's workspace is bound nowhere. In a kcp that was restored from a backup, the newer
+// workspaces are bound nowhere, as if they had left; so a claim that a list left out needs a binding that was seen to go.
+func (c *Controller) askCensus(ctx context.Context, s *suspect, then time.Time) (verdict, error) {
+	if c.seen(s.Claim).missed && !c.HasDeparted(s.Cluster) {
+		return unwitnessed, nil
+	}
+	absent, err := c.absent(ctx, s, then)
+	if err != nil || !absent {
+		return unknown, err
+	}
+	return left, nil
+}
+
+// goneLive returns the verdict where a server says that the holder is gone.
+func (c *Controller) goneLive(ctx context.Context, s *suspect, answer live.Answer) verdict {
+	seen := c.seen(s.Claim)
+	if seen.outdated(answer.Revision) {
+		log.FromContext(ctx).Info("the server is older than the object that it does not know; was it restored from a backup?",
+			"server", answer.Revision)
+		return unknown
+	}
+	if s.Namespace == "" {
+		return gone
+	}
+	s.workspace = answer.Client
+	s.later, _ = answer.Object.(*ipamv1alpha1.IPClaim)
+	// A claim that is older than the binding that its workspace has now went with a former one, whatever its policy. Both
+	// times are kcp's.
+	older := seen.claim != nil && seen.claim.CreationTimestamp.Time.Before(answer.Served)
+	switch {
+	case seen.missed && !(older && c.departedOnce(s.Cluster)):
+		return unwitnessed
+	case older:
+		return left
+	}
+	return gone
+}
+
+// goneByRecord reports whether the claim is gone, where it and its record were seen as they were last, and the block is
+// to be freed. It sends two requests to one server: a read of the claim, and the deletion of its record. If they prove
+// nothing, the caller asks for the holder.
+//
+// The proof is that the server deletes exactly the record that was seen, by UID and resourceVersion. So
+// it serves the workspace, and has its state from after the record was written, which was after the claim
+// was created. Such a server has known the claim, and its answer just before, that there is none, counts.
+func (c *Controller) goneByRecord(ctx context.Context, s *suspect) bool {
+	now, seen := c.clock.Now(), c.seen(s.Claim)
+	if seen.record == nil || s.block.State != ledger.Bound {
+		return false
+	}
+	f := facts{verdict: gone, held: s.holding(seen, now), record: kindOf(seen.record), inFlight: promise.InFlight(s.block, now)}
+	if decide(f) != (action{drop: true, then: free}) {
+		return false
+	}
+	workspace, lacking, err := c.oracle.Lacks(ctx, s.Holder)
+	if err != nil || !lacking {
+		log.FromContext(ctx).V(1).Info("the server of the workspace does not say that the claim is gone", "error", err)
+		return false
+	}
+	if err := workspace.Delete(ctx, seen.record.DeepCopy(), exactly(seen.record)); err != nil {
+		log.FromContext(ctx).V(1).Info("the server has no such record", "record", seen.record.Name, "error", err)
+		c.forgetRecord(s.Claim)
+		return false
+	}
+	return true
+}
+
+// findRecord finds the place of the claim's record. A record that was seen with the deletion of its claim is not read: a
+// write names the version that was seen. A claim that has nothing in the ledger may have been answered with the
+// retained block of a former claim of its name: then it takes that, so that it is released or retained as any other.
+func (c *Controller) findRecord(ctx context.Context, s *suspect) (err error) {
+	seen := c.seen(s.Claim)
+	if seen.record != nil {
+		s.slot = record.Slot{Name: seen.record.Name, Record: seen.record.DeepCopy()}
+		return nil
+	}
+	if s.slot, err = record.Find(ctx, s.workspace, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}); err != nil {
+		return err
+	}
+	last := seen.shown()
+	if s.held || last == nil || s.later != nil && s.later.Status.AllocatedCIDR == last.Status.AllocatedCIDR {
+		return nil
+	}
+	block, ok, err := c.promises.Retained(ctx, s.Cluster, s.slot.Record, last)
+	if err != nil || !ok {
+		return err
+	}
+	given, err := c.promises.Give(ctx, block, last)
+	if errors.Is(err, ledger.ErrChanged) {
+		return nil
+	}
+	if err == nil {
+		s.holds(given)
+	}
+	return err
+}
+
+// recorded finds the kind of record in the place of the claim's.
+func (c *Controller) recorded(ctx context.Context, s *suspect) (recorded, error) {
+	found := s.slot.Record
+	if found == nil {
+		return noRecord, nil
+	}
+	if _, uid := found.HeldBy(); uid == types.UID(s.Claim) {
+		return kindOf(found), nil
+	}
+	former, err := c.promises.Superseded(ctx, found, s.block)
+	if former {
+		return formerRecord, err
+	}
+	return otherRecord, err
+}
+
+// kindOf says whether the holder's own record has a claim.
+func kindOf(own *ipamv1alpha1.IPAllocation) recorded {
+	if own.Spec.ClaimRef == nil {
+		return retainedRecord
+	}
+	return ownRecord
+}
+
+// holding classes the block of the holder, by the claim as last seen.
+func (s *suspect) holding(seen deletion, now time.Time) held {
+	switch {
+	case s.Namespace == "":
+		return aPool
+	case !s.held:
+		return nothing
+	case promise.Is(s.Claim):
+		return reserved
+	case s.block.State == ledger.Retained:
+		if !s.block.Until.IsZero() && !now.Before(s.block.Until) {
+			return expired
+		}
+		return retained
+	case seen.policy(s.block) != ipamv1alpha1.ReclaimRetain:
+		return bound
+	}
+	if last := seen.shown(); s.block.State == ledger.Bound && last != nil && last.Status.PoolRef != nil {
+		return owing
+	}
+	return keeping
+}

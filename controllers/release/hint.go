@@ -1,0 +1,126 @@
+package release
+
+import (
+	"cmp"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// deletion is the last sight of a claim or pool that is deleted. The zero value: nothing is known of it.
+type deletion struct {
+	number   uint64 // of the hint
+	revision string
+	bound    bool                       // it showed a block
+	missed   bool                       // its deletion was not seen
+	claim    *ipamv1alpha1.IPClaim      // nil for a pool
+	record   *ipamv1alpha1.IPAllocation // nil if none was seen
+}
+
+// shown returns the claim, if it showed a block; else nil.
+func (d deletion) shown() *ipamv1alpha1.IPClaim {
+	if !d.bound {
+		return nil
+	}
+	return d.claim
+}
+
+// policy returns the reclaim policy that counts for a block: that of the claim as last seen, else the recorded one.
+func (d deletion) policy(block ledger.Block) ipamv1alpha1.ReclaimPolicy {
+	recorded := ipamv1alpha1.ReclaimPolicy(block.Policy)
+	if d.claim == nil {
+		return recorded
+	}
+	return cmp.Or(d.claim.Spec.ReclaimPolicy, recorded)
+}
+
+// outdated reports whether a server that found the claim gone is older than the
+// claim: it was restored from a backup.
+func (d deletion) outdated(server string) bool {
+	if d.revision == "" || server == "" {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(server, d.revision)
+	return err != nil || order < 0
+}
+
+// Deleted hints that a claim was seen being deleted, and how it and its record were last seen.
+// record is nil if none was seen.
+func (c *Controller) Deleted(h ledger.Holder, last *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) {
+	seen := lastSeen(last)
+	seen.record = record
+	c.hint(h, seen)
+}
+
+// Missed hints that a list left out a claim whose deletion was not seen, or that a server does not
+// know a claim that the cache shows. Both are true of every newer claim when a kcp was restored from
+// a backup. So the claim's block is freed only if the server still has the claim's record, and has
+// thus known the claim, or if the workspace's binding was seen to go. Otherwise it is left to the
+// sweep, which has a brake.
+func (c *Controller) Missed(h ledger.Holder, last *ipamv1alpha1.IPClaim) {
+	seen := lastSeen(last)
+	seen.missed = true
+	c.hint(h, seen)
+}
+
+// PoolDeleted hints that a pool was seen being deleted. The pool controller has removed it
+// from the ledger before, unless a user has removed the finalizer.
+func (c *Controller) PoolDeleted(h ledger.Holder, last *ipamv1alpha1.IPPool) {
+	c.hint(h, deletion{revision: last.ResourceVersion, bound: true})
+}
+
+// Suspect hints that the holder of a block may be gone.
+func (c *Controller) Suspect(h ledger.Holder) {
+	c.queue.Add(h)
+}
+
+func lastSeen(claim *ipamv1alpha1.IPClaim) deletion {
+	return deletion{revision: claim.ResourceVersion, bound: claim.Status.AllocatedCIDR != "", claim: claim}
+}
+
+// hint keeps the last sight, and queues the hint. A deletion that was seen says more than a claim that is
+// missed, in whatever order they come: a write may be answered with a 404 after the deletion was seen.
+func (c *Controller) hint(h ledger.Holder, last deletion) {
+	c.note(h.Claim, last)
+	c.queue.Add(h)
+}
+
+func (c *Controller) note(claim ledger.ClaimID, last deletion) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if before, ok := c.deleted[claim]; ok && last.missed && !before.missed {
+		return
+	}
+	c.hints++
+	last.number = c.hints
+	c.deleted[claim] = last
+}
+
+// seen returns the last sight of a claim or pool that is deleted.
+func (c *Controller) seen(claim ledger.ClaimID) deletion {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.deleted[claim]
+}
+
+// forgetRecord forgets the record of a claim that was seen deleted, so that it is read.
+func (c *Controller) forgetRecord(claim ledger.ClaimID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if seen, ok := c.deleted[claim]; ok {
+		seen.record = nil
+		c.deleted[claim] = seen
+	}
+}
+
+// forget forgets what was last seen of a claim, unless a later hint than that of this number has told more. That one
+// is queued.
+func (c *Controller) forget(claim ledger.ClaimID, number uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.deleted[claim].number == number {
+		delete(c.deleted, claim)
+	}
+}

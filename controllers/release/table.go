@@ -1,0 +1,147 @@
+package release
+
+import "github.com/kcp-ipam/ipam/controllers/internal/promise"
+
+// What becomes of a block whose holder may be gone is decided by this table, from facts alone. [Controller.settle] reads
+// the facts, looks up the action, and carries it out.
+
+// verdict says whether a holder is gone: by the word of the servers, and by the last sight of the holder.
+type verdict int
+
+const (
+	unknown     verdict = iota // no server can tell now
+	alive                      // it exists
+	unwitnessed                // a list left it out, and nothing but a record can show that this server ever knew it
+	gone                       // it does not exist
+	left                       // it went with a binding of its workspace
+)
+
+// held is the kind of thing that a holder has in the ledger.
+type held int
+
+const (
+	nothing  held = iota
+	aPool         // a pool, a root or a child
+	reserved      // a block for a claim that is being created
+	bound         // a block that is to be freed with its claim
+	keeping       // a block that is to be retained, if it has a record
+	owing         // a block that is to be retained, and enough was seen of its claim to write a record
+	retained      // a block that is retained
+	expired       // a retained block whose lease is over
+)
+
+// recorded is the kind of record in the place of a holder's IPAllocation.
+type recorded int
+
+const (
+	noRecord       recorded = iota
+	ownRecord               // the holder's
+	retainedRecord          // the holder's, without a claim by now
+	formerRecord            // that of a former claim of the name, whose block the holder has
+	otherRecord             // that of another claim of the name
+)
+
+// facts decide about a holder that may be gone.
+type facts struct {
+	verdict  verdict
+	held     held
+	record   recorded
+	later    promise.Share // of the claim that has the holder's name now
+	inFlight bool          // a CREATE that was answered with the block may still succeed
+}
+
+// verb says how a block goes on.
+type verb int
+
+const (
+	wait      verb = iota // ask again later
+	leave                 // nothing
+	withdraw              // end the waits of a claim that has no block
+	drain                 // take the pool out of the ledger, once others hold no block of it
+	retain                // keep the block without its claim
+	write                 // write the record that the claim did not get, and retain the block
+	give                  // give the block to the later claim
+	free                  // free the block, as its claim is gone
+	supersede             // free it, as the later claim has it, too
+	vacate                // free it, as its workspace has left
+	expire                // free it, as its lease is over
+)
+
+// action is the answer of the table. The record goes before the block, so that no free address is still published.
+type action struct {
+	drop bool // delete the record
+	then verb
+}
+
+// rule applies to facts that are in each of its sets.
+type rule struct {
+	verdict, held, record, later, inFlight set
+	action
+}
+
+// table is rules that are read from the top: the first one that applies decides.
+type table []rule
+
+// rules decide about every holder. They free nothing in doubt, nor while a CREATE is in
+// flight, nor what is due to a later claim. [TestDecide] has the action of every combination of facts.
+var rules = table{
+	{verdict: of(unknown), action: action{then: wait}},
+	{verdict: of(alive), action: action{then: leave}},
+	{verdict: of(unwitnessed), record: unrecorded, action: action{then: leave}}, // to the sweep, which has a brake
+	{held: of(aPool), action: action{then: drain}},
+	{held: of(nothing), action: action{drop: true, then: withdraw}},
+	{held: of(keeping, owing, retained), record: own, action: action{then: retain}},
+	{held: of(reserved, bound), record: of(retainedRecord), action: action{then: retain}}, // the ledger was restored
+	{held: of(expired), inFlight: of(yes), action: action{then: wait}},
+	{later: of(promise.Undecided), action: action{drop: true, then: wait}},
+	{later: of(promise.Due), held: of(reserved, retained, expired), action: action{drop: true, then: give}},
+	{inFlight: of(yes), action: action{drop: true, then: wait}},
+	{later: of(promise.Due), action: action{drop: true, then: give}},
+	{later: of(promise.Own), action: action{drop: true, then: supersede}},
+	{verdict: of(left), record: unrecorded, action: action{drop: true, then: vacate}}, // whatever its policy
+	{held: of(owing), record: of(otherRecord), action: action{then: wait}},
+	{held: of(owing), action: action{drop: true, then: write}},
+	{held: of(expired), action: action{drop: true, then: expire}},
+	{action: action{drop: true, then: free}},
+}
+
+var (
+	own        = of(ownRecord, retainedRecord)
+	unrecorded = of(noRecord, formerRecord, otherRecord)
+)
+
+// decide looks up the action for a holder.
+func decide(f facts) action { return rules.decide(f) }
+
+// decide finds the first rule that applies. It never deletes the record of another claim.
+func (t table) decide(f facts) action {
+	for _, r := range t {
+		if r.verdict.has(int(f.verdict)) && r.held.has(int(f.held)) && r.record.has(int(f.record)) && r.later.has(int(f.later)) &&
+			r.inFlight.has(f.flight()) {
+			r.drop = r.drop && f.record != noRecord && f.record != otherRecord
+			return r.action
+		}
+	}
+	return action{then: wait}
+}
+
+const yes = 1
+
+func (f facts) flight() int {
+	if f.inFlight {
+		return yes
+	}
+	return 0
+}
+
+// set is a set of values of a fact; empty: all of them.
+type set uint
+
+func of[T ~int](values ...T) (s set) {
+	for _, v := range values {
+		s |= 1 << v
+	}
+	return s
+}
+
+func (s set) has(value int) bool { return s == 0 || s&(1<<value) != 0 }
