@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,6 +63,7 @@ func TestStack(t *testing.T) {
 			s.run(seed)
 			last := s.settles()
 			s.upTo(last)
+			s.empties(last)
 			s.report()
 		})
 	}
@@ -175,6 +177,39 @@ func (s *site) settles() *ipamv1alpha1.IPClaim {
 	})
 	s.platform.WaitVerified(s, s.verify...)
 	return last
+}
+
+// empties deletes all claims and then the pool, and waits until the ledger has nothing of them.
+func (s *site) empties(last *ipamv1alpha1.IPClaim) {
+	s.Helper()
+	framework.Delete(s, s.customers[0].tenant, last)
+	for _, c := range s.customers {
+		for name := range c.has {
+			if err := c.remove(s.Context(), name); err != nil {
+				s.Fatalf("tenant %s: %v", c.tenant.Path, err)
+			}
+		}
+	}
+	framework.Eventually(s, "the pool to be deleted", func(ctx context.Context) error {
+		return client.IgnoreNotFound(s.platform.Delete(ctx, s.pool)) // as soon as it shows that none of it is in use
+	})
+	ledger, err := etcd.Dial(s.store.Addrs()...)
+	if err != nil {
+		s.Fatalf("reach the ledger: %v", err)
+	}
+	defer ledger.Close() //nolint:errcheck // It was only read.
+	framework.Eventually(s, "the ledger to be empty", func(ctx context.Context) error {
+		for _, kind := range []string{"claims", "pools", "spaces"} {
+			left, err := ledger.Get(ctx, "/ipam/v1/"+kind+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+			if err != nil {
+				return err
+			}
+			if left.Count > 0 {
+				return fmt.Errorf("it has %d keys of %s, the first is %s", left.Count, kind, left.Kvs[0].Key)
+			}
+		}
+		return nil
+	})
 }
 
 // size is how many addresses a claim has.
