@@ -11,8 +11,8 @@ LINT_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kcp-ipam/lint$(CURDIR)
 
 # Arguments of the program behind `make run`: --once ends it when the claims are bound.
 RUN_ARGS ?=
-# What `make test` tests, and how: make test TEST=./allocator/... TEST_ARGS='-run Release'
-TEST ?= ./...
+# What `make test` tests, and how: make test TEST=./allocator/... TEST_ARGS='-run Release'. The longest begin first.
+TEST ?= ./test/e2e ./test/shards ./...
 TEST_ARGS ?=
 # kcp takes most of the time, and a seventh of that to collect garbage: it may use more memory instead.
 TEST_GOGC ?= 200
@@ -36,6 +36,12 @@ UNIT := ./allocator/... ./apis/... ./cmd/... ./config/... ./controllers/... ./in
 .PHONY: unit
 unit: ## Run the tests that need no kcp, without the race detector (under 2 minutes, once built)
 	@$(TOOL) gotestsum --format pkgname --hide-summary=skipped -- -count=1 $(TEST_ARGS) $(UNIT)
+
+# Go remembers which packages have passed as they are: what a change does not reach is not run again.
+.PHONY: check
+check: lint kcp ## Run before each commit: the linters, the tests that need no kcp, and claims on a real kcp (under 5 minutes, once built)
+	@$(TOOL) gotestsum --format pkgname --hide-summary=skipped -- -vet=off $(UNIT)
+	@go test -count=1 -vet=off -run TestClaim_ ./test/e2e
 
 .PHONY: test-image
 test-image: ## Run the tests of the image and of the Helm chart, in modules of their own
@@ -85,9 +91,9 @@ bench-replicas: kcp ## Measure replicas, and how long nobody works when the lead
 
 .PHONY: chaos
 chaos: kcp-shards kube ## Run the long end-to-end tests; kill, stop and cut off etcd, allocators, kcp and controller at length; break the allocator on purpose (80 minutes)
-	@GOGC=$(TEST_GOGC) go test -race -count=1 -p 1 -v -timeout 1h -tags long -run TestLong ./test/e2e ./test/shards ./test/capi
+	@GOGC=$(TEST_GOGC) go test -race -count=1 -p 1 -v -timeout 1h -tags long -run TestLong ./test/e2e ./test/shards ./test/capi ./test/guide
 	@go test -race -count=1 -v -timeout 3h -run TestChaos ./test/chaos $(CHAOS_ARGS)
-	@go test -race -count=1 -v -timeout 3h -run TestStack ./test/chaos/stack $(STACK_ARGS)
+	@go test -race -count=1 -v -timeout 3h -tags long ./test/chaos/stack $(STACK_ARGS)
 	@go test -count=1 -v -timeout 3h ./test/chaos/mutation -kill
 
 # How long make fuzz searches with each target: make fuzz FUZZ=FuzzResolve FUZZTIME=10m

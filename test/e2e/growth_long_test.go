@@ -41,7 +41,9 @@ func TestLong_ChurnLeavesNothing(t *testing.T) {
 		var group errgroup.Group
 		group.SetLimit(8)
 		for i := range claims {
-			group.Go(func() error { return tenant.Create(t.Context(), gen.Claim(fmt.Sprint("c", i), gen.OfClass("churn"), gen.Length(32))) })
+			group.Go(func() error {
+				return tenant.Create(t.Context(), gen.Claim(fmt.Sprint("c", i), gen.OfClass("churn"), gen.Length(32)))
+			})
 		}
 		if err := group.Wait(); err != nil {
 			t.Fatalf("create %d claims: %v", claims, err)

@@ -1,3 +1,5 @@
+//go:build long
+
 package stack
 
 import (
@@ -43,7 +45,7 @@ func (s *site) upToReuse() {
 	}
 }
 
-// report has every problem fail the test, and says how much was seen.
+// report fails the test for each problem, and logs how many claims were bound.
 func (s *site) report() {
 	s.Helper()
 	for _, problem := range s.history.Problems() {

@@ -1,3 +1,5 @@
+//go:build long
+
 package stack
 
 import (
@@ -9,7 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
-// victim is something that is killed, and started again on what it has stored.
+// victim is a process that is killed, and started again on its data.
 type victim struct {
 	name  string
 	kill  func(*site)

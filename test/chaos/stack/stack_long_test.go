@@ -1,3 +1,5 @@
+//go:build long
+
 package stack
 
 import (
@@ -34,7 +36,7 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(framework.Main(m)) }
 
-// wanted are the seeds to run.
+// wanted returns the seeds to run.
 func wanted(t *testing.T) []uint64 {
 	t.Helper()
 	var list []uint64
@@ -55,10 +57,10 @@ func wanted(t *testing.T) []uint64 {
 }
 
 // Whatever is killed, no address is ever held twice, and afterwards all is in order.
-func TestStack(t *testing.T) {
+func TestLong_Stack(t *testing.T) {
 	for _, seed := range wanted(t) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			t.Logf("to repeat: go test ./test/chaos/stack -seeds %d -faults %d", seed, *faults)
+			t.Logf("to repeat: go test -tags long ./test/chaos/stack -seeds %d -faults %d", seed, *faults)
 			s := newSite(t, seed)
 			s.run(seed)
 			last := s.settles()
@@ -127,7 +129,7 @@ func newSite(t *testing.T, seed uint64) *site {
 	return s
 }
 
-// run has the tenants at work while the faults come and go.
+// run keeps the tenants at work while faults come and go.
 func (s *site) run(seed uint64) {
 	working, done := context.WithCancel(s.Context())
 	defer done()
@@ -212,7 +214,7 @@ func (s *site) empties(last *ipamv1alpha1.IPClaim) {
 	})
 }
 
-// size is how many addresses a claim has.
+// size returns how many addresses a claim has.
 func size(claim *ipamv1alpha1.IPClaim) *big.Int {
 	return new(big.Int).Lsh(big.NewInt(1), uint(32-claim.Spec.PrefixLength)) //nolint:gosec // at most 32
 }

@@ -1,0 +1,82 @@
+//go:build long
+
+package guide
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/test/framework/local"
+)
+
+// On a kcp that somebody else has started; it stands in for the cluster that the controller is
+// deployed to as well, as far as that runs no pods.
+func TestLong_PagesHoldOnAKCP(t *testing.T) {
+	kcp, err := local.NewKCP(t.Context(), t.TempDir())
+	if err == nil {
+		err = kcp.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatalf("start kcp: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := kcp.Stop(); err != nil {
+			t.Errorf("stop kcp: %v", err)
+		}
+	})
+	p := newPlace(t, "KUBECONFIG="+kcp.Kubeconfig())
+	p.follow(t, "docs/getting-started.md", "Install")
+	p.follow(t, "docs/getting-started.md", "On a kcp you have")
+	p.write(t, []byte("stands in for what the reader has"),
+		"etcd/ca.crt", "etcd/client.crt", "etcd/client.key", "metrics/clients-ca.crt", "metrics/server.crt", "metrics/server.key")
+	p.follow(t, "docs/deploy.md", "")
+}
+
+// Without kcp: make run-standalone, then a Kubernetes that somebody else has started, which takes the manifests of the
+// overlay as well.
+func TestLong_PagesHoldWithoutKCP(t *testing.T) {
+	cluster, err := local.NewKubernetes(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := cluster.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := cluster.Admin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := local.Kubeconfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPlace(t)
+	p.write(t, data, "admin.kubeconfig")
+	p.follow(t, "docs/getting-started.md", "Install")
+	p.follow(t, "docs/standalone.md", "Try it")
+	p.follow(t, "docs/standalone.md", "On a cluster you have")
+	shell := p.open(t)
+	shell.typed(t, block{commands: "kubectl --kubeconfig admin.kubeconfig apply -k config/deploy/overlays/standalone"}, done)
+	if lines, ok := shell.until(t, isDone); !ok {
+		t.Fatalf("the API server refuses the overlay:\n%s", strings.Join(lines, "\n"))
+	}
+}
+
+// write writes files in the place.
+func (p place) write(t *testing.T, data []byte, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		file := filepath.Join(p.dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, data, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
