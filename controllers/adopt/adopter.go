@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -29,6 +30,8 @@ const (
 	// what can be given out between two writes of a status, so that copies from
 	// before the loss stay behind whatever is counted after it.
 	leap = 1 << 20
+	// apart is how long after another a second look for a workspace proves that it is bound nowhere.
+	apart = 10 * time.Second
 )
 
 // Ledger is what is made whole again.
@@ -76,7 +79,10 @@ type Options struct {
 // it, on the leader alone. Safe for concurrent use.
 type Adopter struct {
 	Options
-	hint chan struct{}
+	clock clock.PassiveClock
+	hint  chan struct{}
+	// missed are the workspaces of records that were found bound nowhere, and when first. The pass owns it.
+	missed map[ledger.ClusterName]time.Time
 
 	mu   sync.Mutex
 	lost map[ledger.PoolID]bool // until they are whole again
@@ -84,7 +90,10 @@ type Adopter struct {
 
 // New makes an Adopter.
 func New(opts Options) *Adopter {
-	return &Adopter{Options: opts, hint: make(chan struct{}, 1), lost: map[ledger.PoolID]bool{}}
+	return &Adopter{
+		Options: opts, clock: clock.RealClock{}, hint: make(chan struct{}, 1),
+		missed: map[ledger.ClusterName]time.Time{}, lost: map[ledger.PoolID]bool{},
+	}
 }
 
 var _ manager.LeaderElectionRunnable = (*Adopter)(nil)

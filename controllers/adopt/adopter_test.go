@@ -33,6 +33,7 @@ type published struct {
 	claims  []*ipamv1alpha1.IPClaim
 	away    error
 	unbound ledger.ClusterName // a workspace that is bound nowhere
+	since   time.Time          // when the endpoint slice was made
 }
 
 func (p *published) Each(_ context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error {
@@ -56,7 +57,7 @@ func each[T client.Object](objects []T, away error, visit func(ledger.ClusterNam
 
 func (p *published) Holder(_ context.Context, h ledger.Holder) (live.Answer, error) {
 	if h.Cluster == p.unbound {
-		return live.Answer{Verdict: live.Unbound}, nil
+		return live.Answer{Verdict: live.Unbound, Since: p.since}, nil
 	}
 	return live.Answer{Verdict: live.Gone}, nil
 }

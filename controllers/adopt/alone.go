@@ -63,7 +63,7 @@ func (a *Adopter) takeAlone(ctx context.Context, p *pool, r record) error {
 	if !p.admits(a.Directory.Workspace(r.request.Holder.Cluster)) {
 		return errStranger
 	}
-	if orphan, err := a.orphan(ctx, r.request.Holder); err != nil || orphan {
+	if answer, err := a.orphan(ctx, r.request.Holder); err != nil || answer.Verdict == live.Unbound {
 		return cmp.Or(err, errOrphan)
 	}
 	blocks, err := a.Ledger.Overlapping(ctx, p.id, r.request.Exact)
@@ -79,17 +79,18 @@ func (a *Adopter) takeAlone(ctx context.Context, p *pool, r record) error {
 	return nil
 }
 
-// orphan reports whether a claim is left over from a workspace that is bound nowhere. kcp's wildcard lists go by the
-// identity of the export, and never lose an object that was stored while its workspace unbound.
-func (a *Adopter) orphan(ctx context.Context, h ledger.Holder) (bool, error) {
+// orphan asks whether a claim or record is left over from a workspace that is bound nowhere: then the verdict is
+// Unbound. kcp's wildcard lists go by the identity of the export, and never lose an object that was stored while its
+// workspace unbound.
+func (a *Adopter) orphan(ctx context.Context, h ledger.Holder) (live.Answer, error) {
 	if a.Directory.Workspace(h.Cluster).Path != "" || a.Directory.Contests(h.Cluster) {
-		return false, nil
+		return live.Answer{}, nil
 	}
 	answer, err := a.Record.Holder(ctx, h)
 	if err != nil {
-		return false, fmt.Errorf("look for the workspace %s of claim %s/%s: %w", h.Cluster, h.Namespace, h.Name, err)
+		return live.Answer{}, fmt.Errorf("look for the workspace %s of claim %s/%s: %w", h.Cluster, h.Namespace, h.Name, err)
 	}
-	return answer.Verdict == live.Unbound, nil
+	return answer, nil
 }
 
 // errUnplaced: no pool is found that has the block.
@@ -108,27 +109,62 @@ func (w *world) place(r record) (*pool, error) {
 }
 
 // leave says that a record is not adopted. A pool of another workspace is named by that one's path, which may have
-// changed since. So what an IPAllocation may have of a lost pool keeps that frozen: one of the name that it says, with
-// the addresses. The word of a claim alone keeps nothing frozen, as any tenant could write it.
+// changed since. So what an IPAllocation may have of a lost pool keeps that frozen: see doubted. The word of a claim alone
+// keeps nothing frozen, as any tenant could write it.
 func (w *world) leave(ctx context.Context, r record, why error) {
 	w.mu.Lock()
-	w.left++
-	tell := w.left <= told
-	w.mu.Unlock()
-	h := r.request.Holder
-	if tell {
-		log.FromContext(ctx).Error(why, "a record is not adopted", "cluster", h.Cluster, "claim", h.Namespace+"/"+h.Name,
-			"pool", pathOf(r.pool)+r.pool.Name, "prefix", r.text)
+	defer w.mu.Unlock()
+	if r.promise == nil && r.pool.ProjectRef != nil && errors.Is(why, errUnplaced) {
+		w.unplaced = append(w.unplaced, r)
 	}
-	if r.promise != nil || r.pool.ProjectRef == nil || !errors.Is(why, errUnplaced) {
+	w.left++
+	if w.left > told {
 		return
 	}
-	for _, p := range w.lost {
-		if p.name == r.pool.Name && p.cidr.Overlaps(r.request.Exact) {
-			_ = w.stick(p, fmt.Errorf("the record of claim %s/%s of workspace %s has %s of a pool of this name in workspace %s, which none shows",
-				h.Namespace, h.Name, h.Cluster, r.request.Exact, r.pool.ProjectRef.Name)) // it is no fault of everybody's
+	h := r.request.Holder
+	log.FromContext(ctx).Error(why, "a record is not adopted", "cluster", h.Cluster, "claim", h.Namespace+"/"+h.Name,
+		"pool", pathOf(r.pool)+r.pool.Name, "prefix", r.text)
+}
+
+// doubted keeps the lost pools frozen that unplaced records may have blocks of: those of the name that the record says,
+// with the addresses. A record of a workspace that is bound nowhere keeps nothing frozen: nobody can delete it.
+func (a *Adopter) doubted(ctx context.Context, w *world) error {
+	asked := map[ledger.ClusterName]live.Answer{}
+	for _, r := range w.unplaced {
+		h := r.request.Holder
+		answer, known := asked[h.Cluster]
+		if !known {
+			var err error
+			if answer, err = a.orphan(ctx, h); err != nil {
+				return err
+			}
+			asked[h.Cluster] = answer
+		}
+		if a.absent(h.Cluster, answer) && !r.request.Since.Before(answer.Since) {
+			continue
+		}
+		for _, p := range w.lost {
+			if p.name == r.pool.Name && p.cidr.Overlaps(r.request.Exact) {
+				_ = w.stick(p, fmt.Errorf("the record of claim %s/%s of workspace %s has %s of a pool of this name in workspace %s, which none shows",
+					h.Namespace, h.Name, h.Cluster, r.request.Exact, r.pool.ProjectRef.Name)) // it is no fault of everybody's
+			}
 		}
 	}
+	return nil
+}
+
+// absent reports whether a workspace is bound nowhere by two answers in a row, with time between.
+func (a *Adopter) absent(cluster ledger.ClusterName, answer live.Answer) bool {
+	if answer.Verdict != live.Unbound {
+		delete(a.missed, cluster)
+		return false
+	}
+	first, ok := a.missed[cluster]
+	if !ok {
+		first = a.clock.Now()
+		a.missed[cluster] = first
+	}
+	return a.clock.Since(first) >= apart
 }
 
 func pathOf(ref ipamv1alpha1.PoolRef) string {

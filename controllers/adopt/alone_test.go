@@ -10,6 +10,7 @@ import (
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -89,4 +90,38 @@ func TestPass_ARecordWhosePathNobodyShows(t *testing.T) {
 		t.Errorf("once its path is shown: %v; want the pool whole", err)
 	}
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{record: "10.1.4.0/28 bound"})
+}
+
+// A record that is left over from a workspace that is bound nowhere cannot be deleted. It keeps a pool frozen that it may
+// have a block of until two looks in a row, with time between, have found its workspace bound nowhere.
+func TestPass_ARecordOfAWorkspaceThatIsBoundNowhere(t *testing.T) {
+	l := newLoss(t)
+	now := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	l.clock = now
+	pool := l.had(gen.Pool("shared"), "10.1.0.0/16", "lost", 7)
+	record := gen.Allocation("a", "shared", "10.1.4.0/28")
+	record.Annotations = map[string]string{"kcp.io/cluster": "deleted"}
+	record.CreationTimestamp = metav1.NewTime(now.Now().Add(-time.Hour))
+	record.Spec.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:before"}
+	l.record.records = []*ipamv1alpha1.IPAllocation{record}
+	for i, step := range []struct {
+		passes  time.Duration
+		unbound ledger.ClusterName
+		slice   time.Duration // how long ago the endpoint slice was made
+		whole   bool
+	}{
+		{0, "deleted", 2 * time.Hour, false},
+		{apart - 1, "deleted", 2 * time.Hour, false},
+		{time.Hour, "", 0, false}, // a look finds it bound
+		{apart, "deleted", 2 * time.Hour, false},
+		{apart, "deleted", time.Minute, false}, // a shard that is away has not entered this slice
+		{0, "deleted", 5 * time.Hour, true},
+	} {
+		now.SetTime(now.Now().Add(step.passes))
+		l.record.unbound, l.record.since = step.unbound, now.Now().Add(-step.slice)
+		if err := l.pass(t.Context()); (err == nil) != step.whole || l.whole(pool) != step.whole {
+			t.Errorf("step %d: pass = %v, whole: %t; want it whole: %t", i, err, l.whole(pool), step.whole)
+		}
+	}
+	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{record: ""})
 }

@@ -48,6 +48,9 @@ func (a *Adopter) adopt(ctx context.Context, w *world) (int, error) {
 			return 0, err
 		}
 	}
+	if err := a.doubted(ctx, w); err != nil {
+		return 0, err
+	}
 	err := a.alone(ctx, w)
 	records.Add(float64(adopted))
 	unplaced.Set(float64(w.left))

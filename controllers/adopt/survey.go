@@ -63,9 +63,10 @@ type world struct {
 	clusters map[string]ledger.ClusterName // of paths
 	lost     []*pool                       // oldest first
 
-	mu    sync.Mutex // guards what follows, and what is noted as stuck
-	alone []record   // of claims without a record
-	left  int        // how many records are not adopted
+	mu       sync.Mutex // guards what follows, and what is noted as stuck
+	alone    []record   // of claims without a record
+	unplaced []record   // IPAllocations of a pool in a workspace whose path nobody shows
+	left     int        // how many records are not adopted
 }
 
 // survey reads all pools, and finds those that the ledger misses something of.
