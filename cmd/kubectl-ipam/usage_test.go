@@ -164,3 +164,16 @@ func TestHints_KeepTheConnection(t *testing.T) {
 		t.Errorf("claim create says %q; want %q", s.Said, want)
 	}
 }
+
+// Each verb that users of kubectl know is a command of each noun, or is answered with the command to use.
+func TestUsage_VerbsOfKubectl(t *testing.T) {
+	for _, noun := range []string{"claim", "claims", "pool", "class", "address", "tenant"} {
+		for _, verb := range []string{"get", "describe", "show", "list", "ls", "delete", "rm", "release", "edit", "history"} {
+			s := stage.New(t)
+			code := s.Execute(t.Context(), newRoot(s.Session), []string{noun, verb, "--nonsense"})
+			if said := s.Said.String(); code != exit.Usage || !strings.Contains(said, "unknown flag") && !strings.Contains(said, "; use ") {
+				t.Errorf("kubectl ipam %s %s ended with %d and said %q; want a command, or one to use", noun, verb, code, said)
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -29,21 +30,38 @@ func refuseWords(cmd *cobra.Command) {
 		}
 		return fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0])
 	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if cmd.HasSubCommands() { // an unknown word comes before what is wrong with its flags
+			return cmp.Or(cmd.Args(cmd, cmd.Flags().Args()), err)
+		}
+		return err
+	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// kubectlDoes returns the command of another program, or the place, of what this one does not do here; empty
+// kubectlDoes returns the command of another program, or of another noun, that does what a verb means here; empty
 // if there is none.
 func kubectlDoes(noun, verb string) string {
-	switch kind := "ip" + noun; {
-	case verb == "edit" && slices.Contains([]string{"ipclaim", "ippool", "ipclass"}, kind):
-		return fmt.Sprintf("kubectl edit %s NAME", kind)
-	case noun == "class" && slices.Contains([]string{"delete", "release", "rm"}, verb):
-		return "kubectl delete ipclass NAME"
-	case verb == "history":
+	is := func(verbs ...string) bool { return slices.Contains(verbs, verb) }
+	switch {
+	case is("history"):
 		return "ipam-controller history"
-	case noun == "kubectl-ipam" && slices.Contains([]string{"create", "delete", "describe", "get", "list", "ls", "release", "rm", "show"}, verb):
+	case noun == "kubectl-ipam" && is("create", "delete", "describe", "get", "list", "ls", "release", "rm", "show"):
 		return fmt.Sprintf("kubectl ipam claim %s, or another noun: pool, class, address", verb)
+	case is("edit") && slices.Contains([]string{"claim", "pool", "class"}, noun):
+		return fmt.Sprintf("kubectl edit ip%s NAME", noun)
+	case noun == "class" && is("delete", "release", "rm"):
+		return "kubectl delete ipclass NAME"
+	case noun == "address" && is("delete", "release", "rm", "edit"):
+		return "kubectl ipam claim release NAME, with the claim that kubectl ipam address show names"
+	case noun == "address" && is("list", "ls"):
+		return "kubectl ipam address show CIDR"
+	case noun == "tenant" && is("describe", "show"):
+		return "kubectl ipam tenant list"
+	case noun == "tenant" && is("edit"):
+		return "kubectl edit apibinding NAME, in the workspace of the tenant"
+	case noun == "tenant" && is("delete", "release", "rm"):
+		return "kubectl delete apibinding NAME, in the workspace of the tenant, which releases all its claims"
 	}
 	return ""
 }
