@@ -31,7 +31,7 @@ func refuseWords(cmd *cobra.Command) {
 		return fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0])
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if cmd.HasSubCommands() { // an unknown word comes before what is wrong with its flags
+		if cmd.HasSubCommands() { // an unknown word is said before an unknown flag
 			return cmp.Or(cmd.Args(cmd, cmd.Flags().Args()), err)
 		}
 		return err
