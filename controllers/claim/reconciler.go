@@ -215,7 +215,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 		p.waiting.leave(p.request)
 		p.ledger.Withdraw(ledger.ClaimID(p.claim.UID))
 		p.claim.Status.Phase = ipamv1alpha1.ClaimReleasing
-		return nil
+		return p.releasing(ctx)
 	}
 	if p.directory.Leaves(p.from.Cluster) {
 		return nil // the claim is about to be deleted, and nothing can be made beside it

@@ -8,12 +8,14 @@ import (
 	"net/netip"
 	"slices"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
 )
 
 // A claim may show a block that the ledger never gave to it: kcp decides who serves a request before it
@@ -42,7 +44,29 @@ func (p *pass) unbacked(ctx context.Context) error {
 	corrections.Inc()
 	log.FromContext(ctx).Info("took back a block that the ledger does not have", "prefix", shown)
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: fmt.Sprintf(
-		"%s was shown and never given to this claim; it is taken back, and the claim is served as a new one", shown)}
+		"%s was shown and never given to this claim; it is taken back", shown)}
+}
+
+// releasing takes back a block that a claim shows, and never had, while the claim is being deleted: a finalizer may keep the
+// claim for ever.
+func (p *pass) releasing(ctx context.Context) (err error) {
+	if p.claim.Status.AllocatedCIDR == "" || p.directory.Leaves(p.from.Cluster) {
+		return nil
+	}
+	if p.slot, err = record.Find(ctx, p.cluster.GetClient(), client.ObjectKeyFromObject(p.claim)); err != nil || p.recorded() {
+		return err
+	}
+	if _, has, err := p.ledger.Lookup(ctx, ledger.ClaimID(p.claim.UID)); err != nil || has {
+		return err
+	}
+	err = p.unbacked(ctx)
+	refusal, taken := errors.AsType[*outcome.Refusal](err)
+	if !taken {
+		return err
+	}
+	p.refuse(ctx, refusal)
+	p.claim.Status.Phase = ipamv1alpha1.ClaimReleasing
+	return nil
 }
 
 // forged fails unless it is certain that the claim was never given the block that it shows.

@@ -100,6 +100,35 @@ func TestUnbacked_IsTakenBack(t *testing.T) {
 	f.wantBlocks("10.0.0.0/28 bound other", "10.0.0.16/28 bound uid-of-forged")
 }
 
+// A finalizer of a user keeps a claim for as long as the user likes, and the claim shows another's block no longer for that.
+// One that has its block shows it to the end.
+func TestUnbacked_WhileAFinalizerKeepsTheClaim(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"forged": "", "honest": "10.0.0.0/28"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := forge(t, name)
+			if name == "honest" {
+				holder := ledger.Holder{Claim: "uid-of-honest", Cluster: "tenant", Namespace: "default", Name: name}
+				if err := f.ledger.Release(t.Context(), "other"); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := f.ledger.Bind(t.Context(), ledger.Request{Pool: "uid-of-p", Holder: holder, Length: 28}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.claim.Finalizers = []string{"example.com/mine"}
+			if err := errors.Join(f.world.tenant.client.Update(t.Context(), f.claim), f.world.tenant.client.Delete(t.Context(), f.claim)); err != nil {
+				t.Fatal(err)
+			}
+			f.look(time.Hour)
+			if now := f.look(2 * time.Hour); now.Status.AllocatedCIDR != want || now.Status.Phase != ipamv1alpha1.ClaimReleasing {
+				t.Errorf("the claim shows %q, and is %s; want %q, and Releasing", now.Status.AllocatedCIDR, now.Status.Phase, want)
+			}
+		})
+	}
+}
+
 // What is no prefix lies in no pool.
 func TestUnbacked_WhatIsNoPrefix(t *testing.T) {
 	t.Parallel()
