@@ -68,6 +68,9 @@ func (a *Allocator) ReservedSince(id ClaimID) (since time.Time, ok bool) {
 	return a.table.Reservations.Since(cluster, id)
 }
 
+// Reserved counts the reservations of each workspace, as of memory.
+func (a *Allocator) Reserved() map[ClusterName]int { return a.table.Reservations.Count() }
+
 // Preview returns the block that Reserve would give now to a holder that has none, and reserves nothing.
 // It does not ask the ledger.
 func (a *Allocator) Preview(ctx context.Context, req Request) (netip.Prefix, error) {

@@ -233,6 +233,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 		mgr.GetLocalManager().Add(&release.Expiry{Leases: alloc, Suspect: releases.Suspect}),
 		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper), mgr.GetLocalManager().Add(leading{alloc, opts.Door.Peer}),
 		mgr.GetLocalManager().Add(&memory.Watch{}),
+		mgr.GetLocalManager().Add(&reservations{count: alloc.Reserved, names: known, clock: clock.RealClock{}}),
 	)
 }
 

@@ -48,6 +48,8 @@ type Tenure struct {
 	Cause Cause
 	// State is that of the block; empty if the tenure has ended.
 	State BlockState
+	// Answered is when a CREATE was answered last with the block that is reserved; zero: it is not.
+	Answered time.Time
 	// Revision is that of the last change of the block within the tenure. Later tenures of the block
 	// have a greater one.
 	Revision int64
@@ -75,10 +77,14 @@ func (b Block) Begun() time.Time {
 
 // Tenure is that of the block's holder, which has not ended.
 func (b Block) Tenure() Tenure {
-	return Tenure{
+	t := Tenure{
 		Prefix: b.Prefix, Pool: b.Pool, Space: b.Space, Holder: b.Holder, Class: b.Class, Slice: b.Slice, Adopted: b.Adopted,
 		Disputed: b.State == Disputed, From: b.Begun(), State: b.State, Revision: b.Revision,
 	}
+	if b.State == Reserved {
+		t.Answered = b.BoundAt
+	}
+	return t
 }
 
 // Ended is the tenure with its end. If the clock that released the block was behind, the tenure ends
@@ -87,7 +93,7 @@ func (t Tenure) Ended(until time.Time, cause Cause) Tenure {
 	if until.Before(t.From) {
 		until = t.From
 	}
-	t.Until, t.Cause, t.State = until, cause, ""
+	t.Until, t.Cause, t.State, t.Answered = until, cause, "", time.Time{}
 	return t
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // maxUnreadable is how many keys that cannot be read an answer names.
@@ -23,6 +24,7 @@ var ErrQuery = errors.New("cannot be answered")
 // Ledger is read for an answer. [allocator.Reader] is one.
 type Ledger interface {
 	Tenures(ctx context.Context, p netip.Prefix, visit func(ledger.Tenure, error) bool) (revision int64, err error)
+	Reserved(ctx context.Context, visit func(ledger.Tenure, error) bool) (revision int64, err error)
 }
 
 // Names turn workspaces' paths into logical clusters, and back. *directory.Directory is one.
@@ -55,6 +57,8 @@ type Holder struct {
 	CoolsUntil time.Time    `json:"coolsUntil,omitzero"`
 	// State is that of the block; absent once the holder has let go.
 	State ledger.BlockState `json:"state,omitempty"`
+	// Ends is when a reserved block is released, unless its CREATE succeeds or is repeated before.
+	Ends time.Time `json:"ends,omitzero"`
 
 	Cluster ledger.ClusterName `json:"cluster"`
 	// Workspace is the path, if it is known.
@@ -81,7 +85,7 @@ func Find(ctx context.Context, ledger Ledger, names Names, q Query) (Answer, err
 		return Answer{}, fmt.Errorf("%w: %w", ErrQuery, err)
 	}
 	c := collection{query: q, limit: cmp.Or(q.Limit, usualLimit), answer: Answer{Holders: []Holder{}}}
-	revision, err := ledger.Tenures(ctx, q.Prefix, c.add)
+	revision, err := q.read(ctx, ledger, c.add)
 	if err == nil {
 		err = c.failed
 	}
@@ -96,6 +100,14 @@ func Find(ctx context.Context, ledger Ledger, names Names, q Query) (Answer, err
 		}
 	}
 	return c.answer, nil
+}
+
+// read visits the tenures that the query may select.
+func (q Query) read(ctx context.Context, ledger Ledger, visit func(ledger.Tenure, error) bool) (revision int64, err error) {
+	if q.Reserved {
+		return ledger.Reserved(ctx, visit)
+	}
+	return ledger.Tenures(ctx, q.Prefix, visit)
 }
 
 // resolve replaces the path of a workspace by its ID.
@@ -153,9 +165,13 @@ func (c *collection) shrink() {
 }
 
 func holderOf(t ledger.Tenure) Holder {
-	return Holder{
+	h := Holder{
 		Prefix: t.Prefix, From: t.From, Until: t.Until, Cause: t.Cause, CoolsUntil: t.CoolsUntil, State: t.State,
 		Cluster: t.Holder.Cluster, Namespace: t.Holder.Namespace, Name: t.Holder.Name, UID: t.Holder.Claim,
 		Pool: t.Pool, Space: t.Space, Class: t.Class, Slice: t.Slice, Adopted: t.Adopted, Disputed: t.Disputed, Revision: t.Revision,
 	}
+	if !t.Answered.IsZero() {
+		h.Ends = t.Answered.Add(promise.Grace)
+	}
+	return h
 }

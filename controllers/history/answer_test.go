@@ -15,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // scene is a real ledger with pool p, 10.0.0.0/24, of workspace w.
@@ -185,10 +186,49 @@ func TestFind_Refused(t *testing.T) {
 	}
 }
 
+// Of the reserved blocks, an answer has the workspace of each, since when it is reserved and until when. It has those of
+// a prefix or a workspace only, if these are asked for.
+func TestFind_Reserved(t *testing.T) {
+	s := newScene(t)
+	s.hold("w1", "a", "b")
+	for address, cluster := range map[string]ledger.ClusterName{"10.0.0.8/32": "w1", "10.0.0.9/32": "w1", "10.0.0.200/32": "w2"} {
+		_, err := s.ledger.Reserve(s.Context(), ledger.Request{Pool: "p", Exact: netip.MustParsePrefix(address), Holder: ledger.Holder{
+			Claim: ledger.ReservationID(cluster, strings.ReplaceAll(address[:len(address)-3], ".", "-")), Cluster: cluster, Namespace: "default", Name: address,
+		}})
+		s.must(err)
+	}
+	for name, tt := range map[string]struct {
+		query Query
+		want  []string
+	}{
+		"all":                  {Query{Reserved: true}, []string{"10.0.0.200/32", "10.0.0.8/32", "10.0.0.9/32"}},
+		"of a workspace":       {Query{Reserved: true, Workspace: "root:one"}, []string{"10.0.0.8/32", "10.0.0.9/32"}},
+		"of a prefix":          {Query{Reserved: true, Prefix: netip.MustParsePrefix("10.0.0.128/25")}, []string{"10.0.0.200/32"}},
+		"of an address, alone": {Query{Prefix: netip.MustParsePrefix("10.0.0.9/32")}, []string{"10.0.0.9/32"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, answer := s.find(tt.query)
+			slices.Sort(got)
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("found %v, want %v", got, tt.want)
+			}
+			for _, h := range answer.Holders {
+				if h.State != ledger.Reserved || h.Ends.Sub(h.From) != promise.Grace {
+					t.Errorf("%+v: want it reserved, and its end %s after its answer", h, promise.Grace)
+				}
+			}
+		})
+	}
+}
+
 // down is a ledger that cannot be read.
 type down struct{}
 
 func (down) Tenures(context.Context, netip.Prefix, func(ledger.Tenure, error) bool) (int64, error) {
+	return 0, ledger.ErrUnavailable
+}
+
+func (down) Reserved(context.Context, func(ledger.Tenure, error) bool) (int64, error) {
 	return 0, ledger.ErrUnavailable
 }
 

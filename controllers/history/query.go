@@ -13,8 +13,8 @@ import (
 // usualLimit is how many holders an answer has at most, unless the query says otherwise.
 const usualLimit = 1000
 
-// Query selects tenures. All fields that are set have to match. It needs a Prefix, a Workspace or a
-// Claim.
+// Query selects tenures. All fields that are set have to match. It needs a Prefix, a Workspace, a Claim or
+// Reserved.
 type Query struct {
 	// Prefix: tenures of blocks that overlap it. With it, only a part of the history is read.
 	Prefix netip.Prefix `json:"prefix,omitzero"`
@@ -22,6 +22,8 @@ type Query struct {
 	Workspace string `json:"workspace,omitempty"`
 	// Claim is a UID, or namespace/name.
 	Claim string `json:"claim,omitempty"`
+	// Reserved: blocks that a CREATE was answered with, and that no claim has confirmed. Only these are read.
+	Reserved bool `json:"reserved,omitempty"`
 	// At: tenures at this time.
 	At time.Time `json:"at,omitzero"`
 	// Since: tenures at this time, or later.
@@ -33,8 +35,8 @@ type Query struct {
 // Validate checks the query. Its errors say what to write instead.
 func (q Query) Validate() error {
 	switch {
-	case !q.Prefix.IsValid() && q.Workspace == "" && q.Claim == "":
-		return errors.New("name an address or a prefix, a workspace or a claim")
+	case !q.Prefix.IsValid() && q.Workspace == "" && q.Claim == "" && !q.Reserved:
+		return errors.New("name an address or a prefix, a workspace or a claim, or ask for all reserved blocks")
 	case q.Prefix.IsValid() && q.Prefix != q.Prefix.Masked():
 		return fmt.Errorf("%s has host bits set; write %s, or the address alone", q.Prefix, q.Prefix.Masked())
 	case !q.At.IsZero() && !q.Since.IsZero():
@@ -47,6 +49,9 @@ func (q Query) Validate() error {
 
 // admits reports whether the query selects a tenure. Its workspace is the ID of a logical cluster by now.
 func (q Query) admits(t ledger.Tenure) bool {
+	if q.Reserved && t.Answered.IsZero() || q.Prefix.IsValid() && !q.Prefix.Overlaps(t.Prefix) {
+		return false
+	}
 	if q.Workspace != "" && q.Workspace != string(t.Holder.Cluster) {
 		return false
 	}

@@ -176,12 +176,20 @@ func (r *Reservations) Reset(stored *Reserved) {
 }
 
 // Len is the number of reservations in the ledger.
-func (r *Reservations) Len() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := 0
-	for ids := range maps.Values(r.stored.of) {
-		n += len(ids)
+func (r *Reservations) Len() (n int) {
+	for _, of := range r.Count() {
+		n += of
 	}
 	return n
+}
+
+// Count counts the reservations of each workspace in the ledger.
+func (r *Reservations) Count() map[ledger.ClusterName]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	counts := make(map[ledger.ClusterName]int, len(r.stored.of))
+	for c, ids := range r.stored.of {
+		counts[c] = len(ids)
+	}
+	return counts
 }

@@ -103,7 +103,7 @@ func unheld(ctx context.Context, r *reach.View, block netip.Prefix, allocations 
 		return nil, exit.Fail(exit.NotFound, "", "%s is in no pool that you may see", block)
 	}
 	if slices.ContainsFunc(found, func(state space.State) bool { return !state.Known() }) {
-		return found, exit.Fail(exit.NotFound, "", "you see no holder of %s", block)
+		return found, exit.Fail(exit.NotFound, r.Reserved(block.String()), "you see no holder of %s", block)
 	}
 	return found, nil
 }

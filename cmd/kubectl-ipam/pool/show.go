@@ -65,7 +65,20 @@ func (o *show) run(ctx context.Context, name string) error {
 	if f.pool == nil {
 		return o.guest(name, held)
 	}
-	return describePool(o.Session, f.pool, held)
+	if err := describePool(o.Session, f.pool, held); err != nil {
+		return err
+	}
+	o.hint(f, held)
+	return nil
+}
+
+// hint says where the holders are found that the pool's figures count and no IPAllocation shows.
+func (o *show) hint(f *found, held []space.Holding) {
+	shown, err := space.Of(f.pool, held)
+	hint := f.view.Reserved(facts.CIDR(f.pool))
+	if err == nil && hint != "" && f.pool.Status.Capacity != nil && shown.Unseen(f.pool.Status.Capacity).Sign() > 0 {
+		o.Say("%s", hint)
+	}
 }
 
 // guest shows what the caller holds of a pool that he may not read.

@@ -108,6 +108,16 @@ func (r *View) Owner(from client.Object, ref ipamv1alpha1.PoolRef) string {
 	}
 }
 
+// Reserved says where admins of the platform find the holder of addresses that no IPAllocation shows. It is empty for
+// a caller that does not see the tenants.
+func (r *View) Reserved(prefix string) string {
+	if len(r.Tenants) == 0 {
+		return ""
+	}
+	return "addresses without an IPAllocation may be reserved for a CREATE; to see by which workspace, and until when, run ipam-controller history " +
+		prefix + " --reserved beside the ledger"
+}
+
 // Pools are all that the caller may read.
 func (r *View) Pools(ctx context.Context) ([]ipamv1alpha1.IPPool, error) {
 	return everywhere(ctx, r, func() *ipamv1alpha1.IPPoolList { return &ipamv1alpha1.IPPoolList{} },
