@@ -12,16 +12,19 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// Complete reports whether the ledger has all blocks that were ever published in a prefix: it has every pool
-// that shows addresses of the prefix, whatever its workspace, and none of them has lost anything. It reads the pools
-// live, and an endpoint that does not answer is an error. What is adopted before it returns may have been missing
-// before. A pool that only waits to be compared is compared here: its owner could keep it waiting for ever. Safe for
-// concurrent use.
-func (a *Adopter) Complete(ctx context.Context, prefix netip.Prefix) (bool, error) {
+// Complete reports whether the ledger has all blocks that were ever published of the pool that a claim shows: it has every
+// pool that this may be, and none of them has lost anything. It reads the pools live, and an endpoint that does not
+// answer is an error. A block that is adopted before it returns may have been missing before. A pool that only waits to be compared
+// is compared here: its owner could keep it waiting for ever. Safe for concurrent use.
+func (a *Adopter) Complete(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (bool, error) {
+	s, ok := a.shown(in, claim.Status)
+	if !ok {
+		return true, nil
+	}
 	unseen := map[ledger.PoolID]bool{} // those that were not compared yet, as long as no workspace shows them
 	for p := range a.Ledger.Pools() {  // which costs no list
 		switch {
-		case !p.CIDR.Overlaps(prefix):
+		case !s.mayBe(p.Cluster, p.Name, p.CIDR):
 		case p.Frozen || a.isLost(p.ID):
 			return false, nil
 		case a.waits(p):
@@ -29,16 +32,50 @@ func (a *Adopter) Complete(ctx context.Context, prefix netip.Prefix) (bool, erro
 		}
 	}
 	whole, failed := true, error(nil)
-	err := a.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(_ ledger.ClusterName, object client.Object) {
+	err := a.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(owner ledger.ClusterName, object client.Object) {
 		pool := object.(*ipamv1alpha1.IPPool)
 		cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
-		if err != nil || !cidr.Overlaps(prefix) || !whole || failed != nil {
+		if err != nil || !s.mayBe(owner, pool.Name, cidr) || !whole || failed != nil {
 			return
 		}
 		delete(unseen, ledger.PoolID(pool.UID))
 		whole, failed = a.has(ctx, pool)
 	})
 	return whole && len(unseen) == 0, errors.Join(failed, err)
+}
+
+// display is a block, and the pool that a claim shows it of.
+type display struct {
+	block netip.Prefix
+	name  string
+	// in is the workspace that the pool is in, where that is certain: by a path that is not the platform's, any
+	// other one may have been meant, as its owner may have changed it since.
+	in  ledger.ClusterName
+	not ledger.ClusterName // the workspace of the claim, whose own pools it shows without a path
+}
+
+// shown parses the status of a claim; ok is false if no pool can have given it that block.
+func (a *Adopter) shown(in ledger.ClusterName, status ipamv1alpha1.IPClaimStatus) (s display, ok bool) {
+	block, err := netip.ParsePrefix(status.AllocatedCIDR)
+	ref := status.PoolRef
+	if err != nil || block != block.Masked() || ref == nil {
+		return display{}, false
+	}
+	s = display{block: block, name: ref.Name, not: in}
+	switch platform := a.Directory.Platform(); {
+	case ref.ProjectRef == nil:
+		s.in, s.not = in, ""
+	case ref.ProjectRef.Name == platform.Path:
+		s.in = platform.Cluster
+	}
+	return s, true
+}
+
+// mayBe reports whether a pool may be the one that the claim shows. Any other says nothing of the claim, and a tenant
+// cannot keep a forged block by a pool of its own that is frozen.
+func (s display) mayBe(owner ledger.ClusterName, name string, cidr netip.Prefix) bool {
+	return name == s.name && owner != s.not && (s.in == "" || owner == s.in) &&
+		cidr.Bits() <= s.block.Bits() && cidr.Contains(s.block.Addr())
 }
 
 // waits reports whether a pool of the ledger was not compared with its status yet. One that drains has got no block

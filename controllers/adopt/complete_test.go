@@ -12,7 +12,25 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// The ledger is complete where every pool that has the addresses is in it, compared and not lost. One doubt in
+// shared returns a claim of a tenant that shows a block of a pool in another workspace.
+func shared(pool, path, cidr string) *ipamv1alpha1.IPClaim {
+	claim := gen.Claim("c")
+	claim.Status.AllocatedCIDR = cidr
+	claim.Status.PoolRef = &ipamv1alpha1.PoolRef{Name: pool}
+	if path != "" {
+		claim.Status.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: path}
+	}
+	return claim
+}
+
+// named returns an IPPool that has the name of another one.
+func named(name, uid string) *ipamv1alpha1.IPPool {
+	pool := gen.Pool(uid)
+	pool.Name = name
+	return pool
+}
+
+// The ledger is complete where every pool that a claim may show is in it, compared and not lost. One doubt in
 // one workspace is enough.
 func TestComplete(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -24,31 +42,32 @@ func TestComplete(t *testing.T) {
 		"a pool was lost":    {func(l *loss) { l.lose("uid-of-p") }, false},
 		"a pool is new here": {func(l *loss) { l.register("k", "10.0.64.0/18") }, false},
 		"a pool is not in the ledger": {func(l *loss) {
-			l.had(gen.Pool("q"), "10.0.0.0/8", "lost", 1).Annotations = map[string]string{"kcp.io/cluster": "tenant"}
+			l.had(named("p", "q"), "10.0.0.0/8", "lost", 1).Annotations = map[string]string{"kcp.io/cluster": "another"}
 		}, false},
-		"a pool elsewhere is not in the ledger": {func(l *loss) { l.had(gen.Pool("q"), "10.1.0.0/16", "lost", 1) }, true},
-		"a pool has no CIDR yet":                {func(l *loss) { l.had(gen.Pool("q"), "", "", 0) }, true},
+		"a pool of other addresses is not in the ledger": {func(l *loss) { l.had(named("p", "q"), "10.1.0.0/16", "lost", 1) }, true},
+		"a pool of a part of it is not in the ledger":    {func(l *loss) { l.had(named("p", "q"), "10.0.64.0/29", "lost", 1) }, true},
+		"a pool has no CIDR yet":                         {func(l *loss) { l.had(named("p", "q"), "", "", 0) }, true},
 		"a pool was retired": {func(l *loss) {
-			l.had(gen.Pool("q"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
+			l.had(named("p", "q"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
 			l.register("q", "10.0.0.0/16")
 			l.must(l.ledger.Retire(t.Context(), "uid-of-q"))
 		}, true},
 		"a pool was retired before the start, and somebody holds it": {func(l *loss) {
 			now := metav1.Now()
-			q := l.had(gen.Pool("q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
+			q := l.had(named("p", "q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
 			q.DeletionTimestamp, q.Finalizers = &now, []string{"example.com/mine"}
 		}, true},
 		"a pool goes that the ledger never had": {func(l *loss) {
 			now := metav1.Now()
-			q := l.had(gen.Pool("q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
+			q := l.had(named("p", "q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
 			q.DeletionTimestamp, q.Finalizers = &now, []string{ipamv1alpha1.FinalizerPool}
 		}, false},
 		"a pool waits to be compared, and the ledger has all of it": {func(l *loss) {
-			l.had(gen.Pool("q"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
+			l.had(named("p", "q"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
 			l.register("q", "10.0.0.0/16")
 		}, true},
 		"a pool waits to be compared, and the ledger lacks changes": {func(l *loss) {
-			l.had(gen.Pool("q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
+			l.had(named("p", "q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
 			l.register("q", "10.0.0.0/16")
 		}, false},
 		"a pool drains that was never compared": {func(l *loss) {
@@ -62,23 +81,57 @@ func TestComplete(t *testing.T) {
 			l.register("p", "10.0.0.0/16")
 			l.ledger.Trust("uid-of-p")
 			test.doubt(l)
-			if got, err := l.Complete(t.Context(), netip.MustParsePrefix("10.0.64.0/28")); err != nil || got != test.want {
+			claim := shared("p", "root:before", "10.0.64.0/28")
+			if got, err := l.Complete(t.Context(), "tenant", claim); err != nil || got != test.want {
 				t.Errorf("Complete = %t, %v; want %t", got, err, test.want)
 			}
 			l.record.away = errors.New("a shard is away")
-			if got, err := l.Complete(t.Context(), netip.MustParsePrefix("10.0.64.0/28")); got && err == nil {
+			if got, err := l.Complete(t.Context(), "tenant", claim); got && err == nil {
 				t.Error("Complete = true while a shard is away")
 			}
 		})
 	}
 }
 
-// register has the ledger know a root pool of the platform, in a space of its own.
-func (l *loss) register(name, cidr string) {
+// A pool that cannot be the one that a claim shows says nothing of the claim: a tenant could keep a forged block by a pool of
+// its own that stays frozen.
+func TestComplete_OtherPoolsAreNotAsked(t *testing.T) {
+	l := newLoss(t)
+	for owner, id := range map[string]string{"tenant": "mine", "another": "theirs", "platform": "ours"} {
+		pool := l.had(named("p", id), "10.0.0.0/8", "lost", 1)
+		pool.Annotations = map[string]string{"kcp.io/cluster": owner}
+	}
+	for name, test := range map[string]struct {
+		in    ledger.ClusterName
+		claim *ipamv1alpha1.IPClaim
+		want  bool
+	}{
+		"its own pool":                    {"tenant", shared("p", "", "10.0.64.0/28"), false},
+		"its own pool, of another name":   {"tenant", shared("q", "", "10.0.64.0/28"), true},
+		"none of its own":                 {"alone", shared("p", "", "10.0.64.0/28"), true},
+		"one by a path":                   {"another", shared("p", "root:x", "10.0.64.0/28"), false},
+		"the platform's":                  {"tenant", shared("p", "root:ipam", "10.0.64.0/28"), false},
+		"the platform's, of another name": {"tenant", shared("q", "root:ipam", "10.0.64.0/28"), true},
+		"more than any pool has":          {"tenant", shared("p", "root:x", "0.0.0.0/0"), true},
+		"no block":                        {"tenant", shared("p", "root:x", "10.0.64.1/28"), true},
+		"no pool":                         {"tenant", func() *ipamv1alpha1.IPClaim { c := shared("p", "", "10.0.64.0/28"); c.Status.PoolRef = nil; return c }(), true},
+	} {
+		if got, err := l.Complete(t.Context(), test.in, test.claim); err != nil || got != test.want {
+			t.Errorf("a claim that shows %s: Complete = %t, %v; want %t", name, got, err, test.want)
+		}
+	}
+	l.record.pools = nil
+	l.had(named("p", "mine"), "10.0.0.0/8", "lost", 1).Annotations = map[string]string{"kcp.io/cluster": "tenant"}
+	if got, err := l.Complete(t.Context(), "tenant", shared("p", "root:ipam", "10.0.64.0/28")); err != nil || !got {
+		t.Errorf("a tenant's own frozen pool beside the platform's that it shows: Complete = %t, %v; want true", got, err)
+	}
+}
+
+// register puts a root pool into the ledger, called p as all others, in a space of its own.
+func (l *loss) register(uid, cidr string) {
 	l.t.Helper()
-	id := ledger.PoolID("uid-of-" + name)
 	_, err := l.ledger.Register(l.t.Context(), ledger.Pool{
-		ID: id, Cluster: ledger.ClusterName("owner-of-" + name), Name: name, CIDR: netip.MustParsePrefix(cidr),
+		ID: ledger.PoolID("uid-of-" + uid), Cluster: ledger.ClusterName("owner-of-" + uid), Name: "p", CIDR: netip.MustParsePrefix(cidr),
 	})
 	l.must(err)
 }

@@ -3,7 +3,6 @@ package claim
 import (
 	"context"
 	"maps"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -49,9 +48,9 @@ type Options struct {
 	// Compare compares the ledger with what is published of a pool, and of the others in its
 	// space. It reports whether nothing is lost, so that blocks may be reserved there.
 	Compare func(context.Context, ledger.PoolID) (bool, error)
-	// Complete reports whether the ledger has every pool, of whatever workspace, that has addresses of a
-	// prefix, and lacks nothing of them.
-	Complete func(context.Context, netip.Prefix) (bool, error)
+	// Complete reports whether the ledger has every pool that a claim of a workspace may show, and lacks nothing of
+	// them.
+	Complete func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error)
 	// Sees returns an error while the caches are not to be believed. No CREATE is answered meanwhile.
 	Sees func() error
 	// MaxWaits is at how many pools the claims of one workspace wait, each pool counted for each claim. Default: any number.

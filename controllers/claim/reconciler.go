@@ -70,7 +70,7 @@ type Reconciler struct {
 	queue     inbox.Queue
 	listed    func(mcreconcile.Request)
 	compare   func(context.Context, ledger.PoolID) (bool, error)
-	complete  func(context.Context, netip.Prefix) (bool, error)
+	complete  func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error)
 	sees      func() error
 	tracer    trace.Tracer // nil: nothing is traced
 	clock     clock.PassiveClock

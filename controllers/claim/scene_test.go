@@ -169,7 +169,7 @@ func newScene(t *testing.T, options allocator.Options, platform []client.Object,
 		catalog:  &catalog.Catalog{Clusters: s.world, Directory: known, Rooms: alloc},
 		compare:  func(context.Context, ledger.PoolID) (bool, error) { return false, nil },
 		sees:     func() error { return nil },
-		complete: func(context.Context, netip.Prefix) (bool, error) { return true, nil },
+		complete: func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return true, nil },
 		started:  func() time.Time { return time.Now().Add(-time.Hour) },
 		memory:   memory{clock: clock.RealClock{}}, clock: s.now, maker: record.Maker{Clock: s.now},
 	}

@@ -23,7 +23,7 @@ import (
 // is stored need not be the one that the door has answered, nor one that any policy has seen.
 //
 //	shown without a block ──▶ 75 s old, 10 s later still so ──▶ live: the same, and no record
-//	──▶ no pool with these addresses lacks anything ──▶ no former claim of its name has it ──▶ not in the ledger: taken back
+//	──▶ no pool that it may show lacks anything ──▶ no former claim of its name has it ──▶ not in the ledger: taken back
 //
 // The ledger is asked last. What it was found to lack before that may have been adopted meanwhile.
 
@@ -79,7 +79,7 @@ func (p *pass) forged(ctx context.Context, shown string) error {
 		return errUnsure
 	}
 	if prefix, err := netip.ParsePrefix(shown); err == nil { // another text lies in no pool
-		if whole, err := p.complete(ctx, prefix); err != nil || !whole {
+		if whole, err := p.complete(ctx, p.from.Cluster, now); err != nil || !whole {
 			return cmp.Or(err, errIncomplete)
 		}
 		if inherits, err := p.inherits(ctx, prefix); err != nil || inherits {
@@ -126,4 +126,4 @@ func (p *pass) poolShown(ctx context.Context) (id ledger.PoolID, ok bool, err er
 }
 
 // errIncomplete: the ledger may have lost what the claim shows.
-var errIncomplete = errors.New("a pool that has its addresses is not in the ledger, or is frozen")
+var errIncomplete = errors.New("a pool that it may show is not in the ledger, or is frozen")

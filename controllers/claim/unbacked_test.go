@@ -133,7 +133,7 @@ func TestUnbacked_WhileAFinalizerKeepsTheClaim(t *testing.T) {
 func TestUnbacked_WhatIsNoPrefix(t *testing.T) {
 	t.Parallel()
 	f := forge(t, "no-prefix")
-	f.complete = func(context.Context, netip.Prefix) (bool, error) { return false, nil }
+	f.complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return false, nil }
 	f.claim.Status.AllocatedCIDR = "10.0.0.0/280"
 	if err := f.world.tenant.client.Status().Update(t.Context(), f.claim); err != nil {
 		t.Fatal(err)
@@ -154,11 +154,15 @@ func TestUnbacked_InDoubt(t *testing.T) {
 			f.servers.claim = f.claim.DeepCopy()
 			f.servers.claim.Status.AllocatedCIDR = "10.0.0.32/28"
 		},
-		"a server shows its record":  func(f *forgery) { f.servers.recorded = true },
-		"the servers are away":       func(f *forgery) { f.servers.away = errors.New("away") },
-		"the ledger is not complete": func(f *forgery) { f.complete = func(context.Context, netip.Prefix) (bool, error) { return false, nil } },
+		"a server shows its record": func(f *forgery) { f.servers.recorded = true },
+		"the servers are away":      func(f *forgery) { f.servers.away = errors.New("away") },
+		"the ledger is not complete": func(f *forgery) {
+			f.complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return false, nil }
+		},
 		"a shard is away": func(f *forgery) {
-			f.complete = func(context.Context, netip.Prefix) (bool, error) { return true, errors.New("away") }
+			f.complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) {
+				return true, errors.New("away")
+			}
 		},
 		"the cache shows its record": func(f *forgery) {
 			record := gen.Allocation(f.claim.Name, "p", "10.0.0.0/28")
@@ -201,7 +205,8 @@ func TestUnbacked_AdoptedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.servers.claim = f.claim
-	f.complete = func(ctx context.Context, prefix netip.Prefix) (bool, error) {
+	f.complete = func(ctx context.Context, _ ledger.ClusterName, shows *ipamv1alpha1.IPClaim) (bool, error) {
+		prefix := netip.MustParsePrefix(shows.Status.AllocatedCIDR)
 		holder := ledger.Holder{Claim: "uid-of-adopted", Cluster: "tenant", Namespace: "default", Name: "adopted"}
 		_, err := f.ledger.Adopt(ctx, ledger.Request{Pool: "uid-of-p", Holder: holder, Exact: prefix}, ledger.Bound)
 		return true, err
