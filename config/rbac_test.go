@@ -143,6 +143,7 @@ func TestRBAC_People(t *testing.T) {
 		writes []string // resources that the role may create, change or delete
 		under  []string // the usual roles that it is part of
 	}{
+		{"ipam-class-viewer", nil, nil},
 		{"ipam-viewer", nil, []string{"admin", "edit", "view"}},
 		{"ipam-consumer", []string{"ipclaims"}, []string{"admin", "edit"}},
 		{"ipam-pool-admin", []string{"ipallocations", "ipclaims", "ippools"}, []string{"admin"}},

@@ -33,7 +33,7 @@ var lines = []string{
 	"claim release web", "claim release web --retained", "prefix list -A", "prefix show web", "prefix claim web --class c",
 	"pool list", "pool list -o wide", "pool list -o name", "pool show x", "pool show " + hostile + " --workspace " + hostile, "pool show " + hostile + " --workspace " + hostile + " -o wide", "pool tree", "pool tree -o wide",
 	"pool next x --length 28", "pool next x --length 28 -o csv", "pool create lab --cidr 192.0.2.0/24", "pool release lab", "pool release lab --yes --wait 500ms", "pool release lab --cascade", "pool release lab --cascade --yes --wait 500ms",
-	"class create c --family IPv4", "class create d --family IPv4 --wait 500ms -o wide",
+	"grant ipam-class-admin --user x", "grant ipam-class-admin --user x -o json", "class create c --family IPv4", "class create d --family IPv4 --wait 500ms -o wide",
 	"claim list -o custom-columns=A:.metadata.name,B:.metadata.annotations,C:.status.conditions[*].message",
 	"class list", "class list -o wide", "class list -o name", "class show c", "class show " + hostile, "class show " + hostile + " -o name",
 	"address show 192.0.2.17", "address show 192.0.2.17 -o wide", "address show 192.0.2.200", "address show 10.0.0.1",

@@ -153,7 +153,7 @@ func TestCLI_Check(t *testing.T) {
 	shows(t, viewer.run("check", "-o", "json").ends(3).Out, `"result": "failed"`)
 	unbound := cli{framework.AdminCLI(t, "root"), t}
 	unbound.run("check", "--wait", "--timeout", "1s").ends(8)
-	shows(t, unbound.run("check").ends(8).Out, "api          failed", "kubectl ipam tenant bind")
+	shows(t, unbound.run("check").ends(8).Out, "api          failed    the IPAM API is not served here", "kubectl ipam tenant bind WORKSPACE binds it", "roles        skipped")
 }
 
 // What is mistyped, or not allowed, is refused before anything is created.

@@ -136,6 +136,18 @@ func standaloneCLI(t *testing.T, cluster *framework.Platform) {
 	c.run("claim", "release", "lost").ends(0)
 	c.run("verify").ends(0).says("agree")
 	c.run("claim", "release", "web").ends(0)
+
+	admin := cli{cluster.CLI(t, "cluster-admin"), t}
+	admin.as("zoe", "claim", "create", "web", "--pool", "lab", "--length", "28").ends(3).says("kubectl ipam grant ipam-consumer --user zoe --namespace default")
+	admin.run("grant", "ipam-consumer", "--user", "zoe").ends(2).says("give --namespace NAME, or --all-namespaces")
+	shows(t, admin.ok("grant", "ipam-consumer", "--user", "zoe", "-n", "default", "--dry-run=server", "-o", "json"), "ipam-class-viewer")
+	for range 2 {
+		admin.run("grant", "ipam-consumer", "--user", "zoe", "--namespace", "default").ends(0).says("rolebinding/ipam:consumer:user:zoe in the namespace default")
+	}
+	admin.soon("zoe", 0, "claim", "create", "web", "--pool", "lab", "--length", "28")
+	admin.as("zoe", "class", "list").ends(0)
+	admin.as("zoe", "claim", "list", "-A").ends(3).says("kubectl ipam grant ipam-viewer --user zoe --all-namespaces")
+	admin.as("zoe", "claim", "release", "web").ends(0)
 }
 
 // There is no upper bound on the rights of an admin: policies alone refuse.

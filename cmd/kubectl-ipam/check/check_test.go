@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"testing"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
@@ -20,6 +21,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/rights"
 	"github.com/kcp-ipam/ipam/config"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/stage"
@@ -55,11 +57,11 @@ func complete(t *testing.T) *installation {
 	trial := gen.Claim("trial")
 	trial.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Reason: string(ipamv1alpha1.ReasonNoDefaultClass)}}
 	may := map[access]bool{}
-	for _, want := range needed {
+	for _, want := range slices.Concat(needed, kept) {
 		may[want] = true
 	}
 	return &installation{
-		workspace: "root:team-a", namespace: "default", server: "v1.35.0+kcp",
+		workspace: "root:team-a", namespace: "default", place: rights.Tenant, server: "v1.35.0+kcp",
 		served:    []string{"ipclaims", "ipallocations", "ippools", "ipclasses"},
 		bindings:  []apisv1alpha2.APIBinding{binding},
 		exportErr: apierrors.NewNotFound(apiGroups, "ipam.miloapis.com"),
@@ -138,8 +140,17 @@ func TestCheck(t *testing.T) {
 			i.served = i.served[:3]
 		}, exit.OK},
 		"platform": {func(i *installation) {
-			i.exportErr, i.export, i.bindings = nil, &apisv1alpha2.APIExport{}, nil
+			i.exportErr, i.export, i.bindings, i.place = nil, &apisv1alpha2.APIExport{}, nil, rights.Platform
 		}, exit.OK},
+		"platform_viewer": {func(i *installation) {
+			i.exportErr, i.bindingErr = apierrors.NewForbidden(apiGroups, "", nil), apierrors.NewForbidden(apiGroups, "", nil)
+			i.bindings, i.place, i.may = nil, rights.Platform, map[access]bool{{"list", "ipclaims"}: true}
+		}, exit.OK},
+		"platform_nobody": {func(i *installation) {
+			i.exportErr, i.bindingErr = apierrors.NewForbidden(apiGroups, "", nil), apierrors.NewForbidden(apiGroups, "", nil)
+			i.bindings, i.place, i.may = nil, rights.Platform, nil
+		}, exit.Forbidden},
+		"no_entry": {func(i *installation) { i.serverErr = apierrors.NewForbidden(apiGroups, "", nil) }, exit.Forbidden},
 		"second_binding": {func(i *installation) {
 			i.bindings = append(i.bindings, inConflict("ipam2"))
 		}, exit.OK},

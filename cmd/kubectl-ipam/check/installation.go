@@ -3,16 +3,20 @@ package check
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/rights"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/internal/absent"
 	"github.com/kcp-ipam/ipam/workspaces"
@@ -22,6 +26,8 @@ import (
 // was asked for.
 type installation struct {
 	workspace, namespace string
+	// place is the kind of the workspace, as far as the caller sees.
+	place rights.Place
 
 	// server is the version of the API server.
 	server    string
@@ -49,8 +55,12 @@ type installation struct {
 // access is a verb on a resource of the API.
 type access struct{ verb, resource string }
 
-// needed is what a user needs in order to claim.
-var needed = []access{{"list", "ipclaims"}, {"create", "ipclaims"}, {"delete", "ipclaims"}}
+var (
+	// needed is what a user needs in order to claim.
+	needed = []access{{"list", "ipclaims"}, {"create", "ipclaims"}, {"delete", "ipclaims"}}
+	// kept are rights of the platform's users; each of its roles has one of them.
+	kept = []access{{"create", "ipclasses"}, {"create", "ippools"}, {"list", "ipclaims"}}
+)
 
 // inspect collects the facts. Its own error is one of the command line.
 func inspect(ctx context.Context, s *session.Session) (*installation, error) {
@@ -83,6 +93,7 @@ func inspect(ctx context.Context, s *session.Session) (*installation, error) {
 // read asks a server that has answered.
 func (i *installation) read(ctx context.Context, asked discovery.DiscoveryInterface, c client.Client) {
 	i.readAPI(asked)
+	i.place, _ = rights.Find(asked) // an error is that of readAPI
 	i.readBindings(ctx, c)
 	i.readExport(ctx, c)
 	i.readMachines(ctx, asked, c)
@@ -106,6 +117,9 @@ func (i *installation) readAPI(asked discovery.DiscoveryInterface) {
 	}
 	for _, resource := range list.APIResources {
 		i.served = append(i.served, resource.Name)
+	}
+	if len(i.served) == 0 { // kcp lists nothing where another server would answer that there is no such group
+		i.servedErr = apierrors.NewNotFound(schema.GroupResource{Group: ipamv1alpha1.GroupName}, "")
 	}
 }
 
@@ -144,7 +158,7 @@ func (i *installation) exportGone() string {
 
 func (i *installation) askAccess(ctx context.Context, c client.Client) {
 	i.may = map[access]bool{}
-	for _, want := range needed {
+	for _, want := range slices.Concat(needed, kept) {
 		review := &authorizationv1.SelfSubjectAccessReview{}
 		review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
 			Verb: want.verb, Group: ipamv1alpha1.GroupName, Resource: want.resource, Namespace: i.namespace,

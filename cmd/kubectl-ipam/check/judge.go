@@ -13,6 +13,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/rights"
 	"github.com/kcp-ipam/ipam/config"
 	"github.com/kcp-ipam/ipam/internal/plural"
 	"github.com/kcp-ipam/ipam/ipamclient"
@@ -35,7 +36,11 @@ func (i *installation) judge() checklist {
 	}
 	for _, c := range checks {
 		done := c.judge()
-		if i.serverErr != nil && c.name != "server" {
+		switch {
+		case c.name == "server" || i.serverErr == nil:
+		case apierrors.IsForbidden(i.serverErr):
+			done = skipped("you cannot enter the workspace")
+		default:
 			done = skipped("the server does not answer")
 		}
 		done.Check = c.name
@@ -51,25 +56,33 @@ func passed(format string, args ...any) finished {
 func skipped(why string) finished { return finished{Result: checkSkipped, Found: why} }
 
 // failedBy is a check that ended with an error.
-func failedBy(err error) finished {
-	return finished{Result: checkFailed, Found: exit.Explain(err), Remedy: exit.HintOf(err), code: exit.CodeOf(err)}
+func (i *installation) failedBy(err error) finished {
+	remedy := exit.HintOf(err)
+	if refusal, ok := rights.RefusalOf(err); ok && remedy == "" {
+		remedy = refusal.Remedy(i.place)
+	}
+	return finished{Result: checkFailed, Found: exit.Explain(err), Remedy: remedy, code: exit.CodeOf(err)}
 }
 
 // unread is a check of something that the caller cannot read, or that this server does not have.
-func unread(what string, err error) finished {
+func (i *installation) unread(what string, err error) finished {
 	switch {
 	case apierrors.IsForbidden(err):
 		return skipped("you cannot read " + what)
 	case exit.Unserved(err), apierrors.IsNotFound(err):
 		return skipped("there is none here")
 	default:
-		return failedBy(err)
+		return i.failedBy(err)
 	}
 }
 
 func (i *installation) judgeServer() finished {
+	if apierrors.IsForbidden(i.serverErr) {
+		return finished{Result: checkFailed, Found: "it answers, and does not let you enter this workspace",
+			Remedy: rights.Refusal{}.Remedy(rights.Closed), code: exit.Forbidden}
+	}
 	if i.serverErr != nil {
-		return failedBy(i.serverErr)
+		return i.failedBy(i.serverErr)
 	}
 	return passed("%s", i.server)
 }
@@ -83,7 +96,7 @@ func (i *installation) judgeAPI() finished {
 			Remedy: "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace"}
 	}
 	if i.servedErr != nil {
-		return failedBy(i.servedErr)
+		return i.failedBy(i.servedErr)
 	}
 	missing := slices.DeleteFunc([]string{"ipclaims", "ipallocations", "ippools"}, func(r string) bool { return slices.Contains(i.served, r) })
 	switch {
@@ -102,7 +115,7 @@ func (i *installation) judgeExport() finished {
 		return finished{Result: checkFailed, Found: gone, Remedy: remakeExport, code: exit.Unavailable}
 	}
 	if i.exportErr != nil {
-		return unread("the APIExport", i.exportErr)
+		return i.unread("the APIExport", i.exportErr)
 	}
 	if i.endpoints == 0 {
 		return finished{Result: checkWarning, Found: "the APIExport has no endpoint",
@@ -113,7 +126,7 @@ func (i *installation) judgeExport() finished {
 
 func (i *installation) judgeBinding() finished {
 	if i.bindingErr != nil {
-		return unread("APIBindings", i.bindingErr)
+		return i.unread("APIBindings", i.bindingErr)
 	}
 	if len(i.bindings) == 0 {
 		return skipped("there is none here")
@@ -173,7 +186,7 @@ func (i *installation) judgeVersion() finished {
 	}
 	own := &apisv1alpha2.APIExport{}
 	if err := yaml.Unmarshal(config.APIExport(), own); err != nil {
-		return failedBy(err)
+		return i.failedBy(err)
 	}
 	var differ []string
 	for _, resource := range own.Spec.Resources {
@@ -209,7 +222,10 @@ func (i *installation) judgeRoles() finished {
 		return skipped("the API is not served")
 	}
 	if i.mayErr != nil {
-		return failedBy(i.mayErr)
+		return i.failedBy(i.mayErr)
+	}
+	if i.place == rights.Platform {
+		return i.judgeKeeper()
 	}
 	var lacking []string
 	for _, want := range needed {
@@ -218,11 +234,26 @@ func (i *installation) judgeRoles() finished {
 		}
 	}
 	if len(lacking) > 0 {
-		return finished{Result: checkFailed, code: exit.Forbidden,
-			Found:  fmt.Sprintf("you cannot %s ipclaims in the namespace %s", strings.Join(lacking, ", "), i.namespace),
-			Remedy: "ask an admin of this workspace for the role ipam-consumer"}
+		refusal := rights.Refusal{Verb: lacking[len(lacking)-1], Resource: "ipclaims", Group: ipamv1alpha1.GroupName, Namespace: i.namespace}
+		return finished{Result: checkFailed, code: exit.Forbidden, Remedy: refusal.Remedy(i.place),
+			Found: fmt.Sprintf("you cannot %s ipclaims in the namespace %s", strings.Join(lacking, ", "), i.namespace)}
 	}
 	return passed("you can list, create and delete claims in the namespace %s", i.namespace)
+}
+
+// judgeKeeper lists the rights of the caller on the platform. Its users need not claim.
+func (i *installation) judgeKeeper() finished {
+	var allowed []string
+	for _, want := range kept {
+		if i.may[want] {
+			allowed = append(allowed, want.verb+" "+want.resource)
+		}
+	}
+	if len(allowed) == 0 {
+		return finished{Result: checkFailed, code: exit.Forbidden, Found: "you have no role of the platform",
+			Remedy: "an admin of this workspace can run kubectl ipam grant ROLE --user NAME; kubectl ipam grant --help lists the roles"}
+	}
+	return passed("you can %s on the platform", strings.Join(allowed, ", "))
 }
 
 func (i *installation) judgeController() finished {
@@ -237,7 +268,7 @@ func (i *installation) judgeController() finished {
 	case refusal != "" && refusal != ipamv1alpha1.ReasonError: // which kcp gets when no replica answers
 		return passed("it refuses a claim of the default class: %s", refusal)
 	case i.trialErr != nil:
-		return failedBy(i.trialErr)
+		return i.failedBy(i.trialErr)
 	}
 	said := facts.AnswerOf(i.trial)
 	if said.Allocated == nil {

@@ -90,7 +90,7 @@ func (i *installation) judgeMachines() finished {
 		return finished{Result: checkWarning, Found: strings.Join(m.lacking, ", ") + " are not served, so machines get no addresses",
 			Remedy: "use Cluster API v1.11 or later"}
 	case m.claimsErr != nil:
-		return unread("IPAddressClaims", m.claimsErr)
+		return i.unread("IPAddressClaims", m.claimsErr)
 	}
 	return m.judge()
 }

@@ -134,7 +134,7 @@ func Explain(err error) string {
 	}
 }
 
-// HintOf is what to do about an error; empty when its words say it.
+// HintOf is what to do about an error; empty when its words say it, or when it refuses a request: see package rights.
 func HintOf(err error) (hint string) {
 	known, isKnown := errors.AsType[*Failure](err)
 	switch {
@@ -146,8 +146,6 @@ func HintOf(err error) (hint string) {
 		hint = "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace"
 	case ending(err):
 		hint = "wait until the namespace is gone, and create it again; or claim in another one: --namespace NAME"
-	case apierrors.IsForbidden(err):
-		hint = "ask an admin of this workspace for one of the roles ipam-viewer, ipam-consumer and ipam-pool-admin"
 	case apierrors.IsUnauthorized(err):
 		hint = "log in again, or give other credentials in the kubeconfig"
 	}

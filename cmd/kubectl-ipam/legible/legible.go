@@ -4,6 +4,7 @@ package legible
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -47,4 +48,15 @@ func Cell(text string) string {
 func Formula(text string) bool {
 	first, _ := utf8.DecodeRuneInString(text)
 	return text != "" && strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", first)
+}
+
+// plain matches words that need no quotes in a shell.
+var plain = regexp.MustCompile(`^[\w:/.,@%+=-]+`)
+
+// Argument quotes a text, unless a shell reads it as one word without quotes.
+func Argument(text string) string {
+	if text = Text(text); plain.FindString(text) != text || text == "" {
+		return "'" + strings.ReplaceAll(text, "'", `'"'"'`) + "'"
+	}
+	return text
 }

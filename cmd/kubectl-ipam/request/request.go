@@ -40,7 +40,7 @@ type Command struct {
 
 // The values of --dry-run.
 const (
-	dryRunNone   = "none"
+	DryRunNone   = "none"
 	DryRunClient = "client"
 	DryRunServer = "server"
 )
@@ -65,8 +65,8 @@ func (r *Command) AddReplace(cmd *cobra.Command, kind string) {
 
 // AddDryRun gives a command the flag --dry-run, and what it means without a value.
 func AddDryRun(cmd *cobra.Command, value *string, alone, usage string) {
-	*value = dryRunNone
-	session.Choose(cmd, value, "dry-run", usage, DryRunClient, DryRunServer, dryRunNone)
+	*value = DryRunNone
+	session.Choose(cmd, value, "dry-run", usage, DryRunClient, DryRunServer, DryRunNone)
 	cmd.Flags().Lookup("dry-run").NoOptDefVal = alone
 }
 

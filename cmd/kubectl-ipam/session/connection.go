@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 )
 
 // refuseEmpty refuses flags with an empty value, or an empty one among several: in a script, that is a
@@ -33,8 +34,8 @@ var connecting = []string{"as", "as-group", "as-uid", "cluster", "context", "kub
 // reads them.
 func connection(flags *pflag.FlagSet) string {
 	var said []string
-	flags.Visit(func(f *pflag.Flag) {
-		if !slices.Contains(connecting, f.Name) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Changed || !slices.Contains(connecting, f.Name) {
 			return
 		}
 		values := []string{f.Value.String()}
@@ -42,21 +43,14 @@ func connection(flags *pflag.FlagSet) string {
 			values = several.GetSlice()
 		}
 		for _, value := range values {
-			if plain.FindString(value) != value {
-				value = "'" + strings.ReplaceAll(value, "'", `'"'"'`) + "'"
-			}
-			said = append(said, " --"+f.Name+" "+value)
+			said = append(said, " --"+f.Name+" "+legible.Argument(value))
 		}
 	})
 	return strings.Join(said, "")
 }
 
-var (
-	// plain matches words that need no quotes in a shell.
-	plain = regexp.MustCompile(`^[\w:/.,@%+=-]+`)
-	// advised matches the begin of a command in a hint.
-	advised = regexp.MustCompile(`\b(kubectl (?:ipam|edit|delete|label)) (address|check|claim|class|export|import|init|ip[a-z]+|pool|tenant|verify|why)\b`)
-)
+// advised matches the begin of a command in a hint. That of kubectl ipam grant is for somebody else to run.
+var advised = regexp.MustCompile(`\b(kubectl (?:ipam|edit|delete|label)) (address|check|claim|class|export|import|init|ip[a-z]+|pool|tenant|verify|why)\b`)
 
 // Aimed adds to the commands in a text the flags by which this one reaches its server: without them, they would
 // be about another one.

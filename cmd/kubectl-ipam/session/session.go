@@ -17,10 +17,12 @@ import (
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
@@ -28,6 +30,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/rights"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -111,7 +114,7 @@ func (s *Session) markStarts(cmd *cobra.Command) {
 		if err := refuseEmpty(cmd.Flags()); err != nil {
 			return err
 		}
-		s.started, s.connection = true, connection(cmd.Flags())
+		s.started, s.connection = true, connection(cmd.InheritedFlags())
 		return run(cmd, args)
 	}
 }
@@ -126,11 +129,39 @@ func (s *Session) Report(err error) {
 	for _, one := range exit.Joined(err) {
 		screen.Line(s.ErrOut, "%s %s", s.ErrPaint.Red("error:"), s.Aimed(exit.Explain(one)))
 	}
-	if hints := exit.HintOf(err); hints != "" {
+	if hints := s.hintOf(err); hints != "" {
 		for hint := range strings.SplitSeq(hints, "\n") {
 			screen.Line(s.ErrOut, "%s %s", s.ErrPaint.Dim("hint:"), s.Aimed(hint))
 		}
 	}
+}
+
+// hintOf returns the advice on an error. A refused request needs a role, and the roles depend on the place, for which
+// the server is asked.
+func (s *Session) hintOf(err error) string {
+	hint := exit.HintOf(err)
+	refusal, ok := rights.RefusalOf(err)
+	if hint != "" || !ok {
+		return hint
+	}
+	at, err := s.Place()
+	if err != nil {
+		return ""
+	}
+	return refusal.Remedy(at)
+}
+
+// Place returns the kind of the current workspace or cluster. An error says that the server gave no answer.
+func (s *Session) Place() (rights.Place, error) {
+	cfg, err := s.Config()
+	if err != nil {
+		return "", err
+	}
+	asked, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return "", err
+	}
+	return rights.Find(asked)
 }
 
 // Spin shows on a terminal what the program waits for. The caller stops it.
@@ -175,6 +206,7 @@ func NewClient(cfg *rest.Config) (client.WithWatch, error) {
 	for _, kind := range []string{"IPClaim", "IPAllocation"} {
 		mapper.Add(ipamv1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
+	mapper.Add(rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), meta.RESTScopeNamespace)
 	mapper.Add(capiv1.GroupVersion.WithKind("IPAddressClaim"), meta.RESTScopeNamespace)
 	mapper.Add(clusterv1.GroupVersion.WithKind("Cluster"), meta.RESTScopeNamespace)
 	for _, kind := range []schema.GroupVersionKind{
@@ -183,6 +215,8 @@ func NewClient(cfg *rest.Config) (client.WithWatch, error) {
 		apisv1alpha2.SchemeGroupVersion.WithKind("APIBinding"),
 		tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"),
 		authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"),
+		rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
+		rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
 	} {
 		mapper.Add(kind, meta.RESTScopeRoot)
 	}

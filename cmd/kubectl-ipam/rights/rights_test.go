@@ -1,0 +1,140 @@
+package rights
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/config"
+)
+
+// forbidden makes the error of a server for a request that a user may not make.
+func forbidden(user, verb, resource, namespace string) error {
+	scope := "at the cluster scope"
+	if namespace != "" {
+		scope = fmt.Sprintf("in the namespace %q", namespace)
+	}
+	return fmt.Errorf("list: %w", apierrors.NewForbidden(ipamv1alpha1.Resource(resource), "",
+		fmt.Errorf(`User %q cannot %s resource %q in API group %q %s: access denied`, user, verb, resource, ipamv1alpha1.GroupName, scope)))
+}
+
+// A hint names a role that exists in the place and allows the request, in a command for an admin to run.
+func TestRemedy_NamesARoleOfThePlace(t *testing.T) {
+	for _, tt := range []struct {
+		at        Place
+		user      string
+		verb      string
+		resource  string
+		namespace string
+		want      string
+	}{
+		{Tenant, "bob", "list", "ipclaims", "default", "grant ipam-viewer --user bob"},
+		{Tenant, "bob", "list", "ipclasses", "", "grant ipam-class-viewer --user bob"},
+		{Tenant, "bob", "create", "ipclaims", "web", "grant ipam-consumer --user bob"},
+		{Tenant, "bob", "create", "ippools", "", "grant ipam-pool-admin --user bob"},
+		{Tenant, "bob", "delete", "ipallocations", "web", "grant ipam-pool-admin --user bob"},
+		{Tenant, "bob", "create", "ipclasses", "", "the platform's admins"},
+		{Tenant, "bob", "patch", "ippools/status", "", "only the controller"},
+		{Platform, "carol", "create", "ippools", "", "grant ipam-shared-pool-admin --user carol"},
+		{Platform, "dave", "create", "ipclasses", "", "grant ipam-class-admin --user dave"},
+		{Platform, "dave", "list", "ipclaims", "", "grant ipam-tenant-viewer --user dave"},
+		{Platform, "carol", "create", "ipclaims", "default", "claim in the workspace of a tenant"},
+		{Cluster, "zoe", "create", "ipclaims", "team-b", "grant ipam-consumer --user zoe --namespace team-b"},
+		{Cluster, "zoe", "list", "ipclaims", "", "grant ipam-viewer --user zoe --all-namespaces"},
+		{Cluster, "zoe", "list", "ipclasses", "", "grant ipam-class-viewer --user zoe"},
+		{Cluster, "zoe", "create", "ipclasses", "", "grant ipam-class-admin --user zoe"},
+		{Cluster, "system:serviceaccount:ci:bot", "create", "ipclaims", "ci", "grant ipam-consumer --serviceaccount ci:bot --namespace ci"},
+		{Closed, "it's me", "list", "ipclaims", "", `you cannot enter this workspace, if there is one: an admin of it can run kubectl ipam grant ROLE --user 'it'"'"'s me'`},
+		{Tenant, "system:anonymous", "list", "ipclaims", "", "log in"},
+	} {
+		refusal, ok := RefusalOf(forbidden(tt.user, tt.verb, tt.resource, tt.namespace))
+		if got := refusal.Remedy(tt.at); !ok || !strings.Contains(got, tt.want) {
+			t.Errorf("%s may not %s %s in %s: the hint is %q; want %q", tt.user, tt.verb, tt.resource, tt.at, got, tt.want)
+		}
+	}
+}
+
+// A quota, a policy and another group have no role of this API as their remedy.
+func TestRefusalOf_OtherKinds(t *testing.T) {
+	for _, err := range []error{
+		apierrors.NewForbidden(ipamv1alpha1.Resource("ipclaims"), "a", errors.New("exceeded quota: few, requested: count/ipclaims=1")),
+		apierrors.NewNotFound(ipamv1alpha1.Resource("ipclaims"), `User "x" cannot get resource "y" in API group ""`),
+	} {
+		if refusal, ok := RefusalOf(err); ok {
+			t.Errorf("%v is taken for a refusal of %+v", err, refusal)
+		}
+	}
+	other, _ := RefusalOf(apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "a", errors.New(`User "bob" cannot get resource "secrets" in API group "" in the namespace "a"`)))
+	if got := other.Remedy(Tenant); got != "" || other.User != "bob" {
+		t.Errorf("the refusal %+v has the hint %q; want bob's, and none", other, got)
+	}
+}
+
+// Each role for people in the manifests is known, and has words.
+func TestRoles_AreThoseOfTheManifests(t *testing.T) {
+	for at, manifests := range map[Place]fs.FS{Tenant: config.TenantRBAC(), Platform: config.PlatformRBAC(), Cluster: config.StandaloneRBAC()} {
+		rules, err := rulesIn(manifests)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roles, err := Roles(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range rules {
+			system := slices.Contains([]string{"ipam-controller", "ipam-bind", "ipam-maximal-permissions", "view", "edit", "admin"}, name)
+			if slices.ContainsFunc(roles, func(r Role) bool { return r.Name == name && r.May != "" }) == system {
+				t.Errorf("%s has the ClusterRole %s; want it to be known as a role for people: %t", at, name, !system)
+			}
+		}
+	}
+}
+
+// serving is a server that serves resources with their verbs, or answers with an error, by group and version.
+type serving struct {
+	discovery.ServerResourcesInterface
+	resources map[string]metav1.Verbs
+	kcp, ipam error
+}
+
+func (s serving) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
+	if groupVersion != ipamv1alpha1.GroupVersion.String() {
+		return &metav1.APIResourceList{}, s.kcp
+	}
+	list := &metav1.APIResourceList{}
+	for name, verbs := range s.resources {
+		list.APIResources = append(list.APIResources, metav1.APIResource{Name: name, Verbs: verbs})
+	}
+	return list, s.ipam
+}
+
+func TestFind_TellsPlacesApart(t *testing.T) {
+	unserved := apierrors.NewNotFound(schema.GroupResource{}, "")
+	shown, written := metav1.Verbs{"get", "list", "watch"}, metav1.Verbs{"create", "get", "list"}
+	for want, server := range map[Place]serving{
+		Closed:   {ipam: apierrors.NewForbidden(schema.GroupResource{}, "", nil)},
+		Unbound:  {ipam: unserved},
+		Tenant:   {resources: map[string]metav1.Verbs{"ipclaims": written, "ipclasses": shown}},
+		Platform: {resources: map[string]metav1.Verbs{"ipclasses": written}},
+		Cluster:  {resources: map[string]metav1.Verbs{"ipclasses": written}, kcp: unserved},
+	} {
+		if got, err := Find(server); got != want || err != nil {
+			t.Errorf("found %q, %v; want %q", got, err, want)
+		}
+	}
+	if got, err := Find(serving{}); got != Unbound || err != nil {
+		t.Errorf("a list without a resource is %q, %v; want %q", got, err, Unbound)
+	}
+	if got, err := Find(serving{ipam: errors.New("connection refused")}); err == nil {
+		t.Errorf("a server that does not answer is %q; want an error", got)
+	}
+}

@@ -1,0 +1,249 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/request"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/rights"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+)
+
+// grant is kubectl ipam grant.
+type grant struct {
+	*session.Session
+	output output.Report
+	dryRun string
+	role   string
+	// users, groups and accounts are those that get the role; an account is written as NAMESPACE:NAME.
+	users, groups, accounts []string
+	// everywhere is --all-namespaces, and namespace is --namespace, empty if it was not given.
+	everywhere bool
+	namespace  string
+	at         rights.Place
+	workspace  string
+}
+
+// NewGrant makes kubectl ipam grant.
+func NewGrant(s *session.Session) *cobra.Command {
+	o := &grant{Session: s}
+	cmd := &cobra.Command{
+		Use:   "grant ROLE (--user NAME | --group NAME | --serviceaccount NAMESPACE:NAME)",
+		Short: "Give users a role of the IPAM API in this workspace, and let them enter it",
+		Long: `Give users, groups or service accounts a role of the IPAM API in the current workspace. On kcp,
+also let them enter the workspace, without which no role has an effect. The command can be
+repeated, and changes nothing that is not named in it.
+
+In the workspace of a tenant and in a cluster without kcp:
+  ipam-viewer              read everything
+  ipam-consumer            also write claims
+  ipam-pool-admin          also write pools, and delete retained allocations
+In the workspace of the platform, and ipam-class-admin in a cluster without kcp:
+  ipam-class-admin         write classes, and read pools
+  ipam-shared-pool-admin   write pools, and read classes and allocations
+  ipam-tenant-viewer       read everything, and what all tenants have
+
+With --namespace, a viewer or consumer has the role in that namespace alone, and can read
+classes, which have no namespace. In a cluster without kcp the namespaces are the tenants: give
+--namespace or --all-namespaces there.
+
+You need the right to create the bindings, as an admin of the workspace has it. To take a role
+back, delete the binding that the command names.`,
+		Example: `  # let alice claim in the workspace of the tenant team-a
+  kubectl ipam --context team-a grant ipam-consumer --user alice
+
+  # let the group "network" keep the classes of the platform
+  kubectl ipam --context ipam grant ipam-class-admin --group network
+
+  # without kcp: let zoe claim in one namespace
+  kubectl ipam grant ipam-consumer --user zoe --namespace team-b
+
+  # print what would be applied
+  kubectl ipam grant ipam-viewer --user alice --namespace web --dry-run`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.role = args[0]
+			if cmd.Flags().Changed("namespace") {
+				o.namespace = *s.Flags.Namespace
+			}
+			return o.run(cmd.Context())
+		},
+		ValidArgsFunction: cobra.FixedCompletions([]cobra.Completion{"ipam-viewer", "ipam-consumer", "ipam-pool-admin",
+			"ipam-class-admin", "ipam-shared-pool-admin", "ipam-tenant-viewer"}, cobra.ShellCompDirectiveNoFileComp),
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func (o *grant) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&o.users, "user", nil, "User who gets the role, as the server names him or her")
+	flags.StringSliceVar(&o.groups, "group", nil, "Group that gets the role")
+	flags.StringSliceVar(&o.accounts, "serviceaccount", nil, "Service account that gets the role, as NAMESPACE:NAME")
+	flags.BoolVarP(&o.everywhere, "all-namespaces", "A", false, "Grant the role in all namespaces, which is the default on kcp")
+	request.AddDryRun(cmd, &o.dryRun, request.DryRunClient, "client: print the manifests and send nothing. server: have the server check them, and store nothing")
+	o.output.AddFlags(cmd)
+	cmd.MarkFlagsOneRequired("user", "group", "serviceaccount")
+	session.Check(cmd, func() error {
+		for _, account := range o.accounts {
+			if namespace, name, ok := strings.Cut(account, ":"); !ok || namespace == "" || name == "" {
+				return exit.Usagef("--serviceaccount is %q; write NAMESPACE:NAME, such as default:deployer", account)
+			}
+		}
+		return nil
+	})
+}
+
+func (o *grant) run(ctx context.Context) error {
+	c, err := o.enter()
+	if err != nil {
+		return err
+	}
+	role, err := o.find()
+	if err != nil {
+		return err
+	}
+	if err := o.checkScope(role); err != nil {
+		return err
+	}
+	bindings := o.bindings()
+	if o.dryRun != request.DryRunClient {
+		if err := o.apply(ctx, c, role, bindings); err != nil {
+			return err
+		}
+	}
+	return o.show(role, bindings)
+}
+
+// enter finds out where the command works.
+func (o *grant) enter() (client.Client, error) {
+	cfg, err := o.Config()
+	if err != nil {
+		return nil, err
+	}
+	o.workspace = session.WorkspaceOf(cfg)
+	if o.at, err = o.Place(); err != nil {
+		return nil, err
+	}
+	switch o.at {
+	case rights.Closed:
+		return nil, exit.Fail(exit.Forbidden, "an admin of it can do this; --context or --server names another workspace", "you cannot enter this workspace, if there is one")
+	case rights.Unbound:
+		return nil, exit.Fail(exit.Unavailable, "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace",
+			"this workspace does not serve the IPAM API")
+	}
+	return session.NewClient(cfg)
+}
+
+// find returns the role that was asked for, if the place has it.
+func (o *grant) find() (rights.Role, error) {
+	roles, err := rights.Roles(o.at)
+	var names []string
+	for _, role := range roles {
+		if role.Name == o.role {
+			return role, nil
+		}
+		names = append(names, role.Name)
+	}
+	if err == nil {
+		err = exit.Fail(exit.NotFound, "give one of "+strings.Join(names, ", "), "there is no role %q in %s", o.role, o.at)
+	}
+	return rights.Role{}, err
+}
+
+// checkScope refuses a role for more or less than was meant.
+func (o *grant) checkScope(role rights.Role) error {
+	switch {
+	case o.namespace != "" && o.everywhere:
+		return exit.Usagef("--namespace and --all-namespaces exclude each other; give one")
+	case o.namespace != "" && !role.InNamespace:
+		return exit.Usagef("%s is about objects without a namespace; leave out --namespace", role.Name)
+	case o.at == rights.Cluster && role.InNamespace && o.namespace == "" && !o.everywhere:
+		return exit.Usagef("the namespaces are the tenants of a cluster without kcp; give --namespace NAME, or --all-namespaces")
+	}
+	return nil
+}
+
+// apply writes the bindings, unless one is of a role that does not exist.
+func (o *grant) apply(ctx context.Context, c client.Client, role rights.Role, bindings []client.Object) error {
+	if err := o.checkRole(ctx, c, role.Name); err != nil {
+		return err
+	}
+	if o.namespace != "" {
+		if err := o.checkRole(ctx, c, rights.ClassViewer); err != nil {
+			return err
+		}
+	}
+	options := []client.ApplyOption{client.FieldOwner("kubectl-ipam"), client.ForceOwnership}
+	if o.dryRun == request.DryRunServer {
+		options = append(options, client.DryRunAll)
+	}
+	for _, binding := range bindings {
+		object, err := unstructuredOf(binding)
+		if err != nil {
+			return err
+		}
+		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), options...); err != nil {
+			return needing(fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err), "the right to create that, and to grant the role: an admin of the workspace has both")
+		}
+	}
+	return nil
+}
+
+// checkRole fails if a role does not exist: a binding of it would be stored, and grant nothing.
+func (o *grant) checkRole(ctx context.Context, c client.Client, name string) error {
+	err := c.Get(ctx, client.ObjectKey{Name: name}, &rbacv1.ClusterRole{})
+	if !apierrors.IsNotFound(err) {
+		return client.IgnoreNotFound(exit.IgnoreUnseen(err))
+	}
+	hint := "kubectl ipam tenant bind " + o.workspace + " creates it"
+	switch o.at {
+	case rights.Platform:
+		hint = "kubectl ipam init " + o.workspace + " creates it"
+	case rights.Cluster:
+		hint = "apply the manifests of this version: install-kubernetes.yaml, or ipam-controller --standalone --bootstrap"
+	}
+	return exit.Fail(exit.NotFound, hint, "there is no ClusterRole %s in %s", name, o.at)
+}
+
+// show prints the bindings, or tells the caller about them.
+func (o *grant) show(role rights.Role, bindings []client.Object) error {
+	if o.output.Given() || o.dryRun != request.DryRunNone {
+		if !o.output.Given() {
+			o.output.Format = output.YAML
+		}
+		list := map[string]any{"apiVersion": "v1", "kind": "List"}
+		var items []any
+		for _, binding := range bindings {
+			object, err := unstructuredOf(binding)
+			if err != nil {
+				return err
+			}
+			items = append(items, object.Object)
+		}
+		list["items"] = items
+		return o.output.Print(o.Out, list)
+	}
+	where := "here"
+	switch {
+	case o.namespace != "":
+		where = "in the namespace " + o.namespace
+	case o.workspace != "":
+		where = "in " + o.workspace
+	}
+	for _, subject := range o.subjects() {
+		o.Say("%s can %s %s", named(subject), role.May, where)
+	}
+	for _, binding := range bindings {
+		o.Say("applied %s", applied(binding))
+	}
+	return nil
+}
