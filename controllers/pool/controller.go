@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -85,6 +86,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 			},
 		}).
 		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPPool{}, r.onPool)).
+		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPClass{}, r.onClass)).
 		WatchesRawSource(opts.Feed.Tenants(&ipamv1alpha1.IPPool{}, r.onPool)).
 		Complete(mcreconcile.NewClusterNotFoundWrapper(r))
 }
@@ -106,6 +108,7 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
 			add(q, e.Object)
 			wakeChildren(q, e.Object)
+			r.wakeRoots(q, r.directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool))
 			r.seen(r.directory.Ledger(name), nil, e.Object.(*ipamv1alpha1.IPPool))
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q inbox.Queue) {
@@ -116,6 +119,7 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 			}
 			if before.Generation != after.Generation || resolve.Ready(before) != resolve.Ready(after) {
 				wakeChildren(q, after)
+				r.wakeRoots(q, r.directory.Ledger(name), after)
 			}
 			r.seen(r.directory.Ledger(name), before, after)
 		},
@@ -123,6 +127,7 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 			add(q, e.Object) // it is forgotten
 			wakeChildren(q, e.Object)
 			r.wakeUnready(ctx, name, cl, q)
+			r.wakeRoots(q, r.directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool))
 			r.seen(r.directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool), nil)
 			if !e.DeleteStateUnknown {
 				r.gone(r.directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool))
@@ -141,10 +146,11 @@ func (r *Reconciler) gone(in ledger.ClusterName, pool *ipamv1alpha1.IPPool) {
 	}
 }
 
-// Named requeues the child pools that may be served or refused now that a workspace has a path.
+// Named requeues the pools that are judged by the path of a workspace, now that it has one: child pools that may be served
+// or refused, and its root pools.
 func (r *Reconciler) Named(workspace directory.Workspace) {
-	for _, child := range r.waiting.named(workspace) {
-		r.queue.Add(child)
+	for _, pool := range slices.Concat(r.waiting.named(workspace), r.roots.of(workspace.Cluster)) {
+		r.queue.Add(pool)
 	}
 }
 

@@ -73,6 +73,7 @@ type Reconciler struct {
 	now       func() time.Time
 	maxPools  int
 	waiting   waiting
+	roots     roots
 }
 
 // pass is one reconcile of one pool.
@@ -144,6 +145,7 @@ func requeueFor(err error) (reconcile.Result, error) {
 
 // abandon cancels the wait of a child pool that is gone, or whose workspace is not engaged any more.
 func (r *Reconciler) abandon(req mcreconcile.Request) {
+	r.roots.leave(r.directory.Ledger(req.ClusterName), req)
 	if id, waited := r.waiting.leave(req); waited {
 		r.ledger.Withdraw(id)
 	}

@@ -47,6 +47,9 @@ func (p *pass) report(ctx context.Context) error {
 		shown.show(p.pool.Name, figure{capacity, free, p.samples})
 	}
 	p.pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: p.ledger.LedgerID(), Changes: capacity.Changes}
+	if err := p.reportOverlap(ctx, entered.CIDR); err != nil {
+		return err
+	}
 	return p.reportUse(ctx)
 }
 

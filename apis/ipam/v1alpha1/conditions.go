@@ -24,6 +24,9 @@ const (
 	// ConditionSliced says, on a pool with spec.slices, whether every admitted
 	// workspace has its slice.
 	ConditionSliced = "Sliced"
+	// ConditionOverlapping exists, and is True, on a root pool of a tenant while addresses of it are also
+	// handed out to the same workspace from a pool of another one.
+	ConditionOverlapping = "Overlapping"
 	// ConditionDisputed exists, and is True, on a claim and its allocation while
 	// another published record has addresses of the same block.
 	ConditionDisputed = "Disputed"
@@ -116,6 +119,9 @@ const (
 	// ReasonNameTaken: a workspace has a pool of its own by the name that its slice
 	// is to have. It gets its slice when that pool is deleted.
 	ReasonNameTaken Reason = "NameTaken"
+	// ReasonForeignSpace: a class or a pool carved from another workspace hands out addresses of this pool as well,
+	// and both may be given. Use a CIDR of its own, or claim from one of the two alone.
+	ReasonForeignSpace Reason = "ForeignSpace"
 	// ReasonReconciled: what failed with ReasonError has succeeded. Nothing to do.
 	ReasonReconciled Reason = "Reconciled"
 	// ReasonLeaseExpired: the lease of a retained allocation was over, and its block was

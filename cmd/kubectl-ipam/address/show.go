@@ -58,6 +58,11 @@ func show(ctx context.Context, s *session.Session, text string, out *output.Prin
 	if err != nil {
 		return err
 	}
+	if !out.Given() {
+		if err := warn(ctx, s, r, block); err != nil {
+			return err
+		}
+	}
 	held := overlapping(allocations, block)
 	if len(held) == 0 {
 		states, err := unheld(ctx, r, block, allocations)
@@ -77,6 +82,19 @@ func show(ctx context.Context, s *session.Session, text string, out *output.Prin
 		describeAllocation(s, r, &held[i])
 	}
 	return nil
+}
+
+// warn says which pools that have some of a block share addresses with another workspace: there may be a second holder.
+func warn(ctx context.Context, s *session.Session, r *reach.View, block netip.Prefix) error {
+	pools, err := r.Pools(ctx)
+	for i := range pools {
+		said := facts.Overlapping(&pools[i])
+		cidr, invalid := netip.ParsePrefix(pools[i].Status.AllocatedCIDR)
+		if said != "" && invalid == nil && cidr.Overlaps(block) {
+			screen.Line(s.ErrOut, "%s pool %s: %s", s.ErrPaint.Yellow("warning:"), space.In(pools[i].Name, r.Workspace(&pools[i])), said)
+		}
+	}
+	return exit.IgnoreUnseen(err)
 }
 
 // overlapping are the allocations that hold some of a block.

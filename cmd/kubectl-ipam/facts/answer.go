@@ -95,3 +95,16 @@ func Describe(p *screen.Sheet, a Answer) {
 	p.Line("", a.Allocated.Message)
 	p.Line("To do", reason.Remedy())
 }
+
+// Overlapping says which addresses of a pool are also those of another workspace that serves this one; empty if none is.
+func Overlapping(object client.Object) string {
+	pool, ok := object.(*ipamv1alpha1.IPPool)
+	if !ok {
+		return ""
+	}
+	condition := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionOverlapping)
+	if condition == nil || condition.Status != metav1.ConditionTrue {
+		return ""
+	}
+	return condition.Message
+}

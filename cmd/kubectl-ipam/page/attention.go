@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
@@ -72,6 +73,9 @@ func poolAttention(p *Pool) []attention {
 	}
 	if c := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionSliced); c != nil && c.Status == metav1.ConditionFalse {
 		add(false, "slices wait", saidBy(c))
+	}
+	if said := facts.Overlapping(p.Object); said != "" {
+		add(false, "overlaps", said)
 	}
 	if c := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionDisputed); c != nil && c.Status == metav1.ConditionTrue {
 		add(true, "disputed", c.Message)

@@ -116,6 +116,7 @@ func describePool(s *session.Session, pool *ipamv1alpha1.IPPool, holdings []spac
 	page.Line("Description", pool.Annotations[ipamv1alpha1.AnnotationDescription])
 	page.Line("Age", facts.Age(pool.CreationTimestamp, s.Now()))
 	facts.Describe(page, facts.AnswerOf(pool))
+	page.Line("Overlaps", facts.Overlapping(pool))
 	if status.Capacity == nil {
 		return nil // it has no block yet
 	}

@@ -1,0 +1,71 @@
+package resolve
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+)
+
+// Overlap is a root pool of a tenant, to be compared with the pools of other workspaces that serve the tenant.
+type Overlap struct {
+	Pool *ipamv1alpha1.IPPool
+	// CIDR is that of the pool.
+	CIDR            netip.Prefix
+	Owner, Platform directory.Workspace
+}
+
+// Foreign says from where else the owner of the pool may get addresses of it; empty if from nowhere. It tells of a
+// class that the owner may claim by, and never of a pool of another workspace: an address of those the owner could
+// claim by that class as well.
+func (o Overlap) Foreign(catalog Catalog) string {
+	if o.Owner.Cluster == o.Platform.Cluster || o.Pool.Spec.ParentPoolRef != nil {
+		return ""
+	}
+	const advice = "a claim may get an address here that another claim has from there: use a CIDR of its own, or claim from one of the two alone"
+	if carved := o.carved(catalog); carved != "" {
+		return fmt.Sprintf("%s overlaps pool %q, which is carved from a pool of another workspace; %s", o.CIDR, carved, advice)
+	}
+	if class := o.class(catalog); class != "" {
+		return fmt.Sprintf("%s overlaps addresses that the platform hands out by class %q; %s", o.CIDR, class, advice)
+	}
+	return ""
+}
+
+// carved returns the first pool of the same workspace that has some of the addresses by way of another workspace.
+func (o Overlap) carved(catalog Catalog) string {
+	for _, pool := range byName(catalog.Pools(o.Owner)) {
+		if parent := pool.Spec.ParentPoolRef; parent != nil && parent.ProjectRef != nil && o.shares(pool) {
+			return pool.Name
+		}
+	}
+	return ""
+}
+
+// class returns the first class by which a pool of the platform gives some of the addresses to the owner.
+func (o Overlap) class(catalog Catalog) string {
+	var names []string
+	for _, pool := range catalog.Pools(o.Platform) {
+		if pool.Spec.Visibility != ipamv1alpha1.VisibilityPlatform || !o.shares(pool) || !Admits(pool, o.Platform, o.Owner) {
+			continue
+		}
+		for _, name := range pool.Spec.ClassNames {
+			class, ok := catalog.Class(name)
+			if ok && Backs(pool, class) && (Query{From: o.Owner, Platform: o.Platform}).mayUse(class) {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return slices.Min(names)
+}
+
+// shares reports whether another pool has some of the addresses.
+func (o Overlap) shares(other *ipamv1alpha1.IPPool) bool {
+	cidr, err := netip.ParsePrefix(other.Status.AllocatedCIDR)
+	return err == nil && cidr.Overlaps(o.CIDR)
+}

@@ -1,0 +1,152 @@
+package pool
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
+)
+
+// roots knows the root pools of tenants, so that they can be compared again with a pool of another workspace that
+// changes. A pool enters before it is compared, so that no change slips between the two. The zero value is ready; safe
+// for concurrent use.
+type roots struct {
+	mu    sync.Mutex
+	pools map[allocator.ClusterName]map[mcreconcile.Request]netip.Prefix // by their workspace; none that is empty
+}
+
+func (r *roots) enter(in allocator.ClusterName, pool mcreconcile.Request, cidr netip.Prefix) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pools == nil {
+		r.pools = map[allocator.ClusterName]map[mcreconcile.Request]netip.Prefix{}
+	}
+	if r.pools[in] == nil {
+		r.pools[in] = map[mcreconcile.Request]netip.Prefix{}
+	}
+	r.pools[in][pool] = cidr
+}
+
+func (r *roots) leave(in allocator.ClusterName, pool mcreconcile.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if delete(r.pools[in], pool); len(r.pools[in]) == 0 {
+		delete(r.pools, in)
+	}
+}
+
+// of lists the pools of a workspace.
+func (r *roots) of(in allocator.ClusterName) []mcreconcile.Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.pools[in]))
+}
+
+// sharing lists the pools of a workspace that have some of the addresses.
+func (r *roots) sharing(in allocator.ClusterName, cidr netip.Prefix) []mcreconcile.Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return overlapped(r.pools[in], cidr, nil)
+}
+
+// sharingAnywhere lists the pools of all workspaces that have some of the addresses.
+func (r *roots) sharingAnywhere(cidr netip.Prefix) []mcreconcile.Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var found []mcreconcile.Request
+	for _, pools := range r.pools {
+		found = overlapped(pools, cidr, found)
+	}
+	return found
+}
+
+// overlapped adds to found the pools that have some of the addresses.
+func overlapped(pools map[mcreconcile.Request]netip.Prefix, cidr netip.Prefix, found []mcreconcile.Request) []mcreconcile.Request {
+	for request, own := range pools {
+		if own.Overlaps(cidr) {
+			found = append(found, request)
+		}
+	}
+	return found
+}
+
+// wakeRoots requeues the root pools that a pool of the platform overlaps, or one carved from another workspace in the same
+// workspace.
+func (r *Reconciler) wakeRoots(q inbox.Queue, in allocator.ClusterName, pool *ipamv1alpha1.IPPool) {
+	cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
+	if err != nil {
+		return
+	}
+	var woken []mcreconcile.Request
+	if parent := pool.Spec.ParentPoolRef; in == r.directory.Platform().Cluster {
+		woken = r.roots.sharingAnywhere(cidr)
+	} else if parent != nil && parent.ProjectRef != nil {
+		woken = r.roots.sharing(in, cidr)
+	}
+	for _, request := range woken {
+		q.Add(request)
+	}
+}
+
+// onClass requeues the root pools that have addresses of a class that changed.
+func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) eventHandler {
+	wake := func(ctx context.Context, class client.Object, q inbox.Queue) {
+		platform := r.directory.Platform()
+		for _, pool := range r.catalog.View(ctx).Backing(platform, class.GetName()) {
+			r.wakeRoots(q, platform.Cluster, pool)
+		}
+	}
+	return handlerFuncs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q inbox.Queue) { wake(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q inbox.Queue) {
+			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
+				wake(ctx, e.ObjectNew, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) { wake(ctx, e.Object, q) },
+	}
+}
+
+// reportOverlap sets the condition Overlapping of a tenant's root pool, with an event when it comes.
+func (p *pass) reportOverlap(ctx context.Context, cidr netip.Prefix) error {
+	if p.owner.Cluster == p.directory.Platform().Cluster || p.pool.Spec.ParentPoolRef != nil {
+		return nil
+	}
+	p.roots.enter(p.owner.Cluster, p.request, cidr)
+	if p.owner.Path == "" {
+		return nil // whether lists of consumers admit it is told by its path
+	}
+	view := p.catalog.View(ctx)
+	said := resolve.Overlap{Pool: p.pool, CIDR: cidr, Owner: p.owner, Platform: p.directory.Platform()}.Foreign(view)
+	if err := view.Err(); err != nil {
+		return err
+	}
+	conditions := &p.pool.Status.Conditions
+	if said == "" {
+		meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionOverlapping)
+		return nil
+	}
+	if !meta.IsStatusConditionTrue(*conditions, ipamv1alpha1.ConditionOverlapping) {
+		p.tell(corev1.EventTypeWarning, ipamv1alpha1.ReasonForeignSpace, said)
+	}
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type: ipamv1alpha1.ConditionOverlapping, Status: metav1.ConditionTrue, Reason: string(ipamv1alpha1.ReasonForeignSpace),
+		Message: said, ObservedGeneration: p.pool.Generation,
+	})
+	return nil
+}
