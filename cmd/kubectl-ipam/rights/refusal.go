@@ -3,6 +3,7 @@ package rights
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,6 +33,15 @@ func RefusalOf(err error) (Refusal, bool) {
 		return Refusal{}, false
 	}
 	return Refusal{User: said[1], Verb: said[2], Resource: said[3], Group: said[4], Namespace: said[5]}, true
+}
+
+// For returns the refusal with the verb that the user needs in the end, if the refused request is one that reads: with the
+// right to read alone, the next request would be refused.
+func (r Refusal) For(verb string) Refusal {
+	if verb != "" && slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
+		r.Verb = verb
+	}
+	return r
 }
 
 // Remedy returns the way to the right to make the request in a place; empty if no role of this API gives it.

@@ -63,6 +63,16 @@ func TestRemedy_NamesARoleOfThePlace(t *testing.T) {
 	}
 }
 
+// A command that reads before it writes names the role for both.
+func TestRefusal_ForACommandThatWrites(t *testing.T) {
+	refusal, _ := RefusalOf(forbidden("zoe", "get", "ipclaims", "default"))
+	for verb, want := range map[string]string{"": "ipam-viewer", "create": "ipam-consumer", "delete": "ipam-consumer"} {
+		if got := refusal.For(verb).Remedy(Cluster); !strings.Contains(got, want+" --user zoe --namespace default") {
+			t.Errorf("for %q the hint is %q, want one with %s", verb, got, want)
+		}
+	}
+}
+
 // A quota, a policy and another group have no role of this API as their remedy.
 func TestRefusalOf_OtherKinds(t *testing.T) {
 	for _, err := range []error{

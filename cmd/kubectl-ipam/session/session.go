@@ -53,6 +53,8 @@ type Session struct {
 	written *screen.Recorder
 	// connection are the flags of this command line that say which server it asks, and as which user.
 	connection string
+	// writes is the verb by which this command changes the objects that it reads first; empty if it changes none.
+	writes string
 	// started is set once a command does its work: what fails before is wrong usage.
 	started bool
 }
@@ -104,6 +106,9 @@ func (s *Session) Execute(ctx context.Context, root *cobra.Command, args []strin
 	return exit.CodeOf(err)
 }
 
+// writing are the commands that need more than the right to read, by the name of each.
+var writing = map[string]string{"create": "create", "import": "create", "release": "delete"}
+
 // markStarts makes every command note that its command line was valid.
 func (s *Session) markStarts(cmd *cobra.Command) {
 	for _, below := range cmd.Commands() {
@@ -114,7 +119,7 @@ func (s *Session) markStarts(cmd *cobra.Command) {
 		if err := refuseEmpty(cmd.Flags()); err != nil {
 			return err
 		}
-		s.started, s.connection = true, connection(cmd.InheritedFlags())
+		s.started, s.connection, s.writes = true, connection(cmd.InheritedFlags()), writing[cmd.Name()]
 		return run(cmd, args)
 	}
 }
@@ -148,7 +153,7 @@ func (s *Session) hintOf(err error) string {
 	if err != nil {
 		return ""
 	}
-	return refusal.Remedy(at)
+	return refusal.For(s.writes).Remedy(at)
 }
 
 // Place returns the kind of the current workspace or cluster. An error says that the server gave no answer.
