@@ -58,7 +58,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 	}
 	r := &Reconciler{
 		Server: Server{mgr.GetClient(), mgr.GetAPIReader()}, Claims: Server{pools.GetClient(), pools.GetAPIReader()},
-		Names: opts.Names, Scope: opts.Scope, memory: memory{started: time.Now()},
+		Names: opts.Names, Scope: opts.Scope,
 	}
 	served := []predicate.Predicate{ofOurs}
 	if opts.Names.beside() {

@@ -46,6 +46,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !r.Scope.reaches(req.Namespace) {
 		return reconcile.Result{}, nil // the cache may lack its namespace
 	}
+	r.memory.begin(time.Now())
 	claim := &capiv1.IPAddressClaim{}
 	err := r.Get(ctx, req.NamespacedName, claim)
 	if apierrors.IsNotFound(err) {

@@ -55,7 +55,7 @@ const (
 // that the cluster has forgotten: it was restored from an older copy, or is a clone. The zero value is ready.
 type memory struct {
 	mu        sync.Mutex
-	started   time.Time
+	started   time.Time // when the first was reconciled: a replica may stand by for long
 	fates     map[client.ObjectKey]fate
 	abandoned map[client.ObjectKey]time.Time
 	compared  bool // with all IPClaims of the workspace
@@ -87,6 +87,15 @@ func (m *memory) resume(key client.ObjectKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.yielded, key)
+}
+
+// begin notes when the first IPAddressClaim was reconciled.
+func (m *memory) begin(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.started.IsZero() {
+		m.started = now
+	}
 }
 
 // watched passes all events of IPAddressClaims, and remembers what they say. It is called in their order, before any

@@ -133,6 +133,17 @@ func TestAbandoned_BeforeItsEvent(t *testing.T) {
 	}
 }
 
+// The IPClaims that the former leader made while this replica stood by are no other controller's: they are given back as those
+// that went while the controller did not run.
+func TestAbandoned_AStandbyTakesOver(t *testing.T) {
+	s := beside(t, "one")
+	claims := s.forgotten(few, 0, time.Now().Add(-time.Second)) // after the process was started
+	s.reach(1000)
+	if kept := s.kept(claims); kept != 0 {
+		t.Errorf("%d of %d IPClaims of the former leader are kept; want none", kept, len(claims))
+	}
+}
+
 // What went while the controller did not run is given back, if it is not much: a cluster that has forgotten many
 // IPAddressClaims was restored, though its revision does not show it.
 func TestAbandoned_ManyAtOnce(t *testing.T) {
