@@ -119,7 +119,11 @@ func (e *endpoint) fill(ctx context.Context) error {
 		return ctx.Err()
 	}
 	e.roster.fill(e.url, true)
-	e.roster.await(e.url, "", 0)
+	select {
+	case <-e.needed:
+	default:
+		e.roster.await(e.url, "", 0) // nobody is bound, and no pools are needed
+	}
 	select {
 	case <-e.needed:
 	case <-ctx.Done():

@@ -209,6 +209,7 @@ func (p *Provider) tell(gap string) {
 func (p *Provider) serve(ctx context.Context, url string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // of an endpoint that was not opened to the end
+	p.roster.await(url, "APIBindings", 0) // again, if it was followed before
 	logger := p.opts.Logger.WithValues("endpoint", url)
 	e, err := p.open(ctx, url, logger)
 	if err == nil {

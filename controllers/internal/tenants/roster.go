@@ -29,12 +29,13 @@ type roster struct {
 	missing map[multicluster.ClusterName]absence // those that are bound and not engaged
 	filled  map[string]bool                      // endpoints, by URL
 	awaits  map[string]await                     // of the endpoints that the slice lists, by URL
+	listed  bool                                 // there was a time at which none had to be awaited
 }
 
 // await is the list that an endpoint is to send next.
 type await struct {
-	kinds    string // none: it has sent all
-	since    time.Time
+	kinds    string        // none: it has sent all
+	since    time.Time     // when it had last sent all, or was opened first
 	patience time.Duration // for as long it does not count
 }
 
@@ -67,11 +68,20 @@ func (r *roster) fill(url string, filled bool) {
 	filledEndpoints.Set(float64(len(r.filled)))
 }
 
-// await notes what an endpoint is to list next, before the replica can serve its workspaces; of no kinds: nothing.
+// await notes what an endpoint is to list next, before the replica can serve its workspaces; of no kinds: nothing. A replica
+// that has served before has a minute for each endpoint that comes, or is opened again: the first tenant of a shard
+// must not make all replicas unready at once.
 func (r *roster) await(url, kinds string, patience time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.awaits[url] = await{kinds: kinds, since: r.clock.Now(), patience: patience}
+	next := await{kinds: kinds, since: r.clock.Now(), patience: patience}
+	if before := r.awaits[url]; before.kinds != "" {
+		next.since = before.since
+	}
+	if r.listed {
+		next.patience = max(patience, grace)
+	}
+	r.awaits[url] = next
 }
 
 // unlist forgets an endpoint that the slice does not list any more.
@@ -164,6 +174,7 @@ func (r *roster) ready() error {
 	if err := r.unlisted(); err != nil {
 		return err
 	}
+	r.listed = true
 	if len(r.missing) < len(r.bound) {
 		return nil
 	}

@@ -75,25 +75,51 @@ func TestRoster_NotReadyBeforeTheLists(t *testing.T) {
 			t.Errorf("%s: ready = %v, want an error with %q", when, err, word)
 		}
 	}
-	wants("there is no endpoint", "")
 	r.await("u1", "APIBindings", 0)
 	wants("the only endpoint has listed nothing", "APIBindings of endpoint u1")
-	r.await("u1", "", 0)
-	wants("it has listed its bindings, and nobody is bound", "")
 	r.await("u1", "IPPools", 0)
 	wants("a workspace is bound", "IPPools of endpoint u1")
-	r.await("u1", "IPClaims", listing)
-	wants("it lists the claims", "")
-	clock.SetTime(clock.Now().Add(listing))
-	wants("it does so for too long", "IPClaims of endpoint u1")
 	r.await("u2", "APIBindings", 0)
 	wants("another has listed nothing either", "u1")
-	r.await("u1", "", 0)
-	wants("the first has listed all", "")
-	r.unlist("u1")
-	wants("the slice lists the other alone", "APIBindings of endpoint u2")
+	r.await("u1", "IPClaims", listing)
+	wants("it lists the claims", "")
+	r.await("u2", "", 0)
+	clock.SetTime(clock.Now().Add(listing))
+	wants("it does so for too long, and the other has listed all", "")
 	r.unlist("u2")
+	wants("the slice lists the first alone", "IPClaims of endpoint u1")
+	r.await("u1", "", 0)
+	wants("it has listed all", "")
+	r.unlist("u1")
 	wants("the slice lists none", "")
+}
+
+// A replica that has served stays ready for a while when the first tenant of a shard comes, or when an endpoint is opened
+// again, and is unready if that lists nothing, however often it is opened.
+func TestRoster_ReadyWhileAnEndpointComes(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	r := newAttendance(clock)
+	wants := func(when string, want bool) {
+		t.Helper()
+		if err := r.ready(); (err == nil) != want {
+			t.Errorf("%s: ready = %v, want it ready: %t", when, err, want)
+		}
+	}
+	wants("there is no endpoint", true)
+	for _, when := range []string{"the first", "opened again"} {
+		r.await("u1", "APIBindings", 0)
+		wants(when+" has just come", true)
+		clock.SetTime(clock.Now().Add(grace / 2))
+		r.await("u1", "IPPools", 0)
+		wants(when+" is to list its pools", true)
+		clock.SetTime(clock.Now().Add(grace / 4))
+		r.await("u1", "APIBindings", 0)
+		wants(when+" has failed, and is tried again", true)
+		clock.SetTime(clock.Now().Add(grace / 4))
+		wants(when+" has listed nothing for a minute", false)
+		r.await("u1", "", 0)
+		wants(when+" has listed all", true)
+	}
 }
 
 func TestRoster_Counts(t *testing.T) {
