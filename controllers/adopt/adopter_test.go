@@ -23,6 +23,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // published is the record, all of it of the platform but what is annotated with another
@@ -83,18 +84,9 @@ func newLoss(t *testing.T) *loss {
 // restart has another process go on with what is in etcd.
 func (l *loss) restart() {
 	l.t.Helper()
-	alloc, err := allocator.Open(l.t.Context(), l.etcd.Client(), allocator.Options{Frozen: true})
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	l.t.Cleanup(func() {
-		if err := alloc.Close(); err != nil {
-			l.t.Error(err)
-		}
-	})
-	l.ledger = alloc
+	l.ledger = testbed.Ledger(l.t, l.etcd.Client(), allocator.Options{Frozen: true})
 	l.Adopter = New(Options{
-		Ledger: alloc, Record: l.record,
+		Ledger: l.ledger, Record: l.record,
 		Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"}),
 		Suspect:   func(h ledger.Holder) { l.suspected = append(l.suspected, h.Claim) },
 		Doubt:     func(ledger.Holder) {},

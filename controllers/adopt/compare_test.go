@@ -1,48 +1,16 @@
 package adopt
 
 import (
-	"context"
 	"net/netip"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // shown is a manager of one cluster, whose cache shows some pools.
-type shown struct {
-	cluster.Cluster
-	cache objects
-}
-
-func (s shown) GetCluster(context.Context, multicluster.ClusterName) (cluster.Cluster, error) {
-	return s, nil
-}
-
-func (s shown) GetCache() cache.Cache { return s.cache }
-
-// objects are a cache that never changes.
-type objects struct {
-	cache.Cache
-	client.Reader
-}
-
-func (o objects) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	return o.Reader.Get(ctx, key, obj, opts...)
-}
-
-func (o objects) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	return o.Reader.List(ctx, list, opts...)
-}
-
 // A replica that does not lead trusts a space when the ledger has all that the status of each of
 // its pools speaks of. It writes nothing.
 func TestCompare(t *testing.T) {
@@ -70,7 +38,7 @@ func TestCompare(t *testing.T) {
 			first, second := l.shares("first", "10.0.0.0/24"), l.shares("second", "10.0.0.0/16")
 			id := ledger.PoolID(first.UID)
 			tt.change(l, first, second)
-			l.Clusters = showing(t, first, second)
+			l.Clusters = testbed.Clusters{"": testbed.NewWorkspace(t, first, second)}
 			before := l.revision()
 			if whole, err := l.Compare(t.Context(), id); err != nil || whole != tt.want {
 				t.Errorf("Compare = %t, %v, want %t", whole, err, tt.want)
@@ -115,13 +83,4 @@ func (l *loss) shares(name string, cidr ipamv1alpha1.CIDR) *ipamv1alpha1.IPPool 
 	}
 	pool.Status.ObservedGeneration = pool.Generation
 	return l.had(pool, string(cidr), l.ledger.LedgerID(), 0)
-}
-
-func showing(t *testing.T, pools ...client.Object) shown {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	return shown{cache: objects{Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(pools...).Build()}}
 }

@@ -138,7 +138,7 @@ func TestAnswer_DryRunBesideAReservation(t *testing.T) {
 			s.known(claim)
 			s.later(failed + time.Second)
 			earlier := readyPool("a", "10.1.0.0/24", gen.Backs("internal"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
-			if err := s.world.platform.client.Create(t.Context(), earlier); err != nil {
+			if err := s.platform.Client.Create(t.Context(), earlier); err != nil {
 				t.Fatal(err)
 			}
 			s.register(earlier)

@@ -25,12 +25,12 @@ func TestReconcile_OfAnAnsweredClaim(t *testing.T) {
 	if after := s.reconcile("c"); after.ResourceVersion != before.ResourceVersion {
 		t.Errorf("the claim was written; it is %+v, was %+v", after.Status, before.Status)
 	}
-	if diff := cmp.Diff([]string{"create *v1alpha1.IPAllocation"}, s.world.tenant.writes); diff != "" {
+	if diff := cmp.Diff([]string{"create *v1alpha1.IPAllocation"}, s.tenant.writes); diff != "" {
 		t.Errorf("written (-want +got):\n%s", diff)
 	}
 	s.wantBlocks("10.0.0.0/28 bound uid-of-c")
 	record := gen.Allocation("c", "p", "")
-	if err := s.world.tenant.client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil || record.Status.AllocatedCIDR != "10.0.0.0/28" || record.Spec.ClaimRef.UID != claim.UID {
+	if err := s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil || record.Status.AllocatedCIDR != "10.0.0.0/28" || record.Spec.ClaimRef.UID != claim.UID {
 		t.Errorf("the record is %+v, %v; want that of 10.0.0.0/28", record, err)
 	}
 }
@@ -50,7 +50,7 @@ func TestReconcile_OfAnAnsweredClaimWithoutTheLedger(t *testing.T) {
 			t.Fatal("a reconcile without the ledger succeeds; want an error, so that it is tried again")
 		}
 		now := gen.Claim("c")
-		if err := s.world.tenant.client.Get(t.Context(), client.ObjectKeyFromObject(now), now); err != nil {
+		if err := s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(now), now); err != nil {
 			t.Fatal(err)
 		}
 		return now
@@ -104,20 +104,20 @@ func TestReconcile_OfAClaimThatNoServerShows(t *testing.T) {
 	s.reconcile("c")
 	s.reconcile("c") // which sees the record
 	record := gen.Allocation("c", "p", "")
-	if err := s.world.tenant.client.Delete(t.Context(), record); err != nil {
+	if err := s.tenant.Client.Delete(t.Context(), record); err != nil {
 		t.Fatal(err)
 	}
 	shown := s.servers.claim
-	s.servers.claim, s.world.tenant.writes = nil, nil
+	s.servers.claim, s.tenant.writes = nil, nil
 	s.reconcile("c")
-	if len(s.world.tenant.writes) != 0 {
-		t.Errorf("written is %q, want nothing: no server shows the claim", s.world.tenant.writes)
+	if len(s.tenant.writes) != 0 {
+		t.Errorf("written is %q, want nothing: no server shows the claim", s.tenant.writes)
 	}
 	s.wantBlocks("10.0.0.0/28 bound uid-of-c")
 
 	s.servers.claim = shown
 	s.reconcile("c")
-	if diff := cmp.Diff([]string{"create *v1alpha1.IPAllocation"}, s.world.tenant.writes); diff != "" {
+	if diff := cmp.Diff([]string{"create *v1alpha1.IPAllocation"}, s.tenant.writes); diff != "" {
 		t.Errorf("written once a server shows the claim (-want +got):\n%s", diff)
 	}
 }
@@ -128,7 +128,7 @@ func TestReconcile_OfAClaimThatTheServerDenies(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	before := s.stored(gen.Claim("c", gen.OfClass("internal")), door.Answer{})
-	s.world.tenant.denies = true
+	s.tenant.denies = true
 	s.reconcile("c")
 	if diff := cmp.Diff([]string{"c " + before.ResourceVersion + " "}, s.servers.missed); diff != "" {
 		t.Errorf("said to be missed (-want +got):\n%s", diff)
@@ -182,7 +182,7 @@ func TestReconcile_OfAReservationOfAnotherPolicy(t *testing.T) {
 				t.Errorf("the block is kept with %q, %v; want %s", block.Policy, err, tt.want)
 			}
 			record := gen.Allocation("c", "p", "")
-			if err := s.world.tenant.client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil {
+			if err := s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil {
 				t.Fatal(err)
 			}
 			if record.Spec.ReclaimPolicy != tt.want {
@@ -202,11 +202,11 @@ func TestReconcile_TellsARefusalOfTheDoor(t *testing.T) {
 	for range 3 {
 		s.reconcile("refused")
 	}
-	if n := len(s.world.tenant.events.Events); n != 1 {
+	if n := len(s.tenant.Events.Events); n != 1 {
 		t.Errorf("%d events, want one", n)
 	}
-	if len(s.world.tenant.writes) != 0 {
-		t.Errorf("written is %q, want nothing: the claim shows its refusal", s.world.tenant.writes)
+	if len(s.tenant.writes) != 0 {
+		t.Errorf("written is %q, want nothing: the claim shows its refusal", s.tenant.writes)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestReconcile_OfAnAnsweredClaimBesideARetainedRecord(t *testing.T) {
 	s.stored(claim, s.create(claim))
 	kept := gen.Allocation("beside", "p", "10.0.0.64/28", gen.Retained())
 	kept.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "beside/uid-of-former"}
-	if err := s.world.tenant.client.Create(t.Context(), kept); err != nil {
+	if err := s.tenant.Client.Create(t.Context(), kept); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unmet.settle(requestIn("tenant", "beside")) })

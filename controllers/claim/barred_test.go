@@ -39,21 +39,21 @@ type truthful struct {
 
 func (r truthful) Alive(ctx context.Context, h ledger.Holder) (*ipamv1alpha1.IPClaim, error) {
 	claim := &ipamv1alpha1.IPClaim{}
-	return claim, r.workspace.client.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}, claim)
+	return claim, r.workspace.Client.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}, claim)
 }
 
 func newQuotaed(t *testing.T, claims int) *quotaed {
 	t.Helper()
 	q := &quotaed{scene: newScene(t, allocator.Options{}, offered()), due: map[string]time.Time{}}
 	q.quota = apierrors.NewForbidden(ipamv1alpha1.GroupVersion.WithResource("ipallocations").GroupResource(), "a", errors.New("exceeded quota: none"))
-	q.world.tenant.events = events.NewFakeRecorder(8 * claims)
-	q.releases = truthful{q.servers, q.world.tenant}
+	q.tenant.Events = events.NewFakeRecorder(8 * claims)
+	q.releases = truthful{q.servers, q.tenant}
 	for i := range claims {
 		claim := gen.Claim(fmt.Sprint("c", i), gen.OfClass("internal"))
 		q.stored(claim, q.create(claim))
 		q.due[claim.Name] = q.now.Now()
 	}
-	q.world.tenant.client = interceptor.NewClient(q.world.tenant.client.(client.WithWatch), interceptor.Funcs{
+	q.tenant.Client = interceptor.NewClient(q.tenant.Client.(client.WithWatch), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
 			q.posts++
 			if q.quota != nil {
@@ -102,7 +102,7 @@ func TestReconcile_WhereAQuotaForbidsRecords(t *testing.T) {
 		t.Errorf("10 claims have tried %d records in an hour; want 10 to 20", q.posts)
 	}
 	claim := &ipamv1alpha1.IPClaim{}
-	if err := q.world.tenant.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "c0"}, claim); err != nil {
+	if err := q.tenant.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "c0"}, claim); err != nil {
 		t.Fatal(err)
 	}
 	ready := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionReady)
@@ -113,7 +113,7 @@ func TestReconcile_WhereAQuotaForbidsRecords(t *testing.T) {
 	q.quota, q.posts = nil, 0
 	q.run(6 * time.Minute)
 	records := &ipamv1alpha1.IPAllocationList{}
-	if err := q.world.tenant.client.List(t.Context(), records); err != nil {
+	if err := q.tenant.Client.List(t.Context(), records); err != nil {
 		t.Fatal(err)
 	}
 	if len(records.Items) != 10 || q.posts != 10 {
@@ -127,8 +127,8 @@ func TestReconcile_WhereOneRecordIsForbidden(t *testing.T) {
 	q := newQuotaed(t, 4)
 	forbids := q.quota
 	q.quota = nil
-	inner := q.world.tenant.client
-	q.world.tenant.client = interceptor.NewClient(inner.(client.WithWatch), interceptor.Funcs{
+	inner := q.tenant.Client
+	q.tenant.Client = interceptor.NewClient(inner.(client.WithWatch), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
 			if record, ok := object.(*ipamv1alpha1.IPAllocation); ok && record.Spec.ClaimRef.Name == "c0" {
 				return forbids
@@ -138,7 +138,7 @@ func TestReconcile_WhereOneRecordIsForbidden(t *testing.T) {
 	})
 	q.run(time.Minute)
 	records := &ipamv1alpha1.IPAllocationList{}
-	if err := q.world.tenant.client.List(t.Context(), records); err != nil {
+	if err := q.tenant.Client.List(t.Context(), records); err != nil {
 		t.Fatal(err)
 	}
 	if len(records.Items) != 3 {

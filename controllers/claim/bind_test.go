@@ -13,6 +13,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // deciding decides about a claim of the tenant.
@@ -25,22 +26,9 @@ func deciding(ledger Ledger, claim *ipamv1alpha1.IPClaim) *decision {
 // longer, room would be held for it again and again.
 func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
 	t.Parallel()
-	alloc, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = alloc.Close() })
-	var both []resolve.Candidate
-	for name, cidr := range map[string]string{"a": "10.0.0.0/24", "b": "10.1.0.0/24"} {
-		pool := gen.Pool(name)
-		_, err := alloc.Register(t.Context(), ledger.Pool{
-			ID: ledger.PoolID(pool.UID), Cluster: "tenant", Name: name, CIDR: netip.MustParsePrefix(cidr),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		both = append(both, resolve.Candidate{Pool: pool, Length: 23})
-	}
+	alloc := testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{},
+		testbed.Pool("tenant", "uid-of-a", "10.0.0.0/24"), testbed.Pool("tenant", "uid-of-b", "10.1.0.0/24"))
+	both := []resolve.Candidate{{Pool: gen.Pool("a"), Length: 23}, {Pool: gen.Pool("b"), Length: 23}}
 	p := deciding(alloc, gen.Claim("c"))
 
 	for _, candidates := range [][]resolve.Candidate{both, both[1:], nil} {
@@ -63,21 +51,12 @@ func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
 // A claim for an address that a pool excludes does not wait for room there, since none can serve it.
 func TestTry_WaitsForNoRoomWhereItsAddressIsExcluded(t *testing.T) {
 	t.Parallel()
-	alloc, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = alloc.Close() })
 	pool, exact := gen.Pool("a"), netip.MustParsePrefix("10.0.0.4/32")
-	_, err = alloc.Register(t.Context(), ledger.Pool{
-		ID: ledger.PoolID(pool.UID), Cluster: "tenant", Name: "a", CIDR: netip.MustParsePrefix("10.0.0.0/24"),
-		Excluded: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/29")},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	registered := testbed.Pool("tenant", string(pool.UID), "10.0.0.0/24")
+	registered.Excluded = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/29")}
+	alloc := testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{}, registered)
 	p := deciding(alloc, gen.Claim("c"))
-	_, err = p.try(t.Context(), resolve.Plan{Exact: exact, Candidates: []resolve.Candidate{{Pool: pool, Length: 32}}})
+	_, err := p.try(t.Context(), resolve.Plan{Exact: exact, Candidates: []resolve.Candidate{{Pool: pool, Length: 32}}})
 	if refused, ok := errors.AsType[*outcome.Refusal](err); !ok || refused.Reason != ipamv1alpha1.ReasonAddressReserved {
 		t.Errorf("try(%s) = %v, want %s", exact, err, ipamv1alpha1.ReasonAddressReserved)
 	}

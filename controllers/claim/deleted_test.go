@@ -51,9 +51,9 @@ func TestOnClaim_DeletedOrMissed(t *testing.T) {
 			s.releases = releases
 			q := inbox.NewQueue("deleted")
 			t.Cleanup(q.ShutDown)
-			handler := s.onRecord("tenant", s.world.tenant)
+			handler := s.onRecord("tenant", s.tenant)
 			if _, ok := tt.event.Object.(*ipamv1alpha1.IPClaim); ok {
-				handler = s.onClaim("tenant", s.world.tenant)
+				handler = s.onClaim("tenant", s.tenant)
 			}
 			handler.Delete(t.Context(), tt.event, q)
 			var got string

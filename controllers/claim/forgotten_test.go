@@ -40,11 +40,11 @@ func TestReconcile_ForgetsAClaimDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, deleted := range []bool{true, false} {
 		s := newScene(t, allocator.Options{}, offered())
-		tenant := s.world.tenant
+		tenant := s.tenant
 		q := inbox.NewQueue("forgotten")
 		t.Cleanup(q.ShutDown)
 		claim := gen.Claim("c", gen.OfClass("internal"))
-		if err := tenant.client.Create(t.Context(), bare(claim)); err != nil {
+		if err := tenant.Client.Create(t.Context(), bare(claim)); err != nil {
 			t.Fatal(err)
 		}
 		handler := s.onClaim("tenant", tenant)
@@ -54,7 +54,7 @@ func TestReconcile_ForgetsAClaimDeletedMeanwhile(t *testing.T) {
 			if !deleted {
 				return
 			}
-			if err := tenant.client.Delete(t.Context(), claim); err != nil {
+			if err := tenant.Client.Delete(t.Context(), claim); err != nil {
 				t.Error(err)
 			}
 			handler.Delete(t.Context(), event.DeleteEvent{Object: claim}, q)

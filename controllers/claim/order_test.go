@@ -52,7 +52,7 @@ func TestOrder_OfANewPool(t *testing.T) {
 	}
 	pool := readyPool("own", "10.9.0.0/27")
 	s.register(pool)
-	if err := s.world.tenant.client.Create(t.Context(), pool); err != nil {
+	if err := s.tenant.Client.Create(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := s.looks("young"); got != "" {
@@ -104,7 +104,7 @@ func TestOrder_IsBounded(t *testing.T) {
 	young := gen.Claim("young", gen.FromPool("own"), gen.Length(28))
 	young.CreationTimestamp = metav1.Now()
 	for _, object := range []client.Object{pool, young} {
-		if err := s.world.tenant.client.Create(t.Context(), object); err != nil {
+		if err := s.tenant.Client.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -51,7 +51,7 @@ func TestWaiting_Replaced(t *testing.T) {
 		return claim
 	}
 	first, second := old("a", gen.OfClass("internal"), gen.Length(24)), old("b", gen.FromPool("none"))
-	cache, handler := s.world.tenant.client, s.onClaim("tenant", s.world.tenant)
+	cache, handler := s.tenant.Client, s.onClaim("tenant", s.tenant)
 	if err := cache.Create(t.Context(), bare(first)); err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func TestReconcile_TellsNothingOfTheServers(t *testing.T) {
 		t.Fatalf("Reconcile = %v, want it to say %v", err, ledger.ErrClosed)
 	}
 	claim := gen.Claim("c")
-	if err := s.world.tenant.client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+	if err := s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
 		t.Fatal(err)
 	}
 	const want = "the ledger is not available now"
@@ -76,7 +76,7 @@ func TestReconcile_TellsNothingOfTheServers(t *testing.T) {
 			t.Errorf("%s says %s: %q, want %s: %q", c.Type, c.Reason, c.Message, ipamv1alpha1.ReasonError, want)
 		}
 	}
-	if got := <-s.world.tenant.events.Events; !strings.HasSuffix(got, want) {
+	if got := <-s.tenant.Events.Events; !strings.HasSuffix(got, want) {
 		t.Errorf("the event says %q, want %q", got, want)
 	}
 }

@@ -44,10 +44,10 @@ func (s *scene) retains(name string) ledger.Block {
 	}
 	kept := record.New(former, block, pool, ipamv1alpha1.AllocationName("default", name))
 	record.Retain(kept, name, "former", block.Until)
-	if err := s.world.tenant.client.Create(s.Context(), kept); err != nil {
+	if err := s.tenant.Client.Create(s.Context(), kept); err != nil {
 		s.Fatal(err)
 	}
-	s.world.tenant.writes = nil
+	s.tenant.writes = nil
 	return block
 }
 
@@ -55,7 +55,7 @@ func (s *scene) retains(name string) ledger.Block {
 func (s *scene) ownRecord() {
 	s.Helper()
 	now := gen.Allocation("c", "p", "")
-	err := s.world.tenant.client.Get(s.Context(), client.ObjectKeyFromObject(now), now)
+	err := s.tenant.Client.Get(s.Context(), client.ObjectKeyFromObject(now), now)
 	if err != nil || now.Spec.ClaimRef == nil || now.Spec.ClaimRef.UID != "later" || now.Status.Expires != nil ||
 		now.Annotations[ipamv1alpha1.AnnotationRetainedFrom] != "" {
 		s.Errorf("the record is %+v, %v; want that of the later claim, without an end", now, err)
@@ -239,7 +239,7 @@ func TestReuse_OfAnotherName(t *testing.T) {
 	s.retains("other")
 	kept := gen.Allocation("c", "p", "10.0.0.0/28", gen.Retained())
 	kept.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "c/former"}
-	if err := s.world.tenant.client.Create(t.Context(), kept); err != nil {
+	if err := s.tenant.Client.Create(t.Context(), kept); err != nil {
 		t.Fatal(err)
 	}
 	claim := reuses(gen.OfClass("internal"))
@@ -275,7 +275,7 @@ func TestReuse_AStaleCache(t *testing.T) {
 		}
 		claim := gen.Claim("c", gen.UID("later"), gen.OfClass("internal"), gen.OnRetained(policy))
 		claim.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Minute).Truncate(time.Second))
-		if err := s.world.tenant.client.Create(t.Context(), bare(claim)); err != nil {
+		if err := s.tenant.Client.Create(t.Context(), bare(claim)); err != nil {
 			t.Fatal(err)
 		}
 		s.servers.claim = claim.DeepCopy()

@@ -14,17 +14,12 @@ import (
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	poll "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
@@ -38,6 +33,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // scene is a claim controller with a real ledger. The platform has the class "internal" and the
@@ -45,47 +41,27 @@ import (
 type scene struct {
 	*Reconciler
 	*testing.T
-	ledger  *allocator.Allocator
-	world   *workspaces
-	servers *alive
-	now     *clocktesting.FakePassiveClock
-}
-
-// workspaces are a manager's clusters: the platform and a tenant.
-type workspaces struct {
+	ledger *allocator.Allocator
+	// The workspaces of the platform and of a tenant.
 	platform, tenant *workspace
+	servers          *alive
+	now              *clocktesting.FakePassiveClock
 }
 
-func (w *workspaces) GetCluster(_ context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
-	switch name {
-	case "":
-		return w.platform, nil
-	case "tenant":
-		return w.tenant, nil
-	}
-	return nil, multicluster.ErrClusterNotFound
-}
-
-// workspace is a cluster whose cache shows at once what is written.
+// workspace notes what is written.
 type workspace struct {
-	cluster.Cluster
-	client client.Client
-	events *events.FakeRecorder
+	testbed.Workspace
 	writes []string // verb and kind of what was written
 	denies bool     // its server knows no claim, whatever the cache shows
 }
 
 func newWorkspace(t *testing.T, objects ...client.Object) *workspace {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	w := &workspace{events: events.NewFakeRecorder(16)}
+	w := &workspace{Workspace: testbed.Workspace{Events: events.NewFakeRecorder(16)}}
 	note := func(verb string, obj client.Object) {
 		w.writes = append(w.writes, fmt.Sprintf("%s %T", verb, obj))
 	}
-	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+	w.Client = testbed.NewClient(t).WithObjects(objects...).
 		WithStatusSubresource(&ipamv1alpha1.IPClaim{}).
 		WithIndex(&ipamv1alpha1.IPPool{}, catalog.ByClass, catalog.IndexPoolByClass).
 		WithIndex(&ipamv1alpha1.IPClass{}, catalog.ByDefault, catalog.IndexClassByDefault).
@@ -125,12 +101,6 @@ func convert(claim *ipamv1alpha1.IPClaim, into client.Object) error {
 	return json.Unmarshal(text, into)
 }
 
-func (w *workspace) GetClient() client.Client { return w.client }
-func (w *workspace) GetCache() cache.Cache    { return objects{Reader: w.client} }
-func (w *workspace) GetEventRecorder(string) events.EventRecorder {
-	return w.events
-}
-
 // alive are releases by whose word a claim is as the test says.
 type alive struct {
 	Releases
@@ -154,19 +124,14 @@ func (a *alive) Alive(context.Context, ledger.Holder) (*ipamv1alpha1.IPClaim, er
 
 func newScene(t *testing.T, options allocator.Options, platform []client.Object, tenant ...client.Object) *scene {
 	t.Helper()
-	alloc, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = alloc.Close() })
+	alloc := testbed.Ledger(t, etcdtest.New(t).Client(), options)
 	known := directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})
 	known.Seen("endpoint", binding())
-	s := &scene{T: t, ledger: alloc, servers: &alive{}, now: clocktesting.NewFakePassiveClock(time.Now()), world: &workspaces{
-		platform: newWorkspace(t, platform...), tenant: newWorkspace(t, tenant...),
-	}}
+	s := &scene{T: t, ledger: alloc, servers: &alive{}, now: clocktesting.NewFakePassiveClock(time.Now()), platform: newWorkspace(t, platform...), tenant: newWorkspace(t, tenant...)}
+	clusters := testbed.Clusters{"": s.platform, "tenant": s.tenant}
 	s.Reconciler = &Reconciler{
-		clusters: s.world, ledger: alloc, releases: s.servers, directory: known,
-		catalog:  &catalog.Catalog{Clusters: s.world, Directory: known, Rooms: alloc},
+		clusters: clusters, ledger: alloc, releases: s.servers, directory: known,
+		catalog:  &catalog.Catalog{Clusters: clusters, Directory: known, Rooms: alloc},
 		compare:  func(context.Context, ledger.PoolID) (bool, error) { return false, nil },
 		sees:     func() error { return nil },
 		complete: func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return true, nil },
@@ -244,18 +209,18 @@ func (s *scene) stored(claim *ipamv1alpha1.IPClaim, answer door.Answer) *ipamv1a
 	claim.CreationTimestamp = metav1.NewTime(time.Now().Truncate(time.Second))
 	claim.Status = answer.Status
 	s.servers.claim = claim
-	if err := s.world.tenant.client.Create(s.Context(), bare(claim)); err != nil {
+	if err := s.tenant.Client.Create(s.Context(), bare(claim)); err != nil {
 		s.Fatal(err)
 	}
 	stored := claim.DeepCopy()
-	if err := s.world.tenant.client.Get(s.Context(), client.ObjectKeyFromObject(claim), stored); err != nil {
+	if err := s.tenant.Client.Get(s.Context(), client.ObjectKeyFromObject(claim), stored); err != nil {
 		s.Fatal(err)
 	}
 	stored.Status = answer.Status
-	if err := s.world.tenant.client.Status().Update(s.Context(), stored); err != nil {
+	if err := s.tenant.Client.Status().Update(s.Context(), stored); err != nil {
 		s.Fatal(err)
 	}
-	s.world.tenant.writes = nil
+	s.tenant.writes = nil
 	return stored
 }
 
@@ -272,7 +237,7 @@ func (s *scene) reconcile(name string) *ipamv1alpha1.IPClaim {
 		s.Fatalf("Reconcile(%s): %v", name, err)
 	}
 	claim := gen.Claim(name)
-	if err := s.world.tenant.client.Get(s.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+	if err := s.tenant.Client.Get(s.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
 		s.Fatal(err)
 	}
 	return claim

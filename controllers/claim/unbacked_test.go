@@ -54,7 +54,7 @@ func (f *forgery) look(after time.Duration) *ipamv1alpha1.IPClaim {
 	f.later(after)
 	_, _ = f.Reconcile(f.Context(), requestIn("tenant", f.claim.Name)) // an error while it keeps what it shows
 	now := gen.Claim(f.claim.Name)
-	if err := f.world.tenant.client.Get(f.Context(), client.ObjectKeyFromObject(now), now); err != nil {
+	if err := f.tenant.Client.Get(f.Context(), client.ObjectKeyFromObject(now), now); err != nil {
 		f.Fatal(err)
 	}
 	return now
@@ -86,8 +86,8 @@ func TestUnbacked_IsTakenBack(t *testing.T) {
 		t.Errorf("the claim shows %+v; want no block, and Allocated False", s)
 	}
 	told := false
-	for len(f.world.tenant.events.Events) > 0 {
-		told = strings.Contains(<-f.world.tenant.events.Events, "10.0.0.0/28 was shown and never given") || told
+	for len(f.tenant.Events.Events) > 0 {
+		told = strings.Contains(<-f.tenant.Events.Events, "10.0.0.0/28 was shown and never given") || told
 	}
 	if !told {
 		t.Error("no event tells that the block was taken back")
@@ -118,7 +118,7 @@ func TestUnbacked_WhileAFinalizerKeepsTheClaim(t *testing.T) {
 				}
 			}
 			f.claim.Finalizers = []string{"example.com/mine"}
-			if err := errors.Join(f.world.tenant.client.Update(t.Context(), f.claim), f.world.tenant.client.Delete(t.Context(), f.claim)); err != nil {
+			if err := errors.Join(f.tenant.Client.Update(t.Context(), f.claim), f.tenant.Client.Delete(t.Context(), f.claim)); err != nil {
 				t.Fatal(err)
 			}
 			f.look(time.Hour)
@@ -135,7 +135,7 @@ func TestUnbacked_WhatIsNoPrefix(t *testing.T) {
 	f := forge(t, "no-prefix")
 	f.complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return false, nil }
 	f.claim.Status.AllocatedCIDR = "10.0.0.0/280"
-	if err := f.world.tenant.client.Status().Update(t.Context(), f.claim); err != nil {
+	if err := f.tenant.Client.Status().Update(t.Context(), f.claim); err != nil {
 		t.Fatal(err)
 	}
 	f.servers.claim = f.claim
@@ -166,7 +166,7 @@ func TestUnbacked_InDoubt(t *testing.T) {
 		},
 		"the cache shows its record": func(f *forgery) {
 			record := gen.Allocation(f.claim.Name, "p", "10.0.0.0/28")
-			if err := f.world.tenant.client.Create(f.Context(), record); err != nil {
+			if err := f.tenant.Client.Create(f.Context(), record); err != nil {
 				f.Fatal(err)
 			}
 		},
@@ -176,13 +176,13 @@ func TestUnbacked_InDoubt(t *testing.T) {
 				f.Fatal(err)
 			}
 			f.claim.Status = shows("10.0.0.32/28")
-			if err := f.world.tenant.client.Status().Update(f.Context(), f.claim); err != nil {
+			if err := f.tenant.Client.Status().Update(f.Context(), f.claim); err != nil {
 				f.Fatal(err)
 			}
 			f.servers.claim = f.claim
 		},
 		"something is reserved for its name": func(f *forgery) {
-			f.world.tenant.client.Delete(f.Context(), bare(f.claim)) //nolint:errcheck // It is created again.
+			f.tenant.Client.Delete(f.Context(), bare(f.claim)) //nolint:errcheck // It is created again.
 			f.create(gen.Claim(f.claim.Name, gen.OfClass("internal")))
 			f.claim = f.stored(bare(f.claim), door.Answer{Status: f.claim.Status})
 		},
@@ -201,7 +201,7 @@ func TestUnbacked_AdoptedMeanwhile(t *testing.T) {
 	t.Parallel()
 	f := forge(t, "adopted")
 	f.claim.Status = shows("10.0.0.32/28")
-	if err := f.world.tenant.client.Status().Update(t.Context(), f.claim); err != nil {
+	if err := f.tenant.Client.Status().Update(t.Context(), f.claim); err != nil {
 		t.Fatal(err)
 	}
 	f.servers.claim = f.claim
@@ -235,7 +235,7 @@ func TestUnbacked_AnotherBlockThanItsOwn(t *testing.T) {
 			was := s.reconcile("c")
 			changed := was.DeepCopy()
 			change(&changed.Status)
-			if err := s.world.tenant.client.Status().Update(t.Context(), changed); err != nil {
+			if err := s.tenant.Client.Status().Update(t.Context(), changed); err != nil {
 				t.Fatal(err)
 			}
 			now := s.reconcile("c")

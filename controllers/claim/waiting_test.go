@@ -1,23 +1,15 @@
 package claim
 
 import (
-	"context"
 	"errors"
 	"testing"
 
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
-
-// nowhere is a manager by which no workspace is engaged.
-type nowhere struct{}
-
-func (nowhere) GetCluster(context.Context, multicluster.ClusterName) (cluster.Cluster, error) {
-	return nil, multicluster.ErrClusterNotFound
-}
 
 // What a claim waits for ends with its workspace, here and in the ledger, whoever was seen
 // to go: else room would be held for it again and again.
@@ -34,7 +26,7 @@ func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ledger := &withdrawals{}
-			r := &Reconciler{ledger: ledger, clusters: nowhere{}, directory: directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})}
+			r := &Reconciler{ledger: ledger, clusters: testbed.Clusters{}, directory: directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})}
 			class := topic{kind: classTopic, name: "c"}
 			r.waiting.enter(requestIn("a", "x"), gen.Claim("x"), []topic{class})
 			r.waiting.enter(requestIn("b", "x"), gen.Claim("x"), []topic{class})

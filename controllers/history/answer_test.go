@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // scene is a real ledger with pool p, 10.0.0.0/24, of workspace w.
@@ -28,15 +29,8 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	etcd := etcdtest.New(t).Client()
-	alloc, err := allocator.Open(t.Context(), etcd, allocator.Options{History: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = alloc.Close() })
-	s := &scene{T: t, ledger: alloc, reader: allocator.Reader{Client: etcd}}
-	_, err = alloc.Register(t.Context(), ledger.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")})
-	s.must(err)
-	return s
+	alloc := testbed.Ledger(t, etcd, allocator.Options{History: time.Hour}, testbed.Pool("w", "p", "10.0.0.0/24"))
+	return &scene{T: t, ledger: alloc, reader: allocator.Reader{Client: etcd}}
 }
 
 func (s *scene) must(err error) {

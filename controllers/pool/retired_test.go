@@ -1,18 +1,11 @@
 package pool
 
 import (
-	"context"
 	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -20,45 +13,18 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
-
-// workspace is a manager that has engaged every workspace, and a cluster whose cache shows these
-// pools.
-type workspace struct {
-	cluster.Cluster
-	shows client.Reader
-}
-
-func (w workspace) GetCluster(context.Context, multicluster.ClusterName) (cluster.Cluster, error) {
-	return w, nil
-}
-func (w workspace) GetCache() cache.Cache { return shownPools{Reader: w.shows} }
-func (workspace) GetEventRecorder(string) events.EventRecorder {
-	return events.NewFakeRecorder(1)
-}
-
-type shownPools struct {
-	cache.Cache
-	Reader client.Reader
-}
-
-func (s shownPools) List(ctx context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	return s.Reader.List(ctx, list)
-}
 
 // A pool that leaves the ledger has the pools of its workspace reconciled that have no CIDR: it may have stood in their way,
 // by its addresses, or as one of as many as the workspace may have.
 func TestRetired_RequeuesWhatItStoodInTheWayOf(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	refused, ready := gen.Pool("refused", gen.CIDR("10.0.0.0/24")), gen.Pool("ready", gen.CIDR("10.1.0.0/24"))
 	ready.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionTrue}}
 	known := directory.New(directory.Workspace{Cluster: "platform"})
 	news := inbox.New(known)
 	r := &Reconciler{
-		clusters: workspace{shows: fake.NewClientBuilder().WithScheme(scheme).WithObjects(refused, ready).Build()},
+		clusters: testbed.Clusters{"w": testbed.NewWorkspace(t, refused, ready)},
 		ledger:   &withdrawals{}, directory: known, queue: news.Pools,
 	}
 	for _, left := range []ledger.Pool{{ID: "p", Cluster: "w", Name: "p"}, {ID: "child", Cluster: "w", Name: "child", Parent: "p"}} {

@@ -8,9 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -19,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 type oracle struct {
@@ -110,25 +108,14 @@ func TestEnter_ByAStaleCache(t *testing.T) {
 // newEntered is a pass over a pool that the ledger has as given, and cache and server show with these options.
 func newEntered(t *testing.T, has ledger.Pool, shown ...gen.PoolOption) (*pass, *oracle) {
 	t.Helper()
-	alloc, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = alloc.Close() })
-	scheme := runtime.NewScheme()
-	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	pool := gen.Pool("p", append(shown, gen.CIDR("10.0.0.0/24"))...)
 	has.ID, has.Cluster, has.Name, has.CIDR = ledger.PoolID(pool.UID), "w", "p", netip.MustParsePrefix("10.0.0.0/24")
-	if _, err := alloc.Register(t.Context(), has); err != nil {
-		t.Fatal(err)
-	}
+	alloc := testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{}, has)
 	servers := &oracle{answer: live.Answer{Verdict: live.Alive, Object: pool}}
 	known := directory.New(directory.Workspace{Cluster: "platform"})
 	return &pass{
 		Reconciler: &Reconciler{ledger: alloc, adoption: adopted{}, oracle: servers, directory: known, queue: inbox.New(known).Pools, now: time.Now},
-		cluster:    workspace{shows: fake.NewClientBuilder().WithScheme(scheme).Build()},
+		cluster:    testbed.NewWorkspace(t),
 		pool:       pool, id: has.ID, owner: directory.Workspace{Cluster: "w"},
 	}, servers
 }

@@ -1,14 +1,12 @@
 package pool
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // Children wait for a parent by its workspace and name, wherever they are themselves.
@@ -57,13 +56,6 @@ func TestWaiting(t *testing.T) {
 	expect("a's pool p, which two have left,", w.on(a, "p"), young)
 }
 
-// nowhere is a manager by which no workspace is engaged.
-type nowhere struct{}
-
-func (nowhere) GetCluster(context.Context, multicluster.ClusterName) (cluster.Cluster, error) {
-	return nil, multicluster.ErrClusterNotFound
-}
-
 // withdrawals is a ledger that notes who waits no more.
 type withdrawals struct {
 	Ledger
@@ -76,7 +68,7 @@ func (w *withdrawals) Withdraw(id ledger.ClaimID) { w.who = append(w.who, id) }
 // ledger, too: else room would be held for it again and again.
 func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 	alloc := &withdrawals{}
-	r := &Reconciler{ledger: alloc, clusters: nowhere{}}
+	r := &Reconciler{ledger: alloc, clusters: testbed.Clusters{}}
 	child := gen.Pool("k", gen.ChildOf("p", 24))
 	request := inbox.Request("a", client.ObjectKeyFromObject(child))
 	r.waiting.enter(request, waitOf(child, "a"))

@@ -1,7 +1,6 @@
 package release
 
 import (
-	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // promiseScene is a controller with a real ledger, in which a block is reserved for the claim
@@ -38,14 +38,7 @@ type promiseScene struct {
 func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy, objects ...client.Object) *promiseScene {
 	t.Helper()
 	client := etcdtest.New(t).Client()
-	alloc, err := allocator.Open(t.Context(), client, allocator.Options{History: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = alloc.Close() })
-	if _, err = alloc.Register(t.Context(), ledger.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
-		t.Fatal(err)
-	}
+	alloc := testbed.Ledger(t, client, allocator.Options{History: time.Hour}, testbed.Pool("w", "p", "10.0.0.0/24"))
 	p := &promiseScene{
 		T: t, ledger: alloc, reader: allocator.Reader{Client: client}, oracle: &oracle{}, clock: clocktesting.NewFakePassiveClock(time.Now()),
 		workspace: newSceneWith(t, interceptor.Funcs{}, objects...).workspace,

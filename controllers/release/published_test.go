@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 func TestPublished(t *testing.T) {
@@ -43,11 +42,7 @@ func TestPublished(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			scheme := runtime.NewScheme()
-			if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-				t.Fatal(err)
-			}
-			workspace := fake.NewClientBuilder().WithScheme(scheme).WithObjects(test.records...).WithInterceptorFuncs(interceptor.Funcs{
+			workspace := testbed.NewClient(t).WithObjects(test.records...).WithInterceptorFuncs(interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 					if test.fault != nil {
 						return test.fault

@@ -7,10 +7,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kcp-ipam/ipam/allocator"
@@ -18,6 +16,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // ledger has one block, of the claim default/c of the workspace w.
@@ -148,10 +147,6 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 // newSceneWith is newScene with a workspace that does something else when asked.
 func newSceneWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *scene {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	holder := ledger.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}
 	s := &scene{
 		ledger: &fakeLedger{
@@ -160,7 +155,7 @@ func newSceneWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Objec
 		},
 		oracle:    &oracle{},
 		clock:     clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
-		workspace: fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(objects...).Build(),
+		workspace: testbed.NewClient(t).WithInterceptorFuncs(funcs).WithObjects(objects...).Build(),
 		holder:    holder,
 	}
 	s.Controller = newController(Options{Ledger: s.ledger, Oracle: s.oracle, Clock: s.clock, Absence: time.Second})

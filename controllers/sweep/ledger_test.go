@@ -3,7 +3,6 @@ package sweep
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // land is a sweeper over a real ledger, of which no block is too young.
@@ -27,17 +27,10 @@ type land struct {
 
 func newLand(t *testing.T, blocks int) *land {
 	t.Helper()
-	alloc, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{})
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
-	t.Cleanup(func() { _ = alloc.Close() })
+	alloc := testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{},
+		testbed.Pool("w", "p", "10.0.0.0/16"), testbed.Pool("w", "q", "2001:db8::/32"))
 	l := &land{Allocator: alloc, orphaned: map[ledger.ClaimID]bool{}}
 	for _, id := range []ledger.PoolID{"p", "q"} {
-		cidr := map[ledger.PoolID]string{"p": "10.0.0.0/16", "q": "2001:db8::/32"}[id]
-		if _, err := alloc.Register(t.Context(), ledger.Pool{ID: id, Cluster: "w", Name: string(id), CIDR: netip.MustParsePrefix(cidr)}); err != nil {
-			t.Fatalf("Register: %v", err)
-		}
 		var binds sync.WaitGroup
 		for i := range blocks {
 			binds.Go(func() { l.bind(t, id, fmt.Sprint(id, i)) })

@@ -6,58 +6,21 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
-
-// engaged is a manager that has engaged the workspace w alone.
-type engaged struct {
-	cluster.Cluster
-	cache objects
-}
-
-// objects are what a cache shows.
-type objects struct {
-	cache.Cache
-	client.Reader
-}
-
-func (o objects) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	return o.Reader.Get(ctx, key, obj, opts...)
-}
-
-func (o objects) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	return o.Reader.List(ctx, list, opts...)
-}
 
 func newCaches(t *testing.T, funcs interceptor.Funcs, shown ...client.Object) Caches {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	reader := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(shown...).Build()
-	return Caches{Clusters: &engaged{cache: objects{Reader: reader}}, Directory: directory.New(directory.Workspace{Cluster: "platform"})}
+	w := &testbed.Workspace{Client: testbed.NewClient(t).WithInterceptorFuncs(funcs).WithObjects(shown...).Build()}
+	return Caches{Clusters: testbed.Clusters{"": w, "w": w}, Directory: directory.New(directory.Workspace{Cluster: "platform"})}
 }
-
-func (e *engaged) GetCluster(_ context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
-	if name != "w" && name != "" {
-		return nil, multicluster.ErrClusterNotFound
-	}
-	return e, nil
-}
-
-func (e *engaged) GetCache() cache.Cache { return e.cache }
 
 func TestCaches_State(t *testing.T) {
 	bound := gen.Claim("c")

@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // scene is a real ledger, and the objects of workspace w that are published of it:
@@ -42,25 +43,18 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	etcd := etcdtest.New(t).Client()
-	alloc, err := allocator.Open(t.Context(), etcd, allocator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = alloc.Close() })
+	root := testbed.Pool("w", "uid-of-root", "10.0.0.0/16")
+	root.Name, root.Excluded = "root", []netip.Prefix{netip.MustParsePrefix("10.0.255.0/24")}
+	alloc := testbed.Ledger(t, etcd, allocator.Options{}, root)
 	s := &scene{
 		T: t, etcd: etcd, ledger: alloc, between: func() {},
 		pools: map[string]*ipamv1alpha1.IPPool{}, claims: map[string]*ipamv1alpha1.IPClaim{}, records: map[string]*ipamv1alpha1.IPAllocation{},
 	}
 	s.Verifier = New(Options{Ledger: s, World: s, Reserved: s.reservedSince, Pause: time.Millisecond})
 
-	_, err = alloc.Register(t.Context(), ledger.Pool{
-		ID: "uid-of-root", Cluster: "w", Name: "root", CIDR: netip.MustParsePrefix("10.0.0.0/16"),
-		Excluded: []netip.Prefix{netip.MustParsePrefix("10.0.255.0/24")},
-	})
-	s.must(err)
 	s.hold("a", "10.0.0.0/28")
 	s.hold("r", "10.0.0.16/28")
-	_, _, err = alloc.Retain(t.Context(), "uid-of-r", time.Time{})
+	_, _, err := alloc.Retain(t.Context(), "uid-of-r", time.Time{})
 	s.must(err)
 	delete(s.claims, "r")
 	s.records["r"].Spec.ClaimRef = nil

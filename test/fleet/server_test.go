@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +16,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/internal/absent"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // newTestServer serves three workspaces of four claims each on two shards, and is reached at a path.
@@ -29,11 +29,7 @@ func newTestServer(t *testing.T, path string) (*Server, client.WithWatch) {
 	s := New("root:ipam", crowd)
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)
-	scheme := runtime.NewScheme()
-	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.NewWithWatch(&rest.Config{Host: web.URL + path}, client.Options{Scheme: scheme, Mapper: mapper()})
+	c, err := client.NewWithWatch(&rest.Config{Host: web.URL + path}, client.Options{Scheme: testbed.Scheme(t), Mapper: mapper()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,16 +9,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/stage"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // A pool goes when its name was typed, and not before.
@@ -53,10 +52,6 @@ func TestPoolRelease_Confirm(t *testing.T) {
 // A pool whose status follows its use by a moment seems to be empty, and is refused. Its claims are
 // being released, so it is deleted when they are gone.
 func TestPoolRelease_StatusLags(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	pool, refusals := stage.Ready(gen.Pool("lab"), "10.8.0.0/16", ipamv1alpha1.IPv4, 0, 17), 0
 	says := func(ctx context.Context, c client.Client, reason ipamv1alpha1.Reason) {
 		stored := &ipamv1alpha1.IPPool{}
@@ -70,7 +65,7 @@ func TestPoolRelease_StatusLags(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(pool).WithStatusSubresource(pool).
+	c := testbed.NewClient(t).WithObjects(pool).WithStatusSubresource(pool).
 		WithIndex(pool, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
@@ -99,10 +94,6 @@ func TestPoolRelease_StatusLags(t *testing.T) {
 // A pool that seems to be in use, as its last claim was released a moment ago, is not refused before its status could
 // follow. One that stays in use is.
 func TestPoolRelease_StatusIsToFollow(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	for name, tt := range map[string]struct {
 		then ipamv1alpha1.Reason
 		want int
@@ -115,7 +106,7 @@ func TestPoolRelease_StatusIsToFollow(t *testing.T) {
 		}
 		says(ipamv1alpha1.ReasonInUse)
 		shown := pool.DeepCopy()
-		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(pool).WithStatusSubresource(pool).
+		c := testbed.NewClient(t).WithObjects(pool).WithStatusSubresource(pool).
 			WithIndex(pool, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).
 			WithInterceptorFuncs(interceptor.Funcs{
 				List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {

@@ -8,13 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/wildcard"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // refuses is the way to a server that does not run.
@@ -61,12 +61,8 @@ func TestStart_EndsWhileTheServerIsAway(t *testing.T) {
 // awayCache is a cache of claims whose server is away.
 func awayCache(t *testing.T, open func(*rest.Config, cache.Options) (cache.Cache, error)) cache.Cache {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	made, err := open(&rest.Config{Host: "https://kcp.invalid"}, cache.Options{
-		Scheme: scheme, Mapper: live.Mapper(), HTTPClient: &http.Client{Transport: refuses{}},
+		Scheme: testbed.Scheme(t), Mapper: live.Mapper(), HTTPClient: &http.Client{Transport: refuses{}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -9,44 +8,19 @@ import (
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // platform is the one workspace that is engaged, and a ledger that knows some pools.
 type platform struct {
-	cluster.Cluster
-	reader client.Client
-	pools  map[ledger.PoolID]ledger.Pool
+	testbed.Clusters
+	pools map[ledger.PoolID]ledger.Pool
 }
-
-// cached is a cache that shows what is written.
-type cached struct {
-	cache.Cache
-	reader client.Client
-}
-
-func (c cached) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	return c.reader.Get(ctx, key, obj, opts...)
-}
-
-func (p platform) GetCluster(_ context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
-	if name != "" {
-		return nil, multicluster.ErrClusterNotFound
-	}
-	return p, nil
-}
-
-func (p platform) GetCache() cache.Cache { return cached{reader: p.reader} }
 
 func (p platform) Pool(id ledger.PoolID) (ledger.Pool, bool) {
 	known, ok := p.pools[id]
@@ -56,15 +30,11 @@ func (p platform) Pool(id ledger.PoolID) (ledger.Pool, bool) {
 // The longer one counts, of what exists. Of a pool whose workspace is bound and not served yet,
 // nobody can tell.
 func TestCooldowns(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	short, long, none := gen.Pool("short", gen.Cooldown("10s")), gen.Pool("long", gen.Cooldown("1h")), gen.Pool("none")
 	minute := gen.Class("minute", gen.Cooldown("1m"))
 	p := platform{
-		reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(short, long, none, minute).Build(),
-		pools:  map[ledger.PoolID]ledger.Pool{},
+		Clusters: testbed.Clusters{"": testbed.NewWorkspace(t, short, long, none, minute)},
+		pools:    map[ledger.PoolID]ledger.Pool{},
 	}
 	for _, pool := range []*ipamv1alpha1.IPPool{short, long, none} {
 		id := ledger.PoolID(pool.UID)

@@ -3,24 +3,18 @@ package catalog
 import (
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // The claim's word counts, else that of its class. Nobody knows that of a class that is gone.
 func TestReclaims(t *testing.T) {
 	t.Parallel()
-	scheme := runtime.NewScheme()
-	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	keeps, silent := gen.Class("keeps", gen.Reclaim(ipamv1alpha1.ReclaimRetain)), gen.Class("silent")
-	p := platform{reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(keeps, silent).Build()}
+	p := testbed.Clusters{"": testbed.NewWorkspace(t, keeps, silent)}
 	c := &Catalog{Clusters: p, Directory: directory.New(directory.Workspace{Cluster: "platform"})}
 	for _, tt := range []struct {
 		own   ipamv1alpha1.ReclaimPolicy

@@ -5,9 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -15,21 +13,18 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // TestView_Unreadable: a pool or class that cannot be read is offered to nobody, and looks like one that does not exist. What
 // is known of it says how its blocks are given back.
 func TestView_Unreadable(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	pool, class := gen.Pool("p", gen.Cooldown("1h")), gen.Class("c", gen.Cooldown("2h"))
 	class.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
 	for _, obj := range []client.Object{pool, class} {
 		obj.SetAnnotations(map[string]string{decode.Mark: "spec.x"})
 	}
-	reader := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+	reader := testbed.NewClient(t).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 			if _, ok := obj.(*ipamv1alpha1.IPPool); ok {
 				return decode.Unreadable(pool)
@@ -38,7 +33,7 @@ func TestView_Unreadable(t *testing.T) {
 		},
 	}).Build()
 	id := ledger.PoolID(pool.UID)
-	p := platform{reader: reader, pools: map[ledger.PoolID]ledger.Pool{id: {ID: id, Cluster: "platform", Name: "p"}}}
+	p := platform{Clusters: testbed.Clusters{"": &testbed.Workspace{Client: reader}}, pools: map[ledger.PoolID]ledger.Pool{id: {ID: id, Cluster: "platform", Name: "p"}}}
 	known := directory.New(directory.Workspace{Cluster: "platform"})
 	c := &Catalog{Clusters: p, Directory: known}
 	view := c.View(t.Context())

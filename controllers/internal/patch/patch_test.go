@@ -9,15 +9,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // server counts the writes that it gets, and can refuse those of the main object.
@@ -32,12 +31,8 @@ type server struct {
 
 func newServer(t *testing.T, objects ...client.Object) *server {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	s := &server{serves: []string{"v1controller1"}, unserved: notFound}
-	s.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&ipamv1alpha1.IPClaim{}).
+	s.Client = testbed.NewClient(t).WithObjects(objects...).WithStatusSubresource(&ipamv1alpha1.IPClaim{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
 				s.main++

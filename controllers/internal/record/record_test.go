@@ -5,14 +5,13 @@ import (
 	"errors"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 var (
@@ -36,11 +35,7 @@ func kept(name, claim string, uid types.UID) *ipamv1alpha1.IPAllocation {
 
 func newReader(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) client.Reader {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(objects...).Build()
+	return testbed.NewClient(t).WithInterceptorFuncs(funcs).WithObjects(objects...).Build()
 }
 
 // shownBy gives the records that a reader shows.
