@@ -70,7 +70,7 @@ type relief struct {
 	on   Account
 	pool ledger.PoolID
 	held *big.Int          // for those that had room
-	back map[kind]*big.Int // what those of a kind ask for that had none; not of an exact kind
+	back map[kind]*big.Int // the addresses that those of a kind ask for that had none; not of an exact kind
 	done map[kind]bool     // the limit stops the oldest that is left
 
 	looks int
@@ -150,7 +150,7 @@ func (l *relief) look(r *Room, p *Pool, w *Waiter) {
 	switch {
 	case w.held:
 		l.held.Add(l.held, wanted)
-	case !of.exact || broken != nil:
+	case !of.exact:
 		if l.back[of] == nil {
 			l.back[of] = new(big.Int)
 		}

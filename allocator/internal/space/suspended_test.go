@@ -2,9 +2,11 @@ package space
 
 import (
 	"fmt"
+	"maps"
 	"math/big"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -125,7 +127,8 @@ func (s *shadow) step(i int) {
 	case 2:
 		s.Room.Withdraw(p, ledger.ClaimID(fmt.Sprint("c", s.random.IntN(60))))
 	case 3: // one with a hold is bound
-		for _, w := range p.Waiting.Claims {
+		for _, id := range slices.Sorted(maps.Keys(p.Waiting.Claims)) {
+			w := p.Waiting.Claims[id]
 			if _, broken := p.Over(w.request, nil); w.held && broken == nil {
 				s.Room.Claim(p, w.request)
 				s.bind(w.Last, w.request, int64(i))
@@ -140,10 +143,10 @@ func (s *shadow) step(i int) {
 			s.bind(prefix, r, int64(i))
 		}
 	default:
-		for prefix := range s.taken {
+		if taken := slices.SortedFunc(maps.Keys(s.taken), ledger.ComparePrefixes); len(taken) > 0 {
+			prefix := taken[s.random.IntN(len(taken))]
 			delete(s.taken, prefix)
 			s.Removed(prefix, int64(i))
-			break
 		}
 	}
 	s.Unlock()
@@ -187,7 +190,7 @@ func (s *shadow) forgotten() *Waiter {
 // Whatever is bound, released, withdrawn and asked again, nobody is forgotten.
 func TestSuspended_NobodyIsForgotten(t *testing.T) {
 	suspended := 0
-	for seed := range uint64(100) {
+	for seed := range uint64(60) {
 		space, _ := spaceOf(netip.MustParsePrefix("10.0.0.0/27"))
 		s := &shadow{Space: space, random: rand.New(rand.NewPCG(seed, 3)), taken: map[netip.Prefix]ledger.Request{}}
 		s.Unlocked = func(n News) { s.told = append(s.told, n.Relieved...) }

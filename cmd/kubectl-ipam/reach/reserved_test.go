@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The platform alone is told how to find the workspace that has an address reserved.
+// The platform alone is told how to find the workspace of a reservation.
 func TestReserved_IsForThePlatform(t *testing.T) {
 	if hint := (&View{}).Reserved("10.0.0.0/24"); hint != "" {
 		t.Errorf("a tenant is told %q, want nothing", hint)
