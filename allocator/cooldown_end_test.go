@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // When a cooldown ends, those that end a moment later go on.
@@ -68,5 +69,37 @@ func TestCooldown_EndsInBatches(t *testing.T) {
 	i.waitCooling(i.Allocator, 0)
 	if blocks := i.sameAsLedger(); len(blocks) != 0 {
 		t.Errorf("%d blocks are left", len(blocks))
+	}
+}
+
+// A block that cools as of memory, and has a holder again as of the ledger, is not freed: neither that of another claim
+// nor that of the former one. Memory is read again.
+func TestCooldown_IsNotEndedWhereMemoryIsWrong(t *testing.T) {
+	for _, holder := range []ClaimID{"theirs", "former"} {
+		l := newLedger(t, func(o *Options) { o.Cooldown = func(Block) (time.Duration, error) { return time.Hour, nil } })
+		l.pool("p", "10.0.0.0/24")
+		watch := &cutter{Watcher: l.etcd.Client().Watcher}
+		behind := &fixture{Allocator: l.through(l.etcd.Client().KV, watch), t: t, etcd: l.etcd}
+		b := l.bind(request("p", "former", 28))
+		l.free("former")
+		behind.catchUp(t)
+		watch.set(true)
+		if _, err := l.etcd.Client().Delete(t.Context(), store.DefaultPrefix+"/claims/former"); err != nil {
+			t.Fatalf("etcd Delete: %v", err)
+		}
+		l.put("spaces/p/blocks/010.000.000.000-28", store.Record{Holdings: []store.Holding{wanted{Request: request("p", string(holder), 28)}.holding(l.engine.Hooks.Now())}}.Encode())
+		l.put("claims/"+string(holder), store.EncodeClaim("p", b.Prefix))
+		if _, err := behind.endCooldowns(t.Context(), "p", engine.EndCooldowns{Within: b.Prefix}); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("where %s has the block, the cooldown ends with %v; want %v", holder, err, ErrUnavailable)
+		}
+		watch.set(false)
+		behind.catchUp(t)
+		if got, ok, err := behind.Lookup(t.Context(), holder); err != nil || !ok || got.Prefix != b.Prefix {
+			t.Errorf("Lookup of %s = %s, %t, %v; want it to have %s", holder, got.Prefix, ok, err, b.Prefix)
+		}
+		if ended, err := behind.endCooldowns(t.Context(), "p", engine.EndCooldowns{Within: b.Prefix}); ended || err != nil {
+			t.Errorf("after memory was read again, a cooldown ends: %t, %v", ended, err)
+		}
+		behind.sameAsLedger()
 	}
 }

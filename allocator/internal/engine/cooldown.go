@@ -139,8 +139,8 @@ func (l *EndCooldowns) Cluster() ledger.ClusterName { return "" }
 // Claim is none: the op has a transaction of its own.
 func (l *EndCooldowns) Claim() (ledger.ClaimID, bool) { return "", false }
 
-// Plan takes as many blocks as one transaction carries. To compare the head is enough: no block that
-// cools can change without it.
+// Plan takes as many blocks as one transaction carries. It compares each of them: no block that cools can change
+// without the head, but memory may be wrong.
 func (l *EndCooldowns) Plan(s *Worker) (Share, error) {
 	l.ended, l.full = nil, false
 	if p := s.Pool(l.Of); l.Of != "" && (p == nil || p.State != ledger.PoolDraining) {
@@ -149,7 +149,9 @@ func (l *EndCooldowns) Plan(s *Worker) (Share, error) {
 	limit, bytes := max(1, int(s.Engine.Limit.Load())-8), 0
 	var sh Share
 	for prefix := range l.due(s) {
-		block, claim := s.Keys.Block(prefix), s.Keys.Claim(s.Cooling.Blocks[prefix].Claim)
+		cooled := s.Cooling.Blocks[prefix]
+		block, claim := s.Keys.Block(prefix), s.Keys.Claim(cooled.Claim)
+		sh.Ifs = append(sh.Ifs, store.At(block, cooled.At))
 		sh.Then = append(sh.Then, clientv3.OpTxn(nil, store.Ops(store.Remove(block), store.Remove(claim)), nil))
 		bytes += len(block) + len(claim)
 		if l.ended = append(l.ended, prefix); len(l.ended) == limit || bytes > MaxGroupBytes/2 {
@@ -202,5 +204,10 @@ func (l *EndCooldowns) Won(s *Worker, revision int64, _ store.Results) error {
 	return nil
 }
 
-// Lost plans the op again.
-func (l *EndCooldowns) Lost(*Worker, Loss) error { return ErrAgain }
+// Lost plans the op again. If one of the blocks is not as in memory, that is read again before.
+func (l *EndCooldowns) Lost(s *Worker, why Loss) error {
+	if why.Kind == Refuted {
+		return s.Distrust(l.ended[0])
+	}
+	return ErrAgain
+}

@@ -16,12 +16,14 @@ func (s *Space) Committed(prefix netip.Prefix, r store.Record, revision int64) {
 		return
 	}
 	s.Room.reserved.remove(prefix)
+	r.Revision = revision
 	s.note(prefix, r)
 }
 
 // Put notes a block that was there before, and was changed at the revision.
 func (s *Space) Put(prefix netip.Prefix, r store.Record, revision int64) {
 	if revision > s.Known { // else the watch was faster
+		r.Revision = revision
 		s.note(prefix, r)
 	}
 }

@@ -33,7 +33,8 @@ type Cooled struct {
 	Claim  ledger.ClaimID
 	former former
 	Owner  unique.Handle[Owner]
-	Taken  bool // a bind of the current group gives it back to its former holder
+	At     int64 // revision of the block's last change
+	Taken  bool  // a bind of the current group gives it back to its former holder
 }
 
 // End is when the block is free.
@@ -59,7 +60,7 @@ func CooledOf(r store.Record) *Cooled {
 	}
 	return &Cooled{
 		until: h.Until.UnixMilli(), freed: freed, Claim: ledger.ClaimID(strings.Clone(string(h.Claim))),
-		former: formerOf(ledger.Holder{Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name}), Owner: unique.Make(OwnerOf(h)),
+		former: formerOf(ledger.Holder{Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name}), Owner: unique.Make(OwnerOf(h)), At: r.Revision,
 	}
 }
 

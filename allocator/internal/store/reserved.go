@@ -8,7 +8,7 @@ import (
 )
 
 // Reserved calls visit with the tenures of all reservations, in the order of their workspaces, each as it is when it
-// is read. It returns the revision as of which they were listed. For a key that cannot be read, visit gets an error for
+// is read. It returns the revision of the list. For a key that cannot be read, visit gets an error for
 // which Unreadable holds. If visit returns false, Reserved ends. It reads the keys of reservations and their blocks, and
 // nothing else. ErrExpired: reading took longer than etcd keeps its revisions.
 func (r Reader) Reserved(ctx context.Context, visit func(ledger.Tenure, error) bool) (revision int64, err error) {

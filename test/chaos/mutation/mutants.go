@@ -27,6 +27,12 @@ var Mutants = []Mutant{
 		New:  "",
 	},
 	{
+		Name: "the end of a cooldown compares no more than the head",
+		File: "allocator/internal/engine/cooldown.go",
+		Old:  "sh.Ifs = append(sh.Ifs, store.At(block, cooled.At))",
+		New:  "",
+	},
+	{
 		Name: "a new pool does not know of what is in flight in its space",
 		File: "allocator/internal/space/space.go",
 		Old:  "for prefix := range s.Room.reserved.all() {",
