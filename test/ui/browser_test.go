@@ -190,6 +190,21 @@ func (b *browser) shows(path string, want ...string) string {
 	return page
 }
 
+// fits fails the test if a cell of a table on one of these pages is beside the window, or has its text beside itself.
+func (b *browser) fits(paths ...string) {
+	b.Helper()
+	for _, path := range paths {
+		b.visit(path)
+		beside := ask(b, "measure the cells of "+path, chromedp.Evaluate[[]string](`[...document.querySelectorAll("td")].filter(cell => {
+			const place = cell.getBoundingClientRect();
+			return place.right > document.documentElement.clientWidth + 1 || cell.scrollWidth > cell.clientWidth + 1;
+		}).map(cell => cell.textContent)`))
+		if len(beside) > 0 {
+			b.Errorf("%s has %d cells beside the window, the first with %q", path, len(beside), beside[0])
+		}
+	}
+}
+
 // waits until the page, which nobody loads again, says something.
 func (b *browser) waits(text string) {
 	b.Helper()

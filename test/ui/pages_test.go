@@ -57,6 +57,8 @@ func asAdmin(b *browser, s town) {
 	b.shows("/search?q=root:payments", "default/pay-3 of root:payments")
 	b.shows("/search?q="+blockOf(b, s.other, "pay-0"), "default/pay-0")
 	b.shows("/tenants", "root:payments", "root:web", "class internal", "of 16,384")
+	b.shows("/claims", "default/pay-3 of root:payments", "default/desk-0", "PrefixLengthRejected", `href="/`)
+	b.fits("/", "/claims", "/tenants", "/pool/office/list", "/search?q=root:payments")
 	b.calm()
 }
 
@@ -72,7 +74,9 @@ func asTenant(b *browser, s town) {
 	see("/pool/internal-a/list?workspace="+s.platform.Path, "default/shop-0", "retained")
 	see("/plan?class=internal&length=24", "It would get", "which is not shown to you")
 	see("/plan?class=internal&length=12", "It would get no block", "PrefixLengthRejected")
-	see("/search?q=pay-", "Nothing that you may see")
+	see("/claims", "default/shop-0", "default/wide", "PrefixLengthRejected", "internal-a of "+s.platform.Path)
+	see("/plan?pool=lab&length=26", "It would get", "your claim")
+	see("/search?q=pay-", "You may see no block")
 	see("/search?q="+foreign, "Results for")
 	see("/search?q=owned", "default/owned", "&lt;script&gt;alert(1)")
 	see("/search?q=default", "default/shop-0")
@@ -84,6 +88,7 @@ func asTenant(b *browser, s town) {
 			}
 		}
 	}
+	b.fits("/", "/claims", "/pool/lab/list", "/search?q=default")
 	b.calm()
 	for path, want := range map[string]string{
 		"/tenants": "This did not work", "/pool/office": "There is no pool office", "/pool/internal-a": "There is no pool internal-a",

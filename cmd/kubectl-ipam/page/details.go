@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
@@ -38,8 +39,8 @@ type fit struct {
 	Link string
 }
 
-// detailsOf is what is known of a block of a pool.
-func detailsOf(p *Pool, block netip.Prefix) *details {
+// detailsOf returns the facts about a block of a pool.
+func (s *Snapshot) detailsOf(p *Pool, block netip.Prefix) *details {
 	d := &details{Block: block, Size: sized(block)}
 	if !block.IsSingleIP() {
 		d.Zoom = p.Path(p.zoom(block)...)
@@ -63,7 +64,7 @@ func detailsOf(p *Pool, block netip.Prefix) *details {
 	}
 	d.Is = words[d.Kind]
 	if d.Kind == draw.Free {
-		d.Fits = fits(p, block)
+		d.Fits = s.fits(p, block)
 	}
 	return d
 }
@@ -77,7 +78,7 @@ func (d *details) heldBy(h *space.Holding) {
 	}
 }
 
-// Since is when the holder got the block.
+// Since returns when the holder got the block.
 func (d *details) Since() metav1.Time {
 	if d.Holder == nil {
 		return metav1.Time{}
@@ -85,8 +86,8 @@ func (d *details) Since() metav1.Time {
 	return d.Holder.Since
 }
 
-// fits are the next few lengths that a free block has room for, among those that the pool gives.
-func fits(p *Pool, block netip.Prefix) []fit {
+// fits returns the next few lengths that a free block has room for, among those that the pool gives.
+func (s *Snapshot) fits(p *Pool, block netip.Prefix) []fit {
 	const shown = 6
 	bounds := p.Object.Spec.Allocation
 	last := block.Addr().BitLen()
@@ -96,15 +97,47 @@ func fits(p *Pool, block netip.Prefix) []fit {
 	var all []fit
 	for length := max(block.Bits(), int(bounds.MinPrefixLength)); length <= last && len(all) < shown; length++ {
 		count := new(big.Int).Lsh(big.NewInt(1), uint(length-block.Bits()))
-		all = append(all, fit{length, draw.Count(count), planFor(p, length)})
+		all = append(all, fit{length, draw.Count(count), s.planFor(p, length)})
 	}
 	return all
 }
 
-// planFor leads to the plan for a block of a pool; empty if the pool backs no class.
-func planFor(p *Pool, length int) string {
-	if p.Object == nil || len(p.Object.Spec.ClassNames) == 0 {
+// planFor leads to the plan for a block of a pool, by the first class that gives the length, or from the pool itself if it
+// backs none; empty if none of its classes gives the length.
+func (s *Snapshot) planFor(p *Pool, length int) string {
+	query := url.Values{"length": {fmt.Sprint(length)}}
+	switch classes := p.classes(); {
+	case p.Object == nil:
 		return ""
+	case len(classes) == 0:
+		query.Set("pool", p.Name)
+		if p.Workspace != "" {
+			query.Set("workspace", p.Workspace)
+		}
+	default:
+		at := slices.IndexFunc(classes, func(name string) bool { return s.gives(name, int32(length)) })
+		if at < 0 {
+			return ""
+		}
+		query.Set("class", classes[at])
 	}
-	return "/plan?" + url.Values{"class": {p.Object.Spec.ClassNames[0]}, "length": {fmt.Sprint(length)}}.Encode()
+	return "/plan?" + query.Encode()
+}
+
+// classes returns the names of the classes that the pool backs.
+func (p *Pool) classes() []string {
+	if p.Object == nil {
+		return nil
+	}
+	return p.Object.Spec.ClassNames
+}
+
+// gives reports whether a class allows a length. One that is not shown may.
+func (s *Snapshot) gives(class string, length int32) bool {
+	at := slices.IndexFunc(s.Classes, func(c ipamv1alpha1.IPClass) bool { return c.Name == class })
+	if at < 0 {
+		return true
+	}
+	allowed := s.Classes[at].Spec.AllowedPrefixLengths
+	return allowed == nil || length >= allowed.Min && length <= allowed.Max
 }

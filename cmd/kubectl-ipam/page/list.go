@@ -19,15 +19,11 @@ import (
 // listView is the space of a pool in rows.
 type listView struct {
 	*Pool
+	paged[listRow]
 	Meter meter
-	Rows  []listRow
 	// Lengths are the free blocks by length, and Largest the length of the largest; empty for none.
-	Lengths []fit
-	Largest string
-	// First and Last number the rows that are shown, of Total.
-	First, Last, Total int
-	// Before and After lead to the other rows; empty for none.
-	Before, After string
+	Lengths       []fit
+	Largest       string
 	Hidden, Cools string
 	// CSV is where all rows are to be had as data.
 	CSV string
@@ -56,32 +52,17 @@ func (r listRow) Is() string { return words[r.Kind] }
 // Indent is the class of a row that lies in a child pool.
 func (r listRow) Indent() string { return "depth-" + strconv.Itoa(min(r.Depth, 4)) }
 
-// perPage is how many rows are shown at once.
-const perPage = 500
-
 func (s *server) list(r *http.Request, snapshot *Snapshot) (view, error) {
 	p, err := asked(r, snapshot)
 	if err != nil {
 		return view{}, err
 	}
 	data := listView{Pool: p, Meter: meterOf(p.Object), CSV: p.Path("list.csv")}
-	all := rows(snapshot, p, 0)
-	number, err := strconv.Atoi(r.URL.Query().Get("page"))
-	if err != nil || number < 1 || number > 1+(len(all)-1)/perPage {
-		number = 1
-	}
-	first, last := (number-1)*perPage, min(number*perPage, len(all))
-	data.Rows, data.First, data.Last, data.Total = all[first:last], first+1, last, len(all)
-	if number > 1 {
-		data.Before = p.link(map[string][]string{"page": {strconv.Itoa(number - 1)}}, "list")
-	}
-	if last < len(all) {
-		data.After = p.link(map[string][]string{"page": {strconv.Itoa(number + 1)}}, "list")
-	}
+	data.paged = paging(r, rows(snapshot, p, 0))
 	hidden, rest := p.Hidden()
 	data.Cools = p.cools()
 	if data.Hidden = hidden; rest == draw.Free {
-		data.Lengths = lengths(p)
+		data.Lengths = lengths(snapshot, p)
 	}
 	if p.Object != nil && p.Object.Status.LargestFreePrefix != nil {
 		data.Largest = "/" + strconv.Itoa(int(*p.Object.Status.LargestFreePrefix))
@@ -137,14 +118,14 @@ func grown(snapshot *Snapshot, p *Pool, all []listRow) []listRow {
 }
 
 // lengths are the free blocks of a pool by length.
-func lengths(p *Pool) []fit {
+func lengths(snapshot *Snapshot, p *Pool) []fit {
 	counts := map[int]int{}
 	for _, free := range p.Space().Free() {
 		counts[free.Bits()]++
 	}
 	all := make([]fit, 0, len(counts))
 	for length, count := range counts {
-		all = append(all, fit{Length: length, Count: strconv.Itoa(count), Link: planFor(p, length)})
+		all = append(all, fit{Length: length, Count: strconv.Itoa(count), Link: snapshot.planFor(p, length)})
 	}
 	slices.SortFunc(all, func(a, b fit) int { return a.Length - b.Length })
 	return all

@@ -17,11 +17,16 @@ import (
 
 // overview is all that there is, at a glance.
 type overview struct {
-	Tiles     []tile
-	Classes   []class
-	Waiting   []waiting
-	Attention []attention
-	Blocks    int
+	Tiles   []tile
+	Classes []class
+	// Waiting is how many claims have no block. Waits and Stalled are the largest groups of them, and Groups says how
+	// many more there are.
+	Waiting        int
+	Waits, Stalled []group
+	Groups         int
+	// Attention is shown before the pools, and Later after them.
+	Attention, Later []attention
+	Blocks           int
 }
 
 // tile is a pool at a glance.
@@ -44,14 +49,22 @@ type class struct {
 	Lengths string
 }
 
-// waiting is a claim without a block.
-type waiting struct {
-	Claim
-	Reason, Message, Remedy string
-}
+// first is how many things of a kind are shown before the pools.
+const first = 5
 
 func (s *server) overview(_ *http.Request, snapshot *Snapshot) (view, error) {
-	data := overview{Waiting: waitingOf(snapshot), Attention: attentionOf(snapshot)}
+	all := waitingOf(snapshot)
+	data := overview{Waiting: len(all), Attention: attentionOf(snapshot)}
+	data.Attention, data.Later = data.Attention[:min(first, len(data.Attention))], data.Attention[min(first, len(data.Attention)):]
+	groups := groupsOf(all)
+	data.Groups = max(0, len(groups)-first)
+	for _, g := range groups[:len(groups)-data.Groups] {
+		if g.Stalled {
+			data.Stalled = append(data.Stalled, g)
+			continue
+		}
+		data.Waits = append(data.Waits, g)
+	}
 	for i := range snapshot.Pools {
 		data.Tiles = append(data.Tiles, s.tileOf(&snapshot.Pools[i]))
 		data.Blocks += len(snapshot.Pools[i].Held)
@@ -61,15 +74,19 @@ func (s *server) overview(_ *http.Request, snapshot *Snapshot) (view, error) {
 	})
 	for i := range snapshot.Classes {
 		c := &snapshot.Classes[i]
-		data.Classes = append(data.Classes, class{c, c.Annotations[ipamv1alpha1.AnnotationDefaultClass] == "true", ipamv1alpha1.LengthsColumn(c.Spec.AllowedPrefixLengths)})
+		data.Classes = append(data.Classes, classOf(c))
 	}
 	return view{Template: "overview.html", Title: "Overview", Data: data}, nil
+}
+
+func classOf(c *ipamv1alpha1.IPClass) class {
+	return class{c, c.Annotations[ipamv1alpha1.AnnotationDefaultClass] == "true", ipamv1alpha1.LengthsColumn(c.Spec.AllowedPrefixLengths)}
 }
 
 func (s *server) tileOf(p *Pool) tile {
 	t := tile{Pool: p, Meter: meterOf(p.Object), Mine: new(big.Int), Outlook: space.OutlookOf(p.Object, s.Now()).Soon()}
 	for _, h := range p.Held {
-		if kindOf(h) == draw.Own || kindOf(h) == draw.Retained && h.Workspace == "" {
+		if h.Workspace == "" && (h.Kind != space.Child || h.Slice) {
 			t.Mine.Add(t.Mine, cidr.Size(h.Block))
 		}
 	}

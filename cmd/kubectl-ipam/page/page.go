@@ -66,6 +66,7 @@ func New(options Options) http.Handler {
 	mux.HandleFunc("GET /pool/{name}/{window...}", s.view(s.pool))
 	mux.HandleFunc("GET /pool/{name}/list", s.view(s.list))
 	mux.HandleFunc("GET /pool/{name}/list.csv", s.csv)
+	mux.HandleFunc("GET /claims", s.view(s.claims))
 	mux.HandleFunc("GET /plan", s.view(s.plan))
 	mux.HandleFunc("GET /search", s.view(s.search))
 	mux.HandleFunc("GET /tenants", s.view(s.tenants))
@@ -140,7 +141,7 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, status int, page 
 // parse reads the templates: each page with the layout.
 func (s *server) parse() map[string]*template.Template {
 	parsed := map[string]*template.Template{}
-	for _, name := range []string{"overview.html", "pool.html", "list.html", "plan.html", "search.html", "tenants.html", "problem.html"} {
+	for _, name := range []string{"overview.html", "claims.html", "pool.html", "list.html", "plan.html", "search.html", "tenants.html", "problem.html"} {
 		page := template.New("").Funcs(template.FuncMap{
 			"age":   func(since metav1.Time) string { return age(since, s.Now()) },
 			"text":  legible.Text,

@@ -255,7 +255,9 @@ func TestSearch(t *testing.T) {
 	shows(t, handler, "/search?q=TEAM-B", "192.0.2.32/28", "claim default/db")
 	shows(t, handler, "/search?q=batch", "Waiting claims", "PoolExhausted")
 	shows(t, handler, "/search?q=offi", `href="/pool/office"`)
-	shows(t, handler, "/search?q=nobody", "Nothing that you may see")
+	shows(t, handler, "/search?q=nobody", "whose name contains <bdi>nobody</bdi>")
+	shows(t, handler, "/search?q=8.8.8.8", "<bdi>8.8.8.8</bdi> is in no pool that you may see")
+	shows(t, handler, "/search?q=192.0.2.17", `<a href="/pool/office"><bdi>office</bdi></a>`)
 }
 
 func TestTenants(t *testing.T) {

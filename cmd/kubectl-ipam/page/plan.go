@@ -21,8 +21,11 @@ import (
 
 // planView is a question to the planner, and the answer.
 type planView struct {
-	Class, Length string
-	Classes       []class
+	// Class, or Pool with the workspace of one elsewhere, is asked for; neither is the default class.
+	Class, From, Workspace, Length string
+	Classes                        []class
+	// Lengths are those that the class gives; none if it gives any.
+	Lengths []int32
 	// Asked is set if there was a question.
 	Asked bool
 	// Block is where the claim would go; the zero Prefix if it would go nowhere.
@@ -46,10 +49,18 @@ type left struct {
 
 func (s *server) plan(r *http.Request, snapshot *Snapshot) (view, error) {
 	query := r.URL.Query()
-	data := planView{Class: query.Get("class"), Length: strings.TrimPrefix(strings.TrimSpace(query.Get("length")), "/"), Asked: query.Has("class") || query.Has("length")}
+	data := planView{
+		Class: query.Get("class"), From: query.Get("pool"), Workspace: query.Get("workspace"), Length: strings.TrimPrefix(strings.TrimSpace(query.Get("length")), "/"),
+		Asked: query.Has("class") || query.Has("pool") || query.Has("length"),
+	}
 	for i := range snapshot.Classes {
 		c := &snapshot.Classes[i]
-		data.Classes = append(data.Classes, class{c, c.Annotations[ipamv1alpha1.AnnotationDefaultClass] == "true", ipamv1alpha1.LengthsColumn(c.Spec.AllowedPrefixLengths)})
+		data.Classes = append(data.Classes, classOf(c))
+		if allowed := c.Spec.AllowedPrefixLengths; c.Name == data.Class && allowed != nil {
+			for length := allowed.Min; length <= min(allowed.Max, 128); length++ {
+				data.Lengths = append(data.Lengths, length)
+			}
+		}
 	}
 	page := view{Template: "plan.html", Title: "Planner", Still: true}
 	if data.Asked {
@@ -65,6 +76,16 @@ func (s *server) plan(r *http.Request, snapshot *Snapshot) (view, error) {
 func (s *server) answer(r *http.Request, snapshot *Snapshot, data *planView) error {
 	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "plan-", Namespace: snapshot.Namespace}}
 	claim.Spec.ClassName = data.Class
+	switch {
+	case data.From != "" && data.Class != "":
+		data.Reason = "Give a class or a pool, not both."
+		return nil
+	case data.From != "":
+		claim.Spec.PoolRef = &ipamv1alpha1.PoolRef{Name: data.From}
+		if data.Workspace != "" {
+			claim.Spec.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: data.Workspace}
+		}
+	}
 	if data.Length != "" {
 		claim.Spec.PrefixLength = prefixLength(data.Length)
 		if claim.Spec.PrefixLength == 0 {

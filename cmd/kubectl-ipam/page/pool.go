@@ -16,6 +16,8 @@ import (
 // poolView is the map of a pool.
 type poolView struct {
 	*Pool
+	// Backs are the classes that the pool backs, with their lengths if they are shown.
+	Backs  []backed
 	Window netip.Prefix
 	// Trail leads from the whole pool to the window.
 	Trail  []step
@@ -33,6 +35,9 @@ type poolView struct {
 	Outlook space.Outlook
 }
 
+// backed is a class that a pool backs.
+type backed struct{ Name, Lengths string }
+
 // step is a link with a text.
 type step struct{ Text, Link string }
 
@@ -46,6 +51,15 @@ func (s *server) pool(r *http.Request, snapshot *Snapshot) (view, error) {
 		return view{}, err
 	}
 	data := poolView{Pool: p, Window: window, Meter: meterOf(p.Object), Trail: trail(p, window), Outlook: space.OutlookOf(p.Object, s.Now())}
+	for _, name := range p.classes() {
+		b := backed{Name: name}
+		for i := range snapshot.Classes {
+			if snapshot.Classes[i].Name == name {
+				b.Lengths = classOf(&snapshot.Classes[i]).Lengths
+			}
+		}
+		data.Backs = append(data.Backs, b)
+	}
 	hidden, rest := p.Hidden()
 	data.Hidden, data.Cools = hidden, p.cools()
 	if !window.IsValid() {
@@ -58,7 +72,7 @@ func (s *server) pool(r *http.Request, snapshot *Snapshot) (view, error) {
 		return view{}, err
 	}
 	if picked.IsValid() {
-		data.Picked = detailsOf(p, picked)
+		data.Picked = snapshot.detailsOf(p, picked)
 	}
 	data.Map = m.Figure("Map of "+window.String()+" of pool "+p.Title(),
 		"Addresses run from left to right and from top to bottom. The list of the pool says the same in rows.", linker(p, window, picked))

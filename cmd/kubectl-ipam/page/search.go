@@ -19,13 +19,15 @@ type searchView struct {
 	Pools   []step
 	// More is how many hits are not shown.
 	More int
+	// Nowhere is set if an address is in no pool that is shown.
+	Nowhere bool
 }
 
 // hit is a block that was found.
 type hit struct {
 	space.Holding
-	Pool string
-	Link string
+	Pool, PoolLink string
+	Link           string
 }
 
 // state is what one pool makes of a block.
@@ -41,6 +43,7 @@ func (s *server) search(r *http.Request, snapshot *Snapshot) (view, error) {
 	data := searchView{Query: strings.TrimSpace(r.URL.Query().Get("q"))}
 	if block, ok := address(data.Query); ok {
 		data.searchAddress(snapshot, block)
+		data.Nowhere = len(data.Hits)+len(data.States) == 0
 	} else if data.Query != "" {
 		data.searchText(snapshot, strings.ToLower(data.Query))
 	}
@@ -100,7 +103,7 @@ func (v *searchView) searchText(snapshot *Snapshot, text string) {
 func (v *searchView) add(p *Pool, matches func(space.Holding) bool) {
 	for _, h := range p.Held {
 		if matches(h) {
-			v.Hits = append(v.Hits, hit{h, p.Title(), p.At(p.Window(), h.Block)})
+			v.Hits = append(v.Hits, hit{h, p.Title(), p.Path(), p.At(p.Window(), h.Block)})
 		}
 	}
 }

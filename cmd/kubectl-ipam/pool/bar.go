@@ -16,12 +16,12 @@ func bar(p screen.Paint, pool *ipamv1alpha1.IPPool) screen.Tinted {
 		return screen.Tinted(strings.Repeat(" ", width) + "       -")
 	}
 	percent := min(max(*pool.Status.UtilizationPercent, 0), 100)
-	full := int(math.Round(percent / 100 * width))
+	full, taken := int(math.Round(percent/100*width)), "█"
 	if full == 0 && percent > 0 {
-		full = 1
+		full, taken = 1, "▏" // less than half a sign
 	}
 	cooling := coolingCells(pool, full, width)
-	return level(p, percent, strings.Repeat("█", full-cooling)+strings.Repeat("▒", cooling)+strings.Repeat("░", width-full)) + screen.Tinted(fmt.Sprintf("  %6s", ipamv1alpha1.UtilizationColumn(percent)))
+	return level(p, percent, strings.Repeat(taken, full-cooling)+strings.Repeat("▒", cooling)+strings.Repeat("░", width-full)) + screen.Tinted(fmt.Sprintf("  %6s", ipamv1alpha1.UtilizationColumn(percent)))
 }
 
 // level colours a bar by how full it is.

@@ -1,0 +1,153 @@
+package page
+
+import (
+	"cmp"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+)
+
+// claimsView is a list of claims.
+type claimsView struct {
+	paged[claimRow]
+	// Reason is the only one whose claims are shown; empty shows all claims.
+	Reason string
+}
+
+// claimRow is a claim with the places of its block and of its pool; both may be empty.
+type claimRow struct {
+	waiting
+	Pool, PoolLink, BlockLink string
+}
+
+// waiting is a claim, and why it has no block.
+type waiting struct {
+	Claim
+	// Reason is empty if it has one.
+	Reason, Message, Remedy string
+	// Stalled claims never get a block as they are written.
+	Stalled bool
+}
+
+// group is the claims that have no block for one reason, the oldest first.
+type group struct {
+	Reason  string
+	Stalled bool
+	Claims  []waiting
+	Link    string
+}
+
+func (s *server) claims(r *http.Request, snapshot *Snapshot) (view, error) {
+	data := claimsView{Reason: r.URL.Query().Get("reason")}
+	var rows []claimRow
+	for _, c := range snapshot.Claims {
+		if row := rowOf(snapshot, c); data.Reason == "" || row.Reason == data.Reason {
+			rows = append(rows, row)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b claimRow) int {
+		return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	data.paged = paging(r, rows)
+	return view{Template: "claims.html", Title: "Claims", Data: data}, nil
+}
+
+func rowOf(snapshot *Snapshot, c Claim) claimRow {
+	row := claimRow{waiting: waitingFor(c)}
+	ref := c.Status.PoolRef
+	if ref == nil {
+		ref = c.Spec.PoolRef
+	}
+	if ref == nil {
+		return row
+	}
+	workspace := c.Workspace
+	if ref.ProjectRef != nil {
+		workspace = snapshot.own(ref.ProjectRef.Name)
+	}
+	row.Pool = space.In(ref.Name, workspace)
+	p, ok := snapshot.pool(workspace, ref.Name)
+	if !ok {
+		return row
+	}
+	row.PoolLink = p.Path()
+	if block, err := netip.ParsePrefix(c.Status.AllocatedCIDR); err == nil && p.Window().IsValid() {
+		row.BlockLink = p.At(p.Window(), block)
+	}
+	return row
+}
+
+// waitingOf returns the claims without a block, the oldest first.
+func waitingOf(s *Snapshot) []waiting {
+	var all []waiting
+	for _, c := range s.Claims {
+		if c.Waits() {
+			all = append(all, waitingFor(c))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b waiting) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+func waitingFor(c Claim) waiting {
+	said := meta.FindStatusCondition(c.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	switch {
+	case !c.Waits():
+		return waiting{Claim: c}
+	case said == nil:
+		return waiting{Claim: c, Reason: "no answer yet"}
+	}
+	return waiting{
+		Claim: c, Reason: said.Reason, Message: said.Message, Remedy: ipamv1alpha1.Reason(said.Reason).Remedy(),
+		Stalled: meta.IsStatusConditionTrue(c.Status.Conditions, ipamv1alpha1.ConditionStalled),
+	}
+}
+
+// groupsOf puts claims of one reason together, the largest group first.
+func groupsOf(all []waiting) []group {
+	var groups []group
+	for _, w := range all {
+		at := slices.IndexFunc(groups, func(g group) bool { return g.Reason == w.Reason && g.Stalled == w.Stalled })
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, group{Reason: w.Reason, Stalled: w.Stalled, Link: "/claims?" + url.Values{"reason": {w.Reason}}.Encode()})
+		}
+		groups[at].Claims = append(groups[at].Claims, w)
+	}
+	slices.SortStableFunc(groups, func(a, b group) int { return cmp.Compare(len(b.Claims), len(a.Claims)) })
+	return groups
+}
+
+// Oldest returns the claim that has waited longest.
+func (g group) Oldest() waiting { return g.Claims[0] }
+
+// Others returns the number of further claims.
+func (g group) Others() string { return strconv.Itoa(len(g.Claims) - 1) }
+
+// Holder names the claim, with its workspace if that is another one.
+func (w waiting) Holder() string { return space.In(w.Namespace+"/"+w.Name, w.Workspace) }
+
+// Owner names the object that uses the block; empty if the claim names none.
+func (w waiting) Owner() string { return space.OwnerOf(w.Spec.OwnerRef) }
+
+// Asks says which block the claim asks for.
+func (w waiting) Asks() string {
+	asks := cmp.Or(ipamv1alpha1.RequestedColumn(w.Spec), "a block")
+	switch class := cmp.Or(w.Spec.ClassName, w.Status.ClassName); {
+	case class != "":
+		return asks + " of class " + class
+	case w.Spec.PoolRef != nil:
+		return asks + " of pool " + w.Spec.PoolRef.Name
+	default:
+		return asks
+	}
+}
