@@ -14,7 +14,7 @@ import (
 var unbounded = map[string]string{
 	".apiVersion": "one of those that are served",
 	".kind":       "one of those that are served",
-	".metadata":   "the server bounds it: names by their form, labels by theirs, annotations to 256 KiB",
+	".metadata":   "the server bounds names by their form, and annotations to 256 KiB; the policy ipam-metadata bounds finalizers and labels",
 
 	".spec.parameters[*]":               "the rule of parameters bounds keys and values: TestIPClass_Create",
 	".spec.poolSelector.matchLabels[*]": "the rule of matchLabels bounds keys and values: TestIPClaim_SelectorsAreBounded",
@@ -159,5 +159,28 @@ func TestIPClaim_SelectorsAreBounded(t *testing.T) {
 			manifest := object(t, fmt.Sprintf("{metadata: {name: c, namespace: default}, spec: {poolSelector: {%s}}}", tt.selector))
 			expect(t, d.refusals(manifest, nil), tt.want)
 		})
+	}
+}
+
+// The conditions of a claim, which can be stored past webhooks and policies, take no more than 64 Ki characters: every
+// replica keeps all claims in memory.
+func TestSchemas_BoundTheConditionsOfClaims(t *testing.T) {
+	platform := loadAs[*apiextensionsv1.CustomResourceDefinition](t, CRDs())
+	for _, crd := range append(platform, tenantCRDs(t)...) {
+		if crd.Spec.Names.Kind != "IPClaim" {
+			continue
+		}
+		for _, version := range crd.Spec.Versions {
+			conditions := version.Schema.OpenAPIV3Schema.Properties["status"].Properties["conditions"]
+			var most int64
+			for _, field := range conditions.Items.Schema.Properties {
+				if field.MaxLength != nil {
+					most += *field.MaxLength
+				}
+			}
+			if most *= *conditions.MaxItems; most > 64<<10 {
+				t.Errorf("%s %s: the conditions may have %d characters, want %d at most", crd.Name, version.Name, most, 64<<10)
+			}
+		}
 	}
 }

@@ -185,7 +185,7 @@ func TestPolicies_Refuse(t *testing.T) {
 	answered, otherwise := gen.Claim("c"), gen.Claim("c")
 	answered.Status.AllocatedCIDR, otherwise.Status.AllocatedCIDR = "10.0.0.0/28", "10.0.0.16/28"
 	few, many := created(`"f:spec":{}`), created(`"f:spec":{}`)
-	few.Finalizers, many.Finalizers = held(16), held(17)
+	few.Finalizers, many.Finalizers = held(ipamv1alpha1.MaxFinalizers), held(ipamv1alpha1.MaxFinalizers+1)
 	for _, tt := range []struct {
 		name string
 		request
@@ -193,8 +193,8 @@ func TestPolicies_Refuse(t *testing.T) {
 	}{
 		{"create a claim with many finalizers", request{nil, admission.Create, "ipclaims", many}, "metadata.finalizers has more than 16 names"},
 		{"give a claim many finalizers", request{nil, admission.Update, "ipclaims", change{few, many}}, "metadata.finalizers has more than 16 names"},
-		{"create a pool with many labels", request{nil, admission.Create, "ippools", labelled(65)}, "metadata.labels has more than 64 labels"},
-		{"give a pool many labels", request{nil, admission.Update, "ippools", change{labelled(64), labelled(65)}}, "metadata.labels has more than 64 labels"},
+		{"create a pool with many labels", request{nil, admission.Create, "ippools", labelled(ipamv1alpha1.MaxLabels + 1)}, "metadata.labels has more than 64 labels"},
+		{"give a pool many labels", request{nil, admission.Update, "ippools", change{labelled(ipamv1alpha1.MaxLabels), labelled(ipamv1alpha1.MaxLabels + 1)}}, "metadata.labels has more than 64 labels"},
 		{"create an allocation", request{nil, admission.Create, "ipallocations", allocation}, "IPAllocations are written by the system"},
 		{"change an allocation", request{nil, admission.Update, "ipallocations", allocation}, "IPAllocations are written by the system"},
 		{"delete a bound allocation", request{nil, admission.Delete, "ipallocations", allocation}, "this allocation is held by the IPClaim web: delete the claim"},
@@ -236,7 +236,7 @@ func TestPolicies_Admit(t *testing.T) {
 	webhook := created(`"f:spec":{}`)
 	webhook.Status = answered.Status
 	most := gen.Pool("p", gen.CIDR("10.0.0.0/8"))
-	most.Finalizers, most.Labels = held(16), labelled(64).Labels
+	most.Finalizers, most.Labels = held(ipamv1alpha1.MaxFinalizers), labelled(ipamv1alpha1.MaxLabels).Labels
 	older, fewer := gen.Claim("c"), gen.Claim("c")
 	older.Finalizers, fewer.Finalizers = held(40), held(39)
 	for _, r := range []request{

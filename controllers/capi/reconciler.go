@@ -19,7 +19,7 @@ import (
 const (
 	// Finalizer holds an IPAddressClaim until its address is given back, and its IPClaim for as
 	// long as the IPAddressClaim is there.
-	Finalizer = ipamv1alpha1.GroupName + "/ip-address-claim"
+	Finalizer = ipamv1alpha1.FinalizerAddressClaim
 	// FinalizerAddress protects an IPAddress from being deleted before its IPAddressClaim. It is
 	// the name that the contract proposes.
 	FinalizerAddress = "ipam.cluster.x-k8s.io/protect-address"

@@ -22,8 +22,6 @@ const (
 	maxText = 256
 	// maxRequirements bounds a selector's labels, its expressions, and the values of each.
 	maxRequirements = 64
-	// maxFinalizers and maxLabels are how many a claim may have, by the policy ipam-metadata.
-	maxFinalizers, maxLabels = 16, 64
 	// maxKey and maxValue are how many characters the key and the value of a label may have.
 	maxKey, maxValue = 317, 63
 )
@@ -38,7 +36,7 @@ var workspacePath = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]
 // The schema says the same, and TestStorable compares the two. To run the schema here would take
 // 0.15 ms and 600 allocations of each CREATE.
 func (d *draft) storable(claim *ipamv1alpha1.IPClaim) bool {
-	if len(claim.Finalizers) > maxFinalizers || len(claim.Labels) > maxLabels {
+	if len(claim.Finalizers) > ipamv1alpha1.MaxFinalizers || len(claim.Labels) > ipamv1alpha1.MaxLabels {
 		return false
 	}
 	if len(validation.ValidateObjectMeta(&claim.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))) != 0 {

@@ -16,6 +16,7 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/yaml"
 
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/config"
 )
 
@@ -180,9 +181,9 @@ func TestStorable_CountsMetadata(t *testing.T) {
 		finalizers, labels int
 		want               bool
 	}{
-		"as many as it may have": {maxFinalizers, maxLabels, true},
-		"a finalizer more":       {maxFinalizers + 1, 0, false},
-		"a label more":           {0, maxLabels + 1, false},
+		"as many as it may have": {ipamv1alpha1.MaxFinalizers, ipamv1alpha1.MaxLabels, true},
+		"a finalizer more":       {ipamv1alpha1.MaxFinalizers + 1, 0, false},
+		"a label more":           {0, ipamv1alpha1.MaxLabels + 1, false},
 	} {
 		d, err := readDraft([]byte(`{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{"name":"a"},"spec":{}}`))
 		if err != nil {

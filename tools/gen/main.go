@@ -1,7 +1,7 @@
 // Command gen writes what follows from the CRDs in config/crd: the kcp side of the API,
 // which is an APIResourceSchema for each kind and the APIExport that offers them to
 // tenants, and the reference of the API for people, docs/api.md. To the CRD of IPClaim it
-// adds the version in which the controller writes, and which times it may have. It runs from the root of the
+// adds the version in which the controller writes, and bounds its conditions. It runs from the root of the
 // repository, after controller-gen.
 //
 // A schema is named after its content, so a changed schema is a new object, and
@@ -66,7 +66,7 @@ func run() error {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 		if crd.Spec.Names.Plural == "ipclaims" {
-			withPlainTimes(crd)
+			withOwnConditions(crd)
 			withStatusVersion(crd)
 			if err := writeDefinition(file, crd); err != nil {
 				return err
@@ -120,14 +120,18 @@ func schemaOf(crd *apiextensionsv1.CustomResourceDefinition) (*apisv1alpha1.APIR
 // does not read.
 const plainTime = `^\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\dZ$`
 
-// withPlainTimes bounds the times of a claim to those that the controller reads. A status may be stored that no webhook and
-// no policy has seen, and from a claim that cannot be read the controller takes no block back.
-func withPlainTimes(crd *apiextensionsv1.CustomResourceDefinition) {
+// longestMessage is how long a message of a claim's conditions may be. The controller writes 1,024 bytes at most.
+const longestMessage = 2048
+
+// withOwnConditions bounds the conditions of a claim to those that the controller writes and reads. A status may be stored that
+// no webhook and no policy has seen. From a claim that cannot be read the controller takes no block back, and every replica keeps
+// the messages of all claims in memory.
+func withOwnConditions(crd *apiextensionsv1.CustomResourceDefinition) {
 	status := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
 	condition := status.Properties["conditions"].Items.Schema
-	moment := condition.Properties["lastTransitionTime"]
-	moment.Pattern = plainTime
-	condition.Properties["lastTransitionTime"] = moment
+	moment, message := condition.Properties["lastTransitionTime"], condition.Properties["message"]
+	moment.Pattern, message.MaxLength = plainTime, new(int64(longestMessage))
+	condition.Properties["lastTransitionTime"], condition.Properties["message"] = moment, message
 }
 
 // withStatusVersion adds the version in which the controller writes the status of claims.

@@ -50,6 +50,13 @@ const (
 
 	// FinalizerPool holds a pool until the ledger has let go of its last block.
 	FinalizerPool = GroupName + "/pool"
+
+	// FinalizerAddressClaim holds an IPAddressClaim of Cluster API until its address is given back, and its
+	// IPClaim for as long.
+	FinalizerAddressClaim = GroupName + "/ip-address-claim"
+
+	// MaxFinalizers and MaxLabels are how many a claim or a pool may have, by the policy ipam-metadata.
+	MaxFinalizers, MaxLabels = 16, 64
 )
 
 // AllocationName is the usual name of the IPAllocation of a claim: alloc- and the first

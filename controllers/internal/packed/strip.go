@@ -1,7 +1,7 @@
 package packed
 
 import (
-	"maps"
+	"slices"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,8 +29,9 @@ func read(obj client.Object, annotation string) bool {
 }
 
 // strip removes the metadata that no controller reads: tenants write as much as they like. No controller writes
-// what it removes either, so a patch of an object that was read from a cache leaves that alone. Finalizers stay: who patches
-// one of them sends all. So do the labels of pools, which selectors read.
+// what it removes either, so a patch of an object that was read from a cache leaves that alone. Finalizers stay, as who patches
+// one of them sends all. So do the labels of pools, which selectors read. Of more than a policy admits, which a CREATE
+// can be stored past, those of this API stay alone.
 func strip(obj client.Object) {
 	obj.SetManagedFields(nil)
 	switch obj.(type) {
@@ -41,14 +42,30 @@ func strip(obj client.Object) {
 		return
 	}
 	obj.SetOwnerReferences(nil)
+	if names := obj.GetFinalizers(); len(names) > ipamv1alpha1.MaxFinalizers {
+		ours := []string{ipamv1alpha1.FinalizerPool, ipamv1alpha1.FinalizerAddressClaim}
+		obj.SetFinalizers(slices.DeleteFunc(ours, func(name string) bool { return !slices.Contains(names, name) }))
+	}
+	if labels := obj.GetLabels(); len(labels) > ipamv1alpha1.MaxLabels {
+		obj.SetLabels(some(labels, func(name, _ string) bool { return name == ipamv1alpha1.LabelSlice }))
+	}
 	annotations := obj.GetAnnotations()
-	drops := func(name, value string) bool { return !read(obj, name) || len(value) > longest }
+	keeps := func(name, value string) bool { return read(obj, name) && len(value) <= longest }
 	for name, value := range annotations {
-		if drops(name, value) {
-			kept := maps.Clone(annotations)
-			maps.DeleteFunc(kept, drops)
-			obj.SetAnnotations(kept)
+		if !keeps(name, value) {
+			obj.SetAnnotations(some(annotations, keeps))
 			return
 		}
 	}
+}
+
+// some returns those of many names that are kept, in a map of their own: one that has lost the others keeps their room.
+func some(many map[string]string, keeps func(name, value string) bool) map[string]string {
+	few := map[string]string{}
+	for name, value := range many {
+		if keeps(name, value) {
+			few[name] = value
+		}
+	}
+	return few
 }

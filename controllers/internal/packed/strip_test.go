@@ -58,18 +58,12 @@ func TestStrip_KeepsWhatIsRead(t *testing.T) {
 	}
 }
 
-// TestTransform_HugeMetadata: what a claim takes in a cache does not depend on what its user wrote into its labels,
-// annotations and owners.
+// TestTransform_HugeMetadata: the room of a claim in a cache does not depend on the labels, annotations, owners and finalizers
+// that its user wrote.
 func TestTransform_HugeMetadata(t *testing.T) {
 	const claims, most = 50, 16 << 10
 	p, kept := &Packer{}, make([]any, claims)
-	used := func() uint64 {
-		runtime.GC()
-		stats := runtime.MemStats{}
-		runtime.ReadMemStats(&stats)
-		return stats.HeapAlloc
-	}
-	before := used()
+	before := heap()
 	for i := range kept {
 		claim, _ := bound(i)
 		for _, name := range []string{
@@ -81,13 +75,14 @@ func TestTransform_HugeMetadata(t *testing.T) {
 		for k := range 5000 {
 			claim.Labels[fmt.Sprintf("label-%d-%d", i, k)] = strings.Repeat("y", 60)
 			claim.OwnerReferences = append(claim.OwnerReferences, metav1.OwnerReference{Name: fmt.Sprintf("owner-%d-%d", i, k)})
+			claim.Finalizers = append(claim.Finalizers, fmt.Sprintf("example.com/%s-%d-%d", strings.Repeat("z", 40), i, k))
 		}
 		var err error
 		if kept[i], err = p.Transform(claim); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := int64(used()-before) / claims; got > most {
+	if got := int64(heap()-before) / claims; got > most {
 		t.Errorf("a claim with a megabyte of metadata takes %d bytes in the cache, want %d at most", got, most)
 	}
 	runtime.KeepAlive(kept)
@@ -104,4 +99,59 @@ func TestStrip_LongAnnotations(t *testing.T) {
 	if got := slices.Collect(maps.Keys(pool.Annotations)); !slices.Equal(got, []string{ipamv1alpha1.AnnotationUsage}) {
 		t.Errorf("the pool has the annotations %v, want %s alone", got, ipamv1alpha1.AnnotationUsage)
 	}
+}
+
+// TestStrip_ManyFinalizersAndLabels: an object with more of them than any policy admits, which a CREATE can be stored past,
+// keeps those of this API alone.
+func TestStrip_ManyFinalizersAndLabels(t *testing.T) {
+	t.Parallel()
+	pool := &ipamv1alpha1.IPPool{}
+	pool.Labels = map[string]string{ipamv1alpha1.LabelSlice: "uid"}
+	for i := range ipamv1alpha1.MaxLabels {
+		pool.Labels[fmt.Sprint("l", i)] = ""
+	}
+	for i := range ipamv1alpha1.MaxFinalizers {
+		pool.Finalizers = append(pool.Finalizers, fmt.Sprint("example.com/", i))
+	}
+	pool.Finalizers = append(pool.Finalizers, ipamv1alpha1.FinalizerPool)
+	strip(pool)
+	if got := slices.Collect(maps.Keys(pool.Labels)); !slices.Equal(got, []string{ipamv1alpha1.LabelSlice}) {
+		t.Errorf("the pool has the labels %v, want %s alone", got, ipamv1alpha1.LabelSlice)
+	}
+	if !slices.Equal(pool.Finalizers, []string{ipamv1alpha1.FinalizerPool}) {
+		t.Errorf("the pool has the finalizers %v, want %s alone", pool.Finalizers, ipamv1alpha1.FinalizerPool)
+	}
+}
+
+// TestTransform_ManyNamesOfAPool: nor does the room of a pool, which is not packed, depend on how many names were in its
+// metadata: a map that has lost its entries keeps their room.
+func TestTransform_ManyNamesOfAPool(t *testing.T) {
+	const pools, most = 20, 16 << 10
+	p, kept := &Packer{}, make([]any, pools)
+	before := heap()
+	for i := range kept {
+		pool := &ipamv1alpha1.IPPool{}
+		pool.Annotations, pool.Labels = map[string]string{clusterAnnotation: "c"}, map[string]string{ipamv1alpha1.LabelSlice: "uid"}
+		for k := range 20_000 {
+			pool.Annotations[fmt.Sprint("a", k)] = ""
+			pool.Labels[fmt.Sprint("l", k)] = ""
+			pool.Finalizers = append(pool.Finalizers, fmt.Sprint("example.com/", k))
+		}
+		var err error
+		if kept[i], err = p.Transform(pool); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := int64(heap()-before) / pools; got > most {
+		t.Errorf("a pool with 60,000 names in its metadata takes %d bytes in the cache, want %d at most", got, most)
+	}
+	runtime.KeepAlive(kept)
+}
+
+// heap returns the size of the heap in use.
+func heap() uint64 {
+	runtime.GC()
+	stats := runtime.MemStats{}
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
 }
