@@ -64,7 +64,7 @@ func TestRemedy_NamesARoleOfThePlace(t *testing.T) {
 }
 
 // A command that reads before it writes names the role for both.
-func TestRefusal_ForACommandThatWrites(t *testing.T) {
+func TestRefusal_NamesTheRoleOfACommandThatWrites(t *testing.T) {
 	refusal, _ := RefusalOf(forbidden("zoe", "get", "ipclaims", "default"))
 	for verb, want := range map[string]string{"": "ipam-viewer", "create": "ipam-consumer", "delete": "ipam-consumer"} {
 		if got := refusal.For(verb).Remedy(Cluster); !strings.Contains(got, want+" --user zoe --namespace default") {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -40,8 +42,17 @@ func TestResolve_Messages(t *testing.T) {
 			change: func(w *world) { w.pools[web][0].Status.Conditions = nil }},
 		`address family IPv6 does not match pool "own", which is IPv4`: {
 			claim: gen.Claim("x", gen.FromPool("own"), v6, gen.Length(28)), reason: ipamv1alpha1.ReasonFamilyMismatch},
-		`there is no pool "nope" here; name one that exists, create it, or ask its owner to share it`: {
+		`pool "own" is not ready: Overlap`: {
+			claim: gen.Claim("x", gen.FromPool("own"), gen.Length(28)), reason: ipamv1alpha1.ReasonPoolNotFound,
+			change: func(w *world) {
+				w.pools[web][0].Status.Conditions[0] = metav1.Condition{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionFalse, Reason: string(ipamv1alpha1.ReasonOverlap)}
+			}},
+		`there is no pool "nope" here; name one that exists, create it, or ask its owner to share it; a pool of the platform is claimed by class`: {
 			claim: gen.Claim("x", gen.FromPool("nope"), gen.Length(28)), reason: ipamv1alpha1.ReasonPoolNotFound},
+		`there is no pool "own" in the workspace "root:acme:db" that this one may use; name one that exists, create it, or ask its owner to share it; a pool of the platform is claimed by class`: {
+			claim: gen.Claim("x", gen.FromPoolIn(db.Path, "own"), gen.Length(28)), reason: ipamv1alpha1.ReasonPoolNotFound},
+		`there is no pool "own" in the workspace "root:nowhere" that this one may use; name one that exists, create it, or ask its owner to share it; a pool of the platform is claimed by class`: {
+			claim: gen.Claim("x", gen.FromPoolIn("root:nowhere", "own"), gen.Length(28)), reason: ipamv1alpha1.ReasonPoolNotFound},
 		`the pool selector matches no ready pool here`: {
 			claim: gen.Claim("x", gen.Selecting("site", "none"), gen.Length(28)), reason: ipamv1alpha1.ReasonPoolNotFound},
 	} {

@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,8 +23,8 @@ func Ready(pool *ipamv1alpha1.IPPool) bool {
 // byPool plans a claim that names its pool.
 func (q Query) byPool(catalog Catalog) (Plan, error) {
 	ref := q.Claim.Spec.PoolRef
-	missing := refuse(ipamv1alpha1.ReasonPoolNotFound,
-		"there is no pool %q here; name one that exists, create it, or ask its owner to share it", ref.Name)
+	missing := refuse(ipamv1alpha1.ReasonPoolNotFound, "there is no pool %q %s; name one that exists, create it, or ask its owner to share it; "+
+		"a pool of the platform is claimed by class", ref.Name, q.in(ref.ProjectRef))
 	owner, ok := q.workspace(catalog, ref.ProjectRef)
 	if !ok {
 		return Plan{}, missing
@@ -34,12 +35,12 @@ func (q Query) byPool(catalog Catalog) (Plan, error) {
 	}
 	f := filter{query: q, catalog: catalog}
 	return f.plan([]*ipamv1alpha1.IPPool{pool}, owner, refuse(ipamv1alpha1.ReasonPoolNotFound,
-		"pool %q is not ready", ref.Name))
+		"pool %q is not ready%s", ref.Name, q.unready(pool, owner)))
 }
 
 // bySelector plans a claim that selects its pool by labels.
 func (q Query) bySelector(catalog Catalog) (Plan, error) {
-	missing := refuse(ipamv1alpha1.ReasonPoolNotFound, "the pool selector matches no ready pool here")
+	missing := refuse(ipamv1alpha1.ReasonPoolNotFound, "the pool selector matches no ready pool %s", q.in(q.Claim.Spec.PoolSelector.ProjectRef))
 	selector, err := metav1.LabelSelectorAsSelector(q.Claim.Spec.PoolSelector.LabelSelector())
 	if err != nil {
 		return Plan{}, refuse(ipamv1alpha1.ReasonPoolNotFound, "the pool selector is invalid: %v", err)
@@ -56,6 +57,24 @@ func (q Query) bySelector(catalog Catalog) (Plan, error) {
 	}
 	f := filter{query: q, catalog: catalog}
 	return f.plan(pools, owner, missing)
+}
+
+// in names the workspace in which a pool is looked for: the words are the same whether it exists, and whether the claim
+// may use it.
+func (q Query) in(ref *ipamv1alpha1.ProjectRef) string {
+	if ref == nil || ref.Name == q.From.Path {
+		return "here"
+	}
+	return fmt.Sprintf("in the workspace %q that this one may use", ref.Name)
+}
+
+// unready says why a pool of the claim's own workspace has no CIDR.
+func (q Query) unready(pool *ipamv1alpha1.IPPool, owner directory.Workspace) string {
+	said := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	if owner.Cluster != q.From.Cluster || said == nil || said.Status == metav1.ConditionTrue {
+		return ""
+	}
+	return ": " + said.Reason
 }
 
 // workspace is where a reference points: the claim's own unless it says else.
