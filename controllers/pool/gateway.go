@@ -29,7 +29,7 @@ func (p *pass) gateway(ctx context.Context, entered ledger.Pool, capacity ledger
 		}
 		holder := "another workspace"
 		if b.Holder.Cluster == p.owner.Cluster {
-			holder = holderName(b.Holder)
+			holder = holderName(b)
 		}
 		return fmt.Sprintf("spec.gateway %s lies in %s, which %s holds: release that, or write another gateway", router, b.Prefix, holder), nil
 	}

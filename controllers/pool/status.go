@@ -179,14 +179,14 @@ func drains(pool *ipamv1alpha1.IPPool) {
 
 // holders lists holders of the pool's own workspace. A block that cannot be read is
 // counted with the others.
-func (p *pass) holders(ctx context.Context) ([]ledger.Holder, error) {
-	var own []ledger.Holder
+func (p *pass) holders(ctx context.Context) ([]string, error) {
+	var own []string
 	for b, err := range p.ledger.List(ctx, allocator.ListOptions{Pool: p.id, Limit: looked}) {
 		if err != nil && !ledger.Unreadable(err) {
 			return nil, err
 		}
 		if err == nil && b.Holder.Cluster == p.owner.Cluster && b.State != ledger.Cooling {
-			own = append(own, b.Holder)
+			own = append(own, holderName(b))
 		}
 		if len(own) == named {
 			break
@@ -196,11 +196,7 @@ func (p *pass) holders(ctx context.Context) ([]ledger.Holder, error) {
 }
 
 // use describes the holders of a pool: those of its own workspace by name, all others by their number.
-func use(own []ledger.Holder, total int) string {
-	names := make([]string, len(own))
-	for i, h := range own {
-		names[i] = holderName(h)
-	}
+func use(names []string, total int) string {
 	slices.Sort(names)
 	said := "the pool holds 1 block"
 	if total > 1 {
@@ -215,9 +211,14 @@ func use(own []ledger.Holder, total int) string {
 	return said
 }
 
-func holderName(h ledger.Holder) string {
-	if h.Namespace == "" {
+// holderName names the object to delete for a block to be released.
+func holderName(b ledger.Block) string {
+	h := b.Holder
+	switch {
+	case h.Namespace == "":
 		return "pool " + h.Name
+	case b.State == ledger.Retained:
+		return "IPAllocation " + h.Namespace + "/" + ipamv1alpha1.AllocationName(h.Namespace, h.Name) + ", retained from claim " + h.Name
 	}
 	return "claim " + h.Namespace + "/" + h.Name
 }

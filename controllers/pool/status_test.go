@@ -68,15 +68,21 @@ func TestRefused_KeepsTheCIDROfAPoolThatHasOne(t *testing.T) {
 
 func TestUse(t *testing.T) {
 	for _, tt := range []struct {
-		own   []ledger.Holder
+		own   []ledger.Block
 		total int
 		want  string
 	}{
 		{nil, 1, "the pool holds 1 block"},
-		{[]ledger.Holder{{Namespace: "a", Name: "b"}, {Name: "child"}}, 2, "the pool holds 2 blocks, of claim a/b, pool child"},
-		{[]ledger.Holder{{Namespace: "a", Name: "b"}}, 7, "the pool holds 7 blocks, of claim a/b and 6 others"},
+		{[]ledger.Block{{Holder: ledger.Holder{Namespace: "a", Name: "b"}}, {Holder: ledger.Holder{Name: "child"}}}, 2, "the pool holds 2 blocks, of claim a/b, pool child"},
+		{[]ledger.Block{{Holder: ledger.Holder{Namespace: "a", Name: "b"}}}, 7, "the pool holds 7 blocks, of claim a/b and 6 others"},
+		{[]ledger.Block{{Holder: ledger.Holder{Namespace: "default", Name: "web"}, State: ledger.Retained}}, 1,
+			"the pool holds 1 block, of IPAllocation default/" + ipamv1alpha1.AllocationName("default", "web") + ", retained from claim web"},
 	} {
-		if got := use(tt.own, tt.total); got != tt.want {
+		var names []string
+		for _, b := range tt.own {
+			names = append(names, holderName(b))
+		}
+		if got := use(names, tt.total); got != tt.want {
 			t.Errorf("use = %q, want %q", got, tt.want)
 		}
 	}
