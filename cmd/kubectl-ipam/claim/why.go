@@ -61,6 +61,7 @@ type question struct {
 	class *ipamv1alpha1.IPClass      // nil without one that is seen
 	pools []ipamv1alpha1.IPPool      // of this workspace
 	kept  *ipamv1alpha1.IPAllocation // from a former claim of the name; nil for nothing
+	taken taken
 }
 
 // ask reads what the caller may see of classes and pools.
@@ -84,6 +85,9 @@ func ask(ctx context.Context, s *session.Session, claim *ipamv1alpha1.IPClaim) (
 	}
 	pools := &ipamv1alpha1.IPPoolList{}
 	if err := c.List(ctx, pools); exit.IgnoreUnseen(err) != nil {
+		return q, err
+	}
+	if q.taken, err = takenOf(ctx, c, claim, pools.Items); err != nil {
 		return q, err
 	}
 	q.pools = slices.DeleteFunc(pools.Items, func(p ipamv1alpha1.IPPool) bool { return !q.concerns(&p) })
@@ -208,7 +212,7 @@ func (q question) room(pool *ipamv1alpha1.IPPool, cidr netip.Prefix) string {
 	case *free > length:
 		said = coolingToo(fmt.Sprintf("has no free /%d", length), pool)
 	case q.claim.Spec.Address != "":
-		said = q.claim.Spec.Address + " is taken, or the claim is about to be served"
+		said = cmp.Or(q.taken.in(pool), q.claim.Spec.Address+" is taken, or the claim is about to be served")
 	}
 	return said
 }
