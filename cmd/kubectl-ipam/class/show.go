@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/big"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -18,7 +17,6 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
-	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 func newShow(s *session.Session) *cobra.Command {
@@ -104,29 +102,17 @@ func describeClass(s *session.Session, class *ipamv1alpha1.IPClass, pools []ipam
 		page.Line("Here", "no pool of this workspace backs it")
 		return nil
 	}
-	page.Line("Here", headRoom(pools))
+	page.Line("Here", headRoom(class, pools))
 	screen.Line(s.Out, "")
-	return output.WriteTable(s.Out, output.Pools(pools, s.Now()))
-}
-
-// headRoom is what pools could still give.
-func headRoom(pools []ipamv1alpha1.IPPool) string {
-	free := new(big.Int)
-	largest := ""
-	least := int32(129)
+	if err := output.WriteTable(s.Out, output.Pools(pools, s.Now())); err != nil {
+		return err
+	}
 	for i := range pools {
-		status := &pools[i].Status
-		if status.Capacity != nil {
-			if n, ok := new(big.Int).SetString(status.Capacity.Available, 10); ok {
-				free.Add(free, n)
-			}
-		}
-		if status.LargestFreePrefix != nil && *status.LargestFreePrefix < least {
-			least = *status.LargestFreePrefix
-			largest = ", in blocks of up to " + facts.LargestFree(&pools[i])
+		if unfit := unfitFor(class, &pools[i]); unfit != "" {
+			screen.Line(s.Out, "%s pool %s %s", s.Paint.Yellow("warning:"), pools[i].Name, unfit)
 		}
 	}
-	return fmt.Sprintf("%s free%s", plural.Of(free.String(), "address", "addresses"), largest)
+	return nil
 }
 
 // leaseOf says how long a class retains a block.
