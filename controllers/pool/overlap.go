@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
-	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
@@ -27,14 +27,14 @@ import (
 // for concurrent use.
 type roots struct {
 	mu    sync.Mutex
-	pools map[allocator.ClusterName]map[mcreconcile.Request]netip.Prefix // by their workspace; none that is empty
+	pools map[ledger.ClusterName]map[mcreconcile.Request]netip.Prefix // by their workspace; none that is empty
 }
 
-func (r *roots) enter(in allocator.ClusterName, pool mcreconcile.Request, cidr netip.Prefix) {
+func (r *roots) enter(in ledger.ClusterName, pool mcreconcile.Request, cidr netip.Prefix) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pools == nil {
-		r.pools = map[allocator.ClusterName]map[mcreconcile.Request]netip.Prefix{}
+		r.pools = map[ledger.ClusterName]map[mcreconcile.Request]netip.Prefix{}
 	}
 	if r.pools[in] == nil {
 		r.pools[in] = map[mcreconcile.Request]netip.Prefix{}
@@ -42,7 +42,7 @@ func (r *roots) enter(in allocator.ClusterName, pool mcreconcile.Request, cidr n
 	r.pools[in][pool] = cidr
 }
 
-func (r *roots) leave(in allocator.ClusterName, pool mcreconcile.Request) {
+func (r *roots) leave(in ledger.ClusterName, pool mcreconcile.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if delete(r.pools[in], pool); len(r.pools[in]) == 0 {
@@ -51,14 +51,14 @@ func (r *roots) leave(in allocator.ClusterName, pool mcreconcile.Request) {
 }
 
 // of lists the pools of a workspace.
-func (r *roots) of(in allocator.ClusterName) []mcreconcile.Request {
+func (r *roots) of(in ledger.ClusterName) []mcreconcile.Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Keys(r.pools[in]))
 }
 
 // sharing lists the pools of a workspace that have some of the addresses.
-func (r *roots) sharing(in allocator.ClusterName, cidr netip.Prefix) []mcreconcile.Request {
+func (r *roots) sharing(in ledger.ClusterName, cidr netip.Prefix) []mcreconcile.Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return overlapped(r.pools[in], cidr, nil)
@@ -87,7 +87,7 @@ func overlapped(pools map[mcreconcile.Request]netip.Prefix, cidr netip.Prefix, f
 
 // wakeRoots requeues the root pools that a pool of the platform overlaps, or one carved from another workspace in the same
 // workspace.
-func (r *Reconciler) wakeRoots(q inbox.Queue, in allocator.ClusterName, pool *ipamv1alpha1.IPPool) {
+func (r *Reconciler) wakeRoots(q inbox.Queue, in ledger.ClusterName, pool *ipamv1alpha1.IPPool) {
 	cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
 	if err != nil {
 		return
