@@ -16,6 +16,7 @@ const (
 	pathAnswer = "answer"
 	pathKeep   = "keep"
 	pathDecide = "decide"
+	pathDrain  = "drain"
 	pathRefuse = "refuse"
 )
 
@@ -40,7 +41,7 @@ func (r registration) mutating() *admissionregistrationv1.MutatingWebhookConfigu
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta:   typeMeta("MutatingWebhookConfiguration"),
 		ObjectMeta: metav1.ObjectMeta{Name: registrationName},
-		Webhooks:   []admissionregistrationv1.MutatingWebhook{r.answer(), r.keep()},
+		Webhooks:   []admissionregistrationv1.MutatingWebhook{r.answer(), r.keep(), r.drain()},
 	}
 }
 
@@ -81,6 +82,22 @@ func (r registration) keep() admissionregistrationv1.MutatingWebhook {
 	webhook.MatchConditions = append([]admissionregistrationv1.MatchCondition{
 		{Name: "status-differs", Expression: "object.?status.orValue({}) != oldObject.?status.orValue({})"},
 	}, r.notTheSystem()...)
+	return webhook
+}
+
+// drain returns the webhook for the DELETE of a pool that shows blocks. It changes nothing: mutating webhooks are called before
+// policies, which decide.
+func (r registration) drain() admissionregistrationv1.MutatingWebhook {
+	webhook := r.answer()
+	webhook.Name = pathDrain + "." + registrationName
+	webhook.ClientConfig = r.endpoint.at(r.token+"/"+pathDrain, r.bundle)
+	webhook.Rules = rules(admissionregistrationv1.Delete)
+	webhook.Rules[0].Resources, webhook.Rules[0].Scope = []string{"ippools"}, new(admissionregistrationv1.ClusterScope)
+	webhook.SideEffects = new(admissionregistrationv1.SideEffectClassNone)
+	webhook.MatchConditions = append([]admissionregistrationv1.MatchCondition{{
+		Name:       "in-use",
+		Expression: fmt.Sprintf("oldObject.?status.?conditions.orValue([]).exists(c, c.type == '%s' && c.status == 'True')", ipamv1alpha1.ConditionInUse),
+	}}, r.notTheSystem()...)
 	return webhook
 }
 

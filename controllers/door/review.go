@@ -62,8 +62,8 @@ func tooLarge(most int64) error {
 	return &httpError{fmt.Errorf("a review has at most %d bytes", most), http.StatusRequestEntityTooLarge}
 }
 
-// readReview reads an admission request for a claim, of that many bytes at most.
-func readReview(w http.ResponseWriter, r *http.Request, most int64) (*admissionv1.AdmissionRequest, error) {
+// readReview reads an admission request for a resource, of that many bytes at most.
+func readReview(w http.ResponseWriter, r *http.Request, most int64, resource string) (*admissionv1.AdmissionRequest, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
 		return nil, &httpError{errors.New("the content type must be application/json"), http.StatusUnsupportedMediaType}
@@ -79,8 +79,8 @@ func readReview(w http.ResponseWriter, r *http.Request, most int64) (*admissionv
 		return nil, &httpError{errors.New("the body is no AdmissionReview, or was cut off"), http.StatusBadRequest}
 	}
 	req := review.Request
-	if review.APIVersion != admissionv1.SchemeGroupVersion.String() || req == nil || !ofClaims(req) {
-		return nil, &httpError{errors.New("this is not an AdmissionReview of admission.k8s.io/v1 for an IPClaim"), http.StatusBadRequest}
+	if review.APIVersion != admissionv1.SchemeGroupVersion.String() || req == nil || !req.of(resource) {
+		return nil, &httpError{errors.New("this is not an AdmissionReview of admission.k8s.io/v1 for " + resource), http.StatusBadRequest}
 	}
 	return &admissionv1.AdmissionRequest{
 		UID: req.UID, Resource: req.Resource, Name: req.Name, Namespace: req.Namespace,
@@ -88,10 +88,9 @@ func readReview(w http.ResponseWriter, r *http.Request, most int64) (*admissionv
 	}, nil
 }
 
-// ofClaims reports whether a request is about the main resource of a claim, as v1alpha1.
-func ofClaims(req *request) bool {
-	resource := ipamv1alpha1.GroupVersion.WithResource("ipclaims")
-	return req.Resource == metav1.GroupVersionResource(resource) && req.SubResource == ""
+// of reports whether a request is about the main resource of a kind, as v1alpha1.
+func (r *request) of(resource string) bool {
+	return r.Resource == metav1.GroupVersionResource(ipamv1alpha1.GroupVersion.WithResource(resource)) && r.SubResource == ""
 }
 
 // writeReview answers an admission request.

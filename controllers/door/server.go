@@ -29,6 +29,7 @@ const (
 // server decides admission requests. It is safe for concurrent use.
 type server struct {
 	answerer Answerer
+	drainer  Drainer // nil: no DELETE waits
 	// only is the logical cluster of all claims; empty on kcp, where each claim names its own.
 	only  ledger.ClusterName
 	token func() string // empty while it is not known
@@ -50,10 +51,11 @@ func newServer(answerer Answerer, only ledger.ClusterName, token func() string) 
 func (s *server) handler(logger logr.Logger) http.Handler {
 	mux := http.NewServeMux()
 	missed := answers.WithLabelValues(resultUnanswered).Inc
-	mux.Handle("POST /{token}/"+pathAnswer, s.secret(path{s.known, &s.sleepers, reviews{maxReview, s.answer}, missed}))
-	mux.Handle("POST /{token}/"+pathKeep, s.secret(path{s.known, &s.sleepers, reviews{maxReview, keep}, func() {}}))
+	mux.Handle("POST /{token}/"+pathAnswer, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.answer}, missed}))
+	mux.Handle("POST /{token}/"+pathKeep, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", keep}, func() {}}))
 	mux.Handle("POST /{token}/"+pathDecide, s.secret(path{s.known, &s.sleepers, http.HandlerFunc(s.decide), func() {}}))
-	mux.Handle("POST /"+pathRefuse, path{s.anybody, &s.sleepers, reviews{maxRefused, refuse}, func() {}})
+	mux.Handle("POST /{token}/"+pathDrain, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ippools", s.drain}, func() {}}))
+	mux.Handle("POST /"+pathRefuse, path{s.anybody, &s.sleepers, reviews{maxRefused, "ipclaims", refuse}, func() {}})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(log.IntoContext(r.Context(), logger), patience)
 		defer cancel()
@@ -118,12 +120,14 @@ func (p path) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // reviews serves a reviewer.
 type reviews struct {
 	// most bounds the body of a request, in bytes.
-	most   int64
-	decide reviewer
+	most int64
+	// resource is the plural of the kind.
+	resource string
+	decide   reviewer
 }
 
 func (v reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	req, err := readReview(w, r, v.most)
+	req, err := readReview(w, r, v.most, v.resource)
 	if err != nil {
 		writeError(r.Context(), w, err)
 		return

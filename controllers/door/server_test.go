@@ -81,7 +81,7 @@ func TestReadReview_OfUnknownLength(t *testing.T) {
 	body := &endless{}
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/refuse", body)
 	request.Header.Set("Content-Type", "application/json")
-	_, err := readReview(httptest.NewRecorder(), request, maxReview)
+	_, err := readReview(httptest.NewRecorder(), request, maxReview, "ipclaims")
 	if coded, ok := errors.AsType[*httpError](err); !ok || coded.code != http.StatusRequestEntityTooLarge {
 		t.Errorf("readReview = %v, want it to be too large", err)
 	}
@@ -103,7 +103,7 @@ func TestReadReview_TakesWhatIsRead(t *testing.T) {
 		request.Header.Set("Content-Type", "application/json")
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := readReview(httptest.NewRecorder(), request, maxReview)
+		_, err := readReview(httptest.NewRecorder(), request, maxReview, "ipclaims")
 		runtime.ReadMemStats(&after)
 		if err != nil {
 			t.Fatalf("readReview: %v", err)

@@ -35,7 +35,7 @@ func TestSleep_KeepsNobodyWaiting(t *testing.T) {
 		return boundAnswer, err
 	})
 	few := make(chan struct{}, 2)
-	p := path{slots{few, nil}, &sleepers{}, reviews{maxReview, newServer(answerer, "", nil).answer}, func() {}}
+	p := path{slots{few, nil}, &sleepers{}, reviews{maxReview, "ipclaims", newServer(answerer, "", nil).answer}, func() {}}
 	create := func(cluster string) {
 		object := fmt.Sprintf(`{"metadata":{"name":"c","annotations":{"kcp.io/cluster":%q}},"spec":{}}`, cluster)
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(reviewOf(t, creating(object))))
@@ -118,7 +118,7 @@ func TestSleep_OfALargeRequest(t *testing.T) {
 			return nil
 		})
 	})
-	p := path{slots{make(chan struct{}, 1), large}, &sleepers{}, reviews{maxReview, newServer(answerer, "", nil).answer}, func() {}}
+	p := path{slots{make(chan struct{}, 1), large}, &sleepers{}, reviews{maxReview, "ipclaims", newServer(answerer, "", nil).answer}, func() {}}
 	object := fmt.Sprintf(`{"metadata":{"name":"c","annotations":{"kcp.io/cluster":"a","padding":%q}},"spec":{}}`, strings.Repeat("x", largeBody))
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(reviewOf(t, creating(object))))
 	request.Header.Set("Content-Type", "application/json")
