@@ -42,7 +42,7 @@ func TestLong_AdoptRestartsWhileAShardIsAway(t *testing.T) {
 	late := gen.Claim("late", gen.OfClass(l.name), gen.Length(28))
 	framework.Create(t, here, late)
 	for _, claim := range goes {
-		l.platform.StartController(t)
+		l.platform.LaunchController(t) // it is not ready: no endpoint has listed anything
 		framework.WaitAllocated(t, here, late, ipamv1alpha1.ReasonError)
 		framework.Delete(t, here, claim)
 		framework.Eventually(t, "the block of a claim that is deleted to be released", func(context.Context) error {
@@ -53,7 +53,7 @@ func TestLong_AdoptRestartsWhileAShardIsAway(t *testing.T) {
 		})
 		l.platform.KillController(t)
 	}
-	l.platform.StartController(t)
+	l.platform.LaunchController(t)
 	framework.WaitAllocated(t, here, late, ipamv1alpha1.ReasonError)
 	if says := meta.FindStatusCondition(late.Status.Conditions, ipamv1alpha1.ConditionAllocated).Message; !strings.Contains(says, "frozen") {
 		t.Errorf("the claim says %q; want it to say that the pool is frozen", says)

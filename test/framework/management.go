@@ -26,6 +26,17 @@ type Management struct {
 // which gets these flags, does not run yet. workspace is the access of that to the workspace.
 func NewManagement(t testing.TB, workspace *rest.Config, flags ...string) *Management {
 	t.Helper()
+	return newManagement(t, workspace, "", flags...)
+}
+
+// Clone returns a management cluster with the objects and the identity of another one, as of a snapshot of that.
+func (m *Management) Clone(t testing.TB, workspace *rest.Config, snapshot string) *Management {
+	t.Helper()
+	return newManagement(t, workspace, snapshot)
+}
+
+func newManagement(t testing.TB, workspace *rest.Config, snapshot string, flags ...string) *Management {
+	t.Helper()
 	w := current(t)
 	dir := filepath.Join(w.dir, fmt.Sprintf("management-%d", w.serial.Add(1)))
 	cluster, err := local.NewKubernetes(t.Context(), filepath.Join(dir, "kubernetes"))
@@ -38,6 +49,11 @@ func NewManagement(t testing.TB, workspace *rest.Config, flags ...string) *Manag
 			t.Error(err)
 		}
 	})
+	if snapshot != "" {
+		if err := cluster.Restore(snapshot, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
 	m.StartCluster(t)
 	account := fstest.MapFS{"account.yaml": {Data: config.StandaloneAccount()}}
 	for _, folder := range []fs.FS{account, config.ClusterAPIWorkspaceRBAC()} {
@@ -137,4 +153,25 @@ func (m *Management) StartCluster(t testing.TB) {
 	if err := m.cluster.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Save stores a snapshot of the cluster, and returns the file.
+func (m *Management) Save(t testing.TB) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if err := m.cluster.Save(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// RestoreCluster replaces the cluster by a snapshot of it, with a revision that is raised by so much, and returns when it is
+// ready.
+func (m *Management) RestoreCluster(t testing.TB, snapshot string, raise uint64) {
+	t.Helper()
+	m.StopCluster(t)
+	if err := m.cluster.Restore(snapshot, raise); err != nil {
+		t.Fatal(err)
+	}
+	m.StartCluster(t)
 }

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -120,6 +121,14 @@ func (p *Platform) Identity() *rest.Config { return rest.CopyConfig(p.options.Id
 func (p *Platform) StartController(t testing.TB) {
 	t.Helper()
 	if err := current(t).startController(t.Context(), p.controller); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// LaunchController starts the controller where it cannot be ready, and returns when it lives.
+func (p *Platform) LaunchController(t testing.TB) {
+	t.Helper()
+	if err := errors.Join(current(t).build(), p.controller.Launch(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -100,12 +100,17 @@ func NewController(ctx context.Context, opts ControllerOptions) (*Controller, er
 func (c *Controller) WebhookAddress() string { return strings.TrimPrefix(c.webhooks, "https://") }
 
 // Start starts the controller and returns when it is ready.
-func (c *Controller) Start(ctx context.Context) error {
+func (c *Controller) Start(ctx context.Context) error { return c.startUntil(ctx, "/readyz") }
+
+// Launch starts the controller and returns when it lives. It may never be ready, as while the one shard is away.
+func (c *Controller) Launch(ctx context.Context) error { return c.startUntil(ctx, "/healthz") }
+
+func (c *Controller) startUntil(ctx context.Context, probe string) error {
 	if err := c.start(); err != nil {
 		return err
 	}
 	return c.await(ctx, func(ctx context.Context) error {
-		_, err := get(ctx, c.health+"/readyz")
+		_, err := get(ctx, c.health+probe)
 		return err
 	})
 }
