@@ -27,6 +27,12 @@ var Mutants = []Mutant{
 		New:  "",
 	},
 	{
+		Name: "a dispute begins or ends though its neighbours have changed",
+		File: "allocator/neighbours.go",
+		Old:  "ifs = append(ifs, store.At(s.Keys.Block(r.Prefix), r.Revision))",
+		New:  "_ = r",
+	},
+	{
 		Name: "the end of a cooldown compares no more than the head",
 		File: "allocator/internal/engine/cooldown.go",
 		Old:  "sh.Ifs = append(sh.Ifs, store.At(block, cooled.At))",
