@@ -27,7 +27,7 @@ if ((${#missing[@]})); then
 	mkdir -p "$store"
 	building=$(mktemp -d "$store/building.XXXXXX")
 	trap 'rm -rf "$building"' EXIT
-	go -C "$module" build -trimpath -ldflags "$flags" -o "$building/" "${missing[@]}"
+	go -C "$module" build -ldflags "$flags" -o "$building/" "${missing[@]}"
 	mv -f "$building"/* "$store/"
 fi
 mkdir -p .cache/bin
