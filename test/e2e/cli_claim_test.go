@@ -37,7 +37,7 @@ func TestCLI_Claim(t *testing.T) {
 	}
 	shows(t, c.ok("claim", "list", "-A", "-o", "wide"), "NAMESPACE", "MESSAGE", s.platform.Path)
 	shows(t, c.ok("claim", "list", "-o", "json"), `"kind": "IPClaimList"`, block)
-	shows(t, c.ok("prefix", "list", "-o", "yaml"), "kind: IPClaim", block)
+	shows(t, c.ok("claim", "list", "-o", "yaml"), "kind: IPClaim", block)
 	c.run("claim", "create", "owned", "--class", s.name, "--length", "27", "--labels", "team=web", "--owner", "Service/default/web").ends(0)
 	shows(t, c.ok("claim", "list", "-l", "team=web", "-o", "csv"), "NAME,CLASS,POOL", "owned,"+s.name, "Service/default/web")
 	if got := c.ok("claim", "list", "--sort-by", ".spec.prefixLength", "-o", "jsonpath={.items[*].metadata.name}"); got != "owned web" {

@@ -24,11 +24,5 @@ A claim that cannot be met now waits, and is bound when the cause is gone.`,
 
   # list the claims of all namespaces
   kubectl ipam claim list -A`,
-	}, newCreate(s, "create"), newList(s), newShow(s), newTree(s), newRelease(s))
-}
-
-// NewPrefix makes kubectl ipam prefix, the deprecated alias of claim.
-func NewPrefix(s *session.Session) *cobra.Command {
-	return session.Group(&cobra.Command{Use: "prefix", Short: "Alias of claim (deprecated)", Hidden: true},
-		newCreate(s, "claim"), newList(s), newShow(s), newRelease(s))
+	}, newCreate(s), newList(s), newShow(s), newTree(s), newRelease(s))
 }

@@ -22,10 +22,10 @@ type creation struct {
 	ownerUID        string
 }
 
-func newCreate(s *session.Session, verb string) *cobra.Command {
+func newCreate(s *session.Session) *cobra.Command {
 	o := &creation{Command: request.Command{Session: s}}
 	cmd := &cobra.Command{
-		Use:   verb + " [NAME]",
+		Use:   "create [NAME]",
 		Short: "Claim a block, wait for it and print its CIDR",
 		Long: `Claim a block of addresses by a class, from a pool, or from pools with certain labels;
 with none of these, by the default class. Wait for the block and print its CIDR.

@@ -31,12 +31,11 @@ why it waits. With --retained, list the blocks that outlived their claims instea
 	cmd.Example = `  kubectl ipam claim list
 
   # print the block of each claim of all namespaces
-  kubectl ipam claim list -A -o custom-columns=NAME:.metadata.name,BLOCK:.status.allocatedCIDR
+  kubectl ipam claim list -A -o jsonpath={.items[*].status.allocatedCIDR}
 
   # list the blocks that are retained, and when each expires
   kubectl ipam claim list --retained`
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "List the claims of all namespaces")
 	cmd.Flags().BoolVar(&kept, "retained", false, "List the blocks that are retained from deleted claims, and when each expires")
-	cmd.MarkFlagsMutuallyExclusive("retained", "watch")
 	return cmd
 }

@@ -1,4 +1,4 @@
-// Package listing lists the objects of one kind, and watches them.
+// Package listing lists the objects of one kind.
 package listing
 
 import (
@@ -20,7 +20,6 @@ type Command struct {
 	Output   output.Printer
 	selector string
 	sortBy   string
-	watch    bool
 	// Filter leaves out what is not to be listed; nil keeps all.
 	Filter func(client.ObjectList)
 }
@@ -37,7 +36,6 @@ func New(s *session.Session, short string, run func(context.Context, *Command) e
 	}
 	o.Output.AddFlags(cmd)
 	cmd.Flags().StringVar(&o.sortBy, "sort-by", "", "Field to sort by, as JSONPath, such as .status.allocatedCIDR")
-	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "Print each change after the list, until interrupted")
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "List only objects with these labels, such as site=fra")
 	return cmd
 }
@@ -57,14 +55,8 @@ func (o *Command) List(ctx context.Context, list client.ObjectList, namespace, n
 	if err := o.read(ctx, c, list, &options); err != nil {
 		return err
 	}
-	empty := meta.LenList(list) == 0 && o.Output.Tabular() && o.Output.Format != output.CSV
-	if empty {
+	if meta.LenList(list) == 0 && o.Output.Tabular() && o.Output.Format != output.CSV {
 		o.Say("%s", nothing)
-	}
-	switch {
-	case o.watch:
-		return o.follow(ctx, c, list, options)
-	case empty:
 		return nil
 	}
 	return o.Output.Print(o.Out, list, o.Now)

@@ -37,8 +37,6 @@ const (
 type Printer struct {
 	Format string
 	flags  *genericclioptions.PrintFlags
-	// columns are those that -o custom-columns names; nil without it.
-	columns []column
 	// Namespaces adds a column with the namespace.
 	Namespaces bool
 	NoHeaders  bool
@@ -58,7 +56,7 @@ func (o *Printer) AddFlags(cmd *cobra.Command) {
 }
 
 func (o *Printer) formats() []string {
-	formats := append(o.flags.AllowedFormats(), customColumns, customColumnsFile)
+	formats := o.flags.AllowedFormats()
 	slices.Sort(formats)
 	return append([]string{Table, Wide, CSV}, slices.Compact(formats)...)
 }
@@ -70,18 +68,17 @@ func (o *Printer) Given() bool {
 
 // Tabular reports whether the output is a table.
 func (o *Printer) Tabular() bool {
-	return !o.Given() || o.columns != nil || o.Format == Table || o.Format == Wide || o.Format == CSV
+	return !o.Given() || o.Format == Table || o.Format == Wide || o.Format == CSV
 }
 
 // validate refuses a form that there is not.
 func (o *Printer) validate() error {
-	var err error
-	if o.columns, err = parseColumns(o.Format); err != nil || o.Tabular() {
-		return err
+	if o.Tabular() {
+		return nil
 	}
-	_, err = o.flags.ToPrinter()
+	_, err := o.flags.ToPrinter()
 	if genericclioptions.IsNoCompatiblePrinterError(err) {
-		err = fmt.Errorf("write one of %s", strings.Join(o.formats(), ", "))
+		err = fmt.Errorf("write one of %s; kubectl get prints custom-columns", strings.Join(o.formats(), ", "))
 	}
 	if err != nil {
 		return exit.Usagef("--output is %q: %w", o.Format, err)
@@ -91,15 +88,8 @@ func (o *Printer) validate() error {
 
 // Print prints an object or a list.
 func (o *Printer) Print(w io.Writer, object runtime.Object, now func() time.Time) error {
-	switch {
-	case !o.Tabular():
+	if !o.Tabular() {
 		return o.printAs(w, object)
-	case o.columns != nil:
-		t, err := columnTable(o.columns, object)
-		if err != nil {
-			return err
-		}
-		return printers.NewTablePrinter(printers.PrintOptions{NoHeaders: o.NoHeaders}).PrintObj(t, w)
 	}
 	t, err := tableOf(object, now())
 	if err != nil {
@@ -116,9 +106,6 @@ func (o *Printer) Print(w io.Writer, object runtime.Object, now func() time.Time
 
 // PrintManifest prints what is not stored: as YAML, unless another form is asked for.
 func (o *Printer) PrintManifest(w io.Writer, object runtime.Object) error {
-	if o.columns != nil {
-		return o.Print(w, object, time.Now)
-	}
 	if o.Tabular() {
 		o.Format = YAML
 	}

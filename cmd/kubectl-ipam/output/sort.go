@@ -2,12 +2,15 @@ package output
 
 import (
 	"cmp"
+	"fmt"
 	"math/big"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
@@ -66,4 +69,29 @@ func (k sortKey) compare(other sortKey) int {
 		return cmp.Or(cmp.Compare(k.kind, other.kind), k.block.Compare(other.block), cmp.Compare(k.text, other.text))
 	}
 	return k.number.Cmp(other.number)
+}
+
+// parseField reads a JSONPath, with or without braces and the first dot.
+func parseField(path string) (*jsonpath.JSONPath, error) {
+	field := jsonpath.New("field").AllowMissingKeys(true)
+	return field, field.Parse("{." + strings.TrimPrefix(strings.Trim(path, "{}"), ".") + "}")
+}
+
+// valuesOf returns the texts that an object has in a field; of a list in it, all of them.
+func valuesOf(item runtime.Object, field *jsonpath.JSONPath) ([]string, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(item)
+	if err != nil {
+		return nil, err
+	}
+	found, err := field.FindResults(content)
+	if err != nil {
+		return nil, exit.Usagef("%w", err)
+	}
+	var values []string
+	for _, result := range found {
+		for _, value := range result {
+			values = append(values, fmt.Sprint(value.Interface()))
+		}
+	}
+	return values, nil
 }
