@@ -48,9 +48,9 @@ func (p *pass) unbacked(ctx context.Context) error {
 }
 
 // releasing takes back a block that a claim shows, and never had, while the claim is being deleted: a finalizer may keep the
-// claim for ever.
+// claim for ever, and with it a workspace that gives up the export.
 func (p *pass) releasing(ctx context.Context) (err error) {
-	if p.claim.Status.AllocatedCIDR == "" || p.directory.Leaves(p.from.Cluster) {
+	if p.claim.Status.AllocatedCIDR == "" {
 		return nil
 	}
 	if p.slot, err = record.Find(ctx, p.cluster.GetClient(), client.ObjectKeyFromObject(p.claim)); err != nil || p.recorded() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
@@ -104,10 +105,15 @@ func TestUnbacked_IsTakenBack(t *testing.T) {
 // One that has its block shows it to the end.
 func TestUnbacked_WhileAFinalizerKeepsTheClaim(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"forged": "", "honest": "10.0.0.0/28"} {
+	for name, want := range map[string]string{"forged": "", "unbound": "", "honest": "10.0.0.0/28"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := forge(t, name)
+			if name == "unbound" { // the finalizer keeps the binding, too
+				leaving := binding()
+				leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+				f.directory.Seen("endpoint", leaving)
+			}
 			if name == "honest" {
 				holder := ledger.Holder{Claim: "uid-of-honest", Cluster: "tenant", Namespace: "default", Name: name}
 				if err := f.ledger.Release(t.Context(), "other"); err != nil {
