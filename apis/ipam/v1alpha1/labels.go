@@ -29,6 +29,11 @@ const (
 	// not read it. It is the annotation that Kubernetes names for any kind.
 	AnnotationDescription = "kubernetes.io/description"
 
+	// AnnotationExclusions has, on a pool, the names and descriptions of its excludedCIDRs, as
+	// `[{"cidr":"10.8.255.0/24","name":"printers","description":"hall 1"}]`. kubectl ipam import writes it, and
+	// the system does not read it.
+	AnnotationExclusions = GroupName + "/exclusions"
+
 	// AnnotationUsage is, on an IPPool, how many addresses of it were used at some times of the last
 	// month, as "1767225600=12 1767229200=40": seconds since 1970, and addresses. The system writes
 	// it at most once an hour, when the number has changed.

@@ -33,6 +33,7 @@ type exclusion struct {
 	text   string
 	pool   string // empty: the pool that contains it
 	blocks []netip.Prefix
+	note   Note // without a CIDR
 }
 
 func (b *builder) row(r row) {
@@ -83,7 +84,7 @@ func (b *builder) pool(r row) {
 			r.wrong(columnExclude, "%s", err)
 			continue
 		}
-		b.exclusions = append(b.exclusions, exclusion{r.line, word, pool.Name, blocks})
+		b.exclusions = append(b.exclusions, exclusion{r.line, word, pool.Name, blocks, Note{}})
 	}
 	if !ok {
 		b.plan.incomplete = true
@@ -165,7 +166,7 @@ func (r row) owner() *ipamv1alpha1.OwnerRef {
 }
 
 func (b *builder) exclusion(r row) {
-	_, _ = r.text(columnName), r.text(columnDescription) // A plan may say what it excludes; nothing has that name.
+	note := Note{Name: r.text(columnName), Description: r.text(columnDescription)}
 	text, pool := r.text(columnCIDR), r.text(columnPool)
 	blocks, err := excluded(text)
 	if length := r.text(columnLength); length != "" {
@@ -179,7 +180,7 @@ func (b *builder) exclusion(r row) {
 		r.wrong(columnCIDR, "%s", err)
 		return
 	}
-	b.exclusions = append(b.exclusions, exclusion{r.line, text, pool, blocks})
+	b.exclusions = append(b.exclusions, exclusion{r.line, text, pool, blocks, note})
 }
 
 // exclude adds the exclusions to their pools.
@@ -196,6 +197,10 @@ func (b *builder) exclude() {
 			if !slices.Contains(pool.Spec.ExcludedCIDRs, cidr) {
 				pool.Spec.ExcludedCIDRs = append(pool.Spec.ExcludedCIDRs, cidr)
 				pool.excludedBy[cidr] = e
+			}
+			if note := e.note; note != (Note{}) {
+				note.CIDR = cidr
+				noted(pool.IPPool, append(NotesOf(pool.IPPool), note))
 			}
 		}
 	}
@@ -237,11 +242,6 @@ func described(description string) map[string]string {
 		return nil
 	}
 	return map[string]string{ipamv1alpha1.AnnotationDescription: description}
-}
-
-// descriptionOf are the annotations of an object that a plan keeps.
-func descriptionOf(object metav1.Object) map[string]string {
-	return described(object.GetAnnotations()[ipamv1alpha1.AnnotationDescription])
 }
 
 func typeOf(kind string) metav1.TypeMeta {

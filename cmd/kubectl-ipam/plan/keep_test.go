@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -57,5 +59,46 @@ func TestWriteCSV_LeavesOutDescriptions(t *testing.T) {
 		if p.Claims[0].Annotations[ipamv1alpha1.AnnotationDescription] != description {
 			t.Errorf("the plan has lost its description")
 		}
+	}
+}
+
+// Names and descriptions of exclusions are kept with their pool, and written back as rows.
+func TestExclusions_KeepTheirNames(t *testing.T) {
+	t.Parallel()
+	const table = "kind,name,cidr,pool,exclude,description\npool,p,192.0.2.0/24,,192.0.2.64/28,\nexclusion,printers,192.0.2.16/28,p,,\"hall 1, left\"\nexclusion,,192.0.2.32/28,p,,\nexclusion,old,192.0.2.8-192.0.2.11,,,\n"
+	p, wrong := read(table, plan.Options{})
+	if len(wrong) > 0 {
+		t.Fatalf("the problems are %v; want none", wrong)
+	}
+	pool := p.Pools[0].IPPool
+	want := []plan.Note{{CIDR: "192.0.2.16/28", Name: "printers", Description: "hall 1, left"}, {CIDR: "192.0.2.8/30", Name: "old"}}
+	if got := plan.NotesOf(pool); !slices.Equal(got, want) || len(pool.Spec.ExcludedCIDRs) != 4 {
+		t.Errorf("the notes are %v of %v; want %v of 4 blocks", got, pool.Spec.ExcludedCIDRs, want)
+	}
+	exported, left := plan.Of([]ipamv1alpha1.IPPool{*pool}, nil)
+	if len(left) > 0 {
+		t.Fatalf("%v is left out", left)
+	}
+	var out bytes.Buffer
+	if left, err := plan.WriteCSV(&out, exported); err != nil || len(left) > 0 {
+		t.Fatalf("WriteCSV leaves out %v, and returns %v", left, err)
+	}
+	again, wrong := read(out.String(), plan.Options{})
+	if len(wrong) > 0 || !equality.Semantic.DeepEqual(plan.Comparable(again.Pools[0].IPPool), plan.Comparable(pool)) ||
+		!slices.Equal(plan.NotesOf(again.Pools[0].IPPool), want) {
+		t.Errorf("written and read again, with the problems %v, the plan is %+v:\n%s", wrong, again.Pools[0].IPPool, out.String())
+	}
+
+	pool.Annotations[ipamv1alpha1.AnnotationExclusions] = `[{"cidr":"192.0.2.16/28","name":"=1+1"},{"cidr":"10.0.0.0/8","name":"elsewhere"}]`
+	exported, _ = plan.Of([]ipamv1alpha1.IPPool{*pool}, nil)
+	out.Reset()
+	left, err := plan.WriteCSV(&out, exported)
+	if again, wrong := read(out.String(), plan.Options{}); err != nil || len(wrong) > 0 || !slices.Equal(left, []string{"name and description of exclusion 192.0.2.16/28"}) ||
+		len(again.Pools[0].Spec.ExcludedCIDRs) != 4 {
+		t.Errorf("of a formula WriteCSV leaves out %q, returns %v and %s", left, err, out.String())
+	}
+	pool.Annotations[ipamv1alpha1.AnnotationExclusions] = "no list"
+	if got := plan.NotesOf(pool); got != nil {
+		t.Errorf("the notes are %v; want none", got)
 	}
 }

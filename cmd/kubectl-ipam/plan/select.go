@@ -46,7 +46,7 @@ func Of(pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) (p *Plan, le
 func exportedPool(pool *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
 	exported := &ipamv1alpha1.IPPool{
 		TypeMeta: typeOf("IPPool"), Spec: *pool.Spec.DeepCopy(),
-		ObjectMeta: metav1.ObjectMeta{Name: pool.Name, Labels: pool.Labels, Annotations: descriptionOf(pool)},
+		ObjectMeta: metav1.ObjectMeta{Name: pool.Name, Labels: pool.Labels, Annotations: kept(pool)},
 	}
 	if block, err := ParseBlock(string(pool.Spec.CIDR)); err == nil {
 		exported.Spec.IPFamily = familyIn(pool.Spec.IPFamily, block)
@@ -70,7 +70,7 @@ func Comparable(pool *ipamv1alpha1.IPPool) ipamv1alpha1.IPPoolSpec {
 func exportedClaim(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 	exported := &ipamv1alpha1.IPClaim{
 		TypeMeta:   typeOf("IPClaim"),
-		ObjectMeta: metav1.ObjectMeta{Name: claim.Name, Namespace: claim.Namespace, Labels: claim.Labels, Annotations: descriptionOf(claim)},
+		ObjectMeta: metav1.ObjectMeta{Name: claim.Name, Namespace: claim.Namespace, Labels: claim.Labels, Annotations: kept(claim)},
 	}
 	spec, asked := &exported.Spec, claim.Spec.DeepCopy()
 	spec.ClassName, spec.PoolRef = asked.ClassName, asked.PoolRef

@@ -52,12 +52,17 @@ func WriteCSV(w io.Writer, p *Plan) (left []string, _ error) {
 		rows = append(rows, cells)
 	}
 	for _, pool := range p.Pools {
-		cells := poolCells(pool.IPPool)
+		rest, exclusions, unsaid := apart(pool.IPPool)
+		cells := poolCells(rest)
+		before := len(rows)
 		add(kindPool+" "+pool.Name, cells, func(read *Plan) bool {
-			wanted := pool.DeepCopy()
+			wanted := rest.DeepCopy()
 			wanted.Annotations = described(cells[columnDescription])
 			return len(read.Pools) == 1 && equality.Semantic.DeepEqual(read.Pools[0].IPPool, wanted)
 		})
+		if len(rows) > before {
+			rows, left = append(rows, exclusions...), append(left, unsaid...)
+		}
 	}
 	for _, claim := range p.Claims {
 		cells := claimCells(claim.IPClaim)

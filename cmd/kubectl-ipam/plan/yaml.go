@@ -147,7 +147,7 @@ func (b *builder) manifestPool(line int, read *ipamv1alpha1.IPPool) {
 		b.problems.add(line, "pool %s is carved from pool %s, and its block cannot be asked for: leave it out, and create it by kubectl ipam pool create", read.Name, read.Spec.ParentPoolRef.Name)
 		return
 	}
-	pool := &ipamv1alpha1.IPPool{TypeMeta: typeOf("IPPool"), ObjectMeta: metav1.ObjectMeta{Name: read.Name, Labels: read.Labels, Annotations: descriptionOf(read)}, Spec: read.Spec}
+	pool := &ipamv1alpha1.IPPool{TypeMeta: typeOf("IPPool"), ObjectMeta: metav1.ObjectMeta{Name: read.Name, Labels: read.Labels, Annotations: kept(read)}, Spec: read.Spec}
 	block, err := ParseBlock(string(pool.Spec.CIDR))
 	if err != nil {
 		b.problems.add(line, "pool %s: spec.cidr: %v", read.Name, err)
@@ -168,7 +168,7 @@ func familyIn(family ipamv1alpha1.IPFamily, block netip.Prefix) ipamv1alpha1.IPF
 
 func (b *builder) manifestClaim(line int, read *ipamv1alpha1.IPClaim) {
 	claim := &ipamv1alpha1.IPClaim{TypeMeta: typeOf("IPClaim"), Spec: read.Spec, ObjectMeta: metav1.ObjectMeta{
-		Name: read.Name, Namespace: read.Namespace, Labels: read.Labels, Annotations: descriptionOf(read),
+		Name: read.Name, Namespace: read.Namespace, Labels: read.Labels, Annotations: kept(read),
 	}}
 	if claim.Namespace == "" {
 		claim.Namespace = b.namespace

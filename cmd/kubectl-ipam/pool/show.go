@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
@@ -114,6 +116,9 @@ func describePool(s *session.Session, pool *ipamv1alpha1.IPPool, holdings []spac
 	page.Line("Limit", facts.Limit(spec.MaxPerConsumer))
 	page.Line("Cooldown", string(spec.ReleaseCooldown))
 	page.Line("Description", pool.Annotations[ipamv1alpha1.AnnotationDescription])
+	for _, note := range plan.NotesOf(pool) {
+		page.Line("Excluded", strings.Join(slices.DeleteFunc([]string{string(note.CIDR), note.Name, note.Description}, func(word string) bool { return word == "" }), ", "))
+	}
 	page.Line("Age", facts.Age(pool.CreationTimestamp, s.Now()))
 	facts.Describe(page, facts.AnswerOf(pool))
 	page.Line("Overlaps", facts.Overlapping(pool))
