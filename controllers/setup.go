@@ -186,11 +186,12 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	if err != nil {
 		return fmt.Errorf("release controller: %w", err)
 	}
+	doubts := claim.NewDoubts(news.Claims, known)
 	adopter := adopt.New(adopt.Options{
-		Ledger: alloc, Record: reader, Directory: known, Clusters: early, Suspect: releases.Suspect,
+		Ledger: alloc, Record: reader, Directory: known, Clusters: early, Suspect: releases.Suspect, Doubt: doubts.Add,
 	})
 	claims, err := claim.New(mgr, claim.Options{
-		Ledger: alloc, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete, Sees: opts.sees,
+		Ledger: alloc, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete, Doubts: doubts, Sees: opts.sees,
 		Feed: workspaces, Queue: news.Claims, Listed: news.Listed, MaxWaits: opts.MaxWaits, Workers: opts.Workers, Tracer: opts.Tracer,
 	})
 	if err != nil {
@@ -203,7 +204,6 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	if err != nil {
 		return fmt.Errorf("slice controller: %w", err)
 	}
-	adopter.Doubt = claims.Doubt
 	pools, err := pool.New(mgr, pool.Options{
 		Ledger: alloc, Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
 		Adoption: adopter, Oracle: reader, Seen: slices.Seen, Deleted: releases.PoolDeleted, MaxPools: opts.MaxPools,
@@ -213,7 +213,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	}
 	opts.Sweep.Ledger, opts.Sweep.Releases = alloc, releases
 	opts.Sweep.World = sweep.Caches{Clusters: mgr, Directory: known}
-	opts.Sweep.Wake, opts.Sweep.Doubt = news.Wake, claims.Doubt
+	opts.Sweep.Wake, opts.Sweep.Doubt = news.Wake, doubts.Add
 	sweeper := sweep.New(opts.Sweep)
 	known.Observe(&watcher{
 		releases: releases, claims: claims, pools: pools, slices: slices, sweeper: sweeper,

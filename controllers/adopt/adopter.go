@@ -71,7 +71,7 @@ type Options struct {
 	Clusters catalog.Clusters
 	// Suspect has the holder of a block released if it is gone.
 	Suspect func(ledger.Holder)
-	// Doubt has a claim compared with the ledger, which disputes its block.
+	// Doubt requeues a claim, to compare it with the ledger, which disputes its block.
 	Doubt func(ledger.Holder)
 }
 

@@ -51,6 +51,8 @@ type Options struct {
 	// Complete reports whether the ledger has every pool that a claim of a workspace may show, and lacks nothing of
 	// them.
 	Complete func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error)
+	// Doubts are the claims that are compared with the ledger although they seem to be bound. Default: none.
+	Doubts *Doubts
 	// Sees returns an error while the caches are not to be believed. No CREATE is answered meanwhile.
 	Sees func() error
 	// MaxWaits is at how many pools the claims of one workspace wait, each pool counted for each claim. Default: any number.
@@ -76,6 +78,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		listed:    opts.Listed,
 		compare:   opts.Compare,
 		complete:  opts.Complete,
+		doubted:   opts.Doubts,
 		tracer:    opts.Tracer,
 		sees:      opts.Sees,
 		maxPlaces: opts.MaxWaits,
@@ -178,6 +181,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 			}
 			r.ledger.Withdraw(holder.Claim)
 			r.memory.forget(claim.UID)
+			r.doubted.take(claim.UID)
 			if e.DeleteStateUnknown {
 				r.releases.Missed(holder, claim)
 			} else {

@@ -1,6 +1,8 @@
 package claim
 
 import (
+	"sync"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -8,22 +10,52 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 )
 
-// Doubt has a claim compared with the ledger although it seems to be bound: its block
-// is in dispute, or no longer. It does not block.
-func (r *Reconciler) Doubt(h ledger.Holder) {
+// Doubts compares claims with the ledger that seem to be bound: their blocks are in dispute, or no longer. It exists
+// before the controller, whose queue it adds to: adoption, which the controller asks, doubts claims itself. Safe for
+// concurrent use; nil doubts nothing.
+type Doubts struct {
+	queue     inbox.Queue
+	directory *directory.Directory
+
+	mu     sync.Mutex
+	claims map[types.UID]bool // until the next pass, or the deletion of the claim
+}
+
+// NewDoubts returns doubts that requeue claims.
+func NewDoubts(queue inbox.Queue, d *directory.Directory) *Doubts {
+	return &Doubts{queue: queue, directory: d, claims: map[types.UID]bool{}}
+}
+
+// Add requeues a claim, to compare it with the ledger. It does not block.
+func (d *Doubts) Add(h ledger.Holder) {
 	if h.Namespace == "" {
 		return // a pool, which is never in dispute itself
 	}
-	r.memory.doubt(types.UID(h.Claim))
-	r.queue.Add(inbox.Request(r.directory.Engaged(h.Cluster), client.ObjectKey{Namespace: h.Namespace, Name: h.Name}))
+	d.mu.Lock()
+	d.claims[types.UID(h.Claim)] = true
+	d.mu.Unlock()
+	d.queue.Add(inbox.Request(d.directory.Engaged(h.Cluster), client.ObjectKey{Namespace: h.Namespace, Name: h.Name}))
+}
+
+// take reports whether a claim is doubted, and ends that.
+func (d *Doubts) take(claim types.UID) bool {
+	if d == nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	doubted := d.claims[claim]
+	delete(d.claims, claim)
+	return doubted
 }
 
 // doubts reports whether the ledger has to be asked about a claim that seems to be bound.
 func (p *pass) doubts() bool {
-	return p.memory.doubts(p.claim.UID) || meta.IsStatusConditionTrue(p.claim.Status.Conditions, ipamv1alpha1.ConditionDisputed)
+	return p.doubted.take(p.claim.UID) || meta.IsStatusConditionTrue(p.claim.Status.Conditions, ipamv1alpha1.ConditionDisputed)
 }
 
 // dispute says in the conditions of a claim or record whether others have been given addresses of its

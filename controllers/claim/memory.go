@@ -30,7 +30,6 @@ type memo struct {
 	written string  // the resourceVersion on which our last write of the claim was made
 	record  sight   // what the cache showed when the server had another record
 	denied  bool    // the server did not know the claim when it was written
-	doubted bool    // the claim is to be compared with the ledger
 	failed  bool    // a reconcile ended with a fault, and none has found all well since
 	lacking missing // what the claim shows and the ledger was found not to have
 }
@@ -128,17 +127,6 @@ func (m *memory) denied(claim types.UID) bool { return m.of(claim).denied }
 // admit notes that the server knows a claim after all.
 func (m *memory) admit(claim types.UID) {
 	m.change(claim, func(known *memo) { known.denied = false })
-}
-
-// doubt has a claim compared with the ledger once, although it shows a block.
-func (m *memory) doubt(claim types.UID) {
-	m.change(claim, func(known *memo) { known.doubted = true })
-}
-
-// doubts reports whether a claim is to be compared with the ledger, and forgets that.
-func (m *memory) doubts(claim types.UID) (doubted bool) {
-	m.change(claim, func(known *memo) { doubted, known.doubted = known.doubted, false })
-	return doubted
 }
 
 // forget forgets a claim that is gone.

@@ -71,6 +71,7 @@ type Reconciler struct {
 	listed    func(mcreconcile.Request)
 	compare   func(context.Context, ledger.PoolID) (bool, error)
 	complete  func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error)
+	doubted   *Doubts
 	sees      func() error
 	tracer    trace.Tracer // nil: nothing is traced
 	clock     clock.PassiveClock

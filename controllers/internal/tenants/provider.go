@@ -208,7 +208,7 @@ func (p *Provider) tell(gap string) {
 // serve follows an endpoint until ctx ends, or it cannot be opened.
 func (p *Provider) serve(ctx context.Context, url string) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // of an endpoint that was not opened to the end
+	defer cancel()                        // of an endpoint that was not opened to the end
 	p.roster.await(url, "APIBindings", 0) // again, if it was followed before
 	logger := p.opts.Logger.WithValues("endpoint", url)
 	e, err := p.open(ctx, url, logger)
