@@ -21,7 +21,7 @@ func TestOverlap_IsSaidWhileThePlatformHandsOutTheSame(t *testing.T) {
 	created := tenant.run("pool", "create", "own", "--cidr", string(s.cidr), "--class", s.name).ends(0)
 	shows(t, created.Err, "pool own is ready", "warning: "+string(s.cidr)+" overlaps addresses that the platform hands out by class \""+s.name+"\"")
 	shows(t, tenant.run("address", "show", string(s.cidr)).Err, "warning: pool own: ")
-	shows(t, tenant.ok("pool", "show", "own"), "Overlaps:", "CIDR of its own")
+	shows(t, tenant.ok("pool", "show", "own"), "Warning:", "CIDR of its own")
 
 	own := gen.Pool("own")
 	over := func() {

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,6 +95,25 @@ func Describe(p *screen.Sheet, a Answer) {
 	p.Painted("Reason", p.Paint.Yellow(string(reason)))
 	p.Line("", a.Allocated.Message)
 	p.Line("To do", reason.Remedy())
+}
+
+// Warnings returns the faults of a pool that has its block: of its gateway, of blocks that a change of the spec does not
+// reach, and of addresses that are those of another workspace, too.
+func Warnings(object client.Object) []string {
+	pool, ok := object.(*ipamv1alpha1.IPPool)
+	if !ok {
+		return nil
+	}
+	var warnings []string
+	if now := AnswerOf(pool); now.Given() {
+		if _, said, ok := strings.Cut(now.Allocated.Message, "holds "+now.Data+"; "); ok {
+			warnings = append(warnings, said)
+		}
+	}
+	if said := Overlapping(pool); said != "" {
+		warnings = append(warnings, said)
+	}
+	return warnings
 }
 
 // Overlapping says which addresses of a pool are also those of another workspace that serves this one; empty if none is.

@@ -121,7 +121,9 @@ func describePool(s *session.Session, pool *ipamv1alpha1.IPPool, holdings []spac
 	}
 	page.Line("Age", facts.Age(pool.CreationTimestamp, s.Now()))
 	facts.Describe(page, facts.AnswerOf(pool))
-	page.Line("Overlaps", facts.Overlapping(pool))
+	for _, warning := range facts.Warnings(pool) {
+		page.Line("Warning", warning)
+	}
 	if status.Capacity == nil {
 		return nil // it has no block yet
 	}

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,5 +32,22 @@ func TestPoolShow(t *testing.T) {
 		t.Fatal(err)
 	}
 	stage.Golden(t, "pool_show", s.Printed.String())
+}
 
+// A pool that has its block may still be wrong, and shows how.
+func TestPoolShow_WarnsOfGatewayAndOverlap(t *testing.T) {
+	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), stage.HourAgo), "192.0.2.0/24", ipamv1alpha1.IPv4, 0, 24)
+	pool.Status.Conditions[0].Message += "; spec.gateway 192.0.2.2 lies in 192.0.2.2/32, which claim default/web holds: release that, or write another gateway"
+	pool.Status.Conditions = append(pool.Status.Conditions, metav1.Condition{
+		Type: ipamv1alpha1.ConditionOverlapping, Status: metav1.ConditionTrue, Reason: string(ipamv1alpha1.ReasonForeignSpace), Message: "192.0.2.0/24 overlaps others",
+	})
+	s := stage.New(t)
+	if err := describePool(s.Session, pool, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"which claim default/web holds", "overlaps others"} {
+		if !strings.Contains(s.Printed.String(), want) {
+			t.Errorf("it shows %s; want %q", s.Printed, want)
+		}
+	}
 }

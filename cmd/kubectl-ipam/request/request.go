@@ -232,7 +232,7 @@ func (r *Command) show(object client.Object) error {
 	if !r.quiet {
 		screen.Line(r.ErrOut, "%s %s %s", facts.Kind(object), r.ErrPaint.Bold(facts.Name(object)), r.Aimed(gotFrom(object)))
 	}
-	if warning := facts.Overlapping(object); warning != "" {
+	for _, warning := range facts.Warnings(object) {
 		screen.Line(r.ErrOut, "%s %s", r.ErrPaint.Yellow("warning:"), warning)
 	}
 	if !r.output.Given() {
