@@ -79,10 +79,7 @@ func readRecord(cluster ledger.ClusterName, object client.Object) (r record, ok 
 		r.pool, r.text = o.Spec.PoolRef, o.Status.AllocatedCIDR
 		r.request.Class, r.request.Policy = o.Spec.ClassName, ledger.ReclaimPolicy(o.Spec.ReclaimPolicy)
 		if o.Spec.ClaimRef == nil {
-			r.state = ledger.Retained
-			if o.Status.Expires != nil {
-				r.request.Until = o.Status.Expires.Time
-			}
+			r.state, r.request.Until = ledger.Retained, o.ExpiresAt()
 		}
 	case *ipamv1alpha1.IPClaim:
 		if o.Status.PoolRef == nil {

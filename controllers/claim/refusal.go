@@ -173,8 +173,8 @@ func otherwise(record *ipamv1alpha1.IPAllocation, why string) *outcome.Refusal {
 // keeps says what a retained record keeps, and until when.
 func keeps(record *ipamv1alpha1.IPAllocation) string {
 	said := fmt.Sprintf("IPAllocation %s keeps %s from a former claim of this name", record.Name, record.Status.AllocatedCIDR)
-	if record.Status.Expires != nil {
-		said += " until " + record.Status.Expires.UTC().Format(time.RFC3339)
+	if at := record.ExpiresAt(); !at.IsZero() {
+		said += " until " + at.Format(time.RFC3339)
 	}
 	return said
 }

@@ -50,10 +50,10 @@ func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool
 	case leave:
 		settled = true
 	case withdraw:
-		c.ledger.Withdraw(s.Claim)
+		c.Ledger.Withdraw(s.Claim)
 		settled = true
 	case drain:
-		settled, err = freed(ctx, s, "pool is gone", c.ledger.Drain(ctx, ledger.PoolID(s.Claim)))
+		settled, err = freed(ctx, s, "pool is gone", c.Ledger.Drain(ctx, ledger.PoolID(s.Claim)))
 	case retain:
 		settled, err = true, c.retain(ctx, s, s.slot.Record)
 	case write:
@@ -65,14 +65,14 @@ func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool
 	}
 	if do == (action{drop: true, then: expire}) && settled {
 		expirations.Inc()
-		c.expired(ctx, s.Holder, s.slot.Record)
+		c.Expired(ctx, s.Holder, s.slot.Record)
 	}
 	return settled, err
 }
 
 // free frees the block, if it is as it was read.
 func (c *Controller) free(ctx context.Context, s *suspect, because cause) (bool, error) {
-	return freed(ctx, s, because.why, c.ledger.ReleaseFor(ctx, s.block, because.recorded))
+	return freed(ctx, s, because.why, c.Ledger.ReleaseFor(ctx, s.block, because.recorded))
 }
 
 // freed reports whether what a holder has was released. It was not if the block has changed since it was read. A pool
@@ -107,35 +107,35 @@ func (c *Controller) give(ctx context.Context, s *suspect) (bool, error) {
 // until returns when the lease ends of a block that is retained now, by its class and pool as they are
 // now; zero if it has none. It is a whole second, as the record can show no other.
 func (c *Controller) until(ctx context.Context, s *suspect) (time.Time, error) {
-	lease, err := c.leases(ctx, s.block)
+	lease, err := c.Lease(ctx, s.block)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("look up the lease of %s/%s: %w", s.Namespace, s.Name, err)
 	}
 	if lease <= 0 {
 		return time.Time{}, nil
 	}
-	return c.clock.Now().UTC().Add(lease + time.Second - time.Nanosecond).Truncate(time.Second), nil
+	return c.Clock.Now().UTC().Add(lease + time.Second - time.Nanosecond).Truncate(time.Second), nil
 }
 
 // retain keeps the block, and removes the claim from its record. The transaction that retains the block
 // writes the end of the lease, which does not change from then on. If only the record is retained, the
 // ledger has lost the end, and takes it from the record.
 func (c *Controller) retain(ctx context.Context, s *suspect, seen *ipamv1alpha1.IPAllocation) error {
-	until, err := expiresOf(seen), error(nil)
+	until, err := seen.ExpiresAt(), error(nil)
 	if seen.Spec.ClaimRef != nil && s.block.State != ledger.Retained {
 		until, err = c.until(ctx, s)
 	}
 	if err != nil {
 		return err
 	}
-	block, held, err := c.ledger.Retain(ctx, s.Claim, until)
+	block, held, err := c.Ledger.Retain(ctx, s.Claim, until)
 	if err != nil {
 		return fmt.Errorf("retain the block of %s/%s: %w", s.Namespace, s.Name, err)
 	}
 	if held {
 		until = block.Until
 	}
-	if seen.Spec.ClaimRef == nil && expiresOf(seen).Equal(until) {
+	if seen.Spec.ClaimRef == nil && seen.ExpiresAt().Equal(until) {
 		return nil
 	}
 	before := patch.Snapshot(seen)
@@ -148,14 +148,6 @@ func (c *Controller) retain(ctx context.Context, s *suspect, seen *ipamv1alpha1.
 	return nil
 }
 
-// expiresOf returns when a record expires; zero if it does not.
-func expiresOf(seen *ipamv1alpha1.IPAllocation) time.Time {
-	if seen.Status.Expires == nil {
-		return time.Time{}
-	}
-	return seen.Status.Expires.UTC()
-}
-
 // writeRecord writes the record of a claim that went before its reconcile, as a retained one, and retains the block.
 func (c *Controller) writeRecord(ctx context.Context, s *suspect) (bool, error) {
 	until, err := c.until(ctx, s)
@@ -164,7 +156,7 @@ func (c *Controller) writeRecord(ctx context.Context, s *suspect) (bool, error) 
 	}
 	// Where several replicas work at once, another may have retained the block meanwhile, and the record
 	// may have been deleted since. To create it again would keep for ever a block that its owner has released.
-	now, held, err := c.ledger.Lookup(ctx, s.Claim)
+	now, held, err := c.Ledger.Lookup(ctx, s.Claim)
 	if err != nil || !held || now.Revision != s.block.Revision {
 		return false, err
 	}

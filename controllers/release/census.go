@@ -48,8 +48,8 @@ func (c *Controller) absent(ctx context.Context, s *suspect, then time.Time) (bo
 	}
 	latest, err := c.census(ctx, func(known census) bool {
 		return known.revision >= s.revision && !known.begun.Before(then) &&
-			(!ok || known.begun.Sub(missed.first) >= c.apart) &&
-			(c.lacks(known, s) || c.clock.Since(known.begun) < c.apart)
+			(!ok || known.begun.Sub(missed.first) >= c.Absence) &&
+			(c.lacks(known, s) || c.Clock.Since(known.begun) < c.Absence)
 	})
 	switch {
 	case err != nil:
@@ -85,11 +85,11 @@ func (c *Controller) misses(s *suspect, latest census) bool {
 	missed, ok := c.absences[s.Cluster]
 	if !ok || s.revision > missed.revision {
 		maps.DeleteFunc(c.absences, func(_ ledger.ClusterName, a absence) bool {
-			return c.clock.Since(a.first) > forgetAbsence
+			return c.Clock.Since(a.first) > forgetAbsence
 		})
 		missed = absence{first: latest.begun, revision: latest.revision}
 	}
-	missed.confirmed = latest.begun.Sub(missed.first) >= c.apart
+	missed.confirmed = latest.begun.Sub(missed.first) >= c.Absence
 	c.absences[s.Cluster] = missed
 	return missed.confirmed
 }
@@ -104,13 +104,13 @@ func (c *Controller) census(ctx context.Context, will func(census) bool) (census
 	if !latest.begun.IsZero() && will(latest) {
 		return latest, nil
 	}
-	if c.clock.Since(tried) < c.apart || !c.counting.TryLock() {
+	if c.Clock.Since(tried) < c.Absence || !c.counting.TryLock() {
 		return census{}, errUncounted
 	}
 	defer c.counting.Unlock()
-	next := census{begun: c.clock.Now(), revision: c.ledger.Revision()}
+	next := census{begun: c.Clock.Now(), revision: c.Ledger.Revision()}
 	var err error
-	next.Census, next.whole, err = c.oracle.Census(ctx)
+	next.Census, next.whole, err = c.Oracle.Census(ctx)
 	c.mu.Lock()
 	c.tried = next.begun
 	if err == nil {

@@ -43,16 +43,10 @@ type Oracle interface {
 
 // Controller settles hints. It is safe for concurrent use.
 type Controller struct {
-	ledger   Ledger
-	oracle   Oracle
-	clock    clock.PassiveClock
+	Options
 	queue    workqueue.TypedRateLimitingInterface[ledger.Holder]
 	backoff  workqueue.TypedRateLimiter[ledger.Holder] // of hints that cannot be settled yet
-	bound    func(ledger.ClusterName) bool
-	leases   func(context.Context, ledger.Block) (time.Duration, error)
-	expired  func(context.Context, ledger.Holder, *ipamv1alpha1.IPAllocation)
 	promises promise.Keeper
-	apart    time.Duration // two censuses that confirm an absence
 	maker    record.Maker
 
 	counting sync.Mutex // held while a census is taken
@@ -67,24 +61,24 @@ type Controller struct {
 	pruned   time.Time // when departed was last pruned
 }
 
-// Options configure a Controller.
+// Options configure a Controller. All fields but Workers, Absence and Clock are required.
 type Options struct {
 	Ledger Ledger
 	Oracle Oracle
-	// Workers that settle hints side by side. Default 32.
-	Workers int
 	// Bound reports whether a workspace is bound, as far as the caches show it. Where it is not,
-	// the workspace is asked for before its objects are. Default: all are bound.
+	// the workspace is asked for before its objects are.
 	Bound func(ledger.ClusterName) bool
 	// Lease is how long a block whose claim is gone is retained; 0: until its IPAllocation is
-	// deleted. Default: 0.
+	// deleted.
 	Lease func(context.Context, ledger.Block) (time.Duration, error)
 	// Reclaims is what becomes of the block of a claim that has this reclaimPolicy and class when the
-	// claim is deleted; empty if nobody knows. Default: what the claim says, else Delete.
+	// claim is deleted; empty if nobody knows.
 	Reclaims func(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (ledger.ReclaimPolicy, error)
 	// Expired is called when a retained block was released because its lease was over, with its
-	// last IPAllocation. Default: no call.
+	// last IPAllocation.
 	Expired func(context.Context, ledger.Holder, *ipamv1alpha1.IPAllocation)
+	// Workers that settle hints side by side. Default 32.
+	Workers int
 	// Absence is how far apart the two censuses must begin that find a workspace
 	// unbound. Default 2 s.
 	Absence time.Duration
@@ -112,40 +106,19 @@ func New(mgr manager.Manager, opts Options) (*Controller, error) {
 }
 
 func newController(opts Options) *Controller {
-	apart := cmp.Or(opts.Absence, 2*time.Second)
+	opts.Absence = cmp.Or(opts.Absence, 2*time.Second)
+	if opts.Clock == nil {
+		opts.Clock = clock.RealClock{}
+	}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](50*time.Millisecond, time.Minute)
-	c := &Controller{
-		ledger:   opts.Ledger,
-		oracle:   opts.Oracle,
-		clock:    opts.Clock,
-		backoff:  workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](apart, time.Minute),
-		bound:    opts.Bound,
-		leases:   opts.Lease,
-		expired:  opts.Expired,
-		promises: promise.Keeper{Ledger: opts.Ledger, Reclaims: opts.Reclaims},
-		apart:    apart,
+	return &Controller{
+		Options:  opts,
 		queue:    workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[ledger.Holder]{Name: "release"}),
+		backoff:  workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](opts.Absence, time.Minute),
+		promises: promise.Keeper{Ledger: opts.Ledger, Reclaims: opts.Reclaims},
+		maker:    record.Maker{Clock: opts.Clock},
 		deleted:  map[ledger.ClaimID]deletion{},
 		absences: map[ledger.ClusterName]absence{},
 		departed: map[ledger.ClusterName]departure{},
 	}
-	if c.clock == nil {
-		c.clock = clock.RealClock{}
-	}
-	c.maker.Clock = c.clock
-	if c.bound == nil {
-		c.bound = func(ledger.ClusterName) bool { return true }
-	}
-	if c.leases == nil {
-		c.leases = func(context.Context, ledger.Block) (time.Duration, error) { return 0, nil }
-	}
-	if opts.Reclaims == nil {
-		c.promises.Reclaims = func(_ context.Context, own ipamv1alpha1.ReclaimPolicy, _ string) (ledger.ReclaimPolicy, error) {
-			return cmp.Or(ledger.ReclaimPolicy(own), ledger.Delete), nil
-		}
-	}
-	if c.expired == nil {
-		c.expired = func(context.Context, ledger.Holder, *ipamv1alpha1.IPAllocation) {}
-	}
-	return c
 }

@@ -24,14 +24,14 @@ type departure struct {
 func (c *Controller) Departed(cluster ledger.ClusterName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.clock.Now()
+	now := c.Clock.Now()
 	c.departed[cluster] = departure{at: now, asked: now}
-	if c.clock.Since(c.pruned) < forgetDeparture {
+	if c.Clock.Since(c.pruned) < forgetDeparture {
 		return
 	}
 	c.pruned = now
 	maps.DeleteFunc(c.departed, func(_ ledger.ClusterName, d departure) bool {
-		return c.clock.Since(d.asked) >= forgetDeparture
+		return c.Clock.Since(d.asked) >= forgetDeparture
 	})
 }
 
@@ -58,7 +58,7 @@ func (c *Controller) departure(cluster ledger.ClusterName) (at time.Time, ok boo
 	defer c.mu.Unlock()
 	d, ok := c.departed[cluster]
 	if ok {
-		d.asked = c.clock.Now()
+		d.asked = c.Clock.Now()
 		c.departed[cluster] = d
 	}
 	return d.at, ok && !d.back

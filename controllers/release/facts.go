@@ -23,7 +23,7 @@ func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) 
 	if f.verdict, err = c.ask(ctx, s); err != nil {
 		return f, err
 	}
-	now := c.clock.Now()
+	now := c.Clock.Now()
 	if s.workspace != nil {
 		if err = c.findRecord(ctx, s); err != nil {
 			return f, err
@@ -34,7 +34,7 @@ func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) 
 	}
 	if s.held {
 		f.inFlight = promise.InFlight(s.block, now)
-		f.later, err = c.promises.Share(ctx, s.block, s.later, now)
+		f.later, err = c.promises.Share(ctx, s.block, s.later)
 	}
 	f.held = s.holding(c.seen(s.Claim), now)
 	return f, err
@@ -43,7 +43,7 @@ func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) 
 // ask asks for the holder: by censuses if the caches show its workspace bound nowhere, by the deletion of its record
 // if that was seen, else live. Where a server says that it is gone, the suspect gets a client of its workspace there.
 func (c *Controller) ask(ctx context.Context, s *suspect) (verdict, error) {
-	if !c.bound(s.Cluster) {
+	if !c.Bound(s.Cluster) {
 		then, departed := c.departure(s.Cluster)
 		v, err := c.askCensus(ctx, s, then)
 		if v != unknown || errors.Is(err, errUncounted) || err != nil && departed {
@@ -53,20 +53,21 @@ func (c *Controller) ask(ctx context.Context, s *suspect) (verdict, error) {
 	if c.goneByRecord(ctx, s) {
 		return gone, nil
 	}
-	asked := c.clock.Now()
-	answer, err := c.oracle.Holder(ctx, s.Holder)
+	asked := c.Clock.Now()
+	answer, err := c.Oracle.Holder(ctx, s.Holder)
 	if err != nil {
 		return unknown, fmt.Errorf("confirm that %s/%s is gone: %w", s.Namespace, s.Name, err)
 	}
+	v := unknown
 	switch answer.Verdict {
 	case live.Alive:
-		return alive, nil
+		v = alive
 	case live.Gone:
-		return c.goneLive(ctx, s, answer), nil
+		v = c.goneLive(ctx, s, answer)
 	case live.Unbound, live.NoEndpoint:
-		return c.askCensus(ctx, s, asked)
+		v, err = c.askCensus(ctx, s, asked)
 	}
-	return unknown, nil
+	return v, err
 }
 
 // askCensus asks whether the holder's workspace is bound nowhere. In a kcp that was restored from a backup, the newer
@@ -115,7 +116,7 @@ func (c *Controller) goneLive(ctx context.Context, s *suspect, answer live.Answe
 // it serves the workspace, and has its state from after the record was written, which was after the claim
 // was created. Such a server has known the claim, and its answer just before, that there is none, counts.
 func (c *Controller) goneByRecord(ctx context.Context, s *suspect) bool {
-	now, seen := c.clock.Now(), c.seen(s.Claim)
+	now, seen := c.Clock.Now(), c.seen(s.Claim)
 	if seen.record == nil || s.block.State != ledger.Bound {
 		return false
 	}
@@ -123,7 +124,7 @@ func (c *Controller) goneByRecord(ctx context.Context, s *suspect) bool {
 	if decide(f) != (action{drop: true, then: free}) {
 		return false
 	}
-	workspace, lacking, err := c.oracle.Lacks(ctx, s.Holder)
+	workspace, lacking, err := c.Oracle.Lacks(ctx, s.Holder)
 	if err != nil || !lacking {
 		log.FromContext(ctx).V(1).Info("the server of the workspace does not say that the claim is gone", "error", err)
 		return false
@@ -191,24 +192,25 @@ func kindOf(own *ipamv1alpha1.IPAllocation) recorded {
 }
 
 // holding classes the block of the holder, by the claim as last seen.
-func (s *suspect) holding(seen deletion, now time.Time) held {
+func (s *suspect) holding(seen deletion, now time.Time) (h held) {
+	until, last := s.block.Until, seen.shown()
 	switch {
 	case s.Namespace == "":
-		return aPool
+		h = aPool
 	case !s.held:
-		return nothing
+		h = nothing
 	case promise.Is(s.Claim):
-		return reserved
+		h = reserved
+	case s.block.State == ledger.Retained && !until.IsZero() && !now.Before(until):
+		h = expired
 	case s.block.State == ledger.Retained:
-		if !s.block.Until.IsZero() && !now.Before(s.block.Until) {
-			return expired
-		}
-		return retained
+		h = retained
 	case seen.policy(s.block) != ipamv1alpha1.ReclaimRetain:
-		return bound
+		h = bound
+	case s.block.State == ledger.Bound && last != nil && last.Status.PoolRef != nil:
+		h = owing
+	default:
+		h = keeping
 	}
-	if last := seen.shown(); s.block.State == ledger.Bound && last != nil && last.Status.PoolRef != nil {
-		return owing
-	}
-	return keeping
+	return h
 }

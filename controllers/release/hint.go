@@ -83,19 +83,14 @@ func lastSeen(claim *ipamv1alpha1.IPClaim) deletion {
 // hint keeps the last sight, and queues the hint. A deletion that was seen says more than a claim that is
 // missed, in whatever order they come: a write may be answered with a 404 after the deletion was seen.
 func (c *Controller) hint(h ledger.Holder, last deletion) {
-	c.note(h.Claim, last)
-	c.queue.Add(h)
-}
-
-func (c *Controller) note(claim ledger.ClaimID, last deletion) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if before, ok := c.deleted[claim]; ok && last.missed && !before.missed {
-		return
+	if before, ok := c.deleted[h.Claim]; !ok || before.missed || !last.missed {
+		c.hints++
+		last.number = c.hints
+		c.deleted[h.Claim] = last
 	}
-	c.hints++
-	last.number = c.hints
-	c.deleted[claim] = last
+	c.mu.Unlock()
+	c.queue.Add(h)
 }
 
 // seen returns the last sight of a claim or pool that is deleted.

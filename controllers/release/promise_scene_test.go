@@ -43,7 +43,7 @@ func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy, objects ...clie
 		T: t, ledger: alloc, reader: allocator.Reader{Client: client}, oracle: &oracle{}, clock: clocktesting.NewFakePassiveClock(time.Now()),
 		workspace: newSceneWith(t, interceptor.Funcs{}, objects...).workspace,
 	}
-	p.Controller = newController(Options{Ledger: alloc, Oracle: p.oracle, Clock: p.clock})
+	p.Controller = newController(complete(Options{Ledger: alloc, Oracle: p.oracle, Clock: p.clock}))
 	t.Cleanup(p.queue.ShutDown)
 	p.reserved = p.reserve(policy)
 	return p

@@ -51,7 +51,7 @@ func (c *Controller) Published(ctx context.Context, h ledger.Holder) (claim *ipa
 }
 
 func (c *Controller) look(ctx context.Context, h ledger.Holder) (live.Answer, error) {
-	answer, err := c.oracle.Holder(ctx, h)
+	answer, err := c.Oracle.Holder(ctx, h)
 	if err != nil {
 		return live.Answer{}, fmt.Errorf("look for %s/%s: %w", h.Namespace, h.Name, err)
 	}

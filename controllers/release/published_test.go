@@ -54,7 +54,7 @@ func TestPublished(t *testing.T) {
 			if test.verdict == live.Alive {
 				answer.Object = claim
 			}
-			c := &Controller{oracle: &oracle{answer: answer}}
+			c := &Controller{Options: Options{Oracle: &oracle{answer: answer}}}
 			got, recorded, err := c.Published(t.Context(), holder)
 			if (got != nil) != test.shown || recorded != test.recorded || (err != nil) != test.fails {
 				t.Errorf("Published = %v, %t, %v; want shown %t, recorded %t, an error %t", got, recorded, err, test.shown, test.recorded, test.fails)

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -139,6 +140,20 @@ type scene struct {
 	holder    ledger.Holder
 }
 
+// complete sets the options that a test leaves out: all workspaces are bound, nothing has a lease, and a claim that says
+// nothing is reclaimed with Delete.
+func complete(o Options) Options {
+	if o.Bound == nil {
+		o.Bound = func(ledger.ClusterName) bool { return true }
+	}
+	o.Lease = func(context.Context, ledger.Block) (time.Duration, error) { return 0, nil }
+	o.Reclaims = func(_ context.Context, own ipamv1alpha1.ReclaimPolicy, _ string) (ledger.ReclaimPolicy, error) {
+		return cmp.Or(ledger.ReclaimPolicy(own), ledger.Delete), nil
+	}
+	o.Expired = func(context.Context, ledger.Holder, *ipamv1alpha1.IPAllocation) {}
+	return o
+}
+
 func newScene(t *testing.T, objects ...client.Object) *scene {
 	t.Helper()
 	return newSceneWith(t, interceptor.Funcs{}, objects...)
@@ -158,7 +173,7 @@ func newSceneWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Objec
 		workspace: testbed.NewClient(t).WithInterceptorFuncs(funcs).WithObjects(objects...).Build(),
 		holder:    holder,
 	}
-	s.Controller = newController(Options{Ledger: s.ledger, Oracle: s.oracle, Clock: s.clock, Absence: time.Second})
+	s.Controller = newController(complete(Options{Ledger: s.ledger, Oracle: s.oracle, Clock: s.clock, Absence: time.Second}))
 	t.Cleanup(s.queue.ShutDown)
 	return s
 }

@@ -42,8 +42,8 @@ func (c *Controller) Reconcile(ctx context.Context, h ledger.Holder) (reconcile.
 // again is the time until a hint that is not settled is requeued: a backoff, or for a block that a CREATE
 // in flight may show, the time until no such CREATE can succeed.
 func (c *Controller) again(ctx context.Context, h ledger.Holder) time.Duration {
-	now := c.clock.Now()
-	if block, held, err := c.ledger.Lookup(ctx, h.Claim); err == nil && held && promise.InFlight(block, now) {
+	now := c.Clock.Now()
+	if block, held, err := c.Ledger.Lookup(ctx, h.Claim); err == nil && held && promise.InFlight(block, now) {
 		c.backoff.Forget(h)
 		return block.BoundAt.Add(promise.Grace).Sub(now)
 	}
@@ -107,7 +107,7 @@ func (s *suspect) predates(made time.Time) bool {
 // with, which it confirms.
 func (c *Controller) suspect(ctx context.Context, h ledger.Holder) (*suspect, error) {
 	s := &suspect{Holder: h}
-	block, held, err := c.ledger.Lookup(ctx, h.Claim)
+	block, held, err := c.Ledger.Lookup(ctx, h.Claim)
 	last := c.seen(h.Claim).shown()
 	switch {
 	case err != nil || held:
@@ -116,7 +116,7 @@ func (c *Controller) suspect(ctx context.Context, h ledger.Holder) (*suspect, er
 	case last != nil:
 		block, held, err = c.promises.Confirm(ctx, h.Cluster, last, func(ctx context.Context) (bool, error) { return c.unrivalled(ctx, h, last) })
 		if err == nil && !held {
-			block, held, err = c.ledger.Lookup(ctx, h.Claim) // the reconcile may have confirmed it meanwhile
+			block, held, err = c.Ledger.Lookup(ctx, h.Claim) // the reconcile may have confirmed it meanwhile
 		}
 	}
 	if err == nil && held {
@@ -127,7 +127,7 @@ func (c *Controller) suspect(ctx context.Context, h ledger.Holder) (*suspect, er
 
 // findPool notes the root pool of the holder, if there is one.
 func (c *Controller) findPool(ctx context.Context, s *suspect) error {
-	pool, revision, known, err := c.ledger.Registered(ctx, ledger.PoolID(s.Claim))
+	pool, revision, known, err := c.Ledger.Registered(ctx, ledger.PoolID(s.Claim))
 	if err == nil && known {
 		s.Cluster, s.Name = pool.Cluster, pool.Name
 		s.known, s.prefix, s.since, s.revision = true, pool.CIDR, pool.RegisteredAt, revision
@@ -138,7 +138,7 @@ func (c *Controller) findPool(ctx context.Context, s *suspect) error {
 // unrivalled reports whether a claim that was seen deleted is gone, and no later claim of its name shows its block: of
 // several CREATEs that were answered with one reservation, its own has had it.
 func (c *Controller) unrivalled(ctx context.Context, h ledger.Holder, last *ipamv1alpha1.IPClaim) (bool, error) {
-	answer, err := c.oracle.Holder(ctx, h)
+	answer, err := c.Oracle.Holder(ctx, h)
 	if err != nil {
 		return false, fmt.Errorf("look for another claim of the name %s/%s: %w", h.Namespace, h.Name, err)
 	}

@@ -180,20 +180,12 @@ func (b *books) compareRecord(cluster ledger.ClusterName, record *ipamv1alpha1.I
 		b.find(about(RecordMismatch, held.Block, "IPAllocation %s records %s", record.Name, record.Status.AllocatedCIDR))
 	case held.State != ledger.Disputed && retained != (held.State == ledger.Retained):
 		b.find(about(RecordMismatch, held.Block, "the block is %s, and IPAllocation %s does not say so", held.State, record.Name).by(ConfirmRelease))
-	case held.State == ledger.Retained && !expiresOf(record).Equal(held.Until):
-		b.find(about(RecordMismatch, held.Block, "IPAllocation %s expires at %q, the block at %q", record.Name, when(expiresOf(record)), when(held.Until)).by(ConfirmRelease))
+	case held.State == ledger.Retained && !record.ExpiresAt().Equal(held.Until):
+		b.find(about(RecordMismatch, held.Block, "IPAllocation %s expires at %q, the block at %q", record.Name, when(record.ExpiresAt()), when(held.Until)).by(ConfirmRelease))
 	case held.State == ledger.Bound && record.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimPolicy(held.Policy):
 		b.find(about(RecordMismatch, held.Block, "IPAllocation %s says %s when the claim is deleted, the ledger %s",
 			record.Name, record.Spec.ReclaimPolicy, held.Policy))
 	}
-}
-
-// expiresOf is when a record expires; zero if it does not.
-func expiresOf(record *ipamv1alpha1.IPAllocation) time.Time {
-	if record.Status.Expires == nil {
-		return time.Time{}
-	}
-	return record.Status.Expires.Time
 }
 
 // when is a time as people read it; empty for none.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -91,4 +92,12 @@ func (a *IPAllocation) HeldBy() (name string, uid types.UID) {
 	}
 	name, id, _ := strings.Cut(a.Annotations[AnnotationRetainedFrom], "/")
 	return name, types.UID(id)
+}
+
+// ExpiresAt returns when a retained IPAllocation expires; zero if it does not.
+func (a *IPAllocation) ExpiresAt() time.Time {
+	if a.Status.Expires == nil {
+		return time.Time{}
+	}
+	return a.Status.Expires.UTC()
 }

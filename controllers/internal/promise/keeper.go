@@ -13,6 +13,20 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
+// Share is the share of a claim in a block that the ledger has under another holder of its name.
+type Share int
+
+const (
+	// None: the claim does not show the block, or there is no claim.
+	None Share = iota
+	// Own: the claim holds the block, too, as in a ledger that was restored from an older copy.
+	Own
+	// Undecided: the claim is about to show another block, or the block of a former claim is in dispute.
+	Undecided
+	// Due: the claim gets the block, by [Keeper.Give], as soon as no other claim can come that shows it.
+	Due
+)
+
 // Ledger is what keeping promises needs of the allocator.
 type Ledger interface {
 	Lookup(ctx context.Context, claim ledger.ClaimID) (ledger.Block, bool, error)
@@ -69,14 +83,17 @@ func (k Keeper) Superseded(ctx context.Context, record *ipamv1alpha1.IPAllocatio
 	return err == nil && !held, err
 }
 
-// Share finds which share a later claim of the name has in a block whose holder is gone. The claim was read live; nil:
-// there is none. A block of another address domain may have the same prefix: if the claim has that, or it is reserved for
-// the claim, that is the one that the claim shows.
-func (k Keeper) Share(ctx context.Context, b ledger.Block, claim *ipamv1alpha1.IPClaim, now time.Time) (Share, error) {
+// Share finds the share of the claim that has the name of a block's holder by now. The claim was read live; nil: there is
+// none. A block of another address domain may have the same prefix: if the claim has that, or it is reserved for the
+// claim, that is the one that the claim shows.
+func (k Keeper) Share(ctx context.Context, b ledger.Block, claim *ipamv1alpha1.IPClaim) (share Share, err error) {
 	if claim == nil || claim.Status.AllocatedCIDR != b.Prefix.String() {
 		return None, nil
 	}
-	has := Nothing
+	share = Due
+	if b.State == ledger.Disputed && !Is(b.Holder.Claim) {
+		share = Undecided
+	}
 	for _, id := range []ledger.ClaimID{Of(b.Holder.Cluster, claim), ledger.ClaimID(claim.UID)} {
 		own, held, err := k.Ledger.Lookup(ctx, id)
 		switch {
@@ -84,14 +101,13 @@ func (k Keeper) Share(ctx context.Context, b ledger.Block, claim *ipamv1alpha1.I
 			return None, fmt.Errorf("look up what %s/%s has: %w", claim.Namespace, claim.Name, err)
 		case held && own.Prefix == b.Prefix && own.Space != b.Space:
 			return None, nil
+		case held && id == ledger.ClaimID(claim.UID) && own.Prefix == b.Prefix:
+			share = Own
 		case held && id == ledger.ClaimID(claim.UID):
-			has = Another
-			if own.Prefix == b.Prefix {
-				has = TheBlock
-			}
+			share = Undecided
 		}
 	}
-	return Shares(has, stateOf(b), InFlight(b, now)), nil
+	return share, nil
 }
 
 // Give gives a block to a claim of the same name, which takes it from its holder: from a reservation, or from a former
