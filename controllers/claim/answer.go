@@ -68,14 +68,13 @@ func (r *Reconciler) answer(ctx context.Context, req door.Request) (door.Answer,
 		return door.Answer{}, err
 	}
 	block, err := a.decide(ctx)
-	refusal, refused := errors.AsType[*outcome.Refusal](err)
-	switch {
-	case refused:
+	if refusal, refused := errors.AsType[*outcome.Refusal](err); refused {
 		return a.refused(ctx, refusal), nil
-	case err != nil:
-		return door.Answer{}, err
 	}
-	pool, err := r.poolRef(a.from.Cluster, block)
+	var pool ipamv1alpha1.PoolRef
+	if err == nil {
+		pool, err = r.poolRef(a.from.Cluster, block)
+	}
 	if err != nil {
 		return door.Answer{}, err
 	}

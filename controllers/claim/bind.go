@@ -36,16 +36,14 @@ func (p *pass) bind(ctx context.Context) (ledger.Block, error) {
 	return p.decision().place(ctx)
 }
 
-// unpublished frees the block of a claim that is refused for a retained record: it was bound
-// before the record was seen, and was never published. It returns why the claim has none.
-func (p *pass) unpublished(ctx context.Context, has bool, why error) error {
-	if _, refused := errors.AsType[*outcome.Refusal](why); !refused || !has {
-		return why
-	}
-	if err := p.blockless(ctx); err != nil {
+// unpublished frees the block of a claim that was bound before the retained record of its name was seen, and was
+// never published.
+func (p *pass) unpublished(ctx context.Context, has bool) error {
+	// A cache that lags may show a claim that is gone, which would take the block along.
+	if err := p.blockless(ctx); err != nil || !has {
 		return err
 	}
-	return cmp.Or(p.ledger.Release(ctx, ledger.ClaimID(p.claim.UID)), why)
+	return p.ledger.Release(ctx, ledger.ClaimID(p.claim.UID))
 }
 
 // blockless fails unless a server shows, now, that the claim is there and has no block. A cache that
@@ -109,38 +107,42 @@ func (p *pass) unchecked(r ledger.Request) error {
 // anyway implements waits.
 func (p *pass) anyway() { p.queue.AddAfter(p.request, askAgain) }
 
-// held is the block of a claim that shows one: of a claim that was bound before, or whose
+// held returns the block of a claim that shows one: of a claim that was bound before, or whose
 // CREATE was answered. It is never exchanged for another. A claim that shows one which it was
 // never given loses that: see unbacked.
-func (p *pass) held(ctx context.Context) (block ledger.Block, err error) {
-	ok := false
+func (p *pass) held(ctx context.Context) (ledger.Block, error) {
 	if !p.recorded() {
 		traced, end := step(ctx, "confirm")
-		block, ok, err = p.promises().Confirm(traced, p.from.Cluster, p.claim, p.shown)
+		block, ok, err := p.promises().Confirm(traced, p.from.Cluster, p.claim, p.shown)
 		end(err)
-	}
-	if ok || err != nil {
-		return block, err
-	}
-	if block, ok, err = p.ledger.Lookup(ctx, ledger.ClaimID(p.claim.UID)); err != nil {
-		return ledger.Block{}, err
-	}
-	if !ok {
-		if block, ok, err = p.promises().Retained(ctx, p.from.Cluster, p.slot.Record, p.claim); err != nil {
-			return ledger.Block{}, err
+		if ok || err != nil {
+			return block, err
 		}
-		if !ok {
-			return ledger.Block{}, p.unbacked(ctx)
-		}
-		if _, err = p.shown(ctx); err != nil {
-			return ledger.Block{}, err
-		}
-		return p.take(ctx, block)
 	}
-	if !p.recorded() {
+	block, ok, err := p.ledger.Lookup(ctx, ledger.ClaimID(p.claim.UID))
+	if err == nil && !ok {
+		return p.takeRetained(ctx)
+	}
+	if err == nil && !p.recorded() {
 		_, err = p.shown(ctx)
 	}
 	return block, err
+}
+
+// takeRetained gives the claim the retained block that its CREATE was answered with.
+func (p *pass) takeRetained(ctx context.Context) (ledger.Block, error) {
+	block, ok, err := p.promises().Retained(ctx, p.from.Cluster, p.slot.Record, p.claim)
+	switch {
+	case err != nil:
+	case ok:
+		_, err = p.shown(ctx)
+	default:
+		err = p.unbacked(ctx)
+	}
+	if err != nil {
+		return ledger.Block{}, err
+	}
+	return p.take(ctx, block)
 }
 
 // shown asks a server for the claim, and fails unless it shows the block that the cache shows.
@@ -208,14 +210,15 @@ func (p *pass) settleFormer(ctx context.Context, own ledger.Block) error {
 	former := p.holder() // of the same name: the record says so
 	former.Claim = ledger.ClaimID(record.Spec.ClaimRef.UID)
 	settled, err := p.releases.Settle(ctx, former)
+	if err == nil && !settled {
+		err = stillHolds(record)
+	}
 	if err != nil {
 		return err
 	}
-	if !settled {
-		return stillHolds(record)
+	kept, ok, err := p.ledger.Lookup(ctx, former.Claim)
+	if err == nil && ok && kept.State == ledger.Retained {
+		err = errUnseen // the record is retained by now, as the cache is about to show
 	}
-	if kept, ok, err := p.ledger.Lookup(ctx, former.Claim); err != nil || ok && kept.State == ledger.Retained {
-		return cmp.Or(err, errUnseen) // the record is retained by now, as the cache is about to show
-	}
-	return nil
+	return err
 }

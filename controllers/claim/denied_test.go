@@ -56,7 +56,7 @@ func TestConfirm(t *testing.T) {
 			if tt.denied {
 				p.memory.deny(p.claim.UID)
 			}
-			if err := p.confirm(t.Context()); !errors.Is(err, tt.want) {
+			if err := p.confirmAlive(t.Context()); !errors.Is(err, tt.want) {
 				t.Errorf("confirm says %v; want %v", err, tt.want)
 			}
 			denies := p.memory.denied(p.claim.UID)

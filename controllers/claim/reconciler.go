@@ -105,9 +105,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	return requeueFor(err)
 }
 
-// look is one pass.
+// look runs one pass over a claim, if the caches show it.
 func (r *Reconciler) look(ctx context.Context, req mcreconcile.Request) error {
-	begun := time.Now()
 	cl, err := r.clusters.GetCluster(ctx, req.ClusterName)
 	if err != nil {
 		r.abandon(req)
@@ -125,8 +124,7 @@ func (r *Reconciler) look(ctx context.Context, req mcreconcile.Request) error {
 	if former, waited := r.waiting.replaced(req, claim.UID); waited {
 		r.ledger.Withdraw(ledger.ClaimID(former))
 	}
-	read := claim.ResourceVersion
-	if r.memory.outdated(claim.UID, read) {
+	if r.memory.outdated(claim.UID, claim.ResourceVersion) {
 		return nil // the event of our own write is on its way
 	}
 	p := &pass{
@@ -136,12 +134,17 @@ func (r *Reconciler) look(ctx context.Context, req mcreconcile.Request) error {
 		from:       r.directory.Workspace(r.directory.Ledger(req.ClusterName)),
 		claim:      claim,
 	}
-	before := patch.Snapshot(claim)
-	err = p.reconcile(ctx)
+	return p.run(ctx)
+}
+
+// run reconciles the claim, writes it, and notes how that ended.
+func (p *pass) run(ctx context.Context) error {
+	begun, read, before := time.Now(), p.claim.ResourceVersion, patch.Snapshot(p.claim)
+	err := p.reconcile(ctx)
 	if patchErr := p.write(ctx, before); patchErr != nil {
 		err = errors.Join(err, patchErr)
-	} else if claim.ResourceVersion != read {
-		r.memory.wrote(claim.UID, read)
+	} else if p.claim.ResourceVersion != read {
+		p.memory.wrote(p.claim.UID, read)
 	}
 	p.measure(begun, err)
 	p.tellSpan(ctx, err)
@@ -151,10 +154,10 @@ func (r *Reconciler) look(ctx context.Context, req mcreconcile.Request) error {
 		// answers the same of a claim that is there, and a kcp that was restored from an older
 		// copy of one that it never knew; so this, too, is only a hint, and the claim is looked
 		// at again. What the pass has changed about it was shown to nobody.
-		r.memory.deny(claim.UID)
-		r.releases.Missed(p.holder(), before.Was().(*ipamv1alpha1.IPClaim))
+		p.memory.deny(p.claim.UID)
+		p.releases.Missed(p.holder(), before.Was().(*ipamv1alpha1.IPClaim))
 	}
-	r.forgetDeleted(ctx, cl, claim)
+	p.forgetDeleted(ctx, p.cluster, p.claim)
 	return err
 }
 
@@ -172,24 +175,24 @@ func (r *Reconciler) forgetDeleted(ctx context.Context, cl cluster.Cluster, clai
 	}
 }
 
-// requeueFor is what the queue is to do after a pass that ended with err.
+// requeueFor tells the queue what to do after a pass that ended with err.
 func requeueFor(err error) (reconcile.Result, error) {
+	var after time.Duration
+	barred, isBarred := errors.AsType[*record.BarredError](err)
 	switch {
-	case apierrors.IsNotFound(err):
-		return reconcile.Result{RequeueAfter: goneDelay}, nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // the claim goes with its namespace
 	case errors.Is(err, errGone):
-		return reconcile.Result{RequeueAfter: missedDelay}, nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return reconcile.Result{}, nil // the claim goes with its namespace
-	case errors.Is(err, errUnchecked), errors.Is(err, errFormer), errors.Is(err, errUnsure):
-		return reconcile.Result{RequeueAfter: goneDelay}, nil // what it waits for wakes the claim, sooner as a rule
+		after = missedDelay
+	case apierrors.IsNotFound(err), errors.Is(err, errUnchecked), errors.Is(err, errFormer), errors.Is(err, errUnsure):
+		after = goneDelay // an event may wake the claim before
 	case errors.Is(err, errUnseen), errors.Is(err, errTurn), errors.Is(err, errBehind):
-		return reconcile.Result{RequeueAfter: patch.ConflictDelay}, nil
+		after = patch.ConflictDelay
+	case isBarred && !apierrors.IsConflict(err):
+		after = barred.After
+	default:
+		return patch.Requeue(err)
 	}
-	if barred, ok := errors.AsType[*record.BarredError](err); ok && !apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: barred.After}, nil
-	}
-	return patch.Requeue(err)
+	return reconcile.Result{RequeueAfter: after}, nil
 }
 
 // abandon cancels the waits of a claim that the caches do not show: it is gone, or its workspace is not
@@ -212,39 +215,12 @@ func (p *pass) write(ctx context.Context, before *patch.Helper) error {
 
 // reconcile brings the claim's status to what it should be. The caller writes it.
 func (p *pass) reconcile(ctx context.Context) error {
-	if !p.claim.DeletionTimestamp.IsZero() {
-		p.waiting.leave(p.request)
-		p.ledger.Withdraw(ledger.ClaimID(p.claim.UID))
-		p.claim.Status.Phase = ipamv1alpha1.ClaimReleasing
-		return p.releasing(ctx)
-	}
-	if p.directory.Leaves(p.from.Cluster) {
-		return nil // the claim is about to be deleted, and nothing can be made beside it
-	}
-	var err error
-	if p.slot, err = record.Find(ctx, p.cluster.GetClient(), client.ObjectKeyFromObject(p.claim)); err != nil {
-		return err
-	}
-	if bound(p.claim, p.slot.Record) && !p.doubts() {
-		p.memory.found(p.claim.UID)
-		return nil
-	}
-	if p.memory.hides(p.claim.UID, p.slot) {
-		return errUnseen
-	}
-	if err := p.confirm(ctx); err != nil {
+	if done, err := p.guard(ctx); done || err != nil {
 		return err
 	}
 	block, err := p.bind(ctx)
-	if refusal, ok := errors.AsType[*outcome.Refusal](err); ok {
-		p.refuse(ctx, refusal)
-		return nil
-	}
-	if errors.Is(err, errTurn) || errors.Is(err, errBehind) || (errors.Is(err, errFormer) || errors.Is(err, errUnsure)) && p.age() < settling {
-		return err
-	}
 	if err != nil {
-		return p.fail(ctx, err)
+		return p.unmet(ctx, err)
 	}
 	p.waiting.leave(p.request)
 	p.bound = true
@@ -253,6 +229,48 @@ func (p *pass) reconcile(ctx context.Context) error {
 		return p.fail(ctx, err)
 	}
 	return err
+}
+
+// guard reports whether there is nothing to do: the claim is being deleted, its workspace gives up the export, or the
+// claim is bound. It fails while the caches are known to be behind. Else it has found the place of the claim's record.
+func (p *pass) guard(ctx context.Context) (done bool, err error) {
+	if !p.claim.DeletionTimestamp.IsZero() {
+		p.leave()
+		p.claim.Status.Phase = ipamv1alpha1.ClaimReleasing
+		return true, p.releasing(ctx)
+	}
+	if p.directory.Leaves(p.from.Cluster) {
+		return true, nil // the claim is about to be deleted, and nothing can be made beside it
+	}
+	p.slot, err = record.Find(ctx, p.cluster.GetClient(), client.ObjectKeyFromObject(p.claim))
+	switch {
+	case err != nil:
+		return false, err
+	case bound(p.claim, p.slot.Record) && !p.doubts():
+		p.memory.found(p.claim.UID)
+		return true, nil
+	case p.memory.hides(p.claim.UID, p.slot):
+		return false, errUnseen
+	}
+	return false, p.confirmAlive(ctx)
+}
+
+// leave ends all waits of the claim.
+func (p *pass) leave() {
+	p.waiting.leave(p.request)
+	p.ledger.Withdraw(ledger.ClaimID(p.claim.UID))
+}
+
+// unmet records why the claim has no block: a refusal, or a fault, unless that is over in a moment.
+func (p *pass) unmet(ctx context.Context, err error) error {
+	if refusal, ok := errors.AsType[*outcome.Refusal](err); ok {
+		p.refuse(ctx, refusal)
+		return nil
+	}
+	if errors.Is(err, errTurn) || errors.Is(err, errBehind) || (errors.Is(err, errFormer) || errors.Is(err, errUnsure)) && p.age() < settling {
+		return err
+	}
+	return p.fail(ctx, err)
 }
 
 // errUnchecked: the pool has not been compared with the published records yet.

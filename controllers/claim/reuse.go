@@ -27,34 +27,47 @@ import (
 // frees the block. Whatever step is missing, the next pass goes on from there: it finds the block by
 // the claim's UID, and the old record by the claim's name.
 
-// former is the block that a retained record keeps, if the claim is to have it. A refusal says what
-// keeps it from that.
+// former returns the block that a retained record keeps, if the claim is to have it. A refusal says why it does not.
 func (d *decision) former(ctx context.Context, record *ipamv1alpha1.IPAllocation) (ledger.Block, error) {
-	plan, err := d.plan(ctx, recordTopicOf(d.from.Cluster, record.Namespace, record.Name))
-	refusal, refused := errors.AsType[*outcome.Refusal](err)
-	if err != nil && !refused {
+	plan, err := d.planReuse(ctx, record)
+	if err != nil {
 		return ledger.Block{}, err
-	}
-	if policy, err := d.retainedPolicy(ctx); err != nil || policy != ipamv1alpha1.RetainedReuse {
-		return ledger.Block{}, cmp.Or(err, error(retained(record)))
-	}
-	if refused {
-		return ledger.Block{}, otherwise(record, refusal.Message)
 	}
 	_, uid := record.HeldBy()
 	block, ok, err := d.ledger.Lookup(ctx, ledger.ClaimID(uid))
+	why := ""
 	switch {
 	case err != nil:
 		return ledger.Block{}, err
 	case !ok || block.State != ledger.Retained || !promise.Follows(block, d.holder):
 		return ledger.Block{}, retained(record)
 	case !block.Until.IsZero() && !d.clock.Now().Before(block.Until):
-		return ledger.Block{}, otherwise(record, "its lease is over, and it is about to be released")
+		why = "its lease is over, and it is about to be released"
+	default:
+		why = differs(plan, block)
 	}
-	if why := differs(plan, block); why != "" {
+	if why != "" {
 		return ledger.Block{}, otherwise(record, why)
 	}
 	return block, nil
+}
+
+// planReuse resolves a claim that is to reuse the block of a retained record.
+func (d *decision) planReuse(ctx context.Context, record *ipamv1alpha1.IPAllocation) (resolve.Plan, error) {
+	plan, err := d.plan(ctx, recordTopicOf(d.from.Cluster, record.Namespace, record.Name))
+	refusal, refused := errors.AsType[*outcome.Refusal](err)
+	if err != nil && !refused {
+		return plan, err
+	}
+	policy, err := d.retainedPolicy(ctx)
+	switch {
+	case err != nil:
+	case policy != ipamv1alpha1.RetainedReuse:
+		err = retained(record)
+	case refused:
+		err = otherwise(record, refusal.Message)
+	}
+	return plan, err
 }
 
 // retainedPolicy is what the claim makes of a retained record: its own word, else that of its class.
@@ -116,24 +129,19 @@ func (p *pass) reuse(ctx context.Context) (ledger.Block, error) {
 	if err != nil {
 		return ledger.Block{}, err
 	}
-	if has {
-		if done, err := p.promises().Superseded(ctx, p.slot.Record, own); done || err != nil {
-			return own, cmp.Or(err, p.dropFormer(ctx))
-		}
+	if done, err := p.promises().Superseded(ctx, p.slot.Record, own); done || err != nil {
+		return own, cmp.Or(err, p.dropFormer(ctx))
 	}
 	block, err := p.decision().former(ctx, p.slot.Record)
 	if err != nil {
 		p.nowhere()
-		return ledger.Block{}, p.unpublished(ctx, has, err)
-	}
-	// A claim that is gone, and that a stale cache shows, would take the block and have it freed.
-	if err := p.blockless(ctx); err != nil {
+		if _, refused := errors.AsType[*outcome.Refusal](err); refused && has {
+			err = cmp.Or(p.unpublished(ctx, has), err)
+		}
 		return ledger.Block{}, err
 	}
-	if has { // it was bound before the record was seen, and was never published
-		if err := p.ledger.Release(ctx, ledger.ClaimID(p.claim.UID)); err != nil {
-			return ledger.Block{}, err
-		}
+	if err := p.unpublished(ctx, has); err != nil {
+		return ledger.Block{}, err
 	}
 	if block, err = p.take(ctx, block); err != nil {
 		return ledger.Block{}, err
