@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
 var (
@@ -152,18 +153,7 @@ func unmetBy(claim *ipamv1alpha1.IPClaim) *UnmetError {
 
 // missing reports whether there is no such object. The 404 of a workspace that does not serve the
 // API says nothing about objects.
-func missing(err error) bool {
-	if !apierrors.IsNotFound(err) {
-		return false
-	}
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return true
-	}
-	return !slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
-		return c.Type == metav1.CauseTypeUnexpectedServerResponse
-	})
-}
+func missing(err error) bool { return apierrors.IsNotFound(err) && !absent.Resource(err) }
 
 // differences lists where a claim that is there differs from what is asked for. unmetPolicy means
 // nothing once the claim is bound, and a reclaimPolicy that is not asked for may be any: it is

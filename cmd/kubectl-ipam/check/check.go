@@ -88,18 +88,12 @@ func (l checklist) failed() []finished {
 }
 
 func showChecks(s *session.Session, out *output.Report, list checklist) error {
-	if out.Given() {
-		if err := out.Print(s.Out, list); err != nil {
-			return err
-		}
-	} else {
-		t := output.NewTable("CHECK", "RESULT", "FOUND", "REMEDY")
-		for _, c := range list.Checks {
-			t.Rows = append(t.Rows, output.Row(nil, c.Check, string(c.Result), c.Found, s.Aimed(c.Remedy)))
-		}
-		if err := output.WriteTable(s.Out, t); err != nil {
-			return err
-		}
+	t := output.NewTable("CHECK", "RESULT", "FOUND", "REMEDY")
+	for _, c := range list.Checks {
+		t.Rows = append(t.Rows, output.Row(nil, c.Check, string(c.Result), c.Found, s.Aimed(c.Remedy)))
+	}
+	if err := out.Show(s.Out, list, t); err != nil {
+		return err
 	}
 	failed := list.failed()
 	if len(failed) == 0 {

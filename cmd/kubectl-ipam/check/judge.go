@@ -69,7 +69,7 @@ func (i *installation) unread(what string, err error) finished {
 	switch {
 	case apierrors.IsForbidden(err):
 		return skipped("you cannot read " + what)
-	case exit.Unserved(err), apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err):
 		return skipped("there is none here")
 	default:
 		return i.failedBy(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/internal/absent"
 	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
@@ -56,7 +57,7 @@ func (o *removal) run(ctx context.Context, names []string) error {
 	var errs []error
 	for _, name := range names {
 		err := release(ctx, c, client.ObjectKey{Namespace: namespace, Name: name})
-		if o.missing && apierrors.IsNotFound(err) && !exit.Unserved(err) {
+		if o.missing && apierrors.IsNotFound(err) && !absent.Resource(err) {
 			err = nil
 		}
 		errs = append(errs, err)

@@ -64,14 +64,11 @@ type node struct {
 }
 
 func drawTree(s *session.Session, root node, out *output.Report) error {
-	if out.Given() {
-		return out.Print(s.Out, root)
-	}
 	t := output.NewTable("NAME", "STATE", "BLOCK", "SAYS")
 	output.Walk(root, func(n node) []node { return n.Below }, func(lead string, n node) {
 		t.Rows = append(t.Rows, output.Row(nil, lead+n.Name, n.State, n.Block, n.Says))
 	})
-	return output.WriteTable(s.Out, t)
+	return out.Show(s.Out, root, t)
 }
 
 // unseen is said of an object that the caller cannot read.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/internal/absent"
 	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
@@ -102,7 +103,7 @@ func CodeOf(err error) int {
 		code = Aborted
 	case errors.Is(err, ipamclient.ErrTerminating), ending(err):
 		code = Conflict
-	case errors.Is(err, context.DeadlineExceeded), Unserved(err):
+	case errors.Is(err, context.DeadlineExceeded), absent.Resource(err):
 		code = Unavailable
 	case isStatus:
 	case Unreachable(err):
@@ -127,7 +128,7 @@ func Explain(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "interrupted"
-	case Unserved(err):
+	case absent.Resource(err):
 		return "this workspace does not serve the IPAM API"
 	default:
 		return err.Error()
@@ -142,7 +143,7 @@ func HintOf(err error) (hint string) {
 		hint = known.Hint
 	case Unreachable(err):
 		hint = "check that the server runs, and that --kubeconfig and --context or --server name it"
-	case Unserved(err):
+	case absent.Resource(err):
 		hint = "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace"
 	case ending(err):
 		hint = "wait until the namespace is gone, and create it again; or claim in another one: --namespace NAME"
@@ -165,21 +166,6 @@ func Unreachable(err error) bool {
 
 // ending reports whether a namespace takes no new objects, since it is being deleted.
 func ending(err error) bool { return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) }
-
-// Unserved reports whether an error says that a resource is not served, rather
-// than that an object is not there.
-func Unserved(err error) bool {
-	var status apierrors.APIStatus
-	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	for _, cause := range status.Status().Details.Causes {
-		if cause.Type == metav1.CauseTypeUnexpectedServerResponse {
-			return true
-		}
-	}
-	return false
-}
 
 // IgnoreUnseen takes for nothing what the caller may not see, or what is not there.
 func IgnoreUnseen(err error) error {

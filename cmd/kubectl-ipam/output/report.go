@@ -11,10 +11,12 @@ import (
 	"unicode/utf16"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
 
@@ -47,6 +49,22 @@ func (r *Report) validate() error {
 		return nil
 	}
 	return exit.Usagef("--output is %q; write %s", r.Format, strings.Join(r.formats(), " or "))
+}
+
+// Show writes a report in the form that was asked for: a value, or the table with the same. The names are the first column.
+func (r *Report) Show(w io.Writer, value any, t *metav1.Table) error {
+	switch {
+	case r.Structured():
+		return r.Print(w, value)
+	case r.Format == CSV:
+		return WriteCSV(w, t, false)
+	case r.Format == Name:
+		for _, row := range t.Rows {
+			screen.Line(w, "%s", row.Cells[0])
+		}
+		return nil
+	}
+	return WriteTable(w, t)
 }
 
 // Print writes a value in the form that was asked for.

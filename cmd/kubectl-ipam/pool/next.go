@@ -11,7 +11,6 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/internal/cidr"
@@ -143,18 +142,12 @@ func (o *next) lengthIn(pool *ipamv1alpha1.IPPool, shown space.Space) (int32, er
 
 // print writes a block a line, unless another form is asked for.
 func (o *next) print(next nextBlocks) error {
-	if o.report.Structured() {
-		return o.report.Print(o.Out, next)
+	if !o.report.Given() {
+		o.report.Format = output.Name
 	}
-	if o.report.Format == output.CSV {
-		t := output.NewTable("BLOCK", "POOL", "LENGTH", "ADDRESSES")
-		for _, block := range next.Blocks {
-			t.Rows = append(t.Rows, output.Row(nil, block.String(), next.Pool, facts.Slash(next.Length), cidr.Size(block).String()))
-		}
-		return output.WriteCSV(o.Out, t, false)
-	}
+	t := output.NewTable("BLOCK", "POOL", "LENGTH", "ADDRESSES")
 	for _, block := range next.Blocks {
-		screen.Line(o.Out, "%s", block)
+		t.Rows = append(t.Rows, output.Row(nil, block.String(), next.Pool, facts.Slash(next.Length), cidr.Size(block).String()))
 	}
-	return nil
+	return o.report.Show(o.Out, next, t)
 }

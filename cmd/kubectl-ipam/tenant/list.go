@@ -12,7 +12,6 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
 
@@ -65,15 +64,7 @@ func list(ctx context.Context, s *session.Session, r *reach.View, out *output.Re
 	if err != nil {
 		return err
 	}
-	switch {
-	case out.Structured():
-		return out.Print(s.Out, map[string]any{"tenants": tenants})
-	case out.Format == output.Name:
-		for _, one := range tenants {
-			screen.Line(s.Out, "%s", one.Tenant)
-		}
-		return nil
-	case len(tenants) == 0 && out.Format != output.CSV:
+	if len(tenants) == 0 && !out.Given() {
 		s.Say("there are no tenants; kubectl ipam tenant bind WORKSPACE makes one")
 		return nil
 	}
@@ -85,10 +76,7 @@ func list(ctx context.Context, s *session.Session, r *reach.View, out *output.Re
 		}
 		t.Rows = append(t.Rows, output.Row(nil, one.Tenant, fmt.Sprint(one.Claims), fmt.Sprint(one.Waiting), pools))
 	}
-	if out.Format == output.CSV {
-		return output.WriteCSV(s.Out, t, false)
-	}
-	return output.WriteTable(s.Out, t)
+	return out.Show(s.Out, map[string]any{"tenants": tenants}, t)
 }
 
 // tenantsOf counts what each tenant has.

@@ -247,10 +247,7 @@ func (o *planImport) show(steps []*step, failed error) error {
 }
 
 func (o *planImport) print(steps []*step) error {
-	switch {
-	case o.report.Structured():
-		return o.report.Print(o.Out, map[string]any{"file": o.file, "lines": steps})
-	case o.report.Format == output.Name:
+	if o.report.Format == output.Name {
 		for _, s := range steps {
 			screen.Line(o.Out, "%s", s.fullName())
 		}
@@ -260,8 +257,5 @@ func (o *planImport) print(steps []*step) error {
 	for _, s := range steps {
 		t.Rows = append(t.Rows, output.Row(nil, fmt.Sprint(s.Line), s.Kind, s.shownName(), s.Block, s.State, s.Message))
 	}
-	if o.report.Format == output.CSV {
-		return output.WriteCSV(o.Out, t, false)
-	}
-	return output.WriteTable(o.Out, t)
+	return o.report.Show(o.Out, map[string]any{"file": o.file, "lines": steps}, t)
 }
