@@ -34,14 +34,14 @@ var standaloneAccount []byte
 //go:embed kcp/cachedresource.yaml
 var cachedResource []byte
 
-// CRDs are the four kinds, for the platform workspace or a plain Kubernetes. Apply the
+// CRDs returns the four kinds, for the platform workspace or a plain Kubernetes. Apply the
 // policies first: they refuse what no CRD can.
 func CRDs() fs.FS { return sub("crd") }
 
-// Schemas are the APIResourceSchemas of the four kinds, for tenants.
+// Schemas returns the APIResourceSchemas of the four kinds, for tenants.
 func Schemas() fs.FS { return sub("kcp/schemas") }
 
-// Policies are the ValidatingAdmissionPolicies and their bindings, for the
+// Policies returns the ValidatingAdmissionPolicies and their bindings, for the
 // platform workspace. They hold PlatformCluster.
 func Policies() fs.FS { return sub("kcp/policies") }
 
@@ -49,14 +49,14 @@ func Policies() fs.FS { return sub("kcp/policies") }
 // may do, the controller's identity and its rights, and roles for people.
 func PlatformRBAC() fs.FS { return sub("kcp/rbac/platform") }
 
-// TenantRBAC is the roles for the people of a tenant's workspace.
+// TenantRBAC returns the roles for the people of a tenant's workspace.
 func TenantRBAC() fs.FS { return sub("kcp/rbac/tenant") }
 
-// StandalonePolicies are the ValidatingAdmissionPolicies and their bindings, for a
+// StandalonePolicies returns the ValidatingAdmissionPolicies and their bindings, for a
 // cluster without kcp.
 func StandalonePolicies() fs.FS { return sub("standalone/policies") }
 
-// StandaloneAccount is the manifest of the controller's identity, for one that runs outside of
+// StandaloneAccount returns the manifest of the controller's identity, for one that runs outside of
 // such a cluster.
 func StandaloneAccount() []byte { return append([]byte(nil), standaloneAccount...) }
 
@@ -75,13 +75,13 @@ func ClusterAPIWorkspaceRBAC() fs.FS { return sub("capi/workspace/rbac") }
 // PlatformSamples are two classes and a pool behind each, for the platform workspace.
 func PlatformSamples() fs.FS { return sub("samples/platform") }
 
-// TenantSamples is a claim, for a tenant's workspace.
+// TenantSamples returns a claim, for a tenant's workspace.
 func TenantSamples() fs.FS { return sub("samples/tenant") }
 
-// APIExport is the manifest of the APIExport. It holds ClassesIdentity.
+// APIExport returns the manifest of the APIExport. It holds ClassesIdentity.
 func APIExport() []byte { return append([]byte(nil), apiExport...) }
 
-// CachedResource is the manifest of the CachedResource that shows classes to
+// CachedResource returns the manifest of the CachedResource that shows classes to
 // tenants.
 func CachedResource() []byte { return append([]byte(nil), cachedResource...) }
 

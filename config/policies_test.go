@@ -30,7 +30,7 @@ type policy struct {
 	validator validating.Validator
 }
 
-// policies are those of kcp.
+// policies returns those of kcp.
 func policies(t *testing.T) map[string]policy {
 	t.Helper()
 	return policiesOf(t, Policies())
@@ -149,7 +149,7 @@ func (r request) attributes(t *testing.T) *admission.VersionedAttributes {
 	return attributes
 }
 
-// account is the controller's service account as seen from a logical cluster and
+// account returns the controller's service account as seen from a logical cluster and
 // with the scopes given.
 func account(cluster string, scopes ...string) user.Info {
 	return &user.DefaultInfo{
@@ -279,7 +279,7 @@ func labelled(many int) *ipamv1alpha1.IPPool {
 	return pool
 }
 
-// created is a claim whose managers have recorded these fields.
+// created returns a claim whose managers have recorded these fields.
 func created(fields ...string) *ipamv1alpha1.IPClaim {
 	claim := gen.Claim("c")
 	for i, set := range fields {

@@ -129,7 +129,7 @@ func TestRBAC_Controller(t *testing.T) {
 	}
 }
 
-// sorted is the words of a line in order.
+// sorted returns the words of a line in order.
 func sorted(line string) string {
 	words := strings.Fields(line)
 	slices.Sort(words)

@@ -28,7 +28,7 @@ type door struct {
 	rules      *cel.Validator
 }
 
-// platformDoors are the doors of the platform workspace, by kind.
+// platformDoors returns the doors of the platform workspace, by kind.
 func platformDoors(t *testing.T) map[string]door {
 	t.Helper()
 	doors := map[string]door{}
@@ -38,7 +38,7 @@ func platformDoors(t *testing.T) map[string]door {
 	return doors
 }
 
-// tenantDoors are the doors of a tenant's workspace, by kind.
+// tenantDoors returns the doors of a tenant's workspace, by kind.
 func tenantDoors(t *testing.T) map[string]door {
 	t.Helper()
 	doors := map[string]door{}

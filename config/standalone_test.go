@@ -15,7 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// policySpecs are the policies of a tree by name.
+// policySpecs returns the policies of a tree by name.
 func policySpecs(t *testing.T, tree fs.FS) map[string]admissionregistrationv1.ValidatingAdmissionPolicySpec {
 	t.Helper()
 	specs := map[string]admissionregistrationv1.ValidatingAdmissionPolicySpec{}

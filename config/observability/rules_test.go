@@ -156,7 +156,7 @@ func (p prometheusServer) query(t *testing.T, expr string, scraped series, now t
 	return slices.Clone(vector)
 }
 
-// fire is the alert for a sample, its templates filled in.
+// fire returns the alert for a sample, its templates filled in.
 func (r rule) fire(t *testing.T, sample promql.Sample) alert {
 	t.Helper()
 	own := sample.Metric.Map()

@@ -69,7 +69,7 @@ func (names) Workspace(cluster ledger.ClusterName) directory.Workspace {
 	return directory.Workspace{Cluster: cluster}
 }
 
-// find is the names of those who are found.
+// find returns the names of those who are found.
 func (s *scene) find(q Query) (found []string, answer Answer) {
 	s.Helper()
 	answer, err := Find(s.Context(), s.reader, names{}, q)

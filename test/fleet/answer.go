@@ -53,7 +53,7 @@ func unserved(w http.ResponseWriter) {
 	http.Error(w, "404 page not found", http.StatusNotFound)
 }
 
-// tooOld is the answer to a revision that is not kept any more.
+// tooOld returns the answer to a revision that is not kept any more.
 func tooOld() *apierrors.StatusError {
 	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 }

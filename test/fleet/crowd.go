@@ -44,7 +44,7 @@ func NewCrowd(workspaces, claims, shards int) *Crowd {
 	return c
 }
 
-// Claims is how many there are.
+// Claims returns how many there are.
 func (c *Crowd) Claims() int { return len(c.blocks) }
 
 // Holds says which address a claim has. Not for concurrent use with others of the same claim.
@@ -55,10 +55,10 @@ func (c *Crowd) Holder(claim int) (uid, cluster, namespace, name string) {
 	return claimUID(claim), c.clusters[claim/c.each], "default", claimName(claim % c.each)
 }
 
-// Cluster is the logical cluster of a workspace.
+// Cluster returns the logical cluster of a workspace.
 func (c *Crowd) Cluster(workspace int) string { return c.clusters[workspace] }
 
-// Path is the path of a workspace.
+// Path returns the path of a workspace.
 func (c *Crowd) Path(workspace int) string { return fmt.Sprintf("root:fleet:team-%05d", workspace) }
 
 func (c *Crowd) shardOf(cluster string) string {
@@ -71,7 +71,7 @@ func (c *Crowd) shardOf(cluster string) string {
 
 func shardName(n int) string { return "shard-" + strconv.Itoa(n) }
 
-// workspacesIn are the numbers of the workspaces that a scope may cover.
+// workspacesIn returns the numbers of the workspaces that a scope may cover.
 func (c *Crowd) workspacesIn(in scope) (from, to int) {
 	if in.cluster != "" {
 		w, ok := c.numbers[in.cluster]
@@ -130,7 +130,7 @@ func (c *Crowd) value(i int) func(word string) string {
 	}
 }
 
-// version is the resourceVersion of a generated object.
+// version returns the resourceVersion of a generated object.
 func version(i int) string { return strconv.Itoa(100 + i%800) }
 
 // records are their IPAllocations.

@@ -41,7 +41,7 @@ func (s *Server) Create(plural string, object client.Object) error {
 	return s.make(ipamGroup+"/"+plural, s.platform.cluster, text)
 }
 
-// PlatformUID is the UID of an object of the platform, and its logical cluster.
+// PlatformUID returns the UID of an object of the platform, and its logical cluster.
 func (s *Server) PlatformUID(plural, name string) (uid, cluster string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

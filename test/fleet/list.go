@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// token is where the next page of a list begins.
+// token returns where the next page of a list begins.
 func token(revision int64, position int) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d:%d", revision, position))
 }

@@ -85,7 +85,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.dispatch(w, r, q)
 }
 
-// cluster is the logical cluster of a path or a name.
+// cluster returns the logical cluster of a path or a name.
 func (s *Server) cluster(name string) string {
 	if name == s.platform.name {
 		return s.platform.cluster
@@ -152,7 +152,7 @@ func (s *Server) get(w http.ResponseWriter, q request) {
 	raw(w, http.StatusOK, q.in(object))
 }
 
-// in is an object as its kind's version of the request shows it.
+// in returns an object as its kind's version of the request shows it.
 func (q request) in(object []byte) []byte {
 	if q.version == q.versions[0] {
 		return object

@@ -131,7 +131,7 @@ func (t *table) page(in scope, position, limit int) (objects [][]byte, next int)
 	return objects, 0
 }
 
-// since are the events after a revision, and what tells of more. ok is false if the log does not
+// since returns the events after a revision, and what tells of more. ok is false if the log does not
 // go back that far.
 func (t *table) since(revision int64) (events []event, news <-chan struct{}, ok bool) {
 	t.waiting.Lock()

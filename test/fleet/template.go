@@ -24,7 +24,7 @@ func newTemplate(object any) (t template) {
 	return t
 }
 
-// of is the object with the values of its words.
+// of returns the object with the values of its words.
 func (t template) of(value func(word string) string) []byte {
 	const most = 40 // bytes of a value, as a rule
 	object := append(make([]byte, 0, t.size+most*len(t.words)), t.texts[0]...)

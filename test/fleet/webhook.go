@@ -59,7 +59,7 @@ func (s *Server) Ask(ctx context.Context, workspace int, claim *ipamv1alpha1.IPC
 	return answered, json.Unmarshal(object, answered)
 }
 
-// registered is the way to the webhook that answers CREATE.
+// registered returns the way to the webhook that answers CREATE.
 func (s *Server) registered() (*admissionregistrationv1.WebhookClientConfig, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

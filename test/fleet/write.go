@@ -140,7 +140,7 @@ func (s *Server) change(q request, method string, body []byte, dry bool) ([]byte
 	return s.commit(q, q.place(), "MODIFIED", after), nil
 }
 
-// keep is the object with what a request may change: the status by its subresource, all else
+// keep returns the object with what a request may change: the status by its subresource, all else
 // without one.
 func (q request) keep(before, wanted *unstructured.Unstructured) *unstructured.Unstructured {
 	after := before.DeepCopy()

@@ -84,7 +84,7 @@ func newManagement(t testing.TB, workspace *rest.Config, snapshot string, flags 
 	return m
 }
 
-// AdminConfig is the access of an admin of the cluster.
+// AdminConfig returns the access of an admin of the cluster.
 func (m *Management) AdminConfig(t testing.TB) *rest.Config {
 	t.Helper()
 	cfg, err := m.cluster.Admin()
@@ -94,7 +94,7 @@ func (m *Management) AdminConfig(t testing.TB) *rest.Config {
 	return cfg
 }
 
-// CLI is the command line of an admin of the cluster.
+// CLI returns the command line of an admin of the cluster.
 func (m *Management) CLI(t testing.TB) CLI {
 	t.Helper()
 	return newCLI(t, m.AdminConfig(t))

@@ -73,7 +73,7 @@ func (p *Platform) User(t testing.TB, roles ...string) client.WithWatch {
 	return user(t, p.ground, p.Path, roles...)
 }
 
-// UserConfig is the access of User.
+// UserConfig returns the access of User.
 func (p *Platform) UserConfig(t testing.TB, roles ...string) *rest.Config {
 	t.Helper()
 	access, err := newUser(t.Context(), p.ground, p.Path, roles...)
@@ -93,7 +93,7 @@ func (p *Platform) Admin(t testing.TB) client.WithWatch {
 	return c
 }
 
-// AdminConfig is the access of Admin.
+// AdminConfig returns the access of Admin.
 func (p *Platform) AdminConfig(t testing.TB) *rest.Config {
 	t.Helper()
 	cfg, err := p.ground.At(p.Path)
@@ -236,7 +236,7 @@ func (p *Platform) WaitControllerEnded(t testing.TB) {
 	}
 }
 
-// WebhookPort is the port at which the controller answers CREATE, on this machine.
+// WebhookPort returns the port at which the controller answers CREATE, on this machine.
 func (p *Platform) WebhookPort(t testing.TB) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(p.controller.WebhookAddress())
@@ -246,7 +246,7 @@ func (p *Platform) WebhookPort(t testing.TB) string {
 	return port
 }
 
-// LedgerDir is the folder of the etcd inside the controller. Nobody else may open it
+// LedgerDir returns the folder of the etcd inside the controller. Nobody else may open it
 // while the controller runs.
 func (p *Platform) LedgerDir() string { return p.controller.LedgerDir() }
 

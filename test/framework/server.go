@@ -56,7 +56,7 @@ func System(t testing.TB, workspace string) client.WithWatch {
 	return c
 }
 
-// server is the one server of kcp, in a package that has it from Main.
+// server returns the one server of kcp, in a package that has it from Main.
 func server(t testing.TB) *local.KCP {
 	t.Helper()
 	kcp, ok := current(t).kcp.(*local.KCP)

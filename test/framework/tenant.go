@@ -123,7 +123,7 @@ func (tn *Tenant) Owner(t testing.TB) client.WithWatch {
 	return tn.User(t, "cluster-admin")
 }
 
-// OwnerConfig is the access of another user, who may do anything in the tenant's workspace
+// OwnerConfig returns the access of another user, who may do anything in the tenant's workspace
 // and nothing elsewhere.
 func (tn *Tenant) OwnerConfig(t testing.TB) *rest.Config {
 	t.Helper()

@@ -146,7 +146,7 @@ func conditionsOf(t testing.TB, object client.Object) []metav1.Condition {
 	}
 }
 
-// text is an object as YAML, without what only servers look at.
+// text returns an object as YAML, without what only servers look at.
 func text(object client.Object) string {
 	object = object.DeepCopyObject().(client.Object)
 	object.SetManagedFields(nil)

@@ -65,7 +65,7 @@ func (p *Platform) registered(ctx context.Context, admin client.Client) error {
 
 var answersLine = regexp.MustCompile(`(?m)^ipam_create_answers_total\{result="\w+"\} (\d+)$`)
 
-// AnswersGiven is how often the controller was asked to answer the CREATE of a claim, whatever
+// AnswersGiven returns how often the controller was asked to answer the CREATE of a claim, whatever
 // the answer was.
 func (p *Platform) AnswersGiven(t testing.TB) int {
 	t.Helper()

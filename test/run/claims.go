@@ -94,7 +94,7 @@ func claimTable(ctx context.Context, tenants []tenant) (string, error) {
 	return text.String(), err
 }
 
-// row is a line of the table, without the tenant.
+// row returns a line of the table, without the tenant.
 func row(claim *ipamv1alpha1.IPClaim) string {
 	class, pool, allocated := claim.Spec.ClassName, "-", ""
 	if isBound(claim) {
@@ -113,7 +113,7 @@ func isBound(claim *ipamv1alpha1.IPClaim) bool {
 	return claim.Status.Phase == ipamv1alpha1.ClaimBound && claim.Status.PoolRef != nil
 }
 
-// whyUnbound is the reason and the message of the answer to a claim.
+// whyUnbound returns the reason and the message of the answer to a claim.
 func whyUnbound(claim *ipamv1alpha1.IPClaim) string {
 	answer := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated)
 	if answer == nil {

@@ -40,7 +40,7 @@ func (r *run) run(ctx context.Context) error {
 	return errors.Join(err, r.down())
 }
 
-// folder is where everything is kept.
+// folder returns where everything is kept.
 func (r *run) folder() (string, error) {
 	if r.dir != "" {
 		return filepath.Abs(r.dir)
@@ -139,7 +139,7 @@ func (r *run) build(ctx context.Context, dir string) <-chan error {
 	return built
 }
 
-// binary is the file of the controller in the folder of a run.
+// binary returns the file of the controller in the folder of a run.
 func binary(dir string) string { return filepath.Join(dir, "ipam-controller") }
 
 // prepare makes what the controller stands on, and returns the controller for it once it is built.

@@ -142,10 +142,10 @@ func defaultOf(s apiextensionsv1.JSONSchemaProps) string {
 	return strings.Trim(string(s.Default.Raw), `"`)
 }
 
-// cell is a text as part of a row.
+// cell returns a text as part of a row.
 func cell(text string) string { return strings.ReplaceAll(oneLine(text), "|", `\|`) }
 
-// oneLine is a text without its line breaks, and none the less a sentence.
+// oneLine returns a text without its line breaks, and none the less a sentence.
 func oneLine(text string) string {
 	return cmp.Or(strings.Join(strings.Fields(text), " "), "–")
 }

@@ -74,7 +74,7 @@ func (s source) bom(program string, binary []byte) ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// built is the module that stands in the place of another one. A folder of this repository is not
+// built returns the module that stands in the place of another one. A folder of this repository is not
 // known elsewhere: the module that it replaces is.
 func built(m *debug.Module) *debug.Module {
 	if m.Replace == nil || strings.HasPrefix(m.Replace.Path, ".") {

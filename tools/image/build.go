@@ -127,7 +127,7 @@ func (s source) compile(ctx context.Context, platform v1.Platform) ([]byte, erro
 	return os.ReadFile(binary)
 }
 
-// authorities are the CA certificates of Mozilla, as PEM. Those that Mozilla constrains are left out:
+// authorities returns the CA certificates of Mozilla, as PEM. Those that Mozilla constrains are left out:
 // a file of certificates cannot say so.
 func authorities() []byte {
 	var text bytes.Buffer

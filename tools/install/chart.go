@@ -88,7 +88,7 @@ var namespace = regexp.MustCompile(`(?m)\AapiVersion: v1\nkind: Namespace\n(?:[^
 // released matches a version that Helm takes as it is.
 var released = regexp.MustCompile(`^v?\d+\.\d+\.\d+`)
 
-// chartVersion is the version of the chart. Helm takes none that is not semantic, such as a commit.
+// chartVersion returns the version of the chart. Helm takes none that is not semantic, such as a commit.
 func chartVersion(version string) string {
 	if !released.MatchString(version) {
 		return "0.0.0-" + version
@@ -126,7 +126,7 @@ func writeChart(root, out, repository, version string) error {
 	return os.WriteFile(filepath.Join(out, chartName+"-"+chartVersion(version)+".tgz"), archive, 0o644)
 }
 
-// packed is a compressed archive of files in the folder of the chart.
+// packed returns a compressed archive of files in the folder of the chart.
 func packed(files map[string]string) ([]byte, error) {
 	var archive bytes.Buffer
 	compressed := gzip.NewWriter(&archive)

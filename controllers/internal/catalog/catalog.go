@@ -161,7 +161,7 @@ func (v *View) list(in directory.Workspace, into client.ObjectList, opts ...clie
 	}
 }
 
-// reader is the cache of a workspace; none when it is not engaged.
+// reader returns the cache of a workspace; none when it is not engaged.
 func (v *View) reader(in directory.Workspace) (client.Reader, bool) {
 	cl, err := v.Clusters.GetCluster(v.ctx, v.Directory.Engaged(in.Cluster))
 	if err != nil {

@@ -25,7 +25,7 @@ func (c *Cooldowns) Serve(catalog *Catalog, pools Pools) {
 	c.source.Store(&cooldowns{catalog: catalog, pools: pools})
 }
 
-// Of is the longer of spec.releaseCooldown of the block's pool and of its class, as they are
+// Of returns the longer of spec.releaseCooldown of the block's pool and of its class, as they are
 // now. What does not exist has none. It is an error if the pool's workspace is bound and its
 // cache cannot be read yet: releasing late is safer than allocating early.
 func (c *Cooldowns) Of(b ledger.Block) (time.Duration, error) {

@@ -14,7 +14,7 @@ type Leases struct {
 	Pools   Pools
 }
 
-// Of is the lease of a block that is retained now: spec.retentionLease of its class, bounded by
+// Of returns the lease of a block that is retained now: spec.retentionLease of its class, bounded by
 // spec.maxRetentionLease of its pool, as they are now. 0: it has none. It is an error if the
 // pool's workspace is bound and its cache cannot be read yet.
 func (l Leases) Of(ctx context.Context, b ledger.Block) (time.Duration, error) {

@@ -15,7 +15,7 @@ type Pools interface {
 	Pool(id ledger.PoolID) (ledger.Pool, bool)
 }
 
-// terms are the class and the pool of a block, as they are now. What does not exist is zero. It
+// terms returns the class and the pool of a block, as they are now. What does not exist is zero. It
 // is an error if the pool's workspace is bound and its cache cannot be read yet: a decision to
 // give a block back can wait, and must not be made without its pool. Of one that cannot be decoded whole, what is known counts.
 func (c *Catalog) terms(ctx context.Context, pools Pools, b ledger.Block) (class ipamv1alpha1.IPClassSpec, pool ipamv1alpha1.IPPoolSpec, err error) {

@@ -173,7 +173,7 @@ func succeed(conditions *[]metav1.Condition, generation int64, message string) {
 	}
 }
 
-// next is a /28 that was not given before, until 10.0.0.0/8 is used up.
+// next returns a /28 that was not given before, until 10.0.0.0/8 is used up.
 func (c *counter) next() string {
 	var address [4]byte
 	binary.BigEndian.PutUint32(address[:], 10<<24|c.given.Add(1)<<4)

@@ -7,7 +7,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/bench/page"
 )
 
-// report is the section of the page.
+// report returns the section of the page.
 func report(opts *options, steps []*step) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "`%s`\n\n%s. The machine runs the stand-in and the load, too.\n\n", command(opts), page.Machine())

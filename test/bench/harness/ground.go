@@ -97,7 +97,7 @@ func (g *Ground) NewUser(ctx context.Context, workspace string) (client.WithWatc
 	return workspaces.NewClient(cfg)
 }
 
-// Metrics are those of kcp, in the text format of Prometheus.
+// Metrics returns those of kcp, in the text format of Prometheus.
 func (g *Ground) Metrics(ctx context.Context) (string, error) {
 	admin, err := g.KCP.Admin() // whose token is another after each start
 	if err != nil {

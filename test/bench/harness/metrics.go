@@ -39,7 +39,7 @@ func (m Metrics) Mean(name string) float64 {
 	return sum / count
 }
 
-// Observed is the sum and the number of the observations of a histogram, in the series that have
+// Observed returns the sum and the number of the observations of a histogram, in the series that have
 // all labels, given as name and value.
 func (m Metrics) Observed(name string, labels ...string) (sum, count float64) {
 	for _, metric := range m[name].GetMetric() {

@@ -38,7 +38,7 @@ type ratio struct {
 	of, to int
 }
 
-// contests are all that is measured.
+// contests returns all that is measured.
 func (s *stage) contests(opts *options) []contest {
 	var list []contest
 	for _, n := range opts.clients {
@@ -119,7 +119,7 @@ func (s *stage) claims(name string, side *side, k kind, clients int) *contestant
 	}}
 }
 
-// chosen are the contests whose title the options ask for.
+// chosen returns the contests whose title the options ask for.
 func chosen(contests []contest, only *regexp.Regexp) ([]contest, error) {
 	contests = slices.DeleteFunc(contests, func(c contest) bool { return !only.MatchString(c.title) })
 	if len(contests) == 0 {

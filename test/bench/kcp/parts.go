@@ -23,7 +23,7 @@ var parts = []struct {
 	{"· · · etcd takes the ledger's transaction", true, "ipam_ledger_transaction_seconds", nil},
 }
 
-// partsOf are the means of the parts between two readings, in milliseconds; 0 where there was none.
+// partsOf returns the means of the parts between two readings, in milliseconds; 0 where there was none.
 func partsOf(before, after usage) []float64 {
 	means := make([]float64, len(parts))
 	for i, part := range parts {

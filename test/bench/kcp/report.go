@@ -24,7 +24,7 @@ var figures = []struct {
 	{"behind for ms", func(r round) float64 { return r.drained }, "%.0f"},
 }
 
-// report is the section of the page.
+// report returns the section of the page.
 func report(opts *options, contests []contest) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "`%s`", command(opts))
@@ -72,7 +72,7 @@ func (c contest) write(b *strings.Builder) {
 	}
 }
 
-// quotients are the ratios of a figure, round by round; a dash where it was zero.
+// quotients returns the ratios of a figure, round by round; a dash where it was zero.
 func quotients(of, to []round, figure func(round) float64) string {
 	values := make([]float64, len(of))
 	for i := range of {

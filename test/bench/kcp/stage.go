@@ -49,7 +49,7 @@ func newStage(ctx context.Context, opts *options, say harness.Say) (*stage, erro
 
 func (s *stage) sides() []*side { return append(s.answering(), s.plain) }
 
-// answering are the sides with a controller.
+// answering returns the sides with a controller.
 func (s *stage) answering() []*side { return []*side{s.bare, s.whole, s.ipam} }
 
 func (s *stage) up(ctx context.Context) error {

@@ -83,7 +83,7 @@ func (s *stage) thereAndBack(ctx context.Context, pool ledger.PoolID) error {
 	return s.ReleaseFor(ctx, b, ledger.CauseReleased)
 }
 
-// coolingBytes is how many bytes of memory a bound block takes, and one that cools.
+// coolingBytes returns how many bytes of memory a bound block takes, and one that cools.
 func (s *stage) coolingBytes(ctx context.Context) (held, cooling float64, err error) {
 	blocks := make(chan ledger.Block, coolBlocks)
 	bind := func() error {

@@ -16,7 +16,7 @@ const (
 	quietEvery   = 10 * time.Millisecond
 )
 
-// fair is a caller who asks now and then while a storm asks one pool.
+// fair measures a caller that asks now and then while a storm asks one pool.
 func fair(ctx context.Context, opts *options, out io.Writer) (err error) {
 	s, err := newStage(ctx, families[0])
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // figures are what the rounds of one measurement gave.
 type figures []float64
 
-// write is the median and, in brackets, the quartiles.
+// write returns the median and, in brackets, the quartiles.
 func (f figures) write(format string) string {
 	return fmt.Sprintf("**"+format+"** ("+format+"–"+format+")", f.quantile(0.5), f.quantile(0.25), f.quantile(0.75))
 }

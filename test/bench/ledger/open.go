@@ -85,7 +85,7 @@ func (r *raw) fill(ctx context.Context, blocks int) error {
 	return nil
 }
 
-// block is the n-th block of the pool.
+// block returns the n-th block of the pool.
 func (f family) block(n int) netip.Prefix {
 	addr := f.window.Addr().As16()
 	shift := 128 - f.length
@@ -175,7 +175,7 @@ func (s *stage) readBlocks(ctx context.Context, blocks int) error {
 	return nil
 }
 
-// heap is the number of bytes in live objects.
+// heap returns the number of bytes in live objects.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC() // what the first one's finalizers let go

@@ -84,7 +84,7 @@ func (r *raw) commit(ctx context.Context, group int) error {
 	return err
 }
 
-// next is the next block's part of the key.
+// next returns the next block's part of the key.
 func (r *raw) next() string {
 	r.blocks++
 	f := r.family
@@ -100,7 +100,7 @@ func (r *raw) next() string {
 	return written(netip.PrefixFrom(a, f.length))
 }
 
-// written is a prefix as it is in keys.
+// written returns a prefix as it is in keys.
 func written(p netip.Prefix) string {
 	if !p.Addr().Is4() {
 		return fmt.Sprintf("%s-%03d", p.Addr().StringExpanded(), p.Bits())

@@ -60,7 +60,7 @@ func Machine() string {
 	return strings.Join(append(parts, runtime.GOOS+"/"+runtime.GOARCH, runtime.Version()), ", ")
 }
 
-// memory is the size of the machine's memory in GiB, if the system tells.
+// memory returns the size of the machine's memory in GiB, if the system tells.
 func memory() (float64, bool) {
 	data, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

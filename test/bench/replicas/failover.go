@@ -27,7 +27,7 @@ type gap struct {
 	record float64 // an IPAllocation: what the reconcile of the active replica writes
 }
 
-// losses are all that is measured.
+// losses returns all that is measured.
 func (s *stage) losses() []*loss {
 	one, elected := s.teams[0], s.teams[1]
 	start := func(ctx context.Context, c *local.Controller) error { return c.Start(ctx) }

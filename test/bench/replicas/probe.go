@@ -132,7 +132,7 @@ func (s *series) reached() <-chan struct{} {
 	return s.full
 }
 
-// longest is the longest pause, in seconds.
+// longest returns the longest pause, in seconds.
 func (s *series) longest() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

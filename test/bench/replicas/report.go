@@ -40,7 +40,7 @@ var figures = []struct {
 	{"conflicts in 1,000", func(r round) float64 { return r.conflicts }, "%.1f"},
 }
 
-// report is the section of the page.
+// report returns the section of the page.
 func (r result) report(opts *options) string {
 	var b strings.Builder
 	clients := strings.Trim(strings.ReplaceAll(fmt.Sprint(opts.clients), " ", ","), "[]")

@@ -48,7 +48,7 @@ type team struct {
 	resting  idle
 }
 
-// path is the team's platform workspace.
+// path returns the team's platform workspace.
 func (t *team) path() string { return "root:" + t.name }
 
 // newStage makes everything ready. What it has made is taken down if it fails.

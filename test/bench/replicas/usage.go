@@ -76,7 +76,7 @@ func (s *stage) usage(ctx context.Context, t *team) (usage, error) {
 	return u, err
 }
 
-// read is the value of a metric without labels.
+// read returns the value of a metric without labels.
 func read(text, metric string) (float64, error) {
 	match := regexp.MustCompile(`(?m)^` + metric + ` (\S+)$`).FindStringSubmatch(text)
 	if match == nil {

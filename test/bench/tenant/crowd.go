@@ -53,7 +53,7 @@ func (c Crowd) Claim(ctx context.Context, during time.Duration) (took []time.Dur
 	return slices.Concat(each...), time.Since(began), err
 }
 
-// Unrecorded is the number of claims of tenants that have a block and no IPAllocation yet.
+// Unrecorded returns the number of claims of tenants that have a block and no IPAllocation yet.
 func Unrecorded(ctx context.Context, tenants []*Tenant) (int, error) {
 	backlog := 0
 	for _, t := range tenants {

@@ -43,10 +43,10 @@ type Options struct {
 // Answered reports whether a claim has its answer.
 type Answered func(*ipamv1alpha1.IPClaim) bool
 
-// Bound is the answer that a claim is made for.
+// Bound reports whether a claim has its block, the answer that it is made for.
 func Bound(claim *ipamv1alpha1.IPClaim) bool { return claim.Status.AllocatedCIDR != "" }
 
-// Stored is the answer of a CREATE that nobody answers: the claim is there.
+// Stored reports true: of a CREATE that nobody answers, the claim is the answer.
 func Stored(*ipamv1alpha1.IPClaim) bool { return true }
 
 // waiter waits for a claim to be answered.

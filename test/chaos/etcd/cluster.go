@@ -140,7 +140,7 @@ func (c *Cluster) make(options Options, binary string) error {
 	return nil
 }
 
-// freeAddr is an address that nobody listens at.
+// freeAddr returns an address that nobody listens at.
 func freeAddr() (string, error) {
 	listen := net.ListenConfig{}
 	l, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -169,7 +169,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 	}
 }
 
-// Addrs are where the members listen to clients.
+// Addrs returns where the members listen to clients.
 func (c *Cluster) Addrs() []string {
 	addrs := make([]string, 0, len(c.Members))
 	for _, m := range c.Members {

@@ -34,7 +34,7 @@ func NewBalancer(ctx context.Context) (*Balancer, error) {
 	return b, nil
 }
 
-// URL is the address, for servers that speak HTTPS.
+// URL returns the address, for servers that speak HTTPS.
 func (b *Balancer) URL() string { return "https://" + b.listener.Addr().String() }
 
 // Add adds a server by its host and port.

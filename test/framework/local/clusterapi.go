@@ -98,5 +98,5 @@ func (c *ClusterAPI) Stop() error { return c.stop() }
 // Kill ends the controller as a crash would.
 func (c *ClusterAPI) Kill() error { return c.kill() }
 
-// Log is the path of the controller's log.
+// Log returns the path of the controller's log.
 func (c *ClusterAPI) Log() string { return c.log }

@@ -96,7 +96,7 @@ func NewController(ctx context.Context, opts ControllerOptions) (*Controller, er
 	}, nil
 }
 
-// WebhookAddress is the host and port at which this controller answers CREATE.
+// WebhookAddress returns the host and port at which this controller answers CREATE.
 func (c *Controller) WebhookAddress() string { return strings.TrimPrefix(c.webhooks, "https://") }
 
 // Start starts the controller and returns when it is ready.
@@ -141,16 +141,16 @@ func (c *Controller) Leads(ctx context.Context) (bool, error) {
 // leads matches the metric of the replica that holds the lease.
 var leads = regexp.MustCompile(`(?m)^leader_election_master_status\{.*\} 1$`)
 
-// Webhooks is the URL at which kcp reaches the controller's webhooks.
+// Webhooks returns the URL at which kcp reaches the controller's webhooks.
 func (c *Controller) Webhooks() string { return c.webhooks }
 
-// LedgerDir is the folder of the etcd inside.
+// LedgerDir returns the folder of the etcd inside.
 func (c *Controller) LedgerDir() string { return filepath.Join(c.dir, ledger) }
 
 // Running reports whether the controller was started and has not ended.
 func (c *Controller) Running() bool { return c.running() }
 
-// Log is the path of the controller's log.
+// Log returns the path of the controller's log.
 func (c *Controller) Log() string { return c.log }
 
 // Command is another command of the controller's program, on the same workspace and

@@ -111,10 +111,10 @@ func (k *KCP) Stop() error { return k.stop() }
 // Kill ends the server as a crash would.
 func (k *KCP) Kill() error { return k.kill() }
 
-// Log is the path of the server's log.
+// Log returns the path of the server's log.
 func (k *KCP) Log() string { return k.log }
 
-// Kubeconfig is the path of the kubeconfig of kcp's own admin.
+// Kubeconfig returns the path of the kubeconfig of kcp's own admin.
 func (k *KCP) Kubeconfig() string { return filepath.Join(k.dir, "admin.kubeconfig") }
 
 // Store returns a client of the etcd in which the server keeps its objects, which waits
@@ -135,7 +135,7 @@ func (k *KCP) Store() (*clientv3.Client, error) {
 	})
 }
 
-// StoreDir is the folder of the etcd inside. It may be exchanged while the server does
+// StoreDir returns the folder of the etcd inside. It may be exchanged while the server does
 // not run.
 func (k *KCP) StoreDir() string { return filepath.Join(k.dir, "etcd-server") }
 
@@ -162,7 +162,7 @@ func (k *KCP) As(user User, workspace string) (*rest.Config, error) {
 	return user.at(admin, workspace), nil
 }
 
-// KCPVersion is the version that the server was built from.
+// KCPVersion returns the version that the server was built from.
 func KCPVersion() string {
 	const unknown = "of unknown version"
 	binary, err := built("kcp", "kcp")

@@ -194,10 +194,10 @@ func (k *Kubernetes) Stop() error {
 // Ended is closed when the API server, which must have been started, has ended.
 func (k *Kubernetes) Ended() <-chan struct{} { return k.api.Ended() }
 
-// Log is the path of the API server's log.
+// Log returns the path of the API server's log.
 func (k *Kubernetes) Log() string { return k.api.log }
 
-// Kubeconfig is the path of the kubeconfig of an admin of the group system:masters.
+// Kubeconfig returns the path of the kubeconfig of an admin of the group system:masters.
 func (k *Kubernetes) Kubeconfig() string { return k.file("admin.kubeconfig") }
 
 // Admin returns the access of an admin, whom no role and no policy refuses anything.

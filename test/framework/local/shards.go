@@ -146,7 +146,7 @@ func (s *server) ready(ctx context.Context) error {
 	return c.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 }
 
-// url is where a server listens.
+// url returns where a server listens.
 func url(port int) string { return "https://127.0.0.1:" + strconv.Itoa(port) }
 
 // flag writes a flag of a program.

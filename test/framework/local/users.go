@@ -25,7 +25,7 @@ type User struct {
 	Group string
 }
 
-// at is the access of a user to a workspace of the kcp that admin speaks to.
+// at returns the access of a user to a workspace of the kcp that admin speaks to.
 func (u User) at(admin *rest.Config, workspace string) *rest.Config {
 	cfg := rest.AnonymousClientConfig(workspaces.At(admin, workspace))
 	cfg.BearerToken = u.Token

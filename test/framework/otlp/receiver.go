@@ -109,7 +109,7 @@ func (r *Receiver) Wait(t testing.TB, pick func(trace []Span) bool) []Span {
 	}
 }
 
-// Attribute is the value of an attribute that is a string; empty if there is none.
+// Attribute returns the value of an attribute that is a string; empty if there is none.
 func (s Span) Attribute(key string) string { return find(s.Attributes, key) }
 
 func find(attributes []*commonpb.KeyValue, key string) string {
