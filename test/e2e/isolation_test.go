@@ -132,11 +132,24 @@ func plain(claim *ipamv1alpha1.IPClaim) ipamv1alpha1.IPClaimStatus {
 	for i := range status.Conditions {
 		condition := &status.Conditions[i]
 		condition.LastTransitionTime = metav1.Time{}
-		if name := claim.Spec.ClassName; name != "" {
-			condition.Message = strings.ReplaceAll(condition.Message, `"`+name+`"`, `"the class"`)
-		}
+		condition.Message = unnamed(condition.Message, claim)
 	}
 	return status
+}
+
+// unnamed is a message without the class and the workspace that the claim itself names.
+func unnamed(message string, claim *ipamv1alpha1.IPClaim) string {
+	names := []string{claim.Spec.ClassName}
+	if ref := claim.Spec.PoolRef; ref != nil && ref.ProjectRef != nil {
+		names = append(names, ref.ProjectRef.Name)
+	}
+	if selector := claim.Spec.PoolSelector; selector != nil && selector.ProjectRef != nil {
+		names = append(names, selector.ProjectRef.Name)
+	}
+	for _, name := range names {
+		message = strings.ReplaceAll(message, `"`+name+`"`, "what it asks for")
+	}
+	return message
 }
 
 // sameEvents fails the test unless the events of the claims "…-a" say what those of
@@ -163,7 +176,7 @@ func (s scene) sameEvents() {
 			if !ok {
 				return errors.New("claim " + claim.Name + " has none")
 			}
-			said[claim.Name] = event.Type + " " + event.Reason + " " + strings.ReplaceAll(event.Message, claim.Spec.ClassName, "")
+			said[claim.Name] = event.Type + " " + event.Reason + " " + unnamed(event.Message, &claim)
 		}
 		return nil
 	})
