@@ -45,6 +45,10 @@ func TestAdvice_NamesTheNamespace(t *testing.T) {
 	if err := r.show(waits); err != nil || !strings.Contains(s.Said.String(), "kubectl ipam claim show web -n shop") {
 		t.Errorf("a claim that is not waited for: %v; it says %q", err, s.Said)
 	}
+	inUse := &exit.Failure{Reason: ipamv1alpha1.ReasonAddressInUse, Err: fmt.Errorf("in use")}
+	if said := exit.HintOf(r.advised(t.Context(), c, waits, inUse)); !strings.Contains(said, "kubectl ipam why web -n shop names the holder") {
+		t.Errorf("the hint for a taken address is %q; want the command that names its holder", said)
+	}
 	pool := gen.Pool("lab")
 	if said := exit.HintOf(facts.AnswerOf(pool).Err(pool)); strings.Contains(said, " -n ") {
 		t.Errorf("the hint about a pool is %q; want no namespace", said)

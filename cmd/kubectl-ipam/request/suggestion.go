@@ -37,6 +37,9 @@ func (r *Command) advised(ctx context.Context, c client.Reader, object client.Ob
 	case object.GetGenerateName() != "": // the command has no name to repeat
 		ways = fmt.Sprintf("kubectl ipam %s release %s deletes it", kind, name)
 	}
+	if failed.Reason == ipamv1alpha1.ReasonAddressInUse {
+		failed.Hint += fmt.Sprintf("\nkubectl ipam why %s names the holder, if it is of this workspace", name)
+	}
 	failed.Hint += fmt.Sprintf("\nthe %s stays: %s", kind, ways)
 	return failed
 }
