@@ -49,6 +49,12 @@ func (a *Allocator) Capacity(id PoolID) (c Capacity, ok bool) {
 	return c, ok
 }
 
+// InUse reports whether somebody holds a block of a pool, as of memory. Unlike Capacity it costs the same for every pool.
+func (a *Allocator) InUse(id PoolID) (used bool) {
+	a.table.Visit(id, func(p *space.Pool) { used = p.Held() > 0 })
+	return used
+}
+
 // Fit is the length of the smallest free block of a pool that can hold a prefix
 // of the given length, as of memory; ok is false when there is none.
 func (a *Allocator) Fit(id PoolID, length int) (fit int, ok bool) {

@@ -237,8 +237,8 @@ func TestPolicies_Admit(t *testing.T) {
 	webhook.Status = answered.Status
 	most := gen.Pool("p", gen.CIDR("10.0.0.0/8"))
 	most.Finalizers, most.Labels = held(ipamv1alpha1.MaxFinalizers), labelled(ipamv1alpha1.MaxLabels).Labels
-	older, fewer := gen.Claim("c"), gen.Claim("c")
-	older.Finalizers, fewer.Finalizers = held(40), held(39)
+	older, fewer, moved := gen.Claim("c"), gen.Claim("c"), gen.Claim("c", gen.Reclaim(ipamv1alpha1.ReclaimRetain))
+	older.Finalizers, fewer.Finalizers, moved.Finalizers = held(40), held(39), held(40)
 	for _, r := range []request{
 		{tenant, admission.Delete, "ipallocations", gen.Allocation("web", "p", "10.0.0.0/28", gen.Retained())},
 		{tenant, admission.Delete, "ippools", gen.Pool("p")},
@@ -253,6 +253,8 @@ func TestPolicies_Admit(t *testing.T) {
 		{tenant, admission.Create, "ippools", most},
 		{tenant, admission.Update, "ipclaims", older},
 		{tenant, admission.Update, "ipclaims", change{older, fewer}},
+		{tenant, admission.Update, "ipclaims", change{older, moved}},
+		{tenant, admission.Update, "ipclaims", change{older, gen.Claim("c")}},
 		{tenant, admission.Create, "ippools", gen.Pool("p", gen.Label("tier", "a"))},
 		{tenant, admission.Update, "ippools", gen.Pool("p", gen.Label(ipamv1alpha1.LabelSlice, "uid"))},
 	} {

@@ -46,7 +46,7 @@ type Inbox struct {
 // PoolTable finds the ledger's pools.
 type PoolTable interface {
 	Pool(id ledger.PoolID) (ledger.Pool, bool)
-	Capacity(id ledger.PoolID) (ledger.Capacity, bool)
+	InUse(id ledger.PoolID) bool
 }
 
 // New makes the queues.
@@ -89,7 +89,7 @@ func (i *Inbox) Changed(ids ...ledger.PoolID) {
 	for place, id := range ids {
 		if pool, ok := (*pools).Pool(id); ok {
 			request := Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{Name: pool.Name})
-			if c, _ := (*pools).Capacity(id); c.Blocks == 0 && i.freed.first(id, now) {
+			if !(*pools).InUse(id) && i.freed.first(id, now) {
 				i.Pools.Add(request)
 				continue
 			}

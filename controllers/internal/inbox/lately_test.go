@@ -17,9 +17,7 @@ func (u used) Pool(id ledger.PoolID) (ledger.Pool, bool) {
 	return ledger.Pool{ID: id, Name: string(id), Cluster: "w"}, true
 }
 
-func (u used) Capacity(id ledger.PoolID) (ledger.Capacity, bool) {
-	return ledger.Capacity{Blocks: u[id]}, true
-}
+func (u used) InUse(id ledger.PoolID) bool { return u[id] > 0 }
 
 // A pool whose last block is released is reconciled at once, so that it can be deleted. All other changes are gathered.
 func TestChanged_OfAnEmptyPoolIsToldAtOnce(t *testing.T) {
