@@ -3,7 +3,6 @@ package slice
 import (
 	"context"
 	"errors"
-	"slices"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/packed"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
@@ -226,7 +226,7 @@ func (p *pass) tell(ctx context.Context, now state) bool {
 	if refusal == nil || p.binding == nil {
 		return true
 	}
-	if !acceptsEvents(p.binding) {
+	if !packed.AcceptsEvents(p.binding) { // it may be accepted a moment after the workspace is bound
 		return false
 	}
 	if p.members.tell(p.request, now) {
@@ -234,14 +234,6 @@ func (p *pass) tell(ctx context.Context, now state) bool {
 		log.FromContext(ctx).Info("slice refused", "reason", refusal.Reason, "message", refusal.Message)
 	}
 	return true
-}
-
-// acceptsEvents reports whether a binding lets us write events beside it. It may be
-// accepted a moment after the workspace is bound.
-func acceptsEvents(binding *apisv1alpha2.APIBinding) bool {
-	return slices.ContainsFunc(binding.Spec.PermissionClaims, func(c apisv1alpha2.AcceptablePermissionClaim) bool {
-		return c.Group == "" && c.Resource == "events" && c.State == apisv1alpha2.ClaimAccepted
-	})
 }
 
 // wake requeues the workspace that has waited longest.

@@ -1,6 +1,8 @@
 package packed
 
 import (
+	"slices"
+
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"github.com/kcp-dev/sdk/apis/core"
@@ -18,16 +20,19 @@ type binding struct {
 // nowhere is the home of all bindings, which tell their annotations themselves.
 var nowhere = &home{}
 
-// reduced leaves of an APIBinding which one it is, in which workspace, what it permits, and whether it serves
+// reduced leaves of an APIBinding which one it is, in which workspace, whether it accepts events, and whether it serves
 // the workspace. The controllers read no more of it, and write none. What kcp writes there about schemas
-// and permissions is several KiB for each workspace.
+// and permissions is several KiB for each workspace, and users may write as much as they like.
 func reduced(b *apisv1alpha2.APIBinding) *apisv1alpha2.APIBinding {
 	rest := &apisv1alpha2.APIBinding{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: b.Name, UID: b.UID, ResourceVersion: b.ResourceVersion, Generation: b.Generation,
 			CreationTimestamp: b.CreationTimestamp, DeletionTimestamp: b.DeletionTimestamp,
 		},
-		Spec: b.Spec,
+	}
+	if AcceptsEvents(b) {
+		rest.Spec.PermissionClaims = []apisv1alpha2.AcceptablePermissionClaim{{State: apisv1alpha2.ClaimAccepted}}
+		rest.Spec.PermissionClaims[0].Resource = "events"
 	}
 	for _, name := range []string{logicalcluster.AnnotationKey, core.LogicalClusterPathAnnotationKey} {
 		if value, ok := b.Annotations[name]; ok {
@@ -40,6 +45,13 @@ func reduced(b *apisv1alpha2.APIBinding) *apisv1alpha2.APIBinding {
 		}
 	}
 	return rest
+}
+
+// AcceptsEvents reports whether a binding, packed or not, lets the controller write events beside it.
+func AcceptsEvents(b *apisv1alpha2.APIBinding) bool {
+	return slices.ContainsFunc(b.Spec.PermissionClaims, func(c apisv1alpha2.AcceptablePermissionClaim) bool {
+		return c.Group == "" && c.Resource == "events" && c.State == apisv1alpha2.ClaimAccepted
+	})
 }
 
 // bindingKey is what bindings of one shape have in common, as a rule.

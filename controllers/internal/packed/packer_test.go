@@ -245,10 +245,12 @@ func filler(random *rand.Rand) *randfill.Filler {
 	)
 }
 
-// Of a binding the cache keeps which it is, what it permits, and whether it serves its workspace.
+// Of a binding the cache keeps which it is, whether it accepts events, and whether it serves its workspace.
 func TestTransform_Binding(t *testing.T) {
 	t.Parallel()
 	ready := conditionsv1alpha1.Condition{Type: conditionsv1alpha1.ReadyCondition, Status: "True"}
+	events := apisv1alpha2.AcceptablePermissionClaim{State: apisv1alpha2.ClaimAccepted}
+	events.Resource = "events"
 	want := func(name string) *apisv1alpha2.APIBinding {
 		return &apisv1alpha2.APIBinding{
 			ObjectMeta: metav1.ObjectMeta{
@@ -256,10 +258,7 @@ func TestTransform_Binding(t *testing.T) {
 				CreationTimestamp: metav1.Unix(1_700_000_000, 0), DeletionTimestamp: new(metav1.Unix(1_700_000_100, 0)),
 				Annotations: map[string]string{clusterAnnotation: "c", "kcp.io/path": "root:c"},
 			},
-			Spec: apisv1alpha2.APIBindingSpec{
-				Reference:        apisv1alpha2.BindingReference{Export: &apisv1alpha2.ExportBindingReference{Path: "root:platform", Name: "ipam"}},
-				PermissionClaims: []apisv1alpha2.AcceptablePermissionClaim{{State: apisv1alpha2.ClaimAccepted}},
-			},
+			Spec:   apisv1alpha2.APIBindingSpec{PermissionClaims: []apisv1alpha2.AcceptablePermissionClaim{events}},
 			Status: apisv1alpha2.APIBindingStatus{Conditions: conditionsv1alpha1.Conditions{ready}},
 		}
 	}
@@ -267,6 +266,8 @@ func TestTransform_Binding(t *testing.T) {
 	for i, name := range []string{"ipam", "ipam-2"} {
 		whole := want(name)
 		whole.ManagedFields, whole.Annotations["apis.v1alpha2.kcp.io/any"] = []metav1.ManagedFieldsEntry{{Manager: "kcp"}}, "[]"
+		whole.Spec.Reference.Export = &apisv1alpha2.ExportBindingReference{Path: "root:platform", Name: "ipam"}
+		whole.Spec.PermissionClaims = append(whole.Spec.PermissionClaims, apisv1alpha2.AcceptablePermissionClaim{State: apisv1alpha2.ClaimAccepted})
 		whole.Status.BoundResources = []apisv1alpha2.BoundAPIResource{{Resource: "ipclaims"}}
 		whole.Status.Conditions = conditionsv1alpha1.Conditions{{Type: "APIExportValid", Status: "True"}, ready}
 		got, err := p.Transform(whole)

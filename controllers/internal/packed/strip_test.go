@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -154,4 +155,34 @@ func heap() uint64 {
 	stats := runtime.MemStats{}
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
+}
+
+// TestTransform_HugePermissionClaims: of the permission claims of a binding, which its workspace writes as it likes, a cache
+// keeps that events are accepted.
+func TestTransform_HugePermissionClaims(t *testing.T) {
+	const bindings, most = 20, 16 << 10
+	p, kept := &Packer{}, make([]any, bindings)
+	before := heap()
+	for i := range kept {
+		binding := &apisv1alpha2.APIBinding{}
+		binding.Name, binding.Annotations = fmt.Sprint("b", i), map[string]string{clusterAnnotation: "c"}
+		for k := range 5000 {
+			claim := apisv1alpha2.AcceptablePermissionClaim{State: apisv1alpha2.ClaimAccepted}
+			claim.Resource = fmt.Sprintf("r-%d-%d", i, k)
+			claim.Selector.MatchLabels = map[string]string{fmt.Sprint("l", k): strings.Repeat("v", 60)}
+			binding.Spec.PermissionClaims = append(binding.Spec.PermissionClaims, claim)
+		}
+		binding.Spec.PermissionClaims[7].Resource = "events"
+		var err error
+		if kept[i], err = p.Transform(binding); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := int64(heap()-before) / bindings; got > most {
+		t.Errorf("a binding with 5,000 permission claims takes %d bytes in the cache, want %d at most", got, most)
+	}
+	claims := Whole(kept[0].(client.Object)).(*apisv1alpha2.APIBinding).Spec.PermissionClaims
+	if len(claims) != 1 || claims[0].Resource != "events" || claims[0].State != apisv1alpha2.ClaimAccepted {
+		t.Errorf("the binding has %d permission claims, want events, accepted, alone", len(claims))
+	}
 }
