@@ -196,7 +196,7 @@ func TestReconcile_OfAReservationOfAnotherPolicy(t *testing.T) {
 func TestReconcile_TellsARefusalOfTheDoor(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
-	t.Cleanup(func() { unmet.settle(requestIn("tenant", "refused")) })
+	t.Cleanup(func() { unmet.remove(requestIn("tenant", "refused")) })
 	claim := gen.Claim("refused", gen.OfClass("none"))
 	s.stored(claim, s.create(claim))
 	for range 3 {
@@ -221,7 +221,7 @@ func TestReconcile_OfAnAnsweredClaimBesideARetainedRecord(t *testing.T) {
 	if err := s.tenant.Client.Create(t.Context(), kept); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { unmet.settle(requestIn("tenant", "beside")) })
+	t.Cleanup(func() { unmet.remove(requestIn("tenant", "beside")) })
 	after := s.reconcile("beside")
 	s.wantBlocks("10.0.0.0/28 bound uid-of-beside")
 	if after.Status.AllocatedCIDR != "10.0.0.0/28" || after.Status.Phase != ipamv1alpha1.ClaimBound || meta.IsStatusConditionTrue(after.Status.Conditions, ipamv1alpha1.ConditionReady) {

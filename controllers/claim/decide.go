@@ -128,8 +128,7 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, er
 	return ledger.Block{}, d.refuse(plan, tried)
 }
 
-// ordered are the candidates, of which one that would give the claim a block back comes first:
-// its former block, which cools there.
+// ordered puts the candidate first in which the former block of the claim cools: the claim gets that back.
 func (d *decision) ordered(plan resolve.Plan) []resolve.Candidate {
 	if len(plan.Candidates) < 2 {
 		return plan.Candidates

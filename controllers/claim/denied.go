@@ -12,7 +12,7 @@ var errGone = errors.New("the claim is gone, and the cache has missed it")
 // missed its deletion shows it until the next list: each look would bind it a block, only
 // to have that freed again.
 func (p *pass) confirmAlive(ctx context.Context) error {
-	if !p.memory.denied(p.claim.UID) {
+	if !p.memory.markedGone(p.claim.UID) {
 		return nil
 	}
 	gone, err := p.releases.Gone(ctx, p.holder())
@@ -21,9 +21,9 @@ func (p *pass) confirmAlive(ctx context.Context) error {
 	}
 	if gone {
 		p.leave()
-		unmet.settle(p.request)
+		unmet.remove(p.request)
 		return errGone
 	}
-	p.memory.admit(p.claim.UID)
+	p.memory.markAlive(p.claim.UID)
 	return nil
 }

@@ -54,12 +54,12 @@ func TestConfirm(t *testing.T) {
 			ledger, servers := &withdrawals{}, &tt.servers
 			p := &pass{Reconciler: &Reconciler{ledger: ledger, releases: servers}, claim: gen.Claim("c")}
 			if tt.denied {
-				p.memory.deny(p.claim.UID)
+				p.memory.markGone(p.claim.UID)
 			}
 			if err := p.confirmAlive(t.Context()); !errors.Is(err, tt.want) {
 				t.Errorf("confirm says %v; want %v", err, tt.want)
 			}
-			denies := p.memory.denied(p.claim.UID)
+			denies := p.memory.markedGone(p.claim.UID)
 			if servers.asked != tt.asked || ledger.count != tt.withdrawn || denies != tt.denies {
 				t.Errorf("asked %d times, withdrawn %d times, denied %t; want %d, %d, %t",
 					servers.asked, ledger.count, denies, tt.asked, tt.withdrawn, tt.denies)

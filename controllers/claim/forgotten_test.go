@@ -62,7 +62,7 @@ func TestReconcile_ForgetsAClaimDeletedMeanwhile(t *testing.T) {
 		if _, err := s.Reconcile(t.Context(), requestIn("tenant", "c")); err != nil {
 			t.Fatal(err)
 		}
-		if denied := s.memory.denied(claim.UID); denied == deleted || deleted && len(s.memory.claims) > 0 {
+		if denied := s.memory.markedGone(claim.UID); denied == deleted || deleted && len(s.memory.claims) > 0 {
 			t.Errorf("deleted: %t; of claims is known %+v; want nothing of a deleted one, and that the server denied one that is shown",
 				deleted, s.memory.claims)
 		}

@@ -50,14 +50,14 @@ type sight struct {
 
 // wrote notes that a claim was written as it was in a version.
 func (m *memory) wrote(claim types.UID, version string) {
-	m.change(claim, func(known *memo) { known.written = version })
+	m.update(claim, func(known *memo) { known.written = version })
 }
 
 // outdated reports whether the cache still shows the claim as it was before our last write: what
 // would be written next is written already.
 func (m *memory) outdated(claim types.UID, shown string) bool {
 	stale := false
-	m.change(claim, func(known *memo) {
+	m.update(claim, func(known *memo) {
 		if stale = known.written != "" && known.written == shown; !stale {
 			known.written = ""
 		}
@@ -67,7 +67,7 @@ func (m *memory) outdated(claim types.UID, shown string) bool {
 
 // made notes that a claim's record was made.
 func (m *memory) made(claim types.UID, shown record.Slot) {
-	m.change(claim, func(known *memo) {
+	m.update(claim, func(known *memo) {
 		known.record = sight{slot: shown.Name, version: version(shown), at: m.clock.Now()}
 	})
 }
@@ -76,7 +76,7 @@ func (m *memory) made(claim types.UID, shown record.Slot) {
 // pass that did not get the answer. It reports whether the cache may still come to
 // show it.
 func (m *memory) met(claim types.UID, shown record.Slot) (lags bool) {
-	m.change(claim, func(known *memo) {
+	m.update(claim, func(known *memo) {
 		if before := known.record; before.met && before.shows(shown) {
 			lags = m.clock.Since(before.at) < cacheLag
 			return
@@ -95,19 +95,19 @@ func (m *memory) hides(claim types.UID, shown record.Slot) bool {
 
 // found notes that a reconcile saw the claim bound and its record in the cache: nothing is amiss any more.
 func (m *memory) found(claim types.UID) {
-	m.change(claim, func(known *memo) { known.record, known.failed, known.lacking = sight{}, false, missing{} })
+	m.update(claim, func(known *memo) { known.record, known.failed, known.lacking = sight{}, false, missing{} })
 }
 
-// fails notes that a reconcile of a claim ended with a fault, and reports whether one did before, and none has found all well since.
-func (m *memory) fails(claim types.UID) (again bool) {
-	m.change(claim, func(known *memo) { again, known.failed = known.failed, true })
+// recordFailure notes that a reconcile of a claim ended with a fault, and reports whether the one before did, too.
+func (m *memory) recordFailure(claim types.UID) (again bool) {
+	m.update(claim, func(known *memo) { again, known.failed = known.failed, true })
 	return again
 }
 
 // lacks notes that the ledger does not have the block that a claim shows, and reports whether that was seen
 // long enough ago, too. A ledger that is replaced by an older copy under the process ends that before.
 func (m *memory) lacks(claim types.UID, shown string) (before bool) {
-	m.change(claim, func(known *memo) {
+	m.update(claim, func(known *memo) {
 		if known.lacking.shown != shown {
 			known.lacking = missing{shown: shown, since: m.clock.Now()}
 		}
@@ -116,17 +116,17 @@ func (m *memory) lacks(claim types.UID, shown string) (before bool) {
 	return before
 }
 
-// deny notes that the server does not know a claim that the cache shows.
-func (m *memory) deny(claim types.UID) {
-	m.change(claim, func(known *memo) { known.denied = true })
+// markGone notes that the server does not know a claim that the cache shows.
+func (m *memory) markGone(claim types.UID) {
+	m.update(claim, func(known *memo) { known.denied = true })
 }
 
-// denied reports whether the server did not know a claim.
-func (m *memory) denied(claim types.UID) bool { return m.of(claim).denied }
+// markedGone reports whether the server did not know a claim.
+func (m *memory) markedGone(claim types.UID) bool { return m.of(claim).denied }
 
-// admit notes that the server knows a claim after all.
-func (m *memory) admit(claim types.UID) {
-	m.change(claim, func(known *memo) { known.denied = false })
+// markAlive notes that the server knows a claim after all.
+func (m *memory) markAlive(claim types.UID) {
+	m.update(claim, func(known *memo) { known.denied = false })
 }
 
 // forget forgets a claim that is gone.
@@ -142,8 +142,8 @@ func (m *memory) of(claim types.UID) memo {
 	return m.claims[claim]
 }
 
-// change keeps what a function makes of what is known of a claim.
-func (m *memory) change(claim types.UID, change func(*memo)) {
+// update applies a function to the memo of a claim, and drops a memo that is empty.
+func (m *memory) update(claim types.UID, change func(*memo)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := m.claims[claim]

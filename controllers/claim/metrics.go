@@ -80,14 +80,14 @@ func (l *lacks) knows(claim mcreconcile.Request) bool {
 	return known
 }
 
-// settle stops counting the claim.
-func (l *lacks) settle(claim mcreconcile.Request) {
+// remove stops counting the claim.
+func (l *lacks) remove(claim mcreconcile.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.claims, claim)
 }
 
-// leave has no claim of the workspace counted any more.
+// leave stops counting the claims of a workspace.
 func (l *lacks) leave(cluster multicluster.ClusterName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,7 +135,7 @@ func (p *pass) measure(begun time.Time, err error) {
 		}
 		unmet.note(p.request, p.reason, since)
 	case err == nil:
-		unmet.settle(p.request)
+		unmet.remove(p.request)
 	}
 	if result := p.result(err); result != "" {
 		durations.WithLabelValues(result).Observe(time.Since(begun).Seconds())

@@ -48,7 +48,7 @@ func TestLacks(t *testing.T) {
 	l.note(requestIn("b", "z"), ipamv1alpha1.ReasonError, at(30))
 	l.note(requestIn("b", "z"), ipamv1alpha1.ReasonClassNotFound, at(40)) // it waits since 30
 	l.note(requestIn("c", "gone"), ipamv1alpha1.ReasonError, at(1))
-	l.settle(requestIn("c", "gone"))
+	l.remove(requestIn("c", "gone"))
 	want := map[string]float64{
 		"ipam_unmet_claims PoolExhausted":                          3,
 		"ipam_unmet_claims ClassNotFound":                          1,
@@ -92,7 +92,7 @@ func TestMeasure(t *testing.T) {
 			p.request, p.claim = requestIn("w", tt.name), gen.Claim("c")
 			p.claim.CreationTimestamp = metav1.NewTime(made)
 			p.claim.Status.AllocatedCIDR = tt.cidr
-			t.Cleanup(func() { unmet.settle(p.request) })
+			t.Cleanup(func() { unmet.remove(p.request) })
 			p.measure(time.Now(), tt.err)
 			timed := gathered(t, durations)
 			if len(timed) > 1 || (tt.result != "") != (timed["ipam_allocation_duration_seconds "+tt.result] == 1) {

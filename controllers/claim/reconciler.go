@@ -154,7 +154,7 @@ func (p *pass) run(ctx context.Context) error {
 		// answers the same of a claim that is there, and a kcp that was restored from an older
 		// copy of one that it never knew; so this, too, is only a hint, and the claim is looked
 		// at again. What the pass has changed about it was shown to nobody.
-		p.memory.deny(p.claim.UID)
+		p.memory.markGone(p.claim.UID)
 		p.releases.Missed(p.holder(), before.Was().(*ipamv1alpha1.IPClaim))
 	}
 	p.forgetDeleted(ctx, p.cluster, p.claim)
@@ -199,7 +199,7 @@ func requeueFor(err error) (reconcile.Result, error) {
 // engaged any more, and its deletion may not have been seen.
 // When the workspace is engaged again, all its claims are reconciled.
 func (r *Reconciler) abandon(req mcreconcile.Request) {
-	unmet.settle(req)
+	unmet.remove(req)
 	if uid, waited := r.waiting.leave(req); waited {
 		r.ledger.Withdraw(ledger.ClaimID(uid))
 	}
@@ -322,7 +322,7 @@ func (p *pass) fail(ctx context.Context, err error) error {
 	}
 	refusal, err := outcome.Failed(err)
 	p.reason = refusal.Reason
-	again := p.memory.fails(p.claim.UID)
+	again := p.memory.recordFailure(p.claim.UID)
 	if p.claim.Status.AllocatedCIDR != "" && (!again || p.age() < unfinished) {
 		return err
 	}

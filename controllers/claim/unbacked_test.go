@@ -32,7 +32,7 @@ func forge(t *testing.T, name string) *forgery {
 	t.Helper()
 	s := newScene(t, allocator.Options{}, offered())
 	s.memory.clock = s.now
-	t.Cleanup(func() { unmet.settle(requestIn("tenant", name)) })
+	t.Cleanup(func() { unmet.remove(requestIn("tenant", name)) })
 	other := ledger.Holder{Claim: "other", Cluster: "other", Namespace: "default", Name: "other"}
 	if _, err := s.ledger.Bind(t.Context(), ledger.Request{Pool: "uid-of-p", Holder: other, Length: 28}); err != nil {
 		t.Fatal(err)
@@ -257,7 +257,7 @@ func TestUnbacked_AnotherBlockThanItsOwn(t *testing.T) {
 func TestRefused_ShowsNoAddress(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
-	t.Cleanup(func() { unmet.settle(requestIn("tenant", "bare")) })
+	t.Cleanup(func() { unmet.remove(requestIn("tenant", "bare")) })
 	status := shows("10.0.0.0/28")
 	status.AllocatedCIDR, status.Address = "", "10.0.0.5"
 	s.stored(gen.Claim("bare", gen.OfClass("none")), door.Answer{Status: status})
