@@ -182,6 +182,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 			return cluster == known.Platform().Cluster || known.Bound(cluster)
 		},
 		Lease: catalog.Leases{Catalog: classes, Pools: alloc}.Of, Reclaims: classes.Reclaims, Expired: tellExpired(mgr, known),
+		Retained: func(pool ledger.PoolID) { news.Changed(pool) },
 	})
 	if err != nil {
 		return fmt.Errorf("release controller: %w", err)

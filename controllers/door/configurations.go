@@ -94,6 +94,7 @@ func (r registration) drain() admissionregistrationv1.MutatingWebhook {
 	webhook.Rules = rules(admissionregistrationv1.Delete)
 	webhook.Rules[0].Resources, webhook.Rules[0].Scope = []string{"ippools"}, new(admissionregistrationv1.ClusterScope)
 	webhook.SideEffects = new(admissionregistrationv1.SideEffectClassNone)
+	webhook.TimeoutSeconds = new(int32(drainTimeout.Seconds()))
 	webhook.MatchConditions = append([]admissionregistrationv1.MatchCondition{{
 		Name:       "in-use",
 		Expression: fmt.Sprintf("oldObject.?status.?conditions.orValue([]).exists(c, c.type == '%s' && c.status == 'True')", ipamv1alpha1.ConditionInUse),

@@ -24,6 +24,9 @@ const (
 	// patience is how long an answer may take, from the request on: the rest of the timeout is
 	// for the network, and for a busy API server.
 	patience = time.Second
+	// drainTimeout and drainPatience are those of the DELETE of a pool: a release takes half a second, and several on
+	// a busy server.
+	drainTimeout, drainPatience = 4 * time.Second, 3 * time.Second
 )
 
 // server decides admission requests. It is safe for concurrent use.
@@ -51,16 +54,19 @@ func newServer(answerer Answerer, only ledger.ClusterName, token func() string) 
 func (s *server) handler(logger logr.Logger) http.Handler {
 	mux := http.NewServeMux()
 	missed := answers.WithLabelValues(resultUnanswered).Inc
-	mux.Handle("POST /{token}/"+pathAnswer, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.answer}, missed}))
-	mux.Handle("POST /{token}/"+pathKeep, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", keep}, func() {}}))
-	mux.Handle("POST /{token}/"+pathDecide, s.secret(path{s.known, &s.sleepers, http.HandlerFunc(s.decide), func() {}}))
-	mux.Handle("POST /{token}/"+pathDrain, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ippools", s.drain}, func() {}}))
-	mux.Handle("POST /"+pathRefuse, path{s.anybody, &s.sleepers, reviews{maxRefused, "ipclaims", refuse}, func() {}})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(log.IntoContext(r.Context(), logger), patience)
-		defer cancel()
-		mux.ServeHTTP(w, r.WithContext(ctx))
-	})
+	serve := func(path string, most time.Duration, next http.Handler) {
+		mux.Handle("POST /"+path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(log.IntoContext(r.Context(), logger), most)
+			defer cancel()
+			next.ServeHTTP(w, r.WithContext(ctx))
+		}))
+	}
+	serve("{token}/"+pathAnswer, patience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.answer}, missed}))
+	serve("{token}/"+pathKeep, patience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", keep}, func() {}}))
+	serve("{token}/"+pathDecide, patience, s.secret(path{s.known, &s.sleepers, http.HandlerFunc(s.decide), func() {}}))
+	serve("{token}/"+pathDrain, drainPatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ippools", s.drain}, func() {}}))
+	serve(pathRefuse, patience, path{s.anybody, &s.sleepers, reviews{maxRefused, "ipclaims", refuse}, func() {}})
+	return mux
 }
 
 // secret serves those who know the token, and keeps their connections. To all others there is nothing.
@@ -157,7 +163,7 @@ func serving(listener net.Listener, certificate func() (*tls.Certificate, error)
 		Listener: secure,
 		Server: &http.Server{
 			Handler: handler, MaxHeaderBytes: 1 << 16,
-			ReadHeaderTimeout: timeout, ReadTimeout: timeout, WriteTimeout: 2 * timeout, IdleTimeout: 10 * time.Minute,
+			ReadHeaderTimeout: timeout, ReadTimeout: timeout, WriteTimeout: max(2*timeout, drainTimeout), IdleTimeout: 10 * time.Minute,
 			ConnContext: withConnection,
 			ErrorLog:    slog.NewLogLogger(logr.ToSlogHandler(logger), slog.LevelDebug),
 		},

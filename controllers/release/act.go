@@ -134,6 +134,7 @@ func (c *Controller) retain(ctx context.Context, s *suspect, seen *ipamv1alpha1.
 	}
 	if held {
 		until = block.Until
+		c.Retained(block.Pool)
 	}
 	if seen.Spec.ClaimRef == nil && seen.ExpiresAt().Equal(until) {
 		return nil

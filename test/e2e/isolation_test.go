@@ -137,7 +137,7 @@ func plain(claim *ipamv1alpha1.IPClaim) ipamv1alpha1.IPClaimStatus {
 	return status
 }
 
-// unnamed is a message without the class and the workspace that the claim itself names.
+// unnamed returns a message without the class and the workspace that the claim itself names.
 func unnamed(message string, claim *ipamv1alpha1.IPClaim) string {
 	names := []string{claim.Spec.ClassName}
 	if ref := claim.Spec.PoolRef; ref != nil && ref.ProjectRef != nil {
