@@ -20,6 +20,8 @@ type World interface {
 	// Each calls visit for every object of the kind of list. It fails if it
 	// cannot tell all of them.
 	Each(ctx context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error
+	// ExportGone reports whether the platform has no APIExport: then no workspace can be read.
+	ExportGone(ctx context.Context) (bool, error)
 }
 
 // compare finds what differs between the books and the objects. The ledger was

@@ -44,6 +44,8 @@ const (
 
 // What may differ between the ledger and the published objects.
 const (
+	// ExportGone: the platform has no APIExport. It is found alone: no workspace can be read, so nothing was compared.
+	ExportGone Kind = "ExportGone"
 	// BlockWithoutClaim: the claim or child pool that holds a block does not exist.
 	BlockWithoutClaim Kind = "BlockWithoutClaim"
 	// ClaimWithoutBlock: a claim shows an address that the ledger has not given to it.
@@ -72,7 +74,7 @@ const (
 func Kinds() []Kind {
 	return []Kind{
 		OverlappingBlocks, OverlappingPools, ClaimKeyMismatch, SeveralBlocks, BlockOutsidePool,
-		ChildWithoutBlock, SpaceWithoutHead, BlockOverdue, Disputed, HistoryMismatch, Unreadable,
+		ChildWithoutBlock, SpaceWithoutHead, BlockOverdue, Disputed, HistoryMismatch, Unreadable, ExportGone,
 		BlockWithoutClaim, ClaimWithoutBlock, ClaimMismatch, BlockWithoutRecord, RecordWithoutBlock,
 		LeaseOverdue, RecordMismatch, PoolWithoutObject, PoolNotRegistered, PoolMismatch, CapacityMismatch,
 	}

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/netip"
 	"slices"
@@ -37,6 +38,7 @@ type scene struct {
 	claims  map[string]*ipamv1alpha1.IPClaim
 	records map[string]*ipamv1alpha1.IPAllocation // by the name of their claim
 	looks   int
+	gone    error  // of the APIExport: nil, it is there; errGone; or why nobody can tell
 	between func() // called before the second look
 }
 
@@ -127,8 +129,22 @@ func (s *scene) Walk(ctx context.Context, visitor allocator.Visitor) (int64, err
 	return allocator.Reader{Client: s.etcd}.Walk(ctx, visitor)
 }
 
+// errGone: the scene has no APIExport, and nothing can be read.
+var errGone = errors.New("endpoint slice may lack endpoints")
+
+// ExportGone implements World.
+func (s *scene) ExportGone(context.Context) (bool, error) {
+	if errors.Is(s.gone, errGone) {
+		return true, nil
+	}
+	return false, s.gone
+}
+
 // Each implements World.
 func (s *scene) Each(_ context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error {
+	if errors.Is(s.gone, errGone) {
+		return s.gone
+	}
 	switch list.(type) {
 	case *ipamv1alpha1.IPPoolList:
 		all(s.pools, visit)

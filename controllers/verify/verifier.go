@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
 const (
@@ -157,6 +158,13 @@ func (v *Verifier) look(ctx context.Context) (*books, error) {
 		return nil, err
 	}
 	b.reserved = v.Reserved
+	if gone, err := v.World.ExportGone(ctx); err == nil && gone { // else the comparison tells what cannot be read
+		b.findings = []Finding{{
+			Kind: ExportGone, Name: ipamv1alpha1.GroupName,
+			Message: "the platform has no APIExport of this name, so no tenant is served, and no workspace can be compared: create it again, by --bootstrap or kubectl ipam init",
+		}}
+		return b, nil
+	}
 	return b, b.compare(ctx, v.World)
 }
 

@@ -92,6 +92,7 @@ func Mapper() meta.RESTMapper {
 	m.Add(ipamv1alpha1.GroupVersion.WithKind("IPPool"), meta.RESTScopeRoot)
 	m.Add(apisv1alpha2.SchemeGroupVersion.WithKind("APIBinding"), meta.RESTScopeRoot)
 	m.Add(apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"), meta.RESTScopeRoot)
+	m.Add(apisv1alpha2.SchemeGroupVersion.WithKind("APIExport"), meta.RESTScopeRoot)
 	return m
 }
 

@@ -52,6 +52,23 @@ func (r *Reader) Valid(ctx context.Context) error {
 	return err
 }
 
+// ExportGone reports whether the platform has lost its APIExport, read now. Then no workspace can be read. Without kcp
+// there is none.
+func (r *Reader) ExportGone(ctx context.Context) (bool, error) {
+	if r.slice == "" {
+		return false, nil
+	}
+	c, err := r.at(r.cfg.Host, "")
+	if err != nil {
+		return false, err
+	}
+	err = c.Get(ctx, client.ObjectKey{Name: r.slice}, &apisv1alpha2.APIExport{}) // it has the name of its slice
+	if absent.Object(err, "apiexports", r.slice) {
+		return true, nil
+	}
+	return false, err
+}
+
 // Answers returns nil once any endpoint has answered that the slice listed when it was read last, by a read that
 // began after the call. A server that refuses the read does not answer.
 func (r *Reader) Answers(ctx context.Context) error {

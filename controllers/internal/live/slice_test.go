@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -141,5 +142,27 @@ func TestAnswers(t *testing.T) {
 		if err := reader.Answers(t.Context()); (err == nil) != tt.want {
 			t.Errorf("%s: Answers = %v; want an answer: %t", name, err, tt.want)
 		}
+	}
+}
+
+// The export is gone where the platform says so, and not where it does not serve exports, or is away.
+func TestExportGone_IsSaidByThePlatform(t *testing.T) {
+	platform, reader := newWorld(t)
+	const path = "/apis/apis.kcp.io/v1alpha2/apiexports/ipam.miloapis.com"
+	if gone, err := reader.ExportGone(t.Context()); gone || err == nil {
+		t.Errorf("of a server without exports: %t, %v; want an error", gone, err)
+	}
+	platform.serve(path, notFound("apiexports", ipamv1alpha1.GroupName))
+	if gone, err := reader.ExportGone(t.Context()); !gone || err != nil {
+		t.Errorf("of a platform without the export: %t, %v; want that it is gone", gone, err)
+	}
+	export := &apisv1alpha2.APIExport{TypeMeta: metav1.TypeMeta{APIVersion: "apis.kcp.io/v1alpha2", Kind: "APIExport"}}
+	platform.serve(path, export)
+	if gone, err := reader.ExportGone(t.Context()); gone || err != nil {
+		t.Errorf("of a platform with the export: %t, %v; want that it is there", gone, err)
+	}
+	platform.Close()
+	if gone, err := reader.ExportGone(t.Context()); gone || err == nil {
+		t.Errorf("of a platform that is away: %t, %v; want an error", gone, err)
 	}
 }
