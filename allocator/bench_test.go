@@ -64,7 +64,7 @@ func (b *bench) next() Request {
 // raw commits the transaction of a group of n binds, and nothing else.
 func (b *bench) raw(tb testing.TB, n int) {
 	head := fmt.Sprint("/raw/", b.claims.Add(1))
-	ifs, then, els := store.Cmps(store.At(head, 0)), store.Ops(store.Put(head, store.EncodeHead(1))), store.Ops(store.Get(head))
+	ifs, then, els := store.Cmps(store.At(head, 0)), store.Ops(store.Put(head, store.EncodeHead(1, ""))), store.Ops(store.Get(head))
 	for range n {
 		req := b.next()
 		var addr [4]byte

@@ -44,43 +44,42 @@ type carving struct {
 
 func (c *carving) run(ctx context.Context) (Pool, error) {
 	c.child.Parent, c.child.State, c.child.Space, c.child.Excluded = c.req.Pool, PoolOpen, SpaceID(c.child.ID), nil
+	c.leave(c.req.Request)
+	now := c.engine.Hooks.Now()
+	c.child.RegisteredAt = store.Stamped(now)
+	o := engine.Op{Lane: c.req.Holder.Cluster, Alone: true, Plan: carve(newBind(c.req, c.req.holding(now)), c.child)}
 	for {
 		if err := c.secure(ctx, c.req.Request); err != nil {
 			return Pool{}, err
 		}
-		now := c.engine.Hooks.Now()
-		c.child.RegisteredAt = store.Stamped(now)
-		o := &carve{bind: newBind(c.req, c.req.holding(now)), child: c.child}
-		err := c.engine.Submit(ctx, c.req.Pool, o)
+		done, err := c.engine.Submit(ctx, c.req.Pool, o)
 		if err == nil {
-			c.register(o.child, o.record.Revision)
+			c.countBind(done)
 			c.Withdraw(c.req.Holder.Claim)
-			return o.child, nil
+			return done.Pool, nil
 		}
 		if errors.Is(err, space.ErrUnsecured) {
 			continue
 		}
 		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
+			c.Allocator.makeWay(c.req.Request, err)
 			return Pool{}, err
 		}
 		pool, found, foundErr := c.before(ctx)
 		if foundErr != nil || found {
 			return pool, foundErr
 		}
-		if o.uncertain {
-			return Pool{}, errUncertain
-		}
 		if !errors.Is(err, errBound) {
 			return Pool{}, err
 		}
-		if err := c.makeWay(ctx); err != nil {
+		if err := c.makeRoom(ctx); err != nil {
 			return Pool{}, err
 		}
 	}
 }
 
-// makeWay handles a former block of the child, which cools under the child's ID.
-func (c *carving) makeWay(ctx context.Context) error {
+// makeRoom handles a former block of the child, which cools under the child's ID.
+func (c *carving) makeRoom(ctx context.Context) error {
 	id := c.req.Holder.Claim
 	if c.req.adopts {
 		return c.endCooling(ctx, id)
@@ -153,56 +152,19 @@ func (c *carving) before(ctx context.Context) (Pool, bool, error) {
 	return p, true, nil
 }
 
-// register brings a pool that was carved at the revision into memory, unless the watch
-// has. In that case the pool may be gone by now.
-func (c *carving) register(child Pool, revision int64) {
-	s := c.engine.Spaces.Enter(child.Space)
-	if revision > s.Known && s.Head.Revision > 0 {
-		// A former child of this ID, whose end the watch has not brought here yet. The transaction has found
-		// no head, so nothing of it was left before that revision.
-		s.Known = revision - 1
-		s.Close()
-		s.Unlock()
-		c.register(child, revision)
-		return
+// carve plans a bind, and the registration of what it got.
+func carve(b bind, child Pool) func(space.View) (engine.Plan, error) {
+	return func(v space.View) (engine.Plan, error) {
+		p, err := b.plan(v)
+		if err != nil || p.Refusal != nil {
+			return p, err
+		}
+		child := child
+		child.CIDR, child.Disputed = p.Block.Prefix, v.Pool(b.Pool).Disputed
+		p.Pool = child
+		p.Changes = append(p.Changes,
+			v.Keys.PutPool(child).At(0, fmt.Errorf("%w: as a pool that was not carved", ErrPoolMismatch)),
+			v.Keys.Space(child.Space).PutHead(store.Head{}.Next(1, "")).At(0, engine.ErrAgain))
+		return p, nil
 	}
-	defer s.Unlock()
-	if c.engine.Watched.Get() >= revision {
-		s.DropIfEmpty()
-		return
-	}
-	if revision > s.Known {
-		s.Known, s.Head = revision, store.Head{}.Next(revision, 1)
-		s.PutPool(child)
-	}
-}
-
-// carve is the op of a Carve: a bind, and the registration of what it got.
-type carve struct {
-	*bind
-	child Pool
-}
-
-func (c *carve) Claim() (ClaimID, bool) { return "", false }
-
-func (c *carve) Plan(s *engine.Worker) (engine.Share, error) {
-	sh, err := c.bind.Plan(s)
-	if err != nil || c.refusal != nil {
-		return sh, err
-	}
-	c.child.CIDR, c.child.Disputed = c.prefix, s.Pool(c.request.Pool).Disputed
-	poolKey, headKey := s.Keys.Pool(c.child.ID), s.Keys.Space(c.child.Space).Head()
-	sh.Ifs = append(sh.Ifs, store.Absent(poolKey), store.Absent(headKey))
-	sh.Then = append(sh.Then, store.Put(poolKey, store.EncodePool(c.child)), store.Put(headKey, store.EncodeHead(1)))
-	sh.Look = append(sh.Look, poolKey)
-	return sh, nil
-}
-
-// Lost is that of the bind, but refuses a child whose ID is that of another pool.
-func (c *carve) Lost(s *engine.Worker, why engine.Loss) error {
-	err := c.bind.Lost(s, why)
-	if errors.Is(err, engine.ErrAgain) && why.Got.Of(s.Keys.Pool(c.child.ID)) != nil {
-		return fmt.Errorf("%w: as a pool that was not carved", ErrPoolMismatch)
-	}
-	return err
 }

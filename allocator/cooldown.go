@@ -9,7 +9,10 @@ import (
 // endCooldowns ends the cooldowns that an op finds in the space of a pool. It reports whether there
 // were any.
 func (a *Allocator) endCooldowns(ctx context.Context, id PoolID, wanted engine.EndCooldowns) (bool, error) {
-	return engine.EndAll(wanted, func(o engine.Op) error { return a.engine.Submit(ctx, id, o) })
+	return a.engine.EndAll(wanted, func(o engine.Op) error {
+		_, err := a.engine.Submit(ctx, id, o)
+		return err
+	})
 }
 
 // endCooling frees the block that cools under the ID of a claim, if there is one.

@@ -102,7 +102,7 @@ func TestUnreadable_ANewPool(t *testing.T) {
 	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
 	newer := Pool{ID: "p", Cluster: "platform", Name: "p", CIDR: prefix("10.0.0.0/24"), Space: "p", State: PoolOpen}
 	l.put("pools/p", unreadable["newer"])
-	l.put("spaces/p/head", store.EncodeHead(1))
+	l.put("spaces/p/head", store.EncodeHead(1, ""))
 	l.put("workspaces/platform/roots", store.EncodeFence())
 	other.catchUp(t)
 	_, err := other.Bind(t.Context(), request("p", "new", 26))
@@ -113,7 +113,7 @@ func TestUnreadable_ANewPool(t *testing.T) {
 
 	l.put("spaces/p/blocks/010.000.000.000-26", store.Record{Holdings: []store.Holding{wanted{Request: request("p", "theirs", 26)}.holding(other.engine.Hooks.Now())}}.Encode())
 	l.put("claims/theirs", store.EncodeClaim("p", prefix("10.0.0.0/26")))
-	l.put("spaces/p/head", store.EncodeHead(2))
+	l.put("spaces/p/head", store.EncodeHead(2, ""))
 	l.put("pools/p", store.EncodePool(newer))
 	other.catchUp(t)
 	if b := other.bind(request("p", "new", 26)); b.Prefix != prefix("10.0.0.64/26") {

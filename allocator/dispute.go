@@ -8,8 +8,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Adopt records that a claim has exactly the prefix req.Exact, because a published record
@@ -55,12 +53,12 @@ type adoption struct {
 	holding store.Holding
 }
 
-// run tries an ordinary bind first. If that is refused, it adds the claim to what is there.
+// run tries an ordinary bind first. If that is refused, it adds the claim to the blocks that are there.
 func (n adoption) run(ctx context.Context) (Block, error) {
-	b := newBind(n.req, n.holding)
-	err := n.engine.Submit(ctx, n.req.Pool, b)
+	done, err := n.engine.Submit(ctx, n.req.Pool, newBind(n.req, n.holding).op())
 	if err == nil {
-		return b.bound(), nil
+		n.countBind(done)
+		return done.Block, nil
 	}
 	for attempts := pace(0); errors.Is(err, ErrInUse) || errors.Is(err, ErrPoolDraining) || errors.Is(err, engine.ErrStale); {
 		var o *adopt
@@ -78,20 +76,22 @@ func (n adoption) run(ctx context.Context) (Block, error) {
 		if err != nil {
 			break
 		}
-		if err = o.flagInParts(ctx, n.engine); err != nil {
+		if err = o.flagInParts(ctx, n.Allocator); err != nil {
 			continue
 		}
 		if err = n.stopBelow(ctx, o); err != nil {
 			continue
 		}
-		if err = n.engine.Submit(ctx, n.req.Pool, o); err == nil {
-			return o.block, nil
+		done, err = n.engine.Submit(ctx, n.req.Pool, engine.Op{Lane: n.req.Holder.Cluster, Alone: true, Plan: o.plan})
+		if err == nil {
+			n.engine.Metrics.Bound.Inc()
+			return done.Block, nil
 		}
 	}
 	return Block{}, err
 }
 
-// adopt is the op of an Adopt.
+// adopt adds a holder to the blocks at a prefix.
 type adopt struct {
 	request Request
 	record  store.Record   // of the prefix, with the new holder
@@ -99,12 +99,10 @@ type adopt struct {
 	near    neighbours     // all that overlap it, itself included
 	parted  bool           // some of others were written before
 	below   []Pool         // child pools that hold blocks there
-	stopped []clientv3.Cmp // those of them that this brings into dispute are stopped
-	shared  bool           // the prefix itself has another holder
-	block   Block
+	stopped []store.Change // those of them that this brings into dispute are stopped
 }
 
-// op makes the op, from the blocks that the ledger has there now.
+// op prepares the adoption, from the blocks that the ledger has there now.
 func (n adoption) op(ctx context.Context) (*adopt, error) {
 	req := n.req.Request
 	p, err := n.engine.Known(ctx, req.Pool)
@@ -128,7 +126,7 @@ func (n adoption) op(ctx context.Context) (*adopt, error) {
 		}
 		o.below = append(o.below, n.childrenIn(r)...)
 		if r.Prefix == req.Exact {
-			o.record, o.shared = r, true
+			o.record = r
 			continue
 		}
 		if !r.Disputed {
@@ -142,60 +140,31 @@ func (n adoption) op(ctx context.Context) (*adopt, error) {
 }
 
 // flagInParts writes some of the others before, where they are too many for one transaction.
-func (o *adopt) flagInParts(ctx context.Context, eng *engine.Engine) (err error) {
+func (o *adopt) flagInParts(ctx context.Context, a *Allocator) (err error) {
 	all := o.others
-	o.near.head, o.others, err = flagInParts(ctx, eng, flag{pool: o.request.Pool, head: o.near.head, records: all})
+	o.near.head, o.others, err = a.flagInParts(ctx, o.request.Pool, o.near.head, all)
 	o.parted = len(o.others) < len(all)
 	return err
 }
 
-func (o *adopt) Cluster() ClusterName   { return o.request.Holder.Cluster }
-func (o *adopt) Claim() (ClaimID, bool) { return "", false }
-
-func (o *adopt) Plan(s *engine.Worker) (engine.Share, error) {
-	if s.Pool(o.request.Pool) == nil {
-		return engine.Share{}, engine.ErrGone
+func (o *adopt) plan(v space.View) (engine.Plan, error) {
+	if v.Pool(o.request.Pool) == nil {
+		return engine.Plan{}, engine.ErrGone
 	}
-	if o.parted && s.Head.Revision != o.near.head { // what was written in parts is not as it was read
-		return engine.Share{}, engine.ErrStale
+	if o.parted && v.Head().Revision != o.near.head { // the records that were written in parts are not as they were read
+		return engine.Plan{}, engine.ErrStale
 	}
-	same, err := o.near.same(s)
+	same, err := o.near.same(v)
 	if err != nil {
-		return engine.Share{}, err
+		return engine.Plan{}, err
 	}
-	keys, claim := s.Keys, o.request.Holder.Claim
-	sh := engine.Share{
-		Ifs: append(append(same, store.Absent(keys.Claim(claim)), store.At(keys.Block(o.record.Prefix), o.record.Revision)), o.stopped...),
-		Then: store.Ops(
-			store.Put(keys.Block(o.record.Prefix), o.record.Encode()),
-			store.Put(keys.Claim(claim), store.EncodeClaim(s.ID, o.record.Prefix)),
-		),
-		Look: []string{keys.Claim(claim)},
-	}
-	sh.Stamp = engine.StampOf(&s.Table.Quotas, o.request, 0)
+	claim, r := o.request.Holder.Claim, o.record
+	changes := append(append(same, o.stopped...),
+		v.Keys.PutClaim(claim, r.Prefix).At(0, errBound),
+		v.Keys.PutBlock(r, r.Encode()).At(r.Revision, engine.ErrStale))
+	changes = append(changes, bind{wanted: wanted{Request: o.request}}.stamped(v, 0)...)
 	for _, r := range o.others {
-		sh.Then = append(sh.Then, store.Put(keys.Block(r.Prefix), r.Encode()))
+		changes = append(changes, v.Keys.PutBlock(r, r.Encode()))
 	}
-	return sh, nil
-}
-
-func (o *adopt) Won(s *engine.Worker, revision int64, _ store.Results) error {
-	if revision > s.Known && !o.shared {
-		s.Add(o.record.Prefix)
-	}
-	s.Put(o.record.Prefix, o.record, revision)
-	s.Engine.Metrics.Bound.Inc()
-	o.record.Revision = revision
-	o.block = o.record.Block(o.record.Holdings[len(o.record.Holdings)-1])
-	return nil
-}
-
-func (o *adopt) Lost(_ *engine.Worker, why engine.Loss) error {
-	if why.Got.Found(0) != nil {
-		return errBound
-	}
-	if why.Kind == engine.Refuted { // a pool that was stopped goes on
-		return engine.ErrStale
-	}
-	return engine.ErrAgain
+	return engine.Plan{Changes: eachOnce(changes), Answer: engine.Answer{Block: r.Block(r.Holdings[len(r.Holdings)-1])}}, nil
 }

@@ -69,8 +69,8 @@
 //	replicas/leader                the address at which the leader answers
 //	slices/<pool>/head             put when a record of the pool's slices changes; counts those given
 //	slices/<pool>/members/<cluster> the record of a workspace
-//	history/<bucket>/<space>/<head>.<part> tenures that a transaction has ended, of blocks in a prefix; with the
-//	                               revision of the head that it has compared, and the number of the part, in hex
+//	history/<bucket>/<space>/<head>.000 tenures that a transaction has ended, of blocks in a prefix; with the
+//	                               revision of the head that it has compared, in hex
 //
 // IDs contain no slash. A prefix is written in full, 010.000.000.000-08 or
 // 2001:0db8:0000:0000:0000:0000:0000:0000-032, so that keys sort by address, a
@@ -84,7 +84,8 @@
 // is changed until the key can be read or is gone. All other spaces go on.
 //
 //	ledger  {"v":1,"id":"…"}
-//	head    {"v":1,"n":17}
+//	head    {"v":1,"n":17,"by":"…"}
+//	        "by" names the transaction that has put it, so that its writer finds out whether it was committed
 //	roots   {"v":1}, as quotas
 //	turn    {"v":1,"w":"…","took":1500000}
 //	claim   {"v":1,"space":"…","prefix":"10.0.0.0/26"}
@@ -137,5 +138,6 @@
 //
 // If the answer to a transaction is lost and the process lives on, the transaction may still be
 // on its way to etcd, and a read does not show that. So the head is put again. Then the comparison
-// of the lost transaction can no longer succeed, and what is read afterwards is final.
+// of the lost transaction can no longer succeed. Memory then follows the ledger to that point. If it has met the head
+// of the lost transaction on the way, that was committed. Only where etcd has compacted what is between, nobody can tell.
 package allocator

@@ -244,7 +244,7 @@ func TestDrain_TheLastBlockGoesMeanwhile(t *testing.T) {
 	late := request("p", "late", 28)
 	block, claim := l.keys.Space("p").Block(prefix("10.0.0.16/28")), l.keys.Claim("late")
 	write := func(count int64, ops ...clientv3.Op) {
-		if _, err := l.etcd.Client().Txn(t.Context()).Then(append(ops, store.Put(l.keys.Space("p").Head(), store.EncodeHead(count)))...).Commit(); err != nil {
+		if _, err := l.etcd.Client().Txn(t.Context()).Then(append(ops, store.Put(l.keys.Space("p").Head(), store.EncodeHead(count, "")))...).Commit(); err != nil {
 			t.Errorf("etcd transaction: %v", err)
 		}
 	}

@@ -21,7 +21,7 @@ func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix)
 	if list, err = exclusions(p, list); err != nil || slices.Equal(list, p.Excluded) {
 		return err
 	}
-	return a.engine.Submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Excluded = list }})
+	return a.edit(ctx, edit{pool: p, change: func(p *Pool) { p.Excluded = list }})
 }
 
 // Drain closes a pool for good. It allocates nothing more, keeps its blocks and its CIDR,
@@ -33,46 +33,48 @@ func (a *Allocator) Drain(ctx context.Context, id PoolID) error {
 	if err != nil {
 		return err
 	}
-	return a.engine.Submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.State = PoolDraining }})
+	return a.edit(ctx, edit{pool: p, change: func(p *Pool) { p.State = PoolDraining }})
 }
 
-// edit is the op of a change to a pool's record.
+// edit is a change to a pool's record.
 type edit struct {
 	pool   Pool
 	change func(*Pool)
 	idle   bool             // only if no block of the pool has a holder, else ErrPoolInUse
-	check  func(Pool) error // may refuse the pool as it is then
-	next   Pool
-	inUse  bool
-	same   bool // there is nothing to change
+	check  func(Pool) error // may refuse the pool as it is then; nil: it refuses none
+	asFor  []store.Change   // keys that the transaction compares
 }
 
-func (e *edit) Cluster() ClusterName   { return e.pool.Cluster }
-func (e *edit) Claim() (ClaimID, bool) { return "", false }
+func (a *Allocator) edit(ctx context.Context, e edit) error {
+	_, err := a.engine.Submit(ctx, e.pool.ID, engine.Op{Lane: e.pool.Cluster, Alone: true, Plan: e.plan})
+	return err
+}
 
-func (e *edit) Plan(s *engine.Worker) (engine.Share, error) {
-	p := s.Pool(e.pool.ID)
+func (e edit) plan(v space.View) (engine.Plan, error) {
+	p := v.Pool(e.pool.ID)
 	if p == nil {
-		return engine.Share{}, engine.ErrGone
+		return engine.Plan{}, engine.ErrGone
 	}
-	if err := e.check(p.Pool); err != nil {
-		return engine.Share{}, err
+	if e.check != nil {
+		if err := e.check(p.Pool); err != nil {
+			return engine.Plan{}, err
+		}
 	}
-	if e.inUse = e.idle && p.Held() > 0; e.inUse {
-		return engine.Share{}, nil // the transaction confirms that it is so
+	if e.idle && p.Held() > 0 {
+		return engine.Plan{Refusal: ErrPoolInUse}, nil
 	}
-	e.next = p.Pool
-	e.change(&e.next)
-	if e.next.State == PoolDraining && p.Parent != "" {
-		e.next.CoolsUntil = later(e.next.CoolsUntil, p.Cools.Last())
+	next := p.Pool
+	e.change(&next)
+	if next.State == PoolDraining && p.Parent != "" {
+		next.CoolsUntil = later(next.CoolsUntil, p.Cools.Last())
 	}
-	if e.next.State != p.State && e.next.State == PoolDraining && s.Room.Pools.Frozen() == space.LostChanges {
-		return engine.Share{}, &FrozenError{Pool: p.ID, Lost: true}
+	if next.State != p.State && next.State == PoolDraining && v.Pools().Frozen() == space.LostChanges {
+		return engine.Plan{}, &FrozenError{Pool: p.ID, Lost: true}
 	}
-	if e.same = e.next.State == p.State && e.next.CoolsUntil.Equal(p.CoolsUntil) && e.next.Frozen == p.Frozen && e.next.Disputed == p.Disputed && slices.Equal(e.next.Excluded, p.Excluded); e.same {
-		return engine.Share{}, nil // the transaction confirms that it is so
+	if next.State == p.State && next.CoolsUntil.Equal(p.CoolsUntil) && next.Frozen == p.Frozen && next.Disputed == p.Disputed && slices.Equal(next.Excluded, p.Excluded) {
+		return engine.Plan{Changes: e.asFor}, nil
 	}
-	return engine.Share{Then: store.Ops(store.Put(s.Keys.Pool(p.ID), store.EncodePool(e.next)))}, nil
+	return engine.Plan{Changes: append(slices.Clone(e.asFor), v.Keys.PutPool(next))}, nil
 }
 
 func later(a, b time.Time) time.Time {
@@ -81,15 +83,3 @@ func later(a, b time.Time) time.Time {
 	}
 	return b
 }
-
-func (e *edit) Won(s *engine.Worker, revision int64, _ store.Results) error {
-	if e.inUse {
-		return ErrPoolInUse
-	}
-	if s.Pool(e.pool.ID) != nil && !e.same && revision > s.Known {
-		s.PutPool(e.next)
-	}
-	return nil
-}
-
-func (e *edit) Lost(*engine.Worker, engine.Loss) error { return engine.ErrAgain }

@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // neighbours are the blocks that overlap a prefix, as they were read.
@@ -26,19 +25,19 @@ const spareOps = 16
 // same is what a transaction compares, so that the neighbours are still as they were read. A space in use moves
 // on meanwhile, so that the head is not enough to go by: memory knows how many blocks there are as of the head, and
 // the transaction compares each. ErrStale: they have changed, or are too many for that.
-func (n neighbours) same(s *engine.Worker) ([]clientv3.Cmp, error) {
-	p := s.Pool(n.pool)
+func (n neighbours) same(v space.View) ([]store.Change, error) {
+	p := v.Pool(n.pool)
 	switch {
-	case s.Head.Revision == n.head:
+	case v.Head().Revision == n.head:
 		return nil, nil
-	case p == nil, len(n.records) > int(s.Engine.Limit.Load())-spareOps, p.Neighbours(n.of) != len(n.records):
+	case p == nil, len(n.records) > v.Limit-spareOps, p.Neighbours(n.of) != len(n.records):
 		return nil, engine.ErrStale
 	}
-	ifs := make([]clientv3.Cmp, 0, len(n.records)+spareOps)
+	same := make([]store.Change, 0, len(n.records)+spareOps)
 	for _, r := range n.records {
-		ifs = append(ifs, store.At(s.Keys.Block(r.Prefix), r.Revision))
+		same = append(same, store.CheckKey(v.Keys.Block(r.Prefix)).At(r.Revision, engine.ErrStale))
 	}
-	return ifs, nil
+	return same, nil
 }
 
 const (

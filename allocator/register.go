@@ -33,18 +33,35 @@ func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
 		return Pool{}, context.Cause(ctx)
 	}
 	for {
-		r := &register{wanted: p}
 		s := a.engine.Spaces.Enter(p.Space)
 		s.Unlock()
-		err := s.Do(ctx, r)
+		done, err := s.Do(ctx, engine.Op{Lane: p.Cluster, Alone: true, Plan: register{p}.plan})
 		if err == nil {
-			r.pool.Excluded = slices.Clone(r.pool.Excluded)
-			return r.pool, nil
+			done.Pool.Excluded = slices.Clone(done.Pool.Excluded)
+			return done.Pool, nil
 		}
-		if !errors.Is(err, engine.ErrGone) {
+		if errors.Is(err, errIDTaken) {
+			err = a.idTaken(ctx, p)
+		}
+		if err != nil && !errors.Is(err, engine.ErrGone) {
 			return Pool{}, err
 		}
 	}
+}
+
+// errIDTaken: a pool of this ID is in the ledger, which is not one of the workspace's root pools.
+var errIDTaken = errors.New("the ID is that of another pool")
+
+// idTaken tells which pool has the ID of one that is to be registered; nil: none any more.
+func (a *Allocator) idTaken(ctx context.Context, p Pool) error {
+	known, revision, ok, err := a.store.Pool(ctx, p.ID)
+	if err != nil || !ok {
+		return err
+	}
+	if err := (register{p}).mismatch(known); err != nil {
+		return err
+	}
+	return a.engine.Await(ctx, revision)
 }
 
 // asRoot checks a pool and fills in what may be left out.
@@ -78,60 +95,35 @@ func exclusions(p Pool, list []netip.Prefix) ([]netip.Prefix, error) {
 	return slices.Compact(list), nil
 }
 
-// register is the op of a Register.
-type register struct {
-	wanted Pool
-	pool   Pool // as it is then in the ledger
-	known  bool // the pools in memory decide it: nothing is written
-	answer error
-	fence  int64 // revision of the workspace's fence; 0: it has none
-}
+// register plans a Register.
+type register struct{ wanted Pool }
 
-func (r *register) Cluster() ClusterName   { return r.wanted.Cluster }
-func (r *register) Claim() (ClaimID, bool) { return "", false }
-
-// Plan decides by the root pools in memory. The transaction confirms that no other
+// plan decides by the root pools in memory. The transaction confirms that no other
 // has come or gone meanwhile.
-func (r *register) Plan(s *engine.Worker) (engine.Share, error) {
-	if err := s.Table.Damaged(); err != nil && !r.wanted.Frozen { // a frozen one was there before
-		return engine.Share{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
+func (r register) plan(v space.View) (engine.Plan, error) {
+	if err := v.Table().Damaged(); err != nil && !r.wanted.Frozen { // a frozen one was there before
+		return engine.Plan{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
 	}
-	fenceKey, poolKey := s.Keys.Roots(r.wanted.Cluster), s.Keys.Pool(r.wanted.ID)
-	r.fence = r.decide(s)
-	unchanged := store.Cmps(store.At(fenceKey, r.fence))
-	sh := engine.Share{
-		Ifs:   slices.Clone(unchanged),
-		Then:  store.Ops(store.Get(fenceKey)),
-		Look:  []string{fenceKey},
-		Fence: &engine.Fence{Key: fenceKey, Revision: r.fence, Same: unchanged, Value: store.EncodeFence()},
-	}
-	if r.known {
-		return sh, nil
-	}
-	sh.Ifs = append(sh.Ifs, store.Absent(poolKey))
-	sh.Then = store.Ops(store.Put(fenceKey, store.EncodeFence()), store.Put(poolKey, store.EncodePool(r.pool)))
-	sh.Look = append(sh.Look, poolKey)
-	return sh, nil
-}
-
-// decide decides by the other root pools of the workspace, and returns the revision of
-// their fence.
-func (r *register) decide(s *engine.Worker) int64 {
-	r.pool, r.known, r.answer = r.wanted, false, nil
-	others := s.Table.RootsIn(r.wanted.Cluster)
+	others := v.Table().RootsIn(r.wanted.Cluster)
+	same := v.Keys.PutRoots(r.wanted.Cluster).At(others.Revision, engine.ErrAgain)
+	same.Verb = store.Stays
 	if known, ok := others.Pools[r.wanted.ID]; ok {
-		r.pool, r.known, r.answer = known, true, r.mismatch(known)
-	} else if err := r.conflict(s, others); err != nil {
-		r.known, r.answer = true, err
+		if p := v.Pool(known.ID); p != nil {
+			known = p.Pool // exclusions are not in the list of roots
+		}
+		return engine.Plan{Changes: []store.Change{same}, Refusal: r.mismatch(known), Answer: engine.Answer{Pool: known}}, nil
 	}
-	if p := s.Pool(r.wanted.ID); p != nil {
-		r.pool = p.Pool
+	if err := r.conflict(v, others); err != nil {
+		return engine.Plan{Changes: []store.Change{same}, Refusal: err}, nil
 	}
-	return others.Revision
+	return engine.Plan{Answer: engine.Answer{Pool: r.wanted}, Changes: []store.Change{
+		v.Keys.PutRoots(r.wanted.Cluster).At(others.Revision, engine.ErrAgain),
+		v.Keys.PutPool(r.wanted).At(0, errIDTaken),
+	}}, nil
 }
 
 // mismatch compares the pool with the one of that ID in the ledger.
-func (r *register) mismatch(known Pool) error {
+func (r register) mismatch(known Pool) error {
 	if known.CIDR == r.wanted.CIDR && known.Space == r.wanted.Space && known.Cluster == r.wanted.Cluster && known.Parent == "" {
 		return nil
 	}
@@ -139,58 +131,19 @@ func (r *register) mismatch(known Pool) error {
 }
 
 // conflict refuses the pool if it cannot be registered beside another one.
-func (r *register) conflict(s *engine.Worker, others space.Roots) error {
+func (r register) conflict(v space.View, others space.Roots) error {
 	for _, p := range others.Pools {
 		if p.CIDR.Overlaps(r.wanted.CIDR) && p.Space != r.wanted.Space {
 			return &OverlapError{With: p}
 		}
 	}
-	for _, p := range s.Room.Pools {
+	for _, p := range v.Pools() {
 		if p.Cluster != r.wanted.Cluster {
-			return fmt.Errorf("%w: space %s is that of a pool in cluster %s", ErrPoolMismatch, s.ID, p.Cluster)
+			return fmt.Errorf("%w: space %s is that of a pool in cluster %s", ErrPoolMismatch, v.Space(), p.Cluster)
 		}
 	}
-	if len(s.Room.Pools) >= MaxSpacePools && !r.wanted.Frozen { // a frozen one was there before
-		return &CrowdedError{Space: s.ID}
+	if len(v.Pools()) >= MaxSpacePools && !r.wanted.Frozen { // a frozen one was there before
+		return &CrowdedError{Space: v.Space()}
 	}
 	return nil
-}
-
-func (r *register) Won(s *engine.Worker, revision int64, _ store.Results) error {
-	if r.known {
-		return r.answer
-	}
-	if revision > s.Known {
-		s.PutPool(r.pool)
-	}
-	s.Table.Fenced(r.pool.Cluster, revision)
-	return nil
-}
-
-// Lost plans the op again, unless a pool of another workspace has the ID, which the
-// fence does not guard.
-func (r *register) Lost(s *engine.Worker, why engine.Loss) error {
-	if why.Kind == engine.Refuted && why.Got.Found(0) == nil {
-		r.unfence(s)
-	}
-	kv := why.Got.Found(1)
-	if kv == nil {
-		return engine.ErrAgain
-	}
-	known, err := store.DecodePool(string(kv.Key), r.wanted.ID, kv.Value)
-	if err == nil {
-		err = r.mismatch(known)
-	}
-	if err != nil {
-		return err
-	}
-	return engine.ErrAgain
-}
-
-// unfence forgets the fence of a workspace, which is not in the ledger any more. It may have been deleted
-// while the watch had a gap. While memory has root pools of the workspace, it is the watch that lags.
-func (r *register) unfence(s *engine.Worker) {
-	if len(s.Table.RootsIn(r.wanted.Cluster).Pools) == 0 {
-		s.Table.Unfenced(r.wanted.Cluster, r.fence)
-	}
 }

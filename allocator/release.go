@@ -5,10 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
@@ -52,15 +52,19 @@ func (a *Allocator) ReleaseFor(ctx context.Context, b Block, cause Cause) error 
 }
 
 func (a *Allocator) free(ctx context.Context, b Block, cause Cause) error {
-	f := &free{block: b, farewell: a.terms.farewell(b, cause)}
+	f := free{block: b, farewell: a.terms.farewell(b, cause)}
 	until, err := a.terms.cooldown(b)
 	if err != nil {
 		return fmt.Errorf("cooldown of %s: %w", b.Prefix, err)
 	}
 	if !until.IsZero() {
-		f.cool(b, until)
+		f.cool(until)
 	}
-	return a.engine.Change(ctx, b, f)
+	_, err = a.engine.Change(ctx, b, engine.Op{Lane: b.Holder.Cluster, Plan: f.plan})
+	if err == nil {
+		a.engine.Metrics.Released.Inc()
+	}
+	return err
 }
 
 // SetPolicy records the reclaim policy of a claim's block. It writes nothing if the block
@@ -89,10 +93,9 @@ func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Hold
 		}
 		old := r.Block(r.Holdings[mine])
 		r.Holdings[mine] = h
-		m := &amend{old: old, next: r}
-		err = a.engine.Change(ctx, old, m)
+		done, err := a.engine.Change(ctx, old, engine.Op{Lane: old.Holder.Cluster, Plan: amend(old, r, h)})
 		if err == nil {
-			return m.next.Block(h), true, nil
+			return done.Block, true, nil
 		}
 		if !errors.Is(err, ErrChanged) || last == old.Revision {
 			return Block{}, false, err
@@ -101,42 +104,47 @@ func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Hold
 	}
 }
 
-// present returns ErrGone if the pool of a block is not in memory, and ErrChanged if the block is
-// certainly not there.
-func present(s *engine.Worker, b Block) error {
-	p := s.Pool(b.Pool)
-	if p == nil {
-		return engine.ErrGone
+// amend plans a change to the record of a block. The answer shows one of its holdings.
+func amend(old Block, next store.Record, shown store.Holding) func(space.View) (engine.Plan, error) {
+	value := next.Encode()
+	return func(v space.View) (engine.Plan, error) {
+		if err := present(v, old); err != nil {
+			return engine.Plan{}, err
+		}
+		put := v.Keys.PutBlock(next, value).At(old.Revision, ErrChanged)
+		return engine.Plan{Changes: []store.Change{put}, Answer: engine.Answer{Block: next.Block(shown)}}, nil
 	}
-	if p.Lacks(b.Prefix) {
+}
+
+// present returns ErrGone if the pool of a block is not in memory, and ErrChanged if the block is not.
+func present(v space.View, b Block) error {
+	switch {
+	case v.Pool(b.Pool) == nil:
+		return engine.ErrGone
+	case !v.Has(b.Prefix):
 		return ErrChanged
 	}
 	return nil
 }
 
-// free is the op of a release.
+// free plans a release.
 type free struct {
-	block     Block
-	farewell  farewell
-	cooled    *store.Record // the block as it cools; nil: it is free at once
-	value     string        // of that, encoded by the caller and not by the worker
-	uncertain bool          // an earlier attempt may have been committed
-	gone      bool          // and it was, because the block is not there any more
+	block    Block
+	farewell farewell
+	cooled   *store.Record // the block as it cools; nil: it is free at once
+	value    string        // of that, encoded by the caller and not by the worker
 }
 
-func (f *free) Cluster() ClusterName   { return f.block.Holder.Cluster }
-func (f *free) Claim() (ClaimID, bool) { return f.block.Holder.Claim, true }
-func (f *free) Changes() netip.Prefix  { return f.block.Prefix }
-
-// cool makes a block cool instead. The block keeps the key of its claim, but not that of a
+// cool makes the block cool instead. It keeps the key of its claim, but not that of a
 // reservation, because a workspace may have only a few of those.
-func (f *free) cool(b Block, until time.Time) {
+func (f *free) cool(until time.Time) {
 	f.farewell = f.farewell.cooling(until)
+	b := f.block
 	id := b.Holder.Claim
 	if b.State == Reserved {
 		id = ClaimID("cooling." + rand.Text())
 	}
-	f.cooled = &store.Record{Holdings: []store.Holding{{
+	f.cooled = &store.Record{Space: b.Space, Prefix: b.Prefix, Holdings: []store.Holding{{
 		Pool: b.Pool, Claim: id, Cluster: b.Holder.Cluster, Namespace: b.Holder.Namespace, Name: b.Holder.Name,
 		Class: b.Class, Policy: b.Policy, State: Cooling, Slice: b.Slice, BoundAt: b.BoundAt, Until: until,
 		Since: f.farewell.tenure.Until,
@@ -144,91 +152,25 @@ func (f *free) cool(b Block, until time.Time) {
 	f.value = f.cooled.Encode()
 }
 
-func (f *free) Plan(s *engine.Worker) (engine.Share, error) {
-	err := present(s, f.block)
-	if _, cools := s.Cooling.Blocks[f.block.Prefix]; cools {
-		err = ErrChanged
+func (f free) plan(v space.View) (engine.Plan, error) {
+	if err := present(v, f.block); err != nil {
+		return engine.Plan{}, err
 	}
-	if f.uncertain && errors.Is(err, ErrChanged) {
-		f.gone = true
-		return engine.Share{}, nil // the transaction confirms that it is so
+	if v.Cooled(f.block.Prefix) != nil {
+		return engine.Plan{}, ErrChanged
 	}
-	if err != nil {
-		return engine.Share{}, err
-	}
-	block, claim := s.Keys.Block(f.block.Prefix), s.Keys.Claim(f.block.Holder.Claim)
-	sh := engine.Share{Ifs: store.Cmps(store.At(block, f.block.Revision)), Then: store.Ops(store.Remove(block), store.Remove(claim)), Look: []string{block}, Farewell: f.farewell.record}
+	return engine.Plan{Changes: f.changes(v.Keys, ErrChanged)}, nil
+}
+
+// changes free the block, if it is as it was read.
+func (f free) changes(keys store.SpaceKeys, otherwise error) []store.Change {
+	b, ends := f.block, store.EndTenure(f.farewell.record)
 	if f.cooled == nil {
-		return sh, nil
+		return append(ends, keys.RemoveBlock(b.Prefix).At(b.Revision, otherwise), keys.RemoveClaim(b.Holder.Claim))
 	}
-	sh.Then = store.Ops(store.Put(block, f.value))
-	if id := f.cooled.Holdings[0].Claim; id != f.block.Holder.Claim {
-		value := store.EncodeClaim(s.ID, f.block.Prefix)
-		sh.Then = append(sh.Then, store.Remove(claim), store.Put(s.Keys.Claim(id), value))
+	changes := append(ends, keys.PutBlock(*f.cooled, f.value).At(b.Revision, otherwise))
+	if id := f.cooled.Holdings[0].Claim; id != b.Holder.Claim {
+		changes = append(changes, keys.RemoveClaim(b.Holder.Claim), keys.PutClaim(id, b.Prefix))
 	}
-	return sh, nil
-}
-
-func (f *free) Won(s *engine.Worker, revision int64, _ store.Results) error {
-	if f.gone {
-		return nil
-	}
-	s.Engine.Metrics.Released.Inc()
-	if f.cooled == nil {
-		s.Removed(f.block.Prefix, revision)
-		return nil
-	}
-	s.Put(f.block.Prefix, *f.cooled, revision)
-	return nil
-}
-
-func (f *free) Lost(_ *engine.Worker, why engine.Loss) error {
-	f.gone = false
-	switch why.Kind {
-	case engine.Unanswered:
-		f.uncertain = true
-		return engine.ErrAgain
-	case engine.Overtaken:
-		return engine.ErrAgain
-	case engine.Refuted:
-	}
-	now := why.Got.Found(0)
-	if f.uncertain && (now == nil || now.CreateRevision > f.block.Revision || f.cooled != nil && string(now.Value) == f.value) {
-		return nil // others may have bound the prefix since
-	}
-	return ErrChanged
-}
-
-// amend is the op of a change to a block's record.
-type amend struct {
-	old  Block
-	next store.Record
-}
-
-func (m *amend) Cluster() ClusterName   { return m.old.Holder.Cluster }
-func (m *amend) Claim() (ClaimID, bool) { return m.old.Holder.Claim, true }
-func (m *amend) Changes() netip.Prefix  { return m.old.Prefix }
-
-func (m *amend) Plan(s *engine.Worker) (engine.Share, error) {
-	if err := present(s, m.old); err != nil {
-		return engine.Share{}, err
-	}
-	key := s.Keys.Block(m.old.Prefix)
-	return engine.Share{
-		Ifs:  store.Cmps(store.At(key, m.old.Revision)),
-		Then: store.Ops(store.Put(key, m.next.Encode())),
-		Look: []string{key},
-	}, nil
-}
-
-func (m *amend) Won(_ *engine.Worker, revision int64, _ store.Results) error {
-	m.next.Revision = revision
-	return nil
-}
-
-func (m *amend) Lost(_ *engine.Worker, why engine.Loss) error {
-	if why.Kind == engine.Refuted {
-		return ErrChanged
-	}
-	return engine.ErrAgain
+	return changes
 }

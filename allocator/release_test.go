@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"errors"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"testing"
 	"time"
 )
@@ -90,7 +91,10 @@ func TestRelease_BesideAnOlderChange(t *testing.T) {
 	changed, released := make(chan error, 1), make(chan error, 1)
 	go func() { released <- l.ReleaseFor(t.Context(), now, CauseReleased) }()
 	l.waitQueued(1)
-	go func() { changed <- l.engine.Change(t.Context(), old, &amend{old: old, next: stale}) }()
+	go func() {
+		_, err := l.engine.Change(t.Context(), old, engine.Op{Lane: "tenant", Plan: amend(old, stale, stale.Holdings[0])})
+		changed <- err
+	}()
 	l.waitQueued(2)
 	goOn()
 	if err := <-changed; !errors.Is(err, ErrChanged) {

@@ -101,8 +101,8 @@ func preview(s *engine.Worker, req Request) (netip.Prefix, error) {
 	if err := s.Unfit(); err != nil {
 		return netip.Prefix{}, err
 	}
-	b := &bind{request: wanted{Request: req, reserves: true}, previews: true}
-	return b.find(s, p)
+	at, err := bind{wanted: wanted{Request: req, reserves: true}}.find(s.View(), p)
+	return at.prefix, err
 }
 
 // Confirmation names a reservation and the claim that it was made for.
@@ -150,11 +150,10 @@ func (a *Allocator) Confirm(ctx context.Context, c Confirmation) (b Block, ok bo
 		h.Claim, h.Policy, h.State, h.Until = c.Claim, cmp.Or(c.Policy, h.Policy), Bound, time.Time{}
 		h.Shared = h.Shared || !sameSecond(h.BoundAt, c.Answered)
 		r.Holdings[mine] = h
-		o := &confirm{old: old, next: r, claimed: c.Claim}
-		err = a.engine.Change(ctx, old, o)
+		done, err := a.engine.Change(ctx, old, engine.Op{Lane: old.Holder.Cluster, Plan: handOver(old, r, h, farewell{})})
 		switch {
 		case err == nil:
-			return o.next.Block(h), true, nil
+			return done.Block, true, nil
 		case errors.Is(err, errBound):
 			return Block{}, false, nil
 		case !errors.Is(err, ErrChanged) || last == old.Revision:
@@ -168,49 +167,18 @@ func sameSecond(a, b time.Time) bool {
 	return a.Truncate(time.Second).Equal(b.Truncate(time.Second))
 }
 
-// confirm is the op of a Confirm.
-type confirm struct {
-	farewell farewell // of a former claim that had the block
-	old      Block
-	next     store.Record
-	claimed  ClaimID
-}
-
-func (c *confirm) Cluster() ClusterName   { return c.old.Holder.Cluster }
-func (c *confirm) Claim() (ClaimID, bool) { return c.claimed, true }
-func (c *confirm) From() ClaimID          { return c.old.Holder.Claim }
-func (c *confirm) Changes() netip.Prefix  { return c.old.Prefix }
-
-func (c *confirm) Plan(s *engine.Worker) (engine.Share, error) {
-	if err := present(s, c.old); err != nil {
-		return engine.Share{}, err
+// handOver plans that a block passes from its holder to another claim. to is the new holding in the next record. parting
+// records the former one.
+func handOver(old Block, next store.Record, to store.Holding, parting farewell) func(space.View) (engine.Plan, error) {
+	value := next.Encode()
+	return func(v space.View) (engine.Plan, error) {
+		if err := present(v, old); err != nil {
+			return engine.Plan{}, err
+		}
+		changes := append(store.EndTenure(parting.record),
+			v.Keys.PutClaim(to.Claim, old.Prefix).At(0, errBound),
+			v.Keys.PutBlock(next, value).At(old.Revision, ErrChanged),
+			v.Keys.RemoveClaim(old.Holder.Claim))
+		return engine.Plan{Changes: changes, Answer: engine.Answer{Block: next.Block(to)}}, nil
 	}
-	keys := s.Keys
-	block, claim := keys.Block(c.old.Prefix), keys.Claim(c.claimed)
-	return engine.Share{
-		Ifs: store.Cmps(store.At(block, c.old.Revision), store.Absent(claim)),
-		Then: store.Ops(
-			store.Put(block, c.next.Encode()),
-			store.Put(claim, store.EncodeClaim(s.ID, c.old.Prefix)),
-			store.Remove(keys.Claim(c.old.Holder.Claim)),
-		),
-		Look:     []string{claim},
-		Farewell: c.farewell.record,
-	}, nil
-}
-
-func (c *confirm) Won(s *engine.Worker, revision int64, _ store.Results) error {
-	c.next.Revision = revision
-	s.News.Touch(c.old.Pool) // the count of changes is published
-	return nil
-}
-
-func (c *confirm) Lost(_ *engine.Worker, why engine.Loss) error {
-	switch {
-	case why.Kind != engine.Refuted:
-		return engine.ErrAgain
-	case why.Got.Found(0) != nil:
-		return errBound
-	}
-	return ErrChanged
 }

@@ -49,7 +49,7 @@ func short(t *space.Table, id PoolID, changes int64) bool {
 func (a *Allocator) Freeze(ctx context.Context, id PoolID) error {
 	p, err := a.engine.Known(ctx, id)
 	if err == nil && !p.Frozen {
-		err = a.engine.Submit(ctx, id, &edit{pool: p, check: anyState, change: func(p *Pool) { p.Frozen = true }})
+		err = a.edit(ctx, edit{pool: p, change: func(p *Pool) { p.Frozen = true }})
 	}
 	if err != nil && !errors.Is(err, ErrUnknownPool) {
 		return fmt.Errorf("freeze pool %s: %w", id, err)
@@ -75,7 +75,7 @@ func (a *Allocator) Trust(id PoolID) {
 func (a *Allocator) Resume(ctx context.Context, id PoolID, changes int64) error {
 	p, err := a.engine.Known(ctx, id)
 	if err == nil && (p.Frozen || short(a.table, id, changes)) {
-		err = a.engine.Submit(ctx, id, &resume{pool: p, to: changes})
+		_, err = a.engine.Submit(ctx, id, engine.Op{Lane: p.Cluster, Alone: true, Plan: resume(id, changes)})
 	}
 	if err != nil {
 		return fmt.Errorf("resume pool %s: %w", id, err)
@@ -84,35 +84,19 @@ func (a *Allocator) Resume(ctx context.Context, id PoolID, changes int64) error 
 	return nil
 }
 
-// resume is the op that ends a pool's freeze in the ledger, and raises the count of the
+// resume plans the end of a pool's freeze in the ledger, and raises the count of the
 // space's changes.
-type resume struct {
-	pool Pool
-	to   int64
-	next Pool
-}
-
-func (r *resume) Cluster() ClusterName   { return r.pool.Cluster }
-func (r *resume) Claim() (ClaimID, bool) { return "", false }
-
-func (r *resume) Plan(s *engine.Worker) (engine.Share, error) {
-	p := s.Pool(r.pool.ID)
-	if p == nil {
-		return engine.Share{}, engine.ErrGone
+func resume(id PoolID, changes int64) func(space.View) (engine.Plan, error) {
+	return func(v space.View) (engine.Plan, error) {
+		p := v.Pool(id)
+		if p == nil {
+			return engine.Plan{}, engine.ErrGone
+		}
+		next := p.Pool
+		next.Frozen = false
+		return engine.Plan{Changes: []store.Change{v.Keys.PutPool(next), v.Keys.PutHead(v.Next(changes))}}, nil
 	}
-	r.next = p.Pool
-	r.next.Frozen = false
-	return engine.Share{Then: store.Ops(store.Put(s.Keys.Pool(p.ID), store.EncodePool(r.next))), Count: r.to}, nil
 }
-
-func (r *resume) Won(s *engine.Worker, revision int64, _ store.Results) error {
-	if s.Pool(r.pool.ID) != nil && revision > s.Known {
-		s.PutPool(r.next)
-	}
-	return nil
-}
-
-func (r *resume) Lost(*engine.Worker, engine.Loss) error { return engine.ErrAgain }
 
 // Overlapping lists the blocks of a pool's space that overlap a prefix, once for each
 // holder, of any pool.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -89,15 +90,15 @@ func (a *Allocator) Reuse(ctx context.Context, b Block, to Successor) (Block, er
 		h.Shared = false
 	}
 	r.Holdings[0] = h
-	o := &confirm{old: b, next: r, claimed: to.Holder.Claim, farewell: a.terms.farewellAt(former, CauseSuperseded, h.BoundAt)}
-	err = a.engine.Change(ctx, b, o)
+	parting := a.terms.farewellAt(former, CauseSuperseded, h.BoundAt)
+	done, err := a.engine.Change(ctx, b, engine.Op{Lane: b.Holder.Cluster, Plan: handOver(b, r, h, parting)})
 	if errors.Is(err, ErrChanged) || errors.Is(err, errBound) {
 		return a.reused(ctx, b, to)
 	}
 	if err != nil {
 		return Block{}, err
 	}
-	return o.next.Block(h), nil
+	return done.Block, nil
 }
 
 func (s Successor) check(b Block) error {

@@ -21,12 +21,9 @@ const retryRetire = time.Second
 // Blocks that cool do not count: they are freed with the pool. A pool with other blocks is refused
 // with ErrPoolInUse. For a pool that is not registered, Retire does nothing.
 func (a *Allocator) Retire(ctx context.Context, id PoolID) error {
-	r := retirement{Allocator: a, id: id, check: anyState}
+	r := retirement{Allocator: a, id: id}
 	return r.run(ctx)
 }
-
-// anyState refuses no pool.
-func anyState(Pool) error { return nil }
 
 // draining refuses an open pool: the one that drained may be gone, and another one registered under
 // its ID.
@@ -41,14 +38,14 @@ func draining(p Pool) error {
 type retirement struct {
 	*Allocator
 	id    PoolID
-	check func(Pool) error
+	check func(Pool) error // nil: it refuses none
 }
 
 func (r retirement) run(ctx context.Context) error {
 	p, err := r.engine.Known(ctx, r.id)
 	for attempts := pace(0); err == nil; {
 		if p.Parent == "" {
-			err = r.engine.Submit(ctx, r.id, &retire{pool: p, check: r.check})
+			_, err = r.engine.Submit(ctx, r.id, engine.Op{Lane: p.Cluster, Alone: true, Plan: r.plan})
 		} else {
 			err = r.child(ctx)
 		}
@@ -102,58 +99,37 @@ func (r retirement) endCooldowns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := &edit{pool: p, idle: true, check: r.check, change: func(p *Pool) { p.State = PoolDraining }}
-	if err := r.engine.Submit(ctx, r.id, e); err != nil {
+	e := edit{pool: p, idle: true, check: r.check, change: func(p *Pool) { p.State = PoolDraining }}
+	if err := r.edit(ctx, e); err != nil {
 		return err
 	}
 	_, err = r.Allocator.endCooldowns(ctx, r.id, engine.EndCooldowns{Of: r.id})
 	return err
 }
 
-// retire is the op that removes a root pool.
-type retire struct {
-	pool  Pool
-	check func(Pool) error
-	inUse bool
-}
-
-func (r *retire) Cluster() ClusterName   { return r.pool.Cluster }
-func (r *retire) Claim() (ClaimID, bool) { return "", false }
-
-func (r *retire) Plan(s *engine.Worker) (engine.Share, error) {
-	p := s.Pool(r.pool.ID)
+// plan plans the retirement of a root pool.
+func (r retirement) plan(v space.View) (engine.Plan, error) {
+	p := v.Pool(r.id)
 	if p == nil {
-		return engine.Share{}, engine.ErrGone
+		return engine.Plan{}, engine.ErrGone
 	}
-	if err := r.check(p.Pool); err != nil {
-		return engine.Share{}, err
+	if r.check != nil {
+		if err := r.check(p.Pool); err != nil {
+			return engine.Plan{}, err
+		}
 	}
-	if r.inUse = p.Held() > 0; r.inUse {
-		return engine.Share{}, nil // the transaction confirms that it is so
+	if p.Held() > 0 {
+		return engine.Plan{Refusal: ErrPoolInUse}, nil
 	}
 	if p.Cools.Own > 0 {
-		return engine.Share{}, errCooling
+		return engine.Plan{}, errCooling
 	}
-	keys := s.Keys
-	return engine.Share{
-		Then:       store.Ops(store.Remove(keys.Pool(p.ID)), store.Put(keys.Roots(p.Cluster), store.EncodeFence())),
-		DropsSpace: len(s.Room.Pools) == 1,
-	}, nil
+	changes := []store.Change{v.Keys.RemovePool(p.Pool), v.Keys.PutRoots(p.Cluster)}
+	if len(v.Pools()) == 1 { // the space ends with it
+		changes = append(changes, v.Keys.RemoveHead(), v.Keys.RemoveTurn())
+	}
+	return engine.Plan{Changes: changes}, nil
 }
-
-func (r *retire) Won(s *engine.Worker, revision int64, _ store.Results) error {
-	if r.inUse {
-		return ErrPoolInUse
-	}
-	if p := s.Pool(r.pool.ID); p != nil && revision > s.Known {
-		s.Table.NoteRetired([]PoolID{p.ID}, true)
-		s.RemovePool(p.ID)
-	}
-	s.Table.Fenced(r.pool.Cluster, revision)
-	return nil
-}
-
-func (r *retire) Lost(*engine.Worker, engine.Loss) error { return engine.ErrAgain }
 
 // child removes a child pool through the worker of its parent. The transaction compares
 // the child's head, as of which the child is empty.
@@ -169,20 +145,12 @@ func (r retirement) child(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = r.engine.Submit(ctx, o.child.Parent, o)
+	_, err = r.engine.Submit(ctx, o.child.Parent, engine.Op{Lane: o.child.Cluster, Alone: true, Plan: o.plan})
 	if errors.Is(err, ErrUnknownPool) { // of the parent, and not of the child
-		err = fmt.Errorf("the parent %s of pool %s is not in the ledger", o.child.Parent, r.id)
+		return fmt.Errorf("the parent %s of pool %s is not in the ledger", o.child.Parent, r.id)
 	}
-	if err != nil {
-		return err
+	if err == nil && !o.lacks {
+		r.engine.Metrics.Released.Inc()
 	}
-	s := p.In
-	s.Lock()
-	defer s.Unlock()
-	if o.revision > s.Known {
-		s.Known = o.revision
-		r.table.NoteRetired([]PoolID{r.id}, true)
-		s.Close()
-	}
-	return nil
+	return err
 }

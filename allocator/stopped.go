@@ -8,8 +8,6 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // The block of a child pool may come into dispute. Then others hold some of its addresses, and its own
@@ -48,7 +46,7 @@ func (n adoption) stopBelow(ctx context.Context, o *adopt) error {
 	}
 	for _, r := range append(slices.Clip(o.others), o.record) {
 		for _, p := range n.childrenIn(r) {
-			o.stopped = append(o.stopped, store.At(n.keys.Pool(p.ID), revisions[p.ID]))
+			o.stopped = append(o.stopped, store.CheckKey(n.keys.Pool(p.ID)).At(revisions[p.ID], engine.ErrStale))
 		}
 	}
 	return nil
@@ -57,8 +55,7 @@ func (n adoption) stopBelow(ctx context.Context, o *adopt) error {
 // stop stops a pool, and then the pools below it that have addresses of the prefix. None is carved from it
 // by then. It returns the revision of the pool's record.
 func (a *Allocator) stop(ctx context.Context, p Pool, prefix netip.Prefix) (int64, error) {
-	o := &edit{pool: p, check: anyState, change: func(p *Pool) { p.Disputed = true }}
-	if err := a.engine.Submit(ctx, p.ID, o); err != nil {
+	if err := a.edit(ctx, edit{pool: p, change: func(p *Pool) { p.Disputed = true }}); err != nil {
 		return 0, err
 	}
 	stopped, now, err := a.poolNow(ctx, p.ID)
@@ -112,8 +109,7 @@ func (a *Allocator) EndDispute(ctx context.Context, id PoolID) error {
 		if err != nil || over == nil {
 			return err
 		}
-		o := &endDispute{edit: edit{pool: p, check: anyState, change: func(p *Pool) { p.Disputed = false }}, over: over}
-		err = a.engine.Submit(ctx, id, o)
+		err = a.edit(ctx, edit{pool: p, change: func(p *Pool) { p.Disputed = false }, asFor: over})
 		if err == nil {
 			break
 		}
@@ -134,7 +130,7 @@ func (a *Allocator) EndDispute(ctx context.Context, id PoolID) error {
 
 // disputeOver returns what has to stay as it is in the ledger, so that the dispute over a child's block is
 // over; nil if it is not. A child without a block stays stopped: its addresses may be anybody's.
-func (a *Allocator) disputeOver(ctx context.Context, child Pool) ([]clientv3.Cmp, error) {
+func (a *Allocator) disputeOver(ctx context.Context, child Pool) ([]store.Change, error) {
 	revision, parent, err := a.poolNow(ctx, child.Parent)
 	if errors.Is(err, ErrUnknownPool) {
 		return nil, nil
@@ -147,24 +143,8 @@ func (a *Allocator) disputeOver(ctx context.Context, child Pool) ([]clientv3.Cmp
 		return nil, err
 	}
 	block := a.keys.Space(parent.Space).Block(child.CIDR)
-	return store.Cmps(store.At(a.keys.Pool(parent.ID), revision), store.At(block, r.Revision)), nil
-}
-
-// endDispute is the op of an EndDispute.
-type endDispute struct {
-	edit
-	over []clientv3.Cmp
-}
-
-func (e *endDispute) Plan(s *engine.Worker) (engine.Share, error) {
-	sh, err := e.edit.Plan(s)
-	sh.Ifs = append(sh.Ifs, e.over...)
-	return sh, err
-}
-
-func (e *endDispute) Lost(_ *engine.Worker, why engine.Loss) error {
-	if why.Kind == engine.Refuted {
-		return engine.ErrStale
-	}
-	return engine.ErrAgain
+	return []store.Change{
+		store.CheckKey(a.keys.Pool(parent.ID)).At(revision, engine.ErrStale),
+		store.CheckKey(block).At(r.Revision, engine.ErrStale),
+	}, nil
 }

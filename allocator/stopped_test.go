@@ -127,7 +127,7 @@ func TestDispute_StopsAChildAgain(t *testing.T) {
 	}
 	for round := range 30 {
 		x := fmt.Sprint("x", round)
-		l.adopt(x, "10.0.0.0/32", Bound)
+		l.adoptDespite(x, "10.0.0.0/32")
 		for _, id := range []PoolID{"child", "grandchild"} {
 			l.wantStopped(l.Allocator, id)
 			l.wantStopped(others[0], id)
@@ -141,4 +141,16 @@ func TestDispute_StopsAChildAgain(t *testing.T) {
 	}
 	l.bind(request("grandchild", "c", 28))
 	l.sameAsLedger(others...)
+}
+
+// adoptDespite adopts a block, however often others change what is there.
+func (l *fixture) adoptDespite(claim, p string) {
+	l.t.Helper()
+	err := ErrBusy
+	for errors.Is(err, ErrBusy) {
+		_, err = l.Adopt(l.t.Context(), exactly(request("p", claim, 0), p), Bound)
+	}
+	if err != nil {
+		l.t.Fatalf("Adopt: %v", err)
+	}
 }

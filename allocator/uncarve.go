@@ -9,7 +9,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
-// newUncarve makes the op that removes a child as it is now. The child's record and its head
+// newUncarve plans to remove a child as it is now. The child's record and its head
 // must belong together. A child that was retired and carved again has another head: with the
 // wrong one, or none, the transaction could free a later block at the child's old place.
 func newUncarve(p *space.Pool, check func(Pool) error) (*uncarve, error) {
@@ -19,8 +19,10 @@ func newUncarve(p *space.Pool, check func(Pool) error) (*uncarve, error) {
 	if s.Gone || s.Pool(p.ID) != p || s.Head.Revision == 0 {
 		return nil, engine.ErrStale
 	}
-	if err := check(p.Pool); err != nil {
-		return nil, err
+	if check != nil {
+		if err := check(p.Pool); err != nil {
+			return nil, err
+		}
 	}
 	if p.Held() == 0 && p.Cools.Own > 0 {
 		return nil, errCooling
@@ -28,16 +30,15 @@ func newUncarve(p *space.Pool, check func(Pool) error) (*uncarve, error) {
 	return &uncarve{child: p.Pool, head: s.Head.Revision, inUse: p.Held() > 0}, nil
 }
 
-// uncarve is the op that removes a child pool, and its block in the parent.
+// uncarve is the removal of a child pool, and of its block in the parent.
 type uncarve struct {
-	child    Pool
-	head     int64
-	inUse    bool
-	block    int64      // revision of the block at the child's place; 0: there is none
-	lacks    bool       // the child has no part in that block, which stays
-	dispute  *undispute // takes the child out of a block in dispute; nil: it is in none
-	free     free       // frees the child's block otherwise
-	revision int64
+	child   Pool
+	head    int64
+	inUse   bool
+	block   int64      // revision of the block at the child's place; 0: there is none
+	lacks   bool       // the child has no part in that block, which stays
+	dispute *undispute // takes the child out of a block in dispute; nil: it is in none
+	free    free       // frees the child's block otherwise
 }
 
 // parent is the space of the child's block.
@@ -66,7 +67,7 @@ func (r *uncarve) look(ctx context.Context, a *Allocator) error {
 		r.dispute, err = a.undispute(ctx, block, record, parting)
 		return err
 	}
-	r.free.farewell = parting
+	r.free = free{block: block, farewell: parting}
 	return r.cool(a, block)
 }
 
@@ -78,63 +79,32 @@ func (r *uncarve) cool(a *Allocator, block Block) error {
 		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
 	}
 	if until = later(until, r.child.CoolsUntil); until.After(a.engine.Hooks.Now()) {
-		r.free.cool(block, until)
+		r.free.cool(until)
 	}
 	return nil
 }
 
-func (r *uncarve) Cluster() ClusterName   { return r.child.Cluster }
-func (r *uncarve) Claim() (ClaimID, bool) { return "", false }
-
-func (r *uncarve) Plan(s *engine.Worker) (engine.Share, error) {
-	keys := s.Keys.Space(r.child.Space)
-	sh := engine.Share{Ifs: store.Cmps(store.At(keys.Head(), r.head)), Look: []string{keys.Head()}}
+// plan compares the child's head. If the child has changed or gone, the caller takes a new look at it.
+func (r *uncarve) plan(v space.View) (engine.Plan, error) {
+	keys := v.Keys.Space(r.child.Space)
 	if r.inUse {
-		return sh, nil
+		same := store.CheckKey(keys.Head()).At(r.head, engine.ErrStale)
+		return engine.Plan{Changes: []store.Change{same}, Refusal: ErrPoolInUse}, nil
 	}
-	sh.Then = store.Ops(store.Remove(keys.Pool(r.child.ID)), store.Remove(keys.Head()), store.Remove(keys.Turn()))
-	part, err := r.parting(s)
-	sh.Ifs, sh.Then, sh.Farewell = append(sh.Ifs, part.Ifs...), append(sh.Then, part.Then...), part.Farewell
-	return sh, err
+	changes := []store.Change{keys.RemovePool(r.child), keys.RemoveHead().At(r.head, engine.ErrStale), keys.RemoveTurn()}
+	parting, err := r.parting(v)
+	return engine.Plan{Changes: append(changes, parting...)}, err
 }
 
 // parting is what the transaction does in the parent.
-func (r *uncarve) parting(s *engine.Worker) (engine.Share, error) {
-	if r.dispute != nil {
-		return r.dispute.Plan(s)
-	}
-	block, claim := s.Keys.Block(r.child.CIDR), s.Keys.Claim(ClaimID(r.child.ID))
-	sh := engine.Share{Ifs: store.Cmps(store.At(block, r.block)), Farewell: r.free.farewell.record}
-	switch {
-	case r.lacks:
-		sh.Then = store.Ops(store.Remove(claim))
-	case r.free.cooled != nil:
-		sh.Then = store.Ops(store.Put(block, r.free.value))
-	default:
-		sh.Then = store.Ops(store.Remove(block), store.Remove(claim))
-	}
-	return sh, nil
-}
-
-func (r *uncarve) Won(s *engine.Worker, revision int64, got store.Results) error {
-	if r.inUse {
-		return ErrPoolInUse
-	}
-	r.revision = revision
+func (r *uncarve) parting(v space.View) ([]store.Change, error) {
 	switch {
 	case r.dispute != nil:
-		return r.dispute.Won(s, revision, got)
+		p, err := r.dispute.plan(v)
+		return p.Changes, err
 	case r.lacks:
-		return nil
+		block := store.CheckKey(v.Keys.Block(r.child.CIDR)).At(r.block, engine.ErrStale)
+		return []store.Change{block, v.Keys.RemoveClaim(ClaimID(r.child.ID))}, nil
 	}
-	r.free.block.Prefix = r.child.CIDR
-	return r.free.Won(s, revision, nil)
-}
-
-// Lost asks for a new look at the child if it has changed or gone.
-func (r *uncarve) Lost(_ *engine.Worker, why engine.Loss) error {
-	if why.Kind == engine.Refuted {
-		return engine.ErrStale
-	}
-	return engine.ErrAgain
+	return r.free.changes(v.Keys, engine.ErrStale), nil
 }

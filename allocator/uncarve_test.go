@@ -21,14 +21,14 @@ func TestRetire_CarvedElsewhereMeanwhile(t *testing.T) {
 	if err := l.Retire(t.Context(), "child"); err != nil {
 		t.Fatalf("Retire: %v", err)
 	}
-	if _, err := newUncarve(before, anyState); !errors.Is(err, engine.ErrStale) {
+	if _, err := newUncarve(before, nil); !errors.Is(err, engine.ErrStale) {
 		t.Error("a child that is gone could be retired once more:", err)
 	}
 	l.bind(request("p", "in its place", 26))
 	if _, err := l.carve("p", "child", 26); err != nil {
 		t.Fatalf("carve: %v", err)
 	}
-	if _, err := newUncarve(before, anyState); !errors.Is(err, engine.ErrStale) {
+	if _, err := newUncarve(before, nil); !errors.Is(err, engine.ErrStale) {
 		t.Error("a child could be retired at its old place:", err)
 	}
 

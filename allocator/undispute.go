@@ -6,54 +6,53 @@ import (
 	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // releaseDisputed takes one holder from a disputed block. Where one holder is left, the
 // dispute is over.
 func (a *Allocator) releaseDisputed(ctx context.Context, b Block, cause Cause) error {
-	uncertain, parting := false, a.terms.farewell(b, cause)
+	parting := a.terms.farewell(b, cause)
 	for attempts := pace(0); ; {
 		r, ok, err := a.store.RecordAt(ctx, b.Space, b.Prefix)
 		switch {
 		case err != nil:
 			return err
-		case uncertain && (!ok || r.Of(b.Holder.Claim) < 0):
-			return nil
 		case !ok || r.Revision != b.Revision || r.Of(b.Holder.Claim) < 0:
 			return ErrChanged
 		}
 		o, err := a.undispute(ctx, b, r, parting)
 		if err == nil {
-			err = a.engine.Change(ctx, b, o)
+			_, err = a.engine.Change(ctx, b, engine.Op{Lane: b.Holder.Cluster, Alone: true, Plan: o.plan})
+		}
+		if err == nil {
+			a.engine.Metrics.Released.Inc()
 		}
 		if !errors.Is(err, engine.ErrStale) {
 			return err
 		}
-		uncertain = uncertain || o.uncertain
 		if err := attempts.wait(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// undispute makes the op that takes one holder from a disputed block, which is as it was seen. ErrStale:
+// undispute prepares to take one holder from a disputed block, which is as it was seen. ErrStale:
 // others have written since.
 func (a *Allocator) undispute(ctx context.Context, b Block, seen store.Record, parting farewell) (*undispute, error) {
 	o := &undispute{block: b, seen: seen, farewell: parting}
 	err := o.findUndisputed(ctx, a)
 	if err == nil {
-		err = o.flagInParts(ctx, a.engine)
+		err = o.flagInParts(ctx, a)
 	}
 	return o, err
 }
 
 // flagInParts writes some of the next records before, where they are too many for one transaction.
-func (o *undispute) flagInParts(ctx context.Context, eng *engine.Engine) (err error) {
+func (o *undispute) flagInParts(ctx context.Context, a *Allocator) (err error) {
 	read, all := o.near.head, o.next
-	o.near.head, o.next, err = flagInParts(ctx, eng, flag{pool: o.block.Pool, head: read, records: all})
+	o.near.head, o.next, err = a.flagInParts(ctx, o.block.Pool, read, all)
 	o.parted = len(o.next) < len(all)
 	for i := range o.beyond {
 		if o.parted && o.beyond[i].head == read { // nobody else has written since
@@ -63,18 +62,17 @@ func (o *undispute) flagInParts(ctx context.Context, eng *engine.Engine) (err er
 	return err
 }
 
-// undispute is the op that takes one holder from a disputed block.
+// undispute takes one holder from a disputed block.
 type undispute struct {
-	block     Block
-	farewell  farewell
-	seen      store.Record   // the block as it is
-	near      neighbours     // the blocks that overlap it, itself included
-	beyond    []neighbours   // those that overlap one of these, where they decide
-	parted    bool           // some of next were written before
-	rest      store.Record   // the block without the holder
-	next      []store.Record // other blocks, which are in dispute no longer
-	frees     bool           // no holder is left
-	uncertain bool
+	block    Block
+	farewell farewell
+	seen     store.Record   // the block as it is
+	near     neighbours     // the blocks that overlap it, itself included
+	beyond   []neighbours   // those that overlap one of these, where they decide
+	parted   bool           // some of next were written before
+	rest     store.Record   // the block without the holder
+	next     []store.Record // other blocks, which are in dispute no longer
+	frees    bool           // no holder is left
 }
 
 // findUndisputed finds the blocks that are no longer in dispute without the holder.
@@ -135,82 +133,75 @@ func nested(records []store.Record) []bool {
 	return is
 }
 
-func (o *undispute) Cluster() ClusterName   { return o.block.Holder.Cluster }
-func (o *undispute) Claim() (ClaimID, bool) { return "", false }
-
-func (o *undispute) Plan(s *engine.Worker) (engine.Share, error) {
-	same, err := o.same(s)
+func (o *undispute) plan(v space.View) (engine.Plan, error) {
+	changes, err := o.same(v)
 	if err != nil {
-		return engine.Share{}, err
+		return engine.Plan{}, err
 	}
-	keys, key := s.Keys, s.Keys.Block(o.block.Prefix)
-	change := store.Remove(key)
+	block := v.Keys.RemoveBlock(o.block.Prefix)
 	if !o.frees {
-		change = store.Put(key, o.rest.Encode())
+		block = v.Keys.PutBlock(o.rest, o.rest.Encode())
 	}
-	sh := engine.Share{
-		Ifs:      append(same, store.At(key, o.seen.Revision)),
-		Then:     store.Ops(change, store.Remove(keys.Claim(o.block.Holder.Claim))),
-		Farewell: o.farewell.record,
-	}
+	changes = append(changes, block.At(o.seen.Revision, engine.ErrStale), v.Keys.RemoveClaim(o.block.Holder.Claim))
+	changes = append(changes, store.EndTenure(o.farewell.record)...)
 	for _, r := range o.next {
-		sh.Then = append(sh.Then, store.Put(keys.Block(r.Prefix), r.Encode()))
+		changes = append(changes, v.Keys.PutBlock(r, r.Encode()))
 	}
-	return sh, nil
+	return engine.Plan{Changes: eachOnce(changes)}, nil
 }
 
-// same is what the transaction compares of the blocks around. What was written in parts is not as it was read: then
+// eachOnce leaves each key in the changes once. A block that is changed may be compared besides, as a neighbour.
+func eachOnce(changes []store.Change) []store.Change {
+	at := make(map[string]int, len(changes))
+	kept := changes[:0]
+	for _, c := range changes {
+		i, twice := at[c.Key]
+		if !twice || c.Tenure != nil {
+			at[c.Key] = len(kept)
+			kept = append(kept, c)
+			continue
+		}
+		if c.Was == store.Any {
+			c = c.At(kept[i].Was, kept[i].Else)
+		}
+		kept[i] = c
+	}
+	return kept
+}
+
+// same returns the comparisons of the blocks around. Records that were written in parts are not as they were read: then
 // only the head tells.
-func (o *undispute) same(s *engine.Worker) (ifs []clientv3.Cmp, err error) {
-	if o.parted && s.Head.Revision != o.near.head {
+func (o *undispute) same(v space.View) (ifs []store.Change, err error) {
+	if o.parted && v.Head().Revision != o.near.head {
 		return nil, engine.ErrStale
 	}
 	for _, n := range append(slices.Clip(o.beyond), o.near) {
-		same, err := n.same(s)
+		same, err := n.same(v)
 		if err != nil {
 			return nil, err
 		}
 		ifs = append(ifs, same...)
 	}
-	if len(ifs) > max(0, int(s.Engine.Limit.Load())-spareOps) {
+	if len(ifs) > max(0, v.Limit-spareOps) {
 		return nil, engine.ErrStale
 	}
 	return ifs, nil
 }
 
-func (o *undispute) Won(s *engine.Worker, revision int64, _ store.Results) error {
-	s.Engine.Metrics.Released.Inc()
-	for _, r := range o.next {
-		s.News.Reconcile(r)
-	}
-	if o.frees {
-		s.Removed(o.block.Prefix, revision)
-		return nil
-	}
-	s.Put(o.block.Prefix, o.rest, revision)
-	s.News.Reconcile(o.rest)
-	return nil
-}
-
-func (o *undispute) Lost(_ *engine.Worker, why engine.Loss) error {
-	o.uncertain = why.Kind == engine.Unanswered
-	return engine.ErrStale
-}
-
 // flagInParts writes records whose dispute has changed, until one transaction can carry the
-// rest, and returns that. all.head is the revision of the head as of which they were read. head is
+// rest, and returns that. read is the revision of the head as of which they were read. head is
 // the one as of which the rest can be written. ErrStale: others have written since.
-func flagInParts(ctx context.Context, eng *engine.Engine, all flag) (head int64, rest []store.Record, err error) {
+func (a *Allocator) flagInParts(ctx context.Context, id PoolID, read int64, all []store.Record) (head int64, rest []store.Record, err error) {
 	for {
-		part := all
-		part.records = firstPart(all.records, int(eng.Limit.Load()))
-		if len(part.records) == len(all.records) {
-			return all.head, all.records, nil
+		part := firstPart(all, int(a.engine.Limit.Load()))
+		if len(part) == len(all) {
+			return read, all, nil
 		}
-		if err := eng.Submit(ctx, all.pool, &part); err != nil {
-			return all.head, nil, err
+		done, err := a.engine.Submit(ctx, id, engine.Op{Lane: part[0].Holdings[0].Cluster, Alone: true, Plan: flag(part, read)})
+		if err != nil {
+			return read, nil, err
 		}
-		all.head, all.records = part.head, all.records[len(part.records):]
+		read, all = done.Revision, all[len(part):]
 	}
 }
 
@@ -226,33 +217,15 @@ func firstPart(records []store.Record, limit int) []store.Record {
 	return records
 }
 
-// flag is the op that writes some of the records.
-type flag struct {
-	pool    PoolID
-	records []store.Record
-	head    int64
-}
-
-func (f *flag) Cluster() ClusterName   { return f.records[0].Holdings[0].Cluster }
-func (f *flag) Claim() (ClaimID, bool) { return "", false }
-
-func (f *flag) Plan(s *engine.Worker) (engine.Share, error) {
-	if s.Head.Revision != f.head {
-		return engine.Share{}, engine.ErrStale
+// flag plans to write records that were read as of a revision of the head.
+func flag(records []store.Record, read int64) func(space.View) (engine.Plan, error) {
+	return func(v space.View) (p engine.Plan, err error) {
+		if v.Head().Revision != read {
+			return engine.Plan{}, engine.ErrStale
+		}
+		for _, r := range records {
+			p.Changes = append(p.Changes, v.Keys.PutBlock(r, r.Encode()))
+		}
+		return p, nil
 	}
-	var sh engine.Share
-	for _, r := range f.records {
-		sh.Then = append(sh.Then, store.Put(s.Keys.Block(r.Prefix), r.Encode()))
-	}
-	return sh, nil
 }
-
-func (f *flag) Won(s *engine.Worker, revision int64, _ store.Results) error {
-	f.head = revision
-	for _, r := range f.records {
-		s.News.Reconcile(r)
-	}
-	return nil
-}
-
-func (f *flag) Lost(*engine.Worker, engine.Loss) error { return engine.ErrStale }

@@ -2,13 +2,12 @@ package engine
 
 import (
 	"errors"
+	"iter"
 	"net/netip"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 const (
@@ -92,7 +91,10 @@ func (s *Worker) endDue() {
 	if !ok {
 		return
 	}
-	_, err := EndAll(EndCooldowns{}, func(o Op) error { return s.Do(s.Engine.Ctx, o) })
+	_, err := s.Engine.EndAll(EndCooldowns{}, func(o Op) error {
+		_, err := s.Do(s.Engine.Ctx, o)
+		return err
+	})
 	s.Lock()
 	defer s.Unlock()
 	s.alarm.running, s.alarm.after = false, s.Engine.Hooks.Now().Add(endPause)
@@ -101,12 +103,15 @@ func (s *Worker) endDue() {
 	}
 }
 
-// EndAll frees the blocks that the wanted op finds, as many as one transaction carries at a time, until
+// EndAll frees the blocks that are wanted, as many as one transaction carries at a time, until
 // none is left. It reports whether there were any.
-func EndAll(wanted EndCooldowns, do func(Op) error) (ended bool, err error) {
+func (eng *Engine) EndAll(wanted EndCooldowns, do func(Op) error) (ended bool, err error) {
 	for {
-		o := wanted // each has an outcome of its own
-		err := do(&o)
+		full := false // there may be more
+		err := do(Op{Alone: true, Plan: func(v space.View) (p Plan, err error) {
+			p, full, err = wanted.plan(v, eng.Hooks.Now().Add(-eng.grace()))
+			return p, err
+		}})
 		switch {
 		case errors.Is(err, errNothing):
 			return ended, nil
@@ -114,7 +119,7 @@ func EndAll(wanted EndCooldowns, do func(Op) error) (ended bool, err error) {
 			continue
 		case err != nil:
 			return ended, err
-		case !o.full:
+		case !full:
 			return true, nil
 		}
 		ended = true
@@ -124,61 +129,48 @@ func EndAll(wanted EndCooldowns, do func(Op) error) (ended bool, err error) {
 // errNothing: no block is to be freed.
 var errNothing = errors.New("no cooldown is over")
 
-// EndCooldowns is the op that frees cooling blocks: those whose time is over, or all of a pool or
+// EndCooldowns frees cooling blocks: those whose time is over, or all of a pool or
 // a prefix.
 type EndCooldowns struct {
 	Of     ledger.PoolID // all blocks of this pool
 	Within netip.Prefix  // all blocks that overlap this prefix
-	ended  []netip.Prefix
-	full   bool // there may be more
 }
 
-// Cluster is empty: the op has a lane of its own.
-func (l *EndCooldowns) Cluster() ledger.ClusterName { return "" }
-
-// Claim is none: the op has a transaction of its own.
-func (l *EndCooldowns) Claim() (ledger.ClaimID, bool) { return "", false }
-
-// Plan takes as many blocks as one transaction carries. It compares each of them: no block that cools can change
+// plan takes as many blocks as one transaction carries. It compares each of them: no block that cools can change
 // without the head, but memory may be wrong.
-func (l *EndCooldowns) Plan(s *Worker) (Share, error) {
-	l.ended, l.full = nil, false
-	if p := s.Pool(l.Of); l.Of != "" && (p == nil || p.State != ledger.PoolDraining) {
-		return Share{}, errNothing // it is another pool, of the same ID
+func (l EndCooldowns) plan(v space.View, now time.Time) (p Plan, full bool, err error) {
+	if pool := v.Pool(l.Of); l.Of != "" && (pool == nil || pool.State != ledger.PoolDraining) {
+		return Plan{}, false, errNothing // it is another pool, of the same ID
 	}
-	limit, bytes := max(1, int(s.Engine.Limit.Load())-8), 0
-	var sh Share
-	for prefix := range l.due(s) {
-		cooled := s.Cooling.Blocks[prefix]
-		block, claim := s.Keys.Block(prefix), s.Keys.Claim(cooled.Claim)
-		sh.Ifs = append(sh.Ifs, store.At(block, cooled.At))
-		sh.Then = append(sh.Then, clientv3.OpTxn(nil, store.Ops(store.Remove(block), store.Remove(claim)), nil))
-		bytes += len(block) + len(claim)
-		if l.ended = append(l.ended, prefix); len(l.ended) == limit || bytes > MaxGroupBytes/2 {
-			l.full = true
-			break
+	most, bytes := max(1, (v.Limit-leastOps)/2), 0
+	for prefix, c := range l.due(v, now) {
+		block, claim := v.Keys.RemoveBlock(prefix).At(c.At, ErrMistaken), v.Keys.RemoveClaim(c.Claim)
+		p.Changes = append(p.Changes, block, claim)
+		bytes += len(block.Key) + len(claim.Key)
+		if len(p.Changes) >= 2*most || bytes > MaxGroupBytes/2 {
+			return p, true, nil
 		}
 	}
-	if len(l.ended) == 0 {
-		return Share{}, errNothing
+	if len(p.Changes) == 0 {
+		return Plan{}, false, errNothing
 	}
-	return sh, nil
+	return p, false, nil
 }
 
-// due yields each block that the op is about to free.
-func (l *EndCooldowns) due(s *Worker) func(yield func(netip.Prefix) bool) {
-	now := s.Engine.Hooks.Now().Add(-s.Engine.grace()).UnixMilli()
-	return func(yield func(netip.Prefix) bool) {
+// due yields each block that is to be freed.
+func (l EndCooldowns) due(v space.View, now time.Time) iter.Seq2[netip.Prefix, *space.Cooled] {
+	return func(yield func(netip.Prefix, *space.Cooled) bool) {
 		seen := map[netip.Prefix]bool{}
-		for _, p := range s.Room.Pools {
+		for _, p := range v.Pools() {
 			for d := range p.Cools.All() {
-				if l.Of == "" && !l.Within.IsValid() && d.Until > now {
+				if l.Of == "" && !l.Within.IsValid() && d.Until > now.UnixMilli() {
 					break
 				}
-				if !l.ends(s, d.Prefix) || seen[d.Prefix] {
+				c := v.Cooled(d.Prefix)
+				if seen[d.Prefix] || !l.ends(d.Prefix, c) {
 					continue
 				}
-				if seen[d.Prefix] = true; !yield(d.Prefix) {
+				if seen[d.Prefix] = true; !yield(d.Prefix, c) {
 					return
 				}
 			}
@@ -186,28 +178,12 @@ func (l *EndCooldowns) due(s *Worker) func(yield func(netip.Prefix) bool) {
 	}
 }
 
-func (l *EndCooldowns) ends(s *Worker, prefix netip.Prefix) bool {
+func (l EndCooldowns) ends(prefix netip.Prefix, c *space.Cooled) bool {
 	switch {
 	case l.Of != "":
-		return s.Cooling.Blocks[prefix].Owner.Value().Pool == l.Of
+		return c.Owner.Value().Pool == l.Of
 	case l.Within.IsValid():
 		return l.Within.Overlaps(prefix)
 	}
 	return true
-}
-
-// Won removes the blocks from memory.
-func (l *EndCooldowns) Won(s *Worker, revision int64, _ store.Results) error {
-	for _, prefix := range l.ended {
-		s.Removed(prefix, revision)
-	}
-	return nil
-}
-
-// Lost plans the op again. If one of the blocks is not as in memory, that is read again before.
-func (l *EndCooldowns) Lost(s *Worker, why Loss) error {
-	if why.Kind == Refuted {
-		return s.Distrust(l.ended[0])
-	}
-	return ErrAgain
 }

@@ -26,6 +26,7 @@ type Engine struct {
 	queueLimit int
 	history    History
 	writer     string           // the name of this process in the ledger
+	groups     atomic.Int64     // that it has begun, by which it names their transactions
 	tell       func(space.News) // called with no lock held
 
 	Health  health

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 
@@ -20,11 +19,10 @@ type changes struct {
 }
 
 // sort sorts the events of one revision.
-func (f follower) sort(events []store.Entry) (changes, error) {
+func (f follower) sort(events []*store.Entry) (changes, error) {
 	c := changes{spaces: map[ledger.SpaceID][]*store.Entry{}}
 	var reread error
-	for i := range events {
-		e := &events[i]
+	for _, e := range events {
 		if p, ok := f.Table.Find(e.Pool); ok && e.Kind == store.PoolKey {
 			e.Space = p.In.ID // the record may be damaged, or name another space
 		}
@@ -46,9 +44,6 @@ func (f follower) sort(events []store.Entry) (changes, error) {
 			c.quotas = append(c.quotas, e)
 		case store.TurnKey:
 			f.noteTurn(e)
-		case store.BlockKey:
-			f.noteBlock(e)
-			c.spaces[e.Space] = append(c.spaces[e.Space], e)
 		case store.PoolKey:
 			healed := f.inspectPool(e)
 			if healed {
@@ -100,103 +95,125 @@ func (f follower) noteTurn(e *store.Entry) {
 	}
 }
 
-// noteBlock notes a change of a block, of its lease, and of its reservations. A block that was deleted,
-// or cannot be read, has none.
-func (f follower) noteBlock(e *store.Entry) {
-	at := space.Position{Space: e.Space, Prefix: e.Prefix}
-	f.Table.Journal.Put(at, e.Block)
-	f.Table.Reservations.Put(at, e.Block)
-	if lease, ok := space.LeaseOf(e.Block); ok {
-		f.Table.Leases.Put(at, lease)
-		return
-	}
-	f.Table.Leases.Remove(at)
-}
-
-// apply brings one revision into memory, space by space. errReread: the ledger has to be read again.
+// apply brings what the watch has brought at a revision into memory. errReread: the ledger has to be read again.
 func (f follower) apply(revision int64, events []store.Entry) error {
-	c, reread := f.sort(events)
+	entries := make([]*store.Entry, len(events))
+	for i := range events {
+		entries[i] = &events[i]
+	}
+	c, reread := f.sort(entries)
 	f.Table.NoteRetired(c.came, false)
 	if c.wrote { // a retirement writes, too; else the ledger is being wiped
 		f.Table.NoteRetired(c.left, true)
 	}
-	for id, entries := range c.spaces {
-		f.applySpace(id, revision, entries)
-	}
-	for _, e := range c.fences {
-		if e.Put {
-			f.Table.Fenced(e.Cluster, revision)
-		} else {
-			f.Table.Unfenced(e.Cluster, revision)
-		}
-	}
-	for _, e := range c.quotas {
-		if e.Put {
-			f.Table.Quotas.Fenced(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
-		} else {
-			f.Table.Quotas.Lifted(space.Account{Class: e.Class, Cluster: e.Cluster}, revision)
-		}
+	f.bring(revision, c)
+	for id := range c.spaces {
+		f.Spaces.dropGone(id, revision)
 	}
 	return reread
 }
 
-// applySpace brings the changes of one revision to one space into memory, unless they
-// are there: the worker applies its own transactions when they return.
-func (f follower) applySpace(id ledger.SpaceID, revision int64, entries []*store.Entry) {
-	s := f.visit(id, revision, entries)
+// apply brings what this process has committed at a revision into memory, unless the watch has.
+func (eng *Engine) apply(revision int64, entries []*store.Entry) {
+	f := follower{eng}
+	c, _ := f.sort(entries)
+	f.bring(revision, c)
+}
+
+// bring brings the changes of one revision into memory, space by space, and then the fences, which say that all that
+// was bound under them is counted.
+func (eng *Engine) bring(revision int64, c changes) {
+	for id, entries := range c.spaces {
+		eng.bringSpace(id, revision, entries)
+	}
+	for _, e := range c.fences {
+		if e.Put {
+			eng.Table.Fenced(e.Cluster, revision)
+		} else {
+			eng.Table.Unfenced(e.Cluster, revision)
+		}
+	}
+	for _, e := range c.quotas {
+		if e.Put {
+			eng.Table.Quotas.Fenced(accountOf(e), revision)
+		} else {
+			eng.Table.Quotas.Lifted(accountOf(e), revision)
+		}
+	}
+}
+
+func accountOf(quota *store.Entry) space.Account {
+	return space.Account{Class: quota.Class, Cluster: quota.Cluster}
+}
+
+// forget forgets a fence that memory has as put at the revision, and that is not in the ledger any more. It may have been
+// deleted while the watch had a gap. While memory has root pools of a workspace, it is the watch that lags.
+func (eng *Engine) forget(fence *store.Entry, revision int64) {
+	switch fence.Kind {
+	case store.QuotaKey:
+		eng.Table.Quotas.Lifted(accountOf(fence), revision)
+	case store.RootsKey:
+		if len(eng.Table.RootsIn(fence.Cluster).Pools) == 0 {
+			eng.Table.Unfenced(fence.Cluster, revision)
+		}
+	default: // a key that is guarded by the head
+	}
+}
+
+// bringSpace brings the changes of one revision to one space into memory.
+func (eng *Engine) bringSpace(id ledger.SpaceID, revision int64, entries []*store.Entry) {
+	s := eng.visit(id, revision, entries)
 	if s == nil {
 		return
 	}
 	defer s.Unlock()
-	if revision <= s.Known {
+	seen := s.Head
+	if !s.Apply(entries, revision) {
 		return
 	}
-	s.Known = revision
-	slices.SortStableFunc(entries, poolsFirst)
 	for _, e := range entries {
-		if e.Kind == store.HeadKey && e.Put {
-			f.Health.compareHeads(id, s.Head, e.Head)
+		if e.Kind != store.HeadKey || !e.Put {
+			continue
+		}
+		if eng.Health.compareHeads(id, seen, e.Head); !s.Drafted(e.Head) { // it is of another writer
 			s.turn.take()
 		}
-		s.Apply(e)
 	}
-	if s.Gone {
-		f.Spaces.drop(s)
-	}
-}
-
-// poolsFirst puts the records of pools before their blocks.
-func poolsFirst(a, b *store.Entry) int {
-	rank := func(e *store.Entry) int {
-		if e.Kind == store.PoolKey && e.Put {
-			return 0
-		}
-		return 1
-	}
-	return cmp.Compare(rank(a), rank(b))
 }
 
 // visit returns the space that a revision has changed, locked; nil if there is
 // nothing to do. A space that was retired here is kept until the watch has brought its end.
-func (f follower) visit(id ledger.SpaceID, revision int64, entries []*store.Entry) *Worker {
-	if s, ok := f.Spaces.find(id); ok {
+func (eng *Engine) visit(id ledger.SpaceID, revision int64, entries []*store.Entry) *Worker {
+	if s, ok := eng.Spaces.find(id); ok {
 		s.Lock()
+		if !s.Gone && s.Head.Revision > 0 && revision > s.Known && begins(entries, revision) {
+			// A former space of this ID, whose end the watch has not brought here yet.
+			s.Known = revision - 1
+			s.Close()
+		}
 		if !s.Gone {
 			return s
 		}
 		known := s.Known
 		s.Unlock()
-		if revision >= known {
-			f.Spaces.drop(s)
-		}
 		if revision <= known {
 			return nil
 		}
 	}
+	if eng.Watched.Get() >= revision { // the space is gone by now
+		return nil
+	}
 	for _, e := range entries {
 		if e.Put && e.Kind != store.BlockKey {
-			return f.Spaces.Enter(id)
+			return eng.Spaces.Enter(id)
 		}
 	}
 	return nil
+}
+
+// begins reports whether a space begins with changes of a revision.
+func begins(entries []*store.Entry, revision int64) bool {
+	return slices.ContainsFunc(entries, func(e *store.Entry) bool {
+		return e.Kind == store.HeadKey && e.Put && e.Head.Created == revision
+	})
 }

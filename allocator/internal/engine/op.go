@@ -2,120 +2,48 @@ package engine
 
 import (
 	"errors"
-	"math/big"
-	"net/netip"
-	"slices"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"fmt"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Op is a request as the worker sees it. All methods are called with the
-// space's lock held.
-type Op interface {
-	// Cluster names the workspace in whose lane the request waits.
-	Cluster() ledger.ClusterName
-	// Claim is the claim whose keys the op writes; ok is false for an op that
-	// needs a transaction of its own.
-	Claim() (id ledger.ClaimID, ok bool)
-	// Plan decides, by the state of the space, what to ask of the transaction. An error is
-	// the caller's answer, and the op has no part in the transaction.
-	Plan(s *Worker) (Share, error)
-	// Won brings the change into memory, and returns the caller's answer. got are the answers
-	// to Share.Then, which was committed at the revision.
-	Won(s *Worker, revision int64, got store.Results) error
-	// Lost undoes what Plan has done in memory, and returns the caller's answer. After
-	// ErrAgain the op is planned again.
-	Lost(s *Worker, why Loss) error
+// Op is an operation on a space.
+type Op struct {
+	Lane  ledger.ClusterName // the workspace in whose lane it waits; empty: one of its own
+	Alone bool               // it has a transaction of its own; false: it shares one with others
+	// Plan decides, by what it sees, which keys of the ledger change. It is pure: it changes nothing, neither in
+	// memory nor of the operation, and is called again when what it has seen was changed by others. An error is the
+	// caller's answer, and the operation has no part in a transaction. The space's lock is held.
+	Plan func(space.View) (Plan, error)
 }
 
-// taker is an op that takes addresses.
-type taker interface {
-	// Takes returns the owner whose accounts they are on, and their number.
-	Takes() (by space.Owner, n *big.Int)
+// Plan is what becomes of an operation if the ledger is as it was seen. Without changes the transaction confirms just
+// that.
+type Plan struct {
+	Changes []store.Change
+	Refusal error // the caller's answer; nil: it is done
+	Answer
 }
 
-// OnceOnly is an op that must not be done twice. Uncertain is called when an attempt may
-// have been committed, and other writers may have undone it since.
-type OnceOnly interface {
-	Uncertain()
+// Answer is what the caller of an operation gets, once its plan is committed.
+type Answer struct {
+	Block    ledger.Block
+	Pool     ledger.Pool
+	Revision int64 // at which it was committed
+	Attempts int   // how many transactions it took part in
 }
-
-// mover is an op that writes the key of a second claim, too.
-type mover interface {
-	// From is that claim; empty if there is none.
-	From() ledger.ClaimID
-}
-
-// changer is an op that writes the key of a block which is in the ledger. One transaction
-// may not write a key twice, and after the first of two such ops the block is not what the
-// second has seen.
-type changer interface {
-	// Changes is that block; not valid if there is none.
-	Changes() netip.Prefix
-}
-
-// refuser is an op that may ask the transaction only to confirm a refusal.
-type refuser interface {
-	// Refuses reports whether it does. The refusal holds only if the calls before it in the
-	// group are committed, too.
-	Refuses() bool
-}
-
-// Loss says why the share of an op was not committed.
-type Loss struct {
-	Kind lossKind
-	Got  store.Results // what Share.Look has found, if it was refuted
-}
-
-type lossKind int
-
-const (
-	// Unanswered: whether the transaction was committed is unknown. It cannot be any more.
-	Unanswered lossKind = iota
-	// Overtaken: another writer has changed the space. Nothing else is known.
-	Overtaken
-	// Refuted: one of the share's own comparisons has failed.
-	Refuted
-)
 
 var (
-	// ErrAgain: the op can be planned again.
+	// ErrAgain: the operation is to be planned again.
 	ErrAgain = errors.New("plan again")
-	// ErrStale: the ledger has changed since the caller made the op. The caller makes another one.
+	// ErrStale: the ledger has changed since the caller made the operation. The caller makes another one.
 	ErrStale = errors.New("ledger has moved on")
+	// ErrGone: the space was retired before the operation was planned.
+	ErrGone = errors.New("space is gone")
+	// ErrUncertain: etcd did not answer, and memory has missed what became of the transaction.
+	ErrUncertain = fmt.Errorf("%w: the outcome is unknown, and others have written since; ask again", ledger.ErrUnavailable)
+	// ErrMistaken: memory has a prefix as free, or as cooling, that the ledger has not. The space is read again.
+	ErrMistaken = errors.New("memory differs from the ledger")
 )
-
-// Share is what one op asks of the transaction of its group.
-type Share struct {
-	Ifs  []clientv3.Cmp
-	Then []clientv3.Op
-	// Look are keys that are read if a comparison fails.
-	Look []string
-	// DropsSpace ends the space: its head is deleted.
-	DropsSpace bool
-	// Count is the least that the count of the space's changes becomes.
-	Count int64
-	// Stamp is the fence of a quota that the transaction puts, once for all shares.
-	Stamp *stamp
-	// Farewell is the tenure that the share ends; nil: none, or no history is kept. Several shares
-	// with one may be carried out together or not at all. Then Won gets no results, and Lost does
-	// not get those of a failed comparison before the share is tried alone.
-	Farewell *store.Farewell
-	// Fence settles an unknown outcome where the space has no head yet.
-	Fence *Fence
-}
-
-func (sh Share) writes() bool { return slices.ContainsFunc(sh.Then, store.Writes) }
-
-// Fence is a key that a transaction compares. Once somebody has put it again, that
-// transaction can no longer succeed.
-type Fence struct {
-	Key      string
-	Revision int64
-	Same     []clientv3.Cmp // that the key is as the transaction compares it
-	Value    string         // to put
-}

@@ -9,8 +9,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // The first writer that asks gets the turn, for a bounded time, or until another writer has changed
@@ -123,40 +121,4 @@ func TestHealth(t *testing.T) {
 		t.Errorf("Err = %v, then %v, and all %v; want the first to stay, and all of them", first, h.Err(), h.all())
 	}
 	<-h.Failed
-}
-
-// wonOp is an op of which only what happens when it is won matters.
-type wonOp struct {
-	Op
-	won func()
-}
-
-func (o wonOp) Won(*Worker, int64, store.Results) error {
-	o.won()
-	return nil
-}
-
-// The fence of a quota is noted when all shares of its transaction are counted. A space that reads it
-// with the count of some of them could take what the others have taken.
-func TestCommitted_NotesAFenceLast(t *testing.T) {
-	table := space.NewTable()
-	w := &Worker{Space: space.NewSpace(table, "s")}
-	w.Unlocking, w.Unlocked = func() {}, func(space.News) {}
-	by := &stamp{account: space.Account{Class: "c", Cluster: "tenant"}, compared: true}
-	g := &group{shares: []Share{{Stamp: by}, {Stamp: by}}, parts: []part{{0}, {1}}}
-	resp := &clientv3.TxnResponse{Header: &etcdserverpb.ResponseHeader{Revision: 7}}
-	for i := range g.shares {
-		counted := wonOp{won: func() {
-			if fence := table.Quotas.Fence(by.account); fence != 0 {
-				t.Errorf("the fence is noted at revision %d before share %d is counted", fence, i)
-			}
-		}}
-		g.calls = append(g.calls, &call{op: counted, done: make(chan struct{})})
-		nested := &etcdserverpb.ResponseOp_ResponseTxn{ResponseTxn: &etcdserverpb.TxnResponse{Succeeded: true}}
-		resp.Responses = append(resp.Responses, &etcdserverpb.ResponseOp{Response: nested})
-	}
-	w.committed(g, resp)
-	if fence := table.Quotas.Fence(by.account); fence != 7 {
-		t.Errorf("the fence is noted at revision %d, want 7", fence)
-	}
 }

@@ -10,30 +10,36 @@ import (
 
 // call is one request in the queue of a space.
 type call struct {
-	op     Op
-	done   chan struct{} // closed when err is final
+	Op
+	done   chan struct{} // closed when the answer is final
+	answer Answer
 	err    error
 	traced *traced
-	single bool // it has failed together with others, and is tried alone; only the worker uses it
+
+	// The worker's own.
+	plan     Plan // the last one
+	attempts int  // how many transactions it took part in
 
 	// The space's lock guards these.
 	gone bool // the caller has its answer, or does not wait any more
 }
 
 // finish gives the caller its answer. A caller that has one already keeps it.
-func (c *call) finish(err error) {
+func (c *call) finish(answer Answer, err error) {
 	if c.gone {
 		return
 	}
 	c.gone = true
-	c.err = err
+	c.answer, c.err = answer, err
 	close(c.done)
 }
 
 // queue holds the calls of a space. Each workspace has its own lane, and lanes take
-// turns: a storm from one workspace delays the calls of another by one call each.
+// turns: a storm from one workspace delays the calls of another by one call each. Calls that
+// were planned before come first.
 // The zero value is empty. The space's lock guards it.
 type queue struct {
+	again []*call // that were planned before, in their order
 	lanes map[ledger.ClusterName]*lane
 	turns []*lane // lanes that hold calls; the first is next
 	Size  int
@@ -45,23 +51,14 @@ type lane struct {
 }
 
 func (q *queue) push(c *call) {
-	l := q.lane(c.op.Cluster())
+	l := q.lane(c.Lane)
 	l.calls = append(l.calls, c)
 	q.Size++
 }
 
-// unpop puts back calls that were popped, in their order, ahead of all others in
-// their lanes.
-func (q *queue) unpop(calls []*call) {
-	back := map[ledger.ClusterName][]*call{}
-	for _, c := range calls {
-		cluster := c.op.Cluster()
-		back[cluster] = append(back[cluster], c)
-	}
-	for cluster, calls := range back {
-		l := q.lane(cluster)
-		l.calls = append(calls, l.calls...)
-	}
+// putBack puts back calls that were popped, before all others.
+func (q *queue) putBack(calls []*call) {
+	q.again = append(calls, q.again...)
 	q.Size += len(calls)
 }
 
@@ -84,15 +81,22 @@ func (q *queue) peek() *call {
 	if q.Size == 0 {
 		return nil
 	}
+	if len(q.again) > 0 {
+		return q.again[0]
+	}
 	return q.turns[0].calls[0]
 }
 
 // pop removes the call that peek returned.
 func (q *queue) pop() {
+	q.Size--
+	if len(q.again) > 0 {
+		q.again = q.again[1:]
+		return
+	}
 	l := q.turns[0]
 	l.calls = l.calls[1:]
 	q.turns = q.turns[1:]
-	q.Size--
 	if len(l.calls) == 0 {
 		delete(q.lanes, l.Cluster)
 		return
@@ -100,30 +104,28 @@ func (q *queue) pop() {
 	q.turns = append(q.turns, l)
 }
 
-// ErrGone: the space was retired before the call was planned.
-var ErrGone = errors.New("space is gone")
-
 // Submit gives an op to the worker of the pool's space, and waits for the answer.
 // If ctx ends first, an op that is still queued is dropped, and one that is in a
 // transaction is completed without its caller.
-func (eng *Engine) Submit(ctx context.Context, id ledger.PoolID, o Op) error {
+func (eng *Engine) Submit(ctx context.Context, id ledger.PoolID, o Op) (Answer, error) {
 	for {
 		s, err := eng.Locate(ctx, id)
 		if err != nil {
-			return err
+			return Answer{}, err
 		}
-		if err := s.Do(ctx, o); !errors.Is(err, ErrGone) {
-			return err
+		answer, err := s.Do(ctx, o)
+		if !errors.Is(err, ErrGone) {
+			return answer, err
 		}
 		if err := eng.Confirm(ctx, id); err != nil {
-			return err
+			return Answer{}, err
 		}
 	}
 }
 
 // Change is Submit of an op on a block, once memory has the block's last change. ErrChanged: the
 // pool is gone, and the block with it.
-func (eng *Engine) Change(ctx context.Context, b ledger.Block, o Op) error {
+func (eng *Engine) Change(ctx context.Context, b ledger.Block, o Op) (answer Answer, err error) {
 	s, err := eng.Locate(ctx, b.Pool)
 	if err == nil {
 		var known int64
@@ -132,29 +134,29 @@ func (eng *Engine) Change(ctx context.Context, b ledger.Block, o Op) error {
 		}
 	}
 	if err == nil {
-		err = eng.Submit(ctx, b.Pool, o)
+		answer, err = eng.Submit(ctx, b.Pool, o)
 	}
 	if errors.Is(err, ledger.ErrUnknownPool) {
-		return fmt.Errorf("%w: %w", ledger.ErrChanged, err)
+		err = fmt.Errorf("%w: %w", ledger.ErrChanged, err)
 	}
-	return err
+	return answer, err
 }
 
 // Do gives an op to the space's worker, and waits for the answer, as Submit does.
-func (s *Worker) Do(ctx context.Context, o Op) error {
-	c := &call{op: o, done: make(chan struct{}), traced: NewTraced(ctx)}
+func (s *Worker) Do(ctx context.Context, o Op) (Answer, error) {
+	c := &call{Op: o, done: make(chan struct{}), traced: NewTraced(ctx)}
 	if err := s.enqueue(c); err != nil {
-		return err
+		return Answer{}, err
 	}
 	select {
 	case <-c.done:
-		return c.err
+		return c.answer, c.err
 	case <-ctx.Done():
 	}
 	s.Lock()
 	defer s.Unlock()
-	c.finish(fmt.Errorf("waiting for the ledger: %w", context.Cause(ctx)))
-	return c.err
+	c.finish(Answer{}, fmt.Errorf("waiting for the ledger: %w", context.Cause(ctx)))
+	return c.answer, c.err
 }
 
 // enqueue puts a call into the queue, and starts a worker if there is none.

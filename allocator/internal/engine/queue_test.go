@@ -8,18 +8,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// laneOp is an op of which only the lane and the claim matter.
-type laneOp struct {
-	Op
-	workspace ledger.ClusterName
-	of        ledger.ClaimID
-}
-
-func (o laneOp) Cluster() ledger.ClusterName   { return o.workspace }
-func (o laneOp) Claim() (ledger.ClaimID, bool) { return o.of, true }
-
 func callOf(cluster ledger.ClusterName, claim string) *call {
-	return &call{op: laneOp{workspace: cluster, of: ledger.ClaimID(claim)}, done: make(chan struct{})}
+	return &call{Op: Op{Lane: cluster}, plan: Plan{Answer: Answer{Block: ledger.Block{Class: claim}}}, done: make(chan struct{})}
 }
 
 // order pops n calls and names their claims.
@@ -28,8 +18,7 @@ func (q *queue) order(n int) (popped []*call, names string) {
 		c := q.peek()
 		q.pop()
 		popped = append(popped, c)
-		id, _ := c.op.Claim()
-		names += " " + string(id)
+		names += " " + c.plan.Block.Class
 	}
 	return popped, strings.TrimSpace(names)
 }
@@ -53,7 +42,7 @@ func TestQueue_WorkspacesTakeTurns(t *testing.T) {
 }
 
 // Calls that are put back keep their order, before those that came meanwhile.
-func TestQueue_Unpop(t *testing.T) {
+func TestQueue_PutBack(t *testing.T) {
 	var q queue
 	for i := range 3 {
 		q.push(callOf("a", fmt.Sprint("a", i)))
@@ -61,20 +50,11 @@ func TestQueue_Unpop(t *testing.T) {
 	}
 	popped, _ := q.order(4)
 	q.push(callOf("a", "a3"))
-	q.unpop(popped)
+	q.putBack(popped)
 	if q.Size != 7 {
 		t.Errorf("%d calls are queued, want 7", q.Size)
 	}
-	_, got := q.order(7)
-	var a, b []string
-	for name := range strings.FieldsSeq(got) {
-		if strings.HasPrefix(name, "a") {
-			a = append(a, name)
-			continue
-		}
-		b = append(b, name)
-	}
-	if fmt.Sprint(a, b) != "[a0 a1 a2 a3] [b0 b1 b2]" {
-		t.Errorf("got %v, want [a0 a1 a2 a3] [b0 b1 b2]", got)
+	if _, got := q.order(7); got != "a0 b0 a1 b1 a2 b2 a3" {
+		t.Errorf("order: %v, want a0 b0 a1 b1 a2 b2 a3", got)
 	}
 }

@@ -3,139 +3,184 @@ package engine
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// pending are the calls of a transaction that were not committed, or may not have been. The worker
-// goes on when the outcome is certain, and the indexes are up to date with it.
+// retrySettle is the pause before the next attempt to settle a group.
+const retrySettle = 250 * time.Millisecond
+
+// pending is a group that was not committed, or may not have been. The worker goes on when that is certain, and memory
+// is up to date with it.
 type pending struct {
-	losers []loser
-	fence  *Fence // to be put, if the outcome is unknown
-	answer error  // for the callers; nil: they are planned again
-	need   int64  // revision that the watch has to reach
-	moved  bool   // the fence had moved: the transaction may have been committed
+	group   *group
+	unknown bool            // whether it was committed
+	moved   bool            // others have written since it was sent: whether it was committed, the watch shows
+	need    int64           // revision of a change in this ledger that the watch has to reach
+	needAll int64           // revision of any change that it has to reach
+	answers map[*call]error // of its calls that were refuted
+	answer  error           // of the others; nil: they are planned again
 }
 
-// loser is a call whose share was not committed, or may not have been.
-type loser struct {
-	*call
-	why Loss
-}
-
-// lose leaves a group pending. All its calls have lost, for the same reason.
-func (s *Worker) lose(g *group, why Loss) {
-	s.pending = &pending{losers: make([]loser, len(g.calls))}
-	for i, c := range g.calls {
-		s.pending.losers[i] = loser{c, why}
-	}
-}
-
-// sawRevisions notes the revisions of keys that etcd has returned: the watch has to reach them before
-// the losers are planned again.
-func (p *pending) sawRevisions(got store.Results) {
-	for i := range got {
-		if kv := got.Found(i); kv != nil {
-			p.need = max(p.need, kv.ModRevision)
+// work commits group after group until the queue is empty and the outcome of each
+// transaction is known. A space has one worker at a time.
+func (s *Worker) work() {
+	for {
+		if err := s.settle(); err != nil {
+			if !s.refuse(err) {
+				return
+			}
+			s.Engine.rest(retrySettle)
+			continue
+		}
+		s.yield()
+		g := s.gather()
+		if g == nil {
+			return
+		}
+		if s.commit(g) {
+			s.losses++
+		} else {
+			s.losses /= 2
 		}
 	}
 }
 
-// closeAt marks the space as retired if memory has its head at this revision. 0: there was no head,
-// and nothing happens.
-func (s *Worker) closeAt(revision int64) {
+// yield lets a writer go first that has asked for a turn.
+func (s *Worker) yield() {
+	s.Lock()
+	t := s.turn
+	s.Unlock()
+	if t.taken == nil {
+		return
+	}
+	t.yield(s.Engine.Ctx)
 	s.Lock()
 	defer s.Unlock()
-	if revision > 0 && s.Head.Revision == revision {
-		s.Close()
+	if s.turn == t {
+		s.turn = turn{}
 	}
 }
 
-// fence is the key that has to be put so that a group's transaction can no longer succeed.
-func (g *group) fence(keys store.SpaceKeys) *Fence {
-	if g.at.Revision == 0 {
-		return g.shares[0].Fence
-	}
-	key := keys.Head()
-	return &Fence{Key: key, Revision: g.at.Revision, Same: g.at.Same(key), Value: store.EncodeHead(g.at.Count + g.stride)}
-}
-
-// settle waits until the outcome of the pending transaction is certain, and the
-// indexes are up to date with it. It then answers the calls, or queues them again.
+// settle waits until the outcome of the pending group is certain, and memory is up to date with it. It then answers the
+// calls, or queues them again.
 func (s *Worker) settle() error {
 	p := s.pending
 	if p == nil {
 		return nil
 	}
-	if p.fence != nil {
-		gone, err := p.putFence(s.Engine)
-		if err != nil {
+	if p.unknown {
+		if err := s.fence(p); err != nil {
 			return err
 		}
-		if gone {
-			s.closeAt(p.fence.Revision)
-		}
-		p.fence = nil
 	}
 	if err := s.Engine.Await(s.Engine.Ctx, p.need); err != nil {
 		return err
 	}
-	s.Lock()
-	defer s.Unlock()
+	if err := s.Engine.AwaitAll(s.Engine.Ctx, p.needAll); err != nil {
+		return err
+	}
 	s.pending = nil
-	s.Queue.unpop(p.undo(s))
+	if landed := s.lose(p); landed > 0 {
+		s.won(p.group, landed)
+	}
 	return nil
 }
 
-// putFence puts the fence of a transaction whose outcome is unknown. A read would
-// not be enough: the transaction may still be on its way to etcd. If etcd has refused
-// it, a read is enough. putFence reports whether the fence is gone.
-func (p *pending) putFence(eng *Engine) (gone bool, err error) {
-	ctx, cancel := context.WithTimeout(eng.Ctx, eng.store.Timeout)
+// fence makes sure that a transaction whose outcome is unknown cannot happen any more: it puts a key that the
+// transaction compares. A read would not be enough, since the transaction may still be on its way to etcd. It
+// is enough if etcd has refused the transaction, or if that changes nothing.
+func (s *Worker) fence(p *pending) error {
+	ctx, cancel := context.WithTimeout(s.Engine.Ctx, s.Engine.store.Timeout)
 	defer cancel()
-	f := p.fence
-	txn := eng.store.Client.Txn(ctx).If(f.Same...).Then(store.Put(f.Key, f.Value)).Else(store.Get(f.Key))
-	if p.answer != nil {
-		txn = eng.store.Client.Txn(ctx).Then(store.Get(f.Key))
+	key, same, value := p.group.fence()
+	reads := p.answer != nil || !p.group.writes()
+	txn := s.Engine.store.Client.Txn(ctx)
+	if reads {
+		txn = txn.Then(store.Get(key))
+	} else {
+		txn = txn.If(same...).Then(store.Put(key, value)).Else(store.Get(key))
 	}
 	resp, err := txn.Commit()
 	if err != nil {
-		return false, eng.store.Unavailable(err)
+		return s.Engine.store.Unavailable(err)
 	}
 	if p.answer == nil { // etcd takes writes again
-		eng.Health.setCommit(nil)
+		s.Engine.Health.setCommit(nil)
 	}
 	current := store.Results(resp.Responses).Found(0)
-	p.moved = !resp.Succeeded
 	switch {
-	case resp.Succeeded && p.answer == nil:
+	case resp.Succeeded && !reads:
 		p.need = resp.Header.Revision
 	case current != nil:
-		p.need = current.ModRevision
+		p.moved, p.need = p.group.writes(), current.ModRevision
 	default:
-		return true, nil
+		p.moved, p.needAll = p.group.writes(), resp.Header.Revision
 	}
-	return false, nil
+	p.unknown = false
+	return nil
 }
 
-// undo undoes what the ops of a failed transaction have planned. It answers some of
-// the calls, and returns those that are to be planned again.
-func (p *pending) undo(s *Worker) []*call {
-	var again []*call
-	for _, l := range p.losers {
-		if d, ok := l.op.(OnceOnly); ok && p.moved {
-			d.Uncertain()
-		}
-		err := l.op.Lost(s, l.why)
-		switch {
-		case !errors.Is(err, ErrAgain):
-			l.finish(err)
-		case p.answer != nil:
-			l.finish(p.answer)
-		case !l.gone:
-			l.traced.Requeued()
-			again = append(again, l.call)
+// fence is the key that has to be put so that the group's transaction can no longer succeed, what the transaction compares
+// of it, and its new value. A space without a head is that of a root pool, which compares the fence of its workspace.
+func (g *group) fence() (key string, same []clientv3.Cmp, value string) {
+	key = g.keys.Head()
+	for c := range g.changes() {
+		if g.at.Revision == 0 && c.Entry != nil && c.Entry.Kind == store.RootsKey {
+			return c.Key, store.Cmps(store.At(c.Key, c.Was)), c.Value
 		}
 	}
-	return again
+	return key, g.at.Same(key), store.EncodeHead(g.next.Count, "")
+}
+
+// lose answers the calls of a group that was not committed, or queues them to be planned again. landed is the revision
+// at which it was committed all the same; 0: it was not.
+func (s *Worker) lose(p *pending) (landed int64) {
+	s.Lock()
+	defer s.Unlock()
+	if p.moved {
+		var certain bool
+		if landed, certain = p.group.draft.Landed(); landed > 0 {
+			return landed
+		}
+		if !certain {
+			p.answer = ErrUncertain
+		}
+	}
+	s.Discard()
+	var again []*call
+	for _, c := range p.group.calls {
+		err, refuted := p.answers[c]
+		switch {
+		case refuted && !errors.Is(err, ErrAgain):
+			c.finish(Answer{}, err)
+		case p.answer != nil:
+			c.finish(Answer{}, p.answer)
+		case !c.gone:
+			c.traced.Requeued()
+			again = append(again, c)
+		}
+	}
+	s.Queue.putBack(again)
+	return 0
+}
+
+// refuse answers all calls with err. The worker stays with the pending
+// group, even if the queue is empty: until that is settled, memory may differ from
+// the ledger. It reports false, and the worker ends, when the allocator is closed.
+func (s *Worker) refuse(err error) bool {
+	s.Lock()
+	defer s.Unlock()
+	for _, c := range s.pending.group.calls {
+		c.finish(Answer{}, err)
+	}
+	for c := s.Queue.peek(); c != nil; c = s.Queue.peek() {
+		s.Queue.pop()
+		c.finish(Answer{}, err)
+	}
+	s.Working = s.Engine.Ctx.Err() == nil
+	return s.Working
 }

@@ -67,15 +67,14 @@ func (f follower) image(im *image, e *store.Entry) {
 	}
 }
 
-// apply adds a key of a space. To an image every key is a new one.
+// apply adds a key of a space.
 func (im *image) apply(table *space.Table, e *store.Entry) {
 	s, ok := im.spaces[e.Space]
 	if !ok {
-		s = space.NewDraft(table, e.Space)
+		s = space.NewReading(table, e.Space)
 		im.spaces[e.Space] = s
 	}
-	e.Created = true
-	s.Apply(e)
+	s.ReadKey(e)
 }
 
 // install brings memory in line with an image. A space that has newer changes stays as

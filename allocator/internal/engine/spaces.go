@@ -66,6 +66,20 @@ func (all *spaces) drop(w *Worker) {
 	}
 }
 
+// dropGone removes a space that is retired, once the watch has reached the revision at which it was.
+func (all *spaces) dropGone(id ledger.SpaceID, watched int64) {
+	w, ok := all.find(id)
+	if !ok {
+		return
+	}
+	w.Lock()
+	over := w.Gone && w.Known <= watched
+	w.Unlock()
+	if over {
+		all.drop(w)
+	}
+}
+
 // Count adds up a number of each space. It calls of with the lock of the space held.
 func (all *spaces) Count(of func(*Worker) int) (n int) {
 	for _, w := range all.All() {

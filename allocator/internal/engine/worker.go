@@ -16,15 +16,14 @@ type Worker struct {
 	Keys   store.SpaceKeys // those of the space
 
 	Queue   queue
-	Working bool   // the goroutine runs
-	Placing *group // for which a call is being planned
-	alarm   alarm  // for the next cooldown that ends
-	turn    turn   // of another writer that has asked for it
+	Working bool  // the goroutine runs
+	alarm   alarm // for the next cooldown that ends
+	turn    turn  // of another writer that has asked for it
 
 	// The goroutine's own.
-	pending *pending      // the calls of the last transaction that are not settled
+	pending *pending      // the last group, if its outcome is not certain or not in memory
 	losses  int           // recent conflicts with other writers
-	nest    int           // how many of the next groups are nested
+	refuted bool          // a call of the last group was: the others go without those behind them
 	took    time.Duration // by the last transaction
 }
 

@@ -1,12 +1,60 @@
 package space
 
 import (
+	"slices"
+
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Apply brings a key of the ledger into the space. A block whose value cannot be read is taken, and
+// Apply brings the changes of one revision into memory, unless they are there: those of this process, and those of other
+// writers. It reports whether they were not there. It is the only way in. The draft is given up first: the transaction in flight has made these very changes, or it
+// was planned on another ledger and will not be committed. So nothing but the ledger is in memory when changes come in.
+func (s *Space) Apply(entries []*store.Entry, revision int64) (news bool) {
+	if revision <= s.Known {
+		return false
+	}
+	drafted := s.draft.giveUp(s)
+	s.Known = revision
+	slices.SortStableFunc(entries, poolsFirst)
+	for _, e := range entries {
+		s.apply(e)
+	}
+	for _, prefix := range drafted {
+		if !s.Has(prefix) {
+			s.freed = append(s.freed, prefix)
+		}
+	}
+	s.offerFreed()
+	return true
+}
+
+// poolsFirst puts the records of pools before their blocks.
+func poolsFirst(a, b *store.Entry) int {
+	rank := func(e *store.Entry) int {
+		if e.Kind == store.PoolKey && e.Put {
+			return 0
+		}
+		return 1
+	}
+	return rank(a) - rank(b)
+}
+
+// ReadKey brings a key into a space that is being read.
+func (s *Space) ReadKey(e *store.Entry) { s.apply(e) }
+
+// offerFreed offers to the claims that wait what changes have freed, once all changes of their revision are in.
+func (s *Space) offerFreed() {
+	freed := s.freed
+	s.freed = nil
+	for _, prefix := range freed {
+		s.Room.offer(prefix)
+	}
+}
+
+// apply brings a key of the ledger into the space. A block whose value cannot be read is taken, and
 // has no owner.
-func (s *Space) Apply(e *store.Entry) {
+func (s *Space) apply(e *store.Entry) {
 	was := s.Damage.note(e)
 	switch {
 	case e.Put && e.Damage != nil:
@@ -17,11 +65,15 @@ func (s *Space) Apply(e *store.Entry) {
 	}
 	switch {
 	case e.Kind == store.PoolKey && e.Put && e.Damage == nil:
-		s.PutPool(*e.Registered)
+		s.putPool(*e.Registered)
 	case e.Kind == store.PoolKey && !e.Put:
-		s.RemovePool(e.Pool)
+		if e.Retired {
+			s.Table.NoteRetired([]ledger.PoolID{e.Pool}, true)
+		}
+		s.removePool(e.Pool)
 	case e.Kind == store.HeadKey && e.Put:
 		s.Head = e.Head
+		s.draft.meet(e.Head)
 	case e.Kind == store.HeadKey && s.Head.Revision > 0:
 		s.Close()
 	case e.Kind == store.BlockKey && e.Prefix.IsValid():
@@ -30,16 +82,21 @@ func (s *Space) Apply(e *store.Entry) {
 }
 
 func (s *Space) applyBlock(e *store.Entry) {
-	if !e.Put {
+	if s.reading == nil {
+		s.Table.noteBlock(Position{Space: s.ID, Prefix: e.Prefix}, e.Block)
+	}
+	switch had := s.Has(e.Prefix); {
+	case e.Put && !had:
+		s.endHolds(e.Prefix, e.Block)
+		s.Room.Pools.take(e.Prefix)
+	case !e.Put && had:
 		s.remove(e.Prefix)
-		return
 	}
-	if e.Created {
-		s.Add(e.Prefix)
-	}
-	if e.Damage != nil {
+	switch {
+	case !e.Put:
+	case e.Damage != nil:
 		s.Blocks.hide(e.Prefix)
-		return
+	default:
+		s.note(e.Prefix, e.Block)
 	}
-	s.note(e.Prefix, e.Block)
 }

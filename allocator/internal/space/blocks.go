@@ -9,45 +9,48 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// Committed turns a reservation into a block, committed at the revision.
-func (s *Space) Committed(prefix netip.Prefix, r store.Record, revision int64) {
-	if revision <= s.Known { // the watch was faster, and has taken it too
-		s.Room.Unreserve(prefix)
+// Has reports whether the ledger, as of memory, has a block at exactly this prefix.
+func (s *Space) Has(prefix netip.Prefix) bool { return s.Blocks.has(prefix) }
+
+// endHolds ends the holds that overlap the prefix of a block that comes. Usually that is the hold of the block's own
+// claim.
+func (s *Space) endHolds(prefix netip.Prefix, r store.Record) {
+	if w, ok := s.Room.reserved.get(prefix); ok {
+		s.endHold(w, r)
+	}
+	if s.Room.reserved.len() == 0 || s.Room.Pools.vacant(prefix) {
 		return
 	}
-	s.Room.reserved.remove(prefix)
-	r.Revision = revision
-	s.note(prefix, r)
-}
-
-// Put notes a block that was there before, and was changed at the revision.
-func (s *Space) Put(prefix netip.Prefix, r store.Record, revision int64) {
-	if revision > s.Known { // else the watch was faster
-		r.Revision = revision
-		s.note(prefix, r)
+	for held, w := range s.Room.reserved.all() {
+		if held.Overlaps(prefix) {
+			s.endHold(w, r)
+		}
 	}
 }
 
-// Add takes the prefix of a block that is new in the ledger. A hold on that prefix ends.
-func (s *Space) Add(prefix netip.Prefix) {
-	s.Room.Pools.take(prefix)
-	s.Room.yield(prefix)
-}
-
-// Removed returns the prefix of a block that was removed at the revision.
-func (s *Space) Removed(prefix netip.Prefix, revision int64) {
-	if revision > s.Known {
-		s.remove(prefix)
+// endHold ends the hold of a waiter at the place of a block. The wait of the block's own claim is over; any
+// other waits on.
+func (s *Space) endHold(w *Waiter, r store.Record) {
+	p := s.Pool(w.request.Pool)
+	if s.freed = append(s.freed, w.Last); r.Of(w.request.Holder.Claim) < 0 {
+		s.Room.release(p, w)
+		return
 	}
+	s.Room.remove(p, w)
+	s.Room.reserved.remove(w.Last)
+	s.Room.Pools.put(w.Last)
 }
 
+// remove removes a block, and gives its prefix back.
 func (s *Space) remove(prefix netip.Prefix) {
 	s.setCooling(prefix, nil)
+	s.Blocks.dispute(prefix, false)
 	if old, ok := s.Blocks.remove(prefix); ok {
 		s.count(prefix, old, -1)
 	}
 	s.News.touchAll(s.Room.Pools.over(prefix))
-	s.Room.free(prefix)
+	s.Room.Pools.put(prefix)
+	s.freed = append(s.freed, prefix)
 }
 
 // note notes the owners of a block, and whether it cools. It counts the new owners before it stops
@@ -58,7 +61,7 @@ func (s *Space) note(prefix netip.Prefix, r store.Record) {
 			s.Table.Reservations.Told(h.Claim, h.BoundAt)
 		}
 	}
-	if s.draft != nil {
+	if s.reading != nil {
 		s.load(prefix, r)
 		return
 	}
@@ -72,6 +75,10 @@ func (s *Space) note(prefix netip.Prefix, r store.Record) {
 			s.count(prefix, old, -1)
 		}
 		s.Blocks.put(prefix, by)
+	}
+	if s.Blocks.dispute(prefix, r.Disputed) {
+		holder := r.Block(r.Holdings[0]).Holder
+		s.News.wake(&holder)
 	}
 	s.setCooling(prefix, CooledOf(r))
 }
@@ -111,7 +118,7 @@ func (s *Space) count(prefix netip.Prefix, of owners, sign int64) {
 // publish publishes a change of an account: first the new sum, then, if it is smaller, a
 // notification. A space that waits for that begins to watch the account before it reads the sum.
 func (s *Space) publish(a Account, n *big.Int) {
-	if s.draft != nil {
+	if s.reading != nil {
 		return
 	}
 	if a.pool == "" {

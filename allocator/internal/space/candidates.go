@@ -52,8 +52,8 @@ func (p *Pool) Neighbours(prefix netip.Prefix) int {
 	return n
 }
 
-// Exact returns a prefix of the pool if it is free, and else refuses it.
-func (p *Pool) Exact(prefix netip.Prefix) (netip.Prefix, error) {
+// exact returns a prefix of the pool if it is free, and else refuses it.
+func (p *Pool) exact(prefix netip.Prefix) (netip.Prefix, error) {
 	if p.Index.Free(prefix) {
 		return prefix, nil
 	}
@@ -63,11 +63,22 @@ func (p *Pool) Exact(prefix netip.Prefix) (netip.Prefix, error) {
 	return netip.Prefix{}, ledger.ErrInUse
 }
 
-// Lacks reports whether the ledger, as of memory, has no block at exactly this
-// prefix of the pool. It may report false although there is none.
-func (p *Pool) Lacks(prefix netip.Prefix) bool {
-	_, reserved := p.In.Room.reserved.get(prefix)
-	return reserved || p.Index.Free(prefix)
+// Room returns the prefix that is held for a request, or one that is free, and else refuses the request.
+func (p *Pool) Room(r ledger.Request) (netip.Prefix, error) {
+	if prefix, ok := p.HeldFor(r); ok {
+		return prefix, nil
+	}
+	if r.Exact.IsValid() {
+		return p.exact(r.Exact)
+	}
+	if prefix, ok := p.Index.Find(r.Length, r.Strategy); ok {
+		return prefix, nil
+	}
+	largest, ok := p.Index.Largest()
+	if !ok {
+		largest = -1
+	}
+	return netip.Prefix{}, &ledger.ExhaustedError{Pool: p.ID, Length: r.Length, Largest: largest, NextRelease: p.Cools.Next()}
 }
 
 // fits reports whether there is room for a waiter.

@@ -1,7 +1,6 @@
 package space
 
 import (
-	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -51,8 +50,7 @@ func TestClock_OfSeveralHolds(t *testing.T) {
 		t.Fatalf("%d clocks run for 2 holds made at once; want 1", len(running))
 	}
 	s.Lock()
-	s.Room.Claim(p, asks("a"))
-	s.Room.Reserve(netip.MustParsePrefix("10.0.0.0/32")) // as a transaction does
+	come(s, 1, "10.0.0.0/32", block("a"))
 	s.Unlock()
 	running.ring()
 	wantWoken(t, told, "c")

@@ -34,7 +34,6 @@ type Cooled struct {
 	former former
 	Owner  unique.Handle[Owner]
 	At     int64 // revision of the block's last change
-	Taken  bool  // a bind of the current group gives it back to its former holder
 }
 
 // End is when the block is free.
@@ -198,7 +197,7 @@ func (p *Pool) FormerBlock(r ledger.Request) (netip.Prefix, bool) {
 	for _, prefix := range known.former[formerOf(r.Holder)] {
 		wanted := r.Exact == prefix || !r.Exact.IsValid() && r.Length == prefix.Bits()
 		c := known.Blocks[prefix]
-		if wanted && c.Owner == by && !c.Taken && Contains(p.CIDR, prefix) && p.excludes(prefix) == nil {
+		if wanted && c.Owner == by && Contains(p.CIDR, prefix) && p.excludes(prefix) == nil {
 			return prefix, true
 		}
 	}

@@ -1,57 +1,162 @@
 package space
 
 import (
+	"iter"
 	"math/big"
 	"net/netip"
-	"unique"
+	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// draft is what a space has in mind while it is read. There may be millions of blocks, most of them
-// of few owners: what they hold is added up once, at the end.
-type draft struct {
-	held   map[share]int64 // how many blocks
-	latest owners          // of the last block; the next one often has the same
+// Draft holds the changes of a group, from the first plan until the outcome of their transaction is certain. The
+// prefixes that they take are taken in the indexes, so that the next plan finds other room. Those that they free are free when
+// the changes are applied: so no transaction writes a key twice, and a limit counts too much rather than too little. The
+// zero value is empty. The space's lock guards it.
+type Draft struct {
+	Head string // the value of the head that its transaction puts, and no other
+
+	keys    map[string]bool // that it changes; true: others of the group may make the same change
+	taken   []taken         // in the indexes
+	pending Pending         // of the accounts that a plan has asked for
+	landed  int64           // revision at which memory has met its head; 0: it has not
+	missed  bool            // memory was replaced by a later reading, and may have missed its head
 }
 
-// share is the blocks of one owner that are of one size.
-type share struct {
-	by   unique.Handle[Owner]
-	free int // bits of an address that the length leaves free
+// taken is a prefix that a draft takes, and its owner.
+type taken struct {
+	prefix netip.Prefix
+	by     Owner
 }
 
-// load notes a block of a space that is being read. Each is read once, and nobody is to be told.
-func (s *Space) load(prefix netip.Prefix, r store.Record) {
-	by := s.draft.ownersOf(r)
-	s.Blocks.put(prefix, by)
-	if len(by.rivals) > 0 {
-		s.count(prefix, by, 1)
-	} else {
-		s.draft.held[share{by.first, prefix.Addr().BitLen() - prefix.Bits()}]++
-	}
-	s.setCooling(prefix, CooledOf(r))
-}
+// Begin makes a draft the one of the space, for which operations are planned from now on.
+func (s *Space) Begin(d *Draft) { s.draft = d }
 
-// ownersOf are the owners of a block.
-func (d *draft) ownersOf(r store.Record) owners {
-	if len(r.Holdings) > 1 {
-		return ownersOf(r)
-	}
-	if len(d.held) == 0 || d.latest.first.Value() != OwnerOf(r.Holdings[0]) {
-		d.latest = ownersOf(r)
-	}
-	return d.latest
-}
-
-// settle adds up what the owners hold, when all is read.
-func (s *Space) settle() {
-	for sh, blocks := range s.draft.held {
-		n := big.NewInt(blocks)
-		n.Lsh(n, uint(sh.free))
-		for a := range sh.by.Value().accounts() {
-			s.usage.add(a, n)
+// Try adds the changes of an operation to the draft. It reports false, and adds none, if one is of a key that the
+// draft has already: the operation is to be planned again when the draft is in memory.
+func (s *Space) Try(changes []store.Change) (ok bool) {
+	d := s.draft
+	for i := range changes {
+		if common, twice := d.keys[changes[i].Key]; twice && !(common && changes[i].Common) {
+			return false
 		}
 	}
-	clear(s.draft.held)
+	if d.keys == nil {
+		d.keys = map[string]bool{}
+	}
+	for i := range changes {
+		c := &changes[i]
+		if c.Tenure != nil {
+			continue
+		}
+		d.keys[c.Key] = c.Common
+		if e := c.Entry; e != nil && e.Kind == store.BlockKey && e.Put && !s.Has(e.Prefix) {
+			d.take(s, taken{e.Prefix, OwnerOf(e.Block.Holdings[0])})
+		}
+	}
+	return true
+}
+
+func (d *Draft) take(s *Space, t taken) {
+	s.Room.Pools.take(t.prefix)
+	d.taken = append(d.taken, t)
+	if len(d.pending) > 0 {
+		d.pending.Add(t.by, cidr.Size(t.prefix))
+	}
+}
+
+// giveUp gives back what the draft has taken, and returns it. A second call, and one without a draft, does nothing.
+func (d *Draft) giveUp(s *Space) (back []netip.Prefix) {
+	if d == nil {
+		return nil
+	}
+	back = make([]netip.Prefix, 0, len(d.taken))
+	for _, t := range d.taken {
+		s.Room.Pools.put(t.prefix)
+		back = append(back, t.prefix)
+	}
+	d.taken, d.pending = nil, nil
+	return back
+}
+
+// len counts the prefixes that the draft has taken.
+func (d *Draft) len() int {
+	if d == nil {
+		return 0
+	}
+	return len(d.taken)
+}
+
+// reserved yields the prefixes that are taken in the indexes and not in the ledger: those that are held for waiters, and
+// those of the draft.
+func (s *Space) reserved() iter.Seq[netip.Prefix] {
+	return func(yield func(netip.Prefix) bool) {
+		for prefix := range s.Room.reserved.all() {
+			if !yield(prefix) {
+				return
+			}
+		}
+		for i := range s.draft.len() {
+			if !yield(s.draft.taken[i].prefix) {
+				return
+			}
+		}
+	}
+}
+
+// Discard ends the draft, whose outcome is certain. The room that it has still taken is offered to the claims that wait.
+func (s *Space) Discard() {
+	s.freed = append(s.freed, s.draft.giveUp(s)...)
+	s.draft = nil
+	s.offerFreed()
+}
+
+// Drafted reports whether a head is that of the draft's transaction.
+func (s *Space) Drafted(h store.Head) bool { return s.draft != nil && s.draft.Head == h.Value }
+
+// meet notes that a head has come into memory. It may be that of the draft.
+func (d *Draft) meet(h store.Head) {
+	if d != nil && d.Head == h.Value {
+		d.landed = h.Revision
+	}
+}
+
+// skip notes that memory is as of a later reading of the ledger, which shows the last head alone.
+func (d *Draft) skip(last store.Head) {
+	if d != nil {
+		d.missed = true
+		d.meet(last)
+	}
+}
+
+// Landed returns the revision at which the transaction of the draft was committed, as of memory; 0: it was not. certain is
+// false if memory may have missed that.
+func (d *Draft) Landed() (revision int64, certain bool) {
+	return d.landed, d.landed > 0 || !d.missed
+}
+
+// Pending returns how much the draft is about to take on the accounts of a request. An account is counted as soon as a
+// request with a limit asks for it.
+func (d *Draft) Pending(r ledger.Request) Pending {
+	if d == nil || r.Limits == (ledger.Limits{}) {
+		return nil
+	}
+	for _, a := range []Account{PoolAccount(r), ClassAccount(r)} {
+		if _, counted := d.pending[a]; counted {
+			continue
+		}
+		sum := new(big.Int)
+		for _, t := range d.taken {
+			if slices.Contains(slices.Collect(t.by.accounts()), a) {
+				sum.Add(sum, cidr.Size(t.prefix))
+			}
+		}
+		if d.pending == nil {
+			d.pending = Pending{}
+		}
+		d.pending[a] = sum
+	}
+	return d.pending
 }

@@ -25,14 +25,14 @@ func TestRoom_ServesAsSearched(t *testing.T) {
 		s := NewSpace(table, "s")
 		s.Unlocking, s.Unlocked = func() {}, func(n News) { *told = n }
 		all := netip.MustParsePrefix("10.0.0.0/28")
-		s.PutPool(ledger.Pool{ID: "p", CIDR: all, State: ledger.PoolOpen})
+		s.putPool(ledger.Pool{ID: "p", CIDR: all, State: ledger.PoolOpen})
 		p := s.Pool("p")
 		s.Lock()
 		var taken []netip.Prefix // all of it, in blocks of two
 		for i := range 8 {
 			addr := netip.AddrFrom4([4]byte{10, 0, 0, byte(2 * i)})
 			taken = append(taken, netip.PrefixFrom(addr, 31))
-			s.Room.Reserve(taken[i])
+			come(s, int64(i+1), taken[i].String(), block(ledger.ClaimID(fmt.Sprint("holder", i))))
 		}
 		for i := range 40 {
 			s.Room.Wait(p, someRequest(random, i))
@@ -44,7 +44,7 @@ func TestRoom_ServesAsSearched(t *testing.T) {
 		for _, freed := range taken {
 			s.News = News{}
 			want := searched(p, freed)
-			s.Room.Unreserve(freed)
+			leave(s, s.Known+1, freed.String())
 			var got []ledger.ClaimID
 			for _, h := range s.News.Woken {
 				got = append(got, h.Claim)

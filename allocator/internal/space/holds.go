@@ -53,7 +53,7 @@ func (r *Room) Withdraw(p *Pool, id ledger.ClaimID) {
 	}
 	held, on := w.held, w.suspended
 	if r.remove(p, w); held {
-		r.Unreserve(w.Last)
+		r.unreserve(w.Last)
 	}
 	r.unpledge(w, on)
 }
@@ -79,7 +79,7 @@ func (r *Room) clear(p *Pool) {
 	for _, w := range claims {
 		if w.held {
 			w.release()
-			r.Unreserve(w.Last)
+			r.unreserve(w.Last)
 		}
 	}
 }
@@ -97,10 +97,17 @@ func (r *Room) hold(p *Pool, w *Waiter) {
 	r.start(w)
 }
 
-// giveUp releases the hold of a waiter, which waits on.
+// giveUp releases the hold of a waiter, which waits on, and offers the room.
 func (r *Room) giveUp(p *Pool, w *Waiter) {
+	r.release(p, w)
+	r.offer(w.Last)
+}
+
+// release releases the hold of a waiter, which waits on.
+func (r *Room) release(p *Pool, w *Waiter) {
 	p.Waiting.requeue(w)
-	r.Unreserve(w.Last)
+	r.reserved.remove(w.Last)
+	r.Pools.put(w.Last)
 	r.unpledge(w, Account{})
 }
 
@@ -115,13 +122,6 @@ func (r *Room) unpledge(w *Waiter, but Account) {
 	}
 }
 
-// yield releases a hold on exactly the prefix that another Allocator has bound.
-func (r *Room) yield(prefix netip.Prefix) {
-	if w, _ := r.reserved.get(prefix); w != nil {
-		r.giveUp(r.Pools.Find(w.request.Pool), w)
-	}
-}
-
 // HeldFor is the prefix that is held for a request; ok is false if there is none.
 func (p *Pool) HeldFor(req ledger.Request) (prefix netip.Prefix, ok bool) {
 	w := p.Waiting.Claims[req.Holder.Claim]
@@ -131,41 +131,13 @@ func (p *Pool) HeldFor(req ledger.Request) (prefix netip.Prefix, ok bool) {
 	return w.Last, true
 }
 
+// Waits reports whether a request is the one that waits, or none of its claim does.
+func (p *Pool) Waits(req ledger.Request) bool {
+	w := p.Waiting.Claims[req.Holder.Claim]
+	return w == nil || w.asks(req)
+}
+
 // asks reports whether a request is the one that waits.
 func (w *Waiter) asks(req ledger.Request) bool {
 	return w.request.Exact == req.Exact && (req.Exact.IsValid() || w.request.Length == req.Length)
-}
-
-// Claim ends the wait of a claim that has a hold in the pool, and makes the held prefix free
-// for it: no other waiter is offered it. nil: the claim has no hold, or the request is not the one
-// that waited.
-func (r *Room) Claim(p *Pool, req ledger.Request) *Waiter {
-	w, ok := p.Waiting.Claims[req.Holder.Claim]
-	if !ok || !w.held {
-		return nil
-	}
-	r.remove(p, w)
-	r.reserved.remove(w.Last)
-	r.Pools.put(w.Last)
-	if w.asks(req) && p.Index.Free(w.Last) {
-		return w
-	}
-	r.offer(w.Last)
-	r.unpledge(w, Account{})
-	return nil
-}
-
-// Rejoin undoes Claim: it puts a waiter back on the list of its pool, at its old place, without a
-// hold.
-func (r *Room) Rejoin(w *Waiter) {
-	r.unpledge(w, Account{})
-	p := r.Pools.Find(w.request.Pool)
-	if p == nil || p.State != ledger.PoolOpen || r.table.withdrawn(w) {
-		return
-	}
-	if _, again := p.Waiting.Claims[w.request.Holder.Claim]; again {
-		return
-	}
-	p.Waiting.add(w)
-	r.table.Waiting.Add(1)
 }

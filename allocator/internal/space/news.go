@@ -4,7 +4,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
@@ -27,14 +26,6 @@ func (n *News) Touch(id ledger.PoolID) {
 func (n *News) touchAll(pools iter.Seq[*Pool]) {
 	for p := range pools {
 		n.Touch(p.ID)
-	}
-}
-
-// Reconcile wakes the holder of a block that is no longer in dispute.
-func (n *News) Reconcile(r store.Record) {
-	if !r.Disputed {
-		b := r.Block(r.Holdings[0])
-		n.wake(&b.Holder)
 	}
 }
 

@@ -79,13 +79,14 @@ func (o owners) accounts() []Account {
 // lock guards them.
 type blocks struct {
 	first  prefixes[unique.Handle[Owner]]
-	rivals map[netip.Prefix][]Owner  // of disputed blocks
+	rivals map[netip.Prefix][]Owner  // of blocks with several owners
+	stuck  map[netip.Prefix]struct{} // disputed blocks
 	unread map[netip.Prefix]struct{} // blocks that could never be read, and so have no owner
 	count  map[ledger.PoolID]int
 }
 
 func newBlocks() blocks {
-	return blocks{rivals: map[netip.Prefix][]Owner{}, unread: map[netip.Prefix]struct{}{}, count: map[ledger.PoolID]int{}}
+	return blocks{rivals: map[netip.Prefix][]Owner{}, stuck: map[netip.Prefix]struct{}{}, unread: map[netip.Prefix]struct{}{}, count: map[ledger.PoolID]int{}}
 }
 
 // all yields the prefixes of all blocks, in no order.
@@ -102,6 +103,26 @@ func (b *blocks) all() iter.Seq[netip.Prefix] {
 			}
 		}
 	}
+}
+
+// has reports whether there is a block at exactly this prefix, also one that cannot be read.
+func (b *blocks) has(prefix netip.Prefix) bool {
+	_, ok := b.first.get(prefix)
+	if !ok && len(b.unread) > 0 {
+		_, ok = b.unread[prefix]
+	}
+	return ok
+}
+
+// dispute notes whether a block is in dispute, and reports whether that is over.
+func (b *blocks) dispute(prefix netip.Prefix, disputed bool) (over bool) {
+	if disputed {
+		b.stuck[prefix] = struct{}{}
+		return false
+	}
+	_, over = b.stuck[prefix]
+	delete(b.stuck, prefix)
+	return over
 }
 
 // hide notes a block that cannot be read. One that could be read before keeps its owners.

@@ -42,11 +42,11 @@ func (p *Pool) Capacity() ledger.Capacity {
 	return c
 }
 
-// unreserved is how many addresses are free, those that are only reserved included. The index tells which of
+// unreserved is how many addresses are free, those that are only held or drafted included. The index tells which of
 // these are excluded, or in a block that another Allocator has bound.
 func (p *Pool) unreserved() *big.Int {
 	var mine []netip.Prefix
-	for prefix := range p.In.Room.reserved.all() {
+	for prefix := range p.In.reserved() {
 		if p.Index.Put(prefix) {
 			mine = append(mine, prefix)
 		}
@@ -64,7 +64,7 @@ func (p *Pool) Held() int { return p.blocks() - p.Cools.Own }
 // blocks is the number of the pool's blocks in the ledger, cooling ones included.
 func (p *Pool) blocks() int {
 	if len(p.In.Room.Pools) == 1 {
-		return p.Index.Blocks() - p.In.Room.reserved.len()
+		return p.Index.Blocks() - p.In.Room.reserved.len() - p.In.draft.len()
 	}
 	return p.In.Blocks.count[p.ID]
 }

@@ -47,6 +47,16 @@ func (ps Pools) put(prefix netip.Prefix) {
 	}
 }
 
+// vacant reports whether nothing of a prefix is taken.
+func (ps Pools) vacant(prefix netip.Prefix) bool {
+	for p := range ps.over(prefix) {
+		if p.Index.Overlapping(prefix) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // drained returns those of some pools that are to be retired now, and marks them as retiring.
 func (ps Pools) drained(touched []ledger.PoolID) (drained []*Pool) {
 	for _, id := range touched {

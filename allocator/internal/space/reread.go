@@ -7,8 +7,10 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// ReplaceBy replaces the space by a draft of it. Reservations and waiters stay.
+// ReplaceBy replaces the space by a reading of it. Waiters and their holds stay.
 func (s *Space) ReplaceBy(fresh *Space) {
+	s.draft.giveUp(s)
+	s.draft.skip(fresh.Head)
 	fresh.settle()
 	old := s.Room.Pools
 	s.Known, s.Head, s.Room.Pools, s.Damage, s.Stale = fresh.Known, fresh.Head, fresh.Room.Pools, fresh.Damage, false
@@ -59,10 +61,11 @@ func (s *Space) replaceBlocks(fresh *Space) {
 
 // Close removes all pools and blocks of the space, which was retired.
 func (s *Space) Close() {
+	s.draft.giveUp(s)
 	s.Gone = true
 	s.Head = store.Head{}
 	s.replaceBlocks(NewSpace(s.Table, s.ID))
 	for _, p := range slices.Clone(s.Room.Pools) {
-		s.RemovePool(p.ID)
+		s.removePool(p.ID)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // knows nothing of blocks and their owners. The space's lock guards it.
 type Room struct {
 	Pools    Pools
-	reserved prefixes[*Waiter] // taken in the indexes, not in the ledger; with the waiter, if it is a hold
+	reserved prefixes[*Waiter] // taken in the indexes, not in the ledger: those that are held for a waiter
 
 	clock *clock // of the holds that are made until the lock is released; nil: there is none yet
 	table *Table
@@ -21,20 +21,9 @@ type Room struct {
 	news  *News       // of the space
 }
 
-// Reserve takes a free prefix for a transaction.
-func (r *Room) Reserve(prefix netip.Prefix) {
-	r.reserved.put(prefix, nil)
-	r.Pools.take(prefix)
-}
-
-// Unreserve gives a reserved prefix back.
-func (r *Room) Unreserve(prefix netip.Prefix) {
+// unreserve gives a reserved prefix back, and offers it to the claims that wait.
+func (r *Room) unreserve(prefix netip.Prefix) {
 	r.reserved.remove(prefix)
-	r.free(prefix)
-}
-
-// free undoes one take, and offers the room to the claims that wait.
-func (r *Room) free(prefix netip.Prefix) {
 	r.Pools.put(prefix)
 	r.offer(prefix)
 }
@@ -86,7 +75,7 @@ func (r *Room) update(p *Pool, record ledger.Pool) {
 	for _, x := range record.Excluded {
 		p.Index.Exclude(x)
 		for prefix, w := range r.reserved.all() {
-			if w != nil && w.request.Pool == p.ID && prefix.Overlaps(x) {
+			if w.request.Pool == p.ID && prefix.Overlaps(x) {
 				r.giveUp(p, w)
 			}
 		}

@@ -26,7 +26,7 @@ func spaceOf(cidr netip.Prefix) (*Space, *News) {
 	table.After = func(time.Duration, func()) func() bool { return func() bool { return true } }
 	s := NewSpace(table, "s")
 	s.Unlocking, s.Unlocked = func() {}, func(n News) { *told = n }
-	s.PutPool(ledger.Pool{ID: "p", CIDR: cidr, State: ledger.PoolOpen})
+	s.putPool(ledger.Pool{ID: "p", CIDR: cidr, State: ledger.PoolOpen})
 	return s, told
 }
 
@@ -38,21 +38,32 @@ func block(claim ledger.ClaimID) store.Record {
 	return store.Record{Holdings: []store.Holding{{Pool: "p", Claim: claim, Cluster: "w", Name: string(claim), State: ledger.Bound}}}
 }
 
+// come brings a block into the space at a revision.
+func come(s *Space, revision int64, prefix string, r store.Record) {
+	key := store.Key{Kind: store.BlockKey, Space: "s", Prefix: netip.MustParsePrefix(prefix)}
+	s.Apply([]*store.Entry{{Key: key, Put: true, Block: r}}, revision)
+}
+
+// leave brings the end of a block into the space at a revision.
+func leave(s *Space, revision int64, prefix string) {
+	key := store.Key{Kind: store.BlockKey, Space: "s", Prefix: netip.MustParsePrefix(prefix)}
+	s.Apply([]*store.Entry{{Key: key}}, revision)
+}
+
 // What a block leaves goes to the oldest waiter alone, and if that goes, to the next.
 func TestRoom_Offered(t *testing.T) {
 	s, p, told := tight(t)
-	first, second := netip.MustParsePrefix("10.0.0.0/32"), netip.MustParsePrefix("10.0.0.1/32")
+	const first, second = "10.0.0.0/32", "10.0.0.1/32"
 	s.Lock()
-	for i, prefix := range []netip.Prefix{first, second} {
-		s.Room.Reserve(prefix)
-		s.Committed(prefix, block(ledger.ClaimID(fmt.Sprint("holder", i))), int64(i+1))
+	for i, prefix := range []string{first, second} {
+		come(s, int64(i+1), prefix, block(ledger.ClaimID(fmt.Sprint("holder", i))))
 	}
 	for i, claim := range []ledger.ClaimID{"old", "young"} {
 		req := asks(claim)
 		req.Since = time.Unix(int64(i), 0)
 		s.Room.Wait(p, req)
 	}
-	s.Removed(second, 3)
+	leave(s, 3, second)
 	s.Unlock()
 	if len(told.Woken) != 1 || told.Woken[0].Claim != "old" {
 		t.Fatalf("woken are %v, want the oldest alone", told.Woken)
@@ -65,18 +76,37 @@ func TestRoom_Offered(t *testing.T) {
 	}
 	s.Lock()
 	defer s.Unlock()
-	if w := s.Room.Claim(p, asks("young")); w == nil || w.Last != second || !p.Index.Free(second) {
-		t.Errorf("Claim = %v, want %v, free to be taken", w, second)
+	if prefix, ok := p.HeldFor(asks("young")); !ok || prefix.String() != second {
+		t.Errorf("HeldFor = %v, %t, want %v", prefix, ok, second)
+	}
+	come(s, 4, second, block("young"))
+	if len(p.Waiting.Claims) != 0 || s.Room.reserved.len() != 0 || p.Index.Blocks() != 2 {
+		t.Errorf("%d wait, %d prefixes are held, and %d are taken once the claim is bound; want 0, 0 and 2", len(p.Waiting.Claims), s.Room.reserved.len(), p.Index.Blocks())
+	}
+}
+
+// A pool that comes over room which is held for a waiter at another one does not have it as free.
+func TestPutPool_OverAHold(t *testing.T) {
+	s, p, _ := tight(t)
+	s.Lock()
+	defer s.Unlock()
+	s.Room.Wait(p, asks("waits"))
+	held, ok := p.HeldFor(asks("waits"))
+	s.Apply([]*store.Entry{{
+		Key: store.Key{Kind: store.PoolKey, Space: "s", Pool: "q"}, Put: true,
+		Registered: &ledger.Pool{ID: "q", CIDR: p.CIDR, State: ledger.PoolOpen},
+	}}, 1)
+	if q := s.Pool("q"); !ok || q.Index.Free(held) {
+		t.Errorf("the new pool has %v as free, which is held: %t", held, ok)
 	}
 }
 
 // A waiter whose workspace has what it may have is told when it has less, and not before.
 func TestRoom_Suspended(t *testing.T) {
 	s, p, told := tight(t)
-	taken := netip.MustParsePrefix("10.0.0.0/32")
+	const taken = "10.0.0.0/32"
 	s.Lock()
-	s.Room.Reserve(taken)
-	s.Committed(taken, block("holder"), 1)
+	come(s, 1, taken, block("holder"))
 	req := asks("over")
 	req.Limits.Pool = big.NewInt(1)
 	s.Room.Wait(p, req)
@@ -85,7 +115,7 @@ func TestRoom_Suspended(t *testing.T) {
 		t.Fatalf("woken are %v, and %d are suspended; want none and one", told.Woken, len(p.Waiting.suspended))
 	}
 	s.Lock()
-	s.Removed(taken, 2)
+	leave(s, 2, taken)
 	s.Unlock()
 	relieved := told.Relieved
 	if len(relieved) != 1 || relieved[0] != PoolAccount(req) {
@@ -102,8 +132,7 @@ func TestReplaceBy_WakesTheFormerHolder(t *testing.T) {
 	s, p, told := tight(t)
 	cools := netip.MustParsePrefix("10.0.0.0/31")
 	s.Lock()
-	s.Room.Reserve(cools)
-	s.Committed(cools, block("former"), 1)
+	come(s, 1, cools.String(), block("former"))
 	req := asks("later")
 	req.Holder.Name, req.Length = "former", 31
 	s.Room.Wait(p, req)
@@ -111,10 +140,10 @@ func TestReplaceBy_WakesTheFormerHolder(t *testing.T) {
 	if len(told.Woken) > 0 {
 		t.Fatalf("woken are %v before anything was freed", told.Woken)
 	}
-	fresh, record := NewDraft(s.Table, "s"), block("former")
+	fresh, record := NewReading(s.Table, "s"), block("former")
 	record.Holdings[0].State, record.Holdings[0].Until = ledger.Cooling, time.Now().Add(time.Hour)
-	fresh.PutPool(p.Pool)
-	fresh.Apply(&store.Entry{Key: store.Key{Kind: store.BlockKey, Space: "s", Prefix: cools}, Put: true, Created: true, Block: record})
+	fresh.putPool(p.Pool)
+	fresh.ReadKey(&store.Entry{Key: store.Key{Kind: store.BlockKey, Space: "s", Prefix: cools}, Put: true, Block: record})
 	s.Lock()
 	s.ReplaceBy(fresh)
 	s.Unlock()
@@ -131,8 +160,8 @@ func TestTable_VisitsNoFormerPool(t *testing.T) {
 	go func() {
 		defer close(ended)
 		for range 5000 {
-			fresh := NewDraft(s.Table, "s")
-			fresh.PutPool(ledger.Pool{ID: "p", CIDR: netip.MustParsePrefix("10.0.0.0/31"), State: ledger.PoolOpen})
+			fresh := NewReading(s.Table, "s")
+			fresh.putPool(ledger.Pool{ID: "p", CIDR: netip.MustParsePrefix("10.0.0.0/31"), State: ledger.PoolOpen})
 			s.Lock()
 			s.ReplaceBy(fresh)
 			s.Unlock()

@@ -1,6 +1,7 @@
 package space
 
 import (
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -12,11 +13,11 @@ import (
 // claims that wait for room.
 //
 // Its parts know nothing of one another. Room has the free space and the waiters, Blocks the
-// owners, usage the accounts, and Cooling the blocks that cool. The space keeps them in line:
-// Apply takes what the watch has brought, and Put, Committed and Removed take what this process
-// has written.
+// owners, usage the accounts, and Cooling the blocks that cool. The space keeps them in line.
 //
-// All of it is as of the ledger at the revision Known, plus the reservations. The lock guards all
+// All of it is as of the ledger at the revision Known: Apply is the only way in, for the changes of this
+// process and for those that the watch has brought. Besides, the indexes have as taken the prefixes that are held
+// for waiters, and those of the draft. The lock guards all
 // fields: the worker takes it to plan and after a transaction, the watch for the changes of other
 // Allocators. Its holder waits for nothing.
 type Space struct {
@@ -31,9 +32,11 @@ type Space struct {
 	Blocks  blocks
 	usage   usage // the addresses of this space on each account
 	Cooling coolingBlocks
-	draft   *draft // of a space that is being read, and is not published; else nil
-	Damage  Damage // while there is any, the space does nothing
-	Stale   bool   // events were skipped; it is about to be read again
+	draft   *Draft         // of the group that is planned or in flight; nil: there is none
+	reading *reading       // of a space that is being read, and is not published; else nil
+	freed   []netip.Prefix // by the changes that are being applied
+	Damage  Damage         // while there is any, the space does nothing
+	Stale   bool           // events were skipped; it is about to be read again
 
 	Unlocking func()     // called before the lock is released
 	Unlocked  func(News) // called after that, with the notifications
@@ -47,11 +50,11 @@ func NewSpace(t *Table, id ledger.SpaceID) *Space {
 	return s
 }
 
-// NewDraft makes an empty space for a reading of the ledger. It publishes nothing and notifies nobody:
+// NewReading makes an empty space for a reading of the ledger. It publishes nothing and notifies nobody:
 // it is for ReplaceBy of the published one.
-func NewDraft(t *Table, id ledger.SpaceID) *Space {
+func NewReading(t *Table, id ledger.SpaceID) *Space {
 	s := NewSpace(t, id)
-	s.draft = &draft{held: map[share]int64{}}
+	s.reading = &reading{held: map[share]int64{}}
 	return s
 }
 
@@ -78,8 +81,8 @@ func (s *Space) Read(look func()) {
 // Pool is the pool of the space with an ID; nil: there is none.
 func (s *Space) Pool(id ledger.PoolID) *Pool { return s.Room.Pools.Find(id) }
 
-// PutPool replaces the record of a pool, or adds a new pool.
-func (s *Space) PutPool(record ledger.Pool) {
+// putPool replaces the record of a pool, or adds a new pool.
+func (s *Space) putPool(record ledger.Pool) {
 	if p := s.Pool(record.ID); p != nil {
 		s.Room.update(p, record)
 		return
@@ -93,14 +96,14 @@ func (s *Space) PutPool(record ledger.Pool) {
 	}
 	s.Room.Pools = append(s.Room.Pools, p)
 	s.News.Touch(p.ID)
-	if s.draft == nil {
+	if s.reading == nil {
 		s.Table.Add(p)
 	}
 }
 
 // fill takes in the index of a new pool all that the space has there: the blocks of the ledger, those that
-// cannot be read included, and the reservations. The indexes of the other pools would not do: the pool of a
-// block may be one that cannot be read, and that of a reservation may have gone.
+// cannot be read included, and the holds. There is no draft while a pool comes. The indexes of the
+// other pools would not do: the pool of a block may be one that cannot be read, or that has gone.
 func (s *Space) fill(p *Pool) {
 	for prefix := range s.Blocks.all() {
 		p.Index.Take(prefix)
@@ -110,8 +113,8 @@ func (s *Space) fill(p *Pool) {
 	}
 }
 
-// RemovePool removes a pool, if it is there, and its waiters.
-func (s *Space) RemovePool(id ledger.PoolID) {
+// removePool removes a pool, if it is there, and its waiters.
+func (s *Space) removePool(id ledger.PoolID) {
 	p := s.Pool(id)
 	if p == nil {
 		return

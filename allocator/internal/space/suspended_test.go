@@ -20,7 +20,9 @@ func crowded(t testing.TB, waiters int, ask func(*ledger.Request, int)) (*Space,
 	p := s.Pool("p")
 	s.Lock()
 	defer s.Unlock()
-	s.Room.Reserve(p.CIDR)
+	full := block("full")
+	full.Holdings[0].Cluster = "other"
+	come(s, 1, p.CIDR.String(), full)
 	s.usage.add(Account{pool: "p", Cluster: "w"}, big.NewInt(8))
 	for i := range waiters {
 		r := asks(ledger.ClaimID(fmt.Sprintf("c%06d", i)))
@@ -130,8 +132,7 @@ func (s *shadow) step(i int) {
 		for _, id := range slices.Sorted(maps.Keys(p.Waiting.Claims)) {
 			w := p.Waiting.Claims[id]
 			if _, broken := p.Over(w.request, nil); w.held && broken == nil {
-				s.Room.Claim(p, w.request)
-				s.bind(w.Last, w.request, int64(i))
+				s.bind(w.Last, w.request)
 				break
 			}
 		}
@@ -140,13 +141,13 @@ func (s *shadow) step(i int) {
 		r.Holder.Claim, r.Class = ledger.ClaimID(fmt.Sprint("other", i)), ""
 		if prefix, ok := p.Index.Find(r.Length, r.Strategy); ok && s.random.IntN(2) == 0 {
 			r.Holder.Cluster = "other"
-			s.bind(prefix, r, int64(i))
+			s.bind(prefix, r)
 		}
 	default:
 		if taken := slices.SortedFunc(maps.Keys(s.taken), ledger.ComparePrefixes); len(taken) > 0 {
 			prefix := taken[s.random.IntN(len(taken))]
 			delete(s.taken, prefix)
-			s.Removed(prefix, int64(i))
+			leave(s.Space, s.Known+1, prefix.String())
 		}
 	}
 	s.Unlock()
@@ -157,11 +158,10 @@ func (s *shadow) step(i int) {
 	}
 }
 
-func (s *shadow) bind(prefix netip.Prefix, r ledger.Request, revision int64) {
+func (s *shadow) bind(prefix netip.Prefix, r ledger.Request) {
 	rec := block(r.Holder.Claim)
 	rec.Holdings[0].Cluster, rec.Holdings[0].Class = r.Holder.Cluster, r.Class
-	s.Room.Reserve(prefix)
-	s.Committed(prefix, rec, revision)
+	come(s.Space, s.Known+1, prefix.String(), rec)
 	s.taken[prefix] = r
 }
 

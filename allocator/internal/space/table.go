@@ -47,6 +47,18 @@ func NewTable() *Table {
 	}
 }
 
+// noteBlock notes a block that has changed, its lease, and its reservations. One that is gone, or cannot be read, has
+// none. The lock of its space is held.
+func (t *Table) noteBlock(at Position, r store.Record) {
+	t.Journal.Put(at, r)
+	t.Reservations.Put(at, r)
+	if lease, ok := LeaseOf(r); ok {
+		t.Leases.Put(at, lease)
+		return
+	}
+	t.Leases.Remove(at)
+}
+
 // remember notes where a claim waits, for Withdraw.
 func (t *Table) remember(w *Waiter) {
 	t.mu.Lock()
@@ -55,13 +67,6 @@ func (t *Table) remember(w *Waiter) {
 	if !slices.Contains(t.waits[claim], pool) {
 		t.waits[claim] = append(t.waits[claim], pool)
 	}
-}
-
-// withdrawn reports whether the claim of a waiter was withdrawn from its pool.
-func (t *Table) withdrawn(w *Waiter) bool {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return !slices.Contains(t.waits[w.request.Holder.Claim], w.request.Pool)
 }
 
 // Roots are the root pools of one workspace, as of the fence's revision or later: a pool is

@@ -40,8 +40,9 @@ type (
 		ID string `json:"id"`
 	}
 	headValue struct {
-		V     int   `json:"v"`
-		Count int64 `json:"n"`
+		V     int    `json:"v"`
+		Count int64  `json:"n"`
+		By    string `json:"by,omitempty"` // the transaction that has put it
 	}
 	fenceValue struct {
 		V int `json:"v"`
@@ -131,9 +132,9 @@ func checkVersion(latest int, key string, value []byte) error {
 	return nil
 }
 
-// EncodeHead writes the head of a space.
-func EncodeHead(count int64) string {
-	return encode(headValue{V: valueVersion, Count: count})
+// EncodeHead writes the head of a space, as put by a transaction; empty: by one that has no name.
+func EncodeHead(count int64, by string) string {
+	return encode(headValue{V: valueVersion, Count: count, By: by})
 }
 
 func decodeHead(key string, value []byte) (count int64, err error) {

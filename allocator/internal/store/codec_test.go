@@ -105,7 +105,7 @@ func TestDecodeSole(t *testing.T) {
 	}{
 		{"a block", space.Block(place), Record{Holdings: []Holding{held}}.Encode(), true},
 		{"a block of two", space.Block(place), Record{Disputed: true, Holdings: []Holding{held, held}}.Encode(), false},
-		{"a head", space.Head(), EncodeHead(7), false},
+		{"a head", space.Head(), EncodeHead(7, ""), false},
 		{"damage", space.Block(place), "{", false},
 	} {
 		kv := &mvccpb.KeyValue{Key: []byte(tt.key), Value: []byte(tt.value), ModRevision: 7}

@@ -11,7 +11,7 @@ type Entry struct {
 	Key
 	Text     string // the key itself
 	Put      bool   // else it was deleted
-	Created  bool   // it was put, and was not there before
+	Retired  bool   // this process has retired the pool
 	Revision int64  // of its last change
 
 	Registered *ledger.Pool // the record of a pool, whose space is that of the entry
@@ -33,7 +33,7 @@ func deleted(k Keys, kv *mvccpb.KeyValue) Entry {
 func EntryOf(k Keys, kv *mvccpb.KeyValue) Entry {
 	key := string(kv.Key)
 	n, err := k.Parse(key)
-	e := Entry{Key: n, Text: key, Put: true, Created: kv.CreateRevision == kv.ModRevision, Revision: kv.ModRevision, Damage: err}
+	e := Entry{Key: n, Text: key, Put: true, Revision: kv.ModRevision, Damage: err}
 	if err != nil {
 		return e
 	}

@@ -15,9 +15,16 @@ type Head struct {
 	Value           string
 }
 
-// Next is the head that is put after this one.
-func (h Head) Next(revision, count int64) Head {
-	return Head{Revision: revision, Count: count, Created: cmp.Or(h.Created, revision), Version: h.Version + 1, Value: EncodeHead(count)}
+// Next returns the head that is put after this one. by names its transaction, as no other one is named, so that the
+// writer knows the head again; empty: it has no name.
+func (h Head) Next(count int64, by string) Head {
+	return Head{Count: count, Created: h.Created, Version: h.Version + 1, Value: EncodeHead(count, by)}
+}
+
+// at returns the head, which was put at the revision.
+func (h Head) at(revision int64) Head {
+	h.Revision, h.Created = revision, cmp.Or(h.Created, revision)
+	return h
 }
 
 // readHead reads the head from its key.

@@ -63,15 +63,9 @@ func FarewellOf(t ledger.Tenure) *Farewell {
 // Size is the number of bytes of the farewell.
 func (f Farewell) Size() int { return len(f.text) }
 
-// Chapter names what one part of a transaction writes into the history: by the revision of the space's
-// head that the transaction compares, and by the number of the part. It is unique in its space.
-type Chapter struct {
-	Head int64
-	Part int
-}
-
-// PutFarewells writes farewells into the history: at least one, and all of one bucket.
-func (k SpaceKeys) PutFarewells(c Chapter, farewells ...*Farewell) clientv3.Op {
+// PutFarewells writes farewells into the history: at least one, and all of one bucket. Their transaction compares the
+// head of the space, which was put at the revision.
+func (k SpaceKeys) PutFarewells(head int64, farewells ...*Farewell) clientv3.Op {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"v":%d,"t":[`, valueVersion)
 	for i, f := range farewells {
@@ -81,7 +75,7 @@ func (k SpaceKeys) PutFarewells(c Chapter, farewells ...*Farewell) clientv3.Op {
 		b.WriteString(f.text)
 	}
 	b.WriteString("]}")
-	return Put(k.Chapter(farewells[0].Bucket, c), b.String())
+	return Put(k.Chapter(farewells[0].Bucket, head), b.String())
 }
 
 // DecodeTenures reads a key of the history: the tenures that ended in one transaction.

@@ -20,12 +20,12 @@ func tenure(p string, revision int64) ledger.Tenure {
 	}
 }
 
-func written(space ledger.SpaceID, c Chapter, tenures ...ledger.Tenure) *mvccpb.KeyValue {
+func written(space ledger.SpaceID, head int64, tenures ...ledger.Tenure) *mvccpb.KeyValue {
 	var farewells []*Farewell
 	for _, t := range tenures {
 		farewells = append(farewells, FarewellOf(t))
 	}
-	op := Keys("/ipam/v1").Space(space).PutFarewells(c, farewells...)
+	op := Keys("/ipam/v1").Space(space).PutFarewells(head, farewells...)
 	return &mvccpb.KeyValue{Key: op.KeyBytes(), Value: op.ValueBytes()}
 }
 
@@ -36,7 +36,7 @@ func TestTenures_AreReadAsTheyAreWritten(t *testing.T) {
 	for _, want := range [][]ledger.Tenure{
 		{tenure("10.0.0.0/28", 1<<62)}, {tenure("2001:db8::/64", 0)}, {tenure("0.0.0.0/0", 1)}, {tenure("10.0.0.0/30", 5), never},
 	} {
-		kv := written("s:a%2Fb", Chapter{Head: 7, Part: 1}, want...)
+		kv := written("s:a%2Fb", 7, want...)
 		got, err := keys.DecodeTenures(kv)
 		if diff := cmp.Diff(want, got, readAs...); err != nil || diff != "" {
 			t.Errorf("DecodeTenures of %s: %v (-written +read):\n%s", kv.Key, err, diff)
@@ -47,11 +47,11 @@ func TestTenures_AreReadAsTheyAreWritten(t *testing.T) {
 	}
 }
 
-// The tenures of a block sort by time, and no two parts of a transaction have the same key.
+// The tenures of a block sort by time, and no two transactions have the same key.
 func TestChapters_Sort(t *testing.T) {
 	var keys []string
-	for _, c := range []Chapter{{9, 0}, {9, 1}, {9, 16}, {10, 0}, {255, 2000}, {256, 0}, {1 << 40, 0}} {
-		keys = append(keys, string(written("s", c, tenure("10.0.0.0/28", 1)).Key))
+	for _, head := range []int64{9, 10, 255, 256, 1 << 40} {
+		keys = append(keys, string(written("s", head, tenure("10.0.0.0/28", 1)).Key))
 	}
 	if !slices.IsSorted(keys) || len(slices.Compact(slices.Clone(keys))) != len(keys) {
 		t.Errorf("the keys %v are not in the order of their revisions", keys)
@@ -61,7 +61,7 @@ func TestChapters_Sort(t *testing.T) {
 // Whatever lies in etcd is read or refused, and what is read is written in the same way.
 func FuzzDecodeTenures(f *testing.F) {
 	keys := Keys("/ipam/v1")
-	kv := written("s", Chapter{Head: 7}, tenure("10.0.0.0/28", 7), tenure("10.0.0.16/28", 8))
+	kv := written("s", 7, tenure("10.0.0.0/28", 7), tenure("10.0.0.16/28", 8))
 	f.Add(string(kv.Key), kv.Value)
 	f.Add("/ipam/v1/history/010.000.000.000-24/s/7.0", []byte(`{"v":1,"t":[{"p":"10.0.0.0/28"}]}`))
 	f.Add("", []byte(`{"v":2}`))
@@ -76,7 +76,7 @@ func FuzzDecodeTenures(f *testing.F) {
 		if len(got) == 0 {
 			return
 		}
-		again, err := keys.DecodeTenures(written(got[0].Space, Chapter{}, got...))
+		again, err := keys.DecodeTenures(written(got[0].Space, 0, got...))
 		if diff := cmp.Diff(got, again, readAs...); err != nil || diff != "" {
 			t.Errorf("%q %q is written as\n%s: %v", key, value, diff, err)
 		}
@@ -88,7 +88,7 @@ func TestHistoryOver_FindsEachBlock(t *testing.T) {
 	keys := Keys("/ipam/v1")
 	for _, block := range []string{"0.0.0.0/0", "10.0.0.0/8", "10.0.0.0/9", "10.0.0.4/30", "10.0.0.7/32", "2001:db8::/64", "2001:db8::1/128"} {
 		p := netip.MustParsePrefix(block)
-		key := string(written("s", Chapter{Head: 7}, tenure(block, 1)).Key)
+		key := string(written("s", 7, tenure(block, 1)).Key)
 		for bits := range p.Addr().BitLen() + 1 {
 			asked := netip.PrefixFrom(p.Addr(), bits).Masked()
 			if !slices.ContainsFunc(keys.historyOver(asked), func(s span) bool { return s.from <= key && key < s.end }) {
@@ -103,7 +103,7 @@ func TestBounds_OfATenure(t *testing.T) {
 	long := tenure("2001:db8::/128", 1)
 	long.Holder.Name, long.Holder.Namespace = strings.Repeat("x", 253), strings.Repeat("n", 63)
 	long.Class = strings.Repeat("\U0010ffff", 256)
-	kv := written("s", Chapter{}, long)
+	kv := written("s", 0, long)
 	if n := len(kv.Key) + len(kv.Value); n > 2048 {
 		t.Errorf("a record of the history takes %d bytes, want 2048 at most", n)
 	}

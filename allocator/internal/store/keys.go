@@ -73,10 +73,11 @@ type SpaceKeys struct {
 	prefix string
 }
 
-// Chapter is the key of the tenures that one part of a transaction ends in a bucket. Within a bucket
-// and a space, the keys sort by time.
-func (k SpaceKeys) Chapter(bucket netip.Prefix, c Chapter) string {
-	return fmt.Sprintf("%s%s/%016x.%03x", k.HistoryOf(bucket), k.id, c.Head, c.Part)
+// Chapter is the key of the tenures that a transaction ends in a bucket. Its name is the revision of the head that
+// the transaction compares, so that no two have the same, and those of a bucket and a space sort by time. Former versions
+// of this program wrote several in a transaction, whose number followed.
+func (k SpaceKeys) Chapter(bucket netip.Prefix, head int64) string {
+	return fmt.Sprintf("%s%s/%016x.000", k.HistoryOf(bucket), k.id, head)
 }
 
 // Head is the head of the space.

@@ -19,34 +19,17 @@ func Absent(key string) clientv3.Cmp { return At(key, 0) }
 // Get reads a key.
 func Get(key string) clientv3.Op { return clientv3.OpGet(key) }
 
-// Gets reads several keys.
-func Gets(keys []string) []clientv3.Op {
-	ops := make([]clientv3.Op, len(keys))
-	for i, key := range keys {
-		ops[i] = Get(key)
-	}
-	return ops
-}
-
 // Put writes a key.
 func Put(key, value string) clientv3.Op { return clientv3.OpPut(key, value) }
 
 // Remove deletes a key.
 func Remove(key string) clientv3.Op { return clientv3.OpDelete(key) }
 
-// Writes reports whether an operation may change the ledger.
-func Writes(op clientv3.Op) bool { return op.IsPut() || op.IsDelete() || op.IsTxn() }
-
 // Ops is a list of operations.
 func Ops(ops ...clientv3.Op) []clientv3.Op { return ops }
 
 // Cmps is a list of comparisons.
 func Cmps(cmps ...clientv3.Cmp) []clientv3.Cmp { return cmps }
-
-// Present compares: there is such a key.
-func Present(key string) clientv3.Cmp {
-	return clientv3.Compare(clientv3.CreateRevision(key), ">", 0)
-}
 
 // Results are the answers to the operations of a transaction, in their order.
 type Results []*etcdserverpb.ResponseOp
@@ -61,14 +44,4 @@ func (r Results) Found(i int) *mvccpb.KeyValue {
 		return nil
 	}
 	return kvs[0]
-}
-
-// Of is a key that one of the operations, a get, has read; nil if none has, or if there was no such key.
-func (r Results) Of(key string) *mvccpb.KeyValue {
-	for i := range r {
-		if kv := r.Found(i); kv != nil && string(kv.Key) == key {
-			return kv
-		}
-	}
-	return nil
 }

@@ -24,9 +24,9 @@ func TestWatch(t *testing.T) {
 			t.Fatalf("Commit: %v", err)
 		}
 	}
-	commit(Put(s.Keys.ledger(), "{}"), Put(s.Keys.Pool("p"), "{}"), Put(space.Head(), EncodeHead(1)))
+	commit(Put(s.Keys.ledger(), "{}"), Put(s.Keys.Pool("p"), "{}"), Put(space.Head(), EncodeHead(1, "")))
 	commit(Put(s.Keys.Claim("c"), "{}"), Put(s.Keys.History()+"h", "{}"))
-	commit(Put(s.Keys.Claim("c"), "{}"), Put(space.Head(), EncodeHead(2)), Remove(s.Keys.Pool("p")), Put(space.Turn(), "{}"),
+	commit(Put(s.Keys.Claim("c"), "{}"), Put(space.Head(), EncodeHead(2, "")), Remove(s.Keys.Pool("p")), Put(space.Turn(), "{}"),
 		Put(space.Waiters(), "{}"), Put(s.Keys.Roots("k"), "{}"), Put(s.Keys.Quota("class", "k"), "{}"))
 	commit(Put(string(s.Keys)+"0", "beside the ledger"), Remove(space.Head()))
 	want := [][]string{

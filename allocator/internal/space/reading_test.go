@@ -12,11 +12,11 @@ import (
 )
 
 // A space that was read knows the same owners and sums as one that has seen each block come.
-func TestDraft_CountsAsOneByOne(t *testing.T) {
+func TestReading_CountsAsOneByOne(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	noted, _, _ := tight(t)
-	read := NewDraft(noted.Table, "s")
-	read.PutPool(noted.Room.Pools[0].Pool)
+	read := NewReading(noted.Table, "s")
+	read.putPool(noted.Room.Pools[0].Pool)
 	for i := range 500 {
 		prefix := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24+random.IntN(9))
 		r := store.Record{Holdings: []store.Holding{someHolding(random)}}
@@ -41,7 +41,7 @@ func TestDraft_CountsAsOneByOne(t *testing.T) {
 	}
 }
 
-// someHolding is one of a few owners, often of the same.
+// someHolding returns one of a few owners, often of the same.
 func someHolding(random *rand.Rand) store.Holding {
 	h := store.Holding{Pool: "p", Claim: ledger.ClaimID(fmt.Sprint("c", random.IntN(1000))), Cluster: "w", Name: "n", State: ledger.Bound}
 	switch random.IntN(6) {

@@ -1,0 +1,58 @@
+package space
+
+import (
+	"math/big"
+	"net/netip"
+	"unique"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+)
+
+// reading collects the owners of a space that is being read. There may be millions of blocks, most of them
+// of few owners: their addresses are added up once, at the end.
+type reading struct {
+	held   map[share]int64 // how many blocks
+	latest owners          // of the last block; the next one often has the same
+}
+
+// share is the blocks of one owner that are of one size.
+type share struct {
+	by   unique.Handle[Owner]
+	free int // bits of an address that the length leaves free
+}
+
+// load notes a block of a space that is being read. Each is read once, and nobody is to be told.
+func (s *Space) load(prefix netip.Prefix, r store.Record) {
+	by := s.reading.ownersOf(r)
+	s.Blocks.put(prefix, by)
+	s.Blocks.dispute(prefix, r.Disputed)
+	if len(by.rivals) > 0 {
+		s.count(prefix, by, 1)
+	} else {
+		s.reading.held[share{by.first, prefix.Addr().BitLen() - prefix.Bits()}]++
+	}
+	s.setCooling(prefix, CooledOf(r))
+}
+
+// ownersOf returns the owners of a block.
+func (d *reading) ownersOf(r store.Record) owners {
+	if len(r.Holdings) > 1 {
+		return ownersOf(r)
+	}
+	if len(d.held) == 0 || d.latest.first.Value() != OwnerOf(r.Holdings[0]) {
+		d.latest = ownersOf(r)
+	}
+	return d.latest
+}
+
+// settle adds up what the owners hold, when all is read.
+func (s *Space) settle() {
+	for sh, blocks := range s.reading.held {
+		n := big.NewInt(blocks)
+		n.Lsh(n, uint(sh.free))
+		for a := range sh.by.Value().accounts() {
+			s.usage.add(a, n)
+		}
+	}
+	clear(s.reading.held)
+}

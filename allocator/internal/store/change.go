@@ -1,0 +1,129 @@
+package store
+
+import (
+	"net/netip"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// Change is one key of the ledger: how a plan has seen it, and what becomes of it. It changes memory by its Entry, as
+// the watch of other processes brings it there.
+type Change struct {
+	Key    string
+	Was    int64 // revision of its last change, which the transaction compares; 0: there is no such key; Any: it is not compared
+	Else   error // the caller's answer if it is not as it was
+	Verb   Verb
+	Value  string // that is put
+	Entry  *Entry // what memory has of the key then; nil: nothing
+	Common bool   // several operations of one transaction may make this change
+
+	// Tenure is the tenure that ends. It has no key of its own: the transaction writes those of
+	// neighbouring blocks into one. nil: the change is one of a key.
+	Tenure *Farewell
+}
+
+// Any is the revision of a key that is not compared.
+const Any = -1
+
+// Verb is what becomes of a key.
+type Verb int
+
+// The verbs of changes.
+const (
+	// Stays: the key stays as it is.
+	Stays Verb = iota
+	// IsPut: the key is put.
+	IsPut
+	// IsRemoved: the key is removed.
+	IsRemoved
+)
+
+// At lets the transaction compare that the key was last changed at the revision; 0: that there is none. If
+// that does not hold, otherwise is the caller's answer.
+func (c Change) At(revision int64, otherwise error) Change {
+	c.Was, c.Else = revision, otherwise
+	return c
+}
+
+// Committed returns the entry of the change, which was committed at the revision.
+func (c Change) Committed(revision int64) *Entry {
+	e := *c.Entry
+	e.Revision, e.Block.Revision = revision, revision
+	if e.Kind == HeadKey {
+		e.Head = e.Head.at(revision)
+	}
+	return &e
+}
+
+// CheckKey compares a key; see At.
+func CheckKey(key string) Change { return Change{Key: key, Was: Any} }
+
+// EndTenure records the end of a tenure; nil: nothing is recorded.
+func EndTenure(f *Farewell) []Change {
+	if f == nil {
+		return nil
+	}
+	return []Change{{Was: Any, Tenure: f}}
+}
+
+// entry adds the entry of a key that is put or removed.
+func (c Change) entry(e Entry) Change {
+	e.Text, e.Put = c.Key, c.Verb == IsPut
+	c.Entry = &e
+	return c
+}
+
+// PutBlock puts a block, whose encoded value the caller has.
+func (k SpaceKeys) PutBlock(r Record, value string) Change {
+	r.Space = k.id
+	return Change{Key: k.Block(r.Prefix), Was: Any, Verb: IsPut, Value: value}.entry(Entry{Key: Key{Kind: BlockKey, Space: k.id, Prefix: r.Prefix}, Block: r})
+}
+
+// RemoveBlock removes a block.
+func (k SpaceKeys) RemoveBlock(p netip.Prefix) Change {
+	return Change{Key: k.Block(p), Was: Any, Verb: IsRemoved}.entry(Entry{Key: Key{Kind: BlockKey, Space: k.id, Prefix: p}})
+}
+
+// PutClaim notes that a claim has the block at a prefix of the space.
+func (k SpaceKeys) PutClaim(id ledger.ClaimID, p netip.Prefix) Change {
+	return Change{Key: k.Claim(id), Was: Any, Verb: IsPut, Value: EncodeClaim(k.id, p)}
+}
+
+// RemoveClaim removes the key of a claim.
+func (k Keys) RemoveClaim(id ledger.ClaimID) Change {
+	return Change{Key: k.Claim(id), Was: Any, Verb: IsRemoved}
+}
+
+// PutPool puts the record of a pool.
+func (k Keys) PutPool(p ledger.Pool) Change {
+	return Change{Key: k.Pool(p.ID), Was: Any, Verb: IsPut, Value: EncodePool(p)}.entry(Entry{Key: Key{Kind: PoolKey, Space: p.Space, Pool: p.ID}, Registered: &p})
+}
+
+// RemovePool removes the record of a pool that is retired.
+func (k Keys) RemovePool(p ledger.Pool) Change {
+	return Change{Key: k.Pool(p.ID), Was: Any, Verb: IsRemoved}.entry(Entry{Key: Key{Kind: PoolKey, Space: p.Space, Pool: p.ID}, Retired: true})
+}
+
+// PutHead puts the head of the space.
+func (k SpaceKeys) PutHead(h Head) Change {
+	return Change{Key: k.Head(), Was: Any, Verb: IsPut, Value: h.Value}.entry(Entry{Key: Key{Kind: HeadKey, Space: k.id}, Head: h})
+}
+
+// RemoveHead removes the head of the space, and so ends the space.
+func (k SpaceKeys) RemoveHead() Change {
+	return Change{Key: k.Head(), Was: Any, Verb: IsRemoved}.entry(Entry{Key: Key{Kind: HeadKey, Space: k.id}})
+}
+
+// RemoveTurn removes the request of a writer for a turn, if there is one.
+func (k SpaceKeys) RemoveTurn() Change { return Change{Key: k.Turn(), Was: Any, Verb: IsRemoved} }
+
+// PutRoots puts the fence of the root pools of a workspace.
+func (k Keys) PutRoots(c ledger.ClusterName) Change {
+	return Change{Key: k.Roots(c), Was: Any, Verb: IsPut, Value: EncodeFence()}.entry(Entry{Key: Key{Kind: RootsKey, Cluster: c}})
+}
+
+// PutQuota puts the fence of a workspace's blocks by a class. Where it is not compared, other writers may have put
+// it since memory has seen it, and memory learns of it by the watch.
+func (k Keys) PutQuota(class string, c ledger.ClusterName) Change {
+	return Change{Key: k.Quota(class, c), Was: Any, Verb: IsPut, Value: EncodeFence(), Common: true}.entry(Entry{Key: Key{Kind: QuotaKey, Class: class, Cluster: c}})
+}

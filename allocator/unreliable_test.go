@@ -1,0 +1,227 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/golden"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// unreliableKV is an etcd of whose transactions some are not sent, of some the answer is lost, and some are carried
+// out after their caller was told that they failed.
+type unreliableKV struct {
+	clientv3.KV
+	bad  atomic.Bool
+	late sync.WaitGroup
+}
+
+func (kv *unreliableKV) Txn(ctx context.Context) clientv3.Txn {
+	return &unreliableTxn{Txn: kv.KV.Txn(context.WithoutCancel(ctx)), kv: kv}
+}
+
+type unreliableTxn struct {
+	clientv3.Txn
+	kv     *unreliableKV
+	writes bool
+}
+
+func (t *unreliableTxn) If(cs ...clientv3.Cmp) clientv3.Txn { t.Txn = t.Txn.If(cs...); return t }
+func (t *unreliableTxn) Then(ops ...clientv3.Op) clientv3.Txn {
+	t.writes = slices.ContainsFunc(ops, func(op clientv3.Op) bool { return !op.IsGet() })
+	t.Txn = t.Txn.Then(ops...)
+	return t
+}
+func (t *unreliableTxn) Else(ops ...clientv3.Op) clientv3.Txn { t.Txn = t.Txn.Else(ops...); return t }
+
+func (t *unreliableTxn) Commit() (*clientv3.TxnResponse, error) {
+	if !t.kv.bad.Load() || !t.writes {
+		return t.Txn.Commit()
+	}
+	switch rand.IntN(20) {
+	case 0: // it is not sent
+	case 1, 2, 3: // its answer is lost
+		_, _ = t.Txn.Commit()
+	case 4: // it comes late
+		t.kv.late.Go(func() { _, _ = t.Txn.Commit() })
+	default:
+		return t.Txn.Commit()
+	}
+	return nil, errLost
+}
+
+// unreliable opens an Allocator whose etcd is unreliable.
+func (l *fixture) unreliable() (*Allocator, *unreliableKV) {
+	kv := &unreliableKV{KV: l.etcd.Client().KV}
+	a := l.through(kv, l.etcd.Client().Watcher)
+	kv.bad.Store(true)
+	return a, kv
+}
+
+// asFree checks that each index has free what the slow model has.
+func (l *fixture) asFree(a *Allocator, blocks []etcdtest.Record) {
+	l.t.Helper()
+	for record := range a.Pools() {
+		want := golden.New(record.CIDR)
+		for _, b := range blocks {
+			if b.Space == string(record.Space) {
+				want.Take(b.Prefix)
+			}
+		}
+		a.table.Visit(record.ID, func(p *space.Pool) {
+			got, model := slices.Collect(p.Index.FreeBlocks()), slices.Collect(want.FreeBlocks())
+			if !slices.Equal(got, model) {
+				l.t.Errorf("pool %s: %v are free, want %v", record.ID, got, model)
+			}
+		})
+	}
+}
+
+// A claim of the storm has one caller at a time, which knows what the claim has: an answer that is not as
+// that has it is wrong.
+type stormClaim struct {
+	mu sync.Mutex
+	id ClaimID
+	b  Block // the zero Block: it may have one, or none
+	is bool  // that is certain
+}
+
+// Whatever becomes of their transactions, several writers give no address twice, lose none, and have in memory
+// what the ledger has; and each answer is as the calls before it have left the claim.
+func TestUnreliable_Storm(t *testing.T) {
+	const rounds, callers, steps, claims = 3, 16, 60, 48
+	l := newLedger(t, func(o *Options) { o.MaxTxnOps = 64 })
+	for id, cidr := range map[PoolID]string{"a": "10.0.0.0/27", "b": "10.0.0.32/27", "c": "10.0.0.64/26"} {
+		l.registerIn(id, cidr)
+	}
+	allocators, kvs := []*Allocator{l.Allocator}, []*unreliableKV{}
+	for range 2 {
+		a, kv := l.unreliable()
+		allocators, kvs = append(allocators, a), append(kvs, kv)
+	}
+	all := make([]*stormClaim, claims)
+	for i := range all {
+		all[i] = &stormClaim{id: ClaimID(fmt.Sprint("c", i))}
+	}
+	for round := range rounds {
+		for _, kv := range kvs {
+			kv.bad.Store(true)
+		}
+		var wg sync.WaitGroup
+		for caller := range callers {
+			wg.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(round), uint64(caller)))
+				for range steps {
+					c := all[random.IntN(claims)]
+					c.mu.Lock()
+					c.step(l, allocators[random.IntN(len(allocators))], random)
+					c.mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		for _, kv := range kvs {
+			kv.bad.Store(false)
+			kv.late.Wait()
+		}
+		blocks := l.sameAsLedger(allocators[1:]...)
+		for _, a := range allocators {
+			l.asFree(a, blocks)
+		}
+		if t.Failed() {
+			t.Fatalf("round %d", round)
+		}
+	}
+}
+
+// step does something with a claim.
+func (c *stormClaim) step(l *fixture, a *Allocator, random *rand.Rand) {
+	var err error
+	switch n := random.IntN(10); {
+	case n < 5:
+		r := request([]PoolID{"a", "b", "c"}[random.IntN(3)], string(c.id), 28+random.IntN(5))
+		if random.IntN(4) == 0 {
+			r = exactly(r, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, 64 + byte(random.IntN(16)*4)}), 30).String())
+			r.Pool = "c"
+		}
+		if r.Holder.Cluster = ClusterName(fmt.Sprint("w", random.IntN(2))); r.Holder.Cluster == "w0" {
+			r = limited(24, 0, r)
+		}
+		var b Block
+		b, err = a.Bind(l.t.Context(), r)
+		if err == nil && c.is && c.b.Prefix.IsValid() && b.Prefix != c.b.Prefix {
+			l.t.Errorf("Bind of %s = %s, and it had %s", c.id, b.Prefix, c.b.Prefix)
+		}
+		if err == nil {
+			c.b, c.is = b, true
+		}
+	case n < 9:
+		if err = a.Release(l.t.Context(), c.id); err == nil {
+			c.b, c.is = Block{}, true
+		}
+	default:
+		_, ok, retainErr := a.Retain(l.t.Context(), c.id, time.Time{})
+		if err = retainErr; err == nil && c.is && ok != c.b.Prefix.IsValid() {
+			l.t.Errorf("Retain of %s says that it has a block: %t, and it had %q", c.id, ok, c.b.Prefix)
+		}
+	}
+	if errors.Is(err, ErrUnavailable) {
+		c.is = false
+	} else if err != nil && !refusal(err) {
+		l.t.Errorf("%s: %v, want a refusal", c.id, err)
+	}
+}
+
+// refusal reports whether an error is an answer that a bind of the storm may get.
+func refusal(err error) bool {
+	_, full := errors.AsType[*ExhaustedError](err)
+	_, over := errors.AsType[*QuotaError](err)
+	return full || over || errors.Is(err, ErrInUse)
+}
+
+// Where etcd has compacted what became of a bind without an answer, and others have written since, nobody can tell
+// whether it was committed. The caller is told so, and finds out by asking again.
+func TestUnreliable_AMissedOutcome(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	watch := &cutter{Watcher: l.etcd.Client().Watcher}
+	behind := &fixture{Allocator: l.through(l.etcd.Client().KV, watch), t: t, etcd: l.etcd}
+	lost := once(errLost)
+	behind.swap(func(h *engine.Hooks) {
+		h.BeforeCommit = func(SpaceID) error {
+			watch.set(true)
+			return nil
+		}
+		h.AfterCommit = func(id SpaceID) error {
+			err := lost(id)
+			if err != nil {
+				l.catchUp(t)
+				later := l.bind(request("p", "later", 28))
+				if _, err := l.etcd.Client().Compact(t.Context(), later.Revision); err != nil {
+					t.Errorf("etcd Compact: %v", err)
+				}
+			}
+			watch.set(false)
+			return err
+		}
+	})
+	if b, err := behind.Bind(t.Context(), request("p", "c", 28)); !errors.Is(err, engine.ErrUncertain) {
+		t.Errorf("Bind = %v, %v; want %v", b.Prefix, err, engine.ErrUncertain)
+	}
+	if b := behind.bind(request("p", "c", 28)); b.Prefix != prefix("10.0.0.0/28") {
+		t.Errorf("Bind again = %v, want 10.0.0.0/28, which it had", b.Prefix)
+	}
+	l.sameAsLedger(behind.Allocator)
+}
