@@ -3,15 +3,9 @@
 package e2e
 
 import (
-	"cmp"
 	"context"
-	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptrace"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -19,10 +13,7 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -52,16 +43,16 @@ func TestLong_HeldBack(t *testing.T) {
 	slice.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: platform.Path}
 	odd := claim.DeepCopy()
 	odd.Name = "odd"
-	heldClaim := holdBack(t, owner, "namespaces/default/ipclaims", "IPClaim", claim)
-	heldOdd := holdBack(t, owner, "namespaces/default/ipclaims", "IPClaim", odd)
-	heldOdd.text = regexp.MustCompile(`(Time":"[0-9-]+)T([0-9:]+)Z`).ReplaceAll(heldOdd.text, []byte("${1}t${2}z"))
-	heldPool := holdBack(t, owner, "ippools", "IPPool", slice)
-	unbind(t, owner, thief.Path)
-	if err := heldOdd.send(); err == nil || !strings.Contains(err.Error(), "lastTransitionTime") {
+	heldClaim := framework.HoldBack(t, owner, "namespaces/default/ipclaims", "IPClaim", claim)
+	heldOdd := framework.HoldBack(t, owner, "namespaces/default/ipclaims", "IPClaim", odd)
+	heldOdd.Text = regexp.MustCompile(`(Time":"[0-9-]+)T([0-9:]+)Z`).ReplaceAll(heldOdd.Text, []byte("${1}t${2}z"))
+	heldPool := framework.HoldBack(t, owner, "ippools", "IPPool", slice)
+	thief.Leave(t)
+	if err := heldOdd.Send(); err == nil || !strings.Contains(err.Error(), "lastTransitionTime") {
 		t.Errorf("CREATE of a claim with a time that Go does not read = %v, want it to be refused for lastTransitionTime", err)
 	}
-	heldClaim.end(t)
-	heldPool.end(t)
+	heldClaim.End(t)
+	heldPool.End(t)
 
 	thief.Bind(t)
 	framework.Within(t, 4*time.Minute, "the forged claim to be bound to a block of its own", func(ctx context.Context) error {
@@ -103,11 +94,11 @@ func TestLong_HeldBackOfADeletedWorkspace(t *testing.T) {
 	pool := gen.Pool("forged", gen.CIDR("10.0.0.0/24"))
 	pool.UID = ""
 	pool.Status = ipamv1alpha1.IPPoolStatus{Phase: ipamv1alpha1.PoolReady, AllocatedCIDR: "10.0.0.0/24", Ledger: &ipamv1alpha1.PoolLedger{ID: "another", Changes: 7}}
-	heldClaim := holdBack(t, owner, "namespaces/default/ipclaims", "IPClaim", claim)
-	heldPool := holdBack(t, owner, "ippools", "IPPool", pool)
-	unbind(t, owner, thief.Path)
-	heldClaim.end(t)
-	heldPool.end(t)
+	heldClaim := framework.HoldBack(t, owner, "namespaces/default/ipclaims", "IPClaim", claim)
+	heldPool := framework.HoldBack(t, owner, "ippools", "IPPool", pool)
+	thief.Leave(t)
+	heldClaim.End(t)
+	heldPool.End(t)
 	thief.DeleteWorkspace(t)
 
 	everywhere := asClient(t, at(l.platform, endpointOf(t, l.platform)+"/clusters/*"))
@@ -129,93 +120,5 @@ func TestLong_HeldBackOfADeletedWorkspace(t *testing.T) {
 	l.published(stays, late)
 	if n := metric(l.platform.Metrics(t), "ipam_adopt_unplaced_records "); n != "1" {
 		t.Errorf("%q records were not adopted, want 1: the orphan's", n)
-	}
-}
-
-// unbind deletes the binding, and waits until kcp serves the API no more: from then on it asks no webhook and no policy
-// of the export.
-func unbind(t *testing.T, owner *rest.Config, path string) {
-	t.Helper()
-	framework.Eventually(t, "the owner to unbind", func(ctx context.Context) error { return framework.Unbind(ctx, owner, path) })
-	c := asClient(t, owner)
-	framework.Eventually(t, "kcp to serve the API no more", func(ctx context.Context) error {
-		err := c.List(ctx, &ipamv1alpha1.IPClaimList{})
-		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-			return nil
-		}
-		return fmt.Errorf("a list of claims ends with %w", cmp.Or(err, errors.New("no error")))
-	})
-}
-
-// heldBack is a CREATE that the server has routed, and whose body it waits for.
-type heldBack struct {
-	body   *io.PipeWriter
-	text   []byte
-	answer chan error
-}
-
-// holdBack begins a CREATE, and returns once the server wants to read its body, and so has decided who serves it.
-func holdBack(t *testing.T, access *rest.Config, resource, kind string, object client.Object) *heldBack {
-	t.Helper()
-	object.GetObjectKind().SetGroupVersionKind(ipamv1alpha1.GroupVersion.WithKind(kind))
-	text, err := json.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
-	read, write := io.Pipe()
-	h := &heldBack{body: write, text: text, answer: make(chan error, 1)}
-	wanted := make(chan struct{})
-	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { close(wanted) }})
-	url := strings.TrimSuffix(access.Host, "/") + "/apis/" + ipamv1alpha1.GroupVersion.String() + "/" + resource
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, read)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Expect", "100-continue")
-	secured, err := rest.TLSConfigFor(access)
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport := &http.Transport{TLSClientConfig: secured, ExpectContinueTimeout: time.Minute, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
-	t.Cleanup(transport.CloseIdleConnections)
-	trip, err := rest.HTTPWrappersForConfig(access, transport)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		response, err := trip.RoundTrip(request)
-		if err == nil {
-			defer func() { _ = response.Body.Close() }()
-			says, _ := io.ReadAll(response.Body)
-			if response.StatusCode != http.StatusCreated {
-				err = fmt.Errorf("the server answers %s: %s", response.Status, says)
-			}
-		}
-		h.answer <- err
-	}()
-	select {
-	case <-wanted:
-	case err := <-h.answer:
-		t.Fatalf("the CREATE ended before its body was read: %v", err)
-	case <-t.Context().Done():
-		t.Fatal(errors.New("the server never wanted the body"))
-	}
-	return h
-}
-
-// send sends the body, and returns nil if the object is stored.
-func (h *heldBack) send() error {
-	if _, err := h.body.Write(h.text); err != nil {
-		return err
-	}
-	return cmp.Or(h.body.Close(), <-h.answer)
-}
-
-// end sends the body, and wants the object to be stored.
-func (h *heldBack) end(t *testing.T) {
-	t.Helper()
-	if err := h.send(); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -51,6 +51,21 @@ func StartShard(t testing.TB, name string) {
 	}
 }
 
+// EmptyCacheServer kills the cache server, over which shards tell each other of exports, webhooks and policies, and starts it over
+// without data. Shards that run do not notice. One that starts again knows nothing of the others, until they start again, too.
+func EmptyCacheServer(t testing.TB) {
+	t.Helper()
+	if err := shards(t).EmptyCache(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// WaitCacheServer waits until the cache server knows the exports, webhooks and policies of RootShard.
+func WaitCacheServer(t testing.TB) {
+	t.Helper()
+	Eventually(t, "the cache server to be filled", shards(t).CacheFilled)
+}
+
 func shards(t testing.TB) *local.Shards {
 	t.Helper()
 	kcp, ok := current(t).kcp.(*local.Shards)

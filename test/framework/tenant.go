@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +11,12 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/internal/absent"
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/workspaces"
@@ -72,6 +76,25 @@ func (tn *Tenant) Bind(t testing.TB) {
 		t.Fatal(err)
 	}
 	tn.Cluster = cluster
+}
+
+// Leave deletes the binding as the owner of the workspace does, and waits until kcp serves the API no more: from then on it
+// asks no webhook and no policy of the export.
+func (tn *Tenant) Leave(t testing.TB) {
+	t.Helper()
+	owner := tn.OwnerConfig(t)
+	c, err := workspaces.NewClient(owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, "the owner to unbind", func(ctx context.Context) error { return Unbind(ctx, owner, tn.Path) })
+	Eventually(t, "kcp to serve the API no more", func(ctx context.Context) error {
+		err := c.List(ctx, &ipamv1alpha1.IPClaimList{})
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+			return nil
+		}
+		return fmt.Errorf("a list of claims ends with %w", cmp.Or(err, errors.New("no error")))
+	})
 }
 
 // Unbind takes the API out of the workspace and waits until it is gone with all of

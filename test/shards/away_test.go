@@ -59,17 +59,23 @@ func (s *scene) drops(tenant *framework.Tenant, claims *[]*ipamv1alpha1.IPClaim)
 // had, and waits until its tenant is served as before.
 func (s *scene) keeps() {
 	s.Helper()
-	for _, claim := range s.far {
-		had := claim.Status.AllocatedCIDR
-		framework.WaitBound(s, s.there, claim)
-		if claim.Status.AllocatedCIDR != had {
-			s.Errorf("claim %s had %s and has %s", claim.Name, had, claim.Status.AllocatedCIDR)
-		}
-	}
+	s.unchanged(s.there, s.far)
 	s.far = append(s.far, s.more(s.there, 1)...)
 	s.drops(s.there, &s.far)
 	s.holds()
 	s.platform.WaitVerified(s)
+}
+
+// unchanged fails the test unless the claims of a tenant are bound to the blocks that they had.
+func (s *scene) unchanged(tenant *framework.Tenant, claims []*ipamv1alpha1.IPClaim) {
+	s.Helper()
+	for _, claim := range claims {
+		had := claim.Status.AllocatedCIDR
+		framework.WaitBound(s, tenant, claim)
+		if claim.Status.AllocatedCIDR != had {
+			s.Errorf("claim %s had %s and has %s", claim.Name, had, claim.Status.AllocatedCIDR)
+		}
+	}
 }
 
 // While a shard is away the other one is served, and nothing of its own is freed, however

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -33,6 +35,7 @@ const (
 type Shards struct {
 	people
 	cache, proxy *server
+	cacheData    string
 	shards       map[string]*server
 	admin        string
 }
@@ -62,7 +65,7 @@ func NewShards(ctx context.Context, dir string) (*Shards, error) {
 	if err := f.certify(); err != nil {
 		return nil, err
 	}
-	s := &Shards{people: people{known: known}, admin: f.file("admin.kubeconfig")}
+	s := &Shards{people: people{known: known}, admin: f.file("admin.kubeconfig"), cacheData: f.file("cache")}
 	if s.cache, err = f.cacheServer(ports[1:4]); err != nil {
 		return nil, err
 	}
@@ -101,6 +104,38 @@ func (s *Shards) KillShard(name string) error { return s.shards[name].kill() }
 
 // StartShard starts a shard that was killed, and returns when it is ready.
 func (s *Shards) StartShard(ctx context.Context, name string) error { return s.shards[name].boot(ctx) }
+
+// EmptyCache kills the cache server and starts it over without data, and returns when it is ready. A shard tells it what others are
+// to know when it starts.
+func (s *Shards) EmptyCache(ctx context.Context) error {
+	return errors.Join(s.cache.kill(), os.RemoveAll(s.cacheData), s.cache.boot(ctx))
+}
+
+// CacheFilled returns an error until the cache server has an APIExport, a webhook and a policy of RootShard.
+func (s *Shards) CacheFilled(ctx context.Context) error {
+	cfg, err := clientcmd.BuildConfigFromFlags("", s.cache.access)
+	if err != nil {
+		return err
+	}
+	c, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	for _, resource := range []string{
+		"apis.kcp.io/v1alpha2/apiexports", "admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+		"admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+	} {
+		list := &metav1.PartialObjectMetadataList{}
+		body, err := c.RESTClient().Get().AbsPath("/services/cache/shards/" + RootShard + "/clusters/*/apis/" + resource).DoRaw(ctx)
+		if err := errors.Join(err, json.Unmarshal(body, list)); err != nil {
+			return fmt.Errorf("list %s of the cache server: %w", resource, err)
+		}
+		if len(list.Items) == 0 {
+			return fmt.Errorf("the cache server has no %s", resource)
+		}
+	}
+	return nil
+}
 
 // Admin returns the access of kcp's own admin, to the workspace root.
 func (s *Shards) Admin() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", s.admin) }

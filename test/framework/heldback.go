@@ -1,0 +1,94 @@
+package framework
+
+import (
+	"cmp"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// HeldBack is a CREATE that the server has routed, and whose body it waits for.
+type HeldBack struct {
+	// Text is the body.
+	Text   []byte
+	body   *io.PipeWriter
+	answer chan error
+}
+
+// HoldBack begins a CREATE, and returns once the server wants to read its body, and so has decided who serves it.
+func HoldBack(t testing.TB, access *rest.Config, resource, kind string, object client.Object) *HeldBack {
+	t.Helper()
+	object.GetObjectKind().SetGroupVersionKind(ipamv1alpha1.GroupVersion.WithKind(kind))
+	text, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, write := io.Pipe()
+	h := &HeldBack{body: write, Text: text, answer: make(chan error, 1)}
+	wanted := make(chan struct{})
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { close(wanted) }})
+	url := strings.TrimSuffix(access.Host, "/") + "/apis/" + ipamv1alpha1.GroupVersion.String() + "/" + resource
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Expect", "100-continue")
+	secured, err := rest.TLSConfigFor(access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{TLSClientConfig: secured, ExpectContinueTimeout: time.Minute, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
+	t.Cleanup(transport.CloseIdleConnections)
+	trip, err := rest.HTTPWrappersForConfig(access, transport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		response, err := trip.RoundTrip(request)
+		if err == nil {
+			defer func() { _ = response.Body.Close() }()
+			says, _ := io.ReadAll(response.Body)
+			if response.StatusCode != http.StatusCreated {
+				err = fmt.Errorf("the server answers %s: %s", response.Status, says)
+			}
+		}
+		h.answer <- err
+	}()
+	select {
+	case <-wanted:
+	case err := <-h.answer:
+		t.Fatalf("the CREATE ended before its body was read: %v", err)
+	case <-t.Context().Done():
+		t.Fatal(errors.New("the server never wanted the body"))
+	}
+	return h
+}
+
+// Send sends the body, and returns nil if the object is stored.
+func (h *HeldBack) Send() error {
+	if _, err := h.body.Write(h.Text); err != nil {
+		return err
+	}
+	return cmp.Or(h.body.Close(), <-h.answer)
+}
+
+// End sends the body, and wants the object to be stored.
+func (h *HeldBack) End(t testing.TB) {
+	t.Helper()
+	if err := h.Send(); err != nil {
+		t.Fatal(err)
+	}
+}
